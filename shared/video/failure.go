@@ -1,0 +1,39 @@
+package video
+
+import "fmt"
+
+// Code is a stable, documented name for a reason why a video failed or a
+// request was refused. Codes never change their meaning.
+type Code string
+
+// Codes of videos that cannot be processed. Every one is permanent: the same
+// bytes fail the same way, so one attempt is enough.
+const (
+	UnsupportedMedia Code = "unsupported_media" // not a container that we accept
+	CorruptMedia     Code = "corrupt_media"     // the container is known, the content cannot be decoded
+	NoVideoStream    Code = "no_video_stream"
+	TooManyPixels    Code = "too_many_pixels"
+	TooSmall         Code = "too_small"
+	TooLong          Code = "too_long"
+	TooManyFrames    Code = "too_many_frames"
+	TooManyStreams   Code = "too_many_streams"
+	EncryptedMedia   Code = "encrypted_media"
+	// ProcessingFailed is ours, not the uploader's: the attempts are used up
+	// and an operator finds the item in the poison queue.
+	ProcessingFailed Code = "processing_failed"
+)
+
+// Failure is what the user is told. Detail is written for people and holds no
+// secrets, paths or stack traces.
+type Failure struct {
+	Code   Code   `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// Error makes a Failure usable as the permanent error of a step.
+func (f *Failure) Error() string { return fmt.Sprintf("%s: %s", f.Code, f.Detail) }
+
+// Fail returns a permanent failure with a formatted detail.
+func Fail(code Code, format string, args ...any) error {
+	return &Failure{Code: code, Detail: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,107 @@
+package video
+
+import "time"
+
+// State is where a video is in its life:
+//
+//	awaiting_upload → uploaded → processing → ready
+//	                      └──────────┴──→ failed, cancelled
+//	any state → deleting → gone
+type State string
+
+// The states, as the API shows them.
+const (
+	AwaitingUpload State = "awaiting_upload" // metadata is known, bytes are not
+	Uploaded       State = "uploaded"        // the source blob is committed and a probe is promised
+	Processing     State = "processing"      // probed: chunks are planned and being encoded
+	Ready          State = "ready"           // everything is written
+	Failed         State = "failed"          // Video.Error says why; retry or reprocess may help
+	Cancelled      State = "cancelled"       // stopped by its owner; retry takes it up again
+	Deleting       State = "deleting"        // a tombstone: the purge step removes everything
+)
+
+// Terminal reports whether no step is running or promised in this state.
+func (s State) Terminal() bool {
+	return s == Ready || s == Failed || s == Cancelled
+}
+
+// Active reports whether steps may run in this state. A worker that finds a
+// video inactive drops its work quietly.
+func (s State) Active() bool { return s == Uploaded || s == Processing }
+
+// Visibility says who may find a video.
+type Visibility string
+
+// Public videos are listed and searched. Unlisted and private ones are not.
+const (
+	Public   Visibility = "public"
+	Unlisted Visibility = "unlisted"
+	Private  Visibility = "private"
+)
+
+// Priority is the user's wish; it chooses the encode queue (paper row Q5).
+type Priority string
+
+// The priorities, as the API shows them.
+const (
+	High   Priority = "high"
+	Normal Priority = "normal"
+	Low    Priority = "low"
+)
+
+// Video is the truth about one video: the META row of table "videos".
+type Video struct {
+	ID          ID         `json:"id"`
+	Title       string     `json:"title"`
+	Description string     `json:"description"`
+	Actors      []string   `json:"actors"`
+	Directors   []string   `json:"directors"`
+	Tags        []string   `json:"tags"`
+	Channel     string     `json:"channel"`
+	Visibility  Visibility `json:"visibility"`
+	Priority    Priority   `json:"priority"`
+
+	State State    `json:"state"`
+	Error *Failure `json:"error,omitempty"` // set when State is Failed
+
+	// Playable turns true when the first chunk can be watched, and never back.
+	Playable bool `json:"playable"`
+
+	SizeBytes   int64  `json:"sizeBytes"`             // bytes announced, then bytes stored
+	Fingerprint string `json:"fingerprint,omitempty"` // the uploader's mark for the same file
+
+	DurationSeconds float64     `json:"durationSeconds"`
+	Width           int         `json:"width"`  // pixels as displayed, after rotation
+	Height          int         `json:"height"` // pixels as displayed, after rotation
+	FPS             Rational    `json:"fps"`
+	Renditions      []Rendition `json:"renditions"`
+
+	// Generation counts the times the video was processed, from 1. Blobs and
+	// step rows carry it, so that a reprocessing never mixes with what plays now.
+	Generation int `json:"generation"`
+	// Serving is the finished generation that plays while a newer one is made;
+	// 0 until the first is ready.
+	Serving int `json:"serving"`
+
+	CreatedAt  time.Time `json:"createdAt"`
+	UploadedAt time.Time `json:"uploadedAt,omitzero"`
+	ReadyAt    time.Time `json:"readyAt,omitzero"`
+	UpdatedAt  time.Time `json:"updatedAt"`
+}
+
+// Playing returns the generation that playback shows: the finished one, or the
+// one being made while none is finished.
+func (v Video) Playing() int {
+	if v.Serving > 0 {
+		return v.Serving
+	}
+	return v.Generation
+}
+
+// Rendition is one rung of the ladder.
+type Rendition struct {
+	Name    string `json:"name"`    // "720p": the short side; part of URLs and blob names
+	Width   int    `json:"width"`   // pixels, even
+	Height  int    `json:"height"`  // pixels, even
+	MaxRate int    `json:"maxRate"` // bits per second, the VBV ceiling
+}
