@@ -1,0 +1,241 @@
+// Package playlist turns committed step rows into HLS playlists. Tables are the
+// truth and a playlist is only a view of it: these functions are pure, so the
+// web role can draw a playlist that grows while chunks are committed, and the
+// finish step can write the final one, from the same code.
+//
+// Three rules come from the browser, each of which stops playback when broken:
+//
+//   - the master appears only when audio and every rendition have a segment:
+//     a playlist without segments becomes a fatal error in hls.js;
+//   - a growing audio playlist never lists more than the video: a player that
+//     runs on over audio alone jumps back to the start;
+//   - a last audio segment under 0.1 s is never listed: it leaves a gap that
+//     keeps the video from ending. The audio step drops it.
+//
+// Next: webrole/internal/playback, which serves these, and
+// workerrole/internal/step/finish.go, which stores them.
+package playlist
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// ContentType of a playlist (RFC 8216, section 4).
+const ContentType = "application/vnd.apple.mpegurl"
+
+// AudioName is the name that audio has where renditions have theirs.
+const AudioName = "audio"
+
+// audioBandwidth is what the audio group adds to a variant, in bits per second:
+// 128 kbit/s of AAC and its container.
+const audioBandwidth = 140_000
+
+// Presentation is everything a playlist shows of one generation.
+type Presentation struct {
+	Plan      video.Plan
+	Chunks    []*video.ChunkOutput // by chunk index; nil where nothing is committed yet
+	Parts     []video.AudioPart    // committed audio, in order
+	AudioDone bool                 // the audio track is complete, or there is none
+}
+
+// Leading returns the committed chunks up to the first that is missing: what a
+// player can reach without a gap.
+func (p Presentation) Leading() []*video.ChunkOutput {
+	for i, c := range p.Chunks {
+		if c == nil {
+			return p.Chunks[:i]
+		}
+	}
+	return p.Chunks
+}
+
+// Complete reports whether nothing more will be added.
+func (p Presentation) Complete() bool {
+	return len(p.Plan.Chunks) > 0 && len(p.Leading()) == len(p.Plan.Chunks) && p.AudioDone
+}
+
+// Ready reports whether the master may be shown: the video has a chunk and the
+// audio, if there is any, has a segment that may be listed beside it.
+func (p Presentation) Ready() bool {
+	if len(p.Leading()) == 0 {
+		return false
+	}
+	return !p.Plan.HasAudio || len(p.audioSegments()) > 0
+}
+
+// Master returns the multivariant playlist. URIs are relative to it.
+func Master(p Presentation) string {
+	var b strings.Builder
+	b.WriteString("#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-INDEPENDENT-SEGMENTS\n")
+	audio := ""
+	if p.Plan.HasAudio {
+		channels := 2
+		if len(p.Parts) > 0 && p.Parts[0].Channels > 0 {
+			channels = p.Parts[0].Channels
+		}
+		fmt.Fprintf(&b, "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"aud\",NAME=\"Main\",DEFAULT=YES,AUTOSELECT=YES,CHANNELS=\"%d\",URI=\"%s.m3u8\"\n", channels, AudioName)
+		audio = ",AUDIO=\"aud\""
+	}
+	for i, r := range p.Plan.Renditions {
+		peak, average := bandwidth(p, i)
+		fmt.Fprintf(&b, "#EXT-X-STREAM-INF:BANDWIDTH=%d,AVERAGE-BANDWIDTH=%d,RESOLUTION=%dx%d,FRAME-RATE=%.3f,CODECS=\"%s\"%s%s\n%s.m3u8\n",
+			peak, average, r.Width, r.Height, p.Plan.FPS.Float(), codecs(p, i), videoRange(p.Plan), audio, r.Name)
+	}
+	return b.String()
+}
+
+// Video returns the media playlist of the named rendition, or false when the
+// plan has no such rendition.
+func Video(p Presentation, rendition string) (string, bool) {
+	index := -1
+	for i, r := range p.Plan.Renditions {
+		if r.Name == rendition {
+			index = i
+		}
+	}
+	if index < 0 {
+		return "", false
+	}
+	var b strings.Builder
+	header(&b, p, rendition)
+	number := 0
+	for _, chunk := range p.Leading() {
+		for _, s := range chunk.Renditions[index].Segments {
+			segment(&b, p, rendition, number, p.Plan.FPS.Seconds(s.Frames))
+			number++
+		}
+	}
+	footer(&b, p)
+	return b.String(), true
+}
+
+// Audio returns the media playlist of the audio group, or false for a silent video.
+func Audio(p Presentation) (string, bool) {
+	if !p.Plan.HasAudio {
+		return "", false
+	}
+	var b strings.Builder
+	header(&b, p, AudioName)
+	for i, s := range p.audioSegments() {
+		segment(&b, p, AudioName, i, s.Seconds())
+	}
+	footer(&b, p)
+	return b.String(), true
+}
+
+func header(b *strings.Builder, p Presentation, name string) {
+	kind := "EVENT"
+	if p.Complete() {
+		kind = "VOD"
+	}
+	fmt.Fprintf(b, "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:%d\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:%s\n", targetDuration(p.Plan), kind)
+	// Without START a player joins a growing playlist near its live edge.
+	b.WriteString("#EXT-X-INDEPENDENT-SEGMENTS\n#EXT-X-START:TIME-OFFSET=0,PRECISE=YES\n")
+	fmt.Fprintf(b, "#EXT-X-MAP:URI=\"%s/init.mp4?g=%d\"\n", name, p.Plan.Generation)
+}
+
+// segment writes one entry. The generation is part of the address, so that a
+// segment may be cached for ever and a reprocessed video is never mixed up.
+func segment(b *strings.Builder, p Presentation, name string, number int, seconds float64) {
+	fmt.Fprintf(b, "#EXTINF:%.6f,\n%s/%d.m4s?g=%d\n", seconds, name, number, p.Plan.Generation)
+}
+
+func footer(b *strings.Builder, p Presentation) {
+	if p.Complete() {
+		b.WriteString("#EXT-X-ENDLIST\n")
+	}
+}
+
+// targetDuration must never change while a playlist grows, so it comes from the
+// plan alone: no EXTINF, rounded, may exceed it (RFC 8216, section 4.3.3.1).
+func targetDuration(plan video.Plan) int {
+	return max(1, int(math.Round(plan.FPS.Seconds(plan.SegmentFrames))))
+}
+
+// audioSegments returns the segments that may be listed now: all of them when
+// the presentation is complete, else those that end before the video does.
+func (p Presentation) audioSegments() []video.AudioSegment {
+	var limit float64 = math.Inf(1)
+	if !p.Complete() {
+		limit = 0
+		for _, c := range p.Leading() {
+			limit += p.Plan.FPS.Seconds(c.Frames)
+		}
+		limit += audioSlack
+	}
+	var listed []video.AudioSegment
+	end := 0.0
+	for _, part := range p.Parts {
+		for _, s := range part.Segments {
+			end += s.Seconds()
+			if end > limit {
+				return listed
+			}
+			listed = append(listed, s)
+		}
+	}
+	return listed
+}
+
+// audioSlack lets the first audio segment stand beside the first video segment:
+// AAC frames do not divide 4 s, so it ends up to one frame of 1024 samples later.
+const audioSlack = 2 * 1024.0 / video.SampleRate
+
+// bandwidth returns the peak and the average of a variant in bits per second.
+// While the presentation grows the peak is the encoder's ceiling, so that it
+// never has to be raised; afterwards it is measured.
+func bandwidth(p Presentation, rendition int) (peak, average int) {
+	var bits, seconds, measured float64
+	for _, c := range p.Leading() {
+		for _, s := range c.Renditions[rendition].Segments {
+			d := p.Plan.FPS.Seconds(s.Frames)
+			if d <= 0 {
+				continue
+			}
+			bits += float64(s.Length) * 8
+			seconds += d
+			measured = max(measured, float64(s.Length)*8/d)
+		}
+	}
+	extra := 0
+	if p.Plan.HasAudio {
+		extra = audioBandwidth
+	}
+	ceiling := float64(p.Plan.Renditions[rendition].MaxRate) * 1.1
+	if seconds == 0 {
+		return int(ceiling) + extra, int(ceiling) + extra
+	}
+	if !p.Complete() {
+		measured = max(measured, ceiling)
+	}
+	return int(math.Ceil(measured)) + extra, int(math.Ceil(bits/seconds)) + extra
+}
+
+func codecs(p Presentation, rendition int) string {
+	var names []string
+	if lead := p.Leading(); len(lead) > 0 {
+		names = append(names, lead[0].Renditions[rendition].Codecs)
+	}
+	if p.Plan.HasAudio && len(p.Parts) > 0 {
+		names = append(names, p.Parts[0].Codecs)
+	}
+	return strings.Join(names, ",")
+}
+
+// videoRange tags HDR that could not be mapped to SDR.
+func videoRange(plan video.Plan) string {
+	if plan.ToneMap {
+		return ""
+	}
+	switch plan.HDR {
+	case "smpte2084":
+		return ",VIDEO-RANGE=PQ"
+	case "arib-std-b67":
+		return ",VIDEO-RANGE=HLG"
+	}
+	return ""
+}
