@@ -1,0 +1,147 @@
+// Package workitem is the format of a request for work on a queue: a CloudEvents
+// 1.0 JSON object, base64 in the queue message (paper rows Q6 and Q19).
+//
+//	{"specversion":"1.0","id":"…","source":"/cutroom","type":"cutroom.work.encode.v1",
+//	 "subject":"<video id>","time":"2026-01-02T03:04:05Z","datacontenttype":"application/json",
+//	 "failures":1,"lasterror":"…","data":{"generation":1,"index":4}}
+//
+// Old and new implementations of a worker read the same queue. Three rules make
+// that safe: members that we do not know survive a rewrite byte for byte, in
+// their order; a newer version is recognised ([ErrNewerVersion]) so that it can
+// be put back for a newer worker; and what cannot be read at all is
+// [ErrMalformed], which no number of attempts will cure.
+//
+// Next: shared/workqueue, how items travel and how a message is leased.
+package workitem
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Version is the newest version of the data that this code understands: the N
+// in the type "cutroom.work.<step>.vN".
+const Version = 1
+
+// Bounds on what we add to a message after it was sent. A message holds 48 KiB
+// before base64; these keep an item that fitted when it was sent fitting for ever.
+const (
+	maxErrorBytes   = 400
+	maxHistoryLines = 5
+)
+
+var (
+	// ErrMalformed says that a message is not a work item. It is permanent.
+	ErrMalformed = errors.New("message is not a work item")
+
+	// ErrNewerVersion says that the item was written for a newer worker. It is
+	// to be put back, not to be lost and not to be counted as a failure.
+	ErrNewerVersion = errors.New("work item is of a newer version than this worker understands")
+)
+
+var stepName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
+
+// Item is one request for work. The zero value is not valid: use [New].
+//
+// Items are values. Data and the unknown members are shared between copies and
+// never changed in place.
+type Item struct {
+	ID          string          // the same in every attempt and every duplicate: the key of idempotence
+	Step        string          // which handler: the middle of the CloudEvents type
+	Version     int             // of Data
+	Subject     video.ID        // the video that the work is for
+	Source      string          // who asked, a URI reference
+	Time        time.Time       // when it was asked, UTC
+	Traceparent string          // W3C trace context of the asker; may be empty
+	Data        json.RawMessage // what the step needs; nil when there is nothing or DataRef is not fetched yet
+
+	// DataRef names the claim-check blob that holds Data when Data is too large
+	// for a message (paper row Q9). An item with a DataRef travels without Data.
+	DataRef string
+
+	Failures  int    // attempts that ended in an error: what the poison verdict counts
+	Releases  int    // deliveries given back unfinished (drain, lease running out): nobody's fault
+	Snoozes   int    // deliveries put back on purpose (not yet, newer version)
+	LastError string // of the latest failure
+	History   string // the latest failures, oldest first, one line each: "<time> <worker> <error>"
+
+	order []member // as received, so that a rewrite keeps order and unknown members
+}
+
+// StepData is the data of every pipeline step.
+type StepData struct {
+	Generation int `json:"generation"` // of the video, from 1
+	Index      int `json:"index"`      // of the chunk; 0 for steps that have no chunks
+}
+
+// New makes an item. The id must be the same whenever the same work is asked
+// for again, for example "<video>/g1/encode/4": then duplicates are recognisable.
+func New(step string, subject video.ID, id string, data any) (Item, error) {
+	if !stepName.MatchString(step) {
+		return Item{}, fmt.Errorf("new work item: step %q is not lower-case letters, digits and hyphens", step)
+	}
+	if _, err := video.ParseID(string(subject)); err != nil {
+		return Item{}, fmt.Errorf("new work item: subject: %w", err)
+	}
+	if id == "" {
+		return Item{}, errors.New("new work item: id is empty")
+	}
+	item := Item{
+		ID: id, Step: step, Version: Version, Subject: subject,
+		Source: "/cutroom", Time: time.Now().UTC().Truncate(time.Millisecond),
+	}
+	if data != nil {
+		raw, err := json.Marshal(data)
+		if err != nil {
+			return Item{}, fmt.Errorf("new work item: data of %s: %w", id, err)
+		}
+		item.Data = raw
+	}
+	return item, nil
+}
+
+// DecodeData reads Data into dst. Unknown members are ignored, as the format
+// demands. Data of the wrong shape is [ErrMalformed].
+func (i Item) DecodeData(dst any) error {
+	if err := json.Unmarshal(i.Data, dst); err != nil {
+		return fmt.Errorf("data of work item %s: %w: %w", i.ID, ErrMalformed, err)
+	}
+	return nil
+}
+
+// Fail records one failed attempt.
+func (i *Item) Fail(at time.Time, worker string, cause error) {
+	i.Failures++
+	i.LastError = truncate(oneLine(cause.Error()), maxErrorBytes)
+	i.History = lastLines(i.History, fmt.Sprintf("%s %s %s", at.UTC().Format(time.RFC3339), worker, i.LastError), maxHistoryLines)
+}
+
+// Reset forgets what happened to earlier attempts, as a redrive from the poison
+// queue does. The id stays, so that the work is still recognised as the same.
+func (i *Item) Reset() {
+	i.Failures, i.Releases, i.Snoozes, i.LastError, i.History = 0, 0, 0, "", ""
+}
+
+// Unexplained is the number of deliveries before this one that nobody accounted
+// for: the worker died, or lost its lease, without a word. One is bad luck;
+// very many are an item that kills its workers.
+func (i Item) Unexplained(dequeueCount int64) int {
+	return max(0, int(dequeueCount)-1-i.Failures-i.Releases-i.Snoozes)
+}
+
+// truncate cuts s to at most n bytes, never inside a character.
+func truncate(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
