@@ -1,0 +1,42 @@
+package fold_test
+
+import (
+	"testing"
+
+	"github.com/cutroom/cutroom/shared/fold"
+)
+
+func TestText(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                      "",
+		"CAFÉ":                  "cafe",
+		"Cafe\u0301":            "cafe",
+		"Straße":                "strasse",
+		"Ｆｕｌｌ　ｗｉｄｔｈ":            "full width",
+		"ﬁlm":                   "film",
+		"Søren Łódź Ærø":        "soren lodz aero",
+		"İstanbul ıssız":        "istanbul issiz",
+		"ガラス":                   "ガラス",
+		"ｶﾞﾗｽ":                  "ガラス",
+		"O\u2019Brien":          "o'brien",
+		"Ελλάδα ᾳ":              "ελλαδα αι",
+		"zero\u200bwidth\u00ad": "zerowidth",
+		"bad \xff bytes":        "bad  bytes",
+		"①²":                    "12",
+	} {
+		if got := fold.Text(in); got != want {
+			t.Errorf("Text(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func FuzzTextIsStable(f *testing.F) {
+	f.Add("Ünïcödé ½ ᾳ ẞ ﷺ")
+	f.Fuzz(func(t *testing.T, s string) {
+		once := fold.Text(s)
+		if twice := fold.Text(once); twice != once {
+			t.Errorf("Text(%q) = %q, folded again %q", s, once, twice)
+		}
+	})
+}
