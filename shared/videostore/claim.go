@@ -1,0 +1,340 @@
+package videostore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Why a step cannot be worked on, or can no longer be committed.
+var (
+	// ErrDone: an earlier delivery committed the step. Repeat what follows the
+	// commit, then delete the message.
+	ErrDone = errors.New("step is done")
+	// ErrGone: the video is deleted, cancelled, failed or in another
+	// generation. Delete the message.
+	ErrGone = errors.New("step is not wanted any more")
+	// ErrDuplicate: another message carries this step and is being worked on.
+	// Delete this one.
+	ErrDuplicate = errors.New("step is carried by another message")
+	// ErrSuperseded: another attempt owns the row. Write nothing, delete
+	// nothing (paper row Q17).
+	ErrSuperseded = errors.New("step was taken over by another attempt")
+)
+
+// Claim is the right to commit one attempt of one step, valid while the step's
+// row is as the claim left it. Not safe for concurrent use.
+type Claim struct {
+	Video video.Video
+	Plan  video.Plan // empty for the probe step, which makes it
+	Step  Step
+
+	store    *Store
+	metaETag string
+}
+
+// Claim makes this attempt the owner of a step: a conditional write that only
+// one of any number of competing workers wins. carrier is the id of the queue
+// message that asks for it. Errors: ErrDone, ErrGone, ErrDuplicate,
+// ErrSuperseded, or storage trouble.
+func (s *Store) Claim(ctx context.Context, key StepKey, carrier, worker string) (*Claim, error) {
+	rec, err := s.Get(ctx, key.ID)
+	if errors.Is(err, ErrNotFound) {
+		return nil, ErrGone
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &Claim{Video: rec.Video, store: s, metaETag: rec.ETag}
+
+	row, err := s.videos.Get(ctx, string(key.ID), key.rowKey())
+	missing := errors.Is(err, tablestore.ErrNotFound)
+	switch {
+	case missing:
+		c.Step = Step{Key: key}
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	default:
+		if c.Step, err = readStep(row); err != nil {
+			return nil, err
+		}
+	}
+	if c.Step.State == StepDone {
+		return c, ErrDone
+	}
+	if !rec.Video.State.Active() || rec.Video.Generation != key.Generation {
+		return nil, ErrGone
+	}
+	if c.Step.State == StepRunning && c.Step.Carrier != "" && c.Step.Carrier != carrier {
+		return nil, ErrDuplicate
+	}
+	if key.Step != StepProbe {
+		if c.Plan, err = s.Plan(ctx, key.ID, key.Generation); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.take(ctx, missing, carrier, worker); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// take writes the row that makes the claim.
+func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) error {
+	now := time.Now().UTC()
+	c.Step.State, c.Step.Carrier, c.Step.Worker = StepRunning, carrier, worker
+	c.Step.Attempt = uuid.NewString()
+	c.Step.Attempts++
+	c.Step.StartedAt = now
+	if c.Step.QueuedAt.IsZero() {
+		c.Step.QueuedAt = now
+	}
+	var err error
+	if missing {
+		c.Step.etag, err = c.store.videos.Insert(ctx, c.Step.row())
+	} else {
+		c.Step.etag, err = c.store.videos.Update(ctx, c.Step.row(), c.Step.etag)
+	}
+	if errors.Is(err, tablestore.ErrExists) || isStale(err) {
+		return ErrSuperseded
+	}
+	if err != nil {
+		return fmt.Errorf("claim %s: %w", c.Step.Key, err)
+	}
+	if !missing {
+		return nil
+	}
+	// A purge may have run between the read of META and the insert. Nothing
+	// may come back after it, so look again.
+	if err := c.CheckActive(ctx); err != nil {
+		if errors.Is(err, ErrGone) {
+			_ = c.store.videos.Delete(ctx, string(c.Step.Key.ID), c.Step.Key.rowKey(), c.Step.etag)
+		}
+		return err
+	}
+	return nil
+}
+
+// CheckActive returns ErrGone when the video no longer wants this step. Long
+// steps ask now and then, so that a deleted video stops costing.
+func (c *Claim) CheckActive(ctx context.Context) error {
+	rec, err := c.store.Get(ctx, c.Step.Key.ID)
+	if errors.Is(err, ErrNotFound) {
+		return ErrGone
+	}
+	if err != nil {
+		return err
+	}
+	if !rec.Video.State.Active() || rec.Video.Generation != c.Step.Key.Generation {
+		return ErrGone
+	}
+	return nil
+}
+
+// Commit is what a finished step makes true, all at once.
+type Commit struct {
+	Output any                // JSON-encoded into the step row
+	Plan   *video.Plan        // the probe step's, else nil
+	Video  func(*video.Video) // edits META; nil leaves it alone. May run several times
+	Next   []Intent           // work that follows
+}
+
+// Commit ends the step in one entity-group transaction: step row done
+// (If-Match: the fence), plan, META and outbox. It sends nothing: the messages
+// go out with Flush, after the commit and before the message is deleted.
+// Returns ErrSuperseded when another attempt owns the row, ErrGone when the
+// video was deleted or cancelled meanwhile. Repeating a commit whose reply was
+// lost is recognised by its attempt and is no error (paper row Q13).
+func (c *Claim) Commit(ctx context.Context, commit Commit) error {
+	output, err := json.Marshal(commit.Output)
+	if err != nil {
+		return fmt.Errorf("encode output of %s: %w", c.Step.Key, err)
+	}
+	done := c.Step
+	done.State, done.Output, done.FinishedAt, done.Error = StepDone, output, time.Now().UTC(), nil
+	return c.end(ctx, done, commit)
+}
+
+// Fail ends the step and the video with a permanent failure, at once.
+func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
+	failed := c.Step
+	failed.State, failed.Error, failed.FinishedAt = StepFailed, failure, time.Now().UTC()
+	return c.end(ctx, failed, Commit{
+		Video: func(v *video.Video) { v.State, v.Error = video.Failed, failure },
+		Next:  []Intent{IndexIntent()},
+	})
+}
+
+func (c *Claim) end(ctx context.Context, step Step, commit Commit) error {
+	out, err := outboxRows(step.Key.ID, commit.Next)
+	if err != nil {
+		return err
+	}
+	for {
+		ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: c.Step.etag}}
+		if commit.Video != nil {
+			v := c.Video
+			commit.Video(&v)
+			v.UpdatedAt = time.Now().UTC()
+			meta, err := metaRow(v)
+			if err != nil {
+				return err
+			}
+			ops = append(ops, tablestore.Op{Kind: tablestore.OpReplace, Entity: meta, IfMatch: c.metaETag})
+		}
+		if commit.Plan != nil {
+			row, err := planRow(step.Key.ID, *commit.Plan)
+			if err != nil {
+				return err
+			}
+			ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row})
+		}
+		for _, row := range out {
+			ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
+		}
+		_, err := c.store.videos.Submit(ctx, ops)
+		if err == nil {
+			return nil
+		}
+		again, err := c.conflict(ctx, step, err)
+		if !again {
+			return err
+		}
+	}
+}
+
+// conflict finds out what a failed transaction met: our own lost reply (done),
+// another attempt (ErrSuperseded), or a change of META by a user (again).
+func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again bool, _ error) {
+	if !isStale(cause) && !errors.Is(cause, tablestore.ErrExists) {
+		return false, fmt.Errorf("commit %s: %w", step.Key, cause)
+	}
+	row, err := c.store.videos.Get(ctx, string(step.Key.ID), step.Key.rowKey())
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return false, ErrGone
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s after a conflict: %w", step.Key, err)
+	}
+	now, err := readStep(row)
+	if err != nil {
+		return false, err
+	}
+	if now.Attempt != step.Attempt {
+		return false, ErrSuperseded
+	}
+	if now.State == step.State {
+		return false, nil // our own first try did it
+	}
+	c.Step.etag = now.etag
+	rec, err := c.store.Get(ctx, step.Key.ID)
+	if errors.Is(err, ErrNotFound) {
+		return false, ErrGone
+	}
+	if err != nil {
+		return false, err
+	}
+	if !rec.Video.State.Active() || rec.Video.Generation != step.Key.Generation {
+		return false, ErrGone
+	}
+	c.Video, c.metaETag = rec.Video, rec.ETag
+	return true, nil
+}
+
+// AddPart commits a finished run of audio while the step goes on. The part and
+// the fence are one transaction, so a stale worker cannot add one. Repeating a
+// part that is there already is no error.
+func (c *Claim) AddPart(ctx context.Context, part video.AudioPart) error {
+	doc, err := json.Marshal(part)
+	if err != nil {
+		return fmt.Errorf("encode audio part of %s: %w", c.Step.Key, err)
+	}
+	id := string(c.Step.Key.ID)
+	row := tablestore.Entity{
+		PartitionKey: id, RowKey: partKey(c.Step.Key.Generation, part.First),
+		Props: map[string]any{"Doc": string(doc), "Attempt": c.Step.Attempt},
+	}
+	etags, err := c.store.videos.Submit(ctx, []tablestore.Op{
+		{Kind: tablestore.OpReplace, Entity: c.Step.row(), IfMatch: c.Step.etag},
+		{Kind: tablestore.OpInsert, Entity: row},
+	})
+	if err == nil {
+		c.Step.etag = etags[0]
+		return nil
+	}
+	if !isStale(err) && !errors.Is(err, tablestore.ErrExists) {
+		return fmt.Errorf("commit audio part %d of %s: %w", part.First, c.Step.Key, err)
+	}
+	// Either another attempt owns the step, or this is our own lost reply.
+	current, err := c.store.videos.Get(ctx, id, c.Step.Key.rowKey())
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return ErrGone
+	}
+	if err != nil {
+		return fmt.Errorf("read %s after a conflict: %w", c.Step.Key, err)
+	}
+	if current.String("Attempt") != c.Step.Attempt {
+		return ErrSuperseded
+	}
+	c.Step.etag = current.ETag
+	return nil
+}
+
+// GiveBack records a failed attempt that will be tried again, for the timeline.
+// The carrier stays: the same message brings the step back. Losing this write
+// does no harm, so a stale claim is ignored.
+func (c *Claim) GiveBack(ctx context.Context, cause error) error {
+	step := c.Step
+	step.State, step.FinishedAt = StepQueued, time.Now().UTC()
+	if cause != nil {
+		step.Error = &video.Failure{Code: "retrying", Detail: cause.Error()}
+	}
+	_, err := c.store.videos.Update(ctx, step.row(), c.Step.etag)
+	if err != nil && !isStale(err) {
+		return fmt.Errorf("give back %s: %w", step.Key, err)
+	}
+	return nil
+}
+
+// Plan reads the plan of a generation. Plans never change, so each is read once
+// per process.
+func (s *Store) Plan(ctx context.Context, id video.ID, generation int) (video.Plan, error) {
+	type key struct {
+		id         video.ID
+		generation int
+	}
+	if p, ok := s.plans.Load(key{id, generation}); ok {
+		return p.(video.Plan), nil
+	}
+	row, err := s.videos.Get(ctx, string(id), planKey(generation))
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return video.Plan{}, ErrGone
+	}
+	if err != nil {
+		return video.Plan{}, fmt.Errorf("read plan of %s: %w", id, err)
+	}
+	var plan video.Plan
+	if err := row.JSON("Doc", &plan); err != nil {
+		return video.Plan{}, fmt.Errorf("decode plan of %s: %w", id, err)
+	}
+	s.plans.Store(key{id, generation}, plan)
+	return plan, nil
+}
+
+func planRow(id video.ID, plan video.Plan) (tablestore.Entity, error) {
+	doc, err := json.Marshal(plan)
+	if err != nil {
+		return tablestore.Entity{}, fmt.Errorf("encode plan of %s: %w", id, err)
+	}
+	return tablestore.Entity{
+		PartitionKey: string(id), RowKey: planKey(plan.Generation),
+		Props: map[string]any{"Doc": string(doc)},
+	}, nil
+}

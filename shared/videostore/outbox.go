@@ -1,0 +1,99 @@
+package videostore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workitem"
+)
+
+// Intent is a promise to enqueue one work item.
+type Intent struct {
+	Queue      string        `json:"q"`
+	Step       string        `json:"s"`
+	Generation int           `json:"g,omitempty"`
+	Index      int           `json:"i,omitempty"`
+	Delay      time.Duration `json:"d,omitempty"`
+	// ID of the item. Empty: derived from the step, so that sending an intent
+	// twice makes two messages that are recognisably the same item.
+	ID string `json:"id,omitempty"`
+}
+
+// item builds the message. Its id does not depend on the attempt.
+func (i Intent) item(id video.ID) (workitem.Item, error) {
+	name := i.ID
+	if name == "" {
+		name = fmt.Sprintf("%s.%d.%s.%d", id, i.Generation, i.Step, i.Index)
+	}
+	return workitem.New(i.Step, id, name, workitem.StepData{Generation: i.Generation, Index: i.Index})
+}
+
+// intentsPerRow keeps an outbox row far under the 64 KiB of one property.
+const intentsPerRow = 300
+
+// outboxRows packs intents into as few rows as fit. A fan-out to hundreds of
+// chunks stays one entity-group transaction that way.
+func outboxRows(id video.ID, intents []Intent) ([]tablestore.Entity, error) {
+	var rows []tablestore.Entity
+	for len(intents) > 0 {
+		n := min(len(intents), intentsPerRow)
+		packed, err := json.Marshal(intents[:n])
+		if err != nil {
+			return nil, fmt.Errorf("encode outbox of %s: %w", id, err)
+		}
+		key, err := uuid.NewV7()
+		if err != nil {
+			return nil, fmt.Errorf("name outbox row of %s: %w", id, err)
+		}
+		rows = append(rows, tablestore.Entity{
+			PartitionKey: string(id), RowKey: "OUT:" + key.String(),
+			Props: map[string]any{"Intents": string(packed)},
+		})
+		intents = intents[n:]
+	}
+	return rows, nil
+}
+
+// sendRows enqueues what outbox rows promise, then deletes them, in that order:
+// a crash between the two sends an item twice, which steps bear; the other
+// order would lose it.
+func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Entity) error {
+	for _, row := range rows {
+		var intents []Intent
+		if err := row.JSON("Intents", &intents); err != nil {
+			return fmt.Errorf("decode outbox row of %s: %w", id, err)
+		}
+		for _, intent := range intents {
+			item, err := intent.item(id)
+			if err != nil {
+				return fmt.Errorf("build item for %s of %s: %w", intent.Step, id, err)
+			}
+			if err := s.sender.Send(ctx, intent.Queue, item, intent.Delay); err != nil {
+				return fmt.Errorf("enqueue %s of %s: %w", intent.Step, id, err)
+			}
+		}
+		if err := s.videos.Delete(ctx, row.PartitionKey, row.RowKey, "*"); err != nil && !errors.Is(err, tablestore.ErrNotFound) {
+			return fmt.Errorf("clear outbox row of %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// Flush sends everything that the video's outbox still promises. Safe to
+// repeat, and safe beside another Flush.
+func (s *Store) Flush(ctx context.Context, id video.ID) error {
+	rows, err := collect(s.videos.Query(ctx, tablestore.Query{
+		PartitionKey: string(id), RowFrom: "OUT:", RowTo: tablestore.PrefixEnd("OUT:"), Class: tablestore.RowRange,
+	}))
+	if err != nil {
+		return fmt.Errorf("read outbox of %s: %w", id, err)
+	}
+	return s.sendRows(ctx, id, rows)
+}

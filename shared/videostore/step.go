@@ -1,0 +1,109 @@
+package videostore
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Names of the steps that have a row of their own. They are stored: never
+// rename one.
+const (
+	StepProbe  = "probe"
+	StepEncode = "encode"
+	StepAudio  = "audio"
+	StepFinish = "finish"
+	// StepIndex and StepPurge have messages but no rows: both only make other
+	// rows follow META, and may run any number of times.
+	StepIndex = "index"
+	StepPurge = "purge"
+)
+
+// StepState is where a step is.
+type StepState string
+
+// The states of a step row. A planned step has no row until it is first claimed.
+const (
+	StepQueued  StepState = "queued"
+	StepRunning StepState = "running"
+	StepDone    StepState = "done"
+	StepFailed  StepState = "failed"
+)
+
+// StepKey names one step of one video.
+type StepKey struct {
+	ID         video.ID
+	Generation int
+	Step       string
+	Index      int
+}
+
+// String returns "encode[3] of <id>" for logs and errors.
+func (k StepKey) String() string { return fmt.Sprintf("%s[%d] of %s", k.Step, k.Index, k.ID) }
+
+func (k StepKey) rowKey() string {
+	return fmt.Sprintf("STEP:%05d:%s:%05d", k.Generation, k.Step, k.Index)
+}
+
+// Step is one step row, and one line of the timeline that users see.
+type Step struct {
+	Key   StepKey
+	State StepState
+
+	// Attempt names the try that owns the row: a fencing token.
+	Attempt string
+	// Carrier is the queue message that brought the step. The same message
+	// delivered again takes the step over at once, for its lease must have
+	// ended; another message for a running step is a duplicate and is dropped.
+	Carrier  string
+	Attempts int
+	Worker   string
+
+	QueuedAt   time.Time
+	StartedAt  time.Time
+	FinishedAt time.Time
+	Error      *video.Failure  // of the last failed attempt
+	Output     json.RawMessage // of the attempt that committed
+
+	etag string
+}
+
+func (s Step) row() tablestore.Entity {
+	props := map[string]any{
+		"State": string(s.State), "Attempt": s.Attempt, "Carrier": s.Carrier,
+		"Attempts": int32(s.Attempts), "Worker": s.Worker, "Output": string(s.Output),
+	}
+	for name, at := range map[string]time.Time{"QueuedAt": s.QueuedAt, "StartedAt": s.StartedAt, "FinishedAt": s.FinishedAt} {
+		if !at.IsZero() {
+			props[name] = at.UTC()
+		}
+	}
+	if s.Error != nil {
+		props["ErrorCode"], props["ErrorDetail"] = string(s.Error.Code), s.Error.Detail
+	}
+	return tablestore.Entity{PartitionKey: string(s.Key.ID), RowKey: s.Key.rowKey(), Props: props}
+}
+
+func readStep(row tablestore.Entity) (Step, error) {
+	generation, step, index, err := scanStepKey(row.RowKey)
+	if err != nil {
+		return Step{}, err
+	}
+	s := Step{
+		Key:   StepKey{ID: video.ID(row.PartitionKey), Generation: generation, Step: step, Index: index},
+		State: StepState(row.String("State")), Attempt: row.String("Attempt"), Carrier: row.String("Carrier"),
+		Attempts: row.Int("Attempts"), Worker: row.String("Worker"),
+		QueuedAt: row.Time("QueuedAt"), StartedAt: row.Time("StartedAt"), FinishedAt: row.Time("FinishedAt"),
+		etag: row.ETag,
+	}
+	if out := row.String("Output"); out != "" {
+		s.Output = json.RawMessage(out)
+	}
+	if code := row.String("ErrorCode"); code != "" {
+		s.Error = &video.Failure{Code: video.Code(code), Detail: row.String("ErrorDetail")}
+	}
+	return s, nil
+}

@@ -1,0 +1,174 @@
+package videostore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workitem"
+)
+
+// Tables used by this package.
+const (
+	VideosTable   = "videos"
+	InflightTable = "inflight"
+)
+
+// What a caller can do about each: ErrNotFound → 404; ErrExists → read it;
+// ErrChanged → read again and retry, or tell the user (412).
+var (
+	ErrNotFound = errors.New("video not found")
+	ErrExists   = errors.New("video exists already")
+	ErrChanged  = errors.New("video was changed by someone else")
+	// ErrUnchanged is for the edit function of Change.
+	ErrUnchanged = errors.New("nothing to change")
+)
+
+// Sender enqueues one work item. workqueue.Queues is the real one.
+type Sender interface {
+	Send(ctx context.Context, queue string, item workitem.Item, delay time.Duration) error
+}
+
+// Store is safe for concurrent use.
+type Store struct {
+	videos   *tablestore.Table
+	inflight *tablestore.Table
+	sender   Sender
+	plans    sync.Map // planKey → video.Plan; a plan never changes, so it is read once
+}
+
+// New returns a store on the account's tables, which must exist.
+func New(a *azstorage.Account, sender Sender) *Store {
+	return &Store{
+		videos:   tablestore.New(a.Table(VideosTable)),
+		inflight: tablestore.New(a.Table(InflightTable)),
+		sender:   sender,
+	}
+}
+
+// Record is a video with the ETag of its META row, for If-Match.
+type Record struct {
+	Video video.Video
+	ETag  string
+}
+
+// Create inserts v, or returns ErrExists. The in-flight row comes first, so
+// that an upload that is never finished is found and removed one day.
+func (s *Store) Create(ctx context.Context, v video.Video) (Record, error) {
+	if err := s.markInflight(ctx, v.ID); err != nil {
+		return Record{}, err
+	}
+	row, err := metaRow(v)
+	if err != nil {
+		return Record{}, err
+	}
+	etag, err := s.videos.Insert(ctx, row)
+	if errors.Is(err, tablestore.ErrExists) {
+		return Record{}, ErrExists
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("create video %s: %w", v.ID, err)
+	}
+	return Record{Video: v, ETag: etag}, nil
+}
+
+// Get reads one video: a point read.
+func (s *Store) Get(ctx context.Context, id video.ID) (Record, error) {
+	row, err := s.videos.Get(ctx, string(id), metaKey)
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return Record{}, ErrNotFound
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("read video %s: %w", id, err)
+	}
+	return readMeta(row)
+}
+
+// Change applies edit to the newest version of a video and writes it back with
+// the intents that edit returns, in one entity-group transaction; then it sends
+// them. With ifMatch set, only that version is changed, else ErrChanged. With
+// ifMatch empty a lost race is tried again, so edit may run several times and
+// must not have side effects. An error from edit ends it and is returned as is,
+// but ErrUnchanged, which says that there is nothing to write.
+func (s *Store) Change(ctx context.Context, id video.ID, ifMatch string, edit func(*video.Video) ([]Intent, error)) (Record, error) {
+	for {
+		rec, err := s.Get(ctx, id)
+		if err != nil {
+			return Record{}, err
+		}
+		if ifMatch != "" && rec.ETag != ifMatch {
+			return Record{}, ErrChanged
+		}
+		before := rec
+		intents, err := edit(&rec.Video)
+		if errors.Is(err, ErrUnchanged) {
+			return before, nil
+		}
+		if err != nil {
+			return Record{}, err
+		}
+		changed, err := s.write(ctx, rec, intents)
+		if errors.Is(err, ErrChanged) && ifMatch == "" {
+			continue
+		}
+		return changed, err
+	}
+}
+
+// write replaces META and adds the outbox rows, then sends what they promise.
+func (s *Store) write(ctx context.Context, rec Record, intents []Intent) (Record, error) {
+	if len(intents) > 0 {
+		if err := s.markInflight(ctx, rec.Video.ID); err != nil {
+			return Record{}, err
+		}
+	}
+	rec.Video.UpdatedAt = time.Now().UTC()
+	meta, err := metaRow(rec.Video)
+	if err != nil {
+		return Record{}, err
+	}
+	out, err := outboxRows(rec.Video.ID, intents)
+	if err != nil {
+		return Record{}, err
+	}
+	ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: meta, IfMatch: rec.ETag}}
+	for _, row := range out {
+		ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
+	}
+	etags, err := s.videos.Submit(ctx, ops)
+	if errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound) {
+		return Record{}, ErrChanged
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("write video %s: %w", rec.Video.ID, err)
+	}
+	rec.ETag = etags[0]
+	return rec, s.sendRows(ctx, rec.Video.ID, out)
+}
+
+const metaKey = "META"
+
+func metaRow(v video.Video) (tablestore.Entity, error) {
+	doc, err := json.Marshal(v)
+	if err != nil {
+		return tablestore.Entity{}, fmt.Errorf("encode video %s: %w", v.ID, err)
+	}
+	return tablestore.Entity{
+		PartitionKey: string(v.ID), RowKey: metaKey,
+		Props: map[string]any{"State": string(v.State), "Generation": int32(v.Generation), "Doc": string(doc)},
+	}, nil
+}
+
+func readMeta(row tablestore.Entity) (Record, error) {
+	rec := Record{ETag: row.ETag}
+	if err := row.JSON("Doc", &rec.Video); err != nil {
+		return Record{}, fmt.Errorf("decode video %s: %w", row.PartitionKey, err)
+	}
+	return rec, nil
+}

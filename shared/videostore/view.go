@@ -1,0 +1,169 @@
+package videostore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/cutroom/cutroom/shared/playlist"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// View is everything known about one video, read at one moment.
+type View struct {
+	Record
+	Plans    map[int]video.Plan        // by generation
+	Steps    []Step                    // rows that exist, in key order
+	Parts    map[int][]video.AudioPart // committed audio by generation, in order
+	Promised bool                      // the outbox is not empty
+}
+
+// View reads a whole video with one row-range query (T5). Its cost follows the
+// length of the video: a 4-hour one has about 800 rows.
+func (s *Store) View(ctx context.Context, id video.ID) (View, error) {
+	view := View{Plans: map[int]video.Plan{}, Parts: map[int][]video.AudioPart{}}
+	found := false
+	rows := s.videos.Query(ctx, tablestore.Query{
+		PartitionKey: string(id), RowFrom: metaKey, RowTo: tablestore.PrefixEnd("STEP:"), Class: tablestore.RowRange,
+	})
+	for row, err := range rows {
+		if err != nil {
+			return View{}, fmt.Errorf("read all of video %s: %w", id, err)
+		}
+		if row.RowKey == metaKey {
+			found = true
+		}
+		if err := view.add(row); err != nil {
+			return View{}, err
+		}
+	}
+	if !found {
+		return View{}, ErrNotFound
+	}
+	return view, nil
+}
+
+func (v *View) add(row tablestore.Entity) (err error) {
+	kind, _, _ := strings.Cut(row.RowKey, ":")
+	switch kind {
+	case metaKey:
+		v.Record, err = readMeta(row)
+	case "OUT":
+		v.Promised = true
+	case "PLAN":
+		var plan video.Plan
+		err = row.JSON("Doc", &plan)
+		v.Plans[plan.Generation] = plan
+	case "PART":
+		var generation int
+		var part video.AudioPart
+		if _, err = fmt.Sscanf(row.RowKey, "PART:%d:", &generation); err == nil {
+			err = row.JSON("Doc", &part)
+		}
+		v.Parts[generation] = append(v.Parts[generation], part)
+	case "STEP":
+		var step Step
+		step, err = readStep(row)
+		v.Steps = append(v.Steps, step)
+	}
+	if err != nil {
+		return fmt.Errorf("decode row %s of video %s: %w", row.RowKey, row.PartitionKey, err)
+	}
+	return nil
+}
+
+// Find returns a step of the view, or false when it has no row.
+func (v View) Find(generation int, name string, index int) (Step, bool) {
+	for _, s := range v.Steps {
+		if s.Key.Generation == generation && s.Key.Step == name && s.Key.Index == index {
+			return s, true
+		}
+	}
+	return Step{}, false
+}
+
+// Presentation collects what is committed of one generation.
+func (v View) Presentation(generation int) (playlist.Presentation, error) {
+	p := playlist.Presentation{Plan: v.Plans[generation], Parts: v.Parts[generation]}
+	p.Chunks = make([]*video.ChunkOutput, len(p.Plan.Chunks))
+	p.AudioDone = !p.Plan.HasAudio
+	for _, s := range v.Steps {
+		if s.Key.Generation != generation || s.State != StepDone {
+			continue
+		}
+		switch s.Key.Step {
+		case StepAudio:
+			p.AudioDone = true
+		case StepEncode:
+			if s.Key.Index >= len(p.Chunks) {
+				continue
+			}
+			out := new(video.ChunkOutput)
+			if err := json.Unmarshal(s.Output, out); err != nil {
+				return p, fmt.Errorf("decode output of %s: %w", s.Key, err)
+			}
+			p.Chunks[s.Key.Index] = out
+		}
+	}
+	return p, nil
+}
+
+// Keeps reports whether a generation is still needed: the one that plays and the
+// newest one.
+func (v View) Keeps(generation int) bool {
+	return generation == v.Video.Serving || generation == v.Video.Generation
+}
+
+// Progress is how far the newest generation is.
+type Progress struct {
+	Percent     int
+	ChunksDone  int
+	ChunksTotal int
+}
+
+// The share of the work, in percent, that each kind of step is shown to be.
+const (
+	probeShare  = 2
+	audioShare  = 3
+	finishShare = 5
+)
+
+// Progress weighs chunks by their frames, so that it moves evenly.
+func (v View) Progress() Progress {
+	plan, planned := v.Plans[v.Video.Generation]
+	p := Progress{ChunksTotal: len(plan.Chunks)}
+	if v.Video.State == video.Ready {
+		p.Percent, p.ChunksDone = 100, p.ChunksTotal
+		return p
+	}
+	if !planned {
+		return p
+	}
+	p.Percent = probeShare
+	if !plan.HasAudio {
+		p.Percent += audioShare
+	}
+	var done, total int64
+	for _, c := range plan.Chunks {
+		total += c.To - c.From
+	}
+	for _, s := range v.Steps {
+		if s.Key.Generation != plan.Generation || s.State != StepDone {
+			continue
+		}
+		switch {
+		case s.Key.Step == StepEncode && s.Key.Index < len(plan.Chunks):
+			p.ChunksDone++
+			c := plan.Chunks[s.Key.Index]
+			done += c.To - c.From
+		case s.Key.Step == StepAudio:
+			p.Percent += audioShare
+		}
+	}
+	if total > 0 {
+		p.Percent += int(done * (100 - probeShare - audioShare - finishShare) / total)
+	}
+	return p
+}

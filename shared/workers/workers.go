@@ -1,0 +1,97 @@
+// Package workers is the register of worker roles: table "workers", one row per
+// process, rewritten every few seconds. Nothing depends on it but people and the
+// reconciler's idea of who is alive; the queues decide who owns work.
+//
+//	PartitionKey  "worker": some dozens of rows, written rarely (single, T4)
+//	RowKey        the worker's name
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/tablestore"
+)
+
+// Table is the table's base name.
+const Table = "workers"
+
+const partition = "worker"
+
+// Worker is one process and what it is doing.
+type Worker struct {
+	Name      string         `json:"name"`
+	Host      string         `json:"host"`
+	PID       int            `json:"pid"`
+	StartedAt time.Time      `json:"startedAt"`
+	SeenAt    time.Time      `json:"seenAt"`
+	Draining  bool           `json:"draining"`
+	Leader    bool           `json:"leader"` // elected for reconciling and cleaning
+	Pools     map[string]int `json:"pools"`  // slots by pool
+	Busy      []Task         `json:"busy"`
+	Done      int64          `json:"done"`        // items completed since the start
+	Failed    int64          `json:"failed"`      // attempts that failed
+	Stale     int64          `json:"staleLeases"` // deletes and renewals that came too late (Q16d)
+}
+
+// Task is one item that a worker holds.
+type Task struct {
+	Queue    string    `json:"queue"`
+	Step     string    `json:"step"`
+	Video    string    `json:"video"`
+	Since    time.Time `json:"since"`
+	Deadline time.Time `json:"leaseEnds"`
+}
+
+// Register is safe for concurrent use.
+type Register struct{ table *tablestore.Table }
+
+// New returns the register of the account.
+func New(a *azstorage.Account) *Register { return &Register{tablestore.New(a.Table(Table))} }
+
+// Beat writes a worker's row. Safe to repeat.
+func (r *Register) Beat(ctx context.Context, w Worker) error {
+	doc, err := json.Marshal(w)
+	if err != nil {
+		return fmt.Errorf("encode worker %s: %w", w.Name, err)
+	}
+	_, err = r.table.Upsert(ctx, tablestore.Entity{
+		PartitionKey: partition, RowKey: tablestore.EscapeKey(w.Name),
+		Props: map[string]any{"Doc": string(doc), "SeenAt": w.SeenAt.UTC()},
+	})
+	if err != nil {
+		return fmt.Errorf("write heartbeat of %s: %w", w.Name, err)
+	}
+	return nil
+}
+
+// Leave removes a worker that stops in good order.
+func (r *Register) Leave(ctx context.Context, name string) error {
+	err := r.table.Delete(ctx, partition, tablestore.EscapeKey(name), "*")
+	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
+		return fmt.Errorf("remove heartbeat of %s: %w", name, err)
+	}
+	return nil
+}
+
+// List returns the workers seen since, by name: one partition.
+func (r *Register) List(ctx context.Context, since time.Time) ([]Worker, error) {
+	var list []Worker
+	for row, err := range r.table.Query(ctx, tablestore.Query{PartitionKey: partition, Class: tablestore.PartitionRange}) {
+		if err != nil {
+			return nil, fmt.Errorf("list workers: %w", err)
+		}
+		var w Worker
+		if err := row.JSON("Doc", &w); err != nil {
+			return nil, fmt.Errorf("decode worker %s: %w", row.RowKey, err)
+		}
+		if !w.SeenAt.Before(since) {
+			list = append(list, w)
+		}
+	}
+	return list, nil
+}

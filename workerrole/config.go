@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// config is everything that the environment decides. Every variable is in
+// docs/configuration.md with its unit, default and range.
+type config struct {
+	Storage   azstorage.Config
+	Queues    []workqueue.Spec // with the visibilities of CUTROOM_VISIBILITY
+	Name      string           // of this worker, unique among all
+	Instance  string           // echoed by the admin listener, so that a starter knows its own child
+	AdminAddr string
+	Pools     map[string]int // slots by pool
+
+	FFmpeg, FFprobe string // paths, or names to be found in PATH
+	Scratch         string // directory for temporary files
+
+	ReconcileEvery time.Duration
+	JanitorEvery   time.Duration
+	JanitorGrace   time.Duration
+	AbandonAfter   time.Duration
+	PurgeLinger    time.Duration
+	DrainTimeout   time.Duration
+}
+
+// loadConfig reads the environment. One error lists every bad variable.
+func loadConfig(getenv func(string) string) (config, error) {
+	var problems []error
+	bad := func(err error) {
+		if err != nil {
+			problems = append(problems, err)
+		}
+	}
+	text := func(name, fallback string) string {
+		if v := getenv(name); v != "" {
+			return v
+		}
+		return fallback
+	}
+	duration := func(name string, fallback, least time.Duration) time.Duration {
+		v := getenv(name)
+		if v == "" {
+			return fallback
+		}
+		d, err := time.ParseDuration(v)
+		if err != nil || d < least {
+			bad(fmt.Errorf("%s=%q is not a duration of at least %v", name, v, least))
+		}
+		return d
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "worker"
+	}
+	cfg := config{
+		Name:      text("WORKERROLE_NAME", fmt.Sprintf("%s-%d", host, os.Getpid())),
+		Instance:  getenv("CUTROOM_INSTANCE"),
+		AdminAddr: text("WORKERROLE_ADMIN_ADDR", "127.0.0.1:9091"),
+		FFmpeg:    text("FFMPEG_PATH", "ffmpeg"),
+		FFprobe:   text("FFPROBE_PATH", "ffprobe"),
+		Scratch:   text("WORKERROLE_SCRATCH", os.TempDir()),
+
+		ReconcileEvery: duration("CUTROOM_RECONCILE_INTERVAL", 10*time.Second, 100*time.Millisecond),
+		JanitorEvery:   duration("CUTROOM_JANITOR_INTERVAL", time.Hour, 100*time.Millisecond),
+		JanitorGrace:   duration("CUTROOM_JANITOR_GRACE", 24*time.Hour, 0),
+		AbandonAfter:   duration("CUTROOM_ABANDON_AFTER", 7*24*time.Hour, time.Second),
+		PurgeLinger:    duration("CUTROOM_PURGE_LINGER", 10*time.Second, time.Second),
+		DrainTimeout:   duration("WORKERROLE_DRAIN_TIMEOUT", 25*time.Second, time.Second),
+	}
+	cfg.Storage, err = azstorage.ConfigFromEnv(getenv)
+	bad(err)
+	cfg.Queues, err = workqueue.WithVisibility(workqueue.Specs, getenv("CUTROOM_VISIBILITY"))
+	bad(err)
+	cfg.Pools, err = parsePools(getenv("WORKERROLE_POOLS"))
+	bad(err)
+	return cfg, errors.Join(problems...)
+}
+
+// parsePools reads "light=4,heavy=2". A pool that is not named has its default;
+// zero slots turn a pool off, which makes a worker for one kind of work (Q5).
+func parsePools(s string) (map[string]int, error) {
+	pools := map[string]int{workqueue.Light: 4, workqueue.Heavy: runtime.NumCPU()}
+	if s == "" {
+		return pools, nil
+	}
+	var problems []error
+	for part := range strings.SplitSeq(s, ",") {
+		name, count, _ := strings.Cut(strings.TrimSpace(part), "=")
+		n, err := strconv.Atoi(count)
+		if _, known := pools[name]; !known || err != nil || n < 0 || n > 256 {
+			problems = append(problems, fmt.Errorf("WORKERROLE_POOLS: %q is not light=N or heavy=N with N from 0 to 256", part))
+			continue
+		}
+		pools[name] = n
+	}
+	return pools, errors.Join(problems...)
+}

@@ -1,0 +1,67 @@
+// Package failpoint lets a test stop a worker at an exact place in the order of
+// writes. Nothing happens unless CUTROOM_FAILPOINT is set, which no deployment
+// does; then the named point ends or freezes the process the first time that it
+// is reached:
+//
+//	CUTROOM_FAILPOINT=encode/committed:kill:/some/marker
+//
+// The marker file makes it happen once: a restarted worker finds it and goes on.
+package failpoint
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Variable is the environment variable that arms a failpoint.
+const Variable = "CUTROOM_FAILPOINT"
+
+type armed struct {
+	name, marker string
+	signal       syscall.Signal
+}
+
+var signals = map[string]syscall.Signal{"kill": syscall.SIGKILL, "stop": syscall.SIGSTOP, "term": syscall.SIGTERM}
+
+var point = sync.OnceValues(func() (*armed, error) { return parse(os.Getenv(Variable)) })
+
+func parse(text string) (*armed, error) {
+	if text == "" {
+		return nil, nil
+	}
+	parts := strings.SplitN(text, ":", 3)
+	if len(parts) != 3 {
+		return nil, fmt.Errorf("%s=%q is not name:signal:marker", Variable, text)
+	}
+	signal, known := signals[parts[1]]
+	if !known {
+		return nil, fmt.Errorf("%s: signal %q is not kill, stop or term", Variable, parts[1])
+	}
+	return &armed{name: parts[0], signal: signal, marker: parts[2]}, nil
+}
+
+// Check returns an error when the variable is set to something unreadable.
+func Check() error {
+	_, err := point()
+	return err
+}
+
+// Hit is called at the points. Only the armed one does anything.
+func Hit(name string) {
+	p, _ := point()
+	if p == nil || p.name != name {
+		return
+	}
+	f, err := os.OpenFile(p.marker, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return // it happened already
+	}
+	_ = f.Close()
+	_ = syscall.Kill(os.Getpid(), p.signal)
+	if p.signal == syscall.SIGKILL {
+		select {} // the signal is on its way: do not run past the point
+	}
+}

@@ -1,0 +1,209 @@
+// Package pipeline runs one step for one message, always in the same order:
+//
+//	claim the step row → run, which writes the output → commit the step row
+//	→ enqueue what comes next → return, and the consumer deletes the message
+//
+// A crash anywhere in that line repeats a step that finds its own result and
+// does no harm (paper rows Q3 and Q8): before the commit nobody looks at the
+// output, whose name belongs to the attempt; after it, the repetition only
+// enqueues again what may be missing.
+//
+// Next: workerrole/internal/step, the steps themselves.
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/workerrole/internal/consumer"
+	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
+)
+
+// Step is the unit of work that a message asks for. To add one, write a file in
+// package step and name it in workerrole/main.go.
+type Step interface {
+	// Name is stored in rows and messages: never change it.
+	Name() string
+	// Run writes the step's output and returns what becomes true with it. It
+	// may be called any number of times for the same step, also while an older
+	// call is still running elsewhere. An error that is a *video.Failure is
+	// permanent; any other is tried again later.
+	Run(ctx context.Context, w *Work) (videostore.Commit, error)
+}
+
+// Follower is a step whose commit may complete something bigger.
+type Follower interface {
+	// After runs after the commit, and again for each redelivery of the message.
+	After(ctx context.Context, c *videostore.Claim) error
+}
+
+// Work is one attempt at one step.
+type Work struct {
+	*videostore.Claim
+	Dir      string // empty scratch directory, removed afterwards
+	Prefix   string // where this attempt's blobs go; no other attempt writes there
+	Progress func() // to be called whenever the work moved: the lease is renewed only then
+	Log      *slog.Logger
+}
+
+// Runner turns a Step into a consumer.Handler.
+type Runner struct {
+	Videos  *videostore.Store
+	Step    Step
+	Worker  string        // name of this worker role, for the timeline
+	Scratch string        // directory for scratch directories
+	Watch   time.Duration // how often a running step checks that its video still wants it
+	Log     *slog.Logger
+}
+
+// Handle runs the step that the message asks for. Errors that it returns are
+// retried by the consumer; nil means that the message may be deleted.
+func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
+	key, err := r.key(job.Item)
+	if err != nil {
+		return workqueue.Permanent(err)
+	}
+	claim, err := r.Videos.Claim(ctx, key, job.MessageID, r.Worker)
+	switch {
+	case errors.Is(err, videostore.ErrDone):
+		return r.follow(ctx, claim)
+	case errors.Is(err, videostore.ErrGone), errors.Is(err, videostore.ErrDuplicate):
+		return nil
+	case errors.Is(err, videostore.ErrSuperseded):
+		return workqueue.Snooze(time.Second, err.Error()) // somebody claimed it this instant: look again
+	case err != nil:
+		return err
+	}
+	failpoint.Hit(r.Step.Name() + "/claimed")
+	return r.attempt(ctx, claim, job)
+}
+
+// Exhausted is called before a message goes to the poison queue: first the state
+// row, then the message.
+func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) error {
+	key, err := r.key(job.Item)
+	if err != nil {
+		return nil // nobody's step
+	}
+	return r.Videos.FailStep(ctx, key, &video.Failure{
+		Code:   video.ProcessingFailed,
+		Detail: fmt.Sprintf("the %s step failed %d times; an operator can find it in the poison queue", key.Step, job.Item.Failures),
+	})
+}
+
+func (r *Runner) key(item workitem.Item) (videostore.StepKey, error) {
+	var data workitem.StepData
+	if err := json.Unmarshal(item.Data, &data); err != nil {
+		return videostore.StepKey{}, fmt.Errorf("read data of %s item: %w", item.Step, err)
+	}
+	return videostore.StepKey{ID: item.Subject, Generation: data.Generation, Step: item.Step, Index: data.Index}, nil
+}
+
+func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *consumer.Job) error {
+	dir, err := os.MkdirTemp(r.Scratch, r.Step.Name()+"-")
+	if err != nil {
+		return fmt.Errorf("make scratch directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+
+	key := claim.Step.Key
+	work := &Work{
+		Claim: claim, Dir: dir, Progress: job.Progress,
+		Prefix: video.AttemptPrefix(key.ID, key.Generation, key.Step, key.Index, claim.Step.Attempt),
+		Log:    r.Log.With("video", key.ID, "step", key.Step, "index", key.Index, "attempt", claim.Step.Attempts),
+	}
+	commit, err := r.run(ctx, work)
+	if err != nil {
+		return r.failed(ctx, claim, err)
+	}
+	failpoint.Hit(r.Step.Name() + "/output")
+	// The output is written. Only now the row, which is what makes it count.
+	if err := claim.Commit(ctx, commit); err != nil {
+		return r.failed(ctx, claim, err)
+	}
+	failpoint.Hit(r.Step.Name() + "/committed")
+	return r.follow(ctx, claim)
+}
+
+// run calls the step and cancels it when its video is deleted or cancelled.
+func (r *Runner) run(ctx context.Context, work *Work) (videostore.Commit, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		tick := time.NewTicker(r.Watch)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if err := work.CheckActive(ctx); errors.Is(err, videostore.ErrGone) {
+					cancel(err)
+				}
+			}
+		}
+	}()
+	commit, err := r.Step.Run(ctx, work)
+	gone := errors.Is(context.Cause(ctx), videostore.ErrGone)
+	cancel(nil)
+	<-watched
+	if err != nil && gone {
+		return commit, videostore.ErrGone
+	}
+	return commit, err
+}
+
+// follow does what comes after the commit. A redelivered message comes straight
+// here, so that a crash after the commit loses nothing.
+func (r *Runner) follow(ctx context.Context, claim *videostore.Claim) error {
+	if err := r.Videos.Flush(ctx, claim.Step.Key.ID); err != nil {
+		return err
+	}
+	if f, ok := r.Step.(Follower); ok {
+		if err := f.After(ctx, claim); err != nil {
+			return fmt.Errorf("follow up %s: %w", claim.Step.Key, err)
+		}
+	}
+	failpoint.Hit(r.Step.Name() + "/enqueued")
+	return nil
+}
+
+// failed decides what an error means for the message.
+func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, err error) error {
+	var failure *video.Failure
+	switch {
+	case errors.Is(err, videostore.ErrGone):
+		return nil
+	case errors.Is(err, videostore.ErrSuperseded):
+		return workqueue.ErrLeaseLost // the row says what the queue would say: write nothing
+	case errors.As(err, &failure):
+		if err := claim.Fail(ctx, failure); err != nil {
+			return r.failed(ctx, claim, err)
+		}
+		return r.Videos.Flush(ctx, claim.Step.Key.ID)
+	case errors.Is(context.Cause(ctx), workqueue.ErrLeaseLost):
+		return workqueue.ErrLeaseLost
+	}
+	// The job's context may be dead; the note for the timeline has its own time.
+	note, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	cause := err
+	if errors.Is(context.Cause(ctx), workqueue.ErrDraining) {
+		cause = nil // stopping is nobody's failure
+	}
+	if e := claim.GiveBack(note, cause); e != nil {
+		r.Log.Warn("note failed attempt", "error", e)
+	}
+	return err
+}

@@ -1,0 +1,15 @@
+// Package step holds the steps, one file each, in the order in which a video
+// meets them:
+//
+//	probe   what is it, how is it cut; fans out          → encode, audio
+//	encode  one chunk, all renditions                    → finish, when it is the last
+//	audio   the whole track, committed as it grows       → finish, when it is the last
+//	finish  playlists, poster, storyboard, MP4           → index
+//	index   catalogue and search rows follow the video
+//	purge   everything of a deleted video goes
+//
+// To add a step: write its file here, give it a line in workerrole/main.go and,
+// if it needs a queue of its own, a line in workqueue.Specs.
+//
+// Next: workerrole/internal/media, how a video is cut and encoded.
+package step

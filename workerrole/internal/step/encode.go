@@ -1,0 +1,92 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+	"github.com/cutroom/cutroom/workerrole/internal/media"
+	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+)
+
+// Encode makes one chunk in every rendition, from one decode.
+//
+//	Reads   the source blob, the chunk's range of it
+//	Writes  media/{attempt}/{rendition}.m4s, tiles.jpg, sometimes poster.jpg
+//	Next    finish, when it was the last chunk
+//	Errors  *video.Failure when the content cannot be decoded
+//	Repeat  writes to names of its own; only one attempt's row commits
+type Encode struct {
+	Videos  *videostore.Store
+	Sources Sources
+	Tool    *ffmpeg.Tool
+}
+
+// Name implements pipeline.Step.
+func (Encode) Name() string { return videostore.StepEncode }
+
+// Run implements pipeline.Step.
+func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
+	source, err := s.Sources.Open(ctx, w.Plan.Source, w.Plan.Demuxer)
+	if err != nil {
+		return videostore.Commit{}, err
+	}
+	encoded, err := media.EncodeChunk(ctx, s.Tool, source, w.Plan, w.Step.Key.Index, w.Dir, func(int64) { w.Progress() })
+	if err != nil {
+		return videostore.Commit{}, err
+	}
+	out := encoded.Output
+	for i := range out.Renditions {
+		r := &out.Renditions[i]
+		if r.Blob, err = s.put(ctx, w, encoded.Files[r.Name], "video/mp4"); err != nil {
+			return videostore.Commit{}, err
+		}
+	}
+	if encoded.Tiles != "" {
+		if out.Tiles, err = s.put(ctx, w, encoded.Tiles, "image/jpeg"); err != nil {
+			return videostore.Commit{}, err
+		}
+	}
+	if encoded.Poster != "" {
+		if out.Poster, err = s.put(ctx, w, encoded.Poster, "image/jpeg"); err != nil {
+			return videostore.Commit{}, err
+		}
+	}
+	return videostore.Commit{Output: out}, nil
+}
+
+// put stores a file under the attempt's own prefix and returns the blob's name.
+func (s Encode) put(ctx context.Context, w *pipeline.Work, path, contentType string) (string, error) {
+	blob := w.Prefix + filepath.Base(path)
+	if err := s.Sources.Blobs.PutFile(ctx, video.MediaContainer, blob, path, blobstore.Options{ContentType: contentType}); err != nil {
+		return "", fmt.Errorf("store %s of %s: %w", filepath.Base(path), w.Step.Key, err)
+	}
+	w.Progress()
+	return blob, nil
+}
+
+// After implements pipeline.Follower.
+func (s Encode) After(ctx context.Context, c *videostore.Claim) error {
+	return followPart(ctx, s.Videos, c)
+}
+
+// followPart is what follows every commit that adds to a video: it may be
+// playable now, and it may be complete now.
+func followPart(ctx context.Context, videos *videostore.Store, c *videostore.Claim) error {
+	key := c.Step.Key
+	if !c.Video.Playable {
+		if err := videos.MarkPlayable(ctx, key.ID); err != nil {
+			return err
+		}
+	}
+	plan, err := videos.Plan(ctx, key.ID, key.Generation)
+	if err != nil {
+		return err
+	}
+	_, err = videos.FanIn(ctx, key.ID, plan)
+	return err
+}

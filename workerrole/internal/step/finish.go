@@ -1,0 +1,250 @@
+package step
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/playlist"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+	"github.com/cutroom/cutroom/workerrole/internal/media"
+	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+)
+
+// Finish is the fan-in: it verifies the whole and writes what needs all of it.
+//
+//	Reads   all step rows; the chunks' tiles; the top rendition and the audio
+//	Writes  media/{attempt}/: playlists, storyboard, sprite, MP4 download
+//	Next    index
+//	Errors  *video.Failure when too little of the video could be decoded
+//	Repeat  writes to names of its own; only one attempt's row commits
+type Finish struct {
+	Videos *videostore.Store
+	Blobs  *blobstore.Store
+	Tool   *ffmpeg.Tool
+}
+
+// Name implements pipeline.Step.
+func (Finish) Name() string { return videostore.StepFinish }
+
+// Run implements pipeline.Step.
+func (s Finish) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
+	view, err := s.Videos.View(ctx, w.Video.ID)
+	if err != nil {
+		return videostore.Commit{}, fmt.Errorf("read steps of %s: %w", w.Video.ID, err)
+	}
+	whole, err := view.Presentation(w.Plan.Generation)
+	if err != nil {
+		return videostore.Commit{}, err
+	}
+	if !whole.Complete() {
+		return videostore.Commit{}, fmt.Errorf("finish %s: not every part is committed", w.Video.ID)
+	}
+	out := video.FinishOutput{Prefix: w.Prefix, Playlists: map[string]string{}}
+	if out.Frames, err = verify(whole); err != nil {
+		return videostore.Commit{}, err
+	}
+	if err := s.playlists(ctx, whole, &out); err != nil {
+		return videostore.Commit{}, err
+	}
+	w.Progress()
+	if err := s.pictures(ctx, whole, &out); err != nil {
+		return videostore.Commit{}, err
+	}
+	w.Progress()
+	if err := s.download(ctx, w, whole, &out); err != nil {
+		return videostore.Commit{}, err
+	}
+	duration := w.Plan.FPS.Seconds(out.Frames)
+	return videostore.Commit{
+		Output: out,
+		Video: func(v *video.Video) {
+			v.State, v.Playable, v.Error = video.Ready, true, nil
+			v.Serving, v.DurationSeconds = w.Plan.Generation, duration
+			v.ReadyAt = time.Now().UTC()
+		},
+		Next: []videostore.Intent{videostore.IndexIntent()},
+	}, nil
+}
+
+// enough is the share of the promised frames that must have been found. Below
+// it, the file was cut off.
+const enough = 0.95
+
+// verify counts frames and compares the chunks' init segments: a player reads
+// only the first one.
+func verify(p playlist.Presentation) (frames int64, err error) {
+	for i, chunk := range p.Chunks {
+		frames += chunk.Frames
+		for r, out := range chunk.Renditions {
+			if first := p.Chunks[0].Renditions[r]; out.InitSum != first.InitSum {
+				return 0, fmt.Errorf("chunk %d of rendition %s has another init segment than chunk 0", i, out.Name)
+			}
+		}
+	}
+	if float64(frames) < enough*float64(p.Plan.Frames) {
+		return 0, video.Fail(video.CorruptMedia, "only %d of %d frames could be decoded: the file is cut off or damaged", frames, p.Plan.Frames)
+	}
+	return frames, nil
+}
+
+// playlists stores what the web role has drawn from rows until now.
+func (s Finish) playlists(ctx context.Context, p playlist.Presentation, out *video.FinishOutput) error {
+	texts := map[string]string{"master": playlist.Master(p)}
+	for _, r := range p.Plan.Renditions {
+		texts[r.Name], _ = playlist.Video(p, r.Name)
+	}
+	if text, ok := playlist.Audio(p); ok {
+		texts[playlist.AudioName] = text
+	}
+	for name, text := range texts {
+		blob := out.Prefix + name + ".m3u8"
+		if err := s.put(ctx, blob, []byte(text), playlist.ContentType); err != nil {
+			return err
+		}
+		if name == "master" {
+			out.Master = blob
+		} else {
+			out.Playlists[name] = blob
+		}
+	}
+	return nil
+}
+
+// pictures makes the storyboard from the chunks' own tiles: nothing is decoded
+// twice, whatever the length. The poster was made with its chunk.
+func (s Finish) pictures(ctx context.Context, p playlist.Presentation, out *video.FinishOutput) error {
+	var strips [][]byte
+	var counts []int
+	for _, chunk := range p.Chunks {
+		if out.Poster == "" {
+			out.Poster = chunk.Poster
+		}
+		if chunk.Tiles == "" {
+			continue
+		}
+		strip, err := s.Blobs.Get(ctx, video.MediaContainer, chunk.Tiles)
+		if err != nil {
+			return fmt.Errorf("read tiles: %w", err)
+		}
+		strips, counts = append(strips, strip), append(counts, chunk.TileCount)
+	}
+	if len(strips) == 0 {
+		return nil
+	}
+	sprite, vtt, err := media.Sprite(strips, counts, p.Plan)
+	if err != nil {
+		return err
+	}
+	out.Sprite, out.Storyboard = out.Prefix+"storyboard.jpg", out.Prefix+"storyboard.vtt"
+	if err := s.put(ctx, out.Sprite, sprite, "image/jpeg"); err != nil {
+		return err
+	}
+	return s.put(ctx, out.Storyboard, []byte(vtt), "text/vtt")
+}
+
+func (s Finish) put(ctx context.Context, blob string, data []byte, contentType string) error {
+	_, err := s.Blobs.Put(ctx, video.MediaContainer, blob, bytes.NewReader(data), int64(len(data)), blobstore.Options{ContentType: contentType})
+	if err != nil {
+		return fmt.Errorf("store %s: %w", filepath.Base(blob), err)
+	}
+	return nil
+}
+
+// download joins the top rendition and the audio into one MP4, by copy.
+func (s Finish) download(ctx context.Context, w *pipeline.Work, p playlist.Presentation, out *video.FinishOutput) error {
+	picture := filepath.Join(w.Dir, "video.mp4")
+	var pieces []piece
+	for i, chunk := range p.Chunks {
+		top := chunk.Renditions[0]
+		if i == 0 {
+			pieces = append(pieces, piece{top.Blob, top.Init})
+		}
+		for _, seg := range top.Segments {
+			pieces = append(pieces, piece{top.Blob, seg.Range})
+		}
+	}
+	if err := s.join(ctx, w, picture, pieces); err != nil {
+		return err
+	}
+	sound := ""
+	if p.Plan.HasAudio {
+		sound = filepath.Join(w.Dir, "audio.mp4")
+		pieces = nil
+		for i, part := range p.Parts {
+			if i == 0 {
+				pieces = append(pieces, piece{part.Blob, part.Init})
+			}
+			for _, seg := range part.Segments {
+				pieces = append(pieces, piece{part.Blob, seg.Range})
+			}
+		}
+		if err := s.join(ctx, w, sound, pieces); err != nil {
+			return err
+		}
+	}
+	path := filepath.Join(w.Dir, "download.mp4")
+	if err := media.MakeDownload(ctx, s.Tool, picture, sound, path, w.Progress); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("size of download: %w", err)
+	}
+	out.Download, out.DownloadLen = out.Prefix+"download.mp4", info.Size()
+	return s.Blobs.PutFile(ctx, video.MediaContainer, out.Download, path, blobstore.Options{ContentType: "video/mp4"})
+}
+
+// piece is a range of a blob.
+type piece struct {
+	blob string
+	at   video.Range
+}
+
+// join writes pieces one after the other into a file. Neighbours in the same
+// blob are read with one request.
+func (s Finish) join(ctx context.Context, w *pipeline.Work, path string, pieces []piece) (err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("make %s: %w", filepath.Base(path), err)
+	}
+	defer func() {
+		if e := file.Close(); err == nil && e != nil {
+			err = fmt.Errorf("close %s: %w", filepath.Base(path), e)
+		}
+	}()
+	for _, p := range merge(pieces) {
+		body, _, err := s.Blobs.Open(ctx, video.MediaContainer, p.blob, blobstore.Range{Offset: p.at.Offset, Length: p.at.Length}, "")
+		if err != nil {
+			return fmt.Errorf("read %s: %w", p.blob[strings.LastIndex(p.blob, "/")+1:], err)
+		}
+		_, err = io.Copy(file, body)
+		_ = body.Close()
+		if err != nil {
+			return fmt.Errorf("join %s: %w", filepath.Base(path), err)
+		}
+		w.Progress()
+	}
+	return nil
+}
+
+// merge makes one piece of neighbours.
+func merge(pieces []piece) []piece {
+	var merged []piece
+	for _, p := range pieces {
+		if n := len(merged); n > 0 && merged[n-1].blob == p.blob && merged[n-1].at.Offset+merged[n-1].at.Length == p.at.Offset {
+			merged[n-1].at.Length += p.at.Length
+			continue
+		}
+		merged = append(merged, p)
+	}
+	return merged
+}

@@ -1,0 +1,104 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+	"github.com/cutroom/cutroom/workerrole/internal/media"
+	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+)
+
+// Probe looks at an upload, decides how it is cut and fans out.
+//
+//	Reads   the source blob, by ranges
+//	Writes  sources/{attempt}/prepared.mkv, only when the upload has no index;
+//	        rows PLAN, META (processing) and the outbox, with its own row
+//	Next    encode for every chunk, audio, index
+//	Errors  *video.Failure for whatever is not a video that we take
+//	Repeat  makes the same plan from the same bytes
+type Probe struct {
+	Sources Sources
+	Tool    *ffmpeg.Tool
+	Limits  media.Limits
+}
+
+// Name implements pipeline.Step.
+func (Probe) Name() string { return videostore.StepProbe }
+
+// Run implements pipeline.Step.
+func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
+	id := w.Video.ID
+	blob := video.SourceBlob(id)
+	source, err := s.Sources.Open(ctx, blob, "")
+	if err != nil {
+		return videostore.Commit{}, err
+	}
+	info, err := s.Tool.Probe(ctx, source)
+	if err != nil {
+		return videostore.Commit{}, err
+	}
+	w.Progress()
+	if info.NeedsRemux() {
+		blob = w.Prefix + "prepared.mkv"
+		if info, err = s.remux(ctx, w, source, blob); err != nil {
+			return videostore.Commit{}, err
+		}
+	}
+	plan, err := media.Plan(info, s.Limits)
+	if err != nil {
+		return videostore.Commit{}, err
+	}
+	plan.Generation, plan.Source = w.Step.Key.Generation, blob
+	plan.ToneMap = plan.HDR != "" && s.Tool.HasToneMap
+	return videostore.Commit{
+		Output: info,
+		Plan:   &plan,
+		Video: func(v *video.Video) {
+			v.State = video.Processing
+			v.DurationSeconds, v.Width, v.Height = plan.DurationSeconds, plan.Width, plan.Height
+			v.FPS, v.Renditions = plan.FPS, plan.Renditions
+		},
+		Next: append(videostore.FanOut(w.Video, plan), videostore.IndexIntent()),
+	}, nil
+}
+
+// remux copies the streams of a source that cannot be sought in into a file with
+// an index, so that a chunk need not read everything before it.
+func (s Probe) remux(ctx context.Context, w *pipeline.Work, source ffmpeg.Source, blob string) (ffmpeg.Info, error) {
+	path := filepath.Join(w.Dir, "prepared.mkv")
+	if err := media.Remux(ctx, s.Tool, source, path, w.Progress); err != nil {
+		return ffmpeg.Info{}, err
+	}
+	info, err := s.Tool.Probe(ctx, ffmpeg.Source{URL: path})
+	if err != nil {
+		return ffmpeg.Info{}, err
+	}
+	if err := s.Sources.Blobs.PutFile(ctx, video.SourcesContainer, blob, path, blobstore.Options{ContentType: "video/x-matroska"}); err != nil {
+		return ffmpeg.Info{}, fmt.Errorf("store the remuxed source of %s: %w", w.Video.ID, err)
+	}
+	return info, nil
+}
+
+// Sources gives ffmpeg a way to read a source by ranges, without a key: a
+// signature for one blob that ends soon.
+type Sources struct {
+	Blobs *blobstore.Store
+	Sign  func(ctx context.Context, container, blob string, life time.Duration) (string, error)
+	Life  time.Duration // longer than any step takes
+}
+
+// Open returns where ffmpeg finds the blob. The URL is a secret: it never
+// appears in logs or errors.
+func (s Sources) Open(ctx context.Context, blob, demuxer string) (ffmpeg.Source, error) {
+	url, err := s.Sign(ctx, video.SourcesContainer, blob, s.Life)
+	if err != nil {
+		return ffmpeg.Source{}, fmt.Errorf("sign %s for reading: %w", blob, err)
+	}
+	return ffmpeg.Source{URL: url, Demuxer: demuxer}, nil
+}
