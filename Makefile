@@ -1,0 +1,79 @@
+# Cutroom. `make help` lists the targets; `make demo` is the one to start with.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help demo up down test test-unit test-e2e lint fmt generate bench soak fuzz docs-check build images scenario bootstrap clean
+
+MODULES := ./shared/... ./webrole/... ./workerrole/... ./e2e/...
+
+# Extra flags for every `go test`, such as -v or -run.
+TESTFLAGS ?=
+# How long `make fuzz` fuzzes each target, and `make soak` runs.
+FUZZTIME ?= 30s
+SOAKTIME ?= 30m
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## one command: install, build, start, upload FILE (or a generated clip), watch it become playable; DEMO_EXIT=1 stops when ready
+	@scripts/bootstrap run
+	@FILE='$(FILE)' DEMO_EXIT='$(DEMO_EXIT)' scripts/gorun demo
+
+up: ## start Azurite, the web role and two workers in the background; state in .run/
+	@scripts/bootstrap run
+	@scripts/gorun up
+
+down: ## stop what `make up` started, without loss
+	@scripts/gorun up -down
+
+test: ## everything: unit, Azurite, crash, end to end in Chromium
+	@scripts/bootstrap test
+	go vet $(MODULES)
+	@$(MAKE) --no-print-directory test-unit
+	@$(MAKE) --no-print-directory test-e2e
+
+test-unit: ## the tests of shared, webrole and workerrole, with Azurite and the race detector
+	go test -race -timeout 15m $(TESTFLAGS) ./shared/... ./webrole/... ./workerrole/...
+
+# One package at a time: these tests measure time and fill all cores.
+test-e2e: ## the tests of e2e: built roles, crashes, browser, documentation
+	go test -race -count=1 -p 1 -timeout 25m $(TESTFLAGS) ./e2e/...
+
+lint: ## gofmt, go vet, staticcheck, import directions, builds without go.work
+	@scripts/lint
+
+fmt: ## format the Go sources
+	gofmt -w shared webrole workerrole e2e
+
+generate: ## regenerate what is generated (the API from docs/openapi.yaml, the page)
+	go generate $(MODULES)
+
+bench: ## print ratios measured in one run
+	@scripts/bootstrap run
+	@scripts/gorun bench
+
+scenario: ## the paper's scenario Q11, to watch
+	@scripts/bootstrap run
+	@scripts/gorun scenario
+
+soak: ## run the end-to-end tests over and over for SOAKTIME (default 30m)
+	@scripts/bootstrap test
+	@scripts/soak '$(SOAKTIME)' ./e2e/...
+
+fuzz: ## fuzz every fuzz target for FUZZTIME (default 30s)
+	@scripts/fuzz '$(FUZZTIME)'
+
+docs-check: ## every link, make target and variable that the documentation names exists
+	go test -count=1 -v -run '^TestDocs' ./e2e
+
+build: ## build both roles into bin/
+	go build -trimpath -o bin/ ./webrole ./workerrole
+
+images: ## build the container images (needs Docker)
+	@scripts/images
+
+bootstrap: ## install what `make test` needs
+	@scripts/bootstrap test
+
+clean: down ## stop everything and remove .run/ (all uploaded videos), bin/ and .tools/
+	rm -rf .run bin .tools

@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "github.com/cutroom/cutroom/"
+
+// goPackage is what `go list -json` says about a package.
+type goPackage struct {
+	ImportPath   string
+	Name         string
+	Imports      []string // of the package itself
+	TestImports  []string // of its tests
+	XTestImports []string // of its tests in package x_test
+	Deps         []string // everything that ends up in a binary, transitively
+}
+
+// allImports are the direct imports of the package and of its tests.
+func (p goPackage) allImports() []string {
+	return slices.Concat(p.Imports, p.TestImports, p.XTestImports)
+}
+
+// in reports whether the import path is the tree or below it; tree is relative
+// to the repository, such as "shared" or "workerrole/internal/ffmpeg".
+func in(importPath, tree string) bool {
+	return importPath == root+tree || strings.HasPrefix(importPath, root+tree+"/")
+}
+
+func goList(t *testing.T) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Imports,TestImports,XTestImports,Deps",
+		"./shared/...", "./webrole/...", "./workerrole/...", "./e2e/...")
+	cmd.Dir = ".."
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var packages []goPackage
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages
+		}
+		if err != nil {
+			t.Fatalf("decoding the answer of go list: %v", err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+// Dependencies point one way: main → internal/* of the role → shared/* →
+// shared/video. docs/design.md explains why; `make lint` runs this test.
+func TestArchitectureImportsPointOneWay(t *testing.T) {
+	t.Parallel()
+	rules := []struct {
+		why     string
+		from    string // a tree of this repository
+		except  string // a tree inside it that may, or ""
+		imports func(string) bool
+	}{
+		{"shared never imports a role", "shared", "", tree("webrole", "workerrole", "e2e")},
+		{"roles never import each other", "webrole", "", tree("workerrole", "e2e")},
+		{"roles never import each other", "workerrole", "", tree("webrole", "e2e")},
+		{"the domain's words use the standard library only", "shared/video", "", func(path string) bool {
+			first, _, _ := strings.Cut(path, "/")
+			return strings.Contains(first, ".") && !in(path, "shared/video") && path != "github.com/google/go-cmp/cmp" &&
+				!strings.HasPrefix(path, "pgregory.net/rapid")
+		}},
+		{"only one package drives ffmpeg", "", "workerrole/internal/ffmpeg", module("github.com/u2takey/ffmpeg-go")},
+		{"only one package knows about credentials", "", "shared/azstorage", module("github.com/Azure/azure-sdk-for-go/sdk/azidentity")},
+		{"roles do not start Azurite", "webrole", "", tree("shared/azurite")},
+		{"roles do not start Azurite", "workerrole", "", tree("shared/azurite")},
+	}
+	for _, p := range goList(t) {
+		for _, rule := range rules {
+			if rule.from != "" && !in(p.ImportPath, rule.from) || rule.except != "" && in(p.ImportPath, rule.except) {
+				continue
+			}
+			for _, path := range p.allImports() {
+				if rule.imports(path) {
+					t.Errorf("%s imports %s: %s", p.ImportPath, path, rule.why)
+				}
+			}
+		}
+	}
+}
+
+func tree(names ...string) func(string) bool {
+	return func(path string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return in(path, name) })
+	}
+}
+
+func module(name string) func(string) bool {
+	return func(path string) bool { return path == name || strings.HasPrefix(path, name+"/") }
+}
+
+// Test support and Go's own testing package never reach a binary.
+func TestArchitectureBinariesHoldNoTestSupport(t *testing.T) {
+	t.Parallel()
+	binaries := 0
+	for _, p := range goList(t) {
+		if p.Name != "main" {
+			continue
+		}
+		binaries++
+		for _, dep := range p.Deps {
+			base := dep[strings.LastIndex(dep, "/")+1:]
+			ours := strings.HasPrefix(dep, root) && strings.HasSuffix(base, "test")
+			if ours || dep == "testing" {
+				t.Errorf("%s would contain %s", p.ImportPath, dep)
+			}
+		}
+	}
+	t.Logf("%d binaries looked at", binaries)
+}
+
+// A package name says what is inside; these say nothing.
+func TestArchitectureNoPackageWithoutAName(t *testing.T) {
+	t.Parallel()
+	for _, p := range goList(t) {
+		if slices.Contains([]string{"util", "utils", "common", "helpers", "misc"}, p.Name) {
+			t.Errorf("%s: name a package after what it holds", p.ImportPath)
+		}
+	}
+}
