@@ -1,0 +1,200 @@
+package ffmpeg
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	ff "github.com/u2takey/ffmpeg-go"
+
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// ChunkJob is one run of ffmpeg over one chunk: it decodes once and writes any
+// number of renditions, and the still images of the chunk.
+type ChunkJob struct {
+	Source Source
+	Plan   video.Plan
+	Index  int    // of the chunk
+	Dir    string // where the files go; must exist
+
+	// Margin is how many seconds before the chunk decoding starts; negative
+	// means from the start of the source. Too small a margin shows as missing
+	// leading frames, never as wrong ones.
+	Margin float64
+	// End is the frame to stop at, exclusive, when the source has that many.
+	End int64
+	// Renditions are indices into Plan.Renditions.
+	Renditions []int
+	// Tiles and Poster say which still images to make.
+	Tiles, Poster bool
+	// DecodeThreads is 1, or more to decode sooner; the bytes stay the same.
+	DecodeThreads int
+}
+
+// Names of the files that Chunk writes in ChunkJob.Dir.
+const (
+	TilesFile  = "tiles.jpg"  // one row of tiles
+	PosterFile = "poster.jpg" //
+)
+
+// RenditionFile is the name of a rendition's file: the init segment, then the
+// segments. PlaylistFile says where each of them lies.
+func RenditionFile(name string) string { return name + ".m4s" }
+
+// PlaylistFile is the name of the playlist that ffmpeg writes beside a
+// RenditionFile.
+func PlaylistFile(name string) string { return name + ".m3u8" }
+
+// TilesIn returns how many storyboard tiles fall into the frames [from, to).
+func TilesIn(p video.Plan, from, to int64) int {
+	if p.TileEvery <= 0 || to <= from {
+		return 0
+	}
+	ceil := func(n int64) int64 { return (n + p.TileEvery - 1) / p.TileEvery }
+	return int(ceil(to) - ceil(from))
+}
+
+// Chunk encodes. The same job gives the same bytes, whatever its Margin as long
+// as that is large enough, so a redelivered item does no harm (Q8).
+//
+// A nil error does not mean that all frames are there: verify (package media).
+func (t *Tool) Chunk(ctx context.Context, job ChunkJob, progress func(Progress)) (Report, error) {
+	args := append(t.globals(), chunkArgs(t, job)...)
+	report, err := run(ctx, command{path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress)})
+	if err != nil {
+		return report, fmt.Errorf("encoding chunk %d: %w", job.Index, err)
+	}
+	return report, nil
+}
+
+// globals come first on every ffmpeg command line.
+func (t *Tool) globals() []string {
+	return []string{
+		"-nostdin", "-hide_banner", "-v", "error", "-y",
+		"-progress", "pipe:1", "-nostats", "-stats_period", "0.5",
+		"-filter_complex_threads", "1",
+		"-copyts", "-start_at_zero",
+	}
+}
+
+func quiet(progress func(Progress)) func(Progress) {
+	if progress == nil {
+		return func(Progress) {}
+	}
+	return progress
+}
+
+func chunkArgs(t *Tool, job ChunkJob) []string {
+	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]
+
+	in := t.guard(job.Source)
+	in["threads"] = strconv.Itoa(max(1, job.DecodeThreads))
+	grid := ff.KwArgs{}
+	if at := plan.FPS.Seconds(chunk.From) - job.Margin; job.Margin >= 0 && at > 0 && chunk.From > 0 {
+		// Seconds are good enough to start decoding; frames are picked by number.
+		in["noaccurate_seek"] = ""
+		in["ss"] = strconv.FormatFloat(at, 'f', 6, 64)
+	} else {
+		grid["start_time"] = 0
+	}
+
+	frames := ff.Input(job.Source.input(), in).Get("V:0"). // V: video that is not cover art
+								Filter("fps", ff.Args{plan.FPS.String()}, grid).
+								Trim(ff.KwArgs{"start_pts": chunk.From, "end_pts": job.End})
+	if plan.ToneMap {
+		frames = toneMap(frames, plan)
+	}
+	branches := frames.Split()
+	next := 0
+	branch := func() *ff.Stream {
+		next++
+		return branches.Get(strconv.Itoa(next - 1))
+	}
+
+	var outputs []*ff.Stream
+	for _, i := range job.Renditions {
+		r := plan.Renditions[i]
+		outputs = append(outputs, branch().
+			Filter("scale", ff.Args{strconv.Itoa(r.Width), strconv.Itoa(r.Height)}).
+			Filter("setsar", ff.Args{"1"}).
+			Filter("format", ff.Args{"yuv420p"}).
+			Output(PlaylistFile(r.Name), renditionOptions(plan, r)))
+	}
+	if job.Tiles {
+		if n := TilesIn(plan, chunk.From, min(chunk.To, job.End)); n > 0 {
+			outputs = append(outputs, branch().
+				Filter("select", ff.Args{fmt.Sprintf("not(mod(pts,%d))", plan.TileEvery)}).
+				Filter("scale", ff.Args{strconv.Itoa(plan.TileWidth), strconv.Itoa(plan.TileHeight)}).
+				Filter("setsar", ff.Args{"1"}).
+				Filter("format", ff.Args{"yuvj420p"}).
+				Filter("tile", ff.Args{fmt.Sprintf("%dx1", n)}).
+				Output(TilesFile, stillOptions(4)))
+		}
+	}
+	if job.Poster {
+		r := posterSize(plan)
+		outputs = append(outputs, branch().
+			Filter("select", ff.Args{fmt.Sprintf("eq(pts,%d)", plan.PosterFrame)}).
+			Filter("scale", ff.Args{strconv.Itoa(r.Width), strconv.Itoa(r.Height)}).
+			Filter("setsar", ff.Args{"1"}).
+			Filter("format", ff.Args{"yuvj420p"}).
+			Output(PosterFile, stillOptions(3)))
+	}
+	return ff.MergeOutputs(outputs...).GetArgs()
+}
+
+func renditionOptions(plan video.Plan, r video.Rendition) ff.KwArgs {
+	segment := strconv.FormatInt(plan.SegmentFrames, 10)
+	// Half a frame less than a segment, so that rounding never delays a cut to the next keyframe.
+	cut := (float64(plan.SegmentFrames) - 0.5) / plan.FPS.Float()
+	return ff.KwArgs{
+		"an": "", "sn": "", "dn": "", "map_metadata": "-1", "map_chapters": "-1",
+		"fflags": "+bitexact", "flags": "+bitexact",
+		"c:v": "libx264", "preset": "veryfast", "profile:v": "high", "threads": "1",
+		"crf": "23", "maxrate": strconv.Itoa(r.MaxRate), "bufsize": strconv.Itoa(2 * r.MaxRate),
+		"g": segment, "keyint_min": segment, "sc_threshold": "0",
+		"avoid_negative_ts": "disabled",
+		"f":                 "hls", "hls_time": strconv.FormatFloat(cut, 'f', 6, 64),
+		"hls_list_size": "0", "hls_playlist_type": "event",
+		"hls_segment_type": "fmp4",
+		// Without it every chunk's decode time starts at 0 and its init segment differs.
+		"hls_segment_options":  "movflags=+frag_discont",
+		"hls_flags":            "independent_segments+single_file",
+		"hls_segment_filename": RenditionFile(r.Name),
+	}
+}
+
+func stillOptions(quality int) ff.KwArgs {
+	return ff.KwArgs{
+		"an": "", "sn": "", "dn": "", "map_metadata": "-1",
+		"fflags": "+bitexact", "flags": "+bitexact", "threads": "1",
+		"c:v": "mjpeg", "q:v": strconv.Itoa(quality), "f": "image2", "update": "1", "frames:v": "1",
+	}
+}
+
+// posterSize is the tallest rendition of at most 720p, or the smallest.
+func posterSize(plan video.Plan) video.Rendition {
+	for _, r := range plan.Renditions {
+		if min(r.Width, r.Height) <= 720 {
+			return r
+		}
+	}
+	return plan.Renditions[len(plan.Renditions)-1]
+}
+
+// toneMap turns HDR into SDR. It works in floating point on every pixel, so
+// the picture is made as small as the largest rendition first.
+func toneMap(s *ff.Stream, plan video.Plan) *ff.Stream {
+	top := plan.Renditions[0]
+	return s.
+		Filter("scale", ff.Args{strconv.Itoa(top.Width), strconv.Itoa(top.Height)}).
+		Filter("zscale", nil, ff.KwArgs{
+			"tin": plan.HDR, "pin": "bt2020", "min": "bt2020nc", "rin": "limited", "t": "linear", "npl": "100",
+		}).
+		Filter("format", ff.Args{"gbrpf32le"}).
+		Filter("zscale", nil, ff.KwArgs{"p": "bt709"}).
+		Filter("tonemap", ff.Args{"hable"}, ff.KwArgs{"desat": "0"}).
+		Filter("zscale", nil, ff.KwArgs{"t": "bt709", "m": "bt709", "r": "limited"}).
+		Filter("format", ff.Args{"yuv420p"})
+}

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package ffmpeg
+
+import "os/exec"
+
+// ownGroup does nothing here: the context kills the child alone.
+func ownGroup(*exec.Cmd) {}

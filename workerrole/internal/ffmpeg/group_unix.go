@@ -1,0 +1,15 @@
+//go:build unix && !linux
+
+package ffmpeg
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup gives the child a process group of its own, which is killed as a
+// whole when the context ends. Only Linux can tie its life to ours as well.
+func ownGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}

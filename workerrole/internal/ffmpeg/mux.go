@@ -1,0 +1,53 @@
+package ffmpeg
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	ff "github.com/u2takey/ffmpeg-go"
+)
+
+// RemuxedDemuxer is the container that Remux writes.
+const RemuxedDemuxer = "matroska"
+
+// Remux copies the source's video and first audio stream, without decoding,
+// into a Matroska file at out, which has the duration and the index that the
+// source lacks. Repeating it overwrites the file.
+func (t *Tool) Remux(ctx context.Context, src Source, out string, progress func(Progress)) error {
+	in := t.guard(src)
+	in["fflags"] = "+genpts"
+	input := ff.Input(src.input(), in)
+	cmd := ff.Output([]*ff.Stream{input.Get("V:0"), input.Get("a:0?")}, out, ff.KwArgs{
+		"c": "copy", "sn": "", "dn": "", "map_metadata": "-1", "map_chapters": "-1",
+		"fflags": "+bitexact", "max_muxing_queue_size": "4096", "f": RemuxedDemuxer,
+	})
+	return t.copy(ctx, "remuxing the source", src, cmd, out, progress)
+}
+
+// Mux joins a whole video track and a whole audio track (empty: none), both
+// fragmented MP4 that we made, into an MP4 at out that starts playing before it
+// is all there. Nothing is encoded. Repeating it overwrites the file.
+func (t *Tool) Mux(ctx context.Context, videoFile, audioFile, out string, progress func(Progress)) error {
+	streams := []*ff.Stream{ff.Input(Source{URL: videoFile}.input(), trusted()).Get("v:0")}
+	if audioFile != "" {
+		streams = append(streams, ff.Input(Source{URL: audioFile}.input(), trusted()).Get("a:0"))
+	}
+	cmd := ff.Output(streams, out, ff.KwArgs{
+		"c": "copy", "map_metadata": "-1", "fflags": "+bitexact", "movflags": "+faststart", "f": "mp4",
+	})
+	return t.copy(ctx, "making the download", Source{}, cmd, out, progress)
+}
+
+func (t *Tool) copy(ctx context.Context, what string, src Source, cmd *ff.Stream, out string, progress func(Progress)) error {
+	dir, err := filepath.Abs(filepath.Dir(out))
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	args := append([]string{"-nostdin", "-hide_banner", "-v", "error", "-y", "-progress", "pipe:1", "-nostats"}, cmd.GetArgs()...)
+	args[len(args)-1] = "file:" + filepath.Join(dir, filepath.Base(out)) // never an option, never another protocol
+	if _, err := run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, progress: quiet(progress)}); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}

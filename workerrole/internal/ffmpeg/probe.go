@@ -1,0 +1,285 @@
+package ffmpeg
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	ff "github.com/u2takey/ffmpeg-go"
+
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Info is what ffprobe found in a source that can be processed. Times are in
+// seconds.
+type Info struct {
+	Demuxer  string  // ffmpeg's name of the container; goes to Source.Demuxer
+	Start    float64 // earliest timestamp of any stream: the zero of every time below
+	Duration float64 // of the container, from Start; 0 when it does not say
+	Streams  int     // of any kind
+
+	Video    VideoStream
+	HasAudio bool // the first audio stream can be decoded
+
+	// NeedsRemux says that the source has no duration or no index, so that
+	// chunks cannot be planned or sought: Remux it, then probe the result.
+	NeedsRemux bool
+	// CanToneMap says that this ffmpeg can show HDR on ordinary screens.
+	CanToneMap bool
+}
+
+// VideoStream is the video that is shown: the first that is not cover art.
+type VideoStream struct {
+	Codec         string
+	Width, Height int            // coded pixels
+	SAR           video.Rational // shape of a pixel, 1/1 when unknown
+	Rotation      int            // degrees: 0, 90, 180 or 270
+	FPS           video.Rational // the lowest rate that holds every timestamp; zero when unknown
+	AvgFPS        video.Rational // frames ÷ duration; zero when unknown
+	Interlaced    bool
+	HDR           string  // transfer function when it is HDR: "smpte2084" or "arib-std-b67"
+	End           float64 // end of the last frame, from Info.Start; 0 when unknown
+}
+
+// probeLimit bounds each ffprobe call.
+const probeLimit = 15 * time.Second
+
+// Probe looks at the source: what is in it, and where its video really ends.
+//
+// A *video.Failure is permanent: the bytes are to blame (Q15). Any other error
+// may pass: the source could not be read, or the limit of 15 s per call ran
+// out. Probe changes nothing and may be repeated.
+func (t *Tool) Probe(ctx context.Context, src Source) (Info, error) {
+	raw, err := t.probeStreams(ctx, src)
+	if err != nil {
+		return Info{}, err
+	}
+	info, picked, err := raw.info()
+	if err != nil {
+		return Info{}, err
+	}
+	src.Demuxer = info.Demuxer
+	info.CanToneMap = t.HasToneMap
+	if info.NeedsRemux {
+		return info, nil
+	}
+	return t.probeEnd(ctx, src, info, picked)
+}
+
+func (t *Tool) ffprobe(ctx context.Context, src Source, out interface{ Write([]byte) (int, error) }, args ...string) (Report, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, probeLimit, errProbeLimit)
+	defer cancel()
+	all := []string{"-hide_banner", "-v", "error"}
+	all = append(all, ff.ConvertKwargsToCmdLineArgs(t.guard(src))...)
+	all = append(all, args...)
+	all = append(all, "-i", src.input())
+	return run(ctx, command{path: t.FFprobe, args: all, source: src, stdout: out})
+}
+
+var errProbeLimit = fmt.Errorf("ffprobe took more than %s", probeLimit)
+
+func (t *Tool) probeStreams(ctx context.Context, src Source) (probed, error) {
+	var out bytes.Buffer
+	_, err := t.ffprobe(ctx, src, &out, "-show_error", "-show_format", "-show_streams", "-of", "json")
+	var p probed
+	if jsonErr := json.Unmarshal(out.Bytes(), &p); jsonErr != nil && err == nil {
+		return p, fmt.Errorf("reading ffprobe's answer: %w", jsonErr)
+	}
+	if err == nil {
+		return p, nil
+	}
+	var exit *RunError
+	if errors.As(err, &exit) {
+		if failure := refused(p.Error.Code, exit.Report); failure != nil {
+			return p, failure
+		}
+	}
+	return p, fmt.Errorf("probing the source: %w", err)
+}
+
+// Codes of libavutil that ffprobe's -show_error prints.
+const (
+	averrorNoMemory       = -12
+	averrorInvalid        = -22
+	averrorInvalidData    = -1094995529
+	averrorEndOfFile      = -541478725
+	averrorPatchWelcome   = -1163346256
+	averrorNotImplemented = -1279870712 // decoder not found
+)
+
+var complainer = regexp.MustCompile(`(?m)^\[([a-z0-9_,]+) @ 0x[0-9a-f]+\]`)
+
+// audioDemuxers hold sound only; a picture in one is cover art.
+var audioDemuxers = map[string]bool{
+	"mp3": true, "wav": true, "flac": true, "aac": true, "aiff": true, "amr": true, "ac3": true, "w64": true, "wv": true, "ape": true, "opus": true,
+}
+
+// refused turns ffprobe's refusal into a permanent failure, or nil when the
+// source may just have been out of reach.
+func refused(code int, r Report) error {
+	if r.NetworkTrouble() {
+		return nil
+	}
+	demuxer := ""
+	if m := complainer.FindStringSubmatch(r.Stderr); m != nil {
+		demuxer = m[1]
+	}
+	switch code {
+	case averrorNoMemory:
+		if strings.Contains(r.Stderr, "max_streams") { // ffmpeg has no other way to say it
+			return video.Fail(video.TooManyStreams, "The file has more than %d streams.", maxStreams)
+		}
+		return nil
+	case averrorInvalid:
+		if !strings.Contains(r.Stderr, "not on whitelist") || strings.Contains(r.Stderr, "Protocol") {
+			return nil
+		}
+		if audioDemuxers[demuxer] {
+			return video.Fail(video.NoVideoStream, "This is an audio file.")
+		}
+		return video.Fail(video.UnsupportedMedia, "This kind of file is not accepted.")
+	case averrorInvalidData, averrorEndOfFile, averrorPatchWelcome, averrorNotImplemented:
+		for known := range strings.SplitSeq(Containers, ",") {
+			if strings.HasPrefix(demuxer, known) {
+				return video.Fail(video.CorruptMedia, "The file begins like a video, but its structure is damaged or incomplete.")
+			}
+		}
+		return video.Fail(video.UnsupportedMedia, "The file is not a video that we can read.")
+	}
+	return nil
+}
+
+// probed is the part of ffprobe's JSON that is used.
+type probed struct {
+	Error struct {
+		Code int `json:"code"`
+	} `json:"error"`
+	Format struct {
+		Name     string  `json:"format_name"`
+		Start    seconds `json:"start_time"`
+		Duration seconds `json:"duration"`
+	} `json:"format"`
+	Streams []probedStream `json:"streams"`
+}
+
+type probedStream struct {
+	Index       int            `json:"index"`
+	Type        string         `json:"codec_type"`
+	Codec       string         `json:"codec_name"`
+	Tag         string         `json:"codec_tag_string"`
+	Width       int            `json:"width"`
+	Height      int            `json:"height"`
+	SAR         string         `json:"sample_aspect_ratio"`
+	FieldOrder  string         `json:"field_order"`
+	Transfer    string         `json:"color_transfer"`
+	FPS         string         `json:"r_frame_rate"`
+	AvgFPS      string         `json:"avg_frame_rate"`
+	Start       seconds        `json:"start_time"`
+	Duration    seconds        `json:"duration"`
+	SampleRate  string         `json:"sample_rate"`
+	Channels    int            `json:"channels"`
+	Disposition map[string]int `json:"disposition"`
+	SideData    []struct {
+		Type     string  `json:"side_data_type"`
+		Rotation float64 `json:"rotation"`
+	} `json:"side_data_list"`
+}
+
+// seconds is a JSON string such as "1.466667"; missing or "N/A" is not known.
+type seconds struct {
+	Value float64
+	Known bool
+}
+
+func (s *seconds) UnmarshalJSON(data []byte) error {
+	v, err := strconv.ParseFloat(strings.Trim(string(data), `"`), 64)
+	if err == nil && !math.IsInf(v, 0) && !math.IsNaN(v) {
+		*s = seconds{Value: v, Known: true}
+	}
+	return nil
+}
+
+// info picks the video and says what is wrong with the file as a whole.
+func (p probed) info() (Info, probedStream, error) {
+	demuxer, _, _ := strings.Cut(p.Format.Name, ",")
+	info := Info{Demuxer: demuxer, Start: p.Format.Start.Value, Duration: p.Format.Duration.Value, Streams: len(p.Streams)}
+	var pick *probedStream
+	for i := range p.Streams {
+		s := &p.Streams[i]
+		if s.encrypted() {
+			return info, *s, errEncrypted()
+		}
+		if s.Type == "video" && pick == nil && s.Disposition["attached_pic"] == 0 && s.Disposition["timed_thumbnails"] == 0 {
+			pick = s
+		}
+	}
+	if pick == nil {
+		return info, probedStream{}, video.Fail(video.NoVideoStream, "The file holds no video.")
+	}
+	for _, s := range p.Streams {
+		if s.Type == "audio" { // the first is the one that is encoded
+			rate, _ := strconv.Atoi(s.SampleRate)
+			info.HasAudio = s.known() && rate > 0 && s.Channels > 0
+			break
+		}
+	}
+	if !pick.known() {
+		return info, *pick, video.Fail(video.UnsupportedMedia, "The video is coded in a way that we cannot decode.")
+	}
+	if pick.Width <= 0 || pick.Height <= 0 {
+		return info, *pick, video.Fail(video.CorruptMedia, "The video's size cannot be read.")
+	}
+	info.Video = pick.video()
+	// FLV is sought by reading from the start, which would make every chunk read everything.
+	info.NeedsRemux = !p.Format.Duration.Known || info.Duration <= 0 || demuxer == "flv"
+	return info, *pick, nil
+}
+
+func errEncrypted() error {
+	return video.Fail(video.EncryptedMedia, "The file is encrypted.")
+}
+
+func (s probedStream) known() bool {
+	return s.Codec != "" && s.Codec != "unknown" && s.Codec != "none"
+}
+
+func (s probedStream) encrypted() bool {
+	if s.Tag == "encv" || s.Tag == "enca" {
+		return true
+	}
+	for _, d := range s.SideData {
+		if strings.HasPrefix(d.Type, "Encryption") {
+			return true
+		}
+	}
+	return false
+}
+
+func (s probedStream) video() VideoStream {
+	v := VideoStream{Codec: s.Codec, Width: s.Width, Height: s.Height, SAR: video.Rational{Num: 1, Den: 1}}
+	if sar, err := video.ParseRational(strings.Replace(s.SAR, ":", "/", 1)); err == nil {
+		v.SAR = sar
+	}
+	v.FPS, _ = video.ParseRational(s.FPS)
+	v.AvgFPS, _ = video.ParseRational(s.AvgFPS)
+	switch s.FieldOrder {
+	case "tt", "bb", "tb", "bt":
+		v.Interlaced = true
+	}
+	if s.Transfer == "smpte2084" || s.Transfer == "arib-std-b67" {
+		v.HDR = s.Transfer
+	}
+	for _, d := range s.SideData {
+		if quarter := int(math.Round(d.Rotation / 90)); quarter != 0 {
+			v.Rotation = ((quarter*90)%360 + 360) % 360
+		}
+	}
+	return v
+}

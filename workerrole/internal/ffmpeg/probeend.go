@@ -1,0 +1,126 @@
+package ffmpeg
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// tailSeconds is how much of the end of a source is read to find its last
+// frame; a shorter source is read whole. Packets are read, not decoded.
+const tailSeconds = 12
+
+// probeEnd reads the first packets and those near the end. It finds out what
+// the header cannot say: whether packets are encrypted, when the last picture
+// ends, and whether the file was cut short.
+func (t *Tool) probeEnd(ctx context.Context, src Source, info Info, s probedStream) (Info, error) {
+	promised := info.Duration
+	if s.Duration.Known && s.Duration.Value > 0 {
+		promised = max(0, s.Start.Value-info.Start) + s.Duration.Value
+	}
+	info.Video.End = promised
+
+	seen := packetEnds{video: s.Index, start: info.Start, frame: 1 / 25.0}
+	if f := info.Video.AvgFPS.Float(); f > 0 {
+		seen.frame = 1 / f
+	}
+	args := []string{
+		"-show_entries", "packet=stream_index,pts_time,dts_time,duration_time,flags:packet_side_data=side_data_type",
+		"-of", "compact=p=0",
+	}
+	if info.Duration > 2*tailSeconds {
+		from := info.Start + min(info.Duration, promised) - tailSeconds
+		args = append(args, "-read_intervals", "%+#8,"+strconv.FormatFloat(from, 'f', 3, 64)+"%")
+	}
+	report, err := t.ffprobe(ctx, src, &seen, args...)
+	if seen.encrypted {
+		return info, errEncrypted()
+	}
+	if ctx.Err() != nil {
+		return info, context.Cause(ctx)
+	}
+	if errors.Is(err, errProbeLimit) || report.NetworkTrouble() {
+		return info, nil // keep the promise; each chunk is verified anyway
+	}
+	if seen.lastVideo <= 0 {
+		if err != nil && src.remote() {
+			return info, fmt.Errorf("reading the end of the source: %w", err)
+		}
+		return info, cutShort(0, promised)
+	}
+	// Five per cent, or half a second, or two frames may be missing.
+	short := func(got, want float64) bool { return want-got > max(0.05*want, 0.5, 2*seen.frame) }
+	if short(seen.lastAny, info.Duration) {
+		return info, cutShort(seen.lastAny, info.Duration)
+	}
+	if info.Demuxer == "mov" && short(seen.lastVideo, promised) {
+		return info, cutShort(seen.lastVideo, promised) // this container's index is exact
+	}
+	info.Video.End = seen.lastVideo
+	return info, nil
+}
+
+func cutShort(got, want float64) error {
+	return video.Fail(video.CorruptMedia, "The file promises %.1f seconds but ends after %.1f.", want, got)
+}
+
+// packetEnds reads ffprobe's packet lines as they come and keeps two numbers:
+// a file that cannot be sought may print millions of lines.
+type packetEnds struct {
+	video              int     // index of the video stream
+	start, frame       float64 // zero of the times; seconds of a frame without a duration
+	rest               []byte
+	lastVideo, lastAny float64
+	encrypted          bool
+}
+
+func (e *packetEnds) Write(p []byte) (int, error) {
+	e.rest = append(e.rest, p...)
+	for {
+		i := bytes.IndexByte(e.rest, '\n')
+		if i < 0 {
+			break
+		}
+		e.line(string(e.rest[:i]))
+		e.rest = e.rest[i+1:]
+	}
+	return len(p), nil
+}
+
+func (e *packetEnds) line(line string) {
+	index, when, length, known := -1, 0.0, 0.0, false
+	for field := range strings.SplitSeq(strings.TrimSpace(line), "|") {
+		key, value, _ := strings.Cut(field, "=")
+		if strings.HasPrefix(value, "Encryption") {
+			e.encrypted = true
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		switch {
+		case key == "flags" && strings.Contains(value, "D"):
+			return // outside the edit list: decoded for others' sake, never shown
+		case err != nil:
+		case key == "stream_index":
+			index = int(n)
+		case key == "pts_time", key == "dts_time" && !known:
+			when, known = n, true
+		case key == "duration_time":
+			length = n
+		}
+	}
+	if index < 0 || !known {
+		return
+	}
+	if length <= 0 && index == e.video {
+		length = e.frame
+	}
+	end := when + length - e.start
+	e.lastAny = max(e.lastAny, end)
+	if index == e.video {
+		e.lastVideo = max(e.lastVideo, end)
+	}
+}

@@ -1,0 +1,106 @@
+package ffmpeg
+
+import (
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	ff "github.com/u2takey/ffmpeg-go"
+)
+
+// Containers are the demuxers that may open a stranger's file. None of them
+// reads another file or address that its content names: hls, concat, dash, sdp
+// and image2 do, and must never be added.
+const Containers = "mov,matroska,mpegts,mpeg,avi,flv,ogg"
+
+// Guards against small files that ask for much work.
+const (
+	maxPixels  = 9_437_184 // pixels in a picture: 4096 × 2304
+	maxStreams = 64        // in a file; the plan's own limit is lower and has a better message
+)
+
+// Source is media to read.
+type Source struct {
+	// URL is an http or https address that answers range requests, or the path
+	// of a local file. An address may carry a signature: it is kept out of
+	// errors and logs.
+	URL string
+	// Demuxer is ffmpeg's name of the container as the probe found it. Pinning
+	// it means that a later change of the bytes cannot reach another demuxer.
+	// Empty before the probe.
+	Demuxer string
+}
+
+// remote reports whether the source is read over the network.
+func (s Source) remote() bool {
+	return strings.HasPrefix(s.URL, "http://") || strings.HasPrefix(s.URL, "https://")
+}
+
+// input is the source in ffmpeg's words: "file:" keeps a path from being read
+// as an option or as another protocol.
+func (s Source) input() string {
+	if s.remote() {
+		return s.URL
+	}
+	path, err := filepath.Abs(s.URL)
+	if err != nil {
+		path = s.URL
+	}
+	return "file:" + path
+}
+
+// guard returns the options that stand before every input of ffmpeg and
+// ffprobe, without exception.
+func (t *Tool) guard(s Source) ff.KwArgs {
+	kw := ff.KwArgs{
+		"protocol_whitelist": "file",
+		"format_whitelist":   Containers,
+		"max_pixels":         strconv.Itoa(maxPixels),
+		"max_streams":        strconv.Itoa(maxStreams),
+	}
+	if s.Demuxer != "" {
+		kw["f"] = s.Demuxer
+	}
+	if !s.remote() {
+		return kw
+	}
+	kw["protocol_whitelist"] = "http,tcp"
+	if strings.HasPrefix(s.URL, "https://") {
+		kw["protocol_whitelist"] = "https,tls,tcp"
+		kw["tls_verify"] = "1" // ffmpeg's default is not to
+		if t.CAFile != "" {
+			kw["ca_file"] = t.CAFile
+		}
+	}
+	// The connection idles while frames are encoded, and storage may close it.
+	kw["reconnect"] = "1"
+	kw["reconnect_on_network_error"] = "1"
+	kw["reconnect_on_http_error"] = "5xx"
+	kw["reconnect_delay_max"] = "10" // seconds
+	kw["rw_timeout"] = "30000000"    // microseconds
+	return kw
+}
+
+// trusted returns the guards for a file that we made ourselves: the same, for
+// local fragmented MP4 and MP4 only.
+func trusted() ff.KwArgs {
+	return ff.KwArgs{"protocol_whitelist": "file", "format_whitelist": "mov", "f": "mov"}
+}
+
+var signed = regexp.MustCompile(`(https?://[^\s'"?]+)\?[^\s'"]*`)
+
+// redact removes what must not be seen from text that ffmpeg wrote: the
+// source's address and the query of any other.
+func (s Source) redact(text string) string {
+	if s.URL == "" {
+		return text
+	}
+	text = strings.ReplaceAll(text, s.input(), "source")
+	text = strings.ReplaceAll(text, s.URL, "source")
+	if u, err := url.Parse(s.URL); err == nil && u.RawQuery != "" {
+		text = strings.ReplaceAll(text, u.RawQuery, "…")
+	}
+	return signed.ReplaceAllString(text, "$1?…")
+}

@@ -1,0 +1,126 @@
+package ffmpeg
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	ff "github.com/u2takey/ffmpeg-go"
+)
+
+func init() {
+	ff.LogCompiledCommand = false // it would log the input's address with its signature
+}
+
+// Tool is a pair of ffmpeg and ffprobe programs that Open has checked.
+// It is safe for concurrent use; do not change it after Open.
+type Tool struct {
+	FFmpeg  string // absolute path
+	FFprobe string // absolute path
+	Version string // as the program prints it: "5.1.9-0+deb12u1"
+
+	// HasToneMap says that the filters zscale and tonemap exist, so that HDR
+	// sources can be shown on ordinary screens.
+	HasToneMap bool
+
+	// FirstChunkProcesses is how many processes encode chunk 0 side by side, so
+	// that the first frame comes sooner. One process always encodes with one
+	// thread: that is what makes the bytes the same on every try.
+	FirstChunkProcesses int
+
+	// CAFile is a PEM file of roots that https sources are verified against;
+	// empty: the system's.
+	CAFile string
+}
+
+// needed are the parts of ffmpeg without which no video can be processed.
+var needed = map[string][]string{
+	"-filters":  {"fps", "trim", "scale", "split", "select", "tile", "aresample"},
+	"-encoders": {"libx264", "aac", "mjpeg"},
+	"-muxers":   {"hls", "mp4", "matroska", "image2"},
+}
+
+// Open finds the two programs and checks that they can do the work: an error
+// says what is missing. An empty path means the program of that name in PATH.
+func Open(ctx context.Context, ffmpegPath, ffprobePath string) (*Tool, error) {
+	t := &Tool{FirstChunkProcesses: min(2, runtime.NumCPU())}
+	var err error
+	if t.FFmpeg, err = find(ffmpegPath, "ffmpeg"); err != nil {
+		return nil, err
+	}
+	if t.FFprobe, err = find(ffprobePath, "ffprobe"); err != nil {
+		return nil, err
+	}
+	for _, program := range []string{t.FFprobe, t.FFmpeg} {
+		out, err := t.ask(ctx, program, "-version")
+		if err != nil {
+			return nil, err
+		}
+		// "ffmpeg version 5.1.9-0+deb12u1 Copyright …"
+		words := strings.Fields(out)
+		if len(words) < 3 || words[1] != "version" {
+			return nil, fmt.Errorf("%s does not look like ffmpeg: it prints no version", program)
+		}
+		t.Version = words[2]
+	}
+	for list, names := range needed {
+		have, err := t.names(ctx, list)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if !have[name] {
+				return nil, fmt.Errorf("%s %s lacks %q (see %s %s)", t.FFmpeg, t.Version, name, filepath.Base(t.FFmpeg), list)
+			}
+		}
+		if list == "-filters" {
+			t.HasToneMap = have["zscale"] && have["tonemap"]
+		}
+	}
+	return t, nil
+}
+
+func find(path, name string) (string, error) {
+	if path == "" {
+		path = name
+	}
+	found, err := exec.LookPath(path)
+	if err != nil {
+		return "", fmt.Errorf("finding %s: %w", name, err)
+	}
+	if found, err = filepath.Abs(found); err != nil {
+		return "", fmt.Errorf("finding %s: %w", name, err)
+	}
+	return found, nil
+}
+
+// names returns the second column of one of ffmpeg's lists: the names.
+func (t *Tool) names(ctx context.Context, list string) (map[string]bool, error) {
+	out, err := t.ask(ctx, t.FFmpeg, "-hide_banner", list)
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string]bool)
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(line); len(f) >= 2 {
+			names[f[1]] = true
+		}
+	}
+	return names, nil
+}
+
+func (t *Tool) ask(ctx context.Context, program string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var out bytes.Buffer
+	_, err := run(ctx, command{path: program, args: args, stdout: &out})
+	if err != nil {
+		return "", fmt.Errorf("asking %s %s: %w", program, strings.Join(args, " "), err)
+	}
+	return out.String(), nil
+}

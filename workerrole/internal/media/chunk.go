@@ -1,0 +1,303 @@
+package media
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image/jpeg"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+)
+
+// Encoded is a verified chunk on the local disk.
+type Encoded struct {
+	// Output is complete but for the names of blobs: the caller stores the
+	// files and fills them in.
+	Output video.ChunkOutput
+	// Renditions are the files of Output.Renditions, in the same order; empty
+	// when the chunk turned out to hold no frames.
+	Renditions []string
+	Tiles      string // file, or empty when no tile falls into the chunk
+	Poster     string // file, or empty when the poster is in another chunk
+}
+
+// slack is how far beyond its promised end the last chunk may run, in seconds;
+// a source that goes on after that promised something else.
+const slack = 10
+
+// EncodeChunk encodes chunk index of the plan, every rendition from one
+// decoding, into dir, which must exist, and verifies it: the first frame is the
+// chunk's first frame, and none is missing. When leading frames are missing, it
+// starts decoding earlier and tries again.
+//
+// progress gets the frames encoded so far, whenever work has moved; it may be
+// nil, and is never called concurrently.
+//
+// A *video.Failure says that the source is broken. Any other error may pass.
+// Repeating the call gives the same bytes (Q8, Q16c).
+func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string, progress func(frames int64)) (Encoded, error) {
+	if index < 0 || index >= len(plan.Chunks) {
+		return Encoded{}, fmt.Errorf("encoding chunk %d: the plan has %d chunks", index, len(plan.Chunks))
+	}
+	if src.Demuxer == "" {
+		src.Demuxer = plan.Demuxer
+	}
+	chunk, last := plan.Chunks[index], plan.Last(index)
+	job := ffmpeg.ChunkJob{
+		Source: src, Plan: plan, Index: index, Dir: dir, End: chunk.To, DecodeThreads: 1,
+		Tiles:  ffmpeg.TilesIn(plan, chunk.From, chunk.To) > 0,
+		Poster: plan.PosterFrame >= chunk.From && plan.PosterFrame < chunk.To,
+	}
+	if last {
+		job.End += max(plan.FPS.Frames(slack), plan.Frames/20)
+	}
+	for i := range plan.Renditions {
+		job.Renditions = append(job.Renditions, i)
+	}
+
+	var missing error
+	for _, job.Margin = range margins(plan, chunk) {
+		if err := clean(dir, plan); err != nil {
+			return Encoded{}, err
+		}
+		report, err := runChunk(ctx, tool, job, progress)
+		if err != nil {
+			return Encoded{}, err
+		}
+		encoded, frames, err := verify(job)
+		switch {
+		case err == nil:
+			if last {
+				missing = truth(plan, chunk.From+frames, frames >= job.End-chunk.From)
+			}
+			if missing == nil {
+				return encoded, nil
+			}
+		case errors.As(err, new(*incomplete)):
+			missing = video.Fail(video.CorruptMedia, "The video cannot be decoded between %s and %s: %v.",
+				clock(plan, chunk.From), clock(plan, chunk.To), err)
+		default:
+			return Encoded{}, fmt.Errorf("verifying chunk %d: %w", index, err)
+		}
+		if report.NetworkTrouble() {
+			return Encoded{}, fmt.Errorf("encoding chunk %d: the source could not be read to the end", index)
+		}
+	}
+	return Encoded{}, missing
+}
+
+func clock(plan video.Plan, frame int64) string { return plan.FPS.Duration(frame).String() }
+
+// margins are the seconds before the chunk where decoding starts, try by try;
+// the last try reads from the start of the source.
+func margins(plan video.Plan, chunk video.Chunk) []float64 {
+	var list []float64
+	at := plan.FPS.Seconds(chunk.From)
+	if plan.SeekMargin > 0 {
+		for m := plan.SeekMargin; m < at && len(list) < 4; m *= 4 {
+			list = append(list, m)
+		}
+	}
+	return append(list, -1)
+}
+
+// truth compares the real length of the video with the promised one.
+func truth(plan video.Plan, total int64, more bool) error {
+	if more {
+		return video.Fail(video.CorruptMedia, "The video is much longer than the %.1f seconds that the file promises.", plan.DurationSeconds)
+	}
+	lost := plan.Frames - total
+	if allowed := max(plan.Frames/20, plan.FPS.Frames(0.5), 2); total <= 0 || lost > allowed {
+		return video.Fail(video.CorruptMedia, "Only %d of %d frames can be decoded.", total, plan.Frames)
+	}
+	return nil
+}
+
+// runChunk runs ffmpeg once, or for the first chunk, which somebody is waiting
+// for, once for the largest rendition and at the same time once for the others.
+func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, progress func(int64)) (ffmpeg.Report, error) {
+	jobs := []ffmpeg.ChunkJob{job}
+	if job.Index == 0 && tool.FirstChunkProcesses > 1 && len(job.Renditions) > 1 {
+		top, rest := job, job
+		top.Renditions, top.Tiles, top.Poster = job.Renditions[:1], false, false
+		rest.Renditions = job.Renditions[1:]
+		jobs = []ffmpeg.ChunkJob{top, rest}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		mu      sync.Mutex
+		frames  = make([]int64, len(jobs))
+		reports = make([]ffmpeg.Report, len(jobs))
+		errs    = make([]error, len(jobs))
+		wg      sync.WaitGroup
+	)
+	for i, j := range jobs {
+		wg.Go(func() {
+			reports[i], errs[i] = tool.Chunk(ctx, j, func(p ffmpeg.Progress) {
+				mu.Lock()
+				defer mu.Unlock()
+				frames[i] = p.Frames
+				if progress != nil {
+					progress(min(frames[0], frames[len(frames)-1]))
+				}
+			})
+			if errs[i] != nil {
+				cancel(errs[i])
+			}
+		})
+	}
+	wg.Wait()
+	if errors.Join(errs...) != nil {
+		return reports[0], context.Cause(ctx) // the first error, not the one that it caused
+	}
+	report := reports[0]
+	for _, r := range reports[1:] {
+		report.Stderr += r.Stderr
+	}
+	return report, nil
+}
+
+// clean removes what an earlier try left, so that it is not taken for the
+// result of this one.
+func clean(dir string, plan video.Plan) error {
+	names := []string{ffmpeg.TilesFile, ffmpeg.PosterFile}
+	for _, r := range plan.Renditions {
+		names = append(names, ffmpeg.RenditionFile(r.Name), ffmpeg.PlaylistFile(r.Name))
+	}
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("clearing the chunk's directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// incomplete says that frames are missing; decoding from further back may help.
+type incomplete struct{ detail string }
+
+func (e *incomplete) Error() string { return e.detail }
+
+func short(format string, args ...any) error {
+	return &incomplete{detail: fmt.Sprintf(format, args...)}
+}
+
+// verify reads every file of the chunk and describes it.
+func verify(job ffmpeg.ChunkJob) (Encoded, int64, error) {
+	chunk, last := job.Plan.Chunks[job.Index], job.Plan.Last(job.Index)
+	var e Encoded
+	for i, r := range job.Plan.Renditions {
+		path := filepath.Join(job.Dir, ffmpeg.RenditionFile(r.Name))
+		out, frames, err := verifyRendition(job, r, path)
+		if err != nil {
+			return e, 0, fmt.Errorf("rendition %s: %w", r.Name, err)
+		}
+		if i > 0 && frames != e.Output.Frames {
+			return e, 0, fmt.Errorf("rendition %s has %d frames, others have %d", r.Name, frames, e.Output.Frames)
+		}
+		e.Output.Frames = frames
+		e.Output.Renditions = append(e.Output.Renditions, out)
+		if frames > 0 {
+			e.Renditions = append(e.Renditions, path)
+		}
+	}
+	if want := chunk.To - chunk.From; e.Output.Frames != want && !last {
+		return e, 0, short("%d of %d frames are there", e.Output.Frames, want)
+	}
+	return e, e.Output.Frames, verifyStills(job, &e)
+}
+
+func verifyRendition(job ffmpeg.ChunkJob, r video.Rendition, path string) (video.RenditionOutput, int64, error) {
+	plan, from := job.Plan, job.Plan.Chunks[job.Index].From
+	out := video.RenditionOutput{Name: r.Name, Segments: []video.Segment{}}
+	list, err := readListing(filepath.Join(job.Dir, ffmpeg.PlaylistFile(r.Name)))
+	if err != nil {
+		return out, 0, err
+	}
+	if len(list.segments) == 0 {
+		return out, 0, nil // no frames at all
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return out, 0, fmt.Errorf("opening the encoded file: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	in, err := readInit(f, list.init)
+	if err != nil {
+		return out, 0, err
+	}
+	out.Init, out.InitSum, out.Codecs = list.init, in.sum, in.codecs
+
+	var frames int64
+	end := list.init.Offset + list.init.Length
+	for i, where := range list.segments {
+		if where.Offset != end {
+			return out, 0, fmt.Errorf("segment %d starts at byte %d, not at %d", i, where.Offset, end)
+		}
+		end += where.Length
+		s, err := readSegment(f, where, in)
+		if err != nil {
+			return out, 0, err
+		}
+		if s.samples == 0 {
+			return out, 0, short("segment %d is empty", i)
+		}
+		// Ticks of a frame number: exact, for the time scale is a multiple of the rate.
+		if at := (from + frames) * plan.FPS.Den * in.timescale; s.start*plan.FPS.Num != at {
+			return out, 0, short("segment %d starts at tick %d of %d/s, not at frame %d", i, s.start, in.timescale, from+frames)
+		}
+		if i < len(list.segments)-1 && s.samples != plan.SegmentFrames {
+			return out, 0, fmt.Errorf("segment %d has %d frames, not %d", i, s.samples, plan.SegmentFrames)
+		}
+		frames += s.samples
+		out.Segments = append(out.Segments, video.Segment{Frames: s.samples, Range: where})
+	}
+	if size, err := f.Stat(); err != nil || size.Size() != end {
+		return out, 0, fmt.Errorf("the file does not end with its last segment at byte %d: %w", end, err)
+	}
+	return out, frames, nil
+}
+
+// verifyStills checks the images that are due. An image of the last chunk may
+// be missing when the video ends sooner than promised.
+func verifyStills(job ffmpeg.ChunkJob, e *Encoded) error {
+	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]
+	end := min(chunk.To, chunk.From+e.Output.Frames)
+	if n := ffmpeg.TilesIn(plan, chunk.From, end); job.Tiles && n > 0 {
+		path := filepath.Join(job.Dir, ffmpeg.TilesFile)
+		width, height, err := imageSize(path)
+		if err != nil {
+			return err
+		}
+		if width < n*plan.TileWidth || height != plan.TileHeight {
+			return fmt.Errorf("the strip of %d tiles is %d × %d pixels", n, width, height)
+		}
+		e.Tiles, e.Output.TileCount = path, n
+	}
+	if job.Poster && plan.PosterFrame < end {
+		path := filepath.Join(job.Dir, ffmpeg.PosterFile)
+		if _, _, err := imageSize(path); err != nil {
+			return err
+		}
+		e.Poster = path
+	}
+	return nil
+}
+
+func imageSize(path string) (width, height int, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, 0, fmt.Errorf("opening a still image: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	c, err := jpeg.DecodeConfig(f)
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading %s: %w", filepath.Base(path), err)
+	}
+	return c.Width, c.Height, nil
+}

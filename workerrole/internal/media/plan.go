@@ -1,0 +1,169 @@
+package media
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+)
+
+// Limits are what a source may ask of us. Beyond one of them it fails for good,
+// with the code named here.
+type Limits struct {
+	MaxPixels   int           // in a picture: too_many_pixels
+	MinSide     int           // pixels of the shorter side: too_small
+	MaxFPS      float64       // frames per second of the source: too_many_frames
+	MaxFrames   int64         // on the grid: too_many_frames
+	MaxDuration time.Duration // too_long
+	MaxStreams  int           // of any kind: too_many_streams
+}
+
+// DefaultLimits are the limits of the product.
+var DefaultLimits = Limits{
+	MaxPixels:   9_437_184, // 4096 × 2304
+	MinSide:     16,
+	MaxFPS:      120,
+	MaxFrames:   1_000_000,
+	MaxDuration: 4 * time.Hour,
+	MaxStreams:  16,
+}
+
+// ErrNeedsRemux is returned by Plan for a source without duration or index:
+// Remux it, and plan the result.
+var ErrNeedsRemux = errors.New("the source must be remuxed before it can be planned")
+
+const (
+	segmentSeconds = 4
+	// longChunk is the length of a chunk after the first three, in segments:
+	// seams cost about 0.7 CPU seconds each, 3 % at this length.
+	longChunk = 8
+	// chunkCost is the CPU time that a chunk may take by our estimate. The
+	// truth is up to half more for noisy pictures, still under a minute.
+	chunkCost = 40 // seconds of one core
+	// pixelRate is how many pixels of output one core encodes in a second.
+	pixelRate = 60e6
+
+	maxTiles = 100
+	tileSide = 160 // pixels of a tile's longer side
+)
+
+// Plan cuts a probed source into chunks and chooses what is made of it. It is
+// pure: the same info gives the same plan. Generation and Source are left to
+// the caller.
+//
+// A *video.Failure says which limit the source exceeds.
+func Plan(info ffmpeg.Info, limits Limits) (video.Plan, error) {
+	if err := limits.check(info); err != nil {
+		return video.Plan{}, err
+	}
+	if info.NeedsRemux {
+		return video.Plan{}, ErrNeedsRemux
+	}
+	end := info.Video.End
+	if end <= 0 {
+		end = info.Duration
+	}
+	p := video.Plan{
+		Demuxer:  info.Demuxer,
+		FPS:      grid(info.Video),
+		HasAudio: info.HasAudio,
+		HDR:      info.Video.HDR,
+		ToneMap:  info.Video.HDR != "" && info.CanToneMap,
+	}
+	p.Frames = max(1, p.FPS.Frames(end))
+	if p.Frames > limits.MaxFrames {
+		return video.Plan{}, video.Fail(video.TooManyFrames, "The video has %d frames; %d are allowed.", p.Frames, limits.MaxFrames)
+	}
+	p.DurationSeconds = p.FPS.Seconds(p.Frames)
+	p.Width, p.Height = displayed(info.Video, limits.MaxPixels)
+	p.Renditions = ladder(p.Width, p.Height)
+	p.SegmentFrames = max(1, p.FPS.Frames(segmentSeconds))
+	p.Chunks = cut(p.Frames, p.SegmentFrames, longest(p, info.Video))
+	p.SeekMargin = 1
+	if info.Demuxer == "mpegts" || info.Demuxer == "mpeg" {
+		p.SeekMargin = 5 // no index: seeks land where they land
+	}
+	// Whole seconds between tiles, unless the video is so long that they grow.
+	p.TileEvery = max(p.FPS.Frames(1), (p.Frames+maxTiles-1)/maxTiles, 1)
+	p.TileWidth, p.TileHeight = within(p.Width, p.Height, tileSide)
+	p.PosterFrame = p.Frames / 10
+	return p, nil
+}
+
+func (l Limits) check(info ffmpeg.Info) error {
+	v := info.Video
+	rate := v.AvgFPS.Float()
+	if rate == 0 {
+		rate = v.FPS.Float()
+	}
+	seconds := max(info.Duration, v.End)
+	switch {
+	case info.Streams > l.MaxStreams:
+		return video.Fail(video.TooManyStreams, "The file has %d streams; %d are allowed.", info.Streams, l.MaxStreams)
+	case v.Width*v.Height > l.MaxPixels:
+		return video.Fail(video.TooManyPixels, "A picture has %d × %d pixels; %d in all are allowed.", v.Width, v.Height, l.MaxPixels)
+	case min(v.Width, v.Height) < l.MinSide:
+		return video.Fail(video.TooSmall, "A picture has %d × %d pixels; each side must have %d.", v.Width, v.Height, l.MinSide)
+	case seconds > l.MaxDuration.Seconds():
+		return video.Fail(video.TooLong, "The video lasts %s; %s are allowed.", time.Duration(seconds)*time.Second, l.MaxDuration)
+	case rate > l.MaxFPS*1.001:
+		return video.Fail(video.TooManyFrames, "The video has %.0f frames per second; %.0f are allowed.", rate, l.MaxFPS)
+	}
+	return nil
+}
+
+// displayed is the size of the picture as it is meant to be seen: rotated, and
+// with square pixels.
+func displayed(v ffmpeg.VideoStream, maxPixels int) (width, height int) {
+	width, height = v.Width, v.Height
+	if sar := v.SAR.Float(); sar > 1 {
+		width = int(math.Round(float64(width) * sar))
+	} else if sar > 0 {
+		height = int(math.Round(float64(height) / sar))
+	}
+	if width*height > maxPixels { // absurd shapes exist in broken files only
+		width, height = v.Width, v.Height
+	}
+	if v.Rotation%180 != 0 {
+		width, height = height, width
+	}
+	return width, height
+}
+
+// cut returns chunks of 1, 2 and 4 segments, so that playback starts soon, then
+// chunks of long segments. A short rest joins the chunk before it: a chunk of
+// its own would cost a seam, and might turn out to be empty.
+func cut(frames, segment, long int64) []video.Chunk {
+	var chunks []video.Chunk
+	for from, n := int64(0), int64(1); from < frames; n *= 2 {
+		to := from + min(n, long)*segment
+		if to+segment/2 >= frames {
+			to = frames
+		}
+		chunks = append(chunks, video.Chunk{From: from, To: to})
+		from = to
+		n = min(n, long)
+	}
+	return chunks
+}
+
+// longest is the length of the long chunks in segments: less when the pictures
+// are so many or so large that a chunk would take a core too long (Q16c).
+func longest(p video.Plan, v ffmpeg.VideoStream) int64 {
+	decode := 0.3 // of the cost of encoding the same pixels
+	switch v.Codec {
+	case "hevc", "vp9", "av1":
+		decode = 0.6
+	}
+	pixels := decode * float64(v.Width*v.Height)
+	for _, r := range p.Renditions {
+		pixels += float64(r.Width * r.Height)
+	}
+	perSegment := pixels * float64(p.SegmentFrames) / pixelRate // seconds
+	if p.ToneMap {
+		perSegment *= 3
+	}
+	return int64(max(1, min(longChunk, chunkCost/perSegment)))
+}

@@ -1,0 +1,79 @@
+package media
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/draw"
+	"image/jpeg"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Strip is one chunk's row of storyboard tiles.
+type Strip struct {
+	JPEG  io.Reader
+	Tiles int // ChunkOutput.TileCount; the picture may hold more, which are blank
+}
+
+const spriteColumns = 10
+
+// Sprite lays the strips of all chunks, in order, into one picture and writes
+// the WebVTT that says which part of it shows which time. spriteURL is how the
+// page finds the picture, relative to the WebVTT; frames is the real length of
+// the video. It is pure Go: no decoder of ours meets bytes of strangers.
+func Sprite(strips []Strip, plan video.Plan, frames int64, spriteURL string) (sprite []byte, vtt string, err error) {
+	total := 0
+	for _, s := range strips {
+		total += s.Tiles
+	}
+	if total == 0 || total > 2*maxTiles {
+		return nil, "", fmt.Errorf("making the storyboard: %d tiles", total)
+	}
+	w, h := plan.TileWidth, plan.TileHeight
+	if w <= 0 || h <= 0 {
+		return nil, "", errors.New("making the storyboard: the plan has no tile size")
+	}
+	rows := (total + spriteColumns - 1) / spriteColumns
+	sheet := image.NewRGBA(image.Rect(0, 0, min(total, spriteColumns)*w, rows*h))
+	var text strings.Builder
+	text.WriteString("WEBVTT\n")
+	n := 0
+	for i, s := range strips {
+		if s.Tiles == 0 {
+			continue
+		}
+		strip, err := jpeg.Decode(s.JPEG)
+		if err != nil {
+			return nil, "", fmt.Errorf("making the storyboard: strip %d: %w", i, err)
+		}
+		if strip.Bounds().Dx() < s.Tiles*w {
+			return nil, "", fmt.Errorf("making the storyboard: strip %d is too narrow for %d tiles", i, s.Tiles)
+		}
+		for tile := range s.Tiles {
+			x, y := n%spriteColumns*w, n/spriteColumns*h
+			draw.Draw(sheet, image.Rect(x, y, x+w, y+h), strip, strip.Bounds().Min.Add(image.Pt(tile*w, 0)), draw.Src)
+			from, to := int64(n)*plan.TileEvery, int64(n+1)*plan.TileEvery
+			if n == total-1 {
+				to = max(frames, from+1)
+			}
+			fmt.Fprintf(&text, "\n%s --> %s\n%s#xywh=%d,%d,%d,%d\n", stamp(plan, from), stamp(plan, to), spriteURL, x, y, w, h)
+			n++
+		}
+	}
+	var out bytes.Buffer
+	if err := jpeg.Encode(&out, sheet, &jpeg.Options{Quality: 75}); err != nil {
+		return nil, "", fmt.Errorf("making the storyboard: %w", err)
+	}
+	return out.Bytes(), text.String(), nil
+}
+
+// stamp is a WebVTT time: hours:minutes:seconds.milliseconds.
+func stamp(plan video.Plan, frame int64) string {
+	d := plan.FPS.Duration(frame).Round(time.Millisecond)
+	return fmt.Sprintf("%02d:%02d:%02d.%03d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60, d.Milliseconds()%1000)
+}
