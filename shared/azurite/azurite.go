@@ -1,0 +1,159 @@
+// Package azurite starts the storage emulator that deploy/azurite pins, as a
+// child process. Tests and the stack runner use it; no role does.
+//
+// Azurite keeps acknowledged writes in memory for up to five seconds. Stop it
+// with Stop, which lets it write them, and never kill it in a test that says
+// that nothing is lost.
+package azurite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/ownport"
+)
+
+// Options says how to start an emulator. The zero value runs one in a new
+// temporary directory on free ports.
+type Options struct {
+	Dir                            string    // where it keeps its data; empty: a temporary directory, removed by Stop
+	BlobPort, QueuePort, TablePort int       // 0: a free one
+	Log                            io.Writer // what it prints; nil: nothing
+}
+
+// Server is a running emulator.
+type Server struct {
+	Options
+	cmd    *exec.Cmd
+	exited chan struct{}
+	temp   bool
+	stop   sync.Once
+}
+
+// The account that every emulator has. The key is published, not secret:
+// https://learn.microsoft.com/azure/storage/common/storage-use-azurite
+const (
+	AccountName = "devstoreaccount1"
+	AccountKey  = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+
+// ErrNotInstalled says that npm ci was not run in deploy/azurite.
+var ErrNotInstalled = errors.New("the emulator is not installed: run 'make bootstrap', or 'npm ci' in deploy/azurite")
+
+// entry is Azurite's script below deploy/azurite.
+const entry = "node_modules/azurite/dist/src/azurite.js"
+
+// Find returns Azurite's script: AZURITE_JS if set, else the one in the
+// deploy/azurite of the checkout around the working directory.
+func Find() (string, error) {
+	if path := os.Getenv("AZURITE_JS"); path != "" {
+		return path, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the emulator: %w", err)
+	}
+	for {
+		path := filepath.Join(dir, "deploy", "azurite", entry)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", ErrNotInstalled
+		}
+		dir = parent
+	}
+}
+
+// Start runs an emulator and returns when it listens. The process ends with
+// Stop, and on Linux also with the process that started it. A port that
+// somebody else has is an error that wraps ownport.ErrStranger.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	script, err := Find()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Options: o, exited: make(chan struct{})}
+	if s.Dir == "" {
+		if s.Dir, err = os.MkdirTemp("", "cutroom-azurite-"); err != nil {
+			return nil, fmt.Errorf("make a directory for the emulator: %w", err)
+		}
+		s.temp = true
+	}
+	for _, port := range []*int{&s.BlobPort, &s.QueuePort, &s.TablePort} {
+		if *port != 0 {
+			if ownport.Taken(*port) {
+				return nil, fmt.Errorf("start the emulator on port %d: %w", *port, ownport.ErrStranger)
+			}
+			continue
+		}
+		if *port, err = ownport.Free(); err != nil {
+			return nil, err
+		}
+	}
+	// The context only bounds the start: the emulator outlives it.
+	s.cmd = exec.Command("node", script, "--silent", "--disableTelemetry", "--location", s.Dir,
+		"--blobPort", strconv.Itoa(s.BlobPort), "--queuePort", strconv.Itoa(s.QueuePort), "--tablePort", strconv.Itoa(s.TablePort))
+	s.cmd.Stdout, s.cmd.Stderr = o.Log, o.Log
+	s.cmd.Env = append(os.Environ(), "AZURITE_ACCOUNTS=")
+	s.cmd.SysProcAttr = childAttributes()
+	if err := s.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the emulator: %w", err)
+	}
+	go func() {
+		_ = s.cmd.Wait()
+		close(s.exited)
+	}()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for _, port := range []int{s.BlobPort, s.QueuePort, s.TablePort} {
+		if err := ownport.Wait(ctx, port, s.cmd.Process.Pid, s.exited); err != nil {
+			_ = s.Stop()
+			return nil, fmt.Errorf("start the emulator: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// PID is the process id.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Exited is closed when the process has ended.
+func (s *Server) Exited() <-chan struct{} { return s.exited }
+
+// ConnectionString is for AZURE_STORAGE_CONNECTION_STRING.
+func (s *Server) ConnectionString() string {
+	url := func(port int) string { return fmt.Sprintf("http://127.0.0.1:%d/%s", port, AccountName) }
+	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;BlobEndpoint=%s;QueueEndpoint=%s;TableEndpoint=%s;",
+		AccountName, AccountKey, url(s.BlobPort), url(s.QueuePort), url(s.TablePort))
+}
+
+// Stop ends the emulator with SIGTERM, which makes it write what it holds in
+// memory, and waits for it. Safe to repeat.
+func (s *Server) Stop() error {
+	var err error
+	s.stop.Do(func() {
+		_ = s.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-s.exited:
+		case <-time.After(30 * time.Second):
+			_ = s.cmd.Process.Kill()
+			<-s.exited
+			err = errors.New("stop the emulator: it did not end within 30 s and was killed")
+		}
+		if s.temp {
+			err = errors.Join(err, os.RemoveAll(s.Dir))
+		}
+	})
+	return err
+}

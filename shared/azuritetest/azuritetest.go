@@ -1,0 +1,187 @@
+// Package azuritetest gives tests a real storage account: one emulator for the
+// whole test binary, and for each test names of its own, which go when it ends.
+//
+//	func TestMain(m *testing.M) { azuritetest.Main(m) }
+//
+//	func TestSomething(t *testing.T) {
+//		t.Parallel()
+//		account := azuritetest.Account(t)
+//		…
+//
+// CUTROOM_TEST_AZURITE may hold the connection string of an emulator that runs
+// already; then that one is used. Without an emulator tests fail: only -short
+// skips them.
+package azuritetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"go.uber.org/goleak"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azurite"
+)
+
+// Variable names an emulator to use instead of starting one.
+const Variable = "CUTROOM_TEST_AZURITE"
+
+var (
+	start  sync.Once
+	server *azurite.Server
+	failed error
+)
+
+// connection returns the connection string of the binary's emulator.
+func connection() (string, error) {
+	if s := os.Getenv(Variable); s != "" {
+		return s, nil
+	}
+	start.Do(func() { server, failed = azurite.Start(context.Background(), azurite.Options{}) })
+	if failed != nil {
+		return "", failed
+	}
+	return server.ConnectionString(), nil
+}
+
+// ConnectionString starts the emulator if need be, for tests that hand it to a
+// process of their own.
+func ConnectionString(t testing.TB) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs the storage emulator, which -short leaves out")
+	}
+	s, err := connection()
+	if err != nil {
+		t.Fatalf("start the emulator: %v", err)
+	}
+	return s
+}
+
+// Main runs the tests, stops the emulator and fails when goroutines are left.
+func Main(m *testing.M) {
+	code := m.Run()
+	if server != nil {
+		if err := server.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintf(os.Stderr, "goroutines are left after the tests: %v\n", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// Account opens the emulator with a prefix of the test's own. Everything under
+// the prefix is deleted when the test ends.
+func Account(t testing.TB) *azstorage.Account {
+	t.Helper()
+	return AccountWith(t, func(*azstorage.Config) {})
+}
+
+// AccountWith is Account with a changed configuration, for example with a
+// transport that makes faults. A Prefix that change sets is used as it is, so
+// that two accounts can share names; cleaning up goes without the faults.
+func AccountWith(t testing.TB, change func(*azstorage.Config)) *azstorage.Account {
+	t.Helper()
+	cfg := azstorage.Config{ConnectionString: ConnectionString(t), Prefix: Prefix()}
+	plain := cfg
+	change(&cfg)
+	plain.Prefix = cfg.Prefix
+	a, err := azstorage.Open(cfg)
+	if err != nil {
+		t.Fatalf("open the emulator: %v", err)
+	}
+	cleaner, err := azstorage.Open(plain)
+	if err != nil {
+		t.Fatalf("open the emulator: %v", err)
+	}
+	t.Cleanup(func() {
+		a.CloseIdle()
+		defer cleaner.CloseIdle()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := Clean(ctx, cleaner); err != nil {
+			t.Errorf("clean up after the test: %v", err)
+		}
+	})
+	return a
+}
+
+// Prefix returns a random prefix that is valid for every kind of name.
+func Prefix() string { return fmt.Sprintf("t%09x", rand.Uint64()&0xfffffffff) }
+
+// Clean deletes every container, queue and table under the account's prefix,
+// which must not be empty.
+func Clean(ctx context.Context, a *azstorage.Account) error {
+	prefix := a.Prefix()
+	if prefix == "" {
+		return errors.New("clean up: an account without a prefix is somebody's data")
+	}
+	var errs []error
+	containers := a.ServiceBlobs().NewListContainersPager(&service.ListContainersOptions{Prefix: &prefix})
+	for containers.More() {
+		page, err := containers.NextPage(ctx)
+		if err != nil {
+			return fmt.Errorf("list containers: %w", err)
+		}
+		for _, c := range page.ContainerItems {
+			_, err := a.ServiceBlobs().DeleteContainer(ctx, *c.Name, nil)
+			errs = append(errs, err)
+		}
+	}
+	queues := a.ServiceQueues().NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: &prefix})
+	for queues.More() {
+		page, err := queues.NextPage(ctx)
+		if err != nil {
+			return fmt.Errorf("list queues: %w", err)
+		}
+		for _, q := range page.Queues {
+			_, err := a.ServiceQueues().DeleteQueue(ctx, *q.Name, nil)
+			errs = append(errs, err)
+		}
+	}
+	filter := fmt.Sprintf("TableName ge '%s' and TableName lt '%s~'", prefix, prefix)
+	tables := a.ServiceTables().NewListTablesPager(&aztables.ListTablesOptions{Filter: &filter})
+	for tables.More() {
+		page, err := tables.NextPage(ctx)
+		if err != nil {
+			return fmt.Errorf("list tables: %w", err)
+		}
+		for _, table := range page.Tables {
+			_, err := a.ServiceTables().DeleteTable(ctx, *table.Name, nil)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Eventually polls check until it returns nil, or fails the test with its last
+// error after the deadline.
+func Eventually(t testing.TB, within time.Duration, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %v", within, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,330 @@
+package videostore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workitem"
+)
+
+func TestMain(m *testing.M) { azuritetest.Main(m) }
+
+// outgoing records what is sent, and fails while broken is set.
+type outgoing struct {
+	mu     sync.Mutex
+	sent   []string // "queue: item id"
+	broken error
+}
+
+func (o *outgoing) Send(_ context.Context, queue string, item workitem.Item, _ time.Duration) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.broken != nil {
+		return o.broken
+	}
+	o.sent = append(o.sent, queue+": "+item.Step)
+	return nil
+}
+
+func (o *outgoing) take() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	sent := o.sent
+	o.sent = nil
+	return sent
+}
+
+func setup(t *testing.T) (*videostore.Store, *outgoing) {
+	t.Helper()
+	a := azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), nil, nil, []string{videostore.VideosTable, videostore.InflightTable}); err != nil {
+		t.Fatal(err)
+	}
+	out := &outgoing{}
+	return videostore.New(a, out), out
+}
+
+// uploaded makes a video whose probe is promised.
+func uploaded(t *testing.T, s *videostore.Store) video.ID {
+	t.Helper()
+	v := video.Video{ID: video.NewID(), Title: "A title", State: video.AwaitingUpload, Priority: video.Normal}
+	if _, err := s.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Uploaded(t.Context(), v.ID, 1000); err != nil {
+		t.Fatal(err)
+	}
+	return v.ID
+}
+
+func plan(chunks int, audio bool) video.Plan {
+	p := video.Plan{Generation: 1, FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120, HasAudio: audio,
+		Renditions: []video.Rendition{{Name: "240p", Width: 426, Height: 240, MaxRate: 450_000}}}
+	for i := range chunks {
+		p.Chunks = append(p.Chunks, video.Chunk{From: int64(i) * 120, To: int64(i+1) * 120})
+	}
+	p.Frames = int64(chunks) * 120
+	return p
+}
+
+func key(id video.ID, step string, index int) videostore.StepKey {
+	return videostore.StepKey{ID: id, Generation: 1, Step: step, Index: index}
+}
+
+// probed commits a plan, as the probe step does.
+func probed(t *testing.T, s *videostore.Store, id video.ID, p video.Plan) {
+	t.Helper()
+	c, err := s.Claim(t.Context(), key(id, videostore.StepProbe, 0), "message-1", "worker-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Commit(t.Context(), videostore.Commit{Plan: &p, Video: func(v *video.Video) { v.State = video.Processing }, Next: videostore.FanOut(c.Video, p)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Flush(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPromiseSurvivesBrokenQueue(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	v := video.Video{ID: video.NewID(), State: video.AwaitingUpload}
+	if _, err := s.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	out.broken = errors.New("queue is away")
+	if _, err := s.Uploaded(t.Context(), v.ID, 1); !errors.Is(err, out.broken) {
+		t.Fatalf("Uploaded = %v, want the sender's error", err)
+	}
+	view, err := s.View(t.Context(), v.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if view.Video.State != video.Uploaded || !view.Promised {
+		t.Fatalf("state %s, promised %t: state and promise must be written together", view.Video.State, view.Promised)
+	}
+	out.broken = nil
+	for range 2 { // the second finds nothing left
+		if err := s.Flush(t.Context(), v.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"probe: probe", "index: index"}, out.take()); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+}
+
+func TestClaimIsAFence(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	id := uploaded(t, s)
+	probed(t, s, id, plan(2, false))
+	k := key(id, videostore.StepEncode, 0)
+
+	stale, err := s.Claim(t.Context(), k, "message-7", "worker-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Claim(t.Context(), k, "message-8", "worker-2"); !errors.Is(err, videostore.ErrDuplicate) {
+		t.Errorf("another message claims a running step: %v, want ErrDuplicate", err)
+	}
+	fresh, err := s.Claim(t.Context(), k, "message-7", "worker-2")
+	if err != nil {
+		t.Fatalf("the same message, delivered again, must take over: %v", err)
+	}
+	if err := stale.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 1}}); !errors.Is(err, videostore.ErrSuperseded) {
+		t.Errorf("stale commit: %v, want ErrSuperseded", err)
+	}
+	if err := stale.AddPart(t.Context(), video.AudioPart{}); !errors.Is(err, videostore.ErrSuperseded) {
+		t.Errorf("stale part: %v, want ErrSuperseded", err)
+	}
+	if err := fresh.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Claim(t.Context(), k, "message-7", "worker-1"); !errors.Is(err, videostore.ErrDone) {
+		t.Errorf("claim of a done step: %v, want ErrDone", err)
+	}
+	view, err := s.View(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := view.Presentation(1)
+	if err != nil || p.Chunks[0] == nil || p.Chunks[0].Frames != 120 || p.Chunks[1] != nil {
+		t.Errorf("presentation %+v (%v): want only the fresh attempt's chunk 0", p.Chunks, err)
+	}
+}
+
+func TestCommitSurvivesAnEditOfTheVideo(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	id := uploaded(t, s)
+	c, err := s.Claim(t.Context(), key(id, videostore.StepProbe, 0), "m", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) { v.Title = "Edited"; return nil, nil }); err != nil {
+		t.Fatal(err)
+	}
+	p := plan(1, false)
+	if err := c.Commit(t.Context(), videostore.Commit{Plan: &p, Video: func(v *video.Video) { v.State = video.Processing }}); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := s.Get(t.Context(), id)
+	if err != nil || rec.Video.Title != "Edited" || rec.Video.State != video.Processing {
+		t.Errorf("%+v (%v): want both changes", rec.Video, err)
+	}
+}
+
+func TestDeletedVideoCannotComeBack(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	id := uploaded(t, s)
+	probed(t, s, id, plan(2, false))
+	c, err := s.Claim(t.Context(), key(id, videostore.StepEncode, 0), "m", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Delete(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CheckActive(t.Context()); !errors.Is(err, videostore.ErrGone) {
+		t.Errorf("CheckActive under a tombstone: %v, want ErrGone", err)
+	}
+	claimed, err := s.Erase(t.Context(), id, false)
+	if err != nil || !claimed {
+		t.Fatalf("Erase = %t, %v; a step was claimed", claimed, err)
+	}
+	if _, err := s.Erase(t.Context(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Commit(t.Context(), videostore.Commit{Output: 1, Video: func(*video.Video) {}}); !errors.Is(err, videostore.ErrGone) {
+		t.Errorf("late commit: %v, want ErrGone", err)
+	}
+	if _, err := s.Claim(t.Context(), key(id, videostore.StepEncode, 1), "m2", "w"); !errors.Is(err, videostore.ErrGone) {
+		t.Errorf("late claim: %v, want ErrGone", err)
+	}
+	if _, err := s.View(t.Context(), id); !errors.Is(err, videostore.ErrNotFound) {
+		t.Errorf("View: %v, want ErrNotFound", err)
+	}
+	marks, err := s.Inflight(t.Context())
+	if err != nil || len(marks) != 0 {
+		t.Errorf("in flight: %v, %v; want nothing", marks, err)
+	}
+}
+
+func TestFanInHasOneWinner(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	const races, chunks = 10, 4
+	for range races {
+		id := uploaded(t, s)
+		p := plan(chunks, false)
+		probed(t, s, id, p)
+		out.take()
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		wins := 0
+		for i := range chunks {
+			wg.Go(func() {
+				c, err := s.Claim(t.Context(), key(id, videostore.StepEncode, i), fmt.Sprint(i), "w")
+				if err == nil {
+					err = c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				won, err := s.FanIn(t.Context(), id, p)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if won {
+					wins++
+				}
+			})
+		}
+		wg.Wait()
+		if diff := cmp.Diff([]string{"finish: finish"}, out.take()); wins != 1 || diff != "" {
+			t.Fatalf("%d winners, sent (-want +got):\n%s", wins, diff)
+		}
+	}
+}
+
+func TestSettleKeepsARenewedMark(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	id := uploaded(t, s)
+	marks, err := s.Inflight(t.Context())
+	if err != nil || len(marks) != 1 {
+		t.Fatalf("Inflight = %v, %v; want one mark", marks, err)
+	}
+	if _, err := s.Cancel(t.Context(), id); err != nil { // new work, new mark
+		t.Fatal(err)
+	}
+	if err := s.Settle(t.Context(), marks[0]); err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.Inflight(t.Context())
+	if err != nil || len(again) != 1 {
+		t.Fatalf("Inflight = %v, %v; a stale Settle removed the mark", again, err)
+	}
+	if err := s.Settle(t.Context(), again[0]); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := s.Inflight(t.Context()); err != nil || len(left) != 0 {
+		t.Errorf("Inflight = %v, %v; want nothing", left, err)
+	}
+}
+
+func TestRetryKeepsFinishedChunks(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id := uploaded(t, s)
+	probed(t, s, id, plan(3, true))
+	c, err := s.Claim(t.Context(), key(id, videostore.StepEncode, 1), "m", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{}}); err != nil {
+		t.Fatal(err)
+	}
+	bad, err := s.Claim(t.Context(), key(id, videostore.StepEncode, 2), "m2", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	failure := &video.Failure{Code: video.CorruptMedia, Detail: "no"}
+	if err := bad.Fail(t.Context(), failure); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := s.Get(t.Context(), id)
+	if err != nil || rec.Video.State != video.Failed || rec.Video.Error.Code != video.CorruptMedia {
+		t.Fatalf("%+v, %v; want the failure", rec.Video, err)
+	}
+	if err := s.Flush(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	out.take()
+	if _, err := s.Retry(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"encode-high: encode", "audio: audio", "encode-high: encode", "index: index"}
+	if diff := cmp.Diff(want, out.take()); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+	if _, err := s.Retry(t.Context(), id); !errors.Is(err, videostore.ErrState) {
+		t.Errorf("retry of a video that is processing: %v, want ErrState", err)
+	}
+}

@@ -1,0 +1,83 @@
+// Package admin is the worker role's only listener: health, metrics and
+// profiles, for operators and probes. A worker has no public port.
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// InstanceHeader carries the instance that the starter chose, so that whoever
+// started this process can tell it from a stranger on the same port.
+const InstanceHeader = "X-Cutroom-Instance"
+
+// Server answers /livez, /readyz, /metrics and /debug/pprof.
+type Server struct {
+	Instance string
+	Registry *prometheus.Registry
+	// Ready returns why the worker cannot take work now, or nil.
+	Ready func(ctx context.Context) error
+
+	http *http.Server
+	addr net.Addr
+}
+
+// Start listens on addr ("127.0.0.1:0" chooses a free port) and serves until
+// Stop. The listener is open when it returns.
+func (s *Server) Start(ctx context.Context, addr string) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen for admin requests: %w", err)
+	}
+	s.addr = listener.Addr()
+	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := s.http.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			slog.Error("admin listener stopped", "error", err)
+		}
+	}()
+	return nil
+}
+
+// Addr is where the server listens.
+func (s *Server) Addr() string { return s.addr.String() }
+
+// Stop closes the listener and waits for requests under way until ctx ends.
+func (s *Server) Stop(ctx context.Context) error {
+	if err := s.http.Shutdown(ctx); err != nil {
+		return fmt.Errorf("stop admin listener: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
+		defer cancel()
+		if err := s.Ready(ctx); err != nil {
+			http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.Registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(InstanceHeader, s.Instance)
+		mux.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,135 @@
+package consumer
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// Consumer works on the items of several queues at once. Any number of
+// consumers, in any number of processes, may share the queues (paper row Q1).
+type Consumer struct {
+	handlers map[string]Handler
+	options  Options
+	log      *slog.Logger
+	pools    []*pool // by name
+	lines    []*line // in the order of the specs
+	running  sync.WaitGroup
+	draining atomic.Bool
+
+	mu     sync.Mutex
+	owners map[*owner]struct{}
+}
+
+// New makes a consumer of those queues whose pool has slots. Handlers are found
+// by the step of an item; an item of an unknown step is put back for a worker
+// that knows it. It makes no request.
+func New(queues *workqueue.Queues, handlers map[string]Handler, options Options) *Consumer {
+	c := &Consumer{handlers: handlers, options: options.withDefaults(), owners: map[*owner]struct{}{}}
+	c.log = c.options.Log.With("worker", c.options.Worker)
+	byName := map[string]*pool{}
+	for _, spec := range queues.Specs() {
+		slots := c.options.Pools[spec.Pool]
+		if slots <= 0 {
+			continue
+		}
+		p := byName[spec.Pool]
+		if p == nil {
+			p = &pool{name: spec.Pool, size: slots}
+			byName[spec.Pool] = p
+			c.pools = append(c.pools, p)
+		}
+		l := &line{
+			queue: queues.Queue(spec.Name),
+			pool:  p,
+			share: &share{weight: float64(max(spec.Weight, 1)), reserved: spec.Reserved, maxWait: spec.MaxWait},
+			wake:  make(chan struct{}, 1),
+		}
+		p.join(l.share)
+		c.lines = append(c.lines, l)
+	}
+	queues.OnSend(c.Wake)
+	return c
+}
+
+// Run consumes until ctx ends and then drains: nothing more is received, the
+// handlers' contexts are cancelled with workqueue.ErrDraining, every message is
+// visible to other workers again within a second, and Run returns when the last
+// handler has returned. Call it once.
+func (c *Consumer) Run(ctx context.Context) {
+	var loops sync.WaitGroup
+	c.refresh(ctx)
+	loops.Go(func() { c.keepRefreshing(ctx) })
+	for _, l := range c.lines {
+		loops.Go(func() { c.poll(ctx, l) })
+	}
+	<-ctx.Done()
+	c.draining.Store(true)
+	loops.Wait()
+	c.running.Wait()
+}
+
+// Wake makes the poller of a queue look at once. Sending through the same
+// workqueue.Queues does it already.
+func (c *Consumer) Wake(queue string) {
+	i := slices.IndexFunc(c.lines, func(l *line) bool { return l.queue.Name() == queue })
+	if i < 0 {
+		return
+	}
+	select {
+	case c.lines[i].wake <- struct{}{}:
+	default: // it has not woken from the last call yet
+	}
+}
+
+func (c *Consumer) keepRefreshing(ctx context.Context) {
+	for {
+		timer := time.NewTimer(spread(c.options.RefreshPolicy))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+			c.refresh(ctx)
+		}
+	}
+}
+
+// refresh reads every queue's length and policy with one request each, and lets
+// late deletes raise the visibility timeout (paper row Q16d).
+func (c *Consumer) refresh(ctx context.Context) {
+	for _, l := range c.lines {
+		paused := l.queue.Policy().Paused
+		state, err := l.queue.Length(ctx)
+		if workqueue.IsMissing(err) {
+			err = l.queue.Create(ctx)
+		}
+		if err == nil {
+			l.count.length.Store(state.Length)
+			err = l.queue.Tune(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			c.log.Warn("cannot refresh the queue's policy", "queue", l.queue.Name(), "error", err)
+		}
+		if paused && !l.queue.Policy().Paused {
+			c.Wake(l.queue.Name())
+		}
+	}
+}
+
+func (c *Consumer) track(o *owner) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.owners[o] = struct{}{}
+}
+
+func (c *Consumer) untrack(o *owner) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.owners, o)
+}

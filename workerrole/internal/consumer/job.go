@@ -1,0 +1,87 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/workitem"
+)
+
+// Handler does the work of one step. It may be called any number of times for
+// the same item, also by two workers at once, and must do no harm then (paper
+// row Q8).
+//
+// A nil error means that the work is done and committed: the message is deleted.
+// Package workqueue lists what other errors mean. The context is cancelled with
+// the cause workqueue.ErrLeaseLost, ErrLeaseEnding, ErrStalled or ErrDraining;
+// the slot stays taken until Handle really returns.
+type Handler interface {
+	Handle(ctx context.Context, job *Job) error
+}
+
+// HandlerFunc is a function that is a [Handler].
+type HandlerFunc func(ctx context.Context, job *Job) error
+
+// Handle calls f.
+func (f HandlerFunc) Handle(ctx context.Context, job *Job) error { return f(ctx, job) }
+
+// Exhausted is implemented by handlers that want to hear of an item before it is
+// put aside as poison, to write down that its work has failed. It may be called
+// again. While it fails the item is not poisoned but put back.
+type Exhausted interface {
+	Exhausted(ctx context.Context, job *Job, cause error) error
+}
+
+// Job is one delivery of an item to a handler.
+type Job struct {
+	Item         workitem.Item
+	Queue        string // base name
+	MessageID    string
+	DequeueCount int64
+	Inserted     time.Time // when the message was sent, by the service's clock
+	Received     time.Time
+
+	moved atomic.Int64 // Unix nanoseconds of the latest Progress
+}
+
+// Progress says that the work moved. The lease is renewed only while this is
+// called at least every Options.StallAfter (60 s): a handler that hangs loses its
+// message, one that works keeps it for hours. It is cheap; call it for every
+// frame if that is convenient.
+func (j *Job) Progress() { j.moved.Store(time.Now().UnixNano()) }
+
+// Attempt is the number of this attempt, from 1. Interruptions do not count.
+func (j *Job) Attempt() int { return j.Item.Failures + 1 }
+
+func (j *Job) lastMoved() time.Time { return time.Unix(0, j.moved.Load()) }
+
+// PanicError is what a panic in a handler becomes: a failed attempt like others.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+var errHandlerExited = errors.New("handler ended its goroutine")
+
+// call runs the handler and always returns.
+func call(ctx context.Context, h Handler, job *Job) (err error) {
+	err = errHandlerExited // stays when the handler calls runtime.Goexit
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if v := recover(); v != nil {
+				err = &PanicError{Value: v, Stack: debug.Stack()}
+			}
+		}()
+		err = h.Handle(ctx, job)
+	}()
+	<-done
+	return err
+}

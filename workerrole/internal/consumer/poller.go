@@ -1,0 +1,115 @@
+package consumer
+
+import (
+	"context"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+const firstIdlePoll = 100 * time.Millisecond
+
+// line is one queue as this consumer sees it.
+type line struct {
+	queue *workqueue.Queue
+	pool  *pool
+	share *share
+	wake  chan struct{} // holds at most one wake-up
+	count counters
+}
+
+// poll receives from one queue until ctx ends. It asks for messages only when it
+// holds slots for them, so that no message waits in this process while its
+// visibility runs out. An empty queue is asked less and less often, up to
+// Spec.MaxIdlePoll; a hit or a wake-up starts over.
+func (c *Consumer) poll(ctx context.Context, l *line) {
+	spec := l.queue.Spec()
+	idle := firstIdlePoll
+	want := 1 // until a message is found: the other queues need slots too
+	for ctx.Err() == nil {
+		if l.queue.Policy().Paused {
+			l.wait(ctx, c.options.RefreshPolicy)
+			continue
+		}
+		slots, err := l.pool.take(ctx, l.share, want, lookEvery(spec.MaxWait), func() { c.lookAtOldest(ctx, l) })
+		if err != nil {
+			return
+		}
+		leases, err := c.receive(ctx, l, slots)
+		l.pool.refund(l.share, slots-len(leases))
+		for _, lease := range leases {
+			c.running.Go(func() {
+				defer l.pool.done(l.share)
+				c.own(ctx, l, lease)
+			})
+		}
+		switch {
+		case err != nil:
+			want = 1
+			l.count.receiveErrors.Add(1)
+			c.log.Warn("cannot receive", "queue", spec.Name, "error", err)
+			if workqueue.IsMissing(err) {
+				err = l.queue.Create(ctx)
+			}
+			idle = min(2*idle, spec.MaxIdlePoll)
+			l.wait(ctx, spread(idle))
+		case len(leases) > 0:
+			want, idle = workqueue.MaxBatch, firstIdlePoll
+			l.count.received.Add(int64(len(leases)))
+			l.pool.sawOldest(l.share, leases[0].Inserted()) // the next one is hardly younger
+		default:
+			want = 1
+			l.count.emptyPolls.Add(1)
+			l.pool.sawOldest(l.share, time.Time{})
+			if l.wait(ctx, spread(idle)) {
+				idle = firstIdlePoll
+			} else {
+				idle = min(2*idle, spec.MaxIdlePoll)
+			}
+		}
+	}
+}
+
+// receive does not end with ctx: a request that is cut off may have hidden
+// messages that nobody then knows of. What comes back late is given back.
+func (c *Consumer) receive(ctx context.Context, l *line, slots int) ([]*workqueue.Lease, error) {
+	patience := min(max(l.queue.Visibility()/4, time.Second), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	return l.queue.Receive(ctx, slots)
+}
+
+// wait sleeps for d and reports whether a wake-up cut it short.
+func (l *line) wait(ctx context.Context, d time.Duration) (woken bool) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-l.wake:
+		return true
+	}
+	return false
+}
+
+// lookAtOldest peeks at the queue while it waits for a slot, so that the pool
+// knows how long its oldest item has waited.
+func (c *Consumer) lookAtOldest(ctx context.Context, l *line) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	seen, err := l.queue.Peek(ctx, 1)
+	switch {
+	case err != nil: // the next look may succeed
+	case len(seen) == 0:
+		l.pool.sawOldest(l.share, time.Time{})
+	default:
+		l.pool.sawOldest(l.share, seen[0].Inserted)
+	}
+}
+
+func lookEvery(maxWait time.Duration) time.Duration {
+	if maxWait <= 0 {
+		return 0
+	}
+	return min(max(maxWait/4, 100*time.Millisecond), 10*time.Second)
+}

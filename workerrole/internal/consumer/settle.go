@@ -1,0 +1,168 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// settleWithin gives the requests of f their own deadline. The context that the
+// handler worked under may be dead, and what it did must still be written down.
+func (o *owner) settleWithin(ctx context.Context, f func(ctx context.Context)) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.c.options.SettleTimeout)
+	defer cancel()
+	f(ctx)
+}
+
+// settle decides the message's fate from what the handler returned and from why
+// its context was cancelled, nil if it was not.
+func (o *owner) settle(ctx context.Context, err, cause error) {
+	if o.ended {
+		return
+	}
+	var panicked *PanicError
+	if errors.As(err, &panicked) {
+		o.line.count.panics.Add(1)
+		o.log().Error("handler panicked", "panic", panicked.Value, "stack", string(panicked.Stack))
+	}
+	delay, snoozed := workqueue.AsSnooze(err)
+	switch {
+	case err == nil:
+		o.complete(ctx)
+	case errors.Is(cause, workqueue.ErrStalled):
+		o.fail(ctx, fmt.Errorf("%w for %v", cause, o.c.options.StallAfter))
+	case cause != nil:
+		// Interrupted by us. Whatever the error says, it may be an echo of that:
+		// a killed child process looks like a broken file.
+		o.giveBack(ctx, cause.Error())
+	case snoozed:
+		o.snooze(ctx, delay, err)
+	case workqueue.IsPermanent(err):
+		o.bury(ctx, err, o.failure(err))
+	default:
+		o.fail(ctx, err)
+	}
+}
+
+// complete deletes the message. The work is committed already, so a message that
+// cannot be deleted comes again and finds it done.
+func (o *owner) complete(ctx context.Context) {
+	err := o.lease.Complete(ctx)
+	switch {
+	case err == nil:
+		o.line.count.completed.Add(1)
+	case errors.Is(err, workqueue.ErrLeaseLost):
+		o.line.count.staleDeletes.Add(1)
+		o.log().Info("done, but the message had become visible to others")
+	default:
+		o.line.count.settleErrors.Add(1)
+		o.log().Warn("done, but not deleted: the message will come once more", "error", err)
+	}
+}
+
+// fail records a failed attempt and schedules the next, or buries the item when
+// it was the last.
+func (o *owner) fail(ctx context.Context, err error) {
+	failures := o.job.Item.Failures + 1
+	o.line.count.failed.Add(1)
+	if failures >= o.maxFailures() {
+		o.bury(ctx, err, o.failure(err))
+		return
+	}
+	delay, told := workqueue.AsRetryAfter(err)
+	if !told {
+		delay = o.c.options.retryDelay(failures)
+	}
+	o.log().Warn("attempt failed", "failures", failures, "retryIn", delay, "error", err)
+	o.release(ctx, delay, o.failure(err))
+}
+
+// bury puts the item aside as poison, after its handler has written down that
+// the work failed. The order matters: a crash between the two repeats both.
+func (o *owner) bury(ctx context.Context, cause error, record func(*workitem.Item)) {
+	if time.Until(o.lease.Deadline()) < o.lease.Visibility()/2 {
+		_ = o.lease.Renew(ctx) // several requests follow; if this fails they may still fit
+	}
+	if hears, ok := o.handler.(Exhausted); ok {
+		if err := hears.Exhausted(ctx, o.job, cause); err != nil {
+			o.log().Error("cannot record the failure, putting the item back", "cause", cause, "error", err)
+			o.release(ctx, o.c.options.retryDelay(o.job.Item.Failures+1), record)
+			return
+		}
+	}
+	err := o.lease.Poison(ctx, cause.Error(), record)
+	switch {
+	case err == nil:
+		o.line.count.poisoned.Add(1)
+		o.log().Error("item is poison", "cause", cause)
+	case errors.Is(err, workqueue.ErrLeaseLost):
+		o.line.count.staleDeletes.Add(1)
+	default:
+		o.line.count.settleErrors.Add(1)
+		o.log().Error("cannot put poison aside: it will come again", "cause", cause, "error", err)
+	}
+}
+
+// giveBack makes the message visible at once. It costs the item no attempt.
+func (o *owner) giveBack(ctx context.Context, why string) {
+	o.ended = true
+	o.line.count.released.Add(1)
+	o.log().Info("given back", "why", why)
+	o.release(ctx, 0, func(i *workitem.Item) { i.Releases++ })
+}
+
+// snooze puts the message back for a while on the handler's wish.
+func (o *owner) snooze(ctx context.Context, delay time.Duration, why error) {
+	o.line.count.snoozed.Add(1)
+	o.log().Debug("snoozed", "why", why)
+	o.release(ctx, delay, func(i *workitem.Item) { i.Snoozes++ })
+}
+
+// putBack leaves an item to workers that understand it.
+func (o *owner) putBack(ctx context.Context) {
+	o.line.count.putBack.Add(1)
+	delay := spread(o.c.options.PutBack)
+	o.log().Info("not for this worker, put back", "version", o.job.Item.Version, "for", delay)
+	o.release(ctx, delay, func(i *workitem.Item) { i.Snoozes++ })
+}
+
+func (o *owner) release(ctx context.Context, delay time.Duration, record func(*workitem.Item)) {
+	err := o.lease.Release(ctx, delay, record)
+	switch {
+	case err == nil:
+	case errors.Is(err, workqueue.ErrLeaseLost):
+		o.line.count.staleReleases.Add(1) // somebody else works on it: nothing to say
+	default:
+		o.line.count.settleErrors.Add(1)
+		o.log().Warn("cannot give back: the message comes when its visibility ends", "error", err)
+	}
+}
+
+// failure returns what writes err into the item's history.
+func (o *owner) failure(err error) func(*workitem.Item) {
+	return func(i *workitem.Item) { i.Fail(time.Now(), o.c.options.Worker, err) }
+}
+
+func (o *owner) maxFailures() int {
+	if n := o.line.queue.Spec().MaxFailures; n > 0 {
+		return n
+	}
+	return 5
+}
+
+func (o *owner) log() *slog.Logger {
+	return o.c.log.With("queue", o.job.Queue, "step", o.job.Item.Step, "item", o.job.Item.ID,
+		"video", o.job.Item.Subject, "message", o.job.MessageID, "dequeueCount", o.job.DequeueCount)
+}
+
+// crashLoopError is the reason of an item that took its workers down with it.
+type crashLoopError struct{ deliveries int }
+
+func (e *crashLoopError) Error() string {
+	return fmt.Sprintf("crash loop: %d deliveries ended without a word", e.deliveries)
+}

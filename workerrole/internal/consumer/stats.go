@@ -1,0 +1,130 @@
+package consumer
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// counters count what happened to the messages of one queue in this process.
+type counters struct {
+	received, completed, failed, poisoned, released, snoozed, putBack atomic.Int64
+
+	emptyPolls, receiveErrors, renewErrors, settleErrors            atomic.Int64
+	renewals, staleRenewals, staleDeletes, staleReleases            atomic.Int64
+	receiptsLost, leasesEnding, stalled, panics, crashLoops, length atomic.Int64
+}
+
+// Stats is a snapshot of a consumer, for /ops/workers and for metrics.
+type Stats struct {
+	Worker   string       `json:"worker"`
+	Draining bool         `json:"draining"`
+	Pools    []PoolStats  `json:"pools"`
+	Queues   []QueueStats `json:"queues"`
+	Running  []Running    `json:"running"` // oldest first
+}
+
+// PoolStats says how busy a pool is.
+type PoolStats struct {
+	Name  string `json:"name"`
+	Slots int    `json:"slots"`
+	Busy  int    `json:"busy"` // working or asking for work
+}
+
+// QueueStats counts, since the start of the process, what happened to the
+// messages of one queue.
+type QueueStats struct {
+	Queue      string        `json:"queue"`
+	Length     int64         `json:"length"`     // approximate, hidden ones included, of the latest refresh
+	Visibility time.Duration `json:"visibility"` // in force, nanoseconds
+	Paused     bool          `json:"paused"`
+
+	Received  int64 `json:"received"`
+	Completed int64 `json:"completed"`
+	Failed    int64 `json:"failed"`   // attempts
+	Poisoned  int64 `json:"poisoned"` // items
+	Released  int64 `json:"released"` // interrupted and given back
+	Snoozed   int64 `json:"snoozed"`
+	PutBack   int64 `json:"putBack"` // for a newer worker
+
+	EmptyPolls    int64 `json:"emptyPolls"`
+	ReceiveErrors int64 `json:"receiveErrors"`
+	RenewErrors   int64 `json:"renewErrors"`
+	SettleErrors  int64 `json:"settleErrors"`
+	Renewals      int64 `json:"renewals"`
+	StaleRenewals int64 `json:"staleRenewals"` // the message had become visible to others (Q17)
+	StaleDeletes  int64 `json:"staleDeletes"`  // the same at a delete (Q16d)
+	StaleReleases int64 `json:"staleReleases"` // the same at giving back
+	ReceiptsLost  int64 `json:"receiptsLost"`  // with a reply (Q13)
+	LeasesEnding  int64 `json:"leasesEnding"`  // stopped before the lease ended (Q16c)
+	Stalled       int64 `json:"stalled"`
+	Panics        int64 `json:"panics"`
+	CrashLoops    int64 `json:"crashLoops"`
+}
+
+// Running is an item in progress.
+type Running struct {
+	Queue     string    `json:"queue"`
+	Step      string    `json:"step"`
+	Subject   video.ID  `json:"subject"`
+	Item      string    `json:"item"`
+	MessageID string    `json:"messageId"`
+	Attempt   int       `json:"attempt"`
+	Since     time.Time `json:"since"`
+	Moved     time.Time `json:"moved"`    // latest progress
+	Deadline  time.Time `json:"deadline"` // of the lease
+}
+
+// Stats returns a snapshot. It makes no request.
+func (c *Consumer) Stats() Stats {
+	s := Stats{Worker: c.options.Worker, Draining: c.draining.Load(), Running: c.runningItems()}
+	for _, p := range c.pools {
+		s.Pools = append(s.Pools, PoolStats{Name: p.name, Slots: p.size, Busy: p.inUse()})
+	}
+	for _, l := range c.lines {
+		s.Queues = append(s.Queues, l.stats())
+	}
+	return s
+}
+
+func (c *Consumer) runningItems() []Running {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	items := make([]Running, 0, len(c.owners))
+	for o := range c.owners {
+		items = append(items, Running{
+			Queue: o.job.Queue, Step: o.job.Item.Step, Subject: o.job.Item.Subject, Item: o.job.Item.ID,
+			MessageID: o.job.MessageID, Attempt: o.job.Attempt(), Since: o.job.Received,
+			Moved: o.job.lastMoved(), Deadline: o.lease.Deadline(),
+		})
+	}
+	slices.SortFunc(items, func(a, b Running) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.MessageID, b.MessageID))
+	})
+	return items
+}
+
+func (l *line) stats() QueueStats {
+	n := &l.count
+	return QueueStats{
+		Queue: l.queue.Name(), Length: n.length.Load(), Visibility: l.queue.Visibility(), Paused: l.queue.Policy().Paused,
+		Received: n.received.Load(), Completed: n.completed.Load(), Failed: n.failed.Load(), Poisoned: n.poisoned.Load(),
+		Released: n.released.Load(), Snoozed: n.snoozed.Load(), PutBack: n.putBack.Load(),
+		EmptyPolls: n.emptyPolls.Load(), ReceiveErrors: n.receiveErrors.Load(), RenewErrors: n.renewErrors.Load(),
+		SettleErrors: n.settleErrors.Load(), Renewals: n.renewals.Load(), StaleRenewals: n.staleRenewals.Load(),
+		StaleDeletes: n.staleDeletes.Load(), StaleReleases: n.staleReleases.Load(), ReceiptsLost: n.receiptsLost.Load(),
+		LeasesEnding: n.leasesEnding.Load(), Stalled: n.stalled.Load(), Panics: n.panics.Load(), CrashLoops: n.crashLoops.Load(),
+	}
+}
+
+// Queue returns the numbers of one queue, zero if it is not consumed.
+func (s Stats) Queue(name string) QueueStats {
+	i := slices.IndexFunc(s.Queues, func(q QueueStats) bool { return q.Queue == name })
+	if i < 0 {
+		return QueueStats{}
+	}
+	return s.Queues[i]
+}
