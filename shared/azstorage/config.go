@@ -1,0 +1,164 @@
+package azstorage
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/tracing"
+)
+
+// DevelopmentStorage is the connection string that means "Azurite on this host".
+const DevelopmentStorage = "UseDevelopmentStorage=true"
+
+// Config says which account to open and how.
+//
+// Set ConnectionString, or Account; with neither, Open uses DevelopmentStorage.
+type Config struct {
+	// ConnectionString is the account's connection string with its key.
+	ConnectionString string
+	// Account is an account name; identities then come from Credential.
+	Account string
+	// EndpointSuffix completes Account's host names. Default "core.windows.net".
+	EndpointSuffix string
+	// Credential signs requests when Account is set. Nil means
+	// DefaultAzureCredential: environment, workload identity, managed identity, az login.
+	Credential azcore.TokenCredential
+
+	// Prefix is put before every container, queue and table name: a lower-case
+	// letter and at most 10 more lower-case letters or digits, or empty.
+	Prefix string
+
+	// Azurite's ports, for DevelopmentStorage. 0 means 10000, 10001 and 10002.
+	BlobPort, QueuePort, TablePort int
+
+	// Retry is the strategy of every call. The zero value means DefaultRetry.
+	Retry Retry
+
+	// Transport sends the requests. Nil means one shared http.Transport; tests
+	// put a fault injector here.
+	Transport policy.Transporter
+	// PerCall runs once per call, outside of the retries.
+	PerCall []policy.Policy
+	// Tracing makes a span of every call. The zero value makes none.
+	Tracing tracing.Provider
+}
+
+// UsesAzurite reports whether the configuration names the emulator by its short form.
+func (c Config) UsesAzurite() bool {
+	return c.Account == "" && (c.ConnectionString == "" || c.ConnectionString == DevelopmentStorage)
+}
+
+var prefixPattern = regexp.MustCompile(`^[a-z][a-z0-9]{0,10}$`)
+
+// validate returns one error for everything that is wrong.
+func (c Config) validate() error {
+	var errs []error
+	if c.Prefix != "" && !prefixPattern.MatchString(c.Prefix) {
+		errs = append(errs, fmt.Errorf("prefix %q: want a letter and at most 10 letters or digits, all lower case", c.Prefix))
+	}
+	if c.Account != "" && c.ConnectionString != "" {
+		errs = append(errs, errors.New("both an account and a connection string: set one"))
+	}
+	return errors.Join(append(errs, c.Retry.validate())...)
+}
+
+// ConfigFromEnv reads the configuration through getenv, which is os.Getenv or a
+// test's own. One error lists every bad variable.
+//
+//	AZURE_STORAGE_CONNECTION_STRING   default UseDevelopmentStorage=true
+//	AZURE_STORAGE_ACCOUNT             instead of a connection string: use DefaultAzureCredential
+//	AZURE_STORAGE_ENDPOINT_SUFFIX     default core.windows.net; with AZURE_STORAGE_ACCOUNT only
+//	AZURITE_BLOB_PORT, AZURITE_QUEUE_PORT, AZURITE_TABLE_PORT   default 10000, 10001, 10002
+//	CUTROOM_PREFIX                    default empty
+//	CUTROOM_RETRY_STRATEGY            none, fixed, exponential (default)
+//	CUTROOM_RETRY_MAX                 retries after the first try, 0 to 20; default 5
+//	CUTROOM_RETRY_DELAY               z, 1ms to 10m; default 500ms
+//	CUTROOM_RETRY_MIN_DELAY           zmin, 0 to 10m; default 100ms
+//	CUTROOM_RETRY_MAX_DELAY           cap, 1ms to 30m; default 8s
+//	CUTROOM_TRY_TIMEOUT               first try's time-out, 100ms to 10m; default 30s
+func ConfigFromEnv(getenv func(string) string) (Config, error) {
+	env := envReader{getenv: getenv}
+	c := Config{
+		ConnectionString: getenv("AZURE_STORAGE_CONNECTION_STRING"),
+		Account:          getenv("AZURE_STORAGE_ACCOUNT"),
+		EndpointSuffix:   getenv("AZURE_STORAGE_ENDPOINT_SUFFIX"),
+		Prefix:           getenv("CUTROOM_PREFIX"),
+		BlobPort:         env.int("AZURITE_BLOB_PORT", 10000, 1, 65535),
+		QueuePort:        env.int("AZURITE_QUEUE_PORT", 10001, 1, 65535),
+		TablePort:        env.int("AZURITE_TABLE_PORT", 10002, 1, 65535),
+	}
+	if c.Account == "" && c.ConnectionString == "" {
+		c.ConnectionString = DevelopmentStorage
+	}
+	if c.Account != "" && c.ConnectionString != "" {
+		env.bad("AZURE_STORAGE_ACCOUNT", errors.New("AZURE_STORAGE_CONNECTION_STRING is set too: set one of them"))
+	}
+	if c.ConnectionString != "" && c.ConnectionString != DevelopmentStorage {
+		if _, err := parseConnectionString(c.ConnectionString); err != nil {
+			env.bad("AZURE_STORAGE_CONNECTION_STRING", err)
+		}
+	}
+	if c.Prefix != "" && !prefixPattern.MatchString(c.Prefix) {
+		env.bad("CUTROOM_PREFIX", fmt.Errorf("%q: want a letter and at most 10 letters or digits, all lower case", c.Prefix))
+	}
+
+	c.Retry = DefaultRetry
+	if s := getenv("CUTROOM_RETRY_STRATEGY"); s != "" {
+		c.Retry.Strategy = Strategy(s)
+		if !c.Retry.Strategy.known() {
+			env.bad("CUTROOM_RETRY_STRATEGY", fmt.Errorf("%q: want none, fixed or exponential", s))
+		}
+	}
+	c.Retry.MaxRetries = env.int("CUTROOM_RETRY_MAX", c.Retry.MaxRetries, 0, maxRetries)
+	c.Retry.Delay = env.duration("CUTROOM_RETRY_DELAY", c.Retry.Delay, time.Millisecond, 10*time.Minute)
+	c.Retry.MinDelay = env.duration("CUTROOM_RETRY_MIN_DELAY", c.Retry.MinDelay, 0, 10*time.Minute)
+	c.Retry.MaxDelay = env.duration("CUTROOM_RETRY_MAX_DELAY", c.Retry.MaxDelay, time.Millisecond, 30*time.Minute)
+	c.Retry.TryTimeout = env.duration("CUTROOM_TRY_TIMEOUT", c.Retry.TryTimeout, 100*time.Millisecond, 10*time.Minute)
+	if c.Retry.MinDelay > c.Retry.MaxDelay {
+		env.bad("CUTROOM_RETRY_MIN_DELAY", fmt.Errorf("%s is more than CUTROOM_RETRY_MAX_DELAY, %s", c.Retry.MinDelay, c.Retry.MaxDelay))
+	}
+	return c, env.err()
+}
+
+// envReader collects the errors of all variables.
+type envReader struct {
+	getenv func(string) string
+	errs   []error
+}
+
+func (e *envReader) bad(name string, err error) {
+	e.errs = append(e.errs, fmt.Errorf("%s: %w", name, err))
+}
+
+func (e *envReader) err() error { return errors.Join(e.errs...) }
+
+func (e *envReader) int(name string, unset, low, high int) int {
+	text := e.getenv(name)
+	if text == "" {
+		return unset
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < low || n > high {
+		e.bad(name, fmt.Errorf("%q: want a whole number from %d to %d", text, low, high))
+		return unset
+	}
+	return n
+}
+
+func (e *envReader) duration(name string, unset, low, high time.Duration) time.Duration {
+	text := e.getenv(name)
+	if text == "" {
+		return unset
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < low || d > high {
+		e.bad(name, fmt.Errorf("%q: want a duration from %s to %s, such as 500ms", text, low, high))
+		return unset
+	}
+	return d
+}

@@ -1,0 +1,78 @@
+package azstorage
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+)
+
+// Storage codes that the application acts on. The services document many more:
+// https://learn.microsoft.com/rest/api/storageservices/status-and-error-codes2
+const (
+	CodeBlobAlreadyExists     = "BlobAlreadyExists"
+	CodeBlobNotFound          = "BlobNotFound"
+	CodeConditionNotMet       = "ConditionNotMet"
+	CodeContainerExists       = "ContainerAlreadyExists"
+	CodeContainerNotFound     = "ContainerNotFound"
+	CodeEntityAlreadyExists   = "EntityAlreadyExists"
+	CodeInvalidRange          = "InvalidRange"
+	CodeLeaseAlreadyPresent   = "LeaseAlreadyPresent"
+	CodeMd5Mismatch           = "Md5Mismatch"
+	CodeMessageNotFound       = "MessageNotFound"
+	CodeMessageTooLarge       = "MessageTooLarge"
+	CodePopReceiptMismatch    = "PopReceiptMismatch"
+	CodeQueueAlreadyExists    = "QueueAlreadyExists"
+	CodeQueueNotFound         = "QueueNotFound"
+	CodeRequestBodyTooLarge   = "RequestBodyTooLarge"
+	CodeResourceNotFound      = "ResourceNotFound"
+	CodeTableAlreadyExists    = "TableAlreadyExists"
+	CodeTableNotFound         = "TableNotFound"
+	CodeUpdateConditionNotMet = "UpdateConditionNotSatisfied"
+)
+
+// Describe returns the HTTP status and the storage code of an error, also of
+// one inside a table batch, whose outer status is 202 (paper row Q15). The code
+// may be empty: the service does not always send one. ok is false for errors
+// that no service reply caused, such as a refused connection.
+func Describe(err error) (status int, code string, ok bool) {
+	var own interface{ StorageError() (int, string) }
+	if errors.As(err, &own) {
+		status, code = own.StorageError()
+		return status, code, true
+	}
+	var reply *azcore.ResponseError
+	if !errors.As(err, &reply) {
+		return 0, "", false
+	}
+	if f, inside := BatchFailure(err); inside {
+		return f.Status, f.Code, true
+	}
+	return reply.StatusCode, reply.ErrorCode, true
+}
+
+// HasCode reports whether err carries one of the storage codes.
+func HasCode(err error, codes ...string) bool {
+	_, code, ok := Describe(err)
+	return ok && slices.Contains(codes, code)
+}
+
+// IsNotFound reports a missing account part, blob, row or message: status 404.
+func IsNotFound(err error) bool { return hasStatus(err, http.StatusNotFound) }
+
+// IsConflict reports that something exists already or is leased: status 409.
+func IsConflict(err error) bool { return hasStatus(err, http.StatusConflict) }
+
+// IsPrecondition reports a stale ETag or lease: status 412.
+func IsPrecondition(err error) bool { return hasStatus(err, http.StatusPreconditionFailed) }
+
+// IsThrottled reports "server busy", still so after the retries: 503 or 429.
+func IsThrottled(err error) bool {
+	return hasStatus(err, http.StatusServiceUnavailable, http.StatusTooManyRequests)
+}
+
+func hasStatus(err error, want ...int) bool {
+	status, _, ok := Describe(err)
+	return ok && slices.Contains(want, status)
+}

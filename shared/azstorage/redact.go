@@ -1,0 +1,69 @@
+package azstorage
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"regexp"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+)
+
+// signature matches the value of a signed URL's "sig" parameter, plain or
+// percent-encoded inside of another URL.
+var signature = regexp.MustCompile(`(?i)\bsig(=|%3d)[^&\s"'<>\\)]*`)
+
+// accountKey matches the secret of a connection string.
+var accountKey = regexp.MustCompile(`(?i)\bAccountKey=[^;\s"']*`)
+
+// Redact returns text without the signatures of signed URLs and without account
+// keys. Whoever holds such a URL may use it, so it belongs in no log, no error
+// and no message to a user.
+func Redact(text string) string {
+	text = signature.ReplaceAllString(text, "[signature removed]")
+	return accountKey.ReplaceAllString(text, "[account key removed]")
+}
+
+// RedactError returns an error with Redact applied to its text. errors.Is and
+// errors.As still see err.
+func RedactError(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	clean := Redact(text)
+	if clean == text {
+		return err
+	}
+	return &redactedError{text: clean, err: err}
+}
+
+type redactedError struct {
+	text string
+	err  error
+}
+
+func (e *redactedError) Error() string        { return e.text }
+func (e *redactedError) Is(target error) bool { return errors.Is(e.err, target) }
+func (e *redactedError) As(target any) bool   { return errors.As(e.err, target) }
+
+// RedactAttr is a slog.HandlerOptions.ReplaceAttr that applies Redact to strings
+// and errors.
+func RedactAttr(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case string:
+		a.Value = slog.StringValue(Redact(v))
+	case error:
+		a.Value = slog.StringValue(Redact(v.Error()))
+	}
+	return a
+}
+
+// redactor stands first in every pipeline: the errors of net/http quote the URL.
+type redactor struct{}
+
+// Do implements policy.Policy.
+func (redactor) Do(req *policy.Request) (*http.Response, error) {
+	resp, err := req.Next()
+	return resp, RedactError(err)
+}

@@ -1,0 +1,296 @@
+package azstorage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+)
+
+// Strategy is how the pauses between tries grow (paper row T11).
+type Strategy string
+
+// The paper's strategies.
+const (
+	NoRetry     Strategy = "none"        // one try
+	Fixed       Strategy = "fixed"       // the same pause, Delay, every time
+	Exponential Strategy = "exponential" // doubling pauses with random spread
+)
+
+func (s Strategy) known() bool { return s == NoRetry || s == Fixed || s == Exponential }
+
+// Retry is a retry strategy (paper row T11). The pause before retry x = 1, 2, …
+// of the exponential strategy is
+//
+//	y = rand(0.8·z, 1.2·z) · (2^x − 1)
+//	pause = min(zmin + y, zmax)
+//
+// with z = Delay, zmin = MinDelay and zmax = MaxDelay. A Retry-After of the
+// server lengthens a pause and never shortens it.
+//
+// Retried are network errors, time-outs of a try, and the statuses 408, 429,
+// 500, 503 and 504. Never retried are other 4xx, such as 401, and 501 and 505:
+// repeating them gives the same answer.
+type Retry struct {
+	Strategy   Strategy
+	MaxRetries int           // tries after the first, 0 to 20
+	Delay      time.Duration // z
+	MinDelay   time.Duration // zmin
+	MaxDelay   time.Duration // zmax
+
+	// TryTimeout bounds one try until the reply is read; of a streamed download
+	// it bounds the wait for the reply's start. After a try that timed out the
+	// next one gets twice as long, up to 8 times (paper row Q13). 0 means no bound.
+	TryTimeout time.Duration
+}
+
+const maxRetries = 20
+
+// DefaultRetry rides out a table partition that moves for some 20 s (paper row T10).
+var DefaultRetry = Retry{
+	Strategy: Exponential, MaxRetries: 5,
+	Delay: 500 * time.Millisecond, MinDelay: 100 * time.Millisecond, MaxDelay: 8 * time.Second,
+	TryTimeout: 30 * time.Second,
+}
+
+// PaperRetry is the paper's example, 5 retries with z = 45 s, inside the bounds
+// of the storage library of its time (zmin 3 s, zmax 90 s). It suits batch
+// programs; a user would not wait for it.
+var PaperRetry = Retry{
+	Strategy: Exponential, MaxRetries: 5,
+	Delay: 45 * time.Second, MinDelay: 3 * time.Second, MaxDelay: 90 * time.Second,
+	TryTimeout: 90 * time.Second,
+}
+
+// validate accepts the zero value, which means DefaultRetry.
+func (r Retry) validate() error {
+	if r == (Retry{}) {
+		return nil
+	}
+	var errs []error
+	if !r.Strategy.known() {
+		errs = append(errs, fmt.Errorf("retry strategy %q: want none, fixed or exponential", r.Strategy))
+	}
+	if r.MaxRetries < 0 || r.MaxRetries > maxRetries {
+		errs = append(errs, fmt.Errorf("retry: %d retries: want 0 to %d", r.MaxRetries, maxRetries))
+	}
+	if r.Delay < 0 || r.MinDelay < 0 || r.MaxDelay < 0 || r.TryTimeout < 0 {
+		errs = append(errs, errors.New("retry: a negative duration"))
+	}
+	if r.Strategy == Exponential && r.MinDelay > r.MaxDelay {
+		errs = append(errs, fmt.Errorf("retry: minimal delay %s is more than the maximal delay %s", r.MinDelay, r.MaxDelay))
+	}
+	return errors.Join(errs...)
+}
+
+// Pause returns the pause before retry x, counted from 1. spread in [0, 1)
+// chooses the point between 0.8·z and 1.2·z.
+func (r Retry) Pause(x int, spread float64) time.Duration {
+	switch r.Strategy {
+	case Fixed:
+		return r.Delay
+	case Exponential:
+		y := (0.8 + 0.4*spread) * float64(r.Delay) * (math.Exp2(float64(x)) - 1)
+		return time.Duration(math.Min(float64(r.MinDelay)+y, float64(r.MaxDelay)))
+	default:
+		return 0
+	}
+}
+
+// retries is how many retries the strategy allows.
+func (r Retry) retries() int {
+	if r.Strategy == NoRetry {
+		return 0
+	}
+	return r.MaxRetries
+}
+
+type retryKey struct{}
+
+// WithRetry makes calls below the returned context use r instead of the
+// account's strategy.
+func WithRetry(ctx context.Context, r Retry) context.Context {
+	return context.WithValue(ctx, retryKey{}, r)
+}
+
+// WithoutRetry makes calls below the returned context try once. Operations whose
+// repetition does harm use it, such as renewing a message lease (paper row Q13).
+// The account's try time-out still holds.
+func WithoutRetry(ctx context.Context) context.Context {
+	return context.WithValue(ctx, retryKey{}, NoRetry)
+}
+
+type attemptsKey struct{}
+
+// WithAttempts returns a context and a counter of the tries of the latest call
+// below it. After a conflict, a count above 1 means that the conflict may be
+// with the call's own earlier try, whose reply was lost (paper row Q13).
+//
+// The counter is for one call at a time.
+func WithAttempts(ctx context.Context) (context.Context, *int) {
+	n := new(int)
+	return context.WithValue(ctx, attemptsKey{}, n), n
+}
+
+// Attempts returns what the counter of the nearest WithAttempts holds, or 0.
+func Attempts(ctx context.Context) int {
+	if n, ok := ctx.Value(attemptsKey{}).(*int); ok {
+		return *n
+	}
+	return 0
+}
+
+// ErrTryTimeout says that the last try got no reply in time. The outcome is
+// unknown: the service may have done the work.
+var ErrTryTimeout = errors.New("storage did not answer in time")
+
+// retryableStatus is the paper's list (row T11).
+var retryableStatus = []int{
+	http.StatusRequestTimeout, http.StatusTooManyRequests,
+	http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+}
+
+// retryPolicy repeats a request as Retry says. It stands before the SDK's
+// policies that sign, so every try carries a fresh date.
+type retryPolicy struct {
+	retry Retry
+}
+
+func (p *retryPolicy) strategy(ctx context.Context) Retry {
+	switch own := ctx.Value(retryKey{}).(type) {
+	case Retry:
+		return own
+	case Strategy:
+		r := p.retry
+		r.Strategy = own
+		return r
+	}
+	return p.retry
+}
+
+// Do implements policy.Policy.
+func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
+	ctx := req.Raw().Context()
+	r := p.strategy(ctx)
+	timeout := r.TryTimeout
+	attempts, _ := ctx.Value(attemptsKey{}).(*int)
+
+	for try := 1; ; try++ {
+		if attempts != nil {
+			*attempts = try
+		}
+		if err := req.RewindBody(); err != nil {
+			return nil, fmt.Errorf("rewind request body: %w", err)
+		}
+		resp, err := tryOnce(req, timeout)
+		if ctx.Err() != nil {
+			return resp, err
+		}
+		if !retryable(resp, err) || try > r.retries() {
+			return resp, err
+		}
+		if errors.Is(err, ErrTryTimeout) {
+			timeout = min(timeout*2, r.TryTimeout*8)
+		}
+		pause := r.Pause(try, rand.Float64())
+		if after := retryAfter(resp); after > pause {
+			if after > max(time.Minute, r.MaxDelay) {
+				return resp, err // the server asks for more patience than a caller has
+			}
+			pause = after
+		}
+		if resp != nil && resp.Body != nil {
+			_, _ = io.Copy(io.Discard, resp.Body) // lets the connection be used again
+			_ = resp.Body.Close()
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// tryOnce sends a copy of the request, so that headers added for one try are
+// not seen by the next.
+func tryOnce(req *policy.Request, timeout time.Duration) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Raw().Context())
+	if timeout > 0 {
+		timer := time.AfterFunc(timeout, func() { cancel(ErrTryTimeout) })
+		defer timer.Stop()
+	}
+	resp, err := req.Clone(ctx).Next()
+	if err != nil {
+		timedOut := errors.Is(context.Cause(ctx), ErrTryTimeout)
+		cancel(nil)
+		if timedOut {
+			// The transport's own error is left out: it says "context
+			// canceled", which callers take for a shutdown.
+			return resp, fmt.Errorf("%w (%s)", ErrTryTimeout, timeout)
+		}
+		return resp, err
+	}
+	if _, buffered := resp.Body.(io.Seeker); buffered || resp.Body == nil || resp.Body == http.NoBody {
+		cancel(nil)
+		return resp, nil
+	}
+	resp.Body = &streamedBody{ReadCloser: resp.Body, cancel: cancel}
+	return resp, nil
+}
+
+// streamedBody ends the try's context when the caller has read the stream.
+type streamedBody struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+}
+
+func (b *streamedBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.cancel(nil)
+	return err
+}
+
+func retryable(resp *http.Response, err error) bool {
+	if err != nil {
+		var final interface{ NonRetriable() } // the SDK's mark: bad credentials, for example
+		return !errors.As(err, &final)
+	}
+	return slices.Contains(retryableStatus, resp.StatusCode)
+}
+
+// retryAfter reads how long the server asks to wait, or 0.
+func retryAfter(resp *http.Response) time.Duration {
+	if resp == nil {
+		return 0
+	}
+	for _, name := range []string{"x-ms-retry-after-ms", "retry-after-ms"} {
+		if ms, err := strconv.ParseInt(resp.Header.Get(name), 10, 32); err == nil && ms > 0 {
+			return time.Duration(ms) * time.Millisecond
+		}
+	}
+	text := resp.Header.Get("Retry-After")
+	if s, err := strconv.ParseInt(text, 10, 32); err == nil && s > 0 {
+		return time.Duration(s) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,92 @@
+package azstorage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+)
+
+// SignRead returns a URL that reads one blob for a while and needs no
+// credential. container is a base name. Keep the URL out of logs: see Redact.
+func (a *Account) SignRead(ctx context.Context, container, blob string, life time.Duration) (string, error) {
+	return a.sign(ctx, container, blob, sas.BlobPermissions{Read: true}, life)
+}
+
+// SignWrite returns the valet key of one blob: a URL that stages blocks and
+// creates the blob for a while, and does not read, list or delete. The holder
+// must not be trusted with what is committed: check size and content after.
+func (a *Account) SignWrite(ctx context.Context, container, blob string, life time.Duration) (string, error) {
+	return a.sign(ctx, container, blob, sas.BlobPermissions{Create: true, Write: true}, life)
+}
+
+func (a *Account) sign(ctx context.Context, container, blob string, may sas.BlobPermissions, life time.Duration) (string, error) {
+	if life <= 0 {
+		return "", errors.New("sign blob URL: life must be positive")
+	}
+	values := sas.BlobSignatureValues{
+		// No start time: it would refuse callers whose clock is behind.
+		ExpiryTime:    time.Now().UTC().Add(life),
+		Permissions:   may.String(),
+		ContainerName: a.Name(container),
+		BlobName:      blob,
+		Protocol:      sas.ProtocolHTTPS,
+	}
+	if !a.secure {
+		values.Protocol = sas.ProtocolHTTPSandHTTP // Azurite
+	}
+	var query sas.QueryParameters
+	var err error
+	if a.key != nil {
+		query, err = values.SignWithSharedKey(a.key)
+	} else {
+		var credential *service.UserDelegationCredential
+		if credential, err = a.delegation(ctx, life); err == nil {
+			query, err = values.SignWithUserDelegation(credential)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("sign URL of blob %s/%s: %w", values.ContainerName, blob, err)
+	}
+	return a.Container(container).NewBlobClient(blob).URL() + "?" + query.Encode(), nil
+}
+
+// delegation is a key that the blob service lends to an identity, so that it
+// can sign without the account's key.
+type delegation struct {
+	credential *service.UserDelegationCredential
+	until      time.Time
+}
+
+// A delegation key lives up to 7 days; we take 12 h, and always more than the
+// URL that it signs.
+const (
+	delegationLife = 12 * time.Hour
+	delegationMax  = 7 * 24 * time.Hour
+)
+
+func (a *Account) delegation(ctx context.Context, life time.Duration) (*service.UserDelegationCredential, error) {
+	if life > delegationMax-time.Hour {
+		return nil, fmt.Errorf("a URL signed by an identity lives at most %s", delegationMax-time.Hour)
+	}
+	a.signing.Lock()
+	defer a.signing.Unlock()
+	now := time.Now().UTC()
+	if a.grant.credential != nil && a.grant.until.After(now.Add(life+time.Minute)) {
+		return a.grant.credential, nil
+	}
+	until := now.Add(max(delegationLife, life+time.Hour)).Truncate(time.Second)
+	credential, err := a.blobs.GetUserDelegationCredential(ctx, service.KeyInfo{
+		Start:  to.Ptr(now.Add(-15 * time.Minute).Format(sas.TimeFormat)),
+		Expiry: to.Ptr(until.Format(sas.TimeFormat)),
+	}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("get user delegation key: %w", err)
+	}
+	a.grant = delegation{credential: credential, until: until}
+	return credential, nil
+}

@@ -1,0 +1,153 @@
+package tablestore
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Separator stands between the fields of a composed key, as in the paper's
+// "2011 New York City Marathon__Full". EscapeKey keeps it out of fields.
+const Separator = "__"
+
+// forbiddenInKey lists the characters that the service refuses
+// (https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)
+// and four more: the quote, which the SDK doubles in stored keys; percent and
+// plus, which old clients decode twice; and all outside of the Basic
+// Multilingual Plane, which the service sorts by surrogates and Go does not.
+func forbiddenInKey(r rune) bool {
+	switch r {
+	case '/', '\\', '#', '?', '\'', '%', '+':
+		return true
+	}
+	return r < 0x20 || r >= 0x7F && r <= 0x9F || r >= 0xFFFE
+}
+
+// EscapeKey makes any text a field of a key: normalised to NFKC, with '!' and
+// hexadecimal digits for '!' itself, for characters that keys must not hold, and
+// for underscores that could be taken for a Separator. Other text is unchanged,
+// so keys stay readable.
+//
+//	EscapeKey("AC/DC")  "AC!2FDC"
+//	EscapeKey("a_b")    "a_b"
+//	EscapeKey("a__b")   "a_!5Fb"
+func EscapeKey(s string) string {
+	s = norm.NFKC.String(strings.ToValidUTF8(s, "\uFFFD"))
+	var b strings.Builder
+	b.Grow(len(s))
+	for i, r := range s {
+		switch {
+		case r == '_' && (i == 0 || i == len(s)-1 || s[i-1] == '_'):
+			b.WriteString("!5F")
+		case r > 0xFF && forbiddenInKey(r):
+			fmt.Fprintf(&b, "!u%06X", r)
+		case r == '!' || forbiddenInKey(r):
+			fmt.Fprintf(&b, "!%02X", r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// UnescapeKey undoes EscapeKey, up to normalisation. Text that EscapeKey did
+// not make is an error.
+func UnescapeKey(s string) (string, error) {
+	if !strings.Contains(s, "!") {
+		return s, nil
+	}
+	var b strings.Builder
+	for rest := s; rest != ""; {
+		plain, coded, found := strings.Cut(rest, "!")
+		b.WriteString(plain)
+		if !found {
+			break
+		}
+		digits := 2
+		if strings.HasPrefix(coded, "u") {
+			coded, digits = coded[1:], 6
+		}
+		if len(coded) < digits {
+			return "", fmt.Errorf("key %q: cut short", s)
+		}
+		r, err := strconv.ParseUint(coded[:digits], 16, 32)
+		if err != nil || r > utf8.MaxRune {
+			return "", fmt.Errorf("key %q: !%s is no character", s, coded[:digits])
+		}
+		b.WriteRune(rune(r))
+		rest = coded[digits:]
+	}
+	return b.String(), nil
+}
+
+// Join composes a key of fields, which it escapes: fields that differ give keys
+// that differ (paper row S1).
+func Join(fields ...string) string {
+	escaped := make([]string, len(fields))
+	for i, f := range fields {
+		escaped[i] = EscapeKey(f)
+	}
+	return strings.Join(escaped, Separator)
+}
+
+// Split undoes Join.
+func Split(key string) ([]string, error) {
+	fields := strings.Split(key, Separator)
+	for i, f := range fields {
+		plain, err := UnescapeKey(f)
+		if err != nil {
+			return nil, err
+		}
+		fields[i] = plain
+	}
+	return fields, nil
+}
+
+// Pad writes a number with leading zeros, so that lexical order is numeric
+// order: "002" before "111" (paper row T1). A negative number, or one with more
+// digits than width, panics: it would sort wrongly for ever.
+func Pad(n int64, width int) string {
+	s := strconv.FormatInt(n, 10)
+	if n < 0 || len(s) > width {
+		panic(fmt.Sprintf("tablestore.Pad: %d does not fit %d digits", n, width))
+	}
+	return strings.Repeat("0", width-len(s)) + s
+}
+
+// maxUnixMilli is in the year 2286.
+const maxUnixMilli = 9999999999999
+
+// InvertedTime writes a time so that later times sort first: 13 digits.
+func InvertedTime(t time.Time) string {
+	ms := min(max(t.UnixMilli(), 0), maxUnixMilli)
+	return Pad(maxUnixMilli-ms, 13)
+}
+
+// ParseInvertedTime undoes InvertedTime, to the millisecond.
+func ParseInvertedTime(s string) (time.Time, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || len(s) != 13 || n < 0 {
+		return time.Time{}, fmt.Errorf("inverted time %q: want 13 digits", s)
+	}
+	return time.UnixMilli(maxUnixMilli - n).UTC(), nil
+}
+
+// PrefixEnd returns the smallest key after all keys that start with prefix: the
+// To of a half-open range. "" means that there is no end.
+func PrefixEnd(prefix string) string {
+	runes := []rune(prefix)
+	for i := len(runes) - 1; i >= 0; i-- {
+		r := runes[i] + 1
+		for r <= 0xFFFF && (forbiddenInKey(r) || r >= 0xD800 && r <= 0xDFFF) {
+			r++ // no key holds it, so the next one bounds the same keys
+		}
+		if r < 0xFFFE {
+			return string(runes[:i]) + string(r)
+		}
+	}
+	return ""
+}

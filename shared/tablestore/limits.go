@@ -1,0 +1,146 @@
+package tablestore
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits of the service:
+// https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model
+// https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
+const (
+	MaxBatchOps    = 100     // operations in one transaction
+	MaxBatchBytes  = 4 << 20 // bytes of one transaction's request
+	MaxEntityBytes = 1 << 20 // bytes of one row
+	MaxStringUnits = 32768   // UTF-16 units of one string property: 64 KiB
+	MaxBinaryBytes = 64 << 10
+	MaxKeyUnits    = 512 // UTF-16 units of a PartitionKey or RowKey: 1 KiB (paper row T1)
+	MaxProps       = 252 // properties besides the keys and Timestamp; OpId is one of them
+	maxNameUnits   = 255
+	maxPageSize    = 1000
+)
+
+// ErrLimit says that a request would break a limit of the service. Nothing was sent.
+var ErrLimit = errors.New("over a limit of the table service")
+
+func limitf(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrLimit, fmt.Sprintf(format, args...))
+}
+
+// checkKeys refuses what Azure or the SDK would refuse or mangle. Compose keys
+// of EscapeKey'd fields and this never fails.
+func checkKeys(pk, rk string) error {
+	return errors.Join(checkKey("PartitionKey", pk), checkKey("RowKey", rk))
+}
+
+func checkKey(name, key string) error {
+	units := 0
+	for _, r := range key {
+		if forbiddenInKey(r) {
+			return limitf("%s %q holds %q: compose keys with EscapeKey", name, key, r)
+		}
+		units += utf16Units(r)
+	}
+	if !utf8.ValidString(key) {
+		return limitf("%s %q is not UTF-8", name, key)
+	}
+	if units > MaxKeyUnits {
+		return limitf("%s has %d characters, at most %d", name, units, MaxKeyUnits)
+	}
+	return nil
+}
+
+// checkEntity checks keys, names, types and sizes of a row.
+func checkEntity(e Entity) error {
+	if err := checkKeys(e.PartitionKey, e.RowKey); err != nil {
+		return err
+	}
+	if len(e.Props)+1 > MaxProps {
+		return limitf("%d properties, at most %d", len(e.Props), MaxProps-1)
+	}
+	// The service's own formula for the size of a row.
+	size := 4 + 2*(utf16Len(e.PartitionKey)+utf16Len(e.RowKey)) + 8 + 2*len(opIDProperty) + 4 + 2*24
+	for name, value := range e.Props {
+		if err := checkName(name); err != nil {
+			return err
+		}
+		n, err := valueSize(name, value)
+		if err != nil {
+			return err
+		}
+		size += 8 + 2*utf16Len(name) + n
+	}
+	if size > MaxEntityBytes {
+		return limitf("row has %d bytes, at most %d", size, MaxEntityBytes)
+	}
+	return nil
+}
+
+// checkName wants a C# identifier that is not one of the system's own.
+func checkName(name string) error {
+	switch name {
+	case "PartitionKey", "RowKey", "Timestamp", opIDProperty:
+		return limitf("property name %s is reserved", name)
+	}
+	if name == "" || utf16Len(name) > maxNameUnits {
+		return limitf("property name of %d characters, want 1 to %d", utf16Len(name), maxNameUnits)
+	}
+	for i, r := range name {
+		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return limitf("property name %q: want letters, digits and _, not starting with a digit", name)
+		}
+	}
+	return nil
+}
+
+func valueSize(name string, value any) (int, error) {
+	switch v := value.(type) {
+	case nil:
+		return 0, nil
+	case string:
+		units := utf16Len(v)
+		if units > MaxStringUnits {
+			return 0, limitf("property %s has %d characters, at most %d", name, units, MaxStringUnits)
+		}
+		if !utf8.ValidString(v) {
+			return 0, limitf("property %s is not UTF-8", name)
+		}
+		return 4 + 2*units, nil
+	case []byte:
+		if len(v) > MaxBinaryBytes {
+			return 0, limitf("property %s has %d bytes, at most %d", name, len(v), MaxBinaryBytes)
+		}
+		return 4 + len(v), nil
+	case bool:
+		return 1, nil
+	case int32:
+		return 4, nil
+	case int, int64, float64:
+		return 8, nil
+	case time.Time:
+		if v.UTC().Year() < 1601 {
+			return 0, limitf("property %s: time %s is before 1601", name, v.Format(time.RFC3339))
+		}
+		return 8, nil
+	default:
+		return 0, limitf("property %s has type %T: want string, int, int32, int64, float64, bool, time.Time or []byte", name, value)
+	}
+}
+
+func utf16Units(r rune) int {
+	if r > 0xFFFF {
+		return 2
+	}
+	return 1
+}
+
+func utf16Len(s string) int {
+	n := 0
+	for _, r := range s {
+		n += utf16Units(r)
+	}
+	return n
+}

@@ -1,0 +1,216 @@
+package tablestore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+)
+
+// Query selects rows, in the order of their keys. Ranges are half-open: From is
+// included, To is not, and an empty bound is open.
+type Query struct {
+	PartitionKey               string // exactly this partition
+	PartitionFrom, PartitionTo string // or a run of partitions
+	RowFrom, RowTo             string
+	Filter                     string   // more conditions in OData; put texts in with Quote
+	Select                     []string // properties wanted; empty means all. Keys always come.
+	PageSize                   int32    // rows per request, 1 to 1000; 0 means 1000
+
+	// Class is what the caller takes the query for. A query that is costlier is
+	// refused. The zero value declares nothing.
+	Class Class
+}
+
+// ErrClass says that a query is costlier than its caller declared (paper row T5).
+var ErrClass = errors.New("query is costlier than declared")
+
+// ErrToken says that a page token was not made by this query.
+var ErrToken = errors.New("page token does not belong to this query")
+
+// Quote writes a text as an OData literal.
+func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// Cost derives the class of the query from its bounds.
+func (q Query) Cost() Class {
+	switch {
+	case q.PartitionKey != "":
+		return RowRange
+	case q.PartitionFrom != "" && q.PartitionTo != "":
+		return PartitionRange
+	default:
+		return Scan
+	}
+}
+
+func (q Query) validate() error {
+	if q.PartitionKey != "" && (q.PartitionFrom != "" || q.PartitionTo != "") {
+		return errors.New("query: PartitionKey and a range of partitions exclude each other")
+	}
+	if cost := q.Cost(); q.Class != Point && cost > q.Class {
+		return fmt.Errorf("query: %w: %s, declared %s", ErrClass, cost, q.Class)
+	}
+	if q.PageSize < 0 || q.PageSize > maxPageSize {
+		return limitf("page of %d rows, at most %d", q.PageSize, maxPageSize)
+	}
+	return nil
+}
+
+// filter writes the whole condition in OData.
+func (q Query) filter() string {
+	var terms []string
+	compare := func(key, operator, value string) {
+		if value != "" {
+			terms = append(terms, key+" "+operator+" "+Quote(value))
+		}
+	}
+	compare("PartitionKey", "eq", q.PartitionKey)
+	compare("PartitionKey", "ge", q.PartitionFrom)
+	compare("PartitionKey", "lt", q.PartitionTo)
+	compare("RowKey", "ge", q.RowFrom)
+	compare("RowKey", "lt", q.RowTo)
+	if q.Filter != "" {
+		terms = append(terms, "("+q.Filter+")")
+	}
+	return strings.Join(terms, " and ")
+}
+
+// Query returns all rows, following continuation tokens, also those that come
+// with an empty page. An error ends the sequence.
+func (t *Table) Query(ctx context.Context, q Query) iter.Seq2[Entity, error] {
+	return func(yield func(Entity, error) bool) {
+		var at position
+		for {
+			page, next, err := t.fetch(ctx, q, at)
+			if err != nil {
+				yield(Entity{}, err)
+				return
+			}
+			for _, e := range page {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if next == (position{}) {
+				return
+			}
+			at = next
+		}
+	}
+}
+
+// Page returns one page and the opaque token of the next one, "" at the end.
+// token is "" for the first page. A page has at least one row unless it is the
+// last: empty pages of the service are skipped. ErrToken.
+func (t *Table) Page(ctx context.Context, q Query, token string) (entities []Entity, next string, err error) {
+	at, err := q.parseToken(token)
+	if err != nil {
+		return nil, "", err
+	}
+	for {
+		page, after, err := t.fetch(ctx, q, at)
+		if err != nil {
+			return nil, "", err
+		}
+		if len(page) > 0 || after == (position{}) {
+			return page, q.token(after), nil
+		}
+		at = after
+	}
+}
+
+// position is the service's continuation token: where the next page starts.
+type position struct {
+	PartitionKey string `json:"p"`
+	RowKey       string `json:"r"`
+}
+
+func (t *Table) fetch(ctx context.Context, q Query, at position) ([]Entity, position, error) {
+	if err := q.validate(); err != nil {
+		return nil, position{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, position{}, fmt.Errorf("query table: %w", err)
+	}
+	options := &aztables.ListEntitiesOptions{}
+	if f := q.filter(); f != "" {
+		options.Filter = to.Ptr(f)
+	}
+	if q.PageSize > 0 {
+		options.Top = to.Ptr(q.PageSize)
+	}
+	if len(q.Select) > 0 {
+		names := append([]string{"PartitionKey", "RowKey", "Timestamp"}, q.Select...)
+		slices.Sort(names)
+		options.Select = to.Ptr(strings.Join(slices.Compact(names), ","))
+	}
+	if at != (position{}) {
+		options.NextPartitionKey = to.Ptr(at.PartitionKey)
+		if at.RowKey != "" {
+			options.NextRowKey = to.Ptr(at.RowKey)
+		}
+	}
+	reply, err := t.client.NewListEntitiesPager(options).NextPage(ctx)
+	if err != nil {
+		return nil, position{}, fmt.Errorf("query table (%s): %w", q.Cost(), err)
+	}
+	count(ctx, q.Cost(), len(reply.Entities))
+	page := make([]Entity, len(reply.Entities))
+	for i, text := range reply.Entities {
+		if page[i], err = decode(text); err != nil {
+			return nil, position{}, fmt.Errorf("query table (%s): %w", q.Cost(), err)
+		}
+	}
+	var next position
+	if reply.NextPartitionKey != nil {
+		next.PartitionKey = *reply.NextPartitionKey
+	}
+	if reply.NextRowKey != nil {
+		next.RowKey = *reply.NextRowKey
+	}
+	return page, next, nil
+}
+
+// pageToken is what callers carry between pages. Sum ties it to the query, so
+// that a token of one list cannot move about in another.
+type pageToken struct {
+	position
+	Sum string `json:"s"`
+}
+
+func (q Query) sum() string {
+	sum := sha256.Sum256([]byte(q.filter()))
+	return hex.EncodeToString(sum[:6])
+}
+
+func (q Query) token(at position) string {
+	if at == (position{}) {
+		return ""
+	}
+	text, _ := json.Marshal(pageToken{position: at, Sum: q.sum()}) // strings always encode
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+func (q Query) parseToken(token string) (position, error) {
+	if token == "" {
+		return position{}, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return position{}, ErrToken
+	}
+	var parsed pageToken
+	if err := json.Unmarshal(text, &parsed); err != nil || parsed.Sum != q.sum() || parsed.position == (position{}) {
+		return position{}, ErrToken
+	}
+	return parsed.position, nil
+}

@@ -1,0 +1,186 @@
+package tablestore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+)
+
+// Errors that callers act on. The wrapped errors also answer
+// azstorage.Describe with the status and code of the service.
+var (
+	ErrNotFound = errors.New("row not found")
+	ErrExists   = errors.New("row exists already")
+	ErrChanged  = errors.New("row was changed by somebody else") // the ETag is stale: 412
+)
+
+// AnyETag as ifMatch means: whatever the row's version, but it must exist.
+const AnyETag = "*"
+
+// Table is one table. It is safe for concurrent use.
+type Table struct {
+	client *aztables.Client
+}
+
+// New wraps a client made by azstorage.Account.Table.
+func New(client *aztables.Client) *Table { return &Table{client: client} }
+
+// Get reads one row: a point query, the cheapest there is. ErrNotFound.
+func (t *Table) Get(ctx context.Context, pk, rk string) (Entity, error) {
+	if err := checkKeys(pk, rk); err != nil {
+		return Entity{}, rowError("get", pk, rk, err)
+	}
+	count(ctx, Point, 0)
+	reply, err := t.client.GetEntity(ctx, pk, rk, nil)
+	if err != nil {
+		return Entity{}, rowError("get", pk, rk, err)
+	}
+	countRead(ctx, 1)
+	e, err := decode(reply.Value)
+	if err != nil {
+		return Entity{}, rowError("get", pk, rk, err)
+	}
+	if e.ETag == "" {
+		e.ETag = string(reply.ETag)
+	}
+	return e, nil
+}
+
+// Insert adds a row that must not exist and returns its ETag. ErrExists. A lost
+// reply is recognised by reading the row back.
+func (t *Table) Insert(ctx context.Context, e Entity) (etag string, err error) {
+	op := newOpID()
+	body, err := encode(e, op)
+	if err != nil {
+		return "", rowError("insert", e.PartitionKey, e.RowKey, err)
+	}
+	count(ctx, Point, 0)
+	try, tries := azstorage.WithAttempts(ctx)
+	reply, err := t.client.AddEntity(try, body, nil)
+	if err == nil {
+		return string(reply.ETag), nil
+	}
+	if *tries > 1 && azstorage.IsConflict(err) {
+		if own, ok := t.ownWrite(ctx, e, op); ok {
+			return own, nil
+		}
+	}
+	return "", rowError("insert", e.PartitionKey, e.RowKey, err)
+}
+
+// Upsert writes a row whatever was there, dropping properties that e does not
+// have, and returns its ETag. Safe to repeat.
+func (t *Table) Upsert(ctx context.Context, e Entity) (etag string, err error) {
+	body, err := encode(e, newOpID())
+	if err != nil {
+		return "", rowError("upsert", e.PartitionKey, e.RowKey, err)
+	}
+	count(ctx, Point, 0)
+	reply, err := t.client.UpsertEntity(ctx, body, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
+	if err != nil {
+		return "", rowError("upsert", e.PartitionKey, e.RowKey, err)
+	}
+	return string(reply.ETag), nil
+}
+
+// Update replaces a row that must exist in the version ifMatch, or in any with
+// AnyETag, and returns its new ETag. ErrChanged, ErrNotFound. A lost reply is
+// recognised by reading the row back.
+func (t *Table) Update(ctx context.Context, e Entity, ifMatch string) (etag string, err error) {
+	return t.update(ctx, e, ifMatch, aztables.UpdateModeReplace)
+}
+
+// Merge is Update that keeps properties which e does not have.
+func (t *Table) Merge(ctx context.Context, e Entity, ifMatch string) (etag string, err error) {
+	return t.update(ctx, e, ifMatch, aztables.UpdateModeMerge)
+}
+
+func (t *Table) update(ctx context.Context, e Entity, ifMatch string, mode aztables.UpdateMode) (string, error) {
+	op := newOpID()
+	body, err := encode(e, op)
+	if err != nil {
+		return "", rowError("update", e.PartitionKey, e.RowKey, err)
+	}
+	count(ctx, Point, 0)
+	try, tries := azstorage.WithAttempts(ctx)
+	reply, err := t.client.UpdateEntity(try, body, &aztables.UpdateEntityOptions{IfMatch: etagOf(ifMatch), UpdateMode: mode})
+	if err == nil {
+		return string(reply.ETag), nil
+	}
+	if *tries > 1 && azstorage.IsPrecondition(err) {
+		if own, ok := t.ownWrite(ctx, e, op); ok {
+			return own, nil
+		}
+	}
+	return "", rowError("update", e.PartitionKey, e.RowKey, err)
+}
+
+// Delete removes a row in the version ifMatch, or in any with AnyETag.
+// ErrChanged; ErrNotFound when the row was not there at the first try.
+func (t *Table) Delete(ctx context.Context, pk, rk, ifMatch string) error {
+	if err := checkKeys(pk, rk); err != nil {
+		return rowError("delete", pk, rk, err)
+	}
+	count(ctx, Point, 0)
+	try, tries := azstorage.WithAttempts(ctx)
+	_, err := t.client.DeleteEntity(try, pk, rk, &aztables.DeleteEntityOptions{IfMatch: etagOf(ifMatch)})
+	if err != nil && *tries > 1 && azstorage.HasCode(err, azstorage.CodeResourceNotFound) {
+		return nil // our own earlier try did it
+	}
+	if err != nil {
+		return rowError("delete", pk, rk, err)
+	}
+	return nil
+}
+
+// ownWrite reports whether the row carries our operation's mark, and its ETag.
+func (t *Table) ownWrite(ctx context.Context, e Entity, op string) (etag string, ok bool) {
+	now, err := t.Get(ctx, e.PartitionKey, e.RowKey)
+	if err != nil || now.opID != op {
+		return "", false
+	}
+	return now.ETag, true
+}
+
+func etagOf(ifMatch string) *azcore.ETag {
+	if ifMatch == "" {
+		ifMatch = AnyETag
+	}
+	return to.Ptr(azcore.ETag(ifMatch))
+}
+
+func newOpID() string {
+	var raw [12]byte
+	_, _ = rand.Read(raw[:]) // never fails since Go 1.24
+	return hex.EncodeToString(raw[:])
+}
+
+// rowError names the row and adds the sentinel that belongs to the reply.
+func rowError(verb, pk, rk string, err error) error {
+	if sentinel := sentinelOf(err); sentinel != nil {
+		return fmt.Errorf("%s row %q/%q: %w: %w", verb, pk, rk, sentinel, err)
+	}
+	return fmt.Errorf("%s row %q/%q: %w", verb, pk, rk, err)
+}
+
+// sentinelOf maps a reply to an error that callers act on. A missing table is
+// not a missing row.
+func sentinelOf(err error) error {
+	switch {
+	case azstorage.HasCode(err, azstorage.CodeEntityAlreadyExists):
+		return ErrExists
+	case azstorage.IsPrecondition(err):
+		return ErrChanged
+	case azstorage.HasCode(err, azstorage.CodeResourceNotFound, "EntityNotFound"):
+		return ErrNotFound
+	}
+	return nil
+}
