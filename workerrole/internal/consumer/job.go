@@ -69,19 +69,19 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 var errHandlerExited = errors.New("handler ended its goroutine")
 
-// call runs the handler and always returns.
-func call(ctx context.Context, h Handler, job *Job) (err error) {
-	err = errHandlerExited // stays when the handler calls runtime.Goexit
-	done := make(chan struct{})
+// start runs the handler in a goroutine of its own. Exactly one error comes out
+// of the channel, whatever the handler does.
+func start(ctx context.Context, h Handler, job *Job) <-chan error {
+	result := make(chan error, 1)
 	go func() {
-		defer close(done)
+		err := errHandlerExited // stays when the handler calls runtime.Goexit
 		defer func() {
 			if v := recover(); v != nil {
 				err = &PanicError{Value: v, Stack: debug.Stack()}
 			}
+			result <- err
 		}()
 		err = h.Handle(ctx, job)
 	}()
-	<-done
-	return err
+	return result
 }

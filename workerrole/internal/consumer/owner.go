@@ -30,7 +30,7 @@ func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease
 	}}
 	ctx := context.WithoutCancel(draining) // the drain is announced, not inflicted
 	if draining.Err() != nil {
-		o.settleWithin(ctx, func(ctx context.Context) { o.giveBack(ctx, "draining") })
+		o.settleWithin(ctx, func(ctx context.Context) { o.giveBack(ctx, 0, "draining") })
 		return
 	}
 	if !o.admit(ctx) {
@@ -42,9 +42,7 @@ func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease
 
 	jobCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	result := make(chan error, 1)
-	go func() { result <- call(jobCtx, o.handler, o.job) }()
-	err := o.guard(draining.Done(), cancel, result)
+	err := o.guard(draining.Done(), cancel, start(jobCtx, o.handler, o.job))
 	o.settleWithin(ctx, func(ctx context.Context) { o.settle(ctx, err, context.Cause(jobCtx)) })
 }
 
@@ -62,7 +60,7 @@ func (o *owner) admit(ctx context.Context) (ok bool) {
 		case errors.Is(err, workitem.ErrMalformed):
 			o.bury(ctx, err, nil)
 		case err != nil:
-			o.giveBack(ctx, err.Error())
+			o.giveBack(ctx, o.c.options.retryDelay(1), err.Error())
 		case item.Failures >= o.maxFailures():
 			o.bury(ctx, errors.New(item.LastError), nil) // an earlier burial was interrupted
 		case unexplained >= o.c.options.MaxUnexplained:
@@ -125,7 +123,7 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 		case !giveBackAt.IsZero():
 			// The handler is slow to stop. Another worker may begin meanwhile:
 			// two at once do no harm, waiting does.
-			o.settleWithin(context.Background(), func(ctx context.Context) { o.giveBack(ctx, "draining") })
+			o.settleWithin(context.Background(), func(ctx context.Context) { o.giveBack(ctx, 0, "draining") })
 		case stopped:
 		case !now.Before(o.stallAt()):
 			o.line.count.stalled.Add(1)

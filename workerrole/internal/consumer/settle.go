@@ -39,7 +39,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	case cause != nil:
 		// Interrupted by us. Whatever the error says, it may be an echo of that:
 		// a killed child process looks like a broken file.
-		o.giveBack(ctx, cause.Error())
+		o.giveBack(ctx, 0, cause.Error())
 	case snoozed:
 		o.snooze(ctx, delay, err)
 	case workqueue.IsPermanent(err):
@@ -108,12 +108,13 @@ func (o *owner) bury(ctx context.Context, cause error, record func(*workitem.Ite
 	}
 }
 
-// giveBack makes the message visible at once. It costs the item no attempt.
-func (o *owner) giveBack(ctx context.Context, why string) {
+// giveBack makes the message visible to others after delay. It costs the item no
+// attempt: the interruption is not its fault.
+func (o *owner) giveBack(ctx context.Context, delay time.Duration, why string) {
 	o.ended = true
 	o.line.count.released.Add(1)
 	o.log().Info("given back", "why", why)
-	o.release(ctx, 0, func(i *workitem.Item) { i.Releases++ })
+	o.release(ctx, delay, func(i *workitem.Item) { i.Releases++ })
 }
 
 // snooze puts the message back for a while on the handler's wish.

@@ -1,0 +1,95 @@
+package workqueue
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// What becomes of a message is decided by the error of its handler:
+//
+//	nil                    done: the message is deleted (paper row Q3)
+//	Permanent(err)         poison at once: no further attempt can help
+//	Snooze(d, reason)      put back for d; costs no attempt
+//	RetryAfter(err, d)     a failed attempt, the next one after d
+//	any other error        a failed attempt, the next one after a growing delay
+//
+// The causes below are the reasons why a handler's context is cancelled.
+var (
+	// ErrLeaseLost says that the message belongs to somebody else, or to nobody
+	// any more (paper row Q17). Whoever gets it stops, drops the item quietly
+	// and writes nothing.
+	ErrLeaseLost = errors.New("lease lost: the message is not ours any more")
+
+	// ErrReceiptLost says that a reply of the service, and with it our newest
+	// receipt, was lost. The message is hidden until Lease.Deadline and nobody
+	// can settle it before; work that fits may be finished and committed. The
+	// message then comes once more, and its handler finds the work done.
+	ErrReceiptLost = errors.New("receipt lost with a reply: the message cannot be settled any more")
+
+	// ErrLeaseEnding says that the lease could not be renewed and ends soon:
+	// processing stops before its visibility does (paper row Q16c).
+	ErrLeaseEnding = errors.New("lease ends soon and could not be renewed")
+
+	// ErrDraining says that the worker stops. The item is given back and the
+	// interruption costs it no attempt.
+	ErrDraining = errors.New("worker is draining")
+
+	// ErrStalled says that the work made no progress for too long.
+	ErrStalled = errors.New("no progress")
+)
+
+// Permanent marks err as one that no further attempt will cure.
+func Permanent(err error) error { return &permanentError{err} }
+
+// IsPermanent reports whether err was marked by [Permanent].
+func IsPermanent(err error) bool {
+	var p *permanentError
+	return errors.As(err, &p)
+}
+
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string { return e.err.Error() }
+func (e *permanentError) Unwrap() error { return e.err }
+
+// Snooze puts the item back for d without costing it an attempt: the work is not
+// due yet, or is waiting for something else.
+func Snooze(d time.Duration, reason string) error { return &snoozeError{d, reason} }
+
+// AsSnooze returns the delay of a [Snooze] error.
+func AsSnooze(err error) (time.Duration, bool) {
+	var s *snoozeError
+	if !errors.As(err, &s) {
+		return 0, false
+	}
+	return s.delay, true
+}
+
+type snoozeError struct {
+	delay  time.Duration
+	reason string
+}
+
+func (e *snoozeError) Error() string { return fmt.Sprintf("snoozed for %v: %s", e.delay, e.reason) }
+
+// RetryAfter marks err as a failed attempt whose next one comes after d, for
+// example because a service said so.
+func RetryAfter(err error, d time.Duration) error { return &retryError{err, d} }
+
+// AsRetryAfter returns the delay of a [RetryAfter] error.
+func AsRetryAfter(err error) (time.Duration, bool) {
+	var r *retryError
+	if !errors.As(err, &r) {
+		return 0, false
+	}
+	return r.delay, true
+}
+
+type retryError struct {
+	err   error
+	delay time.Duration
+}
+
+func (e *retryError) Error() string { return e.err.Error() }
+func (e *retryError) Unwrap() error { return e.err }

@@ -1,0 +1,230 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workitem"
+)
+
+// PoisonTable is the base name of the table of poisoned items:
+//
+//	PartitionKey  queue's base name   "encode-high"   (some: one for each queue, T4)
+//	RowKey        message id          a GUID, so a repeated poisoning is one row
+//
+// Read by point (redrive) and by operators as a whole; it is written only when
+// something is broken, so it never becomes large or hot.
+const PoisonTable = "poison"
+
+// ErrNoPoison says that no poisoned item has that id: it may have been redriven.
+var ErrNoPoison = errors.New("no such poisoned item")
+
+// Poisoned is an item that used up its attempts or cannot be worked on at all.
+type Poisoned struct {
+	ID           string // "<queue>~<message id>"
+	Queue        string
+	MessageID    string
+	Reason       string
+	History      string // the latest failures, one line each
+	ItemID       string // empty when the message is malformed, like Step and Subject
+	Step         string
+	Subject      video.ID
+	Text         string // the message as it was in the queue
+	Failures     int
+	DequeueCount int64
+	Inserted     time.Time // when the message was sent
+	PoisonedAt   time.Time
+}
+
+// poisonBox is where one queue's poison goes.
+type poisonBox struct {
+	table *tablestore.Table
+	queue *azqueue.QueueClient // <queue>-poison
+}
+
+// Poison puts the message aside: a row in [PoisonTable] with the reason and the
+// history, a copy in the queue <name>-poison where other tools look for it, and
+// then the message is deleted. A crash anywhere in that line repeats it; the row
+// remembers the copy, so at most a crash right between the two makes a second.
+// The function, if not nil, records the last failure in the item.
+func (l *Lease) Poison(ctx context.Context, reason string, record func(*workitem.Item)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end != nil {
+		return fmt.Errorf("poison %s of queue %s: %w", l.messageID, l.queue.spec.Name, l.end)
+	}
+	text, err := l.recorded(ctx, record)
+	if err != nil {
+		return fmt.Errorf("poison %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
+	}
+	if err := l.queue.poison.put(ctx, l, text, reason); err != nil {
+		return fmt.Errorf("poison %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
+	}
+	if err := l.delete(ctx); err != nil {
+		return fmt.Errorf("poison %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
+	}
+	return nil
+}
+
+func (b *poisonBox) put(ctx context.Context, l *Lease, text, reason string) error {
+	row, err := b.table.Get(ctx, l.queue.spec.Name, l.messageID)
+	switch {
+	case errors.Is(err, tablestore.ErrNotFound):
+		row = tablestore.Entity{PartitionKey: l.queue.spec.Name, RowKey: l.messageID, Props: map[string]any{}}
+	case err != nil:
+		return err
+	}
+	row.Props["Reason"] = reason
+	row.Props["History"] = l.item.History
+	row.Props["ItemId"] = l.item.ID
+	row.Props["Step"] = l.item.Step
+	row.Props["Subject"] = string(l.item.Subject)
+	row.Props["Text"] = []byte(text) // binary: 64 KiB fit, a string property holds half of that
+	row.Props["Failures"] = int32(l.item.Failures)
+	row.Props["DequeueCount"] = l.dequeueCount
+	row.Props["Inserted"] = l.inserted.UTC()
+	row.Props["PoisonedAt"] = time.Now().UTC()
+	if _, err := b.table.Upsert(ctx, row); err != nil {
+		return err
+	}
+	if row.String(copyID) != "" {
+		return nil // the copy was sent before a crash
+	}
+	sent, err := enqueue(ctx, b.queue, text, 0)
+	if err != nil {
+		return err
+	}
+	if len(sent.Messages) == 1 {
+		row.Props[copyID], row.Props[copyReceipt] = *sent.Messages[0].MessageID, *sent.Messages[0].PopReceipt
+	}
+	_, err = b.table.Upsert(ctx, row)
+	return err
+}
+
+// Properties of the row that name the copy in the poison queue. A receipt from
+// sending deletes a message until somebody receives it.
+const (
+	copyID      = "CopyMessageId"
+	copyReceipt = "CopyReceipt"
+)
+
+// ListPoison returns a page of poisoned items, by queue, and the token of the
+// next page, empty at the end. It scans a table that is empty in good times (T5).
+func (qs *Queues) ListPoison(ctx context.Context, limit int, token string) ([]Poisoned, string, error) {
+	query := tablestore.Query{PageSize: int32(min(max(limit, 1), 1000)), Class: tablestore.Scan}
+	rows, next, err := qs.poison.Page(ctx, query, token)
+	if err != nil {
+		return nil, "", fmt.Errorf("list poisoned items: %w", err)
+	}
+	found := make([]Poisoned, 0, len(rows))
+	for _, row := range rows {
+		found = append(found, poisonedOf(row))
+	}
+	return found, next, nil
+}
+
+// GetPoison returns one poisoned item, or [ErrNoPoison].
+func (qs *Queues) GetPoison(ctx context.Context, id string) (Poisoned, error) {
+	row, err := qs.poisonRow(ctx, id)
+	if err != nil {
+		return Poisoned{}, err
+	}
+	return poisonedOf(row), nil
+}
+
+// Redrive sends a poisoned item to its queue again, all counters reset, the id
+// kept, and forgets that it was poisoned. Repeated after a crash it may send
+// twice, which does no harm. The caller makes the item welcome first, for example
+// by taking its video out of the failed state.
+func (qs *Queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
+	row, err := qs.poisonRow(ctx, id)
+	if err != nil {
+		return Poisoned{}, err
+	}
+	p := poisonedOf(row)
+	q := qs.byName[p.Queue]
+	if q == nil {
+		return p, fmt.Errorf("redrive %s: there is no queue %q", id, p.Queue)
+	}
+	item, err := workitem.Decode(p.Text)
+	if err == nil {
+		item.Reset()
+		err = q.Send(ctx, item, 0)
+	} else { // it could not be read: perhaps this time there is a worker that can
+		_, err = enqueue(ctx, q.client, p.Text, 0)
+	}
+	if err != nil {
+		return p, fmt.Errorf("redrive %s: %w", id, err)
+	}
+	if err := q.poison.forget(ctx, row); err != nil {
+		return p, fmt.Errorf("redrive %s: %w", id, err)
+	}
+	qs.sent(p.Queue)
+	return p, nil
+}
+
+// DiscardPoison forgets a poisoned item for good; a missing one is fine.
+func (qs *Queues) DiscardPoison(ctx context.Context, id string) error {
+	row, err := qs.poisonRow(ctx, id)
+	if errors.Is(err, ErrNoPoison) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	box := &poisonBox{table: qs.poison, queue: qs.account.Queue(PoisonName(row.PartitionKey))}
+	if err := box.forget(ctx, row); err != nil {
+		return fmt.Errorf("discard %s: %w", id, err)
+	}
+	return nil
+}
+
+// forget removes the copy and then the row. A copy that an operator's tool has
+// received or deleted is left to that tool.
+func (b *poisonBox) forget(ctx context.Context, row tablestore.Entity) error {
+	if id := row.String(copyID); id != "" {
+		_, err := b.queue.DeleteMessage(ctx, id, row.String(copyReceipt), nil)
+		if err != nil && !refused(err) {
+			return err
+		}
+	}
+	err := b.table.Delete(ctx, row.PartitionKey, row.RowKey, "*")
+	if errors.Is(err, tablestore.ErrNotFound) || azstorage.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (qs *Queues) poisonRow(ctx context.Context, id string) (tablestore.Entity, error) {
+	queue, message, _ := strings.Cut(id, "~")
+	if queue == "" || message == "" || strings.ContainsAny(id, `/\#?`) {
+		return tablestore.Entity{}, fmt.Errorf("poisoned item %q: %w", id, ErrNoPoison)
+	}
+	row, err := qs.poison.Get(ctx, queue, message)
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return row, fmt.Errorf("poisoned item %q: %w", id, ErrNoPoison)
+	}
+	if err != nil {
+		return row, fmt.Errorf("poisoned item %q: %w", id, err)
+	}
+	return row, nil
+}
+
+func poisonedOf(row tablestore.Entity) Poisoned {
+	text, _ := row.Props["Text"].([]byte)
+	return Poisoned{
+		ID: row.PartitionKey + "~" + row.RowKey, Queue: row.PartitionKey, MessageID: row.RowKey,
+		Reason: row.String("Reason"), History: row.String("History"),
+		ItemID: row.String("ItemId"), Step: row.String("Step"), Subject: video.ID(row.String("Subject")),
+		Text: string(text), Failures: row.Int("Failures"), DequeueCount: row.Int64("DequeueCount"),
+		Inserted: row.Time("Inserted"), PoisonedAt: row.Time("PoisonedAt"),
+	}
+}

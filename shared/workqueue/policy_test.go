@@ -1,0 +1,102 @@
+package workqueue_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// Q16d: deletes that came too late raise the visibility, and another role, which
+// has seen nothing of it, learns of it with the queue's length.
+func TestLateDeletesRaiseTheVisibilityForEveryRole(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	_, worker := open(t, a, 2*time.Second)
+	_, other := open(t, a, 2*time.Second) // what another process would hold
+	send(t, worker, newItem(t, "x", nil))
+	leases := []*workqueue.Lease{receive(t, worker), receive(t, worker), receive(t, worker), receive(t, worker)}
+
+	for i, stale := range leases[:3] {
+		if err := worker.Tune(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := worker.Visibility(); got != 2*time.Second {
+			t.Fatalf("after %d late deletes the visibility is %v: too early", i, got)
+		}
+		wantIs(t, "Complete", stale.Complete(t.Context()), workqueue.ErrLeaseLost)
+	}
+	if err := worker.Tune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := workqueue.Policy{Visibility: 3 * time.Second, Epoch: 1}
+	if diff := cmp.Diff(want, worker.Policy()); diff != "" {
+		t.Errorf("policy of the worker (-want +got):\n%s", diff)
+	}
+	if got := other.Visibility(); got != 2*time.Second {
+		t.Errorf("the other role has %v before it looked", got)
+	}
+	state, err := other.Length(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, state.Policy); diff != "" || state.Length != 1 || other.Visibility() != 3*time.Second {
+		t.Errorf("the other role sees length %d, visibility %v, policy (-want +got):\n%s", state.Length, other.Visibility(), diff)
+	}
+}
+
+// Two workers that suffered from the same timeout raise it once, and a pause at
+// the same time is not lost, nor is what others keep in the metadata.
+func TestWritersOfThePolicyDoNotOverwriteEachOther(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	_, one := open(t, a, 2*time.Second)
+	_, two := open(t, a, 2*time.Second)
+	_, web := open(t, a, 2*time.Second)
+	theirs := "kept"
+	if _, err := a.Queue(jobs).SetMetadata(t.Context(), &azqueue.SetMetadataOptions{Metadata: map[string]*string{"owner": &theirs}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []*workqueue.Queue{one, two} {
+		send(t, q, newItem(t, "x", nil))
+		leases := []*workqueue.Lease{receive(t, q), receive(t, q), receive(t, q), receive(t, q)}
+		for _, stale := range leases[:3] {
+			wantIs(t, "Complete", stale.Complete(t.Context()), workqueue.ErrLeaseLost)
+		}
+		if err := q.Clear(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all sync.WaitGroup
+	for _, change := range []func() error{
+		func() error { return one.Tune(t.Context()) },
+		func() error { return two.Tune(t.Context()) },
+		func() error { return web.Pause(t.Context()) },
+	} {
+		all.Go(func() {
+			if err := change(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	state, err := web.Length(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(workqueue.Policy{Visibility: 3 * time.Second, Epoch: 2, Paused: true}, state.Policy); diff != "" {
+		t.Errorf("policy (-want +got):\n%s", diff)
+	}
+	if err := web.Resume(t.Context()); err != nil || web.Policy().Paused || web.Policy().Epoch != 3 {
+		t.Errorf("after Resume: %+v, %v", web.Policy(), err)
+	}
+	got, err := a.Queue(jobs).GetProperties(t.Context(), nil)
+	if err != nil || got.Metadata["Owner"] == nil || *got.Metadata["Owner"] != theirs {
+		t.Errorf("metadata of others is gone: %v, %v", got.Metadata, err)
+	}
+}

@@ -1,0 +1,250 @@
+package workqueue
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workitem"
+)
+
+// Limits of the service and ours below them, in bytes of the JSON before base64.
+// https://learn.microsoft.com/azure/storage/queues/scalability-targets
+const (
+	maxMessage = 48 << 10 // 64 KiB of base64 text
+	// claimAbove leaves room for the counters and the error history that a
+	// message gathers on its way.
+	claimAbove = 45_000
+
+	// MaxBatch is how many messages one Get or Peek can return.
+	MaxBatch = 32
+)
+
+// ErrTooLarge says that an item does not fit a message even without its data.
+var ErrTooLarge = errors.New("work item is larger than a queue message")
+
+// Queue is one queue and the poison queue beside it. It is safe for concurrent use.
+type Queue struct {
+	spec   Spec
+	client *azqueue.QueueClient
+	blobs  *blobstore.Store
+	poison *poisonBox
+	tuner  tuner
+
+	mu     sync.Mutex
+	policy Policy // the newest seen; zero when none was published or read yet
+}
+
+// Open returns the queue of spec. It makes no request.
+func Open(a *azstorage.Account, spec Spec) *Queue {
+	return &Queue{
+		spec:   spec,
+		client: a.Queue(spec.Name),
+		blobs:  blobstore.New(a),
+		poison: &poisonBox{table: tablestore.New(a.Table(PoisonTable)), queue: a.Queue(PoisonName(spec.Name))},
+	}
+}
+
+// Name returns the queue's base name.
+func (q *Queue) Name() string { return q.spec.Name }
+
+// Spec returns the declaration of the queue.
+func (q *Queue) Spec() Spec { return q.spec }
+
+// Send puts an item into the queue, hidden for delay (whole seconds, rounded up).
+// It never expires: a burst is buffered until there are workers (paper row Q7).
+//
+// Sending again does no harm, and a lost reply may have sent twice: items are
+// recognised by their id and handlers are idempotent (paper rows Q8 and Q13).
+// Data that makes the message larger than 45 KB goes to a claim-check blob
+// "<subject>/<item id>" first; it stays until the video is purged, because a
+// duplicate may still need it (paper row Q9).
+func (q *Queue) Send(ctx context.Context, item workitem.Item, delay time.Duration) error {
+	text, err := q.pack(ctx, item)
+	if err != nil {
+		return fmt.Errorf("send %s to queue %s: %w", item.ID, q.spec.Name, err)
+	}
+	if _, err := enqueue(ctx, q.client, text, delay); err != nil {
+		return fmt.Errorf("send %s to queue %s: %w", item.ID, q.spec.Name, err)
+	}
+	return nil
+}
+
+// pack encodes item, writing its claim-check blob if it needs one.
+func (q *Queue) pack(ctx context.Context, item workitem.Item) (string, error) {
+	raw, err := item.JSON()
+	if err != nil {
+		return "", err
+	}
+	ours := item.Version <= workitem.Version // a newer format keeps its own shape
+	if ours && len(raw) > claimAbove && item.DataRef == "" && len(item.Data) > 0 {
+		item.DataRef = video.Prefix(item.Subject) + item.ID
+		options := blobstore.Options{ContentType: "application/json"}
+		if _, err := q.blobs.Put(ctx, video.ClaimsContainer, item.DataRef, bytes.NewReader(item.Data), int64(len(item.Data)), options); err != nil {
+			return "", fmt.Errorf("claim check %s: %w", item.DataRef, err)
+		}
+		if raw, err = item.JSON(); err != nil {
+			return "", err
+		}
+	}
+	if len(raw) > maxMessage {
+		return "", fmt.Errorf("%w: %d bytes", ErrTooLarge, len(raw))
+	}
+	return base64.StdEncoding.EncodeToString(raw), nil
+}
+
+// enqueue puts text into a queue, creating the queue if it is missing.
+func enqueue(ctx context.Context, client *azqueue.QueueClient, text string, delay time.Duration) (azqueue.EnqueueMessagesResponse, error) {
+	options := &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(-1)), VisibilityTimeout: ptr(seconds(delay))}
+	sent, err := client.EnqueueMessage(ctx, text, options)
+	if err == nil || !azstorage.HasCode(err, string(queueerror.QueueNotFound)) {
+		return sent, err
+	}
+	if err := create(ctx, client); err != nil {
+		return sent, err
+	}
+	return client.EnqueueMessage(ctx, text, options)
+}
+
+// Receive takes at most limit messages (1 to [MaxBatch]) and hides them for
+// [Queue.Visibility]. No message is no error.
+//
+// It is one request that is never repeated here: were its reply lost, the
+// messages of the first try would be hidden and unknown. They come back by
+// themselves (paper row Q13).
+func (q *Queue) Receive(ctx context.Context, limit int) ([]*Lease, error) {
+	visibility := q.Visibility()
+	asked := time.Now() // the lease is counted from before the request: too short is safe
+	got, err := q.client.DequeueMessages(azstorage.WithoutRetry(ctx), &azqueue.DequeueMessagesOptions{
+		NumberOfMessages:  ptr(int32(min(max(limit, 1), MaxBatch))),
+		VisibilityTimeout: ptr(seconds(visibility)),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("receive from queue %s: %w", q.spec.Name, err)
+	}
+	leases := make([]*Lease, 0, len(got.Messages))
+	for _, m := range got.Messages {
+		leases = append(leases, newLease(q, m, visibility, asked))
+	}
+	return leases, nil
+}
+
+// Peeked is a message seen without taking it.
+type Peeked struct {
+	MessageID    string
+	Item         workitem.Item // empty when Err is set and the message is malformed
+	Text         string        // the message as it is in the queue
+	DequeueCount int64
+	Inserted     time.Time
+	Expires      time.Time
+	Err          error // why the text is not an item for us, see workitem.Decode
+}
+
+// Peek returns up to limit (1 to [MaxBatch]) visible messages without hiding them.
+func (q *Queue) Peek(ctx context.Context, limit int) ([]Peeked, error) {
+	got, err := q.client.PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: ptr(int32(min(max(limit, 1), MaxBatch)))})
+	if err != nil {
+		return nil, fmt.Errorf("peek at queue %s: %w", q.spec.Name, err)
+	}
+	seen := make([]Peeked, 0, len(got.Messages))
+	for _, m := range got.Messages {
+		p := Peeked{
+			MessageID: *m.MessageID, Text: *m.MessageText, DequeueCount: *m.DequeueCount,
+			Inserted: *m.InsertionTime, Expires: *m.ExpirationTime,
+		}
+		p.Item, p.Err = workitem.Decode(p.Text)
+		seen = append(seen, p)
+	}
+	return seen, nil
+}
+
+// Clear removes every message. The service gives up on a long queue with 500
+// OperationTimedOut after removing a part, so the call is repeated until it is
+// done (paper row Q10) or ctx ends.
+func (q *Queue) Clear(ctx context.Context) error {
+	for {
+		_, err := q.client.ClearMessages(azstorage.WithoutRetry(ctx), nil)
+		switch {
+		case err == nil, azstorage.HasCode(err, string(queueerror.QueueNotFound)):
+			return nil
+		case !repeatable(err):
+			return fmt.Errorf("clear queue %s: %w", q.spec.Name, err)
+		}
+		if waitErr := sleep(ctx, 200*time.Millisecond); waitErr != nil {
+			return fmt.Errorf("clear queue %s: %w, last answer: %w", q.spec.Name, waitErr, err)
+		}
+	}
+}
+
+// Create makes the queue and its poison queue if they are missing.
+func (q *Queue) Create(ctx context.Context) error {
+	for _, client := range []*azqueue.QueueClient{q.client, q.poison.queue} {
+		if err := create(ctx, client); err != nil {
+			return fmt.Errorf("create queue %s: %w", q.spec.Name, err)
+		}
+	}
+	return nil
+}
+
+// create tolerates a queue that exists, whatever its metadata.
+func create(ctx context.Context, client *azqueue.QueueClient) error {
+	_, err := client.Create(ctx, nil)
+	if err != nil && !azstorage.HasCode(err, string(queueerror.QueueAlreadyExists)) {
+		return err
+	}
+	return nil
+}
+
+// Delete removes the queue and its poison queue with all messages; missing ones
+// are fine. Azure refuses to create a queue of that name again for 30 s or more.
+func (q *Queue) Delete(ctx context.Context) error {
+	for _, client := range []*azqueue.QueueClient{q.client, q.poison.queue} {
+		if _, err := client.Delete(ctx, nil); err != nil && !azstorage.HasCode(err, string(queueerror.QueueNotFound)) {
+			return fmt.Errorf("delete queue %s: %w", q.spec.Name, err)
+		}
+	}
+	return nil
+}
+
+// IsMissing reports whether err says that a queue does not exist.
+func IsMissing(err error) bool { return azstorage.HasCode(err, string(queueerror.QueueNotFound)) }
+
+// repeatable reports whether the outcome is unknown or the service was busy, so
+// that asking again makes sense: anything but a definite refusal.
+func repeatable(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return false
+	}
+	status, _, answered := azstorage.Describe(err)
+	return !answered || status == 408 || status == 429 || status >= 500
+}
+
+// seconds rounds up to what the service counts in.
+func seconds(d time.Duration) int32 {
+	return int32(math.Ceil(min(max(d, 0), maxVisibility).Seconds()))
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,109 @@
+package workqueue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workitem"
+)
+
+// Queues is every queue of a stack. It is safe for concurrent use.
+type Queues struct {
+	account *azstorage.Account
+	specs   []Spec
+	byName  map[string]*Queue
+	poison  *tablestore.Table
+
+	mu     sync.Mutex
+	onSend []func(queue string)
+}
+
+// OpenAll opens the queues of specs, usually [Specs]. It makes no request.
+func OpenAll(a *azstorage.Account, specs []Spec) *Queues {
+	qs := &Queues{
+		account: a, specs: specs, byName: make(map[string]*Queue, len(specs)),
+		poison: tablestore.New(a.Table(PoisonTable)),
+	}
+	for _, spec := range specs {
+		qs.byName[spec.Name] = Open(a, spec)
+	}
+	return qs
+}
+
+// Ensure creates what the queues need and is not there: the queues, their poison
+// queues, the poison table, and the containers of claim checks and locks.
+func (qs *Queues) Ensure(ctx context.Context) error {
+	containers := []string{video.ClaimsContainer, video.ControlContainer}
+	return qs.account.Ensure(ctx, containers, namesOf(qs.specs), []string{PoisonTable})
+}
+
+// Specs returns the declarations, in their order.
+func (qs *Queues) Specs() []Spec { return qs.specs }
+
+// Queue returns a queue by its base name, or nil when there is none.
+func (qs *Queues) Queue(name string) *Queue { return qs.byName[name] }
+
+// Send puts an item into the queue of that name: see [Queue.Send].
+func (qs *Queues) Send(ctx context.Context, queue string, item workitem.Item, delay time.Duration) error {
+	q := qs.byName[queue]
+	if q == nil {
+		return fmt.Errorf("send %s: there is no queue %q", item.ID, queue)
+	}
+	if err := q.Send(ctx, item, delay); err != nil {
+		return err
+	}
+	if delay <= 0 {
+		qs.sent(queue)
+	}
+	return nil
+}
+
+// OnSend calls hook after every item that is sent without delay by this process,
+// so that a consumer in the same process looks at once instead of at its next
+// poll. The hook must return quickly.
+func (qs *Queues) OnSend(hook func(queue string)) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.onSend = append(qs.onSend, hook)
+}
+
+func (qs *Queues) sent(queue string) {
+	qs.mu.Lock()
+	hooks := qs.onSend
+	qs.mu.Unlock()
+	for _, hook := range hooks {
+		hook(queue)
+	}
+}
+
+// Listed is a queue that exists in the account under the stack's prefix.
+type Listed struct {
+	Name   string // as in the account, with the prefix
+	Policy Policy
+}
+
+// List asks the service which queues of this stack exist, declared here or not:
+// a queue that an older version used shows up too (paper row Q10).
+func (qs *Queues) List(ctx context.Context) ([]Listed, error) {
+	var found []Listed
+	pager := qs.account.ServiceQueues().NewListQueuesPager(&azqueue.ListQueuesOptions{
+		Prefix: ptr(qs.account.Name("")), Include: azqueue.ListQueuesInclude{Metadata: true},
+	})
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("list queues: %w", err)
+		}
+		for _, q := range page.Queues {
+			found = append(found, Listed{Name: *q.Name, Policy: readPolicy(q.Metadata)})
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,120 @@
+package workqueue
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// When the visibility timeout of a queue changes (paper row Q16d).
+const (
+	staleAtLeast = 3    // this many deletes or renewals came too late …
+	staleShare   = 0.01 // … and they are this share of all
+	raiseFactor  = 1.5
+	lowerFactor  = 0.9
+	tuneWindow   = time.Minute // what is counted together
+	cleanWindows = 10          // in a row without a late delete, before it is lowered
+	maxTuned     = 15 * time.Minute
+)
+
+// tuner counts how the leases of one queue ended in this process.
+type tuner struct {
+	mu      sync.Mutex
+	since   time.Time // start of the window
+	done    int       // deletes in time
+	stale   int       // deletes and renewals that came too late
+	clean   int       // windows in a row without a stale one
+	slowest time.Duration
+}
+
+// deleted records a delete in time, took after the message was received.
+func (t *tuner) deleted(took time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.done++
+	t.slowest = max(t.slowest, took)
+}
+
+// late records a delete or renewal that failed because the message had become
+// visible to others. Only the first try of a call counts: a later one may have
+// met its own earlier success.
+func (t *tuner) late() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stale++
+}
+
+// verdict is what the counters say about a visibility timeout.
+type verdict int
+
+const (
+	keep verdict = iota
+	raise
+	lower
+)
+
+// judge closes the window when it has to, and says what to do.
+func (t *tuner) judge(now time.Time, inForce, declared time.Duration) verdict {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.since.IsZero() {
+		t.since = now
+	}
+	if t.stale >= staleAtLeast && float64(t.stale) >= staleShare*float64(t.stale+t.done) {
+		t.reset(now, 0)
+		return raise
+	}
+	if now.Sub(t.since) < tuneWindow {
+		return keep
+	}
+	clean := t.clean
+	switch {
+	case t.stale > 0:
+		clean = 0
+	case t.done > 0:
+		clean++
+	}
+	slowest := t.slowest
+	t.reset(now, clean)
+	if clean >= cleanWindows && inForce > declared && inForce > 2*slowest {
+		t.reset(now, 0)
+		return lower
+	}
+	t.slowest = slowest
+	return keep
+}
+
+func (t *tuner) reset(now time.Time, clean int) {
+	t.since, t.done, t.stale, t.clean, t.slowest = now, 0, 0, clean, 0
+}
+
+// Tune raises the queue's visibility timeout by half when at least 3 deletes,
+// and 1 % of them, came too late, and lowers it again, never below the declared
+// one, after ten clean minutes. The change is published, so every role learns of
+// it with its next [Queue.Length]. Consumers call it about every 15 s.
+//
+// Two workers that see the same trouble raise it once: whoever comes second
+// finds a longer timeout than the one it suffered from, and adopts it.
+func (q *Queue) Tune(ctx context.Context) error {
+	suffered := q.Visibility()
+	verdict := q.tuner.judge(time.Now(), suffered, q.spec.Visibility)
+	if verdict == keep {
+		return nil
+	}
+	return q.publish(ctx, func(p Policy) Policy {
+		inForce := q.visibilityUnder(p)
+		switch {
+		case inForce != suffered: // somebody was faster
+		case verdict == raise:
+			p.Visibility = wholeSeconds(min(scale(inForce, raiseFactor), max(maxTuned, inForce)))
+		case verdict == lower:
+			p.Visibility = wholeSeconds(max(scale(inForce, lowerFactor), q.spec.Visibility))
+		}
+		return p
+	})
+}
+
+func scale(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
+
+// wholeSeconds rounds up to what the service counts in.
+func wholeSeconds(d time.Duration) time.Duration { return time.Duration(seconds(d)) * time.Second }
