@@ -27,6 +27,7 @@ type config struct {
 	Scratch         string // directory for temporary files
 
 	ReconcileEvery time.Duration
+	ReconcileGrace time.Duration
 	JanitorEvery   time.Duration
 	JanitorGrace   time.Duration
 	AbandonAfter   time.Duration
@@ -72,6 +73,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 		Scratch:   text("WORKERROLE_SCRATCH", os.TempDir()),
 
 		ReconcileEvery: duration("CUTROOM_RECONCILE_INTERVAL", 10*time.Second, 100*time.Millisecond),
+		ReconcileGrace: duration("CUTROOM_RECONCILE_GRACE", 10*time.Second, 100*time.Millisecond),
 		JanitorEvery:   duration("CUTROOM_JANITOR_INTERVAL", time.Hour, 100*time.Millisecond),
 		JanitorGrace:   duration("CUTROOM_JANITOR_GRACE", 24*time.Hour, 0),
 		AbandonAfter:   duration("CUTROOM_ABANDON_AFTER", 7*24*time.Hour, time.Second),

@@ -104,7 +104,7 @@ func Video(p Presentation, rendition string) (string, bool) {
 	header(&b, p, rendition)
 	number := 0
 	for _, chunk := range p.Leading() {
-		for _, s := range chunk.Renditions[index].Segments {
+		for _, s := range segments(chunk, index) {
 			segment(&b, p, rendition, number, p.Plan.FPS.Seconds(s.Frames))
 			number++
 		}
@@ -125,6 +125,15 @@ func Audio(p Presentation) (string, bool) {
 	}
 	footer(&b, p)
 	return b.String(), true
+}
+
+// segments returns a chunk's segments of one rendition. A last chunk that turned
+// out to hold no frames has none, nor renditions.
+func segments(c *video.ChunkOutput, rendition int) []video.Segment {
+	if rendition >= len(c.Renditions) {
+		return nil
+	}
+	return c.Renditions[rendition].Segments
 }
 
 func header(b *strings.Builder, p Presentation, name string) {
@@ -191,7 +200,7 @@ const audioSlack = 2 * 1024.0 / video.SampleRate
 func bandwidth(p Presentation, rendition int) (peak, average int) {
 	var bits, seconds, measured float64
 	for _, c := range p.Leading() {
-		for _, s := range c.Renditions[rendition].Segments {
+		for _, s := range segments(c, rendition) {
 			d := p.Plan.FPS.Seconds(s.Frames)
 			if d <= 0 {
 				continue
@@ -217,7 +226,7 @@ func bandwidth(p Presentation, rendition int) (peak, average int) {
 
 func codecs(p Presentation, rendition int) string {
 	var names []string
-	if lead := p.Leading(); len(lead) > 0 {
+	if lead := p.Leading(); len(lead) > 0 && rendition < len(lead[0].Renditions) {
 		names = append(names, lead[0].Renditions[rendition].Codecs)
 	}
 	if p.Plan.HasAudio && len(p.Parts) > 0 {

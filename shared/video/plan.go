@@ -71,7 +71,7 @@ type Range struct {
 // ChunkOutput is what an encode step committed: the Output of its step row.
 type ChunkOutput struct {
 	Frames     int64             `json:"frames"`
-	Renditions []RenditionOutput `json:"renditions"`          // in the order of Plan.Renditions
+	Renditions []RenditionOutput `json:"renditions"`          // in the order of Plan.Renditions; none in a last chunk without frames
 	Tiles      string            `json:"tiles,omitempty"`     // blob: one JPEG strip, tiles side by side
 	TileCount  int               `json:"tileCount,omitempty"` // tiles in the strip
 	Poster     string            `json:"poster,omitempty"`    // blob: JPEG, in the chunk that holds the poster frame

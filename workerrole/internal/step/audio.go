@@ -1,9 +1,10 @@
 package step
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"os"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -52,7 +53,7 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 		return videostore.Commit{}, err
 	}
 	playable := w.Video.Playable
-	err = media.EncodeAudio(ctx, s.Tool, source, w.Plan, w.Dir, held, w.Progress, func(run media.AudioRun) error {
+	err = media.EncodeAudio(ctx, s.Tool, source, w.Plan, w.Dir, held, func(run media.AudioRun) error {
 		if err := s.commit(ctx, w, run); err != nil {
 			return err
 		}
@@ -62,7 +63,7 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 		}
 		playable = true // the chunks look after themselves from here on
 		return s.Videos.MarkPlayable(ctx, w.Video.ID)
-	})
+	}, func(int64) { w.Progress() })
 	if err != nil {
 		return videostore.Commit{}, err
 	}
@@ -73,8 +74,13 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 func (s Audio) commit(ctx context.Context, w *pipeline.Work, run media.AudioRun) error {
 	part := run.Part
 	part.Blob = fmt.Sprintf("%s%05d.m4s", w.Prefix, part.First)
-	_, err := s.Sources.Blobs.Put(ctx, video.MediaContainer, part.Blob, bytes.NewReader(run.Data), int64(len(run.Data)), blobstore.Options{ContentType: "audio/mp4"})
+	file, err := os.Open(run.Path)
 	if err != nil {
+		return fmt.Errorf("open encoded audio: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	data := io.NewSectionReader(file, run.Offset, run.Length)
+	if _, err := s.Sources.Blobs.Put(ctx, video.MediaContainer, part.Blob, data, run.Length, blobstore.Options{ContentType: "audio/mp4"}); err != nil {
 		return fmt.Errorf("store audio from segment %d of %s: %w", part.First, w.Video.ID, err)
 	}
 	failpoint.Hit("audio/part")

@@ -41,8 +41,7 @@ func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	}
 	out := encoded.Output
 	for i := range out.Renditions {
-		r := &out.Renditions[i]
-		if r.Blob, err = s.put(ctx, w, encoded.Files[r.Name], "video/mp4"); err != nil {
+		if out.Renditions[i].Blob, err = s.put(ctx, w, encoded.Renditions[i], "video/mp4"); err != nil {
 			return videostore.Commit{}, err
 		}
 	}

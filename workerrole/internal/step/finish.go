@@ -122,8 +122,7 @@ func (s Finish) playlists(ctx context.Context, p playlist.Presentation, out *vid
 // pictures makes the storyboard from the chunks' own tiles: nothing is decoded
 // twice, whatever the length. The poster was made with its chunk.
 func (s Finish) pictures(ctx context.Context, p playlist.Presentation, out *video.FinishOutput) error {
-	var strips [][]byte
-	var counts []int
+	var strips []media.Strip
 	for _, chunk := range p.Chunks {
 		if out.Poster == "" {
 			out.Poster = chunk.Poster
@@ -135,12 +134,12 @@ func (s Finish) pictures(ctx context.Context, p playlist.Presentation, out *vide
 		if err != nil {
 			return fmt.Errorf("read tiles: %w", err)
 		}
-		strips, counts = append(strips, strip), append(counts, chunk.TileCount)
+		strips = append(strips, media.Strip{JPEG: bytes.NewReader(strip), Tiles: chunk.TileCount})
 	}
 	if len(strips) == 0 {
 		return nil
 	}
-	sprite, vtt, err := media.Sprite(strips, counts, p.Plan)
+	sprite, vtt, err := media.Sprite(strips, p.Plan, out.Frames, "storyboard.jpg")
 	if err != nil {
 		return err
 	}
@@ -164,6 +163,9 @@ func (s Finish) download(ctx context.Context, w *pipeline.Work, p playlist.Prese
 	picture := filepath.Join(w.Dir, "video.mp4")
 	var pieces []piece
 	for i, chunk := range p.Chunks {
+		if chunk.Frames == 0 {
+			continue
+		}
 		top := chunk.Renditions[0]
 		if i == 0 {
 			pieces = append(pieces, piece{top.Blob, top.Init})
@@ -192,7 +194,7 @@ func (s Finish) download(ctx context.Context, w *pipeline.Work, p playlist.Prese
 		}
 	}
 	path := filepath.Join(w.Dir, "download.mp4")
-	if err := media.MakeDownload(ctx, s.Tool, picture, sound, path, w.Progress); err != nil {
+	if err := media.MakeDownload(ctx, s.Tool, picture, sound, path, func(int64) { w.Progress() }); err != nil {
 		return err
 	}
 	info, err := os.Stat(path)

@@ -44,7 +44,7 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 		return videostore.Commit{}, err
 	}
 	w.Progress()
-	if info.NeedsRemux() {
+	if info.NeedsRemux {
 		blob = w.Prefix + "prepared.mkv"
 		if info, err = s.remux(ctx, w, source, blob); err != nil {
 			return videostore.Commit{}, err
@@ -55,7 +55,6 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 		return videostore.Commit{}, err
 	}
 	plan.Generation, plan.Source = w.Step.Key.Generation, blob
-	plan.ToneMap = plan.HDR != "" && s.Tool.HasToneMap
 	return videostore.Commit{
 		Output: info,
 		Plan:   &plan,
@@ -72,7 +71,7 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 // an index, so that a chunk need not read everything before it.
 func (s Probe) remux(ctx context.Context, w *pipeline.Work, source ffmpeg.Source, blob string) (ffmpeg.Info, error) {
 	path := filepath.Join(w.Dir, "prepared.mkv")
-	if err := media.Remux(ctx, s.Tool, source, path, w.Progress); err != nil {
+	if err := media.Remux(ctx, s.Tool, source, path, func(int64) { w.Progress() }); err != nil {
 		return ffmpeg.Info{}, err
 	}
 	info, err := s.Tool.Probe(ctx, ffmpeg.Source{URL: path})

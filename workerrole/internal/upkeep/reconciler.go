@@ -141,11 +141,11 @@ func lastSign(view videostore.View) time.Time {
 // StateOf asks a queue. It costs one call, and a second one when the queue holds
 // something.
 func StateOf(ctx context.Context, q *workqueue.Queue) (QueueState, error) {
-	length, _, err := q.Length(ctx)
+	state, err := q.Length(ctx)
 	if err != nil {
 		return QueueState{}, err
 	}
-	if length == 0 {
+	if state.Length == 0 {
 		return QueueState{Empty: true}, nil
 	}
 	heads, err := q.Peek(ctx, 1)

@@ -1,0 +1,156 @@
+// Command workerrole takes work items from the queues and runs their steps.
+// Start as many as there is work for: they share nothing but the storage
+// account (paper rows Q1 and Q4).
+//
+// Next in the reading order: workerrole/internal/consumer, how an item is
+// received, kept and settled.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/workerrole/internal/admin"
+	"github.com/cutroom/cutroom/workerrole/internal/consumer"
+	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+	"github.com/cutroom/cutroom/workerrole/internal/media"
+	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+	"github.com/cutroom/cutroom/workerrole/internal/step"
+	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
+)
+
+func main() {
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: azstorage.RedactAttr})))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Getenv)
+	stop()
+	if err != nil {
+		slog.Error("workerrole stopped", "error", err)
+		os.Exit(1)
+	}
+}
+
+// run is main without the process: it works until ctx ends, then gives back what
+// it holds and returns.
+func run(ctx context.Context, getenv func(string) string) error {
+	cfg, err := loadConfig(getenv)
+	if err == nil {
+		err = failpoint.Check()
+	}
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	log := slog.Default().With("worker", cfg.Name)
+
+	account, err := azstorage.Open(cfg.Storage)
+	if err != nil {
+		return err
+	}
+	defer account.CloseIdle()
+	queues := workqueue.OpenAll(account, cfg.Queues)
+	if err := ensure(ctx, account, queues); err != nil {
+		return err
+	}
+	tool, err := ffmpeg.Open(ctx, cfg.FFmpeg, cfg.FFprobe)
+	if err != nil {
+		return err
+	}
+	scratch, err := pipeline.MakeScratch(cfg.Scratch)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+
+	var (
+		blobs   = blobstore.New(account)
+		videos  = videostore.New(account, queues)
+		listing = catalog.New(account)
+		search  = searchindex.New(account)
+		sources = step.Sources{Blobs: blobs, Sign: account.SignRead, Life: 6 * time.Hour}
+	)
+	runner := func(s pipeline.Step) consumer.Handler {
+		return &pipeline.Runner{Videos: videos, Step: s, Worker: cfg.Name, Scratch: scratch, Watch: 5 * time.Second, Log: log}
+	}
+	// The steps, in the order in which a video meets them.
+	handlers := map[string]consumer.Handler{
+		videostore.StepProbe:  runner(step.Probe{Sources: sources, Tool: tool, Limits: media.DefaultLimits}),
+		videostore.StepEncode: runner(step.Encode{Videos: videos, Sources: sources, Tool: tool}),
+		videostore.StepAudio:  runner(step.Audio{Videos: videos, Sources: sources, Tool: tool}),
+		videostore.StepFinish: runner(step.Finish{Videos: videos, Blobs: blobs, Tool: tool}),
+		videostore.StepIndex:  step.Index{Videos: videos, Catalog: listing, Search: search},
+		videostore.StepPurge:  step.Purge{Videos: videos, Blobs: blobs, Catalog: listing, Search: search, Linger: cfg.PurgeLinger},
+	}
+	work := consumer.New(queues, handlers, consumer.Options{Pools: cfg.Pools, Worker: cfg.Name, Log: log})
+
+	reconciler := upkeep.Reconciler{
+		Videos: videos, Grace: cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute, AbandonAfter: cfg.AbandonAfter, Log: log,
+		Queue: func(ctx context.Context, name string) (upkeep.QueueState, error) {
+			return upkeep.StateOf(ctx, queues.Queue(name))
+		},
+	}
+	janitor := upkeep.Janitor{Videos: videos, Blobs: blobs, Grace: cfg.JanitorGrace, Log: log}
+	leader := &upkeep.Leader{Blobs: blobs, Log: log, Duties: []upkeep.Duty{
+		{Name: "reconcile", Every: cfg.ReconcileEvery, Do: reconciler.Pass},
+		{Name: "janitor", Every: cfg.JanitorEvery, Do: janitor.Pass},
+	}}
+
+	status := newStatus(cfg, work, leader)
+	server := &admin.Server{Instance: cfg.Instance, Registry: status.registry(), Ready: func(ctx context.Context) error {
+		_, err := queues.Queue(workqueue.Probe).Length(ctx)
+		return err
+	}}
+	if err := server.Start(ctx, cfg.AdminAddr); err != nil {
+		return err
+	}
+	log.Info("worker role is up", "admin", server.Addr(), "ffmpeg", tool.Version, "pools", cfg.Pools)
+
+	var duties sync.WaitGroup
+	duties.Go(func() { leader.Run(ctx) })
+	duties.Go(func() { upkeep.Heartbeat(ctx, workers.New(account), status.worker, log) })
+	drained := make(chan struct{})
+	go func() {
+		work.Run(ctx)
+		duties.Wait()
+		close(drained)
+	}()
+	<-ctx.Done()
+	log.Info("draining: messages are given back")
+	select {
+	case <-drained:
+	case <-time.After(cfg.DrainTimeout):
+		return errors.New("a step did not stop in time; its message comes back when its lease ends")
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	return server.Stop(last)
+}
+
+// ensure makes whatever a fresh account lacks. Every role does it at its start;
+// repeating it is no error.
+func ensure(ctx context.Context, account *azstorage.Account, queues *workqueue.Queues) error {
+	if err := queues.Ensure(ctx); err != nil {
+		return err
+	}
+	containers := []string{video.SourcesContainer, video.MediaContainer, video.ClaimsContainer, video.ControlContainer}
+	tables := []string{
+		videostore.VideosTable, videostore.InflightTable, workers.Table,
+		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable,
+	}
+	return account.Ensure(ctx, containers, nil, tables)
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/workerrole/internal/consumer"
+	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
+)
+
+// status shows what the worker is doing, in the register and as metrics.
+type status struct {
+	cfg     config
+	host    string
+	started time.Time
+	work    *consumer.Consumer
+	leader  *upkeep.Leader
+}
+
+func newStatus(cfg config, work *consumer.Consumer, leader *upkeep.Leader) *status {
+	host, _ := os.Hostname()
+	return &status{cfg: cfg, host: host, started: time.Now().UTC(), work: work, leader: leader}
+}
+
+// worker is the row of the register.
+func (s *status) worker() workers.Worker {
+	stats := s.work.Stats()
+	w := workers.Worker{
+		Name: s.cfg.Name, Host: s.host, PID: os.Getpid(), StartedAt: s.started,
+		Draining: stats.Draining, Leader: s.leader.Leading(), Pools: s.cfg.Pools,
+	}
+	for _, q := range stats.Queues {
+		w.Done += q.Completed
+		w.Failed += q.Failed
+		w.Stale += q.StaleDeletes + q.StaleRenewals
+	}
+	for _, r := range stats.Running {
+		w.Busy = append(w.Busy, workers.Task{Queue: r.Queue, Step: r.Step, Video: string(r.Subject), Since: r.Since, Deadline: r.Deadline})
+	}
+	return w
+}
+
+// registry holds the metrics of the admin listener.
+func (s *status) registry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), queueMetrics{s.work})
+	return r
+}
+
+// queueMetrics reads the consumer's counters when metrics are asked for.
+type queueMetrics struct{ work *consumer.Consumer }
+
+var (
+	queueLength = prometheus.NewDesc("cutroom_queue_length", "Messages in the queue, hidden ones included (approximate): the scaling signal.", []string{"queue"}, nil)
+	visibility  = prometheus.NewDesc("cutroom_queue_visibility_seconds", "Visibility timeout in force.", []string{"queue"}, nil)
+	messages    = prometheus.NewDesc("cutroom_messages_total", "Messages by what became of them.", []string{"queue", "outcome"}, nil)
+	poolSlots   = prometheus.NewDesc("cutroom_pool_slots", "Slots of a pool.", []string{"pool"}, nil)
+	poolBusy    = prometheus.NewDesc("cutroom_pool_busy", "Slots of a pool that are taken.", []string{"pool"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (queueMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{queueLength, visibility, messages, poolSlots, poolBusy} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m queueMetrics) Collect(ch chan<- prometheus.Metric) {
+	stats := m.work.Stats()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for _, p := range stats.Pools {
+		gauge(poolSlots, float64(p.Slots), p.Name)
+		gauge(poolBusy, float64(p.Busy), p.Name)
+	}
+	for _, q := range stats.Queues {
+		gauge(queueLength, float64(q.Length), q.Queue)
+		gauge(visibility, q.Visibility.Seconds(), q.Queue)
+		for outcome, n := range map[string]int64{
+			"received": q.Received, "completed": q.Completed, "failed": q.Failed, "poisoned": q.Poisoned,
+			"released": q.Released, "snoozed": q.Snoozed, "put_back": q.PutBack, "renewed": q.Renewals,
+			"stale_delete": q.StaleDeletes, "stale_renewal": q.StaleRenewals, "receipt_lost": q.ReceiptsLost,
+			"stalled": q.Stalled, "empty_poll": q.EmptyPolls,
+		} {
+			ch <- prometheus.MustNewConstMetric(messages, prometheus.CounterValue, float64(n), q.Queue, outcome)
+		}
+	}
+}
