@@ -36,15 +36,18 @@ func (t *Tool) Mux(ctx context.Context, videoFile, audioFile, out string, progre
 	cmd := ff.Output(streams, out, ff.KwArgs{
 		"c": "copy", "map_metadata": "-1", "fflags": "+bitexact", "movflags": "+faststart", "f": "mp4",
 	})
-	return t.copy(ctx, "making the download", Source{}, cmd, out, progress)
+	// Without copyts each file is moved to start at 0 on its own, and the sound,
+	// which starts with priming samples before 0, would come 21 ms late.
+	return t.copy(ctx, "making the download", Source{}, cmd, out, progress, "-copyts")
 }
 
-func (t *Tool) copy(ctx context.Context, what string, src Source, cmd *ff.Stream, out string, progress func(Progress)) error {
+func (t *Tool) copy(ctx context.Context, what string, src Source, cmd *ff.Stream, out string, progress func(Progress), globals ...string) error {
 	dir, err := filepath.Abs(filepath.Dir(out))
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	args := append([]string{"-nostdin", "-hide_banner", "-v", "error", "-y", "-progress", "pipe:1", "-nostats"}, cmd.GetArgs()...)
+	args := append([]string{"-nostdin", "-hide_banner", "-v", "error", "-y", "-progress", "pipe:1", "-nostats"}, globals...)
+	args = append(args, cmd.GetArgs()...)
 	args[len(args)-1] = "file:" + filepath.Join(dir, filepath.Base(out)) // never an option, never another protocol
 	if _, err := run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, progress: quiet(progress)}); err != nil {
 		return fmt.Errorf("%s: %w", what, err)

@@ -1,0 +1,126 @@
+package media_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+	"github.com/cutroom/cutroom/workerrole/internal/media"
+	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
+)
+
+// probeAndPlan is what the probe step does with an upload.
+func probeAndPlan(t *testing.T, tool *ffmpeg.Tool, url string) (video.Plan, error) {
+	t.Helper()
+	info, err := tool.Probe(t.Context(), ffmpeg.Source{URL: url})
+	if err != nil {
+		return video.Plan{}, err
+	}
+	return media.Plan(info, media.DefaultLimits)
+}
+
+// Sources that can never work are refused at the first try, with the reason.
+func TestBadSourcesAreRefused(t *testing.T) {
+	t.Parallel()
+	tool := tool(t)
+	for _, clip := range mediatest.BadClips() {
+		t.Run(clip.Name, func(t *testing.T) {
+			t.Parallel()
+			path := clip.Make(t, t.TempDir())
+			server := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(path))))
+			defer server.Close()
+			for _, url := range []string{path, server.URL + "/" + filepath.Base(path) + "?sig=secret"} {
+				_, err := probeAndPlan(t, tool, url)
+				var failure *video.Failure
+				if !errors.As(err, &failure) || failure.Code != clip.Code {
+					t.Errorf("got %v, want code %s", err, clip.Code)
+				}
+				if err != nil && (strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "/")) {
+					t.Errorf("the message tells too much: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// A playlist that calls itself a video reaches neither our files nor our network.
+func TestPlaylistsReachNothing(t *testing.T) {
+	t.Parallel()
+	tool := tool(t)
+	dir := t.TempDir()
+	mediatest.FFmpeg(t, mediatest.Moving("64x64", "10", 1), mediatest.X264(10), []string{"-f", "mpegts", filepath.Join(dir, "private.ts")})
+	var hits atomic.Int32
+	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hits.Add(1)
+		http.ServeFile(w, r, filepath.Join(dir, "private.ts"))
+	}))
+	defer inside.Close()
+	outside := httptest.NewServer(http.FileServer(http.Dir(dir)))
+	defer outside.Close()
+	for name, target := range map[string]string{
+		"file":     filepath.Join(dir, "private.ts"),
+		"file-url": "file://" + filepath.Join(dir, "private.ts"),
+		"relative": "private.ts",
+		"http":     inside.URL + "/private.ts",
+	} {
+		for _, ext := range []string{"", ".mp4", ".m3u8"} {
+			mediatest.Write(t, dir, name+ext, mediatest.PlaylistTo(target))
+			for _, url := range []string{filepath.Join(dir, name+ext), outside.URL + "/" + name + ext} {
+				if _, err := probeAndPlan(t, tool, url); !errors.As(err, new(*video.Failure)) {
+					t.Errorf("%s%s: probe said %v", name, ext, err)
+				}
+				// And nothing is reached when a plan exists already.
+				plan := video.Plan{
+					FPS: video.Rational{Num: 10, Den: 1}, Frames: 10, SegmentFrames: 10, Demuxer: "mov", HasAudio: true,
+					Chunks: []video.Chunk{{To: 10}}, Renditions: []video.Rendition{{Name: "64p", Width: 64, Height: 64, MaxRate: 100000}},
+				}
+				if _, err := media.EncodeChunk(t.Context(), tool, ffmpeg.Source{URL: url}, plan, 0, t.TempDir(), nil); err == nil {
+					t.Errorf("%s%s: a chunk was encoded", name, ext)
+				}
+			}
+		}
+	}
+	if n := hits.Load(); n > 0 {
+		t.Errorf("the address inside the playlist was asked for %d times", n)
+	}
+}
+
+// A file whose video ends long before the container says fails at the chunk,
+// even when the probe could not know.
+func TestPromiseIsChecked(t *testing.T) {
+	t.Parallel()
+	tool := tool(t)
+	src, info := probe(t, tool, mediatest.Clips()[0].Make(t, t.TempDir()))
+	for factor, want := range map[float64]video.Code{2: video.CorruptMedia, 0.2: video.CorruptMedia} {
+		lying := info
+		lying.Video.End *= factor
+		plan, err := media.Plan(lying, media.DefaultLimits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan = manySeams(plan)
+		if factor < 1 { // the slack is for small errors, so make the promise really short
+			plan.Frames, plan.Chunks = 10, []video.Chunk{{To: 10}}
+			plan.SegmentFrames = 10
+			plan.FPS = video.Rational{Num: 5, Den: 1}
+			long := filepath.Join(t.TempDir(), "long")
+			mediatest.FFmpeg(t, mediatest.Moving("32x32", "5", 30), mediatest.X264(10), []string{"-f", "mp4", long})
+			src = ffmpeg.Source{URL: long, Demuxer: "mov"}
+		}
+		var failure *video.Failure
+		for i := range plan.Chunks {
+			if _, err = media.EncodeChunk(t.Context(), tool, src, plan, i, t.TempDir(), nil); err != nil {
+				break
+			}
+		}
+		if !errors.As(err, &failure) || failure.Code != want {
+			t.Errorf("promise × %v: got %v, want %s", factor, err, want)
+		}
+	}
+}

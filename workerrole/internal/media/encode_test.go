@@ -1,0 +1,263 @@
+package media_test
+
+import (
+	"bytes"
+	"context"
+	"image/jpeg"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+	"github.com/cutroom/cutroom/workerrole/internal/media"
+	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
+)
+
+func tool(t testing.TB) *ffmpeg.Tool {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("encodes real media")
+	}
+	tool, err := ffmpeg.Open(context.Background(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tool
+}
+
+// Chunks that workers encode on their own join into the same frames, at the
+// same times, as one pass over the source (Q16c).
+func TestChunksJoinSeamlessly(t *testing.T) {
+	t.Parallel()
+	tool := tool(t)
+	for _, clip := range mediatest.Clips() {
+		t.Run(clip.Name, func(t *testing.T) {
+			t.Parallel()
+			src, info := probe(t, tool, clip.Make(t, t.TempDir()))
+			plan, err := media.Plan(info, media.DefaultLimits)
+			if err != nil {
+				t.Fatalf("Plan(%+v): %v", info, err)
+			}
+			if plan.HasAudio == clip.Silent {
+				t.Errorf("HasAudio = %v", plan.HasAudio)
+			}
+			plan = manySeams(plan)
+			e := encode(t, tool, src, plan)
+
+			want := onePass(t, src, plan)
+			if off := int64(len(want)) - plan.Frames; off < -2 || off > 2 {
+				t.Errorf("the plan promises %d frames, one pass has %d", plan.Frames, len(want))
+			}
+			for r, path := range e.joined {
+				frames := decodedFrames(t, path, plan.FPS)
+				if len(frames) != len(want) {
+					t.Fatalf("%s: %d frames, one pass has %d", plan.Renditions[r].Name, len(frames), len(want))
+				}
+				for i, n := range frames {
+					if n != int64(i) {
+						t.Fatalf("%s: frame %d is at the time of frame %d", plan.Renditions[r].Name, i, n)
+					}
+				}
+				got := thumbs(t, "-i", path, "-vf", "scale="+strconv.Itoa(thumbWidth)+":"+strconv.Itoa(thumbHeight)+",format=gray")
+				if !plan.ToneMap {
+					samePictures(t, plan, want, got)
+				}
+			}
+			checkSize(t, e)
+			checkStills(t, e)
+			checkAudio(t, e)
+		})
+	}
+}
+
+// samePictures compares chunk by chunk: the pictures are the source's own, and
+// match better than those of the frame before or after.
+func samePictures(t *testing.T, plan video.Plan, want, got [][]byte) {
+	t.Helper()
+	for i, c := range plan.Chunks {
+		to := int(c.To)
+		if plan.Last(i) {
+			to = len(want)
+		}
+		w, g := want[c.From:to], got[c.From:to]
+		d := distance(w, g, 0)
+		if d > 6 {
+			t.Errorf("chunk %d: pictures differ by %.2f of 255", i, d)
+		}
+		for _, shift := range []int{-1, 1} {
+			if s := distance(w, g, shift); s < d-0.05 { // a gap is a still picture
+				t.Errorf("chunk %d: pictures shifted by %d match better (%.2f) than in place (%.2f)", i, shift, s, d)
+			}
+		}
+	}
+}
+
+func checkSize(t *testing.T, e encoding) {
+	t.Helper()
+	for r, path := range e.joined {
+		text := string(output(t, "ffprobe", "-v", "warning", "-show_entries", "stream=width,height,codec_name,sample_aspect_ratio", "-of", "csv=p=0", path))
+		want := e.plan.Renditions[r]
+		if text = strings.TrimSpace(text); text != "h264,"+strconv.Itoa(want.Width)+","+strconv.Itoa(want.Height)+",1:1" {
+			t.Errorf("%s is %s, want %d × %d with square pixels", want.Name, text, want.Width, want.Height)
+		}
+	}
+}
+
+func checkStills(t *testing.T, e encoding) {
+	t.Helper()
+	var strips []media.Strip
+	posters, frames := 0, int64(0)
+	for _, c := range e.chunks {
+		frames += c.Output.Frames
+		if c.Poster != "" {
+			posters++
+		}
+		if c.Tiles != "" {
+			data, err := os.ReadFile(c.Tiles)
+			if err != nil {
+				t.Fatal(err)
+			}
+			strips = append(strips, media.Strip{JPEG: bytes.NewReader(data), Tiles: c.Output.TileCount})
+		}
+	}
+	if posters != 1 {
+		t.Errorf("%d posters, want 1", posters)
+	}
+	sprite, vtt, err := media.Sprite(strips, e.plan, frames, "sprite.jpg")
+	if err != nil {
+		t.Fatalf("Sprite: %v", err)
+	}
+	tiles := int((frames + e.plan.TileEvery - 1) / e.plan.TileEvery)
+	if n := strings.Count(vtt, "#xywh="); n != tiles && n != tiles-1 { // one may lie beyond the promised end
+		t.Errorf("the storyboard has %d tiles, want %d", n, tiles)
+	}
+	picture, err := jpeg.Decode(bytes.NewReader(sprite))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := picture.Bounds().Dx(); w != min(tiles, 10)*e.plan.TileWidth {
+		t.Errorf("the sprite is %d pixels wide", w)
+	}
+}
+
+func checkAudio(t *testing.T, e encoding) {
+	t.Helper()
+	if e.audio == "" {
+		return
+	}
+	next, samples := 0, int64(0)
+	for i, p := range e.parts {
+		if p.First != next || p.Codecs != "mp4a.40.2" || p.Channels != 2 || (p.Init.Length > 0) != (i == 0) {
+			t.Errorf("part %d is %+v, want it to start with segment %d", i, p, next)
+		}
+		next += len(p.Segments)
+		for _, s := range p.Segments {
+			samples += s.Samples
+			if s.Samples < video.SampleRate/10 {
+				t.Errorf("an audio segment of %d samples was not dropped", s.Samples)
+			}
+		}
+	}
+	text := string(output(t, "ffprobe", "-v", "warning", "-show_entries", "stream=start_time,sample_rate,channels", "-of", "default=nw=1:nk=1", e.audio))
+	f := strings.Fields(text)
+	start, err := strconv.ParseFloat(f[2], 64)
+	start += 1024.0 / video.SampleRate // one frame of priming samples comes before 0 and is not heard
+	if err != nil || math.Abs(start) > 0.001 || f[0] != "48000" || f[1] != "2" {
+		t.Errorf("the audio track starts at %s, at %s Hz with %s channels", f[2], f[0], f[1])
+	}
+	if got, want := float64(samples)/video.SampleRate, e.plan.DurationSeconds; math.Abs(got-want) > 1.2 {
+		t.Errorf("%.2f s of audio for %.2f s of video", got, want)
+	}
+}
+
+// The same chunk gives the same bytes on every try, wherever decoding starts (Q8).
+func TestChunkIsDeterministic(t *testing.T) {
+	t.Parallel()
+	tool := tool(t)
+	src, info := probe(t, tool, mediatest.Clips()[0].Make(t, t.TempDir()))
+	plan, err := media.Plan(info, media.DefaultLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan = manySeams(plan)
+	for _, index := range []int{0, 2, len(plan.Chunks) - 1} {
+		var first []byte
+		for try, margin := range []float64{1, 1, 3} {
+			again := plan
+			again.SeekMargin = margin
+			c, err := media.EncodeChunk(t.Context(), tool, src, again, index, t.TempDir(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all []byte
+			for _, path := range append(c.Renditions, c.Tiles) {
+				data, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, data...)
+			}
+			if try == 0 {
+				first = all
+			} else if !bytes.Equal(first, all) {
+				t.Errorf("chunk %d: try %d gave other bytes", index, try)
+			}
+		}
+	}
+}
+
+// A run of the audio step that was killed is resumed: the same bytes, but only
+// the segments that were not committed (Q16c).
+func TestAudioResumes(t *testing.T) {
+	t.Parallel()
+	tool := tool(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "long")
+	// 40 s is a multiple of the segment: the tail of one AAC frame must go.
+	mediatest.FFmpeg(t, mediatest.Moving("32x32", "5", 40), mediatest.Hum(48000, 40), mediatest.X264(10), []string{"-c:a", "aac", "-f", "mp4", path})
+	src, info := probe(t, tool, path)
+	plan, err := media.Plan(info, media.DefaultLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(skip int, report func(media.AudioRun) error) error {
+		return media.EncodeAudio(t.Context(), tool, src, plan, t.TempDir(), skip, report, nil)
+	}
+	var whole bytes.Buffer
+	var starts []int
+	segments := 0
+	err = run(0, func(r media.AudioRun) error {
+		for _, s := range r.Part.Segments {
+			starts = append(starts, whole.Len()+int(s.Offset))
+		}
+		segments += len(r.Part.Segments)
+		return appendRun(&whole, r)
+	})
+	if err != nil || segments != 10 {
+		t.Fatalf("%d segments of 4 s in 40 s: %v", segments, err)
+	}
+	for _, skip := range []int{3, 9, 10} {
+		var rest bytes.Buffer
+		if err := run(skip, func(r media.AudioRun) error { return appendRun(&rest, r) }); err != nil {
+			t.Fatal(err)
+		}
+		from := whole.Len()
+		if skip < segments {
+			from = starts[skip]
+		}
+		if !bytes.Equal(rest.Bytes(), whole.Bytes()[from:]) {
+			t.Errorf("resumed after %d segments: %d bytes, want the same last %d", skip, rest.Len(), whole.Len()-from)
+		}
+	}
+	if err := run(0, func(media.AudioRun) error { return io.ErrClosedPipe }); err != io.ErrClosedPipe { //nolint:errorlint // handed through as it is
+		t.Errorf("the error of report came back as %v", err)
+	}
+	if err := run(12, func(media.AudioRun) error { return nil }); err == nil {
+		t.Error("resuming after more segments than there are succeeded")
+	}
+}

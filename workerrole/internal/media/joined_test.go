@@ -1,0 +1,223 @@
+package media_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+	"github.com/cutroom/cutroom/workerrole/internal/media"
+)
+
+// encoding is a whole video, encoded chunk by chunk as workers do it.
+type encoding struct {
+	source ffmpeg.Source
+	plan   video.Plan
+	chunks []media.Encoded
+	joined []string // file of each rendition: init segment of chunk 0, then all segments
+	audio  string   // file of the whole track, or empty
+	parts  []video.AudioPart
+}
+
+// probe opens a clip, remuxing it when it must be.
+func probe(t *testing.T, tool *ffmpeg.Tool, path string) (ffmpeg.Source, ffmpeg.Info) {
+	t.Helper()
+	src := ffmpeg.Source{URL: path}
+	info, err := tool.Probe(t.Context(), src)
+	if err != nil {
+		t.Fatalf("Probe: %v", err)
+	}
+	if info.NeedsRemux {
+		out := filepath.Join(t.TempDir(), "remuxed")
+		src.Demuxer = info.Demuxer
+		if err := media.Remux(t.Context(), tool, src, out, nil); err != nil {
+			t.Fatalf("Remux: %v", err)
+		}
+		src = ffmpeg.Source{URL: out}
+		if info, err = tool.Probe(t.Context(), src); err != nil {
+			t.Fatalf("Probe of the remuxed copy: %v", err)
+		}
+		if info.NeedsRemux {
+			t.Fatal("the remuxed copy needs to be remuxed again")
+		}
+	}
+	src.Demuxer = info.Demuxer
+	return src, info
+}
+
+// manySeams cuts a plan into short chunks, so that a clip of seconds has many
+// seams, and gives it a second rendition.
+func manySeams(p video.Plan) video.Plan {
+	p.SegmentFrames = p.FPS.Frames(1)
+	p.Chunks = nil
+	for from := int64(0); from < p.Frames; {
+		to := from + 2*p.SegmentFrames
+		if len(p.Chunks) == 0 {
+			to = from + p.SegmentFrames
+		}
+		if to+p.SegmentFrames/2 >= p.Frames {
+			to = p.Frames
+		}
+		p.Chunks = append(p.Chunks, video.Chunk{From: from, To: to})
+		from = to
+	}
+	r := p.Renditions[0]
+	p.Renditions = append(p.Renditions, video.Rendition{Name: "tiny", Width: r.Width / 4 * 2, Height: r.Height / 4 * 2, MaxRate: 100_000})
+	return p
+}
+
+// encode runs every step on a clip and joins what comes out.
+func encode(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan) encoding {
+	t.Helper()
+	e := encoding{source: src, plan: plan}
+	dir := t.TempDir()
+	for i := range plan.Chunks {
+		sub := filepath.Join(dir, fmt.Sprintf("chunk-%d", i))
+		if err := os.Mkdir(sub, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c, err := media.EncodeChunk(t.Context(), tool, src, plan, i, sub, nil)
+		if err != nil {
+			t.Fatalf("EncodeChunk(%d) of %v: %v", i, plan.Chunks, err)
+		}
+		e.chunks = append(e.chunks, c)
+	}
+	for r := range plan.Renditions {
+		path := filepath.Join(dir, plan.Renditions[r].Name+".mp4")
+		e.joined = append(e.joined, path)
+		var all bytes.Buffer
+		for i, c := range e.chunks {
+			data, err := os.ReadFile(c.Renditions[r])
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := c.Output.Renditions[r]
+			if out.InitSum != e.chunks[0].Output.Renditions[r].InitSum {
+				t.Errorf("chunk %d of %s has another init segment", i, out.Name)
+			}
+			if i > 0 {
+				data = data[out.Init.Length:]
+			}
+			all.Write(data)
+		}
+		write(t, path, all.Bytes())
+	}
+	if plan.HasAudio {
+		e.audio = filepath.Join(dir, "audio.mp4")
+		var all bytes.Buffer
+		sub := filepath.Join(dir, "audio")
+		if err := os.Mkdir(sub, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		err := media.EncodeAudio(t.Context(), tool, src, plan, sub, 0, func(run media.AudioRun) error {
+			e.parts = append(e.parts, run.Part)
+			return appendRun(&all, run)
+		}, nil)
+		if err != nil {
+			t.Fatalf("EncodeAudio: %v", err)
+		}
+		write(t, e.audio, all.Bytes())
+	}
+	return e
+}
+
+func appendRun(w io.Writer, run media.AudioRun) error {
+	f, err := os.Open(run.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	_, err = io.Copy(w, io.NewSectionReader(f, run.Offset, run.Length))
+	return err
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// output runs a program; anything it says on stderr is an error.
+func output(t *testing.T, program string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
+		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, stderr.String())
+	}
+	return out.Bytes()
+}
+
+// decodedFrames decodes a file and returns the number of every frame on the
+// grid, by its timestamp. Decoder warnings fail the test.
+func decodedFrames(t *testing.T, path string, fps video.Rational) []int64 {
+	t.Helper()
+	text := string(output(t, "ffprobe", "-v", "warning", "-select_streams", "v:0",
+		"-show_entries", "frame=best_effort_timestamp_time", "-of", "csv=p=0", path))
+	var frames []int64
+	for line := range strings.Lines(text) {
+		if line = strings.Trim(line, ",\n "); line == "" {
+			continue // after side data
+		}
+		at, err := strconv.ParseFloat(line, 64)
+		if err != nil {
+			t.Fatalf("frame time %q: %v", line, err)
+		}
+		n := fps.Frames(at)
+		if diff := at - fps.Seconds(n); diff > 0.0001 || diff < -0.0001 {
+			t.Fatalf("a frame at %f s is not on the grid of %s", at, fps)
+		}
+		frames = append(frames, n)
+	}
+	return frames
+}
+
+const thumbWidth, thumbHeight = 32, 18
+
+// thumbs returns every frame as a small grey picture.
+func thumbs(t *testing.T, args ...string) [][]byte {
+	t.Helper()
+	args = append([]string{"-nostdin", "-v", "fatal", "-copyts"}, args...)
+	raw := output(t, "ffmpeg", append(args, "-fps_mode", "passthrough", "-f", "rawvideo", "-")...)
+	var list [][]byte
+	for ; len(raw) >= thumbWidth*thumbHeight; raw = raw[thumbWidth*thumbHeight:] {
+		list = append(list, raw[:thumbWidth*thumbHeight])
+	}
+	return list
+}
+
+// onePass is the source on the plan's grid, decoded from start to end at once.
+func onePass(t *testing.T, src ffmpeg.Source, plan video.Plan) [][]byte {
+	t.Helper()
+	return thumbs(t, "-start_at_zero", "-i", src.URL, "-filter_complex",
+		fmt.Sprintf("[0:V:0]fps=%s:start_time=0,scale=%d:%d,format=gray", plan.FPS, thumbWidth, thumbHeight))
+}
+
+// distance is the mean difference of two lists of pictures, the second shifted.
+func distance(a, b [][]byte, shift int) float64 {
+	var sum, n float64
+	for i := range a {
+		j := i + shift
+		if j < 0 || j >= len(b) {
+			continue
+		}
+		for k := range a[i] {
+			d := float64(a[i][k]) - float64(b[j][k])
+			if d < 0 {
+				d = -d
+			}
+			sum += d
+			n++
+		}
+	}
+	return sum / max(n, 1)
+}
