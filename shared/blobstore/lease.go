@@ -7,55 +7,87 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
+	"github.com/google/uuid"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 )
 
-// ErrLeaseTaken says that somebody else holds the lease.
-var ErrLeaseTaken = errors.New("blob lease is held by someone else")
+// Errors of leases.
+var (
+	ErrLeaseTaken = errors.New("somebody else holds the lease")
+	ErrLeaseLost  = errors.New("the lease is lost")
+)
 
-// BlobLease is a lock on a blob that ends by itself: leader election.
-type BlobLease struct{ client *lease.BlobClient }
+// The service grants leases of 15 s to 60 s.
+const (
+	MinLease = 15 * time.Second
+	MaxLease = 60 * time.Second
+)
 
-// AcquireLease takes the lease of a blob for d, 15 s to 60 s, making an empty
-// blob if there is none. Returns ErrLeaseTaken when it is held.
-func (s *Store) AcquireLease(ctx context.Context, container, name string, d time.Duration) (*BlobLease, error) {
-	var target *blockblob.Client = s.block(container, name)
-	client, err := lease.NewBlobClient(target, nil)
-	if err != nil {
-		return nil, fmt.Errorf("acquire lease on %s: %w", name, err)
-	}
-	for {
-		_, err = client.AcquireLease(ctx, int32(d/time.Second), nil)
-		switch {
-		case err == nil:
-			return &BlobLease{client: client}, nil
-		case azstorage.HasCode(err, "LeaseAlreadyPresent"):
-			return nil, ErrLeaseTaken
-		case !azstorage.IsNotFound(err):
-			return nil, fmt.Errorf("acquire lease on %s: %w", name, classify(err))
-		}
-		_, err = s.Put(ctx, container, name, bytes.NewReader(nil), 0, Options{IfNoneMatch: true})
-		if err != nil && !errors.Is(err, ErrExists) {
-			return nil, fmt.Errorf("make a blob to lease: %w", err)
-		}
-	}
+// BlobLease is the right to a duty, until it ends: leader election. One
+// goroutine owns it.
+type BlobLease struct {
+	store           *Store
+	container, name string
+	client          *lease.BlobClient
 }
 
-// Renew starts the lease's time again. An error means that it may be lost.
+// AcquireLease takes the lease of a blob for d, MinLease to MaxLease, making an
+// empty blob if there is none. ErrLeaseTaken. A lost reply does no harm: the
+// repeated request carries the same lease id.
+func (s *Store) AcquireLease(ctx context.Context, container, name string, d time.Duration) (*BlobLease, error) {
+	if d < MinLease || d > MaxLease {
+		return nil, s.fail("lease", container, name, fmt.Errorf("duration %s: want %s to %s", d, MinLease, MaxLease))
+	}
+	client, err := lease.NewBlobClient(s.blob(container, name), &lease.BlobClientOptions{LeaseID: to.Ptr(uuid.NewString())})
+	if err != nil {
+		return nil, s.fail("lease", container, name, err)
+	}
+	seconds := int32(d / time.Second)
+	_, err = client.AcquireLease(ctx, seconds, nil)
+	if azstorage.HasCode(err, azstorage.CodeBlobNotFound) {
+		_, err = s.Put(ctx, container, name, bytes.NewReader(nil), 0, Options{IfNoneMatch: true})
+		// Somebody else may have made it, and even leased it.
+		if err == nil || errors.Is(err, ErrExists) || errors.Is(err, ErrChanged) {
+			_, err = client.AcquireLease(ctx, seconds, nil)
+		}
+	}
+	if azstorage.HasCode(err, azstorage.CodeLeaseAlreadyPresent) {
+		err = fmt.Errorf("%w: %w", ErrLeaseTaken, err)
+	}
+	if err != nil {
+		return nil, s.fail("lease", container, name, err)
+	}
+	return &BlobLease{store: s, container: container, name: name, client: client}, nil
+}
+
+// ID is the lease id, for writes to the leased blob.
+func (l *BlobLease) ID() string { return *l.client.LeaseID() }
+
+// Renew makes the lease last its whole duration from now. ErrLeaseLost. Safe to
+// repeat.
 func (l *BlobLease) Renew(ctx context.Context) error {
-	if _, err := l.client.RenewLease(ctx, nil); err != nil {
-		return fmt.Errorf("renew lease: %w", classify(err))
+	_, err := l.client.RenewLease(ctx, nil)
+	if azstorage.IsConflict(err) || azstorage.IsPrecondition(err) || azstorage.IsNotFound(err) {
+		err = fmt.Errorf("%w: %w", ErrLeaseLost, err)
+	}
+	if err != nil {
+		return l.store.fail("renew lease of", l.container, l.name, err)
 	}
 	return nil
 }
 
-// Release gives the lease back. One that is lost already is no error.
+// Release gives the lease back. One that was lost, or released by an earlier
+// try, is fine.
 func (l *BlobLease) Release(ctx context.Context) error {
-	if _, err := l.client.ReleaseLease(ctx, nil); err != nil && !azstorage.IsConflict(err) {
-		return fmt.Errorf("release lease: %w", classify(err))
+	_, err := l.client.ReleaseLease(ctx, nil)
+	if azstorage.IsConflict(err) || azstorage.IsPrecondition(err) || azstorage.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return l.store.fail("release lease of", l.container, l.name, err)
 	}
 	return nil
 }

@@ -1,208 +1,150 @@
-// Package blobstore moves bytes to and from blobs: checked against corruption on
-// the way (paper row Q12), in small calls that resume where they stopped (Q14),
-// and with the lost replies of the network told apart from real conflicts (Q13).
-//
-// Containers are given by their base names, such as video.MediaContainer.
-//
-// Next: shared/tablestore, the same for tables.
 package blobstore
 
 import (
-	"bytes"
 	"context"
-	"crypto/md5" //nolint:gosec // the service's checksum, not a secret
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 )
 
-// What callers act on. Each wraps the service's own error.
+// Errors that callers act on. The wrapped errors also answer azstorage.Describe
+// with the status and code of the service.
 var (
 	ErrNotFound = errors.New("blob not found")
-	ErrExists   = errors.New("blob exists already")
-	ErrChanged  = errors.New("blob was changed by someone else")
-	ErrCorrupt  = errors.New("blob content does not have its checksum")
-	ErrTooLarge = errors.New("content is larger than allowed")
+	ErrExists   = errors.New("blob exists already")                 // Options.IfNoneMatch
+	ErrChanged  = errors.New("blob was changed by somebody else")   // stale ETag: 412
+	ErrTooLarge = errors.New("content is larger than allowed")      // Options.MaxSize, or Get
+	ErrCorrupt  = errors.New("blob content does not match its MD5") // paper row Q12
 )
 
-// Store is safe for concurrent use.
-type Store struct{ account *azstorage.Account }
+// Store gives access to the blobs of an account. It is safe for concurrent use.
+type Store struct {
+	account *azstorage.Account
+}
 
-// New returns a store on the account. It makes no request.
+// New returns the blob store of an account. Containers must exist: see
+// azstorage.Account.Ensure.
 func New(a *azstorage.Account) *Store { return &Store{account: a} }
 
-// Options of a write. The zero value overwrites and sets no headers.
+// Options says how a blob is written. The zero value overwrites.
 type Options struct {
-	ContentType  string
+	ContentType  string // default application/octet-stream
 	CacheControl string
-	Metadata     map[string]string
-	IfNoneMatch  bool  // only if the blob does not exist, else ErrExists
-	MaxSize      int64 // of PutStream, in bytes; 0: no limit. More is ErrTooLarge
+	IfNoneMatch  bool              // refuse to overwrite: ErrExists
+	IfMatch      string            // overwrite this version only
+	Metadata     map[string]string // names are case-insensitive
+	MaxSize      int64             // PutStream stops with ErrTooLarge above it; 0: no bound
 }
 
-func (o Options) headers(sum []byte) *blob.HTTPHeaders {
-	h := &blob.HTTPHeaders{BlobContentMD5: sum}
-	if o.ContentType != "" {
-		h.BlobContentType = &o.ContentType
-	}
-	if o.CacheControl != "" {
-		h.BlobCacheControl = &o.CacheControl
-	}
-	return h
-}
-
-func (o Options) metadata() map[string]*string {
-	if len(o.Metadata) == 0 {
-		return nil
-	}
-	m := make(map[string]*string, len(o.Metadata))
-	for k, v := range o.Metadata {
-		m[k] = to.Ptr(v)
-	}
-	return m
-}
-
-func (o Options) conditions() *blob.AccessConditions {
-	if !o.IfNoneMatch {
-		return nil
-	}
-	return &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}
-}
-
-// Info is what is known of a blob without reading it.
+// Info describes a blob.
 type Info struct {
 	Name         string
-	Size         int64 // bytes of the whole blob
+	Size         int64 // bytes of the whole blob, also when a range was opened
 	ETag         string
 	ContentType  string
 	LastModified time.Time
-	MD5          []byte // of the whole content, when it was written with one
+	MD5          []byte            // of the whole blob, when the service knows it
+	Metadata     map[string]string // names in lower case
 }
-
-// Range is a run of bytes. Length 0 means to the end.
-type Range struct{ Offset, Length int64 }
 
 func (s *Store) block(container, name string) *blockblob.Client {
 	return s.account.Container(container).NewBlockBlobClient(name)
 }
 
-// Put writes a blob with one call, for content of up to some megabytes. The
-// service compares the content with its MD5, which is stored with the blob.
-// Safe to repeat; with IfNoneMatch, a write of our own whose reply was lost is
-// recognised by its checksum and is no error.
-func (s *Store) Put(ctx context.Context, container, name string, body io.ReadSeeker, size int64, o Options) (string, error) {
-	hash := md5.New() //nolint:gosec // see above
-	if n, err := io.Copy(hash, body); err != nil || n != size {
-		return "", fmt.Errorf("put blob %s: read %d of %d bytes: %w", name, n, size, errors.Join(err, io.ErrUnexpectedEOF))
-	}
-	if _, err := body.Seek(0, io.SeekStart); err != nil {
-		return "", fmt.Errorf("put blob %s: %w", name, err)
-	}
-	sum := hash.Sum(nil)
-	ctx, tries := azstorage.WithAttempts(ctx)
-	done, err := s.block(container, name).Upload(ctx, streaming.NopCloser(body), &blockblob.UploadOptions{
-		HTTPHeaders: o.headers(sum), Metadata: o.metadata(), AccessConditions: o.conditions(),
-		TransactionalValidation: blob.TransferValidationTypeMD5(sum),
-	})
-	if err == nil {
-		return string(*done.ETag), nil
-	}
-	if o.IfNoneMatch && *tries > 1 && azstorage.IsConflict(err) {
-		if info, headErr := s.Head(ctx, container, name); headErr == nil && bytes.Equal(info.MD5, sum) {
-			return info.ETag, nil
-		}
-	}
-	return "", fmt.Errorf("put blob %s: %w", name, classify(err))
+func (s *Store) blob(container, name string) *blob.Client {
+	return s.account.Container(container).NewBlobClient(name)
 }
 
-// Head reads what is known of a blob.
-func (s *Store) Head(ctx context.Context, container, name string) (Info, error) {
-	p, err := s.block(container, name).GetProperties(ctx, nil)
-	if err != nil {
-		return Info{}, fmt.Errorf("look at blob %s: %w", name, classify(err))
+// fail names the blob and adds the sentinel that belongs to the reply.
+func (s *Store) fail(verb, container, name string, err error) error {
+	if kind := kindOf(err); kind != nil {
+		err = fmt.Errorf("%w: %w", kind, err)
 	}
-	info := Info{Name: name, MD5: p.ContentMD5}
-	set(&info.Size, p.ContentLength)
-	set(&info.ContentType, p.ContentType)
-	set(&info.LastModified, p.LastModified)
-	if p.ETag != nil {
-		info.ETag = string(*p.ETag)
+	return fmt.Errorf("%s blob %s/%s: %w", verb, s.account.Name(container), name, err)
+}
+
+func kindOf(err error) error {
+	switch {
+	case azstorage.HasCode(err, azstorage.CodeBlobAlreadyExists):
+		return ErrExists
+	case azstorage.HasCode(err, azstorage.CodeMd5Mismatch):
+		return ErrCorrupt
+	case azstorage.IsNotFound(err) && !azstorage.HasCode(err, azstorage.CodeContainerNotFound):
+		return ErrNotFound
+	case azstorage.IsPrecondition(err):
+		return ErrChanged
+	}
+	return nil
+}
+
+// Head returns what is known of a blob without reading it.
+func (s *Store) Head(ctx context.Context, container, name string) (Info, error) {
+	p, err := s.blob(container, name).GetProperties(ctx, nil)
+	if err != nil {
+		return Info{}, s.fail("look at", container, name, err)
+	}
+	info := Info{Name: name, MD5: p.ContentMD5, Metadata: map[string]string{}}
+	fill(&info, p.ContentLength, p.ETag, p.ContentType, p.LastModified)
+	for k, v := range p.Metadata {
+		if v != nil {
+			info.Metadata[strings.ToLower(k)] = *v
+		}
 	}
 	return info, nil
 }
 
-// Open reads a range of a blob as a stream. A connection that breaks is opened
-// again at the byte where it broke, on the same version of the blob. With
-// ifMatch, only that version is read, else ErrChanged.
-func (s *Store) Open(ctx context.Context, container, name string, at Range, ifMatch string) (io.ReadCloser, Info, error) {
-	o := &blob.DownloadStreamOptions{Range: blob.HTTPRange{Offset: at.Offset, Count: at.Length}}
-	if ifMatch != "" {
-		o.AccessConditions = &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: to.Ptr(azcore.ETag(ifMatch))}}
+func fill(info *Info, size *int64, etag *azcore.ETag, contentType *string, modified *time.Time) {
+	if size != nil {
+		info.Size = *size
 	}
-	got, err := s.block(container, name).DownloadStream(ctx, o)
-	if err != nil {
-		return nil, Info{}, fmt.Errorf("open blob %s: %w", name, classify(err))
+	if etag != nil {
+		info.ETag = string(*etag)
 	}
-	info := Info{Name: name, MD5: got.ContentMD5}
-	set(&info.Size, got.ContentLength)
-	if got.ContentRange != nil { // "bytes 0-9/1234"
-		var first, last int64
-		_, _ = fmt.Sscanf(*got.ContentRange, "bytes %d-%d/%d", &first, &last, &info.Size)
+	if contentType != nil {
+		info.ContentType = *contentType
 	}
-	set(&info.ContentType, got.ContentType)
-	set(&info.LastModified, got.LastModified)
-	if got.ETag != nil {
-		info.ETag = string(*got.ETag)
+	if modified != nil {
+		info.LastModified = modified.UTC()
 	}
-	return got.NewRetryReader(ctx, &blob.RetryReaderOptions{MaxRetries: 5}), info, nil
 }
 
-// Get reads a small blob whole and compares it with its stored MD5, if any.
-func (s *Store) Get(ctx context.Context, container, name string) ([]byte, error) {
-	body, info, err := s.Open(ctx, container, name, Range{}, "")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = body.Close() }()
-	data, err := io.ReadAll(body)
-	if err != nil {
-		return nil, fmt.Errorf("read blob %s: %w", name, azstorage.RedactError(err))
-	}
-	if sum := md5.Sum(data); len(info.MD5) > 0 && !bytes.Equal(sum[:], info.MD5) { //nolint:gosec // see above
-		return nil, fmt.Errorf("read blob %s: %w", name, ErrCorrupt)
-	}
-	return data, nil
+// List returns the blobs whose names start with prefix, in the order of names,
+// without blobs that have uncommitted blocks only. An error ends the sequence.
+func (s *Store) List(ctx context.Context, container, prefix string) iter.Seq2[Info, error] {
+	return s.list(ctx, container, prefix, false)
 }
 
-// List yields the blobs whose names start with prefix, in the order of their
-// names. Continuation tokens are followed.
-func (s *Store) List(ctx context.Context, containerName, prefix string) iter.Seq2[Info, error] {
+func (s *Store) list(ctx context.Context, base, prefix string, uncommitted bool) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		pager := s.account.Container(containerName).NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &prefix})
+		pager := s.account.Container(base).NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
+			Prefix:  to.Ptr(prefix),
+			Include: container.ListBlobsInclude{UncommittedBlobs: uncommitted},
+		})
 		for pager.More() {
 			page, err := pager.NextPage(ctx)
 			if err != nil {
-				yield(Info{}, fmt.Errorf("list blobs under %q: %w", prefix, classify(err)))
+				yield(Info{}, s.fail("list", base, prefix+"*", err))
 				return
 			}
-			for _, b := range page.Segment.BlobItems {
-				info := Info{Name: *b.Name}
-				set(&info.Size, b.Properties.ContentLength)
-				set(&info.ContentType, b.Properties.ContentType)
-				set(&info.LastModified, b.Properties.LastModified)
-				if b.Properties.ETag != nil {
-					info.ETag = string(*b.Properties.ETag)
+			for _, item := range page.Segment.BlobItems {
+				info := Info{Name: *item.Name}
+				if p := item.Properties; p != nil {
+					info.MD5 = p.ContentMD5
+					fill(&info, p.ContentLength, p.ETag, p.ContentType, p.LastModified)
 				}
 				if !yield(info, nil) {
 					return
@@ -212,67 +154,145 @@ func (s *Store) List(ctx context.Context, containerName, prefix string) iter.Seq
 	}
 }
 
-// Delete removes a blob. One that is not there is no error, so it is safe to
-// repeat.
+// Delete removes a blob with its snapshots. A missing blob is fine, so it may
+// be repeated.
 func (s *Store) Delete(ctx context.Context, container, name string) error {
-	_, err := s.block(container, name).Delete(ctx, nil)
-	if err != nil && !azstorage.IsNotFound(err) {
-		return fmt.Errorf("delete blob %s: %w", name, classify(err))
-	}
-	return nil
+	_, err := s.remove(ctx, container, name)
+	return err
 }
 
-// DeletePrefix removes every blob whose name starts with prefix, staged blocks
-// included, and returns how many blobs there were. Safe to repeat.
-func (s *Store) DeletePrefix(ctx context.Context, containerName, prefix string) (int, error) {
-	removed := 0
-	// Blobs of which only blocks exist are listed with the uncommitted ones and
-	// vanish when something is committed in their place and deleted.
-	pager := s.account.Container(containerName).NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
-		Prefix: &prefix, Include: container.ListBlobsInclude{UncommittedBlobs: true},
-	})
-	for pager.More() {
-		page, err := pager.NextPage(ctx)
+func (s *Store) remove(ctx context.Context, container, name string) (removed bool, err error) {
+	_, err = s.blob(container, name).Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
+	if azstorage.HasCode(err, azstorage.CodeBlobNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, s.fail("delete", container, name, err)
+	}
+	return true, nil
+}
+
+// deletesInFlight bounds DeletePrefix: a purge must not crowd out playback.
+const deletesInFlight = 4
+
+// DeletePrefix removes every blob whose name starts with prefix, which must not
+// be empty, and returns how many names are gone. Names with nothing but staged
+// blocks count too. Safe to repeat.
+func (s *Store) DeletePrefix(ctx context.Context, container, prefix string) (n int, err error) {
+	if prefix == "" {
+		return 0, errors.New("delete blobs: an empty prefix would delete everything")
+	}
+	var names []string
+	for info, err := range s.list(ctx, container, prefix, true) {
 		if err != nil {
-			return removed, fmt.Errorf("list blobs under %q: %w", prefix, classify(err))
+			return 0, err
 		}
-		for _, b := range page.Segment.BlobItems {
-			err := s.Delete(ctx, containerName, *b.Name)
-			if err == nil && b.Properties.ETag == nil {
-				err = s.dropStaged(ctx, containerName, *b.Name)
-			}
-			if err != nil {
-				return removed, err
-			}
-			removed++
-		}
+		names = append(names, info.Name)
 	}
-	return removed, nil
+	var gone atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(deletesInFlight)
+	for _, name := range names {
+		group.Go(func() error {
+			removed, err := s.remove(ctx, container, name)
+			if err == nil && !removed {
+				removed, err = s.dropStaged(ctx, container, name)
+			}
+			if removed {
+				gone.Add(1)
+			}
+			return err
+		})
+	}
+	err = group.Wait()
+	return int(gone.Load()), err
 }
 
-func set[T any](dst *T, src *T) {
-	if src != nil {
-		*dst = *src
+// dropStaged lets go of blocks that were staged and never committed. The service
+// has no call for that, but a commit of nothing does it, and leaves an empty blob
+// to delete.
+func (s *Store) dropStaged(ctx context.Context, container, name string) (removed bool, err error) {
+	staged, err := s.uncommitted(ctx, container, name)
+	if err != nil || len(staged) == 0 {
+		return false, err
 	}
+	if _, err := s.commit(ctx, container, name, nil, nil, Options{}); err != nil {
+		return false, err
+	}
+	return s.remove(ctx, container, name)
 }
 
-// classify adds what the caller acts on to the service's error, and takes
-// signatures out of its text.
-func classify(err error) error {
-	var kind error
-	switch {
-	case azstorage.HasCode(err, "BlobAlreadyExists"):
-		kind = ErrExists
-	case azstorage.IsNotFound(err):
-		kind = ErrNotFound
-	case azstorage.IsPrecondition(err):
-		kind = ErrChanged
-	case azstorage.HasCode(err, "Md5Mismatch", "Crc64Mismatch"):
-		kind = ErrCorrupt
+// markKey is the metadata name of a conditional write's own mark: after a lost
+// reply it tells our blob from somebody else's (paper row Q13).
+const markKey = "cutroomop"
+
+func newMark() string {
+	var raw [12]byte
+	_, _ = rand.Read(raw[:]) // never fails since Go 1.24
+	return hex.EncodeToString(raw[:])
+}
+
+// ownWrite reports whether a blob carries mark, and its ETag.
+func (s *Store) ownWrite(ctx context.Context, container, name, mark string) (etag string, ok bool) {
+	info, err := s.Head(ctx, container, name)
+	if err != nil || info.Metadata[markKey] != mark {
+		return "", false
 	}
-	err = azstorage.RedactError(err)
-	if kind == nil {
-		return err
+	return info.ETag, true
+}
+
+// conditional reports whether repeating the write can meet its own first try.
+func (o Options) conditional() bool { return o.IfNoneMatch || o.IfMatch != "" }
+
+func (o Options) headers(md5 []byte) *blob.HTTPHeaders {
+	h := &blob.HTTPHeaders{BlobContentMD5: md5}
+	if o.ContentType != "" {
+		h.BlobContentType = to.Ptr(o.ContentType)
 	}
-	return fmt.Errorf("%w: %w", kind, err)
+	if o.CacheControl != "" {
+		h.BlobCacheControl = to.Ptr(o.CacheControl)
+	}
+	return h
+}
+
+func (o Options) metadata(mark string) map[string]*string {
+	m := make(map[string]*string, len(o.Metadata)+1)
+	for k, v := range o.Metadata {
+		m[k] = to.Ptr(v)
+	}
+	if o.conditional() {
+		m[markKey] = to.Ptr(mark)
+	}
+	return m
+}
+
+func (o Options) conditions() *blob.AccessConditions {
+	if !o.conditional() {
+		return nil
+	}
+	m := &blob.ModifiedAccessConditions{}
+	if o.IfNoneMatch {
+		m.IfNoneMatch = to.Ptr(azcore.ETagAny)
+	}
+	if o.IfMatch != "" {
+		m.IfMatch = to.Ptr(azcore.ETag(o.IfMatch))
+	}
+	return &blob.AccessConditions{ModifiedAccessConditions: m}
+}
+
+// settle turns the outcome of a write into an ETag or an error.
+func (s *Store) settle(ctx context.Context, verb, container, name string, o Options, mark string, tries int, etag *azcore.ETag, err error) (string, error) {
+	if err == nil {
+		if etag == nil {
+			return "", nil
+		}
+		return string(*etag), nil
+	}
+	refused := azstorage.IsConflict(err) || azstorage.IsPrecondition(err)
+	if o.conditional() && refused && tries > 1 {
+		if own, ok := s.ownWrite(ctx, container, name, mark); ok {
+			return own, nil
+		}
+	}
+	return "", s.fail(verb, container, name, err)
 }

@@ -1,0 +1,189 @@
+package blobstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+)
+
+// singlePut is the largest file that PutFile sends as one Put Blob.
+const singlePut = 2 * BlockSize
+
+// blocksInFlight is how many blocks one upload sends at a time: two keep the
+// line busy in 8 MiB of memory.
+const blocksInFlight = 2
+
+// Put writes a blob in one call and returns its ETag. body holds size bytes from
+// its start and is read twice: for the MD5, which the service checks and keeps,
+// and for the transfer. ErrExists, ErrCorrupt. Safe to repeat.
+func (s *Store) Put(ctx context.Context, container, name string, body io.ReadSeeker, size int64, o Options) (etag string, err error) {
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return "", s.fail("put", container, name, err)
+	}
+	hash := md5.New()
+	n, err := io.Copy(hash, body)
+	if err == nil && n != size {
+		err = fmt.Errorf("body has %d bytes, not %d", n, size)
+	}
+	if err == nil {
+		_, err = body.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return "", s.fail("put", container, name, err)
+	}
+	sum := hash.Sum(nil)
+	mark := newMark()
+	try, tries := azstorage.WithAttempts(ctx)
+	reply, err := s.block(container, name).Upload(try, streaming.NopCloser(body), &blockblob.UploadOptions{
+		TransactionalValidation: blob.TransferValidationTypeMD5(sum),
+		HTTPHeaders:             o.headers(sum),
+		Metadata:                o.metadata(mark),
+		AccessConditions:        o.conditions(),
+	})
+	return s.settle(ctx, "put", container, name, o, mark, *tries, reply.ETag, err)
+}
+
+// PutFile writes a blob from a file. A large file goes in blocks whose ids carry
+// a hash of their content: after a failure, another call with the same file
+// sends only what is missing (paper row Q14).
+func (s *Store) PutFile(ctx context.Context, container, name, path string, o Options) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return s.fail("put", container, name, err)
+	}
+	defer func() { _ = file.Close() }() // read only
+	stat, err := file.Stat()
+	if err != nil {
+		return s.fail("put", container, name, err)
+	}
+	if stat.Size() <= singlePut {
+		_, err = s.Put(ctx, container, name, file, stat.Size(), o)
+		return err
+	}
+	held, err := s.uncommitted(ctx, container, name)
+	if err != nil {
+		return err
+	}
+	tag := func(content []byte) string {
+		sum := md5.Sum(content)
+		return hex.EncodeToString(sum[:tagLength/2])
+	}
+	_, err = s.putBlocks(ctx, container, name, file, nil, held, tag, o)
+	return err
+}
+
+// PutStream writes a blob from a stream of unknown length, with two blocks in
+// memory, and returns its size. Nothing is committed unless the stream ends
+// well. ErrTooLarge above Options.MaxSize, ErrExists.
+//
+// A stream cannot be read again, so a failed PutStream starts from the beginning;
+// two at the same name do not mix: the last to finish wins.
+func (s *Store) PutStream(ctx context.Context, container, name string, r io.Reader, o Options) (size int64, err error) {
+	first := make([]byte, BlockSize)
+	n, err := io.ReadFull(r, first)
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		if o.MaxSize > 0 && int64(n) > o.MaxSize {
+			return 0, s.fail("put", container, name, tooLarge(o.MaxSize))
+		}
+		_, err := s.Put(ctx, container, name, bytes.NewReader(first[:n]), int64(n), o)
+		if err != nil {
+			return 0, err
+		}
+		return int64(n), nil
+	case err != nil:
+		return 0, s.fail("read content of", container, name, err)
+	}
+	own := newMark()[:tagLength]
+	return s.putBlocks(ctx, container, name, r, first, nil, func([]byte) string { return own }, o)
+}
+
+func tooLarge(limit int64) error { return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit) }
+
+// putBlocks stages the blocks of r that are not held yet and commits all. first,
+// if not nil, is the content of the first block, read already.
+func (s *Store) putBlocks(ctx context.Context, container, name string, r io.Reader, first []byte, held map[string]int64, tag func([]byte) string, o Options) (size int64, err error) {
+	whole := md5.New()
+	var ids []string
+	group, stage := errgroup.WithContext(ctx)
+	// free holds the buffers: waiting for one is what bounds memory.
+	free := make(chan []byte, blocksInFlight)
+	for range blocksInFlight - 1 {
+		free <- make([]byte, BlockSize)
+	}
+	pending := first
+	if first == nil {
+		free <- make([]byte, BlockSize)
+	}
+	for {
+		content, last := pending, false
+		if content == nil {
+			if content, last, err = nextBlock(stage, r, free); err != nil {
+				break
+			}
+		}
+		pending = nil
+		size += int64(len(content))
+		if o.MaxSize > 0 && size > o.MaxSize {
+			err = tooLarge(o.MaxSize)
+			break
+		}
+		if len(ids) == MaxBlocks && len(content) > 0 {
+			err = tooLarge(MaxBlocks * BlockSize)
+			break
+		}
+		if len(content) > 0 {
+			_, _ = whole.Write(content) // a hash never fails
+			id := taggedID(len(ids), tag(content))
+			ids = append(ids, id)
+			if n, ok := held[id]; ok && n == int64(len(content)) {
+				free <- content[:BlockSize]
+			} else {
+				group.Go(func() error {
+					defer func() { free <- content[:BlockSize] }()
+					return s.stage(stage, container, name, id, content)
+				})
+			}
+		}
+		if last {
+			break
+		}
+	}
+	if failed := group.Wait(); failed != nil {
+		return 0, failed // it also ended the reading
+	}
+	if err != nil {
+		return 0, s.fail("put", container, name, err)
+	}
+	if _, err := s.commit(ctx, container, name, ids, whole.Sum(nil), o); err != nil {
+		return 0, err
+	}
+	return size, nil
+}
+
+// nextBlock reads one block into a free buffer. last says that the stream ended.
+func nextBlock(ctx context.Context, r io.Reader, free <-chan []byte) (content []byte, last bool, err error) {
+	var buffer []byte
+	select {
+	case buffer = <-free:
+	case <-ctx.Done():
+		return nil, false, context.Cause(ctx)
+	}
+	n, err := io.ReadFull(r, buffer)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return buffer[:n], true, nil
+	}
+	return buffer[:n], false, err
+}
