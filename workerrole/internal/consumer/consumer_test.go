@@ -1,0 +1,802 @@
+package consumer_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/workerrole/internal/consumer"
+)
+
+func TestMain(m *testing.M) { azuritetest.Main(m) }
+
+const (
+	jobs = "jobs"
+	step = "work"
+)
+
+func oneQueue(visibility time.Duration) []workqueue.Spec {
+	return []workqueue.Spec{{Name: jobs, Pool: workqueue.Light, Visibility: visibility, Weight: 1, MaxIdlePoll: 200 * time.Millisecond, MaxFailures: 5}}
+}
+
+// open creates the queues of specs.
+func open(t testing.TB, a *azstorage.Account, specs []workqueue.Spec) *workqueue.Queues {
+	t.Helper()
+	qs := workqueue.OpenAll(a, specs)
+	if err := qs.Ensure(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return qs
+}
+
+// run starts a consumer whose only handler is h, with settings fit for tests,
+// and returns it with a function that drains it. The test's end drains it too.
+func run(t testing.TB, qs *workqueue.Queues, h consumer.Handler, change ...func(*consumer.Options)) (*consumer.Consumer, func()) {
+	t.Helper()
+	options := consumer.Options{
+		Pools: map[string]int{workqueue.Light: 4}, Worker: "w1",
+		FirstRetry: time.Second, MaxRetry: time.Second, PutBack: time.Second,
+		RefreshPolicy: 300 * time.Millisecond, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+	for _, f := range change {
+		f(&options)
+	}
+	c := consumer.New(qs, map[string]consumer.Handler{step: h}, options)
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		c.Run(ctx)
+	}()
+	drain := sync.OnceFunc(func() { cancel(); <-stopped })
+	t.Cleanup(drain)
+	return c, drain
+}
+
+func newItem(t testing.TB, id string) workitem.Item {
+	t.Helper()
+	item, err := workitem.New(step, video.NewID(), id, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return item
+}
+
+func send(t testing.TB, qs *workqueue.Queues, queue string, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		if err := qs.Send(context.Background(), queue, newItem(t, id), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func ids(prefix string, n int) (list []string) {
+	for i := range n {
+		list = append(list, fmt.Sprint(prefix, i))
+	}
+	return list
+}
+
+func eventually(t testing.TB, check func() error) {
+	t.Helper()
+	azuritetest.Eventually(t, 20*time.Second, check)
+}
+
+func empty(t testing.TB, q *workqueue.Queue) func() error {
+	return func() error {
+		s, err := q.Length(context.Background())
+		if err == nil && s.Length != 0 {
+			err = fmt.Errorf("%d messages are left", s.Length)
+		}
+		return err
+	}
+}
+
+// wantCounts waits until the counters of queue jobs, as far as want names them,
+// are what want says.
+func wantCounts(t testing.TB, c *consumer.Consumer, want func(consumer.QueueStats) bool) {
+	t.Helper()
+	azuritetest.Eventually(t, 10*time.Second, func() error {
+		if s := c.Stats().Queue(jobs); !want(s) {
+			return fmt.Errorf("counters are %+v", s)
+		}
+		return nil
+	})
+}
+
+// recorder is a handler that remembers what it was given.
+type recorder struct {
+	mu   sync.Mutex
+	seen []string
+	next func(ctx context.Context, job *consumer.Job) error
+}
+
+func (r *recorder) Handle(ctx context.Context, job *consumer.Job) error {
+	r.mu.Lock()
+	r.seen = append(r.seen, job.Item.ID)
+	r.mu.Unlock()
+	if r.next == nil {
+		return nil
+	}
+	return r.next(ctx, job)
+}
+
+func (r *recorder) order() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.seen)
+}
+
+func TestEveryItemIsDoneOnceAndDeleted(t *testing.T) {
+	t.Parallel()
+	qs := open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+	var h recorder
+	c, drain := run(t, qs, &h)
+	want := ids("i", 40)
+	send(t, qs, jobs, want...)
+	eventually(t, empty(t, qs.Queue(jobs)))
+	drain()
+	got := h.order()
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("handled (-want +got):\n%s", diff)
+	}
+	if s := c.Stats().Queue(jobs); s.Completed != 40 || s.Received != 40 || s.Failed+s.StaleDeletes+s.SettleErrors != 0 {
+		t.Errorf("counters: %+v", s)
+	}
+}
+
+// Nothing is fetched ahead: what this worker cannot begin stays visible to others.
+func TestOnlyFreeSlotsReceive(t *testing.T) {
+	t.Parallel()
+	qs := open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+	send(t, qs, jobs, ids("i", 6)...)
+	release := make(chan struct{})
+	h := recorder{next: func(context.Context, *consumer.Job) error { <-release; return nil }}
+	c, _ := run(t, qs, &h, func(o *consumer.Options) { o.Pools = map[string]int{workqueue.Light: 2} })
+	eventually(t, func() error {
+		if n := len(h.order()); n != 2 {
+			return fmt.Errorf("%d handlers run, want 2", n)
+		}
+		return nil
+	})
+	if seen, err := qs.Queue(jobs).Peek(t.Context(), 32); err != nil || len(seen) != 4 {
+		t.Errorf("%d messages are visible, %v; want 4", len(seen), err)
+	}
+	running := c.Stats().Running
+	if len(running) != 2 || running[0].Queue != jobs || running[0].Step != step || running[0].Deadline.Before(time.Now()) || running[0].Attempt != 1 {
+		t.Errorf("running: %+v", running)
+	}
+	close(release)
+	eventually(t, empty(t, qs.Queue(jobs)))
+}
+
+func encodeQueues(maxWaitLow time.Duration) []workqueue.Spec {
+	spec := func(name string, weight int, reserved bool) workqueue.Spec {
+		return workqueue.Spec{Name: name, Pool: workqueue.Heavy, Visibility: 30 * time.Second, Weight: weight, Reserved: reserved, MaxIdlePoll: 200 * time.Millisecond, MaxFailures: 5}
+	}
+	low := spec(workqueue.EncodeLow, 1, false)
+	low.MaxWait = maxWaitLow
+	return []workqueue.Spec{spec(workqueue.EncodeHigh, 6, true), spec(workqueue.EncodeNormal, 3, false), low}
+}
+
+func heavy(slots int) func(*consumer.Options) {
+	return func(o *consumer.Options) { o.Pools = map[string]int{workqueue.Heavy: slots} }
+}
+
+func count(list []string, prefix string) (n int) {
+	for _, s := range list {
+		if strings.HasPrefix(s, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// Q5: with one slot the queues share it 6:3:1, so low work is not starved.
+func TestOneSlotIsSharedByWeight(t *testing.T) {
+	t.Parallel()
+	qs := open(t, azuritetest.Account(t), encodeQueues(0))
+	send(t, qs, workqueue.EncodeHigh, ids("high", 40)...)
+	send(t, qs, workqueue.EncodeNormal, ids("normal", 20)...)
+	send(t, qs, workqueue.EncodeLow, ids("low", 10)...)
+	h := recorder{next: func(context.Context, *consumer.Job) error { time.Sleep(20 * time.Millisecond); return nil }}
+	run(t, qs, &h, heavy(1))
+	eventually(t, func() error {
+		if n := len(h.order()); n < 50 {
+			return fmt.Errorf("%d done", n)
+		}
+		return nil
+	})
+	first := h.order()[:50]
+	got := [3]int{count(first, "high"), count(first, "normal"), count(first, "low")}
+	for i, want := range [3]int{30, 15, 5} {
+		if got[i] < want-4 || got[i] > want+4 {
+			t.Errorf("of the first 50 items %v were high, normal, low; want about 30, 15, 5: %v", got, first)
+			break
+		}
+	}
+}
+
+// Q5: critical work does not wait behind bulk work: it finds the reserved slot.
+func TestHighOvertakesBulk(t *testing.T) {
+	t.Parallel()
+	qs := open(t, azuritetest.Account(t), encodeQueues(0))
+	send(t, qs, workqueue.EncodeNormal, ids("normal", 30)...)
+	block := make(chan struct{})
+	h := recorder{next: func(ctx context.Context, job *consumer.Job) error {
+		if job.Queue == workqueue.EncodeNormal {
+			<-block
+		}
+		return nil
+	}}
+	run(t, qs, &h, heavy(3))
+	eventually(t, func() error {
+		if n := count(h.order(), "normal"); n != 2 {
+			return fmt.Errorf("bulk work holds %d slots of 3, want 2", n)
+		}
+		return nil
+	})
+	send(t, qs, workqueue.EncodeHigh, "high")
+	azuritetest.Eventually(t, 2*time.Second, func() error {
+		if count(h.order(), "high") != 1 {
+			return errors.New("the critical item waits behind bulk work")
+		}
+		return nil
+	})
+	close(block)
+}
+
+// Low work that waited longer than it should goes first, at every second turn.
+func TestOverdueLowWorkGoesFirst(t *testing.T) {
+	t.Parallel()
+	qs := open(t, azuritetest.Account(t), encodeQueues(time.Second))
+	send(t, qs, workqueue.EncodeLow, ids("low", 10)...)
+	eventually(t, func() error {
+		seen, err := qs.Queue(workqueue.EncodeLow).Peek(t.Context(), 1)
+		if err == nil && time.Since(seen[0].Inserted) < 3*time.Second {
+			err = errors.New("not old enough")
+		}
+		return err
+	})
+	send(t, qs, workqueue.EncodeNormal, ids("normal", 40)...)
+	h := recorder{next: func(context.Context, *consumer.Job) error { time.Sleep(30 * time.Millisecond); return nil }}
+	run(t, qs, &h, heavy(1))
+	eventually(t, func() error {
+		if n := len(h.order()); n < 24 {
+			return fmt.Errorf("%d done", n)
+		}
+		return nil
+	})
+	if first := h.order()[:24]; count(first, "low") < 8 {
+		t.Errorf("%d of the first 24 were the overdue low items, want 8 or more: %v", count(first, "low"), first)
+	}
+}
+
+// An item sent by the same process is picked up at once, however long the queue
+// was idle.
+func TestLocalSendWakesThePoller(t *testing.T) {
+	t.Parallel()
+	specs := oneQueue(30 * time.Second)
+	specs[0].MaxIdlePoll = time.Minute
+	qs := open(t, azuritetest.Account(t), specs)
+	var h recorder
+	c, _ := run(t, qs, &h)
+	wantCounts(t, c, func(s consumer.QueueStats) bool { return s.EmptyPolls >= 5 }) // it now sleeps for seconds
+	send(t, qs, jobs, "x")
+	azuritetest.Eventually(t, time.Second, func() error {
+		if len(h.order()) == 0 {
+			return errors.New("not picked up")
+		}
+		return nil
+	})
+}
+
+// SIGTERM: the message is visible to others within a second, and it cost no attempt.
+func TestDrainGivesBackWithinASecond(t *testing.T) {
+	t.Parallel()
+	for name, stubborn := range map[string]time.Duration{"obedient": 0, "stubborn": 1500 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			qs := open(t, azuritetest.Account(t), oneQueue(time.Minute))
+			q := qs.Queue(jobs)
+			started := make(chan struct{})
+			var cause error
+			returned := false
+			_, drain := run(t, qs, consumer.HandlerFunc(func(ctx context.Context, _ *consumer.Job) error {
+				close(started)
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				time.Sleep(stubborn)
+				returned = true
+				return workqueue.Permanent(errors.New("an echo of being killed"))
+			}))
+			send(t, qs, jobs, "x")
+			<-started
+			began := time.Now()
+			drained := make(chan struct{})
+			go func() { defer close(drained); drain() }()
+			azuritetest.Eventually(t, time.Second, func() error {
+				seen, err := q.Peek(t.Context(), 1)
+				if err == nil && len(seen) == 0 {
+					err = errors.New("still hidden")
+				}
+				return err
+			})
+			t.Logf("visible after %v", time.Since(began))
+			<-drained
+			if !returned || !errors.Is(cause, workqueue.ErrDraining) {
+				t.Errorf("returned %v, cause %v", returned, cause)
+			}
+			seen, err := q.Peek(t.Context(), 1)
+			if err != nil || len(seen) != 1 || seen[0].Item.Failures != 0 || seen[0].Item.Releases != 1 {
+				t.Errorf("given back: %+v, %v", seen, err)
+			}
+		})
+	}
+}
+
+// A lease is renewed while the work moves, for much longer than the visibility.
+func TestWorkThatMovesKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	qs := open(t, azuritetest.Account(t), oneQueue(2*time.Second))
+	h := recorder{next: func(ctx context.Context, job *consumer.Job) error {
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			job.Progress()
+		}
+		return ctx.Err()
+	}}
+	withStall := func(o *consumer.Options) { o.StallAfter = time.Second }
+	one, _ := run(t, qs, &h, withStall)
+	two, _ := run(t, qs, &h, withStall)
+	send(t, qs, jobs, "x")
+	eventually(t, empty(t, qs.Queue(jobs)))
+	a, b := one.Stats().Queue(jobs), two.Stats().Queue(jobs)
+	if n := len(h.order()); n != 1 || a.Renewals+b.Renewals < 5 || a.Completed+b.Completed != 1 {
+		t.Errorf("%d deliveries, %d renewals: %+v %+v", n, a.Renewals+b.Renewals, a, b)
+	}
+}
+
+// A handler that hangs is stopped and the attempt counts.
+func TestStalledWorkIsStopped(t *testing.T) {
+	t.Parallel()
+	qs := open(t, azuritetest.Account(t), oneQueue(2*time.Second))
+	var cause error
+	h := recorder{next: func(ctx context.Context, job *consumer.Job) error {
+		if job.Attempt() == 2 {
+			if !strings.Contains(job.Item.LastError, "no progress") {
+				return fmt.Errorf("history says %q", job.Item.History)
+			}
+			return nil
+		}
+		<-ctx.Done()
+		cause = context.Cause(ctx)
+		return ctx.Err()
+	}}
+	c, drain := run(t, qs, &h, func(o *consumer.Options) { o.StallAfter = 700 * time.Millisecond })
+	send(t, qs, jobs, "x")
+	eventually(t, empty(t, qs.Queue(jobs)))
+	drain()
+	if s := c.Stats().Queue(jobs); !errors.Is(cause, workqueue.ErrStalled) || s.Stalled != 1 || s.Failed != 1 || s.Completed != 1 {
+		t.Errorf("cause %v, counters %+v", cause, s)
+	}
+}
+
+// Q17: when the message turns out to be gone, the handler is told, nothing is
+// written, and the worker goes on with other work.
+func TestLostLeaseCancelsTheWork(t *testing.T) {
+	t.Parallel()
+	qs := open(t, azuritetest.Account(t), oneQueue(2*time.Second))
+	causes := make(chan error, 1)
+	h := recorder{next: func(ctx context.Context, job *consumer.Job) error {
+		if job.Item.ID == "next" {
+			return nil
+		}
+		for ctx.Err() == nil {
+			job.Progress()
+			time.Sleep(20 * time.Millisecond)
+		}
+		causes <- context.Cause(ctx)
+		return ctx.Err()
+	}}
+	c, _ := run(t, qs, &h)
+	send(t, qs, jobs, "lost")
+	eventually(t, func() error {
+		if len(h.order()) != 1 {
+			return errors.New("not started")
+		}
+		return nil
+	})
+	if err := qs.Queue(jobs).Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if cause := <-causes; !errors.Is(cause, workqueue.ErrLeaseLost) {
+		t.Errorf("cause = %v, want ErrLeaseLost", cause)
+	}
+	send(t, qs, jobs, "next")
+	wantCounts(t, c, func(s consumer.QueueStats) bool {
+		return s.StaleRenewals == 1 && s.Completed == 1 && s.Failed+s.Released+s.SettleErrors == 0
+	})
+}
+
+// Q16c: when the storage does not answer, work stops before its visibility ends,
+// and being stopped costs no attempt.
+func TestWorkStopsBeforeItsLeaseEnds(t *testing.T) {
+	t.Parallel()
+	good := azuritetest.Account(t)
+	var mu sync.Mutex
+	blackout := true
+	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if blackout && r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/messages/") {
+			return azuritetest.ResetBefore
+		}
+		return azuritetest.None
+	}}
+	bad := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix, c.Transport = good.Prefix(), faults })
+	const visibility = 3 * time.Second
+	qs := open(t, bad, oneQueue(visibility))
+	var left time.Duration
+	var cause error
+	h := recorder{next: func(ctx context.Context, job *consumer.Job) error {
+		if len(job.Item.ID) > 0 && job.DequeueCount > 1 {
+			return nil
+		}
+		<-ctx.Done()
+		cause, left = context.Cause(ctx), visibility-time.Since(job.Received)
+		mu.Lock()
+		blackout = false
+		mu.Unlock()
+		return ctx.Err()
+	}}
+	c, drain := run(t, qs, &h)
+	send(t, qs, jobs, "x")
+	eventually(t, empty(t, qs.Queue(jobs)))
+	drain()
+	s := c.Stats().Queue(jobs)
+	if !errors.Is(cause, workqueue.ErrLeaseEnding) || left <= 0 || s.LeasesEnding != 1 || s.Failed != 0 || s.Released != 1 || faults.Fired() == 0 {
+		t.Errorf("cause %v, %v before the end, %d faults, counters %+v", cause, left, faults.Fired(), s)
+	}
+}
+
+// Q16d: fixed leases that are too short for the work make deletes come too late;
+// the timeout is raised, another consumer adopts it, and the late deletes end.
+func TestLateDeletesRaiseTheVisibilityOfEveryWorker(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	const tooShort = time.Second
+	slow := consumer.HandlerFunc(func(context.Context, *consumer.Job) error { time.Sleep(1300 * time.Millisecond); return nil })
+	fixed := func(o *consumer.Options) { o.FixedLease = true }
+	first, second := open(t, a, oneQueue(tooShort)), open(t, a, oneQueue(tooShort))
+	one, _ := run(t, first, slow, fixed)
+	two, drainTwo := run(t, second, slow, fixed)
+	send(t, first, jobs, ids("i", 12)...)
+	eventually(t, empty(t, first.Queue(jobs)))
+	for name, c := range map[string]*consumer.Consumer{"one": one, "two": two} {
+		wantCounts(t, c, func(s consumer.QueueStats) bool { return s.Visibility >= 2*time.Second })
+		t.Logf("worker %s: %+v", name, c.Stats().Queue(jobs))
+	}
+	if n := one.Stats().Queue(jobs).StaleDeletes + two.Stats().Queue(jobs).StaleDeletes; n < 3 {
+		t.Errorf("%d late deletes, want at least 3", n)
+	}
+	// A role that starts now knows at once.
+	drainTwo()
+	third, _ := run(t, open(t, a, oneQueue(tooShort)), slow, fixed)
+	wantCounts(t, third, func(s consumer.QueueStats) bool { return s.Visibility >= 2*time.Second })
+}
+
+// Q6: an old worker meets the message of a newer one. It puts it back, without
+// cost, until a newer worker takes it, and nothing in it has changed.
+func TestOldAndNewWorkersShareAQueue(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	qs := open(t, a, oneQueue(30*time.Second))
+	client := a.Queue(jobs)
+	newData, unknown := `{"shape":"new",  "n":1.50}`, `"region":{"b" :1,"a":"\u00e9"}`
+	newer := `{"specversion":"1.0","id":"newer","type":"cutroom.work.work.v2","subject":"` + string(video.NewID()) + `",` + unknown + `,"data":` + newData + `}`
+	older := `{"specversion":"1.0","id":"older","type":"cutroom.work.work.v1","subject":"` + string(video.NewID()) + `",` + unknown + `}`
+	unknownStep := `{"specversion":"1.0","id":"step","type":"cutroom.work.dash.v1","subject":"` + string(video.NewID()) + `",` + unknown + `}`
+	for _, text := range []string{newer, older, unknownStep} {
+		if _, err := client.EnqueueMessage(t.Context(), base64.StdEncoding.EncodeToString([]byte(text)), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The old worker is ours. It does what it knows, failing once on the way.
+	old := recorder{next: func(_ context.Context, job *consumer.Job) error {
+		if job.Attempt() == 1 {
+			return errors.New("once")
+		}
+		return nil
+	}}
+	c, drain := run(t, qs, &old)
+	wantCounts(t, c, func(s consumer.QueueStats) bool { return s.PutBack >= 4 && s.Completed == 1 })
+	drain()
+	if diff := cmp.Diff([]string{"older", "older"}, old.order()); diff != "" {
+		t.Errorf("the old worker handled (-want +got):\n%s", diff)
+	}
+	// The new worker is another implementation: it has only the SDK.
+	found := map[string]string{}
+	eventually(t, func() error {
+		got, err := client.DequeueMessages(t.Context(), &azqueue.DequeueMessagesOptions{NumberOfMessages: new(int32(32))})
+		if err != nil {
+			return err
+		}
+		for _, m := range got.Messages {
+			raw, err := base64.StdEncoding.DecodeString(*m.MessageText)
+			if err != nil {
+				return err
+			}
+			for _, id := range []string{"newer", "step"} {
+				if strings.Contains(string(raw), `"id":"`+id+`"`) {
+					found[id] = string(raw)
+				}
+			}
+		}
+		if len(found) != 2 {
+			return fmt.Errorf("found %v", slices.Collect(maps.Keys(found)))
+		}
+		return nil
+	})
+	if !strings.Contains(found["newer"], newData) || !strings.Contains(found["newer"], unknown) || !strings.Contains(found["step"], unknown) {
+		t.Errorf("the messages changed:\n%s\n%s", found["newer"], found["step"])
+	}
+	if s := c.Stats().Queue(jobs); s.Poisoned != 0 || s.Failed != 1 {
+		t.Errorf("counters %+v", s)
+	}
+}
+
+// exhausted is a handler that always fails and hears of the end.
+type exhausted struct {
+	recorder
+	fail   error
+	refuse int // times that it cannot record the end
+	ended  []string
+}
+
+func (e *exhausted) Handle(ctx context.Context, job *consumer.Job) error {
+	_ = e.recorder.Handle(ctx, job)
+	if e.fail == nil {
+		panic("handler bug")
+	}
+	return e.fail
+}
+
+func (e *exhausted) Exhausted(_ context.Context, job *consumer.Job, cause error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.refuse > 0 {
+		e.refuse--
+		return errors.New("the table is busy")
+	}
+	e.ended = append(e.ended, job.Item.ID+": "+cause.Error())
+	return nil
+}
+
+func poisoned(t *testing.T, qs *workqueue.Queues, n int) []workqueue.Poisoned {
+	t.Helper()
+	var list []workqueue.Poisoned
+	eventually(t, func() error {
+		var err error
+		list, _, err = qs.ListPoison(t.Context(), 100, "")
+		if err == nil && len(list) != n {
+			err = fmt.Errorf("%d poisoned items, want %d", len(list), n)
+		}
+		return err
+	})
+	eventually(t, empty(t, qs.Queue(jobs)))
+	return list
+}
+
+// Five recorded failures make poison; a redrive gives five new attempts.
+func TestFailuresMakePoisonAndRedriveHelps(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]error{"error": errors.New("disk full"), "panic": nil, "told delay": workqueue.RetryAfter(errors.New("disk full"), 0)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			qs := open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+			h := &exhausted{fail: fail, refuse: 1}
+			c, drain := run(t, qs, h)
+			send(t, qs, jobs, "x")
+			p := poisoned(t, qs, 1)[0]
+			drain()
+			if n := len(h.order()); n != 5 || len(h.ended) != 1 || p.ItemID != "x" || p.Failures != 5 || strings.Count(p.History, "\n") != 4 {
+				t.Errorf("%d attempts, told %v, poisoned %+v", n, h.ended, p)
+			}
+			if s := c.Stats().Queue(jobs); s.Failed != 5 || s.Poisoned != 1 || (fail == nil) != (s.Panics == 5) {
+				t.Errorf("counters %+v", s)
+			}
+			if _, err := qs.Redrive(t.Context(), p.ID); err != nil {
+				t.Fatal(err)
+			}
+			var cured recorder
+			run(t, qs, &cured)
+			eventually(t, empty(t, qs.Queue(jobs)))
+			if diff := cmp.Diff([]string{"x"}, cured.order()); diff != "" {
+				t.Errorf("after the redrive (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A permanent error is poison at once; what is no item is poison with a reason.
+func TestPermanentAndMalformedArePoisonAtOnce(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	qs := open(t, a, oneQueue(30*time.Second))
+	h := &exhausted{fail: fmt.Errorf("wrapped: %w", workqueue.Permanent(errors.New("not a video")))}
+	_, drain := run(t, qs, h)
+	send(t, qs, jobs, "x")
+	if _, err := a.Queue(jobs).EnqueueMessage(t.Context(), "rubbish", nil); err != nil {
+		t.Fatal(err)
+	}
+	list := poisoned(t, qs, 2)
+	drain()
+	slices.SortFunc(list, func(a, b workqueue.Poisoned) int { return strings.Compare(a.ItemID, b.ItemID) })
+	if list[0].Text != "rubbish" || !strings.Contains(list[0].Reason, "not a work item") {
+		t.Errorf("malformed: %+v", list[0])
+	}
+	if list[1].ItemID != "x" || list[1].Failures != 1 || list[1].Reason != "wrapped: not a video" || len(h.order()) != 1 {
+		t.Errorf("permanent: %+v after %v", list[1], h.order())
+	}
+	if diff := cmp.Diff([]string{"x: wrapped: not a video"}, h.ended); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+// Kills and drains are not the item's fault, but an item that always takes its
+// worker down is found out.
+func TestCrashLoopBackstop(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ deliveries, poison int }{"nineteen crashes": {19, 0}, "twenty crashes": {20, 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := azuritetest.Account(t)
+			qs := open(t, a, oneQueue(30*time.Second))
+			send(t, qs, jobs, "x")
+			client := a.Queue(jobs)
+			for range c.deliveries { // deliveries that nobody accounted for
+				got, err := client.DequeueMessage(t.Context(), nil)
+				if err != nil || len(got.Messages) != 1 {
+					t.Fatal(len(got.Messages), err)
+				}
+				m := got.Messages[0]
+				if _, err := client.UpdateMessage(t.Context(), *m.MessageID, *m.PopReceipt, *m.MessageText, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var h recorder
+			run(t, qs, &h)
+			list := poisoned(t, qs, c.poison)
+			if len(h.order()) != 1-c.poison {
+				t.Errorf("%d deliveries reached the handler", len(h.order()))
+			}
+			if c.poison == 1 && !strings.Contains(list[0].Reason, "crash loop") {
+				t.Errorf("reason %q", list[0].Reason)
+			}
+		})
+	}
+}
+
+// Snoozing is no failure, however often it happens.
+func TestSnoozeCostsNoAttempt(t *testing.T) {
+	t.Parallel()
+	qs := open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+	h := recorder{next: func(_ context.Context, job *consumer.Job) error {
+		if job.Attempt() != 1 {
+			return errors.New("counted as a failure")
+		}
+		if job.Item.Snoozes < 7 {
+			return workqueue.Snooze(0, "not yet")
+		}
+		return nil
+	}}
+	c, _ := run(t, qs, &h)
+	send(t, qs, jobs, "x")
+	eventually(t, empty(t, qs.Queue(jobs)))
+	wantCounts(t, c, func(s consumer.QueueStats) bool { return s.Snoozed == 7 && s.Completed == 1 && s.Failed == 0 })
+}
+
+func TestPausedQueueIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	qs, web := open(t, a, oneQueue(30*time.Second)), open(t, a, oneQueue(30*time.Second))
+	if err := web.Queue(jobs).Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var h recorder
+	c, _ := run(t, qs, &h)
+	send(t, web, jobs, "x")
+	wantCounts(t, c, func(s consumer.QueueStats) bool { return s.Paused && s.Length == 1 })
+	if len(h.order()) != 0 {
+		t.Error("a paused queue was consumed")
+	}
+	if err := web.Queue(jobs).Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	azuritetest.Eventually(t, 3*time.Second, empty(t, qs.Queue(jobs)))
+}
+
+// Q9: the handler sees the data of a claim check.
+func TestHandlerSeesClaimCheckData(t *testing.T) {
+	t.Parallel()
+	qs := open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+	want := strings.Repeat("x", 60_000)
+	got := make(chan string, 1)
+	run(t, qs, consumer.HandlerFunc(func(_ context.Context, job *consumer.Job) error {
+		var s string
+		err := job.Item.DecodeData(&s)
+		got <- s
+		return err
+	}))
+	item, err := workitem.New(step, video.NewID(), "x", want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := qs.Send(t.Context(), jobs, item, 0); err != nil {
+		t.Fatal(err)
+	}
+	if s := <-got; s != want {
+		t.Errorf("got %d bytes, want %d", len(s), len(want))
+	}
+	eventually(t, empty(t, qs.Queue(jobs)))
+}
+
+// Q8, Q13: replies are lost and requests fail everywhere, and still every item
+// is done, none is poison and nothing is stuck.
+func TestLostRepliesLoseNoWork(t *testing.T) {
+	t.Parallel()
+	good := azuritetest.Account(t)
+	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+		if !strings.Contains(r.URL.Path, "/messages") || rand.IntN(10) > 0 {
+			return azuritetest.None
+		}
+		kinds := []azuritetest.Fault{azuritetest.LostReply, azuritetest.ResetBefore, azuritetest.ServerBusy, azuritetest.TimedOut}
+		return kinds[rand.IntN(len(kinds))]
+	}}
+	bad := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix, c.Transport = good.Prefix(), faults })
+	qs := open(t, bad, oneQueue(2*time.Second))
+	h := recorder{next: func(ctx context.Context, _ *consumer.Job) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Duration(rand.IntN(1500)) * time.Millisecond):
+			return nil
+		}
+	}}
+	c, drain := run(t, qs, &h, func(o *consumer.Options) { o.Pools = map[string]int{workqueue.Light: 16} })
+	want := ids("i", 60)
+	send(t, qs, jobs, want...)
+	azuritetest.Eventually(t, 40*time.Second, empty(t, open(t, good, oneQueue(2*time.Second)).Queue(jobs)))
+	drain()
+	done := map[string]bool{}
+	for _, id := range h.order() {
+		done[id] = true
+	}
+	s := c.Stats().Queue(jobs)
+	if len(done) != len(want) || s.Poisoned != 0 || s.Failed != 0 || faults.Fired() < 10 {
+		t.Errorf("%d of %d items done, %d faults, counters %+v", len(done), len(want), faults.Fired(), s)
+	}
+	t.Logf("%d faults, %d deliveries, %+v", faults.Fired(), len(h.order()), s)
+}
