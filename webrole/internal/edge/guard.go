@@ -1,0 +1,102 @@
+package edge
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/cutroom/cutroom/webrole/internal/problem"
+)
+
+// Headers sets the security headers of every answer. blobOrigin is where the
+// page may send blocks to; empty allows nothing but this server.
+func Headers(blobOrigin string) Middleware {
+	csp := strings.Join([]string{
+		"default-src 'self'",
+		"connect-src 'self' " + blobOrigin,
+		"img-src 'self' data: blob:",
+		"media-src 'self' blob:", // Media Source Extensions
+		"worker-src 'self' blob:",
+		"object-src 'none'",
+		"base-uri 'none'",
+		"form-action 'self'",
+		"frame-ancestors 'none'",
+	}, "; ")
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h := w.Header()
+			h.Set("Content-Security-Policy", csp)
+			h.Set("X-Content-Type-Options", "nosniff")
+			h.Set("Referrer-Policy", "no-referrer")
+			h.Set("X-Frame-Options", "DENY")
+			h.Set("Cross-Origin-Opener-Policy", "same-origin")
+			h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// Hosts refuses requests for a name that is not ours: a page of another site
+// that rebinds its own name to 127.0.0.1 ends here (421 host_not_allowed).
+// Health checks by address are let through. An empty list allows every name.
+func Hosts(allowed []string) Middleware {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if len(allowed) > 0 && !isHealth(r) && !slices.Contains(allowed, hostname(r.Host)) {
+				problem.Write(w, r, problem.New(http.StatusMisdirectedRequest, problem.HostNotAllowed, "This server does not answer for that host name."))
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+func hostname(hostport string) string {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	return strings.ToLower(strings.Trim(host, "[]"))
+}
+
+// SameOrigin refuses unsafe requests that a browser sends for another site's
+// page (403 cross_origin). Clients that are not browsers pass.
+func SameOrigin(next http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		problem.Write(w, r, problem.New(http.StatusForbidden, problem.CrossOrigin, "Another site's page may not do this."))
+	}))
+	return protection.Handler(next)
+}
+
+// Token asks for the shared token, as a bearer token or as the password of HTTP
+// Basic, which browsers keep and send with everything the page loads. An empty
+// token asks for nothing: that is for loopback only, and config.go sees to it.
+func Token(token string) Middleware {
+	want := sha256.Sum256([]byte(token))
+	return func(next http.Handler) http.Handler {
+		if token == "" {
+			return next
+		}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, given, _ := r.BasicAuth()
+			if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+				given = bearer
+			}
+			got := sha256.Sum256([]byte(given))
+			if !isHealth(r) && subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+				w.Header().Set("WWW-Authenticate", `Basic realm="cutroom", charset="UTF-8"`)
+				problem.Write(w, r, problem.New(http.StatusUnauthorized, problem.Unauthorized, "This needs the access token."))
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+func isHealth(r *http.Request) bool {
+	return r.URL.Path == "/livez" || r.URL.Path == "/readyz"
+}

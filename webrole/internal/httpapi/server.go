@@ -1,0 +1,132 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/gin-gonic/gin"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/upload"
+)
+
+// Base is where the API is mounted.
+const Base = "/api/v1"
+
+// Server implements api.ServerInterface. It is safe for concurrent use and keeps
+// nothing between requests: any web role answers any request (paper row Q1).
+type Server struct {
+	doc     *openapi3.T
+	rows    *tablestore.Table // "videos", for idempotency records
+	videos  *videostore.Store
+	uploads *upload.Service
+	find    Finder
+	queues  *workqueue.Queues
+	workers *workers.Register
+
+	queueNames []string // every queue and its poison queue, in order
+	byName     map[string]*workqueue.Queue
+}
+
+var _ api.ServerInterface = (*Server)(nil)
+
+// New returns the API of an account.
+func New(account *azstorage.Account, videos *videostore.Store, uploads *upload.Service, find Finder, queues *workqueue.Queues) (*Server, error) {
+	doc, err := api.GetSpec()
+	if err != nil {
+		return nil, fmt.Errorf("read the API's document: %w", err)
+	}
+	s := &Server{
+		doc: doc, rows: tablestore.New(account.Table(videostore.VideosTable)), videos: videos, uploads: uploads,
+		find: find, queues: queues, workers: workers.New(account),
+	}
+	s.openQueues(func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) })
+	return s, nil
+}
+
+// Register adds the routes of the document: all of them, those under /ops/ only,
+// or all but those.
+func (s *Server) Register(r gin.IRouter, which func(path string) bool) {
+	group := r.Group("", checkParameters(s.doc))
+	api.RegisterHandlersWithOptions(only{group, which}, s, api.GinServerOptions{
+		BaseURL: Base,
+		ErrorHandler: func(c *gin.Context, err error, _ int) {
+			abort(c, problem.New(http.StatusBadRequest, problem.InvalidParameter, "A parameter cannot be read.").Because(err))
+		},
+	})
+}
+
+// IsOps selects the operator's routes, which the public listener has on loopback only.
+func IsOps(path string) bool { return strings.HasPrefix(path, Base+"/ops/") }
+
+// NoRoute answers for addresses that no route has. A video address whose id has
+// characters that split the path is a bad id, not a missing page.
+func NoRoute(c *gin.Context) {
+	path, isVideo := strings.CutPrefix(c.Request.URL.Path, Base+"/videos/")
+	if id, _, _ := strings.Cut(path, "/"); isVideo && len(id) != 26 {
+		abort(c, problem.New(http.StatusBadRequest, problem.InvalidID, "A video's id is 26 characters of a-z and 2-7."))
+		return
+	}
+	abort(c, problem.New(http.StatusNotFound, problem.NotFound, "There is nothing at this address."))
+}
+
+// NoMethod answers for addresses that do not know the method.
+func NoMethod(c *gin.Context) {
+	abort(c, problem.New(http.StatusMethodNotAllowed, problem.MethodNotAllowed, "This address does not know that method."))
+}
+
+// only registers the routes that keep accepts.
+type only struct {
+	gin.IRouter
+	keep func(path string) bool
+}
+
+func (o only) GET(path string, h ...gin.HandlerFunc) gin.IRoutes {
+	return o.add(o.IRouter.GET, path, h)
+}
+func (o only) POST(path string, h ...gin.HandlerFunc) gin.IRoutes {
+	return o.add(o.IRouter.POST, path, h)
+}
+func (o only) PUT(path string, h ...gin.HandlerFunc) gin.IRoutes {
+	return o.add(o.IRouter.PUT, path, h)
+}
+func (o only) PATCH(path string, h ...gin.HandlerFunc) gin.IRoutes {
+	return o.add(o.IRouter.PATCH, path, h)
+}
+func (o only) DELETE(path string, h ...gin.HandlerFunc) gin.IRoutes {
+	return o.add(o.IRouter.DELETE, path, h)
+}
+
+func (o only) add(register func(string, ...gin.HandlerFunc) gin.IRoutes, path string, h []gin.HandlerFunc) gin.IRoutes {
+	if !o.keep(path) {
+		return o.IRouter
+	}
+	return register(path, h...)
+}
+
+// links says where a video's things are. Playback addresses appear when they answer.
+func links(v videostore.Record) api.Links {
+	self := Base + "/videos/" + string(v.Video.ID)
+	play := "/v/" + string(v.Video.ID)
+	l := api.Links{Self: self, Steps: self + "/steps", Watch: "/watch/" + string(v.Video.ID)}
+	if v.Video.State == "awaiting_upload" {
+		l.Content, l.Upload = ptr(self+"/content"), ptr(self+"/upload")
+	}
+	if v.Video.Playable {
+		l.Master, l.Poster = ptr(play+"/master.m3u8"), ptr(play+"/poster.jpg")
+	}
+	if v.Video.Serving > 0 {
+		l.Storyboard, l.Download = ptr(play+"/storyboard.vtt"), ptr(play+"/download.mp4")
+	}
+	return l
+}
+
+func ptr[T any](v T) *T { return &v }

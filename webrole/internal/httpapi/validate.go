@@ -1,0 +1,112 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/gin-gonic/gin"
+
+	"github.com/cutroom/cutroom/webrole/internal/problem"
+)
+
+// checkParameters checks path, query and header values against the document
+// before the generated code reads them. Bodies are checked by readJSON, which
+// bounds them first.
+func checkParameters(doc *openapi3.T) gin.HandlerFunc {
+	options := &openapi3filter.Options{
+		ExcludeRequestBody: true,
+		AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
+	}
+	return func(c *gin.Context) {
+		template := documentPath(c.FullPath())
+		item := doc.Paths.Value(template)
+		if item == nil || item.GetOperation(c.Request.Method) == nil {
+			return // not ours: NoRoute and NoMethod answer
+		}
+		operation := item.GetOperation(c.Request.Method)
+		if err := onlyKnown(c, item, operation); err != nil {
+			abort(c, err)
+			return
+		}
+		values := map[string]string{}
+		for _, p := range c.Params {
+			values[p.Key] = p.Value
+		}
+		err := openapi3filter.ValidateRequest(c.Request.Context(), &openapi3filter.RequestValidationInput{
+			Request: c.Request, PathParams: values, Options: options,
+			Route: &routers.Route{Spec: doc, Path: template, PathItem: item, Method: c.Request.Method, Operation: operation},
+		})
+		if err != nil {
+			abort(c, parameterProblem(err))
+		}
+	}
+}
+
+// documentPath turns Gin's /api/v1/videos/:id into the document's /videos/{id}.
+func documentPath(ginPath string) string {
+	parts := strings.Split(strings.TrimPrefix(ginPath, Base), "/")
+	for i, part := range parts {
+		if name, ok := strings.CutPrefix(part, ":"); ok {
+			parts[i] = "{" + name + "}"
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// onlyKnown refuses query parameters that the document does not have: a
+// misspelt filter must not look like one that matched everything.
+func onlyKnown(c *gin.Context, item *openapi3.PathItem, operation *openapi3.Operation) error {
+	for name, given := range c.Request.URL.Query() {
+		known := slices.ContainsFunc(slices.Concat(item.Parameters, operation.Parameters), func(p *openapi3.ParameterRef) bool {
+			return p.Value.In == openapi3.ParameterInQuery && p.Value.Name == name
+		})
+		if !known {
+			return problem.New(http.StatusBadRequest, problem.InvalidParameter, "The request has a query parameter that this operation does not know.")
+		}
+		if len(given) > 1 {
+			return problem.New(http.StatusBadRequest, problem.InvalidParameter, "The query parameter %q is given more than once.", name)
+		}
+	}
+	return nil
+}
+
+func parameterProblem(err error) error {
+	var bad *openapi3filter.RequestError
+	if !errors.As(err, &bad) || bad.Parameter == nil {
+		return problem.New(http.StatusBadRequest, problem.InvalidParameter, "The request does not fit the API's document.").Because(err)
+	}
+	code, reason := problem.InvalidParameter, "it is not valid"
+	switch {
+	case bad.Parameter.Name == "id" && bad.Parameter.In == openapi3.ParameterInPath:
+		code = problem.InvalidID
+	case bad.Parameter.Name == "pageToken":
+		code = problem.InvalidPageToken
+	}
+	var schema *openapi3.SchemaError
+	if errors.As(err, &schema) {
+		reason = schema.Reason
+	}
+	return problem.New(http.StatusBadRequest, code, "Parameter %q: %s.", bad.Parameter.Name, reason).Because(err)
+}
+
+// abort answers with a problem and runs no further handler.
+func abort(c *gin.Context, err error) {
+	c.Abort()
+	problem.Write(c.Writer, c.Request, err)
+}
+
+// bodyProblem says which member is wrong, and never repeats its value.
+func bodyProblem(err error) error {
+	var schema *openapi3.SchemaError
+	if errors.As(err, &schema) {
+		where := "/" + strings.Join(schema.JSONPointer(), "/")
+		return problem.New(http.StatusBadRequest, problem.InvalidBody, "%s", fmt.Sprintf("Member %s: %s.", where, schema.Reason))
+	}
+	return problem.New(http.StatusBadRequest, problem.InvalidBody, "The body does not fit the API's document.").Because(err)
+}

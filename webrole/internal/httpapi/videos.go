@@ -1,0 +1,251 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/upload"
+)
+
+// defaultChannel is where videos go whose uploader names no channel.
+const defaultChannel = "main"
+
+// CreateVideo implements POST /videos.
+func (s *Server) CreateVideo(c *gin.Context, params api.CreateVideoParams) {
+	var body api.NewVideo
+	if err := s.readJSON(c, "NewVideo", &body); err != nil {
+		abort(c, err)
+		return
+	}
+	v, err := newVideo(body)
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	var rec videostore.Record
+	if params.IdempotencyKey != nil {
+		rec, err = s.createOnce(c.Request.Context(), *params.IdempotencyKey, body, v)
+	} else {
+		rec, err = s.videos.Create(c.Request.Context(), v)
+	}
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	c.Header("Location", Base+"/videos/"+string(rec.Video.ID))
+	s.answer(c, http.StatusCreated, rec)
+}
+
+// newVideo checks what the document cannot say, and fills in defaults.
+func newVideo(body api.NewVideo) (video.Video, error) {
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	v := video.Video{
+		ID: video.NewID(), Channel: defaultChannel, Visibility: video.Public, Priority: video.Normal,
+		State: video.AwaitingUpload, Generation: 1, CreatedAt: now, UpdatedAt: now,
+	}
+	if body.SizeBytes != nil {
+		v.SizeBytes = *body.SizeBytes
+	}
+	if body.Fingerprint != nil {
+		v.Fingerprint = *body.Fingerprint
+	}
+	if v.SizeBytes > upload.MaxSize {
+		return v, problem.New(http.StatusRequestEntityTooLarge, problem.FileTooLarge, "A file may have at most %d bytes.", int64(upload.MaxSize))
+	}
+	edit := api.VideoEdit{
+		Title: &body.Title, Description: body.Description, Actors: body.Actors, Directors: body.Directors,
+		Tags: body.Tags, Channel: body.Channel, Visibility: body.Visibility, Priority: body.Priority,
+	}
+	return v, apply(&v, edit)
+}
+
+// apply writes the members that are given into v.
+func apply(v *video.Video, edit api.VideoEdit) error {
+	var bad string
+	line := func(name string, dst, src *string) {
+		if src == nil {
+			return
+		}
+		*dst = strings.TrimSpace(*src)
+		if *dst == "" || hasControl(*dst, "") {
+			bad = name
+		}
+	}
+	lines := func(name string, dst, src *[]string) {
+		if src == nil {
+			return
+		}
+		*dst = make([]string, len(*src))
+		for i := range *src {
+			line(name, &(*dst)[i], &(*src)[i])
+		}
+	}
+	line("title", &v.Title, edit.Title)
+	line("channel", &v.Channel, edit.Channel)
+	lines("actors", &v.Actors, edit.Actors)
+	lines("directors", &v.Directors, edit.Directors)
+	lines("tags", &v.Tags, edit.Tags)
+	if edit.Description != nil {
+		v.Description = strings.TrimSpace(*edit.Description)
+		if hasControl(v.Description, "\n\r\t") {
+			bad = "description"
+		}
+	}
+	if edit.Visibility != nil {
+		v.Visibility = video.Visibility(*edit.Visibility)
+	}
+	if edit.Priority != nil {
+		v.Priority = video.Priority(*edit.Priority)
+	}
+	if hasControl(v.Fingerprint, "") {
+		bad = "fingerprint"
+	}
+	if bad != "" {
+		return problem.New(http.StatusBadRequest, problem.InvalidBody, "Member /%s: it is blank or has control characters.", bad)
+	}
+	return nil
+}
+
+func hasControl(s, allowed string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune(allowed, r) })
+}
+
+// GetVideo implements GET /videos/{id}.
+func (s *Server) GetVideo(c *gin.Context, id api.ID) {
+	view, err := s.view(c.Request.Context(), video.ID(id))
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	write(c, http.StatusOK, view.Record, view.Progress())
+}
+
+// ListSteps implements GET /videos/{id}/steps.
+func (s *Server) ListSteps(c *gin.Context, id api.ID) {
+	view, err := s.view(c.Request.Context(), video.ID(id))
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	c.Header("Cache-Control", "no-store")
+	c.JSON(http.StatusOK, api.StepList{Items: timeline(view)})
+}
+
+// view reads a video; a tombstone is not found.
+func (s *Server) view(ctx context.Context, id video.ID) (videostore.View, error) {
+	view, err := s.videos.View(ctx, id)
+	if err == nil && view.Video.State == video.Deleting {
+		return view, videostore.ErrNotFound
+	}
+	return view, err
+}
+
+// EditVideo implements PATCH /videos/{id}: META and the intent to index change
+// together, and the index follows (T8).
+func (s *Server) EditVideo(c *gin.Context, id api.ID, params api.EditVideoParams) {
+	if params.IfMatch == nil || *params.IfMatch == "" {
+		abort(c, problem.New(http.StatusPreconditionRequired, problem.PreconditionNeed, "Send the video's etag as If-Match."))
+		return
+	}
+	ifMatch, err := decodeIfMatch(*params.IfMatch)
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	var body api.VideoEdit
+	if err := s.readJSON(c, "VideoEdit", &body); err != nil {
+		abort(c, err)
+		return
+	}
+	rec, err := s.videos.Change(c.Request.Context(), video.ID(id), ifMatch, func(v *video.Video) ([]videostore.Intent, error) {
+		if v.State == video.Deleting {
+			return nil, videostore.ErrNotFound
+		}
+		return []videostore.Intent{videostore.IndexIntent()}, apply(v, body)
+	})
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	s.answer(c, http.StatusOK, rec)
+}
+
+// DeleteVideo implements DELETE /videos/{id}.
+func (s *Server) DeleteVideo(c *gin.Context, id api.ID, params api.DeleteVideoParams) {
+	ifMatch := ""
+	if params.IfMatch != nil {
+		var err error
+		if ifMatch, err = decodeIfMatch(*params.IfMatch); err != nil {
+			abort(c, err)
+			return
+		}
+	}
+	if _, err := s.videos.Delete(c.Request.Context(), video.ID(id), ifMatch); err != nil {
+		abort(c, err)
+		return
+	}
+	c.Status(http.StatusAccepted)
+	c.Writer.WriteHeaderNow()
+}
+
+// RetryVideo implements POST /videos/{id}/retry.
+func (s *Server) RetryVideo(c *gin.Context, id api.ID) { s.change(c, id, s.videos.Retry) }
+
+// CancelVideo implements POST /videos/{id}/cancel.
+func (s *Server) CancelVideo(c *gin.Context, id api.ID) { s.change(c, id, s.videos.Cancel) }
+
+// ReprocessVideo implements POST /videos/{id}/reprocess.
+func (s *Server) ReprocessVideo(c *gin.Context, id api.ID) { s.change(c, id, s.videos.Reprocess) }
+
+// CompleteUpload implements POST /videos/{id}/upload/complete.
+func (s *Server) CompleteUpload(c *gin.Context, id api.ID) { s.change(c, id, s.uploads.Complete) }
+
+func (s *Server) change(c *gin.Context, id api.ID, change func(context.Context, video.ID) (videostore.Record, error)) {
+	ctx := c.Request.Context()
+	rec, err := s.videos.Get(ctx, video.ID(id))
+	if err == nil && rec.Video.State == video.Deleting {
+		err = videostore.ErrNotFound
+	}
+	if err == nil {
+		rec, err = change(ctx, video.ID(id))
+	}
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	s.answer(c, http.StatusAccepted, rec)
+}
+
+// answer writes a record, with its progress when there can be any.
+func (s *Server) answer(c *gin.Context, status int, rec videostore.Record) {
+	write(c, status, rec, s.progress(c.Request.Context(), rec))
+}
+
+// progress needs the step rows only while steps run. When they cannot be read
+// the answer still stands, without progress.
+func (s *Server) progress(ctx context.Context, rec videostore.Record) videostore.Progress {
+	if rec.Video.State == video.AwaitingUpload {
+		return videostore.Progress{}
+	}
+	view, err := s.videos.View(ctx, rec.Video.ID)
+	if err != nil {
+		return videostore.Progress{}
+	}
+	return view.Progress()
+}
+
+func write(c *gin.Context, status int, rec videostore.Record, progress videostore.Progress) {
+	out := publicVideo(rec, progress)
+	c.Header("ETag", out.Etag)
+	c.Header("Cache-Control", "no-store")
+	c.JSON(status, out)
+}

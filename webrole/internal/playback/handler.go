@@ -1,0 +1,315 @@
+package playback
+
+import (
+	"context"
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/playlist"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
+)
+
+// Cache-Control values. Playlists grow; what a generation names never changes;
+// the rest is asked for again with its ETag.
+const (
+	neverStore  = "no-store"
+	forEver     = "max-age=31536000, immutable"
+	askAgain    = "no-cache"
+	typeVideo   = "video/mp4"
+	typeAudio   = "audio/mp4"
+	typePicture = "image/jpeg"
+	typeCaption = "text/vtt; charset=utf-8"
+)
+
+// Service is safe for concurrent use.
+type Service struct {
+	videos *videostore.Store
+	blobs  *blobstore.Store
+	views  *views
+}
+
+// New returns the playback of an account's videos.
+func New(videos *videostore.Store, blobs *blobstore.Store) *Service {
+	return &Service{videos: videos, blobs: blobs, views: newViews(videos)}
+}
+
+// Register adds the routes under /v/.
+func (s *Service) Register(r gin.IRoutes) {
+	handle := func(c *gin.Context) {
+		s.handle(c.Writer, c.Request, c.Param("id"), strings.TrimPrefix(c.Param("path"), "/"))
+	}
+	r.GET("/v/:id/*path", handle)
+	r.HEAD("/v/:id/*path", handle)
+}
+
+// request is one request, with the video it is for.
+type request struct {
+	video      video.Video
+	generation int  // which generation to show
+	pinned     bool // the address names it, so the answer may be kept for ever
+}
+
+func (q request) cache() string {
+	if !q.pinned {
+		return askAgain
+	}
+	if q.video.Visibility == video.Private {
+		return "private, " + forEver
+	}
+	return "public, " + forEver
+}
+
+func (s *Service) handle(w http.ResponseWriter, r *http.Request, rawID, path string) {
+	q, err := s.request(r, rawID)
+	if err != nil {
+		problem.Write(w, r, err)
+		return
+	}
+	dir, file, nested := strings.Cut(path, "/")
+	name, isPlaylist := strings.CutSuffix(path, ".m3u8")
+	switch {
+	case isPlaylist && !nested:
+		err = s.playlist(w, r, q, name)
+	case nested:
+		err = s.media(w, r, q, dir, file)
+	default:
+		err = s.extra(w, r, q, path)
+	}
+	if err != nil {
+		problem.Write(w, r, err)
+	}
+}
+
+// request finds the video and the generation that is asked for.
+func (s *Service) request(r *http.Request, rawID string) (request, error) {
+	id, err := video.ParseID(rawID)
+	if err != nil {
+		return request{}, err
+	}
+	rec, err := s.videos.Get(r.Context(), id)
+	if err != nil {
+		return request{}, err
+	}
+	if rec.Video.State == video.Deleting {
+		return request{}, videostore.ErrNotFound
+	}
+	q := request{video: rec.Video, generation: rec.Video.Playing()}
+	if g := r.URL.Query().Get("g"); g != "" {
+		n, err := strconv.Atoi(g)
+		if err != nil || n < 1 {
+			return request{}, problem.New(http.StatusBadRequest, problem.InvalidParameter, "g is not the number of a generation.")
+		}
+		q.generation, q.pinned = n, true
+	}
+	return q, nil
+}
+
+func (s *Service) playlist(w http.ResponseWriter, r *http.Request, q request, name string) error {
+	c, err := s.views.get(r.Context(), q.video.ID, q.generation, func(c committed) bool { return c.finish != nil })
+	if err != nil {
+		return err
+	}
+	text, err := s.playlistText(r.Context(), q, c, name)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", playlist.ContentType)
+	h.Set("Cache-Control", neverStore)
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	_, _ = w.Write(text) // the client is gone; nothing to do
+	return nil
+}
+
+// playlistText is the finish step's file, or a projection of what is committed.
+func (s *Service) playlistText(ctx context.Context, q request, c committed, name string) ([]byte, error) {
+	if c.finish != nil {
+		blob := c.finish.Playlists[name]
+		if name == "master" {
+			blob = c.finish.Master
+		}
+		if blob == "" {
+			return nil, missing()
+		}
+		text, err := s.blobs.Get(ctx, video.MediaContainer, blob)
+		if err != nil {
+			return nil, fmt.Errorf("read playlist of %s: %w", q.video.ID, err)
+		}
+		return text, nil
+	}
+	if !c.Ready() {
+		e := problem.New(http.StatusNotFound, problem.NotYet, "Nothing can be watched yet.")
+		e.RetryAfter = 1
+		return nil, e
+	}
+	text, found := "", true
+	switch name {
+	case "master":
+		text = playlist.Master(c.Presentation)
+	case playlist.AudioName:
+		text, found = playlist.Audio(c.Presentation)
+	default:
+		text, found = playlist.Video(c.Presentation, name)
+	}
+	if !found {
+		return nil, missing()
+	}
+	return []byte(text), nil
+}
+
+// media answers for an init segment or a segment.
+func (s *Service) media(w http.ResponseWriter, r *http.Request, q request, dir, file string) error {
+	number := -1 // the init segment
+	if file != "init.mp4" {
+		digits, ok := strings.CutSuffix(file, ".m4s")
+		n, err := strconv.Atoi(digits)
+		if !ok || err != nil || n < 0 {
+			return missing()
+		}
+		number = n
+	}
+	c, err := s.views.get(r.Context(), q.video.ID, q.generation, func(c committed) bool {
+		_, found := locate(c, dir, number)
+		return found
+	})
+	if err != nil {
+		return err
+	}
+	res, found := locate(c, dir, number)
+	if !found {
+		return missing()
+	}
+	res.cache = q.cache()
+	s.send(w, r, res, video.MediaContainer)
+	return nil
+}
+
+// locate finds a segment, or the init segment with number -1, among what is
+// committed.
+func locate(c committed, dir string, number int) (resource, bool) {
+	if dir == playlist.AudioName {
+		return locateAudio(c, number)
+	}
+	index := 0
+	if number >= 0 {
+		var found bool
+		if index, found = c.Plan.ChunkOfSegment(number); !found {
+			return resource{}, false
+		}
+	}
+	if index >= len(c.Chunks) || c.Chunks[index] == nil {
+		return resource{}, false
+	}
+	for _, out := range c.Chunks[index].Renditions {
+		if out.Name != dir {
+			continue
+		}
+		at := out.Init
+		if number >= 0 {
+			n := number - c.Plan.FirstSegment(index)
+			if n >= len(out.Segments) {
+				return resource{}, false
+			}
+			at = out.Segments[n].Range
+		}
+		return resource{blob: out.Blob, offset: at.Offset, length: at.Length, contentType: typeVideo}, true
+	}
+	return resource{}, false
+}
+
+func locateAudio(c committed, number int) (resource, bool) {
+	for _, part := range c.Parts {
+		if number < 0 {
+			return resource{blob: part.Blob, offset: part.Init.Offset, length: part.Init.Length, contentType: typeAudio}, true
+		}
+		if n := number - part.First; n >= 0 && n < len(part.Segments) {
+			at := part.Segments[n].Range
+			return resource{blob: part.Blob, offset: at.Offset, length: at.Length, contentType: typeAudio}, true
+		}
+	}
+	return resource{}, false
+}
+
+// extra answers for the files beside the stream.
+func (s *Service) extra(w http.ResponseWriter, r *http.Request, q request, name string) error {
+	c, err := s.views.get(r.Context(), q.video.ID, q.generation, func(c committed) bool { return c.finish != nil })
+	if err != nil {
+		return err
+	}
+	res := resource{cache: q.cache()}
+	var finish video.FinishOutput
+	if c.finish != nil {
+		finish = *c.finish
+	}
+	switch name {
+	case "poster.jpg":
+		res.blob, res.contentType = poster(c), typePicture
+	case "storyboard.vtt":
+		res.blob, res.contentType = finish.Storyboard, typeCaption
+	case "storyboard.jpg":
+		res.blob, res.contentType = finish.Sprite, typePicture
+	case "download.mp4":
+		res.blob, res.contentType = finish.Download, typeVideo
+		res.filename = mime.FormatMediaType("attachment", map[string]string{"filename": Filename(q.video.Title) + ".mp4"})
+	}
+	if res.blob == "" {
+		return missing()
+	}
+	info, err := s.blobs.Head(r.Context(), video.MediaContainer, res.blob)
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", res.blob, err)
+	}
+	res.length = info.Size
+	s.send(w, r, res, video.MediaContainer)
+	return nil
+}
+
+// poster is the finish step's, or that of the chunk that made it.
+func poster(c committed) string {
+	if c.finish != nil && c.finish.Poster != "" {
+		return c.finish.Poster
+	}
+	for _, chunk := range c.Chunks {
+		if chunk != nil && chunk.Poster != "" {
+			return chunk.Poster
+		}
+	}
+	return ""
+}
+
+// Filename makes a title safe as the name of a file on anybody's disk.
+func Filename(title string) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r): // also right-to-left override
+			return -1
+		case strings.ContainsRune(`/\:*?"<>|`, r):
+			return '_'
+		}
+		return r
+	}, title)
+	clean = strings.Trim(clean, " .-")
+	if runes := []rune(clean); len(runes) > 80 {
+		clean = string(runes[:80])
+	}
+	if clean == "" {
+		return "video"
+	}
+	return clean
+}
+
+func missing() error {
+	return problem.New(http.StatusNotFound, problem.NotFound, "There is no such file.")
+}

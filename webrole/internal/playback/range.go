@@ -1,0 +1,68 @@
+package playback
+
+import (
+	"strconv"
+	"strings"
+)
+
+// span is the half-open run of bytes [from, to).
+type span struct{ from, to int64 }
+
+// parseRange reads a Range header against a resource of size bytes (RFC 9110,
+// section 14). partial is false when the header is absent, malformed, of another
+// unit or asks for several ranges: a server may ignore those and answer with the
+// whole. satisfiable is false when the range lies outside: 416.
+//
+// We read it ourselves because the storage service knows neither suffix ranges
+// nor several ranges.
+func parseRange(header string, size int64) (s span, partial, satisfiable bool) {
+	whole := span{0, size}
+	spec, ok := strings.CutPrefix(header, "bytes=")
+	if !ok || strings.Contains(spec, ",") {
+		return whole, false, true
+	}
+	first, last, ok := strings.Cut(strings.TrimSpace(spec), "-")
+	if !ok {
+		return whole, false, true
+	}
+	if first == "" {
+		n, ok := digits(last)
+		if !ok {
+			return whole, false, true
+		}
+		if n == 0 || size == 0 {
+			return whole, true, false
+		}
+		return span{max(0, size-n), size}, true, true
+	}
+	from, ok := digits(first)
+	if !ok {
+		return whole, false, true
+	}
+	to := size
+	if last != "" {
+		end, ok := digits(last)
+		if !ok || end < from {
+			return whole, false, true
+		}
+		if end < size {
+			to = end + 1
+		}
+	}
+	if from >= size {
+		return whole, true, false
+	}
+	return span{from, to}, true, true
+}
+
+// digits reads a number that may be larger than any file: those become the largest.
+func digits(s string) (int64, bool) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 1<<63 - 1, true
+	}
+	return n, true
+}

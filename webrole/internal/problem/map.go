@@ -1,0 +1,56 @@
+package problem
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/rowstream"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// from maps any error to its answer and to the storage service's code, if
+// storage had a part in it.
+func from(err error) (*Error, string) {
+	_, storageCode, fromStorage := azstorage.Describe(err)
+
+	var known *Error
+	var failure *video.Failure
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &known):
+		return known, storageCode
+	case errors.As(err, &failure):
+		return New(http.StatusUnsupportedMediaType, string(failure.Code), "%s", failure.Detail), storageCode
+	case errors.As(err, &tooLarge):
+		return New(http.StatusRequestEntityTooLarge, BodyTooLarge, "The body is larger than %d bytes.", tooLarge.Limit), storageCode
+	case errors.Is(err, videostore.ErrNotFound):
+		return New(http.StatusNotFound, NotFound, "There is no such video."), storageCode
+	case errors.Is(err, videostore.ErrChanged):
+		return New(http.StatusPreconditionFailed, PreconditionFail, "The video was changed in the meantime. Read it again."), storageCode
+	case errors.Is(err, videostore.ErrState):
+		return New(http.StatusConflict, StateConflict, "The video is not in a state that allows this."), storageCode
+	case errors.Is(err, video.ErrInvalidID):
+		return New(http.StatusBadRequest, InvalidID, "A video's id is 26 characters of a-z and 2-7."), storageCode
+	case errors.Is(err, tablestore.ErrToken), errors.Is(err, rowstream.ErrBadToken):
+		return New(http.StatusBadRequest, InvalidPageToken, "The page token is not one of this query. Start from the first page."), storageCode
+	case workqueue.IsMissing(err):
+		return New(http.StatusNotFound, QueueNotFound, "The queue does not exist yet."), storageCode
+	case errors.Is(err, context.Canceled):
+		return New(statusClientGone, ClientClosed, "The client closed the connection."), storageCode
+	case errors.Is(err, context.DeadlineExceeded), fromStorage && azstorage.IsThrottled(err):
+		e := New(http.StatusServiceUnavailable, StorageBusy, "Storage is busy or away. Nothing is lost; try again soon.")
+		e.RetryAfter = 2
+		return e, storageCode
+	}
+	if unreachable(err) {
+		e := New(http.StatusServiceUnavailable, StorageBusy, "Storage cannot be reached. Nothing is lost; try again soon.")
+		e.RetryAfter = 2
+		return e, storageCode
+	}
+	return New(http.StatusInternalServerError, Internal, internalErrorText), storageCode
+}

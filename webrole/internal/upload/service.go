@@ -1,0 +1,286 @@
+// Package upload gets the bytes of a video into its source blob, in one of two
+// ways, and then promises the probe:
+//
+//   - through the web role, streamed in blocks ([Service.Put]);
+//   - straight to the blob with a valet key ([Service.Key], [Service.Complete]):
+//     a short write-only SAS, and the numbers of the blocks that are there
+//     already, so that a broken upload goes on where it stopped (paper row Q14).
+//
+// Order: blob, then row and outbox in one transaction, then the message. A crash
+// in between leaves a committed blob in state awaiting_upload, and repeating the
+// request finds it.
+//
+// Next: shared/videostore, where Uploaded is.
+package upload
+
+import (
+	"context"
+	"crypto/md5" //nolint:gosec // the checksum of the protocol (Content-MD5), not a secret
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
+)
+
+// MaxSize is the largest file that is taken, in bytes.
+const MaxSize = 5 << 30
+
+// keyLife is how long a valet key opens: long enough for some blocks over a slow
+// line, short enough to be worthless soon. Clients ask for another.
+const keyLife = 15 * time.Minute
+
+// Service is safe for concurrent use.
+type Service struct {
+	account *azstorage.Account
+	blobs   *blobstore.Store
+	videos  *videostore.Store
+	turns   turns
+}
+
+// New returns the service of the account; its containers must exist.
+func New(account *azstorage.Account, blobs *blobstore.Store, videos *videostore.Store) *Service {
+	return &Service{account: account, blobs: blobs, videos: videos, turns: turns{active: map[video.ID]*turn{}}}
+}
+
+// Body is a file on its way in.
+type Body struct {
+	Reader io.Reader
+	Size   int64  // bytes promised; the reader fails when fewer come
+	MD5    []byte // 16 bytes, or nil: checked before anything is committed (Q12)
+
+	// Interrupt makes a Read that waits for the client return; may be nil.
+	Interrupt func()
+}
+
+// Put streams a whole file into the source blob and starts the processing.
+// Memory stays constant whatever the size. The first bytes are looked at before
+// anything is stored. When the reader fails the blocks that arrived stay,
+// uncommitted, and the video keeps waiting. Safe to repeat until it succeeds;
+// afterwards the video has its source and another one is refused.
+func (s *Service) Put(ctx context.Context, id video.ID, body Body) (videostore.Record, error) {
+	if body.Size > MaxSize {
+		return videostore.Record{}, tooLarge()
+	}
+	rec, err := s.awaiting(ctx, id)
+	if err != nil {
+		return videostore.Record{}, err
+	}
+	if announced := rec.Video.SizeBytes; announced > 0 && announced != body.Size {
+		return videostore.Record{}, sizeMismatch(announced, body.Size)
+	}
+	in := newIntake(body)
+	head, err := in.peek(sniffLen)
+	if err != nil {
+		return videostore.Record{}, err
+	}
+	if err := sniff(head); err != nil {
+		return videostore.Record{}, err
+	}
+	turn, end := s.turns.take(ctx, id)
+	defer end()
+	if body.Interrupt != nil {
+		defer context.AfterFunc(turn, body.Interrupt)()
+	}
+	size, err := s.stream(turn, id, in)
+	switch {
+	case errors.Is(context.Cause(turn), ErrReplaced):
+		return videostore.Record{}, problem.New(http.StatusConflict, problem.UploadConflict, "A newer upload of this video took over.")
+	case in.err != nil: // the client's side broke, whatever the storage layer made of it
+		return videostore.Record{}, in.err
+	case azstorage.HasCode(err, "InvalidBlockList", "InvalidBlobOrBlock"):
+		return videostore.Record{}, problem.New(http.StatusConflict, problem.UploadConflict, "Another upload of this video came in between.").Because(err)
+	case err != nil:
+		return videostore.Record{}, fmt.Errorf("store source of %s: %w", id, err)
+	}
+	return s.videos.Uploaded(ctx, id, size)
+}
+
+// Key is what a client needs to put blocks into the source blob itself.
+type Key struct {
+	URL     string
+	Expires time.Time
+	Held    []int // numbers of the blocks that need not be sent again, ascending
+}
+
+// Key returns a valet key for a video that waits for its bytes. The list of
+// blocks is read with our own credential, so the key need not be able to read.
+func (s *Service) Key(ctx context.Context, id video.ID) (Key, error) {
+	rec, err := s.awaiting(ctx, id)
+	if err != nil {
+		return Key{}, err
+	}
+	blocks, err := s.staged(ctx, id)
+	if err != nil {
+		return Key{}, err
+	}
+	url, err := s.account.SignWrite(ctx, video.SourcesContainer, video.SourceBlob(id), keyLife)
+	if err != nil {
+		return Key{}, fmt.Errorf("sign upload of %s: %w", id, err)
+	}
+	key := Key{URL: url, Expires: time.Now().Add(keyLife).UTC().Truncate(time.Second), Held: []int{}}
+	for _, b := range blocks {
+		if whole(b, rec.Video.SizeBytes) {
+			key.Held = append(key.Held, b.Index)
+		}
+	}
+	return key, nil
+}
+
+// whole reports whether a block has the length that its place in the file asks
+// for. Of a file of unknown size only full blocks count.
+func whole(b blobstore.Block, size int64) bool {
+	if size <= 0 {
+		return b.Size == blobstore.BlockSize
+	}
+	return b.Size == min(blobstore.BlockSize, size-int64(b.Index)*blobstore.BlockSize)
+}
+
+// Complete commits the blocks, checks what is there now and starts the
+// processing. Safe to repeat.
+func (s *Service) Complete(ctx context.Context, id video.ID) (videostore.Record, error) {
+	rec, err := s.videos.Get(ctx, id)
+	if err != nil {
+		return videostore.Record{}, err
+	}
+	switch {
+	case rec.Video.State == video.Deleting:
+		return videostore.Record{}, videostore.ErrNotFound
+	case rec.Video.State != video.AwaitingUpload:
+		return s.videos.Uploaded(ctx, id, rec.Video.SizeBytes) // repeated, or refused
+	}
+	blocks, err := s.staged(ctx, id)
+	if err != nil {
+		return videostore.Record{}, err
+	}
+	if len(blocks) > 0 {
+		if err := s.commit(ctx, rec.Video, blocks); err != nil {
+			return videostore.Record{}, err
+		}
+	}
+	size, err := s.verify(ctx, rec.Video)
+	if err != nil {
+		return videostore.Record{}, err
+	}
+	return s.videos.Uploaded(ctx, id, size)
+}
+
+func (s *Service) commit(ctx context.Context, v video.Video, blocks []blobstore.Block) error {
+	var size int64
+	ids := make([]string, len(blocks))
+	for i, b := range blocks {
+		if b.Index != i {
+			return incomplete("Block %d is missing.", i)
+		}
+		ids[i] = b.ID
+		size += b.Size
+	}
+	switch {
+	case size > MaxSize:
+		return tooLarge()
+	case v.SizeBytes > 0 && size != v.SizeBytes:
+		return incomplete("%d of %d bytes are here.", size, v.SizeBytes)
+	}
+	if _, err := s.blobs.Commit(ctx, video.SourcesContainer, video.SourceBlob(v.ID), ids, blobstore.Options{ContentType: sourceType}); err != nil {
+		return fmt.Errorf("commit blocks of %s: %w", v.ID, err)
+	}
+	return nil
+}
+
+// verify looks at the committed blob, for its holder of the key may have put
+// anything there. What is not a video is removed.
+func (s *Service) verify(ctx context.Context, v video.Video) (size int64, err error) {
+	name := video.SourceBlob(v.ID)
+	body, info, err := s.blobs.Open(ctx, video.SourcesContainer, name, blobstore.Range{Length: sniffLen}, "")
+	if azstorage.IsNotFound(err) {
+		return 0, incomplete("Nothing has been uploaded.")
+	}
+	if status, _, _ := azstorage.Describe(err); status == http.StatusRequestedRangeNotSatisfiable { // an empty blob
+		return 0, s.refuse(ctx, v.ID, sniff(nil))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look at upload of %s: %w", v.ID, err)
+	}
+	head, err := io.ReadAll(body)
+	if err := errors.Join(err, body.Close()); err != nil {
+		return 0, fmt.Errorf("look at upload of %s: %w", v.ID, err)
+	}
+	switch {
+	case info.Size > MaxSize:
+		return 0, s.refuse(ctx, v.ID, tooLarge())
+	case v.SizeBytes > 0 && info.Size != v.SizeBytes:
+		return 0, s.refuse(ctx, v.ID, sizeMismatch(v.SizeBytes, info.Size))
+	}
+	if err := sniff(head); err != nil {
+		return 0, s.refuse(ctx, v.ID, err)
+	}
+	return info.Size, nil
+}
+
+// refuse removes an upload and returns why.
+func (s *Service) refuse(ctx context.Context, id video.ID, why error) error {
+	if err := s.blobs.Delete(ctx, video.SourcesContainer, video.SourceBlob(id)); err != nil {
+		return fmt.Errorf("remove refused upload of %s (%w): %w", id, why, err)
+	}
+	return why
+}
+
+// staged lists uncommitted blocks in order; none when the blob was never written to.
+func (s *Service) staged(ctx context.Context, id video.ID) ([]blobstore.Block, error) {
+	blocks, err := s.blobs.StagedBlocks(ctx, video.SourcesContainer, video.SourceBlob(id))
+	if azstorage.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list blocks of %s: %w", id, err)
+	}
+	return blocks, nil
+}
+
+// awaiting returns the video if it waits for its bytes.
+func (s *Service) awaiting(ctx context.Context, id video.ID) (videostore.Record, error) {
+	rec, err := s.videos.Get(ctx, id)
+	if err != nil {
+		return videostore.Record{}, err
+	}
+	switch rec.Video.State {
+	case video.AwaitingUpload:
+		return rec, nil
+	case video.Deleting:
+		return videostore.Record{}, videostore.ErrNotFound
+	}
+	return videostore.Record{}, problem.New(http.StatusConflict, problem.StateConflict, "The video is not waiting for its bytes.")
+}
+
+const sourceType = "application/octet-stream"
+
+// ParseMD5 reads a Content-MD5 header; empty means that there is none.
+func ParseMD5(header string) ([]byte, error) {
+	if header == "" {
+		return nil, nil
+	}
+	sum, err := base64.StdEncoding.DecodeString(header)
+	if err != nil || len(sum) != md5.Size {
+		return nil, problem.New(http.StatusBadRequest, problem.InvalidChecksum, "Content-MD5 is not 16 bytes in base64.")
+	}
+	return sum, nil
+}
+
+func tooLarge() error {
+	return problem.New(http.StatusRequestEntityTooLarge, problem.FileTooLarge, "A file may have at most %d bytes.", int64(MaxSize))
+}
+
+func sizeMismatch(announced, got int64) error {
+	return problem.New(http.StatusBadRequest, problem.SizeMismatch, "%d bytes were announced and %d came.", announced, got)
+}
+
+func incomplete(format string, args ...any) error {
+	return problem.New(http.StatusConflict, problem.UploadIncomplete, format, args...)
+}
