@@ -11,7 +11,7 @@ import (
 
 // signature matches the value of a signed URL's "sig" parameter, plain or
 // percent-encoded inside of another URL.
-var signature = regexp.MustCompile(`(?i)\bsig(=|%3d)[^&\s"'<>\\)]*`)
+var signature = regexp.MustCompile(`(?i)(^|[^a-z])sig(?:=|%3d)[^&\s"'<>\\)]*`)
 
 // accountKey matches the secret of a connection string.
 var accountKey = regexp.MustCompile(`(?i)\bAccountKey=[^;\s"']*`)
@@ -20,7 +20,7 @@ var accountKey = regexp.MustCompile(`(?i)\bAccountKey=[^;\s"']*`)
 // keys. Whoever holds such a URL may use it, so it belongs in no log, no error
 // and no message to a user.
 func Redact(text string) string {
-	text = signature.ReplaceAllString(text, "[signature removed]")
+	text = signature.ReplaceAllString(text, "${1}[signature removed]")
 	return accountKey.ReplaceAllString(text, "[account key removed]")
 }
 

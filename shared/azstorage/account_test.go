@@ -1,0 +1,390 @@
+package azstorage_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+)
+
+func TestMain(m *testing.M) { azuritetest.Main(m) }
+
+func TestEnsureMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	// Of every request the first reply is lost, and the second is "busy".
+	var mu sync.Mutex
+	seen := map[string]int{}
+	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		key := r.Method + r.URL.Path
+		seen[key]++
+		return map[int]azuritetest.Fault{1: azuritetest.LostReply, 2: azuritetest.ServerBusy}[seen[key]]
+	}}
+	a := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Transport, c.Retry = faults, quick })
+	for range 2 {
+		if err := a.Ensure(t.Context(), []string{"media"}, []string{"probe"}, []string{"videos"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if faults.Fired() != 6 {
+		t.Errorf("%d faults fired, want 6", faults.Fired())
+	}
+	if a.Name("media") == "media" {
+		t.Error("the test's account has no prefix")
+	}
+}
+
+// Q15: status and code of each service, as Azurite gives them.
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), []string{"box"}, []string{"queue"}, []string{"rows"}); err != nil {
+		t.Fatal(err)
+	}
+	_, noBlob := a.Container("box").NewBlobClient("nothing").GetProperties(t.Context(), nil)
+	_, noQueue := a.Queue("nothing").GetProperties(t.Context(), nil)
+	_, noRow := a.Table("rows").GetEntity(t.Context(), "p", "r", nil)
+	_, noTable := a.Table("nothing").GetEntity(t.Context(), "p", "r", nil)
+	_, twice := a.Container("box").Create(t.Context(), nil)
+	for _, c := range []struct {
+		err    error
+		status int
+		code   string
+	}{
+		{noBlob, 404, "BlobNotFound"},
+		{noQueue, 404, "QueueNotFound"},
+		{noRow, 404, "ResourceNotFound"},
+		{noTable, 404, "TableNotFound"},
+		{twice, 409, "ContainerAlreadyExists"},
+	} {
+		status, code, ok := azstorage.Describe(fmt.Errorf("wrapped: %w", c.err))
+		if status != c.status || code != c.code || !ok {
+			t.Errorf("Describe = %d %q %v, want %d %q", status, code, ok, c.status, c.code)
+		}
+		if !azstorage.HasCode(c.err, "Other", c.code) || azstorage.IsNotFound(c.err) != (c.status == 404) || azstorage.IsConflict(c.err) != (c.status == 409) {
+			t.Errorf("%d %s: wrong answers", c.status, c.code)
+		}
+	}
+	if _, _, ok := azstorage.Describe(azuritetest.ErrReset); ok {
+		t.Error("a broken connection has no storage code")
+	}
+	if _, _, ok := azstorage.Describe(nil); ok {
+		t.Error("no error has no storage code")
+	}
+}
+
+// The table of lost replies, queues: what a repeated request sees (Q13). The
+// rules of shared/workqueue stand on these facts.
+func TestLostRepliesOfQueues(t *testing.T) {
+	t.Parallel()
+	var lose func(*http.Request) bool
+	fire := make(chan struct{}, 1)
+	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+		select {
+		case <-fire:
+			if lose(r) {
+				return azuritetest.LostReply
+			}
+			fire <- struct{}{}
+		default:
+		}
+		return azuritetest.None
+	}}
+	a := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Transport, c.Retry = faults, quick })
+	if err := a.Ensure(t.Context(), nil, []string{"q"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	q := a.Queue("q")
+	losing := func(method string) (context.Context, *int) {
+		lose = func(r *http.Request) bool { return r.Method == method }
+		fire <- struct{}{}
+		return azstorage.WithAttempts(t.Context())
+	}
+
+	ctx, tries := losing(http.MethodPost)
+	if _, err := q.EnqueueMessage(ctx, "m", nil); err != nil || *tries != 2 {
+		t.Fatalf("enqueue: %d tries, %v", *tries, err)
+	}
+	props, err := q.GetProperties(t.Context(), nil)
+	if err != nil || *props.ApproximateMessagesCount != 2 {
+		t.Errorf("enqueue: %d messages, want the duplicate too; %v", *props.ApproximateMessagesCount, err)
+	}
+
+	ctx, tries = losing(http.MethodGet)
+	first, err := q.DequeueMessage(ctx, nil)
+	if err != nil || len(first.Messages) != 1 || *tries != 2 {
+		t.Fatalf("dequeue: %d messages after %d tries, %v; want the other one", len(first.Messages), *tries, err)
+	}
+	none, err := q.DequeueMessage(t.Context(), nil)
+	if err != nil || len(none.Messages) != 0 {
+		t.Errorf("dequeue: the message of the lost reply is visible: %v", err)
+	}
+
+	m := first.Messages[0]
+	ctx, tries = losing(http.MethodPut)
+	if _, err := q.UpdateMessage(ctx, *m.MessageID, *m.PopReceipt, "m", nil); !azstorage.HasCode(err, azstorage.CodePopReceiptMismatch) || *tries != 2 {
+		t.Errorf("update: %d tries, %v; want PopReceiptMismatch, the new receipt being lost", *tries, err)
+	}
+
+	if _, err := q.EnqueueMessage(t.Context(), "m2", nil); err != nil {
+		t.Fatal(err)
+	}
+	second, err := q.DequeueMessage(t.Context(), nil)
+	if err != nil || len(second.Messages) != 1 {
+		t.Fatalf("dequeue: %v", err)
+	}
+	m = second.Messages[0]
+	ctx, tries = losing(http.MethodDelete)
+	if _, err := q.DeleteMessage(ctx, *m.MessageID, *m.PopReceipt, nil); !azstorage.HasCode(err, azstorage.CodeMessageNotFound) || *tries != 2 {
+		t.Errorf("delete: %d tries, %v; want MessageNotFound", *tries, err)
+	}
+	if faults.Fired() != 4 {
+		t.Errorf("%d faults fired, want 4", faults.Fired())
+	}
+}
+
+func putBlob(t *testing.T, a *azstorage.Account, text string) {
+	t.Helper()
+	if _, err := a.Container("box").NewBlockBlobClient("v/source").UploadBuffer(t.Context(), []byte(text), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fetch(t *testing.T, method, address, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("x-ms-blob-type", "BlockBlob")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text)
+}
+
+func TestSignedURLs(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), []string{"box"}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	putBlob(t, a, "content")
+	read, err := a.SignRead(t.Context(), "box", "v/source", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, body := fetch(t, http.MethodGet, read, ""); status != 200 || body != "content" {
+		t.Errorf("read: %d %q", status, body)
+	}
+	if status, _ := fetch(t, http.MethodPut, read, "mine"); status != 403 {
+		t.Errorf("write with a key for reading: %d, want 403", status)
+	}
+	if status, _ := fetch(t, http.MethodGet, strings.Replace(read, "source", "other", 1), ""); status != 403 {
+		t.Errorf("read of another blob: %d, want 403", status)
+	}
+	write, err := a.SignWrite(t.Context(), "box", "v/source", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := fetch(t, http.MethodGet, write, ""); status != 403 {
+		t.Errorf("read with the valet key: %d, want 403", status)
+	}
+	if status, _ := fetch(t, http.MethodDelete, write, ""); status != 403 {
+		t.Errorf("delete with the valet key: %d, want 403", status)
+	}
+	if status, body := fetch(t, http.MethodPut, write+"&comp=block&blockid=MDAwMDAwMDAwMDAwMDAw", "block"); status != 201 {
+		t.Errorf("block with the valet key: %d %s", status, body)
+	}
+	if _, err := a.SignRead(t.Context(), "box", "x", 0); err == nil {
+		t.Error("a URL without a life was signed")
+	}
+}
+
+// Whoever reads a log must not be able to read a video.
+func TestSignaturesStayOutOfErrors(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	signed, err := a.SignRead(t.Context(), "box", "v/source", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(signed, "sig=") {
+		t.Fatalf("no signature in %s", signed)
+	}
+	u, err := url.Parse(signed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := url.QueryEscape(u.Query().Get("sig"))
+
+	// A client of our own on a signed URL, and nobody listens.
+	u.Host = "127.0.0.1:1"
+	_, transport := http.DefaultClient.Get(u.String())
+	if transport == nil || !strings.Contains(transport.Error(), secret) {
+		t.Fatalf("net/http does not quote the URL any more: %v", transport)
+	}
+	// The SDK on a signed URL that the service refuses.
+	client, err := blockblob.NewClientWithNoCredential(strings.Replace(signed, "source", "other", 1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, refused := client.GetProperties(t.Context(), nil)
+	_, denied := client.DownloadStream(t.Context(), nil)
+
+	for name, err := range map[string]error{"transport": transport, "refused": refused, "denied": denied, "wrapped": fmt.Errorf("ffmpeg: %s", signed)} {
+		if err == nil {
+			t.Fatalf("%s: no error", name)
+		}
+		var log bytes.Buffer
+		slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: azstorage.RedactAttr})).Error("x", "error", err, "url", signed)
+		for where, text := range map[string]string{"error": azstorage.RedactError(err).Error(), "text": azstorage.Redact(err.Error()), "log": log.String()} {
+			if strings.Contains(text, "sig=") || strings.Contains(text, secret) {
+				t.Errorf("%s, %s: %s", name, where, text)
+			}
+		}
+		if !errors.Is(azstorage.RedactError(err), err) {
+			t.Errorf("%s: the redacted error is another one", name)
+		}
+	}
+	nested := "concat:http%3A%2F%2Fh%2Fb%3Fsv%3D1%26sig%3Dabc%252B%26se=1 AccountKey=c2VjcmV0;x"
+	if got := azstorage.Redact(nested); strings.Contains(got, "abc") || strings.Contains(got, "c2VjcmV0") {
+		t.Errorf("Redact(%q) = %q", nested, got)
+	}
+	if azstorage.RedactError(nil) != nil {
+		t.Error("RedactError(nil) is an error")
+	}
+}
+
+// The account's own clients redact by themselves.
+func TestPipelineRedacts(t *testing.T) {
+	t.Parallel()
+	leaky := transportFunc(func(r *http.Request) (*http.Response, error) {
+		return nil, &url.Error{Op: "Get", URL: "http://h/b?sv=1&sig=topsecret%3D", Err: azuritetest.ErrReset}
+	})
+	a, err := azstorage.Open(azstorage.Config{Transport: leaky, Retry: quick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = createQueue(azstorage.WithoutRetry(t.Context()), a)
+	if err == nil || strings.Contains(err.Error(), "topsecret") || !errors.Is(err, azuritetest.ErrReset) {
+		t.Errorf("error: %v", err)
+	}
+}
+
+type transportFunc func(*http.Request) (*http.Response, error)
+
+func (f transportFunc) Do(r *http.Request) (*http.Response, error) { return f(r) }
+
+// One test for all, because the rules belong to the whole emulator.
+func TestEnsureCORS(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), []string{"box"}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	const page, other = "http://127.0.0.1:8080", "http://127.0.0.1:8081"
+	for _, origins := range [][]string{nil, {page}, {page}, {page, other}} {
+		if err := a.EnsureCORS(t.Context(), origins); err != nil {
+			t.Fatal(err)
+		}
+	}
+	properties, err := a.ServiceBlobs().GetProperties(t.Context(), nil)
+	if err != nil || len(properties.CORS) != 2 {
+		t.Errorf("%d rules, want 2: a repeated call adds none; %v", len(properties.CORS), err)
+	}
+	signed, err := a.SignWrite(t.Context(), "box", "b", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	preflight := func(origin string) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, signed, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Origin", origin)
+		req.Header.Set("Access-Control-Request-Method", http.MethodPut)
+		req.Header.Set("Access-Control-Request-Headers", "content-md5,x-ms-blob-type")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	for _, origin := range []string{page, other} {
+		if status := preflight(origin); status != 200 {
+			t.Errorf("preflight of %s: %d, want 200", origin, status)
+		}
+	}
+	if status := preflight("http://evil.example"); status != 403 {
+		t.Errorf("preflight of a stranger: %d, want 403", status)
+	}
+}
+
+// identity is a credential without an authority behind it.
+type identity struct{}
+
+func (identity) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	return azcore.AccessToken{Token: "token", ExpiresOn: time.Now().Add(time.Hour)}, nil
+}
+
+// Without an account key the URL is signed by a key that the service lends, and
+// the lent key is used again.
+func TestSignWithAnIdentity(t *testing.T) {
+	t.Parallel()
+	lent := 0
+	service := transportFunc(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Query().Get("comp") != "userdelegationkey" || r.Header.Get("Authorization") != "Bearer token" {
+			t.Errorf("request %s with %q", r.URL, r.Header.Get("Authorization"))
+		}
+		lent++
+		body := `<?xml version="1.0" encoding="utf-8"?><UserDelegationKey><SignedOid>o</SignedOid><SignedTid>t</SignedTid>` +
+			`<SignedStart>2026-01-01T00:00:00Z</SignedStart><SignedExpiry>2026-01-02T00:00:00Z</SignedExpiry>` +
+			`<SignedService>b</SignedService><SignedVersion>2020-02-10</SignedVersion><Value>c2VjcmV0</Value></UserDelegationKey>`
+		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/xml"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	})
+	a, err := azstorage.Open(azstorage.Config{Account: "films", Credential: identity{}, Transport: service})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		signed, err := a.SignWrite(t.Context(), "box", "b", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(signed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := u.Query()
+		if u.Host != "films.blob.core.windows.net" || q.Get("skoid") != "o" || q.Get("spr") != "https" || q.Get("sig") == "" || q.Get("st") != "" {
+			t.Errorf("signed URL %s", azstorage.Redact(signed))
+		}
+	}
+	if lent != 1 {
+		t.Errorf("%d keys lent, want 1", lent)
+	}
+	if _, err := a.SignRead(t.Context(), "box", "b", 8*24*time.Hour); err == nil {
+		t.Error("a URL was signed for longer than a lent key lives")
+	}
+}

@@ -1,0 +1,131 @@
+package azstorage_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/tracing"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+)
+
+func env(pairs map[string]string) func(string) string {
+	return func(name string) string { return pairs[name] }
+}
+
+func TestConfigDefaults(t *testing.T) {
+	t.Parallel()
+	got, err := azstorage.ConfigFromEnv(env(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := azstorage.Config{
+		ConnectionString: "UseDevelopmentStorage=true",
+		BlobPort:         10000, QueuePort: 10001, TablePort: 10002,
+		Retry: azstorage.DefaultRetry,
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(tracing.Provider{})); diff != "" {
+		t.Errorf("defaults (-want +got):\n%s", diff)
+	}
+	a, err := azstorage.Open(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if url := a.Container("media").URL(); url != "http://127.0.0.1:10000/devstoreaccount1/media" {
+		t.Errorf("container URL %s", url)
+	}
+}
+
+func TestConfigFromEnv(t *testing.T) {
+	t.Parallel()
+	got, err := azstorage.ConfigFromEnv(env(map[string]string{
+		"AZURE_STORAGE_ACCOUNT": "films", "CUTROOM_PREFIX": "stage2",
+		"AZURITE_BLOB_PORT": "11000", "CUTROOM_RETRY_STRATEGY": "fixed", "CUTROOM_RETRY_MAX": "2",
+		"CUTROOM_RETRY_DELAY": "3s", "CUTROOM_RETRY_MIN_DELAY": "0s", "CUTROOM_RETRY_MAX_DELAY": "1m", "CUTROOM_TRY_TIMEOUT": "5s",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := azstorage.Config{
+		Account: "films", Prefix: "stage2", BlobPort: 11000, QueuePort: 10001, TablePort: 10002,
+		Retry: azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 2, Delay: 3 * time.Second, MaxDelay: time.Minute, TryTimeout: 5 * time.Second},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(tracing.Provider{})); diff != "" {
+		t.Errorf("configuration (-want +got):\n%s", diff)
+	}
+}
+
+func TestOneErrorListsEveryBadVariable(t *testing.T) {
+	t.Parallel()
+	bad := map[string]string{
+		"AZURE_STORAGE_CONNECTION_STRING": "AccountName=x;AccountKey=not base64 but secret",
+		"AZURE_STORAGE_ACCOUNT":           "both",
+		"CUTROOM_PREFIX":                  "Not-Ok",
+		"AZURITE_BLOB_PORT":               "0",
+		"AZURITE_QUEUE_PORT":              "x",
+		"AZURITE_TABLE_PORT":              "70000",
+		"CUTROOM_RETRY_STRATEGY":          "hope",
+		"CUTROOM_RETRY_MAX":               "-1",
+		"CUTROOM_RETRY_DELAY":             "1",
+		"CUTROOM_RETRY_MIN_DELAY":         "a while",
+		"CUTROOM_RETRY_MAX_DELAY":         "0s",
+		"CUTROOM_TRY_TIMEOUT":             "1h",
+	}
+	_, err := azstorage.ConfigFromEnv(env(bad))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for name := range bad {
+		if !strings.Contains(err.Error(), name+":") {
+			t.Errorf("the error does not name %s:\n%v", name, err)
+		}
+	}
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("the error quotes the connection string:\n%v", err)
+	}
+	_, err = azstorage.ConfigFromEnv(env(map[string]string{"CUTROOM_RETRY_MIN_DELAY": "9s"}))
+	if err == nil || !strings.Contains(err.Error(), "CUTROOM_RETRY_MIN_DELAY") {
+		t.Errorf("minimal delay above the maximal: %v", err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]azstorage.Config{
+		"signature only": {ConnectionString: "BlobEndpoint=https://a.example;SharedAccessSignature=sv=1&sig=abc"},
+		"no key":         {ConnectionString: "AccountName=a"},
+		"no pairs":       {ConnectionString: "nonsense"},
+		"bad endpoint":   {ConnectionString: "AccountName=a;AccountKey=aaaa;BlobEndpoint=ftp://x"},
+		"bad prefix":     {Prefix: "1abc"},
+		"long prefix":    {Prefix: "abcdefghijkl"},
+		"both":           {Account: "a", ConnectionString: azstorage.DevelopmentStorage},
+		"bad strategy":   {Retry: azstorage.Retry{Strategy: "maybe", MaxRetries: 1}},
+		"many retries":   {Retry: azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 1000}},
+	} {
+		if _, err := azstorage.Open(cfg); err == nil {
+			t.Errorf("%s: no error", name)
+		} else if strings.Contains(err.Error(), "sig=") {
+			t.Errorf("%s: the error shows a signature: %v", name, err)
+		}
+	}
+}
+
+func TestEndpointsOfARealAccount(t *testing.T) {
+	t.Parallel()
+	a, err := azstorage.Open(azstorage.Config{ConnectionString: "DefaultEndpointsProtocol=https;AccountName=films;AccountKey=c2VjcmV0;EndpointSuffix=core.example", Prefix: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := a.Container("media").URL(), "https://films.blob.core.example/pmedia"; got != want {
+		t.Errorf("container %s, want %s", got, want)
+	}
+	if got, want := a.Queue("probe").URL(), "https://films.queue.core.example/pprobe"; got != want {
+		t.Errorf("queue %s, want %s", got, want)
+	}
+	if a.AccountName() != "films" || a.Name("x") != "px" {
+		t.Errorf("names: %s, %s", a.AccountName(), a.Name("x"))
+	}
+}

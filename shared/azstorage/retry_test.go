@@ -1,0 +1,236 @@
+package azstorage_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+)
+
+// The paper's formula, by hand: y = rand(0.8z, 1.2z)·(2^x − 1), min(zmin + y, zmax).
+func TestPauseIsThePapersFormula(t *testing.T) {
+	t.Parallel()
+	r := azstorage.Retry{Strategy: azstorage.Exponential, Delay: time.Second, MinDelay: 3 * time.Second, MaxDelay: 20 * time.Second}
+	for _, c := range []struct {
+		x      int
+		spread float64
+		want   time.Duration
+	}{
+		{0, 0.5, 3 * time.Second}, // 2^0 − 1 = 0
+		{1, 0, 3800 * time.Millisecond},
+		{1, 0.5, 4 * time.Second},
+		{1, 1, 4200 * time.Millisecond},
+		{2, 0, 5400 * time.Millisecond},
+		{3, 0.5, 10 * time.Second},
+		{4, 0.5, 18 * time.Second},
+		{5, 0, 20 * time.Second}, // capped
+		{64, 1, 20 * time.Second},
+	} {
+		if got := r.Pause(c.x, c.spread); math.Abs(float64(got-c.want)) > float64(time.Microsecond) {
+			t.Errorf("Pause(%d, %v) = %v, want %v", c.x, c.spread, got, c.want)
+		}
+	}
+	fixed := azstorage.Retry{Strategy: azstorage.Fixed, Delay: 7 * time.Second}
+	if got := fixed.Pause(5, 0.3); got != 7*time.Second {
+		t.Errorf("fixed pause = %v, want 7s", got)
+	}
+}
+
+func TestPaperRetry(t *testing.T) {
+	t.Parallel()
+	r := azstorage.PaperRetry
+	if r.MaxRetries != 5 || r.Delay != 45*time.Second {
+		t.Fatalf("PaperRetry has %d retries, z = %v; want 5 and 45s", r.MaxRetries, r.Delay)
+	}
+	var low, high []time.Duration
+	for x := 1; x <= r.MaxRetries; x++ {
+		low, high = append(low, r.Pause(x, 0).Round(time.Millisecond)), append(high, r.Pause(x, 1).Round(time.Millisecond))
+	}
+	const s = time.Second
+	if diff := cmp.Diff([]time.Duration{39 * s, 90 * s, 90 * s, 90 * s, 90 * s}, low); diff != "" {
+		t.Errorf("shortest pauses (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]time.Duration{57 * s, 90 * s, 90 * s, 90 * s, 90 * s}, high); diff != "" {
+		t.Errorf("longest pauses (-want +got):\n%s", diff)
+	}
+}
+
+// script answers each try with the next status; 0 is a broken connection. The
+// last one repeats.
+type script struct {
+	statuses []int
+	header   http.Header
+	delay    func(try int) time.Duration
+
+	mu     sync.Mutex
+	bodies []string
+	dates  []string
+}
+
+func (s *script) Do(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	try := len(s.bodies) + 1
+	body := ""
+	if r.Body != nil {
+		text, _ := io.ReadAll(r.Body)
+		body = string(text)
+	}
+	s.bodies = append(s.bodies, body)
+	s.dates = append(s.dates, r.Header.Get("x-ms-date"))
+	status := s.statuses[min(try, len(s.statuses))-1]
+	s.mu.Unlock()
+	if s.delay != nil {
+		select {
+		case <-time.After(s.delay(try)):
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	if status == 0 {
+		return nil, azuritetest.ErrReset
+	}
+	header := s.header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: header, Request: r, Body: io.NopCloser(strings.NewReader(""))}, nil
+}
+
+func (s *script) tries() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.bodies)
+}
+
+// quick is the strategy of tests: three retries at once.
+var quick = azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 3, Delay: time.Millisecond, TryTimeout: 5 * time.Second}
+
+func scripted(t *testing.T, s *script, r azstorage.Retry) *azstorage.Account {
+	t.Helper()
+	a, err := azstorage.Open(azstorage.Config{ConnectionString: azstorage.DevelopmentStorage, Transport: s, Retry: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func createQueue(ctx context.Context, a *azstorage.Account) error {
+	_, err := a.Queue("some-queue").Create(ctx, nil)
+	return err
+}
+
+func TestWhatIsRetried(t *testing.T) {
+	t.Parallel()
+	for status, tries := range map[int]int{
+		0: 4, 408: 4, 429: 4, 500: 4, 503: 4, 504: 4,
+		400: 1, 401: 1, 403: 1, 404: 1, 409: 1, 412: 1, 413: 1, 501: 1, 502: 1, 505: 1,
+		201: 1,
+	} {
+		s := &script{statuses: []int{status}}
+		ctx, count := azstorage.WithAttempts(t.Context())
+		err := createQueue(ctx, scripted(t, s, quick))
+		if s.tries() != tries || *count != tries || azstorage.Attempts(ctx) != tries {
+			t.Errorf("status %d: %d tries, counted %d; want %d", status, s.tries(), *count, tries)
+		}
+		if (err == nil) != (status == 201) {
+			t.Errorf("status %d: error %v", status, err)
+		}
+	}
+}
+
+func TestRetryEndsWithTheFirstSuccess(t *testing.T) {
+	t.Parallel()
+	s := &script{statuses: []int{503, 0, 201}}
+	a := scripted(t, s, quick)
+	if _, err := a.Queue("q").EnqueueMessage(t.Context(), "the same every time", nil); err != nil && s.tries() != 3 {
+		t.Fatalf("%d tries: %v", s.tries(), err)
+	}
+	for i, body := range s.bodies {
+		if !strings.Contains(body, "the same every time") {
+			t.Errorf("try %d had body %q", i+1, body)
+		}
+	}
+}
+
+func TestEveryTryIsDatedAnew(t *testing.T) {
+	t.Parallel()
+	s := &script{statuses: []int{503, 201}, header: http.Header{"Retry-After": {"2"}}}
+	_ = createQueue(t.Context(), scripted(t, s, quick))
+	if len(s.dates) != 2 || s.dates[0] == "" || s.dates[0] == s.dates[1] {
+		t.Errorf("dates of the tries: %q, want two that differ", s.dates)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	s := &script{statuses: []int{503, 201}, header: http.Header{"Retry-After": {"1"}}}
+	begin := time.Now()
+	_ = createQueue(t.Context(), scripted(t, s, quick))
+	if d := time.Since(begin); d < time.Second || s.tries() != 2 {
+		t.Errorf("%d tries in %v, want a pause of 1s", s.tries(), d)
+	}
+	tooLong := &script{statuses: []int{503}, header: http.Header{"Retry-After": {"3600"}}}
+	if err := createQueue(t.Context(), scripted(t, tooLong, quick)); !azstorage.IsThrottled(err) || tooLong.tries() != 1 {
+		t.Errorf("%d tries: %v; an hour is not waited for", tooLong.tries(), err)
+	}
+}
+
+// Q13: a time-out is repeated with a longer time-out.
+func TestTimeoutGrows(t *testing.T) {
+	t.Parallel()
+	r := quick
+	r.TryTimeout = 150 * time.Millisecond
+	s := &script{statuses: []int{201}, delay: func(int) time.Duration { return 400 * time.Millisecond }}
+	if err := createQueue(t.Context(), scripted(t, s, r)); err != nil || s.tries() != 3 { // 150, 300, 600 ms
+		t.Errorf("%d tries: %v; want success at the third, which may last 600 ms", s.tries(), err)
+	}
+	never := &script{statuses: []int{201}, delay: func(int) time.Duration { return time.Minute }}
+	r.MaxRetries = 1
+	err := createQueue(t.Context(), scripted(t, never, r))
+	if !errors.Is(err, azstorage.ErrTryTimeout) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("no answer: %v, want ErrTryTimeout, which is nobody's shutdown", err)
+	}
+}
+
+func TestRetryPerCall(t *testing.T) {
+	t.Parallel()
+	s := &script{statuses: []int{503}}
+	a := scripted(t, s, quick)
+	_ = createQueue(azstorage.WithoutRetry(t.Context()), a)
+	if s.tries() != 1 {
+		t.Errorf("WithoutRetry: %d tries, want 1", s.tries())
+	}
+	s = &script{statuses: []int{503}}
+	own := quick
+	own.MaxRetries = 5
+	_ = createQueue(azstorage.WithRetry(t.Context(), own), scripted(t, s, quick))
+	if s.tries() != 6 {
+		t.Errorf("WithRetry of 5: %d tries, want 6", s.tries())
+	}
+	s = &script{statuses: []int{503}}
+	_ = createQueue(t.Context(), scripted(t, s, azstorage.Retry{Strategy: azstorage.NoRetry, MaxRetries: 5}))
+	if s.tries() != 1 {
+		t.Errorf("strategy none: %d tries, want 1", s.tries())
+	}
+}
+
+func TestCancelEndsThePause(t *testing.T) {
+	t.Parallel()
+	s := &script{statuses: []int{503}}
+	slow := azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 3, Delay: time.Hour}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := createQueue(ctx, scripted(t, s, slow)); !errors.Is(err, context.DeadlineExceeded) || s.tries() != 1 {
+		t.Errorf("%d tries: %v, want the context's end after 1", s.tries(), err)
+	}
+}
