@@ -74,7 +74,7 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, queues
 	case state.Terminal():
 		return r.Videos.Settle(ctx, mark)
 	case state == video.AwaitingUpload:
-		if time.Since(view.Video.UpdatedAt) < r.AbandonAfter {
+		if time.Since(mark.Since) < r.AbandonAfter {
 			return nil
 		}
 		r.Log.Info("remove abandoned upload", "video", mark.ID)

@@ -1,0 +1,280 @@
+package upkeep_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
+)
+
+func TestMain(m *testing.M) { azuritetest.Main(m) }
+
+// gate is a sender that can be shut.
+type gate struct {
+	*workqueue.Queues
+	shut atomic.Bool
+}
+
+var errShut = errors.New("queue is away")
+
+func (g *gate) Send(ctx context.Context, queue string, item workitem.Item, delay time.Duration) error {
+	if g.shut.Load() {
+		return errShut
+	}
+	return g.Queues.Send(ctx, queue, item, delay)
+}
+
+type bench struct {
+	account *azstorage.Account
+	queues  *gate
+	videos  *videostore.Store
+	blobs   *blobstore.Store
+	rec     upkeep.Reconciler
+}
+
+func setup(t *testing.T) *bench {
+	t.Helper()
+	a := azuritetest.Account(t)
+	b := &bench{account: a, queues: &gate{Queues: workqueue.OpenAll(a, workqueue.Specs)}, blobs: blobstore.New(a)}
+	if err := b.queues.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Ensure(t.Context(), []string{video.MediaContainer, video.SourcesContainer}, nil,
+		[]string{videostore.VideosTable, videostore.InflightTable}); err != nil {
+		t.Fatal(err)
+	}
+	b.videos = videostore.New(a, b.queues)
+	b.rec = upkeep.Reconciler{
+		Videos: b.videos, AbandonAfter: time.Hour, OrphanAfter: time.Hour, Log: slog.New(slog.DiscardHandler),
+		Queue: func(ctx context.Context, name string) (upkeep.QueueState, error) {
+			return upkeep.StateOf(ctx, b.queues.Queue(name))
+		},
+	}
+	return b
+}
+
+func (b *bench) create(t *testing.T) video.ID {
+	t.Helper()
+	v := video.Video{ID: video.NewID(), State: video.AwaitingUpload, Priority: video.Normal}
+	if _, err := b.videos.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	return v.ID
+}
+
+// waiting lists the steps whose messages are visible in a queue.
+func (b *bench) waiting(t *testing.T, queue string) []string {
+	t.Helper()
+	seen, err := b.queues.Queue(queue).Peek(t.Context(), workqueue.MaxBatch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps []string
+	for _, p := range seen {
+		steps = append(steps, p.Item.Step)
+	}
+	return steps
+}
+
+func (b *bench) pass(t *testing.T) {
+	t.Helper()
+	if err := b.rec.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReconcilerSendsWhatWasForgotten(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.create(t)
+	b.queues.shut.Store(true) // the web role dies between row and message
+	if _, err := b.videos.Uploaded(t.Context(), id, 1); !errors.Is(err, errShut) {
+		t.Fatal(err)
+	}
+	b.queues.shut.Store(false)
+	b.pass(t)
+	if diff := cmp.Diff([]string{"probe"}, b.waiting(t, workqueue.Probe)); diff != "" {
+		t.Errorf("probe queue (-want +got):\n%s", diff)
+	}
+	b.pass(t)
+	if got := b.waiting(t, workqueue.Probe); len(got) != 1 {
+		t.Errorf("a second pass sent again although the message is there: %v", got)
+	}
+}
+
+func TestReconcilerReplacesALostMessage(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.create(t)
+	if _, err := b.videos.Uploaded(t.Context(), id, 1); err != nil {
+		t.Fatal(err)
+	}
+	key := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepProbe}
+	if _, err := b.videos.Claim(t.Context(), key, "lost message", "dead worker"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.queues.Queue(workqueue.Probe).Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.pass(t)
+	if got := b.waiting(t, workqueue.Probe); len(got) != 1 {
+		t.Fatalf("probe queue: %v, want the message again", got)
+	}
+	if _, err := b.videos.Claim(t.Context(), key, "new message", "live worker"); err != nil {
+		t.Errorf("the new message cannot take the step over: %v", err)
+	}
+}
+
+func TestReconcilerRemovesAbandonedUploads(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.create(t)
+	b.pass(t)
+	if rec, err := b.videos.Get(t.Context(), id); err != nil || rec.Video.State != video.AwaitingUpload {
+		t.Fatalf("a fresh upload was touched: %s, %v", rec.Video.State, err)
+	}
+	b.rec.AbandonAfter = 0
+	b.pass(t)
+	if rec, err := b.videos.Get(t.Context(), id); err != nil || rec.Video.State != video.Deleting {
+		t.Errorf("state %s, %v; want deleting", rec.Video.State, err)
+	}
+	if diff := cmp.Diff([]string{"purge"}, b.waiting(t, workqueue.Purge)); diff != "" {
+		t.Errorf("purge queue (-want +got):\n%s", diff)
+	}
+}
+
+func TestReconcilerSettlesWhatIsFinished(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.create(t)
+	if _, err := b.videos.Cancel(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	b.pass(t)
+	if marks, err := b.videos.Inflight(t.Context()); err != nil || len(marks) != 0 {
+		t.Errorf("in flight: %v, %v; want nothing", marks, err)
+	}
+}
+
+func TestJanitorKeepsWhatRowsName(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.create(t)
+	if _, err := b.videos.Uploaded(t.Context(), id, 1); err != nil {
+		t.Fatal(err)
+	}
+	claim := func(step string, index int) *videostore.Claim {
+		c, err := b.videos.Claim(t.Context(), videostore.StepKey{ID: id, Generation: 1, Step: step, Index: index}, fmt.Sprint(step, index), "w")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	plan := video.Plan{Generation: 1, Source: video.SourceBlob(id), Chunks: []video.Chunk{{To: 1}, {From: 1, To: 2}}, HasAudio: true,
+		FPS: video.Rational{Num: 1, Den: 1}, SegmentFrames: 1, Renditions: []video.Rendition{{Name: "240p"}}}
+	if err := claim(videostore.StepProbe, 0).Commit(t.Context(), videostore.Commit{Plan: &plan, Video: func(v *video.Video) { v.State = video.Processing }}); err != nil {
+		t.Fatal(err)
+	}
+	put := func(container, name string) string {
+		if _, err := b.blobs.Put(t.Context(), container, name, strings.NewReader("x"), 1, blobstore.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	done := claim(videostore.StepEncode, 0)
+	prefix := video.AttemptPrefix(id, 1, videostore.StepEncode, 0, done.Step.Attempt)
+	keep := []string{put(video.MediaContainer, prefix+"240p.m4s"), put(video.MediaContainer, prefix+"tiles.jpg")}
+	if err := done.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Renditions: []video.RenditionOutput{{Blob: keep[0]}}, Tiles: keep[1]}}); err != nil {
+		t.Fatal(err)
+	}
+	running := claim(videostore.StepEncode, 1)
+	keep = append(keep, put(video.MediaContainer, video.AttemptPrefix(id, 1, videostore.StepEncode, 1, running.Step.Attempt)+"240p.m4s"))
+	audio := claim(videostore.StepAudio, 0)
+	part := put(video.MediaContainer, video.AttemptPrefix(id, 1, videostore.StepAudio, 0, "killed-attempt")+"00000.m4s")
+	if err := audio.AddPart(t.Context(), video.AudioPart{Blob: part}); err != nil {
+		t.Fatal(err)
+	}
+	keep = append(keep, part)
+	put(video.MediaContainer, video.AttemptPrefix(id, 1, videostore.StepEncode, 0, "loser")+"240p.m4s")
+	put(video.MediaContainer, video.SourceBlob(video.NewID())) // of a video that was purged
+	put(video.MediaContainer, "not-a-video/x")
+	put(video.SourcesContainer, video.SourceBlob(id))
+
+	for _, grace := range []time.Duration{time.Hour, 0} {
+		j := upkeep.Janitor{Videos: b.videos, Blobs: b.blobs, Grace: grace, Log: slog.New(slog.DiscardHandler)}
+		if err := j.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		for blob, err := range b.blobs.List(t.Context(), video.MediaContainer, "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			left = append(left, blob.Name)
+		}
+		if grace > 0 {
+			if len(left) != len(keep)+3 {
+				t.Errorf("within the grace time %d blobs are left, want all %d", len(left), len(keep)+3)
+			}
+			continue
+		}
+		slices.Sort(keep)
+		if diff := cmp.Diff(keep, left); diff != "" {
+			t.Errorf("blobs left (-want +got):\n%s", diff)
+		}
+	}
+	if _, err := b.blobs.Head(t.Context(), video.SourcesContainer, video.SourceBlob(id)); err != nil {
+		t.Errorf("the source: %v", err)
+	}
+}
+
+func TestOneLeaderAtATime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var passes atomic.Int32
+	stand := func() (*upkeep.Leader, context.CancelFunc, chan struct{}) {
+		l := &upkeep.Leader{Blobs: b.blobs, Log: slog.New(slog.DiscardHandler), Duties: []upkeep.Duty{
+			{Name: "count", Every: time.Hour, Do: func(context.Context) error { passes.Add(1); return nil }},
+		}}
+		ctx, stop := context.WithCancel(t.Context())
+		gone := make(chan struct{})
+		go func() { defer close(gone); l.Run(ctx) }()
+		return l, stop, gone
+	}
+	first, stopFirst, firstGone := stand()
+	azuritetest.Eventually(t, 10*time.Second, func() error {
+		if !first.Leading() || passes.Load() != 1 {
+			return errors.New("nobody leads")
+		}
+		return nil
+	})
+	second, stopSecond, secondGone := stand()
+	defer func() { stopSecond(); <-secondGone }()
+	if second.Leading() {
+		t.Error("two lead")
+	}
+	stopFirst()
+	<-firstGone // it gives the lease back, so nobody waits for it to end
+	azuritetest.Eventually(t, 10*time.Second, func() error {
+		if !second.Leading() || passes.Load() != 2 {
+			return errors.New("the second does not take over")
+		}
+		return nil
+	})
+}
