@@ -15,9 +15,10 @@ SOAKTIME ?= 30m
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+export FILE DEMO_EXIT
 demo: ## one command: install, build, start, upload FILE (or a generated clip), watch it become playable; DEMO_EXIT=1 stops when ready
 	@scripts/bootstrap run
-	@FILE='$(FILE)' DEMO_EXIT='$(DEMO_EXIT)' scripts/gorun demo
+	@scripts/gorun demo
 
 up: ## start Azurite, the web role and two workers in the background; state in .run/
 	@scripts/bootstrap run

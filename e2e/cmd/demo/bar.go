@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// bar shows progress: a moving bar in a terminal, a line per quarter elsewhere.
+type bar struct {
+	moving *progressbar.ProgressBar // nil when the output is not a terminal
+	name   string
+	total  int64
+	shown  int64 // the last quarter that was printed
+}
+
+// newBar shows name and how much of total is done; with bytes it shows a rate.
+func newBar(name string, total int64, bytes bool) *bar {
+	b := &bar{name: name, total: max(total, 1), shown: -1}
+	if term.IsTerminal(int(os.Stdout.Fd())) {
+		b.moving = progressbar.NewOptions64(b.total,
+			progressbar.OptionSetWriter(os.Stdout),
+			progressbar.OptionSetDescription(fmt.Sprintf("%-10s", name)),
+			progressbar.OptionSetWidth(32),
+			progressbar.OptionShowBytes(bytes),
+			progressbar.OptionSetPredictTime(bytes),
+			progressbar.OptionSetRenderBlankState(true),
+		)
+	}
+	return b
+}
+
+// to moves the bar.
+func (b *bar) to(done int64) {
+	if b.moving != nil {
+		_ = b.moving.Set64(min(done, b.total))
+		return
+	}
+	if quarter := 4 * done / b.total; quarter > b.shown {
+		b.shown = quarter
+		fmt.Printf("%-10s %3d %%\n", b.name, 100*done/b.total)
+	}
+}
+
+// say prints a line above the bar.
+func (b *bar) say(format string, args ...any) {
+	if b.moving != nil {
+		_ = b.moving.Clear()
+	}
+	fmt.Printf(format+"\n", args...)
+	if b.moving != nil {
+		_ = b.moving.RenderBlank()
+	}
+}
+
+// end leaves the bar where it is and starts a new line.
+func (b *bar) end() {
+	if b.moving != nil {
+		_ = b.moving.Exit()
+		fmt.Println()
+	}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// clipSeconds is long enough for the ramp of chunks (4, 8, 16 s, rest) to show.
+const clipSeconds = 30
+
+// fonts are where systems keep a font that can draw the title; without any the
+// clip has none.
+var fonts = []string{
+	"/usr/share/fonts/truetype/dejavu/DejaVuSans-Bold.ttf",
+	"/usr/share/fonts/truetype/liberation/LiberationSans-Bold.ttf",
+	"/usr/share/fonts/TTF/DejaVuSans-Bold.ttf",
+	"/usr/share/fonts/dejavu-sans-fonts/DejaVuSans-Bold.ttf",
+	"/System/Library/Fonts/Helvetica.ttc",
+}
+
+// generateClip makes the demo's own video once: a moving test picture with a
+// clock, a title where a font is found, and a beep every second.
+func generateClip(ctx context.Context, dir string) (string, error) {
+	path := filepath.Join(dir, "cutroom-demo.mp4")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("look for the demo clip: %w", err)
+	}
+	title := ""
+	for _, font := range fonts {
+		if _, err := os.Stat(font); err == nil {
+			title = "drawtext=fontfile=" + font + ":text=Cutroom:fontsize=96:fontcolor=white:borderw=6:x=(w-text_w)/2:y=h/3"
+			break
+		}
+	}
+	next := path + ".next"
+	err := encodeClip(ctx, next, title)
+	if err != nil && title != "" && ctx.Err() == nil {
+		err = encodeClip(ctx, next, "") // this ffmpeg has no drawtext
+	}
+	if err != nil {
+		return "", fmt.Errorf("generate the demo clip: %w", err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		return "", fmt.Errorf("generate the demo clip: %w", err)
+	}
+	return path, nil
+}
+
+func encodeClip(ctx context.Context, path, filter string) error {
+	ffmpeg := os.Getenv("FFMPEG_PATH")
+	if ffmpeg == "" {
+		ffmpeg = "ffmpeg"
+	}
+	if filter == "" {
+		filter = "null"
+	}
+	cmd := exec.CommandContext(ctx, ffmpeg, "-nostdin", "-hide_banner", "-loglevel", "error", "-y",
+		"-f", "lavfi", "-i", fmt.Sprintf("testsrc2=size=1280x720:rate=30:duration=%d", clipSeconds),
+		"-f", "lavfi", "-i", fmt.Sprintf("sine=frequency=220:beep_factor=4:sample_rate=48000:duration=%d", clipSeconds),
+		"-vf", filter, "-c:v", "libx264", "-preset", "veryfast", "-crf", "26", "-pix_fmt", "yuv420p",
+		"-c:a", "aac", "-b:a", "96k", "-movflags", "+faststart", "-f", "mp4", path)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w: %s", ffmpeg, err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return nil
+}

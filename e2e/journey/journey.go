@@ -1,0 +1,316 @@
+// Package journey is what a user does with Cutroom, over HTTP and nothing else:
+// announce a video, bring the bytes, wait until it plays and is ready, find it.
+// The demo and the end-to-end tests share it.
+//
+// Next: e2e/cmd/demo.
+package journey
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" // what Azure Storage checks transfers with; not a secret
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/client"
+)
+
+// User talks to one web role. It is safe for concurrent use.
+type User struct {
+	base string // public address, without a final slash
+	http *http.Client
+	api  *client.ClientWithResponses
+}
+
+// New returns a user of the web role at base, such as "http://127.0.0.1:8080".
+func New(base string) (*User, error) {
+	base = strings.TrimRight(base, "/")
+	h := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: 5 * time.Second}}
+	api, err := client.NewClientWithResponses(base+"/api/v1", client.WithHTTPClient(h))
+	if err != nil {
+		return nil, fmt.Errorf("use the web role at %s: %w", base, err)
+	}
+	return &User{base: base, http: h, api: api}, nil
+}
+
+// API is the generated client, for everything that has no method here.
+func (u *User) API() *client.ClientWithResponses { return u.api }
+
+// Close ends the connections that are kept for the next request.
+func (u *User) Close() { u.http.CloseIdleConnections() }
+
+// Refusal is an answer other than the one hoped for.
+type Refusal struct {
+	Status  int             // of HTTP
+	Problem *client.Problem // nil when the body was not a problem document
+	Body    []byte
+}
+
+// Error names the code and the detail, or quotes the body.
+func (r *Refusal) Error() string {
+	if r.Problem == nil {
+		return fmt.Sprintf("HTTP status %d: %s", r.Status, bytes.TrimSpace(r.Body[:min(len(r.Body), 300)]))
+	}
+	storage := ""
+	if r.Problem.StorageErrorCode != nil {
+		storage = ", storage says " + *r.Problem.StorageErrorCode
+	}
+	return fmt.Sprintf("HTTP status %d, %s: %s%s", r.Status, r.Problem.Code, r.Problem.Detail, storage)
+}
+
+// Code is the stable code of the refusal in err's chain, or empty.
+func Code(err error) string {
+	var r *Refusal
+	if errors.As(err, &r) && r.Problem != nil {
+		return r.Problem.Code
+	}
+	return ""
+}
+
+// answer is what all generated responses have.
+type answer interface {
+	StatusCode() int
+	GetBody() []byte
+	GetApplicationproblemJSONDefault() *client.Problem
+}
+
+// refusal is nil when the answer has the status hoped for.
+func refusal(a answer, want int) error {
+	if a.StatusCode() == want {
+		return nil
+	}
+	return &Refusal{Status: a.StatusCode(), Problem: a.GetApplicationproblemJSONDefault(), Body: a.GetBody()}
+}
+
+// Announce creates a video; the bytes come next.
+func (u *User) Announce(ctx context.Context, v client.NewVideo) (client.Video, error) {
+	res, err := u.api.CreateVideoWithResponse(ctx, nil, v)
+	if err == nil {
+		err = refusal(res, http.StatusCreated)
+	}
+	if err != nil {
+		return client.Video{}, fmt.Errorf("announce %q: %w", v.Title, err)
+	}
+	return *res.JSON201, nil
+}
+
+// Put brings the whole file through the web role, as `curl -T` does. size is in
+// bytes.
+func (u *User) Put(ctx context.Context, id string, content io.Reader, size int64) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, u.base+"/api/v1/videos/"+id+"/content", content)
+	if err != nil {
+		return fmt.Errorf("put the content of %s: %w", id, err)
+	}
+	req.ContentLength = size
+	req.Header.Set("Content-Type", "application/octet-stream")
+	res, err := u.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("put the content of %s: %w", id, err)
+	}
+	parsed, err := client.ParsePutContentResponse(res)
+	if err == nil {
+		err = refusal(parsed, http.StatusAccepted)
+	}
+	if err != nil {
+		return fmt.Errorf("put the content of %s: %w", id, err)
+	}
+	return nil
+}
+
+// UploadBlocks brings the file with a valet key: blocks straight into the blob,
+// with a checksum each (Q12), past the web role, which only commits them. Blocks
+// that the service holds already are not sent again, so calling it again after
+// a failure resumes (Q14). progress is called with the bytes that are there.
+func (u *User) UploadBlocks(ctx context.Context, id string, content io.ReaderAt, size int64, progress func(held int64)) error {
+	grant, err := u.grant(ctx, id)
+	if err != nil {
+		return err
+	}
+	var held int64
+	buffer := make([]byte, min(grant.BlockSizeBytes, max(size, 1)))
+	for n := 0; ; n++ {
+		offset := int64(n) * grant.BlockSizeBytes
+		if offset >= size {
+			break
+		}
+		block := buffer[:min(grant.BlockSizeBytes, size-offset)]
+		if !slices.Contains(grant.BlocksHeld, n) {
+			if time.Until(grant.ExpiresAt) < time.Minute {
+				if grant, err = u.grant(ctx, id); err != nil {
+					return err
+				}
+			}
+			if _, err := content.ReadAt(block, offset); err != nil && !errors.Is(err, io.EOF) {
+				return fmt.Errorf("read block %d of %s: %w", n, id, err)
+			}
+			if err := u.putBlock(ctx, grant, n, block); err != nil {
+				return fmt.Errorf("put block %d of %s: %w", n, id, err)
+			}
+		}
+		held += int64(len(block))
+		progress(held)
+	}
+	done, err := u.api.CompleteUploadWithResponse(ctx, id)
+	if err == nil {
+		err = refusal(done, http.StatusAccepted)
+	}
+	if err != nil {
+		return fmt.Errorf("complete the upload of %s: %w", id, err)
+	}
+	return nil
+}
+
+func (u *User) grant(ctx context.Context, id string) (client.Upload, error) {
+	res, err := u.api.GetUploadWithResponse(ctx, id)
+	if err == nil {
+		err = refusal(res, http.StatusOK)
+	}
+	if err != nil {
+		return client.Upload{}, fmt.Errorf("get the valet key of %s: %w", id, err)
+	}
+	return *res.JSON200, nil
+}
+
+// putBlock repeats a try whose outcome is unknown: a block is stored under its
+// number, so storing it twice does no harm (Q13).
+func (u *User) putBlock(ctx context.Context, grant client.Upload, n int, block []byte) error {
+	blockID := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%0*d", grant.BlockIdDigits, n))
+	target := grant.Url + "&comp=block&blockid=" + url.QueryEscape(blockID)
+	sum := md5.Sum(block)
+	const tries = 4
+	for try := 1; ; try++ {
+		again, err := u.putBlockOnce(ctx, target, block, base64.StdEncoding.EncodeToString(sum[:]))
+		if err == nil || !again || try == tries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Duration(try) * 200 * time.Millisecond):
+		}
+	}
+}
+
+func (u *User) putBlockOnce(ctx context.Context, target string, block []byte, sum string) (again bool, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, target, bytes.NewReader(block))
+	if err != nil {
+		return false, errors.New("the valet key is not a URL") // the URL is a secret: not in the error
+	}
+	req.Header.Set("Content-MD5", sum)
+	res, err := u.http.Do(req)
+	if err != nil {
+		var withURL *url.Error
+		if errors.As(err, &withURL) {
+			err = withURL.Err
+		}
+		return ctx.Err() == nil, fmt.Errorf("connection: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode == http.StatusCreated {
+		return false, nil
+	}
+	body, _ := io.ReadAll(io.LimitReader(res.Body, 1000))
+	return res.StatusCode >= 500, &Refusal{Status: res.StatusCode, Body: body}
+}
+
+// Video returns the video as it is now.
+func (u *User) Video(ctx context.Context, id string) (client.Video, error) {
+	res, err := u.api.GetVideoWithResponse(ctx, id)
+	if err == nil {
+		err = refusal(res, http.StatusOK)
+	}
+	if err != nil {
+		return client.Video{}, fmt.Errorf("get video %s: %w", id, err)
+	}
+	return *res.JSON200, nil
+}
+
+// Failed is the error of a video that will not become ready by itself.
+type Failed struct {
+	State  client.State
+	Code   string // stable; empty when the video was cancelled
+	Detail string
+}
+
+// Error says it in a sentence.
+func (f *Failed) Error() string {
+	if f.Code == "" {
+		return fmt.Sprintf("the video is %s", f.State)
+	}
+	return fmt.Sprintf("the video is %s with code %s: %s", f.State, f.Code, f.Detail)
+}
+
+// Await asks for the video again and again until done is true, which also sees
+// every answer in between. It ends with *Failed when the video failed or was
+// cancelled, and with the error of ctx.
+func (u *User) Await(ctx context.Context, id string, done func(client.Video) bool) (client.Video, error) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		v, err := u.Video(ctx, id)
+		if err != nil {
+			return v, err
+		}
+		if done(v) {
+			return v, nil
+		}
+		switch v.State {
+		case client.Failed, client.Cancelled, client.Deleting:
+			f := &Failed{State: v.State}
+			if v.Error != nil {
+				f.Code, f.Detail = v.Error.Code, v.Error.Detail
+			}
+			return v, f
+		}
+		select {
+		case <-ctx.Done():
+			return v, fmt.Errorf("wait for video %s, now %s at %d %%: %w", id, v.State, v.Progress.Percent, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// AwaitReady waits until the video is ready.
+func (u *User) AwaitReady(ctx context.Context, id string) (client.Video, error) {
+	return u.Await(ctx, id, func(v client.Video) bool { return v.State == client.Ready })
+}
+
+// Search returns the videos that hold all words of q, and what finding them cost.
+func (u *User) Search(ctx context.Context, q string) (client.SearchResult, error) {
+	res, err := u.api.SearchVideosWithResponse(ctx, &client.SearchVideosParams{Q: &q})
+	if err == nil {
+		err = refusal(res, http.StatusOK)
+	}
+	if err != nil {
+		return client.SearchResult{}, fmt.Errorf("search for %q: %w", q, err)
+	}
+	return *res.JSON200, nil
+}
+
+// AwaitFound searches until the video is among the hits: the index is written by
+// a work item, so it follows a moment later (T8).
+func (u *User) AwaitFound(ctx context.Context, q, id string) (client.SearchResult, error) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		result, err := u.Search(ctx, q)
+		if err != nil {
+			return result, err
+		}
+		if slices.ContainsFunc(result.Items, func(v client.Video) bool { return v.Id == id }) {
+			return result, nil
+		}
+		select {
+		case <-ctx.Done():
+			return result, fmt.Errorf("search for %q does not find video %s: %w", q, id, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}

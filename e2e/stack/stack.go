@@ -1,0 +1,442 @@
+// Package stack starts the whole system as child processes: Azurite, one web
+// role and any number of worker roles. `make demo`, `make up` and the
+// end-to-end tests use the same code, so what a newcomer runs is what is tested.
+//
+// A port is trusted only when two things are known: the system says that our
+// child listens on it (package ownport), and the role repeats a nonce that we
+// gave it. Otherwise one would talk to whoever had the port first.
+//
+// Everything that a stack writes is in one folder: NAME.pid, NAME.log, data/.
+//
+// Next: e2e/cmd/demo, the first user of this package.
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azurite"
+)
+
+// Names of the processes; a number follows for roles: "workerrole-2".
+const (
+	Azurite = "azurite"
+	Web     = "webrole-1"
+	worker  = "workerrole-"
+)
+
+// Worker is the name of the n-th worker, from 1.
+func Worker(n int) string { return worker + strconv.Itoa(n) }
+
+// Options says what to start. The zero value is Azurite and a web role without
+// workers, on free ports, in a temporary folder.
+type Options struct {
+	// Dir holds the state. Empty: a temporary folder, which Stop removes.
+	Dir string
+	// Bin holds the built roles. Empty: they are built into Dir/bin.
+	Bin string
+	// Workers is how many worker roles to start with; AddWorker adds more.
+	Workers int
+	// Env is added to the environment of every role, as "NAME=value"; the last
+	// value of a name wins.
+	Env []string
+	// BaseEnv is the environment to start from. Nil: that of this process.
+	BaseEnv []string
+
+	// Where the roles listen, as "host:port". Empty: a free port on loopback.
+	// Workers after the first always take a free one.
+	WebAddr, WebAdminAddr, WorkerAdminAddr string
+	// Azurite's ports. 0: free ones.
+	BlobPort, QueuePort, TablePort int
+
+	// ConnectionString uses a storage account that exists instead of starting
+	// Azurite. Give every stack a CUTROOM_PREFIX of its own then.
+	ConnectionString string
+
+	// Supervise restarts a process that ends without being asked to.
+	Supervise bool
+	// Grace is how long a role may drain after SIGTERM. 0: 30 s.
+	Grace time.Duration
+	// Log gets a line for people about every step. Nil: nothing.
+	Log io.Writer
+}
+
+// Stack is a running system. Its methods may be called at the same time.
+type Stack struct {
+	options Options
+	dir     string
+	temp    bool
+	lock    *os.File
+	baseEnv []string // of every role, complete but for its addresses
+
+	background context.Context // ends with Stop
+	cancel     context.CancelFunc
+	watchers   sync.WaitGroup
+
+	saying sync.Mutex // of Options.Log
+
+	mu      sync.Mutex
+	azurite *azurite.Server
+	emuLog  *os.File
+	roles   map[string]*role
+	workers int // the highest number given
+	stopped bool
+}
+
+// Start starts everything and returns when all of it is ready, or stops what it
+// started and says what went wrong. ctx bounds the start only.
+func Start(ctx context.Context, o Options) (*Stack, error) {
+	s := &Stack{options: o, dir: o.Dir, roles: make(map[string]*role)}
+	if o.Grace == 0 {
+		s.options.Grace = 30 * time.Second
+	}
+	if err := s.prepare(); err != nil {
+		return nil, err
+	}
+	s.background, s.cancel = context.WithCancel(context.Background())
+	if err := s.startAll(ctx); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+func (s *Stack) prepare() error {
+	var err error
+	if s.dir == "" {
+		if s.dir, err = os.MkdirTemp("", "cutroom-stack-"); err != nil {
+			return fmt.Errorf("make a folder for the stack: %w", err)
+		}
+		s.temp = true
+	}
+	if s.dir, err = filepath.Abs(s.dir); err != nil {
+		return fmt.Errorf("find the folder of the stack: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Join(s.dir, "data"), 0o700); err != nil {
+		return fmt.Errorf("make a folder for the stack: %w", err)
+	}
+	s.lock, err = lock(s.dir)
+	return err
+}
+
+func (s *Stack) startAll(ctx context.Context) error {
+	if err := s.checkPorts(); err != nil {
+		return err
+	}
+	web, err := s.newRole(Web, "webrole", []spot{
+		{"WEBROLE_ADDR", s.options.WebAddr},
+		{"WEBROLE_ADMIN_ADDR", s.options.WebAdminAddr},
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	s.say("starting the web role and %d worker roles", s.options.Workers)
+	// The web role first: it creates what the account lacks, and the workers
+	// find it there.
+	if err := s.launch(ctx, web); err != nil {
+		return err
+	}
+	errs := make([]error, s.options.Workers)
+	var all sync.WaitGroup
+	for i := range errs {
+		admin := ""
+		if i == 0 {
+			admin = s.options.WorkerAdminAddr
+		}
+		all.Go(func() { _, errs[i] = s.addWorker(ctx, Worker(i+1), admin, nil) })
+	}
+	s.mu.Lock()
+	s.workers = max(s.workers, s.options.Workers)
+	s.mu.Unlock()
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// ready builds the roles and starts Azurite, at the same time.
+func (s *Stack) ready(ctx context.Context) error {
+	var buildErr, emulatorErr error
+	var both sync.WaitGroup
+	if s.options.Bin == "" {
+		s.say("building the roles")
+		both.Go(func() { buildErr = Build(ctx, filepath.Join(s.dir, "bin")) })
+	}
+	connection := s.options.ConnectionString
+	if connection == "" {
+		both.Go(func() {
+			if emulatorErr = s.startAzurite(ctx); emulatorErr == nil {
+				connection = s.azurite.ConnectionString()
+			}
+		})
+	}
+	both.Wait()
+	if err := errors.Join(buildErr, emulatorErr); err != nil {
+		return err
+	}
+	base := s.options.BaseEnv
+	if base == nil {
+		base = os.Environ()
+	}
+	// An account of the developer's own, set for another tool, must not become
+	// the demo's storage.
+	base = slices.DeleteFunc(slices.Clone(base), func(v string) bool { return strings.HasPrefix(v, "AZURE_STORAGE_") })
+	s.baseEnv = append(append(base, "AZURE_STORAGE_CONNECTION_STRING="+connection), s.options.Env...)
+	return nil
+}
+
+// spot is a variable that says where a role listens, and its value or "".
+type spot struct{ variable, addr string }
+
+// newRole describes a role; launch starts it.
+func (s *Stack) newRole(name, binary string, spots []spot) (*role, error) {
+	bin := s.options.Bin
+	if bin == "" {
+		bin = filepath.Join(s.dir, "bin")
+	}
+	bin, err := filepath.Abs(bin)
+	if err != nil {
+		return nil, fmt.Errorf("find the built roles: %w", err)
+	}
+	r := &role{name: name, binary: filepath.Join(bin, binary), dir: s.dir}
+	for _, spot := range spots {
+		l := &listener{variable: spot.variable}
+		if spot.addr == "" || strings.HasSuffix(spot.addr, ":0") {
+			l.ours = true
+			l.addr, err = freeAddr()
+		} else {
+			l.addr, err = resolve(spot.addr)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", name, err)
+		}
+		r.listeners = append(r.listeners, l)
+	}
+	return r, nil
+}
+
+// launch starts a role for the first time and puts it under supervision.
+func (s *Stack) launch(ctx context.Context, r *role, env ...string) error {
+	r.env = append(slices.Clone(s.baseEnv), env...)
+	r.wanted = true
+	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
+		return fmt.Errorf("start %s: the stack is stopped", r.name)
+	}
+	s.roles[r.name] = r
+	s.mu.Unlock()
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	s.say("%s is ready at %s (pid %d)", r.name, r.url(false), r.process().cmd.Process.Pid)
+	if s.options.Supervise {
+		s.watchers.Go(func() { s.supervise(r) })
+	}
+	return nil
+}
+
+// AddWorker starts another worker with env added to its environment, and
+// returns its name.
+func (s *Stack) AddWorker(ctx context.Context, env ...string) (string, error) {
+	s.mu.Lock()
+	s.workers++
+	name := Worker(s.workers)
+	s.mu.Unlock()
+	return s.addWorker(ctx, name, "", env)
+}
+
+func (s *Stack) addWorker(ctx context.Context, name, admin string, env []string) (string, error) {
+	r, err := s.newRole(name, "workerrole", []spot{{"WORKERROLE_ADMIN_ADDR", admin}})
+	if err != nil {
+		return "", err
+	}
+	return name, s.launch(ctx, r, env...)
+}
+
+func (s *Stack) role(name string) (*role, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, ok := s.roles[name]; ok {
+		return r, nil
+	}
+	return nil, fmt.Errorf("the stack has no %q", name)
+}
+
+// Kill sends a signal to a role and does not wait. After SIGKILL and the like
+// the role stays down until Restart, unless the stack supervises.
+func (s *Stack) Kill(name string, sig os.Signal) error {
+	r, err := s.role(name)
+	if err != nil {
+		return err
+	}
+	return r.signal(sig)
+}
+
+// Wait waits until a role's present process has ended, and returns how.
+func (s *Stack) Wait(ctx context.Context, name string) (*os.ProcessState, error) {
+	r, err := s.role(name)
+	if err != nil {
+		return nil, err
+	}
+	p := r.process()
+	select {
+	case <-p.exited:
+		return p.cmd.ProcessState, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for %s to end: %w", name, ctx.Err())
+	}
+}
+
+// Restart starts a role that has ended, on the same ports, with env added to its
+// environment from now on, and returns when it is ready. A role that still runs
+// is asked to drain first.
+func (s *Stack) Restart(ctx context.Context, name string, env ...string) error {
+	r, err := s.role(name)
+	if err != nil {
+		return err
+	}
+	if err := r.stop(s.options.Grace); err != nil {
+		return err
+	}
+	r.env = append(r.env, env...)
+	defer r.want(true)
+	return r.start(ctx)
+}
+
+// StopRole drains one role and waits for it; the rest goes on.
+func (s *Stack) StopRole(name string) error {
+	r, err := s.role(name)
+	if err != nil {
+		return err
+	}
+	return r.stop(s.options.Grace)
+}
+
+// Pid is the process id of a role or of Azurite, or 0 when it is down.
+func (s *Stack) Pid(name string) int {
+	if name == Azurite {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.azurite == nil {
+			return 0
+		}
+		return s.azurite.PID()
+	}
+	r, err := s.role(name)
+	if err != nil {
+		return 0
+	}
+	if p := r.process(); p != nil && p.alive() {
+		return p.cmd.Process.Pid
+	}
+	return 0
+}
+
+// Names are the roles that were started, in order.
+func (s *Stack) Names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := make([]string, 0, len(s.roles))
+	for name := range s.roles {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// BaseURL is the public address of the web role, without a final slash.
+func (s *Stack) BaseURL() string { return s.url(Web, false) }
+
+// AdminURL is the address of a role's admin listener, without a final slash.
+func (s *Stack) AdminURL(name string) string { return s.url(name, true) }
+
+func (s *Stack) url(name string, admin bool) string {
+	r, err := s.role(name)
+	if err != nil {
+		return ""
+	}
+	return r.url(admin)
+}
+
+// ConnectionString opens the stack's storage.
+func (s *Stack) ConnectionString() string {
+	if s.options.ConnectionString != "" {
+		return s.options.ConnectionString
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.azurite.ConnectionString()
+}
+
+// Dir is where the state is.
+func (s *Stack) Dir() string { return s.dir }
+
+// Logs is everything that a process has printed, over all its lives.
+func (s *Stack) Logs(name string) string {
+	text, err := os.ReadFile(LogPath(s.dir, name))
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// Stop drains the roles, then stops Azurite with what it holds in memory
+// written. An error says that something had to be killed. Safe to repeat.
+func (s *Stack) Stop() error {
+	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
+		return nil
+	}
+	s.stopped = true
+	roles := make([]*role, 0, len(s.roles))
+	for _, r := range s.roles {
+		r.want(false)
+		roles = append(roles, r)
+	}
+	s.mu.Unlock()
+	s.cancel()
+	s.watchers.Wait()
+
+	errs := make([]error, len(roles))
+	var all sync.WaitGroup
+	for i, r := range roles {
+		all.Go(func() { errs[i] = r.stop(s.options.Grace) })
+	}
+	all.Wait()
+	errs = append(errs, s.stopAzurite())
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	if s.temp {
+		errs = append(errs, os.RemoveAll(s.dir))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Stack) say(format string, args ...any) {
+	if s.options.Log != nil {
+		s.saying.Lock()
+		defer s.saying.Unlock()
+		_, _ = fmt.Fprintf(s.options.Log, format+"\n", args...)
+	}
+}
+
+// Signals that tests send to roles.
+var (
+	Term = syscall.SIGTERM // drain
+	Die  = syscall.SIGKILL // crash
+	Halt = syscall.SIGSTOP // become a zombie that may wake up
+	Wake = syscall.SIGCONT // wake up
+)

@@ -1,0 +1,113 @@
+// Package stacktest runs a stack for a test: built once per test binary, in a
+// temporary folder, on free ports, gone when the test ends.
+//
+//	func TestMain(m *testing.M) { stacktest.Main(m) }
+//
+//	func TestSomething(t *testing.T) {
+//		s := stacktest.Start(t, stack.Options{Workers: 2})
+//		…
+package stacktest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cutroom/cutroom/e2e/stack"
+)
+
+// BinVariable names a folder with roles that are built already, so that several
+// test binaries share them.
+const BinVariable = "CUTROOM_TEST_BIN"
+
+var (
+	bin   string // set by Main
+	build sync.Once
+	built error
+)
+
+// Main runs the tests of a package, then removes the roles that were built for it.
+func Main(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if bin = os.Getenv(BinVariable); bin != "" {
+		build.Do(func() {})
+		return m.Run()
+	}
+	var err error
+	if bin, err = os.MkdirTemp("", "cutroom-bin-"); err != nil {
+		fmt.Fprintln(os.Stderr, "make a folder for the built roles:", err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(bin) }()
+	return m.Run()
+}
+
+// Bin is the folder that holds the built roles. It builds them on first use.
+func Bin(t testing.TB) string {
+	t.Helper()
+	if bin == "" {
+		t.Fatal("the package needs: func TestMain(m *testing.M) { stacktest.Main(m) }")
+	}
+	build.Do(func() { built = stack.Build(context.Background(), bin) })
+	if built != nil {
+		t.Fatal(built)
+	}
+	return bin
+}
+
+// Environ is the environment of this process without the variables that
+// configure Cutroom: a developer's settings do not change what tests see.
+func Environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return slices.ContainsFunc([]string{"CUTROOM_", "WEBROLE_", "WORKERROLE_", "AZURE_", "AZURITE_"},
+			func(prefix string) bool { return strings.HasPrefix(v, prefix) })
+	})
+}
+
+// Start starts a stack, and stops it when the test ends. Empty options get the
+// built roles, the clean environment and a folder of the test's own. When the
+// test failed the end of every log is shown. Only -short skips.
+func Start(t testing.TB, o stack.Options) *stack.Stack {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: this test runs Azurite and the built roles")
+	}
+	if o.Bin == "" {
+		o.Bin = Bin(t)
+	}
+	if o.BaseEnv == nil {
+		o.BaseEnv = Environ()
+	}
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	s, err := stack.Start(t.Context(), o)
+	if err != nil {
+		t.Fatalf("start the stack: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Errorf("stop the stack: %v", err)
+		}
+		if t.Failed() {
+			for _, name := range append(s.Names(), stack.Azurite) {
+				if end := lastLines(s.Logs(name), 40); end != "" {
+					t.Logf("%s:\n%s", name, end)
+				}
+			}
+		}
+	})
+	return s
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
