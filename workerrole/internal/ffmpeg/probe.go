@@ -131,9 +131,12 @@ func refused(code int, r Report) error {
 	if m := complainer.FindStringSubmatch(r.Stderr); m != nil {
 		demuxer = m[1]
 	}
+	if strings.Contains(r.Stderr, "max pixel count") { // ffmpeg has no other way to say these two
+		return video.Fail(video.TooManyPixels, "A picture has more than %d pixels.", maxPixels)
+	}
 	switch code {
 	case averrorNoMemory:
-		if strings.Contains(r.Stderr, "max_streams") { // ffmpeg has no other way to say it
+		if strings.Contains(r.Stderr, "max_streams") {
 			return video.Fail(video.TooManyStreams, "The file has more than %d streams.", maxStreams)
 		}
 		return nil

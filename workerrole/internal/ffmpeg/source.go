@@ -78,8 +78,8 @@ func (t *Tool) guard(s Source) ff.KwArgs {
 	kw["reconnect"] = "1"
 	kw["reconnect_on_network_error"] = "1"
 	kw["reconnect_on_http_error"] = "5xx"
-	kw["reconnect_delay_max"] = "10" // seconds
-	kw["rw_timeout"] = "30000000"    // microseconds
+	kw["reconnect_delay_max"] = strconv.Itoa(max(1, t.ReconnectSeconds))
+	kw["rw_timeout"] = "30000000" // microseconds
 	return kw
 }
 

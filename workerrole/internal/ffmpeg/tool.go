@@ -36,6 +36,10 @@ type Tool struct {
 	// CAFile is a PEM file of roots that https sources are verified against;
 	// empty: the system's.
 	CAFile string
+
+	// ReconnectSeconds is the longest pause before a broken connection to a
+	// source is tried again; beyond it the source counts as away.
+	ReconnectSeconds int
 }
 
 // needed are the parts of ffmpeg without which no video can be processed.
@@ -48,7 +52,7 @@ var needed = map[string][]string{
 // Open finds the two programs and checks that they can do the work: an error
 // says what is missing. An empty path means the program of that name in PATH.
 func Open(ctx context.Context, ffmpegPath, ffprobePath string) (*Tool, error) {
-	t := &Tool{FirstChunkProcesses: min(2, runtime.NumCPU())}
+	t := &Tool{FirstChunkProcesses: min(2, runtime.NumCPU()), ReconnectSeconds: 10}
 	var err error
 	if t.FFmpeg, err = find(ffmpegPath, "ffmpeg"); err != nil {
 		return nil, err

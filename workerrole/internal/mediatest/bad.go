@@ -76,7 +76,7 @@ func BadClips() []BadClip {
 			"-encryption_scheme", "cenc-aes-ctr", "-encryption_key", "76a6c65c5ea762046bd749a2e632ccbb", "-encryption_kid", "a7e61c373e219033c21091fa607bf3b8",
 		}, mp4)},
 		{"8192x8192", video.TooManyPixels, made([]string{"-f", "lavfi", "-i", "color=s=8192x8192:r=1:d=1"}, X264(1), mp4)},
-		{"1x1", video.TooSmall, made([]string{"-f", "lavfi", "-i", "color=s=1x1:r=10:d=1"}, []string{"-c:v", "libx264", "-pix_fmt", "yuv444p"}, mp4)},
+		{"1x1", video.TooSmall, made(tiny, []string{"-vf", "format=rgb24,scale=1:1", "-c:v", "libx264", "-pix_fmt", "yuv444p"}, mp4)},
 		{"gap-of-10-hours", video.TooLong, made(Moving("64x64", "1", 2), []string{"-vf", "setpts='N*36000/TB'", "-fps_mode", "passthrough"}, X264(1), mp4)},
 		{"300-streams", video.TooManyStreams, func(t testing.TB, dir string) string { return manyStreams(t, dir, 300) }},
 		{"20-streams", video.TooManyStreams, func(t testing.TB, dir string) string { return manyStreams(t, dir, 20) }},

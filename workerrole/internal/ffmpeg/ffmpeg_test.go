@@ -1,0 +1,272 @@
+package ffmpeg
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
+)
+
+func open(t *testing.T) *Tool {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs ffmpeg")
+	}
+	tool, err := Open(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tool
+}
+
+// script is a program that stands in for ffmpeg.
+func script(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ffmpeg")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700); err != nil { //nolint:gosec // must be executable
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestOpenSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	tool := open(t)
+	if tool.Version == "" || !filepath.IsAbs(tool.FFmpeg) || !filepath.IsAbs(tool.FFprobe) {
+		t.Errorf("Open = %+v", tool)
+	}
+	for name, path := range map[string]string{
+		"no such program": filepath.Join(t.TempDir(), "none"),
+		"something else":  script(t, "echo hello\n"),
+		"no encoders":     script(t, "echo ffmpeg version 0 x\n"),
+	} {
+		if _, err := Open(t.Context(), path, tool.FFprobe); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// before returns the options between start and the n-th "-i" of a command line.
+func inputs(args []string) [][]string {
+	var list [][]string
+	from := 0
+	for i, a := range args {
+		if a == "-i" {
+			list = append(list, args[from:i])
+			from = i + 2
+		}
+	}
+	return list
+}
+
+// Every input of every command carries the guards before it.
+func TestEveryInputIsGuarded(t *testing.T) {
+	t.Parallel()
+	tool := &Tool{}
+	plan := video.Plan{
+		FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120, TileEvery: 30, TileWidth: 16, TileHeight: 16,
+		Chunks: []video.Chunk{{From: 0, To: 120}, {From: 120, To: 240}}, Renditions: []video.Rendition{{Name: "240p", Width: 426, Height: 240, MaxRate: 1}},
+	}
+	for address, protocols := range map[string]string{
+		"/tmp/x":                       "file",
+		"-y.mp4":                       "file",
+		"concat:a|b":                   "file",
+		"http://127.0.0.1/x?sig=1":     "http,tcp",
+		"https://example.test/x?sig=1": "https,tls,tcp",
+	} {
+		src := Source{URL: address, Demuxer: "mov"}
+		for index := range plan.Chunks {
+			args := chunkArgs(tool, ChunkJob{Source: src, Plan: plan, Index: index, Margin: 1, End: 240, Renditions: []int{0}, Tiles: true, Poster: true})
+			for _, in := range inputs(args) {
+				for option, want := range map[string]string{
+					"-protocol_whitelist": protocols, "-format_whitelist": Containers, "-f": "mov", "-threads": "1",
+					"-max_pixels": "9437184", "-max_streams": "64",
+				} {
+					if i := slices.Index(in, option); i < 0 || i+1 == len(in) || in[i+1] != want {
+						t.Errorf("%s: %s is not %s in %q", address, option, want, in)
+					}
+				}
+			}
+			if i := slices.Index(args, "-i"); !strings.HasPrefix(args[i+1], "file:/") && !src.remote() {
+				t.Errorf("the local input is %q", args[i+1])
+			}
+		}
+	}
+	for _, name := range []string{"hls", "concat", "dash", "sdp", "image2", "applehttp"} {
+		if slices.Contains(strings.Split(Containers, ","), name) {
+			t.Errorf("%s reads other files and must not be a container", name)
+		}
+	}
+}
+
+// Addresses carry signatures; none may be seen in an error.
+func TestSignaturesAreRedacted(t *testing.T) {
+	t.Parallel()
+	const address = "https://account.blob.core.windows.net/sources/abc/source?sv=2024&sig=SECRET%2Fvalue"
+	src := Source{URL: address}
+	for _, text := range []string{
+		address + ": Invalid data",
+		"[https @ 0x1] Will reconnect at 12 to " + address,
+		"redirected to https://elsewhere.test/x?sig=SECRET%2Fvalue'",
+		"GET /sources/abc/source?sv=2024&sig=SECRET%2Fvalue HTTP/1.1",
+	} {
+		if got := src.redact(text); strings.Contains(got, "SECRET") {
+			t.Errorf("redact(%q) = %q", text, got)
+		}
+	}
+	tool := open(t)
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	_, err := tool.Probe(t.Context(), Source{URL: server.URL + "/source?sig=SECRET"})
+	if err == nil || strings.Contains(err.Error(), "SECRET") || errors.As(err, new(*video.Failure)) {
+		t.Errorf("a missing source: %v", err)
+	}
+	server.Close()
+	if _, err = tool.Probe(t.Context(), Source{URL: server.URL + "/source?sig=SECRET"}); err == nil || strings.Contains(err.Error(), "SECRET") || errors.As(err, new(*video.Failure)) {
+		t.Errorf("a server that is away: %v", err)
+	}
+}
+
+// A server that cannot prove who it is gets no signature.
+func TestCertificatesAreVerified(t *testing.T) {
+	t.Parallel()
+	tool := open(t)
+	path := mediatest.Clips()[0].Make(t, t.TempDir())
+	asked := 0
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		http.ServeFile(w, r, path)
+	}))
+	defer server.Close()
+	if _, err := tool.Probe(t.Context(), Source{URL: server.URL + "/x"}); err == nil || asked > 0 {
+		t.Errorf("an unknown certificate was accepted: %v, %d requests", err, asked)
+	}
+}
+
+// The process and whatever it started end with the context, and the error says why.
+func TestCancelKillsTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	started := filepath.Join(dir, "started")
+	// The grandchild ignores polite signals and keeps stderr open.
+	path := script(t, fmt.Sprintf("trap '' TERM\n/bin/sh -c \"trap '' TERM; while :; do /bin/sleep 0.05; echo x >> %s; done\" &\necho frame=1\necho progress=continue\nwait\n", started))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	why := errors.New("the lease is lost")
+	done := make(chan error, 1)
+	go func() {
+		_, err := run(ctx, command{path: path, progress: func(Progress) {}})
+		done <- err
+	}()
+	size := func() int64 {
+		info, err := os.Stat(started)
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	eventually(t, func() bool { return size() > 0 })
+	cancel(why)
+	select {
+	case err := <-done:
+		if !errors.Is(err, why) {
+			t.Errorf("the error is %v, want the cause", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the process outlived its context")
+	}
+	// The grandchild writes 20 times a second as long as it lives.
+	eventually(t, func() bool {
+		before := size()
+		time.Sleep(300 * time.Millisecond)
+		return size() == before
+	})
+}
+
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not happen within 10 s")
+		}
+	}
+}
+
+// No key of ours is in the environment of a program that reads strangers' files.
+func TestEnvironmentIsEmpty(t *testing.T) {
+	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "SECRET")
+	var out bytes.Buffer
+	if _, err := run(t.Context(), command{path: script(t, "/usr/bin/env\n"), stdout: &out}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "SECRET") {
+		t.Errorf("the environment is\n%s", out.String())
+	}
+}
+
+func TestStderrIsCapped(t *testing.T) {
+	t.Parallel()
+	path := script(t, "i=0\nwhile [ $i -lt 3000 ]; do echo \"line $i of a very long complaint about a broken file that goes on and on\" >&2; i=$((i+1)); done\necho the end >&2\nexit 3\n")
+	_, err := run(t.Context(), command{path: path})
+	var exit *RunError
+	if !errors.As(err, &exit) || exit.Status != 3 || len(exit.Stderr) > stderrTail || !strings.HasSuffix(exit.Stderr, "the end\n") {
+		t.Fatalf("got %v", err)
+	}
+	if want := "ffmpeg ended with status 3: the end"; err.Error() != want {
+		t.Errorf("error %q, want %q", err, want)
+	}
+}
+
+// Progress is reported when work moves, and not when ffmpeg only says the same again.
+func TestProgressMeansMovement(t *testing.T) {
+	t.Parallel()
+	var got []int64
+	w := progressWriter{report: func(p Progress) { got = append(got, p.Frames) }, start: time.Now()}
+	for _, text := range []string{
+		"frame=0\nprogress=continue\n", "frame=0\nprogress=continue\n", // reading towards the chunk
+		"fra", "me=5\nout_time_us=100\ntotal_size=N/A\nprogress=cont", "inue\n",
+		"frame=5\nout_time_us=100\nprogress=continue\n", // stuck
+		"frame=9\nprogress=end\n",
+	} {
+		if n, err := w.Write([]byte(text)); n != len(text) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if want := []int64{0, 0, 5, 9}; !slices.Equal(got, want) {
+		t.Errorf("reported %v, want %v", got, want)
+	}
+	w.start, got = time.Now().Add(-2*beforeFirstFrame), nil
+	w.now, w.last = Progress{}, Progress{}
+	_, _ = w.Write([]byte("frame=0\nprogress=continue\n"))
+	if len(got) > 0 {
+		t.Error("reading for ever without a frame counts as progress")
+	}
+}
+
+func TestNetworkTrouble(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"": false,
+		"[h264 @ 0x1] mmco: unref short failure\n":                                 false,
+		"[mov,mp4,m4a,3gp,3g2,mj2 @ 0x1] stream 1, offset 0x69c85: partial file\n": false,
+		"[http @ 0x1] HTTP error 416 Range Not Satisfiable\n":                      false,
+		"[http @ 0x1] HTTP error 503 Server Busy\n":                                true,
+		"[https @ 0x1] Stream ends prematurely at 5, should be 9\n":                true,
+		"source: Connection refused\n":                                             true,
+	} {
+		if got := (Report{Stderr: text}).NetworkTrouble(); got != want {
+			t.Errorf("NetworkTrouble(%q) = %v", text, got)
+		}
+	}
+}

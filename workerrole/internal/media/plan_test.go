@@ -1,0 +1,215 @@
+package media
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+)
+
+func source(width, height int, rate, avg string, seconds float64) ffmpeg.Info {
+	v := ffmpeg.VideoStream{Codec: "h264", Width: width, Height: height, SAR: video.Rational{Num: 1, Den: 1}, End: seconds}
+	v.FPS, _ = video.ParseRational(rate)
+	v.AvgFPS, _ = video.ParseRational(avg)
+	return ffmpeg.Info{Demuxer: "mov", Duration: seconds, Streams: 2, Video: v, HasAudio: true}
+}
+
+func TestLadderNeverEnlarges(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		width, height int
+		want          string
+	}{
+		{1920, 1080, "1080p 1920x1080 5000k, 720p 1280x720 3000k, 480p 854x480 1400k, 240p 426x240 450k"},
+		{3840, 2160, "2160p 3840x2160 14150k, 1080p 1920x1080 5000k, 720p 1280x720 3000k, 480p 854x480 1400k, 240p 426x240 450k"},
+		{1280, 720, "720p 1280x720 3000k, 480p 854x480 1400k, 240p 426x240 450k"},
+		{854, 480, "480p 854x480 1400k, 240p 428x240 450k"},
+		{768, 432, "432p 768x432 1250k, 240p 426x240 450k"},
+		{720, 1280, "720p 720x1280 3000k, 480p 480x854 1400k, 240p 240x426 450k"},
+		{91, 161, "90p 90x160 150k"},
+		{160, 90, "90p 160x90 150k"},
+		{320, 241, "240p 318x240 450k"},
+		{2000, 100, "100p 2000x100 850k"},
+		{240, 240, "240p 240x240 450k"},
+	} {
+		got := ""
+		for i, r := range ladder(c.width, c.height) {
+			if i > 0 {
+				got += ", "
+			}
+			got += fmt.Sprintf("%s %dx%d %dk", r.Name, r.Width, r.Height, r.MaxRate/1000)
+			if r.Width > c.width || r.Height > c.height || r.Width%2 != 0 || r.Height%2 != 0 {
+				t.Errorf("%d × %d: rendition %d × %d", c.width, c.height, r.Width, r.Height)
+			}
+		}
+		if got != c.want {
+			t.Errorf("ladder(%d, %d)\n got %s\nwant %s", c.width, c.height, got, c.want)
+		}
+	}
+}
+
+func TestGridKeepsConstantRates(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ rate, avg, want string }{
+		{"30/1", "30/1", "30/1"},
+		{"24000/1001", "24000/1001", "24000/1001"},
+		{"30000/1001", "2997/100", "30000/1001"},
+		{"25/2", "25/2", "25/2"},
+		{"60/1", "60/1", "60/1"},
+		{"60000/1001", "60000/1001", "60000/1001"},
+		{"120/1", "120/1", "60/1"},
+		{"100/1", "100/1", "50/1"},
+		{"90/1", "90/1", "45/1"},
+		{"1/1", "1/1", "5/1"},
+		{"30/1", "2300/117", "30/1"},      // a gap
+		{"60/1", "10/1", "24/1"},          // mostly still
+		{"90000/1", "24671/1000", "25/1"}, // a time base, not a rate
+		{"1000/1", "55/1", "60/1"},
+		{"0/0", "0/0", "25/1"},
+		{"0/0", "29971/1000", "30000/1001"},
+		{"123457/4001", "123457/4001", "123457/4001"},
+		{"1234577/40001", "1234577/40001", "30864/1000"},
+	} {
+		info := source(640, 360, c.rate, c.avg, 60)
+		want, _ := video.ParseRational(c.want)
+		if got := grid(info.Video); got.Num*want.Den != want.Num*got.Den {
+			t.Errorf("grid(%s, average %s) = %s, want %s", c.rate, c.avg, got, c.want)
+		}
+	}
+	interlaced := source(720, 576, "50/1", "25/1", 60).Video
+	interlaced.Interlaced = true
+	if got := grid(interlaced).String(); got != "25/1" {
+		t.Errorf("interlaced: %s", got)
+	}
+}
+
+func TestChunksRampUpAndCoverEveryFrame(t *testing.T) {
+	t.Parallel()
+	for _, seconds := range []float64{0.04, 1, 3.9, 4, 5, 6.1, 12, 28, 60, 600, 14399} {
+		for _, size := range [][2]int{{160, 90}, {1280, 720}, {1920, 1080}, {3840, 2160}} {
+			for _, rate := range []string{"30/1", "24000/1001", "25/2", "5/1", "60/1"} {
+				p, err := Plan(source(size[0], size[1], rate, rate, seconds), DefaultLimits)
+				if err != nil {
+					t.Fatal(err)
+				}
+				next := int64(0)
+				for i, c := range p.Chunks {
+					if c.From != next || c.To <= c.From || c.From%p.SegmentFrames != 0 {
+						t.Fatalf("%v s at %s: chunk %d of %v", seconds, rate, i, p.Chunks)
+					}
+					if i > 0 && 2*(c.To-c.From) < p.SegmentFrames {
+						t.Errorf("%v s at %s: chunk %d has only %d frames", seconds, rate, i, c.To-c.From)
+					}
+					next = c.To
+				}
+				if next != p.Frames || p.Frames < 1 {
+					t.Errorf("%v s at %s: %d frames in chunks, %d planned", seconds, rate, next, p.Frames)
+				}
+				if n := ffmpeg.TilesIn(p, 0, p.Frames); n < 1 || n > 100 {
+					t.Errorf("%v s at %s: %d tiles", seconds, rate, n)
+				}
+				if p.PosterFrame < 0 || p.PosterFrame >= p.Frames {
+					t.Errorf("%v s at %s: poster is frame %d of %d", seconds, rate, p.PosterFrame, p.Frames)
+				}
+			}
+		}
+	}
+}
+
+func TestHeavyPicturesGetShortChunks(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		width, height int
+		rate          string
+		want          []float64 // seconds of the first chunks
+	}{
+		{1280, 720, "30/1", []float64{4, 8, 16, 32, 32}},
+		{1920, 1080, "30/1", []float64{4, 8, 16, 16, 16}},
+		{3840, 2160, "60/1", []float64{4, 4, 4, 4, 4}},
+	} {
+		p, err := Plan(source(c.width, c.height, c.rate, c.rate, 600), DefaultLimits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range c.want {
+			if got := p.FPS.Seconds(p.Chunks[i].To - p.Chunks[i].From); got != want {
+				t.Errorf("%d × %d at %s: chunk %d lasts %v s, want %v", c.width, c.height, c.rate, i, got, want)
+			}
+		}
+	}
+}
+
+func TestDisplayedSize(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		width, height, rotation int
+		sar                     video.Rational
+		wantW, wantH            int
+	}{
+		{1920, 1080, 0, video.Rational{Num: 1, Den: 1}, 1920, 1080},
+		{1920, 1080, 90, video.Rational{Num: 1, Den: 1}, 1080, 1920},
+		{1920, 1080, 180, video.Rational{Num: 1, Den: 1}, 1920, 1080},
+		{720, 576, 0, video.Rational{Num: 64, Den: 45}, 1024, 576},
+		{720, 480, 0, video.Rational{Num: 8, Den: 9}, 720, 540},
+		{720, 480, 270, video.Rational{Num: 32, Den: 27}, 480, 853},
+		{640, 480, 0, video.Rational{Num: 65535, Den: 1}, 640, 480},
+	} {
+		v := ffmpeg.VideoStream{Width: c.width, Height: c.height, Rotation: c.rotation, SAR: c.sar}
+		if w, h := displayed(v, DefaultLimits.MaxPixels); w != c.wantW || h != c.wantH {
+			t.Errorf("displayed(%+v) = %d × %d, want %d × %d", v, w, h, c.wantW, c.wantH)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*ffmpeg.Info)
+		want   video.Code
+	}{
+		"pixels":   {func(i *ffmpeg.Info) { i.Video.Width = 30000 }, video.TooManyPixels},
+		"small":    {func(i *ffmpeg.Info) { i.Video.Height = 15 }, video.TooSmall},
+		"streams":  {func(i *ffmpeg.Info) { i.Streams = 17 }, video.TooManyStreams},
+		"long":     {func(i *ffmpeg.Info) { i.Video.End = 4*3600 + 1 }, video.TooLong},
+		"long-any": {func(i *ffmpeg.Info) { i.Duration = (5 * time.Hour).Seconds() }, video.TooLong},
+		"rate": {func(i *ffmpeg.Info) {
+			i.Video.FPS, i.Video.AvgFPS = video.Rational{Num: 121, Den: 1}, video.Rational{Num: 121, Den: 1}
+		}, video.TooManyFrames},
+	} {
+		info := source(640, 360, "30/1", "30/1", 10)
+		c.change(&info)
+		var failure *video.Failure
+		if _, err := Plan(info, DefaultLimits); !errors.As(err, &failure) || failure.Code != c.want {
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
+		}
+	}
+	few := DefaultLimits
+	few.MaxFrames = 299
+	var failure *video.Failure
+	if _, err := Plan(source(640, 360, "30/1", "30/1", 10), few); !errors.As(err, &failure) || failure.Code != video.TooManyFrames {
+		t.Errorf("frames: got %v", err)
+	}
+	info := source(640, 360, "30/1", "30/1", 0)
+	info.NeedsRemux = true
+	if _, err := Plan(info, DefaultLimits); !errors.Is(err, ErrNeedsRemux) {
+		t.Errorf("no duration: got %v", err)
+	}
+}
+
+func TestMarginsGrowToTheStart(t *testing.T) {
+	t.Parallel()
+	p := video.Plan{FPS: video.Rational{Num: 30, Den: 1}, SeekMargin: 1}
+	for from, want := range map[int64]string{
+		0:     "[-1]",
+		120:   "[1 -1]",
+		900:   "[1 4 16 -1]",
+		90000: "[1 4 16 64 -1]",
+	} {
+		if got := fmt.Sprint(margins(p, video.Chunk{From: from})); got != want {
+			t.Errorf("margins before frame %d = %s, want %s", from, got, want)
+		}
+	}
+}
