@@ -49,7 +49,8 @@ const (
 
 // EnsureCORS lets pages of these origins, such as "http://127.0.0.1:8080", call
 // the blob service with signed URLs. Rules that others made are kept. Safe to
-// repeat; it writes only when something is missing.
+// repeat; it writes only when something is missing. The service takes five rules
+// at most; a sixth is its error.
 //
 // It needs a right that data roles of Azure do not have: there, deployment sets
 // the rules and the caller may ignore a 403.
@@ -68,16 +69,16 @@ func (a *Account) EnsureCORS(ctx context.Context, origins []string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	rules = append(rules, &service.CORSRule{
-		AllowedOrigins:  to.Ptr(strings.Join(missing, ",")),
-		AllowedMethods:  to.Ptr(corsMethods),
-		AllowedHeaders:  to.Ptr(corsAllowed),
-		ExposedHeaders:  to.Ptr(corsExposed),
-		MaxAgeInSeconds: to.Ptr[int32](corsMaxAge),
-	})
-	const limit = 5 // rules per service
-	if len(rules) > limit {
-		rules = rules[len(rules)-limit:]
+	if own := slices.IndexFunc(rules, ownRule); own >= 0 {
+		rules[own].AllowedOrigins = to.Ptr(*rules[own].AllowedOrigins + "," + strings.Join(missing, ","))
+	} else {
+		rules = append(rules, &service.CORSRule{
+			AllowedOrigins:  to.Ptr(strings.Join(missing, ",")),
+			AllowedMethods:  to.Ptr(corsMethods),
+			AllowedHeaders:  to.Ptr(corsAllowed),
+			ExposedHeaders:  to.Ptr(corsExposed),
+			MaxAgeInSeconds: to.Ptr[int32](corsMaxAge),
+		})
 	}
 	if _, err := a.blobs.SetProperties(ctx, &service.SetPropertiesOptions{CORS: rules}); err != nil {
 		return fmt.Errorf("set CORS rules of the blob service: %w", err)
@@ -86,10 +87,11 @@ func (a *Account) EnsureCORS(ctx context.Context, origins []string) error {
 }
 
 func corsAllows(r *service.CORSRule, origin string) bool {
-	if r.AllowedOrigins == nil || r.AllowedMethods == nil || r.AllowedHeaders == nil {
-		return false
-	}
-	origins := strings.Split(*r.AllowedOrigins, ",")
-	return (slices.Contains(origins, origin) || slices.Contains(origins, "*")) &&
+	return ownRule(r) && slices.ContainsFunc(strings.Split(*r.AllowedOrigins, ","), func(o string) bool { return o == origin || o == "*" })
+}
+
+// ownRule recognises the rule that EnsureCORS makes.
+func ownRule(r *service.CORSRule) bool {
+	return r.AllowedOrigins != nil && r.AllowedMethods != nil && r.AllowedHeaders != nil &&
 		*r.AllowedMethods == corsMethods && *r.AllowedHeaders == corsAllowed
 }

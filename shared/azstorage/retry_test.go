@@ -152,8 +152,9 @@ func TestRetryEndsWithTheFirstSuccess(t *testing.T) {
 	t.Parallel()
 	s := &script{statuses: []int{503, 0, 201}}
 	a := scripted(t, s, quick)
-	if _, err := a.Queue("q").EnqueueMessage(t.Context(), "the same every time", nil); err != nil && s.tries() != 3 {
-		t.Fatalf("%d tries: %v", s.tries(), err)
+	_, _ = a.Queue("q").EnqueueMessage(t.Context(), "the same every time", nil) // the script's 201 has no body to decode
+	if s.tries() != 3 {
+		t.Fatalf("%d tries, want 3", s.tries())
 	}
 	for i, body := range s.bodies {
 		if !strings.Contains(body, "the same every time") {

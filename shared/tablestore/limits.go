@@ -36,6 +36,9 @@ func checkKeys(pk, rk string) error {
 }
 
 func checkKey(name, key string) error {
+	if key == "" {
+		return limitf("%s is empty: the service takes it, but the SDK cannot address it", name)
+	}
 	units := 0
 	for _, r := range key {
 		if forbiddenInKey(r) {
