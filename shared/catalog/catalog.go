@@ -1,0 +1,194 @@
+// Package catalog lists videos: those of a channel, newest first or by title,
+// and the newest of all. Its rows are copies of what the table "videos" says;
+// shared/indexrows keeps them equal to it.
+//
+// # Table catalog
+//
+// PartitionKey: the channel, escaped ("some" partitions, T4: a channel's videos
+// are always asked for together, and a channel is written by one person). Two
+// rows for each video, written in one entity-group transaction (T2, T7):
+//
+//	NEW:<inverted time>__<id>     newest first
+//	TITLE:<folded title>__<id>    alphabetical
+//
+// Each order is a row range scan of its prefix (T5). PartitionKey `~<id>`,
+// RowKey `REF` is the back-reference.
+//
+// # Table recent
+//
+// PartitionKey: `<yyyy-MM>~<n>`, n = hash(id) mod RecentShards: a precalculated
+// suffix (S1, S3). The month alone would be an append-only key that takes every
+// write of the site (T3); with the suffix the writes are spread, and the key of
+// a known video can still be computed. RowKey: `<inverted time>__<id>`. A page
+// is a merge of RecentShards row range scans. PartitionKey `MONTHS` has one row
+// for each month that ever had a video, so that a page skips empty months with
+// one row range scan.
+//
+// Next: shared/searchindex, how a video is found by its words.
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf16"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/fold"
+	"github.com/cutroom/cutroom/shared/indexrows"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Tables of this package, base names.
+const (
+	CatalogTable = "catalog"
+	RecentTable  = "recent"
+)
+
+// RecentShards is over how many partitions a month is spread. A page costs as
+// many requests; a month takes RecentShards × 2,000 writes a second. To change
+// it, index every video again.
+const RecentShards = 8
+
+const (
+	newPrefix     = "NEW:"
+	titlePrefix   = "TITLE:"
+	referenceRow  = "REF"
+	monthsKey     = "MONTHS"
+	monthFormat   = "2006-01"
+	maxFieldUnits = 400 // UTF-16 units of a channel or title in a key; 512 is the service's limit for all
+)
+
+// Catalog reads and keeps the lists. It is safe for concurrent use.
+type Catalog struct {
+	catalog *tablestore.Table
+	recent  *tablestore.Table
+	keeper  *indexrows.Keeper
+
+	months sync.Map // string to struct{}: months that have their row already
+}
+
+// New returns the catalogue of an account, whose tables exist.
+func New(a *azstorage.Account) *Catalog {
+	c := &Catalog{
+		catalog: tablestore.New(a.Table(CatalogTable)),
+		recent:  tablestore.New(a.Table(RecentTable)),
+		keeper:  indexrows.New(a, CatalogTable, referenceRow, CatalogTable, RecentTable),
+	}
+	c.keeper.Rows = rowsOf
+	return c
+}
+
+// Listed reports whether the lists show a video: when it is public, and has
+// arrived and is not on its way out.
+func Listed(v video.Video) bool {
+	return v.Visibility == video.Public && v.State != video.AwaitingUpload && v.State != video.Deleting
+}
+
+// Sync makes all rows of video id equal to what current says, which it reads
+// again after announcing itself: see package indexrows. Safe to repeat and to
+// run side by side. indexrows.ErrBusy: the video is unlisted, come back later.
+func (c *Catalog) Sync(ctx context.Context, id video.ID, current indexrows.Current) error {
+	err := c.keeper.Sync(ctx, id, func(ctx context.Context) (video.Video, bool, error) {
+		v, ok, err := current(ctx)
+		if err != nil || !ok || !Listed(v) {
+			return v, ok, err
+		}
+		return v, ok, c.openMonth(ctx, v.CreatedAt) // before the first row of the month
+	})
+	if err != nil {
+		return fmt.Errorf("cataloguing: %w", err)
+	}
+	return nil
+}
+
+// Remove takes a video out of every list and leaves nothing behind. Safe to
+// repeat. indexrows.ErrBusy: it is unlisted, but an indexing run that began less
+// than indexrows.Expiry ago may have died or may still write; come back later.
+func (c *Catalog) Remove(ctx context.Context, id video.ID) error {
+	if err := c.keeper.Remove(ctx, id); err != nil {
+		return fmt.Errorf("uncataloguing: %w", err)
+	}
+	return nil
+}
+
+func rowsOf(v video.Video) ([]indexrows.Row, error) {
+	if !Listed(v) {
+		return nil, nil
+	}
+	row := func(table, pk, rk string) indexrows.Row {
+		return indexrows.Row{Table: table, Entity: tablestore.Entity{
+			PartitionKey: pk, RowKey: rk, Props: SummaryOf(v).Props(),
+		}}
+	}
+	channel, place := channelKey(v.Channel), Place(v.CreatedAt, v.ID)
+	return []indexrows.Row{
+		row(CatalogTable, channel, newPrefix+place),
+		row(CatalogTable, channel, titlePrefix+keyField(fold.Text(v.Title))+tablestore.Separator+string(v.ID)),
+		row(RecentTable, recentKey(v.CreatedAt.UTC().Format(monthFormat), Shard(v.ID, RecentShards)), place),
+	}, nil
+}
+
+// openMonth writes the month's row in table recent, once per process.
+func (c *Catalog) openMonth(ctx context.Context, t time.Time) error {
+	month := t.UTC().Format(monthFormat)
+	if _, known := c.months.Load(month); known {
+		return nil
+	}
+	_, err := c.recent.Insert(ctx, tablestore.Entity{PartitionKey: monthsKey, RowKey: month})
+	if err != nil && !errors.Is(err, tablestore.ErrExists) {
+		return fmt.Errorf("opening month %s: %w", month, err)
+	}
+	c.months.Store(month, struct{}{})
+	return nil
+}
+
+// Place is the RowKey that sorts videos newest first: `<inverted time>__<id>`.
+func Place(created time.Time, id video.ID) string {
+	return tablestore.InvertedTime(created) + tablestore.Separator + string(id)
+}
+
+// ParsePlace undoes Place. ok is false for anything that Place did not make.
+func ParsePlace(place string) (created time.Time, id video.ID, ok bool) {
+	inverted, rest, found := strings.Cut(place, tablestore.Separator)
+	created, err := tablestore.ParseInvertedTime(inverted)
+	id, err2 := video.ParseID(rest)
+	return created, id, found && err == nil && err2 == nil
+}
+
+// Shard spreads videos evenly over n partitions by their ids (S3).
+func Shard(id video.ID, n int) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(id)) // never fails
+	return int(h.Sum32() % uint32(n))
+}
+
+func recentKey(month string, shard int) string { return fmt.Sprintf("%s~%d", month, shard) }
+
+// channelKey is the partition of a channel. No name gives the empty key.
+func channelKey(channel string) string {
+	if channel == "" {
+		return "!" // EscapeKey writes two digits after it, so no channel has this key
+	}
+	return keyField(channel)
+}
+
+// keyField escapes a text for a key. Long texts are cut and told apart by a
+// hash of the whole.
+func keyField(text string) string {
+	key := tablestore.EscapeKey(text)
+	units := 0
+	for i, r := range key {
+		if units += utf16.RuneLen(r); units > maxFieldUnits {
+			h := fnv.New64a()
+			_, _ = h.Write([]byte(key))
+			return fmt.Sprintf("%s~%016x", key[:i], h.Sum64())
+		}
+	}
+	return key
+}

@@ -1,0 +1,175 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/rowstream"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Sort is the order of a channel's videos.
+type Sort string
+
+// The orders.
+const (
+	Newest  Sort = "newest"
+	ByTitle Sort = "title" // case and accents do not count
+)
+
+// MaxLimit is the longest page; a larger limit means this one, and one that is
+// not positive means DefaultLimit.
+const (
+	MaxLimit     = 100
+	DefaultLimit = 20
+)
+
+// ErrBadToken says that a page token is damaged, forged or another query's.
+var ErrBadToken = rowstream.ErrBadToken
+
+// ErrBadSort says that a Sort is not one of the constants.
+var ErrBadSort = errors.New("sort is not newest or title")
+
+// Channel lists a page of a channel's videos: one row range scan (T5). next is
+// the token of the page after it, "" at the end. Videos that come or go between
+// two pages neither repeat nor hide others. ErrBadToken, ErrBadSort.
+func (c *Catalog) Channel(ctx context.Context, channel string, sort Sort, limit int, token string) (page []Summary, next string, err error) {
+	prefix := ""
+	switch sort {
+	case Newest, "":
+		prefix = newPrefix
+	case ByTitle:
+		prefix = titlePrefix
+	default:
+		return nil, "", fmt.Errorf("listing channel: %w: %q", ErrBadSort, sort)
+	}
+	query := "channel " + prefix + channelKey(channel)
+	from, err := rowstream.Place(query, token)
+	if err != nil {
+		return nil, "", fmt.Errorf("listing channel: %w", err)
+	}
+	switch {
+	case from == "":
+		from = prefix
+	case !strings.HasPrefix(from, prefix) || !endsInID(from):
+		return nil, "", fmt.Errorf("listing channel: %w", ErrBadToken)
+	}
+	limit = clamp(limit)
+	list := &rowstream.Partition{
+		Table: c.catalog, PartitionKey: channelKey(channel),
+		Until: tablestore.PrefixEnd(prefix), Ahead: int32(limit + 1),
+	}
+	page, last, more, err := take(ctx, list, from, limit)
+	if err != nil {
+		return nil, "", fmt.Errorf("listing channel: %w", err)
+	}
+	if more {
+		next = rowstream.Token(query, rowstream.After(last))
+	}
+	return page, next, nil
+}
+
+const recentQuery = "recent"
+
+// Recent lists a page of all videos, newest first: one row range scan for the
+// months, and RecentShards for each month that it needs (T5). next is as in
+// Channel. ErrBadToken.
+func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []Summary, next string, err error) {
+	from, err := rowstream.Place(recentQuery, token)
+	if err != nil {
+		return nil, "", fmt.Errorf("listing recent videos: %w", err)
+	}
+	latest := "~" // greater than any month
+	if from != "" {
+		created, _, ok := ParsePlace(strings.TrimSuffix(from, rowstream.After("")))
+		if !ok {
+			return nil, "", fmt.Errorf("listing recent videos: %w", ErrBadToken)
+		}
+		latest = created.Format(monthFormat)
+	}
+	months, err := c.monthsUntil(ctx, latest)
+	if err != nil {
+		return nil, "", fmt.Errorf("listing recent videos: %w", err)
+	}
+	limit = clamp(limit)
+	last := ""
+	for _, month := range months {
+		list := &rowstream.Union{}
+		for shard := range RecentShards {
+			list.Lists = append(list.Lists, &rowstream.Partition{
+				Table: c.recent, PartitionKey: recentKey(month, shard),
+				Ahead: int32(limit/RecentShards + 2), // an even spread, and a little more
+			})
+		}
+		part, partLast, more, err := take(ctx, list, from, limit-len(page))
+		if err != nil {
+			return nil, "", fmt.Errorf("listing recent videos: %w", err)
+		}
+		page = append(page, part...)
+		if partLast != "" {
+			last = partLast
+		}
+		if more {
+			return page, rowstream.Token(recentQuery, rowstream.After(last)), nil
+		}
+	}
+	return page, "", nil
+}
+
+// monthsUntil returns the months that have rows, newest first, from latest on.
+func (c *Catalog) monthsUntil(ctx context.Context, latest string) ([]string, error) {
+	query := tablestore.Query{
+		PartitionKey: monthsKey, RowTo: rowstream.After(latest),
+		Select: []string{"RowKey"}, Class: tablestore.RowRange,
+	}
+	var months []string
+	for row, err := range c.recent.Query(ctx, query) {
+		if err != nil {
+			return nil, fmt.Errorf("listing months: %w", err)
+		}
+		if _, err := time.Parse(monthFormat, row.RowKey); err == nil {
+			months = append(months, row.RowKey)
+		}
+	}
+	slices.Reverse(months)
+	return months, nil
+}
+
+// endsInID reports whether a place is just after some video's row.
+func endsInID(place string) bool {
+	key, after := strings.CutSuffix(place, rowstream.After(""))
+	at := strings.LastIndex(key, tablestore.Separator)
+	if !after || at < 0 {
+		return false
+	}
+	_, err := video.ParseID(key[at+len(tablestore.Separator):])
+	return err == nil
+}
+
+// take reads up to limit rows, and one more to know whether there is one. With
+// limit 0 it only looks whether there is a row.
+func take(ctx context.Context, list rowstream.List, from string, limit int) (page []Summary, last string, more bool, err error) {
+	for {
+		row, ok, err := list.Seek(ctx, from)
+		if err != nil || !ok {
+			return page, last, false, err
+		}
+		if len(page) == limit {
+			return page, last, true, nil
+		}
+		page = append(page, SummaryFrom(row))
+		last, from = row.RowKey, rowstream.After(row.RowKey)
+	}
+}
+
+func clamp(limit int) int {
+	if limit <= 0 {
+		return DefaultLimit
+	}
+	return min(limit, MaxLimit)
+}

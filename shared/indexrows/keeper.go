@@ -1,0 +1,274 @@
+package indexrows
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+const (
+	// writeWindow is how long a run may write after its note.
+	writeWindow = 30 * time.Second
+	// Expiry is when the note of a run that never reported is dropped: the
+	// window, and as much again for clocks that differ.
+	Expiry = 2 * writeWindow
+
+	maxRounds = 12
+	parallel  = 8 // partitions written at the same time
+)
+
+// ErrBusy says that the wanted state is written, but another run may still undo
+// it: the caller must come back later. With a queue, that is a snooze of Expiry
+// at the longest.
+var ErrBusy = errors.New("another indexing run of this video has not ended")
+
+// ErrContended says that others kept changing the same video. Try again.
+var ErrContended = errors.New("too many runs index this video at once")
+
+// Current reads the truth about a video: its META row. ok is false when the
+// video does not exist.
+type Current func(ctx context.Context) (v video.Video, ok bool, err error)
+
+// Row is a derived row as it should be.
+type Row struct {
+	Table  string // base name
+	Entity tablestore.Entity
+}
+
+func (r Row) key() Key {
+	return Key{Table: r.Table, PartitionKey: r.Entity.PartitionKey, RowKey: r.Entity.RowKey}
+}
+
+// Change is what a run did, for rows that depend on the derived rows.
+type Change struct {
+	Before []Key // written by the last run that ended
+	Wanted []Key // written now
+
+	// Unsure says that other runs had not ended when this one began: any row
+	// of Before, Wanted and Others may have come or gone since.
+	Unsure bool
+	Others []Key // that those runs may have written
+}
+
+// Keeper keeps one kind of derived rows. It is safe for concurrent use.
+type Keeper struct {
+	home   string
+	rowKey string
+	tables map[string]*tablestore.Table
+
+	// Rows lists the derived rows of a video as it is; none when it is not to
+	// be found. It is called once per round and must depend on v only.
+	Rows func(v video.Video) ([]Row, error)
+
+	// Applied, when set, is called after rows were written and before the run
+	// is reported. It must be safe to repeat.
+	Applied func(ctx context.Context, c Change) error
+
+	// Now is the clock that notes are dated and dropped by.
+	Now func() time.Time
+}
+
+// New returns a Keeper whose back-references are rows rowKey of table home. The
+// derived rows lie in tables (base names); home may be one of them.
+func New(a *azstorage.Account, home, rowKey string, tables ...string) *Keeper {
+	k := &Keeper{home: home, rowKey: rowKey, tables: map[string]*tablestore.Table{}, Now: time.Now}
+	for _, name := range append(tables, home) {
+		k.tables[name] = tablestore.New(a.Table(name))
+	}
+	return k
+}
+
+// Sync makes the derived rows of video id equal to the truth. It is safe to
+// repeat, and to run next to other Syncs of the same video. ErrBusy when
+// the video is not to be found any more and another run may not know it yet;
+// ErrContended.
+func (k *Keeper) Sync(ctx context.Context, id video.ID, current Current) error {
+	mark := strconv.FormatUint(rand.Uint64(), 36)
+	var own []Key // that rounds of this call may have written
+	for round := range maxRounds {
+		if err := pause(ctx, round); err != nil {
+			return err
+		}
+		done, mayHaveWritten, err := k.round(ctx, id, current, mark, own)
+		if done || err != nil && !(errors.Is(err, ErrBusy) && round+1 < maxRounds) {
+			return err
+		}
+		own = append(own, mayHaveWritten...)
+	}
+	return fmt.Errorf("indexing %s: %w", id, ErrContended)
+}
+
+// Remove makes the derived rows of a video go. It is Sync of a video that does
+// not exist.
+func (k *Keeper) Remove(ctx context.Context, id video.ID) error {
+	return k.Sync(ctx, id, func(context.Context) (video.Video, bool, error) { return video.Video{}, false, nil })
+}
+
+// round is one attempt. done means that the rows are right. Otherwise the round
+// was overtaken, and wrote may be written; with ErrBusy everything is done but
+// to wait for the others.
+func (k *Keeper) round(ctx context.Context, id video.ID, current Current, mark string, own []Key) (done bool, wrote []Key, err error) {
+	ref, err := k.load(ctx, id)
+	if err != nil {
+		return false, nil, err
+	}
+	truth, rows, err := k.plan(ctx, current)
+	if err != nil {
+		return false, nil, fmt.Errorf("planning rows of %s: %w", id, err)
+	}
+	if len(rows) == 0 && len(own) == 0 && ref.etag == "" {
+		return true, nil, nil
+	}
+	wanted := make([]Key, len(rows))
+	for i, r := range rows {
+		wanted[i] = r.key()
+	}
+
+	// 1. The note.
+	deadline := time.Now().Add(writeWindow)
+	var others []run
+	unfinished, unsure := slices.Clone(own), len(own) > 0 || len(ref.Runs) > 0
+	for _, r := range ref.Runs {
+		unfinished = append(unfinished, r.Rows.list()...)
+		if r.ID != mark {
+			others = append(others, r)
+		}
+	}
+	before := ref.Rows.list()
+	note := run{ID: mark, At: k.Now().UTC(), Rows: keysOf(append(slices.Clone(own), wanted...))}
+	ref.Runs = append(slices.Clone(others), note)
+	if err := k.save(ctx, id, &ref); err != nil {
+		if overtaken(err) {
+			return false, nil, nil
+		}
+		return false, nil, err
+	}
+
+	// 2. The truth, after the note.
+	now, ok, err := current(ctx)
+	if err != nil {
+		return false, nil, fmt.Errorf("reading %s again: %w", id, err)
+	}
+	if again, err := fingerprint(now, ok); err != nil || !bytes.Equal(again, truth) {
+		return false, nil, err
+	}
+
+	// 3. The rows.
+	window, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	if err := k.apply(window, rows, append(slices.Clone(before), unfinished...)); err != nil {
+		return false, nil, fmt.Errorf("writing rows of %s: %w", id, err)
+	}
+	if k.Applied != nil {
+		if err := k.Applied(window, Change{Before: before, Wanted: wanted, Unsure: unsure, Others: unfinished}); err != nil {
+			return false, nil, fmt.Errorf("writing rows of %s: %w", id, err)
+		}
+	}
+
+	// 4. The report.
+	ref.Rows = keysOf(wanted)
+	ref.Runs = slices.DeleteFunc(others, func(r run) bool { return k.Now().Sub(r.At) > Expiry })
+	if len(wanted) == 0 && len(ref.Runs) == 0 {
+		err = k.tables[k.home].Delete(ctx, partitionOf(id), k.rowKey, ref.etag)
+	} else {
+		err = k.save(ctx, id, &ref)
+	}
+	switch {
+	case err != nil && overtaken(err):
+		return false, wanted, nil
+	case err != nil:
+		return false, nil, fmt.Errorf("reporting rows of %s: %w", id, err)
+	case len(wanted) == 0 && len(ref.Runs) > 0:
+		return false, nil, fmt.Errorf("removing rows of %s: %w", id, ErrBusy)
+	}
+	return true, nil, nil
+}
+
+// plan reads the truth and derives the rows.
+func (k *Keeper) plan(ctx context.Context, current Current) (truth []byte, rows []Row, err error) {
+	v, ok, err := current(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if truth, err = fingerprint(v, ok); err != nil || !ok {
+		return truth, nil, err
+	}
+	rows, err = k.Rows(v)
+	return truth, rows, err
+}
+
+func fingerprint(v video.Video, ok bool) ([]byte, error) {
+	if !ok {
+		return nil, nil
+	}
+	return json.Marshal(v)
+}
+
+// apply writes rows and removes old ones that are not among them. A partition's
+// part of both is one transaction, as long as it has at most 100 rows.
+func (k *Keeper) apply(ctx context.Context, rows []Row, old []Key) error {
+	type place struct{ table, partition string }
+	wanted := make(map[Key]bool, len(rows))
+	var writes, removals []place
+	ops := map[place][]tablestore.Op{}
+	for _, r := range rows {
+		p := place{r.Table, r.Entity.PartitionKey}
+		if ops[p] == nil {
+			writes = append(writes, p)
+		}
+		ops[p] = append(ops[p], tablestore.Op{Kind: tablestore.OpUpsert, Entity: r.Entity})
+		wanted[r.key()] = true
+	}
+	for _, key := range old {
+		if wanted[key] {
+			continue
+		}
+		wanted[key] = true // once
+		p := place{key.Table, key.PartitionKey}
+		if ops[p] == nil {
+			removals = append(removals, p)
+		}
+		ops[p] = append(ops[p], tablestore.Op{
+			Kind:   tablestore.OpDelete,
+			Entity: tablestore.Entity{PartitionKey: key.PartitionKey, RowKey: key.RowKey},
+		})
+	}
+	for _, phase := range [][]place{writes, removals} {
+		group, phaseCtx := errgroup.WithContext(ctx)
+		group.SetLimit(parallel)
+		for _, p := range phase {
+			group.Go(func() error { return k.tables[p.table].SubmitAll(phaseCtx, ops[p]) })
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pause waits before a further round: longer each time, never as long as
+// somebody else.
+func pause(ctx context.Context, round int) error {
+	if round == 0 {
+		return nil
+	}
+	wait := time.Duration(1+rand.IntN(10*(1<<min(round, 5)))) * time.Millisecond
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for another indexing run: %w", context.Cause(ctx))
+	}
+}

@@ -1,0 +1,133 @@
+package indexrows
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Key names a derived row.
+type Key struct {
+	Table        string // base name
+	PartitionKey string
+	RowKey       string
+}
+
+// reference is the content of a back-reference row: partition `~<id>`, a unique
+// granularity (T4), point reads and compare-and-swap only (T5).
+type reference struct {
+	Rows keys  `json:"rows"` // written, and known to be wanted by the last run that ended
+	Runs []run `json:"runs,omitempty"`
+
+	etag string // "" when the row does not exist
+}
+
+// run is the note of a run that has begun: rows that it may have written.
+type run struct {
+	ID   string    `json:"id"`
+	At   time.Time `json:"at"`
+	Rows keys      `json:"rows"`
+}
+
+// keys is a set of keys in a compact form: a video has hundreds of postings
+// that differ in the partition only.
+type keys map[string]map[string][]string // table, row key, partition keys
+
+func keysOf(list []Key) keys {
+	set := keys{}
+	for _, k := range list {
+		rows := set[k.Table]
+		if rows == nil {
+			rows = map[string][]string{}
+			set[k.Table] = rows
+		}
+		rows[k.RowKey] = append(rows[k.RowKey], k.PartitionKey)
+	}
+	for _, rows := range set {
+		for rk := range rows {
+			slices.Sort(rows[rk])
+			rows[rk] = slices.Compact(rows[rk])
+		}
+	}
+	return set
+}
+
+func (s keys) list() []Key {
+	var list []Key
+	for table, rows := range s {
+		for rk, partitions := range rows {
+			for _, pk := range partitions {
+				list = append(list, Key{Table: table, PartitionKey: pk, RowKey: rk})
+			}
+		}
+	}
+	return list
+}
+
+// partitionOf is where the rows about one video live in the home table.
+func partitionOf(id video.ID) string { return "~" + string(id) }
+
+// pieceBytes is how much of the JSON goes into one property; the service's
+// limit is 64 KiB.
+const pieceBytes = 60_000
+
+func (k *Keeper) load(ctx context.Context, id video.ID) (reference, error) {
+	row, err := k.tables[k.home].Get(ctx, partitionOf(id), k.rowKey)
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return reference{}, nil
+	}
+	if err != nil {
+		return reference{}, fmt.Errorf("reading back-reference of %s: %w", id, err)
+	}
+	var text []byte
+	for i := 0; ; i++ {
+		piece := row.Bytes(pieceName(i))
+		if len(piece) == 0 {
+			break
+		}
+		text = append(text, piece...)
+	}
+	ref := reference{etag: row.ETag}
+	if err := json.Unmarshal(text, &ref); err != nil {
+		return reference{}, fmt.Errorf("reading back-reference of %s: %w", id, err)
+	}
+	return ref, nil
+}
+
+// save swaps the row for ref and sets ref.etag. tablestore.ErrExists,
+// ErrChanged or ErrNotFound: somebody else was faster.
+func (k *Keeper) save(ctx context.Context, id video.ID, ref *reference) error {
+	text, err := json.Marshal(ref)
+	if err != nil {
+		return fmt.Errorf("writing back-reference of %s: %w", id, err)
+	}
+	row := tablestore.Entity{PartitionKey: partitionOf(id), RowKey: k.rowKey, Props: map[string]any{}}
+	i := 0
+	for piece := range slices.Chunk(text, pieceBytes) {
+		row.Props[pieceName(i)] = piece
+		i++
+	}
+	home := k.tables[k.home]
+	if ref.etag == "" {
+		ref.etag, err = home.Insert(ctx, row)
+	} else {
+		ref.etag, err = home.Update(ctx, row, ref.etag)
+	}
+	if err != nil {
+		return fmt.Errorf("writing back-reference of %s: %w", id, err)
+	}
+	return nil
+}
+
+func pieceName(i int) string { return fmt.Sprintf("Rows%02d", i) }
+
+// overtaken reports whether a swap failed because somebody else made one.
+func overtaken(err error) bool {
+	return errors.Is(err, tablestore.ErrExists) || errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound)
+}

@@ -1,0 +1,216 @@
+// Package searchindex finds videos by their words: an inverted index in tables.
+// shared/indexrows keeps its rows equal to the videos.
+//
+// # Table postings
+//
+// PartitionKey: `<field>:<term>` ("some" partitions, T4: a word's list is always
+// read together). Words that occur nearly everywhere have the suffix `~<n>`, n =
+// hash(id) mod HotShards, so that they are no hot partition (S3, T3). Fields are
+// title, actor, director, tag, channel, and any: every word of all of them and
+// of the description. The list of all videos is `all:~<n>`.
+//
+// RowKey: `<inverted time>__<id>`, in every list. So all lists have one order,
+// newest first; AND is a streaming merge of row range scans (T5), and a place in
+// one list is a place in all. A posting carries what a result shows.
+//
+// Partition `~<id>` is about one video: row TERMS is the back-reference that
+// lists its postings, so that un-indexing leaves nothing; row TEXT holds the
+// folded words, for phrases.
+//
+// # Table terms
+//
+// PartitionKey: the first two characters of a term. RowKey: the term. So words
+// that begin alike are a row range, or a range of a few partitions when only one
+// character is typed. A row says how many videos have the term, and in which
+// fields it occurs.
+//
+// Next: webrole/internal/httpapi, how a search is asked for.
+package searchindex
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/indexrows"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Tables of this package, base names.
+const (
+	TermsTable    = "terms"
+	PostingsTable = "postings"
+)
+
+const (
+	referenceRow = "TERMS"
+	textRow      = "TEXT"
+)
+
+// Index searches and keeps the index. It is safe for concurrent use.
+type Index struct {
+	terms    *tablestore.Table
+	postings *tablestore.Table
+	keeper   *indexrows.Keeper
+}
+
+// New returns the index of an account, whose tables exist.
+func New(a *azstorage.Account) *Index {
+	x := &Index{
+		terms:    tablestore.New(a.Table(TermsTable)),
+		postings: tablestore.New(a.Table(PostingsTable)),
+		keeper:   indexrows.New(a, PostingsTable, referenceRow, PostingsTable),
+	}
+	x.keeper.Rows = rowsOf
+	x.keeper.Applied = x.keepVocabulary
+	return x
+}
+
+// Searchable reports whether a video is found: when it is public and ready. A
+// video that is processed once more still plays what it played, so it stays.
+func Searchable(v video.Video) bool {
+	return v.Visibility == video.Public && v.State != video.Deleting && (v.State == video.Ready || v.Serving > 0)
+}
+
+// Sync makes all rows of video id equal to what current says, which it reads
+// again after announcing itself: see package indexrows. Safe to repeat and to
+// run side by side. indexrows.ErrBusy: the video is not found any more, come
+// back later.
+func (x *Index) Sync(ctx context.Context, id video.ID, current indexrows.Current) error {
+	if err := x.keeper.Sync(ctx, id, current); err != nil {
+		return fmt.Errorf("indexing words: %w", err)
+	}
+	return nil
+}
+
+// Remove takes a video out of the index and leaves nothing behind. Safe to
+// repeat. indexrows.ErrBusy: it is not found any more, but an indexing run that
+// began less than indexrows.Expiry ago may have died or may still write; come
+// back later.
+func (x *Index) Remove(ctx context.Context, id video.ID) error {
+	if err := x.keeper.Remove(ctx, id); err != nil {
+		return fmt.Errorf("unindexing words: %w", err)
+	}
+	return nil
+}
+
+// field names a group of posting lists. It is the start of PartitionKeys.
+type field string
+
+const (
+	anyField    field = "any"
+	allVideos   field = "all"
+	title       field = "title"
+	description field = "description" // in any only: nobody asks for it alone
+	actor       field = "actor"
+	director    field = "director"
+	tag         field = "tag"
+	channel     field = "channel"
+)
+
+// listed are the fields with lists of their own.
+var listed = []field{title, actor, director, tag, channel}
+
+// Limits of what one video may put into the index: the most important words of
+// a very long text are its first. Every term costs some four requests.
+const (
+	maxTerms            = 120 // per field
+	maxDescriptionTerms = 300
+	maxBytes            = 30_000 // of one property of row TEXT, so never over 32,768 UTF-16 units
+)
+
+// fieldText is one field of a video, taken apart.
+type fieldText struct {
+	words []string // in order, with gap between values
+	terms []string // each once
+}
+
+// gap stands between the values of a field, so that no phrase spans two actors.
+// It is no word.
+const gap = "|"
+
+func analyse(v video.Video) map[field]fieldText {
+	texts := map[field]fieldText{}
+	add := func(f field, limit int, values ...string) {
+		var text fieldText
+		wordBytes, termBytes := 0, 0
+		seen := map[string]bool{}
+		for _, value := range values {
+			words := splitWords(value)
+			for _, w := range words {
+				if wordBytes += len(w.text) + 1; wordBytes > maxBytes {
+					break
+				}
+				text.words = append(text.words, w.text)
+			}
+			text.words = append(text.words, gap)
+			for _, t := range termsOf(words) {
+				if seen[t] || len(text.terms) == limit {
+					continue
+				}
+				if termBytes += len(t) + 1; termBytes > maxBytes {
+					break
+				}
+				seen[t] = true
+				text.terms = append(text.terms, t)
+			}
+		}
+		texts[f] = text
+	}
+	add(title, maxTerms, v.Title)
+	add(actor, maxTerms, v.Actors...)
+	add(director, maxTerms, v.Directors...)
+	add(tag, maxTerms, v.Tags...)
+	add(channel, maxTerms, v.Channel)
+	add(description, maxDescriptionTerms, v.Description)
+	return texts
+}
+
+func rowsOf(v video.Video) ([]indexrows.Row, error) {
+	if !Searchable(v) {
+		return nil, nil
+	}
+	texts := analyse(v)
+	text := map[string]any{}
+	for f, t := range texts {
+		text[propertyOf(f, "Words")] = strings.Join(t.words, " ")
+		text[propertyOf(f, "Terms")] = strings.Join(t.terms, " ")
+	}
+	rows := []indexrows.Row{{Table: PostingsTable, Entity: tablestore.Entity{
+		PartitionKey: videoKey(v.ID), RowKey: textRow, Props: text,
+	}}}
+	place, props := catalog.Place(v.CreatedAt, v.ID), catalog.SummaryOf(v).Props()
+	post := func(f field, term string) {
+		rows = append(rows, indexrows.Row{Table: PostingsTable, Entity: tablestore.Entity{
+			PartitionKey: postingKey(f, term, v.ID), RowKey: place, Props: props,
+		}})
+	}
+	post(allVideos, "")
+	all := map[string]bool{}
+	for f, t := range texts {
+		for _, term := range t.terms {
+			all[term] = true
+			if f != description {
+				post(f, term)
+			}
+		}
+	}
+	for _, term := range slices.Sorted(maps.Keys(all)) {
+		post(anyField, term)
+	}
+	return rows, nil
+}
+
+// videoKey is the partition of the rows about one video, the same as that of
+// its back-reference.
+func videoKey(id video.ID) string { return "~" + string(id) }
+
+// propertyOf is the name of a property about a field: "TitleWords".
+func propertyOf(f field, suffix string) string {
+	return strings.ToUpper(string(f[:1])) + string(f[1:]) + suffix
+}

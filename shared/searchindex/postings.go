@@ -1,0 +1,87 @@
+package searchindex
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/rowstream"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Over how many partitions the long lists are spread. A list takes that many
+// times 2,000 writes a second, and costs a search that many requests.
+const (
+	HotShards = 4 // words that occur nearly everywhere
+	AllShards = 8 // the list of all videos
+)
+
+// hot holds the words whose lists are spread. Readers look into the plain
+// partition too, so a word can be added here without indexing anything again.
+var hot = func() map[string]bool {
+	words := map[string]bool{}
+	for _, w := range strings.Fields(`a an and are as at by for from in is it of on or s the this to video with you
+		das der die ein und  de el en la los y  des et le les un une  di il`) {
+		words[w] = true
+	}
+	return words
+}()
+
+// postingKey is the partition of a video's posting.
+func postingKey(f field, term string, id video.ID) string {
+	key := string(f) + ":" + tablestore.EscapeKey(term)
+	switch {
+	case f == allVideos:
+		return shardKey(key, catalog.Shard(id, AllShards))
+	case hot[term]:
+		return shardKey(key, catalog.Shard(id, HotShards))
+	}
+	return key
+}
+
+// shardKey adds the suffix. No term holds a ~.
+func shardKey(key string, n int) string { return fmt.Sprintf("%s~%d", key, n) }
+
+// partitions are all partitions of a list.
+func partitions(f field, term string) []string {
+	key := string(f) + ":" + tablestore.EscapeKey(term)
+	var keys []string
+	shards := 0
+	switch {
+	case f == allVideos:
+		shards = AllShards
+	case hot[term]:
+		keys, shards = []string{key}, HotShards
+	default:
+		keys = []string{key}
+	}
+	for n := range shards {
+		keys = append(keys, shardKey(key, n))
+	}
+	return keys
+}
+
+// parsePosting undoes postingKey, without the shard. ok is false for the rows
+// about one video.
+func parsePosting(pk string) (f field, term string, ok bool) {
+	name, rest, found := strings.Cut(pk, ":")
+	if !found {
+		return "", "", false
+	}
+	escaped, _, _ := strings.Cut(rest, "~")
+	term, err := tablestore.UnescapeKey(escaped)
+	return field(name), term, err == nil
+}
+
+// list reads the postings of a term.
+func (x *Index) list(f field, term string, ahead int) rowstream.List {
+	var lists []rowstream.List
+	for _, pk := range partitions(f, term) {
+		lists = append(lists, &rowstream.Partition{Table: x.postings, PartitionKey: pk, Ahead: int32(ahead)})
+	}
+	if len(lists) == 1 {
+		return lists[0]
+	}
+	return &rowstream.Union{Lists: lists}
+}

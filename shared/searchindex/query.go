@@ -1,0 +1,94 @@
+package searchindex
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Query is what a person typed. All words must occur: those of Q anywhere in
+// the video's texts, the others in the field they name. The last word of each
+// may be the beginning of a word. Words in "double quotes" are a phrase: whole
+// words, in this order, next to each other.
+type Query struct {
+	Q        string `json:"q,omitempty"`
+	Title    string `json:"title,omitempty"`
+	Actor    string `json:"actor,omitempty"`
+	Director string `json:"director,omitempty"`
+	Tag      string `json:"tag,omitempty"`
+	Channel  string `json:"channel,omitempty"`
+}
+
+// ErrQueryTooLong says that a query has more than MaxWords words.
+var ErrQueryTooLong = errors.New("query has too many words")
+
+// MaxWords is how many different words a query may have, pairs of Chinese or
+// Japanese characters counting as words.
+const MaxWords = 64
+
+// clause is one condition: field f holds a wanted term.
+type clause struct {
+	field field
+	wanted
+}
+
+// phrase is one more condition: field f holds the words in order.
+type phrase struct {
+	field field
+	words []string
+}
+
+// conditions is a query taken apart.
+type conditions struct {
+	clauses []clause
+	phrases []phrase
+}
+
+var quotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "«", `"`, "»", `"`, "＂", `"`)
+
+// parse reads a query. A quote that is not closed is no quote.
+func parse(q Query) (conditions, error) {
+	var c conditions
+	for _, part := range []struct {
+		field field
+		text  string
+	}{{anyField, q.Q}, {title, q.Title}, {actor, q.Actor}, {director, q.Director}, {tag, q.Tag}, {channel, q.Channel}} {
+		pieces := strings.Split(quotes.Replace(part.text), `"`)
+		if n := len(pieces); n%2 == 0 { // an odd number of quotes: the last is not closed
+			pieces = append(pieces[:n-2], pieces[n-2]+" "+pieces[n-1])
+		}
+		for len(pieces) > 1 && len(splitWords(pieces[len(pieces)-1])) == 0 {
+			pieces = pieces[:len(pieces)-1]
+		}
+		for i, piece := range pieces {
+			words := splitWords(piece)
+			quoted := i%2 == 1
+			for _, w := range wantedOf(words, !quoted && i == len(pieces)-1) {
+				c.clauses = append(c.clauses, clause{part.field, w})
+			}
+			if quoted && len(words) > 1 {
+				c.phrases = append(c.phrases, phrase{part.field, texts(words)})
+			}
+		}
+	}
+	slices.SortFunc(c.clauses, func(a, b clause) int {
+		return cmp.Or(cmp.Compare(a.field, b.field), cmp.Compare(a.term, b.term), compareBool(a.prefix, b.prefix))
+	})
+	c.clauses = slices.Compact(c.clauses)
+	if len(c.clauses) > MaxWords {
+		return conditions{}, fmt.Errorf("reading query: %w: %d, at most %d", ErrQueryTooLong, len(c.clauses), MaxWords)
+	}
+	return c, nil
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
