@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/workerrole/internal/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 )
@@ -28,27 +32,32 @@ type Index struct {
 // Handle implements consumer.Handler.
 func (s Index) Handle(ctx context.Context, job *consumer.Job) error {
 	id := job.Item.Subject
-	rec, err := s.Videos.Get(ctx, id)
-	if errors.Is(err, videostore.ErrNotFound) {
-		return errors.Join(s.Catalog.Remove(ctx, id), s.Search.Remove(ctx, id))
+	current := func(ctx context.Context) (video.Video, bool, error) {
+		rec, err := s.Videos.Get(ctx, id)
+		if errors.Is(err, videostore.ErrNotFound) {
+			return video.Video{}, false, nil
+		}
+		return rec.Video, err == nil, err
 	}
-	if err != nil {
-		return err
-	}
-	if err := s.Catalog.Sync(ctx, rec.Video); err != nil {
-		return fmt.Errorf("catalogue %s: %w", id, err)
+	if err := s.Catalog.Sync(ctx, id, current); err != nil {
+		return waitIfBusy(fmt.Errorf("catalogue %s: %w", id, err))
 	}
 	failpoint.Hit("index/catalogued")
-	if err := s.Search.Sync(ctx, rec.Video); err != nil {
-		return fmt.Errorf("index %s: %w", id, err)
+	if err := s.Search.Sync(ctx, id, current); err != nil {
+		return waitIfBusy(fmt.Errorf("index %s: %w", id, err))
 	}
 	failpoint.Hit("index/indexed")
-	// The video may have changed while we wrote what we had read. Whoever
-	// changed it has promised an index item of their own, which runs after
-	// this one or beside it; looking again keeps the two from ending on old rows.
-	now, err := s.Videos.Get(ctx, id)
-	if errors.Is(err, videostore.ErrNotFound) || err == nil && now.ETag != rec.ETag {
-		return s.Handle(ctx, job)
+	return nil
+}
+
+// waitIfBusy puts the item back without cost when another indexing run of the
+// same video, alive or killed, has to end first.
+func waitIfBusy(err error) error {
+	if errors.Is(err, indexrows.ErrBusy) || errors.Is(err, indexrows.ErrContended) {
+		return workqueue.Snooze(indexPause, err.Error())
 	}
 	return err
 }
+
+// indexPause is how long an indexing run is given to end.
+const indexPause = 3 * time.Second

@@ -48,7 +48,7 @@ func (s Purge) Handle(ctx context.Context, job *consumer.Job) error {
 	}
 	failpoint.Hit("purge/rows")
 	if err := errors.Join(s.Catalog.Remove(ctx, id), s.Search.Remove(ctx, id)); err != nil {
-		return fmt.Errorf("unlist %s: %w", id, err)
+		return waitIfBusy(fmt.Errorf("unlist %s: %w", id, err))
 	}
 	failpoint.Hit("purge/unlisted")
 	for _, container := range []string{video.MediaContainer, video.SourcesContainer, video.ClaimsContainer} {

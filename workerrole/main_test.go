@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+func TestMain(m *testing.M) { azuritetest.Main(m) }
+
+// clip makes a video of a test picture and a tone.
+func clip(t *testing.T, seconds int, args ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "clip.mp4")
+	all := append([]string{"-nostdin", "-v", "error", "-f", "lavfi", "-i", fmt.Sprintf("testsrc2=s=320x240:r=30:d=%d", seconds),
+		"-f", "lavfi", "-i", fmt.Sprintf("sine=d=%d", seconds)}, args...)
+	all = append(all, "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", path)
+	if out, err := exec.CommandContext(t.Context(), "ffmpeg", all...).CombinedOutput(); err != nil {
+		t.Fatalf("make a clip: %v\n%s", err, out)
+	}
+	return path
+}
+
+// TestOneWorkerMakesAVideoReady runs the whole worker role in this process: the
+// shortest way from a source blob to a video that is ready.
+func TestOneWorkerMakesAVideoReady(t *testing.T) {
+	t.Parallel()
+	account := azuritetest.Account(t)
+	queues := workqueue.OpenAll(account, workqueue.Specs)
+	if err := ensure(t.Context(), account, queues); err != nil {
+		t.Fatal(err)
+	}
+	videos, blobs := videostore.New(account, queues), blobstore.New(account)
+	v := video.Video{ID: video.NewID(), Title: "A clip", Channel: "tests", State: video.AwaitingUpload,
+		Visibility: video.Public, Priority: video.Normal, CreatedAt: time.Now().UTC()}
+	if _, err := videos.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	if err := blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(v.ID), clip(t, 20), blobstore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+
+	env := map[string]string{
+		"AZURE_STORAGE_CONNECTION_STRING": azuritetest.ConnectionString(t), "CUTROOM_PREFIX": account.Prefix(),
+		"WORKERROLE_ADMIN_ADDR": "127.0.0.1:0", "WORKERROLE_NAME": "only", "WORKERROLE_SCRATCH": t.TempDir(),
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, func(name string) string { return env[name] }) }()
+	if _, err := videos.Uploaded(t.Context(), v.ID, 1); err != nil {
+		t.Fatal(err)
+	}
+
+	var view videostore.View
+	azuritetest.Eventually(t, time.Minute, func() (err error) {
+		if view, err = videos.View(t.Context(), v.ID); err != nil {
+			return err
+		}
+		if view.Video.State != video.Ready {
+			return fmt.Errorf("state %s, error %v, steps %+v", view.Video.State, view.Video.Error, view.Steps)
+		}
+		return nil
+	})
+	if !view.Video.Playable || view.Video.DurationSeconds != 20 || view.Video.Width != 320 {
+		t.Errorf("video %+v: want playable, 20 s, 320 pixels wide", view.Video)
+	}
+	p, err := view.Presentation(1)
+	if err != nil || !p.Complete() {
+		t.Errorf("the presentation is not complete: %v", err)
+	}
+	step, _ := view.Find(1, videostore.StepFinish, 0)
+	var out video.FinishOutput
+	if err := json.Unmarshal(step.Output, &out); err != nil || out.Frames != 600 {
+		t.Errorf("finish: %d frames (%v), want 600", out.Frames, err)
+	}
+	for _, name := range []string{out.Master, out.Playlists["240p"], out.Playlists["audio"], out.Poster, out.Sprite, out.Storyboard, out.Download} {
+		if _, err := blobs.Head(t.Context(), video.MediaContainer, name); err != nil {
+			t.Errorf("finish names %q: %v", name, err)
+		}
+	}
+	azuritetest.Eventually(t, 20*time.Second, func() error {
+		page, _, err := catalog.New(account).Recent(t.Context(), 10, "")
+		if err != nil || len(page) != 1 || page[0].State != video.Ready {
+			return fmt.Errorf("recent videos: %+v, %v", page, err)
+		}
+		return nil
+	})
+
+	stop()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the role stopped with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the role does not stop")
+	}
+	if left, _ := os.ReadDir(env["WORKERROLE_SCRATCH"]); len(left) != 0 {
+		t.Errorf("scratch files are left: %v", left)
+	}
+}
+
+func TestEveryBadVariableIsNamed(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"WORKERROLE_POOLS": "light=x,medium=3", "CUTROOM_JANITOR_GRACE": "soon", "CUTROOM_VISIBILITY": "none=1s"}
+	_, err := loadConfig(func(name string) string { return env[name] })
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"light=x", "medium=3", "CUTROOM_JANITOR_GRACE", `"none"`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not name %s: %v", want, err)
+		}
+	}
+}
