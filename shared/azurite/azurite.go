@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/ownport"
 )
 
@@ -38,13 +39,6 @@ type Server struct {
 	temp   bool
 	stop   sync.Once
 }
-
-// The account that every emulator has. The key is published, not secret:
-// https://learn.microsoft.com/azure/storage/common/storage-use-azurite
-const (
-	AccountName = "devstoreaccount1"
-	AccountKey  = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-)
 
 // ErrNotInstalled says that npm ci was not run in deploy/azurite.
 var ErrNotInstalled = errors.New("the emulator is not installed: run 'make bootstrap', or 'npm ci' in deploy/azurite")
@@ -77,49 +71,65 @@ func Find() (string, error) {
 
 // Start runs an emulator and returns when it listens. The process ends with
 // Stop, and on Linux also with the process that started it. A port that
-// somebody else has is an error that wraps ownport.ErrStranger.
+// somebody else has is an error that wraps ownport.ErrStranger and names it.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	script, err := Find()
 	if err != nil {
 		return nil, err
 	}
+	for _, port := range []int{o.BlobPort, o.QueuePort, o.TablePort} {
+		if port != 0 && ownport.Taken(port) {
+			return nil, fmt.Errorf("start the emulator on port %d: %w", port, ownport.ErrStranger)
+		}
+	}
+	// The context only bounds the start: the emulator outlives it.
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	s, err := launch(ctx, script, o)
+	// A free port can be lost to somebody else before Azurite has it.
+	for try := 1; try < 3 && err != nil && ctx.Err() == nil && o.picksPorts(); try++ {
+		s, err = launch(ctx, script, o)
+	}
+	return s, err
+}
+
+// picksPorts reports whether another start would use other ports.
+func (o Options) picksPorts() bool { return o.BlobPort == 0 && o.QueuePort == 0 && o.TablePort == 0 }
+
+// launch starts the process once and waits until it has its ports.
+func launch(ctx context.Context, script string, o Options) (_ *Server, err error) {
 	s := &Server{Options: o, exited: make(chan struct{})}
+	for _, port := range []*int{&s.BlobPort, &s.QueuePort, &s.TablePort} {
+		if *port == 0 {
+			if *port, err = ownport.Free(); err != nil {
+				return nil, err
+			}
+		}
+	}
 	if s.Dir == "" {
 		if s.Dir, err = os.MkdirTemp("", "cutroom-azurite-"); err != nil {
 			return nil, fmt.Errorf("make a directory for the emulator: %w", err)
 		}
 		s.temp = true
 	}
-	for _, port := range []*int{&s.BlobPort, &s.QueuePort, &s.TablePort} {
-		if *port != 0 {
-			if ownport.Taken(*port) {
-				return nil, fmt.Errorf("start the emulator on port %d: %w", *port, ownport.ErrStranger)
-			}
-			continue
-		}
-		if *port, err = ownport.Free(); err != nil {
-			return nil, err
-		}
-	}
-	// The context only bounds the start: the emulator outlives it.
 	s.cmd = exec.Command("node", script, "--silent", "--disableTelemetry", "--location", s.Dir,
 		"--blobPort", strconv.Itoa(s.BlobPort), "--queuePort", strconv.Itoa(s.QueuePort), "--tablePort", strconv.Itoa(s.TablePort))
 	s.cmd.Stdout, s.cmd.Stderr = o.Log, o.Log
 	s.cmd.Env = append(os.Environ(), "AZURITE_ACCOUNTS=")
 	s.cmd.SysProcAttr = childAttributes()
 	if err := s.cmd.Start(); err != nil {
+		if s.temp {
+			err = errors.Join(err, os.RemoveAll(s.Dir))
+		}
 		return nil, fmt.Errorf("start the emulator: %w", err)
 	}
 	go func() {
 		_ = s.cmd.Wait()
 		close(s.exited)
 	}()
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
 	for _, port := range []int{s.BlobPort, s.QueuePort, s.TablePort} {
 		if err := ownport.Wait(ctx, port, s.cmd.Process.Pid, s.exited); err != nil {
-			_ = s.Stop()
-			return nil, fmt.Errorf("start the emulator: %w", err)
+			return nil, fmt.Errorf("start the emulator: %w", errors.Join(err, s.Stop()))
 		}
 	}
 	return s, nil
@@ -133,9 +143,7 @@ func (s *Server) Exited() <-chan struct{} { return s.exited }
 
 // ConnectionString is for AZURE_STORAGE_CONNECTION_STRING.
 func (s *Server) ConnectionString() string {
-	url := func(port int) string { return fmt.Sprintf("http://127.0.0.1:%d/%s", port, AccountName) }
-	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;BlobEndpoint=%s;QueueEndpoint=%s;TableEndpoint=%s;",
-		AccountName, AccountKey, url(s.BlobPort), url(s.QueuePort), url(s.TablePort))
+	return azstorage.AzuriteConnectionString(s.BlobPort, s.QueuePort, s.TablePort)
 }
 
 // Stop ends the emulator with SIGTERM, which makes it write what it holds in

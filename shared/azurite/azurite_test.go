@@ -3,8 +3,11 @@ package azurite_test
 import (
 	"errors"
 	"net"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azurite"
 	"github.com/cutroom/cutroom/shared/ownport"
 )
@@ -23,5 +26,54 @@ func TestStrangersPortIsRefused(t *testing.T) {
 	}
 	if !errors.Is(err, ownport.ErrStranger) {
 		t.Errorf("Start on a taken port: %v, want ErrStranger", err)
+	} else if !strings.Contains(err.Error(), strconv.Itoa(port)) {
+		t.Errorf("the error does not name port %d: %v", port, err)
+	}
+}
+
+// Stop lets the emulator write what it holds, and a new one finds it.
+func TestDataSurvivesStop(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts the storage emulator twice, which -short leaves out")
+	}
+	dir := t.TempDir()
+	visit := func(do func(*azstorage.Account)) {
+		s, err := azurite.Start(t.Context(), azurite.Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := azstorage.Open(azstorage.Config{ConnectionString: s.ConnectionString()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(a)
+		a.CloseIdle()
+		for range 2 { // safe to repeat
+			if err := s.Stop(); err != nil {
+				t.Error(err)
+			}
+		}
+		<-s.Exited()
+	}
+	visit(func(a *azstorage.Account) {
+		if err := a.Ensure(t.Context(), []string{"box"}, []string{"queue"}, []string{"rows"}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	visit(func(a *azstorage.Account) {
+		_, noContainer := a.Container("box").GetProperties(t.Context(), nil)
+		_, noQueue := a.Queue("queue").GetProperties(t.Context(), nil)
+		_, noRow := a.Table("rows").GetEntity(t.Context(), "p", "r", nil)
+		if noContainer != nil || noQueue != nil || !azstorage.HasCode(noRow, azstorage.CodeResourceNotFound) {
+			t.Errorf("after a restart: container %v, queue %v, table %v", noContainer, noQueue, noRow)
+		}
+	})
+}
+
+func TestNotInstalledSaysWhatToDo(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if _, err := azurite.Start(t.Context(), azurite.Options{}); !errors.Is(err, azurite.ErrNotInstalled) {
+		t.Errorf("Start without an emulator: %v, want ErrNotInstalled", err)
 	}
 }
