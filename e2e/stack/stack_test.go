@@ -1,0 +1,287 @@
+package stack_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/ownport"
+)
+
+func TestMain(m *testing.M) { stacktest.Main(m) }
+
+// alive asks a role's admin listener.
+func alive(t *testing.T, s *stack.Stack, name string) bool {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.AdminURL(name)+"/livez", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	res, err := h.Do(req)
+	if err != nil {
+		return false
+	}
+	_ = res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+func pidFile(t *testing.T, s *stack.Stack, name string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.Dir(), name+".pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// eventually polls until done is true.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited a minute for: %s", what)
+		}
+	}
+}
+
+// Roles are killed, restarted on their ports, added and drained one by one.
+func TestRolesComeAndGo(t *testing.T) {
+	t.Parallel()
+	s := stacktest.Start(t, stack.Options{Workers: 2})
+	first := stack.Worker(1)
+	before, url := s.Pid(first), s.AdminURL(first)
+	if before == 0 || before != pidFile(t, s, first) || !alive(t, s, first) {
+		t.Fatalf("%s: pid %d, pid file %d", first, before, pidFile(t, s, first))
+	}
+
+	if err := s.Kill(first, stack.Die); err != nil {
+		t.Fatal(err)
+	}
+	state, err := s.Wait(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, ok := state.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		t.Errorf("%s ended with %v, want SIGKILL", first, state)
+	}
+	if s.Pid(first) != 0 || alive(t, s, first) {
+		t.Error("a killed role is still there")
+	}
+	if err := s.Restart(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if after := s.Pid(first); after == 0 || after == before || after != pidFile(t, s, first) || s.AdminURL(first) != url {
+		t.Errorf("restarted: pid %d (was %d, file says %d), %s (was %s)", after, before, pidFile(t, s, first), s.AdminURL(first), url)
+	}
+
+	added, err := s.AddWorker(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if added != stack.Worker(3) || !alive(t, s, added) {
+		t.Errorf("added %s", added)
+	}
+	if err := s.Kill(added, stack.Term); err != nil {
+		t.Fatal(err)
+	}
+	state, err = s.Wait(t.Context(), added)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state.ExitCode() != 0 {
+		t.Errorf("%s drained with exit code %d, want 0\n%s", added, state.ExitCode(), s.Logs(added))
+	}
+}
+
+// A supervised stack starts again what dies, Azurite too, and keeps the pid
+// files true.
+func TestSupervisorRestartsWhatDies(t *testing.T) {
+	t.Parallel()
+	s := stacktest.Start(t, stack.Options{Workers: 1, Supervise: true})
+	for _, name := range []string{stack.Web, stack.Worker(1)} {
+		before := s.Pid(name)
+		if err := s.Kill(name, stack.Die); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, name+" is back", func() bool {
+			now := s.Pid(name)
+			return now != 0 && now != before && alive(t, s, name) && pidFile(t, s, name) == now
+		})
+	}
+	before := s.Pid(stack.Azurite)
+	if err := syscall.Kill(before, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "Azurite is back", func() bool {
+		now := s.Pid(stack.Azurite)
+		return now != before && pidFile(t, s, stack.Azurite) == now
+	})
+}
+
+// Nothing is built or started while somebody else holds a port, and the error
+// says which, and what to do.
+func TestStrangersPortIsAnErrorThatSaysSo(t *testing.T) {
+	t.Parallel()
+	stranger, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stranger.Close() }()
+	port := stranger.Addr().(*net.TCPAddr).Port
+	dir := t.TempDir()
+	_, err = stack.Start(t.Context(), stack.Options{
+		Dir: dir, Workers: 1, QueuePort: port,
+		WebAddr: stranger.Addr().String(), WorkerAdminAddr: stranger.Addr().String(),
+	})
+	if !errors.Is(err, ownport.ErrStranger) {
+		t.Fatalf("Start: %v, want ErrStranger", err)
+	}
+	for _, want := range []string{strconv.Itoa(port), "AZURITE_QUEUE_PORT=", "WEBROLE_ADDR=127.0.0.1:", "WORKERROLE_ADMIN_ADDR="} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not say %q:\n%v", want, err)
+		}
+	}
+	if entries, err := filepath.Glob(filepath.Join(dir, "*.pid")); err != nil || len(entries) > 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+// One folder, one stack; the folder is free again after Stop.
+func TestOneStackPerFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := stacktest.Start(t, stack.Options{Dir: dir})
+	if pid := stack.Running(dir); pid != os.Getpid() {
+		t.Errorf("Running = %d, want %d", pid, os.Getpid())
+	}
+	if _, err := stack.Start(t.Context(), stack.Options{Dir: dir}); !errors.Is(err, stack.ErrRunning) {
+		t.Errorf("second Start: %v, want ErrRunning", err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if pid := stack.Running(dir); pid != 0 {
+		t.Errorf("Running after Stop = %d, want 0", pid)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*.pid")); len(left) > 0 {
+		t.Errorf("pid files after Stop: %v", left)
+	}
+}
+
+// What was stored is there after Stop and Start, and two stacks at the same time
+// do not disturb each other.
+func TestStopKeepsTheData(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one := stacktest.Start(t, stack.Options{Dir: dir})
+	two := stacktest.Start(t, stack.Options{})
+	if one.BaseURL() == two.BaseURL() || one.ConnectionString() == two.ConnectionString() {
+		t.Fatalf("two stacks share a port: %s, %s", one.BaseURL(), two.BaseURL())
+	}
+	id := announce(t, one.BaseURL())
+	if err := one.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	again := stacktest.Start(t, stack.Options{Dir: dir})
+	if !known(t, again.BaseURL(), id) {
+		t.Error("a video announced before Stop is gone after Start")
+	}
+	if known(t, two.BaseURL(), id) {
+		t.Error("the other stack knows the video")
+	}
+}
+
+func announce(t *testing.T, base string) string {
+	t.Helper()
+	return newUser(t, base).announce("A title")
+}
+
+func known(t *testing.T, base, id string) bool {
+	t.Helper()
+	return newUser(t, base).knows(id)
+}
+
+// A role that cannot start is an error with the end of its log, and nothing is
+// left running.
+func TestRoleThatEndsIsAnErrorWithItsLog(t *testing.T) {
+	t.Parallel()
+	var said lockedBuffer
+	s, err := stack.Start(t.Context(), stack.Options{
+		Dir: t.TempDir(), Bin: stacktest.Bin(t), BaseEnv: stacktest.Environ(), Log: &said,
+		Env: []string{"CUTROOM_PREFIX=NOT a prefix"},
+	})
+	if err == nil {
+		_ = s.Stop()
+		t.Fatal("Start with a bad CUTROOM_PREFIX succeeds")
+	}
+	if !strings.Contains(err.Error(), "CUTROOM_PREFIX") {
+		t.Errorf("the error does not quote the role: %v", err)
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func TestFromEnvListsEveryBadVariable(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"AZURITE_BLOB_PORT": "many", "WEBROLE_ADDR": "8080", "AZURITE_TABLE_PORT": "70000"}
+	_, err := stack.FromEnv(func(name string) string { return env[name] })
+	if err == nil {
+		t.Fatal("bad variables are accepted")
+	}
+	for name := range env {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("the error does not name %s: %v", name, err)
+		}
+	}
+	o, err := stack.FromEnv(func(string) string { return "" })
+	if err != nil || o.BlobPort != 10000 || o.WebAddr != "127.0.0.1:8080" || o.Workers != 2 {
+		t.Errorf("defaults: %+v, %v", o, err)
+	}
+}
+
+// Stop leaves no goroutine. Not parallel: the goroutines of others would count.
+func TestStopLeavesNoGoroutine(t *testing.T) {
+	present := goleak.IgnoreCurrent()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if testing.Short() {
+		t.Skip("-short: this test runs Azurite and the built roles")
+	}
+	s, err := stack.Start(ctx, stack.Options{Bin: stacktest.Bin(t), BaseEnv: stacktest.Environ(), Workers: 1, Supervise: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	// The thread that starts processes is meant to last.
+	goleak.VerifyNone(t, present, goleak.IgnoreAnyFunction("github.com/cutroom/cutroom/e2e/stack.init.func1.1"))
+}
