@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -130,3 +133,16 @@ func links(v videostore.Record) api.Links {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+// Ready returns why the API cannot answer now, or nil: one point read of a row
+// that does not exist says that storage answers.
+func (s *Server) Ready(ctx context.Context) error {
+	_, err := s.videos.Get(ctx, readyProbe)
+	if errors.Is(err, videostore.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// readyProbe is the id of no video: ids are random.
+const readyProbe video.ID = "aaaaaaaaaaaaaaaaaaaaaaaaaa"

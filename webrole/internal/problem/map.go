@@ -7,6 +7,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/rowstream"
+	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -38,6 +39,8 @@ func from(err error) (*Error, string) {
 		return New(http.StatusBadRequest, InvalidID, "A video's id is 26 characters of a-z and 2-7."), storageCode
 	case errors.Is(err, tablestore.ErrToken), errors.Is(err, rowstream.ErrBadToken):
 		return New(http.StatusBadRequest, InvalidPageToken, "The page token is not one of this query. Start from the first page."), storageCode
+	case errors.Is(err, searchindex.ErrQueryTooLong):
+		return New(http.StatusBadRequest, InvalidParameter, "A search may have at most %d words.", searchindex.MaxWords), storageCode
 	case workqueue.IsMissing(err):
 		return New(http.StatusNotFound, QueueNotFound, "The queue does not exist yet."), storageCode
 	case errors.Is(err, context.Canceled):

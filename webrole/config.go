@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// config is everything that the environment decides. Every variable is in
+// docs/configuration.md with its unit, default and range.
+type config struct {
+	Storage   azstorage.Config
+	Queues    []workqueue.Spec // with the visibilities of CUTROOM_VISIBILITY
+	Addr      string           // WEBROLE_ADDR: public listener
+	AdminAddr string           // WEBROLE_ADMIN_ADDR: metrics, profiles, operations
+	Instance  string           // CUTROOM_INSTANCE: echoed, so that a starter knows its own child
+
+	Token     string   // WEBROLE_TOKEN: needed on any address but loopback
+	Hosts     []string // WEBROLE_HOSTS: names that the public listener answers for
+	Origins   []string // WEBROLE_ORIGINS: where browsers see the pages, for the blob service's CORS rules
+	RateLimit int      // WEBROLE_RATE_LIMIT: API requests per client and 10 s; 0 is no limit
+
+	WebDir       string        // WEBROLE_WEB_DIR: page sources to serve instead of the embedded ones
+	DrainTimeout time.Duration // WEBROLE_DRAIN_TIMEOUT: for requests under way when the role stops
+	LogLevel     slog.Level    // CUTROOM_LOG_LEVEL
+}
+
+// Bounds of the variables.
+const (
+	minToken = 16 // characters
+	maxRate  = 1_000_000
+	maxDrain = 10 * time.Minute
+)
+
+// loadConfig reads the environment. One error lists every bad variable.
+func loadConfig(getenv func(string) string) (config, error) {
+	var problems []error
+	bad := func(name, format string, args ...any) {
+		problems = append(problems, fmt.Errorf("%s: %s", name, fmt.Sprintf(format, args...)))
+	}
+	text := func(name, fallback string) string {
+		if v := getenv(name); v != "" {
+			return v
+		}
+		return fallback
+	}
+	cfg := config{
+		Addr:      text("WEBROLE_ADDR", "127.0.0.1:8080"),
+		AdminAddr: text("WEBROLE_ADMIN_ADDR", "127.0.0.1:9090"),
+		Instance:  getenv("CUTROOM_INSTANCE"),
+		Token:     getenv("WEBROLE_TOKEN"),
+		WebDir:    getenv("WEBROLE_WEB_DIR"),
+		Hosts:     words(getenv("WEBROLE_HOSTS")),
+		Origins:   words(getenv("WEBROLE_ORIGINS")),
+	}
+	var err error
+	if cfg.Storage, err = azstorage.ConfigFromEnv(getenv); err != nil {
+		problems = append(problems, err)
+	}
+	if cfg.Queues, err = workqueue.WithVisibility(workqueue.Specs, getenv("CUTROOM_VISIBILITY")); err != nil {
+		problems = append(problems, fmt.Errorf("CUTROOM_VISIBILITY: %w", err))
+	}
+	if cfg.Token != "" && len(cfg.Token) < minToken {
+		bad("WEBROLE_TOKEN", "has %d characters, needs at least %d", len(cfg.Token), minToken)
+	}
+	for _, l := range []struct{ name, addr string }{{"WEBROLE_ADDR", cfg.Addr}, {"WEBROLE_ADMIN_ADDR", cfg.AdminAddr}} {
+		host, port, err := net.SplitHostPort(l.addr)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		switch {
+		case err != nil:
+			bad(l.name, "%q is not host:port", l.addr)
+		case !isLoopback(host) && cfg.Token == "":
+			bad(l.name, "%q is not a loopback address, and there is no authentication: set WEBROLE_TOKEN", l.addr)
+		}
+	}
+	for _, origin := range cfg.Origins {
+		u, err := url.Parse(origin)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.Path != "" {
+			bad("WEBROLE_ORIGINS", "%q is not an origin such as https://video.example.org", origin)
+		}
+	}
+	if s := text("WEBROLE_RATE_LIMIT", "0"); s != "0" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 0 || n > maxRate {
+			bad("WEBROLE_RATE_LIMIT", "%q is not a whole number from 0 to %d", s, maxRate)
+		}
+		cfg.RateLimit = n
+	}
+	if cfg.DrainTimeout, err = time.ParseDuration(text("WEBROLE_DRAIN_TIMEOUT", "20s")); err != nil || cfg.DrainTimeout < 0 || cfg.DrainTimeout > maxDrain {
+		bad("WEBROLE_DRAIN_TIMEOUT", "%q is not a duration from 0s to %v", getenv("WEBROLE_DRAIN_TIMEOUT"), maxDrain)
+	}
+	if cfg.LogLevel.UnmarshalText([]byte(text("CUTROOM_LOG_LEVEL", "info"))) != nil {
+		bad("CUTROOM_LOG_LEVEL", "%q is not debug, info, warn or error", getenv("CUTROOM_LOG_LEVEL"))
+	}
+	if cfg.WebDir != "" {
+		if info, err := os.Stat(cfg.WebDir); err != nil || !info.IsDir() {
+			bad("WEBROLE_WEB_DIR", "%q is not a directory", cfg.WebDir)
+		}
+	}
+	return cfg, errors.Join(problems...)
+}
+
+func words(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// isLoopback reports whether only this host can reach a listener at host. An
+// empty host listens everywhere.
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,94 @@
+// Command webrole answers browsers and API clients: it takes requests for work
+// and turns them into rows and queue messages, and it serves what workers made.
+// Start as many as there are users for: they share nothing but the storage
+// account (paper rows Q1 and Q2).
+//
+// First in the reading order. Next: shared/video, the words of the domain.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/webrole/internal/find"
+	"github.com/cutroom/cutroom/webrole/internal/httpapi"
+	"github.com/cutroom/cutroom/webrole/internal/page"
+	"github.com/cutroom/cutroom/webrole/internal/playback"
+	"github.com/cutroom/cutroom/webrole/internal/upload"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Getenv)
+	stop()
+	if err != nil {
+		slog.Error("webrole stopped", "error", err)
+		os.Exit(1)
+	}
+}
+
+// run is main without the process: it serves until ctx ends, then lets requests
+// under way finish and returns.
+func run(ctx context.Context, getenv func(string) string) error {
+	cfg, err := loadConfig(getenv)
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: azstorage.RedactAttr})))
+	role, err := open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer role.account.CloseIdle()
+	return role.serve(ctx)
+}
+
+// open joins the parts and opens both listeners.
+func open(ctx context.Context, cfg config) (*role, error) {
+	account, err := azstorage.Open(cfg.Storage)
+	if err != nil {
+		return nil, err
+	}
+	queues := workqueue.OpenAll(account, cfg.Queues)
+	if err := ensure(ctx, account, queues); err != nil {
+		return nil, err
+	}
+	blobs := blobstore.New(account)
+	videos := videostore.New(account, queues)
+	api, err := httpapi.New(account, videos, upload.New(account, blobs, videos),
+		find.New(catalog.New(account), searchindex.New(account)), queues)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := page.New(cfg.WebDir)
+	if err != nil {
+		return nil, err
+	}
+	return listen(ctx, cfg, account, site{api: api, pages: pages, playback: playback.New(videos, blobs)})
+}
+
+// ensure makes whatever a fresh account lacks. Every role does it at its start;
+// repeating it is no error.
+func ensure(ctx context.Context, account *azstorage.Account, queues *workqueue.Queues) error {
+	if err := queues.Ensure(ctx); err != nil {
+		return err
+	}
+	containers := []string{video.SourcesContainer, video.MediaContainer, video.ClaimsContainer, video.ControlContainer}
+	tables := []string{
+		videostore.VideosTable, videostore.InflightTable, workers.Table,
+		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable,
+	}
+	return account.Ensure(ctx, containers, nil, tables)
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/url"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/webrole/internal/edge"
+	"github.com/cutroom/cutroom/webrole/internal/httpapi"
+	"github.com/cutroom/cutroom/webrole/internal/page"
+	"github.com/cutroom/cutroom/webrole/internal/playback"
+)
+
+// Time-outs of both listeners. There is no write time-out: a slow player may take
+// its time over a segment. Bodies have their own pace, see upload.Paced.
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 32 << 10 // bytes
+	readyTimeout  = 3 * time.Second
+)
+
+// instanceHeader carries the instance that the starter chose, so that whoever
+// started this process can tell it from a stranger on the same port.
+const instanceHeader = "X-Cutroom-Instance"
+
+// site is what the listeners show.
+type site struct {
+	api      *httpapi.Server
+	pages    *page.Pages
+	playback *playback.Service
+}
+
+// role is a web role whose listeners are open.
+type role struct {
+	cfg           config
+	account       *azstorage.Account
+	public, admin net.Listener
+	servers       []*http.Server // of public and admin
+}
+
+// listen opens both listeners and tells the blob service which pages may upload.
+func listen(ctx context.Context, cfg config, account *azstorage.Account, s site) (*role, error) {
+	blobOrigin, err := originOf(account.ServiceBlobs().URL())
+	if err != nil {
+		return nil, err
+	}
+	r := &role{cfg: cfg, account: account}
+	config := net.ListenConfig{}
+	if r.public, err = config.Listen(ctx, "tcp", cfg.Addr); err != nil {
+		return nil, fmt.Errorf("open the public listener: %w", err)
+	}
+	if r.admin, err = config.Listen(ctx, "tcp", cfg.AdminAddr); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the admin listener: %w", err), r.public.Close())
+	}
+	host, _, _ := net.SplitHostPort(cfg.Addr)
+	origins := cfg.Origins
+	if isLoopback(host) {
+		origins = append(origins, loopbackOrigins(r.public.Addr())...)
+	}
+	if err := account.EnsureCORS(ctx, origins); err != nil {
+		// In Azure deployment sets the rules, and the role may not.
+		slog.WarnContext(ctx, "pages may be unable to upload straight to storage", "error", err)
+	}
+	metrics := newMetrics()
+	front := func(h http.Handler, hosts []string) http.Handler {
+		return edge.Chain(h, edge.RequestID, instance(cfg.Instance), edge.Log(metrics.observe), edge.Headers(blobOrigin),
+			edge.Recover, edge.Hosts(hosts), edge.Token(cfg.Token), edge.Rate(cfg.RateLimit), edge.SameOrigin)
+	}
+	r.servers = []*http.Server{
+		newServer(front(publicRoutes(s, isLoopback(host)), allowedHosts(cfg.Addr, cfg.Hosts))),
+		newServer(front(adminRoutes(s, metrics), allowedHosts(cfg.AdminAddr, nil))),
+	}
+	return r, nil
+}
+
+// serve answers until ctx ends, then drains.
+func (r *role) serve(ctx context.Context) error {
+	failed := make(chan error, len(r.servers))
+	for i, listener := range []net.Listener{r.public, r.admin} {
+		go func() { failed <- r.servers[i].Serve(listener) }()
+	}
+	slog.InfoContext(ctx, "web role is up", "address", "http://"+r.public.Addr().String()+"/", "admin", r.admin.Addr().String())
+
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		slog.InfoContext(ctx, "draining: requests under way may finish")
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.DrainTimeout)
+	defer cancel()
+	for _, server := range r.servers {
+		if stopErr := server.Shutdown(last); stopErr != nil {
+			// A broken upload keeps its blocks, and a player asks again.
+			slog.WarnContext(ctx, "requests were cut off", "error", stopErr)
+			err = errors.Join(err, server.Close())
+		}
+	}
+	return err
+}
+
+func newServer(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
+}
+
+// publicRoutes is pages, API and playback; operations only on loopback.
+func publicRoutes(s site, ops bool) http.Handler {
+	r := newEngine()
+	s.health(r)
+	s.pages.Register(r)
+	s.playback.Register(r)
+	s.api.Register(r, func(path string) bool { return ops || !httpapi.IsOps(path) })
+	return r
+}
+
+// adminRoutes is what operators need: operations, metrics, profiles.
+func adminRoutes(s site, m *metrics) http.Handler {
+	r := newEngine()
+	s.health(r)
+	s.api.Register(r, httpapi.IsOps)
+	r.GET("/metrics", gin.WrapH(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})))
+	r.GET("/debug/pprof/*name", func(c *gin.Context) {
+		switch c.Param("name") {
+		case "/profile":
+			pprof.Profile(c.Writer, c.Request)
+		case "/trace":
+			pprof.Trace(c.Writer, c.Request)
+		case "/symbol":
+			pprof.Symbol(c.Writer, c.Request)
+		default:
+			pprof.Index(c.Writer, c.Request)
+		}
+	})
+	return r
+}
+
+// newEngine is Gin without its own logging and recovery, which edge does, and
+// with raw paths: an id of a%2Fb is one bad id, not two path segments.
+func newEngine() *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.UseRawPath = true
+	r.UnescapePathValues = true
+	r.RedirectTrailingSlash = false
+	r.HandleMethodNotAllowed = true
+	r.NoRoute(httpapi.NoRoute)
+	r.NoMethod(httpapi.NoMethod)
+	return r
+}
+
+// health answers /livez (the process runs) and /readyz (storage answers).
+func (s site) health(r gin.IRoutes) {
+	r.GET("/livez", func(c *gin.Context) { c.String(http.StatusOK, "ok\n") })
+	r.GET("/readyz", func(c *gin.Context) {
+		ctx, cancel := context.WithTimeout(c.Request.Context(), readyTimeout)
+		defer cancel()
+		if err := s.api.Ready(azstorage.WithoutRetry(ctx)); err != nil {
+			slog.WarnContext(ctx, "not ready", "error", err)
+			c.String(http.StatusServiceUnavailable, "storage does not answer\n")
+			return
+		}
+		c.String(http.StatusOK, "ok\n")
+	})
+}
+
+func instance(name string) edge.Middleware {
+	return func(next http.Handler) http.Handler {
+		if name == "" {
+			return next
+		}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(instanceHeader, name)
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// allowedHosts is what a listener answers for. On loopback the list is fixed and
+// stops DNS rebinding; elsewhere the token protects, and an empty list allows all.
+func allowedHosts(addr string, configured []string) []string {
+	host, _, _ := net.SplitHostPort(addr)
+	if isLoopback(host) {
+		return append([]string{"localhost", "127.0.0.1", "::1", host}, configured...)
+	}
+	return configured
+}
+
+// loopbackOrigins are the names under which a browser on this host may see us.
+func loopbackOrigins(addr net.Addr) []string {
+	_, port, _ := net.SplitHostPort(addr.String())
+	return []string{"http://127.0.0.1:" + port, "http://localhost:" + port}
+}
+
+func originOf(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", fmt.Errorf("read the blob service's address: %w", err)
+	}
+	return u.Scheme + "://" + u.Host, nil
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"crypto/md5"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/webrole/internal/api"
+)
+
+func sum(content []byte) string {
+	s := md5.Sum(content)
+	return base64.StdEncoding.EncodeToString(s[:])
+}
+
+// TestPutContent streams a file of several blocks through the web role (Q12).
+func TestPutContent(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	content := movie(2*blobstore.BlockSize + 12_345)
+	v := s.create(map[string]any{"sizeBytes": len(content)})
+	path := "/videos/" + v.Id + "/content"
+
+	s.call(http.MethodPut, path, content[:100]).want(t, 400, "size_mismatch")
+	s.call(http.MethodPut, path, content, "Content-MD5", "AAAA").want(t, 400, "invalid_checksum")
+	s.call(http.MethodPut, path, content, "Content-MD5", sum([]byte("other"))).want(t, 400, "checksum_mismatch")
+
+	stored := decode[api.Video](t, s.call(http.MethodPut, path, content, "Content-MD5", sum(content), "Content-Type", "video/mp4"), http.StatusAccepted)
+	if stored.State != api.Uploaded || stored.SizeBytes != int64(len(content)) {
+		t.Errorf("after the upload: %s, %d bytes", stored.State, stored.SizeBytes)
+	}
+	if !bytes.Equal(s.source(v.Id), content) {
+		t.Error("the source blob differs from what was sent")
+	}
+	if probe, index := s.messages("probe"), s.messages("index"); probe != 1 || index != 1 {
+		t.Errorf("%d probe and %d index messages, want 1 and 1", probe, index)
+	}
+	s.call(http.MethodPut, path, content).want(t, 409, "state_conflict")
+	if got := decode[api.Video](t, s.call(http.MethodPost, "/videos/"+v.Id+"/upload/complete", nil), http.StatusAccepted); got.State != api.Uploaded {
+		t.Errorf("complete after the upload: %s", got.State)
+	}
+	if n := s.messages("probe"); n != 1 {
+		t.Errorf("%d probe messages after a repeated complete, want 1", n)
+	}
+}
+
+// TestPutRefusesWhatIsNoVideo: the first bytes decide, before anything is stored.
+func TestPutRefusesWhatIsNoVideo(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	v := s.create(map[string]any{})
+	path := "/videos/" + v.Id + "/content"
+	playlist := []byte("#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n" + strings.Repeat("#\n", 3*blobstore.BlockSize))
+	for name, content := range map[string][]byte{
+		"nothing": {}, "one byte": {0}, "text": []byte("hello"), "playlist": playlist, "svg": []byte("<svg/>"),
+	} {
+		if got := s.call(http.MethodPut, path, content); got.StatusCode != 415 || got.code(t) != "unsupported_media" {
+			t.Errorf("%s: %d %s", name, got.StatusCode, got.body)
+		}
+	}
+	if left := s.blobsOf(v.Id); left != nil {
+		t.Errorf("refused uploads left %v", left)
+	}
+	if key := decode[api.Upload](t, s.call(http.MethodGet, "/videos/"+v.Id+"/upload", nil), http.StatusOK); len(key.BlocksHeld) != 0 {
+		t.Errorf("refused uploads left blocks %v", key.BlocksHeld)
+	}
+	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != api.AwaitingUpload {
+		t.Errorf("state %s", got.State)
+	}
+}
+
+// TestBrokenUploadGoesOn cuts a PUT off in its third block, asks what is there,
+// and sends the rest with the valet key (Q14).
+func TestBrokenUploadGoesOn(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	content := movie(3*blobstore.BlockSize + 1)
+	v := s.create(map[string]any{"sizeBytes": len(content)})
+
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.public, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "PUT /api/v1/videos/%s/content HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", v.Id, len(content))
+	if _, err := conn.Write(content[:2*blobstore.BlockSize+999]); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var key api.Upload
+	azuritetest.Eventually(t, 20*time.Second, func() error {
+		key = decode[api.Upload](t, s.call(http.MethodGet, "/videos/"+v.Id+"/upload", nil), http.StatusOK)
+		if diff := cmp.Diff([]int{0, 1}, key.BlocksHeld); diff != "" {
+			return fmt.Errorf("blocks held (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+	s.call(http.MethodPost, "/videos/"+v.Id+"/upload/complete", nil).want(t, 409, "upload_incomplete")
+	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != api.AwaitingUpload {
+		t.Fatalf("state %s", got.State)
+	}
+	s.putBlock(key, content, 2)
+	s.call(http.MethodPost, "/videos/"+v.Id+"/upload/complete", nil).want(t, 409, "upload_incomplete")
+	s.putBlock(key, content, 3)
+	for range 2 { // the second is a repetition
+		if got := decode[api.Video](t, s.call(http.MethodPost, "/videos/"+v.Id+"/upload/complete", nil), http.StatusAccepted); got.State != api.Uploaded {
+			t.Errorf("state %s", got.State)
+		}
+	}
+	if !bytes.Equal(s.source(v.Id), content) {
+		t.Error("the source blob differs from what was sent")
+	}
+	if n := s.messages("probe"); n != 1 {
+		t.Errorf("%d probe messages, want 1", n)
+	}
+}
+
+// putBlock sends block n with a valet key, as a browser does.
+func (s *server) putBlock(key api.Upload, content []byte, n int) {
+	s.t.Helper()
+	from := int64(n) * key.BlockSizeBytes
+	block := content[from:min(int64(len(content)), from+key.BlockSizeBytes)]
+	id := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%0*d", key.BlockIdDigits, n))
+	got := s.send(s.request(http.MethodPut, key.Url+"&comp=block&blockid="+url.QueryEscape(id), block, "Origin", s.public))
+	if got.StatusCode != http.StatusCreated {
+		s.t.Fatalf("put block %d: %d %s", n, got.StatusCode, got.body)
+	}
+	if got.Header.Get("Access-Control-Allow-Origin") != s.public {
+		s.t.Errorf("the blob service does not let our pages in: %v", got.Header)
+	}
+}
+
+// TestValetKeyIsNarrow: it writes one blob and neither reads nor lists.
+func TestValetKeyIsNarrow(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	v := s.create(map[string]any{})
+	key := decode[api.Upload](t, s.call(http.MethodGet, "/videos/"+v.Id+"/upload", nil), http.StatusOK)
+	if key.BlockSizeBytes != blobstore.BlockSize || time.Until(key.ExpiresAt) > 20*time.Minute {
+		t.Errorf("key %+v", key)
+	}
+	s.putBlock(key, movie(1000), 0)
+	if got := s.send(s.request(http.MethodGet, key.Url, nil)); got.StatusCode != http.StatusForbidden {
+		t.Errorf("the key reads: %d", got.StatusCode)
+	}
+	if got := s.send(s.request(http.MethodGet, key.Url+"&comp=blocklist", nil)); got.StatusCode != http.StatusForbidden {
+		t.Errorf("the key lists blocks: %d", got.StatusCode)
+	}
+	other := strings.Replace(key.Url, v.Id, strings.Repeat("b", 26), 1)
+	if got := s.send(s.request(http.MethodPut, other+"&comp=block&blockid=AAAA", []byte("x"))); got.StatusCode != http.StatusForbidden {
+		t.Errorf("the key opens another blob: %d", got.StatusCode)
+	}
+}
+
+// TestCompleteLooksAtTheContent: the holder of a key may put anything.
+func TestCompleteLooksAtTheContent(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	v := s.create(map[string]any{})
+	complete := "/videos/" + v.Id + "/upload/complete"
+	s.call(http.MethodPost, complete, nil).want(t, 409, "upload_incomplete")
+	key := decode[api.Upload](t, s.call(http.MethodGet, "/videos/"+v.Id+"/upload", nil), http.StatusOK)
+	s.putBlock(key, []byte("#EXTM3U\nhttp://169.254.169.254/\n"), 0)
+	s.call(http.MethodPost, complete, nil).want(t, 415, "unsupported_media")
+	if left := s.blobsOf(v.Id); left != nil {
+		t.Errorf("a refused upload left %v", left)
+	}
+	s.putBlock(key, movie(5000), 0)
+	if got := decode[api.Video](t, s.call(http.MethodPost, complete, nil), http.StatusAccepted); got.SizeBytes != 5000 {
+		t.Errorf("size %d", got.SizeBytes)
+	}
+}
+
+// TestBigPutNeedsLittleMemory sends 256 MiB and watches the heap. The client is
+// in the same process, so the bound covers both.
+func TestBigPutNeedsLittleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("moves 256 MiB, which -short leaves out")
+	}
+	s := start(t, nil)
+	v := s.create(map[string]any{})
+	const size = 256 << 20
+	runtime.GC()
+	base := heap()
+	peak := uint64(0)
+	body := &generated{left: size, each: func() { peak = max(peak, heap()) }}
+	req := s.request(http.MethodPut, s.public+"/api/v1/videos/"+v.Id+"/content", nil)
+	req.Body, req.ContentLength = io.NopCloser(body), size
+	got := decode[api.Video](t, s.send(req), http.StatusAccepted)
+	if got.SizeBytes != size {
+		t.Errorf("size %d", got.SizeBytes)
+	}
+	const bound = 64 << 20
+	if grown := int64(peak) - int64(base); grown > bound {
+		t.Errorf("the heap grew by %d MiB during an upload of %d MiB, at most %d allowed", grown>>20, size>>20, bound>>20)
+	}
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// generated is a stream that is nowhere in memory.
+type generated struct {
+	left    int64
+	started bool
+	since   int
+	each    func()
+}
+
+func (g *generated) Read(p []byte) (int, error) {
+	if g.left == 0 {
+		return 0, io.EOF
+	}
+	n := int(min(int64(len(p)), g.left))
+	clear(p[:n])
+	if !g.started {
+		g.started = true
+		copy(p, movie(min(n, 64)))
+	}
+	g.left -= int64(n)
+	if g.since += n; g.since > 8<<20 {
+		g.since = 0
+		g.each()
+	}
+	return n, nil
+}

@@ -1,0 +1,125 @@
+import { $, Problem, call, duration, element, poll, say, settled, sleep, stateText } from './api.js';
+
+const id = $('video').dataset.id;
+const player = $('player');
+let attached = false;
+let hls = null;
+let video = null;
+
+// A growing playlist is no live stream: without startPosition a player that
+// joins late starts near the end. Native HLS comes second, because some browsers
+// say "maybe" to it and then cannot play a playlist that grows.
+function attach(master) {
+  if (attached) return;
+  attached = true;
+  $('waiting').hidden = true;
+  player.hidden = false;
+  if (video.links.poster) player.poster = video.links.poster;
+  if (window.Hls?.isSupported()) {
+    hls = new window.Hls({ startPosition: 0, capLevelToPlayerSize: true });
+    hls.on(window.Hls.Events.ERROR, (_, data) => failed(data));
+    hls.on(window.Hls.Events.MANIFEST_PARSED, (_, data) => qualities(data.levels));
+    hls.loadSource(master);
+    hls.attachMedia(player);
+  } else if (player.canPlayType('application/vnd.apple.mpegurl')) {
+    player.src = master;
+  } else {
+    say('This browser cannot play the video here. Download it instead.');
+  }
+}
+
+let recoveries = 0;
+async function failed(data) {
+  console.info('hls', data.type, data.details, data.fatal);
+  if (!data.fatal) return; // hls.js deals with those by itself
+  if (recoveries++ > 10) {
+    say('Playback does not recover. Reload the page to try again.');
+    return;
+  }
+  await sleep(1000);
+  if (data.type === window.Hls.ErrorTypes.MEDIA_ERROR) hls.recoverMediaError();
+  else if (hls.levels?.length) hls.startLoad();
+  else hls.loadSource(video.links.master); // the master could not be read
+}
+
+function qualities(levels) {
+  const choice = $('quality');
+  if (levels.length < 2) return;
+  choice.replaceChildren(element('option', { value: -1 }, 'Automatic'),
+    ...levels.map((level, i) => element('option', { value: i }, `${Math.min(level.width, level.height)}p`)));
+  choice.hidden = $('quality-label').hidden = false;
+  choice.onchange = () => { hls.nextLevel = Number(choice.value); };
+}
+
+const may = {
+  retry: (v) => ['failed', 'cancelled'].includes(v.state),
+  cancel: (v) => ['awaiting_upload', 'uploaded', 'processing'].includes(v.state),
+  reprocess: (v) => ['ready', 'failed'].includes(v.state) && v.sizeBytes > 0,
+  delete: () => true,
+};
+
+function show(v) {
+  video = v;
+  document.title = `${v.title} · Cutroom`;
+  $('title').textContent = v.title;
+  $('description').textContent = v.description;
+  $('video').dataset.state = v.state;
+  say(stateText(v));
+  $('working').hidden = v.state !== 'processing';
+  $('bar').value = v.progress.percent;
+  const facts = [['Channel', v.channel], ['Actors', v.actors.join(', ')], ['Directors', v.directors.join(', ')], ['Tags', v.tags.join(', ')],
+    ['Length', v.durationSeconds ? duration(v.durationSeconds) : ''],
+    ['Renditions', v.renditions.map((r) => r.name).join(', ')]];
+  $('facts').replaceChildren(...facts.filter(([, text]) => text).flatMap(([name, text]) => [element('dt', {}, name), element('dd', {}, text)]));
+  for (const button of document.querySelectorAll('[data-action]')) button.hidden = !may[button.dataset.action](v);
+  $('download').hidden = !v.links.download;
+  if (v.links.download) $('download').href = v.links.download;
+  if (v.links.master) attach(v.links.master);
+  else $('waiting').textContent = v.state === 'failed' ? 'There is nothing to watch.' : 'It can be watched as soon as its first seconds are processed.';
+}
+
+async function steps() {
+  const { items } = await call('GET', `/videos/${id}/steps`);
+  $('steps').replaceChildren(...items.map((s) => element('tr', {},
+    element('th', { scope: 'row' }, s.step === 'encode' ? `${s.step} ${s.index + 1}` : s.step),
+    element('td', {}, s.error ? `${s.state} (${s.error})` : s.state), element('td', {}, String(s.attempts)), element('td', {}, s.worker || ''),
+    element('td', {}, s.started && s.finished ? ((Date.parse(s.finished) - Date.parse(s.started)) / 1000).toFixed(1) : ''))));
+}
+
+let still = 0;
+poll(1500, async () => {
+  // A settled video changes rarely, and then by this page or another user.
+  if (video && settled(video) && still++ % 10 !== 0) return false;
+  try {
+    show(await call('GET', `/videos/${id}`));
+    await steps();
+  } catch (err) {
+    if (!(err instanceof Problem) || err.status !== 404) throw err;
+    say('This video does not exist, or it was deleted.');
+    $('waiting').textContent = '';
+    hls?.destroy();
+    return true;
+  }
+  return false;
+});
+
+for (const button of document.querySelectorAll('[data-action]')) {
+  button.addEventListener('click', async () => {
+    const action = button.dataset.action;
+    if (action === 'delete' && !confirm('Delete this video for good?')) return;
+    button.disabled = true;
+    try {
+      if (action === 'delete') {
+        await call('DELETE', `/videos/${id}`);
+        location.assign('/');
+        return;
+      }
+      still = 0;
+      show(await call('POST', `/videos/${id}/${action}`));
+    } catch (err) {
+      say(err.message);
+    } finally {
+      button.disabled = false;
+    }
+  });
+}
