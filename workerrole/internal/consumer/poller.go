@@ -61,7 +61,7 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 			want = 1
 			l.count.emptyPolls.Add(1)
 			l.pool.sawOldest(l.share, time.Time{})
-			if l.wait(ctx, spread(idle)) {
+			if l.wait(ctx, min(spread(idle), spec.MaxIdlePoll)) {
 				idle = firstIdlePoll
 			} else {
 				idle = min(2*idle, spec.MaxIdlePoll)
