@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -31,8 +32,8 @@ const MaxGet = 64 << 20
 // getting a single byte in between.
 const resumes = 5
 
-// Open reads a range of a blob as a stream. When the connection breaks the
-// stream goes on where it was, with the same version of the blob (paper rows
+// Open reads a range of a blob as a stream. When the connection breaks or is
+// silent for half a minute the stream goes on where it was, with the same version of the blob (paper rows
 // Q13, Q14). ifMatch, if not empty, is the only version wanted: 412 otherwise.
 //
 // A range that starts behind the end, and any range of an empty blob, is the
@@ -97,20 +98,26 @@ func (r *reader) Read(p []byte) (int, error) {
 	if r.closed {
 		return 0, os.ErrClosed
 	}
+	if len(p) == 0 {
+		return 0, nil
+	}
 	for r.left > 0 {
 		if r.body == nil {
 			if err := r.reopen(); err != nil {
 				return 0, err
 			}
 		}
-		n, err := r.body.Read(p[:min(int64(len(p)), r.left)])
+		body := r.body
+		watchdog := time.AfterFunc(r.store.stall, func() { _ = body.Close() }) // ends the Read
+		n, err := body.Read(p[:min(int64(len(p)), r.left)])
+		watchdog.Stop()
 		r.at, r.left = r.at+int64(n), r.left-int64(n)
 		if n > 0 {
 			r.failures = 0
 			return n, nil // an error, if there is one, comes again at the next Read
 		}
 		if err == nil {
-			return 0, nil
+			continue
 		}
 		// Also io.EOF is a broken connection while bytes are missing.
 		_ = r.body.Close()

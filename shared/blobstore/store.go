@@ -34,11 +34,16 @@ var (
 // Store gives access to the blobs of an account. It is safe for concurrent use.
 type Store struct {
 	account *azstorage.Account
+	stall   time.Duration // how long a download may bring nothing
 }
+
+// downloadStall is when a silent connection counts as broken. The time-out of a
+// try ends with the reply's first byte, for a stream may well take hours.
+const downloadStall = 30 * time.Second
 
 // New returns the blob store of an account. Containers must exist: see
 // azstorage.Account.Ensure.
-func New(a *azstorage.Account) *Store { return &Store{account: a} }
+func New(a *azstorage.Account) *Store { return &Store{account: a, stall: downloadStall} }
 
 // Options says how a blob is written. The zero value overwrites.
 type Options struct {

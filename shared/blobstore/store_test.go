@@ -6,11 +6,13 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -380,7 +382,8 @@ func TestLostRepliesDoNoHarm(t *testing.T) {
 
 // leaseAction matches a request by a header that the SDK does not canonicalise.
 func leaseAction(want string) func(*http.Request) bool {
-	return func(r *http.Request) bool { return slices.Equal(r.Header["x-ms-lease-action"], []string{want}) }
+	const header = "x-ms-lease-action"
+	return func(r *http.Request) bool { return slices.Equal(map[string][]string(r.Header)[header], []string{want}) }
 }
 
 // Somebody else's blob is not taken for our own, lost reply or not.
@@ -453,6 +456,57 @@ func TestReadResumesAfterBrokenConnections(t *testing.T) {
 	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("DownloadFile: %d bytes, %v", len(got), err)
+	}
+}
+
+// silence answers the first download with some bytes and then nothing.
+type silence struct{ n atomic.Int32 }
+
+func (q *silence) Do(r *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultClient.Do(r)
+	if err == nil && r.Method == http.MethodGet && resp.StatusCode < 300 && q.n.Add(1) == 1 {
+		resp.Body = &silentBody{Reader: io.LimitReader(resp.Body, 100), inner: resp.Body, closed: make(chan struct{})}
+	}
+	return resp, err
+}
+
+type silentBody struct {
+	io.Reader
+	inner  io.Closer
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (b *silentBody) Read(p []byte) (int, error) {
+	if n, _ := b.Reader.Read(p); n > 0 {
+		return n, nil
+	}
+	<-b.closed
+	return 0, net.ErrClosed
+}
+
+func (b *silentBody) Close() error {
+	b.once.Do(func() { close(b.closed) })
+	return b.inner.Close()
+}
+
+func TestSilentDownloadIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	q := &silence{}
+	s := open(t, func(cfg *azstorage.Config) { cfg.Transport = q })
+	s.SetStall(100 * time.Millisecond)
+	want := noise(1000)
+	if _, err := s.Put(t.Context(), box, "x", bytes.NewReader(want), 1000, blobstore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	body, _, err := s.Open(t.Context(), box, "x", blobstore.Range{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(body)
+	_ = body.Close()
+	if err != nil || !bytes.Equal(got, want) || q.n.Load() != 2 {
+		t.Errorf("%d bytes in %d requests, %v", len(got), q.n.Load(), err)
 	}
 }
 
