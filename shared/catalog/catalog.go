@@ -9,7 +9,7 @@
 // rows for each video, written in one entity-group transaction (T2, T7):
 //
 //	NEW:<inverted time>__<id>     newest first
-//	TITLE:<folded title>__<id>    alphabetical
+//	TITLE:<folded title>  __<id>  alphabetical; see titleEnd for the two spaces
 //
 // Each order is a row range scan of its prefix (T5). PartitionKey `~<id>`,
 // RowKey `REF` is the back-reference.
@@ -129,7 +129,7 @@ func rowsOf(v video.Video) ([]indexrows.Row, error) {
 	channel, place := channelKey(v.Channel), Place(v.CreatedAt, v.ID)
 	return []indexrows.Row{
 		row(CatalogTable, channel, newPrefix+place),
-		row(CatalogTable, channel, titlePrefix+keyField(fold.Text(v.Title))+tablestore.Separator+string(v.ID)),
+		row(CatalogTable, channel, titleKey(v.Title, v.ID)),
 		row(RecentTable, recentKey(v.CreatedAt.UTC().Format(monthFormat), Shard(v.ID, RecentShards)), place),
 	}, nil
 }
@@ -169,6 +169,16 @@ func Shard(id video.ID, n int) int {
 }
 
 func recentKey(month string, shard int) string { return fmt.Sprintf("%s~%d", month, shard) }
+
+// titleEnd follows the title in a key: two spaces, the least text that no folded
+// title holds, so that "cherry" comes before "cherry 2" and "cherry pie".
+const titleEnd = "  "
+
+// titleKey is the RowKey that sorts videos by title.
+func titleKey(title string, id video.ID) string {
+	words := strings.Join(strings.Fields(fold.Text(title)), " ")
+	return titlePrefix + keyField(words) + titleEnd + tablestore.Separator + string(id)
+}
 
 // channelKey is the partition of a channel. No name gives the empty key.
 func channelKey(channel string) string {

@@ -1,0 +1,210 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/indexrows"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// later makes the notes of dead runs old.
+func later() time.Time { return time.Now().Add(2 * indexrows.Expiry) }
+
+// A worker dies at every possible request of a move to another channel; the
+// repeated item must end with the rows of the model, and between the two the
+// video must be in some channel.
+func TestCrashBetweenPartitions(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply} {
+		for at := 0; ; at++ {
+			w := newWorld(t)
+			v := newVideo("old", "one", january)
+			w.sync(t, v)
+			v.Title, v.Channel = "new", "two"
+			w.put(v)
+			var n atomic.Int64
+			dying := w.faulty(t, func(*http.Request) azuritetest.Fault {
+				switch i := int(n.Add(1)) - 1; {
+				case i < at:
+					return azuritetest.None
+				case i == at:
+					return fault
+				}
+				return azuritetest.ResetBefore
+			})
+			failed := dying.Sync(t.Context(), v.ID, w.current(v.ID)) != nil
+			seen := 0
+			for _, channel := range []string{"one", "two"} {
+				page, _, err := w.Channel(t.Context(), channel, Newest, 10, "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen += len(page)
+			}
+			if seen == 0 {
+				t.Errorf("fault %v at request %d: the video is nowhere", fault, at)
+			}
+			w.keeper.Now = later
+			w.sync(t, v)
+			if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
+				t.Errorf("fault %v at request %d (-want +got):\n%s", fault, at, diff)
+			}
+			if !failed {
+				if at < 5 {
+					t.Errorf("only %d requests in a Sync", at)
+				}
+				break
+			}
+		}
+	}
+}
+
+// A worker dies while it makes a video known; then the video is deleted.
+func TestRemoveAfterACrash(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := newVideo("v", "one", january)
+	w.put(v)
+	var n atomic.Int64
+	dying := w.faulty(t, func(*http.Request) azuritetest.Fault {
+		if n.Add(1) > 5 { // month, reference, note, two partitions; not the report
+			return azuritetest.ResetBefore
+		}
+		return azuritetest.None
+	})
+	if err := dying.Sync(t.Context(), v.ID, w.current(v.ID)); err == nil {
+		t.Fatal("nothing failed")
+	}
+	if len(w.dump(t)) != 4 {
+		t.Fatalf("want the crash after the rows: %v", w.dump(t))
+	}
+	w.gone(v.ID)
+	if err := w.Remove(t.Context(), v.ID); !errors.Is(err, indexrows.ErrBusy) {
+		t.Errorf("Remove next to a run that may live: %v, want ErrBusy", err)
+	}
+	if got := w.dump(t); len(got) != 1 {
+		t.Errorf("want the back-reference only: %v", got)
+	}
+	w.keeper.Now = later
+	if err := w.Remove(t.Context(), v.ID); err != nil {
+		t.Errorf("Remove after the note has expired: %v", err)
+	}
+	if got := w.dump(t); len(got) != 0 {
+		t.Errorf("rows are left: %v", got)
+	}
+}
+
+// A worker stalls between reading the truth and writing, at the worst moments,
+// while another does the whole job.
+func TestAStalledWorkerRepairsWhatItSpoils(t *testing.T) {
+	t.Parallel()
+	for _, after := range []string{"edit", "private", "removal"} {
+		for stallAt := 1; stallAt <= 2; stallAt++ { // before the note, after the note
+			t.Run(fmt.Sprintf("%s at read %d", after, stallAt), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				v := newVideo("old", "one", january)
+				w.put(v)
+				reads := 0
+				err := w.Sync(t.Context(), v.ID, func(ctx context.Context) (video.Video, bool, error) {
+					old, ok, err := w.current(v.ID)(ctx)
+					if reads++; reads != stallAt {
+						return old, ok, err
+					}
+					switch after { // the others' whole story, while we sleep
+					case "edit":
+						v.Title, v.Channel = "new", "two"
+						w.sync(t, v)
+					case "private":
+						v.Visibility = video.Private
+						w.put(v)
+						if err := w.Sync(ctx, v.ID, w.current(v.ID)); err != nil && !errors.Is(err, indexrows.ErrBusy) {
+							t.Error(err)
+						}
+					case "removal":
+						w.gone(v.ID)
+						if err := w.Remove(ctx, v.ID); err != nil && !errors.Is(err, indexrows.ErrBusy) {
+							t.Error(err)
+						}
+					}
+					return old, ok, err // what was true before
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
+					t.Errorf("rows (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// Random edits, each promised as one item. Items run late, twice, side by side,
+// and die anywhere; every dead one is repeated. When all have ended, the rows
+// are those of the truth.
+func TestRowsFollowRandomHistories(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r := rand.New(rand.NewPCG(seed, 1))
+			ids := []video.ID{video.NewID(), video.NewID(), video.NewID()}
+			var die atomic.Int64 // requests until the dying worker breaks
+			dying := w.faulty(t, func(*http.Request) azuritetest.Fault {
+				if die.Add(-1) < 0 {
+					return []azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply}[seed%2]
+				}
+				return azuritetest.None
+			})
+			items := map[video.ID]int{}
+			for range 30 {
+				id := ids[r.IntN(len(ids))]
+				v := newVideo([]string{"a", "B", "ç", "__"}[r.IntN(4)], []string{"one", "two", ""}[r.IntN(3)], january)
+				v.ID = id
+				v.State = []video.State{video.Uploaded, video.Ready, video.Failed, video.AwaitingUpload, video.Deleting}[r.IntN(5)]
+				if r.IntN(5) == 0 {
+					w.gone(id)
+				} else {
+					w.put(v)
+				}
+				items[id]++
+				if r.IntN(2) == 0 {
+					continue // the item runs later
+				}
+				die.Store(int64(r.IntN(14)))
+				var wait sync.WaitGroup
+				for _, worker := range []*Catalog{w.Catalog, w.Catalog, dying} {
+					wait.Go(func() {
+						err := worker.Sync(t.Context(), id, w.current(id))
+						if err != nil && worker == w.Catalog && !errors.Is(err, indexrows.ErrBusy) {
+							t.Errorf("Sync: %v", err)
+						}
+					})
+				}
+				wait.Wait()
+			}
+			w.keeper.Now = later
+			for id := range items {
+				if err := w.Sync(t.Context(), id, w.current(id)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
+				t.Errorf("rows (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
