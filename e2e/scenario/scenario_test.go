@@ -28,7 +28,7 @@ func TestThePapersScene(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.HiddenFor < scenario.Visibility || got.HiddenFor > 2*scenario.Visibility {
+	if got.HiddenFor < scenario.Visibility || got.HiddenFor > 4*scenario.Visibility {
 		t.Errorf("message 1 was hidden for %v, want %v and a little", got.HiddenFor, scenario.Visibility)
 	}
 	got.HiddenFor = 0
