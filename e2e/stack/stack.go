@@ -191,7 +191,14 @@ func (s *Stack) ready(ctx context.Context) error {
 	// An account of the developer's own, set for another tool, must not become
 	// the demo's storage.
 	base = slices.DeleteFunc(slices.Clone(base), func(v string) bool { return strings.HasPrefix(v, "AZURE_STORAGE_") })
-	s.baseEnv = append(append(base, "AZURE_STORAGE_CONNECTION_STRING="+connection), s.options.Env...)
+	base = append(base, "AZURE_STORAGE_CONNECTION_STRING="+connection)
+	if s.options.ConnectionString == "" {
+		base = append(base, // the ports as they are, where the options say 0
+			fmt.Sprintf("AZURITE_BLOB_PORT=%d", s.options.BlobPort),
+			fmt.Sprintf("AZURITE_QUEUE_PORT=%d", s.options.QueuePort),
+			fmt.Sprintf("AZURITE_TABLE_PORT=%d", s.options.TablePort))
+	}
+	s.baseEnv = append(base, s.options.Env...)
 	return nil
 }
 

@@ -17,7 +17,13 @@ func (s *Stack) supervise(r *role) {
 	s.keepAlive(r.name,
 		func() <-chan struct{} { return r.process().exited },
 		r.isWanted,
-		func() error { return r.start(s.background) })
+		func() error {
+			if err := r.start(s.background); err != nil {
+				return err
+			}
+			s.say("%s is ready again at %s (pid %d)", r.name, r.url(false), s.Pid(r.name))
+			return nil
+		})
 }
 
 // superviseAzurite does the same for the emulator, on the same ports and data.

@@ -33,6 +33,7 @@ func generateClip(ctx context.Context, dir string) (string, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("look for the demo clip: %w", err)
 	}
+	fmt.Println("generating a clip of", clipSeconds, "s (FILE=clip.mp4 uploads one of yours)")
 	title := ""
 	for _, font := range fonts {
 		if _, err := os.Stat(font); err == nil {

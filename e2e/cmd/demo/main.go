@@ -79,7 +79,6 @@ func run(ctx context.Context, getenv func(string) string) (err error) {
 // chooseFile checks that the file can be read before anything is started.
 func chooseFile(ctx context.Context, path, dir string) (string, error) {
 	if path == "" {
-		fmt.Println("generating a clip of", clipSeconds, "s (FILE=clip.mp4 uploads one of yours)")
 		return generateClip(ctx, dir)
 	}
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {

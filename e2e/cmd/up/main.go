@@ -67,7 +67,8 @@ const reportFD = 3
 
 func start(dir string) error {
 	if pid := stack.Running(dir); pid != 0 {
-		return fmt.Errorf("it is up already (pid %d); `make down` stops it", pid)
+		fmt.Printf("it is up already (pid %d); `make down` stops it\n", pid)
+		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of the state: %w", err)
@@ -122,7 +123,7 @@ func relay(reports io.Reader) error {
 			fmt.Println(line)
 		}
 	}
-	return errors.New("the supervisor ended; .run/supervisor.log says why")
+	return errors.New("the supervisor ended; its log, .run/supervisor.log, says why")
 }
 
 func beSupervisor(dir string) error {
