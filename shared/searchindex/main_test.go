@@ -1,0 +1,190 @@
+package searchindex
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+func TestMain(m *testing.M) { azuritetest.Main(m) }
+
+// world is a truth and the index made from it.
+type world struct {
+	*Index
+	account *azstorage.Account
+
+	mu     sync.Mutex
+	videos map[video.ID]video.Video
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	account := azuritetest.Account(t)
+	if err := account.Ensure(t.Context(), nil, nil, []string{TermsTable, PostingsTable}); err != nil {
+		t.Fatal(err)
+	}
+	return &world{Index: New(account), account: account, videos: map[video.ID]video.Video{}}
+}
+
+// faulty is the same world seen through a transport that breaks.
+func (w *world) faulty(t *testing.T, choose func(*http.Request) azuritetest.Fault) *Index {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	account := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+		cfg.Prefix = w.account.Prefix()
+		cfg.Retry = azstorage.Retry{Strategy: azstorage.NoRetry}
+		cfg.Transport = &azuritetest.Faults{Choose: choose, Next: &http.Client{Transport: transport}}
+	})
+	return New(account)
+}
+
+func (w *world) put(v video.Video) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.videos[v.ID] = v
+}
+
+func (w *world) gone(id video.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.videos, id)
+}
+
+func (w *world) current(id video.ID) func(context.Context) (video.Video, bool, error) {
+	return func(context.Context) (video.Video, bool, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		v, ok := w.videos[id]
+		return v, ok, nil
+	}
+}
+
+func (w *world) sync(t testing.TB, v video.Video) {
+	t.Helper()
+	w.put(v)
+	if err := w.Sync(t.Context(), v.ID, w.current(v.ID)); err != nil {
+		t.Fatalf("Sync(%s): %v", v.ID, err)
+	}
+}
+
+// rows of both tables: the summary's JSON-like form does not matter here, keys
+// and the properties of terms do.
+type rowKey struct{ table, pk, rk string }
+
+func (w *world) dump(t testing.TB) map[rowKey]any {
+	t.Helper()
+	rows := map[rowKey]any{}
+	for name, table := range map[string]*tablestore.Table{TermsTable: w.terms, PostingsTable: w.postings} {
+		for row, err := range table.Query(t.Context(), tablestore.Query{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows[rowKey{name, row.PartitionKey, row.RowKey}] = content(name, row)
+		}
+	}
+	return rows
+}
+
+func content(table string, row tablestore.Entity) any {
+	switch {
+	case table == TermsTable:
+		return row.Int("Videos")
+	case row.RowKey == textRow:
+		return row.String("DescriptionWords")
+	}
+	return catalog.SummaryFrom(row)
+}
+
+// model is what dump should show.
+func (w *world) model(t testing.TB) map[rowKey]any {
+	t.Helper()
+	rows := map[rowKey]any{}
+	for _, v := range w.videos {
+		list, err := rowsOf(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range list {
+			e := r.Entity
+			rows[rowKey{r.Table, e.PartitionKey, e.RowKey}] = content(r.Table, e)
+			rows[rowKey{r.Table, videoKey(v.ID), referenceRow}] = catalog.Summary{}
+			if f, term, ok := parsePosting(e.PartitionKey); ok && f == anyField {
+				pk, rk := termKeys(term)
+				n, _ := rows[rowKey{TermsTable, pk, rk}].(int)
+				rows[rowKey{TermsTable, pk, rk}] = n + 1
+			}
+		}
+	}
+	return rows
+}
+
+// scan answers a query without an index.
+func (w *world) scan(t testing.TB, q Query) []video.ID {
+	t.Helper()
+	c, err := parse(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var places []string
+	for _, v := range w.videos {
+		if !Searchable(v) || len(c.clauses) == 0 {
+			continue
+		}
+		texts := analyse(v)
+		ok := true
+		for _, clause := range c.clauses {
+			ok = ok && anyOf(clause.field, func(f field) bool { return clause.in(texts[f].terms) })
+		}
+		for _, phrase := range c.phrases {
+			ok = ok && anyOf(phrase.field, func(f field) bool { return holds(texts[f].words, phrase.words) })
+		}
+		if ok {
+			places = append(places, catalog.Place(v.CreatedAt, v.ID))
+		}
+	}
+	slices.Sort(places)
+	ids := []video.ID{}
+	for _, p := range places {
+		_, id, _ := strings.Cut(p, "__")
+		ids = append(ids, video.ID(id))
+	}
+	return ids
+}
+
+// pages reads all pages of a search.
+func (w *world) pages(t testing.TB, q Query, limit int) []video.ID {
+	t.Helper()
+	ids := []video.ID{}
+	for token := ""; ; {
+		r, err := w.Search(t.Context(), q, limit, token)
+		if err != nil {
+			t.Fatalf("Search(%+v): %v", q, err)
+		}
+		for _, h := range r.Hits {
+			ids = append(ids, h.ID)
+		}
+		if token = r.Next; token == "" {
+			return ids
+		}
+	}
+}
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func newVideo(title string, age time.Duration) video.Video {
+	return video.Video{
+		ID: video.NewID(), Title: title, Channel: "c", Visibility: video.Public, State: video.Ready,
+		CreatedAt: start.Add(-age), DurationSeconds: 1,
+	}
+}

@@ -1,0 +1,228 @@
+package searchindex
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/indexrows"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// later makes the notes of dead runs old.
+func later() time.Time { return time.Now().Add(2 * indexrows.Expiry) }
+
+func TestUnindexingLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v, other := newVideo("shared words and mine", 0), newVideo("shared words", 0)
+	v.Actors, v.Tags, v.Description = []string{"Ann Other"}, []string{"tag"}, strings.Repeat("many different words ", 30)
+	w.sync(t, v)
+	w.sync(t, other)
+	v.Title, v.Actors = "other words", []string{"Mine Own"} // "mine" moves from title to actor
+	w.sync(t, v)
+	if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
+		t.Errorf("after an edit (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]video.ID{v.ID}, w.pages(t, Query{Actor: "min"}, 5)); diff != "" {
+		t.Errorf("moved to another field (-want +got):\n%s", diff)
+	}
+	v.Visibility = video.Private
+	w.sync(t, v)
+	if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
+		t.Errorf("when private (-want +got):\n%s", diff)
+	}
+	w.gone(other.ID)
+	if err := w.Remove(t.Context(), other.ID); err != nil {
+		t.Fatal(err)
+	}
+	if rows := w.dump(t); len(rows) != 0 {
+		t.Errorf("rows are left: %v", rows)
+	}
+}
+
+func TestReprocessingKeepsAVideoFindable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := newVideo("film", 0)
+	v.State, v.Serving, v.Generation = video.Processing, 1, 2
+	w.sync(t, v)
+	if got := w.pages(t, Query{Q: "film"}, 5); len(got) != 1 {
+		t.Errorf("found %v", got)
+	}
+}
+
+// A worker dies at every possible request of an edit; the repeated item must
+// end with the rows of the model.
+func TestCrashBetweenPartitions(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply} {
+		w := newWorld(t)
+		for at := 0; ; at++ {
+			v := newVideo("alpha beta", 0)
+			w.sync(t, v)
+			v.Title, v.Tags = "beta gamma", []string{"delta"}
+			w.put(v)
+			var n atomic.Int64
+			dying := w.faulty(t, func(*http.Request) azuritetest.Fault {
+				switch i := int(n.Add(1)) - 1; {
+				case i < at:
+					return azuritetest.None
+				case i == at:
+					return fault
+				}
+				return azuritetest.ResetBefore
+			})
+			failed := dying.Sync(t.Context(), v.ID, w.current(v.ID)) != nil
+			if at%2 == 1 { // it was changed back meanwhile
+				v.Title, v.Tags = "alpha beta", nil
+			}
+			w.sync(t, v)
+			w.keeper.Now = later
+			w.sync(t, v)
+			if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
+				t.Fatalf("fault %v at request %d (-want +got):\n%s", fault, at, diff)
+			}
+			w.gone(v.ID)
+			if err := w.Remove(t.Context(), v.ID); err != nil {
+				t.Fatal(err)
+			}
+			if rows := w.dump(t); len(rows) != 0 {
+				t.Fatalf("fault %v at request %d: rows are left: %v", fault, at, rows)
+			}
+			w.keeper.Now = time.Now
+			if !failed {
+				if at < 20 {
+					t.Errorf("only %d requests in a Sync", at)
+				}
+				break
+			}
+		}
+	}
+}
+
+// Random edits and deletions, each promised as one item. Items run late, side
+// by side and die anywhere. Whenever all have ended, the rows are those of the
+// truth, and every search agrees with a search without an index.
+func TestIndexFollowsRandomHistories(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r := rand.New(rand.NewPCG(seed, 2))
+			words := []string{"red", "reddish", "the", "O'Brien", "東京", "京都", "fox", "a_b", "é", "🎬", "run", "runner"}
+			text := func() string {
+				var picked []string
+				for range r.IntN(5) {
+					picked = append(picked, words[r.IntN(len(words))])
+				}
+				return strings.Join(picked, " ")
+			}
+			ids := make([]video.ID, 7)
+			for i := range ids {
+				ids[i] = video.NewID()
+			}
+			var die atomic.Int64 // requests until the dying worker breaks
+			dying := w.faulty(t, func(*http.Request) azuritetest.Fault {
+				if die.Add(-1) < 0 {
+					return []azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply}[seed%2]
+				}
+				return azuritetest.None
+			})
+			for range 3 {
+				for range 14 {
+					id := ids[r.IntN(len(ids))]
+					v := newVideo(text(), time.Duration(r.IntN(5))*time.Minute)
+					v.ID, v.Description, v.Actors, v.Tags = id, text(), []string{text(), text()}, []string{text()}
+					v.State = []video.State{video.Ready, video.Ready, video.Ready, video.Processing, video.Deleting}[r.IntN(5)]
+					if old, ok := w.videos[id]; ok {
+						v.CreatedAt = old.CreatedAt
+					}
+					if r.IntN(6) == 0 {
+						w.gone(id)
+					} else {
+						w.put(v)
+					}
+					if r.IntN(2) == 0 {
+						continue // the item runs later
+					}
+					die.Store(int64(r.IntN(80)))
+					var wait sync.WaitGroup
+					for _, worker := range []*Index{w.Index, dying} {
+						wait.Go(func() {
+							err := worker.Sync(t.Context(), id, w.current(id))
+							if err != nil && worker == w.Index && !errors.Is(err, indexrows.ErrBusy) {
+								t.Errorf("Sync: %v", err)
+							}
+						})
+					}
+					wait.Wait()
+				}
+				w.keeper.Now = later
+				for _, id := range ids {
+					if err := w.Sync(t.Context(), id, w.current(id)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.keeper.Now = time.Now
+				if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
+					t.Fatalf("rows (-want +got):\n%s", diff)
+				}
+				for range 25 {
+					q := Query{Q: text()}
+					switch r.IntN(5) {
+					case 0:
+						q.Title = text()
+					case 1:
+						q.Actor = words[r.IntN(len(words))]
+					case 2:
+						q.Q = `"` + q.Q + `" ` + text()
+					case 3:
+						if runes := []rune(q.Q); len(runes) > 0 {
+							q.Q = string(runes[:1+r.IntN(len(runes))])
+						}
+					}
+					if diff := cmp.Diff(w.scan(t, q), w.pages(t, q, 1+r.IntN(4))); diff != "" {
+						t.Errorf("%+v (-want +got):\n%s", q, diff)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Many workers index many videos with the same words.
+func TestWorkersShareTerms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var wait sync.WaitGroup
+	for i := range 8 {
+		v := newVideo("same words in all of them", time.Duration(i)*time.Minute)
+		w.put(v)
+		wait.Go(func() {
+			if err := w.Sync(t.Context(), v.ID, w.current(v.ID)); err != nil {
+				t.Errorf("Sync: %v", err)
+			}
+			if i%2 == 0 {
+				w.gone(v.ID)
+				if err := w.Remove(t.Context(), v.ID); err != nil {
+					t.Errorf("Remove: %v", err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
