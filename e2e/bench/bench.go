@@ -1,0 +1,260 @@
+// Package bench measures Cutroom against the best that the same machine can do
+// without it, side by side in one run, and prints ratios: absolute times say
+// more about the machine than about the program.
+//
+// It drives the roles from outside, as child processes (package stack) and over
+// HTTP (package journey), and reads what they cost from /proc, so it needs
+// Linux. `make bench` runs it; docs/benchmarks.md holds a run.
+//
+// Next: pipeline.go, the largest section.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/stack"
+)
+
+// Options says what to measure.
+type Options struct {
+	// Sections to run, by name; empty: all of Sections.
+	Sections []string
+	// Quick makes everything smaller: for a look, not for numbers to keep.
+	Quick bool
+	// Runs is how often the interleaved sections measure each side. 0: 2.
+	Runs int
+	// Cache keeps the generated videos between runs. Empty: .run/bench in the
+	// repository.
+	Cache string
+	// USDPer10000 is what 10,000 storage requests cost: an assumption, used by
+	// the idle section only. 0: DefaultPrice.
+	USDPer10000 float64
+	// Log gets a line for people about every step. Nil: nothing.
+	Log io.Writer
+}
+
+// DefaultPrice in USD per 10,000 requests is what Azure's price list shows for
+// queue operations ("class 2") in most regions; look yours up:
+// https://azure.microsoft.com/pricing/details/storage/queues/
+const DefaultPrice = 0.0004
+
+// Section is one thing that is measured.
+type Section struct {
+	Name, Title string
+	run         func(context.Context, *bench) (Result, error)
+}
+
+// Sections lists all of them, in the order in which they run: those that measure
+// time on an idle machine come first.
+var Sections = []Section{
+	{"pipeline", "Whole pipeline against one process of ffmpeg making the same ladder", pipeline},
+	{"scale", "One video, 1 to 8 workers of a fifth of a core each", scale},
+	{"queue", "Work-queue runtime against a bare loop over the SDK", queue},
+	{"upload", "Upload through the web role against the SDK's UploadStream", upload},
+	{"idle", "What an idle system asks of its storage", idle},
+	{"playable", "From the last byte of the upload to the first frame", playable},
+}
+
+// Result is what a section found.
+type Result struct {
+	Rows    [][]string // a table; the first row is the heading
+	Ratios  []Ratio
+	Notes   []string
+	Skipped string // why nothing was measured; everything else is empty then
+}
+
+// Ratio is one number that has a target.
+type Ratio struct {
+	Name   string
+	Value  float64
+	Target float64
+	AtMost bool   // the target is an upper limit; else a lower one
+	Unit   string // "s" for the few targets that are no ratios
+}
+
+// Met reports whether the target is reached.
+func (r Ratio) Met() bool {
+	if r.AtMost {
+		return r.Value <= r.Target
+	}
+	return r.Value >= r.Target
+}
+
+func (r Ratio) String() string {
+	word, sign := "met", "≥"
+	if !r.Met() {
+		word = "MISSED"
+	}
+	if r.AtMost {
+		sign = "≤"
+	}
+	return fmt.Sprintf("%s: %.2f%s (target %s %g%s, %s)", r.Name, r.Value, r.Unit, sign, r.Target, r.Unit, word)
+}
+
+// Report is a whole run.
+type Report struct {
+	Machine  string
+	Quick    bool
+	Sections []Section
+	Results  []Result // of Sections, in the same order
+}
+
+// Text is the report for people, as it also stands in docs/benchmarks.md.
+func (r Report) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Machine: %s\n", r.Machine)
+	if r.Quick {
+		b.WriteString("Quick run: too short for numbers to keep.\n")
+	}
+	for i, section := range r.Sections {
+		fmt.Fprintf(&b, "\n%s: %s\n", section.Name, section.Title)
+		writeResult(&b, r.Results[i])
+	}
+	return b.String()
+}
+
+// Markdown is the report as docs/benchmarks.md.
+func (r Report) Markdown() string {
+	return "# Benchmarks\n\n" +
+		"One run of `make bench`, as it was printed. What counts are the ratios: both sides of each were\n" +
+		"measured in this run, on this machine, in turn. Azurite, the emulator, was the storage and shared the cores;\n" +
+		"on Azure storage does not cost the worker's machine anything. `e2e/bench` says what is measured and how.\n\n" +
+		"```text\n" + r.Text() + "```\n"
+}
+
+func writeResult(w io.Writer, r Result) {
+	if r.Skipped != "" {
+		_, _ = fmt.Fprintf(w, "  skipped: %s\n", r.Skipped)
+		return
+	}
+	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, row := range r.Rows {
+		_, _ = fmt.Fprintf(table, "  %s\n", strings.Join(row, "\t"))
+	}
+	_ = table.Flush()
+	for _, ratio := range r.Ratios {
+		_, _ = fmt.Fprintf(w, "  → %s\n", ratio)
+	}
+	for _, note := range r.Notes {
+		_, _ = fmt.Fprintf(w, "  (%s)\n", note)
+	}
+}
+
+// bench is one run.
+type bench struct {
+	Options
+	bin string // the built roles
+}
+
+func (b *bench) say(format string, args ...any) {
+	if b.Log != nil {
+		_, _ = fmt.Fprintf(b.Log, format+"\n", args...)
+	}
+}
+
+// pick returns the value for a quick run or for a whole one.
+func pick[T any](b *bench, quick, whole T) T {
+	if b.Quick {
+		return quick
+	}
+	return whole
+}
+
+// Run measures. Each section's result goes to out as soon as it is there.
+func Run(ctx context.Context, o Options, out io.Writer) (Report, error) {
+	if o.Runs <= 0 {
+		o.Runs = 2
+	}
+	if o.USDPer10000 <= 0 {
+		o.USDPer10000 = DefaultPrice
+	}
+	report := Report{Machine: machine(), Quick: o.Quick}
+	for _, name := range o.Sections {
+		if !slices.ContainsFunc(Sections, func(s Section) bool { return s.Name == name }) {
+			return report, fmt.Errorf("there is no section %q", name)
+		}
+	}
+	if runtime.GOOS != "linux" {
+		return report, errors.New("measure: this reads what processes cost from /proc, which only Linux has")
+	}
+	root, err := stack.Root()
+	if err != nil {
+		return report, err
+	}
+	if o.Cache == "" {
+		o.Cache = filepath.Join(root, ".run", "bench")
+	}
+	if err := os.MkdirAll(o.Cache, 0o700); err != nil {
+		return report, fmt.Errorf("make a folder for generated videos: %w", err)
+	}
+	bin, err := os.MkdirTemp("", "cutroom-bench-bin-")
+	if err != nil {
+		return report, fmt.Errorf("make a folder for the built roles: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(bin) }()
+	if err := stack.Build(ctx, bin); err != nil {
+		return report, err
+	}
+	b := &bench{Options: o, bin: bin}
+	_, _ = fmt.Fprintf(out, "Machine: %s\n", report.Machine)
+	for _, section := range Sections {
+		if len(o.Sections) > 0 && !slices.Contains(o.Sections, section.Name) {
+			continue
+		}
+		_, _ = fmt.Fprintf(out, "\n%s: %s\n", section.Name, section.Title)
+		result, err := section.run(ctx, b)
+		if err != nil {
+			return report, fmt.Errorf("section %s: %w", section.Name, err)
+		}
+		writeResult(out, result)
+		report.Sections = append(report.Sections, section)
+		report.Results = append(report.Results, result)
+	}
+	return report, nil
+}
+
+// start starts a stack with the roles that were built for this run.
+func (b *bench) start(ctx context.Context, o stack.Options) (*stack.Stack, error) {
+	o.Bin, o.BaseEnv = b.bin, environ()
+	o.Env = append([]string{"WEBROLE_RATE_LIMIT=0"}, o.Env...)
+	return stack.Start(ctx, o)
+}
+
+// environ is this process's environment without the variables that configure
+// Cutroom: what is measured is the defaults.
+func environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return slices.ContainsFunc([]string{"CUTROOM_", "WEBROLE_", "WORKERROLE_", "AZURE_", "AZURITE_"},
+			func(prefix string) bool { return strings.HasPrefix(v, prefix) })
+	})
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	if n == 0 {
+		return 0
+	}
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

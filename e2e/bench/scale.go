@@ -1,0 +1,112 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/client"
+)
+
+// share is what each worker gets: eight of them leave room for Azurite and the
+// web role on two cores.
+const share = 0.2 // of a core
+
+// scale encodes one video with 1, 2, 4 and 8 workers, each held to a fifth of a
+// core, so that adding workers adds computing power also on a small machine
+// (paper row Q1). The picture is small, so that even one worker is done soon;
+// the chunks are as long as always.
+func scale(ctx context.Context, b *bench) (Result, error) {
+	q, err := openQuotas()
+	if err != nil {
+		return Result{Skipped: err.Error()}, nil //nolint:nilerr // a machine without quotas is no failure
+	}
+	// 4, 8 and 16 s, then 61 (13) chunks of 32 s: 64 (16) in all, which 8 divides.
+	f := film{width: 192, height: 108, fps: 15, rate: 200_000, seconds: pick(b, 28+13*32, 28+61*32), silent: true}
+	path, err := f.make(ctx, b.Cache)
+	if err != nil {
+		return Result{}, err
+	}
+	s, err := b.start(ctx, stack.Options{})
+	if err != nil {
+		return Result{}, err
+	}
+	defer q.remove() // after the processes have ended
+	defer func() { _ = s.Stop() }()
+	u, err := journey.New(s.BaseURL())
+	if err != nil {
+		return Result{}, err
+	}
+	defer u.Close()
+
+	result := Result{Rows: [][]string{{"workers", "chunks", "first claim to last commit", "media s per s", "against 1"}}}
+	var one float64
+	workers := 0
+	for _, want := range pick(b, []int{1, 8}, []int{1, 2, 4, 8}) {
+		for ; workers < want; workers++ {
+			name, err := s.AddWorker(ctx, "WORKERROLE_POOLS=light=1,heavy=1")
+			if err != nil {
+				return Result{}, err
+			}
+			if err := q.hold(s.Pid(name), share); err != nil {
+				return Result{}, err
+			}
+		}
+		b.say("%d workers", workers)
+		chunks, took, err := encodeAll(ctx, u, path)
+		if err != nil {
+			return Result{}, err
+		}
+		rate := float64(f.total()) / took.Seconds()
+		if want == 1 {
+			one = rate
+		}
+		result.Rows = append(result.Rows, []string{strconv.Itoa(want), strconv.Itoa(chunks), seconds(took), fmt.Sprintf("%.1f", rate), fmt.Sprintf("%.2f×", rate/one)})
+		if want == 8 {
+			result.Ratios = []Ratio{{Name: "8 workers against 1", Value: rate / one, Target: 7}}
+		}
+	}
+	result.Notes = []string{
+		fmt.Sprintf("%d × %d pixels at %d frames/s, %d s; control groups version %d, quota used up in %.0f %% of the periods",
+			f.width, f.height, f.fps, f.total(), q.version, 100*q.throttled()),
+		"high priority, so that all chunks are on the queue that idle workers look at every second",
+	}
+	return result, nil
+}
+
+// encodeAll uploads a video and returns how many chunks it had and how long they
+// took, from the first claim to the last commit.
+func encodeAll(ctx context.Context, u *journey.User, path string) (chunks int, took time.Duration, err error) {
+	high := client.High
+	id, _, err := put(ctx, u, path, client.NewVideo{Title: "Benchmark", Priority: &high})
+	if err != nil {
+		return 0, 0, err
+	}
+	if _, err := u.AwaitReady(ctx, id); err != nil {
+		return 0, 0, err
+	}
+	list, err := steps(ctx, u, id)
+	if err != nil {
+		return 0, 0, err
+	}
+	var first, last time.Time
+	for _, step := range list {
+		if step.Step != "encode" || step.Started == nil || step.Finished == nil {
+			continue
+		}
+		chunks++
+		if first.IsZero() || step.Started.Before(first) {
+			first = *step.Started
+		}
+		if step.Finished.After(last) {
+			last = *step.Finished
+		}
+	}
+	if chunks == 0 {
+		return 0, 0, fmt.Errorf("video %s has no encode steps", id)
+	}
+	return chunks, last.Sub(first), remove(ctx, u, id)
+}
