@@ -50,8 +50,12 @@ func New(queues *workqueue.Queues, handlers map[string]Handler, options Options)
 			share: &share{weight: float64(max(spec.Weight, 1)), reserved: spec.Reserved, maxWait: spec.MaxWait},
 			wake:  make(chan struct{}, 1),
 		}
-		p.join(l.share)
 		c.lines = append(c.lines, l)
+	}
+	// A message is hidden for its visibility at least: looking twice in that time
+	// at the lengths, which count hidden ones, tells where to look often.
+	for _, l := range c.lines {
+		c.options.RefreshPolicy = min(c.options.RefreshPolicy, l.queue.Spec().Visibility/2)
 	}
 	queues.OnSend(c.Wake)
 	return c

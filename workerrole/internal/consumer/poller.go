@@ -39,7 +39,7 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 		l.pool.refund(l.share, slots-len(leases))
 		for _, lease := range leases {
 			c.running.Go(func() {
-				defer l.pool.done(l.share)
+				defer l.pool.done()
 				c.own(ctx, l, lease)
 			})
 		}
@@ -64,10 +64,22 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 			if l.wait(ctx, min(spread(idle), spec.MaxIdlePoll)) {
 				idle = firstIdlePoll
 			} else {
-				idle = min(2*idle, spec.MaxIdlePoll)
+				idle = min(2*idle, l.longestIdle())
 			}
 		}
 	}
+}
+
+// longestIdle is how long the poller may look away from a queue in which it
+// finds nothing. A queue that is known to hold something holds it hidden: some
+// of it may be a dead worker's, and that is to be taken up soon after its lease
+// ends.
+func (l *line) longestIdle() time.Duration {
+	longest := l.queue.Spec().MaxIdlePoll
+	if l.count.length.Load() > 0 {
+		longest = min(longest, time.Second)
+	}
+	return longest
 }
 
 // receive does not end with ctx: a request that is cut off may have hidden

@@ -6,13 +6,17 @@
 //	CUTROOM_FAILPOINT=encode/committed:kill:/some/marker
 //
 // The marker file makes it happen once: a restarted worker finds it and goes on.
+// A number after the name, as in encode/committed#4, lets the point pass that
+// often less one: it happens the fourth time.
 package failpoint
 
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -22,6 +26,7 @@ const Variable = "CUTROOM_FAILPOINT"
 type armed struct {
 	name, marker string
 	signal       syscall.Signal
+	passes       atomic.Int64 // how often the point may still be passed
 }
 
 var signals = map[string]syscall.Signal{"kill": syscall.SIGKILL, "stop": syscall.SIGSTOP, "term": syscall.SIGTERM}
@@ -40,7 +45,14 @@ func parse(text string) (*armed, error) {
 	if !known {
 		return nil, fmt.Errorf("%s: signal %q is not kill, stop or term", Variable, parts[1])
 	}
-	return &armed{name: parts[0], signal: signal, marker: parts[2]}, nil
+	name, count, counted := strings.Cut(parts[0], "#")
+	nth, err := strconv.ParseInt(count, 10, 32)
+	if counted && (err != nil || nth < 1) {
+		return nil, fmt.Errorf("%s: %q does not end in a number of at least 1", Variable, parts[0])
+	}
+	p := &armed{name: name, signal: signal, marker: parts[2]}
+	p.passes.Store(max(nth-1, 0))
+	return p, nil
 }
 
 // Check returns an error when the variable is set to something unreadable.
@@ -52,7 +64,7 @@ func Check() error {
 // Hit is called at the points. Only the armed one does anything.
 func Hit(name string) {
 	p, _ := point()
-	if p == nil || p.name != name {
+	if p == nil || p.name != name || p.passes.Add(-1) >= 0 {
 		return
 	}
 	f, err := os.OpenFile(p.marker, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -1,0 +1,84 @@
+package crash_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+)
+
+// history watches a video and remembers what must never happen.
+type history struct {
+	stop func()
+
+	mu         sync.Mutex
+	violations []string
+}
+
+// watch looks at a video 20 times a second until the test ends or stop is called.
+func (l *lane) watch(id video.ID) *history {
+	ctx, cancel := context.WithCancel(l.t.Context())
+	done := make(chan struct{})
+	h := &history{stop: func() { cancel(); <-done }}
+	l.t.Cleanup(h.stop)
+	go func() {
+		defer close(done)
+		committed := map[videostore.StepKey]string{} // step → the attempt that committed
+		var before videostore.View
+		for ctx.Err() == nil {
+			view, err := l.videos.View(ctx, id)
+			switch {
+			case errors.Is(err, videostore.ErrNotFound):
+				return
+			case err == nil:
+				h.compare(before, view, committed)
+				before = view
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}()
+	return h
+}
+
+func (h *history) compare(before, now videostore.View, committed map[videostore.StepKey]string) {
+	for _, s := range now.Steps {
+		if s.State != videostore.StepDone {
+			if committed[s.Key] != "" {
+				h.violation("%s was done and is %s", s.Key, s.State)
+			}
+			continue
+		}
+		mark := s.Attempt + " at " + s.FinishedAt.String()
+		if old := committed[s.Key]; old != "" && old != mark {
+			h.violation("%s was committed twice: by %s, by %s", s.Key, old, mark)
+		}
+		committed[s.Key] = mark
+	}
+	if before.Video.State == video.Ready && now.Video.State != video.Ready && now.Video.State != video.Deleting {
+		h.violation("the video was ready and is %s", now.Video.State)
+	}
+	if before.Video.Playable && !now.Video.Playable {
+		h.violation("the video was playable and is not")
+	}
+}
+
+func (h *history) violation(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.violations = append(h.violations, fmt.Sprintf(format, args...))
+}
+
+// end stops watching and returns what was wrong.
+func (h *history) end() []string {
+	h.stop()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.violations
+}

@@ -1,0 +1,203 @@
+package crash_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// A worker is killed at a boundary between two writes and started again. Each
+// lane takes its points one after the other.
+func TestKilledAtEveryBoundary(t *testing.T) {
+	t.Parallel()
+	lanes := map[string][]string{
+		"probe": {
+			"probe/claimed", "probe/output", "probe/committed", "probe/enqueued",
+			"index/catalogued", "index/indexed", "purge/rows",
+		},
+		"encode": {
+			"encode/claimed", "encode/output", "encode/committed", "encode/enqueued",
+			"encode/committed#4", "encode/enqueued#4", "purge/unlisted", // the last chunk: fan-in
+		},
+		"audio and finish": {
+			"audio/claimed", "audio/part", "audio/output", "audio/committed", "audio/enqueued",
+			"finish/claimed", "finish/output", "finish/committed", "finish/enqueued", "purge/blobs",
+		},
+	}
+	for name, points := range lanes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLane(t, 4*time.Second)
+			worker := l.worker("victim", oneEncoder)
+			var id video.ID
+			for _, point := range points {
+				if strings.HasPrefix(point, "purge/") {
+					l.survivesPurge(worker, point, id) // the video before it
+					continue
+				}
+				id = l.survives(worker, point)
+			}
+			l.nothingLeft()
+			if dirs := l.scratches(); len(dirs) > 2 {
+				t.Errorf("scratch directories %v: those of killed workers must be gone", dirs)
+			}
+		})
+	}
+}
+
+// arm restarts a worker so that it kills itself at a point, once.
+func (l *lane) arm(worker, point, signal string) (marker string) {
+	l.t.Helper()
+	marker = filepath.Join(l.t.TempDir(), "reached")
+	if err := l.Restart(l.t.Context(), worker, "CUTROOM_FAILPOINT="+point+":"+signal+":"+marker); err != nil {
+		l.t.Fatal(err)
+	}
+	return marker
+}
+
+// dead waits until the worker died at its point.
+func (l *lane) dead(worker, marker string) time.Time {
+	l.t.Helper()
+	at, state := l.dies(worker)
+	if status, ok := state.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		l.t.Fatalf("the worker ended with %v, not by SIGKILL", state)
+	}
+	if _, err := os.Stat(marker); err != nil {
+		l.t.Fatalf("the worker died elsewhere: %v", err)
+	}
+	return at
+}
+
+// queuesOf are the queues that a step's message may be in.
+var queuesOf = map[string][]string{
+	videostore.StepProbe:  {workqueue.Probe},
+	videostore.StepEncode: {workqueue.EncodeHigh, workqueue.EncodeNormal},
+	videostore.StepAudio:  {workqueue.Audio},
+	videostore.StepFinish: {workqueue.Finish},
+	videostore.StepIndex:  {workqueue.Index},
+	videostore.StepPurge:  {workqueue.Purge},
+}
+
+// survives kills the worker at a point of a new video's life, starts it again
+// and checks everything.
+func (l *lane) survives(worker, point string) video.ID {
+	l.t.Helper()
+	marker := l.arm(worker, point, "kill")
+	id := l.mustUpload(small)
+	h := l.watch(id)
+	died := l.dead(worker, marker)
+	before := l.view(id)
+	if err := l.Restart(l.t.Context(), worker); err != nil { // the marker disarms the point
+		l.t.Fatal(err)
+	}
+	back := l.recovered(point, id, before)
+	view := l.ready(id, 30*time.Second)
+	took := back.Sub(died)
+	l.t.Logf("%-20s taken up again %.1f s after the kill, ready after %.1f s", point, took.Seconds(), view.Video.ReadyAt.Sub(died).Seconds())
+	if limit := l.visibility + 2*time.Second; took > limit {
+		l.t.Errorf("%s: taken up again %v after the kill, want at most %v", point, took, limit)
+	}
+	l.attempts(point, before, view)
+	l.equalsUninterrupted(small, id)
+	for _, v := range h.end() {
+		l.t.Errorf("%s: %s", point, v)
+	}
+	l.found(id)
+	return id
+}
+
+// recovered waits until the work that was interrupted is somebody's again, and
+// returns when that was: the second claim of a step that was running, or the
+// settling of a message whose step was committed.
+func (l *lane) recovered(point string, id video.ID, before videostore.View) time.Time {
+	l.t.Helper()
+	name, place, _ := strings.Cut(point, "/")
+	claimed := place == "claimed" || place == "output" || place == "part"
+	var at time.Time
+	l.await(l.visibility+20*time.Second, "taken up again after "+point, func() bool {
+		if !claimed {
+			for _, queue := range queuesOf[name] {
+				if l.length(queue) > 0 {
+					return false
+				}
+			}
+			at = time.Now()
+			return true
+		}
+		view := l.view(id)
+		for _, old := range before.Steps {
+			now, _ := view.Find(old.Key.Generation, old.Key.Step, old.Key.Index)
+			if old.Key.Step == name && old.State == videostore.StepRunning && now.Attempts > old.Attempts {
+				at = now.StartedAt
+				return true
+			}
+		}
+		return false
+	})
+	return at
+}
+
+// attempts checks that the kill cost no more than what was running: one chunk,
+// and nothing that was committed.
+func (l *lane) attempts(point string, before, after videostore.View) {
+	l.t.Helper()
+	redone := 0
+	finishes := 0
+	for _, s := range after.Steps {
+		old, found := before.Find(s.Key.Generation, s.Key.Step, s.Key.Index)
+		allowed := 1
+		if found && old.State == videostore.StepRunning {
+			allowed = 2
+		}
+		if s.Attempts > allowed || s.State != videostore.StepDone {
+			l.t.Errorf("%s: %s is %s after %d attempts, want done after at most %d", point, s.Key, s.State, s.Attempts, allowed)
+		}
+		switch s.Key.Step {
+		case videostore.StepEncode:
+			redone += s.Attempts - 1
+		case videostore.StepFinish:
+			finishes++
+		}
+	}
+	if redone > 1 || finishes != 1 {
+		l.t.Errorf("%s: %d chunks redone, want at most 1; %d finish steps, want 1", point, redone, finishes)
+	}
+}
+
+// found waits until the search has the video, once.
+func (l *lane) found(id video.ID) {
+	l.t.Helper()
+	l.await(15*time.Second, "found by the search and listed, once", func() bool {
+		hits := l.ask(http.StatusOK, http.MethodGet, "/api/v1/search?q=crash&limit=100")
+		list := l.ask(http.StatusOK, http.MethodGet, "/api/v1/videos?limit=100")
+		mark := `"id":"` + string(id) + `"`
+		return strings.Count(string(hits), mark) == 1 && strings.Count(string(list), mark) == 1
+	})
+}
+
+// survivesPurge deletes a video and kills the worker in the middle of the purge.
+func (l *lane) survivesPurge(worker, point string, id video.ID) {
+	l.t.Helper()
+	marker := l.arm(worker, point, "kill")
+	l.ask(http.StatusAccepted, http.MethodDelete, "/api/v1/videos/"+string(id))
+	l.ask(http.StatusNotFound, http.MethodGet, "/api/v1/videos/"+string(id))
+	died := l.dead(worker, marker)
+	l.ask(http.StatusNotFound, http.MethodGet, "/api/v1/videos/"+string(id))
+	if err := l.Restart(l.t.Context(), worker); err != nil {
+		l.t.Fatal(err)
+	}
+	l.gone(id, l.visibility+15*time.Second)
+	took := time.Since(died)
+	l.t.Logf("%-20s everything gone %.1f s after the kill", point, took.Seconds())
+	if limit := l.visibility + 2*time.Second; took > limit+time.Second { // a second for the work itself
+		l.t.Errorf("%s: gone %v after the kill, want at most %v and the time of a purge", point, took, limit)
+	}
+}

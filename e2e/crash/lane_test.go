@@ -1,0 +1,390 @@
+package crash_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// lane is a stack of its own on the shared emulator: a web role and a worker
+// without slots that only does the upkeep, so that workers with slots can be
+// killed without waiting for another leader. Upkeep is as nervous as it can be:
+// it looks every second, and the janitor gives no grace at all.
+type lane struct {
+	*stack.Stack
+	t          *testing.T
+	visibility time.Duration
+	scratch    string // of all workers
+	started    time.Time
+
+	account *azstorage.Account
+	queues  *workqueue.Queues
+	videos  *videostore.Store
+	blobs   *blobstore.Store
+}
+
+// oneEncoder is a worker that encodes one chunk at a time, so that its death
+// costs one chunk at most.
+const oneEncoder = "WORKERROLE_POOLS=light=4,heavy=1"
+
+func newLane(t *testing.T, visibility time.Duration) *lane {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts the whole system and waits for leases to end")
+	}
+	prefix := make([]byte, 9)
+	for i := range prefix {
+		prefix[i] = 'a' + byte(rand.IntN(26))
+	}
+	l := &lane{t: t, visibility: visibility, scratch: t.TempDir(), started: time.Now()}
+	var err error
+	l.Stack, err = stack.Start(t.Context(), stack.Options{
+		Dir: t.TempDir(), Bin: world.dir, ConnectionString: world.connection,
+		Env: []string{
+			"CUTROOM_PREFIX=" + string(prefix),
+			"CUTROOM_VISIBILITY=*=" + visibility.String(),
+			"CUTROOM_RECONCILE_INTERVAL=1s", "CUTROOM_RECONCILE_GRACE=2s",
+			"CUTROOM_JANITOR_INTERVAL=1s", "CUTROOM_JANITOR_GRACE=0s",
+			"CUTROOM_PURGE_LINGER=1s",
+			"WORKERROLE_SCRATCH=" + l.scratch,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.end)
+	l.account, err = azstorage.Open(azstorage.Config{ConnectionString: world.connection, Prefix: string(prefix)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.account.CloseIdle)
+	l.queues = workqueue.OpenAll(l.account, workqueue.Specs)
+	l.videos = videostore.New(l.account, l.queues)
+	l.blobs = blobstore.New(l.account)
+	l.worker("upkeep", "WORKERROLE_POOLS=light=0,heavy=0")
+	return l
+}
+
+// end shows what the roles said when the test failed, then stops them.
+func (l *lane) end() {
+	if l.t.Failed() {
+		for _, name := range l.Names() {
+			lines := strings.Split(strings.TrimSpace(l.Logs(name)), "\n")
+			l.t.Logf("the end of the log of %s:\n%s", name, strings.Join(lines[max(0, len(lines)-60):], "\n"))
+		}
+	}
+	if err := l.Stop(); err != nil {
+		l.t.Error(err)
+	}
+}
+
+// worker starts a worker and returns the name that the stack has for it. The
+// name given is the one that the timeline shows.
+func (l *lane) worker(name string, env ...string) string {
+	l.t.Helper()
+	process, err := l.AddWorker(l.t.Context(), append([]string{"WORKERROLE_NAME=" + name}, env...)...)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return process
+}
+
+// await polls until ok says so, and fails the test after limit.
+func (l *lane) await(limit time.Duration, what string, ok func() bool) {
+	l.t.Helper()
+	l.awaitEvery(50*time.Millisecond, limit, what, ok)
+}
+
+func (l *lane) awaitEvery(pause, limit time.Duration, what string, ok func() bool) {
+	l.t.Helper()
+	deadline := time.Now().Add(limit)
+	for !ok() {
+		if time.Now().After(deadline) {
+			l.t.Fatalf("after %v: not %s", limit, what)
+		}
+		time.Sleep(pause)
+	}
+}
+
+// dies waits for a process to end and returns when that was.
+func (l *lane) dies(process string) (time.Time, *os.ProcessState) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
+	defer cancel()
+	state, err := l.Wait(ctx, process)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return time.Now(), state
+}
+
+// call sends a request to the web role and returns status and body.
+func (l *lane) call(method, path string, body io.Reader, contentType string) (int, []byte) {
+	l.t.Helper()
+	req, err := http.NewRequestWithContext(l.t.Context(), method, l.BaseURL()+path, body)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if f, ok := body.(*os.File); ok {
+		info, err := f.Stat()
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		req.ContentLength = info.Size()
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return res.StatusCode, answer
+}
+
+// ask is call for requests that must be answered with want.
+func (l *lane) ask(want int, method, path string) []byte {
+	l.t.Helper()
+	status, answer := l.call(method, path, nil, "")
+	if status != want {
+		l.t.Fatalf("%s %s: %d, want %d: %s", method, path, status, want, answer)
+	}
+	return answer
+}
+
+// upload announces a video with these members besides the title and puts a clip
+// into it. It may be called from several goroutines.
+func (l *lane) upload(c *clip, title string, members map[string]any) (video.ID, error) {
+	doc := map[string]any{"title": title}
+	for k, v := range members {
+		doc[k] = v
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return "", err
+	}
+	var made struct {
+		ID video.ID `json:"id"`
+	}
+	status, answer := l.call(http.MethodPost, "/api/v1/videos", bytes.NewReader(text), "application/json")
+	if err := json.Unmarshal(answer, &made); err != nil || status != http.StatusCreated {
+		return "", fmt.Errorf("create video: %d %s", status, answer)
+	}
+	file, err := os.Open(c.path(l.t))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	status, answer = l.call(http.MethodPut, "/api/v1/videos/"+string(made.ID)+"/content", file, "video/mp4")
+	if status != http.StatusAccepted {
+		return "", fmt.Errorf("put content: %d %s", status, answer)
+	}
+	return made.ID, nil
+}
+
+func (l *lane) mustUpload(c *clip) video.ID {
+	l.t.Helper()
+	id, err := l.upload(c, "Crash "+c.name, nil)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return id
+}
+
+// view reads all rows of a video.
+func (l *lane) view(id video.ID) videostore.View {
+	l.t.Helper()
+	view, err := l.videos.View(l.t.Context(), id)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return view
+}
+
+// ready waits for a video, and fails at once when it fails.
+func (l *lane) ready(id video.ID, limit time.Duration) videostore.View {
+	l.t.Helper()
+	var view videostore.View
+	l.await(limit, "ready", func() bool {
+		view = l.view(id)
+		if view.Video.State == video.Failed {
+			l.t.Fatalf("video %s failed: %v", id, view.Video.Error)
+		}
+		return view.Video.State == video.Ready
+	})
+	return view
+}
+
+// result is what a player gets: every frame, every block of audio.
+type result struct{ picture, sound string }
+
+// play decodes the top rendition and the audio, as the web role serves them.
+func (l *lane) play(id video.ID) result {
+	l.t.Helper()
+	view := l.view(id)
+	plan := view.Plans[view.Video.Playing()]
+	at := l.BaseURL() + "/v/" + string(id) + "/"
+	l.ask(http.StatusOK, http.MethodGet, "/v/"+string(id)+"/master.m3u8")
+	got := result{picture: ffmpeg(l.t, "-i", at+plan.Renditions[0].Name+".m3u8", "-map", "0:v", "-f", "framemd5", "-")}
+	if plan.HasAudio {
+		got.sound = ffmpeg(l.t, "-i", at+"audio.m3u8", "-map", "0:a", "-f", "framemd5", "-")
+	}
+	return got
+}
+
+// frames counts the lines of a framemd5 that are not comments.
+func frames(text string) int {
+	n := 0
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "#") {
+			n++
+		}
+	}
+	return n
+}
+
+// equalsUninterrupted compares a video with one that nothing disturbed: the
+// first one of each clip, processed in a lane of its own.
+func (l *lane) equalsUninterrupted(c *clip, id video.ID) {
+	l.t.Helper()
+	want := c.undisturbed(l.t)
+	got := l.play(id)
+	if got.picture != want.picture {
+		l.t.Errorf("the pictures of %s differ from an uninterrupted run's: %d frames, want %d", id, frames(got.picture), frames(want.picture))
+	}
+	if got.sound != want.sound {
+		l.t.Errorf("the sound of %s differs from an uninterrupted run's: %d blocks, want %d", id, frames(got.sound), frames(want.sound))
+	}
+	for _, extra := range []string{"poster.jpg", "storyboard.vtt", "download.mp4"} {
+		l.ask(http.StatusOK, http.MethodGet, "/v/"+string(id)+"/"+extra)
+	}
+}
+
+func (c *clip) undisturbed(t *testing.T) result {
+	t.Helper()
+	c.reference.Lock()
+	defer c.reference.Unlock()
+	if c.golden != nil {
+		return *c.golden
+	}
+	l := newLane(t, 30*time.Second)
+	l.worker("calm")
+	id := l.mustUpload(c)
+	view := l.ready(id, time.Minute)
+	for _, s := range view.Steps {
+		if s.Attempts != 1 {
+			t.Fatalf("%s took %d attempts with nothing in the way", s.Key, s.Attempts)
+		}
+	}
+	got := l.play(id)
+	if n := frames(got.picture); n != c.frames {
+		t.Fatalf("an uninterrupted run of %s has %d frames, want %d", c.name, n, c.frames)
+	}
+	c.golden = &got
+	return got
+}
+
+// shim is an ffmpeg that writes down the process id of everything that encodes
+// video.
+type shim struct{ program, pids string }
+
+func newShim(t *testing.T) shim {
+	t.Helper()
+	real, err := exec.LookPath("ffmpeg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s := shim{program: filepath.Join(dir, "ffmpeg"), pids: filepath.Join(dir, "pids")}
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *libx264*) echo $$ >>%s ;; esac\nexec %s \"$@\"\n", s.pids, real)
+	if err := os.WriteFile(s.program, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// env makes a worker use the shim.
+func (s shim) env() string { return "FFMPEG_PATH=" + s.program }
+
+// running are the encoders that are alive.
+func (s shim) running() []int {
+	text, err := os.ReadFile(s.pids)
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, word := range strings.Fields(string(text)) {
+		var pid int
+		if _, err := fmt.Sscan(word, &pid); err == nil && alive(pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// alive reports whether a process exists. One that has ended and that nobody has
+// waited for is dead.
+func alive(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+	state := processState(pid)
+	return state != 'Z' && state != 'X'
+}
+
+// processState is the letter that the system has for what a process does: 'T'
+// is stopped by a signal. 0 when it is gone.
+func processState(pid int) byte {
+	if runtime.GOOS == "linux" {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if i := bytes.LastIndexByte(text, ')'); err == nil && i >= 0 && i+2 < len(text) {
+			return text[i+2]
+		}
+		return 0
+	}
+	out, err := exec.Command("ps", "-o", "state=", "-p", fmt.Sprint(pid)).Output()
+	if text := strings.TrimSpace(string(out)); err == nil && text != "" {
+		return text[0]
+	}
+	return 0
+}
+
+// rows are all rows of a table of the lane.
+func (l *lane) rows(table string, partition string) []tablestore.Entity {
+	l.t.Helper()
+	q := tablestore.Query{PartitionKey: partition, Class: tablestore.Scan}
+	var rows []tablestore.Entity
+	for row, err := range tablestore.New(l.account.Table(table)).Query(l.t.Context(), q) {
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

@@ -1,0 +1,156 @@
+package crash_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// nothingLeft waits until the lane is at rest and clean: no message, no promise,
+// nothing in flight, no blob that no row names, no row without its video.
+func (l *lane) nothingLeft() {
+	l.t.Helper()
+	var left []string
+	start := time.Now()
+	for {
+		if left = l.leftovers(); len(left) == 0 {
+			return
+		}
+		if time.Since(start) > 25*time.Second {
+			l.t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+func (l *lane) leftovers() (left []string) {
+	l.t.Helper()
+	for _, name := range workqueue.Names() {
+		if n := l.length(name); n > 0 {
+			left = append(left, fmt.Sprintf("%d messages in queue %s", n, name))
+		}
+	}
+	for _, row := range l.rows(videostore.InflightTable, "") {
+		left = append(left, "in flight: "+row.RowKey)
+	}
+	named := map[string]string{} // video → everything that its rows say
+	for _, row := range l.rows(videostore.VideosTable, "") {
+		if strings.HasPrefix(row.RowKey, "OUT:") {
+			left = append(left, "promise "+row.PartitionKey+" "+row.RowKey)
+		}
+		if strings.HasPrefix(row.RowKey, "STEP:") && row.String("State") == string(videostore.StepRunning) {
+			left = append(left, "running "+row.PartitionKey+" "+row.RowKey)
+		}
+		named[row.PartitionKey] += text(row)
+	}
+	for id, said := range named {
+		if !strings.Contains(said, "META") {
+			left = append(left, "rows without a video: "+id)
+		}
+	}
+	for _, container := range []string{video.MediaContainer, video.SourcesContainer, video.ClaimsContainer} {
+		for _, name := range l.blobNames(container, "") {
+			id, _, _ := strings.Cut(name, "/")
+			uploaded := name == video.SourceBlob(video.ID(id)) && named[id] != ""
+			if !uploaded && !strings.Contains(named[id], name) {
+				left = append(left, "blob "+container+"/"+name)
+			}
+		}
+	}
+	steps, _ := filepath.Glob(filepath.Join(l.scratch, "*", "*"))
+	for _, dir := range steps {
+		left = append(left, "scratch "+dir)
+	}
+	return left
+}
+
+// scratches are the workers' scratch directories, one for each that runs.
+func (l *lane) scratches() []string {
+	l.t.Helper()
+	entries, err := os.ReadDir(l.scratch)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// text is everything that a row says.
+func text(row tablestore.Entity) string {
+	return fmt.Sprintln(row.PartitionKey, row.RowKey, row.Props)
+}
+
+func (l *lane) length(queue string) int64 {
+	l.t.Helper()
+	q := l.queues.Queue(queue)
+	if q == nil {
+		q = workqueue.Open(l.account, workqueue.Spec{Name: queue, Visibility: time.Minute})
+	}
+	state, err := q.Length(l.t.Context())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return state.Length
+}
+
+func (l *lane) blobNames(container, prefix string) []string {
+	l.t.Helper()
+	var names []string
+	for blob, err := range l.blobs.List(l.t.Context(), container, prefix) {
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		names = append(names, blob.Name)
+	}
+	return names
+}
+
+// traces is everything anywhere that belongs to a video, but for messages.
+func (l *lane) traces(id video.ID) (found []string) {
+	l.t.Helper()
+	for _, container := range []string{video.MediaContainer, video.SourcesContainer, video.ClaimsContainer} {
+		for _, name := range l.blobNames(container, video.Prefix(id)) {
+			found = append(found, "blob "+container+"/"+name)
+		}
+	}
+	for _, table := range []string{
+		videostore.VideosTable, videostore.InflightTable,
+		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable,
+	} {
+		for _, row := range l.rows(table, "") {
+			if strings.Contains(text(row), string(id)) {
+				found = append(found, fmt.Sprintf("row %s/%s/%s", table, row.PartitionKey, row.RowKey))
+			}
+		}
+	}
+	return found
+}
+
+// gone waits until no trace of a video is left.
+func (l *lane) gone(id video.ID, limit time.Duration) {
+	l.t.Helper()
+	var found []string
+	start := time.Now()
+	for {
+		if found = l.traces(id); len(found) == 0 {
+			return
+		}
+		if time.Since(start) > limit {
+			l.t.Fatalf("%v after its deletion, video %s still has:\n%s", limit, id, strings.Join(found, "\n"))
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

@@ -1,0 +1,120 @@
+package crash_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/azurite"
+)
+
+// world is what all tests share.
+var world struct {
+	dir        string // temporary, for the built roles and the clips
+	connection string // of the one emulator; every lane has a prefix of its own
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		os.Exit(m.Run()) // every test skips itself
+	}
+	// These tests mostly wait for leases to end, so more of them than there are
+	// cores may run at once.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	code, err := withWorld(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "crash tests:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func withWorld(m *testing.M) (code int, err error) {
+	if world.dir, err = os.MkdirTemp("", "cutroom-crash-"); err != nil {
+		return 1, err
+	}
+	defer func() { _ = os.RemoveAll(world.dir) }()
+	if err := stack.Build(context.Background(), world.dir); err != nil {
+		return 1, err
+	}
+	server, err := azurite.Start(context.Background(), azurite.Options{})
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = server.Stop() }()
+	world.connection = server.ConnectionString()
+	return m.Run(), nil
+}
+
+// clip is a source, made when it is first asked for.
+type clip struct {
+	name   string
+	args   []string // of ffmpeg
+	frames int      // that every rendition must have in the end
+
+	once sync.Once
+	err  error
+
+	reference sync.Mutex // guards golden
+	golden    *result    // of a run that nothing disturbed
+}
+
+var (
+	// small is cut into 4 chunks of 4, 8, 16 and 4 s that take no time to encode.
+	small = &clip{name: "small", frames: 480, args: source("160x90", 15, 32, true)}
+	// large is cut into 4 chunks that take a core about a second each, so that a
+	// signal finds ffmpeg at work.
+	large = &clip{name: "large", frames: 900, args: source("640x360", 30, 30, true)}
+	// tiny is one chunk.
+	tiny = &clip{name: "tiny", frames: 20, args: source("64x64", 10, 2, false)}
+	// lengthy is cut into 6 chunks, the last three of which are not urgent.
+	lengthy = &clip{name: "lengthy", frames: 600, args: source("64x64", 5, 120, false)}
+)
+
+func source(size string, fps, seconds int, sound bool) []string {
+	args := []string{"-f", "lavfi", "-i", fmt.Sprintf("testsrc2=s=%s:r=%d:d=%d", size, fps, seconds)}
+	if sound {
+		args = append(args, "-f", "lavfi", "-i", fmt.Sprintf("sine=f=440:r=48000:d=%d", seconds), "-c:a", "aac", "-b:a", "64k")
+	}
+	return append(args, "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-g", fmt.Sprint(2*fps), "-movflags", "+faststart")
+}
+
+// path makes the clip and returns where it is.
+func (c *clip) path(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(world.dir, c.name+".mp4")
+	c.once.Do(func() {
+		args := append([]string{"-nostdin", "-v", "error", "-y"}, c.args...)
+		out, err := exec.Command("ffmpeg", append(args, path)...).CombinedOutput()
+		if err != nil {
+			c.err = fmt.Errorf("make clip %s: %w\n%s", c.name, err, out)
+		}
+	})
+	if c.err != nil {
+		t.Fatal(c.err)
+	}
+	return path
+}
+
+// ffmpeg runs ffmpeg on what a player would read and returns its output. A
+// warning of a decoder is an error.
+func ffmpeg(t *testing.T, args ...string) string {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	cmd := exec.CommandContext(t.Context(), "ffmpeg", append([]string{"-nostdin", "-v", "warning"}, args...)...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
+		t.Fatalf("ffmpeg %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.String()
+}
