@@ -43,7 +43,7 @@ type Spec struct {
 	// have work too: 6:3:1 means six, three and one item out of ten.
 	Weight int
 
-	// Reserved keeps one slot of the pool for this queue alone, if the pool has
+	// Reserved gives this queue one slot beyond the pool's size, if the pool has
 	// at least two: critical work never waits behind bulk work (paper row Q5).
 	Reserved bool
 

@@ -17,18 +17,17 @@ import (
 // H N L H H N H H N H … A queue that had nothing to do does not save up credit,
 // and a poller that found its queue empty gets its payment back.
 //
-// Two exceptions. One slot of a pool of two or more is out of reach for queues
-// without a reservation, so critical work always finds one free soon. And a
-// queue whose oldest item waited longer than its MaxWait is next, but never twice
+// Two exceptions. A pool of two or more has one slot more than its size, for the
+// queue with the reservation alone: critical work finds it free even when bulk
+// work fills the pool, and bulk work may use the whole pool (see
+// docs/decisions/0013-the-reserved-slot.md). And a queue whose oldest item waited longer than its MaxWait is next, but never twice
 // in a row on that ground, so that old bulk work cannot push out the critical.
 type pool struct {
 	name string
 	size int
 
 	mu         sync.Mutex
-	reserved   bool // some queue of the pool has the reserved slot
-	busy       int  // slots held
-	busyOthers int  // of these, by queues without the reserved slot
+	busy       int // slots held
 	clock      float64
 	waiting    []*turn // in order of arrival
 	wasOverdue bool    // the latest slot went to an overdue queue
@@ -50,12 +49,6 @@ type turn struct {
 	want    int
 	got     int
 	granted chan struct{} // closed when got is at least 1
-}
-
-func (p *pool) join(s *share) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.reserved = p.reserved || s.reserved
 }
 
 // take waits for at least one slot and returns how many it got, at most want.
@@ -105,14 +98,14 @@ func (p *pool) refund(s *share, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.paid -= float64(n) / s.weight
-	p.free(s, n)
+	p.free(n)
 }
 
 // done returns one slot after its message was worked on.
-func (p *pool) done(s *share) {
+func (p *pool) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.free(s, 1)
+	p.free(1)
 }
 
 // sawOldest records when the queue's oldest item was sent; zero when it is empty.
@@ -128,11 +121,8 @@ func (p *pool) inUse() int {
 	return p.busy
 }
 
-func (p *pool) free(s *share, n int) {
+func (p *pool) free(n int) {
 	p.busy -= n
-	if !s.reserved {
-		p.busyOthers -= n
-	}
 	p.assign()
 }
 
@@ -145,9 +135,6 @@ func (p *pool) assign() {
 		}
 		t.got++
 		p.busy++
-		if !t.share.reserved {
-			p.busyOthers++
-		}
 		p.clock = max(p.clock, t.share.paid)
 		t.share.paid += 1 / t.share.weight
 	}
@@ -185,8 +172,8 @@ func (p *pool) next(now time.Time) *turn {
 }
 
 func (p *pool) mayHave(s *share) bool {
-	if p.reserved && !s.reserved && p.size >= 2 && p.busyOthers >= p.size-1 {
-		return false
+	if s.reserved && p.size >= 2 {
+		return p.busy < p.size+1
 	}
 	return p.busy < p.size
 }

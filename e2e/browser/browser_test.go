@@ -1,0 +1,285 @@
+package browser_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/client"
+)
+
+// clipSeconds has seams at 4, 12 and 28 s.
+const clipSeconds = 32
+
+// clip makes a moving picture with a tone.
+func clip(t *testing.T, seconds int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "clip.mp4")
+	cmd := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error",
+		"-f", "lavfi", "-i", fmt.Sprintf("testsrc2=s=640x360:r=30:d=%d", seconds),
+		"-f", "lavfi", "-i", fmt.Sprintf("sine=d=%d", seconds),
+		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("make a clip: %v\n%s", err, out)
+	}
+	return path
+}
+
+// open starts a browser with one tab.
+func open(t *testing.T) context.Context {
+	t.Helper()
+	program := ""
+	for _, name := range []string{os.Getenv("CHROMIUM_PATH"), "chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			program = path
+			break
+		}
+	}
+	if program == "" {
+		t.Fatal("there is no Chromium: `make bootstrap` installs it, CHROMIUM_PATH names it")
+	}
+	options := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
+	options = append(options, chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("autoplay-policy", "no-user-gesture-required"), chromedp.Flag("mute-audio", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.WindowSize(1280, 900))
+	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(stop)
+	ctx, close := chromedp.NewContext(allocator)
+	t.Cleanup(close)
+	return ctx
+}
+
+// observe writes down what the player does. It runs before anything can play.
+const observe = `(() => {
+  const player = document.getElementById('player');
+  const seen = window.seen = { waiting: [], errors: [], seeks: [], first: null, stateAtFirst: '', ended: false };
+  const info = console.info;
+  console.info = (...args) => { if (args[0] === 'hls') seen.errors.push(args.slice(1).join(' ')); info(...args); };
+  player.muted = true;
+  player.addEventListener('canplay', () => player.play(), { once: true });
+  player.addEventListener('playing', () => {
+    if (seen.first !== null) return;
+    seen.first = player.currentTime;
+    seen.stateAtFirst = document.getElementById('video').dataset.state;
+  });
+  player.addEventListener('waiting', () => { if (seen.first !== null && !player.ended) seen.waiting.push(player.currentTime); });
+  player.addEventListener('seeking', () => { if (seen.first !== null) seen.seeks.push(player.currentTime); });
+  player.addEventListener('ended', () => { seen.ended = true; });
+})()`
+
+// seen is what observe wrote down.
+type seen struct {
+	Waiting      []float64 `json:"waiting"`
+	Errors       []string  `json:"errors"`
+	Seeks        []float64 `json:"seeks"`
+	First        *float64  `json:"first"`
+	StateAtFirst string    `json:"stateAtFirst"`
+	Ended        bool      `json:"ended"`
+	Time         float64   `json:"time"`
+	Duration     float64   `json:"duration"`
+	Ranges       int       `json:"ranges"`
+	Start        float64   `json:"start"`
+}
+
+const report = `(() => { const p = document.getElementById('player'), b = p.buffered;
+  return JSON.stringify({ ...window.seen, time: p.currentTime, duration: p.duration || 0, ranges: b.length, start: b.length ? b.start(0) : -1 }); })()`
+
+func watch(t *testing.T, ctx context.Context, url string) {
+	t.Helper()
+	if err := chromedp.Do(ctx, chromedp.Navigate(url)); err != nil {
+		t.Fatalf("open %s: %v", url, err)
+	}
+	if _, err := chromedp.Run(ctx, chromedp.Evaluate[any](observe)); err != nil {
+		t.Fatalf("observe the player: %v", err)
+	}
+}
+
+func look(t *testing.T, ctx context.Context) seen {
+	t.Helper()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](report))
+	if err != nil {
+		t.Fatalf("look at the player: %v", err)
+	}
+	var s seen
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// playToEnd waits for the end and judges the whole.
+func playToEnd(t *testing.T, ctx context.Context) seen {
+	t.Helper()
+	deadline := time.Now().Add(2*time.Minute + clipSeconds*time.Second)
+	for {
+		s := look(t, ctx)
+		if s.Ended {
+			if s.First == nil || *s.First > 0.1 {
+				t.Errorf("playback started at %v, want 0", s.First)
+			}
+			if len(s.Errors) > 0 {
+				t.Errorf("hls.js reported %v", s.Errors)
+			}
+			if len(s.Waiting) > 0 {
+				t.Errorf("playback stalled at %v", s.Waiting)
+			}
+			if len(s.Seeks) > 0 {
+				t.Errorf("the player jumped to %v by itself", s.Seeks)
+			}
+			if s.Duration < clipSeconds-0.1 || s.Duration > clipSeconds+0.1 || s.Time < clipSeconds-0.1 {
+				t.Errorf("ended at %.3f of %.3f s, want %d", s.Time, s.Duration, clipSeconds)
+			}
+			return s
+		}
+		if time.Now().After(deadline) {
+			shoot(t, ctx, "stuck")
+			t.Fatalf("it does not end: %+v", s)
+		}
+		time.Sleep(250 * time.Millisecond) // the pace of looking, not of waiting: bounded by the deadline
+	}
+}
+
+// shoot keeps a picture of the page for a person to look at, when
+// CUTROOM_SCREENSHOTS names a folder.
+func shoot(t *testing.T, ctx context.Context, name string) {
+	t.Helper()
+	dir := os.Getenv("CUTROOM_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name+".png"), png, 0o600)
+	}
+	if err != nil {
+		t.Logf("screenshot %s: %v", name, err)
+	}
+}
+
+// TestWatchWhileItIsTranscodedAndAfterwards plays one video twice: from the
+// moment that its first chunk exists, and once more when it is ready.
+func TestWatchWhileItIsTranscodedAndAfterwards(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays a video in real time, which -short leaves out")
+	}
+	s, err := stack.Start(t.Context(), stack.Options{Workers: 1, Env: []string{"WORKERROLE_POOLS=light=2,heavy=1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	user, err := journey.New(s.BaseURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(user.Close)
+	tab := open(t)
+
+	v, err := user.Announce(t.Context(), client.NewVideo{Title: "Seen in a browser"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := s.BaseURL() + "/watch/" + v.Id
+	watch(t, tab, page)
+	file, err := os.Open(clip(t, clipSeconds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := user.Put(t.Context(), v.Id, file, info.Size()); err != nil {
+		t.Fatal(err)
+	}
+
+	grown := playToEnd(t, tab)
+	if grown.StateAtFirst != "processing" {
+		t.Errorf("the first frame was shown in state %q, want it while processing", grown.StateAtFirst)
+	}
+	shoot(t, tab, "grown")
+
+	if _, err := user.AwaitReady(t.Context(), v.Id); err != nil {
+		t.Fatal(err)
+	}
+	watch(t, tab, page)
+	whole := playToEnd(t, tab)
+	if whole.Start > 0.001 || whole.Ranges != 1 {
+		t.Errorf("buffered: %d ranges from %.3f s, want one from 0", whole.Ranges, whole.Start)
+	}
+	shoot(t, tab, "whole")
+}
+
+// TestUploadThroughThePage chooses a file in the upload form, as a user does.
+func TestUploadThroughThePage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a stack and a browser, which -short leaves out")
+	}
+	s, err := stack.Start(t.Context(), stack.Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	tab := open(t)
+	if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/upload")); err != nil {
+		t.Fatal(err)
+	}
+	shoot(t, tab, "upload")
+	err = chromedp.Do(tab,
+		chromedp.SetUploadFiles(`input[type=file]`, []string{clip(t, 6)}),
+		chromedp.SetValue(`[name=title]`, "Uploaded by hand"),
+		chromedp.Click(`button[type=submit]`),
+	)
+	if err != nil {
+		t.Fatalf("fill in the form: %v", err)
+	}
+	deadline := time.Now().Add(time.Minute)
+	for {
+		at, err := chromedp.Run(tab, chromedp.Location())
+		if err != nil {
+			t.Fatal(err)
+		}
+		state := ""
+		if strings.Contains(at, "/watch/") {
+			state, _ = chromedp.Run(tab, chromedp.Evaluate[string](`document.getElementById('video')?.dataset.state ?? ''`))
+		}
+		if state == "ready" {
+			break
+		}
+		if time.Now().After(deadline) {
+			shoot(t, tab, "upload-stuck")
+			t.Fatalf("the upload form leads to %s in state %q, want a video that is ready", at, state)
+		}
+		time.Sleep(250 * time.Millisecond) // the pace of looking, bounded by the deadline
+	}
+	if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/")); err != nil {
+		t.Fatal(err)
+	}
+	if err := chromedp.Do(tab, chromedp.WaitVisible(`a[href*="/watch/"]`)); err != nil {
+		t.Fatalf("the start page does not list the video: %v", err)
+	}
+	shoot(t, tab, "home")
+	if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/board")); err != nil {
+		t.Fatal(err)
+	}
+	shoot(t, tab, "board")
+}
