@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +25,10 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
-func TestMain(m *testing.M) { azuritetest.Main(m) }
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: azstorage.RedactAttr})))
+	azuritetest.Main(m)
+}
 
 // server is a web role of the test's own, on ports of its own, with its own
 // prefix in the emulator.

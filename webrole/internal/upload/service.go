@@ -84,7 +84,9 @@ func (s *Service) Put(ctx context.Context, id video.ID, body Body) (videostore.R
 	if err := sniff(head); err != nil {
 		return videostore.Record{}, err
 	}
-	turn, end := s.turns.take(ctx, id)
+	// net/http ends ctx when the connection breaks, but blocks that arrived whole
+	// are worth storing: what ends this upload is its reader.
+	turn, end := s.turns.take(context.WithoutCancel(ctx), id)
 	defer end()
 	if body.Interrupt != nil {
 		defer context.AfterFunc(turn, body.Interrupt)()
@@ -100,7 +102,7 @@ func (s *Service) Put(ctx context.Context, id video.ID, body Body) (videostore.R
 	case err != nil:
 		return videostore.Record{}, fmt.Errorf("store source of %s: %w", id, err)
 	}
-	return s.videos.Uploaded(ctx, id, size)
+	return s.videos.Uploaded(context.WithoutCancel(ctx), id, size)
 }
 
 // Key is what a client needs to put blocks into the source blob itself.

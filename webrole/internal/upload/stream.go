@@ -41,7 +41,9 @@ func (s *Service) stream(ctx context.Context, id video.ID, r io.Reader) (size in
 			buffer = make([]byte, blobstore.BlockSize)
 		}
 		n, readErr := io.ReadFull(r, buffer)
-		last = errors.Is(readErr, io.EOF) || errors.Is(readErr, io.ErrUnexpectedEOF)
+		// ReadFull returns these two bare. An error that wraps one of them is a
+		// connection that broke, and must never look like the end of the file.
+		last = readErr == io.EOF || readErr == io.ErrUnexpectedEOF //nolint:errorlint // see above
 		if readErr != nil && !last {
 			err = readErr
 			break
