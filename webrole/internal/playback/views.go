@@ -6,30 +6,26 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 )
 
-// What is remembered, and how often it is read again at most. Committed rows
-// never change, so a remembered one is never wrong; it can only be incomplete.
-const (
-	maxViews    = 64
-	minInterval = 250 * time.Millisecond
-)
+// maxViews is how many generations are remembered. Committed rows never change,
+// so a remembered view is never wrong; it can only be incomplete, and then it is
+// read again.
+const maxViews = 64
 
 type viewKey struct {
 	id         video.ID
 	generation int
 }
 
-// committed is what is committed of one generation, as read at one moment.
+// committed is what is committed of one generation, as of one reading.
 type committed struct {
 	playlist.Presentation
 	finish *video.FinishOutput // nil until the finish step is done
-	read   time.Time
 }
 
 // views remembers the newest view of the generations that are being played.
@@ -50,14 +46,14 @@ func newViews(store *videostore.Store) *views {
 // or one that is read now. Otherwise it returns the newest there is.
 func (v *views) get(ctx context.Context, id video.ID, generation int, enough func(committed) bool) (committed, error) {
 	key := viewKey{id, generation}
-	if c, found := v.lookup(key); found && (enough(c) || time.Since(c.read) < minInterval) {
+	if c, found := v.lookup(key); found && enough(c) {
 		return c, nil
 	}
 	view, err := v.store.View(ctx, id)
 	if err != nil {
 		return committed{}, err
 	}
-	c := committed{read: time.Now()}
+	var c committed
 	if c.Presentation, err = view.Presentation(generation); err != nil {
 		return committed{}, fmt.Errorf("collect %s: %w", id, err)
 	}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/api"
+)
+
+// fixture is a video of two chunks, one rendition and audio, whose rows and
+// blobs are written by hand, the way steps would.
+type fixture struct {
+	*server
+	id   video.ID
+	plan video.Plan
+	blob []byte // content of every media blob
+}
+
+func newFixture(t *testing.T, variables map[string]string) *fixture {
+	t.Helper()
+	s := start(t, variables)
+	v := s.create(map[string]any{"title": `A "film" / 日本`})
+	f := &fixture{server: s, id: video.ID(v.Id), blob: movie(1000)}
+	s.call(http.MethodPut, "/videos/"+v.Id+"/content", movie(100)).want(t, http.StatusAccepted, "")
+	f.plan = video.Plan{
+		Generation: 1, FPS: video.Rational{Num: 25, Den: 1}, Frames: 300, SegmentFrames: 100,
+		Chunks:     []video.Chunk{{From: 0, To: 200}, {From: 200, To: 300}},
+		Renditions: []video.Rendition{{Name: "240p", Width: 426, Height: 240, MaxRate: 400_000}},
+		HasAudio:   true, DurationSeconds: 12, Width: 426, Height: 240,
+	}
+	f.commit(videostore.StepProbe, 0, nil, videostore.Commit{Plan: &f.plan, Video: func(v *video.Video) {
+		v.State, v.DurationSeconds, v.Renditions = video.Processing, 12, f.plan.Renditions
+	}})
+	return f
+}
+
+// commit claims and commits one step.
+func (f *fixture) commit(step string, index int, output any, c videostore.Commit) {
+	f.t.Helper()
+	claim, err := f.videos.Claim(f.t.Context(), videostore.StepKey{ID: f.id, Generation: 1, Step: step, Index: index}, "message", "worker-1")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	c.Output = output
+	if err := claim.Commit(f.t.Context(), c); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) put(name string, content []byte) string {
+	f.t.Helper()
+	full := video.AttemptPrefix(f.id, 1, "hand", 0, "attempt") + name
+	if _, err := f.blobs.Put(f.t.Context(), video.MediaContainer, full, bytes.NewReader(content), int64(len(content)), blobstore.Options{}); err != nil {
+		f.t.Fatal(err)
+	}
+	return full
+}
+
+// chunk commits an encode step: an init segment of 100 bytes, then segments of 200.
+func (f *fixture) chunk(index, segments int) {
+	f.t.Helper()
+	out := video.RenditionOutput{Name: "240p", Blob: f.put(fmt.Sprintf("c%d.mp4", index), f.blob), Init: video.Range{Length: 100}, Codecs: "avc1.640015"}
+	for i := range segments {
+		out.Segments = append(out.Segments, video.Segment{Frames: 100, Range: video.Range{Offset: int64(100 + 200*i), Length: 200}})
+	}
+	f.commit(videostore.StepEncode, index, video.ChunkOutput{Frames: int64(100 * segments), Renditions: []video.RenditionOutput{out}}, videostore.Commit{})
+}
+
+func (f *fixture) audio() {
+	f.t.Helper()
+	ctx := f.t.Context()
+	claim, err := f.videos.Claim(ctx, videostore.StepKey{ID: f.id, Generation: 1, Step: videostore.StepAudio}, "message", "worker-1")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	part := video.AudioPart{Blob: f.put("a.mp4", f.blob), Init: video.Range{Length: 50}, Codecs: "mp4a.40.2", Channels: 2}
+	for i := range 3 {
+		part.Segments = append(part.Segments, video.AudioSegment{Samples: 4 * video.SampleRate, Range: video.Range{Offset: int64(50 + 100*i), Length: 100}})
+	}
+	if err := claim.AddPart(ctx, part); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := claim.Commit(ctx, videostore.Commit{}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) finish() {
+	f.t.Helper()
+	out := video.FinishOutput{
+		Master: f.put("master.m3u8", []byte("#EXTM3U\n#static master\n")), Poster: f.put("poster.jpg", []byte("poster")),
+		Playlists:  map[string]string{"240p": f.put("240p.m3u8", []byte("#EXTM3U\n#static 240p\n")), "audio": f.put("audio.m3u8", []byte("#EXTM3U\n#static audio\n"))},
+		Storyboard: f.put("storyboard.vtt", []byte("WEBVTT\n")), Sprite: f.put("storyboard.jpg", []byte("sprite")), Download: f.put("download.mp4", f.blob),
+	}
+	f.commit(videostore.StepFinish, 0, out, videostore.Commit{Video: func(v *video.Video) {
+		v.State, v.Serving, v.Playable = video.Ready, 1, true
+	}})
+}
+
+func (f *fixture) play(path string, headers ...string) answer {
+	f.t.Helper()
+	return f.get("/v/"+string(f.id)+"/"+path, headers...)
+}
+
+// TestWatchWhileItIsMade: playlists grow with committed rows, then the finish
+// step's files take over.
+func TestWatchWhileItIsMade(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.play("master.m3u8").want(t, 404, "not_playable_yet")
+	f.chunk(0, 2)
+	f.play("master.m3u8").want(t, 404, "not_playable_yet") // no audio yet
+	f.audio()
+
+	master := f.play("master.m3u8")
+	if master.StatusCode != http.StatusOK || !strings.Contains(string(master.body), "240p.m3u8") || master.Header.Get("Cache-Control") != "no-store" {
+		t.Fatalf("master: %d %v %s", master.StatusCode, master.Header, master.body)
+	}
+	growing := string(f.play("240p.m3u8").body)
+	if strings.Count(growing, "#EXTINF") != 2 || strings.Contains(growing, "ENDLIST") {
+		t.Errorf("growing playlist:\n%s", growing)
+	}
+	if audio := string(f.play("audio.m3u8").body); strings.Count(audio, "#EXTINF") != 2 {
+		t.Errorf("audio lists more than video:\n%s", audio)
+	}
+	f.play("240p/2.m4s?g=1").want(t, 404, "not_found")
+	f.chunk(1, 1)
+	if done := string(f.play("240p.m3u8").body); strings.Count(done, "#EXTINF") != 3 || !strings.Contains(done, "ENDLIST") {
+		t.Errorf("complete playlist:\n%s", done)
+	}
+
+	// Every address in the playlists answers with its range of the blob.
+	for path, want := range map[string][]byte{
+		"240p/init.mp4?g=1": f.blob[:100], "240p/0.m4s?g=1": f.blob[100:300], "240p/1.m4s?g=1": f.blob[300:500], "240p/2.m4s?g=1": f.blob[100:300],
+		"audio/init.mp4?g=1": f.blob[:50], "audio/2.m4s?g=1": f.blob[250:350],
+	} {
+		got := f.play(path)
+		if got.StatusCode != http.StatusOK || !bytes.Equal(got.body, want) {
+			t.Errorf("%s: %d, %d bytes, want %d", path, got.StatusCode, len(got.body), len(want))
+		}
+		if cache := got.Header.Get("Cache-Control"); cache != "public, max-age=31536000, immutable" {
+			t.Errorf("%s: Cache-Control %q", path, cache)
+		}
+	}
+	for _, path := range []string{"240p/3.m4s?g=1", "240p/99999999999999999999.m4s", "240p/-1.m4s", "720p/0.m4s", "720p.m3u8", "audio/3.m4s", "240p/0.m4s?g=2", "240p/0.ts", "a/b/c", "storyboard.vtt", "download.mp4", "x"} {
+		if got := f.play(path); got.StatusCode != 404 {
+			t.Errorf("%s: %d, want 404", path, got.StatusCode)
+		}
+	}
+	f.play("240p/0.m4s?g=0").want(t, 400, "invalid_parameter")
+	f.get("/v/..%2f..%2f/master.m3u8").want(t, 400, "invalid_id")
+
+	f.finish()
+	for path, want := range map[string]string{
+		"master.m3u8": "#static master", "240p.m3u8": "#static 240p", "audio.m3u8": "#static audio",
+		"poster.jpg": "poster", "storyboard.vtt": "WEBVTT", "storyboard.jpg": "sprite",
+	} {
+		if got := f.play(path); got.StatusCode != http.StatusOK || !strings.Contains(string(got.body), want) {
+			t.Errorf("%s: %d %s", path, got.StatusCode, got.body)
+		}
+	}
+	download := f.play("download.mp4")
+	if !bytes.Equal(download.body, f.blob) || !strings.HasPrefix(download.Header.Get("Content-Disposition"), "attachment; filename*=utf-8''A%20_film_%20_") {
+		t.Errorf("download: %d bytes, %v", len(download.body), download.Header)
+	}
+	v := decode[api.Video](t, f.call(http.MethodGet, "/videos/"+string(f.id), nil), http.StatusOK)
+	if v.Links.Download == nil || v.Links.Master == nil || v.Progress.Percent != 100 || v.Progress.ChunksDone != 2 {
+		t.Errorf("ready video: %+v", v)
+	}
+	steps := decode[api.StepList](t, f.call(http.MethodGet, "/videos/"+string(f.id)+"/steps", nil), http.StatusOK)
+	var names []string
+	for _, s := range steps.Items {
+		names = append(names, fmt.Sprintf("%s%d=%s", s.Step, s.Index, s.State))
+	}
+	if got := strings.Join(names, " "); got != "probe0=done encode0=done encode1=done audio0=done finish0=done" {
+		t.Errorf("timeline: %s", got)
+	}
+
+	// From the tombstone on nothing plays, whatever is remembered or still stored.
+	f.call(http.MethodDelete, "/videos/"+string(f.id), nil).want(t, http.StatusAccepted, "")
+	for _, path := range []string{"master.m3u8", "240p.m3u8", "240p/0.m4s?g=1", "poster.jpg", "download.mp4"} {
+		f.play(path).want(t, 404, "not_found")
+	}
+}
+
+// TestRanges: what the storage service cannot do itself is done here.
+func TestRanges(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.chunk(0, 2)
+	segment := f.blob[100:300]
+	whole := f.play("240p/0.m4s?g=1")
+	etag := whole.Header.Get("ETag")
+	many := "bytes=0-0" + strings.Repeat(",2-2", 999)
+	for _, c := range []struct {
+		name    string
+		headers []string
+		status  int
+		want    []byte
+		content string
+	}{
+		{"first bytes", []string{"Range", "bytes=0-9"}, 206, segment[:10], "bytes 0-9/200"},
+		{"from the middle", []string{"Range", "bytes=150-"}, 206, segment[150:], "bytes 150-199/200"},
+		{"suffix", []string{"Range", "bytes=-20"}, 206, segment[180:], "bytes 180-199/200"},
+		{"beyond the end", []string{"Range", "bytes=190-9999"}, 206, segment[190:], "bytes 190-199/200"},
+		{"backwards", []string{"Range", "bytes=9-1"}, 200, segment, ""},
+		{"1,000 ranges", []string{"Range", many}, 200, segment, ""},
+		{"If-Range that fits", []string{"Range", "bytes=0-0", "If-Range", etag}, 206, segment[:1], "bytes 0-0/200"},
+		{"If-Range of another version", []string{"Range", "bytes=0-0", "If-Range", `"old"`}, 200, segment, ""},
+		{"If-None-Match", []string{"If-None-Match", `"x", ` + etag}, 304, nil, ""},
+	} {
+		got := f.play("240p/0.m4s?g=1", c.headers...)
+		if got.StatusCode != c.status || !bytes.Equal(got.body, c.want) || got.Header.Get("Content-Range") != c.content {
+			t.Errorf("%s: %d %q, %d bytes", c.name, got.StatusCode, got.Header.Get("Content-Range"), len(got.body))
+		}
+	}
+	outside := f.play("240p/0.m4s?g=1", "Range", "bytes=200-")
+	outside.want(t, 416, "range_not_satisfiable")
+	if outside.Header.Get("Content-Range") != "bytes */200" {
+		t.Errorf("416 with Content-Range %q", outside.Header.Get("Content-Range"))
+	}
+	head := f.send(f.request(http.MethodHead, f.public+"/v/"+string(f.id)+"/240p/0.m4s?g=1", nil))
+	if head.StatusCode != http.StatusOK || head.ContentLength != 200 || len(head.body) != 0 {
+		t.Errorf("HEAD: %d, length %d", head.StatusCode, head.ContentLength)
+	}
+}
+
+// TestPrivateIsNotCachedByOthers: only the viewer's own browser may keep it.
+func TestPrivateIsNotCachedByOthers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.chunk(0, 2)
+	f.call(http.MethodPatch, "/videos/"+string(f.id), `{"visibility":"private"}`, "If-Match", "*").want(t, http.StatusOK, "")
+	if got := f.play("240p/0.m4s?g=1").Header.Get("Cache-Control"); !strings.HasPrefix(got, "private") {
+		t.Errorf("Cache-Control %q", got)
+	}
+}
