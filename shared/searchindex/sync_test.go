@@ -226,3 +226,29 @@ func TestWorkersShareTerms(t *testing.T) {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 }
+
+// A worker has found a term's list empty and is about to delete the term's row.
+// At that moment another indexes a video with the term.
+func TestATermIsNotLostBetweenTwoWorkers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	last, next := newVideo("unicorn", 0), newVideo("unicorn", time.Minute)
+	w.sync(t, last)
+	var once sync.Once
+	slow := w.faulty(t, func(r *http.Request) azuritetest.Fault {
+		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "unicorn") {
+			once.Do(func() { w.sync(t, next) })
+		}
+		return azuritetest.None
+	})
+	w.gone(last.ID)
+	if err := slow.Remove(t.Context(), last.ID); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.videos) != 1 {
+		t.Fatal("the other worker never came")
+	}
+	if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
