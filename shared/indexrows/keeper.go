@@ -73,7 +73,8 @@ type Keeper struct {
 	Rows func(v video.Video) ([]Row, error)
 
 	// Applied, when set, is called after rows were written and before the run
-	// is reported. It must be safe to repeat.
+	// is reported. It must be safe to repeat, and to run late: it is not bound
+	// by the time that a run may write for.
 	Applied func(ctx context.Context, c Change) error
 
 	// Now is the clock that notes are dated and dropped by.
@@ -172,7 +173,7 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, mark s
 		return false, nil, fmt.Errorf("writing rows of %s: %w", id, err)
 	}
 	if k.Applied != nil {
-		if err := k.Applied(window, Change{Before: before, Wanted: wanted, Unsure: unsure, Others: unfinished}); err != nil {
+		if err := k.Applied(ctx, Change{Before: before, Wanted: wanted, Unsure: unsure, Others: unfinished}); err != nil {
 			return false, nil, fmt.Errorf("writing rows of %s: %w", id, err)
 		}
 	}

@@ -50,6 +50,37 @@ func TestUnindexingLeavesNothing(t *testing.T) {
 	}
 }
 
+// The back-reference of a video with all the words it may have is larger than a
+// property of a row may be.
+func TestAVideoWithVeryManyWords(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := newVideo("film", 0)
+	many := func(first string, n int) (words []string) {
+		for i := range n {
+			words = append(words, fmt.Sprintf("%s%d%s", first, i, strings.Repeat("x", maxTermRunes)))
+		}
+		return words
+	}
+	v.Actors, v.Directors, v.Tags = many("a", 2*maxTerms), many("d", 2*maxTerms), many("t", 2*maxTerms)
+	v.Description = strings.Join(many("w", 2*maxDescriptionTerms), " ")
+	w.sync(t, v)
+	row, err := w.postings.Get(t.Context(), videoKey(v.ID), referenceRow)
+	if err != nil || len(row.Props) < 2 {
+		t.Errorf("back-reference has %d properties, want several; %v", len(row.Props), err)
+	}
+	for _, q := range []Query{{Actor: "a7"}, {Tag: v.Tags[maxTerms-1]}, {Q: "film w99"}, {Q: "film a99"}} {
+		if got := w.pages(t, q, 5); len(got) != 1 {
+			t.Errorf("%+v finds %d videos", q, len(got))
+		}
+	}
+	v.State = video.Deleting
+	w.sync(t, v)
+	if rows := w.dump(t); len(rows) != 0 {
+		t.Errorf("%d rows are left", len(rows))
+	}
+}
+
 func TestReprocessingKeepsAVideoFindable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -1,0 +1,114 @@
+package rowstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/cutroom/cutroom/shared/rowstream"
+	"github.com/cutroom/cutroom/shared/tablestore"
+)
+
+// memory is a List of ascending keys that counts its seeks.
+type memory struct {
+	keys  []string
+	seeks int
+}
+
+func (m *memory) Seek(_ context.Context, from string) (tablestore.Entity, bool, error) {
+	m.seeks++
+	i, _ := slices.BinarySearch(m.keys, from)
+	if i == len(m.keys) {
+		return tablestore.Entity{}, false, nil
+	}
+	return tablestore.Entity{RowKey: m.keys[i]}, true, nil
+}
+
+func read(t rapid.TB, list rowstream.List) []string {
+	keys := []string{}
+	for from := ""; ; {
+		row, ok, err := list.Seek(context.Background(), from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			return keys
+		}
+		keys = append(keys, row.RowKey)
+		from = rowstream.After(row.RowKey)
+	}
+}
+
+func TestUnionAndIntersectionAreThoseOfSets(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		sets := rapid.SliceOfN(rapid.SliceOfDistinct(rapid.IntRange(0, 40), rapid.ID[int]), 1, 5).Draw(t, "sets")
+		var unions, intersections []rowstream.List
+		in := map[string]int{}
+		for _, set := range sets {
+			m := &memory{}
+			for _, n := range set {
+				key := fmt.Sprintf("%02d", n)
+				m.keys = append(m.keys, key)
+				in[key]++
+			}
+			slices.Sort(m.keys)
+			unions, intersections = append(unions, m), append(intersections, &memory{keys: m.keys})
+		}
+		some, all := []string{}, []string{}
+		for key, n := range in {
+			some = append(some, key)
+			if n == len(sets) {
+				all = append(all, key)
+			}
+		}
+		slices.Sort(some)
+		slices.Sort(all)
+		if diff := cmp.Diff(some, read(t, &rowstream.Union{Lists: unions})); diff != "" {
+			t.Errorf("union (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(all, read(t, &rowstream.Intersection{Lists: intersections})); diff != "" {
+			t.Errorf("intersection (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestIntersectionCostsAsMuchAsTheShortList(t *testing.T) {
+	t.Parallel()
+	long, short := &memory{}, &memory{keys: []string{"00500", "07000", "09999"}}
+	for n := range 10_000 {
+		long.keys = append(long.keys, fmt.Sprintf("%05d", n))
+	}
+	if got := read(t, &rowstream.Intersection{Lists: []rowstream.List{short, long}}); len(got) != 3 {
+		t.Errorf("got %q", got)
+	}
+	if long.seeks > 4 {
+		t.Errorf("%d seeks in the long list for 3 rows", long.seeks)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		query, place := rapid.String().Draw(t, "query"), rapid.StringN(1, -1, -1).Draw(t, "place")
+		token := rowstream.Token(query, place)
+		if got, err := rowstream.Place(query, token); err != nil || got != place {
+			t.Fatalf("place %q comes back as %q, %v", place, got, err)
+		}
+		if _, err := rowstream.Place(query+"x", token); !errors.Is(err, rowstream.ErrBadToken) {
+			t.Fatalf("another query's token: %v, want ErrBadToken", err)
+		}
+		for i := range token {
+			damaged := []byte(token)
+			damaged[i] ^= 1
+			if got, err := rowstream.Place(query, string(damaged)); err == nil && got != place {
+				t.Fatalf("damaged token gives %q", got)
+			}
+		}
+	})
+}
