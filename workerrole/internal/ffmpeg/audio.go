@@ -25,9 +25,12 @@ const (
 // The same source gives the same bytes. Each segment is complete in the file
 // before the playlist names it.
 //
+// The track lasts at least the given number of samples at video.SampleRate;
+// silence is added.
+//
 // Audio is not cut into chunks: an encoder that starts anew at every seam
 // clicks, and drifts by its priming samples.
-func (t *Tool) Audio(ctx context.Context, src Source, dir string, progress func(Progress)) (Report, error) {
+func (t *Tool) Audio(ctx context.Context, src Source, dir string, atLeast int64, progress func(Progress)) (Report, error) {
 	in := t.guard(src)
 	in["threads"] = "1"
 	in["vn"] = ""
@@ -37,7 +40,7 @@ func (t *Tool) Audio(ctx context.Context, src Source, dir string, progress func(
 		"vn": "", "sn": "", "dn": "", "map_metadata": "-1", "map_chapters": "-1",
 		"fflags": "+bitexact", "flags": "+bitexact", "threads": "1",
 		// Silence fills a late start and gaps, so that sample n is always second n ÷ rate.
-		"af": "aresample=" + strconv.Itoa(video.SampleRate) + ":async=1:first_pts=0",
+		"af": "aresample=" + strconv.Itoa(video.SampleRate) + ":async=1:first_pts=0,apad=whole_len=" + strconv.FormatInt(atLeast, 10),
 		"ac": strconv.Itoa(AudioChannels), "c:a": "aac", "b:a": strconv.Itoa(AudioBitRate),
 		"avoid_negative_ts": "disabled",
 		"f":                 "hls", "hls_time": strconv.Itoa(audioSegment),
@@ -48,7 +51,7 @@ func (t *Tool) Audio(ctx context.Context, src Source, dir string, progress func(
 		"hls_segment_filename": RenditionFile(AudioName),
 	})
 	args := append(t.globals(), out.GetArgs()...)
-	report, err := run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, progress: quiet(progress)})
+	report, err := run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, progress: quiet(progress), nice: audioNice})
 	if err != nil {
 		return report, fmt.Errorf("encoding audio: %w", err)
 	}

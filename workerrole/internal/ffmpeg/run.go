@@ -54,7 +54,16 @@ type command struct {
 	source   Source // for redaction
 	stdout   io.Writer
 	progress func(Progress) // parses stdout; called only when the work has moved
+	nice     int            // how far it steps back for others when cores are short: 0 to 19
 }
+
+// How much work that nobody waits for yet steps back for what a viewer does wait
+// for: probes and the first chunk. On a machine with nothing else to do it costs
+// nothing.
+const (
+	laterNice = 10 // chunks after the first
+	audioNice = 5  // sound: little is enough for the first seconds
+)
 
 // Report is what a run left behind besides its files.
 type Report struct {
@@ -94,7 +103,13 @@ func run(ctx context.Context, c command) (Report, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
-	err := cmd.Run()
+	err := cmd.Start()
+	if err == nil {
+		if c.nice > 0 {
+			stepBack(cmd.Process.Pid, c.nice)
+		}
+		err = cmd.Wait()
+	}
 	report := Report{Stderr: c.source.redact(tail.String())}
 	if err == nil {
 		return report, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -30,13 +31,15 @@ const (
 	audioPoll    = 100 * time.Millisecond
 	// shortestAudio is the length below which a last segment is dropped: the
 	// priming samples of AAC shift it out of its own time, and players then
-	// wait for ever for something to fill the gap (F1 in docs/patterns).
+	// wait for ever for something to fill the gap.
 	shortestAudio = video.SampleRate / 10 // samples
 )
 
 // EncodeAudio encodes the whole audio track into dir, which must exist, and
 // reports segments while it grows: the first at once, the others at most every
-// second. A source without audio reports nothing.
+// second. A track that ends before the video, or holds nothing at all, is
+// filled with silence: a player would stop where it ends. A source without
+// audio reports nothing.
 //
 // The bytes are the same on every try, so a run that was interrupted is resumed
 // with skip, the number of segments already committed: they are encoded again,
@@ -64,6 +67,7 @@ func EncodeAudio(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	atLeast := int64(math.Ceil(plan.DurationSeconds * video.SampleRate))
 	type result struct {
 		ffmpeg.Report
 		err error
@@ -71,7 +75,7 @@ func EncodeAudio(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan
 	done := make(chan result, 1)
 	moved := make(chan int64, 1)
 	go func() {
-		r, err := tool.Audio(ctx, src, dir, func(p ffmpeg.Progress) {
+		r, err := tool.Audio(ctx, src, dir, atLeast, func(p ffmpeg.Progress) {
 			select {
 			case moved <- p.OutTime.Microseconds() * video.SampleRate / 1e6:
 			default: // the watcher is busy storing: it will hear the next one
@@ -103,7 +107,13 @@ func EncodeAudio(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan
 			if r.NetworkTrouble() {
 				return errors.New("encoding audio: the source could not be read to the end")
 			}
-			return w.look(true)
+			if err := w.look(true); err != nil {
+				return err
+			}
+			if w.next == 0 {
+				return errors.New("encoding audio: no segment came out")
+			}
+			return nil
 		}
 	}
 }

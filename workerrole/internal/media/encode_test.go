@@ -188,6 +188,7 @@ func TestChunkIsDeterministic(t *testing.T) {
 	for _, index := range []int{0, 2, len(plan.Chunks) - 1} {
 		var first []byte
 		for try, margin := range []float64{1, 1, 3} {
+			tool.FirstChunkProcesses = 1 + try%2 // which gives the same bytes, too
 			again := plan
 			again.SeekMargin = margin
 			c, err := media.EncodeChunk(t.Context(), tool, src, again, index, t.TempDir(), nil)

@@ -45,6 +45,10 @@ const (
 	// pixelRate is how many pixels of output one core encodes in a second.
 	pixelRate = 60e6
 
+	// maxChunks keeps the plan small enough for one row of a table. Only a heavy
+	// video of more than an hour meets it, with longer chunks than it should have.
+	maxChunks = 1000
+
 	maxTiles = 100
 	tileSide = 160 // pixels of a tile's longer side
 )
@@ -165,5 +169,7 @@ func longest(p video.Plan, v ffmpeg.VideoStream) int64 {
 	if p.ToneMap {
 		perSegment *= 3
 	}
-	return int64(max(1, min(longChunk, chunkCost/perSegment)))
+	n := int64(max(1, min(longChunk, chunkCost/perSegment)))
+	segments := p.Frames/p.SegmentFrames + 1
+	return max(n, (segments+maxChunks-5)/(maxChunks-4)) // the ramp has four more
 }

@@ -105,6 +105,9 @@ func TestChunksRampUpAndCoverEveryFrame(t *testing.T) {
 					}
 					next = c.To
 				}
+				if len(p.Chunks) > 1000 {
+					t.Errorf("%v s at %s: %d chunks", seconds, rate, len(p.Chunks))
+				}
 				if next != p.Frames || p.Frames < 1 {
 					t.Errorf("%v s at %s: %d frames in chunks, %d planned", seconds, rate, next, p.Frames)
 				}

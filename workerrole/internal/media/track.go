@@ -51,7 +51,9 @@ func readListing(path string) (listing, error) {
 			if err != nil {
 				return l, err
 			}
-			l.segments = append(l.segments, r)
+			if r.Length > 0 { // ffmpeg lists a segment of nothing when there are no frames
+				l.segments = append(l.segments, r)
+			}
 		case line == "#EXT-X-ENDLIST":
 			l.ended = true
 		}
@@ -67,7 +69,7 @@ func byteRange(text string) (video.Range, error) {
 	length, offset, _ := strings.Cut(text, "@")
 	n, err1 := strconv.ParseInt(length, 10, 64)
 	o, err2 := strconv.ParseInt(offset, 10, 64)
-	if err := errors.Join(err1, err2); err != nil || n <= 0 || o < 0 {
+	if err := errors.Join(err1, err2); err != nil || n < 0 || o < 0 {
 		return video.Range{}, fmt.Errorf("segment list: %q is not a byte range", text)
 	}
 	return video.Range{Offset: o, Length: n}, nil

@@ -133,6 +133,8 @@ func Clips() []Clip {
 		recipe("mpeg-ps", "vob", Moving("176x144", "25", Seconds), hum, []string{"-c:v", "mpeg2video", "-g", "15", "-bf", "2", "-b:v", "1M", "-c:a", "mp2"}),
 		recipe("mp4-fragmented", "mp4", video, hum, X264(60), aac, []string{"-movflags", "+frag_keyframe+empty_moov"}),
 		recipe("two-audio-tracks", "mp4", video, hum, Hum(44100, Seconds), []string{"-map", "0", "-map", "1", "-map", "2"}, X264(90), aac),
+		recipe("short-audio", "mp4", video, Hum(48000, 2), X264(90), aac),
+		recipe("empty-audio", "matroska", video, hum, []string{"-af", "atrim=start=5:end=5.00001", "-c:a", "pcm_s16le"}, X264(90)),
 		silent,
 		hdr,
 	}
