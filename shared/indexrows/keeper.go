@@ -25,8 +25,12 @@ const (
 	// window, and as much again for clocks that differ.
 	Expiry = 2 * writeWindow
 
-	maxRounds = 12
-	parallel  = 8 // partitions written at the same time
+	// busyPatience is how long Sync waits for another run to end before it says
+	// ErrBusy, and contendedPatience how long it tries before ErrContended.
+	busyPatience      = 1500 * time.Millisecond
+	contendedPatience = 30 * time.Second
+
+	parallel = 8 // partitions written at the same time
 )
 
 // ErrBusy says that the wanted state is written, but another run may still undo
@@ -98,17 +102,23 @@ func New(a *azstorage.Account, home, rowKey string, tables ...string) *Keeper {
 func (k *Keeper) Sync(ctx context.Context, id video.ID, current Current) error {
 	mark := strconv.FormatUint(rand.Uint64(), 36)
 	var own []Key // that rounds of this call may have written
-	for round := range maxRounds {
-		if err := pause(ctx, round); err != nil {
-			return err
-		}
+	started, longest := time.Now(), 10*time.Millisecond
+	for round := 0; ; round++ {
+		began := time.Now()
 		done, mayHaveWritten, err := k.round(ctx, id, current, mark, own)
-		if done || err != nil && !(errors.Is(err, ErrBusy) && round+1 < maxRounds) {
+		switch {
+		case errors.Is(err, ErrBusy) && time.Since(started) < busyPatience:
+		case done || err != nil:
 			return err
+		case time.Since(started) > contendedPatience:
+			return fmt.Errorf("indexing %s: %w", id, ErrContended)
 		}
 		own = append(own, mayHaveWritten...)
+		longest = max(longest, time.Since(began))
+		if err := pause(ctx, round, longest); err != nil {
+			return err
+		}
 	}
-	return fmt.Errorf("indexing %s: %w", id, ErrContended)
 }
 
 // Remove makes the derived rows of a video go. It is Sync of a video that does
@@ -259,15 +269,13 @@ func (k *Keeper) apply(ctx context.Context, rows []Row, old []Key) error {
 	return nil
 }
 
-// pause waits before a further round: longer each time, never as long as
-// somebody else.
-func pause(ctx context.Context, round int) error {
-	if round == 0 {
-		return nil
-	}
-	wait := time.Duration(1+rand.IntN(10*(1<<min(round, 5)))) * time.Millisecond
+// pause waits before another round. Of two runs that overtake each other, one
+// has to stay away for as long as a whole round takes, however slow storage is;
+// so the wait is random, and grows from the longest round so far.
+func pause(ctx context.Context, round int, longest time.Duration) error {
+	most := min(longest<<min(round, 4), 5*time.Second)
 	select {
-	case <-time.After(wait):
+	case <-time.After(rand.N(most)):
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for another indexing run: %w", context.Cause(ctx))
