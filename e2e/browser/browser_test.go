@@ -57,6 +57,9 @@ func open(t *testing.T) context.Context {
 	t.Cleanup(stop)
 	ctx, close := chromedp.NewContext(allocator)
 	t.Cleanup(close)
+	// Actions wait for what they act on: without a deadline, for ever.
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	t.Cleanup(cancel)
 	return ctx
 }
 
@@ -246,8 +249,8 @@ func TestUploadThroughThePage(t *testing.T) {
 	shoot(t, tab, "upload")
 	err = chromedp.Do(tab,
 		chromedp.SetUploadFiles(`input[type=file]`, []string{clip(t, 6)}),
-		chromedp.SetValue(`[name=title]`, "Uploaded by hand"),
-		chromedp.Click(`button[type=submit]`),
+		chromedp.SetValue(`#title`, "Uploaded by hand"),
+		chromedp.Click(`#send`),
 	)
 	if err != nil {
 		t.Fatalf("fill in the form: %v", err)
