@@ -17,10 +17,9 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/find"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
@@ -62,7 +61,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		return nil, err
 	}
 	queues := workqueue.OpenAll(account, cfg.Queues)
-	if err := ensure(ctx, account, queues); err != nil {
+	if err := provision.Ensure(ctx, account, queues); err != nil {
 		return nil, err
 	}
 	blobs := blobstore.New(account)
@@ -77,18 +76,4 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		return nil, err
 	}
 	return listen(ctx, cfg, account, site{api: api, pages: pages, playback: playback.New(videos, blobs)})
-}
-
-// ensure makes whatever a fresh account lacks. Every role does it at its start;
-// repeating it is no error.
-func ensure(ctx context.Context, account *azstorage.Account, queues *workqueue.Queues) error {
-	if err := queues.Ensure(ctx); err != nil {
-		return err
-	}
-	containers := []string{video.SourcesContainer, video.MediaContainer, video.ClaimsContainer, video.ControlContainer}
-	tables := []string{
-		videostore.VideosTable, videostore.InflightTable, workers.Table,
-		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable,
-	}
-	return account.Ensure(ctx, containers, nil, tables)
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -64,7 +64,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 	}
 	defer account.CloseIdle()
 	queues := workqueue.OpenAll(account, cfg.Queues)
-	if err := ensure(ctx, account, queues); err != nil {
+	if err := provision.Ensure(ctx, account, queues); err != nil {
 		return err
 	}
 	tool, err := ffmpeg.Open(ctx, cfg.FFmpeg, cfg.FFprobe)
@@ -139,18 +139,4 @@ func run(ctx context.Context, getenv func(string) string) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	return server.Stop(last)
-}
-
-// ensure makes whatever a fresh account lacks. Every role does it at its start;
-// repeating it is no error.
-func ensure(ctx context.Context, account *azstorage.Account, queues *workqueue.Queues) error {
-	if err := queues.Ensure(ctx); err != nil {
-		return err
-	}
-	containers := []string{video.SourcesContainer, video.MediaContainer, video.ClaimsContainer, video.ControlContainer}
-	tables := []string{
-		videostore.VideosTable, videostore.InflightTable, workers.Table,
-		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable,
-	}
-	return account.Ensure(ctx, containers, nil, tables)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -40,7 +41,7 @@ func TestOneWorkerMakesAVideoReady(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
 	queues := workqueue.OpenAll(account, workqueue.Specs)
-	if err := ensure(t.Context(), account, queues); err != nil {
+	if err := provision.Ensure(t.Context(), account, queues); err != nil {
 		t.Fatal(err)
 	}
 	videos, blobs := videostore.New(account, queues), blobstore.New(account)

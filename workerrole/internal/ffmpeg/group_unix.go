@@ -14,6 +14,10 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// stepBack lowers a process's priority before it has made threads. Should it
+// stepBack lowers the priority of a process that has just started. Should it
 // fail, the process only competes as everybody does.
-func stepBack(pid, nice int) { _ = syscall.Setpriority(syscall.PRIO_PROCESS, pid, nice) }
+func stepBack(pid, by int) {
+	if was, err := syscall.Getpriority(syscall.PRIO_PROCESS, pid); err == nil {
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, pid, min(was+by, 19))
+	}
+}

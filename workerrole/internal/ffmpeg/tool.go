@@ -31,7 +31,7 @@ type Tool struct {
 	// FirstChunkProcesses is 2 to encode chunk 0 in two processes side by side,
 	// so that the first frame comes sooner, for a quarter more CPU time. One
 	// process always encodes with one thread: that is what makes the bytes the
-	// same on every try. 1 on machines of few cores, where it gains nothing.
+	// same on every try. 1 on a machine of one core, where it gains nothing.
 	FirstChunkProcesses int
 
 	// CAFile is a PEM file of roots that https sources are verified against;
@@ -54,7 +54,7 @@ var needed = map[string][]string{
 // says what is missing. An empty path means the program of that name in PATH.
 func Open(ctx context.Context, ffmpegPath, ffprobePath string) (*Tool, error) {
 	t := &Tool{FirstChunkProcesses: 1, ReconnectSeconds: 10}
-	if runtime.NumCPU() >= 4 {
+	if runtime.NumCPU() >= 2 {
 		t.FirstChunkProcesses = 2
 	}
 	var err error

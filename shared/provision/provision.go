@@ -1,0 +1,35 @@
+// Package provision makes everything that a stack keeps in its storage account.
+// It is the one list of containers and tables; the queues are in
+// workqueue.Specs.
+package provision
+
+import (
+	"context"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// Containers and Tables are the base names of all there are, but for what the
+// queues bring along.
+var (
+	Containers = []string{video.SourcesContainer, video.MediaContainer, video.ClaimsContainer, video.ControlContainer}
+	Tables     = []string{
+		videostore.VideosTable, videostore.InflightTable, workers.Table,
+		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable,
+	}
+)
+
+// Ensure makes whatever a fresh account lacks. Every role calls it at its start;
+// repeating it is no error.
+func Ensure(ctx context.Context, account *azstorage.Account, queues *workqueue.Queues) error {
+	if err := queues.Ensure(ctx); err != nil {
+		return err
+	}
+	return account.Ensure(ctx, Containers, nil, Tables)
+}
