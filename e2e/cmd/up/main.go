@@ -113,11 +113,10 @@ func start(dir string) error {
 func relay(reports io.Reader) error {
 	lines := bufio.NewScanner(reports)
 	for lines.Scan() {
-		line := lines.Text()
-		switch {
-		case line == readyLine:
+		switch line := lines.Text(); line {
+		case readyLine:
 			return nil
-		case line == failedLine:
+		case failedLine:
 			return errors.New("it did not start; the reason is above")
 		default:
 			fmt.Println(line)
