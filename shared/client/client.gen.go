@@ -416,6 +416,9 @@ type WorkerList struct {
 	NextPageToken *string  `json:"nextPageToken,omitempty"`
 }
 
+// Generation defines model for Generation.
+type Generation = int
+
 // ID 26 characters, random.
 //
 // Example: mfrggzdfmztwq2lknnwg23tpoa
@@ -435,6 +438,9 @@ type PageToken = string
 
 // QueueName defines model for QueueName.
 type QueueName = string
+
+// RenditionName Example: 720p
+type RenditionName = string
 
 // Accepted defines model for Accepted.
 type Accepted = Video
