@@ -40,7 +40,7 @@ test-unit: ## the tests of shared, webrole and workerrole, with Azurite and the 
 test-e2e: ## the tests of e2e: built roles, crashes, browser, documentation
 	go test -race -count=1 -p 1 -timeout 25m $(TESTFLAGS) ./e2e/...
 
-lint: ## gofmt, go vet, staticcheck, import directions, builds without go.work
+lint: ## gofmt, go vet, staticcheck, import directions, go.mod without go.work
 	@scripts/lint
 
 fmt: ## format the Go sources
