@@ -49,7 +49,9 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 			l.count.receiveErrors.Add(1)
 			c.log.Warn("cannot receive", "queue", spec.Name, "error", err)
 			if workqueue.IsMissing(err) {
-				err = l.queue.Create(ctx)
+				if err := l.queue.Create(ctx); err != nil {
+					c.log.Warn("cannot create the queue that is missing", "queue", spec.Name, "error", err)
+				}
 			}
 			idle = min(2*idle, spec.MaxIdlePoll)
 			l.wait(ctx, spread(idle))
