@@ -19,7 +19,7 @@ type history struct {
 	violations []string
 }
 
-// watch looks at a video 20 times a second until the test ends or stop is called.
+// watch looks at a video five times a second until the test ends or stop is called.
 func (l *lane) watch(id video.ID) *history {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	done := make(chan struct{})
@@ -40,7 +40,7 @@ func (l *lane) watch(id video.ID) *history {
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(200 * time.Millisecond):
 			}
 		}
 	}()

@@ -35,7 +35,7 @@ func TestKilledAtEveryBoundary(t *testing.T) {
 	for name, points := range lanes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLane(t, 4*time.Second)
+			l := newLane(t, 6*time.Second)
 			worker := l.worker("victim", oneEncoder)
 			var id video.ID
 			for _, point := range points {
@@ -57,10 +57,19 @@ func TestKilledAtEveryBoundary(t *testing.T) {
 func (l *lane) arm(worker, point, signal string) (marker string) {
 	l.t.Helper()
 	marker = filepath.Join(l.t.TempDir(), "reached")
-	if err := l.Restart(l.t.Context(), worker, "CUTROOM_FAILPOINT="+point+":"+signal+":"+marker); err != nil {
+	if err := l.Restart(l.t.Context(), worker, oneEncoder, "CUTROOM_FAILPOINT="+point+":"+signal+":"+marker); err != nil {
 		l.t.Fatal(err)
 	}
 	return marker
+}
+
+// revive starts a killed worker again. It has slots to spare now, so that it
+// waits for nothing but the dead one's leases.
+func (l *lane) revive(worker string) {
+	l.t.Helper()
+	if err := l.Restart(l.t.Context(), worker, "WORKERROLE_POOLS=light=8,heavy=4"); err != nil {
+		l.t.Fatal(err)
+	}
 }
 
 // dead waits until the worker died at its point.
@@ -95,9 +104,7 @@ func (l *lane) survives(worker, point string) video.ID {
 	h := l.watch(id)
 	died := l.dead(worker, marker)
 	before := l.view(id)
-	if err := l.Restart(l.t.Context(), worker); err != nil { // the marker disarms the point
-		l.t.Fatal(err)
-	}
+	l.revive(worker) // the marker disarms the point
 	back := l.recovered(point, id, before)
 	view := l.ready(id, 30*time.Second)
 	took := back.Sub(died)
@@ -191,9 +198,7 @@ func (l *lane) survivesPurge(worker, point string, id video.ID) {
 	l.ask(http.StatusNotFound, http.MethodGet, "/api/v1/videos/"+string(id))
 	died := l.dead(worker, marker)
 	l.ask(http.StatusNotFound, http.MethodGet, "/api/v1/videos/"+string(id))
-	if err := l.Restart(l.t.Context(), worker); err != nil {
-		l.t.Fatal(err)
-	}
+	l.revive(worker)
 	l.gone(id, l.visibility+15*time.Second)
 	took := time.Since(died)
 	l.t.Logf("%-20s everything gone %.1f s after the kill", point, took.Seconds())

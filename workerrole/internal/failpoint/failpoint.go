@@ -18,6 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Variable is the environment variable that arms a failpoint.
@@ -73,7 +74,13 @@ func Hit(name string) {
 	}
 	_ = f.Close()
 	_ = syscall.Kill(os.Getpid(), p.signal)
-	if p.signal == syscall.SIGKILL {
+	switch p.signal {
+	case syscall.SIGKILL:
 		select {} // the signal is on its way: do not run past the point
+	case syscall.SIGSTOP:
+		// Nor here: the signal goes to any thread, which on a busy machine stops
+		// the others only when its turn comes. Time goes on while we are stopped,
+		// so this costs nothing afterwards.
+		time.Sleep(time.Second)
 	}
 }

@@ -1,0 +1,84 @@
+package crash_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// SIGTERM while ffmpeg works: the message is somebody else's within a second,
+// long before its lease would have ended, and has not lost an attempt.
+func TestDrainGivesWorkBack(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 30*time.Second)
+	worker := l.worker("leaver", oneEncoder)
+	id := l.mustUpload(large)
+	h := l.watch(id)
+	pid := l.encoding(1, func() videostore.View { return l.view(id) })
+	before := l.view(id)
+	running := -1
+	for _, step := range before.Steps {
+		if step.Key.Step == videostore.StepEncode && step.State == videostore.StepRunning {
+			running = step.Key.Index
+		}
+	}
+	if running < 0 {
+		t.Fatal("no chunk is being encoded")
+	}
+	if err := l.Kill(worker, stack.Term); err != nil {
+		t.Fatal(err)
+	}
+	asked := time.Now()
+	var given workqueue.Peeked
+	l.awaitEvery(10*time.Millisecond, 5*time.Second, "true that the message is visible", func() bool {
+		for _, queue := range queuesOf[videostore.StepEncode] {
+			seen, err := l.queues.Queue(queue).Peek(t.Context(), workqueue.MaxBatch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range seen {
+				var data workitem.StepData
+				if json.Unmarshal(m.Item.Data, &data) == nil && data.Index == running && m.DequeueCount > 0 {
+					given = m
+					return true
+				}
+			}
+		}
+		return false
+	})
+	visible := time.Since(asked)
+	ended, state := l.dies(worker)
+	if state.ExitCode() != 0 {
+		t.Errorf("the worker ended with %v, want exit code 0", state)
+	}
+	if alive(pid) {
+		t.Error("ffmpeg outlived the worker")
+	}
+	if visible > time.Second {
+		t.Errorf("the message was visible %v after SIGTERM, want at most 1 s", visible)
+	}
+	if given.Item.Failures != 0 || given.Item.Releases != 1 {
+		t.Errorf("the message counts %d failures and %d releases, want none and 1", given.Item.Failures, given.Item.Releases)
+	}
+	l.worker("successor")
+	started := time.Now()
+	view := l.ready(id, time.Minute)
+	step, _ := view.Find(1, videostore.StepEncode, running)
+	took := step.StartedAt.Sub(started)
+	t.Logf("visible %v after SIGTERM, exit after %v, taken up %v after another worker was there",
+		visible.Round(time.Millisecond), ended.Sub(asked).Round(time.Millisecond), took.Round(time.Millisecond))
+	if took > 2*time.Second || step.Worker != "successor" {
+		t.Errorf("taken up by %s after %v, want the successor within 2 s", step.Worker, took)
+	}
+	l.attempts("drain", before, view)
+	l.equalsUninterrupted(large, id)
+	for _, v := range h.end() {
+		t.Error(v)
+	}
+	l.nothingLeft()
+}

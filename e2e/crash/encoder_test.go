@@ -1,0 +1,85 @@
+package crash_test
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/videostore"
+)
+
+// encoding waits until a video has a chunk and another one is being encoded, and
+// returns the encoder's process id.
+func (l *lane) encoding(chunks int, view func() videostore.View) (pid int) {
+	l.t.Helper()
+	l.await(30*time.Second, "encoding", func() bool {
+		pids := l.encoders.running()
+		if view().Progress().ChunksDone < chunks || len(pids) == 0 {
+			return false
+		}
+		pid = pids[len(pids)-1]
+		return true
+	})
+	return pid
+}
+
+// The worker is killed while ffmpeg is at work, which must not outlive it.
+func TestKilledWhileEncoding(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 6*time.Second)
+	worker := l.worker("victim", oneEncoder)
+	id := l.mustUpload(large)
+	h := l.watch(id)
+	pid := l.encoding(1, func() videostore.View { return l.view(id) })
+	if err := l.Kill(worker, stack.Die); err != nil {
+		t.Fatal(err)
+	}
+	died := time.Now()
+	l.awaitEvery(5*time.Millisecond, time.Second, "true that ffmpeg died with its worker", func() bool { return !alive(pid) })
+	orphan := time.Since(died)
+	l.dies(worker)
+	before := l.view(id)
+	if len(l.scratches()) != 2 {
+		t.Errorf("scratch directories %v: want the upkeep's and the one that the killed worker left", l.scratches())
+	}
+	l.revive(worker)
+	if len(l.scratches()) != 2 {
+		t.Errorf("scratch directories %v: the restarted worker must have removed the killed one's", l.scratches())
+	}
+	took := l.recovered("encode/claimed", id, before).Sub(died)
+	l.ready(id, time.Minute)
+	view := l.view(id)
+	t.Logf("ffmpeg dead after %v; its chunk taken up again after %.1f s; ready after %.1f s",
+		orphan.Round(time.Millisecond), took.Seconds(), view.Video.ReadyAt.Sub(died).Seconds())
+	if took > l.visibility+2*time.Second {
+		t.Errorf("taken up again %v after the kill", took)
+	}
+	l.attempts("mid-encode", before, view)
+	l.equalsUninterrupted(large, id)
+	for _, v := range h.end() {
+		t.Error(v)
+	}
+	l.nothingLeft()
+}
+
+// ffmpeg alone is killed: one failed attempt, and no more.
+func TestEncoderKilledAlone(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 10*time.Second)
+	l.worker("patient", oneEncoder)
+	id := l.mustUpload(large)
+	h := l.watch(id)
+	pid := l.encoding(1, func() videostore.View { return l.view(id) })
+	before := l.view(id)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	view := l.ready(id, time.Minute)
+	l.attempts("ffmpeg killed", before, view)
+	l.equalsUninterrupted(large, id)
+	for _, v := range h.end() {
+		t.Error(v)
+	}
+	l.nothingLeft()
+}

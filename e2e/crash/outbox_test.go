@@ -1,0 +1,97 @@
+package crash_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+var errCrashed = errors.New("crashed before the message was sent")
+
+// crashed is a sender that never comes to sending.
+type crashed struct{}
+
+func (crashed) Send(context.Context, string, workitem.Item, time.Duration) error { return errCrashed }
+
+// A web role that dies between the row and its message has promised the message
+// in the same transaction as the row. The worker's reconciler keeps the promise.
+func TestPromiseIsKeptAfterACrash(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 6*time.Second)
+	l.worker("steady")
+	var made struct {
+		ID video.ID `json:"id"`
+	}
+	status, answer := l.call(http.MethodPost, "/api/v1/videos", bytes.NewReader([]byte(`{"title":"Crash small"}`)), "application/json")
+	if err := json.Unmarshal(answer, &made); err != nil || status != http.StatusCreated {
+		t.Fatalf("create video: %d %s", status, answer)
+	}
+	path := small.path(t)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(made.ID), path, blobstore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = videostore.New(l.account, crashed{}).Uploaded(t.Context(), made.ID, info.Size())
+	if !errors.Is(err, errCrashed) {
+		t.Fatalf("Uploaded = %v, want the crash", err)
+	}
+	at := time.Now()
+	l.await(12*time.Second, "probed", func() bool { return len(l.view(made.ID).Steps) > 0 })
+	t.Logf("the promised probe began %.1f s after the crash", time.Since(at).Seconds())
+	l.ready(made.ID, 30*time.Second)
+	l.equalsUninterrupted(small, made.ID)
+	l.nothingLeft()
+}
+
+// clear removes the messages of every queue of the steps named.
+func (l *lane) clear(steps ...string) {
+	l.t.Helper()
+	for _, step := range steps {
+		for _, queue := range queuesOf[step] {
+			l.ask(http.StatusNoContent, http.MethodPost, "/api/v1/ops/queues/"+queue+"/clear")
+		}
+	}
+}
+
+// Somebody clears the queues, again and again, in every stage of a video.
+func TestClearedMessagesAreSentAgain(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 6*time.Second)
+	id := l.mustUpload(small)
+	if l.length(workqueue.Probe) != 1 {
+		t.Fatal("the probe's message is not there")
+	}
+	l.clear(videostore.StepProbe)
+
+	light := l.worker("light", "WORKERROLE_POOLS=light=4,heavy=0")
+	l.await(20*time.Second, "planned, and chunks in their queues", func() bool {
+		return len(l.view(id).Plans) == 1 && l.length(workqueue.EncodeHigh) == 3 && l.length(workqueue.EncodeNormal) == 1
+	})
+	if err := l.StopRole(light); err != nil {
+		t.Fatal(err)
+	}
+	l.clear(videostore.StepEncode, videostore.StepAudio)
+
+	l.worker("full", oneEncoder)
+	for chunks := range 3 { // and under the worker's hands
+		l.encoding(chunks, func() videostore.View { return l.view(id) })
+		l.clear(videostore.StepProbe, videostore.StepEncode, videostore.StepAudio, videostore.StepFinish)
+	}
+	l.ready(id, time.Minute)
+	l.equalsUninterrupted(small, id)
+	l.nothingLeft()
+}

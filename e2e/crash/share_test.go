@@ -1,0 +1,33 @@
+package crash_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/videostore"
+)
+
+// Two workers share the chunks of one video.
+func TestTwoWorkersShareAVideo(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 10*time.Second)
+	l.worker("left", oneEncoder)
+	l.worker("right", oneEncoder)
+	id := l.mustUpload(large)
+	view := l.ready(id, time.Minute)
+	chunks := map[string]int{}
+	for _, s := range view.Steps {
+		if s.Attempts != 1 {
+			t.Errorf("%s took %d attempts", s.Key, s.Attempts)
+		}
+		if s.Key.Step == videostore.StepEncode {
+			chunks[s.Worker]++
+		}
+	}
+	t.Logf("chunks by worker: %v", chunks)
+	if chunks["left"] == 0 || chunks["right"] == 0 || chunks["left"]+chunks["right"] != len(view.Plans[1].Chunks) {
+		t.Errorf("chunks by worker: %v, want %d by both", chunks, len(view.Plans[1].Chunks))
+	}
+	l.equalsUninterrupted(large, id)
+	l.nothingLeft()
+}

@@ -1,0 +1,114 @@
+package crash_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+)
+
+// frozen waits until a worker has stopped itself at its point.
+func (l *lane) frozen(worker, marker string) {
+	l.t.Helper()
+	l.awaitEvery(10*time.Millisecond, 30*time.Second, "frozen at its point", func() bool {
+		_, err := os.Stat(marker)
+		return err == nil && processState(l.Pid(worker)) == 'T'
+	})
+}
+
+// truth is every row of a video with its version: equal means untouched.
+func (l *lane) truth(id video.ID) map[string]string {
+	l.t.Helper()
+	versions := map[string]string{}
+	for _, row := range l.rows(videostore.VideosTable, string(id)) {
+		versions[row.RowKey] = row.ETag
+	}
+	return versions
+}
+
+// A worker is frozen past its lease and wakes when another one has done its
+// work. It must change nothing, and go on as a good worker.
+func TestZombieChangesNothing(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"encode/claimed", "encode/output", "audio/part", "finish/output"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			l := newLane(t, 6*time.Second)
+			zombie := l.worker("zombie", oneEncoder)
+			marker := l.arm(zombie, point, "stop")
+			id := l.mustUpload(small)
+			h := l.watch(id)
+			l.frozen(zombie, marker)
+			before := l.view(id)
+			if point != "encode/claimed" && len(l.zombieBlobs(id, before)) == 0 {
+				t.Errorf("the worker has written nothing before %s: the test tests nothing; steps %+v; blobs %v", point, before.Steps, l.blobNames(video.MediaContainer, ""))
+			}
+
+			winner := l.worker("winner", oneEncoder)
+			view := l.ready(id, 30*time.Second)
+			l.attempts(point, before, view)
+			l.settled(id)
+			if err := l.StopRole(winner); err != nil {
+				t.Fatal(err)
+			}
+			truth := l.truth(id)
+
+			if err := l.Kill(zombie, stack.Wake); err != nil {
+				t.Fatal(err)
+			}
+			next := l.mustUpload(small) // for nobody but the zombie
+			after := l.ready(next, 30*time.Second)
+			for _, s := range after.Steps {
+				if s.Worker != "zombie" || s.Attempts != 1 {
+					t.Errorf("%s of the next video: worker %s, %d attempts", s.Key, s.Worker, s.Attempts)
+				}
+			}
+			if diff := cmp.Diff(truth, l.truth(id)); diff != "" {
+				t.Errorf("the zombie changed rows (-before +after):\n%s", diff)
+			}
+			l.equalsUninterrupted(small, id)
+			l.equalsUninterrupted(small, next)
+			for _, v := range h.end() {
+				t.Error(v)
+			}
+			l.nothingLeft()
+		})
+	}
+}
+
+// zombieBlobs are the blobs of attempts that have not committed.
+func (l *lane) zombieBlobs(id video.ID, view videostore.View) (names []string) {
+	l.t.Helper()
+	for _, s := range view.Steps {
+		if s.State == videostore.StepRunning {
+			names = append(names, l.blobNames(video.MediaContainer,
+				video.AttemptPrefix(id, s.Key.Generation, s.Key.Step, s.Key.Index, s.Attempt))...)
+		}
+	}
+	return names
+}
+
+// settled waits until nothing of a video is under way or in flight any more.
+func (l *lane) settled(id video.ID) {
+	l.t.Helper()
+	l.await(20*time.Second, "settled", func() bool {
+		for _, row := range l.rows(videostore.InflightTable, "") {
+			if row.RowKey == string(id) {
+				return false
+			}
+		}
+		for _, queues := range queuesOf {
+			for _, queue := range queues {
+				if l.length(queue) > 0 {
+					return false
+				}
+			}
+		}
+		return !l.view(id).Promised
+	})
+}
