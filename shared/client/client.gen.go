@@ -223,7 +223,7 @@ type Problem struct {
 	RequestId *string `json:"requestId,omitempty"`
 	Status    int     `json:"status"`
 
-	// StorageErrorCode What Azure Storage said
+	// StorageErrorCode What Azure Storage said, where it caused the problem (Q15).
 	StorageErrorCode *string `json:"storageErrorCode,omitempty"`
 	Title            string  `json:"title"`
 
@@ -312,7 +312,7 @@ type Title = string
 
 // Upload defines model for Upload.
 type Upload struct {
-	// BlockIdDigits Width of a block's number in its id
+	// BlockIdDigits Width of a block's number in its id, before base64.
 	BlockIdDigits  int   `json:"blockIdDigits"`
 	BlockSizeBytes int64 `json:"blockSizeBytes"`
 

@@ -19,10 +19,6 @@ import (
 // before the generated code reads them. Bodies are checked by readJSON, which
 // bounds them first.
 func checkParameters(doc *openapi3.T) gin.HandlerFunc {
-	options := &openapi3filter.Options{
-		ExcludeRequestBody: true,
-		AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
-	}
 	return func(c *gin.Context) {
 		template := documentPath(c.FullPath())
 		item := doc.Paths.Value(template)
@@ -38,12 +34,17 @@ func checkParameters(doc *openapi3.T) gin.HandlerFunc {
 		for _, p := range c.Params {
 			values[p.Key] = p.Value
 		}
-		err := openapi3filter.ValidateRequest(c.Request.Context(), &openapi3filter.RequestValidationInput{
-			Request: c.Request, PathParams: values, Options: options,
+		input := &openapi3filter.RequestValidationInput{
+			Request: c.Request, PathParams: values,
 			Route: &routers.Route{Spec: doc, Path: template, PathItem: item, Method: c.Request.Method, Operation: operation},
-		})
-		if err != nil {
-			abort(c, parameterProblem(err))
+		}
+		// Parameter by parameter: ValidateRequest would read the whole body into
+		// memory as soon as the document has a security requirement.
+		for _, parameter := range slices.Concat(item.Parameters, operation.Parameters) {
+			if err := openapi3filter.ValidateParameter(c.Request.Context(), input, parameter.Value); err != nil {
+				abort(c, parameterProblem(err))
+				return
+			}
 		}
 	}
 }
