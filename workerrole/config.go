@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"runtime"
 	"strconv"
@@ -16,12 +17,13 @@ import (
 // config is everything that the environment decides. Every variable is in
 // docs/configuration.md with its unit, default and range.
 type config struct {
-	Storage   azstorage.Config
-	Queues    []workqueue.Spec // with the visibilities of CUTROOM_VISIBILITY
-	Name      string           // of this worker, unique among all
-	Instance  string           // echoed by the admin listener, so that a starter knows its own child
-	AdminAddr string
-	Pools     map[string]int // slots by pool
+	Storage    azstorage.Config
+	Queues     []workqueue.Spec // with the visibilities of CUTROOM_VISIBILITY
+	Name       string           // of this worker, unique among all
+	Instance   string           // echoed by the admin listener, so that a starter knows its own child
+	AdminAddr  string
+	AdminToken string         // asked of everybody who reads more than health; needed off loopback
+	Pools      map[string]int // slots by pool
 
 	FFmpeg, FFprobe string // paths, or names to be found in PATH
 	Scratch         string // directory for temporary files
@@ -65,12 +67,13 @@ func loadConfig(getenv func(string) string) (config, error) {
 		host = "worker"
 	}
 	cfg := config{
-		Name:      text("WORKERROLE_NAME", fmt.Sprintf("%s-%d", host, os.Getpid())),
-		Instance:  getenv("CUTROOM_INSTANCE"),
-		AdminAddr: text("WORKERROLE_ADMIN_ADDR", "127.0.0.1:9091"),
-		FFmpeg:    text("FFMPEG_PATH", "ffmpeg"),
-		FFprobe:   text("FFPROBE_PATH", "ffprobe"),
-		Scratch:   text("WORKERROLE_SCRATCH", os.TempDir()),
+		Name:       text("WORKERROLE_NAME", fmt.Sprintf("%s-%d", host, os.Getpid())),
+		Instance:   getenv("CUTROOM_INSTANCE"),
+		AdminAddr:  text("WORKERROLE_ADMIN_ADDR", "127.0.0.1:9091"),
+		AdminToken: getenv("WORKERROLE_ADMIN_TOKEN"),
+		FFmpeg:     text("FFMPEG_PATH", "ffmpeg"),
+		FFprobe:    text("FFPROBE_PATH", "ffprobe"),
+		Scratch:    text("WORKERROLE_SCRATCH", os.TempDir()),
 
 		ReconcileEvery: duration("CUTROOM_RECONCILE_INTERVAL", 10*time.Second, 100*time.Millisecond),
 		ReconcileGrace: duration("CUTROOM_RECONCILE_GRACE", 10*time.Second, 100*time.Millisecond),
@@ -83,10 +86,30 @@ func loadConfig(getenv func(string) string) (config, error) {
 	cfg.Storage, err = azstorage.ConfigFromEnv(getenv)
 	bad(err)
 	cfg.Queues, err = workqueue.WithVisibility(workqueue.Specs, getenv("CUTROOM_VISIBILITY"))
-	bad(err)
+	if err != nil {
+		bad(fmt.Errorf("CUTROOM_VISIBILITY: %w", err))
+	}
+	bad(checkAdmin(cfg.AdminAddr, cfg.AdminToken))
 	cfg.Pools, err = parsePools(getenv("WORKERROLE_POOLS"))
 	bad(err)
 	return cfg, errors.Join(problems...)
+}
+
+// checkAdmin refuses an admin listener that strangers could reach: metrics and
+// profiles tell much.
+func checkAdmin(addr, token string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("WORKERROLE_ADMIN_ADDR=%q is not host:port", addr)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n > 65535 {
+		return fmt.Errorf("WORKERROLE_ADMIN_ADDR=%q has no port from 0 to 65535", addr)
+	}
+	ip := net.ParseIP(host)
+	if host != "localhost" && (ip == nil || !ip.IsLoopback()) && len(token) < 16 {
+		return fmt.Errorf("WORKERROLE_ADMIN_ADDR=%q is not on loopback: set WORKERROLE_ADMIN_TOKEN, at least 16 characters", addr)
+	}
+	return nil
 }
 
 // parsePools reads "light=4,heavy=2". A pool that is not named has its default;

@@ -105,13 +105,17 @@ func run(ctx context.Context, getenv func(string) string) error {
 		},
 	}
 	janitor := upkeep.Janitor{Videos: videos, Blobs: blobs, Grace: cfg.JanitorGrace, Log: log}
+	register := workers.New(account)
 	leader := &upkeep.Leader{Blobs: blobs, Log: log, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: cfg.JanitorEvery, Do: janitor.Pass},
+		{Name: "forget dead workers", Every: time.Hour, Do: func(ctx context.Context) error {
+			return register.Forget(ctx, time.Now().Add(-24*time.Hour))
+		}},
 	}}
 
 	status := newStatus(cfg, work, leader)
-	server := &admin.Server{Instance: cfg.Instance, Registry: status.registry(), Ready: func(ctx context.Context) error {
+	server := &admin.Server{Instance: cfg.Instance, Token: cfg.AdminToken, Registry: status.registry(), Ready: func(ctx context.Context) error {
 		_, err := queues.Queue(workqueue.Probe).Length(ctx)
 		return err
 	}}
@@ -122,7 +126,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 
 	var duties sync.WaitGroup
 	duties.Go(func() { leader.Run(ctx) })
-	duties.Go(func() { upkeep.Heartbeat(ctx, workers.New(account), status.worker, log) })
+	duties.Go(func() { upkeep.Heartbeat(ctx, register, status.worker, log) })
 	drained := make(chan struct{})
 	go func() {
 		work.Run(ctx)

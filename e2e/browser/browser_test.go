@@ -39,14 +39,14 @@ func clip(t *testing.T, seconds int) string {
 func open(t *testing.T) context.Context {
 	t.Helper()
 	program := ""
-	for _, name := range []string{os.Getenv("CHROMIUM_PATH"), "chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range []string{os.Getenv("CUTROOM_TEST_BROWSER"), "chromium", "chromium-browser", "google-chrome", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
 			program = path
 			break
 		}
 	}
 	if program == "" {
-		t.Fatal("there is no Chromium: `make bootstrap` installs it, CHROMIUM_PATH names it")
+		t.Fatal("there is no Chromium: `make bootstrap` installs it, CUTROOM_TEST_BROWSER names it")
 	}
 	options := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
 	options = append(options, chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,

@@ -87,7 +87,8 @@ func New(a *azstorage.Account) *Catalog {
 // Listed reports whether the lists show a video: when it is public, and has
 // arrived and is not on its way out.
 func Listed(v video.Video) bool {
-	return v.Visibility == video.Public && v.State != video.AwaitingUpload && v.State != video.Deleting
+	return v.Visibility == video.Public && v.State != video.AwaitingUpload && v.State != video.Deleting &&
+		(v.State != video.Cancelled || !v.UploadedAt.IsZero()) // cancelled before it arrived
 }
 
 // Sync makes all rows of video id equal to what current says, which it reads

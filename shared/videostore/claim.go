@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -88,7 +87,7 @@ func (s *Store) Claim(ctx context.Context, key StepKey, carrier, worker string) 
 
 // take writes the row that makes the claim.
 func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) error {
-	now := time.Now().UTC()
+	now := now()
 	c.Step.State, c.Step.Carrier, c.Step.Worker = StepRunning, carrier, worker
 	c.Step.Attempt = uuid.NewString()
 	c.Step.Attempts++
@@ -158,14 +157,14 @@ func (c *Claim) Commit(ctx context.Context, commit Commit) error {
 		return fmt.Errorf("encode output of %s: %w", c.Step.Key, err)
 	}
 	done := c.Step
-	done.State, done.Output, done.FinishedAt, done.Error = StepDone, output, time.Now().UTC(), nil
+	done.State, done.Output, done.FinishedAt, done.Error = StepDone, output, now(), nil
 	return c.end(ctx, done, commit)
 }
 
 // Fail ends the step and the video with a permanent failure, at once.
 func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
 	failed := c.Step
-	failed.State, failed.Error, failed.FinishedAt = StepFailed, failure, time.Now().UTC()
+	failed.State, failed.Error, failed.FinishedAt = StepFailed, failure, now()
 	return c.end(ctx, failed, Commit{
 		Video: func(v *video.Video) { v.State, v.Error = video.Failed, failure },
 		Next:  []Intent{IndexIntent()},
@@ -182,7 +181,7 @@ func (c *Claim) end(ctx context.Context, step Step, commit Commit) error {
 		if commit.Video != nil {
 			v := c.Video
 			commit.Video(&v)
-			v.UpdatedAt = time.Now().UTC()
+			v.UpdatedAt = now()
 			meta, err := metaRow(v)
 			if err != nil {
 				return err
@@ -292,7 +291,7 @@ func (c *Claim) AddPart(ctx context.Context, part video.AudioPart) error {
 // does no harm, so a stale claim is ignored.
 func (c *Claim) GiveBack(ctx context.Context, cause error) error {
 	step := c.Step
-	step.State, step.FinishedAt = StepQueued, time.Now().UTC()
+	step.State, step.FinishedAt = StepQueued, now()
 	if cause != nil {
 		step.Error = &video.Failure{Code: "retrying", Detail: cause.Error()}
 	}

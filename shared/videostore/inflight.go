@@ -2,6 +2,7 @@ package videostore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -19,7 +20,10 @@ const inflightShards = 16
 type Inflight struct {
 	ID    video.ID
 	Since time.Time // of the newest mark
-	etag  string
+	// Indexed is the UpdatedAt of the META that the index step has seen last;
+	// zero when it has not run since the mark was renewed.
+	Indexed time.Time
+	etag    string
 }
 
 func inflightPartition(id video.ID) string {
@@ -33,7 +37,7 @@ func inflightPartition(id video.ID) string {
 func (s *Store) markInflight(ctx context.Context, id video.ID) error {
 	_, err := s.inflight.Upsert(ctx, tablestore.Entity{
 		PartitionKey: inflightPartition(id), RowKey: string(id),
-		Props: map[string]any{"Since": time.Now().UTC()},
+		Props: map[string]any{"Since": now()},
 	})
 	if err != nil {
 		return fmt.Errorf("mark video %s in flight: %w", id, err)
@@ -54,10 +58,32 @@ func (s *Store) Inflight(ctx context.Context) ([]Inflight, error) {
 			return nil, fmt.Errorf("list videos in flight: %w", err)
 		}
 		for _, row := range rows {
-			list = append(list, Inflight{ID: video.ID(row.RowKey), Since: row.Time("Since"), etag: row.ETag})
+			list = append(list, readInflight(row))
 		}
 	}
 	return list, nil
+}
+
+func readInflight(row tablestore.Entity) Inflight {
+	return Inflight{ID: video.ID(row.RowKey), Since: row.Time("Since"), Indexed: row.Time("Indexed"), etag: row.ETag}
+}
+
+// MarkIndexed notes in the video's mark that catalogue and search index follow
+// the META that was written at updatedAt. A mark that is gone or was renewed
+// meanwhile is left alone: then this was not the last word.
+func (s *Store) MarkIndexed(ctx context.Context, id video.ID, updatedAt time.Time) error {
+	row, err := s.inflight.Get(ctx, inflightPartition(id), string(id))
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the mark of %s: %w", id, err)
+	}
+	row.Props = map[string]any{"Since": row.Time("Since"), "Indexed": updatedAt.UTC()}
+	if _, err := s.inflight.Update(ctx, row, row.ETag); err != nil && !isStale(err) {
+		return fmt.Errorf("mark %s as indexed: %w", id, err)
+	}
+	return nil
 }
 
 // Settle removes a mark, unless it was renewed since it was read: then there is

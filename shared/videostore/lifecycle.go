@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -100,7 +99,7 @@ func (s *Store) Uploaded(ctx context.Context, id video.ID, sizeBytes int64) (Rec
 			}
 			return nil, ErrUnchanged // a repeated request
 		}
-		v.State, v.SizeBytes, v.UploadedAt = video.Uploaded, sizeBytes, time.Now().UTC()
+		v.State, v.SizeBytes, v.UploadedAt = video.Uploaded, sizeBytes, now()
 		v.Generation = 1
 		return []Intent{probeIntent(v.Generation), IndexIntent()}, nil
 	})
@@ -132,6 +131,9 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 		return Record{}, ErrState
 	}
 	if err := s.Reopen(ctx, view, view.Missing()); err != nil {
+		return Record{}, err
+	}
+	if err := s.markInflight(ctx, id); err != nil { // also when nothing is enqueued: an upload is awaited
 		return Record{}, err
 	}
 	return s.Change(ctx, id, view.ETag, func(v *video.Video) ([]Intent, error) {
@@ -183,7 +185,7 @@ func (s *Store) Reopen(ctx context.Context, view View, intents []Intent) error {
 		if !found || step.State == StepDone {
 			continue
 		}
-		step.State, step.Carrier, step.QueuedAt = StepQueued, "", time.Now().UTC()
+		step.State, step.Carrier, step.QueuedAt = StepQueued, "", now()
 		if _, err := s.videos.Update(ctx, step.row(), step.etag); err != nil && !isStale(err) {
 			return fmt.Errorf("reopen %s: %w", step.Key, err)
 		}
@@ -223,7 +225,7 @@ func (s *Store) FailStep(ctx context.Context, key StepKey, failure *video.Failur
 	if step.State == StepDone {
 		return nil
 	}
-	step.State, step.Error, step.FinishedAt = StepFailed, failure, time.Now().UTC()
+	step.State, step.Error, step.FinishedAt = StepFailed, failure, now()
 	if _, err := s.videos.Upsert(ctx, step.row()); err != nil {
 		return fmt.Errorf("fail %s: %w", key, err)
 	}
@@ -271,7 +273,7 @@ func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, 
 	if done < want {
 		return false, nil
 	}
-	finish := Step{Key: StepKey{ID: id, Generation: plan.Generation, Step: StepFinish}, State: StepQueued, QueuedAt: time.Now().UTC()}
+	finish := Step{Key: StepKey{ID: id, Generation: plan.Generation, Step: StepFinish}, State: StepQueued, QueuedAt: now()}
 	out, err := outboxRows(id, []Intent{FinishIntent(plan.Generation)})
 	if err != nil {
 		return false, err

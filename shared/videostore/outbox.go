@@ -2,6 +2,8 @@ package videostore
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,7 +34,19 @@ func (i Intent) item(id video.ID) (workitem.Item, error) {
 	if name == "" {
 		name = fmt.Sprintf("%s.%d.%s.%d", id, i.Generation, i.Step, i.Index)
 	}
-	return workitem.New(i.Step, id, name, workitem.StepData{Generation: i.Generation, Index: i.Index})
+	item, err := workitem.New(i.Step, id, name, workitem.StepData{Generation: i.Generation, Index: i.Index})
+	item.Traceparent = traceparent(id)
+	return item, err
+}
+
+// traceparent makes all work on one video one trace, whoever does it: the trace
+// id is derived from the video's id, the span is this message's
+// (https://www.w3.org/TR/trace-context/).
+func traceparent(id video.ID) string {
+	trace := sha256.Sum256([]byte(id))
+	var span [8]byte
+	_, _ = rand.Read(span[:]) // never fails since Go 1.24
+	return fmt.Sprintf("00-%x-%x-01", trace[:16], span)
 }
 
 // intentsPerRow keeps an outbox row far under the 64 KiB of one property.

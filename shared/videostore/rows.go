@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 )
@@ -46,3 +47,7 @@ func collect(rows iter.Seq2[tablestore.Entity, error]) ([]tablestore.Entity, err
 func isStale(err error) bool {
 	return errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound)
 }
+
+// now is the time as rows keep it: a table keeps 100 ns, JSON more, and both
+// must compare as equal.
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

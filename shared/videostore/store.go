@@ -128,7 +128,7 @@ func (s *Store) write(ctx context.Context, rec Record, intents []Intent) (Record
 			return Record{}, err
 		}
 	}
-	rec.Video.UpdatedAt = time.Now().UTC()
+	rec.Video.UpdatedAt = now()
 	meta, err := metaRow(rec.Video)
 	if err != nil {
 		return Record{}, err

@@ -78,6 +78,23 @@ func (r *Register) Leave(ctx context.Context, name string) error {
 	return nil
 }
 
+// Forget removes the rows of workers that were last seen before a time: killed
+// ones, which could not leave.
+func (r *Register) Forget(ctx context.Context, before time.Time) error {
+	all, err := r.List(ctx, time.Time{})
+	if err != nil {
+		return err
+	}
+	for _, w := range all {
+		if w.SeenAt.Before(before) {
+			if err := r.Leave(ctx, w.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // List returns the workers seen since, by name: one partition.
 func (r *Register) List(ctx context.Context, since time.Time) ([]Worker, error) {
 	var list []Worker

@@ -3,6 +3,7 @@ package workqueue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,8 +41,15 @@ func OpenAll(a *azstorage.Account, specs []Spec) *Queues {
 // Ensure creates what the queues need and is not there: the queues, their poison
 // queues, the poison table, and the containers of claim checks and locks.
 func (qs *Queues) Ensure(ctx context.Context) error {
+	there, err := qs.List(ctx) // one request instead of one for each queue
+	if err != nil {
+		return err
+	}
+	missing := slices.DeleteFunc(namesOf(qs.specs), func(name string) bool {
+		return slices.ContainsFunc(there, func(l Listed) bool { return l.Name == qs.account.Name(name) })
+	})
 	containers := []string{video.ClaimsContainer, video.ControlContainer}
-	return qs.account.Ensure(ctx, containers, namesOf(qs.specs), []string{PoisonTable})
+	return qs.account.Ensure(ctx, containers, missing, []string{PoisonTable})
 }
 
 // Specs returns the declarations, in their order.

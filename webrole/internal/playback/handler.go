@@ -149,6 +149,9 @@ func (s *Service) playlistText(ctx context.Context, q request, c committed, name
 		}
 		return text, nil
 	}
+	if !c.Ready() && !q.video.State.Active() && q.video.State != video.AwaitingUpload {
+		return nil, missing()
+	}
 	if !c.Ready() {
 		e := problem.New(http.StatusNotFound, problem.NotYet, "Nothing can be watched yet.")
 		e.RetryAfter = 1

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/rowstream"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -31,6 +32,8 @@ func from(err error) (*Error, string) {
 		return New(http.StatusRequestEntityTooLarge, BodyTooLarge, "The body is larger than %d bytes.", tooLarge.Limit), storageCode
 	case errors.Is(err, videostore.ErrNotFound):
 		return New(http.StatusNotFound, NotFound, "There is no such video."), storageCode
+	case errors.Is(err, blobstore.ErrNotFound):
+		return New(http.StatusNotFound, NotFound, "There is no such file any more."), storageCode
 	case errors.Is(err, videostore.ErrChanged):
 		return New(http.StatusPreconditionFailed, PreconditionFail, "The video was changed in the meantime. Read it again."), storageCode
 	case errors.Is(err, videostore.ErrState):

@@ -4,12 +4,14 @@ package admin
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +26,8 @@ const InstanceHeader = "X-Cutroom-Instance"
 type Server struct {
 	Instance string
 	Registry *prometheus.Registry
+	// Token, if set, is asked for as a bearer token by everything but health.
+	Token string
 	// Ready returns why the worker cannot take work now, or nil.
 	Ready func(ctx context.Context) error
 
@@ -78,6 +82,13 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(InstanceHeader, s.Instance)
+		health := r.URL.Path == "/livez" || r.URL.Path == "/readyz"
+		given := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if s.Token != "" && !health && subtle.ConstantTimeCompare([]byte(given), []byte(s.Token)) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "this listener asks for the token of WORKERROLE_ADMIN_TOKEN", http.StatusUnauthorized)
+			return
+		}
 		mux.ServeHTTP(w, r)
 	})
 }

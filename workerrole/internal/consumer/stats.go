@@ -13,9 +13,9 @@ import (
 type counters struct {
 	received, completed, failed, poisoned, released, snoozed, putBack atomic.Int64
 
-	emptyPolls, receiveErrors, renewErrors, settleErrors            atomic.Int64
-	renewals, staleRenewals, staleDeletes, staleReleases            atomic.Int64
-	receiptsLost, leasesEnding, stalled, panics, crashLoops, length atomic.Int64
+	emptyPolls, receiveErrors, renewErrors, settleErrors                        atomic.Int64
+	renewals, staleRenewals, staleDeletes, staleReleases                        atomic.Int64
+	superseded, receiptsLost, leasesEnding, stalled, panics, crashLoops, length atomic.Int64
 }
 
 // Stats is a snapshot of a consumer, for /ops/workers and for metrics.
@@ -58,6 +58,7 @@ type QueueStats struct {
 	StaleRenewals int64 `json:"staleRenewals"` // the message had become visible to others (Q17)
 	StaleDeletes  int64 `json:"staleDeletes"`  // the same at a delete (Q16d)
 	StaleReleases int64 `json:"staleReleases"` // the same at giving back
+	Superseded    int64 `json:"superseded"`    // dropped: another delivery owned the work (Q17)
 	ReceiptsLost  int64 `json:"receiptsLost"`  // with a reply (Q13)
 	LeasesEnding  int64 `json:"leasesEnding"`  // stopped before the lease ended (Q16c)
 	Stalled       int64 `json:"stalled"`
@@ -115,7 +116,7 @@ func (l *line) stats() QueueStats {
 		Released: n.released.Load(), Snoozed: n.snoozed.Load(), PutBack: n.putBack.Load(),
 		EmptyPolls: n.emptyPolls.Load(), ReceiveErrors: n.receiveErrors.Load(), RenewErrors: n.renewErrors.Load(),
 		SettleErrors: n.settleErrors.Load(), Renewals: n.renewals.Load(), StaleRenewals: n.staleRenewals.Load(),
-		StaleDeletes: n.staleDeletes.Load(), StaleReleases: n.staleReleases.Load(), ReceiptsLost: n.receiptsLost.Load(),
+		Superseded: n.superseded.Load(), StaleDeletes: n.staleDeletes.Load(), StaleReleases: n.staleReleases.Load(), ReceiptsLost: n.receiptsLost.Load(),
 		LeasesEnding: n.leasesEnding.Load(), Stalled: n.stalled.Load(), Panics: n.panics.Load(), CrashLoops: n.crashLoops.Load(),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/catalog"
@@ -32,11 +33,13 @@ type Index struct {
 // Handle implements consumer.Handler.
 func (s Index) Handle(ctx context.Context, job *consumer.Job) error {
 	id := job.Item.Subject
+	var seen []time.Time // versions of META that the two indexes have followed
 	current := func(ctx context.Context) (video.Video, bool, error) {
 		rec, err := s.Videos.Get(ctx, id)
 		if errors.Is(err, videostore.ErrNotFound) {
 			return video.Video{}, false, nil
 		}
+		seen = append(seen, rec.Video.UpdatedAt)
 		return rec.Video, err == nil, err
 	}
 	if err := s.Catalog.Sync(ctx, id, current); err != nil {
@@ -47,7 +50,12 @@ func (s Index) Handle(ctx context.Context, job *consumer.Job) error {
 		return waitIfBusy(fmt.Errorf("index %s: %w", id, err))
 	}
 	failpoint.Hit("index/indexed")
-	return nil
+	if len(seen) == 0 {
+		return nil
+	}
+	// The oldest version is what both are sure to have seen. The reconciler
+	// sends the item again while META is newer, should its message be lost.
+	return s.Videos.MarkIndexed(ctx, id, slices.MinFunc(seen, time.Time.Compare))
 }
 
 // waitIfBusy puts the item back without cost when another indexing run of the

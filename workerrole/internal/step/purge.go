@@ -46,6 +46,8 @@ func (s Purge) Handle(ctx context.Context, job *consumer.Job) error {
 	if err != nil {
 		return err
 	}
+	// A purge that was killed half way has erased the claims that it saw.
+	claimed = claimed || job.DequeueCount > 1 && job.Item.Snoozes == 0
 	failpoint.Hit("purge/rows")
 	if err := errors.Join(s.Catalog.Remove(ctx, id), s.Search.Remove(ctx, id)); err != nil {
 		return waitIfBusy(fmt.Errorf("unlist %s: %w", id, err))

@@ -97,24 +97,27 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 		return nil, err
 	}
 	n.blobs[video.SourceBlob(id)] = true
+	// People may still be watching the generation that was replaced just now.
+	replaced := time.Since(view.Video.ReadyAt) >= j.Grace
+	keeps := func(generation int) bool { return !replaced || view.Keeps(generation) }
 	if !view.Video.State.Terminal() {
 		// A message under way may carry a claim check under the video's prefix.
 		n.prefixes = append(n.prefixes, video.Prefix(id)+string(id)+".")
 	}
 	for generation, parts := range view.Parts {
-		if view.Keeps(generation) {
+		if keeps(generation) {
 			for _, part := range parts {
 				n.blobs[part.Blob] = true
 			}
 		}
 	}
 	for generation, plan := range view.Plans {
-		if view.Keeps(generation) {
+		if keeps(generation) {
 			n.blobs[plan.Source] = true
 		}
 	}
 	for _, s := range view.Steps {
-		if !view.Keeps(s.Key.Generation) {
+		if !keeps(s.Key.Generation) {
 			continue
 		}
 		if s.State == videostore.StepRunning {

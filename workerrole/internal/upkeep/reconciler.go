@@ -71,8 +71,10 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, queues
 		return r.Videos.Flush(ctx, mark.ID)
 	}
 	switch state := view.Video.State; {
-	case state.Terminal():
+	case state.Terminal() && mark.Indexed.Equal(view.Video.UpdatedAt):
 		return r.Videos.Settle(ctx, mark)
+	case state.Terminal():
+		return r.resend(ctx, view, []videostore.Intent{videostore.IndexIntent()}, queues)
 	case state == video.AwaitingUpload:
 		if time.Since(mark.Since) < r.AbandonAfter {
 			return nil

@@ -159,14 +159,33 @@ func TestReconcilerRemovesAbandonedUploads(t *testing.T) {
 	}
 }
 
-func TestReconcilerSettlesWhatIsFinished(t *testing.T) {
+func TestReconcilerSettlesWhatIsFinishedAndIndexed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.create(t)
 	if _, err := b.videos.Cancel(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
+	if err := b.queues.Queue(workqueue.Index).Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	b.pass(t)
+	if diff := cmp.Diff([]string{"index"}, b.waiting(t, workqueue.Index)); diff != "" {
+		t.Errorf("the lost index message (-want +got):\n%s", diff)
+	}
+	rec, err := b.videos.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []time.Time{rec.Video.UpdatedAt.Add(-time.Second), rec.Video.UpdatedAt} {
+		if marks, err := b.videos.Inflight(t.Context()); err != nil || len(marks) != 1 {
+			t.Fatalf("in flight: %v, %v; want one mark until the newest META is indexed", marks, err)
+		}
+		if err := b.videos.MarkIndexed(t.Context(), id, at); err != nil {
+			t.Fatal(err)
+		}
+		b.pass(t)
+	}
 	if marks, err := b.videos.Inflight(t.Context()); err != nil || len(marks) != 0 {
 		t.Errorf("in flight: %v, %v; want nothing", marks, err)
 	}
