@@ -62,7 +62,7 @@ var Sections = []Section{
 	{"queue", "Work-queue runtime against a bare loop over the SDK", queue},
 	{"upload", "Upload through the web role against the SDK's UploadStream", upload},
 	{"idle", "What an idle system asks of its storage", idle},
-	{"playable", "From the last byte of the upload to the first frame", playable},
+	{"playable", "From the last block of the upload to the first frame", playable},
 }
 
 // Result is what a section found.

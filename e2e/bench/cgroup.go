@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -25,7 +26,7 @@ type quotas struct {
 // openQuotas finds the interface. An error says why it cannot be used here.
 func openQuotas() (*quotas, error) {
 	const mount = "/sys/fs/cgroup"
-	q := &quotas{version: 1, parent: filepath.Join(mount, "cpu")}
+	q := &quotas{version: 1, parent: filepath.Join(mount, "cpu", ownGroup())}
 	if _, err := os.Stat(filepath.Join(mount, "cgroup.controllers")); err == nil {
 		q.version, q.parent = 2, mount
 		// Children may have a quota only if the parent hands the controller down.
@@ -43,6 +44,25 @@ func openQuotas() (*quotas, error) {
 		return nil, fmt.Errorf("control groups cannot be made, root is needed: %w", err)
 	}
 	return q, nil
+}
+
+// ownGroup is the CPU group (version 1) that this process is in, "/" at the top:
+// what was given to us is for our children, too. Inside a container the path may
+// be the host's, and not exist; then it is the top.
+func ownGroup() string {
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "/"
+	}
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3) // 1:cpu,cpuacct:/path
+		if len(parts) == 3 && slices.Contains(strings.Split(parts[1], ","), "cpu") {
+			if _, err := os.Stat(filepath.Join("/sys/fs/cgroup/cpu", parts[2])); err == nil {
+				return parts[2]
+			}
+		}
+	}
+	return "/"
 }
 
 // group makes a control group whose processes together get so many cores.

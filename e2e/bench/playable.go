@@ -11,17 +11,17 @@ import (
 	"github.com/cutroom/cutroom/shared/client"
 )
 
-// Start is how soon a video could be watched, counted from the last byte of its
+// Start is how soon a video could be watched, counted from the last block of its
 // upload.
 type Start struct {
 	Minutes      int           // length of the video
-	Answered     time.Duration // the web role had committed the upload and promised the probe
+	Answered     time.Duration // the web role had committed the blocks and promised the probe
 	Playable     time.Duration // the API said so
 	FirstSegment time.Duration // playlists, init segment and first media segment were fetched
 	Timeline     string        // the steps so far
 }
 
-// TimeToPlay uploads the file through the web role and watches the API until the
+// TimeToPlay uploads the file with a valet key and watches the API until the
 // video can be played, then does what a player does before the first frame. It
 // deletes the video, so that the rest is not encoded, and waits until the workers
 // have nothing to do any more.
@@ -32,7 +32,7 @@ func TimeToPlay(ctx context.Context, s *stack.Stack, path string, minutes int) (
 		return start, err
 	}
 	defer u.Close()
-	id, complete, err := put(ctx, u, path, client.NewVideo{Title: fmt.Sprintf("%d minutes", minutes)})
+	id, complete, err := bring(ctx, u, path, client.NewVideo{Title: fmt.Sprintf("%d minutes", minutes)})
 	if err != nil {
 		return start, err
 	}
@@ -86,9 +86,7 @@ func playable(ctx context.Context, b *bench) (Result, error) {
 			}
 			times[minutes] = append(times[minutes], start.FirstSegment.Seconds())
 			result.Rows = append(result.Rows, []string{strconv.Itoa(minutes), seconds(start.Answered), seconds(start.Playable), seconds(start.FirstSegment)})
-			if run == 0 {
-				result.Notes = append(result.Notes, fmt.Sprintf("%d minutes: %s", minutes, start.Timeline))
-			}
+			result.Notes = append(result.Notes, fmt.Sprintf("%d minutes, run %d: %s", minutes, run+1, start.Timeline))
 		}
 	}
 	for _, minutes := range lengths {

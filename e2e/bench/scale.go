@@ -72,7 +72,7 @@ func scale(ctx context.Context, b *bench) (Result, error) {
 	result.Notes = []string{
 		fmt.Sprintf("%d × %d pixels at %d frames/s, %d s; control groups version %d, quota used up in %.0f %% of the periods",
 			f.width, f.height, f.fps, f.total(), q.version, 100*q.throttled()),
-		"high priority, so that all chunks are on the queue that idle workers look at every second",
+		"high priority: all chunks are on the queue that idle workers look at every second, and for which a worker with one heavy slot has another in reserve",
 	}
 	return result, nil
 }
@@ -81,11 +81,11 @@ func scale(ctx context.Context, b *bench) (Result, error) {
 // took, from the first claim to the last commit.
 func encodeAll(ctx context.Context, u *journey.User, path string) (chunks int, took time.Duration, err error) {
 	high := client.High
-	id, _, err := put(ctx, u, path, client.NewVideo{Title: "Benchmark", Priority: &high})
+	id, _, err := bring(ctx, u, path, client.NewVideo{Title: "Benchmark", Priority: &high})
 	if err != nil {
 		return 0, 0, err
 	}
-	if _, err := u.AwaitReady(ctx, id); err != nil {
+	if _, err := awaitReady(ctx, u, id); err != nil {
 		return 0, 0, err
 	}
 	list, err := steps(ctx, u, id)

@@ -40,6 +40,11 @@ func upload(ctx context.Context, b *bench) (Result, error) {
 		return Result{}, fmt.Errorf("make a container: %w", err)
 	}
 
+	pid := s.Pid(stack.Web)
+	base, err := memory(pid, "VmRSS") // before the first upload
+	if err != nil {
+		return Result{}, err
+	}
 	size := int64(pick(b, 64, 256)) * mib
 	direct := func(run int) (float64, error) {
 		began := time.Now()
@@ -76,11 +81,6 @@ func upload(ctx context.Context, b *bench) (Result, error) {
 		webRates = append(webRates, rate)
 	}
 
-	pid := s.Pid(stack.Web)
-	base, err := memory(pid, "VmRSS")
-	if err != nil {
-		return Result{}, err
-	}
 	peak := func(size int64) (float64, error) {
 		if err := resetPeak(pid); err != nil {
 			return 0, err

@@ -58,7 +58,7 @@ type Spec struct {
 // Specs is the one place to add a queue. Treat it as read-only; [WithVisibility]
 // returns changed copies.
 var Specs = []Spec{
-	{Name: Probe, Pool: Light, Visibility: 60 * time.Second, Weight: 6, MaxIdlePoll: time.Second, MaxFailures: 5},
+	{Name: Probe, Pool: Light, Visibility: 60 * time.Second, Weight: 6, MaxIdlePoll: 500 * time.Millisecond, MaxFailures: 5},
 	{Name: EncodeHigh, Pool: Heavy, Visibility: 120 * time.Second, Weight: 6, Reserved: true, MaxWait: time.Minute, MaxIdlePoll: time.Second, MaxFailures: 5},
 	{Name: EncodeNormal, Pool: Heavy, Visibility: 120 * time.Second, Weight: 3, MaxWait: 10 * time.Minute, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
 	{Name: EncodeLow, Pool: Heavy, Visibility: 120 * time.Second, Weight: 1, MaxWait: 30 * time.Minute, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},

@@ -55,6 +55,7 @@ func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan
 	}
 	if last {
 		job.End += max(plan.FPS.Frames(slack), plan.Frames/20)
+		job.DecodeThreads = 2 // often the last to be done, with a core to spare
 	}
 	for i := range plan.Renditions {
 		job.Renditions = append(job.Renditions, i)
