@@ -13,8 +13,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stacktest"
 	"github.com/cutroom/cutroom/shared/client"
 )
 
@@ -184,23 +184,7 @@ func shoot(t *testing.T, ctx context.Context, name string) {
 // TestWatchWhileItIsTranscodedAndAfterwards plays one video twice: from the
 // moment that its first chunk exists, and once more when it is ready.
 func TestWatchWhileItIsTranscodedAndAfterwards(t *testing.T) {
-	if testing.Short() {
-		t.Skip("plays a video in real time, which -short leaves out")
-	}
-	s, err := stack.Start(t.Context(), stack.Options{Workers: 1, Env: []string{"WORKERROLE_POOLS=light=2,heavy=1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	user, err := journey.New(s.BaseURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(user.Close)
+	s, user := stacktest.Start(t, stack.Options{Workers: 1, Env: []string{"WORKERROLE_POOLS=light=2,heavy=1"}})
 	tab := open(t)
 
 	v, err := user.Announce(t.Context(), client.NewVideo{Title: "Seen in a browser"})
@@ -241,24 +225,13 @@ func TestWatchWhileItIsTranscodedAndAfterwards(t *testing.T) {
 
 // TestUploadThroughThePage chooses a file in the upload form, as a user does.
 func TestUploadThroughThePage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a stack and a browser, which -short leaves out")
-	}
-	s, err := stack.Start(t.Context(), stack.Options{Workers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	s, _ := stacktest.Start(t, stack.Options{Workers: 1})
 	tab := open(t)
 	if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/upload")); err != nil {
 		t.Fatal(err)
 	}
 	shoot(t, tab, "upload")
-	err = chromedp.Do(tab,
+	err := chromedp.Do(tab,
 		chromedp.SetUploadFiles(`input[type=file]`, []string{clip(t, 6)}),
 		chromedp.SetValue(`#title`, "Uploaded by hand"),
 		chromedp.Click(`#send`),

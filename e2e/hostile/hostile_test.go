@@ -21,6 +21,7 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stacktest"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
@@ -49,23 +50,7 @@ func playlist(address string) []byte {
 }
 
 func TestBadFiles(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a stack, which -short leaves out")
-	}
-	s, err := stack.Start(t.Context(), stack.Options{Workers: 1, Env: []string{"CUTROOM_PURGE_LINGER=1s"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	user, err := journey.New(s.BaseURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(user.Close)
+	s, user := stacktest.Start(t, stack.Options{Workers: 1, Env: []string{"CUTROOM_PURGE_LINGER=1s"}})
 
 	var asked atomic.Int32
 	trap := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
