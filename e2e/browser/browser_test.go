@@ -13,10 +13,13 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/e2e/stacktest"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/client"
 )
+
+func TestMain(m *testing.M) { stacktest.Main(m) }
 
 // clipSeconds has seams at 4, 12 and 28 s.
 const clipSeconds = 32
@@ -184,7 +187,12 @@ func shoot(t *testing.T, ctx context.Context, name string) {
 // TestWatchWhileItIsTranscodedAndAfterwards plays one video twice: from the
 // moment that its first chunk exists, and once more when it is ready.
 func TestWatchWhileItIsTranscodedAndAfterwards(t *testing.T) {
-	s, user := stacktest.Start(t, stack.Options{Workers: 1, Env: []string{"WORKERROLE_POOLS=light=2,heavy=1"}})
+	s := stacktest.Start(t, stack.Options{Workers: 1, Env: []string{"WORKERROLE_POOLS=light=2,heavy=1"}})
+	user, err := journey.New(s.BaseURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(user.Close)
 	tab := open(t)
 
 	v, err := user.Announce(t.Context(), client.NewVideo{Title: "Seen in a browser"})
@@ -225,7 +233,7 @@ func TestWatchWhileItIsTranscodedAndAfterwards(t *testing.T) {
 
 // TestUploadThroughThePage chooses a file in the upload form, as a user does.
 func TestUploadThroughThePage(t *testing.T) {
-	s, _ := stacktest.Start(t, stack.Options{Workers: 1})
+	s := stacktest.Start(t, stack.Options{Workers: 1})
 	tab := open(t)
 	if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/upload")); err != nil {
 		t.Fatal(err)

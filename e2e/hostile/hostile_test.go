@@ -21,13 +21,15 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/e2e/stacktest"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/client"
 	"github.com/cutroom/cutroom/shared/video"
 )
+
+func TestMain(m *testing.M) { stacktest.Main(m) }
 
 // ffmpeg makes a clip and returns its bytes.
 func ffmpeg(t *testing.T, args ...string) []byte {
@@ -50,7 +52,12 @@ func playlist(address string) []byte {
 }
 
 func TestBadFiles(t *testing.T) {
-	s, user := stacktest.Start(t, stack.Options{Workers: 1, Env: []string{"CUTROOM_PURGE_LINGER=1s"}})
+	s := stacktest.Start(t, stack.Options{Workers: 1, Env: []string{"CUTROOM_PURGE_LINGER=1s"}})
+	user, err := journey.New(s.BaseURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(user.Close)
 
 	var asked atomic.Int32
 	trap := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
