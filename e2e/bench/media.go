@@ -21,23 +21,27 @@ type film struct {
 	seconds            int
 	loops              int // copies of it in a row, without encoding again; 0 is 1
 	silent             bool
+	cheap              bool // to make, at the same rate: it looks worse
 }
 
 func (f film) total() int { return f.seconds * max(1, f.loops) }
 
 func (f film) name() string {
-	sound := ""
+	more := ""
 	if f.silent {
-		sound = "-silent"
+		more += "-silent"
 	}
-	return fmt.Sprintf("%dx%d-%dfps-n%d-%dk-%ds-x%d%s.mp4", f.width, f.height, f.fps, f.noise, f.rate/1000, f.seconds, max(1, f.loops), sound)
+	if f.cheap {
+		more += "-cheap"
+	}
+	return fmt.Sprintf("%dx%d-%dfps-n%d-%dk-%ds-x%d%s.mp4", f.width, f.height, f.fps, f.noise, f.rate/1000, f.seconds, max(1, f.loops), more)
 }
 
 // Film returns a video of 1280 × 720 pixels, 30 frames and two channels of sound
 // a second, that lasts a number of minutes, generated into the folder cache if
 // it is not there yet: one minute is encoded and the rest copied.
 func Film(ctx context.Context, cache string, minutes int) (path string, err error) {
-	return film{width: 1280, height: 720, fps: 30, noise: 3, rate: 2_000_000, seconds: 60, loops: minutes}.make(ctx, cache)
+	return film{width: 1280, height: 720, fps: 30, noise: 3, rate: 2_000_000, seconds: 60, loops: minutes, cheap: true}.make(ctx, cache)
 }
 
 // make returns the path of the video in the folder, where it is generated once.
@@ -81,14 +85,17 @@ func (f film) encodeArgs() []string {
 	if f.noise > 0 {
 		picture += fmt.Sprintf(",noise=alls=%d:allf=t", f.noise)
 	}
-	rate := strconv.Itoa(f.rate)
+	rate, preset := strconv.Itoa(f.rate), "veryfast"
+	if f.cheap {
+		preset = "ultrafast"
+	}
 	args := []string{"-f", "lavfi", "-i", picture}
 	if !f.silent {
 		args = append(args, "-f", "lavfi", "-i", "sine=frequency=330:beep_factor=4:sample_rate=48000,aformat=channel_layouts=stereo",
 			"-c:a", "aac", "-b:a", "128k")
 	}
 	return append(args, "-t", strconv.Itoa(f.seconds),
-		"-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p", "-crf", "20",
+		"-c:v", "libx264", "-preset", preset, "-pix_fmt", "yuv420p", "-crf", "20",
 		"-maxrate", rate, "-bufsize", rate, "-g", strconv.Itoa(3*f.fps))
 }
 

@@ -34,14 +34,20 @@ func queue(ctx context.Context, b *bench) (Result, error) {
 			found[fields[i+1]], _ = strconv.ParseFloat(fields[i], 64)
 		}
 	}
-	if found["ratio"] == 0 {
-		return Result{}, fmt.Errorf("the benchmark of the worker role prints no ratio:\n%s", out)
+	if found["runtime/prefetch"] == 0 || found["runtime/loop"] == 0 {
+		return Result{}, fmt.Errorf("the benchmark of the worker role prints no ratios:\n%s", out)
 	}
+	number := func(unit, format string) string { return fmt.Sprintf(format, found[unit]) }
 	return Result{
 		Rows: [][]string{
-			{"items per second", "runtime", "bare SDK loop", "ratio"},
-			{"empty handler, 16 slots", fmt.Sprintf("%.0f", found["runtime-items/s"]), fmt.Sprintf("%.0f", found["bare-items/s"]), fmt.Sprintf("%.2f", found["ratio"])},
+			{"empty handler, 16 at a time", "items per second", "runtime against it"},
+			{"runtime", number("runtime-items/s", "%.0f"), ""},
+			{"loops that receive one, work, delete", number("loop-items/s", "%.0f"), number("runtime/loop", "%.2f")},
+			{"one receiver of 32 at a time, 16 that delete", number("prefetch-items/s", "%.0f"), number("runtime/prefetch", "%.2f")},
 		},
-		Ratios: []Ratio{{Name: "throughput", Value: found["ratio"], Target: 0.9}},
+		Ratios: []Ratio{
+			{Name: "throughput against the bare loops", Value: found["runtime/loop"], Target: 0.9},
+		},
+		Notes: []string{"the receiver of 32 is for comparison: its messages wait in the process while their visibility runs out, which the runtime never lets them"},
 	}, nil
 }
