@@ -11,6 +11,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -27,22 +28,27 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait
-	if err := run(ctx, os.Getenv); err != nil {
+	dir := flag.String("dir", "", "folder of the state (default .run in the repository)")
+	flag.Parse()
+	if err := run(ctx, os.Getenv, *dir); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, getenv func(string) string) (err error) {
+func run(ctx context.Context, getenv func(string) string, dir string) (err error) {
 	options, err := stack.FromEnv(getenv)
 	if err != nil {
 		return err
 	}
-	root, err := stack.Root()
-	if err != nil {
-		return err
+	options.Dir = dir
+	if dir == "" {
+		root, err := stack.Root()
+		if err != nil {
+			return err
+		}
+		options.Dir = filepath.Join(root, ".run")
 	}
-	options.Dir = filepath.Join(root, ".run")
 	options.Supervise = true
 	options.Log = os.Stdout
 	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
