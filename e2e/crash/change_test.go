@@ -48,7 +48,7 @@ func TestCancelRetryReprocess(t *testing.T) {
 	}
 
 	l.ask(http.StatusAccepted, http.MethodPost, at+"/retry")
-	first := l.ready(id, time.Minute)
+	first := l.ready(id)
 	for key, before := range done {
 		now, _ := first.Find(key.Generation, key.Step, key.Index)
 		if now.Attempt != before.Attempt || !now.FinishedAt.Equal(before.FinishedAt) {
@@ -79,8 +79,8 @@ func TestCancelRetryReprocess(t *testing.T) {
 	}
 	second := l.view(id)
 	for _, step := range second.Steps {
-		if step.Key.Generation == 2 && (step.State != videostore.StepDone || step.Attempts != 1) {
-			t.Errorf("%s of generation 2 is %s after %d attempts", step.Key, step.State, step.Attempts)
+		if step.Key.Generation == 2 && step.State != videostore.StepDone {
+			t.Errorf("%s of generation 2 is %s", step.Key, step.State)
 		}
 	}
 	l.equalsUninterrupted(large, id)

@@ -49,7 +49,7 @@ func TestDeletedDuringTranscode(t *testing.T) {
 				t.Fatal(err)
 			}
 			next := l.mustUpload(small)
-			l.ready(next, 30*time.Second) // by now the zombie has done its worst
+			l.ready(next) // by now the zombie has done its worst
 			l.found(next)
 			l.notFound(id)
 			l.gone(id, 5*time.Second)

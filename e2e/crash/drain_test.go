@@ -59,23 +59,22 @@ func TestDrainGivesWorkBack(t *testing.T) {
 	if alive(pid) {
 		t.Error("ffmpeg outlived the worker")
 	}
-	if visible > time.Second {
-		t.Errorf("the message was visible %v after SIGTERM, want at most 1 s", visible)
-	}
+	l.hold(asked, soon("the message was visible", visible, time.Second))
 	if given.Item.Failures != 0 || given.Item.Releases != 1 {
 		t.Errorf("the message counts %d failures and %d releases, want none and 1", given.Item.Failures, given.Item.Releases)
 	}
 	l.worker("successor")
 	started := time.Now()
-	view := l.ready(id, time.Minute)
+	view := l.ready(id)
 	step, _ := view.Find(1, videostore.StepEncode, running)
 	took := step.StartedAt.Sub(started)
 	t.Logf("visible %v after SIGTERM, exit after %v, taken up %v after another worker was there",
 		visible.Round(time.Millisecond), ended.Sub(asked).Round(time.Millisecond), took.Round(time.Millisecond))
-	if took > 2*time.Second || step.Worker != "successor" {
-		t.Errorf("taken up by %s after %v, want the successor within 2 s", step.Worker, took)
+	if step.Worker != "successor" {
+		t.Errorf("taken up by %s, want the successor", step.Worker)
 	}
-	l.attempts("drain", before, view)
+	l.hold(asked, soon("taken up", took, 2*time.Second))
+	l.hold(asked, attempts(before, view))
 	l.equalsUninterrupted(large, id)
 	for _, v := range h.end() {
 		t.Error(v)

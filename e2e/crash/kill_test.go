@@ -1,6 +1,7 @@
 package crash_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,18 +20,11 @@ import (
 func TestKilledAtEveryBoundary(t *testing.T) {
 	t.Parallel()
 	lanes := map[string][]string{
-		"probe": {
-			"probe/claimed", "probe/output", "probe/committed", "probe/enqueued",
-			"index/catalogued", "index/indexed", "purge/rows",
-		},
-		"encode": {
-			"encode/claimed", "encode/output", "encode/committed", "encode/enqueued",
-			"encode/committed#4", "encode/enqueued#4", "purge/unlisted", // the last chunk: fan-in
-		},
-		"audio and finish": {
-			"audio/claimed", "audio/part", "audio/output", "audio/committed", "audio/enqueued",
-			"finish/claimed", "finish/output", "finish/committed", "finish/enqueued", "purge/blobs",
-		},
+		"probe":      {"probe/claimed", "probe/output", "probe/committed", "probe/enqueued", "purge/rows"},
+		"encode":     {"encode/claimed", "encode/output", "encode/committed", "encode/enqueued", "index/catalogued"},
+		"last chunk": {"encode/committed#4", "encode/enqueued#4", "index/indexed", "purge/unlisted"}, // fan-in
+		"audio":      {"audio/claimed", "audio/part", "audio/output", "audio/committed", "audio/enqueued"},
+		"finish":     {"finish/claimed", "finish/output", "finish/committed", "finish/enqueued", "purge/blobs"},
 	}
 	for name, points := range lanes {
 		t.Run(name, func(t *testing.T) {
@@ -96,29 +90,45 @@ var queuesOf = map[string][]string{
 }
 
 // survives kills the worker at a point of a new video's life, starts it again
-// and checks everything.
-func (l *lane) survives(worker, point string) video.ID {
+// and checks everything. When the machine was too busy for that to mean
+// anything, it is done again.
+func (l *lane) survives(worker, point string) (id video.ID) {
+	l.t.Helper()
+	for try := 1; ; try++ {
+		start := time.Now()
+		var problems []string
+		id, problems = l.survive(worker, point)
+		if len(problems) > 0 && try < 3 && l.disturbed(start) {
+			l.t.Logf("%s again, for the machine stood still for %v: %q", point, world.pulse.worst(start), problems)
+			continue
+		}
+		for _, problem := range problems {
+			l.t.Errorf("%s: %s", point, problem)
+		}
+		return id
+	}
+}
+
+func (l *lane) survive(worker, point string) (id video.ID, problems []string) {
 	l.t.Helper()
 	marker := l.arm(worker, point, "kill")
-	id := l.mustUpload(small)
+	id = l.mustUpload(small)
 	h := l.watch(id)
 	died := l.dead(worker, marker)
 	before := l.view(id)
 	l.revive(worker) // the marker disarms the point
 	back := l.recovered(point, id, before)
-	view := l.ready(id, 30*time.Second)
+	view := l.ready(id)
 	took := back.Sub(died)
-	l.t.Logf("%-20s taken up again %.1f s after the kill, ready after %.1f s", point, took.Seconds(), view.Video.ReadyAt.Sub(died).Seconds())
-	if limit := l.visibility + 2*time.Second; took > limit {
-		l.t.Errorf("%s: taken up again %v after the kill, want at most %v", point, took, limit)
-	}
-	l.attempts(point, before, view)
+	l.t.Logf("%-20s taken up again %.1f s after the kill, ready after %.1f s", point, took.Seconds(), max(0, view.Video.ReadyAt.Sub(died).Seconds()))
+	problems = append(problems, soon("taken up again", took, l.visibility+2*time.Second)...)
+	problems = append(problems, attempts(before, view)...)
 	l.equalsUninterrupted(small, id)
 	for _, v := range h.end() {
 		l.t.Errorf("%s: %s", point, v)
 	}
 	l.found(id)
-	return id
+	return id, problems
 }
 
 // recovered waits until the work that was interrupted is somebody's again, and
@@ -152,12 +162,10 @@ func (l *lane) recovered(point string, id video.ID, before videostore.View) time
 	return at
 }
 
-// attempts checks that the kill cost no more than what was running: one chunk,
-// and nothing that was committed.
-func (l *lane) attempts(point string, before, after videostore.View) {
-	l.t.Helper()
-	redone := 0
-	finishes := 0
+// attempts is a problem when an interruption cost more than what was running:
+// one chunk, and nothing that was committed.
+func attempts(before, after videostore.View) (problems []string) {
+	redone, finishes := 0, 0
 	for _, s := range after.Steps {
 		old, found := before.Find(s.Key.Generation, s.Key.Step, s.Key.Index)
 		allowed := 1
@@ -165,7 +173,7 @@ func (l *lane) attempts(point string, before, after videostore.View) {
 			allowed = 2
 		}
 		if s.Attempts > allowed || s.State != videostore.StepDone {
-			l.t.Errorf("%s: %s is %s after %d attempts, want done after at most %d", point, s.Key, s.State, s.Attempts, allowed)
+			problems = append(problems, fmt.Sprintf("%s is %s after %d attempts, want done after at most %d", s.Key, s.State, s.Attempts, allowed))
 		}
 		switch s.Key.Step {
 		case videostore.StepEncode:
@@ -175,8 +183,9 @@ func (l *lane) attempts(point string, before, after videostore.View) {
 		}
 	}
 	if redone > 1 || finishes != 1 {
-		l.t.Errorf("%s: %d chunks redone, want at most 1; %d finish steps, want 1", point, redone, finishes)
+		problems = append(problems, fmt.Sprintf("%d chunks redone, want at most 1; %d finish steps, want 1", redone, finishes))
 	}
+	return problems
 }
 
 // found waits until the search has the video, once.
@@ -202,7 +211,5 @@ func (l *lane) survivesPurge(worker, point string, id video.ID) {
 	l.gone(id, l.visibility+15*time.Second)
 	took := time.Since(died)
 	l.t.Logf("%-20s everything gone %.1f s after the kill", point, took.Seconds())
-	if limit := l.visibility + 2*time.Second; took > limit+time.Second { // a second for the work itself
-		l.t.Errorf("%s: gone %v after the kill, want at most %v and the time of a purge", point, took, limit)
-	}
+	l.hold(died, soon("everything gone", took, l.visibility+4*time.Second)) // 2 s for the work itself
 }

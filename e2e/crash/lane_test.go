@@ -48,7 +48,7 @@ type lane struct {
 // costs one chunk at most.
 const oneEncoder = "WORKERROLE_POOLS=light=4,heavy=1"
 
-func newLane(t *testing.T, visibility time.Duration) *lane {
+func newLane(t *testing.T, visibility time.Duration, env ...string) *lane {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts the whole system and waits for leases to end")
@@ -61,7 +61,7 @@ func newLane(t *testing.T, visibility time.Duration) *lane {
 	var err error
 	l.Stack, err = stack.Start(t.Context(), stack.Options{
 		Dir: t.TempDir(), Bin: world.dir, ConnectionString: world.connection,
-		Env: []string{
+		Env: append([]string{
 			"CUTROOM_PREFIX=" + string(prefix),
 			"CUTROOM_VISIBILITY=*=" + visibility.String(),
 			"CUTROOM_RECONCILE_INTERVAL=2s", "CUTROOM_RECONCILE_GRACE=2s",
@@ -69,7 +69,7 @@ func newLane(t *testing.T, visibility time.Duration) *lane {
 			"CUTROOM_PURGE_LINGER=1s",
 			"WORKERROLE_SCRATCH=" + l.scratch,
 			"FFMPEG_PATH=" + l.encoders.program,
-		},
+		}, env...),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -140,17 +140,17 @@ func (l *lane) dies(process string) (time.Time, *os.ProcessState) {
 	return time.Now(), state
 }
 
-// call sends a request to the web role and returns status and body.
-func (l *lane) call(method, path string, body io.Reader, contentType string) (int, []byte) {
-	l.t.Helper()
+// try sends a request to the web role and returns status and body. It may be
+// used by several goroutines.
+func (l *lane) try(method, path string, body io.Reader, contentType string) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(l.t.Context(), method, l.BaseURL()+path, body)
 	if err != nil {
-		l.t.Fatal(err)
+		return 0, nil, err
 	}
 	if f, ok := body.(*os.File); ok {
 		info, err := f.Stat()
 		if err != nil {
-			l.t.Fatal(err)
+			return 0, nil, err
 		}
 		req.ContentLength = info.Size()
 	}
@@ -159,14 +159,21 @@ func (l *lane) call(method, path string, body io.Reader, contentType string) (in
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		l.t.Fatal(err)
+		return 0, nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
 	answer, err := io.ReadAll(res.Body)
+	return res.StatusCode, answer, err
+}
+
+// call is try for the test's own goroutine.
+func (l *lane) call(method, path string, body io.Reader, contentType string) (int, []byte) {
+	l.t.Helper()
+	status, answer, err := l.try(method, path, body, contentType)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	return res.StatusCode, answer
+	return status, answer
 }
 
 // ask is call for requests that must be answered with want.
@@ -179,9 +186,8 @@ func (l *lane) ask(want int, method, path string) []byte {
 	return answer
 }
 
-// upload announces a video with these members besides the title and puts a clip
-// into it. It may be called from several goroutines.
-func (l *lane) upload(c *clip, title string, members map[string]any) (video.ID, error) {
+// create announces a video with these members besides the title.
+func (l *lane) create(title string, members map[string]any) (video.ID, error) {
 	doc := map[string]any{"title": title}
 	for k, v := range members {
 		doc[k] = v
@@ -193,20 +199,37 @@ func (l *lane) upload(c *clip, title string, members map[string]any) (video.ID, 
 	var made struct {
 		ID video.ID `json:"id"`
 	}
-	status, answer := l.call(http.MethodPost, "/api/v1/videos", bytes.NewReader(text), "application/json")
+	status, answer, err := l.try(http.MethodPost, "/api/v1/videos", bytes.NewReader(text), "application/json")
+	if err != nil {
+		return "", err
+	}
 	if err := json.Unmarshal(answer, &made); err != nil || status != http.StatusCreated {
 		return "", fmt.Errorf("create video: %d %s", status, answer)
 	}
-	file, err := os.Open(c.path(l.t))
+	return made.ID, nil
+}
+
+// upload creates a video and puts a clip into it. It may be used by several
+// goroutines.
+func (l *lane) upload(c *clip, title string, members map[string]any) (video.ID, error) {
+	id, err := l.create(title, members)
+	if err != nil {
+		return "", err
+	}
+	path, err := c.path()
+	if err != nil {
+		return "", err
+	}
+	file, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = file.Close() }()
-	status, answer = l.call(http.MethodPut, "/api/v1/videos/"+string(made.ID)+"/content", file, "video/mp4")
-	if status != http.StatusAccepted {
-		return "", fmt.Errorf("put content: %d %s", status, answer)
+	status, answer, err := l.try(http.MethodPut, "/api/v1/videos/"+string(id)+"/content", file, "video/mp4")
+	if err == nil && status != http.StatusAccepted {
+		err = fmt.Errorf("put content: %d %s", status, answer)
 	}
-	return made.ID, nil
+	return id, err
 }
 
 func (l *lane) mustUpload(c *clip) video.ID {
@@ -229,10 +252,10 @@ func (l *lane) view(id video.ID) videostore.View {
 }
 
 // ready waits for a video, and fails at once when it fails.
-func (l *lane) ready(id video.ID, limit time.Duration) videostore.View {
+func (l *lane) ready(id video.ID) videostore.View {
 	l.t.Helper()
 	var view videostore.View
-	l.await(limit, "ready", func() bool {
+	l.await(90*time.Second, "ready", func() bool {
 		view = l.view(id)
 		if view.Video.State == video.Failed {
 			l.t.Fatalf("video %s failed: %v", id, view.Video.Error)
@@ -297,10 +320,10 @@ func (c *clip) undisturbed(t *testing.T) result {
 	l := newLane(t, 30*time.Second)
 	l.worker("calm")
 	id := l.mustUpload(c)
-	view := l.ready(id, time.Minute)
-	for _, s := range view.Steps {
+	start := time.Now()
+	for _, s := range l.ready(id).Steps {
 		if s.Attempts != 1 {
-			t.Fatalf("%s took %d attempts with nothing in the way", s.Key, s.Attempts)
+			l.hold(start, []string{fmt.Sprintf("%s took %d attempts with nothing in the way", s.Key, s.Attempts)})
 		}
 	}
 	got := l.play(id)

@@ -19,6 +19,7 @@ import (
 var world struct {
 	dir        string // temporary, for the built roles and the clips
 	connection string // of the one emulator; every lane has a prefix of its own
+	pulse      pulse  // of the emulator
 }
 
 func TestMain(m *testing.M) {
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	}
 	// These tests mostly wait for leases to end, so more of them than there are
 	// cores may run at once.
-	if err := flag.Set("test.parallel", "3"); err != nil {
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	code, err := withWorld(m)
@@ -53,6 +54,7 @@ func withWorld(m *testing.M) (code int, err error) {
 	}
 	defer func() { _ = server.Stop() }()
 	world.connection = server.ConnectionString()
+	go world.pulse.feel(fmt.Sprintf("http://127.0.0.1:%d/", server.QueuePort))
 	return m.Run(), nil
 }
 
@@ -77,8 +79,8 @@ var (
 	large = &clip{name: "large", frames: 900, args: source("640x360", 30, 30, true)}
 	// tiny is one chunk.
 	tiny = &clip{name: "tiny", frames: 20, args: source("64x64", 10, 2, false)}
-	// lengthy is cut into 6 chunks, the last three of which are not urgent.
-	lengthy = &clip{name: "lengthy", frames: 600, args: source("64x64", 5, 120, false)}
+	// lengthy is cut into many chunks, of which 3 are urgent.
+	lengthy = &clip{name: "lengthy", frames: 2400, args: source("64x64", 1, 480, false)}
 )
 
 func source(size string, fps, seconds int, sound bool) []string {
@@ -90,8 +92,7 @@ func source(size string, fps, seconds int, sound bool) []string {
 }
 
 // path makes the clip and returns where it is.
-func (c *clip) path(t *testing.T) string {
-	t.Helper()
+func (c *clip) path() (string, error) {
 	path := filepath.Join(world.dir, c.name+".mp4")
 	c.once.Do(func() {
 		args := append([]string{"-nostdin", "-v", "error", "-y"}, c.args...)
@@ -100,10 +101,7 @@ func (c *clip) path(t *testing.T) string {
 			c.err = fmt.Errorf("make clip %s: %w\n%s", c.name, err, out)
 		}
 	})
-	if c.err != nil {
-		t.Fatal(c.err)
-	}
-	return path
+	return path, c.err
 }
 
 // ffmpeg runs ffmpeg on what a player would read and returns its output. A

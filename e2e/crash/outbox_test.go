@@ -1,9 +1,7 @@
 package crash_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
@@ -30,30 +28,30 @@ func TestPromiseIsKeptAfterACrash(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, 6*time.Second)
 	l.worker("steady")
-	var made struct {
-		ID video.ID `json:"id"`
+	id, err := l.create("Crash small", nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	status, answer := l.call(http.MethodPost, "/api/v1/videos", bytes.NewReader([]byte(`{"title":"Crash small"}`)), "application/json")
-	if err := json.Unmarshal(answer, &made); err != nil || status != http.StatusCreated {
-		t.Fatalf("create video: %d %s", status, answer)
+	path, err := small.path()
+	if err != nil {
+		t.Fatal(err)
 	}
-	path := small.path(t)
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(made.ID), path, blobstore.Options{}); err != nil {
+	if err := l.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(id), path, blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = videostore.New(l.account, crashed{}).Uploaded(t.Context(), made.ID, info.Size())
+	_, err = videostore.New(l.account, crashed{}).Uploaded(t.Context(), id, info.Size())
 	if !errors.Is(err, errCrashed) {
 		t.Fatalf("Uploaded = %v, want the crash", err)
 	}
 	at := time.Now()
-	l.await(12*time.Second, "probed", func() bool { return len(l.view(made.ID).Steps) > 0 })
+	l.await(12*time.Second, "probed", func() bool { return len(l.view(id).Steps) > 0 })
 	t.Logf("the promised probe began %.1f s after the crash", time.Since(at).Seconds())
-	l.ready(made.ID, 30*time.Second)
-	l.equalsUninterrupted(small, made.ID)
+	l.ready(id)
+	l.equalsUninterrupted(small, id)
 	l.nothingLeft()
 }
 
@@ -91,7 +89,7 @@ func TestClearedMessagesAreSentAgain(t *testing.T) {
 		l.encoding(chunks, func() videostore.View { return l.view(id) })
 		l.clear(videostore.StepProbe, videostore.StepEncode, videostore.StepAudio, videostore.StepFinish)
 	}
-	l.ready(id, time.Minute)
+	l.ready(id)
 	l.equalsUninterrupted(small, id)
 	l.nothingLeft()
 }

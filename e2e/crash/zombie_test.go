@@ -44,14 +44,15 @@ func TestZombieChangesNothing(t *testing.T) {
 			id := l.mustUpload(small)
 			h := l.watch(id)
 			l.frozen(zombie, marker)
+			start := time.Now()
 			before := l.view(id)
 			if point != "encode/claimed" && len(l.zombieBlobs(id, before)) == 0 {
-				t.Errorf("the worker has written nothing before %s: the test tests nothing; steps %+v; blobs %v", point, before.Steps, l.blobNames(video.MediaContainer, ""))
+				t.Errorf("the worker has written nothing before %s: the test tests nothing", point)
 			}
 
 			winner := l.worker("winner", oneEncoder)
-			view := l.ready(id, 30*time.Second)
-			l.attempts(point, before, view)
+			view := l.ready(id)
+			l.hold(start, attempts(before, view))
 			l.settled(id)
 			if err := l.StopRole(winner); err != nil {
 				t.Fatal(err)
@@ -62,10 +63,10 @@ func TestZombieChangesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			next := l.mustUpload(small) // for nobody but the zombie
-			after := l.ready(next, 30*time.Second)
+			after := l.ready(next)
 			for _, s := range after.Steps {
-				if s.Worker != "zombie" || s.Attempts != 1 {
-					t.Errorf("%s of the next video: worker %s, %d attempts", s.Key, s.Worker, s.Attempts)
+				if s.Worker != "zombie" {
+					t.Errorf("%s of the next video was done by %s", s.Key, s.Worker)
 				}
 			}
 			if diff := cmp.Diff(truth, l.truth(id)); diff != "" {

@@ -1,0 +1,165 @@
+package crash_test
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// 200 uploads arrive while no worker runs. All are accepted; workers that come
+// later finish all of them. What is urgent goes before what is not, whenever it
+// came, and what is not urgent at all still moves.
+//
+// Not parallel: it needs the whole machine for a while.
+func TestBurstWithoutWorkers(t *testing.T) {
+	// 30 s is long enough for two busy cores; the reconciler has its usual pace,
+	// for every pass reads every video that is under way.
+	l := newLane(t, 30*time.Second, "CUTROOM_RECONCILE_INTERVAL=10s", "CUTROOM_RECONCILE_GRACE=10s",
+		"CUTROOM_JANITOR_INTERVAL=5m")
+	type kind struct {
+		clip     *clip
+		priority video.Priority
+		count    int
+	}
+	low, normal := kind{lengthy, video.Low, 2}, kind{lengthy, video.Normal, 8}
+	start := time.Now()
+	var ids []video.ID
+	by := map[video.Priority][]video.ID{}
+	for _, k := range []kind{low, normal, {tiny, video.Normal, 200 - low.count - normal.count}} {
+		uploaded := l.uploadMany(k.clip, k.priority, k.count)
+		ids = append(ids, uploaded...)
+		if k.clip == lengthy {
+			by[k.priority] = uploaded
+		}
+	}
+	accepted := time.Since(start)
+	if n := l.length(workqueue.Probe); n != 200 {
+		t.Fatalf("%d messages wait for a probe, want 200", n)
+	}
+
+	start = time.Now()
+	for _, name := range []string{"first", "second"} {
+		l.worker(name, "WORKERROLE_POOLS=light=4,heavy=2")
+	}
+	l.awaitEvery(time.Second, 2*time.Minute, "ready, 20 of them", func() bool { return l.unready() <= 180 })
+	by[video.High] = l.uploadMany(lengthy, video.High, 1)
+	ids = append(ids, by[video.High]...)
+	left := len(ids)
+	l.awaitEvery(time.Second, 5*time.Minute, "all ready", func() bool {
+		left = l.unready()
+		return left == 0
+	})
+	t.Logf("200 uploads accepted in %.1f s; all of them and one more ready %.1f s after the workers came",
+		accepted.Seconds(), time.Since(start).Seconds())
+
+	ready := func(ids []video.ID) (times []time.Time) {
+		for _, id := range ids {
+			times = append(times, l.view(id).Video.ReadyAt)
+		}
+		return times
+	}
+	urgent := slices.MaxFunc(ready(by[video.High]), time.Time.Compare)
+	overtaken := 0
+	for _, at := range ready(by[video.Normal]) {
+		if at.After(urgent) {
+			overtaken++
+		}
+	}
+	t.Logf("the urgent one, uploaded last, overtook %d of %d that were uploaded before it", overtaken, normal.count)
+	if overtaken <= normal.count/2 {
+		t.Errorf("the urgent one overtook %d of %d, want most", overtaken, normal.count)
+	}
+	lastNormal := slices.MaxFunc(l.chunkTimes(by[video.Normal]), time.Time.Compare)
+	slow := l.chunkTimes(by[video.Low])
+	moved := 0
+	for _, at := range slow {
+		if at.Before(lastNormal) {
+			moved++
+		}
+	}
+	t.Logf("%d of %d chunks that are not urgent at all were done before the last ordinary one", moved, len(slow))
+	if moved == 0 {
+		t.Error("low priority did not move while there was other work")
+	}
+
+	for _, id := range ids {
+		view := l.view(id)
+		var frames int64
+		p, err := view.Presentation(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range p.Chunks {
+			frames += c.Frames
+		}
+		if want := view.Plans[1].Frames; frames != want || frames == 0 {
+			t.Errorf("video %s has %d frames, want %d", id, frames, want)
+		}
+	}
+	l.nothingLeft()
+}
+
+func (l *lane) uploadMany(c *clip, priority video.Priority, count int) []video.ID {
+	l.t.Helper()
+	ids, errs := make([]video.ID, count), make([]error, count)
+	next := make(chan int, count)
+	for i := range count {
+		next <- i
+	}
+	close(next)
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			for i := range next {
+				ids[i], errs[i] = l.upload(c, "Burst "+c.name, map[string]any{"priority": priority})
+			}
+		})
+	}
+	clients.Wait()
+	if err := errors.Join(errs...); err != nil {
+		l.t.Fatal(err)
+	}
+	return ids
+}
+
+// unready counts the videos that are not ready yet.
+func (l *lane) unready() int {
+	l.t.Helper()
+	n := 0
+	rows := tablestore.New(l.account.Table(videostore.VideosTable)).Query(l.t.Context(), tablestore.Query{
+		Filter: "RowKey eq 'META' and State ne 'ready'", Select: []string{"PartitionKey", "RowKey", "State"}, Class: tablestore.Scan,
+	})
+	for row, err := range rows {
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if row.String("State") == string(video.Failed) {
+			l.t.Fatalf("video %s failed", row.PartitionKey)
+		}
+		n++
+	}
+	return n
+}
+
+// chunkTimes is when those chunks were done that are not among a video's first,
+// urgent ones.
+func (l *lane) chunkTimes(ids []video.ID) (times []time.Time) {
+	l.t.Helper()
+	for _, id := range ids {
+		view := l.view(id)
+		view.Video.Serving = 0 // as it was when they were sent
+		for _, s := range view.Steps {
+			if s.Key.Step == videostore.StepEncode && videostore.EncodeQueue(view.Video, s.Key.Index) != workqueue.EncodeHigh {
+				times = append(times, s.FinishedAt)
+			}
+		}
+	}
+	return times
+}
