@@ -61,11 +61,9 @@ func TilesIn(p video.Plan, from, to int64) int {
 // A nil error does not mean that all frames are there: verify (package media).
 func (t *Tool) Chunk(ctx context.Context, job ChunkJob, progress func(Progress)) (Report, error) {
 	args := append(t.globals(), chunkArgs(t, job)...)
-	c := command{path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress)}
-	if job.Index > 0 {
-		c.nice = laterNice
-	}
-	report, err := run(ctx, c)
+	report, err := run(ctx, command{
+		path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), nice: niceOf(job.Index),
+	})
 	if err != nil {
 		return report, fmt.Errorf("encoding chunk %d: %w", job.Index, err)
 	}

@@ -57,13 +57,19 @@ type command struct {
 	nice     int            // how far it steps back for others when cores are short: 0 to 19
 }
 
-// How much work that nobody waits for yet steps back for what a viewer does wait
-// for: probes and the first chunk. On a machine with nothing else to do it costs
-// nothing.
-const (
-	laterNice = 10 // chunks after the first
-	audioNice = 5  // sound: little is enough for the first seconds
-)
+// audioNice is for sound, of which the first seconds are enough for a start.
+const audioNice = 3
+
+// niceOf says how far a chunk steps back for what a viewer waits for: probes and
+// first chunks, then the second chunk, and so on. On a machine with nothing else
+// to do that costs nothing. It must not be much: on a machine that others keep
+// busy a process far back gets no time at all, and counts as stalled.
+func niceOf(chunk int) int {
+	if chunk == 0 {
+		return 0
+	}
+	return 4 + min(chunk, 3)
+}
 
 // Report is what a run left behind besides its files.
 type Report struct {
