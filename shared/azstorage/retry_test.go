@@ -190,10 +190,10 @@ func TestRetryAfter(t *testing.T) {
 func TestTimeoutGrows(t *testing.T) {
 	t.Parallel()
 	r := quick
-	r.TryTimeout = 150 * time.Millisecond
-	s := &script{statuses: []int{201}, delay: func(int) time.Duration { return 400 * time.Millisecond }}
-	if err := createQueue(t.Context(), scripted(t, s, r)); err != nil || s.tries() != 3 { // 150, 300, 600 ms
-		t.Errorf("%d tries: %v; want success at the third, which may last 600 ms", s.tries(), err)
+	r.TryTimeout = 500 * time.Millisecond
+	s := &script{statuses: []int{201}, delay: func(int) time.Duration { return 1500 * time.Millisecond }}
+	if err := createQueue(t.Context(), scripted(t, s, r)); err != nil || s.tries() != 3 { // 0.5, 1, 2 s
+		t.Errorf("%d tries: %v; want success at the third, which may last 2 s", s.tries(), err)
 	}
 	never := &script{statuses: []int{201}, delay: func(int) time.Duration { return time.Minute }}
 	r.MaxRetries = 1
