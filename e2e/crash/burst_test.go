@@ -17,11 +17,12 @@ import (
 // later finish all of them. What is urgent goes before what is not, whenever it
 // came, and what is not urgent at all still moves.
 //
-// Not parallel: it needs the whole machine for a while.
+// Not parallel: it needs the whole machine for a while. The emulator is its own,
+// because one that remembers so much answers late.
 func TestBurstWithoutWorkers(t *testing.T) {
 	// 30 s is long enough for two busy cores; the reconciler has its usual pace,
 	// for every pass reads every video that is under way.
-	l := newLane(t, 30*time.Second, "CUTROOM_RECONCILE_INTERVAL=10s", "CUTROOM_RECONCILE_GRACE=10s",
+	l := newLaneOn(t, "", 30*time.Second, "CUTROOM_RECONCILE_INTERVAL=10s", "CUTROOM_RECONCILE_GRACE=10s",
 		"CUTROOM_JANITOR_INTERVAL=5m")
 	type kind struct {
 		clip     *clip

@@ -13,7 +13,7 @@ import (
 // returns the encoder's process id.
 func (l *lane) encoding(chunks int, view func() videostore.View) (pid int) {
 	l.t.Helper()
-	l.await(30*time.Second, "encoding", func() bool {
+	l.await(90*time.Second, "encoding", func() bool {
 		pids := l.encoders.running()
 		if view().Progress().ChunksDone < chunks || len(pids) == 0 {
 			return false

@@ -27,7 +27,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// lane is a stack of its own on the shared emulator: a web role and a worker
+// lane is a stack of its own, usually on the shared emulator: a web role and a worker
 // without slots that only does the upkeep, so that workers with slots can be
 // killed without waiting for another leader. Upkeep is nervous: it looks every
 // few seconds, and the janitor gives no grace at all.
@@ -48,7 +48,15 @@ type lane struct {
 // costs one chunk at most.
 const oneEncoder = "WORKERROLE_POOLS=light=4,heavy=1"
 
-func newLane(t *testing.T, visibility time.Duration, env ...string) *lane {
+// newLane starts a lane whose queues have this visibility.
+func newLane(t *testing.T, visibility time.Duration) *lane {
+	t.Helper()
+	return newLaneOn(t, world.connection, visibility)
+}
+
+// newLaneOn starts a lane on the emulator of that connection string, or on one
+// of its own if it is empty.
+func newLaneOn(t *testing.T, connection string, visibility time.Duration, env ...string) *lane {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts the whole system and waits for leases to end")
@@ -60,7 +68,7 @@ func newLane(t *testing.T, visibility time.Duration, env ...string) *lane {
 	l := &lane{t: t, visibility: visibility, scratch: t.TempDir(), encoders: newShim(t)}
 	var err error
 	l.Stack, err = stack.Start(t.Context(), stack.Options{
-		Dir: t.TempDir(), Bin: world.dir, ConnectionString: world.connection,
+		Dir: t.TempDir(), Bin: world.dir, ConnectionString: connection,
 		Env: append([]string{
 			"CUTROOM_PREFIX=" + string(prefix),
 			"CUTROOM_VISIBILITY=*=" + visibility.String(),
@@ -75,7 +83,7 @@ func newLane(t *testing.T, visibility time.Duration, env ...string) *lane {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.end)
-	l.account, err = azstorage.Open(azstorage.Config{ConnectionString: world.connection, Prefix: string(prefix)})
+	l.account, err = azstorage.Open(azstorage.Config{ConnectionString: l.ConnectionString(), Prefix: string(prefix)})
 	if err != nil {
 		t.Fatal(err)
 	}
