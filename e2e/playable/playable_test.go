@@ -14,9 +14,10 @@ import (
 
 func TestMain(m *testing.M) { stacktest.Main(m) }
 
-// Bounds for a machine that others use, too. On a quiet one with two cores the
-// targets are 3 s and 1.3: `make bench`.
+// The targets are 3 s and 1.3 on a quiet machine with two cores: `make bench`. The
+// bounds are for one that others use, too.
 const (
+	target   = 3 * time.Second
 	absolute = 6 * time.Second
 	ratio    = 1.3
 	slack    = time.Second // on top of the ratio: polls may meet or miss by as much
@@ -33,8 +34,9 @@ func TestAnHourPlaysAsSoonAsAMinute(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The better of two: a neighbour's hiccup is not ours, and a slow path is slow twice.
-		for range 2 {
+		// The best of three at most: a neighbour's hiccup, on the disk above all, is
+		// not ours, and a slow path is slow every time.
+		for try := 0; try < 3 && (try == 0 || best[minutes].FirstSegment > target); try++ {
 			start, err := bench.TimeToPlay(t.Context(), s, film, minutes)
 			if err != nil {
 				t.Fatal(err)

@@ -41,6 +41,8 @@ type Tool struct {
 	// ReconnectSeconds is the longest pause before a broken connection to a
 	// source is tried again; beyond it the source counts as away.
 	ReconnectSeconds int
+
+	firsts firsts // first chunks that are being encoded, see BeginChunk
 }
 
 // needed are the parts of ffmpeg without which no video can be processed.

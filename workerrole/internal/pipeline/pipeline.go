@@ -131,7 +131,13 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 		return r.failed(ctx, claim, err)
 	}
 	failpoint.Hit(r.Step.Name() + "/committed")
-	return r.follow(ctx, claim)
+	if len(commit.Next) > 0 {
+		return r.follow(ctx, claim)
+	}
+	// What is in the outbox is somebody else's, who may be in the middle of
+	// sending it: the probe's fan-out, when this is the first chunk. Sending it,
+	// too, would delay the moment when the video plays.
+	return r.after(ctx, claim)
 }
 
 // run calls the step and cancels it when its video is deleted or cancelled.
@@ -170,6 +176,10 @@ func (r *Runner) follow(ctx context.Context, claim *videostore.Claim) error {
 	if err := r.Videos.Flush(ctx, claim.Step.Key.ID); err != nil {
 		return err
 	}
+	return r.after(ctx, claim)
+}
+
+func (r *Runner) after(ctx context.Context, claim *videostore.Claim) error {
 	if f, ok := r.Step.(Follower); ok {
 		if err := f.After(ctx, claim); err != nil {
 			return fmt.Errorf("follow up %s: %w", claim.Step.Key, err)

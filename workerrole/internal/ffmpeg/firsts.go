@@ -1,0 +1,73 @@
+package ffmpeg
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+)
+
+const (
+	// fewCores is up to how many cores later chunks wait for a first one.
+	fewCores = 4
+	// longestWait bounds that: under a load that makes first chunks slow, the
+	// others must move on, too.
+	longestWait = 3 * time.Second
+)
+
+// BeginChunk is to be called before a chunk is encoded, and what it returns
+// afterwards. A first chunk keeps two processes busy, and somebody waits for it;
+// on a machine of few cores the other chunks of this worker start when it is done,
+// or after 3 s.
+func (t *Tool) BeginChunk(ctx context.Context, index int) (end func()) {
+	switch {
+	case t.FirstChunkProcesses < 2 || runtime.NumCPU() > fewCores:
+	case index == 0:
+		t.firsts.begin()
+		return t.firsts.end
+	default:
+		t.firsts.wait(ctx, longestWait)
+	}
+	return func() {}
+}
+
+// firsts counts the first chunks that are being encoded.
+type firsts struct {
+	mu   sync.Mutex
+	n    int
+	none chan struct{} // closed when n falls to 0
+}
+
+func (f *firsts) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n == 0 {
+		f.none = make(chan struct{})
+	}
+	f.n++
+}
+
+func (f *firsts) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n--; f.n == 0 {
+		close(f.none)
+	}
+}
+
+// wait returns when there are none, ctx has ended or the time is up.
+func (f *firsts) wait(ctx context.Context, longest time.Duration) {
+	f.mu.Lock()
+	none, n := f.none, f.n
+	f.mu.Unlock()
+	if n == 0 {
+		return
+	}
+	timer := time.NewTimer(longest)
+	defer timer.Stop()
+	select {
+	case <-none:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
