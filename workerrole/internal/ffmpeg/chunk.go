@@ -158,7 +158,8 @@ func renditionOptions(plan video.Plan, r video.Rendition) ff.KwArgs {
 		"g": segment, "keyint_min": segment, "sc_threshold": "0",
 		"avoid_negative_ts": "disabled",
 		"f":                 "hls", "hls_time": strconv.FormatFloat(cut, 'f', 6, 64),
-		"hls_list_size": "0", "hls_playlist_type": "event",
+		// Written once, at the end: rewriting a file waits for the disk on some systems.
+		"hls_list_size": "0", "hls_playlist_type": "vod",
 		"hls_segment_type": "fmp4",
 		// Without it every chunk's decode time starts at 0 and its init segment differs.
 		"hls_segment_options":  "movflags=+frag_discont",
