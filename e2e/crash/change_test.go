@@ -21,8 +21,8 @@ func TestCancelRetryReprocess(t *testing.T) {
 	l.encoding(2, func() videostore.View { return l.view(id) })
 	l.ask(http.StatusAccepted, http.MethodPost, at+"/cancel")
 	asked := time.Now()
-	l.await(8*time.Second, "true that the encoder has stopped", func() bool { return len(l.encoders.running()) == 0 })
-	l.await(20*time.Second, "true that the cancelled video's messages are dropped", func() bool {
+	l.await(20*time.Second, "true that the encoder has stopped", func() bool { return len(l.encoders.running()) == 0 })
+	l.await(time.Minute, "true that the cancelled video's messages are dropped", func() bool {
 		for _, queues := range queuesOf {
 			for _, queue := range queues {
 				if l.length(queue) > 0 {
@@ -59,7 +59,7 @@ func TestCancelRetryReprocess(t *testing.T) {
 
 	l.ask(http.StatusAccepted, http.MethodPost, at+"/reprocess")
 	plays := 0
-	l.awaitEvery(200*time.Millisecond, time.Minute, "ready again", func() bool {
+	l.awaitEvery(200*time.Millisecond, 4*time.Minute, "ready again", func() bool {
 		view := l.view(id)
 		if view.Video.State == video.Ready && view.Video.Serving == 2 {
 			return true
@@ -85,7 +85,7 @@ func TestCancelRetryReprocess(t *testing.T) {
 	}
 	l.equalsUninterrupted(large, id)
 	l.nothingLeft()
-	l.await(10*time.Second, "rid of the first generation's blobs", func() bool {
+	l.await(30*time.Second, "rid of the first generation's blobs", func() bool {
 		for _, name := range l.blobNames(video.MediaContainer, video.Prefix(id)) {
 			if strings.HasPrefix(name, string(id)+"/g00001/") {
 				return false

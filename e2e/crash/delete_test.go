@@ -38,7 +38,7 @@ func TestDeletedDuringTranscode(t *testing.T) {
 			l.ask(http.StatusAccepted, http.MethodDelete, "/api/v1/videos/"+string(id))
 			asked := time.Now()
 			l.notFound(id)
-			l.gone(id, 30*time.Second)
+			l.gone(id, 2*time.Minute)
 			t.Logf("everything gone %.1f s after the delete", time.Since(asked).Seconds())
 			l.notFound(id)
 			if err := l.StopRole(other); err != nil {
@@ -52,7 +52,7 @@ func TestDeletedDuringTranscode(t *testing.T) {
 			l.ready(next) // by now the zombie has done its worst
 			l.found(next)
 			l.notFound(id)
-			l.gone(id, 5*time.Second)
+			l.gone(id, 20*time.Second)
 			for _, path := range []string{"/api/v1/search?q=crash&limit=100", "/api/v1/videos?limit=100"} {
 				if strings.Contains(string(l.ask(http.StatusOK, http.MethodGet, path)), string(id)) {
 					t.Errorf("%s shows a deleted video", path)

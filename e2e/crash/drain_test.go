@@ -35,7 +35,7 @@ func TestDrainGivesWorkBack(t *testing.T) {
 	}
 	asked := time.Now()
 	var given workqueue.Peeked
-	l.awaitEvery(10*time.Millisecond, 5*time.Second, "true that the message is visible", func() bool {
+	l.awaitEvery(10*time.Millisecond, 15*time.Second, "true that the message is visible", func() bool {
 		for _, queue := range queuesOf[videostore.StepEncode] {
 			seen, err := l.queues.Queue(queue).Peek(t.Context(), workqueue.MaxBatch)
 			if err != nil {

@@ -13,7 +13,7 @@ import (
 // returns the encoder's process id.
 func (l *lane) encoding(chunks int, view func() videostore.View) (pid int) {
 	l.t.Helper()
-	l.await(90*time.Second, "encoding", func() bool {
+	l.await(4*time.Minute, "encoding", func() bool {
 		pids := l.encoders.running()
 		if view().Progress().ChunksDone < chunks || len(pids) == 0 {
 			return false
@@ -36,7 +36,7 @@ func TestKilledWhileEncoding(t *testing.T) {
 		t.Fatal(err)
 	}
 	died := time.Now()
-	l.awaitEvery(5*time.Millisecond, time.Second, "true that ffmpeg died with its worker", func() bool { return !alive(pid) })
+	l.awaitEvery(5*time.Millisecond, 3*time.Second, "true that ffmpeg died with its worker", func() bool { return !alive(pid) })
 	orphan := time.Since(died)
 	l.dies(worker)
 	before := l.view(id)

@@ -139,7 +139,7 @@ func (l *lane) recovered(point string, id video.ID, before videostore.View) time
 	name, place, _ := strings.Cut(point, "/")
 	claimed := place == "claimed" || place == "output" || place == "part"
 	var at time.Time
-	l.await(l.visibility+60*time.Second, "taken up again after "+point, func() bool {
+	l.await(l.visibility+3*time.Minute, "taken up again after "+point, func() bool {
 		if !claimed {
 			for _, queue := range queuesOf[name] {
 				if l.length(queue) > 0 {
@@ -191,7 +191,7 @@ func attempts(before, after videostore.View) (problems []string) {
 // found waits until the search has the video, once.
 func (l *lane) found(id video.ID) {
 	l.t.Helper()
-	l.await(60*time.Second, "found by the search and listed, once", func() bool {
+	l.await(3*time.Minute, "found by the search and listed, once", func() bool {
 		hits := l.ask(http.StatusOK, http.MethodGet, "/api/v1/search?q=crash&limit=100")
 		list := l.ask(http.StatusOK, http.MethodGet, "/api/v1/videos?limit=100")
 		mark := `"id":"` + string(id) + `"`
@@ -208,7 +208,7 @@ func (l *lane) survivesPurge(worker, point string, id video.ID) {
 	died := l.dead(worker, marker)
 	l.ask(http.StatusNotFound, http.MethodGet, "/api/v1/videos/"+string(id))
 	l.revive(worker)
-	l.gone(id, l.visibility+60*time.Second)
+	l.gone(id, l.visibility+3*time.Minute)
 	took := time.Since(died)
 	l.t.Logf("%-20s everything gone %.1f s after the kill", point, took.Seconds())
 	l.hold(died, soon("everything gone", took, l.visibility+4*time.Second)) // 2 s for the work itself

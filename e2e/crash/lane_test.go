@@ -139,7 +139,7 @@ func (l *lane) awaitEvery(pause, limit time.Duration, what string, ok func() boo
 // dies waits for a process to end and returns when that was.
 func (l *lane) dies(process string) (time.Time, *os.ProcessState) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(l.t.Context(), 3*time.Minute)
 	defer cancel()
 	state, err := l.Wait(ctx, process)
 	if err != nil {
@@ -263,7 +263,7 @@ func (l *lane) view(id video.ID) videostore.View {
 func (l *lane) ready(id video.ID) videostore.View {
 	l.t.Helper()
 	var view videostore.View
-	l.await(90*time.Second, "ready", func() bool {
+	l.await(4*time.Minute, "ready", func() bool {
 		view = l.view(id)
 		if view.Video.State == video.Failed {
 			l.t.Fatalf("video %s failed: %v", id, view.Video.Error)

@@ -25,7 +25,7 @@ func (l *lane) nothingLeft() {
 		if left = l.leftovers(); len(left) == 0 {
 			return
 		}
-		if time.Since(start) > 60*time.Second {
+		if time.Since(start) > 3*time.Minute {
 			l.t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
 			return
 		}

@@ -48,7 +48,7 @@ func TestPromiseIsKeptAfterACrash(t *testing.T) {
 		t.Fatalf("Uploaded = %v, want the crash", err)
 	}
 	at := time.Now()
-	l.await(12*time.Second, "probed", func() bool { return len(l.view(id).Steps) > 0 })
+	l.await(30*time.Second, "probed", func() bool { return len(l.view(id).Steps) > 0 })
 	t.Logf("the promised probe began %.1f s after the crash", time.Since(at).Seconds())
 	l.ready(id)
 	l.equalsUninterrupted(small, id)
@@ -76,7 +76,7 @@ func TestClearedMessagesAreSentAgain(t *testing.T) {
 	l.clear(videostore.StepProbe)
 
 	light := l.worker("light", "WORKERROLE_POOLS=light=4,heavy=0")
-	l.await(20*time.Second, "planned, and chunks in their queues", func() bool {
+	l.await(time.Minute, "planned, and chunks in their queues", func() bool {
 		return len(l.view(id).Plans) == 1 && l.length(workqueue.EncodeHigh) == 3 && l.length(workqueue.EncodeNormal) == 1
 	})
 	if err := l.StopRole(light); err != nil {

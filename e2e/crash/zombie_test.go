@@ -15,7 +15,7 @@ import (
 // frozen waits until a worker has stopped itself at its point.
 func (l *lane) frozen(worker, marker string) {
 	l.t.Helper()
-	l.awaitEvery(10*time.Millisecond, 90*time.Second, "frozen at its point", func() bool {
+	l.awaitEvery(10*time.Millisecond, 4*time.Minute, "frozen at its point", func() bool {
 		_, err := os.Stat(marker)
 		return err == nil && processState(l.Pid(worker)) == 'T'
 	})
@@ -97,7 +97,7 @@ func (l *lane) zombieBlobs(id video.ID, view videostore.View) (names []string) {
 // settled waits until nothing of a video is under way or in flight any more.
 func (l *lane) settled(id video.ID) {
 	l.t.Helper()
-	l.await(60*time.Second, "settled", func() bool {
+	l.await(3*time.Minute, "settled", func() bool {
 		for _, row := range l.rows(videostore.InflightTable, "") {
 			if row.RowKey == string(id) {
 				return false
