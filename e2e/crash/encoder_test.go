@@ -51,6 +51,7 @@ func TestKilledWhileEncoding(t *testing.T) {
 	view := l.ready(id)
 	t.Logf("ffmpeg dead after %v; its chunk taken up again after %.1f s; ready after %.1f s",
 		orphan.Round(time.Millisecond), took.Seconds(), view.Video.ReadyAt.Sub(died).Seconds())
+	l.hold(died, soon("ffmpeg died", orphan, time.Second))
 	l.hold(died, soon("taken up again", took, l.visibility+2*time.Second))
 	l.hold(died, attempts(before, view))
 	l.equalsUninterrupted(large, id)

@@ -49,7 +49,9 @@ func TestPromiseIsKeptAfterACrash(t *testing.T) {
 	}
 	at := time.Now()
 	l.await(30*time.Second, "probed", func() bool { return len(l.view(id).Steps) > 0 })
-	t.Logf("the promised probe began %.1f s after the crash", time.Since(at).Seconds())
+	took := time.Since(at)
+	t.Logf("the promised probe began %.1f s after the crash", took.Seconds())
+	l.hold(at, soon("the promised probe began", took, 12*time.Second))
 	l.ready(id)
 	l.equalsUninterrupted(small, id)
 	l.nothingLeft()

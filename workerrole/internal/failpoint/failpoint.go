@@ -18,7 +18,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 )
 
 // Variable is the environment variable that arms a failpoint.
@@ -73,14 +72,12 @@ func Hit(name string) {
 		return // it happened already
 	}
 	_ = f.Close()
+	if p.signal == syscall.SIGSTOP {
+		freeze()
+		return
+	}
 	_ = syscall.Kill(os.Getpid(), p.signal)
-	switch p.signal {
-	case syscall.SIGKILL:
+	if p.signal == syscall.SIGKILL {
 		select {} // the signal is on its way: do not run past the point
-	case syscall.SIGSTOP:
-		// Nor here: the signal goes to any thread, which on a busy machine stops
-		// the others only when its turn comes. Time goes on while we are stopped,
-		// so this costs nothing afterwards.
-		time.Sleep(time.Second)
 	}
 }
