@@ -58,7 +58,7 @@ type command struct {
 }
 
 // audioNice is for sound, of which the first seconds are enough for a start.
-const audioNice = 3
+const audioNice = 5
 
 // niceOf says how far a chunk steps back for what a viewer waits for: probes and
 // first chunks, then the second chunk, and so on. On a machine with nothing else
@@ -68,7 +68,7 @@ func niceOf(chunk int) int {
 	if chunk == 0 {
 		return 0
 	}
-	return 4 + min(chunk, 3)
+	return 8 + min(chunk, 3)
 }
 
 // Report is what a run left behind besides its files.
