@@ -15,7 +15,32 @@ import (
 	"time"
 
 	"github.com/oapi-codegen/runtime"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
+
+// Defines values for ClipState.
+const (
+	ClipFailed  ClipState = "failed"
+	ClipQueued  ClipState = "queued"
+	ClipReady   ClipState = "ready"
+	ClipRunning ClipState = "running"
+)
+
+// Valid indicates whether the value is a known member of the ClipState enum.
+func (e ClipState) Valid() bool {
+	switch e {
+	case ClipFailed:
+		return true
+	case ClipQueued:
+		return true
+	case ClipReady:
+		return true
+	case ClipRunning:
+		return true
+	default:
+		return false
+	}
+}
 
 // Defines values for Priority.
 const (
@@ -32,6 +57,27 @@ func (e Priority) Valid() bool {
 	case Low:
 		return true
 	case Normal:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Sex.
+const (
+	Female    Sex = "F"
+	Male      Sex = "M"
+	NonBinary Sex = "X"
+)
+
+// Valid indicates whether the value is a known member of the Sex enum.
+func (e Sex) Valid() bool {
+	switch e {
+	case Female:
+		return true
+	case Male:
+		return true
+	case NonBinary:
 		return true
 	default:
 		return false
@@ -92,6 +138,24 @@ func (e Visibility) Valid() bool {
 	}
 }
 
+// Defines values for SearchVideosParamsSort.
+const (
+	SearchVideosParamsSortBest   SearchVideosParamsSort = "best"
+	SearchVideosParamsSortNewest SearchVideosParamsSort = "newest"
+)
+
+// Valid indicates whether the value is a known member of the SearchVideosParamsSort enum.
+func (e SearchVideosParamsSort) Valid() bool {
+	switch e {
+	case SearchVideosParamsSortBest:
+		return true
+	case SearchVideosParamsSortNewest:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListVideosParamsSort.
 const (
 	ListVideosParamsSortNewest ListVideosParamsSort = "newest"
@@ -110,11 +174,77 @@ func (e ListVideosParamsSort) Valid() bool {
 	}
 }
 
+// Age defines model for Age.
+type Age = int
+
+// Bib defines model for Bib.
+type Bib = int
+
 // Channel Who publishes the video. PartitionKey of the catalogue.
 type Channel = string
 
+// Clip defines model for Clip.
+type Clip struct {
+	CreatedAt       time.Time `json:"createdAt"`
+	DurationSeconds float64   `json:"durationSeconds"`
+	Error           *Failure  `json:"error,omitempty"`
+
+	// Id Unique within the video.
+	Id    string `json:"id"`
+	Links struct {
+		// Media The MP4, when it is ready.
+		Media *string `json:"media,omitempty"`
+		Self  string  `json:"self"`
+	} `json:"links"`
+
+	// StartSeconds Of the first frame in the video.
+	StartSeconds float64   `json:"startSeconds"`
+	State        ClipState `json:"state"`
+
+	// VideoId 26 characters, random.
+	//
+	// Example: mfrggzdfmztwq2lknnwg23tpoa
+	VideoId VideoID `json:"videoId"`
+}
+
+// ClipState defines model for Clip.State.
+type ClipState string
+
+// ClipList defines model for ClipList.
+type ClipList struct {
+	Items         []Clip  `json:"items"`
+	NextPageToken *string `json:"nextPageToken,omitempty"`
+}
+
+// DayOfViews defines model for DayOfViews.
+type DayOfViews struct {
+	Date  openapi_types.Date `json:"date"`
+	Views int64              `json:"views"`
+}
+
 // Description defines model for Description.
 type Description = string
+
+// Facet defines model for Facet.
+type Facet struct {
+	Count int `json:"count"`
+
+	// Value As its newest video writes it.
+	Value string `json:"value"`
+}
+
+// Facets What the hits have in common, most frequent first.
+type Facets struct {
+	Actors   []Facet `json:"actors"`
+	Channels []Facet `json:"channels"`
+
+	// Complete Whether these are all hits.
+	Complete bool `json:"complete"`
+
+	// HitsCounted Over how many hits, the newest.
+	HitsCounted int     `json:"hitsCounted"`
+	Tags        []Facet `json:"tags"`
+}
 
 // Failure defines model for Failure.
 type Failure struct {
@@ -123,8 +253,25 @@ type Failure struct {
 	Detail string `json:"detail"`
 }
 
+// ImportReport defines model for ImportReport.
+type ImportReport struct {
+	// Accepted Rows that are stored now, with the unchanged ones.
+	Accepted int `json:"accepted"`
+
+	// Refusals The first 1,000.
+	Refusals []Refusal `json:"refusals"`
+	Refused  int       `json:"refused"`
+
+	// Requests Calls of the table service.
+	Requests int `json:"requests"`
+
+	// Unchanged Rows that were there already.
+	Unchanged int `json:"unchanged"`
+}
+
 // Links Addresses on this server. Those of playback are there when they can answer.
 type Links struct {
+	Clips      *string `json:"clips,omitempty"`
 	Content    *string `json:"content,omitempty"`
 	Download   *string `json:"download,omitempty"`
 	Master     *string `json:"master,omitempty"`
@@ -133,6 +280,7 @@ type Links struct {
 	Steps      string  `json:"steps"`
 	Storyboard *string `json:"storyboard,omitempty"`
 	Upload     *string `json:"upload,omitempty"`
+	Views      *string `json:"views,omitempty"`
 
 	// Watch The page that plays it.
 	Watch string `json:"watch"`
@@ -162,8 +310,51 @@ type MessageList struct {
 	NextPageToken *string   `json:"nextPageToken,omitempty"`
 }
 
+// Moment defines model for Moment.
+type Moment struct {
+	// AtSeconds From the first frame of the video.
+	AtSeconds float64 `json:"atSeconds"`
+	Title     string  `json:"title"`
+
+	// VideoId 26 characters, random.
+	//
+	// Example: mfrggzdfmztwq2lknnwg23tpoa
+	VideoId VideoID `json:"videoId"`
+
+	// Watch The page that plays it from there.
+	Watch string `json:"watch"`
+}
+
 // Names defines model for Names.
 type Names = []string
+
+// NewClip defines model for NewClip.
+type NewClip struct {
+	DurationSeconds float64 `json:"durationSeconds"`
+	StartSeconds    float64 `json:"startSeconds"`
+}
+
+// NewFinishClip defines model for NewFinishClip.
+type NewFinishClip struct {
+	AfterSeconds  *float64 `json:"afterSeconds,omitempty"`
+	BeforeSeconds *float64 `json:"beforeSeconds,omitempty"`
+
+	// VideoId 26 characters, random.
+	//
+	// Example: mfrggzdfmztwq2lknnwg23tpoa
+	VideoId *VideoID `json:"videoId,omitempty"`
+}
+
+// NewRegistration Checked row by row, so that one bad row does not refuse the others.
+type NewRegistration struct {
+	Age Age `json:"age"`
+	Bib Bib `json:"bib"`
+
+	// FinishedAt Wall-clock time of the finish.
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+	Name       string     `json:"name"`
+	Sex        Sex        `json:"sex"`
+}
 
 // NewVideo defines model for NewVideo.
 type NewVideo struct {
@@ -179,6 +370,9 @@ type NewVideo struct {
 
 	// Priority Chooses the encode queue (Q5).
 	Priority *Priority `json:"priority,omitempty"`
+
+	// Race Ties the video to an event, so that finishers are found in it.
+	Race *Race `json:"race,omitempty"`
 
 	// SizeBytes Size of the file to come, at most 5 GiB; checked against what arrives. 0 or absent: unknown.
 	SizeBytes *int64 `json:"sizeBytes,omitempty"`
@@ -258,6 +452,71 @@ type QueueList struct {
 	NextPageToken *string `json:"nextPageToken,omitempty"`
 }
 
+// Race Ties the video to an event, so that finishers are found in it.
+type Race struct {
+	// Event Example: 2011 New York City Marathon__Full
+	Event string `json:"event"`
+
+	// FirstFrameAt Wall-clock time of the first frame.
+	FirstFrameAt time.Time `json:"firstFrameAt"`
+}
+
+// RaceEdit defines model for RaceEdit.
+type RaceEdit struct {
+	// Event As in `Race`; the empty text unties the video.
+	Event string `json:"event"`
+
+	// FirstFrameAt Needed, unless `event` is empty.
+	FirstFrameAt *time.Time `json:"firstFrameAt,omitempty"`
+}
+
+// Refusal defines model for Refusal.
+type Refusal struct {
+	// Bib As given, when it can be shown.
+	Bib *string `json:"bib,omitempty"`
+
+	// Code Example: bib_taken
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+
+	// Line Of the CSV, the header being 1; of a JSON array, the place, from 1.
+	Line int `json:"line"`
+}
+
+// Registration defines model for Registration.
+type Registration struct {
+	Age Age `json:"age"`
+	Bib Bib `json:"bib"`
+
+	// Etag For `If-Match`.
+	Etag       string     `json:"etag"`
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+
+	// Moments Where videos show the finish.
+	Moments []Moment `json:"moments"`
+	Name    string   `json:"name"`
+	Sex     Sex      `json:"sex"`
+}
+
+// RegistrationEdit defines model for RegistrationEdit.
+type RegistrationEdit struct {
+	Age        *Age       `json:"age,omitempty"`
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+	Name       *string    `json:"name,omitempty"`
+	Sex        *Sex       `json:"sex,omitempty"`
+}
+
+// RegistrationList defines model for RegistrationList.
+type RegistrationList struct {
+	// EntitiesRead Rows that were read.
+	EntitiesRead  int            `json:"entitiesRead"`
+	Items         []Registration `json:"items"`
+	NextPageToken *string        `json:"nextPageToken,omitempty"`
+
+	// Requests Calls of the table service.
+	Requests int `json:"requests"`
+}
+
 // Rendition defines model for Rendition.
 type Rendition struct {
 	// Bandwidth Bits per second at most.
@@ -271,14 +530,34 @@ type Rendition struct {
 
 // SearchResult defines model for SearchResult.
 type SearchResult struct {
+	// DidYouMean The query that was answered instead of the one that matched nothing.
+	DidYouMean *SearchWords `json:"didYouMean,omitempty"`
+
 	// EntitiesRead Rows of the index that were read.
-	EntitiesRead  int     `json:"entitiesRead"`
+	EntitiesRead int `json:"entitiesRead"`
+
+	// Facets What the hits have in common, most frequent first.
+	Facets        *Facets `json:"facets,omitempty"`
 	Items         []Video `json:"items"`
 	NextPageToken *string `json:"nextPageToken,omitempty"`
 
 	// Requests Calls of the table service that the index needed.
 	Requests int `json:"requests"`
 }
+
+// SearchWords The query that was answered instead of the one that matched nothing.
+type SearchWords struct {
+	Actor       *string `json:"actor,omitempty"`
+	Channel     *string `json:"channel,omitempty"`
+	Description *string `json:"description,omitempty"`
+	Director    *string `json:"director,omitempty"`
+	Q           *string `json:"q,omitempty"`
+	Tag         *string `json:"tag,omitempty"`
+	Title       *string `json:"title,omitempty"`
+}
+
+// Sex defines model for Sex.
+type Sex string
 
 // State defines model for State.
 type State string
@@ -354,8 +633,11 @@ type Video struct {
 	Playable bool `json:"playable"`
 
 	// Priority Chooses the encode queue (Q5).
-	Priority   Priority    `json:"priority"`
-	Progress   Progress    `json:"progress"`
+	Priority Priority `json:"priority"`
+	Progress Progress `json:"progress"`
+
+	// Race Ties the video to an event, so that finishers are found in it.
+	Race       *Race       `json:"race,omitempty"`
 	ReadyAt    *time.Time  `json:"readyAt,omitempty"`
 	Renditions []Rendition `json:"renditions"`
 	SizeBytes  int64       `json:"sizeBytes"`
@@ -381,6 +663,7 @@ type VideoEdit struct {
 
 	// Priority Chooses the encode queue (Q5).
 	Priority *Priority `json:"priority,omitempty"`
+	Race     *RaceEdit `json:"race,omitempty"`
 	Tags     *Tags     `json:"tags,omitempty"`
 	Title    *Title    `json:"title,omitempty"`
 
@@ -399,6 +682,13 @@ type VideoList struct {
 	NextPageToken *string `json:"nextPageToken,omitempty"`
 }
 
+// Views defines model for Views.
+type Views struct {
+	// Days The last 30 days (UTC) with views, newest first.
+	Days  []DayOfViews `json:"days"`
+	Total int64        `json:"total"`
+}
+
 // Visibility Public videos are listed and searched; the others are not.
 type Visibility string
 
@@ -415,6 +705,15 @@ type WorkerList struct {
 	Items         []Worker `json:"items"`
 	NextPageToken *string  `json:"nextPageToken,omitempty"`
 }
+
+// BibInPath defines model for BibInPath.
+type BibInPath = Bib
+
+// ClipID defines model for ClipID.
+type ClipID = string
+
+// Event Example: 2011 New York City Marathon__Full
+type Event = string
 
 // Generation defines model for Generation.
 type Generation = int
@@ -445,6 +744,31 @@ type RenditionName = string
 // Accepted defines model for Accepted.
 type Accepted = Video
 
+// ListRegistrationsParams defines parameters for ListRegistrations.
+type ListRegistrationsParams struct {
+	Bib     *Bib   `form:"bib,omitempty" json:"bib,omitempty"`
+	Age     *Age   `form:"age,omitempty" json:"age,omitempty"`
+	AgeFrom *Age   `form:"ageFrom,omitempty" json:"ageFrom,omitempty"`
+	AgeTo   *Age   `form:"ageTo,omitempty" json:"ageTo,omitempty"`
+	Limit   *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
+// ImportRegistrationsJSONBody defines parameters for ImportRegistrations.
+type ImportRegistrationsJSONBody = []NewRegistration
+
+// DeleteRegistrationParams defines parameters for DeleteRegistration.
+type DeleteRegistrationParams struct {
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
+// EditRegistrationParams defines parameters for EditRegistration.
+type EditRegistrationParams struct {
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
 // ListPoisonParams defines parameters for ListPoison.
 type ListPoisonParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -461,17 +785,27 @@ type PeekQueueParams struct {
 // SearchVideosParams defines parameters for SearchVideos.
 type SearchVideosParams struct {
 	// Q Words of any field.
-	Q        *string  `form:"q,omitempty" json:"q,omitempty"`
-	Title    *string  `form:"title,omitempty" json:"title,omitempty"`
-	Actor    *string  `form:"actor,omitempty" json:"actor,omitempty"`
-	Director *string  `form:"director,omitempty" json:"director,omitempty"`
-	Tag      *string  `form:"tag,omitempty" json:"tag,omitempty"`
-	Channel  *Channel `form:"channel,omitempty" json:"channel,omitempty"`
-	Limit    *Limit   `form:"limit,omitempty" json:"limit,omitempty"`
+	Q           *string  `form:"q,omitempty" json:"q,omitempty"`
+	Title       *string  `form:"title,omitempty" json:"title,omitempty"`
+	Description *string  `form:"description,omitempty" json:"description,omitempty"`
+	Actor       *string  `form:"actor,omitempty" json:"actor,omitempty"`
+	Director    *string  `form:"director,omitempty" json:"director,omitempty"`
+	Tag         *string  `form:"tag,omitempty" json:"tag,omitempty"`
+	Channel     *Channel `form:"channel,omitempty" json:"channel,omitempty"`
+
+	// Sort `best` puts videos first that hold the words in the title or among the people; it looks at a bounded number of the newest hits.
+	Sort *SearchVideosParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Facets Count tags, channels and actors over the whole result, as far as it is counted.
+	Facets *bool  `form:"facets,omitempty" json:"facets,omitempty"`
+	Limit  *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
+
+// SearchVideosParamsSort defines parameters for SearchVideos.
+type SearchVideosParamsSort string
 
 // ListVideosParams defines parameters for ListVideos.
 type ListVideosParams struct {
@@ -503,17 +837,37 @@ type EditVideoParams struct {
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
+// ListClipsParams defines parameters for ListClips.
+type ListClipsParams struct {
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // PutContentParams defines parameters for PutContent.
 type PutContentParams struct {
 	// ContentMD5 Checksum of the whole file, base64 (Q12): 400 `checksum_mismatch` when the bytes differ.
 	ContentMD5 *string `json:"Content-MD5,omitempty"`
 }
 
+// ImportRegistrationsJSONRequestBody defines body for ImportRegistrations for application/json ContentType.
+type ImportRegistrationsJSONRequestBody = ImportRegistrationsJSONBody
+
+// EditRegistrationJSONRequestBody defines body for EditRegistration for application/json ContentType.
+type EditRegistrationJSONRequestBody = RegistrationEdit
+
+// CreateFinishClipJSONRequestBody defines body for CreateFinishClip for application/json ContentType.
+type CreateFinishClipJSONRequestBody = NewFinishClip
+
 // CreateVideoJSONRequestBody defines body for CreateVideo for application/json ContentType.
 type CreateVideoJSONRequestBody = NewVideo
 
 // EditVideoJSONRequestBody defines body for EditVideo for application/json ContentType.
 type EditVideoJSONRequestBody = VideoEdit
+
+// CreateClipJSONRequestBody defines body for CreateClip for application/json ContentType.
+type CreateClipJSONRequestBody = NewClip
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
@@ -589,6 +943,90 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
+	// ListRegistrations Who runs, by bib or by age
+	//
+	// One row range of the event's partition, in the order of its keys (T7): with
+	// `bib` that runner, with `age` or `ageFrom` and `ageTo` (both included) by age,
+	// without any by bib. Only one of the three may be given. Finishers whose time
+	// falls into a video that is tied to the event have its moment.
+	//
+	// Corresponds with GET /events/{event}/registrations (the `ListRegistrations` operationId).
+	ListRegistrations(ctx context.Context, event Event, params *ListRegistrationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ImportRegistrationsWithBody Register runners, one or a whole race
+	//
+	// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
+	// `finishedAt`; read as a stream and written in entity-group transactions of up
+	// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+	// Repeating an import changes nothing; giving a `finishedAt` to a known runner
+	// adds or changes it. 409 `bib_taken` when no row could be taken because other
+	// runners have the bibs.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /events/{event}/registrations (the `ImportRegistrations` operationId).
+	ImportRegistrationsWithBody(ctx context.Context, event Event, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ImportRegistrations Register runners, one or a whole race
+	//
+	// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
+	// `finishedAt`; read as a stream and written in entity-group transactions of up
+	// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+	// Repeating an import changes nothing; giving a `finishedAt` to a known runner
+	// adds or changes it. 409 `bib_taken` when no row could be taken because other
+	// runners have the bibs.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /events/{event}/registrations (the `ImportRegistrations` operationId).
+	ImportRegistrations(ctx context.Context, event Event, body ImportRegistrationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteRegistration Take a runner off the list; the bib is free again
+	//
+	// Corresponds with DELETE /events/{event}/registrations/{bib} (the `DeleteRegistration` operationId).
+	DeleteRegistration(ctx context.Context, event Event, bib BibInPath, params *DeleteRegistrationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRegistration One runner
+	//
+	// Corresponds with GET /events/{event}/registrations/{bib} (the `GetRegistration` operationId).
+	GetRegistration(ctx context.Context, event Event, bib BibInPath, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EditRegistrationWithBody Change a name, an age or a finish; all rows of the runner move at once
+	//
+	// Needs `If-Match` with the registration's `etag`: 428 `precondition_required` without, 412 `precondition_failed` when it is stale.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /events/{event}/registrations/{bib} (the `EditRegistration` operationId).
+	EditRegistrationWithBody(ctx context.Context, event Event, bib BibInPath, params *EditRegistrationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EditRegistration Change a name, an age or a finish; all rows of the runner move at once
+	//
+	// Needs `If-Match` with the registration's `etag`: 428 `precondition_required` without, 412 `precondition_failed` when it is stale.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /events/{event}/registrations/{bib} (the `EditRegistration` operationId).
+	EditRegistration(ctx context.Context, event Event, bib BibInPath, params *EditRegistrationParams, body EditRegistrationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateFinishClipWithBody Make a short MP4 around a runner's finish
+	//
+	// Find your own finish by your bib: the same as `POST /videos/{id}/clips` at the runner's moment. 404 `moment_not_found` when no video that is tied to the event shows it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
+	CreateFinishClipWithBody(ctx context.Context, event Event, bib BibInPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateFinishClip Make a short MP4 around a runner's finish
+	//
+	// Find your own finish by your bib: the same as `POST /videos/{id}/clips` at the runner's moment. 404 `moment_not_found` when no video that is tied to the event shows it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
+	CreateFinishClip(ctx context.Context, event Event, bib BibInPath, body CreateFinishClipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListPoison Items that no worker could finish, with reason and history
 	//
 	// Corresponds with GET /ops/poison (the `ListPoison` operationId).
@@ -629,9 +1067,14 @@ type ClientInterface interface {
 	// Corresponds with GET /ops/workers (the `ListWorkers` operationId).
 	ListWorkers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SearchVideos Videos that hold all the words, newest first
+	// SearchVideos Videos that hold all the words
 	//
-	// All words must match; the last word of `q` may be a prefix. Says what it cost.
+	// All words must match, of `q` anywhere in the texts, of the other members in
+	// the field that they name. The last word of each may be the beginning of a
+	// word, words in "double quotes" are a phrase, accents and case do not count,
+	// and a word finds its other forms (harbour, harbours). When nothing matches,
+	// a word that is one letter off is corrected, and `didYouMean` says so. Says
+	// what it cost.
 	//
 	// Corresponds with GET /search (the `SearchVideos` operationId).
 	SearchVideos(ctx context.Context, params *SearchVideosParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -705,6 +1148,40 @@ type ClientInterface interface {
 	// Corresponds with POST /videos/{id}/cancel (the `CancelVideo` operationId).
 	CancelVideo(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListClips The video's clips
+	//
+	// Corresponds with GET /videos/{id}/clips (the `ListClips` operationId).
+	ListClips(ctx context.Context, id ID, params *ListClipsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateClipWithBody Make a short MP4 of a part of the video
+	//
+	// A work item of high priority (Q5). The clip starts at the frame that is shown
+	// at `startSeconds`. Safe to repeat: the same part of the same generation is the
+	// same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
+	// not inside the video.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /videos/{id}/clips (the `CreateClip` operationId).
+	CreateClipWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateClip Make a short MP4 of a part of the video
+	//
+	// A work item of high priority (Q5). The clip starts at the frame that is shown
+	// at `startSeconds`. Safe to repeat: the same part of the same generation is the
+	// same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
+	// not inside the video.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /videos/{id}/clips (the `CreateClip` operationId).
+	CreateClip(ctx context.Context, id ID, body CreateClipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetClip One clip, with its state
+	//
+	// Corresponds with GET /videos/{id}/clips/{clip} (the `GetClip` operationId).
+	GetClip(ctx context.Context, id ID, clip ClipID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// PutContentWithBody The whole file through the web role
 	//
 	// Streamed into blocks of 4 MiB, never on the web role's disk. Needs a
@@ -752,6 +1229,194 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /videos/{id}/upload/complete (the `CompleteUpload` operationId).
 	CompleteUpload(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetViews How often the video was watched
+	//
+	// The sum of the closed days, and a fan-out over the N partitions of each open one (S2).
+	//
+	// Corresponds with GET /videos/{id}/views (the `GetViews` operationId).
+	GetViews(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CountView Somebody watches the video
+	//
+	// Counted in one of N partitions at random, so that a video everybody watches is no hot partition (S2).
+	//
+	// Corresponds with POST /videos/{id}/views (the `CountView` operationId).
+	CountView(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// ListRegistrations Who runs, by bib or by age
+//
+// One row range of the event's partition, in the order of its keys (T7): with
+// `bib` that runner, with `age` or `ageFrom` and `ageTo` (both included) by age,
+// without any by bib. Only one of the three may be given. Finishers whose time
+// falls into a video that is tied to the event have its moment.
+//
+// Corresponds with GET /events/{event}/registrations (the `ListRegistrations` operationId).
+func (c *Client) ListRegistrations(ctx context.Context, event Event, params *ListRegistrationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListRegistrationsRequest(c.Server, event, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ImportRegistrationsWithBody Register runners, one or a whole race
+//
+// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
+// `finishedAt`; read as a stream and written in entity-group transactions of up
+// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+// Repeating an import changes nothing; giving a `finishedAt` to a known runner
+// adds or changes it. 409 `bib_taken` when no row could be taken because other
+// runners have the bibs.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /events/{event}/registrations (the `ImportRegistrations` operationId).
+func (c *Client) ImportRegistrationsWithBody(ctx context.Context, event Event, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportRegistrationsRequestWithBody(c.Server, event, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ImportRegistrations Register runners, one or a whole race
+//
+// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
+// `finishedAt`; read as a stream and written in entity-group transactions of up
+// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+// Repeating an import changes nothing; giving a `finishedAt` to a known runner
+// adds or changes it. 409 `bib_taken` when no row could be taken because other
+// runners have the bibs.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /events/{event}/registrations (the `ImportRegistrations` operationId).
+func (c *Client) ImportRegistrations(ctx context.Context, event Event, body ImportRegistrationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportRegistrationsRequest(c.Server, event, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteRegistration Take a runner off the list; the bib is free again
+//
+// Corresponds with DELETE /events/{event}/registrations/{bib} (the `DeleteRegistration` operationId).
+func (c *Client) DeleteRegistration(ctx context.Context, event Event, bib BibInPath, params *DeleteRegistrationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteRegistrationRequest(c.Server, event, bib, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRegistration One runner
+//
+// Corresponds with GET /events/{event}/registrations/{bib} (the `GetRegistration` operationId).
+func (c *Client) GetRegistration(ctx context.Context, event Event, bib BibInPath, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRegistrationRequest(c.Server, event, bib)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EditRegistrationWithBody Change a name, an age or a finish; all rows of the runner move at once
+//
+// Needs `If-Match` with the registration's `etag`: 428 `precondition_required` without, 412 `precondition_failed` when it is stale.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /events/{event}/registrations/{bib} (the `EditRegistration` operationId).
+func (c *Client) EditRegistrationWithBody(ctx context.Context, event Event, bib BibInPath, params *EditRegistrationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEditRegistrationRequestWithBody(c.Server, event, bib, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EditRegistration Change a name, an age or a finish; all rows of the runner move at once
+//
+// Needs `If-Match` with the registration's `etag`: 428 `precondition_required` without, 412 `precondition_failed` when it is stale.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /events/{event}/registrations/{bib} (the `EditRegistration` operationId).
+func (c *Client) EditRegistration(ctx context.Context, event Event, bib BibInPath, params *EditRegistrationParams, body EditRegistrationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEditRegistrationRequest(c.Server, event, bib, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateFinishClipWithBody Make a short MP4 around a runner's finish
+//
+// Find your own finish by your bib: the same as `POST /videos/{id}/clips` at the runner's moment. 404 `moment_not_found` when no video that is tied to the event shows it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
+func (c *Client) CreateFinishClipWithBody(ctx context.Context, event Event, bib BibInPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateFinishClipRequestWithBody(c.Server, event, bib, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateFinishClip Make a short MP4 around a runner's finish
+//
+// Find your own finish by your bib: the same as `POST /videos/{id}/clips` at the runner's moment. 404 `moment_not_found` when no video that is tied to the event shows it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
+func (c *Client) CreateFinishClip(ctx context.Context, event Event, bib BibInPath, body CreateFinishClipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateFinishClipRequest(c.Server, event, bib, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 // ListPoison Items that no worker could finish, with reason and history
@@ -874,9 +1539,14 @@ func (c *Client) ListWorkers(ctx context.Context, reqEditors ...RequestEditorFn)
 	return c.Client.Do(req)
 }
 
-// SearchVideos Videos that hold all the words, newest first
+// SearchVideos Videos that hold all the words
 //
-// All words must match; the last word of `q` may be a prefix. Says what it cost.
+// All words must match, of `q` anywhere in the texts, of the other members in
+// the field that they name. The last word of each may be the beginning of a
+// word, words in "double quotes" are a phrase, accents and case do not count,
+// and a word finds its other forms (harbour, harbours). When nothing matches,
+// a word that is one letter off is corrected, and `didYouMean` says so. Says
+// what it cost.
 //
 // Corresponds with GET /search (the `SearchVideos` operationId).
 func (c *Client) SearchVideos(ctx context.Context, params *SearchVideosParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1040,6 +1710,80 @@ func (c *Client) CancelVideo(ctx context.Context, id ID, reqEditors ...RequestEd
 	return c.Client.Do(req)
 }
 
+// ListClips The video's clips
+//
+// Corresponds with GET /videos/{id}/clips (the `ListClips` operationId).
+func (c *Client) ListClips(ctx context.Context, id ID, params *ListClipsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListClipsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateClipWithBody Make a short MP4 of a part of the video
+//
+// A work item of high priority (Q5). The clip starts at the frame that is shown
+// at `startSeconds`. Safe to repeat: the same part of the same generation is the
+// same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
+// not inside the video.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /videos/{id}/clips (the `CreateClip` operationId).
+func (c *Client) CreateClipWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateClipRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateClip Make a short MP4 of a part of the video
+//
+// A work item of high priority (Q5). The clip starts at the frame that is shown
+// at `startSeconds`. Safe to repeat: the same part of the same generation is the
+// same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
+// not inside the video.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /videos/{id}/clips (the `CreateClip` operationId).
+func (c *Client) CreateClip(ctx context.Context, id ID, body CreateClipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateClipRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetClip One clip, with its state
+//
+// Corresponds with GET /videos/{id}/clips/{clip} (the `GetClip` operationId).
+func (c *Client) GetClip(ctx context.Context, id ID, clip ClipID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetClipRequest(c.Server, id, clip)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // PutContentWithBody The whole file through the web role
 //
 // Streamed into blocks of 4 MiB, never on the web role's disk. Needs a
@@ -1146,6 +1890,428 @@ func (c *Client) CompleteUpload(ctx context.Context, id ID, reqEditors ...Reques
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// GetViews How often the video was watched
+//
+// The sum of the closed days, and a fan-out over the N partitions of each open one (S2).
+//
+// Corresponds with GET /videos/{id}/views (the `GetViews` operationId).
+func (c *Client) GetViews(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetViewsRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CountView Somebody watches the video
+//
+// Counted in one of N partitions at random, so that a video everybody watches is no hot partition (S2).
+//
+// Corresponds with POST /videos/{id}/views (the `CountView` operationId).
+func (c *Client) CountView(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCountViewRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// NewListRegistrationsRequest constructs an http.Request for the ListRegistrations method
+func NewListRegistrationsRequest(server string, event Event, params *ListRegistrationsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "event", event, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/events/%s/registrations", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Bib != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "bib", *params.Bib, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Age != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "age", *params.Age, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.AgeFrom != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ageFrom", *params.AgeFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.AgeTo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ageTo", *params.AgeTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "pageToken", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewImportRegistrationsRequest calls the generic ImportRegistrations builder with application/json body
+func NewImportRegistrationsRequest(server string, event Event, body ImportRegistrationsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewImportRegistrationsRequestWithBody(server, event, "application/json", bodyReader)
+}
+
+// NewImportRegistrationsRequestWithBody constructs an http.Request for the ImportRegistrations method, with any body, and a specified content type
+func NewImportRegistrationsRequestWithBody(server string, event Event, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "event", event, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/events/%s/registrations", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteRegistrationRequest constructs an http.Request for the DeleteRegistration method
+func NewDeleteRegistrationRequest(server string, event Event, bib BibInPath, params *DeleteRegistrationParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "event", event, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "bib", bib, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/events/%s/registrations/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetRegistrationRequest constructs an http.Request for the GetRegistration method
+func NewGetRegistrationRequest(server string, event Event, bib BibInPath) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "event", event, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "bib", bib, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/events/%s/registrations/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewEditRegistrationRequest calls the generic EditRegistration builder with application/json body
+func NewEditRegistrationRequest(server string, event Event, bib BibInPath, params *EditRegistrationParams, body EditRegistrationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEditRegistrationRequestWithBody(server, event, bib, params, "application/json", bodyReader)
+}
+
+// NewEditRegistrationRequestWithBody constructs an http.Request for the EditRegistration method, with any body, and a specified content type
+func NewEditRegistrationRequestWithBody(server string, event Event, bib BibInPath, params *EditRegistrationParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "event", event, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "bib", bib, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/events/%s/registrations/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateFinishClipRequest calls the generic CreateFinishClip builder with application/json body
+func NewCreateFinishClipRequest(server string, event Event, bib BibInPath, body CreateFinishClipJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateFinishClipRequestWithBody(server, event, bib, "application/json", bodyReader)
+}
+
+// NewCreateFinishClipRequestWithBody constructs an http.Request for the CreateFinishClip method, with any body, and a specified content type
+func NewCreateFinishClipRequestWithBody(server string, event Event, bib BibInPath, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "event", event, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "bib", bib, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/events/%s/registrations/%s/clips", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
 }
 
 // NewListPoisonRequest constructs an http.Request for the ListPoison method
@@ -1517,6 +2683,18 @@ func NewSearchVideosRequest(server string, params *SearchVideosParams) (*http.Re
 
 		}
 
+		if params.Description != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "description", *params.Description, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Actor != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "actor", *params.Actor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -1556,6 +2734,30 @@ func NewSearchVideosRequest(server string, params *SearchVideosParams) (*http.Re
 		if params.Channel != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "channel", *params.Channel, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Facets != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "facets", *params.Facets, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -1927,6 +3129,167 @@ func NewCancelVideoRequest(server string, id ID) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListClipsRequest constructs an http.Request for the ListClips method
+func NewListClipsRequest(server string, id ID, params *ListClipsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/videos/%s/clips", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "pageToken", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateClipRequest calls the generic CreateClip builder with application/json body
+func NewCreateClipRequest(server string, id ID, body CreateClipJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateClipRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewCreateClipRequestWithBody constructs an http.Request for the CreateClip method, with any body, and a specified content type
+func NewCreateClipRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/videos/%s/clips", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetClipRequest constructs an http.Request for the GetClip method
+func NewGetClipRequest(server string, id ID, clip ClipID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "clip", clip, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/videos/%s/clips/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewPutContentRequestWithBody constructs an http.Request for the PutContent method, with any body, and a specified content type
 func NewPutContentRequestWithBody(server string, id ID, params *PutContentParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
@@ -2148,6 +3511,74 @@ func NewCompleteUploadRequest(server string, id ID) (*http.Request, error) {
 	return req, nil
 }
 
+// NewGetViewsRequest constructs an http.Request for the GetViews method
+func NewGetViewsRequest(server string, id ID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/videos/%s/views", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCountViewRequest constructs an http.Request for the CountView method
+func NewCountViewRequest(server string, id ID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/videos/%s/views", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 func (c *Client) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
 	for _, r := range c.RequestEditors {
 		if err := r(ctx, req); err != nil {
@@ -2191,6 +3622,96 @@ func WithBaseURL(baseURL string) ClientOption {
 
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
+
+	// ListRegistrationsWithResponse Who runs, by bib or by age
+	//
+	// One row range of the event's partition, in the order of its keys (T7): with
+	// `bib` that runner, with `age` or `ageFrom` and `ageTo` (both included) by age,
+	// without any by bib. Only one of the three may be given. Finishers whose time
+	// falls into a video that is tied to the event have its moment.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /events/{event}/registrations (the `ListRegistrations` operationId).
+	ListRegistrationsWithResponse(ctx context.Context, event Event, params *ListRegistrationsParams, reqEditors ...RequestEditorFn) (*ListRegistrationsResponse, error)
+
+	// ImportRegistrationsWithBodyWithResponse Register runners, one or a whole race
+	//
+	// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
+	// `finishedAt`; read as a stream and written in entity-group transactions of up
+	// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+	// Repeating an import changes nothing; giving a `finishedAt` to a known runner
+	// adds or changes it. 409 `bib_taken` when no row could be taken because other
+	// runners have the bibs.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /events/{event}/registrations (the `ImportRegistrations` operationId).
+	ImportRegistrationsWithBodyWithResponse(ctx context.Context, event Event, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportRegistrationsResponse, error)
+
+	// ImportRegistrationsWithResponse Register runners, one or a whole race
+	//
+	// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
+	// `finishedAt`; read as a stream and written in entity-group transactions of up
+	// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+	// Repeating an import changes nothing; giving a `finishedAt` to a known runner
+	// adds or changes it. 409 `bib_taken` when no row could be taken because other
+	// runners have the bibs.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /events/{event}/registrations (the `ImportRegistrations` operationId).
+	ImportRegistrationsWithResponse(ctx context.Context, event Event, body ImportRegistrationsJSONRequestBody, reqEditors ...RequestEditorFn) (*ImportRegistrationsResponse, error)
+
+	// DeleteRegistrationWithResponse Take a runner off the list; the bib is free again
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /events/{event}/registrations/{bib} (the `DeleteRegistration` operationId).
+	DeleteRegistrationWithResponse(ctx context.Context, event Event, bib BibInPath, params *DeleteRegistrationParams, reqEditors ...RequestEditorFn) (*DeleteRegistrationResponse, error)
+
+	// GetRegistrationWithResponse One runner
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /events/{event}/registrations/{bib} (the `GetRegistration` operationId).
+	GetRegistrationWithResponse(ctx context.Context, event Event, bib BibInPath, reqEditors ...RequestEditorFn) (*GetRegistrationResponse, error)
+
+	// EditRegistrationWithBodyWithResponse Change a name, an age or a finish; all rows of the runner move at once
+	//
+	// Needs `If-Match` with the registration's `etag`: 428 `precondition_required` without, 412 `precondition_failed` when it is stale.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /events/{event}/registrations/{bib} (the `EditRegistration` operationId).
+	EditRegistrationWithBodyWithResponse(ctx context.Context, event Event, bib BibInPath, params *EditRegistrationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EditRegistrationResponse, error)
+
+	// EditRegistrationWithResponse Change a name, an age or a finish; all rows of the runner move at once
+	//
+	// Needs `If-Match` with the registration's `etag`: 428 `precondition_required` without, 412 `precondition_failed` when it is stale.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /events/{event}/registrations/{bib} (the `EditRegistration` operationId).
+	EditRegistrationWithResponse(ctx context.Context, event Event, bib BibInPath, params *EditRegistrationParams, body EditRegistrationJSONRequestBody, reqEditors ...RequestEditorFn) (*EditRegistrationResponse, error)
+
+	// CreateFinishClipWithBodyWithResponse Make a short MP4 around a runner's finish
+	//
+	// Find your own finish by your bib: the same as `POST /videos/{id}/clips` at the runner's moment. 404 `moment_not_found` when no video that is tied to the event shows it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
+	CreateFinishClipWithBodyWithResponse(ctx context.Context, event Event, bib BibInPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateFinishClipResponse, error)
+
+	// CreateFinishClipWithResponse Make a short MP4 around a runner's finish
+	//
+	// Find your own finish by your bib: the same as `POST /videos/{id}/clips` at the runner's moment. 404 `moment_not_found` when no video that is tied to the event shows it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
+	CreateFinishClipWithResponse(ctx context.Context, event Event, bib BibInPath, body CreateFinishClipJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateFinishClipResponse, error)
 
 	// ListPoisonWithResponse Items that no worker could finish, with reason and history
 	//
@@ -2248,9 +3769,14 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /ops/workers (the `ListWorkers` operationId).
 	ListWorkersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListWorkersResponse, error)
 
-	// SearchVideosWithResponse Videos that hold all the words, newest first
+	// SearchVideosWithResponse Videos that hold all the words
 	//
-	// All words must match; the last word of `q` may be a prefix. Says what it cost.
+	// All words must match, of `q` anywhere in the texts, of the other members in
+	// the field that they name. The last word of each may be the beginning of a
+	// word, words in "double quotes" are a phrase, accents and case do not count,
+	// and a word finds its other forms (harbour, harbours). When nothing matches,
+	// a word that is one letter off is corrected, and `didYouMean` says so. Says
+	// what it cost.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -2334,6 +3860,44 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /videos/{id}/cancel (the `CancelVideo` operationId).
 	CancelVideoWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*CancelVideoResponse, error)
 
+	// ListClipsWithResponse The video's clips
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /videos/{id}/clips (the `ListClips` operationId).
+	ListClipsWithResponse(ctx context.Context, id ID, params *ListClipsParams, reqEditors ...RequestEditorFn) (*ListClipsResponse, error)
+
+	// CreateClipWithBodyWithResponse Make a short MP4 of a part of the video
+	//
+	// A work item of high priority (Q5). The clip starts at the frame that is shown
+	// at `startSeconds`. Safe to repeat: the same part of the same generation is the
+	// same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
+	// not inside the video.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /videos/{id}/clips (the `CreateClip` operationId).
+	CreateClipWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateClipResponse, error)
+
+	// CreateClipWithResponse Make a short MP4 of a part of the video
+	//
+	// A work item of high priority (Q5). The clip starts at the frame that is shown
+	// at `startSeconds`. Safe to repeat: the same part of the same generation is the
+	// same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
+	// not inside the video.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /videos/{id}/clips (the `CreateClip` operationId).
+	CreateClipWithResponse(ctx context.Context, id ID, body CreateClipJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateClipResponse, error)
+
+	// GetClipWithResponse One clip, with its state
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /videos/{id}/clips/{clip} (the `GetClip` operationId).
+	GetClipWithResponse(ctx context.Context, id ID, clip ClipID, reqEditors ...RequestEditorFn) (*GetClipResponse, error)
+
 	// PutContentWithBodyWithResponse The whole file through the web role
 	//
 	// Streamed into blocks of 4 MiB, never on the web role's disk. Needs a
@@ -2391,6 +3955,319 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /videos/{id}/upload/complete (the `CompleteUpload` operationId).
 	CompleteUploadWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*CompleteUploadResponse, error)
+
+	// GetViewsWithResponse How often the video was watched
+	//
+	// The sum of the closed days, and a fan-out over the N partitions of each open one (S2).
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /videos/{id}/views (the `GetViews` operationId).
+	GetViewsWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetViewsResponse, error)
+
+	// CountViewWithResponse Somebody watches the video
+	//
+	// Counted in one of N partitions at random, so that a video everybody watches is no hot partition (S2).
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /videos/{id}/views (the `CountView` operationId).
+	CountViewWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*CountViewResponse, error)
+}
+
+type ListRegistrationsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RegistrationList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListRegistrationsResponse) GetJSON200() *RegistrationList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListRegistrationsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListRegistrationsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListRegistrationsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListRegistrationsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListRegistrationsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ImportRegistrationsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ImportReport
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ImportRegistrationsResponse) GetJSON200() *ImportReport {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ImportRegistrationsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ImportRegistrationsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ImportRegistrationsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ImportRegistrationsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ImportRegistrationsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteRegistrationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteRegistrationResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteRegistrationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteRegistrationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteRegistrationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteRegistrationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetRegistrationResponse200Headers the declared response headers of an HTTP 200 response for GetRegistration
+type GetRegistrationResponse200Headers struct {
+	ETag *string
+}
+
+type GetRegistrationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Registration
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetRegistrationResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetRegistrationResponse) GetJSON200() *Registration {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetRegistrationResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRegistrationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRegistrationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRegistrationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRegistrationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// EditRegistrationResponse200Headers the declared response headers of an HTTP 200 response for EditRegistration
+type EditRegistrationResponse200Headers struct {
+	ETag *string
+}
+
+type EditRegistrationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Registration
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *EditRegistrationResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EditRegistrationResponse) GetJSON200() *Registration {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r EditRegistrationResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r EditRegistrationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EditRegistrationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EditRegistrationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EditRegistrationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateFinishClipResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Clip
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CreateFinishClipResponse) GetJSON202() *Clip {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateFinishClipResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateFinishClipResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateFinishClipResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateFinishClipResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateFinishClipResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 type ListPoisonResponse struct {
@@ -3107,6 +4984,150 @@ func (r CancelVideoResponse) ContentType() string {
 	return ""
 }
 
+type ListClipsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ClipList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListClipsResponse) GetJSON200() *ClipList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListClipsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListClipsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListClipsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListClipsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListClipsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateClipResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Clip
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CreateClipResponse) GetJSON202() *Clip {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateClipResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateClipResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateClipResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateClipResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateClipResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetClipResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Clip
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetClipResponse) GetJSON200() *Clip {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetClipResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetClipResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetClipResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetClipResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetClipResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // PutContentResponse202Headers the declared response headers of an HTTP 202 response for PutContent
 type PutContentResponse202Headers struct {
 	ETag *string
@@ -3423,6 +5444,239 @@ func (r CompleteUploadResponse) ContentType() string {
 	return ""
 }
 
+type GetViewsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Views
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetViewsResponse) GetJSON200() *Views {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetViewsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetViewsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetViewsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetViewsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetViewsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CountViewResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CountViewResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CountViewResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CountViewResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CountViewResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CountViewResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListRegistrationsWithResponse Who runs, by bib or by age
+//
+// One row range of the event's partition, in the order of its keys (T7): with
+// `bib` that runner, with `age` or `ageFrom` and `ageTo` (both included) by age,
+// without any by bib. Only one of the three may be given. Finishers whose time
+// falls into a video that is tied to the event have its moment.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /events/{event}/registrations (the `ListRegistrations` operationId).
+func (c *ClientWithResponses) ListRegistrationsWithResponse(ctx context.Context, event Event, params *ListRegistrationsParams, reqEditors ...RequestEditorFn) (*ListRegistrationsResponse, error) {
+	rsp, err := c.ListRegistrations(ctx, event, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListRegistrationsResponse(rsp)
+}
+
+// ImportRegistrationsWithBodyWithResponse Register runners, one or a whole race
+//
+// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
+// `finishedAt`; read as a stream and written in entity-group transactions of up
+// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+// Repeating an import changes nothing; giving a `finishedAt` to a known runner
+// adds or changes it. 409 `bib_taken` when no row could be taken because other
+// runners have the bibs.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /events/{event}/registrations (the `ImportRegistrations` operationId).
+func (c *ClientWithResponses) ImportRegistrationsWithBodyWithResponse(ctx context.Context, event Event, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportRegistrationsResponse, error) {
+	rsp, err := c.ImportRegistrationsWithBody(ctx, event, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseImportRegistrationsResponse(rsp)
+}
+
+// ImportRegistrationsWithResponse Register runners, one or a whole race
+//
+// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
+// `finishedAt`; read as a stream and written in entity-group transactions of up
+// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+// Repeating an import changes nothing; giving a `finishedAt` to a known runner
+// adds or changes it. 409 `bib_taken` when no row could be taken because other
+// runners have the bibs.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /events/{event}/registrations (the `ImportRegistrations` operationId).
+func (c *ClientWithResponses) ImportRegistrationsWithResponse(ctx context.Context, event Event, body ImportRegistrationsJSONRequestBody, reqEditors ...RequestEditorFn) (*ImportRegistrationsResponse, error) {
+	rsp, err := c.ImportRegistrations(ctx, event, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseImportRegistrationsResponse(rsp)
+}
+
+// DeleteRegistrationWithResponse Take a runner off the list; the bib is free again
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /events/{event}/registrations/{bib} (the `DeleteRegistration` operationId).
+func (c *ClientWithResponses) DeleteRegistrationWithResponse(ctx context.Context, event Event, bib BibInPath, params *DeleteRegistrationParams, reqEditors ...RequestEditorFn) (*DeleteRegistrationResponse, error) {
+	rsp, err := c.DeleteRegistration(ctx, event, bib, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteRegistrationResponse(rsp)
+}
+
+// GetRegistrationWithResponse One runner
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /events/{event}/registrations/{bib} (the `GetRegistration` operationId).
+func (c *ClientWithResponses) GetRegistrationWithResponse(ctx context.Context, event Event, bib BibInPath, reqEditors ...RequestEditorFn) (*GetRegistrationResponse, error) {
+	rsp, err := c.GetRegistration(ctx, event, bib, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRegistrationResponse(rsp)
+}
+
+// EditRegistrationWithBodyWithResponse Change a name, an age or a finish; all rows of the runner move at once
+//
+// Needs `If-Match` with the registration's `etag`: 428 `precondition_required` without, 412 `precondition_failed` when it is stale.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /events/{event}/registrations/{bib} (the `EditRegistration` operationId).
+func (c *ClientWithResponses) EditRegistrationWithBodyWithResponse(ctx context.Context, event Event, bib BibInPath, params *EditRegistrationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EditRegistrationResponse, error) {
+	rsp, err := c.EditRegistrationWithBody(ctx, event, bib, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEditRegistrationResponse(rsp)
+}
+
+// EditRegistrationWithResponse Change a name, an age or a finish; all rows of the runner move at once
+//
+// Needs `If-Match` with the registration's `etag`: 428 `precondition_required` without, 412 `precondition_failed` when it is stale.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /events/{event}/registrations/{bib} (the `EditRegistration` operationId).
+func (c *ClientWithResponses) EditRegistrationWithResponse(ctx context.Context, event Event, bib BibInPath, params *EditRegistrationParams, body EditRegistrationJSONRequestBody, reqEditors ...RequestEditorFn) (*EditRegistrationResponse, error) {
+	rsp, err := c.EditRegistration(ctx, event, bib, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEditRegistrationResponse(rsp)
+}
+
+// CreateFinishClipWithBodyWithResponse Make a short MP4 around a runner's finish
+//
+// Find your own finish by your bib: the same as `POST /videos/{id}/clips` at the runner's moment. 404 `moment_not_found` when no video that is tied to the event shows it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
+func (c *ClientWithResponses) CreateFinishClipWithBodyWithResponse(ctx context.Context, event Event, bib BibInPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateFinishClipResponse, error) {
+	rsp, err := c.CreateFinishClipWithBody(ctx, event, bib, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateFinishClipResponse(rsp)
+}
+
+// CreateFinishClipWithResponse Make a short MP4 around a runner's finish
+//
+// Find your own finish by your bib: the same as `POST /videos/{id}/clips` at the runner's moment. 404 `moment_not_found` when no video that is tied to the event shows it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
+func (c *ClientWithResponses) CreateFinishClipWithResponse(ctx context.Context, event Event, bib BibInPath, body CreateFinishClipJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateFinishClipResponse, error) {
+	rsp, err := c.CreateFinishClip(ctx, event, bib, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateFinishClipResponse(rsp)
+}
+
 // ListPoisonWithResponse Items that no worker could finish, with reason and history
 //
 // Returns a wrapper object for the known response body format(s).
@@ -3527,9 +5781,14 @@ func (c *ClientWithResponses) ListWorkersWithResponse(ctx context.Context, reqEd
 	return ParseListWorkersResponse(rsp)
 }
 
-// SearchVideosWithResponse Videos that hold all the words, newest first
+// SearchVideosWithResponse Videos that hold all the words
 //
-// All words must match; the last word of `q` may be a prefix. Says what it cost.
+// All words must match, of `q` anywhere in the texts, of the other members in
+// the field that they name. The last word of each may be the beginning of a
+// word, words in "double quotes" are a phrase, accents and case do not count,
+// and a word finds its other forms (harbour, harbours). When nothing matches,
+// a word that is one letter off is corrected, and `didYouMean` says so. Says
+// what it cost.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3667,6 +5926,68 @@ func (c *ClientWithResponses) CancelVideoWithResponse(ctx context.Context, id ID
 	return ParseCancelVideoResponse(rsp)
 }
 
+// ListClipsWithResponse The video's clips
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /videos/{id}/clips (the `ListClips` operationId).
+func (c *ClientWithResponses) ListClipsWithResponse(ctx context.Context, id ID, params *ListClipsParams, reqEditors ...RequestEditorFn) (*ListClipsResponse, error) {
+	rsp, err := c.ListClips(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListClipsResponse(rsp)
+}
+
+// CreateClipWithBodyWithResponse Make a short MP4 of a part of the video
+//
+// A work item of high priority (Q5). The clip starts at the frame that is shown
+// at `startSeconds`. Safe to repeat: the same part of the same generation is the
+// same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
+// not inside the video.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /videos/{id}/clips (the `CreateClip` operationId).
+func (c *ClientWithResponses) CreateClipWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateClipResponse, error) {
+	rsp, err := c.CreateClipWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateClipResponse(rsp)
+}
+
+// CreateClipWithResponse Make a short MP4 of a part of the video
+//
+// A work item of high priority (Q5). The clip starts at the frame that is shown
+// at `startSeconds`. Safe to repeat: the same part of the same generation is the
+// same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
+// not inside the video.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /videos/{id}/clips (the `CreateClip` operationId).
+func (c *ClientWithResponses) CreateClipWithResponse(ctx context.Context, id ID, body CreateClipJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateClipResponse, error) {
+	rsp, err := c.CreateClip(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateClipResponse(rsp)
+}
+
+// GetClipWithResponse One clip, with its state
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /videos/{id}/clips/{clip} (the `GetClip` operationId).
+func (c *ClientWithResponses) GetClipWithResponse(ctx context.Context, id ID, clip ClipID, reqEditors ...RequestEditorFn) (*GetClipResponse, error) {
+	rsp, err := c.GetClip(ctx, id, clip, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetClipResponse(rsp)
+}
+
 // PutContentWithBodyWithResponse The whole file through the web role
 //
 // Streamed into blocks of 4 MiB, never on the web role's disk. Needs a
@@ -3759,6 +6080,256 @@ func (c *ClientWithResponses) CompleteUploadWithResponse(ctx context.Context, id
 		return nil, err
 	}
 	return ParseCompleteUploadResponse(rsp)
+}
+
+// GetViewsWithResponse How often the video was watched
+//
+// The sum of the closed days, and a fan-out over the N partitions of each open one (S2).
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /videos/{id}/views (the `GetViews` operationId).
+func (c *ClientWithResponses) GetViewsWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetViewsResponse, error) {
+	rsp, err := c.GetViews(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetViewsResponse(rsp)
+}
+
+// CountViewWithResponse Somebody watches the video
+//
+// Counted in one of N partitions at random, so that a video everybody watches is no hot partition (S2).
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /videos/{id}/views (the `CountView` operationId).
+func (c *ClientWithResponses) CountViewWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*CountViewResponse, error) {
+	rsp, err := c.CountView(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCountViewResponse(rsp)
+}
+
+// ParseListRegistrationsResponse parses an HTTP response from a ListRegistrationsWithResponse call
+func ParseListRegistrationsResponse(rsp *http.Response) (*ListRegistrationsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListRegistrationsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RegistrationList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseImportRegistrationsResponse parses an HTTP response from a ImportRegistrationsWithResponse call
+func ParseImportRegistrationsResponse(rsp *http.Response) (*ImportRegistrationsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ImportRegistrationsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ImportReport
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteRegistrationResponse parses an HTTP response from a DeleteRegistrationWithResponse call
+func ParseDeleteRegistrationResponse(rsp *http.Response) (*DeleteRegistrationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteRegistrationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetRegistrationResponse parses an HTTP response from a GetRegistrationWithResponse call
+func ParseGetRegistrationResponse(rsp *http.Response) (*GetRegistrationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRegistrationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Registration
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetRegistrationResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseEditRegistrationResponse parses an HTTP response from a EditRegistrationWithResponse call
+func ParseEditRegistrationResponse(rsp *http.Response) (*EditRegistrationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EditRegistrationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Registration
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers EditRegistrationResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateFinishClipResponse parses an HTTP response from a CreateFinishClipWithResponse call
+func ParseCreateFinishClipResponse(rsp *http.Response) (*CreateFinishClipResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateFinishClipResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Clip
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
 }
 
 // ParseListPoisonResponse parses an HTTP response from a ListPoisonWithResponse call
@@ -4295,6 +6866,105 @@ func ParseCancelVideoResponse(rsp *http.Response) (*CancelVideoResponse, error) 
 	return response, nil
 }
 
+// ParseListClipsResponse parses an HTTP response from a ListClipsWithResponse call
+func ParseListClipsResponse(rsp *http.Response) (*ListClipsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListClipsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ClipList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateClipResponse parses an HTTP response from a CreateClipWithResponse call
+func ParseCreateClipResponse(rsp *http.Response) (*CreateClipResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateClipResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Clip
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetClipResponse parses an HTTP response from a GetClipWithResponse call
+func ParseGetClipResponse(rsp *http.Response) (*GetClipResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetClipResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Clip
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParsePutContentResponse parses an HTTP response from a PutContentWithResponse call
 func ParsePutContentResponse(rsp *http.Response) (*PutContentResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -4540,6 +7210,68 @@ func ParseCompleteUploadResponse(rsp *http.Response) (*CompleteUploadResponse, e
 			headers.ETag = &value
 		}
 		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetViewsResponse parses an HTTP response from a GetViewsWithResponse call
+func ParseGetViewsResponse(rsp *http.Response) (*GetViewsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetViewsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Views
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCountViewResponse parses an HTTP response from a CountViewWithResponse call
+func ParseCountViewResponse(rsp *http.Response) (*CountViewResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CountViewResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
 	}
 
 	return response, nil

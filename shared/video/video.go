@@ -70,6 +70,8 @@ type Video struct {
 	SizeBytes   int64  `json:"sizeBytes"`             // bytes announced, then bytes stored
 	Fingerprint string `json:"fingerprint,omitempty"` // the uploader's mark for the same file
 
+	Race *Race `json:"race,omitempty"` // the event that it shows; nil for most
+
 	DurationSeconds float64     `json:"durationSeconds"`
 	Width           int         `json:"width"`  // pixels as displayed, after rotation
 	Height          int         `json:"height"` // pixels as displayed, after rotation
@@ -87,6 +89,12 @@ type Video struct {
 	UploadedAt time.Time `json:"uploadedAt,omitzero"`
 	ReadyAt    time.Time `json:"readyAt,omitzero"`
 	UpdatedAt  time.Time `json:"updatedAt"`
+}
+
+// Race ties a video to an event, so that finishers are found in it (paper row T7).
+type Race struct {
+	Event        string    `json:"event"`        // PartitionKey of the registrations: "<event>__<distance>"
+	FirstFrameAt time.Time `json:"firstFrameAt"` // wall-clock time of the first frame
 }
 
 // Playing returns the generation that playback shows: the finished one, or the

@@ -17,7 +17,32 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/gin-gonic/gin"
 	"github.com/oapi-codegen/runtime"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
+
+// Defines values for ClipState.
+const (
+	ClipFailed  ClipState = "failed"
+	ClipQueued  ClipState = "queued"
+	ClipReady   ClipState = "ready"
+	ClipRunning ClipState = "running"
+)
+
+// Valid indicates whether the value is a known member of the ClipState enum.
+func (e ClipState) Valid() bool {
+	switch e {
+	case ClipFailed:
+		return true
+	case ClipQueued:
+		return true
+	case ClipReady:
+		return true
+	case ClipRunning:
+		return true
+	default:
+		return false
+	}
+}
 
 // Defines values for Priority.
 const (
@@ -34,6 +59,27 @@ func (e Priority) Valid() bool {
 	case Low:
 		return true
 	case Normal:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Sex.
+const (
+	Female    Sex = "F"
+	Male      Sex = "M"
+	NonBinary Sex = "X"
+)
+
+// Valid indicates whether the value is a known member of the Sex enum.
+func (e Sex) Valid() bool {
+	switch e {
+	case Female:
+		return true
+	case Male:
+		return true
+	case NonBinary:
 		return true
 	default:
 		return false
@@ -94,6 +140,24 @@ func (e Visibility) Valid() bool {
 	}
 }
 
+// Defines values for SearchVideosParamsSort.
+const (
+	SearchVideosParamsSortBest   SearchVideosParamsSort = "best"
+	SearchVideosParamsSortNewest SearchVideosParamsSort = "newest"
+)
+
+// Valid indicates whether the value is a known member of the SearchVideosParamsSort enum.
+func (e SearchVideosParamsSort) Valid() bool {
+	switch e {
+	case SearchVideosParamsSortBest:
+		return true
+	case SearchVideosParamsSortNewest:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListVideosParamsSort.
 const (
 	ListVideosParamsSortNewest ListVideosParamsSort = "newest"
@@ -112,11 +176,77 @@ func (e ListVideosParamsSort) Valid() bool {
 	}
 }
 
+// Age defines model for Age.
+type Age = int
+
+// Bib defines model for Bib.
+type Bib = int
+
 // Channel Who publishes the video. PartitionKey of the catalogue.
 type Channel = string
 
+// Clip defines model for Clip.
+type Clip struct {
+	CreatedAt       time.Time `json:"createdAt"`
+	DurationSeconds float64   `json:"durationSeconds"`
+	Error           *Failure  `json:"error,omitempty"`
+
+	// Id Unique within the video.
+	Id    string `json:"id"`
+	Links struct {
+		// Media The MP4, when it is ready.
+		Media *string `json:"media,omitempty"`
+		Self  string  `json:"self"`
+	} `json:"links"`
+
+	// StartSeconds Of the first frame in the video.
+	StartSeconds float64   `json:"startSeconds"`
+	State        ClipState `json:"state"`
+
+	// VideoId 26 characters, random.
+	//
+	// Example: mfrggzdfmztwq2lknnwg23tpoa
+	VideoId VideoID `json:"videoId"`
+}
+
+// ClipState defines model for Clip.State.
+type ClipState string
+
+// ClipList defines model for ClipList.
+type ClipList struct {
+	Items         []Clip  `json:"items"`
+	NextPageToken *string `json:"nextPageToken,omitempty"`
+}
+
+// DayOfViews defines model for DayOfViews.
+type DayOfViews struct {
+	Date  openapi_types.Date `json:"date"`
+	Views int64              `json:"views"`
+}
+
 // Description defines model for Description.
 type Description = string
+
+// Facet defines model for Facet.
+type Facet struct {
+	Count int `json:"count"`
+
+	// Value As its newest video writes it.
+	Value string `json:"value"`
+}
+
+// Facets What the hits have in common, most frequent first.
+type Facets struct {
+	Actors   []Facet `json:"actors"`
+	Channels []Facet `json:"channels"`
+
+	// Complete Whether these are all hits.
+	Complete bool `json:"complete"`
+
+	// HitsCounted Over how many hits, the newest.
+	HitsCounted int     `json:"hitsCounted"`
+	Tags        []Facet `json:"tags"`
+}
 
 // Failure defines model for Failure.
 type Failure struct {
@@ -125,8 +255,25 @@ type Failure struct {
 	Detail string `json:"detail"`
 }
 
+// ImportReport defines model for ImportReport.
+type ImportReport struct {
+	// Accepted Rows that are stored now, with the unchanged ones.
+	Accepted int `json:"accepted"`
+
+	// Refusals The first 1,000.
+	Refusals []Refusal `json:"refusals"`
+	Refused  int       `json:"refused"`
+
+	// Requests Calls of the table service.
+	Requests int `json:"requests"`
+
+	// Unchanged Rows that were there already.
+	Unchanged int `json:"unchanged"`
+}
+
 // Links Addresses on this server. Those of playback are there when they can answer.
 type Links struct {
+	Clips      *string `json:"clips,omitempty"`
 	Content    *string `json:"content,omitempty"`
 	Download   *string `json:"download,omitempty"`
 	Master     *string `json:"master,omitempty"`
@@ -135,6 +282,7 @@ type Links struct {
 	Steps      string  `json:"steps"`
 	Storyboard *string `json:"storyboard,omitempty"`
 	Upload     *string `json:"upload,omitempty"`
+	Views      *string `json:"views,omitempty"`
 
 	// Watch The page that plays it.
 	Watch string `json:"watch"`
@@ -164,8 +312,51 @@ type MessageList struct {
 	NextPageToken *string   `json:"nextPageToken,omitempty"`
 }
 
+// Moment defines model for Moment.
+type Moment struct {
+	// AtSeconds From the first frame of the video.
+	AtSeconds float64 `json:"atSeconds"`
+	Title     string  `json:"title"`
+
+	// VideoId 26 characters, random.
+	//
+	// Example: mfrggzdfmztwq2lknnwg23tpoa
+	VideoId VideoID `json:"videoId"`
+
+	// Watch The page that plays it from there.
+	Watch string `json:"watch"`
+}
+
 // Names defines model for Names.
 type Names = []string
+
+// NewClip defines model for NewClip.
+type NewClip struct {
+	DurationSeconds float64 `json:"durationSeconds"`
+	StartSeconds    float64 `json:"startSeconds"`
+}
+
+// NewFinishClip defines model for NewFinishClip.
+type NewFinishClip struct {
+	AfterSeconds  *float64 `json:"afterSeconds,omitempty"`
+	BeforeSeconds *float64 `json:"beforeSeconds,omitempty"`
+
+	// VideoId 26 characters, random.
+	//
+	// Example: mfrggzdfmztwq2lknnwg23tpoa
+	VideoId *VideoID `json:"videoId,omitempty"`
+}
+
+// NewRegistration Checked row by row, so that one bad row does not refuse the others.
+type NewRegistration struct {
+	Age Age `json:"age"`
+	Bib Bib `json:"bib"`
+
+	// FinishedAt Wall-clock time of the finish.
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+	Name       string     `json:"name"`
+	Sex        Sex        `json:"sex"`
+}
 
 // NewVideo defines model for NewVideo.
 type NewVideo struct {
@@ -181,6 +372,9 @@ type NewVideo struct {
 
 	// Priority Chooses the encode queue (Q5).
 	Priority *Priority `json:"priority,omitempty"`
+
+	// Race Ties the video to an event, so that finishers are found in it.
+	Race *Race `json:"race,omitempty"`
 
 	// SizeBytes Size of the file to come, at most 5 GiB; checked against what arrives. 0 or absent: unknown.
 	SizeBytes *int64 `json:"sizeBytes,omitempty"`
@@ -260,6 +454,71 @@ type QueueList struct {
 	NextPageToken *string `json:"nextPageToken,omitempty"`
 }
 
+// Race Ties the video to an event, so that finishers are found in it.
+type Race struct {
+	// Event Example: 2011 New York City Marathon__Full
+	Event string `json:"event"`
+
+	// FirstFrameAt Wall-clock time of the first frame.
+	FirstFrameAt time.Time `json:"firstFrameAt"`
+}
+
+// RaceEdit defines model for RaceEdit.
+type RaceEdit struct {
+	// Event As in `Race`; the empty text unties the video.
+	Event string `json:"event"`
+
+	// FirstFrameAt Needed, unless `event` is empty.
+	FirstFrameAt *time.Time `json:"firstFrameAt,omitempty"`
+}
+
+// Refusal defines model for Refusal.
+type Refusal struct {
+	// Bib As given, when it can be shown.
+	Bib *string `json:"bib,omitempty"`
+
+	// Code Example: bib_taken
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+
+	// Line Of the CSV, the header being 1; of a JSON array, the place, from 1.
+	Line int `json:"line"`
+}
+
+// Registration defines model for Registration.
+type Registration struct {
+	Age Age `json:"age"`
+	Bib Bib `json:"bib"`
+
+	// Etag For `If-Match`.
+	Etag       string     `json:"etag"`
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+
+	// Moments Where videos show the finish.
+	Moments []Moment `json:"moments"`
+	Name    string   `json:"name"`
+	Sex     Sex      `json:"sex"`
+}
+
+// RegistrationEdit defines model for RegistrationEdit.
+type RegistrationEdit struct {
+	Age        *Age       `json:"age,omitempty"`
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+	Name       *string    `json:"name,omitempty"`
+	Sex        *Sex       `json:"sex,omitempty"`
+}
+
+// RegistrationList defines model for RegistrationList.
+type RegistrationList struct {
+	// EntitiesRead Rows that were read.
+	EntitiesRead  int            `json:"entitiesRead"`
+	Items         []Registration `json:"items"`
+	NextPageToken *string        `json:"nextPageToken,omitempty"`
+
+	// Requests Calls of the table service.
+	Requests int `json:"requests"`
+}
+
 // Rendition defines model for Rendition.
 type Rendition struct {
 	// Bandwidth Bits per second at most.
@@ -273,14 +532,34 @@ type Rendition struct {
 
 // SearchResult defines model for SearchResult.
 type SearchResult struct {
+	// DidYouMean The query that was answered instead of the one that matched nothing.
+	DidYouMean *SearchWords `json:"didYouMean,omitempty"`
+
 	// EntitiesRead Rows of the index that were read.
-	EntitiesRead  int     `json:"entitiesRead"`
+	EntitiesRead int `json:"entitiesRead"`
+
+	// Facets What the hits have in common, most frequent first.
+	Facets        *Facets `json:"facets,omitempty"`
 	Items         []Video `json:"items"`
 	NextPageToken *string `json:"nextPageToken,omitempty"`
 
 	// Requests Calls of the table service that the index needed.
 	Requests int `json:"requests"`
 }
+
+// SearchWords The query that was answered instead of the one that matched nothing.
+type SearchWords struct {
+	Actor       *string `json:"actor,omitempty"`
+	Channel     *string `json:"channel,omitempty"`
+	Description *string `json:"description,omitempty"`
+	Director    *string `json:"director,omitempty"`
+	Q           *string `json:"q,omitempty"`
+	Tag         *string `json:"tag,omitempty"`
+	Title       *string `json:"title,omitempty"`
+}
+
+// Sex defines model for Sex.
+type Sex string
 
 // State defines model for State.
 type State string
@@ -356,8 +635,11 @@ type Video struct {
 	Playable bool `json:"playable"`
 
 	// Priority Chooses the encode queue (Q5).
-	Priority   Priority    `json:"priority"`
-	Progress   Progress    `json:"progress"`
+	Priority Priority `json:"priority"`
+	Progress Progress `json:"progress"`
+
+	// Race Ties the video to an event, so that finishers are found in it.
+	Race       *Race       `json:"race,omitempty"`
 	ReadyAt    *time.Time  `json:"readyAt,omitempty"`
 	Renditions []Rendition `json:"renditions"`
 	SizeBytes  int64       `json:"sizeBytes"`
@@ -383,6 +665,7 @@ type VideoEdit struct {
 
 	// Priority Chooses the encode queue (Q5).
 	Priority *Priority `json:"priority,omitempty"`
+	Race     *RaceEdit `json:"race,omitempty"`
 	Tags     *Tags     `json:"tags,omitempty"`
 	Title    *Title    `json:"title,omitempty"`
 
@@ -401,6 +684,13 @@ type VideoList struct {
 	NextPageToken *string `json:"nextPageToken,omitempty"`
 }
 
+// Views defines model for Views.
+type Views struct {
+	// Days The last 30 days (UTC) with views, newest first.
+	Days  []DayOfViews `json:"days"`
+	Total int64        `json:"total"`
+}
+
 // Visibility Public videos are listed and searched; the others are not.
 type Visibility string
 
@@ -417,6 +707,15 @@ type WorkerList struct {
 	Items         []Worker `json:"items"`
 	NextPageToken *string  `json:"nextPageToken,omitempty"`
 }
+
+// BibInPath defines model for BibInPath.
+type BibInPath = Bib
+
+// ClipID defines model for ClipID.
+type ClipID = string
+
+// Event Example: 2011 New York City Marathon__Full
+type Event = string
 
 // Generation defines model for Generation.
 type Generation = int
@@ -447,6 +746,31 @@ type RenditionName = string
 // Accepted defines model for Accepted.
 type Accepted = Video
 
+// ListRegistrationsParams defines parameters for ListRegistrations.
+type ListRegistrationsParams struct {
+	Bib     *Bib   `form:"bib,omitempty" json:"bib,omitempty"`
+	Age     *Age   `form:"age,omitempty" json:"age,omitempty"`
+	AgeFrom *Age   `form:"ageFrom,omitempty" json:"ageFrom,omitempty"`
+	AgeTo   *Age   `form:"ageTo,omitempty" json:"ageTo,omitempty"`
+	Limit   *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
+// ImportRegistrationsJSONBody defines parameters for ImportRegistrations.
+type ImportRegistrationsJSONBody = []NewRegistration
+
+// DeleteRegistrationParams defines parameters for DeleteRegistration.
+type DeleteRegistrationParams struct {
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
+// EditRegistrationParams defines parameters for EditRegistration.
+type EditRegistrationParams struct {
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
 // ListPoisonParams defines parameters for ListPoison.
 type ListPoisonParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -463,17 +787,27 @@ type PeekQueueParams struct {
 // SearchVideosParams defines parameters for SearchVideos.
 type SearchVideosParams struct {
 	// Q Words of any field.
-	Q        *string  `form:"q,omitempty" json:"q,omitempty"`
-	Title    *string  `form:"title,omitempty" json:"title,omitempty"`
-	Actor    *string  `form:"actor,omitempty" json:"actor,omitempty"`
-	Director *string  `form:"director,omitempty" json:"director,omitempty"`
-	Tag      *string  `form:"tag,omitempty" json:"tag,omitempty"`
-	Channel  *Channel `form:"channel,omitempty" json:"channel,omitempty"`
-	Limit    *Limit   `form:"limit,omitempty" json:"limit,omitempty"`
+	Q           *string  `form:"q,omitempty" json:"q,omitempty"`
+	Title       *string  `form:"title,omitempty" json:"title,omitempty"`
+	Description *string  `form:"description,omitempty" json:"description,omitempty"`
+	Actor       *string  `form:"actor,omitempty" json:"actor,omitempty"`
+	Director    *string  `form:"director,omitempty" json:"director,omitempty"`
+	Tag         *string  `form:"tag,omitempty" json:"tag,omitempty"`
+	Channel     *Channel `form:"channel,omitempty" json:"channel,omitempty"`
+
+	// Sort `best` puts videos first that hold the words in the title or among the people; it looks at a bounded number of the newest hits.
+	Sort *SearchVideosParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Facets Count tags, channels and actors over the whole result, as far as it is counted.
+	Facets *bool  `form:"facets,omitempty" json:"facets,omitempty"`
+	Limit  *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
+
+// SearchVideosParamsSort defines parameters for SearchVideos.
+type SearchVideosParamsSort string
 
 // ListVideosParams defines parameters for ListVideos.
 type ListVideosParams struct {
@@ -505,11 +839,28 @@ type EditVideoParams struct {
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
+// ListClipsParams defines parameters for ListClips.
+type ListClipsParams struct {
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // PutContentParams defines parameters for PutContent.
 type PutContentParams struct {
 	// ContentMD5 Checksum of the whole file, base64 (Q12): 400 `checksum_mismatch` when the bytes differ.
 	ContentMD5 *string `json:"Content-MD5,omitempty"`
 }
+
+// ImportRegistrationsJSONRequestBody defines body for ImportRegistrations for application/json ContentType.
+type ImportRegistrationsJSONRequestBody = ImportRegistrationsJSONBody
+
+// EditRegistrationJSONRequestBody defines body for EditRegistration for application/json ContentType.
+type EditRegistrationJSONRequestBody = RegistrationEdit
+
+// CreateFinishClipJSONRequestBody defines body for CreateFinishClip for application/json ContentType.
+type CreateFinishClipJSONRequestBody = NewFinishClip
 
 // CreateVideoJSONRequestBody defines body for CreateVideo for application/json ContentType.
 type CreateVideoJSONRequestBody = NewVideo
@@ -517,8 +868,29 @@ type CreateVideoJSONRequestBody = NewVideo
 // EditVideoJSONRequestBody defines body for EditVideo for application/json ContentType.
 type EditVideoJSONRequestBody = VideoEdit
 
+// CreateClipJSONRequestBody defines body for CreateClip for application/json ContentType.
+type CreateClipJSONRequestBody = NewClip
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ListRegistrations Who runs, by bib or by age
+	// (GET /events/{event}/registrations)
+	ListRegistrations(c *gin.Context, event Event, params ListRegistrationsParams)
+	// ImportRegistrations Register runners, one or a whole race
+	// (POST /events/{event}/registrations)
+	ImportRegistrations(c *gin.Context, event Event)
+	// DeleteRegistration Take a runner off the list; the bib is free again
+	// (DELETE /events/{event}/registrations/{bib})
+	DeleteRegistration(c *gin.Context, event Event, bib BibInPath, params DeleteRegistrationParams)
+	// GetRegistration One runner
+	// (GET /events/{event}/registrations/{bib})
+	GetRegistration(c *gin.Context, event Event, bib BibInPath)
+	// EditRegistration Change a name, an age or a finish; all rows of the runner move at once
+	// (PATCH /events/{event}/registrations/{bib})
+	EditRegistration(c *gin.Context, event Event, bib BibInPath, params EditRegistrationParams)
+	// CreateFinishClip Make a short MP4 around a runner's finish
+	// (POST /events/{event}/registrations/{bib}/clips)
+	CreateFinishClip(c *gin.Context, event Event, bib BibInPath)
 	// ListPoison Items that no worker could finish, with reason and history
 	// (GET /ops/poison)
 	ListPoison(c *gin.Context, params ListPoisonParams)
@@ -543,7 +915,7 @@ type ServerInterface interface {
 	// ListWorkers Worker roles that were heard of
 	// (GET /ops/workers)
 	ListWorkers(c *gin.Context)
-	// SearchVideos Videos that hold all the words, newest first
+	// SearchVideos Videos that hold all the words
 	// (GET /search)
 	SearchVideos(c *gin.Context, params SearchVideosParams)
 	// ListVideos Public videos, of one channel or the recent ones of all
@@ -564,6 +936,15 @@ type ServerInterface interface {
 	// CancelVideo Stop processing
 	// (POST /videos/{id}/cancel)
 	CancelVideo(c *gin.Context, id ID)
+	// ListClips The video's clips
+	// (GET /videos/{id}/clips)
+	ListClips(c *gin.Context, id ID, params ListClipsParams)
+	// CreateClip Make a short MP4 of a part of the video
+	// (POST /videos/{id}/clips)
+	CreateClip(c *gin.Context, id ID)
+	// GetClip One clip, with its state
+	// (GET /videos/{id}/clips/{clip})
+	GetClip(c *gin.Context, id ID, clip ClipID)
 	// PutContent The whole file through the web role
 	// (PUT /videos/{id}/content)
 	PutContent(c *gin.Context, id ID, params PutContentParams)
@@ -582,6 +963,12 @@ type ServerInterface interface {
 	// CompleteUpload Commit the blocks and start processing
 	// (POST /videos/{id}/upload/complete)
 	CompleteUpload(c *gin.Context, id ID)
+	// GetViews How often the video was watched
+	// (GET /videos/{id}/views)
+	GetViews(c *gin.Context, id ID)
+	// CountView Somebody watches the video
+	// (POST /videos/{id}/views)
+	CountView(c *gin.Context, id ID)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -592,6 +979,291 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(c *gin.Context)
+
+// ListRegistrations operation middleware
+func (siw *ServerInterfaceWrapper) ListRegistrations(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "event" -------------
+	var event Event
+
+	err = runtime.BindStyledParameterWithOptions("simple", "event", c.Param("event"), &event, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter event: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListRegistrationsParams
+
+	// ------------- Optional query parameter "bib" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "bib", c.Request.URL.Query(), &params.Bib, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter bib: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "age" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "age", c.Request.URL.Query(), &params.Age, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter age: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "ageFrom" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "ageFrom", c.Request.URL.Query(), &params.AgeFrom, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter ageFrom: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "ageTo" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "ageTo", c.Request.URL.Query(), &params.AgeTo, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter ageTo: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pageToken: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListRegistrations(c, event, params)
+}
+
+// ImportRegistrations operation middleware
+func (siw *ServerInterfaceWrapper) ImportRegistrations(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "event" -------------
+	var event Event
+
+	err = runtime.BindStyledParameterWithOptions("simple", "event", c.Param("event"), &event, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter event: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ImportRegistrations(c, event)
+}
+
+// DeleteRegistration operation middleware
+func (siw *ServerInterfaceWrapper) DeleteRegistration(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "event" -------------
+	var event Event
+
+	err = runtime.BindStyledParameterWithOptions("simple", "event", c.Param("event"), &event, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter event: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "bib" -------------
+	var bib BibInPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "bib", c.Param("bib"), &bib, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter bib: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteRegistrationParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteRegistration(c, event, bib, params)
+}
+
+// GetRegistration operation middleware
+func (siw *ServerInterfaceWrapper) GetRegistration(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "event" -------------
+	var event Event
+
+	err = runtime.BindStyledParameterWithOptions("simple", "event", c.Param("event"), &event, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter event: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "bib" -------------
+	var bib BibInPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "bib", c.Param("bib"), &bib, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter bib: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetRegistration(c, event, bib)
+}
+
+// EditRegistration operation middleware
+func (siw *ServerInterfaceWrapper) EditRegistration(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "event" -------------
+	var event Event
+
+	err = runtime.BindStyledParameterWithOptions("simple", "event", c.Param("event"), &event, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter event: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "bib" -------------
+	var bib BibInPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "bib", c.Param("bib"), &bib, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter bib: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EditRegistrationParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.EditRegistration(c, event, bib, params)
+}
+
+// CreateFinishClip operation middleware
+func (siw *ServerInterfaceWrapper) CreateFinishClip(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "event" -------------
+	var event Event
+
+	err = runtime.BindStyledParameterWithOptions("simple", "event", c.Param("event"), &event, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter event: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "bib" -------------
+	var bib BibInPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "bib", c.Param("bib"), &bib, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter bib: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateFinishClip(c, event, bib)
+}
 
 // ListPoison operation middleware
 func (siw *ServerInterfaceWrapper) ListPoison(c *gin.Context) {
@@ -815,6 +1487,14 @@ func (siw *ServerInterfaceWrapper) SearchVideos(c *gin.Context) {
 		return
 	}
 
+	// ------------- Optional query parameter "description" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "description", c.Request.URL.Query(), &params.Description, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter description: %w", err), http.StatusBadRequest)
+		return
+	}
+
 	// ------------- Optional query parameter "actor" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "actor", c.Request.URL.Query(), &params.Actor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -844,6 +1524,22 @@ func (siw *ServerInterfaceWrapper) SearchVideos(c *gin.Context) {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "channel", c.Request.URL.Query(), &params.Channel, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter channel: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "sort" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", c.Request.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter sort: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "facets" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "facets", c.Request.URL.Query(), &params.Facets, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter facets: %w", err), http.StatusBadRequest)
 		return
 	}
 
@@ -1112,6 +1808,109 @@ func (siw *ServerInterfaceWrapper) CancelVideo(c *gin.Context) {
 	siw.Handler.CancelVideo(c, id)
 }
 
+// ListClips operation middleware
+func (siw *ServerInterfaceWrapper) ListClips(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListClipsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pageToken: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListClips(c, id, params)
+}
+
+// CreateClip operation middleware
+func (siw *ServerInterfaceWrapper) CreateClip(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateClip(c, id)
+}
+
+// GetClip operation middleware
+func (siw *ServerInterfaceWrapper) GetClip(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "clip" -------------
+	var clip ClipID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "clip", c.Param("clip"), &clip, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter clip: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetClip(c, id, clip)
+}
+
 // PutContent operation middleware
 func (siw *ServerInterfaceWrapper) PutContent(c *gin.Context) {
 
@@ -1286,6 +2085,56 @@ func (siw *ServerInterfaceWrapper) CompleteUpload(c *gin.Context) {
 	siw.Handler.CompleteUpload(c, id)
 }
 
+// GetViews operation middleware
+func (siw *ServerInterfaceWrapper) GetViews(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetViews(c, id)
+}
+
+// CountView operation middleware
+func (siw *ServerInterfaceWrapper) CountView(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CountView(c, id)
+}
+
 // GinServerOptions provides options for the Gin server.
 type GinServerOptions struct {
 	BaseURL      string
@@ -1325,7 +2174,18 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/videos/:id/cancel", wrapper.CancelVideo)
 	router.POST(options.BaseURL+"/videos/:id/reprocess", wrapper.ReprocessVideo)
 	router.GET(options.BaseURL+"/videos/:id/steps", wrapper.ListSteps)
+	router.GET(options.BaseURL+"/videos/:id/views", wrapper.GetViews)
+	router.POST(options.BaseURL+"/videos/:id/views", wrapper.CountView)
+	router.GET(options.BaseURL+"/videos/:id/clips", wrapper.ListClips)
+	router.POST(options.BaseURL+"/videos/:id/clips", wrapper.CreateClip)
+	router.GET(options.BaseURL+"/videos/:id/clips/:clip", wrapper.GetClip)
 	router.GET(options.BaseURL+"/search", wrapper.SearchVideos)
+	router.GET(options.BaseURL+"/events/:event/registrations", wrapper.ListRegistrations)
+	router.POST(options.BaseURL+"/events/:event/registrations", wrapper.ImportRegistrations)
+	router.DELETE(options.BaseURL+"/events/:event/registrations/:bib", wrapper.DeleteRegistration)
+	router.GET(options.BaseURL+"/events/:event/registrations/:bib", wrapper.GetRegistration)
+	router.PATCH(options.BaseURL+"/events/:event/registrations/:bib", wrapper.EditRegistration)
+	router.POST(options.BaseURL+"/events/:event/registrations/:bib/clips", wrapper.CreateFinishClip)
 	router.GET(options.BaseURL+"/ops/queues", wrapper.ListQueues)
 	router.GET(options.BaseURL+"/ops/queues/:queue/messages", wrapper.PeekQueue)
 	router.POST(options.BaseURL+"/ops/queues/:queue/clear", wrapper.ClearQueue)
@@ -1341,98 +2201,144 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"3Dzbcts4sr+C4tmqOLO0JCt2ZkepfXCcmaxrk6xjOzMPcc4IIlsixiTAAKBlxaV/P4UGeJNAWU7kVM6+",
-	"JBYJAo1G3y+4CyKR5YID1yoY3QUJ0Bgk/vnrJZ2Z/2NQkWS5ZoIHo+B3kIoJTsSU6ARIBprGVNOQTIUk",
-	"49Pp/luqo2TcC8JARQlk1EyhFzkEo0BpyfgsWC6XYZBTSTPQbq3XwEFSu8TqipcJkFn1nmhBVCLmPXI8",
-	"UcB1iGAIDkQnVJM8pQtFuJiHhPIY31Gu5iAJM481uYZcG+CYmfpzAXIRhAGnmYFv1gI6Y5xlRRaMDsJy",
-	"A4xrmIEMzAZOX5lBOE1OdVLPwuIgDCR8LpiEOBhpWUBz2r9JmAaj4H/6NeL79q3q/85iEKev7PwxZLnQ",
-	"wKPFv2FRrWUPqF6tMWzfjGvtgN6+AT7TSTAaHh2FZkfl7wNzAlqDNHP+78erq9vhwf7V1e3P8OnvfwvC",
-	"tRMLg9Mpnmw3IO7ouyA4Ohj6pn3DMqarSVcOJMWXzQljmNIi1cFoOAjN7O6EBoPwvvM6ozO4FNfgobAx",
-	"h1tdvR+XtJ3TGZAJTIWEHvlPTj8XYKlqJkSM9G5GKZoBQbiJ4Omii7byavkO/BwOfnnuQ9D7Agp4h5N4",
-	"ye2zeb+R4poHTfe/fDL/DPZ/2f90NwyfD5f+4z4HHjODnw1Ly3LMxuXhlmZ5asb/PBzknsWW5muVC64A",
-	"hcFxFEGuzVRGOnENHAmE5nnKIhQC/b+UlRQPYCu7UPvgXxm5QRWZUmn+M8cZ0TS10iISPALJIX5B5kJe",
-	"E6YhUyQWOEyCQjHikZc+SNywPo5BQM6kmKSQbdhjbkf8/WF7Lef17PaYSJgWiqZESELJlLK0kNALlmFg",
-	"MfTo+Dai/Ma8/AbULUvawi9PEso5pOs8/UciSF5MUqYSsCdrFyZnVGok2n/DouT0iGqailkBBq4GTz4/",
-	"XBWaK7QbBq+aq7YF3sBIpbUPfrNoR8aUIgepmSX7SMTQ5peCqyLPhdQQ/5lBzGjgmS8GTVnq07JNpvxo",
-	"p6+Gf6pmEpO/INIBimJ+rdYxeRzHEpQCRYz2TZgiCuQNyB65TIQCg0OjdSc0uiZUGj0MEsg8ATMaFiSi",
-	"3Olgg93VPVfktr4xMeepoLH3ZUaVBul9lYvOVwrSqf+Fhlx1vBFyMRFU+uEo8k4Q56W6XOcB1CwNe4Wh",
-	"LNl8fgh7CWk5u+8Y34JSdOYhMGOn+RiFaqvINOSEA8TqBaFoW9lDZNocobGdJkbu0bhnyQ4Vz4ko7PFN",
-	"hcyotjr3+WGwroLDAKQU0gfAAtfXcKtLK43WIrfnI3onu5pH1liI+Q+EcQWGl47bAMdUw75mGfgWSqnS",
-	"v5ZwrxNHYbHue2cfNNk5KrQUIuuZrfWMdIfezcG9547mZAvbGw79DVN6/eBRc7X+2CS9S/qp9hBQKenC",
-	"/G7ZSfeLHLucD1xjVLQhagjO0prbJHYzentqPz0arMP5DuaVRqOxtVFoetZAypSmClalEY20kPfix8K+",
-	"DIOo1j2bxpcqalUbbv6qqVfMl0zCw6CbMj4DmUtm+XNdCFnRBfKJImLOSUbldduonbIUQqKKKDHGEdOK",
-	"GLsvJIp9AetdsWxVY6KfsS6SJROS6cX9xosbZ3iLfYGXCw0ejXRhAHCq2wBpfMJIGNCoJplQmhyR1+zl",
-	"CxIlEF1DTOiMMq6MPKOaUCnZDageGaAdhJJuRAp+zcWcm+2sibLKsxj4xJqms3tP5dKMMWOZTuHewTho",
-	"GQY3TLEJS7dA3O/1yFUmtEv6mPBMMGfWtdlgG+HaPpDfhCQSYoNXr7jOcaWHSV7r1/gkqwTq4Pbq8QdK",
-	"ap+4rX0qXKm1gW5M7kL4ujN5TNl71mDG9jGeJEIoZy0DNwYjQUyQvfdHT83BAjdc8DFI2AzdQHOQaRAG",
-	"qZg3lqqx3nBy2iud/3ZCfjk8+tlnEVoreIXjNZ2kgPKnZHx7Nr3NJvE6meYg8hReEA43IMlEUh4lxrD1",
-	"mmAWpaD0qYfoj1MlCOOlO4j+K7HeCkpH9yoVM+WdWmmqiw4mM1YnnQFaHidejKDZdvylkEAu7GCiKItD",
-	"Y7NJsEZbocCGwJwrSfbeH9iDXLdWSsG0hR1DJ6LQo0lK+bVvKvSzfAj7g+mEjFkdsPozYyrDcOGo9tCs",
-	"XWx+XsOCZDSG+21jfFtuosJsRQihpSo/M4iZ8W487lhS8Gv1SnDwH5F9fyk0Tf0DcpCR8206AlUDb6Cq",
-	"ubFyjrAJTntt367el7KzvaXUKek1Ss5zKW5ZRjW8IJGxMRXJrBWoDBlPUzZLNNFCeNXj+ta5ixmtKwKk",
-	"ycariRApUF4ria53IvVOWKvIC4gEj1VbwYhikja0Cy+yiQfLCG5Yosc3aQV5BWYn2nehBez5PaYSqMJ7",
-	"66BOKI/nLPYRyktjBOYgiUK8lOZWz0sECRiq8fNGSSD3xQbDoILkHk5xZ2iHV4uHjd340HABVEbJOSiM",
-	"Ka9iArhm5u9zoB5xdi7mqlRGjMdwayXX3Ihf6yb7sPIwQnCRtIcTQqW5PObzCU3TCnKrWBXIGxZBLXvt",
-	"hjhADN6NeAktbGOsAYMX95pqSwTOqqBzyjTjsz9dUKWMrli2kyICpczm0C6LF4ENA+DbiPIIUvt3DCmY",
-	"abwWyYUzEFccP60hy3WHMoZO/3/KOFOJFWjbWbWzVqLLQx4G7102AZX6IWupEsGdZnLNftbc8zKgkNfe",
-	"cNoKCTR25hYod1NCEtZ49tMD5LsQnnjEjyk7L53D54tdHH1r6OKyNMSaTvUWAZEPVSByRZqnIro+jV+x",
-	"GfPJgj+MaDSygBIc+UQRqySN3jfS3piUNgdGJlTB80O/WMOPL5ou+xZmAn6k/gWpR7q+QygqMWWHWvlk",
-	"pBJx8UgMU6J7j4m38kQ8XvoKnuE2ZxLUQzzSQnp8imMyl0zDvuDpglwcXzQAnvTIKUY0qdGXErYI8q6g",
-	"MVw5vhbKLEDNnfiItYqDdYW6VnG2avnXKGvEu9bGRhLoA0OrK8Gw9ffNkNf2UMaFlUIPsQcbMn6TZClT",
-	"N2a89hVH/LZWA+FTGc2w3Pr7fFuQa/uqDcQZu4VUEapIzFSe0gV0mSLx1vUIYZCWyaFN420GydjrKV0Y",
-	"w8ITeSwkV0TLAsjc+IM2hieVJpHIMqY1xATdG/ShnZdOo+vGFpp+wVcEFvOGy3dPJtWOWzqD4yHEXaXG",
-	"t9dbtUnuoWr1QNFa6f7NmtIMaoQwt+ey7njB1wUtG4b+V1GzL4pXhgOaE4al5GvKF4eAWsK1dtGgstqS",
-	"qQi8QU/NU1qXQx7fZIqZvAapNOWokzEl53XK9l9jWz+zMc+RMd58evBfnfn4GqHwAwbx/cdty87aPDJ8",
-	"TqKEShppkCokkvJYYN60tu+zqZzNvsTT7Iuefx6m15zPZ8NnOhc0CFcLhIb7P3+6Gz73FQY5IHZhpn+1",
-	"a7u1nf57C/MrYqWYpCyyEUeFZQspU0b3GK2jMCoA8QtbW6gTY4iaMVzoZhgc60siY4hx+7WVFTdGRPic",
-	"zz8qV2olMY9hStXNxbakqiNvnwCVegJUE0UXzVBzjYmUKn0BwB+iwTpieB2hs3oB30nYje+CahwKH49s",
-	"sEokKoxcuDBrujSYv3DwHcZHqloXIkXqCIljtQzlC50wPiOTQpNUiNxYMi8ITZUgml4DL6vOcqrUXMjY",
-	"eA//urw8Iy+pYlFVRItWD1CJ9ZYO4ETr3NZYMT4VPsfEhtPL0E5GY8ydzGGCcCokdevduwd/CcYhJpOF",
-	"Tfuo3hW/4pcJUyQWUZEZV4tZeJUoZAQ2am+rgZ4oYgCzs0pRaFBXfG88h4mZu28UteQ07dOcjZ9Wtbmv",
-	"BYlSZibeG6uESoj79rcZI6u6X4iv+FSKjDAdEmMSLogLLWGh3kqW1wzCBUBp99Y6jvjlFa+SNVN0cDVu",
-	"E1MtlsvL5FSZNlE98rLKE40jEcM4dJapeWC5d9y74qisI+AKGccVSb49vXSumj0zNer3RQ7corAn5Kzv",
-	"PupnTDf0S3Bi60WMNWKLroNRcNAb9AZmkJmC5iwYBc96g94zK8UTJNZ+ym7gC5br4dGoYPTxzkHQD5af",
-	"lmHQF7nq1wH3GSBjGrZEm+U0DkaBYVeXjmyXa3/0s2g9pG+LepfhvQNrhl1+WqkCHQ4GOytIbORnvXWR",
-	"WI8lpqRM89paT1fn5AqO/StUIDcKL8NAFVlG5SIYBRjpcWELUXJbJIo0JjZ4GFo3yGYzkWwThjVnpVU6",
-	"+hiIXAWflu1j69/Z/0/jZd+l3m2tb+ucPEW75Wcba3ZX67Y3Bp/M0eVCeUjo3AJWUdHKAQ/9hSkG+Yav",
-	"hY1A2RS0i/F8+4mcFZrQ9kmjg9larhP5VjBu5Jn3dsgjknOdZ+qosXXiewfY+hWFLc7nKNXgyGbKQlLb",
-	"tlaZJGBsJcJQLNuMGdl7fxiS9weDp/fgtH+H/y/7UQpUemj5HlFS18l30+OJmfp9VdzROp5DPzFa6mOK",
-	"QJbrxS5Qeg6ZuAGnxlyadVvclFnZTgI8A7guN+iTBds3WDwbNhosng3v6a94TOndrG30EPyHnGhBng0t",
-	"NaZQpa53cVhvhLgmztC2YaoqMW64QRTaGHLGxNMJZGvHGH4DEXeQALLV47DHmZn6YeyB0CC3u1r7qu4F",
-	"wX2iqg6xXZzGu0qFGutZEbQJsSTdsmnBNUud+JGgigxdsq04yw5/HLye49xfidiUTTXEu8Ce9Z0U4m4N",
-	"dahfO5Flsb5Z77npH1PxNfzIDs1XOcNqdxhz3lGd3TeLGFfNiy4MFd9jfdsAQwObq5VlqaHzWJGsMBKH",
-	"6iixsQjjZ5PSURx/HpOMLsgEjEEjYcpue+SCLpStc2WaRK44o31YtugB4y9qXU2sRBkQDDE1riyZMkjj",
-	"rga3z52th542GOMa+CapKri+dSIMaO5iojL8uJPd0dkupqmj1NtxTRWG3cIh+9E8t1aBzkbfLWG74XnL",
-	"F5bbE5HGhKYp8h5ypHH856C0NQYaAsCxtJUBN/07Fi/7ZQdTL8sPH65ZMO9276hG57Q5iG6Z42CyjVO9",
-	"7Fnxjx8FJNuw1fsrn/0oENVNXz8oVDda/yhQ3VX5q+WjUlW7IflxN9JnnOnH5Nrvupk7BbMMuF72skP1",
-	"/Xbkq+cpnYN5IlJX712aE+0olQN5c5BqYx31DlFqLaUua82WtTulPA7xLgr364mqW4vN1oFhfETIGOSL",
-	"yoFk6F5ecQkRcF3mpIzNlablTCuKp0feYfyZlvWbEeVk7/LoqY1CrxvnXdbezu2LlZsV0KAb27ZSQsvd",
-	"jAg+t+F2xi1CCOOKxfYuj003KSghO0IWgUVRI0NXPVjtgmraWP/PTKI6A7vRHrJktJuIaSNXGpq5GyRO",
-	"XMegI17BoSTdhnHkOOjTsvaQV/t7hHSNR2W8wDo8k4UGhc19hMOtNv7NFPv9JORg/LGyhkjRDK74eOU6",
-	"FNdYwmLjSccg2Q3EpeuLDSYhUYJQnM3eCnDFba+6ak9td2/zSvjicPBLRy8LpgOvOEIv4gWJ2XQKUvXI",
-	"B2UcNZudx+aWPUo+fDh99XRk5CHys2HjWQFKlfBdcfPIHFahwe3Fx+MnWDfyuxOoDxTw7ZtmLPFidu2l",
-	"iBc7o9uqKXfZzsUasb5c45eD73gbRWhkEFb2kPFKEfr4q2+qCIM3Iuq40ugP7NGqW56Yuue+pG9n4mPO",
-	"RcEjQ4Gl2l3jzlrZoRFh4U5Bgz9EZWEv2eVwcGg5i4s5EfxFdU2KDcZl4samlput/SvcvB6qeIXLfyVZ",
-	"uwuLPMJ4uGlDWLCrRTZRGq+H4THmPHALNMVYpxQZU7sJytkd1rQQ4mKTVExUSKSYK9dLGMMtAa4lA+UX",
-	"rN643GvQJfJ8+mgzwFWFzjdu8T+82luVQWoUzfmUxIMN1E+Y//bdt/EOTY+6KreW67jgE0XGoOlsPCKH",
-	"w3+QcS6xXg91wZ+lkBqXtlpIDg+GK4NsE8q4uiyDKSNLUlin5l9jpndBy7uXzXUl4VbC+TsSjzEuZ+Cx",
-	"DJAlQJGpSFMx30Kc9W2T0Nc5QN0pRZy0g8mG9++6uuzq21F1oUVOWn1S96OkJp6vw0nhNeYk0AwzQVqU",
-	"nRtiSg7JW/ayUTmDjqCrRnqC9b3Xxq9BT+GKj08sbPs2RDome4cHB0/Rtmxe8mAeP3vaI8dkIo3tTSLB",
-	"OUTWlEuB3jRvfzJ6fk3D1wKh2WRib4nw2lpnhXaw3Rc9P0kgulZFVjaFWLfX3qthu2nI3vuD4dMRORwM",
-	"jA9ph6/Ykg1D2NqSlWe0egdfibK3r466As3PD731G9sJFRFp0PsKz7ctXKqawgnj1BavrJXf4RH0f3ro",
-	"h1vIo+/LZ5etkyQ6kaKYJS1ybvCea2Zc5z0Jjle/WSJ5CkOrezDJTNibu8wTxmcuR2qA5TBvXqyJZhqN",
-	"F+t667yE9IcQc2cWlkYdok1ehrVjh62S28g/CVoudqwRzs2cPwSmLuk1kCJ3d/1BbHz1qlO2NN8t6qpb",
-	"I5QWed5Km3cir7o0rTMlfOEuK3u89FDZM+px72zpEt5qVl7zV0gJXDeIvrcjcaBZBinj1eUkm7XwVxm4",
-	"q9ivb57z55CJSoTU2JKICi0F7W64tAW3eaFLhae0pHjDAyrssnsRgx02jsG7mzHLCmAWAabLVI+cFLq+",
-	"mslMecVrI2DcbnEcv6gBIT/xn1AZX/Hx2YdLclfIdHlVDAbD5wYv/8RB9jf+yeJ/3lktGpIP52/2bQ9z",
-	"vBw7akZQrZZlFtorLqa4CuMkhohlNA3JF5BiP6dxDLFxRcetlstxjxxPNTTuyyRUXVuuQc/MQG/T7Ypk",
-	"DI/c6PRDbyT2NegPZW/7o/GEW8HDES7sIBpnvwsGOCY3NAVtw2m2DpCWleIGX2nZrr+mEnfICPhFGavY",
-	"oTY9hymWMdZBP7ven4yXKxp6M6TuiJxKqCihvE6NfYEr7gKBtZqiLiYTE8GhGVs8OCLjtcs/x2QP0wSG",
-	"Nxsxlae1jWgL1Kyl6NpVynDPE7UWbPFFEd2Ouoj0+6qvE2wIbUocbM4xut0vYGtTq9HFYShgGVYtHB8/",
-	"dSR7aM76NwdICW6+VVJ46/xPBCNlU7B981aP7r0fPq0NcSfq1xMir0FrVy3oDopx9AFCYoRGPYPby/oM",
-	"vzEemxlcmmjv8igklz8/babOsBJh/UtbVpZjr4akERAJM2ZkPzYfkr3WLK13nslslXPoCqkbvSRqRGic",
-	"Me76YEDWN7HbfimX4Kn6Yeo1Re5bCe1ZivYrSDRR1Qvy4fxUlQkjiheupFSzG2jUubs7aX0oFJIY7JIJ",
-	"TY05JC1lCRklgHu2TaFuogRoqhMjeP4vAAD//w==",
+	"3H1rcxu3luBfQXGnyvJMi3pYdiZSzQdZjnO9EzuyJCc7FXpNsPuQxFU30AbQomiX/vsWzkG/SDRFSpQr",
+	"d/MhMsluPA7O+4XvvVhluZIgrekdf+9NgSeg8Z+/XPGJ+5uAibXIrVCyd9z7A7QRSjI1ZnYKLAPLE255",
+	"xMZKs+G78e57buPpsN+LeiaeQsbdEHaeQ++4Z6wWctK7u7uLejnXPAPr53otRu/kObdT90G4eXL3IepJ",
+	"nrk3R2LUi3oavhZCQ9I7trqA5gT/pmHcO+79r716N3v0q9l7LUY9N+NZKvJ3bzomiFORr5wh59aCdi/+",
+	"37/47rf93Z93P38/iF4d3f1bL1raYNT75QakXQYffs24TFgijOUyhoj9UwkJCRvNmZ0pVkh3ALHSYE4Q",
+	"xOdcW+Fe/2+Yl2DXMBHGau6+Nmzn8uC5A3hgX4DLWLUxuOVZnrpnD/cPDtgHmLH/UfqanQk7Z++55naq",
+	"5Jcvb4s07UW9jN/+BnLiDupwfz/qZUKWn49CYPgVJNAyl2FxNQU2qX5nVjEzVbM+Ox0ZkDbCjSoJzE65",
+	"ZXnK54ZJNYsQeu43Ls0MNBPua8uuIbcVEL4WoOc1FCYtbMyEFFmR9Y4PqhULaWECGpfciSMieTAO/iES",
+	"UO/e0PgJZLmyIOP5f8O8mosor56t8diue661g8YpvHzZOoWDqIWqg8Ht4cHuYHD7E3z+jzCmvhsjyXYv",
+	"xNN01wpeHhyGhv1NZMJWgy4cSIo/NgdMYMyL1Dq0QizzJ+RxbNV5nfMJXKlrCGDYUMKtrX4fltST8wmw",
+	"EYyVhj77PedfCyCsmiiVICNzTxmeAcN1MyXTeRdu5dX0HfA52v/5VQhAHwso4AMOEkS3r+73TXjS55ox",
+	"HUavDjsY0wXIBNnJiql1+cyanOOnw/08MNmde9vkShpALn8ax5BbN5QTO9J6DsnzPBUxMoG9fxriFBuQ",
+	"FU3UPvg3jm9ww8Zcuz/uOGOepsQtYiVj0BKSEzZznE5YyAxLlOesBtlIQBCGVuIf28Nn7koxs7UN4mCB",
+	"/TnW6URWv+cIQKtRCtmKSXN64j82m7wcNzD/KdMwLgxPmdKMszEXaaEBV3PREE1bg0Nr0A546EJK0I86",
+	"O8KnJ8dOt9ob9+MjFntXUiJR1gQ81/Gc8mWTb+4v883IqVytV352/61mtlHvbMqlhHSZ0/45VSwvRqkw",
+	"UyB6ow0GtZeYW56qSQH9tkbx6mhRlC1wlJq6cq1y0FYQY4k1cAvJKR7YWOmM295xL+EWdq3IoBcYKCkI",
+	"my4hVjIx7RdVMUobb8kiG9H+QWul7zv3t0QN7nmRLIPqkxRfC2AzYadCNkAVWmUq5LVZ3m8GieBhher9",
+	"+VHEZlOQTFjH7DTwZB4c20A6DinnTZb/Fz31uXpdjf4JscXXLde2Ab32Un6nkx4LbSwbO1WfLW52DXAb",
+	"yy0iNkiHkn+RTEQ1rJDSLdctlidOHDseBEljqX5DUe92172+e8O1E2/GjePQ6GM5lvtwUY2Hn/yY7t9v",
+	"/bh3UQ+X/i7ZRNlrghL1x3KMcnMLgFxGzKiB3SVChM7DrfU3YewytqB8a/3jfpFTTcC15nP3uaVK3Y83",
+	"NFdooW/4/PfxHwJmAcRO/Hm3aDiEvDfl+9WTQtpXR72ghthclx+Q3g8ur4nHbUV3f38/sJS3PIYA1GNV",
+	"kABZ5qI3PC1gmWZODRPWMAkzMJbohM20sOC+7weVuebOaNTITxzaGq7UhJg3t0ibUzf/lN8gscYqy5SM",
+	"WKaQhOFr4UxXpGi3mPZueWyVXh/JCGYBLItJwGxjJOWUUwuh7YKdAir5BhjXwHia4t4bQB4plQKXbiT3",
+	"y5kDKgS4+e83oNlUzVjG5RwHIcOVTrHfC0lRyyeP3uDC4eOQDfBF5Ym0l98ASxhBSHIFkDmBtspfSFPk",
+	"udIWki8kjkJCFiwX6f3MAoevHg+t7F3m5roA9//l5fGGYdE+ngs1M+RAcOdsrNKQkBfByV88qUI6qE0g",
+	"YUqCCZ+Y13ZNWOaSlDuI9vf30Upc51gvaMQQ5uJktJnQSr4WYEJUfMbT1JQqluWjFJgBfSNiCO+p2vcq",
+	"qM1AgxsQiWRRl+jisdVxNCep99UAZ2M/oVP/rVR/FhhlkmgwBgxTTqcQBjcKus+upsqAg0Ge8vmIx9d4",
+	"7LR+VIrsFOYs5tI7j5YZmbOqTABjo6ZNsIzoaiZTxZPgjxk3FnTwp1x1/tShnjl9ATpW6NB7PlJch9dR",
+	"5J1LrMTp0i+z0je0jPboRmk459YRUrircg/l6KGjfw/G8AkEVQS+QoS5kZkESMwJ4+hIrLThmEupLBsB",
+	"KsV9YlCoUZ6VsvpebaJhAiwuYE6EB7e2dEny2r8Q1MC92WzClC7CRyWkAb2hsZNyY38p172MNgVBPfQb",
+	"fdFk/HFhtVJZ322tn2s1gv7Nwb3njrpvC9orDn0bamyJP0+pyb5XmWcIC+Ko2y56q1W2ZBl5nr2JZWSF",
+	"TaGDlDczUjYkcTb2O9CwhkpaGTu03qgBmlXE/4HstMZRN9Twg4W4Q8hNkPHbd/Tqy/1lBPgAs9KPwBNy",
+	"dPL0vHGEY54aWJQMa3kMKnfKq5YDpn8Qtm5bFnRgtGUPTvn6Il9dbUQGgQyzt0IKM30ALPjYgm4huffe",
+	"v4xWAeXF/so9RT1yyj/BwA8w3UMAW3RurgTZgno2hfgaEqbVjI3m7k/EjCLiUhLYiNNviQKSHqQuURTM",
+	"0ZsJWF0kIFft6JR44Ii8fffGSaPeGHGilC8LQo6n6W6cqviaOVFTMi56pc25Vokj6SMPK4KJB0GH1e19",
+	"e7iE2yXSoNgxzkljRAi3DpKoXMCbUENl/K5aGzG12sa91xHjH1t0H69+q+m+cG8KDZutbizkBHSuRSh8",
+	"7WQCqZGgnxmmZpJlXF+3Y2ZjkULETBFPGfcuDZ65b8Q3oOCtyBZdvxjGXFaPtVBa2Pn9kQr/nDt6Ht9L",
+	"FBfuGYdR4hu8nlsICOpLt9gKv1NgVrFYuW1wSy6Rl+xX8fqExZ6u+YQLaZy2icamFjdg+mwfAySohx6z",
+	"Ql5LNZMtQikVzdXO+tJjsGpTV+6Zpmqw8mF8CBmjESORrgHkP+onl7wPOFqIos6V8DGTNsmso/ouaE5K",
+	"Mw2Jg2tQmc5xps30YgqxhrQoDdyvO2h/bahHh5ThOryLM7U20A3JbajG/kyeUjM+bxDuohhUyvgQEchY",
+	"JRhjL4DtfHyJSSylq38qJhiRdgeZ9qJeqmbLzv129HPBifH2jP189PKngI3vvVkLFE8+E9nQyOls+qtd",
+	"W8tomoPKUzhhEm5As5HmMp4yJcMGcuUCeRdA+tPUqDJwUobSGYUCkZP6n1I1MeEYj+W26CAyY5XmE0C7",
+	"8CwIETSqT78VGtglPcwMFwnGlzSQSV0YoGwcH2NmOx8P6CCXbclOm2XZyuQjVdjjUcrlddj9X6lzC0sW",
+	"dsqGos6d+ZIJk2FK2nFtZJHW5T5ew5xlPFnDlsFfa0PGQ7ZChIiwKkwMaqLBBMId8bSQ1+aNkhA+Ivr9",
+	"Slmehh/IQcfeBO3Imdm/11tXjhE1l9OeO7SrjyXvbG8p9QJ9CZPzXKtbkXELJwxDFIZlZKMbh8bjVEym",
+	"llmlguJxeeulErksCPiC97Thys8rcRT6TaUdFnUp+DYJFi9A2eufHjyhQauVV8vsBPs2pACd31MKgQuv",
+	"iW1gJF2JZvaA07m4ZJjDWBtL3kDRBn27Y1UQHxSBqBSUSZhPmOToNGZt7FvNM9jIZqr8P+saTguAL1M7",
+	"W9N3ncMvCSXjbWDVQDiD9RTJdegGHVKCKmS5nZPjs5C2dYL9ADQ3hN8HgASSiBUyBWPYEJc1ZMLQvI8C",
+	"XhBaPjCzRF7ehF6CxkTcgIyaXmY2AkxlDWsOy7G0kRh9sZxSCNePoWEyAHSmXpxd/kGRSK8ujEDICTs4",
+	"cQjI2f++/P0DQ5Knh/KUxxCRc+9gjRAPTh2tEbhb9Jg8vQMDbChv/e1SenoAD5uej/UsiAxdwMGYulOR",
+	"kAgMIsOCp2Q9JzY5mENMukv6bddJUm/Qw/W+I16Lz2RCNr89eLhb6yFH9vTep5UQCstukFa4f18Avz8e",
+	"S+GrkFK0mQrQzqrcXBPYXjQ6qFNEbajcEyuu8poDnJvLZCaSkFr6WljDctDMoBZWOnfC0J2C01HDmniJ",
+	"VfclRUe9aiX3AMETIz1eTR41dhMCwyVwHU8vwKDXfCl4KpL/UcV7p/Hei8tunD+VTtCptAZ++rMWMoHb",
+	"tZB1XKUj3Zv/YjZHbp99+6OwujYpCQAS1ZYnwvXm4QR9tFS2QIfAjU92AKcnGws8KXdQVdeghYyZMXYq",
+	"5KQjvyucFlF7swO6S8tvvfy7904Hf/wadhWQcF/buXAXBN9tM6n0bS/qve9Fvf+zZvLoW8g4Wnzv6c8H",
+	"JV8LyfUck0QvF3NW+YwLK+Tki8+/KBMxyNLTKgZjgqmsUS/mMoaU/p1ACm6YoBPs0vskF+PQ1unIHf4f",
+	"6EwIKKXq+jJ10irzCsglRxNdbiiu7SZzVUnBnZ7ZmgeThzHIhZW+DmbeLJBnY2d+gnI3dQZvBecgrVrY",
+	"Sl4uHvFTmutXi1mJrdTXR4bcr0ry3FDr+lTlLC2IdGdQv0veiIkIat9OPpKlg08+M4z8MuQpMEwkka8A",
+	"YyNu4NVRWEThy5fNKNEanil8yfwD0oCk/ICrqEQIPUo82EkM5hOUMG8JI0otWyEQGFqAM9zmQoPZRB8u",
+	"dMCNfUqZx7tKpnN2eXrZWPCoz95hihN3SpOGNbK+FsAYLRxfC2S0oOZOQshahWnvTUPucDYvpRyHhdsD",
+	"CkvWlHkbrvLH1Ks8xnZuRo2Xf8/XXXKtZLcXcS5uITWMG5YIk6d8Dl020Ca5T1WBzarnKQ31Luq5aZ3S",
+	"F1C6Ci0Ns9oX9jRcfLHKMmEtJAw96hi28YEhHl+HM84fEvfOG1GGe6r66LkNY+WonGxCCFUR6SYGaWnD",
+	"BSjAbMiGKz1htVR1D4Vy8u+lyFUpeA+JqTcswwdhfijIXEarmgM2SgNqXhQtVBC0IhS9BkbWWk9FDA3c",
+	"a55SqJRpyZgd55QEXqFKu9wJ+dGqqick5e04nf5/SuJ5ysQZhPbfMycljB7U0KFNU4evWDzlmscWtImY",
+	"5jJRmKRd2w7ZWE8m35Jx9s3Ovh6m11LOJocvbK54L1osvT/c/enz98NXoZJ7v4htmAAPdmmsbQN0luXN",
+	"OxwNKTeWvdhn7gm28+nq7DnJPywoiMpatqpobK1tNgoEQ2y3jIZvWvlHL0a0mfDmm2i3wIOLUSri0p/P",
+	"NbBUGCfUnTg36I6B5KSRrInPSGWbKS1YIB1jVQy9TYz1hrfKsWrE+bOyUReOA8MtppvlUaeGriI/4NqO",
+	"gFtm+LyZNlJDwp3qJYB8iFt9NeqVYfB6gtBJ0Ma3QTIehE9HMxgZiAvHRC/dnD6lLdyPhGKZVSUS0yr1",
+	"iCSxlonLOfrf2KiwLFUqdyriCeOpUQwDhGUzi5wbM1MaHXn/uLo6Z6+5EXHVdAnVSeAa27j4BU+t9a0k",
+	"hByrkMVHMffSn5nxBIPVMxjhOg2iOrlN/Bd14yJM4TL9gRzIq6kwLFFxkTkbVtB6jSp0DJSBQ7Vazwxz",
+	"C6NRtSosmIHcGc5g5Mbec0SsJU/3eC6Gz6uWP78qFqfCDbwzNFOuIdmjz+4ZXbUTgmQgMZQpbMScrj1n",
+	"3p+K/T8WMjbdQzgBGOt/JYsc3xzIKvFqjJ4Di9vEtCmi8jLRrEyBMn32usr5GsYqgWHkVX73BVHvsD+Q",
+	"qNnEIA0Sju+98v7dlbeB6czM8d6eykESCPtKT/b8S3uZF8QkXHtnVJnjVDdq0tU77h309/v77iE3BM9F",
+	"77j3or/ff0EibIrIuofBcLP3Hf/e7bWaS7kHJhCwx36XgPnqmstJldWAIzwzLC+7PkRliprSidv/GL0v",
+	"1+CkxdVPz49RWgzkcCRGQwI6tfHw9ZlDPoEhc+Ynn8BbrbIhntQQ6XbIdkbKTpmQcVokkDx3mMgnEA2k",
+	"e1kV1hGU+3IkRn32u0zn6PEu3fdTDQ7N52wEFMTvs7dVbskMKwkdsxvIMXr9hbSK8WYCmUNuAQmzqt68",
+	"L5+2hlHklI7ZMTCE57ukd9xzjO2iBeR2P7S/wk2TKEa7UdOz8EAU2V1vIAy0rhjIHcrWBrtSmw8VeqgG",
+	"5h61oVrjwVoW3H1e6Ft0uL//JJ1sUMAFu+tg3ZUat/u8+YpFXxATnqZad6N7T9QzRZZxPfd9WnQhTeTJ",
+	"wtEWUU1pAh7/1WszgM93S9h5Dyip950DY65MKIWolX6iNDu7/KN2m/h8FccSIiwcMHAbIR/gMomYyknf",
+	"SefRQA7rBIDhCYYanYTkzFgNPCOJpYW1IB0fwhDbfHeiVZEzq7k0PKYOemrMinzgCPxgf59V1Gr6rA69",
+	"1+WjXhRrqFNzc6XLjnW1+kfl5v2BvIAcuHWCnUsmsJSdUV20KUNuJ44F4ROsuSlMgWNYNuA540DyJDEO",
+	"auUIwvbZ0f7PCDHKIxqSiiEVcuhYFWlSr3sEmLVLCx1IGtW3fUAXrxiZENcqS/DbfMvL1dcqmW9EI2tp",
+	"b4sVV6EuCBZu7V5sbtrDVzrriCJzHc3Jmq3N7p6Q6lvtCwIUj8q5O5hG7rmabYXiCYBOZ6ODjkgGasad",
+	"jEuBod3fTfx30WoFYe/7SIzuiMjLfhttxHmD37cOclOOUvYoDLDmo6Bh6mjT0RaVIdHW2Y5TBzKl4fk2",
+	"AHvFr4Hxcmw1pmNz2vxJSUduDWOnZaCquZLDeh2rDblfwS6ALYShqxe/SECP3DWqfbjl7QuM+4V03ScW",
+	"pUu4cNlZWaYRsKhFS3OdzwwbguWT4TE7OvxPNsw1eilRa/1ScgZ6VxU2YkcHhwsPUZh+2Oy2ZSxPMcGp",
+	"fY6/JMJuEf8fxnHX1UrIv7c2f/yh2HeGIo9xX1HIJUNFCXsQotA8wV4+upGP5OkzUzfAsNR2C9xur+oS",
+	"8mPwPKhFvRUyYXNVaCzDpO07XQ6/GonRcV2RyQ0bnv9+ecX2yIG1910kfhND5t1CBKdnld3CjvaP2JA+",
+	"fJHKfsFM+1qzuM8OMlN3CJSV36aGM3TwN2rPnwan2/XtayH04f14WbZHeyQivyfhYaZOFXx/fsS4xkIG",
+	"Xp8DnWgnrka+VQ3hbCpu4BvCBr0rhI3kRNjr3TmOvKdys1fXvwTljTNIfHXgphzq72ZnNcolV1pYZdUl",
+	"dYHdhl6AWTA+pUOVDjPSwelIvW+DigvRRpkKbN3TOGtVnWx9bHvf6e+7xDElrIQNsKBAO9/ytZXdfBc7",
+	"Oq9MzGlypTYKXdDCKiwKUdhyGMEB37ERRdk5VBHq818efyLnhWW8fdIYfG9N1wl88m2upJmP9MgTonNd",
+	"9tXRT9Z7YLcArV/QX4rjeUx1MKLCtYjVsTmyrn0vPVJ/qICN7Xw8itjHg/3n98B07zv+dZIIuN5cnNYd",
+	"tLvx8cwN/bGqtV7DdPDYVxcYbcMGQ/WDPNG+6nFd2JRFkp0IeA5wXW5wDS/iitbrLw6bLVUO7+m8/pTc",
+	"u9kIKoDwn3Kna7w4JGxMoaok3cZh/abUdakUUQpPVadaupUtvxZy4p7Ilo4xegQSd6AAktXTkMe5G3oz",
+	"8sDVILX7fs9VGTou12mQ/lKQbZzGh0qEWn4Npmw/JUohUUgr0qrXsSkyjKquRVn0+NPA9QLHfiBgUzG2",
+	"kGzF3YugMwi7JdAtOiXawCKor5Z7fvinFHyNUHCH5Kvi2WZ7EPMBzrqKxU2SMDUOggtT4+7RvilHoDOa",
+	"dpqmDs8Tw7LC+HqMyOmnw69DxuXcd1yQVY9BE1VFHCiAM6DEYiEHkjgXpElVlDJHg7nPqpSNMngMPJ6W",
+	"MTB0WsFEYCdsTJ4eSPdc5FcmJBv4xE32tVAWzKBH7XNZPtXcOIM8jh2UUTWIuQGWKExpxoL/aCA5mjg4",
+	"+VjIhLoD0QbGSmeG7Uy5HqlCR8z/wzzvsz/J5KTQOJWqGDcYDVSaoEoCS8Fa74zDix60hthCQvHdYV39",
+	"NMTcB2ZUn13yuRlI7Noj3EJNMGRHFTeYgBOI1i04cxFaDn5yTufQdXfI185bXQKF0l1xs6ojxWMHaicJ",
+	"Pno4KhnaxrrKKqFtAItPtjFMnSW55j0eZRqgG3DhjpoRGDtkeWFNmV5EWgfi9VSllPlQkSAyAHfk6PbK",
+	"FOkhVc8ZgYkj18ZpMJyNVCETSMriB88xfFZW2fE6tEGjdIeS2KO3G2lN1RduJ4FEpuU9YwdQ5hhpxMqW",
+	"1UiilITJ1A215y4jFFjNGDUudCF5H1NX6649+PrC4C58Uuhi6vW/YEC5VfC50tVB5/14EUlcsIGfPE1r",
+	"HG1ISC/zSEjeNJyOe9/dn7t+lh9trn5h4v69T/nb3hzou4WyX1PZvfkp19O4CG2tNVHT6H72ovjPv8uS",
+	"qFl1/5/55O+yorrh9d90VTfW/l1W9b1Ksr97Uqxq3y/2tBvZE1LYp6TaH7qZ7wYmGUh718+OzI/bUahA",
+	"sVQ0SP6iWhK+X9IvebVneWUvsi2ClLTzLhOLWsN5dWNIaRD+0zNT30mFiUICTRLMWTypvD4CTamB1OCM",
+	"nFJZc3p+mlZqzELOO/uAeZ+8bBYQc8l2rl4+70oL7LIwnloJRY1ySI3zGS93c0yapilznSiJU0gjEmoe",
+	"sOpixAepkIudRJs65L+YYlaXfazUygiNthPmaNQooHuggeLMd+j1yKsklKjbUNg8BX2+64o5X1qlfX+v",
+	"0snnk13mFgw2yGUSbq0zq8fYM1dj6ludgmF4BgM5XLjd1DdnFIlT6xPQ4gaSqtM8u4Y5tn/jOBolFg8k",
+	"NbUw7aFp92Tv4w+YGBfsB4mRbHKWjFQyZ4kYj0GbPvtkMK8HS4KwQeQOZ58+vXvz/NjxQ6RnR8aTAowp",
+	"1zeQ7it3WIUFv5cQjVPs+w/PUDdk8O2LY58qF6Rqgr1WyPzgB16XiMnkWH7IhgtdNYYPvkox6v2m4o4b",
+	"iqmJV92PUJh77rV+PBGfSqkKGUOZaR6izlrYoRLRzr3rgB0ryeVo/4goS6oZU/KkuvWUPOiZuqGSjubl",
+	"JQvUvJzSQSl+D0Tr7ty+w1Ubwg4EVmUjY/G2V5mgNxG3wFMMUGiVCbMdTzrtsMaFCCcbpWpkIso3on68",
+	"CdwykFYLMGHG2pXoVwJv8xyrqixwC6l9fm9V2LdR2RsSEhsrqA/J2sMJf3S63jZwefu8uS533laC3raQ",
+	"x2fmLWsGSBJg2FilqZqtwc72qOvRwwyg7jwAHLSDyNbI+6rurn48qC6tylmr8dP9ICnzDTtDcWf4xL96",
+	"1lZ1ielKlRmhsZUU7gZ3iT0Ay7Mos+uix2HhUludUqiSR3YyZWWtPnXAZ+XV3gwbY5kqEwFviipjXdhd",
+	"diC5ZcPmzT/DRUndyAHNubZlAAC/qDtb+SrNgcTv8V5x0ptR1/oSKzlORWyHZQ/epkJEFwxH7Gh/v65r",
+	"xbmEGWDBjDcX657AnWrx0yaD/kukgWLLquZRLSqBzaTPJQ7h/eqdjOJXsBWMNxUUW9qxUzLcIhs6RtlQ",
+	"ZBuUt0FgYAmCNZ49jOKLoMGsgWeYImNV2e5LjdkRey9eN6qC0dnmK62fYaOX6z4jlYgP5PCM1rZLscoh",
+	"2zk6OHiOyNK8jMZ9/eJ5n52ykXa8msVKSojJXE6B37Saqwu5bEXVSlezMxndZhO0Z88L69d2X1Qc778y",
+	"RVYiNrkW6a4gasHGdj4eHD4/RlYyjP3jC/Z6w9lA9nrlfSKrrnY/lSB7/+ZlV8T31VEwsXU9/qNiC3aX",
+	"Cg03rT3zF1js/fsTFK39WF3mqnWSzE61KibTFjo3KNt3wFzmXhq8PvRorS9QV0dXFzpzd6Lozlj3jZAT",
+	"nzzmQ+ILArG67HYxscuv9G+hSp7TWho9FiirK6qdZ6gfrKNjarB6vmWt+8KN+beAFFbrFTnjjOxALKAt",
+	"26uWLhICXXW7jbEqz1v5hJ3Aqy7l7VTQL/2Vt0+XCFA2Gg3ozpTTjXfjevYbF1qDtA2k35ZCbUUGqaj7",
+	"LKy2dB6kXi9Cv77ZOJxc5xWsy9NLEmgpWKIZ30wkL2wp8IzVHG+iQYFdtrxEhzL5imV3B8+yu4mIARMj",
+	"TJ+dFba+Qs4NOZC1EjBs98UcntQLYf8u/73sjXH+6Yp9L3R6Nyj29w9fObj8Fz5En/GfIvmv7yRFI/bp",
+	"4rddanyb3A09NuNSScoKWu1AqjHOIiRLIBYZTyP2DbTazXmSUDXXsNWnc9hnp2OL0Sx/fRvj5pqoBr1f",
+	"bvUzb6FkAo/cyfSjYLTrV7CfyobIT0YTfoZgxTWCRTXOfhsEcMpueAqWQhZUIMHLLjj1HeohkbhFQtir",
+	"LvnfrjS9oAvcG4EVmu+LkOWMDt8cqnsk5xoqTCiviBTfYCB9sKUWU9z7vfEW/mb85uAlGxbSFHmutIXk",
+	"SwaJ4EO2gwaro82G3/p5rSNSDh1pir4VV+lSf2aWHNohk9TvqAtJf6z4OsMuok2Og43HnGwPM9hOVau6",
+	"6j3IKh0DbyjpcarcgSd8buhMHOnLXVXYOkfvQ93tx1QpxSoHieHHncvD5/0Q8VODtyeNv2IHuXA8iW4g",
+	"2wbF/0PNmBpbj3akSMy4YTNqqd+SeW5BW/YonVEOJEbnSea2zoNbH8is788qWxhhNRJGPmmpxndMmCpb",
+	"j9BxfjirA/BaxQ1nZZ7mFnynKoPWmkM+khLQzeZsDtB3UdWZ7a/PHbkkPBd7NwcIcD/c4m7ee/c20kMq",
+	"xkBOGwLqzsfD57UN6rWc5XyLX8FaX0HkeZSQaP5GzMnLegRPxssjvBUycSP4LJSdq5cRu/rpeTMzB5Mv",
+	"l9+sEZbXXjyPrXjczfVTE8ZwtUqOZcqax+3GCtTZqx6kXba8PNgl6mY5OjtrSGK27/vzo0a6C7qFlt+n",
+	"4svI13c2utSZY8aTTEjfYQ90VPWRo06MPoWl6rRXz6WCM/1J5IMteDUaiOaEfbp4Z0ofJ8f7TlJuxQ00",
+	"ym9TPsfhA6eoNHMHzEY8dcaIJr6utMNtBzPqzesHmgJPsSXA3f8LAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
