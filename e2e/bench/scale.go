@@ -43,7 +43,7 @@ func scale(ctx context.Context, b *bench) (Result, error) {
 	}
 	defer u.Close()
 
-	result := Result{Rows: [][]string{{"workers", "chunks", "first claim to last commit", "media s per s", "against 1"}}}
+	result := Result{Rows: [][]string{{"workers", "chunks", "first claim to last commit", "busy", "media s per s", "against 1"}}}
 	var one float64
 	workers := 0
 	for _, want := range pick(b, []int{1, 8}, []int{1, 2, 4, 8}) {
@@ -57,7 +57,7 @@ func scale(ctx context.Context, b *bench) (Result, error) {
 			}
 		}
 		b.say("%d workers", workers)
-		chunks, took, err := encodeAll(ctx, u, path)
+		chunks, took, busy, err := encodeAll(ctx, u, path)
 		if err != nil {
 			return Result{}, err
 		}
@@ -65,7 +65,7 @@ func scale(ctx context.Context, b *bench) (Result, error) {
 		if want == 1 {
 			one = rate
 		}
-		result.Rows = append(result.Rows, []string{strconv.Itoa(want), strconv.Itoa(chunks), seconds(took), fmt.Sprintf("%.1f", rate), fmt.Sprintf("%.2f×", rate/one)})
+		result.Rows = append(result.Rows, []string{strconv.Itoa(want), strconv.Itoa(chunks), seconds(took), fmt.Sprintf("%.0f %%", 100*busy.Seconds()/took.Seconds()/float64(want)), fmt.Sprintf("%.1f", rate), fmt.Sprintf("%.2f×", rate/one)})
 		if want == 8 {
 			result.Ratios = []Ratio{{Name: "8 workers against 1", Value: rate / one, Target: 7}}
 		}
@@ -73,25 +73,26 @@ func scale(ctx context.Context, b *bench) (Result, error) {
 	result.Notes = []string{
 		fmt.Sprintf("%d × %d pixels at %d frames/s, %d s; control groups version %d, quota used up in %.0f %% of the periods",
 			f.width, f.height, f.fps, f.total(), q.version, 100*q.throttled()),
+		"busy: how much of the time the workers held a chunk; the rest is waiting for one, at the start, between two and at the end",
 		"high priority: all chunks are on the queue that idle workers look at every second, and for which a worker with one heavy slot has another in reserve",
 	}
 	return result, nil
 }
 
-// encodeAll uploads a video and returns how many chunks it had and how long they
-// took, from the first claim to the last commit.
-func encodeAll(ctx context.Context, u *journey.User, path string) (chunks int, took time.Duration, err error) {
+// encodeAll uploads a video and returns how many chunks it had, how long they
+// took from the first claim to the last commit, and the sum of their own times.
+func encodeAll(ctx context.Context, u *journey.User, path string) (chunks int, took, busy time.Duration, err error) {
 	high := client.High
 	id, _, err := bring(ctx, u, path, client.NewVideo{Title: "Benchmark", Priority: &high})
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	if _, err := awaitReady(ctx, u, id); err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	list, err := steps(ctx, u, id)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	var first, last time.Time
 	for _, step := range list {
@@ -99,6 +100,7 @@ func encodeAll(ctx context.Context, u *journey.User, path string) (chunks int, t
 			continue
 		}
 		chunks++
+		busy += step.Finished.Sub(*step.Started)
 		if first.IsZero() || step.Started.Before(first) {
 			first = *step.Started
 		}
@@ -107,7 +109,7 @@ func encodeAll(ctx context.Context, u *journey.User, path string) (chunks int, t
 		}
 	}
 	if chunks == 0 {
-		return 0, 0, fmt.Errorf("video %s has no encode steps", id)
+		return 0, 0, 0, fmt.Errorf("video %s has no encode steps", id)
 	}
-	return chunks, last.Sub(first), remove(ctx, u, id)
+	return chunks, last.Sub(first), busy, remove(ctx, u, id)
 }
