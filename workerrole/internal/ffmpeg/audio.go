@@ -3,6 +3,7 @@ package ffmpeg
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	ff "github.com/u2takey/ffmpeg-go"
@@ -50,7 +51,7 @@ func (t *Tool) Audio(ctx context.Context, src Source, dir string, atLeast int64,
 		"hls_flags":            "independent_segments+single_file+temp_file",
 		"hls_segment_filename": RenditionFile(AudioName),
 	})
-	args := append(t.globals(), out.GetArgs()...)
+	args := slices.Concat(t.globals(), fromZero, out.GetArgs())
 	report, err := run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, progress: quiet(progress), nice: audioNice})
 	if err != nil {
 		return report, fmt.Errorf("encoding audio: %w", err)

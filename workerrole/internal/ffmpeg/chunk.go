@@ -3,6 +3,7 @@ package ffmpeg
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	ff "github.com/u2takey/ffmpeg-go"
@@ -60,7 +61,7 @@ func TilesIn(p video.Plan, from, to int64) int {
 //
 // A nil error does not mean that all frames are there: verify (package media).
 func (t *Tool) Chunk(ctx context.Context, job ChunkJob, progress func(Progress)) (Report, error) {
-	args := append(t.globals(), chunkArgs(t, job)...)
+	args := slices.Concat(t.globals(), fromZero, chunkArgs(t, job))
 	report, err := run(ctx, command{
 		path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), nice: niceOf(job.Index),
 	})
@@ -76,9 +77,12 @@ func (t *Tool) globals() []string {
 		"-nostdin", "-hide_banner", "-v", "error", "-y",
 		"-progress", "pipe:1", "-nostats", "-stats_period", "0.5",
 		"-filter_complex_threads", "1",
-		"-copyts", "-start_at_zero",
 	}
 }
+
+// fromZero moves the times of a source so that it starts at 0, and keeps them
+// otherwise.
+var fromZero = []string{"-copyts", "-start_at_zero"}
 
 func quiet(progress func(Progress)) func(Progress) {
 	if progress == nil {

@@ -103,6 +103,15 @@ func TestEveryInputIsGuarded(t *testing.T) {
 			}
 		}
 	}
+	job := ClipJob{Video: "-y.mp4", Audio: "concat:a|b", Out: "-x.mp4", FPS: plan.FPS, Frames: 1}
+	for _, in := range inputs(clipArgs(job)) {
+		if text := strings.Join(in, " "); !strings.Contains(text, "-protocol_whitelist file") || !strings.Contains(text, "-format_whitelist mov") {
+			t.Errorf("an input of a clip has no guards: %q", in)
+		}
+	}
+	if last := clipArgs(job); !strings.HasPrefix(last[len(last)-1], "file:/") {
+		t.Errorf("a clip is written to %q", last[len(last)-1])
+	}
 	for _, name := range []string{"hls", "concat", "dash", "sdp", "image2", "applehttp"} {
 		if slices.Contains(strings.Split(Containers, ","), name) {
 			t.Errorf("%s reads other files and must not be a container", name)

@@ -26,7 +26,7 @@ var DefaultLimits = Limits{
 	MinSide:     16,
 	MaxFPS:      120,
 	MaxFrames:   1_000_000,
-	MaxDuration: 4 * time.Hour,
+	MaxDuration: video.MaxDuration,
 	MaxStreams:  16,
 }
 

@@ -186,3 +186,27 @@ func Write(t testing.TB, dir, name string, data []byte) string {
 	}
 	return path
 }
+
+// numberBits is how many vertical stripes Numbered draws.
+const numberBits = 12
+
+// Numbered is a lavfi source whose every frame says its number, below 4096: in
+// stripes from left to right, white for a bit that is set, the lowest first.
+// NumberOf reads it.
+func Numbered(size, rate string, seconds int) []string {
+	return []string{"-f", "lavfi", "-i", fmt.Sprintf(
+		"color=black:s=%s:r=%s:d=%d,geq=lum='16+219*mod(floor(N/pow(2,floor(%d*X/W))),2)':cb=128:cr=128", size, rate, seconds, numberBits)}
+}
+
+// NumberOf reads the number from a grey picture of a frame of Numbered, one byte
+// for each pixel.
+func NumberOf(grey []byte, width, height int) int {
+	number := 0
+	for bit := range numberBits {
+		middle := height/2*width + (2*bit+1)*width/(2*numberBits)
+		if grey[middle] > 128 {
+			number |= 1 << bit
+		}
+	}
+	return number
+}

@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
+	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
@@ -161,35 +160,13 @@ func (s Finish) put(ctx context.Context, blob string, data []byte, contentType s
 // download joins the top rendition and the audio into one MP4, by copy.
 func (s Finish) download(ctx context.Context, w *pipeline.Work, p playlist.Presentation, out *video.FinishOutput) error {
 	picture := filepath.Join(w.Dir, "video.mp4")
-	var pieces []piece
-	for i, chunk := range p.Chunks {
-		if chunk.Frames == 0 {
-			continue
-		}
-		top := chunk.Renditions[0]
-		if i == 0 {
-			pieces = append(pieces, piece{top.Blob, top.Init})
-		}
-		for _, seg := range top.Segments {
-			pieces = append(pieces, piece{top.Blob, seg.Range})
-		}
-	}
-	if err := s.join(ctx, w, picture, pieces); err != nil {
+	if err := join(ctx, s.Blobs, picture, media.Pictures(p, 0, math.MaxInt64), w.Progress); err != nil {
 		return err
 	}
 	sound := ""
 	if p.Plan.HasAudio {
 		sound = filepath.Join(w.Dir, "audio.mp4")
-		pieces = nil
-		for i, part := range p.Parts {
-			if i == 0 {
-				pieces = append(pieces, piece{part.Blob, part.Init})
-			}
-			for _, seg := range part.Segments {
-				pieces = append(pieces, piece{part.Blob, seg.Range})
-			}
-		}
-		if err := s.join(ctx, w, sound, pieces); err != nil {
+		if err := join(ctx, s.Blobs, sound, media.Sound(p, 0, math.MaxInt64), w.Progress); err != nil {
 			return err
 		}
 	}
@@ -203,50 +180,4 @@ func (s Finish) download(ctx context.Context, w *pipeline.Work, p playlist.Prese
 	}
 	out.Download, out.DownloadLen = out.Prefix+"download.mp4", info.Size()
 	return s.Blobs.PutFile(ctx, video.MediaContainer, out.Download, path, blobstore.Options{ContentType: "video/mp4"})
-}
-
-// piece is a range of a blob.
-type piece struct {
-	blob string
-	at   video.Range
-}
-
-// join writes pieces one after the other into a file. Neighbours in the same
-// blob are read with one request.
-func (s Finish) join(ctx context.Context, w *pipeline.Work, path string, pieces []piece) (err error) {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("make %s: %w", filepath.Base(path), err)
-	}
-	defer func() {
-		if e := file.Close(); err == nil && e != nil {
-			err = fmt.Errorf("close %s: %w", filepath.Base(path), e)
-		}
-	}()
-	for _, p := range merge(pieces) {
-		body, _, err := s.Blobs.Open(ctx, video.MediaContainer, p.blob, blobstore.Range{Offset: p.at.Offset, Length: p.at.Length}, "")
-		if err != nil {
-			return fmt.Errorf("read %s: %w", p.blob[strings.LastIndex(p.blob, "/")+1:], err)
-		}
-		_, err = io.Copy(file, body)
-		_ = body.Close()
-		if err != nil {
-			return fmt.Errorf("join %s: %w", filepath.Base(path), err)
-		}
-		w.Progress()
-	}
-	return nil
-}
-
-// merge makes one piece of neighbours.
-func merge(pieces []piece) []piece {
-	var merged []piece
-	for _, p := range pieces {
-		if n := len(merged); n > 0 && merged[n-1].blob == p.blob && merged[n-1].at.Offset+merged[n-1].at.Length == p.at.Offset {
-			merged[n-1].at.Length += p.at.Length
-			continue
-		}
-		merged = append(merged, p)
-	}
-	return merged
 }

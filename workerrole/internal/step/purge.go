@@ -11,6 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/workerrole/internal/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
@@ -29,6 +30,7 @@ type Purge struct {
 	Blobs   *blobstore.Store
 	Catalog *catalog.Catalog
 	Search  *searchindex.Index
+	Views   *views.Counter
 	Linger  time.Duration // how long to wait for workers that still ran a step
 }
 
@@ -51,6 +53,9 @@ func (s Purge) Handle(ctx context.Context, job *consumer.Job) error {
 	failpoint.Hit("purge/rows")
 	if err := errors.Join(s.Catalog.Remove(ctx, id), s.Search.Remove(ctx, id)); err != nil {
 		return waitIfBusy(fmt.Errorf("unlist %s: %w", id, err))
+	}
+	if err := s.Views.Remove(ctx, id); err != nil {
+		return err
 	}
 	failpoint.Hit("purge/unlisted")
 	for _, container := range []string{video.MediaContainer, video.SourcesContainer, video.ClaimsContainer} {

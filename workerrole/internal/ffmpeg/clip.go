@@ -1,0 +1,77 @@
+package ffmpeg
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	ff "github.com/u2takey/ffmpeg-go"
+
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// ClipJob is one run of ffmpeg that cuts a short MP4 out of segments that we
+// made. Those are on the grid already, so a frame is found by its number.
+type ClipJob struct {
+	Video string // local file: an init segment, then the segments that hold the frames
+	Audio string // the same with the sound, from a little before; empty: a silent clip
+	Out   string // local file that is written
+
+	FPS     video.Rational
+	First   int64 // frame of the whole video
+	Frames  int64
+	MaxRate int // bits per second, of the rendition that is cut
+}
+
+const (
+	// clipNice lets a first chunk go before a clip, and a clip before the others.
+	clipNice = 5
+	// clipCRF is better than the segments', so that encoding once more costs little.
+	clipCRF = 20
+)
+
+// Clip encodes frames First to First+Frames, and the sound that belongs to them,
+// into an MP4 that starts playing before it is all there. The first frame has
+// time 0, whatever keyframe it follows. Repeating it overwrites the file.
+//
+// A nil error does not mean that all frames are there: verify (package media).
+func (t *Tool) Clip(ctx context.Context, job ClipJob, progress func(Progress)) error {
+	// Times stay as the segments have them: each input on its own would be moved
+	// to start at 0, and the sound would no longer fit the picture.
+	args := slices.Concat(t.globals(), []string{"-copyts"}, clipArgs(job))
+	_, err := run(ctx, command{path: t.FFmpeg, args: args, dir: filepath.Dir(job.Out), progress: quiet(progress), nice: clipNice})
+	if err != nil {
+		return fmt.Errorf("encoding a clip: %w", err)
+	}
+	return nil
+}
+
+func clipArgs(job ClipJob) []string {
+	streams := []*ff.Stream{ff.Input(Source{URL: job.Video}.input(), trusted()).Get("v:0").
+		Filter("fps", ff.Args{job.FPS.String()}).
+		Trim(ff.KwArgs{"start_pts": job.First, "end_pts": job.First + job.Frames}).
+		Filter("setpts", ff.Args{"PTS-STARTPTS"}).
+		Filter("format", ff.Args{"yuv420p"})}
+	if job.Audio != "" {
+		from, to := Samples(job.FPS, job.First), Samples(job.FPS, job.First+job.Frames)
+		streams = append(streams, ff.Input(Source{URL: job.Audio}.input(), trusted()).Get("a:0").
+			Filter("atrim", nil, ff.KwArgs{"start_pts": from, "end_pts": to}).
+			Filter("asetpts", ff.Args{"PTS-STARTPTS"}).
+			Filter("apad", nil, ff.KwArgs{"whole_len": to - from}))
+	}
+	return ff.Output(streams, Source{URL: job.Out}.input(), ff.KwArgs{
+		"map_metadata": "-1", "map_chapters": "-1", "fflags": "+bitexact", "flags": "+bitexact",
+		"c:v": "libx264", "preset": "veryfast", "profile:v": "high", "threads": "1",
+		"crf": strconv.Itoa(clipCRF), "maxrate": strconv.Itoa(job.MaxRate), "bufsize": strconv.Itoa(2 * job.MaxRate),
+		"c:a": "aac", "b:a": strconv.Itoa(AudioBitRate), "ac": strconv.Itoa(AudioChannels),
+		"movflags": "+faststart", "f": "mp4",
+	}).GetArgs()
+}
+
+// Samples is the number of the sound's sample that a frame of the grid starts with.
+func Samples(fps video.Rational, frame int64) int64 {
+	return int64(math.Round(fps.Seconds(frame) * video.SampleRate))
+}

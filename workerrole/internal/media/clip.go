@@ -1,0 +1,56 @@
+package media
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/Eyevinn/mp4ff/mp4"
+
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+)
+
+// MakeClip cuts a clip and verifies that none of its frames is missing. It is
+// exact to the frame because its input is: segments that EncodeChunk verified.
+//
+// progress gets the frames encoded so far; it may be nil. Any error may pass.
+// Repeating the call overwrites job.Out.
+func MakeClip(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ClipJob, progress func(frames int64)) error {
+	moved := func(ffmpeg.Progress) {}
+	if progress != nil {
+		moved = func(p ffmpeg.Progress) { progress(p.Frames) }
+	}
+	if err := tool.Clip(ctx, job, moved); err != nil {
+		return err
+	}
+	frames, err := framesIn(job.Out)
+	if err != nil {
+		return err
+	}
+	if frames != job.Frames {
+		return fmt.Errorf("the clip has %d frames, not %d", frames, job.Frames)
+	}
+	return nil
+}
+
+// framesIn counts the pictures of an MP4 that is not fragmented.
+func framesIn(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, fmt.Errorf("opening the clip: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	parsed, err := mp4.DecodeFile(f, mp4.WithDecodeMode(mp4.DecModeLazyMdat))
+	if err != nil {
+		return 0, fmt.Errorf("reading the clip: %w", err)
+	}
+	if parsed.Moov == nil {
+		return 0, fmt.Errorf("reading the clip: it has no index")
+	}
+	for _, trak := range parsed.Moov.Traks {
+		if trak.Mdia.Hdlr.HandlerType == "vide" {
+			return int64(trak.Mdia.Minf.Stbl.Stsz.SampleNumber), nil
+		}
+	}
+	return 0, nil
+}
