@@ -8,9 +8,11 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
@@ -21,7 +23,9 @@ var (
 	Containers = []string{video.SourcesContainer, video.MediaContainer, video.ClaimsContainer, video.ControlContainer}
 	Tables     = []string{
 		videostore.VideosTable, videostore.InflightTable, workers.Table,
-		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable,
+		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable, searchindex.VariantsTable,
+		views.Table,
+		registrations.Table,
 	}
 )
 

@@ -49,6 +49,9 @@ const (
 	Low    Priority = "low"
 )
 
+// MaxDuration is the longest video that is taken.
+const MaxDuration = 4 * time.Hour
+
 // Video is the truth about one video: the META row of table "videos".
 type Video struct {
 	ID          ID         `json:"id"`
@@ -93,7 +96,7 @@ type Video struct {
 
 // Race ties a video to an event, so that finishers are found in it (paper row T7).
 type Race struct {
-	Event        string    `json:"event"`        // PartitionKey of the registrations: "<event>__<distance>"
+	Event        string    `json:"event"`        // "<event>__<distance>", see registrations.ParseEvent
 	FirstFrameAt time.Time `json:"firstFrameAt"` // wall-clock time of the first frame
 }
 

@@ -1,0 +1,99 @@
+package registrations
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/tablestore"
+)
+
+func TestMain(m *testing.M) { azuritetest.Main(m) }
+
+const (
+	newYork     = "2011 New York City Marathon__Full"
+	marathonKey = Event(newYork)
+)
+
+// race is a store of the test's own.
+type race struct {
+	*Store
+	t       *testing.T
+	account *azstorage.Account
+}
+
+func newRace(t *testing.T) *race {
+	t.Helper()
+	account := azuritetest.Account(t)
+	if err := account.Ensure(t.Context(), nil, nil, []string{Table}); err != nil {
+		t.Fatal(err)
+	}
+	return &race{Store: New(account), t: t, account: account}
+}
+
+// faulty is the same race seen through a transport that breaks, with the
+// retries of retry.
+func (r *race) faulty(retry azstorage.Retry, choose func(*http.Request) azuritetest.Fault) (*Store, *azuritetest.Faults) {
+	r.t.Helper()
+	faults := &azuritetest.Faults{Choose: choose}
+	account := azuritetest.AccountWith(r.t, func(cfg *azstorage.Config) {
+		cfg.Prefix, cfg.Retry, cfg.Transport = r.account.Prefix(), retry, faults
+	})
+	return New(account), faults
+}
+
+var quick = azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 3, Delay: time.Millisecond, TryTimeout: 20 * time.Second}
+
+// add registers runners, which must all be taken.
+func (r *race) add(list ...Registration) Report {
+	r.t.Helper()
+	report, err := r.Import(r.t.Context(), marathonKey, rowsFrom(list...))
+	if err != nil || report.Refused > 0 {
+		r.t.Fatalf("import: %+v, %v", report, err)
+	}
+	return report
+}
+
+// rowsFrom numbers registrations as a file's lines from 1.
+func rowsFrom(list ...Registration) func(yield func(Row, error) bool) {
+	return func(yield func(Row, error) bool) {
+		for i, r := range list {
+			if !yield(Row{Line: i + 1, Registration: r}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// keys are all RowKeys of the marathon's partition, in order.
+func (r *race) keys() []string {
+	r.t.Helper()
+	var keys []string
+	for row, err := range r.rows.Query(r.t.Context(), tablestore.Query{PartitionKey: string(marathonKey), Class: tablestore.RowRange}) {
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		keys = append(keys, row.RowKey)
+	}
+	return keys
+}
+
+// list follows the pages of a query.
+func (r *race) list(ctx context.Context, q Query, limit int) []Registration {
+	r.t.Helper()
+	var all []Registration
+	for token := ""; ; {
+		page, next, err := r.List(ctx, marathonKey, q, limit, token)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		all = append(all, page...)
+		if next == "" {
+			return all
+		}
+		token = next
+	}
+}

@@ -1,0 +1,166 @@
+package registrations
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/cutroom/cutroom/shared/tablestore"
+)
+
+// Sex is the category that a runner starts in.
+type Sex string
+
+// The sexes, as the API and the keys show them.
+const (
+	Female    Sex = "F"
+	Male      Sex = "M"
+	NonBinary Sex = "X"
+)
+
+// Registration is one runner of an event.
+type Registration struct {
+	Event      Event
+	Bib        int    // 1 to MaxBib
+	Name       string // NFC, without blanks at the ends
+	Sex        Sex
+	Age        int       // years, 0 to MaxAge
+	FinishedAt time.Time // to the millisecond; zero: not (yet)
+
+	// ETag is the version: it changes with every write.
+	ETag string
+
+	guard string // storage's own ETag of the guard row; "" when another row was read
+}
+
+// Limits of a registration.
+const (
+	MaxBib  = 99_999 // five digits in the key
+	MaxAge  = 150
+	MaxName = 200 // characters
+)
+
+// Code says why a registration cannot be taken. Codes are stable: the API shows them.
+type Code string
+
+// The codes.
+const (
+	BibTaken      Code = "bib_taken" // another runner has it
+	InvalidEvent  Code = "invalid_event"
+	InvalidBib    Code = "invalid_bib"
+	InvalidName   Code = "invalid_name"
+	NameTooLong   Code = "name_too_long" // for people, or escaped for a key
+	InvalidSex    Code = "invalid_sex"
+	InvalidAge    Code = "invalid_age"
+	InvalidFinish Code = "invalid_finish"
+	InvalidRow    Code = "invalid_row" // cannot be read at all
+)
+
+// Invalid is the error of what cannot be taken. Detail is for people and repeats
+// no input.
+type Invalid struct {
+	Code   Code
+	Detail string
+}
+
+// Error implements error.
+func (e *Invalid) Error() string { return string(e.Code) + ": " + e.Detail }
+
+func invalid(code Code, format string, args ...any) *Invalid {
+	return &Invalid{Code: code, Detail: fmt.Sprintf(format, args...)}
+}
+
+// normalised returns r as it is stored. The error is an *Invalid.
+func (r Registration) normalised() (Registration, error) {
+	wellFormed := utf8.ValidString(r.Name)
+	r.Name = norm.NFC.String(strings.TrimSpace(r.Name))
+	r.FinishedAt = r.FinishedAt.UTC().Truncate(time.Millisecond)
+	switch {
+	case r.Bib < 1 || r.Bib > MaxBib:
+		return r, invalid(InvalidBib, "a bib is a whole number from 1 to %d", MaxBib)
+	case r.Name == "" || !wellFormed || strings.ContainsFunc(r.Name, unicode.IsControl):
+		return r, invalid(InvalidName, "a name is UTF-8 text, not blank and without control characters")
+	case utf8.RuneCountInString(r.Name) > MaxName:
+		return r, invalid(NameTooLong, "a name has at most %d characters", MaxName)
+	case !slices.Contains([]Sex{Female, Male, NonBinary}, r.Sex):
+		return r, invalid(InvalidSex, "sex is F, M or X")
+	case r.Age < 0 || r.Age > MaxAge:
+		return r, invalid(InvalidAge, "an age is a whole number from 0 to %d", MaxAge)
+	case !r.FinishedAt.IsZero() && (r.FinishedAt.Before(firstTime) || r.FinishedAt.After(lastTime)):
+		return r, invalid(InvalidFinish, "a finish is a time between %d and %d", firstTime.Year(), lastTime.Year())
+	}
+	for _, key := range []string{r.bibKey(), r.ageKey()} {
+		// Emoji take eight characters of a key each, so this is a limit of its own.
+		if utf8.RuneCountInString(key) > tablestore.MaxKeyUnits {
+			return r, invalid(NameTooLong, "escaped for a key, the name makes it longer than %d characters", tablestore.MaxKeyUnits)
+		}
+	}
+	return r, nil
+}
+
+// Times that have 13 digits of Unix milliseconds, padded.
+var (
+	firstTime = time.UnixMilli(0).UTC()
+	lastTime  = time.Date(2286, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// sameRunner reports whether two registrations are of one person; the finish
+// does not count.
+func (r Registration) sameRunner(o Registration) bool {
+	return r.Bib == o.Bib && r.Name == o.Name && r.Sex == o.Sex && r.Age == o.Age
+}
+
+const (
+	bibPrefix   = "BIB:"
+	agePrefix   = "AGE:"
+	guardPrefix = "GUARD:"
+
+	bibDigits = 5
+	ageDigits = 3
+)
+
+// bibKey is `BIB:01234__John__M__55`.
+func (r Registration) bibKey() string {
+	return bibRange(r.Bib) + tablestore.Join(r.Name, string(r.Sex), strconv.Itoa(r.Age))
+}
+
+// ageKey is `AGE:055__1234__John__M`.
+func (r Registration) ageKey() string {
+	return agePrefix + pad(r.Age, ageDigits) + tablestore.Separator + tablestore.Join(strconv.Itoa(r.Bib), r.Name, string(r.Sex))
+}
+
+// bibRange is how the keys of a bib begin.
+func bibRange(bib int) string { return bibPrefix + pad(bib, bibDigits) + tablestore.Separator }
+
+// guardKey is `GUARD:01234`.
+func guardKey(bib int) string { return guardPrefix + pad(bib, bibDigits) }
+
+func pad(n, width int) string { return tablestore.Pad(int64(n), width) }
+
+// entity is one of the three rows.
+func (r Registration) entity(rowKey string) tablestore.Entity {
+	props := map[string]any{
+		"Bib": int32(r.Bib), "Name": r.Name, "Sex": string(r.Sex), "Age": int32(r.Age), "Version": r.ETag,
+	}
+	if !r.FinishedAt.IsZero() {
+		props["FinishedAt"] = r.FinishedAt
+	}
+	return tablestore.Entity{PartitionKey: string(r.Event), RowKey: rowKey, Props: props}
+}
+
+func registrationFrom(e tablestore.Entity) Registration {
+	r := Registration{
+		Event: Event(e.PartitionKey), Bib: e.Int("Bib"), Name: e.String("Name"), Sex: Sex(e.String("Sex")),
+		Age: e.Int("Age"), FinishedAt: e.Time("FinishedAt"), ETag: e.String("Version"),
+	}
+	if strings.HasPrefix(e.RowKey, guardPrefix) {
+		r.guard = e.ETag
+	}
+	return r
+}

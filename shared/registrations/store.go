@@ -1,0 +1,216 @@
+package registrations
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/indexrows"
+	"github.com/cutroom/cutroom/shared/tablestore"
+)
+
+// Table is the base name of the table.
+const Table = "registrations"
+
+// Errors that callers act on; *Invalid is another.
+var (
+	ErrNotFound = errors.New("nobody has this bib")
+	ErrChanged  = errors.New("the registration was changed by somebody else")
+)
+
+// Store reads and writes the registrations. It is safe for concurrent use.
+type Store struct {
+	rows   *tablestore.Table
+	keeper *indexrows.Keeper // of the videos
+}
+
+// New returns the registrations of an account, whose table exists.
+func New(a *azstorage.Account) *Store {
+	s := &Store{
+		rows:   tablestore.New(a.Table(Table)),
+		keeper: indexrows.New(a, Table, referenceRow, Table),
+	}
+	s.keeper.Rows = rowsOf
+	return s
+}
+
+// Get reads one runner: a point query (T5). ErrNotFound.
+func (s *Store) Get(ctx context.Context, event Event, bib int) (Registration, error) {
+	if bib < 1 || bib > MaxBib {
+		return Registration{}, ErrNotFound
+	}
+	row, err := s.rows.Get(ctx, string(event), guardKey(bib))
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return Registration{}, fmt.Errorf("bib %d: %w", bib, ErrNotFound)
+	}
+	if err != nil {
+		return Registration{}, fmt.Errorf("bib %d: %w", bib, err)
+	}
+	return registrationFrom(row), nil
+}
+
+// Query selects runners: one bib, or a range of ages, or all.
+type Query struct {
+	Bib            *int // this bib only
+	AgeFrom, AgeTo *int // both included; nil is open. Both nil: everybody, by bib
+}
+
+// MaxLimit is the longest page.
+const MaxLimit = 1000
+
+// List returns a page of runners in the order of the keys that serve the query:
+// one row range (T5, T7). next is the token of the page after it, "" at the end;
+// runners that come or go between two pages neither repeat nor hide others.
+// tablestore.ErrToken.
+func (s *Store) List(ctx context.Context, event Event, q Query, limit int, token string) (page []Registration, next string, err error) {
+	from, to := q.bounds()
+	if from >= to {
+		return nil, "", nil
+	}
+	rows, next, err := s.rows.Page(ctx, tablestore.Query{
+		PartitionKey: string(event), RowFrom: from, RowTo: to,
+		PageSize: int32(min(max(limit, 1), MaxLimit)), Class: tablestore.RowRange,
+	}, token)
+	if err != nil {
+		return nil, "", fmt.Errorf("listing registrations: %w", err)
+	}
+	page = make([]Registration, len(rows))
+	for i, row := range rows {
+		page[i] = registrationFrom(row)
+	}
+	return page, next, nil
+}
+
+// bounds is the half-open range of RowKeys.
+func (q Query) bounds() (from, to string) {
+	switch {
+	case q.Bib != nil:
+		return bibRange(*q.Bib), tablestore.PrefixEnd(bibRange(*q.Bib))
+	case q.AgeFrom != nil || q.AgeTo != nil:
+		from, to = agePrefix, tablestore.PrefixEnd(agePrefix)
+		if q.AgeFrom != nil {
+			from = agePrefix + pad(*q.AgeFrom, ageDigits)
+		}
+		if q.AgeTo != nil {
+			to = agePrefix + pad(*q.AgeTo+1, ageDigits)
+		}
+		return from, to
+	}
+	return bibPrefix, tablestore.PrefixEnd(bibPrefix)
+}
+
+// Edit is a change of a registration; nil members stay as they are.
+type Edit struct {
+	Name       *string
+	Sex        *Sex
+	Age        *int
+	FinishedAt *time.Time
+}
+
+// Edit changes a registration in the version ifMatch, or in any with "". Where a
+// key changes, the old row goes and the new one comes in the same transaction as
+// the guard, so that nobody ever sees the runner twice, or not at all, or with
+// two ages (T2, T7). ErrNotFound, ErrChanged, *Invalid.
+func (s *Store) Edit(ctx context.Context, event Event, bib int, ifMatch string, edit Edit) (Registration, error) {
+	return s.change(ctx, event, bib, ifMatch, func(now Registration) ([]tablestore.Op, Registration, error) {
+		next := now
+		set(&next.Name, edit.Name)
+		set(&next.Sex, edit.Sex)
+		set(&next.Age, edit.Age)
+		set(&next.FinishedAt, edit.FinishedAt)
+		next, err := next.normalised()
+		next.ETag = rand.Text()
+		if err != nil {
+			return nil, next, err
+		}
+		return next.replacing(now), next, nil
+	})
+}
+
+func set[T any](dst, src *T) {
+	if src != nil {
+		*dst = *src
+	}
+}
+
+// replacing is the operations that put r in the place of old, whose guard was
+// read: the guard first.
+func (r Registration) replacing(old Registration) []tablestore.Op {
+	ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: r.entity(guardKey(r.Bib)), IfMatch: old.guard}}
+	for _, key := range [][2]string{{old.bibKey(), r.bibKey()}, {old.ageKey(), r.ageKey()}} {
+		if key[0] == key[1] {
+			ops = append(ops, tablestore.Op{Kind: tablestore.OpReplace, Entity: r.entity(key[1])})
+			continue
+		}
+		ops = append(ops,
+			tablestore.Op{Kind: tablestore.OpDelete, Entity: old.entity(key[0])},
+			tablestore.Op{Kind: tablestore.OpInsert, Entity: r.entity(key[1])})
+	}
+	return ops
+}
+
+// inserting is the operations that add r: the guard first.
+func (r Registration) inserting() []tablestore.Op {
+	var ops []tablestore.Op
+	for _, key := range []string{guardKey(r.Bib), r.bibKey(), r.ageKey()} {
+		ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: r.entity(key)})
+	}
+	return ops
+}
+
+// Delete takes a runner off the list, in the version ifMatch, or in any with "";
+// the bib is free again. ErrNotFound, ErrChanged.
+func (s *Store) Delete(ctx context.Context, event Event, bib int, ifMatch string) error {
+	_, err := s.change(ctx, event, bib, ifMatch, func(now Registration) ([]tablestore.Op, Registration, error) {
+		ops := []tablestore.Op{{Kind: tablestore.OpDelete, Entity: now.entity(guardKey(bib)), IfMatch: now.guard}}
+		for _, key := range []string{now.bibKey(), now.ageKey()} {
+			ops = append(ops, tablestore.Op{Kind: tablestore.OpDelete, Entity: now.entity(key)})
+		}
+		return ops, now, nil
+	})
+	return err
+}
+
+// changeTries is how often a change of "any version" is made again because
+// somebody else was faster.
+const changeTries = 10
+
+// change reads the guard and runs the transaction that plan makes of it. A lost
+// reply is recognised by tablestore.Submit (Q13).
+func (s *Store) change(ctx context.Context, event Event, bib int, ifMatch string,
+	plan func(now Registration) ([]tablestore.Op, Registration, error),
+) (Registration, error) {
+	for try := 0; ; try++ {
+		now, err := s.Get(ctx, event, bib)
+		if err != nil {
+			return now, err
+		}
+		if ifMatch != "" && now.ETag != ifMatch {
+			return now, fmt.Errorf("bib %d: %w", bib, ErrChanged)
+		}
+		ops, next, err := plan(now)
+		if err != nil {
+			return now, fmt.Errorf("bib %d: %w", bib, err)
+		}
+		etags, err := s.rows.Submit(ctx, ops)
+		switch {
+		case err == nil:
+			next.guard = etags[0]
+			return next, nil
+		case !overtaken(err):
+			return now, fmt.Errorf("bib %d: %w", bib, err)
+		case try == changeTries:
+			return now, fmt.Errorf("bib %d: %w", bib, ErrChanged)
+		}
+		// Read again: with an ETag, that tells a change from a removal.
+	}
+}
+
+// overtaken reports whether a transaction failed because somebody else made one
+// that touched the same runner.
+func overtaken(err error) bool {
+	return errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrExists)
+}

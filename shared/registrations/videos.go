@@ -1,0 +1,125 @@
+package registrations
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/indexrows"
+	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+const (
+	videoPrefix  = "VIDEO:"
+	referenceRow = "REF"
+)
+
+// Sync makes the rows that tie video id to its event equal to what current says:
+// see package indexrows. Safe to repeat and to run side by side.
+// indexrows.ErrBusy: the video is untied, come back later.
+func (s *Store) Sync(ctx context.Context, id video.ID, current indexrows.Current) error {
+	if err := s.keeper.Sync(ctx, id, current); err != nil {
+		return fmt.Errorf("tying to an event: %w", err)
+	}
+	return nil
+}
+
+// Remove unties a video and leaves nothing behind. Safe to repeat.
+// indexrows.ErrBusy as in Sync.
+func (s *Store) Remove(ctx context.Context, id video.ID) error {
+	if err := s.keeper.Remove(ctx, id); err != nil {
+		return fmt.Errorf("untying from an event: %w", err)
+	}
+	return nil
+}
+
+// CheckRace reads the event of a race and checks the time of the first frame,
+// which has to have 13 digits of milliseconds. The error is an *Invalid.
+func CheckRace(race video.Race) (Event, error) {
+	event, err := ParseEvent(race.Event)
+	if err == nil && (race.FirstFrameAt.Before(firstTime) || race.FirstFrameAt.After(lastTime)) {
+		err = invalid(InvalidEvent, "the first frame is at a time between %d and %d", firstTime.Year(), lastTime.Year())
+	}
+	return event, err
+}
+
+// rowsOf is one row for a video that shows a race and that anybody may watch.
+func rowsOf(v video.Video) ([]indexrows.Row, error) {
+	if v.Race == nil || !searchindex.Searchable(v) {
+		return nil, nil
+	}
+	event, err := CheckRace(*v.Race)
+	if err != nil {
+		return nil, nil //nolint:nilerr // such a video is tied to nothing
+	}
+	return []indexrows.Row{{Table: Table, Entity: tablestore.Entity{
+		PartitionKey: string(event), RowKey: videoKey(v.Race.FirstFrameAt) + tablestore.Separator + string(v.ID),
+		Props: map[string]any{
+			"Id": string(v.ID), "Title": v.Title, "FirstFrameAt": v.Race.FirstFrameAt.UTC(), "DurationSeconds": v.DurationSeconds,
+		},
+	}}}, nil
+}
+
+// videoKey sorts by time: how the keys of videos begin that start at t.
+func videoKey(t time.Time) string { return videoPrefix + tablestore.Pad(max(t.UnixMilli(), 0), 13) }
+
+// Moment is where a video shows a finish.
+type Moment struct {
+	VideoID video.ID
+	Title   string
+	At      time.Duration // from the first frame
+}
+
+// Moments returns the moments at which videos show the runner's finish, in the
+// order of the videos' first frames; none without a finish. One row range (T5),
+// of as many rows as the event has videos that began within video.MaxDuration
+// before the finish. The rows are a copy, as old as the last indexing run: read
+// the video before you show it.
+func (s *Store) Moments(ctx context.Context, r Registration) ([]Moment, error) {
+	moments, err := s.MomentsOf(ctx, r.Event, []Registration{r})
+	if err != nil {
+		return nil, err
+	}
+	return moments[0], nil
+}
+
+// MomentsOf is Moments for several runners of one event, with one row range for
+// all of them. The answer has the order of list.
+func (s *Store) MomentsOf(ctx context.Context, event Event, list []Registration) ([][]Moment, error) {
+	moments := make([][]Moment, len(list))
+	var first, last time.Time
+	for _, r := range list {
+		if r.FinishedAt.IsZero() {
+			continue
+		}
+		if first.IsZero() || r.FinishedAt.Before(first) {
+			first = r.FinishedAt
+		}
+		if r.FinishedAt.After(last) {
+			last = r.FinishedAt
+		}
+	}
+	if first.IsZero() {
+		return moments, nil
+	}
+	query := tablestore.Query{
+		PartitionKey: string(event), Class: tablestore.RowRange,
+		RowFrom: videoKey(first.Add(-video.MaxDuration)), RowTo: videoKey(last.Add(time.Millisecond)),
+	}
+	for row, err := range s.rows.Query(ctx, query) {
+		if err != nil {
+			return nil, fmt.Errorf("looking for videos of the finish: %w", err)
+		}
+		from, length := row.Time("FirstFrameAt"), time.Duration(row.Float("DurationSeconds")*float64(time.Second))
+		for i, r := range list {
+			at := r.FinishedAt.Sub(from)
+			if r.FinishedAt.IsZero() || at < 0 || at >= length {
+				continue
+			}
+			moments[i] = append(moments[i], Moment{VideoID: video.ID(row.String("Id")), Title: row.String("Title"), At: at})
+		}
+	}
+	return moments, nil
+}
