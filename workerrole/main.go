@@ -23,6 +23,7 @@ import (
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/workerrole/internal/admin"
@@ -82,6 +83,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 		videos  = videostore.New(account, queues)
 		listing = catalog.New(account)
 		search  = searchindex.New(account)
+		counter = views.New(account)
 		sources = step.Sources{Blobs: blobs, Sign: account.SignRead, Life: 6 * time.Hour}
 	)
 	runner := func(s pipeline.Step) consumer.Handler {
@@ -94,7 +96,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 		videostore.StepAudio:  runner(step.Audio{Videos: videos, Sources: sources, Tool: tool}),
 		videostore.StepFinish: runner(step.Finish{Videos: videos, Blobs: blobs, Tool: tool}),
 		videostore.StepIndex:  step.Index{Videos: videos, Catalog: listing, Search: search},
-		videostore.StepPurge:  step.Purge{Videos: videos, Blobs: blobs, Catalog: listing, Search: search, Linger: cfg.PurgeLinger},
+		videostore.StepPurge:  step.Purge{Videos: videos, Blobs: blobs, Catalog: listing, Search: search, Views: counter, Linger: cfg.PurgeLinger},
 	}
 	work := consumer.New(queues, handlers, consumer.Options{Pools: cfg.Pools, Worker: cfg.Name, Log: log})
 
@@ -109,6 +111,9 @@ func run(ctx context.Context, getenv func(string) string) error {
 	leader := &upkeep.Leader{Blobs: blobs, Log: log, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: cfg.JanitorEvery, Do: janitor.Pass},
+		{Name: "sum views", Every: 10 * time.Minute, Do: func(ctx context.Context) error {
+			return counter.RollUp(ctx, time.Now(), videos.Exists)
+		}},
 		{Name: "forget dead workers", Every: time.Hour, Do: func(ctx context.Context) error {
 			return register.Forget(ctx, time.Now().Add(-24*time.Hour))
 		}},

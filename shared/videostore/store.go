@@ -90,6 +90,15 @@ func (s *Store) Get(ctx context.Context, id video.ID) (Record, error) {
 	return readMeta(row)
 }
 
+// Exists reports whether a video is there and not on its way out: a point read.
+func (s *Store) Exists(ctx context.Context, id video.ID) (bool, error) {
+	rec, err := s.Get(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && rec.Video.State != video.Deleting, err
+}
+
 // Change applies edit to the newest version of a video and writes it back with
 // the intents that edit returns, in one entity-group transaction; then it sends
 // them. With ifMatch set, only that version is changed, else ErrChanged. With

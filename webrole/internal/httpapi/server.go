@@ -14,6 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -34,6 +35,7 @@ type Server struct {
 	find    Finder
 	queues  *workqueue.Queues
 	workers *workers.Register
+	views   *views.Counter
 
 	queueNames []string // every queue and its poison queue, in order
 	byName     map[string]*workqueue.Queue
@@ -49,7 +51,7 @@ func New(account *azstorage.Account, videos *videostore.Store, uploads *upload.S
 	}
 	s := &Server{
 		doc: doc, rows: tablestore.New(account.Table(videostore.VideosTable)), videos: videos, uploads: uploads,
-		find: find, queues: queues, workers: workers.New(account),
+		find: find, queues: queues, workers: workers.New(account), views: views.New(account),
 	}
 	s.openQueues(func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) })
 	return s, nil
@@ -124,6 +126,7 @@ func links(v videostore.Record) api.Links {
 		l.Content, l.Upload = ptr(self+"/content"), ptr(self+"/upload")
 	}
 	if v.Video.Playable {
+		l.Views = ptr(self + "/views")
 		l.Master, l.Poster = ptr(play+"/master.m3u8"), ptr(play+"/poster.jpg")
 	}
 	if v.Video.Serving > 0 {

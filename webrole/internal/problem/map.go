@@ -12,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
@@ -48,7 +49,7 @@ func from(err error) (*Error, string) {
 		return New(http.StatusNotFound, QueueNotFound, "The queue does not exist yet."), storageCode
 	case errors.Is(err, context.Canceled):
 		return New(statusClientGone, ClientClosed, "The client closed the connection."), storageCode
-	case errors.Is(err, context.DeadlineExceeded), fromStorage && azstorage.IsThrottled(err):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, views.ErrContended), fromStorage && azstorage.IsThrottled(err):
 		e := New(http.StatusServiceUnavailable, StorageBusy, "Storage is busy or away. Nothing is lost; try again soon.")
 		e.RetryAfter = 2
 		return e, storageCode

@@ -78,6 +78,18 @@ function show(v) {
   else $('waiting').textContent = v.state === 'failed' ? 'There is nothing to watch.' : 'It can be watched as soon as its first seconds are processed.';
 }
 
+async function views() {
+  const { total } = await call('GET', `/videos/${id}/views`);
+  $('views').textContent = total === 1 ? '1 view' : `${total.toLocaleString()} views`;
+  $('views').hidden = total === 0;
+}
+
+// One view for each visit, when the picture moves. A view that cannot be counted
+// is no reason to trouble anybody.
+player.addEventListener('playing', () => {
+  call('POST', `/videos/${id}/views`).then(views).catch((err) => console.info('view', err.message));
+}, { once: true });
+
 async function steps() {
   const { items } = await call('GET', `/videos/${id}/steps`);
   $('steps').replaceChildren(...items.map((s) => element('tr', {},

@@ -1,0 +1,190 @@
+package views
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// closeAfter is how long after its end (UTC) a day is closed: by then no web
+// role's clock is still in it.
+const closeAfter = time.Hour
+
+// Exists reports whether a video is there, so that nothing is written about one
+// that is purged.
+type Exists func(ctx context.Context, id video.ID) (bool, error)
+
+// RollUp sums every day that has ended and removes its rows. It reads the
+// suffixes of a day side by side, in the order of the ids, so it holds Shards
+// pages at a time however many videos were watched. Safe to repeat, to be killed
+// anywhere, and to run twice at once.
+func (c *Counter) RollUp(ctx context.Context, now time.Time, exists Exists) error {
+	days, err := c.openDays(ctx)
+	if err != nil {
+		return fmt.Errorf("rolling up views: %w", err)
+	}
+	for _, date := range days {
+		day, err := time.Parse(dayFormat, date)
+		if err != nil || now.Before(day.AddDate(0, 0, 1).Add(closeAfter)) {
+			continue
+		}
+		if err := c.closeDay(ctx, day, exists); err != nil {
+			return fmt.Errorf("rolling up views of %s: %w", date, err)
+		}
+	}
+	return nil
+}
+
+// closeDay writes the sums, then removes what they were made of, then the day's
+// row. Whoever is killed in between leaves a day that is closed again: the videos
+// that have their sum are recognised by it.
+func (c *Counter) closeDay(ctx context.Context, day time.Time, exists Exists) error {
+	date := day.Format(dayFormat)
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for sum, err := range c.sums(ctx, date) {
+		if err != nil {
+			_ = group.Wait()
+			return err
+		}
+		group.Go(func() error { return c.closeVideo(groupCtx, sum.id, day, sum.views, exists) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for n := range Shards {
+		if err := c.clear(ctx, shardKey(date, n+1)); err != nil {
+			return err
+		}
+	}
+	err := c.table.Delete(ctx, daysKey, date, tablestore.AnyETag)
+	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// closeVideo adds a day to a video's sums, unless it is there already.
+func (c *Counter) closeVideo(ctx context.Context, id video.ID, day time.Time, views int64, exists Exists) error {
+	for {
+		if there, err := exists(ctx, id); err != nil || !there {
+			return err
+		}
+		ops := []tablestore.Op{{Kind: tablestore.OpInsert, Entity: tablestore.Entity{
+			PartitionKey: videoKey(id), RowKey: dayKey(day), Props: map[string]any{"Views": views},
+		}}}
+		all, err := c.table.Get(ctx, videoKey(id), allRow)
+		kind := tablestore.OpReplace
+		if errors.Is(err, tablestore.ErrNotFound) {
+			kind, err = tablestore.OpInsert, nil
+		}
+		if err != nil {
+			return err
+		}
+		ops = append(ops, tablestore.Op{Kind: kind, IfMatch: all.ETag, Entity: tablestore.Entity{
+			PartitionKey: videoKey(id), RowKey: allRow, Props: map[string]any{"Views": all.Int64("Views") + views},
+		}})
+		switch _, err := c.table.Submit(ctx, ops); {
+		case err == nil:
+			// Either the purge saw these rows, or they see the purge.
+			if there, err := exists(ctx, id); err != nil || there {
+				return err
+			}
+			return c.Remove(ctx, id)
+		case errors.Is(err, tablestore.ErrExists), errors.Is(err, tablestore.ErrChanged), errors.Is(err, tablestore.ErrNotFound):
+			_, err := c.table.Get(ctx, videoKey(id), dayKey(day))
+			if !errors.Is(err, tablestore.ErrNotFound) {
+				return err // the day is there: nothing to do
+			}
+			// Another day was added meanwhile, or the video is on its way out.
+		default:
+			return err
+		}
+	}
+}
+
+// clear removes the rows of one partition.
+func (c *Counter) clear(ctx context.Context, pk string) error {
+	query := tablestore.Query{PartitionKey: pk, Select: []string{"RowKey"}, Class: tablestore.RowRange}
+	for {
+		rows, next, err := c.table.Page(ctx, query, "")
+		if err != nil {
+			return err
+		}
+		ops := make([]tablestore.Op, len(rows))
+		for i, row := range rows {
+			ops[i] = tablestore.Op{Kind: tablestore.OpDelete, Entity: tablestore.Entity{PartitionKey: pk, RowKey: row.RowKey}}
+		}
+		if err := c.table.SubmitAll(ctx, ops); err != nil || next == "" {
+			return err
+		}
+	}
+}
+
+// videoSum is the number of a video's views on one day.
+type videoSum struct {
+	id    video.ID
+	views int64
+}
+
+// sums merges the suffixes of a day, which all are in the order of the ids.
+func (c *Counter) sums(ctx context.Context, date string) iter.Seq2[videoSum, error] {
+	return func(yield func(videoSum, error) bool) {
+		type head struct {
+			row  tablestore.Entity
+			next func() (tablestore.Entity, error, bool)
+		}
+		var heads []*head
+		advance := func(h *head) (more bool, err error) {
+			h.row, err, more = h.next()
+			return more, err
+		}
+		for n := range Shards {
+			rows := c.table.Query(ctx, tablestore.Query{PartitionKey: shardKey(date, n+1), Class: tablestore.RowRange})
+			next, stop := iter.Pull2(rows)
+			defer stop()
+			h := &head{next: next}
+			more, err := advance(h)
+			if err != nil {
+				yield(videoSum{}, err)
+				return
+			}
+			if more {
+				heads = append(heads, h)
+			}
+		}
+		for len(heads) > 0 {
+			least := heads[0].row.RowKey
+			for _, h := range heads {
+				least = min(least, h.row.RowKey)
+			}
+			sum := videoSum{id: video.ID(least)}
+			rest := heads[:0]
+			for _, h := range heads {
+				if h.row.RowKey == least {
+					sum.views += h.row.Int64("Views")
+					more, err := advance(h)
+					if err != nil {
+						yield(videoSum{}, err)
+						return
+					}
+					if !more {
+						continue
+					}
+				}
+				rest = append(rest, h)
+			}
+			heads = rest
+			if !yield(sum, nil) {
+				return
+			}
+		}
+	}
+}

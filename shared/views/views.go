@@ -1,0 +1,273 @@
+// Package views counts how often videos are watched.
+//
+// # Table views
+//
+// PartitionKey: `<yyyy-MM-dd>.<n>`, n chosen at random from 1 to [Shards] for
+// every view: a random suffix (S2). The date alone would be an append-only key
+// that takes every view of the site (T3), and a video that everybody watches
+// would be one row that everybody swaps. RowKey: the video's id; property Views.
+// The price of a random suffix: nobody knows where a view was counted, so reading
+// is a fan-out over all suffixes.
+//
+// So closed days are summed once ([Counter.RollUp]), into the partition `~<id>`
+// of each video: a row `DAY:<99999999 − yyyyMMdd>` for each day, newest first, and
+// the row `ALL` with their sum, which sorts before them. Both change in one
+// entity-group transaction (T2): whoever repeats it finds the day's row, and no
+// view counts twice.
+//
+// Partition `DAYS` has a row for each day that is not closed yet.
+//
+// Granularity (T4): some for the days, unique for `~<id>`.
+//
+// Next: workerrole/main.go, where the roll-up is a duty of the elected worker.
+package views
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Table is the table's base name.
+const Table = "views"
+
+// Shards is over how many partitions a day is spread: it takes Shards × 2,000
+// requests a second, two for each view. Reading an open day costs as many.
+const Shards = 8
+
+const (
+	daysKey   = "DAYS"
+	allRow    = "ALL"
+	dayPrefix = "DAY:"
+	dayFormat = "2006-01-02"
+
+	// daysShown is how many days Of returns at most.
+	daysShown = 30
+	// maxSwaps is how many suffixes a view tries before it is given up.
+	maxSwaps = 20
+	// parallel bounds the requests of one call at a time.
+	parallel = 8
+)
+
+// ErrContended says that a view could not be counted, because others counted
+// views of the same video at every suffix that was tried.
+var ErrContended = errors.New("too many views of this video at once")
+
+// Counter counts and sums. It is safe for concurrent use.
+type Counter struct {
+	table *tablestore.Table
+
+	days sync.Map // string to struct{}: days that have their row already
+}
+
+// New returns the counter of an account, whose table exists.
+func New(a *azstorage.Account) *Counter { return &Counter{table: tablestore.New(a.Table(Table))} }
+
+// Day is the number of views on one day.
+type Day struct {
+	Date  time.Time // midnight, UTC
+	Views int64
+}
+
+// Views is what is known about one video.
+type Views struct {
+	Total int64
+	Days  []Day // up to 30 with views, newest first
+}
+
+// Count counts one view, now. Not safe to repeat: each call is a view. When the
+// reply is lost the view may be counted or not, never twice. ErrContended.
+func (c *Counter) Count(ctx context.Context, id video.ID, now time.Time) error {
+	date := now.UTC().Format(dayFormat)
+	if err := c.openDay(ctx, date); err != nil {
+		return fmt.Errorf("counting a view of %s: %w", id, err)
+	}
+	for range maxSwaps {
+		// A suffix whose row somebody else is swapping is left to them.
+		err := c.add(ctx, shardKey(date, 1+rand.IntN(Shards)), id)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, tablestore.ErrChanged) && !errors.Is(err, tablestore.ErrExists) && !errors.Is(err, tablestore.ErrNotFound):
+			return fmt.Errorf("counting a view of %s: %w", id, err)
+		}
+	}
+	return fmt.Errorf("counting a view of %s: %w", id, ErrContended)
+}
+
+// add swaps the row of one suffix for one that is greater by one.
+func (c *Counter) add(ctx context.Context, pk string, id video.ID) error {
+	row, err := c.table.Get(ctx, pk, string(id))
+	if errors.Is(err, tablestore.ErrNotFound) {
+		_, err = c.table.Insert(ctx, tablestore.Entity{PartitionKey: pk, RowKey: string(id), Props: map[string]any{"Views": int64(1)}})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	row.Props["Views"] = row.Int64("Views") + 1
+	_, err = c.table.Update(ctx, row, row.ETag)
+	return err
+}
+
+// openDay writes the day's row, once per process, before its first view.
+func (c *Counter) openDay(ctx context.Context, date string) error {
+	if _, known := c.days.Load(date); known {
+		return nil
+	}
+	_, err := c.table.Insert(ctx, tablestore.Entity{PartitionKey: daysKey, RowKey: date})
+	if err != nil && !errors.Is(err, tablestore.ErrExists) {
+		return fmt.Errorf("opening day %s: %w", date, err)
+	}
+	c.days.Store(date, struct{}{})
+	return nil
+}
+
+// openDays lists the days that are not closed, oldest first: one row range.
+func (c *Counter) openDays(ctx context.Context) ([]string, error) {
+	var days []string
+	for row, err := range c.table.Query(ctx, tablestore.Query{PartitionKey: daysKey, Select: []string{"RowKey"}, Class: tablestore.RowRange}) {
+		if err != nil {
+			return nil, fmt.Errorf("listing open days: %w", err)
+		}
+		days = append(days, row.RowKey)
+	}
+	return days, nil
+}
+
+// Of returns the views of a video: one row range for the closed days, one for
+// the list of open days, and Shards point queries for each of these, of which
+// there are one or two.
+func (c *Counter) Of(ctx context.Context, id video.ID) (Views, error) {
+	// The open days are listed first: one that is closed in between is found
+	// among the closed ones, and skipped below.
+	open, err := c.openDays(ctx)
+	if err != nil {
+		return Views{}, fmt.Errorf("views of %s: %w", id, err)
+	}
+	all, days, err := c.closed(ctx, id)
+	if err != nil {
+		return Views{}, fmt.Errorf("views of %s: %w", id, err)
+	}
+	v := Views{Total: all.Int64("Views")}
+	closed := map[time.Time]bool{}
+	for _, d := range days {
+		closed[d.Date] = true
+	}
+	for _, date := range open {
+		day, err := time.Parse(dayFormat, date)
+		if err != nil || closed[day] {
+			continue
+		}
+		n, err := c.fanOut(ctx, date, id)
+		if err != nil {
+			return Views{}, fmt.Errorf("views of %s: %w", id, err)
+		}
+		v.Total += n
+		if n > 0 {
+			v.Days = append([]Day{{day, n}}, v.Days...)
+		}
+	}
+	v.Days = append(v.Days, days...)
+	v.Days = v.Days[:min(len(v.Days), daysShown)]
+	return v, nil
+}
+
+// closed reads row ALL and the newest days: the first rows of the partition.
+func (c *Counter) closed(ctx context.Context, id video.ID) (all tablestore.Entity, days []Day, err error) {
+	rows, _, err := c.table.Page(ctx, tablestore.Query{
+		PartitionKey: videoKey(id), PageSize: 1 + daysShown, Class: tablestore.RowRange,
+	}, "")
+	if err != nil {
+		return all, nil, err
+	}
+	for _, row := range rows {
+		if date, ok := parseDay(row.RowKey); ok {
+			days = append(days, Day{date, row.Int64("Views")})
+		} else if row.RowKey == allRow {
+			all = row
+		}
+	}
+	return all, days, nil
+}
+
+// fanOut sums the suffixes of one day.
+func (c *Counter) fanOut(ctx context.Context, date string, id video.ID) (sum int64, err error) {
+	var counts [Shards]int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for i := range counts {
+		group.Go(func() error {
+			row, err := c.table.Get(ctx, shardKey(date, i+1), string(id))
+			if errors.Is(err, tablestore.ErrNotFound) {
+				return nil
+			}
+			counts[i] = row.Int64("Views")
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	for _, n := range counts {
+		sum += n
+	}
+	return sum, nil
+}
+
+// Remove forgets the views of a video that is gone. Safe to repeat.
+func (c *Counter) Remove(ctx context.Context, id video.ID) error {
+	days, err := c.openDays(ctx)
+	if err != nil {
+		return fmt.Errorf("forgetting views of %s: %w", id, err)
+	}
+	var ops []tablestore.Op
+	remove := func(pk, rk string) {
+		ops = append(ops, tablestore.Op{Kind: tablestore.OpDelete, Entity: tablestore.Entity{PartitionKey: pk, RowKey: rk}})
+	}
+	for _, date := range days {
+		for n := range Shards {
+			remove(shardKey(date, n+1), string(id))
+		}
+	}
+	for row, err := range c.table.Query(ctx, tablestore.Query{PartitionKey: videoKey(id), Select: []string{"RowKey"}, Class: tablestore.RowRange}) {
+		if err != nil {
+			return fmt.Errorf("forgetting views of %s: %w", id, err)
+		}
+		remove(row.PartitionKey, row.RowKey)
+	}
+	if err := c.table.SubmitAll(ctx, ops); err != nil {
+		return fmt.Errorf("forgetting views of %s: %w", id, err)
+	}
+	return nil
+}
+
+// shardKey is a partition of a day.
+func shardKey(date string, n int) string { return date + "." + strconv.Itoa(n) }
+
+// videoKey is the partition of the sums of one video.
+func videoKey(id video.ID) string { return "~" + string(id) }
+
+// dayKey is the RowKey of a closed day: later days sort first.
+func dayKey(date time.Time) string {
+	n, _ := strconv.ParseInt(date.Format("20060102"), 10, 64) // eight digits
+	return dayPrefix + tablestore.Pad(99999999-n, 8)
+}
+
+func parseDay(rowKey string) (time.Time, bool) {
+	digits, ok := strings.CutPrefix(rowKey, dayPrefix)
+	n, err := strconv.ParseInt(digits, 10, 64)
+	date, err2 := time.Parse("20060102", strconv.FormatInt(99999999-n, 10))
+	return date, ok && err == nil && err2 == nil
+}
