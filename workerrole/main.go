@@ -21,6 +21,7 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/provision"
+	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
@@ -83,6 +84,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 		videos  = videostore.New(account, queues)
 		listing = catalog.New(account)
 		search  = searchindex.New(account)
+		races   = registrations.New(account)
 		counter = views.New(account)
 		sources = step.Sources{Blobs: blobs, Sign: account.SignRead, Life: 6 * time.Hour}
 	)
@@ -95,8 +97,8 @@ func run(ctx context.Context, getenv func(string) string) error {
 		videostore.StepEncode: runner(step.Encode{Videos: videos, Sources: sources, Tool: tool}),
 		videostore.StepAudio:  runner(step.Audio{Videos: videos, Sources: sources, Tool: tool}),
 		videostore.StepFinish: runner(step.Finish{Videos: videos, Blobs: blobs, Tool: tool}),
-		videostore.StepIndex:  step.Index{Videos: videos, Catalog: listing, Search: search},
-		videostore.StepPurge:  step.Purge{Videos: videos, Blobs: blobs, Catalog: listing, Search: search, Views: counter, Linger: cfg.PurgeLinger},
+		videostore.StepIndex:  step.Index{Videos: videos, Catalog: listing, Search: search, Races: races},
+		videostore.StepPurge:  step.Purge{Videos: videos, Blobs: blobs, Catalog: listing, Search: search, Races: races, Views: counter, Linger: cfg.PurgeLinger},
 	}
 	work := consumer.New(queues, handlers, consumer.Options{Pools: cfg.Pools, Worker: cfg.Name, Log: log})
 

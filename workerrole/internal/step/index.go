@@ -9,6 +9,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/indexrows"
+	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -17,10 +18,11 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 )
 
-// Index makes the catalogue and the search index follow a video's META row.
+// Index makes the catalogue, the search index and the tie to a race follow a
+// video's META row.
 //
 //	Reads   META
-//	Writes  tables catalog, recent, terms, postings
+//	Writes  tables catalog, recent, terms, postings, registrations (VIDEO: rows)
 //	Repeat  makes the same rows: safe any number of times, in any order
 //	Why     the copies live in other partitions than the truth, so no
 //	        transaction can keep them equal; this step does, in the end (T8)
@@ -28,12 +30,13 @@ type Index struct {
 	Videos  *videostore.Store
 	Catalog *catalog.Catalog
 	Search  *searchindex.Index
+	Races   *registrations.Store
 }
 
 // Handle implements consumer.Handler.
 func (s Index) Handle(ctx context.Context, job *consumer.Job) error {
 	id := job.Item.Subject
-	var seen []time.Time // versions of META that the two indexes have followed
+	var seen []time.Time // versions of META that the indexes have followed
 	current := func(ctx context.Context) (video.Video, bool, error) {
 		rec, err := s.Videos.Get(ctx, id)
 		if errors.Is(err, videostore.ErrNotFound) {
@@ -49,11 +52,14 @@ func (s Index) Handle(ctx context.Context, job *consumer.Job) error {
 	if err := s.Search.Sync(ctx, id, current); err != nil {
 		return waitIfBusy(fmt.Errorf("index %s: %w", id, err))
 	}
+	if err := s.Races.Sync(ctx, id, current); err != nil {
+		return waitIfBusy(fmt.Errorf("race of %s: %w", id, err))
+	}
 	failpoint.Hit("index/indexed")
 	if len(seen) == 0 {
 		return nil
 	}
-	// The oldest version is what both are sure to have seen. The reconciler
+	// The oldest version is what all are sure to have seen. The reconciler
 	// sends the item again while META is newer, should its message be lost.
 	return s.Videos.MarkIndexed(ctx, id, slices.MinFunc(seen, time.Time.Compare))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -30,6 +31,7 @@ type Purge struct {
 	Blobs   *blobstore.Store
 	Catalog *catalog.Catalog
 	Search  *searchindex.Index
+	Races   *registrations.Store
 	Views   *views.Counter
 	Linger  time.Duration // how long to wait for workers that still ran a step
 }
@@ -51,7 +53,7 @@ func (s Purge) Handle(ctx context.Context, job *consumer.Job) error {
 	// A purge that was killed half way has erased the claims that it saw.
 	claimed = claimed || job.DequeueCount > 1 && job.Item.Snoozes == 0
 	failpoint.Hit("purge/rows")
-	if err := errors.Join(s.Catalog.Remove(ctx, id), s.Search.Remove(ctx, id)); err != nil {
+	if err := errors.Join(s.Catalog.Remove(ctx, id), s.Search.Remove(ctx, id), s.Races.Remove(ctx, id)); err != nil {
 		return waitIfBusy(fmt.Errorf("unlist %s: %w", id, err))
 	}
 	if err := s.Views.Remove(ctx, id); err != nil {
