@@ -3,8 +3,11 @@ package bench
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"strconv"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
@@ -43,6 +46,19 @@ func scale(ctx context.Context, b *bench) (Result, error) {
 	}
 	defer u.Close()
 
+	// What bare ffmpegs under the same quotas make of this machine: its two "cores"
+	// may be threads of one, and then nobody gets eight times the work done.
+	b.say("bare ffmpeg, 1 and 8 processes")
+	alone, err := bareFFmpeg(ctx, q, path, 1)
+	if err != nil {
+		return Result{}, err
+	}
+	together, err := bareFFmpeg(ctx, q, path, 8)
+	if err != nil {
+		return Result{}, err
+	}
+	bare := 8 * alone.Seconds() / together.Seconds()
+
 	result := Result{Rows: [][]string{{"workers", "chunks", "first claim to last commit", "busy", "media s per s", "against 1"}}}
 	var one float64
 	workers := 0
@@ -67,16 +83,44 @@ func scale(ctx context.Context, b *bench) (Result, error) {
 		}
 		result.Rows = append(result.Rows, []string{strconv.Itoa(want), strconv.Itoa(chunks), seconds(took), fmt.Sprintf("%.0f %%", 100*busy.Seconds()/took.Seconds()/float64(want)), fmt.Sprintf("%.1f", rate), fmt.Sprintf("%.2f×", rate/one)})
 		if want == 8 {
-			result.Ratios = []Ratio{{Name: "8 workers against 1", Value: rate / one, Target: 7}}
+			result.Ratios = []Ratio{
+				{Name: "8 workers against 1", Value: rate / one, Target: 7},
+				{Name: "the same, by what 8 bare ffmpegs are against 1", Value: rate / one / bare, Target: 0.9},
+			}
 		}
 	}
 	result.Notes = []string{
+		fmt.Sprintf("bare ffmpeg under the same quotas: 8 processes do %.2f times the work of 1 (%s and %s for the same piece each)", bare, seconds(together), seconds(alone)),
 		fmt.Sprintf("%d × %d pixels at %d frames/s, %d s; control groups version %d, quota used up in %.0f %% of the periods",
 			f.width, f.height, f.fps, f.total(), q.version, 100*q.throttled()),
 		"busy: how much of the time the workers held a chunk; the rest is waiting for one, at the start, between two and at the end",
 		"high priority: all chunks are on the queue that idle workers look at every second, and for which a worker with one heavy slot has another in reserve",
 	}
 	return result, nil
+}
+
+// bareFFmpeg runs n processes that encode the same piece of the film, each held
+// like a worker, and returns how long they take together.
+func bareFFmpeg(ctx context.Context, q *quotas, path string, n int) (time.Duration, error) {
+	var group errgroup.Group
+	began := time.Now()
+	for i := range n {
+		dir, err := q.group(fmt.Sprintf("bare-%d-%d", n, i), share)
+		if err != nil {
+			return 0, err
+		}
+		group.Go(func() error {
+			// The shell enters the group, then becomes ffmpeg.
+			run := exec.CommandContext(ctx, "sh", "-c", `echo $$ >"$0/cgroup.procs" && exec ffmpeg "$@"`, dir,
+				"-nostdin", "-v", "error", "-t", "240", "-i", path, "-c:v", "libx264", "-preset", "veryfast", "-f", "null", "-")
+			if out, err := run.CombinedOutput(); err != nil {
+				return fmt.Errorf("bare ffmpeg: %w: %s", err, out)
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	return time.Since(began), err
 }
 
 // encodeAll uploads a video and returns how many chunks it had, how long they
