@@ -129,3 +129,9 @@ type FinishOutput struct {
 	Frames      int64             `json:"frames"`
 	DownloadLen int64             `json:"downloadLen"` // bytes
 }
+
+// ClipOutput is what a clip step wrote: one blob in container "media".
+type ClipOutput struct {
+	Blob  string `json:"blob"`
+	Bytes int64  `json:"bytes"`
+}

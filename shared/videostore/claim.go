@@ -68,7 +68,7 @@ func (s *Store) Claim(ctx context.Context, key StepKey, carrier, worker string) 
 	if c.Step.State == StepDone {
 		return c, ErrDone
 	}
-	if !rec.Video.State.Active() || rec.Video.Generation != key.Generation {
+	if !key.wanted(rec.Video) || missing && key.Step == StepClip { // whoever asks for a clip writes its row
 		return nil, ErrGone
 	}
 	if c.Step.State == StepRunning && c.Step.Carrier != "" && c.Step.Carrier != carrier {
@@ -131,10 +131,20 @@ func (c *Claim) CheckActive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !rec.Video.State.Active() || rec.Video.Generation != c.Step.Key.Generation {
+	if !c.Step.Key.wanted(rec.Video) {
 		return ErrGone
 	}
 	return nil
+}
+
+// wanted reports whether a video still wants a step. Steps are wanted while
+// their generation is being made; clips are cut from one that is finished, so
+// only the tombstone ends them.
+func (k StepKey) wanted(v video.Video) bool {
+	if k.Step == StepClip {
+		return v.State != video.Deleting
+	}
+	return v.State.Active() && v.Generation == k.Generation
 }
 
 // Commit is what a finished step makes true, all at once.
@@ -161,10 +171,14 @@ func (c *Claim) Commit(ctx context.Context, commit Commit) error {
 	return c.end(ctx, done, commit)
 }
 
-// Fail ends the step and the video with a permanent failure, at once.
+// Fail ends the step and the video with a permanent failure, at once. A clip
+// fails alone.
 func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
 	failed := c.Step
 	failed.State, failed.Error, failed.FinishedAt = StepFailed, failure, now()
+	if c.Step.Key.Step == StepClip {
+		return c.end(ctx, failed, Commit{})
+	}
 	return c.end(ctx, failed, Commit{
 		Video: func(v *video.Video) { v.State, v.Error = video.Failed, failure },
 		Next:  []Intent{IndexIntent()},
@@ -240,7 +254,7 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 	if err != nil {
 		return false, err
 	}
-	if !rec.Video.State.Active() || rec.Video.Generation != step.Key.Generation {
+	if !step.Key.wanted(rec.Video) {
 		return false, ErrGone
 	}
 	c.Video, c.metaETag = rec.Video, rec.ETag

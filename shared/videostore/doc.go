@@ -3,7 +3,8 @@
 // entity-group transaction and be read with one query (paper rows T2 and T5).
 //
 //	PartitionKey  the video id: random, unique, never append-only (T3, T4)
-//	RowKey        META                            the video: title, state, error …
+//	RowKey        CLIP:<generation>:<first>:<n>   one clip, which is a step that somebody asked for
+//	              META                            the video: title, state, error …
 //	              OUT:<time-ordered uuid>         outbox: messages promised, not yet known to be sent
 //	              PART:<generation>:audio:<n>     committed run of audio segments
 //	              PLAN:<generation>               how the video is cut; written once

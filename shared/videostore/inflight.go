@@ -45,6 +45,29 @@ func (s *Store) markInflight(ctx context.Context, id video.ID) error {
 	return nil
 }
 
+// markAtRest is markInflight for work that does not change META. A video without
+// a mark is settled, so the lists and the search follow it already, and the mark
+// says so; a mark that is there keeps what it says.
+func (s *Store) markAtRest(ctx context.Context, rec Record) error {
+	id := rec.Video.ID
+	row := tablestore.Entity{PartitionKey: inflightPartition(id), RowKey: string(id)}
+	for {
+		row.Props = map[string]any{"Since": now(), "Indexed": rec.Video.UpdatedAt.UTC()}
+		_, err := s.inflight.Insert(ctx, row)
+		if errors.Is(err, tablestore.ErrExists) {
+			delete(row.Props, "Indexed")
+			_, err = s.inflight.Merge(ctx, row, tablestore.AnyETag)
+		}
+		if errors.Is(err, tablestore.ErrNotFound) {
+			continue // settled this instant
+		}
+		if err != nil {
+			return fmt.Errorf("mark video %s in flight: %w", id, err)
+		}
+		return nil
+	}
+}
+
 // Inflight lists every marked video: one small partition at a time. It is for
 // the elected reconciler only; its cost follows the work under way and not the
 // size of the catalogue.

@@ -181,7 +181,7 @@ func (s *Store) Delete(ctx context.Context, id video.ID, ifMatch string) (Record
 // believed, to be lost; should it still exist, the fence decides between the two.
 func (s *Store) Reopen(ctx context.Context, view View, intents []Intent) error {
 	for _, intent := range intents {
-		step, found := view.Find(intent.Generation, intent.Step, intent.Index)
+		step, found := view.find(intent.key(view.Video.ID))
 		if !found || step.State == StepDone {
 			continue
 		}
@@ -200,12 +200,12 @@ func (s *Store) Promise(ctx context.Context, rec Record, intents []Intent) error
 }
 
 // FailStep records that the attempts of a step are used up: first the step row,
-// then the video, and only then may the message go to the poison queue. A step
-// that is done or not wanted any more is left alone. Safe to repeat.
+// then the video, and only then may the message go to the poison queue. A clip
+// that fails does not fail its video. A step that is done or not wanted any more
+// is left alone. Safe to repeat.
 func (s *Store) FailStep(ctx context.Context, key StepKey, failure *video.Failure) error {
-	wanted := func(v video.Video) bool { return v.State.Active() && v.Generation == key.Generation }
 	rec, err := s.Get(ctx, key.ID)
-	if errors.Is(err, ErrNotFound) || err == nil && !wanted(rec.Video) {
+	if errors.Is(err, ErrNotFound) || err == nil && !key.wanted(rec.Video) {
 		return nil
 	}
 	if err != nil {
@@ -213,8 +213,11 @@ func (s *Store) FailStep(ctx context.Context, key StepKey, failure *video.Failur
 	}
 	step := Step{Key: key}
 	row, err := s.videos.Get(ctx, string(key.ID), key.rowKey())
+	missing := errors.Is(err, tablestore.ErrNotFound) // never claimed
 	switch {
-	case errors.Is(err, tablestore.ErrNotFound): // never claimed
+	case missing && key.Step == StepClip:
+		return nil // erased: the video is going
+	case missing:
 	case err != nil:
 		return fmt.Errorf("read %s: %w", key, err)
 	default:
@@ -226,11 +229,22 @@ func (s *Store) FailStep(ctx context.Context, key StepKey, failure *video.Failur
 		return nil
 	}
 	step.State, step.Error, step.FinishedAt = StepFailed, failure, now()
-	if _, err := s.videos.Upsert(ctx, step.row()); err != nil {
+	if missing {
+		_, err = s.videos.Insert(ctx, step.row())
+	} else {
+		_, err = s.videos.Update(ctx, step.row(), step.etag)
+	}
+	if isStale(err) || errors.Is(err, tablestore.ErrExists) {
+		return s.FailStep(ctx, key, failure) // claimed or erased this instant: look again
+	}
+	if err != nil {
 		return fmt.Errorf("fail %s: %w", key, err)
 	}
+	if key.Step == StepClip {
+		return nil
+	}
 	_, err = s.Change(ctx, key.ID, "", func(v *video.Video) ([]Intent, error) {
-		if !wanted(*v) {
+		if !key.wanted(*v) {
 			return nil, ErrUnchanged
 		}
 		v.State, v.Error = video.Failed, failure
@@ -258,11 +272,11 @@ func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, 
 		if err != nil {
 			return false, fmt.Errorf("count finished steps of %s: %w", id, err)
 		}
-		_, step, _, err := scanStepKey(row.RowKey)
+		key, err := scanStepKey(id, row.RowKey)
 		if err != nil {
 			return false, err
 		}
-		if step == StepEncode || step == StepAudio {
+		if key.Step == StepEncode || key.Step == StepAudio {
 			done++
 		}
 	}

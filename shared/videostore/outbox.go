@@ -22,10 +22,16 @@ type Intent struct {
 	Step       string        `json:"s"`
 	Generation int           `json:"g,omitempty"`
 	Index      int           `json:"i,omitempty"`
+	Frames     int           `json:"n,omitempty"` // of a clip
 	Delay      time.Duration `json:"d,omitempty"`
 	// ID of the item. Empty: derived from the step, so that sending an intent
 	// twice makes two messages that are recognisably the same item.
 	ID string `json:"id,omitempty"`
+}
+
+// key names the step that the intent asks for.
+func (i Intent) key(id video.ID) StepKey {
+	return StepKey{ID: id, Generation: i.Generation, Step: i.Step, Index: i.Index, Frames: i.Frames}
 }
 
 // item builds the message. Its id does not depend on the attempt.
@@ -33,8 +39,11 @@ func (i Intent) item(id video.ID) (workitem.Item, error) {
 	name := i.ID
 	if name == "" {
 		name = fmt.Sprintf("%s.%d.%s.%d", id, i.Generation, i.Step, i.Index)
+		if i.Frames > 0 {
+			name += fmt.Sprintf(".%d", i.Frames)
+		}
 	}
-	item, err := workitem.New(i.Step, id, name, workitem.StepData{Generation: i.Generation, Index: i.Index})
+	item, err := workitem.New(i.Step, id, name, workitem.StepData{Generation: i.Generation, Index: i.Index, Frames: i.Frames})
 	item.Traceparent = traceparent(id)
 	return item, err
 }

@@ -16,6 +16,8 @@ const (
 	StepEncode = "encode"
 	StepAudio  = "audio"
 	StepFinish = "finish"
+	// StepClip has rows of another kind: see clip.go.
+	StepClip = "clip"
 	// StepIndex and StepPurge have messages but no rows: both only make other
 	// rows follow META, and may run any number of times.
 	StepIndex = "index"
@@ -38,13 +40,17 @@ type StepKey struct {
 	ID         video.ID
 	Generation int
 	Step       string
-	Index      int
+	Index      int // of the chunk; of a clip the first frame
+	Frames     int // of a clip: how many; else 0
 }
 
 // String returns "encode[3] of <id>" for logs and errors.
 func (k StepKey) String() string { return fmt.Sprintf("%s[%d] of %s", k.Step, k.Index, k.ID) }
 
 func (k StepKey) rowKey() string {
+	if k.Step == StepClip {
+		return fmt.Sprintf("%s%05d:%09d:%06d", clipPrefix, k.Generation, k.Index, k.Frames)
+	}
 	return fmt.Sprintf("STEP:%05d:%s:%05d", k.Generation, k.Step, k.Index)
 }
 
@@ -62,6 +68,7 @@ type Step struct {
 	Attempts int
 	Worker   string
 
+	CreatedAt  time.Time // when somebody asked for it; of clips only
 	QueuedAt   time.Time
 	StartedAt  time.Time
 	FinishedAt time.Time
@@ -76,7 +83,9 @@ func (s Step) row() tablestore.Entity {
 		"State": string(s.State), "Attempt": s.Attempt, "Carrier": s.Carrier,
 		"Attempts": int32(s.Attempts), "Worker": s.Worker, "Output": string(s.Output),
 	}
-	for name, at := range map[string]time.Time{"QueuedAt": s.QueuedAt, "StartedAt": s.StartedAt, "FinishedAt": s.FinishedAt} {
+	for name, at := range map[string]time.Time{
+		"CreatedAt": s.CreatedAt, "QueuedAt": s.QueuedAt, "StartedAt": s.StartedAt, "FinishedAt": s.FinishedAt,
+	} {
 		if !at.IsZero() {
 			props[name] = at.UTC()
 		}
@@ -88,15 +97,15 @@ func (s Step) row() tablestore.Entity {
 }
 
 func readStep(row tablestore.Entity) (Step, error) {
-	generation, step, index, err := scanStepKey(row.RowKey)
+	key, err := scanStepKey(video.ID(row.PartitionKey), row.RowKey)
 	if err != nil {
 		return Step{}, err
 	}
 	s := Step{
-		Key:   StepKey{ID: video.ID(row.PartitionKey), Generation: generation, Step: step, Index: index},
+		Key:   key,
 		State: StepState(row.String("State")), Attempt: row.String("Attempt"), Carrier: row.String("Carrier"),
 		Attempts: row.Int("Attempts"), Worker: row.String("Worker"),
-		QueuedAt: row.Time("QueuedAt"), StartedAt: row.Time("StartedAt"), FinishedAt: row.Time("FinishedAt"),
+		CreatedAt: row.Time("CreatedAt"), QueuedAt: row.Time("QueuedAt"), StartedAt: row.Time("StartedAt"), FinishedAt: row.Time("FinishedAt"),
 		etag: row.ETag,
 	}
 	if out := row.String("Output"); out != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/playlist"
@@ -23,10 +24,27 @@ type View struct {
 // View reads a whole video with one row-range query (T5). Its cost follows the
 // length of the video: a 4-hour one has about 800 rows.
 func (s *Store) View(ctx context.Context, id video.ID) (View, error) {
+	return s.view(ctx, id, metaKey, "")
+}
+
+// ViewWithClips is View with the clips among the steps: those in the given
+// states, or all. It is for upkeep; a popular video has many.
+func (s *Store) ViewWithClips(ctx context.Context, id video.ID, states ...StepState) (View, error) {
+	filter := ""
+	if len(states) > 0 {
+		filter = "RowKey ge " + tablestore.Quote(metaKey)
+		for _, state := range states {
+			filter += " or State eq " + tablestore.Quote(string(state))
+		}
+	}
+	return s.view(ctx, id, clipPrefix, filter)
+}
+
+func (s *Store) view(ctx context.Context, id video.ID, from, filter string) (View, error) {
 	view := View{Plans: map[int]video.Plan{}, Parts: map[int][]video.AudioPart{}}
 	found := false
 	rows := s.videos.Query(ctx, tablestore.Query{
-		PartitionKey: string(id), RowFrom: metaKey, RowTo: tablestore.PrefixEnd("STEP:"), Class: tablestore.RowRange,
+		PartitionKey: string(id), RowFrom: from, RowTo: tablestore.PrefixEnd("STEP:"), Filter: filter, Class: tablestore.RowRange,
 	})
 	for row, err := range rows {
 		if err != nil {
@@ -63,7 +81,7 @@ func (v *View) add(row tablestore.Entity) (err error) {
 			err = row.JSON("Doc", &part)
 		}
 		v.Parts[generation] = append(v.Parts[generation], part)
-	case "STEP":
+	case "STEP", "CLIP":
 		var step Step
 		step, err = readStep(row)
 		v.Steps = append(v.Steps, step)
@@ -76,8 +94,12 @@ func (v *View) add(row tablestore.Entity) (err error) {
 
 // Find returns a step of the view, or false when it has no row.
 func (v View) Find(generation int, name string, index int) (Step, bool) {
+	return v.find(StepKey{ID: v.Video.ID, Generation: generation, Step: name, Index: index})
+}
+
+func (v View) find(key StepKey) (Step, bool) {
 	for _, s := range v.Steps {
-		if s.Key.Generation == generation && s.Key.Step == name && s.Key.Index == index {
+		if s.Key == key {
 			return s, true
 		}
 	}
@@ -110,10 +132,11 @@ func (v View) Presentation(generation int) (playlist.Presentation, error) {
 	return p, nil
 }
 
-// Keeps reports whether a generation is still needed: the one that plays and the
-// newest one.
+// Keeps reports whether a generation is still needed: the one that plays, the
+// newest one, and one that a clip is still to be cut from.
 func (v View) Keeps(generation int) bool {
-	return generation == v.Video.Serving || generation == v.Video.Generation
+	return generation == v.Video.Serving || generation == v.Video.Generation ||
+		slices.ContainsFunc(v.OpenClips(), func(i Intent) bool { return i.Generation == generation })
 }
 
 // Progress is how far the newest generation is.

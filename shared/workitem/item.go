@@ -77,7 +77,9 @@ type Item struct {
 // StepData is the data of every pipeline step.
 type StepData struct {
 	Generation int `json:"generation"` // of the video, from 1
-	Index      int `json:"index"`      // of the chunk; 0 for steps that have no chunks
+	Index      int `json:"index"`      // of the chunk; of a clip the first frame; else 0
+
+	Frames int `json:"frames,omitempty"` // length of a clip
 }
 
 // New makes an item. The id must be the same whenever the same work is asked

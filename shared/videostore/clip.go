@@ -1,0 +1,203 @@
+package videostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// A clip is a step like the others: claimed, fenced, committed, promised through
+// the outbox. What differs: somebody asks for it, so its row is there before its
+// message; it is cut from a finished generation, so the video is not active; and
+// its failure is nobody else's. Its row key names the part,
+//
+//	CLIP:<generation>:<first frame>:<frames>
+//
+// so asking for the same part twice meets the same row. The rows sort before
+// META, which keeps them out of View: however many clips a video has, playing
+// it costs the same.
+const clipPrefix = "CLIP:"
+
+var (
+	// ErrNoClip says that nobody asked for that clip.
+	ErrNoClip = errors.New("clip not found")
+	// ErrOutside says that a part is not inside the video.
+	ErrOutside = errors.New("part is not inside the video")
+)
+
+// Footage is what plays of a video: its finished generation.
+type Footage struct {
+	ID         video.ID
+	Generation int
+	FPS        video.Rational
+	Frames     int64
+}
+
+// Footage reads what clips are cut from: three point reads (T5), two when the
+// plan is known. ErrNotFound, also under a tombstone; ErrState while no
+// generation is finished.
+func (s *Store) Footage(ctx context.Context, id video.ID) (Footage, error) {
+	rec, err := s.Get(ctx, id)
+	if err != nil {
+		return Footage{}, err
+	}
+	if rec.Video.State == video.Deleting {
+		return Footage{}, ErrNotFound
+	}
+	generation := rec.Video.Serving
+	if generation == 0 {
+		return Footage{}, ErrState
+	}
+	plan, err := s.Plan(ctx, id, generation)
+	if err != nil {
+		return Footage{}, err
+	}
+	finish := StepKey{ID: id, Generation: generation, Step: StepFinish}
+	row, err := s.videos.Get(ctx, string(id), finish.rowKey())
+	if err != nil {
+		return Footage{}, fmt.Errorf("read %s: %w", finish, err)
+	}
+	var out video.FinishOutput
+	if err := row.JSON("Output", &out); err != nil {
+		return Footage{}, fmt.Errorf("decode output of %s: %w", finish, err)
+	}
+	return Footage{ID: id, Generation: generation, FPS: plan.FPS, Frames: out.Frames}, nil
+}
+
+// Seconds is how long the footage is.
+func (f Footage) Seconds() float64 { return f.FPS.Seconds(f.Frames) }
+
+// rounding forgives a time what was lost when it was written down, in frames: a
+// frame's own time, to the microsecond, may lie just before the frame.
+const rounding = 0.001
+
+// Clip names the clip of a part, in seconds: from the frame that is shown at
+// start. ErrOutside when the part begins or ends outside of the footage.
+func (f Footage) Clip(start, length float64) (StepKey, error) {
+	frame := f.FPS.Seconds(1)
+	if !(start >= 0 && length > 0 && start+length <= f.Seconds()+frame/2) {
+		return StepKey{}, ErrOutside
+	}
+	first := int64(math.Floor(start*f.FPS.Float() + rounding))
+	if first >= f.Frames {
+		return StepKey{}, ErrOutside
+	}
+	frames := min(max(1, f.FPS.Frames(length)), f.Frames-first)
+	return StepKey{ID: f.ID, Generation: f.Generation, Step: StepClip, Index: int(first), Frames: int(frames)}, nil
+}
+
+// ClipID is the clip's name in the API, unique within its video.
+func (k StepKey) ClipID() string { return fmt.Sprintf("g%d-%d-%d", k.Generation, k.Index, k.Frames) }
+
+// ParseClipID is the inverse of ClipID. ErrNoClip when the text is no such name.
+func ParseClipID(id video.ID, text string) (StepKey, error) {
+	k := StepKey{ID: id, Step: StepClip}
+	_, err := fmt.Sscanf(text, "g%5d-%9d-%6d", &k.Generation, &k.Index, &k.Frames)
+	if err != nil || k.ClipID() != text || k.Generation < 1 || k.Index < 0 || k.Frames < 1 {
+		return StepKey{}, ErrNoClip
+	}
+	return k, nil
+}
+
+// Clip reads a clip: a point read. ErrNoClip.
+func (s *Store) Clip(ctx context.Context, key StepKey) (Step, error) {
+	row, err := s.videos.Get(ctx, string(key.ID), key.rowKey())
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return Step{}, ErrNoClip
+	}
+	if err != nil {
+		return Step{}, fmt.Errorf("read %s: %w", key, err)
+	}
+	return readStep(row)
+}
+
+// Clips returns a page of a video's clips in the order of their frames, and the
+// opaque token of the next page. tablestore.ErrToken.
+func (s *Store) Clips(ctx context.Context, id video.ID, limit int, token string) (clips []Step, next string, err error) {
+	rows, next, err := s.videos.Page(ctx, tablestore.Query{
+		PartitionKey: string(id), RowFrom: clipPrefix, RowTo: tablestore.PrefixEnd(clipPrefix),
+		PageSize: int32(limit), Class: tablestore.RowRange,
+	}, token)
+	if err != nil {
+		return nil, "", fmt.Errorf("list clips of %s: %w", id, err)
+	}
+	for _, row := range rows {
+		clip, err := readStep(row)
+		if err != nil {
+			return nil, "", err
+		}
+		clips = append(clips, clip)
+	}
+	return clips, next, nil
+}
+
+func clipIntent(key StepKey) Intent {
+	return Intent{Queue: workqueue.EncodeHigh, Step: StepClip, Generation: key.Generation, Index: key.Index, Frames: key.Frames}
+}
+
+// RequestClip asks for a clip of what plays now and returns it. Its row and the
+// promise of its work item are one transaction; then the item is sent. Safe to
+// repeat: a clip that is there is returned as it is, with one exception: one that
+// failed is promised once more. ErrNotFound when the video is gone or going,
+// ErrState when another generation plays.
+func (s *Store) RequestClip(ctx context.Context, key StepKey) (Step, error) {
+	for {
+		rec, err := s.Get(ctx, key.ID)
+		if err == nil && rec.Video.State == video.Deleting {
+			err = ErrNotFound
+		}
+		if err == nil && rec.Video.Serving != key.Generation {
+			err = ErrState
+		}
+		if err != nil {
+			return Step{}, err
+		}
+		clip, err := s.Clip(ctx, key)
+		write := tablestore.OpReplace
+		switch {
+		case errors.Is(err, ErrNoClip):
+			write = tablestore.OpInsert
+			clip = Step{Key: key, CreatedAt: now()}
+		case err != nil || clip.State != StepFailed:
+			return clip, err
+		}
+		if err := s.markAtRest(ctx, rec); err != nil {
+			return Step{}, err
+		}
+		clip.State, clip.Carrier, clip.QueuedAt, clip.Error = StepQueued, "", now(), nil
+		out, err := outboxRows(key.ID, []Intent{clipIntent(key)})
+		if err != nil {
+			return Step{}, err
+		}
+		_, err = s.videos.Submit(ctx, []tablestore.Op{
+			// Changes nothing, but is refused when META was: nothing may be added
+			// to a video that is being erased.
+			{Kind: tablestore.OpMerge, Entity: tablestore.Entity{PartitionKey: string(key.ID), RowKey: metaKey}, IfMatch: rec.ETag},
+			{Kind: write, Entity: clip.row(), IfMatch: clip.etag},
+			{Kind: tablestore.OpInsert, Entity: out[0]},
+		})
+		switch {
+		case err == nil:
+			return clip, s.sendRows(ctx, key.ID, out)
+		case !isStale(err) && !errors.Is(err, tablestore.ErrExists):
+			return Step{}, fmt.Errorf("ask for %s: %w", key, err)
+		}
+	}
+}
+
+// OpenClips returns the intents of the clips among the view's steps that are
+// neither done nor failed. Only ViewWithClips has any.
+func (v View) OpenClips() []Intent {
+	var open []Intent
+	for _, s := range v.Steps {
+		if s.Key.Step == StepClip && (s.State == StepQueued || s.State == StepRunning) {
+			open = append(open, clipIntent(s.Key))
+		}
+	}
+	return open
+}

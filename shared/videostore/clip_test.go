@@ -1,0 +1,426 @@
+package videostore_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+)
+
+// finished makes a video of 8 s at 30 frames per second that is ready and
+// settled, and throws away what was sent for it.
+func finished(t *testing.T, s *videostore.Store, out *outgoing) video.ID {
+	t.Helper()
+	id := uploaded(t, s)
+	probed(t, s, id, plan(2, false))
+	finish(t, s, id, 1)
+	marks, err := s.Inflight(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range marks {
+		if m.ID == id {
+			if err := s.Settle(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	out.take()
+	return id
+}
+
+func finish(t *testing.T, s *videostore.Store, id video.ID, generation int) {
+	t.Helper()
+	c, err := s.Claim(t.Context(), videostore.StepKey{ID: id, Generation: generation, Step: videostore.StepFinish}, "m", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Commit(t.Context(), videostore.Commit{Output: video.FinishOutput{Frames: 240}, Video: func(v *video.Video) {
+		v.State, v.Playable, v.Serving = video.Ready, true, generation
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFootageFindsTheFrameThatIsShown(t *testing.T) {
+	t.Parallel()
+	ntsc := videostore.Footage{Generation: 3, FPS: video.Rational{Num: 30000, Den: 1001}, Frames: 300} // 10.01 s
+	for _, c := range []struct {
+		start, length float64
+		first, frames int // frames 0: outside
+	}{
+		{0, 1, 0, 30}, {0.033, 1, 0, 30}, {0.0334, 1, 1, 30}, {0.333667, 0.1, 10, 3},
+		{0.367033, 0.1, 11, 3}, // frame 11 is at 0.3670333…: what is lost by writing it down is forgiven
+		{1.001, 1.001, 30, 30}, {9.97, 0.04, 298, 1}, {9.01, 1, 270, 30}, {0, 10.01, 0, 300}, {0, 10.02, 0, 300},
+		{0, 10.1, 0, 0}, {9.5, 1, 0, 0}, {10.01, 0.1, 0, 0}, {10.5, 0.1, 0, 0}, {-1, 2, 0, 0}, {1, 0, 0, 0}, {1e300, 1, 0, 0}, {1, 1e300, 0, 0},
+	} {
+		k, err := ntsc.Clip(c.start, c.length)
+		if c.frames == 0 {
+			if !errors.Is(err, videostore.ErrOutside) {
+				t.Errorf("%v s from %v: %v, want ErrOutside", c.length, c.start, err)
+			}
+			continue
+		}
+		if err != nil || k.Index != c.first || k.Frames != c.frames {
+			t.Errorf("%v s from %v: frames %d+%d (%v), want %d+%d", c.length, c.start, k.Index, k.Frames, err, c.first, c.frames)
+		}
+		// The time that the clip then shows is of the same clip.
+		again, err := ntsc.Clip(ntsc.FPS.Seconds(int64(k.Index)), ntsc.FPS.Seconds(int64(k.Frames)))
+		if err != nil || again != k {
+			t.Errorf("%s asked for by its own times is %s (%v)", k.ClipID(), again.ClipID(), err)
+		}
+		if back, err := videostore.ParseClipID("", k.ClipID()); err != nil || back != k {
+			t.Errorf("ParseClipID(%q) = %v, %v", k.ClipID(), back, err)
+		}
+	}
+	for _, bad := range []string{"", "g1", "g1-0", "g01-0-1", "g1-0-1 ", "g1-0-1-", "g-1-0-1", "g1--1-1", "g0-0-1", "g1-0-0", "g1-+0-1", "g1-0000000001-1", "g1-1-9999999", "x"} {
+		if k, err := videostore.ParseClipID("", bad); !errors.Is(err, videostore.ErrNoClip) {
+			t.Errorf("ParseClipID(%q) = %v, %v; want ErrNoClip", bad, k, err)
+		}
+	}
+}
+
+// The same part asked for by many at once is one clip and one work item.
+func TestClipIsPromisedOnce(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id := finished(t, s, out)
+	before, err := s.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.Footage(t.Context(), id)
+	if err != nil || f.Frames != 240 || f.Seconds() != 8 || f.Generation != 1 {
+		t.Fatalf("Footage = %+v, %v", f, err)
+	}
+	k, err := f.Clip(2.5, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			clip, err := s.RequestClip(t.Context(), k)
+			if err != nil || clip.Key != k || clip.State != videostore.StepQueued || clip.CreatedAt.IsZero() {
+				t.Errorf("RequestClip = %+v, %v", clip, err)
+			}
+		})
+	}
+	wg.Wait()
+	if diff := cmp.Diff([]string{"encode-high: clip"}, out.take()); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+	after, err := s.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before.Video, after.Video); diff != "" {
+		t.Errorf("asking for a clip changed the video (-before +after):\n%s", diff)
+	}
+	marks, err := s.Inflight(t.Context())
+	if err != nil || len(marks) != 1 || !marks[0].Indexed.Equal(after.Video.UpdatedAt) {
+		t.Errorf("in flight: %+v, %v; want one mark that says that the index follows", marks, err)
+	}
+	view, err := s.View(t.Context(), id)
+	if err != nil || slices.ContainsFunc(view.Steps, func(s videostore.Step) bool { return s.Key.Step == videostore.StepClip }) {
+		t.Errorf("View: %v, %v; clips must not be in it", view.Steps, err)
+	}
+}
+
+func TestClipPromiseSurvivesBrokenQueue(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id := finished(t, s, out)
+	k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: 7, Frames: 9}
+	out.broken = errors.New("queue is away")
+	if _, err := s.RequestClip(t.Context(), k); !errors.Is(err, out.broken) {
+		t.Fatalf("RequestClip = %v, want the sender's error", err)
+	}
+	out.broken = nil
+	if clip, err := s.RequestClip(t.Context(), k); err != nil || clip.State != videostore.StepQueued {
+		t.Fatalf("asked again: %+v, %v", clip, err)
+	}
+	if err := s.Flush(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"encode-high: clip"}, out.take()); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+}
+
+// A clip is claimed, fenced and committed like any step, while its video is ready.
+func TestClipIsAStep(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id := finished(t, s, out)
+	k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: 7, Frames: 9}
+	if _, err := s.Claim(t.Context(), k, "m", "w"); !errors.Is(err, videostore.ErrGone) {
+		t.Errorf("claim of a clip that nobody asked for: %v, want ErrGone", err)
+	}
+	if _, err := s.RequestClip(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	stale, err := s.Claim(t.Context(), k, "m", "worker-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := s.Claim(t.Context(), k, "m", "worker-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stale.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "stale"}}); !errors.Is(err, videostore.ErrSuperseded) {
+		t.Errorf("stale commit: %v, want ErrSuperseded", err)
+	}
+	if err := fresh.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "fresh"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Claim(t.Context(), k, "m", "w"); !errors.Is(err, videostore.ErrDone) {
+		t.Errorf("claim of a clip that is done: %v, want ErrDone", err)
+	}
+	if clip, err := s.RequestClip(t.Context(), k); err != nil || clip.State != videostore.StepDone || string(clip.Output) == "" {
+		t.Errorf("asked again: %+v, %v; want the clip that is there", clip, err)
+	}
+	if n := len(out.take()); n != 1 {
+		t.Errorf("%d messages, want 1", n)
+	}
+}
+
+// A clip that fails leaves the video alone, and whoever asks again gets it tried
+// again.
+func TestClipFailsAlone(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id := finished(t, s, out)
+	failure := &video.Failure{Code: video.ProcessingFailed, Detail: "no"}
+	for name, fail := range map[string]func(k videostore.StepKey) error{
+		"at once": func(k videostore.StepKey) error {
+			c, err := s.Claim(t.Context(), k, "m", "w")
+			if err != nil {
+				return err
+			}
+			return c.Fail(t.Context(), failure)
+		},
+		"attempts used up": func(k videostore.StepKey) error { return s.FailStep(t.Context(), k, failure) },
+	} {
+		k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: len(name), Frames: 9}
+		asked, err := s.RequestClip(t.Context(), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := fail(k); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		clip, err := s.Clip(t.Context(), k)
+		if err != nil || clip.State != videostore.StepFailed || clip.Error == nil || clip.Error.Code != failure.Code {
+			t.Errorf("%s: %+v, %v; want the failure", name, clip, err)
+		}
+		rec, err := s.Get(t.Context(), id)
+		if err != nil || rec.Video.State != video.Ready || rec.Video.Error != nil {
+			t.Errorf("%s: the video is %s with %v", name, rec.Video.State, rec.Video.Error)
+		}
+		if diff := cmp.Diff([]string{"encode-high: clip"}, out.take()); diff != "" {
+			t.Errorf("%s: sent (-want +got):\n%s", name, diff)
+		}
+		again, err := s.RequestClip(t.Context(), k)
+		if err != nil || again.State != videostore.StepQueued || again.Error != nil || !again.CreatedAt.Equal(asked.CreatedAt) {
+			t.Errorf("%s: asked again: %+v, %v", name, again, err)
+		}
+		if n := len(out.take()); n != 1 {
+			t.Errorf("%s: asked again: %d messages, want 1", name, n)
+		}
+	}
+}
+
+func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id := finished(t, s, out)
+	k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: 7, Frames: 9}
+	if _, err := s.RequestClip(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Claim(t.Context(), k, "m", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Delete(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	other := k
+	other.Index = 8
+	for _, asked := range []videostore.StepKey{k, other} {
+		if _, err := s.RequestClip(t.Context(), asked); !errors.Is(err, videostore.ErrNotFound) {
+			t.Errorf("asked under a tombstone: %v, want ErrNotFound", err)
+		}
+	}
+	if err := c.CheckActive(t.Context()); !errors.Is(err, videostore.ErrGone) {
+		t.Errorf("CheckActive under a tombstone: %v, want ErrGone", err)
+	}
+	if claimed, err := s.Erase(t.Context(), id, false); err != nil || !claimed {
+		t.Fatalf("Erase = %t, %v; a clip was claimed", claimed, err)
+	}
+	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "late"}}); !errors.Is(err, videostore.ErrGone) {
+		t.Errorf("late commit: %v, want ErrGone", err)
+	}
+	if err := s.FailStep(t.Context(), k, &video.Failure{}); err != nil {
+		t.Errorf("late failure: %v", err)
+	}
+	if _, err := s.Erase(t.Context(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Footage(t.Context(), id); !errors.Is(err, videostore.ErrNotFound) {
+		t.Errorf("Footage: %v, want ErrNotFound", err)
+	}
+	if _, err := s.Clip(t.Context(), k); !errors.Is(err, videostore.ErrNoClip) {
+		t.Errorf("Clip: %v, want ErrNoClip", err)
+	}
+}
+
+// A replaced generation stays while a clip is still to be cut from it, and no
+// new ones are.
+func TestClipKeepsItsGeneration(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id := finished(t, s, out)
+	k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: 7, Frames: 9}
+	if _, err := s.RequestClip(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Reprocess(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := s.Footage(t.Context(), id); err != nil || f.Generation != 1 {
+		t.Errorf("Footage during the reprocessing: %+v, %v", f, err)
+	}
+	other := k
+	other.Frames = 10
+	if _, err := s.RequestClip(t.Context(), other); err != nil {
+		t.Errorf("asked during the reprocessing: %v", err)
+	}
+	p := plan(2, false)
+	p.Generation = 2
+	probe, err := s.Claim(t.Context(), videostore.StepKey{ID: id, Generation: 2, Step: videostore.StepProbe}, "m", "w")
+	if err == nil {
+		err = probe.Commit(t.Context(), videostore.Commit{Plan: &p})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	finish(t, s, id, 2)
+	other.Frames = 11
+	if _, err := s.RequestClip(t.Context(), other); !errors.Is(err, videostore.ErrState) {
+		t.Errorf("asked of a generation that was replaced: %v, want ErrState", err)
+	}
+	view, err := s.ViewWithClips(t.Context(), id, videostore.StepQueued, videostore.StepRunning)
+	if err != nil || !view.Keeps(1) || len(view.OpenClips()) != 2 {
+		t.Errorf("keeps generation 1: %t, open clips %v, %v", view.Keeps(1), view.OpenClips(), err)
+	}
+	c, err := s.Claim(t.Context(), k, "m", "w")
+	if err != nil {
+		t.Fatalf("claim of a clip of the replaced generation: %v", err)
+	}
+	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	other.Frames = 10
+	if err := s.FailStep(t.Context(), other, &video.Failure{Code: video.ProcessingFailed}); err != nil {
+		t.Fatal(err)
+	}
+	for states, want := range map[int]int{0: 2, 1: 0} {
+		view, err = s.ViewWithClips(t.Context(), id, []videostore.StepState{videostore.StepQueued}[:states]...)
+		clips := slices.DeleteFunc(view.Steps, func(s videostore.Step) bool { return s.Key.Step != videostore.StepClip })
+		if err != nil || view.Keeps(1) || len(clips) != want {
+			t.Errorf("keeps generation 1: %t, %d clips, want %d (%v)", view.Keeps(1), len(clips), want, err)
+		}
+	}
+}
+
+func TestClipsArePaged(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id := finished(t, s, out)
+	var want []string
+	for first := range 5 {
+		k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: 30 * first, Frames: 30}
+		want = append(want, k.ClipID())
+		if _, err := s.RequestClip(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	token := ""
+	for pages := 0; pages == 0 || token != ""; pages++ {
+		var clips []videostore.Step
+		var err error
+		if clips, token, err = s.Clips(t.Context(), id, 2, token); err != nil || len(clips) > 2 {
+			t.Fatalf("page %d: %d clips, %v", pages, len(clips), err)
+		}
+		for _, c := range clips {
+			got = append(got, c.Key.ClipID())
+			if time.Since(c.CreatedAt) > time.Minute {
+				t.Errorf("%s was created at %v", c.Key, c.CreatedAt)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("clips (-want +got):\n%s", diff)
+	}
+	if _, _, err := s.Clips(t.Context(), id, 2, "AAAA"); !errors.Is(err, tablestore.ErrToken) {
+		t.Errorf("forged token: %v, want ErrToken", err)
+	}
+}
+
+// The video is deleted and erased after the request has looked at it and before
+// the request writes.
+func TestClipAskedForDuringADelete(t *testing.T) {
+	t.Parallel()
+	prefix := azuritetest.Prefix()
+	var once sync.Once
+	var erase func()
+	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+		if strings.HasSuffix(r.URL.Path, "$batch") {
+			once.Do(erase)
+		}
+		return azuritetest.None
+	}}
+	account := func(transport policy.Transporter) *azstorage.Account {
+		return azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix, c.Transport = prefix, transport })
+	}
+	a := account(nil)
+	if err := a.Ensure(t.Context(), nil, nil, []string{videostore.VideosTable, videostore.InflightTable}); err != nil {
+		t.Fatal(err)
+	}
+	out := &outgoing{}
+	s := videostore.New(a, out)
+	id := finished(t, s, out)
+	erased := false
+	erase = func() {
+		_, err1 := s.Delete(t.Context(), id, "")
+		_, err2 := s.Erase(t.Context(), id, true)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Error(err)
+		}
+		erased = true
+	}
+	k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: 7, Frames: 9}
+	_, err := videostore.New(account(faults), out).RequestClip(t.Context(), k)
+	if !errors.Is(err, videostore.ErrNotFound) || !erased {
+		t.Errorf("RequestClip = %v, want ErrNotFound; erased in between: %t", err, erased)
+	}
+	if _, err := s.Clip(t.Context(), k); !errors.Is(err, videostore.ErrNoClip) {
+		t.Errorf("Clip: %v; nothing may be left of an erased video", err)
+	}
+}
