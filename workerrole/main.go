@@ -97,6 +97,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 		videostore.StepEncode: runner(step.Encode{Videos: videos, Sources: sources, Tool: tool}),
 		videostore.StepAudio:  runner(step.Audio{Videos: videos, Sources: sources, Tool: tool}),
 		videostore.StepFinish: runner(step.Finish{Videos: videos, Blobs: blobs, Tool: tool}),
+		videostore.StepClip:   runner(step.Clip{Videos: videos, Blobs: blobs, Tool: tool}),
 		videostore.StepIndex:  step.Index{Videos: videos, Catalog: listing, Search: search, Races: races},
 		videostore.StepPurge:  step.Purge{Videos: videos, Blobs: blobs, Catalog: listing, Search: search, Races: races, Views: counter, Linger: cfg.PurgeLinger},
 	}

@@ -105,7 +105,7 @@ func (r *Runner) key(item workitem.Item) (videostore.StepKey, error) {
 	if err := json.Unmarshal(item.Data, &data); err != nil {
 		return videostore.StepKey{}, fmt.Errorf("read data of %s item: %w", item.Step, err)
 	}
-	return videostore.StepKey{ID: item.Subject, Generation: data.Generation, Step: item.Step, Index: data.Index}, nil
+	return videostore.StepKey{ID: item.Subject, Generation: data.Generation, Step: item.Step, Index: data.Index, Frames: data.Frames}, nil
 }
 
 func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *consumer.Job) error {

@@ -89,7 +89,7 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 	if err != nil {
 		return n, nil // nobody's
 	}
-	view, err := j.Videos.View(ctx, id)
+	view, err := j.Videos.ViewWithClips(ctx, id)
 	if errors.Is(err, videostore.ErrNotFound) {
 		return n, nil
 	}
@@ -117,8 +117,8 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 		}
 	}
 	for _, s := range view.Steps {
-		if !keeps(s.Key.Generation) {
-			continue
+		if !keeps(s.Key.Generation) && s.Key.Step != videostore.StepClip {
+			continue // clips stay when what they were cut from is replaced
 		}
 		if s.State == videostore.StepRunning {
 			n.prefixes = append(n.prefixes, video.AttemptPrefix(id, s.Key.Generation, s.Key.Step, s.Key.Index, s.Attempt))
@@ -145,6 +145,12 @@ func (n *names) addOutput(s videostore.Step) error {
 		for _, r := range out.Renditions {
 			n.blobs[r.Blob] = true
 		}
+	case videostore.StepClip:
+		var out video.ClipOutput
+		if err := json.Unmarshal(s.Output, &out); err != nil {
+			return fmt.Errorf("decode output of %s: %w", s.Key, err)
+		}
+		n.blobs[out.Blob] = true
 	case videostore.StepFinish:
 		var out video.FinishOutput
 		if err := json.Unmarshal(s.Output, &out); err != nil {

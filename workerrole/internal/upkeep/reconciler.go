@@ -59,7 +59,7 @@ func (r *Reconciler) Pass(ctx context.Context) error {
 }
 
 func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, queues map[string]QueueState) error {
-	view, err := r.Videos.View(ctx, mark.ID)
+	view, err := r.Videos.ViewWithClips(ctx, mark.ID, videostore.StepQueued, videostore.StepRunning)
 	if errors.Is(err, videostore.ErrNotFound) {
 		return r.Videos.Settle(ctx, mark)
 	}
@@ -70,11 +70,16 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, queues
 		r.Log.Info("send what the outbox promised", "video", mark.ID)
 		return r.Videos.Flush(ctx, mark.ID)
 	}
+	missing := view.OpenClips()
 	switch state := view.Video.State; {
-	case state.Terminal() && mark.Indexed.Equal(view.Video.UpdatedAt):
-		return r.Videos.Settle(ctx, mark)
 	case state.Terminal():
-		return r.resend(ctx, view, []videostore.Intent{videostore.IndexIntent()}, queues)
+		if !mark.Indexed.Equal(view.Video.UpdatedAt) {
+			missing = append(missing, videostore.IndexIntent())
+		}
+		if len(missing) == 0 {
+			return r.Videos.Settle(ctx, mark)
+		}
+		return r.resend(ctx, view, missing, queues)
 	case state == video.AwaitingUpload:
 		if time.Since(mark.Since) < r.AbandonAfter {
 			return nil
@@ -85,7 +90,7 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, queues
 	case state == video.Deleting:
 		return r.resend(ctx, view, []videostore.Intent{videostore.PurgeIntent()}, queues)
 	default:
-		return r.resend(ctx, view, view.Missing(), queues)
+		return r.resend(ctx, view, append(view.Missing(), missing...), queues)
 	}
 }
 

@@ -1,0 +1,82 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+	"github.com/cutroom/cutroom/workerrole/internal/media"
+	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+)
+
+// Clip makes a short MP4 of a part of a finished video.
+//
+//	Reads   the segments that hold the part: top rendition and audio
+//	Writes  media/{attempt}/clip.mp4
+//	Next    nothing
+//	Errors  *video.Failure when those segments are gone; the clip fails, the
+//	        video does not
+//	Repeat  writes to a name of its own; only one attempt's row commits
+type Clip struct {
+	Videos *videostore.Store
+	Blobs  *blobstore.Store
+	Tool   *ffmpeg.Tool
+}
+
+// Name implements pipeline.Step.
+func (Clip) Name() string { return videostore.StepClip }
+
+// Run implements pipeline.Step.
+func (s Clip) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
+	job, err := s.gather(ctx, w)
+	if errors.Is(err, blobstore.ErrNotFound) {
+		err = video.Fail(video.ProcessingFailed, "The video was processed anew before the clip was made. Ask for it again.")
+	}
+	if err != nil {
+		return videostore.Commit{}, err
+	}
+	if err := media.MakeClip(ctx, s.Tool, job, func(int64) { w.Progress() }); err != nil {
+		return videostore.Commit{}, err
+	}
+	info, err := os.Stat(job.Out)
+	if err != nil {
+		return videostore.Commit{}, fmt.Errorf("size of the clip: %w", err)
+	}
+	out := video.ClipOutput{Blob: w.Prefix + filepath.Base(job.Out), Bytes: info.Size()}
+	if err := s.Blobs.PutFile(ctx, video.MediaContainer, out.Blob, job.Out, blobstore.Options{ContentType: "video/mp4"}); err != nil {
+		return videostore.Commit{}, fmt.Errorf("store %s: %w", w.Step.Key, err)
+	}
+	return videostore.Commit{Output: out}, nil
+}
+
+// gather brings the segments that hold the part to the local disk.
+func (s Clip) gather(ctx context.Context, w *pipeline.Work) (ffmpeg.ClipJob, error) {
+	job := ffmpeg.ClipJob{
+		Video: filepath.Join(w.Dir, "video.mp4"), Out: filepath.Join(w.Dir, "clip.mp4"),
+		FPS: w.Plan.FPS, First: int64(w.Step.Key.Index), Frames: int64(w.Step.Key.Frames), MaxRate: w.Plan.Renditions[0].MaxRate,
+	}
+	view, err := s.Videos.View(ctx, w.Video.ID)
+	if err != nil {
+		return job, fmt.Errorf("read steps of %s: %w", w.Video.ID, err)
+	}
+	whole, err := view.Presentation(w.Plan.Generation)
+	if err != nil {
+		return job, err
+	}
+	end := job.First + job.Frames
+	if err := join(ctx, s.Blobs, job.Video, media.Pictures(whole, job.First, end), w.Progress); err != nil {
+		return job, err
+	}
+	sound := media.Sound(whole, ffmpeg.Samples(job.FPS, job.First), ffmpeg.Samples(job.FPS, end))
+	if len(sound) == 0 {
+		return job, nil
+	}
+	job.Audio = filepath.Join(w.Dir, "audio.mp4")
+	return job, join(ctx, s.Blobs, job.Audio, sound, w.Progress)
+}
