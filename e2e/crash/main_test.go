@@ -13,6 +13,7 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/azurite"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 // world is what all tests share.
@@ -48,13 +49,17 @@ func withWorld(m *testing.M) (code int, err error) {
 	if err := stack.Build(context.Background(), world.dir); err != nil {
 		return 1, err
 	}
-	server, err := azurite.Start(context.Background(), azurite.Options{})
-	if err != nil {
-		return 1, err
+	if world.connection = os.Getenv(azuritetest.Variable); world.connection == "" {
+		server, err := azurite.Start(context.Background(), azurite.Options{})
+		if err != nil {
+			return 1, err
+		}
+		defer func() { _ = server.Stop() }()
+		world.connection = server.ConnectionString()
 	}
-	defer func() { _ = server.Stop() }()
-	world.connection = server.ConnectionString()
-	go world.pulse.feel(fmt.Sprintf("http://127.0.0.1:%d/", server.QueuePort))
+	_, queues, _ := strings.Cut(world.connection, "QueueEndpoint=")
+	queues, _, _ = strings.Cut(queues, ";")
+	go world.pulse.feel(queues)
 	return m.Run(), nil
 }
 

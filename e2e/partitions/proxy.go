@@ -52,7 +52,7 @@ func Start(connectionString string, cfg Config) (*Proxy, error) {
 		client: &http.Transport{IdleConnTimeout: 3 * time.Second, MaxIdleConnsPerHost: 256, DisableCompression: true},
 		served: make(chan error, 1),
 	}
-	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute, IdleTimeout: time.Minute}
+	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute, IdleTimeout: 5 * time.Second} // as Azurite's
 	go func() { p.served <- p.server.Serve(listener) }()
 	return p, nil
 }
