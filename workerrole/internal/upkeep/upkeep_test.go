@@ -297,3 +297,188 @@ func TestOneLeaderAtATime(t *testing.T) {
 		return nil
 	})
 }
+
+// ready makes a video whose first generation is finished, indexed and settled.
+func (b *bench) ready(t *testing.T) video.ID {
+	t.Helper()
+	id := b.create(t)
+	if _, err := b.videos.Uploaded(t.Context(), id, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, queue := range []string{workqueue.Probe, workqueue.Index} {
+		if err := b.queues.Queue(queue).Clear(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.finish(t, id, 1)
+	return id
+}
+
+func (b *bench) finish(t *testing.T, id video.ID, generation int) {
+	t.Helper()
+	plan := video.Plan{Generation: generation, Source: video.SourceBlob(id), Chunks: []video.Chunk{{To: 9}}, FPS: video.Rational{Num: 1, Den: 1},
+		SegmentFrames: 1, Renditions: []video.Rendition{{Name: "240p"}}}
+	rec, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
+		v.State = video.Processing
+		return nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []string{videostore.StepProbe, videostore.StepEncode, videostore.StepFinish} {
+		c, err := b.videos.Claim(t.Context(), videostore.StepKey{ID: id, Generation: generation, Step: step}, step, "w")
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit := videostore.Commit{Plan: &plan, Output: video.ChunkOutput{Frames: 9}}
+		if step == videostore.StepFinish {
+			commit.Plan, commit.Output = nil, video.FinishOutput{Frames: 9, Prefix: fmt.Sprintf("%s/finished%d/", id, generation)}
+			commit.Video = func(v *video.Video) { v.State, v.Serving = video.Ready, generation }
+		}
+		if err := c.Commit(t.Context(), commit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rec, err = b.videos.Get(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.videos.MarkIndexed(t.Context(), id, rec.Video.UpdatedAt); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) ask(t *testing.T, id video.ID, first int) videostore.StepKey {
+	t.Helper()
+	key := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: first, Frames: 2}
+	if _, err := b.videos.RequestClip(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// The reconciler gives a clip its message back, whether it was never sent or
+// lost, and settles the video when the clip is done, without indexing it again.
+func TestReconcilerLooksAfterClips(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.ready(t)
+	b.pass(t)
+	if marks, err := b.videos.Inflight(t.Context()); err != nil || len(marks) != 0 {
+		t.Fatalf("in flight: %v, %v; want nothing before the clip", marks, err)
+	}
+	b.queues.shut.Store(true) // the web role dies between row and message
+	key := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: 3, Frames: 2}
+	if _, err := b.videos.RequestClip(t.Context(), key); !errors.Is(err, errShut) {
+		t.Fatal(err)
+	}
+	b.queues.shut.Store(false)
+	for range 2 { // the second finds the message there
+		b.pass(t)
+		if diff := cmp.Diff([]string{"clip"}, b.waiting(t, workqueue.EncodeHigh)); diff != "" {
+			t.Errorf("encode-high (-want +got):\n%s", diff)
+		}
+	}
+	if _, err := b.videos.Claim(t.Context(), key, "lost message", "dead worker"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.queues.Queue(workqueue.EncodeHigh).Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.pass(t)
+	if diff := cmp.Diff([]string{"clip"}, b.waiting(t, workqueue.EncodeHigh)); diff != "" {
+		t.Errorf("encode-high after the message was lost (-want +got):\n%s", diff)
+	}
+	c, err := b.videos.Claim(t.Context(), key, "new message", "live worker")
+	if err != nil {
+		t.Fatalf("the new message cannot take the clip over: %v", err)
+	}
+	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := b.videos.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.videos.MarkIndexed(t.Context(), id, rec.Video.UpdatedAt); err != nil { // the repair wrote META
+		t.Fatal(err)
+	}
+	b.pass(t)
+	if marks, err := b.videos.Inflight(t.Context()); err != nil || len(marks) != 0 {
+		t.Errorf("in flight: %v, %v; want nothing after the clip", marks, err)
+	}
+
+	// The ordinary case costs the index nothing.
+	key = b.ask(t, id, 5)
+	if c, err = b.videos.Claim(t.Context(), key, "m", "w"); err == nil {
+		err = c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "b"}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.pass(t)
+	if marks, err := b.videos.Inflight(t.Context()); err != nil || len(marks) != 0 || len(b.waiting(t, workqueue.Index)) != 0 {
+		t.Errorf("in flight: %v, %v, index: %v; want nothing", marks, err, b.waiting(t, workqueue.Index))
+	}
+}
+
+// Clips stay when their generation is replaced, and a generation stays while a
+// clip is to be cut from it; output of lost attempts goes.
+func TestJanitorKeepsClips(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.ready(t)
+	put := func(key videostore.StepKey, attempt, name string) string {
+		name = video.AttemptPrefix(id, key.Generation, key.Step, key.Index, attempt) + name
+		if _, err := b.blobs.Put(t.Context(), video.MediaContainer, name, strings.NewReader("x"), 1, blobstore.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	sweep := func(want ...string) {
+		t.Helper()
+		j := upkeep.Janitor{Videos: b.videos, Blobs: b.blobs, Log: slog.New(slog.DiscardHandler)}
+		if err := j.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		for blob, err := range b.blobs.List(t.Context(), video.MediaContainer, "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			left = append(left, blob.Name)
+		}
+		slices.Sort(want)
+		if diff := cmp.Diff(want, left); diff != "" {
+			t.Errorf("blobs left (-want +got):\n%s", diff)
+		}
+	}
+	segments := string(id) + "/finished1/segments"
+	if _, err := b.blobs.Put(t.Context(), video.MediaContainer, segments, strings.NewReader("x"), 1, blobstore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	done, running := b.ask(t, id, 1), b.ask(t, id, 2)
+	put(done, "killed", "clip.mp4")
+	c, err := b.videos.Claim(t.Context(), done, "m1", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clip := put(done, c.Step.Attempt, "clip.mp4")
+	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: clip}}); err != nil {
+		t.Fatal(err)
+	}
+	other, err := b.videos.Claim(t.Context(), running, "m2", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := put(running, other.Step.Attempt, "clip.mp4")
+
+	if _, err := b.videos.Reprocess(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	b.finish(t, id, 2)
+	sweep(clip, half, segments)
+	if err := other.Fail(t.Context(), &video.Failure{Code: video.ProcessingFailed}); err != nil {
+		t.Fatal(err)
+	}
+	sweep(clip)
+}
