@@ -96,7 +96,7 @@ func (f *fixture) finish() {
 	out := video.FinishOutput{
 		Master: f.put("master.m3u8", []byte("#EXTM3U\n#static master\n")), Poster: f.put("poster.jpg", []byte("poster")),
 		Playlists:  map[string]string{"240p": f.put("240p.m3u8", []byte("#EXTM3U\n#static 240p\n")), "audio": f.put("audio.m3u8", []byte("#EXTM3U\n#static audio\n"))},
-		Storyboard: f.put("storyboard.vtt", []byte("WEBVTT\n")), Sprite: f.put("storyboard.jpg", []byte("sprite")), Download: f.put("download.mp4", f.blob),
+		Storyboard: f.put("storyboard.vtt", []byte("WEBVTT\n")), Sprite: f.put("storyboard.jpg", []byte("sprite")), Download: f.put("download.mp4", f.blob), Frames: f.plan.Frames,
 	}
 	f.commit(videostore.StepFinish, 0, out, videostore.Commit{Video: func(v *video.Video) {
 		v.State, v.Serving, v.Playable = video.Ready, 1, true

@@ -131,6 +131,7 @@ func links(v videostore.Record) api.Links {
 	}
 	if v.Video.Serving > 0 {
 		l.Storyboard, l.Download = ptr(play+"/storyboard.vtt"), ptr(play+"/download.mp4")
+		l.Clips = ptr(self + "/clips")
 	}
 	return l
 }

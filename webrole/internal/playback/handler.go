@@ -79,6 +79,8 @@ func (s *Service) handle(w http.ResponseWriter, r *http.Request, rawID, path str
 	switch {
 	case isPlaylist && !nested:
 		err = s.playlist(w, r, q, name)
+	case dir == "clips":
+		err = s.clip(w, r, q, file)
 	case nested:
 		err = s.media(w, r, q, dir, file)
 	default:

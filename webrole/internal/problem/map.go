@@ -33,6 +33,10 @@ func from(err error) (*Error, string) {
 		return New(http.StatusRequestEntityTooLarge, BodyTooLarge, "The body is larger than %d bytes.", tooLarge.Limit), storageCode
 	case errors.Is(err, videostore.ErrNotFound):
 		return New(http.StatusNotFound, NotFound, "There is no such video."), storageCode
+	case errors.Is(err, videostore.ErrNoClip):
+		return New(http.StatusNotFound, NotFound, "There is no such clip."), storageCode
+	case errors.Is(err, videostore.ErrOutside):
+		return New(http.StatusBadRequest, InvalidBody, "The part is not inside the video."), storageCode
 	case errors.Is(err, blobstore.ErrNotFound):
 		return New(http.StatusNotFound, NotFound, "There is no such file any more."), storageCode
 	case errors.Is(err, videostore.ErrChanged):

@@ -49,6 +49,7 @@ const (
 	RateLimited       = "rate_limited"
 	Internal          = "internal"
 	StorageBusy       = "storage_unavailable"
+	MomentNotFound    = "moment_not_found" // no video shows the runner's finish
 	NotYet            = "not_playable_yet"
 	QueueNotFound     = "queue_not_found"
 	PoisonNotFound    = "poison_not_found"
