@@ -6,6 +6,13 @@ let attached = false;
 let hls = null;
 let video = null;
 
+// "?t=12.3" starts there, as the moments of a race ask for; a video that is
+// still growing starts at 0, for that moment may not be there yet.
+function startAt() {
+  const t = Number(new URLSearchParams(location.search).get('t'));
+  return video.links.download && t > 0 && t < video.durationSeconds ? t : 0;
+}
+
 // A growing playlist is no live stream: without startPosition a player that
 // joins late starts near the end. Native HLS comes second, because some browsers
 // say "maybe" to it and then cannot play a playlist that grows.
@@ -16,13 +23,13 @@ function attach(master) {
   player.hidden = false;
   if (video.links.poster) player.poster = video.links.poster;
   if (window.Hls?.isSupported()) {
-    hls = new window.Hls({ startPosition: 0, capLevelToPlayerSize: true });
+    hls = new window.Hls({ startPosition: startAt(), capLevelToPlayerSize: true });
     hls.on(window.Hls.Events.ERROR, (_, data) => failed(data));
     hls.on(window.Hls.Events.MANIFEST_PARSED, (_, data) => qualities(data.levels));
     hls.loadSource(master);
     hls.attachMedia(player);
   } else if (player.canPlayType('application/vnd.apple.mpegurl')) {
-    player.src = master;
+    player.src = `${master}#t=${startAt()}`;
   } else {
     say('This browser cannot play the video here. Download it instead.');
   }

@@ -1,0 +1,51 @@
+package journey
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/client"
+)
+
+// Clip asks for a part of a video, in seconds, and waits until it can be played.
+// It ends with *Failed when the clip failed.
+func (u *User) Clip(ctx context.Context, id string, start, length float64) (client.Clip, error) {
+	res, err := u.api.CreateClipWithResponse(ctx, id, client.NewClip{StartSeconds: start, DurationSeconds: length})
+	if err == nil {
+		err = refusal(res, http.StatusAccepted)
+	}
+	if err != nil {
+		return client.Clip{}, fmt.Errorf("ask for a clip of %s: %w", id, err)
+	}
+	return u.AwaitClip(ctx, *res.JSON202)
+}
+
+// AwaitClip waits until a clip can be played. It ends with *Failed when the clip
+// failed.
+func (u *User) AwaitClip(ctx context.Context, clip client.Clip) (client.Clip, error) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		switch clip.State {
+		case client.ClipReady:
+			return clip, nil
+		case client.ClipFailed:
+			return clip, &Failed{State: client.Failed, Code: clip.Error.Code, Detail: clip.Error.Detail}
+		}
+		select {
+		case <-ctx.Done():
+			return clip, fmt.Errorf("wait for clip %s of %s, now %s: %w", clip.Id, clip.VideoId, clip.State, ctx.Err())
+		case <-tick.C:
+		}
+		res, err := u.api.GetClipWithResponse(ctx, clip.VideoId, clip.Id)
+		if err == nil {
+			err = refusal(res, http.StatusOK)
+		}
+		if err != nil {
+			return clip, fmt.Errorf("get clip %s of %s: %w", clip.Id, clip.VideoId, err)
+		}
+		clip = *res.JSON200
+	}
+}
