@@ -108,6 +108,22 @@ func (c *Catalog) Sync(ctx context.Context, id video.ID, current indexrows.Curre
 	return nil
 }
 
+// Load fills an empty catalogue with many videos: see indexrows.Keeper.Load.
+func (c *Catalog) Load(ctx context.Context, videos []video.Video) error {
+	for _, v := range videos {
+		if !Listed(v) {
+			continue
+		}
+		if err := c.openMonth(ctx, v.CreatedAt); err != nil {
+			return fmt.Errorf("cataloguing: %w", err)
+		}
+	}
+	if err := c.keeper.Load(ctx, videos); err != nil {
+		return fmt.Errorf("cataloguing: %w", err)
+	}
+	return nil
+}
+
 // Remove takes a video out of every list and leaves nothing behind. Safe to
 // repeat. indexrows.ErrBusy: it is unlisted, but an indexing run that began less
 // than indexrows.Expiry ago may have died or may still write; come back later.

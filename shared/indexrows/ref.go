@@ -103,15 +103,9 @@ func (k *Keeper) load(ctx context.Context, id video.ID) (reference, error) {
 // save swaps the row for ref and sets ref.etag. tablestore.ErrExists,
 // ErrChanged or ErrNotFound: somebody else was faster.
 func (k *Keeper) save(ctx context.Context, id video.ID, ref *reference) error {
-	text, err := json.Marshal(ref)
+	row, err := k.entity(id, ref)
 	if err != nil {
 		return fmt.Errorf("writing back-reference of %s: %w", id, err)
-	}
-	row := tablestore.Entity{PartitionKey: partitionOf(id), RowKey: k.rowKey, Props: map[string]any{}}
-	i := 0
-	for piece := range slices.Chunk(text, pieceBytes) {
-		row.Props[pieceName(i)] = piece
-		i++
 	}
 	home := k.tables[k.home]
 	if ref.etag == "" {
@@ -123,6 +117,21 @@ func (k *Keeper) save(ctx context.Context, id video.ID, ref *reference) error {
 		return fmt.Errorf("writing back-reference of %s: %w", id, err)
 	}
 	return nil
+}
+
+// entity is the row of a back-reference.
+func (k *Keeper) entity(id video.ID, ref *reference) (tablestore.Entity, error) {
+	text, err := json.Marshal(ref)
+	if err != nil {
+		return tablestore.Entity{}, err
+	}
+	row := tablestore.Entity{PartitionKey: partitionOf(id), RowKey: k.rowKey, Props: map[string]any{}}
+	i := 0
+	for piece := range slices.Chunk(text, pieceBytes) {
+		row.Props[pieceName(i)] = piece
+		i++
+	}
+	return row, nil
 }
 
 func pieceName(i int) string { return fmt.Sprintf("Rows%02d", i) }
