@@ -7,6 +7,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/gin-gonic/gin"
@@ -45,14 +47,21 @@ func (s *Server) readJSON(c *gin.Context, schema string, dst any) error {
 }
 
 func wantJSON(r *http.Request) error {
+	_, err := wantType(r, "application/json")
+	return err
+}
+
+// wantType returns the body's media type, which must be one of types.
+func wantType(r *http.Request, types ...string) (string, error) {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return problem.New(http.StatusUnsupportedMediaType, problem.UnsupportedType, "Compressed bodies are not taken.")
+		return "", problem.New(http.StatusUnsupportedMediaType, problem.UnsupportedType, "Compressed bodies are not taken.")
 	}
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" {
-		return problem.New(http.StatusUnsupportedMediaType, problem.UnsupportedType, "The body must be application/json.")
+	kind, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	charset := parameters["charset"]
+	if err != nil || !slices.Contains(types, kind) || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return "", problem.New(http.StatusUnsupportedMediaType, problem.UnsupportedType, "The body must be %s, in UTF-8.", strings.Join(types, " or "))
 	}
-	return nil
+	return kind, nil
 }
 
 // bodyReadProblem tells a body that is too large (which package problem knows)

@@ -30,6 +30,9 @@ func publicVideo(rec videostore.Record, progress videostore.Progress) api.Video 
 	if !v.ReadyAt.IsZero() {
 		out.ReadyAt = &v.ReadyAt
 	}
+	if v.Race != nil {
+		out.Race = &api.Race{Event: v.Race.Event, FirstFrameAt: v.Race.FirstFrameAt}
+	}
 	for _, r := range v.Renditions {
 		out.Renditions = append(out.Renditions, api.Rendition{Name: r.Name, Width: r.Width, Height: r.Height, Bandwidth: r.MaxRate})
 	}

@@ -25,7 +25,7 @@ func decodeIfMatch(header string) (string, error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(strings.Trim(strings.TrimPrefix(header, "W/"), `"`))
 	if err != nil || len(raw) == 0 {
-		return "", problem.New(http.StatusPreconditionFailed, problem.PreconditionFail, "If-Match is not the version of this video.")
+		return "", problem.New(http.StatusPreconditionFailed, problem.PreconditionFail, "If-Match is not a version of this.")
 	}
 	return string(raw), nil
 }

@@ -1,34 +1,244 @@
 package httpapi
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/shared/registrations"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/startlist"
+	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
 
-// ListRegistrations implements GET /events/{event}/registrations.
+// maxStartList bounds an import, in bytes: more than a million rows.
+const maxStartList = 64 << 20
+
+// ListRegistrations implements GET /events/{event}/registrations: one row range
+// for the runners (T5, T7), and one more for the videos when any has finished.
 func (s *Server) ListRegistrations(c *gin.Context, event api.Event, params api.ListRegistrationsParams) {
-	c.Status(http.StatusNotImplemented)
+	key, err := registrations.ParseEvent(event)
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	query, err := registrationQuery(params)
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	limit := defaultLimit
+	if params.Limit != nil {
+		limit = *params.Limit
+	}
+	ctx, cost := tablestore.WithMeter(c.Request.Context())
+	runners, next, err := s.races.List(ctx, key, query, limit, value(params.PageToken))
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	items, err := s.withMoments(ctx, key, runners)
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	c.Header("Cache-Control", "no-store")
+	c.JSON(http.StatusOK, api.RegistrationList{
+		Items: items, NextPageToken: nextToken(next), EntitiesRead: cost.EntitiesRead(), Requests: cost.Requests(),
+	})
 }
 
-// ImportRegistrations implements POST /events/{event}/registrations.
+// registrationQuery wants one of the three ways to ask.
+func registrationQuery(p api.ListRegistrationsParams) (registrations.Query, error) {
+	ways := 0
+	for _, given := range []bool{p.Bib != nil, p.Age != nil, p.AgeFrom != nil || p.AgeTo != nil} {
+		if given {
+			ways++
+		}
+	}
+	if ways > 1 {
+		return registrations.Query{}, problem.New(http.StatusBadRequest, problem.InvalidParameter, "Ask by bib, by age, or by ageFrom and ageTo: one of the three.")
+	}
+	if p.Age != nil {
+		return registrations.Query{AgeFrom: p.Age, AgeTo: p.Age}, nil
+	}
+	return registrations.Query{Bib: p.Bib, AgeFrom: p.AgeFrom, AgeTo: p.AgeTo}, nil
+}
+
+// withMoments shows runners with the places of videos where they finish. The
+// rows that tie videos to the event are copies, so each video is read itself,
+// once for the page: what is gone or not public any more is left out.
+func (s *Server) withMoments(ctx context.Context, event registrations.Event, runners []registrations.Registration) ([]api.Registration, error) {
+	moments, err := s.races.MomentsOf(ctx, event, runners)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]api.Registration, len(runners))
+	titles := map[video.ID]*string{} // nil: not to be shown
+	for i, r := range runners {
+		items[i] = api.Registration{
+			Bib: r.Bib, Name: r.Name, Sex: api.Sex(r.Sex), Age: r.Age, FinishedAt: moment(r.FinishedAt),
+			Moments: []api.Moment{}, Etag: encodeETag(r.ETag),
+		}
+		for _, m := range moments[i] {
+			title, known := titles[m.VideoID]
+			if !known {
+				rec, err := s.videos.Get(ctx, m.VideoID)
+				if err != nil && !errors.Is(err, videostore.ErrNotFound) {
+					return nil, err
+				}
+				if err == nil && rec.Video.State != video.Deleting && rec.Video.Visibility == video.Public {
+					title = &rec.Video.Title
+				}
+				titles[m.VideoID] = title
+			}
+			if title == nil {
+				continue
+			}
+			items[i].Moments = append(items[i].Moments, api.Moment{
+				VideoId: string(m.VideoID), Title: *title, AtSeconds: m.At.Seconds(),
+				Watch: fmt.Sprintf("/watch/%s#t=%.3f", m.VideoID, m.At.Seconds()),
+			})
+		}
+	}
+	return items, nil
+}
+
+// ImportRegistrations implements POST /events/{event}/registrations. The body is
+// read as it is stored; what was stored stays when the rest cannot be read, and
+// repeating the import is safe.
 func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
-	c.Status(http.StatusNotImplemented)
+	key, err := registrations.ParseEvent(event)
+	if err != nil {
+		refuseBody(c, err)
+		return
+	}
+	kind, err := wantType(c.Request, "application/json", "text/csv")
+	if err != nil {
+		refuseBody(c, err)
+		return
+	}
+	control := http.NewResponseController(c.Writer)
+	body := upload.Paced(http.MaxBytesReader(c.Writer, c.Request.Body, maxStartList), control.SetReadDeadline)
+	format, code := startList(startlist.JSON), problem.InvalidJSON
+	if kind == "text/csv" {
+		format, code = startlist.CSV, problem.InvalidBody
+	}
+	report, err := s.races.Import(c.Request.Context(), key, format(body))
+	if err != nil {
+		refuseBody(c, importProblem(err, code, report.Accepted))
+		return
+	}
+	if report.Accepted == 0 && report.Refused > 0 && report.Taken == report.Refused {
+		abort(c, problem.New(http.StatusConflict, string(registrations.BibTaken), "Other runners have the bibs of all rows."))
+		return
+	}
+	c.Header("Cache-Control", "no-store")
+	c.JSON(http.StatusOK, publicReport(report))
+}
+
+type startList func(io.Reader) iter.Seq2[registrations.Row, error]
+
+// importProblem says where a list could not be read any further.
+func importProblem(err error, code string, stored int) error {
+	var bad *startlist.FormatError
+	switch {
+	case errors.As(err, &bad):
+		return problem.New(http.StatusBadRequest, code, "Line %d: %s. %d rows before it are stored; importing all again is safe.", bad.Line, bad.Detail, stored).Because(err)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, upload.ErrSlow):
+		return problem.New(http.StatusBadRequest, problem.BodyIncomplete, "The body ended too early. %d of its rows are stored; importing all again is safe.", stored).Because(err)
+	}
+	return err
+}
+
+func publicReport(r registrations.Report) api.ImportReport {
+	out := api.ImportReport{
+		Accepted: r.Accepted, Unchanged: r.Unchanged, Refused: r.Refused, Requests: r.Requests, Refusals: []api.Refusal{},
+	}
+	for _, refusal := range r.Refusals {
+		shown := api.Refusal{Line: refusal.Line, Code: string(refusal.Code), Detail: refusal.Detail}
+		if refusal.Bib != "" {
+			shown.Bib = &refusal.Bib
+		}
+		out.Refusals = append(out.Refusals, shown)
+	}
+	return out
 }
 
 // GetRegistration implements GET /events/{event}/registrations/{bib}.
 func (s *Server) GetRegistration(c *gin.Context, event api.Event, bib api.BibInPath) {
-	c.Status(http.StatusNotImplemented)
+	s.registration(c, event, func(ctx context.Context, key registrations.Event) (registrations.Registration, error) {
+		return s.races.Get(ctx, key, bib)
+	})
 }
 
-// EditRegistration implements PATCH /events/{event}/registrations/{bib}.
+// EditRegistration implements PATCH /events/{event}/registrations/{bib}: all rows
+// of the runner move in one transaction (T2, T7).
 func (s *Server) EditRegistration(c *gin.Context, event api.Event, bib api.BibInPath, params api.EditRegistrationParams) {
-	c.Status(http.StatusNotImplemented)
+	s.registration(c, event, func(ctx context.Context, key registrations.Event) (registrations.Registration, error) {
+		var none registrations.Registration
+		if params.IfMatch == nil || *params.IfMatch == "" {
+			return none, problem.New(http.StatusPreconditionRequired, problem.PreconditionNeed, "Send the registration's etag as If-Match.")
+		}
+		ifMatch, err := decodeIfMatch(*params.IfMatch)
+		if err != nil {
+			return none, err
+		}
+		var body api.RegistrationEdit
+		if err := s.readJSON(c, "RegistrationEdit", &body); err != nil {
+			return none, err
+		}
+		return s.races.Edit(ctx, key, bib, ifMatch, registrations.Edit{
+			Name: body.Name, Sex: (*registrations.Sex)(body.Sex), Age: body.Age, FinishedAt: body.FinishedAt,
+		})
+	})
 }
 
-// DeleteRegistration implements DELETE /events/{event}/registrations/{bib}.
+// registration answers with one runner.
+func (s *Server) registration(c *gin.Context, event string, find func(context.Context, registrations.Event) (registrations.Registration, error)) {
+	ctx := c.Request.Context()
+	key, err := registrations.ParseEvent(event)
+	var runner registrations.Registration
+	if err == nil {
+		runner, err = find(ctx, key)
+	}
+	var items []api.Registration
+	if err == nil {
+		items, err = s.withMoments(ctx, key, []registrations.Registration{runner})
+	}
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	c.Header("ETag", items[0].Etag)
+	c.Header("Cache-Control", "no-store")
+	c.JSON(http.StatusOK, items[0])
+}
+
+// DeleteRegistration implements DELETE /events/{event}/registrations/{bib}. Safe
+// to repeat.
 func (s *Server) DeleteRegistration(c *gin.Context, event api.Event, bib api.BibInPath, params api.DeleteRegistrationParams) {
-	c.Status(http.StatusNotImplemented)
+	key, err := registrations.ParseEvent(event)
+	ifMatch := ""
+	if err == nil && params.IfMatch != nil {
+		ifMatch, err = decodeIfMatch(*params.IfMatch)
+	}
+	if err == nil {
+		err = s.races.Delete(c.Request.Context(), key, bib, ifMatch)
+	}
+	if err != nil && !errors.Is(err, registrations.ErrNotFound) {
+		abort(c, err)
+		return
+	}
+	c.Status(http.StatusNoContent)
+	c.Writer.WriteHeaderNow()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -36,6 +37,7 @@ type Server struct {
 	queues  *workqueue.Queues
 	workers *workers.Register
 	views   *views.Counter
+	races   *registrations.Store
 
 	queueNames []string // every queue and its poison queue, in order
 	byName     map[string]*workqueue.Queue
@@ -51,7 +53,7 @@ func New(account *azstorage.Account, videos *videostore.Store, uploads *upload.S
 	}
 	s := &Server{
 		doc: doc, rows: tablestore.New(account.Table(videostore.VideosTable)), videos: videos, uploads: uploads,
-		find: find, queues: queues, workers: workers.New(account), views: views.New(account),
+		find: find, queues: queues, workers: workers.New(account), views: views.New(account), races: registrations.New(account),
 	}
 	s.openQueues(func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) })
 	return s, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
@@ -86,6 +87,8 @@ func parameterProblem(err error) error {
 	switch {
 	case bad.Parameter.Name == "id" && bad.Parameter.In == openapi3.ParameterInPath:
 		code = problem.InvalidID
+	case bad.Parameter.Name == "event" && bad.Parameter.In == openapi3.ParameterInPath:
+		code = string(registrations.InvalidEvent)
 	case bad.Parameter.Name == "pageToken":
 		code = problem.InvalidPageToken
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -65,6 +66,9 @@ func newVideo(body api.NewVideo) (video.Video, error) {
 		Title: &body.Title, Description: body.Description, Actors: body.Actors, Directors: body.Directors,
 		Tags: body.Tags, Channel: body.Channel, Visibility: body.Visibility, Priority: body.Priority,
 	}
+	if body.Race != nil {
+		edit.Race = &api.RaceEdit{Event: body.Race.Event, FirstFrameAt: &body.Race.FirstFrameAt}
+	}
 	return v, apply(&v, edit)
 }
 
@@ -112,7 +116,25 @@ func apply(v *video.Video, edit api.VideoEdit) error {
 	if bad != "" {
 		return problem.New(http.StatusBadRequest, problem.InvalidBody, "Member /%s: it is blank or has control characters.", bad)
 	}
+	if edit.Race != nil {
+		return tie(v, *edit.Race)
+	}
 	return nil
+}
+
+// tie says which race a video shows, and since when; the index step does the
+// rest. Without an event it shows none.
+func tie(v *video.Video, race api.RaceEdit) error {
+	if race.Event == "" {
+		v.Race = nil
+		return nil
+	}
+	if race.FirstFrameAt == nil {
+		return problem.New(http.StatusBadRequest, problem.InvalidBody, "Member /race/firstFrameAt: an event needs it.")
+	}
+	v.Race = &video.Race{Event: race.Event, FirstFrameAt: race.FirstFrameAt.UTC().Truncate(time.Millisecond)}
+	_, err := registrations.CheckRace(*v.Race)
+	return err
 }
 
 func hasControl(s, allowed string) bool {

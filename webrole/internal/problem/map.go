@@ -7,6 +7,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/rowstream"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -24,6 +25,7 @@ func from(err error) (*Error, string) {
 	var known *Error
 	var failure *video.Failure
 	var tooLarge *http.MaxBytesError
+	var invalid *registrations.Invalid
 	switch {
 	case errors.As(err, &known):
 		return known, storageCode
@@ -43,6 +45,12 @@ func from(err error) (*Error, string) {
 		return New(http.StatusPreconditionFailed, PreconditionFail, "The video was changed in the meantime. Read it again."), storageCode
 	case errors.Is(err, videostore.ErrState):
 		return New(http.StatusConflict, StateConflict, "The video is not in a state that allows this."), storageCode
+	case errors.As(err, &invalid):
+		return New(http.StatusBadRequest, string(invalid.Code), "Not taken: %s.", invalid.Detail), storageCode
+	case errors.Is(err, registrations.ErrNotFound):
+		return New(http.StatusNotFound, NotFound, "Nobody has this bib."), storageCode
+	case errors.Is(err, registrations.ErrChanged):
+		return New(http.StatusPreconditionFailed, PreconditionFail, "The registration was changed in the meantime. Read it again."), storageCode
 	case errors.Is(err, video.ErrInvalidID):
 		return New(http.StatusBadRequest, InvalidID, "A video's id is 26 characters of a-z and 2-7."), storageCode
 	case errors.Is(err, tablestore.ErrToken), errors.Is(err, rowstream.ErrBadToken):
@@ -53,7 +61,8 @@ func from(err error) (*Error, string) {
 		return New(http.StatusNotFound, QueueNotFound, "The queue does not exist yet."), storageCode
 	case errors.Is(err, context.Canceled):
 		return New(statusClientGone, ClientClosed, "The client closed the connection."), storageCode
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, views.ErrContended), fromStorage && azstorage.IsThrottled(err):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, views.ErrContended), errors.Is(err, registrations.ErrContended),
+		fromStorage && azstorage.IsThrottled(err):
 		e := New(http.StatusServiceUnavailable, StorageBusy, "Storage is busy or away. Nothing is lost; try again soon.")
 		e.RetryAfter = 2
 		return e, storageCode

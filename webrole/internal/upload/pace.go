@@ -36,6 +36,11 @@ func (p *paced) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	n, err := p.r.Read(b)
+	if err != nil {
+		// The server listens on the connection from here on, and would take the
+		// deadline for the client's end.
+		_ = p.deadline(time.Time{})
+	}
 	p.waited += time.Since(start)
 	p.got += int64(n)
 	if p.waited >= paceSpan {

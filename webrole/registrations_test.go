@@ -1,0 +1,383 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/shared/indexrows"
+	"github.com/cutroom/cutroom/shared/registrations"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/api"
+)
+
+const newYork = "2011 New York City Marathon__Full"
+
+func eventPath(event string) string { return "/events/" + url.PathEscape(event) + "/registrations" }
+
+// register posts runners to the marathon; body is JSON or, with a header line, CSV.
+func (s *server) register(event, body string) answer {
+	s.t.Helper()
+	if strings.HasPrefix(body, "bib,") {
+		return s.call(http.MethodPost, eventPath(event), body, "Content-Type", "text/csv; charset=utf-8")
+	}
+	return s.call(http.MethodPost, eventPath(event), body)
+}
+
+// runners lists what a query finds, as short texts in order.
+func (s *server) runners(event, query string) (found []string, cost api.RegistrationList) {
+	s.t.Helper()
+	list := decode[api.RegistrationList](s.t, s.call(http.MethodGet, eventPath(event)+query, nil), http.StatusOK)
+	for _, r := range list.Items {
+		found = append(found, fmt.Sprintf("%d %s %s %d", r.Bib, r.Name, r.Sex, r.Age))
+	}
+	return found, list
+}
+
+// TestThePapersRace: the seed example over HTTP, literally (T7). Each query is
+// one row range and says so; a bib that is taken is 409.
+func TestThePapersRace(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	report := decode[api.ImportReport](t, s.register(newYork, `[{"bib":1234,"name":"John","sex":"M","age":55}]`), http.StatusOK)
+	if diff := cmp.Diff(api.ImportReport{Accepted: 1, Requests: 1, Refusals: []api.Refusal{}}, report); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+	rows := tablestore.New(s.account.Table(registrations.Table))
+	for _, key := range []string{"BIB:01234__John__M__55", "AGE:055__1234__John__M"} {
+		if _, err := rows.Get(t.Context(), newYork, key); err != nil {
+			t.Errorf("row %s: %v", key, err)
+		}
+	}
+	s.register(newYork, "bib,name,sex,age\n7,Ann,F,50\n800,Rick,M,55\n99999,Bea,F,59\n12,Old,X,105\n").want(t, http.StatusOK, "")
+	for query, want := range map[string][]string{
+		"?bib=1234":            {"1234 John M 55"},
+		"?age=55":              {"1234 John M 55", "800 Rick M 55"},
+		"?ageFrom=50&ageTo=59": {"7 Ann F 50", "1234 John M 55", "800 Rick M 55", "99999 Bea F 59"},
+		"":                     {"7 Ann F 50", "12 Old X 105", "800 Rick M 55", "1234 John M 55", "99999 Bea F 59"},
+		"?bib=123":             nil,
+		"?age=5":               nil,
+	} {
+		got, cost := s.runners(newYork, query)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+		if cost.Requests != 1 || cost.EntitiesRead != len(want) {
+			t.Errorf("%s: %d requests, %d rows read for %d", query, cost.Requests, cost.EntitiesRead, len(want))
+		}
+	}
+	s.register(newYork, `[{"bib":1234,"name":"Jane","sex":"F","age":30}]`).want(t, http.StatusConflict, "bib_taken")
+	// Beside a row that can be taken it is a line of the report.
+	report = decode[api.ImportReport](t, s.register(newYork, `[{"bib":1234,"name":"Jane","sex":"F","age":30},{"bib":1235,"name":"Jane","sex":"F","age":30}]`), http.StatusOK)
+	if report.Accepted != 1 || report.Refused != 1 || report.Refusals[0].Code != "bib_taken" || report.Refusals[0].Line != 1 || *report.Refusals[0].Bib != "1234" {
+		t.Errorf("report %+v", report)
+	}
+
+	var pages []string
+	for token := ""; ; {
+		got, page := s.runners(newYork, "?ageFrom=50&ageTo=59&limit=1"+token)
+		pages = append(pages, got...)
+		if page.NextPageToken == nil {
+			break
+		}
+		token = "&pageToken=" + url.QueryEscape(*page.NextPageToken)
+		s.call(http.MethodGet, eventPath(newYork)+"?age=55&limit=1"+token, nil).want(t, 400, "invalid_page_token")
+		s.call(http.MethodGet, eventPath("another__race")+"?ageFrom=50&ageTo=59"+token, nil).want(t, 400, "invalid_page_token")
+	}
+	if len(pages) != 4 || pages[0] != "7 Ann F 50" {
+		t.Errorf("pages of one: %v", pages)
+	}
+}
+
+func TestOneRunner(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	s.register(newYork, "bib,name,sex,age\n1234,John,M,55\n7,Ann,F,50\n").want(t, http.StatusOK, "")
+	john := eventPath(newYork) + "/1234"
+	first := decode[api.Registration](t, s.call(http.MethodGet, john, nil), http.StatusOK)
+	if _, list := s.runners(newYork, "?age=55"); list.Items[0].Etag != first.Etag {
+		t.Errorf("etag %s in a list, %s alone", list.Items[0].Etag, first.Etag)
+	}
+	s.call(http.MethodPatch, john, `{"age":56}`).want(t, http.StatusPreconditionRequired, "precondition_required")
+	s.call(http.MethodPatch, john, `{"age":56,"bib":9}`, "If-Match", first.Etag).want(t, 400, "invalid_body")
+	s.call(http.MethodPatch, john, `{}`, "If-Match", first.Etag).want(t, 400, "invalid_body")
+	s.call(http.MethodPatch, john, `{"name":" \t "}`, "If-Match", first.Etag).want(t, 400, "invalid_name")
+	s.call(http.MethodPatch, john, `{"name":"`+strings.Repeat("🏃", 100)+`"}`, "If-Match", first.Etag).want(t, 400, "name_too_long")
+	moved := decode[api.Registration](t, s.call(http.MethodPatch, john, `{"name":"Johnny","age":60,"finishedAt":"2011-11-06T14:03:05.250-05:00"}`, "If-Match", first.Etag), http.StatusOK)
+	if moved.Etag == first.Etag || moved.Name != "Johnny" || !moved.FinishedAt.Equal(time.Date(2011, 11, 6, 19, 3, 5, 250e6, time.UTC)) {
+		t.Errorf("edited: %+v", moved)
+	}
+	s.call(http.MethodPatch, john, `{"age":57}`, "If-Match", first.Etag).want(t, http.StatusPreconditionFailed, "precondition_failed")
+	s.call(http.MethodPatch, john, `{"age":57}`, "If-Match", "nonsense!").want(t, http.StatusPreconditionFailed, "precondition_failed")
+	for query, want := range map[string][]string{"?bib=1234": {"1234 Johnny M 60"}, "?age=60": {"1234 Johnny M 60"}, "?age=55": nil} {
+		if got, _ := s.runners(newYork, query); !slices.Equal(got, want) {
+			t.Errorf("%s after the edit: %v", query, got)
+		}
+	}
+	s.call(http.MethodDelete, john, nil, "If-Match", first.Etag).want(t, http.StatusPreconditionFailed, "precondition_failed")
+	s.call(http.MethodDelete, john, nil, "If-Match", moved.Etag).want(t, http.StatusNoContent, "")
+	s.call(http.MethodDelete, john, nil).want(t, http.StatusNoContent, "")
+	s.call(http.MethodGet, john, nil).want(t, http.StatusNotFound, "not_found")
+	s.call(http.MethodPatch, john, `{"age":57}`, "If-Match", "*").want(t, http.StatusNotFound, "not_found")
+	if got, _ := s.runners(newYork, ""); !slices.Equal(got, []string{"7 Ann F 50"}) {
+		t.Errorf("left: %v", got)
+	}
+}
+
+// TestBadStartLists: what cannot be read, and what of it is stored.
+func TestBadStartLists(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	post := func(body any, headers ...string) answer {
+		return s.call(http.MethodPost, eventPath(newYork), body, headers...)
+	}
+	csv := []string{"Content-Type", "text/csv"}
+	post("bib,name,sex,age\n", "Content-Type", "text/plain").want(t, 415, "unsupported_content_type")
+	post([]byte("bib,name,sex,age\n")).want(t, 415, "unsupported_content_type")
+	post("bib,name,sex,age\n", "Content-Type", "text/csv; charset=iso-8859-1").want(t, 415, "unsupported_content_type")
+	post(zipped("[]"), "Content-Type", "application/json", "Content-Encoding", "gzip").want(t, 415, "unsupported_content_type")
+	post(`{"bib":1}`).want(t, 400, "invalid_json")
+	post(``).want(t, 400, "invalid_json")
+	post("1,Ann,F,30\n", csv...).want(t, 400, "invalid_body")
+	a := post(`[{"bib":1,"name":"Ann","sex":"F","age":30},{"bib":2,`)
+	a.want(t, 400, "invalid_json")
+	if !bytes.Contains(a.body, []byte("Line 2:")) {
+		t.Errorf("the answer does not say where: %s", a.body)
+	}
+	long := "bib,name,sex,age\n" + strings.Repeat("x", 65<<20)
+	post(long, csv...).want(t, 413, "body_too_large")
+	if status, body := s.raw("POST /api/v1"+eventPath(newYork)+" HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: 1000\r\n\r\nbib,name,sex,age\n1,Ann,F,30\n", true); status != 400 || !strings.Contains(body, `"code":"body_incomplete"`) {
+		t.Errorf("a list that breaks off: %d %s", status, body)
+	}
+	if got, _ := s.runners(newYork, ""); len(got) != 0 {
+		t.Errorf("stored: %v", got)
+	}
+
+	list := "bib,name,sex,age,finishedAt\n" +
+		"1,O'Brien,F,30,\n" + "2,__,M,31,2011-11-06T14:03:05Z\n" + "3,A/C \\ #1?,X,32,\n" + "4,🏃 Zoë,F,33,\n" + // taken
+		"x,Ann,F,30,\n" + "0,Ann,F,30,\n" + "100000,Ann,F,30,\n" + // no bibs
+		"5,,F,30,\n" + "6," + strings.Repeat("n", 300) + ",F,30,\n" + "7,Ann,W,30,\n" + "8,Ann,F,151,\n" + "9,Ann,F,30,noon\n" +
+		"10,\"Ann,F,30,\n" + "11,Ann,F\n" + "1,Somebody,F,30,\n" + "1,O'Brien,F,30,\n"
+	report := decode[api.ImportReport](t, s.register(newYork, list), http.StatusOK)
+	var got []string
+	for _, r := range report.Refusals {
+		got = append(got, fmt.Sprintf("%d %s", r.Line, r.Code))
+	}
+	want := []string{
+		"6 invalid_bib", "7 invalid_bib", "8 invalid_bib", "9 invalid_name", "10 name_too_long", "11 invalid_sex", "12 invalid_age", "13 invalid_finish",
+		"14 invalid_row", "15 invalid_row", "16 bib_taken",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || report.Accepted != 5 || report.Unchanged != 1 || report.Refused != len(want) {
+		t.Errorf("%+v (-want +got):\n%s", report, diff)
+	}
+	names, _ := s.runners(newYork, "")
+	if diff := cmp.Diff([]string{"1 O'Brien F 30", "2 __ M 31", `3 A/C \ #1? X 32`, "4 🏃 Zoë F 33"}, names); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+	for _, query := range []string{"?bib=0", "?bib=x", "?bib=100000", "?age=151", "?age=-1", "?bib=1&age=3", "?age=3&ageTo=5", "?name=Ann", "?limit=101"} {
+		s.call(http.MethodGet, eventPath(newYork)+query, nil).want(t, 400, "invalid_parameter")
+	}
+	s.call(http.MethodGet, eventPath(newYork)+"/0", nil).want(t, 400, "invalid_parameter")
+}
+
+// TestOddEvents: the event is one part of the address, whatever it holds.
+func TestOddEvents(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	for i, event := range []string{
+		newYork, "Sierre/Zinal__31 km", "100 % + more?__#1", `back\slash__5k`, "O'Brien's__10k", "駅伝__10区", "🏃__5k", "a%2Fb__c", "..__..", "a&b=c;d__e",
+	} {
+		want := fmt.Sprintf("%d Runner M 30", i+1)
+		s.register(event, fmt.Sprintf(`[{"bib":%d,"name":"Runner","sex":"M","age":30}]`, i+1)).want(t, http.StatusOK, "")
+		if got, _ := s.runners(event, ""); !slices.Equal(got, []string{want}) {
+			t.Errorf("event %q: %v, want %s", event, got, want)
+		}
+		if a := s.call(http.MethodGet, fmt.Sprintf("%s/%d", eventPath(event), i+1), nil); a.StatusCode != http.StatusOK {
+			t.Errorf("event %q: %d %s", event, a.StatusCode, a.body)
+		}
+	}
+	for _, event := range []string{"Marathon", "a__", "__b", " __ ", "a__b__c", "a__b/c__d", "a\x00__b", "a\xff__b", "a___b", "a", strings.Repeat("a", 250) + "__b"} {
+		s.call(http.MethodGet, eventPath(event), nil).want(t, 400, "invalid_event")
+		s.register(event, `[]`).want(t, 400, "invalid_event")
+		s.call(http.MethodDelete, eventPath(event)+"/1", nil).want(t, 400, "invalid_event")
+	}
+}
+
+// TestFinishInAVideo: a finisher is linked to the moment in a video of the race.
+func TestFinishInAVideo(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	from := time.Date(2011, 11, 6, 13, 0, 0, 0, time.UTC)
+	s.call(http.MethodPost, "/videos", map[string]any{"title": "x", "race": map[string]any{"event": "New York", "firstFrameAt": from}}).want(t, 400, "invalid_event")
+	s.call(http.MethodPost, "/videos", map[string]any{"title": "x", "race": map[string]any{"event": newYork}}).want(t, 400, "invalid_body")
+	v := s.create(map[string]any{"title": "Finish line", "race": map[string]any{"event": newYork, "firstFrameAt": from}})
+	if v.Race == nil || v.Race.Event != newYork || !v.Race.FirstFrameAt.Equal(from) {
+		t.Fatalf("race of the video: %+v", v.Race)
+	}
+	_, err := s.videos.Change(t.Context(), video.ID(v.Id), "", func(v *video.Video) ([]videostore.Intent, error) {
+		v.State, v.Playable, v.Serving, v.DurationSeconds = video.Ready, true, 1, 3600
+		return nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.tieToRace(v.Id)
+	s.register(newYork, "bib,name,sex,age,finishedAt\n1,Ann,F,30,2011-11-06T13:00:12.5Z\n2,Bea,F,31,2011-11-06T13:59:59Z\n3,Cid,M,32,2011-11-06T14:00:00Z\n4,Dee,M,33,\n").want(t, http.StatusOK, "")
+	moments := func() (at []string) {
+		_, list := s.runners(newYork, "")
+		for _, r := range list.Items {
+			for _, m := range r.Moments {
+				at = append(at, fmt.Sprintf("%d %s %.1f %s", r.Bib, m.Title, m.AtSeconds, strings.ReplaceAll(m.Watch, v.Id, "ID")))
+			}
+		}
+		if len(at) > 0 && list.Requests != 3 { // runners, videos of the event, the video itself
+			t.Errorf("%d requests", list.Requests)
+		}
+		return at
+	}
+	if diff := cmp.Diff([]string{"1 Finish line 12.5 /watch/ID#t=12.500", "2 Finish line 3599.0 /watch/ID#t=3599.000"}, moments()); diff != "" {
+		t.Errorf("moments (-want +got):\n%s", diff)
+	}
+	if one := decode[api.Registration](t, s.call(http.MethodGet, eventPath(newYork)+"/1", nil), http.StatusOK); len(one.Moments) != 1 {
+		t.Errorf("alone: %+v", one)
+	}
+	edit := func(body string) api.Video {
+		return decode[api.Video](t, s.call(http.MethodPatch, "/videos/"+v.Id, body, "If-Match", "*"), http.StatusOK)
+	}
+	// The index follows later; what may be shown is known at once.
+	edit(`{"visibility":"private"}`)
+	if got := moments(); len(got) != 0 {
+		t.Errorf("a private video: %v", got)
+	}
+	edit(`{"visibility":"public","title":"Line of finish","race":{"event":"` + newYork + `","firstFrameAt":"2011-11-06T13:00:10Z"}}`)
+	s.tieToRace(v.Id)
+	if got := moments(); len(got) != 3 || got[0] != "1 Line of finish 2.5 /watch/ID#t=2.500" {
+		t.Errorf("ten seconds later: %v", got)
+	}
+	s.call(http.MethodPatch, "/videos/"+v.Id, `{"race":{"event":"other__5k"}}`, "If-Match", "*").want(t, 400, "invalid_body")
+	if untied := edit(`{"race":{"event":""}}`); untied.Race != nil {
+		t.Errorf("untied: %+v", untied.Race)
+	}
+	s.tieToRace(v.Id)
+	if got := moments(); len(got) != 0 {
+		t.Errorf("untied: %v", got)
+	}
+}
+
+// current reads the truth about a video, for an index.
+func (s *server) current(id string) indexrows.Current {
+	return func(ctx context.Context) (video.Video, bool, error) {
+		rec, err := s.videos.Get(ctx, video.ID(id))
+		if errors.Is(err, videostore.ErrNotFound) {
+			return video.Video{}, false, nil
+		}
+		return rec.Video, err == nil, err
+	}
+}
+
+// tieToRace does what the index step does for races.
+func (s *server) tieToRace(id string) {
+	s.t.Helper()
+	if err := registrations.New(s.account).Sync(s.t.Context(), video.ID(id), s.current(id)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// field writes a start list of n runners as CSV, made while it is read.
+func field(n int) io.Reader {
+	r, w := io.Pipe()
+	go func() {
+		_, err := fmt.Fprintln(w, "bib,name,sex,age")
+		for bib := 1; bib <= n && err == nil; bib++ {
+			_, err = fmt.Fprintf(w, "%d,Runner %d,%s,%d\n", bib, bib, []string{"F", "M", "X"}[bib%3], 18+bib%60)
+		}
+		w.CloseWithError(err)
+	}()
+	return r
+}
+
+// TestImportOfAWholeField: thousands of runners from one CSV in the memory of
+// some, three operations each in transactions of a hundred; the second time
+// nothing changes, in far fewer requests. It is alone in the process, whose heap
+// it watches.
+func TestImportOfAWholeField(t *testing.T) {
+	s := start(t, nil)
+	const n = 5000
+	post := func() api.ImportReport {
+		req := s.request(http.MethodPost, s.public+"/api/v1"+eventPath(newYork), nil, "Content-Type", "text/csv")
+		req.Body, req.ContentLength = io.NopCloser(field(n)), -1
+		started, peak := time.Now(), watchHeap()
+		report := decode[api.ImportReport](t, s.send(req), http.StatusOK)
+		grown := peak()
+		t.Logf("%d runners: %.1f s, %d requests, heap at most %.1f MB more", n, time.Since(started).Seconds(), report.Requests, float64(grown)/1e6)
+		if grown > 24<<20 {
+			t.Errorf("the heap grew by %d MB", grown>>20)
+		}
+		return report
+	}
+	first := post()
+	if first.Accepted != n || first.Unchanged != 0 || first.Refused != 0 || first.Requests != 152 { // 5 × 30 + 2
+		t.Errorf("first import: %+v", first)
+	}
+	versions := func() map[string]string {
+		etags := map[string]string{}
+		rows := tablestore.New(s.account.Table(registrations.Table))
+		for row, err := range rows.Query(t.Context(), tablestore.Query{PartitionKey: newYork, Select: []string{"Version"}, Class: tablestore.RowRange}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			etags[row.RowKey] = row.ETag
+		}
+		return etags
+	}
+	before := versions()
+	second := post()
+	if second.Accepted != n || second.Unchanged != n || second.Requests > 12 {
+		t.Errorf("second import: %+v", second)
+	}
+	if diff := cmp.Diff(before, versions()); diff != "" || len(before) != 3*n {
+		t.Errorf("%d rows; the second import changed some (-first +second):\n%s", len(before), diff)
+	}
+}
+
+// watchHeap returns a function that says how much the heap had grown at its
+// peak, after collections, in bytes.
+func watchHeap() func() int64 {
+	live := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before, peak, done := live(), int64(0), make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(100 * time.Millisecond):
+				peak = max(peak, live())
+			}
+		}
+	})
+	return func() int64 {
+		close(done)
+		wait.Wait()
+		return peak - before
+	}
+}
