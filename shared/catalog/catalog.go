@@ -21,8 +21,8 @@
 // write of the site (T3); with the suffix the writes are spread, and the key of
 // a known video can still be computed. RowKey: `<inverted time>__<id>`. A page
 // is a merge of RecentShards row range scans. PartitionKey `MONTHS` has one row
-// for each month that ever had a video, so that a page skips empty months with
-// one row range scan.
+// for each month that ever had a video, `<999999 − yyyyMM>`, newest first, so that
+// a page skips empty months and reads no more of the list than it needs.
 //
 // Next: shared/searchindex, how a video is found by its words.
 package catalog
@@ -32,6 +32,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -157,12 +158,26 @@ func (c *Catalog) openMonth(ctx context.Context, t time.Time) error {
 	if _, known := c.months.Load(month); known {
 		return nil
 	}
-	_, err := c.recent.Insert(ctx, tablestore.Entity{PartitionKey: monthsKey, RowKey: month})
+	_, err := c.recent.Insert(ctx, tablestore.Entity{PartitionKey: monthsKey, RowKey: monthRow(t)})
 	if err != nil && !errors.Is(err, tablestore.ErrExists) {
 		return fmt.Errorf("opening month %s: %w", month, err)
 	}
 	c.months.Store(month, struct{}{})
 	return nil
+}
+
+// monthRow is the row of a month: later months sort first.
+func monthRow(t time.Time) string {
+	return tablestore.Pad(lastMonth-int64(t.UTC().Year())*100-int64(t.UTC().Month()), 6)
+}
+
+const lastMonth = 999_999
+
+// monthOf undoes monthRow: "2026-11".
+func monthOf(rowKey string) (month string, ok bool) {
+	n, err := strconv.Atoi(rowKey)
+	t, err2 := time.Parse("200601", strconv.Itoa(lastMonth-n))
+	return t.Format(monthFormat), err == nil && err2 == nil
 }
 
 // Place is the RowKey that sorts videos newest first: `<inverted time>__<id>`.

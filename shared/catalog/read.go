@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/cutroom/cutroom/shared/rowstream"
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -76,7 +74,7 @@ func (c *Catalog) Channel(ctx context.Context, channel string, sort Sort, limit 
 
 const recentQuery = "recent"
 
-// Recent lists a page of all videos, newest first: one row range scan for the
+// Recent lists a page of all videos, newest first: a row range scan for every two
 // months, and RecentShards for each month that it needs (T5). next is as in
 // Channel. ErrBadToken.
 func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []Summary, next string, err error) {
@@ -84,21 +82,26 @@ func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []S
 	if err != nil {
 		return nil, "", fmt.Errorf("listing recent videos: %w", err)
 	}
-	latest := "~" // greater than any month
+	latest := "" // month
 	if from != "" {
 		created, _, ok := ParsePlace(strings.TrimSuffix(from, rowstream.After("")))
 		if !ok {
 			return nil, "", fmt.Errorf("listing recent videos: %w", ErrBadToken)
 		}
-		latest = created.Format(monthFormat)
-	}
-	months, err := c.monthsUntil(ctx, latest)
-	if err != nil {
-		return nil, "", fmt.Errorf("listing recent videos: %w", err)
+		latest = monthRow(created)
 	}
 	limit = clamp(limit)
 	last := ""
-	for _, month := range months {
+	for row, err := range c.recent.Query(ctx, tablestore.Query{
+		PartitionKey: monthsKey, RowFrom: latest, Select: []string{"RowKey"}, PageSize: monthsAhead, Class: tablestore.RowRange,
+	}) {
+		if err != nil {
+			return nil, "", fmt.Errorf("listing months: %w", err)
+		}
+		month, ok := monthOf(row.RowKey)
+		if !ok {
+			continue
+		}
 		list := &rowstream.Union{}
 		for shard := range RecentShards {
 			list.Lists = append(list.Lists, &rowstream.Partition{
@@ -121,24 +124,8 @@ func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []S
 	return page, "", nil
 }
 
-// monthsUntil returns the months that have rows, newest first, from latest on.
-func (c *Catalog) monthsUntil(ctx context.Context, latest string) ([]string, error) {
-	query := tablestore.Query{
-		PartitionKey: monthsKey, RowTo: rowstream.After(latest),
-		Select: []string{"RowKey"}, Class: tablestore.RowRange,
-	}
-	var months []string
-	for row, err := range c.recent.Query(ctx, query) {
-		if err != nil {
-			return nil, fmt.Errorf("listing months: %w", err)
-		}
-		if _, err := time.Parse(monthFormat, row.RowKey); err == nil {
-			months = append(months, row.RowKey)
-		}
-	}
-	slices.Reverse(months)
-	return months, nil
-}
+// monthsAhead is how many months are looked up at once: a page rarely needs more.
+const monthsAhead = 2
 
 // endsInID reports whether a place is just after some video's row.
 func endsInID(place string) bool {
