@@ -12,6 +12,7 @@
 //	share_test.go    two workers, one video
 //	burst_test.go    200 uploads and no worker
 //	change_test.go   cancel, retry, reprocess
+//	clip_test.go     clips: all of the above
 //
 // Begin with lane_test.go, which has what all of them use.
 package crash

@@ -48,7 +48,7 @@ func (l *lane) leftovers() (left []string) {
 		if strings.HasPrefix(row.RowKey, "OUT:") {
 			left = append(left, "promise "+row.PartitionKey+" "+row.RowKey)
 		}
-		if strings.HasPrefix(row.RowKey, "STEP:") && row.String("State") == string(videostore.StepRunning) {
+		if row.String("State") == string(videostore.StepRunning) {
 			left = append(left, "running "+row.PartitionKey+" "+row.RowKey)
 		}
 		named[row.PartitionKey] += text(row)

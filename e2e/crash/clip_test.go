@@ -1,0 +1,214 @@
+package crash_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// numbered is a clip whose every frame says its number: in 12 stripes that are
+// white for a bit that is set, the lowest on the left.
+var numbered = &clip{name: "numbered", frames: 480, args: []string{
+	"-f", "lavfi", "-i", "color=black:s=192x108:r=15:d=32,geq=lum='16+219*mod(floor(N/pow(2,floor(12*X/W))),2)':cb=128:cr=128",
+	"-f", "lavfi", "-i", "sine=f=440:r=48000:d=32", "-c:a", "aac", "-b:a", "64k",
+	"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-g", "250",
+}}
+
+// requestClip asks for a part, in frames of numbered.
+func (l *lane) requestClip(id video.ID, first, frames int) (key videostore.StepKey) {
+	l.t.Helper()
+	body := fmt.Sprintf(`{"startSeconds":%v,"durationSeconds":%v}`, float64(first)/15, float64(frames)/15)
+	status, answer := l.call(http.MethodPost, "/api/v1/videos/"+string(id)+"/clips", strings.NewReader(body), "application/json")
+	var made struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(answer, &made); err != nil || status != http.StatusAccepted {
+		l.t.Fatalf("ask for a clip: %d %s", status, answer)
+	}
+	key, err := videostore.ParseClipID(id, made.ID)
+	if err != nil || key.Index != first || key.Frames != frames {
+		l.t.Fatalf("asked for frames %d+%d, got clip %s (%v)", first, frames, made.ID, err)
+	}
+	return key
+}
+
+// readyClip waits for a clip and checks that it is the one that was asked for,
+// frame by frame.
+func (l *lane) readyClip(key videostore.StepKey) (made videostore.Step) {
+	l.t.Helper()
+	l.await(2*time.Minute, "a clip", func() bool {
+		var err error
+		if made, err = l.videos.Clip(l.t.Context(), key); err != nil {
+			l.t.Fatal(err)
+		}
+		if made.State == videostore.StepFailed {
+			l.t.Fatalf("%s failed: %v", key, made.Error)
+		}
+		return made.State == videostore.StepDone
+	})
+	at := l.BaseURL() + "/v/" + string(key.ID) + "/clips/" + key.ClipID() + ".mp4"
+	grey := ffmpeg(l.t, "-i", at, "-map", "0:v", "-vf", "scale=24:2,format=gray", "-f", "rawvideo", "-")
+	if len(grey) != 48*key.Frames {
+		l.t.Errorf("%s has %d frames, want %d", key, len(grey)/48, key.Frames)
+	}
+	for i := 0; 48*(i+1) <= len(grey); i++ {
+		number := 0
+		for bit := range 12 {
+			if grey[48*i+2*bit] > 128 {
+				number |= 1 << bit
+			}
+		}
+		if number != key.Index+i {
+			l.t.Fatalf("%s: frame %d is frame %d of the video", key, i, number)
+		}
+	}
+	sound := ffmpeg(l.t, "-i", at, "-map", "0:a", "-ac", "1", "-f", "s16le", "-")
+	if got, want := float64(len(sound))/2/48000, float64(key.Frames)/15; got < want-0.03 || got > want+0.03 {
+		l.t.Errorf("%s has %.3f s of sound, want %.3f", key, got, want)
+	}
+	return made
+}
+
+// A worker is killed at every boundary of the clip step; every time there is
+// one clip in the end, the right one.
+func TestClipKilledAtEveryBoundary(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 6*time.Second)
+	worker := l.worker("victim", oneEncoder)
+	id := l.mustUpload(numbered)
+	l.ready(id)
+	for i, point := range []string{"clip/claimed", "clip/output", "clip/committed", "clip/enqueued"} {
+		marker := l.arm(worker, point, "kill")
+		key := l.requestClip(id, 100*i+37, 60)
+		died := l.dead(worker, marker)
+		before, err := l.videos.Clip(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := l.requestClip(id, 100*i+37, 60); again != key {
+			t.Errorf("%s: asked again for %s, got %s", point, key, again)
+		}
+		l.revive(worker)
+		made := l.readyClip(key)
+		want := 1
+		if before.State == videostore.StepRunning {
+			want = 2
+			took := made.StartedAt.Sub(died)
+			t.Logf("%-15s taken up again %.1f s after the kill", point, took.Seconds())
+			l.hold(died, soon(point+": taken up again", took, l.visibility+2*time.Second))
+		}
+		if made.Attempts != want {
+			l.hold(died, []string{fmt.Sprintf("%s: %d attempts, want %d", point, made.Attempts, want)})
+		}
+	}
+	// The message is lost before anybody takes it.
+	if err := l.StopRole(worker); err != nil {
+		t.Fatal(err)
+	}
+	key := l.requestClip(id, 1, 30)
+	l.clear(videostore.StepEncode)
+	l.worker("successor")
+	l.readyClip(key)
+	l.nothingLeft()
+	if clips := l.clipBlobs(id); len(clips) != 5 {
+		t.Errorf("blobs of clips: %q, want 5", clips)
+	}
+
+	// What plays is replaced; the clips stay.
+	l.ask(http.StatusAccepted, http.MethodPost, "/api/v1/videos/"+string(id)+"/reprocess")
+	l.await(4*time.Minute, "ready again", func() bool { return l.view(id).Video.Serving == 2 })
+	l.nothingLeft()
+	l.readyClip(key)
+}
+
+func (l *lane) clipBlobs(id video.ID) []string {
+	l.t.Helper()
+	return slices.DeleteFunc(l.blobNames(video.MediaContainer, video.Prefix(id)), func(name string) bool {
+		return !strings.Contains(name, "/clip/")
+	})
+}
+
+// A video is deleted while a worker is frozen in the middle of a clip of it.
+// Nothing may stay, and the frozen one may bring nothing back.
+func TestDeletedDuringClip(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"clip/claimed", "clip/output", "clip/committed"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			l := newLane(t, 6*time.Second)
+			zombie := l.worker("zombie", oneEncoder)
+			id := l.mustUpload(numbered)
+			l.ready(id)
+			l.found(id)
+			marker := l.arm(zombie, point, "stop")
+			key := l.requestClip(id, 37, 60)
+			l.frozen(zombie, marker)
+			other := l.worker("other", oneEncoder)
+
+			l.ask(http.StatusAccepted, http.MethodDelete, "/api/v1/videos/"+string(id))
+			asked := time.Now()
+			clip := "/videos/" + string(id) + "/clips/" + key.ClipID()
+			l.ask(http.StatusNotFound, http.MethodGet, "/api/v1"+clip)
+			l.ask(http.StatusNotFound, http.MethodGet, "/v/"+string(id)+"/clips/"+key.ClipID()+".mp4")
+			l.gone(id, 2*time.Minute)
+			t.Logf("everything gone %.1f s after the delete", time.Since(asked).Seconds())
+			if err := l.StopRole(other); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Kill(zombie, stack.Wake); err != nil {
+				t.Fatal(err)
+			}
+			next := l.mustUpload(small)
+			l.ready(next) // by now the zombie has done its worst
+			l.ask(http.StatusNotFound, http.MethodGet, "/api/v1"+clip)
+			l.gone(id, 20*time.Second)
+			l.nothingLeft()
+		})
+	}
+}
+
+// A clip goes before the chunks of long videos that wait already (Q5).
+func TestClipOvertakesBulkWork(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 30*time.Second)
+	worker := l.worker("early", oneEncoder)
+	id := l.mustUpload(numbered)
+	l.ready(id)
+	if err := l.StopRole(worker); err != nil {
+		t.Fatal(err)
+	}
+	var long []video.ID
+	for range 3 {
+		long = append(long, l.mustUpload(lengthy))
+	}
+	light := l.worker("light", "WORKERROLE_POOLS=light=4,heavy=0")
+	l.await(time.Minute, "planned", func() bool {
+		return !slices.ContainsFunc(long, func(id video.ID) bool { return l.view(id).Video.State != video.Processing || l.view(id).Promised })
+	})
+	if err := l.StopRole(light); err != nil {
+		t.Fatal(err)
+	}
+	waiting := l.length(workqueue.EncodeNormal)
+	key := l.requestClip(id, 37, 60)
+	l.worker("heavy", oneEncoder)
+	made := l.readyClip(key)
+	before := 0
+	for _, at := range l.chunkTimes(long) {
+		if !at.IsZero() && at.Before(made.FinishedAt) {
+			before++
+		}
+	}
+	t.Logf("asked for last, the clip was done after %d of %d ordinary chunks", before, waiting)
+	if waiting < 30 || before > int(waiting)/3 {
+		t.Errorf("the clip was done after %d of %d ordinary chunks, want at most a third", before, waiting)
+	}
+}
