@@ -118,14 +118,14 @@ func TestRefusalsAreTheServices(t *testing.T) {
 			failed = err
 		}
 	}
-	if status, code, ok := azstorage.Describe(failed); !ok || status != http.StatusServiceUnavailable || code != "ServerBusy" || !azstorage.IsThrottled(failed) {
+	if status, code, ok := azstorage.Describe(failed); !ok || status != http.StatusServiceUnavailable || code != "ServerBusy" || !azstorage.IsUnavailable(failed) {
 		t.Fatalf("over the limit: %d %s %v", status, code, failed)
 	}
 	ops := make([]tablestore.Op, 10)
 	for i := range ops {
 		ops[i] = tablestore.Op{Kind: tablestore.OpUpsert, Entity: row("hot", fmt.Sprint("t", i))}
 	}
-	if _, err := table.Submit(t.Context(), ops); !azstorage.IsThrottled(err) {
+	if _, err := table.Submit(t.Context(), ops); !azstorage.IsUnavailable(err) {
 		t.Errorf("a transaction over the limit: %v", err)
 	}
 	res, err := http.Get(p.URL()) //nolint:noctx // of this test

@@ -22,6 +22,7 @@ const (
 	CodeMd5Mismatch           = "Md5Mismatch"
 	CodeMessageNotFound       = "MessageNotFound"
 	CodeMessageTooLarge       = "MessageTooLarge"
+	CodeOperationTimedOut     = "OperationTimedOut"
 	CodePopReceiptMismatch    = "PopReceiptMismatch"
 	CodeQueueAlreadyExists    = "QueueAlreadyExists"
 	CodeQueueNotFound         = "QueueNotFound"
@@ -67,9 +68,12 @@ func IsConflict(err error) bool { return hasStatus(err, http.StatusConflict) }
 // IsPrecondition reports a stale ETag or lease: status 412.
 func IsPrecondition(err error) bool { return hasStatus(err, http.StatusPreconditionFailed) }
 
-// IsThrottled reports "server busy", still so after the retries: 503 or 429.
-func IsThrottled(err error) bool {
-	return hasStatus(err, http.StatusServiceUnavailable, http.StatusTooManyRequests)
+// IsUnavailable reports that the service was busy or did not answer in time,
+// still so after the retries: 503, 429, 504, its OperationTimedOut, which is a
+// 500, or ErrTryTimeout. A partition that moves answers so (paper row T10).
+func IsUnavailable(err error) bool {
+	return errors.Is(err, ErrTryTimeout) || HasCode(err, CodeOperationTimedOut) ||
+		hasStatus(err, http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusGatewayTimeout)
 }
 
 func hasStatus(err error, want ...int) bool {

@@ -181,7 +181,7 @@ func TestRetryAfter(t *testing.T) {
 		t.Errorf("%d tries in %v, want a pause of 1s", s.tries(), d)
 	}
 	tooLong := &script{statuses: []int{503}, header: http.Header{"Retry-After": {"3600"}}}
-	if err := createQueue(t.Context(), scripted(t, tooLong, quick)); !azstorage.IsThrottled(err) || tooLong.tries() != 1 {
+	if err := createQueue(t.Context(), scripted(t, tooLong, quick)); !azstorage.IsUnavailable(err) || tooLong.tries() != 1 {
 		t.Errorf("%d tries: %v; an hour is not waited for", tooLong.tries(), err)
 	}
 }
@@ -198,7 +198,7 @@ func TestTimeoutGrows(t *testing.T) {
 	never := &script{statuses: []int{201}, delay: func(int) time.Duration { return time.Minute }}
 	r.MaxRetries = 1
 	err := createQueue(t.Context(), scripted(t, never, r))
-	if !errors.Is(err, azstorage.ErrTryTimeout) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, azstorage.ErrTryTimeout) || !azstorage.IsUnavailable(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("no answer: %v, want ErrTryTimeout, which is nobody's shutdown", err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 // from maps any error to its answer and to the storage service's code, if
 // storage had a part in it.
 func from(err error) (*Error, string) {
-	_, storageCode, fromStorage := azstorage.Describe(err)
+	_, storageCode, _ := azstorage.Describe(err)
 
 	var known *Error
 	var failure *video.Failure
@@ -62,7 +62,7 @@ func from(err error) (*Error, string) {
 	case errors.Is(err, context.Canceled):
 		return New(statusClientGone, ClientClosed, "The client closed the connection."), storageCode
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, views.ErrContended), errors.Is(err, registrations.ErrContended),
-		fromStorage && azstorage.IsThrottled(err):
+		azstorage.IsUnavailable(err):
 		e := New(http.StatusServiceUnavailable, StorageBusy, "Storage is busy or away. Nothing is lost; try again soon.")
 		e.RetryAfter = 2
 		return e, storageCode
