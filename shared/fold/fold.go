@@ -20,8 +20,25 @@ func Text(s string) string {
 	s = strings.ToLower(cases.Fold().String(s)) // Fold alone swaps the cases of Cherokee
 	s = letters.Replace(s)
 	// Case folding can bring back an accent (ᾳ), so accents go last.
-	return norm.NFKC.String(strings.Map(keep, norm.NFKD.String(s)))
+	return norm.NFKC.String(dropAccents(norm.NFKD.String(s)))
 }
+
+// dropAccents expects a decomposed text.
+func dropAccents(s string) string {
+	var before rune
+	return strings.Map(func(r rune) rune {
+		if r == breve && before == 'и' { // й is a letter, no и with an accent
+			before = r
+			return r
+		}
+		if r = keep(r); r >= 0 {
+			before = r
+		}
+		return r
+	}, s)
+}
+
+const breve = 0x0306
 
 // letters that no Unicode decomposition takes apart, and the apostrophes that
 // keyboards and phones put in the place of '.

@@ -24,6 +24,8 @@ func TestText(t *testing.T) {
 		"zero\u200bwidth\u00ad": "zerowidth",
 		"bad \xff bytes":        "bad  bytes",
 		"①²":                    "12",
+		"Йод Ёлка Ї":            "йод елка і",
+		"И\u0323\u0306":         "й",
 	} {
 		if got := fold.Text(in); got != want {
 			t.Errorf("Text(%q) = %q, want %q", in, got, want)
@@ -32,7 +34,7 @@ func TestText(t *testing.T) {
 }
 
 func FuzzTextIsStable(f *testing.F) {
-	f.Add("Ünïcödé ½ ᾳ ẞ ﷺ")
+	f.Add("Ünïcödé ½ ᾳ ẞ ﷺ И\u0323\u0306\u0306")
 	f.Fuzz(func(t *testing.T, s string) {
 		once := fold.Text(s)
 		if twice := fold.Text(once); twice != once {

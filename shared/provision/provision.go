@@ -23,7 +23,7 @@ var (
 	Containers = []string{video.SourcesContainer, video.MediaContainer, video.ClaimsContainer, video.ControlContainer}
 	Tables     = []string{
 		videostore.VideosTable, videostore.InflightTable, workers.Table,
-		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable,
+		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable, searchindex.VariantsTable,
 		views.Table,
 		registrations.Table,
 	}

@@ -38,12 +38,13 @@ const (
 )
 
 // Partition is the List of the rows of one partition whose RowKey is less than
-// Until (empty: all rows). It is for one goroutine.
+// Until and that match Filter (empty: all rows). It is for one goroutine.
 type Partition struct {
 	Table        *tablestore.Table
 	PartitionKey string
 	Until        string
-	Ahead        int32 // rows to read first; 0 is a small number
+	Filter       string // OData, answered by the service
+	Ahead        int32  // rows to read first; 0 is a small number
 
 	rows []tablestore.Entity // read ahead
 	more bool                // the table has rows after the last of rows
@@ -72,7 +73,7 @@ func (p *Partition) Seek(ctx context.Context, from string) (tablestore.Entity, b
 		p.Ahead = max(p.Ahead/2, minAhead)
 	}
 	query := tablestore.Query{
-		PartitionKey: p.PartitionKey, RowFrom: from, RowTo: p.Until,
+		PartitionKey: p.PartitionKey, RowFrom: from, RowTo: p.Until, Filter: p.Filter,
 		PageSize: p.Ahead, Class: tablestore.RowRange,
 	}
 	rows, next, err := p.Table.Page(ctx, query, "")

@@ -11,7 +11,9 @@
 //
 // RowKey: `<inverted time>__<id>`, in every list. So all lists have one order,
 // newest first; AND is a streaming merge of row range scans (T5), and a place in
-// one list is a place in all. A posting carries what a result shows.
+// one list is a place in all. A posting carries what a result shows and what it
+// is ranked and counted by, so that neither needs another read; and whether the
+// description has the word, so that the description needs no lists of its own.
 //
 // Partition `~<id>` is about one video: row TERMS is the back-reference that
 // lists its postings, so that un-indexing leaves nothing; row TEXT holds the
@@ -23,6 +25,13 @@
 // that begin alike are a row range, or a range of a few partitions when only one
 // character is typed. A row says how many videos have the term, and in which
 // fields it occurs.
+//
+// # Table variants
+//
+// By what else a term is found, written when the term appears and gone with it:
+// `=<stem>__<term>` for each stem that it has in some language (stem.go), and
+// `~<rest>__<term>` for the term itself and for what is left of it without one
+// letter (variants.go). PartitionKey: the first two characters of the stem or rest.
 //
 // Next: webrole/internal/httpapi, how a search is asked for.
 package searchindex
@@ -45,7 +54,11 @@ import (
 const (
 	TermsTable    = "terms"
 	PostingsTable = "postings"
+	VariantsTable = "variants"
 )
+
+// Tables are all of them.
+var Tables = []string{TermsTable, PostingsTable, VariantsTable}
 
 const (
 	referenceRow = "TERMS"
@@ -56,6 +69,7 @@ const (
 type Index struct {
 	terms    *tablestore.Table
 	postings *tablestore.Table
+	variants *tablestore.Table
 	keeper   *indexrows.Keeper
 }
 
@@ -64,6 +78,7 @@ func New(a *azstorage.Account) *Index {
 	x := &Index{
 		terms:    tablestore.New(a.Table(TermsTable)),
 		postings: tablestore.New(a.Table(PostingsTable)),
+		variants: tablestore.New(a.Table(VariantsTable)),
 		keeper:   indexrows.New(a, PostingsTable, referenceRow, PostingsTable),
 	}
 	x.keeper.Rows = rowsOf
@@ -106,7 +121,7 @@ const (
 	anyField    field = "any"
 	allVideos   field = "all"
 	title       field = "title"
-	description field = "description" // in any only: nobody asks for it alone
+	description field = "description" // in the lists of any, marked
 	actor       field = "actor"
 	director    field = "director"
 	tag         field = "tag"
@@ -176,7 +191,8 @@ func rowsOf(v video.Video) ([]indexrows.Row, error) {
 		return nil, nil
 	}
 	texts := analyse(v)
-	text := map[string]any{}
+	spoken := string(languageOf(append(slices.Clone(texts[title].words), texts[description].words...)))
+	text := map[string]any{languageProperty: spoken}
 	for f, t := range texts {
 		text[propertyOf(f, "Words")] = strings.Join(t.words, " ")
 		text[propertyOf(f, "Terms")] = strings.Join(t.terms, " ")
@@ -184,24 +200,27 @@ func rowsOf(v video.Video) ([]indexrows.Row, error) {
 	rows := []indexrows.Row{{Table: PostingsTable, Entity: tablestore.Entity{
 		PartitionKey: videoKey(v.ID), RowKey: textRow, Props: text,
 	}}}
-	place, props := catalog.Place(v.CreatedAt, v.ID), catalog.SummaryOf(v).Props()
-	post := func(f field, term string) {
+	place, props := catalog.Place(v.CreatedAt, v.ID), postingProps(v, spoken)
+	described := maps.Clone(props)
+	described[propertyOf(description, "")] = true
+	post := func(f field, term string, props map[string]any) {
 		rows = append(rows, indexrows.Row{Table: PostingsTable, Entity: tablestore.Entity{
 			PartitionKey: postingKey(f, term, v.ID), RowKey: place, Props: props,
 		}})
 	}
-	post(allVideos, "")
-	all := map[string]bool{}
-	for f, t := range texts {
-		for _, term := range t.terms {
-			all[term] = true
-			if f != description {
-				post(f, term)
-			}
+	post(allVideos, "", props)
+	all := map[string]map[string]any{}
+	for _, f := range listed {
+		for _, term := range texts[f].terms {
+			post(f, term, props)
+			all[term] = props
 		}
 	}
+	for _, term := range texts[description].terms {
+		all[term] = described
+	}
 	for _, term := range slices.Sorted(maps.Keys(all)) {
-		post(anyField, term)
+		post(anyField, term, all[term])
 	}
 	return rows, nil
 }

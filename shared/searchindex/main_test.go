@@ -30,7 +30,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	account := azuritetest.Account(t)
-	if err := account.Ensure(t.Context(), nil, nil, []string{TermsTable, PostingsTable}); err != nil {
+	if err := account.Ensure(t.Context(), nil, nil, Tables); err != nil {
 		t.Fatal(err)
 	}
 	return &world{Index: New(account), account: account, videos: map[video.ID]video.Video{}}
@@ -85,7 +85,7 @@ type rowKey struct{ table, pk, rk string }
 func (w *world) dump(t testing.TB) map[rowKey]any {
 	t.Helper()
 	rows := map[rowKey]any{}
-	for name, table := range map[string]*tablestore.Table{TermsTable: w.terms, PostingsTable: w.postings} {
+	for name, table := range map[string]*tablestore.Table{TermsTable: w.terms, PostingsTable: w.postings, VariantsTable: w.variants} {
 		for row, err := range table.Query(t.Context(), tablestore.Query{}) {
 			if err != nil {
 				t.Fatal(err)
@@ -100,6 +100,8 @@ func content(table string, row tablestore.Entity) any {
 	switch {
 	case table == TermsTable:
 		return row.Int("Videos")
+	case table == VariantsTable:
+		return row.String("Term")
 	case row.RowKey == textRow:
 		return row.String("DescriptionWords")
 	}
@@ -123,6 +125,9 @@ func (w *world) model(t testing.TB) map[rowKey]any {
 				pk, rk := termKeys(term)
 				n, _ := rows[rowKey{TermsTable, pk, rk}].(int)
 				rows[rowKey{TermsTable, pk, rk}] = n + 1
+				for _, variant := range variantsOf(term) {
+					rows[rowKey{VariantsTable, variant.PartitionKey, variant.RowKey}] = term
+				}
 			}
 		}
 	}
@@ -142,9 +147,10 @@ func (w *world) scan(t testing.TB, q Query) []video.ID {
 			continue
 		}
 		texts := analyse(v)
+		spoken := languageOf(append(texts[title].words, texts[description].words...))
 		ok := true
 		for _, clause := range c.clauses {
-			ok = ok && anyOf(clause.field, func(f field) bool { return clause.in(texts[f].terms) })
+			ok = ok && anyOf(clause.field, func(f field) bool { return clause.in(texts[f].terms, spoken) })
 		}
 		for _, phrase := range c.phrases {
 			ok = ok && anyOf(phrase.field, func(f field) bool { return holds(texts[f].words, phrase.words) })

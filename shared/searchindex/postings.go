@@ -1,6 +1,8 @@
 package searchindex
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -74,11 +76,65 @@ func parsePosting(pk string) (f field, term string, ok bool) {
 	return field(name), term, err == nil
 }
 
-// list reads the postings of a term.
-func (x *Index) list(f field, term string, ahead int) rowstream.List {
+// Properties of a posting, besides those of a catalog.Summary: what hits are
+// ranked and counted by, and the language that the words are of.
+const (
+	tagsProperty      = "Tags" // JSON lists
+	actorsProperty    = "Actors"
+	directorsProperty = "Directors"
+	languageProperty  = "Language"
+)
+
+func postingProps(v video.Video, spoken string) map[string]any {
+	props := catalog.SummaryOf(v).Props()
+	props[languageProperty] = spoken
+	for name, values := range map[string][]string{
+		tagsProperty: v.Tags, actorsProperty: v.Actors, directorsProperty: v.Directors,
+	} {
+		if len(values) > 0 {
+			props[name] = jsonList(values)
+		}
+	}
+	return props
+}
+
+// jsonList writes as many of the values as one property takes.
+func jsonList(values []string) string {
+	for {
+		text, _ := json.Marshal(values) // strings always encode
+		if len(text) <= maxBytes || len(values) == 0 {
+			return string(text)
+		}
+		values = values[:len(values)/2]
+	}
+}
+
+// textsOf is what a posting says about its video: all but the description.
+func textsOf(posting tablestore.Entity) (video.Video, error) {
+	s := catalog.SummaryFrom(posting)
+	v := video.Video{ID: s.ID, Title: s.Title, Channel: s.Channel}
+	return v, errors.Join(
+		posting.JSON(tagsProperty, &v.Tags), posting.JSON(actorsProperty, &v.Actors), posting.JSON(directorsProperty, &v.Directors))
+}
+
+// list reads the postings of a term, those that entry and field are about.
+func (x *Index) list(f field, e entry, ahead int) rowstream.List {
+	var conditions []string
+	if f == description {
+		f, conditions = anyField, append(conditions, propertyOf(description, "")+" eq true")
+	}
+	if e.languages != nil {
+		var in []string
+		for _, l := range e.languages {
+			in = append(in, languageProperty+" eq "+tablestore.Quote(string(l)))
+		}
+		conditions = append(conditions, "("+strings.Join(in, " or ")+")")
+	}
 	var lists []rowstream.List
-	for _, pk := range partitions(f, term) {
-		lists = append(lists, &rowstream.Partition{Table: x.postings, PartitionKey: pk, Ahead: int32(ahead)})
+	for _, pk := range partitions(f, e.term) {
+		lists = append(lists, &rowstream.Partition{
+			Table: x.postings, PartitionKey: pk, Filter: strings.Join(conditions, " and "), Ahead: int32(ahead),
+		})
 	}
 	if len(lists) == 1 {
 		return lists[0]

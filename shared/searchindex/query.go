@@ -9,16 +9,44 @@ import (
 )
 
 // Query is what a person typed. All words must occur: those of Q anywhere in
-// the video's texts, the others in the field they name. The last word of each
-// may be the beginning of a word. Words in "double quotes" are a phrase: whole
-// words, in this order, next to each other.
+// the video's texts, the others in the field they name. A word stands for its
+// other forms too, in texts of the language that they are forms in. The last
+// word of each may be the beginning of a word. Words in "double quotes" are a
+// phrase: whole words as they are written, in this order, next to each other.
 type Query struct {
-	Q        string `json:"q,omitempty"`
-	Title    string `json:"title,omitempty"`
-	Actor    string `json:"actor,omitempty"`
-	Director string `json:"director,omitempty"`
-	Tag      string `json:"tag,omitempty"`
-	Channel  string `json:"channel,omitempty"`
+	Q           string `json:"q,omitempty"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	Actor       string `json:"actor,omitempty"`
+	Director    string `json:"director,omitempty"`
+	Tag         string `json:"tag,omitempty"`
+	Channel     string `json:"channel,omitempty"`
+
+	Sort   Sort `json:"sort,omitempty"` // Newest, when empty
+	Facets bool `json:"-"`              // count what the hits have in common
+}
+
+// Sort is the order of hits.
+type Sort string
+
+// The orders. Best looks at the newest MaxRanked hits and puts those first that
+// hold the words in the title or among the people; older ones follow as in Newest.
+const (
+	Newest Sort = "newest"
+	Best   Sort = "best"
+)
+
+// part is one text of a query and the field that it is about.
+type part struct {
+	field field
+	text  *string
+}
+
+func (q *Query) parts() []part {
+	return []part{
+		{anyField, &q.Q}, {title, &q.Title}, {description, &q.Description},
+		{actor, &q.Actor}, {director, &q.Director}, {tag, &q.Tag}, {channel, &q.Channel},
+	}
 }
 
 // ErrQueryTooLong says that a query has more than MaxWords words.
@@ -51,11 +79,8 @@ var quotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "«", `"`, 
 // parse reads a query. A quote that is not closed is no quote.
 func parse(q Query) (conditions, error) {
 	var c conditions
-	for _, part := range []struct {
-		field field
-		text  string
-	}{{anyField, q.Q}, {title, q.Title}, {actor, q.Actor}, {director, q.Director}, {tag, q.Tag}, {channel, q.Channel}} {
-		pieces := strings.Split(quotes.Replace(part.text), `"`)
+	for _, part := range q.parts() {
+		pieces := strings.Split(quotes.Replace(*part.text), `"`)
 		if n := len(pieces); n%2 == 0 { // an odd number of quotes: the last is not closed
 			pieces = append(pieces[:n-2], pieces[n-2]+" "+pieces[n-1])
 		}
@@ -66,6 +91,7 @@ func parse(q Query) (conditions, error) {
 			words := splitWords(piece)
 			quoted := i%2 == 1
 			for _, w := range wantedOf(words, !quoted && i == len(pieces)-1) {
+				w.exact = quoted
 				c.clauses = append(c.clauses, clause{part.field, w})
 			}
 			if quoted && len(words) > 1 {
@@ -74,7 +100,7 @@ func parse(q Query) (conditions, error) {
 		}
 	}
 	slices.SortFunc(c.clauses, func(a, b clause) int {
-		return cmp.Or(cmp.Compare(a.field, b.field), cmp.Compare(a.term, b.term), compareBool(a.prefix, b.prefix))
+		return cmp.Or(cmp.Compare(a.field, b.field), cmp.Compare(a.term, b.term), compareBool(a.prefix, b.prefix), compareBool(a.exact, b.exact))
 	})
 	c.clauses = slices.Compact(c.clauses)
 	if len(c.clauses) > MaxWords {

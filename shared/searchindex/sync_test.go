@@ -15,6 +15,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/indexrows"
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -269,6 +270,34 @@ func TestATermIsNotLostBetweenTwoWorkers(t *testing.T) {
 	slow := w.faulty(t, func(r *http.Request) azuritetest.Fault {
 		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "unicorn") {
 			once.Do(func() { w.sync(t, next) })
+		}
+		return azuritetest.None
+	})
+	w.gone(last.ID)
+	if err := slow.Remove(t.Context(), last.ID); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.videos) != 1 {
+		t.Fatal("the other worker never came")
+	}
+	if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
+// A worker has removed a term and is about to remove its variants. At that
+// moment another brings the term back.
+func TestVariantsAreNotLostBetweenTwoWorkers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	last, next := newVideo("unicorn", 0), newVideo("unicorn", time.Minute)
+	w.sync(t, last)
+	var once sync.Once
+	slow := w.faulty(t, func(r *http.Request) azuritetest.Fault {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "$batch") && len(w.videos) == 0 {
+			if _, err := w.terms.Get(t.Context(), "un", "unicorn"); errors.Is(err, tablestore.ErrNotFound) {
+				once.Do(func() { w.sync(t, next) })
+			}
 		}
 		return azuritetest.None
 	})

@@ -63,18 +63,19 @@ func (x *Index) keepVocabulary(ctx context.Context, c indexrows.Change) error {
 		case len(change.now) == 0:
 			delta = -1
 		}
-		group.Go(func() error { return x.keepTerm(ctx, term, change.now, delta) })
+		group.Go(func() error { return x.keepTerm(ctx, term, change.now, delta, c.Unsure) })
 	}
 	return group.Wait()
 }
 
 // keepTerm makes a term's row right: there is one exactly when the term's list
-// is not empty. delta is the change of the list, as far as known.
+// is not empty. delta is the change of the list, as far as known. Unsure says
+// that a run may have died between the term's row and its variants.
 //
 // Nobody loses a term: a run writes its posting first and then always writes
 // the term's row. So whoever found the list empty and wants to delete the row
 // either finds it changed, or is followed by a run that makes it again.
-func (x *Index) keepTerm(ctx context.Context, term string, fields map[field]bool, delta int) error {
+func (x *Index) keepTerm(ctx context.Context, term string, fields map[field]bool, delta int, unsure bool) error {
 	pk, rk := termKeys(term)
 	for range maxSwaps {
 		row, err := x.terms.Get(ctx, pk, rk)
@@ -96,7 +97,7 @@ func (x *Index) keepTerm(ctx context.Context, term string, fields map[field]bool
 		}
 		switch {
 		case videos == 0 && !exists:
-			return nil
+			err = nil
 		case videos == 0:
 			err = x.terms.Delete(ctx, pk, rk, row.ETag)
 		default:
@@ -113,18 +114,64 @@ func (x *Index) keepTerm(ctx context.Context, term string, fields map[field]bool
 			}
 		}
 		switch {
+		case err == nil && (unsure || exists != (videos > 0)):
+			return x.keepVariants(ctx, term, videos > 0)
 		case err == nil:
 			return nil
 		case !errors.Is(err, tablestore.ErrChanged) && !errors.Is(err, tablestore.ErrExists) && !errors.Is(err, tablestore.ErrNotFound):
 			return fmt.Errorf("keeping term %q: %w", term, err)
 		}
-		select {
-		case <-time.After(time.Duration(rand.IntN(20)) * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("keeping term %q: %w", term, context.Cause(ctx))
+		if err := shortPause(ctx); err != nil {
+			return fmt.Errorf("keeping term %q: %w", term, err)
 		}
 	}
 	return fmt.Errorf("keeping term %q: %w", term, indexrows.ErrContended)
+}
+
+// keepVariants writes the variants of a term that exists, or removes those of
+// one that does not, and then looks whether that is still so: whoever changes a
+// term's existence comes here afterwards, so the last one to write has seen the
+// last change. Whoever dies here leaves a run that is repeated as unsure.
+func (x *Index) keepVariants(ctx context.Context, term string, exists bool) error {
+	rows := variantsOf(term)
+	if len(rows) == 0 {
+		return nil
+	}
+	pk, rk := termKeys(term)
+	for range maxSwaps {
+		ops := make([]tablestore.Op, len(rows))
+		for i, row := range rows {
+			ops[i] = tablestore.Op{Kind: tablestore.OpDelete, Entity: row}
+			if exists {
+				ops[i].Kind = tablestore.OpUpsert
+			}
+		}
+		if err := x.variants.SubmitAll(ctx, ops); err != nil {
+			return fmt.Errorf("keeping variants of %q: %w", term, err)
+		}
+		_, err := x.terms.Get(ctx, pk, rk)
+		if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
+			return fmt.Errorf("keeping variants of %q: %w", term, err)
+		}
+		if exists == (err == nil) {
+			return nil
+		}
+		exists = err == nil
+		if err := shortPause(ctx); err != nil {
+			return fmt.Errorf("keeping variants of %q: %w", term, err)
+		}
+	}
+	return fmt.Errorf("keeping variants of %q: %w", term, indexrows.ErrContended)
+}
+
+// shortPause lets another worker finish.
+func shortPause(ctx context.Context) error {
+	select {
+	case <-time.After(time.Duration(rand.IntN(20)) * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // count counts a term's videos, up to one more than exactUpTo.
@@ -154,21 +201,28 @@ func termKeys(term string) (pk, rk string) {
 
 // entry is what the vocabulary says about a term.
 type entry struct {
-	term   string
-	videos int
+	term      string
+	videos    int
+	languages []language // only postings of texts in these count; nil: all
 }
 
 // lookUp returns the term if it occurs in field f: a point query.
 func (x *Index) lookUp(ctx context.Context, f field, term string) ([]entry, error) {
 	pk, rk := termKeys(term)
 	row, err := x.terms.Get(ctx, pk, rk)
-	if errors.Is(err, tablestore.ErrNotFound) || err == nil && f != anyField && !row.Bool(propertyOf(f, "")) {
+	if errors.Is(err, tablestore.ErrNotFound) || err == nil && !occursIn(row, f) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking up term %q: %w", term, err)
 	}
-	return []entry{{term, row.Int("Videos")}}, nil
+	return []entry{{term: term, videos: row.Int("Videos")}}, nil
+}
+
+// occursIn reports whether a term may occur in field f. The vocabulary does not
+// know about descriptions.
+func occursIn(row tablestore.Entity, f field) bool {
+	return f == anyField || f == description || row.Bool(propertyOf(f, ""))
 }
 
 // expand returns the terms that begin with prefix and occur in field f, up to
@@ -182,7 +236,7 @@ func (x *Index) expand(ctx context.Context, f field, prefix string, limit int) (
 	} else {
 		query.PartitionKey, query.RowFrom, query.RowTo = pk, rk, tablestore.PrefixEnd(rk)
 	}
-	if f != anyField {
+	if f != anyField && f != description {
 		query.Filter = propertyOf(f, "") + " eq true"
 	}
 	for row, err := range x.terms.Query(ctx, query) {
@@ -192,7 +246,7 @@ func (x *Index) expand(ctx context.Context, f field, prefix string, limit int) (
 		if len(entries) == limit {
 			return entries, false, nil
 		}
-		entries = append(entries, entry{row.String("Term"), row.Int("Videos")})
+		entries = append(entries, entry{term: row.String("Term"), videos: row.Int("Videos")})
 	}
 	return entries, true, nil
 }

@@ -121,13 +121,19 @@ func termsOf(words []word) []string {
 type wanted struct {
 	term   string
 	prefix bool // any term that begins so will do
+	exact  bool // no other form of the word will do
 }
 
-// in reports whether one of the terms will do.
-func (w wanted) in(terms []string) bool {
-	return slices.ContainsFunc(terms, func(t string) bool {
-		return t == w.term || w.prefix && strings.HasPrefix(t, w.term)
-	})
+// in reports whether one of the terms of a text in language l will do.
+func (w wanted) in(terms []string, l language) bool {
+	if slices.ContainsFunc(terms, func(t string) bool { return t == w.term || w.prefix && strings.HasPrefix(t, w.term) }) {
+		return true
+	}
+	if w.exact {
+		return false
+	}
+	stem := stemOf(w.term, l)
+	return stem != "" && slices.ContainsFunc(terms, func(t string) bool { return stemOf(t, l) == stem })
 }
 
 // wantedOf returns what a text must hold to match a query's words. The last

@@ -53,7 +53,7 @@ func TestAQueryOfWordsOfATextMatchesTheText(t *testing.T) {
 		to := rapid.IntRange(from+1, len(pieces)).Draw(t, "to")
 		query := splitWords(strings.Join(pieces[from:to], " "))
 		for _, w := range wantedOf(query, true) {
-			if !w.in(terms) {
+			if !w.in(terms, "en") {
 				t.Fatalf("text %q has terms %q: nothing matches %+v", text, terms, w)
 			}
 		}

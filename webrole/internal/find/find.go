@@ -8,6 +8,7 @@ import (
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 )
 
@@ -38,13 +39,30 @@ func (f Finder) Channel(ctx context.Context, channel string, byTitle bool, limit
 	return page(found, next), err
 }
 
-// Search lists the videos that match every word, newest first.
-func (f Finder) Search(ctx context.Context, w httpapi.Words, limit int, token string) (httpapi.Page, error) {
-	found, err := f.index.Search(ctx, searchindex.Query{
-		Q: w.Any, Title: w.Title, Actor: w.Actor, Director: w.Director, Tag: w.Tag, Channel: w.Channel,
-	}, limit, token)
+// Search lists the videos that match every word.
+func (f Finder) Search(ctx context.Context, s httpapi.Search, limit int, token string) (httpapi.Page, error) {
+	q := searchindex.Query{
+		Q: s.Any, Title: s.Title, Description: s.Description, Actor: s.Actor,
+		Director: s.Director, Tag: s.Tag, Channel: s.Channel, Facets: s.Facets,
+	}
+	if s.Best {
+		q.Sort = searchindex.Best
+	}
+	found, err := f.index.Search(ctx, q, limit, token)
 	p := page(found.Hits, found.Next)
 	p.EntitiesRead, p.Requests = found.EntitiesRead, found.Requests
+	if m := found.DidYouMean; m != nil {
+		p.DidYouMean = &api.SearchWords{
+			Q: some(m.Q), Title: some(m.Title), Description: some(m.Description), Actor: some(m.Actor),
+			Director: some(m.Director), Tag: some(m.Tag), Channel: some(m.Channel),
+		}
+	}
+	if counted := found.Facets; counted != nil {
+		p.Facets = &api.Facets{
+			Tags: facets(counted.Tags), Channels: facets(counted.Channels), Actors: facets(counted.Actors),
+			HitsCounted: counted.HitsCounted, Complete: counted.Complete,
+		}
+	}
 	return p, err
 }
 
@@ -54,4 +72,20 @@ func page(found []catalog.Summary, next string) httpapi.Page {
 		p.IDs[i] = s.ID
 	}
 	return p
+}
+
+func facets(counted []searchindex.Facet) []api.Facet {
+	list := make([]api.Facet, len(counted))
+	for i, f := range counted {
+		list[i] = api.Facet{Value: f.Value, Count: f.Count}
+	}
+	return list
+}
+
+// some leaves a member out when it is empty.
+func some(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }

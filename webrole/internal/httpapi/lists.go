@@ -21,6 +21,10 @@ type Page struct {
 	Next         string // opaque; empty on the last page
 	EntitiesRead int
 	Requests     int
+
+	// Of searches only.
+	DidYouMean *api.SearchWords
+	Facets     *api.Facets
 }
 
 // Finder is what lists and search need of the indexes. Tokens are opaque, bound
@@ -28,11 +32,16 @@ type Page struct {
 type Finder interface {
 	Recent(ctx context.Context, limit int, token string) (Page, error)
 	Channel(ctx context.Context, channel string, byTitle bool, limit int, token string) (Page, error)
-	Search(ctx context.Context, words Words, limit int, token string) (Page, error)
+	Search(ctx context.Context, search Search, limit int, token string) (Page, error)
 }
 
-// Words is a search: every word of every member must match.
-type Words struct{ Any, Title, Actor, Director, Tag, Channel string }
+// Search is what is searched for: every word of every text must match.
+type Search struct {
+	Any, Title, Description, Actor, Director, Tag, Channel string
+
+	Best   bool // best match first, not newest
+	Facets bool // count what the hits have in common
+}
 
 const defaultLimit = 20
 
@@ -55,14 +64,19 @@ func (s *Server) ListVideos(c *gin.Context, params api.ListVideosParams) {
 
 // SearchVideos implements GET /search.
 func (s *Server) SearchVideos(c *gin.Context, params api.SearchVideosParams) {
-	words := Words{
-		Any: value(params.Q), Title: value(params.Title), Actor: value(params.Actor),
-		Director: value(params.Director), Tag: value(params.Tag), Channel: value(params.Channel),
+	search := Search{
+		Any: value(params.Q), Title: value(params.Title), Description: value(params.Description),
+		Actor: value(params.Actor), Director: value(params.Director), Tag: value(params.Tag), Channel: value(params.Channel),
+		Best:   params.Sort != nil && *params.Sort == api.SearchVideosParamsSortBest,
+		Facets: params.Facets != nil && *params.Facets,
 	}
 	s.page(c, params.PageToken, params.Limit, func(ctx context.Context, limit int, token string) (Page, error) {
-		return s.find.Search(ctx, words, limit, token)
+		return s.find.Search(ctx, search, limit, token)
 	}, func(p Page, items []api.Video, next *string) any {
-		return api.SearchResult{Items: items, NextPageToken: next, EntitiesRead: p.EntitiesRead, Requests: p.Requests}
+		return api.SearchResult{
+			Items: items, NextPageToken: next, EntitiesRead: p.EntitiesRead, Requests: p.Requests,
+			DidYouMean: p.DidYouMean, Facets: p.Facets,
+		}
 	})
 }
 

@@ -1,0 +1,37 @@
+package searchindex
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// typicalVideo has 60 different words.
+func typicalVideo(age time.Duration) video.Video {
+	v := newVideo("A quiet morning at the old harbour", age)
+	v.Description = `We follow three fishermen from the first light until the market opens. Filmed with one
+		camera and no crew during a single week in March, in the small town where my grandfather was born.
+		Music by the local brass band; thanks to everybody who let us into their boats and kitchens.`
+	v.Actors, v.Directors = []string{"Anna Lindqvist", "Seán O'Brien"}, []string{"Zoë Müller"}
+	v.Tags, v.Channel = []string{"documentary", "sea", "fishing", "small town"}, "Sea & Ships"
+	return v
+}
+
+// What one video costs: the first one with its words, and one that only brings
+// words that others have.
+func TestCostOfIndexing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, name := range []string{"the first", "another with the same words"} {
+		before := len(w.dump(t))
+		v := typicalVideo(0)
+		w.put(v)
+		ctx, meter := tablestore.WithMeter(t.Context())
+		if err := w.Sync(ctx, v.ID, w.current(v.ID)); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d new rows, %d requests", name, len(w.dump(t))-before, meter.Requests())
+	}
+}

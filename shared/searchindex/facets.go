@@ -1,0 +1,82 @@
+package searchindex
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/cutroom/cutroom/shared/fold"
+)
+
+const (
+	// MaxCounted is over how many hits facets count, the newest.
+	MaxCounted = 1000
+
+	maxFacets = 20 // values of each kind, the most frequent
+)
+
+// Facets is what hits have in common.
+type Facets struct {
+	Tags, Channels, Actors []Facet
+	HitsCounted            int  // the newest
+	Complete               bool // these are all hits
+}
+
+// Facet is a value and how many hits have it. Case and accents do not count;
+// it is written as in the newest hit.
+type Facet struct {
+	Value string
+	Count int
+}
+
+// countFacets reads nothing: postings carry the values.
+func countFacets(h hits) (*Facets, error) {
+	var tags, channels, actors tally
+	for _, row := range h.rows {
+		v, err := textsOf(row)
+		if err != nil {
+			return nil, err
+		}
+		tags.add(v.Tags...)
+		channels.add(v.Channel)
+		actors.add(v.Actors...)
+	}
+	return &Facets{
+		Tags: tags.top(), Channels: channels.top(), Actors: actors.top(),
+		HitsCounted: len(h.rows), Complete: h.rest == "",
+	}, nil
+}
+
+// tally counts values.
+type tally struct {
+	at    map[string]int // place in found, by what makes values equal
+	found []Facet
+}
+
+// add counts the values of one video, each once.
+func (t *tally) add(values ...string) {
+	if t.at == nil {
+		t.at = map[string]int{}
+	}
+	counted := map[string]bool{}
+	for _, value := range values {
+		key := strings.Join(strings.Fields(fold.Text(value)), " ")
+		if key == "" || counted[key] {
+			continue
+		}
+		counted[key] = true
+		i, known := t.at[key]
+		if !known {
+			i = len(t.found)
+			t.at[key] = i
+			t.found = append(t.found, Facet{Value: strings.TrimSpace(value)})
+		}
+		t.found[i].Count++
+	}
+}
+
+// top returns the most frequent values; of equals, that of the newest hit first.
+func (t *tally) top() []Facet {
+	slices.SortStableFunc(t.found, func(a, b Facet) int { return cmp.Compare(b.Count, a.Count) })
+	return t.found[:min(len(t.found), maxFacets)]
+}
