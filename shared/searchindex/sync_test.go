@@ -312,3 +312,35 @@ func TestVariantsAreNotLostBetweenTwoWorkers(t *testing.T) {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 }
+
+// A loaded index is one that was made by Syncs.
+func TestLoadMakesTheRowsOfSyncs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var all []video.Video
+	for i := range 5 {
+		v := typicalVideo(time.Duration(i) * time.Minute)
+		v.Title = fmt.Sprint("number ", i, " 東京")
+		if i == 4 {
+			v.Visibility = video.Private
+		}
+		w.put(v)
+		all = append(all, v)
+	}
+	for range 2 {
+		if err := w.Load(t.Context(), all); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
+			t.Errorf("rows (-want +got):\n%s", diff)
+		}
+	}
+	for _, v := range all {
+		if err := w.Remove(t.Context(), v.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows := w.dump(t); len(rows) != 0 {
+		t.Errorf("%d rows are left", len(rows))
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
 )
 
 const (
@@ -68,6 +69,61 @@ func (x *Index) keepVocabulary(ctx context.Context, c indexrows.Change) error {
 	return group.Wait()
 }
 
+// Load fills an empty index with many videos: see indexrows.Keeper.Load.
+func (x *Index) Load(ctx context.Context, videos []video.Video) error {
+	if err := x.keeper.Load(ctx, videos); err != nil {
+		return fmt.Errorf("indexing words: %w", err)
+	}
+	terms := map[string]tablestore.Entity{}
+	for _, v := range videos {
+		if !Searchable(v) {
+			continue
+		}
+		fields := map[string]map[field]bool{}
+		for f, text := range analyse(v) {
+			for _, term := range text.terms {
+				if fields[term] == nil {
+					fields[term] = map[field]bool{}
+				}
+				fields[term][f] = true
+			}
+		}
+		for term, in := range fields {
+			terms[term] = termRow(term, terms[term].Int("Videos")+1, in, terms[term])
+		}
+	}
+	ops := map[*tablestore.Table]map[string][]tablestore.Op{x.terms: {}, x.variants: {}} // by partition
+	for term, row := range terms {
+		ops[x.terms][row.PartitionKey] = append(ops[x.terms][row.PartitionKey], tablestore.Op{Kind: tablestore.OpUpsert, Entity: row})
+		for _, v := range variantsOf(term) {
+			ops[x.variants][v.PartitionKey] = append(ops[x.variants][v.PartitionKey], tablestore.Op{Kind: tablestore.OpUpsert, Entity: v})
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for table, partitions := range ops {
+		for _, rows := range partitions {
+			group.Go(func() error { return table.SubmitAll(ctx, rows) })
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("writing vocabulary: %w", err)
+	}
+	return nil
+}
+
+// termRow is a term's row, with the fields of the row before.
+func termRow(term string, videos int, fields map[field]bool, before tablestore.Entity) tablestore.Entity {
+	pk, rk := termKeys(term)
+	row := tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: map[string]any{"Term": term, "Videos": videos}}
+	for _, f := range listed {
+		if fields[f] || before.Bool(propertyOf(f, "")) {
+			row.Props[propertyOf(f, "")] = true
+		}
+	}
+	return row
+}
+
 // keepTerm makes a term's row right: there is one exactly when the term's list
 // is not empty. delta is the change of the list, as far as known. Unsure says
 // that a run may have died between the term's row and its variants.
@@ -101,12 +157,7 @@ func (x *Index) keepTerm(ctx context.Context, term string, fields map[field]bool
 		case videos == 0:
 			err = x.terms.Delete(ctx, pk, rk, row.ETag)
 		default:
-			next := tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: map[string]any{"Term": term, "Videos": videos}}
-			for _, f := range listed {
-				if fields[f] || row.Bool(propertyOf(f, "")) {
-					next.Props[propertyOf(f, "")] = true
-				}
-			}
+			next := termRow(term, videos, fields, row)
 			if exists {
 				_, err = x.terms.Update(ctx, next, row.ETag)
 			} else {
