@@ -2,13 +2,16 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
 // CreateClip implements POST /videos/{id}/clips.
@@ -26,9 +29,65 @@ func (s *Server) CreateClip(c *gin.Context, id api.ID) {
 	s.requestClip(c, footage, body.StartSeconds, body.DurationSeconds)
 }
 
-// CreateFinishClip implements POST /events/{event}/registrations/{bib}/clips.
+const (
+	// aroundFinish is how much is shown before a finish and after it, in seconds,
+	// when the request does not say.
+	aroundFinish = 5.0
+	// shortestClip is the least that may be asked for, in seconds; see NewClip in
+	// the document.
+	shortestClip = 0.1
+)
+
+// CreateFinishClip implements POST /events/{event}/registrations/{bib}/clips:
+// find your own finish by your bib (T7).
 func (s *Server) CreateFinishClip(c *gin.Context, event api.Event, bib api.BibInPath) {
-	c.Status(http.StatusNotImplemented)
+	body := api.NewFinishClip{BeforeSeconds: ptr(aroundFinish), AfterSeconds: ptr(aroundFinish)}
+	if err := s.readJSON(c, "NewFinishClip", &body); err != nil {
+		abort(c, err)
+		return
+	}
+	footage, at, err := s.finish(c.Request.Context(), event, bib, value(body.VideoId))
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	// A finish near an end of the video has less around it.
+	from, to := max(0, at-*body.BeforeSeconds), min(footage.Seconds(), at+*body.AfterSeconds)
+	if to-from < shortestClip {
+		abort(c, problem.New(http.StatusBadRequest, problem.InvalidBody, "A clip lasts %g seconds at least.", shortestClip))
+		return
+	}
+	s.requestClip(c, footage, from, to-from)
+}
+
+// finish finds the first video, or the one that is wanted, that shows a runner's
+// finish, and at which second.
+func (s *Server) finish(ctx context.Context, event string, bib int, wanted string) (footage videostore.Footage, at float64, err error) {
+	key, err := registrations.ParseEvent(event)
+	var runner registrations.Registration
+	if err == nil {
+		runner, err = s.races.Get(ctx, key, bib)
+	}
+	if err != nil {
+		return footage, 0, err
+	}
+	found, err := s.withMoments(ctx, key, []registrations.Registration{runner})
+	if err != nil {
+		return footage, 0, err
+	}
+	for _, m := range found[0].Moments {
+		if wanted != "" && wanted != m.VideoId {
+			continue
+		}
+		footage, err = s.videos.Footage(ctx, video.ID(m.VideoId))
+		if err == nil && m.AtSeconds < footage.Seconds() {
+			return footage, m.AtSeconds, nil
+		}
+		if err != nil && !errors.Is(err, videostore.ErrNotFound) { // deleted this instant
+			return footage, 0, err
+		}
+	}
+	return footage, 0, problem.New(http.StatusNotFound, problem.MomentNotFound, "No video shows this runner's finish.")
 }
 
 func (s *Server) requestClip(c *gin.Context, footage videostore.Footage, start, length float64) {

@@ -6,10 +6,10 @@ let attached = false;
 let hls = null;
 let video = null;
 
-// "?t=12.3" starts there, as the moments of a race ask for; a video that is
-// still growing starts at 0, for that moment may not be there yet.
+// "?t=12.3" and "#t=12.3" start there, as the moments of a race ask for; a video
+// that is still growing starts at 0, for that moment may not be there yet.
 function startAt() {
-  const t = Number(new URLSearchParams(location.search).get('t'));
+  const t = Number(new URLSearchParams(location.search || location.hash.slice(1)).get('t'));
   return video.links.download && t > 0 && t < video.durationSeconds ? t : 0;
 }
 
