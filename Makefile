@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-unit test-e2e lint fmt generate bench soak fuzz docs-check build images scenario bootstrap clean
+.PHONY: help demo register up down test test-unit test-e2e lint fmt generate bench soak fuzz docs-check build images scenario bootstrap clean
 
 MODULES := ./shared/... ./webrole/... ./workerrole/... ./e2e/...
 
@@ -19,6 +19,10 @@ export FILE DEMO_EXIT
 demo: ## one command: install, build, start, upload FILE (or a generated clip), watch it become playable; DEMO_EXIT=1 stops when ready
 	@scripts/bootstrap run
 	@scripts/gorun demo
+
+export EVENT N
+register: ## register the runners of FILE (CSV), or N made-up ones (50000), for EVENT in the stack of `make up`
+	@scripts/gorun register
 
 up: ## start Azurite, the web role and two workers in the background; state in .run/
 	@scripts/bootstrap run

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/progress"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/client"
 )
@@ -157,9 +158,9 @@ func upload(ctx context.Context, user *journey.User, path, title string) (string
 		return "", err
 	}
 	started := time.Now()
-	b := newBar("upload", size, true)
-	err = user.UploadBlocks(ctx, video.Id, file, size, b.to)
-	b.end()
+	b := progress.New("upload", size, true)
+	err = user.UploadBlocks(ctx, video.Id, file, size, b.To)
+	b.End()
 	if err != nil {
 		return "", err
 	}
@@ -183,7 +184,7 @@ func process(ctx context.Context, user *journey.User, id string) error {
 
 	uploaded := time.Now()
 	since := func() float64 { return time.Since(uploaded).Seconds() }
-	b := newBar("processing", 100, false)
+	b := progress.New("processing", 100, false)
 	last, played := client.Video{}, false
 	video, err := user.Await(ctx, id, func(v client.Video) bool {
 		if v.State != last.State || v.Progress != last.Progress {
@@ -193,13 +194,13 @@ func process(ctx context.Context, user *journey.User, id string) error {
 		if v.Playable && !played {
 			if bytes, err := user.FirstSegment(ctx, id); err == nil {
 				played = true
-				b.say("playable:   the first frame can be watched %.1f s after the upload (first segment fetched, %d KB)", since(), bytes/1000)
+				b.Say("playable:   the first frame can be watched %.1f s after the upload (first segment fetched, %d KB)", since(), bytes/1000)
 			}
 		}
-		b.to(int64(v.Progress.Percent))
+		b.To(int64(v.Progress.Percent))
 		return v.State == client.Ready
 	})
-	b.end()
+	b.End()
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return fmt.Errorf("%w: %w", cause, err)
 	}

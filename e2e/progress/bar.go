@@ -1,4 +1,6 @@
-package main
+// Package progress shows how far a command is: a moving bar in a terminal, a line
+// per quarter elsewhere.
+package progress
 
 import (
 	"fmt"
@@ -8,17 +10,17 @@ import (
 	"golang.org/x/term"
 )
 
-// bar shows progress: a moving bar in a terminal, a line per quarter elsewhere.
-type bar struct {
+// Bar shows how much of something is done. It is for one goroutine.
+type Bar struct {
 	moving *progressbar.ProgressBar // nil when the output is not a terminal
 	name   string
 	total  int64
 	shown  int64 // the last quarter that was printed
 }
 
-// newBar shows name and how much of total is done; with bytes it shows a rate.
-func newBar(name string, total int64, bytes bool) *bar {
-	b := &bar{name: name, total: max(total, 1), shown: -1}
+// New shows name and how much of total is done; with bytes it shows a rate.
+func New(name string, total int64, bytes bool) *Bar {
+	b := &Bar{name: name, total: max(total, 1), shown: -1}
 	if term.IsTerminal(int(os.Stdout.Fd())) {
 		b.moving = progressbar.NewOptions64(b.total,
 			progressbar.OptionSetWriter(os.Stdout),
@@ -32,8 +34,8 @@ func newBar(name string, total int64, bytes bool) *bar {
 	return b
 }
 
-// to moves the bar.
-func (b *bar) to(done int64) {
+// To moves the bar.
+func (b *Bar) To(done int64) {
 	if b.moving != nil {
 		_ = b.moving.Set64(min(done, b.total))
 		return
@@ -44,8 +46,8 @@ func (b *bar) to(done int64) {
 	}
 }
 
-// say prints a line above the bar.
-func (b *bar) say(format string, args ...any) {
+// Say prints a line above the bar.
+func (b *Bar) Say(format string, args ...any) {
 	if b.moving != nil {
 		_ = b.moving.Clear()
 	}
@@ -55,8 +57,8 @@ func (b *bar) say(format string, args ...any) {
 	}
 }
 
-// end leaves the bar where it is and starts a new line.
-func (b *bar) end() {
+// End leaves the bar where it is and starts a new line.
+func (b *Bar) End() {
 	if b.moving != nil {
 		_ = b.moving.Exit()
 		fmt.Println()

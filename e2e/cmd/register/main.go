@@ -1,0 +1,176 @@
+// Command register brings a start list into the running stack with a progress
+// bar, and asks for runners by bib and by age: `make register`.
+//
+//	make register FILE=runners.csv EVENT='2011 New York City Marathon__Full'
+//	make register N=50000
+//
+// Without FILE it makes up a field of N runners (50,000). Repeating it changes
+// nothing.
+//
+// Next: shared/registrations, how a runner is stored.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/progress"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/client"
+)
+
+const (
+	defaultEvent = "2011 New York City Marathon__Full"
+	defaultN     = 50_000
+
+	// part is how many lines travel in one request. The service takes a list of
+	// any length; the bar wants to know how far it is.
+	part = 1980 // 60 transactions of 33 runners
+	// shownRefusals is how many refused lines are printed.
+	shownRefusals = 10
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Getenv, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "register:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, getenv func(string) string, out io.Writer) error {
+	options, err := stack.FromEnv(getenv)
+	if err != nil {
+		return err
+	}
+	event := getenv("EVENT")
+	if event == "" {
+		event = defaultEvent
+	}
+	list, err := startList(getenv("FILE"), getenv("N"))
+	if err != nil {
+		return err
+	}
+	user, err := journey.New("http://" + options.WebAddr)
+	if err != nil {
+		return err
+	}
+	defer user.Close()
+	if err := register(ctx, user, event, list, out); err != nil {
+		return fmt.Errorf("%w\n`make up` starts the stack; registering again is safe", err)
+	}
+	return ask(ctx, user, event, out)
+}
+
+// startList returns the lines of a CSV file, or of a made-up field.
+func startList(path, n string) ([]string, error) {
+	var text []byte
+	var err error
+	if path != "" {
+		text, err = os.ReadFile(path)
+	} else {
+		count := defaultN
+		if n != "" {
+			if count, err = strconv.Atoi(n); err != nil || count < 1 || count > 99_999 {
+				return nil, fmt.Errorf("N=%q is not a number from 1 to 99999", n)
+			}
+		}
+		var made bytes.Buffer
+		err = journey.StartList(&made, count)
+		text = made.Bytes()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the start list: %w", err)
+	}
+	var lines []string
+	scanner := bufio.NewScanner(bytes.NewReader(text))
+	for scanner.Scan() {
+		lines = append(lines, scanner.Text())
+	}
+	if err := scanner.Err(); err != nil {
+		return nil, fmt.Errorf("read the start list: %w", err)
+	}
+	if len(lines) < 2 {
+		return nil, errors.New("the start list has a header at the most")
+	}
+	return lines, nil
+}
+
+// register sends the list in parts, each with the header, and sums up.
+func register(ctx context.Context, user *journey.User, event string, lines []string, out io.Writer) error {
+	header, rows := lines[0], lines[1:]
+	fmt.Fprintf(out, "registering %d lines for %s\n", len(rows), event)
+	started := time.Now()
+	bar := progress.New("register", int64(len(rows)), false)
+	var sum client.ImportReport
+	for from := 0; from < len(rows); from += part {
+		to := min(from+part, len(rows))
+		report, err := user.Register(ctx, event, strings.NewReader(header+"\n"+strings.Join(rows[from:to], "\n")+"\n"))
+		if journey.Code(err) == "bib_taken" { // all of them
+			report, err = client.ImportReport{Refused: to - from, Refusals: []client.Refusal{{Line: 2, Code: "bib_taken", Detail: "this line and those after it"}}}, nil
+		}
+		if err != nil {
+			bar.End()
+			return err
+		}
+		sum.Accepted += report.Accepted
+		sum.Unchanged += report.Unchanged
+		sum.Refused += report.Refused
+		sum.Requests += report.Requests
+		for _, r := range report.Refusals {
+			r.Line += from
+			sum.Refusals = append(sum.Refusals, r)
+		}
+		bar.To(int64(to))
+	}
+	bar.End()
+	took := time.Since(started).Seconds()
+	fmt.Fprintf(out, "accepted:   %d, of which %d were there before\n", sum.Accepted, sum.Unchanged)
+	fmt.Fprintf(out, "refused:    %d\n", sum.Refused)
+	for _, r := range sum.Refusals[:min(len(sum.Refusals), shownRefusals)] {
+		fmt.Fprintf(out, "            line %d: %s: %s\n", r.Line, r.Code, r.Detail)
+	}
+	fmt.Fprintf(out, "cost:       %d requests to the table in %.1f s\n", sum.Requests, took)
+	return nil
+}
+
+// ask shows the two dominant queries, each a row range (T5, T7).
+func ask(ctx context.Context, user *journey.User, event string, out io.Writer) error {
+	bib, from, to, limit := 1234, 50, 59, 100
+	for _, q := range []struct {
+		what  string
+		query client.ListRegistrationsParams
+	}{
+		{"bib 1234", client.ListRegistrationsParams{Bib: &bib}},
+		{"ages 50–59", client.ListRegistrationsParams{AgeFrom: &from, AgeTo: &to, Limit: &limit}},
+	} {
+		started := time.Now()
+		page, err := user.Runners(ctx, event, q.query)
+		if err != nil {
+			return err
+		}
+		more := ""
+		if page.NextPageToken != nil {
+			more = " and more"
+		}
+		fmt.Fprintf(out, "%-11s %d runners%s: %d rows read in %d request, %.0f ms\n", q.what+":", len(page.Items), more,
+			page.EntitiesRead, page.Requests, float64(time.Since(started).Microseconds())/1000)
+		for _, r := range page.Items[:min(len(page.Items), 3)] {
+			fmt.Fprintf(out, "            %d  %s  %s  %d\n", r.Bib, r.Name, r.Sex, r.Age)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+// Package race_test brings whole marathons into a running stack: how long it
+// takes, what it costs, and what is left of an import whose web role is killed.
+package race_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/client"
+	"github.com/cutroom/cutroom/shared/registrations"
+	"github.com/cutroom/cutroom/shared/tablestore"
+)
+
+func TestMain(m *testing.M) { stacktest.Main(m) }
+
+const newYork = "2011 New York City Marathon__Full"
+
+// start runs a web role on an emulator of its own.
+func start(t *testing.T) (*stack.Stack, *journey.User, *tablestore.Table) {
+	t.Helper()
+	s := stacktest.Start(t, stack.Options{})
+	user, err := journey.New(s.BaseURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := azstorage.Open(azstorage.Config{ConnectionString: s.ConnectionString()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { user.Close(); account.CloseIdle() })
+	return s, user, tablestore.New(account.Table(registrations.Table))
+}
+
+func startList(t *testing.T, n int) []byte {
+	t.Helper()
+	var list bytes.Buffer
+	if err := journey.StartList(&list, n); err != nil {
+		t.Fatal(err)
+	}
+	return list.Bytes()
+}
+
+// rows are all rows of an event, by their keys, with what value says of each.
+func rows(t *testing.T, table *tablestore.Table, event string, value func(tablestore.Entity) string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for row, err := range table.Query(t.Context(), tablestore.Query{PartitionKey: event, Class: tablestore.RowRange}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[row.RowKey] = value(row)
+	}
+	return found
+}
+
+func content(row tablestore.Entity) string {
+	return fmt.Sprint(row.Int("Bib"), row.String("Name"), row.String("Sex"), row.Int("Age"), row.Time("FinishedAt"))
+}
+
+func etag(row tablestore.Entity) string { return row.ETag }
+
+// A web role is killed in the middle of an import (T2, Q13). What it stored is
+// whole runners; the repeated import makes the rows of one that nothing disturbed.
+func TestKilledImportIsRepeated(t *testing.T) {
+	t.Parallel()
+	s, user, table := start(t)
+	const n = 4000
+	list := startList(t, n)
+	const undisturbed, killed = "Undisturbed__Full", "Killed__Full"
+	if report, err := user.Register(t.Context(), undisturbed, bytes.NewReader(list)); err != nil || report.Accepted != n {
+		t.Fatalf("%+v, %v", report, err)
+	}
+
+	// The second half of the list is held back, so the import is not over when
+	// some of the first half is stored.
+	body, half := io.Pipe()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := user.Register(context.WithoutCancel(t.Context()), killed, body)
+		failed <- err
+	}()
+	if _, err := half.Write(list[:len(list)/2]); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(time.Minute)
+	for one := 1; ; {
+		page, err := user.Runners(t.Context(), killed, client.ListRegistrationsParams{Limit: &one})
+		if err == nil && len(page.Items) > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no runner is stored: %v", err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := s.Kill(stack.Web, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Wait(t.Context(), stack.Web); err != nil {
+		t.Fatal(err)
+	}
+	_ = half.CloseWithError(errors.New("the web role is dead"))
+	if err := <-failed; err == nil {
+		t.Fatal("the import ended well although its web role was killed")
+	}
+	left := rows(t, table, killed, content)
+	if len(left) == 0 || len(left) >= 3*n || len(left)%3 != 0 {
+		t.Errorf("%d rows are left of the killed import, want some whole runners", len(left))
+	}
+	if err := s.Restart(t.Context(), stack.Web); err != nil {
+		t.Fatal(err)
+	}
+	report, err := user.Register(t.Context(), killed, bytes.NewReader(list))
+	if err != nil || report.Accepted != n || report.Unchanged != len(left)/3 {
+		t.Errorf("repeated: %+v, %v; want %d unchanged", report, err, len(left)/3)
+	}
+	if diff := cmp.Diff(rows(t, table, undisturbed, content), rows(t, table, killed, content)); diff != "" {
+		t.Errorf("rows (-undisturbed +killed):\n%s", diff)
+	}
+	t.Logf("%d of %d runners were stored when the web role was killed; all are there now", len(left)/3, n)
+}
+
+// A field of 50,000: how long, how many requests, how much memory; and nothing
+// changes the second time. The numbers are those of docs/patterns.
+func TestFiftyThousandRunners(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test runs Azurite and the built roles")
+	}
+	s, user, table := start(t)
+	const n = 50_000
+	list := startList(t, n)
+	post := func() client.ImportReport {
+		before, err := heap(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		peak := watchHeap(t.Context(), s)
+		started := time.Now()
+		report, err := user.Register(t.Context(), newYork, bytes.NewReader(list))
+		if err != nil {
+			t.Fatal(err)
+		}
+		grown := peak() - before
+		t.Logf("%d runners, %.1f MB of CSV: %.1f s, %d requests, %d unchanged; the web role's heap grew by %.1f MB at most",
+			n, float64(len(list))/1e6, time.Since(started).Seconds(), report.Requests, report.Unchanged, grown/1e6)
+		if grown > 32e6 {
+			t.Errorf("the heap grew by %.0f MB", grown/1e6)
+		}
+		return report
+	}
+	if first := post(); first.Accepted != n || first.Unchanged != 0 || first.Requests != 1516 {
+		t.Errorf("first import: %+v; want a transaction for every 33 runners", first)
+	}
+	versions := rows(t, table, newYork, etag)
+	if len(versions) != 3*n {
+		t.Errorf("%d rows", len(versions))
+	}
+	if second := post(); second.Accepted != n || second.Unchanged != n || second.Requests > 60 {
+		t.Errorf("second import: %+v; want a page of guards for every 990 runners", second)
+	}
+	if diff := cmp.Diff(versions, rows(t, table, newYork, etag)); diff != "" {
+		t.Errorf("the second import changed rows:\n%.2000s", diff)
+	}
+	bib, from, to, limit := 1234, 50, 59, 100
+	for what, query := range map[string]client.ListRegistrationsParams{"bib": {Bib: &bib}, "ages": {AgeFrom: &from, AgeTo: &to, Limit: &limit}} {
+		started := time.Now()
+		page, err := user.Runners(t.Context(), newYork, query)
+		if err != nil || page.Requests != 1 || page.EntitiesRead != len(page.Items) || len(page.Items) == 0 {
+			t.Errorf("by %s: %d requests, %d rows for %d runners, %v", what, page.Requests, page.EntitiesRead, len(page.Items), err)
+		}
+		t.Logf("by %s: %d runners, %d request, %v", what, len(page.Items), page.Requests, time.Since(started).Round(time.Millisecond))
+	}
+}
+
+// heap asks the web role for the size of its heap, in bytes.
+func heap(ctx context.Context, s *stack.Stack) (float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.AdminURL(stack.Web)+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		if text, ok := strings.CutPrefix(lines.Text(), "go_memstats_heap_inuse_bytes "); ok {
+			return strconv.ParseFloat(text, 64)
+		}
+	}
+	return 0, errors.Join(errors.New("the web role does not say how large its heap is"), lines.Err())
+}
+
+// watchHeap looks at the heap until the returned function is called, which says
+// how large it was at most.
+func watchHeap(ctx context.Context, s *stack.Stack) func() float64 {
+	stop, peak := make(chan struct{}), make(chan float64)
+	go func() {
+		most := 0.0
+		for {
+			select {
+			case <-stop:
+				peak <- most
+				return
+			case <-time.After(200 * time.Millisecond):
+				if size, err := heap(ctx, s); err == nil {
+					most = max(most, size)
+				}
+			}
+		}
+	}()
+	return func() float64 { close(stop); return <-peak }
+}
