@@ -69,39 +69,83 @@ func uploadedAndReady(t *testing.T, user *journey.User, v client.NewVideo, path 
 	return made
 }
 
-// TestClipInABrowser asks for a clip, and plays it from start to end; then it
-// opens the page at the same moment.
-func TestClipInABrowser(t *testing.T) {
+// TestFindYourOwnFinish is the paper's race (T7) to its end: a runner is
+// registered, a video shows the finish, and the bib alone leads to a clip that
+// starts at the right frame and plays.
+func TestFindYourOwnFinish(t *testing.T) {
 	s := stacktest.Start(t, stack.Options{Workers: 1})
 	user, err := journey.New(s.BaseURL())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(user.Close)
-	v := uploadedAndReady(t, user, client.NewVideo{Title: "Numbered"}, numbered(t, "30000/1001", 20))
+	const event, bib = "2011 New York City Marathon__Full", 1234
+	start := time.Date(2011, 11, 6, 14, 3, 0, 0, time.UTC)
+	v := uploadedAndReady(t, user, client.NewVideo{
+		Title: "Finish line", Race: &client.Race{Event: event, FirstFrameAt: start},
+	}, numbered(t, "30000/1001", 20))
+	finish := start.Add(11_300 * time.Millisecond)
+	moment := registered(t, user, event, client.NewRegistration{Bib: bib, Name: "John", Sex: "M", Age: 55, FinishedAt: &finish})
+	if moment.VideoId != v.Id || moment.AtSeconds != 11.3 {
+		t.Errorf("moment %+v, want 11.3 s of %s", moment, v.Id)
+	}
 
-	const start, length, first = 9.3, 5.0, 278 // frame 278 is shown from 9.2759 s to 9.3093 s
+	const first, frames = 278, 150 // frame 278 is shown from 9.2759 s to 9.3093 s
 	asked := time.Now()
-	clip, err := user.Clip(t.Context(), v.Id, start, length)
+	clip, err := user.FinishClip(t.Context(), event, bib, 2, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("the clip of %v s was there after %v", length, time.Since(asked).Round(time.Millisecond))
+	t.Logf("the clip was there %v after it was asked for", time.Since(asked).Round(time.Millisecond))
+	if want := first * 1001.0 / 30000; clip.VideoId != v.Id || clip.StartSeconds != want || clip.DurationSeconds != frames*1001.0/30000 {
+		t.Errorf("clip %+v, want %d frames from %v s", clip, frames, want)
+	}
 
 	tab := open(t)
 	playsClip(t, tab, s.BaseURL()+*clip.Links.Media, first, clip.DurationSeconds)
 
-	if err := chromedp.Do(tab, chromedp.Navigate(fmt.Sprintf("%s/watch/%s?t=%v", s.BaseURL(), v.Id, start))); err != nil {
+	if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+moment.Watch)); err != nil {
 		t.Fatal(err)
 	}
 	at := await(t, tab, `(() => { const p = document.getElementById('player'); return p.readyState >= 2 && !p.seeking ? p.currentTime : -1; })()`)
-	if at < start-0.001 || at > start+0.1 {
-		t.Errorf("the page with ?t=%v starts at %v", start, at)
+	if at < 11.299 || at > 11.4 {
+		t.Errorf("%s starts at %v", moment.Watch, at)
 	}
-	if n := await(t, tab, readNumber); n < first-1 || n > first+1 {
-		t.Errorf("the page with ?t=%v shows frame %v, want %d", start, n, first)
+	const shown = 338 // at 11.3 s
+	if n := await(t, tab, readNumber); n < shown-1 || n > shown+1 {
+		t.Errorf("%s shows frame %v, want %d", moment.Watch, n, shown)
 	}
 	shoot(t, tab, "moment")
+}
+
+// registered enters a runner and waits until the registration leads to a video:
+// that follows with an index item (T8).
+func registered(t *testing.T, user *journey.User, event string, runner client.NewRegistration) client.Moment {
+	t.Helper()
+	report, err := user.API().ImportRegistrationsWithResponse(t.Context(), event, client.ImportRegistrationsJSONRequestBody{runner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.JSON200 == nil || report.JSON200.Accepted != 1 {
+		t.Fatalf("register: %s", report.Body)
+	}
+	deadline := time.Now().Add(time.Minute)
+	for {
+		list, err := user.API().ListRegistrationsWithResponse(t.Context(), event, &client.ListRegistrationsParams{Bib: &runner.Bib})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list.JSON200 == nil || len(list.JSON200.Items) != 1 {
+			t.Fatalf("registrations of bib %d: %s", runner.Bib, list.Body)
+		}
+		if moments := list.JSON200.Items[0].Moments; len(moments) > 0 {
+			return moments[0]
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no video shows the finish: %s", list.Body)
+		}
+		time.Sleep(50 * time.Millisecond) // the pace of looking, bounded by the deadline
+	}
 }
 
 // await asks the page for a number until it is not negative.

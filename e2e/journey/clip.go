@@ -9,15 +9,16 @@ import (
 	"github.com/cutroom/cutroom/shared/client"
 )
 
-// Clip asks for a part of a video, in seconds, and waits until it can be played.
-// It ends with *Failed when the clip failed.
-func (u *User) Clip(ctx context.Context, id string, start, length float64) (client.Clip, error) {
-	res, err := u.api.CreateClipWithResponse(ctx, id, client.NewClip{StartSeconds: start, DurationSeconds: length})
+// FinishClip asks for the finish of a runner, with so many seconds before and
+// after it, and waits until it can be played. It ends with *Failed when the clip
+// failed.
+func (u *User) FinishClip(ctx context.Context, event string, bib int, before, after float64) (client.Clip, error) {
+	res, err := u.api.CreateFinishClipWithResponse(ctx, event, bib, client.NewFinishClip{BeforeSeconds: &before, AfterSeconds: &after})
 	if err == nil {
 		err = refusal(res, http.StatusAccepted)
 	}
 	if err != nil {
-		return client.Clip{}, fmt.Errorf("ask for a clip of %s: %w", id, err)
+		return client.Clip{}, fmt.Errorf("ask for the finish of bib %d: %w", bib, err)
 	}
 	return u.AwaitClip(ctx, *res.JSON202)
 }
