@@ -13,7 +13,7 @@ FUZZTIME ?= 30s
 SOAKTIME ?= 30m
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 export FILE DEMO_EXIT
 demo: ## one command: install, build, start, upload FILE (or a generated clip), watch it become playable; DEMO_EXIT=1 stops when ready
@@ -44,6 +44,11 @@ test-unit: ## the tests of shared, webrole and workerrole, with Azurite and the 
 test-e2e: ## the tests of e2e: built roles, crashes, browser, documentation
 	go test -race -count=1 -p 1 -timeout 25m $(TESTFLAGS) ./e2e/...
 
+# Tests that measure Azurite itself, or start one, gain nothing here.
+test-partitions: ## tests of shared, both roles and crashes, with tables behind a model of Azure's partition servers (T10)
+	@scripts/bootstrap test
+	@scripts/gorun partitions go test -count=1 -p 1 -timeout 30m $(TESTFLAGS) ./shared/... ./webrole/... ./workerrole/... ./e2e/crash
+
 lint: ## gofmt, go vet, staticcheck, import directions, go.mod without go.work
 	@scripts/lint
 
@@ -56,6 +61,10 @@ generate: ## regenerate what is generated (the API from docs/openapi.yaml, the p
 bench: ## print ratios measured in one run
 	@scripts/bootstrap run
 	@scripts/gorun bench
+
+partition-stress: ## which PartitionKey carries which load (T9, S2, S3): table, plot and words in .run/; a model, or AZURE_STORAGE_CONNECTION_STRING
+	@scripts/bootstrap run
+	@scripts/gorun partition-stress
 
 scenario: ## the paper's scenario Q11, to watch
 	@scripts/bootstrap run
