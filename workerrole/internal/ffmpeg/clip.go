@@ -29,6 +29,9 @@ type ClipJob struct {
 const (
 	// clipNice lets a first chunk go before a clip, and a clip before the others.
 	clipNice = 5
+	// clipThreads is for either side, because somebody waits. A fixed number gives
+	// the same bytes on every try.
+	clipThreads = "2"
 	// clipCRF is better than the segments', so that encoding once more costs little.
 	clipCRF = 20
 )
@@ -50,7 +53,9 @@ func (t *Tool) Clip(ctx context.Context, job ClipJob, progress func(Progress)) e
 }
 
 func clipArgs(job ClipJob) []string {
-	streams := []*ff.Stream{ff.Input(Source{URL: job.Video}.input(), trusted()).Get("v:0").
+	in := trusted()
+	in["threads"] = clipThreads
+	streams := []*ff.Stream{ff.Input(Source{URL: job.Video}.input(), in).Get("v:0").
 		Filter("fps", ff.Args{job.FPS.String()}).
 		Trim(ff.KwArgs{"start_pts": job.First, "end_pts": job.First + job.Frames}).
 		Filter("setpts", ff.Args{"PTS-STARTPTS"}).
@@ -64,7 +69,7 @@ func clipArgs(job ClipJob) []string {
 	}
 	return ff.Output(streams, Source{URL: job.Out}.input(), ff.KwArgs{
 		"map_metadata": "-1", "map_chapters": "-1", "fflags": "+bitexact", "flags": "+bitexact",
-		"c:v": "libx264", "preset": "veryfast", "profile:v": "high", "threads": "1",
+		"c:v": "libx264", "preset": "veryfast", "profile:v": "high", "threads": clipThreads,
 		"crf": strconv.Itoa(clipCRF), "maxrate": strconv.Itoa(job.MaxRate), "bufsize": strconv.Itoa(2 * job.MaxRate),
 		"c:a": "aac", "b:a": strconv.Itoa(AudioBitRate), "ac": strconv.Itoa(AudioChannels),
 		"movflags": "+faststart", "f": "mp4",

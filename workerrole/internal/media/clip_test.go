@@ -166,3 +166,31 @@ func checkClipSound(t *testing.T, path string, plan video.Plan, first, frames in
 		t.Errorf("clip at %.3f s: the sound starts late", from)
 	}
 }
+
+// The same clip has the same bytes on every try (Q8).
+func TestClipIsDeterministic(t *testing.T) {
+	t.Parallel()
+	tool := tool(t)
+	source := filepath.Join(t.TempDir(), "source")
+	mediatest.FFmpeg(t, mediatest.Moving("320x180", "30", 6), mediatest.Hum(48000, 6), mediatest.X264(90), []string{"-f", "mp4", source})
+	src, info := probe(t, tool, source)
+	plan, err := media.Plan(info, media.DefaultLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := encode(t, tool, src, plan)
+	var first []byte
+	for range 4 {
+		data, err := os.ReadFile(clip(t, tool, e, 37, 120))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first != nil && !bytes.Equal(first, data) {
+			t.Error("the same clip has other bytes")
+		}
+		first = data
+		if moov, mdat := bytes.Index(data, []byte("moov")), bytes.Index(data, []byte("mdat")); moov < 0 || moov > mdat {
+			t.Errorf("the index is at %d, behind the content at %d", moov, mdat)
+		}
+	}
+}
