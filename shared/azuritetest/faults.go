@@ -6,7 +6,10 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"testing"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
 )
 
 // Fault is what happens to a request.
@@ -36,6 +39,19 @@ type Faults struct {
 
 	mu    sync.Mutex
 	fired int
+}
+
+// FaultyAccount is the same account seen by a worker that may die at any request:
+// through a transport that breaks as choose says, and without retries.
+func FaultyAccount(t testing.TB, same *azstorage.Account, choose func(*http.Request) Fault) *azstorage.Account {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return AccountWith(t, func(cfg *azstorage.Config) {
+		cfg.Prefix = same.Prefix()
+		cfg.Retry = azstorage.Retry{Strategy: azstorage.NoRetry}
+		cfg.Transport = &Faults{Choose: choose, Next: &http.Client{Transport: transport}}
+	})
 }
 
 // plain drops idle connections before Azurite does, at 5 s: a request on a

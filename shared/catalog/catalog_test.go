@@ -35,7 +35,7 @@ func TestTwoRowsOfAVideoAreWrittenInOneTransaction(t *testing.T) {
 	}
 	// note, month, truth; one transaction for channel, one for recent; report.
 	ctx, meter := tablestore.WithMeter(t.Context())
-	if err := w.Sync(ctx, v.ID, w.current(v.ID)); err != nil {
+	if err := w.Sync(ctx, v.ID, w.Current(v.ID)); err != nil {
 		t.Fatal(err)
 	}
 	if got := meter.Requests(); got > 5 {
@@ -73,13 +73,13 @@ func TestRemoveLeavesNothingAndALateSyncBringsNothingBack(t *testing.T) {
 	w := newWorld(t)
 	v := newVideo("Gone", "one", january)
 	w.sync(t, v)
-	w.gone(v.ID)
+	w.Gone(v.ID)
 	for range 2 {
 		if err := w.Remove(t.Context(), v.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Sync(t.Context(), v.ID, w.current(v.ID)); err != nil {
+	if err := w.Sync(t.Context(), v.ID, w.Current(v.ID)); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.dump(t); len(got) != 0 {

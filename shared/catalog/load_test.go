@@ -21,7 +21,7 @@ func TestLoad(t *testing.T) {
 		if i%10 == 0 {
 			v.Visibility = video.Private
 		}
-		w.put(v)
+		w.Put(v)
 		all = append(all, v)
 	}
 	ctx, meter := tablestore.WithMeter(t.Context())
@@ -39,7 +39,7 @@ func TestLoad(t *testing.T) {
 	moved := all[1]
 	moved.Title, moved.Channel = "Moved", "three"
 	w.sync(t, moved)
-	w.gone(all[2].ID)
+	w.Gone(all[2].ID)
 	if err := w.Remove(t.Context(), all[2].ID); err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,13 @@
 package catalog
 
 import (
-	"context"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/indexrows/indexrowstest"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -20,8 +19,7 @@ type world struct {
 	*Catalog
 	account *azstorage.Account
 
-	mu     sync.Mutex
-	videos map[video.ID]video.Video
+	indexrowstest.Truth
 }
 
 func newWorld(t *testing.T) *world {
@@ -30,47 +28,19 @@ func newWorld(t *testing.T) *world {
 	if err := account.Ensure(t.Context(), nil, nil, []string{CatalogTable, RecentTable}); err != nil {
 		t.Fatal(err)
 	}
-	return &world{Catalog: New(account), account: account, videos: map[video.ID]video.Video{}}
+	return &world{Catalog: New(account), account: account}
 }
 
 // faulty is the same world seen through a transport that breaks.
 func (w *world) faulty(t *testing.T, choose func(*http.Request) azuritetest.Fault) *Catalog {
 	t.Helper()
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	account := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
-		cfg.Prefix = w.account.Prefix()
-		cfg.Retry = azstorage.Retry{Strategy: azstorage.NoRetry}
-		cfg.Transport = &azuritetest.Faults{Choose: choose, Next: &http.Client{Transport: transport}}
-	})
-	return New(account)
-}
-
-func (w *world) put(v video.Video) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.videos[v.ID] = v
-}
-
-func (w *world) gone(id video.ID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.videos, id)
-}
-
-func (w *world) current(id video.ID) func(context.Context) (video.Video, bool, error) {
-	return func(context.Context) (video.Video, bool, error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		v, ok := w.videos[id]
-		return v, ok, nil
-	}
+	return New(azuritetest.FaultyAccount(t, w.account, choose))
 }
 
 func (w *world) sync(t *testing.T, v video.Video) {
 	t.Helper()
-	w.put(v)
-	if err := w.Sync(t.Context(), v.ID, w.current(v.ID)); err != nil {
+	w.Put(v)
+	if err := w.Sync(t.Context(), v.ID, w.Current(v.ID)); err != nil {
 		t.Fatalf("Sync(%s): %v", v.ID, err)
 	}
 }
@@ -99,7 +69,7 @@ func (w *world) dump(t *testing.T) map[rowKey]Summary {
 func (w *world) model(t *testing.T) map[rowKey]Summary {
 	t.Helper()
 	rows := map[rowKey]Summary{}
-	for _, v := range w.videos {
+	for _, v := range w.Videos() {
 		list, err := rowsOf(v)
 		if err != nil {
 			t.Fatal(err)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,7 +30,7 @@ func TestCrashBetweenPartitions(t *testing.T) {
 			v := newVideo("old", "one", january)
 			w.sync(t, v)
 			v.Title, v.Channel = "new", "two"
-			w.put(v)
+			w.Put(v)
 			var n atomic.Int64
 			dying := w.faulty(t, func(*http.Request) azuritetest.Fault {
 				switch i := int(n.Add(1)) - 1; {
@@ -43,7 +41,7 @@ func TestCrashBetweenPartitions(t *testing.T) {
 				}
 				return azuritetest.ResetBefore
 			})
-			failed := dying.Sync(t.Context(), v.ID, w.current(v.ID)) != nil
+			failed := dying.Sync(t.Context(), v.ID, w.Current(v.ID)) != nil
 			seen := 0
 			for _, channel := range []string{"one", "two"} {
 				page, _, err := w.Channel(t.Context(), channel, Newest, 10, "")
@@ -75,7 +73,7 @@ func TestRemoveAfterACrash(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	v := newVideo("v", "one", january)
-	w.put(v)
+	w.Put(v)
 	var n atomic.Int64
 	dying := w.faulty(t, func(*http.Request) azuritetest.Fault {
 		if n.Add(1) > 5 { // month, reference, note, two partitions; not the report
@@ -83,13 +81,13 @@ func TestRemoveAfterACrash(t *testing.T) {
 		}
 		return azuritetest.None
 	})
-	if err := dying.Sync(t.Context(), v.ID, w.current(v.ID)); err == nil {
+	if err := dying.Sync(t.Context(), v.ID, w.Current(v.ID)); err == nil {
 		t.Fatal("nothing failed")
 	}
 	if len(w.dump(t)) != 4 {
 		t.Fatalf("want the crash after the rows: %v", w.dump(t))
 	}
-	w.gone(v.ID)
+	w.Gone(v.ID)
 	if err := w.Remove(t.Context(), v.ID); !errors.Is(err, indexrows.ErrBusy) {
 		t.Errorf("Remove next to a run that may live: %v, want ErrBusy", err)
 	}
@@ -115,10 +113,10 @@ func TestAStalledWorkerRepairsWhatItSpoils(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
 				v := newVideo("old", "one", january)
-				w.put(v)
+				w.Put(v)
 				reads := 0
 				err := w.Sync(t.Context(), v.ID, func(ctx context.Context) (video.Video, bool, error) {
-					old, ok, err := w.current(v.ID)(ctx)
+					old, ok, err := w.Current(v.ID)(ctx)
 					if reads++; reads != stallAt {
 						return old, ok, err
 					}
@@ -128,12 +126,12 @@ func TestAStalledWorkerRepairsWhatItSpoils(t *testing.T) {
 						w.sync(t, v)
 					case "private":
 						v.Visibility = video.Private
-						w.put(v)
-						if err := w.Sync(ctx, v.ID, w.current(v.ID)); err != nil && !errors.Is(err, indexrows.ErrBusy) {
+						w.Put(v)
+						if err := w.Sync(ctx, v.ID, w.Current(v.ID)); err != nil && !errors.Is(err, indexrows.ErrBusy) {
 							t.Error(err)
 						}
 					case "removal":
-						w.gone(v.ID)
+						w.Gone(v.ID)
 						if err := w.Remove(ctx, v.ID); err != nil && !errors.Is(err, indexrows.ErrBusy) {
 							t.Error(err)
 						}
@@ -148,63 +146,5 @@ func TestAStalledWorkerRepairsWhatItSpoils(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// Random edits, each promised as one item. Items run late, twice, side by side,
-// and die anywhere; every dead one is repeated. When all have ended, the rows
-// are those of the truth.
-func TestRowsFollowRandomHistories(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(6) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			r := rand.New(rand.NewPCG(seed, 1))
-			ids := []video.ID{video.NewID(), video.NewID(), video.NewID()}
-			var die atomic.Int64 // requests until the dying worker breaks
-			dying := w.faulty(t, func(*http.Request) azuritetest.Fault {
-				if die.Add(-1) < 0 {
-					return []azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply}[seed%2]
-				}
-				return azuritetest.None
-			})
-			items := map[video.ID]int{}
-			for range 30 {
-				id := ids[r.IntN(len(ids))]
-				v := newVideo([]string{"a", "B", "ç", "__"}[r.IntN(4)], []string{"one", "two", ""}[r.IntN(3)], january)
-				v.ID = id
-				v.State = []video.State{video.Uploaded, video.Ready, video.Failed, video.AwaitingUpload, video.Deleting}[r.IntN(5)]
-				if r.IntN(5) == 0 {
-					w.gone(id)
-				} else {
-					w.put(v)
-				}
-				items[id]++
-				if r.IntN(2) == 0 {
-					continue // the item runs later
-				}
-				die.Store(int64(r.IntN(14)))
-				var wait sync.WaitGroup
-				for _, worker := range []*Catalog{w.Catalog, w.Catalog, dying} {
-					wait.Go(func() {
-						err := worker.Sync(t.Context(), id, w.current(id))
-						if err != nil && worker == w.Catalog && !errors.Is(err, indexrows.ErrBusy) {
-							t.Errorf("Sync: %v", err)
-						}
-					})
-				}
-				wait.Wait()
-			}
-			w.keeper.Now = later
-			for id := range items {
-				if err := w.Sync(t.Context(), id, w.current(id)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
-				t.Errorf("rows (-want +got):\n%s", diff)
-			}
-		})
 	}
 }

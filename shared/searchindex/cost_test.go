@@ -27,9 +27,9 @@ func TestCostOfIndexing(t *testing.T) {
 	for _, name := range []string{"the first", "another with the same words"} {
 		before := len(w.dump(t))
 		v := typicalVideo(0)
-		w.put(v)
+		w.Put(v)
 		ctx, meter := tablestore.WithMeter(t.Context())
-		if err := w.Sync(ctx, v.ID, w.current(v.ID)); err != nil {
+		if err := w.Sync(ctx, v.ID, w.Current(v.ID)); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("%s: %d new rows, %d requests", name, len(w.dump(t))-before, meter.Requests())

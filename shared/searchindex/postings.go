@@ -98,15 +98,19 @@ func postingProps(v video.Video, spoken string) map[string]any {
 	return props
 }
 
-// jsonList writes as many of the values as one property takes.
+// maxCarried bounds, in bytes, what a posting carries of the tags, of the actors
+// and of the directors: a video has a posting for every word.
+const maxCarried = 2000
+
+// jsonList writes the first of the values.
 func jsonList(values []string) string {
-	for {
-		text, _ := json.Marshal(values) // strings always encode
-		if len(text) <= maxBytes || len(values) == 0 {
-			return string(text)
-		}
-		values = values[:len(values)/2]
+	n, size := 0, 0
+	for n < len(values) && size+len(values[n]) <= maxCarried {
+		size += len(values[n])
+		n++
 	}
+	text, _ := json.Marshal(values[:n]) // strings always encode
+	return string(text)
 }
 
 // textsOf is what a posting says about its video: all but the description.

@@ -127,7 +127,7 @@ func TestHostileTexts(t *testing.T) {
 	if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
-	for id := range w.videos {
+	for id := range w.Videos() {
 		if err := w.Remove(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +222,7 @@ func TestPagesStayInPlaceUnderInserts(t *testing.T) {
 		}
 		w.sync(t, newVideo("the film", -time.Duration(n+1)*time.Minute)) // newer: before the place
 		if n == 1 {
-			w.gone(got[len(got)-1]) // the row that the token names
+			w.Gone(got[len(got)-1]) // the row that the token names
 			if err := w.Remove(t.Context(), got[len(got)-1]); err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,7 +43,7 @@ func TestUnindexingLeavesNothing(t *testing.T) {
 	if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
 		t.Errorf("when private (-want +got):\n%s", diff)
 	}
-	w.gone(other.ID)
+	w.Gone(other.ID)
 	if err := w.Remove(t.Context(), other.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func TestCrashBetweenPartitions(t *testing.T) {
 			v := newVideo("alpha beta", 0)
 			w.sync(t, v)
 			v.Title, v.Tags = "beta gamma", []string{"delta"}
-			w.put(v)
+			w.Put(v)
 			var n atomic.Int64
 			dying := w.faulty(t, func(*http.Request) azuritetest.Fault {
 				switch i := int(n.Add(1)) - 1; {
@@ -114,7 +115,7 @@ func TestCrashBetweenPartitions(t *testing.T) {
 				}
 				return azuritetest.ResetBefore
 			})
-			failed := dying.Sync(t.Context(), v.ID, w.current(v.ID)) != nil
+			failed := dying.Sync(t.Context(), v.ID, w.Current(v.ID)) != nil
 			if at%2 == 1 { // it was changed back meanwhile
 				v.Title, v.Tags = "alpha beta", nil
 			}
@@ -124,7 +125,7 @@ func TestCrashBetweenPartitions(t *testing.T) {
 			if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
 				t.Fatalf("fault %v at request %d (-want +got):\n%s", fault, at, diff)
 			}
-			w.gone(v.ID)
+			w.Gone(v.ID)
 			if err := w.Remove(t.Context(), v.ID); err != nil {
 				t.Fatal(err)
 			}
@@ -142,17 +143,16 @@ func TestCrashBetweenPartitions(t *testing.T) {
 	}
 }
 
-// Random edits and deletions, each promised as one item. Items run late, side
-// by side and die anywhere. Whenever all have ended, the rows are those of the
-// truth, and every search agrees with a search without an index.
-func TestIndexFollowsRandomHistories(t *testing.T) {
+// Every search agrees with a search without an index. How the index follows
+// random histories is tested where it is driven: workerrole/internal/step.
+func TestSearchAgreesWithASearchWithoutAnIndex(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			r := rand.New(rand.NewPCG(seed, 2))
-			words := []string{"red", "reddish", "the", "O'Brien", "東京", "京都", "fox", "a_b", "é", "🎬", "run", "runner"}
+			words := []string{"red", "reddish", "the", "O'Brien", "東京", "京都", "fox", "foxes", "a_b", "é", "🎬", "run", "runs", "der", "лодка", "лодки"}
 			text := func() string {
 				var picked []string
 				for range r.IntN(5) {
@@ -160,73 +160,44 @@ func TestIndexFollowsRandomHistories(t *testing.T) {
 				}
 				return strings.Join(picked, " ")
 			}
-			ids := make([]video.ID, 7)
-			for i := range ids {
-				ids[i] = video.NewID()
+			for range 9 {
+				v := newVideo(text(), time.Duration(r.IntN(5))*time.Minute)
+				v.Description, v.Actors, v.Tags = text(), []string{text(), text()}, []string{text()}
+				w.sync(t, v)
 			}
-			var die atomic.Int64 // requests until the dying worker breaks
-			dying := w.faulty(t, func(*http.Request) azuritetest.Fault {
-				if die.Add(-1) < 0 {
-					return []azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply}[seed%2]
-				}
-				return azuritetest.None
-			})
-			for range 3 {
-				for range 14 {
-					id := ids[r.IntN(len(ids))]
-					v := newVideo(text(), time.Duration(r.IntN(5))*time.Minute)
-					v.ID, v.Description, v.Actors, v.Tags = id, text(), []string{text(), text()}, []string{text()}
-					v.State = []video.State{video.Ready, video.Ready, video.Ready, video.Processing, video.Deleting}[r.IntN(5)]
-					if old, ok := w.videos[id]; ok {
-						v.CreatedAt = old.CreatedAt
-					}
-					if r.IntN(6) == 0 {
-						w.gone(id)
-					} else {
-						w.put(v)
-					}
-					if r.IntN(2) == 0 {
-						continue // the item runs later
-					}
-					die.Store(int64(r.IntN(80)))
-					var wait sync.WaitGroup
-					for _, worker := range []*Index{w.Index, dying} {
-						wait.Go(func() {
-							err := worker.Sync(t.Context(), id, w.current(id))
-							if err != nil && worker == w.Index && !errors.Is(err, indexrows.ErrBusy) {
-								t.Errorf("Sync: %v", err)
-							}
-						})
-					}
-					wait.Wait()
-				}
-				w.keeper.Now = later
-				for _, id := range ids {
-					if err := w.Sync(t.Context(), id, w.current(id)); err != nil {
-						t.Fatal(err)
+			for range 60 {
+				q := Query{Q: text()}
+				switch r.IntN(6) {
+				case 0:
+					q.Title = text()
+				case 1:
+					q.Actor = words[r.IntN(len(words))]
+				case 2:
+					q.Description = text()
+				case 3:
+					q.Q = `"` + q.Q + `" ` + text()
+				case 4:
+					if runes := []rune(q.Q); len(runes) > 0 {
+						q.Q = string(runes[:1+r.IntN(len(runes))])
 					}
 				}
-				w.keeper.Now = time.Now
-				if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
-					t.Fatalf("rows (-want +got):\n%s", diff)
+				want := w.scan(t, q)
+				if len(want) == 0 && len(w.pages(t, q, 1)) > 0 {
+					if found, err := w.Search(t.Context(), q, 1, ""); err != nil || found.DidYouMean == nil {
+						t.Errorf("%+v finds what does not match: %v", q, err)
+					}
+					continue
 				}
-				for range 25 {
-					q := Query{Q: text()}
-					switch r.IntN(5) {
-					case 0:
-						q.Title = text()
-					case 1:
-						q.Actor = words[r.IntN(len(words))]
-					case 2:
-						q.Q = `"` + q.Q + `" ` + text()
-					case 3:
-						if runes := []rune(q.Q); len(runes) > 0 {
-							q.Q = string(runes[:1+r.IntN(len(runes))])
-						}
-					}
-					if diff := cmp.Diff(w.scan(t, q), w.pages(t, q, 1+r.IntN(4))); diff != "" {
-						t.Errorf("%+v (-want +got):\n%s", q, diff)
-					}
+				if diff := cmp.Diff(want, w.pages(t, q, 1+r.IntN(4))); diff != "" {
+					t.Errorf("%+v (-want +got):\n%s", q, diff)
+				}
+				best := q
+				best.Sort = Best
+				got := w.pages(t, best, 1+r.IntN(4))
+				slices.Sort(got)
+				slices.Sort(want)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%+v (-want +got):\n%s", best, diff)
 				}
 			}
 		})
@@ -240,13 +211,13 @@ func TestWorkersShareTerms(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range 8 {
 		v := newVideo("same words in all of them", time.Duration(i)*time.Minute)
-		w.put(v)
+		w.Put(v)
 		wait.Go(func() {
-			if err := w.Sync(t.Context(), v.ID, w.current(v.ID)); err != nil {
+			if err := w.Sync(t.Context(), v.ID, w.Current(v.ID)); err != nil {
 				t.Errorf("Sync: %v", err)
 			}
 			if i%2 == 0 {
-				w.gone(v.ID)
+				w.Gone(v.ID)
 				if err := w.Remove(t.Context(), v.ID); err != nil {
 					t.Errorf("Remove: %v", err)
 				}
@@ -273,11 +244,11 @@ func TestATermIsNotLostBetweenTwoWorkers(t *testing.T) {
 		}
 		return azuritetest.None
 	})
-	w.gone(last.ID)
+	w.Gone(last.ID)
 	if err := slow.Remove(t.Context(), last.ID); err != nil {
 		t.Fatal(err)
 	}
-	if len(w.videos) != 1 {
+	if len(w.Videos()) != 1 {
 		t.Fatal("the other worker never came")
 	}
 	if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
@@ -294,18 +265,18 @@ func TestVariantsAreNotLostBetweenTwoWorkers(t *testing.T) {
 	w.sync(t, last)
 	var once sync.Once
 	slow := w.faulty(t, func(r *http.Request) azuritetest.Fault {
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "$batch") && len(w.videos) == 0 {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "$batch") && len(w.Videos()) == 0 {
 			if _, err := w.terms.Get(t.Context(), "un", "unicorn"); errors.Is(err, tablestore.ErrNotFound) {
 				once.Do(func() { w.sync(t, next) })
 			}
 		}
 		return azuritetest.None
 	})
-	w.gone(last.ID)
+	w.Gone(last.ID)
 	if err := slow.Remove(t.Context(), last.ID); err != nil {
 		t.Fatal(err)
 	}
-	if len(w.videos) != 1 {
+	if len(w.Videos()) != 1 {
 		t.Fatal("the other worker never came")
 	}
 	if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
@@ -324,7 +295,7 @@ func TestLoadMakesTheRowsOfSyncs(t *testing.T) {
 		if i == 4 {
 			v.Visibility = video.Private
 		}
-		w.put(v)
+		w.Put(v)
 		all = append(all, v)
 	}
 	for range 2 {
