@@ -3,7 +3,6 @@
 package race_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -56,24 +55,32 @@ func startList(t *testing.T, n int) []byte {
 	return list.Bytes()
 }
 
-// rows are all rows of an event, by their keys, with what value says of each.
-func rows(t *testing.T, table *tablestore.Table, event string, value func(tablestore.Entity) string) map[string]string {
+// rows are all rows of an event, by their keys, without versions.
+func rows(t *testing.T, table *tablestore.Table, event string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for row, err := range table.Query(t.Context(), tablestore.Query{PartitionKey: event, Class: tablestore.RowRange}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found[row.RowKey] = value(row)
+		found[row.RowKey] = fmt.Sprint(row.Int("Bib"), row.String("Name"), row.String("Sex"), row.Int("Age"), row.Time("FinishedAt"))
 	}
 	return found
 }
 
-func content(row tablestore.Entity) string {
-	return fmt.Sprint(row.Int("Bib"), row.String("Name"), row.String("Sex"), row.Int("Age"), row.Time("FinishedAt"))
+// writtenSince asks storage whether any row was written since: one request,
+// where a comparison of all rows would take hundreds.
+func writtenSince(t *testing.T, table *tablestore.Table, since time.Time) bool {
+	t.Helper()
+	found, _, err := table.Page(t.Context(), tablestore.Query{
+		PartitionKey: newYork, PageSize: 1, Class: tablestore.RowRange,
+		Filter: "Timestamp ge datetime'" + since.UTC().Format("2006-01-02T15:04:05.000Z") + "'",
+	}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(found) > 0
 }
-
-func etag(row tablestore.Entity) string { return row.ETag }
 
 // A web role is killed in the middle of an import (T2, Q13). What it stored is
 // whole runners; the repeated import makes the rows of one that nothing disturbed.
@@ -119,7 +126,7 @@ func TestKilledImportIsRepeated(t *testing.T) {
 	if err := <-failed; err == nil {
 		t.Fatal("the import ended well although its web role was killed")
 	}
-	left := rows(t, table, killed, content)
+	left := rows(t, table, killed)
 	if len(left) == 0 || len(left) >= 3*n || len(left)%3 != 0 {
 		t.Errorf("%d rows are left of the killed import, want some whole runners", len(left))
 	}
@@ -130,7 +137,7 @@ func TestKilledImportIsRepeated(t *testing.T) {
 	if err != nil || report.Accepted != n || report.Unchanged != len(left)/3 {
 		t.Errorf("repeated: %+v, %v; want %d unchanged", report, err, len(left)/3)
 	}
-	if diff := cmp.Diff(rows(t, table, undisturbed, content), rows(t, table, killed, content)); diff != "" {
+	if diff := cmp.Diff(rows(t, table, undisturbed), rows(t, table, killed)); diff != "" {
 		t.Errorf("rows (-undisturbed +killed):\n%s", diff)
 	}
 	t.Logf("%d of %d runners were stored when the web role was killed; all are there now", len(left)/3, n)
@@ -157,25 +164,26 @@ func TestFiftyThousandRunners(t *testing.T) {
 			t.Fatal(err)
 		}
 		grown := peak() - before
-		t.Logf("%d runners, %.1f MB of CSV: %.1f s, %d requests, %d unchanged; the web role's heap grew by %.1f MB at most",
+		t.Logf("%d runners, %.1f MB of CSV: %.1f s, %d requests, %d unchanged; the web role held %.1f MB more at most",
 			n, float64(len(list))/1e6, time.Since(started).Seconds(), report.Requests, report.Unchanged, grown/1e6)
-		if grown > 32e6 {
-			t.Errorf("the heap grew by %.0f MB", grown/1e6)
+		if grown > 16e6 { // some 10, whether there are 10,000 or 50,000
+			t.Errorf("the web role held %.0f MB more: the list is not streamed", grown/1e6)
 		}
 		return report
 	}
+	begun := time.Now()
 	if first := post(); first.Accepted != n || first.Unchanged != 0 || first.Requests != 1516 {
 		t.Errorf("first import: %+v; want a transaction for every 33 runners", first)
 	}
-	versions := rows(t, table, newYork, etag)
-	if len(versions) != 3*n {
-		t.Errorf("%d rows", len(versions))
+	if !writtenSince(t, table, begun) {
+		t.Error("no row was written since the first import began: the check below could not fail")
 	}
+	between := time.Now()
 	if second := post(); second.Accepted != n || second.Unchanged != n || second.Requests > 60 {
 		t.Errorf("second import: %+v; want a page of guards for every 990 runners", second)
 	}
-	if diff := cmp.Diff(versions, rows(t, table, newYork, etag)); diff != "" {
-		t.Errorf("the second import changed rows:\n%.2000s", diff)
+	if writtenSince(t, table, between) {
+		t.Error("the second import changed rows")
 	}
 	bib, from, to, limit := 1234, 50, 59, 100
 	for what, query := range map[string]client.ListRegistrationsParams{"bib": {Bib: &bib}, "ages": {AgeFrom: &from, AgeTo: &to, Limit: &limit}} {
@@ -188,24 +196,35 @@ func TestFiftyThousandRunners(t *testing.T) {
 	}
 }
 
-// heap asks the web role for the size of its heap, in bytes.
+// heap lets the web role collect its garbage and asks how much is left, in bytes.
 func heap(ctx context.Context, s *stack.Stack) (float64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.AdminURL(stack.Web)+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = res.Body.Close() }()
-	lines := bufio.NewScanner(res.Body)
-	for lines.Scan() {
-		if text, ok := strings.CutPrefix(lines.Text(), "go_memstats_heap_inuse_bytes "); ok {
-			return strconv.ParseFloat(text, 64)
+	size := -1.0
+	for _, path := range []string{"/debug/pprof/heap?gc=1", "/metrics"} {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.AdminURL(stack.Web)+path, nil)
+		if err != nil {
+			return 0, err
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return 0, err
+		}
+		text, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil {
+			return 0, err
+		}
+		for line := range strings.Lines(string(text)) {
+			if value, ok := strings.CutPrefix(line, "go_memstats_heap_alloc_bytes "); ok {
+				if size, err = strconv.ParseFloat(strings.TrimSpace(value), 64); err != nil {
+					return 0, err
+				}
+			}
 		}
 	}
-	return 0, errors.Join(errors.New("the web role does not say how large its heap is"), lines.Err())
+	if size < 0 {
+		return 0, errors.New("the web role does not say how large its heap is")
+	}
+	return size, nil
 }
 
 // watchHeap looks at the heap until the returned function is called, which says
@@ -219,7 +238,7 @@ func watchHeap(ctx context.Context, s *stack.Stack) func() float64 {
 			case <-stop:
 				peak <- most
 				return
-			case <-time.After(200 * time.Millisecond):
+			case <-time.After(500 * time.Millisecond):
 				if size, err := heap(ctx, s); err == nil {
 					most = max(most, size)
 				}

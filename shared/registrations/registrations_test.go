@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -234,6 +235,49 @@ func TestEdit(t *testing.T) {
 		t.Errorf("left behind: %q", got)
 	}
 	r.add(Registration{Bib: 1234, Name: "Somebody else", Sex: Female, Age: 33}) // the bib is free
+}
+
+// Somebody else's edit comes between the reading and the transaction of ours. It
+// moves no key, so only the version can tell: with an ETag ours is late, without
+// one it is made again on top of the other.
+func TestEditsThatMeet(t *testing.T) {
+	t.Parallel()
+	finish := time.Date(2011, 11, 6, 13, 0, 0, 0, time.UTC)
+	wide := "Ｊohn" // another text with the same key
+	for _, conditional := range []bool{true, false} {
+		r := newRace(t)
+		r.add(john)
+		now, err := r.Get(t.Context(), marathonKey, 1234)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var once sync.Once
+		s, _ := r.faulty(quick, func(q *http.Request) azuritetest.Fault {
+			if strings.HasSuffix(q.URL.Path, "$batch") {
+				once.Do(func() {
+					if _, err := r.Edit(t.Context(), marathonKey, 1234, now.ETag, Edit{FinishedAt: &finish}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			return azuritetest.None
+		})
+		want, ifMatch := john, ""
+		want.FinishedAt = finish
+		if conditional {
+			ifMatch = now.ETag
+		} else {
+			want.Name = wide
+		}
+		if _, err := s.Edit(t.Context(), marathonKey, 1234, ifMatch, Edit{Name: &wide}); errors.Is(err, ErrChanged) != conditional || err != nil && !conditional {
+			t.Errorf("conditional %v: %v", conditional, err)
+		}
+		for _, q := range []Query{{}, {AgeFrom: ptr(0)}} {
+			if diff := cmp.Diff([]Registration{want}, r.list(t.Context(), q, 10), plain); diff != "" {
+				t.Errorf("conditional %v (-want +got):\n%s", conditional, diff)
+			}
+		}
+	}
 }
 
 // Q13: every request of an edit, a deletion or an import may lose its reply, or
