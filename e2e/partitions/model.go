@@ -408,13 +408,17 @@ func (m *model) merge(t *table, now time.Time) {
 	}
 }
 
-// churn splits or moves some range that is in use, and not one that is away.
+// rest is how long a range is left alone after a move, in times of MoveTime:
+// what moves as often as it serves is broken, not balanced.
+const rest = 4
+
+// churn splits or moves some range that is in use and has rested.
 func (m *model) churn(names []string, now time.Time) {
 	var tables []*table
 	var ranges []*keyRange
 	for _, name := range names {
 		for _, r := range m.tables[name].ranges {
-			if len(r.keys) > 0 && !now.Before(r.moving.until) {
+			if len(r.keys) > 0 && !now.Before(r.moving.until.Add(rest*m.cfg.MoveTime)) {
 				tables, ranges = append(tables, m.tables[name]), append(ranges, r)
 			}
 		}

@@ -204,6 +204,11 @@ func TestPagesOfAnApplication(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for range 10 {
+		if rows, err := table.First(t.Context(), tablestore.Query{PartitionKey: "p"}, 25); err != nil || len(rows) != 25 || rows[24].RowKey != "024" {
+			t.Errorf("the first 25 rows: %d, %v", len(rows), err)
+		}
+	}
 	var got []string
 	for token, pages := "", 0; ; pages++ {
 		rows, next, err := table.Page(t.Context(), tablestore.Query{PartitionKey: "p", PageSize: 10}, token)

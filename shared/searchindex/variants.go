@@ -78,10 +78,9 @@ func (x *Index) findVariants(ctx context.Context, kind string, texts []string) (
 	for _, text := range texts {
 		group.Go(func() error {
 			pk, rk := variantKeys(kind, text)
-			rows, _, err := x.variants.Page(ctx, tablestore.Query{
-				PartitionKey: pk, RowFrom: rk, RowTo: tablestore.PrefixEnd(rk),
-				PageSize: maxVariants, Class: tablestore.RowRange,
-			}, "")
+			rows, err := x.variants.First(ctx, tablestore.Query{
+				PartitionKey: pk, RowFrom: rk, RowTo: tablestore.PrefixEnd(rk), Class: tablestore.RowRange,
+			}, maxVariants)
 			if err != nil {
 				return fmt.Errorf("finding variants of %q: %w", text, err)
 			}

@@ -108,6 +108,23 @@ func (t *Table) Query(ctx context.Context, q Query) iter.Seq2[Entity, error] {
 	}
 }
 
+// First returns the first n rows, 1 to 1000, or all if there are fewer. A page of
+// the service, and so of Page, may hold fewer rows than asked for without being
+// the last.
+func (t *Table) First(ctx context.Context, q Query, n int) ([]Entity, error) {
+	q.PageSize = int32(n)
+	rows := make([]Entity, 0, n)
+	for e, err := range t.Query(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		if rows = append(rows, e); len(rows) == n {
+			break
+		}
+	}
+	return rows, nil
+}
+
 // Page returns one page and the opaque token of the next one, "" at the end.
 // token is "" for the first page. A page has at least one row unless it is the
 // last: empty pages of the service are skipped. ErrToken.

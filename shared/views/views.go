@@ -186,9 +186,7 @@ func (c *Counter) Of(ctx context.Context, id video.ID) (Views, error) {
 
 // closed reads row ALL and the newest days: the first rows of the partition.
 func (c *Counter) closed(ctx context.Context, id video.ID) (all tablestore.Entity, days []Day, err error) {
-	rows, _, err := c.table.Page(ctx, tablestore.Query{
-		PartitionKey: videoKey(id), PageSize: 1 + daysShown, Class: tablestore.RowRange,
-	}, "")
+	rows, err := c.table.First(ctx, tablestore.Query{PartitionKey: videoKey(id), Class: tablestore.RowRange}, 1+daysShown)
 	if err != nil {
 		return all, nil, err
 	}
