@@ -128,6 +128,20 @@ func TestClipKilledAtEveryBoundary(t *testing.T) {
 	l.await(4*time.Minute, "ready again", func() bool { return l.view(id).Video.Serving == 2 })
 	l.nothingLeft()
 	l.readyClip(key)
+
+	// What it would be cut from is gone: the clip fails, and nothing else does.
+	if _, err := l.blobs.DeletePrefix(t.Context(), video.MediaContainer, string(id)+"/g00002/encode/"); err != nil {
+		t.Fatal(err)
+	}
+	hopeless := l.requestClip(id, 200, 30)
+	l.await(time.Minute, "a clip that failed", func() bool {
+		made, err := l.videos.Clip(t.Context(), hopeless)
+		return err == nil && made.State == videostore.StepFailed && made.Error.Code == video.ProcessingFailed && made.Attempts == 1
+	})
+	if state := l.view(id).Video.State; state != video.Ready {
+		t.Errorf("a clip failed, and its video is %s", state)
+	}
+	l.readyClip(key)
 }
 
 func (l *lane) clipBlobs(id video.ID) []string {
