@@ -2,7 +2,9 @@ import { $, call, duration, element, poll, say, stateText } from './api.js';
 
 const list = $('videos');
 const cards = new Map(); // id → card and what it shows
-let query = new URLSearchParams(location.search).get('q') || '';
+const filters = ['tag', 'channel', 'actor']; // what a search is narrowed down by
+const address = new URLSearchParams(location.search);
+const query = words(address);
 let pages = 1;
 let next = '';
 
@@ -27,26 +29,68 @@ function card(video) {
   return item;
 }
 
+// words is the part of a page's address that a search is made of; null for none.
+function words(params) {
+  const kept = new URLSearchParams();
+  for (const name of ['q', ...filters]) {
+    if (params.get(name)) kept.set(name, params.get(name));
+  }
+  return kept.size ? kept : null;
+}
+
+// changed is the address of the same search with one part changed, or without it.
+function changed(name, value) {
+  const params = new URLSearchParams(query || '');
+  if (value) params.set(name, value);
+  else params.delete(name);
+  return `/?${params}`;
+}
+
+function showCorrection(better) {
+  $('mean').hidden = !better;
+  if (!better) return;
+  const typed = [...query.values()].join(' ');
+  const link = element('a', { href: `/?${new URLSearchParams(better)}` }, Object.values(better).join(' '));
+  $('mean').replaceChildren(`Nothing holds “${typed}”. Did you mean `, link, '? This is what was found for it.');
+}
+
+// Counting reads up to a thousand rows, so it is done when somebody asks.
+async function showFacets() {
+  const params = new URLSearchParams(query);
+  params.set('facets', true);
+  params.set('limit', 1);
+  const { facets } = await call('GET', `/search?${params}`);
+  const chips = [];
+  for (const [name, found] of [['tag', facets.tags], ['channel', facets.channels], ['actor', facets.actors]]) {
+    if (query.get(name)) continue;
+    chips.push(...found.slice(0, 8).map((f) => element('a', { class: 'chip', href: changed(name, f.value) }, `${name}: ${f.value} (${f.count})`)));
+  }
+  if (!chips.length) chips.push('Nothing to narrow down by.');
+  else if (!facets.complete) chips.push(`Counted over the newest ${facets.hitsCounted}.`);
+  $('narrow').replaceWith(...chips);
+}
+
 async function load() {
-  const asked = query;
   const videos = [];
   let token = '';
   let cost = null;
+  let better = null;
   for (let page = 0; page < pages; page++) {
-    const params = new URLSearchParams({ limit: 24 });
+    const params = new URLSearchParams(query || '');
+    params.set('limit', 24);
     if (token) params.set('pageToken', token);
-    if (asked) params.set('q', asked);
-    const answer = await call('GET', `${asked ? '/search' : '/videos'}?${params}`);
+    const answer = await call('GET', `${query ? '/search' : '/videos'}?${params}`);
     videos.push(...answer.items);
     token = answer.nextPageToken || '';
-    if (asked) cost = { read: (cost?.read || 0) + answer.entitiesRead, requests: (cost?.requests || 0) + answer.requests };
+    better ||= answer.didYouMean;
+    if (query) cost = { read: (cost?.read || 0) + answer.entitiesRead, requests: (cost?.requests || 0) + answer.requests };
     if (!token) break;
   }
-  if (asked !== query) return;
   next = token;
   $('more').hidden = !next;
   show(videos);
-  if (asked) say(`${videos.length}${next ? ' or more' : ''} found; ${cost.read} index rows read in ${cost.requests} requests`);
+  if (query) showCorrection(better);
+  if (query) say(`${videos.length}${next ? ' or more' : ''} found; ${cost.read} index rows read in ${cost.requests} requests`);
   else say(videos.length ? '' : 'There are no videos yet. Upload one.');
 }
 
@@ -72,13 +116,16 @@ function show(videos) {
   });
 }
 
-$('q').value = query;
+$('q').value = address.get('q') || '';
+for (const name of filters) {
+  if (!address.get(name)) continue;
+  $('facets').prepend(element('a', { class: 'chip', href: changed(name, '') }, `${name}: ${address.get(name)} ×`));
+}
+$('facets').hidden = !query;
+$('narrow').addEventListener('click', () => showFacets().catch((err) => say(err.message)));
 $('search').addEventListener('submit', (event) => {
   event.preventDefault();
-  query = $('q').value.trim();
-  pages = 1;
-  history.replaceState(null, '', query ? `/?q=${encodeURIComponent(query)}` : '/');
-  load().catch((err) => say(err.message));
+  location.assign(changed('q', $('q').value.trim()));
 });
 $('more').addEventListener('click', () => {
   pages++;
