@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -21,6 +22,12 @@ import (
 // index does what the index step does.
 func (s *server) index(id string) {
 	s.t.Helper()
+	if err := s.reindex(id); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *server) reindex(id string) error {
 	current := func(ctx context.Context) (video.Video, bool, error) {
 		rec, err := s.videos.Get(ctx, video.ID(id))
 		if errors.Is(err, videostore.ErrNotFound) {
@@ -28,12 +35,11 @@ func (s *server) index(id string) {
 		}
 		return rec.Video, err == nil, err
 	}
-	if err := catalog.New(s.account).Sync(s.t.Context(), video.ID(id), current); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := searchindex.New(s.account).Sync(s.t.Context(), video.ID(id), current); err != nil {
-		s.t.Fatal(err)
-	}
+	ctx := s.t.Context()
+	return errors.Join(
+		catalog.New(s.account).Sync(ctx, video.ID(id), current),
+		searchindex.New(s.account).Sync(ctx, video.ID(id), current),
+		registrations.New(s.account).Sync(ctx, video.ID(id), current))
 }
 
 // makeReady turns a new video into one that lists show.

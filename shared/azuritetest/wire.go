@@ -53,6 +53,7 @@ func NewWire(t testing.TB) *Wire {
 		proxy := &httputil.ReverseProxy{
 			Rewrite:        func(r *httputil.ProxyRequest) { r.Out.URL.Host, r.Out.URL.Scheme = target.Host, target.Scheme },
 			ModifyResponse: w.note,
+			Transport:      plain.Transport,
 		}
 		server := httptest.NewServer(proxy)
 		t.Cleanup(server.Close)

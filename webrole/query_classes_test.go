@@ -1,0 +1,288 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/api"
+)
+
+// cost is what one request of a user made the web role ask the table service.
+type cost struct {
+	requests, rows int
+	classes        [tablestore.Scan + 1]int
+}
+
+// visit is one operation of the API. Prepare makes what it needs; what the
+// function that it returns asks is measured.
+type visit struct {
+	operation string
+	prepare   func(w *world) (ask func() answer)
+}
+
+// world is a catalogue of some size, and one race.
+type world struct {
+	*fixture
+	event   string // escaped for a path
+	listed  int    // videos
+	runners int
+	clip    api.Clip
+}
+
+func get(path string) func(*world) func() answer {
+	return func(w *world) func() answer {
+		path := strings.NewReplacer("{id}", string(w.id), "{event}", w.event, "{clip}", w.clip.Id).Replace(path)
+		return func() answer {
+			if strings.HasPrefix(path, "/v/") {
+				return w.get(path)
+			}
+			return w.call(http.MethodGet, path, nil)
+		}
+	}
+}
+
+// onNew asks about a video that was just announced.
+func onNew(method, path string, body any, headers ...string) func(*world) func() answer {
+	return func(w *world) func() answer {
+		id := w.create(map[string]any{"title": "Another"}).Id
+		return func() answer { return w.call(method, strings.ReplaceAll(path, "{id}", id), body, headers...) }
+	}
+}
+
+// onFailed asks about a video whose processing failed.
+func onFailed(path string) func(*world) func() answer {
+	return func(w *world) func() answer {
+		id := w.create(map[string]any{"title": "Another"}).Id
+		w.call(http.MethodPut, "/videos/"+id+"/content", movie(100)).want(w.t, http.StatusAccepted, "")
+		_, err := w.videos.Change(w.t.Context(), video.ID(id), "", func(v *video.Video) ([]videostore.Intent, error) {
+			v.State, v.Error = video.Failed, &video.Failure{Code: "test", Detail: "test"}
+			return nil, nil
+		})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return func() answer { return w.call(http.MethodPost, "/videos/"+id+path, nil) }
+	}
+}
+
+// visits has every operation that users have. Queries are asked for as many
+// results in a small catalogue as in a large one.
+var visits = []visit{
+	{"createVideo", func(w *world) func() answer {
+		return func() answer { return w.call(http.MethodPost, "/videos", map[string]any{"title": "New"}) }
+	}},
+	{"listVideos", get("/videos?limit=5")},
+	{"listVideos", get("/videos?channel=Harbour&limit=5")},
+	{"listVideos", get("/videos?channel=Harbour&sort=title&limit=5")},
+	{"getVideo", get("/videos/{id}")},
+	{"editVideo", onNew(http.MethodPatch, "/videos/{id}", `{"title":"Changed"}`, "If-Match", "*")},
+	{"deleteVideo", onNew(http.MethodDelete, "/videos/{id}", nil)},
+	{"putContent", onNew(http.MethodPut, "/videos/{id}/content", movie(100))},
+	{"getUpload", onNew(http.MethodGet, "/videos/{id}/upload", nil)},
+	{"completeUpload", func(w *world) func() answer {
+		id := w.create(map[string]any{"title": "Another"}).Id
+		w.putBlock(decode[api.Upload](w.t, w.call(http.MethodGet, "/videos/"+id+"/upload", nil), http.StatusOK), movie(100), 0)
+		return func() answer { return w.call(http.MethodPost, "/videos/"+id+"/upload/complete", nil) }
+	}},
+	{"retryVideo", onFailed("/retry")},
+	{"reprocessVideo", onFailed("/reprocess")},
+	{"cancelVideo", onNew(http.MethodPost, "/videos/{id}/cancel", nil)},
+	{"listSteps", get("/videos/{id}/steps")},
+	{"countView", func(w *world) func() answer {
+		for range 80 { // every suffix has its row
+			w.call(http.MethodPost, "/videos/"+string(w.id)+"/views", nil).want(w.t, http.StatusNoContent, "")
+		}
+		return func() answer { return w.call(http.MethodPost, "/videos/"+string(w.id)+"/views", nil) }
+	}},
+	{"getViews", get("/videos/{id}/views")},
+	{"searchVideos", get("/search?q=needle&limit=5")},
+	{"searchVideos", get("/search?q=needle+harb&limit=5&sort=best")},
+	{"searchVideos", get("/search?q=needle&limit=5&facets=true")},
+	{"searchVideos", get("/search?q=neeedle&limit=5")},
+	{"searchVideos", get("/search?actor=ann&tag=needle&channel=harbour&limit=5")},
+	{"searchVideos", get("/search?q=%22needle+in+the%22&limit=5")},
+	{"listRegistrations", get("/events/{event}/registrations?bib=7")},
+	{"listRegistrations", get("/events/{event}/registrations?age=30&limit=2")},
+	{"listRegistrations", get("/events/{event}/registrations?ageFrom=30&ageTo=34&limit=5")},
+	{"listRegistrations", get("/events/{event}/registrations?limit=5")},
+	{"importRegistrations", func(w *world) func() answer {
+		return func() answer {
+			late := []map[string]any{{"bib": 99_999 - w.runners, "name": "Late", "sex": "F", "age": 30}} // somebody new
+			return w.call(http.MethodPost, "/events/"+w.event+"/registrations", late)
+		}
+	}},
+	{"getRegistration", get("/events/{event}/registrations/7")},
+	{"editRegistration", func(w *world) func() answer {
+		return func() answer {
+			return w.call(http.MethodPatch, "/events/"+w.event+"/registrations/8", `{"age":31}`, "If-Match", "*")
+		}
+	}},
+	{"deleteRegistration", func(w *world) func() answer {
+		return func() answer { return w.call(http.MethodDelete, "/events/"+w.event+"/registrations/9", nil) }
+	}},
+	{"createClip", func(w *world) func() answer {
+		return func() answer {
+			length := 2 + float64(w.runners)/1000 // another clip every time
+			return w.call(http.MethodPost, "/videos/"+string(w.id)+"/clips", map[string]any{"startSeconds": 1, "durationSeconds": length})
+		}
+	}},
+	{"createFinishClip", func(w *world) func() answer {
+		after := 2 + float64(w.runners)/1000 // another clip every time
+		return func() answer {
+			return w.call(http.MethodPost, "/events/"+w.event+"/registrations/7/clips", map[string]any{"afterSeconds": after})
+		}
+	}},
+	{"listClips", get("/videos/{id}/clips?limit=1")},
+	{"getClip", get("/videos/{id}/clips/{clip}")},
+	{"playMaster", get("/v/{id}/master.m3u8")},
+	{"playRendition", get("/v/{id}/240p.m3u8")},
+	{"playInit", get("/v/{id}/240p/init.mp4?g=1")},
+	{"playSegment", get("/v/{id}/240p/1.m4s?g=1")},
+	{"playPoster", get("/v/{id}/poster.jpg")},
+	{"playStoryboard", get("/v/{id}/storyboard.vtt")},
+	{"playSprite", get("/v/{id}/storyboard.jpg")},
+	{"download", get("/v/{id}/download.mp4")},
+	{"playClip", get("/v/{id}/clips/{clip}.mp4")},
+}
+
+// TestQueryClasses records, on the wire, what every operation asks of the tables
+// (T5): none scans a table, and none asks for more in a catalogue, and a race,
+// of three times the size.
+func TestQueryClasses(t *testing.T) {
+	t.Parallel()
+	wire := azuritetest.NewWire(t)
+	w := newWorld(t, wire)
+	mustCoverAPI(t)
+
+	small := w.grow(160, 100).measure(wire)
+	large := w.grow(480, 300).measure(wire)
+	for i, v := range visits {
+		was, is := small[i], large[i]
+		// A quarter is what read-ahead makes of lists that end sooner or later.
+		if is.requests > was.requests*5/4 || is.rows > was.rows*5/4 {
+			t.Errorf("%s: %d requests for %d rows in a small catalogue, %d for %d in a large one", v.operation, was.requests, was.rows, is.requests, is.rows)
+		}
+		t.Logf("%-20s %3d requests (%d point, %d row range, %d partition range), %3d rows", v.operation,
+			is.requests, is.classes[tablestore.Point], is.classes[tablestore.RowRange], is.classes[tablestore.PartitionRange], is.rows)
+	}
+}
+
+// newWorld makes a role whose tables are behind the wire, a video that plays and
+// has a clip, and a race that it shows.
+func newWorld(t *testing.T, wire *azuritetest.Wire) *world {
+	w := &world{fixture: newFixture(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": wire.ConnectionString()}), event: "City%20Run__Full"}
+	w.chunk(0, 2)
+	w.chunk(1, 1)
+	w.audio()
+	w.finish()
+	start := time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC)
+	w.call(http.MethodPatch, "/videos/"+string(w.id), map[string]any{"race": map[string]any{"event": "City Run__Full", "firstFrameAt": start}},
+		"If-Match", "*").want(t, http.StatusOK, "")
+	w.index(string(w.id))
+	w.clip = decode[api.Clip](t, w.call(http.MethodPost, "/videos/"+string(w.id)+"/clips", `{"startSeconds":0,"durationSeconds":1}`), http.StatusAccepted)
+	w.work(w.clip, func(claim *videostore.Claim) error {
+		return claim.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: w.put("clip.mp4", w.blob), Bytes: int64(len(w.blob))}})
+	})
+	w.call(http.MethodPost, "/events/"+w.event+"/registrations",
+		[]map[string]any{{"bib": 7, "name": "Ann", "sex": "F", "age": 33, "finishedAt": start.Add(6 * time.Second)}}).want(t, http.StatusOK, "")
+	return w
+}
+
+// mustCoverAPI fails for operations of the document that no visit has: whoever
+// adds a route says here what it costs.
+func mustCoverAPI(t *testing.T) {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromFile("../docs/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, item := range doc.Paths.Map() {
+		for _, operation := range item.Operations() {
+			name := operation.OperationID
+			known := slices.ContainsFunc(visits, func(v visit) bool { return v.operation == name })
+			if !known && !slices.Contains(operation.Tags, "ops") && !slices.Contains(operation.Tags, "health") {
+				t.Errorf("%s (%s) has no visit", name, path)
+			}
+		}
+	}
+}
+
+// needles is how many of the newest videos queries ask for. The others are older
+// and of other words, so that a query has the same results however many there are;
+// the channel, the actor and the common words are the same.
+const needles = 24
+
+// grow makes the catalogue and the race larger.
+func (w *world) grow(videos, runners int) *world {
+	w.t.Helper()
+	newest := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	var all []video.Video
+	var group errgroup.Group
+	group.SetLimit(8)
+	for range videos {
+		title := "straw in the haystack"
+		if w.listed < needles {
+			title = "needle in the haystack"
+		}
+		v := video.Video{
+			ID: video.NewID(), Title: fmt.Sprintf("%s %d", title, w.listed), Channel: "Harbour", Actors: []string{"Ann Actor"}, Tags: strings.Fields(title)[:1],
+			Visibility: video.Public, Priority: video.Normal, State: video.Ready, Playable: true, Generation: 1, Serving: 1,
+			CreatedAt: newest.Add(-time.Duration(w.listed) * time.Minute),
+		}
+		w.listed++
+		all = append(all, v)
+		group.Go(func() error {
+			_, err := w.videos.Create(w.t.Context(), v)
+			return err
+		})
+	}
+	err := errors.Join(group.Wait(), catalog.New(w.account).Load(w.t.Context(), all), searchindex.New(w.account).Load(w.t.Context(), all))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var list []map[string]any
+	for range runners {
+		list = append(list, map[string]any{"bib": 8 + w.runners, "name": fmt.Sprint("Runner ", w.runners), "sex": "M", "age": 20 + w.runners%30})
+		w.runners++
+	}
+	w.call(http.MethodPost, "/events/"+w.event+"/registrations", list).want(w.t, http.StatusOK, "")
+	return w
+}
+
+// measure makes every visit and returns its cost.
+func (w *world) measure(wire *azuritetest.Wire) []cost {
+	w.t.Helper()
+	var costs []cost
+	for _, v := range visits {
+		ask := v.prepare(w)
+		wire.Take()
+		if a := ask(); a.StatusCode >= http.StatusBadRequest {
+			w.t.Errorf("%s: %d %s", v.operation, a.StatusCode, a.body)
+		}
+		var c cost
+		for _, call := range wire.Take() {
+			c.requests++
+			c.rows += call.Rows
+			c.classes[call.Class]++
+			if call.Class == tablestore.Scan {
+				w.t.Errorf("%s scans a table: %s", v.operation, call.Text)
+			}
+		}
+		costs = append(costs, c)
+	}
+	return costs
+}
