@@ -242,7 +242,7 @@ func (l *lane) upload(c *clip, title string, members map[string]any) (video.ID, 
 
 func (l *lane) mustUpload(c *clip) video.ID {
 	l.t.Helper()
-	id, err := l.upload(c, "Crash "+c.name, nil)
+	id, err := l.upload(c, "Crash "+c.name, map[string]any{"race": map[string]any{"event": "Crash__Full", "firstFrameAt": "2011-11-06T14:00:00Z"}})
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/catalog"
-	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -126,10 +125,7 @@ func (l *lane) traces(id video.ID) (found []string) {
 			found = append(found, "blob "+container+"/"+name)
 		}
 	}
-	for _, table := range []string{
-		videostore.VideosTable, videostore.InflightTable,
-		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable,
-	} {
+	for _, table := range provision.Tables {
 		for _, row := range l.rows(table, "") {
 			if strings.Contains(text(row), string(id)) {
 				found = append(found, fmt.Sprintf("row %s/%s/%s", table, row.PartitionKey, row.RowKey))
