@@ -22,7 +22,7 @@ import (
 // video's META row.
 //
 //	Reads   META
-//	Writes  tables catalog, recent, terms, postings, registrations (VIDEO: rows)
+//	Writes  tables catalog, recent, terms, postings, variants, registrations (VIDEO: rows)
 //	Repeat  makes the same rows: safe any number of times, in any order
 //	Why     the copies live in other partitions than the truth, so no
 //	        transaction can keep them equal; this step does, in the end (T8)
