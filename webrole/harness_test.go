@@ -203,7 +203,7 @@ func fitsDocument(req *http.Request, a answer) error {
 	if err != nil {
 		return err
 	}
-	path, isAPI := strings.CutPrefix(req.URL.Path, "/api/v1")
+	path, isAPI := strings.CutPrefix(req.URL.EscapedPath(), "/api/v1") // %2F is no boundary
 	if !isAPI {
 		return nil
 	}

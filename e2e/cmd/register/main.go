@@ -85,7 +85,7 @@ func startList(path, n string) ([]string, error) {
 		count := defaultN
 		if n != "" {
 			if count, err = strconv.Atoi(n); err != nil || count < 1 || count > 99_999 {
-				return nil, fmt.Errorf("N=%q is not a number from 1 to 99999", n)
+				return nil, fmt.Errorf("the variable N is %q, want a number from 1 to 99999", n)
 			}
 		}
 		var made bytes.Buffer
