@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -225,4 +227,41 @@ func TestClipOvertakesBulkWork(t *testing.T) {
 	if waiting < 30 || before > int(waiting)/3 {
 		t.Errorf("the clip was done after %d of %d ordinary chunks, want at most a third", before, waiting)
 	}
+}
+
+// A worker is frozen in the middle of a clip, past its lease, and wakes when
+// another one has made it. It changes nothing and goes on as a good worker.
+func TestZombieClipChangesNothing(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 6*time.Second)
+	zombie := l.worker("zombie", oneEncoder)
+	id := l.mustUpload(numbered)
+	l.ready(id)
+	l.settled(id)
+	marker := l.arm(zombie, "clip/output", "stop")
+	key := l.requestClip(id, 37, 60)
+	l.frozen(zombie, marker)
+	if blobs := l.clipBlobs(id); len(blobs) != 1 {
+		t.Errorf("blobs of the frozen worker: %q, want 1: the test tests nothing", blobs)
+	}
+	winner := l.worker("winner", oneEncoder)
+	made := l.readyClip(key)
+	if made.Worker != "winner" || made.Attempts != 2 {
+		t.Errorf("made by %s with attempt %d, want the winner with the second", made.Worker, made.Attempts)
+	}
+	l.settled(id)
+	if err := l.StopRole(winner); err != nil {
+		t.Fatal(err)
+	}
+	truth := l.truth(id)
+	if err := l.Kill(zombie, stack.Wake); err != nil {
+		t.Fatal(err)
+	}
+	next := l.mustUpload(numbered) // for nobody but the zombie
+	l.ready(next)
+	if diff := cmp.Diff(truth, l.truth(id)); diff != "" {
+		t.Errorf("the zombie changed rows (-before +after):\n%s", diff)
+	}
+	l.nothingLeft()
+	l.readyClip(key)
 }
