@@ -223,7 +223,7 @@ func TestClipOfAFinish(t *testing.T) {
 		{"bib":9,"name":"Lost","sex":"X","age":50}]`).want(t, http.StatusOK, "")
 	f.call(http.MethodPost, at, `{}`).want(t, 404, "moment_not_found")
 	f.call(http.MethodPatch, "/videos/"+string(f.id), `{"race":{"event":"`+newYork+`","firstFrameAt":"2011-11-06T14:03:00Z"}}`, "If-Match", "*").want(t, http.StatusOK, "")
-	f.tieToRace(string(f.id))
+	f.index(string(f.id))
 
 	for _, c := range []struct{ bib, body, id string }{
 		{"1234", `{"beforeSeconds":2,"afterSeconds":1}`, "g1-81-75"}, // 5.25 s − 2 s is shown by frame 81

@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -235,7 +232,7 @@ func TestFinishInAVideo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.tieToRace(v.Id)
+	s.index(v.Id)
 	s.register(newYork, "bib,name,sex,age,finishedAt\n1,Ann,F,30,2011-11-06T13:00:12.5Z\n2,Bea,F,31,2011-11-06T13:59:59Z\n3,Cid,M,32,2011-11-06T14:00:00Z\n4,Dee,M,33,\n").want(t, http.StatusOK, "")
 	moments := func() (at []string) {
 		_, list := s.runners(newYork, "")
@@ -264,7 +261,7 @@ func TestFinishInAVideo(t *testing.T) {
 		t.Errorf("a private video: %v", got)
 	}
 	edit(`{"visibility":"public","title":"Line of finish","race":{"event":"` + newYork + `","firstFrameAt":"2011-11-06T13:00:10Z"}}`)
-	s.tieToRace(v.Id)
+	s.index(v.Id)
 	if got := moments(); len(got) != 3 || got[0] != "1 Line of finish 2.5 /watch/ID#t=2.500" {
 		t.Errorf("ten seconds later: %v", got)
 	}
@@ -272,28 +269,9 @@ func TestFinishInAVideo(t *testing.T) {
 	if untied := edit(`{"race":{"event":""}}`); untied.Race != nil {
 		t.Errorf("untied: %+v", untied.Race)
 	}
-	s.tieToRace(v.Id)
+	s.index(v.Id)
 	if got := moments(); len(got) != 0 {
 		t.Errorf("untied: %v", got)
-	}
-}
-
-// current reads the truth about a video, for an index.
-func (s *server) current(id string) indexrows.Current {
-	return func(ctx context.Context) (video.Video, bool, error) {
-		rec, err := s.videos.Get(ctx, video.ID(id))
-		if errors.Is(err, videostore.ErrNotFound) {
-			return video.Video{}, false, nil
-		}
-		return rec.Video, err == nil, err
-	}
-}
-
-// tieToRace does what the index step does for races.
-func (s *server) tieToRace(id string) {
-	s.t.Helper()
-	if err := registrations.New(s.account).Sync(s.t.Context(), video.ID(id), s.current(id)); err != nil {
-		s.t.Fatal(err)
 	}
 }
 
