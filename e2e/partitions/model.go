@@ -348,7 +348,7 @@ func (m *model) relieve(t *table, r *keyRange, now time.Time) {
 		return
 	}
 	m.counters.Unsplittable++
-	if to := m.leastBusy(); m.rangesByServer()[r.server] > 1 && m.servers[to].load < m.servers[r.server].load/2 {
+	if to := m.leastBusy(); r.rested(now, m.cfg) && m.rangesByServer()[r.server] > 1 && m.servers[to].load < m.servers[r.server].load/2 {
 		m.move(r, to, now)
 	}
 }
@@ -395,6 +395,14 @@ func (m *model) move(r *keyRange, to int, now time.Time) {
 	m.counters.Moves++
 }
 
+// rest is how long a range is left alone after a move, in times of MoveTime:
+// what moves as often as it serves is broken, not balanced.
+const rest = 4
+
+func (r *keyRange) rested(now time.Time, cfg Config) bool {
+	return !now.Before(r.moving.until.Add(rest * cfg.MoveTime))
+}
+
 // merge joins neighbours that nobody has used for long.
 func (m *model) merge(t *table, now time.Time) {
 	cold := func(r *keyRange) bool { return now.Sub(r.usedAt) >= m.cfg.MergeAfter }
@@ -408,17 +416,13 @@ func (m *model) merge(t *table, now time.Time) {
 	}
 }
 
-// rest is how long a range is left alone after a move, in times of MoveTime:
-// what moves as often as it serves is broken, not balanced.
-const rest = 4
-
 // churn splits or moves some range that is in use and has rested.
 func (m *model) churn(names []string, now time.Time) {
 	var tables []*table
 	var ranges []*keyRange
 	for _, name := range names {
 		for _, r := range m.tables[name].ranges {
-			if len(r.keys) > 0 && !now.Before(r.moving.until.Add(rest*m.cfg.MoveTime)) {
+			if len(r.keys) > 0 && r.rested(now, m.cfg) {
 				tables, ranges = append(tables, m.tables[name]), append(ranges, r)
 			}
 		}

@@ -28,7 +28,7 @@ import (
 func main() {
 	cfg := partitions.Config{}
 	flag.Uint64Var(&cfg.Seed, "seed", 1, "repeats the same choices")
-	flag.Float64Var(&cfg.Scale, "scale", 4, "budgets are Azure's, divided by this")
+	flag.Float64Var(&cfg.Scale, "scale", 1, "budgets are Azure's, divided by this")
 	flag.DurationVar(&cfg.Churn, "churn", time.Second, "about once in this time some range splits and moves; 0: under load only")
 	flag.DurationVar(&cfg.MoveTime, "move", time.Second, "how long a moving range is away")
 	flag.Float64Var(&cfg.EmptyPages, "empty", 0.1, "share of queries that begin with an empty page")
