@@ -22,6 +22,12 @@ var (
 	ErrChanged  = errors.New("row was changed by somebody else") // the ETag is stale: 412
 )
 
+// ErrUnclear comes with ErrChanged and ErrExists when the write was tried more
+// than once and the row is somebody else's now: an earlier try may have been
+// applied and then been overwritten (paper row Q13). Whoever writes a state may
+// begin again; whoever adds to a number must look first.
+var ErrUnclear = errors.New("an earlier try may have been applied")
+
 // AnyETag as ifMatch means: whatever the row's version, but it must exist.
 const AnyETag = "*"
 
@@ -72,6 +78,7 @@ func (t *Table) Insert(ctx context.Context, e Entity) (etag string, err error) {
 		if own, ok := t.ownWrite(ctx, e, op); ok {
 			return own, nil
 		}
+		err = fmt.Errorf("%w: %w", ErrUnclear, err)
 	}
 	return "", rowError("insert", e.PartitionKey, e.RowKey, err)
 }
@@ -119,6 +126,7 @@ func (t *Table) update(ctx context.Context, e Entity, ifMatch string, mode aztab
 		if own, ok := t.ownWrite(ctx, e, op); ok {
 			return own, nil
 		}
+		err = fmt.Errorf("%w: %w", ErrUnclear, err)
 	}
 	return "", rowError("update", e.PartitionKey, e.RowKey, err)
 }

@@ -24,9 +24,11 @@ package views
 
 import (
 	"context"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,6 +60,10 @@ const (
 	maxSwaps = 20
 	// parallel bounds the requests of one call at a time.
 	parallel = 8
+
+	// A row remembers the marks of its latest views: more than others can add
+	// while a lost reply is waited for.
+	marksKept, marksEach = 64, 10
 )
 
 // ErrContended says that a view could not be counted, because others counted
@@ -87,15 +93,30 @@ type Views struct {
 }
 
 // Count counts one view, now. Not safe to repeat: each call is a view. When the
-// reply is lost the view may be counted or not, never twice. ErrContended.
+// reply is lost for good the view may be counted or not, never twice. ErrContended.
+//
+// A lost reply alone is no matter: the row's OpId tells. But at a busy row others
+// have swapped it again before the second try, so the row also remembers the
+// marks of the latest views (Q13).
 func (c *Counter) Count(ctx context.Context, id video.ID, now time.Time) error {
 	date := now.UTC().Format(dayFormat)
 	if err := c.openDay(ctx, date); err != nil {
 		return fmt.Errorf("counting a view of %s: %w", id, err)
 	}
+	mark := cryptorand.Text()[:marksEach]
 	for range maxSwaps {
 		// A suffix whose row somebody else is swapping is left to them.
-		err := c.add(ctx, shardKey(date, 1+rand.IntN(Shards)), id)
+		pk := shardKey(date, 1+rand.IntN(Shards))
+		err := c.add(ctx, pk, id, mark)
+		if errors.Is(err, tablestore.ErrUnclear) {
+			row, lookErr := c.table.Get(ctx, pk, string(id))
+			if lookErr != nil {
+				return fmt.Errorf("counting a view of %s: %w", id, lookErr)
+			}
+			if slices.Contains(strings.Fields(row.String("Latest")), mark) {
+				return nil
+			}
+		}
 		switch {
 		case err == nil:
 			return nil
@@ -107,16 +128,18 @@ func (c *Counter) Count(ctx context.Context, id video.ID, now time.Time) error {
 }
 
 // add swaps the row of one suffix for one that is greater by one.
-func (c *Counter) add(ctx context.Context, pk string, id video.ID) error {
+func (c *Counter) add(ctx context.Context, pk string, id video.ID, mark string) error {
 	row, err := c.table.Get(ctx, pk, string(id))
 	if errors.Is(err, tablestore.ErrNotFound) {
-		_, err = c.table.Insert(ctx, tablestore.Entity{PartitionKey: pk, RowKey: string(id), Props: map[string]any{"Views": int64(1)}})
+		_, err = c.table.Insert(ctx, tablestore.Entity{PartitionKey: pk, RowKey: string(id), Props: map[string]any{"Views": int64(1), "Latest": mark}})
 		return err
 	}
 	if err != nil {
 		return err
 	}
 	row.Props["Views"] = row.Int64("Views") + 1
+	latest := strings.Fields(row.String("Latest"))
+	row.Props["Latest"] = strings.Join(append(latest[max(0, len(latest)-marksKept+1):], mark), " ")
 	_, err = c.table.Update(ctx, row, row.ETag)
 	return err
 }

@@ -96,6 +96,34 @@ func TestEveryViewCounts(t *testing.T) {
 	}
 }
 
+// TestLostReplyAtABusyRowCountsOnce: the view was counted, the answer was lost,
+// and others swapped the row before the second try. Found behind the partition
+// model (T10).
+func TestLostReplyAtABusyRowCountsOnce(t *testing.T) {
+	t.Parallel()
+	others, faulty := open(t)
+	id := video.NewID()
+	others.mustCount(t, id, today, 60) // every suffix has a row
+	faults := &azuritetest.Faults{Choose: azuritetest.Once(azuritetest.LostReply, 1, func(r *http.Request) bool { return r.Method == http.MethodPut })}
+	c := faulty(faults, azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 3, Delay: 2 * time.Second})
+	c.days.Store(today.Format(dayFormat), struct{}{})
+	done := make(chan error, 1)
+	go func() { done <- c.Count(t.Context(), id, today) }()
+	azuritetest.Eventually(t, 10*time.Second, func() error {
+		if faults.Fired() == 0 {
+			return errors.New("no reply was lost yet")
+		}
+		return nil
+	})
+	others.mustCount(t, id, today, 60) // and every row is swapped
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got, err := others.Of(t.Context(), id); err != nil || got.Total != 121 {
+		t.Errorf("121 views are counted as %d, error %v", got.Total, err)
+	}
+}
+
 // TestLostReplyCountsOnce: the view was counted, the answer was lost (Q13).
 func TestLostReplyCountsOnce(t *testing.T) {
 	t.Parallel()
