@@ -62,6 +62,7 @@ var Sections = []Section{
 	{"queue", "Work-queue runtime against a bare loop over the SDK", queue},
 	{"upload", "Upload through the web role against the SDK's UploadStream", upload},
 	{"idle", "What an idle system asks of its storage", idle},
+	{"search", "The same questions to a library of 1,000 videos and one of ten times the size", search},
 	{"playable", "From the last block of the upload to the first frame", playable},
 }
 

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -29,6 +30,10 @@ type Options struct {
 	Dir                            string    // where it keeps its data; empty: a temporary directory, removed by Stop
 	BlobPort, QueuePort, TablePort int       // 0: a free one
 	Log                            io.Writer // what it prints; nil: nothing
+
+	// InMemory keeps everything in memory: for hundreds of thousands of rows, which
+	// it would otherwise write to disk, whole, every five seconds.
+	InMemory bool
 }
 
 // Server is a running emulator.
@@ -112,8 +117,12 @@ func launch(ctx context.Context, script string, o Options) (_ *Server, err error
 		}
 		s.temp = true
 	}
-	s.cmd = exec.Command("node", script, "--silent", "--disableTelemetry", "--location", s.Dir,
-		"--blobPort", strconv.Itoa(s.BlobPort), "--queuePort", strconv.Itoa(s.QueuePort), "--tablePort", strconv.Itoa(s.TablePort))
+	place := []string{"--location", s.Dir}
+	if s.InMemory {
+		place = []string{"--inMemoryPersistence"}
+	}
+	s.cmd = exec.Command("node", slices.Concat([]string{script, "--silent", "--disableTelemetry"}, place, []string{
+		"--blobPort", strconv.Itoa(s.BlobPort), "--queuePort", strconv.Itoa(s.QueuePort), "--tablePort", strconv.Itoa(s.TablePort)})...)
 	s.cmd.Stdout, s.cmd.Stderr = o.Log, o.Log
 	s.cmd.Env = append(os.Environ(), "AZURITE_ACCOUNTS=")
 	s.cmd.SysProcAttr = childAttributes()
