@@ -211,7 +211,7 @@ func (p *plot) line(n panel, kind int, result Result) {
 		}
 	}
 	width := 2.4
-	if kind == 0 { // seen under another with the same values
+	if kind == 0 && n.unit != "ms" { // seen under another with the same values
 		width = 6.5
 	}
 	p.f(`<polyline points="%s" fill="none" stroke="%s" stroke-width="%g" stroke-linejoin="round"/>`, strings.Join(points, " "), result.key.Color, width)
