@@ -53,7 +53,7 @@ func (r *race) versions() map[string]string {
 // requests than that. A repeated import changes no row and reads pages of guards.
 func TestImportIsWholeTransactions(t *testing.T) {
 	t.Parallel()
-	r := newRace(t)
+	r := newCalmRace(t)
 	const n = windowRows + 210
 	list := field(n, 1)
 	report := r.importing(list...)

@@ -27,7 +27,7 @@ func ptr[T any](v T) *T { return &v }
 // T7, the seed of the paper literally: these keys, and each query one row range.
 func TestThePapersExample(t *testing.T) {
 	t.Parallel()
-	r := newRace(t)
+	r := newCalmRace(t)
 	event, err := ParseEvent("2011 New York City Marathon__Full")
 	if err != nil || event != "2011 New York City Marathon__Full" {
 		t.Fatalf("the event's key is %q, %v", event, err)

@@ -42,7 +42,7 @@ func (r *race) tie(v video.Video) {
 // Finishers are found in the videos that show them, with one row range.
 func TestMoments(t *testing.T) {
 	t.Parallel()
-	r := newRace(t)
+	r := newCalmRace(t)
 	finishLine := film("Finish line", newYork, at(2*time.Hour), 90*time.Minute)
 	longest := film("All of it", newYork, at(0), video.MaxDuration)
 	private := film("Private", newYork, at(2*time.Hour), time.Hour)
