@@ -100,7 +100,7 @@ func postingProps(v video.Video, spoken string) map[string]any {
 
 // maxCarried bounds, in bytes, what a posting carries of the tags, of the actors
 // and of the directors: a video has a posting for every word.
-const maxCarried = 2000
+const maxCarried = 1000
 
 // jsonList writes the first of the values.
 func jsonList(values []string) string {

@@ -25,8 +25,9 @@ const (
 	// maxLists is how many lists are intersected; further words are looked up
 	// in the candidates' own terms.
 	maxLists = 8
-	// maxRequests and maxRead bound the cost of one page. A search that reaches
-	// them returns what it has and a token to go on.
+	// maxRequests and maxRead bound the cost of reading hits. A search that
+	// reaches them returns what it has and a token to go on. A page reads hits
+	// once, or twice when it is a later one with facets.
 	maxRequests = 400
 	maxRead     = 5000
 	// maxAhead is how many rows are asked for at once, and maxBetween how many

@@ -45,15 +45,12 @@ func (s Index) Handle(ctx context.Context, job *consumer.Job) error {
 		seen = append(seen, rec.Video.UpdatedAt)
 		return rec.Video, err == nil, err
 	}
-	if err := s.Catalog.Sync(ctx, id, current); err != nil {
-		return waitIfBusy(fmt.Errorf("catalogue %s: %w", id, err))
-	}
+	// One that has to wait for another run does not keep the others from hiding
+	// a video.
+	listed := s.Catalog.Sync(ctx, id, current)
 	failpoint.Hit("index/catalogued")
-	if err := s.Search.Sync(ctx, id, current); err != nil {
+	if err := errors.Join(listed, s.Search.Sync(ctx, id, current), s.Races.Sync(ctx, id, current)); err != nil {
 		return waitIfBusy(fmt.Errorf("index %s: %w", id, err))
-	}
-	if err := s.Races.Sync(ctx, id, current); err != nil {
-		return waitIfBusy(fmt.Errorf("race of %s: %w", id, err))
 	}
 	failpoint.Hit("index/indexed")
 	if len(seen) == 0 {

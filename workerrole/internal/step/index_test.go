@@ -128,6 +128,46 @@ func TestIndexesFollowRandomHistories(t *testing.T) {
 	}
 }
 
+// A worker died while it wrote the catalogue. The video is hidden before its
+// note expires: the catalogue has to wait, search does not wait for it.
+func TestAVideoIsHiddenThoughAnIndexIsBusy(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t, 0)
+	videos := h.worker.index.Videos
+	v := video.Video{
+		ID: video.NewID(), Title: "harbour", Channel: "c", Visibility: video.Public, State: video.Ready,
+		Priority: video.Normal, CreatedAt: started,
+	}
+	if _, err := videos.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	change := func(edit func(*video.Video)) workitem.Item {
+		_, err := videos.Change(t.Context(), v.ID, "", func(v *video.Video) ([]videostore.Intent, error) {
+			edit(v)
+			return []videostore.Intent{videostore.IndexIntent()}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.box.items[len(h.box.items)-1]
+	}
+	if err := h.worker.handle(t.Context(), change(func(*video.Video) {})); err != nil {
+		t.Fatal(err)
+	}
+	h.die.Store(6) // back-reference, truth, month, note, truth and one partition; not the report
+	if err := h.dying.handle(t.Context(), change(func(v *video.Video) { v.Title = "old harbour" })); err == nil {
+		t.Fatal("nobody died")
+	}
+	err := h.worker.handle(t.Context(), change(func(v *video.Video) { v.Visibility = video.Private }))
+	if _, snoozed := workqueue.AsSnooze(err); !snoozed {
+		t.Fatalf("next to a run that may live: %v, want a snooze", err)
+	}
+	found, err := h.worker.index.Search.Search(t.Context(), searchindex.Query{Q: "harbour"}, 5, "")
+	if err != nil || len(found.Hits) > 0 {
+		t.Errorf("a hidden video is found: %v, %v", found.Hits, err)
+	}
+}
+
 func newHistory(t *testing.T, seed uint64) *history {
 	t.Helper()
 	a := azuritetest.Account(t)
