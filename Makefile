@@ -45,7 +45,7 @@ test-e2e: ## the tests of e2e: built roles, crashes, browser, documentation
 	go test -race -count=1 -p 1 -timeout 25m $(TESTFLAGS) ./e2e/...
 
 # These tests count requests, of which the model makes more: pages are cut.
-COUNTING := TestThePapersExample|TestThePapersRace|TestMoments|TestFinishInAVideo|TestImportIsWholeTransactions|TestTheRareWordDecidesTheCost|TestQueryClasses
+COUNTING := TestImportOfAWholeField|TestThePapersExample|TestThePapersRace|TestMoments|TestFinishInAVideo|TestImportIsWholeTransactions|TestTheRareWordDecidesTheCost|TestQueryClasses
 test-partitions: ## tests of shared, both roles and crashes, with tables behind a model of Azure's partition servers (T10)
 	@scripts/bootstrap test
 	@scripts/gorun partitions go test -count=1 -p 1 -timeout 30m -skip '^($(COUNTING)|TestBurstWithoutWorkers)$$' $(TESTFLAGS) ./shared/... ./webrole/... ./workerrole/... ./e2e/crash
