@@ -65,8 +65,8 @@ type Refusal struct {
 	Detail string
 }
 
-// Import registers the runners of a list that is read as it is stored, some
-// thousand rows at a time at the most. Rows that cannot be taken are reported
+// Import registers the runners of a list that is read as it is stored, at most a
+// thousand rows at a time. Rows that cannot be taken are reported
 // and do not hinder the others. A runner who is there already is unchanged,
 // whoever added it: repeating an import, also one that was killed half way,
 // changes nothing that is there and adds what is missing. A finish that is new
