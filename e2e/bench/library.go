@@ -19,7 +19,7 @@ type library struct {
 // Vocabularies, in words. Real ones are larger and never complete: so are these,
 // as seen from a library of some thousand videos.
 const (
-	wordsKnown = 60_000
+	wordsKnown = 20_000
 	namesKnown = 8_000
 	tagsKnown  = 1_500
 )
@@ -49,7 +49,7 @@ func (l library) video(i, size int) video.Video {
 	v := video.Video{
 		ID:          id(i),
 		Title:       strings.Join(some(3+r.IntN(4), word), " "),
-		Description: strings.Join(some(8+r.IntN(8), word), " "),
+		Description: strings.Join(some(4+r.IntN(4), word), " "),
 		Actors:      some(1+r.IntN(3), name), Directors: some(1, name),
 		Tags:    some(2+r.IntN(3), func() string { return spell(300_000 + tags.Uint64()) }),
 		Channel: fmt.Sprint("Channel ", r.IntN(1+size/50)),
