@@ -59,7 +59,7 @@ func newLane(t *testing.T, visibility time.Duration) *lane {
 func newLaneOn(t *testing.T, connection string, visibility time.Duration, env ...string) *lane {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("starts the whole system and waits for leases to end")
+		t.Skip("-short: starts the whole system and waits for leases to end")
 	}
 	prefix := make([]byte, 9)
 	for i := range prefix {

@@ -35,7 +35,7 @@ func TestStrangersPortIsRefused(t *testing.T) {
 func TestDataSurvivesStop(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("starts the storage emulator twice, which -short leaves out")
+		t.Skip("-short: starts the storage emulator twice")
 	}
 	dir := t.TempDir()
 	visit := func(do func(*azstorage.Account)) {
