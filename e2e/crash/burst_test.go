@@ -149,15 +149,17 @@ func (l *lane) unready() int {
 	return n
 }
 
+// urgentChunks is how many chunks of every video go before the bulk.
+const urgentChunks = 3
+
 // chunkTimes is when those chunks were done that are not among a video's first,
 // urgent ones.
 func (l *lane) chunkTimes(ids []video.ID) (times []time.Time) {
 	l.t.Helper()
 	for _, id := range ids {
 		view := l.view(id)
-		view.Video.Serving = 0 // as it was when they were sent
 		for _, s := range view.Steps {
-			if s.Key.Step == videostore.StepEncode && videostore.EncodeQueue(view.Video, s.Key.Index) != workqueue.EncodeHigh {
+			if s.Key.Step == videostore.StepEncode && s.Key.Index >= urgentChunks {
 				times = append(times, s.FinishedAt)
 			}
 		}

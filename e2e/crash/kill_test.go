@@ -82,8 +82,8 @@ func (l *lane) dead(worker, marker string) time.Time {
 // queuesOf are the queues that a step's message may be in.
 var queuesOf = map[string][]string{
 	videostore.StepProbe:  {workqueue.Probe},
-	videostore.StepEncode: {workqueue.EncodeHigh, workqueue.EncodeNormal},
-	videostore.StepAudio:  {workqueue.Audio},
+	videostore.StepEncode: {workqueue.EncodeFirst, workqueue.EncodeHigh, workqueue.EncodeNormal},
+	videostore.StepAudio:  {workqueue.AudioFirst, workqueue.Audio},
 	videostore.StepFinish: {workqueue.Finish},
 	videostore.StepIndex:  {workqueue.Index},
 	videostore.StepPurge:  {workqueue.Purge},

@@ -93,17 +93,23 @@ func text(row tablestore.Entity) string {
 	return fmt.Sprintln(row.PartitionKey, row.RowKey, row.Props)
 }
 
-func (l *lane) length(queue string) int64 {
+// length is the number of messages in a queue, or in all lanes of a base queue.
+func (l *lane) length(queue string) (n int64) {
 	l.t.Helper()
-	q := l.queues.Queue(queue)
-	if q == nil {
-		q = workqueue.Open(l.account, workqueue.Spec{Name: queue, Visibility: time.Minute})
+	queues := []*workqueue.Queue{workqueue.Open(l.account, workqueue.Spec{Name: queue, Visibility: time.Minute})}
+	for _, spec := range l.queues.Specs() {
+		if spec.Base() == queue && spec.Lane() > 0 {
+			queues = append(queues, l.queues.Queue(spec.Name))
+		}
 	}
-	state, err := q.Length(l.t.Context())
-	if err != nil {
-		l.t.Fatal(err)
+	for _, q := range queues {
+		state, err := q.Length(l.t.Context())
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		n += state.Length
 	}
-	return state.Length
+	return n
 }
 
 func (l *lane) blobNames(container, prefix string) []string {

@@ -83,9 +83,9 @@ var (
 	// signal finds ffmpeg at work.
 	large = &clip{name: "large", frames: 900, args: source("640x360", 30, 30, true)}
 	// tiny is one chunk.
-	tiny = &clip{name: "tiny", frames: 20, args: source("64x64", 10, 2, false)}
+	tiny = &clip{name: "tiny", frames: 20, args: source("64x64", 10, 2, true)}
 	// lengthy is cut into many chunks, of which 3 are urgent.
-	lengthy = &clip{name: "lengthy", frames: 2400, args: source("64x64", 1, 480, false)}
+	lengthy = &clip{name: "lengthy", frames: 2400, args: source("64x64", 1, 480, true)}
 )
 
 func source(size string, fps, seconds int, sound bool) []string {

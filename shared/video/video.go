@@ -64,6 +64,10 @@ type Video struct {
 	Visibility  Visibility `json:"visibility"`
 	Priority    Priority   `json:"priority"`
 
+	// Lane is the lane of the queues that the video's messages travel on, chosen
+	// when its upload is complete (paper row Q5).
+	Lane int `json:"lane,omitempty"`
+
 	State State    `json:"state"`
 	Error *Failure `json:"error,omitempty"` // set when State is Failed
 

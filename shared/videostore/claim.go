@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -37,6 +38,7 @@ type Claim struct {
 
 	store    *Store
 	metaETag string
+	outbox   []tablestore.Entity // rows that the commit wrote, for Send
 }
 
 // Claim makes this attempt the owner of a step: a conditional write that only
@@ -153,11 +155,14 @@ type Commit struct {
 	Plan   *video.Plan        // the probe step's, else nil
 	Video  func(*video.Video) // edits META; nil leaves it alone. May run several times
 	Next   []Intent           // work that follows
+	// Advance promises the chunks that come after those promised so far: see
+	// FanOut. Every chunk's commit does.
+	Advance bool
 }
 
 // Commit ends the step in one entity-group transaction: step row done
 // (If-Match: the fence), plan, META and outbox. It sends nothing: the messages
-// go out with Flush, after the commit and before the message is deleted.
+// go out with Send, after the commit and before the message is deleted.
 // Returns ErrSuperseded when another attempt owns the row, ErrGone when the
 // video was deleted or cancelled meanwhile. Repeating a commit whose reply was
 // lost is recognised by its attempt and is no error (paper row Q13).
@@ -169,6 +174,13 @@ func (c *Claim) Commit(ctx context.Context, commit Commit) error {
 	done := c.Step
 	done.State, done.Output, done.FinishedAt, done.Error = StepDone, output, now(), nil
 	return c.end(ctx, done, commit)
+}
+
+// Send enqueues what the commit promised. Call it after the commit and before the
+// message is deleted; what a crash in between leaves in the outbox is sent with
+// Flush by the next delivery, or by the reconciler. Safe to repeat.
+func (c *Claim) Send(ctx context.Context) error {
+	return c.store.sendRows(ctx, c.Step.Key.ID, c.outbox)
 }
 
 // Fail ends the step and the video with a permanent failure, at once. A clip
@@ -186,11 +198,21 @@ func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
 }
 
 func (c *Claim) end(ctx context.Context, step Step, commit Commit) error {
-	out, err := outboxRows(step.Key.ID, commit.Next)
-	if err != nil {
-		return err
-	}
 	for {
+		var advance []tablestore.Op
+		next := commit.Next
+		if commit.Advance {
+			ops, chunks, err := c.advance(ctx)
+			if err != nil {
+				return err
+			}
+			advance, next = ops, slices.Concat(next, chunks)
+		}
+		out, err := outboxRows(step.Key.ID, next)
+		if err != nil {
+			return err
+		}
+		c.outbox = out
 		ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: c.Step.etag}}
 		if commit.Video != nil {
 			v := c.Video
@@ -207,12 +229,14 @@ func (c *Claim) end(ctx context.Context, step Step, commit Commit) error {
 			if err != nil {
 				return err
 			}
-			ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row})
+			next := nextRow(step.Key.ID, commit.Plan.Generation, min(window, len(commit.Plan.Chunks)))
+			ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row}, tablestore.Op{Kind: tablestore.OpUpsert, Entity: next})
 		}
+		ops = append(ops, advance...)
 		for _, row := range out {
 			ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
 		}
-		_, err := c.store.videos.Submit(ctx, ops)
+		_, err = c.store.videos.Submit(ctx, ops)
 		if err == nil {
 			return nil
 		}

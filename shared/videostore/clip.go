@@ -136,8 +136,8 @@ func (s *Store) Clips(ctx context.Context, id video.ID, limit int, token string)
 	return clips, next, nil
 }
 
-func clipIntent(key StepKey) Intent {
-	return Intent{Queue: workqueue.EncodeHigh, Step: StepClip, Generation: key.Generation, Index: key.Index, Frames: key.Frames}
+func clipIntent(v video.Video, key StepKey) Intent {
+	return Intent{Queue: queueFor(v, workqueue.EncodeHigh), Step: StepClip, Generation: key.Generation, Index: key.Index, Frames: key.Frames}
 }
 
 // RequestClip asks for a clip of what plays now and returns it. Its row and the
@@ -170,14 +170,12 @@ func (s *Store) RequestClip(ctx context.Context, key StepKey) (Step, error) {
 			return Step{}, err
 		}
 		clip.State, clip.Carrier, clip.QueuedAt, clip.Error = StepQueued, "", now(), nil
-		out, err := outboxRows(key.ID, []Intent{clipIntent(key)})
+		out, err := outboxRows(key.ID, []Intent{clipIntent(rec.Video, key)})
 		if err != nil {
 			return Step{}, err
 		}
 		_, err = s.videos.Submit(ctx, []tablestore.Op{
-			// Changes nothing, but is refused when META was: nothing may be added
-			// to a video that is being erased.
-			{Kind: tablestore.OpMerge, Entity: tablestore.Entity{PartitionKey: string(key.ID), RowKey: metaKey}, IfMatch: rec.ETag},
+			unchangedMeta(rec),
 			{Kind: write, Entity: clip.row(), IfMatch: clip.etag},
 			{Kind: tablestore.OpInsert, Entity: out[0]},
 		})
@@ -196,7 +194,7 @@ func (v View) OpenClips() []Intent {
 	var open []Intent
 	for _, s := range v.Steps {
 		if s.Key.Step == StepClip && (s.State == StepQueued || s.State == StepRunning) {
-			open = append(open, clipIntent(s.Key))
+			open = append(open, clipIntent(v.Video, s.Key))
 		}
 	}
 	return open

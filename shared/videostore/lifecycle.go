@@ -20,72 +20,6 @@ func IndexIntent() Intent {
 	return Intent{Queue: workqueue.Index, Step: StepIndex, ID: uuid.NewString()}
 }
 
-// leadChunks is how many chunks of every video travel on the high-priority
-// queue: about the first half minute, which is what a viewer waits for.
-const leadChunks = 3
-
-// EncodeQueue chooses the queue of a chunk (Q5): the lead chunks of a new video
-// overtake everything, so that every upload is soon playable; the rest follows
-// the user's priority, and reprocessing never gets in anybody's way.
-func EncodeQueue(v video.Video, index int) string {
-	switch {
-	case v.Serving > 0 || v.Priority == video.Low && index >= leadChunks:
-		return workqueue.EncodeLow
-	case v.Priority == video.High || index < leadChunks:
-		return workqueue.EncodeHigh
-	}
-	return workqueue.EncodeNormal
-}
-
-// FanOut returns the intents for every chunk and the audio of a plan.
-func FanOut(v video.Video, plan video.Plan) []Intent {
-	var intents []Intent
-	for i := range plan.Chunks {
-		intents = append(intents, Intent{Queue: EncodeQueue(v, i), Step: StepEncode, Generation: plan.Generation, Index: i})
-	}
-	if plan.HasAudio { // after the first chunk: nothing can be played without both
-		audio := Intent{Queue: workqueue.Audio, Step: StepAudio, Generation: plan.Generation}
-		intents = append(intents[:1:1], append([]Intent{audio}, intents[1:]...)...)
-	}
-	return intents
-}
-
-func probeIntent(generation int) Intent {
-	return Intent{Queue: workqueue.Probe, Step: StepProbe, Generation: generation}
-}
-
-// Missing returns the intents for every step of the newest generation that is
-// neither done nor failed: what a retry and the reconciler send again.
-func (v View) Missing() []Intent {
-	generation := v.Video.Generation
-	open := func(i Intent) bool {
-		s, found := v.Find(generation, i.Step, i.Index)
-		return !found || s.State != StepDone
-	}
-	if probe := probeIntent(generation); open(probe) {
-		return []Intent{probe}
-	}
-	plan := v.Plans[generation]
-	var missing []Intent
-	for _, i := range FanOut(v.Video, plan) {
-		if open(i) {
-			missing = append(missing, i)
-		}
-	}
-	if len(missing) > 0 {
-		return missing
-	}
-	if finish := FinishIntent(generation); open(finish) {
-		return []Intent{finish}
-	}
-	return nil
-}
-
-// FinishIntent asks for the step that follows the last chunk.
-func FinishIntent(generation int) Intent {
-	return Intent{Queue: workqueue.Finish, Step: StepFinish, Generation: generation}
-}
-
 // PurgeIntent asks for everything of a deleted video to be removed.
 func PurgeIntent() Intent { return Intent{Queue: workqueue.Purge, Step: StepPurge} }
 
@@ -101,7 +35,8 @@ func (s *Store) Uploaded(ctx context.Context, id video.ID, sizeBytes int64) (Rec
 		}
 		v.State, v.SizeBytes, v.UploadedAt = video.Uploaded, sizeBytes, now()
 		v.Generation = 1
-		return []Intent{probeIntent(v.Generation), IndexIntent()}, nil
+		v.Lane = s.sender.Lane(ctx, v.Channel)
+		return []Intent{probeIntent(*v), IndexIntent()}, nil
 	})
 }
 
@@ -159,7 +94,7 @@ func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 		}
 		v.Generation++
 		v.State, v.Error = video.Uploaded, nil
-		return []Intent{probeIntent(v.Generation)}, nil
+		return []Intent{probeIntent(*v)}, nil
 	})
 }
 
@@ -254,55 +189,6 @@ func (s *Store) FailStep(ctx context.Context, key StepKey, failure *video.Failur
 		return nil
 	}
 	return err
-}
-
-// FanIn promises the finish step when every chunk and the audio are committed.
-// Every chunk and the audio call it after their own commit, so whichever commit
-// is last sees all the others; of several that see them, inserting the finish
-// row lets one win. Returns whether this call won. Safe to repeat.
-func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
-	done := 0
-	rows := s.videos.Query(ctx, tablestore.Query{
-		PartitionKey: string(id),
-		RowFrom:      fmt.Sprintf("STEP:%05d:", plan.Generation), RowTo: tablestore.PrefixEnd(fmt.Sprintf("STEP:%05d:", plan.Generation)),
-		Filter: "State eq " + tablestore.Quote(string(StepDone)),
-		Select: []string{"PartitionKey", "RowKey"}, Class: tablestore.RowRange,
-	})
-	for row, err := range rows {
-		if err != nil {
-			return false, fmt.Errorf("count finished steps of %s: %w", id, err)
-		}
-		key, err := scanStepKey(id, row.RowKey)
-		if err != nil {
-			return false, err
-		}
-		if key.Step == StepEncode || key.Step == StepAudio {
-			done++
-		}
-	}
-	want := len(plan.Chunks)
-	if plan.HasAudio {
-		want++
-	}
-	if done < want {
-		return false, nil
-	}
-	finish := Step{Key: StepKey{ID: id, Generation: plan.Generation, Step: StepFinish}, State: StepQueued, QueuedAt: now()}
-	out, err := outboxRows(id, []Intent{FinishIntent(plan.Generation)})
-	if err != nil {
-		return false, err
-	}
-	_, err = s.videos.Submit(ctx, []tablestore.Op{
-		{Kind: tablestore.OpInsert, Entity: finish.row()},
-		{Kind: tablestore.OpInsert, Entity: out[0]},
-	})
-	if errors.Is(err, tablestore.ErrExists) {
-		return false, nil // another commit was first, or this is a repetition
-	}
-	if err != nil {
-		return false, fmt.Errorf("promise finish of %s: %w", id, err)
-	}
-	return true, s.sendRows(ctx, id, out)
 }
 
 // MarkPlayable turns Playable on when the first segments can be watched. It

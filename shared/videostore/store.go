@@ -30,9 +30,12 @@ var (
 	ErrUnchanged = errors.New("nothing to change")
 )
 
-// Sender enqueues one work item. workqueue.Queues is the real one.
+// Sender is what the store needs of the queues. workqueue.Queues is the real one,
+// where the methods are explained.
 type Sender interface {
 	Send(ctx context.Context, queue string, item workitem.Item, delay time.Duration) error
+	Lane(ctx context.Context, channel string) int
+	Waiting(ctx context.Context, queue string) (bool, error)
 }
 
 // Store is safe for concurrent use.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +26,7 @@ type outgoing struct {
 	mu     sync.Mutex
 	sent   []string // "queue: item id"
 	broken error
+	hungry atomic.Bool // the queues have run empty
 }
 
 func (o *outgoing) Send(_ context.Context, queue string, item workitem.Item, _ time.Duration) error {
@@ -34,6 +38,12 @@ func (o *outgoing) Send(_ context.Context, queue string, item workitem.Item, _ t
 	o.sent = append(o.sent, queue+": "+item.Step)
 	return nil
 }
+
+// Lane implements videostore.Sender.
+func (*outgoing) Lane(context.Context, string) int { return 0 }
+
+// Waiting implements videostore.Sender.
+func (o *outgoing) Waiting(context.Context, string) (bool, error) { return !o.hungry.Load(), nil }
 
 func (o *outgoing) take() []string {
 	o.mu.Lock()
@@ -263,6 +273,86 @@ func TestFanInHasOneWinner(t *testing.T) {
 	}
 }
 
+// Q5: a film has only so many chunks in the queues. Each commit promises the next,
+// or two when the queues run empty, and together they promise every chunk once,
+// whoever commits at the same time.
+func TestCommitsPromiseTheNextChunks(t *testing.T) {
+	t.Parallel()
+	for _, hungry := range []bool{false, true} {
+		t.Run(fmt.Sprintf("hungry %t", hungry), func(t *testing.T) {
+			t.Parallel()
+			s, out := setup(t)
+			out.hungry.Store(hungry)
+			id := uploaded(t, s)
+			const chunks = 30
+			p := plan(chunks, false)
+			out.take()
+			probed(t, s, id, p)
+			open := len(out.take())
+			if open >= chunks || open < 4 {
+				t.Fatalf("%d of %d chunks are in the queues after the fan-out", open, chunks)
+			}
+			var mu sync.Mutex
+			claimed := 0
+			var wg sync.WaitGroup
+			for range 4 { // workers
+				wg.Go(func() {
+					for {
+						mu.Lock()
+						i := claimed
+						claimed++
+						mu.Unlock()
+						if i >= chunks {
+							return
+						}
+						c, err := s.Claim(t.Context(), key(id, videostore.StepEncode, i), fmt.Sprint(i), "w")
+						if err == nil {
+							err = c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}, Advance: true})
+						}
+						if err == nil {
+							err = c.Send(t.Context())
+						}
+						if err == nil {
+							_, err = s.FanIn(t.Context(), id, p)
+						}
+						if err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			sent := out.take()
+			encodes := slices.DeleteFunc(slices.Clone(sent), func(m string) bool { return strings.HasPrefix(m, "finish") })
+			if len(encodes) != chunks-open || len(sent) != len(encodes)+1 {
+				t.Errorf("%d chunks and %d others were promised after the first %d of %d: %v", len(encodes), len(sent)-len(encodes), open, chunks, sent)
+			}
+			view, err := s.View(t.Context(), id)
+			if err != nil || view.Promised || view.Chunks[1] != chunks {
+				t.Errorf("at the end %d chunks are promised, outbox full %t, %v", view.Chunks[1], view.Promised, err)
+			}
+		})
+	}
+}
+
+// The reconciler and a retry send again what was promised, not the whole film.
+func TestMissingIsWhatWasPromised(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id := uploaded(t, s)
+	out.take()
+	probed(t, s, id, plan(30, false))
+	open := len(out.take())
+	view, err := s.View(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if missing := view.Missing(); len(missing) != open {
+		t.Errorf("%d intents are missing, %d were promised", len(missing), open)
+	}
+}
+
 func TestSettleKeepsARenewedMark(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
@@ -320,7 +410,7 @@ func TestRetryKeepsFinishedChunks(t *testing.T) {
 	if _, err := s.Retry(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"encode-high: encode", "audio: audio", "encode-high: encode", "index: index"}
+	want := []string{"encode-first: encode", "audio: audio", "encode-high: encode", "index: index"}
 	if diff := cmp.Diff(want, out.take()); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}

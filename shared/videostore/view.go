@@ -16,6 +16,7 @@ import (
 type View struct {
 	Record
 	Plans    map[int]video.Plan        // by generation
+	Chunks   map[int]int               // promised so far, by generation; all when there is none
 	Steps    []Step                    // rows that exist, in key order
 	Parts    map[int][]video.AudioPart // committed audio by generation, in order
 	Promised bool                      // the outbox is not empty
@@ -41,7 +42,7 @@ func (s *Store) ViewWithClips(ctx context.Context, id video.ID, states ...StepSt
 }
 
 func (s *Store) view(ctx context.Context, id video.ID, from, filter string) (View, error) {
-	view := View{Plans: map[int]video.Plan{}, Parts: map[int][]video.AudioPart{}}
+	view := View{Plans: map[int]video.Plan{}, Chunks: map[int]int{}, Parts: map[int][]video.AudioPart{}}
 	found := false
 	rows := s.videos.Query(ctx, tablestore.Query{
 		PartitionKey: string(id), RowFrom: from, RowTo: tablestore.PrefixEnd("STEP:"), Filter: filter, Class: tablestore.RowRange,
@@ -68,6 +69,10 @@ func (v *View) add(row tablestore.Entity) (err error) {
 	switch kind {
 	case metaKey:
 		v.Record, err = readMeta(row)
+	case "NEXT":
+		var generation int
+		_, err = fmt.Sscanf(row.RowKey, "NEXT:%d", &generation)
+		v.Chunks[generation] = row.Int("Chunks")
 	case "OUT":
 		v.Promised = true
 	case "PLAN":

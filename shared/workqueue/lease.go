@@ -234,7 +234,7 @@ func (l *Lease) delete(ctx context.Context) error {
 		case err == nil, asked > 1 && azstorage.HasCode(err, string(queueerror.MessageNotFound)):
 			// Gone after an unanswered try: that try deleted it.
 			l.end = errSettled
-			l.queue.tuner.deleted(time.Since(l.received))
+			l.queue.lead.tuner.deleted(time.Since(l.received))
 			return nil
 		case refused(err):
 			return l.lose(err, start, asked == 1)
@@ -259,7 +259,7 @@ func (l *Lease) lose(cause error, asked time.Time, first bool) error {
 	}
 	l.end = ErrLeaseLost
 	if first && l.unanswered.IsZero() {
-		l.queue.tuner.late()
+		l.queue.lead.tuner.late()
 	}
 	return fmt.Errorf("%w: %w", ErrLeaseLost, cause)
 }

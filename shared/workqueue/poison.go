@@ -17,7 +17,7 @@ import (
 
 // PoisonTable is the base name of the table of poisoned items:
 //
-//	PartitionKey  queue's base name   "encode-high"   (some: one for each queue, T4)
+//	PartitionKey  queue, with lane    "encode-high-2" (some: one for each queue, T4)
 //	RowKey        message id          a GUID, so a repeated poisoning is one row
 //
 // Read by point (redrive) and by operators as a whole; it is written only when
@@ -181,6 +181,9 @@ func (qs *Queues) DiscardPoison(ctx context.Context, id string) error {
 		return err
 	}
 	box := &poisonBox{table: qs.poison, queue: qs.account.Queue(PoisonName(row.PartitionKey))}
+	if q := qs.byName[row.PartitionKey]; q != nil {
+		box = q.poison
+	}
 	if err := box.forget(ctx, row); err != nil {
 		return fmt.Errorf("discard %s: %w", id, err)
 	}

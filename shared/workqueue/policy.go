@@ -16,7 +16,8 @@ import (
 
 // Policy is what every role knows about a queue beyond its declaration. It is
 // published in the queue's metadata, so the request that reads the length brings
-// it along for nothing (paper rows Q10 and Q16d).
+// it along for nothing (paper rows Q10 and Q16d). The lanes of a queue share the
+// policy of lane 0.
 type Policy struct {
 	// Visibility replaces Spec.Visibility; 0 means that none was published.
 	Visibility time.Duration
@@ -53,12 +54,17 @@ func (q *Queue) Length(ctx context.Context) (State, error) {
 	if got.ApproximateMessagesCount != nil {
 		state.Length = *got.ApproximateMessagesCount
 	}
-	q.adopt(state.Policy)
+	if q.lead == q {
+		q.adopt(state.Policy)
+	} else {
+		state.Policy = q.Policy()
+	}
 	return state, nil
 }
 
 // Policy returns the newest policy that this process has seen. It makes no request.
 func (q *Queue) Policy() Policy {
+	q = q.lead
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.policy
@@ -100,6 +106,7 @@ func (q *Queue) adopt(p Policy) {
 // whole map and knows no ETag, so two writers at once would lose a change: a
 // blob lease lets in one at a time. A change that changes nothing is not written.
 func (q *Queue) publish(ctx context.Context, change func(Policy) Policy) error {
+	q = q.lead
 	lock, err := q.lockPolicy(ctx)
 	if err != nil {
 		return fmt.Errorf("policy of queue %s: %w", q.spec.Name, err)

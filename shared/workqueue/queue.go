@@ -41,20 +41,25 @@ type Queue struct {
 	client *azqueue.QueueClient
 	blobs  *blobstore.Store
 	poison *poisonBox
-	tuner  tuner
 
+	// lead is lane 0, whose policy holds for every lane; of lane 0 the queue
+	// itself. What follows is used in the lead only.
+	lead   *Queue
+	tuner  tuner
 	mu     sync.Mutex
 	policy Policy // the newest seen; zero when none was published or read yet
 }
 
 // Open returns the queue of spec. It makes no request.
 func Open(a *azstorage.Account, spec Spec) *Queue {
-	return &Queue{
+	q := &Queue{
 		spec:   spec,
 		client: a.Queue(spec.Name),
 		blobs:  blobstore.New(a),
-		poison: &poisonBox{table: tablestore.New(a.Table(PoisonTable)), queue: a.Queue(PoisonName(spec.Name))},
+		poison: &poisonBox{table: tablestore.New(a.Table(PoisonTable)), queue: a.Queue(PoisonName(spec.Base()))},
 	}
+	q.lead = q
+	return q
 }
 
 // Name returns the queue's base name.

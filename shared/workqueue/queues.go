@@ -22,18 +22,26 @@ type Queues struct {
 	byName  map[string]*Queue
 	poison  *tablestore.Table
 
+	lanes laneLengths
+
 	mu     sync.Mutex
 	onSend []func(queue string)
 }
 
-// OpenAll opens the queues of specs, usually [Specs]. It makes no request.
+// OpenAll opens the queues of specs, usually [Specs], with their lanes. It makes
+// no request.
 func OpenAll(a *azstorage.Account, specs []Spec) *Queues {
+	specs = withLanes(specs)
 	qs := &Queues{
 		account: a, specs: specs, byName: make(map[string]*Queue, len(specs)),
 		poison: tablestore.New(a.Table(PoisonTable)),
 	}
 	for _, spec := range specs {
-		qs.byName[spec.Name] = Open(a, spec)
+		q := Open(a, spec)
+		if spec.lane > 0 {
+			q.lead = qs.byName[spec.Base()]
+		}
+		qs.byName[spec.Name] = q
 	}
 	return qs
 }
@@ -52,7 +60,7 @@ func (qs *Queues) Ensure(ctx context.Context) error {
 	return qs.account.Ensure(ctx, containers, missing, []string{PoisonTable})
 }
 
-// Specs returns the declarations, in their order.
+// Specs returns the declarations in their order, one for each lane.
 func (qs *Queues) Specs() []Spec { return qs.specs }
 
 // Queue returns a queue by its base name, or nil when there is none.
@@ -69,6 +77,30 @@ func (qs *Queues) Send(ctx context.Context, queue string, item workitem.Item, de
 	}
 	if delay <= 0 {
 		qs.sent(queue)
+	}
+	return nil
+}
+
+// Waiting reports whether a queue holds a message that could be received now. It
+// is one request.
+func (qs *Queues) Waiting(ctx context.Context, queue string) (bool, error) {
+	q := qs.byName[queue]
+	if q == nil {
+		return false, fmt.Errorf("look at queue %q: there is no such queue", queue)
+	}
+	seen, err := q.Peek(ctx, 1)
+	return len(seen) > 0, err
+}
+
+// Clear removes every message of a queue and, if the name is that of a base
+// queue, of its other lanes: see [Queue.Clear].
+func (qs *Queues) Clear(ctx context.Context, queue string) error {
+	for _, spec := range qs.specs {
+		if spec.Name == queue || spec.Base() == queue {
+			if err := qs.byName[spec.Name].Clear(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -12,9 +12,11 @@ import (
 // own (paper rows Q5 and Q16b). Names are completed with the stack's prefix.
 const (
 	Probe        = "probe"
+	EncodeFirst  = "encode-first" // the first chunk of every video
 	EncodeHigh   = "encode-high"
 	EncodeNormal = "encode-normal"
 	EncodeLow    = "encode-low"
+	AudioFirst   = "audio-first" // the first seconds of every video's sound
 	Audio        = "audio"
 	Finish       = "finish"
 	Index        = "index"
@@ -33,6 +35,9 @@ type Spec struct {
 	Name string // base name
 	Pool string // whose slots its items take
 
+	// Laned makes [Lanes] queues of this declaration: see [LaneName].
+	Laned bool
+
 	// Visibility is how long a received message stays hidden unless its lease is
 	// renewed: whole seconds, at least 1. It is also how long the work of a
 	// killed worker waits for the next one, so it is short and leases are renewed
@@ -43,9 +48,10 @@ type Spec struct {
 	// have work too: 6:3:1 means six, three and one item out of ten.
 	Weight int
 
-	// Reserved gives this queue one slot beyond the pool's size, if the pool has
-	// at least two: critical work never waits behind bulk work (paper row Q5).
-	Reserved bool
+	// Urgent queues carry what a video needs to begin. Within a lane they go
+	// before the pool's other queues, and together they have one slot beyond the
+	// pool's size: critical work never waits behind bulk work (paper row Q5).
+	Urgent bool
 
 	// MaxWait is the age at which the oldest item goes before other queues'
 	// items, at every second turn at most; 0 means never.
@@ -53,31 +59,40 @@ type Spec struct {
 
 	MaxIdlePoll time.Duration // longest pause between two looks at an empty queue
 	MaxFailures int           // failed attempts before an item is poison
+
+	lane int // set by withLanes
 }
 
 // Specs is the one place to add a queue. Treat it as read-only; [WithVisibility]
 // returns changed copies.
 var Specs = []Spec{
-	{Name: Probe, Pool: Light, Visibility: 60 * time.Second, Weight: 6, MaxIdlePoll: 500 * time.Millisecond, MaxFailures: 5},
-	{Name: EncodeHigh, Pool: Heavy, Visibility: 120 * time.Second, Weight: 6, Reserved: true, MaxWait: time.Minute, MaxIdlePoll: time.Second, MaxFailures: 5},
-	{Name: EncodeNormal, Pool: Heavy, Visibility: 120 * time.Second, Weight: 3, MaxWait: 10 * time.Minute, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
-	{Name: EncodeLow, Pool: Heavy, Visibility: 120 * time.Second, Weight: 1, MaxWait: 30 * time.Minute, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
-	{Name: Audio, Pool: Light, Visibility: 120 * time.Second, Weight: 3, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
-	{Name: Finish, Pool: Light, Visibility: 120 * time.Second, Weight: 3, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
+	{Name: Probe, Pool: Light, Laned: true, Visibility: 60 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: 500 * time.Millisecond, MaxFailures: 5},
+	{Name: EncodeFirst, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: time.Second, MaxFailures: 5},
+	{Name: EncodeHigh, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 6, MaxWait: 5 * time.Minute, MaxIdlePoll: time.Second, MaxFailures: 5},
+	{Name: EncodeNormal, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 3, MaxWait: 10 * time.Minute, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
+	{Name: EncodeLow, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 1, MaxWait: 30 * time.Minute, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
+	{Name: AudioFirst, Pool: Light, Laned: true, Visibility: 60 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: time.Second, MaxFailures: 5},
+	{Name: Audio, Pool: Light, Laned: true, Visibility: 120 * time.Second, Weight: 3, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
+	{Name: Finish, Pool: Light, Laned: true, Visibility: 120 * time.Second, Weight: 3, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
 	{Name: Index, Pool: Light, Visibility: 30 * time.Second, Weight: 2, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
 	{Name: Purge, Pool: Light, Visibility: 60 * time.Second, Weight: 1, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
 }
 
-// PoisonName is the name of the queue beside a queue where poisoned messages go.
-func PoisonName(queue string) string { return queue + "-poison" }
+// PoisonName is the name of the queue where the poisoned messages of a base
+// queue go, those of its other lanes too.
+func PoisonName(base string) string { return base + "-poison" }
 
-// Names lists the base names of every queue of [Specs] and of its poison queue.
-func Names() []string { return namesOf(Specs) }
+// Names lists every queue of [Specs]: each base queue, its poison queue, its
+// other lanes.
+func Names() []string { return namesOf(withLanes(Specs)) }
 
 func namesOf(specs []Spec) []string {
-	names := make([]string, 0, 2*len(specs))
+	var names []string
 	for _, s := range specs {
-		names = append(names, s.Name, PoisonName(s.Name))
+		names = append(names, s.Name)
+		if s.lane == 0 {
+			names = append(names, PoisonName(s.Name))
+		}
 	}
 	return names
 }

@@ -40,7 +40,12 @@ func TestWithVisibility(t *testing.T) {
 func TestSpecsAreSound(t *testing.T) {
 	t.Parallel()
 	name := regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	seen := map[string]bool{}
 	for _, n := range workqueue.Names() {
+		if seen[n] {
+			t.Errorf("%q is there twice", n)
+		}
+		seen[n] = true
 		if !name.MatchString(n) || len("elevenchars")+len(n) > 63 {
 			t.Errorf("%q is no queue name", n)
 		}

@@ -97,7 +97,7 @@ func (t *tuner) reset(now time.Time, clean int) {
 // finds a longer timeout than the one it suffered from, and adopts it.
 func (q *Queue) Tune(ctx context.Context) error {
 	suffered := q.Visibility()
-	verdict := q.tuner.judge(time.Now(), suffered, q.spec.Visibility)
+	verdict := q.lead.tuner.judge(time.Now(), suffered, q.spec.Visibility)
 	if verdict == keep {
 		return nil
 	}

@@ -58,11 +58,15 @@ func (s *Server) ListQueues(c *gin.Context) {
 func (s *Server) openQueues(open func(workqueue.Spec) *workqueue.Queue) {
 	s.byName = map[string]*workqueue.Queue{}
 	for _, spec := range s.queues.Specs() {
-		poison := workqueue.PoisonName(spec.Name)
 		s.byName[spec.Name] = s.queues.Queue(spec.Name)
+		s.queueNames = append(s.queueNames, spec.Name)
+		if spec.Lane() > 0 {
+			continue // its poison goes where that of lane 0 goes
+		}
+		poison := workqueue.PoisonName(spec.Name)
 		// Visibility is that of the queue: it is what a redriven item gets.
 		s.byName[poison] = open(workqueue.Spec{Name: poison, Visibility: spec.Visibility})
-		s.queueNames = append(s.queueNames, spec.Name, poison)
+		s.queueNames = append(s.queueNames, poison)
 	}
 }
 
@@ -83,10 +87,15 @@ func (s *Server) onQueue(c *gin.Context, name string, do func(context.Context, *
 	}
 }
 
-// ClearQueue implements POST /ops/queues/{queue}/clear. Work that a row promises
-// comes back with the reconciler.
+// ClearQueue implements POST /ops/queues/{queue}/clear, for all lanes when it is
+// asked of lane 0. Work that a row promises comes back with the reconciler.
 func (s *Server) ClearQueue(c *gin.Context, queue api.QueueName) {
-	s.onQueue(c, queue, func(ctx context.Context, q *workqueue.Queue) error { return q.Clear(ctx) })
+	s.onQueue(c, queue, func(ctx context.Context, q *workqueue.Queue) error {
+		if q.Spec().Pool == "" { // a poison queue
+			return q.Clear(ctx)
+		}
+		return s.queues.Clear(ctx, queue)
+	})
 }
 
 // PauseQueue implements POST /ops/queues/{queue}/pause.

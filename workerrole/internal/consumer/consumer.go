@@ -32,7 +32,7 @@ type Consumer struct {
 func New(queues *workqueue.Queues, handlers map[string]Handler, options Options) *Consumer {
 	c := &Consumer{handlers: handlers, options: options.withDefaults(), owners: map[*owner]struct{}{}}
 	c.log = c.options.Log.With("worker", c.options.Worker)
-	byName := map[string]*pool{}
+	byName, byBase := map[string]*pool{}, map[string]*lanes{}
 	for _, spec := range queues.Specs() {
 		slots := c.options.Pools[spec.Pool]
 		if slots <= 0 {
@@ -47,9 +47,15 @@ func New(queues *workqueue.Queues, handlers map[string]Handler, options Options)
 		l := &line{
 			queue: queues.Queue(spec.Name),
 			pool:  p,
-			share: &share{weight: float64(max(spec.Weight, 1)), reserved: spec.Reserved, maxWait: spec.MaxWait},
+			share: &share{lane: spec.Lane(), weight: float64(max(spec.Weight, 1)), urgent: spec.Urgent, maxWait: spec.MaxWait},
 			wake:  make(chan struct{}, 1),
+			lanes: byBase[spec.Base()],
 		}
+		if l.lanes == nil {
+			l.lanes = &lanes{}
+			byBase[spec.Base()] = l.lanes
+		}
+		l.lanes.lines = append(l.lanes.lines, l)
 		c.lines = append(c.lines, l)
 	}
 	// A message is hidden for its visibility at least: looking twice in that time
@@ -82,12 +88,8 @@ func (c *Consumer) Run(ctx context.Context) {
 // workqueue.Queues does it already.
 func (c *Consumer) Wake(queue string) {
 	i := slices.IndexFunc(c.lines, func(l *line) bool { return l.queue.Name() == queue })
-	if i < 0 {
-		return
-	}
-	select {
-	case c.lines[i].wake <- struct{}{}:
-	default: // it has not woken from the last call yet
+	if i >= 0 {
+		c.lines[i].rouse()
 	}
 }
 
@@ -105,9 +107,15 @@ func (c *Consumer) keepRefreshing(ctx context.Context) {
 }
 
 // refresh reads every queue's length and policy with one request each, and lets
-// late deletes raise the visibility timeout (paper row Q16d).
+// late deletes raise the visibility timeout (paper row Q16d). Lanes that sleep
+// are not asked: their policy is that of lane 0, and what they hold is found by
+// their poller.
 func (c *Consumer) refresh(ctx context.Context) {
 	for _, l := range c.lines {
+		if l.sleeping() {
+			l.count.length.Store(0)
+			continue
+		}
 		paused := l.queue.Policy().Paused
 		state, err := l.queue.Length(ctx)
 		if workqueue.IsMissing(err) {
@@ -121,7 +129,9 @@ func (c *Consumer) refresh(ctx context.Context) {
 			c.log.Warn("cannot refresh the queue's policy", "queue", l.queue.Name(), "error", err)
 		}
 		if paused && !l.queue.Policy().Paused {
-			c.Wake(l.queue.Name())
+			for _, lane := range l.lanes.lines {
+				lane.rouse()
+			}
 		}
 	}
 }

@@ -193,12 +193,12 @@ func TestOnlyFreeSlotsReceive(t *testing.T) {
 }
 
 func encodeQueues(maxWaitLow time.Duration) []workqueue.Spec {
-	spec := func(name string, weight int, reserved bool) workqueue.Spec {
-		return workqueue.Spec{Name: name, Pool: workqueue.Heavy, Visibility: 30 * time.Second, Weight: weight, Reserved: reserved, MaxIdlePoll: 200 * time.Millisecond, MaxFailures: 5}
+	spec := func(name string, weight int) workqueue.Spec {
+		return workqueue.Spec{Name: name, Pool: workqueue.Heavy, Laned: true, Visibility: 30 * time.Second, Weight: weight, MaxIdlePoll: 200 * time.Millisecond, MaxFailures: 5}
 	}
-	low := spec(workqueue.EncodeLow, 1, false)
-	low.MaxWait = maxWaitLow
-	return []workqueue.Spec{spec(workqueue.EncodeHigh, 6, true), spec(workqueue.EncodeNormal, 3, false), low}
+	first, low := spec(workqueue.EncodeFirst, 6), spec(workqueue.EncodeLow, 1)
+	first.Urgent, low.MaxWait = true, maxWaitLow
+	return []workqueue.Spec{first, spec(workqueue.EncodeHigh, 6), spec(workqueue.EncodeNormal, 3), low}
 }
 
 func heavy(slots int) func(*consumer.Options) {
@@ -239,33 +239,86 @@ func TestOneSlotIsSharedByWeight(t *testing.T) {
 	}
 }
 
-// Q5: critical work does not wait behind bulk work: it finds the reserved slot.
-func TestHighOvertakesBulk(t *testing.T) {
+// Q5: a beginning does not wait behind bulk work: it finds the reserved slot, on
+// every worker, also on one with a single slot.
+func TestBeginningsOvertakeBulk(t *testing.T) {
+	t.Parallel()
+	for _, slots := range []int{1, 3} {
+		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
+			t.Parallel()
+			qs := open(t, azuritetest.Account(t), encodeQueues(0))
+			send(t, qs, workqueue.EncodeNormal, ids("normal", 30)...)
+			block := make(chan struct{})
+			h := recorder{next: func(ctx context.Context, job *consumer.Job) error {
+				if job.Queue == workqueue.EncodeNormal {
+					<-block
+				}
+				return nil
+			}}
+			run(t, qs, &h, heavy(slots))
+			eventually(t, func() error {
+				if n := count(h.order(), "normal"); n != slots {
+					return fmt.Errorf("bulk work holds %d slots of %d, want all", n, slots)
+				}
+				return nil
+			})
+			send(t, qs, workqueue.LaneName(workqueue.EncodeFirst, 2), "first")
+			azuritetest.Eventually(t, 2*time.Second, func() error {
+				if count(h.order(), "first") != 1 {
+					return errors.New("the beginning waits behind bulk work")
+				}
+				return nil
+			})
+			close(block)
+		})
+	}
+}
+
+// Q5: of fifty uploads of one customer every one begins before the first goes on.
+func TestBeginningsGoBeforeWhatContinues(t *testing.T) {
 	t.Parallel()
 	qs := open(t, azuritetest.Account(t), encodeQueues(0))
-	send(t, qs, workqueue.EncodeNormal, ids("normal", 30)...)
-	block := make(chan struct{})
-	h := recorder{next: func(ctx context.Context, job *consumer.Job) error {
-		if job.Queue == workqueue.EncodeNormal {
-			<-block
-		}
-		return nil
-	}}
-	run(t, qs, &h, heavy(3))
+	send(t, qs, workqueue.EncodeHigh, ids("high", 20)...)
+	send(t, qs, workqueue.EncodeFirst, ids("first", 50)...)
+	h := recorder{next: func(context.Context, *consumer.Job) error { time.Sleep(10 * time.Millisecond); return nil }}
+	run(t, qs, &h, heavy(2))
 	eventually(t, func() error {
-		if n := count(h.order(), "normal"); n != 3 {
-			return fmt.Errorf("bulk work holds %d slots of 3, want all", n)
+		if n := len(h.order()); n < 70 {
+			return fmt.Errorf("%d done", n)
 		}
 		return nil
 	})
-	send(t, qs, workqueue.EncodeHigh, "high")
-	azuritetest.Eventually(t, 2*time.Second, func() error {
-		if count(h.order(), "high") != 1 {
-			return errors.New("the critical item waits behind bulk work")
+	// What is received before the first poll of the urgent queue has run.
+	if early := count(h.order()[:50], "high"); early > 4 {
+		t.Errorf("%d of the first 50 items continued a video while beginnings waited: %v", early, h.order())
+	}
+}
+
+// Q5: the noisy neighbour. One customer has 200 items waiting; the only item of
+// another is next, and not after them.
+func TestNoisyNeighbourWaitsForItself(t *testing.T) {
+	t.Parallel()
+	qs := open(t, azuritetest.Account(t), encodeQueues(0))
+	send(t, qs, workqueue.LaneName(workqueue.EncodeNormal, 1), ids("noisy", 200)...)
+	h := recorder{next: func(context.Context, *consumer.Job) error { time.Sleep(50 * time.Millisecond); return nil }}
+	run(t, qs, &h, heavy(2))
+	eventually(t, func() error {
+		if n := len(h.order()); n < 10 {
+			return fmt.Errorf("%d done", n)
 		}
 		return nil
 	})
-	close(block)
+	send(t, qs, workqueue.LaneName(workqueue.EncodeNormal, 2), "quiet")
+	sent := len(h.order())
+	eventually(t, func() error {
+		if count(h.order(), "quiet") == 0 {
+			return errors.New("the quiet customer waits")
+		}
+		return nil
+	})
+	if at := slices.IndexFunc(h.order(), func(id string) bool { return strings.HasPrefix(id, "quiet") }); at-sent > 8 {
+		t.Errorf("the quiet customer's item came after %d of the noisy one's", at-sent)
+	}
 }
 
 // Low work that waited longer than it should goes first, at every second turn.

@@ -2,12 +2,20 @@ package consumer
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-const firstIdlePoll = 100 * time.Millisecond
+const (
+	firstIdlePoll = 100 * time.Millisecond
+	// Lanes other than 0 are in use only while lane 0 is busy: workqueue.Lane sees
+	// to that. So they sleep together: when no lane of a queue has had a message
+	// for laneAwake, the others are looked at every asleepPoll only.
+	laneAwake  = time.Minute
+	asleepPoll = 15 * time.Second
+)
 
 // line is one queue as this consumer sees it.
 type line struct {
@@ -16,6 +24,40 @@ type line struct {
 	share *share
 	wake  chan struct{} // holds at most one wake-up
 	count counters
+	lanes *lanes
+}
+
+// lanes are the lines of one base queue, of which one awake wakes the others.
+type lanes struct {
+	lines []*line
+	hit   atomic.Int64 // Unix nanoseconds of the latest message in any of them
+}
+
+// sleeping reports whether this lane may be looked at seldom.
+func (l *line) sleeping() bool {
+	return l.queue.Spec().Lane() > 0 && time.Since(time.Unix(0, l.lanes.hit.Load())) > laneAwake
+}
+
+// found notes that the line had a message, and wakes the other lanes if they
+// slept: a message here means that some may be there.
+func (l *line) found() {
+	before := l.lanes.hit.Swap(time.Now().UnixNano())
+	if time.Since(time.Unix(0, before)) <= laneAwake {
+		return
+	}
+	for _, other := range l.lanes.lines {
+		if other != l {
+			other.rouse()
+		}
+	}
+}
+
+// rouse makes the line's poller look at once.
+func (l *line) rouse() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it has not woken from the last call yet
+	}
 }
 
 // poll receives from one queue until ctx ends. It asks for messages only when it
@@ -58,15 +100,17 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 		case len(leases) > 0:
 			want, idle = workqueue.MaxBatch, firstIdlePoll
 			l.count.received.Add(int64(len(leases)))
+			l.found()
 			l.pool.sawOldest(l.share, leases[0].Inserted()) // the next one is hardly younger
 		default:
 			want = 1
 			l.count.emptyPolls.Add(1)
 			l.pool.sawOldest(l.share, time.Time{})
-			if l.wait(ctx, min(spread(idle), spec.MaxIdlePoll)) {
+			longest := l.longestIdle()
+			if l.wait(ctx, min(spread(idle), longest)) {
 				idle = firstIdlePoll
 			} else {
-				idle = min(2*idle, l.longestIdle())
+				idle = min(2*idle, longest)
 			}
 		}
 	}
@@ -77,6 +121,9 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 // of it may be a dead worker's, and that is to be taken up soon after its lease
 // ends.
 func (l *line) longestIdle() time.Duration {
+	if l.sleeping() {
+		return min(asleepPoll, l.queue.Visibility())
+	}
 	longest := l.queue.Spec().MaxIdlePoll
 	if l.count.length.Load() > 0 {
 		longest = min(longest, time.Second)

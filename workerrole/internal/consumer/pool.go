@@ -5,41 +5,59 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // pool is a number of slots that several queues share: a semaphore that knows
 // whose turn it is. A slot is held while a poller asks for a message and then
 // until the message's handler has returned.
 //
-// Whose turn it is, is smooth weighted round robin among the queues that wait,
-// written as virtual time: a queue pays 1/weight for a slot, and the queue that
-// paid least so far is next. With weights 6:3:1 and all queues full the turns go
-// H N L H H N H H N H … A queue that had nothing to do does not save up credit,
-// and a poller that found its queue empty gets its payment back.
+// Two things are decided for each slot. First, which lane is next: lanes are
+// customers, as far as queues can tell them apart (see workqueue.Lanes), and a
+// customer with much work must not keep one with little waiting. Second, which
+// queue of that lane: what a video needs to begin goes before everything else,
+// the rest by weight.
 //
-// Two exceptions. A pool of two or more has one slot more than its size, for the
-// queue with the reservation alone: critical work finds it free even when bulk
-// work fills the pool, and bulk work may use the whole pool (see
-// docs/decisions/0013-the-reserved-slot.md). And a queue whose oldest item waited longer than its MaxWait is next, but never twice
-// in a row on that ground, so that old bulk work cannot push out the critical.
+// Both are smooth weighted round robin in virtual time: a queue and its lane pay
+// 1/weight for a slot, and who paid least so far is next. With weights 6:3:1 and
+// all queues of a lane full the turns go H N L H H N H H N H …, and a lane of low
+// work gets a sixth of what a lane of high work gets. Who had nothing to do does
+// not save up credit, and a poller that found its queue empty gets its payment
+// back.
+//
+// Two exceptions. The pool has one slot more than its size for urgent queues
+// alone: a beginning finds it free even when bulk work fills the pool, and bulk
+// work may use the whole pool (docs/decisions/0013-the-reserved-slot.md). And
+// within its lane a queue whose oldest item waited longer than its MaxWait is
+// next, but never twice in a row, so that old bulk work cannot push out the rest.
 type pool struct {
 	name string
 	size int
 
-	mu         sync.Mutex
-	busy       int // slots held
-	clock      float64
-	waiting    []*turn // in order of arrival
-	wasOverdue bool    // the latest slot went to an overdue queue
+	mu      sync.Mutex
+	busy    int // slots held
+	clock   float64
+	lanes   [workqueue.Lanes]lane
+	waiting []*turn // in order of arrival
 }
 
-// share is one queue's part in a pool.
-type share struct {
-	weight   float64
-	reserved bool
-	maxWait  time.Duration
+// lane is the part of a pool that one lane's queues have together. Guarded by
+// pool.mu.
+type lane struct {
+	paid       float64 // virtual time of the pool
+	clock      float64 // of the lane's queues
+	wasOverdue bool    // the lane's latest slot went to an overdue queue
+}
 
-	paid   float64   // virtual time, guarded by pool.mu
+// share is one queue's part in its lane.
+type share struct {
+	lane    int
+	weight  float64
+	urgent  bool
+	maxWait time.Duration
+
+	paid   float64   // virtual time of the lane, guarded by pool.mu
 	oldest time.Time // when the queue's oldest item was sent; zero if unknown; guarded by pool.mu
 }
 
@@ -56,7 +74,7 @@ type turn struct {
 func (p *pool) take(ctx context.Context, s *share, want int, every time.Duration, look func()) (int, error) {
 	t := &turn{share: s, want: want, granted: make(chan struct{})}
 	p.mu.Lock()
-	s.paid = max(s.paid, p.clock) // nobody saves up
+	p.arrive(s)
 	p.waiting = append(p.waiting, t)
 	p.assign()
 	p.mu.Unlock()
@@ -85,6 +103,25 @@ func (p *pool) take(ctx context.Context, s *share, want int, every time.Duration
 	}
 }
 
+// arrive sees to it that nobody saves up: whoever comes back starts where the
+// others are now. The caller holds mu.
+func (p *pool) arrive(s *share) {
+	l := &p.lanes[s.lane]
+	l.paid = max(l.paid, p.clock)
+	s.paid = max(s.paid, l.clock)
+}
+
+// pay charges a slot to a queue and its lane. The caller holds mu.
+func (p *pool) pay(s *share) {
+	l := &p.lanes[s.lane]
+	p.clock = max(p.clock, l.paid)
+	if !s.urgent { // which stands outside of the lane's weights
+		l.clock = max(l.clock, s.paid)
+	}
+	l.paid += 1 / s.weight
+	s.paid += 1 / s.weight
+}
+
 // leave withdraws a wish, returning slots that were granted meanwhile.
 func (p *pool) leave(t *turn) {
 	p.mu.Lock()
@@ -97,7 +134,9 @@ func (p *pool) leave(t *turn) {
 func (p *pool) refund(s *share, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.paid -= float64(n) / s.weight
+	back := float64(n) / s.weight
+	s.paid -= back
+	p.lanes[s.lane].paid -= back
 	p.free(n)
 }
 
@@ -135,8 +174,7 @@ func (p *pool) assign() {
 		}
 		t.got++
 		p.busy++
-		p.clock = max(p.clock, t.share.paid)
-		t.share.paid += 1 / t.share.weight
+		p.pay(t.share)
 	}
 	p.waiting = slices.DeleteFunc(p.waiting, func(t *turn) bool {
 		if t.got > 0 {
@@ -146,12 +184,23 @@ func (p *pool) assign() {
 	})
 }
 
-// next returns whose turn it is, or nil. The caller holds mu.
+// next returns whose turn it is, or nil: the lane that paid least, then its
+// urgent queues, then one that is overdue, then the one that paid least. The
+// caller holds mu.
 func (p *pool) next(now time.Time) *turn {
+	lane, found := 0, false
+	for _, t := range p.waiting {
+		if p.mayHave(t) && (!found || p.lanes[t.share.lane].paid < p.lanes[lane].paid-same) {
+			lane, found = t.share.lane, true
+		}
+	}
+	if !found {
+		return nil
+	}
 	var cheapest, overdue *turn
 	var worst float64
 	for _, t := range p.waiting {
-		if t.got >= t.want || !p.mayHave(t.share) {
+		if t.share.lane != lane || !p.mayHave(t) {
 			continue
 		}
 		if cheapest == nil || t.share.before(cheapest.share) {
@@ -161,26 +210,34 @@ func (p *pool) next(now time.Time) *turn {
 			overdue, worst = t, late
 		}
 	}
-	if overdue != nil && !p.wasOverdue {
-		p.wasOverdue = true
+	l := &p.lanes[lane]
+	if overdue != nil && !l.wasOverdue {
+		l.wasOverdue = true
 		return overdue
 	}
-	if cheapest != nil {
-		p.wasOverdue = false
-	}
+	l.wasOverdue = false
 	return cheapest
 }
 
-func (p *pool) mayHave(s *share) bool {
-	if s.reserved && p.size >= 2 {
-		return p.busy < p.size+1
+// mayHave reports whether a turn may get another slot. The caller holds mu.
+func (p *pool) mayHave(t *turn) bool {
+	size := p.size
+	if t.share.urgent {
+		size++
 	}
-	return p.busy < p.size
+	return t.got < t.want && p.busy < size
 }
 
-// before says who goes first: who paid less, and among equals the heavier.
+// same is the difference below which two virtual times are equal: thirds do not
+// add up exactly.
+const same = 1e-9
+
+// before says who of a lane goes first: the urgent, then who paid less, and among
+// equals the heavier.
 func (s *share) before(other *share) bool {
-	const same = 1e-9 // thirds do not add up exactly
+	if s.urgent != other.urgent {
+		return s.urgent
+	}
 	if d := s.paid - other.paid; d < -same || d > same {
 		return d < 0
 	}

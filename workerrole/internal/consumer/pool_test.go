@@ -18,12 +18,11 @@ func serve(p *pool, n int, shares map[string]*share) string {
 		p.mu.Lock()
 		p.waiting = nil
 		for _, s := range shares {
-			s.paid = max(s.paid, p.clock)
+			p.arrive(s)
 			p.waiting = append(p.waiting, &turn{share: s, want: 1, granted: make(chan struct{})})
 		}
 		t := p.next(time.Now())
-		p.clock = max(p.clock, t.share.paid)
-		t.share.paid += 1 / t.share.weight
+		p.pay(t.share)
 		p.waiting = nil
 		p.mu.Unlock()
 		for name, s := range shares {
@@ -38,7 +37,7 @@ func serve(p *pool, n int, shares map[string]*share) string {
 // Q5: six, three and one of ten, spread evenly, also when a pool has one slot.
 func TestWeightsShareAOneSlotPool(t *testing.T) {
 	t.Parallel()
-	shares := map[string]*share{"H": {weight: 6, reserved: true}, "N": {weight: 3}, "L": {weight: 1}}
+	shares := map[string]*share{"H": {weight: 6}, "N": {weight: 3}, "L": {weight: 1}}
 	order := serve(&pool{size: 1}, 100, shares)
 	for name, want := range map[string]int{"H": 60, "N": 30, "L": 10} {
 		if got := strings.Count(order, name); got < want-1 || got > want+1 {
@@ -60,6 +59,41 @@ func TestOverdueWorkGetsEverySecondTurn(t *testing.T) {
 	}
 }
 
+// Q5: whatever a lane's other queues have waiting, what a video needs to begin
+// is next.
+func TestUrgentWorkGoesFirstInItsLane(t *testing.T) {
+	t.Parallel()
+	shares := map[string]*share{"U": {weight: 6, urgent: true}, "H": {weight: 6}, "L": {weight: 1, maxWait: time.Minute, oldest: time.Now().Add(-time.Hour)}}
+	order := serve(&pool{size: 1}, 40, shares)
+	if n := strings.Count(order, "U"); n < 20 || strings.Contains(order, "H") && strings.Index(order, "H") < strings.Index(order, "U") {
+		t.Errorf("urgent work got %d of 40 slots beside work that is overdue: %s", n, order)
+	}
+	delete(shares, "L")
+	if order := serve(&pool{size: 1}, 40, shares); strings.Contains(order, "H") {
+		t.Errorf("urgent work had to wait: %s", order)
+	}
+}
+
+// Q5: a customer with much work does not keep another one waiting, not even with
+// beginnings, and pays for each slot by its weight.
+func TestLanesTakeTurns(t *testing.T) {
+	t.Parallel()
+	noisy, quiet := &share{lane: 1, weight: 6, urgent: true}, &share{lane: 2, weight: 3}
+	low := &share{lane: 3, weight: 1}
+	p := &pool{size: 1}
+	_ = serve(p, 500, map[string]*share{"A": noisy})
+	order := serve(p, 90, map[string]*share{"A": noisy, "b": quiet})
+	if n := strings.Count(order, "b"); order[0] != 'A' && order[0] != 'b' || strings.Index(order, "b") > 1 || n < 28 || n > 32 {
+		t.Errorf("a lane of weight 3 beside one of weight 6 got %d of 90 slots: %s", n, order)
+	}
+	order = serve(p, 100, map[string]*share{"A": noisy, "b": quiet, "l": low})
+	for name, want := range map[string]int{"A": 60, "b": 30, "l": 10} {
+		if got := strings.Count(order, name); got < want-2 || got > want+2 {
+			t.Errorf("lane %s got %d of 100 slots, want %d: %s", name, got, want, order)
+		}
+	}
+}
+
 // A queue that slept does not come back with credit for hours.
 func TestIdleQueueSavesUpNothing(t *testing.T) {
 	t.Parallel()
@@ -77,7 +111,7 @@ func TestPoolNeverOverflows(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := &pool{size: rapid.IntRange(1, 6).Draw(t, "slots")}
-		shares := []*share{{weight: 6, reserved: true}, {weight: 3}, {weight: 1}}
+		shares := []*share{{weight: 6, urgent: true}, {weight: 3}, {weight: 1}}
 		held := make([]int, len(shares))
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			i := rapid.IntRange(0, len(shares)-1).Draw(t, "queue")

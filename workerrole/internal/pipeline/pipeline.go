@@ -131,12 +131,11 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 		return r.failed(ctx, claim, err)
 	}
 	failpoint.Hit(r.Step.Name() + "/committed")
-	if len(commit.Next) > 0 {
-		return r.follow(ctx, claim)
+	// Only what this commit promised: the rest of the outbox is somebody else's, who
+	// may be in the middle of sending it.
+	if err := claim.Send(ctx); err != nil {
+		return err
 	}
-	// What is in the outbox is somebody else's, who may be in the middle of
-	// sending it: the probe's fan-out, when this is the first chunk. Sending it,
-	// too, would delay the moment when the video plays.
 	return r.after(ctx, claim)
 }
 

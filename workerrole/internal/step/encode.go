@@ -17,7 +17,7 @@ import (
 //
 //	Reads   the source blob, the chunk's range of it
 //	Writes  media/{attempt}/{rendition}.m4s, tiles.jpg, sometimes poster.jpg
-//	Next    finish, when it was the last chunk
+//	Next    the chunk that no message asks for yet; finish, when it was the last
 //	Errors  *video.Failure when the content cannot be decoded
 //	Repeat  writes to names of its own; only one attempt's row commits
 type Encode struct {
@@ -55,7 +55,7 @@ func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 			return videostore.Commit{}, err
 		}
 	}
-	return videostore.Commit{Output: out}, nil
+	return videostore.Commit{Output: out, Advance: true}, nil
 }
 
 // put stores a file under the attempt's own prefix and returns the blob's name.

@@ -74,6 +74,12 @@ func (m *mailbox) Send(_ context.Context, _ string, item workitem.Item, _ time.D
 	return nil
 }
 
+// Lane implements videostore.Sender.
+func (*mailbox) Lane(context.Context, string) int { return 0 }
+
+// Waiting implements videostore.Sender.
+func (*mailbox) Waiting(context.Context, string) (bool, error) { return true, nil }
+
 // history is one run of the test.
 type history struct {
 	*testing.T

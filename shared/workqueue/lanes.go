@@ -1,0 +1,144 @@
+package workqueue
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Lanes is how many queues stand side by side for each kind of work on a video.
+//
+// A queue is first in, first out, so a customer who sends 500 films would make
+// everybody wait. Azure Storage queues know no message groups; lanes take their
+// place. A video travels on one lane from its probe to its end, chosen by its
+// channel, and consumers take the lanes in turn: whoever fills one waits for
+// itself (paper row Q5).
+//
+// Before you lower the number, let the lanes that go run empty: nobody reads
+// them afterwards.
+const Lanes = 4
+
+// LaneName is the name of a queue's lane: the base name itself for lane 0, then
+// "<base>-1" and so on. A number beyond [Lanes] is folded back.
+func LaneName(base string, lane int) string {
+	if lane %= Lanes; lane > 0 {
+		return fmt.Sprintf("%s-%d", base, lane)
+	}
+	return base
+}
+
+// Lane is the number of the lane that the spec of an open queue is for.
+func (s Spec) Lane() int { return s.lane }
+
+// Base is the name of lane 0.
+func (s Spec) Base() string {
+	if s.lane == 0 {
+		return s.Name
+	}
+	return strings.TrimSuffix(s.Name, fmt.Sprintf("-%d", s.lane))
+}
+
+// withLanes returns one spec for each queue.
+func withLanes(specs []Spec) []Spec {
+	var all []Spec
+	for _, s := range specs {
+		all = append(all, s)
+		for lane := 1; s.Laned && lane < Lanes; lane++ {
+			side := s
+			side.Name, side.lane = LaneName(s.Name, lane), lane
+			all = append(all, side)
+		}
+	}
+	return all
+}
+
+const (
+	// shortLane is the number of messages up to which lane 0 is open to all: in a
+	// short queue nobody waits for anybody, so its order does not matter.
+	shortLane = 2
+	// lengthsFor is how long the lengths of the lanes are remembered.
+	lengthsFor = time.Second
+)
+
+// telling are the queues whose lengths say how busy a lane is: the way in, the
+// first chunks, and where the bulk waits.
+var telling = []string{Probe, EncodeFirst, EncodeNormal}
+
+// laneLengths remembers how many messages wait in each lane.
+type laneLengths struct {
+	mu     sync.Mutex
+	readAt time.Time
+	length [Lanes]int64
+}
+
+// Lane chooses the lane for a new video of a channel: lane 0 while that is
+// short, else the shorter of two that the channel's name determines. However
+// many videos a channel sends, it never has more than a few messages in lane 0
+// and none in the lanes that are not its own; a second channel finds another
+// lane, or lane 0, nearly empty.
+//
+// The lengths are read at most once a second. When they cannot be read the
+// choice is still a lane that works, only perhaps not the shortest.
+func (qs *Queues) Lane(ctx context.Context, channel string) int {
+	l := &qs.lanes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.readAt) >= lengthsFor {
+		if read, err := qs.laneLengths(ctx); err == nil {
+			l.length = read
+		}
+		l.readAt = time.Now() // after a failure, too: uploads must not queue up behind it
+	}
+	lane := 0
+	if l.length[0] > shortLane {
+		a, b := twoLanes(channel)
+		lane = a
+		if l.length[b] < l.length[a] {
+			lane = b
+		}
+	}
+	l.length[lane]++ // its messages, until the lengths are read again
+	return lane
+}
+
+// laneLengths asks for the lengths of the telling queues, all at once.
+func (qs *Queues) laneLengths(ctx context.Context) (sum [Lanes]int64, _ error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	for lane := range Lanes {
+		for _, base := range telling {
+			q := qs.byName[LaneName(base, lane)]
+			if q == nil {
+				continue
+			}
+			group.Go(func() error {
+				state, err := q.Length(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				sum[lane] += state.Length
+				return err
+			})
+		}
+	}
+	return sum, group.Wait()
+}
+
+// twoLanes returns two different lanes out of 1 to Lanes-1, the same for the
+// same channel everywhere. Two choices instead of one keep two busy channels
+// from sharing a lane for ever while another one is empty.
+func twoLanes(channel string) (a, b int) {
+	h := fnv.New64a()
+	h.Write([]byte(channel))
+	sum := h.Sum64()
+	const side = Lanes - 1
+	first := sum >> 32 % side
+	second := (first + 1 + sum&0xffffffff%(side-1)) % side
+	return 1 + int(first), 1 + int(second)
+}
