@@ -63,6 +63,7 @@ var Sections = []Section{
 	{"upload", "Upload through the web role against the SDK's UploadStream", upload},
 	{"idle", "What an idle system asks of its storage", idle},
 	{"search", "The same questions to a library of 1,000 videos and one of ten times the size", search},
+	{"busy", "A newcomer on a stack that others keep busy, against the same on an idle one", busy},
 	{"playable", "From the last block of the upload to the first frame", playable},
 }
 

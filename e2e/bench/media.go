@@ -21,6 +21,7 @@ type film struct {
 	seconds            int
 	loops              int // copies of it in a row, without encoding again; 0 is 1
 	silent             bool
+	thin               bool // sound of a quarter of the usual rate: a small file
 	cheap              bool // to make, at the same rate: it looks worse
 }
 
@@ -33,6 +34,9 @@ func (f film) name() string {
 	}
 	if f.cheap {
 		more += "-cheap"
+	}
+	if f.thin {
+		more += "-thin"
 	}
 	return fmt.Sprintf("%dx%d-%dfps-n%d-%dk-%ds-x%d%s.mp4", f.width, f.height, f.fps, f.noise, f.rate/1000, f.seconds, max(1, f.loops), more)
 }
@@ -91,8 +95,12 @@ func (f film) encodeArgs() []string {
 	}
 	args := []string{"-f", "lavfi", "-i", picture}
 	if !f.silent {
+		sound := "128k"
+		if f.thin {
+			sound = "32k"
+		}
 		args = append(args, "-f", "lavfi", "-i", "sine=frequency=330:beep_factor=4:sample_rate=48000,aformat=channel_layouts=stereo",
-			"-c:a", "aac", "-b:a", "128k")
+			"-c:a", "aac", "-b:a", sound)
 	}
 	return append(args, "-t", strconv.Itoa(f.seconds),
 		"-c:v", "libx264", "-preset", preset, "-pix_fmt", "yuv420p", "-crf", "20",

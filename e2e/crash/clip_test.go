@@ -14,7 +14,6 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // numbered is a clip whose every frame says its number: in 12 stripes that are

@@ -1,0 +1,246 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/client"
+)
+
+// Load says how much others do while a newcomer is measured (paper row Q5).
+type Load struct {
+	Films       int // long films with sound that wait, all of one channel
+	FilmMinutes int // how long each of them is
+	Clips       int // short clips of one channel, before one of another
+	Burst       int // uploads at the same time
+}
+
+// The videos of these measurements are small pictures with sound: what is shown
+// is who waits for whom, and every slot of every worker is taken all the time.
+func (l Load) film() film {
+	return film{width: 320, height: 180, fps: 24, rate: 60_000, seconds: 60, loops: l.FilmMinutes, cheap: true, thin: true}
+}
+
+var (
+	tenSeconds = film{width: 640, height: 360, fps: 30, noise: 3, rate: 600_000, seconds: 10, cheap: true}
+	oneMinute  = film{width: 320, height: 180, fps: 24, rate: 100_000, seconds: 60, cheap: true, thin: true}
+)
+
+// Newcomer is how soon a video could be watched, on an idle stack and behind the
+// films of others, from the last byte of its upload.
+type Newcomer struct {
+	Name       string
+	Idle, Busy time.Duration
+}
+
+// Newcomers measures videos on an idle stack, queues the films of load, and
+// measures the same videos again. Paths are by name. The films stay.
+func (l Load) Newcomers(ctx context.Context, s *stack.Stack, cache string, paths map[string]string) ([]Newcomer, error) {
+	u, err := journey.New(s.BaseURL())
+	if err != nil {
+		return nil, err
+	}
+	defer u.Close()
+	var found []Newcomer
+	for name, path := range paths {
+		n := Newcomer{Name: name}
+		for try := range 2 { // the first try pays for what is done once in a process
+			if n.Idle, err = soon(ctx, u, path, name); err != nil {
+				return nil, fmt.Errorf("%s, idle, try %d: %w", name, try, err)
+			}
+		}
+		found = append(found, n)
+	}
+	if err := awaitQuiet(ctx, s); err != nil {
+		return nil, err
+	}
+	path, err := l.film().make(ctx, cache)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := bringMany(ctx, u, path, l.Films, "films"); err != nil {
+		return nil, err
+	}
+	for i := range found {
+		n := &found[i]
+		if n.Busy, err = soon(ctx, u, paths[n.Name], n.Name); err != nil {
+			return nil, fmt.Errorf("%s behind %d films: %w", n.Name, l.Films, err)
+		}
+	}
+	return found, nil
+}
+
+// soon uploads a video, waits until it can be watched and deletes it.
+func soon(ctx context.Context, u *journey.User, path, channel string) (time.Duration, error) {
+	id, complete, err := bring(ctx, u, path, client.NewVideo{Title: "Newcomer", Channel: &channel})
+	if err != nil {
+		return 0, err
+	}
+	if _, err := u.Await(ctx, id, func(v client.Video) bool { return v.Playable }); err != nil {
+		return 0, err
+	}
+	took := time.Since(complete)
+	return took, remove(ctx, u, id)
+}
+
+// Neighbours measures how long a clip takes until it is ready on an idle stack,
+// and again behind the clips of another channel.
+func (l Load) Neighbours(ctx context.Context, s *stack.Stack, cache string) (n Newcomer, err error) {
+	u, err := journey.New(s.BaseURL())
+	if err != nil {
+		return n, err
+	}
+	defer u.Close()
+	path, err := tenSeconds.make(ctx, cache)
+	if err != nil {
+		return n, err
+	}
+	n.Name = "quiet channel"
+	for range 2 {
+		if n.Idle, err = whole(ctx, u, path, "quiet"); err != nil {
+			return n, err
+		}
+	}
+	if _, err := bringMany(ctx, u, path, l.Clips, "noisy"); err != nil {
+		return n, err
+	}
+	n.Busy, err = whole(ctx, u, path, "quiet")
+	return n, err
+}
+
+// whole uploads a video and waits until it is ready.
+func whole(ctx context.Context, u *journey.User, path, channel string) (time.Duration, error) {
+	id, complete, err := bring(ctx, u, path, client.NewVideo{Title: "Whole", Channel: &channel})
+	if err != nil {
+		return 0, err
+	}
+	v, err := awaitReady(ctx, u, id)
+	if err != nil {
+		return 0, err
+	}
+	return v.ReadyAt.Sub(complete), nil // one machine, one clock
+}
+
+// Together is what happened to uploads that came at the same time.
+type Together struct {
+	LastPlayable time.Time // when the last of them could be watched
+	FirstFourth  time.Time // when the first of them had its fourth chunk
+}
+
+// Together uploads a burst and waits until all of it is ready.
+func (l Load) Together(ctx context.Context, s *stack.Stack, cache string) (t Together, err error) {
+	u, err := journey.New(s.BaseURL())
+	if err != nil {
+		return t, err
+	}
+	defer u.Close()
+	path, err := oneMinute.make(ctx, cache)
+	if err != nil {
+		return t, err
+	}
+	ids, err := bringMany(ctx, u, path, l.Burst, "burst")
+	if err != nil {
+		return t, err
+	}
+	for _, id := range ids {
+		if _, err := awaitReady(ctx, u, id); err != nil {
+			return t, err
+		}
+		list, err := steps(ctx, u, id)
+		if err != nil {
+			return t, err
+		}
+		for _, step := range list {
+			switch {
+			case step.Finished == nil:
+			case (step.Step == "encode" || step.Step == "audio") && step.Index == 0 && step.Finished.After(t.LastPlayable):
+				t.LastPlayable = *step.Finished
+			case step.Step == "encode" && step.Index == 3 && (t.FirstFourth.IsZero() || step.Finished.Before(t.FirstFourth)):
+				t.FirstFourth = *step.Finished
+			}
+		}
+	}
+	return t, nil
+}
+
+// bringMany uploads the same file many times, some at a time.
+func bringMany(ctx context.Context, u *journey.User, path string, count int, channel string) ([]string, error) {
+	ids := make([]string, count)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(6)
+	for i := range count {
+		group.Go(func() (err error) {
+			ids[i], _, err = bring(ctx, u, path, client.NewVideo{Title: fmt.Sprintf("%s %d", channel, i), Channel: &channel})
+			return err
+		})
+	}
+	return ids, group.Wait()
+}
+
+// busy prints what waiting is like behind others.
+func busy(ctx context.Context, b *bench) (Result, error) {
+	load := pick(b, Load{Films: 10, FilmMinutes: 120, Clips: 40, Burst: 20}, Load{Films: 50, FilmMinutes: 120, Clips: 200, Burst: 50})
+	var result Result
+	clip, err := tenSeconds.make(ctx, b.Cache)
+	if err != nil {
+		return result, err
+	}
+	b.say("generating an hour of 720p, once")
+	hour, err := Film(ctx, b.Cache, pick(b, 1, 60))
+	if err != nil {
+		return result, err
+	}
+	result.Rows = [][]string{{"newcomer", "behind", "idle", "busy"}}
+	row := func(n Newcomer, behind string) {
+		result.Rows = append(result.Rows, []string{n.Name, behind, seconds(n.Idle), seconds(n.Busy)})
+	}
+
+	b.say("behind %d films of %d minutes", load.Films, load.FilmMinutes)
+	err = b.with(ctx, func(s *stack.Stack) error {
+		found, err := load.Newcomers(ctx, s, b.Cache, map[string]string{"10 s clip": clip, "hour of film": hour})
+		for _, n := range found {
+			row(n, fmt.Sprintf("%d films", load.Films))
+			// Twice the idle time and two seconds: the target of the project.
+			result.Ratios = append(result.Ratios, Ratio{Name: n.Name + " playable: busy ÷ (2 × idle + 2 s)", Value: n.Busy.Seconds() / (2*n.Idle.Seconds() + 2), Target: 1, AtMost: true})
+		}
+		return err
+	})
+	if err != nil {
+		return result, err
+	}
+	b.say("behind %d clips of another channel", load.Clips)
+	err = b.with(ctx, func(s *stack.Stack) error {
+		n, err := load.Neighbours(ctx, s, b.Cache)
+		row(n, fmt.Sprintf("%d clips", load.Clips))
+		result.Ratios = append(result.Ratios, Ratio{Name: "a quiet channel's clip ready: busy ÷ idle", Value: n.Busy.Seconds() / n.Idle.Seconds(), Target: 4, AtMost: true})
+		return err
+	})
+	if err != nil {
+		return result, err
+	}
+	b.say("%d uploads at once", load.Burst)
+	err = b.with(ctx, func(s *stack.Stack) error {
+		t, err := load.Together(ctx, s, b.Cache)
+		result.Ratios = append(result.Ratios, Ratio{
+			Name:  fmt.Sprintf("%d uploads at once: the last is playable before the first has its fourth chunk, by", load.Burst),
+			Value: t.FirstFourth.Sub(t.LastPlayable).Seconds(), Target: 0, Unit: " s",
+		})
+		return err
+	})
+	return result, err
+}
+
+// with runs f on a stack of its own.
+func (b *bench) with(ctx context.Context, f func(*stack.Stack) error) error {
+	s, err := b.start(ctx, stack.Options{Workers: 2})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Stop() }()
+	return f(s)
+}
