@@ -273,9 +273,10 @@ type leaseAnswers struct {
 func (l *leaseAnswers) Do(r *http.Request) (*http.Response, error) {
 	answer, err := l.next.Do(r)
 	if err == nil && slices.Contains(r.Header["x-ms-lease-action"], "acquire") { // the SDK writes it so
-		if answer.StatusCode == http.StatusCreated {
+		switch answer.StatusCode {
+		case http.StatusCreated:
 			l.granted.Add(1)
-		} else {
+		case http.StatusConflict:
 			l.refused.Add(1)
 		}
 	}
