@@ -77,7 +77,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(scratch) }()
+	defer func() { _ = scratch.Close() }()
 
 	var (
 		blobs   = blobstore.New(account)
@@ -89,7 +89,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 		sources = step.Sources{Blobs: blobs, Sign: account.SignRead, Life: 6 * time.Hour}
 	)
 	runner := func(s pipeline.Step) consumer.Handler {
-		return &pipeline.Runner{Videos: videos, Step: s, Worker: cfg.Name, Scratch: scratch, Watch: 5 * time.Second, Log: log}
+		return &pipeline.Runner{Videos: videos, Step: s, Worker: cfg.Name, Scratch: scratch.Dir, Watch: 5 * time.Second, Log: log}
 	}
 	// The steps, in the order in which a video meets them.
 	handlers := map[string]consumer.Handler{
@@ -114,11 +114,11 @@ func run(ctx context.Context, getenv func(string) string) error {
 	leader := &upkeep.Leader{Blobs: blobs, Log: log, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: cfg.JanitorEvery, Do: janitor.Pass},
-		{Name: "sum views", Every: 10 * time.Minute, Do: func(ctx context.Context) error {
-			return counter.RollUp(ctx, time.Now(), videos.Exists)
+		{Name: "sum views", Every: 10 * time.Minute, Do: func(ctx context.Context) (upkeep.Pass, error) {
+			return upkeep.Pass{}, counter.RollUp(ctx, time.Now(), videos.Exists)
 		}},
-		{Name: "forget dead workers", Every: time.Hour, Do: func(ctx context.Context) error {
-			return register.Forget(ctx, time.Now().Add(-24*time.Hour))
+		{Name: "forget dead workers", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
+			return upkeep.Pass{}, register.Forget(ctx, time.Now().Add(-24*time.Hour))
 		}},
 	}}
 
@@ -135,6 +135,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 	var duties sync.WaitGroup
 	duties.Go(func() { leader.Run(ctx) })
 	duties.Go(func() { upkeep.Heartbeat(ctx, register, status.worker, log) })
+	duties.Go(func() { sweepScratch(ctx, scratch, log) })
 	drained := make(chan struct{})
 	go func() {
 		work.Run(ctx)
@@ -151,4 +152,25 @@ func run(ctx context.Context, getenv func(string) string) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	return server.Stop(last)
+}
+
+// sweepScratch removes what killed workers left on this disk, now and every hour.
+// Every worker does: the disk is its own matter, or one that it shares.
+func sweepScratch(ctx context.Context, scratch *pipeline.Scratch, log *slog.Logger) {
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for {
+		removed, err := scratch.Sweep()
+		if err != nil {
+			log.Warn("sweep scratch", "error", err)
+		}
+		if removed > 0 {
+			log.Info("removed scratch directories of killed workers", "count", removed)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }

@@ -1,36 +1,132 @@
 package pipeline
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 )
 
-// scratchPrefix starts the name of every worker's scratch directory; the process
-// id follows.
-const scratchPrefix = "cutroom-worker-"
+// A scratch directory is named at random, and its owner holds a lock on the file
+// beside it, <directory>.lock, which the kernel drops when the process ends,
+// however it ends. Process ids would not do: the first process of every
+// container has the same one.
+const (
+	scratchPrefix = "cutroom-scratch-"
+	lockSuffix    = ".lock"
+)
 
-// MakeScratch makes a directory for this process below parent and removes those
-// of workers that were killed: nobody else would.
-func MakeScratch(parent string) (string, error) {
-	old, err := filepath.Glob(filepath.Join(parent, scratchPrefix+"*"))
-	if err != nil {
-		return "", fmt.Errorf("look for old scratch directories: %w", err)
+// errLocked says that another process holds a lock.
+var errLocked = errors.New("locked by a living process")
+
+// Scratch is a directory for temporary files, this process's alone.
+type Scratch struct {
+	Dir string
+
+	parent string
+	lock   *os.File
+}
+
+// MakeScratch makes a directory for this process below parent, where other
+// workers may have theirs, also workers in other containers that share a volume.
+func MakeScratch(parent string) (*Scratch, error) {
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, fmt.Errorf("make parent of scratch directory: %w", err)
 	}
-	for _, dir := range old {
-		name := strings.TrimPrefix(filepath.Base(dir), scratchPrefix)
-		pid, err := strconv.Atoi(name)
-		if err != nil || pid == os.Getpid() || syscall.Kill(pid, 0) == nil {
+	for {
+		dir := filepath.Join(parent, scratchPrefix+rand.Text())
+		// The lock comes first and goes last, so a directory without a held lock
+		// is nobody's.
+		lock, err := lockFile(dir+lockSuffix, os.O_CREATE|os.O_EXCL)
+		if errors.Is(err, errLocked) || errors.Is(err, os.ErrNotExist) {
+			continue // a Sweep took the new file before we could lock it
+		}
+		if err != nil {
+			return nil, fmt.Errorf("lock scratch directory: %w", err)
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			_ = lock.Close()
+			return nil, fmt.Errorf("make scratch directory: %w", err)
+		}
+		return &Scratch{Dir: dir, parent: parent, lock: lock}, nil
+	}
+}
+
+// Close removes the directory and then lets go of its lock.
+func (s *Scratch) Close() error {
+	err := os.RemoveAll(s.Dir)
+	return errors.Join(err, os.Remove(s.lock.Name()), s.lock.Close())
+}
+
+// Sweep removes the directories of workers that were killed, and returns how
+// many. Nobody else would. Any number of workers may sweep at once. On systems
+// without flock it removes nothing.
+func (s *Scratch) Sweep() (removed int, _ error) {
+	if !canFlock {
+		return 0, nil
+	}
+	entries, err := os.ReadDir(s.parent)
+	if err != nil {
+		return 0, fmt.Errorf("look for old scratch directories: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), scratchPrefix) || !strings.HasSuffix(e.Name(), lockSuffix) {
 			continue
 		}
-		_ = os.RemoveAll(dir) // another worker may be removing it too
+		name := filepath.Join(s.parent, e.Name())
+		lock, err := lockFile(name, 0)
+		if errors.Is(err, errLocked) || errors.Is(err, os.ErrNotExist) {
+			continue // its owner lives, or another sweep was first
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		err = os.RemoveAll(strings.TrimSuffix(name, lockSuffix))
+		if err == nil {
+			err = os.Remove(name)
+			removed++
+		}
+		errs = append(errs, err, lock.Close())
 	}
-	dir := filepath.Join(parent, scratchPrefix+strconv.Itoa(os.Getpid()))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("make scratch directory: %w", err)
+	if err := errors.Join(errs...); err != nil {
+		return removed, fmt.Errorf("remove old scratch directories: %w", err)
 	}
-	return dir, nil
+	return removed, nil
+}
+
+// lockFile opens a file and takes its lock without waiting. errLocked, or
+// os.ErrNotExist when the file was removed, also between opening and locking.
+func lockFile(name string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|flag, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err = flock(f); err == nil {
+		err = stillNamed(f)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// stillNamed returns an error unless f is what its name leads to.
+func stillNamed(f *os.File) error {
+	named, err := os.Stat(f.Name())
+	if err != nil {
+		return err
+	}
+	open, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(named, open) {
+		return os.ErrNotExist
+	}
+	return nil
 }

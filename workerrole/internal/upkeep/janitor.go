@@ -27,13 +27,13 @@ type Janitor struct {
 
 // Pass looks once at every blob. Names start with the video's id, so each video
 // is read once.
-func (j *Janitor) Pass(ctx context.Context) error {
+func (j *Janitor) Pass(ctx context.Context) (Pass, error) {
 	for _, container := range []string{video.MediaContainer, video.SourcesContainer, video.ClaimsContainer} {
 		if err := j.sweep(ctx, container); err != nil {
-			return fmt.Errorf("sweep container %s: %w", container, err)
+			return Pass{}, fmt.Errorf("sweep container %s: %w", container, err)
 		}
 	}
-	return nil
+	return Pass{}, nil
 }
 
 func (j *Janitor) sweep(ctx context.Context, container string) error {

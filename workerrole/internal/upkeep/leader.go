@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,11 +19,28 @@ const leaseBlob = "upkeep"
 // within it (15 s to 60 s, or infinite).
 const leaseTime = 15 * time.Second
 
-// Duty is one thing that the leader does again and again.
+// Duty is one thing that the leader does again and again, on a clock of its own:
+// however long one duty takes, the others go on.
 type Duty struct {
 	Name  string
-	Every time.Duration
-	Do    func(ctx context.Context) error
+	Every time.Duration // from the end of a pass to the beginning of the next
+	Do    func(ctx context.Context) (Pass, error)
+}
+
+// Pass is what one pass of a duty came to.
+type Pass struct {
+	Items      int // that it looked at
+	Unreadable int // that it left as they are because it could not read them
+}
+
+// DutyStats counts what a duty did since the process started.
+type DutyStats struct {
+	Name       string
+	Passes     int64
+	Failed     int64 // passes that ended with an error
+	Items      int64
+	Unreadable int64
+	Time       time.Duration // all passes together
 }
 
 // Leader runs duties while it holds the lease.
@@ -32,6 +50,9 @@ type Leader struct {
 	Log    *slog.Logger
 
 	leading atomic.Bool
+
+	mu    sync.Mutex
+	stats map[string]DutyStats
 }
 
 // Leading reports whether this worker is the leader now.
@@ -85,24 +106,53 @@ func (l *Leader) lead(ctx context.Context, lease *blobstore.BlobLease) {
 	}
 }
 
-// serve does each duty when it is due, one at a time.
+// serve does every duty when it is due until ctx ends and the last has stopped.
 func (l *Leader) serve(ctx context.Context) {
-	due := make([]time.Time, len(l.Duties))
-	for ctx.Err() == nil {
-		next := time.Now().Add(time.Minute)
-		for i, d := range l.Duties {
-			if !time.Now().Before(due[i]) {
-				if err := d.Do(ctx); err != nil && ctx.Err() == nil {
-					l.Log.Warn("upkeep", "duty", d.Name, "error", err)
-				}
-				due[i] = time.Now().Add(d.Every)
+	var duties sync.WaitGroup
+	for _, d := range l.Duties {
+		duties.Go(func() {
+			for ctx.Err() == nil {
+				l.do(ctx, d)
+				sleep(ctx, d.Every)
 			}
-			if due[i].Before(next) {
-				next = due[i]
-			}
-		}
-		sleep(ctx, time.Until(next))
+		})
 	}
+	duties.Wait()
+}
+
+func (l *Leader) do(ctx context.Context, d Duty) {
+	begun := time.Now()
+	pass, err := d.Do(ctx)
+	failed := err != nil && ctx.Err() == nil
+	if failed {
+		l.Log.Warn("upkeep", "duty", d.Name, "error", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stats == nil {
+		l.stats = map[string]DutyStats{}
+	}
+	s := l.stats[d.Name]
+	s.Passes++
+	if failed {
+		s.Failed++
+	}
+	s.Items += int64(pass.Items)
+	s.Unreadable += int64(pass.Unreadable)
+	s.Time += time.Since(begun)
+	l.stats[d.Name] = s
+}
+
+// Stats returns the counters of every duty, in their order.
+func (l *Leader) Stats() []DutyStats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]DutyStats, len(l.Duties))
+	for i, d := range l.Duties {
+		all[i] = l.stats[d.Name]
+		all[i].Name = d.Name
+	}
+	return all
 }
 
 // sleep waits for d or the end of ctx.

@@ -37,16 +37,16 @@ type Reconciler struct {
 }
 
 // Pass looks once at every video in flight.
-func (r *Reconciler) Pass(ctx context.Context) error {
+func (r *Reconciler) Pass(ctx context.Context) (Pass, error) {
 	marks, err := r.Videos.Inflight(ctx)
 	if err != nil {
-		return err
+		return Pass{}, err
 	}
 	queues := map[string]QueueState{} // each is asked at most once a pass
 	var errs []error
 	for _, mark := range marks {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return Pass{}, ctx.Err()
 		}
 		if time.Since(mark.Since) < r.Grace {
 			continue
@@ -55,7 +55,7 @@ func (r *Reconciler) Pass(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("reconcile %s: %w", mark.ID, err))
 		}
 	}
-	return errors.Join(errs...)
+	return Pass{Items: len(marks)}, errors.Join(errs...)
 }
 
 func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, queues map[string]QueueState) error {

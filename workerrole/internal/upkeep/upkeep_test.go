@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -94,7 +95,7 @@ func (b *bench) waiting(t *testing.T, queue string) []string {
 
 func (b *bench) pass(t *testing.T) {
 	t.Helper()
-	if err := b.rec.Pass(t.Context()); err != nil {
+	if _, err := b.rec.Pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -237,7 +238,7 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 
 	for _, grace := range []time.Duration{time.Hour, 0} {
 		j := upkeep.Janitor{Videos: b.videos, Blobs: b.blobs, Grace: grace, Log: slog.New(slog.DiscardHandler)}
-		if err := j.Pass(t.Context()); err != nil {
+		if _, err := j.Pass(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		var left []string
@@ -263,29 +264,61 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 	}
 }
 
+// leaseAnswers is a transport that counts how requests for leases were answered.
+type leaseAnswers struct {
+	next             *http.Client
+	granted, refused atomic.Int32
+}
+
+func (l *leaseAnswers) Do(r *http.Request) (*http.Response, error) {
+	answer, err := l.next.Do(r)
+	if err == nil && slices.Contains(r.Header["x-ms-lease-action"], "acquire") { // the SDK writes it so
+		switch answer.StatusCode {
+		case http.StatusCreated:
+			l.granted.Add(1)
+		case http.StatusConflict:
+			l.refused.Add(1)
+		}
+	}
+	return answer, err
+}
+
 func TestOneLeaderAtATime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var passes atomic.Int32
-	stand := func() (*upkeep.Leader, context.CancelFunc, chan struct{}) {
-		l := &upkeep.Leader{Blobs: b.blobs, Log: slog.New(slog.DiscardHandler), Duties: []upkeep.Duty{
-			{Name: "count", Every: time.Hour, Do: func(context.Context) error { passes.Add(1); return nil }},
+	stand := func() (*upkeep.Leader, *leaseAnswers, context.CancelFunc, chan struct{}) {
+		transport := &http.Transport{}
+		t.Cleanup(transport.CloseIdleConnections)
+		answers := &leaseAnswers{next: &http.Client{Transport: transport}}
+		own := azuritetest.AccountWith(t, func(cfg *azstorage.Config) { cfg.Prefix, cfg.Transport = b.account.Prefix(), answers })
+		l := &upkeep.Leader{Blobs: blobstore.New(own), Log: slog.New(slog.DiscardHandler), Duties: []upkeep.Duty{
+			{Name: "count", Every: time.Hour, Do: func(context.Context) (upkeep.Pass, error) {
+				passes.Add(1)
+				return upkeep.Pass{Items: 3, Unreadable: 1}, nil
+			}},
 		}}
 		ctx, stop := context.WithCancel(t.Context())
 		gone := make(chan struct{})
 		go func() { defer close(gone); l.Run(ctx) }()
-		return l, stop, gone
+		return l, answers, stop, gone
 	}
-	first, stopFirst, firstGone := stand()
+	first, _, stopFirst, firstGone := stand()
 	azuritetest.Eventually(t, 10*time.Second, func() error {
 		if !first.Leading() || passes.Load() != 1 {
 			return errors.New("nobody leads")
 		}
 		return nil
 	})
-	second, stopSecond, secondGone := stand()
+	second, answers, stopSecond, secondGone := stand()
 	defer func() { stopSecond(); <-secondGone }()
-	if second.Leading() {
+	azuritetest.Eventually(t, 10*time.Second, func() error {
+		if answers.granted.Load()+answers.refused.Load() == 0 {
+			return errors.New("the second has not asked for the lease")
+		}
+		return nil
+	})
+	if answers.granted.Load() > 0 || second.Leading() {
 		t.Error("two lead")
 	}
 	stopFirst()
@@ -296,6 +329,48 @@ func TestOneLeaderAtATime(t *testing.T) {
 		}
 		return nil
 	})
+	azuritetest.Eventually(t, 10*time.Second, func() error {
+		s := second.Stats()[0]
+		if s.Time == 0 {
+			return errors.New("the pass is not counted")
+		}
+		s.Time = 0
+		if diff := cmp.Diff(upkeep.DutyStats{Name: "count", Passes: 1, Items: 3, Unreadable: 1}, s); diff != "" {
+			return errors.New(diff)
+		}
+		return nil
+	})
+}
+
+// A duty that takes long does not delay another.
+func TestDutiesHaveClocksOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var short atomic.Int32
+	l := &upkeep.Leader{Blobs: b.blobs, Log: slog.New(slog.DiscardHandler), Duties: []upkeep.Duty{
+		{Name: "long", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
+			<-ctx.Done()
+			return upkeep.Pass{}, ctx.Err()
+		}},
+		{Name: "short", Every: time.Millisecond, Do: func(context.Context) (upkeep.Pass, error) {
+			short.Add(1)
+			return upkeep.Pass{}, nil
+		}},
+	}}
+	ctx, stop := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	go func() { defer close(gone); l.Run(ctx) }()
+	azuritetest.Eventually(t, 10*time.Second, func() error {
+		if short.Load() < 10 {
+			return errors.New("the short duty waits for the long one")
+		}
+		return nil
+	})
+	stop()
+	<-gone
+	if s := l.Stats(); s[0].Passes != 1 || s[0].Failed != 0 {
+		t.Errorf("a pass that the end of the term cut short: %+v", s[0])
+	}
 }
 
 // ready makes a video whose first generation is finished, indexed and settled.
@@ -437,7 +512,7 @@ func TestJanitorKeepsClips(t *testing.T) {
 	sweep := func(want ...string) {
 		t.Helper()
 		j := upkeep.Janitor{Videos: b.videos, Blobs: b.blobs, Log: slog.New(slog.DiscardHandler)}
-		if err := j.Pass(t.Context()); err != nil {
+		if _, err := j.Pass(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		var left []string

@@ -1,0 +1,142 @@
+package pipeline_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+)
+
+// scratchParent makes the test binary a worker that holds a scratch directory
+// below the directory in this variable until it is killed.
+const scratchParent = "CUTROOM_TEST_SCRATCH_PARENT"
+
+func TestMain(m *testing.M) {
+	parent := os.Getenv(scratchParent)
+	if parent == "" {
+		os.Exit(m.Run())
+	}
+	s, err := pipeline.MakeScratch(parent)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println(s.Dir)
+	_, _ = bufio.NewReader(os.Stdin).ReadByte() // until the parent dies or kills it
+}
+
+// worker starts a process with a scratch directory and a file in it.
+func worker(t *testing.T, parent string) (dir string, kill func()) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), scratchParent+"="+parent)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill = sync.OnceFunc(func() {
+		_ = cmd.Process.Kill() // SIGKILL: it cannot clean up
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	t.Cleanup(kill)
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the worker does not come up: %v", err)
+	}
+	dir = line[:len(line)-1]
+	if err := os.WriteFile(filepath.Join(dir, "half.mp4"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir, kill
+}
+
+func mustBeThere(t *testing.T, dir string, want bool) {
+	t.Helper()
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) == want {
+		t.Errorf("%s: %v, want there = %t", filepath.Base(dir), err, want)
+	}
+}
+
+// Whoever owns a directory is told by its lock and not by its process id: this
+// process has two directories at once, and both are safe.
+func TestScratchOfAKilledWorkerIsRemoved(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	own, err := pipeline.MakeScratch(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twin, err := pipeline.MakeScratch(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alive, _ := worker(t, parent)
+	killed, kill := worker(t, parent)
+	sweep := func(want int) {
+		t.Helper()
+		if n, err := own.Sweep(); err != nil || n != want {
+			t.Errorf("Sweep = %d, %v; want %d", n, err, want)
+		}
+	}
+	sweep(0)
+	mustBeThere(t, killed, true)
+	kill()
+	sweep(1)
+	mustBeThere(t, killed, false)
+	for _, dir := range []string{own.Dir, twin.Dir, alive} {
+		mustBeThere(t, dir, true)
+	}
+	if err := errors.Join(own.Close(), twin.Close()); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) != 2 { // the living worker's directory and its lock
+		t.Errorf("left: %v", left)
+	}
+}
+
+// Sweeps and starts at the same moment: nobody loses a directory in use.
+func TestScratchWhileOthersSweep(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				s, err := pipeline.MakeScratch(parent)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, err = s.Sweep()
+				_, gone := os.Stat(s.Dir)
+				if err := errors.Join(err, gone, s.Close()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	left, err := os.ReadDir(parent)
+	if err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
