@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,4 +34,22 @@ func MakeScratch(parent string) (string, error) {
 		return "", fmt.Errorf("make scratch directory: %w", err)
 	}
 	return dir, nil
+}
+
+// ProbeScratch writes 1 MiB below dir and removes it: the question whether the
+// disk takes files, for the consumer's circuit breaker.
+func ProbeScratch(dir string) error {
+	file, err := os.CreateTemp(dir, "probe-")
+	if err != nil {
+		return fmt.Errorf("probe the scratch directory: %w", err)
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	_, err = file.Write(make([]byte, 1<<20))
+	if err == nil {
+		err = file.Sync() // some file systems find out late
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("probe the scratch directory: %w", err)
+	}
+	return nil
 }
