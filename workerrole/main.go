@@ -60,6 +60,10 @@ func run(ctx context.Context, getenv func(string) string) error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
+	return runWith(ctx, cfg)
+}
+
+func runWith(ctx context.Context, cfg config) error {
 	log := slog.Default().With("worker", cfg.Name)
 
 	account, err := azstorage.Open(cfg.Storage)
@@ -106,6 +110,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 	register := workers.New(account)
 	work := consumer.New(queues, handlers, consumer.Options{
 		Pools: cfg.Pools, Worker: cfg.Name, Log: log, Probes: probes(scratch, blobs, register, queues),
+		FirstRetry: cfg.FirstRetry, MaxTroublePause: cfg.MaxTroublePause,
 	})
 
 	reconciler := upkeep.Reconciler{
