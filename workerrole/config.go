@@ -35,6 +35,8 @@ type config struct {
 	AbandonAfter   time.Duration
 	PurgeLinger    time.Duration
 	DrainTimeout   time.Duration
+
+	FirstRetry, MaxTroublePause time.Duration // of consumer.Options; set by tests only
 }
 
 // loadConfig reads the environment. One error lists every bad variable.

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
@@ -58,6 +60,10 @@ func run(ctx context.Context, getenv func(string) string) error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
+	return runWith(ctx, cfg)
+}
+
+func runWith(ctx context.Context, cfg config) error {
 	log := slog.Default().With("worker", cfg.Name)
 
 	account, err := azstorage.Open(cfg.Storage)
@@ -101,7 +107,11 @@ func run(ctx context.Context, getenv func(string) string) error {
 		videostore.StepIndex:  step.Index{Videos: videos, Catalog: listing, Search: search, Races: races},
 		videostore.StepPurge:  step.Purge{Videos: videos, Blobs: blobs, Catalog: listing, Search: search, Races: races, Views: counter, Linger: cfg.PurgeLinger},
 	}
-	work := consumer.New(queues, handlers, consumer.Options{Pools: cfg.Pools, Worker: cfg.Name, Log: log})
+	register := workers.New(account)
+	work := consumer.New(queues, handlers, consumer.Options{
+		Pools: cfg.Pools, Worker: cfg.Name, Log: log, Probes: probes(scratch.Dir, blobs, register, queues),
+		FirstRetry: cfg.FirstRetry, MaxTroublePause: cfg.MaxTroublePause,
+	})
 
 	reconciler := upkeep.Reconciler{
 		Videos: videos, Grace: cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute, AbandonAfter: cfg.AbandonAfter, Log: log,
@@ -110,7 +120,6 @@ func run(ctx context.Context, getenv func(string) string) error {
 		},
 	}
 	janitor := upkeep.Janitor{Videos: videos, Blobs: blobs, Grace: cfg.JanitorGrace, Log: log}
-	register := workers.New(account)
 	leader := &upkeep.Leader{Blobs: blobs, Log: log, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: cfg.JanitorEvery, Do: janitor.Pass},
@@ -124,6 +133,9 @@ func run(ctx context.Context, getenv func(string) string) error {
 
 	status := newStatus(cfg, work, leader)
 	server := &admin.Server{Instance: cfg.Instance, Token: cfg.AdminToken, Registry: status.registry(), Ready: func(ctx context.Context) error {
+		if err := work.Ready(); err != nil {
+			return err
+		}
 		_, err := queues.Queue(workqueue.Probe).Length(ctx)
 		return err
 	}}
@@ -172,5 +184,25 @@ func sweepScratch(ctx context.Context, scratch *pipeline.Scratch, log *slog.Logg
 			return
 		case <-tick.C:
 		}
+	}
+}
+
+// probes are the cheap questions of the consumer's circuit breakers: one small
+// write to whatever steps write to. A queue is only looked at, because a message
+// would be work for somebody.
+func probes(scratch string, blobs *blobstore.Store, register *workers.Register, queues *workqueue.Queues) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		string(azstorage.Blobs): func(ctx context.Context) error {
+			_, err := blobs.Put(azstorage.WithoutRetry(ctx), video.ControlContainer, "probe", strings.NewReader(""), 0, blobstore.Options{})
+			return err
+		},
+		string(azstorage.Tables): func(ctx context.Context) error {
+			return register.Probe(azstorage.WithoutRetry(ctx))
+		},
+		string(azstorage.Queues): func(ctx context.Context) error {
+			_, err := queues.Queue(workqueue.Probe).Length(azstorage.WithoutRetry(ctx))
+			return err
+		},
+		workqueue.Disk: func(context.Context) error { return pipeline.ProbeScratch(scratch) },
 	}
 }

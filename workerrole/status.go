@@ -36,7 +36,11 @@ func (s *status) worker() workers.Worker {
 	for _, q := range stats.Queues {
 		w.Done += q.Completed
 		w.Failed += q.Failed
+		w.Troubled += q.Troubled
 		w.Stale += q.StaleDeletes + q.StaleRenewals
+	}
+	if err := s.work.Ready(); err != nil {
+		w.Trouble = err.Error()
 	}
 	for _, r := range stats.Running {
 		w.Busy = append(w.Busy, workers.Task{Queue: r.Queue, Step: r.Step, Video: string(r.Subject), Since: r.Since, Deadline: r.Deadline})
@@ -59,12 +63,14 @@ var (
 	visibility  = prometheus.NewDesc("cutroom_queue_visibility_seconds", "Visibility timeout in force.", []string{"queue"}, nil)
 	messages    = prometheus.NewDesc("cutroom_messages_total", "Messages by what became of them.", []string{"queue", "outcome"}, nil)
 	poolSlots   = prometheus.NewDesc("cutroom_pool_slots", "Slots of a pool.", []string{"pool"}, nil)
+	breakers    = prometheus.NewDesc("cutroom_breaker_state", "Circuit breaker of a dependency: 0 closed, 1 half-open, 2 open (the worker receives nothing).", []string{"dependency"}, nil)
+	troubles    = prometheus.NewDesc("cutroom_troubles_total", "Troubles with a dependency, which cost items nothing.", []string{"dependency"}, nil)
 	poolBusy    = prometheus.NewDesc("cutroom_pool_busy", "Slots of a pool that are taken.", []string{"pool"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (queueMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{queueLength, visibility, messages, poolSlots, poolBusy} {
+	for _, d := range []*prometheus.Desc{queueLength, visibility, messages, poolSlots, poolBusy, breakers, troubles} {
 		ch <- d
 	}
 }
@@ -79,12 +85,17 @@ func (m queueMetrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(poolSlots, float64(p.Slots), p.Name)
 		gauge(poolBusy, float64(p.Busy), p.Name)
 	}
+	states := map[string]float64{consumer.BreakerClosed: 0, consumer.BreakerHalfOpen: 1, consumer.BreakerOpen: 2}
+	for _, b := range stats.Breakers {
+		gauge(breakers, states[b.State], b.Dependency)
+		ch <- prometheus.MustNewConstMetric(troubles, prometheus.CounterValue, float64(b.Troubles), b.Dependency)
+	}
 	for _, q := range stats.Queues {
 		gauge(queueLength, float64(q.Length), q.Queue)
 		gauge(visibility, q.Visibility.Seconds(), q.Queue)
 		for outcome, n := range map[string]int64{
 			"received": q.Received, "completed": q.Completed, "failed": q.Failed, "poisoned": q.Poisoned,
-			"released": q.Released, "snoozed": q.Snoozed, "put_back": q.PutBack, "renewed": q.Renewals,
+			"released": q.Released, "troubled": q.Troubled, "troubled_often": q.TroubledOften, "snoozed": q.Snoozed, "put_back": q.PutBack, "renewed": q.Renewals,
 			"stale_delete": q.StaleDeletes, "stale_renewal": q.StaleRenewals, "receipt_lost": q.ReceiptsLost,
 			"stalled": q.Stalled, "empty_poll": q.EmptyPolls,
 		} {

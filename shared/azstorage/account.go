@@ -68,26 +68,32 @@ func Open(cfg Config) (*Account, error) {
 	return a, nil
 }
 
+// of returns the options for the clients of one service.
+func (s Service) of(options policy.ClientOptions) policy.ClientOptions {
+	options.PerCallPolicies = append([]policy.Policy{marker(s)}, options.PerCallPolicies...)
+	return options
+}
+
 func (a *Account) openWithKey(ends endpoints, options policy.ClientOptions) error {
 	var err error
 	if a.key, err = azblob.NewSharedKeyCredential(ends.account, ends.key); err != nil {
 		return err
 	}
-	if a.blobs, err = service.NewClientWithSharedKeyCredential(ends.blob+"/", a.key, &service.ClientOptions{ClientOptions: options}); err != nil {
+	if a.blobs, err = service.NewClientWithSharedKeyCredential(ends.blob+"/", a.key, &service.ClientOptions{ClientOptions: Blobs.of(options)}); err != nil {
 		return err
 	}
 	queueKey, err := azqueue.NewSharedKeyCredential(ends.account, ends.key)
 	if err != nil {
 		return err
 	}
-	if a.queues, err = azqueue.NewServiceClientWithSharedKeyCredential(ends.queue+"/", queueKey, &azqueue.ClientOptions{ClientOptions: options}); err != nil {
+	if a.queues, err = azqueue.NewServiceClientWithSharedKeyCredential(ends.queue+"/", queueKey, &azqueue.ClientOptions{ClientOptions: Queues.of(options)}); err != nil {
 		return err
 	}
 	tableKey, err := aztables.NewSharedKeyCredential(ends.account, ends.key)
 	if err != nil {
 		return err
 	}
-	a.tables, err = aztables.NewServiceClientWithSharedKey(ends.table, tableKey, &aztables.ClientOptions{ClientOptions: options})
+	a.tables, err = aztables.NewServiceClientWithSharedKey(ends.table, tableKey, &aztables.ClientOptions{ClientOptions: Tables.of(options)})
 	return err
 }
 
@@ -98,13 +104,13 @@ func (a *Account) openWithToken(ends endpoints, credential azcore.TokenCredentia
 			return err
 		}
 	}
-	if a.blobs, err = service.NewClient(ends.blob+"/", credential, &service.ClientOptions{ClientOptions: options}); err != nil {
+	if a.blobs, err = service.NewClient(ends.blob+"/", credential, &service.ClientOptions{ClientOptions: Blobs.of(options)}); err != nil {
 		return err
 	}
-	if a.queues, err = azqueue.NewServiceClient(ends.queue+"/", credential, &azqueue.ClientOptions{ClientOptions: options}); err != nil {
+	if a.queues, err = azqueue.NewServiceClient(ends.queue+"/", credential, &azqueue.ClientOptions{ClientOptions: Queues.of(options)}); err != nil {
 		return err
 	}
-	a.tables, err = aztables.NewServiceClient(ends.table, credential, &aztables.ClientOptions{ClientOptions: options})
+	a.tables, err = aztables.NewServiceClient(ends.table, credential, &aztables.ClientOptions{ClientOptions: Tables.of(options)})
 	return err
 }
 

@@ -1,6 +1,7 @@
 package azuritetest
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -22,6 +23,8 @@ const (
 	TimedOut          // 500 OperationTimedOut, nothing applied
 	ResetBefore       // the connection breaks before the request arrives
 	LostReply         // the request is applied, then the connection breaks (paper row Q13)
+	Forbidden         // 403 AuthenticationFailed, nothing applied
+	Silence           // no answer comes until the caller gives up, nothing applied
 )
 
 // ErrReset is the transport error that a broken connection gives.
@@ -94,8 +97,13 @@ func (f *Faults) Do(r *http.Request) (*http.Response, error) {
 		return answer(r, http.StatusServiceUnavailable, "ServerBusy"), nil
 	case TimedOut:
 		return answer(r, http.StatusInternalServerError, "OperationTimedOut"), nil
+	case Forbidden:
+		return answer(r, http.StatusForbidden, "AuthenticationFailed"), nil
 	case ResetBefore:
 		return nil, ErrReset
+	case Silence:
+		<-r.Context().Done()
+		return nil, context.Cause(r.Context())
 	}
 	next := f.Next
 	if next == nil {

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,32 +35,10 @@ type Wire struct {
 func NewWire(t testing.TB) *Wire {
 	t.Helper()
 	w := &Wire{}
-	const name = "TableEndpoint="
-	var target *url.URL
-	parts := strings.Split(ConnectionString(t), ";")
-	for i, part := range parts {
-		address, is := strings.CutPrefix(part, name)
-		if !is {
-			continue
-		}
-		var err error
-		if target, err = url.Parse(address); err != nil {
-			t.Fatalf("read the emulator's table address: %v", err)
-		}
-		// Signatures cover the path and not the host, so requests go on unchanged.
-		proxy := &httputil.ReverseProxy{
-			Rewrite:        func(r *httputil.ProxyRequest) { r.Out.URL.Host, r.Out.URL.Scheme = target.Host, target.Scheme },
-			ModifyResponse: w.note,
-			Transport:      plain.Transport,
-		}
-		server := httptest.NewServer(proxy)
-		t.Cleanup(server.Close)
-		parts[i] = name + server.URL + target.Path
-	}
-	if target == nil {
-		t.Fatal("the emulator's connection string has no table address")
-	}
-	w.connection = strings.Join(parts, ";")
+	w.connection = interpose(t, ConnectionString(t), "TableEndpoint=", func(through *httputil.ReverseProxy) http.Handler {
+		through.ModifyResponse = w.note
+		return through
+	})
 	return w
 }
 

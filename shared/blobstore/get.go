@@ -126,7 +126,7 @@ func (r *reader) Read(p []byte) (int, error) {
 			return 0, context.Cause(r.ctx)
 		}
 		if r.failures++; r.failures > resumes {
-			return 0, r.store.fail("read", r.container, r.name, err)
+			return 0, r.store.fail("read", r.container, r.name, azstorage.Unanswered(azstorage.Blobs, err))
 		}
 	}
 	return 0, io.EOF
@@ -188,6 +188,7 @@ func (s *Store) getPart(ctx context.Context, container, name string, offset int6
 		part, err = io.ReadAll(reply.Body)
 		err = errors.Join(err, reply.Body.Close())
 		if err != nil {
+			err = azstorage.Unanswered(azstorage.Blobs, err)
 			continue
 		}
 		if err = checkMD5(part, reply.ContentMD5); err == nil {

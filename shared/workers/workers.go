@@ -4,6 +4,8 @@
 //
 //	PartitionKey  "worker": some dozens of rows, written rarely (single, T4)
 //	RowKey        the worker's name
+//
+// One more row, "probe"/"probe", is what Probe writes.
 package workers
 
 import (
@@ -33,9 +35,11 @@ type Worker struct {
 	Leader    bool           `json:"leader"` // elected for reconciling and cleaning
 	Pools     map[string]int `json:"pools"`  // slots by pool
 	Busy      []Task         `json:"busy"`
-	Done      int64          `json:"done"`        // items completed since the start
-	Failed    int64          `json:"failed"`      // attempts that failed
-	Stale     int64          `json:"staleLeases"` // deletes and renewals that came too late (Q16d)
+	Done      int64          `json:"done"`              // items completed since the start
+	Failed    int64          `json:"failed"`            // attempts that failed
+	Trouble   string         `json:"trouble,omitempty"` // why it receives nothing; empty in good times
+	Troubled  int64          `json:"troubled"`          // deliveries that met trouble and were given back
+	Stale     int64          `json:"staleLeases"`       // deletes and renewals that came too late (Q16d)
 }
 
 // Task is one item that a worker holds.
@@ -65,6 +69,15 @@ func (r *Register) Beat(ctx context.Context, w Worker) error {
 	})
 	if err != nil {
 		return fmt.Errorf("write heartbeat of %s: %w", w.Name, err)
+	}
+	return nil
+}
+
+// Probe writes one row that all workers share and nobody reads: the question
+// whether the table service takes writes.
+func (r *Register) Probe(ctx context.Context) error {
+	if _, err := r.table.Upsert(ctx, tablestore.Entity{PartitionKey: "probe", RowKey: "probe"}); err != nil {
+		return fmt.Errorf("probe the table service: %w", err)
 	}
 	return nil
 }

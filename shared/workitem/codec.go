@@ -109,6 +109,7 @@ func (i Item) members() ([]member, error) {
 		{"traceparent", text(i.Traceparent)},
 		{"failures", count(i.Failures)},
 		{"releases", count(i.Releases)},
+		{"kills", count(i.Kills)},
 		{"snoozes", count(i.Snoozes)},
 		{"lasterror", text(i.LastError)},
 		{"history", text(i.History)},
@@ -189,7 +190,7 @@ func fromMembers(order []member) (Item, error) {
 	fields := map[string]any{
 		"specversion": &spec, "id": &item.ID, "source": &item.Source, "type": &eventType,
 		"subject": &subject, "time": &at, "datacontenttype": &ignored, "traceparent": &item.Traceparent,
-		"failures": &item.Failures, "releases": &item.Releases, "snoozes": &item.Snoozes,
+		"failures": &item.Failures, "releases": &item.Releases, "kills": &item.Kills, "snoozes": &item.Snoozes,
 		"lasterror": &item.LastError, "history": &item.History, "dataref": &item.DataRef, "data": &item.Data,
 	}
 	// The version comes first: it says whether the others mean what we think.
@@ -229,7 +230,7 @@ func fromMembers(order []member) (Item, error) {
 		}
 		item.Time = t.UTC()
 	}
-	for name, n := range map[string]int{"failures": item.Failures, "releases": item.Releases, "snoozes": item.Snoozes} {
+	for name, n := range map[string]int{"failures": item.Failures, "releases": item.Releases, "kills": item.Kills, "snoozes": item.Snoozes} {
 		if n < 0 || n > 1_000_000 {
 			return Item{}, fmt.Errorf("%w: %s is %d", ErrMalformed, name, n)
 		}

@@ -66,7 +66,8 @@ type Item struct {
 	DataRef string
 
 	Failures  int    // attempts that ended in an error: what the poison verdict counts
-	Releases  int    // deliveries given back unfinished (drain, lease running out): nobody's fault
+	Releases  int    // deliveries given back unfinished (drain, lease running out, trouble): not the item's fault
+	Kills     int    // releases because a child process was killed: many are an item that needs too much
 	Snoozes   int    // deliveries put back on purpose (not yet, newer version)
 	LastError string // of the latest failure
 	History   string // the latest failures, oldest first, one line each: "<time> <worker> <error>"
@@ -127,7 +128,7 @@ func (i *Item) Fail(at time.Time, worker string, cause error) {
 // Reset forgets what happened to earlier attempts, as a redrive from the poison
 // queue does. The id stays, so that the work is still recognised as the same.
 func (i *Item) Reset() {
-	i.Failures, i.Releases, i.Snoozes, i.LastError, i.History = 0, 0, 0, "", ""
+	i.Failures, i.Releases, i.Kills, i.Snoozes, i.LastError, i.History = 0, 0, 0, 0, "", ""
 }
 
 // Unexplained is the number of deliveries before this one that nobody accounted

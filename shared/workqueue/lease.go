@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workitem"
 )
@@ -33,13 +35,16 @@ type Lease struct {
 	received     time.Time
 	visibility   time.Duration
 
-	mu       sync.Mutex
-	item     workitem.Item
-	itemErr  error // why the text is not an item that we can work on
-	text     string
-	receipt  string
-	deadline time.Time
-	end      error // nil while the message is ours to settle
+	// deadline is written under mu and read without it: mu is held while a
+	// request is under way, and who only looks must not wait for that.
+	deadline atomic.Pointer[time.Time]
+
+	mu      sync.Mutex
+	item    workitem.Item
+	itemErr error // why the text is not an item that we can work on
+	text    string
+	receipt string
+	end     error // nil while the message is ours to settle
 
 	// unanswered is when the first update was sent whose outcome is unknown:
 	// zero while the receipt is certainly the newest.
@@ -52,8 +57,9 @@ func newLease(q *Queue, m *azqueue.DequeuedMessage, visibility time.Duration, as
 	l := &Lease{
 		queue: q, messageID: *m.MessageID, dequeueCount: *m.DequeueCount, inserted: *m.InsertionTime,
 		received: asked, visibility: visibility,
-		text: *m.MessageText, receipt: *m.PopReceipt, deadline: asked.Add(visibility),
+		text: *m.MessageText, receipt: *m.PopReceipt,
 	}
+	l.setDeadline(asked.Add(visibility))
 	l.item, l.itemErr = workitem.Decode(l.text)
 	return l
 }
@@ -75,12 +81,11 @@ func (l *Lease) Received() time.Time { return l.received }
 func (l *Lease) Visibility() time.Duration { return l.visibility }
 
 // Deadline is until when nobody else can get the message: counted from before
-// the request that hid it, so it is never too late.
-func (l *Lease) Deadline() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.deadline
-}
+// the request that hid it, so it is never too late. It does not wait for a
+// request that is under way.
+func (l *Lease) Deadline() time.Time { return *l.deadline.Load() }
+
+func (l *Lease) setDeadline(t time.Time) { l.deadline.Store(&t) }
 
 // Item returns the work item as it is in the message, without a claim check's
 // data, and why it cannot be worked on: see [Lease.Open].
@@ -104,7 +109,7 @@ func (l *Lease) Open(ctx context.Context) (workitem.Item, error) {
 	}
 	data, err := l.queue.blobs.Get(ctx, video.ClaimsContainer, item.DataRef)
 	switch {
-	case azstorage.IsNotFound(err):
+	case errors.Is(err, blobstore.ErrNotFound): // not: the container is missing
 		return item, fmt.Errorf("%w: claim check %q is gone", workitem.ErrMalformed, item.DataRef)
 	case err != nil:
 		return item, fmt.Errorf("claim check %q of %s: %w", item.DataRef, item.ID, err)
@@ -204,7 +209,8 @@ func (l *Lease) update(ctx context.Context, text string, hide time.Duration) (as
 		cancel()
 		switch {
 		case err == nil:
-			l.receipt, l.text, l.deadline, l.unanswered = *got.PopReceipt, text, start.Add(hide), time.Time{}
+			l.receipt, l.text, l.unanswered = *got.PopReceipt, text, time.Time{}
+			l.setDeadline(start.Add(hide))
 			return asked, nil
 		case refused(err):
 			return asked, l.lose(err, start, asked == 1)
@@ -250,11 +256,11 @@ func (l *Lease) delete(ctx context.Context) error {
 // lose decides what a refused receipt means. The caller holds mu.
 func (l *Lease) lose(cause error, asked time.Time, first bool) error {
 	mismatch := azstorage.HasCode(cause, string(queueerror.PopReceiptMismatch))
-	if mismatch && !l.unanswered.IsZero() && asked.Before(l.deadline) {
+	if mismatch && !l.unanswered.IsZero() && asked.Before(l.Deadline()) {
 		// Nobody else could receive it before the deadline, so the newer receipt
 		// is our own, and its reply never came.
 		l.end = ErrReceiptLost
-		l.deadline = l.unanswered.Add(l.visibility)
+		l.setDeadline(l.unanswered.Add(l.visibility))
 		return fmt.Errorf("%w: %w", ErrReceiptLost, cause)
 	}
 	l.end = ErrLeaseLost

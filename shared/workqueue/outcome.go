@@ -3,7 +3,10 @@ package workqueue
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
 )
 
 // What becomes of a message is decided by the error of its handler:
@@ -12,6 +15,8 @@ import (
 //	Permanent(err)         poison at once: no further attempt can help
 //	Snooze(d, reason)      put back for d; costs no attempt
 //	RetryAfter(err, d)     a failed attempt, the next one after d
+//	trouble, see AsTrouble given back: storage, the disk or the network failed,
+//	                       which says nothing about the item; costs no attempt
 //	any other error        a failed attempt, the next one after a growing delay
 //
 // The causes below are the reasons why a handler's context is cancelled.
@@ -38,6 +43,50 @@ var (
 	// ErrStalled says that the work made no progress for too long.
 	ErrStalled = errors.New("no progress")
 )
+
+// Dependencies that a worker has besides storage, whose own names are those of
+// azstorage.Service. Package ffmpeg adds [Source].
+const (
+	Disk   = "disk"   // the scratch directory is full, broken or read-only
+	Host   = "host"   // out of memory, files or processes
+	Killed = "killed" // a child process was killed from outside, mostly for lack of memory
+	Source = "source" // ffmpeg could not read the source to its end
+)
+
+// AsTrouble reports whether err is about something that a worker depends on, and
+// on what, instead of about the item: then the item is innocent and goes back
+// without cost. This is the only place that decides it:
+//
+//   - an error in the chain with a method Trouble() string that says the
+//     dependency, such as those of package ffmpeg;
+//   - an answer of storage, or none, as azstorage.Trouble defines it;
+//   - a disk that is full or broken, and a host without memory, files or
+//     processes to spare, as the operating system says it.
+//
+// A missing blob that a row names, a conflict, a panic and everything unknown
+// are not trouble: they are failures and are counted, so that a bug's item ends.
+func AsTrouble(err error) (dependency string, ok bool) {
+	var own interface{ Trouble() string }
+	if errors.As(err, &own) && own.Trouble() != "" {
+		return own.Trouble(), true
+	}
+	if service, ok := azstorage.Trouble(err); ok {
+		return string(service), true
+	}
+	for dependency, reasons := range hostTrouble {
+		for _, reason := range reasons {
+			if errors.Is(err, reason) {
+				return dependency, true
+			}
+		}
+	}
+	return "", false
+}
+
+var hostTrouble = map[string][]syscall.Errno{
+	Disk: {syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO},
+	Host: {syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN},
+}
 
 // Permanent marks err as one that no further attempt will cure.
 func Permanent(err error) error { return &permanentError{err} }

@@ -21,6 +21,7 @@ type Consumer struct {
 	lines    []*line // in the order of the specs
 	running  sync.WaitGroup
 	draining atomic.Bool
+	breakers *breakers
 
 	mu     sync.Mutex
 	owners map[*owner]struct{}
@@ -32,6 +33,7 @@ type Consumer struct {
 func New(queues *workqueue.Queues, handlers map[string]Handler, options Options) *Consumer {
 	c := &Consumer{handlers: handlers, options: options.withDefaults(), owners: map[*owner]struct{}{}}
 	c.log = c.options.Log.With("worker", c.options.Worker)
+	c.breakers = newBreakers(c.options, c.log)
 	byName, byBase := map[string]*pool{}, map[string]*lanes{}
 	for _, spec := range queues.Specs() {
 		slots := c.options.Pools[spec.Pool]
@@ -75,6 +77,7 @@ func (c *Consumer) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	c.refresh(ctx)
 	loops.Go(func() { c.keepRefreshing(ctx) })
+	loops.Go(func() { c.breakers.run(ctx) })
 	for _, l := range c.lines {
 		loops.Go(func() { c.poll(ctx, l) })
 	}
@@ -117,14 +120,7 @@ func (c *Consumer) refresh(ctx context.Context) {
 			continue
 		}
 		paused := l.queue.Policy().Paused
-		state, err := l.queue.Length(ctx)
-		if workqueue.IsMissing(err) {
-			err = l.queue.Create(ctx)
-		}
-		if err == nil {
-			l.count.length.Store(state.Length)
-			err = l.queue.Tune(ctx)
-		}
+		err := refreshLine(ctx, l)
 		if err != nil && ctx.Err() == nil {
 			c.log.Warn("cannot refresh the queue's policy", "queue", l.queue.Name(), "error", err)
 		}
@@ -135,6 +131,24 @@ func (c *Consumer) refresh(ctx context.Context) {
 		}
 	}
 }
+
+// refreshLine has a deadline of its own: the retries of a service that does not
+// answer would outlast the outage.
+func refreshLine(ctx context.Context, l *line) error {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	state, err := l.queue.Length(ctx)
+	if workqueue.IsMissing(err) {
+		err = l.queue.Create(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	l.count.length.Store(state.Length)
+	return l.queue.Tune(ctx)
+}
+
+const refreshTimeout = 10 * time.Second
 
 func (c *Consumer) track(o *owner) {
 	c.mu.Lock()

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"context"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -47,6 +48,20 @@ type Options struct {
 	// are also killed for reasons that are not the item's.
 	MaxUnexplained int
 
+	// MaxKills is how many times the child processes of one item may be killed
+	// from outside before the item is poison: it needs more memory than there
+	// is. Default 8.
+	MaxKills int
+
+	// TroublePause and MaxTroublePause bound how long an item that met trouble
+	// is hidden, and how long an open breaker waits before it tries again. Both
+	// double while the trouble lasts. Defaults 1 s and 30 s.
+	TroublePause, MaxTroublePause time.Duration
+
+	// Probes say by dependency (an azstorage.Service, workqueue.Disk) how to ask
+	// cheaply whether it works. A dependency without one is tried with one item.
+	Probes map[string]func(context.Context) error
+
 	// FixedLease switches renewal off: the 2008 paper's worker, which chooses a
 	// timeout that covers the work (Q16a) and learns from late deletes when it
 	// does not (Q16d). For comparison; renewal is better.
@@ -77,6 +92,11 @@ func (o Options) withDefaults() Options {
 	def(&o.PutBack, 30*time.Second)
 	def(&o.FirstRetry, 2*time.Second)
 	def(&o.MaxRetry, 5*time.Minute)
+	def(&o.TroublePause, time.Second)
+	def(&o.MaxTroublePause, 30*time.Second)
+	if o.MaxKills <= 0 {
+		o.MaxKills = 8
+	}
 	if o.MaxUnexplained <= 0 {
 		o.MaxUnexplained = 20
 	}
@@ -85,11 +105,20 @@ func (o Options) withDefaults() Options {
 
 // retryDelay is the pause after the n-th failure: first, twice that, and so on.
 func (o Options) retryDelay(failures int) time.Duration {
-	d := o.FirstRetry
-	for i := 1; i < failures && d < o.MaxRetry; i++ {
+	return grow(o.FirstRetry, o.MaxRetry, failures)
+}
+
+// troubleDelay hides an item that was given back n times. The first pauses are
+// short, so that a healthy worker takes it soon.
+func (o Options) troubleDelay(n int) time.Duration { return grow(o.TroublePause, o.MaxTroublePause, n) }
+
+// grow returns first, doubled n−1 times, at most longest, spread.
+func grow(first, longest time.Duration, n int) time.Duration {
+	d := first
+	for i := 1; i < n && d < longest; i++ {
 		d *= 2
 	}
-	return spread(min(d, o.MaxRetry))
+	return spread(min(d, longest))
 }
 
 // spread varies d by a fifth either way, so that workers do not march in step.

@@ -28,6 +28,7 @@ func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease
 		Queue: l.queue.Name(), MessageID: lease.MessageID(), DequeueCount: lease.DequeueCount(),
 		Inserted: lease.Inserted(), Received: lease.Received(),
 	}}
+	defer c.breakers.ended(lease)
 	ctx := context.WithoutCancel(draining) // the drain is announced, not inflicted
 	if draining.Err() != nil {
 		o.settleWithin(ctx, func(ctx context.Context) { o.giveBack(ctx, 0, "draining") })
@@ -54,11 +55,14 @@ func (o *owner) admit(ctx context.Context) (ok bool) {
 	o.handler = o.c.handlers[item.Step]
 	o.settleWithin(ctx, func(ctx context.Context) {
 		unexplained := item.Unexplained(o.lease.DequeueCount())
+		dependency, trouble := workqueue.AsTrouble(err)
 		switch {
 		case errors.Is(err, workitem.ErrNewerVersion), err == nil && o.handler == nil:
 			o.putBack(ctx) // a rolling deployment: a newer worker will know (Q6)
 		case errors.Is(err, workitem.ErrMalformed):
 			o.bury(ctx, err, nil)
+		case trouble:
+			o.trouble(ctx, dependency, err)
 		case err != nil:
 			o.giveBack(ctx, o.c.options.retryDelay(1), err.Error())
 		case item.Failures >= o.maxFailures():

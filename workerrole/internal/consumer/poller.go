@@ -73,6 +73,9 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 			l.wait(ctx, c.options.RefreshPolicy)
 			continue
 		}
+		if c.breakers.wait(ctx) != nil {
+			return
+		}
 		slots, err := l.pool.take(ctx, l.share, want, lookEvery(spec.MaxWait), func() { c.lookAtOldest(ctx, l) })
 		if err != nil {
 			return
@@ -131,9 +134,24 @@ func (l *line) longestIdle() time.Duration {
 	return longest
 }
 
+// receiving stands for a step where breakers ask who met the trouble.
+const receiving = "receive"
+
 // receive does not end with ctx: a request that is cut off may have hidden
 // messages that nobody then knows of. What comes back late is given back.
-func (c *Consumer) receive(ctx context.Context, l *line, slots int) ([]*workqueue.Lease, error) {
+func (c *Consumer) receive(ctx context.Context, l *line, slots int) (leases []*workqueue.Lease, err error) {
+	slots, came := c.breakers.admit(slots)
+	if slots == 0 {
+		return nil, nil
+	}
+	defer func() {
+		came(leases)
+		if dependency, trouble := workqueue.AsTrouble(err); trouble {
+			c.breakers.failed(dependency, receiving, err)
+		} else if err == nil {
+			c.breakers.succeeded(receiving)
+		}
+	}()
 	patience := min(max(l.queue.Visibility()/4, time.Second), 10*time.Second)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()

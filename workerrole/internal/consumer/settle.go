@@ -31,10 +31,20 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 		o.log().Error("handler panicked", "panic", panicked.Value, "stack", string(panicked.Stack))
 	}
 	delay, snoozed := workqueue.AsSnooze(err)
+	dependency, trouble := workqueue.AsTrouble(err)
+	stalled := errors.Is(cause, workqueue.ErrStalled)
+	if stalled && err != nil && !trouble {
+		// What hangs may hang because of what it waits for.
+		if found, e := o.c.breakers.check(ctx); e != nil {
+			dependency, trouble, err = found, true, fmt.Errorf("%w; meanwhile: %w", cause, e)
+		}
+	}
 	switch {
 	case err == nil:
 		o.complete(ctx)
-	case errors.Is(cause, workqueue.ErrStalled):
+	case stalled && trouble:
+		o.trouble(ctx, dependency, err)
+	case stalled:
 		o.fail(ctx, fmt.Errorf("%w for %v", cause, o.c.options.StallAfter))
 	case cause != nil:
 		// Interrupted by us. Whatever the error says, it may be an echo of that:
@@ -46,6 +56,8 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 		o.snooze(ctx, delay, err)
 	case workqueue.IsPermanent(err):
 		o.bury(ctx, err, o.failure(err))
+	case trouble:
+		o.trouble(ctx, dependency, err)
 	default:
 		o.fail(ctx, err)
 	}
@@ -66,6 +78,7 @@ func (o *owner) complete(ctx context.Context) {
 	switch {
 	case err == nil:
 		o.line.count.completed.Add(1)
+		o.c.breakers.succeeded(o.job.Item.Step)
 	case errors.Is(err, workqueue.ErrLeaseLost):
 		o.line.count.staleDeletes.Add(1)
 		o.log().Info("done, but the message had become visible to others")
@@ -101,6 +114,9 @@ func (o *owner) bury(ctx context.Context, cause error, record func(*workitem.Ite
 	if hears, ok := o.handler.(Exhausted); ok {
 		if err := hears.Exhausted(ctx, o.job, cause); err != nil {
 			o.log().Error("cannot record the failure, putting the item back", "cause", cause, "error", err)
+			if dependency, trouble := workqueue.AsTrouble(err); trouble {
+				o.c.breakers.failed(dependency, o.job.Item.Step, err)
+			}
 			o.release(ctx, o.c.options.retryDelay(o.job.Item.Failures+1), record)
 			return
 		}
@@ -125,6 +141,40 @@ func (o *owner) giveBack(ctx context.Context, delay time.Duration, why string) {
 	o.line.count.released.Add(1)
 	o.log().Info("given back", "why", why)
 	o.release(ctx, delay, func(i *workitem.Item) { i.Releases++ })
+}
+
+// often is from how many releases on an item that meets trouble is suspicious.
+const often = 50
+
+// trouble gives the item back, which it costs no attempt: what failed is the
+// dependency. There is no bound, except for killed children, because a count
+// cannot tell an item that brings the trouble from one that meets a long outage
+// at every worker of a large fleet.
+func (o *owner) trouble(ctx context.Context, dependency string, err error) {
+	o.line.count.troubled.Add(1)
+	o.c.breakers.failed(dependency, o.job.Item.Step, err)
+	item := o.job.Item
+	delay := o.c.options.troubleDelay(item.Releases + 1)
+	if dependency == workqueue.Killed {
+		if kills := item.Kills + 1; kills >= o.c.options.MaxKills {
+			cause := &KilledError{Times: kills, Err: err}
+			o.bury(ctx, cause, o.failure(cause))
+			return
+		}
+		delay = o.c.options.retryDelay(item.Kills + 1) // longer: perhaps the memory is a neighbour's
+	}
+	level := slog.LevelWarn
+	if item.Releases+1 >= often {
+		o.line.count.troubledOften.Add(1)
+		level = slog.LevelError
+	}
+	o.log().Log(ctx, level, "trouble, given back", "dependency", dependency, "releases", item.Releases+1, "retryIn", delay, "error", err)
+	o.release(ctx, delay, func(i *workitem.Item) {
+		i.Releases++
+		if dependency == workqueue.Killed {
+			i.Kills++
+		}
+	})
 }
 
 // snooze puts the message back for a while on the handler's wish.
@@ -176,4 +226,14 @@ type crashLoopError struct{ deliveries int }
 
 func (e *crashLoopError) Error() string {
 	return fmt.Sprintf("crash loop: %d deliveries ended without a word", e.deliveries)
+}
+
+// KilledError is why an item is poison whose child processes are always killed.
+type KilledError struct {
+	Times int
+	Err   error // of the latest time
+}
+
+func (e *KilledError) Error() string {
+	return fmt.Sprintf("its processes were killed from outside %d times: it probably needs more memory than workers have: %v", e.Times, e.Err)
 }

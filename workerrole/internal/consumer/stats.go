@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -11,7 +12,7 @@ import (
 
 // counters count what happened to the messages of one queue in this process.
 type counters struct {
-	received, completed, failed, poisoned, released, snoozed, putBack atomic.Int64
+	received, completed, failed, poisoned, released, snoozed, putBack, troubled, troubledOften atomic.Int64
 
 	emptyPolls, receiveErrors, renewErrors, settleErrors                        atomic.Int64
 	renewals, staleRenewals, staleDeletes, staleReleases                        atomic.Int64
@@ -25,6 +26,8 @@ type Stats struct {
 	Pools    []PoolStats  `json:"pools"`
 	Queues   []QueueStats `json:"queues"`
 	Running  []Running    `json:"running"` // oldest first
+
+	Breakers []BreakerStats `json:"breakers"` // by dependency
 }
 
 // PoolStats says how busy a pool is.
@@ -42,13 +45,15 @@ type QueueStats struct {
 	Visibility time.Duration `json:"visibility"` // in force, nanoseconds
 	Paused     bool          `json:"paused"`
 
-	Received  int64 `json:"received"`
-	Completed int64 `json:"completed"`
-	Failed    int64 `json:"failed"`   // attempts
-	Poisoned  int64 `json:"poisoned"` // items
-	Released  int64 `json:"released"` // interrupted and given back
-	Snoozed   int64 `json:"snoozed"`
-	PutBack   int64 `json:"putBack"` // for a newer worker
+	Received      int64 `json:"received"`
+	Completed     int64 `json:"completed"`
+	Failed        int64 `json:"failed"`        // attempts
+	Poisoned      int64 `json:"poisoned"`      // items
+	Released      int64 `json:"released"`      // interrupted and given back
+	Troubled      int64 `json:"troubled"`      // met trouble and were given back
+	TroubledOften int64 `json:"troubledOften"` // of these, deliveries of items that were given back 50 times and more
+	Snoozed       int64 `json:"snoozed"`
+	PutBack       int64 `json:"putBack"` // for a newer worker
 
 	EmptyPolls    int64 `json:"emptyPolls"`
 	ReceiveErrors int64 `json:"receiveErrors"`
@@ -81,7 +86,7 @@ type Running struct {
 
 // Stats returns a snapshot. It makes no request.
 func (c *Consumer) Stats() Stats {
-	s := Stats{Worker: c.options.Worker, Draining: c.draining.Load(), Running: c.runningItems()}
+	s := Stats{Worker: c.options.Worker, Draining: c.draining.Load(), Running: c.runningItems(), Breakers: c.breakers.stats()}
 	for _, p := range c.pools {
 		s.Pools = append(s.Pools, PoolStats{Name: p.name, Slots: p.size, Busy: p.inUse()})
 	}
@@ -93,9 +98,10 @@ func (c *Consumer) Stats() Stats {
 
 func (c *Consumer) runningItems() []Running {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	items := make([]Running, 0, len(c.owners))
-	for o := range c.owners {
+	owners := slices.Collect(maps.Keys(c.owners))
+	c.mu.Unlock()
+	items := make([]Running, 0, len(owners))
+	for _, o := range owners {
 		items = append(items, Running{
 			Queue: o.job.Queue, Step: o.job.Item.Step, Subject: o.job.Item.Subject, Item: o.job.Item.ID,
 			MessageID: o.job.MessageID, Attempt: o.job.Attempt(), Since: o.job.Received,
@@ -113,7 +119,7 @@ func (l *line) stats() QueueStats {
 	return QueueStats{
 		Queue: l.queue.Name(), Length: n.length.Load(), Visibility: l.queue.Visibility(), Paused: l.queue.Policy().Paused,
 		Received: n.received.Load(), Completed: n.completed.Load(), Failed: n.failed.Load(), Poisoned: n.poisoned.Load(),
-		Released: n.released.Load(), Snoozed: n.snoozed.Load(), PutBack: n.putBack.Load(),
+		Released: n.released.Load(), Troubled: n.troubled.Load(), TroubledOften: n.troubledOften.Load(), Snoozed: n.snoozed.Load(), PutBack: n.putBack.Load(),
 		EmptyPolls: n.emptyPolls.Load(), ReceiveErrors: n.receiveErrors.Load(), RenewErrors: n.renewErrors.Load(),
 		SettleErrors: n.settleErrors.Load(), Renewals: n.renewals.Load(), StaleRenewals: n.staleRenewals.Load(),
 		Superseded: n.superseded.Load(), StaleDeletes: n.staleDeletes.Load(), StaleReleases: n.staleReleases.Load(), ReceiptsLost: n.receiptsLost.Load(),

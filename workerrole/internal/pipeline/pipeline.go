@@ -36,7 +36,8 @@ type Step interface {
 	// Run writes the step's output and returns what becomes true with it. It
 	// may be called any number of times for the same step, also while an older
 	// call is still running elsewhere. An error that is a *video.Failure is
-	// permanent; any other is tried again later.
+	// permanent; one that workqueue.AsTrouble knows costs the item nothing; any
+	// other is a failed attempt.
 	Run(ctx context.Context, w *Work) (videostore.Commit, error)
 }
 
@@ -65,8 +66,8 @@ type Runner struct {
 	Log     *slog.Logger
 }
 
-// Handle runs the step that the message asks for. Errors that it returns are
-// retried by the consumer; nil means that the message may be deleted.
+// Handle runs the step that the message asks for. What its errors mean, the
+// consumer decides (workqueue.AsTrouble and its neighbours); nil means that the message may be deleted.
 func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
 	key, err := r.key(job.Item)
 	if err != nil {
@@ -94,9 +95,14 @@ func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) 
 	if err != nil {
 		return nil // nobody's step
 	}
+	what := fmt.Sprintf("failed %d times", job.Item.Failures)
+	var killed *consumer.KilledError
+	if errors.As(cause, &killed) {
+		what = fmt.Sprintf("needs more memory than there is: it was killed %d times", killed.Times)
+	}
 	return r.Videos.FailStep(ctx, key, &video.Failure{
 		Code:   video.ProcessingFailed,
-		Detail: fmt.Sprintf("the %s step failed %d times; an operator can find it in the poison queue", key.Step, job.Item.Failures),
+		Detail: fmt.Sprintf("the %s step %s; an operator can find it in the poison queue", key.Step, what),
 	})
 }
 
@@ -111,7 +117,7 @@ func (r *Runner) key(item workitem.Item) (videostore.StepKey, error) {
 func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *consumer.Job) error {
 	dir, err := os.MkdirTemp(r.Scratch, r.Step.Name()+"-")
 	if err != nil {
-		return fmt.Errorf("make scratch directory: %w", err)
+		return r.failed(ctx, claim, fmt.Errorf("make scratch directory: %w", err))
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 

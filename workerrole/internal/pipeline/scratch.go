@@ -130,3 +130,21 @@ func stillNamed(f *os.File) error {
 	}
 	return nil
 }
+
+// ProbeScratch writes 1 MiB below dir and removes it: the question whether the
+// disk takes files, for the consumer's circuit breaker.
+func ProbeScratch(dir string) error {
+	file, err := os.CreateTemp(dir, "probe-")
+	if err != nil {
+		return fmt.Errorf("probe the scratch directory: %w", err)
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	_, err = file.Write(make([]byte, 1<<20))
+	if err == nil {
+		err = file.Sync() // some file systems find out late
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("probe the scratch directory: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/provision"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// site is an account and the means to put videos into it and look at them.
+type site struct {
+	account *azstorage.Account
+	queues  *workqueue.Queues
+	videos  *videostore.Store
+	blobs   *blobstore.Store
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{account: azuritetest.Account(t)}
+	s.queues = workqueue.OpenAll(s.account, workqueue.Specs)
+	if err := provision.Ensure(t.Context(), s.account, s.queues); err != nil {
+		t.Fatal(err)
+	}
+	s.videos, s.blobs = videostore.New(s.account, s.queues), blobstore.New(s.account)
+	return s
+}
+
+func (s *site) upload(t *testing.T, path string, n int) (ids []video.ID) {
+	t.Helper()
+	for range n {
+		v := video.Video{ID: video.NewID(), Title: "A clip", Channel: "tests", State: video.AwaitingUpload,
+			Visibility: video.Public, Priority: video.Normal, CreatedAt: time.Now().UTC()}
+		if _, err := s.videos.Create(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(v.ID), path, blobstore.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.videos.Uploaded(t.Context(), v.ID, 1); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, v.ID)
+	}
+	return ids
+}
+
+// start runs a worker role in this process until the test ends.
+func (s *site) start(t *testing.T, name string, change func(*config), env map[string]string) {
+	t.Helper()
+	all := map[string]string{
+		"AZURE_STORAGE_CONNECTION_STRING": azuritetest.ConnectionString(t), "CUTROOM_PREFIX": s.account.Prefix(),
+		"WORKERROLE_ADMIN_ADDR": "127.0.0.1:0", "WORKERROLE_NAME": name, "WORKERROLE_SCRATCH": t.TempDir(),
+		"WORKERROLE_POOLS": "light=3,heavy=1", "CUTROOM_VISIBILITY": "probe=5s,encode-high=5s,encode-normal=5s,encode-low=5s,finish=5s,index=5s",
+		"CUTROOM_RETRY_MAX": "2", "CUTROOM_RETRY_DELAY": "100ms", "CUTROOM_TRY_TIMEOUT": "2s",
+	}
+	maps.Copy(all, env)
+	cfg, err := loadConfig(func(name string) string { return all[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.FirstRetry, cfg.MaxTroublePause = 100*time.Millisecond, 2*time.Second
+	if change != nil {
+		change(&cfg)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- runWith(ctx, cfg) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("worker %s stopped with %v", name, err)
+		}
+	})
+}
+
+// row returns what a worker says of itself.
+func (s *site) row(t *testing.T, name string) (workers.Worker, error) {
+	t.Helper()
+	all, err := workers.New(s.account).List(t.Context(), time.Time{})
+	if err != nil {
+		return workers.Worker{}, err
+	}
+	for _, w := range all {
+		if w.Name == name {
+			return w, nil
+		}
+	}
+	return workers.Worker{}, errors.New("not in the register")
+}
+
+func (s *site) state(t *testing.T, want video.State, ids ...video.ID) error {
+	t.Helper()
+	for _, id := range ids {
+		view, err := s.videos.View(t.Context(), id)
+		if err != nil {
+			return err
+		}
+		if view.Video.State != want {
+			return fmt.Errorf("state %s, error %v, steps %+v", view.Video.State, view.Video.Error, view.Steps)
+		}
+	}
+	return nil
+}
+
+func (s *site) wantNoPoison(t *testing.T) {
+	t.Helper()
+	if list, _, err := s.queues.ListPoison(t.Context(), 10, ""); err != nil || len(list) > 0 {
+		t.Errorf("poison: %+v, %v", list, err)
+	}
+}
+
+// A service fails, alone, in every way and for much longer than the retries and
+// five failed attempts take. Then every video becomes ready, and nothing of it
+// was held against any item.
+func TestOutageOfOneServiceFailsNoVideo(t *testing.T) {
+	t.Parallel()
+	path := clip(t, 6)
+	for _, service := range []azstorage.Service{azstorage.Blobs, azstorage.Tables, azstorage.Queues} {
+		t.Run(string(service), func(t *testing.T) {
+			t.Parallel()
+			s, outage := newSite(t), azuritetest.NewOutage(t)
+			s.start(t, "only", nil, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": outage.ConnectionString()})
+			ids := s.upload(t, path, 4)
+			azuritetest.Eventually(t, time.Minute, func() error { // work is in progress
+				view, err := s.videos.View(t.Context(), ids[0])
+				if err == nil && len(view.Steps) == 0 {
+					err = errors.New("not begun")
+				}
+				return err
+			})
+			told := false
+			for _, fault := range []azuritetest.Fault{azuritetest.ServerBusy, azuritetest.ResetBefore, azuritetest.Silence} {
+				before := outage.Set(service, fault)
+				for end := time.Now().Add(9 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+					w, err := s.row(t, "only")
+					told = told || err == nil && w.Trouble != ""
+				}
+				if fired := outage.Set(service, fault) - before; fired < 3 {
+					t.Errorf("fault %d was met by %d requests", fault, fired)
+				}
+			}
+			outage.Set(service, azuritetest.None)
+			azuritetest.Eventually(t, 2*time.Minute, func() error { return s.state(t, video.Ready, ids...) })
+			s.wantNoPoison(t)
+			if service != azstorage.Tables && !told {
+				t.Error("the register never said that the worker met trouble")
+			}
+			azuritetest.Eventually(t, 20*time.Second, func() error {
+				w, err := s.row(t, "only")
+				switch {
+				case err != nil:
+					return err
+				case w.Failed != 0:
+					t.Fatalf("failures were recorded: %+v", w)
+				case w.Trouble != "" || service != azstorage.Queues && w.Troubled == 0:
+					return fmt.Errorf("%+v", w)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// A worker whose ffmpeg always says that the disk is full, beside a healthy one.
+func TestFullDiskOfOneWorkerFailsNoVideo(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	full := filepath.Join(t.TempDir(), "ffmpeg")
+	script := "#!/bin/sh\ncase \"$*\" in *-version*|*-encoders*|*-filters*|*-muxers*|*-demuxers*|*-protocols*|*-h*) exec ffmpeg \"$@\";; esac\n" +
+		"echo 'av_interleaved_write_frame(): No space left on device' >&2\nexit 228\n"
+	if err := os.WriteFile(full, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.start(t, "sick", nil, map[string]string{"FFMPEG_PATH": full})
+	ids := s.upload(t, clip(t, 6), 3)
+	azuritetest.Eventually(t, time.Minute, func() error {
+		w, err := s.row(t, "sick")
+		if err == nil && w.Trouble == "" {
+			err = fmt.Errorf("%+v", w)
+		}
+		return err
+	})
+	s.start(t, "healthy", nil, nil)
+	azuritetest.Eventually(t, 90*time.Second, func() error { return s.state(t, video.Ready, ids...) })
+	s.wantNoPoison(t)
+	w, err := s.row(t, "sick")
+	if err != nil || w.Failed != 0 || w.Troubled == 0 || w.Troubled > 60 {
+		t.Errorf("the sick worker: %+v, %v", w, err)
+	}
+}
