@@ -22,10 +22,12 @@ type fixture struct {
 	blob []byte // content of every media blob
 }
 
-func newFixture(t *testing.T, variables map[string]string) *fixture {
+const fixtureTitle = `A "film" / 日本`
+
+func newFixture(t *testing.T, variables map[string]string, headers ...string) *fixture {
 	t.Helper()
 	s := start(t, variables)
-	v := s.create(map[string]any{"title": `A "film" / 日本`})
+	v := decode[api.Video](t, s.call(http.MethodPost, "/videos", map[string]any{"title": fixtureTitle}, headers...), http.StatusCreated)
 	f := &fixture{server: s, id: video.ID(v.Id), blob: movie(1000)}
 	s.call(http.MethodPut, "/videos/"+v.Id+"/content", movie(100)).want(t, http.StatusAccepted, "")
 	f.plan = video.Plan{

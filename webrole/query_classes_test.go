@@ -85,6 +85,12 @@ var visits = []visit{
 	{"createVideo", func(w *world) func() answer {
 		return func() answer { return w.call(http.MethodPost, "/videos", map[string]any{"title": "New"}) }
 	}},
+	{"createVideo", func(w *world) func() answer {
+		key := string(video.NewID())
+		return func() answer {
+			return w.call(http.MethodPost, "/videos", map[string]any{"title": "New"}, "Idempotency-Key", key)
+		}
+	}},
 	{"listVideos", get("/videos?limit=5")},
 	{"listVideos", get("/videos?channel=Harbour&limit=5")},
 	{"listVideos", get("/videos?channel=Harbour&sort=title&limit=5")},

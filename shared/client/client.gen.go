@@ -423,9 +423,6 @@ type Problem struct {
 
 	// Type Example: about:blank
 	Type string `json:"type"`
-
-	// VideoId With `idempotency_mismatch`: the video that the key made.
-	VideoId *string `json:"videoId,omitempty"`
 }
 
 // Progress defines model for Progress.
@@ -1090,10 +1087,10 @@ type ClientInterface interface {
 	// CreateVideoWithBody Announce a video
 	//
 	// Stores the metadata; the bytes come next. Safe to repeat with the same
-	// `Idempotency-Key`: the id is derived from the key, so a repetition
-	// answers with the same video, and with 409 `idempotency_mismatch` when
-	// the body differs. Use a random key (a UUID): whoever can guess the key
-	// can compute the id.
+	// `Idempotency-Key`: as long as the video lives a repetition answers with
+	// it, and with 409 `idempotency_mismatch` when the body differs. After the
+	// video is deleted the key makes a new one, with a new id. Use a random key
+	// (a UUID): whoever knows the key and the body is answered with the video.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1103,10 +1100,10 @@ type ClientInterface interface {
 	// CreateVideo Announce a video
 	//
 	// Stores the metadata; the bytes come next. Safe to repeat with the same
-	// `Idempotency-Key`: the id is derived from the key, so a repetition
-	// answers with the same video, and with 409 `idempotency_mismatch` when
-	// the body differs. Use a random key (a UUID): whoever can guess the key
-	// can compute the id.
+	// `Idempotency-Key`: as long as the video lives a repetition answers with
+	// it, and with 409 `idempotency_mismatch` when the body differs. After the
+	// video is deleted the key makes a new one, with a new id. Use a random key
+	// (a UUID): whoever knows the key and the body is answered with the video.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1582,10 +1579,10 @@ func (c *Client) ListVideos(ctx context.Context, params *ListVideosParams, reqEd
 // CreateVideoWithBody Announce a video
 //
 // Stores the metadata; the bytes come next. Safe to repeat with the same
-// `Idempotency-Key`: the id is derived from the key, so a repetition
-// answers with the same video, and with 409 `idempotency_mismatch` when
-// the body differs. Use a random key (a UUID): whoever can guess the key
-// can compute the id.
+// `Idempotency-Key`: as long as the video lives a repetition answers with
+// it, and with 409 `idempotency_mismatch` when the body differs. After the
+// video is deleted the key makes a new one, with a new id. Use a random key
+// (a UUID): whoever knows the key and the body is answered with the video.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1605,10 +1602,10 @@ func (c *Client) CreateVideoWithBody(ctx context.Context, params *CreateVideoPar
 // CreateVideo Announce a video
 //
 // Stores the metadata; the bytes come next. Safe to repeat with the same
-// `Idempotency-Key`: the id is derived from the key, so a repetition
-// answers with the same video, and with 409 `idempotency_mismatch` when
-// the body differs. Use a random key (a UUID): whoever can guess the key
-// can compute the id.
+// `Idempotency-Key`: as long as the video lives a repetition answers with
+// it, and with 409 `idempotency_mismatch` when the body differs. After the
+// video is deleted the key makes a new one, with a new id. Use a random key
+// (a UUID): whoever knows the key and the body is answered with the video.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3796,10 +3793,10 @@ type ClientWithResponsesInterface interface {
 	// CreateVideoWithBodyWithResponse Announce a video
 	//
 	// Stores the metadata; the bytes come next. Safe to repeat with the same
-	// `Idempotency-Key`: the id is derived from the key, so a repetition
-	// answers with the same video, and with 409 `idempotency_mismatch` when
-	// the body differs. Use a random key (a UUID): whoever can guess the key
-	// can compute the id.
+	// `Idempotency-Key`: as long as the video lives a repetition answers with
+	// it, and with 409 `idempotency_mismatch` when the body differs. After the
+	// video is deleted the key makes a new one, with a new id. Use a random key
+	// (a UUID): whoever knows the key and the body is answered with the video.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -3809,10 +3806,10 @@ type ClientWithResponsesInterface interface {
 	// CreateVideoWithResponse Announce a video
 	//
 	// Stores the metadata; the bytes come next. Safe to repeat with the same
-	// `Idempotency-Key`: the id is derived from the key, so a repetition
-	// answers with the same video, and with 409 `idempotency_mismatch` when
-	// the body differs. Use a random key (a UUID): whoever can guess the key
-	// can compute the id.
+	// `Idempotency-Key`: as long as the video lives a repetition answers with
+	// it, and with 409 `idempotency_mismatch` when the body differs. After the
+	// video is deleted the key makes a new one, with a new id. Use a random key
+	// (a UUID): whoever knows the key and the body is answered with the video.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5820,10 +5817,10 @@ func (c *ClientWithResponses) ListVideosWithResponse(ctx context.Context, params
 // CreateVideoWithBodyWithResponse Announce a video
 //
 // Stores the metadata; the bytes come next. Safe to repeat with the same
-// `Idempotency-Key`: the id is derived from the key, so a repetition
-// answers with the same video, and with 409 `idempotency_mismatch` when
-// the body differs. Use a random key (a UUID): whoever can guess the key
-// can compute the id.
+// `Idempotency-Key`: as long as the video lives a repetition answers with
+// it, and with 409 `idempotency_mismatch` when the body differs. After the
+// video is deleted the key makes a new one, with a new id. Use a random key
+// (a UUID): whoever knows the key and the body is answered with the video.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5839,10 +5836,10 @@ func (c *ClientWithResponses) CreateVideoWithBodyWithResponse(ctx context.Contex
 // CreateVideoWithResponse Announce a video
 //
 // Stores the metadata; the bytes come next. Safe to repeat with the same
-// `Idempotency-Key`: the id is derived from the key, so a repetition
-// answers with the same video, and with 409 `idempotency_mismatch` when
-// the body differs. Use a random key (a UUID): whoever can guess the key
-// can compute the id.
+// `Idempotency-Key`: as long as the video lives a repetition answers with
+// it, and with 409 `idempotency_mismatch` when the body differs. After the
+// video is deleted the key makes a new one, with a new id. Use a random key
+// (a UUID): whoever knows the key and the body is answered with the video.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -73,6 +73,9 @@ type Video struct {
 	SizeBytes   int64  `json:"sizeBytes"`             // bytes announced, then bytes stored
 	Fingerprint string `json:"fingerprint,omitempty"` // the uploader's mark for the same file
 
+	// KeyHash is the hash of the Idempotency-Key that made the video, or empty.
+	KeyHash string `json:"keyHash,omitempty"`
+
 	Race *Race `json:"race,omitempty"` // the event that it shows; nil for most
 
 	DurationSeconds float64     `json:"durationSeconds"`

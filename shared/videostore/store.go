@@ -14,7 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
-// Tables used by this package.
+// Tables used by this package, beside IdempotencyTable.
 const (
 	VideosTable   = "videos"
 	InflightTable = "inflight"
@@ -39,6 +39,7 @@ type Sender interface {
 type Store struct {
 	videos   *tablestore.Table
 	inflight *tablestore.Table
+	keys     *tablestore.Table
 	sender   Sender
 	plans    sync.Map // planKey → video.Plan; a plan never changes, so it is read once
 }
@@ -48,6 +49,7 @@ func New(a *azstorage.Account, sender Sender) *Store {
 	return &Store{
 		videos:   tablestore.New(a.Table(VideosTable)),
 		inflight: tablestore.New(a.Table(InflightTable)),
+		keys:     tablestore.New(a.Table(IdempotencyTable)),
 		sender:   sender,
 	}
 }

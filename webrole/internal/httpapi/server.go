@@ -12,7 +12,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
@@ -30,7 +29,6 @@ const Base = "/api/v1"
 // nothing between requests: any web role answers any request (paper row Q1).
 type Server struct {
 	doc     *openapi3.T
-	rows    *tablestore.Table // "videos", for idempotency records
 	videos  *videostore.Store
 	uploads *upload.Service
 	find    Finder
@@ -52,7 +50,7 @@ func New(account *azstorage.Account, videos *videostore.Store, uploads *upload.S
 		return nil, fmt.Errorf("read the API's document: %w", err)
 	}
 	s := &Server{
-		doc: doc, rows: tablestore.New(account.Table(videostore.VideosTable)), videos: videos, uploads: uploads,
+		doc: doc, videos: videos, uploads: uploads,
 		find: find, queues: queues, workers: workers.New(account), views: views.New(account), races: registrations.New(account),
 	}
 	s.openQueues(func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) })

@@ -34,7 +34,10 @@ func (s *Server) CreateVideo(c *gin.Context, params api.CreateVideoParams) {
 	}
 	var rec videostore.Record
 	if params.IdempotencyKey != nil {
-		rec, err = s.createOnce(c.Request.Context(), *params.IdempotencyKey, body, v)
+		var hash string
+		if hash, err = hashOf(body); err == nil {
+			rec, err = s.videos.CreateOnce(c.Request.Context(), *params.IdempotencyKey, hash, v)
+		}
 	} else {
 		rec, err = s.videos.Create(c.Request.Context(), v)
 	}

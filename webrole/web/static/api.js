@@ -5,7 +5,6 @@ export class Problem extends Error {
     super(body.detail || body.title || `HTTP ${status}`);
     this.code = body.code || '';
     this.status = status;
-    this.videoId = body.videoId;
   }
 }
 
