@@ -425,11 +425,19 @@ type Problem struct {
 	Type string `json:"type"`
 }
 
-// Progress defines model for Progress.
+// Progress In lists and searches it is coarse: of a video that is being made, or was
+// stopped, no finished chunk is counted, because a list reads one row a
+// video. Ask for the video itself to follow its progress; there it may be a
+// second old.
 type Progress struct {
-	ChunksDone  int `json:"chunksDone"`
+	// ChunksDone In lists: 0 until ready.
+	ChunksDone int `json:"chunksDone"`
+
+	// ChunksTotal 0 until the plan is made.
 	ChunksTotal int `json:"chunksTotal"`
-	Percent     int `json:"percent"`
+
+	// Percent In lists: 0 before the plan is made, 100 when ready, else the share of the planning.
+	Percent int `json:"percent"`
 }
 
 // Queue defines model for Queue.
@@ -631,6 +639,11 @@ type Video struct {
 
 	// Priority Chooses the encode queue (Q5).
 	Priority Priority `json:"priority"`
+
+	// Progress In lists and searches it is coarse: of a video that is being made, or was
+	// stopped, no finished chunk is counted, because a list reads one row a
+	// video. Ask for the video itself to follow its progress; there it may be a
+	// second old.
 	Progress Progress `json:"progress"`
 
 	// Race Ties the video to an event, so that finishers are found in it.

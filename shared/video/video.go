@@ -87,6 +87,9 @@ type Video struct {
 	// Generation counts the times the video was processed, from 1. Blobs and
 	// step rows carry it, so that a reprocessing never mixes with what plays now.
 	Generation int `json:"generation"`
+	// Chunks is how many chunks the plan of that generation has; 0 until it is
+	// planned. It is here for lists, which read no plans.
+	Chunks int `json:"chunks,omitempty"`
 	// Serving is the finished generation that plays while a newer one is made;
 	// 0 until the first is ready.
 	Serving int `json:"serving"`

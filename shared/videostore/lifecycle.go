@@ -158,7 +158,7 @@ func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 			return nil, ErrState
 		}
 		v.Generation++
-		v.State, v.Error = video.Uploaded, nil
+		v.State, v.Error, v.Chunks = video.Uploaded, nil, 0
 		return []Intent{probeIntent(v.Generation)}, nil
 	})
 }

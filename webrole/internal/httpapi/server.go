@@ -19,6 +19,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/recent"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
 
@@ -26,7 +27,7 @@ import (
 const Base = "/api/v1"
 
 // Server implements api.ServerInterface. It is safe for concurrent use and keeps
-// nothing between requests: any web role answers any request (paper row Q1).
+// nothing between requests but what may be read again: any web role answers any request (paper row Q1).
 type Server struct {
 	doc     *openapi3.T
 	videos  *videostore.Store
@@ -36,6 +37,7 @@ type Server struct {
 	workers *workers.Register
 	views   *views.Counter
 	races   *registrations.Store
+	glances *recent.Cache[video.ID, glance]
 
 	queueNames []string // every queue and its poison queue, in order
 	byName     map[string]*workqueue.Queue
@@ -52,6 +54,7 @@ func New(account *azstorage.Account, videos *videostore.Store, uploads *upload.S
 	s := &Server{
 		doc: doc, videos: videos, uploads: uploads,
 		find: find, queues: queues, workers: workers.New(account), views: views.New(account), races: registrations.New(account),
+		glances: newGlances(videos),
 	}
 	s.openQueues(func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) })
 	return s, nil
