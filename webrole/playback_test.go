@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -22,10 +26,12 @@ type fixture struct {
 	blob []byte // content of every media blob
 }
 
-func newFixture(t *testing.T, variables map[string]string) *fixture {
+const fixtureTitle = `A "film" / 日本`
+
+func newFixture(t *testing.T, variables map[string]string, headers ...string) *fixture {
 	t.Helper()
 	s := start(t, variables)
-	v := s.create(map[string]any{"title": `A "film" / 日本`})
+	v := decode[api.Video](t, s.call(http.MethodPost, "/videos", map[string]any{"title": fixtureTitle}, headers...), http.StatusCreated)
 	f := &fixture{server: s, id: video.ID(v.Id), blob: movie(1000)}
 	s.call(http.MethodPut, "/videos/"+v.Id+"/content", movie(100)).want(t, http.StatusAccepted, "")
 	f.plan = video.Plan{
@@ -239,5 +245,95 @@ func TestPrivateIsNotCachedByOthers(t *testing.T) {
 	f.call(http.MethodPatch, "/videos/"+string(f.id), `{"visibility":"private"}`, "If-Match", "*").want(t, http.StatusOK, "")
 	if got := f.play("240p/0.m4s?g=1").Header.Get("Cache-Control"); !strings.HasPrefix(got, "private") {
 		t.Errorf("Cache-Control %q", got)
+	}
+}
+
+// TestGrowingVideoIsReadForAll: a hundred viewers of a video that is being made,
+// with a player and a page each, cost few requests: its rows are read for all of
+// them together (Q2). Each viewer costs point reads of META, as of a video that
+// is ready.
+func TestGrowingVideoIsReadForAll(t *testing.T) {
+	t.Parallel()
+	wire := azuritetest.NewWire(t)
+	f := newFixture(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": wire.ConnectionString()})
+	f.chunk(0, 2)
+	f.audio()
+	wire.Take()
+	const viewers = 100
+	start := time.Now()
+	var wg sync.WaitGroup
+	for range viewers {
+		wg.Go(func() {
+			f.play("master.m3u8").want(t, http.StatusOK, "")
+			f.play("240p.m3u8").want(t, http.StatusOK, "")
+			f.play("240p/1.m4s?g=1").want(t, http.StatusOK, "")
+			f.play("240p/2.m4s?g=1").want(t, 404, "not_found") // not there yet
+			f.play("x/1.m4s?g=1").want(t, 404, "not_found")
+			f.call(http.MethodGet, "/videos/"+string(f.id), nil).want(t, http.StatusOK, "")
+			f.call(http.MethodGet, "/videos/"+string(f.id)+"/steps", nil).want(t, http.StatusOK, "")
+		})
+	}
+	wg.Wait()
+	took := time.Since(start)
+	points, views := 0, 0
+	for _, call := range wire.Take() {
+		if call.Class == tablestore.Point {
+			points++
+		} else {
+			views++
+		}
+	}
+	t.Logf("%d viewers in %v: %d point reads, %d views", viewers, took, points, views)
+	// Player and page read for themselves, 20 times a second at most.
+	if most := 10 + int(took/(25*time.Millisecond)); views > most || views > viewers {
+		t.Errorf("%d views in %v, want %d at most", views, took, min(most, viewers))
+	}
+	if points > 7*viewers {
+		t.Errorf("%d point reads, want one a request", points)
+	}
+
+	// What is committed is seen at once all the same.
+	f.chunk(1, 1)
+	f.play("240p/2.m4s?g=1").want(t, http.StatusOK, "")
+	f.finish()
+	if v := decode[api.Video](t, f.call(http.MethodGet, "/videos/"+string(f.id), nil), http.StatusOK); v.Progress.Percent != 100 || v.Progress.ChunksDone != 2 {
+		t.Errorf("finished: %+v", v.Progress)
+	}
+	steps := decode[api.StepList](t, f.call(http.MethodGet, "/videos/"+string(f.id)+"/steps", nil), http.StatusOK)
+	if last := steps.Items[len(steps.Items)-1]; last.Step != videostore.StepFinish || last.State != "done" {
+		t.Errorf("the timeline of a finished video ends with %+v", last)
+	}
+}
+
+// TestWhatIsNotThereCostsLittle: names that nothing has read no view, and ids that
+// no video has are remembered for a moment.
+func TestWhatIsNotThereCostsLittle(t *testing.T) {
+	t.Parallel()
+	wire := azuritetest.NewWire(t)
+	f := newFixture(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": wire.ConnectionString()})
+	f.chunk(0, 2)
+	f.chunk(1, 1)
+	f.audio()
+	f.finish()
+	f.play("240p/1.m4s?g=1").want(t, http.StatusOK, "")
+	wire.Take()
+	for n := range 50 {
+		f.play(fmt.Sprintf("240p/1.m4s?g=%d", n+2)).want(t, 404, "not_found")
+		f.play(fmt.Sprintf("x/%d.m4s?g=1", n)).want(t, 404, "not_found")
+		f.play(fmt.Sprintf("240p/%d.m4s?g=1", n+3)).want(t, 404, "not_found")
+		f.play(fmt.Sprintf("nothing%d.jpg", n)).want(t, 404, "not_found")
+		f.play("240p/1.m4s?g=1").want(t, http.StatusOK, "")
+	}
+	for _, call := range wire.Take() {
+		if call.Class != tablestore.Point {
+			t.Fatalf("a view was read: %s", call.Text)
+		}
+	}
+	start := time.Now()
+	for range 50 {
+		f.get("/v/"+strings.Repeat("b", 26)+"/master.m3u8").want(t, 404, "not_found")
+	}
+	if n, most := len(wire.Take()), 1+int(time.Since(start)/time.Second); n > most {
+		t.Errorf("50 requests for a video that is not there made %d to storage, want %d", n, most)
 	}
 }

@@ -110,11 +110,68 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 	other := s.call(http.MethodPost, "/videos", `{"title":"C","tags":["x"]}`, key...)
 	other.want(t, 409, "idempotency_mismatch")
-	if !strings.Contains(string(other.body), first.Id) {
-		t.Errorf("mismatch does not name the video: %s", other.body)
+	if strings.Contains(string(other.body), first.Id) {
+		t.Errorf("mismatch names the video, which may be somebody else's: %s", other.body)
 	}
 	if v := decode[api.Video](t, s.call(http.MethodPost, "/videos", `{"title":"A","tags":["x"]}`, "Idempotency-Key", "another"), http.StatusCreated); v.Id == first.Id {
 		t.Error("two keys made one video")
+	}
+}
+
+// TestIDsDoNotComeBack: a video is uploaded, watched, deleted, and a longer file
+// is uploaded under the same Idempotency-Key, at every moment of the purge. It
+// gets another id, which no cache and no purge takes for the old one.
+func TestIDsDoNotComeBack(t *testing.T) {
+	t.Parallel()
+	for name, purge := range map[string]struct{ before, after []bool }{ // calls of Erase, and whether with META
+		"before the purge":         {nil, []bool{false, true}},
+		"in the middle":            {[]bool{false}, []bool{true}},
+		"after the purge":          {[]bool{false, true}, nil},
+		"before a duplicate purge": {[]bool{false, true}, []bool{false, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			key := []string{"Idempotency-Key", "file"} // every server has its own tables
+			f := newFixture(t, nil, key...)
+			f.chunk(0, 2)
+			f.chunk(1, 1)
+			f.audio()
+			f.finish()
+			f.play("master.m3u8").want(t, http.StatusOK, "")
+			f.play("240p/1.m4s?g=1").want(t, http.StatusOK, "")
+			f.call(http.MethodDelete, "/videos/"+string(f.id), nil).want(t, http.StatusAccepted, "")
+			f.erase(purge.before)
+
+			body := map[string]any{"title": fixtureTitle}
+			again := decode[api.Video](t, f.call(http.MethodPost, "/videos", body, key...), http.StatusCreated)
+			if again.Id == string(f.id) {
+				t.Fatal("the id came back")
+			}
+			f.call(http.MethodPut, "/videos/"+again.Id+"/content", movie(200)).want(t, http.StatusAccepted, "")
+			f.erase(purge.after)
+
+			now := decode[api.Video](t, f.call(http.MethodPost, "/videos", body, key...), http.StatusCreated)
+			if now.Id != again.Id || now.State != api.Uploaded || now.SizeBytes != 200 {
+				t.Errorf("the key leads to %s in state %s with %d bytes, want %s, uploaded, 200", now.Id, now.State, now.SizeBytes, again.Id)
+			}
+			if got := f.source(again.Id); len(got) != 200 {
+				t.Errorf("the source has %d bytes, want 200", len(got))
+			}
+			for _, path := range []string{"master.m3u8", "240p.m3u8", "240p/1.m4s?g=1", "poster.jpg", "download.mp4"} {
+				f.play(path).want(t, 404, "not_found")
+				f.get("/v/"+again.Id+"/"+path).want(t, 404, "")
+			}
+		})
+	}
+}
+
+// erase does what the purge does to the rows of the fixture's video.
+func (f *fixture) erase(calls []bool) {
+	f.t.Helper()
+	for _, withMeta := range calls {
+		if _, err := f.videos.Erase(f.t.Context(), f.id, withMeta); err != nil {
+			f.t.Fatal(err)
+		}
 	}
 }
 

@@ -423,16 +423,21 @@ type Problem struct {
 
 	// Type Example: about:blank
 	Type string `json:"type"`
-
-	// VideoId With `idempotency_mismatch`: the video that the key made.
-	VideoId *string `json:"videoId,omitempty"`
 }
 
-// Progress defines model for Progress.
+// Progress In lists and searches it is coarse: of a video that is being made, or was
+// stopped, no finished chunk is counted, because a list reads one row a
+// video. Ask for the video itself to follow its progress; there it may be a
+// second old.
 type Progress struct {
-	ChunksDone  int `json:"chunksDone"`
+	// ChunksDone In lists: 0 until ready.
+	ChunksDone int `json:"chunksDone"`
+
+	// ChunksTotal 0 until the plan is made.
 	ChunksTotal int `json:"chunksTotal"`
-	Percent     int `json:"percent"`
+
+	// Percent In lists: 0 before the plan is made, 100 when ready, else the share of the planning.
+	Percent int `json:"percent"`
 }
 
 // Queue defines model for Queue.
@@ -634,6 +639,11 @@ type Video struct {
 
 	// Priority Chooses the encode queue (Q5).
 	Priority Priority `json:"priority"`
+
+	// Progress In lists and searches it is coarse: of a video that is being made, or was
+	// stopped, no finished chunk is counted, because a list reads one row a
+	// video. Ask for the video itself to follow its progress; there it may be a
+	// second old.
 	Progress Progress `json:"progress"`
 
 	// Race Ties the video to an event, so that finishers are found in it.
@@ -1090,10 +1100,10 @@ type ClientInterface interface {
 	// CreateVideoWithBody Announce a video
 	//
 	// Stores the metadata; the bytes come next. Safe to repeat with the same
-	// `Idempotency-Key`: the id is derived from the key, so a repetition
-	// answers with the same video, and with 409 `idempotency_mismatch` when
-	// the body differs. Use a random key (a UUID): whoever can guess the key
-	// can compute the id.
+	// `Idempotency-Key`: as long as the video lives a repetition answers with
+	// it, and with 409 `idempotency_mismatch` when the body differs. After the
+	// video is deleted the key makes a new one, with a new id. Use a random key
+	// (a UUID): whoever knows the key and the body is answered with the video.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1103,10 +1113,10 @@ type ClientInterface interface {
 	// CreateVideo Announce a video
 	//
 	// Stores the metadata; the bytes come next. Safe to repeat with the same
-	// `Idempotency-Key`: the id is derived from the key, so a repetition
-	// answers with the same video, and with 409 `idempotency_mismatch` when
-	// the body differs. Use a random key (a UUID): whoever can guess the key
-	// can compute the id.
+	// `Idempotency-Key`: as long as the video lives a repetition answers with
+	// it, and with 409 `idempotency_mismatch` when the body differs. After the
+	// video is deleted the key makes a new one, with a new id. Use a random key
+	// (a UUID): whoever knows the key and the body is answered with the video.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1582,10 +1592,10 @@ func (c *Client) ListVideos(ctx context.Context, params *ListVideosParams, reqEd
 // CreateVideoWithBody Announce a video
 //
 // Stores the metadata; the bytes come next. Safe to repeat with the same
-// `Idempotency-Key`: the id is derived from the key, so a repetition
-// answers with the same video, and with 409 `idempotency_mismatch` when
-// the body differs. Use a random key (a UUID): whoever can guess the key
-// can compute the id.
+// `Idempotency-Key`: as long as the video lives a repetition answers with
+// it, and with 409 `idempotency_mismatch` when the body differs. After the
+// video is deleted the key makes a new one, with a new id. Use a random key
+// (a UUID): whoever knows the key and the body is answered with the video.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1605,10 +1615,10 @@ func (c *Client) CreateVideoWithBody(ctx context.Context, params *CreateVideoPar
 // CreateVideo Announce a video
 //
 // Stores the metadata; the bytes come next. Safe to repeat with the same
-// `Idempotency-Key`: the id is derived from the key, so a repetition
-// answers with the same video, and with 409 `idempotency_mismatch` when
-// the body differs. Use a random key (a UUID): whoever can guess the key
-// can compute the id.
+// `Idempotency-Key`: as long as the video lives a repetition answers with
+// it, and with 409 `idempotency_mismatch` when the body differs. After the
+// video is deleted the key makes a new one, with a new id. Use a random key
+// (a UUID): whoever knows the key and the body is answered with the video.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3796,10 +3806,10 @@ type ClientWithResponsesInterface interface {
 	// CreateVideoWithBodyWithResponse Announce a video
 	//
 	// Stores the metadata; the bytes come next. Safe to repeat with the same
-	// `Idempotency-Key`: the id is derived from the key, so a repetition
-	// answers with the same video, and with 409 `idempotency_mismatch` when
-	// the body differs. Use a random key (a UUID): whoever can guess the key
-	// can compute the id.
+	// `Idempotency-Key`: as long as the video lives a repetition answers with
+	// it, and with 409 `idempotency_mismatch` when the body differs. After the
+	// video is deleted the key makes a new one, with a new id. Use a random key
+	// (a UUID): whoever knows the key and the body is answered with the video.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -3809,10 +3819,10 @@ type ClientWithResponsesInterface interface {
 	// CreateVideoWithResponse Announce a video
 	//
 	// Stores the metadata; the bytes come next. Safe to repeat with the same
-	// `Idempotency-Key`: the id is derived from the key, so a repetition
-	// answers with the same video, and with 409 `idempotency_mismatch` when
-	// the body differs. Use a random key (a UUID): whoever can guess the key
-	// can compute the id.
+	// `Idempotency-Key`: as long as the video lives a repetition answers with
+	// it, and with 409 `idempotency_mismatch` when the body differs. After the
+	// video is deleted the key makes a new one, with a new id. Use a random key
+	// (a UUID): whoever knows the key and the body is answered with the video.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5820,10 +5830,10 @@ func (c *ClientWithResponses) ListVideosWithResponse(ctx context.Context, params
 // CreateVideoWithBodyWithResponse Announce a video
 //
 // Stores the metadata; the bytes come next. Safe to repeat with the same
-// `Idempotency-Key`: the id is derived from the key, so a repetition
-// answers with the same video, and with 409 `idempotency_mismatch` when
-// the body differs. Use a random key (a UUID): whoever can guess the key
-// can compute the id.
+// `Idempotency-Key`: as long as the video lives a repetition answers with
+// it, and with 409 `idempotency_mismatch` when the body differs. After the
+// video is deleted the key makes a new one, with a new id. Use a random key
+// (a UUID): whoever knows the key and the body is answered with the video.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5839,10 +5849,10 @@ func (c *ClientWithResponses) CreateVideoWithBodyWithResponse(ctx context.Contex
 // CreateVideoWithResponse Announce a video
 //
 // Stores the metadata; the bytes come next. Safe to repeat with the same
-// `Idempotency-Key`: the id is derived from the key, so a repetition
-// answers with the same video, and with 409 `idempotency_mismatch` when
-// the body differs. Use a random key (a UUID): whoever can guess the key
-// can compute the id.
+// `Idempotency-Key`: as long as the video lives a repetition answers with
+// it, and with 409 `idempotency_mismatch` when the body differs. After the
+// video is deleted the key makes a new one, with a new id. Use a random key
+// (a UUID): whoever knows the key and the body is answered with the video.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

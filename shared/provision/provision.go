@@ -22,7 +22,7 @@ import (
 var (
 	Containers = []string{video.SourcesContainer, video.MediaContainer, video.ClaimsContainer, video.ControlContainer}
 	Tables     = []string{
-		videostore.VideosTable, videostore.InflightTable, workers.Table,
+		videostore.VideosTable, videostore.InflightTable, videostore.IdempotencyTable, workers.Table,
 		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable, searchindex.VariantsTable,
 		views.Table,
 		registrations.Table,

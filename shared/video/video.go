@@ -77,6 +77,9 @@ type Video struct {
 	SizeBytes   int64  `json:"sizeBytes"`             // bytes announced, then bytes stored
 	Fingerprint string `json:"fingerprint,omitempty"` // the uploader's mark for the same file
 
+	// KeyHash is the hash of the Idempotency-Key that made the video, or empty.
+	KeyHash string `json:"keyHash,omitempty"`
+
 	Race *Race `json:"race,omitempty"` // the event that it shows; nil for most
 
 	DurationSeconds float64     `json:"durationSeconds"`
@@ -88,6 +91,9 @@ type Video struct {
 	// Generation counts the times the video was processed, from 1. Blobs and
 	// step rows carry it, so that a reprocessing never mixes with what plays now.
 	Generation int `json:"generation"`
+	// Chunks is how many chunks the plan of that generation has; 0 until it is
+	// planned. It is here for lists, which read no plans.
+	Chunks int `json:"chunks,omitempty"`
 	// Serving is the finished generation that plays while a newer one is made;
 	// 0 until the first is ready.
 	Serving int `json:"serving"`

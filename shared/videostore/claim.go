@@ -214,9 +214,14 @@ func (c *Claim) end(ctx context.Context, step Step, commit Commit) error {
 		}
 		c.outbox = out
 		ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: c.Step.etag}}
-		if commit.Video != nil {
+		if commit.Video != nil || commit.Plan != nil {
 			v := c.Video
-			commit.Video(&v)
+			if commit.Video != nil {
+				commit.Video(&v)
+			}
+			if commit.Plan != nil {
+				v.Chunks = len(commit.Plan.Chunks)
+			}
 			v.UpdatedAt = now()
 			meta, err := metaRow(v)
 			if err != nil {
@@ -340,15 +345,11 @@ func (c *Claim) GiveBack(ctx context.Context, cause error) error {
 	return nil
 }
 
-// Plan reads the plan of a generation. Plans never change, so each is read once
-// per process.
+// Plan reads the plan of a generation: a point read, or nothing when the process
+// remembers it.
 func (s *Store) Plan(ctx context.Context, id video.ID, generation int) (video.Plan, error) {
-	type key struct {
-		id         video.ID
-		generation int
-	}
-	if p, ok := s.plans.Load(key{id, generation}); ok {
-		return p.(video.Plan), nil
+	if plan, found := s.plans.Get(planID{id, generation}); found {
+		return plan, nil
 	}
 	row, err := s.videos.Get(ctx, string(id), planKey(generation))
 	if errors.Is(err, tablestore.ErrNotFound) {
@@ -361,7 +362,7 @@ func (s *Store) Plan(ctx context.Context, id video.ID, generation int) (video.Pl
 	if err := row.JSON("Doc", &plan); err != nil {
 		return video.Plan{}, fmt.Errorf("decode plan of %s: %w", id, err)
 	}
-	s.plans.Store(key{id, generation}, plan)
+	s.plans.Add(planID{id, generation}, plan)
 	return plan, nil
 }
 

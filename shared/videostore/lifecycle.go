@@ -93,7 +93,7 @@ func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 			return nil, ErrState
 		}
 		v.Generation++
-		v.State, v.Error = video.Uploaded, nil
+		v.State, v.Error, v.Chunks = video.Uploaded, nil, 0
 		return []Intent{probeIntent(*v)}, nil
 	})
 }
@@ -217,16 +217,27 @@ func (s *Store) MarkPlayable(ctx context.Context, id video.ID) error {
 }
 
 // Erase removes the rows of a deleted video: everything but META first, so that
-// no late worker can commit, and META with the last call. Returns whether a
-// step was still claimed, in which case its worker may yet write a blob.
+// no late worker can commit, and META with the last call, if it still is a
+// tombstone and as it was read. A video that is not being deleted is left alone.
+// Returns whether a step was still claimed, in which case its worker may yet
+// write a blob.
 func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed bool, _ error) {
 	rows, err := collect(s.videos.Query(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.PartitionRange}))
 	if err != nil {
 		return false, fmt.Errorf("list rows of %s: %w", id, err)
 	}
 	var ops []tablestore.Op
+	var meta *Record
 	for _, row := range rows {
 		if row.RowKey == metaKey {
+			rec, err := readMeta(row)
+			if err != nil {
+				return false, err
+			}
+			if rec.Video.State != video.Deleting {
+				return false, nil
+			}
+			meta = &rec
 			continue
 		}
 		claimed = claimed || row.String("State") == string(StepRunning)
@@ -238,8 +249,18 @@ func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed 
 	if !withMeta {
 		return claimed, nil
 	}
-	if err := s.videos.Delete(ctx, string(id), metaKey, "*"); err != nil && !isStale(err) {
-		return claimed, fmt.Errorf("erase video %s: %w", id, err)
+	if meta != nil {
+		if err := s.forgetKey(ctx, meta.Video); err != nil {
+			return claimed, err
+		}
+		err := s.videos.Delete(ctx, string(id), metaKey, meta.ETag)
+		if errors.Is(err, tablestore.ErrChanged) {
+			again, err := s.Erase(ctx, id, withMeta) // the purge was promised again this instant
+			return claimed || again, err
+		}
+		if err != nil && !isStale(err) {
+			return claimed, fmt.Errorf("erase video %s: %w", id, err)
+		}
 	}
 	if err := s.inflight.Delete(ctx, inflightPartition(id), string(id), "*"); err != nil && !isStale(err) {
 		return claimed, fmt.Errorf("settle video %s: %w", id, err)

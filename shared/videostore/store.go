@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -14,7 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
-// Tables used by this package.
+// Tables used by this package, beside IdempotencyTable.
 const (
 	VideosTable   = "videos"
 	InflightTable = "inflight"
@@ -42,15 +43,32 @@ type Sender interface {
 type Store struct {
 	videos   *tablestore.Table
 	inflight *tablestore.Table
+	keys     *tablestore.Table
 	sender   Sender
-	plans    sync.Map // planKey → video.Plan; a plan never changes, so it is read once
+	plans    *lru.Cache[planID, video.Plan]
+}
+
+// maxPlans is how many plans a process remembers. A plan never changes and no id
+// is used twice, so what is remembered is never wrong. The largest plan has
+// 32,768 characters.
+const maxPlans = 512
+
+type planID struct {
+	id         video.ID
+	generation int
 }
 
 // New returns a store on the account's tables, which must exist.
 func New(a *azstorage.Account, sender Sender) *Store {
+	plans, err := lru.New[planID, video.Plan](maxPlans)
+	if err != nil {
+		panic(err) // maxPlans is not positive
+	}
 	return &Store{
+		plans:    plans,
 		videos:   tablestore.New(a.Table(VideosTable)),
 		inflight: tablestore.New(a.Table(InflightTable)),
+		keys:     tablestore.New(a.Table(IdempotencyTable)),
 		sender:   sender,
 	}
 }

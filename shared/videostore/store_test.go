@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workitem"
@@ -56,7 +57,7 @@ func (o *outgoing) take() []string {
 func setup(t *testing.T) (*videostore.Store, *outgoing) {
 	t.Helper()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, []string{videostore.VideosTable, videostore.InflightTable}); err != nil {
+	if err := a.Ensure(t.Context(), nil, nil, []string{videostore.VideosTable, videostore.InflightTable, videostore.IdempotencyTable}); err != nil {
 		t.Fatal(err)
 	}
 	out := &outgoing{}
@@ -416,5 +417,32 @@ func TestRetryKeepsFinishedChunks(t *testing.T) {
 	}
 	if _, err := s.Retry(t.Context(), id); !errors.Is(err, videostore.ErrState) {
 		t.Errorf("retry of a video that is processing: %v, want ErrState", err)
+	}
+}
+
+func TestPlansKnownAreBounded(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), nil, nil, []string{videostore.VideosTable}); err != nil {
+		t.Fatal(err)
+	}
+	id := video.NewID()
+	var ops []tablestore.Op
+	for g := range videostore.MaxPlans + 20 {
+		ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: tablestore.Entity{
+			PartitionKey: string(id), RowKey: fmt.Sprintf("PLAN:%05d", g), Props: map[string]any{"Doc": fmt.Sprintf(`{"generation":%d}`, g)},
+		}})
+	}
+	if err := tablestore.New(a.Table(videostore.VideosTable)).SubmitAll(t.Context(), ops); err != nil {
+		t.Fatal(err)
+	}
+	s := videostore.New(a, &outgoing{})
+	for g := range ops {
+		if plan, err := s.Plan(t.Context(), id, g); err != nil || plan.Generation != g {
+			t.Fatalf("Plan(%d) = %+v, %v", g, plan, err)
+		}
+	}
+	if n := s.PlansKnown(); n != videostore.MaxPlans {
+		t.Errorf("%d plans are remembered, want %d", n, videostore.MaxPlans)
 	}
 }

@@ -151,6 +151,22 @@ type Progress struct {
 	ChunksTotal int
 }
 
+// Progress is what META alone says, without a further read: exactly how far a
+// video is that is ready or not planned yet. Of any other it is exact only in
+// ChunksTotal: nothing is counted as done but the planning.
+func (r Record) Progress() (p Progress, exact bool) {
+	p.ChunksTotal = r.Video.Chunks
+	switch {
+	case r.Video.State == video.Ready:
+		p.Percent, p.ChunksDone = 100, p.ChunksTotal
+		return p, true
+	case p.ChunksTotal > 0:
+		p.Percent = probeShare
+		return p, false
+	}
+	return p, true
+}
+
 // The share of the work, in percent, that each kind of step is shown to be.
 const (
 	probeShare  = 2
@@ -160,16 +176,11 @@ const (
 
 // Progress weighs chunks by their frames, so that it moves evenly.
 func (v View) Progress() Progress {
-	plan, planned := v.Plans[v.Video.Generation]
-	p := Progress{ChunksTotal: len(plan.Chunks)}
-	if v.Video.State == video.Ready {
-		p.Percent, p.ChunksDone = 100, p.ChunksTotal
+	p, exact := v.Record.Progress()
+	if exact {
 		return p
 	}
-	if !planned {
-		return p
-	}
-	p.Percent = probeShare
+	plan := v.Plans[v.Video.Generation]
 	if !plan.HasAudio {
 		p.Percent += audioShare
 	}

@@ -138,7 +138,8 @@ func (s *Server) hydrate(ctx context.Context, ids []video.ID) ([]api.Video, erro
 			case err != nil:
 				errs[i] = err
 			case rec.Video.State != video.Deleting && rec.Video.Visibility == video.Public:
-				v := publicVideo(rec, s.progressInList(ctx, rec))
+				progress, _ := rec.Progress() // one point read a video, and no more
+				v := publicVideo(rec, progress)
 				found[i] = &v
 			}
 		})
@@ -154,17 +155,4 @@ func (s *Server) hydrate(ctx context.Context, ids []video.ID) ([]api.Video, erro
 		}
 	}
 	return items, nil
-}
-
-// progressInList spares the step rows of a finished video: its plan, which is
-// remembered, says all there is to say.
-func (s *Server) progressInList(ctx context.Context, rec videostore.Record) videostore.Progress {
-	if rec.Video.State != video.Ready {
-		return s.progress(ctx, rec)
-	}
-	done := videostore.Progress{Percent: 100}
-	if plan, err := s.videos.Plan(ctx, rec.Video.ID, rec.Video.Generation); err == nil {
-		done.ChunksDone, done.ChunksTotal = len(plan.Chunks), len(plan.Chunks)
-	}
-	return done
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
@@ -20,6 +19,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/recent"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
 
@@ -27,10 +27,9 @@ import (
 const Base = "/api/v1"
 
 // Server implements api.ServerInterface. It is safe for concurrent use and keeps
-// nothing between requests: any web role answers any request (paper row Q1).
+// nothing between requests but what may be read again: any web role answers any request (paper row Q1).
 type Server struct {
 	doc     *openapi3.T
-	rows    *tablestore.Table // "videos", for idempotency records
 	videos  *videostore.Store
 	uploads *upload.Service
 	find    Finder
@@ -38,6 +37,7 @@ type Server struct {
 	workers *workers.Register
 	views   *views.Counter
 	races   *registrations.Store
+	glances *recent.Cache[video.ID, glance]
 
 	queueNames []string // every queue and its poison queue, in order
 	byName     map[string]*workqueue.Queue
@@ -52,8 +52,9 @@ func New(account *azstorage.Account, videos *videostore.Store, uploads *upload.S
 		return nil, fmt.Errorf("read the API's document: %w", err)
 	}
 	s := &Server{
-		doc: doc, rows: tablestore.New(account.Table(videostore.VideosTable)), videos: videos, uploads: uploads,
+		doc: doc, videos: videos, uploads: uploads,
 		find: find, queues: queues, workers: workers.New(account), views: views.New(account), races: registrations.New(account),
+		glances: newGlances(videos),
 	}
 	s.openQueues(func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) })
 	return s, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/recent"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
 
@@ -34,7 +35,10 @@ func (s *Server) CreateVideo(c *gin.Context, params api.CreateVideoParams) {
 	}
 	var rec videostore.Record
 	if params.IdempotencyKey != nil {
-		rec, err = s.createOnce(c.Request.Context(), *params.IdempotencyKey, body, v)
+		var hash string
+		if hash, err = hashOf(body); err == nil {
+			rec, err = s.videos.CreateOnce(c.Request.Context(), *params.IdempotencyKey, hash, v)
+		}
 	} else {
 		rec, err = s.videos.Create(c.Request.Context(), v)
 	}
@@ -143,32 +147,67 @@ func hasControl(s, allowed string) bool {
 
 // GetVideo implements GET /videos/{id}.
 func (s *Server) GetVideo(c *gin.Context, id api.ID) {
-	view, err := s.view(c.Request.Context(), video.ID(id))
+	rec, err := s.existing(c.Request.Context(), video.ID(id))
 	if err != nil {
 		abort(c, err)
 		return
 	}
-	write(c, http.StatusOK, view.Record, view.Progress())
+	s.answer(c, http.StatusOK, rec)
 }
 
 // ListSteps implements GET /videos/{id}/steps.
 func (s *Server) ListSteps(c *gin.Context, id api.ID) {
-	view, err := s.view(c.Request.Context(), video.ID(id))
+	rec, err := s.existing(c.Request.Context(), video.ID(id))
+	var g glance
+	if err == nil {
+		g, err = s.look(c.Request.Context(), rec)
+	}
 	if err != nil {
 		abort(c, err)
 		return
 	}
 	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, api.StepList{Items: timeline(view)})
+	c.JSON(http.StatusOK, api.StepList{Items: g.steps})
 }
 
-// view reads a video; a tombstone is not found.
-func (s *Server) view(ctx context.Context, id video.ID) (videostore.View, error) {
-	view, err := s.videos.View(ctx, id)
-	if err == nil && view.Video.State == video.Deleting {
-		return view, videostore.ErrNotFound
+// existing reads a video; a tombstone is not found.
+func (s *Server) existing(ctx context.Context, id video.ID) (videostore.Record, error) {
+	rec, err := s.videos.Get(ctx, id)
+	if err == nil && rec.Video.State == video.Deleting {
+		return rec, videostore.ErrNotFound
 	}
-	return view, err
+	return rec, err
+}
+
+// glance is what the rows of a video say beyond META.
+type glance struct {
+	etag     string // of the META that was read with them
+	progress videostore.Progress
+	steps    []api.Step
+}
+
+const (
+	maxGlances = 64
+	// glanceFor is how long a page may be shown the same progress. Whatever
+	// changes META, such as the end of the last step, is seen at once.
+	glanceFor = time.Second
+)
+
+func newGlances(videos *videostore.Store) *recent.Cache[video.ID, glance] {
+	return recent.New(maxGlances, func(ctx context.Context, id video.ID) (glance, error) {
+		view, err := videos.View(ctx, id)
+		if err != nil {
+			return glance{}, err
+		}
+		return glance{etag: view.ETag, progress: view.Progress(), steps: timeline(view)}, nil
+	})
+}
+
+// look reads all rows of a video, or shares what others have just read.
+func (s *Server) look(ctx context.Context, rec videostore.Record) (glance, error) {
+	return s.glances.Get(ctx, rec.Video.ID, func(g glance, age time.Duration) bool {
+		return g.etag == rec.ETag && age < glanceFor
+	})
 }
 
 // EditVideo implements PATCH /videos/{id}: META and the intent to index change
@@ -233,10 +272,7 @@ func (s *Server) CompleteUpload(c *gin.Context, id api.ID) { s.change(c, id, s.u
 
 func (s *Server) change(c *gin.Context, id api.ID, change func(context.Context, video.ID) (videostore.Record, error)) {
 	ctx := c.Request.Context()
-	rec, err := s.videos.Get(ctx, video.ID(id))
-	if err == nil && rec.Video.State == video.Deleting {
-		err = videostore.ErrNotFound
-	}
+	rec, err := s.existing(ctx, video.ID(id))
 	if err == nil {
 		rec, err = change(ctx, video.ID(id))
 	}
@@ -252,17 +288,18 @@ func (s *Server) answer(c *gin.Context, status int, rec videostore.Record) {
 	write(c, status, rec, s.progress(c.Request.Context(), rec))
 }
 
-// progress needs the step rows only while steps run. When they cannot be read
-// the answer still stands, without progress.
+// progress needs the step rows only when META does not say enough. When they
+// cannot be read the answer still stands, with what META says.
 func (s *Server) progress(ctx context.Context, rec videostore.Record) videostore.Progress {
-	if rec.Video.State == video.AwaitingUpload {
-		return videostore.Progress{}
+	progress, exact := rec.Progress()
+	if exact {
+		return progress
 	}
-	view, err := s.videos.View(ctx, rec.Video.ID)
+	g, err := s.look(ctx, rec)
 	if err != nil {
-		return videostore.Progress{}
+		return progress
 	}
-	return view.Progress()
+	return g.progress
 }
 
 func write(c *gin.Context, status int, rec videostore.Record, progress videostore.Progress) {

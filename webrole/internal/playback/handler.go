@@ -2,6 +2,7 @@ package playback
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
 
 // Cache-Control values. Playlists grow; what a generation names never changes;
@@ -34,12 +36,13 @@ const (
 type Service struct {
 	videos *videostore.Store
 	blobs  *blobstore.Store
-	views  *views
+	views  *recent.Cache[viewKey, committed]
+	absent absent
 }
 
 // New returns the playback of an account's videos.
 func New(videos *videostore.Store, blobs *blobstore.Store) *Service {
-	return &Service{videos: videos, blobs: blobs, views: newViews(videos)}
+	return &Service{videos: videos, blobs: blobs, views: newViews(videos), absent: newAbsent()}
 }
 
 // Register adds the routes under /v/.
@@ -97,12 +100,18 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 	if err != nil {
 		return request{}, err
 	}
+	if s.absent.has(id) {
+		return request{}, videostore.ErrNotFound
+	}
 	rec, err := s.videos.Get(r.Context(), id)
+	if err == nil && rec.Video.State == video.Deleting {
+		err = videostore.ErrNotFound
+	}
+	if errors.Is(err, videostore.ErrNotFound) {
+		s.absent.add(id)
+	}
 	if err != nil {
 		return request{}, err
-	}
-	if rec.Video.State == video.Deleting {
-		return request{}, videostore.ErrNotFound
 	}
 	q := request{video: rec.Video, generation: rec.Video.Playing()}
 	if g := r.URL.Query().Get("g"); g != "" {
@@ -116,7 +125,7 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 }
 
 func (s *Service) playlist(w http.ResponseWriter, r *http.Request, q request, name string) error {
-	c, err := s.views.get(r.Context(), q.video.ID, q.generation, func(c committed) bool { return c.finish != nil })
+	c, err := s.view(r.Context(), q, committed.complete)
 	if err != nil {
 		return err
 	}
@@ -185,7 +194,7 @@ func (s *Service) media(w http.ResponseWriter, r *http.Request, q request, dir, 
 		}
 		number = n
 	}
-	c, err := s.views.get(r.Context(), q.video.ID, q.generation, func(c committed) bool {
+	c, err := s.view(r.Context(), q, func(c committed) bool {
 		_, found := locate(c, dir, number)
 		return found
 	})
@@ -249,7 +258,15 @@ func locateAudio(c committed, number int) (resource, bool) {
 
 // extra answers for the files beside the stream.
 func (s *Service) extra(w http.ResponseWriter, r *http.Request, q request, name string) error {
-	c, err := s.views.get(r.Context(), q.video.ID, q.generation, func(c committed) bool { return c.finish != nil })
+	has := committed.complete
+	switch name {
+	case "poster.jpg":
+		has = func(c committed) bool { return poster(c) != "" }
+	case "storyboard.vtt", "storyboard.jpg", "download.mp4":
+	default:
+		return missing()
+	}
+	c, err := s.view(r.Context(), q, has)
 	if err != nil {
 		return err
 	}

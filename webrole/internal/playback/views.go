@@ -1,21 +1,29 @@
 package playback
 
 import (
-	"container/list"
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
 
-// maxViews is how many generations are remembered. Committed rows never change,
-// so a remembered view is never wrong; it can only be incomplete, and then it is
-// read again.
-const maxViews = 64
+const (
+	// maxViews is how many generations are remembered. Committed rows never
+	// change and no id is used twice, so a remembered view is never wrong; it can
+	// only be incomplete, and then it is read again.
+	maxViews = 64
+	// maxMissing is how many ids are remembered that no video has, and
+	// missingFor how long.
+	maxMissing = 4096
+	missingFor = time.Second
+)
 
 type viewKey struct {
 	id         video.ID
@@ -28,68 +36,56 @@ type committed struct {
 	finish *video.FinishOutput // nil until the finish step is done
 }
 
-// views remembers the newest view of the generations that are being played.
-type views struct {
-	store *videostore.Store
+// complete reports that nothing can be added.
+func (c committed) complete() bool { return c.finish != nil }
 
-	mu     sync.Mutex
-	order  *list.List // of viewKey, most recently used first
-	places map[viewKey]*list.Element
-	known  map[viewKey]committed
-}
-
-func newViews(store *videostore.Store) *views {
-	return &views{store: store, order: list.New(), places: map[viewKey]*list.Element{}, known: map[viewKey]committed{}}
-}
-
-// get returns a view that satisfies enough, if there is one: a remembered one,
-// or one that is read now. Otherwise it returns the newest there is.
-func (v *views) get(ctx context.Context, id video.ID, generation int, enough func(committed) bool) (committed, error) {
-	key := viewKey{id, generation}
-	if c, found := v.lookup(key); found && enough(c) {
-		return c, nil
-	}
-	view, err := v.store.View(ctx, id)
-	if err != nil {
-		return committed{}, err
-	}
-	var c committed
-	if c.Presentation, err = view.Presentation(generation); err != nil {
-		return committed{}, fmt.Errorf("collect %s: %w", id, err)
-	}
-	if step, found := view.Find(generation, videostore.StepFinish, 0); found && step.State == videostore.StepDone {
-		c.finish = new(video.FinishOutput)
-		if err := json.Unmarshal(step.Output, c.finish); err != nil {
-			return committed{}, fmt.Errorf("decode finish of %s: %w", id, err)
+// newViews remembers the newest view of the generations that are being played.
+func newViews(store *videostore.Store) *recent.Cache[viewKey, committed] {
+	return recent.New(maxViews, func(ctx context.Context, key viewKey) (c committed, _ error) {
+		view, err := store.View(ctx, key.id)
+		if err != nil {
+			return c, err
 		}
-	}
-	v.remember(key, c)
-	return c, nil
+		if c.Presentation, err = view.Presentation(key.generation); err != nil {
+			return c, fmt.Errorf("collect %s: %w", key.id, err)
+		}
+		if step, found := view.Find(key.generation, videostore.StepFinish, 0); found && step.State == videostore.StepDone {
+			c.finish = new(video.FinishOutput)
+			if err := json.Unmarshal(step.Output, c.finish); err != nil {
+				return c, fmt.Errorf("decode finish of %s: %w", key.id, err)
+			}
+		}
+		return c, nil
+	})
 }
 
-func (v *views) lookup(key viewKey) (committed, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	c, found := v.known[key]
-	if found {
-		v.order.MoveToFront(v.places[key])
+// view returns what is committed of the generation that q asks for: a remembered
+// view if it is complete or has what is wanted, else one that is read now.
+func (s *Service) view(ctx context.Context, q request, has func(committed) bool) (committed, error) {
+	if q.generation > q.video.Generation { // META knows: nothing is read, and no view makes room for it
+		return committed{}, missing()
 	}
-	return c, found
+	return s.views.Get(ctx, viewKey{q.video.ID, q.generation}, func(c committed, _ time.Duration) bool {
+		return c.complete() || has(c)
+	})
 }
 
-func (v *views) remember(key viewKey, c committed) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if place, found := v.places[key]; found {
-		v.order.MoveToFront(place)
-	} else {
-		v.places[key] = v.order.PushFront(key)
-	}
-	v.known[key] = c
-	for v.order.Len() > maxViews {
-		oldest := v.order.Back()
-		key, _ := v.order.Remove(oldest).(viewKey)
-		delete(v.places, key)
-		delete(v.known, key)
-	}
+// absent remembers for a moment which ids no video has.
+type absent struct {
+	since *lru.Cache[video.ID, time.Time]
 }
+
+func newAbsent() absent {
+	since, err := lru.New[video.ID, time.Time](maxMissing)
+	if err != nil {
+		panic(err) // maxMissing is not positive
+	}
+	return absent{since}
+}
+
+func (a absent) has(id video.ID) bool {
+	since, found := a.since.Get(id)
+	return found && time.Since(since) < missingFor
+}
+
+func (a absent) add(id video.ID) { a.since.Add(id, time.Now()) }

@@ -43,6 +43,8 @@ func from(err error) (*Error, string) {
 		return New(http.StatusNotFound, NotFound, "There is no such file any more."), storageCode
 	case errors.Is(err, videostore.ErrChanged):
 		return New(http.StatusPreconditionFailed, PreconditionFail, "The video was changed in the meantime. Read it again."), storageCode
+	case errors.Is(err, videostore.ErrKeyUsed):
+		return New(http.StatusConflict, IdempotencyMiss, "This Idempotency-Key was used with another body."), storageCode
 	case errors.Is(err, videostore.ErrState):
 		return New(http.StatusConflict, StateConflict, "The video is not in a state that allows this."), storageCode
 	case errors.As(err, &invalid):

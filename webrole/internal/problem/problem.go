@@ -64,9 +64,8 @@ type Error struct {
 	Status     int
 	Code       string
 	Detail     string
-	VideoID    string // for idempotency_mismatch
-	RetryAfter int    // seconds; 0: no header
-	Cause      error  // for the log
+	RetryAfter int   // seconds; 0: no header
+	Cause      error // for the log
 }
 
 func (e *Error) Error() string {
@@ -98,9 +97,6 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if storageCode != "" {
 		body.StorageErrorCode = &storageCode
-	}
-	if e.VideoID != "" {
-		body.VideoId = &e.VideoID
 	}
 	requestID := w.Header().Get("X-Request-Id")
 	if requestID != "" {

@@ -5,7 +5,6 @@ export class Problem extends Error {
     super(body.detail || body.title || `HTTP ${status}`);
     this.code = body.code || '';
     this.status = status;
-    this.videoId = body.videoId;
   }
 }
 
@@ -69,9 +68,10 @@ const stateTexts = {
   cancelled: 'Cancelled',
 };
 
-export function stateText(video) {
+// Lists know the progress only coarsely: exact is for the video itself.
+export function stateText(video, exact = false) {
   let text = stateTexts[video.state] || video.state;
-  if (video.state === 'processing') text += ` ${video.progress.percent} %`;
+  if (exact && video.state === 'processing') text += ` ${video.progress.percent} %`;
   if (video.playable && video.state === 'processing') text += ', can be watched already';
   if (video.error) text += `: ${video.error.detail}`;
   return text;

@@ -24,7 +24,7 @@ function card(video) {
     element('a', { href: video.links.watch }, thumb, element('h2', {}, video.title)),
     element('p', {}, facts.join(' · '))));
   if (video.state === 'processing') {
-    item.firstChild.append(element('progress', { max: 100, value: video.progress.percent, 'aria-label': `Processing of ${video.title}` }));
+    item.firstChild.append(element('progress', { 'aria-label': `Processing of ${video.title}` }));
   }
   return item;
 }

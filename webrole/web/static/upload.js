@@ -1,6 +1,6 @@
 // Uploads straight to storage with a valet key. The server says which blocks it
-// holds, so a broken upload goes on where it stopped, even in another browser:
-// the same file (name, size, time) leads to the same video.
+// holds, so a broken upload goes on where it stopped: this browser remembers which
+// video a file (name, size, time) belongs to.
 import { $, Problem, call, say, sleep } from './api.js';
 
 const atOnce = 3; // blocks in flight
@@ -22,27 +22,58 @@ function metadata() {
   };
 }
 
-// The video that this file belongs to: a new one, or the one that waits for it.
-async function announce(file) {
-  const fingerprint = `${file.name.slice(0, 200)}|${file.size}|${file.lastModified}`;
-  const key = `file-${file.size}-${file.lastModified}-${encodeURIComponent(file.name).slice(0, 180)}`;
-  const body = { ...metadata(), sizeBytes: file.size, fingerprint };
-  const create = (suffix) => call('POST', '/videos', { body, headers: { 'Idempotency-Key': key + suffix } });
+// What this browser remembers of a file's upload: the key of the request that
+// announced it, and the video once its id is known. The key is random, because
+// whoever can guess it is answered with the video.
+const place = (file) => `upload ${file.name.slice(0, 200)}|${file.size}|${file.lastModified}`;
+
+function remembered(file) {
   try {
-    const video = await create('');
-    if (video.state === 'awaiting_upload') return video;
-  } catch (err) {
-    if (!(err instanceof Problem) || err.status !== 409) throw err;
-    if (err.code === 'idempotency_mismatch') {
-      // The same file with other words: go on, and let the new words win.
-      const video = await call('GET', `/videos/${err.videoId}`).catch(() => null);
-      if (video?.state === 'awaiting_upload') {
-        return call('PATCH', `/videos/${video.id}`, { body: metadata(), headers: { 'If-Match': video.etag } });
-      }
+    return JSON.parse(localStorage.getItem(place(file)));
+  } catch {
+    return null; // storage is off, or somebody wrote there
+  }
+}
+
+function remember(file, what) {
+  try {
+    if (what) localStorage.setItem(place(file), JSON.stringify(what));
+    else localStorage.removeItem(place(file));
+  } catch {
+    // Then a broken upload begins anew.
+  }
+}
+
+const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('');
+
+// The video that this file belongs to: the one that waits for it, with the words
+// that the form has now, or a new one.
+async function announce(file) {
+  const known = remembered(file);
+  if (known?.id) {
+    const video = await call('GET', `/videos/${known.id}`).catch((err) => {
+      if (err.status !== 404) throw err;
+    });
+    if (video?.state === 'awaiting_upload') {
+      return call('PATCH', `/videos/${video.id}`, { body: metadata(), headers: { 'If-Match': video.etag } });
     }
   }
-  // It was uploaded before, on purpose or not: this is another one.
-  return create(`-${Date.now()}`);
+  const body = { ...metadata(), sizeBytes: file.size, fingerprint: `${file.name.slice(0, 200)}|${file.size}|${file.lastModified}` };
+  const create = async (key) => {
+    remember(file, { key }); // first: the answer may be lost
+    const video = await call('POST', '/videos', { body, headers: { 'Idempotency-Key': key } });
+    remember(file, { key, id: video.id });
+    return video;
+  };
+  if (known?.key && !known.id) {
+    try {
+      const video = await create(known.key);
+      if (video.state === 'awaiting_upload') return video;
+    } catch (err) {
+      if (err.code !== 'idempotency_mismatch') throw err; // else: asked with other words then
+    }
+  }
+  return create(newKey());
 }
 
 const blockId = (n, digits) => btoa(String(n).padStart(digits, '0'));
@@ -102,6 +133,7 @@ $('upload').addEventListener('submit', async (event) => {
   try {
     const video = await announce(file);
     await send(file, video);
+    remember(file, null);
     running = false;
     location.assign(`/watch/${video.id}`);
   } catch (err) {

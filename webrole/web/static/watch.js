@@ -71,7 +71,7 @@ function show(v) {
   $('title').textContent = v.title;
   $('description').textContent = v.description;
   $('video').dataset.state = v.state;
-  say(stateText(v));
+  say(stateText(v, true));
   $('working').hidden = v.state !== 'processing';
   $('bar').value = v.progress.percent;
   const facts = [['Channel', v.channel], ['Actors', v.actors.join(', ')], ['Directors', v.directors.join(', ')], ['Tags', v.tags.join(', ')],

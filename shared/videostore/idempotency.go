@@ -1,0 +1,120 @@
+package videostore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// IdempotencyTable says which video an Idempotency-Key made:
+//
+//	PartitionKey  hash of the key
+//	RowKey        VIDEO           BodyHash, VideoID, CreatedAt
+//
+// A row leads to its video as long as that video lives. The purge removes it;
+// should it stay, it names a video that is gone and the next request with the
+// key replaces it.
+const IdempotencyTable = "idempotency"
+
+const idempotencyRow = "VIDEO"
+
+// ErrKeyUsed says that the key made a video that lives, from another body.
+var ErrKeyUsed = errors.New("idempotency key was used with another body")
+
+// CreateOnce creates v, or returns the video that the same key created before
+// and that still lives. bodyHash names what is asked for: ErrKeyUsed when the
+// key was used for something else. v.ID must be new: it is inserted at most
+// once, whoever repeats the request brings another one, so no id is ever used
+// twice.
+//
+// Order of writes: the video, then the row of the key. The row decides which of
+// several repetitions was first; the others remove what they made. A crash
+// between the two leaves a video that nobody knows, in state awaiting_upload,
+// which the reconciler removes like any upload that never came. The other order
+// would need a second write to say that the video is there, because a row
+// without a video would be a creation under way or a video that was purged.
+func (s *Store) CreateOnce(ctx context.Context, key, bodyHash string, v video.Video) (Record, error) {
+	v.KeyHash = hashKey(key)
+	var made *Record
+	for {
+		row, err := s.keys.Get(ctx, v.KeyHash, idempotencyRow)
+		free := errors.Is(err, tablestore.ErrNotFound)
+		if err != nil && !free {
+			return Record{}, fmt.Errorf("read idempotency key: %w", err)
+		}
+		if !free {
+			rec, err := s.Get(ctx, video.ID(row.String("VideoID")))
+			switch {
+			case errors.Is(err, ErrNotFound) || err == nil && rec.Video.State == video.Deleting:
+			case err != nil:
+				return Record{}, err
+			default:
+				if made != nil && made.Video.ID != rec.Video.ID {
+					s.discard(ctx, *made)
+				}
+				if row.String("BodyHash") != bodyHash {
+					return Record{}, ErrKeyUsed
+				}
+				return rec, nil
+			}
+		}
+		if made == nil {
+			rec, err := s.Create(ctx, v)
+			if err != nil {
+				return Record{}, err
+			}
+			made = &rec
+		}
+		mine := tablestore.Entity{
+			PartitionKey: v.KeyHash, RowKey: idempotencyRow,
+			Props: map[string]any{"BodyHash": bodyHash, "VideoID": string(v.ID), "CreatedAt": now()},
+		}
+		if free {
+			_, err = s.keys.Insert(ctx, mine)
+		} else {
+			_, err = s.keys.Update(ctx, mine, row.ETag)
+		}
+		if err == nil {
+			return *made, nil
+		}
+		if !isStale(err) && !errors.Is(err, tablestore.ErrExists) {
+			return Record{}, fmt.Errorf("write idempotency key: %w", err)
+		}
+	}
+}
+
+// discard removes a video that lost against a repetition and that nobody knows.
+// If this fails the reconciler removes it one day.
+func (s *Store) discard(ctx context.Context, made Record) {
+	id := made.Video.ID
+	if s.videos.Delete(ctx, string(id), metaKey, made.ETag) == nil {
+		_ = s.inflight.Delete(ctx, inflightPartition(id), string(id), tablestore.AnyETag)
+	}
+}
+
+// forgetKey removes the row that leads to a video, unless it leads to another.
+func (s *Store) forgetKey(ctx context.Context, v video.Video) error {
+	if v.KeyHash == "" {
+		return nil
+	}
+	row, err := s.keys.Get(ctx, v.KeyHash, idempotencyRow)
+	if err == nil && row.String("VideoID") == string(v.ID) {
+		err = s.keys.Delete(ctx, row.PartitionKey, row.RowKey, row.ETag)
+	}
+	if err != nil && !isStale(err) {
+		return fmt.Errorf("forget idempotency key of %s: %w", v.ID, err)
+	}
+	return nil
+}
+
+// hashKey keeps what clients chose out of the tables, and any text fit for a
+// PartitionKey.
+func hashKey(key string) string {
+	sum := sha256.Sum256([]byte("idempotency key\x00" + key))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,200 @@
+package videostore_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+)
+
+func awaiting() video.Video {
+	return video.Video{ID: video.NewID(), Title: "A title", State: video.AwaitingUpload, Priority: video.Normal}
+}
+
+// rows counts what a table holds.
+func rows(t *testing.T, a *azstorage.Account, table string) (n int) {
+	t.Helper()
+	for _, err := range tablestore.New(a.Table(table)).Query(t.Context(), tablestore.Query{Class: tablestore.Scan}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+// keyed opens an account with the tables of the store, twice: as it is, and with
+// somebody who does things before a request goes out.
+func keyed(t *testing.T, before func(*http.Request) azuritetest.Fault) (a *azstorage.Account, calm, disturbed *videostore.Store) {
+	t.Helper()
+	a = azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), nil, nil, []string{videostore.VideosTable, videostore.InflightTable, videostore.IdempotencyTable}); err != nil {
+		t.Fatal(err)
+	}
+	return a, videostore.New(a, &outgoing{}), videostore.New(azuritetest.FaultyAccount(t, a, before), &outgoing{})
+}
+
+// A key leads to its video as long as that lives, and afterwards to a new id,
+// whatever the purge of the old one has done by then.
+func TestKeyLeadsToTheVideoWhileItLives(t *testing.T) {
+	t.Parallel()
+	a, s, _ := keyed(t, nil)
+	ctx := t.Context()
+	first, err := s.CreateOnce(ctx, "key", "body", awaiting())
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := first.Video.ID
+	if again, err := s.CreateOnce(ctx, "key", "body", awaiting()); err != nil || again.Video.ID != old {
+		t.Errorf("repeated: %s, %v; want %s", again.Video.ID, err, old)
+	}
+	if _, err := s.CreateOnce(ctx, "key", "other", awaiting()); !errors.Is(err, videostore.ErrKeyUsed) {
+		t.Errorf("another body: %v, want ErrKeyUsed", err)
+	}
+	if n := rows(t, a, videostore.VideosTable); n != 1 {
+		t.Errorf("%d videos, want 1", n)
+	}
+
+	if _, err := s.Delete(ctx, old, ""); err != nil {
+		t.Fatal(err)
+	}
+	second, err := s.CreateOnce(ctx, "key", "other", awaiting()) // under the tombstone
+	if err != nil || second.Video.ID == old {
+		t.Fatalf("after the delete: %s, %v; want a new id", second.Video.ID, err)
+	}
+	for range 2 { // the purge, and its duplicate
+		if _, err := s.Erase(ctx, old, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again, err := s.CreateOnce(ctx, "key", "other", awaiting()); err != nil || again.Video.ID != second.Video.ID {
+		t.Errorf("the purge of the old video cut the key of the new one: %s, %v; want %s", again.Video.ID, err, second.Video.ID)
+	}
+
+	if _, err := s.Delete(ctx, second.Video.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Erase(ctx, second.Video.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{videostore.VideosTable, videostore.InflightTable, videostore.IdempotencyTable} {
+		if n := rows(t, a, table); n != 0 {
+			t.Errorf("%d rows are left in %s", n, table)
+		}
+	}
+	third, err := s.CreateOnce(ctx, "key", "body", awaiting())
+	if err != nil || third.Video.ID == old || third.Video.ID == second.Video.ID {
+		t.Errorf("after the purge: %s, %v; want a new id", third.Video.ID, err)
+	}
+}
+
+// Many repetitions at once, of a new key and of one whose video is going, end
+// with one video; what the others made is gone.
+func TestRepetitionsAtOnceMakeOneVideo(t *testing.T) {
+	t.Parallel()
+	a, s, _ := keyed(t, nil)
+	var last video.ID
+	for round := range 3 {
+		var mu sync.Mutex
+		made := map[video.ID]int{}
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				rec, err := s.CreateOnce(t.Context(), "key", "body", awaiting())
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				made[rec.Video.ID]++
+			})
+		}
+		wg.Wait()
+		if len(made) != 1 || made[last] != 0 {
+			t.Fatalf("round %d made %v, want one new video", round, made)
+		}
+		if videos, marks := rows(t, a, videostore.VideosTable), rows(t, a, videostore.InflightTable); videos != 1+round || marks != 1+round {
+			t.Errorf("round %d: %d videos and %d marks, want %d", round, videos, marks, 1+round)
+		}
+		for last = range made {
+		}
+		if _, err := s.Delete(t.Context(), last, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A request that dies between the video and the row of the key is repeated, and
+// makes another video: the first is one that nobody knows.
+func TestCreateThatDiesIsRepeated(t *testing.T) {
+	t.Parallel()
+	_, s, dying := keyed(t, func(r *http.Request) azuritetest.Fault {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, videostore.IdempotencyTable) {
+			return azuritetest.ServerBusy
+		}
+		return azuritetest.None
+	})
+	v := awaiting()
+	if _, err := dying.CreateOnce(t.Context(), "key", "body", v); err == nil {
+		t.Fatal("the fault was not made")
+	}
+	if _, err := s.Get(t.Context(), v.ID); err != nil {
+		t.Errorf("the video is not there: %v", err)
+	}
+	rec, err := s.CreateOnce(t.Context(), "key", "body", awaiting())
+	if err != nil || rec.Video.ID == v.ID {
+		t.Errorf("repeated: %s, %v; want a new id", rec.Video.ID, err)
+	}
+	marks, err := s.Inflight(t.Context())
+	if err != nil || len(marks) != 2 {
+		t.Errorf("%d marks, %v; want both, for the reconciler", len(marks), err)
+	}
+}
+
+// The purge removes a tombstone only, and only as it was read.
+func TestEraseLeavesLivingVideosAlone(t *testing.T) {
+	t.Parallel()
+	var once sync.Once
+	var meanwhile func()
+	_, s, slow := keyed(t, func(r *http.Request) azuritetest.Fault {
+		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "META") {
+			once.Do(meanwhile)
+			if r.Header.Get("If-Match") == "*" {
+				t.Error("META is deleted whatever it is")
+			}
+		}
+		return azuritetest.None
+	})
+	id := uploaded(t, s)
+	if claimed, err := s.Erase(t.Context(), id, true); err != nil || claimed {
+		t.Errorf("Erase of a living video = %t, %v", claimed, err)
+	}
+	if rec, err := s.Get(t.Context(), id); err != nil || rec.Video.State != video.Uploaded {
+		t.Fatalf("it was erased: %+v, %v", rec, err)
+	}
+	if _, err := s.Delete(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	meanwhile = func() { // the reconciler promises the purge again
+		rec, err := s.Get(t.Context(), id)
+		if err == nil {
+			err = s.Promise(t.Context(), rec, []videostore.Intent{videostore.PurgeIntent()})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := slow.Erase(t.Context(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), id); !errors.Is(err, videostore.ErrNotFound) {
+		t.Errorf("after the erase: %v, want ErrNotFound", err)
+	}
+}

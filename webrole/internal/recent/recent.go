@@ -1,0 +1,100 @@
+// Package recent remembers values that cost many storage requests and that
+// change, and lets everybody who asks for one at the same time share one
+// reading. The number of readings then does not follow the number of viewers.
+//
+// Next: webrole/internal/playback, which shows what is remembered.
+package recent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
+)
+
+const (
+	// minPause is the least between the starts of two readings of one value, and a
+	// reading that takes long is followed by a pause of pauseFactor times as long:
+	// whoever asks, a value is read for a fifth of the time at most.
+	minPause    = 50 * time.Millisecond
+	pauseFactor = 4
+	// readTimeout ends a reading. It is of the reading's own, because those who
+	// wait for it have different deadlines.
+	readTimeout = 30 * time.Second
+)
+
+// Cache holds the values that were used last. It is safe for concurrent use.
+type Cache[K comparable, V any] struct {
+	read     func(context.Context, K) (V, error)
+	known    *lru.Cache[K, reading[V]]
+	underWay singleflight.Group
+}
+
+type reading[V any] struct {
+	value V
+	began time.Time
+	took  time.Duration
+}
+
+// New returns a cache of at most size values, which read reads.
+func New[K comparable, V any](size int, read func(context.Context, K) (V, error)) *Cache[K, V] {
+	known, err := lru.New[K, reading[V]](size)
+	if err != nil {
+		panic(err) // the size is a constant of the caller, and not positive
+	}
+	return &Cache[K, V]{read: read, known: known}
+}
+
+// Get returns the remembered value when it is enough: enough is told the value
+// and how long ago its reading began, and may be called several times. Otherwise
+// it returns a value whose reading began after the call, whether that is enough
+// or not: so nothing is missed that was written before the call. A caller whose
+// ctx ends stops waiting, and the reading goes on for the others. Errors of read
+// are not remembered.
+func (c *Cache[K, V]) Get(ctx context.Context, key K, enough func(value V, age time.Duration) bool) (V, error) {
+	asked := time.Now()
+	for {
+		if r, found := c.known.Get(key); found && (r.began.After(asked) || enough(r.value, time.Since(r.began))) {
+			return r.value, nil
+		}
+		shared := c.underWay.DoChan(fmt.Sprint(key), func() (any, error) { return c.readNow(ctx, key) })
+		select {
+		case <-ctx.Done():
+			var none V
+			return none, ctx.Err()
+		case result := <-shared:
+			if result.Err != nil {
+				var none V
+				return none, result.Err
+			}
+			// A reading that began before the call may have missed something.
+			if r := result.Val.(reading[V]); r.began.After(asked) {
+				return r.value, nil
+			}
+		}
+	}
+}
+
+// readNow reads a value for everybody who waits for it: it does not end with the
+// request that happened to be the first.
+func (c *Cache[K, V]) readNow(ctx context.Context, key K) (reading[V], error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+	defer cancel()
+	if last, found := c.known.Peek(key); found {
+		pause := max(minPause, (1+pauseFactor)*last.took)
+		time.Sleep(pause - time.Since(last.began)) // at once when that is past
+	}
+	r := reading[V]{began: time.Now()}
+	var err error
+	if r.value, err = c.read(ctx, key); err != nil {
+		return r, err
+	}
+	r.took = time.Since(r.began)
+	c.known.Add(key, r)
+	return r, nil
+}
+
+// Len is the number of values that are remembered.
+func (c *Cache[K, V]) Len() int { return c.known.Len() }
