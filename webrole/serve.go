@@ -22,7 +22,7 @@ import (
 )
 
 // Time-outs of both listeners. There is no write time-out: a slow player may take
-// its time over a segment. Bodies have their own pace, see upload.Paced.
+// its time over a segment. Bodies and the work on requests: see edge.Deadline.
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
@@ -74,7 +74,7 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 	}
 	metrics := newMetrics()
 	front := func(h http.Handler, hosts []string) http.Handler {
-		return edge.Chain(h, edge.RequestID, instance(cfg.Instance), edge.Log(metrics.observe), edge.Headers(blobOrigin),
+		return edge.Chain(h, edge.Deadline, edge.RequestID, instance(cfg.Instance), edge.Log(metrics.observe), edge.Headers(blobOrigin),
 			edge.Recover, edge.Hosts(hosts), edge.Token(cfg.Token), edge.Rate(cfg.RateLimit), edge.SameOrigin)
 	}
 	r.servers = []*http.Server{
@@ -131,6 +131,7 @@ func adminRoutes(s site, m *metrics) http.Handler {
 	s.api.Register(r, httpapi.IsOps)
 	r.GET("/metrics", gin.WrapH(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})))
 	r.GET("/debug/pprof/*name", func(c *gin.Context) {
+		edge.StreamsOut(c.Request) // a profile lasts as long as it is asked to
 		switch c.Param("name") {
 		case "/profile":
 			pprof.Profile(c.Writer, c.Request)

@@ -39,6 +39,9 @@ func (s Strategy) known() bool { return s == NoRetry || s == Fixed || s == Expon
 // Retried are network errors, time-outs of a try, and the statuses 408, 429,
 // 500, 503 and 504. Never retried are other 4xx, such as 401, and 501 and 505:
 // repeating them gives the same answer.
+//
+// A context's deadline, or WithCallLimit, bounds a call as a whole. Its tries then
+// share the time that is left, and the last error is returned before it is over.
 type Retry struct {
 	Strategy   Strategy
 	MaxRetries int           // tries after the first, 0 to 20
@@ -148,6 +151,28 @@ func Attempts(ctx context.Context) int {
 	return 0
 }
 
+type callLimitKey struct{}
+
+// WithCallLimit bounds every call below the returned context: all its tries and
+// pauses together end after d. Unlike a deadline it starts afresh with each call
+// and survives context.WithoutCancel, so work that may not be cut off half way
+// still does not hang on a service that never answers.
+func WithCallLimit(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, callLimitKey{}, d)
+}
+
+// callEnd is when a call has to be over: at the context's deadline or when
+// WithCallLimit says so, whichever comes first. bounded is false without either.
+func callEnd(ctx context.Context) (end time.Time, bounded bool) {
+	end, bounded = ctx.Deadline()
+	if limit, ok := ctx.Value(callLimitKey{}).(time.Duration); ok {
+		if own := time.Now().Add(limit); !bounded || own.Before(end) {
+			end, bounded = own, true
+		}
+	}
+	return end, bounded
+}
+
 // ErrTryTimeout says that the last try got no reply in time. The outcome is
 // unknown: the service may have done the work.
 var ErrTryTimeout = errors.New("storage did not answer in time")
@@ -181,6 +206,12 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
 	r := p.strategy(ctx)
 	timeout := r.TryTimeout
+	end, bounded := callEnd(ctx)
+	if bounded && r.retries() > 0 {
+		// A third of the time for the first try leaves two for the next, which gets
+		// twice as long.
+		timeout = shorter(timeout, time.Until(end)/3)
+	}
 	attempts, _ := ctx.Value(attemptsKey{}).(*int)
 
 	for try := 1; ; try++ {
@@ -190,19 +221,30 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 		if err := req.RewindBody(); err != nil {
 			return nil, fmt.Errorf("rewind request body: %w", err)
 		}
-		resp, err := tryOnce(req, timeout)
+		within := timeout
+		if bounded {
+			within = shorter(timeout, time.Until(end))
+		}
+		resp, err := tryOnce(req, within)
 		if ctx.Err() != nil {
 			return resp, err
 		}
 		if !retryable(resp, err) || try > r.retries() {
 			return resp, err
 		}
+		left := time.Until(end)
+		if bounded && left <= 0 {
+			return resp, err
+		}
 		if errors.Is(err, ErrTryTimeout) {
-			timeout = min(timeout*2, r.TryTimeout*8)
+			timeout = shorter(r.TryTimeout*8, timeout*2)
 		}
 		pause := r.Pause(try, rand.Float64())
+		if bounded {
+			pause = min(pause, left/2)
+		}
 		if after := retryAfter(resp); after > pause {
-			if after > max(time.Minute, r.MaxDelay) {
+			if after > max(time.Minute, r.MaxDelay) || bounded && after >= left {
 				return resp, err // the server asks for more patience than a caller has
 			}
 			pause = after
@@ -215,6 +257,16 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
+}
+
+// shorter is the shorter of two time-outs, of which a configured one may be 0: no
+// bound. The other is never 0, for that would lift the bound.
+func shorter(configured, other time.Duration) time.Duration {
+	other = max(other, time.Nanosecond)
+	if configured == 0 {
+		return other
+	}
+	return min(configured, other)
 }
 
 // tryOnce sends a copy of the request, so that headers added for one try are

@@ -229,9 +229,55 @@ func TestCancelEndsThePause(t *testing.T) {
 	t.Parallel()
 	s := &script{statuses: []int{503}}
 	slow := azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 3, Delay: time.Hour}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := createQueue(ctx, scripted(t, s, slow)); !errors.Is(err, context.DeadlineExceeded) || s.tries() != 1 {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer time.AfterFunc(50*time.Millisecond, cancel).Stop()
+	if err := createQueue(ctx, scripted(t, s, slow)); !errors.Is(err, context.Canceled) || s.tries() != 1 {
 		t.Errorf("%d tries: %v, want the context's end after 1", s.tries(), err)
+	}
+}
+
+// A bounded call has several tries within its time, and says itself what was
+// wrong: the context has not ended yet.
+func TestRetriesFitTheTimeThatIsLeft(t *testing.T) {
+	t.Parallel()
+	const limit = 1500 * time.Millisecond
+	deadline := func(t *testing.T) context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	limited := func(t *testing.T) context.Context {
+		return context.WithoutCancel(azstorage.WithCallLimit(t.Context(), limit))
+	}
+	hangs := func(int) time.Duration { return time.Minute }
+	for name, c := range map[string]struct {
+		ctx   func(*testing.T) context.Context
+		s     *script
+		retry azstorage.Retry
+	}{
+		"hangs, deadline":     {deadline, &script{statuses: []int{201}, delay: hangs}, azstorage.DefaultRetry},
+		"hangs, call limit":   {limited, &script{statuses: []int{201}, delay: hangs}, azstorage.DefaultRetry},
+		"hangs, no time-out":  {limited, &script{statuses: []int{201}, delay: hangs}, azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 3}},
+		"busy, long pauses":   {deadline, &script{statuses: []int{503}}, azstorage.PaperRetry},
+		"busy, call limit":    {limited, &script{statuses: []int{503}}, azstorage.PaperRetry},
+		"busy, far too long":  {limited, &script{statuses: []int{503}, header: http.Header{"Retry-After": {"3"}}}, azstorage.PaperRetry},
+		"hangs, without more": {limited, &script{statuses: []int{201}, delay: hangs}, azstorage.Retry{Strategy: azstorage.NoRetry, TryTimeout: time.Hour}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			atLeast := 2
+			if name == "busy, far too long" || c.retry.Strategy == azstorage.NoRetry {
+				atLeast = 1
+			}
+			begin := time.Now()
+			err := createQueue(c.ctx(t), scripted(t, c.s, c.retry))
+			took := time.Since(begin)
+			if late := limit + 500*time.Millisecond; took > late || c.s.tries() < atLeast {
+				t.Errorf("%d tries in %v, want %d or more within %v", c.s.tries(), took, atLeast, limit)
+			}
+			if !azstorage.IsUnavailable(err) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v does not say that storage is away", err)
+			}
+		})
 	}
 }

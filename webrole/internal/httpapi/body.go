@@ -13,6 +13,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/webrole/internal/edge"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/strictjson"
 )
@@ -64,11 +65,11 @@ func wantType(r *http.Request, types ...string) (string, error) {
 	return kind, nil
 }
 
-// bodyReadProblem tells a body that is too large (which package problem knows)
-// from one that broke off.
+// bodyReadProblem tells a body that is too large or too slow (which package
+// problem knows) from one that broke off.
 func bodyReadProblem(err error) error {
 	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if errors.As(err, &tooLarge) || errors.Is(err, edge.ErrSlow) {
 		return fmt.Errorf("read body: %w", err)
 	}
 	return problem.New(http.StatusBadRequest, problem.BodyIncomplete, "The body ended before its Content-Length.").Because(err)

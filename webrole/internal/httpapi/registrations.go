@@ -15,9 +15,9 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/edge"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/startlist"
-	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
 
 // maxStartList bounds an import, in bytes: more than a million rows.
@@ -127,8 +127,8 @@ func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
 		refuseBody(c, err)
 		return
 	}
-	control := http.NewResponseController(c.Writer)
-	body := upload.Paced(http.MaxBytesReader(c.Writer, c.Request.Body, maxStartList), control.SetReadDeadline)
+	edge.StreamsIn(c.Request)
+	body := http.MaxBytesReader(c.Writer, c.Request.Body, maxStartList)
 	format, code := startList(startlist.JSON), problem.InvalidJSON
 	if kind == "text/csv" {
 		format, code = startlist.CSV, problem.InvalidBody
@@ -154,7 +154,9 @@ func importProblem(err error, code string, stored int) error {
 	switch {
 	case errors.As(err, &bad):
 		return problem.New(http.StatusBadRequest, code, "Line %d: %s. %d rows before it are stored; importing all again is safe.", bad.Line, bad.Detail, stored).Because(err)
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, upload.ErrSlow):
+	case errors.Is(err, edge.ErrSlow):
+		return problem.New(http.StatusRequestTimeout, problem.RequestTimeout, "The body came too slowly. %d of its rows are stored; importing all again is safe.", stored).Because(err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		return problem.New(http.StatusBadRequest, problem.BodyIncomplete, "The body ended too early. %d of its rows are stored; importing all again is safe.", stored).Because(err)
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/edge"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
@@ -31,16 +32,16 @@ func (s *Server) PutContent(c *gin.Context, id api.ID, params api.PutContentPara
 		refuseBody(c, err)
 		return
 	}
+	edge.StreamsIn(r)
 	control := http.NewResponseController(c.Writer)
 	rec, err := s.uploads.Put(r.Context(), video.ID(id), upload.Body{
-		Reader: upload.Paced(r.Body, control.SetReadDeadline), Size: r.ContentLength, MD5: sum,
+		Reader: r.Body, Size: r.ContentLength, MD5: sum,
 		Interrupt: func() { _ = control.SetReadDeadline(time.Now()) },
 	})
 	if err != nil {
 		refuseBody(c, err)
 		return
 	}
-	_ = control.SetReadDeadline(time.Time{}) // for the next request on this connection
 	s.answer(c, http.StatusAccepted, rec)
 }
 

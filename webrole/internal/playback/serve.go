@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/webrole/internal/edge"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
@@ -71,6 +72,7 @@ func (s *Service) send(w http.ResponseWriter, r *http.Request, res resource, con
 		return
 	}
 	defer body.Close() //nolint:errcheck // reading only
+	edge.StreamsOut(r)
 	w.WriteHeader(status)
 	// A short answer breaks the connection, because its length was announced.
 	if _, err := io.Copy(w, body); err != nil && r.Context().Err() == nil {

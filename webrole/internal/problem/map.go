@@ -65,14 +65,14 @@ func from(err error) (*Error, string) {
 		return New(statusClientGone, ClientClosed, "The client closed the connection."), storageCode
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, views.ErrContended), errors.Is(err, registrations.ErrContended),
 		azstorage.IsUnavailable(err):
-		e := New(http.StatusServiceUnavailable, StorageBusy, "Storage is busy or away. Nothing is lost; try again soon.")
-		e.RetryAfter = 2
-		return e, storageCode
+		return away(), storageCode
 	}
 	if unreachable(err) {
-		e := New(http.StatusServiceUnavailable, StorageBusy, "Storage cannot be reached. Nothing is lost; try again soon.")
-		e.RetryAfter = 2
-		return e, storageCode
+		return New(http.StatusServiceUnavailable, StorageBusy, "Storage cannot be reached. Nothing is lost; try again soon."), storageCode
 	}
 	return New(http.StatusInternalServerError, Internal, internalErrorText), storageCode
+}
+
+func away() *Error {
+	return New(http.StatusServiceUnavailable, StorageBusy, "Storage is busy or away. Nothing is lost; try again soon.")
 }

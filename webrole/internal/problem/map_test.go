@@ -1,10 +1,22 @@
 package problem
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/registrations"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/views"
 )
 
 // reply is an error as azstorage describes one of the service.
@@ -30,5 +42,44 @@ func TestStorageThatIsAwayIs503(t *testing.T) {
 		if got.Status != want || want == 503 && (got.Code != StorageBusy || got.RetryAfter == 0) {
 			t.Errorf("%v: %+v, want %d", err, got, want)
 		}
+	}
+}
+
+// Whoever is told "not now" is told when to come again, whatever the reason; and
+// a request that our own deadline ended was not given up by its client.
+func TestNotNowSaysWhen(t *testing.T) {
+	t.Parallel()
+	notNow := 0
+	for _, err := range []error{
+		reply{503, "ServerBusy"}, reply{500, "OperationTimedOut"}, reply{429, "TooManyRequests"}, reply{504, ""}, azstorage.ErrTryTimeout,
+		context.DeadlineExceeded, context.Canceled, views.ErrContended, registrations.ErrContended,
+		&net.OpError{Op: "dial", Err: errors.New("refused")},
+		New(http.StatusTooManyRequests, TooBusy, "full"), New(http.StatusTooManyRequests, RateLimited, "often"),
+		New(http.StatusServiceUnavailable, StorageBusy, "away"),
+		videostore.ErrNotFound, videostore.ErrChanged, videostore.ErrState, blobstore.ErrNotFound, video.ErrInvalidID,
+		tablestore.ErrToken, &http.MaxBytesError{Limit: 1}, errors.New("anything else"),
+	} {
+		for _, late := range []bool{false, true} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			if late {
+				cancel(context.DeadlineExceeded)
+			}
+			w := httptest.NewRecorder()
+			Write(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), fmt.Errorf("wrapped: %w", err))
+			cancel(nil)
+			if w.Code != http.StatusTooManyRequests && w.Code != http.StatusServiceUnavailable {
+				if late && errors.Is(err, context.Canceled) {
+					t.Errorf("%v after our deadline: %d", err, w.Code)
+				}
+				continue
+			}
+			notNow++
+			if seconds, _ := strconv.Atoi(w.Header().Get("Retry-After")); seconds < 1 {
+				t.Errorf("%v: %d with Retry-After %q", err, w.Code, w.Header().Get("Retry-After"))
+			}
+		}
+	}
+	if notNow < 20 {
+		t.Errorf("only %d answers said when to come again", notNow)
 	}
 }

@@ -6,7 +6,9 @@
 package problem
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -47,6 +49,7 @@ const (
 	HostNotAllowed    = "host_not_allowed"
 	PreconditionNeed  = "precondition_required"
 	RateLimited       = "rate_limited"
+	TooBusy           = "too_busy" // no room for more work at the moment; nothing was done
 	Internal          = "internal"
 	StorageBusy       = "storage_unavailable"
 	MomentNotFound    = "moment_not_found" // no video shows the runner's finish
@@ -77,9 +80,24 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// New returns an Error with a formatted detail.
+// retryAfter is what a client is told that comes at a bad moment, in seconds. Who
+// knows better sets Error.RetryAfter.
+const retryAfter = 2
+
+// New returns an Error with a formatted detail. One that says "not now" (429,
+// 503) always says when to come again.
 func New(status int, code, format string, args ...any) *Error {
-	return &Error{Status: status, Code: code, Detail: fmt.Sprintf(format, args...)}
+	e := &Error{Status: status, Code: code, Detail: fmt.Sprintf(format, args...)}
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		e.RetryAfter = retryAfter
+	}
+	return e
+}
+
+// Is reports whether err is an Error with this code.
+func Is(err error, code string) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == code
 }
 
 // Because adds the cause, for the log.
@@ -92,6 +110,9 @@ func (e *Error) Because(cause error) *Error {
 // written before. Server errors are logged here, once.
 func Write(w http.ResponseWriter, r *http.Request, err error) {
 	e, storageCode := from(err)
+	if e.Code == ClientClosed && errors.Is(context.Cause(r.Context()), context.DeadlineExceeded) {
+		e = away().Because(err) // the client waits: it was our own deadline that ended the work
+	}
 	body := api.Problem{
 		Type: "about:blank", Title: title(e.Status), Status: e.Status, Detail: e.Detail, Code: e.Code,
 	}
@@ -111,6 +132,9 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 	h.Del("ETag")
 	h.Del("Content-Length")
 	h.Del("Content-Disposition")
+	if e.Status == http.StatusRequestTimeout {
+		h.Set("Connection", "close") // the rest of the body may still come
+	}
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", fmt.Sprint(e.RetryAfter))
 	}

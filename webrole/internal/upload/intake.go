@@ -8,7 +8,6 @@ import (
 	"hash"
 	"io"
 	"net/http"
-	"os"
 
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
@@ -67,7 +66,7 @@ func (in *intake) Read(p []byte) (int, error) {
 // failed names what went wrong on the client's side.
 func (in *intake) failed(err error) error {
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, ErrSlow):
+	case problem.Is(err, problem.RequestTimeout):
 		in.err = problem.New(http.StatusRequestTimeout, problem.RequestTimeout, "The body came too slowly. What arrived is kept: go on with the upload's blocks.").Because(err)
 	default:
 		in.err = problem.New(http.StatusBadRequest, problem.BodyIncomplete, "The body ended before its Content-Length. What arrived is kept.").Because(err)

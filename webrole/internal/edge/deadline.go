@@ -1,0 +1,201 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
+)
+
+// How long a request may take. docs/patterns/deadlines-and-backpressure.md says
+// why, and what a client sees.
+const (
+	// workTime is for the work on a request, from the end of its body to the first
+	// byte of the answer: a second less than the 10 s that clients are promised.
+	workTime = 9 * time.Second
+	// bodyTime is for a whole body, read or not.
+	bodyTime = 10 * time.Second
+	// drainTime is for the rest of a body that the handler did not read. net/http
+	// waits for it before it sends a short answer.
+	drainTime = 2 * time.Second
+	// callTime is for one storage call with its repetitions. It bounds what has no
+	// deadline: uploads, imports, downloads, and work that a client may not cut off.
+	callTime = 30 * time.Second
+)
+
+// A body with a pace of its own may pause, but not for ever: a client slower than
+// minRate over paceSpan holds a connection and buffers for nothing.
+const (
+	paceSpan = 30 * time.Second
+	minRate  = 16 << 10 // bytes per second
+)
+
+// ErrSlow says that a body came too slowly: not whole within 10 s, or, with a
+// pace of its own, slower than 16 KiB/s for 30 s. It answers 408 request_timeout.
+var ErrSlow = errors.New("body came too slowly")
+
+// Deadline bounds the time of every request, so it has to stand before all that
+// may answer. The request's context ends when the work takes longer than 9 s, and
+// its body has to arrive within 10 s. While a handler reads the body the first
+// clock stands still. Whoever streams says so with StreamsIn or StreamsOut.
+func Deadline(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancelCause(azstorage.WithCallLimit(r.Context(), callTime))
+		defer cancel(nil)
+		c := &clock{Context: ctx, cancel: cancel}
+		c.start()
+		defer c.stop()
+		r = r.WithContext(c)
+		if r.Body != nil && r.Body != http.NoBody {
+			b := &body{ReadCloser: r.Body, clock: c, control: http.NewResponseController(w)}
+			c.body = b
+			r.Body = b
+			_ = b.control.SetReadDeadline(time.Now().Add(bodyTime)) // fails without a connection: in tests
+			defer b.leave()
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// StreamsIn gives the body of r its own pace: it may take as long as it likes
+// while it moves. From the first read on the request has no deadline.
+func StreamsIn(r *http.Request) {
+	if c := clockOf(r); c != nil && c.body != nil {
+		c.body.paced = true
+	}
+}
+
+// StreamsOut takes the deadline from r: its answer is about to be sent and takes
+// as long as the client needs.
+func StreamsOut(r *http.Request) {
+	if c := clockOf(r); c != nil {
+		c.stop()
+	}
+}
+
+type clockKey struct{}
+
+func clockOf(r *http.Request) *clock {
+	c, _ := r.Context().Value(clockKey{}).(*clock)
+	return c
+}
+
+// clock is a context whose deadline can be moved. Its error is that of a
+// cancelled context; the cause is context.DeadlineExceeded.
+type clock struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	body   *body // nil: the request has none
+
+	mu    sync.Mutex
+	timer *time.Timer // nil: stands still
+	ends  time.Time
+}
+
+// Value implements context.Context.
+func (c *clock) Value(key any) any {
+	if key == (clockKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// Deadline implements context.Context: storage calls fit their repetitions into it.
+func (c *clock) Deadline() (time.Time, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ends, c.timer != nil
+}
+
+func (c *clock) start() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer == nil {
+		c.ends = time.Now().Add(workTime)
+		c.timer = time.AfterFunc(workTime, func() { c.cancel(context.DeadlineExceeded) })
+	}
+}
+
+func (c *clock) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+}
+
+// body is a request's body with a bound on how slowly it may come.
+type body struct {
+	io.ReadCloser
+	clock   *clock
+	control *http.ResponseController
+	paced   bool
+	over    bool // its end, or an error, was read
+
+	waited time.Duration // since the last look at a paced body's rate
+	got    int64
+}
+
+// Read implements io.Reader. Only the time spent waiting for the client counts,
+// so a slow storage service is not blamed on it.
+func (b *body) Read(p []byte) (int, error) {
+	b.clock.stop()
+	start := time.Now()
+	if b.paced {
+		if err := b.control.SetReadDeadline(start.Add(paceSpan)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := b.ReadCloser.Read(p)
+	if b.paced && err == nil {
+		err = b.pace(n, time.Since(start))
+	}
+	if err == nil {
+		return n, nil
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, ErrSlow) {
+		err = problem.New(http.StatusRequestTimeout, problem.RequestTimeout, "The body came too slowly.").Because(errors.Join(ErrSlow, err))
+	}
+	b.over = true
+	if errors.Is(err, io.EOF) {
+		// The server listens on the connection from here on, and would take the
+		// deadline for the client's end.
+		_ = b.control.SetReadDeadline(time.Time{})
+	} else {
+		// It must not wait for the rest.
+		_ = b.control.SetReadDeadline(time.Now())
+	}
+	if !b.paced {
+		b.clock.start()
+	}
+	return n, err
+}
+
+func (b *body) pace(n int, waited time.Duration) error {
+	b.waited += waited
+	b.got += int64(n)
+	if b.waited < paceSpan {
+		return nil
+	}
+	slow := float64(b.got) < minRate*b.waited.Seconds()
+	b.waited, b.got = 0, 0
+	if slow {
+		return ErrSlow
+	}
+	return nil
+}
+
+// leave gives the rest of a body that nobody read a moment, and no more: net/http
+// reads it before it answers, to keep the connection.
+func (b *body) leave() {
+	if !b.over {
+		_ = b.control.SetReadDeadline(time.Now().Add(drainTime))
+	}
+}
