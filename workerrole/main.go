@@ -86,7 +86,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 		search  = searchindex.New(account)
 		races   = registrations.New(account)
 		counter = views.New(account)
-		sources = step.Sources{Blobs: blobs, Sign: account.SignRead, Life: 6 * time.Hour}
+		sources = step.Sources{Blobs: blobs}
 	)
 	runner := func(s pipeline.Step) consumer.Handler {
 		return &pipeline.Runner{Videos: videos, Step: s, Worker: cfg.Name, Scratch: scratch, Watch: 5 * time.Second, Log: log}
