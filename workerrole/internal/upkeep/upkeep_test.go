@@ -105,7 +105,7 @@ func TestReconcilerSendsWhatWasForgotten(t *testing.T) {
 	b := setup(t)
 	id := b.create(t)
 	b.queues.shut.Store(true) // the web role dies between row and message
-	if _, err := b.videos.Uploaded(t.Context(), id, 1); !errors.Is(err, errShut) {
+	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); !errors.Is(err, errShut) {
 		t.Fatal(err)
 	}
 	b.queues.shut.Store(false)
@@ -123,7 +123,7 @@ func TestReconcilerReplacesALostMessage(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.create(t)
-	if _, err := b.videos.Uploaded(t.Context(), id, 1); err != nil {
+	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
 		t.Fatal(err)
 	}
 	key := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepProbe}
@@ -196,7 +196,7 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.create(t)
-	if _, err := b.videos.Uploaded(t.Context(), id, 1); err != nil {
+	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
 		t.Fatal(err)
 	}
 	claim := func(step string, index int) *videostore.Claim {
@@ -377,7 +377,7 @@ func TestDutiesHaveClocksOfTheirOwn(t *testing.T) {
 func (b *bench) ready(t *testing.T) video.ID {
 	t.Helper()
 	id := b.create(t)
-	if _, err := b.videos.Uploaded(t.Context(), id, 1); err != nil {
+	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, queue := range []string{workqueue.Probe, workqueue.Index} {
