@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -40,9 +41,14 @@ func run(ctx context.Context) error {
 	flag.StringVar(&o.Bin, "bin", "", "folder with roles that are built already")
 	flag.DurationVar(&o.Settle, "settle", 0, "longest wait for rest (default 4m)")
 	logs := flag.String("logs", "", "folder for the logs of the roles when something is wrong")
+	mutations := flag.Bool("mutations", false, "make mistakes in a copy of the sources instead, one after the other, and fail when one is not found")
+	only := flag.String("mutation", "", "with -mutations: only those whose name contains this")
 	flag.Parse()
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64N(1_000_000) + 1
+	}
+	if *mutations {
+		return mutate(ctx, o, *only)
 	}
 	root, err := stack.Root()
 	if err != nil {
@@ -69,4 +75,20 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("%d findings; again: make soak SOAKTIME=%v SEED=%d", n, o.Duration, o.Seed)
 	}
 	return nil
+}
+
+// mutate tries every mutation with the same load.
+func mutate(ctx context.Context, o soak.Options, only string) error {
+	var errs []error
+	for _, m := range soak.Mutations {
+		if !strings.Contains(m.Name, only) {
+			continue
+		}
+		err := soak.Mutate(ctx, m, o)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
