@@ -77,6 +77,10 @@ soak: ## load and faults for SOAKTIME (default 30m), drawn from SEED; then a che
 	@scripts/bootstrap run
 	@scripts/gorun soak -time '$(SOAKTIME)' -seed '$(SEED)'
 
+soak-mutations: ## make five mistakes in copies of the sources; each must turn a soak of two minutes red
+	@scripts/bootstrap run
+	@scripts/gorun soak -mutations -time 2m -seed 1 -settle 90s
+
 fuzz: ## fuzz every fuzz target for FUZZTIME (default 30s)
 	@scripts/fuzz '$(FUZZTIME)'
 
