@@ -2,15 +2,17 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo register up down test test-unit test-e2e lint fmt generate bench soak fuzz docs-check build images scenario bootstrap clean
+.PHONY: help demo register up down test test-unit test-e2e lint fmt generate bench soak soak-mutations fuzz docs-check build images scenario bootstrap clean
 
 MODULES := ./shared/... ./webrole/... ./workerrole/... ./e2e/...
 
 # Extra flags for every `go test`, such as -v or -run.
 TESTFLAGS ?=
-# How long `make fuzz` fuzzes each target, and `make soak` runs.
+# How long `make fuzz` fuzzes each target.
 FUZZTIME ?= 30s
+# How long `make soak` runs, and what decides its schedule; 0 draws a seed.
 SOAKTIME ?= 30m
+SEED ?= 0
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,9 +73,13 @@ scenario: ## the paper's scenario Q11, to watch
 	@scripts/bootstrap run
 	@scripts/gorun scenario
 
-soak: ## run the end-to-end tests over and over for SOAKTIME (default 30m)
-	@scripts/bootstrap test
-	@scripts/soak '$(SOAKTIME)' ./e2e/...
+soak: ## load and faults for SOAKTIME (default 30m), drawn from SEED; then a check of everything from outside, and a page
+	@scripts/bootstrap run
+	@scripts/gorun soak -time '$(SOAKTIME)' -seed '$(SEED)'
+
+soak-mutations: ## make five mistakes in copies of the sources; each must turn a soak of two minutes red
+	@scripts/bootstrap run
+	@scripts/gorun soak -mutations -time 2m -seed 1 -settle 90s
 
 fuzz: ## fuzz every fuzz target for FUZZTIME (default 30s)
 	@scripts/fuzz '$(FUZZTIME)'

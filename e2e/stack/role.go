@@ -60,6 +60,11 @@ func (p *process) alive() bool {
 // start runs the role and returns when it says that it is ready and its ports
 // are known to be its own. It tries other ports when one that we chose was taken
 // meanwhile. Cancelling ctx ends the waiting and the process.
+//
+// Whoever took a port may have let go of it before we look: a probe for a free
+// port opens it for a moment. The role has ended by then, so a role that ended
+// before it was ready is tried on other ports, too, three times at most: it may
+// as well have ended because of its configuration.
 func (r *role) start(ctx context.Context) error {
 	r.starting.Lock()
 	defer r.starting.Unlock()
@@ -71,22 +76,24 @@ func (r *role) start(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
+		ended := false
 		if p := r.process(); p != nil {
+			ended = !p.alive()
 			_ = p.cmd.Process.Kill()
 			<-p.exited
 		}
-		if attempt == 5 || ctx.Err() != nil || !r.rechoosePorts() {
+		if attempt == 5 || ctx.Err() != nil || !r.rechoosePorts(ended && attempt < 3) {
 			return fmt.Errorf("start %s: %w", r.name, err)
 		}
 	}
 }
 
-// rechoosePorts gives up those of our chosen ports that somebody else holds, and
-// reports whether there were any.
-func (r *role) rechoosePorts() bool {
+// rechoosePorts gives up those of our chosen ports that somebody else holds, or
+// all of them, and reports whether there were any.
+func (r *role) rechoosePorts(all bool) bool {
 	again := false
 	for _, l := range r.listeners {
-		if !l.ours || checkFree(l.addr) == nil {
+		if !l.ours || !all && checkFree(l.addr) == nil {
 			continue
 		}
 		if addr, err := freeAddr(); err == nil {

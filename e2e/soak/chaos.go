@@ -1,0 +1,173 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/stack"
+)
+
+// chaos does the events of the plan.
+type chaos struct {
+	stack      *stack.Stack
+	storage    storage
+	proxy      *proxy
+	watcher    *watcher
+	workers    []string // names in the stack
+	visibility time.Duration
+	dir        string // for markers
+
+	busy []sync.Mutex // one for each worker that something is being done to
+
+	mu     sync.Mutex
+	counts map[string]int
+	wg     sync.WaitGroup
+}
+
+func (c *chaos) count(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[what]++
+}
+
+// workerName is WORKERROLE_NAME of the n-th worker.
+func workerName(n int) string { return fmt.Sprintf("soak-%d", n) }
+
+// do starts an event and does not wait for its end.
+func (c *chaos) do(ctx context.Context, number int, e event) {
+	c.wg.Go(func() {
+		name := c.workers[e.Worker]
+		switch e.Kind {
+		case killWorker:
+			c.watcher.killed(workerName(e.Worker))
+			c.signal(name, stack.Die, e.Kind)
+		case killWeb:
+			// The queues are silent first, so that a request dies between its row and
+			// its message.
+			c.proxy.begin(burst{Service: Queue, Fault: BlackHole, Share: 1, Length: 3 * time.Second})
+			pause(ctx, 1500*time.Millisecond)
+			c.signal(stack.Web, stack.Die, e.Kind)
+		case termWorker:
+			if c.busy[e.Worker].TryLock() { // a frozen process does not drain
+				defer c.busy[e.Worker].Unlock()
+				c.signal(name, stack.Term, e.Kind)
+			}
+		case termWeb:
+			c.signal(stack.Web, stack.Term, e.Kind)
+		case stopWorker:
+			if c.busy[e.Worker].TryLock() {
+				defer c.busy[e.Worker].Unlock()
+				c.signal(name, stack.Halt, e.Kind)
+				pause(ctx, e.For)
+				_ = c.stack.Kill(name, stack.Wake)
+			}
+		case stopWeb:
+			c.signal(stack.Web, stack.Halt, e.Kind)
+			pause(ctx, e.For)
+			_ = c.stack.Kill(stack.Web, stack.Wake)
+		case killFFmpeg:
+			if pid := encoderOf(c.stack.Pid(name)); pid != 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
+				c.count(string(e.Kind))
+			}
+		case zombie:
+			c.freeze(ctx, number, e)
+		case clearQueue:
+			c.clear(ctx)
+		}
+	})
+}
+
+func (c *chaos) signal(name string, sig os.Signal, k kind) {
+	if c.stack.Kill(name, sig) == nil { // it may be down already
+		c.count(string(k))
+	}
+}
+
+// freeze restarts a worker so that it stops itself at its point, and wakes it
+// when its lease has ended, another worker had time to do its work, and the
+// janitor to remove its output.
+func (c *chaos) freeze(ctx context.Context, number int, e event) {
+	if !c.busy[e.Worker].TryLock() {
+		return
+	}
+	defer c.busy[e.Worker].Unlock()
+	name := c.workers[e.Worker]
+	marker := filepath.Join(c.dir, fmt.Sprintf("zombie-%d", number))
+	if err := c.stack.Restart(ctx, name, "CUTROOM_FAILPOINT="+e.Point+":stop:"+marker); err != nil {
+		return // storage is in trouble: the supervisor starts it again
+	}
+	for deadline := time.Now().Add(20 * time.Second); ctx.Err() == nil && time.Now().Before(deadline); pause(ctx, 50*time.Millisecond) {
+		if _, err := os.Stat(marker); err == nil {
+			c.count(string(zombie))
+			pause(ctx, c.visibility+8*time.Second)
+			break
+		}
+	}
+	_ = os.WriteFile(marker, nil, 0o600) // from now on the point lets everybody pass
+	_ = c.stack.Kill(name, stack.Wake)
+}
+
+// clear empties all queues that hold something, by the operator's route.
+func (c *chaos) clear(ctx context.Context) {
+	for range 20 {
+		lengths, err := c.storage.queues(ctx)
+		if err != nil {
+			return
+		}
+		cleared := false
+		for name, length := range lengths {
+			if length == 0 || strings.HasSuffix(name, "-poison") {
+				continue
+			}
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.stack.AdminURL(stack.Web)+"/api/v1/ops/queues/"+name+"/clear", nil)
+			if err != nil {
+				return
+			}
+			if res, err := scraper.Do(req); err == nil {
+				_ = res.Body.Close()
+				cleared = cleared || res.StatusCode == http.StatusNoContent
+			}
+		}
+		if cleared {
+			c.count(string(clearQueue))
+			return
+		}
+		pause(ctx, 200*time.Millisecond)
+	}
+}
+
+// end wakes whatever is frozen and waits for events under way.
+func (c *chaos) end() {
+	c.wg.Wait()
+	for _, name := range c.stack.Names() {
+		_ = c.stack.Kill(name, stack.Wake)
+	}
+}
+
+// encoderOf is the process id of an ffmpeg that a worker has started, or 0;
+// always 0 where there is no /proc.
+func encoderOf(worker int) int {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(text, []byte("(ffmpeg)")) {
+			continue
+		}
+		var pid, parent int
+		var state string
+		_, _ = fmt.Sscan(string(text[:bytes.IndexByte(text, ' ')]), &pid)
+		_, _ = fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &state, &parent)
+		if parent == worker && worker != 0 {
+			return pid
+		}
+	}
+	return 0
+}

@@ -1,0 +1,20 @@
+// Package soak runs the whole system under load and faults for minutes or hours,
+// and then looks from outside at everything that is left.
+//
+//	schedule.go  what will happen: drawn from a seed, printed at the start
+//	users.go     what people do, and what they were promised
+//	chaos.go     SIGKILL, SIGTERM, SIGSTOP, zombies, cleared queues
+//	proxy.go     storage that is busy, slow, silent, or loses replies
+//	watch.go     what must never happen, looked for all the time
+//	check.go     what must be true at the end
+//	report.go    one page
+//
+// The emulator itself is never disturbed: it keeps acknowledged writes in memory
+// for a while, Azure does not.
+//
+// Next: soak.go, which puts them together.
+package soak
+
+// Older is the commit whose worker runs beside today's, to show that messages
+// and rows of two versions mix. Move it on when a format changes on purpose.
+const Older = "cdbe5ed"

@@ -1,0 +1,169 @@
+package soak
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/stack"
+)
+
+// meter samples the roles: memory from /proc, counters from their metrics. A
+// process that is killed takes its counters with it; what it had at the last
+// look is kept.
+type meter struct {
+	stack *stack.Stack
+	began time.Time
+
+	mu       sync.Mutex
+	memory   map[string][]sample           // by role
+	peak     map[string]int64              // bytes
+	counters map[string]map[string]float64 // by process, then "queue outcome"
+}
+
+type sample struct {
+	at    time.Duration
+	bytes int64
+}
+
+func newMeter(s *stack.Stack) *meter {
+	return &meter{stack: s, began: time.Now(), memory: map[string][]sample{}, peak: map[string]int64{}, counters: map[string]map[string]float64{}}
+}
+
+func (m *meter) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		m.look(ctx)
+		pause(ctx, time.Second)
+	}
+}
+
+func (m *meter) look(ctx context.Context) {
+	for _, name := range m.stack.Names() {
+		pid := m.stack.Pid(name)
+		if pid == 0 {
+			continue
+		}
+		now, peak := memory(pid)
+		found := scrape(ctx, m.stack.AdminURL(name))
+		m.mu.Lock()
+		if now > 0 {
+			m.memory[name] = append(m.memory[name], sample{time.Since(m.began), now})
+			m.peak[name] = max(m.peak[name], peak)
+		}
+		if len(found) > 0 {
+			m.counters[fmt.Sprint(name, " ", pid)] = found
+		}
+		m.mu.Unlock()
+	}
+}
+
+// total sums an outcome over queues and processes.
+func (m *meter) total(outcome string) (sum int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, counters := range m.counters {
+		for key, n := range counters {
+			if strings.HasSuffix(key, " "+outcome) {
+				sum += int(n)
+			}
+		}
+	}
+	return sum
+}
+
+// settled is how many messages of queues of steps were done with.
+func (m *meter) settled() (sum int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, counters := range m.counters {
+		for key, n := range counters {
+			queue, outcome, _ := strings.Cut(key, " ")
+			if outcome == "completed" && !strings.HasPrefix(queue, "index") && !strings.HasPrefix(queue, "purge") {
+				sum += int(n)
+			}
+		}
+	}
+	return sum
+}
+
+// quarters are the mean memory of a role in the first and last quarter of the
+// time, over whatever processes it was then.
+func (m *meter) quarters(name string, length time.Duration) (first, last int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mean := func(from, to time.Duration) int64 {
+		var sum, n int64
+		for _, s := range m.memory[name] {
+			if s.at >= from && s.at < to {
+				sum += s.bytes
+				n++
+			}
+		}
+		return sum / max(n, 1)
+	}
+	return mean(0, length/4), mean(length*3/4, length)
+}
+
+// memory is what a process has now and had at most, in bytes; 0 where there is
+// no /proc.
+func memory(pid int) (now, peak int64) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, 0
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 {
+			continue
+		}
+		kib, _ := strconv.ParseInt(fields[1], 10, 64)
+		switch fields[0] {
+		case "VmRSS:":
+			now = kib << 10
+		case "VmHWM:":
+			peak = kib << 10
+		}
+	}
+	return now, peak
+}
+
+var scraper = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// scrape reads cutroom_messages_total as "queue outcome" → count.
+func scrape(ctx context.Context, admin string) map[string]float64 {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/metrics", nil)
+	if err != nil {
+		return nil
+	}
+	res, err := scraper.Do(req)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = res.Body.Close() }()
+	found := map[string]float64{}
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		labels, ok := strings.CutPrefix(lines.Text(), "cutroom_messages_total{")
+		if !ok {
+			continue
+		}
+		labels, value, _ := strings.Cut(labels, "} ")
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			continue
+		}
+		found[label(labels, "queue")+" "+label(labels, "outcome")] = n
+	}
+	return found
+}
+
+func label(labels, name string) string {
+	_, rest, _ := strings.Cut(labels, name+`="`)
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}

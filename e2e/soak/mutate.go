@@ -1,0 +1,133 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/stack"
+)
+
+// Mutation is a mistake in the sources that a soak must find.
+type Mutation struct {
+	Name, File, Old, New string
+	// FirstFinding: what the watcher sees is enough, so the load may end.
+	FirstFinding bool
+}
+
+// Mutations each take away one thing that keeps the system right.
+var Mutations = []Mutation{
+	{
+		Name: "the commit without its fence", File: "shared/videostore/claim.go", FirstFinding: true,
+		Old: "ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: c.Step.etag}}",
+		New: "ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: \"*\"}}",
+	},
+	{
+		Name: "no reconciler", File: "workerrole/main.go",
+		Old: "Do: reconciler.Pass}",
+		New: "Do: func(context.Context) error { _ = reconciler.Pass; return nil }}",
+	},
+	{
+		Name: "no frame count", File: "workerrole/internal/media/chunk.go",
+		Old: "want := chunk.To - chunk.From; e.Output.Frames != want && !last {",
+		New: "want := chunk.To - chunk.From; false && e.Output.Frames != want && !last {",
+	},
+	{
+		Name: "finish without its insert deciding", File: "shared/videostore/lifecycle.go", FirstFinding: true,
+		Old: "{Kind: tablestore.OpInsert, Entity: finish.row()},",
+		New: "{Kind: tablestore.OpUpsert, Entity: finish.row()},",
+	},
+	{
+		Name: "finish promised one part too soon", File: "shared/videostore/lifecycle.go", FirstFinding: true,
+		Old: "	if done < want {\n",
+		New: "	if done < want-1 {\n",
+	},
+}
+
+// Mutate copies the sources, makes the mistake, builds the roles and soaks them.
+// It returns an error when the mutation does not apply or build, or when it
+// stayed unfound.
+func Mutate(ctx context.Context, m Mutation, o Options) (err error) {
+	root, err := stack.Root()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "cutroom-mutation-")
+	if err != nil {
+		return fmt.Errorf("mutation: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	tree, bin := filepath.Join(dir, "tree"), filepath.Join(dir, "bin")
+	if err := copyTree(root, tree); err != nil {
+		return fmt.Errorf("mutation %q: %w", m.Name, err)
+	}
+	path := filepath.Join(tree, filepath.FromSlash(m.File))
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("mutation %q: %w", m.Name, err)
+	}
+	if n := strings.Count(string(text), m.Old); n != 1 {
+		return fmt.Errorf("mutation %q: %s has the text %d times, want once: the mutation must follow the code", m.Name, m.File, n)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), m.Old, m.New, 1)), 0o600); err != nil {
+		return fmt.Errorf("mutation %q: %w", m.Name, err)
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", bin+string(filepath.Separator), "./webrole", "./workerrole")
+	build.Dir = tree
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("mutation %q does not build: %w\n%s", m.Name, err, out)
+	}
+	o.Bin, o.Older, o.FirstFinding = bin, "", m.FirstFinding
+	began := time.Now()
+	report, err := Run(ctx, o)
+	if err != nil {
+		return fmt.Errorf("mutation %q: %w", m.Name, err)
+	}
+	if len(report.Findings) == 0 {
+		return fmt.Errorf("mutation %q was not found\n%s", m.Name, report.Page())
+	}
+	_, _ = fmt.Fprintf(o.Log, "mutation %q was found in %v: %d findings, the first:\n  %s\n",
+		m.Name, time.Since(began).Round(time.Second), len(report.Findings), strings.Join(report.Findings[:min(len(report.Findings), 4)], "\n  "))
+	return nil
+}
+
+// copyTree copies what the build needs: no history, nothing that was built.
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if slices.Contains([]string{".git", ".run", ".tools", "bin", "node_modules"}, entry.Name()) {
+				return filepath.SkipDir
+			}
+			return os.MkdirAll(filepath.Join(to, name), 0o700)
+		}
+		if !entry.Type().IsRegular() || entry.Name() == ".git" {
+			return nil
+		}
+		in, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = in.Close() }()
+		out, err := os.Create(filepath.Join(to, name))
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(out, in)
+		return errors.Join(err, out.Close())
+	})
+}

@@ -1,0 +1,281 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Fault is what the proxy does to a request. They are those that the emulator
+// never makes by itself.
+type Fault string
+
+// The kinds of fault.
+const (
+	Busy      Fault = "503"         // ServerBusy, nothing applied
+	Reset     Fault = "reset"       // the connection breaks before the request arrives
+	LostReply Fault = "lost reply"  // the request is applied, then the connection breaks (Q13)
+	Delay     Fault = "delay"       // the request arrives late
+	BlackHole Fault = "black hole"  // nothing comes back until the caller or the burst gives up
+	Cut       Fault = "cut answer"  // the answer to a read ends in its middle
+	Late      Fault = "late answer" // the request is applied, its answer is late
+)
+
+var faults = []Fault{Busy, Reset, LostReply, Delay, BlackHole, Cut, Late}
+
+// Services of a storage account, as connection strings name them.
+const (
+	Blob  = "Blob"
+	Queue = "Queue"
+	Table = "Table"
+)
+
+var services = []string{Blob, Queue, Table}
+
+// burst is one fault of one service for a while.
+type burst struct {
+	Service string
+	Fault   Fault
+	Share   float64 // of requests, 0 to 1
+	Length  time.Duration
+}
+
+// proxy stands before the three endpoints of an emulator and disturbs them. It
+// forwards path, query and headers as they are, so that signatures hold.
+type proxy struct {
+	connection string // with the endpoints of the proxy
+	fronts     []*front
+
+	mu     sync.Mutex
+	counts map[string]int // "Blob 503" → requests
+}
+
+// front is the listener before one service.
+type front struct {
+	proxy   *proxy
+	service string
+	target  *url.URL
+	client  *http.Transport
+	server  *http.Server
+
+	mu    sync.Mutex
+	rng   *rand.Rand
+	now   burst
+	until time.Time
+}
+
+func startProxy(connectionString string, seed uint64) (*proxy, error) {
+	p := &proxy{connection: connectionString, counts: map[string]int{}}
+	for n, service := range services {
+		origin := endpoint(connectionString, service)
+		target, err := url.Parse(origin)
+		if err != nil || target.Host == "" {
+			p.close()
+			return nil, fmt.Errorf("fault proxy: the connection string names no %sEndpoint", service)
+		}
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			p.close()
+			return nil, fmt.Errorf("fault proxy: %w", err)
+		}
+		f := &front{
+			proxy: p, service: service, target: target, rng: rand.New(rand.NewPCG(seed, uint64(n))),
+			// The emulator closes idle connections after 5 s: ours go before.
+			client: &http.Transport{IdleConnTimeout: 3 * time.Second, MaxIdleConnsPerHost: 256, DisableCompression: true},
+		}
+		f.server = &http.Server{Handler: f, ReadHeaderTimeout: time.Minute, IdleTimeout: 5 * time.Second}
+		p.fronts = append(p.fronts, f)
+		go func() { _ = f.server.Serve(listener) }()
+		through := *target
+		through.Host = listener.Addr().String()
+		p.connection = strings.Replace(p.connection, origin, through.String(), 1)
+	}
+	return p, nil
+}
+
+func endpoint(connectionString, service string) string {
+	for pair := range strings.SplitSeq(connectionString, ";") {
+		if name, value, _ := strings.Cut(pair, "="); strings.EqualFold(strings.TrimSpace(name), service+"Endpoint") {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func (p *proxy) close() {
+	for _, f := range p.fronts {
+		_ = f.server.Close()
+		f.client.CloseIdleConnections()
+	}
+}
+
+// begin replaces whatever disturbs the service of b.
+func (p *proxy) begin(b burst) {
+	for _, f := range p.fronts {
+		if f.service == b.Service {
+			f.mu.Lock()
+			f.now, f.until = b, time.Now().Add(b.Length)
+			f.mu.Unlock()
+		}
+	}
+}
+
+// calm ends all faults.
+func (p *proxy) calm() {
+	for _, f := range p.fronts {
+		f.mu.Lock()
+		f.until = time.Time{}
+		f.mu.Unlock()
+	}
+}
+
+// happened is how many requests met each fault.
+func (p *proxy) happened() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	counts := make(map[string]int, len(p.counts))
+	for k, n := range p.counts {
+		counts[k] = n
+	}
+	return counts
+}
+
+// fate chooses what happens to a request, and until when the burst lasts.
+func (f *front) fate(r *http.Request) (Fault, time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Now().After(f.until) || f.rng.Float64() >= f.now.Share || f.now.Fault == Cut && r.Method != http.MethodGet {
+		return "", f.until
+	}
+	f.proxy.mu.Lock()
+	f.proxy.counts[f.service+" "+string(f.now.Fault)]++
+	f.proxy.mu.Unlock()
+	return f.now.Fault, f.until
+}
+
+// maxDelay bounds how long one request is delayed.
+const maxDelay = 3 * time.Second
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	fault, until := f.fate(r)
+	delay := min(time.Until(until), maxDelay)
+	switch fault {
+	case Busy:
+		busy(w, r)
+		return
+	case Reset:
+		breakConnection(w)
+		return
+	case Delay:
+		pause(r.Context(), delay)
+	case BlackHole:
+		pause(r.Context(), time.Until(until))
+		breakConnection(w)
+		return
+	}
+	res, err := f.forward(r)
+	if err != nil {
+		breakConnection(w)
+		return
+	}
+	defer func() { _ = res.Body.Close() }()
+	switch fault {
+	case LostReply:
+		_, _ = io.Copy(io.Discard, res.Body)
+		breakConnection(w)
+		return
+	case Late:
+		pause(r.Context(), delay)
+	}
+	header := w.Header()
+	for name, values := range res.Header {
+		header[name] = values
+	}
+	for _, name := range ofConnection {
+		header.Del(name)
+	}
+	body := io.Reader(res.Body)
+	if res.ContentLength >= 0 && res.StatusCode != http.StatusNoContent && res.StatusCode != http.StatusNotModified {
+		header.Set("Content-Length", strconv.FormatInt(res.ContentLength, 10))
+	}
+	if fault == Cut && r.Method == http.MethodGet && res.ContentLength > 1 {
+		body = io.LimitReader(res.Body, res.ContentLength/2)
+	}
+	w.WriteHeader(res.StatusCode)
+	_, err = io.Copy(w, body)
+	if err != nil || fault == Cut {
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler) // the client sees that the answer is not whole
+	}
+}
+
+// ofConnection are headers that concern one connection, not the request.
+var ofConnection = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"}
+
+func (f *front) forward(r *http.Request) (*http.Response, error) {
+	to := *r.URL
+	to.Scheme, to.Host = f.target.Scheme, f.target.Host
+	// The server acts, whatever becomes of the client meanwhile.
+	ctx := context.WithoutCancel(r.Context())
+	var body io.Reader = r.Body
+	if r.ContentLength >= 0 && r.ContentLength <= 1<<20 {
+		content, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(content) // can be sent again when an idle connection was closed
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, to.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	req.URL, req.Host, req.ContentLength = &to, r.Host, r.ContentLength // keeps the path's own escapes
+	req.Header = r.Header.Clone()
+	for _, name := range ofConnection {
+		req.Header.Del(name)
+	}
+	return f.client.RoundTrip(req)
+}
+
+// busy answers as the services do: the code in the header, too.
+func busy(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("x-ms-error-code", "ServerBusy")
+	w.Header().Set("x-ms-version", "2021-06-08")
+	if strings.Contains(r.Header.Get("Accept"), "json") {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"odata.error":{"code":"ServerBusy","message":{"lang":"en-US","value":"The server is busy."}}}`)
+		return
+	}
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, _ = io.WriteString(w, `<?xml version="1.0" encoding="utf-8"?><Error><Code>ServerBusy</Code><Message>The server is busy.</Message></Error>`)
+}
+
+// breakConnection makes the client see a reset.
+func breakConnection(w http.ResponseWriter) {
+	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+		_ = conn.Close()
+		return
+	}
+	panic(http.ErrAbortHandler)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,157 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Report is what a soak came to.
+type Report struct {
+	Options  Options
+	Started  time.Time
+	Older    string        // which older worker ran, or why none did
+	Loaded   time.Duration // from the start until all users had finished
+	Settled  time.Duration // from then until all was at rest
+	Findings []string      // what is wrong; empty is what one wants
+
+	Events, Faults, Answers map[string]int
+	Videos                  int
+	Uploads                 int // acknowledged
+	States                  map[string]int
+	CameBack                int // ids
+	Plays, Searches         int
+	Recoveries              []time.Duration
+	Forgone                 int
+	Steps, Again            map[string]int
+	Settlements             int // messages of steps that were done with
+	Outcomes                map[string]int
+	Peak                    map[string]int64
+	First, Last             map[string]int64
+	Poison                  int
+	Looks                   int
+	Logs                    map[string]string // of the roles, when something is wrong
+}
+
+func (r *Report) add(what string, list []string) {
+	const most = 25
+	for i, text := range list {
+		if i == most {
+			r.Findings = append(r.Findings, fmt.Sprintf("%s: and %d more", what, len(list)-most))
+			return
+		}
+		r.Findings = append(r.Findings, what+": "+text)
+	}
+}
+
+func (r *Report) measure(ctx context.Context, c *checker, w *watcher, m *meter, u *users, t *chaos, p *proxy) {
+	r.Events, r.Faults, r.Answers = t.counts, p.happened(), u.answers
+	r.States = map[string]int{}
+	truths, _ := c.storage.truths(ctx)
+	for _, h := range u.histories {
+		r.Videos++
+		if h.uploaded || h.deleted {
+			r.Uploads++
+		}
+		if h.cameBack {
+			r.CameBack++
+		}
+		state := "gone"
+		if t := truths[h.id]; t != nil {
+			state = t.doc.State
+		}
+		r.States[state]++
+	}
+	r.Plays, r.Searches = u.plays, u.searches
+	r.Recoveries, r.Forgone, r.Looks = w.recoveries, w.forgone+len(w.waiting), w.looks
+	slices.Sort(r.Recoveries)
+	r.Steps, r.Again = w.redone()
+	r.Settlements = m.settled()
+	r.Outcomes = map[string]int{}
+	for _, outcome := range []string{"received", "completed", "failed", "released", "snoozed", "stale_delete", "stale_renewal", "receipt_lost", "stalled"} {
+		r.Outcomes[outcome] = m.total(outcome)
+	}
+	if rows, err := c.storage.rows(ctx, "poison"); err == nil {
+		r.Poison = len(rows)
+	}
+	r.Peak, r.First, r.Last = m.peak, map[string]int64{}, map[string]int64{}
+	for name := range m.peak {
+		r.First[name], r.Last[name] = m.quarters(name, r.Options.Duration)
+	}
+}
+
+// Page is the report for people.
+func (r *Report) Page() string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "| %s | %s |\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintf(&b, "# Soak, seed %d\n\n", r.Options.Seed)
+	if len(r.Findings) == 0 {
+		b.WriteString("Nothing is wrong.\n\n")
+	} else {
+		fmt.Fprintf(&b, "**%d findings**, listed below. Again: `make soak SOAKTIME=%v SEED=%d`\n\n", len(r.Findings), r.Options.Duration, r.Options.Seed)
+	}
+	b.WriteString("| | |\n| --- | --- |\n")
+	line("load and faults", "%v; %v until the last user had finished, then %v until rest", r.Options.Duration, r.Loaded.Round(time.Second), r.Settled.Round(time.Second))
+	line("workers", "%d of today; %s", todaysWorkers, r.Older)
+	line("processes", "%s", counts(r.Events))
+	line("requests of the roles that met a fault", "%s", counts(r.Faults))
+	line("videos", "%d, of which %d uploads were acknowledged", r.Videos, r.Uploads)
+	line("in the end", "%s", counts(r.States))
+	line("answers to users", "%s; %d searches, %d first segments played", counts(r.Answers), r.Searches, r.Plays)
+	line("from a kill to the commit of a step that the worker was at", "%s; %d such steps were not wanted or not done any more", quantiles(r.Recoveries), r.Forgone)
+	line("steps, and attempts beyond the first", "%s; again: %s", counts(r.Steps), counts(r.Again))
+	total := 0
+	for _, n := range r.Steps {
+		total += n
+	}
+	line("deliveries with nothing left to do", "%d at least: %d messages of steps were done with, for %d steps (a killed worker takes its latest counts with it)",
+		max(0, r.Settlements-total), r.Settlements, total)
+	line("messages", "%s", counts(r.Outcomes))
+	line("poison", "%d", r.Poison)
+	line("ids that a deleted video left and a new one got", "%d", r.CameBack)
+	for _, name := range slices.Sorted(maps.Keys(r.Peak)) {
+		verdict := "flat"
+		switch first, last := r.First[name], r.Last[name]; {
+		case first == 0 || last == 0:
+			verdict = "too few samples"
+		case last > first*3/2 && last-first > 16<<20:
+			verdict = "grows"
+		}
+		line("memory of "+name, "peak %d MiB; mean %d MiB in the first quarter, %d MiB in the last: %s (over all its lives, without encoders)",
+			r.Peak[name]>>20, r.First[name]>>20, r.Last[name]>>20, verdict)
+	}
+	line("looks at all rows from outside", "%d", r.Looks)
+	if len(r.Findings) > 0 {
+		b.WriteString("\n## Findings\n\n")
+		for _, f := range r.Findings {
+			fmt.Fprintf(&b, "- %s\n", f)
+		}
+	}
+	return b.String()
+}
+
+func counts(m map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, m[name]))
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func quantiles(d []time.Duration) string {
+	if len(d) == 0 {
+		return "no kill hit a step"
+	}
+	at := func(q float64) time.Duration {
+		return d[min(len(d)-1, int(q*float64(len(d))))].Round(100 * time.Millisecond)
+	}
+	return fmt.Sprintf("p50 %v, p99 %v, %d steps", at(0.5), at(0.99), len(d))
+}

@@ -1,0 +1,175 @@
+package soak
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// plan is everything that will happen, decided by the seed and the duration
+// before anything happens. What comes of it depends on the machine, too.
+type plan struct {
+	Lives  []life
+	Events []event
+	Bursts []timedBurst
+}
+
+// life is what a user does with one video.
+type life struct {
+	At      time.Duration
+	Number  int
+	Clip    string
+	Channel string
+	Blocks  bool // upload by valet key instead of PUT
+	Then    act
+	After   time.Duration // of the upload, for acts that do not wait for ready
+}
+
+// act is what follows the upload.
+type act string
+
+// The acts. Those in capital letters of the comment wait until the video is ready.
+const (
+	leave       act = "leave"        // nothing
+	edit        act = "edit"         // title and channel, at once
+	cancel      act = "cancel"       // and nothing more
+	cancelRetry act = "cancel+retry" // and then ready
+	remove      act = "delete"       // while it is being processed
+	again       act = "delete+again" // READY, then delete and upload with the same Idempotency-Key
+	reprocess   act = "reprocess"    // READY
+	cut         act = "clip"         // READY
+	removeLate  act = "delete late"  // READY
+)
+
+var acts = []act{leave, leave, leave, edit, edit, cancel, cancelRetry, cancelRetry, remove, again, reprocess, cut, cut, removeLate}
+
+// kind is something that happens to a process or to the queues.
+type kind string
+
+// The kinds of events.
+const (
+	killWorker kind = "SIGKILL worker"
+	killWeb    kind = "SIGKILL web"
+	termWorker kind = "SIGTERM worker"
+	termWeb    kind = "SIGTERM web"
+	stopWorker kind = "SIGSTOP worker"
+	stopWeb    kind = "SIGSTOP web"
+	killFFmpeg kind = "SIGKILL ffmpeg"
+	zombie     kind = "zombie"       // a worker frozen before a commit, woken after another did its work
+	clearQueue kind = "clear queues" // by the operator's route: only the reconciler finds what was lost
+)
+
+type event struct {
+	At     time.Duration
+	Kind   kind
+	Worker int           // which, from 0
+	For    time.Duration // how long it is frozen
+	Point  string        // of a zombie, with how often it is passed first
+}
+
+type timedBurst struct {
+	At time.Duration
+	burst
+}
+
+// makePlan draws a plan. Workers counts those that signals may hit.
+func makePlan(seed uint64, length time.Duration, workers int, visibility time.Duration) plan {
+	rng := rand.New(rand.NewPCG(seed, 0x736f616b))
+	between := func(lo, hi time.Duration) time.Duration { return lo + time.Duration(rng.Int64N(int64(hi-lo))) }
+	var p plan
+
+	var names, bad []string
+	for _, c := range clips() {
+		if c.frames == 0 {
+			bad = append(bad, c.name)
+		} else {
+			names = append(names, c.name)
+		}
+	}
+	// The last tenth has no new videos, so that work is under way to the end.
+	count := max(int(length/(4*time.Second)), 8)
+	for n := range count {
+		l := life{
+			Number: n, At: between(0, length*9/10), Blocks: rng.IntN(3) == 0, Channel: fmt.Sprintf("channel %d", rng.IntN(4)),
+			Clip: names[n%len(names)], Then: acts[rng.IntN(len(acts))], After: between(0, 6*time.Second),
+		}
+		if n%10 == 9 {
+			l.Clip, l.Then = bad[n/10%len(bad)], leave
+		}
+		p.Lives = append(p.Lives, l)
+	}
+
+	kinds := []struct {
+		kind
+		weight int
+	}{{killWorker, 9}, {killWeb, 2}, {termWorker, 3}, {termWeb, 1}, {stopWorker, 5}, {stopWeb, 1}, {killFFmpeg, 2}, {zombie, 4}, {clearQueue, 4}}
+	total := 0
+	for _, k := range kinds {
+		total += k.weight
+	}
+	points := []string{"encode/output", "encode/output", "encode/output#2", "encode/claimed", "audio/part", "finish/output", "probe/output"}
+	for at := 3 * time.Second; at < length; at += between(time.Second, 6*time.Second) {
+		e := event{At: at, Worker: rng.IntN(workers), For: between(time.Second, 2*visibility), Point: points[rng.IntN(len(points))]}
+		draw := rng.IntN(total)
+		for _, k := range kinds {
+			if draw -= k.weight; draw < 0 {
+				e.Kind = k.kind
+				break
+			}
+		}
+		if e.Kind == stopWeb {
+			e.For = min(e.For, 5*time.Second)
+		}
+		p.Events = append(p.Events, e)
+	}
+
+	for at := 2 * time.Second; at < length; at += between(500*time.Millisecond, 6*time.Second) {
+		b := timedBurst{At: at, burst: burst{
+			Service: services[rng.IntN(len(services))], Fault: faults[rng.IntN(len(faults))],
+			Share: 0.1 + 0.9*rng.Float64(), Length: between(200*time.Millisecond, 4*time.Second),
+		}}
+		p.Bursts = append(p.Bursts, b)
+	}
+	slices.SortFunc(p.Lives, func(a, b life) int { return cmp.Compare(a.At, b.At) })
+	return p
+}
+
+// print lists the plan, a line for each thing in order of time.
+func (p plan) print(w io.Writer) {
+	type line struct {
+		at   time.Duration
+		text string
+	}
+	var lines []line
+	for _, l := range p.Lives {
+		how := "PUT"
+		if l.Blocks {
+			how = "blocks"
+		}
+		lines = append(lines, line{l.At, fmt.Sprintf("video %d: %s by %s, then %s", l.Number, l.Clip, how, l.Then)})
+	}
+	for _, e := range p.Events {
+		text := string(e.Kind)
+		switch e.Kind {
+		case killWorker, termWorker:
+			text += fmt.Sprintf(" %d", e.Worker)
+		case stopWorker:
+			text += fmt.Sprintf(" %d for %v", e.Worker, e.For.Round(100*time.Millisecond))
+		case stopWeb:
+			text += fmt.Sprintf(" for %v", e.For.Round(100*time.Millisecond))
+		case zombie:
+			text += fmt.Sprintf(": worker %d at %s", e.Worker, e.Point)
+		}
+		lines = append(lines, line{e.At, text})
+	}
+	for _, b := range p.Bursts {
+		lines = append(lines, line{b.At, fmt.Sprintf("%s: %s for %v of %.0f %% of requests", b.Service, b.Fault, b.Length.Round(100*time.Millisecond), 100*b.Share)})
+	}
+	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
+	for _, l := range lines {
+		_, _ = fmt.Fprintf(w, "  %7.1f s  %s\n", l.at.Seconds(), l.text)
+	}
+}

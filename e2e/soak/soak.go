@@ -1,0 +1,269 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azurite"
+)
+
+// Options says how long to run what.
+type Options struct {
+	Seed     uint64
+	Duration time.Duration // of load and faults; waiting for rest and checks come after
+	// Bin holds the built roles. Empty: they are built.
+	Bin string
+	// Older is a commit whose worker runs beside today's. Empty: none.
+	Older string
+	// Settle bounds the wait for rest. 0: four minutes.
+	Settle time.Duration
+	// FirstFinding ends the load as soon as something is wrong.
+	FirstFinding bool
+	Log          io.Writer
+}
+
+// Visibility of all queues, and how often upkeep looks: clocks are short, so
+// that minutes hold what takes hours elsewhere.
+const visibility = 8 * time.Second
+
+const todaysWorkers = 2
+
+// Run soaks a stack of its own and returns what came of it. The error is about
+// the soak itself; what is wrong with the stack is in Report.Findings.
+func Run(ctx context.Context, o Options) (_ *Report, err error) {
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	if o.Settle == 0 {
+		o.Settle = 4 * time.Minute
+	}
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(o.Log, "soak: "+format+"\n", args...) }
+	dir, err := os.MkdirTemp("", "cutroom-soak-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the soak: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	report := &Report{Options: o, Started: time.Now()}
+	say("seed %d, %v", o.Seed, o.Duration)
+	old, why := olderWorker(ctx, o.Older, dir)
+	report.Older = why
+	say("%s", why)
+	workers := todaysWorkers
+	if old != "" {
+		workers++
+	}
+	p := makePlan(o.Seed, o.Duration, workers, visibility)
+	p.print(o.Log)
+	sources, err := makeClips(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+
+	emulator, err := azurite.Start(ctx, azurite.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, emulator.Stop()) }()
+	proxy, err := startProxy(emulator.ConnectionString(), o.Seed)
+	if err != nil {
+		return nil, err
+	}
+	defer proxy.close()
+	scratch := filepath.Join(dir, "scratch")
+	if err := os.MkdirAll(scratch, 0o700); err != nil {
+		return nil, fmt.Errorf("make a folder for the soak: %w", err)
+	}
+	s, err := stack.Start(ctx, stack.Options{
+		Dir: filepath.Join(dir, "stack"), Bin: o.Bin, ConnectionString: proxy.connection, BaseEnv: cleanEnviron(), Supervise: true,
+		Env: []string{
+			"CUTROOM_VISIBILITY=*=" + visibility.String(),
+			"CUTROOM_RECONCILE_INTERVAL=2s", "CUTROOM_RECONCILE_GRACE=3s",
+			"CUTROOM_JANITOR_INTERVAL=3s", "CUTROOM_JANITOR_GRACE=1s",
+			"CUTROOM_PURGE_LINGER=2s", "WORKERROLE_DRAIN_TIMEOUT=10s",
+			"WORKERROLE_SCRATCH=" + scratch, "WORKERROLE_POOLS=light=4,heavy=2",
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	stopped := false
+	defer func() {
+		if !stopped {
+			_ = s.Stop()
+		}
+	}()
+	var names []string
+	for n := range workers {
+		binary := ""
+		if n == todaysWorkers {
+			binary = old
+		}
+		name, err := s.AddWorkerOf(ctx, binary, "WORKERROLE_NAME="+workerName(n))
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	account, err := azstorage.Open(azstorage.Config{ConnectionString: emulator.ConnectionString()})
+	if err != nil {
+		return nil, err
+	}
+	defer account.CloseIdle()
+
+	outside := storage{account}
+	watcher, meter, people := newWatcher(outside), newMeter(s), newUsers(s.BaseURL)
+	trouble := &chaos{
+		stack: s, storage: outside, proxy: proxy, watcher: watcher, workers: names, visibility: visibility, dir: dir,
+		busy: make([]sync.Mutex, workers), counts: map[string]int{},
+	}
+	watching, stopWatching := context.WithCancel(ctx)
+	var watchers sync.WaitGroup
+	watchers.Go(func() { watcher.run(watching) })
+	watchers.Go(func() { meter.run(watching) })
+	defer func() { stopWatching(); watchers.Wait() }()
+
+	say("load and faults for %v", o.Duration)
+	lives := load(ctx, o, p, sources, people, trouble)
+	proxy.calm()
+	trouble.end()
+	say("calm; waiting for the users to finish, then for rest")
+	lives.Wait()
+	report.Loaded = time.Since(report.Started)
+
+	c := &checker{storage: outside, histories: people.histories, base: s.BaseURL(), scratch: scratch, http: &http.Client{Timeout: 30 * time.Second}}
+	calm := time.Now()
+	left := c.atRest(ctx)
+	for len(left) > 0 && time.Since(calm) < o.Settle && ctx.Err() == nil {
+		pause(ctx, time.Second)
+		left = c.atRest(ctx)
+	}
+	report.Settled = time.Since(calm)
+	report.add("not at rest", left)
+	say("at rest, or not, after %v; checking what is there", report.Settled.Round(time.Second))
+	wrong, err := c.contents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	report.add("wrong", wrong)
+	stopWatching()
+	watchers.Wait()
+	report.add("must never happen", watcher.found())
+	for _, h := range people.histories {
+		if h.trouble != "" {
+			report.add("a user could not go on", []string{fmt.Sprintf("video %d (%s): %s", h.life.Number, h.id, h.trouble)})
+		}
+	}
+	report.measure(ctx, c, watcher, meter, people, trouble, proxy)
+	stopped = true
+	if err := s.Stop(); err != nil {
+		report.add("a role did not stop", []string{err.Error()})
+	}
+	if len(report.Findings) > 0 {
+		report.Logs = map[string]string{}
+		for _, name := range s.Names() {
+			report.Logs[name] = s.Logs(name)
+		}
+	}
+	return report, ctx.Err()
+}
+
+// load does what the plan says, until the time is over, and returns with users
+// still busy.
+func load(ctx context.Context, o Options, p plan, sources []*clip, people *users, trouble *chaos) *sync.WaitGroup {
+	ctx2, stop := context.WithTimeout(ctx, o.Duration)
+	defer stop()
+	began := time.Now()
+	wait := func(at time.Duration) bool {
+		pause(ctx2, time.Until(began.Add(at)))
+		return ctx2.Err() == nil
+	}
+	lives, drivers := new(sync.WaitGroup), new(sync.WaitGroup)
+	drivers.Go(func() {
+		for _, l := range p.Lives {
+			if !wait(l.At) {
+				return
+			}
+			source := sources[slices.IndexFunc(sources, func(c *clip) bool { return c.name == l.Clip })]
+			lives.Go(func() { people.live(ctx, l, source, o.Seed) })
+		}
+	})
+	drivers.Go(func() {
+		for n, e := range p.Events {
+			if !wait(e.At) {
+				return
+			}
+			trouble.do(ctx2, n, e)
+		}
+	})
+	drivers.Go(func() {
+		for _, b := range p.Bursts {
+			if !wait(b.At) {
+				return
+			}
+			trouble.proxy.begin(b.burst)
+		}
+	})
+	drivers.Go(func() { people.look(ctx2) })
+	for ctx2.Err() == nil {
+		pause(ctx2, 500*time.Millisecond)
+		if o.FirstFinding && len(trouble.watcher.found()) > 0 {
+			stop()
+		}
+	}
+	drivers.Wait()
+	return lives
+}
+
+// cleanEnviron is this process's environment without what configures Cutroom.
+func cleanEnviron() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return slices.ContainsFunc([]string{"CUTROOM_", "WEBROLE_", "WORKERROLE_", "AZURE_"}, func(prefix string) bool { return strings.HasPrefix(v, prefix) })
+	})
+}
+
+// olderWorker builds the worker role of a commit and says what will run. Where
+// there is no history, as in an archive or a shallow clone, none does.
+func olderWorker(ctx context.Context, commit, dir string) (binary, says string) {
+	if commit == "" {
+		return "", "no older worker: none was asked for"
+	}
+	root, err := stack.Root()
+	if err != nil {
+		return "", "no older worker: " + err.Error()
+	}
+	tree := filepath.Join(dir, "older")
+	run := func(in, name string, args ...string) error {
+		cmd := exec.CommandContext(ctx, name, args...)
+		cmd.Dir = in
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s %s: %w: %s", name, args[0], err, out)
+		}
+		return nil
+	}
+	// An archive leaves nothing behind in the repository, as a worktree would.
+	archive := filepath.Join(dir, "older.tar")
+	if err := run(root, "git", "archive", "-o", archive, commit); err != nil {
+		return "", "no older worker: the history has no commit " + commit
+	}
+	if err := os.MkdirAll(tree, 0o700); err != nil {
+		return "", "no older worker: " + err.Error()
+	}
+	binary = filepath.Join(dir, "workerrole-older")
+	if err := errors.Join(run(tree, "tar", "-xf", archive), run(tree, "go", "build", "-o", binary, "./workerrole")); err != nil {
+		return "", "no older worker: " + err.Error()
+	}
+	return binary, "a worker of commit " + commit + " beside today's"
+}

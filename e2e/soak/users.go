@@ -1,0 +1,427 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/shared/client"
+)
+
+// history is what a client knows about one video, from the answers that it got.
+// A request whose answer was lost is repeated until there is one, so most of it
+// is certain.
+type history struct {
+	life  life
+	clip  *clip
+	id    string
+	title string
+
+	created   bool // 201
+	announced bool // the request was sent: a video may exist
+	uploaded  bool // 202: acknowledged
+	refused   bool // 4xx: the content is not taken
+	deleted   bool // 202, or found gone after a delete that was sent
+	deleting  bool // the delete was sent
+	cancelled bool // 202, and no retry since
+	maybe     bool // a cancel or a retry has no answer: both ends are right
+	cameBack  bool // the same id again after its delete
+	clips     []string
+	finished  bool // the user did all that the plan says
+	trouble   string
+}
+
+// users live the lives of the plan.
+type users struct {
+	base func() string // of the web role, now
+	http *http.Client
+
+	mu        sync.Mutex
+	histories []*history
+	ids       []string       // for those who only look
+	answers   map[string]int // "2xx" … and "none"
+	plays     int
+	searches  int
+}
+
+func newUsers(base func() string) *users {
+	return &users{base: base, answers: map[string]int{}, http: &http.Client{
+		Timeout:   30 * time.Second, // the web role may be frozen
+		Transport: &http.Transport{MaxIdleConnsPerHost: 16, IdleConnTimeout: 2 * time.Second},
+	}}
+}
+
+// patience is how long a user repeats one request that gets no good answer.
+const patience = 90 * time.Second
+
+var errImpatient = errors.New("no good answer")
+
+// answer is what all generated responses have.
+type answer interface {
+	StatusCode() int
+	GetBody() []byte
+}
+
+// ask repeats a request until its answer is below 500 and is not 429, and
+// returns the status and how many tries had no answer or one that says nothing.
+func (u *users) ask(ctx context.Context, what string, request func(context.Context, *client.ClientWithResponses) (answer, error)) (answer, int, error) {
+	deadline := time.Now().Add(patience)
+	for lost := 0; ; lost++ {
+		api, err := client.NewClientWithResponses(u.base()+"/api/v1", client.WithHTTPClient(u.http))
+		if err != nil {
+			return nil, lost, err
+		}
+		a, err := request(ctx, api)
+		if err == nil {
+			u.count(a.StatusCode())
+			if a.StatusCode() < 500 && a.StatusCode() != http.StatusTooManyRequests {
+				return a, lost, nil
+			}
+			err = fmt.Errorf("%d %s", a.StatusCode(), a.GetBody())
+		} else {
+			u.count(0)
+		}
+		if ctx.Err() != nil || time.Now().After(deadline) {
+			return nil, lost + 1, fmt.Errorf("%s: %w: %w", what, errImpatient, err)
+		}
+		pause(ctx, 400*time.Millisecond)
+	}
+}
+
+func (u *users) count(status int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if status == 0 {
+		u.answers["none"]++
+		return
+	}
+	u.answers[fmt.Sprintf("%dxx", status/100)]++
+}
+
+// live lives one life. What went wrong is in the history.
+func (u *users) live(ctx context.Context, l life, c *clip, seed uint64) {
+	h := &history{life: l, clip: c, title: fmt.Sprintf("Soak number%d %s", l.Number, c.name)}
+	u.mu.Lock()
+	u.histories = append(u.histories, h)
+	u.mu.Unlock()
+	key := fmt.Sprintf("soak-%d-%d", seed, l.Number)
+	err := u.arrive(ctx, h, key)
+	if err == nil && h.uploaded {
+		err = u.act(ctx, h, key)
+	}
+	if err != nil {
+		h.trouble = err.Error()
+		return
+	}
+	h.finished = true
+}
+
+// arrive announces and uploads.
+func (u *users) arrive(ctx context.Context, h *history, key string) error {
+	h.announced = true
+	deadline := time.Now().Add(patience)
+	for {
+		a, _, err := u.ask(ctx, "announce", func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
+			return wrap(api.CreateVideoWithResponse(ctx, &client.CreateVideoParams{IdempotencyKey: &key},
+				client.NewVideo{Title: h.title, Channel: &h.life.Channel, SizeBytes: &h.clip.size}))
+		})
+		if err != nil {
+			return err
+		}
+		made, ok := a.(*client.CreateVideoResponse)
+		if ok && made.JSON201 != nil {
+			h.cameBack = h.cameBack || h.deleted && h.id == made.JSON201.Id
+			h.id, h.created = made.JSON201.Id, true
+			u.mu.Lock()
+			u.ids = append(u.ids, h.id)
+			u.mu.Unlock()
+			break
+		}
+		// The video of this key is still being deleted.
+		if a.StatusCode() != http.StatusConflict || time.Now().After(deadline) {
+			return fmt.Errorf("announce: %d %s", a.StatusCode(), a.GetBody())
+		}
+		pause(ctx, 500*time.Millisecond)
+	}
+	if h.deleted { // what follows is about the new video
+		h.deleted, h.deleting, h.uploaded = false, false, false
+	}
+	return u.upload(ctx, h)
+}
+
+func (u *users) upload(ctx context.Context, h *history) error {
+	if h.life.Blocks {
+		return u.uploadBlocks(ctx, h)
+	}
+	content, err := os.ReadFile(h.clip.path)
+	if err != nil {
+		return err
+	}
+	a, lost, err := u.ask(ctx, "upload", func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
+		return wrap(api.PutContentWithBodyWithResponse(ctx, h.id, &client.PutContentParams{}, "application/octet-stream", bytes.NewReader(content)))
+	})
+	if err != nil {
+		return err
+	}
+	return u.arrived(h, a.StatusCode(), lost, a.GetBody())
+}
+
+// arrived reads the answer to an upload. 409 after a try without an answer says
+// that that try was taken.
+func (u *users) arrived(h *history, status, lost int, body []byte) error {
+	switch {
+	case status == http.StatusAccepted, status == http.StatusConflict && lost > 0:
+		h.uploaded = true
+	case h.clip.frames == 0 && h.clip.code == "" && status >= 400:
+		h.refused = true
+	default:
+		return fmt.Errorf("upload: %d %s", status, body)
+	}
+	return nil
+}
+
+func (u *users) uploadBlocks(ctx context.Context, h *history) error {
+	file, err := os.Open(h.clip.path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	deadline := time.Now().Add(patience)
+	for lost := 0; ; lost++ {
+		user, err := journey.New(u.base())
+		if err != nil {
+			return err
+		}
+		try, stop := context.WithTimeout(ctx, 30*time.Second)
+		err = user.UploadBlocks(try, h.id, file, h.clip.size, func(int64) {})
+		stop()
+		user.Close()
+		if err == nil {
+			u.count(http.StatusAccepted)
+			h.uploaded = true
+			return nil
+		}
+		var refusal *journey.Refusal
+		if errors.As(err, &refusal) && refusal.Status < 500 {
+			u.count(refusal.Status)
+			// 400 and 403 from storage are answers of the moment, too: a valet key ends.
+			return u.arrived(h, refusal.Status, lost, []byte(err.Error()))
+		}
+		u.count(0)
+		if ctx.Err() != nil || time.Now().After(deadline) {
+			return fmt.Errorf("upload in blocks: %w: %w", errImpatient, err)
+		}
+		pause(ctx, 400*time.Millisecond)
+	}
+}
+
+// act does what the plan says after the upload.
+func (u *users) act(ctx context.Context, h *history, key string) error {
+	switch h.life.Then {
+	case edit, cancel, cancelRetry, remove:
+		pause(ctx, h.life.After)
+	case again, reprocess, cut, removeLate:
+		if ready, err := u.ready(ctx, h); err != nil || !ready {
+			return err
+		}
+	}
+	switch h.life.Then {
+	case edit:
+		return u.edit(ctx, h)
+	case cancel:
+		return u.cancel(ctx, h)
+	case cancelRetry:
+		if err := u.cancel(ctx, h); err != nil || !h.cancelled {
+			return err
+		}
+		pause(ctx, h.life.After/4)
+		return u.retry(ctx, h)
+	case remove, removeLate:
+		return u.remove(ctx, h)
+	case again:
+		if err := u.remove(ctx, h); err != nil {
+			return err
+		}
+		return u.arrive(ctx, h, key)
+	case reprocess:
+		_, err := u.want(ctx, h, "reprocess", []int{http.StatusAccepted, http.StatusConflict}, func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
+			return wrap(api.ReprocessVideoWithResponse(ctx, h.id))
+		})
+		return err
+	case cut:
+		return u.cut(ctx, h)
+	}
+	return nil
+}
+
+// want is ask with the statuses that are right.
+func (u *users) want(ctx context.Context, h *history, what string, right []int, request func(context.Context, *client.ClientWithResponses) (answer, error)) (answer, error) {
+	a, _, err := u.ask(ctx, what, request)
+	if err != nil {
+		return nil, err
+	}
+	for _, status := range right {
+		if a.StatusCode() == status {
+			return a, nil
+		}
+	}
+	return nil, fmt.Errorf("%s %s: %d %s", what, h.id, a.StatusCode(), a.GetBody())
+}
+
+// ready waits until the video is ready, for a while: under faults it may take
+// long, and then the plan's act is left out.
+func (u *users) ready(ctx context.Context, h *history) (bool, error) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); pause(ctx, 700*time.Millisecond) {
+		a, err := u.want(ctx, h, "get", []int{http.StatusOK}, func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
+			return wrap(api.GetVideoWithResponse(ctx, h.id))
+		})
+		if err != nil {
+			return false, err
+		}
+		v := a.(*client.GetVideoResponse).JSON200
+		if v != nil && v.State == client.Ready {
+			return true, nil
+		}
+		if ctx.Err() != nil || v != nil && v.State == client.Failed {
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+// edit changes the title of a version that was read just before, as an editor in
+// a page does.
+func (u *users) edit(ctx context.Context, h *history) error {
+	title := h.title + " edited"
+	for try := 0; ; try++ {
+		now, err := u.want(ctx, h, "get", []int{http.StatusOK}, func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
+			return wrap(api.GetVideoWithResponse(ctx, h.id))
+		})
+		if err != nil {
+			return err
+		}
+		v := now.(*client.GetVideoResponse)
+		if v.JSON200 != nil && v.JSON200.Title == title {
+			h.title = title // the try without an answer did it
+			return nil
+		}
+		etag := v.HTTPResponse.Header.Get("ETag")
+		a, err := u.want(ctx, h, "edit", []int{http.StatusOK, http.StatusPreconditionFailed}, func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
+			return wrap(api.EditVideoWithResponse(ctx, h.id, &client.EditVideoParams{IfMatch: &etag}, client.VideoEdit{Title: &title}))
+		})
+		if err != nil {
+			return err
+		}
+		if a.StatusCode() == http.StatusOK {
+			h.title = title
+			return nil
+		}
+		if try == 20 {
+			return fmt.Errorf("edit %s: somebody else was faster %d times", h.id, try)
+		}
+	}
+}
+
+// cancel is refused when the video is finished already.
+func (u *users) cancel(ctx context.Context, h *history) error {
+	h.maybe = true
+	a, err := u.want(ctx, h, "cancel", []int{http.StatusAccepted, http.StatusConflict}, func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
+		return wrap(api.CancelVideoWithResponse(ctx, h.id))
+	})
+	if err != nil {
+		return err
+	}
+	h.maybe, h.cancelled = false, a.StatusCode() == http.StatusAccepted
+	return nil
+}
+
+func (u *users) retry(ctx context.Context, h *history) error {
+	h.maybe = true
+	a, lost, err := u.ask(ctx, "retry", func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
+		return wrap(api.RetryVideoWithResponse(ctx, h.id))
+	})
+	switch {
+	case err != nil:
+		return err
+	case a.StatusCode() == http.StatusAccepted, a.StatusCode() == http.StatusConflict && lost > 0: // the lost try did it
+		h.maybe, h.cancelled = false, false
+		return nil
+	case a.StatusCode() == http.StatusPreconditionFailed || a.StatusCode() == http.StatusConflict:
+		return nil // changed by a worker in between: a user would ask again
+	}
+	return fmt.Errorf("retry %s: %d %s", h.id, a.StatusCode(), a.GetBody())
+}
+
+func (u *users) remove(ctx context.Context, h *history) error {
+	h.deleting = true
+	_, err := u.want(ctx, h, "delete", []int{http.StatusAccepted, http.StatusNotFound}, func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
+		return wrap(api.DeleteVideoWithResponse(ctx, h.id, nil))
+	})
+	if err == nil {
+		h.deleted = true
+	}
+	return err
+}
+
+func (u *users) cut(ctx context.Context, h *history) error {
+	a, err := u.want(ctx, h, "clip", []int{http.StatusAccepted}, func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
+		return wrap(api.CreateClipWithResponse(ctx, h.id, client.NewClip{StartSeconds: 1, DurationSeconds: 1}))
+	})
+	if err != nil {
+		return err
+	}
+	if made := a.(*client.CreateClipResponse); made.JSON202 != nil {
+		h.clips = append(h.clips, made.JSON202.Id)
+	}
+	return nil
+}
+
+// wrap keeps a nil pointer from becoming an answer.
+func wrap[T answer](a T, err error) (answer, error) {
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// look reads lists, searches and plays until ctx ends, as people do. Answers
+// only count; what they must say is checked at the end.
+func (u *users) look(ctx context.Context) {
+	for n := 0; ctx.Err() == nil; n++ {
+		user, err := journey.New(u.base())
+		if err != nil {
+			return
+		}
+		try, stop := context.WithTimeout(ctx, 10*time.Second)
+		if _, err = user.Search(try, fmt.Sprintf("number%d", n%20)); err == nil {
+			u.mu.Lock()
+			u.searches++
+			u.mu.Unlock()
+		}
+		if id := u.some(n); id != "" {
+			if _, err := user.FirstSegment(try, id); err == nil {
+				u.mu.Lock()
+				u.plays++
+				u.mu.Unlock()
+			}
+		}
+		stop()
+		user.Close()
+		pause(ctx, time.Second)
+	}
+}
+
+func (u *users) some(n int) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.ids) == 0 {
+		return ""
+	}
+	return u.ids[n%len(u.ids)]
+}

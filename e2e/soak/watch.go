@@ -1,0 +1,221 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// watcher reads the rows of all videos again and again, from outside, and
+// remembers what must never happen. It also sees when steps are taken up and
+// committed, which is what recovery is measured with.
+type watcher struct {
+	storage storage
+
+	mu         sync.Mutex
+	violations []string
+	steps      map[stepID]seenStep
+	videos     map[string]metaDoc
+	early      map[string]bool // finish rows that were there before all parts were, at the last look
+	waiting    []interrupted
+	recoveries []time.Duration
+	forgone    int // interrupted steps that nobody wanted any more
+	looks      int
+}
+
+// stepID is a step of a video. An id that comes back after a delete begins anew.
+type stepID struct{ video, key string }
+
+type seenStep struct {
+	step, state, mark, worker string
+	attempts                  int
+}
+
+// interrupted is a step that a killed worker was at.
+type interrupted struct {
+	stepID
+	at time.Time
+}
+
+func newWatcher(s storage) *watcher {
+	return &watcher{storage: s, steps: map[stepID]seenStep{}, videos: map[string]metaDoc{}, early: map[string]bool{}}
+}
+
+// watchEvery is the pause between two looks.
+const watchEvery = 400 * time.Millisecond
+
+func (w *watcher) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if truths, err := w.storage.truths(ctx); err == nil {
+			w.look(truths)
+		}
+		pause(ctx, watchEvery)
+	}
+}
+
+func (w *watcher) violation(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(w.violations, text) {
+		w.violations = append(w.violations, text)
+	}
+}
+
+// found is what was wrong so far.
+func (w *watcher) found() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.violations)
+}
+
+func (w *watcher) look(truths map[string]*truth) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looks++
+	early := map[string]bool{}
+	for id := range w.videos {
+		if t := truths[id]; t == nil || t.meta == nil { // gone: should the id come back, all begins anew
+			delete(w.videos, id)
+			for me, s := range w.steps {
+				if me.video == id {
+					s.mark, s.state = "", ""
+					w.steps[me] = s
+				}
+			}
+		}
+	}
+	for id, t := range truths {
+		if t.meta == nil {
+			continue
+		}
+		w.video(id, t)
+		for key, r := range t.steps {
+			w.step(id, t, key, r)
+		}
+		w.fanIn(id, t, early)
+	}
+	w.early = early
+	w.waiting = slices.DeleteFunc(w.waiting, func(i interrupted) bool {
+		t := truths[i.video]
+		if t == nil || t.meta == nil || t.steps[i.key] == nil || t.doc.State != "uploaded" && t.doc.State != "processing" && t.steps[i.key].text("State") != "done" {
+			w.forgone++
+			return true
+		}
+		if t.steps[i.key].text("State") != "done" {
+			return false
+		}
+		if at, err := time.Parse(time.RFC3339Nano, t.steps[i.key].text("FinishedAt")); err == nil && at.After(i.at) {
+			w.recoveries = append(w.recoveries, at.Sub(i.at))
+		}
+		return true
+	})
+}
+
+func (w *watcher) video(id string, t *truth) {
+	before, known := w.videos[id]
+	now := t.doc
+	w.videos[id] = now
+	if !known || now.Generation < before.Generation && before.State == "deleting" {
+		return
+	}
+	switch {
+	case before.State == "deleting" && now.State != "deleting" && now.State != "awaiting_upload" && now.State != "uploaded":
+		w.violation("video %s was being deleted and is %s", id, now.State)
+	case before.State == "ready" && now.State != "ready" && now.State != "deleting" && now.Generation == before.Generation:
+		w.violation("video %s was ready and is %s", id, now.State)
+	case before.Serving > now.Serving && before.State != "deleting":
+		w.violation("video %s played generation %d and plays %d", id, before.Serving, now.Serving)
+	case before.Playable && !now.Playable && before.State != "deleting" && now.State != "deleting":
+		w.violation("video %s was playable and is not", id)
+	}
+}
+
+func (w *watcher) step(id string, t *truth, key string, r row) {
+	me := stepID{id, key}
+	before := w.steps[me]
+	now := seenStep{step: stepName(key), state: r.text("State"), worker: r.text("Worker"), attempts: max(r.number("Attempts"), before.attempts)}
+	if now.state == "done" {
+		now.mark = r.text("Attempt") + " at " + r.text("FinishedAt")
+	}
+	if before.mark != "" && t.doc.State != "deleting" && w.videos[id].State != "awaiting_upload" {
+		switch now.mark {
+		case before.mark:
+		case "":
+			w.violation("%s of %s was done and is %s", key, id, now.state)
+			now.mark = before.mark
+		default:
+			w.violation("%s of %s was committed twice: by %s, by %s", key, id, before.mark, now.mark)
+		}
+	}
+	w.steps[me] = now
+}
+
+// fanIn checks that finish is promised when all parts are committed, and not
+// before. Rows are read in pages, so only what is seen twice in a row counts.
+func (w *watcher) fanIn(id string, t *truth, early map[string]bool) {
+	for key, plan := range t.plans {
+		generation := strings.TrimPrefix(key, "PLAN:")
+		if t.steps["STEP:"+generation+":finish:00000"] == nil {
+			continue
+		}
+		missing := 0
+		for n := range plan.Chunks {
+			if r := t.steps[fmt.Sprintf("STEP:%s:encode:%05d", generation, n)]; r == nil || r.text("State") != "done" {
+				missing++
+			}
+		}
+		sound := !plan.HasAudio
+		for key, r := range t.steps { // one row, or one for each portion
+			if strings.HasPrefix(key, "STEP:"+generation+":audio:") {
+				if sound = true; r.text("State") != "done" {
+					missing++
+				}
+			}
+		}
+		if !sound {
+			missing++
+		}
+		if missing == 0 {
+			continue
+		}
+		mark := id + " " + key
+		early[mark] = true
+		if w.early[mark] && t.doc.State != "deleting" {
+			w.violation("finish of %s, generation %s, was promised while %d parts were not done", id, generation, missing)
+		}
+	}
+}
+
+// killed remembers the steps that a worker was at when it was killed.
+func (w *watcher) killed(worker string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	for id, s := range w.steps {
+		if s.state == "running" && s.worker == worker {
+			w.waiting = append(w.waiting, interrupted{id, now})
+		}
+	}
+}
+
+// redone is how many attempts steps took beyond the first, and how many steps
+// there were, by step.
+func (w *watcher) redone() (steps, again map[string]int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	steps, again = map[string]int{}, map[string]int{}
+	for _, s := range w.steps {
+		steps[s.step]++
+		again[s.step] += max(0, s.attempts-1)
+	}
+	return steps, again
+}
+
+func stepName(key string) string {
+	parts := strings.Split(key, ":")
+	if parts[0] == "CLIP" || len(parts) < 3 {
+		return "clip"
+	}
+	return parts[2]
+}
