@@ -37,17 +37,30 @@ func EncodeQueue(v video.Video, index int) string {
 	return workqueue.EncodeNormal
 }
 
-// FanOut returns the intents for every chunk and the audio of a plan.
+// FanOut returns the intents for every chunk and every portion of sound of a
+// plan. A chunk and the portion of its number are neighbours: nothing can be
+// played without both.
 func FanOut(v video.Video, plan video.Plan) []Intent {
 	var intents []Intent
-	for i := range plan.Chunks {
-		intents = append(intents, Intent{Queue: EncodeQueue(v, i), Step: StepEncode, Generation: plan.Generation, Index: i})
-	}
-	if plan.HasAudio { // after the first chunk: nothing can be played without both
-		audio := Intent{Queue: workqueue.Audio, Step: StepAudio, Generation: plan.Generation}
-		intents = append(intents[:1:1], append([]Intent{audio}, intents[1:]...)...)
+	sound := plan.SoundItems()
+	for i := range max(len(plan.Chunks), sound) {
+		if i < len(plan.Chunks) {
+			intents = append(intents, stepIntent(EncodeQueue(v, i), StepEncode, plan, i))
+		}
+		if i < sound {
+			intents = append(intents, stepIntent(workqueue.Audio, StepAudio, plan, i))
+		}
 	}
 	return intents
+}
+
+// stepIntent asks for one item of a plan, of workers that know the plan's format.
+func stepIntent(queue, step string, plan video.Plan, index int) Intent {
+	intent := Intent{Queue: queue, Step: step, Generation: plan.Generation, Index: index}
+	if v := plan.MessageVersion(); v > 1 {
+		intent.Version = v
+	}
+	return intent
 }
 
 func probeIntent(generation int) Intent {
@@ -75,15 +88,15 @@ func (v View) Missing() []Intent {
 	if len(missing) > 0 {
 		return missing
 	}
-	if finish := FinishIntent(generation); open(finish) {
+	if finish := FinishIntent(plan); open(finish) {
 		return []Intent{finish}
 	}
 	return nil
 }
 
 // FinishIntent asks for the step that follows the last chunk.
-func FinishIntent(generation int) Intent {
-	return Intent{Queue: workqueue.Finish, Step: StepFinish, Generation: generation}
+func FinishIntent(plan video.Plan) Intent {
+	return stepIntent(workqueue.Finish, StepFinish, plan, 0)
 }
 
 // PurgeIntent asks for everything of a deleted video to be removed.
@@ -256,8 +269,8 @@ func (s *Store) FailStep(ctx context.Context, key StepKey, failure *video.Failur
 	return err
 }
 
-// FanIn promises the finish step when every chunk and the audio are committed.
-// Every chunk and the audio call it after their own commit, so whichever commit
+// FanIn promises the finish step when every chunk and all sound are committed.
+// Every chunk and every portion of sound call it after their own commit, so whichever commit
 // is last sees all the others; of several that see them, inserting the finish
 // row lets one win. Returns whether this call won. Safe to repeat.
 func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
@@ -280,15 +293,11 @@ func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, 
 			done++
 		}
 	}
-	want := len(plan.Chunks)
-	if plan.HasAudio {
-		want++
-	}
-	if done < want {
+	if done < len(plan.Chunks)+plan.SoundItems() {
 		return false, nil
 	}
 	finish := Step{Key: StepKey{ID: id, Generation: plan.Generation, Step: StepFinish}, State: StepQueued, QueuedAt: now()}
-	out, err := outboxRows(id, []Intent{FinishIntent(plan.Generation)})
+	out, err := outboxRows(id, []Intent{FinishIntent(plan)})
 	if err != nil {
 		return false, err
 	}

@@ -17,7 +17,7 @@ type View struct {
 	Record
 	Plans    map[int]video.Plan        // by generation
 	Steps    []Step                    // rows that exist, in key order
-	Parts    map[int][]video.AudioPart // committed audio by generation, in order
+	Parts    map[int][]video.AudioPart // committed audio by generation, in order; with gaps while it is made
 	Promised bool                      // the outbox is not empty
 }
 
@@ -110,14 +110,14 @@ func (v View) find(key StepKey) (Step, bool) {
 func (v View) Presentation(generation int) (playlist.Presentation, error) {
 	p := playlist.Presentation{Plan: v.Plans[generation], Parts: v.Parts[generation]}
 	p.Chunks = make([]*video.ChunkOutput, len(p.Plan.Chunks))
-	p.AudioDone = !p.Plan.HasAudio
+	sound := 0
 	for _, s := range v.Steps {
 		if s.Key.Generation != generation || s.State != StepDone {
 			continue
 		}
 		switch s.Key.Step {
 		case StepAudio:
-			p.AudioDone = true
+			sound++
 		case StepEncode:
 			if s.Key.Index >= len(p.Chunks) {
 				continue
@@ -129,6 +129,7 @@ func (v View) Presentation(generation int) (playlist.Presentation, error) {
 			p.Chunks[s.Key.Index] = out
 		}
 	}
+	p.AudioDone = sound >= p.Plan.SoundItems()
 	return p, nil
 }
 
@@ -165,9 +166,7 @@ func (v View) Progress() Progress {
 		return p
 	}
 	p.Percent = probeShare
-	if !plan.HasAudio {
-		p.Percent += audioShare
-	}
+	sound := 0
 	var done, total int64
 	for _, c := range plan.Chunks {
 		total += c.To - c.From
@@ -182,8 +181,13 @@ func (v View) Progress() Progress {
 			c := plan.Chunks[s.Key.Index]
 			done += c.To - c.From
 		case s.Key.Step == StepAudio:
-			p.Percent += audioShare
+			sound++
 		}
+	}
+	if items := plan.SoundItems(); items > 0 {
+		p.Percent += audioShare * min(sound, items) / items
+	} else {
+		p.Percent += audioShare
 	}
 	if total > 0 {
 		p.Percent += int(done * (100 - probeShare - audioShare - finishShare) / total)

@@ -92,8 +92,8 @@ func TestNetworkSourceGivesTheSameBytes(t *testing.T) {
 				if _, err := media.EncodeChunk(t.Context(), tool, src, plan, 2, t.TempDir(), nil); err == nil || errors.As(err, new(*video.Failure)) {
 					t.Errorf("EncodeChunk of a source that is away: %v", err)
 				}
-				if err := media.EncodeAudio(t.Context(), tool, src, plan, t.TempDir(), 0, nil, nil); err == nil || errors.As(err, new(*video.Failure)) {
-					t.Errorf("EncodeAudio of a source that is away: %v", err)
+				if _, err := media.EncodePortion(t.Context(), tool, src, plan, 1, t.TempDir(), nil); err == nil || errors.As(err, new(*video.Failure)) {
+					t.Errorf("EncodePortion of a source that is away: %v", err)
 				}
 			})
 		})
