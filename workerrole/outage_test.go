@@ -50,7 +50,7 @@ func (s *site) upload(t *testing.T, path string, n int) (ids []video.ID) {
 		if err := s.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(v.ID), path, blobstore.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.videos.Uploaded(t.Context(), v.ID, 1); err != nil {
+		if _, err := s.videos.Uploaded(t.Context(), v.ID, 1, ""); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, v.ID)

@@ -38,7 +38,7 @@ const audioBandwidth = 140_000
 type Presentation struct {
 	Plan      video.Plan
 	Chunks    []*video.ChunkOutput // by chunk index; nil where nothing is committed yet
-	Parts     []video.AudioPart    // committed audio, in order
+	Parts     []video.AudioPart    // committed audio, in order; with gaps while it is made
 	AudioDone bool                 // the audio track is complete, or there is none
 }
 
@@ -165,8 +165,9 @@ func targetDuration(plan video.Plan) int {
 	return max(1, int(math.Round(plan.FPS.Seconds(plan.SegmentFrames))))
 }
 
-// audioSegments returns the segments that may be listed now: all of them when
-// the presentation is complete, else those that end before the video does.
+// audioSegments returns the segments that may be listed now: those before the
+// first gap, and unless the presentation is complete only those that end before
+// the video does.
 func (p Presentation) audioSegments() []video.AudioSegment {
 	var limit float64 = math.Inf(1)
 	if !p.Complete() {
@@ -179,6 +180,9 @@ func (p Presentation) audioSegments() []video.AudioSegment {
 	var listed []video.AudioSegment
 	end := 0.0
 	for _, part := range p.Parts {
+		if part.First != len(listed) {
+			return listed
+		}
 		for _, s := range part.Segments {
 			end += s.Seconds()
 			if end > limit {
@@ -190,9 +194,9 @@ func (p Presentation) audioSegments() []video.AudioSegment {
 	return listed
 }
 
-// audioSlack lets the first audio segment stand beside the first video segment:
-// AAC frames do not divide 4 s, so it ends up to one frame of 1024 samples later.
-const audioSlack = 2 * 1024.0 / video.SampleRate
+// audioSlack lets the first audio segment stand beside the first video segment,
+// whose frames do not divide its seconds: it may end a little sooner.
+const audioSlack = 2.0 * video.AACPacket / video.SampleRate
 
 // bandwidth returns the peak and the average of a variant in bits per second.
 // While the presentation grows the peak is the encoder's ceiling, so that it

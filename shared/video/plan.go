@@ -8,6 +8,7 @@ package video
 // seconds do not add up across chunks.
 type Plan struct {
 	Generation int    `json:"generation"`
+	Format     int    `json:"format,omitempty"`     // PlanFormat when the plan was made; 0: before formats were numbered
 	Source     string `json:"source"`               // blob in container "sources": the upload, or its remuxed copy
 	SourceETag string `json:"sourceETag,omitempty"` // the version that was probed: every read asks for it
 	Demuxer    string `json:"demuxer"`              // ffmpeg's name for the container, pinned when the source is opened
@@ -19,6 +20,9 @@ type Plan struct {
 
 	Renditions []Rendition `json:"renditions"` // tallest first, never empty
 	HasAudio   bool        `json:"hasAudio"`
+	// Sound is how the audio track is cut into portions, from format 2 on; empty
+	// before that, and without audio.
+	Sound []SoundPortion `json:"sound,omitempty"`
 
 	DurationSeconds float64 `json:"durationSeconds"`
 	Width           int     `json:"width"`  // displayed pixels of the source
@@ -34,9 +38,40 @@ type Plan struct {
 	PosterFrame int64 `json:"posterFrame"` // the frame that becomes the poster
 }
 
-// Chunk is the half-open range [From, To) of frames on the grid. From is a
-// multiple of Plan.SegmentFrames. The last chunk runs to the end of the source
-// whatever To says.
+// PlanFormat is the newest way to plan. From format 2 on the audio track is cut
+// into Plan.Sound; before that it is one item, which the step audio still works
+// on. Everything that counts a plan's items asks [Plan.SoundItems], and the
+// messages of a plan say its format (paper row Q6): see [Plan.MessageVersion].
+const PlanFormat = 2
+
+// SoundItems is how many items the step audio has: one for each portion, or one
+// for the whole track of a plan of the first format; 0 without audio.
+func (p Plan) SoundItems() int {
+	switch {
+	case !p.HasAudio:
+		return 0
+	case p.Format < 2:
+		return 1
+	}
+	return len(p.Sound)
+}
+
+// MessageVersion is the version of the messages that ask for the steps encode,
+// audio and finish of this plan. A worker that does not know the plan's format
+// must not count its items, and leaves such messages to a newer one.
+func (p Plan) MessageVersion() int { return max(1, p.Format) }
+
+// SoundPortion is the half-open range [First, End) of audio segments that one
+// item of the step audio makes. The last portion runs to the end of the track
+// whatever End says.
+type SoundPortion struct {
+	First int `json:"first"`
+	End   int `json:"end"`
+}
+
+// Chunk is the half-open range [From, To) of frames on the grid. Its segments
+// are Plan.SegmentFrames long, counted from its own From; its last one may be
+// shorter. The last chunk runs to the end of the source whatever To says.
 type Chunk struct {
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
@@ -46,7 +81,18 @@ type Chunk struct {
 func (p Plan) Last(i int) bool { return i == len(p.Chunks)-1 }
 
 // FirstSegment is the number of chunk i's first segment in the whole video.
-func (p Plan) FirstSegment(i int) int { return int(p.Chunks[i].From / p.SegmentFrames) }
+func (p Plan) FirstSegment(i int) int {
+	number := 0
+	for _, c := range p.Chunks[:i] {
+		number += p.segments(c)
+	}
+	return number
+}
+
+// segments is how many segments a chunk has that is as long as it is planned.
+func (p Plan) segments(c Chunk) int {
+	return int((c.To - c.From + p.SegmentFrames - 1) / p.SegmentFrames)
+}
 
 // ChunkOfSegment returns the chunk that holds segment n, or false when there is
 // no such segment.
@@ -54,9 +100,8 @@ func (p Plan) ChunkOfSegment(n int) (int, bool) {
 	if n < 0 || len(p.Chunks) == 0 {
 		return 0, false
 	}
-	from := int64(n) * p.SegmentFrames
 	for i, c := range p.Chunks {
-		if from >= c.From && (from < c.To || p.Last(i)) {
+		if n -= p.segments(c); n < 0 || p.Last(i) {
 			return i, true
 		}
 	}
@@ -95,15 +140,37 @@ type Segment struct {
 	Range
 }
 
-// SampleRate is the rate of every audio rendition, in Hz.
-const SampleRate = 48000
+// Facts about every audio rendition.
+const (
+	SampleRate = 48000 // Hz
+	AACPacket  = 1024  // samples in a packet
+)
 
-// AudioPart is a run of audio segments committed together: a PART row. Audio is
-// encoded as one track and committed as it grows, so that playlists can grow.
+// The audio segments of a plan of format 2, in seconds: one as long as the first
+// chunk of video, the others as long as a segment of video.
+const (
+	firstSoundSegment = 2
+	soundSegment      = 4
+)
+
+// SoundPacket is the number of the first AAC packet of an audio segment, counted
+// from the start of the track. It follows from the segment's number alone, so
+// that a portion has its place whoever makes the one before it (paper row Q16c).
+// Packet n holds the samples from (n-1) × AACPacket on: the first one holds the
+// priming of the encoder.
+func SoundPacket(segment int) int64 {
+	if segment <= 0 {
+		return 0
+	}
+	return (firstSoundSegment + soundSegment*int64(segment-1)) * SampleRate / AACPacket
+}
+
+// AudioPart is a run of audio segments committed together: a PART row. In plans
+// of format 2 it is what one portion became; they are committed in any order.
 type AudioPart struct {
 	First    int            `json:"first"` // number of the first segment in the whole track
 	Blob     string         `json:"blob"`
-	Init     Range          `json:"init"`   // set in the first part only
+	Init     Range          `json:"init"`   // set in the part with segment 0 only
 	Codecs   string         `json:"codecs"` // "mp4a.40.2"
 	Channels int            `json:"channels"`
 	Segments []AudioSegment `json:"segments"`

@@ -153,6 +153,7 @@ func (k StepKey) wanted(v video.Video) bool {
 type Commit struct {
 	Output any                // JSON-encoded into the step row
 	Plan   *video.Plan        // the probe step's, else nil
+	Part   *video.AudioPart   // the sound that an audio step made, else nil
 	Video  func(*video.Video) // edits META; nil leaves it alone. May run several times
 	Next   []Intent           // work that follows
 	// Advance promises the chunks that come after those promised so far: see
@@ -161,7 +162,7 @@ type Commit struct {
 }
 
 // Commit ends the step in one entity-group transaction: step row done
-// (If-Match: the fence), plan, META and outbox. It sends nothing: the messages
+// (If-Match: the fence), plan, META, sound and outbox. It sends nothing: the messages
 // go out with Send, after the commit and before the message is deleted.
 // Returns ErrSuperseded when another attempt owns the row, ErrGone when the
 // video was deleted or cancelled meanwhile. Repeating a commit whose reply was
@@ -238,6 +239,13 @@ func (c *Claim) end(ctx context.Context, step Step, commit Commit) error {
 			ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row}, tablestore.Op{Kind: tablestore.OpUpsert, Entity: next})
 		}
 		ops = append(ops, advance...)
+		if commit.Part != nil {
+			row, err := partRow(step, *commit.Part)
+			if err != nil {
+				return err
+			}
+			ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row})
+		}
 		for _, row := range out {
 			ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
 		}
@@ -290,19 +298,16 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 	return true, nil
 }
 
-// AddPart commits a finished run of audio while the step goes on. The part and
-// the fence are one transaction, so a stale worker cannot add one. Repeating a
-// part that is there already is no error.
+// AddPart commits a finished run of audio while the step goes on: that of a plan
+// of the first format, which is one item for the whole track. The part and the
+// fence are one transaction, so a stale worker cannot add one. Repeating a part
+// that is there already is no error.
 func (c *Claim) AddPart(ctx context.Context, part video.AudioPart) error {
-	doc, err := json.Marshal(part)
+	row, err := partRow(c.Step, part)
 	if err != nil {
-		return fmt.Errorf("encode audio part of %s: %w", c.Step.Key, err)
+		return err
 	}
 	id := string(c.Step.Key.ID)
-	row := tablestore.Entity{
-		PartitionKey: id, RowKey: partKey(c.Step.Key.Generation, part.First),
-		Props: map[string]any{"Doc": string(doc), "Attempt": c.Step.Attempt},
-	}
 	etags, err := c.store.videos.Submit(ctx, []tablestore.Op{
 		{Kind: tablestore.OpReplace, Entity: c.Step.row(), IfMatch: c.Step.etag},
 		{Kind: tablestore.OpInsert, Entity: row},
@@ -364,6 +369,17 @@ func (s *Store) Plan(ctx context.Context, id video.ID, generation int) (video.Pl
 	}
 	s.plans.Add(planID{id, generation}, plan)
 	return plan, nil
+}
+
+func partRow(step Step, part video.AudioPart) (tablestore.Entity, error) {
+	doc, err := json.Marshal(part)
+	if err != nil {
+		return tablestore.Entity{}, fmt.Errorf("encode audio part of %s: %w", step.Key, err)
+	}
+	return tablestore.Entity{
+		PartitionKey: string(step.Key.ID), RowKey: partKey(step.Key.Generation, part.First),
+		Props: map[string]any{"Doc": string(doc), "Attempt": step.Attempt},
+	}, nil
 }
 
 func planRow(id video.ID, plan video.Plan) (tablestore.Entity, error) {

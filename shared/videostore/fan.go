@@ -49,35 +49,54 @@ func EncodeQueue(v video.Video, index int) string {
 // side, because a queue is first in, first out.
 const window = 8
 
-// FanOut returns the intents that a plan begins with: the first chunks, and the
-// audio. What follows them is promised by their commits: see Commit.Advance.
+// FanOut returns the intents that a plan begins with: the first chunks, and every
+// portion of sound, which are few. The chunks that follow are promised by the
+// commits of those before them: see Commit.Advance.
 func FanOut(v video.Video, plan video.Plan) []Intent {
 	return parts(v, plan, min(window, len(plan.Chunks)))
 }
 
-// parts returns the intents for the first chunks of a plan and for its audio.
+// parts returns the intents for the first chunks of a plan and for its sound. A
+// chunk and the portion of its number are neighbours: nothing can be played
+// without the first of both.
 func parts(v video.Video, plan video.Plan, chunks int) []Intent {
 	var intents []Intent
-	for i := range chunks {
-		intents = append(intents, chunkIntent(v, plan.Generation, i))
-	}
-	if plan.HasAudio { // after the first chunk: nothing can be played without both
-		audio := Intent{Queue: queueFor(v, workqueue.Audio), Step: StepAudio, Generation: plan.Generation}
-		intents = append(intents[:1:1], append([]Intent{audio}, intents[1:]...)...)
+	sound := plan.SoundItems()
+	for i := range max(chunks, sound) {
+		if i < chunks {
+			intents = append(intents, stepIntent(EncodeQueue(v, i), StepEncode, plan, i))
+		}
+		if i < sound {
+			intents = append(intents, stepIntent(soundQueue(v, plan, i), StepAudio, plan, i))
+		}
 	}
 	return intents
 }
 
-func chunkIntent(v video.Video, generation, index int) Intent {
-	return Intent{Queue: EncodeQueue(v, index), Step: StepEncode, Generation: generation, Index: index}
+// soundQueue chooses the queue of a portion of sound: the first of a new video is
+// as urgent as its first chunk. A whole track in one item is not.
+func soundQueue(v video.Video, plan video.Plan, index int) string {
+	if index == 0 && len(plan.Sound) > 0 && v.Serving == 0 {
+		return queueFor(v, workqueue.AudioFirst)
+	}
+	return queueFor(v, workqueue.Audio)
+}
+
+// stepIntent asks for one item of a plan, of workers that know the plan's format.
+func stepIntent(queue, step string, plan video.Plan, index int) Intent {
+	intent := Intent{Queue: queue, Step: step, Generation: plan.Generation, Index: index}
+	if v := plan.MessageVersion(); v > 1 {
+		intent.Version = v
+	}
+	return intent
 }
 
 func probeIntent(v video.Video) Intent {
 	return Intent{Queue: queueFor(v, workqueue.Probe), Step: StepProbe, Generation: v.Generation}
 }
 
-func finishIntent(v video.Video) Intent {
-	return Intent{Queue: queueFor(v, workqueue.Finish), Step: StepFinish, Generation: v.Generation}
+func finishIntent(v video.Video, plan video.Plan) Intent {
+	return stepIntent(queueFor(v, workqueue.Finish), StepFinish, plan, 0)
 }
 
 // The row NEXT:<generation> says how many chunks have been promised. It changes
@@ -121,7 +140,7 @@ func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []Intent, error) 
 	to = min(to, len(plan.Chunks))
 	var intents []Intent
 	for i := from; i < to; i++ {
-		intents = append(intents, chunkIntent(c.Video, plan.Generation, i))
+		intents = append(intents, stepIntent(EncodeQueue(c.Video, i), StepEncode, plan, i))
 	}
 	row := tablestore.Op{Kind: tablestore.OpReplace, Entity: nextRow(id, plan.Generation, to), IfMatch: etag}
 	return []tablestore.Op{row}, intents, nil
@@ -152,14 +171,14 @@ func (v View) Missing() []Intent {
 	if len(missing) > 0 {
 		return missing
 	}
-	if finish := finishIntent(v.Video); open(finish) {
+	if finish := finishIntent(v.Video, plan); open(finish) {
 		return []Intent{finish}
 	}
 	return nil
 }
 
-// FanIn promises the finish step when every chunk and the audio are committed.
-// Every chunk and the audio call it after their own commit, so whichever commit
+// FanIn promises the finish step when every chunk and all sound are committed.
+// Every chunk and every portion of sound call it after their own commit, so whichever commit
 // is last sees all the others; of several that see them, inserting the finish
 // row lets one win. Returns whether this call won. Safe to repeat.
 func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
@@ -180,7 +199,7 @@ func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, 
 			return false, err
 		}
 		finish := Step{Key: StepKey{ID: id, Generation: plan.Generation, Step: StepFinish}, State: StepQueued, QueuedAt: now()}
-		out, err := outboxRows(id, []Intent{finishIntent(rec.Video)})
+		out, err := outboxRows(id, []Intent{finishIntent(rec.Video, plan)})
 		if err != nil {
 			return false, err
 		}
@@ -200,7 +219,7 @@ func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, 
 	}
 }
 
-// allDone reports whether every chunk and the audio of a plan are committed: one
+// allDone reports whether every chunk and all sound of a plan are committed: one
 // row range query, keys only.
 func (s *Store) allDone(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
 	done := 0
@@ -222,11 +241,7 @@ func (s *Store) allDone(ctx context.Context, id video.ID, plan video.Plan) (bool
 			done++
 		}
 	}
-	want := len(plan.Chunks)
-	if plan.HasAudio {
-		want++
-	}
-	return done >= want, nil
+	return done >= len(plan.Chunks)+plan.SoundItems(), nil
 }
 
 // unchangedMeta is an operation that changes nothing but is refused when META

@@ -23,6 +23,7 @@ type Intent struct {
 	Generation int           `json:"g,omitempty"`
 	Index      int           `json:"i,omitempty"`
 	Frames     int           `json:"n,omitempty"` // of a clip
+	Version    int           `json:"v,omitempty"` // of the message; 0: the first
 	Delay      time.Duration `json:"d,omitempty"`
 	// ID of the item. Empty: derived from the step, so that sending an intent
 	// twice makes two messages that are recognisably the same item.
@@ -44,6 +45,7 @@ func (i Intent) item(id video.ID) (workitem.Item, error) {
 		}
 	}
 	item, err := workitem.New(i.Step, id, name, workitem.StepData{Generation: i.Generation, Index: i.Index, Frames: i.Frames})
+	item.Version = max(item.Version, i.Version)
 	item.Traceparent = traceparent(id)
 	return item, err
 }

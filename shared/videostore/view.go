@@ -18,7 +18,7 @@ type View struct {
 	Plans    map[int]video.Plan        // by generation
 	Chunks   map[int]int               // promised so far, by generation; all when there is none
 	Steps    []Step                    // rows that exist, in key order
-	Parts    map[int][]video.AudioPart // committed audio by generation, in order
+	Parts    map[int][]video.AudioPart // committed audio by generation, in order; with gaps while it is made
 	Promised bool                      // the outbox is not empty
 }
 
@@ -115,14 +115,14 @@ func (v View) find(key StepKey) (Step, bool) {
 func (v View) Presentation(generation int) (playlist.Presentation, error) {
 	p := playlist.Presentation{Plan: v.Plans[generation], Parts: v.Parts[generation]}
 	p.Chunks = make([]*video.ChunkOutput, len(p.Plan.Chunks))
-	p.AudioDone = !p.Plan.HasAudio
+	sound := 0
 	for _, s := range v.Steps {
 		if s.Key.Generation != generation || s.State != StepDone {
 			continue
 		}
 		switch s.Key.Step {
 		case StepAudio:
-			p.AudioDone = true
+			sound++
 		case StepEncode:
 			if s.Key.Index >= len(p.Chunks) {
 				continue
@@ -134,6 +134,7 @@ func (v View) Presentation(generation int) (playlist.Presentation, error) {
 			p.Chunks[s.Key.Index] = out
 		}
 	}
+	p.AudioDone = sound >= p.Plan.SoundItems()
 	return p, nil
 }
 
@@ -181,9 +182,7 @@ func (v View) Progress() Progress {
 		return p
 	}
 	plan := v.Plans[v.Video.Generation]
-	if !plan.HasAudio {
-		p.Percent += audioShare
-	}
+	sound := 0
 	var done, total int64
 	for _, c := range plan.Chunks {
 		total += c.To - c.From
@@ -198,8 +197,13 @@ func (v View) Progress() Progress {
 			c := plan.Chunks[s.Key.Index]
 			done += c.To - c.From
 		case s.Key.Step == StepAudio:
-			p.Percent += audioShare
+			sound++
 		}
+	}
+	if items := plan.SoundItems(); items > 0 {
+		p.Percent += audioShare * min(sound, items) / items
+	} else {
+		p.Percent += audioShare
 	}
 	if total > 0 {
 		p.Percent += int(done * (100 - probeShare - audioShare - finishShare) / total)

@@ -25,9 +25,15 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// Version is the newest version of the data that this code understands: the N
-// in the type "cutroom.work.<step>.vN".
-const Version = 1
+// Version is the newest version that this code understands: the N in the type
+// "cutroom.work.<step>.vN". Version 2 has the data of version 1; it says that the
+// video's plan cuts sound into portions (video.Plan.Format), which a worker that
+// knows only version 1 would miscount.
+const Version = 2
+
+// first is the version of an item whose maker asks for no other: what every
+// worker understands.
+const first = 1
 
 // Bounds on what we add to a message after it was sent. A message holds 48 KiB
 // before base64; these keep an item that fitted when it was sent fitting for ever.
@@ -96,7 +102,7 @@ func New(step string, subject video.ID, id string, data any) (Item, error) {
 		return Item{}, errors.New("new work item: id is empty")
 	}
 	item := Item{
-		ID: id, Step: step, Version: Version, Subject: subject,
+		ID: id, Step: step, Version: first, Subject: subject,
 		Source: "/cutroom", Time: time.Now().UTC().Truncate(time.Millisecond),
 	}
 	if data != nil {

@@ -69,8 +69,8 @@ func timeline(view videostore.View) []api.Step {
 		for i := range plan.Chunks {
 			planned(videostore.StepEncode, i)
 		}
-		if plan.HasAudio {
-			planned(videostore.StepAudio, 0)
+		for i := range plan.SoundItems() {
+			planned(videostore.StepAudio, i)
 		}
 	}
 	slices.SortStableFunc(steps, func(a, b api.Step) int {

@@ -245,7 +245,7 @@ func locate(c committed, dir string, number int) (resource, bool) {
 
 func locateAudio(c committed, number int) (resource, bool) {
 	for _, part := range c.Parts {
-		if number < 0 {
+		if number < 0 && part.First == 0 { // the others have none
 			return resource{blob: part.Blob, offset: part.Init.Offset, length: part.Init.Length, contentType: typeAudio}, true
 		}
 		if n := number - part.First; n >= 0 && n < len(part.Segments) {

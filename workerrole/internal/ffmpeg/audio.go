@@ -1,60 +1,230 @@
 package ffmpeg
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	ff "github.com/u2takey/ffmpeg-go"
 
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// AudioName names the files that Audio writes: RenditionFile(AudioName) and
-// PlaylistFile(AudioName), both of which grow.
-const AudioName = "audio"
-
 // Facts about every audio rendition.
 const (
 	AudioChannels = 2
 	AudioBitRate  = 128_000 // bits per second
-	audioSegment  = 4       // seconds
 )
 
-// Audio encodes the first audio stream from start to end as one track in dir.
-// The same source gives the same bytes. Each segment is complete in the file
-// before the playlist names it.
+// SoundFile is the file that Sound writes in SoundJob.Dir: an ordinary MP4 whose
+// packets are to be taken out.
+const SoundFile = "sound.mp4"
+
+// SoundJob is one run of ffmpeg over a stretch of the first audio stream. Times
+// are samples at video.SampleRate from the start of the track.
+type SoundJob struct {
+	Source Source
+	Dir    string // where SoundFile goes; must exist
+	From   int64  // where encoding starts
+	To     int64  // where it ends, exclusive, when the track is that long
+	Pad    int64  // a track that ends before this is filled with silence up to it
+
+	// Seek is the second where reading starts; negative means at the start of
+	// the source. It must be well before From: see FirstSamples.
+	Seek float64
+	// Grid is where the frames of the source lie; zero to take the container's
+	// word for it.
+	Grid SoundGrid
+	// Nice is whether others go first when cores are short.
+	Nice bool
+}
+
+// Second is the second of the source from which on decoded sound is needed. A
+// resampler that starts at a whole second is in step with one that has run from
+// the start, whatever the two rates are; and it needs a little before From.
+func (j SoundJob) Second() int64 { return max(0, j.From-video.AACPacket) / video.SampleRate }
+
+// Sound encodes one stretch. The same job gives the same bytes, and packet n is
+// made of the samples from From + (n-1) × video.AACPacket on: the first one holds
+// the priming of the encoder.
 //
-// The track lasts at least the given number of samples at video.SampleRate;
-// silence is added.
-//
-// Audio is not cut into chunks: an encoder that starts anew at every seam
-// clicks, and drifts by its priming samples.
-func (t *Tool) Audio(ctx context.Context, src Source, dir string, atLeast int64, progress func(Progress)) (Report, error) {
+// Sample n of the track is always at second n ÷ rate: silence fills a late start
+// and gaps.
+func (t *Tool) Sound(ctx context.Context, job SoundJob, progress func(Progress)) (Report, error) {
+	second := job.Second()
+	sound := t.soundInput(job.Source, job.Seek)
+	if shift := job.Grid.expression(); shift != "" {
+		sound = sound.Filter("asetpts", ff.Args{shift})
+	}
+	sound = sound.
+		Filter("atrim", nil, ff.KwArgs{"start": second}).
+		Filter("aresample", ff.Args{strconv.Itoa(video.SampleRate)}, ff.KwArgs{
+			// The first sample goes where it belongs, exactly; later on only gaps
+			// of a tenth of a second count, and are filled.
+			"async": 1, "min_comp": "0.000001", "first_pts": second * video.SampleRate,
+		}).
+		Filter("atrim", nil, ff.KwArgs{"start_pts": job.From, "end_pts": job.To}).
+		Filter("apad", nil, ff.KwArgs{"whole_len": max(0, min(job.Pad, job.To)-job.From)}).
+		Filter("asetpts", ff.Args{"N"})
+	out := sound.Output(SoundFile, ff.KwArgs{
+		"vn": "", "sn": "", "dn": "", "map_metadata": "-1", "map_chapters": "-1",
+		"fflags": "+bitexact", "flags": "+bitexact", "threads": "1",
+		"ac": strconv.Itoa(AudioChannels), "c:a": "aac", "b:a": strconv.Itoa(AudioBitRate),
+		"f": "mp4",
+	})
+	nice := 0
+	if job.Nice {
+		nice = audioNice
+	}
+	args := slices.Concat(t.globals(), fromZero, out.GetArgs())
+	report, err := run(ctx, command{path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), nice: nice, limits: encoding})
+	if err != nil {
+		return report, fmt.Errorf("encoding sound: %w", err)
+	}
+	return report, nil
+}
+
+// soundInput opens the first audio stream of a source.
+func (t *Tool) soundInput(src Source, seek float64) *ff.Stream {
 	in := t.guard(src)
 	in["threads"] = "1"
 	in["vn"] = ""
 	in["sn"] = ""
 	in["dn"] = ""
-	out := ff.Input(src.input(), in).Get("a:0").Output(PlaylistFile(AudioName), ff.KwArgs{
-		"vn": "", "sn": "", "dn": "", "map_metadata": "-1", "map_chapters": "-1",
-		"fflags": "+bitexact", "flags": "+bitexact", "threads": "1",
-		// Silence fills a late start and gaps, so that sample n is always second n ÷ rate.
-		"af": "aresample=" + strconv.Itoa(video.SampleRate) + ":async=1:first_pts=0,apad=whole_len=" + strconv.FormatInt(atLeast, 10),
-		"ac": strconv.Itoa(AudioChannels), "c:a": "aac", "b:a": strconv.Itoa(AudioBitRate),
-		"avoid_negative_ts": "disabled",
-		"f":                 "hls", "hls_time": strconv.Itoa(audioSegment),
-		"hls_list_size": "0", "hls_playlist_type": "event",
-		// No frag_discont here: with AAC's priming the first decode time would be negative.
-		"hls_segment_type":     "fmp4",
-		"hls_flags":            "independent_segments+single_file+temp_file",
-		"hls_segment_filename": RenditionFile(AudioName),
-	})
-	args := slices.Concat(t.globals(), fromZero, out.GetArgs())
-	report, err := run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, progress: quiet(progress), nice: audioNice, limits: encoding})
-	if err != nil {
-		return report, fmt.Errorf("encoding audio: %w", err)
+	if seek > 0 {
+		in["noaccurate_seek"] = "" // samples are picked by their times, in a filter
+		in["ss"] = strconv.FormatFloat(seek, 'f', 6, 64)
 	}
-	return report, nil
+	return ff.Input(src.input(), in).Get("a:0")
+}
+
+// SoundFrames are the first decoded audio frames after a seek.
+type SoundFrames struct {
+	Rate  int64 // samples per second of the source
+	Tick  int64 // samples between two time stamps that the container can tell apart, rounded up
+	At    []int64
+	Sizes []int64 // samples
+}
+
+// Seconds is the time of the first frame, or false when nothing was decoded.
+func (f SoundFrames) Seconds() (at float64, found bool) {
+	if len(f.At) == 0 || f.Rate == 0 {
+		return 0, false
+	}
+	return float64(f.At[0]) / float64(f.Rate), true
+}
+
+// FirstSamples decodes a few audio frames from the second seek on, or with a
+// negative one from the start of the source, and tells where they lie. dir must
+// exist. Nothing to decode is no error.
+func (t *Tool) FirstSamples(ctx context.Context, src Source, dir string, seek float64) (SoundFrames, Report, error) {
+	const decoded, copied = "frames.txt", "packets.txt"
+	in := t.soundInput(src, seek)
+	list := func(name, codec string) *ff.Stream {
+		return in.Output(name, ff.KwArgs{
+			"vn": "", "sn": "", "dn": "", "c:a": codec, "frames:a": "5", "avoid_negative_ts": "disabled", "f": "framecrc",
+		})
+	}
+	args := slices.Concat(t.globals(), fromZero, ff.MergeOutputs(list(decoded, "pcm_s16le"), list(copied, "copy")).GetArgs())
+	report, err := run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, progress: quiet(nil), limits: copying})
+	if err != nil {
+		return SoundFrames{}, report, fmt.Errorf("looking for the first samples: %w", err)
+	}
+	frames, err := readFrames(filepath.Join(dir, decoded))
+	if err != nil {
+		return SoundFrames{}, report, err
+	}
+	packets, err := readFrames(filepath.Join(dir, copied))
+	if err != nil {
+		return SoundFrames{}, report, err
+	}
+	result := SoundFrames{Rate: frames.base.Den, At: frames.at, Sizes: frames.length}
+	if base := packets.base; base.Den > 0 {
+		result.Tick = (base.Num*result.Rate + base.Den - 1) / base.Den
+	}
+	return result, report, nil
+}
+
+// frameList is what the muxer framecrc says about its frames.
+type frameList struct {
+	base       video.Rational // seconds of a tick
+	at, length []int64        // ticks
+}
+
+func readFrames(path string) (frameList, error) {
+	var list frameList
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return list, fmt.Errorf("reading the list of frames: %w", err)
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		line := lines.Text()
+		if base, ok := strings.CutPrefix(line, "#tb 0: "); ok {
+			if list.base, err = video.ParseRational(base); err != nil {
+				return list, fmt.Errorf("reading the list of frames: %w", err)
+			}
+		}
+		f := strings.Split(line, ",") // stream, dts, pts, duration, size, checksum
+		if strings.HasPrefix(line, "#") || len(f) < 5 {
+			continue
+		}
+		at, err1 := strconv.ParseInt(strings.TrimSpace(f[2]), 10, 64)
+		n, err2 := strconv.ParseInt(strings.TrimSpace(f[3]), 10, 64)
+		if err := errors.Join(err1, err2); err != nil {
+			return list, fmt.Errorf("reading the list of frames: %w", err)
+		}
+		list.at, list.length = append(list.at, at), append(list.length, n)
+	}
+	return list, nil
+}
+
+// SoundGrid says where the frames of an audio stream lie when they follow one
+// another without a gap: at Start + n × Size samples of the source's own rate.
+//
+// Containers round: Matroska to milliseconds, MPEG-TS to 1/90,000 s. One run of
+// ffmpeg goes by the first time stamp and counts samples from there; a run that
+// starts elsewhere goes by another, rounded otherwise, and would put the same
+// sample up to a millisecond beside. On the grid both agree.
+type SoundGrid struct {
+	Start, Size int64
+	Reach       int64 // how far beside the grid a frame may be and still belong on it
+}
+
+// Grid returns the grid of a stream, given its first frames. It is zero when
+// time stamps are exact to the sample, and when frames are of different lengths,
+// as those of Vorbis are.
+func Grid(first SoundFrames) SoundGrid {
+	if len(first.At) < 3 || first.Tick <= 1 {
+		return SoundGrid{}
+	}
+	// The first frame may be short: decoders drop what encoders put in front.
+	size := first.Sizes[1]
+	for _, n := range first.Sizes[1:] {
+		if n != size {
+			return SoundGrid{}
+		}
+	}
+	// Both this frame and that of another run may be rounded by half a tick, and
+	// some muxers round twice.
+	g := SoundGrid{Start: first.At[0] + first.Sizes[0], Size: size, Reach: first.Tick*3/2 + 1}
+	if size < 4*g.Reach {
+		return SoundGrid{} // the nearest place might be the wrong one
+	}
+	return g
+}
+
+// expression moves frames onto the grid, in the words of asetpts.
+func (g SoundGrid) expression() string {
+	if g.Size == 0 {
+		return ""
+	}
+	return fmt.Sprintf("st(0,PTS-(%d));st(1,round(ld(0)/%d)*%d);if(lte(abs(ld(0)-ld(1)),%d),ld(1)+(%d),PTS)",
+		g.Start, g.Size, g.Size, g.Reach, g.Start)
 }

@@ -1,205 +1,303 @@
 package media
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
-	"time"
+
+	"github.com/Eyevinn/mp4ff/aac"
+	"github.com/Eyevinn/mp4ff/mp4"
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-// AudioRun is a run of newly finished audio segments: a slice of a local file
-// and what it holds.
-type AudioRun struct {
-	Path   string // file that is still growing
-	Offset int64  // first byte of the run in it
-	Length int64  // bytes
-
-	// Part is complete but for the name of the blob. Its ranges count from
-	// Offset. Only the run that starts with segment 0 holds the init segment.
+// Portion is a finished run of audio segments on the local disk.
+type Portion struct {
+	Path string
+	// Part is complete but for the name of the blob. Only the run that starts
+	// with segment 0 holds the init segment, which is the same for all.
 	Part video.AudioPart
 }
 
 const (
-	// audioCadence is how often finished segments are reported after the first.
-	audioCadence = time.Second
-	audioPoll    = 100 * time.Millisecond
+	// preroll is how many packets before its first one a portion is encoded
+	// from. They are dropped: from then on the encoder hears what it would hear
+	// if it had run from the start, and a seam is as good as any other place.
+	preroll = 16
+	// lookahead is how many packets beyond its last one it is encoded to: the
+	// encoder looks ahead.
+	lookahead = 2
 	// shortestAudio is the length below which a last segment is dropped: the
 	// priming samples of AAC shift it out of its own time, and players then
 	// wait for ever for something to fill the gap.
 	shortestAudio = video.SampleRate / 10 // samples
+	// runUp is how long before it is needed sound must be decoded, in seconds:
+	// the first frames after a seek lack what went before them.
+	runUp = 0.5
 )
 
-// EncodeAudio encodes the whole audio track into dir, which must exist, and
-// reports segments while it grows: the first at once, the others at most every
-// second. A track that ends before the video, or holds nothing at all, is
-// filled with silence: a player would stop where it ends. A source without
-// audio reports nothing.
-//
-// The bytes are the same on every try, so a run that was interrupted is resumed
-// with skip, the number of segments already committed: they are encoded again,
-// which is cheap (57 times faster than playing), and not reported again
-// (Q16c). An error of report ends the encoding and is returned.
+// The lengths of portions, in segments. The first is what a viewer needs to
+// begin. The longest costs a core about ten seconds.
+const (
+	firstPortion   = 3
+	longestPortion = 150
+	portionGrowth  = 4
+)
+
+// portions cuts a track of the given length. A short rest joins the portion
+// before it.
+func portions(seconds float64) []video.SoundPortion {
+	samples := int64(math.Ceil(seconds * video.SampleRate))
+	total := 1
+	for video.SoundPacket(total)*video.AACPacket < samples {
+		total++
+	}
+	var list []video.SoundPortion
+	for first, n := 0, firstPortion; first < total; n = min(portionGrowth*n, longestPortion) {
+		end := first + n
+		if end+n/2 >= total {
+			end = total
+		}
+		list = append(list, video.SoundPortion{First: first, End: end})
+		first = end
+	}
+	return list
+}
+
+// EncodePortion encodes one portion of the audio track into dir, which must exist.
+// Any worker can do any portion at any time: the segments of neighbours join
+// without a gap, a click or a shift. A track that ends before the video, or holds
+// nothing at all, is filled with silence: a player would stop where it ends. A
+// portion beyond the end of a track that is shorter than its container says has
+// no segments.
 //
 // progress gets the samples encoded so far, whenever work has moved; it may be
-// nil, and is never called concurrently with report.
-func EncodeAudio(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, dir string, skip int, report func(AudioRun) error, progress func(samples int64)) error {
-	if !plan.HasAudio {
-		return nil
+// nil. Repeating the call gives the same bytes (Q8, Q16c).
+func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string, progress func(samples int64)) (Portion, error) {
+	if index < 0 || index >= len(plan.Sound) {
+		return Portion{}, fmt.Errorf("encoding portion %d of the sound: the plan has %d", index, len(plan.Sound))
 	}
-	if src.Demuxer == "" {
-		src.Demuxer = plan.Demuxer
+	p := plan.Sound[index]
+	s := stretch{first: p.First, end: p.End, packet: video.SoundPacket, urgent: index == 0}
+	if index == len(plan.Sound)-1 {
+		s.end += longestPortion // a track that goes on beyond its promise is cut off there
 	}
-	if progress == nil {
-		progress = func(int64) {}
-	}
-	w := audioWatch{dir: dir, report: report, next: skip, skip: skip}
-	for _, name := range []string{ffmpeg.RenditionFile(ffmpeg.AudioName), ffmpeg.PlaylistFile(ffmpeg.AudioName)} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("clearing the audio's directory: %w", err)
-		}
-	}
-
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	atLeast := int64(math.Ceil(plan.DurationSeconds * video.SampleRate))
-	type result struct {
-		ffmpeg.Report
-		err error
-	}
-	done := make(chan result, 1)
-	moved := make(chan int64, 1)
-	go func() {
-		r, err := tool.Audio(ctx, src, dir, atLeast, func(p ffmpeg.Progress) {
-			select {
-			case moved <- p.OutTime.Microseconds() * video.SampleRate / 1e6:
-			default: // the watcher is busy storing: it will hear the next one
-			}
-		})
-		done <- result{r, err}
-	}()
-	// Whatever happens, the process has ended when this function returns.
-	fail := func(err error) error {
-		cancel(err)
-		<-done
-		return err
-	}
-
-	poll := time.NewTicker(audioPoll)
-	defer poll.Stop()
-	for {
-		select {
-		case samples := <-moved:
-			progress(samples)
-		case <-poll.C:
-			if err := w.look(false); err != nil {
-				return fail(err)
-			}
-		case r := <-done:
-			if r.err != nil {
-				return r.err
-			}
-			if err := w.look(true); err != nil {
-				return err
-			}
-			if w.next == 0 {
-				return errors.New("encoding audio: no segment came out")
-			}
-			return nil
-		}
-	}
+	return s.encode(ctx, tool, src, plan, dir, progress)
 }
 
-// audioWatch follows the file that ffmpeg writes.
-type audioWatch struct {
-	dir    string
-	report func(AudioRun) error
-	next   int // segment to report next
-	skip   int
-	in     *initSegment
-	last   time.Time // of the last report
-}
-
-// look reports the segments that are new, if it is time.
-func (w *audioWatch) look(ended bool) error {
-	if !ended && w.next > 0 && time.Since(w.last) < audioCadence {
-		return nil
+// EncodeTrack encodes what is missing of the audio track of a plan of the first
+// format, which is one item, portion after portion, and reports each. held and
+// samples are what earlier attempts committed, maybe with other lengths: work
+// goes on behind it. An error of report ends the encoding and is returned.
+func EncodeTrack(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, dir string, held int, samples int64, report func(Portion) error, progress func(samples int64)) error {
+	if samples%video.AACPacket != 0 {
+		return nil // only the last packet of a track is shorter: it is all there
 	}
-	list, err := readListing(filepath.Join(w.dir, ffmpeg.PlaylistFile(ffmpeg.AudioName)))
-	if err != nil {
-		return err
-	}
-	if ended && !list.ended {
-		return errors.New("encoding audio: the list of segments has no end")
-	}
-	if len(list.segments) <= w.next {
-		if ended && len(list.segments) < w.skip {
-			// A last segment that was dropped the first time is no difference.
-			return fmt.Errorf("resuming audio: %d segments were committed, but the track has only %d", w.skip, len(list.segments))
-		}
-		return nil
-	}
-	path := filepath.Join(w.dir, ffmpeg.RenditionFile(ffmpeg.AudioName))
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("opening the audio file: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	if w.in == nil {
-		in, err := readInit(f, list.init)
+	from := samples / video.AACPacket
+	promised := portions(plan.DurationSeconds)
+	limit := promised[len(promised)-1].End + longestPortion
+	for n := firstPortion; held < limit; n = min(portionGrowth*n, longestPortion) {
+		s := stretch{first: held, end: held + n, urgent: held == 0, packet: func(segment int) int64 {
+			return from + video.SoundPacket(segment-held)
+		}}
+		made, err := s.encode(ctx, tool, src, plan, dir, progress)
 		if err != nil {
 			return err
 		}
-		w.in = &in
+		if len(made.Part.Segments) > 0 {
+			if err := report(made); err != nil {
+				return err
+			}
+		}
+		if len(made.Part.Segments) < n {
+			return nil
+		}
+		held, from = s.end, s.packet(s.end)
 	}
-	run, err := w.gather(f, list)
-	if err != nil || len(run.Part.Segments) == 0 {
-		return err
-	}
-	run.Path = path
-	if err := w.report(run); err != nil {
-		return err
-	}
-	w.next += len(run.Part.Segments)
-	w.last = time.Now()
 	return nil
 }
 
-// gather collects the segments that are new and wholly in the file.
-func (w *audioWatch) gather(f *os.File, list listing) (AudioRun, error) {
-	info, err := f.Stat()
+// stretch is a run of segments to be made in one go.
+type stretch struct {
+	first, end int                     // segments, half-open
+	packet     func(segment int) int64 // first packet of a segment
+	urgent     bool                    // somebody waits for it
+}
+
+func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, dir string, progress func(int64)) (Portion, error) {
+	if src.Demuxer == "" {
+		src.Demuxer = plan.Demuxer
+	}
+	from, to := s.packet(s.first), s.packet(s.end)
+	start := max(0, from-preroll-1) // packet n is made of the samples of packets n-1 and n
+	job := ffmpeg.SoundJob{
+		Source: src, Dir: dir, Nice: !s.urgent, Seek: -1,
+		From: start * video.AACPacket, To: (to + lookahead) * video.AACPacket,
+		Pad: int64(math.Ceil(plan.DurationSeconds * video.SampleRate)),
+	}
+	if start > 0 {
+		if err := approach(ctx, tool, plan, &job); err != nil {
+			return Portion{}, err
+		}
+	}
+	_, err := tool.Sound(ctx, job, func(p ffmpeg.Progress) {
+		if progress != nil {
+			progress(p.OutTime.Microseconds() * video.SampleRate / 1e6)
+		}
+	})
 	if err != nil {
-		return AudioRun{}, fmt.Errorf("reading the audio file: %w", err)
+		return Portion{}, err
 	}
-	run := AudioRun{
-		Offset: list.segments[w.next].Offset,
-		Part:   video.AudioPart{First: w.next, Codecs: w.in.codecs, Channels: ffmpeg.AudioChannels},
+	packets, err := readPackets(filepath.Join(dir, ffmpeg.SoundFile))
+	if err != nil {
+		return Portion{}, err
 	}
-	if w.next == 0 {
-		run.Offset = list.init.Offset
-		run.Part.Init = video.Range{Offset: 0, Length: list.init.Length}
+	packets = packets[min(len(packets), int(from-start)):]
+	// Up to the end of the video nothing may be missing.
+	if want := min(to, job.Pad/video.AACPacket) - from; int64(len(packets)) < want {
+		return Portion{}, fmt.Errorf("encoding sound: %d packets came out, %d are needed", len(packets), want)
 	}
-	for i := w.next; i < len(list.segments); i++ {
-		where := list.segments[i]
-		if where.Offset+where.Length > info.Size() {
+	return s.write(packets, filepath.Join(dir, "audio.m4s"))
+}
+
+// approach finds a place to start reading that is far enough before the stretch,
+// and how the source's time stamps are rounded.
+func approach(ctx context.Context, tool *ffmpeg.Tool, plan video.Plan, job *ffmpeg.SoundJob) error {
+	first, _, err := tool.FirstSamples(ctx, job.Source, job.Dir, -1)
+	if err != nil {
+		return err
+	}
+	job.Grid = ffmpeg.Grid(first)
+	begin, any := first.Seconds()
+	at := float64(job.Second()) - runUp
+	if !any || begin >= at {
+		return nil // from the start of the source
+	}
+	for margin := max(1, plan.SeekMargin); margin < at; margin *= 4 {
+		found, _, err := tool.FirstSamples(ctx, job.Source, job.Dir, at-margin)
+		if err != nil {
+			return err
+		}
+		if seconds, any := found.Seconds(); any && seconds <= at {
+			job.Seek = at - margin
+			return nil
+		}
+	}
+	return nil // a long gap, or a source that cannot be sought in
+}
+
+// packet is one AAC packet.
+type packet struct {
+	data    []byte
+	samples uint32
+}
+
+// readPackets takes the packets out of what ffmpeg wrote.
+func readPackets(path string) ([]packet, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the encoded sound: %w", err)
+	}
+	file := bytes.NewReader(data)
+	parsed, err := mp4.DecodeFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the encoded sound: %w", err)
+	}
+	if parsed.Moov == nil || len(parsed.Moov.Traks) != 1 {
+		return nil, nil // there was nothing to encode
+	}
+	trak := parsed.Moov.Trak
+	if n := trak.GetNrSamples(); n == 0 {
+		return nil, nil
+	}
+	samples, err := trak.GetSampleData(1, trak.GetNrSamples())
+	if err != nil {
+		return nil, fmt.Errorf("reading the encoded sound: %w", err)
+	}
+	var all bytes.Buffer
+	if err := parsed.CopySampleData(&all, file, trak, 1, uint32(len(samples)), nil); err != nil {
+		return nil, fmt.Errorf("reading the encoded sound: %w", err)
+	}
+	packets := make([]packet, 0, len(samples))
+	for _, s := range samples {
+		packets = append(packets, packet{data: bytes.Clone(all.Next(int(s.Size))), samples: s.Dur})
+	}
+	return packets, nil
+}
+
+// write makes segments of packets, of which the first is that of the stretch.
+func (s stretch) write(packets []packet, path string) (Portion, error) {
+	made := Portion{Path: path, Part: video.AudioPart{First: s.first, Codecs: "mp4a.40.2", Channels: ffmpeg.AudioChannels}}
+	var out bytes.Buffer
+	if s.first == 0 {
+		if err := writeInit(&out); err != nil {
+			return made, err
+		}
+		made.Part.Init = video.Range{Length: int64(out.Len())}
+	}
+	for segment, from := s.first, s.packet(s.first); segment < s.end; segment++ {
+		n := min(int(s.packet(segment+1)-from), len(packets))
+		offset := int64(out.Len())
+		samples, err := writeSegment(&out, segment, from, packets[:n])
+		if err != nil {
+			return made, err
+		}
+		if samples == 0 || samples < shortestAudio && segment > 0 { // the end of the track
+			out.Truncate(int(offset))
 			break
 		}
-		s, err := readSegment(f, where, *w.in)
-		if err != nil {
-			return run, err
-		}
-		samples := s.duration * video.SampleRate / w.in.timescale
-		if samples < shortestAudio && i > 0 {
-			break // only the last can be that short
-		}
-		run.Length = where.Offset + where.Length - run.Offset
-		where.Offset -= run.Offset
-		run.Part.Segments = append(run.Part.Segments, video.AudioSegment{Samples: samples, Range: where})
+		made.Part.Segments = append(made.Part.Segments, video.AudioSegment{
+			Samples: samples, Range: video.Range{Offset: offset, Length: int64(out.Len()) - offset},
+		})
+		packets, from = packets[n:], from+int64(n)
 	}
-	return run, nil
+	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
+		return made, fmt.Errorf("writing audio segments: %w", err)
+	}
+	return made, nil
+}
+
+// writeInit writes the init segment of every audio rendition. Its edit list says
+// that the first packet is priming and is not heard.
+func writeInit(out *bytes.Buffer) error {
+	init := mp4.CreateEmptyInit()
+	trak := init.AddEmptyTrack(video.SampleRate, "audio", "und")
+	if err := trak.SetAACDescriptor(aac.AAClc, video.SampleRate); err != nil {
+		return fmt.Errorf("describing the audio track: %w", err)
+	}
+	edit := &mp4.EdtsBox{}
+	edit.AddChild(&mp4.ElstBox{Entries: []mp4.ElstEntry{{MediaTime: video.AACPacket, MediaRateInteger: 1}}})
+	trak.AddChild(edit)
+	if err := init.Encode(out); err != nil {
+		return fmt.Errorf("writing the init segment of audio: %w", err)
+	}
+	return nil
+}
+
+// writeSegment writes one segment and returns its length in samples.
+func writeSegment(out *bytes.Buffer, number int, first int64, packets []packet) (samples int64, err error) {
+	fragment, err := mp4.CreateFragment(uint32(number)+1, mp4.DefaultTrakID)
+	if err != nil {
+		return 0, fmt.Errorf("making audio segment %d: %w", number, err)
+	}
+	fragment.EncOptimize = mp4.OptimizeTrun
+	for _, p := range packets {
+		fragment.AddFullSample(mp4.FullSample{
+			Sample:     mp4.Sample{Flags: mp4.SyncSampleFlags, Dur: p.samples, Size: uint32(len(p.data))},
+			DecodeTime: uint64(first*video.AACPacket + samples),
+			Data:       p.data,
+		})
+		samples += int64(p.samples)
+	}
+	if len(packets) == 0 {
+		return 0, nil
+	}
+	if err := fragment.Encode(out); err != nil {
+		return 0, fmt.Errorf("writing audio segment %d: %w", number, err)
+	}
+	return samples, nil
 }

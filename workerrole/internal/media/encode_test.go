@@ -201,53 +201,43 @@ func TestChunkIsDeterministic(t *testing.T) {
 	}
 }
 
-// A run of the audio step that was killed is resumed: the same bytes, but only
-// the segments that were not committed (Q16c).
-func TestAudioResumes(t *testing.T) {
+// A track of the first format is one item. When its worker is killed, the next
+// goes on behind the segments that were committed (Q16c).
+func TestTrackResumes(t *testing.T) {
 	t.Parallel()
 	tool := tool(t)
-	dir := t.TempDir()
-	path := filepath.Join(dir, "long")
-	// 40 s is a multiple of the segment: the tail of one AAC frame must go.
+	path := filepath.Join(t.TempDir(), "long")
 	mediatest.FFmpeg(t, mediatest.Moving("32x32", "5", 40), []string{"-f", "lavfi", "-i", "anoisesrc=d=40:r=48000:c=pink:a=0.3"}, mediatest.X264(10), []string{"-c:a", "aac", "-f", "mp4", path})
 	src, info := probe(t, tool, path)
 	plan, err := media.Plan(info, media.DefaultLimits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(skip int, report func(media.AudioRun) error) error {
-		return media.EncodeAudio(t.Context(), tool, src, plan, t.TempDir(), skip, report, nil)
+	plan.Format, plan.Sound = 0, nil
+	run := func(held int, samples int64, report func(media.Portion) error) error {
+		return media.EncodeTrack(t.Context(), tool, src, plan, t.TempDir(), held, samples, report, nil)
 	}
-	var whole bytes.Buffer
-	var starts []int
-	segments := 0
-	err = run(0, func(r media.AudioRun) error {
-		for _, s := range r.Part.Segments {
-			starts = append(starts, whole.Len()+int(s.Offset))
-		}
-		segments += len(r.Part.Segments)
-		return appendRun(&whole, r)
-	})
-	if err != nil || segments != 10 {
-		t.Fatalf("%d segments of 4 s in 40 s: %v", segments, err)
-	}
-	for _, skip := range []int{3, 9, 10} {
-		var rest bytes.Buffer
-		if err := run(skip, func(r media.AudioRun) error { return appendRun(&rest, r) }); err != nil {
-			t.Fatal(err)
-		}
-		from := whole.Len()
-		if skip < segments {
-			from = starts[skip]
-		}
-		if !bytes.Equal(rest.Bytes(), whole.Bytes()[from:]) {
-			t.Errorf("resumed after %d segments: %d bytes, want the same last %d", skip, rest.Len(), whole.Len()-from)
+	const whole = 40*video.SampleRate + video.AACPacket // with the priming
+	for _, held := range []struct {
+		segments int
+		samples  int64
+	}{{0, 0}, {1, 188 * 1024}, {3, 563 * 1024}, {9, 1688 * 1024}, {10, whole}} { // as versions before committed them
+		next, samples := held.segments, held.samples
+		err := run(held.segments, held.samples, func(p media.Portion) error {
+			if p.Part.First != next || (p.Part.Init.Length > 0) != (next == 0) {
+				t.Errorf("after %d segments: a portion starts with segment %d: %+v", next, p.Part.First, p.Part.Init)
+			}
+			for _, s := range p.Part.Segments {
+				samples += s.Samples
+				next++
+			}
+			return nil
+		})
+		if err != nil || samples != whole {
+			t.Errorf("after %d segments: %d samples in all, want %d: %v", held.segments, samples, whole, err)
 		}
 	}
-	if err := run(0, func(media.AudioRun) error { return io.ErrClosedPipe }); err != io.ErrClosedPipe { //nolint:errorlint // handed through as it is
+	if err := run(0, 0, func(media.Portion) error { return io.ErrClosedPipe }); err != io.ErrClosedPipe { //nolint:errorlint // handed through as it is
 		t.Errorf("the error of report came back as %v", err)
-	}
-	if err := run(12, func(media.AudioRun) error { return nil }); err == nil {
-		t.Error("resuming after more segments than there are succeeded")
 	}
 }

@@ -3,7 +3,6 @@ package media_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,6 +67,13 @@ func manySeams(p video.Plan) video.Plan {
 		p.Chunks = append(p.Chunks, video.Chunk{From: from, To: to})
 		from = to
 	}
+	if p.HasAudio {
+		last := p.Sound[len(p.Sound)-1].End
+		p.Sound = nil
+		for first := range last {
+			p.Sound = append(p.Sound, video.SoundPortion{First: first, End: first + 1})
+		}
+	}
 	r := p.Renditions[0]
 	p.Renditions = append(p.Renditions, video.Rendition{Name: "tiny", Width: r.Width / 4 * 2, Height: r.Height / 4 * 2, MaxRate: 100_000})
 	return p
@@ -111,31 +117,38 @@ func encode(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan)
 	}
 	if plan.HasAudio {
 		e.audio = filepath.Join(dir, "audio.mp4")
-		var all bytes.Buffer
-		sub := filepath.Join(dir, "audio")
-		if err := os.Mkdir(sub, 0o700); err != nil {
-			t.Fatal(err)
+		made := make([]media.Portion, len(plan.Sound))
+		for i := len(made) - 1; i >= 0; i-- { // any order will do
+			made[i] = encodePortion(t, tool, src, plan, i)
 		}
-		err := media.EncodeAudio(t.Context(), tool, src, plan, sub, 0, func(run media.AudioRun) error {
-			e.parts = append(e.parts, run.Part)
-			return appendRun(&all, run)
-		}, nil)
-		if err != nil {
-			t.Fatalf("EncodeAudio: %v", err)
+		var all bytes.Buffer
+		for _, portion := range made {
+			all.Write(read(t, portion.Path))
+			if len(portion.Part.Segments) > 0 {
+				e.parts = append(e.parts, portion.Part)
+			}
 		}
 		write(t, e.audio, all.Bytes())
 	}
 	return e
 }
 
-func appendRun(w io.Writer, run media.AudioRun) error {
-	f, err := os.Open(run.Path)
+func encodePortion(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int) media.Portion {
+	t.Helper()
+	made, err := media.EncodePortion(t.Context(), tool, src, plan, index, t.TempDir(), nil)
 	if err != nil {
-		return err
+		t.Fatalf("EncodePortion(%d) of %v: %v", index, plan.Sound, err)
 	}
-	defer func() { _ = f.Close() }()
-	_, err = io.Copy(w, io.NewSectionReader(f, run.Offset, run.Length))
-	return err
+	return made
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 func write(t *testing.T, path string, data []byte) {

@@ -70,6 +70,7 @@ func Plan(info ffmpeg.Info, limits Limits) (video.Plan, error) {
 		end = info.Duration
 	}
 	p := video.Plan{
+		Format:   video.PlanFormat,
 		Demuxer:  info.Demuxer,
 		FPS:      grid(info.Video),
 		HasAudio: info.HasAudio,
@@ -85,6 +86,9 @@ func Plan(info ffmpeg.Info, limits Limits) (video.Plan, error) {
 	p.Renditions = ladder(p.Width, p.Height)
 	p.SegmentFrames = max(1, p.FPS.Frames(segmentSeconds))
 	p.Chunks = cut(p.Frames, p.SegmentFrames, longest(p, info.Video))
+	if p.HasAudio { // which may go on behind the pictures
+		p.Sound = portions(max(p.DurationSeconds, min(info.Duration, limits.MaxDuration.Seconds())))
+	}
 	p.SeekMargin = 1
 	if info.Demuxer == "mpegts" || info.Demuxer == "mpeg" {
 		p.SeekMargin = 5 // no index: seeks land where they land

@@ -3,8 +3,6 @@ package step
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -15,15 +13,17 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
-// Audio encodes the whole first audio track and commits it as it grows.
+// Audio encodes one portion of the first audio track.
 //
-//	Reads   the source blob
-//	Writes  media/{attempt}/{first segment}.m4s, and a PART row for each
-//	Next    finish, when every chunk is done already
+//	Reads   the source blob, the portion's range of it
+//	Writes  media/{attempt}/{first segment}.m4s, and a PART row with its own row
+//	Next    finish, when every chunk and every other portion is done already
 //	Errors  *video.Failure when the track cannot be decoded
-//	Repeat  the encoder is deterministic, so a repetition encodes again (60 times
-//	        faster than real time) and commits only what is not committed yet:
-//	        the track is the same to the byte, see docs/decisions
+//	Repeat  writes to a name of its own; only one attempt's row commits
+//
+// A plan of the first format has the whole track as one item. It is worked on
+// portion after portion, each committed on its own while the step goes on; a
+// repetition goes on behind what is committed.
 type Audio struct {
 	Videos  *videostore.Store
 	Sources Sources
@@ -33,31 +33,57 @@ type Audio struct {
 // Name implements pipeline.Step.
 func (Audio) Name() string { return videostore.StepAudio }
 
-// AudioOutput is the Output of the audio step's row.
+// AudioOutput is the Output of the audio step's row. The segments themselves are
+// in the PART row.
 type AudioOutput struct {
 	Segments int `json:"segments"`
 }
 
 // Run implements pipeline.Step.
 func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
-	view, err := s.Videos.View(ctx, w.Video.ID)
-	if err != nil {
-		return videostore.Commit{}, fmt.Errorf("read committed audio of %s: %w", w.Video.ID, err)
-	}
-	held := 0 // segments that earlier attempts committed
-	for _, part := range view.Parts[w.Plan.Generation] {
-		held += len(part.Segments)
-	}
 	source, _, err := s.Sources.Open(ctx, sourceOf(w.Plan), w.Plan.Demuxer)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
+	if w.Plan.Format < 2 {
+		return s.track(ctx, w, source)
+	}
+	made, err := media.EncodePortion(ctx, s.Tool, source, w.Plan, w.Step.Key.Index, w.Dir, func(int64) { w.Progress() })
+	if err != nil {
+		return videostore.Commit{}, err
+	}
+	commit := videostore.Commit{Output: AudioOutput{Segments: len(made.Part.Segments)}}
+	if len(made.Part.Segments) == 0 {
+		return commit, nil // the track is shorter than the container says
+	}
+	commit.Part, err = s.put(ctx, w, made)
+	return commit, err
+}
+
+// track works on the whole track.
+func (s Audio) track(ctx context.Context, w *pipeline.Work, source ffmpeg.Source) (videostore.Commit, error) {
+	view, err := s.Videos.View(ctx, w.Video.ID)
+	if err != nil {
+		return videostore.Commit{}, fmt.Errorf("read committed audio of %s: %w", w.Video.ID, err)
+	}
+	held, samples := 0, int64(0) // what earlier attempts committed
+	for _, part := range view.Parts[w.Plan.Generation] {
+		held += len(part.Segments)
+		for _, segment := range part.Segments {
+			samples += segment.Samples
+		}
+	}
 	playable := w.Video.Playable
-	err = media.EncodeAudio(ctx, s.Tool, source, w.Plan, w.Dir, held, func(run media.AudioRun) error {
-		if err := s.commit(ctx, w, run); err != nil {
+	err = media.EncodeTrack(ctx, s.Tool, source, w.Plan, w.Dir, held, samples, func(made media.Portion) error {
+		part, err := s.put(ctx, w, made)
+		if err != nil {
 			return err
 		}
-		held += len(run.Part.Segments)
+		if err := w.AddPart(ctx, *part); err != nil {
+			return err
+		}
+		w.Progress()
+		held += len(part.Segments)
 		if playable {
 			return nil
 		}
@@ -70,25 +96,16 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	return videostore.Commit{Output: AudioOutput{Segments: held}}, nil
 }
 
-// commit stores a run of segments, then the row that makes it count.
-func (s Audio) commit(ctx context.Context, w *pipeline.Work, run media.AudioRun) error {
-	part := run.Part
+// put stores a run of segments under the attempt's own prefix.
+func (s Audio) put(ctx context.Context, w *pipeline.Work, made media.Portion) (*video.AudioPart, error) {
+	part := made.Part
 	part.Blob = fmt.Sprintf("%s%05d.m4s", w.Prefix, part.First)
-	file, err := os.Open(run.Path)
-	if err != nil {
-		return fmt.Errorf("open encoded audio: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	data := io.NewSectionReader(file, run.Offset, run.Length)
-	if _, err := s.Sources.Blobs.Put(ctx, video.MediaContainer, part.Blob, data, run.Length, blobstore.Options{ContentType: "audio/mp4"}); err != nil {
-		return fmt.Errorf("store audio from segment %d of %s: %w", part.First, w.Video.ID, err)
-	}
-	failpoint.Hit("audio/part")
-	if err := w.AddPart(ctx, part); err != nil {
-		return err
+	if err := s.Sources.Blobs.PutFile(ctx, video.MediaContainer, part.Blob, made.Path, blobstore.Options{ContentType: "audio/mp4"}); err != nil {
+		return nil, fmt.Errorf("store audio from segment %d of %s: %w", part.First, w.Video.ID, err)
 	}
 	w.Progress()
-	return nil
+	failpoint.Hit("audio/part")
+	return &part, nil
 }
 
 // After implements pipeline.Follower.
