@@ -47,6 +47,7 @@ const (
 	HostNotAllowed    = "host_not_allowed"
 	PreconditionNeed  = "precondition_required"
 	RateLimited       = "rate_limited"
+	TooBusy           = "too_busy" // as much work waits as is allowed
 	Internal          = "internal"
 	StorageBusy       = "storage_unavailable"
 	MomentNotFound    = "moment_not_found" // no video shows the runner's finish
