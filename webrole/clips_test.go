@@ -259,3 +259,33 @@ func TestClipOfAFinish(t *testing.T) {
 	f.call(http.MethodPatch, "/videos/"+string(f.id), `{"visibility":"private"}`, "If-Match", "*").want(t, http.StatusOK, "")
 	f.call(http.MethodPost, at, `{}`).want(t, 404, "moment_not_found")
 }
+
+// TestTooManyClips: what anybody may ask for has a budget, and says when it is
+// used up.
+func TestTooManyClips(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, map[string]string{"WEBROLE_CLIPS_PER_VIDEO": "2", "WEBROLE_REPROCESSINGS": "1"})
+	f.chunk(0, 2)
+	f.chunk(1, 1)
+	f.audio()
+	f.finish()
+	for n := range 2 {
+		f.call(http.MethodPost, f.clips(), map[string]any{"startSeconds": n, "durationSeconds": 1}).want(t, http.StatusAccepted, "")
+	}
+	refused := f.call(http.MethodPost, f.clips(), `{"startSeconds":2,"durationSeconds":1}`)
+	refused.want(t, http.StatusTooManyRequests, "too_busy")
+	if refused.Header.Get("Retry-After") == "" {
+		t.Error("too_busy without Retry-After")
+	}
+	f.call(http.MethodPost, f.clips(), `{"startSeconds":1,"durationSeconds":1}`).want(t, http.StatusAccepted, "") // it is there
+	if n := f.messages("encode-high"); n != 2 {
+		t.Errorf("%d messages in encode-high, want 2", n)
+	}
+
+	other := f.create(map[string]any{}).Id
+	f.call(http.MethodPut, "/videos/"+other+"/content", movie(100)).want(t, http.StatusAccepted, "")
+	f.makeReady(other)
+	f.call(http.MethodPost, "/videos/"+string(f.id)+"/reprocess", nil).want(t, http.StatusAccepted, "")
+	f.call(http.MethodPost, "/videos/"+other+"/reprocess", nil).want(t, http.StatusTooManyRequests, "too_busy")
+	f.call(http.MethodPost, "/videos/"+string(f.id)+"/reprocess", nil).want(t, http.StatusConflict, "state_conflict")
+}

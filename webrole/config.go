@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
@@ -29,6 +30,8 @@ type config struct {
 	Origins   []string // WEBROLE_ORIGINS: where browsers see the pages, for the blob service's CORS rules
 	RateLimit int      // WEBROLE_RATE_LIMIT: API requests per client and 10 s; 0 is no limit
 
+	Limits videostore.Limits // WEBROLE_CLIPS_PER_VIDEO, WEBROLE_CLIPS, WEBROLE_REPROCESSINGS: work that waits at once
+
 	WebDir       string        // WEBROLE_WEB_DIR: page sources to serve instead of the embedded ones
 	DrainTimeout time.Duration // WEBROLE_DRAIN_TIMEOUT: for requests under way when the role stops
 	LogLevel     slog.Level    // CUTROOM_LOG_LEVEL
@@ -39,6 +42,7 @@ const (
 	minToken = 16 // characters
 	maxRate  = 1_000_000
 	maxDrain = 10 * time.Minute
+	maxOpen  = 500 // lines of a ledger, see videostore.BudgetsTable
 )
 
 // loadConfig reads the environment. One error lists every bad variable.
@@ -96,6 +100,16 @@ func loadConfig(getenv func(string) string) (config, error) {
 			bad("WEBROLE_RATE_LIMIT", "%q is not a whole number from 0 to %d", s, maxRate)
 		}
 		cfg.RateLimit = n
+	}
+	open := func(name, fallback string) int {
+		n, err := strconv.Atoi(text(name, fallback))
+		if err != nil || n < 1 || n > maxOpen {
+			bad(name, "%q is not a whole number from 1 to %d", getenv(name), maxOpen)
+		}
+		return n
+	}
+	cfg.Limits = videostore.Limits{
+		ClipsOfVideo: open("WEBROLE_CLIPS_PER_VIDEO", "8"), Clips: open("WEBROLE_CLIPS", "64"), Reprocessings: open("WEBROLE_REPROCESSINGS", "16"),
 	}
 	if cfg.DrainTimeout, err = time.ParseDuration(text("WEBROLE_DRAIN_TIMEOUT", "20s")); err != nil || cfg.DrainTimeout < 0 || cfg.DrainTimeout > maxDrain {
 		bad("WEBROLE_DRAIN_TIMEOUT", "%q is not a duration from 0s to %v", getenv("WEBROLE_DRAIN_TIMEOUT"), maxDrain)

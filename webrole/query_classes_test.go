@@ -142,12 +142,14 @@ var visits = []visit{
 		return func() answer { return w.call(http.MethodDelete, "/events/"+w.event+"/registrations/9", nil) }
 	}},
 	{"createClip", func(w *world) func() answer {
+		w.endClips()
 		return func() answer {
 			length := 2 + float64(w.runners)/1000 // another clip every time
 			return w.call(http.MethodPost, "/videos/"+string(w.id)+"/clips", map[string]any{"startSeconds": 1, "durationSeconds": length})
 		}
 	}},
 	{"createFinishClip", func(w *world) func() answer {
+		w.endClips()
 		after := 2 + float64(w.runners)/1000 // another clip every time
 		return func() answer {
 			return w.call(http.MethodPost, "/events/"+w.event+"/registrations/7/clips", map[string]any{"afterSeconds": after})
@@ -281,6 +283,20 @@ func (w *world) grow(videos, runners int) *world {
 	return w
 }
 
+// endClips ends the clips that are still to be made.
+func (w *world) endClips() {
+	w.t.Helper()
+	clips, _, err := w.videos.Clips(w.t.Context(), w.id, 100, "")
+	for _, clip := range clips {
+		if err == nil && clip.State != videostore.StepDone {
+			err = w.videos.FailStep(w.t.Context(), clip.Key, &video.Failure{Code: "test", Detail: "test"})
+		}
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // measure makes every visit and returns its cost.
 func (w *world) measure(wire *azuritetest.Wire) []cost {
 	w.t.Helper()
@@ -294,7 +310,9 @@ func (w *world) measure(wire *azuritetest.Wire) []cost {
 		var c cost
 		for _, call := range wire.Take() {
 			c.requests++
-			c.rows += call.Rows
+			if !strings.HasSuffix(call.Table, videostore.BudgetsTable) { // as many as the budget allows, whatever the catalogue
+				c.rows += call.Rows
+			}
 			c.classes[call.Class]++
 			if strings.HasSuffix(call.Table, videostore.VideosTable) {
 				c.truth++

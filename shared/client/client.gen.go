@@ -1168,7 +1168,8 @@ type ClientInterface interface {
 	// A work item of high priority (Q5). The clip starts at the frame that is shown
 	// at `startSeconds`. Safe to repeat: the same part of the same generation is the
 	// same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
-	// not inside the video.
+	// not inside the video. 429 `too_busy` with Retry-After while too many clips
+	// of this video, or of all, are being made.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1180,7 +1181,8 @@ type ClientInterface interface {
 	// A work item of high priority (Q5). The clip starts at the frame that is shown
 	// at `startSeconds`. Safe to repeat: the same part of the same generation is the
 	// same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
-	// not inside the video.
+	// not inside the video. 429 `too_busy` with Retry-After while too many clips
+	// of this video, or of all, are being made.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1205,7 +1207,8 @@ type ClientInterface interface {
 
 	// ReprocessVideo Process the source again, from the start
 	//
-	// What plays now goes on playing until the new generation is ready.
+	// What plays now goes on playing until the new generation is ready. 429
+	// `too_busy` with Retry-After while too many videos wait for this.
 	//
 	// Corresponds with POST /videos/{id}/reprocess (the `ReprocessVideo` operationId).
 	ReprocessVideo(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1740,7 +1743,8 @@ func (c *Client) ListClips(ctx context.Context, id ID, params *ListClipsParams, 
 // A work item of high priority (Q5). The clip starts at the frame that is shown
 // at `startSeconds`. Safe to repeat: the same part of the same generation is the
 // same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
-// not inside the video.
+// not inside the video. 429 `too_busy` with Retry-After while too many clips
+// of this video, or of all, are being made.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1762,7 +1766,8 @@ func (c *Client) CreateClipWithBody(ctx context.Context, id ID, contentType stri
 // A work item of high priority (Q5). The clip starts at the frame that is shown
 // at `startSeconds`. Safe to repeat: the same part of the same generation is the
 // same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
-// not inside the video.
+// not inside the video. 429 `too_busy` with Retry-After while too many clips
+// of this video, or of all, are being made.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1817,7 +1822,8 @@ func (c *Client) PutContentWithBody(ctx context.Context, id ID, params *PutConte
 
 // ReprocessVideo Process the source again, from the start
 //
-// What plays now goes on playing until the new generation is ready.
+// What plays now goes on playing until the new generation is ready. 429
+// `too_busy` with Retry-After while too many videos wait for this.
 //
 // Corresponds with POST /videos/{id}/reprocess (the `ReprocessVideo` operationId).
 func (c *Client) ReprocessVideo(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3882,7 +3888,8 @@ type ClientWithResponsesInterface interface {
 	// A work item of high priority (Q5). The clip starts at the frame that is shown
 	// at `startSeconds`. Safe to repeat: the same part of the same generation is the
 	// same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
-	// not inside the video.
+	// not inside the video. 429 `too_busy` with Retry-After while too many clips
+	// of this video, or of all, are being made.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -3894,7 +3901,8 @@ type ClientWithResponsesInterface interface {
 	// A work item of high priority (Q5). The clip starts at the frame that is shown
 	// at `startSeconds`. Safe to repeat: the same part of the same generation is the
 	// same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
-	// not inside the video.
+	// not inside the video. 429 `too_busy` with Retry-After while too many clips
+	// of this video, or of all, are being made.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -3921,7 +3929,8 @@ type ClientWithResponsesInterface interface {
 
 	// ReprocessVideoWithResponse Process the source again, from the start
 	//
-	// What plays now goes on playing until the new generation is ready.
+	// What plays now goes on playing until the new generation is ready. 429
+	// `too_busy` with Retry-After while too many videos wait for this.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5954,7 +5963,8 @@ func (c *ClientWithResponses) ListClipsWithResponse(ctx context.Context, id ID, 
 // A work item of high priority (Q5). The clip starts at the frame that is shown
 // at `startSeconds`. Safe to repeat: the same part of the same generation is the
 // same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
-// not inside the video.
+// not inside the video. 429 `too_busy` with Retry-After while too many clips
+// of this video, or of all, are being made.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5972,7 +5982,8 @@ func (c *ClientWithResponses) CreateClipWithBodyWithResponse(ctx context.Context
 // A work item of high priority (Q5). The clip starts at the frame that is shown
 // at `startSeconds`. Safe to repeat: the same part of the same generation is the
 // same clip. 409 `state_conflict` unless the video is ready, 400 when the part is
-// not inside the video.
+// not inside the video. 429 `too_busy` with Retry-After while too many clips
+// of this video, or of all, are being made.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -6017,7 +6028,8 @@ func (c *ClientWithResponses) PutContentWithBodyWithResponse(ctx context.Context
 
 // ReprocessVideoWithResponse Process the source again, from the start
 //
-// What plays now goes on playing until the new generation is ready.
+// What plays now goes on playing until the new generation is ready. 429
+// `too_busy` with Retry-After while too many videos wait for this.
 //
 // Returns a wrapper object for the known response body format(s).
 //

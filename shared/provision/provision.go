@@ -21,12 +21,12 @@ import (
 // queues bring along.
 var (
 	Containers = []string{video.SourcesContainer, video.MediaContainer, video.ClaimsContainer, video.ControlContainer}
-	Tables     = []string{
-		videostore.VideosTable, videostore.InflightTable, videostore.IdempotencyTable, workers.Table,
+	Tables     = append([]string{
+		workers.Table,
 		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable, searchindex.VariantsTable,
 		views.Table,
 		registrations.Table,
-	}
+	}, videostore.Tables...)
 )
 
 // Ensure makes whatever a fresh account lacks. Every role calls it at its start;

@@ -144,8 +144,9 @@ func clipIntent(v video.Video, key StepKey) Intent {
 // promise of its work item are one transaction; then the item is sent. Safe to
 // repeat: a clip that is there is returned as it is, with one exception: one that
 // failed is promised once more. ErrNotFound when the video is gone or going,
-// ErrState when another generation plays.
+// ErrState when another generation plays, ErrBusy when too many clips are open.
 func (s *Store) RequestClip(ctx context.Context, key StepKey) (Step, error) {
+	reserved := false
 	for {
 		rec, err := s.Get(ctx, key.ID)
 		if err == nil && rec.Video.State == video.Deleting {
@@ -165,6 +166,15 @@ func (s *Store) RequestClip(ctx context.Context, key StepKey) (Step, error) {
 			clip = Step{Key: key, CreatedAt: now()}
 		case err != nil || clip.State != StepFailed:
 			return clip, err
+		}
+		if err := s.checkClips(ctx, key.ID); err != nil {
+			return Step{}, err
+		}
+		if !reserved {
+			if err := s.reserve(ctx, clipBudget, s.limits.Clips, tablestore.Join(string(key.ID), key.ClipID())); err != nil {
+				return Step{}, err
+			}
+			reserved = true
 		}
 		if err := s.markAtRest(ctx, rec); err != nil {
 			return Step{}, err

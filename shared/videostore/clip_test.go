@@ -400,7 +400,7 @@ func TestClipAskedForDuringADelete(t *testing.T) {
 		return azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix, c.Transport = prefix, transport })
 	}
 	a := account(nil)
-	if err := a.Ensure(t.Context(), nil, nil, []string{videostore.VideosTable, videostore.InflightTable, videostore.IdempotencyTable}); err != nil {
+	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
 		t.Fatal(err)
 	}
 	out := &outgoing{}

@@ -35,7 +35,7 @@ func rows(t *testing.T, a *azstorage.Account, table string) (n int) {
 func keyed(t *testing.T, before func(*http.Request) azuritetest.Fault) (a *azstorage.Account, calm, disturbed *videostore.Store) {
 	t.Helper()
 	a = azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, []string{videostore.VideosTable, videostore.InflightTable, videostore.IdempotencyTable}); err != nil {
+	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
 		t.Fatal(err)
 	}
 	return a, videostore.New(a, &outgoing{}), videostore.New(azuritetest.FaultyAccount(t, a, before), &outgoing{})
@@ -84,7 +84,7 @@ func TestKeyLeadsToTheVideoWhileItLives(t *testing.T) {
 	if _, err := s.Erase(ctx, second.Video.ID, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []string{videostore.VideosTable, videostore.InflightTable, videostore.IdempotencyTable} {
+	for _, table := range videostore.Tables {
 		if n := rows(t, a, table); n != 0 {
 			t.Errorf("%d rows are left in %s", n, table)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/google/uuid"
 
@@ -87,10 +88,22 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 }
 
 // Reprocess makes a new generation from the stored source. The finished one
-// plays on until the new one is ready.
+// plays on until the new one is ready. ErrBusy when too many wait for that.
 func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
+	may := func(v video.Video) bool { return v.State.Terminal() && !v.UploadedAt.IsZero() }
+	rec, err := s.Get(ctx, id)
+	if err == nil && !may(rec.Video) {
+		err = ErrState
+	}
+	if err == nil {
+		line := tablestore.Join(string(id), strconv.Itoa(rec.Video.Generation+1))
+		err = s.reserve(ctx, reprocessBudget, s.limits.Reprocessings, line)
+	}
+	if err != nil {
+		return Record{}, err
+	}
 	return s.Change(ctx, id, "", func(v *video.Video) ([]Intent, error) {
-		if !v.State.Terminal() || v.UploadedAt.IsZero() {
+		if !may(*v) {
 			return nil, ErrState
 		}
 		v.Generation++
@@ -251,7 +264,7 @@ func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed 
 		return claimed, nil
 	}
 	if meta != nil {
-		if err := s.forgetKey(ctx, meta.Video); err != nil {
+		if err := errors.Join(s.forgetKey(ctx, meta.Video), s.strike(ctx, id)); err != nil {
 			return claimed, err
 		}
 		err := s.videos.Delete(ctx, string(id), metaKey, meta.ETag)

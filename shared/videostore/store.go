@@ -15,11 +15,14 @@ import (
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
-// Tables used by this package, beside IdempotencyTable.
+// Names of tables that others look into.
 const (
 	VideosTable   = "videos"
 	InflightTable = "inflight"
 )
+
+// Tables are all that this package keeps.
+var Tables = []string{VideosTable, InflightTable, IdempotencyTable, BudgetsTable}
 
 // What a caller can do about each: ErrNotFound → 404; ErrExists → read it;
 // ErrChanged → read again and retry, or tell the user (412).
@@ -44,6 +47,9 @@ type Store struct {
 	videos   *tablestore.Table
 	inflight *tablestore.Table
 	keys     *tablestore.Table
+	budgets  *tablestore.Table
+	limits   Limits
+	ledger   *ledger
 	sender   Sender
 	plans    *lru.Cache[planID, video.Plan]
 }
@@ -69,6 +75,8 @@ func New(a *azstorage.Account, sender Sender) *Store {
 		videos:   tablestore.New(a.Table(VideosTable)),
 		inflight: tablestore.New(a.Table(InflightTable)),
 		keys:     tablestore.New(a.Table(IdempotencyTable)),
+		budgets:  tablestore.New(a.Table(BudgetsTable)),
+		ledger:   newLedger(),
 		sender:   sender,
 	}
 }

@@ -57,7 +57,7 @@ func (o *outgoing) take() []string {
 func setup(t *testing.T) (*videostore.Store, *outgoing) {
 	t.Helper()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, []string{videostore.VideosTable, videostore.InflightTable, videostore.IdempotencyTable}); err != nil {
+	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
 		t.Fatal(err)
 	}
 	out := &outgoing{}

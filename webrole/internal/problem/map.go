@@ -43,6 +43,10 @@ func from(err error) (*Error, string) {
 		return New(http.StatusNotFound, NotFound, "There is no such file any more."), storageCode
 	case errors.Is(err, videostore.ErrChanged):
 		return New(http.StatusPreconditionFailed, PreconditionFail, "The video was changed in the meantime. Read it again."), storageCode
+	case errors.Is(err, videostore.ErrBusy):
+		e := New(http.StatusTooManyRequests, TooBusy, "As much of this waits to be made as is allowed. Nothing was asked for; try again later.")
+		e.RetryAfter = 5
+		return e, storageCode
 	case errors.Is(err, videostore.ErrKeyUsed):
 		return New(http.StatusConflict, IdempotencyMiss, "This Idempotency-Key was used with another body."), storageCode
 	case errors.Is(err, videostore.ErrState):

@@ -57,7 +57,7 @@ func setup(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	if err := a.Ensure(t.Context(), []string{video.MediaContainer, video.SourcesContainer}, nil,
-		[]string{videostore.VideosTable, videostore.InflightTable}); err != nil {
+		videostore.Tables); err != nil {
 		t.Fatal(err)
 	}
 	b.videos = videostore.New(a, b.queues)

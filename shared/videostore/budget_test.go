@@ -1,0 +1,209 @@
+package videostore_test
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+)
+
+func clipOf(id video.ID, first int) videostore.StepKey {
+	return videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: first, Frames: 9}
+}
+
+// allowed asks for n clips at once and returns those that are let in.
+func allowed(t *testing.T, s *videostore.Store, keys []videostore.StepKey) (in []videostore.StepKey) {
+	t.Helper()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, k := range keys {
+		wg.Go(func() {
+			_, err := s.RequestClip(t.Context(), k)
+			if err != nil && !errors.Is(err, videostore.ErrBusy) {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				in = append(in, k)
+			}
+		})
+	}
+	wg.Wait()
+	return in
+}
+
+// The clips of one video that are open at once are as many as allowed, however
+// many ask at once; what is there already is no new work; a clip that ended makes
+// room.
+func TestOpenClipsOfOneVideo(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id := finished(t, s, out)
+	s.SetLimits(videostore.Limits{ClipsOfVideo: 3})
+	var keys []videostore.StepKey
+	for i := range 8 {
+		keys = append(keys, clipOf(id, i))
+	}
+	in := allowed(t, s, keys)
+	if len(in) != 3 || len(out.take()) != 3 {
+		t.Fatalf("%d of 8 are let in, want 3", len(in))
+	}
+	if again := allowed(t, s, in); len(again) != 3 || len(out.take()) != 0 {
+		t.Errorf("asking again for what is open: %d of 3 answered", len(again))
+	}
+	c, err := s.Claim(t.Context(), in[0], "m", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.RequestClip(t.Context(), clipOf(id, 20)); !errors.Is(err, videostore.ErrBusy) {
+		t.Errorf("while one is running: %v, want ErrBusy", err)
+	}
+	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.RequestClip(t.Context(), clipOf(id, 20)); err != nil {
+		t.Errorf("after one is done: %v", err)
+	}
+}
+
+// The clips of all videos together are never more than allowed, and lines of
+// clips that ended, failed or went with their video make room.
+func TestOpenClipsOfAllVideos(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	s.SetLimits(videostore.Limits{Clips: 4})
+	var ids []video.ID
+	var keys []videostore.StepKey
+	for range 3 {
+		id := finished(t, s, out)
+		ids = append(ids, id)
+		for i := range 3 {
+			keys = append(keys, clipOf(id, i))
+		}
+	}
+	in := map[videostore.StepKey]bool{}
+	for _, k := range allowed(t, s, keys) { // at once: never too many
+		in[k] = true
+	}
+	if len(in) > 4 {
+		t.Fatalf("%d clips are let in, want 4 at most", len(in))
+	}
+	fill := func() {
+		t.Helper()
+		azuritetest.Eventually(t, 20*time.Second, func() error { // a refusal holds for a moment
+			for _, k := range keys {
+				if len(in) == 4 {
+					return nil
+				}
+				if _, err := s.RequestClip(t.Context(), k); err == nil {
+					in[k] = true
+				} else if !errors.Is(err, videostore.ErrBusy) {
+					t.Fatal(err)
+				}
+			}
+			return errors.New("refused while there is room")
+		})
+	}
+	fill()
+	if _, err := s.RequestClip(t.Context(), clipOf(ids[0], 50)); !errors.Is(err, videostore.ErrBusy) {
+		t.Fatalf("one too many: %v, want ErrBusy", err)
+	}
+	for k := range in {
+		c, err := s.Claim(t.Context(), k, "m", "w")
+		if err == nil && k.ID == ids[0] {
+			err = c.Fail(t.Context(), &video.Failure{Code: video.ProcessingFailed})
+		} else if err == nil {
+			err = c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "b"}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	in, keys = map[videostore.StepKey]bool{}, nil
+	for i := range 9 {
+		keys = append(keys, clipOf(ids[i%3], 60+i))
+	}
+	fill()
+	for _, id := range ids {
+		if _, err := s.Delete(t.Context(), id, ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Erase(t.Context(), id, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := finished(t, s, out)
+	in, keys = map[videostore.StepKey]bool{}, []videostore.StepKey{clipOf(id, 1), clipOf(id, 2), clipOf(id, 3), clipOf(id, 4)}
+	fill()
+}
+
+// The same for videos that are processed again.
+func TestOpenReprocessings(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	s.SetLimits(videostore.Limits{Reprocessings: 2})
+	var ids []video.ID
+	for range 6 {
+		ids = append(ids, finished(t, s, out))
+	}
+	ask := func(id video.ID) bool {
+		_, err := s.Reprocess(t.Context(), id)
+		if err != nil && !errors.Is(err, videostore.ErrBusy) {
+			t.Error(err)
+		}
+		return err == nil
+	}
+	var in atomic.Int64
+	var wg sync.WaitGroup
+	for _, id := range ids[:4] {
+		wg.Go(func() {
+			if ask(id) {
+				in.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if in.Load() > 2 {
+		t.Fatalf("%d are let in at once, want 2 at most", in.Load())
+	}
+	states := func() (active, idle []video.ID) {
+		for _, id := range ids {
+			rec, err := s.Get(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Video.State.Active() {
+				active = append(active, id)
+			} else {
+				idle = append(idle, id)
+			}
+		}
+		return active, idle
+	}
+	fill := func() {
+		t.Helper()
+		azuritetest.Eventually(t, 20*time.Second, func() error {
+			active, idle := states()
+			if len(active) == 2 {
+				return nil
+			}
+			ask(idle[0])
+			return errors.New("refused while there is room")
+		})
+	}
+	fill()
+	active, idle := states()
+	if ask(idle[0]) {
+		t.Error("one too many is let in")
+	}
+	if _, err := s.Cancel(t.Context(), active[0]); err != nil {
+		t.Fatal(err)
+	}
+	fill()
+}
