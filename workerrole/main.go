@@ -103,14 +103,18 @@ func run(ctx context.Context, getenv func(string) string) error {
 	}
 	work := consumer.New(queues, handlers, consumer.Options{Pools: cfg.Pools, Worker: cfg.Name, Log: log})
 
+	register := workers.New(account)
 	reconciler := upkeep.Reconciler{
-		Videos: videos, Grace: cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute, AbandonAfter: cfg.AbandonAfter, Log: log,
+		Videos: videos, Budget: cfg.ReconcileEvery, Grace: cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
+		AbandonAfter: cfg.AbandonAfter, SweepAfter: cfg.JanitorGrace, Log: log,
 		Queue: func(ctx context.Context, name string) (upkeep.QueueState, error) {
 			return upkeep.StateOf(ctx, queues.Queue(name))
 		},
+		Workers: func(ctx context.Context) ([]workers.Worker, error) {
+			return register.List(ctx, time.Now().Add(-upkeep.Alive))
+		},
 	}
 	janitor := upkeep.Janitor{Videos: videos, Blobs: blobs, Grace: cfg.JanitorGrace, Log: log}
-	register := workers.New(account)
 	leader := &upkeep.Leader{Blobs: blobs, Log: log, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: cfg.JanitorEvery, Do: janitor.Pass},

@@ -26,7 +26,7 @@ func finished(t *testing.T, s *videostore.Store, out *outgoing) video.ID {
 	id := uploaded(t, s)
 	probed(t, s, id, plan(2, false))
 	finish(t, s, id, 1)
-	marks, err := s.Inflight(t.Context())
+	marks, err := inflight(t, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestClipIsPromisedOnce(t *testing.T) {
 	if diff := cmp.Diff(before.Video, after.Video); diff != "" {
 		t.Errorf("asking for a clip changed the video (-before +after):\n%s", diff)
 	}
-	marks, err := s.Inflight(t.Context())
+	marks, err := inflight(t, s)
 	if err != nil || len(marks) != 1 || !marks[0].Indexed.Equal(after.Video.UpdatedAt) {
 		t.Errorf("in flight: %+v, %v; want one mark that says that the index follows", marks, err)
 	}
