@@ -114,7 +114,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 			return register.List(ctx, time.Now().Add(-upkeep.Alive))
 		},
 	}
-	janitor := upkeep.Janitor{Videos: videos, Blobs: blobs, Grace: cfg.JanitorGrace, Log: log}
+	janitor := upkeep.Janitor{Videos: videos, Blobs: blobs, Budget: cfg.JanitorEvery, Grace: cfg.JanitorGrace, ClipLife: cfg.ClipLife, Log: log}
 	leader := &upkeep.Leader{Blobs: blobs, Log: log, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: cfg.JanitorEvery, Do: janitor.Pass},
