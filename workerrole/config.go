@@ -32,6 +32,7 @@ type config struct {
 	ReconcileGrace time.Duration
 	JanitorEvery   time.Duration
 	JanitorGrace   time.Duration
+	ClipLife       time.Duration
 	AbandonAfter   time.Duration
 	PurgeLinger    time.Duration
 	DrainTimeout   time.Duration
@@ -81,6 +82,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 		ReconcileGrace: duration("CUTROOM_RECONCILE_GRACE", 10*time.Second, 100*time.Millisecond),
 		JanitorEvery:   duration("CUTROOM_JANITOR_INTERVAL", time.Hour, 100*time.Millisecond),
 		JanitorGrace:   duration("CUTROOM_JANITOR_GRACE", 24*time.Hour, 0),
+		ClipLife:       duration("CUTROOM_CLIP_LIFE", 7*24*time.Hour, 0),
 		AbandonAfter:   duration("CUTROOM_ABANDON_AFTER", 7*24*time.Hour, time.Second),
 		PurgeLinger:    duration("CUTROOM_PURGE_LINGER", 10*time.Second, time.Second),
 		DrainTimeout:   duration("WORKERROLE_DRAIN_TIMEOUT", 25*time.Second, time.Second),

@@ -114,12 +114,16 @@ func runWith(ctx context.Context, cfg config) error {
 	})
 
 	reconciler := upkeep.Reconciler{
-		Videos: videos, Grace: cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute, AbandonAfter: cfg.AbandonAfter, Log: log,
+		Videos: videos, Budget: cfg.ReconcileEvery, Grace: cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
+		AbandonAfter: cfg.AbandonAfter, SweepAfter: cfg.JanitorGrace, Log: log,
 		Queue: func(ctx context.Context, name string) (upkeep.QueueState, error) {
 			return upkeep.StateOf(ctx, queues.Queue(name))
 		},
+		Workers: func(ctx context.Context) ([]workers.Worker, error) {
+			return register.List(ctx, time.Now().Add(-upkeep.Alive))
+		},
 	}
-	janitor := upkeep.Janitor{Videos: videos, Blobs: blobs, Grace: cfg.JanitorGrace, Log: log}
+	janitor := upkeep.Janitor{Videos: videos, Blobs: blobs, Budget: cfg.JanitorEvery, Grace: cfg.JanitorGrace, ClipLife: cfg.ClipLife, Log: log}
 	leader := &upkeep.Leader{Blobs: blobs, Log: log, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: cfg.JanitorEvery, Do: janitor.Pass},

@@ -51,7 +51,7 @@ func (s *status) worker() workers.Worker {
 // registry holds the metrics of the admin listener.
 func (s *status) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), queueMetrics{s.work})
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), queueMetrics{s.work}, upkeepMetrics{s.leader})
 	return r
 }
 
@@ -100,6 +100,43 @@ func (m queueMetrics) Collect(ch chan<- prometheus.Metric) {
 			"stalled": q.Stalled, "empty_poll": q.EmptyPolls,
 		} {
 			ch <- prometheus.MustNewConstMetric(messages, prometheus.CounterValue, float64(n), q.Queue, outcome)
+		}
+	}
+}
+
+// upkeepMetrics reads the leader's counters when metrics are asked for. They stay
+// when the worker stops leading.
+type upkeepMetrics struct{ leader *upkeep.Leader }
+
+var (
+	leads            = prometheus.NewDesc("cutroom_upkeep_leader", "1 on the worker that is elected for upkeep.", nil, nil)
+	upkeepPasses     = prometheus.NewDesc("cutroom_upkeep_passes_total", "Passes of a duty.", []string{"duty"}, nil)
+	upkeepFailed     = prometheus.NewDesc("cutroom_upkeep_failed_passes_total", "Passes that ended with an error.", []string{"duty"}, nil)
+	upkeepSeconds    = prometheus.NewDesc("cutroom_upkeep_seconds_total", "Time that the passes took.", []string{"duty"}, nil)
+	upkeepItems      = prometheus.NewDesc("cutroom_upkeep_items_total", "Videos that the passes looked at.", []string{"duty"}, nil)
+	upkeepUnreadable = prometheus.NewDesc("cutroom_upkeep_unreadable_total", "Videos that a pass could not read and left as they are.", []string{"duty"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (upkeepMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{leads, upkeepPasses, upkeepFailed, upkeepSeconds, upkeepItems, upkeepUnreadable} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m upkeepMetrics) Collect(ch chan<- prometheus.Metric) {
+	leading := 0.0
+	if m.leader.Leading() {
+		leading = 1
+	}
+	ch <- prometheus.MustNewConstMetric(leads, prometheus.GaugeValue, leading)
+	for _, s := range m.leader.Stats() {
+		for d, v := range map[*prometheus.Desc]float64{
+			upkeepPasses: float64(s.Passes), upkeepFailed: float64(s.Failed), upkeepSeconds: s.Time.Seconds(),
+			upkeepItems: float64(s.Items), upkeepUnreadable: float64(s.Unreadable),
+		} {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, s.Name)
 		}
 	}
 }

@@ -133,6 +133,35 @@ func (s *Store) List(ctx context.Context, container, prefix string) iter.Seq2[In
 	return s.list(ctx, container, prefix, false)
 }
 
+// ListPage returns a page of blobs in the order of names and the marker of the
+// next page, "" at the end. The first page has the marker "".
+func (s *Store) ListPage(ctx context.Context, base, marker string) (page []Info, next string, err error) {
+	options := &container.ListBlobsFlatOptions{}
+	if marker != "" {
+		options.Marker = &marker
+	}
+	reply, err := s.account.Container(base).NewListBlobsFlatPager(options).NextPage(ctx)
+	if err != nil {
+		return nil, "", s.fail("list", base, "*", err)
+	}
+	if reply.NextMarker != nil {
+		next = *reply.NextMarker
+	}
+	return infosOf(reply.ListBlobsFlatSegmentResponse), next, nil
+}
+
+func infosOf(page container.ListBlobsFlatSegmentResponse) []Info {
+	infos := make([]Info, len(page.Segment.BlobItems))
+	for i, item := range page.Segment.BlobItems {
+		infos[i] = Info{Name: *item.Name}
+		if p := item.Properties; p != nil {
+			infos[i].MD5 = p.ContentMD5
+			fill(&infos[i], p.ContentLength, p.ETag, p.ContentType, p.LastModified)
+		}
+	}
+	return infos
+}
+
 func (s *Store) list(ctx context.Context, base, prefix string, uncommitted bool) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		pager := s.account.Container(base).NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
@@ -145,12 +174,7 @@ func (s *Store) list(ctx context.Context, base, prefix string, uncommitted bool)
 				yield(Info{}, s.fail("list", base, prefix+"*", err))
 				return
 			}
-			for _, item := range page.Segment.BlobItems {
-				info := Info{Name: *item.Name}
-				if p := item.Properties; p != nil {
-					info.MD5 = p.ContentMD5
-					fill(&info, p.ContentLength, p.ETag, p.ContentType, p.LastModified)
-				}
+			for _, info := range infosOf(page.ListBlobsFlatSegmentResponse) {
 				if !yield(info, nil) {
 					return
 				}

@@ -38,6 +38,7 @@ func (c Class) String() string {
 // use. Retries are not counted: they are the weather, not the design.
 type Meter struct {
 	parent   *Meter
+	each     func() // nil, or called for every request
 	requests atomic.Int64
 	read     atomic.Int64
 	byClass  [classes]atomic.Int64
@@ -50,6 +51,12 @@ type meterKey struct{}
 func WithMeter(ctx context.Context) (context.Context, *Meter) {
 	m := &Meter{parent: meterOf(ctx)}
 	return context.WithValue(ctx, meterKey{}, m), m
+}
+
+// OnRequest returns a context below which f is called for every request. So a
+// long run of requests, each of which may be throttled, shows that it moves.
+func OnRequest(ctx context.Context, f func()) context.Context {
+	return context.WithValue(ctx, meterKey{}, &Meter{parent: meterOf(ctx), each: f})
 }
 
 // Requests is the number of requests, reads and writes.
@@ -76,6 +83,9 @@ func count(ctx context.Context, c Class, read int) {
 		m.requests.Add(1)
 		m.byClass[c].Add(1)
 		m.read.Add(int64(read))
+		if m.each != nil {
+			m.each()
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func finished(t *testing.T, s *videostore.Store, out *outgoing) video.ID {
 	id := uploaded(t, s)
 	probed(t, s, id, plan(2, false))
 	finish(t, s, id, 1)
-	marks, err := s.Inflight(t.Context())
+	marks, err := inflight(t, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func TestClipIsPromisedOnce(t *testing.T) {
 	if diff := cmp.Diff(before.Video, after.Video); diff != "" {
 		t.Errorf("asking for a clip changed the video (-before +after):\n%s", diff)
 	}
-	marks, err := s.Inflight(t.Context())
+	marks, err := inflight(t, s)
 	if err != nil || len(marks) != 1 || !marks[0].Indexed.Equal(after.Video.UpdatedAt) {
 		t.Errorf("in flight: %+v, %v; want one mark that says that the index follows", marks, err)
 	}
@@ -383,10 +384,11 @@ func TestClipsArePaged(t *testing.T) {
 	}
 }
 
-// The video is deleted and erased after the request has looked at it and before
-// the request writes.
-func TestClipAskedForDuringADelete(t *testing.T) {
-	t.Parallel()
+// erasedMeanwhile returns a store whose next transaction waits until the video
+// that begin makes is deleted and erased, another store for looking, and whether
+// that has happened.
+func erasedMeanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) video.ID) (late, s *videostore.Store, id video.ID, erased *atomic.Bool) {
+	t.Helper()
 	prefix := azuritetest.Prefix()
 	var once sync.Once
 	var erase func()
@@ -404,23 +406,44 @@ func TestClipAskedForDuringADelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &outgoing{}
-	s := videostore.New(a, out)
-	id := finished(t, s, out)
-	erased := false
+	s = videostore.New(a, out)
+	id = begin(s, out)
+	erased = &atomic.Bool{}
 	erase = func() {
 		_, err1 := s.Delete(t.Context(), id, "")
 		_, err2 := s.Erase(t.Context(), id, true)
 		if err := errors.Join(err1, err2); err != nil {
 			t.Error(err)
 		}
-		erased = true
+		erased.Store(true)
 	}
+	return videostore.New(account(faults), out), s, id, erased
+}
+
+// The video is deleted and erased after the request has looked at it and before
+// the request writes.
+func TestClipAskedForDuringADelete(t *testing.T) {
+	t.Parallel()
+	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, out *outgoing) video.ID { return finished(t, s, out) })
 	k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: 7, Frames: 9}
-	_, err := videostore.New(account(faults), out).RequestClip(t.Context(), k)
-	if !errors.Is(err, videostore.ErrNotFound) || !erased {
-		t.Errorf("RequestClip = %v, want ErrNotFound; erased in between: %t", err, erased)
+	_, err := late.RequestClip(t.Context(), k)
+	if !errors.Is(err, videostore.ErrNotFound) || !erased.Load() {
+		t.Errorf("RequestClip = %v, want ErrNotFound; erased in between: %t", err, erased.Load())
 	}
 	if _, err := s.Clip(t.Context(), k); !errors.Is(err, videostore.ErrNoClip) {
 		t.Errorf("Clip: %v; nothing may be left of an erased video", err)
+	}
+}
+
+// A step that fails while its video is erased adds nothing to it.
+func TestStepFailsDuringADelete(t *testing.T) {
+	t.Parallel()
+	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, _ *outgoing) video.ID { return uploaded(t, s) })
+	k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepProbe} // never claimed: it has no row
+	if err := late.FailStep(t.Context(), k, &video.Failure{Code: video.ProcessingFailed}); err != nil || !erased.Load() {
+		t.Errorf("FailStep = %v; erased in between: %t", err, erased.Load())
+	}
+	if n, err := s.Sweep(t.Context(), id); err != nil || n != 0 {
+		t.Errorf("%d rows are left of the erased video, %v", n, err)
 	}
 }

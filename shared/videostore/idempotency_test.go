@@ -152,7 +152,7 @@ func TestCreateThatDiesIsRepeated(t *testing.T) {
 	if err != nil || rec.Video.ID == v.ID {
 		t.Errorf("repeated: %s, %v; want a new id", rec.Video.ID, err)
 	}
-	marks, err := s.Inflight(t.Context())
+	marks, err := inflight(t, s)
 	if err != nil || len(marks) != 2 {
 		t.Errorf("%d marks, %v; want both, for the reconciler", len(marks), err)
 	}
@@ -182,11 +182,11 @@ func TestEraseLeavesLivingVideosAlone(t *testing.T) {
 	if _, err := s.Delete(t.Context(), id, ""); err != nil {
 		t.Fatal(err)
 	}
-	meanwhile = func() { // the reconciler promises the purge again
-		rec, err := s.Get(t.Context(), id)
-		if err == nil {
-			err = s.Promise(t.Context(), rec, []videostore.Intent{videostore.PurgeIntent()})
-		}
+	meanwhile = func() { // the tombstone is written once more
+		_, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
+			v.Title = "going"
+			return []videostore.Intent{videostore.PurgeIntent()}, nil
+		})
 		if err != nil {
 			t.Error(err)
 		}

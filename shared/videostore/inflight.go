@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -23,8 +24,27 @@ type Inflight struct {
 	// Indexed is the UpdatedAt of the META that the index step has seen last;
 	// zero when it has not run since the mark was renewed.
 	Indexed time.Time
-	etag    string
+	// Awaits: nothing was ever promised, the video waits for its upload. Every
+	// promise renews the mark first, without this.
+	Awaits bool
+	// Erased: the video was purged. The mark stays for a while, for a row that a
+	// late worker may still insert: see Sweep.
+	Erased bool
+	// ETag changes whenever the mark does.
+	ETag string
+
+	gaveUp map[string]time.Time // by step: UpdatedAt of the META it gave up at
 }
+
+// GaveUp reports whether the item of a step, index or purge, is in the poison
+// table, and META is still as it was when that happened.
+func (m Inflight) GaveUp(step string, meta video.Video) bool {
+	at, found := m.gaveUp[step]
+	return found && at.Equal(meta.UpdatedAt)
+}
+
+// gaveUpProperty is the property of a mark that says when a step gave up.
+var gaveUpProperty = map[string]string{StepIndex: "IndexGaveUp", StepPurge: "PurgeGaveUp"}
 
 func inflightPartition(id video.ID) string {
 	h := fnv.New32a()
@@ -35,19 +55,39 @@ func inflightPartition(id video.ID) string {
 // markInflight is always written before the change it announces: a mark without
 // work is swept away, work without a mark would never be found.
 func (s *Store) markInflight(ctx context.Context, id video.ID) error {
-	_, err := s.inflight.Upsert(ctx, tablestore.Entity{
-		PartitionKey: inflightPartition(id), RowKey: string(id),
-		Props: map[string]any{"Since": now()},
-	})
+	return s.mark(ctx, id, map[string]any{})
+}
+
+// mark writes a new mark over whatever an older one says.
+func (s *Store) mark(ctx context.Context, id video.ID, props map[string]any) error {
+	props["Since"] = now()
+	_, err := s.inflight.Upsert(ctx, tablestore.Entity{PartitionKey: inflightPartition(id), RowKey: string(id), Props: props})
 	if err != nil {
 		return fmt.Errorf("mark video %s in flight: %w", id, err)
 	}
 	return nil
 }
 
+// markCreated marks a video that is about to be inserted. A mark that is there
+// belongs to an earlier call, and its video may have work under way by now: it is
+// renewed and says nothing of waiting.
+func (s *Store) markCreated(ctx context.Context, v video.Video) error {
+	_, err := s.inflight.Insert(ctx, tablestore.Entity{
+		PartitionKey: inflightPartition(v.ID), RowKey: string(v.ID),
+		Props: map[string]any{"Since": now(), "Awaits": v.State == video.AwaitingUpload},
+	})
+	if errors.Is(err, tablestore.ErrExists) {
+		return s.markInflight(ctx, v.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("mark video %s in flight: %w", v.ID, err)
+	}
+	return nil
+}
+
 // markAtRest is markInflight for work that does not change META. A video without
 // a mark is settled, so the lists and the search follow it already, and the mark
-// says so; a mark that is there keeps what it says.
+// says so; a mark that is there keeps what it says of the index.
 func (s *Store) markAtRest(ctx context.Context, rec Record) error {
 	id := rec.Video.ID
 	row := tablestore.Entity{PartitionKey: inflightPartition(id), RowKey: string(id)}
@@ -55,7 +95,7 @@ func (s *Store) markAtRest(ctx context.Context, rec Record) error {
 		row.Props = map[string]any{"Since": now(), "Indexed": rec.Video.UpdatedAt.UTC()}
 		_, err := s.inflight.Insert(ctx, row)
 		if errors.Is(err, tablestore.ErrExists) {
-			delete(row.Props, "Indexed")
+			row.Props = map[string]any{"Since": now(), "Awaits": false, "Erased": false}
 			_, err = s.inflight.Merge(ctx, row, tablestore.AnyETag)
 		}
 		if errors.Is(err, tablestore.ErrNotFound) {
@@ -68,27 +108,70 @@ func (s *Store) markAtRest(ctx context.Context, rec Record) error {
 	}
 }
 
-// Inflight lists every marked video: one small partition at a time. It is for
-// the elected reconciler only; its cost follows the work under way and not the
-// size of the catalogue.
-func (s *Store) Inflight(ctx context.Context) ([]Inflight, error) {
-	var list []Inflight
-	for shard := range inflightShards {
-		rows, err := collect(s.inflight.Query(ctx, tablestore.Query{
-			PartitionKey: fmt.Sprintf("%02d", shard), Class: tablestore.PartitionRange,
-		}))
-		if err != nil {
-			return nil, fmt.Errorf("list videos in flight: %w", err)
+// Inflight lists every marked video, beginning with from, or with the first when
+// from is empty: one small partition after the other. It is for the elected
+// reconciler only; its cost follows the work under way and not the size of the
+// catalogue. An error ends the sequence.
+func (s *Store) Inflight(ctx context.Context, from video.ID) iter.Seq2[Inflight, error] {
+	return func(yield func(Inflight, error) bool) {
+		first := ""
+		if from != "" {
+			first = inflightPartition(from)
 		}
-		for _, row := range rows {
-			list = append(list, readInflight(row))
+		for shard := range inflightShards {
+			query := tablestore.Query{PartitionKey: fmt.Sprintf("%02d", shard), Class: tablestore.PartitionRange}
+			switch {
+			case query.PartitionKey < first:
+				continue
+			case query.PartitionKey == first:
+				query.RowFrom = string(from)
+			}
+			for row, err := range s.inflight.Query(ctx, query) {
+				if err != nil {
+					yield(Inflight{}, fmt.Errorf("list videos in flight: %w", err))
+					return
+				}
+				if !yield(readInflight(row), nil) {
+					return
+				}
+			}
 		}
 	}
-	return list, nil
 }
 
 func readInflight(row tablestore.Entity) Inflight {
-	return Inflight{ID: video.ID(row.RowKey), Since: row.Time("Since"), Indexed: row.Time("Indexed"), etag: row.ETag}
+	m := Inflight{
+		ID: video.ID(row.RowKey), Since: row.Time("Since"), Indexed: row.Time("Indexed"),
+		Awaits: row.Bool("Awaits"), Erased: row.Bool("Erased"), ETag: row.ETag, gaveUp: map[string]time.Time{},
+	}
+	for step, property := range gaveUpProperty {
+		if at := row.Time(property); !at.IsZero() {
+			m.gaveUp[step] = at
+		}
+	}
+	return m
+}
+
+// GaveUp notes in the video's mark that the item of a step, index or purge, goes
+// to the poison table. The reconciler then leaves it there until somebody
+// redrives it or META changes. A video without a mark, or without META, needs no
+// note. Safe to repeat.
+func (s *Store) GaveUp(ctx context.Context, id video.ID, step string) error {
+	rec, err := s.Get(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = s.inflight.Merge(ctx, tablestore.Entity{
+		PartitionKey: inflightPartition(id), RowKey: string(id),
+		Props: map[string]any{gaveUpProperty[step]: rec.Video.UpdatedAt.UTC()},
+	}, tablestore.AnyETag)
+	if err != nil && !isStale(err) {
+		return fmt.Errorf("note that %s of %s gave up: %w", step, id, err)
+	}
+	return nil
 }
 
 // MarkIndexed notes in the video's mark that catalogue and search index follow
@@ -112,7 +195,7 @@ func (s *Store) MarkIndexed(ctx context.Context, id video.ID, updatedAt time.Tim
 // Settle removes a mark, unless it was renewed since it was read: then there is
 // new work, and the mark stays.
 func (s *Store) Settle(ctx context.Context, m Inflight) error {
-	err := s.inflight.Delete(ctx, inflightPartition(m.ID), string(m.ID), m.etag)
+	err := s.inflight.Delete(ctx, inflightPartition(m.ID), string(m.ID), m.ETag)
 	if err != nil && !isStale(err) {
 		return fmt.Errorf("settle video %s: %w", m.ID, err)
 	}

@@ -142,17 +142,22 @@ func (s *Store) Reopen(ctx context.Context, view View, intents []Intent) error {
 	return nil
 }
 
-// Promise writes intents to the outbox and sends them, without changing META.
-func (s *Store) Promise(ctx context.Context, rec Record, intents []Intent) error {
-	_, err := s.write(ctx, rec, intents)
-	return err
+// FailStep records that the attempts of a step are used up: the step row and the
+// video in one transaction, so that nothing is added to a video that is being
+// erased; only then may the message go to the poison queue. A clip that fails
+// does not fail its video. A step that is done or not wanted any more is left
+// alone. Safe to repeat.
+func (s *Store) FailStep(ctx context.Context, key StepKey, failure *video.Failure) error {
+	for {
+		err := s.failStep(ctx, key, failure)
+		if !errors.Is(err, ErrChanged) {
+			return err
+		}
+	}
 }
 
-// FailStep records that the attempts of a step are used up: first the step row,
-// then the video, and only then may the message go to the poison queue. A clip
-// that fails does not fail its video. A step that is done or not wanted any more
-// is left alone. Safe to repeat.
-func (s *Store) FailStep(ctx context.Context, key StepKey, failure *video.Failure) error {
+// failStep is one try. ErrChanged when the step or the video moved meanwhile.
+func (s *Store) failStep(ctx context.Context, key StepKey, failure *video.Failure) error {
 	rec, err := s.Get(ctx, key.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && !key.wanted(rec.Video) {
 		return nil
@@ -160,13 +165,13 @@ func (s *Store) FailStep(ctx context.Context, key StepKey, failure *video.Failur
 	if err != nil {
 		return err
 	}
-	step := Step{Key: key}
+	step, write := Step{Key: key}, tablestore.OpReplace
 	row, err := s.videos.Get(ctx, string(key.ID), key.rowKey())
-	missing := errors.Is(err, tablestore.ErrNotFound) // never claimed
 	switch {
-	case missing && key.Step == StepClip:
+	case errors.Is(err, tablestore.ErrNotFound) && key.Step == StepClip:
 		return nil // erased: the video is going
-	case missing:
+	case errors.Is(err, tablestore.ErrNotFound): // never claimed
+		write = tablestore.OpInsert
 	case err != nil:
 		return fmt.Errorf("read %s: %w", key, err)
 	default:
@@ -178,30 +183,18 @@ func (s *Store) FailStep(ctx context.Context, key StepKey, failure *video.Failur
 		return nil
 	}
 	step.State, step.Error, step.FinishedAt = StepFailed, failure, now()
-	if missing {
-		_, err = s.videos.Insert(ctx, step.row())
-	} else {
-		_, err = s.videos.Update(ctx, step.row(), step.etag)
-	}
-	if isStale(err) || errors.Is(err, tablestore.ErrExists) {
-		return s.FailStep(ctx, key, failure) // claimed or erased this instant: look again
-	}
-	if err != nil {
-		return fmt.Errorf("fail %s: %w", key, err)
-	}
 	if key.Step == StepClip {
-		return nil
-	}
-	_, err = s.Change(ctx, key.ID, "", func(v *video.Video) ([]Intent, error) {
-		if !key.wanted(*v) {
-			return nil, ErrUnchanged
+		_, err := s.videos.Update(ctx, step.row(), step.etag)
+		if isStale(err) {
+			return ErrChanged
 		}
-		v.State, v.Error = video.Failed, failure
-		return []Intent{IndexIntent()}, nil
-	})
-	if errors.Is(err, ErrNotFound) {
+		if err != nil {
+			return fmt.Errorf("fail %s: %w", key, err)
+		}
 		return nil
 	}
+	rec.Video.State, rec.Video.Error = video.Failed, failure
+	_, err = s.write(ctx, rec, []Intent{IndexIntent()}, tablestore.Op{Kind: write, Entity: step.row(), IfMatch: step.etag})
 	return err
 }
 
@@ -276,8 +269,6 @@ func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed 
 			return claimed, fmt.Errorf("erase video %s: %w", id, err)
 		}
 	}
-	if err := s.inflight.Delete(ctx, inflightPartition(id), string(id), "*"); err != nil && !isStale(err) {
-		return claimed, fmt.Errorf("settle video %s: %w", id, err)
-	}
-	return claimed, nil
+	// The mark stays for a while: see Sweep.
+	return claimed, s.mark(ctx, id, map[string]any{"Erased": true})
 }

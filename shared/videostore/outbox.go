@@ -35,16 +35,27 @@ func (i Intent) key(id video.ID) StepKey {
 	return StepKey{ID: id, Generation: i.Generation, Step: i.Step, Index: i.Index, Frames: i.Frames}
 }
 
-// item builds the message. Its id does not depend on the attempt.
-func (i Intent) item(id video.ID) (workitem.Item, error) {
-	name := i.ID
-	if name == "" {
-		name = fmt.Sprintf("%s.%d.%s.%d", id, i.Generation, i.Step, i.Index)
-		if i.Frames > 0 {
-			name += fmt.Sprintf(".%d", i.Frames)
-		}
+// name is the id of the item. It does not depend on the attempt.
+func (i Intent) name(id video.ID) string {
+	if i.ID != "" {
+		return i.ID
 	}
-	item, err := workitem.New(i.Step, id, name, workitem.StepData{Generation: i.Generation, Index: i.Index, Frames: i.Frames})
+	name := fmt.Sprintf("%s.%d.%s.%d", id, i.Generation, i.Step, i.Index)
+	if i.Frames > 0 {
+		name += fmt.Sprintf(".%d", i.Frames)
+	}
+	return name
+}
+
+// Is reports whether an item of the video does what the intent asks for. Items
+// with an id of their own are all alike: each makes the index follow META.
+func (i Intent) Is(id video.ID, item workitem.Item) bool {
+	return item.Subject == id && item.Step == i.Step && (i.ID != "" || item.ID == i.name(id))
+}
+
+// item builds the message.
+func (i Intent) item(id video.ID) (workitem.Item, error) {
+	item, err := workitem.New(i.Step, id, i.name(id), workitem.StepData{Generation: i.Generation, Index: i.Index, Frames: i.Frames})
 	item.Version = max(item.Version, i.Version)
 	item.Traceparent = traceparent(id)
 	return item, err
@@ -109,6 +120,27 @@ func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Ent
 		}
 	}
 	return nil
+}
+
+// Resend promises intents once more and sends them: for messages that are
+// believed to be lost. META stays as it is, and with it the ETag that users hold.
+// So the transaction with META that otherwise guards an outbox row is missing;
+// the mark, which comes first, makes up for it: Sweep finds the row if the video
+// was purged and this process killed in the same moment.
+func (s *Store) Resend(ctx context.Context, rec Record, intents []Intent) error {
+	if err := s.markAtRest(ctx, rec); err != nil {
+		return err
+	}
+	rows, err := outboxRows(rec.Video.ID, intents)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if _, err := s.videos.Insert(ctx, row); err != nil {
+			return fmt.Errorf("promise %s of %s again: %w", intents[0].Step, rec.Video.ID, err)
+		}
+	}
+	return s.sendRows(ctx, rec.Video.ID, rows)
 }
 
 // Flush sends everything that the video's outbox still promises. Safe to

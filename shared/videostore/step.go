@@ -75,6 +75,10 @@ type Step struct {
 	Error      *video.Failure  // of the last failed attempt
 	Output     json.RawMessage // of the attempt that committed
 
+	// WrittenAt is when the row was last written, by the service's clock: a part
+	// that is committed while the step goes on moves it.
+	WrittenAt time.Time
+
 	etag string
 }
 
@@ -106,7 +110,7 @@ func readStep(row tablestore.Entity) (Step, error) {
 		State: StepState(row.String("State")), Attempt: row.String("Attempt"), Carrier: row.String("Carrier"),
 		Attempts: row.Int("Attempts"), Worker: row.String("Worker"),
 		CreatedAt: row.Time("CreatedAt"), QueuedAt: row.Time("QueuedAt"), StartedAt: row.Time("StartedAt"), FinishedAt: row.Time("FinishedAt"),
-		etag: row.ETag,
+		WrittenAt: row.Timestamp, etag: row.ETag,
 	}
 	if out := row.String("Output"); out != "" {
 		s.Output = json.RawMessage(out)

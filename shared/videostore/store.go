@@ -30,6 +30,9 @@ var (
 	ErrNotFound = errors.New("video not found")
 	ErrExists   = errors.New("video exists already")
 	ErrChanged  = errors.New("video was changed by someone else")
+	// ErrUnreadable says that a row of the video cannot be decoded. It stays as it
+	// is, and so must everything that it may name.
+	ErrUnreadable = errors.New("video has a row that cannot be read")
 	// ErrUnchanged is for the edit function of Change.
 	ErrUnchanged = errors.New("nothing to change")
 )
@@ -90,7 +93,7 @@ type Record struct {
 // Create inserts v, or returns ErrExists. The in-flight row comes first, so
 // that an upload that is never finished is found and removed one day.
 func (s *Store) Create(ctx context.Context, v video.Video) (Record, error) {
-	if err := s.markInflight(ctx, v.ID); err != nil {
+	if err := s.markCreated(ctx, v); err != nil {
 		return Record{}, err
 	}
 	row, err := metaRow(v)
@@ -159,8 +162,10 @@ func (s *Store) Change(ctx context.Context, id video.ID, ifMatch string, edit fu
 	}
 }
 
-// write replaces META and adds the outbox rows, then sends what they promise.
-func (s *Store) write(ctx context.Context, rec Record, intents []Intent) (Record, error) {
+// write replaces META, adds the outbox rows and does what more says, in one
+// transaction; then it sends what the outbox rows promise. ErrChanged when META
+// or a row of more is not as expected.
+func (s *Store) write(ctx context.Context, rec Record, intents []Intent, more ...tablestore.Op) (Record, error) {
 	if len(intents) > 0 {
 		if err := s.markInflight(ctx, rec.Video.ID); err != nil {
 			return Record{}, err
@@ -175,12 +180,12 @@ func (s *Store) write(ctx context.Context, rec Record, intents []Intent) (Record
 	if err != nil {
 		return Record{}, err
 	}
-	ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: meta, IfMatch: rec.ETag}}
+	ops := append([]tablestore.Op{{Kind: tablestore.OpReplace, Entity: meta, IfMatch: rec.ETag}}, more...)
 	for _, row := range out {
 		ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
 	}
 	etags, err := s.videos.Submit(ctx, ops)
-	if errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound) {
+	if isStale(err) || errors.Is(err, tablestore.ErrExists) {
 		return Record{}, ErrChanged
 	}
 	if err != nil {

@@ -92,7 +92,7 @@ func (v *View) add(row tablestore.Entity) (err error) {
 		v.Steps = append(v.Steps, step)
 	}
 	if err != nil {
-		return fmt.Errorf("decode row %s of video %s: %w", row.RowKey, row.PartitionKey, err)
+		return fmt.Errorf("decode row %s of video %s: %w: %w", row.RowKey, row.PartitionKey, ErrUnreadable, err)
 	}
 	return nil
 }
@@ -101,6 +101,9 @@ func (v *View) add(row tablestore.Entity) (err error) {
 func (v View) Find(generation int, name string, index int) (Step, bool) {
 	return v.find(StepKey{ID: v.Video.ID, Generation: generation, Step: name, Index: index})
 }
+
+// StepOf returns the step that an intent asks for, or false when it has no row.
+func (v View) StepOf(i Intent) (Step, bool) { return v.find(i.key(v.Video.ID)) }
 
 func (v View) find(key StepKey) (Step, bool) {
 	for _, s := range v.Steps {

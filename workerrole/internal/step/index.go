@@ -11,6 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -36,7 +37,8 @@ type Index struct {
 // Handle implements consumer.Handler.
 func (s Index) Handle(ctx context.Context, job *consumer.Job) error {
 	id := job.Item.Subject
-	var seen []time.Time // versions of META that the indexes have followed
+	ctx = tablestore.OnRequest(ctx, job.Progress) // throttled requests are slow, and are progress all the same
+	var seen []time.Time                          // versions of META that the indexes have followed
 	current := func(ctx context.Context) (video.Video, bool, error) {
 		rec, err := s.Videos.Get(ctx, id)
 		if errors.Is(err, videostore.ErrNotFound) {
@@ -59,6 +61,12 @@ func (s Index) Handle(ctx context.Context, job *consumer.Job) error {
 	// The oldest version is what all are sure to have seen. The reconciler
 	// sends the item again while META is newer, should its message be lost.
 	return s.Videos.MarkIndexed(ctx, id, slices.MinFunc(seen, time.Time.Compare))
+}
+
+// Exhausted implements consumer.Exhausted: the reconciler, which sends the item
+// again while META is newer than the indexes, must know that it is poison.
+func (s Index) Exhausted(ctx context.Context, job *consumer.Job, _ error) error {
+	return s.Videos.GaveUp(ctx, job.Item.Subject, videostore.StepIndex)
 }
 
 // waitIfBusy puts the item back without cost when another indexing run of the

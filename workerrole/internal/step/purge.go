@@ -10,6 +10,7 @@ import (
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
@@ -39,6 +40,7 @@ type Purge struct {
 // Handle implements consumer.Handler.
 func (s Purge) Handle(ctx context.Context, job *consumer.Job) error {
 	id := job.Item.Subject
+	ctx = tablestore.OnRequest(ctx, job.Progress) // as in Index
 	rec, err := s.Videos.Get(ctx, id)
 	if err != nil && !errors.Is(err, videostore.ErrNotFound) {
 		return err
@@ -74,4 +76,10 @@ func (s Purge) Handle(ctx context.Context, job *consumer.Job) error {
 	}
 	_, err = s.Videos.Erase(ctx, id, true)
 	return err
+}
+
+// Exhausted implements consumer.Exhausted: the reconciler, which sends the item
+// again while the tombstone stands, must know that it is poison.
+func (s Purge) Exhausted(ctx context.Context, job *consumer.Job, _ error) error {
+	return s.Videos.GaveUp(ctx, job.Item.Subject, videostore.StepPurge)
 }

@@ -11,6 +11,10 @@ import (
 // beatEvery is how often a worker rewrites its row.
 const beatEvery = 3 * time.Second
 
+// Alive is how old the latest heartbeat of a living worker can be: some may be
+// lost.
+const Alive = 5 * beatEvery
+
 // Heartbeat keeps a worker's row in the register until ctx ends, then removes it.
 func Heartbeat(ctx context.Context, register *workers.Register, now func() workers.Worker, log *slog.Logger) {
 	for ctx.Err() == nil {

@@ -16,56 +16,166 @@ import (
 
 // Janitor removes blobs that no row names: output of attempts that were killed
 // or lost the race, of generations that were replaced, and of workers that wrote
-// after a purge. It lists whole containers, so it runs seldom.
+// after a purge. On its way it removes the rows of replaced generations and of
+// clips whose time is over. It lists whole containers, so it runs seldom.
+//
+// Where it stopped is in memory: a new leader starts over. Not safe for
+// concurrent use.
 type Janitor struct {
 	Videos *videostore.Store
 	Blobs  *blobstore.Store
+	// Budget ends a pass; the next goes on from there. 0: no end.
+	Budget time.Duration
 	// Grace protects the output of attempts that have not committed yet.
 	Grace time.Duration
-	Log   *slog.Logger
+	// ClipLife is how long a clip is kept after it was made. 0: for ever.
+	ClipLife time.Duration
+	Log      *slog.Logger
+
+	from   string   // owner at which the next pass begins, "" for the first
+	places [3]shelf // where the pages with that owner begin
 }
 
-// Pass looks once at every blob. Names start with the video's id, so each video
-// is read once.
+// containers are walked in step: names start with the owner, a video's id, and
+// are listed in their order, so each video is read once for all three.
+var containers = [3]string{video.MediaContainer, video.SourcesContainer, video.ClaimsContainer}
+
+// shelf is how far one container has been read.
+type shelf struct {
+	container string
+	marker    string // of the page
+	next      string // marker of the page after it
+	read      bool   // whether there is a page
+	page      []blobstore.Info
+}
+
+// first returns the blob that comes next, or false at the end.
+func (s *shelf) first(ctx context.Context, blobs *blobstore.Store) (blobstore.Info, bool, error) {
+	for len(s.page) == 0 {
+		if s.read {
+			if s.next == "" {
+				return blobstore.Info{}, false, nil
+			}
+			s.marker = s.next
+		}
+		var err error
+		if s.page, s.next, err = blobs.ListPage(ctx, s.container, s.marker); err != nil {
+			return blobstore.Info{}, false, err
+		}
+		s.read = true
+	}
+	return s.page[0], true, nil
+}
+
+func ownerOf(name string) string {
+	owner, _, _ := strings.Cut(name, "/")
+	return owner
+}
+
+// Pass looks at blobs, video by video.
 func (j *Janitor) Pass(ctx context.Context) (Pass, error) {
-	for _, container := range []string{video.MediaContainer, video.SourcesContainer, video.ClaimsContainer} {
-		if err := j.sweep(ctx, container); err != nil {
-			return Pass{}, fmt.Errorf("sweep container %s: %w", container, err)
+	end := time.Now().Add(j.Budget)
+	shelves := j.places
+	for i := range shelves {
+		shelves[i] = shelf{container: containers[i], marker: j.places[i].marker}
+	}
+	from := j.from
+	j.from, j.places = "", [3]shelf{} // begin anew after an error of the list
+	var pass Pass
+	var errs []error
+	removed := 0
+	defer func() {
+		if removed > 0 {
+			j.Log.Info("removed blobs that no row names", "count", removed)
+		}
+	}()
+	for {
+		owner, found, err := nextOwner(ctx, j.Blobs, &shelves)
+		if err != nil || !found {
+			return pass, errors.Join(append(errs, err)...)
+		}
+		if owner >= from && (len(errs) == maxErrors || j.Budget > 0 && pass.Items > 0 && time.Now().After(end)) {
+			for i := range shelves {
+				shelves[i].page = nil
+			}
+			j.from, j.places = owner, shelves
+			return pass, errors.Join(errs...)
+		}
+		o := &estate{j: j, owner: owner, skip: owner < from} // before the stop, on the same page
+		for i := range shelves {
+			if err := o.clear(ctx, &shelves[i]); err != nil {
+				return pass, errors.Join(append(errs, err)...)
+			}
+		}
+		if o.skip {
+			continue
+		}
+		pass.Items++
+		removed += o.removed
+		switch {
+		case errors.Is(o.err, videostore.ErrUnreadable):
+			j.Log.Error("keep all blobs of a video that cannot be read", "video", owner, "error", o.err)
+			pass.Unreadable++
+		case ctx.Err() != nil:
+			return pass, ctx.Err()
+		case o.err != nil:
+			errs = append(errs, fmt.Errorf("clear up after %s: %w", owner, o.err))
 		}
 	}
-	return Pass{}, nil
 }
 
-func (j *Janitor) sweep(ctx context.Context, container string) error {
-	var current string
-	var named *names
-	removed := 0
-	for blob, err := range j.Blobs.List(ctx, container, "") {
+// nextOwner returns the owner whose blobs come next in any container.
+func nextOwner(ctx context.Context, blobs *blobstore.Store, shelves *[3]shelf) (owner string, found bool, _ error) {
+	for i := range shelves {
+		blob, more, err := shelves[i].first(ctx, blobs)
+		if err != nil {
+			return "", false, err
+		}
+		if o := ownerOf(blob.Name); more && (!found || o < owner) {
+			owner, found = o, true
+		}
+	}
+	return owner, found, nil
+}
+
+// estate is the blobs of one owner.
+type estate struct {
+	j       *Janitor
+	owner   string
+	skip    bool   // take them off the shelves and do nothing
+	named   *names // nil until there is a blob old enough to ask for
+	removed int
+	err     error // what keeps all further blobs
+}
+
+// clear takes the owner's blobs off a shelf and removes those that are old enough
+// and that no row names. Its error is about the list; what concerns only this
+// owner is in e.err.
+func (e *estate) clear(ctx context.Context, s *shelf) error {
+	for {
+		blob, more, err := s.first(ctx, e.j.Blobs)
 		if err != nil {
 			return err
 		}
-		if time.Since(blob.LastModified) < j.Grace {
+		if !more || ownerOf(blob.Name) != e.owner {
+			return nil
+		}
+		s.page = s.page[1:]
+		if e.skip || e.err != nil || time.Since(blob.LastModified) < e.j.Grace {
 			continue
 		}
-		owner, _, _ := strings.Cut(blob.Name, "/")
-		if owner != current || named == nil {
-			if named, err = j.named(ctx, owner); err != nil {
-				return err
+		if e.named == nil {
+			if e.named, e.err = e.j.named(ctx, e.owner); e.err != nil {
+				continue
 			}
-			current = owner
 		}
-		if named.has(blob.Name) {
+		if e.named.has(blob.Name) {
 			continue
 		}
-		if err := j.Blobs.Delete(ctx, container, blob.Name); err != nil {
-			return err
+		if e.err = e.j.Blobs.Delete(ctx, s.container, blob.Name); e.err == nil {
+			e.removed++
 		}
-		removed++
 	}
-	if removed > 0 {
-		j.Log.Info("removed blobs that no row names", "container", container, "count", removed)
-	}
-	return nil
 }
 
 // names is what the rows of one video name.
@@ -83,6 +193,9 @@ func (n names) has(name string) bool {
 	return n.blobs[name]
 }
 
+// named reads which blobs of a video its rows name, after removing the rows whose
+// time is over. Rows go before blobs: a crash in between leaves blobs without a
+// row, which the next pass finds.
 func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 	n := &names{blobs: map[string]bool{}}
 	id, err := video.ParseID(owner)
@@ -96,10 +209,19 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 	if err != nil {
 		return nil, err
 	}
+	if view, err = j.dropClips(ctx, view); err != nil {
+		return nil, err
+	}
 	n.blobs[video.SourceBlob(id)] = true
 	// People may still be watching the generation that was replaced just now.
 	replaced := time.Since(view.Video.ReadyAt) >= j.Grace
-	keeps := func(generation int) bool { return !replaced || view.Keeps(generation) }
+	kept := map[int]bool{}
+	keeps := func(generation int) bool {
+		if _, known := kept[generation]; !known {
+			kept[generation] = !replaced || view.Keeps(generation)
+		}
+		return kept[generation]
+	}
 	if !view.Video.State.Terminal() {
 		// A message under way may carry a claim check under the video's prefix.
 		n.prefixes = append(n.prefixes, video.Prefix(id)+string(id)+".")
@@ -117,8 +239,9 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 		}
 	}
 	for _, s := range view.Steps {
-		if !keeps(s.Key.Generation) && s.Key.Step != videostore.StepClip {
-			continue // clips stay when what they were cut from is replaced
+		// Clips stay when what they were cut from is replaced.
+		if s.Key.Step != videostore.StepClip && !keeps(s.Key.Generation) {
+			continue
 		}
 		if s.State == videostore.StepRunning {
 			n.prefixes = append(n.prefixes, video.AttemptPrefix(id, s.Key.Generation, s.Key.Step, s.Key.Index, s.Attempt))
@@ -127,7 +250,40 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 			return nil, err
 		}
 	}
+	for generation, keep := range kept { // those that have rows
+		if keep {
+			continue
+		}
+		if err := j.Videos.DropGeneration(ctx, id, generation); err != nil {
+			return nil, err
+		}
+		j.Log.Info("removed rows of a replaced generation", "video", id, "generation", generation)
+	}
 	return n, nil
+}
+
+// dropClips removes clips that ended, made or failed, longer than ClipLife ago.
+// Who asks for one again gets a new one.
+func (j *Janitor) dropClips(ctx context.Context, view videostore.View) (videostore.View, error) {
+	if j.ClipLife == 0 {
+		return view, nil
+	}
+	kept := make([]videostore.Step, 0, len(view.Steps))
+	for _, s := range view.Steps {
+		ended := s.State == videostore.StepDone || s.State == videostore.StepFailed
+		if s.Key.Step == videostore.StepClip && ended && time.Since(s.FinishedAt) >= j.ClipLife {
+			gone, err := j.Videos.DropClip(ctx, s)
+			if err != nil {
+				return view, err
+			}
+			if gone {
+				continue
+			}
+		}
+		kept = append(kept, s)
+	}
+	view.Steps = kept
+	return view, nil
 }
 
 // addOutput names the blobs of a committed step.
@@ -139,7 +295,7 @@ func (n *names) addOutput(s videostore.Step) error {
 	case videostore.StepEncode:
 		var out video.ChunkOutput
 		if err := json.Unmarshal(s.Output, &out); err != nil {
-			return fmt.Errorf("decode output of %s: %w", s.Key, err)
+			return fmt.Errorf("decode output of %s: %w: %w", s.Key, videostore.ErrUnreadable, err)
 		}
 		n.blobs[out.Tiles], n.blobs[out.Poster] = true, true
 		for _, r := range out.Renditions {
@@ -148,13 +304,13 @@ func (n *names) addOutput(s videostore.Step) error {
 	case videostore.StepClip:
 		var out video.ClipOutput
 		if err := json.Unmarshal(s.Output, &out); err != nil {
-			return fmt.Errorf("decode output of %s: %w", s.Key, err)
+			return fmt.Errorf("decode output of %s: %w: %w", s.Key, videostore.ErrUnreadable, err)
 		}
 		n.blobs[out.Blob] = true
 	case videostore.StepFinish:
 		var out video.FinishOutput
 		if err := json.Unmarshal(s.Output, &out); err != nil {
-			return fmt.Errorf("decode output of %s: %w", s.Key, err)
+			return fmt.Errorf("decode output of %s: %w: %w", s.Key, videostore.ErrUnreadable, err)
 		}
 		n.prefixes = append(n.prefixes, out.Prefix)
 	}

@@ -5,144 +5,311 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
+
+// Reconciler gives every promise its message (paper rows Q3 and Q7): whatever
+// was killed between a row and its message, and whatever message was lost or
+// cleared, is found through the in-flight index and sent again.
+//
+// What it remembers between passes, where it stopped and which videos it found
+// healthy, is in memory: a new leader starts over. Not safe for concurrent use.
+type Reconciler struct {
+	Videos *videostore.Store
+	Queue  func(ctx context.Context, name string) (QueueState, error)
+	// Workers lists the workers that are alive, with what they are busy with.
+	Workers func(ctx context.Context) ([]workers.Worker, error)
+	// Budget ends a pass; the next goes on from there. 0: no end.
+	Budget time.Duration
+	// Grace is how long a promise may take before it counts as forgotten.
+	Grace time.Duration
+	// OrphanAfter is how long a step may show no sign of life, with its queue
+	// moving on past it, before its message counts as lost.
+	OrphanAfter time.Duration
+	// AbandonAfter is how long an upload may take before it is removed.
+	AbandonAfter time.Duration
+	// SweepAfter is how long after a purge late workers may insert rows.
+	SweepAfter time.Duration
+	Log        *slog.Logger
+
+	next  video.ID          // where the pass that ran out of its budget stopped
+	looks map[video.ID]look // videos that were found healthy
+	round int               // times that the end of the index was reached
+}
+
+// look is when a video is to be looked at again, unless its mark changes.
+type look struct {
+	etag  string
+	due   time.Time
+	round int
+}
+
+// maxErrors ends a pass: the storage is away, and every further video would only
+// wait for that, too.
+const maxErrors = 10
+
+// Pass looks at the videos in flight that are due.
+func (r *Reconciler) Pass(ctx context.Context) (Pass, error) {
+	end := time.Now().Add(r.Budget)
+	now := &moment{r: r, queues: map[string]QueueState{}}
+	var pass Pass
+	var errs []error
+	for mark, err := range r.Videos.Inflight(ctx, r.next) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return pass, errors.Join(append(errs, err)...)
+		}
+		if len(errs) == maxErrors || r.Budget > 0 && pass.Items > 0 && time.Now().After(end) {
+			r.next = mark.ID
+			return pass, errors.Join(errs...)
+		}
+		if !r.due(mark) {
+			continue
+		}
+		pass.Items++
+		healthy, err := r.check(ctx, mark, now)
+		if errors.Is(err, videostore.ErrUnreadable) {
+			r.Log.Error("leave a video that cannot be read", "video", mark.ID, "error", err)
+			pass.Unreadable++
+			healthy, err = true, nil // nothing to be done every few seconds
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("reconcile %s: %w", mark.ID, err))
+		}
+		if healthy {
+			r.looks[mark.ID] = look{etag: mark.ETag, due: time.Now().Add(pause(time.Since(mark.Since))), round: r.round}
+		}
+	}
+	r.next = ""
+	for id, l := range r.looks {
+		if l.round < r.round { // not seen in the round that ends here
+			delete(r.looks, id)
+		}
+	}
+	r.round++
+	return pass, errors.Join(errs...)
+}
+
+// due reports whether a video is to be looked at. What the mark itself can tell
+// costs no request.
+func (r *Reconciler) due(mark videostore.Inflight) bool {
+	age := time.Since(mark.Since)
+	switch {
+	case age < r.Grace,
+		mark.Awaits && age < r.AbandonAfter, // nothing was promised
+		mark.Erased && age < r.SweepAfter:
+		return false
+	}
+	if r.looks == nil {
+		r.looks = map[video.ID]look{}
+	}
+	l, found := r.looks[mark.ID]
+	if !found || l.etag != mark.ETag || !time.Now().Before(l.due) {
+		return true
+	}
+	l.round = r.round
+	r.looks[mark.ID] = l
+	return false
+}
+
+// pause is how long a healthy video is left alone. A promise is mostly forgotten
+// when it is made, so young ones are looked at in every pass, old ones seldom.
+func pause(age time.Duration) time.Duration {
+	if age < time.Minute {
+		return 0
+	}
+	return min(age/4, 5*time.Minute)
+}
+
+// check looks at one video and reports whether there was nothing to do.
+func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *moment) (healthy bool, _ error) {
+	view, err := r.Videos.ViewWithClips(ctx, mark.ID, videostore.StepQueued, videostore.StepRunning)
+	if errors.Is(err, videostore.ErrNotFound) {
+		return r.sweep(ctx, mark)
+	}
+	if err != nil {
+		return false, err
+	}
+	if view.Promised {
+		r.Log.Info("send what the outbox promised", "video", mark.ID)
+		return false, r.Videos.Flush(ctx, mark.ID)
+	}
+	missing := view.OpenClips()
+	switch state := view.Video.State; {
+	case state.Terminal():
+		indexed := mark.Indexed.Equal(view.Video.UpdatedAt)
+		if !indexed && !mark.GaveUp(videostore.StepIndex, view.Video) {
+			missing = append(missing, videostore.IndexIntent())
+		}
+		if indexed && len(missing) == 0 {
+			return false, r.Videos.Settle(ctx, mark)
+		}
+	case state == video.AwaitingUpload:
+		if time.Since(mark.Since) >= r.AbandonAfter {
+			r.Log.Info("remove abandoned upload", "video", mark.ID)
+			_, err := r.Videos.Delete(ctx, mark.ID, view.ETag)
+			return false, err
+		}
+	case state == video.Deleting:
+		missing = nil
+		if !mark.GaveUp(videostore.StepPurge, view.Video) {
+			missing = append(missing, videostore.PurgeIntent())
+		}
+	default:
+		missing = append(view.Missing(), missing...)
+	}
+	return r.resend(ctx, mark, view, missing, now)
+}
+
+// sweep ends the mark of a video that is gone. A worker that claimed a step in
+// the moment of the purge may have left a row.
+func (r *Reconciler) sweep(ctx context.Context, mark videostore.Inflight) (healthy bool, _ error) {
+	if time.Since(mark.Since) < r.SweepAfter {
+		return true, nil
+	}
+	removed, err := r.Videos.Sweep(ctx, mark.ID)
+	if err != nil {
+		return false, err
+	}
+	if removed > 0 {
+		r.Log.Info("removed rows that were left of a purged video", "video", mark.ID, "count", removed)
+		return false, nil // what the next pass finds gone is gone
+	}
+	return false, r.Videos.Settle(ctx, mark)
+}
+
+// resend promises again the intents whose messages are lost.
+func (r *Reconciler) resend(ctx context.Context, mark videostore.Inflight, view videostore.View, intents []videostore.Intent, now *moment) (healthy bool, _ error) {
+	var lost []videostore.Intent
+	for _, intent := range intents {
+		is, err := r.isLost(ctx, mark, view, intent, now)
+		if err != nil {
+			return false, err
+		}
+		if is {
+			lost = append(lost, intent)
+		}
+	}
+	if len(lost) == 0 {
+		return true, nil
+	}
+	r.Log.Warn("send lost messages again", "video", view.Video.ID, "count", len(lost), "first", lost[0].Step)
+	if err := r.Videos.Reopen(ctx, view, lost); err != nil {
+		return false, err
+	}
+	return false, r.Videos.Resend(ctx, view.Record, lost)
+}
+
+// surelyLost times OrphanAfter without a sign of life is proof enough, whatever
+// the queue looks like: a message that is sent twice does no harm.
+const surelyLost = 8
+
+// isLost reports whether the message of an intent is gone from its queue. What a
+// living worker is busy with never is. An empty queue is certain: its count
+// includes hidden messages and is never too low. In a busy queue the order is
+// roughly first in, first out: when messages at the front are much younger than
+// the step's last sign of life, and ours is not there, then they have passed it
+// by. The youngest at the front counts, for one item that is put back again and
+// again keeps the oldest old.
+func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view videostore.View, intent videostore.Intent, now *moment) (bool, error) {
+	silent := time.Since(lastSign(mark, view, intent))
+	if silent <= r.Grace {
+		return false, nil
+	}
+	q, err := now.queue(ctx, intent.Queue)
+	if err != nil {
+		return false, err
+	}
+	front := time.Time{}
+	for _, p := range q.Front {
+		if intent.Is(view.Video.ID, p.Item) {
+			return false, nil
+		}
+		if p.Inserted.After(front) {
+			front = p.Inserted
+		}
+	}
+	passedBy := time.Since(front) < silent-time.Minute
+	if !q.Empty && (silent <= r.OrphanAfter || !passedBy && silent <= surelyLost*r.OrphanAfter) {
+		return false, nil
+	}
+	busy, err := now.busy(ctx, view, intent)
+	return !busy, err
+}
+
+// lastSign is when a step was last written, also with a part of its output, or
+// promised. A step that was never claimed has no row: then anything of its video
+// counts, and the mark, which is renewed with every promise.
+func lastSign(mark videostore.Inflight, view videostore.View, intent videostore.Intent) time.Time {
+	if s, found := view.StepOf(intent); found {
+		return latest(s.QueuedAt, s.StartedAt, s.FinishedAt, s.WrittenAt)
+	}
+	last := latest(view.Video.UpdatedAt, mark.Since)
+	for _, s := range view.Steps {
+		last = latest(last, s.QueuedAt, s.StartedAt, s.FinishedAt, s.WrittenAt)
+	}
+	return last
+}
+
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+
+// moment is what a pass knows of queues and workers: each is asked at most once.
+type moment struct {
+	r       *Reconciler
+	queues  map[string]QueueState
+	workers []workers.Worker
+	asked   bool // for the workers
+}
+
+func (m *moment) queue(ctx context.Context, name string) (QueueState, error) {
+	q, known := m.queues[name]
+	if known {
+		return q, nil
+	}
+	q, err := m.r.Queue(ctx, name)
+	if err != nil {
+		return QueueState{}, err
+	}
+	m.queues[name] = q
+	return q, nil
+}
+
+// busy reports whether the worker that claimed a step is alive and says that it
+// works on it. Heartbeats come from the worker and not from the step, so a long
+// chunk that shows nothing for an hour is still known to be in good hands.
+func (m *moment) busy(ctx context.Context, view videostore.View, intent videostore.Intent) (bool, error) {
+	step, found := view.StepOf(intent)
+	if !found || step.State != videostore.StepRunning || m.r.Workers == nil {
+		return false, nil
+	}
+	if !m.asked {
+		var err error
+		if m.workers, err = m.r.Workers(ctx); err != nil {
+			return false, err
+		}
+		m.asked = true
+	}
+	return slices.ContainsFunc(m.workers, func(w workers.Worker) bool {
+		return w.Name == step.Worker && slices.ContainsFunc(w.Busy, func(t workers.Task) bool {
+			return t.Video == string(step.Key.ID) && t.Step == step.Key.Step
+		})
+	}), nil
+}
 
 // QueueState tells the reconciler whether a message can still be on its way.
 type QueueState struct {
 	// Empty: no message at all, neither visible nor hidden by a lease.
 	Empty bool
-	// Head is when the oldest visible message was put in; zero when none is visible.
-	Head time.Time
-}
-
-// Reconciler gives every promise its message (paper rows Q3 and Q7): whatever
-// was killed between a row and its message, and whatever message was lost or
-// cleared, is found through the in-flight index and sent again.
-type Reconciler struct {
-	Videos *videostore.Store
-	Queue  func(ctx context.Context, name string) (QueueState, error)
-	// Grace is how long a promise may take before it counts as forgotten.
-	Grace time.Duration
-	// OrphanAfter is how long a video may stand still, with its queue moving on
-	// past it, before its messages count as lost.
-	OrphanAfter time.Duration
-	// AbandonAfter is how long an upload may take before it is removed.
-	AbandonAfter time.Duration
-	Log          *slog.Logger
-}
-
-// Pass looks once at every video in flight.
-func (r *Reconciler) Pass(ctx context.Context) (Pass, error) {
-	marks, err := r.Videos.Inflight(ctx)
-	if err != nil {
-		return Pass{}, err
-	}
-	queues := map[string]QueueState{} // each is asked at most once a pass
-	var errs []error
-	for _, mark := range marks {
-		if ctx.Err() != nil {
-			return Pass{}, ctx.Err()
-		}
-		if time.Since(mark.Since) < r.Grace {
-			continue
-		}
-		if err := r.check(ctx, mark, queues); err != nil {
-			errs = append(errs, fmt.Errorf("reconcile %s: %w", mark.ID, err))
-		}
-	}
-	return Pass{Items: len(marks)}, errors.Join(errs...)
-}
-
-func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, queues map[string]QueueState) error {
-	view, err := r.Videos.ViewWithClips(ctx, mark.ID, videostore.StepQueued, videostore.StepRunning)
-	if errors.Is(err, videostore.ErrNotFound) {
-		return r.Videos.Settle(ctx, mark)
-	}
-	if err != nil {
-		return err
-	}
-	if view.Promised {
-		r.Log.Info("send what the outbox promised", "video", mark.ID)
-		return r.Videos.Flush(ctx, mark.ID)
-	}
-	missing := view.OpenClips()
-	switch state := view.Video.State; {
-	case state.Terminal():
-		if !mark.Indexed.Equal(view.Video.UpdatedAt) {
-			missing = append(missing, videostore.IndexIntent())
-		}
-		if len(missing) == 0 {
-			return r.Videos.Settle(ctx, mark)
-		}
-		return r.resend(ctx, view, missing, queues)
-	case state == video.AwaitingUpload:
-		if time.Since(mark.Since) < r.AbandonAfter {
-			return nil
-		}
-		r.Log.Info("remove abandoned upload", "video", mark.ID)
-		_, err := r.Videos.Delete(ctx, mark.ID, view.ETag)
-		return err
-	case state == video.Deleting:
-		return r.resend(ctx, view, []videostore.Intent{videostore.PurgeIntent()}, queues)
-	default:
-		return r.resend(ctx, view, append(view.Missing(), missing...), queues)
-	}
-}
-
-// resend promises again the intents whose messages are lost.
-func (r *Reconciler) resend(ctx context.Context, view videostore.View, intents []videostore.Intent, queues map[string]QueueState) error {
-	var lost []videostore.Intent
-	for _, intent := range intents {
-		q, known := queues[intent.Queue]
-		if !known {
-			var err error
-			if q, err = r.Queue(ctx, intent.Queue); err != nil {
-				return err
-			}
-			queues[intent.Queue] = q
-		}
-		if r.isLost(view, q) {
-			lost = append(lost, intent)
-		}
-	}
-	if len(lost) == 0 {
-		return nil
-	}
-	r.Log.Warn("send lost messages again", "video", view.Video.ID, "count", len(lost), "first", lost[0].Step)
-	if err := r.Videos.Reopen(ctx, view, lost); err != nil {
-		return err
-	}
-	return r.Videos.Promise(ctx, view.Record, lost)
-}
-
-// isLost reports whether a message that should be in q cannot be there. An empty
-// queue is certain: its count includes hidden messages and is never too low. In
-// a busy queue the order is roughly first in, first out, so a head that is much
-// younger than the video's last sign of life has passed our message by.
-func (r *Reconciler) isLost(view videostore.View, q QueueState) bool {
-	last := lastSign(view)
-	if q.Empty {
-		return time.Since(last) > r.Grace
-	}
-	return time.Since(last) > r.OrphanAfter && !q.Head.IsZero() && q.Head.After(last.Add(time.Minute))
-}
-
-// lastSign is when anything of the video was last written.
-func lastSign(view videostore.View) time.Time {
-	last := view.Video.UpdatedAt
-	for _, s := range view.Steps {
-		for _, at := range []time.Time{s.QueuedAt, s.StartedAt, s.FinishedAt} {
-			if at.After(last) {
-				last = at
-			}
-		}
-	}
-	return last
+	// Front are the visible messages that come next, at most 32.
+	Front []workqueue.Peeked
 }
 
 // StateOf asks a queue. It costs one call, and a second one when the queue holds
@@ -155,9 +322,6 @@ func StateOf(ctx context.Context, q *workqueue.Queue) (QueueState, error) {
 	if state.Length == 0 {
 		return QueueState{Empty: true}, nil
 	}
-	heads, err := q.Peek(ctx, 1)
-	if err != nil || len(heads) == 0 {
-		return QueueState{}, err
-	}
-	return QueueState{Head: heads[0].Inserted}, nil
+	front, err := q.Peek(ctx, workqueue.MaxBatch)
+	return QueueState{Front: front}, err
 }

@@ -1,0 +1,149 @@
+package step_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/provision"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/workerrole/internal/consumer"
+)
+
+// trouble is a transport that does something before every request.
+type trouble struct {
+	next *http.Client
+	meet func(*http.Request) error
+}
+
+func (s trouble) Do(r *http.Request) (*http.Response, error) {
+	if err := s.meet(r); err != nil {
+		return nil, err
+	}
+	return s.next.Do(r)
+}
+
+// consume works on index and purge items of a fresh account until the test ends.
+// Requests to the indexes meet trouble; one failure makes an item poison.
+func consume(t *testing.T, stall time.Duration, retry azstorage.Retry, meet func(*http.Request) error) (*azstorage.Account, *workqueue.Queues, *consumer.Consumer) {
+	t.Helper()
+	plain := azuritetest.Account(t)
+	specs := make([]workqueue.Spec, len(workqueue.Specs))
+	copy(specs, workqueue.Specs)
+	for i := range specs {
+		specs[i].MaxFailures = 1
+	}
+	queues := workqueue.OpenAll(plain, specs)
+	if err := provision.Ensure(t.Context(), plain, queues); err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	met := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+		cfg.Prefix, cfg.Transport, cfg.Retry = plain.Prefix(), trouble{&http.Client{Transport: transport}, meet}, retry
+	})
+	w := newWorker(met, &mailbox{})
+	w.index.Videos = videostore.New(plain, queues)
+	w.purge.Videos = w.index.Videos
+	c := consumer.New(queues, map[string]consumer.Handler{videostore.StepIndex: w.index, videostore.StepPurge: w.purge},
+		consumer.Options{StallAfter: stall})
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	gone := make(chan struct{})
+	go func() { defer close(gone); c.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-gone })
+	return plain, queues, c
+}
+
+func statsOf(c *consumer.Consumer, queue string) consumer.QueueStats {
+	for _, q := range c.Stats().Queues {
+		if q.Queue == queue {
+			return q
+		}
+	}
+	return consumer.QueueStats{}
+}
+
+// Throttling makes an indexing run long. It moves all the same, and is no failure.
+func TestThrottledIndexingIsNotStalled(t *testing.T) {
+	t.Parallel()
+	const stall = 2 * time.Second
+	var requests atomic.Int32
+	plain, queues, c := consume(t, stall, azstorage.Retry{}, func(r *http.Request) error {
+		requests.Add(1)
+		select {
+		case <-r.Context().Done():
+		case <-time.After(stall / 8):
+		}
+		return nil
+	})
+	videos := videostore.New(plain, queues)
+	v := video.Video{ID: video.NewID(), Title: "One two three four five", State: video.Ready, Playable: true, Visibility: video.Public, CreatedAt: time.Now()}
+	if _, err := videos.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := videos.Change(t.Context(), v.ID, "", func(*video.Video) ([]videostore.Intent, error) {
+		return []videostore.Intent{videostore.IndexIntent()}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	azuritetest.Eventually(t, time.Minute, func() error {
+		s := statsOf(c, workqueue.Index)
+		if s.Stalled+s.Poisoned > 0 {
+			t.Fatalf("the run is taken for one that hangs: %+v", s)
+		}
+		if s.Completed == 0 {
+			return errors.New("not indexed")
+		}
+		return nil
+	})
+	if n := requests.Load(); n < 12 {
+		t.Errorf("%d requests take no longer than %v: the test shows nothing", n, stall)
+	}
+}
+
+// A burial of an item without a row of its own is written down in the video's mark.
+func TestBurialsAreNoted(t *testing.T) {
+	t.Parallel()
+	away := errors.New("tables are away")
+	plain, queues, c := consume(t, time.Minute, azstorage.Retry{Strategy: azstorage.NoRetry}, func(*http.Request) error { return away })
+	videos := videostore.New(plain, queues)
+	for _, e := range []struct {
+		step, queue string
+		end         func(video.ID) (videostore.Record, error)
+	}{
+		{videostore.StepIndex, workqueue.Index, func(id video.ID) (videostore.Record, error) { return videos.Cancel(t.Context(), id) }},
+		{videostore.StepPurge, workqueue.Purge, func(id video.ID) (videostore.Record, error) { return videos.Delete(t.Context(), id, "") }},
+	} {
+		v := video.Video{ID: video.NewID(), State: video.AwaitingUpload}
+		if _, err := videos.Create(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+		rec, err := e.end(v.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		azuritetest.Eventually(t, 20*time.Second, func() error {
+			if statsOf(c, e.queue).Poisoned != 1 {
+				return errors.New(e.step + " is not buried")
+			}
+			return nil
+		})
+		noted := false
+		for mark, err := range videos.Inflight(t.Context(), "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			noted = noted || mark.ID == v.ID && mark.GaveUp(e.step, rec.Video)
+		}
+		if !noted {
+			t.Errorf("%s: the mark does not know of the burial", e.step)
+		}
+	}
+}

@@ -1,0 +1,293 @@
+package upkeep_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
+)
+
+func (b *bench) janitor() *upkeep.Janitor {
+	return &upkeep.Janitor{Videos: b.videos, Blobs: b.blobs, Log: slog.New(slog.DiscardHandler)}
+}
+
+func (b *bench) put(t *testing.T, container, name string) string {
+	t.Helper()
+	if _, err := b.blobs.Put(t.Context(), container, name, strings.NewReader("x"), 1, blobstore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// blobsLeft lists the blobs of all videos, by container.
+func (b *bench) blobsLeft(t *testing.T) (left []string) {
+	t.Helper()
+	for _, container := range []string{video.SourcesContainer, video.MediaContainer, video.ClaimsContainer} {
+		for blob, err := range b.blobs.List(t.Context(), container, "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			left = append(left, container+": "+blob.Name)
+		}
+	}
+	return left
+}
+
+// rowKeys lists the rows of a video.
+func (b *bench) rowKeys(t *testing.T, id video.ID) (keys []string) {
+	t.Helper()
+	rows := tablestore.New(b.account.Table(videostore.VideosTable))
+	for row, err := range rows.Query(t.Context(), tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, row.RowKey)
+	}
+	return keys
+}
+
+// A row in the middle that cannot be read keeps all blobs of its video, is
+// reported, and does not stop the pass. Each video is read once for all
+// containers, however short the passes are.
+func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	for name, budget := range map[string]time.Duration{"one pass": 0, "a video a pass": time.Nanosecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			const videos = 9
+			var ids []video.ID
+			for range videos {
+				ids = append(ids, b.create(t))
+			}
+			slices.Sort(ids)
+			var want []string
+			for i, id := range ids {
+				source := b.put(t, video.SourcesContainer, video.SourceBlob(id))
+				want = append(want, video.SourcesContainer+": "+source)
+				for _, container := range []string{video.SourcesContainer, video.MediaContainer, video.ClaimsContainer} {
+					orphan := b.put(t, container, string(id)+"/orphan")
+					if i == videos/2 {
+						want = append(want, container+": "+orphan)
+					}
+				}
+			}
+			table := tablestore.New(b.account.Table(videostore.VideosTable))
+			broken := tablestore.Entity{PartitionKey: string(ids[videos/2]), RowKey: "STEP:1", Props: map[string]any{"State": "done"}}
+			if _, err := table.Insert(t.Context(), broken); err != nil {
+				t.Fatal(err)
+			}
+			wire := azuritetest.NewWire(t)
+			wired := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+				cfg.ConnectionString, cfg.Prefix = wire.ConnectionString(), b.account.Prefix()
+			})
+			j := b.janitor()
+			j.Videos, j.Budget = videostore.New(wired, b.queues), budget
+
+			looked, unreadable := 0, 0
+			for passes := 0; looked < videos; passes++ {
+				pass, err := j.Pass(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if budget > 0 && pass.Items > 1 || passes > videos {
+					t.Fatalf("pass %d looked at %d videos", passes, pass.Items)
+				}
+				looked += pass.Items
+				unreadable += pass.Unreadable
+			}
+			if looked != videos || unreadable != 1 {
+				t.Errorf("looked at %d videos, %d unreadable; want %d and 1", looked, unreadable, videos)
+			}
+			if reads := len(wire.Take()); reads != videos {
+				t.Errorf("%d requests to tables for %d videos", reads, videos)
+			}
+			left := b.blobsLeft(t)
+			slices.Sort(left)
+			slices.Sort(want)
+			if diff := cmp.Diff(want, left); diff != "" {
+				t.Errorf("blobs left (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Rows of a replaced generation go when nobody can be watching it any more, and
+// its blobs with them; clips and the generation that plays stay.
+func TestJanitorRemovesReplacedGenerations(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.ready(t)
+	b.put(t, video.MediaContainer, string(id)+"/finished1/master.m3u8")
+	clip := b.ask(t, id, 3)
+	c, err := b.videos.Claim(t.Context(), clip, "m", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.videos.Reprocess(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.queues.Queue(workqueue.Probe).Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	plays := b.put(t, video.MediaContainer, string(id)+"/finished2/master.m3u8")
+	b.finish(t, id, 2)
+	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
+		v.ReadyAt = time.Now()
+		return nil, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	j := b.janitor()
+	run := func() {
+		t.Helper()
+		if _, err := j.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := b.rowKeys(t, id)
+	j.Grace = time.Hour
+	run()
+	if diff := cmp.Diff(all, b.rowKeys(t, id)); diff != "" {
+		t.Errorf("rows within the grace time (-before +after):\n%s", diff)
+	}
+	j.Grace = 0
+	run()
+	want := slices.DeleteFunc(slices.Clone(all), func(key string) bool {
+		return strings.HasPrefix(key, "STEP:00001") || strings.HasPrefix(key, "PART:00001") || strings.HasPrefix(key, "PLAN:00001")
+	})
+	if len(want) == len(all) {
+		t.Fatalf("there is nothing to remove in %v", all)
+	}
+	if diff := cmp.Diff(want, b.rowKeys(t, id)); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{video.MediaContainer + ": " + plays}, b.blobsLeft(t)); diff != "" {
+		t.Errorf("blobs (-want +got):\n%s", diff)
+	}
+}
+
+// Clips go when their time is over, rows before blobs; what is being made stays,
+// and so does everything when clips are kept for ever.
+func TestJanitorRemovesOldClips(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.ready(t)
+	made, failed, waiting := b.ask(t, id, 1), b.ask(t, id, 2), b.ask(t, id, 3)
+	c, err := b.videos.Claim(t.Context(), made, "m", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob := b.put(t, video.MediaContainer, video.AttemptPrefix(id, 1, videostore.StepClip, 1, c.Step.Attempt)+"clip.mp4")
+	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: blob}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.videos.FailStep(t.Context(), failed, &video.Failure{Code: video.ProcessingFailed}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		life time.Duration
+		want []videostore.StepKey
+	}{
+		{0, []videostore.StepKey{made, failed, waiting}},
+		{time.Hour, []videostore.StepKey{made, failed, waiting}},
+		{time.Nanosecond, []videostore.StepKey{waiting}},
+	} {
+		j := b.janitor()
+		j.ClipLife = c.life
+		if _, err := j.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		clips, _, err := b.videos.Clips(t.Context(), id, 10, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys []videostore.StepKey
+		for _, clip := range clips {
+			keys = append(keys, clip.Key)
+		}
+		if diff := cmp.Diff(c.want, keys); diff != "" {
+			t.Errorf("clips with a life of %v (-want +got):\n%s", c.life, diff)
+		}
+		if there := len(b.blobsLeft(t)) == 1; there != slices.Contains(c.want, made) {
+			t.Errorf("blobs with a life of %v: %v", c.life, b.blobsLeft(t))
+		}
+	}
+	again := b.ask(t, id, 1)
+	if clip, err := b.videos.Clip(t.Context(), again); err != nil || clip.State != videostore.StepQueued {
+		t.Errorf("asked for once more: %s, %v", clip.State, err)
+	}
+}
+
+// slowLists is a transport whose lists of blobs wait for the end of their context.
+type slowLists struct{ next *http.Client }
+
+func (s slowLists) Do(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Get("comp") == "list" {
+		<-r.Context().Done()
+		return nil, fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, r.Context().Err())
+	}
+	return s.next.Do(r)
+}
+
+// A janitor that is in the middle of a long pass does not delay the reconciler.
+func TestJanitorDoesNotDelayTheReconciler(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	slow := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+		cfg.Prefix, cfg.Transport = b.account.Prefix(), slowLists{&http.Client{Transport: transport}}
+	})
+	j := b.janitor()
+	j.Blobs = blobstore.New(slow)
+	l := &upkeep.Leader{Blobs: b.blobs, Log: slog.New(slog.DiscardHandler), Duties: []upkeep.Duty{
+		{Name: "janitor", Every: time.Hour, Do: j.Pass},
+		{Name: "reconcile", Every: 50 * time.Millisecond, Do: b.rec.Pass},
+	}}
+	ctx, stop := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	go func() { defer close(gone); l.Run(ctx) }()
+	defer func() { stop(); <-gone }()
+	azuritetest.Eventually(t, 10*time.Second, func() error {
+		if !l.Leading() {
+			return errors.New("nobody leads")
+		}
+		return nil
+	})
+	id := b.create(t)
+	b.queues.shut.Store(true)
+	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); !errors.Is(err, errShut) {
+		t.Fatal(err)
+	}
+	b.queues.shut.Store(false)
+	azuritetest.Eventually(t, 10*time.Second, func() error {
+		if got := b.waiting(t, workqueue.Probe); len(got) != 1 {
+			return fmt.Errorf("probe queue: %v", got)
+		}
+		return nil
+	})
+	if s := l.Stats()[0]; s.Passes != 0 {
+		t.Errorf("the janitor was not in the middle of a pass: %+v", s)
+	}
+}

@@ -1,0 +1,438 @@
+package upkeep_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
+)
+
+// claimed makes a video whose probe is claimed by worker and whose queue says
+// nothing: tests say themselves what the reconciler sees of queues.
+func (b *bench) claimed(t *testing.T, worker string) videostore.StepKey {
+	t.Helper()
+	id := b.create(t)
+	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.queues.Queue(workqueue.Probe).Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	key := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepProbe}
+	if _, err := b.videos.Claim(t.Context(), key, "carrier", worker); err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func (b *bench) sent(t *testing.T, queue string, want int, why string) {
+	t.Helper()
+	if got := b.waiting(t, queue); len(got) != want {
+		t.Errorf("queue %s: %v, want %d messages: %s", queue, got, want, why)
+	}
+}
+
+// front makes a queue with messages at its front that were put in at those times.
+func front(id video.ID, at ...time.Time) func(context.Context, string) (upkeep.QueueState, error) {
+	var state upkeep.QueueState
+	for _, inserted := range at {
+		state.Front = append(state.Front, workqueue.Peeked{Item: workitem.Item{Subject: id, Step: "other"}, Inserted: inserted})
+	}
+	return func(context.Context, string) (upkeep.QueueState, error) { return state, nil }
+}
+
+// A step whose worker is alive and busy with it is not taken from it, however
+// long it shows nothing; when the worker stops naming it, it is.
+func TestLiveStepsAreNotStolen(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	key := b.claimed(t, "worker-1")
+	old, young := time.Now().Add(-24*time.Hour), time.Now().Add(time.Hour)
+	b.rec.OrphanAfter = time.Millisecond
+	b.rec.Queue = front(video.NewID(), old, young)
+	asked := 0
+	busy := []workers.Task{{Video: string(key.ID), Step: key.Step}}
+	b.rec.Workers = func(context.Context) ([]workers.Worker, error) {
+		asked++
+		return []workers.Worker{{Name: "worker-0"}, {Name: "worker-1", Busy: busy}}, nil
+	}
+	b.pass(t)
+	b.sent(t, workqueue.Probe, 0, "its worker is busy with it")
+	busy = []workers.Task{{Video: string(video.NewID()), Step: key.Step}}
+	b.pass(t)
+	b.sent(t, workqueue.Probe, 1, "its worker has forgotten it")
+	if asked != 2 {
+		t.Errorf("the register was read %d times in two passes", asked)
+	}
+}
+
+// Parts that a step commits on its way are signs of life.
+func TestPartsAreSignsOfLife(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.create(t)
+	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
+		t.Fatal(err)
+	}
+	plan := video.Plan{Generation: 1, Source: video.SourceBlob(id), Chunks: []video.Chunk{{To: 1}}, HasAudio: true,
+		FPS: video.Rational{Num: 1, Den: 1}, SegmentFrames: 1, Renditions: []video.Rendition{{Name: "240p"}}}
+	claim := func(step string) *videostore.Claim {
+		c, err := b.videos.Claim(t.Context(), videostore.StepKey{ID: id, Generation: 1, Step: step}, step, "w")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	if err := claim(videostore.StepProbe).Commit(t.Context(), videostore.Commit{Plan: &plan, Video: func(v *video.Video) { v.State = video.Processing }}); err != nil {
+		t.Fatal(err)
+	}
+	claim(videostore.StepEncode)
+	audio := claim(videostore.StepAudio)
+	b.rec.Queue = front(id, time.Now().Add(time.Hour))
+	b.rec.OrphanAfter = 600 * time.Millisecond
+	begun := time.Now()
+	for part := 0; time.Since(begun) < 1500*time.Millisecond; part++ {
+		if err := audio.AddPart(t.Context(), video.AudioPart{First: part, Blob: fmt.Sprint(part)}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err := audio.AddPart(t.Context(), video.AudioPart{First: 1000, Blob: "last"}); err != nil {
+		t.Fatal(err)
+	}
+	b.pass(t)
+	b.sent(t, workqueue.Audio, 0, "it has just committed a part")
+	b.sent(t, workqueue.EncodeHigh, 1, "the chunk has been silent")
+}
+
+// In a queue that moves, what was passed by is lost; one item that is put back
+// for ever, and so stays the oldest, does not hide that. A message that is seen
+// is not lost. Whatever the queue looks like, silence ends somewhere.
+func TestLostInABusyQueue(t *testing.T) {
+	t.Parallel()
+	past, future := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	type peek = func(video.ID) []workqueue.Peeked
+	others := func(at ...time.Time) peek {
+		return func(video.ID) (front []workqueue.Peeked) {
+			for _, inserted := range at {
+				front = append(front, workqueue.Peeked{Item: workitem.Item{Subject: video.NewID(), Step: "probe"}, Inserted: inserted})
+			}
+			return front
+		}
+	}
+	for name, c := range map[string]struct {
+		orphan time.Duration
+		front  peek
+		want   int
+	}{
+		"fresh":               {time.Hour, others(past, future), 0},
+		"behind a long queue": {time.Second, others(past, past), 0},
+		"passed by":           {time.Second, others(future), 1},
+		"an old one put back": {time.Second, others(past, future), 1},
+		"silent for long":     {100 * time.Millisecond, others(past), 1},
+		"seen": {time.Second, func(id video.ID) []workqueue.Peeked {
+			item := workitem.Item{ID: string(id) + ".1.probe.0", Subject: id, Step: videostore.StepProbe}
+			return append(others(past, future)(id), workqueue.Peeked{Item: item, Inserted: past})
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			key := b.claimed(t, "dead worker")
+			b.rec.OrphanAfter = c.orphan
+			b.rec.Queue = func(context.Context, string) (upkeep.QueueState, error) {
+				return upkeep.QueueState{Front: c.front(key.ID)}, nil
+			}
+			time.Sleep(1200 * time.Millisecond) // of silence
+			b.pass(t)
+			b.sent(t, workqueue.Probe, c.want, name)
+		})
+	}
+}
+
+// An item in the poison table is left there: sending it again would make a
+// poison row in every round. What is sent again leaves META, and the ETag that a
+// user holds, alone.
+func TestPoisonIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, c := range []struct {
+		step, queue string
+		end         func(video.ID) error
+	}{
+		{videostore.StepIndex, workqueue.Index, func(id video.ID) error { _, err := b.videos.Cancel(t.Context(), id); return err }},
+		{videostore.StepPurge, workqueue.Purge, func(id video.ID) error { _, err := b.videos.Delete(t.Context(), id, ""); return err }},
+	} {
+		id := b.create(t)
+		if err := c.end(id); err != nil {
+			t.Fatal(err)
+		}
+		clear := func() {
+			t.Helper()
+			if err := b.queues.Queue(c.queue).Clear(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, err := b.videos.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear()
+		b.pass(t)
+		b.sent(t, c.queue, 1, "the message was lost")
+		after, err := b.videos.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, after); diff != "" {
+			t.Errorf("META after %s was sent again (-before +after):\n%s", c.step, diff)
+		}
+		clear()
+		if err := b.videos.GaveUp(t.Context(), id, c.step); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			b.pass(t)
+		}
+		b.sent(t, c.queue, 0, "it is in the poison table")
+		if c.step == videostore.StepPurge {
+			continue
+		}
+		if marks, err := b.marks(t); err != nil || len(marks) != 1 {
+			t.Fatalf("in flight: %v, %v; want the mark until the index follows", marks, err)
+		}
+		if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
+			v.Title = "Another"
+			return []videostore.Intent{videostore.IndexIntent()}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		clear()
+		b.pass(t)
+		b.sent(t, c.queue, 1, "META changed, so it is worth another try")
+	}
+}
+
+// Thousands of uploads that nobody finishes cost the reconciler the list of their
+// marks and nothing else, and a promise among them is still kept.
+func TestEmptyUploadsCostNothing(t *testing.T) {
+	t.Parallel()
+	const empty = 5000
+	b := setup(t)
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			for range empty / 50 {
+				v := video.Video{ID: video.NewID(), State: video.AwaitingUpload}
+				if _, err := b.videos.Create(t.Context(), v); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	id := b.create(t)
+	b.queues.shut.Store(true)
+	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); !errors.Is(err, errShut) {
+		t.Fatal(err)
+	}
+	b.queues.shut.Store(false)
+
+	wire := azuritetest.NewWire(t)
+	wired := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+		cfg.ConnectionString, cfg.Prefix = wire.ConnectionString(), b.account.Prefix()
+	})
+	b.rec.Videos = videostore.New(wired, b.queues)
+	count := func() (requests, views int) {
+		for _, call := range wire.Take() {
+			if requests++; call.Table == b.account.Prefix()+videostore.VideosTable {
+				views++
+			}
+		}
+		return requests, views
+	}
+	b.pass(t)
+	requests, ofVideos := count()
+	t.Logf("%d marks: %d requests, %d of them to table videos", empty+1, requests, ofVideos)
+	if requests > 16+5 || ofVideos > 3 { // a list for each shard; a view, the outbox and its row
+		t.Errorf("%d requests, %d of them to table videos", requests, ofVideos)
+	}
+	b.sent(t, workqueue.Probe, 1, "it was promised")
+}
+
+// age rewrites a mark as if it had been written that long ago.
+func (b *bench) age(t *testing.T, id video.ID, by time.Duration) {
+	t.Helper()
+	marks := tablestore.New(b.account.Table(videostore.InflightTable))
+	for row, err := range marks.Query(t.Context(), tablestore.Query{Class: tablestore.Scan}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.RowKey == string(id) {
+			row.Props["Since"] = row.Time("Since").Add(-by)
+			if _, err := marks.Update(t.Context(), row, row.ETag); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A video that is in order is looked at seldom once its mark is old; a mark that
+// changes is looked at again at once.
+func TestHealthyVideosAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.create(t)
+	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
+		t.Fatal(err)
+	}
+	items := func() int {
+		t.Helper()
+		pass, err := b.rec.Pass(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pass.Items
+	}
+	if items() != 1 || items() != 1 {
+		t.Error("a young mark is looked at in every pass")
+	}
+	b.age(t, id, 10*time.Minute)
+	if items() != 1 {
+		t.Error("the mark changed")
+	}
+	if items() != 0 {
+		t.Error("it was found healthy a moment ago")
+	}
+	if err := b.queues.Queue(workqueue.Probe).Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.videos.Cancel(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if items() != 1 {
+		t.Error("the mark was renewed")
+	}
+	fresh := b.rec
+	b.rec = upkeep.Reconciler{Videos: fresh.Videos, Queue: fresh.Queue, OrphanAfter: time.Hour, Log: fresh.Log}
+	if items() != 1 {
+		t.Error("a new leader starts over")
+	}
+}
+
+// A pass that runs out of its budget ends, and the next goes on from there; a
+// video that cannot be read is reported and stepped over.
+func TestPassesGoOnWhereTheyStopped(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const videos = 12
+	var ids []video.ID
+	b.queues.shut.Store(true)
+	for range videos {
+		id := b.create(t)
+		if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); !errors.Is(err, errShut) {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	b.queues.shut.Store(false)
+	broken := tablestore.Entity{PartitionKey: string(ids[5]), RowKey: "PLAN:00001", Props: map[string]any{"Doc": "{"}}
+	if _, err := tablestore.New(b.account.Table(videostore.VideosTable)).Insert(t.Context(), broken); err != nil {
+		t.Fatal(err)
+	}
+	b.rec.Budget = time.Nanosecond
+	b.rec.Log = slog.New(slog.DiscardHandler)
+	looked, unreadable := 0, 0
+	for range videos {
+		pass, err := b.rec.Pass(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pass.Items > 1 {
+			t.Errorf("a pass of 1 ns looked at %d videos", pass.Items)
+		}
+		looked += pass.Items
+		unreadable += pass.Unreadable
+	}
+	if looked != videos || unreadable != 1 {
+		t.Errorf("looked at %d videos, %d unreadable; want %d and 1", looked, unreadable, videos)
+	}
+	b.sent(t, workqueue.Probe, videos-1, "all but the broken one")
+}
+
+// Creating a video again, as a repeated request does, does not make its work
+// look like an upload that is awaited.
+func TestCreatingAgainHidesNoPromise(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.create(t)
+	b.queues.shut.Store(true)
+	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); !errors.Is(err, errShut) {
+		t.Fatal(err)
+	}
+	b.queues.shut.Store(false)
+	if _, err := b.videos.Create(t.Context(), video.Video{ID: id, State: video.AwaitingUpload}); !errors.Is(err, videostore.ErrExists) {
+		t.Fatal(err)
+	}
+	b.pass(t)
+	b.sent(t, workqueue.Probe, 1, "it was promised")
+}
+
+// What a late worker leaves of a purged video is swept when the purge is long
+// over; a video that lives is not touched.
+func TestRowsWithoutAVideoAreSwept(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.create(t)
+	if _, err := b.videos.Delete(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.videos.Erase(t.Context(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	table := tablestore.New(b.account.Table(videostore.VideosTable))
+	for _, key := range []string{"STEP:00001:probe:00000", "OUT:late", "IDEM"} {
+		if _, err := table.Insert(t.Context(), tablestore.Entity{PartitionKey: string(id), RowKey: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func() (keys []string) {
+		for row, err := range table.Query(t.Context(), tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys = append(keys, row.RowKey)
+		}
+		return keys
+	}
+	b.rec.SweepAfter = time.Hour
+	b.pass(t)
+	if len(left()) != 3 {
+		t.Errorf("left %v: within the grace time a worker may still clean up itself", left())
+	}
+	b.rec.SweepAfter = 0
+	b.pass(t)
+	if diff := cmp.Diff([]string{"IDEM"}, left()); diff != "" {
+		t.Errorf("rows left (-want +got):\n%s", diff)
+	}
+	b.pass(t)
+	if marks, err := b.marks(t); err != nil || len(marks) != 0 {
+		t.Errorf("in flight: %v, %v; want nothing", marks, err)
+	}
+}
