@@ -145,7 +145,7 @@ func TestOutageOfOneServiceFailsNoVideo(t *testing.T) {
 			told := false
 			for _, fault := range []azuritetest.Fault{azuritetest.ServerBusy, azuritetest.ResetBefore, azuritetest.Silence} {
 				before := outage.Set(service, fault)
-				for end := time.Now().Add(9 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				for end := time.Now().Add(7 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 					w, err := s.row(t, "only")
 					told = told || err == nil && w.Trouble != ""
 				}
