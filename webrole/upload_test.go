@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -196,6 +198,52 @@ func TestCompleteLooksAtTheContent(t *testing.T) {
 	s.putBlock(key, movie(5000), 0)
 	if got := decode[api.Video](t, s.call(http.MethodPost, complete, nil), http.StatusAccepted); got.SizeBytes != 5000 {
 		t.Errorf("size %d", got.SizeBytes)
+	}
+}
+
+// TestTheVerifiedVersionIsNoted: a key opens the blob for some minutes more, so
+// the version that was looked at goes into the row, and only it is processed.
+func TestTheVerifiedVersionIsNoted(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	noted := func(id string) (row, blob string) {
+		t.Helper()
+		rec, err := s.videos.Get(t.Context(), video.ID(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, err := s.blobs.Head(t.Context(), video.SourcesContainer, video.SourceBlob(video.ID(id)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rec.Video.SourceETag, head.ETag
+	}
+	v := s.create(map[string]any{})
+	key := decode[api.Upload](t, s.call(http.MethodGet, "/videos/"+v.Id+"/upload", nil), http.StatusOK)
+	s.putBlock(key, movie(5000), 0)
+	var all sync.WaitGroup
+	for range 4 { // a request that is repeated while the first runs does not commit again
+		all.Go(func() {
+			if got := s.call(http.MethodPost, "/videos/"+v.Id+"/upload/complete", nil); got.StatusCode != http.StatusAccepted {
+				t.Errorf("complete: %d %s", got.StatusCode, got.body)
+			}
+		})
+	}
+	all.Wait()
+	if row, blob := noted(v.Id); row == "" || row != blob {
+		t.Errorf("after complete the row has version %q, the blob %q", row, blob)
+	}
+	again := s.send(s.request(http.MethodPut, key.Url, movie(4000), "x-ms-blob-type", "BlockBlob"))
+	if again.StatusCode != http.StatusCreated {
+		t.Fatalf("overwrite with the key: %d %s", again.StatusCode, again.body)
+	}
+	if row, blob := noted(v.Id); row == blob {
+		t.Errorf("after overwriting the row has the new version %q", row)
+	}
+	v = s.create(map[string]any{})
+	decode[api.Video](t, s.call(http.MethodPut, "/videos/"+v.Id+"/content", movie(5000)), http.StatusAccepted)
+	if row, blob := noted(v.Id); row == "" || row != blob {
+		t.Errorf("after a whole upload the row has version %q, the blob %q", row, blob)
 	}
 }
 

@@ -92,7 +92,7 @@ func runWith(ctx context.Context, cfg config) error {
 		search  = searchindex.New(account)
 		races   = registrations.New(account)
 		counter = views.New(account)
-		sources = step.Sources{Blobs: blobs, Sign: account.SignRead, Life: 6 * time.Hour}
+		sources = step.Sources{Blobs: blobs}
 	)
 	runner := func(s pipeline.Step) consumer.Handler {
 		return &pipeline.Runner{Videos: videos, Step: s, Worker: cfg.Name, Scratch: scratch, Watch: 5 * time.Second, Log: log}

@@ -61,7 +61,7 @@ func TestOneWorkerMakesAVideoReady(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, func(name string) string { return env[name] }) }()
-	if _, err := videos.Uploaded(t.Context(), v.ID, 1); err != nil {
+	if _, err := videos.Uploaded(t.Context(), v.ID, 1, ""); err != nil {
 		t.Fatal(err)
 	}
 

@@ -43,7 +43,7 @@ func TestPromiseIsKeptAfterACrash(t *testing.T) {
 	if err := l.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(id), path, blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = videostore.New(l.account, crashed{}).Uploaded(t.Context(), id, info.Size())
+	_, err = videostore.New(l.account, crashed{}).Uploaded(t.Context(), id, info.Size(), "")
 	if !errors.Is(err, errCrashed) {
 		t.Fatalf("Uploaded = %v, want the crash", err)
 	}

@@ -8,8 +8,9 @@ package video
 // seconds do not add up across chunks.
 type Plan struct {
 	Generation int    `json:"generation"`
-	Source     string `json:"source"`  // blob in container "sources": the upload, or its remuxed copy
-	Demuxer    string `json:"demuxer"` // ffmpeg's name for the container, pinned when the source is opened
+	Source     string `json:"source"`               // blob in container "sources": the upload, or its remuxed copy
+	SourceETag string `json:"sourceETag,omitempty"` // the version that was probed: every read asks for it
+	Demuxer    string `json:"demuxer"`              // ffmpeg's name for the container, pinned when the source is opened
 
 	FPS           Rational `json:"fps"`           // the grid
 	Frames        int64    `json:"frames"`        // what the container promises; the last chunk tells the truth

@@ -72,6 +72,9 @@ type Video struct {
 
 	SizeBytes   int64  `json:"sizeBytes"`             // bytes announced, then bytes stored
 	Fingerprint string `json:"fingerprint,omitempty"` // the uploader's mark for the same file
+	// SourceETag is the version of the source blob that was verified: nothing
+	// else is processed. Empty before that, and for videos of older releases.
+	SourceETag string `json:"sourceETag,omitempty"`
 
 	Race *Race `json:"race,omitempty"` // the event that it shows; nil for most
 

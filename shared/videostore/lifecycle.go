@@ -89,9 +89,10 @@ func FinishIntent(generation int) Intent {
 // PurgeIntent asks for everything of a deleted video to be removed.
 func PurgeIntent() Intent { return Intent{Queue: workqueue.Purge, Step: StepPurge} }
 
-// Uploaded says that the source blob is committed: the video moves on to
-// uploaded and a probe is promised, in one transaction. Repeating it is no error.
-func (s *Store) Uploaded(ctx context.Context, id video.ID, sizeBytes int64) (Record, error) {
+// Uploaded says that the source blob is committed, as the version etag: the video
+// moves on to uploaded and a probe is promised, in one transaction. From here on
+// another version is not processed. Repeating it is no error and changes nothing.
+func (s *Store) Uploaded(ctx context.Context, id video.ID, sizeBytes int64, etag string) (Record, error) {
 	return s.Change(ctx, id, "", func(v *video.Video) ([]Intent, error) {
 		if v.State != video.AwaitingUpload {
 			if v.UploadedAt.IsZero() || v.State == video.Deleting {
@@ -99,7 +100,7 @@ func (s *Store) Uploaded(ctx context.Context, id video.ID, sizeBytes int64) (Rec
 			}
 			return nil, ErrUnchanged // a repeated request
 		}
-		v.State, v.SizeBytes, v.UploadedAt = video.Uploaded, sizeBytes, now()
+		v.State, v.SizeBytes, v.SourceETag, v.UploadedAt = video.Uploaded, sizeBytes, etag, now()
 		v.Generation = 1
 		return []Intent{probeIntent(v.Generation), IndexIntent()}, nil
 	})

@@ -60,7 +60,7 @@ func uploaded(t *testing.T, s *videostore.Store) video.ID {
 	if _, err := s.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Uploaded(t.Context(), v.ID, 1000); err != nil {
+	if _, err := s.Uploaded(t.Context(), v.ID, 1000, ""); err != nil {
 		t.Fatal(err)
 	}
 	return v.ID
@@ -104,7 +104,7 @@ func TestPromiseSurvivesBrokenQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.broken = errors.New("queue is away")
-	if _, err := s.Uploaded(t.Context(), v.ID, 1); !errors.Is(err, out.broken) {
+	if _, err := s.Uploaded(t.Context(), v.ID, 1, ""); !errors.Is(err, out.broken) {
 		t.Fatalf("Uploaded = %v, want the sender's error", err)
 	}
 	view, err := s.View(t.Context(), v.ID)

@@ -91,7 +91,7 @@ func (s *Service) Put(ctx context.Context, id video.ID, body Body) (videostore.R
 	if body.Interrupt != nil {
 		defer context.AfterFunc(turn, body.Interrupt)()
 	}
-	size, err := s.stream(turn, id, in)
+	size, etag, err := s.stream(turn, id, in)
 	switch {
 	case errors.Is(context.Cause(turn), ErrReplaced):
 		return videostore.Record{}, problem.New(http.StatusConflict, problem.UploadConflict, "A newer upload of this video took over.")
@@ -102,7 +102,7 @@ func (s *Service) Put(ctx context.Context, id video.ID, body Body) (videostore.R
 	case err != nil:
 		return videostore.Record{}, fmt.Errorf("store source of %s: %w", id, err)
 	}
-	return s.videos.Uploaded(context.WithoutCancel(ctx), id, size)
+	return s.videos.Uploaded(context.WithoutCancel(ctx), id, size, etag)
 }
 
 // Key is what a client needs to put blocks into the source blob itself.
@@ -156,74 +156,94 @@ func (s *Service) Complete(ctx context.Context, id video.ID) (videostore.Record,
 	case rec.Video.State == video.Deleting:
 		return videostore.Record{}, videostore.ErrNotFound
 	case rec.Video.State != video.AwaitingUpload:
-		return s.videos.Uploaded(ctx, id, rec.Video.SizeBytes) // repeated, or refused
+		return s.videos.Uploaded(ctx, id, rec.Video.SizeBytes, rec.Video.SourceETag) // repeated, or refused
+	}
+	// A request may be repeated while the first still runs. Both must end with one
+	// version, so a commit is for whoever finds the blob as it was before.
+	before, err := s.blobs.Head(ctx, video.SourcesContainer, video.SourceBlob(id))
+	if err != nil && !errors.Is(err, blobstore.ErrNotFound) {
+		return videostore.Record{}, fmt.Errorf("look for an upload of %s: %w", id, err)
 	}
 	blocks, err := s.staged(ctx, id)
 	if err != nil {
 		return videostore.Record{}, err
 	}
+	var etag string // of what was just committed; empty: of whatever is there
 	if len(blocks) > 0 {
-		if err := s.commit(ctx, rec.Video, blocks); err != nil {
+		if etag, err = s.commit(ctx, rec.Video, blocks, before.ETag); err != nil {
 			return videostore.Record{}, err
 		}
 	}
-	size, err := s.verify(ctx, rec.Video)
+	found, err := s.verify(ctx, rec.Video, etag)
 	if err != nil {
 		return videostore.Record{}, err
 	}
-	return s.videos.Uploaded(ctx, id, size)
+	// The holder of the key may write the blob again at any time. What was looked
+	// at is this version, and only it will be processed.
+	return s.videos.Uploaded(ctx, id, found.Size, found.ETag)
 }
 
-func (s *Service) commit(ctx context.Context, v video.Video, blocks []blobstore.Block) error {
+// commit makes the blob of its blocks and returns the new version, or "" when
+// somebody else was faster. before is the version that is there; empty: none.
+func (s *Service) commit(ctx context.Context, v video.Video, blocks []blobstore.Block, before string) (etag string, err error) {
 	var size int64
 	ids := make([]string, len(blocks))
 	for i, b := range blocks {
 		if b.Index != i {
-			return incomplete("Block %d is missing.", i)
+			return "", incomplete("Block %d is missing.", i)
 		}
 		ids[i] = b.ID
 		size += b.Size
 	}
 	switch {
 	case size > MaxSize:
-		return tooLarge()
+		return "", tooLarge()
 	case v.SizeBytes > 0 && size != v.SizeBytes:
-		return incomplete("%d of %d bytes are here.", size, v.SizeBytes)
+		return "", incomplete("%d of %d bytes are here.", size, v.SizeBytes)
 	}
-	if _, err := s.blobs.Commit(ctx, video.SourcesContainer, video.SourceBlob(v.ID), ids, blobstore.Options{ContentType: sourceType}); err != nil {
-		return fmt.Errorf("commit blocks of %s: %w", v.ID, err)
+	etag, err = s.blobs.Commit(ctx, video.SourcesContainer, video.SourceBlob(v.ID), ids,
+		blobstore.Options{ContentType: sourceType, IfMatch: before, IfNoneMatch: before == ""})
+	if errors.Is(err, blobstore.ErrExists) || errors.Is(err, blobstore.ErrChanged) {
+		return "", nil
 	}
-	return nil
+	if err != nil {
+		return "", fmt.Errorf("commit blocks of %s: %w", v.ID, err)
+	}
+	return etag, nil
 }
 
 // verify looks at the committed blob, for its holder of the key may have put
-// anything there. What is not a video is removed.
-func (s *Service) verify(ctx context.Context, v video.Video) (size int64, err error) {
+// anything there, and says which version was looked at: etag, if it is not empty.
+// What is not a video is removed.
+func (s *Service) verify(ctx context.Context, v video.Video, etag string) (blobstore.Info, error) {
 	name := video.SourceBlob(v.ID)
-	body, info, err := s.blobs.Open(ctx, video.SourcesContainer, name, blobstore.Range{Length: sniffLen}, "")
+	body, info, err := s.blobs.Open(ctx, video.SourcesContainer, name, blobstore.Range{Length: sniffLen}, etag)
 	if azstorage.IsNotFound(err) {
-		return 0, incomplete("Nothing has been uploaded.")
+		return blobstore.Info{}, incomplete("Nothing has been uploaded.")
 	}
 	if status, _, _ := azstorage.Describe(err); status == http.StatusRequestedRangeNotSatisfiable { // an empty blob
-		return 0, s.refuse(ctx, v.ID, sniff(nil))
+		return blobstore.Info{}, s.refuse(ctx, v.ID, sniff(nil))
+	}
+	if errors.Is(err, blobstore.ErrChanged) {
+		return blobstore.Info{}, problem.New(http.StatusConflict, problem.UploadConflict, "Another upload of this video came in between.").Because(err)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("look at upload of %s: %w", v.ID, err)
+		return blobstore.Info{}, fmt.Errorf("look at upload of %s: %w", v.ID, err)
 	}
 	head, err := io.ReadAll(body)
 	if err := errors.Join(err, body.Close()); err != nil {
-		return 0, fmt.Errorf("look at upload of %s: %w", v.ID, err)
+		return blobstore.Info{}, fmt.Errorf("look at upload of %s: %w", v.ID, err)
 	}
 	switch {
 	case info.Size > MaxSize:
-		return 0, s.refuse(ctx, v.ID, tooLarge())
+		return blobstore.Info{}, s.refuse(ctx, v.ID, tooLarge())
 	case v.SizeBytes > 0 && info.Size != v.SizeBytes:
-		return 0, s.refuse(ctx, v.ID, sizeMismatch(v.SizeBytes, info.Size))
+		return blobstore.Info{}, s.refuse(ctx, v.ID, sizeMismatch(v.SizeBytes, info.Size))
 	}
 	if err := sniff(head); err != nil {
-		return 0, s.refuse(ctx, v.ID, err)
+		return blobstore.Info{}, s.refuse(ctx, v.ID, err)
 	}
-	return info.Size, nil
+	return info, nil
 }
 
 // refuse removes an upload and returns why.

@@ -21,7 +21,7 @@ const blocksInFlight = 2
 // valet key's holder uses, so an upload that breaks off here can be gone on with
 // there: that is why it does not use blobstore.PutStream, whose blocks nobody
 // else can find (paper row Q14). Each block carries its MD5 (Q12).
-func (s *Service) stream(ctx context.Context, id video.ID, r io.Reader) (size int64, err error) {
+func (s *Service) stream(ctx context.Context, id video.ID, r io.Reader) (size int64, etag string, err error) {
 	name := video.SourceBlob(id)
 	var ids []string
 	group, stage := errgroup.WithContext(ctx)
@@ -35,7 +35,7 @@ func (s *Service) stream(ctx context.Context, id video.ID, r io.Reader) (size in
 		select {
 		case buffer = <-free:
 		case <-stage.Done():
-			return 0, errors.Join(group.Wait(), ctx.Err())
+			return 0, "", errors.Join(group.Wait(), ctx.Err())
 		}
 		if buffer == nil {
 			buffer = make([]byte, blobstore.BlockSize)
@@ -61,12 +61,13 @@ func (s *Service) stream(ctx context.Context, id video.ID, r io.Reader) (size in
 		})
 	}
 	if err := errors.Join(group.Wait(), err); err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	if _, err := s.blobs.Commit(ctx, video.SourcesContainer, name, ids, blobstore.Options{ContentType: sourceType}); err != nil {
-		return 0, fmt.Errorf("commit blocks of %s: %w", id, err)
+	etag, err = s.blobs.Commit(ctx, video.SourcesContainer, name, ids, blobstore.Options{ContentType: sourceType})
+	if err != nil {
+		return 0, "", fmt.Errorf("commit blocks of %s: %w", id, err)
 	}
-	return size, nil
+	return size, etag, nil
 }
 
 // ErrReplaced says that a newer upload of the same video took over.

@@ -60,15 +60,15 @@ func TilesIn(p video.Plan, from, to int64) int {
 // as that is large enough, so a redelivered item does no harm (Q8).
 //
 // A nil error does not mean that all frames are there: verify (package media).
-func (t *Tool) Chunk(ctx context.Context, job ChunkJob, progress func(Progress)) (Report, error) {
+func (t *Tool) Chunk(ctx context.Context, job ChunkJob, progress func(Progress)) error {
 	args := slices.Concat(t.globals(), fromZero, chunkArgs(t, job))
-	report, err := run(ctx, command{
-		path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), nice: niceOf(job.Index),
+	_, err := run(ctx, command{
+		path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), nice: niceOf(job.Index), limits: encoding,
 	})
 	if err != nil {
-		return report, fmt.Errorf("encoding chunk %d: %w", job.Index, err)
+		return fmt.Errorf("encoding chunk %d: %w", job.Index, err)
 	}
-	return report, nil
+	return nil
 }
 
 // globals come first on every ffmpeg command line.

@@ -49,7 +49,7 @@ func (t *Tool) copy(ctx context.Context, what string, src Source, cmd *ff.Stream
 	args := append([]string{"-nostdin", "-hide_banner", "-v", "error", "-y", "-progress", "pipe:1", "-nostats"}, globals...)
 	args = append(args, cmd.GetArgs()...)
 	args[len(args)-1] = "file:" + filepath.Join(dir, filepath.Base(out)) // never an option, never another protocol
-	if _, err := run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, progress: quiet(progress)}); err != nil {
+	if _, err := run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, progress: quiet(progress), limits: copying}); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil

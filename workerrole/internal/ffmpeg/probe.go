@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	ff "github.com/u2takey/ffmpeg-go"
 
@@ -48,14 +47,11 @@ type VideoStream struct {
 	End           float64 // end of the last frame, from Info.Start; 0 when unknown
 }
 
-// probeLimit bounds each ffprobe call.
-const probeLimit = 15 * time.Second
-
 // Probe looks at the source: what is in it, and where its video really ends.
 //
 // A *video.Failure is permanent: the bytes are to blame (Q15). Any other error
-// may pass: the source could not be read, or the limit of 15 s per call ran
-// out. Probe changes nothing and may be repeated.
+// may pass: a TroubleError, or the limit of 15 s per call ran out. Probe changes
+// nothing and may be repeated.
 func (t *Tool) Probe(ctx context.Context, src Source) (Info, error) {
 	raw, err := t.probeStreams(ctx, src)
 	if err != nil {
@@ -74,20 +70,23 @@ func (t *Tool) Probe(ctx context.Context, src Source) (Info, error) {
 }
 
 func (t *Tool) ffprobe(ctx context.Context, src Source, out interface{ Write([]byte) (int, error) }, args ...string) (Report, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, probeLimit, errProbeLimit)
-	defer cancel()
 	all := []string{"-hide_banner", "-v", "error"}
 	all = append(all, ff.ConvertKwargsToCmdLineArgs(t.guard(src))...)
 	all = append(all, args...)
 	all = append(all, "-i", src.input())
-	return run(ctx, command{path: t.FFprobe, args: all, source: src, stdout: out})
+	return run(ctx, command{path: t.FFprobe, args: all, source: src, stdout: out, limits: probing})
 }
 
-var errProbeLimit = fmt.Errorf("ffprobe took more than %s", probeLimit)
+// entries are what is used of ffprobe's answer. Tags are left out: their number
+// and size are a stranger's choice.
+const entries = "error=code:format=format_name,start_time,duration:" +
+	"stream=index,codec_type,codec_name,codec_tag_string,width,height,sample_aspect_ratio,field_order,color_transfer," +
+	"r_frame_rate,avg_frame_rate,start_time,duration,sample_rate,channels:" +
+	"stream_disposition=attached_pic,timed_thumbnails:stream_side_data=side_data_type,rotation"
 
 func (t *Tool) probeStreams(ctx context.Context, src Source) (probed, error) {
 	var out bytes.Buffer
-	_, err := t.ffprobe(ctx, src, &out, "-show_error", "-show_format", "-show_streams", "-of", "json")
+	_, err := t.ffprobe(ctx, src, &out, "-show_entries", entries, "-of", "json")
 	var p probed
 	if jsonErr := json.Unmarshal(out.Bytes(), &p); jsonErr != nil && err == nil {
 		return p, fmt.Errorf("reading ffprobe's answer: %w", jsonErr)
@@ -97,22 +96,13 @@ func (t *Tool) probeStreams(ctx context.Context, src Source) (probed, error) {
 	}
 	var exit *RunError
 	if errors.As(err, &exit) {
-		if failure := refused(p.Error.Code, exit.Report); failure != nil {
-			return p, failure
-		}
+		return p, refused(p.Error.Code, exit.Report)
 	}
 	return p, fmt.Errorf("probing the source: %w", err)
 }
 
-// Codes of libavutil that ffprobe's -show_error prints.
-const (
-	averrorNoMemory       = -12
-	averrorInvalid        = -22
-	averrorInvalidData    = -1094995529
-	averrorEndOfFile      = -541478725
-	averrorPatchWelcome   = -1163346256
-	averrorNotImplemented = -1279870712 // decoder not found
-)
+// averrorNoMemory is AVERROR(ENOMEM), as ffprobe prints it.
+const averrorNoMemory = -12
 
 var complainer = regexp.MustCompile(`(?m)^\[([a-z0-9_,]+) @ 0x[0-9a-f]+\]`)
 
@@ -121,42 +111,35 @@ var audioDemuxers = map[string]bool{
 	"mp3": true, "wav": true, "flac": true, "aac": true, "aiff": true, "amr": true, "ac3": true, "w64": true, "wv": true, "ape": true, "opus": true,
 }
 
-// refused turns ffprobe's refusal into a permanent failure, or nil when the
-// source may just have been out of reach.
+// refused turns ffprobe's refusal into a permanent failure. The source could be
+// read, so another try would end the same way.
 func refused(code int, r Report) error {
-	if r.NetworkTrouble() {
-		return nil
-	}
 	demuxer := ""
 	if m := complainer.FindStringSubmatch(r.Stderr); m != nil {
 		demuxer = m[1]
 	}
-	if strings.Contains(r.Stderr, "max pixel count") { // ffmpeg has no other way to say these two
+	switch {
+	// ffmpeg (5.1) has no other way to say these three.
+	case strings.Contains(r.Stderr, "max pixel count"):
 		return video.Fail(video.TooManyPixels, "A picture has more than %d pixels.", maxPixels)
-	}
-	switch code {
-	case averrorNoMemory:
-		if strings.Contains(r.Stderr, "max_streams") {
-			return video.Fail(video.TooManyStreams, "The file has more than %d streams.", maxStreams)
-		}
-		return nil
-	case averrorInvalid:
-		if !strings.Contains(r.Stderr, "not on whitelist") || strings.Contains(r.Stderr, "Protocol") {
-			return nil
-		}
+	case strings.Contains(r.Stderr, "max_streams"):
+		return video.Fail(video.TooManyStreams, "The file has more than %d streams.", maxStreams)
+	case strings.Contains(r.Stderr, "not on whitelist"):
 		if audioDemuxers[demuxer] {
 			return video.Fail(video.NoVideoStream, "This is an audio file.")
 		}
 		return video.Fail(video.UnsupportedMedia, "This kind of file is not accepted.")
-	case averrorInvalidData, averrorEndOfFile, averrorPatchWelcome, averrorNotImplemented:
-		for known := range strings.SplitSeq(Containers, ",") {
-			if strings.HasPrefix(demuxer, known) {
-				return video.Fail(video.CorruptMedia, "The file begins like a video, but its structure is damaged or incomplete.")
-			}
-		}
-		return video.Fail(video.UnsupportedMedia, "The file is not a video that we can read.")
+	case code == averrorNoMemory:
+		return video.Fail(video.UnsupportedMedia, "The file's description of itself needs more memory than we allow.")
+	case code == 0: // it got past the container, and ended without naming a reason
+		return video.Fail(video.UnsupportedMedia, "A stream of the file is coded in a way that we cannot open.")
 	}
-	return nil
+	for known := range strings.SplitSeq(Containers, ",") {
+		if strings.HasPrefix(demuxer, known) {
+			return video.Fail(video.CorruptMedia, "The file begins like a video, but its structure is damaged or incomplete.")
+		}
+	}
+	return video.Fail(video.UnsupportedMedia, "The file is not a video that we can read.")
 }
 
 // probed is the part of ffprobe's JSON that is used.

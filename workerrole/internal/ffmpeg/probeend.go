@@ -37,20 +37,17 @@ func (t *Tool) probeEnd(ctx context.Context, src Source, info Info, s probedStre
 		from := info.Start + min(info.Duration, promised) - tailSeconds
 		args = append(args, "-read_intervals", "%+#8,"+strconv.FormatFloat(from, 'f', 3, 64)+"%")
 	}
-	report, err := t.ffprobe(ctx, src, &seen, args...)
+	_, err := t.ffprobe(ctx, src, &seen, args...)
 	if seen.encrypted {
 		return info, errEncrypted()
 	}
-	if ctx.Err() != nil {
-		return info, context.Cause(ctx)
-	}
-	if errors.Is(err, errProbeLimit) || report.NetworkTrouble() {
+	if errors.As(err, new(*timeLimitError)) {
 		return info, nil // keep the promise; each chunk is verified anyway
 	}
+	if err != nil && !errors.As(err, new(*RunError)) {
+		return info, fmt.Errorf("reading the end of the source: %w", err)
+	}
 	if seen.lastVideo <= 0 {
-		if err != nil && src.remote() {
-			return info, fmt.Errorf("reading the end of the source: %w", err)
-		}
 		return info, cutShort(0, promised)
 	}
 	// Five per cent, or half a second, or two frames may be missing.
@@ -88,6 +85,9 @@ func (e *packetEnds) Write(p []byte) (int, error) {
 		}
 		e.line(string(e.rest[:i]))
 		e.rest = e.rest[i+1:]
+	}
+	if len(e.rest) > maxLine {
+		e.rest = nil
 	}
 	return len(p), nil
 }

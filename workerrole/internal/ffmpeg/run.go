@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -22,11 +21,12 @@ type Progress struct {
 	Bytes   int64         // size of the first output
 }
 
-// RunError is a run of ffmpeg or ffprobe that ended with a non-zero status.
-// It may be retried: whether the source is to blame is decided elsewhere.
+// RunError is a run of ffmpeg or ffprobe that came to a bad end by itself, with
+// every byte of the source that it wanted: evidence about those bytes, if they
+// are a stranger's. What its surroundings did to it is a TroubleError.
 type RunError struct {
 	Program string
-	Status  int // exit status; -1 when a signal ended it
+	Status  int // exit status; -1 when it crashed or met one of our limits
 	Report
 }
 
@@ -38,9 +38,16 @@ func (e *RunError) Error() string {
 	return fmt.Sprintf("%s ended with status %d: %s", e.Program, e.Status, last)
 }
 
-// stderrTail is how many bytes of stderr are kept: a broken file can make
-// ffmpeg write gigabytes.
-const stderrTail = 64 << 10
+const (
+	// stderrTail is how many bytes of stderr are kept.
+	stderrTail = 64 << 10
+	// maxStderr ends a run: a broken file can make ffmpeg write gigabytes.
+	maxStderr = 64 << 20
+	// maxStdout ends a run whose output we keep: 64 streams take 60 KiB.
+	maxStdout = 1 << 20
+	// maxLine is the longest line of output that is waited for.
+	maxLine = 4 << 10
+)
 
 // beforeFirstFrame is how long ffmpeg may read and decode without writing
 // anything and still count as moving: a seek that must start far before the
@@ -55,6 +62,7 @@ type command struct {
 	stdout   io.Writer
 	progress func(Progress) // parses stdout; called only when the work has moved
 	nice     int            // how far it steps back for others when cores are short: 0 to 19
+	limits   limits
 }
 
 // audioNice is for sound, of which the first seconds are enough for a start.
@@ -76,30 +84,34 @@ type Report struct {
 	Stderr string // the end of what it wrote, without addresses
 }
 
-var (
-	network = regexp.MustCompile(`(?m)^\[(https?|tcp|tls) @ |Connection (timed out|refused|reset)|Input/output error|Server returned|Stream ends prematurely`)
-	pastEnd = regexp.MustCompile(`(?m)^.*(HTTP error 416|Server returned 416|4XX Client Error, but not one of).*\n?`)
-)
-
-// NetworkTrouble reports whether the run complained about its connection. Then
-// a result that is too short does not prove that the source is broken. (A
-// request past the end of a file that was cut short is not such a complaint.)
-func (r Report) NetworkTrouble() bool {
-	return network.MatchString(pastEnd.ReplaceAllString(r.Stderr, ""))
-}
-
 // run starts the program in a process group of its own with an empty
-// environment and waits for it. When ctx ends, the whole group is killed and
-// the cause of ctx is returned.
+// environment and with limits, and waits for it. When ctx ends, the whole group
+// is killed and the cause of ctx is returned. A read of the source that failed
+// fails the run, whatever its status says.
 func run(ctx context.Context, c command) (Report, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.limits.wall, &timeLimitError{program: name(c.path), limit: c.limits.wall})
+	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer c.source.served.watch(stop)()
+
 	cmd := exec.CommandContext(ctx, c.path, c.args...)
 	cmd.Dir = c.dir
 	cmd.Env = []string{} // no storage keys for a program that reads strangers' files
+	failed := func(status int, report Report) error {
+		return &RunError{Program: name(c.path), Status: status, Report: report}
+	}
+	tooMuch := func() { stop(failed(-1, Report{Stderr: "it wrote too much"})) }
 	tail := &tailBuffer{limit: stderrTail}
-	cmd.Stderr = tail
-	cmd.Stdout = c.stdout
-	if c.progress != nil {
+	cmd.Stderr = &capped{Writer: tail, left: maxStderr, over: tooMuch}
+	switch {
+	case c.progress != nil:
 		cmd.Stdout = &progressWriter{report: c.progress, start: time.Now()}
+	case c.stdout != nil:
+		cmd.Stdout = c.stdout
+		if buffer, kept := c.stdout.(*bytes.Buffer); kept {
+			cmd.Stdout = &capped{Writer: buffer, left: maxStdout, over: tooMuch}
+		}
 	}
 	ownGroup(cmd)
 	cmd.WaitDelay = 5 * time.Second
@@ -111,23 +123,41 @@ func run(ctx context.Context, c command) (Report, error) {
 
 	err := cmd.Start()
 	if err == nil {
+		c.limits.impose(cmd.Process.Pid)
 		if c.nice > 0 {
 			stepBack(cmd.Process.Pid, c.nice)
 		}
 		err = cmd.Wait()
 	}
 	report := Report{Stderr: c.source.redact(tail.String())}
-	if err == nil {
-		return report, nil
+	if trouble := c.source.served.trouble(); trouble != nil {
+		return report, trouble
 	}
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return report, context.Cause(ctx)
 	}
 	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return report, &RunError{Program: name(c.path), Status: exit.ExitCode(), Report: report}
+	if err != nil && !errors.As(err, &exit) {
+		return report, fmt.Errorf("running %s: %w", name(c.path), LocalFile(err))
 	}
-	return report, fmt.Errorf("running %s: %w", name(c.path), err)
+	if err != nil {
+		err = failed(exit.ExitCode(), report)
+	}
+	if trouble := environment(cmd.ProcessState, c.limits, report, err); trouble != nil {
+		return report, trouble
+	}
+	return report, err
+}
+
+// timeLimitError says that a run took too long by the clock. That may be the
+// machine's doing, so it is no evidence about the bytes.
+type timeLimitError struct {
+	program string
+	limit   time.Duration
+}
+
+func (e *timeLimitError) Error() string {
+	return fmt.Sprintf("%s took more than %s", e.program, e.limit)
 }
 
 func name(path string) string {
@@ -153,6 +183,22 @@ func (b *tailBuffer) Write(p []byte) (int, error) {
 	}
 	b.buf = append(b.buf, p...)
 	return n, nil
+}
+
+// capped passes on what is written, and calls over, once, when it is too much.
+type capped struct {
+	io.Writer
+	left int
+	over func()
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	if c.left < len(p) {
+		c.over()
+		return len(p), nil // the run is being ended; the rest is dropped
+	}
+	c.left -= len(p)
+	return c.Writer.Write(p)
 }
 
 func (b *tailBuffer) String() string { return string(bytes.ToValidUTF8(b.buf, []byte("?"))) }
@@ -187,7 +233,7 @@ func (w *progressWriter) Write(p []byte) (int, error) {
 			w.now.Bytes = n
 		}
 	}
-	if len(w.rest) > stderrTail {
+	if len(w.rest) > maxLine {
 		w.rest = nil
 	}
 	return len(p), nil

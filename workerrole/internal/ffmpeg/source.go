@@ -1,9 +1,7 @@
 package ffmpeg
 
 import (
-	"net/url"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -23,20 +21,18 @@ const (
 
 // Source is media to read.
 type Source struct {
-	// URL is an http or https address that answers range requests, or the path
-	// of a local file. An address may carry a signature: it is kept out of
-	// errors and logs.
+	// URL is the path of a local file, or the address that Serve made.
 	URL string
 	// Demuxer is ffmpeg's name of the container as the probe found it. Pinning
 	// it means that a later change of the bytes cannot reach another demuxer.
 	// Empty before the probe.
 	Demuxer string
+
+	served *served // the reads behind the address; nil for a local file
 }
 
-// remote reports whether the source is read over the network.
-func (s Source) remote() bool {
-	return strings.HasPrefix(s.URL, "http://") || strings.HasPrefix(s.URL, "https://")
-}
+// remote reports whether the source is read through an address.
+func (s Source) remote() bool { return strings.HasPrefix(s.URL, "http://") }
 
 // input is the source in ffmpeg's words: "file:" keeps a path from being read
 // as an option or as another protocol.
@@ -67,19 +63,6 @@ func (t *Tool) guard(s Source) ff.KwArgs {
 		return kw
 	}
 	kw["protocol_whitelist"] = "http,tcp"
-	if strings.HasPrefix(s.URL, "https://") {
-		kw["protocol_whitelist"] = "https,tls,tcp"
-		kw["tls_verify"] = "1" // ffmpeg's default is not to
-		if t.CAFile != "" {
-			kw["ca_file"] = t.CAFile
-		}
-	}
-	// The connection idles while frames are encoded, and storage may close it.
-	kw["reconnect"] = "1"
-	kw["reconnect_on_network_error"] = "1"
-	kw["reconnect_on_http_error"] = "5xx"
-	kw["reconnect_delay_max"] = strconv.Itoa(max(1, t.ReconnectSeconds))
-	kw["rw_timeout"] = "30000000" // microseconds
 	return kw
 }
 
@@ -89,18 +72,12 @@ func trusted() ff.KwArgs {
 	return ff.KwArgs{"protocol_whitelist": "file", "format_whitelist": "mov", "f": "mov"}
 }
 
-var signed = regexp.MustCompile(`(https?://[^\s'"?]+)\?[^\s'"]*`)
-
-// redact removes what must not be seen from text that ffmpeg wrote: the
-// source's address and the query of any other.
+// redact removes the source's address, which lets its reader in, and its path
+// from text that ffmpeg wrote.
 func (s Source) redact(text string) string {
 	if s.URL == "" {
 		return text
 	}
 	text = strings.ReplaceAll(text, s.input(), "source")
-	text = strings.ReplaceAll(text, s.URL, "source")
-	if u, err := url.Parse(s.URL); err == nil && u.RawQuery != "" {
-		text = strings.ReplaceAll(text, u.RawQuery, "…")
-	}
-	return signed.ReplaceAllString(text, "$1?…")
+	return strings.ReplaceAll(text, s.URL, "source")
 }

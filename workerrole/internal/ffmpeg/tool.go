@@ -14,7 +14,7 @@ import (
 )
 
 func init() {
-	ff.LogCompiledCommand = false // it would log the input's address with its signature
+	ff.LogCompiledCommand = false // it would log the input's address
 }
 
 // Tool is a pair of ffmpeg and ffprobe programs that Open has checked.
@@ -34,14 +34,6 @@ type Tool struct {
 	// same on every try. 1 on a machine of one core, where it gains nothing.
 	FirstChunkProcesses int
 
-	// CAFile is a PEM file of roots that https sources are verified against;
-	// empty: the system's.
-	CAFile string
-
-	// ReconnectSeconds is the longest pause before a broken connection to a
-	// source is tried again; beyond it the source counts as away.
-	ReconnectSeconds int
-
 	firsts firsts // first chunks that are being encoded, see BeginChunk
 }
 
@@ -55,7 +47,7 @@ var needed = map[string][]string{
 // Open finds the two programs and checks that they can do the work: an error
 // says what is missing. An empty path means the program of that name in PATH.
 func Open(ctx context.Context, ffmpegPath, ffprobePath string) (*Tool, error) {
-	t := &Tool{FirstChunkProcesses: 1, ReconnectSeconds: 10}
+	t := &Tool{FirstChunkProcesses: 1}
 	if runtime.NumCPU() >= 2 {
 		t.FirstChunkProcesses = 2
 	}
@@ -128,7 +120,7 @@ func (t *Tool) ask(ctx context.Context, program string, args ...string) (string,
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	var out bytes.Buffer
-	_, err := run(ctx, command{path: program, args: args, stdout: &out})
+	_, err := run(ctx, command{path: program, args: args, stdout: &out, limits: probing})
 	if err != nil {
 		return "", fmt.Errorf("asking %s %s: %w", program, strings.Join(args, " "), err)
 	}

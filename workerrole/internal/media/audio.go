@@ -104,9 +104,6 @@ func EncodeAudio(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan
 			if r.err != nil {
 				return r.err
 			}
-			if r.NetworkTrouble() {
-				return errors.New("encoding audio: the source could not be read to the end")
-			}
 			if err := w.look(true); err != nil {
 				return err
 			}

@@ -16,9 +16,9 @@ import (
 )
 
 // probeAndPlan is what the probe step does with an upload.
-func probeAndPlan(t *testing.T, tool *ffmpeg.Tool, url string) (video.Plan, error) {
+func probeAndPlan(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source) (video.Plan, error) {
 	t.Helper()
-	info, err := tool.Probe(t.Context(), ffmpeg.Source{URL: url})
+	info, err := tool.Probe(t.Context(), src)
 	if err != nil {
 		return video.Plan{}, err
 	}
@@ -33,15 +33,13 @@ func TestBadSourcesAreRefused(t *testing.T) {
 		t.Run(clip.Name, func(t *testing.T) {
 			t.Parallel()
 			path := clip.Make(t, t.TempDir())
-			server := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(path))))
-			defer server.Close()
-			for _, url := range []string{path, server.URL + "/" + filepath.Base(path) + "?sig=secret"} {
-				_, err := probeAndPlan(t, tool, url)
+			for _, src := range []ffmpeg.Source{{URL: path}, served(t, path)} {
+				_, err := probeAndPlan(t, tool, src)
 				var failure *video.Failure
 				if !errors.As(err, &failure) || failure.Code != clip.Code {
 					t.Errorf("got %v, want code %s", err, clip.Code)
 				}
-				if err != nil && (strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "/")) {
+				if err != nil && strings.Contains(err.Error(), "/") {
 					t.Errorf("the message tells too much: %v", err)
 				}
 			}
@@ -61,8 +59,6 @@ func TestPlaylistsReachNothing(t *testing.T) {
 		http.ServeFile(w, r, filepath.Join(dir, "private.ts"))
 	}))
 	defer inside.Close()
-	outside := httptest.NewServer(http.FileServer(http.Dir(dir)))
-	defer outside.Close()
 	for name, target := range map[string]string{
 		"file":     filepath.Join(dir, "private.ts"),
 		"file-url": "file://" + filepath.Join(dir, "private.ts"),
@@ -71,16 +67,18 @@ func TestPlaylistsReachNothing(t *testing.T) {
 	} {
 		for _, ext := range []string{"", ".mp4", ".m3u8"} {
 			mediatest.Write(t, dir, name+ext, mediatest.PlaylistTo(target))
-			for _, url := range []string{filepath.Join(dir, name+ext), outside.URL + "/" + name + ext} {
-				if _, err := probeAndPlan(t, tool, url); !errors.As(err, new(*video.Failure)) {
+			path := filepath.Join(dir, name+ext)
+			for _, src := range []ffmpeg.Source{{URL: path}, served(t, path)} {
+				if _, err := probeAndPlan(t, tool, src); !errors.As(err, new(*video.Failure)) {
 					t.Errorf("%s%s: probe said %v", name, ext, err)
 				}
-				// And nothing is reached when a plan exists already.
+				// And nothing is reached when a plan exists already. It pins no
+				// demuxer here, so that only the whitelists are in the way.
 				plan := video.Plan{
-					FPS: video.Rational{Num: 10, Den: 1}, Frames: 10, SegmentFrames: 10, Demuxer: "mov", HasAudio: true,
+					FPS: video.Rational{Num: 10, Den: 1}, Frames: 10, SegmentFrames: 10, HasAudio: true,
 					Chunks: []video.Chunk{{To: 10}}, Renditions: []video.Rendition{{Name: "64p", Width: 64, Height: 64, MaxRate: 100000}},
 				}
-				if _, err := media.EncodeChunk(t.Context(), tool, ffmpeg.Source{URL: url}, plan, 0, t.TempDir(), nil); err == nil {
+				if _, err := media.EncodeChunk(t.Context(), tool, src, plan, 0, t.TempDir(), nil); err == nil {
 					t.Errorf("%s%s: a chunk was encoded", name, ext)
 				}
 			}

@@ -38,8 +38,9 @@ const slack = 10
 // progress gets the frames encoded so far, whenever work has moved; it may be
 // nil, and is never called concurrently.
 //
-// A *video.Failure says that the source is broken. Any other error may pass.
-// Repeating the call gives the same bytes (Q8, Q16c).
+// A *video.Failure says that the source is broken: all bytes that ffmpeg wanted
+// were there, and no try gave every frame. Any other error may pass. Repeating
+// the call gives the same bytes (Q8, Q16c).
 func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string, progress func(frames int64)) (Encoded, error) {
 	if index < 0 || index >= len(plan.Chunks) {
 		return Encoded{}, fmt.Errorf("encoding chunk %d: the plan has %d chunks", index, len(plan.Chunks))
@@ -67,30 +68,38 @@ func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan
 		if err := clean(dir, plan); err != nil {
 			return Encoded{}, err
 		}
-		report, err := runChunk(ctx, tool, job, progress)
-		if err != nil {
-			return Encoded{}, err
+		var encoded Encoded
+		var frames int64
+		err := runChunk(ctx, tool, job, progress)
+		if err == nil {
+			if encoded, frames, err = verify(job); err != nil {
+				err = fmt.Errorf("verifying chunk %d: %w", index, err)
+			}
 		}
-		encoded, frames, err := verify(job)
+		var gap *incomplete
 		switch {
 		case err == nil:
+			missing = nil
 			if last {
 				missing = truth(plan, chunk.From+frames, frames >= job.End-chunk.From)
 			}
 			if missing == nil {
 				return encoded, nil
 			}
-		case errors.As(err, new(*incomplete)):
-			missing = video.Fail(video.CorruptMedia, "The video cannot be decoded between %s and %s: %v.",
-				clock(plan, chunk.From), clock(plan, chunk.To), err)
+		case errors.As(err, &gap):
+			missing = undecodable(plan, chunk, ": "+gap.detail)
+		case errors.As(err, new(*ffmpeg.RunError)):
+			missing = undecodable(plan, chunk, "")
 		default:
-			return Encoded{}, fmt.Errorf("verifying chunk %d: %w", index, err)
-		}
-		if report.NetworkTrouble() {
-			return Encoded{}, fmt.Errorf("encoding chunk %d: the source could not be read to the end", index)
+			return Encoded{}, ffmpeg.LocalFile(err)
 		}
 	}
 	return Encoded{}, missing
+}
+
+// undecodable is the failure of a chunk whose bytes were all there to be read.
+func undecodable(plan video.Plan, chunk video.Chunk, why string) error {
+	return video.Fail(video.CorruptMedia, "The video cannot be decoded between %s and %s%s.", clock(plan, chunk.From), clock(plan, chunk.To), why)
 }
 
 func clock(plan video.Plan, frame int64) string { return plan.FPS.Duration(frame).String() }
@@ -122,7 +131,7 @@ func truth(plan video.Plan, total int64, more bool) error {
 
 // runChunk runs ffmpeg once, or for the first chunk, which somebody is waiting
 // for, once for the largest rendition and at the same time once for the others.
-func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, progress func(int64)) (ffmpeg.Report, error) {
+func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, progress func(int64)) error {
 	jobs := []ffmpeg.ChunkJob{job}
 	if job.Index == 0 && tool.FirstChunkProcesses > 1 && len(job.Renditions) > 1 {
 		top, rest := job, job
@@ -134,15 +143,14 @@ func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, progr
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
-		mu      sync.Mutex
-		frames  = make([]int64, len(jobs))
-		reports = make([]ffmpeg.Report, len(jobs))
-		errs    = make([]error, len(jobs))
-		wg      sync.WaitGroup
+		mu     sync.Mutex
+		frames = make([]int64, len(jobs))
+		errs   = make([]error, len(jobs))
+		wg     sync.WaitGroup
 	)
 	for i, j := range jobs {
 		wg.Go(func() {
-			reports[i], errs[i] = tool.Chunk(ctx, j, func(p ffmpeg.Progress) {
+			errs[i] = tool.Chunk(ctx, j, func(p ffmpeg.Progress) {
 				mu.Lock()
 				defer mu.Unlock()
 				frames[i] = p.Frames
@@ -157,13 +165,9 @@ func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, progr
 	}
 	wg.Wait()
 	if errors.Join(errs...) != nil {
-		return reports[0], context.Cause(ctx) // the first error, not the one that it caused
+		return context.Cause(ctx) // the first error, not the one that it caused
 	}
-	report := reports[0]
-	for _, r := range reports[1:] {
-		report.Stderr += r.Stderr
-	}
-	return report, nil
+	return nil
 }
 
 // clean removes what an earlier try left, so that it is not taken for the

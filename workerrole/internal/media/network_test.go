@@ -2,11 +2,10 @@ package media_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
-	"net/http"
-	"net/http/httptest"
+	"io"
 	"os"
-	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -16,39 +15,54 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
 )
 
-// storage serves one file with range requests. cut, when it returns n > 0,
-// cuts the connection after n bytes of the answer.
-type storage struct {
-	path string
-	cut  func(request int64) int
-	n    atomic.Int64
+// served is a local file behind an address, as the steps hand a blob to ffmpeg.
+func served(t *testing.T, path string) ffmpeg.Source {
+	t.Helper()
+	return serve(t, path, func(_ int64, body io.ReadCloser) (io.ReadCloser, error) { return body, nil })
 }
 
-func (s *storage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if n := s.cut(s.n.Add(1)); n > 0 {
-		w = &cutting{ResponseWriter: w, left: n}
+// serve is served with a change to each read; reads are counted from 1.
+func serve(t *testing.T, path string, change func(read int64, body io.ReadCloser) (io.ReadCloser, error)) ffmpeg.Source {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	http.ServeFile(w, r, s.path)
+	var reads atomic.Int64
+	src, err := ffmpeg.Serve(t.Context(), info.Size(), func(_ context.Context, offset int64) (io.ReadCloser, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := f.Seek(offset, io.SeekStart); err != nil {
+			return nil, err
+		}
+		return change(reads.Add(1), f)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
 }
 
-type cutting struct {
-	http.ResponseWriter
+// broken is a reader that fails after some bytes.
+type broken struct {
+	io.ReadCloser
 	left int
+	err  error
 }
 
-func (c *cutting) Write(p []byte) (int, error) {
-	if len(p) >= c.left {
-		_, _ = c.ResponseWriter.Write(p[:c.left])
-		_ = http.NewResponseController(c.ResponseWriter).Flush()
-		panic(http.ErrAbortHandler)
+func (b *broken) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, b.err
 	}
-	c.left -= len(p)
-	return c.ResponseWriter.Write(p)
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }
 
-// What comes over the network is the same as from a file, also when
-// connections break; and when the source cannot be read, it is not blamed.
-func TestNetworkSourceGivesTheSameBytes(t *testing.T) {
+// What comes through an address is the same as from a file.
+func TestServedSourceGivesTheSameBytes(t *testing.T) {
 	t.Parallel()
 	tool := tool(t)
 	for _, clip := range mediatest.Clips() {
@@ -66,90 +80,65 @@ func TestNetworkSourceGivesTheSameBytes(t *testing.T) {
 				t.Fatal(err)
 			}
 			plan = manySeams(plan)
-			want := chunkBytes(t, tool, local, plan, 2)
-			for name, cut := range map[string]func(int64) int{
-				"steady":           func(int64) int { return 0 },
-				"every other cut":  func(n int64) int { return int(n%2) * 30_000 },
-				"small cuts first": func(n int64) int { return max(0, 5-int(n)) * 5_000 },
-			} {
-				store := &storage{path: path, cut: cut}
-				server := httptest.NewServer(store)
-				src := ffmpeg.Source{URL: server.URL + "/source?sig=x"}
-				if _, err := tool.Probe(t.Context(), src); err != nil {
-					t.Errorf("%s: Probe: %v", name, err)
-				}
-				if got := chunkBytes(t, tool, src, plan, 2); !bytes.Equal(got, want) {
-					t.Errorf("%s: other bytes after %d requests", name, store.n.Load())
-				}
-				server.Close()
+			src := served(t, path)
+			if _, err := tool.Probe(t.Context(), src); err != nil {
+				t.Errorf("Probe: %v", err)
 			}
-			t.Run("away", func(t *testing.T) {
-				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					http.Error(w, "gone", http.StatusForbidden) // the signature has expired
-				}))
-				defer server.Close()
-				src := ffmpeg.Source{URL: server.URL + "/source"}
-				if _, err := media.EncodeChunk(t.Context(), tool, src, plan, 2, t.TempDir(), nil); err == nil || errors.As(err, new(*video.Failure)) {
-					t.Errorf("EncodeChunk of a source that is away: %v", err)
-				}
-				if err := media.EncodeAudio(t.Context(), tool, src, plan, t.TempDir(), 0, nil, nil); err == nil || errors.As(err, new(*video.Failure)) {
-					t.Errorf("EncodeAudio of a source that is away: %v", err)
-				}
-			})
+			if !bytes.Equal(chunkBytes(t, tool, src, plan, 2), chunkBytes(t, tool, local, plan, 2)) {
+				t.Error("other bytes")
+			}
 		})
 	}
 }
 
-// A server that stops in the middle and stays away never makes a short video
-// pass for a whole one, nor a good source for a broken one.
-func TestOutageIsNotTheSourcesFault(t *testing.T) {
+// A read that fails, fails the run, whatever ffmpeg made of it: with trouble, or
+// with the failure that the read itself named. ffmpeg takes a connection that
+// broke for the end of the file, and repeats the last picture until the count of
+// frames is right.
+func TestReadThatFailsFailsTheRun(t *testing.T) {
 	t.Parallel()
 	tool := tool(t)
-	tool.ReconnectSeconds = 1 // or the test takes a minute
 	path := mediatest.Clips()[0].Make(t, t.TempDir())
-	src, info := probe(t, tool, path)
+	_, info := probe(t, tool, path)
 	plan, err := media.Plan(info, media.DefaultLimits)
 	if err != nil {
 		t.Fatal(err)
 	}
 	plan = manySeams(plan)
-	data, err := os.ReadFile(path)
+	last := len(plan.Chunks) - 1
+	plan.Chunks = append(plan.Chunks[:1:1], video.Chunk{From: plan.Chunks[1].From, To: plan.Chunks[last].To})
+	size, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := &outage{data: data, until: int64(len(data)) * 6 / 10}
-	server := httptest.NewServer(store)
-	defer server.Close()
-	src.URL = server.URL + "/source"
-	last := len(plan.Chunks) - 1
-	plan.Chunks = append(plan.Chunks[:1:1], video.Chunk{From: plan.Chunks[1].From, To: plan.Chunks[last].To})
-	_, err = media.EncodeChunk(t.Context(), tool, src, plan, 1, t.TempDir(), nil)
-	if err == nil || errors.As(err, new(*video.Failure)) {
-		t.Errorf("got %v, want an error that may pass", err)
+	away := errors.New("the storage is away")
+	replaced := video.Fail(video.SourceChanged, "It was replaced.")
+	for name, left := range map[string]int{"at once": 0, "in the middle": int(size.Size()) * 6 / 10, "at the end": int(size.Size()) - 10} {
+		for _, why := range []error{away, replaced} {
+			breaks := func(_ int64, body io.ReadCloser) (io.ReadCloser, error) {
+				return &broken{ReadCloser: body, left: left, err: why}, nil
+			}
+			check := func(what string, err error) {
+				t.Helper()
+				var trouble interface{ Trouble() string }
+				var failure *video.Failure
+				switch isTrouble := errors.As(err, &trouble) && trouble.Trouble() == ffmpeg.TroubleSource; {
+				case why == away && (!isTrouble || !errors.Is(err, away)), why == replaced && (!errors.As(err, &failure) || failure.Code != video.SourceChanged):
+					t.Errorf("%s, %s: %v", what, name, err)
+				}
+			}
+			if left == 0 {
+				_, err := tool.Probe(t.Context(), serve(t, path, breaks))
+				check("probe", err)
+			}
+			_, err := media.EncodeChunk(t.Context(), tool, serve(t, path, breaks), plan, 1, t.TempDir(), nil)
+			check("chunk", err)
+			err = media.EncodeAudio(t.Context(), tool, serve(t, path, breaks), plan, t.TempDir(), 0, func(media.AudioRun) error { return nil }, nil)
+			check("audio", err)
+			err = media.Remux(t.Context(), tool, serve(t, path, breaks), t.TempDir()+"/out", nil)
+			check("remux", err)
+		}
 	}
-}
-
-// outage serves the first part of a file and breaks every connection there.
-type outage struct {
-	data  []byte
-	until int64
-}
-
-func (o *outage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	from := int64(0)
-	if h := r.Header.Get("Range"); len(h) > 7 {
-		from, _ = strconv.ParseInt(h[6:len(h)-1], 10, 64)
-	}
-	size := int64(len(o.data))
-	w.Header().Set("Accept-Ranges", "bytes")
-	w.Header().Set("Content-Range", "bytes "+strconv.FormatInt(from, 10)+"-"+strconv.FormatInt(size-1, 10)+"/"+strconv.FormatInt(size, 10))
-	w.Header().Set("Content-Length", strconv.FormatInt(size-from, 10))
-	w.WriteHeader(http.StatusPartialContent)
-	if from < o.until {
-		_, _ = w.Write(o.data[from:o.until])
-		_ = http.NewResponseController(w).Flush()
-	}
-	panic(http.ErrAbortHandler)
 }
 
 func chunkBytes(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int) []byte {

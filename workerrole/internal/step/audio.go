@@ -48,7 +48,7 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	for _, part := range view.Parts[w.Plan.Generation] {
 		held += len(part.Segments)
 	}
-	source, err := s.Sources.Open(ctx, w.Plan.Source, w.Plan.Demuxer)
+	source, _, err := s.Sources.Open(ctx, sourceOf(w.Plan), w.Plan.Demuxer)
 	if err != nil {
 		return videostore.Commit{}, err
 	}

@@ -31,7 +31,7 @@ func (Encode) Name() string { return videostore.StepEncode }
 
 // Run implements pipeline.Step.
 func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
-	source, err := s.Sources.Open(ctx, w.Plan.Source, w.Plan.Demuxer)
+	source, _, err := s.Sources.Open(ctx, sourceOf(w.Plan), w.Plan.Demuxer)
 	if err != nil {
 		return videostore.Commit{}, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -34,8 +33,8 @@ func (Probe) Name() string { return videostore.StepProbe }
 // Run implements pipeline.Step.
 func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
 	id := w.Video.ID
-	blob := video.SourceBlob(id)
-	source, err := s.Sources.Open(ctx, blob, "")
+	from := Pinned{Blob: video.SourceBlob(id), ETag: w.Video.SourceETag}
+	source, from, err := s.Sources.Open(ctx, from, "")
 	if err != nil {
 		return videostore.Commit{}, err
 	}
@@ -45,8 +44,7 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	}
 	w.Progress()
 	if info.NeedsRemux {
-		blob = w.Prefix + "prepared.mkv"
-		if info, err = s.remux(ctx, w, source, blob); err != nil {
+		if info, from, err = s.remux(ctx, w, source); err != nil {
 			return videostore.Commit{}, err
 		}
 	}
@@ -54,7 +52,7 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	plan.Generation, plan.Source = w.Step.Key.Generation, blob
+	plan.Generation, plan.Source, plan.SourceETag = w.Step.Key.Generation, from.Blob, from.ETag
 	return videostore.Commit{
 		Output: info,
 		Plan:   &plan,
@@ -69,35 +67,24 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 
 // remux copies the streams of a source that cannot be sought in into a file with
 // an index, so that a chunk need not read everything before it.
-func (s Probe) remux(ctx context.Context, w *pipeline.Work, source ffmpeg.Source, blob string) (ffmpeg.Info, error) {
+func (s Probe) remux(ctx context.Context, w *pipeline.Work, source ffmpeg.Source) (ffmpeg.Info, Pinned, error) {
 	path := filepath.Join(w.Dir, "prepared.mkv")
 	if err := media.Remux(ctx, s.Tool, source, path, func(int64) { w.Progress() }); err != nil {
-		return ffmpeg.Info{}, err
+		return ffmpeg.Info{}, Pinned{}, err
 	}
 	info, err := s.Tool.Probe(ctx, ffmpeg.Source{URL: path})
 	if err != nil {
-		return ffmpeg.Info{}, err
+		return ffmpeg.Info{}, Pinned{}, err
 	}
-	if err := s.Sources.Blobs.PutFile(ctx, video.SourcesContainer, blob, path, blobstore.Options{ContentType: "video/x-matroska"}); err != nil {
-		return ffmpeg.Info{}, fmt.Errorf("store the remuxed source of %s: %w", w.Video.ID, err)
+	copied := Pinned{Blob: w.Prefix + filepath.Base(path)}
+	if err := s.Sources.Blobs.PutFile(ctx, video.SourcesContainer, copied.Blob, path, blobstore.Options{ContentType: "video/x-matroska"}); err != nil {
+		return ffmpeg.Info{}, Pinned{}, fmt.Errorf("store the remuxed source of %s: %w", w.Video.ID, err)
 	}
-	return info, nil
-}
-
-// Sources gives ffmpeg a way to read a source by ranges, without a key: a
-// signature for one blob that ends soon.
-type Sources struct {
-	Blobs *blobstore.Store
-	Sign  func(ctx context.Context, container, blob string, life time.Duration) (string, error)
-	Life  time.Duration // longer than any step takes
-}
-
-// Open returns where ffmpeg finds the blob. The URL is a secret: it never
-// appears in logs or errors.
-func (s Sources) Open(ctx context.Context, blob, demuxer string) (ffmpeg.Source, error) {
-	url, err := s.Sign(ctx, video.SourcesContainer, blob, s.Life)
+	// Nobody else has this attempt's name, so what is there is what was put.
+	head, err := s.Sources.Blobs.Head(ctx, video.SourcesContainer, copied.Blob)
 	if err != nil {
-		return ffmpeg.Source{}, fmt.Errorf("sign %s for reading: %w", blob, err)
+		return ffmpeg.Info{}, Pinned{}, fmt.Errorf("look at the remuxed source of %s: %w", w.Video.ID, err)
 	}
-	return ffmpeg.Source{URL: url, Demuxer: demuxer}, nil
+	copied.ETag = head.ETag
+	return info, copied, nil
 }

@@ -104,7 +104,7 @@ func TestReconcilerSendsWhatWasForgotten(t *testing.T) {
 	b := setup(t)
 	id := b.create(t)
 	b.queues.shut.Store(true) // the web role dies between row and message
-	if _, err := b.videos.Uploaded(t.Context(), id, 1); !errors.Is(err, errShut) {
+	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); !errors.Is(err, errShut) {
 		t.Fatal(err)
 	}
 	b.queues.shut.Store(false)
@@ -122,7 +122,7 @@ func TestReconcilerReplacesALostMessage(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.create(t)
-	if _, err := b.videos.Uploaded(t.Context(), id, 1); err != nil {
+	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
 		t.Fatal(err)
 	}
 	key := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepProbe}
@@ -195,7 +195,7 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.create(t)
-	if _, err := b.videos.Uploaded(t.Context(), id, 1); err != nil {
+	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
 		t.Fatal(err)
 	}
 	claim := func(step string, index int) *videostore.Claim {
@@ -302,7 +302,7 @@ func TestOneLeaderAtATime(t *testing.T) {
 func (b *bench) ready(t *testing.T) video.ID {
 	t.Helper()
 	id := b.create(t)
-	if _, err := b.videos.Uploaded(t.Context(), id, 1); err != nil {
+	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, queue := range []string{workqueue.Probe, workqueue.Index} {

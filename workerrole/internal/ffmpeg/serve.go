@@ -1,0 +1,157 @@
+package ffmpeg
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// OpenAt opens one version of a source from a byte on, which is below its size.
+// What it returns goes on after broken connections, and fails when the version
+// is no longer there. It may be called at the same time.
+type OpenAt func(ctx context.Context, offset int64) (io.ReadCloser, error)
+
+// Serve lets ffmpeg read a source of size bytes by ranges, until ctx ends. The
+// address is on this machine, is not to be guessed, and carries no key.
+//
+// ffmpeg never talks to storage itself, for two reasons. It would have to be
+// given a signature, on a command line that others may see. And it hides from us
+// what became of its reads: a connection that broke for good looks to it like
+// the end of the file, and it may still end with status 0. Here every read that
+// fails is known by its error: it ends the run that made it, with that error if
+// it is a *video.Failure, and otherwise with a TroubleError of kind "source".
+func Serve(ctx context.Context, size int64, open OpenAt) (Source, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return Source{}, fmt.Errorf("opening a port for the source: %w", err)
+	}
+	s := &served{path: "/" + rand.Text(), size: size, open: open, failed: make(chan struct{})}
+	server := &http.Server{
+		Handler: s, ReadHeaderTimeout: 10 * time.Second,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	go func() { _ = server.Serve(listener) }()
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	return Source{URL: "http://" + listener.Addr().String() + s.path, served: s}, nil
+}
+
+// served is the source behind an address.
+type served struct {
+	path string
+	size int64
+	open OpenAt
+
+	once   sync.Once
+	failed chan struct{} // closed with the first read that failed
+	err    error         // of that read
+}
+
+func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != s.path || r.Method != http.MethodGet {
+		http.NotFound(w, r)
+		return
+	}
+	from, err := offset(r.Header.Get("Range"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if from >= s.size {
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", s.size))
+		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+		return
+	}
+	body, err := s.open(r.Context(), from)
+	if err != nil {
+		s.fail(r.Context(), err)
+	}
+	defer func() { _ = body.Close() }()
+	w.Header().Set("Accept-Ranges", "bytes")
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.FormatInt(s.size-from, 10))
+	w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, s.size-1, s.size))
+	w.WriteHeader(http.StatusPartialContent)
+	in := &noted{Reader: body}
+	n, _ := io.CopyN(w, in, s.size-from) // an error of w is ffmpeg's, who has gone or seeks
+	if in.err != nil && n < s.size-from {
+		s.fail(r.Context(), in.err)
+	}
+}
+
+// noted keeps the error of a reader apart from that of the writer behind it.
+type noted struct {
+	io.Reader
+	err error
+}
+
+func (n *noted) Read(p []byte) (int, error) {
+	k, err := n.Reader.Read(p)
+	if err != nil {
+		n.err = err
+	}
+	return k, err
+}
+
+// offset reads the only form of the header that ffmpeg uses: "bytes=1000-".
+func offset(header string) (int64, error) {
+	if header == "" {
+		return 0, nil
+	}
+	text, ok := strings.CutPrefix(header, "bytes=")
+	from, rest, dash := strings.Cut(text, "-")
+	n, err := strconv.ParseInt(from, 10, 64)
+	if !ok || !dash || rest != "" || err != nil || n < 0 {
+		return 0, fmt.Errorf("range %q is not understood", header)
+	}
+	return n, nil
+}
+
+// fail notes a read that failed, unless ffmpeg gave it up itself, and breaks the
+// connection.
+func (s *served) fail(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		s.once.Do(func() {
+			s.err = err
+			close(s.failed)
+		})
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// trouble returns what became of the reads so far: nil when all went well.
+func (s *served) trouble() error {
+	if s == nil {
+		return nil
+	}
+	select {
+	case <-s.failed:
+		return sourceTrouble(s.err)
+	default:
+		return nil
+	}
+}
+
+// watch calls stop with the first read that fails, until the returned function
+// is called.
+func (s *served) watch(stop func(error)) (end func()) {
+	if s == nil {
+		return func() {}
+	}
+	ended := make(chan struct{})
+	go func() {
+		select {
+		case <-s.failed:
+			stop(s.trouble())
+		case <-ended:
+		}
+	}()
+	return func() { close(ended) }
+}

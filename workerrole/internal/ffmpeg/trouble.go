@@ -1,0 +1,88 @@
+package ffmpeg
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"syscall"
+
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Kinds of trouble: what a run met that says nothing about the bytes.
+const (
+	TroubleSource = "source" // the source could not be read
+	TroubleDisk   = "disk"   // no space is left on the local disk
+	TroubleKilled = "killed" // a signal that we did not send ended the program
+)
+
+// TroubleError says that a run failed because of its surroundings. The item is
+// not to blame: it may be tried again at no cost.
+type TroubleError struct {
+	Kind string // one of the kinds above
+	Err  error
+}
+
+func (e *TroubleError) Error() string { return e.Err.Error() }
+
+func (e *TroubleError) Unwrap() error { return e.Err }
+
+// Trouble returns the kind. Whoever decides about retries asks for this method
+// with errors.As, and need not know this package.
+func (e *TroubleError) Trouble() string { return e.Kind }
+
+// sourceTrouble marks an error of reading the source, unless it says that the
+// source is to blame.
+func sourceTrouble(err error) error {
+	if errors.As(err, new(*video.Failure)) {
+		return err
+	}
+	return &TroubleError{Kind: TroubleSource, Err: err}
+}
+
+// LocalFile marks an error of writing a local file as trouble when the disk is
+// full, and returns any other as it is.
+func LocalFile(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return &TroubleError{Kind: TroubleDisk, Err: err}
+	}
+	return err
+}
+
+// fullDisk is what strerror says of ENOSPC and EDQUOT, at the end of a line. It
+// is the only wording of ffmpeg (5.1) that is trouble: a muxer that cannot write
+// has no other way to say so, and may still end with status 0.
+var fullDisk = regexp.MustCompile(`(?m): (No space left on device|Disk quota exceeded)$`)
+
+// signalled is ffmpeg's (5.1) exit status after a signal that it caught.
+const signalled = 255
+
+// environment turns the end of a run into trouble, or returns nil when the run
+// ended by itself, whatever its status. err is what the run ended with.
+func environment(state *os.ProcessState, l limits, report Report, err error) error {
+	if fullDisk.MatchString(report.Stderr) {
+		if err == nil {
+			err = errors.New("writing a local file: no space left on device")
+		}
+		return &TroubleError{Kind: TroubleDisk, Err: err}
+	}
+	if state.UserTime()+state.SystemTime() >= l.cpu*9/10 { // the two clocks differ a little
+		return nil // our limit, whatever signal it ended with
+	}
+	status, ok := state.Sys().(syscall.WaitStatus)
+	if ok && status.Signaled() && foreign(status.Signal()) || state.ExitCode() == signalled {
+		return &TroubleError{Kind: TroubleKilled, Err: err}
+	}
+	return nil
+}
+
+// foreign reports whether a signal came from outside: from the system that is
+// out of memory, or from somebody who stops programs. A program that crashes, or
+// meets one of our limits, is sent another by its own doing.
+func foreign(signal syscall.Signal) bool {
+	switch signal {
+	case syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT:
+		return true
+	}
+	return false
+}
