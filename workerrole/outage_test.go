@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -145,7 +146,7 @@ func TestOutageOfOneServiceFailsNoVideo(t *testing.T) {
 			told := false
 			for _, fault := range []azuritetest.Fault{azuritetest.ServerBusy, azuritetest.ResetBefore, azuritetest.Silence} {
 				before := outage.Set(service, fault)
-				for end := time.Now().Add(9 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				for end := time.Now().Add(7 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 					w, err := s.row(t, "only")
 					told = told || err == nil && w.Trouble != ""
 				}
@@ -179,8 +180,12 @@ func TestOutageOfOneServiceFailsNoVideo(t *testing.T) {
 func TestFullDiskOfOneWorkerFailsNoVideo(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
+	real, err := exec.LookPath("ffmpeg")
+	if err != nil {
+		t.Fatal(err)
+	}
 	full := filepath.Join(t.TempDir(), "ffmpeg")
-	script := "#!/bin/sh\ncase \"$*\" in *-version*|*-encoders*|*-filters*|*-muxers*|*-demuxers*|*-protocols*|*-h*) exec ffmpeg \"$@\";; esac\n" +
+	script := "#!/bin/sh\ncase \" $* \" in *' -i '*) ;; *) exec " + real + " \"$@\" ;; esac\n" + // questions are answered
 		"echo 'av_interleaved_write_frame(): No space left on device' >&2\nexit 228\n"
 	if err := os.WriteFile(full, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
@@ -190,7 +195,7 @@ func TestFullDiskOfOneWorkerFailsNoVideo(t *testing.T) {
 	azuritetest.Eventually(t, time.Minute, func() error {
 		w, err := s.row(t, "sick")
 		if err == nil && w.Trouble == "" {
-			err = fmt.Errorf("%+v", w)
+			err = fmt.Errorf("%+v %v", w, s.state(t, video.Ready, ids...))
 		}
 		return err
 	})

@@ -16,9 +16,8 @@ import (
 )
 
 // Outage stands between a program and the emulator's services and breaks them,
-// each alone, on the wire: for programs that open the account themselves, and
-// for children that read signed addresses. Faults does the same for one account
-// in this process.
+// each alone, on the wire: for programs that open the account themselves. Faults
+// does the same for one account in this process.
 type Outage struct {
 	connection string
 
@@ -60,10 +59,6 @@ func (o *Outage) Set(service azstorage.Service, fault Fault) (fired int) {
 func (o *Outage) serve(service azstorage.Service, through http.Handler, w http.ResponseWriter, r *http.Request) {
 	o.mu.Lock()
 	fault, healed := o.faults[service], o.healed
-	// What ffmpeg reads by itself is a matter of package ffmpeg's own tests.
-	if strings.HasPrefix(r.UserAgent(), "Lavf") {
-		fault = None
-	}
 	if fault != None {
 		o.fired++
 	}

@@ -57,21 +57,21 @@ const (
 // on what, instead of about the item: then the item is innocent and goes back
 // without cost. This is the only place that decides it:
 //
+//   - an answer of storage, or none, as azstorage.Trouble defines it;
 //   - an error in the chain with a method Trouble() string that says the
 //     dependency, such as those of package ffmpeg;
-//   - an answer of storage, or none, as azstorage.Trouble defines it;
 //   - a disk that is full or broken, and a host without memory, files or
 //     processes to spare, as the operating system says it.
 //
 // A missing blob that a row names, a conflict, a panic and everything unknown
 // are not trouble: they are failures and are counted, so that a bug's item ends.
 func AsTrouble(err error) (dependency string, ok bool) {
-	var own interface{ Trouble() string }
-	if errors.As(err, &own) && own.Trouble() != "" {
-		return own.Trouble(), true
-	}
 	if service, ok := azstorage.Trouble(err); ok {
 		return string(service), true
+	}
+	var own interface{ Trouble() string }
+	if errors.As(err, &own) {
+		return own.Trouble(), true
 	}
 	for dependency, reasons := range hostTrouble {
 		for _, reason := range reasons {

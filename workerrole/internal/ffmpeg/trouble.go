@@ -64,16 +64,22 @@ func environment(state *os.ProcessState, l limits, report Report, err error) err
 		if err == nil {
 			err = errors.New("writing a local file: no space left on device")
 		}
-		return &TroubleError{Kind: TroubleDisk, Err: err}
+		return surroundings(TroubleDisk, err)
 	}
 	if state.UserTime()+state.SystemTime() >= l.cpu*9/10 { // the two clocks differ a little
 		return nil // our limit, whatever signal it ended with
 	}
 	status, ok := state.Sys().(syscall.WaitStatus)
 	if ok && status.Signaled() && foreign(status.Signal()) || state.ExitCode() == signalled {
-		return &TroubleError{Kind: TroubleKilled, Err: err}
+		return surroundings(TroubleKilled, err)
 	}
 	return nil
+}
+
+// surroundings hides the RunError in err: whoever finds one takes it for
+// evidence about the bytes.
+func surroundings(kind string, err error) error {
+	return &TroubleError{Kind: kind, Err: errors.New(err.Error())}
 }
 
 // foreign reports whether a signal came from outside: from the system that is
