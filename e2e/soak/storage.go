@@ -185,6 +185,12 @@ func (s storage) truths(ctx context.Context) (map[string]*truth, error) {
 	return all, nil
 }
 
+// planned reports whether the probe of a new video is committed.
+func (s storage) planned(ctx context.Context, id string) bool {
+	_, err := s.account.ServiceTables().NewClient(videosTable).GetEntity(ctx, id, "PLAN:00001", nil)
+	return err == nil
+}
+
 // playing is the plan of the generation that plays.
 func (t *truth) playing() planDoc {
 	generation := t.doc.Serving
