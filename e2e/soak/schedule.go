@@ -98,10 +98,7 @@ func makePlan(seed uint64, length time.Duration, workers int, visibility time.Du
 			Clip: names[n%len(names)], Then: acts[rng.IntN(len(acts))], After: between(0, 6*time.Second),
 		}
 		if outage := 0.35 + 0.3*rng.Float64(); l.Clip == "avi.avi" || l.Clip == "heavy.mp4" { // clips with a chunk in their middle
-			l.Outage = outage
-			if n%2 == 0 {
-				l.Then = leave
-			}
+			l.Outage, l.Then = outage, leave
 		}
 		if n%10 == 9 {
 			l.Clip, l.Then, l.Outage = bad[n/10%len(bad)], leave, 0

@@ -191,6 +191,9 @@ func (s storage) planned(ctx context.Context, id string) bool {
 	return err == nil
 }
 
+// stopped: no step will run until somebody asks for it.
+func (t *truth) stopped() bool { return t.doc.State == "cancelled" || t.doc.State == "failed" }
+
 // playing is the plan of the generation that plays.
 func (t *truth) playing() planDoc {
 	generation := t.doc.Serving
