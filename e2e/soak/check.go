@@ -25,6 +25,7 @@ type checker struct {
 	base      string // of the web role
 	scratch   string
 	http      *http.Client
+	stale     int // steps of stopped videos that say for ever that they run
 }
 
 // tables whose rows may name a video that is gone: the register of workers says
@@ -36,6 +37,8 @@ var mayName = []string{"workers", "poison", "idempotency"}
 // again and again until it is empty.
 func (c *checker) atRest(ctx context.Context) (left []string) {
 	add := func(format string, args ...any) { left = append(left, fmt.Sprintf(format, args...)) }
+	stale := 0
+	defer func() { c.stale = stale }()
 	truths, err := c.storage.truths(ctx)
 	if err != nil {
 		return []string{err.Error()}
@@ -78,6 +81,8 @@ func (c *checker) atRest(ctx context.Context) (left []string) {
 		for key, r := range t.steps {
 			current := strings.HasPrefix(key, fmt.Sprintf("STEP:%05d:", t.doc.Generation))
 			switch state := r.text("State"); {
+			case state == "running" && t.stopped(): // its message found that nobody wants it any more
+				stale++
 			case state == "running":
 				add("running %s %s by %s", id, key, r.text("Worker"))
 			case state != "done" && current && t.doc.State == "ready":
@@ -96,7 +101,10 @@ func (c *checker) atRest(ctx context.Context) (left []string) {
 				add("blob of a video that is gone: %s/%s", container, name)
 				continue
 			}
-			if name != id+"/source" && !slices.ContainsFunc(t.rows, func(r row) bool { return strings.Contains(r.all(), name) }) {
+			named := func(r row) bool {
+				return strings.Contains(r.all(), name) || t.stopped() && r.text("State") == "running" && strings.Contains(name, r.text("Attempt"))
+			}
+			if name != id+"/source" && !slices.ContainsFunc(t.rows, named) {
 				add("blob that no row names: %s/%s", container, name)
 			}
 		}

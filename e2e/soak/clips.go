@@ -78,7 +78,7 @@ func clips() []*clip {
 		good("webm.webm", "160x96", 24, 96, true, "-c:v", "libvpx", "-deadline", "realtime", "-b:v", "600k", "-c:a", "libopus"),
 		good("avi.avi", "160x96", 10, 200, false, "-c:v", "mpeg4", "-q:v", "3"),
 		good("fast.mov", "160x96", 60, 180, true, args(x264(60), []string{"-c:a", "pcm_s16le"})...),
-		good("no-index.mkv", "160x96", 25, 100, true, args(x264(50), aac, []string{"-f", "matroska", "-live", "1"})...), // must be remuxed first
+		good("no-index.mkv", "160x96", 25, 100, false, args(x264(50), []string{"-f", "matroska", "-live", "1"})...), // must be remuxed first
 		good("large.avi", "640x368", 25, 120, false, "-c:v", "mjpeg", "-q:v", "3", "-pix_fmt", "yuvj420p"),
 		good("heavy.mp4", "640x368", 30, 480, true, args(x264(60), aac)...),
 		{name: "sound-only.mp4", code: "no_video_stream", args: args(hum(2), aac)},

@@ -28,6 +28,10 @@ const (
 	BlackHole Fault = "black hole"  // nothing comes back until the caller or the burst gives up
 	Cut       Fault = "cut answer"  // the answer to a read ends in its middle
 	Late      Fault = "late answer" // the request is applied, its answer is late
+
+	// Outage is of one blob: its first part can be read, the rest cannot, however
+	// often a reader comes back.
+	Outage Fault = "outage of a source"
 )
 
 var faults = []Fault{Busy, Reset, LostReply, Delay, BlackHole, Cut, Late}
@@ -71,6 +75,12 @@ type front struct {
 	rng   *rand.Rand
 	now   burst
 	until time.Time
+	out   map[string]outage // by a part of the path
+}
+
+type outage struct {
+	share float64 // of the blob that can be read
+	until time.Time
 }
 
 func startProxy(connectionString string, seed uint64) (*proxy, error) {
@@ -88,7 +98,7 @@ func startProxy(connectionString string, seed uint64) (*proxy, error) {
 			return nil, fmt.Errorf("fault proxy: %w", err)
 		}
 		f := &front{
-			proxy: p, service: service, target: target, rng: rand.New(rand.NewPCG(seed, uint64(n))),
+			proxy: p, service: service, target: target, out: map[string]outage{}, rng: rand.New(rand.NewPCG(seed, uint64(n))),
 			// The emulator closes idle connections after 5 s: ours go before.
 			client: &http.Transport{IdleConnTimeout: 3 * time.Second, MaxIdleConnsPerHost: 256, DisableCompression: true},
 		}
@@ -129,11 +139,55 @@ func (p *proxy) begin(b burst) {
 	}
 }
 
+// outage makes the last part of a blob unreadable for a while. name is the end
+// of its path.
+func (p *proxy) outage(name string, share float64, length time.Duration) {
+	for _, f := range p.fronts {
+		if f.service == Blob {
+			f.mu.Lock()
+			f.out[name] = outage{share, time.Now().Add(length)}
+			f.mu.Unlock()
+		}
+	}
+}
+
+// readable is how many bytes of an answer get through an outage; all of them
+// when there is none.
+func (f *front) readable(r *http.Request, res *http.Response) (int64, bool) {
+	if r.Method != http.MethodGet || res.ContentLength < 1 {
+		return 0, false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, o := range f.out {
+		if !strings.HasSuffix(r.URL.Path, name) || time.Now().After(o.until) {
+			continue
+		}
+		var from, to int64
+		total := res.ContentLength
+		if _, err := fmt.Sscanf(res.Header.Get("Content-Range"), "bytes %d-%d/%d", &from, &to, &total); err != nil {
+			from = 0
+		}
+		if limit := int64(o.share*float64(total)) - from; limit < res.ContentLength {
+			f.count(Outage)
+			return max(limit, 0), true
+		}
+	}
+	return 0, false
+}
+
+func (f *front) count(fault Fault) {
+	f.proxy.mu.Lock()
+	defer f.proxy.mu.Unlock()
+	f.proxy.counts[f.service+" "+string(fault)]++
+}
+
 // calm ends all faults.
 func (p *proxy) calm() {
 	for _, f := range p.fronts {
 		f.mu.Lock()
 		f.until = time.Time{}
+		clear(f.out)
 		f.mu.Unlock()
 	}
 }
@@ -156,9 +210,7 @@ func (f *front) fate(r *http.Request) (Fault, time.Time) {
 	if time.Now().After(f.until) || f.rng.Float64() >= f.now.Share || f.now.Fault == Cut && r.Method != http.MethodGet {
 		return "", f.until
 	}
-	f.proxy.mu.Lock()
-	f.proxy.counts[f.service+" "+string(f.now.Fault)]++
-	f.proxy.mu.Unlock()
+	f.count(f.now.Fault)
 	return f.now.Fault, f.until
 }
 
@@ -196,6 +248,11 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case Late:
 		pause(r.Context(), delay)
 	}
+	limit, out := f.readable(r, res)
+	if out && limit == 0 {
+		breakConnection(w)
+		return
+	}
 	header := w.Header()
 	for name, values := range res.Header {
 		header[name] = values
@@ -210,9 +267,12 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if fault == Cut && r.Method == http.MethodGet && res.ContentLength > 1 {
 		body = io.LimitReader(res.Body, res.ContentLength/2)
 	}
+	if out {
+		body = io.LimitReader(res.Body, limit)
+	}
 	w.WriteHeader(res.StatusCode)
 	_, err = io.Copy(w, body)
-	if err != nil || fault == Cut {
+	if err != nil || fault == Cut || out {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler) // the client sees that the answer is not whole
 	}

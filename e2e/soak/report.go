@@ -32,6 +32,7 @@ type Report struct {
 	Peak                    map[string]int64
 	First, Last             map[string]int64
 	Poison                  int
+	Stale                   int // step rows of stopped videos that still say "running"
 	Looks                   int
 	Logs                    map[string]string // of the roles, when something is wrong
 }
@@ -70,6 +71,7 @@ func (r *Report) measure(ctx context.Context, c *checker, w *watcher, m *meter, 
 	slices.Sort(r.Recoveries)
 	r.Steps, r.Again = w.redone()
 	r.Settlements = m.settled()
+	r.Stale = c.stale
 	r.Outcomes = map[string]int{}
 	for _, outcome := range []string{"received", "completed", "failed", "released", "snoozed", "stale_delete", "stale_renewal", "receipt_lost", "stalled"} {
 		r.Outcomes[outcome] = m.total(outcome)
@@ -113,6 +115,7 @@ func (r *Report) Page() string {
 		max(0, r.Settlements-total), r.Settlements, total)
 	line("messages", "%s", counts(r.Outcomes))
 	line("poison", "%d", r.Poison)
+	line("steps of cancelled or failed videos that still say running", "%d", r.Stale)
 	line("ids that a deleted video left and a new one got", "%d", r.CameBack)
 	for _, name := range slices.Sorted(maps.Keys(r.Peak)) {
 		verdict := "flat"

@@ -26,6 +26,7 @@ type life struct {
 	Blocks  bool // upload by valet key instead of PUT
 	Then    act
 	After   time.Duration // of the upload, for acts that do not wait for ready
+	Outage  float64       // share of the source that can be read for a while, once it is planned; 0: all
 }
 
 // act is what follows the upload.
@@ -96,8 +97,11 @@ func makePlan(seed uint64, length time.Duration, workers int, visibility time.Du
 			Number: n, At: between(0, length*9/10), Blocks: rng.IntN(3) == 0, Channel: fmt.Sprintf("channel %d", rng.IntN(4)),
 			Clip: names[n%len(names)], Then: acts[rng.IntN(len(acts))], After: between(0, 6*time.Second),
 		}
+		if outage := 0.35 + 0.3*rng.Float64(); l.Clip == "avi.avi" || l.Clip == "heavy.mp4" { // clips with a chunk in their middle
+			l.Outage, l.Then = outage, leave
+		}
 		if n%10 == 9 {
-			l.Clip, l.Then = bad[n/10%len(bad)], leave
+			l.Clip, l.Then, l.Outage = bad[n/10%len(bad)], leave, 0
 		}
 		p.Lives = append(p.Lives, l)
 	}
@@ -119,6 +123,9 @@ func makePlan(seed uint64, length time.Duration, workers int, visibility time.Du
 				e.Kind = k.kind
 				break
 			}
+		}
+		if n := len(p.Events); n%6 == 0 { // the rarest crash of all comes in every short run, too
+			e.Kind, e.Point = zombie, points[n/6%3]
 		}
 		if e.Kind == stopWeb {
 			e.For = min(e.For, 5*time.Second)
@@ -148,6 +155,9 @@ func (p plan) print(w io.Writer) {
 		how := "PUT"
 		if l.Blocks {
 			how = "blocks"
+		}
+		if l.Outage > 0 {
+			how += fmt.Sprintf(", of which %.0f %% can be read at first", 100*l.Outage)
 		}
 		lines = append(lines, line{l.At, fmt.Sprintf("video %d: %s by %s, then %s", l.Number, l.Clip, how, l.Then)})
 	}

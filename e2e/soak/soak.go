@@ -124,7 +124,8 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	defer account.CloseIdle()
 
 	outside := storage{account}
-	watcher, meter, people := newWatcher(outside), newMeter(s), newUsers(s.BaseURL)
+	watcher, meter, people := newWatcher(outside), newMeter(s), newUsers(s.BaseURL, time.Now().Add(o.Duration+patience))
+	people.planned, people.outage = outside.planned, proxy.outage
 	trouble := &chaos{
 		stack: s, storage: outside, proxy: proxy, watcher: watcher, workers: names, visibility: visibility, dir: dir,
 		busy: make([]sync.Mutex, workers), counts: map[string]int{},
@@ -136,31 +137,39 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	defer func() { stopWatching(); watchers.Wait() }()
 
 	say("load and faults for %v", o.Duration)
-	lives := load(ctx, o, p, sources, people, trouble)
+	living, stopLiving := context.WithCancel(ctx)
+	defer stopLiving()
+	lives := load(living, o, p, sources, people, trouble)
 	proxy.calm()
 	trouble.end()
 	say("calm; waiting for the users to finish, then for rest")
+	if o.FirstFinding && len(watcher.found()) > 0 {
+		stopLiving()
+	}
 	lives.Wait()
 	report.Loaded = time.Since(report.Started)
 
 	c := &checker{storage: outside, histories: people.histories, base: s.BaseURL(), scratch: scratch, http: &http.Client{Timeout: 30 * time.Second}}
 	calm := time.Now()
 	left := c.atRest(ctx)
-	for len(left) > 0 && time.Since(calm) < o.Settle && ctx.Err() == nil {
+	enough := func() bool { return o.FirstFinding && len(watcher.found()) > 0 }
+	for len(left) > 0 && time.Since(calm) < o.Settle && ctx.Err() == nil && !enough() {
 		pause(ctx, time.Second)
 		left = c.atRest(ctx)
 	}
 	report.Settled = time.Since(calm)
-	report.add("not at rest", left)
-	say("at rest, or not, after %v; checking what is there", report.Settled.Round(time.Second))
-	wrong, err := c.contents(ctx)
-	if err != nil {
-		return nil, err
+	var wrong []string
+	if !enough() {
+		say("%d things keep it from rest after %v; checking what is there", len(left), report.Settled.Round(time.Second))
+		if wrong, err = c.contents(ctx); err != nil {
+			return nil, err
+		}
 	}
-	report.add("wrong", wrong)
 	stopWatching()
 	watchers.Wait()
 	report.add("must never happen", watcher.found())
+	report.add("not at rest", left)
+	report.add("wrong", wrong)
 	for _, h := range people.histories {
 		if h.trouble != "" {
 			report.add("a user could not go on", []string{fmt.Sprintf("video %d (%s): %s", h.life.Number, h.id, h.trouble)})

@@ -185,6 +185,15 @@ func (s storage) truths(ctx context.Context) (map[string]*truth, error) {
 	return all, nil
 }
 
+// planned reports whether the probe of a new video is committed.
+func (s storage) planned(ctx context.Context, id string) bool {
+	_, err := s.account.ServiceTables().NewClient(videosTable).GetEntity(ctx, id, "PLAN:00001", nil)
+	return err == nil
+}
+
+// stopped: no step will run until somebody asks for it.
+func (t *truth) stopped() bool { return t.doc.State == "cancelled" || t.doc.State == "failed" }
+
 // playing is the plan of the generation that plays.
 func (t *truth) playing() planDoc {
 	generation := t.doc.Serving

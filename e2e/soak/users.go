@@ -39,8 +39,11 @@ type history struct {
 
 // users live the lives of the plan.
 type users struct {
-	base func() string // of the web role, now
-	http *http.Client
+	base    func() string // of the web role, now
+	planned func(ctx context.Context, id string) bool
+	outage  func(name string, share float64, length time.Duration)
+	until   time.Time // they repeat requests until then at least
+	http    *http.Client
 
 	mu        sync.Mutex
 	histories []*history
@@ -50,15 +53,23 @@ type users struct {
 	searches  int
 }
 
-func newUsers(base func() string) *users {
-	return &users{base: base, answers: map[string]int{}, http: &http.Client{
+func newUsers(base func() string, until time.Time) *users {
+	return &users{base: base, until: until, answers: map[string]int{}, http: &http.Client{
 		Timeout:   30 * time.Second, // the web role may be frozen
 		Transport: &http.Transport{MaxIdleConnsPerHost: 16, IdleConnTimeout: 2 * time.Second},
 	}}
 }
 
-// patience is how long a user repeats one request that gets no good answer.
-const patience = 90 * time.Second
+// patience is how long a user repeats one request that gets no good answer, at
+// least: nobody gives up while there are faults.
+const patience = 60 * time.Second
+
+func (u *users) deadline() time.Time {
+	if at := time.Now().Add(patience); at.After(u.until) {
+		return at
+	}
+	return u.until
+}
 
 var errImpatient = errors.New("no good answer")
 
@@ -71,7 +82,7 @@ type answer interface {
 // ask repeats a request until its answer is below 500 and is not 429, and
 // returns the status and how many tries had no answer or one that says nothing.
 func (u *users) ask(ctx context.Context, what string, request func(context.Context, *client.ClientWithResponses) (answer, error)) (answer, int, error) {
-	deadline := time.Now().Add(patience)
+	deadline := u.deadline()
 	for lost := 0; ; lost++ {
 		api, err := client.NewClientWithResponses(u.base()+"/api/v1", client.WithHTTPClient(u.http))
 		if err != nil {
@@ -125,7 +136,7 @@ func (u *users) live(ctx context.Context, l life, c *clip, seed uint64) {
 // arrive announces and uploads.
 func (u *users) arrive(ctx context.Context, h *history, key string) error {
 	h.announced = true
-	deadline := time.Now().Add(patience)
+	deadline := u.deadline()
 	for {
 		a, _, err := u.ask(ctx, "announce", func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
 			return wrap(api.CreateVideoWithResponse(ctx, &client.CreateVideoParams{IdempotencyKey: &key},
@@ -192,7 +203,7 @@ func (u *users) uploadBlocks(ctx context.Context, h *history) error {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	deadline := time.Now().Add(patience)
+	deadline := u.deadline()
 	for lost := 0; ; lost++ {
 		user, err := journey.New(u.base())
 		if err != nil {
@@ -221,8 +232,21 @@ func (u *users) uploadBlocks(ctx context.Context, h *history) error {
 	}
 }
 
+// outageLength is longer than ffmpeg tries to get a broken connection back, and
+// too short for five failures.
+const outageLength = 16 * time.Second
+
 // act does what the plan says after the upload.
 func (u *users) act(ctx context.Context, h *history, key string) error {
+	if h.life.Outage > 0 { // the probe needs the whole file: wait for it
+		for range 400 {
+			if u.planned(ctx, h.id) {
+				u.outage("/"+h.id+"/source", h.life.Outage, outageLength)
+				break
+			}
+			pause(ctx, 25*time.Millisecond)
+		}
+	}
 	switch h.life.Then {
 	case edit, cancel, cancelRetry, remove:
 		pause(ctx, h.life.After)
