@@ -52,7 +52,7 @@ func (t *Tool) Audio(ctx context.Context, src Source, dir string, atLeast int64,
 		"hls_segment_filename": RenditionFile(AudioName),
 	})
 	args := slices.Concat(t.globals(), fromZero, out.GetArgs())
-	report, err := run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, progress: quiet(progress), nice: audioNice, limits: encoding})
+	report, err := run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, progress: quiet(progress), nice: audioNice, limits: sounding})
 	if err != nil {
 		return report, fmt.Errorf("encoding audio: %w", err)
 	}
