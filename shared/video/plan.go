@@ -25,8 +25,9 @@ type Plan struct {
 	Sound []SoundPortion `json:"sound,omitempty"`
 
 	DurationSeconds float64 `json:"durationSeconds"`
-	Width           int     `json:"width"`  // displayed pixels of the source
-	Height          int     `json:"height"` // displayed pixels of the source
+	Width           int     `json:"width"`             // displayed pixels of the source
+	Height          int     `json:"height"`            // displayed pixels of the source
+	Rotated         bool    `json:"rotated,omitempty"` // the source says that its pictures must be turned
 
 	SeekMargin float64 `json:"seekMargin"`    // seconds before a chunk where decoding starts, on the first try
 	ToneMap    bool    `json:"toneMap"`       // HDR source and this ffmpeg can map it to SDR

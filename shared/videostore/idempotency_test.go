@@ -85,8 +85,12 @@ func TestKeyLeadsToTheVideoWhileItLives(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, table := range videostore.Tables {
-		if n := rows(t, a, table); n != 0 {
-			t.Errorf("%d rows are left in %s", n, table)
+		want := 0
+		if table == videostore.InflightTable {
+			want = 2 // what is left of each purge until its sweep
+		}
+		if n := rows(t, a, table); n != want {
+			t.Errorf("%d rows are left in %s, want %d", n, table, want)
 		}
 	}
 	third, err := s.CreateOnce(ctx, "key", "body", awaiting())

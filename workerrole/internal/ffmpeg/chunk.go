@@ -63,7 +63,7 @@ func TilesIn(p video.Plan, from, to int64) int {
 func (t *Tool) Chunk(ctx context.Context, job ChunkJob, progress func(Progress)) error {
 	args := slices.Concat(t.globals(), fromZero, chunkArgs(t, job))
 	_, err := run(ctx, command{
-		path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), nice: niceOf(job.Index), limits: encoding,
+		path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), nice: niceOf(job.Index), limits: encodingOf(job.Plan),
 	})
 	if err != nil {
 		return fmt.Errorf("encoding chunk %d: %w", job.Index, err)
@@ -96,6 +96,14 @@ func chunkArgs(t *Tool, job ChunkJob) []string {
 
 	in := t.guard(job.Source)
 	in["threads"] = strconv.Itoa(max(1, job.DecodeThreads))
+	if !plan.Rotated {
+		// When pictures change their size or pixel format, ffmpeg (5.1) makes the
+		// filters anew, and the count of frames starts again. Without that the
+		// pictures reach the same filters. Only scale looks at the pixels of such
+		// a picture, and it adapts: each branch must start with it. The filter
+		// that ffmpeg adds for a rotated source does not adapt.
+		in["reinit_filter"] = "0"
+	}
 	grid := ff.KwArgs{}
 	if at := plan.FPS.Seconds(chunk.From) - job.Margin; job.Margin >= 0 && at > 0 && chunk.From > 0 {
 		// Seconds are good enough to start decoding; frames are picked by number.

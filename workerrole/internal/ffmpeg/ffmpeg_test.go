@@ -54,59 +54,101 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// before returns the options between start and the n-th "-i" of a command line.
-func inputs(args []string) [][]string {
-	var list [][]string
+// anything is for runs that no limit is to end.
+var anything = encoding(maxPixels, 1)
+
+// inputs returns the options that stand before each input of a command line, and
+// the inputs.
+func inputs(args []string) (options [][]string, names []string) {
 	from := 0
 	for i, a := range args {
 		if a == "-i" {
-			list = append(list, args[from:i])
+			options, names = append(options, args[from:i]), append(names, args[i+1])
 			from = i + 2
 		}
 	}
-	return list
+	return options, names
 }
 
-// Every input of every command carries the guards before it.
+// Every input of every command carries the guards before it. The programs are
+// stand-ins that write down how they were called, so no command can be left out
+// by how this test builds it.
 func TestEveryInputIsGuarded(t *testing.T) {
 	t.Parallel()
-	tool := &Tool{}
+	if testing.Short() {
+		t.Skip("runs programs")
+	}
+	dir := t.TempDir()
+	calls := filepath.Join(dir, "calls")
+	note := script(t, "for a in \"$@\"; do echo \"$a\" >> "+calls+"; done\necho END >> "+calls+"\n")
+	answer := script(t, "for a in \"$@\"; do echo \"$a\" >> "+calls+"; done\necho END >> "+calls+"\n"+
+		`echo '{"format":{"format_name":"mov","duration":"9"},"streams":[{"codec_type":"video","codec_name":"h264","width":64,"height":64,"duration":"9"}]}'`+"\n")
+	tool := &Tool{FFmpeg: note, FFprobe: answer}
 	plan := video.Plan{
-		FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120, TileEvery: 30, TileWidth: 16, TileHeight: 16,
+		FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120, TileEvery: 30, TileWidth: 16, TileHeight: 16, Width: 64, Height: 64,
 		Chunks: []video.Chunk{{From: 0, To: 120}, {From: 120, To: 240}}, Renditions: []video.Rendition{{Name: "240p", Width: 426, Height: 240, MaxRate: 1}},
 	}
-	for address, protocols := range map[string]string{
-		"/tmp/x":             "file",
-		"-y.mp4":             "file",
-		"concat:a|b":         "file",
-		"http://127.0.0.1/x": "http,tcp",
-	} {
-		src := Source{URL: address, Demuxer: "mov"}
-		for index := range plan.Chunks {
-			args := chunkArgs(tool, ChunkJob{Source: src, Plan: plan, Index: index, Margin: 1, End: 240, Renditions: []int{0}, Tiles: true, Poster: true})
-			for _, in := range inputs(args) {
-				for option, want := range map[string]string{
-					"-protocol_whitelist": protocols, "-format_whitelist": Containers, "-f": "mov", "-threads": "1",
-					"-max_pixels": "9437184", "-max_streams": "64",
-				} {
-					if i := slices.Index(in, option); i < 0 || i+1 == len(in) || in[i+1] != want {
-						t.Errorf("%s: %s is not %s in %q", address, option, want, in)
+	out := filepath.Join(dir, "out")
+	chunk := func(index int) func(Source) error {
+		return func(src Source) error {
+			return tool.Chunk(t.Context(), ChunkJob{Source: src, Plan: plan, Index: index, Dir: dir, Margin: 1, End: 240, Renditions: []int{0}, Tiles: true, Poster: true}, nil)
+		}
+	}
+	strangers := map[string]func(Source) error{
+		"first chunk": chunk(0), "chunk": chunk(1),
+		"audio": func(src Source) error { _, err := tool.Audio(t.Context(), src, dir, 0, nil); return err },
+		"remux": func(src Source) error { return tool.Remux(t.Context(), src, out, nil) },
+		// The stand-in's packets are none, which is a failure of its own.
+		"probe": func(src Source) error { _, _ = tool.Probe(t.Context(), src); return nil },
+	}
+	own := map[string]func() error{
+		"clip": func() error {
+			return tool.Clip(t.Context(), ClipJob{Video: "-y.mp4", Audio: "concat:a|b", Out: out, FPS: plan.FPS, Frames: 1}, nil)
+		},
+		"download": func() error { return tool.Mux(t.Context(), "-y.mp4", "concat:a|b", out, nil) },
+	}
+	check := func(what string, run func() error, count int, want map[string]string, address string) {
+		t.Helper()
+		_ = os.Remove(calls)
+		if err := run(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		text, err := os.ReadFile(calls)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		for call := range strings.SplitSeq(strings.TrimSuffix(string(text), "END\n"), "END\n") {
+			options, names := inputs(strings.Split(strings.TrimSuffix(call, "\n"), "\n"))
+			for n, in := range options {
+				seen++
+				for option, value := range want {
+					if i := slices.Index(in, option); i < 0 || i+1 == len(in) || in[i+1] != value {
+						t.Errorf("%s: %s is not %s in %q", what, option, value, in)
 					}
 				}
-			}
-			if i := slices.Index(args, "-i"); !strings.HasPrefix(args[i+1], "file:/") && !src.remote() {
-				t.Errorf("the local input is %q", args[i+1])
+				if names[n] != address && !strings.HasPrefix(names[n], "file:/") {
+					t.Errorf("%s: the input is %q", what, names[n])
+				}
 			}
 		}
-	}
-	job := ClipJob{Video: "-y.mp4", Audio: "concat:a|b", Out: "-x.mp4", FPS: plan.FPS, Frames: 1}
-	for _, in := range inputs(clipArgs(job)) {
-		if text := strings.Join(in, " "); !strings.Contains(text, "-protocol_whitelist file") || !strings.Contains(text, "-format_whitelist mov") {
-			t.Errorf("an input of a clip has no guards: %q", in)
+		if seen != count {
+			t.Errorf("%s: %d inputs, want %d", what, seen, count)
 		}
 	}
-	if last := clipArgs(job); !strings.HasPrefix(last[len(last)-1], "file:/") {
-		t.Errorf("a clip is written to %q", last[len(last)-1])
+	for address, protocols := range map[string]string{"/tmp/x": "file", "-y.mp4": "file", "concat:a|b": "file", "http://127.0.0.1:1/x": "http,tcp"} {
+		for name, run := range strangers {
+			count := 1
+			if name == "probe" {
+				count = 2 // what is in it, and where it ends
+			}
+			check(name+" of "+address, func() error { return run(Source{URL: address, Demuxer: "mov"}) }, count, map[string]string{
+				"-protocol_whitelist": protocols, "-format_whitelist": Containers, "-f": "mov", "-max_pixels": "9437184", "-max_streams": "64",
+			}, address)
+		}
+	}
+	for name, run := range own {
+		check(name, run, 2, map[string]string{"-protocol_whitelist": "file", "-format_whitelist": "mov", "-f": "mov"}, "")
 	}
 	for _, name := range []string{"hls", "concat", "dash", "sdp", "image2", "applehttp"} {
 		if slices.Contains(strings.Split(Containers, ","), name) {
@@ -141,7 +183,7 @@ func TestCancelKillsTheWholeGroup(t *testing.T) {
 	why := errors.New("the lease is lost")
 	done := make(chan error, 1)
 	go func() {
-		_, err := run(ctx, command{path: path, progress: func(Progress) {}, limits: encoding})
+		_, err := run(ctx, command{path: path, progress: func(Progress) {}, limits: anything})
 		done <- err
 	}()
 	size := func() int64 {
@@ -182,7 +224,7 @@ func eventually(t *testing.T, ok func() bool) {
 func TestEnvironmentIsEmpty(t *testing.T) {
 	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "SECRET")
 	var out bytes.Buffer
-	if _, err := run(t.Context(), command{path: script(t, "/usr/bin/env\n"), stdout: &out, limits: encoding}); err != nil {
+	if _, err := run(t.Context(), command{path: script(t, "/usr/bin/env\n"), stdout: &out, limits: anything}); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(out.String(), "SECRET") {
@@ -193,7 +235,7 @@ func TestEnvironmentIsEmpty(t *testing.T) {
 func TestStderrIsCapped(t *testing.T) {
 	t.Parallel()
 	path := script(t, "i=0\nwhile [ $i -lt 3000 ]; do echo \"line $i of a very long complaint about a broken file that goes on and on\" >&2; i=$((i+1)); done\necho the end >&2\nexit 3\n")
-	_, err := run(t.Context(), command{path: path, limits: encoding})
+	_, err := run(t.Context(), command{path: path, limits: anything})
 	var exit *RunError
 	if !errors.As(err, &exit) || exit.Status != 3 || len(exit.Stderr) > stderrTail || !strings.HasSuffix(exit.Stderr, "the end\n") {
 		t.Fatalf("got %v", err)

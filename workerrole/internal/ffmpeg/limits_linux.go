@@ -6,11 +6,12 @@ import "golang.org/x/sys/unix"
 // no core file either: that would be a stranger's bytes on our disk. Should it
 // fail, the process has ended already, or runs as processes always did.
 func (l limits) impose(pid int) {
-	set := func(resource int, value uint64) {
-		_ = unix.Prlimit(pid, resource, &unix.Rlimit{Cur: value, Max: value}, nil)
+	set := func(resource int, soft, hard uint64) {
+		_ = unix.Prlimit(pid, resource, &unix.Rlimit{Cur: soft, Max: hard}, nil)
 	}
-	set(unix.RLIMIT_CPU, uint64(l.cpu.Seconds()))
-	set(unix.RLIMIT_AS, uint64(l.memory))
-	set(unix.RLIMIT_FSIZE, uint64(l.file))
-	set(unix.RLIMIT_CORE, 0)
+	cpu, memory, file := uint64(l.cpu.Seconds()), uint64(l.memory), uint64(l.file)
+	set(unix.RLIMIT_CPU, cpu, cpu+5) // a signal of its own first, then the one that nothing survives
+	set(unix.RLIMIT_AS, memory, memory)
+	set(unix.RLIMIT_FSIZE, file, file)
+	set(unix.RLIMIT_CORE, 0, 0)
 }

@@ -66,7 +66,7 @@ func environment(state *os.ProcessState, l limits, report Report, err error) err
 		}
 		return surroundings(TroubleDisk, err)
 	}
-	if state.UserTime()+state.SystemTime() >= l.cpu*9/10 { // the two clocks differ a little
+	if state.UserTime()+state.SystemTime() >= l.cpu*4/5 { // the system's two counts differ
 		return nil // our limit, whatever signal it ended with
 	}
 	status, ok := state.Sys().(syscall.WaitStatus)

@@ -205,7 +205,7 @@ func verify(job ffmpeg.ChunkJob) (Encoded, int64, error) {
 			return e, 0, fmt.Errorf("rendition %s: %w", r.Name, err)
 		}
 		if i > 0 && frames != e.Output.Frames {
-			return e, 0, fmt.Errorf("rendition %s has %d frames, others have %d", r.Name, frames, e.Output.Frames)
+			return e, 0, short("rendition %s has %d frames, others have %d", r.Name, frames, e.Output.Frames)
 		}
 		e.Output.Frames = frames
 		e.Output.Renditions = append(e.Output.Renditions, out)
@@ -259,7 +259,7 @@ func verifyRendition(job ffmpeg.ChunkJob, r video.Rendition, path string) (video
 			return out, 0, short("segment %d starts at tick %d of %d/s, not at frame %d", i, s.start, in.timescale, from+frames)
 		}
 		if i < len(list.segments)-1 && s.samples != plan.SegmentFrames {
-			return out, 0, fmt.Errorf("segment %d has %d frames, not %d", i, s.samples, plan.SegmentFrames)
+			return out, 0, short("segment %d has %d frames, not %d", i, s.samples, plan.SegmentFrames)
 		}
 		frames += s.samples
 		out.Segments = append(out.Segments, video.Segment{Frames: s.samples, Range: where})
@@ -282,7 +282,7 @@ func verifyStills(job ffmpeg.ChunkJob, e *Encoded) error {
 			return err
 		}
 		if width < n*plan.TileWidth || height != plan.TileHeight {
-			return fmt.Errorf("the strip of %d tiles is %d × %d pixels", n, width, height)
+			return short("the strip of %d tiles is %d × %d pixels", n, width, height)
 		}
 		e.Tiles, e.Output.TileCount = path, n
 	}
@@ -298,6 +298,9 @@ func verifyStills(job ffmpeg.ChunkJob, e *Encoded) error {
 
 func imageSize(path string) (width, height int, err error) {
 	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, short("%s is missing", filepath.Base(path))
+	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("opening a still image: %w", err)
 	}

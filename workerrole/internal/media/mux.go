@@ -2,7 +2,9 @@ package media
 
 import (
 	"context"
+	"errors"
 
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
@@ -10,10 +12,15 @@ import (
 // by copying its streams into the local file out, without decoding. Probe the
 // result as ffmpeg.Source{URL: out} and plan that.
 //
+// A *video.Failure says that the source is broken; any other error may pass.
 // progress gets the bytes written so far; it may be nil. Repeating the call
 // overwrites out.
 func Remux(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, out string, progress func(bytes int64)) error {
-	return tool.Remux(ctx, src, out, bytesOf(progress))
+	err := tool.Remux(ctx, src, out, bytesOf(progress))
+	if errors.As(err, new(*ffmpeg.RunError)) {
+		return video.Fail(video.CorruptMedia, "The file has no index, and its streams cannot be copied into one that has.")
+	}
+	return err
 }
 
 // MakeDownload joins one rendition and the audio into an MP4 that can be

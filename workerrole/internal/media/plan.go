@@ -83,6 +83,7 @@ func Plan(info ffmpeg.Info, limits Limits) (video.Plan, error) {
 	}
 	p.DurationSeconds = p.FPS.Seconds(p.Frames)
 	p.Width, p.Height = displayed(info.Video, limits.MaxPixels)
+	p.Rotated = info.Video.Rotation != 0
 	p.Renditions = ladder(p.Width, p.Height)
 	p.SegmentFrames = max(1, p.FPS.Frames(segmentSeconds))
 	p.Chunks = cut(p.Frames, p.SegmentFrames, longest(p, info.Video))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -58,6 +59,18 @@ func BadClips() []BadClip {
 		{"m4a-with-cover", video.NoVideoStream, made(Hum(48000, 2), tiny, []string{
 			"-map", "0", "-map", "1", "-frames:v", "1", "-c:v", "mjpeg", "-disposition:v", "attached_pic",
 		}, mp4)},
+		{"sound-that-no-decoder-opens", video.UnsupportedMedia, func(t testing.TB, dir string) string {
+			path := filepath.Join(dir, "sound")
+			FFmpeg(t, Hum(48000, 1), []string{"-c:a", "aac", "-f", "mp4", path})
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Lossless by name, without the description that such a decoder needs:
+			// ffprobe (5.1) ends with status 1 and names no reason.
+			data = bytes.Replace(data, []byte("mp4a"), []byte("alac"), 1)
+			return Write(t, dir, "alac", bytes.Replace(data, []byte("esds"), []byte("free"), 1))
+		}},
 		{"cut-index-last", video.CorruptMedia, func(t testing.TB, dir string) string { return Cut(t, good(t, dir, "0"), 0.5) }},
 		{"cut-index-first", video.CorruptMedia, func(t testing.TB, dir string) string { return Cut(t, good(t, dir, "+faststart"), 0.5) }},
 		{"cut-mkv", video.CorruptMedia, func(t testing.TB, dir string) string {
