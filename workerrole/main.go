@@ -142,6 +142,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 		close(drained)
 	}()
 	<-ctx.Done()
+	server.Drain() // the listener closes last
 	log.Info("draining: messages are given back")
 	select {
 	case <-drained:
