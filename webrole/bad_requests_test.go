@@ -238,9 +238,12 @@ func TestStorageAway(t *testing.T) {
 	if !bytes.Contains(a.body, []byte(`"storageErrorCode":"TableNotFound"`)) {
 		t.Errorf("the storage service's code is missing: %d %s", a.StatusCode, a.body)
 	}
-	if got := s.get("/readyz"); got.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("ready without its tables: %d %s", got.StatusCode, got.body)
-	}
+	azuritetest.Eventually(t, 5*time.Second, func() error { // an answer holds for a second
+		if got := s.get("/readyz"); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Retry-After") == "" {
+			return fmt.Errorf("ready without its tables: %d %s", got.StatusCode, got.body)
+		}
+		return nil
+	})
 	if got := s.get("/livez"); got.StatusCode != http.StatusOK {
 		t.Errorf("not alive without storage: %d", got.StatusCode)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
 
 // config is everything that the environment decides. Every variable is in
@@ -35,6 +36,9 @@ type config struct {
 	WebDir       string        // WEBROLE_WEB_DIR: page sources to serve instead of the embedded ones
 	DrainTimeout time.Duration // WEBROLE_DRAIN_TIMEOUT: for requests under way when the role stops
 	LogLevel     slog.Level    // CUTROOM_LOG_LEVEL
+
+	UploadMemory int64         // WEBROLE_UPLOAD_MEMORY, in bytes: buffers of all uploads through this role
+	DrainDelay   time.Duration // WEBROLE_DRAIN_DELAY: from /readyz saying no to the listeners closing
 }
 
 // Bounds of the variables.
@@ -43,6 +47,10 @@ const (
 	maxRate  = 1_000_000
 	maxDrain = 10 * time.Minute
 	maxOpen  = 500 // lines of a ledger, see videostore.BudgetsTable
+
+	minUploadMemory = upload.MinMemory >> 20 // MiB
+	maxUploadMemory = 64 << 10               // MiB
+	maxDrainDelay   = time.Minute
 )
 
 // loadConfig reads the environment. One error lists every bad variable.
@@ -121,6 +129,19 @@ func loadConfig(getenv func(string) string) (config, error) {
 		if info, err := os.Stat(cfg.WebDir); err != nil || !info.IsDir() {
 			bad("WEBROLE_WEB_DIR", "%q is not a directory", cfg.WebDir)
 		}
+	}
+	mib, err := strconv.Atoi(text("WEBROLE_UPLOAD_MEMORY", "256"))
+	if err != nil || mib < minUploadMemory || mib > maxUploadMemory {
+		bad("WEBROLE_UPLOAD_MEMORY", "%q is not a whole number of MiB from %d to %d", getenv("WEBROLE_UPLOAD_MEMORY"), minUploadMemory, maxUploadMemory)
+	}
+	cfg.UploadMemory = int64(mib) << 20
+	// On loopback there is no load balancer that would have to notice.
+	delay := "5s"
+	if host, _, _ := net.SplitHostPort(cfg.Addr); isLoopback(host) {
+		delay = "0s"
+	}
+	if cfg.DrainDelay, err = time.ParseDuration(text("WEBROLE_DRAIN_DELAY", delay)); err != nil || cfg.DrainDelay < 0 || cfg.DrainDelay > maxDrainDelay {
+		bad("WEBROLE_DRAIN_DELAY", "%q is not a duration from 0s to %v", getenv("WEBROLE_DRAIN_DELAY"), maxDrainDelay)
 	}
 	return cfg, errors.Join(problems...)
 }

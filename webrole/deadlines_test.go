@@ -230,3 +230,72 @@ func isClosed(err error) bool {
 	var network net.Error
 	return !(errors.As(err, &network) && network.Timeout())
 }
+
+// TestSlowDownloadIsNotCutOff: a player may take its time over a file that is far
+// larger than what fits between it and storage.
+func TestSlowDownloadIsNotCutOff(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.chunk(0, 2)
+	f.chunk(1, 1)
+	f.audio()
+	f.blob = movie(32 << 20)
+	f.finish()
+	resp, err := f.client.Do(f.request(http.MethodGet, f.public+"/v/"+string(f.id)+"/download.mp4", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // reading only
+	time.Sleep(promised + slack)
+	n, err := io.Copy(io.Discard, resp.Body)
+	if err != nil || n != int64(len(f.blob)) {
+		t.Errorf("%d of %d bytes: %v", n, len(f.blob), err)
+	}
+}
+
+// TestFairClientsKeepTheirConnection: a client that sends what it announced is not
+// punished, neither for a body that nobody wanted nor for requests in a row.
+func TestFairClientsKeepTheirConnection(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	const head = " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n"
+	const body = `{"title":"a"}`
+	conn := s.dial()
+	reader := bufio.NewReader(conn)
+	want := func(status int) {
+		t.Helper()
+		resp, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != status || resp.Close {
+			t.Errorf("%d %s, closed: %v, %v; want %d", resp.StatusCode, text, resp.Close, err, status)
+		}
+	}
+	// Three at once, one of which nobody reads.
+	if _, err := io.WriteString(conn, "POST /api/v1/videos"+head+body+"POST /nothing"+head+body+"POST /api/v1/videos"+head+body); err != nil {
+		t.Fatal(err)
+	}
+	want(http.StatusCreated)
+	want(http.StatusNotFound)
+	want(http.StatusCreated)
+	// One in pieces, for longer than a body that nobody reads would have.
+	if _, err := io.WriteString(conn, "POST /api/v1/videos"+head); err != nil {
+		t.Fatal(err)
+	}
+	for i := range body {
+		time.Sleep(500 * time.Millisecond)
+		if _, err := io.WriteString(conn, body[i:i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(http.StatusCreated)
+	// And one after a rest.
+	time.Sleep(3 * time.Second)
+	if _, err := io.WriteString(conn, "GET /api/v1/videos HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	want(http.StatusOK)
+}

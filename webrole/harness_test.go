@@ -40,6 +40,7 @@ type server struct {
 	videos        *videostore.Store
 	queues        *workqueue.Queues
 	client        *http.Client
+	stop          func() // what SIGTERM does
 }
 
 // start runs a role the way main does, with variables over the defaults.
@@ -69,7 +70,7 @@ func start(t *testing.T, variables map[string]string) *server {
 	s := &server{
 		t: t, public: address(role.public.Addr().String()), admin: address(role.admin.Addr().String()), account: account,
 		blobs: blobstore.New(account), videos: videostore.New(account, queues), queues: queues,
-		client: &http.Client{Transport: &http.Transport{}},
+		client: &http.Client{Transport: &http.Transport{}}, stop: stop,
 	}
 	t.Cleanup(func() {
 		s.client.CloseIdleConnections()

@@ -67,7 +67,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	blobs := blobstore.New(account)
 	videos := videostore.New(account, queues)
 	videos.SetLimits(cfg.Limits)
-	api, err := httpapi.New(account, videos, upload.New(account, blobs, videos),
+	api, err := httpapi.New(account, videos, upload.New(account, blobs, videos, cfg.UploadMemory),
 		find.New(catalog.New(account), searchindex.New(account)), queues)
 	if err != nil {
 		return nil, err

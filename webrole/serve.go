@@ -27,7 +27,6 @@ const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 32 << 10 // bytes
-	readyTimeout  = 3 * time.Second
 )
 
 // instanceHeader carries the instance that the starter chose, so that whoever
@@ -39,6 +38,7 @@ type site struct {
 	api      *httpapi.Server
 	pages    *page.Pages
 	playback *playback.Service
+	ready    *readiness
 }
 
 // role is a web role whose listeners are open.
@@ -47,6 +47,7 @@ type role struct {
 	account       *azstorage.Account
 	public, admin net.Listener
 	servers       []*http.Server // of public and admin
+	ready         *readiness
 }
 
 // listen opens both listeners and tells the blob service which pages may upload.
@@ -55,7 +56,8 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 	if err != nil {
 		return nil, err
 	}
-	r := &role{cfg: cfg, account: account}
+	s.ready = &readiness{probe: s.api.Ready}
+	r := &role{cfg: cfg, account: account, ready: s.ready}
 	config := net.ListenConfig{}
 	if r.public, err = config.Listen(ctx, "tcp", cfg.Addr); err != nil {
 		return nil, fmt.Errorf("open the public listener: %w", err)
@@ -84,7 +86,9 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 	return r, nil
 }
 
-// serve answers until ctx ends, then drains.
+// serve answers until ctx ends, then drains: first /readyz says no, so that whoever
+// sends requests here stops; after DrainDelay the listeners close, and requests
+// under way end. The admin listener closes last.
 func (r *role) serve(ctx context.Context) error {
 	failed := make(chan error, len(r.servers))
 	for i, listener := range []net.Listener{r.public, r.admin} {
@@ -96,7 +100,12 @@ func (r *role) serve(ctx context.Context) error {
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
-		slog.InfoContext(ctx, "draining: requests under way may finish")
+		r.ready.drain()
+		slog.InfoContext(ctx, "draining: requests under way may finish", "listening for", r.cfg.DrainDelay)
+		select {
+		case err = <-failed:
+		case <-time.After(r.cfg.DrainDelay):
+		}
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.DrainTimeout)
 	defer cancel()
@@ -160,15 +169,13 @@ func newEngine() *gin.Engine {
 	return r
 }
 
-// health answers /livez (the process runs) and /readyz (storage answers).
+// health answers /livez (the process runs) and /readyz (it should be sent requests).
 func (s site) health(r gin.IRoutes) {
 	r.GET("/livez", func(c *gin.Context) { c.String(http.StatusOK, "ok\n") })
 	r.GET("/readyz", func(c *gin.Context) {
-		ctx, cancel := context.WithTimeout(c.Request.Context(), readyTimeout)
-		defer cancel()
-		if err := s.api.Ready(azstorage.WithoutRetry(ctx)); err != nil {
-			slog.WarnContext(ctx, "not ready", "error", err)
-			c.String(http.StatusServiceUnavailable, "storage does not answer\n")
+		if err := s.ready.check(c.Request.Context()); err != nil {
+			c.Header("Retry-After", "1")
+			c.String(http.StatusServiceUnavailable, err.Error()+"\n")
 			return
 		}
 		c.String(http.StatusOK, "ok\n")

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -271,6 +272,112 @@ func TestBigPutNeedsLittleMemory(t *testing.T) {
 		t.Errorf("the heap grew by %d MiB during an upload of %d MiB, at most %d allowed", grown>>20, size>>20, bound>>20)
 	}
 }
+
+// TestUploadsShareTheirMemory starts a hundred uploads in a role that has memory
+// for eight blocks. Each succeeds or is told to come again, and the heap stays
+// within bounds. The clients are in the same process, so the bound covers both.
+func TestUploadsShareTheirMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("moves hundreds of MiB, which -short leaves out")
+	}
+	const memory, count, size = 32 << 20, 100, 2*blobstore.BlockSize + 1
+	s := start(t, map[string]string{"WEBROLE_UPLOAD_MEMORY": fmt.Sprint(memory >> 20)})
+	paths := make([]string, count)
+	for i := range paths {
+		paths[i] = "/videos/" + s.create(map[string]any{}).Id + "/content"
+	}
+	put := func(path string) answer {
+		req := s.request(http.MethodPut, s.public+"/api/v1"+path, nil)
+		req.Body, req.ContentLength = io.NopCloser(&generated{left: size, each: func() {}}), size
+		return s.send(req)
+	}
+	runtime.GC()
+	base, peak := heap(), uint64(0)
+	done := make(chan struct{})
+	var watch, uploads sync.WaitGroup
+	watch.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(20 * time.Millisecond):
+				peak = max(peak, heap())
+			}
+		}
+	})
+	var stored, refused atomic.Int32
+	for _, path := range paths {
+		uploads.Go(func() {
+			switch a := put(path); {
+			case a.StatusCode == http.StatusAccepted:
+				stored.Add(1)
+			case a.StatusCode == http.StatusTooManyRequests && a.code(t) == "too_busy" && a.Header.Get("Retry-After") != "":
+				refused.Add(1)
+			default:
+				t.Errorf("%d %s", a.StatusCode, a.body)
+			}
+		})
+	}
+	uploads.Wait()
+	close(done)
+	watch.Wait()
+	const bound = memory + 48<<20 // connections, and garbage of the clients
+	t.Logf("%d stored, %d refused, the heap grew by %d MiB", stored.Load(), refused.Load(), (int64(peak)-int64(base))>>20)
+	if grown := int64(peak) - int64(base); grown > bound {
+		t.Errorf("the heap grew by %d MiB, at most %d allowed", grown>>20, bound>>20)
+	}
+	if stored.Load() < memory/blobstore.BlockSize || refused.Load() == 0 {
+		t.Errorf("%d stored, %d refused: want both", stored.Load(), refused.Load())
+	}
+	// What they held is there for others.
+	for range memory/blobstore.BlockSize + 1 {
+		put("/videos/"+s.create(map[string]any{}).Id+"/content").want(t, http.StatusAccepted, "")
+	}
+}
+
+// TestTwoWebRolesTakeOneFile sends two files of the same size for one video, each
+// through a web role of its own, block by block in turns. The first to finish wins
+// whole, and the other is told.
+func TestTwoWebRolesTakeOneFile(t *testing.T) {
+	t.Parallel()
+	first := start(t, nil)
+	second := start(t, map[string]string{"CUTROOM_PREFIX": first.account.Prefix()})
+	const size = 3*blobstore.BlockSize + 1
+	films := [2][]byte{movie(size), bytes.Repeat([]byte("the other film "), size/15+1)[:size]}
+	copy(films[1], films[0][:sniffed])
+	v := first.create(map[string]any{"sizeBytes": size})
+
+	var writers [2]*io.PipeWriter
+	var answers [2]chan answer
+	for i, s := range []*server{first, second} {
+		reader, writer := io.Pipe()
+		req := s.request(http.MethodPut, s.public+"/api/v1/videos/"+v.Id+"/content", nil)
+		req.Body, req.ContentLength = reader, size
+		writers[i], answers[i] = writer, make(chan answer, 1)
+		defer writer.Close() //nolint:errcheck // a pipe's Close returns nil
+		go func() { answers[i] <- s.send(req) }()
+	}
+	write := func(i, from, to int) {
+		t.Helper()
+		if _, err := writers[i].Write(films[i][from:to]); err != nil {
+			t.Fatalf("film %d: %v", i, err)
+		}
+	}
+	for at := 0; at < 3*blobstore.BlockSize; at += blobstore.BlockSize {
+		write(0, at, at+blobstore.BlockSize)
+		write(1, at, at+blobstore.BlockSize)
+	}
+	write(0, 3*blobstore.BlockSize, size)
+	(<-answers[0]).want(t, http.StatusAccepted, "")
+	write(1, 3*blobstore.BlockSize, size)
+	(<-answers[1]).want(t, http.StatusConflict, "upload_conflict")
+	if !bytes.Equal(first.source(v.Id), films[0]) {
+		t.Error("the source blob is not the winner's film")
+	}
+}
+
+// sniffed is how many first bytes make a file look like a video.
+const sniffed = 64
 
 func heap() uint64 {
 	var m runtime.MemStats

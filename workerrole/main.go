@@ -159,6 +159,7 @@ func runWith(ctx context.Context, cfg config) error {
 		close(drained)
 	}()
 	<-ctx.Done()
+	server.Drain() // the listener closes last
 	log.Info("draining: messages are given back")
 	select {
 	case <-drained:

@@ -16,7 +16,9 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azuritetest"
@@ -338,6 +340,60 @@ func TestEnsureCORS(t *testing.T) {
 	}
 	if status := preflight("http://evil.example"); status != 403 {
 		t.Errorf("preflight of a stranger: %d, want 403", status)
+	}
+
+	// A role that takes a free port every time does not fill the rule: what is kept
+	// is bounded, and neither other rules nor origins that were configured go.
+	const configured, strangers = "https://video.example.org", "https://another.example.org"
+	if err := a.EnsureCORS(t.Context(), []string{configured}); err != nil {
+		t.Fatal(err)
+	}
+	if properties, err = a.ServiceBlobs().GetProperties(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	foreign := &service.CORSRule{
+		AllowedOrigins: to.Ptr(strangers), AllowedMethods: to.Ptr("GET"), AllowedHeaders: to.Ptr(""),
+		ExposedHeaders: to.Ptr(""), MaxAgeInSeconds: to.Ptr[int32](1),
+	}
+	if _, err := a.ServiceBlobs().SetProperties(t.Context(), &service.SetPropertiesOptions{CORS: append(properties.CORS, foreign)}); err != nil {
+		t.Fatal(err)
+	}
+	var newest []string
+	for port := range 30 {
+		newest = []string{fmt.Sprintf("http://127.0.0.1:%d", 20000+port), fmt.Sprintf("http://localhost:%d", 20000+port)}
+		if err := a.EnsureCORS(t.Context(), newest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if properties, err = a.ServiceBlobs().GetProperties(t.Context(), nil); err != nil || len(properties.CORS) != 2 {
+		t.Fatalf("%d rules, want ours and the stranger's; %v", len(properties.CORS), err)
+	}
+	if kept := strings.Split(*properties.CORS[0].AllowedOrigins, ","); len(kept) != 17 || *properties.CORS[1].AllowedOrigins != strangers {
+		t.Errorf("kept %v and %v, want 16 on loopback and %s", kept, *properties.CORS[1].AllowedOrigins, configured)
+	}
+	for _, origin := range append(newest, configured) {
+		if status := preflight(origin); status != 200 {
+			t.Errorf("preflight of %s: %d, want 200", origin, status)
+		}
+	}
+
+	// Somebody else wrote at the same moment, and our change is lost.
+	lost := 0
+	unlucky := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+		cfg.Transport = transportFunc(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPut && r.URL.Query().Get("comp") == "properties" && lost < 2 {
+				lost++
+				return &http.Response{StatusCode: http.StatusAccepted, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+			}
+			return http.DefaultClient.Do(r)
+		})
+	})
+	const late = "http://127.0.0.1:8082"
+	if err := unlucky.EnsureCORS(t.Context(), []string{late}); err != nil || lost != 2 {
+		t.Errorf("%d changes lost: %v", lost, err)
+	}
+	if status := preflight(late); status != 200 {
+		t.Errorf("preflight after lost changes: %d, want 200", status)
 	}
 }
 

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
@@ -47,10 +51,25 @@ const (
 	corsMaxAge  = 3600 // seconds
 )
 
+// What EnsureCORS keeps and tries. A service takes 64 origins in a rule and 2 KiB
+// for all rules together.
+// https://learn.microsoft.com/rest/api/storageservices/cross-origin-resource-sharing--cors--support-for-the-azure-storage-services
+const (
+	corsLoopback = 16 // origins on loopback: the newest
+	corsRounds   = 8
+	corsPause    = 200 * time.Millisecond // between rounds, at most
+)
+
 // EnsureCORS lets pages of these origins, such as "http://127.0.0.1:8080", call
-// the blob service with signed URLs. Rules that others made are kept. Safe to
-// repeat; it writes only when something is missing. The service takes five rules
-// at most; a sixth is its error.
+// the blob service with signed URLs. Rules that others made are kept. Of origins on
+// loopback that earlier calls added, only the newest stay: a role that takes a free
+// port has another one at every start. Safe to repeat; it writes only when
+// something is missing. The service takes five rules at most; a sixth is its error.
+//
+// The service's properties have no ETag, so two writers at once lose one of the
+// changes. It therefore reads back what it wrote, and writes again until its origins
+// are there. A writer that read before and writes after that is not seen: whoever
+// must be sure calls it again.
 //
 // It needs a right that data roles of Azure do not have: there, deployment sets
 // the rules and the caller may ignore a 403.
@@ -58,32 +77,75 @@ func (a *Account) EnsureCORS(ctx context.Context, origins []string) error {
 	if len(origins) == 0 {
 		return nil
 	}
-	have, err := a.blobs.GetProperties(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("read blob service properties: %w", err)
+	for round := 0; ; round++ {
+		have, err := a.blobs.GetProperties(ctx, nil)
+		if err != nil {
+			return fmt.Errorf("read blob service properties: %w", err)
+		}
+		rules, missing := corsWith(have.CORS, origins)
+		if !missing {
+			return nil
+		}
+		if round == corsRounds {
+			return errors.New("set CORS rules of the blob service: others keep changing them")
+		}
+		if round > 0 {
+			if err := sleep(ctx, rand.N(corsPause)); err != nil {
+				return err
+			}
+		}
+		if _, err := a.blobs.SetProperties(ctx, &service.SetPropertiesOptions{CORS: rules}); err != nil {
+			return fmt.Errorf("set CORS rules of the blob service: %w", err)
+		}
 	}
-	rules := have.CORS
-	missing := slices.DeleteFunc(slices.Clone(origins), func(origin string) bool {
+}
+
+// corsWith adds the origins that are missing to our rule.
+func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.CORSRule, missing bool) {
+	wanted := slices.DeleteFunc(slices.Clone(origins), func(origin string) bool {
 		return slices.ContainsFunc(rules, func(r *service.CORSRule) bool { return corsAllows(r, origin) })
 	})
-	if len(missing) == 0 {
-		return nil
+	if len(wanted) == 0 {
+		return rules, false
 	}
-	if own := slices.IndexFunc(rules, ownRule); own >= 0 {
-		rules[own].AllowedOrigins = to.Ptr(*rules[own].AllowedOrigins + "," + strings.Join(missing, ","))
-	} else {
-		rules = append(rules, &service.CORSRule{
-			AllowedOrigins:  to.Ptr(strings.Join(missing, ",")),
+	own := slices.IndexFunc(rules, ownRule)
+	if own < 0 {
+		return append(rules, &service.CORSRule{
+			AllowedOrigins:  to.Ptr(strings.Join(wanted, ",")),
 			AllowedMethods:  to.Ptr(corsMethods),
 			AllowedHeaders:  to.Ptr(corsAllowed),
 			ExposedHeaders:  to.Ptr(corsExposed),
 			MaxAgeInSeconds: to.Ptr[int32](corsMaxAge),
-		})
+		}), true
 	}
-	if _, err := a.blobs.SetProperties(ctx, &service.SetPropertiesOptions{CORS: rules}); err != nil {
-		return fmt.Errorf("set CORS rules of the blob service: %w", err)
+	// What is wanted now is the newest, even if it was there.
+	old := slices.DeleteFunc(strings.Split(*rules[own].AllowedOrigins, ","), func(o string) bool { return slices.Contains(origins, o) })
+	all := slices.Concat(old, origins)
+	surplus := -corsLoopback
+	for _, origin := range all {
+		if onLoopback(origin) {
+			surplus++
+		}
 	}
-	return nil
+	all = slices.DeleteFunc(all, func(origin string) bool {
+		drop := surplus > 0 && onLoopback(origin) && !slices.Contains(origins, origin)
+		if drop {
+			surplus--
+		}
+		return drop
+	})
+	rules[own].AllowedOrigins = to.Ptr(strings.Join(all, ","))
+	return rules, true
+}
+
+// onLoopback reports whether only browsers on one host see pages of the origin.
+func onLoopback(origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func corsAllows(r *service.CORSRule, origin string) bool {

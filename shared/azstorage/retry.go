@@ -162,15 +162,16 @@ func WithCallLimit(ctx context.Context, d time.Duration) context.Context {
 }
 
 // callEnd is when a call has to be over: at the context's deadline or when
-// WithCallLimit says so, whichever comes first. bounded is false without either.
-func callEnd(ctx context.Context) (end time.Time, bounded bool) {
+// WithCallLimit says so, whichever comes first. bounded is false without either,
+// and limited says that it is the limit, which does not end the context.
+func callEnd(ctx context.Context) (end time.Time, bounded, limited bool) {
 	end, bounded = ctx.Deadline()
 	if limit, ok := ctx.Value(callLimitKey{}).(time.Duration); ok {
 		if own := time.Now().Add(limit); !bounded || own.Before(end) {
-			end, bounded = own, true
+			return own, true, true
 		}
 	}
-	return end, bounded
+	return end, bounded, false
 }
 
 // ErrTryTimeout says that the last try got no reply in time. The outcome is
@@ -206,7 +207,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
 	r := p.strategy(ctx)
 	timeout := r.TryTimeout
-	end, bounded := callEnd(ctx)
+	end, bounded, limited := callEnd(ctx)
 	if bounded && r.retries() > 0 {
 		// A third of the time for the first try leaves two for the next, which gets
 		// twice as long.
@@ -222,7 +223,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("rewind request body: %w", err)
 		}
 		within := timeout
-		if bounded {
+		if limited {
 			within = shorter(timeout, time.Until(end))
 		}
 		resp, err := tryOnce(req, within)

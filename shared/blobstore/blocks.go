@@ -5,9 +5,12 @@ import (
 	"context"
 	"crypto/md5"
 	"encoding/base64"
+	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
@@ -32,8 +35,8 @@ type Block struct {
 // A block's id is base64 of BlockIDDigits characters: all ids of a blob must have
 // one length. Blocks put by valet key are numbered, "000000000000007", so that
 // anybody can take the upload up again. Other uploads write six digits, a hyphen
-// and a tag, "000007-9f86d081", which keeps them apart: of a file the tag is a
-// hash of the block, of a stream a random one.
+// and a tag, "000007-9f86d081", which keeps them apart: of a file, and of an upload
+// through the web role, the tag is a hash of the block, of a stream a random one.
 const (
 	BlockIDDigits = 15
 	tagLength     = 8
@@ -49,31 +52,52 @@ func taggedID(index int, tag string) string {
 	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%06d-%s", index, tag))
 }
 
-// blockIndex undoes BlockID.
-func blockIndex(id string) (index int, ok bool) {
+// contentTag is the tag of a block that carries the hash of its content.
+func contentTag(sum [md5.Size]byte) string { return hex.EncodeToString(sum[:tagLength/2]) }
+
+// blockIndex undoes BlockID, or taggedID.
+func blockIndex(id string) (index int, tagged, ok bool) {
 	raw, err := base64.StdEncoding.DecodeString(id)
 	if err != nil || len(raw) != BlockIDDigits {
-		return 0, false
+		return 0, false, false
 	}
-	index, err = strconv.Atoi(string(raw))
-	return index, err == nil && index >= 0 && BlockID(index) == id
+	digits, _, tagged := strings.Cut(string(raw), "-")
+	index, err = strconv.Atoi(digits)
+	if err != nil || index < 0 || tagged != (len(digits) == 6) || !tagged && BlockID(index) != id {
+		return 0, false, false
+	}
+	return index, tagged, true
 }
 
-// StagedBlocks lists the blocks of an upload by valet key that are staged and
-// not committed, in their order. A blob that was never written to has none.
+// StagedBlocks lists the blocks of an upload that are staged and not committed,
+// in their order and one for each place: a numbered one, put by valet key, before
+// one that came through Stage. When two of those differ at any place, different
+// files were sent, and none of them counts: a list never mixes them. A blob that
+// was never written to has no blocks.
 func (s *Store) StagedBlocks(ctx context.Context, container, name string) ([]Block, error) {
 	staged, err := s.uncommitted(ctx, container, name)
 	if err != nil {
 		return nil, err
 	}
-	var blocks []Block
+	numbered, tagged := map[int]Block{}, map[int]Block{}
+	differ := false
 	for id, size := range staged {
-		if index, ok := blockIndex(id); ok {
-			blocks = append(blocks, Block{ID: id, Index: index, Size: size})
+		index, isTagged, ok := blockIndex(id)
+		switch {
+		case !ok:
+		case isTagged:
+			_, twice := tagged[index]
+			differ = differ || twice
+			tagged[index] = Block{ID: id, Index: index, Size: size}
+		default:
+			numbered[index] = Block{ID: id, Index: index, Size: size}
 		}
 	}
-	slices.SortFunc(blocks, func(a, b Block) int { return a.Index - b.Index })
-	return blocks, nil
+	if differ {
+		clear(tagged)
+	}
+	maps.Copy(tagged, numbered)
+	return slices.SortedFunc(maps.Values(tagged), func(a, b Block) int { return a.Index - b.Index }), nil
 }
 
 // uncommitted returns the sizes of all staged blocks by id.
@@ -94,14 +118,16 @@ func (s *Store) uncommitted(ctx context.Context, container, name string) (map[st
 	return sizes, nil
 }
 
-// Stage uploads block index of at most BlockSize bytes, with its MD5, as the
-// holder of a valet key does. Repeating it replaces the block. ErrCorrupt.
-func (s *Store) Stage(ctx context.Context, container, name string, index int, content []byte) error {
-	return s.stage(ctx, container, name, BlockID(index), content)
+// Stage uploads block index of at most BlockSize bytes, with its MD5, and returns
+// its id, which holds a hash of the content: two uploads to one name, of different
+// files, never take each other's blocks. Safe to repeat. ErrCorrupt.
+func (s *Store) Stage(ctx context.Context, container, name string, index int, content []byte) (id string, err error) {
+	sum := md5.Sum(content)
+	id = taggedID(index, contentTag(sum))
+	return id, s.stage(ctx, container, name, id, content, sum)
 }
 
-func (s *Store) stage(ctx context.Context, container, name, id string, content []byte) error {
-	sum := md5.Sum(content)
+func (s *Store) stage(ctx context.Context, container, name, id string, content []byte, sum [md5.Size]byte) error {
 	_, err := s.block(container, name).StageBlock(ctx, id, streaming.NopCloser(bytes.NewReader(content)),
 		&blockblob.StageBlockOptions{TransactionalValidation: blob.TransferValidationTypeMD5(sum[:])})
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/md5"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -76,10 +75,7 @@ func (s *Store) PutFile(ctx context.Context, container, name, path string, o Opt
 	if err != nil {
 		return err
 	}
-	tag := func(content []byte) string {
-		sum := md5.Sum(content)
-		return hex.EncodeToString(sum[:tagLength/2])
-	}
+	tag := func(content []byte) string { return contentTag(md5.Sum(content)) }
 	_, err = s.putBlocks(ctx, container, name, file, nil, held, tag, o)
 	return err
 }
@@ -153,7 +149,7 @@ func (s *Store) putBlocks(ctx context.Context, container, name string, r io.Read
 			} else {
 				group.Go(func() error {
 					defer func() { free <- content[:BlockSize] }()
-					return s.stage(stage, container, name, id, content)
+					return s.stage(stage, container, name, id, content, md5.Sum(content))
 				})
 			}
 		}

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
@@ -100,7 +102,7 @@ func TestCorruptionOnTheWayIsRefused(t *testing.T) {
 	if _, err := s.Put(t.Context(), box, "x", bytes.NewReader(data), 5000, blobstore.Options{}); !errors.Is(err, blobstore.ErrCorrupt) {
 		t.Errorf("Put: %v, want ErrCorrupt", err)
 	}
-	if err := s.Stage(t.Context(), box, "x", 0, data); !errors.Is(err, blobstore.ErrCorrupt) {
+	if _, err := s.Stage(t.Context(), box, "x", 0, data); !errors.Is(err, blobstore.ErrCorrupt) {
 		t.Errorf("Stage: %v, want ErrCorrupt", err)
 	}
 	if f.flipped.Load() < 2 {
@@ -220,7 +222,7 @@ func TestDeletePrefixRemovesStagedBlocksToo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Stage(t.Context(), box, "v1/staged", 0, []byte("x")); err != nil {
+	if _, err := s.Stage(t.Context(), box, "v1/staged", 0, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // safe to repeat
@@ -273,7 +275,7 @@ func TestValetKeyUpload(t *testing.T) {
 		t.Fatalf("blocks of nothing: %v, %v", blocks, err)
 	}
 	for _, i := range []int{2, 0, 1, 0} { // any order, repeated
-		if err := s.Stage(t.Context(), box, "up", i, bytes.Repeat([]byte{byte('a' + i)}, 10+i)); err != nil {
+		if err := s.StageNumbered(t.Context(), box, "up", i, bytes.Repeat([]byte{byte('a' + i)}, 10+i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -599,4 +601,52 @@ func TestLostLeaseIsSeen(t *testing.T) {
 	if err := l.Release(t.Context()); err != nil {
 		t.Errorf("a second Release: %v", err)
 	}
+}
+
+// Blocks that came through a web role count among those of a valet key, until two
+// uploads disagree: then none of theirs does.
+func TestStagedBlocksAreOfOneFile(t *testing.T) {
+	t.Parallel()
+	s := open(t, plain)
+	const name = "up"
+	stage := func(index int, content string) string {
+		t.Helper()
+		id, err := s.Stage(t.Context(), box, name, index, []byte(content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	number := func(index int, content string) string {
+		t.Helper()
+		if err := s.StageNumbered(t.Context(), box, name, index, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		return blobstore.BlockID(index)
+	}
+	want := func(ids ...string) {
+		t.Helper()
+		blocks, err := s.StagedBlocks(t.Context(), box, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, b := range blocks {
+			got = append(got, b.ID)
+		}
+		if diff := cmp.Diff(ids, got); diff != "" {
+			t.Errorf("blocks (-want +got):\n%s", diff)
+		}
+	}
+	a0, a1 := stage(0, "film A, 0"), stage(1, "film A, 1")
+	if again := stage(1, "film A, 1"); again != a1 {
+		t.Errorf("the same block has ids %s and %s", a1, again)
+	}
+	want(a0, a1)
+	n2, n1 := number(2, "film A, 2"), number(1, "film A, 1")
+	want(a0, n1, n2)
+	if b1 := stage(1, "film B, 1"); b1 == a1 {
+		t.Error("two contents have one id")
+	}
+	want(n1, n2)
 }

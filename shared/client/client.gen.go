@@ -1198,7 +1198,9 @@ type ClientInterface interface {
 	//
 	// Streamed into blocks of 4 MiB, never on the web role's disk. Needs a
 	// `Content-Length` (411) of at most 5 GiB (413). A broken connection
-	// leaves the video in `awaiting_upload` with the blocks that arrived.
+	// leaves the video in `awaiting_upload` with the blocks that arrived. 429
+	// `too_busy`, before the body is asked for, when too many uploads are under way
+	// here. 409 `upload_conflict` when another upload of the video was quicker.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1803,7 +1805,9 @@ func (c *Client) GetClip(ctx context.Context, id ID, clip ClipID, reqEditors ...
 //
 // Streamed into blocks of 4 MiB, never on the web role's disk. Needs a
 // `Content-Length` (411) of at most 5 GiB (413). A broken connection
-// leaves the video in `awaiting_upload` with the blocks that arrived.
+// leaves the video in `awaiting_upload` with the blocks that arrived. 429
+// `too_busy`, before the body is asked for, when too many uploads are under way
+// here. 409 `upload_conflict` when another upload of the video was quicker.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3920,7 +3924,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// Streamed into blocks of 4 MiB, never on the web role's disk. Needs a
 	// `Content-Length` (411) of at most 5 GiB (413). A broken connection
-	// leaves the video in `awaiting_upload` with the blocks that arrived.
+	// leaves the video in `awaiting_upload` with the blocks that arrived. 429
+	// `too_busy`, before the body is asked for, when too many uploads are under way
+	// here. 409 `upload_conflict` when another upload of the video was quicker.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6013,7 +6019,9 @@ func (c *ClientWithResponses) GetClipWithResponse(ctx context.Context, id ID, cl
 //
 // Streamed into blocks of 4 MiB, never on the web role's disk. Needs a
 // `Content-Length` (411) of at most 5 GiB (413). A broken connection
-// leaves the video in `awaiting_upload` with the blocks that arrived.
+// leaves the video in `awaiting_upload` with the blocks that arrived. 429
+// `too_busy`, before the body is asked for, when too many uploads are under way
+// here. 409 `upload_conflict` when another upload of the video was quicker.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //

@@ -43,11 +43,14 @@ type Service struct {
 	blobs   *blobstore.Store
 	videos  *videostore.Store
 	turns   turns
+	memory  *memory
 }
 
-// New returns the service of the account; its containers must exist.
-func New(account *azstorage.Account, blobs *blobstore.Store, videos *videostore.Store) *Service {
-	return &Service{account: account, blobs: blobs, videos: videos, turns: turns{active: map[video.ID]*turn{}}}
+// New returns the service of the account; its containers must exist. Uploads that
+// pass through it have memory bytes for their buffers, all together: MinMemory at
+// least, and 12 MiB for each upload that shall be fast.
+func New(account *azstorage.Account, blobs *blobstore.Store, videos *videostore.Store, memory int64) *Service {
+	return &Service{account: account, blobs: blobs, videos: videos, turns: turns{active: map[video.ID]*turn{}}, memory: newMemory(memory)}
 }
 
 // Body is a file on its way in.
@@ -60,8 +63,9 @@ type Body struct {
 	Interrupt func()
 }
 
-// Put streams a whole file into the source blob and starts the processing.
-// Memory stays constant whatever the size. The first bytes are looked at before
+// Put streams a whole file into the source blob and starts the processing. It
+// takes one to three blocks of memory whatever the size, and is refused with 429
+// too_busy when all uploads together have none to spare. The first bytes are looked at before
 // anything is stored. When the reader fails the blocks that arrived stay,
 // uncommitted, and the video keeps waiting. Safe to repeat until it succeeds;
 // afterwards the video has its source and another one is refused.
@@ -76,6 +80,11 @@ func (s *Service) Put(ctx context.Context, id video.ID, body Body) (videostore.R
 	if announced := rec.Video.SizeBytes; announced > 0 && announced != body.Size {
 		return videostore.Record{}, sizeMismatch(announced, body.Size)
 	}
+	buffers, err := s.memory.reserve(ctx) // before the body is asked for
+	if err != nil {
+		return videostore.Record{}, err
+	}
+	defer buffers.close()
 	in := newIntake(body)
 	head, err := in.peek(sniffLen)
 	if err != nil {
@@ -91,18 +100,34 @@ func (s *Service) Put(ctx context.Context, id video.ID, body Body) (videostore.R
 	if body.Interrupt != nil {
 		defer context.AfterFunc(turn, body.Interrupt)()
 	}
-	size, etag, err := s.stream(turn, id, in)
+	etag, err := s.store(turn, id, in, body.Size, buffers)
 	switch {
 	case errors.Is(context.Cause(turn), ErrReplaced):
 		return videostore.Record{}, problem.New(http.StatusConflict, problem.UploadConflict, "A newer upload of this video took over.")
 	case in.err != nil: // the client's side broke, whatever the storage layer made of it
 		return videostore.Record{}, in.err
-	case azstorage.HasCode(err, "InvalidBlockList", "InvalidBlobOrBlock"):
+	case azstorage.HasCode(err, "InvalidBlockList", "InvalidBlobOrBlock"), errors.Is(err, blobstore.ErrExists), errors.Is(err, blobstore.ErrChanged):
 		return videostore.Record{}, problem.New(http.StatusConflict, problem.UploadConflict, "Another upload of this video came in between.").Because(err)
 	case err != nil:
 		return videostore.Record{}, fmt.Errorf("store source of %s: %w", id, err)
 	}
-	return s.videos.Uploaded(context.WithoutCancel(ctx), id, size, etag)
+	return s.videos.Uploaded(context.WithoutCancel(ctx), id, body.Size, etag)
+}
+
+// store puts in into the source blob, unless somebody else does meanwhile:
+// blobstore.ErrExists or ErrChanged. A blob that is there already is left from an
+// upload whose web role died before it could say so; it is replaced. Returns the
+// ETag of what was committed.
+func (s *Service) store(ctx context.Context, id video.ID, in io.Reader, size int64, buffers *buffers) (etag string, _ error) {
+	o := blobstore.Options{ContentType: sourceType, IfNoneMatch: true}
+	left, err := s.blobs.Head(ctx, video.SourcesContainer, video.SourceBlob(id))
+	switch {
+	case err == nil:
+		o.IfNoneMatch, o.IfMatch = false, left.ETag
+	case !errors.Is(err, blobstore.ErrNotFound):
+		return "", err
+	}
+	return s.stream(ctx, id, in, size, buffers, o)
 }
 
 // Key is what a client needs to put blocks into the source blob itself.

@@ -14,60 +14,57 @@ import (
 )
 
 // blocksInFlight is how many blocks of one upload are sent at a time; one more
-// is being filled. Memory per upload is three blocks whatever the file's size.
+// is being filled, while memory allows. With one buffer they take turns.
 const blocksInFlight = 2
 
-// stream stages r block by block and commits. The blocks have the ids that a
-// valet key's holder uses, so an upload that breaks off here can be gone on with
-// there: that is why it does not use blobstore.PutStream, whose blocks nobody
-// else can find (paper row Q14). Each block carries its MD5 (Q12).
-func (s *Service) stream(ctx context.Context, id video.ID, r io.Reader) (size int64, etag string, err error) {
+// stream stages r, of size bytes, block by block and commits on the condition that
+// o holds. A block's id has its number, so an upload that breaks off here can be
+// gone on with by valet key: that is why it does not use blobstore.PutStream, whose
+// blocks nobody else can find (paper row Q14). It also has a hash of the content, so
+// of two uploads at once, also through two web roles, each commits its own blocks
+// only. Each block carries its MD5 (Q12).
+func (s *Service) stream(ctx context.Context, id video.ID, r io.Reader, size int64, buffers *buffers, o blobstore.Options) (etag string, _ error) {
 	name := video.SourceBlob(id)
-	var ids []string
+	ids := make([]string, (size+blobstore.BlockSize-1)/blobstore.BlockSize)
 	group, stage := errgroup.WithContext(ctx)
-	free := make(chan []byte, blocksInFlight+1)
-	for range cap(free) {
-		free <- nil
-	}
 	slots := make(chan struct{}, blocksInFlight)
-	for last := false; !last; {
-		var buffer []byte
-		select {
-		case buffer = <-free:
-		case <-stage.Done():
-			return 0, "", errors.Join(group.Wait(), ctx.Err())
-		}
-		if buffer == nil {
-			buffer = make([]byte, blobstore.BlockSize)
-		}
-		n, readErr := io.ReadFull(r, buffer)
-		// ReadFull returns these two bare. An error that wraps one of them is a
-		// connection that broke, and must never look like the end of the file.
-		last = readErr == io.EOF || readErr == io.ErrUnexpectedEOF //nolint:errorlint // see above
-		if readErr != nil && !last {
-			err = readErr
+	var err error
+	for index := range ids {
+		var buffer *[]byte
+		if buffer, err = buffers.take(stage); err != nil {
 			break
 		}
-		if n == 0 {
+		content := (*buffer)[:min(blobstore.BlockSize, size-int64(index)*blobstore.BlockSize)]
+		if _, err = io.ReadFull(r, content); err != nil {
+			buffers.give(buffer)
 			break
 		}
-		index := len(ids)
-		ids = append(ids, blobstore.BlockID(index))
-		size += int64(n)
 		group.Go(func() error {
 			slots <- struct{}{}
-			defer func() { <-slots; free <- buffer }()
-			return s.blobs.Stage(stage, video.SourcesContainer, name, index, buffer[:n])
+			defer func() { <-slots; buffers.give(buffer) }()
+			var err error
+			ids[index], err = s.blobs.Stage(stage, video.SourcesContainer, name, index, content)
+			return err
 		})
 	}
-	if err := errors.Join(group.Wait(), err); err != nil {
-		return 0, "", err
+	if failed := group.Wait(); failed != nil {
+		return "", failed // it also ended the reading
 	}
-	etag, err = s.blobs.Commit(ctx, video.SourcesContainer, name, ids, blobstore.Options{ContentType: sourceType})
+	if err == nil {
+		// One byte more than there is: the reader checks the end, and the checksum.
+		_, err = io.ReadFull(r, make([]byte, 1))
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
 	if err != nil {
-		return 0, "", fmt.Errorf("commit blocks of %s: %w", id, err)
+		return "", err
 	}
-	return size, etag, nil
+	etag, err = s.blobs.Commit(ctx, video.SourcesContainer, name, ids, o)
+	if err != nil {
+		return "", fmt.Errorf("commit blocks of %s: %w", id, err)
+	}
+	return etag, nil
 }
 
 // ErrReplaced says that a newer upload of the same video took over.
@@ -75,8 +72,7 @@ var ErrReplaced = errors.New("a newer upload of this video took over")
 
 // turns lets one upload per video write at a time in this process, and the
 // newest one win: a client whose connection died comes back before we notice.
-// Two web roles do not know of each other; there the size check and the probe
-// catch a mixture.
+// Two web roles do not know of each other; there the first to commit wins.
 type turns struct {
 	mu     sync.Mutex
 	active map[video.ID]*turn

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,8 +32,9 @@ type Server struct {
 	// Ready returns why the worker cannot take work now, or nil.
 	Ready func(ctx context.Context) error
 
-	http *http.Server
-	addr net.Addr
+	http     *http.Server
+	addr     net.Addr
+	draining atomic.Bool
 }
 
 // Start listens on addr ("127.0.0.1:0" chooses a free port) and serves until
@@ -52,6 +54,9 @@ func (s *Server) Start(ctx context.Context, addr string) error {
 	return nil
 }
 
+// Drain makes /readyz answer 503 from now on. The listener stays open until Stop.
+func (s *Server) Drain() { s.draining.Store(true) }
+
 // Addr is where the server listens.
 func (s *Server) Addr() string { return s.addr.String() }
 
@@ -67,6 +72,10 @@ func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() {
+			http.Error(w, "not ready: the worker is stopping", http.StatusServiceUnavailable)
+			return
+		}
 		ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
 		defer cancel()
 		if err := s.Ready(ctx); err != nil {

@@ -96,8 +96,12 @@ func TestEveryInputIsGuarded(t *testing.T) {
 	}
 	strangers := map[string]func(Source) error{
 		"first chunk": chunk(0), "chunk": chunk(1),
-		"audio": func(src Source) error { _, err := tool.Audio(t.Context(), src, dir, 0, nil); return err },
-		"remux": func(src Source) error { return tool.Remux(t.Context(), src, out, nil) },
+		"sound": func(src Source) error {
+			_, err := tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 1024, Seek: -1}, nil)
+			return err
+		},
+		"first samples": func(src Source) error { _, _, err := tool.FirstSamples(t.Context(), src, dir, -1); return err },
+		"remux":         func(src Source) error { return tool.Remux(t.Context(), src, out, nil) },
 		// The stand-in's packets are none, which is a failure of its own.
 		"probe": func(src Source) error { _, _ = tool.Probe(t.Context(), src); return nil },
 	}

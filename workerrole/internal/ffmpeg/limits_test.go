@@ -103,8 +103,8 @@ func TestTagsStayOutOfMemory(t *testing.T) {
 	if err == nil {
 		err = tool.Remux(t.Context(), src, filepath.Join(dir, "out.mkv"), nil)
 		t.Logf("Remux: %v", err)
-		_, err = tool.Audio(t.Context(), src, dir, 0, nil)
-		t.Logf("Audio: %v", err)
+		_, err = tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 48000, Seek: -1}, nil)
+		t.Logf("Sound: %v", err)
 	}
 	runtime.ReadMemStats(&after)
 	if all := after.TotalAlloc - before.TotalAlloc; all > 16<<20 {

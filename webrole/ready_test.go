@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
+)
+
+// TestReadinessAsksOnce: however many ask, and whoever of them leaves, storage is
+// asked once, and again when the answer is old.
+func TestReadinessAsksOnce(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	release := make(chan struct{})
+	r := &readiness{probe: func(ctx context.Context) error {
+		asked.Add(1)
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}}
+	gone, leave := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			if err := r.check(gone); err != nil {
+				t.Errorf("ready: %v", err)
+			}
+		})
+	}
+	leave()
+	close(release)
+	wg.Wait()
+	if n := asked.Load(); n != 1 {
+		t.Errorf("storage was asked %d times, want once", n)
+	}
+	azuritetest.Eventually(t, 5*time.Second, func() error {
+		if err := r.check(t.Context()); err != nil || asked.Load() != 2 {
+			return fmt.Errorf("asked %d times: %w", asked.Load(), err)
+		}
+		return nil
+	})
+	r.drain()
+	if err := r.check(t.Context()); !errors.Is(err, errDraining) {
+		t.Errorf("draining: %v", err)
+	}
+}
+
+// TestDrain stops a role with an upload under way: first both listeners say that
+// they are not ready, and still answer; then the public one closes while the
+// upload goes on; the admin listener answers to the end.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	const delay = 3 * time.Second
+	s := start(t, map[string]string{"WEBROLE_DRAIN_DELAY": delay.String(), "WEBROLE_DRAIN_TIMEOUT": "30s"})
+	v := s.create(map[string]any{})
+	for _, listener := range []string{s.public, s.admin} {
+		if got := s.send(s.request(http.MethodGet, listener+"/readyz", nil)); got.StatusCode != http.StatusOK {
+			t.Fatalf("before: %d %s", got.StatusCode, got.body)
+		}
+	}
+	content := movie(100_000)
+	reader, writer := io.Pipe()
+	defer writer.Close() //nolint:errcheck // a pipe's Close returns nil
+	req := s.request(http.MethodPut, s.public+"/api/v1/videos/"+v.Id+"/content", nil)
+	req.Body, req.ContentLength = reader, int64(len(content))
+	uploaded := make(chan answer, 1)
+	go func() { uploaded <- s.send(req) }()
+	if _, err := writer.Write(content[:1000]); err != nil {
+		t.Fatal(err)
+	}
+
+	begin := time.Now()
+	s.stop()
+	azuritetest.Eventually(t, delay/2, func() error {
+		for _, listener := range []string{s.public, s.admin} {
+			if got := s.send(s.request(http.MethodGet, listener+"/readyz", nil)); got.StatusCode != http.StatusServiceUnavailable || !bytes.Contains(got.body, []byte("stopping")) {
+				return fmt.Errorf("%s/readyz: %d %s", listener, got.StatusCode, got.body)
+			}
+		}
+		return nil
+	})
+	if time.Since(begin) < delay { // else the machine is too slow to see it
+		s.call(http.MethodGet, "/videos/"+v.Id, nil).want(t, http.StatusOK, "")
+	}
+	azuritetest.Eventually(t, delay+10*time.Second, func() error {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.public, "http://"))
+		if err == nil {
+			_ = conn.Close()
+			return errors.New("the public listener is open")
+		}
+		return nil
+	})
+	if open := time.Since(begin); open < delay {
+		t.Errorf("the public listener closed after %v, want %v", open, delay)
+	}
+	if got := s.send(s.request(http.MethodGet, s.admin+"/readyz", nil)); got.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("the admin listener while the upload goes on: %d", got.StatusCode)
+	}
+	if _, err := writer.Write(content[1000:]); err != nil {
+		t.Fatal(err)
+	}
+	(<-uploaded).want(t, http.StatusAccepted, "")
+}
