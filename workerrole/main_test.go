@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
@@ -39,35 +40,17 @@ func clip(t *testing.T, seconds int, args ...string) string {
 // shortest way from a source blob to a video that is ready.
 func TestOneWorkerMakesAVideoReady(t *testing.T) {
 	t.Parallel()
-	account := azuritetest.Account(t)
-	queues := workqueue.OpenAll(account, workqueue.Specs)
-	if err := provision.Ensure(t.Context(), account, queues); err != nil {
-		t.Fatal(err)
-	}
-	videos, blobs := videostore.New(account, queues), blobstore.New(account)
-	v := video.Video{ID: video.NewID(), Title: "A clip", Channel: "tests", State: video.AwaitingUpload,
-		Visibility: video.Public, Priority: video.Normal, CreatedAt: time.Now().UTC()}
-	if _, err := videos.Create(t.Context(), v); err != nil {
-		t.Fatal(err)
-	}
-	if err := blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(v.ID), clip(t, 20), blobstore.Options{}); err != nil {
-		t.Fatal(err)
-	}
-
-	env := map[string]string{
-		"AZURE_STORAGE_CONNECTION_STRING": azuritetest.ConnectionString(t), "CUTROOM_PREFIX": account.Prefix(),
-		"WORKERROLE_ADMIN_ADDR": "127.0.0.1:0", "WORKERROLE_NAME": "only", "WORKERROLE_SCRATCH": t.TempDir(),
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, func(name string) string { return env[name] }) }()
-	if _, err := videos.Uploaded(t.Context(), v.ID, 1, ""); err != nil {
+	b := newBench(t)
+	videos, blobs, id := b.videos, b.blobs, b.id
+	b.put(t, clip(t, 20))
+	stop := b.work(t)
+	if _, err := videos.Uploaded(t.Context(), id, 1, ""); err != nil {
 		t.Fatal(err)
 	}
 
 	var view videostore.View
 	azuritetest.Eventually(t, time.Minute, func() (err error) {
-		if view, err = videos.View(t.Context(), v.ID); err != nil {
+		if view, err = videos.View(t.Context(), id); err != nil {
 			return err
 		}
 		if view.Video.State != video.Ready {
@@ -93,7 +76,7 @@ func TestOneWorkerMakesAVideoReady(t *testing.T) {
 		}
 	}
 	azuritetest.Eventually(t, 20*time.Second, func() error {
-		page, _, err := catalog.New(account).Recent(t.Context(), 10, "")
+		page, _, err := catalog.New(b.account).Recent(t.Context(), 10, "")
 		if err != nil || len(page) != 1 || page[0].State != video.Ready {
 			return fmt.Errorf("recent videos: %+v, %v", page, err)
 		}
@@ -101,16 +84,95 @@ func TestOneWorkerMakesAVideoReady(t *testing.T) {
 	})
 
 	stop()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Errorf("the role stopped with %v", err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("the role does not stop")
+}
+
+// TestReplacedSourceFailsTheVideo: the holder of a valet key writes another film
+// over the one that was verified. The first attempt finds out.
+func TestReplacedSourceFailsTheVideo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.put(t, clip(t, 2))
+	head, err := b.blobs.Head(t.Context(), video.SourcesContainer, video.SourceBlob(b.id))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if left, _ := os.ReadDir(env["WORKERROLE_SCRATCH"]); len(left) != 0 {
-		t.Errorf("scratch files are left: %v", left)
+	if _, err := b.videos.Uploaded(t.Context(), b.id, head.Size, head.ETag); err != nil {
+		t.Fatal(err)
+	}
+	b.put(t, clip(t, 3))
+	stop := b.work(t)
+	var view videostore.View
+	azuritetest.Eventually(t, time.Minute, func() (err error) {
+		if view, err = b.videos.View(t.Context(), b.id); err == nil && view.Video.State != video.Failed {
+			err = fmt.Errorf("state %s", view.Video.State)
+		}
+		return err
+	})
+	if view.Video.Error == nil || view.Video.Error.Code != video.SourceChanged {
+		t.Errorf("error %+v, want %s", view.Video.Error, video.SourceChanged)
+	}
+	if probe, _ := view.Find(1, videostore.StepProbe, 0); probe.Attempts != 1 {
+		t.Errorf("%d attempts, want 1", probe.Attempts)
+	}
+	stop()
+}
+
+// bench is a storage account with one video that waits for its bytes.
+type bench struct {
+	account *azstorage.Account
+	videos  *videostore.Store
+	blobs   *blobstore.Store
+	id      video.ID
+}
+
+func newBench(t *testing.T) bench {
+	t.Helper()
+	account := azuritetest.Account(t)
+	queues := workqueue.OpenAll(account, workqueue.Specs)
+	if err := provision.Ensure(t.Context(), account, queues); err != nil {
+		t.Fatal(err)
+	}
+	b := bench{account: account, videos: videostore.New(account, queues), blobs: blobstore.New(account), id: video.NewID()}
+	v := video.Video{ID: b.id, Title: "A clip", Channel: "tests", State: video.AwaitingUpload,
+		Visibility: video.Public, Priority: video.Normal, CreatedAt: time.Now().UTC()}
+	if _, err := b.videos.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// put writes the source blob.
+func (b bench) put(t *testing.T, path string) {
+	t.Helper()
+	if err := b.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(b.id), path, blobstore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// work runs a worker role. stop ends it and checks that it leaves nothing behind.
+func (b bench) work(t *testing.T) (stop func()) {
+	t.Helper()
+	env := map[string]string{
+		"AZURE_STORAGE_CONNECTION_STRING": azuritetest.ConnectionString(t), "CUTROOM_PREFIX": b.account.Prefix(),
+		"WORKERROLE_ADMIN_ADDR": "127.0.0.1:0", "WORKERROLE_NAME": "only", "WORKERROLE_SCRATCH": t.TempDir(),
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, func(name string) string { return env[name] }) }()
+	return func() {
+		t.Helper()
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("the role stopped with %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("the role does not stop")
+		}
+		if left, _ := os.ReadDir(env["WORKERROLE_SCRATCH"]); len(left) != 0 {
+			t.Errorf("scratch files are left: %v", left)
+		}
 	}
 }
 

@@ -248,7 +248,14 @@ type Facets struct {
 
 // Failure defines model for Failure.
 type Failure struct {
-	// Code Example: unsupported_media
+	// Code `unsupported_media`, `corrupt_media`, `no_video_stream`,
+	// `too_many_pixels`, `too_small`, `too_long`, `too_many_frames`,
+	// `too_many_streams`, `encrypted_media`, `source_changed` (the blob
+	// was replaced after the upload was complete), or
+	// `processing_failed` (not the file's fault). More may come.
+	//
+	//
+	// Example: unsupported_media
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
 }

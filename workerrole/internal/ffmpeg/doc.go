@@ -2,11 +2,13 @@
 //
 // Every call carries the same guards, built in one place (guard): a whitelist
 // of containers and of protocols before the input, limits on pixels and
-// streams, an empty environment, a process group of its own that dies with us.
-// The address of a source may carry a signature; it never reaches an error.
+// streams, an empty environment, a process group of its own that dies with us,
+// limits of what a process may take. ffmpeg reads a source through us (Serve),
+// so that we know what became of every read.
 //
-// An exit code of ffmpeg proves nothing. This package runs commands and says
-// what ffmpeg reported; package media decides whether the result is right.
+// An exit code of 0 proves nothing: package media decides whether the result is
+// right. A bad end is evidence about the bytes (RunError), or trouble that the
+// run met (TroubleError).
 //
 // It is the only importer of ffmpeg-go, which builds the argument lists; the
 // processes are ours.

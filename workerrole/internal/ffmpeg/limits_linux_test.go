@@ -18,9 +18,6 @@ import (
 // others do to it is trouble of a kind; the clock is neither.
 func TestEvidenceAndTrouble(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux limits a process that runs")
-	}
 	small := limits{wall: time.Minute, cpu: time.Second, memory: 64 << 20, file: 1 << 20}
 	const evidence, clock = "evidence", "clock"
 	for name, c := range map[string]struct {
@@ -85,9 +82,6 @@ func TestEndlessLinesAreDropped(t *testing.T) {
 // they are allowed.
 func TestTagsStayOutOfMemory(t *testing.T) {
 	tool := open(t)
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux limits a process that runs")
-	}
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain.mkv")
 	if out, err := exec.CommandContext(t.Context(), tool.FFmpeg, "-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=64x64:r=10:d=3",
