@@ -178,7 +178,14 @@ func approach(ctx context.Context, tool *ffmpeg.Tool, plan video.Plan, job *ffmp
 	if err != nil {
 		return err
 	}
-	job.Grid = ffmpeg.Grid(first)
+	job.Rate = first.Rate
+	if first.Tick > 0 {
+		var known bool
+		if job.Grid, known = ffmpeg.Grid(first); !known {
+			job.Grid = ffmpeg.SoundGrid{}
+			return nil // all before the stretch must be decoded, which is quick
+		}
+	}
 	begin, any := first.Seconds()
 	at := float64(job.Second()) - runUp
 	if !any || begin >= at {
