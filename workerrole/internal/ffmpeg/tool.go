@@ -42,7 +42,7 @@ type Tool struct {
 	// source is tried again; beyond it the source counts as away.
 	ReconnectSeconds int
 
-	firsts firsts // first chunks that are being encoded, see BeginChunk
+	firsts firsts // first chunks that are being encoded, see Begin
 }
 
 // needed are the parts of ffmpeg without which no video can be processed.

@@ -87,6 +87,7 @@ func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	if index == len(plan.Sound)-1 {
 		s.end += longestPortion // a track that goes on beyond its promise is cut off there
 	}
+	defer tool.Begin(ctx, index)()
 	return s.encode(ctx, tool, src, plan, dir, progress)
 }
 
