@@ -243,7 +243,7 @@ func verifyRendition(job ffmpeg.ChunkJob, r video.Rendition, path string) (video
 			return out, 0, fmt.Errorf("segment %d starts at byte %d, not at %d", i, where.Offset, end)
 		}
 		end += where.Length
-		s, err := readSegment(f, where, in)
+		s, err := readSegment(f, where)
 		if err != nil {
 			return out, 0, err
 		}

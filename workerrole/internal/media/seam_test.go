@@ -6,6 +6,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/video"
@@ -27,7 +28,7 @@ const tonesAndPulses = "0.2*sin(2*PI*440*t)+0.1*sin(2*PI*2917*t)+0.01*(random(0)
 func TestSoundJoinsSeamlessly(t *testing.T) {
 	t.Parallel()
 	tool := tool(t)
-	const seconds = 23
+	const seconds = 19
 	for name, c := range map[string]struct {
 		sound   string
 		options []string
@@ -46,7 +47,7 @@ func TestSoundJoinsSeamlessly(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "source")
 			mediatest.FFmpeg(t, mediatest.Moving("32x32", "10", seconds), []string{"-f", "lavfi", "-i", "aevalsrc=" + quote(c.sound)},
-				mediatest.X264(70), c.options, []string{"-t", "23", path})
+				mediatest.X264(70), c.options, []string{"-t", strconv.Itoa(seconds), path})
 			src, info := probe(t, tool, path)
 			plan, err := media.Plan(info, media.DefaultLimits)
 			if err != nil {
@@ -76,22 +77,23 @@ func quote(expression string) string {
 	return "'" + expression + "'"
 }
 
-// joinSound encodes every portion twice, in different orders, and joins them.
+// joinSound encodes every portion, the last one first, and joins them. Some are
+// encoded once more: the bytes are the same.
 func joinSound(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan) (track []byte, samples int64) {
 	t.Helper()
-	made := make([][]byte, len(plan.Sound))
+	made := make([]media.Portion, len(plan.Sound))
 	for i := len(made) - 1; i >= 0; i-- {
-		made[i] = read(t, encodePortion(t, tool, src, plan, i).Path)
+		made[i] = encodePortion(t, tool, src, plan, i)
 	}
-	for i := range made {
-		again := encodePortion(t, tool, src, plan, i)
-		if !bytes.Equal(read(t, again.Path), made[i]) {
+	for i, portion := range made {
+		data := read(t, portion.Path)
+		if i%3 == 1 && !bytes.Equal(read(t, encodePortion(t, tool, src, plan, i).Path), data) {
 			t.Errorf("portion %d has other bytes the second time", i)
 		}
-		for _, s := range again.Part.Segments {
+		for _, s := range portion.Part.Segments {
 			samples += s.Samples
 		}
-		track = append(track, made[i]...)
+		track = append(track, data...)
 	}
 	return track, samples
 }
