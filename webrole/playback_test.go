@@ -28,7 +28,13 @@ type fixture struct {
 
 const fixtureTitle = `A "film" / 日本`
 
-func newFixture(t *testing.T, variables map[string]string, headers ...string) *fixture {
+func newFixture(t *testing.T, variables map[string]string, edits ...func(*video.Plan)) *fixture {
+	t.Helper()
+	return makeFixture(t, variables, nil, edits...)
+}
+
+// makeFixture is newFixture with headers of the request that announces the video.
+func makeFixture(t *testing.T, variables map[string]string, headers []string, edits ...func(*video.Plan)) *fixture {
 	t.Helper()
 	s := start(t, variables)
 	v := decode[api.Video](t, s.call(http.MethodPost, "/videos", map[string]any{"title": fixtureTitle}, headers...), http.StatusCreated)
@@ -39,6 +45,9 @@ func newFixture(t *testing.T, variables map[string]string, headers ...string) *f
 		Chunks:     []video.Chunk{{From: 0, To: 200}, {From: 200, To: 300}},
 		Renditions: []video.Rendition{{Name: "240p", Width: 426, Height: 240, MaxRate: 400_000}},
 		HasAudio:   true, DurationSeconds: 12, Width: 426, Height: 240,
+	}
+	for _, edit := range edits {
+		edit(&f.plan)
 	}
 	f.commit(videostore.StepProbe, 0, nil, videostore.Commit{Plan: &f.plan, Video: func(v *video.Video) {
 		v.State, v.DurationSeconds, v.Renditions = video.Processing, 12, f.plan.Renditions
@@ -196,6 +205,57 @@ func TestWatchWhileItIsMade(t *testing.T) {
 }
 
 // TestRanges: what the storage service cannot do itself is done here.
+// A video plays from its first short chunk and its first portion of sound, in
+// whatever order the others are committed.
+func TestWatchWhilePortionsAreMissing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil, func(p *video.Plan) {
+		p.Format, p.Sound = video.PlanFormat, []video.SoundPortion{{First: 0, End: 1}, {First: 1, End: 2}, {First: 2, End: 4}}
+		p.Chunks = []video.Chunk{{From: 0, To: 50}, {From: 50, To: 300}} // 1 segment of 2 s, then 3
+	})
+	portion := func(index int) {
+		part := video.AudioPart{First: f.plan.Sound[index].First, Blob: f.put(fmt.Sprintf("a%d.m4s", index), f.blob), Codecs: "mp4a.40.2", Channels: 2}
+		offset := int64(0)
+		if index == 0 {
+			part.Init, offset = video.Range{Length: 50}, 50
+		}
+		for i := part.First; i < f.plan.Sound[index].End; i++ {
+			samples := (video.SoundPacket(i+1) - video.SoundPacket(i)) * video.AACPacket
+			part.Segments = append(part.Segments, video.AudioSegment{Samples: samples, Range: video.Range{Offset: offset, Length: 100}})
+			offset += 100
+		}
+		f.commit(videostore.StepAudio, index, nil, videostore.Commit{Part: &part})
+	}
+	listed := func(name string) int { return strings.Count(string(f.play(name).body), "#EXTINF") }
+
+	portion(2)
+	f.chunk(1, 3)
+	f.play("audio/init.mp4?g=1").want(t, 404, "not_found")
+	f.chunk(0, 1)
+	f.play("master.m3u8").want(t, 404, "not_playable_yet")
+	portion(0)
+	f.play("master.m3u8").want(t, 200, "")
+	if video, sound := listed("240p.m3u8"), listed("audio.m3u8"); video != 4 || sound != 1 {
+		t.Errorf("%d segments of video and %d of sound are listed, want 4 and 1", video, sound)
+	}
+	for path, want := range map[string][]byte{
+		"audio/init.mp4?g=1": f.blob[:50], "audio/0.m4s?g=1": f.blob[50:150], "audio/3.m4s?g=1": f.blob[100:200],
+		"240p/0.m4s?g=1": f.blob[100:300], "240p/1.m4s?g=1": f.blob[100:300], "240p/3.m4s?g=1": f.blob[500:700],
+	} {
+		if got := f.play(path); got.StatusCode != http.StatusOK || !bytes.Equal(got.body, want) {
+			t.Errorf("%s: %d, %d bytes, want %d", path, got.StatusCode, len(got.body), len(want))
+		}
+	}
+	portion(1)
+	if sound := listed("audio.m3u8"); sound != 4 {
+		t.Errorf("%d segments of sound are listed, want 4", sound)
+	}
+	steps := decode[api.StepList](t, f.call(http.MethodGet, "/videos/"+string(f.id)+"/steps", nil), http.StatusOK)
+	if n := len(steps.Items); n != 6 {
+		t.Errorf("the timeline has %d steps: %+v", n, steps.Items)
+	}
+}
+
 func TestRanges(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -132,7 +132,7 @@ func TestIDsDoNotComeBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			key := []string{"Idempotency-Key", "file"} // every server has its own tables
-			f := newFixture(t, nil, key...)
+			f := makeFixture(t, nil, key)
 			f.chunk(0, 2)
 			f.chunk(1, 1)
 			f.audio()

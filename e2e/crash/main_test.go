@@ -77,11 +77,12 @@ type clip struct {
 }
 
 var (
-	// small is cut into 4 chunks of 4, 8, 16 and 4 s that take no time to encode.
-	small = &clip{name: "small", frames: 480, args: source("160x90", 15, 32, true)}
+	// small is cut into 4 chunks of 2, 4, 8 and 14 s and 2 portions of sound, which
+	// take no time to encode.
+	small = &clip{name: "small", frames: 420, args: source("160x90", 15, 28, true)}
 	// large is cut into 4 chunks that take a core about a second each, so that a
 	// signal finds ffmpeg at work.
-	large = &clip{name: "large", frames: 900, args: source("640x360", 30, 30, true)}
+	large = &clip{name: "large", frames: 840, args: source("640x360", 30, 28, true)}
 	// tiny is one chunk.
 	tiny = &clip{name: "tiny", frames: 20, args: source("64x64", 10, 2, true)}
 	// lengthy is cut into many chunks, of which 3 are urgent.

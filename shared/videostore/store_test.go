@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -25,7 +26,8 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 // outgoing records what is sent, and fails while broken is set.
 type outgoing struct {
 	mu     sync.Mutex
-	sent   []string // "queue: item id"
+	sent   []string // "queue: step"
+	items  []workitem.Item
 	broken error
 	hungry atomic.Bool // the queues have run empty
 }
@@ -37,6 +39,7 @@ func (o *outgoing) Send(_ context.Context, queue string, item workitem.Item, _ t
 		return o.broken
 	}
 	o.sent = append(o.sent, queue+": "+item.Step)
+	o.items = append(o.items, item)
 	return nil
 }
 
@@ -50,8 +53,16 @@ func (o *outgoing) take() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	sent := o.sent
-	o.sent = nil
+	o.sent, o.items = nil, nil
 	return sent
+}
+
+func (o *outgoing) takeItems() []workitem.Item {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	items := o.items
+	o.sent, o.items = nil, nil
+	return items
 }
 
 func setup(t *testing.T) (*videostore.Store, *outgoing) {
@@ -362,6 +373,80 @@ func TestMissingIsWhatWasPromised(t *testing.T) {
 	}
 	if missing := view.Missing(); len(missing) != open {
 		t.Errorf("%d intents are missing, %d were promised", len(missing), open)
+	}
+}
+
+// Portions of sound are committed in any order. Playlists list what has no gap
+// before it, and the finish step waits for all of them.
+func TestSoundInPortions(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id := uploaded(t, s)
+	p := plan(2, true)
+	p.Format, p.Sound = video.PlanFormat, []video.SoundPortion{{First: 0, End: 1}, {First: 1, End: 2}, {First: 2, End: 4}}
+	out.take()
+	probed(t, s, id, p)
+	for _, item := range out.takeItems() {
+		if item.Step != videostore.StepProbe && item.Step != videostore.StepIndex && item.Version != 2 {
+			t.Errorf("%s of a plan that older workers miscount has version %d", item.ID, item.Version)
+		}
+	}
+	part := func(i int) *video.AudioPart {
+		made := &video.AudioPart{First: p.Sound[i].First, Blob: fmt.Sprint("blob-", i)}
+		for range p.Sound[i].End - p.Sound[i].First {
+			made.Segments = append(made.Segments, video.AudioSegment{Samples: 96000})
+		}
+		return made
+	}
+	commit := func(step string, index int, c videostore.Commit) {
+		t.Helper()
+		claim, err := s.Claim(t.Context(), key(id, step, index), fmt.Sprint(step, index), "w")
+		if err == nil {
+			err = claim.Commit(t.Context(), c)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(ready, done bool, listed int, finish bool) {
+		t.Helper()
+		view, err := s.View(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := view.Presentation(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := playlist.Audio(whole)
+		if n := strings.Count(text, "#EXTINF"); whole.Ready() != ready || whole.AudioDone != done || n != listed {
+			t.Errorf("ready %t, done %t, %d segments listed; want %t, %t, %d", whole.Ready(), whole.AudioDone, n, ready, done, listed)
+		}
+		if won, err := s.FanIn(t.Context(), id, p); err != nil || won != finish {
+			t.Errorf("FanIn = %t, %v", won, err)
+		}
+	}
+	commit(videostore.StepEncode, 0, videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
+	commit(videostore.StepEncode, 1, videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
+	check(false, false, 0, false)
+	commit(videostore.StepAudio, 2, videostore.Commit{Part: part(2)})
+	check(false, false, 0, false)
+	commit(videostore.StepAudio, 0, videostore.Commit{Part: part(0)})
+	check(true, false, 1, false)
+	view, err := s.View(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := view.Missing()
+	if len(missing) != 1 || missing[0].Step != videostore.StepAudio || missing[0].Index != 1 || missing[0].Version != 2 {
+		t.Errorf("missing: %+v; want the portion in the middle", missing)
+	}
+	out.take()
+	commit(videostore.StepAudio, 1, videostore.Commit{Part: part(1)})
+	check(true, true, 4, true)
+	items := out.takeItems()
+	if len(items) != 1 || items[0].Step != videostore.StepFinish || items[0].Version != 2 {
+		t.Errorf("sent %+v, want finish in version 2", items)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +84,8 @@ func TestUnknownMembersSurviveByteForByte(t *testing.T) {
 
 func TestNewerVersionIsRecognisedAndKept(t *testing.T) {
 	t.Parallel()
-	in := `{"specversion":"1.0","id":"x","type":"cutroom.work.encode.v2","subject":"not-an-id-in-v1","data":{"shape":"new"},"extra":[1,  2]}`
+	newer := fmt.Sprintf(`"cutroom.work.encode.v%d"`, workitem.Version+1)
+	in := `{"specversion":"1.0","id":"x","type":` + newer + `,"subject":"not-an-id-in-v1","data":{"shape":"new"},"extra":[1,  2]}`
 	item, err := workitem.Decode(in)
 	if !errors.Is(err, workitem.ErrNewerVersion) {
 		t.Fatalf("err = %v, want ErrNewerVersion", err)
@@ -93,13 +95,31 @@ func TestNewerVersionIsRecognisedAndKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"cutroom.work.encode.v2"`, `{"shape":"new"}`, `[1,  2]`, `"not-an-id-in-v1"`, `"snoozes":1`} {
+	for _, want := range []string{newer, `{"shape":"new"}`, `[1,  2]`, `"not-an-id-in-v1"`, `"snoozes":1`} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%s is missing in %s", want, out)
 		}
 	}
 	if _, err := workitem.Decode(`{"specversion":"2.0","everything":"else"}`); !errors.Is(err, workitem.ErrNewerVersion) {
 		t.Errorf("CloudEvents 2.0: err = %v, want ErrNewerVersion", err)
+	}
+}
+
+// What is new about version 2 is only that older workers leave it alone: it is
+// written when it is asked for, and otherwise the version that all of them know.
+func TestVersionIsAskedFor(t *testing.T) {
+	t.Parallel()
+	item, err := workitem.New("audio", subject, "x", workitem.StepData{Generation: 1})
+	if err != nil || item.Version != 1 {
+		t.Fatalf("New made version %d: %v", item.Version, err)
+	}
+	item.Version = 2
+	text, err := item.JSON()
+	if err != nil || !strings.Contains(string(text), `"cutroom.work.audio.v2"`) {
+		t.Fatalf("%s: %v", text, err)
+	}
+	if again, err := workitem.Decode(string(text)); err != nil || again.Version != 2 {
+		t.Errorf("Decode = %+v, %v", again, err)
 	}
 }
 

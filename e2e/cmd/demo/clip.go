@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// clipSeconds is long enough for the ramp of chunks (4, 8, 16 s, rest) to show.
+// clipSeconds is long enough for the ramp of chunks (2, 4, 8 s, rest) to show.
 const clipSeconds = 30
 
 // fonts are where systems keep a font that can draw the title; without any the

@@ -568,7 +568,7 @@ func TestOldAndNewWorkersShareAQueue(t *testing.T) {
 	qs := open(t, a, oneQueue(30*time.Second))
 	client := a.Queue(jobs)
 	newData, unknown := `{"shape":"new",  "n":1.50}`, `"region":{"b" :1,"a":"\u00e9"}`
-	newer := `{"specversion":"1.0","id":"newer","type":"cutroom.work.work.v2","subject":"` + string(video.NewID()) + `",` + unknown + `,"data":` + newData + `}`
+	newer := `{"specversion":"1.0","id":"newer","type":"cutroom.work.work.v3","subject":"` + string(video.NewID()) + `",` + unknown + `,"data":` + newData + `}`
 	older := `{"specversion":"1.0","id":"older","type":"cutroom.work.work.v1","subject":"` + string(video.NewID()) + `",` + unknown + `}`
 	unknownStep := `{"specversion":"1.0","id":"step","type":"cutroom.work.dash.v1","subject":"` + string(video.NewID()) + `",` + unknown + `}`
 	for _, text := range []string{newer, older, unknownStep} {

@@ -39,6 +39,9 @@ type SoundJob struct {
 	// Seek is the second where reading starts; negative means at the start of
 	// the source. It must be well before From: see FirstSamples.
 	Seek float64
+	// Rate is that of the source, in samples per second, as FirstSamples tells it;
+	// it may be 0 when From is.
+	Rate int64
 	// Grid is where the frames of the source lie; zero to take the container's
 	// word for it.
 	Grid SoundGrid
@@ -59,6 +62,9 @@ func (j SoundJob) Second() int64 { return max(0, j.From-video.AACPacket) / video
 // and gaps.
 func (t *Tool) Sound(ctx context.Context, job SoundJob, progress func(Progress)) (Report, error) {
 	second := job.Second()
+	if job.Seek <= 0 {
+		second = 0 // all in one go, as the first stretch is: by counting
+	}
 	sound := t.soundInput(job.Source, job.Seek)
 	if shift := job.Grid.expression(); shift != "" {
 		sound = sound.Filter("asetpts", ff.Args{shift})
@@ -68,7 +74,7 @@ func (t *Tool) Sound(ctx context.Context, job SoundJob, progress func(Progress))
 		Filter("aresample", ff.Args{strconv.Itoa(video.SampleRate)}, ff.KwArgs{
 			// The first sample goes where it belongs, exactly; later on only gaps
 			// of a tenth of a second count, and are filled.
-			"async": 1, "min_comp": "0.000001", "first_pts": second * video.SampleRate,
+			"async": 1, "min_comp": "0.000001", "first_pts": second * job.Rate,
 		}).
 		Filter("atrim", nil, ff.KwArgs{"start_pts": job.From, "end_pts": job.To}).
 		Filter("apad", nil, ff.KwArgs{"whole_len": max(0, min(job.Pad, job.To)-job.From)}).
@@ -107,9 +113,9 @@ func (t *Tool) soundInput(src Source, seek float64) *ff.Stream {
 
 // SoundFrames are the first decoded audio frames after a seek.
 type SoundFrames struct {
-	Rate  int64 // samples per second of the source
-	Tick  int64 // samples between two time stamps that the container can tell apart, rounded up
-	At    []int64
+	Rate  int64   // samples per second of the source
+	Tick  int64   // how many samples the container's time stamps are coarse, rounded up; 0 when they are exact
+	At    []int64 // first sample of each frame
 	Sizes []int64 // samples
 }
 
@@ -146,7 +152,7 @@ func (t *Tool) FirstSamples(ctx context.Context, src Source, dir string, seek fl
 		return SoundFrames{}, report, err
 	}
 	result := SoundFrames{Rate: frames.base.Den, At: frames.at, Sizes: frames.length}
-	if base := packets.base; base.Den > 0 {
+	if base := packets.base; base.Den > 0 && base.Den%max(1, base.Num*result.Rate) != 0 {
 		result.Tick = (base.Num*result.Rate + base.Den - 1) / base.Den
 	}
 	return result, report, nil
@@ -188,8 +194,8 @@ func readFrames(path string) (frameList, error) {
 // SoundGrid says where the frames of an audio stream lie when they follow one
 // another without a gap: at Start + n × Size samples of the source's own rate.
 //
-// Containers round: Matroska to milliseconds, MPEG-TS to 1/90,000 s. One run of
-// ffmpeg goes by the first time stamp and counts samples from there; a run that
+// Some containers round: Matroska to milliseconds, MPEG-TS to 1/90,000 s. One run
+// of ffmpeg goes by the first time stamp and counts samples from there; a run that
 // starts elsewhere goes by another, rounded otherwise, and would put the same
 // sample up to a millisecond beside. On the grid both agree.
 type SoundGrid struct {
@@ -197,27 +203,24 @@ type SoundGrid struct {
 	Reach       int64 // how far beside the grid a frame may be and still belong on it
 }
 
-// Grid returns the grid of a stream, given its first frames. It is zero when
-// time stamps are exact to the sample, and when frames are of different lengths,
-// as those of Vorbis are.
-func Grid(first SoundFrames) SoundGrid {
-	if len(first.At) < 3 || first.Tick <= 1 {
-		return SoundGrid{}
+// Grid returns the grid of a stream whose time stamps are coarse, given its first
+// frames, or false when they are of different lengths, as those of Vorbis are.
+// Then a sample's time is known only by counting from the start.
+func Grid(first SoundFrames) (SoundGrid, bool) {
+	if len(first.At) < 3 {
+		return SoundGrid{}, true // there is nothing to place
 	}
 	// The first frame may be short: decoders drop what encoders put in front.
 	size := first.Sizes[1]
 	for _, n := range first.Sizes[1:] {
 		if n != size {
-			return SoundGrid{}
+			return SoundGrid{}, false
 		}
 	}
 	// Both this frame and that of another run may be rounded by half a tick, and
 	// some muxers round twice.
 	g := SoundGrid{Start: first.At[0] + first.Sizes[0], Size: size, Reach: first.Tick*3/2 + 1}
-	if size < 4*g.Reach {
-		return SoundGrid{} // the nearest place might be the wrong one
-	}
-	return g
+	return g, size >= 4*g.Reach // else the nearest place might be the wrong one
 }
 
 // expression moves frames onto the grid, in the words of asetpts.

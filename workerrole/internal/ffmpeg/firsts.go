@@ -15,11 +15,11 @@ const (
 	longestWait = 3 * time.Second
 )
 
-// BeginChunk is to be called before a chunk is encoded, and what it returns
-// afterwards. A first chunk keeps two processes busy, and somebody waits for it;
-// on a machine of few cores the other chunks of this worker start when it is done,
-// or after 3 s.
-func (t *Tool) BeginChunk(ctx context.Context, index int) (end func()) {
+// Begin is to be called before a chunk or a portion of sound is encoded, and what
+// it returns afterwards. A first chunk keeps two processes busy, and somebody
+// waits for it and for the first portion; on a machine of few cores the others of
+// this worker start when those are done, or after 3 s.
+func (t *Tool) Begin(ctx context.Context, index int) (end func()) {
 	switch {
 	case t.FirstChunkProcesses < 2 || runtime.NumCPU() > fewCores:
 	case index == 0:
@@ -31,7 +31,7 @@ func (t *Tool) BeginChunk(ctx context.Context, index int) (end func()) {
 	return func() {}
 }
 
-// firsts counts the first chunks that are being encoded.
+// firsts counts the first chunks and portions that are being encoded.
 type firsts struct {
 	mu   sync.Mutex
 	n    int

@@ -34,14 +34,14 @@ type Tool struct {
 	// same on every try. 1 on a machine of one core, where it gains nothing.
 	FirstChunkProcesses int
 
-	firsts firsts // first chunks that are being encoded, see BeginChunk
+	firsts firsts // first chunks that are being encoded, see Begin
 }
 
 // needed are the parts of ffmpeg without which no video can be processed.
 var needed = map[string][]string{
-	"-filters":  {"fps", "trim", "scale", "split", "select", "tile", "aresample", "apad"},
-	"-encoders": {"libx264", "aac", "mjpeg"},
-	"-muxers":   {"hls", "mp4", "matroska", "image2"},
+	"-filters":  {"fps", "trim", "scale", "split", "select", "tile", "aresample", "apad", "atrim", "asetpts"},
+	"-encoders": {"libx264", "aac", "mjpeg", "pcm_s16le"},
+	"-muxers":   {"hls", "mp4", "matroska", "image2", "framecrc"},
 }
 
 // Open finds the two programs and checks that they can do the work: an error

@@ -86,6 +86,7 @@ func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	if index == len(plan.Sound)-1 {
 		s.end += longestPortion // a track that goes on beyond its promise is cut off there
 	}
+	defer tool.Begin(ctx, index)()
 	return s.encode(ctx, tool, src, plan, dir, progress)
 }
 
@@ -171,7 +172,14 @@ func approach(ctx context.Context, tool *ffmpeg.Tool, plan video.Plan, job *ffmp
 	if err != nil {
 		return err
 	}
-	job.Grid = ffmpeg.Grid(first)
+	job.Rate = first.Rate
+	if first.Tick > 0 {
+		var known bool
+		if job.Grid, known = ffmpeg.Grid(first); !known {
+			job.Grid = ffmpeg.SoundGrid{}
+			return nil // all before the stretch must be decoded, which is quick
+		}
+	}
 	begin, any := first.Seconds()
 	at := float64(job.Second()) - runUp
 	if !any || begin >= at {

@@ -62,7 +62,7 @@ func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan
 		job.Renditions = append(job.Renditions, i)
 	}
 
-	defer tool.BeginChunk(ctx, index)()
+	defer tool.Begin(ctx, index)()
 	var missing error
 	for _, job.Margin = range margins(plan, chunk) {
 		if err := clean(dir, plan); err != nil {
@@ -247,7 +247,7 @@ func verifyRendition(job ffmpeg.ChunkJob, r video.Rendition, path string) (video
 			return out, 0, fmt.Errorf("segment %d starts at byte %d, not at %d", i, where.Offset, end)
 		}
 		end += where.Length
-		s, err := readSegment(f, where, in)
+		s, err := readSegment(f, where)
 		if err != nil {
 			return out, 0, err
 		}

@@ -207,7 +207,7 @@ func TestTrackResumes(t *testing.T) {
 	t.Parallel()
 	tool := tool(t)
 	path := filepath.Join(t.TempDir(), "long")
-	mediatest.FFmpeg(t, mediatest.Moving("32x32", "5", 40), []string{"-f", "lavfi", "-i", "anoisesrc=d=40:r=48000:c=pink:a=0.3"}, mediatest.X264(10), []string{"-c:a", "aac", "-f", "mp4", path})
+	mediatest.FFmpeg(t, mediatest.Moving("32x32", "5", 41), []string{"-f", "lavfi", "-i", "anoisesrc=d=41:r=48000:c=pink:a=0.3"}, mediatest.X264(10), []string{"-c:a", "aac", "-f", "mp4", path})
 	src, info := probe(t, tool, path)
 	plan, err := media.Plan(info, media.DefaultLimits)
 	if err != nil {
@@ -217,11 +217,11 @@ func TestTrackResumes(t *testing.T) {
 	run := func(held int, samples int64, report func(media.Portion) error) error {
 		return media.EncodeTrack(t.Context(), tool, src, plan, t.TempDir(), held, samples, report, nil)
 	}
-	const whole = 40*video.SampleRate + video.AACPacket // with the priming
+	const whole = 1923 * video.AACPacket // 41 s as the source's own packets have them, and the priming
 	for _, held := range []struct {
 		segments int
 		samples  int64
-	}{{0, 0}, {1, 188 * 1024}, {3, 563 * 1024}, {9, 1688 * 1024}, {10, whole}} { // as versions before committed them
+	}{{0, 0}, {1, 188 * 1024}, {3, 563 * 1024}, {9, 1688 * 1024}, {11, whole}} { // as versions before committed them
 		next, samples := held.segments, held.samples
 		err := run(held.segments, held.samples, func(p media.Portion) error {
 			if p.Part.First != next || (p.Part.Init.Length > 0) != (next == 0) {

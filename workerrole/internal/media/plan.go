@@ -36,7 +36,7 @@ var ErrNeedsRemux = errors.New("the source must be remuxed before it can be plan
 
 const (
 	segmentSeconds = 4
-	// longChunk is the length of a chunk after the first three, in segments:
+	// longChunk is the length of a chunk after the first four, in segments:
 	// seams cost about 0.7 CPU seconds each, 3 % at this length.
 	longChunk = 8
 	// chunkCost is the CPU time that a chunk may take by our estimate. The
@@ -141,25 +141,30 @@ func displayed(v ffmpeg.VideoStream, maxPixels int) (width, height int) {
 	return width, height
 }
 
-// cut returns chunks of 1, 2 and 4 segments, so that playback starts soon, then
-// chunks of long segments. When less than two long ones are left, each takes two
-// thirds of the rest: with chunks as long as the others at the end, workers
-// would wait for the last of them. A short rest joins the chunk before it: a
-// chunk of its own would cost a seam, and might turn out to be empty.
+// cut returns chunks of half a segment and of 1, 2 and 4 segments, so that
+// playback starts soon, then chunks of long segments. When less than two long
+// ones are left, each takes two thirds of the rest: with chunks as long as the
+// others at the end, workers would wait for the last of them. A short rest joins
+// the chunk before it: a chunk of its own would cost a seam, and might turn out
+// to be empty.
 func cut(frames, segment, long int64) []video.Chunk {
 	var chunks []video.Chunk
-	for from, n := int64(0), int64(1); from < frames; n *= 2 {
-		size := min(n, long)
-		if rest := (frames - from + segment - 1) / segment; rest > 2 && rest < 2*long {
-			size = min(size, (2*rest+1)/3)
+	size := (segment + 1) / 2 // of the first chunk, in frames
+	for from, n := int64(0), int64(1); from < frames; {
+		if len(chunks) > 0 {
+			segments := n
+			if rest := (frames - from + segment - 1) / segment; rest > 2 && rest < 2*long {
+				segments = min(segments, (2*rest+1)/3)
+			}
+			size = segments * segment
+			n = min(2*n, long)
 		}
-		to := from + size*segment
+		to := from + size
 		if to+segment/2 >= frames {
 			to = frames
 		}
 		chunks = append(chunks, video.Chunk{From: from, To: to})
 		from = to
-		n = min(n, long)
 	}
 	return chunks
 }
@@ -182,5 +187,5 @@ func longest(p video.Plan, v ffmpeg.VideoStream) int64 {
 	}
 	n := int64(max(1, min(longChunk, chunkCost/perSegment)))
 	segments := p.Frames/p.SegmentFrames + 1
-	return max(n, (segments+maxChunks-5)/(maxChunks-4)) // the ramp has four more
+	return max(n, (segments+maxChunks-6)/(maxChunks-5)) // the ramp has five more
 }

@@ -95,10 +95,19 @@ func TestChunksRampUpAndCoverEveryFrame(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				next := int64(0)
+				next, segment := int64(0), 0
 				for i, c := range p.Chunks {
-					if c.From != next || c.To <= c.From || c.From%p.SegmentFrames != 0 {
+					if c.From != next || c.To <= c.From {
 						t.Fatalf("%v s at %s: chunk %d of %v", seconds, rate, i, p.Chunks)
+					}
+					if p.FirstSegment(i) != segment {
+						t.Fatalf("%v s at %s: chunk %d of %v starts with segment %d", seconds, rate, i, p.Chunks, p.FirstSegment(i))
+					}
+					for left := c.To - c.From; left > 0; left -= p.SegmentFrames {
+						if at, found := p.ChunkOfSegment(segment); !found || at != i {
+							t.Fatalf("%v s at %s: segment %d of %v is in chunk %d", seconds, rate, segment, p.Chunks, at)
+						}
+						segment++
 					}
 					if i > 0 && 2*(c.To-c.From) < p.SegmentFrames {
 						t.Errorf("%v s at %s: chunk %d has only %d frames", seconds, rate, i, c.To-c.From)
@@ -129,9 +138,9 @@ func TestHeavyPicturesGetShortChunks(t *testing.T) {
 		rate          string
 		want          []float64 // seconds of the first chunks
 	}{
-		{1280, 720, "30/1", []float64{4, 8, 16, 32, 32}},
-		{1920, 1080, "30/1", []float64{4, 8, 16, 16, 16}},
-		{3840, 2160, "60/1", []float64{4, 4, 4, 4, 4}},
+		{1280, 720, "30/1", []float64{2, 4, 8, 16, 32, 32}},
+		{1920, 1080, "30/1", []float64{2, 4, 8, 16, 16, 16}},
+		{3840, 2160, "60/1", []float64{2, 4, 4, 4, 4}},
 	} {
 		p, err := Plan(source(c.width, c.height, c.rate, c.rate, 600), DefaultLimits)
 		if err != nil {
@@ -213,6 +222,38 @@ func TestMarginsGrowToTheStart(t *testing.T) {
 	} {
 		if got := fmt.Sprint(margins(p, video.Chunk{From: from})); got != want {
 			t.Errorf("margins before frame %d = %s, want %s", from, got, want)
+		}
+	}
+}
+
+// A viewer begins with the first portion of sound, and no portion costs a core
+// more than a minute (Q16c).
+func TestSoundIsCutIntoPortions(t *testing.T) {
+	t.Parallel()
+	for _, seconds := range []float64{0.04, 1, 5, 14, 28, 60, 600, 3600, 14399} {
+		p, err := Plan(source(1280, 720, "30/1", "30/1", seconds), DefaultLimits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := 0
+		for i, s := range p.Sound {
+			if s.First != next || s.End <= s.First {
+				t.Fatalf("%v s: portion %d of %v", seconds, i, p.Sound)
+			}
+			next = s.End
+			from, to := video.SoundPacket(s.First), video.SoundPacket(s.End)
+			length := float64((to-from)*video.AACPacket) / video.SampleRate
+			if length > 16 && i == 0 || length > 15.1*60 {
+				t.Errorf("%v s: portion %d has %.0f s", seconds, i, length)
+			}
+		}
+		if end := video.SoundPacket(next) * video.AACPacket; end < int64(seconds*video.SampleRate) {
+			t.Errorf("%v s: the portions end with sample %d", seconds, end)
+		}
+		// The first segment may be listed beside the first chunk of the video.
+		sound := float64(video.SoundPacket(1)*video.AACPacket) / video.SampleRate
+		if chunk := p.FPS.Seconds(p.Chunks[0].To); seconds > 4 && sound > chunk {
+			t.Errorf("%v s: the first chunk has %.3f s, the first segment of sound %.3f s", seconds, chunk, sound)
 		}
 	}
 }

@@ -21,11 +21,9 @@ import (
 type listing struct {
 	init     video.Range
 	segments []video.Range
-	ended    bool
 }
 
-// readListing reads a playlist that may still be growing. A playlist that does
-// not exist yet is empty.
+// readListing reads a playlist. One that does not exist is empty.
 func readListing(path string) (listing, error) {
 	var l listing
 	f, err := os.Open(path)
@@ -54,8 +52,6 @@ func readListing(path string) (listing, error) {
 			if r.Length > 0 { // ffmpeg lists a segment of nothing when there are no frames
 				l.segments = append(l.segments, r)
 			}
-		case line == "#EXT-X-ENDLIST":
-			l.ended = true
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -80,7 +76,6 @@ type initSegment struct {
 	sum       string // SHA-256, hex
 	codecs    string // RFC 6381
 	timescale int64  // ticks per second
-	trex      *mp4.TrexBox
 }
 
 func readInit(f io.ReaderAt, r video.Range) (initSegment, error) {
@@ -91,33 +86,27 @@ func readInit(f io.ReaderAt, r video.Range) (initSegment, error) {
 		return s, fmt.Errorf("reading the init segment: %w", err)
 	}
 	s.sum = hex.EncodeToString(hash.Sum(nil))
-	if parsed.Moov == nil || len(parsed.Moov.Traks) != 1 || parsed.Moov.Mvex == nil || parsed.Moov.Mvex.Trex == nil {
+	if parsed.Moov == nil || len(parsed.Moov.Traks) != 1 || parsed.Moov.Mvex == nil {
 		return s, errors.New("the init segment does not describe one fragmented track")
 	}
-	s.trex = parsed.Moov.Mvex.Trex
 	media := parsed.Moov.Trak.Mdia
 	s.timescale = int64(media.Mdhd.Timescale)
 	stsd := media.Minf.Stbl.Stsd
-	switch {
-	case stsd.AvcX != nil && stsd.AvcX.AvcC != nil:
-		c := stsd.AvcX.AvcC
-		s.codecs = fmt.Sprintf("avc1.%02x%02x%02x", c.AVCProfileIndication, c.ProfileCompatibility, c.AVCLevelIndication)
-	case stsd.Mp4a != nil:
-		s.codecs = "mp4a.40.2"
-	default:
-		return s, errors.New("the init segment describes neither H.264 nor AAC")
+	if stsd.AvcX == nil || stsd.AvcX.AvcC == nil {
+		return s, errors.New("the init segment does not describe H.264")
 	}
+	c := stsd.AvcX.AvcC
+	s.codecs = fmt.Sprintf("avc1.%02x%02x%02x", c.AVCProfileIndication, c.ProfileCompatibility, c.AVCLevelIndication)
 	return s, nil
 }
 
 // segment is the timing of one media segment, in ticks of the init segment.
 type segment struct {
-	start    int64 // decode time of the first sample
-	samples  int64
-	duration int64
+	start   int64 // decode time of the first sample
+	samples int64
 }
 
-func readSegment(f io.ReaderAt, r video.Range, in initSegment) (segment, error) {
+func readSegment(f io.ReaderAt, r video.Range) (segment, error) {
 	var s segment
 	section := io.NewSectionReader(f, r.Offset, r.Length)
 	seen := false
@@ -141,13 +130,8 @@ func readSegment(f io.ReaderAt, r video.Range, in initSegment) (segment, error) 
 		if !seen {
 			s.start, seen = int64(traf.Tfdt.BaseMediaDecodeTime()), true
 		}
-		each := in.trex.DefaultSampleDuration
-		if traf.Tfhd.HasDefaultSampleDuration() {
-			each = traf.Tfhd.DefaultSampleDuration
-		}
 		for _, trun := range traf.Truns {
 			s.samples += int64(trun.SampleCount())
-			s.duration += int64(trun.Duration(each))
 		}
 	}
 	if !seen {

@@ -3,7 +3,7 @@
 //
 //	probe   what is it, how is it cut; fans out          → encode, audio
 //	encode  one chunk, all renditions                    → finish, when it is the last
-//	audio   the whole track, committed as it grows       → finish, when it is the last
+//	audio   one portion of the sound                     → finish, when it is the last
 //	finish  playlists, poster, storyboard, MP4           → index
 //	clip    a short MP4, when somebody asks for one
 //	index   catalogue and search rows follow the video
