@@ -43,7 +43,7 @@ const (
 	stderrTail = 64 << 10
 	// maxStderr ends a run: a broken file can make ffmpeg write gigabytes.
 	maxStderr = 64 << 20
-	// maxStdout ends a run whose output we keep: 64 streams take 60 KiB.
+	// maxStdout ends a run whose output we keep: 64 streams take 34 KB.
 	maxStdout = 1 << 20
 	// maxLine is the longest line of output that is waited for.
 	maxLine = 4 << 10
