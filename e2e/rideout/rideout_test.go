@@ -314,6 +314,9 @@ func leftovers(ctx context.Context, account *azstorage.Account, ids []string) er
 			if err != nil {
 				return err
 			}
+			if name == videostore.InflightTable && row.Bool("Erased") {
+				continue // the mark of a purge stays for a day
+			}
 			text := row.PartitionKey + "/" + row.RowKey
 			for n, id := range ids {
 				if n%4 == 3 && strings.Contains(text, id) {

@@ -384,7 +384,7 @@ func TestClipsArePaged(t *testing.T) {
 	}
 }
 
-// erasedMeanwhile returns a store whose next transaction waits until the video
+// erasedMeanwhile returns a store whose first write to table videos waits until the video
 // that begin makes is deleted and erased, another store for looking, and whether
 // that has happened.
 func erasedMeanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) video.ID) (late, s *videostore.Store, id video.ID, erased *atomic.Bool) {
@@ -393,7 +393,8 @@ func erasedMeanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) vide
 	var once sync.Once
 	var erase func()
 	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
-		if strings.HasSuffix(r.URL.Path, "$batch") {
+		insert := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, videostore.VideosTable)
+		if insert || strings.HasSuffix(r.URL.Path, "$batch") {
 			once.Do(erase)
 		}
 		return azuritetest.None

@@ -283,9 +283,9 @@ type leaseAnswers struct {
 
 func (l *leaseAnswers) Do(r *http.Request) (*http.Response, error) {
 	answer, err := l.next.Do(r)
-	if err == nil && slices.Contains(r.Header["x-ms-lease-action"], "acquire") { // the SDK writes it so
+	if err == nil && r.URL.Query().Get("comp") == "lease" {
 		switch answer.StatusCode {
-		case http.StatusCreated:
+		case http.StatusCreated: // a renewal is 200
 			l.granted.Add(1)
 		case http.StatusConflict:
 			l.refused.Add(1)
