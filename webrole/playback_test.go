@@ -397,3 +397,34 @@ func TestWhatIsNotThereCostsLittle(t *testing.T) {
 		t.Errorf("50 requests for a video that is not there made %d to storage, want %d", n, most)
 	}
 }
+
+// TestLinksAnswer: a video names no address that does not answer, when it can
+// just be watched and when it is ready.
+func TestLinksAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	links := func() (paths []string) {
+		v := decode[api.Video](t, f.call(http.MethodGet, "/videos/"+string(f.id), nil), http.StatusOK)
+		for _, path := range []*string{&v.Links.Self, &v.Links.Steps, &v.Links.Watch, v.Links.Master, v.Links.Poster,
+			v.Links.Storyboard, v.Links.Download, v.Links.Views, v.Links.Clips, v.Links.Content, v.Links.Upload} {
+			if path != nil {
+				paths = append(paths, *path)
+				f.get(*path).want(t, http.StatusOK, "")
+			}
+		}
+		return paths
+	}
+	f.chunk(0, 2)
+	f.audio()
+	if err := f.videos.MarkPlayable(t.Context(), f.id); err != nil {
+		t.Fatal(err)
+	}
+	if paths := links(); len(paths) != 5 {
+		t.Errorf("links of a video that can be watched: %v, want five", paths)
+	}
+	f.chunk(1, 1)
+	f.finish()
+	if paths := links(); len(paths) != 9 {
+		t.Errorf("links of a video that is ready: %v, want nine", paths)
+	}
+}

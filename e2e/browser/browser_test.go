@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { stacktest.Main(m) }
 
-// clipSeconds has seams at 4, 12 and 28 s.
-const clipSeconds = 32
+// clipSeconds has seams at 4, 12 and 28 s, and its poster is not in the first chunk.
+const clipSeconds = 44
 
 // clip makes a moving picture with a tone.
 func clip(t *testing.T, seconds int) string {
@@ -72,6 +72,7 @@ const observe = `(() => {
   const seen = window.seen = { waiting: [], starved: [], errors: [], seeks: [], first: null, stateAtFirst: '', ended: false };
   const info = console.info;
   console.info = (...args) => { if (args[0] === 'hls') seen.errors.push(args.slice(1).join(' ')); info(...args); };
+  performance.setResourceTimingBufferSize(10000);
   player.muted = true;
   player.addEventListener('canplay', () => player.play(), { once: true });
   player.addEventListener('playing', () => {
@@ -101,10 +102,12 @@ type seen struct {
 	Duration     float64   `json:"duration"`
 	Ranges       int       `json:"ranges"`
 	Start        float64   `json:"start"`
+	Refused      []string  `json:"refused"` // what the page asked for and did not get: an error on the console each
 }
 
 const report = `(() => { const p = document.getElementById('player'), b = p.buffered;
-  return JSON.stringify({ ...window.seen, time: p.currentTime, duration: p.duration || 0, ranges: b.length, start: b.length ? b.start(0) : -1 }); })()`
+  return JSON.stringify({ ...window.seen, time: p.currentTime, duration: p.duration || 0, ranges: b.length, start: b.length ? b.start(0) : -1,
+    refused: performance.getEntriesByType('resource').filter((e) => e.responseStatus >= 400).map((e) => e.responseStatus + ' ' + e.name) }); })()`
 
 func watch(t *testing.T, ctx context.Context, url string) {
 	t.Helper()
@@ -144,6 +147,9 @@ func playToEnd(t *testing.T, ctx context.Context) seen {
 					continue // what hls.js calls it
 				}
 				t.Errorf("hls.js reported %s", problem)
+			}
+			if len(s.Refused) > 0 {
+				t.Errorf("the page asked for what is not there: %v", s.Refused)
 			}
 			if len(s.Starved) > 0 {
 				t.Logf("playback caught up with the encoder at %v: this machine is slow", s.Starved)

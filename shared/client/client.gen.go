@@ -278,10 +278,12 @@ type ImportReport struct {
 
 // Links Addresses on this server. Those of playback are there when they can answer.
 type Links struct {
-	Clips      *string `json:"clips,omitempty"`
-	Content    *string `json:"content,omitempty"`
-	Download   *string `json:"download,omitempty"`
-	Master     *string `json:"master,omitempty"`
+	Clips    *string `json:"clips,omitempty"`
+	Content  *string `json:"content,omitempty"`
+	Download *string `json:"download,omitempty"`
+	Master   *string `json:"master,omitempty"`
+
+	// Poster There when the video is ready; the address answers as soon as the chunk with the picture is done.
 	Poster     *string `json:"poster,omitempty"`
 	Self       string  `json:"self"`
 	Steps      string  `json:"steps"`

@@ -11,7 +11,8 @@
 //	              PLAN:<generation>               how the video is cut; written once
 //	              STEP:<generation>:<step>:<n>    one step: state, claim, output
 //
-// Four mechanisms live here and everything else leans on them:
+// Beside it stand the tables inflight, idempotency and budgets. Four mechanisms
+// live here and everything else leans on them:
 //
 //   - Outbox (outbox.go): a state change and the intent to enqueue what follows
 //     are one transaction. A crash between them cannot happen; a crash after
@@ -23,6 +24,9 @@
 //     each commit promises the next (paper row Q5).
 //   - In-flight index (inflight.go): the reconciler finds unfinished videos
 //     without scanning the table of all videos (T5).
+//
+// Ids are inserted once, whatever clients repeat (idempotency.go), and work that
+// anybody may ask for has a budget (budget.go).
 //
 // Next: shared/playlist, which turns these rows into HLS.
 package videostore

@@ -130,9 +130,10 @@ func links(v videostore.Record) api.Links {
 	}
 	if v.Video.Playable {
 		l.Views = ptr(self + "/views")
-		l.Master, l.Poster = ptr(play+"/master.m3u8"), ptr(play+"/poster.jpg")
+		l.Master = ptr(play + "/master.m3u8")
 	}
-	if v.Video.Serving > 0 {
+	if v.Video.Serving > 0 { // the chunk that makes the poster may be a late one
+		l.Poster = ptr(play + "/poster.jpg")
 		l.Storyboard, l.Download = ptr(play+"/storyboard.vtt"), ptr(play+"/download.mp4")
 		l.Clips = ptr(self + "/clips")
 	}
