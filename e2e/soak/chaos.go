@@ -47,8 +47,15 @@ func (c *chaos) do(ctx context.Context, number int, e event) {
 		name := c.workers[e.Worker]
 		switch e.Kind {
 		case killWorker:
-			c.watcher.killed(workerName(e.Worker))
-			c.signal(name, stack.Die, e.Kind)
+			// A zombie must live until it wakes: another worker dies instead of it.
+			for n := range c.workers {
+				if n = (e.Worker + n) % len(c.workers); c.busy[n].TryLock() {
+					c.watcher.killed(workerName(n))
+					c.signal(c.workers[n], stack.Die, e.Kind)
+					c.busy[n].Unlock()
+					return
+				}
+			}
 		case killWeb:
 			// The queues are silent first, so that a request dies between its row and
 			// its message.

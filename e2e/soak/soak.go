@@ -38,7 +38,8 @@ type Options struct {
 // that minutes hold what takes hours elsewhere.
 const visibility = 8 * time.Second
 
-const todaysWorkers = 2
+// workers is how many there are: all of today, or one of them older.
+const workers = 3
 
 // Run soaks a stack of its own and returns what came of it. The error is about
 // the soak itself; what is wrong with the stack is in Report.Findings.
@@ -61,10 +62,6 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	old, why := olderWorker(ctx, o.Older, dir)
 	report.Older = why
 	say("%s", why)
-	workers := todaysWorkers
-	if old != "" {
-		workers++
-	}
 	p := makePlan(o.Seed, o.Duration, workers, visibility)
 	p.print(o.Log)
 	sources, err := makeClips(ctx, dir)
@@ -108,7 +105,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	var names []string
 	for n := range workers {
 		binary := ""
-		if n == todaysWorkers {
+		if n == workers-1 {
 			binary = old
 		}
 		name, err := s.AddWorkerOf(ctx, binary, "WORKERROLE_NAME="+workerName(n))
@@ -150,10 +147,14 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	report.Loaded = time.Since(report.Started)
 
 	c := &checker{storage: outside, histories: people.histories, base: s.BaseURL(), scratch: scratch, http: &http.Client{Timeout: 30 * time.Second}}
-	calm := time.Now()
+	calm, said := time.Now(), time.Now()
 	left := c.atRest(ctx)
 	enough := func() bool { return o.FirstFinding && len(watcher.found()) > 0 }
 	for len(left) > 0 && time.Since(calm) < o.Settle && ctx.Err() == nil && !enough() {
+		if time.Since(said) > 15*time.Second {
+			said = time.Now()
+			say("after %v, %d things are not at rest:\n  %s", time.Since(calm).Round(time.Second), len(left), strings.Join(left[:min(5, len(left))], "\n  "))
+		}
 		pause(ctx, time.Second)
 		left = c.atRest(ctx)
 	}
