@@ -190,6 +190,9 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	return report, ctx.Err()
 }
 
+// backlog is how many videos may be in the making before the next one comes.
+const backlog = 8
+
 // load does what the plan says, until the time is over, and returns with users
 // still busy.
 func load(ctx context.Context, o Options, p plan, sources []*clip, people *users, trouble *chaos) *sync.WaitGroup {
@@ -205,6 +208,10 @@ func load(ctx context.Context, o Options, p plan, sources []*clip, people *users
 		for _, l := range p.Lives {
 			if !wait(l.At) {
 				return
+			}
+			// On a slow machine users wait: a backlog would only lengthen the end.
+			for ctx2.Err() == nil && trouble.watcher.unfinished() >= backlog {
+				pause(ctx2, watchEvery)
 			}
 			source := sources[slices.IndexFunc(sources, func(c *clip) bool { return c.name == l.Clip })]
 			lives.Go(func() { people.live(ctx, l, source, o.Seed) })

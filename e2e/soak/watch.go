@@ -199,6 +199,18 @@ func (w *watcher) killed(worker string) {
 	}
 }
 
+// unfinished is how many videos are being made.
+func (w *watcher) unfinished() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, v := range w.videos {
+		if v.State == "uploaded" || v.State == "processing" {
+			n++
+		}
+	}
+	return n
+}
+
 // redone is how many attempts steps took beyond the first, and how many steps
 // there were, by step.
 func (w *watcher) redone() (steps, again map[string]int) {
