@@ -88,7 +88,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		Env: []string{
 			"CUTROOM_VISIBILITY=*=" + visibility.String(),
 			"CUTROOM_RECONCILE_INTERVAL=2s", "CUTROOM_RECONCILE_GRACE=3s",
-			"CUTROOM_JANITOR_INTERVAL=3s", "CUTROOM_JANITOR_GRACE=1s",
+			"CUTROOM_JANITOR_INTERVAL=3s", "CUTROOM_JANITOR_GRACE=30s", // longer than an attempt, which it protects
 			"CUTROOM_PURGE_LINGER=2s", "WORKERROLE_DRAIN_TIMEOUT=10s",
 			"WORKERROLE_SCRATCH=" + scratch, "WORKERROLE_POOLS=light=4,heavy=2",
 		},
