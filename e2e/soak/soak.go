@@ -162,7 +162,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	var wrong []string
 	if !enough() {
 		say("%d things keep it from rest after %v; checking what is there", len(left), report.Settled.Round(time.Second))
-		if wrong, err = c.contents(ctx); err != nil {
+		if wrong, err = c.contents(ctx, len(left) == 0); err != nil {
 			return nil, err
 		}
 	}
