@@ -124,7 +124,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	watcher, meter, people := newWatcher(outside), newMeter(s), newUsers(s.BaseURL, time.Now().Add(o.Duration+patience))
 	people.planned, people.outage = outside.planned, proxy.outage
 	trouble := &chaos{
-		stack: s, storage: outside, proxy: proxy, watcher: watcher, workers: names, visibility: visibility, dir: dir,
+		stack: s, storage: outside, proxy: proxy, watcher: watcher, workers: names, dir: dir,
 		busy: make([]sync.Mutex, workers), counts: map[string]int{},
 	}
 	watching, stopWatching := context.WithCancel(ctx)
