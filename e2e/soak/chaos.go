@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -100,7 +101,7 @@ func (c *chaos) signal(name string, sig os.Signal, k kind) {
 // Bounds for a zombie: to come to its point, and to be overtaken there.
 const (
 	comesToPoint = 40 * time.Second
-	isOvertaken  = 60 * time.Second
+	isOvertaken  = 90 * time.Second
 )
 
 // freeze restarts a worker so that it stops itself at its point, and wakes it
@@ -122,7 +123,8 @@ func (c *chaos) freeze(load context.Context, number int, e event) {
 		}
 		c.count(string(zombie))
 		pause(context.WithoutCancel(load), 3*watchEvery) // until the watcher has seen where it stopped
-		stopped := c.watcher.atWork(workerName(e.Worker))
+		step, _, _ := strings.Cut(e.Point, "/")
+		stopped := slices.DeleteFunc(c.watcher.atWork(workerName(e.Worker)), func(id stepID) bool { return stepName(id.key) != step })
 		for end := time.Now().Add(isOvertaken); time.Now().Before(end); time.Sleep(watchEvery) {
 			if c.watcher.overtaken(stopped) {
 				c.count("zombie overtaken")
