@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,13 +18,12 @@ import (
 
 // chaos does the events of the plan.
 type chaos struct {
-	stack      *stack.Stack
-	storage    storage
-	proxy      *proxy
-	watcher    *watcher
-	workers    []string // names in the stack
-	visibility time.Duration
-	dir        string // for markers
+	stack   *stack.Stack
+	storage storage
+	proxy   *proxy
+	watcher *watcher
+	workers []string // names in the stack
+	dir     string   // for markers
 
 	busy []sync.Mutex // one for each worker that something is being done to
 
@@ -47,8 +47,15 @@ func (c *chaos) do(ctx context.Context, number int, e event) {
 		name := c.workers[e.Worker]
 		switch e.Kind {
 		case killWorker:
-			c.watcher.killed(workerName(e.Worker))
-			c.signal(name, stack.Die, e.Kind)
+			// A zombie must live until it wakes: another worker dies instead of it.
+			for n := range c.workers {
+				if n = (e.Worker + n) % len(c.workers); c.busy[n].TryLock() {
+					c.watcher.killed(workerName(n))
+					c.signal(c.workers[n], stack.Die, e.Kind)
+					c.busy[n].Unlock()
+					return
+				}
+			}
 		case killWeb:
 			// The queues are silent first, so that a request dies between its row and
 			// its message.
@@ -91,25 +98,40 @@ func (c *chaos) signal(name string, sig os.Signal, k kind) {
 	}
 }
 
+// Bounds for a zombie: to come to its point, and to be overtaken there.
+const (
+	comesToPoint = 40 * time.Second
+	isOvertaken  = 90 * time.Second
+)
+
 // freeze restarts a worker so that it stops itself at its point, and wakes it
-// when its lease has ended, another worker had time to do its work, and the
-// janitor to remove its output.
-func (c *chaos) freeze(ctx context.Context, number int, e event) {
+// when another worker has done its work. What has begun goes on to its end when
+// the load is over.
+func (c *chaos) freeze(load context.Context, number int, e event) {
 	if !c.busy[e.Worker].TryLock() {
 		return
 	}
 	defer c.busy[e.Worker].Unlock()
 	name := c.workers[e.Worker]
 	marker := filepath.Join(c.dir, fmt.Sprintf("zombie-%d", number))
-	if err := c.stack.Restart(ctx, name, "CUTROOM_FAILPOINT="+e.Point+":stop:"+marker); err != nil {
+	if err := c.stack.Restart(load, name, "CUTROOM_FAILPOINT="+e.Point+":stop:"+marker); err != nil {
 		return // storage is in trouble: the supervisor starts it again
 	}
-	for deadline := time.Now().Add(20 * time.Second); ctx.Err() == nil && time.Now().Before(deadline); pause(ctx, 50*time.Millisecond) {
-		if _, err := os.Stat(marker); err == nil {
-			c.count(string(zombie))
-			pause(ctx, c.visibility+8*time.Second)
-			break
+	for deadline := time.Now().Add(comesToPoint); load.Err() == nil && time.Now().Before(deadline); pause(load, 50*time.Millisecond) {
+		if _, err := os.Stat(marker); err != nil {
+			continue
 		}
+		c.count(string(zombie))
+		pause(context.WithoutCancel(load), 3*watchEvery) // until the watcher has seen where it stopped
+		step, _, _ := strings.Cut(e.Point, "/")
+		stopped := slices.DeleteFunc(c.watcher.atWork(workerName(e.Worker)), func(id stepID) bool { return stepName(id.key) != step })
+		for end := time.Now().Add(isOvertaken); time.Now().Before(end); time.Sleep(watchEvery) {
+			if c.watcher.overtaken(stopped) {
+				c.count("zombie overtaken")
+				break
+			}
+		}
+		break
 	}
 	_ = os.WriteFile(marker, nil, 0o600) // from now on the point lets everybody pass
 	_ = c.stack.Kill(name, stack.Wake)

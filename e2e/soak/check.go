@@ -28,7 +28,7 @@ type checker struct {
 	stale     int // steps of stopped videos that say for ever that they run
 }
 
-// tables whose rows may name a video that is gone: the register of workers says
+// mayName are tables whose rows may name a video that is gone: the register of workers says
 // for ever what a worker did that was killed; poison is judged by itself; a used
 // Idempotency-Key stays used.
 var mayName = []string{"workers", "poison", "idempotency"}
@@ -233,9 +233,9 @@ func (h *history) judge(t *truth) string {
 	return ""
 }
 
-// contents decodes every video that is ready and compares every frame, and
-// looks for each video in lists and search.
-func (c *checker) contents(ctx context.Context) (wrong []string, err error) {
+// contents decodes every video that is ready and compares every frame. When all
+// is at rest, it also looks for each video in lists and search.
+func (c *checker) contents(ctx context.Context, atRest bool) (wrong []string, err error) {
 	truths, err := c.storage.truths(ctx)
 	if err != nil {
 		return nil, err
@@ -262,7 +262,9 @@ func (c *checker) contents(ctx context.Context) (wrong []string, err error) {
 	}
 	close(work)
 	all.Wait()
-	c.listed(ctx, truths, add)
+	if atRest {
+		c.listed(ctx, truths, add)
+	}
 	slices.Sort(wrong)
 	return wrong, nil
 }

@@ -73,14 +73,14 @@ func clips() []*clip {
 	ntsc := &clip{name: "ntsc.mkv", frames: 150, length: 5005 * time.Millisecond, args: args(numbers("160x96", "30000/1001", 150, false), x264(60))}
 	return []*clip{
 		good("plain.mp4", "160x96", 15, 180, true, args(x264(30), aac, []string{"-movflags", "+faststart"})...),
-		good("two-sizes.mp4", "640x368", 25, 150, true, args(x264(50), aac)...),
+		good("two-sizes.mp4", "640x368", 25, 75, true, args(x264(50), aac)...),
 		ntsc,
 		good("webm.webm", "160x96", 24, 96, true, "-c:v", "libvpx", "-deadline", "realtime", "-b:v", "600k", "-c:a", "libopus"),
 		good("avi.avi", "160x96", 10, 200, false, "-c:v", "mpeg4", "-q:v", "3"),
 		good("fast.mov", "160x96", 60, 180, true, args(x264(60), []string{"-c:a", "pcm_s16le"})...),
 		good("no-index.mkv", "160x96", 25, 100, false, args(x264(50), []string{"-f", "matroska", "-live", "1"})...), // must be remuxed first
 		good("large.avi", "640x368", 25, 120, false, "-c:v", "mjpeg", "-q:v", "3", "-pix_fmt", "yuvj420p"),
-		good("heavy.mp4", "640x368", 30, 480, true, args(x264(60), aac)...),
+		good("heavy.mp4", "320x192", 30, 480, true, args(x264(60), aac)...),
 		{name: "sound-only.mp4", code: "no_video_stream", args: args(hum(2), aac)},
 		{name: "half.mp4", code: "corrupt_media", make: half},
 		{name: "text.txt", make: func(path string) error {

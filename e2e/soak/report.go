@@ -99,7 +99,7 @@ func (r *Report) Page() string {
 	}
 	b.WriteString("| | |\n| --- | --- |\n")
 	line("load and faults", "%v; %v until the last user had finished, then %v until rest", r.Options.Duration, r.Loaded.Round(time.Second), r.Settled.Round(time.Second))
-	line("workers", "%d of today; %s", todaysWorkers, r.Older)
+	line("workers", "%d; %s", workers, r.Older)
 	line("processes", "%s", counts(r.Events))
 	line("requests of the roles that met a fault", "%s", counts(r.Faults))
 	line("videos", "%d, of which %d uploads were acknowledged", r.Videos, r.Uploads)

@@ -38,7 +38,8 @@ type Options struct {
 // that minutes hold what takes hours elsewhere.
 const visibility = 8 * time.Second
 
-const todaysWorkers = 2
+// workers is how many there are: all of today, or one of them older.
+const workers = 3
 
 // Run soaks a stack of its own and returns what came of it. The error is about
 // the soak itself; what is wrong with the stack is in Report.Findings.
@@ -61,10 +62,6 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	old, why := olderWorker(ctx, o.Older, dir)
 	report.Older = why
 	say("%s", why)
-	workers := todaysWorkers
-	if old != "" {
-		workers++
-	}
 	p := makePlan(o.Seed, o.Duration, workers, visibility)
 	p.print(o.Log)
 	sources, err := makeClips(ctx, dir)
@@ -91,7 +88,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		Env: []string{
 			"CUTROOM_VISIBILITY=*=" + visibility.String(),
 			"CUTROOM_RECONCILE_INTERVAL=2s", "CUTROOM_RECONCILE_GRACE=3s",
-			"CUTROOM_JANITOR_INTERVAL=3s", "CUTROOM_JANITOR_GRACE=1s",
+			"CUTROOM_JANITOR_INTERVAL=3s", "CUTROOM_JANITOR_GRACE=30s", // longer than an attempt, which it protects
 			"CUTROOM_PURGE_LINGER=2s", "WORKERROLE_DRAIN_TIMEOUT=10s",
 			"WORKERROLE_SCRATCH=" + scratch, "WORKERROLE_POOLS=light=4,heavy=2",
 		},
@@ -108,7 +105,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	var names []string
 	for n := range workers {
 		binary := ""
-		if n == todaysWorkers {
+		if n == workers-1 {
 			binary = old
 		}
 		name, err := s.AddWorkerOf(ctx, binary, "WORKERROLE_NAME="+workerName(n))
@@ -127,7 +124,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	watcher, meter, people := newWatcher(outside), newMeter(s), newUsers(s.BaseURL, time.Now().Add(o.Duration+patience))
 	people.planned, people.outage = outside.planned, proxy.outage
 	trouble := &chaos{
-		stack: s, storage: outside, proxy: proxy, watcher: watcher, workers: names, visibility: visibility, dir: dir,
+		stack: s, storage: outside, proxy: proxy, watcher: watcher, workers: names, dir: dir,
 		busy: make([]sync.Mutex, workers), counts: map[string]int{},
 	}
 	watching, stopWatching := context.WithCancel(ctx)
@@ -150,10 +147,14 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	report.Loaded = time.Since(report.Started)
 
 	c := &checker{storage: outside, histories: people.histories, base: s.BaseURL(), scratch: scratch, http: &http.Client{Timeout: 30 * time.Second}}
-	calm := time.Now()
+	calm, said := time.Now(), time.Now()
 	left := c.atRest(ctx)
 	enough := func() bool { return o.FirstFinding && len(watcher.found()) > 0 }
 	for len(left) > 0 && time.Since(calm) < o.Settle && ctx.Err() == nil && !enough() {
+		if time.Since(said) > 15*time.Second {
+			said = time.Now()
+			say("after %v, %d things are not at rest:\n  %s", time.Since(calm).Round(time.Second), len(left), strings.Join(left[:min(5, len(left))], "\n  "))
+		}
 		pause(ctx, time.Second)
 		left = c.atRest(ctx)
 	}
@@ -161,7 +162,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	var wrong []string
 	if !enough() {
 		say("%d things keep it from rest after %v; checking what is there", len(left), report.Settled.Round(time.Second))
-		if wrong, err = c.contents(ctx); err != nil {
+		if wrong, err = c.contents(ctx, len(left) == 0); err != nil {
 			return nil, err
 		}
 	}
@@ -189,6 +190,9 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	return report, ctx.Err()
 }
 
+// backlog is how many videos may be in the making before the next one comes.
+const backlog = 8
+
 // load does what the plan says, until the time is over, and returns with users
 // still busy.
 func load(ctx context.Context, o Options, p plan, sources []*clip, people *users, trouble *chaos) *sync.WaitGroup {
@@ -204,6 +208,10 @@ func load(ctx context.Context, o Options, p plan, sources []*clip, people *users
 		for _, l := range p.Lives {
 			if !wait(l.At) {
 				return
+			}
+			// On a slow machine users wait: a backlog would only lengthen the end.
+			for ctx2.Err() == nil && trouble.watcher.unfinished() >= backlog {
+				pause(ctx2, watchEvery)
 			}
 			source := sources[slices.IndexFunc(sources, func(c *clip) bool { return c.name == l.Clip })]
 			lives.Go(func() { people.live(ctx, l, source, o.Seed) })

@@ -189,14 +189,43 @@ func (w *watcher) fanIn(id string, t *truth, early map[string]bool) {
 
 // killed remembers the steps that a worker was at when it was killed.
 func (w *watcher) killed(worker string) {
+	at := time.Now()
+	for _, id := range w.atWork(worker) {
+		w.mu.Lock()
+		w.waiting = append(w.waiting, interrupted{id, at})
+		w.mu.Unlock()
+	}
+}
+
+// atWork are the steps that a worker has claimed and not finished.
+func (w *watcher) atWork(worker string) (ids []stepID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := time.Now()
 	for id, s := range w.steps {
 		if s.state == "running" && s.worker == worker {
-			w.waiting = append(w.waiting, interrupted{id, now})
+			ids = append(ids, id)
 		}
 	}
+	return ids
+}
+
+// overtaken reports whether all these steps are done.
+func (w *watcher) overtaken(ids []stepID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !slices.ContainsFunc(ids, func(id stepID) bool { return w.steps[id].state == "running" || w.steps[id].state == "queued" })
+}
+
+// unfinished is how many videos are being made.
+func (w *watcher) unfinished() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, v := range w.videos {
+		if v.State == "uploaded" || v.State == "processing" {
+			n++
+		}
+	}
+	return n
 }
 
 // redone is how many attempts steps took beyond the first, and how many steps
