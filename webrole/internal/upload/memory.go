@@ -58,15 +58,19 @@ type buffers struct {
 // take returns a buffer of one block. It waits for a buffer of the same upload
 // when there are no others.
 func (b *buffers) take(ctx context.Context) (*[]byte, error) {
-	for !b.mayTake() {
+	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if b.mayTake() {
+			buffer, _ := b.memory.pool.Get().(*[]byte)
+			return buffer, nil
+		}
 		select {
 		case <-b.returned:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
 		}
 	}
-	buffer, _ := b.memory.pool.Get().(*[]byte)
-	return buffer, nil
 }
 
 func (b *buffers) mayTake() bool {
