@@ -135,7 +135,7 @@ func TestOutageOfOneServiceFailsNoVideo(t *testing.T) {
 			t.Parallel()
 			s, outage := newSite(t), azuritetest.NewOutage(t)
 			s.start(t, "only", nil, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": outage.ConnectionString()})
-			ids := s.upload(t, path, 4)
+			ids := s.upload(t, path, 3)
 			azuritetest.Eventually(t, time.Minute, func() error { // work is in progress
 				view, err := s.videos.View(t.Context(), ids[0])
 				if err == nil && len(view.Steps) == 0 {
@@ -155,7 +155,7 @@ func TestOutageOfOneServiceFailsNoVideo(t *testing.T) {
 				}
 			}
 			outage.Set(service, azuritetest.None)
-			azuritetest.Eventually(t, 2*time.Minute, func() error { return s.state(t, video.Ready, ids...) })
+			azuritetest.Eventually(t, 4*time.Minute, func() error { return s.state(t, video.Ready, ids...) })
 			s.wantNoPoison(t)
 			if service != azstorage.Tables && !told {
 				t.Error("the register never said that the worker met trouble")
@@ -200,7 +200,7 @@ func TestFullDiskOfOneWorkerFailsNoVideo(t *testing.T) {
 		return err
 	})
 	s.start(t, "healthy", nil, nil)
-	azuritetest.Eventually(t, 90*time.Second, func() error { return s.state(t, video.Ready, ids...) })
+	azuritetest.Eventually(t, 3*time.Minute, func() error { return s.state(t, video.Ready, ids...) })
 	s.wantNoPoison(t)
 	w, err := s.row(t, "sick")
 	if err != nil || w.Failed != 0 || w.Troubled == 0 || w.Troubled > 60 {
