@@ -122,10 +122,11 @@ func TestSeedDecidesThePlan(t *testing.T) {
 		makePlan(seed, 10*time.Minute, 3, visibility).print(&b)
 		return b.String()
 	}
-	if text(7) != text(7) {
+	first := text(7)
+	if again := text(7); again != first {
 		t.Error("one seed, two plans")
 	}
-	if text(7) == text(8) {
+	if first == text(8) {
 		t.Error("two seeds, one plan")
 	}
 	for _, want := range []kind{killWorker, killWeb, termWorker, termWeb, stopWorker, stopWeb, killFFmpeg, zombie, clearQueue} {

@@ -2,7 +2,6 @@ package stack
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -70,6 +69,6 @@ func main() {
 	fixed := &role{name: "fixed", binary: binary, dir: dir, env: os.Environ(), listeners: []*listener{{variable: "ROLE_ADDR", addr: asked}}}
 	if err := fixed.start(ctx); err == nil {
 		_ = fixed.stop(5 * time.Second)
-		t.Error(fmt.Sprintf("a role starts on %s, which a stranger has", asked))
+		t.Errorf("a role starts on %s, which a stranger has", asked)
 	}
 }

@@ -3,6 +3,7 @@ package media
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -75,6 +76,7 @@ func portions(seconds float64) []video.SoundPortion {
 // portion beyond the end of a track that is shorter than its container says has
 // no segments.
 //
+// A *video.Failure says that the sound is broken; any other error may pass.
 // progress gets the samples encoded so far, whenever work has moved; it may be
 // nil. Repeating the call gives the same bytes (Q8, Q16c).
 func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string, progress func(samples int64)) (Portion, error) {
@@ -150,6 +152,9 @@ func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Sourc
 			progress(p.OutTime.Microseconds() * video.SampleRate / 1e6)
 		}
 	})
+	if errors.As(err, new(*ffmpeg.RunError)) {
+		return Portion{}, video.Fail(video.CorruptMedia, "The sound cannot be decoded.")
+	}
 	if err != nil {
 		return Portion{}, err
 	}
@@ -169,6 +174,9 @@ func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Sourc
 // and how the source's time stamps are rounded.
 func approach(ctx context.Context, tool *ffmpeg.Tool, plan video.Plan, job *ffmpeg.SoundJob) error {
 	first, _, err := tool.FirstSamples(ctx, job.Source, job.Dir, -1)
+	if errors.As(err, new(*ffmpeg.RunError)) {
+		return nil // from the start: what cannot be decoded there will be told
+	}
 	if err != nil {
 		return err
 	}
@@ -187,6 +195,9 @@ func approach(ctx context.Context, tool *ffmpeg.Tool, plan video.Plan, job *ffmp
 	}
 	for margin := max(1, plan.SeekMargin); margin < at; margin *= 4 {
 		found, _, err := tool.FirstSamples(ctx, job.Source, job.Dir, at-margin)
+		if errors.As(err, new(*ffmpeg.RunError)) {
+			continue // damaged there: from further back
+		}
 		if err != nil {
 			return err
 		}
