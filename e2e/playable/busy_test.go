@@ -1,0 +1,66 @@
+package playable_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/bench"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+)
+
+// On a quiet machine the bounds are 2 × idle + 2 s and 4 × idle, behind 50 films
+// and 200 clips: `make bench`, section busy. Here others use the machine, too, and
+// the work that waits is less, but still hours of it.
+var load = bench.Load{Films: 6, FilmMinutes: 120, Clips: 60, Burst: 20}
+
+const busySlack = 4 * time.Second
+
+func busyStack(t *testing.T) *stack.Stack {
+	return stacktest.Start(t, stack.Options{Workers: 2, Env: []string{"WEBROLE_RATE_LIMIT=0"}})
+}
+
+// Q5: a clip with sound that comes behind long films of the same channel's kind,
+// with sound, can be watched about as soon as on an idle stack.
+func TestNewcomerDoesNotWaitForFilms(t *testing.T) {
+	cache := t.TempDir()
+	minute, err := bench.Film(t.Context(), cache, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := load.Newcomers(t.Context(), busyStack(t), cache, map[string]string{"a minute of 720p": minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range found {
+		t.Logf("%s: playable after %.2f s on an idle stack, after %.2f s behind %d films of two hours", n.Name, n.Idle.Seconds(), n.Busy.Seconds(), load.Films)
+		if limit := 2*n.Idle + 2*time.Second + busySlack; n.Busy > limit {
+			t.Errorf("%s: %v behind %d films, want at most %v", n.Name, n.Busy, load.Films, limit)
+		}
+	}
+}
+
+// Q5: the noisy neighbour. One channel has sixty clips waiting, another sends one.
+func TestQuietChannelDoesNotWaitForANoisyOne(t *testing.T) {
+	n, err := load.Neighbours(t.Context(), busyStack(t), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("ready after %.2f s on an idle stack, after %.2f s behind %d clips of another channel", n.Idle.Seconds(), n.Busy.Seconds(), load.Clips)
+	if limit := 4*n.Idle + busySlack; n.Busy > limit {
+		t.Errorf("ready after %v, want at most %v", n.Busy, limit)
+	}
+}
+
+// Q5: of many uploads at once every one begins before the first is far ahead.
+func TestUploadsAtOnceAllBegin(t *testing.T) {
+	got, err := load.Together(t.Context(), busyStack(t), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead := got.FirstFourth.Sub(got.LastPlayable)
+	t.Logf("the last of %d uploads was playable %.1f s before the first had its fourth chunk", load.Burst, ahead.Seconds())
+	if got.LastPlayable.IsZero() || got.FirstFourth.IsZero() || ahead < 0 {
+		t.Errorf("%+v: a video had its fourth chunk while another one had not begun", got)
+	}
+}
