@@ -122,11 +122,13 @@ func (c *chaos) freeze(load context.Context, number int, e event) {
 			continue
 		}
 		c.count(string(zombie))
-		pause(context.WithoutCancel(load), 3*watchEvery) // until the watcher has seen where it stopped
 		step, _, _ := strings.Cut(e.Point, "/")
-		stopped := slices.DeleteFunc(c.watcher.atWork(workerName(e.Worker)), func(id stepID) bool { return stepName(id.key) != step })
+		var stopped []stepID
+		for seen := time.Now().Add(comesToPoint); len(stopped) == 0 && time.Now().Before(seen); time.Sleep(2 * watchEvery) {
+			stopped = slices.DeleteFunc(c.watcher.atWork(workerName(e.Worker)), func(id stepID) bool { return stepName(id.key) != step })
+		}
 		for end := time.Now().Add(isOvertaken); time.Now().Before(end); time.Sleep(watchEvery) {
-			if c.watcher.overtaken(stopped) {
+			if len(stopped) > 0 && c.watcher.overtaken(stopped) {
 				c.count("zombie overtaken")
 				break
 			}

@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/azurite"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/tablestore"
 )
 
-func TestMain(m *testing.M) { azuritetest.Main(m) }
+func TestMain(m *testing.M) { stacktest.Main(m) }
 
 // Every fault does what its name says, to one service and to no other, and
 // signatures hold. The calls have no retries: what a caller sees is the fault.
@@ -24,17 +25,28 @@ func TestFaultsDoWhatTheyAreCalled(t *testing.T) {
 		t.Skip("-short: runs Azurite")
 	}
 	t.Parallel()
-	direct := azuritetest.AccountWith(t, func(*azstorage.Config) {})
-	var through azstorage.Config
-	azuritetest.AccountWith(t, func(c *azstorage.Config) { through = *c })
-	p, err := startProxy(through.ConnectionString, 1)
+	emulator, err := azurite.Start(t.Context(), azurite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := emulator.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	direct, err := azstorage.Open(azstorage.Config{ConnectionString: emulator.ConnectionString()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(direct.CloseIdle)
+	p, err := startProxy(emulator.ConnectionString(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.close)
-	through.ConnectionString, through.Prefix = p.connection, direct.Prefix()
-	through.Retry = azstorage.Retry{Strategy: azstorage.NoRetry, TryTimeout: 5 * time.Second}
-	account, err := azstorage.Open(through)
+	account, err := azstorage.Open(azstorage.Config{
+		ConnectionString: p.connection, Retry: azstorage.Retry{Strategy: azstorage.NoRetry, TryTimeout: 5 * time.Second},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
