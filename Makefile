@@ -77,7 +77,7 @@ soak: ## load and faults for SOAKTIME (default 30m), drawn from SEED; then a che
 	@scripts/bootstrap run
 	@scripts/gorun soak -time '$(SOAKTIME)' -seed '$(SEED)'
 
-soak-mutations: ## make five mistakes in copies of the sources; each must turn a soak of two minutes red
+soak-mutations: ## make five mistakes in copies of the sources, and tell which of them a soak of two minutes finds
 	@scripts/bootstrap run
 	@scripts/gorun soak -mutations -time 2m -seed 1 -settle 90s
 

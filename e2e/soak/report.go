@@ -59,6 +59,7 @@ func (r *Report) measure(ctx context.Context, c *checker, w *watcher, m *meter, 
 		}
 		if h.cameBack {
 			r.CameBack++
+			r.Findings = append(r.Findings, "id "+string(h.id)+" came back after its delete")
 		}
 		state := "gone"
 		if t := truths[h.id]; t != nil {

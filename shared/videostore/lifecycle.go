@@ -127,14 +127,16 @@ func (s *Store) Delete(ctx context.Context, id video.ID, ifMatch string) (Record
 
 // Reopen clears the claims of the steps that intents name, so that a new message
 // may take them over. It is for steps whose message is known, or strongly
-// believed, to be lost; should it still exist, the fence decides between the two.
+// believed, to be lost. Should an attempt still be at work, its commit is refused:
+// its blobs are not those of a running step any more, and the janitor may have
+// removed them.
 func (s *Store) Reopen(ctx context.Context, view View, intents []Intent) error {
 	for _, intent := range intents {
 		step, found := view.find(intent.key(view.Video.ID))
 		if !found || step.State == StepDone {
 			continue
 		}
-		step.State, step.Carrier, step.QueuedAt = StepQueued, "", now()
+		step.State, step.Carrier, step.Attempt, step.QueuedAt = StepQueued, "", "", now()
 		if _, err := s.videos.Update(ctx, step.row(), step.etag); err != nil && !isStale(err) {
 			return fmt.Errorf("reopen %s: %w", step.Key, err)
 		}

