@@ -117,7 +117,7 @@ func TestPartsAreSignsOfLife(t *testing.T) {
 	}
 	b.pass(t)
 	b.sent(t, workqueue.Audio, 0, "it has just committed a part")
-	b.sent(t, workqueue.EncodeHigh, 1, "the chunk has been silent")
+	b.sent(t, workqueue.EncodeFirst, 1, "the chunk has been silent")
 }
 
 // In a queue that moves, what was passed by is lost; one item that is put back

@@ -82,13 +82,19 @@ func (b *bench) create(t *testing.T) video.ID {
 // waiting lists the steps whose messages are visible in a queue.
 func (b *bench) waiting(t *testing.T, queue string) []string {
 	t.Helper()
-	seen, err := b.queues.Queue(queue).Peek(t.Context(), workqueue.MaxBatch)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var steps []string
-	for _, p := range seen {
-		steps = append(steps, p.Item.Step)
+	for lane := range workqueue.Lanes {
+		q := b.queues.Queue(workqueue.LaneName(queue, lane))
+		if q == nil {
+			continue
+		}
+		seen, err := q.Peek(t.Context(), workqueue.MaxBatch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range seen {
+			steps = append(steps, p.Item.Step)
+		}
 	}
 	return steps
 }
