@@ -36,6 +36,7 @@ var (
 type Newcomer struct {
 	Name       string
 	Idle, Busy time.Duration
+	Timeline   string // the steps of the busy one
 }
 
 // Newcomers measures videos on an idle stack, queues the films of load, and
@@ -102,28 +103,29 @@ func (l Load) Neighbours(ctx context.Context, s *stack.Stack, cache string) (n N
 	}
 	n.Name = "quiet channel"
 	for range 2 {
-		if n.Idle, err = whole(ctx, u, path, "quiet"); err != nil {
+		if n.Idle, _, err = whole(ctx, u, path, "quiet"); err != nil {
 			return n, err
 		}
 	}
 	if _, err := bringMany(ctx, u, path, l.Clips, "noisy"); err != nil {
 		return n, err
 	}
-	n.Busy, err = whole(ctx, u, path, "quiet")
+	n.Busy, n.Timeline, err = whole(ctx, u, path, "quiet")
 	return n, err
 }
 
 // whole uploads a video and waits until it is ready.
-func whole(ctx context.Context, u *journey.User, path, channel string) (time.Duration, error) {
+func whole(ctx context.Context, u *journey.User, path, channel string) (time.Duration, string, error) {
 	id, complete, err := bring(ctx, u, path, client.NewVideo{Title: "Whole", Channel: &channel})
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	v, err := awaitReady(ctx, u, id)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	return v.ReadyAt.Sub(complete), nil // one machine, one clock
+	list, err := steps(ctx, u, id)
+	return v.ReadyAt.Sub(complete), timeline(cost{steps: list, uploaded: complete}), err // one machine, one clock
 }
 
 // Together is what happened to uploads that came at the same time.

@@ -1,13 +1,16 @@
 package workqueue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -63,27 +66,47 @@ const (
 	shortLane = 2
 	// lengthsFor is how long the lengths of the lanes are remembered.
 	lengthsFor = time.Second
+	// A channel is quiet while it has sent at most quietVideos within quietSpan.
+	quietVideos = 4
+	quietSpan   = time.Minute
+	// maxChannels bounds what is remembered of channels.
+	maxChannels = 10_000
 )
 
-// telling are the queues whose lengths say how busy a lane is: the way in, the
-// first chunks, and where the bulk waits.
-var telling = []string{Probe, EncodeFirst, EncodeNormal}
+var everyLane = func() (all []int) {
+	for lane := range Lanes {
+		all = append(all, lane)
+	}
+	return all
+}()
 
-// laneLengths remembers how many messages wait in each lane.
+// laneLengths remembers how many messages wait in each lane, all queues together.
 type laneLengths struct {
 	mu     sync.Mutex
 	readAt time.Time
 	length [Lanes]int64
+	sent   *lru.Cache[string, sending] // by channel
 }
 
-// Lane chooses the lane for a new video of a channel: lane 0 while that is
-// short, else the shorter of two that the channel's name determines. However
-// many videos a channel sends, it never has more than a few messages in lane 0
-// and none in the lanes that are not its own; a second channel finds another
-// lane, or lane 0, nearly empty.
+// sending is what one channel has sent lately through this process.
+type sending struct {
+	since  time.Time
+	videos int
+}
+
+// Lane chooses the lane for a new video of a channel:
 //
-// The lengths are read at most once a second. When they cannot be read the
-// choice is still a lane that works, only perhaps not the shortest.
+//   - lane 0 while that is short;
+//   - else, for a channel that has sent little lately, the shortest lane;
+//   - else the shorter of two that the channel's name determines.
+//
+// So a channel that sends much fills two lanes and no more, and another one finds
+// a lane that is nearly empty.
+//
+// The lengths are read at most once a second; what a channel sent is counted in
+// this process only, so with n web roles it has n times as much before it counts
+// as busy. When the lengths cannot be read the choice is still a lane that works,
+// only perhaps not the shortest.
 func (qs *Queues) Lane(ctx context.Context, channel string) int {
 	l := &qs.lanes
 	l.mu.Lock()
@@ -96,36 +119,50 @@ func (qs *Queues) Lane(ctx context.Context, channel string) int {
 	}
 	lane := 0
 	if l.length[0] > shortLane {
-		a, b := twoLanes(channel)
-		lane = a
-		if l.length[b] < l.length[a] {
-			lane = b
+		open := everyLane
+		if !l.quiet(channel) {
+			open = twoLanes(channel)
 		}
+		lane = slices.MinFunc(open, func(a, b int) int { return cmp.Compare(l.length[a], l.length[b]) })
 	}
+	l.note(channel)
 	l.length[lane]++ // its messages, until the lengths are read again
 	return lane
 }
 
-// laneLengths asks for the lengths of the telling queues, all at once.
+// quiet reports whether a channel has sent little lately. The caller holds mu.
+func (l *laneLengths) quiet(channel string) bool {
+	s, known := l.sent.Get(channel)
+	return !known || time.Since(s.since) > quietSpan || s.videos < quietVideos
+}
+
+// note counts a video of a channel. The caller holds mu.
+func (l *laneLengths) note(channel string) {
+	s, known := l.sent.Get(channel)
+	if !known || time.Since(s.since) > quietSpan {
+		s = sending{since: time.Now()}
+	}
+	s.videos++
+	l.sent.Add(channel, s)
+}
+
+// laneLengths asks for the lengths of all queues that have lanes, at once.
 func (qs *Queues) laneLengths(ctx context.Context) (sum [Lanes]int64, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
-	for lane := range Lanes {
-		for _, base := range telling {
-			q := qs.byName[LaneName(base, lane)]
-			if q == nil {
-				continue
-			}
-			group.Go(func() error {
-				state, err := q.Length(ctx)
-				mu.Lock()
-				defer mu.Unlock()
-				sum[lane] += state.Length
-				return err
-			})
+	for _, spec := range qs.specs {
+		if !spec.Laned {
+			continue
 		}
+		group.Go(func() error {
+			state, err := qs.byName[spec.Name].Length(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			sum[spec.lane] += state.Length
+			return err
+		})
 	}
 	return sum, group.Wait()
 }
@@ -133,12 +170,12 @@ func (qs *Queues) laneLengths(ctx context.Context) (sum [Lanes]int64, _ error) {
 // twoLanes returns two different lanes out of 1 to Lanes-1, the same for the
 // same channel everywhere. Two choices instead of one keep two busy channels
 // from sharing a lane for ever while another one is empty.
-func twoLanes(channel string) (a, b int) {
+func twoLanes(channel string) []int {
 	h := fnv.New64a()
 	h.Write([]byte(channel))
 	sum := h.Sum64()
 	const side = Lanes - 1
 	first := sum >> 32 % side
 	second := (first + 1 + sum&0xffffffff%(side-1)) % side
-	return 1 + int(first), 1 + int(second)
+	return []int{1 + int(first), 1 + int(second)}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -36,6 +37,7 @@ func OpenAll(a *azstorage.Account, specs []Spec) *Queues {
 		account: a, specs: specs, byName: make(map[string]*Queue, len(specs)),
 		poison: tablestore.New(a.Table(PoisonTable)),
 	}
+	qs.lanes.sent, _ = lru.New[string, sending](maxChannels) // fails for a size below 1 only
 	for _, spec := range specs {
 		q := Open(a, spec)
 		if spec.lane > 0 {

@@ -70,6 +70,7 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 	want := 1 // until a message is found: the other queues need slots too
 	for ctx.Err() == nil {
 		if l.queue.Policy().Paused {
+			l.pool.rest(l.share)
 			l.wait(ctx, c.options.RefreshPolicy)
 			continue
 		}
@@ -81,10 +82,10 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 			return
 		}
 		leases, err := c.receive(ctx, l, slots)
-		l.pool.refund(l.share, slots-len(leases))
+		l.pool.asked(l.share, slots-len(leases))
 		for _, lease := range leases {
 			c.running.Go(func() {
-				defer l.pool.done()
+				defer l.pool.done(l.share)
 				c.own(ctx, l, lease)
 			})
 		}

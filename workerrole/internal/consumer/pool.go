@@ -37,6 +37,7 @@ type pool struct {
 
 	mu      sync.Mutex
 	busy    int // slots held
+	urgent  int // of them by urgent queues
 	clock   float64
 	lanes   [workqueue.Lanes]lane
 	waiting []*turn // in order of arrival
@@ -48,6 +49,7 @@ type lane struct {
 	paid       float64 // virtual time of the pool
 	clock      float64 // of the lane's queues
 	wasOverdue bool    // the lane's latest slot went to an overdue queue
+	asking     int     // urgent queues that are being asked for messages
 }
 
 // share is one queue's part in its lane.
@@ -57,6 +59,7 @@ type share struct {
 	urgent  bool
 	maxWait time.Duration
 
+	asking bool      // counted in lane.asking; guarded by pool.mu
 	paid   float64   // virtual time of the lane, guarded by pool.mu
 	oldest time.Time // when the queue's oldest item was sent; zero if unknown; guarded by pool.mu
 }
@@ -74,6 +77,7 @@ type turn struct {
 func (p *pool) take(ctx context.Context, s *share, want int, every time.Duration, look func()) (int, error) {
 	t := &turn{share: s, want: want, granted: make(chan struct{})}
 	p.mu.Lock()
+	p.ask(s, false)
 	p.arrive(s)
 	p.waiting = append(p.waiting, t)
 	p.assign()
@@ -127,7 +131,38 @@ func (p *pool) leave(t *turn) {
 	p.mu.Lock()
 	p.waiting = slices.DeleteFunc(p.waiting, func(w *turn) bool { return w == t })
 	p.mu.Unlock()
-	p.refund(t.share, t.got)
+	p.asked(t.share, t.got)
+}
+
+// asked says what came of the slots that take returned: n of them were not used
+// and go back with what was paid for them. If all were used there is probably
+// more, and an urgent queue keeps its place until it takes again.
+func (p *pool) asked(s *share, n int) {
+	if n > 0 {
+		p.rest(s)
+	}
+	p.refund(s, n)
+}
+
+// rest says that a queue is not going to take slots for a while.
+func (p *pool) rest(s *share) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ask(s, false)
+}
+
+// ask notes whether an urgent queue has slots and may have more use for some. The
+// caller holds mu.
+func (p *pool) ask(s *share, asking bool) {
+	if !s.urgent || s.asking == asking {
+		return
+	}
+	s.asking = asking
+	if asking {
+		p.lanes[s.lane].asking++
+	} else {
+		p.lanes[s.lane].asking--
+	}
 }
 
 // refund returns n slots that were not used, and what was paid for them.
@@ -137,14 +172,14 @@ func (p *pool) refund(s *share, n int) {
 	back := float64(n) / s.weight
 	s.paid -= back
 	p.lanes[s.lane].paid -= back
-	p.free(n)
+	p.free(s, n)
 }
 
 // done returns one slot after its message was worked on.
-func (p *pool) done() {
+func (p *pool) done(s *share) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.free(1)
+	p.free(s, 1)
 }
 
 // sawOldest records when the queue's oldest item was sent; zero when it is empty.
@@ -160,9 +195,18 @@ func (p *pool) inUse() int {
 	return p.busy
 }
 
-func (p *pool) free(n int) {
-	p.busy -= n
+func (p *pool) free(s *share, n int) {
+	p.hold(s, -n)
 	p.assign()
+}
+
+// hold counts slots that a queue took, or returned when n is negative. The caller
+// holds mu.
+func (p *pool) hold(s *share, n int) {
+	p.busy += n
+	if s.urgent {
+		p.urgent += n
+	}
 }
 
 // assign hands out every free slot that somebody may have. The caller holds mu.
@@ -173,12 +217,13 @@ func (p *pool) assign() {
 			break
 		}
 		t.got++
-		p.busy++
+		p.hold(t.share, 1)
 		p.pay(t.share)
 	}
 	p.waiting = slices.DeleteFunc(p.waiting, func(t *turn) bool {
 		if t.got > 0 {
 			close(t.granted)
+			p.ask(t.share, true)
 		}
 		return t.got > 0
 	})
@@ -219,13 +264,19 @@ func (p *pool) next(now time.Time) *turn {
 	return cheapest
 }
 
-// mayHave reports whether a turn may get another slot. The caller holds mu.
+// mayHave reports whether a turn may get another slot. One urgent item at a time
+// sits in the slot beyond the pool's size; the others take turns for the rest like
+// everybody, or a backlog of beginnings would take each slot that becomes free.
+// The caller holds mu.
 func (p *pool) mayHave(t *turn) bool {
-	size := p.size
-	if t.share.urgent {
-		size++
+	if t.got >= t.want {
+		return false
 	}
-	return t.got < t.want && p.busy < size
+	if !t.share.urgent && p.lanes[t.share.lane].asking > 0 {
+		return false // a beginning of the same lane may be on its way
+	}
+	ordinary := p.busy - min(p.urgent, 1)
+	return ordinary < p.size || t.share.urgent && p.urgent == 0
 }
 
 // same is the difference below which two virtual times are equal: thirds do not

@@ -121,13 +121,14 @@ func TestPoolNeverOverflows(t *testing.T) {
 				cancel(errors.New("no waiting"))
 				n, err := p.take(ctx, shares[i], rapid.IntRange(1, 32).Draw(t, "want"), 0, nil)
 				if err == nil {
+					p.rest(shares[i])
 					held[i] += n
 				}
 			case held[i] > 0 && rapid.Bool().Draw(t, "unused"):
 				p.refund(shares[i], held[i])
 				held[i] = 0
 			case held[i] > 0:
-				p.done()
+				p.done(shares[i])
 				held[i]--
 			}
 			if out := held[0] + held[1] + held[2]; out > p.size+1 || p.inUse() != out {

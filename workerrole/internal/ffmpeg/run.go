@@ -68,15 +68,22 @@ type command struct {
 // audioNice is for sound, of which the first seconds are enough for a start.
 const audioNice = 5
 
+// soonNice is for the chunks after the first: the next seconds of what somebody
+// may be watching.
+const soonNice = 3
+
 // niceOf says how far a chunk steps back for what a viewer waits for: probes and
 // first chunks, then the second chunk, and so on. On a machine with nothing else
 // to do that costs nothing. It must not be much: on a machine that others keep
 // busy a process far back gets no time at all, and counts as stalled.
 func niceOf(chunk int) int {
-	if chunk == 0 {
+	switch chunk {
+	case 0:
 		return 0
+	case 1, 2:
+		return soonNice
 	}
-	return 8 + min(chunk, 3)
+	return 9
 }
 
 // Report is what a run left behind besides its files.
