@@ -321,7 +321,9 @@ func TestUploadsShareTheirMemory(t *testing.T) {
 	uploads.Wait()
 	close(done)
 	watch.Wait()
-	const bound = memory + 48<<20 // connections, and garbage of the clients
+	// The collector lets the heap double, and there are a hundred connections with
+	// both their ends. Without the limit it grows by a gigabyte.
+	const bound = 2*memory + 96<<20
 	t.Logf("%d stored, %d refused, the heap grew by %d MiB", stored.Load(), refused.Load(), (int64(peak)-int64(base))>>20)
 	if grown := int64(peak) - int64(base); grown > bound {
 		t.Errorf("the heap grew by %d MiB, at most %d allowed", grown>>20, bound>>20)
