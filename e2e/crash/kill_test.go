@@ -182,8 +182,9 @@ func attempts(before, after videostore.View) (problems []string) {
 			finishes++
 		}
 	}
-	if redone > 1 || finishes != 1 {
-		problems = append(problems, fmt.Sprintf("%d chunks redone, want at most 1; %d finish steps, want 1", redone, finishes))
+	// A worker of one slot holds two chunks when one of them is a beginning.
+	if redone > 2 || finishes != 1 {
+		problems = append(problems, fmt.Sprintf("%d chunks redone, want at most 2; %d finish steps, want 1", redone, finishes))
 	}
 	return problems
 }

@@ -83,7 +83,9 @@ func (l *lane) scratches() []string {
 	}
 	var names []string
 	for _, e := range entries {
-		names = append(names, e.Name())
+		if e.IsDir() { // beside each lies its lock
+			names = append(names, e.Name())
+		}
 	}
 	return names
 }
