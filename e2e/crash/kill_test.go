@@ -212,5 +212,5 @@ func (l *lane) survivesPurge(worker, point string, id video.ID) {
 	l.gone(id, l.visibility+3*time.Minute)
 	took := time.Since(died)
 	l.t.Logf("%-20s everything gone %.1f s after the kill", point, took.Seconds())
-	l.hold(died, soon("everything gone", took, l.visibility+4*time.Second)) // 2 s for the work itself
+	l.hold(died, soon("everything gone", took, l.visibility+9*time.Second)) // 2 s for the work itself, and the mark goes with a later pass of the reconciler
 }
