@@ -185,8 +185,8 @@ func (s *Store) MarkIndexed(ctx context.Context, id video.ID, updatedAt time.Tim
 	if err != nil {
 		return fmt.Errorf("read the mark of %s: %w", id, err)
 	}
-	row.Props = map[string]any{"Since": row.Time("Since"), "Indexed": updatedAt.UTC()}
-	if _, err := s.inflight.Update(ctx, row, row.ETag); err != nil && !isStale(err) {
+	row.Props = map[string]any{"Indexed": updatedAt.UTC()} // merged: a purge may have written its part
+	if _, err := s.inflight.Merge(ctx, row, row.ETag); err != nil && !isStale(err) {
 		return fmt.Errorf("mark %s as indexed: %w", id, err)
 	}
 	return nil
