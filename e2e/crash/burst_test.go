@@ -13,14 +13,14 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// 120 uploads with sound arrive while no worker runs. All are accepted; workers
+// 80 uploads with sound arrive while no worker runs. All are accepted; workers
 // that come later finish all of them. What is urgent goes before what is not,
 // whenever it came, and what is not urgent at all still moves.
 //
 // Not parallel: it needs the whole machine for a while. The emulator is its own,
 // because one that remembers so much answers late.
 func TestBurstWithoutWorkers(t *testing.T) {
-	const burst = 120
+	const burst = 80
 	// 30 s is long enough for two busy cores; the reconciler has its usual pace,
 	// for every pass reads every video that is under way.
 	l := newLaneOn(t, "", 30*time.Second, "CUTROOM_RECONCILE_INTERVAL=10s", "CUTROOM_RECONCILE_GRACE=10s",

@@ -74,7 +74,7 @@ func TestDrainGivesWorkBack(t *testing.T) {
 		t.Errorf("taken up by %s, want the successor", step.Worker)
 	}
 	// It comes behind what waited already, and starts when a slot is free.
-	l.hold(asked, soon("taken up", took, 6*time.Second))
+	l.hold(asked, soon("taken up", took, 15*time.Second))
 	l.hold(asked, attempts(before, view))
 	l.equalsUninterrupted(large, id)
 	for _, v := range h.end() {

@@ -37,7 +37,7 @@ func (s *Store) Uploaded(ctx context.Context, id video.ID, sizeBytes int64, etag
 		}
 		v.State, v.SizeBytes, v.SourceETag, v.UploadedAt = video.Uploaded, sizeBytes, etag, now()
 		v.Generation = 1
-		v.Lane = s.sender.Lane(ctx, v.Channel)
+		v.Lane = s.sender.Lane(ctx, v.Channel, v.Priority == video.High)
 		return []Intent{probeIntent(*v), IndexIntent()}, nil
 	})
 }

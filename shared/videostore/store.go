@@ -41,7 +41,7 @@ var (
 // where the methods are explained.
 type Sender interface {
 	Send(ctx context.Context, queue string, item workitem.Item, delay time.Duration) error
-	Lane(ctx context.Context, channel string) int
+	Lane(ctx context.Context, channel string, urgent bool) int
 	Waiting(ctx context.Context, queue string) (bool, error)
 }
 

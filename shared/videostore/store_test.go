@@ -44,7 +44,7 @@ func (o *outgoing) Send(_ context.Context, queue string, item workitem.Item, _ t
 }
 
 // Lane implements videostore.Sender.
-func (*outgoing) Lane(context.Context, string) int { return 0 }
+func (*outgoing) Lane(context.Context, string, bool) int { return 0 }
 
 // Waiting implements videostore.Sender.
 func (o *outgoing) Waiting(context.Context, string) (bool, error) { return !o.hungry.Load(), nil }

@@ -97,7 +97,8 @@ type sending struct {
 // Lane chooses the lane for a new video of a channel:
 //
 //   - lane 0 while that is short;
-//   - else, for a channel that has sent little lately, the shortest lane;
+//   - else, for an urgent video and for a channel that has sent little lately, the
+//     shortest lane;
 //   - else the shorter of two that the channel's name determines.
 //
 // So a channel that sends much fills two lanes and no more, and another one finds
@@ -107,7 +108,7 @@ type sending struct {
 // this process only, so with n web roles it has n times as much before it counts
 // as busy. When the lengths cannot be read the choice is still a lane that works,
 // only perhaps not the shortest.
-func (qs *Queues) Lane(ctx context.Context, channel string) int {
+func (qs *Queues) Lane(ctx context.Context, channel string, urgent bool) int {
 	l := &qs.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +121,7 @@ func (qs *Queues) Lane(ctx context.Context, channel string) int {
 	lane := 0
 	if l.length[0] > shortLane {
 		open := everyLane
-		if !l.quiet(channel) {
+		if !urgent && !l.quiet(channel) {
 			open = twoLanes(channel)
 		}
 		lane = slices.MinFunc(open, func(a, b int) int { return cmp.Compare(l.length[a], l.length[b]) })

@@ -20,7 +20,7 @@ func stack(t *testing.T) *workqueue.Queues {
 // place chooses a lane for a video of the channel and puts its probe there.
 func place(t *testing.T, qs *workqueue.Queues, channel string, i int) int {
 	t.Helper()
-	lane := qs.Lane(t.Context(), channel)
+	lane := qs.Lane(t.Context(), channel, false)
 	send(t, qs.Queue(workqueue.LaneName(workqueue.Probe, lane)), newItem(t, fmt.Sprint(channel, i), nil))
 	return lane
 }
@@ -75,7 +75,7 @@ func TestTwoLanesAreTheChannelsOwn(t *testing.T) {
 		n := 0
 		for _, qs := range []*workqueue.Queues{first, second} {
 			for i := range 10 {
-				lane := qs.Lane(t.Context(), channel)
+				lane := qs.Lane(t.Context(), channel, false)
 				if i >= 4 && !used[lane] { // it has shown that it is busy
 					used[lane] = true
 					n++
