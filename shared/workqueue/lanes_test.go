@@ -46,6 +46,9 @@ func TestQuietChannelsFindAShortLane(t *testing.T) {
 	if long != 2 || got[0] > 6 {
 		t.Errorf("sixty videos of one channel went to lanes %v, want two of them full", got)
 	}
+	if lane := qs.Lane(t.Context(), "noisy", true); got[lane] > 20 {
+		t.Errorf("an urgent video of the same channel went to lane %d of %v", lane, got)
+	}
 	for i := range 12 {
 		channel := fmt.Sprint("quiet-", i) // some have the same two lanes
 		if lane := place(t, qs, channel, 0); got[lane] > 20 {
