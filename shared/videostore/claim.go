@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -87,6 +88,9 @@ func (s *Store) Claim(ctx context.Context, key StepKey, carrier, worker string) 
 	return c, nil
 }
 
+// secondLook bounds the requests that undo a claim of a video that is gone.
+const secondLook = 10 * time.Second
+
 // take writes the row that makes the claim.
 func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) error {
 	now := now()
@@ -113,7 +117,10 @@ func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) 
 		return nil
 	}
 	// A purge may have run between the read of META and the insert. Nothing
-	// may come back after it, so look again.
+	// may come back after it, so look again, also when the caller has stopped
+	// waiting: a worker that was frozen here wakes without its lease.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
+	defer cancel()
 	if err := c.CheckActive(ctx); err != nil {
 		if errors.Is(err, ErrGone) {
 			_ = c.store.videos.Delete(ctx, string(c.Step.Key.ID), c.Step.Key.rowKey(), c.Step.etag)
