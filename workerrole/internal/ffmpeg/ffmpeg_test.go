@@ -18,7 +18,7 @@ import (
 func open(t *testing.T) *Tool {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("runs ffmpeg")
+		t.Skip("-short: runs ffmpeg")
 	}
 	tool, err := Open(t.Context(), "", "")
 	if err != nil {
@@ -76,7 +76,7 @@ func inputs(args []string) (options [][]string, names []string) {
 func TestEveryInputIsGuarded(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("runs programs")
+		t.Skip("-short: runs programs")
 	}
 	dir := t.TempDir()
 	calls := filepath.Join(dir, "calls")

@@ -21,7 +21,7 @@ import (
 func tool(t testing.TB) *ffmpeg.Tool {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("encodes real media")
+		t.Skip("-short: encodes real media")
 	}
 	tool, err := ffmpeg.Open(context.Background(), "", "")
 	if err != nil {

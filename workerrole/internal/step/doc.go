@@ -2,7 +2,7 @@
 // meets them:
 //
 //	probe   what is it, how is it cut; fans out          → encode, audio
-//	encode  one chunk, all renditions                    → finish, when it is the last
+//	encode  one chunk, all renditions                    → the next chunk; finish, when it is the last
 //	audio   one portion of the sound                     → finish, when it is the last
 //	finish  playlists, poster, storyboard, MP4           → index
 //	clip    a short MP4, when somebody asks for one
