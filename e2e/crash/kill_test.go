@@ -121,7 +121,7 @@ func (l *lane) survive(worker, point string) (id video.ID, problems []string) {
 	view := l.ready(id)
 	took := back.Sub(died)
 	l.t.Logf("%-20s taken up again %.1f s after the kill, ready after %.1f s", point, took.Seconds(), max(0, view.Video.ReadyAt.Sub(died).Seconds()))
-	problems = append(problems, soon("taken up again", took, l.visibility+2*time.Second)...)
+	problems = append(problems, soon("taken up again", took, l.expected(point, died, view))...)
 	problems = append(problems, attempts(before, view)...)
 	l.equalsUninterrupted(small, id)
 	for _, v := range h.end() {
@@ -137,10 +137,9 @@ func (l *lane) survive(worker, point string) (id video.ID, problems []string) {
 func (l *lane) recovered(point string, id video.ID, before videostore.View) time.Time {
 	l.t.Helper()
 	name, place, _ := strings.Cut(point, "/")
-	claimed := place == "claimed" || place == "output" || place == "part"
 	var at time.Time
 	l.await(l.visibility+3*time.Minute, "taken up again after "+point, func() bool {
-		if !claimed {
+		if !running(place) {
 			for _, queue := range queuesOf[name] {
 				if l.length(queue) > 0 {
 					return false
@@ -160,6 +159,26 @@ func (l *lane) recovered(point string, id video.ID, before videostore.View) time
 		return false
 	})
 	return at
+}
+
+// running reports whether a step's row says so at a place; after its commit only
+// its message is open.
+func running(place string) bool {
+	return place == "claimed" || place == "output" || place == "part"
+}
+
+// expected is when interrupted work must be somebody's again at the latest. A
+// settled message is seen by its queue being empty, which takes as long as the
+// chunks or portions whose messages are in there, too.
+func (l *lane) expected(point string, died time.Time, after videostore.View) time.Duration {
+	limit := l.visibility + 2*time.Second
+	name, place, _ := strings.Cut(point, "/")
+	for _, s := range after.Steps {
+		if s.Key.Step == name && !running(place) {
+			limit = max(limit, s.FinishedAt.Sub(died)+2*time.Second)
+		}
+	}
+	return limit
 }
 
 // attempts is a problem when an interruption cost more than what was running:
