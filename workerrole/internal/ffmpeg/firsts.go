@@ -18,14 +18,16 @@ const (
 // Begin is to be called before a chunk or a portion of sound is encoded, and what
 // it returns afterwards. A first chunk keeps two processes busy, and somebody
 // waits for it and for the first portion; on a machine of few cores the others of
-// this worker start when those are done, or after 3 s.
+// this worker start when those are done, or after 3 s. Work that is [Behind] does
+// not wait: with a backlog there is always a first chunk, and slots that wait are
+// lost.
 func (t *Tool) Begin(ctx context.Context, index int) (end func()) {
 	switch {
 	case t.FirstChunkProcesses < 2 || runtime.NumCPU() > fewCores:
 	case index == 0:
 		t.firsts.begin()
 		return t.firsts.end
-	default:
+	case !IsBehind(ctx):
 		t.firsts.wait(ctx, longestWait)
 	}
 	return func() {}

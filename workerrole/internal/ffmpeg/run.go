@@ -68,23 +68,35 @@ type command struct {
 // audioNice is for sound, of which the first seconds are enough for a start.
 const audioNice = 5
 
-// soonNice is for the chunks after the first: the next seconds of what somebody
-// may be watching.
-const soonNice = 3
+// laterNice is for the chunks after the first.
+const laterNice = 9
 
 // niceOf says how far a chunk steps back for what a viewer waits for: probes and
-// first chunks, then the second chunk, and so on. On a machine with nothing else
+// first chunks. On a machine with nothing else
 // to do that costs nothing. It must not be much: on a machine that others keep
 // busy a process far back gets no time at all, and counts as stalled.
 func niceOf(chunk int) int {
-	switch chunk {
-	case 0:
+	if chunk == 0 {
 		return 0
-	case 1, 2:
-		return soonNice
 	}
-	return 9
+	return laterNice
 }
+
+// behind is how much further back a run steps whose item has waited long.
+const behind = 5
+
+type behindKey struct{}
+
+// Behind marks work that has waited longer than fresh work does: its lane has a
+// backlog. Its runs leave the processor to those of customers who have none,
+// which the order of the queues alone does not do (paper row Q5). When all work
+// has waited, all runs are equal again.
+func Behind(ctx context.Context) context.Context {
+	return context.WithValue(ctx, behindKey{}, true)
+}
+
+// IsBehind reports whether work was marked so.
+func IsBehind(ctx context.Context) bool { return ctx.Value(behindKey{}) != nil }
 
 // Report is what a run left behind besides its files.
 type Report struct {
@@ -131,6 +143,9 @@ func run(ctx context.Context, c command) (Report, error) {
 	err := cmd.Start()
 	if err == nil {
 		c.limits.impose(cmd.Process.Pid)
+		if IsBehind(ctx) {
+			c.nice += behind
+		}
 		if c.nice > 0 {
 			stepBack(cmd.Process.Pid, c.nice)
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/workerrole/internal/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
 // Step is the unit of work that a message asks for. To add one, write a file in
@@ -114,6 +115,9 @@ func (r *Runner) key(item workitem.Item) (videostore.StepKey, error) {
 	return videostore.StepKey{ID: item.Subject, Generation: data.Generation, Step: item.Step, Index: data.Index, Frames: data.Frames}, nil
 }
 
+// backlog is how long an item waits at most in a lane that has no backlog.
+const backlog = 3 * time.Second
+
 func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *consumer.Job) error {
 	dir, err := os.MkdirTemp(r.Scratch, r.Step.Name()+"-")
 	if err != nil {
@@ -126,6 +130,9 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 		Claim: claim, Dir: dir, Progress: job.Progress,
 		Prefix: video.AttemptPrefix(key.ID, key.Generation, key.Step, key.Index, claim.Step.Attempt),
 		Log:    r.Log.With("video", key.ID, "step", key.Step, "index", key.Index, "attempt", claim.Step.Attempts),
+	}
+	if job.Received.Sub(job.Inserted) > backlog {
+		ctx = ffmpeg.Behind(ctx)
 	}
 	commit, err := r.run(ctx, work)
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -40,20 +42,19 @@ func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 		return videostore.Commit{}, err
 	}
 	out := encoded.Output
-	for i := range out.Renditions {
-		if out.Renditions[i].Blob, err = s.put(ctx, w, encoded.Renditions[i], "video/mp4"); err != nil {
-			return videostore.Commit{}, err
+	group, ctx := errgroup.WithContext(ctx)
+	put := func(file, contentType string, blob *string) {
+		if file != "" {
+			group.Go(func() (err error) { *blob, err = s.put(ctx, w, file, contentType); return err })
 		}
 	}
-	if encoded.Tiles != "" {
-		if out.Tiles, err = s.put(ctx, w, encoded.Tiles, "image/jpeg"); err != nil {
-			return videostore.Commit{}, err
-		}
+	for i, file := range encoded.Renditions { // none when the last chunk turned out to be empty
+		put(file, "video/mp4", &out.Renditions[i].Blob)
 	}
-	if encoded.Poster != "" {
-		if out.Poster, err = s.put(ctx, w, encoded.Poster, "image/jpeg"); err != nil {
-			return videostore.Commit{}, err
-		}
+	put(encoded.Tiles, "image/jpeg", &out.Tiles)
+	put(encoded.Poster, "image/jpeg", &out.Poster)
+	if err := group.Wait(); err != nil {
+		return videostore.Commit{}, err
 	}
 	return videostore.Commit{Output: out, Advance: true}, nil
 }
