@@ -45,12 +45,11 @@ var (
 )
 
 // Dependencies that a worker has besides storage, whose own names are those of
-// azstorage.Service. Package ffmpeg adds [Source].
+// azstorage.Service. Handlers may add their own: see [AsTrouble].
 const (
 	Disk   = "disk"   // the scratch directory is full, broken or read-only
 	Host   = "host"   // out of memory, files or processes
 	Killed = "killed" // a child process was killed from outside, mostly for lack of memory
-	Source = "source" // ffmpeg could not read the source to its end
 )
 
 // AsTrouble reports whether err is about something that a worker depends on, and
@@ -59,7 +58,7 @@ const (
 //
 //   - an answer of storage, or none, as azstorage.Trouble defines it;
 //   - an error in the chain with a method Trouble() string that says the
-//     dependency, such as those of package ffmpeg;
+//     dependency, as a handler's own errors may;
 //   - a disk that is full or broken, and a host without memory, files or
 //     processes to spare, as the operating system says it.
 //

@@ -16,7 +16,6 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
@@ -52,6 +51,7 @@ type Queue struct {
 
 // Open returns the queue of spec. It makes no request.
 func Open(a *azstorage.Account, spec Spec) *Queue {
+	spec = spec.withDefaults()
 	q := &Queue{
 		spec:   spec,
 		client: a.Queue(spec.Name),
@@ -73,11 +73,15 @@ func (q *Queue) Spec() Spec { return q.spec }
 //
 // Sending again does no harm, and a lost reply may have sent twice: items are
 // recognised by their id and handlers are idempotent (paper rows Q8 and Q13).
-// Data that makes the message larger than 45 KB goes to a claim-check blob
-// "<subject>/<item id>" first; it stays until the video is purged, because a
+// Data that makes the message larger than 45 KB goes to a claim-check blob first,
+// named by Spec.ClaimPrefix and the item's id. Nothing here deletes it, because a
 // duplicate may still need it (paper row Q9).
 func (q *Queue) Send(ctx context.Context, item workitem.Item, delay time.Duration) error {
-	text, err := q.pack(ctx, item)
+	item, err := q.check(ctx, item)
+	if err != nil {
+		return fmt.Errorf("send %s to queue %s: %w", item.ID, q.spec.Name, err)
+	}
+	text, err := encode(item)
 	if err != nil {
 		return fmt.Errorf("send %s to queue %s: %w", item.ID, q.spec.Name, err)
 	}
@@ -87,22 +91,24 @@ func (q *Queue) Send(ctx context.Context, item workitem.Item, delay time.Duratio
 	return nil
 }
 
-// pack encodes item, writing its claim-check blob if it needs one.
-func (q *Queue) pack(ctx context.Context, item workitem.Item) (string, error) {
+// check turns data that is too large for a message into a claim check.
+func (q *Queue) check(ctx context.Context, item workitem.Item) (workitem.Item, error) {
+	if raw, err := item.JSON(); err != nil || len(raw) <= claimAbove || item.DataRef != "" || len(item.Data) == 0 {
+		return item, err
+	}
+	item.DataRef = q.spec.claimPrefix(item.Subject) + item.ID
+	options := blobstore.Options{ContentType: "application/json"}
+	if _, err := q.blobs.Put(ctx, ClaimsContainer, item.DataRef, bytes.NewReader(item.Data), int64(len(item.Data)), options); err != nil {
+		return item, fmt.Errorf("claim check %s: %w", item.DataRef, err)
+	}
+	return item, nil
+}
+
+// encode returns the text of the item's message.
+func encode(item workitem.Item) (string, error) {
 	raw, err := item.JSON()
 	if err != nil {
 		return "", err
-	}
-	ours := item.Version <= workitem.Version // a newer format keeps its own shape
-	if ours && len(raw) > claimAbove && item.DataRef == "" && len(item.Data) > 0 {
-		item.DataRef = video.Prefix(item.Subject) + item.ID
-		options := blobstore.Options{ContentType: "application/json"}
-		if _, err := q.blobs.Put(ctx, video.ClaimsContainer, item.DataRef, bytes.NewReader(item.Data), int64(len(item.Data)), options); err != nil {
-			return "", fmt.Errorf("claim check %s: %w", item.DataRef, err)
-		}
-		if raw, err = item.JSON(); err != nil {
-			return "", err
-		}
 	}
 	if len(raw) > maxMessage {
 		return "", fmt.Errorf("%w: %d bytes", ErrTooLarge, len(raw))

@@ -52,7 +52,6 @@ func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease
 func (o *owner) admit(ctx context.Context) (ok bool) {
 	item, err := o.open(ctx)
 	o.job.Item = item
-	o.handler = o.c.handlers[item.Step]
 	o.settleWithin(ctx, func(ctx context.Context) {
 		unexplained := item.Unexplained(o.lease.DequeueCount())
 		dependency, trouble := workqueue.AsTrouble(err)
@@ -77,8 +76,16 @@ func (o *owner) admit(ctx context.Context) (ok bool) {
 	return ok
 }
 
-// open reads the item, which takes a request when its data is a claim check.
+// open reads the item and finds its handler, if this worker has one for its step
+// and version. It takes a request when the data is a claim check.
 func (o *owner) open(ctx context.Context) (workitem.Item, error) {
+	item, err := o.lease.Item()
+	if err != nil || item.Version > o.c.options.Version {
+		return item, err
+	}
+	if o.handler = o.c.options.Handlers[item.Step]; o.handler == nil {
+		return item, nil
+	}
 	ctx, cancel := context.WithDeadline(ctx, o.stopAt())
 	defer cancel()
 	return o.lease.Open(ctx)

@@ -2,21 +2,32 @@ package consumer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
-	"runtime"
+	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// Options are the consumer's settings. Zero values mean the defaults.
+// Options are the consumer's settings. Zero values mean the defaults; Handlers and
+// Pools have none.
 type Options struct {
+	// Handlers do the work, by the step of an item. An item of a step without a
+	// handler is put back for a worker that has one (paper row Q6).
+	Handlers map[string]Handler
+
 	// Pools is the number of slots of each pool: how many items it works on at
-	// once. A queue whose pool has no slots is not consumed by this worker.
-	// Default: light 4, heavy one per core.
+	// once. A pool with 0 slots is left to other workers.
 	Pools map[string]int
+
+	// Version is the newest version of items that the handlers understand; items
+	// of a newer one are put back like those of an unknown step. Default 1.
+	Version int
 
 	// Worker names this process in histories and statistics. Default: host name.
 	Worker string
@@ -71,9 +82,6 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Pools == nil {
-		o.Pools = map[string]int{workqueue.Light: 4, workqueue.Heavy: runtime.NumCPU()}
-	}
 	if o.Worker == "" {
 		o.Worker, _ = os.Hostname()
 	}
@@ -94,6 +102,9 @@ func (o Options) withDefaults() Options {
 	def(&o.MaxRetry, 5*time.Minute)
 	def(&o.TroublePause, time.Second)
 	def(&o.MaxTroublePause, 30*time.Second)
+	if o.Version <= 0 {
+		o.Version = 1
+	}
 	if o.MaxKills <= 0 {
 		o.MaxKills = 8
 	}
@@ -101,6 +112,45 @@ func (o Options) withDefaults() Options {
 		o.MaxUnexplained = 20
 	}
 	return o
+}
+
+// check finds what would otherwise show only as work that is never done. It
+// reports everything that is missing at once.
+func (o Options) check(specs []workqueue.Spec) error {
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	pools, steps := map[string]bool{}, map[string]bool{}
+	for _, spec := range specs {
+		pools[spec.Pool] = true
+		for _, step := range spec.Steps {
+			steps[step] = true
+		}
+		slots, known := o.Pools[spec.Pool]
+		switch {
+		case spec.Lane() > 0: // what is to be said was said of lane 0
+		case !known:
+			bad("queue %s: pool %q has no slots: give it some in Options.Pools, or 0 to leave it to other workers", spec.Name, spec.Pool)
+		case slots > 0 && len(spec.Steps) == 0:
+			bad("queue %s carries no step: name those of its items in Spec.Steps", spec.Name)
+		case slots > 0:
+			for _, step := range spec.Steps {
+				if o.Handlers[step] == nil {
+					bad("queue %s: step %q has no handler: add one to Options.Handlers, or give pool %q 0 slots", spec.Name, step, spec.Pool)
+				}
+			}
+		}
+	}
+	for _, pool := range slices.Sorted(maps.Keys(o.Pools)) {
+		if !pools[pool] {
+			bad("pool %q: no queue uses it: name it in a Spec.Pool, or remove it", pool)
+		}
+	}
+	for _, step := range slices.Sorted(maps.Keys(o.Handlers)) {
+		if !steps[step] {
+			bad("handler of step %q: no queue carries it: name it in a Spec.Steps", step)
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // retryDelay is the pause after the n-th failure: first, twice that, and so on.

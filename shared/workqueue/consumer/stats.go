@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/cutroom/cutroom/shared/video"
 )
 
 // counters count what happened to the messages of one queue in this process.
@@ -75,7 +73,7 @@ type QueueStats struct {
 type Running struct {
 	Queue     string    `json:"queue"`
 	Step      string    `json:"step"`
-	Subject   video.ID  `json:"subject"`
+	Subject   string    `json:"subject"`
 	Item      string    `json:"item"`
 	MessageID string    `json:"messageId"`
 	Attempt   int       `json:"attempt"`
