@@ -107,7 +107,7 @@ func module(name string) func(string) bool {
 }
 
 // The queue runtime can be taken along: it is made of these packages of ours and of
-// no other, so it knows nothing of videos.
+// no other, so it knows nothing of videos (docs/take-the-runtime.md).
 func TestArchitectureRuntimeStandsAlone(t *testing.T) {
 	t.Parallel()
 	own := tree("shared/workitem", "shared/workqueue", "shared/azstorage", "shared/blobstore", "shared/tablestore")

@@ -9,7 +9,8 @@
 //	…
 //	c.Run(ctx)
 //
-// It knows nothing of what the items are about.
+// It knows nothing of what the items are about. docs/take-the-runtime.md is a whole
+// program.
 //
 //	poller (one per queue)            poller.go   asks for messages, only into free slots
 //	  └─ pool (one per kind of work)  pool.go     says whose turn the next free slot is
