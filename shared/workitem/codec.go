@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,37 +38,28 @@ func (i Item) JSON() ([]byte, error) {
 		return nil, fmt.Errorf("encode work item %s: %w", i.ID, err)
 	}
 	var out bytes.Buffer
-	write := func(m member) error {
-		out.WriteByte(separator(out.Len()))
-		name, err := json.Marshal(m.name)
-		if err != nil {
-			return fmt.Errorf("encode work item %s: member %q: %w", i.ID, m.name, err)
+	write := func(m member) {
+		if m.value == nil {
+			return
 		}
+		if out.Len() > 0 {
+			out.WriteByte(',')
+		}
+		name, _ := json.Marshal(m.name) // a string always encodes
 		out.Write(name)
 		out.WriteByte(':')
 		out.Write(m.value)
-		return nil
 	}
 	for _, received := range i.order {
 		if value, ours := take(known, received.name); ours {
-			if value == nil {
-				continue // it was set when the item came and is not any more
-			}
-			received.value = value
+			received.value = value // nil: it was set when the item came and is not any more
 		}
-		if err := write(received); err != nil {
-			return nil, err
-		}
+		write(received)
 	}
 	for _, m := range known {
-		if m.value != nil {
-			if err := write(m); err != nil {
-				return nil, err
-			}
-		}
+		write(m)
 	}
-	out.WriteByte('}')
-	return out.Bytes(), nil
+	return slices.Concat([]byte("{"), out.Bytes(), []byte("}")), nil
 }
 
 // members returns every member that this code knows, in writing order. A nil
@@ -239,13 +231,6 @@ func take(list []member, name string) (value json.RawMessage, found bool) {
 		}
 	}
 	return nil, false
-}
-
-func separator(written int) byte {
-	if written == 0 {
-		return '{'
-	}
-	return ','
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -97,13 +97,9 @@ func New(step, subject, id string, data any) (Item, error) {
 // Type is the CloudEvents type: what is asked for, and in which version.
 func (i Item) Type() string { return fmt.Sprintf("cutroom.work.%s.v%d", i.Step, i.Version) }
 
-// DecodeData reads the item's data as a T. An item without data gives the zero
-// value. Unknown members are ignored, as the format demands. Data of the wrong
-// shape is [ErrMalformed].
+// DecodeData reads the item's data as a T. Unknown members are ignored, as the
+// format demands. Data of the wrong shape is [ErrMalformed], and so is none.
 func DecodeData[T any](i Item) (data T, err error) {
-	if len(i.Data) == 0 {
-		return data, nil
-	}
 	if err := json.Unmarshal(i.Data, &data); err != nil {
 		return data, fmt.Errorf("data of work item %s: %w: %w", i.ID, ErrMalformed, err)
 	}

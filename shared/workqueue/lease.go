@@ -103,7 +103,7 @@ func (l *Lease) Open(ctx context.Context) (workitem.Item, error) {
 	if err != nil || item.DataRef == "" {
 		return item, err
 	}
-	if !strings.HasPrefix(item.DataRef, l.queue.spec.claimPrefix(item.Subject)) { // not ours to read
+	if !strings.HasPrefix(item.DataRef, l.queue.spec.ClaimPrefix(item.Subject)) { // not ours to read
 		return item, fmt.Errorf("%w: claim check %q is not of subject %q", workitem.ErrMalformed, item.DataRef, item.Subject)
 	}
 	data, err := l.queue.blobs.Get(ctx, ClaimsContainer, item.DataRef)
@@ -128,10 +128,8 @@ func (l *Lease) Open(ctx context.Context) (workitem.Item, error) {
 func (l *Lease) Renew(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, err := l.update(ctx, l.text, l.visibility); err != nil {
-		return fmt.Errorf("renew %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
-	}
-	return nil
+	_, err := l.update(ctx, l.text, l.visibility)
+	return l.saying("renew", err)
 }
 
 // Complete deletes the message: its work is done and committed (paper row Q3).
@@ -142,10 +140,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 func (l *Lease) Complete(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.delete(ctx); err != nil {
-		return fmt.Errorf("complete %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
-	}
-	return nil
+	return l.saying("complete", l.delete(ctx))
 }
 
 // Release gives the message back, to be received again after delay; 0 is at
@@ -157,7 +152,7 @@ func (l *Lease) Release(ctx context.Context, delay time.Duration, record func(*w
 	defer l.mu.Unlock()
 	text, err := l.recorded(record)
 	if err != nil {
-		return fmt.Errorf("release %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
+		return l.saying("release", err)
 	}
 	for asked := 0; ; {
 		var n int
@@ -169,13 +164,18 @@ func (l *Lease) Release(ctx context.Context, delay time.Duration, record func(*w
 			// somebody has it already.
 			l.end = errSettled
 			return nil
-		case l.end != nil, !repeatable(err):
-			return fmt.Errorf("release %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
-		}
-		if sleep(ctx, l.pause()) != nil {
-			return fmt.Errorf("release %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
+		case l.end != nil, !repeatable(err), sleep(ctx, l.pause()) != nil:
+			return l.saying("release", err)
 		}
 	}
+}
+
+// saying adds to an error what was done to which message.
+func (l *Lease) saying(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s of queue %s: %w", what, l.messageID, l.queue.spec.Name, err)
 }
 
 // recorded returns the message's text with what record changed in the item. A

@@ -58,19 +58,16 @@ func (l *Lease) Poison(ctx context.Context, reason string, record func(*workitem
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.end != nil {
-		return fmt.Errorf("poison %s of queue %s: %w", l.messageID, l.queue.spec.Name, l.end)
+		return l.saying("poison", l.end)
 	}
 	text, err := l.recorded(record)
-	if err != nil {
-		return fmt.Errorf("poison %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
+	if err == nil {
+		err = l.queue.poison.put(ctx, l, text, reason)
 	}
-	if err := l.queue.poison.put(ctx, l, text, reason); err != nil {
-		return fmt.Errorf("poison %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
+	if err == nil {
+		err = l.delete(ctx)
 	}
-	if err := l.delete(ctx); err != nil {
-		return fmt.Errorf("poison %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
-	}
-	return nil
+	return l.saying("poison", err)
 }
 
 func (b *poisonBox) put(ctx context.Context, l *Lease, text, reason string) error {
@@ -212,7 +209,7 @@ func (qs *Queues) poisonRow(ctx context.Context, id string) (tablestore.Entity, 
 	}
 	row, err := qs.poison.Get(ctx, queue, message)
 	if errors.Is(err, tablestore.ErrNotFound) {
-		return row, fmt.Errorf("poisoned item %q: %w", id, ErrNoPoison)
+		err = ErrNoPoison
 	}
 	if err != nil {
 		return row, fmt.Errorf("poisoned item %q: %w", id, err)

@@ -3,7 +3,6 @@ package workqueue
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"math"
@@ -19,12 +18,12 @@ import (
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
-// Limits of the service and ours below them, in bytes of the JSON before base64.
+// Limits of the service and ours below them, in bytes.
 // https://learn.microsoft.com/azure/storage/queues/scalability-targets
 const (
-	maxMessage = 48 << 10 // 64 KiB of base64 text
-	// claimAbove leaves room for the counters and the error history that a
-	// message gathers on its way.
+	maxMessage = 64 << 10 // of base64 text, which is 48 KiB of JSON
+	// claimAbove is of JSON. It leaves room for the counters and the error history
+	// that a message gathers on its way.
 	claimAbove = 45_000
 
 	// MaxBatch is how many messages one Get or Peek can return.
@@ -78,14 +77,14 @@ func (q *Queue) Spec() Spec { return q.spec }
 // duplicate may still need it (paper row Q9).
 func (q *Queue) Send(ctx context.Context, item workitem.Item, delay time.Duration) error {
 	item, err := q.check(ctx, item)
-	if err != nil {
-		return fmt.Errorf("send %s to queue %s: %w", item.ID, q.spec.Name, err)
+	var text string
+	if err == nil {
+		text, err = encode(item)
 	}
-	text, err := encode(item)
-	if err != nil {
-		return fmt.Errorf("send %s to queue %s: %w", item.ID, q.spec.Name, err)
+	if err == nil {
+		_, err = enqueue(ctx, q.client, text, delay)
 	}
-	if _, err := enqueue(ctx, q.client, text, delay); err != nil {
+	if err != nil {
 		return fmt.Errorf("send %s to queue %s: %w", item.ID, q.spec.Name, err)
 	}
 	return nil
@@ -96,7 +95,7 @@ func (q *Queue) check(ctx context.Context, item workitem.Item) (workitem.Item, e
 	if raw, err := item.JSON(); err != nil || len(raw) <= claimAbove || item.DataRef != "" || len(item.Data) == 0 {
 		return item, err
 	}
-	item.DataRef = q.spec.claimPrefix(item.Subject) + item.ID
+	item.DataRef = q.spec.ClaimPrefix(item.Subject) + item.ID
 	options := blobstore.Options{ContentType: "application/json"}
 	if _, err := q.blobs.Put(ctx, ClaimsContainer, item.DataRef, bytes.NewReader(item.Data), int64(len(item.Data)), options); err != nil {
 		return item, fmt.Errorf("claim check %s: %w", item.DataRef, err)
@@ -106,14 +105,11 @@ func (q *Queue) check(ctx context.Context, item workitem.Item) (workitem.Item, e
 
 // encode returns the text of the item's message.
 func encode(item workitem.Item) (string, error) {
-	raw, err := item.JSON()
-	if err != nil {
-		return "", err
+	text, err := item.Encode()
+	if len(text) > maxMessage {
+		return "", fmt.Errorf("%w: %d bytes", ErrTooLarge, len(text))
 	}
-	if len(raw) > maxMessage {
-		return "", fmt.Errorf("%w: %d bytes", ErrTooLarge, len(raw))
-	}
-	return base64.StdEncoding.EncodeToString(raw), nil
+	return text, err
 }
 
 // enqueue puts text into a queue, creating the queue if it is missing.
@@ -248,12 +244,10 @@ func seconds(d time.Duration) int32 {
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	}
 }

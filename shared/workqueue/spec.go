@@ -60,14 +60,10 @@ func (s Spec) withDefaults() Spec {
 	s.Weight = cmp.Or(s.Weight, 1)
 	s.MaxIdlePoll = cmp.Or(s.MaxIdlePoll, 5*time.Second)
 	s.MaxFailures = cmp.Or(s.MaxFailures, 5)
-	return s
-}
-
-func (s Spec) claimPrefix(subject string) string {
 	if s.ClaimPrefix == nil {
-		return subject + "/"
+		s.ClaimPrefix = func(subject string) string { return subject + "/" }
 	}
-	return s.ClaimPrefix(subject)
+	return s
 }
 
 // PoisonName is the name of the queue where the poisoned messages of a base

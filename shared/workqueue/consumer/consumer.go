@@ -22,9 +22,7 @@ type Consumer struct {
 	running  sync.WaitGroup
 	draining atomic.Bool
 	breakers *breakers
-
-	mu     sync.Mutex
-	owners map[*owner]struct{}
+	owners   sync.Map // of *owner: the items in progress
 }
 
 // New makes a consumer of those queues whose pool has slots. A queue whose pool is
@@ -34,7 +32,7 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 	if err := options.check(queues.Specs()); err != nil {
 		return nil, fmt.Errorf("new consumer: %w", err)
 	}
-	c := &Consumer{options: options.withDefaults(), owners: map[*owner]struct{}{}}
+	c := &Consumer{options: options.withDefaults()}
 	c.log = c.options.Log.With("worker", c.options.Worker)
 	c.breakers = newBreakers(c.options, c.log)
 	byName, byBase := map[string]*pool{}, map[string]*lanes{}
@@ -101,12 +99,10 @@ func (c *Consumer) Wake(queue string) {
 
 func (c *Consumer) keepRefreshing(ctx context.Context) {
 	for {
-		timer := time.NewTimer(spread(c.options.RefreshPolicy))
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-time.After(spread(c.options.RefreshPolicy)):
 			c.refresh(ctx)
 		}
 	}
@@ -152,15 +148,3 @@ func refreshLine(ctx context.Context, l *line) error {
 }
 
 const refreshTimeout = 10 * time.Second
-
-func (c *Consumer) track(o *owner) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.owners[o] = struct{}{}
-}
-
-func (c *Consumer) untrack(o *owner) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.owners, o)
-}

@@ -31,7 +31,7 @@ type HandlerFunc func(ctx context.Context, job *Job) error
 func (f HandlerFunc) Handle(ctx context.Context, job *Job) error { return f(ctx, job) }
 
 // Handle makes a handler of a function that takes the item's data as a T. Data of
-// another shape is poison at once: no further attempt would read it.
+// another shape, or none, is poison at once: no further attempt would read it.
 func Handle[T any](work func(ctx context.Context, job *Job, data T) error) Handler {
 	return HandlerFunc(func(ctx context.Context, job *Job) error {
 		data, err := workitem.DecodeData[T](job.Item)

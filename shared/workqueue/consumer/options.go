@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,32 +86,19 @@ func (o Options) withDefaults() Options {
 	if o.Worker == "" {
 		o.Worker, _ = os.Hostname()
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	def := func(d *time.Duration, unset time.Duration) {
-		if *d <= 0 {
-			*d = unset
-		}
-	}
-	def(&o.StallAfter, 60*time.Second)
-	def(&o.StopWithin, 500*time.Millisecond)
-	def(&o.SettleTimeout, 15*time.Second)
-	def(&o.RefreshPolicy, 15*time.Second)
-	def(&o.PutBack, 30*time.Second)
-	def(&o.FirstRetry, 2*time.Second)
-	def(&o.MaxRetry, 5*time.Minute)
-	def(&o.TroublePause, time.Second)
-	def(&o.MaxTroublePause, 30*time.Second)
-	if o.Version <= 0 {
-		o.Version = 1
-	}
-	if o.MaxKills <= 0 {
-		o.MaxKills = 8
-	}
-	if o.MaxUnexplained <= 0 {
-		o.MaxUnexplained = 20
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
+	o.Version = cmp.Or(o.Version, 1)
+	o.StallAfter = cmp.Or(o.StallAfter, 60*time.Second)
+	o.StopWithin = cmp.Or(o.StopWithin, 500*time.Millisecond)
+	o.SettleTimeout = cmp.Or(o.SettleTimeout, 15*time.Second)
+	o.RefreshPolicy = cmp.Or(o.RefreshPolicy, 15*time.Second)
+	o.PutBack = cmp.Or(o.PutBack, 30*time.Second)
+	o.FirstRetry = cmp.Or(o.FirstRetry, 2*time.Second)
+	o.MaxRetry = cmp.Or(o.MaxRetry, 5*time.Minute)
+	o.MaxUnexplained = cmp.Or(o.MaxUnexplained, 20)
+	o.MaxKills = cmp.Or(o.MaxKills, 8)
+	o.TroublePause = cmp.Or(o.TroublePause, time.Second)
+	o.MaxTroublePause = cmp.Or(o.MaxTroublePause, 30*time.Second)
 	return o
 }
 
@@ -121,22 +109,21 @@ func (o Options) check(specs []workqueue.Spec) error {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	pools, steps := map[string]bool{}, map[string]bool{}
 	for _, spec := range specs {
-		pools[spec.Pool] = true
-		for _, step := range spec.Steps {
-			steps[step] = true
+		if spec.Lane() > 0 {
+			continue // what is to be said is said of lane 0
 		}
 		slots, known := o.Pools[spec.Pool]
-		switch {
-		case spec.Lane() > 0: // what is to be said was said of lane 0
-		case !known:
+		pools[spec.Pool] = true
+		if !known {
 			bad("queue %s: pool %q has no slots: give it some in Options.Pools, or 0 to leave it to other workers", spec.Name, spec.Pool)
-		case slots > 0 && len(spec.Steps) == 0:
+		}
+		if slots > 0 && len(spec.Steps) == 0 {
 			bad("queue %s carries no step: name those of its items in Spec.Steps", spec.Name)
-		case slots > 0:
-			for _, step := range spec.Steps {
-				if o.Handlers[step] == nil {
-					bad("queue %s: step %q has no handler: add one to Options.Handlers, or give pool %q 0 slots", spec.Name, step, spec.Pool)
-				}
+		}
+		for _, step := range spec.Steps {
+			steps[step] = true
+			if slots > 0 && o.Handlers[step] == nil {
+				bad("queue %s: step %q has no handler: add one to Options.Handlers, or give pool %q 0 slots", spec.Name, step, spec.Pool)
 			}
 		}
 	}

@@ -216,13 +216,6 @@ func (o *owner) log() *slog.Logger {
 		"subject", o.job.Item.Subject, "message", o.job.MessageID, "dequeueCount", o.job.DequeueCount)
 }
 
-// crashLoopError is the reason of an item that took its workers down with it.
-type crashLoopError struct{ deliveries int }
-
-func (e *crashLoopError) Error() string {
-	return fmt.Sprintf("crash loop: %d deliveries ended without a word", e.deliveries)
-}
-
 // KilledError is why an item is poison whose child processes are always killed.
 type KilledError struct {
 	Times int

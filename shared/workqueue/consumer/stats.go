@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -95,11 +94,9 @@ func (c *Consumer) Stats() Stats {
 }
 
 func (c *Consumer) runningItems() []Running {
-	c.mu.Lock()
-	owners := slices.Collect(maps.Keys(c.owners))
-	c.mu.Unlock()
-	items := make([]Running, 0, len(owners))
-	for _, o := range owners {
+	items := []Running{}
+	for key := range c.owners.Range {
+		o := key.(*owner)
 		items = append(items, Running{
 			Queue: o.job.Queue, Step: o.job.Item.Step, Subject: o.job.Item.Subject, Item: o.job.Item.ID,
 			MessageID: o.job.MessageID, Attempt: o.job.Attempt(), Since: o.job.Received,

@@ -70,11 +70,10 @@ func (s Index) Handle(ctx context.Context, job *consumer.Job) error {
 // Exhausted implements consumer.Exhausted: the reconciler, which sends the item
 // again while META is newer than the indexes, must know that it is poison.
 func (s Index) Exhausted(ctx context.Context, job *consumer.Job, _ error) error {
-	key, err := videostore.KeyOf(job.Item)
-	if err != nil {
-		return nil // nobody's step
+	if key, err := videostore.KeyOf(job.Item); err == nil {
+		return s.Videos.GaveUp(ctx, key.ID, videostore.StepIndex)
 	}
-	return s.Videos.GaveUp(ctx, key.ID, videostore.StepIndex)
+	return nil // nobody's step
 }
 
 // waitIfBusy puts the item back without cost when another indexing run of the

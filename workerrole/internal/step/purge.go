@@ -85,9 +85,8 @@ func (s Purge) Handle(ctx context.Context, job *consumer.Job) error {
 // Exhausted implements consumer.Exhausted: the reconciler, which sends the item
 // again while the tombstone stands, must know that it is poison.
 func (s Purge) Exhausted(ctx context.Context, job *consumer.Job, _ error) error {
-	key, err := videostore.KeyOf(job.Item)
-	if err != nil {
-		return nil // nobody's step
+	if key, err := videostore.KeyOf(job.Item); err == nil {
+		return s.Videos.GaveUp(ctx, key.ID, videostore.StepPurge)
 	}
-	return s.Videos.GaveUp(ctx, key.ID, videostore.StepPurge)
+	return nil // nobody's step
 }
