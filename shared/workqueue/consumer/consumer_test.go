@@ -348,10 +348,12 @@ func TestWorkThatMovesKeepsItsLease(t *testing.T) {
 		return ctx.Err()
 	}}
 	withStall := func(o *consumer.Options) { o.StallAfter = time.Second }
-	one, _ := run(t, qs, &h, withStall)
-	two, _ := run(t, qs, &h, withStall)
+	one, drainOne := run(t, qs, &h, withStall)
+	two, drainTwo := run(t, qs, &h, withStall)
 	send(t, qs, jobs, "x")
 	queuetest.WaitEmpty(t, qs.Queue(jobs))
+	drainOne()
+	drainTwo()
 	a, b := one.Stats().Queue(jobs), two.Stats().Queue(jobs)
 	if n := len(h.IDs()); n != 1 || a.Renewals+b.Renewals < 5 || a.Completed+b.Completed != 1 {
 		t.Errorf("%d deliveries, %d renewals: %+v %+v", n, a.Renewals+b.Renewals, a, b)
