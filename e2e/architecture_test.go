@@ -106,6 +106,34 @@ func module(name string) func(string) bool {
 	return func(path string) bool { return path == name || strings.HasPrefix(path, name+"/") }
 }
 
+// The queue runtime can be taken along: it is made of these packages of ours and of
+// no other, so it knows nothing of videos (docs/take-the-runtime.md).
+func TestArchitectureRuntimeStandsAlone(t *testing.T) {
+	t.Parallel()
+	own := tree("shared/workitem", "shared/workqueue", "shared/azstorage", "shared/blobstore", "shared/tablestore")
+	support := tree("shared/azuritetest", "shared/azurite")
+	seen := 0
+	for _, p := range goList(t) {
+		if !own(p.ImportPath) {
+			continue
+		}
+		seen++
+		needs := p.allImports()
+		if !strings.HasSuffix(p.ImportPath, "test") {
+			needs = append(needs, p.Deps...)
+		}
+		for _, path := range needs {
+			tests := !slices.Contains(p.Deps, path) || strings.HasSuffix(p.ImportPath, "test")
+			if strings.HasPrefix(path, root) && !own(path) && !(tests && support(path)) {
+				t.Errorf("%s needs %s, which is not part of the runtime", p.ImportPath, path)
+			}
+		}
+	}
+	if seen < 7 {
+		t.Errorf("only %d packages looked at", seen)
+	}
+}
+
 // Test support and Go's own testing package never reach a binary.
 func TestArchitectureBinariesHoldNoTestSupport(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
@@ -78,7 +79,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 	if cfg.Storage, err = azstorage.ConfigFromEnv(getenv); err != nil {
 		problems = append(problems, err)
 	}
-	if cfg.Queues, err = workqueue.WithVisibility(workqueue.Specs, getenv("CUTROOM_VISIBILITY")); err != nil {
+	if cfg.Queues, err = workqueue.WithVisibility(workflow.Specs, getenv("CUTROOM_VISIBILITY")); err != nil {
 		problems = append(problems, fmt.Errorf("CUTROOM_VISIBILITY: %w", err))
 	}
 	if cfg.Token != "" && len(cfg.Token) < minToken {

@@ -21,6 +21,7 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
@@ -66,7 +67,7 @@ func start(t *testing.T, variables map[string]string) *server {
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- role.serve(ctx) }()
-	queues := workqueue.OpenAll(account, workqueue.Specs)
+	queues := workqueue.OpenAll(account, workflow.Specs)
 	s := &server{
 		t: t, public: address(role.public.Addr().String()), admin: address(role.admin.Addr().String()), account: account,
 		blobs: blobstore.New(account), videos: videostore.New(account, queues), queues: queues,

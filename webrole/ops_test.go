@@ -10,7 +10,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
-	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -58,7 +58,7 @@ func TestPoisonIsRedriven(t *testing.T) {
 	v := s.create(map[string]any{})
 	s.call(http.MethodPut, "/videos/"+v.Id+"/content", movie(100)).want(t, http.StatusAccepted, "")
 	ctx := t.Context()
-	leases, err := s.queues.Queue(workqueue.Probe).Receive(ctx, 1)
+	leases, err := s.queues.Queue(workflow.Probe).Receive(ctx, 1)
 	if err != nil || len(leases) != 1 {
 		t.Fatalf("receive: %d, %v", len(leases), err)
 	}

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
@@ -89,7 +90,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 	}
 	cfg.Storage, err = azstorage.ConfigFromEnv(getenv)
 	bad(err)
-	cfg.Queues, err = workqueue.WithVisibility(workqueue.Specs, getenv("CUTROOM_VISIBILITY"))
+	cfg.Queues, err = workqueue.WithVisibility(workflow.Specs, getenv("CUTROOM_VISIBILITY"))
 	if err != nil {
 		bad(fmt.Errorf("CUTROOM_VISIBILITY: %w", err))
 	}
@@ -118,8 +119,9 @@ func checkAdmin(addr, token string) error {
 
 // parsePools reads "light=4,heavy=2". A pool that is not named has its default;
 // zero slots turn a pool off, which makes a worker for one kind of work (Q5).
+// consumer.New refuses a queue whose pool is not there.
 func parsePools(s string) (map[string]int, error) {
-	pools := map[string]int{workqueue.Light: 4, workqueue.Heavy: runtime.NumCPU()}
+	pools := workflow.Pools()
 	if s == "" {
 		return pools, nil
 	}
@@ -127,8 +129,9 @@ func parsePools(s string) (map[string]int, error) {
 	for part := range strings.SplitSeq(s, ",") {
 		name, count, _ := strings.Cut(strings.TrimSpace(part), "=")
 		n, err := strconv.Atoi(count)
-		if _, known := pools[name]; !known || err != nil || n < 0 || n > 256 {
-			problems = append(problems, fmt.Errorf("WORKERROLE_POOLS: %q is not light=N or heavy=N with N from 0 to 256", part))
+		known := slices.ContainsFunc(workflow.Specs, func(s workqueue.Spec) bool { return s.Pool == name })
+		if !known || err != nil || n < 0 || n > 256 {
+			problems = append(problems, fmt.Errorf("WORKERROLE_POOLS: %q is not a queue's pool (light=N, heavy=N) with N from 0 to 256", part))
 			continue
 		}
 		pools[name] = n

@@ -2,7 +2,7 @@
 // Start as many as there is work for: they share nothing but the storage
 // account (paper rows Q1 and Q4).
 //
-// Next in the reading order: workerrole/internal/consumer, how an item is
+// Next in the reading order: shared/workqueue/consumer, how an item is
 // received, kept and settled.
 package main
 
@@ -28,9 +28,10 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/admin"
-	"github.com/cutroom/cutroom/workerrole/internal/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
@@ -108,10 +109,13 @@ func runWith(ctx context.Context, cfg config) error {
 		videostore.StepPurge:  step.Purge{Videos: videos, Blobs: blobs, Catalog: listing, Search: search, Races: races, Views: counter, Linger: cfg.PurgeLinger},
 	}
 	register := workers.New(account)
-	work := consumer.New(queues, handlers, consumer.Options{
-		Pools: cfg.Pools, Worker: cfg.Name, Log: log, Probes: probes(scratch.Dir, blobs, register, queues),
+	work, err := consumer.New(queues, consumer.Options{
+		Handlers: handlers, Version: workflow.ItemVersion, Pools: cfg.Pools, Worker: cfg.Name, Log: log, Probes: probes(scratch.Dir, blobs, register, queues),
 		FirstRetry: cfg.FirstRetry, MaxTroublePause: cfg.MaxTroublePause,
 	})
+	if err != nil {
+		return err
+	}
 
 	reconciler := upkeep.Reconciler{
 		Videos: videos, Budget: cfg.ReconcileEvery, Grace: cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
@@ -140,7 +144,7 @@ func runWith(ctx context.Context, cfg config) error {
 		if err := work.Ready(); err != nil {
 			return err
 		}
-		_, err := queues.Queue(workqueue.Probe).Length(ctx)
+		_, err := queues.Queue(workflow.Probe).Length(ctx)
 		return err
 	}}
 	if err := server.Start(ctx, cfg.AdminAddr); err != nil {
@@ -205,7 +209,7 @@ func probes(scratch string, blobs *blobstore.Store, register *workers.Register, 
 			return register.Probe(azstorage.WithoutRetry(ctx))
 		},
 		string(azstorage.Queues): func(ctx context.Context) error {
-			_, err := queues.Queue(workqueue.Probe).Length(azstorage.WithoutRetry(ctx))
+			_, err := queues.Queue(workflow.Probe).Length(azstorage.WithoutRetry(ctx))
 			return err
 		},
 		workqueue.Disk: func(context.Context) error { return pipeline.ProbeScratch(scratch) },

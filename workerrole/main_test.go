@@ -18,6 +18,7 @@ import (
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
@@ -128,7 +129,7 @@ type bench struct {
 func newBench(t *testing.T) bench {
 	t.Helper()
 	account := azuritetest.Account(t)
-	queues := workqueue.OpenAll(account, workqueue.Specs)
+	queues := workqueue.OpenAll(account, workflow.Specs)
 	if err := provision.Ensure(t.Context(), account, queues); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
@@ -36,7 +37,7 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{account: azuritetest.Account(t)}
-	s.queues = workqueue.OpenAll(s.account, workqueue.Specs)
+	s.queues = workqueue.OpenAll(s.account, workflow.Specs)
 	if err := provision.Ensure(t.Context(), s.account, s.queues); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/cutroom/cutroom/shared/workers"
-	"github.com/cutroom/cutroom/workerrole/internal/consumer"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
@@ -43,7 +43,7 @@ func (s *status) worker() workers.Worker {
 		w.Trouble = err.Error()
 	}
 	for _, r := range stats.Running {
-		w.Busy = append(w.Busy, workers.Task{Queue: r.Queue, Step: r.Step, Video: string(r.Subject), Since: r.Since, Deadline: r.Deadline})
+		w.Busy = append(w.Busy, workers.Task{Queue: r.Queue, Step: r.Step, Video: r.Subject, Since: r.Since, Deadline: r.Deadline})
 	}
 	return w
 }

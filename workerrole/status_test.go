@@ -6,7 +6,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/workerrole/internal/consumer"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
@@ -17,7 +17,10 @@ func TestUpkeepMetrics(t *testing.T) {
 	for _, name := range []string{"reconcile", "janitor"} {
 		leader.Duties = append(leader.Duties, upkeep.Duty{Name: name, Do: func(context.Context) (upkeep.Pass, error) { return upkeep.Pass{}, nil }})
 	}
-	work := consumer.New(workqueue.OpenAll(azuritetest.Account(t), workqueue.Specs), nil, consumer.Options{})
+	work, err := consumer.New(workqueue.OpenAll(azuritetest.Account(t), nil), consumer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	families, err := newStatus(config{}, work, leader).registry().Gather()
 	if err != nil {
 		t.Fatal(err)

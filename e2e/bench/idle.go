@@ -18,7 +18,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azurite"
-	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // settle is how long workers are left alone before counting: pollers of empty
@@ -95,7 +95,7 @@ func idle(ctx context.Context, b *bench) (Result, error) {
 	percent := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
 	result.Notes = []string{
 		fmt.Sprintf("one web role and two workers, %d queues; CPU of one core: Azurite %.1f %%, workers %.1f %% together, web role %.1f %%",
-			len(workqueue.Specs), percent(cpu2-cpu), percent(workers2-workers), percent(web2-web)),
+			len(workflow.Specs), percent(cpu2-cpu), percent(workers2-workers), percent(web2-web)),
 		fmt.Sprintf("assumes %g USD per 10,000 requests of any kind, 730 hours a month: change it with -price", b.USDPer10000),
 	}
 	return result, nil

@@ -17,7 +17,7 @@ func queue(ctx context.Context, b *bench) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "./workerrole/internal/consumer", "-run", "^$", "-bench", "^BenchmarkRuntime$",
+	cmd := exec.CommandContext(ctx, "go", "test", "./shared/workqueue/consumer", "-run", "^$", "-bench", "^BenchmarkRuntime$",
 		"-benchtime", pick(b, "2x", "10x"))
 	cmd.Dir, cmd.Env = root, environ()
 	out, err := cmd.CombinedOutput()

@@ -10,7 +10,7 @@ import (
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // 80 uploads with sound arrive while no worker runs. All are accepted; workers
@@ -42,7 +42,7 @@ func TestBurstWithoutWorkers(t *testing.T) {
 		}
 	}
 	accepted := time.Since(start)
-	if n := l.length(workqueue.Probe); n != burst {
+	if n := l.length(workflow.Probe); n != burst {
 		t.Fatalf("%d messages wait for a probe, want %d", n, burst)
 	}
 

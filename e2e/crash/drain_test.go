@@ -7,7 +7,6 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
@@ -42,7 +41,7 @@ func TestDrainGivesWorkBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, m := range seen {
-				var data workitem.StepData
+				var data videostore.StepData
 				if json.Unmarshal(m.Item.Data, &data) == nil && data.Index == running && m.DequeueCount > 0 {
 					given = m
 					return true

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // A worker is killed at a boundary between two writes and started again. Each
@@ -81,12 +81,12 @@ func (l *lane) dead(worker, marker string) time.Time {
 
 // queuesOf are the queues that a step's message may be in.
 var queuesOf = map[string][]string{
-	videostore.StepProbe:  {workqueue.Probe},
-	videostore.StepEncode: {workqueue.EncodeFirst, workqueue.EncodeHigh, workqueue.EncodeNormal},
-	videostore.StepAudio:  {workqueue.AudioFirst, workqueue.Audio},
-	videostore.StepFinish: {workqueue.Finish},
-	videostore.StepIndex:  {workqueue.Index},
-	videostore.StepPurge:  {workqueue.Purge},
+	videostore.StepProbe:  {workflow.Probe},
+	videostore.StepEncode: {workflow.EncodeFirst, workflow.EncodeHigh, workflow.EncodeNormal},
+	videostore.StepAudio:  {workflow.AudioFirst, workflow.Audio},
+	videostore.StepFinish: {workflow.Finish},
+	videostore.StepIndex:  {workflow.Index},
+	videostore.StepPurge:  {workflow.Purge},
 }
 
 // survives kills the worker at a point of a new video's life, starts it again

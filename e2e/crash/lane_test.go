@@ -24,6 +24,7 @@ import (
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
@@ -88,7 +89,7 @@ func newLaneOn(t *testing.T, connection string, visibility time.Duration, env ..
 		t.Fatal(err)
 	}
 	t.Cleanup(l.account.CloseIdle)
-	l.queues = workqueue.OpenAll(l.account, workqueue.Specs)
+	l.queues = workqueue.OpenAll(l.account, workflow.Specs)
 	l.videos = videostore.New(l.account, l.queues)
 	l.blobs = blobstore.New(l.account)
 	l.worker("upkeep", "WORKERROLE_POOLS=light=0,heavy=0")

@@ -12,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
@@ -35,7 +36,7 @@ func (l *lane) nothingLeft() {
 
 func (l *lane) leftovers() (left []string) {
 	l.t.Helper()
-	for _, name := range workqueue.Names() {
+	for _, name := range workqueue.Names(workflow.Specs) {
 		if n := l.length(name); n > 0 {
 			left = append(left, fmt.Sprintf("%d messages in queue %s", n, name))
 		}

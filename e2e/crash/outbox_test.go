@@ -11,8 +11,8 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 var errCrashed = errors.New("crashed before the message was sent")
@@ -74,14 +74,14 @@ func TestClearedMessagesAreSentAgain(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, 6*time.Second)
 	id := l.mustUpload(small)
-	if l.length(workqueue.Probe) != 1 {
+	if l.length(workflow.Probe) != 1 {
 		t.Fatal("the probe's message is not there")
 	}
 	l.clear(videostore.StepProbe)
 
 	light := l.worker("light", "WORKERROLE_POOLS=light=4,heavy=0")
 	l.await(time.Minute, "planned, and chunks in their queues", func() bool {
-		return len(l.view(id).Plans) == 1 && l.length(workqueue.EncodeFirst) == 1 && l.length(workqueue.EncodeHigh) == 2 && l.length(workqueue.EncodeNormal) >= 1
+		return len(l.view(id).Plans) == 1 && l.length(workflow.EncodeFirst) == 1 && l.length(workflow.EncodeHigh) == 2 && l.length(workflow.EncodeNormal) >= 1
 	})
 	if err := l.StopRole(light); err != nil {
 		t.Fatal(err)

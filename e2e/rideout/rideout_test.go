@@ -32,6 +32,7 @@ import (
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
@@ -328,7 +329,7 @@ func leftovers(ctx context.Context, account *azstorage.Account, ids []string) er
 			}
 		}
 	}
-	for _, name := range workqueue.Names() {
+	for _, name := range workqueue.Names(workflow.Specs) {
 		properties, err := account.Queue(name).GetProperties(ctx, nil)
 		if err != nil {
 			return err

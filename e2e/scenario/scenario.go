@@ -26,7 +26,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
@@ -70,7 +70,7 @@ func Run(ctx context.Context, w io.Writer, cfg azstorage.Config) (Result, error)
 }
 
 func open(a *azstorage.Account, name string) *workqueue.Queues {
-	return workqueue.OpenAll(a, []workqueue.Spec{{Name: name, Pool: workqueue.Light, Visibility: Visibility, Weight: 1, MaxIdlePoll: time.Second, MaxFailures: 5}})
+	return workqueue.OpenAll(a, []workqueue.Spec{{Name: name, Pool: workflow.Light, Visibility: Visibility, Weight: 1, MaxIdlePoll: time.Second, MaxFailures: 5}})
 }
 
 type scene struct {
@@ -84,7 +84,7 @@ func (s *scene) play(ctx context.Context) (Result, error) {
 	var r Result
 	for i, producer := range []string{"P1", "P2"} {
 		id := fmt.Sprint("message ", i+1)
-		item, err := workitem.New("scene", video.NewID(), id, nil)
+		item, err := workitem.New("scene", "paper", id, nil)
 		if err != nil {
 			return r, err
 		}

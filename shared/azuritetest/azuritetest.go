@@ -18,6 +18,7 @@ package azuritetest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -72,9 +73,21 @@ func ConnectionString(t testing.TB) string {
 	return s
 }
 
-// Main runs the tests, stops the emulator and fails when goroutines are left.
+// Main runs the tests, stops the emulator and fails when goroutines are left. With
+// -short it leaves out examples, which cannot skip themselves and need the emulator.
 func Main(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		_ = flag.Set("test.skip", "^Example")
+	}
 	code := m.Run()
+	for _, a := range examples {
+		if err := Clean(context.Background(), a); err != nil {
+			fmt.Fprintf(os.Stderr, "clean up after an example: %v\n", err)
+			code = 1
+		}
+		a.CloseIdle()
+	}
 	if server != nil {
 		if err := server.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -100,6 +113,23 @@ func Main(m *testing.M) {
 func Account(t testing.TB) *azstorage.Account {
 	t.Helper()
 	return AccountWith(t, func(*azstorage.Config) {})
+}
+
+var examples []*azstorage.Account
+
+// Example is Account for a runnable example, which has no testing.T: it panics when
+// there is no emulator, and Main deletes what the example made.
+func Example() *azstorage.Account {
+	s, err := connection()
+	if err != nil {
+		panic(err)
+	}
+	a, err := azstorage.Open(azstorage.Config{ConnectionString: s, Prefix: Prefix()})
+	if err != nil {
+		panic(err)
+	}
+	examples = append(examples, a) // examples run one after another
+	return a
 }
 
 // AccountWith is Account with a changed configuration, for example with a

@@ -1,6 +1,6 @@
 // Package provision makes everything that a stack keeps in its storage account.
 // It is the one list of containers and tables; the queues are in
-// workqueue.Specs.
+// workflow.Specs.
 package provision
 
 import (

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // A clip is a step like the others: claimed, fenced, committed, promised through
@@ -137,7 +137,7 @@ func (s *Store) Clips(ctx context.Context, id video.ID, limit int, token string)
 }
 
 func clipIntent(v video.Video, key StepKey) Intent {
-	return Intent{Queue: queueFor(v, workqueue.EncodeHigh), Step: StepClip, Generation: key.Generation, Index: key.Index, Frames: key.Frames}
+	return Intent{Queue: queueFor(v, workflow.EncodeHigh), Step: StepClip, Generation: key.Generation, Index: key.Index, Frames: key.Frames}
 }
 
 // RequestClip asks for a clip of what plays now and returns it. Its row and the

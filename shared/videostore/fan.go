@@ -7,6 +7,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
@@ -25,16 +26,16 @@ func queueFor(v video.Video, base string) string { return workqueue.LaneName(bas
 // the next two go before the bulk; the rest follows the user's priority, and
 // reprocessing never gets in anybody's way.
 func EncodeQueue(v video.Video, index int) string {
-	base := workqueue.EncodeNormal
+	base := workflow.EncodeNormal
 	switch {
 	case v.Serving > 0:
-		base = workqueue.EncodeLow
+		base = workflow.EncodeLow
 	case index == 0:
-		base = workqueue.EncodeFirst
+		base = workflow.EncodeFirst
 	case v.Priority == video.High || index < leadChunks:
-		base = workqueue.EncodeHigh
+		base = workflow.EncodeHigh
 	case v.Priority == video.Low:
-		base = workqueue.EncodeLow
+		base = workflow.EncodeLow
 	}
 	return queueFor(v, base)
 }
@@ -77,9 +78,9 @@ func parts(v video.Video, plan video.Plan, chunks int) []Intent {
 // as urgent as its first chunk. A whole track in one item is not.
 func soundQueue(v video.Video, plan video.Plan, index int) string {
 	if index == 0 && len(plan.Sound) > 0 && v.Serving == 0 {
-		return queueFor(v, workqueue.AudioFirst)
+		return queueFor(v, workflow.AudioFirst)
 	}
-	return queueFor(v, workqueue.Audio)
+	return queueFor(v, workflow.Audio)
 }
 
 // stepIntent asks for one item of a plan, of workers that know the plan's format.
@@ -92,11 +93,11 @@ func stepIntent(queue, step string, plan video.Plan, index int) Intent {
 }
 
 func probeIntent(v video.Video) Intent {
-	return Intent{Queue: queueFor(v, workqueue.Probe), Step: StepProbe, Generation: v.Generation}
+	return Intent{Queue: queueFor(v, workflow.Probe), Step: StepProbe, Generation: v.Generation}
 }
 
 func finishIntent(v video.Video, plan video.Plan) Intent {
-	return stepIntent(queueFor(v, workqueue.Finish), StepFinish, plan, 0)
+	return stepIntent(queueFor(v, workflow.Finish), StepFinish, plan, 0)
 }
 
 // The row NEXT:<generation> says how many chunks have been promised. It changes

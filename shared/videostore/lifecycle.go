@@ -10,7 +10,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // ErrState says that the video is not in a state that allows the request.
@@ -18,11 +18,11 @@ var ErrState = errors.New("video is not in a state that allows this")
 
 // IndexIntent asks for the catalogue and the search index to follow META (T8).
 func IndexIntent() Intent {
-	return Intent{Queue: workqueue.Index, Step: StepIndex, ID: uuid.NewString()}
+	return Intent{Queue: workflow.Index, Step: StepIndex, ID: uuid.NewString()}
 }
 
 // PurgeIntent asks for everything of a deleted video to be removed.
-func PurgeIntent() Intent { return Intent{Queue: workqueue.Purge, Step: StepPurge} }
+func PurgeIntent() Intent { return Intent{Queue: workflow.Purge, Step: StepPurge} }
 
 // Uploaded says that the source blob is committed, as the version etag: the video
 // moves on to uploaded and a probe is promised, in one transaction. From here on

@@ -50,12 +50,35 @@ func (i Intent) name(id video.ID) string {
 // Is reports whether an item of the video does what the intent asks for. Items
 // with an id of their own are all alike: each makes the index follow META.
 func (i Intent) Is(id video.ID, item workitem.Item) bool {
-	return item.Subject == id && item.Step == i.Step && (i.ID != "" || item.ID == i.name(id))
+	return item.Subject == string(id) && item.Step == i.Step && (i.ID != "" || item.ID == i.name(id))
+}
+
+// StepData is the data of the items of every step.
+type StepData struct {
+	Generation int `json:"generation"` // of the video, from 1
+	Index      int `json:"index"`      // of the chunk; of a clip the first frame; else 0
+
+	Frames int `json:"frames,omitempty"` // length of a clip
+}
+
+// KeyOf names the step that an item asks for. The item comes from a queue, where
+// anybody may have put it: a subject that is no video's id, and data of another
+// shape, are errors that stay.
+func KeyOf(item workitem.Item) (StepKey, error) {
+	id, err := video.ParseID(item.Subject)
+	if err != nil {
+		return StepKey{}, fmt.Errorf("subject of %s item: %w", item.Step, err)
+	}
+	data, err := workitem.DecodeData[StepData](item)
+	if err != nil {
+		return StepKey{}, err
+	}
+	return StepKey{ID: id, Generation: data.Generation, Step: item.Step, Index: data.Index, Frames: data.Frames}, nil
 }
 
 // item builds the message.
 func (i Intent) item(id video.ID) (workitem.Item, error) {
-	item, err := workitem.New(i.Step, id, i.name(id), workitem.StepData{Generation: i.Generation, Index: i.Index, Frames: i.Frames})
+	item, err := workitem.New(i.Step, string(id), i.name(id), StepData{Generation: i.Generation, Index: i.Index, Frames: i.Frames})
 	item.Version = max(item.Version, i.Version)
 	item.Traceparent = traceparent(id)
 	return item, err

@@ -6,11 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/cutroom/cutroom/shared/video"
 )
 
 // member is one name and value of the JSON object, the value as received.
@@ -39,37 +38,28 @@ func (i Item) JSON() ([]byte, error) {
 		return nil, fmt.Errorf("encode work item %s: %w", i.ID, err)
 	}
 	var out bytes.Buffer
-	write := func(m member) error {
-		out.WriteByte(separator(out.Len()))
-		name, err := json.Marshal(m.name)
-		if err != nil {
-			return fmt.Errorf("encode work item %s: member %q: %w", i.ID, m.name, err)
+	write := func(m member) {
+		if m.value == nil {
+			return
 		}
+		if out.Len() > 0 {
+			out.WriteByte(',')
+		}
+		name, _ := json.Marshal(m.name) // a string always encodes
 		out.Write(name)
 		out.WriteByte(':')
 		out.Write(m.value)
-		return nil
 	}
 	for _, received := range i.order {
 		if value, ours := take(known, received.name); ours {
-			if value == nil {
-				continue // it was set when the item came and is not any more
-			}
-			received.value = value
+			received.value = value // nil: it was set when the item came and is not any more
 		}
-		if err := write(received); err != nil {
-			return nil, err
-		}
+		write(received)
 	}
 	for _, m := range known {
-		if m.value != nil {
-			if err := write(m); err != nil {
-				return nil, err
-			}
-		}
+		write(m)
 	}
-	out.WriteByte('}')
-	return out.Bytes(), nil
+	return slices.Concat([]byte("{"), out.Bytes(), []byte("}")), nil
 }
 
 // members returns every member that this code knows, in writing order. A nil
@@ -102,8 +92,8 @@ func (i Item) members() ([]member, error) {
 		{"specversion", text("1.0")},
 		{"id", text(i.ID)},
 		{"source", text(i.Source)},
-		{"type", text(fmt.Sprintf("cutroom.work.%s.v%d", i.Step, i.Version))},
-		{"subject", text(string(i.Subject))},
+		{"type", text(i.Type())},
+		{"subject", text(i.Subject)},
 		{"time", text(i.Time.UTC().Format(time.RFC3339Nano))},
 		{"datacontenttype", text(contentType)},
 		{"traceparent", text(i.Traceparent)},
@@ -121,9 +111,9 @@ func (i Item) members() ([]member, error) {
 // Decode reads the text of a queue message. Plain JSON is accepted beside
 // base64, because the clients of other languages differ in what they send.
 //
-// An item of a newer version comes back together with [ErrNewerVersion]: its
-// counters can be changed and everything else is kept. When even the CloudEvents
-// version is newer the item is empty and only the text itself may be put back.
+// Data of a newer version is no error here: the caller compares Version with what
+// its handlers understand. When the CloudEvents version is newer the item is empty
+// and the error is [ErrNewerVersion]: only the text itself may be put back.
 func Decode(text string) (Item, error) {
 	raw := []byte(text)
 	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
@@ -137,17 +127,7 @@ func Decode(text string) (Item, error) {
 	if err != nil {
 		return Item{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	item, err := fromMembers(order)
-	if err != nil {
-		return item, err
-	}
-	if item.Version > Version {
-		return item, fmt.Errorf("%w: %s has version %d, newest known is %d", ErrNewerVersion, item.ID, item.Version, Version)
-	}
-	if _, err := video.ParseID(string(item.Subject)); err != nil {
-		return Item{}, fmt.Errorf("%w: subject: %w", ErrMalformed, err)
-	}
-	return item, nil
+	return fromMembers(order)
 }
 
 // splitObject cuts a JSON object into its members without touching their values.
@@ -186,10 +166,10 @@ func splitObject(raw []byte) ([]member, error) {
 // fromMembers reads the members that we know.
 func fromMembers(order []member) (Item, error) {
 	item := Item{order: order}
-	var spec, eventType, subject, at, ignored string
+	var spec, eventType, at, ignored string
 	fields := map[string]any{
 		"specversion": &spec, "id": &item.ID, "source": &item.Source, "type": &eventType,
-		"subject": &subject, "time": &at, "datacontenttype": &ignored, "traceparent": &item.Traceparent,
+		"subject": &item.Subject, "time": &at, "datacontenttype": &ignored, "traceparent": &item.Traceparent,
 		"failures": &item.Failures, "releases": &item.Releases, "kills": &item.Kills, "snoozes": &item.Snoozes,
 		"lasterror": &item.LastError, "history": &item.History, "dataref": &item.DataRef, "data": &item.Data,
 	}
@@ -219,7 +199,6 @@ func fromMembers(order []member) (Item, error) {
 	}
 	item.Step = match[1]
 	item.Version, _ = strconv.Atoi(match[2]) // the pattern allows digits only
-	item.Subject = video.ID(subject)
 	if item.ID == "" {
 		return Item{}, fmt.Errorf("%w: id is missing", ErrMalformed)
 	}
@@ -252,13 +231,6 @@ func take(list []member, name string) (value json.RawMessage, found bool) {
 		}
 	}
 	return nil, false
-}
-
-func separator(written int) byte {
-	if written == 0 {
-		return '{'
-	}
-	return ','
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -2,14 +2,15 @@
 // 1.0 JSON object, base64 in the queue message (paper rows Q6 and Q19).
 //
 //	{"specversion":"1.0","id":"…","source":"/cutroom","type":"cutroom.work.encode.v1",
-//	 "subject":"<video id>","time":"2026-01-02T03:04:05Z","datacontenttype":"application/json",
+//	 "subject":"<what it is about>","time":"2026-01-02T03:04:05Z","datacontenttype":"application/json",
 //	 "failures":1,"lasterror":"…","data":{"generation":1,"index":4}}
 //
 // Old and new implementations of a worker read the same queue. Three rules make
 // that safe: members that we do not know survive a rewrite byte for byte, in
-// their order; a newer version is recognised ([ErrNewerVersion]) so that it can
-// be put back for a newer worker; and what cannot be read at all is
-// [ErrMalformed], which no number of attempts will cure.
+// their order; a newer format is recognised ([ErrNewerVersion]), and an item says
+// the version of its data, so that both can be put back for a newer worker; and
+// what cannot be read at all is [ErrMalformed], which no number of attempts will
+// cure.
 //
 // Next: shared/workqueue, how items travel and how a message is leased.
 package workitem
@@ -21,19 +22,7 @@ import (
 	"regexp"
 	"time"
 	"unicode/utf8"
-
-	"github.com/cutroom/cutroom/shared/video"
 )
-
-// Version is the newest version that this code understands: the N in the type
-// "cutroom.work.<step>.vN". Version 2 has the data of version 1; it says that the
-// video's plan cuts sound into portions (video.Plan.Format), which a worker that
-// knows only version 1 would miscount.
-const Version = 2
-
-// first is the version of an item whose maker asks for no other: what every
-// worker understands.
-const first = 1
 
 // Bounds on what we add to a message after it was sent. A message holds 48 KiB
 // before base64; these keep an item that fitted when it was sent fitting for ever.
@@ -46,9 +35,9 @@ var (
 	// ErrMalformed says that a message is not a work item. It is permanent.
 	ErrMalformed = errors.New("message is not a work item")
 
-	// ErrNewerVersion says that the item was written for a newer worker. It is
+	// ErrNewerVersion says that the message was written for a newer worker. It is
 	// to be put back, not to be lost and not to be counted as a failure.
-	ErrNewerVersion = errors.New("work item is of a newer version than this worker understands")
+	ErrNewerVersion = errors.New("message has a newer format than this worker understands")
 )
 
 var stepName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
@@ -60,12 +49,12 @@ var stepName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
 type Item struct {
 	ID          string          // the same in every attempt and every duplicate: the key of idempotence
 	Step        string          // which handler: the middle of the CloudEvents type
-	Version     int             // of Data
-	Subject     video.ID        // the video that the work is for
+	Version     int             // of Data and what it stands for, from 1: the N in the type "cutroom.work.<step>.vN"
+	Subject     string          // what the work is about; its meaning, and whether it is valid, are the handler's affair
 	Source      string          // who asked, a URI reference
 	Time        time.Time       // when it was asked, UTC
 	Traceparent string          // W3C trace context of the asker; may be empty
-	Data        json.RawMessage // what the step needs; nil when there is nothing or DataRef is not fetched yet
+	Data        json.RawMessage // what the step needs: see [DecodeData]; nil when there is nothing or DataRef is not fetched yet
 
 	// DataRef names the claim-check blob that holds Data when Data is too large
 	// for a message (paper row Q9). An item with a DataRef travels without Data.
@@ -81,28 +70,18 @@ type Item struct {
 	order []member // as received, so that a rewrite keeps order and unknown members
 }
 
-// StepData is the data of every pipeline step.
-type StepData struct {
-	Generation int `json:"generation"` // of the video, from 1
-	Index      int `json:"index"`      // of the chunk; of a clip the first frame; else 0
-
-	Frames int `json:"frames,omitempty"` // length of a clip
-}
-
-// New makes an item. The id must be the same whenever the same work is asked
-// for again, for example "<video>/g1/encode/4": then duplicates are recognisable.
-func New(step string, subject video.ID, id string, data any) (Item, error) {
+// New makes an item of version 1. The id must be the same whenever the same work
+// is asked for again, for example "<order>.mail.2": then duplicates are
+// recognisable. The data is anything that encodes as JSON, or nil.
+func New(step, subject, id string, data any) (Item, error) {
 	if !stepName.MatchString(step) {
 		return Item{}, fmt.Errorf("new work item: step %q is not lower-case letters, digits and hyphens", step)
-	}
-	if _, err := video.ParseID(string(subject)); err != nil {
-		return Item{}, fmt.Errorf("new work item: subject: %w", err)
 	}
 	if id == "" {
 		return Item{}, errors.New("new work item: id is empty")
 	}
 	item := Item{
-		ID: id, Step: step, Version: first, Subject: subject,
+		ID: id, Step: step, Version: 1, Subject: subject,
 		Source: "/cutroom", Time: time.Now().UTC().Truncate(time.Millisecond),
 	}
 	if data != nil {
@@ -115,13 +94,16 @@ func New(step string, subject video.ID, id string, data any) (Item, error) {
 	return item, nil
 }
 
-// DecodeData reads Data into dst. Unknown members are ignored, as the format
-// demands. Data of the wrong shape is [ErrMalformed].
-func (i Item) DecodeData(dst any) error {
-	if err := json.Unmarshal(i.Data, dst); err != nil {
-		return fmt.Errorf("data of work item %s: %w: %w", i.ID, ErrMalformed, err)
+// Type is the CloudEvents type: what is asked for, and in which version.
+func (i Item) Type() string { return fmt.Sprintf("cutroom.work.%s.v%d", i.Step, i.Version) }
+
+// DecodeData reads the item's data as a T. Unknown members are ignored, as the
+// format demands. Data of the wrong shape is [ErrMalformed], and so is none.
+func DecodeData[T any](i Item) (data T, err error) {
+	if err := json.Unmarshal(i.Data, &data); err != nil {
+		return data, fmt.Errorf("data of work item %s: %w: %w", i.ID, ErrMalformed, err)
 	}
-	return nil
+	return data, nil
 }
 
 // Fail records one failed attempt.

@@ -1,6 +1,6 @@
-// Package workqueue carries work items over Azure Storage queues: the one place
-// where a queue is declared ([Specs]), where a message is sent, leased, settled
-// and, when all attempts are used up, put aside as poison.
+// Package workqueue carries work items over Azure Storage queues: a queue is
+// declared ([Spec]), a message is sent, leased, settled and, when all attempts are
+// used up, put aside as poison. It knows nothing of what the work is about.
 //
 // The heart of it is the [Lease]. A received message is hidden from everybody
 // else until its visibility ends; whoever holds the newest pop receipt owns it.
@@ -11,5 +11,5 @@
 // queue's metadata, read with the same request as its length, and raised when
 // deletes come too late (paper row Q16d): see [Policy] and [Queue.Tune].
 //
-// Next: workerrole/internal/consumer, the runtime that turns leases into work.
+// Next: shared/workqueue/consumer, the runtime that turns leases into work.
 package workqueue

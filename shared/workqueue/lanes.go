@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Lanes is how many queues stand side by side for each kind of work on a video.
+// Lanes is how many queues stand side by side for each laned [Spec].
 //
-// A queue is first in, first out, so a customer who sends 500 films would make
+// A queue is first in, first out, so a customer who sends 500 jobs would make
 // everybody wait. Azure Storage queues know no message groups; lanes take their
-// place. A video travels on one lane from its probe to its end, chosen by its
-// channel, and consumers take the lanes in turn: whoever fills one waits for
-// itself (paper row Q5).
+// place. All work of a job travels on one lane, chosen by its customer, and
+// consumers take the lanes in turn: whoever fills one waits for itself (paper row
+// Q5).
 //
 // Before you lower the number, let the lanes that go run empty: nobody reads
 // them afterwards.
@@ -66,11 +66,11 @@ const (
 	shortLane = 2
 	// lengthsFor is how long the lengths of the lanes are remembered.
 	lengthsFor = time.Second
-	// A channel is quiet while it has sent at most quietVideos within quietSpan.
-	quietVideos = 4
-	quietSpan   = time.Minute
-	// maxChannels bounds what is remembered of channels.
-	maxChannels = 10_000
+	// A customer is quiet while it has sent at most quietJobs within quietSpan.
+	quietJobs = 4
+	quietSpan = time.Minute
+	// maxCustomers bounds what is remembered of customers.
+	maxCustomers = 10_000
 )
 
 var everyLane = func() (all []int) {
@@ -85,30 +85,30 @@ type laneLengths struct {
 	mu     sync.Mutex
 	readAt time.Time
 	length [Lanes]int64
-	sent   *lru.Cache[string, sending] // by channel
+	sent   *lru.Cache[string, sending] // by customer
 }
 
-// sending is what one channel has sent lately through this process.
+// sending is what one customer has sent lately through this process.
 type sending struct {
-	since  time.Time
-	videos int
+	since time.Time
+	jobs  int
 }
 
-// Lane chooses the lane for a new video of a channel:
+// Lane chooses the lane for a new job of a customer:
 //
 //   - lane 0 while that is short;
-//   - else, for an urgent video and for a channel that has sent little lately, the
+//   - else, for an urgent job and for a customer who has sent little lately, the
 //     shortest lane;
-//   - else the shorter of two that the channel's name determines.
+//   - else the shorter of two that the customer's name determines.
 //
-// So a channel that sends much fills two lanes and no more, and another one finds
+// So a customer who sends much fills two lanes and no more, and another one finds
 // a lane that is nearly empty.
 //
-// The lengths are read at most once a second; what a channel sent is counted in
-// this process only, so with n web roles it has n times as much before it counts
+// The lengths are read at most once a second; what a customer sent is counted in
+// this process only, so with n senders it has n times as much before it counts
 // as busy. When the lengths cannot be read the choice is still a lane that works,
 // only perhaps not the shortest.
-func (qs *Queues) Lane(ctx context.Context, channel string, urgent bool) int {
+func (qs *Queues) Lane(ctx context.Context, customer string, urgent bool) int {
 	l := &qs.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,35 +116,35 @@ func (qs *Queues) Lane(ctx context.Context, channel string, urgent bool) int {
 		if read, err := qs.laneLengths(ctx); err == nil {
 			l.length = read
 		}
-		l.readAt = time.Now() // after a failure, too: uploads must not queue up behind it
+		l.readAt = time.Now() // after a failure, too: senders must not wait for it again and again
 	}
 	lane := 0
 	if l.length[0] > shortLane {
 		open := everyLane
-		if !urgent && !l.quiet(channel) {
-			open = twoLanes(channel)
+		if !urgent && !l.quiet(customer) {
+			open = twoLanes(customer)
 		}
 		lane = slices.MinFunc(open, func(a, b int) int { return cmp.Compare(l.length[a], l.length[b]) })
 	}
-	l.note(channel)
+	l.note(customer)
 	l.length[lane]++ // its messages, until the lengths are read again
 	return lane
 }
 
-// quiet reports whether a channel has sent little lately. The caller holds mu.
-func (l *laneLengths) quiet(channel string) bool {
-	s, known := l.sent.Get(channel)
-	return !known || time.Since(s.since) > quietSpan || s.videos < quietVideos
+// quiet reports whether a customer has sent little lately. The caller holds mu.
+func (l *laneLengths) quiet(customer string) bool {
+	s, known := l.sent.Get(customer)
+	return !known || time.Since(s.since) > quietSpan || s.jobs < quietJobs
 }
 
-// note counts a video of a channel. The caller holds mu.
-func (l *laneLengths) note(channel string) {
-	s, known := l.sent.Get(channel)
+// note counts a job of a customer. The caller holds mu.
+func (l *laneLengths) note(customer string) {
+	s, known := l.sent.Get(customer)
 	if !known || time.Since(s.since) > quietSpan {
 		s = sending{since: time.Now()}
 	}
-	s.videos++
-	l.sent.Add(channel, s)
+	s.jobs++
+	l.sent.Add(customer, s)
 }
 
 // laneLengths asks for the lengths of all queues that have lanes, at once.
@@ -169,11 +169,11 @@ func (qs *Queues) laneLengths(ctx context.Context) (sum [Lanes]int64, _ error) {
 }
 
 // twoLanes returns two different lanes out of 1 to Lanes-1, the same for the
-// same channel everywhere. Two choices instead of one keep two busy channels
+// same customer everywhere. Two choices instead of one keep two busy customers
 // from sharing a lane for ever while another one is empty.
-func twoLanes(channel string) []int {
+func twoLanes(customer string) []int {
 	h := fnv.New64a()
-	h.Write([]byte(channel))
+	h.Write([]byte(customer))
 	sum := h.Sum64()
 	const side = Lanes - 1
 	first := sum >> 32 % side

@@ -8,30 +8,33 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
+// laned has two queues with lanes.
+var laned = []workqueue.Spec{{Name: "first", Pool: "light", Laned: true}, {Name: "last", Pool: "light", Laned: true}}
+
 func stack(t *testing.T) *workqueue.Queues {
 	t.Helper()
-	qs := workqueue.OpenAll(azuritetest.Account(t), workqueue.Specs)
+	qs := workqueue.OpenAll(azuritetest.Account(t), laned)
 	if err := qs.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return qs
 }
 
-// place chooses a lane for a video of the channel and puts its probe there.
-func place(t *testing.T, qs *workqueue.Queues, channel string, i int) int {
+// place chooses a lane for a job of the customer and puts its first item there.
+func place(t *testing.T, qs *workqueue.Queues, customer string, i int) int {
 	t.Helper()
-	lane := qs.Lane(t.Context(), channel, false)
-	send(t, qs.Queue(workqueue.LaneName(workqueue.Probe, lane)), newItem(t, fmt.Sprint(channel, i), nil))
+	lane := qs.Lane(t.Context(), customer, false)
+	send(t, qs.Queue(workqueue.LaneName("first", lane)), newItem(t, fmt.Sprint(customer, i), nil))
 	return lane
 }
 
-// Q5: while nobody waits, everything travels on lane 0. A channel that sends much
-// fills its own two lanes, and any other channel finds one that is short.
-func TestQuietChannelsFindAShortLane(t *testing.T) {
+// Q5: while nobody waits, everything travels on lane 0. A customer that sends much
+// fills its own two lanes, and any other customer finds one that is short.
+func TestQuietCustomersFindAShortLane(t *testing.T) {
 	t.Parallel()
 	qs := stack(t)
 	if lane := place(t, qs, "first", 0); lane != 0 {
-		t.Errorf("the first video of an idle stack travels on lane %d", lane)
+		t.Errorf("the first job of an idle stack travels on lane %d", lane)
 	}
 	var got [workqueue.Lanes]int
 	for i := range 60 {
@@ -44,41 +47,41 @@ func TestQuietChannelsFindAShortLane(t *testing.T) {
 		}
 	}
 	if long != 2 || got[0] > 6 {
-		t.Errorf("sixty videos of one channel went to lanes %v, want two of them full", got)
+		t.Errorf("sixty jobs of one customer went to lanes %v, want two of them full", got)
 	}
 	if lane := qs.Lane(t.Context(), "noisy", true); got[lane] > 20 {
-		t.Errorf("an urgent video of the same channel went to lane %d of %v", lane, got)
+		t.Errorf("an urgent job of the same customer went to lane %d of %v", lane, got)
 	}
 	for i := range 12 {
-		channel := fmt.Sprint("quiet-", i) // some have the same two lanes
-		if lane := place(t, qs, channel, 0); got[lane] > 20 {
-			t.Errorf("the first video of %s went to lane %d of %v", channel, lane, got)
+		customer := fmt.Sprint("quiet-", i) // some have the same two lanes
+		if lane := place(t, qs, customer, 0); got[lane] > 20 {
+			t.Errorf("the first job of %s went to lane %d of %v", customer, lane, got)
 		}
 	}
 }
 
-// A busy channel has two lanes besides lane 0, the same ones in every process, and
-// channels do not all have the same two.
-func TestTwoLanesAreTheChannelsOwn(t *testing.T) {
+// A busy customer has two lanes besides lane 0, the same ones in every process, and
+// customers do not all have the same two.
+func TestTwoLanesAreTheCustomersOwn(t *testing.T) {
 	t.Parallel()
 	account := azuritetest.Account(t)
-	first, second := workqueue.OpenAll(account, workqueue.Specs), workqueue.OpenAll(account, workqueue.Specs)
+	first, second := workqueue.OpenAll(account, laned), workqueue.OpenAll(account, laned)
 	if err := first.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for lane := range workqueue.Lanes { // all lanes are busy
 		for i := range 10 {
-			send(t, first.Queue(workqueue.LaneName(workqueue.Probe, lane)), newItem(t, fmt.Sprint("busy", i), nil))
+			send(t, first.Queue(workqueue.LaneName("first", lane)), newItem(t, fmt.Sprint("busy", i), nil))
 		}
 	}
 	pairs := map[[workqueue.Lanes]bool]int{}
 	for c := range 24 {
-		channel := fmt.Sprint("channel-", c)
+		customer := fmt.Sprint("customer-", c)
 		var used [workqueue.Lanes]bool
 		n := 0
 		for _, qs := range []*workqueue.Queues{first, second} {
 			for i := range 10 {
-				lane := qs.Lane(t.Context(), channel, false)
+				lane := qs.Lane(t.Context(), customer, false)
 				if i >= 4 && !used[lane] { // it has shown that it is busy
 					used[lane] = true
 					n++
@@ -86,12 +89,12 @@ func TestTwoLanesAreTheChannelsOwn(t *testing.T) {
 			}
 		}
 		if used[0] || n > 2 {
-			t.Errorf("%s uses lanes %v, want at most two and not lane 0, which is busy", channel, used)
+			t.Errorf("%s uses lanes %v, want at most two and not lane 0, which is busy", customer, used)
 		}
 		pairs[used]++
 	}
 	if len(pairs) < 3 {
-		t.Errorf("24 channels use only these lanes: %v", pairs)
+		t.Errorf("24 customers use only these lanes: %v", pairs)
 	}
 }
 
@@ -100,7 +103,7 @@ func TestTwoLanesAreTheChannelsOwn(t *testing.T) {
 func TestLanesAreOneQueueToTheOperator(t *testing.T) {
 	t.Parallel()
 	qs := stack(t)
-	lane0, lane2 := qs.Queue(workqueue.Finish), qs.Queue(workqueue.LaneName(workqueue.Finish, 2))
+	lane0, lane2 := qs.Queue("last"), qs.Queue(workqueue.LaneName("last", 2))
 	if err := lane2.Pause(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +127,7 @@ func TestLanesAreOneQueueToTheOperator(t *testing.T) {
 	if state, err := lane2.Length(t.Context()); err != nil || state.Length != 2 {
 		t.Errorf("after the redrive lane 2 holds %d messages, want 2, %v", state.Length, err)
 	}
-	if err := qs.Clear(t.Context(), workqueue.Finish); err != nil {
+	if err := qs.Clear(t.Context(), "last"); err != nil {
 		t.Fatal(err)
 	}
 	for _, q := range []*workqueue.Queue{lane0, lane2} {

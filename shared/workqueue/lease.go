@@ -14,7 +14,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
@@ -97,17 +96,17 @@ func (l *Lease) Item() (workitem.Item, error) {
 
 // Open returns the work item, its data fetched if it is a claim check (paper row
 // Q9). An error that is workitem.ErrMalformed is permanent, which includes a
-// claim check whose blob is gone; workitem.ErrNewerVersion asks to put the item
-// back; anything else may be tried again.
+// claim check whose blob is gone or is another subject's; workitem.ErrNewerVersion
+// asks to put the item back; anything else may be tried again.
 func (l *Lease) Open(ctx context.Context) (workitem.Item, error) {
 	item, err := l.Item()
 	if err != nil || item.DataRef == "" {
 		return item, err
 	}
-	if !strings.HasPrefix(item.DataRef, video.Prefix(item.Subject)) { // not ours to read
-		return item, fmt.Errorf("%w: claim check %q is not of video %s", workitem.ErrMalformed, item.DataRef, item.Subject)
+	if !strings.HasPrefix(item.DataRef, l.queue.spec.ClaimPrefix(item.Subject)) { // not ours to read
+		return item, fmt.Errorf("%w: claim check %q is not of subject %q", workitem.ErrMalformed, item.DataRef, item.Subject)
 	}
-	data, err := l.queue.blobs.Get(ctx, video.ClaimsContainer, item.DataRef)
+	data, err := l.queue.blobs.Get(ctx, ClaimsContainer, item.DataRef)
 	switch {
 	case errors.Is(err, blobstore.ErrNotFound): // not: the container is missing
 		return item, fmt.Errorf("%w: claim check %q is gone", workitem.ErrMalformed, item.DataRef)
@@ -129,10 +128,8 @@ func (l *Lease) Open(ctx context.Context) (workitem.Item, error) {
 func (l *Lease) Renew(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, err := l.update(ctx, l.text, l.visibility); err != nil {
-		return fmt.Errorf("renew %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
-	}
-	return nil
+	_, err := l.update(ctx, l.text, l.visibility)
+	return l.saying("renew", err)
 }
 
 // Complete deletes the message: its work is done and committed (paper row Q3).
@@ -143,10 +140,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 func (l *Lease) Complete(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.delete(ctx); err != nil {
-		return fmt.Errorf("complete %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
-	}
-	return nil
+	return l.saying("complete", l.delete(ctx))
 }
 
 // Release gives the message back, to be received again after delay; 0 is at
@@ -156,9 +150,9 @@ func (l *Lease) Complete(ctx context.Context) error {
 func (l *Lease) Release(ctx context.Context, delay time.Duration, record func(*workitem.Item)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	text, err := l.recorded(ctx, record)
+	text, err := l.recorded(record)
 	if err != nil {
-		return fmt.Errorf("release %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
+		return l.saying("release", err)
 	}
 	for asked := 0; ; {
 		var n int
@@ -170,23 +164,28 @@ func (l *Lease) Release(ctx context.Context, delay time.Duration, record func(*w
 			// somebody has it already.
 			l.end = errSettled
 			return nil
-		case l.end != nil, !repeatable(err):
-			return fmt.Errorf("release %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
-		}
-		if sleep(ctx, l.pause()) != nil {
-			return fmt.Errorf("release %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
+		case l.end != nil, !repeatable(err), sleep(ctx, l.pause()) != nil:
+			return l.saying("release", err)
 		}
 	}
 }
 
+// saying adds to an error what was done to which message.
+func (l *Lease) saying(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s of queue %s: %w", what, l.messageID, l.queue.spec.Name, err)
+}
+
 // recorded returns the message's text with what record changed in the item. A
 // message that is full to the brim goes back as it was. The caller holds mu.
-func (l *Lease) recorded(ctx context.Context, record func(*workitem.Item)) (string, error) {
+func (l *Lease) recorded(record func(*workitem.Item)) (string, error) {
 	if record == nil || l.item.ID == "" {
 		return l.text, nil
 	}
 	record(&l.item)
-	text, err := l.queue.pack(ctx, l.item)
+	text, err := encode(l.item)
 	if errors.Is(err, ErrTooLarge) {
 		return l.text, nil
 	}

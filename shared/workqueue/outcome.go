@@ -45,12 +45,11 @@ var (
 )
 
 // Dependencies that a worker has besides storage, whose own names are those of
-// azstorage.Service. Package ffmpeg adds [Source].
+// azstorage.Service. Handlers may add their own: see [AsTrouble].
 const (
 	Disk   = "disk"   // the scratch directory is full, broken or read-only
 	Host   = "host"   // out of memory, files or processes
 	Killed = "killed" // a child process was killed from outside, mostly for lack of memory
-	Source = "source" // ffmpeg could not read the source to its end
 )
 
 // AsTrouble reports whether err is about something that a worker depends on, and
@@ -59,7 +58,7 @@ const (
 //
 //   - an answer of storage, or none, as azstorage.Trouble defines it;
 //   - an error in the chain with a method Trouble() string that says the
-//     dependency, such as those of package ffmpeg;
+//     dependency, as a handler's own errors may;
 //   - a disk that is full or broken, and a host without memory, files or
 //     processes to spare, as the operating system says it.
 //
@@ -88,57 +87,49 @@ var hostTrouble = map[string][]syscall.Errno{
 	Host: {syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN},
 }
 
-// Permanent marks err as one that no further attempt will cure.
-func Permanent(err error) error { return &permanentError{err} }
-
-// IsPermanent reports whether err was marked by [Permanent].
-func IsPermanent(err error) bool {
-	var p *permanentError
-	return errors.As(err, &p)
-}
-
-type permanentError struct{ err error }
-
-func (e *permanentError) Error() string { return e.err.Error() }
-func (e *permanentError) Unwrap() error { return e.err }
-
-// Snooze puts the item back for d without costing it an attempt: the work is not
-// due yet, or is waiting for something else.
-func Snooze(d time.Duration, reason string) error { return &snoozeError{d, reason} }
-
-// AsSnooze returns the delay of a [Snooze] error.
-func AsSnooze(err error) (time.Duration, bool) {
-	var s *snoozeError
-	if !errors.As(err, &s) {
-		return 0, false
-	}
-	return s.delay, true
-}
-
-type snoozeError struct {
-	delay  time.Duration
-	reason string
-}
-
-func (e *snoozeError) Error() string { return fmt.Sprintf("snoozed for %v: %s", e.delay, e.reason) }
-
-// RetryAfter marks err as a failed attempt whose next one comes after d, for
-// example because a service said so.
-func RetryAfter(err error, d time.Duration) error { return &retryError{err, d} }
-
-// AsRetryAfter returns the delay of a [RetryAfter] error.
-func AsRetryAfter(err error) (time.Duration, bool) {
-	var r *retryError
-	if !errors.As(err, &r) {
-		return 0, false
-	}
-	return r.delay, true
-}
-
-type retryError struct {
-	err   error
+// marked is an error that says what is to become of the message.
+type marked struct {
+	error
+	fate  fate
 	delay time.Duration
 }
 
-func (e *retryError) Error() string { return e.err.Error() }
-func (e *retryError) Unwrap() error { return e.err }
+type fate string
+
+const permanent, snooze, retryAfter fate = "permanent", "snooze", "retry after"
+
+func (e *marked) Unwrap() error { return e.error }
+
+// as returns the delay of err if the outermost mark in its chain is of that fate.
+func as(err error, f fate) (time.Duration, bool) {
+	var m *marked
+	if !errors.As(err, &m) || m.fate != f {
+		return 0, false
+	}
+	return m.delay, true
+}
+
+// Permanent marks err as one that no further attempt will cure.
+func Permanent(err error) error { return &marked{error: err, fate: permanent} }
+
+// IsPermanent reports whether err was marked by [Permanent].
+func IsPermanent(err error) bool {
+	_, ok := as(err, permanent)
+	return ok
+}
+
+// Snooze puts the item back for d without costing it an attempt: the work is not
+// due yet, or is waiting for something else.
+func Snooze(d time.Duration, reason string) error {
+	return &marked{fmt.Errorf("snoozed for %v: %s", d, reason), snooze, d}
+}
+
+// AsSnooze returns the delay of a [Snooze] error.
+func AsSnooze(err error) (time.Duration, bool) { return as(err, snooze) }
+
+// RetryAfter marks err as a failed attempt whose next one comes after d, for
+// example because a service said so.
+func RetryAfter(err error, d time.Duration) error { return &marked{err, retryAfter, d} }
+
+// AsRetryAfter returns the delay of a [RetryAfter] error.
+func AsRetryAfter(err error) (time.Duration, bool) { return as(err, retryAfter) }

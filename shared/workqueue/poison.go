@@ -11,7 +11,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
@@ -36,7 +35,7 @@ type Poisoned struct {
 	History      string // the latest failures, one line each
 	ItemID       string // empty when the message is malformed, like Step and Subject
 	Step         string
-	Subject      video.ID
+	Subject      string
 	Text         string // the message as it was in the queue
 	Failures     int
 	DequeueCount int64
@@ -59,19 +58,16 @@ func (l *Lease) Poison(ctx context.Context, reason string, record func(*workitem
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.end != nil {
-		return fmt.Errorf("poison %s of queue %s: %w", l.messageID, l.queue.spec.Name, l.end)
+		return l.saying("poison", l.end)
 	}
-	text, err := l.recorded(ctx, record)
-	if err != nil {
-		return fmt.Errorf("poison %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
+	text, err := l.recorded(record)
+	if err == nil {
+		err = l.queue.poison.put(ctx, l, text, reason)
 	}
-	if err := l.queue.poison.put(ctx, l, text, reason); err != nil {
-		return fmt.Errorf("poison %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
+	if err == nil {
+		err = l.delete(ctx)
 	}
-	if err := l.delete(ctx); err != nil {
-		return fmt.Errorf("poison %s of queue %s: %w", l.messageID, l.queue.spec.Name, err)
-	}
-	return nil
+	return l.saying("poison", err)
 }
 
 func (b *poisonBox) put(ctx context.Context, l *Lease, text, reason string) error {
@@ -86,7 +82,7 @@ func (b *poisonBox) put(ctx context.Context, l *Lease, text, reason string) erro
 	row.Props["History"] = l.item.History
 	row.Props["ItemId"] = l.item.ID
 	row.Props["Step"] = l.item.Step
-	row.Props["Subject"] = string(l.item.Subject)
+	row.Props["Subject"] = l.item.Subject
 	row.Props["Text"] = []byte(text) // binary: 64 KiB fit, a string property holds half of that
 	row.Props["Failures"] = int32(l.item.Failures)
 	row.Props["DequeueCount"] = l.dequeueCount
@@ -142,8 +138,8 @@ func (qs *Queues) GetPoison(ctx context.Context, id string) (Poisoned, error) {
 
 // Redrive sends a poisoned item to its queue again, all counters reset, the id
 // kept, and forgets that it was poisoned. Repeated after a crash it may send
-// twice, which does no harm. The caller makes the item welcome first, for example
-// by taking its video out of the failed state.
+// twice, which does no harm. The caller first changes what made the work fail or
+// unwanted, or it fails again.
 func (qs *Queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
 	row, err := qs.poisonRow(ctx, id)
 	if err != nil {
@@ -213,7 +209,7 @@ func (qs *Queues) poisonRow(ctx context.Context, id string) (tablestore.Entity, 
 	}
 	row, err := qs.poison.Get(ctx, queue, message)
 	if errors.Is(err, tablestore.ErrNotFound) {
-		return row, fmt.Errorf("poisoned item %q: %w", id, ErrNoPoison)
+		err = ErrNoPoison
 	}
 	if err != nil {
 		return row, fmt.Errorf("poisoned item %q: %w", id, err)
@@ -226,7 +222,7 @@ func poisonedOf(row tablestore.Entity) Poisoned {
 	return Poisoned{
 		ID: row.PartitionKey + "~" + row.RowKey, Queue: row.PartitionKey, MessageID: row.RowKey,
 		Reason: row.String("Reason"), History: row.String("History"),
-		ItemID: row.String("ItemId"), Step: row.String("Step"), Subject: video.ID(row.String("Subject")),
+		ItemID: row.String("ItemId"), Step: row.String("Step"), Subject: row.String("Subject"),
 		Text: string(text), Failures: row.Int("Failures"), DequeueCount: row.Int64("DequeueCount"),
 		Inserted: row.Time("Inserted"), PoisonedAt: row.Time("PoisonedAt"),
 	}

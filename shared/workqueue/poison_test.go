@@ -28,7 +28,7 @@ func TestPoisonAndRedrive(t *testing.T) {
 	qs, q := open(t, a, 30*time.Second)
 	woken := make(chan string, 1)
 	qs.OnSend(func(queue string) { woken <- queue })
-	item := newItem(t, "v/g1/encode/4", workitem.StepData{Generation: 1, Index: 4})
+	item := newItem(t, "v/g1/encode/4", map[string]int{"index": 4})
 	item.Failures = 4
 	send(t, q, item)
 	lease := receive(t, q)

@@ -11,7 +11,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/video"
 )
 
 // Policy is what every role knows about a queue beyond its declaration. It is
@@ -136,7 +135,7 @@ func (q *Queue) publish(ctx context.Context, change func(Policy) Policy) error {
 // writer that died ends after 15 s, the shortest lease there is.
 func (q *Queue) lockPolicy(ctx context.Context) (*blobstore.BlobLease, error) {
 	for {
-		lock, err := q.blobs.AcquireLease(ctx, video.ControlContainer, "queue-policy/"+q.spec.Name, 15*time.Second)
+		lock, err := q.blobs.AcquireLease(ctx, ControlContainer, "queue-policy/"+q.spec.Name, 15*time.Second)
 		if !errors.Is(err, blobstore.ErrLeaseTaken) {
 			return lock, err
 		}

@@ -3,7 +3,6 @@ package workqueue
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"math"
@@ -16,16 +15,15 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
-// Limits of the service and ours below them, in bytes of the JSON before base64.
+// Limits of the service and ours below them, in bytes.
 // https://learn.microsoft.com/azure/storage/queues/scalability-targets
 const (
-	maxMessage = 48 << 10 // 64 KiB of base64 text
-	// claimAbove leaves room for the counters and the error history that a
-	// message gathers on its way.
+	maxMessage = 64 << 10 // of base64 text, which is 48 KiB of JSON
+	// claimAbove is of JSON. It leaves room for the counters and the error history
+	// that a message gathers on its way.
 	claimAbove = 45_000
 
 	// MaxBatch is how many messages one Get or Peek can return.
@@ -52,6 +50,7 @@ type Queue struct {
 
 // Open returns the queue of spec. It makes no request.
 func Open(a *azstorage.Account, spec Spec) *Queue {
+	spec = spec.withDefaults()
 	q := &Queue{
 		spec:   spec,
 		client: a.Queue(spec.Name),
@@ -73,41 +72,44 @@ func (q *Queue) Spec() Spec { return q.spec }
 //
 // Sending again does no harm, and a lost reply may have sent twice: items are
 // recognised by their id and handlers are idempotent (paper rows Q8 and Q13).
-// Data that makes the message larger than 45 KB goes to a claim-check blob
-// "<subject>/<item id>" first; it stays until the video is purged, because a
+// Data that makes the message larger than 45 KB goes to a claim-check blob first,
+// named by Spec.ClaimPrefix and the item's id. Nothing here deletes it, because a
 // duplicate may still need it (paper row Q9).
 func (q *Queue) Send(ctx context.Context, item workitem.Item, delay time.Duration) error {
-	text, err := q.pack(ctx, item)
-	if err != nil {
-		return fmt.Errorf("send %s to queue %s: %w", item.ID, q.spec.Name, err)
+	item, err := q.check(ctx, item)
+	var text string
+	if err == nil {
+		text, err = encode(item)
 	}
-	if _, err := enqueue(ctx, q.client, text, delay); err != nil {
+	if err == nil {
+		_, err = enqueue(ctx, q.client, text, delay)
+	}
+	if err != nil {
 		return fmt.Errorf("send %s to queue %s: %w", item.ID, q.spec.Name, err)
 	}
 	return nil
 }
 
-// pack encodes item, writing its claim-check blob if it needs one.
-func (q *Queue) pack(ctx context.Context, item workitem.Item) (string, error) {
-	raw, err := item.JSON()
-	if err != nil {
-		return "", err
+// check turns data that is too large for a message into a claim check.
+func (q *Queue) check(ctx context.Context, item workitem.Item) (workitem.Item, error) {
+	if raw, err := item.JSON(); err != nil || len(raw) <= claimAbove || item.DataRef != "" || len(item.Data) == 0 {
+		return item, err
 	}
-	ours := item.Version <= workitem.Version // a newer format keeps its own shape
-	if ours && len(raw) > claimAbove && item.DataRef == "" && len(item.Data) > 0 {
-		item.DataRef = video.Prefix(item.Subject) + item.ID
-		options := blobstore.Options{ContentType: "application/json"}
-		if _, err := q.blobs.Put(ctx, video.ClaimsContainer, item.DataRef, bytes.NewReader(item.Data), int64(len(item.Data)), options); err != nil {
-			return "", fmt.Errorf("claim check %s: %w", item.DataRef, err)
-		}
-		if raw, err = item.JSON(); err != nil {
-			return "", err
-		}
+	item.DataRef = q.spec.ClaimPrefix(item.Subject) + item.ID
+	options := blobstore.Options{ContentType: "application/json"}
+	if _, err := q.blobs.Put(ctx, ClaimsContainer, item.DataRef, bytes.NewReader(item.Data), int64(len(item.Data)), options); err != nil {
+		return item, fmt.Errorf("claim check %s: %w", item.DataRef, err)
 	}
-	if len(raw) > maxMessage {
-		return "", fmt.Errorf("%w: %d bytes", ErrTooLarge, len(raw))
+	return item, nil
+}
+
+// encode returns the text of the item's message.
+func encode(item workitem.Item) (string, error) {
+	text, err := item.Encode()
+	if len(text) > maxMessage {
+		return "", fmt.Errorf("%w: %d bytes", ErrTooLarge, len(text))
 	}
-	return base64.StdEncoding.EncodeToString(raw), nil
+	return text, err
 }
 
 // enqueue puts text into a queue, creating the queue if it is missing.
@@ -242,12 +244,10 @@ func seconds(d time.Duration) int32 {
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	}
 }

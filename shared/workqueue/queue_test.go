@@ -14,7 +14,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azuritetest"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
@@ -26,7 +25,7 @@ const jobs = "jobs" // the base name of the queue that the tests declare
 // open creates one queue with the given visibility.
 func open(t *testing.T, a *azstorage.Account, visibility time.Duration) (*workqueue.Queues, *workqueue.Queue) {
 	t.Helper()
-	qs := workqueue.OpenAll(a, []workqueue.Spec{{Name: jobs, Pool: workqueue.Light, Visibility: visibility, Weight: 1, MaxIdlePoll: time.Second, MaxFailures: 5}})
+	qs := workqueue.OpenAll(a, []workqueue.Spec{{Name: jobs, Pool: "light", Visibility: visibility, Weight: 1, MaxIdlePoll: time.Second, MaxFailures: 5}})
 	if err := qs.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +34,7 @@ func open(t *testing.T, a *azstorage.Account, visibility time.Duration) (*workqu
 
 func newItem(t *testing.T, id string, data any) workitem.Item {
 	t.Helper()
-	item, err := workitem.New("encode", video.NewID(), id, data)
+	item, err := workitem.New("encode", "subject-"+id[:1], id, data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +109,8 @@ func TestBinaryPayloadsSurvive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got payload
-	if err := item.DecodeData(&got); err != nil {
+	got, err := workitem.DecodeData[payload](item)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -148,24 +147,23 @@ func TestLargeDataIsAClaimCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var data string
-	if err := got.DecodeData(&data); err != nil || data != want {
+	if data, err := workitem.DecodeData[string](got); err != nil || data != want {
 		t.Errorf("got %d bytes, %v; want %d", len(data), err, len(want))
 	}
-	if got.DataRef != string(item.Subject)+"/v/g1/large" || got.Failures != 1 {
+	if got.DataRef != item.Subject+"/v/g1/large" || got.Failures != 1 {
 		t.Errorf("DataRef = %q, Failures = %d", got.DataRef, got.Failures)
 	}
 }
 
-// A claim check may only name a blob of its own video.
+// A claim check may only name a blob of its own subject.
 func TestForeignClaimCheckIsMalformed(t *testing.T) {
 	t.Parallel()
 	_, q := open(t, azuritetest.Account(t), 30*time.Second)
-	for _, ref := range []string{string(video.NewID()) + "/secret", "never-written"} {
+	for _, ref := range []string{"somebody-else/secret", "never-written"} {
 		item := newItem(t, "x", nil)
 		item.DataRef = ref
 		if ref == "never-written" {
-			item.DataRef = string(item.Subject) + "/" + ref
+			item.DataRef = item.Subject + "/" + ref
 		}
 		send(t, q, item)
 		_, err := receive(t, q).Open(t.Context())
@@ -447,7 +445,7 @@ func TestUnknownMembersSurviveTheQueue(t *testing.T) {
 	a := azuritetest.Account(t)
 	_, q := open(t, a, 30*time.Second)
 	unknown := `"newworker":{"b" :1.0,  "a":[ 1e3, "<&>\u00e9" ]}`
-	text := `{"specversion":"1.0","id":"x","type":"cutroom.work.encode.v1","subject":"` + string(video.NewID()) + `",` + unknown + `}`
+	text := `{"specversion":"1.0","id":"x","type":"cutroom.work.encode.v1","subject":"s",` + unknown + `}`
 	if _, err := a.Queue(jobs).EnqueueMessage(t.Context(), base64.StdEncoding.EncodeToString([]byte(text)), nil); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
@@ -29,21 +28,27 @@ type Queues struct {
 	onSend []func(queue string)
 }
 
-// OpenAll opens the queues of specs, usually [Specs], with their lanes. It makes
-// no request.
+// Containers that the queues use. Names are completed with the stack's prefix.
+const (
+	ClaimsContainer  = "claims"  // claim checks: data too large for a message (paper row Q9)
+	ControlContainer = "control" // leases that let one writer at a time change a queue's policy
+)
+
+// OpenAll opens the queues of specs with their lanes. It makes no request.
 func OpenAll(a *azstorage.Account, specs []Spec) *Queues {
 	specs = withLanes(specs)
 	qs := &Queues{
-		account: a, specs: specs, byName: make(map[string]*Queue, len(specs)),
+		account: a, byName: make(map[string]*Queue, len(specs)),
 		poison: tablestore.New(a.Table(PoisonTable)),
 	}
-	qs.lanes.sent, _ = lru.New[string, sending](maxChannels) // fails for a size below 1 only
+	qs.lanes.sent, _ = lru.New[string, sending](maxCustomers) // fails for a size below 1 only
 	for _, spec := range specs {
-		q := Open(a, spec)
+		q := Open(a, spec) // which fills in the defaults
 		if spec.lane > 0 {
 			q.lead = qs.byName[spec.Base()]
 		}
 		qs.byName[spec.Name] = q
+		qs.specs = append(qs.specs, q.spec)
 	}
 	return qs
 }
@@ -58,8 +63,7 @@ func (qs *Queues) Ensure(ctx context.Context) error {
 	missing := slices.DeleteFunc(namesOf(qs.specs), func(name string) bool {
 		return slices.ContainsFunc(there, func(l Listed) bool { return l.Name == qs.account.Name(name) })
 	})
-	containers := []string{video.ClaimsContainer, video.ControlContainer}
-	return qs.account.Ensure(ctx, containers, missing, []string{PoisonTable})
+	return qs.account.Ensure(ctx, []string{ClaimsContainer, ControlContainer}, missing, []string{PoisonTable})
 }
 
 // Specs returns the declarations in their order, one for each lane.

@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,32 +9,18 @@ import (
 	"time"
 )
 
-// The queues. Each kind of work with a duration of its own has a queue of its
-// own (paper rows Q5 and Q16b). Names are completed with the stack's prefix.
-const (
-	Probe        = "probe"
-	EncodeFirst  = "encode-first" // the first chunk of every video
-	EncodeHigh   = "encode-high"
-	EncodeNormal = "encode-normal"
-	EncodeLow    = "encode-low"
-	AudioFirst   = "audio-first" // the first seconds of every video's sound
-	Audio        = "audio"
-	Finish       = "finish"
-	Index        = "index"
-	Purge        = "purge"
-)
-
-// The pools: groups of slots in a worker role. Heavy work never takes the slot
-// of light work (paper row Q5).
-const (
-	Light = "light"
-	Heavy = "heavy"
-)
-
-// Spec declares a queue.
+// Spec declares a queue. Each kind of work with a duration of its own deserves
+// one (paper rows Q5 and Q16b).
 type Spec struct {
-	Name string // base name
-	Pool string // whose slots its items take
+	Name string // base name, completed with the stack's prefix: 3 to 50 lower-case letters, digits and single hyphens
+
+	// Steps are the steps whose items travel in this queue. A consumer needs a
+	// handler for each: see package consumer.
+	Steps []string
+
+	// Pool names the group of slots that its items take. Queues with a pool of
+	// their own never wait for slots that others fill (paper row Q5).
+	Pool string
 
 	// Laned makes [Lanes] queues of this declaration: see [LaneName].
 	Laned bool
@@ -42,49 +29,50 @@ type Spec struct {
 	// renewed: whole seconds, at least 1. It is also how long the work of a
 	// killed worker waits for the next one, so it is short and leases are renewed
 	// (paper row Q16a). The policy in force may be longer: see [Policy].
+	// Default 30 s, the service's own.
 	Visibility time.Duration
 
 	// Weight is the queue's share of its pool while other queues of the pool
-	// have work too: 6:3:1 means six, three and one item out of ten.
+	// have work too: 6:3:1 means six, three and one item out of ten. Default 1.
 	Weight int
 
-	// Urgent queues carry what a video needs to begin. Within a lane they go
-	// before the pool's other queues, and together they have one slot beyond the
-	// pool's size: critical work never waits behind bulk work (paper row Q5).
+	// Urgent queues carry what somebody waits for. Within a lane they go before
+	// the pool's other queues, and together they have one slot beyond the pool's
+	// size: critical work never waits behind bulk work (paper row Q5).
 	Urgent bool
 
 	// MaxWait is the age at which the oldest item goes before other queues'
 	// items, at every second turn at most; 0 means never.
 	MaxWait time.Duration
 
-	MaxIdlePoll time.Duration // longest pause between two looks at an empty queue
-	MaxFailures int           // failed attempts before an item is poison
+	MaxIdlePoll time.Duration // longest pause between two looks at an empty queue; default 5 s
+	MaxFailures int           // failed attempts before an item is poison; default 5
+
+	// ClaimPrefix begins the names of the claim checks of a subject. A message
+	// may name no others, or it could have any blob read. Default "<subject>/".
+	ClaimPrefix func(subject string) string
 
 	lane int // set by withLanes
 }
 
-// Specs is the one place to add a queue. Treat it as read-only; [WithVisibility]
-// returns changed copies.
-var Specs = []Spec{
-	{Name: Probe, Pool: Light, Laned: true, Visibility: 60 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: 500 * time.Millisecond, MaxFailures: 5},
-	{Name: EncodeFirst, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: time.Second, MaxFailures: 5},
-	{Name: EncodeHigh, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 6, MaxWait: 5 * time.Minute, MaxIdlePoll: time.Second, MaxFailures: 5},
-	{Name: EncodeNormal, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 3, MaxWait: 10 * time.Minute, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
-	{Name: EncodeLow, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 1, MaxWait: 30 * time.Minute, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
-	{Name: AudioFirst, Pool: Light, Laned: true, Visibility: 60 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: time.Second, MaxFailures: 5},
-	{Name: Audio, Pool: Light, Laned: true, Visibility: 120 * time.Second, Weight: 3, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
-	{Name: Finish, Pool: Light, Laned: true, Visibility: 120 * time.Second, Weight: 3, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
-	{Name: Index, Pool: Light, Visibility: 30 * time.Second, Weight: 2, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
-	{Name: Purge, Pool: Light, Visibility: 60 * time.Second, Weight: 1, MaxIdlePoll: 5 * time.Second, MaxFailures: 5},
+func (s Spec) withDefaults() Spec {
+	s.Visibility = cmp.Or(s.Visibility, 30*time.Second)
+	s.Weight = cmp.Or(s.Weight, 1)
+	s.MaxIdlePoll = cmp.Or(s.MaxIdlePoll, 5*time.Second)
+	s.MaxFailures = cmp.Or(s.MaxFailures, 5)
+	if s.ClaimPrefix == nil {
+		s.ClaimPrefix = func(subject string) string { return subject + "/" }
+	}
+	return s
 }
 
 // PoisonName is the name of the queue where the poisoned messages of a base
 // queue go, those of its other lanes too.
 func PoisonName(base string) string { return base + "-poison" }
 
-// Names lists every queue of [Specs]: each base queue, its poison queue, its
-// other lanes.
-func Names() []string { return namesOf(withLanes(Specs)) }
+// Names lists every queue of specs: each base queue, its poison queue, its other
+// lanes.
+func Names(specs []Spec) []string { return namesOf(withLanes(specs)) }
 
 func namesOf(specs []Spec) []string {
 	var names []string

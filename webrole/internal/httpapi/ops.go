@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -137,8 +136,8 @@ func publicMessage(p workqueue.Peeked) api.Message {
 	if p.Item.ID == "" {
 		return m
 	}
-	m.Type = ptr("cutroom.work." + p.Item.Step + ".v" + strconv.Itoa(p.Item.Version))
-	m.Subject, m.Failures = ptr(string(p.Item.Subject)), ptr(p.Item.Failures)
+	m.Type = ptr(p.Item.Type())
+	m.Subject, m.Failures = ptr(p.Item.Subject), ptr(p.Item.Failures)
 	if p.Item.LastError != "" {
 		m.LastError = ptr(p.Item.LastError)
 	}
@@ -164,7 +163,7 @@ func (s *Server) ListPoison(c *gin.Context, params api.ListPoisonParams) {
 	for _, p := range found {
 		item := api.Poison{Id: p.ID, Queue: p.Queue, Reason: p.Reason, Failures: ptr(p.Failures), PoisonedAt: p.PoisonedAt}
 		if p.Step != "" {
-			item.Step, item.Subject = ptr(p.Step), ptr(string(p.Subject))
+			item.Step, item.Subject = ptr(p.Step), ptr(p.Subject)
 		}
 		items = append(items, item)
 	}
@@ -193,13 +192,13 @@ func (s *Server) redrive(ctx context.Context, poisonID string) error {
 	if err != nil {
 		return err
 	}
-	if slices.Contains(pipeline, p.Step) {
-		rec, err := s.videos.Get(ctx, p.Subject)
+	if id, err := video.ParseID(p.Subject); err == nil && slices.Contains(pipeline, p.Step) {
+		rec, err := s.videos.Get(ctx, id)
 		if err != nil && !errors.Is(err, videostore.ErrNotFound) {
 			return err
 		}
 		if err == nil && rec.Video.State == video.Failed {
-			if _, err := s.videos.Retry(ctx, p.Subject); err != nil {
+			if _, err := s.videos.Retry(ctx, id); err != nil {
 				return err
 			}
 			return s.queues.DiscardPoison(ctx, poisonID)

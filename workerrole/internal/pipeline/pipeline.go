@@ -13,7 +13,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,9 +21,8 @@ import (
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/workerrole/internal/consumer"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
@@ -70,7 +68,7 @@ type Runner struct {
 // Handle runs the step that the message asks for. What its errors mean, the
 // consumer decides (workqueue.AsTrouble and its neighbours); nil means that the message may be deleted.
 func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
-	key, err := r.key(job.Item)
+	key, err := videostore.KeyOf(job.Item)
 	if err != nil {
 		return workqueue.Permanent(err)
 	}
@@ -92,7 +90,7 @@ func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
 // Exhausted is called before a message goes to the poison queue: first the state
 // row, then the message.
 func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) error {
-	key, err := r.key(job.Item)
+	key, err := videostore.KeyOf(job.Item)
 	if err != nil {
 		return nil // nobody's step
 	}
@@ -105,14 +103,6 @@ func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) 
 		Code:   video.ProcessingFailed,
 		Detail: fmt.Sprintf("the %s step %s; an operator can find it in the poison queue", key.Step, what),
 	})
-}
-
-func (r *Runner) key(item workitem.Item) (videostore.StepKey, error) {
-	var data workitem.StepData
-	if err := json.Unmarshal(item.Data, &data); err != nil {
-		return videostore.StepKey{}, fmt.Errorf("read data of %s item: %w", item.Step, err)
-	}
-	return videostore.StepKey{ID: item.Subject, Generation: data.Generation, Step: item.Step, Index: data.Index, Frames: data.Frames}, nil
 }
 
 // backlog is how long an item waits at most in a lane that has no backlog.

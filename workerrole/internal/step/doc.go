@@ -10,7 +10,7 @@
 //	purge   everything of a deleted video goes
 //
 // To add a step: write its file here, give it a line in workerrole/main.go and,
-// if it needs a queue of its own, a line in workqueue.Specs.
+// if it needs a queue of its own, a line in workflow.Specs.
 //
 // Next: workerrole/internal/media, how a video is cut and encoded.
 package step

@@ -15,7 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/workerrole/internal/consumer"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 )
 
@@ -36,7 +36,11 @@ type Index struct {
 
 // Handle implements consumer.Handler.
 func (s Index) Handle(ctx context.Context, job *consumer.Job) error {
-	id := job.Item.Subject
+	key, err := videostore.KeyOf(job.Item)
+	if err != nil {
+		return workqueue.Permanent(err)
+	}
+	id := key.ID
 	ctx = tablestore.OnRequest(ctx, job.Progress) // throttled requests are slow, and are progress all the same
 	var seen []time.Time                          // versions of META that the indexes have followed
 	current := func(ctx context.Context) (video.Video, bool, error) {
@@ -66,7 +70,10 @@ func (s Index) Handle(ctx context.Context, job *consumer.Job) error {
 // Exhausted implements consumer.Exhausted: the reconciler, which sends the item
 // again while META is newer than the indexes, must know that it is poison.
 func (s Index) Exhausted(ctx context.Context, job *consumer.Job, _ error) error {
-	return s.Videos.GaveUp(ctx, job.Item.Subject, videostore.StepIndex)
+	if key, err := videostore.KeyOf(job.Item); err == nil {
+		return s.Videos.GaveUp(ctx, key.ID, videostore.StepIndex)
+	}
+	return nil // nobody's step
 }
 
 // waitIfBusy puts the item back without cost when another indexing run of the

@@ -1,7 +1,6 @@
 package step_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"sync/atomic"
@@ -13,8 +12,10 @@ import (
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/workerrole/internal/consumer"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
 )
 
 // trouble is a transport that does something before every request.
@@ -32,13 +33,15 @@ func (s trouble) Do(r *http.Request) (*http.Response, error) {
 
 // consume works on index and purge items of a fresh account until the test ends.
 // Requests to the indexes meet trouble; one failure makes an item poison.
-func consume(t *testing.T, stall time.Duration, retry azstorage.Retry, meet func(*http.Request) error) (*azstorage.Account, *workqueue.Queues, *consumer.Consumer) {
+func consume(t *testing.T, stall time.Duration, retry azstorage.Retry, meet func(*http.Request) error) (*azstorage.Account, *workqueue.Queues, queuetest.Worker) {
 	t.Helper()
 	plain := azuritetest.Account(t)
-	specs := make([]workqueue.Spec, len(workqueue.Specs))
-	copy(specs, workqueue.Specs)
-	for i := range specs {
-		specs[i].MaxFailures = 1
+	var specs []workqueue.Spec
+	for _, spec := range workflow.Specs {
+		if spec.Name == workflow.Index || spec.Name == workflow.Purge {
+			spec.MaxFailures = 1
+			specs = append(specs, spec)
+		}
 	}
 	queues := workqueue.OpenAll(plain, specs)
 	if err := provision.Ensure(t.Context(), plain, queues); err != nil {
@@ -52,22 +55,8 @@ func consume(t *testing.T, stall time.Duration, retry azstorage.Retry, meet func
 	w := newWorker(met, &mailbox{})
 	w.index.Videos = videostore.New(plain, queues)
 	w.purge.Videos = w.index.Videos
-	c := consumer.New(queues, map[string]consumer.Handler{videostore.StepIndex: w.index, videostore.StepPurge: w.purge},
-		consumer.Options{StallAfter: stall})
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	gone := make(chan struct{})
-	go func() { defer close(gone); c.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-gone })
-	return plain, queues, c
-}
-
-func statsOf(c *consumer.Consumer, queue string) consumer.QueueStats {
-	for _, q := range c.Stats().Queues {
-		if q.Queue == queue {
-			return q
-		}
-	}
-	return consumer.QueueStats{}
+	handlers := map[string]consumer.Handler{videostore.StepIndex: w.index, videostore.StepPurge: w.purge}
+	return plain, queues, queuetest.Start(t, queues, handlers, func(o *consumer.Options) { o.StallAfter = stall })
 }
 
 // Throttling makes an indexing run long. It moves all the same, and is no failure.
@@ -94,7 +83,7 @@ func TestThrottledIndexingIsNotStalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	azuritetest.Eventually(t, time.Minute, func() error {
-		s := statsOf(c, workqueue.Index)
+		s := c.Stats().Queue(workflow.Index)
 		if s.Stalled+s.Poisoned > 0 {
 			t.Fatalf("the run is taken for one that hangs: %+v", s)
 		}
@@ -121,8 +110,8 @@ func TestBurialsAreNoted(t *testing.T) {
 		step, queue string
 		end         func(video.ID) (videostore.Record, error)
 	}{
-		{videostore.StepIndex, workqueue.Index, func(id video.ID) (videostore.Record, error) { return videos.Cancel(t.Context(), id) }},
-		{videostore.StepPurge, workqueue.Purge, func(id video.ID) (videostore.Record, error) { return videos.Delete(t.Context(), id, "") }},
+		{videostore.StepIndex, workflow.Index, func(id video.ID) (videostore.Record, error) { return videos.Cancel(t.Context(), id) }},
+		{videostore.StepPurge, workflow.Purge, func(id video.ID) (videostore.Record, error) { return videos.Delete(t.Context(), id, "") }},
 	} {
 		v := video.Video{ID: video.NewID(), State: video.AwaitingUpload}
 		if _, err := videos.Create(t.Context(), v); err != nil {
@@ -132,12 +121,7 @@ func TestBurialsAreNoted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		azuritetest.Eventually(t, 20*time.Second, func() error {
-			if statsOf(c, e.queue).Poisoned != 1 {
-				return errors.New(e.step + " is not buried")
-			}
-			return nil
-		})
+		c.WaitCounts(t, e.queue, func(s consumer.QueueStats) bool { return s.Poisoned == 1 })
 		noted := false
 		for mark, err := range videos.Inflight(t.Context(), "") {
 			if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/workerrole/internal/consumer"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 )
 
@@ -39,7 +39,11 @@ type Purge struct {
 
 // Handle implements consumer.Handler.
 func (s Purge) Handle(ctx context.Context, job *consumer.Job) error {
-	id := job.Item.Subject
+	key, err := videostore.KeyOf(job.Item)
+	if err != nil {
+		return workqueue.Permanent(err)
+	}
+	id := key.ID
 	ctx = tablestore.OnRequest(ctx, job.Progress) // as in Index
 	rec, err := s.Videos.Get(ctx, id)
 	if err != nil && !errors.Is(err, videostore.ErrNotFound) {
@@ -81,5 +85,8 @@ func (s Purge) Handle(ctx context.Context, job *consumer.Job) error {
 // Exhausted implements consumer.Exhausted: the reconciler, which sends the item
 // again while the tombstone stands, must know that it is poison.
 func (s Purge) Exhausted(ctx context.Context, job *consumer.Job, _ error) error {
-	return s.Videos.GaveUp(ctx, job.Item.Subject, videostore.StepPurge)
+	if key, err := videostore.KeyOf(job.Item); err == nil {
+		return s.Videos.GaveUp(ctx, key.ID, videostore.StepPurge)
+	}
+	return nil // nobody's step
 }

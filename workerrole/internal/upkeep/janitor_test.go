@@ -20,7 +20,7 @@ import (
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
@@ -147,7 +147,7 @@ func TestJanitorRemovesReplacedGenerations(t *testing.T) {
 	if _, err := b.videos.Reprocess(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.queues.Queue(workqueue.Probe).Clear(t.Context()); err != nil {
+	if err := b.queues.Queue(workflow.Probe).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	plays := b.put(t, video.MediaContainer, string(id)+"/finished2/master.m3u8")
@@ -282,7 +282,7 @@ func TestJanitorDoesNotDelayTheReconciler(t *testing.T) {
 	}
 	b.queues.shut.Store(false)
 	azuritetest.Eventually(t, 10*time.Second, func() error {
-		if got := b.waiting(t, workqueue.Probe); len(got) != 1 {
+		if got := b.waiting(t, workflow.Probe); len(got) != 1 {
 			return fmt.Errorf("probe queue: %v", got)
 		}
 		return nil

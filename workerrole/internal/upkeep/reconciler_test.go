@@ -17,6 +17,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
@@ -30,7 +31,7 @@ func (b *bench) claimed(t *testing.T, worker string) videostore.StepKey {
 	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.queues.Queue(workqueue.Probe).Clear(t.Context()); err != nil {
+	if err := b.queues.Queue(workflow.Probe).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	key := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepProbe}
@@ -51,7 +52,7 @@ func (b *bench) sent(t *testing.T, queue string, want int, why string) {
 func front(id video.ID, at ...time.Time) func(context.Context, string) (upkeep.QueueState, error) {
 	var state upkeep.QueueState
 	for _, inserted := range at {
-		state.Front = append(state.Front, workqueue.Peeked{Item: workitem.Item{Subject: id, Step: "other"}, Inserted: inserted})
+		state.Front = append(state.Front, workqueue.Peeked{Item: workitem.Item{Subject: string(id), Step: "other"}, Inserted: inserted})
 	}
 	return func(context.Context, string) (upkeep.QueueState, error) { return state, nil }
 }
@@ -72,10 +73,10 @@ func TestLiveStepsAreNotStolen(t *testing.T) {
 		return []workers.Worker{{Name: "worker-0"}, {Name: "worker-1", Busy: busy}}, nil
 	}
 	b.pass(t)
-	b.sent(t, workqueue.Probe, 0, "its worker is busy with it")
+	b.sent(t, workflow.Probe, 0, "its worker is busy with it")
 	busy = []workers.Task{{Video: string(video.NewID()), Step: key.Step}}
 	b.pass(t)
-	b.sent(t, workqueue.Probe, 1, "its worker has forgotten it")
+	b.sent(t, workflow.Probe, 1, "its worker has forgotten it")
 	if asked != 2 {
 		t.Errorf("the register was read %d times in two passes", asked)
 	}
@@ -116,8 +117,8 @@ func TestPartsAreSignsOfLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.pass(t)
-	b.sent(t, workqueue.Audio, 0, "it has just committed a part")
-	b.sent(t, workqueue.EncodeFirst, 1, "the chunk has been silent")
+	b.sent(t, workflow.Audio, 0, "it has just committed a part")
+	b.sent(t, workflow.EncodeFirst, 1, "the chunk has been silent")
 }
 
 // In a queue that moves, what was passed by is lost; one item that is put back
@@ -130,7 +131,7 @@ func TestLostInABusyQueue(t *testing.T) {
 	others := func(at ...time.Time) peek {
 		return func(video.ID) (front []workqueue.Peeked) {
 			for _, inserted := range at {
-				front = append(front, workqueue.Peeked{Item: workitem.Item{Subject: video.NewID(), Step: "probe"}, Inserted: inserted})
+				front = append(front, workqueue.Peeked{Item: workitem.Item{Subject: string(video.NewID()), Step: "probe"}, Inserted: inserted})
 			}
 			return front
 		}
@@ -146,7 +147,7 @@ func TestLostInABusyQueue(t *testing.T) {
 		"an old one put back": {time.Second, others(past, future), 1},
 		"silent for long":     {100 * time.Millisecond, others(past), 1},
 		"seen": {time.Second, func(id video.ID) []workqueue.Peeked {
-			item := workitem.Item{ID: string(id) + ".1.probe.0", Subject: id, Step: videostore.StepProbe}
+			item := workitem.Item{ID: string(id) + ".1.probe.0", Subject: string(id), Step: videostore.StepProbe}
 			return append(others(past, future)(id), workqueue.Peeked{Item: item, Inserted: past})
 		}, 0},
 	} {
@@ -160,7 +161,7 @@ func TestLostInABusyQueue(t *testing.T) {
 			}
 			time.Sleep(1200 * time.Millisecond) // of silence
 			b.pass(t)
-			b.sent(t, workqueue.Probe, c.want, name)
+			b.sent(t, workflow.Probe, c.want, name)
 		})
 	}
 }
@@ -175,8 +176,8 @@ func TestPoisonIsNotSentAgain(t *testing.T) {
 		step, queue string
 		end         func(video.ID) error
 	}{
-		{videostore.StepIndex, workqueue.Index, func(id video.ID) error { _, err := b.videos.Cancel(t.Context(), id); return err }},
-		{videostore.StepPurge, workqueue.Purge, func(id video.ID) error { _, err := b.videos.Delete(t.Context(), id, ""); return err }},
+		{videostore.StepIndex, workflow.Index, func(id video.ID) error { _, err := b.videos.Cancel(t.Context(), id); return err }},
+		{videostore.StepPurge, workflow.Purge, func(id video.ID) error { _, err := b.videos.Delete(t.Context(), id, ""); return err }},
 	} {
 		id := b.create(t)
 		if err := c.end(id); err != nil {
@@ -273,7 +274,7 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 	if requests > 16+5 || ofVideos > 3 { // a list for each shard; a view, the outbox and its row
 		t.Errorf("%d requests, %d of them to table videos", requests, ofVideos)
 	}
-	b.sent(t, workqueue.Probe, 1, "it was promised")
+	b.sent(t, workflow.Probe, 1, "it was promised")
 }
 
 // age rewrites a mark as if it had been written that long ago.
@@ -322,7 +323,7 @@ func TestHealthyVideosAreLeftAlone(t *testing.T) {
 	if items() != 0 {
 		t.Error("it was found healthy a moment ago")
 	}
-	if err := b.queues.Queue(workqueue.Probe).Clear(t.Context()); err != nil {
+	if err := b.queues.Queue(workflow.Probe).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.videos.Cancel(t.Context(), id); err != nil {
@@ -375,7 +376,7 @@ func TestPassesGoOnWhereTheyStopped(t *testing.T) {
 	if looked != videos || unreadable != 1 {
 		t.Errorf("looked at %d videos, %d unreadable; want %d and 1", looked, unreadable, videos)
 	}
-	b.sent(t, workqueue.Probe, videos-1, "all but the broken one")
+	b.sent(t, workflow.Probe, videos-1, "all but the broken one")
 }
 
 // Creating a video again, as a repeated request does, does not make its work
@@ -393,7 +394,7 @@ func TestCreatingAgainHidesNoPromise(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.pass(t)
-	b.sent(t, workqueue.Probe, 1, "it was promised")
+	b.sent(t, workflow.Probe, 1, "it was promised")
 }
 
 // What a late worker leaves of a purged video is swept when the purge is long

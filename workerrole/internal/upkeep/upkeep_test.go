@@ -19,6 +19,7 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
@@ -52,7 +53,7 @@ type bench struct {
 func setup(t *testing.T) *bench {
 	t.Helper()
 	a := azuritetest.Account(t)
-	b := &bench{account: a, queues: &gate{Queues: workqueue.OpenAll(a, workqueue.Specs)}, blobs: blobstore.New(a)}
+	b := &bench{account: a, queues: &gate{Queues: workqueue.OpenAll(a, workflow.Specs)}, blobs: blobstore.New(a)}
 	if err := b.queues.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -127,11 +128,11 @@ func TestReconcilerSendsWhatWasForgotten(t *testing.T) {
 	}
 	b.queues.shut.Store(false)
 	b.pass(t)
-	if diff := cmp.Diff([]string{"probe"}, b.waiting(t, workqueue.Probe)); diff != "" {
+	if diff := cmp.Diff([]string{"probe"}, b.waiting(t, workflow.Probe)); diff != "" {
 		t.Errorf("probe queue (-want +got):\n%s", diff)
 	}
 	b.pass(t)
-	if got := b.waiting(t, workqueue.Probe); len(got) != 1 {
+	if got := b.waiting(t, workflow.Probe); len(got) != 1 {
 		t.Errorf("a second pass sent again although the message is there: %v", got)
 	}
 }
@@ -147,11 +148,11 @@ func TestReconcilerReplacesALostMessage(t *testing.T) {
 	if _, err := b.videos.Claim(t.Context(), key, "lost message", "dead worker"); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.queues.Queue(workqueue.Probe).Clear(t.Context()); err != nil {
+	if err := b.queues.Queue(workflow.Probe).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.pass(t)
-	if got := b.waiting(t, workqueue.Probe); len(got) != 1 {
+	if got := b.waiting(t, workflow.Probe); len(got) != 1 {
 		t.Fatalf("probe queue: %v, want the message again", got)
 	}
 	if _, err := b.videos.Claim(t.Context(), key, "new message", "live worker"); err != nil {
@@ -172,7 +173,7 @@ func TestReconcilerRemovesAbandonedUploads(t *testing.T) {
 	if rec, err := b.videos.Get(t.Context(), id); err != nil || rec.Video.State != video.Deleting {
 		t.Errorf("state %s, %v; want deleting", rec.Video.State, err)
 	}
-	if diff := cmp.Diff([]string{"purge"}, b.waiting(t, workqueue.Purge)); diff != "" {
+	if diff := cmp.Diff([]string{"purge"}, b.waiting(t, workflow.Purge)); diff != "" {
 		t.Errorf("purge queue (-want +got):\n%s", diff)
 	}
 }
@@ -184,11 +185,11 @@ func TestReconcilerSettlesWhatIsFinishedAndIndexed(t *testing.T) {
 	if _, err := b.videos.Cancel(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.queues.Queue(workqueue.Index).Clear(t.Context()); err != nil {
+	if err := b.queues.Queue(workflow.Index).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.pass(t)
-	if diff := cmp.Diff([]string{"index"}, b.waiting(t, workqueue.Index)); diff != "" {
+	if diff := cmp.Diff([]string{"index"}, b.waiting(t, workflow.Index)); diff != "" {
 		t.Errorf("the lost index message (-want +got):\n%s", diff)
 	}
 	rec, err := b.videos.Get(t.Context(), id)
@@ -397,7 +398,7 @@ func (b *bench) ready(t *testing.T) video.ID {
 	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
 		t.Fatal(err)
 	}
-	for _, queue := range []string{workqueue.Probe, workqueue.Index} {
+	for _, queue := range []string{workflow.Probe, workflow.Index} {
 		if err := b.queues.Queue(queue).Clear(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -466,18 +467,18 @@ func TestReconcilerLooksAfterClips(t *testing.T) {
 	b.queues.shut.Store(false)
 	for range 2 { // the second finds the message there
 		b.pass(t)
-		if diff := cmp.Diff([]string{"clip"}, b.waiting(t, workqueue.EncodeHigh)); diff != "" {
+		if diff := cmp.Diff([]string{"clip"}, b.waiting(t, workflow.EncodeHigh)); diff != "" {
 			t.Errorf("encode-high (-want +got):\n%s", diff)
 		}
 	}
 	if _, err := b.videos.Claim(t.Context(), key, "lost message", "dead worker"); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.queues.Queue(workqueue.EncodeHigh).Clear(t.Context()); err != nil {
+	if err := b.queues.Queue(workflow.EncodeHigh).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.pass(t)
-	if diff := cmp.Diff([]string{"clip"}, b.waiting(t, workqueue.EncodeHigh)); diff != "" {
+	if diff := cmp.Diff([]string{"clip"}, b.waiting(t, workflow.EncodeHigh)); diff != "" {
 		t.Errorf("encode-high after the message was lost (-want +got):\n%s", diff)
 	}
 	c, err := b.videos.Claim(t.Context(), key, "new message", "live worker")
@@ -508,8 +509,8 @@ func TestReconcilerLooksAfterClips(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.pass(t)
-	if marks, err := b.marks(t); err != nil || len(marks) != 0 || len(b.waiting(t, workqueue.Index)) != 0 {
-		t.Errorf("in flight: %v, %v, index: %v; want nothing", marks, err, b.waiting(t, workqueue.Index))
+	if marks, err := b.marks(t); err != nil || len(marks) != 0 || len(b.waiting(t, workflow.Index)) != 0 {
+		t.Errorf("in flight: %v, %v, index: %v; want nothing", marks, err, b.waiting(t, workflow.Index))
 	}
 }
 

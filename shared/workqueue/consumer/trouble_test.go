@@ -14,12 +14,14 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/workerrole/internal/consumer"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
 )
 
-// told is an error as package ffmpeg makes it.
+const source = "source" // a dependency of the handlers own
+
+// told is an error that says its dependency.
 type told string
 
 func (e told) Error() string   { return "trouble with " + string(e) }
@@ -35,7 +37,7 @@ func probing(dependency string, probe func(context.Context) error) func(*consume
 	return func(o *consumer.Options) { o.Probes = map[string]func(context.Context) error{dependency: probe} }
 }
 
-func breakerOf(c *consumer.Consumer, dependency string) consumer.BreakerStats {
+func breakerOf(c queuetest.Worker, dependency string) consumer.BreakerStats {
 	for _, b := range c.Stats().Breakers {
 		if b.Dependency == dependency {
 			return b
@@ -55,7 +57,7 @@ func wantNoPoison(t *testing.T, qs *workqueue.Queues) {
 // the trouble is over, and it cost the items nothing.
 func TestTroubleStopsReceivingAndCostsNothing(t *testing.T) {
 	t.Parallel()
-	qs := open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+	qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))
 	var full atomic.Bool
 	full.Store(true)
 	disk := func(context.Context) error {
@@ -64,7 +66,7 @@ func TestTroubleStopsReceivingAndCostsNothing(t *testing.T) {
 		}
 		return nil
 	}
-	h := recorder{next: func(_ context.Context, job *consumer.Job) error {
+	h := queuetest.Recorder{Next: func(_ context.Context, job *consumer.Job) error {
 		if err := disk(context.Background()); err != nil {
 			return fmt.Errorf("write a segment: %w", err)
 		}
@@ -105,8 +107,8 @@ func TestTroubleStopsReceivingAndCostsNothing(t *testing.T) {
 		t.Errorf("an open breaker receives: %+v, then %+v", before, s)
 	}
 	full.Store(false)
-	eventually(t, empty(t, qs.Queue(jobs)))
-	wantCounts(t, c, func(s consumer.QueueStats) bool { return s.Completed == 12 && s.Failed == 0 })
+	queuetest.WaitEmpty(t, qs.Queue(jobs))
+	c.WaitCounts(t, jobs, func(s consumer.QueueStats) bool { return s.Completed == 12 && s.Failed == 0 })
 	if b := breakerOf(c, workqueue.Disk); b.State != consumer.BreakerClosed || b.Reason != "" || c.Ready() != nil {
 		t.Errorf("breaker %+v", b)
 	}
@@ -116,11 +118,11 @@ func TestTroubleStopsReceivingAndCostsNothing(t *testing.T) {
 // A dependency without a probe is tried with one item at a time.
 func TestHalfOpenReceivesOneItem(t *testing.T) {
 	t.Parallel()
-	qs := open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+	qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))
 	var away atomic.Bool
 	away.Store(true)
 	var running, most atomic.Int64
-	h := recorder{next: func(context.Context, *consumer.Job) error {
+	h := queuetest.Recorder{Next: func(context.Context, *consumer.Job) error {
 		n := running.Add(1)
 		defer running.Add(-1)
 		if !away.Load() {
@@ -128,20 +130,20 @@ func TestHalfOpenReceivesOneItem(t *testing.T) {
 		}
 		time.Sleep(30 * time.Millisecond)
 		most.Store(max(most.Load(), n))
-		return told(workqueue.Source)
+		return told(source)
 	}}
 	c, _ := run(t, qs, &h, quick)
 	send(t, qs, jobs, ids("i", 12)...)
 	eventually(t, func() error {
-		if b := breakerOf(c, workqueue.Source); b.State == consumer.BreakerClosed || b.State == "" || len(c.Stats().Running) > 0 {
+		if b := breakerOf(c, source); b.State == consumer.BreakerClosed || b.State == "" || len(c.Stats().Running) > 0 {
 			return fmt.Errorf("breaker %+v", b)
 		}
 		return nil
 	})
 	most.Store(0)
-	tries := breakerOf(c, workqueue.Source).Troubles
+	tries := breakerOf(c, source).Troubles
 	eventually(t, func() error {
-		if b := breakerOf(c, workqueue.Source); b.Troubles < tries+4 {
+		if b := breakerOf(c, source); b.Troubles < tries+4 {
 			return fmt.Errorf("breaker %+v", b)
 		}
 		return nil
@@ -150,8 +152,8 @@ func TestHalfOpenReceivesOneItem(t *testing.T) {
 		t.Errorf("%d items at once while half-open", n)
 	}
 	away.Store(false)
-	eventually(t, empty(t, qs.Queue(jobs)))
-	wantCounts(t, c, func(s consumer.QueueStats) bool { return s.Completed == 12 && s.Failed == 0 })
+	queuetest.WaitEmpty(t, qs.Queue(jobs))
+	c.WaitCounts(t, jobs, func(s consumer.QueueStats) bool { return s.Completed == 12 && s.Failed == 0 })
 	wantNoPoison(t, qs)
 }
 
@@ -159,16 +161,16 @@ func TestHalfOpenReceivesOneItem(t *testing.T) {
 func TestHealthyWorkerFinishesWhatASickOneGivesBack(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	qs, others := open(t, a, oneQueue(30*time.Second)), open(t, a, oneQueue(30*time.Second))
+	qs, others := queuetest.Open(t, a, oneQueue(30*time.Second)), queuetest.Open(t, a, oneQueue(30*time.Second))
 	full := fmt.Errorf("write: %w", syscall.ENOSPC)
-	sick, _ := run(t, qs, &recorder{next: func(context.Context, *consumer.Job) error { return full }}, quick,
+	sick, _ := run(t, qs, &queuetest.Recorder{Next: func(context.Context, *consumer.Job) error { return full }}, quick,
 		probing(workqueue.Disk, func(context.Context) error { return full }))
 	send(t, qs, jobs, ids("i", 20)...)
 	eventually(t, func() error { return notYet(sick.Ready() != nil) })
-	var well recorder
+	var well queuetest.Recorder
 	c, _ := run(t, others, &well)
-	eventually(t, empty(t, qs.Queue(jobs)))
-	wantCounts(t, c, func(s consumer.QueueStats) bool { return s.Completed == 20 })
+	queuetest.WaitEmpty(t, qs.Queue(jobs))
+	c.WaitCounts(t, jobs, func(s consumer.QueueStats) bool { return s.Completed == 20 })
 	if s := sick.Stats().Queue(jobs); s.Failed != 0 || s.Troubled > 8 || sick.Ready() == nil {
 		t.Errorf("the sick worker: %+v, ready %v", s, sick.Ready())
 	}
@@ -193,12 +195,12 @@ func TestOutageOfEachServiceBuriesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			good := azuritetest.Account(t)
-			if err := good.Ensure(t.Context(), []string{video.MediaContainer}, nil, nil); err != nil {
+			if err := good.Ensure(t.Context(), []string{"media"}, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			var away atomic.Bool
 			transport := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
-				if away.Load() && strings.Contains(r.URL.Path, video.MediaContainer) {
+				if away.Load() && strings.Contains(r.URL.Path, "media") {
 					return fault
 				}
 				return azuritetest.None
@@ -207,13 +209,13 @@ func TestOutageOfEachServiceBuriesNothing(t *testing.T) {
 				c.Prefix, c.Transport = good.Prefix(), transport
 				c.Retry = azstorage.Retry{Strategy: azstorage.NoRetry, TryTimeout: time.Second}
 			})
-			qs, blobs := open(t, bad, oneQueue(5*time.Second)), blobstore.New(bad)
+			qs, blobs := queuetest.Open(t, bad, oneQueue(5*time.Second)), blobstore.New(bad)
 			write := func(ctx context.Context, name string) error {
-				_, err := blobs.Put(ctx, video.MediaContainer, name, strings.NewReader("x"), 1, blobstore.Options{})
+				_, err := blobs.Put(ctx, "media", name, strings.NewReader("x"), 1, blobstore.Options{})
 				return err
 			}
 			away.Store(true)
-			h := recorder{next: func(ctx context.Context, job *consumer.Job) error {
+			h := queuetest.Recorder{Next: func(ctx context.Context, job *consumer.Job) error {
 				if job.Item.Failures > 0 {
 					t.Errorf("a failure was recorded: %s", job.Item.History)
 				}
@@ -225,8 +227,8 @@ func TestOutageOfEachServiceBuriesNothing(t *testing.T) {
 				return notYet(breakerOf(c, "blob").State == consumer.BreakerOpen && transport.Fired() > 8)
 			})
 			away.Store(false)
-			eventually(t, empty(t, qs.Queue(jobs)))
-			wantCounts(t, c, func(s consumer.QueueStats) bool { return s.Completed == 8 && s.Failed == 0 && s.Troubled >= 3 })
+			queuetest.WaitEmpty(t, qs.Queue(jobs))
+			c.WaitCounts(t, jobs, func(s consumer.QueueStats) bool { return s.Completed == 8 && s.Failed == 0 && s.Troubled >= 3 })
 			wantNoPoison(t, qs)
 		})
 	}
@@ -246,18 +248,18 @@ func TestQueueOutageOpensTheBreaker(t *testing.T) {
 	bad := azuritetest.AccountWith(t, func(c *azstorage.Config) {
 		c.Prefix, c.Transport, c.Retry = good.Prefix(), faults, azstorage.Retry{Strategy: azstorage.NoRetry}
 	})
-	healthy, qs := open(t, good, oneQueue(30*time.Second)), open(t, bad, oneQueue(30*time.Second))
-	var h recorder
+	healthy, qs := queuetest.Open(t, good, oneQueue(30*time.Second)), queuetest.Open(t, bad, oneQueue(30*time.Second))
+	var h queuetest.Recorder
 	c, _ := run(t, qs, &h, quick, probing(string(azstorage.Queues), func(ctx context.Context) error {
 		_, err := qs.Queue(jobs).Length(ctx)
 		return err
 	}))
-	wantCounts(t, c, func(s consumer.QueueStats) bool { return s.EmptyPolls > 0 })
+	c.WaitCounts(t, jobs, func(s consumer.QueueStats) bool { return s.EmptyPolls > 0 })
 	away.Store(true)
 	eventually(t, func() error { return notYet(c.Ready() != nil) })
 	send(t, healthy, jobs, "x")
 	away.Store(false)
-	eventually(t, empty(t, healthy.Queue(jobs)))
+	queuetest.WaitEmpty(t, healthy.Queue(jobs))
 	if err := c.Ready(); err != nil {
 		t.Error(err)
 	}
@@ -267,10 +269,10 @@ func TestQueueOutageOpensTheBreaker(t *testing.T) {
 // no failure of the item.
 func TestStallDuringTroubleCostsNothing(t *testing.T) {
 	t.Parallel()
-	qs := open(t, azuritetest.Account(t), oneQueue(2*time.Second))
+	qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(2*time.Second))
 	var away atomic.Bool
 	away.Store(true)
-	h := recorder{next: func(ctx context.Context, job *consumer.Job) error {
+	h := queuetest.Recorder{Next: func(ctx context.Context, job *consumer.Job) error {
 		if job.Attempt() > 1 {
 			t.Errorf("a failure was recorded: %s", job.Item.History)
 		}
@@ -291,8 +293,8 @@ func TestStallDuringTroubleCostsNothing(t *testing.T) {
 			return nil
 		}))
 	send(t, qs, jobs, "x")
-	eventually(t, empty(t, qs.Queue(jobs)))
-	wantCounts(t, c, func(s consumer.QueueStats) bool {
+	queuetest.WaitEmpty(t, qs.Queue(jobs))
+	c.WaitCounts(t, jobs, func(s consumer.QueueStats) bool {
 		return s.Stalled == 1 && s.Troubled == 1 && s.Failed == 0 && s.Completed == 1
 	})
 }
@@ -303,7 +305,7 @@ func TestEightKillsArePoison(t *testing.T) {
 	for name, kills := range map[string]int{"seven": 7, "always": 100} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			qs := open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+			qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))
 			h := &greedy{exhausted{fail: told(workqueue.Killed)}, kills}
 			c, _ := run(t, qs, h, quick, func(o *consumer.Options) {
 				o.FirstRetry, o.MaxRetry = time.Millisecond, time.Millisecond
@@ -314,9 +316,9 @@ func TestEightKillsArePoison(t *testing.T) {
 			if kills > 8 {
 				want = 1
 			}
-			azuritetest.Eventually(t, 40*time.Second, empty(t, qs.Queue(jobs)))
+			queuetest.WaitEmpty(t, qs.Queue(jobs))
 			list := poisoned(t, qs, want)
-			if n := len(h.order()); n != min(kills, 8) {
+			if n := len(h.IDs()); n != min(kills, 8) {
 				t.Errorf("killed %d times", n)
 			}
 			if want == 1 && (!strings.Contains(list[0].Reason, "killed from outside 8 times") || list[0].Failures != 1 || len(h.ended) != 1) {
@@ -355,7 +357,7 @@ func TestStatsDoNotWaitForARenewal(t *testing.T) {
 		return azuritetest.None
 	}}
 	bad := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix, c.Transport = good.Prefix(), faults })
-	qs := open(t, bad, oneQueue(12*time.Second))
+	qs := queuetest.Open(t, bad, oneQueue(12*time.Second))
 	done := make(chan struct{})
 	c, _ := run(t, qs, consumer.HandlerFunc(func(context.Context, *consumer.Job) error { <-done; return nil }))
 	t.Cleanup(func() { close(done) })

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // Handler does the work of one step. It may be called any number of times for
@@ -28,6 +29,18 @@ type HandlerFunc func(ctx context.Context, job *Job) error
 
 // Handle calls f.
 func (f HandlerFunc) Handle(ctx context.Context, job *Job) error { return f(ctx, job) }
+
+// Handle makes a handler of a function that takes the item's data as a T. Data of
+// another shape, or none, is poison at once: no further attempt would read it.
+func Handle[T any](work func(ctx context.Context, job *Job, data T) error) Handler {
+	return HandlerFunc(func(ctx context.Context, job *Job) error {
+		data, err := workitem.DecodeData[T](job.Item)
+		if err != nil {
+			return workqueue.Permanent(err)
+		}
+		return work(ctx, job, data)
+	})
+}
 
 // Exhausted is implemented by handlers that want to hear of an item before it is
 // put aside as poison, to write down that its work has failed. It may be called

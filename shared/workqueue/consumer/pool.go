@@ -16,8 +16,8 @@ import (
 // Two things are decided for each slot. First, which lane is next: lanes are
 // customers, as far as queues can tell them apart (see workqueue.Lanes), and a
 // customer with much work must not keep one with little waiting. Second, which
-// queue of that lane: what a video needs to begin goes before everything else,
-// the rest by weight.
+// queue of that lane: urgent queues go before everything else, the rest by
+// weight.
 //
 // Both are smooth weighted round robin in virtual time: a queue and its lane pay
 // 1/weight for a slot, and who paid least so far is next. With weights 6:3:1 and
@@ -27,7 +27,7 @@ import (
 // back.
 //
 // Two exceptions. The pool has one slot more than its size for urgent queues
-// alone: a beginning finds it free even when bulk work fills the pool, and bulk
+// alone: an urgent item finds it free even when bulk work fills the pool, and bulk
 // work may use the whole pool (docs/decisions/0013-the-reserved-slot.md). And
 // within its lane a queue whose oldest item waited longer than its MaxWait is
 // next, but never twice in a row, so that old bulk work cannot push out the rest.
@@ -266,14 +266,14 @@ func (p *pool) next(now time.Time) *turn {
 
 // mayHave reports whether a turn may get another slot. One urgent item at a time
 // sits in the slot beyond the pool's size; the others take turns for the rest like
-// everybody, or a backlog of beginnings would take each slot that becomes free.
+// everybody, or a backlog of urgent items would take each slot that becomes free.
 // The caller holds mu.
 func (p *pool) mayHave(t *turn) bool {
 	if t.got >= t.want {
 		return false
 	}
 	if !t.share.urgent && p.lanes[t.share.lane].asking > 0 {
-		return false // a beginning of the same lane may be on its way
+		return false // an urgent item of the same lane may be on its way
 	}
 	ordinary := p.busy - min(p.urgent, 1)
 	return ordinary < p.size || t.share.urgent && p.urgent == 0

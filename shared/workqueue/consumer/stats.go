@@ -2,12 +2,9 @@ package consumer
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/cutroom/cutroom/shared/video"
 )
 
 // counters count what happened to the messages of one queue in this process.
@@ -75,7 +72,7 @@ type QueueStats struct {
 type Running struct {
 	Queue     string    `json:"queue"`
 	Step      string    `json:"step"`
-	Subject   video.ID  `json:"subject"`
+	Subject   string    `json:"subject"`
 	Item      string    `json:"item"`
 	MessageID string    `json:"messageId"`
 	Attempt   int       `json:"attempt"`
@@ -97,11 +94,9 @@ func (c *Consumer) Stats() Stats {
 }
 
 func (c *Consumer) runningItems() []Running {
-	c.mu.Lock()
-	owners := slices.Collect(maps.Keys(c.owners))
-	c.mu.Unlock()
-	items := make([]Running, 0, len(owners))
-	for _, o := range owners {
+	items := []Running{}
+	for key := range c.owners.Range {
+		o := key.(*owner)
 		items = append(items, Running{
 			Queue: o.job.Queue, Step: o.job.Item.Step, Subject: o.job.Item.Subject, Item: o.job.Item.ID,
 			MessageID: o.job.MessageID, Attempt: o.job.Attempt(), Since: o.job.Received,

@@ -176,13 +176,10 @@ func (b *breakers) run(ctx context.Context) {
 		if len(due) > 0 {
 			continue
 		}
-		timer := time.NewTimer(time.Until(next))
 		select {
-		case <-timer.C:
+		case <-time.After(time.Until(next)):
 		case <-changed:
-			timer.Stop()
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 	}

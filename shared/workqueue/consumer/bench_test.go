@@ -11,7 +11,8 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/workerrole/internal/consumer"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
 )
 
 const (
@@ -32,10 +33,10 @@ const (
 // a receive; its messages wait in the process while their visibility runs out,
 // which is why we do not do that.
 //
-//	go test ./internal/consumer -run '^$' -bench Runtime -benchtime 5x
+//	go test ./workqueue/consumer -run '^$' -bench Runtime -benchtime 5x
 func BenchmarkRuntime(b *testing.B) {
 	a := azuritetest.Account(b)
-	qs := open(b, a, oneQueue(time.Minute))
+	qs := queuetest.Open(b, a, oneQueue(time.Minute))
 	programs := []struct {
 		name  string
 		drain func()
@@ -121,7 +122,12 @@ func drainWithRuntime(b *testing.B, qs *workqueue.Queues) {
 	var done sync.WaitGroup
 	done.Add(benchItems)
 	h := consumer.HandlerFunc(func(context.Context, *consumer.Job) error { done.Done(); return nil })
-	c := consumer.New(qs, map[string]consumer.Handler{step: h}, consumer.Options{Pools: map[string]int{workqueue.Light: benchSlots}, StopWithin: 5 * time.Second})
+	c, err := consumer.New(qs, consumer.Options{
+		Handlers: map[string]consumer.Handler{step: h}, Pools: map[string]int{light: benchSlots}, StopWithin: 5 * time.Second,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
 	finished := make(chan struct{})
 	go func() { defer close(finished); c.Run(ctx) }()
 	done.Wait()

@@ -1,22 +1,34 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
-	"runtime"
+	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// Options are the consumer's settings. Zero values mean the defaults.
+// Options are the consumer's settings. Zero values mean the defaults; Handlers and
+// Pools have none.
 type Options struct {
+	// Handlers do the work, by the step of an item. An item of a step without a
+	// handler is put back for a worker that has one (paper row Q6).
+	Handlers map[string]Handler
+
 	// Pools is the number of slots of each pool: how many items it works on at
-	// once. A queue whose pool has no slots is not consumed by this worker.
-	// Default: light 4, heavy one per core.
+	// once. A pool with 0 slots is left to other workers.
 	Pools map[string]int
+
+	// Version is the newest version of items that the handlers understand; items
+	// of a newer one are put back like those of an unknown step. Default 1.
+	Version int
 
 	// Worker names this process in histories and statistics. Default: host name.
 	Worker string
@@ -71,36 +83,61 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Pools == nil {
-		o.Pools = map[string]int{workqueue.Light: 4, workqueue.Heavy: runtime.NumCPU()}
-	}
 	if o.Worker == "" {
 		o.Worker, _ = os.Hostname()
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	def := func(d *time.Duration, unset time.Duration) {
-		if *d <= 0 {
-			*d = unset
+	o.Log = cmp.Or(o.Log, slog.Default())
+	o.Version = cmp.Or(o.Version, 1)
+	o.StallAfter = cmp.Or(o.StallAfter, 60*time.Second)
+	o.StopWithin = cmp.Or(o.StopWithin, 500*time.Millisecond)
+	o.SettleTimeout = cmp.Or(o.SettleTimeout, 15*time.Second)
+	o.RefreshPolicy = cmp.Or(o.RefreshPolicy, 15*time.Second)
+	o.PutBack = cmp.Or(o.PutBack, 30*time.Second)
+	o.FirstRetry = cmp.Or(o.FirstRetry, 2*time.Second)
+	o.MaxRetry = cmp.Or(o.MaxRetry, 5*time.Minute)
+	o.MaxUnexplained = cmp.Or(o.MaxUnexplained, 20)
+	o.MaxKills = cmp.Or(o.MaxKills, 8)
+	o.TroublePause = cmp.Or(o.TroublePause, time.Second)
+	o.MaxTroublePause = cmp.Or(o.MaxTroublePause, 30*time.Second)
+	return o
+}
+
+// check finds what would otherwise show only as work that is never done. It
+// reports everything that is missing at once.
+func (o Options) check(specs []workqueue.Spec) error {
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	pools, steps := map[string]bool{}, map[string]bool{}
+	for _, spec := range specs {
+		if spec.Lane() > 0 {
+			continue // what is to be said is said of lane 0
+		}
+		slots, known := o.Pools[spec.Pool]
+		pools[spec.Pool] = true
+		if !known {
+			bad("queue %s: pool %q has no slots: give it some in Options.Pools, or 0 to leave it to other workers", spec.Name, spec.Pool)
+		}
+		if slots > 0 && len(spec.Steps) == 0 {
+			bad("queue %s carries no step: name those of its items in Spec.Steps", spec.Name)
+		}
+		for _, step := range spec.Steps {
+			steps[step] = true
+			if slots > 0 && o.Handlers[step] == nil {
+				bad("queue %s: step %q has no handler: add one to Options.Handlers, or give pool %q 0 slots", spec.Name, step, spec.Pool)
+			}
 		}
 	}
-	def(&o.StallAfter, 60*time.Second)
-	def(&o.StopWithin, 500*time.Millisecond)
-	def(&o.SettleTimeout, 15*time.Second)
-	def(&o.RefreshPolicy, 15*time.Second)
-	def(&o.PutBack, 30*time.Second)
-	def(&o.FirstRetry, 2*time.Second)
-	def(&o.MaxRetry, 5*time.Minute)
-	def(&o.TroublePause, time.Second)
-	def(&o.MaxTroublePause, 30*time.Second)
-	if o.MaxKills <= 0 {
-		o.MaxKills = 8
+	for _, pool := range slices.Sorted(maps.Keys(o.Pools)) {
+		if !pools[pool] {
+			bad("pool %q: no queue uses it: name it in a Spec.Pool, or remove it", pool)
+		}
 	}
-	if o.MaxUnexplained <= 0 {
-		o.MaxUnexplained = 20
+	for _, step := range slices.Sorted(maps.Keys(o.Handlers)) {
+		if !steps[step] {
+			bad("handler of step %q: no queue carries it: name it in a Spec.Steps", step)
+		}
 	}
-	return o
+	return errors.Join(problems...)
 }
 
 // retryDelay is the pause after the n-th failure: first, twice that, and so on.

@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -38,8 +39,8 @@ func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease
 		return
 	}
 	o.job.Progress() // the start counts as progress
-	c.track(o)
-	defer c.untrack(o)
+	c.owners.Store(o, nil)
+	defer c.owners.Delete(o)
 
 	jobCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -52,7 +53,6 @@ func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease
 func (o *owner) admit(ctx context.Context) (ok bool) {
 	item, err := o.open(ctx)
 	o.job.Item = item
-	o.handler = o.c.handlers[item.Step]
 	o.settleWithin(ctx, func(ctx context.Context) {
 		unexplained := item.Unexplained(o.lease.DequeueCount())
 		dependency, trouble := workqueue.AsTrouble(err)
@@ -69,7 +69,7 @@ func (o *owner) admit(ctx context.Context) (ok bool) {
 			o.bury(ctx, errors.New(item.LastError), nil) // an earlier burial was interrupted
 		case unexplained >= o.c.options.MaxUnexplained:
 			o.line.count.crashLoops.Add(1)
-			o.bury(ctx, &crashLoopError{unexplained}, nil)
+			o.bury(ctx, fmt.Errorf("crash loop: %d deliveries ended without a word", unexplained), nil)
 		default:
 			ok = true
 		}
@@ -77,8 +77,16 @@ func (o *owner) admit(ctx context.Context) (ok bool) {
 	return ok
 }
 
-// open reads the item, which takes a request when its data is a claim check.
+// open reads the item and finds its handler, if this worker has one for its step
+// and version. It takes a request when the data is a claim check.
 func (o *owner) open(ctx context.Context) (workitem.Item, error) {
+	item, err := o.lease.Item()
+	if err != nil || item.Version > o.c.options.Version {
+		return item, err
+	}
+	if o.handler = o.c.options.Handlers[item.Step]; o.handler == nil {
+		return item, nil
+	}
 	ctx, cancel := context.WithDeadline(ctx, o.stopAt())
 	defer cancel()
 	return o.lease.Open(ctx)
@@ -87,48 +95,36 @@ func (o *owner) open(ctx context.Context) (workitem.Item, error) {
 // guard waits for the handler and looks after the lease meanwhile. It returns
 // what the handler returned, however late that is: the slot is taken until then.
 func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, result <-chan error) error {
-	const never = time.Duration(1<<63 - 1)
-	var (
-		renewAt    = time.Now().Add(o.renewEvery())
-		giveBackAt time.Time // set when draining
-		stopped    bool      // the handler was told to stop: renew no more
-		timer      = time.NewTimer(never)
-	)
+	renewAt := time.Now().Add(o.renewEvery())
+	timer := time.NewTimer(0) // set before it is waited for
 	defer timer.Stop()
+	stopped := false // the handler was told to stop: the lease is left alone
 	stop := func(cause error) { stopped = true; cancel(cause) }
 	for {
-		wake := time.Now().Add(time.Hour)
 		switch {
-		case o.ended:
-		case !giveBackAt.IsZero():
-			wake = giveBackAt
-		case stopped:
+		case stopped: // the timer rings once more if the worker drains
 		case o.c.options.FixedLease:
-			wake = o.stallAt()
+			timer.Reset(time.Until(o.stallAt()))
 		default:
-			wake = earliest(renewAt, o.stopAt(), o.stallAt())
+			timer.Reset(time.Until(earliest(renewAt, o.stopAt(), o.stallAt())))
 		}
-		timer.Reset(time.Until(wake))
-
 		select {
 		case err := <-result:
 			return err
 		case <-draining:
 			draining = nil
-			giveBackAt = time.Now().Add(o.c.options.StopWithin)
 			stop(workqueue.ErrDraining)
+			timer.Reset(o.c.options.StopWithin)
 			continue
 		case <-timer.C:
 		}
-
 		now := time.Now()
 		switch {
 		case o.ended:
-		case !giveBackAt.IsZero():
-			// The handler is slow to stop. Another worker may begin meanwhile:
-			// two at once do no harm, waiting does.
-			o.settleWithin(context.Background(), func(ctx context.Context) { o.giveBack(ctx, 0, "draining") })
 		case stopped:
+			// The handler is slow to stop in a drain. Another worker may begin
+			// meanwhile: two at once do no harm, waiting does.
+			o.settleWithin(context.Background(), func(ctx context.Context) { o.giveBack(ctx, 0, "draining") })
 		case !now.Before(o.stallAt()):
 			o.line.count.stalled.Add(1)
 			stop(workqueue.ErrStalled)

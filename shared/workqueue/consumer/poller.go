@@ -161,11 +161,9 @@ func (c *Consumer) receive(ctx context.Context, l *line, slots int) (leases []*w
 
 // wait sleeps for d and reports whether a wake-up cut it short.
 func (l *line) wait(ctx context.Context, d time.Duration) (woken bool) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(d):
 	case <-l.wake:
 		return true
 	}

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -14,7 +15,6 @@ import (
 // Consumer works on the items of several queues at once. Any number of
 // consumers, in any number of processes, may share the queues (paper row Q1).
 type Consumer struct {
-	handlers map[string]Handler
 	options  Options
 	log      *slog.Logger
 	pools    []*pool // by name
@@ -22,16 +22,17 @@ type Consumer struct {
 	running  sync.WaitGroup
 	draining atomic.Bool
 	breakers *breakers
-
-	mu     sync.Mutex
-	owners map[*owner]struct{}
+	owners   sync.Map // of *owner: the items in progress
 }
 
-// New makes a consumer of those queues whose pool has slots. Handlers are found
-// by the step of an item; an item of an unknown step is put back for a worker
-// that knows it. It makes no request.
-func New(queues *workqueue.Queues, handlers map[string]Handler, options Options) *Consumer {
-	c := &Consumer{handlers: handlers, options: options.withDefaults(), owners: map[*owner]struct{}{}}
+// New makes a consumer of those queues whose pool has slots. A queue whose pool is
+// not named in the options or whose steps have no handler is an error, and so is a
+// pool or a handler that no queue uses. It makes no request.
+func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
+	if err := options.check(queues.Specs()); err != nil {
+		return nil, fmt.Errorf("new consumer: %w", err)
+	}
+	c := &Consumer{options: options.withDefaults()}
 	c.log = c.options.Log.With("worker", c.options.Worker)
 	c.breakers = newBreakers(c.options, c.log)
 	byName, byBase := map[string]*pool{}, map[string]*lanes{}
@@ -49,7 +50,7 @@ func New(queues *workqueue.Queues, handlers map[string]Handler, options Options)
 		l := &line{
 			queue: queues.Queue(spec.Name),
 			pool:  p,
-			share: &share{lane: spec.Lane(), weight: float64(max(spec.Weight, 1)), urgent: spec.Urgent, maxWait: spec.MaxWait},
+			share: &share{lane: spec.Lane(), weight: float64(spec.Weight), urgent: spec.Urgent, maxWait: spec.MaxWait},
 			wake:  make(chan struct{}, 1),
 			lanes: byBase[spec.Base()],
 		}
@@ -66,7 +67,7 @@ func New(queues *workqueue.Queues, handlers map[string]Handler, options Options)
 		c.options.RefreshPolicy = min(c.options.RefreshPolicy, l.queue.Spec().Visibility/2)
 	}
 	queues.OnSend(c.Wake)
-	return c
+	return c, nil
 }
 
 // Run consumes until ctx ends and then drains: nothing more is received, the
@@ -98,12 +99,10 @@ func (c *Consumer) Wake(queue string) {
 
 func (c *Consumer) keepRefreshing(ctx context.Context) {
 	for {
-		timer := time.NewTimer(spread(c.options.RefreshPolicy))
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-time.After(spread(c.options.RefreshPolicy)):
 			c.refresh(ctx)
 		}
 	}
@@ -149,15 +148,3 @@ func refreshLine(ctx context.Context, l *line) error {
 }
 
 const refreshTimeout = 10 * time.Second
-
-func (c *Consumer) track(o *owner) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.owners[o] = struct{}{}
-}
-
-func (c *Consumer) untrack(o *owner) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.owners, o)
-}

@@ -209,23 +209,11 @@ func (o *owner) failure(err error) func(*workitem.Item) {
 	return func(i *workitem.Item) { i.Fail(time.Now(), o.c.options.Worker, err) }
 }
 
-func (o *owner) maxFailures() int {
-	if n := o.line.queue.Spec().MaxFailures; n > 0 {
-		return n
-	}
-	return 5
-}
+func (o *owner) maxFailures() int { return o.line.queue.Spec().MaxFailures }
 
 func (o *owner) log() *slog.Logger {
 	return o.c.log.With("queue", o.job.Queue, "step", o.job.Item.Step, "item", o.job.Item.ID,
-		"video", o.job.Item.Subject, "message", o.job.MessageID, "dequeueCount", o.job.DequeueCount)
-}
-
-// crashLoopError is the reason of an item that took its workers down with it.
-type crashLoopError struct{ deliveries int }
-
-func (e *crashLoopError) Error() string {
-	return fmt.Sprintf("crash loop: %d deliveries ended without a word", e.deliveries)
+		"subject", o.job.Item.Subject, "message", o.job.MessageID, "dequeueCount", o.job.DequeueCount)
 }
 
 // KilledError is why an item is poison whose child processes are always killed.

@@ -5,8 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -21,60 +19,36 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azuritetest"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/workerrole/internal/consumer"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
 
 const (
-	jobs = "jobs"
+	jobs = "jobs" // a queue
 	step = "work"
+
+	light, heavy             = "light", "heavy"                 // pools
+	first, high, normal, low = "first", "high", "normal", "low" // queues
 )
 
-func oneQueue(visibility time.Duration) []workqueue.Spec {
-	return []workqueue.Spec{{Name: jobs, Pool: workqueue.Light, Visibility: visibility, Weight: 1, MaxIdlePoll: 200 * time.Millisecond, MaxFailures: 5}}
+func oneQueue(visibility time.Duration) workqueue.Spec {
+	return workqueue.Spec{Name: jobs, Steps: []string{step}, Pool: light, Visibility: visibility, MaxIdlePoll: 200 * time.Millisecond}
 }
 
-// open creates the queues of specs.
-func open(t testing.TB, a *azstorage.Account, specs []workqueue.Spec) *workqueue.Queues {
+// run starts a worker whose only handler is h, and returns it with its drain.
+func run(t testing.TB, qs *workqueue.Queues, h consumer.Handler, change ...func(*consumer.Options)) (queuetest.Worker, func()) {
 	t.Helper()
-	qs := workqueue.OpenAll(a, specs)
-	if err := qs.Ensure(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	return qs
-}
-
-// run starts a consumer whose only handler is h, with settings fit for tests,
-// and returns it with a function that drains it. The test's end drains it too.
-func run(t testing.TB, qs *workqueue.Queues, h consumer.Handler, change ...func(*consumer.Options)) (*consumer.Consumer, func()) {
-	t.Helper()
-	options := consumer.Options{
-		Pools: map[string]int{workqueue.Light: 4}, Worker: "w1",
-		FirstRetry: time.Second, MaxRetry: time.Second, PutBack: time.Second,
-		RefreshPolicy: 300 * time.Millisecond, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	}
-	for _, f := range change {
-		f(&options)
-	}
-	c := consumer.New(qs, map[string]consumer.Handler{step: h}, options)
-	ctx, cancel := context.WithCancel(context.Background())
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		c.Run(ctx)
-	}()
-	drain := sync.OnceFunc(func() { cancel(); <-stopped })
-	t.Cleanup(drain)
-	return c, drain
+	w := queuetest.Start(t, qs, map[string]consumer.Handler{step: h}, change...)
+	return w, w.Drain
 }
 
 func newItem(t testing.TB, id string) workitem.Item {
 	t.Helper()
-	item, err := workitem.New(step, video.NewID(), id, nil)
+	item, err := workitem.New(step, "subject", id, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +58,7 @@ func newItem(t testing.TB, id string) workitem.Item {
 func send(t testing.TB, qs *workqueue.Queues, queue string, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
-		if err := qs.Send(context.Background(), queue, newItem(t, id), 0); err != nil {
-			t.Fatal(err)
-		}
+		queuetest.Send(t, qs, queue, newItem(t, id))
 	}
 }
 
@@ -102,61 +74,16 @@ func eventually(t testing.TB, check func() error) {
 	azuritetest.Eventually(t, 20*time.Second, check)
 }
 
-func empty(t testing.TB, q *workqueue.Queue) func() error {
-	return func() error {
-		s, err := q.Length(context.Background())
-		if err == nil && s.Length != 0 {
-			err = fmt.Errorf("%d messages are left", s.Length)
-		}
-		return err
-	}
-}
-
-// wantCounts waits until the counters of queue jobs, as far as want names them,
-// are what want says.
-func wantCounts(t testing.TB, c *consumer.Consumer, want func(consumer.QueueStats) bool) {
-	t.Helper()
-	azuritetest.Eventually(t, 10*time.Second, func() error {
-		if s := c.Stats().Queue(jobs); !want(s) {
-			return fmt.Errorf("counters are %+v", s)
-		}
-		return nil
-	})
-}
-
-// recorder is a handler that remembers what it was given.
-type recorder struct {
-	mu   sync.Mutex
-	seen []string
-	next func(ctx context.Context, job *consumer.Job) error
-}
-
-func (r *recorder) Handle(ctx context.Context, job *consumer.Job) error {
-	r.mu.Lock()
-	r.seen = append(r.seen, job.Item.ID)
-	r.mu.Unlock()
-	if r.next == nil {
-		return nil
-	}
-	return r.next(ctx, job)
-}
-
-func (r *recorder) order() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.seen)
-}
-
 func TestEveryItemIsDoneOnceAndDeleted(t *testing.T) {
 	t.Parallel()
-	qs := open(t, azuritetest.Account(t), oneQueue(30*time.Second))
-	var h recorder
+	qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+	var h queuetest.Recorder
 	c, drain := run(t, qs, &h)
 	want := ids("i", 40)
 	send(t, qs, jobs, want...)
-	eventually(t, empty(t, qs.Queue(jobs)))
+	queuetest.WaitEmpty(t, qs.Queue(jobs))
 	drain()
-	got := h.order()
+	got := h.IDs()
 	slices.Sort(got)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -170,13 +97,13 @@ func TestEveryItemIsDoneOnceAndDeleted(t *testing.T) {
 // Nothing is fetched ahead: what this worker cannot begin stays visible to others.
 func TestOnlyFreeSlotsReceive(t *testing.T) {
 	t.Parallel()
-	qs := open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+	qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))
 	send(t, qs, jobs, ids("i", 6)...)
 	release := make(chan struct{})
-	h := recorder{next: func(context.Context, *consumer.Job) error { <-release; return nil }}
-	c, _ := run(t, qs, &h, func(o *consumer.Options) { o.Pools = map[string]int{workqueue.Light: 2} })
+	h := queuetest.Recorder{Next: func(context.Context, *consumer.Job) error { <-release; return nil }}
+	c, _ := run(t, qs, &h, func(o *consumer.Options) { o.Pools = map[string]int{light: 2} })
 	eventually(t, func() error {
-		if n := len(h.order()); n != 2 {
+		if n := len(h.IDs()); n != 2 {
 			return fmt.Errorf("%d handlers run, want 2", n)
 		}
 		return nil
@@ -189,20 +116,20 @@ func TestOnlyFreeSlotsReceive(t *testing.T) {
 		t.Errorf("running: %+v", running)
 	}
 	close(release)
-	eventually(t, empty(t, qs.Queue(jobs)))
+	queuetest.WaitEmpty(t, qs.Queue(jobs))
 }
 
 func encodeQueues(maxWaitLow time.Duration) []workqueue.Spec {
 	spec := func(name string, weight int) workqueue.Spec {
-		return workqueue.Spec{Name: name, Pool: workqueue.Heavy, Laned: true, Visibility: 30 * time.Second, Weight: weight, MaxIdlePoll: 200 * time.Millisecond, MaxFailures: 5}
+		return workqueue.Spec{Name: name, Steps: []string{step}, Pool: heavy, Laned: true, Weight: weight, MaxIdlePoll: 200 * time.Millisecond}
 	}
-	first, low := spec(workqueue.EncodeFirst, 6), spec(workqueue.EncodeLow, 1)
-	first.Urgent, low.MaxWait = true, maxWaitLow
-	return []workqueue.Spec{first, spec(workqueue.EncodeHigh, 6), spec(workqueue.EncodeNormal, 3), low}
+	specs := []workqueue.Spec{spec(first, 6), spec(high, 6), spec(normal, 3), spec(low, 1)}
+	specs[0].Urgent, specs[3].MaxWait = true, maxWaitLow
+	return specs
 }
 
-func heavy(slots int) func(*consumer.Options) {
-	return func(o *consumer.Options) { o.Pools = map[string]int{workqueue.Heavy: slots} }
+func heavySlots(slots int) func(*consumer.Options) {
+	return func(o *consumer.Options) { o.Pools = map[string]int{heavy: slots} }
 }
 
 func count(list []string, prefix string) (n int) {
@@ -217,19 +144,19 @@ func count(list []string, prefix string) (n int) {
 // Q5: with one slot the queues share it 6:3:1, so low work is not starved.
 func TestOneSlotIsSharedByWeight(t *testing.T) {
 	t.Parallel()
-	qs := open(t, azuritetest.Account(t), encodeQueues(0))
-	send(t, qs, workqueue.EncodeHigh, ids("high", 40)...)
-	send(t, qs, workqueue.EncodeNormal, ids("normal", 20)...)
-	send(t, qs, workqueue.EncodeLow, ids("low", 10)...)
-	h := recorder{next: func(context.Context, *consumer.Job) error { time.Sleep(20 * time.Millisecond); return nil }}
-	run(t, qs, &h, heavy(1))
+	qs := queuetest.Open(t, azuritetest.Account(t), encodeQueues(0)...)
+	send(t, qs, high, ids("high", 40)...)
+	send(t, qs, normal, ids("normal", 20)...)
+	send(t, qs, low, ids("low", 10)...)
+	h := queuetest.Recorder{Next: func(context.Context, *consumer.Job) error { time.Sleep(20 * time.Millisecond); return nil }}
+	run(t, qs, &h, heavySlots(1))
 	eventually(t, func() error {
-		if n := len(h.order()); n < 50 {
+		if n := len(h.IDs()); n < 50 {
 			return fmt.Errorf("%d done", n)
 		}
 		return nil
 	})
-	first := h.order()[:50]
+	first := h.IDs()[:50]
 	got := [3]int{count(first, "high"), count(first, "normal"), count(first, "low")}
 	for i, want := range [3]int{30, 15, 5} {
 		if got[i] < want-4 || got[i] > want+4 {
@@ -246,25 +173,25 @@ func TestBeginningsOvertakeBulk(t *testing.T) {
 	for _, slots := range []int{1, 3} {
 		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
 			t.Parallel()
-			qs := open(t, azuritetest.Account(t), encodeQueues(0))
-			send(t, qs, workqueue.EncodeNormal, ids("normal", 30)...)
+			qs := queuetest.Open(t, azuritetest.Account(t), encodeQueues(0)...)
+			send(t, qs, normal, ids("normal", 30)...)
 			block := make(chan struct{})
-			h := recorder{next: func(ctx context.Context, job *consumer.Job) error {
-				if job.Queue == workqueue.EncodeNormal {
+			h := queuetest.Recorder{Next: func(ctx context.Context, job *consumer.Job) error {
+				if job.Queue == normal {
 					<-block
 				}
 				return nil
 			}}
-			run(t, qs, &h, heavy(slots))
+			run(t, qs, &h, heavySlots(slots))
 			eventually(t, func() error {
-				if n := count(h.order(), "normal"); n != slots {
+				if n := count(h.IDs(), "normal"); n != slots {
 					return fmt.Errorf("bulk work holds %d slots of %d, want all", n, slots)
 				}
 				return nil
 			})
-			send(t, qs, workqueue.LaneName(workqueue.EncodeFirst, 2), "first")
+			send(t, qs, workqueue.LaneName(first, 2), "first")
 			azuritetest.Eventually(t, 2*time.Second, func() error {
-				if count(h.order(), "first") != 1 {
+				if count(h.IDs(), "first") != 1 {
 					return errors.New("the beginning waits behind bulk work")
 				}
 				return nil
@@ -277,20 +204,20 @@ func TestBeginningsOvertakeBulk(t *testing.T) {
 // Q5: of fifty uploads of one customer every one begins before the first goes on.
 func TestBeginningsGoBeforeWhatContinues(t *testing.T) {
 	t.Parallel()
-	qs := open(t, azuritetest.Account(t), encodeQueues(0))
-	send(t, qs, workqueue.EncodeHigh, ids("high", 20)...)
-	send(t, qs, workqueue.EncodeFirst, ids("first", 50)...)
-	h := recorder{next: func(context.Context, *consumer.Job) error { time.Sleep(10 * time.Millisecond); return nil }}
-	run(t, qs, &h, heavy(2))
+	qs := queuetest.Open(t, azuritetest.Account(t), encodeQueues(0)...)
+	send(t, qs, high, ids("high", 20)...)
+	send(t, qs, first, ids("first", 50)...)
+	h := queuetest.Recorder{Next: func(context.Context, *consumer.Job) error { time.Sleep(10 * time.Millisecond); return nil }}
+	run(t, qs, &h, heavySlots(2))
 	eventually(t, func() error {
-		if n := len(h.order()); n < 70 {
+		if n := len(h.IDs()); n < 70 {
 			return fmt.Errorf("%d done", n)
 		}
 		return nil
 	})
 	// What is received before the first poll of the urgent queue has run.
-	if early := count(h.order()[:50], "high"); early > 4 {
-		t.Errorf("%d of the first 50 items continued a video while beginnings waited: %v", early, h.order())
+	if early := count(h.IDs()[:50], "high"); early > 4 {
+		t.Errorf("%d of the first 50 items continued a video while beginnings waited: %v", early, h.IDs())
 	}
 }
 
@@ -298,25 +225,25 @@ func TestBeginningsGoBeforeWhatContinues(t *testing.T) {
 // another is next, and not after them.
 func TestNoisyNeighbourWaitsForItself(t *testing.T) {
 	t.Parallel()
-	qs := open(t, azuritetest.Account(t), encodeQueues(0))
-	send(t, qs, workqueue.LaneName(workqueue.EncodeNormal, 1), ids("noisy", 200)...)
-	h := recorder{next: func(context.Context, *consumer.Job) error { time.Sleep(50 * time.Millisecond); return nil }}
-	run(t, qs, &h, heavy(2))
+	qs := queuetest.Open(t, azuritetest.Account(t), encodeQueues(0)...)
+	send(t, qs, workqueue.LaneName(normal, 1), ids("noisy", 200)...)
+	h := queuetest.Recorder{Next: func(context.Context, *consumer.Job) error { time.Sleep(50 * time.Millisecond); return nil }}
+	run(t, qs, &h, heavySlots(2))
 	eventually(t, func() error {
-		if n := len(h.order()); n < 10 {
+		if n := len(h.IDs()); n < 10 {
 			return fmt.Errorf("%d done", n)
 		}
 		return nil
 	})
-	send(t, qs, workqueue.LaneName(workqueue.EncodeNormal, 2), "quiet")
-	sent := len(h.order())
+	send(t, qs, workqueue.LaneName(normal, 2), "quiet")
+	sent := len(h.IDs())
 	eventually(t, func() error {
-		if count(h.order(), "quiet") == 0 {
+		if count(h.IDs(), "quiet") == 0 {
 			return errors.New("the quiet customer waits")
 		}
 		return nil
 	})
-	if at := slices.IndexFunc(h.order(), func(id string) bool { return strings.HasPrefix(id, "quiet") }); at-sent > 8 {
+	if at := slices.IndexFunc(h.IDs(), func(id string) bool { return strings.HasPrefix(id, "quiet") }); at-sent > 8 {
 		t.Errorf("the quiet customer's item came after %d of the noisy one's", at-sent)
 	}
 }
@@ -324,25 +251,25 @@ func TestNoisyNeighbourWaitsForItself(t *testing.T) {
 // Low work that waited longer than it should goes first, at every second turn.
 func TestOverdueLowWorkGoesFirst(t *testing.T) {
 	t.Parallel()
-	qs := open(t, azuritetest.Account(t), encodeQueues(time.Second))
-	send(t, qs, workqueue.EncodeLow, ids("low", 10)...)
+	qs := queuetest.Open(t, azuritetest.Account(t), encodeQueues(time.Second)...)
+	send(t, qs, low, ids("low", 10)...)
 	eventually(t, func() error {
-		seen, err := qs.Queue(workqueue.EncodeLow).Peek(t.Context(), 1)
+		seen, err := qs.Queue(low).Peek(t.Context(), 1)
 		if err == nil && time.Since(seen[0].Inserted) < 3*time.Second {
 			err = errors.New("not old enough")
 		}
 		return err
 	})
-	send(t, qs, workqueue.EncodeNormal, ids("normal", 40)...)
-	h := recorder{next: func(context.Context, *consumer.Job) error { time.Sleep(30 * time.Millisecond); return nil }}
-	run(t, qs, &h, heavy(1))
+	send(t, qs, normal, ids("normal", 40)...)
+	h := queuetest.Recorder{Next: func(context.Context, *consumer.Job) error { time.Sleep(30 * time.Millisecond); return nil }}
+	run(t, qs, &h, heavySlots(1))
 	eventually(t, func() error {
-		if n := len(h.order()); n < 24 {
+		if n := len(h.IDs()); n < 24 {
 			return fmt.Errorf("%d done", n)
 		}
 		return nil
 	})
-	if first := h.order()[:24]; count(first, "low") < 8 {
+	if first := h.IDs()[:24]; count(first, "low") < 8 {
 		t.Errorf("%d of the first 24 were the overdue low items, want 8 or more: %v", count(first, "low"), first)
 	}
 }
@@ -351,15 +278,15 @@ func TestOverdueLowWorkGoesFirst(t *testing.T) {
 // was idle.
 func TestLocalSendWakesThePoller(t *testing.T) {
 	t.Parallel()
-	specs := oneQueue(30 * time.Second)
-	specs[0].MaxIdlePoll = time.Minute
-	qs := open(t, azuritetest.Account(t), specs)
-	var h recorder
+	spec := oneQueue(30 * time.Second)
+	spec.MaxIdlePoll = time.Minute
+	qs := queuetest.Open(t, azuritetest.Account(t), spec)
+	var h queuetest.Recorder
 	c, _ := run(t, qs, &h)
-	wantCounts(t, c, func(s consumer.QueueStats) bool { return s.EmptyPolls >= 5 }) // it now sleeps for seconds
+	c.WaitCounts(t, jobs, func(s consumer.QueueStats) bool { return s.EmptyPolls >= 5 }) // it now sleeps for seconds
 	send(t, qs, jobs, "x")
 	azuritetest.Eventually(t, time.Second, func() error {
-		if len(h.order()) == 0 {
+		if len(h.IDs()) == 0 {
 			return errors.New("not picked up")
 		}
 		return nil
@@ -372,7 +299,7 @@ func TestDrainGivesBackWithinASecond(t *testing.T) {
 	for name, stubborn := range map[string]time.Duration{"obedient": 0, "stubborn": 1500 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			qs := open(t, azuritetest.Account(t), oneQueue(time.Minute))
+			qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(time.Minute))
 			q := qs.Queue(jobs)
 			started := make(chan struct{})
 			var cause error
@@ -413,20 +340,22 @@ func TestDrainGivesBackWithinASecond(t *testing.T) {
 // A lease is renewed while the work moves, for much longer than the visibility.
 func TestWorkThatMovesKeepsItsLease(t *testing.T) {
 	t.Parallel()
-	qs := open(t, azuritetest.Account(t), oneQueue(2*time.Second))
-	h := recorder{next: func(ctx context.Context, job *consumer.Job) error {
+	qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(2*time.Second))
+	h := queuetest.Recorder{Next: func(ctx context.Context, job *consumer.Job) error {
 		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			job.Progress()
 		}
 		return ctx.Err()
 	}}
 	withStall := func(o *consumer.Options) { o.StallAfter = time.Second }
-	one, _ := run(t, qs, &h, withStall)
-	two, _ := run(t, qs, &h, withStall)
+	one, drainOne := run(t, qs, &h, withStall)
+	two, drainTwo := run(t, qs, &h, withStall)
 	send(t, qs, jobs, "x")
-	eventually(t, empty(t, qs.Queue(jobs)))
+	queuetest.WaitEmpty(t, qs.Queue(jobs))
+	drainOne()
+	drainTwo()
 	a, b := one.Stats().Queue(jobs), two.Stats().Queue(jobs)
-	if n := len(h.order()); n != 1 || a.Renewals+b.Renewals < 5 || a.Completed+b.Completed != 1 {
+	if n := len(h.IDs()); n != 1 || a.Renewals+b.Renewals < 5 || a.Completed+b.Completed != 1 {
 		t.Errorf("%d deliveries, %d renewals: %+v %+v", n, a.Renewals+b.Renewals, a, b)
 	}
 }
@@ -434,9 +363,9 @@ func TestWorkThatMovesKeepsItsLease(t *testing.T) {
 // A handler that hangs is stopped and the attempt counts.
 func TestStalledWorkIsStopped(t *testing.T) {
 	t.Parallel()
-	qs := open(t, azuritetest.Account(t), oneQueue(2*time.Second))
+	qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(2*time.Second))
 	var cause error
-	h := recorder{next: func(ctx context.Context, job *consumer.Job) error {
+	h := queuetest.Recorder{Next: func(ctx context.Context, job *consumer.Job) error {
 		if job.Attempt() == 2 {
 			if !strings.Contains(job.Item.LastError, "no progress") {
 				return fmt.Errorf("history says %q", job.Item.History)
@@ -449,7 +378,7 @@ func TestStalledWorkIsStopped(t *testing.T) {
 	}}
 	c, drain := run(t, qs, &h, func(o *consumer.Options) { o.StallAfter = 700 * time.Millisecond })
 	send(t, qs, jobs, "x")
-	eventually(t, empty(t, qs.Queue(jobs)))
+	queuetest.WaitEmpty(t, qs.Queue(jobs))
 	drain()
 	if s := c.Stats().Queue(jobs); !errors.Is(cause, workqueue.ErrStalled) || s.Stalled != 1 || s.Failed != 1 || s.Completed != 1 {
 		t.Errorf("cause %v, counters %+v", cause, s)
@@ -460,9 +389,9 @@ func TestStalledWorkIsStopped(t *testing.T) {
 // written, and the worker goes on with other work.
 func TestLostLeaseCancelsTheWork(t *testing.T) {
 	t.Parallel()
-	qs := open(t, azuritetest.Account(t), oneQueue(2*time.Second))
+	qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(2*time.Second))
 	causes := make(chan error, 1)
-	h := recorder{next: func(ctx context.Context, job *consumer.Job) error {
+	h := queuetest.Recorder{Next: func(ctx context.Context, job *consumer.Job) error {
 		if job.Item.ID == "next" {
 			return nil
 		}
@@ -476,19 +405,17 @@ func TestLostLeaseCancelsTheWork(t *testing.T) {
 	c, _ := run(t, qs, &h)
 	send(t, qs, jobs, "lost")
 	eventually(t, func() error {
-		if len(h.order()) != 1 {
+		if len(h.IDs()) != 1 {
 			return errors.New("not started")
 		}
 		return nil
 	})
-	if err := qs.Queue(jobs).Clear(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	queuetest.LoseLease(t, qs.Queue(jobs))
 	if cause := <-causes; !errors.Is(cause, workqueue.ErrLeaseLost) {
 		t.Errorf("cause = %v, want ErrLeaseLost", cause)
 	}
 	send(t, qs, jobs, "next")
-	wantCounts(t, c, func(s consumer.QueueStats) bool {
+	c.WaitCounts(t, jobs, func(s consumer.QueueStats) bool {
 		return s.StaleRenewals == 1 && s.Completed == 1 && s.Failed+s.Released+s.SettleErrors == 0
 	})
 }
@@ -510,10 +437,10 @@ func TestWorkStopsBeforeItsLeaseEnds(t *testing.T) {
 	}}
 	bad := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix, c.Transport = good.Prefix(), faults })
 	const visibility = 3 * time.Second
-	qs := open(t, bad, oneQueue(visibility))
+	qs := queuetest.Open(t, bad, oneQueue(visibility))
 	var left time.Duration
 	var cause error
-	h := recorder{next: func(ctx context.Context, job *consumer.Job) error {
+	h := queuetest.Recorder{Next: func(ctx context.Context, job *consumer.Job) error {
 		if job.DequeueCount > 1 {
 			return nil
 		}
@@ -526,7 +453,7 @@ func TestWorkStopsBeforeItsLeaseEnds(t *testing.T) {
 	}}
 	c, drain := run(t, qs, &h)
 	send(t, qs, jobs, "x")
-	eventually(t, empty(t, qs.Queue(jobs)))
+	queuetest.WaitEmpty(t, qs.Queue(jobs))
 	drain()
 	s := c.Stats().Queue(jobs)
 	if !errors.Is(cause, workqueue.ErrLeaseEnding) || left <= 0 || s.LeasesEnding != 1 || s.Failed != 0 || s.Released != 1 || faults.Fired() == 0 {
@@ -542,13 +469,13 @@ func TestLateDeletesRaiseTheVisibilityOfEveryWorker(t *testing.T) {
 	const tooShort = time.Second
 	slow := consumer.HandlerFunc(func(context.Context, *consumer.Job) error { time.Sleep(1300 * time.Millisecond); return nil })
 	fixed := func(o *consumer.Options) { o.FixedLease = true }
-	first, second := open(t, a, oneQueue(tooShort)), open(t, a, oneQueue(tooShort))
+	first, second := queuetest.Open(t, a, oneQueue(tooShort)), queuetest.Open(t, a, oneQueue(tooShort))
 	one, _ := run(t, first, slow, fixed)
 	two, drainTwo := run(t, second, slow, fixed)
 	send(t, first, jobs, ids("i", 12)...)
-	eventually(t, empty(t, first.Queue(jobs)))
-	for name, c := range map[string]*consumer.Consumer{"one": one, "two": two} {
-		wantCounts(t, c, func(s consumer.QueueStats) bool { return s.Visibility >= 2*time.Second })
+	queuetest.WaitEmpty(t, first.Queue(jobs))
+	for name, c := range map[string]queuetest.Worker{"one": one, "two": two} {
+		c.WaitCounts(t, jobs, func(s consumer.QueueStats) bool { return s.Visibility >= 2*time.Second })
 		t.Logf("worker %s: %+v", name, c.Stats().Queue(jobs))
 	}
 	if n := one.Stats().Queue(jobs).StaleDeletes + two.Stats().Queue(jobs).StaleDeletes; n < 3 {
@@ -556,8 +483,8 @@ func TestLateDeletesRaiseTheVisibilityOfEveryWorker(t *testing.T) {
 	}
 	// A role that starts now knows at once.
 	drainTwo()
-	third, _ := run(t, open(t, a, oneQueue(tooShort)), slow, fixed)
-	wantCounts(t, third, func(s consumer.QueueStats) bool { return s.Visibility >= 2*time.Second })
+	third, _ := run(t, queuetest.Open(t, a, oneQueue(tooShort)), slow, fixed)
+	third.WaitCounts(t, jobs, func(s consumer.QueueStats) bool { return s.Visibility >= 2*time.Second })
 }
 
 // Q6: an old worker meets the message of a newer one. It puts it back, without
@@ -565,28 +492,26 @@ func TestLateDeletesRaiseTheVisibilityOfEveryWorker(t *testing.T) {
 func TestOldAndNewWorkersShareAQueue(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	qs := open(t, a, oneQueue(30*time.Second))
+	qs := queuetest.Open(t, a, oneQueue(30*time.Second))
 	client := a.Queue(jobs)
 	newData, unknown := `{"shape":"new",  "n":1.50}`, `"region":{"b" :1,"a":"\u00e9"}`
-	newer := `{"specversion":"1.0","id":"newer","type":"cutroom.work.work.v3","subject":"` + string(video.NewID()) + `",` + unknown + `,"data":` + newData + `}`
-	older := `{"specversion":"1.0","id":"older","type":"cutroom.work.work.v1","subject":"` + string(video.NewID()) + `",` + unknown + `}`
-	unknownStep := `{"specversion":"1.0","id":"step","type":"cutroom.work.dash.v1","subject":"` + string(video.NewID()) + `",` + unknown + `}`
+	newer := `{"specversion":"1.0","id":"newer","type":"cutroom.work.work.v3","subject":"s",` + unknown + `,"data":` + newData + `}`
+	older := `{"specversion":"1.0","id":"older","type":"cutroom.work.work.v1","subject":"s",` + unknown + `}`
+	unknownStep := `{"specversion":"1.0","id":"step","type":"cutroom.work.dash.v1","subject":"s",` + unknown + `}`
 	for _, text := range []string{newer, older, unknownStep} {
-		if _, err := client.EnqueueMessage(t.Context(), base64.StdEncoding.EncodeToString([]byte(text)), nil); err != nil {
-			t.Fatal(err)
-		}
+		queuetest.SendText(t, a, jobs, text)
 	}
 	// The old worker is ours. It does what it knows, failing once on the way.
-	old := recorder{next: func(_ context.Context, job *consumer.Job) error {
+	old := queuetest.Recorder{Next: func(_ context.Context, job *consumer.Job) error {
 		if job.Attempt() == 1 {
 			return errors.New("once")
 		}
 		return nil
 	}}
 	c, drain := run(t, qs, &old)
-	wantCounts(t, c, func(s consumer.QueueStats) bool { return s.PutBack >= 4 && s.Completed == 1 })
+	c.WaitCounts(t, jobs, func(s consumer.QueueStats) bool { return s.PutBack >= 4 && s.Completed == 1 })
 	drain()
-	if diff := cmp.Diff([]string{"older", "older"}, old.order()); diff != "" {
+	if diff := cmp.Diff([]string{"older", "older"}, old.IDs()); diff != "" {
 		t.Errorf("the old worker handled (-want +got):\n%s", diff)
 	}
 	// The new worker is another implementation: it has only the SDK.
@@ -622,14 +547,15 @@ func TestOldAndNewWorkersShareAQueue(t *testing.T) {
 
 // exhausted is a handler that always fails and hears of the end.
 type exhausted struct {
-	recorder
+	queuetest.Recorder
 	fail   error
 	refuse int // times that it cannot record the end
+	mu     sync.Mutex
 	ended  []string
 }
 
 func (e *exhausted) Handle(ctx context.Context, job *consumer.Job) error {
-	_ = e.recorder.Handle(ctx, job)
+	_ = e.Recorder.Handle(ctx, job)
 	if e.fail == nil {
 		panic("handler bug")
 	}
@@ -649,16 +575,8 @@ func (e *exhausted) Exhausted(_ context.Context, job *consumer.Job, cause error)
 
 func poisoned(t *testing.T, qs *workqueue.Queues, n int) []workqueue.Poisoned {
 	t.Helper()
-	var list []workqueue.Poisoned
-	eventually(t, func() error {
-		var err error
-		list, _, err = qs.ListPoison(t.Context(), 100, "")
-		if err == nil && len(list) != n {
-			err = fmt.Errorf("%d poisoned items, want %d", len(list), n)
-		}
-		return err
-	})
-	eventually(t, empty(t, qs.Queue(jobs)))
+	list := queuetest.WaitPoison(t, qs, n)
+	queuetest.WaitEmpty(t, qs.Queue(jobs))
 	return list
 }
 
@@ -668,13 +586,13 @@ func TestFailuresMakePoisonAndRedriveHelps(t *testing.T) {
 	for name, fail := range map[string]error{"error": errors.New("disk full"), "panic": nil, "told delay": workqueue.RetryAfter(errors.New("disk full"), 0)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			qs := open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+			qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))
 			h := &exhausted{fail: fail, refuse: 1}
 			c, drain := run(t, qs, h)
 			send(t, qs, jobs, "x")
 			p := poisoned(t, qs, 1)[0]
 			drain()
-			if n := len(h.order()); n != 5 || len(h.ended) != 1 || p.ItemID != "x" || p.Failures != 5 || strings.Count(p.History, "\n") != 4 {
+			if n := len(h.IDs()); n != 5 || len(h.ended) != 1 || p.ItemID != "x" || p.Failures != 5 || strings.Count(p.History, "\n") != 4 {
 				t.Errorf("%d attempts, told %v, poisoned %+v", n, h.ended, p)
 			}
 			if s := c.Stats().Queue(jobs); s.Failed != 5 || s.Poisoned != 1 || (fail == nil) != (s.Panics == 5) {
@@ -683,10 +601,10 @@ func TestFailuresMakePoisonAndRedriveHelps(t *testing.T) {
 			if _, err := qs.Redrive(t.Context(), p.ID); err != nil {
 				t.Fatal(err)
 			}
-			var cured recorder
+			var cured queuetest.Recorder
 			run(t, qs, &cured)
-			eventually(t, empty(t, qs.Queue(jobs)))
-			if diff := cmp.Diff([]string{"x"}, cured.order()); diff != "" {
+			queuetest.WaitEmpty(t, qs.Queue(jobs))
+			if diff := cmp.Diff([]string{"x"}, cured.IDs()); diff != "" {
 				t.Errorf("after the redrive (-want +got):\n%s", diff)
 			}
 		})
@@ -697,7 +615,7 @@ func TestFailuresMakePoisonAndRedriveHelps(t *testing.T) {
 func TestPermanentAndMalformedArePoisonAtOnce(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	qs := open(t, a, oneQueue(30*time.Second))
+	qs := queuetest.Open(t, a, oneQueue(30*time.Second))
 	h := &exhausted{fail: fmt.Errorf("wrapped: %w", workqueue.Permanent(errors.New("not a video")))}
 	_, drain := run(t, qs, h)
 	send(t, qs, jobs, "x")
@@ -710,8 +628,8 @@ func TestPermanentAndMalformedArePoisonAtOnce(t *testing.T) {
 	if list[0].Text != "rubbish" || !strings.Contains(list[0].Reason, "not a work item") {
 		t.Errorf("malformed: %+v", list[0])
 	}
-	if list[1].ItemID != "x" || list[1].Failures != 1 || list[1].Reason != "wrapped: not a video" || len(h.order()) != 1 {
-		t.Errorf("permanent: %+v after %v", list[1], h.order())
+	if list[1].ItemID != "x" || list[1].Failures != 1 || list[1].Reason != "wrapped: not a video" || len(h.IDs()) != 1 {
+		t.Errorf("permanent: %+v after %v", list[1], h.IDs())
 	}
 	if diff := cmp.Diff([]string{"x: wrapped: not a video"}, h.ended); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
@@ -726,7 +644,7 @@ func TestCrashLoopBackstop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := azuritetest.Account(t)
-			qs := open(t, a, oneQueue(30*time.Second))
+			qs := queuetest.Open(t, a, oneQueue(30*time.Second))
 			send(t, qs, jobs, "x")
 			client := a.Queue(jobs)
 			for range c.deliveries { // deliveries that nobody accounted for
@@ -739,11 +657,11 @@ func TestCrashLoopBackstop(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			var h recorder
+			var h queuetest.Recorder
 			run(t, qs, &h)
 			list := poisoned(t, qs, c.poison)
-			if len(h.order()) != 1-c.poison {
-				t.Errorf("%d deliveries reached the handler", len(h.order()))
+			if len(h.IDs()) != 1-c.poison {
+				t.Errorf("%d deliveries reached the handler", len(h.IDs()))
 			}
 			if c.poison == 1 && !strings.Contains(list[0].Reason, "crash loop") {
 				t.Errorf("reason %q", list[0].Reason)
@@ -755,8 +673,8 @@ func TestCrashLoopBackstop(t *testing.T) {
 // Snoozing is no failure, however often it happens.
 func TestSnoozeCostsNoAttempt(t *testing.T) {
 	t.Parallel()
-	qs := open(t, azuritetest.Account(t), oneQueue(30*time.Second))
-	h := recorder{next: func(_ context.Context, job *consumer.Job) error {
+	qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+	h := queuetest.Recorder{Next: func(_ context.Context, job *consumer.Job) error {
 		if job.Attempt() != 1 {
 			return errors.New("counted as a failure")
 		}
@@ -767,53 +685,49 @@ func TestSnoozeCostsNoAttempt(t *testing.T) {
 	}}
 	c, _ := run(t, qs, &h)
 	send(t, qs, jobs, "x")
-	eventually(t, empty(t, qs.Queue(jobs)))
-	wantCounts(t, c, func(s consumer.QueueStats) bool { return s.Snoozed == 7 && s.Completed == 1 && s.Failed == 0 })
+	queuetest.WaitEmpty(t, qs.Queue(jobs))
+	c.WaitCounts(t, jobs, func(s consumer.QueueStats) bool { return s.Snoozed == 7 && s.Completed == 1 && s.Failed == 0 })
 }
 
 func TestPausedQueueIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	qs, web := open(t, a, oneQueue(30*time.Second)), open(t, a, oneQueue(30*time.Second))
+	qs, web := queuetest.Open(t, a, oneQueue(30*time.Second)), queuetest.Open(t, a, oneQueue(30*time.Second))
 	if err := web.Queue(jobs).Pause(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var h recorder
+	var h queuetest.Recorder
 	c, _ := run(t, qs, &h)
 	send(t, web, jobs, "x")
-	wantCounts(t, c, func(s consumer.QueueStats) bool { return s.Paused && s.Length == 1 })
-	if len(h.order()) != 0 {
+	c.WaitCounts(t, jobs, func(s consumer.QueueStats) bool { return s.Paused && s.Length == 1 })
+	if len(h.IDs()) != 0 {
 		t.Error("a paused queue was consumed")
 	}
 	if err := web.Queue(jobs).Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	azuritetest.Eventually(t, 3*time.Second, empty(t, qs.Queue(jobs)))
+	queuetest.WaitEmpty(t, qs.Queue(jobs))
 }
 
 // Q9: the handler sees the data of a claim check.
 func TestHandlerSeesClaimCheckData(t *testing.T) {
 	t.Parallel()
-	qs := open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+	qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))
 	want := strings.Repeat("x", 60_000)
 	got := make(chan string, 1)
-	run(t, qs, consumer.HandlerFunc(func(_ context.Context, job *consumer.Job) error {
-		var s string
-		err := job.Item.DecodeData(&s)
-		got <- s
-		return err
+	run(t, qs, consumer.Handle(func(_ context.Context, _ *consumer.Job, data string) error {
+		got <- data
+		return nil
 	}))
-	item, err := workitem.New(step, video.NewID(), "x", want)
+	item, err := workitem.New(step, "subject", "x", want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := qs.Send(t.Context(), jobs, item, 0); err != nil {
-		t.Fatal(err)
-	}
+	queuetest.Send(t, qs, jobs, item)
 	if s := <-got; s != want {
 		t.Errorf("got %d bytes, want %d", len(s), len(want))
 	}
-	eventually(t, empty(t, qs.Queue(jobs)))
+	queuetest.WaitEmpty(t, qs.Queue(jobs))
 }
 
 // Q8, Q13: replies are lost and requests fail everywhere, and still every item
@@ -829,8 +743,8 @@ func TestLostRepliesLoseNoWork(t *testing.T) {
 		return kinds[rand.IntN(len(kinds))]
 	}}
 	bad := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix, c.Transport = good.Prefix(), faults })
-	qs := open(t, bad, oneQueue(2*time.Second))
-	h := recorder{next: func(ctx context.Context, _ *consumer.Job) error {
+	qs := queuetest.Open(t, bad, oneQueue(2*time.Second))
+	h := queuetest.Recorder{Next: func(ctx context.Context, _ *consumer.Job) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -838,18 +752,18 @@ func TestLostRepliesLoseNoWork(t *testing.T) {
 			return nil
 		}
 	}}
-	c, drain := run(t, qs, &h, func(o *consumer.Options) { o.Pools = map[string]int{workqueue.Light: 16} })
+	c, drain := run(t, qs, &h, func(o *consumer.Options) { o.Pools = map[string]int{light: 16} })
 	want := ids("i", 60)
 	send(t, qs, jobs, want...)
-	azuritetest.Eventually(t, 40*time.Second, empty(t, open(t, good, oneQueue(2*time.Second)).Queue(jobs)))
+	queuetest.WaitEmpty(t, queuetest.Open(t, good, oneQueue(2*time.Second)).Queue(jobs))
 	drain()
 	done := map[string]bool{}
-	for _, id := range h.order() {
+	for _, id := range h.IDs() {
 		done[id] = true
 	}
 	s := c.Stats().Queue(jobs)
 	if len(done) != len(want) || s.Poisoned != 0 || s.Failed != 0 || faults.Fired() < 10 {
 		t.Errorf("%d of %d items done, %d faults, counters %+v", len(done), len(want), faults.Fired(), s)
 	}
-	t.Logf("%d faults, %d deliveries, %+v", faults.Fired(), len(h.order()), s)
+	t.Logf("%d faults, %d deliveries, %+v", faults.Fired(), len(h.IDs()), s)
 }

@@ -1,0 +1,205 @@
+package foreign_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
+)
+
+func TestMain(m *testing.M) { azuritetest.Main(m) }
+
+const queue = "greetings"
+
+var spec = workqueue.Spec{
+	Name: queue, Steps: []string{"greet", "paint"}, Pool: "light",
+	MaxIdlePoll: 200 * time.Millisecond, MaxFailures: 50,
+}
+
+// program is a child process whose lines of output are kept.
+type program struct {
+	cmd  *exec.Cmd
+	read sync.WaitGroup
+
+	mu    sync.Mutex
+	lines []string
+}
+
+// start runs a program on the emulator until the test ends.
+func start(t *testing.T, env []string, name string, args ...string) *program {
+	t.Helper()
+	p := &program{cmd: exec.Command(name, args...)}
+	p.cmd.Env = append(append(os.Environ(), "AZURE_STORAGE_CONNECTION_STRING="+azuritetest.ConnectionString(t)), env...)
+	p.cmd.Stderr = os.Stderr
+	out, err := p.cmd.StdoutPipe()
+	if err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.read.Go(func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			p.mu.Lock()
+			p.lines = append(p.lines, lines.Text())
+			p.mu.Unlock()
+		}
+	})
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // no error matters: it may have ended
+		p.read.Wait()
+		_ = p.cmd.Wait()
+	})
+	return p
+}
+
+func (p *program) output() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.lines)
+}
+
+// says waits until the program has printed all these lines.
+func (p *program) says(t *testing.T, want ...string) {
+	t.Helper()
+	azuritetest.Eventually(t, 30*time.Second, func() error {
+		got := p.output()
+		for _, line := range want {
+			if !slices.Contains(got, line) {
+				return fmt.Errorf("it has not said %q but %q", line, got)
+			}
+		}
+		return nil
+	})
+}
+
+// stop asks the program to end and waits for it.
+func (p *program) stop(t *testing.T, how os.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(how); err != nil {
+		t.Fatal(err)
+	}
+	p.read.Wait()
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("the program ended with %v", err)
+	}
+}
+
+// node starts worker.mjs on the queue of that name.
+func node(t *testing.T, name string) *program {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs the storage emulator and Node, which -short leaves out")
+	}
+	if _, err := os.Stat("node_modules/@azure/storage-queue"); err != nil {
+		t.Fatal("the worker's library is not installed: run 'make bootstrap', or 'npm ci' in e2e/foreign")
+	}
+	return start(t, nil, "node", "worker.mjs", name, "1")
+}
+
+// Q6: what the foreign worker does not know stays in the message, and messages that
+// it does not know go back at no cost. A worker of ours then does the work.
+func TestForeignWorkerKeepsWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	queues := queuetest.Open(t, a, spec)
+	typeOf := func(step string, version int) string {
+		return `"specversion":"1.0","type":"` + workitem.Item{Step: step, Version: version}.Type() + `"`
+	}
+	unknown := `"region":{"b":1,"a":"é<&>","c":[true,null]}`
+	queuetest.SendText(t, a, queue, `{"id":"known",`+typeOf("greet", 1)+`,"data":{"name":"Ada"}}`)
+	queuetest.SendText(t, a, queue, `{"id":"failing",`+unknown+`,`+typeOf("greet", 1)+`,"data":{"name":""}}`)
+	queuetest.SendText(t, a, queue, `{"id":"newer",`+unknown+`,`+typeOf("greet", 2)+`,"data":{"names":["Ada"]}}`)
+	queuetest.SendText(t, a, queue, `{"id":"other",`+unknown+`,`+typeOf("paint", 1)+`}`)
+	foreign := node(t, a.Name(queue))
+	foreign.says(t, "done known", "failed failing", "put back newer", "put back other")
+	foreign.stop(t, syscall.SIGTERM)
+
+	var mu sync.Mutex
+	got := map[string]workitem.Item{}
+	ours := consumer.HandlerFunc(func(_ context.Context, job *consumer.Job) error {
+		mu.Lock()
+		defer mu.Unlock()
+		got[job.Item.ID] = job.Item
+		if raw, err := job.Item.JSON(); err != nil || !strings.Contains(string(raw), unknown) {
+			t.Errorf("%s is %s, %v; want %s in it", job.Item.ID, raw, err, unknown)
+		}
+		if n := job.Item.Unexplained(job.DequeueCount); n != 0 {
+			t.Errorf("%s: %d deliveries that nothing explains", job.Item.ID, n)
+		}
+		return nil
+	})
+	queuetest.Start(t, queues, map[string]consumer.Handler{"greet": ours, "paint": ours}, func(o *consumer.Options) { o.Version = 2 })
+	queuetest.WaitEmpty(t, queues.Queue(queue))
+	mu.Lock()
+	defer mu.Unlock()
+	if f := got["failing"]; f.Failures == 0 || !strings.Contains(f.LastError, "nobody to greet") {
+		t.Errorf("the failure is not recorded: %+v", f)
+	}
+	if got["newer"].Snoozes == 0 || got["other"].Snoozes == 0 || got["newer"].Failures+got["other"].Failures > 0 {
+		t.Errorf("what went back was not counted as snoozes: %+v, %+v", got["newer"], got["other"])
+	}
+	if len(got) != 3 {
+		t.Errorf("%d items reached our worker, want 3", len(got))
+	}
+}
+
+// Q1: workers in two languages compete for the items of one queue. Each item is
+// done once.
+func TestForeignWorkerAndOursShareAQueue(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	queues := queuetest.Open(t, a, spec)
+	foreign := node(t, a.Name(queue))
+	nothing := consumer.HandlerFunc(func(context.Context, *consumer.Job) error { return nil })
+	ours := queuetest.Recorder{Next: func(context.Context, *consumer.Job) error { time.Sleep(50 * time.Millisecond); return nil }}
+	queuetest.Start(t, queues, map[string]consumer.Handler{"greet": &ours, "paint": nothing},
+		func(o *consumer.Options) { o.Pools = map[string]int{"light": 1} })
+	type person struct {
+		Name string `json:"name"`
+	}
+	sent := 0
+	azuritetest.Eventually(t, 60*time.Second, func() error { // until both have had some
+		for range 10 {
+			item, err := workitem.New("greet", "people", fmt.Sprint("item-", sent), person{Name: "Ada"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			queuetest.Send(t, queues, queue, item)
+			sent++
+		}
+		if len(foreign.output()) < 5 || len(ours.IDs()) < 5 {
+			return errors.New("one of the two has nothing to do")
+		}
+		return nil
+	})
+	queuetest.WaitEmpty(t, queues.Queue(queue))
+	foreign.stop(t, syscall.SIGTERM)
+	done := map[string]int{}
+	for _, line := range foreign.output() {
+		done[strings.TrimPrefix(line, "done ")]++
+	}
+	for _, id := range ours.IDs() {
+		done[id]++
+	}
+	for i := range sent {
+		if n := done[fmt.Sprint("item-", i)]; n != 1 {
+			t.Errorf("item-%d was done %d times", i, n)
+		}
+	}
+	t.Logf("%d items: %d here, %d there", sent, len(ours.IDs()), len(foreign.output()))
+}

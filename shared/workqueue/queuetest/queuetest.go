@@ -1,0 +1,193 @@
+// Package queuetest is for tests of handlers. It runs them on real queues, with a
+// consumer that has short clocks, and brings about what handlers must bear: a
+// message that is delivered twice, a lease that is lost, a drain, a message that
+// another version of the program sent.
+//
+//	queues := queuetest.Open(t, azuritetest.Account(t), workqueue.Spec{Name: "mail", Steps: []string{"welcome"}, Pool: "mail", Visibility: 2 * time.Second})
+//	worker := queuetest.Start(t, queues, map[string]consumer.Handler{"welcome": queuetest.Twice(handler)})
+//	queuetest.Send(t, queues, "mail", item)
+//	queuetest.WaitEmpty(t, queues.Queue("mail"))
+//
+// Every function ends the test when a request fails, and every wait has a deadline.
+package queuetest
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+)
+
+// patience bounds every wait.
+const patience = 40 * time.Second
+
+// Open creates the queues of specs in an account.
+func Open(t testing.TB, a *azstorage.Account, specs ...workqueue.Spec) *workqueue.Queues {
+	t.Helper()
+	queues := workqueue.OpenAll(a, specs)
+	if err := queues.Ensure(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return queues
+}
+
+// Send puts items into the queue of that name.
+func Send(t testing.TB, queues *workqueue.Queues, queue string, items ...workitem.Item) {
+	t.Helper()
+	for _, item := range items {
+		if err := queues.Send(context.Background(), queue, item, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// SendText puts a message into a queue as it is, base64 around it: one that an
+// older or newer version of the program sent, or another program.
+func SendText(t testing.TB, a *azstorage.Account, queue, text string) {
+	t.Helper()
+	options := &azqueue.EnqueueMessageOptions{TimeToLive: new(int32(-1))}
+	if _, err := a.Queue(queue).EnqueueMessage(context.Background(), base64.StdEncoding.EncodeToString([]byte(text)), options); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Worker is a consumer that runs until the test ends or [Worker.Drain].
+type Worker struct {
+	*consumer.Consumer
+	drain func()
+}
+
+// Start runs a consumer of queues with four slots in each pool and clocks of a
+// second or less. The functions may change its options.
+func Start(t testing.TB, queues *workqueue.Queues, handlers map[string]consumer.Handler, change ...func(*consumer.Options)) Worker {
+	t.Helper()
+	options := consumer.Options{
+		Handlers: handlers, Pools: map[string]int{}, Worker: "w1",
+		FirstRetry: time.Second, MaxRetry: time.Second, PutBack: time.Second,
+		RefreshPolicy: 300 * time.Millisecond, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+	for _, spec := range queues.Specs() {
+		options.Pools[spec.Pool] = 4
+	}
+	for _, f := range change {
+		f(&options)
+	}
+	c, err := consumer.New(queues, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); c.Run(ctx) }()
+	w := Worker{Consumer: c, drain: func() { cancel(); <-stopped }}
+	t.Cleanup(w.drain)
+	return w
+}
+
+// Drain does what SIGTERM does to a role: the handlers' contexts are cancelled with
+// workqueue.ErrDraining and the messages given back. It returns when the last
+// handler has returned.
+func (w Worker) Drain() { w.drain() }
+
+// WaitCounts waits until the counters of a queue are as they should be.
+func (w Worker) WaitCounts(t testing.TB, queue string, right func(consumer.QueueStats) bool) {
+	t.Helper()
+	azuritetest.Eventually(t, patience, func() error {
+		if s := w.Stats().Queue(queue); !right(s) {
+			return fmt.Errorf("counters are %+v", s)
+		}
+		return nil
+	})
+}
+
+// WaitEmpty waits until no message is left in a queue, hidden ones included.
+func WaitEmpty(t testing.TB, q *workqueue.Queue) {
+	t.Helper()
+	azuritetest.Eventually(t, patience, func() error {
+		s, err := q.Length(context.Background())
+		if err == nil && s.Length != 0 {
+			err = fmt.Errorf("%d messages are left in %s", s.Length, q.Name())
+		}
+		return err
+	})
+}
+
+// WaitPoison waits until there are n poisoned items and returns them.
+func WaitPoison(t testing.TB, queues *workqueue.Queues, n int) (list []workqueue.Poisoned) {
+	t.Helper()
+	azuritetest.Eventually(t, patience, func() (err error) {
+		list, _, err = queues.ListPoison(context.Background(), 100, "")
+		if err == nil && len(list) != n {
+			err = fmt.Errorf("%d poisoned items, want %d", len(list), n)
+		}
+		return err
+	})
+	return list
+}
+
+// LoseLease takes the queue's messages away from whoever has them, as if another
+// worker had finished them: the handlers' contexts end with workqueue.ErrLeaseLost
+// at the next renewal, after a third of the visibility.
+func LoseLease(t testing.TB, q *workqueue.Queue) {
+	t.Helper()
+	if err := q.Clear(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Twice makes every message come once more after h has succeeded, as when a worker
+// dies between its commit and the delete. The second delivery comes when the
+// visibility of the first ends.
+func Twice(h consumer.Handler) consumer.Handler {
+	var done sync.Map // by message id
+	return consumer.HandlerFunc(func(ctx context.Context, job *consumer.Job) error {
+		err := h.Handle(ctx, job)
+		if err != nil {
+			return err
+		}
+		if _, again := done.LoadOrStore(job.MessageID, true); !again {
+			return workqueue.ErrLeaseLost // the consumer drops the message without a word
+		}
+		return nil
+	})
+}
+
+// Recorder is a handler that remembers the ids of the items that it was given. Next
+// does the work; nil means that there is none.
+type Recorder struct {
+	Next func(ctx context.Context, job *consumer.Job) error
+
+	mu   sync.Mutex
+	seen []string
+}
+
+// Handle implements consumer.Handler.
+func (r *Recorder) Handle(ctx context.Context, job *consumer.Job) error {
+	r.mu.Lock()
+	r.seen = append(r.seen, job.Item.ID)
+	r.mu.Unlock()
+	if r.Next == nil {
+		return nil
+	}
+	return r.Next(ctx, job)
+}
+
+// IDs returns the ids of all deliveries so far, in their order.
+func (r *Recorder) IDs() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.seen)
+}
