@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/product"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -42,7 +44,7 @@ func main() {
 // under way finish and returns.
 func run(ctx context.Context, getenv func(string) string) error {
 	cfg, err := loadConfig(getenv)
-	if err != nil {
+	if err = errors.Join(product.CheckSettings(os.Environ()), err); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: azstorage.RedactAttr})))

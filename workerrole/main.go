@@ -21,6 +21,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/product"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
@@ -54,10 +55,7 @@ func main() {
 // it holds and returns.
 func run(ctx context.Context, getenv func(string) string) error {
 	cfg, err := loadConfig(getenv)
-	if err == nil {
-		err = failpoint.Check()
-	}
-	if err != nil {
+	if err = errors.Join(product.CheckSettings(os.Environ()), err, failpoint.Check()); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	return runWith(ctx, cfg)

@@ -253,7 +253,7 @@ func (s *Store) dropStaged(ctx context.Context, container, name string) (removed
 
 // markKey is the metadata name of a conditional write's own mark: after a lost
 // reply it tells our blob from somebody else's (paper row Q13).
-const markKey = "cutroomop"
+const markKey = "writemark"
 
 func newMark() string {
 	var raw [12]byte
