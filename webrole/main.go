@@ -20,10 +20,12 @@ import (
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/product"
 	"github.com/cutroom/cutroom/shared/provision"
+	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/views"
+	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/webrole/internal/find"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/page"
 	"github.com/cutroom/cutroom/webrole/internal/playback"
@@ -69,8 +71,13 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	blobs := blobstore.New(account)
 	videos := videostore.New(account, queues)
 	videos.SetLimits(cfg.Limits)
-	api, err := httpapi.New(account, videos, upload.New(account, blobs, videos, cfg.UploadMemory),
-		find.New(catalog.New(account), searchindex.New(account)), queues)
+	api, err := httpapi.New(httpapi.Parts{
+		Videos: videos, Uploads: upload.New(account, blobs, videos, cfg.UploadMemory),
+		Catalog: catalog.New(account), Search: searchindex.New(account),
+		Races: registrations.New(account), Views: views.New(account),
+		Workers: workers.New(account), Queues: queues,
+		OpenQueue: func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) },
+	})
 	if err != nil {
 		return nil, err
 	}
