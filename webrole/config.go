@@ -146,6 +146,20 @@ func loadConfig(getenv func(string) string) (config, error) {
 	return cfg, errors.Join(problems...)
 }
 
+// LogValue is what the log shows at the start: what is in force, without secrets.
+func (c config) LogValue() slog.Value {
+	visibility := make([]string, len(c.Queues))
+	for i, q := range c.Queues {
+		visibility[i] = q.Name + "=" + q.Visibility.String()
+	}
+	return slog.GroupValue(
+		slog.Any("storage", c.Storage), slog.String("visibility", strings.Join(visibility, ",")),
+		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""),
+		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Int("rateLimit", c.RateLimit), slog.Any("limits", c.Limits),
+		slog.String("webDir", c.WebDir), slog.Int64("uploadMemory", c.UploadMemory),
+		slog.Duration("drainDelay", c.DrainDelay), slog.Duration("drainTimeout", c.DrainTimeout), slog.Any("logLevel", c.LogLevel))
+}
+
 func words(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }

@@ -50,6 +50,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: azstorage.RedactAttr})))
+	slog.InfoContext(ctx, "configuration", "config", cfg)
 	role, err := open(ctx, cfg)
 	if err != nil {
 		return err

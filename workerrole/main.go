@@ -63,6 +63,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 
 func runWith(ctx context.Context, cfg config) error {
 	log := slog.Default().With("worker", cfg.Name)
+	log.Info("configuration", "config", cfg)
 
 	account, err := azstorage.Open(cfg.Storage)
 	if err != nil {
@@ -144,7 +145,7 @@ func runWith(ctx context.Context, cfg config) error {
 	if err := server.Start(ctx, cfg.AdminAddr); err != nil {
 		return err
 	}
-	log.Info("worker role is up", "admin", server.Addr(), "ffmpeg", tool.Version, "pools", cfg.Pools)
+	log.Info("worker role is up", "admin", server.Addr(), "ffmpeg", tool.Version)
 
 	var duties sync.WaitGroup
 	duties.Go(func() { leader.Run(ctx) })
