@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo register up down test test-unit test-e2e lint fmt generate bench soak soak-mutations fuzz docs-check build images scenario bootstrap clean
+.PHONY: help demo register up down test test-unit test-e2e lint fmt generate bench soak soak-mutations fuzz docs-check build images scenario bootstrap fork clean
 
 MODULES := ./shared/... ./webrole/... ./workerrole/... ./e2e/...
 
@@ -95,6 +95,10 @@ images: ## build the container images (needs Docker)
 
 bootstrap: ## install what `make test` needs
 	@scripts/bootstrap test
+
+export MODULE NAME
+fork: ## rename a fresh clone: make fork MODULE=example.com/acme/reel NAME=reel
+	@scripts/gorun fork -module "$$MODULE" -name "$$NAME"
 
 clean: down ## stop everything and remove .run/ (all uploaded videos), bin/ and .tools/
 	rm -rf .run bin .tools

@@ -58,13 +58,27 @@ const (
 func loadConfig(getenv func(string) string) (config, error) {
 	var problems []error
 	bad := func(name, format string, args ...any) {
-		problems = append(problems, fmt.Errorf("%s: %s", name, fmt.Sprintf(format, args...)))
+		problems = append(problems, fmt.Errorf(name+": "+format, args...))
 	}
 	text := func(name, fallback string) string {
 		if v := getenv(name); v != "" {
 			return v
 		}
 		return fallback
+	}
+	whole := func(name string, fallback, low, high int) int {
+		n, err := strconv.Atoi(text(name, strconv.Itoa(fallback)))
+		if err != nil || n < low || n > high {
+			bad(name, "%q is not a whole number from %d to %d", getenv(name), low, high)
+		}
+		return n
+	}
+	duration := func(name, fallback string, high time.Duration) time.Duration {
+		d, err := time.ParseDuration(text(name, fallback))
+		if err != nil || d < 0 || d > high {
+			bad(name, "%q is not a duration from 0s to %v", getenv(name), high)
+		}
+		return d
 	}
 	cfg := config{
 		Addr:      text("WEBROLE_ADDR", "127.0.0.1:8080"),
@@ -74,18 +88,42 @@ func loadConfig(getenv func(string) string) (config, error) {
 		WebDir:    getenv("WEBROLE_WEB_DIR"),
 		Hosts:     words(getenv("WEBROLE_HOSTS")),
 		Origins:   words(getenv("WEBROLE_ORIGINS")),
+		RateLimit: whole("WEBROLE_RATE_LIMIT", 0, 0, maxRate),
+		Limits: videostore.Limits{
+			ClipsOfVideo:  whole("WEBROLE_CLIPS_PER_VIDEO", 8, 1, maxOpen),
+			Clips:         whole("WEBROLE_CLIPS", 64, 1, maxOpen),
+			Reprocessings: whole("WEBROLE_REPROCESSINGS", 16, 1, maxOpen),
+		},
+		UploadMemory: int64(whole("WEBROLE_UPLOAD_MEMORY", 256, minUploadMemory, maxUploadMemory)) << 20,
+		DrainTimeout: duration("WEBROLE_DRAIN_TIMEOUT", "20s", maxDrain),
 	}
+	// On loopback there is no load balancer that would have to notice.
+	delay := "5s"
+	if host, _, _ := net.SplitHostPort(cfg.Addr); isLoopback(host) {
+		delay = "0s"
+	}
+	cfg.DrainDelay = duration("WEBROLE_DRAIN_DELAY", delay, maxDrainDelay)
 	var err error
 	if cfg.Storage, err = azstorage.ConfigFromEnv(getenv); err != nil {
 		problems = append(problems, err)
 	}
 	if cfg.Queues, err = workqueue.WithVisibility(workflow.Specs, getenv("CUTROOM_VISIBILITY")); err != nil {
-		problems = append(problems, fmt.Errorf("CUTROOM_VISIBILITY: %w", err))
+		bad("CUTROOM_VISIBILITY", "%w", err)
 	}
-	if cfg.Token != "" && len(cfg.Token) < minToken {
-		bad("WEBROLE_TOKEN", "has %d characters, needs at least %d", len(cfg.Token), minToken)
+	if cfg.LogLevel.UnmarshalText([]byte(text("CUTROOM_LOG_LEVEL", "info"))) != nil {
+		bad("CUTROOM_LOG_LEVEL", "%q is not debug, info, warn or error", getenv("CUTROOM_LOG_LEVEL"))
 	}
-	for _, l := range []struct{ name, addr string }{{"WEBROLE_ADDR", cfg.Addr}, {"WEBROLE_ADMIN_ADDR", cfg.AdminAddr}} {
+	cfg.check(bad)
+	return cfg, errors.Join(problems...)
+}
+
+// check tells bad what a value alone does not show: who could reach a listener,
+// and whether a folder is there.
+func (c config) check(bad func(name, format string, args ...any)) {
+	if c.Token != "" && len(c.Token) < minToken {
+		bad("WEBROLE_TOKEN", "has %d characters, needs at least %d", len(c.Token), minToken)
+	}
+	for _, l := range []struct{ name, addr string }{{"WEBROLE_ADDR", c.Addr}, {"WEBROLE_ADMIN_ADDR", c.AdminAddr}} {
 		host, port, err := net.SplitHostPort(l.addr)
 		if err == nil {
 			_, err = strconv.ParseUint(port, 10, 16)
@@ -93,58 +131,35 @@ func loadConfig(getenv func(string) string) (config, error) {
 		switch {
 		case err != nil:
 			bad(l.name, "%q is not host:port", l.addr)
-		case !isLoopback(host) && cfg.Token == "":
+		case !isLoopback(host) && c.Token == "":
 			bad(l.name, "%q is not a loopback address, and there is no authentication: set WEBROLE_TOKEN", l.addr)
 		}
 	}
-	for _, origin := range cfg.Origins {
+	for _, origin := range c.Origins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.Path != "" {
 			bad("WEBROLE_ORIGINS", "%q is not an origin such as https://video.example.org", origin)
 		}
 	}
-	if s := text("WEBROLE_RATE_LIMIT", "0"); s != "0" {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 0 || n > maxRate {
-			bad("WEBROLE_RATE_LIMIT", "%q is not a whole number from 0 to %d", s, maxRate)
-		}
-		cfg.RateLimit = n
-	}
-	open := func(name, fallback string) int {
-		n, err := strconv.Atoi(text(name, fallback))
-		if err != nil || n < 1 || n > maxOpen {
-			bad(name, "%q is not a whole number from 1 to %d", getenv(name), maxOpen)
-		}
-		return n
-	}
-	cfg.Limits = videostore.Limits{
-		ClipsOfVideo: open("WEBROLE_CLIPS_PER_VIDEO", "8"), Clips: open("WEBROLE_CLIPS", "64"), Reprocessings: open("WEBROLE_REPROCESSINGS", "16"),
-	}
-	if cfg.DrainTimeout, err = time.ParseDuration(text("WEBROLE_DRAIN_TIMEOUT", "20s")); err != nil || cfg.DrainTimeout < 0 || cfg.DrainTimeout > maxDrain {
-		bad("WEBROLE_DRAIN_TIMEOUT", "%q is not a duration from 0s to %v", getenv("WEBROLE_DRAIN_TIMEOUT"), maxDrain)
-	}
-	if cfg.LogLevel.UnmarshalText([]byte(text("CUTROOM_LOG_LEVEL", "info"))) != nil {
-		bad("CUTROOM_LOG_LEVEL", "%q is not debug, info, warn or error", getenv("CUTROOM_LOG_LEVEL"))
-	}
-	if cfg.WebDir != "" {
-		if info, err := os.Stat(cfg.WebDir); err != nil || !info.IsDir() {
-			bad("WEBROLE_WEB_DIR", "%q is not a directory", cfg.WebDir)
+	if c.WebDir != "" {
+		if info, err := os.Stat(c.WebDir); err != nil || !info.IsDir() {
+			bad("WEBROLE_WEB_DIR", "%q is not a directory", c.WebDir)
 		}
 	}
-	mib, err := strconv.Atoi(text("WEBROLE_UPLOAD_MEMORY", "256"))
-	if err != nil || mib < minUploadMemory || mib > maxUploadMemory {
-		bad("WEBROLE_UPLOAD_MEMORY", "%q is not a whole number of MiB from %d to %d", getenv("WEBROLE_UPLOAD_MEMORY"), minUploadMemory, maxUploadMemory)
+}
+
+// LogValue is what the log shows at the start: what is in force, without secrets.
+func (c config) LogValue() slog.Value {
+	visibility := make([]string, len(c.Queues))
+	for i, q := range c.Queues {
+		visibility[i] = q.Name + "=" + q.Visibility.String()
 	}
-	cfg.UploadMemory = int64(mib) << 20
-	// On loopback there is no load balancer that would have to notice.
-	delay := "5s"
-	if host, _, _ := net.SplitHostPort(cfg.Addr); isLoopback(host) {
-		delay = "0s"
-	}
-	if cfg.DrainDelay, err = time.ParseDuration(text("WEBROLE_DRAIN_DELAY", delay)); err != nil || cfg.DrainDelay < 0 || cfg.DrainDelay > maxDrainDelay {
-		bad("WEBROLE_DRAIN_DELAY", "%q is not a duration from 0s to %v", getenv("WEBROLE_DRAIN_DELAY"), maxDrainDelay)
-	}
-	return cfg, errors.Join(problems...)
+	return slog.GroupValue(
+		slog.Any("storage", c.Storage), slog.String("visibility", strings.Join(visibility, ",")),
+		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""),
+		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Int("rateLimit", c.RateLimit), slog.Any("limits", c.Limits),
+		slog.String("webDir", c.WebDir), slog.Int64("uploadMemory", c.UploadMemory),
+		slog.Duration("drainDelay", c.DrainDelay), slog.Duration("drainTimeout", c.DrainTimeout), slog.Any("logLevel", c.LogLevel))
 }
 
 func words(s string) []string {

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -17,11 +18,14 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/product"
 	"github.com/cutroom/cutroom/shared/provision"
+	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/views"
+	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/webrole/internal/find"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/page"
 	"github.com/cutroom/cutroom/webrole/internal/playback"
@@ -42,10 +46,11 @@ func main() {
 // under way finish and returns.
 func run(ctx context.Context, getenv func(string) string) error {
 	cfg, err := loadConfig(getenv)
-	if err != nil {
+	if err = errors.Join(product.CheckSettings(os.Environ()), err); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: azstorage.RedactAttr})))
+	slog.InfoContext(ctx, "configuration", "config", cfg)
 	role, err := open(ctx, cfg)
 	if err != nil {
 		return err
@@ -67,8 +72,13 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	blobs := blobstore.New(account)
 	videos := videostore.New(account, queues)
 	videos.SetLimits(cfg.Limits)
-	api, err := httpapi.New(account, videos, upload.New(account, blobs, videos, cfg.UploadMemory),
-		find.New(catalog.New(account), searchindex.New(account)), queues)
+	api, err := httpapi.New(httpapi.Parts{
+		Videos: videos, Uploads: upload.New(account, blobs, videos, cfg.UploadMemory),
+		Catalog: catalog.New(account), Search: searchindex.New(account),
+		Races: registrations.New(account), Views: views.New(account),
+		Workers: workers.New(account), Queues: queues,
+		OpenQueue: func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) },
+	})
 	if err != nil {
 		return nil, err
 	}

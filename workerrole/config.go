@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -98,6 +99,22 @@ func loadConfig(getenv func(string) string) (config, error) {
 	cfg.Pools, err = parsePools(getenv("WORKERROLE_POOLS"))
 	bad(err)
 	return cfg, errors.Join(problems...)
+}
+
+// LogValue is what the log shows at the start: what is in force, without secrets.
+func (c config) LogValue() slog.Value {
+	visibility := make([]string, len(c.Queues))
+	for i, q := range c.Queues {
+		visibility[i] = q.Name + "=" + q.Visibility.String()
+	}
+	return slog.GroupValue(
+		slog.Any("storage", c.Storage), slog.String("visibility", strings.Join(visibility, ",")),
+		slog.String("admin", c.AdminAddr), slog.Bool("token", c.AdminToken != ""), slog.Any("pools", c.Pools),
+		slog.String("ffmpeg", c.FFmpeg), slog.String("ffprobe", c.FFprobe), slog.String("scratch", c.Scratch),
+		slog.Duration("reconcileInterval", c.ReconcileEvery), slog.Duration("reconcileGrace", c.ReconcileGrace),
+		slog.Duration("janitorInterval", c.JanitorEvery), slog.Duration("janitorGrace", c.JanitorGrace),
+		slog.Duration("clipLife", c.ClipLife), slog.Duration("abandonAfter", c.AbandonAfter),
+		slog.Duration("purgeLinger", c.PurgeLinger), slog.Duration("drainTimeout", c.DrainTimeout))
 }
 
 // checkAdmin refuses an admin listener that strangers could reach: metrics and

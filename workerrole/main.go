@@ -21,6 +21,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/product"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
@@ -55,10 +56,7 @@ func main() {
 // it holds and returns.
 func run(ctx context.Context, getenv func(string) string) error {
 	cfg, err := loadConfig(getenv)
-	if err == nil {
-		err = failpoint.Check()
-	}
-	if err != nil {
+	if err = errors.Join(product.CheckSettings(os.Environ()), err, failpoint.Check()); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	return runWith(ctx, cfg)
@@ -66,6 +64,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 
 func runWith(ctx context.Context, cfg config) error {
 	log := slog.Default().With("worker", cfg.Name)
+	log.Info("configuration", "config", cfg)
 
 	account, err := azstorage.Open(cfg.Storage)
 	if err != nil {
@@ -150,7 +149,7 @@ func runWith(ctx context.Context, cfg config) error {
 	if err := server.Start(ctx, cfg.AdminAddr); err != nil {
 		return err
 	}
-	log.Info("worker role is up", "admin", server.Addr(), "ffmpeg", tool.Version, "pools", cfg.Pools)
+	log.Info("worker role is up", "admin", server.Addr(), "ffmpeg", tool.Version)
 
 	var duties sync.WaitGroup
 	duties.Go(func() { leader.Run(ctx) })

@@ -237,7 +237,24 @@ func TestWatchWhileItIsTranscodedAndAfterwards(t *testing.T) {
 	shoot(t, tab, "whole")
 }
 
-// TestUploadThroughThePage chooses a file in the upload form, as a user does.
+// corrupt changes a bit of the first block that the page sends, and keeps what
+// became of the blocks for the page after this one.
+const corrupt = `(() => {
+  const real = window.fetch, answers = [];
+  window.fetch = async (url, options) => {
+    if (!String(url).includes('comp=block')) return real(url, options);
+    let body = options.body;
+    if (!answers.length) { body = body.slice(0); new Uint8Array(body)[0] ^= 1; }
+    answers.push(0);
+    const mine = answers.length - 1, answer = await real(url, { ...options, body });
+    answers[mine] = answer.status;
+    sessionStorage.setItem('answers', answers.join(' '));
+    return answer;
+  };
+})()`
+
+// TestUploadThroughThePage chooses a file in the upload form, as a user does. A
+// block that is changed on the way is refused and sent again (paper row Q12).
 func TestUploadThroughThePage(t *testing.T) {
 	s := stacktest.Start(t, stack.Options{Workers: 1})
 	tab := open(t)
@@ -245,6 +262,9 @@ func TestUploadThroughThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	shoot(t, tab, "upload")
+	if _, err := chromedp.Run(tab, chromedp.Evaluate[any](corrupt)); err != nil {
+		t.Fatalf("change what the page sends: %v", err)
+	}
 	err := chromedp.Do(tab,
 		chromedp.SetUploadFiles(`input[type=file]`, []string{clip(t, 6)}),
 		chromedp.SetValue(`#title`, "Uploaded by hand"),
@@ -271,6 +291,9 @@ func TestUploadThroughThePage(t *testing.T) {
 			t.Fatalf("the upload form leads to %s in state %q, want a video that is ready", at, state)
 		}
 		time.Sleep(250 * time.Millisecond) // the pace of looking, bounded by the deadline
+	}
+	if answers, err := chromedp.Run(tab, chromedp.Evaluate[string](`sessionStorage.getItem('answers') ?? ''`)); err != nil || answers != "400 201" {
+		t.Errorf("answers to the blocks: %q, %v; want the changed one refused and sent again", answers, err)
 	}
 	if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/")); err != nil {
 		t.Fatal(err)

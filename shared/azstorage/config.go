@@ -3,6 +3,7 @@ package azstorage
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"strconv"
 	"time"
@@ -51,6 +52,17 @@ type Config struct {
 // UsesAzurite reports whether the configuration names the emulator by its short form.
 func (c Config) UsesAzurite() bool {
 	return c.Account == "" && (c.ConnectionString == "" || c.ConnectionString == DevelopmentStorage)
+}
+
+// LogValue is what a log shows of it: where requests go and how they are
+// repeated, and not the account's key.
+func (c Config) LogValue() slog.Value {
+	to, err := c.resolve()
+	if err != nil {
+		return slog.StringValue("unusable") // Open says why
+	}
+	return slog.GroupValue(slog.String("blobs", to.blob), slog.String("queues", to.queue), slog.String("tables", to.table),
+		slog.Bool("key", to.key != ""), slog.String("prefix", c.Prefix), slog.Any("retry", c.Retry))
 }
 
 var prefixPattern = regexp.MustCompile(`^[a-z][a-z0-9]{0,10}$`)

@@ -11,27 +11,18 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 )
 
-// SignRead returns a URL that reads one blob for a while and needs no
-// credential. container is a base name. Keep the URL out of logs: see Redact.
-func (a *Account) SignRead(ctx context.Context, container, blob string, life time.Duration) (string, error) {
-	return a.sign(ctx, container, blob, sas.BlobPermissions{Read: true}, life)
-}
-
 // SignWrite returns the valet key of one blob: a URL that stages blocks and
 // creates the blob for a while, and does not read, list or delete. The holder
 // must not be trusted with what is committed: check size and content after.
+// container is a base name. Keep the URL out of logs: see Redact.
 func (a *Account) SignWrite(ctx context.Context, container, blob string, life time.Duration) (string, error) {
-	return a.sign(ctx, container, blob, sas.BlobPermissions{Create: true, Write: true}, life)
-}
-
-func (a *Account) sign(ctx context.Context, container, blob string, may sas.BlobPermissions, life time.Duration) (string, error) {
 	if life <= 0 {
 		return "", errors.New("sign blob URL: life must be positive")
 	}
 	values := sas.BlobSignatureValues{
 		// No start time: it would refuse callers whose clock is behind.
 		ExpiryTime:    time.Now().UTC().Add(life),
-		Permissions:   may.String(),
+		Permissions:   new(sas.BlobPermissions{Create: true, Write: true}).String(),
 		ContainerName: a.Name(container),
 		BlobName:      blob,
 		Protocol:      sas.ProtocolHTTPS,

@@ -1,7 +1,6 @@
 package blobstore
 
 import (
-	"bytes"
 	"context"
 	"crypto/md5"
 	"errors"
@@ -75,98 +74,55 @@ func (s *Store) PutFile(ctx context.Context, container, name, path string, o Opt
 	if err != nil {
 		return err
 	}
-	tag := func(content []byte) string { return contentTag(md5.Sum(content)) }
-	_, err = s.putBlocks(ctx, container, name, file, nil, held, tag, o)
-	return err
-}
-
-// PutStream writes a blob from a stream of unknown length, with two blocks in
-// memory, and returns its size. Nothing is committed unless the stream ends
-// well. ErrTooLarge above Options.MaxSize, ErrExists.
-//
-// A stream cannot be read again, so a failed PutStream starts from the beginning;
-// two at the same name do not mix: the last to finish wins.
-func (s *Store) PutStream(ctx context.Context, container, name string, r io.Reader, o Options) (size int64, err error) {
-	first := make([]byte, BlockSize)
-	n, err := io.ReadFull(r, first)
-	switch {
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		if o.MaxSize > 0 && int64(n) > o.MaxSize {
-			return 0, s.fail("put", container, name, tooLarge(o.MaxSize))
-		}
-		_, err := s.Put(ctx, container, name, bytes.NewReader(first[:n]), int64(n), o)
-		if err != nil {
-			return 0, err
-		}
-		return int64(n), nil
-	case err != nil:
-		return 0, s.fail("read content of", container, name, err)
-	}
-	own := newMark()[:tagLength]
-	return s.putBlocks(ctx, container, name, r, first, nil, func([]byte) string { return own }, o)
+	return s.putBlocks(ctx, container, name, file, held, o)
 }
 
 func tooLarge(limit int64) error { return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit) }
 
-// putBlocks stages the blocks of r that are not held yet and commits all. first,
-// if not nil, is the content of the first block, read already.
-func (s *Store) putBlocks(ctx context.Context, container, name string, r io.Reader, first []byte, held map[string]int64, tag func([]byte) string, o Options) (size int64, err error) {
+// putBlocks stages the blocks of r that are not held yet and commits all.
+func (s *Store) putBlocks(ctx context.Context, container, name string, r io.Reader, held map[string]int64, o Options) error {
 	whole := md5.New()
 	var ids []string
 	group, stage := errgroup.WithContext(ctx)
 	// free holds the buffers: waiting for one is what bounds memory.
 	free := make(chan []byte, blocksInFlight)
-	for range blocksInFlight - 1 {
+	for range blocksInFlight {
 		free <- make([]byte, BlockSize)
 	}
-	pending := first
-	if first == nil {
-		free <- make([]byte, BlockSize)
-	}
-	for {
-		content, last := pending, false
-		if content == nil {
-			if content, last, err = nextBlock(stage, r, free); err != nil {
-				break
-			}
-		}
-		pending = nil
-		size += int64(len(content))
-		if o.MaxSize > 0 && size > o.MaxSize {
-			err = tooLarge(o.MaxSize)
+	var err error
+	for last := false; !last; {
+		var content []byte
+		if content, last, err = nextBlock(stage, r, free); err != nil {
 			break
 		}
-		if len(ids) == MaxBlocks && len(content) > 0 {
+		if len(content) == 0 {
+			break
+		}
+		if len(ids) == MaxBlocks {
 			err = tooLarge(MaxBlocks * BlockSize)
 			break
 		}
-		if len(content) > 0 {
-			_, _ = whole.Write(content) // a hash never fails
-			id := taggedID(len(ids), tag(content))
-			ids = append(ids, id)
-			if n, ok := held[id]; ok && n == int64(len(content)) {
-				free <- content[:BlockSize]
-			} else {
-				group.Go(func() error {
-					defer func() { free <- content[:BlockSize] }()
-					return s.stage(stage, container, name, id, content, md5.Sum(content))
-				})
-			}
+		_, _ = whole.Write(content) // a hash never fails
+		sum := md5.Sum(content)
+		id := taggedID(len(ids), contentTag(sum))
+		ids = append(ids, id)
+		if n, ok := held[id]; ok && n == int64(len(content)) {
+			free <- content[:BlockSize]
+			continue
 		}
-		if last {
-			break
-		}
+		group.Go(func() error {
+			defer func() { free <- content[:BlockSize] }()
+			return s.stage(stage, container, name, id, content, sum)
+		})
 	}
 	if failed := group.Wait(); failed != nil {
-		return 0, failed // it also ended the reading
+		return failed // it also ended the reading
 	}
 	if err != nil {
-		return 0, s.fail("put", container, name, err)
+		return s.fail("put", container, name, err)
 	}
-	if _, err := s.commit(ctx, container, name, ids, whole.Sum(nil), o); err != nil {
-		return 0, err
-	}
-	return size, nil
+	_, err = s.commit(ctx, container, name, ids, whole.Sum(nil), o)
+	return err
 }
 
 // nextBlock reads one block into a free buffer. last says that the stream ended.

@@ -27,7 +27,7 @@ var (
 	ErrNotFound = errors.New("blob not found")
 	ErrExists   = errors.New("blob exists already")                 // Options.IfNoneMatch
 	ErrChanged  = errors.New("blob was changed by somebody else")   // stale ETag: 412
-	ErrTooLarge = errors.New("content is larger than allowed")      // Options.MaxSize, or Get
+	ErrTooLarge = errors.New("content is larger than allowed")      // MaxBlocks, or Get
 	ErrCorrupt  = errors.New("blob content does not match its MD5") // paper row Q12
 )
 
@@ -52,7 +52,6 @@ type Options struct {
 	IfNoneMatch  bool              // refuse to overwrite: ErrExists
 	IfMatch      string            // overwrite this version only
 	Metadata     map[string]string // names are case-insensitive
-	MaxSize      int64             // PutStream stops with ErrTooLarge above it; 0: no bound
 }
 
 // Info describes a blob.
@@ -253,7 +252,7 @@ func (s *Store) dropStaged(ctx context.Context, container, name string) (removed
 
 // markKey is the metadata name of a conditional write's own mark: after a lost
 // reply it tells our blob from somebody else's (paper row Q13).
-const markKey = "cutroomop"
+const markKey = "writemark"
 
 func newMark() string {
 	var raw [12]byte

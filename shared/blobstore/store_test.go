@@ -192,28 +192,6 @@ func TestPutFileDoesNotTakeOverOtherContent(t *testing.T) {
 	}
 }
 
-func TestPutStream(t *testing.T) {
-	t.Parallel()
-	s := open(t, plain)
-	for _, size := range []int{0, 1, blobstore.BlockSize, 2*blobstore.BlockSize + 7} {
-		want := noise(size)
-		n, err := s.PutStream(t.Context(), box, "stream", io.MultiReader(bytes.NewReader(want)), blobstore.Options{})
-		if err != nil || n != int64(size) {
-			t.Fatalf("PutStream of %d bytes = %d, %v", size, n, err)
-		}
-		if got, err := s.Get(t.Context(), box, "stream"); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%d bytes came back as %d, %v", size, len(got), err)
-		}
-	}
-	_, err := s.PutStream(t.Context(), box, "huge", bytes.NewReader(noise(100)), blobstore.Options{MaxSize: 99})
-	if !errors.Is(err, blobstore.ErrTooLarge) {
-		t.Errorf("one byte too many: %v, want ErrTooLarge", err)
-	}
-	if _, err := s.Head(t.Context(), box, "huge"); !errors.Is(err, blobstore.ErrNotFound) {
-		t.Errorf("a refused stream left a blob: %v", err)
-	}
-}
-
 func TestDeletePrefixRemovesStagedBlocksToo(t *testing.T) {
 	t.Parallel()
 	s := open(t, plain)
@@ -452,13 +430,6 @@ func TestReadResumesAfterBrokenConnections(t *testing.T) {
 	if c.cuts.Load() < 6 {
 		t.Errorf("%d cuts, want at least 6", c.cuts.Load())
 	}
-	path := filepath.Join(t.TempDir(), "out")
-	if _, err := s.DownloadFile(t.Context(), box, "x", path); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("DownloadFile: %d bytes, %v", len(got), err)
-	}
 }
 
 // silence answers the first download with some bytes and then nothing.
@@ -555,33 +526,14 @@ func TestCorruptionOnTheWayDownIsSeen(t *testing.T) {
 	t.Parallel()
 	f := &downFlipper{}
 	s := open(t, func(cfg *azstorage.Config) { cfg.Transport = f })
-	if _, err := s.PutStream(t.Context(), box, "x", bytes.NewReader(noise(blobstore.BlockSize+5)), blobstore.Options{}); err != nil {
+	if _, err := s.Put(t.Context(), box, "x", bytes.NewReader(noise(blobstore.BlockSize+5)), blobstore.BlockSize+5, blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Get(t.Context(), box, "x"); !errors.Is(err, blobstore.ErrCorrupt) {
 		t.Errorf("Get: %v, want ErrCorrupt", err)
 	}
-	path := filepath.Join(t.TempDir(), "out")
-	if _, err := s.DownloadFile(t.Context(), box, "x", path); !errors.Is(err, blobstore.ErrCorrupt) {
-		t.Errorf("DownloadFile: %v, want ErrCorrupt", err)
-	}
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a corrupt file was left: %v", err)
-	}
 	if f.flips.Load() == 0 {
 		t.Error("nothing was flipped")
-	}
-}
-
-func TestStreamThatBreaksCommitsNothing(t *testing.T) {
-	t.Parallel()
-	s := open(t, plain)
-	_, err := s.PutStream(t.Context(), box, "x", io.MultiReader(bytes.NewReader(noise(2*blobstore.BlockSize)), broken{}), blobstore.Options{})
-	if !errors.Is(err, azuritetest.ErrReset) {
-		t.Errorf("PutStream: %v, want the reader's error", err)
-	}
-	if _, err := s.Head(t.Context(), box, "x"); !errors.Is(err, blobstore.ErrNotFound) {
-		t.Errorf("a broken stream left a blob: %v", err)
 	}
 }
 

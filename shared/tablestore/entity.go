@@ -91,19 +91,6 @@ func (e Entity) JSON(name string, dst any) error {
 	return nil
 }
 
-// SetJSON stores v as a string property.
-func (e *Entity) SetJSON(name string, v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("property %s of row %q/%q: %w", name, e.PartitionKey, e.RowKey, err)
-	}
-	if e.Props == nil {
-		e.Props = map[string]any{}
-	}
-	e.Props[name] = string(text)
-	return nil
-}
-
 // timeFormat keeps seven decimals, the resolution of the service.
 const timeFormat = "2006-01-02T15:04:05.0000000Z"
 

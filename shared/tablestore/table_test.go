@@ -87,13 +87,9 @@ func TestTypesSurvive(t *testing.T) {
 
 func TestJSONProperty(t *testing.T) {
 	t.Parallel()
-	var e tablestore.Entity
-	want := []string{"a", "b"}
-	if err := e.SetJSON("List", want); err != nil {
-		t.Fatal(err)
-	}
+	e := tablestore.Entity{Props: map[string]any{"List": `["a","b"]`}}
 	var got []string
-	if err := e.JSON("List", &got); err != nil || !slices.Equal(got, want) {
+	if err := e.JSON("List", &got); err != nil || !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("%q, %v", got, err)
 	}
 	if err := e.JSON("Missing", &got); err != nil || len(got) != 2 {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/product"
 )
 
 // member is one name and value of the JSON object, the value as received.
@@ -18,7 +20,9 @@ type member struct {
 	value json.RawMessage
 }
 
-var typeName = regexp.MustCompile(`^cutroom\.work\.([a-z][a-z0-9-]{0,39})\.v([1-9][0-9]{0,5})$`)
+// typeName reads types of the product's former name as well: a message may have
+// waited in its queue while the product was renamed.
+var typeName = regexp.MustCompile(`^(?:` + product.Name + `|` + product.FormerName + `)\.work\.([a-z][a-z0-9-]{0,39})\.v([1-9][0-9]{0,5})$`)
 
 // Encode returns the text of the queue message: base64, because a message is
 // XML on the wire and only plain ASCII survives every client (paper row Q19).

@@ -1,11 +1,18 @@
-// Copies hls.js, which package-lock.json pins, to where the pages load it from.
-// The result is committed, so neither building nor running needs Node.
+// Copies the libraries that package-lock.json pins to where the pages load them
+// from. The result is committed, so neither building nor running needs Node.
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 
-const from = new URL('node_modules/hls.js/', import.meta.url);
 const to = new URL('static/vendor/', import.meta.url);
 await mkdir(to, { recursive: true });
-await copyFile(new URL('LICENSE', from), new URL('hls.LICENSE.txt', to));
-const source = await readFile(new URL('dist/hls.min.js', from), 'utf8');
-// The source map is not shipped; without this line browsers do not ask for it.
-await writeFile(new URL('hls.min.js', to), source.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n'));
+
+// Each: its package, its licence, the file, and the name that pages load.
+for (const [pack, licence, file, name] of [
+  ['hls.js', 'LICENSE', 'dist/hls.min.js', 'hls'],
+  ['js-md5', 'LICENSE.txt', 'build/md5.modern.min.mjs', 'md5'],
+]) {
+  const from = new URL(`node_modules/${pack}/`, import.meta.url);
+  await copyFile(new URL(licence, from), new URL(`${name}.LICENSE.txt`, to));
+  const source = await readFile(new URL(file, from), 'utf8');
+  // Source maps are not shipped; without this line browsers do not ask for them.
+  await writeFile(new URL(`${name}.min.js`, to), source.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n'));
+}

@@ -1,6 +1,7 @@
 // Package web holds the page sources: templates, style and scripts, embedded as
 // they are. There is no build step: the scripts are modules that browsers read,
-// and hls.js is a copy of its published file (see package.json and vendor.mjs).
+// and hls.js and js-md5 are copies of their published files (see package.json and
+// vendor.mjs).
 //
 // Next: webrole/internal/page, which serves them.
 package web

@@ -8,74 +8,55 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
-// Page is a page of what an index knows: ids, in order. The videos themselves
-// are read from the truth, one point read each.
-type Page struct {
-	IDs          []video.ID
-	Next         string // opaque; empty on the last page
-	EntitiesRead int
-	Requests     int
-
-	// Of searches only.
-	DidYouMean *api.SearchWords
-	Facets     *api.Facets
-}
-
-// Finder is what lists and search need of the indexes. Tokens are opaque, bound
-// to their query by whoever makes them, and refused by the same.
-type Finder interface {
-	Recent(ctx context.Context, limit int, token string) (Page, error)
-	Channel(ctx context.Context, channel string, byTitle bool, limit int, token string) (Page, error)
-	Search(ctx context.Context, search Search, limit int, token string) (Page, error)
-}
-
-// Search is what is searched for: every word of every text must match.
-type Search struct {
-	Any, Title, Description, Actor, Director, Tag, Channel string
-
-	Best   bool // best match first, not newest
-	Facets bool // count what the hits have in common
-}
-
 const defaultLimit = 20
 
 // ListVideos implements GET /videos.
 func (s *Server) ListVideos(c *gin.Context, params api.ListVideosParams) {
-	byTitle := params.Sort != nil && *params.Sort == api.ListVideosParamsSortTitle
-	if byTitle && params.Channel == nil {
+	order := catalog.Newest
+	if params.Sort != nil && *params.Sort == api.ListVideosParamsSortTitle {
+		order = catalog.ByTitle
+	}
+	if order == catalog.ByTitle && params.Channel == nil {
 		abort(c, problem.New(http.StatusBadRequest, problem.InvalidParameter, "Sorting by title needs a channel."))
 		return
 	}
-	s.page(c, params.PageToken, params.Limit, func(ctx context.Context, limit int, token string) (Page, error) {
+	s.page(c, params.PageToken, params.Limit, func(ctx context.Context, limit int, token string) (idPage, error) {
 		if params.Channel == nil {
-			return s.find.Recent(ctx, limit, token)
+			hits, next, err := s.catalog.Recent(ctx, limit, token)
+			return newPage(hits, next), err
 		}
-		return s.find.Channel(ctx, *params.Channel, byTitle, limit, token)
-	}, func(_ Page, items []api.Video, next *string) any {
+		hits, next, err := s.catalog.Channel(ctx, *params.Channel, order, limit, token)
+		return newPage(hits, next), err
+	}, func(_ idPage, items []api.Video, next *string) any {
 		return api.VideoList{Items: items, NextPageToken: next}
 	})
 }
 
 // SearchVideos implements GET /search.
 func (s *Server) SearchVideos(c *gin.Context, params api.SearchVideosParams) {
-	search := Search{
-		Any: value(params.Q), Title: value(params.Title), Description: value(params.Description),
+	query := searchindex.Query{
+		Q: value(params.Q), Title: value(params.Title), Description: value(params.Description),
 		Actor: value(params.Actor), Director: value(params.Director), Tag: value(params.Tag), Channel: value(params.Channel),
-		Best:   params.Sort != nil && *params.Sort == api.SearchVideosParamsSortBest,
 		Facets: params.Facets != nil && *params.Facets,
 	}
-	s.page(c, params.PageToken, params.Limit, func(ctx context.Context, limit int, token string) (Page, error) {
-		return s.find.Search(ctx, search, limit, token)
-	}, func(p Page, items []api.Video, next *string) any {
+	if params.Sort != nil && *params.Sort == api.SearchVideosParamsSortBest {
+		query.Sort = searchindex.Best
+	}
+	s.page(c, params.PageToken, params.Limit, func(ctx context.Context, limit int, token string) (idPage, error) {
+		found, err := s.search.Search(ctx, query, limit, token)
+		return searchPage(found), err
+	}, func(p idPage, items []api.Video, next *string) any {
 		return api.SearchResult{
-			Items: items, NextPageToken: next, EntitiesRead: p.EntitiesRead, Requests: p.Requests,
-			DidYouMean: p.DidYouMean, Facets: p.Facets,
+			Items: items, NextPageToken: next, EntitiesRead: p.entitiesRead, Requests: p.requests,
+			DidYouMean: p.didYouMean, Facets: p.facets,
 		}
 	})
 }
@@ -88,8 +69,8 @@ func value(s *string) string {
 }
 
 func (s *Server) page(c *gin.Context, token *string, limit *int,
-	read func(ctx context.Context, limit int, token string) (Page, error),
-	answer func(Page, []api.Video, *string) any,
+	read func(ctx context.Context, limit int, token string) (idPage, error),
+	answer func(idPage, []api.Video, *string) any,
 ) {
 	want := defaultLimit
 	if limit != nil {
@@ -100,13 +81,13 @@ func (s *Server) page(c *gin.Context, token *string, limit *int,
 		abort(c, err)
 		return
 	}
-	items, err := s.hydrate(c.Request.Context(), page.IDs)
+	items, err := s.hydrate(c.Request.Context(), page.ids)
 	if err != nil {
 		abort(c, err)
 		return
 	}
 	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, answer(page, items, nextToken(page.Next)))
+	c.JSON(http.StatusOK, answer(page, items, nextToken(page.next)))
 }
 
 // nextToken leaves the member out on the last page.

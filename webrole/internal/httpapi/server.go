@@ -10,8 +10,9 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/gin-gonic/gin"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/registrations"
+	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
@@ -32,7 +33,8 @@ type Server struct {
 	doc     *openapi3.T
 	videos  *videostore.Store
 	uploads *upload.Service
-	find    Finder
+	catalog *catalog.Catalog
+	search  *searchindex.Index
 	queues  *workqueue.Queues
 	workers *workers.Register
 	views   *views.Counter
@@ -45,18 +47,33 @@ type Server struct {
 
 var _ api.ServerInterface = (*Server)(nil)
 
-// New returns the API of an account.
-func New(account *azstorage.Account, videos *videostore.Store, uploads *upload.Service, find Finder, queues *workqueue.Queues) (*Server, error) {
+// Parts is what the API works with. All of it is needed.
+type Parts struct {
+	Videos  *videostore.Store
+	Uploads *upload.Service
+	Catalog *catalog.Catalog
+	Search  *searchindex.Index
+	Races   *registrations.Store
+	Views   *views.Counter
+	Workers *workers.Register
+	Queues  *workqueue.Queues
+
+	// OpenQueue opens the poison queues, which only the operator's routes use.
+	OpenQueue func(workqueue.Spec) *workqueue.Queue
+}
+
+// New returns the API.
+func New(p Parts) (*Server, error) {
 	doc, err := api.GetSpec()
 	if err != nil {
 		return nil, fmt.Errorf("read the API's document: %w", err)
 	}
 	s := &Server{
-		doc: doc, videos: videos, uploads: uploads,
-		find: find, queues: queues, workers: workers.New(account), views: views.New(account), races: registrations.New(account),
-		glances: newGlances(videos),
+		doc: doc, videos: p.Videos, uploads: p.Uploads, catalog: p.Catalog, search: p.Search,
+		races: p.Races, views: p.Views, workers: p.Workers, queues: p.Queues,
+		glances: newGlances(p.Videos),
 	}
-	s.openQueues(func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) })
+	s.openQueues(p.OpenQueue)
 	return s, nil
 }
 

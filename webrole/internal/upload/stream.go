@@ -19,8 +19,7 @@ const blocksInFlight = 2
 
 // stream stages r, of size bytes, block by block and commits on the condition that
 // o holds. A block's id has its number, so an upload that breaks off here can be
-// gone on with by valet key: that is why it does not use blobstore.PutStream, whose
-// blocks nobody else can find (paper row Q14). It also has a hash of the content, so
+// gone on with by valet key (paper row Q14). It also has a hash of the content, so
 // of two uploads at once, also through two web roles, each commits its own blocks
 // only. Each block carries its MD5 (Q12).
 func (s *Service) stream(ctx context.Context, id video.ID, r io.Reader, size int64, buffers *buffers, o blobstore.Options) (etag string, _ error) {

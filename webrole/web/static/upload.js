@@ -2,6 +2,7 @@
 // holds, so a broken upload goes on where it stopped: this browser remembers which
 // video a file (name, size, time) belongs to.
 import { $, Problem, call, say, sleep } from './api.js';
+import { md5 } from './vendor/md5.min.js';
 
 const atOnce = 3; // blocks in flight
 let running = false;
@@ -93,17 +94,19 @@ async function send(file, video) {
 
   async function put(n) {
     const from = n * key.blockSizeBytes;
-    const block = file.slice(from, Math.min(file.size, from + key.blockSizeBytes));
+    const block = await file.slice(from, Math.min(file.size, from + key.blockSizeBytes)).arrayBuffer();
+    const sum = md5.base64(block); // storage refuses what was changed on the way
     for (let attempt = 0; ; attempt++) {
       while (paused) await sleep(200);
       if (Date.parse(key.expiresAt) - Date.now() < 60_000) key = await call('GET', `/videos/${video.id}/upload`);
       try {
         const answer = await fetch(`${key.url}&comp=block&blockid=${encodeURIComponent(blockId(n, key.blockIdDigits))}`, {
-          method: 'PUT', body: block, headers: { 'x-ms-version': '2021-12-02' },
+          method: 'PUT', body: block, headers: { 'x-ms-version': '2021-12-02', 'Content-MD5': sum },
         });
         if (answer.ok) break;
+        // 400: the block did not arrive as it was sent.
         if (answer.status === 403) key = await call('GET', `/videos/${video.id}/upload`);
-        else if (answer.status < 500 && answer.status !== 408 && answer.status !== 429) throw new Problem({ detail: `Storage refused a block (${answer.status}).` }, answer.status);
+        else if (answer.status < 500 && ![400, 408, 429].includes(answer.status)) throw new Problem({ detail: `Storage refused a block (${answer.status}).` }, answer.status);
       } catch (err) {
         if (err instanceof Problem) throw err;
         say('The connection broke; trying again…');

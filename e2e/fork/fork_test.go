@@ -1,0 +1,250 @@
+// Package fork_test renames a copy of the repository with `make fork`, and lets
+// the renamed roles go on with what the original left in a storage account.
+package fork_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/azurite"
+	"github.com/cutroom/cutroom/shared/client"
+	"github.com/cutroom/cutroom/shared/product"
+)
+
+func TestMain(m *testing.M) { stacktest.Main(m) }
+
+// newName is the name of the copy. It is made, because the test is part of the
+// copy, too.
+const newName = product.Name + "x"
+
+// setting is a variable of a role, by the name of the product that the role belongs to.
+func setting(name, rest, value string) string {
+	return strings.ToUpper(name) + "_" + rest + "=" + value
+}
+
+// A renamed copy builds, its tests pass, and it takes over: it reads the message
+// that the original sent, knows the original's idempotency keys, and refuses the
+// original's settings.
+func TestRenamedCopyTakesOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test builds a copy of the repository and runs the roles")
+	}
+	tree := copyRepository(t)
+	run(t, tree, "make", "fork", "MODULE=example.com/acme/"+newName, "NAME="+newName)
+	t.Run("no other file holds the old name", func(t *testing.T) { oldNameIsGone(t, tree) })
+	t.Run("formatted", func(t *testing.T) {
+		if out := run(t, tree, "gofmt", "-l", "shared", "webrole", "workerrole", "e2e"); out != "" {
+			t.Errorf("gofmt would change\n%s", out)
+		}
+	})
+	run(t, tree, "go", "build", "-o", "bin/", "./webrole", "./workerrole")
+	t.Run("tests", func(t *testing.T) {
+		run(t, tree, "go", "test", "-short", "./shared/product", "./shared/workitem", "./shared/video", "./e2e")
+	})
+	t.Run("takes over", func(t *testing.T) { takeOver(t, filepath.Join(tree, "bin")) })
+}
+
+// takeOver leaves an uploaded video in a queue by the roles of this tree, and
+// has it made ready by the renamed ones.
+func takeOver(t *testing.T, renamed string) {
+	emulator, err := azurite.Start(t.Context(), azurite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := emulator.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	const prefix = "moved"
+	original := stacktest.Start(t, stack.Options{
+		ConnectionString: emulator.ConnectionString(), Env: []string{setting(product.Name, "PREFIX", prefix)},
+	})
+	id := announce(t, original.BaseURL())
+	upload(t, original.BaseURL(), id)
+	if err := original.Stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	env := append(stacktest.Environ(), "AZURE_STORAGE_CONNECTION_STRING="+emulator.ConnectionString(),
+		"WEBROLE_ADDR=127.0.0.1:0", "WEBROLE_ADMIN_ADDR=127.0.0.1:0", "WORKERROLE_ADMIN_ADDR=127.0.0.1:0")
+	for _, role := range []string{"webrole", "workerrole"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it ends at once
+		cmd := exec.CommandContext(ctx, filepath.Join(renamed, role))
+		cmd.Env = append(env, setting(product.Name, "PREFIX", prefix))
+		out, err := cmd.CombinedOutput()
+		cancel()
+		if err == nil || !strings.Contains(string(out), "set "+strings.TrimSuffix(setting(newName, "PREFIX", ""), "=")+" instead") {
+			t.Errorf("%s with a setting of the old name: %v\n%s", role, err, out)
+		}
+	}
+
+	env = append(env, setting(newName, "PREFIX", prefix))
+	start(t, filepath.Join(renamed, "workerrole"), env)
+	log := start(t, filepath.Join(renamed, "webrole"), env)
+	up := await(t, log, regexp.MustCompile(`web role is up" address=(http://\S+)/ admin=(\S+)`))
+	if again := announce(t, up[1]); again != id {
+		t.Errorf("the same idempotency key leads to %s after the rename, want %s", again, id)
+	}
+	user := visit(t, up[1])
+	if _, err := user.AwaitReady(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	// The reconciler would repair a message that went to poison: look there.
+	ops, err := client.NewClientWithResponses("http://" + up[2] + "/api/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	poison, err := ops.ListPoisonWithResponse(t.Context(), nil)
+	if err != nil || poison.JSON200 == nil || len(poison.JSON200.Items) > 0 {
+		t.Errorf("poison after the rename: %v, %s", err, poison.Body)
+	}
+}
+
+// copyRepository copies what git tracks, and what it would, into a repository of
+// the copy's own.
+func copyRepository(t *testing.T) (tree string) {
+	root, err := stack.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree = t.TempDir()
+	for path := range strings.SplitSeq(run(t, root, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"), "\x00") {
+		from, to := filepath.Join(root, path), filepath.Join(tree, path)
+		info, err := os.Stat(from)
+		if path == "" || os.IsNotExist(err) { // removed and not yet committed
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(from)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(to), 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(to, text, info.Mode())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, tree, "git", "init", "-q")
+	run(t, tree, "git", "add", "-A")
+	run(t, tree, "git", "-c", "user.name=fork", "-c", "user.email=fork@example.com", "commit", "-q", "-m", "A copy")
+	return tree
+}
+
+// oldNameIsGone looks at every file of the copy. newName holds the old one.
+func oldNameIsGone(t *testing.T, tree string) {
+	files := run(t, tree, "git", "ls-files", "-z")
+	for path := range strings.SplitSeq(strings.TrimSuffix(files, "\x00"), "\x00") {
+		text, err := os.ReadFile(filepath.Join(tree, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest := strings.ReplaceAll(strings.ToLower(string(text)), newName, "")
+		switch n := strings.Count(rest, product.Name); {
+		case path == "LICENSE": // keeps naming whom it is from
+		case path == "shared/product/product.go" && n == 1: // FormerName
+		case n > 0:
+			t.Errorf("%s holds %q %d times", path, product.Name, n)
+		}
+	}
+}
+
+func visit(t *testing.T, base string) *journey.User {
+	user, err := journey.New(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(user.Close)
+	return user
+}
+
+// announce asks for a video, always with the same key.
+func announce(t *testing.T, base string) (id string) {
+	key := "the-same-key-before-and-after"
+	res, err := visit(t, base).API().CreateVideoWithResponse(t.Context(), &client.CreateVideoParams{IdempotencyKey: &key}, client.NewVideo{Title: "Moved"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.JSON201 == nil {
+		t.Fatalf("announce: %s: %s", res.Status(), res.Body)
+	}
+	return res.JSON201.Id
+}
+
+func upload(t *testing.T, base, id string) {
+	clip := filepath.Join(t.TempDir(), "clip.mp4")
+	run(t, "", "ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=160x90:r=15:d=2",
+		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", clip)
+	content, err := os.ReadFile(clip)
+	if err == nil {
+		err = visit(t, base).Put(t.Context(), id, bytes.NewReader(content), int64(len(content)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start runs a role until the test ends, and returns its log.
+func start(t *testing.T, binary string, env []string) (log string) {
+	log = filepath.Join(t.TempDir(), filepath.Base(binary)+".log")
+	file, err := os.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary)
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, file, file
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		err := cmd.Wait()
+		_ = file.Close()
+		if text, _ := os.ReadFile(log); err != nil || t.Failed() {
+			t.Logf("%s: %v\n%s", filepath.Base(binary), err, text[max(0, len(text)-4000):])
+		}
+	})
+	return log
+}
+
+// await returns the match of what once appears in the file.
+func await(t *testing.T, file string, what *regexp.Regexp) []string {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if match := what.FindStringSubmatch(string(text)); match != nil {
+			return match
+		}
+	}
+	t.Fatalf("%s never says %s", file, what)
+	return nil
+}
+
+// run runs a command in dir to its end and returns what it wrote to stdout.
+func run(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	var out, problems bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &problems
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out.Bytes(), problems.Bytes())
+	}
+	return out.String()
+}
