@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +34,11 @@ const (
 	// Outage is of one blob: its first part can be read, the rest cannot, however
 	// often a reader comes back.
 	Outage Fault = "outage of a source"
+
+	// LateCommit is a commit that arrives after its sender has died, and Refused
+	// one of them that the service refused. See proxy.hold.
+	LateCommit Fault = "late commit"
+	Refused    Fault = "late commit that was refused"
 )
 
 var faults = []Fault{Busy, Reset, LostReply, Delay, BlackHole, Cut, Late}
@@ -59,8 +66,63 @@ type proxy struct {
 	connection string // with the endpoints of the proxy
 	fronts     []*front
 
-	mu     sync.Mutex
-	counts map[string]int // "Blob 503" → requests
+	mu      sync.Mutex
+	counts  map[string]int // "Blob 503" → requests
+	parcels []*parcel      // that no request was found for yet
+}
+
+// parcel is a commit that is kept on its way.
+type parcel struct {
+	worker string
+	caught chan struct{} // closed when there is one; then step is set
+	step   stepID
+	once   sync.Once
+	freed  chan struct{}
+}
+
+// release lets the commit arrive, or none be kept.
+func (p *parcel) release() { p.once.Do(func() { close(p.freed) }) }
+
+// hold keeps the next commit of a part by a worker, until it is released. What
+// becomes of the worker meanwhile makes no difference.
+func (p *proxy) hold(worker string) *parcel {
+	held := &parcel{worker: worker, caught: make(chan struct{}), freed: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.parcels = append(p.parcels, held)
+	return held
+}
+
+// part finds the row of a part in a transaction that commits one.
+var part = regexp.MustCompile(`"PartitionKey":"([a-z2-7]+)"[^\n]*"RowKey":"(STEP:[0-9]+:(?:encode|audio):[0-9]+)"[^\n]*"State":"done"[^\n]*"Worker":"([^"]+)"`)
+
+// keep holds a request that somebody wants held.
+func (p *proxy) keep(body []byte) (kept bool) {
+	found := part.FindSubmatch(body)
+	if found == nil {
+		return false
+	}
+	p.mu.Lock()
+	p.parcels = slices.DeleteFunc(p.parcels, func(held *parcel) bool {
+		select {
+		case <-held.freed:
+			return true
+		default:
+			return false
+		}
+	})
+	at := slices.IndexFunc(p.parcels, func(held *parcel) bool { return held.worker == string(found[3]) })
+	if at < 0 {
+		p.mu.Unlock()
+		return false
+	}
+	held := p.parcels[at]
+	p.parcels = slices.Delete(p.parcels, at, at+1)
+	p.mu.Unlock()
+	held.step = stepID{string(found[1]), string(found[2])}
+	close(held.caught)
+	<-held.freed
+	return true
 }
 
 // front is the listener before one service.
@@ -234,12 +296,27 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		breakConnection(w)
 		return
 	}
-	res, err := f.forward(r)
+	body, err := small(r)
+	if err != nil {
+		breakConnection(w)
+		return
+	}
+	late := f.service == Table && r.Method == http.MethodPost && f.proxy.keep(body)
+	res, err := f.forward(r, body)
 	if err != nil {
 		breakConnection(w)
 		return
 	}
 	defer func() { _ = res.Body.Close() }()
+	if late {
+		answer, _ := io.ReadAll(res.Body)
+		f.count(LateCommit)
+		if bytes.Contains(answer, []byte("412 Precondition Failed")) {
+			f.count(Refused)
+		}
+		breakConnection(w)
+		return
+	}
 	switch fault {
 	case LostReply:
 		_, _ = io.Copy(io.Discard, res.Body)
@@ -260,18 +337,18 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, name := range ofConnection {
 		header.Del(name)
 	}
-	body := io.Reader(res.Body)
+	answer := io.Reader(res.Body)
 	if res.ContentLength >= 0 && res.StatusCode != http.StatusNoContent && res.StatusCode != http.StatusNotModified {
 		header.Set("Content-Length", strconv.FormatInt(res.ContentLength, 10))
 	}
 	if fault == Cut && r.Method == http.MethodGet && res.ContentLength > 1 {
-		body = io.LimitReader(res.Body, res.ContentLength/2)
+		answer = io.LimitReader(res.Body, res.ContentLength/2)
 	}
 	if out {
-		body = io.LimitReader(res.Body, limit)
+		answer = io.LimitReader(res.Body, limit)
 	}
 	w.WriteHeader(res.StatusCode)
-	_, err = io.Copy(w, body)
+	_, err = io.Copy(w, answer)
 	if err != nil || fault == Cut || out {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler) // the client sees that the answer is not whole
@@ -281,18 +358,23 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // ofConnection are headers that concern one connection, not the request.
 var ofConnection = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"}
 
-func (f *front) forward(r *http.Request) (*http.Response, error) {
+// small reads a body that is not large, so that it can be looked at, and sent
+// again when an idle connection was closed. Others are nil.
+func small(r *http.Request) ([]byte, error) {
+	if r.ContentLength < 0 || r.ContentLength > 1<<20 {
+		return nil, nil
+	}
+	return io.ReadAll(r.Body)
+}
+
+func (f *front) forward(r *http.Request, content []byte) (*http.Response, error) {
 	to := *r.URL
 	to.Scheme, to.Host = f.target.Scheme, f.target.Host
 	// The server acts, whatever becomes of the client meanwhile.
 	ctx := context.WithoutCancel(r.Context())
 	var body io.Reader = r.Body
-	if r.ContentLength >= 0 && r.ContentLength <= 1<<20 {
-		content, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		body = bytes.NewReader(content) // can be sent again when an idle connection was closed
+	if content != nil {
+		body = bytes.NewReader(content)
 	}
 	req, err := http.NewRequestWithContext(ctx, r.Method, to.String(), body)
 	if err != nil {

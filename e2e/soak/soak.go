@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/stack"
@@ -38,8 +39,11 @@ type Options struct {
 // that minutes hold what takes hours elsewhere.
 const visibility = 8 * time.Second
 
-// workers is how many there are: all of today, or one of them older.
-const workers = 3
+// How many there are of each role. All are of today, or one worker is older.
+const (
+	workers = 3
+	webs    = 2
+)
 
 // Run soaks a stack of its own and returns what came of it. The error is about
 // the soak itself; what is wrong with the stack is in Report.Findings.
@@ -62,7 +66,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	old, why := olderWorker(ctx, o.Older, dir)
 	report.Older = why
 	say("%s", why)
-	p := makePlan(o.Seed, o.Duration, workers, visibility)
+	p := makePlan(o.Seed, o.Duration)
 	p.print(o.Log)
 	sources, err := makeClips(ctx, dir)
 	if err != nil {
@@ -102,6 +106,16 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 			_ = s.Stop()
 		}
 	}()
+	gates := []string{stack.Web}
+	for len(gates) < webs {
+		name, err := s.AddWeb(ctx)
+		if err != nil {
+			return nil, err
+		}
+		gates = append(gates, name)
+	}
+	var turn atomic.Int64
+	gate := func() string { return s.WebURL(gates[int(turn.Add(1))%webs]) } // as a load balancer chooses
 	var names []string
 	for n := range workers {
 		binary := ""
@@ -121,10 +135,10 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	defer account.CloseIdle()
 
 	outside := storage{account}
-	watcher, meter, people := newWatcher(outside), newMeter(s), newUsers(s.BaseURL, time.Now().Add(o.Duration+patience))
+	watcher, meter, people := newWatcher(outside), newMeter(s), newUsers(gate, time.Now().Add(o.Duration+patience))
 	people.planned, people.outage = outside.planned, proxy.outage
 	trouble := &chaos{
-		stack: s, storage: outside, proxy: proxy, watcher: watcher, workers: names, dir: dir,
+		stack: s, storage: outside, proxy: proxy, watcher: watcher, workers: names, webs: gates, dir: dir,
 		busy: make([]sync.Mutex, workers), counts: map[string]int{},
 	}
 	watching, stopWatching := context.WithCancel(ctx)
@@ -191,7 +205,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 }
 
 // backlog is how many videos may be in the making before the next one comes.
-const backlog = 8
+const backlog = 10
 
 // load does what the plan says, until the time is over, and returns with users
 // still busy.
