@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -39,8 +40,10 @@ func (c *chaos) count(what string) {
 	c.counts[what]++
 }
 
+const workerPrefix = "soak-"
+
 // workerName is WORKERROLE_NAME of the n-th worker.
-func workerName(n int) string { return fmt.Sprintf("soak-%d", n) }
+func workerName(n int) string { return workerPrefix + strconv.Itoa(n) }
 
 // do starts an event and does not wait for its end.
 func (c *chaos) do(ctx context.Context, number int, e event) {
@@ -88,7 +91,7 @@ func (c *chaos) do(ctx context.Context, number int, e event) {
 		case zombie:
 			c.freeze(ctx, number, e)
 		case lateCommit:
-			c.late(ctx, e)
+			c.late(ctx)
 		case clearQueue:
 			c.clear(ctx)
 		}
@@ -142,10 +145,12 @@ func (c *chaos) freeze(load context.Context, number int, e event) {
 	_ = c.stack.Kill(name, stack.Wake)
 }
 
+// awaitOvertaken waits until others have done steps, or nobody wants them any
+// more, and reports whether they are done.
 func (c *chaos) awaitOvertaken(steps []stepID) bool {
 	for end := time.Now().Add(isOvertaken); len(steps) > 0 && time.Now().Before(end); time.Sleep(watchEvery) {
-		if c.watcher.overtaken(steps) {
-			return true
+		if open, done := c.watcher.progress(steps); !open {
+			return done
 		}
 	}
 	return false
@@ -167,24 +172,30 @@ func (c *chaos) repeat(finishing []stepID) {
 // late kills a worker whose commit is under way, and lets the request arrive
 // when another attempt has committed the step. A worker that is only frozen
 // stops at the end of its lease when it wakes; a packet knows of no lease.
-func (c *chaos) late(load context.Context, e event) {
-	if !c.busy[e.Worker].TryLock() {
-		return
-	}
-	defer c.busy[e.Worker].Unlock()
-	parcel := c.proxy.hold(workerName(e.Worker))
-	defer parcel.release()
+func (c *chaos) late(load context.Context) {
 	waiting, stop := context.WithTimeout(load, comesToPoint)
 	defer stop()
-	select {
-	case <-parcel.caught:
-	case <-waiting.Done():
+	for waiting.Err() == nil {
+		parcel := c.proxy.hold()
+		select {
+		case <-parcel.caught:
+		case <-waiting.Done():
+			parcel.release()
+			return
+		}
+		var n int
+		if _, err := fmt.Sscanf(parcel.worker, workerPrefix+"%d", &n); err != nil || !c.busy[n].TryLock() { // something else is being done to it
+			parcel.release()
+			continue
+		}
+		c.watcher.killed(parcel.worker)
+		c.signal(c.workers[n], stack.Die, lateCommit)
+		c.busy[n].Unlock()
+		if c.awaitOvertaken([]stepID{parcel.step}) {
+			c.count("late commit overtaken")
+		}
+		parcel.release()
 		return
-	}
-	c.watcher.killed(workerName(e.Worker))
-	c.signal(c.workers[e.Worker], stack.Die, lateCommit)
-	if c.awaitOvertaken([]stepID{parcel.step}) {
-		c.count("late commit overtaken")
 	}
 }
 

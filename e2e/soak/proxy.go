@@ -73,9 +73,9 @@ type proxy struct {
 
 // parcel is a commit that is kept on its way.
 type parcel struct {
-	worker string
-	caught chan struct{} // closed when there is one; then step is set
+	caught chan struct{} // closed when there is one; then step and worker are set
 	step   stepID
+	worker string // who sent it
 	once   sync.Once
 	freed  chan struct{}
 }
@@ -83,10 +83,10 @@ type parcel struct {
 // release lets the commit arrive, or none be kept.
 func (p *parcel) release() { p.once.Do(func() { close(p.freed) }) }
 
-// hold keeps the next commit of a part by a worker, until it is released. What
-// becomes of the worker meanwhile makes no difference.
-func (p *proxy) hold(worker string) *parcel {
-	held := &parcel{worker: worker, caught: make(chan struct{}), freed: make(chan struct{})}
+// hold keeps the next commit of a part until it is released. What becomes of its
+// sender meanwhile makes no difference.
+func (p *proxy) hold() *parcel {
+	held := &parcel{caught: make(chan struct{}), freed: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.parcels = append(p.parcels, held)
@@ -111,15 +111,14 @@ func (p *proxy) keep(body []byte) (kept bool) {
 			return false
 		}
 	})
-	at := slices.IndexFunc(p.parcels, func(held *parcel) bool { return held.worker == string(found[3]) })
-	if at < 0 {
+	if len(p.parcels) == 0 {
 		p.mu.Unlock()
 		return false
 	}
-	held := p.parcels[at]
-	p.parcels = slices.Delete(p.parcels, at, at+1)
+	held := p.parcels[0]
+	p.parcels = p.parcels[1:]
 	p.mu.Unlock()
-	held.step = stepID{string(found[1]), string(found[2])}
+	held.step, held.worker = stepID{string(found[1]), string(found[2])}, string(found[3])
 	close(held.caught)
 	<-held.freed
 	return true

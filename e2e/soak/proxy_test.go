@@ -152,8 +152,8 @@ func TestLateCommitArrives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, parcel := p.hold("soak-0"), p.hold("soak-1")
-	defer other.release()
+	unwanted, parcel := p.hold(), p.hold()
+	unwanted.release()
 	sender, dies := context.WithCancel(t.Context())
 	sent := make(chan error, 1)
 	go func() {
@@ -167,8 +167,8 @@ func TestLateCommitArrives(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("no commit was found")
 	}
-	if want := (stepID{"abc234", key}); parcel.step != want {
-		t.Errorf("held %v, want %v", parcel.step, want)
+	if want := (stepID{"abc234", key}); parcel.step != want || parcel.worker != "soak-1" {
+		t.Errorf("held %v by %s, want %v by soak-1", parcel.step, parcel.worker, want)
 	}
 	dies()
 	if err := <-sent; err == nil {

@@ -60,7 +60,7 @@ const (
 	stopWeb    kind = "SIGSTOP web"
 	killFFmpeg kind = "SIGKILL ffmpeg"
 	zombie     kind = "zombie"       // a worker frozen before a commit, woken after another did its work
-	lateCommit kind = "late commit"  // a worker dies, its commit is under way and arrives after another attempt's
+	lateCommit kind = "late commit"  // a worker dies whose commit is under way, and arrives after another attempt's
 	clearQueue kind = "clear queues" // by the operator's route: only the reconciler finds what was lost
 )
 
@@ -86,10 +86,11 @@ const newVideo = 3 * time.Second
 var rarities = []event{
 	{Kind: lateCommit},
 	{Kind: zombie, Point: "finish/output"}, // while it is frozen, a part is delivered once more
+	{Kind: lateCommit},
 	{Kind: zombie, Point: "encode/output"},
 }
 
-const rareEvery = 4
+const rareEvery = 3
 
 // makePlan draws a plan.
 func makePlan(seed uint64, length time.Duration) plan {
@@ -142,7 +143,6 @@ func makePlan(seed uint64, length time.Duration) plan {
 		if n := len(p.Events); n%rareEvery == 0 {
 			rare := rarities[n/rareEvery%len(rarities)]
 			e.Kind, e.Point = rare.Kind, rare.Point
-			e.Worker = n / rareEvery % workers // the one that was left alone longest
 		}
 		if e.Kind == stopWeb {
 			e.For = min(e.For, 5*time.Second)
@@ -185,8 +185,6 @@ func (p plan) print(w io.Writer) {
 			text += fmt.Sprintf(" %d", e.Worker)
 		case killWeb, termWeb:
 			text += fmt.Sprintf(" %d", e.Web)
-		case lateCommit:
-			text += fmt.Sprintf(" of worker %d", e.Worker)
 		case stopWorker:
 			text += fmt.Sprintf(" %d for %v", e.Worker, e.For.Round(100*time.Millisecond))
 		case stopWeb:

@@ -222,11 +222,21 @@ func (w *watcher) atWork(worker string) (ids []stepID) {
 	return ids
 }
 
-// overtaken reports whether all these steps are done.
-func (w *watcher) overtaken(ids []stepID) bool {
+// progress reports whether any of these steps is still to be done, and whether
+// all are done.
+func (w *watcher) progress(ids []stepID) (open, done bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !slices.ContainsFunc(ids, func(id stepID) bool { return w.steps[id].state == "running" || w.steps[id].state == "queued" })
+	done = true
+	for _, id := range ids {
+		if w.steps[id].state == "done" {
+			continue
+		}
+		done = false
+		state := w.videos[id.video].State
+		open = open || state == "uploaded" || state == "processing" || strings.HasPrefix(id.key, "CLIP") && state == "ready"
+	}
+	return open, done
 }
 
 // unfinished is how many videos are being made.
