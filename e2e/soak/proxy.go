@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cutroom/cutroom/e2e/partitions"
 )
 
 // Fault is what the proxy does to a request. They are those that the emulator
@@ -286,24 +288,24 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		busy(w, r)
 		return
 	case Reset:
-		breakConnection(w)
+		partitions.BreakConnection(w)
 		return
 	case Delay:
 		pause(r.Context(), delay)
 	case BlackHole:
 		pause(r.Context(), time.Until(until))
-		breakConnection(w)
+		partitions.BreakConnection(w)
 		return
 	}
 	body, err := small(r)
 	if err != nil {
-		breakConnection(w)
+		partitions.BreakConnection(w)
 		return
 	}
 	late := f.service == Table && r.Method == http.MethodPost && f.proxy.keep(body)
 	res, err := f.forward(r, body)
 	if err != nil {
-		breakConnection(w)
+		partitions.BreakConnection(w)
 		return
 	}
 	defer func() { _ = res.Body.Close() }()
@@ -313,27 +315,27 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if bytes.Contains(answer, []byte("412 Precondition Failed")) {
 			f.count(Refused)
 		}
-		breakConnection(w)
+		partitions.BreakConnection(w)
 		return
 	}
 	switch fault {
 	case LostReply:
 		_, _ = io.Copy(io.Discard, res.Body)
-		breakConnection(w)
+		partitions.BreakConnection(w)
 		return
 	case Late:
 		pause(r.Context(), delay)
 	}
 	limit, out := f.readable(r, res)
 	if out && limit == 0 {
-		breakConnection(w)
+		partitions.BreakConnection(w)
 		return
 	}
 	header := w.Header()
 	for name, values := range res.Header {
 		header[name] = values
 	}
-	for _, name := range ofConnection {
+	for _, name := range partitions.ConnectionHeaders {
 		header.Del(name)
 	}
 	answer := io.Reader(res.Body)
@@ -353,9 +355,6 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // the client sees that the answer is not whole
 	}
 }
-
-// ofConnection are headers that concern one connection, not the request.
-var ofConnection = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"}
 
 // small reads a body that is not large, so that it can be looked at, and sent
 // again when an idle connection was closed. Others are nil.
@@ -381,7 +380,7 @@ func (f *front) forward(r *http.Request, content []byte) (*http.Response, error)
 	}
 	req.URL, req.Host, req.ContentLength = &to, r.Host, r.ContentLength // keeps the path's own escapes
 	req.Header = r.Header.Clone()
-	for _, name := range ofConnection {
+	for _, name := range partitions.ConnectionHeaders {
 		req.Header.Del(name)
 	}
 	return f.client.RoundTrip(req)
@@ -400,18 +399,6 @@ func busy(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(http.StatusServiceUnavailable)
 	_, _ = io.WriteString(w, `<?xml version="1.0" encoding="utf-8"?><Error><Code>ServerBusy</Code><Message>The server is busy.</Message></Error>`)
-}
-
-// breakConnection makes the client see a reset.
-func breakConnection(w http.ResponseWriter) {
-	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
-		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0)
-		}
-		_ = conn.Close()
-		return
-	}
-	panic(http.ErrAbortHandler)
 }
 
 func pause(ctx context.Context, d time.Duration) {
