@@ -30,7 +30,7 @@ type Options struct {
 	Older string
 	// Settle bounds the wait for rest. 0: four minutes.
 	Settle time.Duration
-	// FirstFinding ends the load as soon as something is wrong.
+	// FirstFinding ends the soak as soon as something is wrong.
 	FirstFinding bool
 	Log          io.Writer
 }
@@ -174,7 +174,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	report.Settled = time.Since(calm)
 	var wrong []string
-	if !enough() {
+	if !enough() && (!o.FirstFinding || len(left) == 0) {
 		say("%d things keep it from rest after %v; checking what is there", len(left), report.Settled.Round(time.Second))
 		if wrong, err = c.contents(ctx, len(left) == 0); err != nil {
 			return nil, err
