@@ -102,7 +102,7 @@ func (r *Report) Page() string {
 		fmt.Fprintf(&b, "**%d findings**, listed below. Again: `make soak SOAKTIME=%v SEED=%d`\n\n", len(r.Findings), r.Options.Duration, r.Options.Seed)
 	}
 	b.WriteString("| | |\n| --- | --- |\n")
-	line("load and faults", "%v; %v until the last user had finished, then %v until rest", r.Options.Duration, r.Loaded.Round(time.Second), r.Settled.Round(time.Second))
+	line("load and faults", "%v, with leases of %v; %v until the last user had finished, then %v until rest", r.Options.Duration, r.Options.Visibility, r.Loaded.Round(time.Second), r.Settled.Round(time.Second))
 	line("roles", "%d web roles, %d workers; %s", webs, workers, r.Older)
 	kills := 0
 	for _, k := range []kind{killWorker, killWeb, killFFmpeg, lateCommit} {

@@ -24,19 +24,23 @@ import (
 type Options struct {
 	Seed     uint64
 	Duration time.Duration // of load and faults; waiting for rest and checks come after
+	// Visibility of all queues. 0: 8 s. A machine that is busy with other things
+	// needs more: a lease must outlast a request that waits for a processor.
+	Visibility time.Duration
 	// Bin holds the built roles. Empty: they are built.
 	Bin string
 	// Older is a commit whose worker runs beside today's. Empty: none.
 	Older string
-	// Settle bounds the wait for rest. 0: four minutes.
+	// Settle is how long nothing may change on the way to rest. 0: four minutes.
+	// While something does, a busy machine is waited for, five times as long at most.
 	Settle time.Duration
 	// FirstFinding ends the soak as soon as something is wrong.
 	FirstFinding bool
 	Log          io.Writer
 }
 
-// Visibility of all queues, and how often upkeep looks: clocks are short, so
-// that minutes hold what takes hours elsewhere.
+// Clocks are short, here and those of upkeep, so that minutes hold what takes
+// hours elsewhere.
 const visibility = 8 * time.Second
 
 // How many there are of each role. All are of today, or one worker is older.
@@ -50,6 +54,9 @@ const (
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if o.Log == nil {
 		o.Log = io.Discard
+	}
+	if o.Visibility == 0 {
+		o.Visibility = visibility
 	}
 	if o.Settle == 0 {
 		o.Settle = 4 * time.Minute
@@ -90,7 +97,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	s, err := stack.Start(ctx, stack.Options{
 		Dir: filepath.Join(dir, "stack"), Bin: o.Bin, ConnectionString: proxy.connection, BaseEnv: cleanEnviron(), Supervise: true,
 		Env: []string{
-			"CUTROOM_VISIBILITY=*=" + visibility.String(),
+			"CUTROOM_VISIBILITY=*=" + o.Visibility.String(),
 			"CUTROOM_RECONCILE_INTERVAL=2s", "CUTROOM_RECONCILE_GRACE=3s",
 			"CUTROOM_JANITOR_INTERVAL=3s", "CUTROOM_JANITOR_GRACE=30s", // longer than an attempt, which it protects
 			"CUTROOM_PURGE_LINGER=2s", "WORKERROLE_DRAIN_TIMEOUT=10s",
@@ -161,16 +168,19 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	report.Loaded = time.Since(report.Started)
 
 	c := &checker{storage: outside, histories: people.histories, base: s.BaseURL(), scratch: scratch, http: &http.Client{Timeout: 30 * time.Second}}
-	calm, said := time.Now(), time.Now()
+	calm, moved, said := time.Now(), time.Now(), time.Now()
 	left := c.atRest(ctx)
 	enough := func() bool { return o.FirstFinding && len(watcher.found()) > 0 }
-	for len(left) > 0 && time.Since(calm) < o.Settle && ctx.Err() == nil && !enough() {
+	for len(left) > 0 && time.Since(moved) < o.Settle && time.Since(calm) < 5*o.Settle && ctx.Err() == nil && !enough() {
 		if time.Since(said) > 15*time.Second {
 			said = time.Now()
 			say("after %v, %d things are not at rest:\n  %s", time.Since(calm).Round(time.Second), len(left), strings.Join(left[:min(5, len(left))], "\n  "))
 		}
 		pause(ctx, time.Second)
-		left = c.atRest(ctx)
+		before := left
+		if left = c.atRest(ctx); !slices.Equal(before, left) {
+			moved = time.Now()
+		}
 	}
 	report.Settled = time.Since(calm)
 	var wrong []string
