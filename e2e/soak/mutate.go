@@ -113,7 +113,7 @@ func Mutate(ctx context.Context, m Mutation, o Options) (err error) {
 	o.Bin, o.Older, o.FirstFinding = bin, "", true
 	began := time.Now()
 	report, err := Run(ctx, o)
-	if err != nil {
+	if report == nil {
 		return fmt.Errorf("mutation %q: %w", m.Name, err)
 	}
 	for _, finding := range report.Findings {
@@ -122,7 +122,7 @@ func Mutate(ctx context.Context, m Mutation, o Options) (err error) {
 			return nil
 		}
 	}
-	return fmt.Errorf("mutation %q was not found\n%s", m.Name, report.Page())
+	return errors.Join(err, fmt.Errorf("mutation %q was not found\n%s", m.Name, report.Page()))
 }
 
 func (e Edit) apply(tree string) error {

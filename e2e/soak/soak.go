@@ -50,7 +50,8 @@ const (
 )
 
 // Run soaks a stack of its own and returns what came of it. The error is about
-// the soak itself; what is wrong with the stack is in Report.Findings.
+// the soak itself; what is wrong with the stack is in Report.Findings. There may
+// be both: a report is worth reading though the emulator did not stop in time.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if o.Log == nil {
 		o.Log = io.Discard

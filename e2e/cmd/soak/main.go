@@ -55,9 +55,9 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report, err := soak.Run(ctx, o)
-	if err != nil {
-		return err
+	report, soakErr := soak.Run(ctx, o)
+	if report == nil {
+		return soakErr
 	}
 	fmt.Println(report.Page())
 	page := filepath.Join(root, ".run", fmt.Sprintf("soak-%d.md", o.Seed))
@@ -73,9 +73,9 @@ func run(ctx context.Context) error {
 		}
 	}
 	if n := len(report.Findings); n > 0 {
-		return fmt.Errorf("%d findings; again: make soak SOAKTIME=%v SEED=%d", n, o.Duration, o.Seed)
+		return errors.Join(soakErr, fmt.Errorf("%d findings; again: make soak SOAKTIME=%v SEED=%d", n, o.Duration, o.Seed))
 	}
-	return nil
+	return soakErr
 }
 
 // mutate tries every mutation with the same load.
