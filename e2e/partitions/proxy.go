@@ -120,7 +120,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, http.StatusInternalServerError, "OperationTimedOut", "Operation could not be completed within the specified time.")
 		return
 	case reset:
-		breakConnection(w)
+		BreakConnection(w)
 		return
 	}
 	var answer *reply
@@ -130,7 +130,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer, err = p.forward(r, r.URL.Query(), body)
 	}
 	if err != nil || fate == lostReply || p.model.replyLost(op.table, op.key, began) {
-		breakConnection(w)
+		BreakConnection(w)
 		return
 	}
 	answer.send(w)
@@ -143,7 +143,7 @@ func (p *Proxy) manage(w http.ResponseWriter, r *http.Request, op operation, bod
 	}
 	answer, err := p.forward(r, r.URL.Query(), body)
 	if err != nil {
-		breakConnection(w)
+		BreakConnection(w)
 		return
 	}
 	if op.kind == dropTable && answer.status < 300 {
@@ -256,8 +256,9 @@ func (a *reply) send(w http.ResponseWriter) {
 	_, _ = w.Write(a.body) // the client may have gone
 }
 
-// ofConnection are headers that concern one connection, not the request.
-var ofConnection = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"}
+// ConnectionHeaders concern one connection, not the request: a proxy does not
+// hand them on.
+var ConnectionHeaders = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"}
 
 // forward sends the request on, with other query values and the path and
 // headers as they are, so that the signature holds.
@@ -271,7 +272,7 @@ func (p *Proxy) forward(r *http.Request, values url.Values, body []byte) (*reply
 	req.URL = &to // keeps the path's own escapes
 	req.Host = r.Host
 	req.Header = r.Header.Clone()
-	for _, name := range ofConnection {
+	for _, name := range ConnectionHeaders {
 		req.Header.Del(name)
 	}
 	res, err := p.client.RoundTrip(req)
@@ -284,7 +285,7 @@ func (p *Proxy) forward(r *http.Request, values url.Values, body []byte) (*reply
 		return nil, err
 	}
 	header := res.Header.Clone()
-	for _, name := range ofConnection {
+	for _, name := range ConnectionHeaders {
 		header.Del(name)
 	}
 	return &reply{status: res.StatusCode, header: header, body: content}, nil
@@ -317,8 +318,8 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, status int, code, m
 	_, _ = fmt.Fprintf(w, `<?xml version="1.0" encoding="utf-8"?><error xmlns="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata"><code>%s</code><message xml:lang="en-US">%s</message></error>`, code, message)
 }
 
-// breakConnection makes the client see a reset.
-func breakConnection(w http.ResponseWriter) {
+// BreakConnection makes the client see a reset. Nothing can be answered after it.
+func BreakConnection(w http.ResponseWriter) {
 	if h, ok := w.(http.Hijacker); ok {
 		if conn, _, err := h.Hijack(); err == nil {
 			if tcp, ok := conn.(*net.TCPConn); ok {

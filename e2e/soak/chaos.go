@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,6 +24,7 @@ type chaos struct {
 	proxy   *proxy
 	watcher *watcher
 	workers []string // names in the stack
+	webs    []string // the same
 	dir     string   // for markers
 
 	busy []sync.Mutex // one for each worker that something is being done to
@@ -38,13 +40,15 @@ func (c *chaos) count(what string) {
 	c.counts[what]++
 }
 
+const workerPrefix = "soak-"
+
 // workerName is WORKERROLE_NAME of the n-th worker.
-func workerName(n int) string { return fmt.Sprintf("soak-%d", n) }
+func workerName(n int) string { return workerPrefix + strconv.Itoa(n) }
 
 // do starts an event and does not wait for its end.
 func (c *chaos) do(ctx context.Context, number int, e event) {
 	c.wg.Go(func() {
-		name := c.workers[e.Worker]
+		name, web := c.workers[e.Worker], c.webs[e.Web]
 		switch e.Kind {
 		case killWorker:
 			// A zombie must live until it wakes: another worker dies instead of it.
@@ -61,14 +65,14 @@ func (c *chaos) do(ctx context.Context, number int, e event) {
 			// its message.
 			c.proxy.begin(burst{Service: Queue, Fault: BlackHole, Share: 1, Length: 3 * time.Second})
 			pause(ctx, 1500*time.Millisecond)
-			c.signal(stack.Web, stack.Die, e.Kind)
+			c.signal(web, stack.Die, e.Kind)
 		case termWorker:
 			if c.busy[e.Worker].TryLock() { // a frozen process does not drain
 				defer c.busy[e.Worker].Unlock()
 				c.signal(name, stack.Term, e.Kind)
 			}
 		case termWeb:
-			c.signal(stack.Web, stack.Term, e.Kind)
+			c.signal(web, stack.Term, e.Kind)
 		case stopWorker:
 			if c.busy[e.Worker].TryLock() {
 				defer c.busy[e.Worker].Unlock()
@@ -77,15 +81,17 @@ func (c *chaos) do(ctx context.Context, number int, e event) {
 				_ = c.stack.Kill(name, stack.Wake)
 			}
 		case stopWeb:
-			c.signal(stack.Web, stack.Halt, e.Kind)
+			c.signal(web, stack.Halt, e.Kind)
 			pause(ctx, e.For)
-			_ = c.stack.Kill(stack.Web, stack.Wake)
+			_ = c.stack.Kill(web, stack.Wake)
 		case killFFmpeg:
 			if pid := encoderOf(c.stack.Pid(name)); pid != 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
 				c.count(string(e.Kind))
 			}
 		case zombie:
 			c.freeze(ctx, number, e)
+		case lateCommit:
+			c.late(ctx)
 		case clearQueue:
 			c.clear(ctx)
 		}
@@ -127,16 +133,70 @@ func (c *chaos) freeze(load context.Context, number int, e event) {
 		for seen := time.Now().Add(comesToPoint); len(stopped) == 0 && time.Now().Before(seen); time.Sleep(2 * watchEvery) {
 			stopped = slices.DeleteFunc(c.watcher.atWork(workerName(e.Worker)), func(id stepID) bool { return stepName(id.key) != step })
 		}
-		for end := time.Now().Add(isOvertaken); time.Now().Before(end); time.Sleep(watchEvery) {
-			if len(stopped) > 0 && c.watcher.overtaken(stopped) {
-				c.count("zombie overtaken")
-				break
-			}
+		if step == "finish" {
+			c.repeat(stopped)
+		}
+		if c.awaitOvertaken(stopped) {
+			c.count("zombie overtaken")
 		}
 		break
 	}
 	_ = os.WriteFile(marker, nil, 0o600) // from now on the point lets everybody pass
 	_ = c.stack.Kill(name, stack.Wake)
+}
+
+// awaitOvertaken waits until others have done steps, or nobody wants them any
+// more, and reports whether they are done.
+func (c *chaos) awaitOvertaken(steps []stepID) bool {
+	for end := time.Now().Add(isOvertaken); len(steps) > 0 && time.Now().Before(end); time.Sleep(watchEvery) {
+		if open, done := c.watcher.progress(steps); !open {
+			return done
+		}
+	}
+	return false
+}
+
+// repeat delivers a part of each video once more, as queues do and as senders
+// do whose reply was lost: while the video is being finished, the part must find
+// that everything is promised already.
+func (c *chaos) repeat(finishing []stepID) {
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	for _, id := range finishing {
+		if c.storage.sendAgain(ctx, id) == nil {
+			c.count("part delivered again")
+		}
+	}
+}
+
+// late kills a worker whose commit is under way, and lets the request arrive
+// when another attempt has committed the step. A worker that is only frozen
+// stops at the end of its lease when it wakes; a packet knows of no lease.
+func (c *chaos) late(load context.Context) {
+	waiting, stop := context.WithTimeout(load, comesToPoint)
+	defer stop()
+	for waiting.Err() == nil {
+		parcel := c.proxy.hold()
+		select {
+		case <-parcel.caught:
+		case <-waiting.Done():
+			parcel.release()
+			return
+		}
+		var n int
+		if _, err := fmt.Sscanf(parcel.worker, workerPrefix+"%d", &n); err != nil || !c.busy[n].TryLock() { // something else is being done to it
+			parcel.release()
+			continue
+		}
+		c.watcher.killed(parcel.worker)
+		c.signal(c.workers[n], stack.Die, lateCommit)
+		c.busy[n].Unlock()
+		if c.awaitOvertaken([]stepID{parcel.step}) {
+			c.count("late commit overtaken")
+		}
+		parcel.release()
+		return
+	}
 }
 
 // clear empties all queues that hold something, by the operator's route.
@@ -151,7 +211,7 @@ func (c *chaos) clear(ctx context.Context) {
 			if length == 0 || strings.HasSuffix(name, "-poison") {
 				continue
 			}
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.stack.AdminURL(stack.Web)+"/api/v1/ops/queues/"+name+"/clear", nil)
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.stack.AdminURL(c.webs[0])+"/api/v1/ops/queues/"+name+"/clear", nil)
 			if err != nil {
 				return
 			}

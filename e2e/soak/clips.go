@@ -72,15 +72,18 @@ func clips() []*clip {
 	aac := []string{"-c:a", "aac", "-b:a", "64k"}
 	ntsc := &clip{name: "ntsc.mkv", frames: 150, length: 5005 * time.Millisecond, args: args(numbers("160x96", "30000/1001", 150, false), x264(60))}
 	return []*clip{
-		good("plain.mp4", "160x96", 15, 180, true, args(x264(30), aac, []string{"-movflags", "+faststart"})...),
-		good("two-sizes.mp4", "640x368", 25, 75, true, args(x264(50), aac)...),
+		good("plain.mp4", "160x96", 15, 120, true, args(x264(30), aac, []string{"-movflags", "+faststart"})...),
+		good("two-sizes.mp4", "640x368", 25, 50, true, args(x264(50), aac)...),
 		ntsc,
 		good("webm.webm", "160x96", 24, 96, true, "-c:v", "libvpx", "-deadline", "realtime", "-b:v", "600k", "-c:a", "libopus"),
 		good("avi.avi", "160x96", 10, 200, false, "-c:v", "mpeg4", "-q:v", "3"),
-		good("fast.mov", "160x96", 60, 180, true, args(x264(60), []string{"-c:a", "pcm_s16le"})...),
+		good("fast.mov", "160x96", 60, 120, true, args(x264(60), []string{"-c:a", "pcm_s16le"})...),
 		good("no-index.mkv", "160x96", 25, 100, false, args(x264(50), []string{"-f", "matroska", "-live", "1"})...), // must be remuxed first
-		good("large.avi", "640x368", 25, 120, false, "-c:v", "mjpeg", "-q:v", "3", "-pix_fmt", "yuvj420p"),
-		good("heavy.mp4", "320x192", 30, 480, true, args(x264(60), aac)...),
+		good("large.avi", "640x368", 25, 60, false, "-c:v", "mjpeg", "-q:v", "3", "-pix_fmt", "yuvj420p"),
+		good("long.mp4", "320x192", 15, 240, true, args(x264(60), aac)...),
+		// No index, and 12 s without a keyframe: a chunk that is decoded from too near
+		// misses its first frames, and is decoded again from further back.
+		good("rare-keys.ts", "160x96", 10, 300, false, args(x264(1000), []string{"-sc_threshold", "0", "-force_key_frames", "0,1,2,3,15,20,25", "-f", "mpegts"})...),
 		{name: "sound-only.mp4", code: "no_video_stream", args: args(hum(2), aac)},
 		{name: "half.mp4", code: "corrupt_media", make: half},
 		{name: "text.txt", make: func(path string) error {

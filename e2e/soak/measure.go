@@ -110,6 +110,11 @@ func (m *meter) quarters(name string, length time.Duration) (first, last int64) 
 	return mean(0, length/4), mean(length*3/4, length)
 }
 
+// grows reports whether a role needs clearly more memory in the last quarter than
+// in the first. A kill begins its memory anew, so what grows slowly shows only in
+// a run that leaves it time between kills.
+func grows(first, last int64) bool { return first > 0 && last > first*3/2 && last-first > 16<<20 }
+
 // memory is what a process has now and had at most, in bytes; 0 where there is
 // no /proc.
 func memory(pid int) (now, peak int64) {

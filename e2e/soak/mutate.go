@@ -16,47 +16,70 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
+// Edit replaces a text that is there once.
+type Edit struct{ File, Old, New string }
+
 // Mutation is a mistake in the sources that a soak must find.
 type Mutation struct {
-	Name, File, Old, New string
+	Name  string
+	Edits []Edit
 	// Finds are parts of findings, one of which must be there: a stack that is
 	// merely slow must not pass for one that is wrong.
 	Finds []string
-	// Watched: the watcher sees it, so the load may end when it has.
-	Watched bool
 }
 
 // Mutations each take away one thing that keeps the system right.
 var Mutations = []Mutation{
 	{
-		Name: "the commit without its fence", File: "shared/videostore/claim.go", Watched: true,
+		Name:  "the commit without its fence",
 		Finds: []string{"was committed twice", "was done and is"},
-		Old:   "ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: c.Step.etag}}",
-		New:   "ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: \"*\"}}",
+		Edits: []Edit{{
+			File: "shared/videostore/claim.go",
+			Old:  "ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: c.Step.etag}}",
+			New:  "ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: \"*\"}}",
+		}},
 	},
 	{
-		Name: "no reconciler", File: "workerrole/main.go",
+		Name:  "no reconciler",
 		Finds: []string{"was uploaded and is uploaded", "was uploaded and is processing", "is still being deleted", "promise "},
-		Old:   "Do: reconciler.Pass}",
-		New:   "Do: func(context.Context) error { _ = reconciler.Pass; return nil }}",
+		Edits: []Edit{{
+			File: "workerrole/main.go",
+			Old:  "Do: reconciler.Pass}",
+			New:  "Do: func(context.Context) (upkeep.Pass, error) { _ = reconciler.Pass; return upkeep.Pass{}, nil }}",
+		}},
 	},
 	{
-		Name: "no frame count", File: "workerrole/internal/media/chunk.go",
+		// A chunk is counted twice: by the number of its first frame, and by how many
+		// follow. Either finds frames that are missing in front.
+		Name:  "no frame count",
 		Finds: []string{"was uploaded and is failed corrupt_media", "frames, want", "the picture at place"},
-		Old:   "want := chunk.To - chunk.From; e.Output.Frames != want && !last {",
-		New:   "want := chunk.To - chunk.From; false && e.Output.Frames != want && !last {",
+		Edits: []Edit{{
+			File: "workerrole/internal/media/chunk.go",
+			Old:  "want := chunk.To - chunk.From; e.Output.Frames != want && !last {",
+			New:  "want := chunk.To - chunk.From; false && e.Output.Frames != want && !last {",
+		}, {
+			File: "workerrole/internal/media/chunk.go",
+			Old:  "s.start*plan.FPS.Num != at {",
+			New:  "false && s.start*plan.FPS.Num != at {",
+		}},
 	},
 	{
-		Name: "finish without its insert deciding", File: "shared/videostore/lifecycle.go", Watched: true,
+		Name:  "finish without its insert deciding",
 		Finds: []string{":finish:00000 of"},
-		Old:   "{Kind: tablestore.OpInsert, Entity: finish.row()},",
-		New:   "{Kind: tablestore.OpUpsert, Entity: finish.row()},",
+		Edits: []Edit{{
+			File: "shared/videostore/fan.go",
+			Old:  "{Kind: tablestore.OpInsert, Entity: finish.row()},",
+			New:  "{Kind: tablestore.OpUpsert, Entity: finish.row()},",
+		}},
 	},
 	{
-		Name: "finish promised one part too soon", File: "shared/videostore/lifecycle.go", Watched: true,
+		Name:  "finish promised one part too soon",
 		Finds: []string{"was promised while"},
-		Old:   "	if done < want {\n",
-		New:   "	if done < want-1 {\n",
+		Edits: []Edit{{
+			File: "shared/videostore/fan.go",
+			Old:  "return done >= len(plan.Chunks)+plan.SoundItems(), nil",
+			New:  "return done >= len(plan.Chunks)+plan.SoundItems()-1, nil",
+		}},
 	},
 }
 
@@ -77,26 +100,20 @@ func Mutate(ctx context.Context, m Mutation, o Options) (err error) {
 	if err := copyTree(root, tree); err != nil {
 		return fmt.Errorf("mutation %q: %w", m.Name, err)
 	}
-	path := filepath.Join(tree, filepath.FromSlash(m.File))
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("mutation %q: %w", m.Name, err)
-	}
-	if n := strings.Count(string(text), m.Old); n != 1 {
-		return fmt.Errorf("mutation %q: %s has the text %d times, want once: the mutation must follow the code", m.Name, m.File, n)
-	}
-	if err := os.WriteFile(path, []byte(strings.Replace(string(text), m.Old, m.New, 1)), 0o600); err != nil {
-		return fmt.Errorf("mutation %q: %w", m.Name, err)
+	for _, e := range m.Edits {
+		if err := e.apply(tree); err != nil {
+			return fmt.Errorf("mutation %q: %w", m.Name, err)
+		}
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-o", bin+string(filepath.Separator), "./webrole", "./workerrole")
 	build.Dir = tree
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("mutation %q does not build: %w\n%s", m.Name, err, out)
 	}
-	o.Bin, o.Older, o.FirstFinding = bin, "", m.Watched
+	o.Bin, o.Older, o.FirstFinding = bin, "", true
 	began := time.Now()
 	report, err := Run(ctx, o)
-	if err != nil {
+	if report == nil {
 		return fmt.Errorf("mutation %q: %w", m.Name, err)
 	}
 	for _, finding := range report.Findings {
@@ -105,7 +122,19 @@ func Mutate(ctx context.Context, m Mutation, o Options) (err error) {
 			return nil
 		}
 	}
-	return fmt.Errorf("mutation %q was not found\n%s", m.Name, report.Page())
+	return errors.Join(err, fmt.Errorf("mutation %q was not found\n%s", m.Name, report.Page()))
+}
+
+func (e Edit) apply(tree string) error {
+	path := filepath.Join(tree, filepath.FromSlash(e.File))
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read what is to be changed: %w", err)
+	}
+	if n := strings.Count(string(text), e.Old); n != 1 {
+		return fmt.Errorf("%s has %q %d times, want once: the mutation must follow the code", e.File, e.Old, n)
+	}
+	return os.WriteFile(path, []byte(strings.Replace(string(text), e.Old, e.New, 1)), 0o600)
 }
 
 // copyTree copies what the build needs: no history, nothing that was built.

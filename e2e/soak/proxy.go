@@ -9,10 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cutroom/cutroom/e2e/partitions"
 )
 
 // Fault is what the proxy does to a request. They are those that the emulator
@@ -32,6 +36,11 @@ const (
 	// Outage is of one blob: its first part can be read, the rest cannot, however
 	// often a reader comes back.
 	Outage Fault = "outage of a source"
+
+	// LateCommit is a commit that arrives after its sender has died, and Refused
+	// one of them that the service refused. See proxy.hold.
+	LateCommit Fault = "late commit"
+	Refused    Fault = "late commit that was refused"
 )
 
 var faults = []Fault{Busy, Reset, LostReply, Delay, BlackHole, Cut, Late}
@@ -59,8 +68,62 @@ type proxy struct {
 	connection string // with the endpoints of the proxy
 	fronts     []*front
 
-	mu     sync.Mutex
-	counts map[string]int // "Blob 503" → requests
+	mu      sync.Mutex
+	counts  map[string]int // "Blob 503" → requests
+	parcels []*parcel      // that no request was found for yet
+}
+
+// parcel is a commit that is kept on its way.
+type parcel struct {
+	caught chan struct{} // closed when there is one; then step and worker are set
+	step   stepID
+	worker string // who sent it
+	once   sync.Once
+	freed  chan struct{}
+}
+
+// release lets the commit arrive, or none be kept.
+func (p *parcel) release() { p.once.Do(func() { close(p.freed) }) }
+
+// hold keeps the next commit of a part until it is released. What becomes of its
+// sender meanwhile makes no difference.
+func (p *proxy) hold() *parcel {
+	held := &parcel{caught: make(chan struct{}), freed: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.parcels = append(p.parcels, held)
+	return held
+}
+
+// part finds the row of a part in a transaction that commits one.
+var part = regexp.MustCompile(`"PartitionKey":"([a-z2-7]+)"[^\n]*"RowKey":"(STEP:[0-9]+:(?:encode|audio):[0-9]+)"[^\n]*"State":"done"[^\n]*"Worker":"([^"]+)"`)
+
+// keep holds a request that somebody wants held.
+func (p *proxy) keep(body []byte) (kept bool) {
+	found := part.FindSubmatch(body)
+	if found == nil {
+		return false
+	}
+	p.mu.Lock()
+	p.parcels = slices.DeleteFunc(p.parcels, func(held *parcel) bool {
+		select {
+		case <-held.freed:
+			return true
+		default:
+			return false
+		}
+	})
+	if len(p.parcels) == 0 {
+		p.mu.Unlock()
+		return false
+	}
+	held := p.parcels[0]
+	p.parcels = p.parcels[1:]
+	p.mu.Unlock()
+	held.step, held.worker = stepID{string(found[1]), string(found[2])}, string(found[3])
+	close(held.caught)
+	<-held.freed
+	return true
 }
 
 // front is the listener before one service.
@@ -225,74 +288,91 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		busy(w, r)
 		return
 	case Reset:
-		breakConnection(w)
+		partitions.BreakConnection(w)
 		return
 	case Delay:
 		pause(r.Context(), delay)
 	case BlackHole:
 		pause(r.Context(), time.Until(until))
-		breakConnection(w)
+		partitions.BreakConnection(w)
 		return
 	}
-	res, err := f.forward(r)
+	body, err := small(r)
 	if err != nil {
-		breakConnection(w)
+		partitions.BreakConnection(w)
+		return
+	}
+	late := f.service == Table && r.Method == http.MethodPost && f.proxy.keep(body)
+	res, err := f.forward(r, body)
+	if err != nil {
+		partitions.BreakConnection(w)
 		return
 	}
 	defer func() { _ = res.Body.Close() }()
+	if late {
+		answer, _ := io.ReadAll(res.Body)
+		f.count(LateCommit)
+		if bytes.Contains(answer, []byte("412 Precondition Failed")) {
+			f.count(Refused)
+		}
+		partitions.BreakConnection(w)
+		return
+	}
 	switch fault {
 	case LostReply:
 		_, _ = io.Copy(io.Discard, res.Body)
-		breakConnection(w)
+		partitions.BreakConnection(w)
 		return
 	case Late:
 		pause(r.Context(), delay)
 	}
 	limit, out := f.readable(r, res)
 	if out && limit == 0 {
-		breakConnection(w)
+		partitions.BreakConnection(w)
 		return
 	}
 	header := w.Header()
 	for name, values := range res.Header {
 		header[name] = values
 	}
-	for _, name := range ofConnection {
+	for _, name := range partitions.ConnectionHeaders {
 		header.Del(name)
 	}
-	body := io.Reader(res.Body)
+	answer := io.Reader(res.Body)
 	if res.ContentLength >= 0 && res.StatusCode != http.StatusNoContent && res.StatusCode != http.StatusNotModified {
 		header.Set("Content-Length", strconv.FormatInt(res.ContentLength, 10))
 	}
 	if fault == Cut && r.Method == http.MethodGet && res.ContentLength > 1 {
-		body = io.LimitReader(res.Body, res.ContentLength/2)
+		answer = io.LimitReader(res.Body, res.ContentLength/2)
 	}
 	if out {
-		body = io.LimitReader(res.Body, limit)
+		answer = io.LimitReader(res.Body, limit)
 	}
 	w.WriteHeader(res.StatusCode)
-	_, err = io.Copy(w, body)
+	_, err = io.Copy(w, answer)
 	if err != nil || fault == Cut || out {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler) // the client sees that the answer is not whole
 	}
 }
 
-// ofConnection are headers that concern one connection, not the request.
-var ofConnection = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"}
+// small reads a body that is not large, so that it can be looked at, and sent
+// again when an idle connection was closed. Others are nil.
+func small(r *http.Request) ([]byte, error) {
+	if r.ContentLength < 0 || r.ContentLength > 1<<20 {
+		return nil, nil
+	}
+	return io.ReadAll(r.Body)
+}
 
-func (f *front) forward(r *http.Request) (*http.Response, error) {
+func (f *front) forward(r *http.Request, content []byte) (*http.Response, error) {
 	to := *r.URL
 	to.Scheme, to.Host = f.target.Scheme, f.target.Host
 	// The server acts, whatever becomes of the client meanwhile.
 	ctx := context.WithoutCancel(r.Context())
 	var body io.Reader = r.Body
-	if r.ContentLength >= 0 && r.ContentLength <= 1<<20 {
-		content, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		body = bytes.NewReader(content) // can be sent again when an idle connection was closed
+	if content != nil {
+		body = bytes.NewReader(content)
 	}
 	req, err := http.NewRequestWithContext(ctx, r.Method, to.String(), body)
 	if err != nil {
@@ -300,7 +380,7 @@ func (f *front) forward(r *http.Request) (*http.Response, error) {
 	}
 	req.URL, req.Host, req.ContentLength = &to, r.Host, r.ContentLength // keeps the path's own escapes
 	req.Header = r.Header.Clone()
-	for _, name := range ofConnection {
+	for _, name := range partitions.ConnectionHeaders {
 		req.Header.Del(name)
 	}
 	return f.client.RoundTrip(req)
@@ -319,18 +399,6 @@ func busy(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(http.StatusServiceUnavailable)
 	_, _ = io.WriteString(w, `<?xml version="1.0" encoding="utf-8"?><Error><Code>ServerBusy</Code><Message>The server is busy.</Message></Error>`)
-}
-
-// breakConnection makes the client see a reset.
-func breakConnection(w http.ResponseWriter) {
-	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
-		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0)
-		}
-		_ = conn.Close()
-		return
-	}
-	panic(http.ErrAbortHandler)
 }
 
 func pause(ctx context.Context, d time.Duration) {

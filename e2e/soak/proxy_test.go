@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azurite"
@@ -18,13 +21,10 @@ import (
 
 func TestMain(m *testing.M) { stacktest.Main(m) }
 
-// Every fault does what its name says, to one service and to no other, and
-// signatures hold. The calls have no retries: what a caller sees is the fault.
-func TestFaultsDoWhatTheyAreCalled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: runs Azurite")
-	}
-	t.Parallel()
+// behindProxy starts an emulator with a table and a container "things", and opens
+// it directly, and through a proxy without retries.
+func behindProxy(t *testing.T) (direct *azstorage.Account, p *proxy, through *azstorage.Account) {
+	t.Helper()
 	emulator, err := azurite.Start(t.Context(), azurite.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -34,26 +34,35 @@ func TestFaultsDoWhatTheyAreCalled(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	direct, err := azstorage.Open(azstorage.Config{ConnectionString: emulator.ConnectionString()})
-	if err != nil {
+	if direct, err = azstorage.Open(azstorage.Config{ConnectionString: emulator.ConnectionString()}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(direct.CloseIdle)
-	p, err := startProxy(emulator.ConnectionString(), 1)
-	if err != nil {
+	if p, err = startProxy(emulator.ConnectionString(), 1); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.close)
-	account, err := azstorage.Open(azstorage.Config{
+	through, err = azstorage.Open(azstorage.Config{
 		ConnectionString: p.connection, Retry: azstorage.Retry{Strategy: azstorage.NoRetry, TryTimeout: 5 * time.Second},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(account.CloseIdle)
+	t.Cleanup(through.CloseIdle)
 	if err := direct.Ensure(t.Context(), []string{"things"}, nil, []string{"things"}); err != nil {
 		t.Fatal(err)
 	}
+	return direct, p, through
+}
+
+// Every fault does what its name says, to one service and to no other, and
+// signatures hold. The calls have no retries: what a caller sees is the fault.
+func TestFaultsDoWhatTheyAreCalled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: runs Azurite")
+	}
+	t.Parallel()
+	direct, p, account := behindProxy(t)
 	table, blobs := tablestore.New(account.Table("things")), blobstore.New(account)
 	insert := func(key string) error {
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
@@ -126,12 +135,97 @@ func TestFaultsDoWhatTheyAreCalled(t *testing.T) {
 	}
 }
 
+// A commit that is held arrives after its sender has gone and another attempt has
+// committed, and the service refuses it.
+func TestLateCommitArrives(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: runs Azurite")
+	}
+	t.Parallel()
+	direct, p, account := behindProxy(t)
+	table := tablestore.New(account.Table("things"))
+	key := "STEP:00001:encode:00002"
+	at := func(attempt, state string) tablestore.Entity {
+		return tablestore.Entity{PartitionKey: "abc234", RowKey: key, Props: map[string]any{"Attempt": attempt, "State": state, "Worker": "soak-1", "Output": "{}"}}
+	}
+	etag, err := table.Insert(t.Context(), at("first", "running"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unwanted, parcel := p.hold(), p.hold()
+	unwanted.release()
+	sender, dies := context.WithCancel(t.Context())
+	sent := make(chan error, 1)
+	go func() {
+		_, err := table.Submit(sender, []tablestore.Op{{Kind: tablestore.OpReplace, Entity: at("first", "done"), IfMatch: etag}})
+		sent <- err
+	}()
+	select {
+	case <-parcel.caught:
+	case err := <-sent:
+		t.Fatalf("the commit was not held: %v", err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("no commit was found")
+	}
+	if want := (stepID{"abc234", key}); parcel.step != want || parcel.worker != "soak-1" {
+		t.Errorf("held %v by %s, want %v by soak-1", parcel.step, parcel.worker, want)
+	}
+	dies()
+	if err := <-sent; err == nil {
+		t.Error("the sender has an answer")
+	}
+	if _, err := tablestore.New(direct.Table("things")).Update(t.Context(), at("second", "done"), etag); err != nil {
+		t.Fatal(err)
+	}
+	parcel.release()
+	for deadline := time.Now().Add(10 * time.Second); p.happened()[Table+" "+string(Refused)] == 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("the late commit was not refused: %v", p.happened())
+		}
+		pause(t.Context(), 20*time.Millisecond)
+	}
+}
+
+// Every mutation changes a text that is there: one that follows the code no longer
+// would say nothing about the soak.
+func TestMutationsFollowTheCode(t *testing.T) {
+	t.Parallel()
+	root, err := stack.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range Mutations {
+		for _, e := range m.Edits {
+			text, err := os.ReadFile(filepath.Join(root, e.File))
+			if err != nil {
+				t.Error(err)
+			}
+			if n := strings.Count(string(text), e.Old); n != 1 {
+				t.Errorf("%s: %s has the text %d times, want once: %s", m.Name, e.File, n, e.Old)
+			}
+		}
+	}
+}
+
+// A role that grows is found, one that starts small is not.
+func TestMemoryThatGrows(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		first, last int64
+		want        bool
+	}{{30, 40, false}, {30, 60, true}, {4, 12, false}, {300, 400, false}, {300, 500, true}, {0, 500, false}} {
+		if got := grows(test.first<<20, test.last<<20); got != test.want {
+			t.Errorf("from %d to %d MiB: %v", test.first, test.last, got)
+		}
+	}
+}
+
 // The same seed gives the same plan.
 func TestSeedDecidesThePlan(t *testing.T) {
 	t.Parallel()
 	text := func(seed uint64) string {
 		var b strings.Builder
-		makePlan(seed, 10*time.Minute, 3, visibility).print(&b)
+		makePlan(seed, 10*time.Minute).print(&b)
 		return b.String()
 	}
 	first := text(7)
@@ -141,7 +235,7 @@ func TestSeedDecidesThePlan(t *testing.T) {
 	if first == text(8) {
 		t.Error("two seeds, one plan")
 	}
-	for _, want := range []kind{killWorker, killWeb, termWorker, termWeb, stopWorker, stopWeb, killFFmpeg, zombie, clearQueue} {
+	for _, want := range []kind{killWorker, killWeb, termWorker, termWeb, stopWorker, stopWeb, killFFmpeg, zombie, lateCommit, clearQueue} {
 		if !strings.Contains(text(7), string(want)) {
 			t.Errorf("ten minutes without %q", want)
 		}

@@ -83,6 +83,9 @@ func (r *Report) measure(ctx context.Context, c *checker, w *watcher, m *meter, 
 	r.Peak, r.First, r.Last = m.peak, map[string]int64{}, map[string]int64{}
 	for name := range m.peak {
 		r.First[name], r.Last[name] = m.quarters(name, r.Options.Duration)
+		if first, last := r.First[name], r.Last[name]; grows(first, last) {
+			r.add("memory", []string{fmt.Sprintf("%s grows: mean %d MiB in the first quarter, %d MiB in the last", name, first>>20, last>>20)})
+		}
 	}
 }
 
@@ -99,8 +102,13 @@ func (r *Report) Page() string {
 		fmt.Fprintf(&b, "**%d findings**, listed below. Again: `make soak SOAKTIME=%v SEED=%d`\n\n", len(r.Findings), r.Options.Duration, r.Options.Seed)
 	}
 	b.WriteString("| | |\n| --- | --- |\n")
-	line("load and faults", "%v; %v until the last user had finished, then %v until rest", r.Options.Duration, r.Loaded.Round(time.Second), r.Settled.Round(time.Second))
-	line("workers", "%d; %s", workers, r.Older)
+	line("load and faults", "%v, with leases of %v; %v until the last user had finished, then %v until rest", r.Options.Duration, r.Options.Visibility, r.Loaded.Round(time.Second), r.Settled.Round(time.Second))
+	line("roles", "%d web roles, %d workers; %s", webs, workers, r.Older)
+	kills := 0
+	for _, k := range []kind{killWorker, killWeb, killFFmpeg, lateCommit} {
+		kills += r.Events[string(k)]
+	}
+	line("kills", "%d", kills)
 	line("processes", "%s", counts(r.Events))
 	line("requests of the roles that met a fault", "%s", counts(r.Faults))
 	line("videos", "%d, of which %d uploads were acknowledged", r.Videos, r.Uploads)
@@ -114,6 +122,7 @@ func (r *Report) Page() string {
 	}
 	line("deliveries with nothing left to do", "%d at least: %d messages of steps were done with, for %d steps (a killed worker takes its latest counts with it)",
 		max(0, r.Settlements-total), r.Settlements, total)
+	line("stale receipts", "%d deletes and %d renewals were refused, %d receipts lost their answer", r.Outcomes["stale_delete"], r.Outcomes["stale_renewal"], r.Outcomes["receipt_lost"])
 	line("messages", "%s", counts(r.Outcomes))
 	line("poison", "%d", r.Poison)
 	line("steps of cancelled or failed videos that still say running", "%d", r.Stale)
@@ -123,7 +132,7 @@ func (r *Report) Page() string {
 		switch first, last := r.First[name], r.Last[name]; {
 		case first == 0 || last == 0:
 			verdict = "too few samples"
-		case last > first*3/2 && last-first > 16<<20:
+		case grows(first, last):
 			verdict = "grows"
 		}
 		line("memory of "+name, "peak %d MiB; mean %d MiB in the first quarter, %d MiB in the last: %s (over all its lives, without encoders)",

@@ -60,6 +60,7 @@ const (
 	stopWeb    kind = "SIGSTOP web"
 	killFFmpeg kind = "SIGKILL ffmpeg"
 	zombie     kind = "zombie"       // a worker frozen before a commit, woken after another did its work
+	lateCommit kind = "late commit"  // a worker dies whose commit is under way, and arrives after another attempt's
 	clearQueue kind = "clear queues" // by the operator's route: only the reconciler finds what was lost
 )
 
@@ -67,6 +68,7 @@ type event struct {
 	At     time.Duration
 	Kind   kind
 	Worker int           // which, from 0
+	Web    int           // which, from 0
 	For    time.Duration // how long it is frozen
 	Point  string        // of a zombie, with how often it is passed first
 }
@@ -76,8 +78,22 @@ type timedBurst struct {
 	burst
 }
 
-// makePlan draws a plan. Workers counts those that signals may hit.
-func makePlan(seed uint64, length time.Duration, workers int, visibility time.Duration) plan {
+// newVideo is the time between two new videos, in the mean.
+const newVideo = 3 * time.Second
+
+// rarities are the crashes that a stack meets once in months. Every run has all
+// of them, one every rareEvery events.
+var rarities = []event{
+	{Kind: lateCommit},
+	{Kind: zombie, Point: "finish/output"}, // while it is frozen, a part is delivered once more
+	{Kind: lateCommit},
+	{Kind: zombie, Point: "encode/output"},
+}
+
+const rareEvery = 3
+
+// makePlan draws a plan.
+func makePlan(seed uint64, length time.Duration) plan {
 	rng := rand.New(rand.NewPCG(seed, 0x736f616b))
 	between := func(lo, hi time.Duration) time.Duration { return lo + time.Duration(rng.Int64N(int64(hi-lo))) }
 	var p plan
@@ -91,13 +107,13 @@ func makePlan(seed uint64, length time.Duration, workers int, visibility time.Du
 		}
 	}
 	// The last tenth has no new videos, so that work is under way to the end.
-	count := max(int(length/(4*time.Second)), 8)
+	count := max(int(length/newVideo), 8)
 	for n := range count {
 		l := life{
 			Number: n, At: between(0, length*9/10), Blocks: rng.IntN(3) == 0, Channel: fmt.Sprintf("channel %d", rng.IntN(4)),
 			Clip: names[n%len(names)], Then: acts[rng.IntN(len(acts))], After: between(0, 6*time.Second),
 		}
-		if outage := 0.35 + 0.3*rng.Float64(); l.Clip == "avi.avi" || l.Clip == "heavy.mp4" { // clips with a chunk in their middle
+		if outage := 0.35 + 0.3*rng.Float64(); l.Clip == "avi.avi" || l.Clip == "long.mp4" { // clips with a chunk in their middle
 			l.Outage, l.Then = outage, leave
 		}
 		if n%10 == 9 {
@@ -109,14 +125,14 @@ func makePlan(seed uint64, length time.Duration, workers int, visibility time.Du
 	kinds := []struct {
 		kind
 		weight int
-	}{{killWorker, 9}, {killWeb, 2}, {termWorker, 3}, {termWeb, 1}, {stopWorker, 5}, {stopWeb, 1}, {killFFmpeg, 2}, {zombie, 4}, {clearQueue, 4}}
+	}{{killWorker, 9}, {killWeb, 2}, {termWorker, 3}, {termWeb, 1}, {stopWorker, 5}, {stopWeb, 1}, {killFFmpeg, 2}, {zombie, 2}, {lateCommit, 2}, {clearQueue, 4}}
 	total := 0
 	for _, k := range kinds {
 		total += k.weight
 	}
-	points := []string{"encode/output", "encode/output", "encode/output#2", "encode/claimed", "audio/part", "finish/output", "probe/output"}
+	points := []string{"encode/output", "encode/output#2", "encode/claimed", "audio/part", "finish/output", "finish/claimed", "probe/output"}
 	for at := 3 * time.Second; at < length; at += between(time.Second, 6*time.Second) {
-		e := event{At: at, Worker: rng.IntN(workers), For: between(time.Second, 2*visibility), Point: points[rng.IntN(len(points))]}
+		e := event{At: at, Worker: rng.IntN(workers), Web: rng.IntN(webs), For: between(time.Second, 2*visibility), Point: points[rng.IntN(len(points))]}
 		draw := rng.IntN(total)
 		for _, k := range kinds {
 			if draw -= k.weight; draw < 0 {
@@ -124,8 +140,9 @@ func makePlan(seed uint64, length time.Duration, workers int, visibility time.Du
 				break
 			}
 		}
-		if n := len(p.Events); n%6 == 0 { // the rarest crash of all comes in every short run, too
-			e.Kind, e.Point = zombie, points[n/6%3]
+		if n := len(p.Events); n%rareEvery == 0 {
+			rare := rarities[n/rareEvery%len(rarities)]
+			e.Kind, e.Point = rare.Kind, rare.Point
 		}
 		if e.Kind == stopWeb {
 			e.For = min(e.For, 5*time.Second)
@@ -166,10 +183,12 @@ func (p plan) print(w io.Writer) {
 		switch e.Kind {
 		case killWorker, termWorker:
 			text += fmt.Sprintf(" %d", e.Worker)
+		case killWeb, termWeb:
+			text += fmt.Sprintf(" %d", e.Web)
 		case stopWorker:
 			text += fmt.Sprintf(" %d for %v", e.Worker, e.For.Round(100*time.Millisecond))
 		case stopWeb:
-			text += fmt.Sprintf(" for %v", e.For.Round(100*time.Millisecond))
+			text += fmt.Sprintf(" %d for %v", e.Web, e.For.Round(100*time.Millisecond))
 		case zombie:
 			text += fmt.Sprintf(": worker %d at %s", e.Worker, e.Point)
 		}

@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // storage reads an account from outside, with the SDK's own clients: what the
@@ -81,6 +84,27 @@ func (s storage) queues(ctx context.Context) (map[string]int, error) {
 		}
 	}
 	return lengths, nil
+}
+
+// sendAgain sends the first chunk of a video that is being finished once more.
+func (s storage) sendAgain(ctx context.Context, finish stepID) error {
+	var generation int
+	if _, err := fmt.Sscanf(finish.key, "STEP:%d:finish", &generation); err != nil {
+		return fmt.Errorf("read step %s: %w", finish.key, err)
+	}
+	id := fmt.Sprintf("%s.%d.encode.0", finish.video, generation)
+	item, err := workitem.New("encode", video.ID(finish.video), id, workitem.StepData{Generation: generation})
+	if err != nil {
+		return fmt.Errorf("make item %s: %w", id, err)
+	}
+	text, err := item.Encode()
+	if err != nil {
+		return fmt.Errorf("make item %s: %w", id, err)
+	}
+	if _, err := s.account.ServiceQueues().NewQueueClient(workqueue.EncodeFirst).EnqueueMessage(ctx, text, nil); err != nil {
+		return fmt.Errorf("send item %s: %w", id, err)
+	}
+	return nil
 }
 
 // blobs are the names of all blobs, by container.

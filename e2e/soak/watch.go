@@ -32,6 +32,8 @@ type stepID struct{ video, key string }
 type seenStep struct {
 	step, state, mark, worker string
 	attempts                  int
+	attempt                   string // the latest
+	number                    int    // of it, from 1
 }
 
 // interrupted is a step that a killed worker was at.
@@ -79,7 +81,7 @@ func (w *watcher) look(truths map[string]*truth) {
 			delete(w.videos, id)
 			for me, s := range w.steps {
 				if me.video == id {
-					s.mark, s.state = "", ""
+					s.mark, s.state, s.attempt, s.number = "", "", "", 0
 					w.steps[me] = s
 				}
 			}
@@ -148,6 +150,17 @@ func (w *watcher) step(id string, t *truth, key string, r row) {
 			w.violation("%s of %s was committed twice: by %s, by %s", key, id, before.mark, now.mark)
 		}
 	}
+	now.attempt, now.number = before.attempt, before.number
+	if attempt, number := r.text("Attempt"), r.number("Attempts"); strings.HasPrefix(key, "STEP:") {
+		// Every claim counts on. A row that was written anew counts from the start.
+		if number < before.number || number == before.number && attempt != "" && before.attempt != "" && attempt != before.attempt {
+			w.violation("%s of %s was promised anew: attempt %d comes after attempt %d", key, id, number, before.number)
+		}
+		if attempt != "" {
+			now.attempt = attempt
+		}
+		now.number = number
+	}
 	w.steps[me] = now
 }
 
@@ -209,11 +222,21 @@ func (w *watcher) atWork(worker string) (ids []stepID) {
 	return ids
 }
 
-// overtaken reports whether all these steps are done.
-func (w *watcher) overtaken(ids []stepID) bool {
+// progress reports whether any of these steps is still to be done, and whether
+// all are done.
+func (w *watcher) progress(ids []stepID) (open, done bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !slices.ContainsFunc(ids, func(id stepID) bool { return w.steps[id].state == "running" || w.steps[id].state == "queued" })
+	done = true
+	for _, id := range ids {
+		if w.steps[id].state == "done" {
+			continue
+		}
+		done = false
+		state := w.videos[id.video].State
+		open = open || state == "uploaded" || state == "processing" || strings.HasPrefix(id.key, "CLIP") && state == "ready"
+	}
+	return open, done
 }
 
 // unfinished is how many videos are being made.

@@ -49,6 +49,14 @@ func TestWatcher(t *testing.T) {
 			videoAt("processing", map[string]row{first: done, finish: stepAt("queued", "", 0)}),
 			videoAt("processing", map[string]row{first: done, finish: stepAt("queued", "", 0)}),
 		}, "was promised while 1 parts were not done"},
+		"finish anew, before it was taken": {[]map[string]*truth{
+			videoAt("processing", map[string]row{finish: stepAt("running", "a", 1)}),
+			videoAt("processing", map[string]row{finish: stepAt("queued", "", 0)}),
+		}, "was promised anew"},
+		"finish anew, and taken": {[]map[string]*truth{
+			videoAt("processing", map[string]row{finish: stepAt("running", "a", 1)}),
+			videoAt("processing", map[string]row{finish: stepAt("running", "b", 1)}),
+		}, "was promised anew"},
 		"an id that comes back": {[]map[string]*truth{
 			videoAt("processing", map[string]row{first: done}), {}, videoAt("processing", map[string]row{first: stepAt("done", "z", 1)}),
 		}, ""},

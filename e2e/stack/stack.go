@@ -35,6 +35,8 @@ const (
 	worker  = "workerrole-"
 )
 
+const webrole = "webrole-"
+
 // Worker is the name of the n-th worker, from 1.
 func Worker(n int) string { return worker + strconv.Itoa(n) }
 
@@ -90,6 +92,7 @@ type Stack struct {
 	emuLog  *os.File
 	roles   map[string]*role
 	workers int // the highest number given
+	webs    int // the same, of web roles
 	stopped bool
 }
 
@@ -132,10 +135,7 @@ func (s *Stack) startAll(ctx context.Context) error {
 	if err := s.checkPorts(); err != nil {
 		return err
 	}
-	web, err := s.newRole(Web, "webrole", []spot{
-		{"WEBROLE_ADDR", s.options.WebAddr},
-		{"WEBROLE_ADMIN_ADDR", s.options.WebAdminAddr},
-	})
+	web, err := s.newWeb(Web, s.options.WebAddr, s.options.WebAdminAddr)
 	if err != nil {
 		return err
 	}
@@ -145,6 +145,7 @@ func (s *Stack) startAll(ctx context.Context) error {
 	s.say("starting the web role and %d worker roles", s.options.Workers)
 	// The web role first: it creates what the account lacks, and the workers
 	// find it there.
+	s.webs = 1
 	if err := s.launch(ctx, web); err != nil {
 		return err
 	}
@@ -251,6 +252,24 @@ func (s *Stack) launch(ctx context.Context, r *role, env ...string) error {
 		s.watchers.Go(func() { s.supervise(r) })
 	}
 	return nil
+}
+
+func (s *Stack) newWeb(name, addr, admin string) (*role, error) {
+	return s.newRole(name, "webrole", []spot{{"WEBROLE_ADDR", addr}, {"WEBROLE_ADMIN_ADDR", admin}})
+}
+
+// AddWeb starts another web role with env added to its environment, on free
+// ports, and returns its name.
+func (s *Stack) AddWeb(ctx context.Context, env ...string) (string, error) {
+	s.mu.Lock()
+	s.webs++
+	name := webrole + strconv.Itoa(s.webs)
+	s.mu.Unlock()
+	r, err := s.newWeb(name, "", "")
+	if err != nil {
+		return "", err
+	}
+	return name, s.launch(ctx, r, env...)
 }
 
 // AddWorker starts another worker with env added to its environment, and
@@ -371,8 +390,11 @@ func (s *Stack) Names() []string {
 	return names
 }
 
-// BaseURL is the public address of the web role, without a final slash.
+// BaseURL is the public address of the first web role, without a final slash.
 func (s *Stack) BaseURL() string { return s.url(Web, false) }
+
+// WebURL is BaseURL of any web role.
+func (s *Stack) WebURL(name string) string { return s.url(name, false) }
 
 // AdminURL is the address of a role's admin listener, without a final slash.
 func (s *Stack) AdminURL(name string) string { return s.url(name, true) }

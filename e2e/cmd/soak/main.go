@@ -39,7 +39,8 @@ func run(ctx context.Context) error {
 	flag.Uint64Var(&o.Seed, "seed", 0, "decides what happens; 0: one is drawn")
 	flag.StringVar(&o.Older, "older", o.Older, "commit whose worker runs beside today's; empty: none")
 	flag.StringVar(&o.Bin, "bin", "", "folder with roles that are built already")
-	flag.DurationVar(&o.Settle, "settle", 0, "longest wait for rest (default 4m)")
+	flag.DurationVar(&o.Visibility, "visibility", 0, "lease of every message; longer for a busy machine (default 8s)")
+	flag.DurationVar(&o.Settle, "settle", 0, "how long nothing may change on the way to rest (default 4m)")
 	logs := flag.String("logs", "", "folder for the logs of the roles when something is wrong")
 	mutations := flag.Bool("mutations", false, "make mistakes in a copy of the sources instead, one after the other, and fail when one is not found")
 	only := flag.String("mutation", "", "with -mutations: only those whose name contains this")
@@ -54,9 +55,9 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report, err := soak.Run(ctx, o)
-	if err != nil {
-		return err
+	report, soakErr := soak.Run(ctx, o)
+	if report == nil {
+		return soakErr
 	}
 	fmt.Println(report.Page())
 	page := filepath.Join(root, ".run", fmt.Sprintf("soak-%d.md", o.Seed))
@@ -72,9 +73,9 @@ func run(ctx context.Context) error {
 		}
 	}
 	if n := len(report.Findings); n > 0 {
-		return fmt.Errorf("%d findings; again: make soak SOAKTIME=%v SEED=%d", n, o.Duration, o.Seed)
+		return errors.Join(soakErr, fmt.Errorf("%d findings; again: make soak SOAKTIME=%v SEED=%d", n, o.Duration, o.Seed))
 	}
-	return nil
+	return soakErr
 }
 
 // mutate tries every mutation with the same load.
