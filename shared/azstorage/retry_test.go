@@ -46,7 +46,7 @@ func TestPauseIsThePapersFormula(t *testing.T) {
 	}
 }
 
-// T11: the paper's example, five retries and z = 45 s, under the service's 90 s.
+// T11: the paper's example, five retries with z = 45 s.
 func TestPaperRetry(t *testing.T) {
 	t.Parallel()
 	r := azstorage.PaperRetry
