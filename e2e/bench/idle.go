@@ -27,7 +27,7 @@ const settle = 15 * time.Second
 
 // idle counts every request that a web role and two workers without work send to
 // their storage, and says what that costs: the paper's advice to poll less often
-// when there is nothing (Q16) is about money.
+// when there is nothing is about money.
 func idle(ctx context.Context, b *bench) (Result, error) {
 	dir, err := os.MkdirTemp("", "cutroom-bench-azurite-")
 	if err != nil {

@@ -105,7 +105,8 @@ func TestARangeSplitsAndNeverInsideAPartitionKey(t *testing.T) {
 	}
 }
 
-// Keys that only grow all land in the last range, wherever it is split.
+// T3: all writes of an append-only key are at the end of the last range, however
+// often it is split.
 func TestKeysThatOnlyGrowAreNotHelpedBySplits(t *testing.T) {
 	t.Parallel()
 	m, c := newTestModel(t, Config{Scale: 20, MoveTime: time.Second, MergeAfter: 10 * time.Second})

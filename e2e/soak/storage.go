@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // storage reads an account from outside, with the SDK's own clients: what the
@@ -93,7 +93,7 @@ func (s storage) sendAgain(ctx context.Context, finish stepID) error {
 		return fmt.Errorf("read step %s: %w", finish.key, err)
 	}
 	id := fmt.Sprintf("%s.%d.encode.0", finish.video, generation)
-	item, err := workitem.New("encode", video.ID(finish.video), id, workitem.StepData{Generation: generation})
+	item, err := workitem.New("encode", finish.video, id, videostore.StepData{Generation: generation})
 	if err != nil {
 		return fmt.Errorf("make item %s: %w", id, err)
 	}
@@ -101,7 +101,7 @@ func (s storage) sendAgain(ctx context.Context, finish stepID) error {
 	if err != nil {
 		return fmt.Errorf("make item %s: %w", id, err)
 	}
-	if _, err := s.account.ServiceQueues().NewQueueClient(workqueue.EncodeFirst).EnqueueMessage(ctx, text, nil); err != nil {
+	if _, err := s.account.ServiceQueues().NewQueueClient(workflow.EncodeFirst).EnqueueMessage(ctx, text, nil); err != nil {
 		return fmt.Errorf("send item %s: %w", id, err)
 	}
 	return nil

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// A small laboratory: the coarse key stays at the line, whatever is offered, the
-// spread one passes it, and the report says so.
+// T9: a table is loaded and one of its partitions gets the peak. The coarse key
+// stays at the line, whatever is offered, the spread one passes it, and the report
+// says so.
 func TestTheLaboratoryTellsKeysApart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test runs Azurite")

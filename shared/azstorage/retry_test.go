@@ -17,7 +17,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
-// The paper's formula, by hand: y = rand(0.8z, 1.2z)·(2^x − 1), min(zmin + y, zmax).
+// T11, the paper's formula, by hand: y = rand(0.8z, 1.2z)·(2^x − 1), min(zmin + y, zmax).
 func TestPauseIsThePapersFormula(t *testing.T) {
 	t.Parallel()
 	r := azstorage.Retry{Strategy: azstorage.Exponential, Delay: time.Second, MinDelay: 3 * time.Second, MaxDelay: 20 * time.Second}
@@ -46,6 +46,7 @@ func TestPauseIsThePapersFormula(t *testing.T) {
 	}
 }
 
+// T11: the paper's example, five retries with z = 45 s.
 func TestPaperRetry(t *testing.T) {
 	t.Parallel()
 	r := azstorage.PaperRetry
@@ -129,6 +130,7 @@ func createQueue(ctx context.Context, a *azstorage.Account) error {
 	return err
 }
 
+// T11: which answers are tried again, and which never are.
 func TestWhatIsRetried(t *testing.T) {
 	t.Parallel()
 	for status, tries := range map[int]int{

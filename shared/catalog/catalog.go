@@ -1,28 +1,29 @@
 // Package catalog lists videos: those of a channel, newest first or by title,
-// and the newest of all. Its rows are copies of what the table "videos" says;
+// and the newest of all. Its rows are derived from the table "videos";
 // shared/indexrows keeps them equal to it.
 //
 // # Table catalog
 //
-// PartitionKey: the channel, escaped ("some" partitions, T4: a channel's videos
-// are always asked for together, and a channel is written by one person). Two
-// rows for each video, written in one entity-group transaction (T2, T7):
+// PartitionKey: the channel, escaped. The granularity is "some" (T4): a channel's
+// videos are always asked for together, and one person writes to a channel. Each
+// video has two rows, written in one entity-group transaction (T2, T7):
 //
 //	NEW:<inverted time>__<id>     newest first
 //	TITLE:<folded title>  __<id>  alphabetical; see titleEnd for the two spaces
 //
-// Each order is a row range scan of its prefix (T5). PartitionKey `~<id>`,
-// RowKey `REF` is the back-reference.
+// Each order is read by a row range scan of its prefix (T5). The back-reference is
+// PartitionKey `~<id>`, RowKey `REF`.
 //
 // # Table recent
 //
-// PartitionKey: `<yyyy-MM>~<n>`, n = hash(id) mod RecentShards: a precalculated
-// suffix (S1, S3). The month alone would be an append-only key that takes every
-// write of the site (T3); with the suffix the writes are spread, and the key of
-// a known video can still be computed. RowKey: `<inverted time>__<id>`. A page
-// is a merge of RecentShards row range scans. PartitionKey `MONTHS` has one row
-// for each month that ever had a video, `<999999 − yyyyMM>`, newest first, so that
-// a page skips empty months and reads no more of the list than it needs.
+// PartitionKey: `<yyyy-MM>~<n>`, n = hash(id) mod RecentShards. The month alone
+// would be an append-only key, and one partition would take every write of the
+// site (T3). The calculated suffix (S1, S3) spreads the writes, and the key of a
+// known video can still be computed. RowKey: `<inverted time>__<id>`. A page
+// merges RecentShards row range scans.
+//
+// PartitionKey `MONTHS` has one row for each month that ever had a video, RowKey
+// `<999999 − yyyyMM>`, newest first. A page reads it to skip empty months.
 //
 // Next: shared/searchindex, how a video is found by its words.
 package catalog
@@ -51,9 +52,9 @@ const (
 	RecentTable  = "recent"
 )
 
-// RecentShards is over how many partitions a month is spread. A page costs as
-// many requests; a month takes RecentShards × 2,000 writes a second. To change
-// it, index every video again.
+// RecentShards is the number of partitions of a month. A page costs that many
+// requests, and a month takes RecentShards × 2,000 writes a second on Azure. To
+// change it, index every video again.
 const RecentShards = 8
 
 const (
@@ -85,16 +86,16 @@ func New(a *azstorage.Account) *Catalog {
 	return c
 }
 
-// Listed reports whether the lists show a video: when it is public, and has
-// arrived and is not on its way out.
+// Listed reports whether the lists show a video: it is public, was uploaded, and
+// is not being deleted.
 func Listed(v video.Video) bool {
 	return v.Visibility == video.Public && v.State != video.AwaitingUpload && v.State != video.Deleting &&
 		(v.State != video.Cancelled || !v.UploadedAt.IsZero()) // cancelled before it arrived
 }
 
-// Sync makes all rows of video id equal to what current says, which it reads
-// again after announcing itself: see package indexrows. Safe to repeat and to
-// run side by side. indexrows.ErrBusy: the video is unlisted, come back later.
+// Sync makes the rows of video id equal to the truth, which current reads: see
+// package indexrows. Safe to repeat and to run side by side. indexrows.ErrBusy: the
+// lists do not show the video any more, but call again later.
 func (c *Catalog) Sync(ctx context.Context, id video.ID, current indexrows.Current) error {
 	err := c.keeper.Sync(ctx, id, func(ctx context.Context) (video.Video, bool, error) {
 		v, ok, err := current(ctx)
@@ -125,9 +126,9 @@ func (c *Catalog) Load(ctx context.Context, videos []video.Video) error {
 	return nil
 }
 
-// Remove takes a video out of every list and leaves nothing behind. Safe to
-// repeat. indexrows.ErrBusy: it is unlisted, but an indexing run that began less
-// than indexrows.Expiry ago may have died or may still write; come back later.
+// Remove removes all rows of a video. Safe to repeat. indexrows.ErrBusy: the lists
+// do not show the video any more, but an indexing run that began less than
+// indexrows.Expiry ago may still write. Call again later.
 func (c *Catalog) Remove(ctx context.Context, id video.ID) error {
 	if err := c.keeper.Remove(ctx, id); err != nil {
 		return fmt.Errorf("uncataloguing: %w", err)
@@ -202,8 +203,9 @@ func Shard(id video.ID, n int) int {
 
 func recentKey(month string, shard int) string { return fmt.Sprintf("%s~%d", month, shard) }
 
-// titleEnd follows the title in a key: two spaces, the least text that no folded
-// title holds, so that "cherry" comes before "cherry 2" and "cherry pie".
+// titleEnd follows the title in a key, so that "cherry" comes before "cherry 2" and
+// "cherry pie": a folded title has single spaces only, and no character of a key
+// sorts before a space.
 const titleEnd = "  "
 
 // titleKey is the RowKey that sorts videos by title.
@@ -220,8 +222,8 @@ func channelKey(channel string) string {
 	return keyField(channel)
 }
 
-// keyField escapes a text for a key. Long texts are cut and told apart by a
-// hash of the whole.
+// keyField escapes a text for a key. A text that is too long is cut, and a hash of
+// the whole keeps its key unique.
 func keyField(text string) string {
 	key := tablestore.EscapeKey(text)
 	units := 0

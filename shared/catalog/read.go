@@ -34,8 +34,9 @@ var ErrBadToken = rowstream.ErrBadToken
 var ErrBadSort = errors.New("sort is not newest or title")
 
 // Channel lists a page of a channel's videos: one row range scan (T5). next is
-// the token of the page after it, "" at the end. Videos that come or go between
-// two pages neither repeat nor hide others. ErrBadToken, ErrBadSort.
+// the token of the following page, "" at the end. A video that is added or removed
+// between two pages does not make another one appear twice or not at all. Errors:
+// ErrBadToken, ErrBadSort.
 func (c *Catalog) Channel(ctx context.Context, channel string, sort Sort, limit int, token string) (page []Summary, next string, err error) {
 	prefix := ""
 	switch sort {
@@ -74,9 +75,9 @@ func (c *Catalog) Channel(ctx context.Context, channel string, sort Sort, limit 
 
 const recentQuery = "recent"
 
-// Recent lists a page of all videos, newest first: a row range scan for every two
-// months, and RecentShards for each month that it needs (T5). next is as in
-// Channel. ErrBadToken.
+// Recent lists a page of all videos, newest first. It costs a row range scan for
+// each two months of the list of months, and RecentShards for each month that the
+// page needs (T5). next is as in Channel. Error: ErrBadToken.
 func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []Summary, next string, err error) {
 	from, err := rowstream.Place(recentQuery, token)
 	if err != nil {
@@ -124,7 +125,7 @@ func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []S
 	return page, "", nil
 }
 
-// monthsAhead is how many months are looked up at once: a page rarely needs more.
+// monthsAhead is how many months are read with one request; a page rarely needs more.
 const monthsAhead = 2
 
 // endsInID reports whether a place is just after some video's row.
@@ -138,8 +139,8 @@ func endsInID(place string) bool {
 	return err == nil
 }
 
-// take reads up to limit rows, and one more to know whether there is one. With
-// limit 0 it only looks whether there is a row.
+// take reads up to limit rows, and one more to know whether the list goes on. With
+// limit 0 it reads that one only.
 func take(ctx context.Context, list rowstream.List, from string, limit int) (page []Summary, last string, more bool, err error) {
 	for {
 		row, ok, err := list.Seek(ctx, from)

@@ -7,8 +7,8 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// Summary is what lists and search results show of a video: a copy, as old as
-// the last indexing run.
+// Summary is what lists and search results show of a video. It is a copy that the
+// last indexing run made.
 type Summary struct {
 	ID              video.ID         `json:"id"`
 	Title           string           `json:"title"`
@@ -23,7 +23,7 @@ type Summary struct {
 	ReadyAt         time.Time        `json:"readyAt,omitzero"`
 }
 
-// SummaryOf shortens a video.
+// SummaryOf makes the summary of a video.
 func SummaryOf(v video.Video) Summary {
 	return Summary{
 		ID: v.ID, Title: v.Title, Channel: v.Channel, Visibility: v.Visibility,

@@ -1,37 +1,40 @@
 // Package indexrows keeps the rows that are derived from a video equal to the
-// video, although they lie in many partitions and several workers may write
-// them at the same moment (paper row T8). The catalogue and the search index
-// are both made of such rows.
+// video (paper row T8). The catalogue and the search index are made of such rows.
+//
+// The problem: derived rows lie in many partitions, and no transaction spans two
+// partitions. A worker may die between two writes, and several workers may index
+// the same video at once. The wrong end would be a row that nobody removes.
 //
 // # The back-reference
 //
-// Every video has one row per index that lists the derived rows: partition
-// `~<id>` of the index's home table. Without it, nobody could tell which rows
-// an old title left behind. It changes only by compare-and-swap, and it knows
-// two things: the rows that are written, and the runs that may be writing
-// others right now.
+// Each video has one row per index that lists its derived rows: partition `~<id>`
+// of the index's home table. It tells which rows an old title left behind. It is
+// only ever replaced under its ETag. It holds two lists: the rows that were
+// written, and a note of every run that may still be writing.
 //
 // # A run
 //
-//  1. note the rows that this run is about to write in the back-reference;
-//  2. read the truth again: if the video is not what the rows were made of,
-//     start over. So a deletion either is seen here, or sees the note;
-//  3. write the wanted rows, together with the removal of unwanted ones where
-//     they share a partition (one entity-group transaction, T2), then remove
-//     the unwanted ones elsewhere. A video that moves is never nowhere;
-//  4. swap the note for the list of what is written now. If somebody else
-//     has touched the back-reference meanwhile, the two may have overtaken each
-//     other: start over.
+//  1. Write a note into the back-reference: the rows that this run may write.
+//  2. Read the truth again. If it differs from what the rows were derived from,
+//     start over. So a run that would bring back a deleted video either sees the
+//     deletion here, or the deletion sees its note.
+//  3. Write the wanted rows, then remove the unwanted ones. What shares a partition
+//     is one entity-group transaction (T2). New rows come first, so a video that
+//     moves from one list to another is for a moment in both, and never in none.
+//  4. Replace the note by the list of what is written now. If the back-reference
+//     has changed since step 1, another run may have overwritten our rows: start over.
 //
-// A run that dies leaves its note, so the repeated queue item, or any later
-// run, finds and removes what the dead one may have written. Runs may be
-// repeated, reordered and run side by side; when all of them have ended, the
-// rows are those of the video as it is.
+// A run that dies leaves its note. The repeated queue item, or any later run,
+// reads the note and removes what the dead run may have written. Runs may be
+// repeated, reordered and run side by side; when all of them have ended, the rows
+// are those of the video as it is.
 //
-// # The one thing to wait for
+// # Waiting for other runs
 //
-// A note of somebody else is not dropped before [Expiry], because a run that is
-// merely slow could still write. A video that is gone while such a note is young
-// has no rows left, but its back-reference stays, and Sync says [ErrBusy]: come
-// back later.
+// A run cannot tell whether another one is dead or slow, and a slow one may still
+// write. So it keeps another run's note for [Expiry]. Until then a video that is
+// gone has no derived rows, but its back-reference stays, and Sync returns
+// [ErrBusy]: the caller comes back later.
+//
+// Next: shared/catalog, the first index made this way.
 package indexrows

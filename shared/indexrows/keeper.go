@@ -21,8 +21,8 @@ import (
 const (
 	// writeWindow is how long a run may write after its note.
 	writeWindow = 30 * time.Second
-	// Expiry is when the note of a run that never reported is dropped: the
-	// window, and as much again for clocks that differ.
+	// Expiry is the age at which the note of a run that did not end is dropped:
+	// the write window, and as much again because clocks differ.
 	Expiry = 2 * writeWindow
 
 	// busyPatience is how long Sync waits for another run to end before it says
@@ -33,12 +33,13 @@ const (
 	parallel = 8 // partitions written at the same time
 )
 
-// ErrBusy says that the wanted state is written, but another run may still undo
-// it: the caller must come back later. With a queue, that is a snooze of Expiry
-// at the longest.
+// ErrBusy says that the wanted rows are written, but another run has not ended
+// and may still change them. The caller must call again; a queue item is snoozed,
+// for Expiry at the longest.
 var ErrBusy = errors.New("another indexing run of this video has not ended")
 
-// ErrContended says that others kept changing the same video. Try again.
+// ErrContended says that other runs kept changing the back-reference of the same
+// video. Safe to try again.
 var ErrContended = errors.New("too many runs index this video at once")
 
 // Current reads the truth about a video: its META row. ok is false when the
@@ -60,10 +61,10 @@ type Change struct {
 	Before []Key // written by the last run that ended
 	Wanted []Key // written now
 
-	// Unsure says that other runs had not ended when this one began: any row
-	// of Before, Wanted and Others may have come or gone since.
+	// Unsure says that other runs had not ended when this one began, so any row
+	// of Before, Wanted and Others may have been written or removed meanwhile.
 	Unsure bool
-	Others []Key // that those runs may have written
+	Others []Key // rows that those runs may have written
 }
 
 // Keeper keeps one kind of derived rows. It is safe for concurrent use.
@@ -72,16 +73,16 @@ type Keeper struct {
 	rowKey string
 	tables map[string]*tablestore.Table
 
-	// Rows lists the derived rows of a video as it is; none when it is not to
-	// be found. It is called once per round and must depend on v only.
+	// Rows lists the derived rows of a video; none when lists must not show it.
+	// It is called once per round and must depend on v only.
 	Rows func(v video.Video) ([]Row, error)
 
-	// Applied, when set, is called after rows were written and before the run
-	// is reported. It must be safe to repeat, and to run late: it is not bound
-	// by the time that a run may write for.
+	// Applied, when set, is called after the rows were written and before the note
+	// is replaced. It must be safe to repeat, and safe to run late: it may take
+	// longer than the write window.
 	Applied func(ctx context.Context, c Change) error
 
-	// Now is the clock that notes are dated and dropped by.
+	// Now is the clock for the dates of notes.
 	Now func() time.Time
 }
 
@@ -96,16 +97,16 @@ func New(a *azstorage.Account, home, rowKey string, tables ...string) *Keeper {
 }
 
 // Sync makes the derived rows of video id equal to the truth. It is safe to
-// repeat, and to run next to other Syncs of the same video. ErrBusy when
-// the video is not to be found any more and another run may not know it yet;
+// repeat, and to run beside other Syncs of the same video. It returns ErrBusy
+// when the video must have no rows and another run may still write some, and
 // ErrContended.
 func (k *Keeper) Sync(ctx context.Context, id video.ID, current Current) error {
-	mark := strconv.FormatUint(rand.Uint64(), 36)
-	var own []Key // that rounds of this call may have written
+	runID := strconv.FormatUint(rand.Uint64(), 36)
+	var own []Key // what earlier rounds of this call may have written
 	started, longest := time.Now(), 10*time.Millisecond
 	for round := 0; ; round++ {
 		began := time.Now()
-		done, mayHaveWritten, err := k.round(ctx, id, current, mark, own)
+		done, mayHaveWritten, err := k.round(ctx, id, current, runID, own)
 		switch {
 		case errors.Is(err, ErrBusy) && time.Since(started) < busyPatience:
 		case done || err != nil:
@@ -121,16 +122,16 @@ func (k *Keeper) Sync(ctx context.Context, id video.ID, current Current) error {
 	}
 }
 
-// Remove makes the derived rows of a video go. It is Sync of a video that does
-// not exist.
+// Remove removes the derived rows of a video: it is Sync of a video that does not
+// exist. Errors and repetition are as with Sync.
 func (k *Keeper) Remove(ctx context.Context, id video.ID) error {
 	return k.Sync(ctx, id, func(context.Context) (video.Video, bool, error) { return video.Video{}, false, nil })
 }
 
-// round is one attempt. done means that the rows are right. Otherwise the round
-// was overtaken, and wrote may be written; with ErrBusy everything is done but
-// to wait for the others.
-func (k *Keeper) round(ctx context.Context, id video.ID, current Current, mark string, own []Key) (done bool, wrote []Key, err error) {
+// round is one pass through the four steps of the package comment. done means that
+// the rows are right. If not, another run changed the back-reference, and the rows
+// of wrote may have been written. ErrBusy means that only other runs are waited for.
+func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID string, own []Key) (done bool, wrote []Key, err error) {
 	ref, err := k.load(ctx, id)
 	if err != nil {
 		return false, nil, err
@@ -153,12 +154,12 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, mark s
 	unfinished, unsure := slices.Clone(own), len(own) > 0 || len(ref.Runs) > 0
 	for _, r := range ref.Runs {
 		unfinished = append(unfinished, r.Rows.list()...)
-		if r.ID != mark {
+		if r.ID != runID {
 			others = append(others, r)
 		}
 	}
 	before := ref.Rows.list()
-	note := run{ID: mark, At: k.Now().UTC(), Rows: keysOf(append(slices.Clone(own), wanted...))}
+	note := run{ID: runID, At: k.Now().UTC(), Rows: keysOf(append(slices.Clone(own), wanted...))}
 	ref.Runs = append(slices.Clone(others), note)
 	if err := k.save(ctx, id, &ref); err != nil {
 		if overtaken(err) {
@@ -188,7 +189,7 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, mark s
 		}
 	}
 
-	// 4. The report.
+	// 4. The note is replaced.
 	ref.Rows = keysOf(wanted)
 	ref.Runs = slices.DeleteFunc(others, func(r run) bool { return k.Now().Sub(r.At) > Expiry })
 	if len(wanted) == 0 && len(ref.Runs) == 0 {
@@ -227,8 +228,8 @@ func fingerprint(v video.Video, ok bool) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// apply writes rows and removes old ones that are not among them. A partition's
-// part of both is one transaction, as long as it has at most 100 rows.
+// apply writes rows and removes those of old that are not among them. What lies in
+// one partition is one transaction, up to 100 rows.
 func (k *Keeper) apply(ctx context.Context, rows []Row, old []Key) error {
 	type place struct{ table, partition string }
 	wanted := make(map[Key]bool, len(rows))
@@ -269,9 +270,10 @@ func (k *Keeper) apply(ctx context.Context, rows []Row, old []Key) error {
 	return nil
 }
 
-// pause waits before another round. Of two runs that overtake each other, one
-// has to stay away for as long as a whole round takes, however slow storage is;
-// so the wait is random, and grows from the longest round so far.
+// pause waits before another round. Two runs that change the same back-reference
+// disturb each other until one of them pauses for as long as a whole round of the
+// other takes. So the pause is random, and its bound grows from the longest round
+// that this run has seen.
 func pause(ctx context.Context, round int, longest time.Duration) error {
 	most := min(longest<<min(round, 4), 5*time.Second)
 	select {

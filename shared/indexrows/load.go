@@ -7,12 +7,12 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// Load writes the derived rows of many videos at once into tables that have no
-// rows of these videos and that nobody else writes to: it fills a new index, such
-// as one whose keys were designed anew. Rows of different videos that share a
-// partition travel in one transaction, so it needs a fraction of the requests of
-// as many Syncs. Rows that it wrote are kept by later Syncs. Applied is not
-// called. Safe to repeat; memory is proportional to the videos.
+// Load writes the derived rows of many videos at once. It is for filling a new
+// index: the tables must have no rows of these videos, and nobody else may write
+// to them. Rows of different videos that share a partition are written in one
+// transaction, so Load needs a fraction of the requests of as many Syncs. Later
+// Syncs keep its rows up to date. Applied is not called. Safe to repeat; it needs
+// memory for all videos.
 func (k *Keeper) Load(ctx context.Context, videos []video.Video) error {
 	var all []Row
 	for _, v := range videos {

@@ -19,24 +19,25 @@ type Key struct {
 	RowKey       string
 }
 
-// reference is the content of a back-reference row: partition `~<id>`, a unique
-// granularity (T4), point reads and compare-and-swap only (T5).
+// reference is the content of a back-reference: partition `~<id>`, so its
+// granularity is unique (T4). It is read by point queries (T5) and written under
+// its ETag only.
 type reference struct {
-	Rows keys  `json:"rows"` // written, and known to be wanted by the last run that ended
+	Rows keys  `json:"rows"` // what the last run that ended has written
 	Runs []run `json:"runs,omitempty"`
 
 	etag string // "" when the row does not exist
 }
 
-// run is the note of a run that has begun: rows that it may have written.
+// run is the note of a run that has begun: the rows that it may write.
 type run struct {
 	ID   string    `json:"id"`
 	At   time.Time `json:"at"`
 	Rows keys      `json:"rows"`
 }
 
-// keys is a set of keys in a compact form: a video has hundreds of postings
-// that differ in the partition only.
+// keys is a set of keys, grouped because a video has hundreds of postings that
+// differ in the PartitionKey only.
 type keys map[string]map[string][]string // table, row key, partition keys
 
 func keysOf(list []Key) keys {
@@ -100,8 +101,8 @@ func (k *Keeper) load(ctx context.Context, id video.ID) (reference, error) {
 	return ref, nil
 }
 
-// save swaps the row for ref and sets ref.etag. tablestore.ErrExists,
-// ErrChanged or ErrNotFound: somebody else was faster.
+// save writes ref under its ETag and sets the new one. It returns
+// tablestore.ErrExists, ErrChanged or ErrNotFound when another run wrote first.
 func (k *Keeper) save(ctx context.Context, id video.ID, ref *reference) error {
 	row, err := k.entity(id, ref)
 	if err != nil {
@@ -136,7 +137,7 @@ func (k *Keeper) entity(id video.ID, ref *reference) (tablestore.Entity, error) 
 
 func pieceName(i int) string { return fmt.Sprintf("Rows%02d", i) }
 
-// overtaken reports whether a swap failed because somebody else made one.
+// overtaken reports whether save failed because another run wrote first.
 func overtaken(err error) bool {
 	return errors.Is(err, tablestore.ErrExists) || errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound)
 }

@@ -1,7 +1,6 @@
-// Package playlist turns committed step rows into HLS playlists. Tables are the
-// truth and a playlist is only a view of it: these functions are pure, so the
-// web role can draw a playlist that grows while chunks are committed, and the
-// finish step can write the final one, from the same code.
+// Package playlist turns committed step rows into HLS playlists. The functions are
+// pure. So the web role can draw a playlist that grows while chunks are committed,
+// and the finish step can write the final one, with the same code.
 //
 // Three rules come from the browser, each of which stops playback when broken:
 //
@@ -12,8 +11,8 @@
 //   - a last audio segment under 0.1 s is never listed: it leaves a gap that
 //     keeps the video from ending. The audio step drops it.
 //
-// Next: webrole/internal/playback, which serves these, and
-// workerrole/internal/step/finish.go, which stores them.
+// Next: webrole/internal/playback, which serves these. The finish step of
+// workerrole/internal/step stores them.
 package playlist
 
 import (

@@ -1,6 +1,6 @@
-// Package provision makes everything that a stack keeps in its storage account.
-// It is the one list of containers and tables; the queues are in
-// workflow.Specs.
+// Package provision makes everything that a stack keeps in its storage account. It
+// lists the containers and tables. The queues are in workflow.Specs; package
+// workqueue makes them, and the container and table that they need.
 package provision
 
 import (
@@ -17,8 +17,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// Containers and Tables are the base names of all there are, but for what the
-// queues bring along.
+// Containers and Tables are the base names, without those of package workqueue.
 var (
 	Containers = []string{video.SourcesContainer, video.MediaContainer, video.ClaimsContainer, video.ControlContainer}
 	Tables     = append([]string{

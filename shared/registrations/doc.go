@@ -3,9 +3,9 @@
 //
 // # Table registrations
 //
-// PartitionKey: event and distance, `2011 New York City Marathon__Full` ("some"
-// partitions, T4: a race is asked for as a whole, and every query below is one
-// row range). Three rows for each runner, always written in one entity-group
+// PartitionKey: event and distance, `2011 New York City Marathon__Full`. The
+// granularity is "some" (T4): a race is asked for as a whole, and every query below
+// is one row range. Each runner has three rows, always written in one entity-group
 // transaction (T2), so that no reader sees a runner in one order and not in the
 // other:
 //
@@ -13,17 +13,17 @@
 //	AGE:055__1234__John__M   in the order of the ages
 //	GUARD:01234              keeps the bib unique
 //
-// The paper's two keys alone would let a second runner take bib 1234: another
-// name makes another key. The guard's key holds the bib and nothing else, so
-// inserting it fails when anybody has the bib; and one point read finds it.
+// The paper's two keys alone would let a second runner take bib 1234, because
+// another name makes another key. The guard's key holds the bib and nothing else:
+// inserting it fails when anybody has the bib, and one point read finds it.
 //
-// In `BIB:` the bib has five digits, so that keys sort as numbers do. In `AGE:`
-// it has none to spare, as in the paper: runners of one age come in the order of
-// their bibs as text, 1234 before 55.
+// In `BIB:` the bib is padded to five digits, so that keys sort as numbers do (T1).
+// In `AGE:` it is not padded, as in the paper, so runners of one age come in the
+// order of their bibs as text, 1234 before 55.
 //
-// All three rows carry the whole registration, so that each query needs its own
-// range and nothing else. Each row has an ETag of its own; the registration's is
-// the property Version, the same in all three, so that lists can show it.
+// All three rows carry the whole registration, so each query is one range and needs
+// no second read. Each row has an ETag of its own, so the version of a registration
+// is the property Version, the same in all three.
 //
 //	VIDEO:<time of the first frame, Unix milliseconds, 13 digits>__<id>
 //

@@ -24,7 +24,8 @@ var plain = cmp.Options{cmpopts.IgnoreFields(Registration{}, "ETag"), cmpopts.Ig
 
 func ptr[T any](v T) *T { return &v }
 
-// T7, the seed of the paper literally: these keys, and each query one row range.
+// T6, T7, the seed of the paper literally: these keys, composed of all that is
+// known of a runner, and each query one row range.
 func TestThePapersExample(t *testing.T) {
 	t.Parallel()
 	r := newCalmRace(t)

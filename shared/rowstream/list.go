@@ -1,11 +1,11 @@
-// Package rowstream reads rows in the order of their RowKeys from several
-// partitions as if they were one list: the shards of a list that was spread
-// over partitions (paper rows S2, S3), or the posting lists of a search.
+// Package rowstream reads rows from several partitions, in the order of their
+// RowKeys, as if they were one list: a list that a suffix spreads over partitions
+// (paper rows S2, S3), or the posting lists of a search.
 //
-// Every list has one operation, Seek: the first row at or after a RowKey. It
-// either answers from rows that were read ahead or asks the table for
-// `RowKey ge …`, a row range scan (T5). With it, union and intersection are
-// streaming merges that skip what they do not need.
+// A list has one operation, Seek: the first row at or after a RowKey. It answers
+// from rows that were read ahead, or asks the table for `RowKey ge …`, a row range
+// scan (T5). So union and intersection are streaming merges, which skip rows that
+// they do not need.
 //
 // Next: shared/indexrows, how such rows are kept equal to the truth.
 package rowstream

@@ -11,8 +11,9 @@ import (
 // maxCorrections is how many words of a query are corrected.
 const maxCorrections = 3
 
-// correct returns a query in which doubtful words are replaced by words that are
-// one typo off, or nil when there are none. The rest stays as it was typed.
+// correct returns the query with its doubtful words replaced by terms that differ
+// from them by one typo, or nil when there are no such terms. The rest of the text
+// stays as it was typed.
 func (x *Index) correct(ctx context.Context, q Query, doubtful []clause) (*Query, error) {
 	if len(doubtful) == 0 || len(doubtful) > maxCorrections {
 		return nil, nil
@@ -31,7 +32,7 @@ func (x *Index) correct(ctx context.Context, q Query, doubtful []clause) (*Query
 	replace := map[field]map[string]string{}
 	for i, c := range doubtful {
 		if better[i] == "" {
-			continue // it may have matched by another form
+			continue // no term is near; another form of the word may still match
 		}
 		if replace[c.field] == nil {
 			replace[c.field] = map[string]string{}
@@ -41,13 +42,13 @@ func (x *Index) correct(ctx context.Context, q Query, doubtful []clause) (*Query
 	if len(replace) == 0 {
 		return nil, nil
 	}
-	for _, part := range q.parts() {
-		*part.text = replaceWords(*part.text, replace[part.field])
+	for _, in := range q.typedTexts() {
+		*in.text = replaceWords(*in.text, replace[in.field])
 	}
 	return &q, nil
 }
 
-// replaceWords replaces the words of a text that are named, folded, in replace.
+// replaceWords replaces words of a text. The keys of replace are folded words.
 func replaceWords(text string, replace map[string]string) string {
 	if len(replace) == 0 {
 		return text

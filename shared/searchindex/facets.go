@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// MaxCounted is over how many hits facets count, the newest.
+	// MaxCounted is how many hits facets count: the newest.
 	MaxCounted = 1000
 
 	maxFacets = 20 // values of each kind, the most frequent
 )
 
-// Facets is what hits have in common.
+// Facets are the most frequent tags, channels and actors of the hits.
 type Facets struct {
 	Tags, Channels, Actors []Facet
-	HitsCounted            int  // the newest
-	Complete               bool // these are all hits
+	HitsCounted            int  // at most MaxCounted, the newest
+	Complete               bool // all hits were counted
 }
 
-// Facet is a value and how many hits have it. Case and accents do not count;
-// it is written as in the newest hit.
+// Facet is a value and the number of hits that have it. Values that differ in case
+// and accents only are one; it is written as in the newest hit.
 type Facet struct {
 	Value string
 	Count int
 }
 
-// countFacets reads nothing: postings carry the values.
+// countFacets counts the values that the postings carry. It makes no request.
 func countFacets(h hits) (*Facets, error) {
 	var tags, channels, actors tally
 	for _, row := range h.rows {

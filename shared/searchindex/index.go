@@ -1,37 +1,44 @@
-// Package searchindex finds videos by their words: an inverted index in tables.
-// shared/indexrows keeps its rows equal to the videos.
+// Package searchindex finds videos by their words. It is an inverted index in
+// tables, whose rows shared/indexrows keeps equal to the videos.
+//
+// A text is split into words, each folded (case and accents do not count): these
+// are terms. A posting is the row that says that a video has a term.
 //
 // # Table postings
 //
-// PartitionKey: `<field>:<term>` ("some" partitions, T4: a word's list is always
-// read together). Words that occur nearly everywhere have the suffix `~<n>`, n =
-// hash(id) mod HotShards, so that they are no hot partition (S3, T3). Fields are
-// title, actor, director, tag, channel, and any: every word of all of them and
-// of the description. The list of all videos is `all:~<n>`.
+// PartitionKey: `<field>:<term>`, so a term's postings are one list. The granularity
+// is "some" (T4): a list is always read as a whole. The lists of words that occur in
+// nearly every video are spread with the suffix `~<n>`, n = hash(id) mod HotShards,
+// or one partition would take a write for each new video (S3, T3). The fields are
+// title, actor, director, tag and channel, and the field any, which has the terms of
+// all of them and of the description. The list of all videos is `all:~<n>`.
 //
-// RowKey: `<inverted time>__<id>`, in every list. So all lists have one order,
-// newest first; AND is a streaming merge of row range scans (T5), and a place in
-// one list is a place in all. A posting carries what a result shows and what it
-// is ranked and counted by, so that neither needs another read; and whether the
-// description has the word, so that the description needs no lists of its own.
+// RowKey: `<inverted time>__<id>` in every list. All lists therefore have the same
+// order, newest first. So a search for several words is a streaming merge of row
+// range scans (T5), and the place where a page ended is the same in all lists.
 //
-// Partition `~<id>` is about one video: row TERMS is the back-reference that
-// lists its postings, so that un-indexing leaves nothing; row TEXT holds the
-// folded words, for phrases.
+// A posting carries what a result shows and what it is ranked and counted by, so
+// that a hit needs no second read. A posting of the field any also says whether the
+// description has the term, so the description needs no lists of its own.
+//
+// Partition `~<id>` is about one video. Row TERMS is the back-reference: it lists the
+// video's postings, so that all of them can be removed. Row TEXT holds the folded
+// words in their order, for phrases.
 //
 // # Table terms
 //
-// PartitionKey: the first two characters of a term. RowKey: the term. So words
-// that begin alike are a row range, or a range of a few partitions when only one
-// character is typed. A row says how many videos have the term, and in which
-// fields it occurs.
+// The vocabulary. PartitionKey: the first two characters of a term. RowKey: the
+// term. Terms that begin alike are a row range, or a range of partitions when only
+// one character is typed. A row says how many videos have the term, and in which
+// fields.
 //
 // # Table variants
 //
-// By what else a term is found, written when the term appears and gone with it:
-// `=<stem>__<term>` for each stem that it has in some language (stem.go), and
-// `~<rest>__<term>` for the term itself and for what is left of it without one
-// letter (variants.go). PartitionKey: the first two characters of the stem or rest.
+// Other spellings by which a term is found. They are written when the term gets its
+// first video and removed with its last. `=<stem>__<term>` is one for each stem of
+// the term in some language (stem.go). `~<rest>__<term>` is one for the term itself
+// and for what is left of it without one of its letters (variants.go). PartitionKey:
+// the first two characters of the stem or the rest.
 //
 // Next: webrole/internal/httpapi, how a search is asked for.
 package searchindex
@@ -86,16 +93,15 @@ func New(a *azstorage.Account) *Index {
 	return x
 }
 
-// Searchable reports whether a video is found: when it is public and ready. A
-// video that is processed once more still plays what it played, so it stays.
+// Searchable reports whether the search finds a video: it is public and ready. A
+// video that is being reprocessed still plays its old generation and is found.
 func Searchable(v video.Video) bool {
 	return v.Visibility == video.Public && v.State != video.Deleting && (v.State == video.Ready || v.Serving > 0)
 }
 
-// Sync makes all rows of video id equal to what current says, which it reads
-// again after announcing itself: see package indexrows. Safe to repeat and to
-// run side by side. indexrows.ErrBusy: the video is not found any more, come
-// back later.
+// Sync makes the rows of video id equal to the truth, which current reads: see
+// package indexrows. Safe to repeat and to run side by side. indexrows.ErrBusy: the
+// video is not found any more, but call again later.
 func (x *Index) Sync(ctx context.Context, id video.ID, current indexrows.Current) error {
 	if err := x.keeper.Sync(ctx, id, current); err != nil {
 		return fmt.Errorf("indexing words: %w", err)
@@ -103,10 +109,9 @@ func (x *Index) Sync(ctx context.Context, id video.ID, current indexrows.Current
 	return nil
 }
 
-// Remove takes a video out of the index and leaves nothing behind. Safe to
-// repeat. indexrows.ErrBusy: it is not found any more, but an indexing run that
-// began less than indexrows.Expiry ago may have died or may still write; come
-// back later.
+// Remove removes all rows of a video. Safe to repeat. indexrows.ErrBusy: the video
+// is not found any more, but an indexing run that began less than indexrows.Expiry
+// ago may still write. Call again later.
 func (x *Index) Remove(ctx context.Context, id video.ID) error {
 	if err := x.keeper.Remove(ctx, id); err != nil {
 		return fmt.Errorf("unindexing words: %w", err)
@@ -121,7 +126,7 @@ const (
 	anyField    field = "any"
 	allVideos   field = "all"
 	title       field = "title"
-	description field = "description" // in the lists of any, marked
+	description field = "description" // no lists of its own: a property of the postings of any
 	actor       field = "actor"
 	director    field = "director"
 	tag         field = "tag"
@@ -131,8 +136,8 @@ const (
 // listed are the fields with lists of their own.
 var listed = []field{title, actor, director, tag, channel}
 
-// Limits of what one video may put into the index: the most important words of
-// a very long text are its first. Every term costs some four requests.
+// Limits of what one video may put into the index, because every term costs some
+// four requests. Of a very long text the first words count.
 const (
 	maxTerms            = 120 // per field
 	maxDescriptionTerms = 300
@@ -145,8 +150,8 @@ type fieldText struct {
 	terms []string // each once
 }
 
-// gap stands between the values of a field, so that no phrase spans two actors.
-// It is no word.
+// gap stands between the values of a field, so that a phrase does not match the end
+// of one actor's name and the beginning of the next. No word is equal to it.
 const gap = "|"
 
 func analyse(v video.Video) map[field]fieldText {

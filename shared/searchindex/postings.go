@@ -12,15 +12,15 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// Over how many partitions the long lists are spread. A list takes that many
-// times 2,000 writes a second, and costs a search that many requests.
+// The number of partitions of a long list. On Azure the list takes that many times
+// 2,000 writes a second, and a search makes that many requests to read it.
 const (
 	HotShards = 4 // words that occur nearly everywhere
 	AllShards = 8 // the list of all videos
 )
 
-// hot holds the words whose lists are spread. Readers look into the plain
-// partition too, so a word can be added here without indexing anything again.
+// hot has the words whose lists are spread. A search also reads the partition
+// without a suffix, so a word may be added here without indexing videos again.
 var hot = func() map[string]bool {
 	words := map[string]bool{}
 	for _, w := range strings.Fields(`a an and are as at by for from in is it of on or s the this to video with you
@@ -98,11 +98,11 @@ func postingProps(v video.Video, spoken string) map[string]any {
 	return props
 }
 
-// maxCarried bounds, in bytes, what a posting carries of the tags, of the actors
-// and of the directors: a video has a posting for every word.
+// maxCarried bounds the bytes of tags in a posting, and those of actors and of
+// directors. A video has a posting for every word, so each byte is stored often.
 const maxCarried = 1000
 
-// jsonList writes the first of the values.
+// jsonList encodes as many of the values as fit maxCarried, the first ones.
 func jsonList(values []string) string {
 	n, size := 0, 0
 	for n < len(values) && size+len(values[n]) <= maxCarried {
@@ -121,7 +121,8 @@ func textsOf(posting tablestore.Entity) (video.Video, error) {
 		posting.JSON(tagsProperty, &v.Tags), posting.JSON(actorsProperty, &v.Actors), posting.JSON(directorsProperty, &v.Directors))
 }
 
-// list reads the postings of a term, those that entry and field are about.
+// list is the list of a term's postings in a field, limited to the languages of the
+// entry. ahead is how many rows to ask for at once.
 func (x *Index) list(f field, e entry, ahead int) rowstream.List {
 	var conditions []string
 	if f == description {

@@ -8,11 +8,14 @@ import (
 	"strings"
 )
 
-// Query is what a person typed. All words must occur: those of Q anywhere in
-// the video's texts, the others in the field they name. A word stands for its
-// other forms too, in texts of the language that they are forms in. The last
-// word of each may be the beginning of a word. Words in "double quotes" are a
-// phrase: whole words as they are written, in this order, next to each other.
+// Query is what a person typed. All words must occur: those of Q in any text of the
+// video, the others in the field that is named. The last word of each text may be
+// the beginning of a word.
+//
+// A word also finds its other forms, "harbour" finds "harbours". Forms belong to a
+// language, so they count only in texts of that language. Words in "double quotes"
+// are a phrase: whole words, as they are written, in this order and next to each
+// other.
 type Query struct {
 	Q           string `json:"q,omitempty"`
 	Title       string `json:"title,omitempty"`
@@ -29,21 +32,21 @@ type Query struct {
 // Sort is the order of hits.
 type Sort string
 
-// The orders. Best looks at the newest MaxRanked hits and puts those first that
-// hold the words in the title or among the people; older ones follow as in Newest.
+// The orders. Best ranks the newest MaxRanked hits: those with the words in the
+// title or among the people come first. Older hits follow in the order Newest.
 const (
 	Newest Sort = "newest"
 	Best   Sort = "best"
 )
 
-// part is one text of a query and the field that it is about.
-type part struct {
+// typedText is one text of a query and the field in which its words must occur.
+type typedText struct {
 	field field
 	text  *string
 }
 
-func (q *Query) parts() []part {
-	return []part{
+func (q *Query) typedTexts() []typedText {
+	return []typedText{
 		{anyField, &q.Q}, {title, &q.Title}, {description, &q.Description},
 		{actor, &q.Actor}, {director, &q.Director}, {tag, &q.Tag}, {channel, &q.Channel},
 	}
@@ -76,11 +79,11 @@ type conditions struct {
 
 var quotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "«", `"`, "»", `"`, "＂", `"`)
 
-// parse reads a query. A quote that is not closed is no quote.
+// parse reads a query. A quotation mark that has no second one is ignored.
 func parse(q Query) (conditions, error) {
 	var c conditions
-	for _, part := range q.parts() {
-		pieces := strings.Split(quotes.Replace(*part.text), `"`)
+	for _, in := range q.typedTexts() {
+		pieces := strings.Split(quotes.Replace(*in.text), `"`)
 		if n := len(pieces); n%2 == 0 { // an odd number of quotes: the last is not closed
 			pieces = append(pieces[:n-2], pieces[n-2]+" "+pieces[n-1])
 		}
@@ -92,10 +95,10 @@ func parse(q Query) (conditions, error) {
 			quoted := i%2 == 1
 			for _, w := range wantedOf(words, !quoted && i == len(pieces)-1) {
 				w.exact = quoted
-				c.clauses = append(c.clauses, clause{part.field, w})
+				c.clauses = append(c.clauses, clause{in.field, w})
 			}
 			if quoted && len(words) > 1 {
-				c.phrases = append(c.phrases, phrase{part.field, texts(words)})
+				c.phrases = append(c.phrases, phrase{in.field, texts(words)})
 			}
 		}
 	}

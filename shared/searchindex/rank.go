@@ -9,12 +9,14 @@ import (
 	"github.com/cutroom/cutroom/shared/tablestore"
 )
 
-// MaxRanked is how many hits the order Best looks at, the newest. It needs no
-// reads of its own: a posting carries the texts that it is ranked by.
+// MaxRanked is how many hits the order Best ranks: the newest. Ranking needs no
+// further reads, because a posting carries the texts that it is ranked by.
 const MaxRanked = 500
 
-// What a hit is worth: first how the title has the words, then for each word
-// the best field that has it, twice that and one more when it is there as typed.
+// The score of a hit is the sum of two things. One is how the title has the words:
+// it is the query (titleIsQuery), or it has the words in this order
+// (titleHasPhrase). The other is, for each word, twice the worth of the best field
+// that has it, and one more if it stands there as it was typed.
 const (
 	titleIsQuery   = 4000
 	titleHasPhrase = 2000
@@ -22,10 +24,10 @@ const (
 
 var worth = map[field]int{title: 5, actor: 4, director: 4, tag: 3, channel: 2, description: 1}
 
-// bestOf returns a page of the ranked hits. found begins at at.From.
+// bestOf returns a page in the order Best. found begins at the place at.From.
 func bestOf(q Query, c conditions, found hits, limit int, at cursor) (page []tablestore.Entity, next *cursor, err error) {
 	window := found.first(MaxRanked)
-	if at.Until == "" { // the first page says for all where the ranked hits begin and end
+	if at.Until == "" { // the first page decides which hits are ranked, for all later pages
 		if len(window.rows) == 0 {
 			if window.rest != "" {
 				next = &cursor{From: window.rest}
@@ -53,7 +55,7 @@ func bestOf(q Query, c conditions, found hits, limit int, at cursor) (page []tab
 	return page, next, nil
 }
 
-// rank sorts hits by worth; of equals the newest is first, as before.
+// rank sorts hits by score. Hits of equal score stay in their order, newest first.
 func rank(q Query, c conditions, rows []tablestore.Entity) ([]tablestore.Entity, error) {
 	type scored struct {
 		row   tablestore.Entity
@@ -76,8 +78,9 @@ func rank(q Query, c conditions, rows []tablestore.Entity) ([]tablestore.Entity,
 	return ranked, nil
 }
 
-// score expects the texts without the description: a word that is in none of
-// them is in the description.
+// score ranks one hit by the texts of its posting, which has no description. The hit
+// has every word of the query, so a word that is in none of the texts must be in the
+// description.
 func score(typed string, c conditions, texts map[field]fieldText, spoken language) int {
 	sum := 0
 	words := strings.TrimSuffix(strings.Join(texts[title].words, " "), " "+gap)

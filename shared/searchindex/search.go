@@ -18,20 +18,19 @@ import (
 )
 
 const (
-	// maxExpand is how many terms a beginning may stand for to be merged as
-	// lists. A shorter beginning is so common that it is cheaper to look at the
-	// candidates' own terms.
+	// maxExpand is how many lists are merged for the beginning of a word. If more
+	// terms begin so, it is cheaper to read the terms of each candidate.
 	maxExpand = 48
-	// maxLists is how many lists are intersected; further words are looked up
-	// in the candidates' own terms.
+	// maxLists is how many lists are intersected. For further words the terms of
+	// each candidate are read.
 	maxLists = 8
-	// maxRequests and maxRead bound the cost of reading hits. A search that
-	// reaches them returns what it has and a token to go on. A page reads hits
-	// once, or twice when it is a later one with facets.
+	// maxRequests and maxRead bound the cost of one scan for hits. A search that
+	// reaches them returns the hits so far and a token to continue. A page is one
+	// scan, or two when it is a later page with facets.
 	maxRequests = 400
 	maxRead     = 5000
-	// maxAhead is how many rows are asked for at once, and maxBetween how many
-	// rows are rather read than skipped with a request.
+	// maxAhead is how many rows one request asks for. maxBetween is how many
+	// unwanted rows are read along; more are skipped with a new request.
 	maxAhead   = 500
 	maxBetween = 16
 )
@@ -42,28 +41,35 @@ var ErrBadToken = rowstream.ErrBadToken
 // Result is a page of hits.
 type Result struct {
 	Hits []catalog.Summary
-	// Next is the token of the next page, "" at the end. A page that was
-	// expensive to find may be shorter than asked for, even empty, and have one.
+	// Next is the token of the next page, "" at the end. A page may be shorter than
+	// the limit, even empty, and still have a next one, because the cost of a page
+	// is bounded.
 	Next string
-	// DidYouMean is the query that was answered instead, because words of the
-	// one that was asked occur nowhere and are one typo off others; or nil.
+	// DidYouMean is the query that was answered instead, or nil. It is set when
+	// words of the asked query occur in no video and differ by one typo from words
+	// that do.
 	DidYouMean *Query
-	// Facets, when asked for, are about all hits, not about the page.
+	// Facets are about all hits, not about the page; nil if they were not asked for.
 	Facets *Facets
 	// EntitiesRead and Requests are what this page cost (paper row T5).
 	EntitiesRead int
 	Requests     int
 }
 
-// errSpent ends a search that has reached its limit of cost.
+// errSpent ends a scan that has reached maxRequests or maxRead.
 var errSpent = errors.New("search has reached its limit of cost")
 
 // Search finds videos. limit is clamped as in package catalog. A query without
-// any word finds nothing. The cost is proportional to the rarest word's list,
-// however common the others are, and to the page; a page in the order Best reads
-// up to MaxRanked hits, and facets read up to MaxCounted. Videos that come or go
-// between two pages neither repeat nor hide others, but that in the order Best
-// one that goes may hide another. ErrBadToken, ErrQueryTooLong.
+// words finds nothing.
+//
+// The cost is proportional to the list of the rarest word and to the page, however
+// common the other words are. A page in the order Best reads up to MaxRanked hits,
+// and facets read up to MaxCounted.
+//
+// A video that is added or removed between two pages does not make another one
+// appear twice. It does not hide another one either, with one exception: in the
+// order Best, a removed video moves the following hits up by one, so the next page
+// may leave one out. Errors: ErrBadToken, ErrQueryTooLong.
 func (x *Index) Search(ctx context.Context, q Query, limit int, token string) (Result, error) {
 	ctx, meter := tablestore.WithMeter(ctx)
 	switch {
@@ -121,14 +127,15 @@ func (x *Index) search(ctx context.Context, q Query, limit int, token string) (R
 
 // cursor is where a page begins: the content of a token.
 type cursor struct {
-	From string `json:"from"` // the place from which on hits are read
+	From string `json:"from"` // the place where reading begins
 
-	// Until, in the order Best, is the end of the hits that are ranked, of which
-	// Skip have been shown. Without it the page is of those that follow them.
+	// Until is set in the order Best: the hits from From to Until are ranked, and
+	// Skip of them were shown. After these, hits follow in the order Newest, and
+	// Until is empty.
 	Until string `json:"until,omitempty"`
 	Skip  int    `json:"skip,omitempty"`
 
-	Corrected *Query `json:"corrected,omitempty"` // answered instead of what is asked
+	Corrected *Query `json:"corrected,omitempty"` // the query that is answered instead
 }
 
 func readCursor(asked, token string) (cursor, error) {
@@ -148,8 +155,8 @@ func readCursor(asked, token string) (cursor, error) {
 	return at, nil
 }
 
-// page reads the page that begins at a cursor. next is nil at the end. The
-// doubtful words are those that no video has as they were typed.
+// page reads the page that begins at a cursor. next is nil at the end. doubtful has
+// the words that no video has as they were typed.
 func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result Result, next *cursor, doubtful []clause, err error) {
 	p, err := x.plan(ctx, q)
 	if err != nil || p.empty {
@@ -164,7 +171,7 @@ func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result
 	if ranked {
 		most = MaxRanked
 	}
-	if q.Facets && first { // one scan does for both
+	if q.Facets && first { // one scan for the hits and the facets
 		most = max(most, MaxCounted)
 	}
 	found, err := x.scan(ctx, p, at.From, most)
@@ -199,8 +206,8 @@ func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result
 	return result, next, p.doubtful, nil
 }
 
-// hits are rows of the result, newest first, and the place from which on there
-// may be more, or "".
+// hits are rows of the result, newest first. rest is the place where further hits
+// may follow, or "".
 type hits struct {
 	rows []tablestore.Entity
 	rest string
@@ -214,8 +221,8 @@ func (h hits) first(n int) hits {
 	return hits{h.rows[:n], rowstream.After(h.rows[n-1].RowKey)}
 }
 
-// scan reads at most most hits from a place on. It stops early when it has
-// become too expensive.
+// scan reads hits from a place on, most of them at the most. It stops early at
+// maxRequests and maxRead.
 func (x *Index) scan(ctx context.Context, p *plan, from string, most int) (hits, error) {
 	ctx, meter := tablestore.WithMeter(ctx)
 	var found hits
@@ -249,22 +256,22 @@ func (x *Index) scan(ctx context.Context, p *plan, from string, most int) (hits,
 	}
 }
 
-// plan is how a query is answered: by an intersection of lists, the shortest
-// first, and by looking at the candidates' own words for the rest.
+// plan is how a query is answered. The lists are intersected, the shortest first;
+// what the lists cannot answer is checked in the words of each candidate.
 type plan struct {
 	conditions conditions
 	lists      []source
 	checks     conditions
-	empty      bool     // nothing can match
+	empty      bool     // no video can match
 	doubtful   []clause // no video has the words as they were typed
 }
 
-// source is the union of the lists of the terms that fulfil a clause.
+// source is the union of the lists of all terms that fulfil a clause.
 type source struct {
 	clause
 	entries []entry
 	videos  int
-	wide    bool // there are more terms than entries
+	wide    bool // more than maxExpand terms fulfil the clause: entries has some of them
 }
 
 func (x *Index) plan(ctx context.Context, q Query) (*plan, error) {
@@ -328,9 +335,11 @@ func (x *Index) resolve(ctx context.Context, c clause) (s source, err error) {
 	return s, err
 }
 
-// lists opens the lists of a plan, to read some most hits. Every row of the first
-// list is looked at, and as many of the others' as lie between: those are read
-// along when they are few, and skipped when they are many.
+// lists opens the lists of a plan. The first list is the shortest: all of its rows
+// are read. In each other list only the rows that are also in the first one count;
+// between two of them lie about as many rows as the list is longer. Few such rows
+// are read along in the same request. Many are skipped, each time with a request of
+// its own. most is the number of hits that the caller wants.
 func (x *Index) lists(p *plan, most int) []rowstream.List {
 	var lists []rowstream.List
 	for _, s := range p.lists {
@@ -345,13 +354,13 @@ func (x *Index) lists(p *plan, most int) []rowstream.List {
 		}
 		lists = append(lists, union)
 	}
-	if len(lists) == 0 { // only beginnings that are very common
+	if len(lists) == 0 { // every clause is wide: check all videos
 		return []rowstream.List{x.list(allVideos, entry{}, min(most, maxAhead)/AllShards+2)}
 	}
 	return lists
 }
 
-// holds compares a candidate's own words with the conditions: a point query.
+// holds reports whether a candidate's own words fulfil the conditions: a point query.
 func (x *Index) holds(ctx context.Context, candidate tablestore.Entity, c conditions) (bool, error) {
 	if len(c.clauses)+len(c.phrases) == 0 {
 		return true, nil

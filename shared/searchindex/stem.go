@@ -35,10 +35,10 @@ type language string
 
 type stemmer func(*snowballstem.Env) bool
 
-// latin are the languages that share the Latin letters, so that only a whole
-// text tells them apart: by its commonest words, folded. Of two that fit as
-// well the first is taken, English when none fits. To change this table, index
-// every video again.
+// latin has the languages that are written in Latin letters. The letters do not tell
+// them apart, so the common words of a text do: the language of which the text has
+// most is taken, the first of two with as many, and English if the text has none. To
+// change this table, index every video again.
 var latin = []struct {
 	code   language
 	stem   stemmer
@@ -71,7 +71,7 @@ var scripts = []struct {
 	{unicode.Tamil, tamil.Stem},
 }
 
-// commonIn lists for a word the languages, by place in latin, that it is common in.
+// commonIn has, for a common word, the indexes in latin of its languages.
 var commonIn = func() map[string][]int {
 	in := map[string][]int{}
 	for i, l := range latin {
@@ -99,11 +99,11 @@ func languageOf(words []string) language {
 	return latin[best].code
 }
 
-// minStemmed is the length in characters from which words have stems.
+// minStemmed is the shortest word, in characters, that has a stem.
 const minStemmed = 3
 
-// stemmersOf returns the stemmers of the languages that a folded word may be
-// of: one with the code "" in scripts that have but one; none for what is no word.
+// stemmersOf returns the stemmers of the languages to which a folded word may
+// belong. A script with one stemmer has the code "". What is not a word has none.
 func stemmersOf(word string) map[language]stemmer {
 	if utf8.RuneCountInString(word) < minStemmed || !onlyLetters(word) {
 		return nil
@@ -132,7 +132,7 @@ func onlyLetters(word string) bool {
 	return !strings.ContainsFunc(word, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M) })
 }
 
-// stemsOf returns the stem of a word in every language that it may be of.
+// stemsOf returns the stem of a word in each language to which it may belong.
 func stemsOf(word string) map[language]string {
 	stems := map[language]string{}
 	for l, stem := range stemmersOf(word) {
@@ -152,7 +152,7 @@ func stemOf(word string, l language) string {
 	return ""
 }
 
-// run stems one word. Some stemmers put accents back: they are folded away.
+// run stems one word. Some stemmers add accents, so the stem is folded again.
 func run(stem stemmer, word string) string {
 	env := snowballstem.NewEnv(word)
 	stem(env)
@@ -162,8 +162,8 @@ func run(stem stemmer, word string) string {
 	return word
 }
 
-// related returns the languages in which two words, given by their stems, are
-// forms of one word: nil for any.
+// related returns the languages in which two words have the same stem, so that they
+// are forms of one word; nil means all languages. The words are given by their stems.
 func related(a, b map[language]string) (in []language, ok bool) {
 	for l, stem := range a {
 		if b[l] == stem {

@@ -19,16 +19,16 @@ const (
 )
 
 const (
-	// A typo is corrected in words of this many letters.
+	// The length of words, in letters, in which a typo is corrected.
 	minCorrected, maxCorrected = 4, 32
 
-	// maxVariants bounds the rows that are read for one stem or rest of a word,
-	// and the terms that are then looked at.
+	// maxVariants bounds the rows that are read for one stem or rest, and the terms
+	// that are compared with the word.
 	maxVariants = 48
 )
 
-// variantsOf lists the rows by which else a term is found. It depends on the
-// term only, so the rows of a term are known without any back-reference.
+// variantsOf lists the rows of a term in table variants. They depend on the term
+// only, so they can be removed without a back-reference.
 func variantsOf(term string) []tablestore.Entity {
 	var rows []tablestore.Entity
 	seen := map[string]bool{}
@@ -53,9 +53,10 @@ func variantKeys(kind, text string) (pk, rkPrefix string) {
 	return tablestore.EscapeKey(cut(text, 2)), kind + tablestore.EscapeKey(text) + tablestore.Separator
 }
 
-// rests returns a word and what is left of it without one letter: of two words
-// that are one typo apart, a rest of one is a rest of the other. None for what is
-// not corrected: short words, numbers, and scripts without letters.
+// rests returns a word and each text that is left of it without one letter. If two
+// words differ by one typo, they have such a text in common: that is how the word
+// that was meant is found. Words that are not corrected have none: short words,
+// numbers, and scripts without letters.
 func rests(word string) []string {
 	runes := []rune(word)
 	if len(runes) < minCorrected || len(runes) > maxCorrected || !onlyLetters(word) {
@@ -99,8 +100,8 @@ func (x *Index) findVariants(ctx context.Context, kind string, texts []string) (
 	return slices.Compact(terms), nil
 }
 
-// forms returns the other terms that are forms of the same word as term, each
-// with the languages in which that is so.
+// forms returns the other forms of a term that occur in field f, each with the
+// languages in which the two are forms of one word.
 func (x *Index) forms(ctx context.Context, f field, term string) ([]entry, error) {
 	stems := stemsOf(term)
 	terms, err := x.findVariants(ctx, stemVariant, distinct(stems))
@@ -136,9 +137,9 @@ func (x *Index) known(ctx context.Context, f field, entries []entry) ([]entry, e
 	return slices.DeleteFunc(entries, func(e entry) bool { return e.videos == 0 }), nil
 }
 
-// correction returns the term that differs from word by one typo; of several,
-// the one that most videos have; "" for none. At most one row range scan for
-// each letter, whatever the size of the vocabulary.
+// correction returns the term that differs from word by one typo, or "". Of several
+// it takes the one that most videos have. It costs at most one row range scan for
+// each letter of the word, whatever the size of the vocabulary.
 func (x *Index) correction(ctx context.Context, f field, word string) (string, error) {
 	terms, err := x.findVariants(ctx, typoVariant, rests(word))
 	if err != nil {
@@ -152,7 +153,7 @@ func (x *Index) correction(ctx context.Context, f field, word string) (string, e
 	}
 	close, err = x.known(ctx, f, close)
 	best := entry{}
-	for _, e := range close { // in order of the alphabet
+	for _, e := range close { // in alphabetical order
 		if e.videos > best.videos {
 			best = e
 		}
@@ -160,8 +161,8 @@ func (x *Index) correction(ctx context.Context, f field, word string) (string, e
 	return best.term, err
 }
 
-// oneTypo reports whether two words differ by one letter that is missing, too
-// much or another, or by two neighbours that changed places.
+// oneTypo reports whether one letter of a word was left out, added or replaced in
+// the other, or two neighbouring letters were swapped.
 func oneTypo(a, b string) bool {
 	for len(a) > 0 && len(b) > 0 { // the common beginning
 		r, n := utf8.DecodeRuneInString(a)

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// exactUpTo is the longest list that is counted. Beyond, a term's number of
-	// videos is kept by adding and subtracting, and may drift a little when a
-	// worker dies. It orders lists by length, which forgives that.
+	// exactUpTo is the longest list that is counted. The number of videos of a
+	// longer one is changed by one with each video, so it may be a little wrong
+	// after a worker died. It only decides which list is read first.
 	exactUpTo = 100
 
-	maxSwaps = 30 // times that others may change a term's row first
-	parallel = 8  // terms kept at the same time
+	maxSwaps = 30 // tries to change a row that other workers change too
+	parallel = 8  // terms at the same time
 )
 
-// termChange is what happened to a term in one video.
+// termChange says in which fields of one video a term was and is.
 type termChange struct {
 	before, now map[field]bool // fields of the video that have the term
 }
 
-// keepVocabulary makes the rows of table terms tell the truth about the posting
-// lists that a run has changed.
+// keepVocabulary updates the rows of table terms for the lists that a run has
+// changed.
 func (x *Index) keepVocabulary(ctx context.Context, c indexrows.Change) error {
 	changes := map[string]*termChange{}
 	note := func(keys []indexrows.Key, mark func(*termChange, field)) {
@@ -58,7 +58,7 @@ func (x *Index) keepVocabulary(ctx context.Context, c indexrows.Change) error {
 		}
 		delta := 0
 		switch {
-		case c.Unsure: // it may have been counted already
+		case c.Unsure: // another run may have counted this video
 		case len(change.before) == 0:
 			delta = 1
 		case len(change.now) == 0:
@@ -124,13 +124,15 @@ func termRow(term string, videos int, fields map[field]bool, before tablestore.E
 	return row
 }
 
-// keepTerm makes a term's row right: there is one exactly when the term's list
-// is not empty. delta is the change of the list, as far as known. Unsure says
-// that a run may have died between the term's row and its variants.
+// keepTerm makes a term's row right: there is one exactly when the term's list is
+// not empty. delta is the change in the number of videos, as far as it is known.
+// unsure says that an earlier run may have died between the term's row and its
+// variants.
 //
-// Nobody loses a term: a run writes its posting first and then always writes
-// the term's row. So whoever found the list empty and wants to delete the row
-// either finds it changed, or is followed by a run that makes it again.
+// Two runs may meet: one has found the list empty and deletes the row, the other has
+// just written a posting. The row is not lost, because a run writes its posting
+// first and the term's row afterwards. Either the delete finds another ETag and
+// starts over, or the row is written again after the delete.
 func (x *Index) keepTerm(ctx context.Context, term string, fields map[field]bool, delta int, unsure bool) error {
 	pk, rk := termKeys(term)
 	for range maxSwaps {
@@ -179,10 +181,11 @@ func (x *Index) keepTerm(ctx context.Context, term string, fields map[field]bool
 	return fmt.Errorf("keeping term %q: %w", term, indexrows.ErrContended)
 }
 
-// keepVariants writes the variants of a term that exists, or removes those of
-// one that does not, and then looks whether that is still so: whoever changes a
-// term's existence comes here afterwards, so the last one to write has seen the
-// last change. Whoever dies here leaves a run that is repeated as unsure.
+// keepVariants writes the variants of a term that has a row, and removes those of a
+// term that has none. Then it reads the term's row again and starts over if that has
+// changed. Every run that creates or deletes a term's row comes here afterwards, so
+// the run that writes variants last has seen the last change. If a worker dies here,
+// its run is repeated with unsure set.
 func (x *Index) keepVariants(ctx context.Context, term string, exists bool) error {
 	rows := variantsOf(term)
 	if len(rows) == 0 {
@@ -215,7 +218,7 @@ func (x *Index) keepVariants(ctx context.Context, term string, exists bool) erro
 	return fmt.Errorf("keeping variants of %q: %w", term, indexrows.ErrContended)
 }
 
-// shortPause lets another worker finish.
+// shortPause gives another worker time to finish its change.
 func shortPause(ctx context.Context) error {
 	select {
 	case <-time.After(time.Duration(rand.IntN(20)) * time.Millisecond):
@@ -225,7 +228,7 @@ func shortPause(ctx context.Context) error {
 	}
 }
 
-// count counts a term's videos, up to one more than exactUpTo.
+// count counts a term's videos and stops at exactUpTo + 1.
 func (x *Index) count(ctx context.Context, term string) (int, error) {
 	n := 0
 	for _, pk := range partitions(anyField, term) {
@@ -250,11 +253,11 @@ func termKeys(term string) (pk, rk string) {
 	return tablestore.EscapeKey(cut(term, 2)), tablestore.EscapeKey(term)
 }
 
-// entry is what the vocabulary says about a term.
+// entry is a term of the vocabulary, as a search uses it.
 type entry struct {
 	term      string
 	videos    int
-	languages []language // only postings of texts in these count; nil: all
+	languages []language // count only postings of texts in these; nil: all
 }
 
 // lookUp returns the term if it occurs in field f: a point query.
@@ -270,15 +273,15 @@ func (x *Index) lookUp(ctx context.Context, f field, term string) ([]entry, erro
 	return []entry{{term: term, videos: row.Int("Videos")}}, nil
 }
 
-// occursIn reports whether a term may occur in field f. The vocabulary does not
-// know about descriptions.
+// occursIn reports whether a term may occur in field f. The vocabulary does not say
+// which terms occur in descriptions, so there every term may.
 func occursIn(row tablestore.Entity, f field) bool {
 	return f == anyField || f == description || row.Bool(propertyOf(f, ""))
 }
 
-// expand returns the terms that begin with prefix and occur in field f, up to
-// limit, and whether these are all: a row range scan, or a scan of the
-// partitions of one letter when the prefix is that letter.
+// expand returns the terms that begin with prefix and occur in field f, at most
+// limit, and whether these are all. It is a row range scan, or a partition range scan
+// when the prefix is a single character.
 func (x *Index) expand(ctx context.Context, f field, prefix string, limit int) (entries []entry, all bool, err error) {
 	pk, rk := termKeys(prefix)
 	query := tablestore.Query{PageSize: int32(limit + 1), Class: tablestore.RowRange}

@@ -19,19 +19,19 @@ const (
 	maxTextRunes = 10_000
 )
 
-// word is one word of a text, folded. The words of a text in their order are
-// what a phrase is compared with.
+// word is one folded word of a text. A phrase is compared with the words of a text
+// in their order.
 type word struct {
 	text  string   // letters, digits and marks only, or one symbol such as an emoji
 	parts []string // "o'brien" is the word "obrien" with the parts "o" and "brien"
 
-	// Chinese and Japanese have no spaces: there every character is a word, and
-	// joined says that it follows the one before without a gap.
+	// Chinese and Japanese have no spaces, so there every character is a word (cjk).
+	// joined says that no space or punctuation is between it and the one before.
 	cjk, joined bool
 }
 
-// splitWords reads the words of a text. Symbols count when they are emoji or
-// the like, punctuation never does.
+// splitWords returns the words of a text. Emoji and similar symbols are words,
+// punctuation is not.
 func splitWords(text string) []word {
 	text = fold.Text(cut(text, maxTextRunes))
 	text = cut(strings.ReplaceAll(text, "_", " "), maxTextRunes) // folding can make it longer
@@ -92,9 +92,9 @@ func cut(s string, runes int) string {
 	return s
 }
 
-// termsOf returns the terms that a text is found by, each once and in order:
-// words and their parts; for Chinese and Japanese every pair of neighbours, and
-// the last character of a run, so that every character begins some term.
+// termsOf returns the terms of a text, each once and in order: its words and their
+// parts. For Chinese and Japanese these are all pairs of neighbouring characters and
+// the last character of each run, so that every character begins a term.
 func termsOf(words []word) []string {
 	seen := make(map[string]bool)
 	var terms []string
@@ -120,11 +120,11 @@ func termsOf(words []word) []string {
 // wanted is one term that a query asks for.
 type wanted struct {
 	term   string
-	prefix bool // any term that begins so will do
-	exact  bool // no other form of the word will do
+	prefix bool // a term that begins with it counts too
+	exact  bool // other forms of the word do not count
 }
 
-// in reports whether one of the terms of a text in language l will do.
+// in reports whether a text in language l, given by its terms, has what is wanted.
 func (w wanted) in(terms []string, l language) bool {
 	if slices.ContainsFunc(terms, func(t string) bool { return t == w.term || w.prefix && strings.HasPrefix(t, w.term) }) {
 		return true
@@ -136,10 +136,9 @@ func (w wanted) in(terms []string, l language) bool {
 	return stem != "" && slices.ContainsFunc(terms, func(t string) bool { return stemOf(t, l) == stem })
 }
 
-// wantedOf returns what a text must hold to match a query's words. The last
-// word is a beginning, unless the query says that it is whole. A lone Chinese
-// or Japanese character is always a beginning, for it is indexed with what
-// follows it.
+// wantedOf returns the terms that a text must have to match the words of a query. The
+// last word may be a beginning if lastIsPrefix is set. A single Chinese or Japanese
+// character always may be, because a text has it in pairs with the following one.
 func wantedOf(words []word, lastIsPrefix bool) []wanted {
 	var all []wanted
 	for i, w := range words {

@@ -68,7 +68,8 @@ func (e *BatchError) Error() string {
 		e.Index, e.Op.Kind, e.Op.Entity.PartitionKey, e.Op.Entity.RowKey, e.Status, e.Code)
 }
 
-// StorageError is how azstorage.Describe learns the truth.
+// StorageError is what azstorage.Describe reads: the error inside the transaction,
+// whose own status is 202.
 func (e *BatchError) StorageError() (status int, code string) { return e.Status, e.Code }
 
 // Unwrap gives the sentinel, if one fits, and the SDK's error.
@@ -87,13 +88,13 @@ func (e *BatchError) Unwrap() []error {
 // Submit runs one entity-group transaction: all of ops or none (paper row T2).
 // It returns the new ETag of every operation, "" for deletes.
 //
-// Before the wire it refuses, with ErrLimit: more than one partition, more than
-// MaxBatchOps operations, more than MaxBatchBytes, a row named twice, and every
-// row that breaks a limit of its own. A failure of the service is a *BatchError.
-// A lost reply is recognised by reading rows back (row Q13).
+// It returns ErrLimit, and sends nothing, for operations on more than one partition,
+// more than MaxBatchOps operations, more than MaxBatchBytes, a row named twice, and
+// a row over a limit of its own. When the service refuses, the error is a
+// *BatchError. A lost reply is recognised by reading a row back (row Q13).
 func (t *Table) Submit(ctx context.Context, ops []Op) (etags []string, err error) {
-	mark := newOpID()
-	actions, size, err := actionsOf(ops, mark)
+	writeID := newOpID()
+	actions, size, err := actionsOf(ops, writeID)
 	if err != nil {
 		return nil, fmt.Errorf("table transaction: %w", err)
 	}
@@ -108,16 +109,16 @@ func (t *Table) Submit(ctx context.Context, ops []Op) (etags []string, err error
 		return replyETags(reply, len(ops))
 	}
 	if *tries > 1 {
-		if own, ok := t.ownBatch(ctx, ops, mark, err); ok {
+		if own, ok := t.ownBatch(ctx, ops, writeID, err); ok {
 			return own, nil
 		}
 	}
 	return nil, batchError(ops, err)
 }
 
-// actionsOf checks ops and encodes them; size is that of the request, rather
-// over than under.
-func actionsOf(ops []Op, mark string) (actions []aztables.TransactionAction, size int, err error) {
+// actionsOf checks ops and encodes them. size estimates the request in bytes, and
+// never too low.
+func actionsOf(ops []Op, writeID string) (actions []aztables.TransactionAction, size int, err error) {
 	if len(ops) == 0 {
 		return nil, 0, errors.New("no operations")
 	}
@@ -136,7 +137,7 @@ func actionsOf(ops []Op, mark string) (actions []aztables.TransactionAction, siz
 			return nil, 0, limitf("operation %d names row %q a second time", i, e.RowKey)
 		}
 		seen[e.RowKey] = true
-		actions[i], err = actionOf(op, mark)
+		actions[i], err = actionOf(op, writeID)
 		if err != nil {
 			return nil, 0, fmt.Errorf("operation %d, %s row %q/%q: %w", i, op.Kind, e.PartitionKey, e.RowKey, err)
 		}
@@ -145,18 +146,18 @@ func actionsOf(ops []Op, mark string) (actions []aztables.TransactionAction, siz
 	return actions, size, nil
 }
 
-// opSize estimates an operation's part of the request: the row, the keys once
-// more in the address, and headers.
+// opSize estimates the bytes that an operation adds to the request: the row, the
+// keys once more in the address, and headers.
 func opSize(action aztables.TransactionAction, e Entity) int {
 	return len(action.Entity) + 3*(len(e.PartitionKey)+len(e.RowKey)) + 1024
 }
 
-func actionOf(op Op, mark string) (aztables.TransactionAction, error) {
+func actionOf(op Op, writeID string) (aztables.TransactionAction, error) {
 	e := op.Entity
 	if op.Kind == OpDelete {
 		e.Props = nil
 	}
-	body, err := encode(e, mark)
+	body, err := encode(e, writeID)
 	action := aztables.TransactionAction{Entity: body}
 	switch op.Kind {
 	case OpInsert:
@@ -202,10 +203,10 @@ func batchError(ops []Op, err error) error {
 	return failure
 }
 
-// ownBatch decides, after a conflict of a repeated transaction, whether an
-// earlier try had done it. Transactions are atomic: one row with our mark proves
-// all of it. Of deletes only, all rows being gone is the proof.
-func (t *Table) ownBatch(ctx context.Context, ops []Op, mark string, cause error) (etags []string, ok bool) {
+// ownBatch decides, after a repeated transaction met a conflict, whether an earlier
+// try of ours had succeeded. A transaction is atomic, so one row with our write id
+// proves all of it. If it has deletes only, the proof is that all rows are gone.
+func (t *Table) ownBatch(ctx context.Context, ops []Op, writeID string, cause error) (etags []string, ok bool) {
 	status, _, known := azstorage.Describe(cause)
 	if !known || (status != http.StatusConflict && status != http.StatusPreconditionFailed && status != http.StatusNotFound) {
 		return nil, false
@@ -218,7 +219,7 @@ func (t *Table) ownBatch(ctx context.Context, ops []Op, mark string, cause error
 		}
 		now, err := t.Get(ctx, op.Entity.PartitionKey, op.Entity.RowKey)
 		switch {
-		case err == nil && op.Kind != OpDelete && now.opID == mark:
+		case err == nil && op.Kind != OpDelete && now.opID == writeID:
 			etags[i], ok = now.ETag, true
 		case errors.Is(err, ErrNotFound) && op.Kind == OpDelete:
 			gone++
@@ -232,10 +233,10 @@ func (t *Table) ownBatch(ctx context.Context, ops []Op, mark string, cause error
 	return etags, ok
 }
 
-// SubmitAll runs any number of operations as few transactions: grouped by
-// partition in their order, cut at MaxBatchOps and MaxBatchBytes. It is atomic
-// per transaction only, so it takes upserts and deletes, which can be repeated
-// as a whole; deletes of missing rows are fine.
+// SubmitAll runs any number of operations in as few transactions as possible. It
+// groups them by partition, in their order, and cuts at MaxBatchOps and
+// MaxBatchBytes. Only each transaction is atomic, so it takes only upserts and
+// deletes: all of them may be repeated. Deleting a missing row is no error.
 func (t *Table) SubmitAll(ctx context.Context, ops []Op) error {
 	var order []string
 	groups := map[string][]Op{}

@@ -23,10 +23,10 @@ type Entity struct {
 	Timestamp    time.Time      // of the last write, set by reads
 	Props        map[string]any // without keys, ETag and Timestamp
 
-	opID string // mark of the write that made this version
+	opID string // write id of the write that made this version
 }
 
-// opIDProperty is the property of the write's mark: see the package comment.
+// opIDProperty is the property of the write id: see the package comment.
 const opIDProperty = "OpId"
 
 // String returns a property, or "" when it is missing or has another type.

@@ -27,10 +27,10 @@ func forbiddenInKey(r rune) bool {
 	return r < 0x20 || r >= 0x7F && r <= 0x9F || r >= 0xFFFE
 }
 
-// EscapeKey makes any text a field of a key: normalised to NFKC, with '!' and
-// hexadecimal digits for '!' itself, for characters that keys must not hold, and
-// for underscores that could be taken for a Separator. Other text is unchanged,
-// so keys stay readable.
+// EscapeKey makes any text a field of a key. It normalises to NFKC and writes '!' and
+// hexadecimal digits for '!' itself, for characters that a key must not hold, and
+// for underscores that could be read as a Separator. Other text stays as it is, so
+// keys are readable.
 //
 //	EscapeKey("AC/DC")  "AC!2FDC"
 //	EscapeKey("a_b")    "a_b"
@@ -84,8 +84,8 @@ func UnescapeKey(s string) (string, error) {
 	return b.String(), nil
 }
 
-// Join composes a key of fields, which it escapes: fields that differ give keys
-// that differ (paper row S1).
+// Join composes a key of fields, which it escapes, so that different fields give
+// different keys (paper rows S1, T6).
 func Join(fields ...string) string {
 	escaped := make([]string, len(fields))
 	for i, f := range fields {
@@ -107,9 +107,10 @@ func Split(key string) ([]string, error) {
 	return fields, nil
 }
 
-// Pad writes a number with leading zeros, so that lexical order is numeric
-// order: "002" before "111" (paper row T1). A negative number, or one with more
-// digits than width, panics: it would sort wrongly for ever.
+// Pad writes a number with leading zeros. Keys are ordered as text, in which "111"
+// comes before "2"; "002" comes before "111" (paper row T1). Pad panics for a
+// negative number and for one with more digits than width: its row would stand in
+// the wrong place, and no later code could tell.
 func Pad(n int64, width int) string {
 	s := strconv.FormatInt(n, 10)
 	if n < 0 || len(s) > width {
@@ -136,8 +137,8 @@ func ParseInvertedTime(s string) (time.Time, error) {
 	return time.UnixMilli(maxUnixMilli - n).UTC(), nil
 }
 
-// PrefixEnd returns the smallest key after all keys that start with prefix: the
-// To of a half-open range. "" means that there is no end.
+// PrefixEnd returns the smallest key after all keys that start with prefix. It is the
+// end of a half-open range; "" means that the range is open.
 func PrefixEnd(prefix string) string {
 	runes := []rune(prefix)
 	for i := len(runes) - 1; i >= 0; i-- {

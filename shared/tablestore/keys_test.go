@@ -42,7 +42,8 @@ func TestEscapeKey(t *testing.T) {
 	}
 }
 
-// Any text is a field, comes back, and never looks like a separator.
+// S1, T6: a key joined from several values. Any text is a field, comes back, and
+// never looks like a separator.
 func TestKeyCodecIsFaithful(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -66,6 +67,7 @@ func TestKeyCodecIsFaithful(t *testing.T) {
 	})
 }
 
+// T1: a number in a key has a fixed width.
 func TestPad(t *testing.T) {
 	t.Parallel()
 	if got := tablestore.Pad(2, 3); got != "002" {

@@ -29,8 +29,8 @@ func limitf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrLimit, fmt.Sprintf(format, args...))
 }
 
-// checkKeys refuses what Azure or the SDK would refuse or mangle. Compose keys
-// of EscapeKey'd fields and this never fails.
+// checkKeys refuses keys that Azure refuses or the SDK would change. Keys that are
+// composed with EscapeKey always pass.
 func checkKeys(pk, rk string) error {
 	return errors.Join(checkKey("PartitionKey", pk), checkKey("RowKey", rk))
 }

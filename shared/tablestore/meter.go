@@ -6,8 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Class says how much of a table a query may touch, from the cheapest on
-// (paper row T5).
+// Class says how much of a table a query may read, the cheapest first (paper row T5).
 type Class int
 
 // The classes. No request of a user may be a Scan.
@@ -35,7 +34,8 @@ func (c Class) String() string {
 }
 
 // Meter counts what the calls below one context cost. It is safe for concurrent
-// use. Retries are not counted: they are the weather, not the design.
+// use. Retries are not counted: the numbers are those of the design, not of the
+// network.
 type Meter struct {
 	parent   *Meter
 	each     func() // nil, or called for every request
@@ -53,8 +53,8 @@ func WithMeter(ctx context.Context) (context.Context, *Meter) {
 	return context.WithValue(ctx, meterKey{}, m), m
 }
 
-// OnRequest returns a context below which f is called for every request. So a
-// long run of requests, each of which may be throttled, shows that it moves.
+// OnRequest returns a context below which f is called for every request. A step that
+// makes many requests reports its progress this way, also while it is throttled.
 func OnRequest(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, meterKey{}, &Meter{parent: meterOf(ctx), each: f})
 }

@@ -26,12 +26,12 @@ type Query struct {
 	Select                     []string // properties wanted; empty means all. Keys always come.
 	PageSize                   int32    // rows per request, 1 to 1000; 0 means 1000
 
-	// Class is what the caller takes the query for. A query that is costlier is
-	// refused. The zero value declares nothing.
+	// Class is the highest cost that the caller expects. A dearer query is refused
+	// with ErrClass. The zero value allows everything.
 	Class Class
 }
 
-// ErrClass says that a query is costlier than its caller declared (paper row T5).
+// ErrClass says that a query is dearer than its caller declared (paper row T5).
 var ErrClass = errors.New("query is costlier than declared")
 
 // ErrToken says that a page token was not made by this query.
@@ -108,9 +108,9 @@ func (t *Table) Query(ctx context.Context, q Query) iter.Seq2[Entity, error] {
 	}
 }
 
-// First returns the first n rows, 1 to 1000, or all if there are fewer. A page of
-// the service, and so of Page, may hold fewer rows than asked for without being
-// the last.
+// First returns the first n rows, 1 to 1000, or all if there are fewer. Use it where
+// Page is not enough: a page may hold fewer rows than asked for and still not be
+// the last one.
 func (t *Table) First(ctx context.Context, q Query, n int) ([]Entity, error) {
 	q.PageSize = int32(n)
 	rows := make([]Entity, 0, n)
@@ -197,8 +197,8 @@ func (t *Table) fetch(ctx context.Context, q Query, at position) ([]Entity, posi
 	return page, next, nil
 }
 
-// pageToken is what callers carry between pages. Sum ties it to the query, so
-// that a token of one list cannot move about in another.
+// pageToken is the content of a token. Sum is a checksum of the query, so that a
+// token of one list is refused by another.
 type pageToken struct {
 	position
 	Sum string `json:"s"`

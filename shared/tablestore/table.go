@@ -22,10 +22,10 @@ var (
 	ErrChanged  = errors.New("row was changed by somebody else") // the ETag is stale: 412
 )
 
-// ErrUnclear comes with ErrChanged and ErrExists when the write was tried more
-// than once and the row is somebody else's now: an earlier try may have been
-// applied and then been overwritten (paper row Q13). Whoever writes a state may
-// begin again; whoever adds to a number must look first.
+// ErrUnclear comes with ErrChanged and ErrExists when the write was tried more than
+// once and the row now has another write id: our earlier try may have been applied
+// and then overwritten (paper row Q13). A caller that writes a state may read and
+// write again. A caller that adds to a number must first find out whether it did.
 var ErrUnclear = errors.New("an earlier try may have been applied")
 
 // AnyETag as ifMatch means: whatever the row's version, but it must exist.
@@ -149,7 +149,7 @@ func (t *Table) Delete(ctx context.Context, pk, rk, ifMatch string) error {
 	return nil
 }
 
-// ownWrite reports whether the row carries our operation's mark, and its ETag.
+// ownWrite reports whether the row has our write id, and returns its ETag.
 func (t *Table) ownWrite(ctx context.Context, e Entity, op string) (etag string, ok bool) {
 	now, err := t.Get(ctx, e.PartitionKey, e.RowKey)
 	if err != nil || now.opID != op {

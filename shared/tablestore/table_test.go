@@ -529,6 +529,41 @@ func (p *emptyPages) Do(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: header, Body: io.NopCloser(strings.NewReader(`{"value":[]}`)), Request: r}, nil
 }
 
+// T1: keys are ordered as text, so "111" comes before "2". Padded numbers come in
+// the order of their values, and a range of them is a range of rows.
+func TestKeysAreOrderedAsText(t *testing.T) {
+	t.Parallel()
+	table, ctx := open(t, nil), t.Context()
+	for _, n := range []int64{2, 111, 30} {
+		for partition, key := range map[string]string{"plain": fmt.Sprint(n), "padded": tablestore.Pad(n, 3)} {
+			if _, err := table.Insert(ctx, row(partition, key, nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	read := func(q tablestore.Query) (keys []string) {
+		q.Class = tablestore.RowRange
+		for row, err := range table.Query(ctx, q) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys = append(keys, row.RowKey)
+		}
+		return keys
+	}
+	plain, padded := read(tablestore.Query{PartitionKey: "plain"}), read(tablestore.Query{PartitionKey: "padded"})
+	if want := []string{"111", "2", "30"}; !slices.Equal(plain, want) {
+		t.Errorf("plain numbers come as %v, want %v", plain, want)
+	}
+	if want := []string{"002", "030", "111"}; !slices.Equal(padded, want) {
+		t.Errorf("padded numbers come as %v, want %v", padded, want)
+	}
+	upTo100 := read(tablestore.Query{PartitionKey: "padded", RowTo: tablestore.Pad(100, 3)})
+	if want := []string{"002", "030"}; !slices.Equal(upTo100, want) {
+		t.Errorf("numbers below 100: %v, want %v", upTo100, want)
+	}
+}
+
 func TestContinuationTokensAreFollowed(t *testing.T) {
 	t.Parallel()
 	pages := &emptyPages{}

@@ -4,16 +4,15 @@
 //
 // PartitionKey: `<yyyy-MM-dd>.<n>`, n chosen at random from 1 to [Shards] for
 // every view: a random suffix (S2). The date alone would be an append-only key
-// that takes every view of the site (T3), and a video that everybody watches
-// would be one row that everybody swaps. RowKey: the video's id; property Views.
-// The price of a random suffix: nobody knows where a view was counted, so reading
-// is a fan-out over all suffixes.
+// that takes every view of the site (T3), and all viewers of a popular video would
+// replace the same row. RowKey: the video's id; property Views.
 //
-// So closed days are summed once ([Counter.RollUp]), into the partition `~<id>`
-// of each video: a row `DAY:<99999999 − yyyyMMdd>` for each day, newest first, and
-// the row `ALL` with their sum, which sorts before them. Both change in one
-// entity-group transaction (T2): whoever repeats it finds the day's row, and no
-// view counts twice.
+// The price of a random suffix: nobody knows where a view was counted, so a reader
+// asks all suffixes. Therefore a day that has ended is summed once
+// ([Counter.RollUp]), into the partition `~<id>` of each video: a row
+// `DAY:<99999999 − yyyyMMdd>` for each day, newest first, and the row `ALL` with
+// their sum, which sorts before them. Both change in one entity-group transaction
+// (T2). A repetition finds the day's row, so no view counts twice.
 //
 // Partition `DAYS` has a row for each day that is not closed yet.
 //
@@ -61,9 +60,9 @@ const (
 	// parallel bounds the requests of one call at a time.
 	parallel = 8
 
-	// A row remembers the marks of its latest views: more than others can add
-	// while a lost reply is waited for.
-	marksKept, marksEach = 64, 10
+	// A row keeps the ids of its latest views, more than others can add while a
+	// lost reply is waited for.
+	viewIDsKept, viewIDLength = 64, 10
 )
 
 // ErrContended says that a view could not be counted, because others counted
@@ -92,28 +91,28 @@ type Views struct {
 	Days  []Day // up to 30 with views, newest first
 }
 
-// Count counts one view, now. Not safe to repeat: each call is a view. When the
-// reply is lost for good the view may be counted or not, never twice. ErrContended.
+// Count counts one view, now. Not safe to repeat: each call is a view. If no try gets
+// a reply, the view may be counted or not, but never twice. Error: ErrContended.
 //
-// A lost reply alone is no matter: the row's OpId tells. But at a busy row others
-// have swapped it again before the second try, so the row also remembers the
-// marks of the latest views (Q13).
+// After one lost reply the row's OpId says whether the view was counted. At a busy
+// row another writer may have replaced the OpId before the second try, so the row
+// also keeps the ids of its latest views (Q13).
 func (c *Counter) Count(ctx context.Context, id video.ID, now time.Time) error {
 	date := now.UTC().Format(dayFormat)
 	if err := c.openDay(ctx, date); err != nil {
 		return fmt.Errorf("counting a view of %s: %w", id, err)
 	}
-	mark := cryptorand.Text()[:marksEach]
+	viewID := cryptorand.Text()[:viewIDLength]
 	for range maxSwaps {
 		// A suffix whose row somebody else is swapping is left to them.
 		pk := shardKey(date, 1+rand.IntN(Shards))
-		err := c.add(ctx, pk, id, mark)
+		err := c.add(ctx, pk, id, viewID)
 		if errors.Is(err, tablestore.ErrUnclear) {
 			row, lookErr := c.table.Get(ctx, pk, string(id))
 			if lookErr != nil {
 				return fmt.Errorf("counting a view of %s: %w", id, lookErr)
 			}
-			if slices.Contains(strings.Fields(row.String("Latest")), mark) {
+			if slices.Contains(strings.Fields(row.String("Latest")), viewID) {
 				return nil
 			}
 		}
@@ -128,10 +127,10 @@ func (c *Counter) Count(ctx context.Context, id video.ID, now time.Time) error {
 }
 
 // add swaps the row of one suffix for one that is greater by one.
-func (c *Counter) add(ctx context.Context, pk string, id video.ID, mark string) error {
+func (c *Counter) add(ctx context.Context, pk string, id video.ID, viewID string) error {
 	row, err := c.table.Get(ctx, pk, string(id))
 	if errors.Is(err, tablestore.ErrNotFound) {
-		_, err = c.table.Insert(ctx, tablestore.Entity{PartitionKey: pk, RowKey: string(id), Props: map[string]any{"Views": int64(1), "Latest": mark}})
+		_, err = c.table.Insert(ctx, tablestore.Entity{PartitionKey: pk, RowKey: string(id), Props: map[string]any{"Views": int64(1), "Latest": viewID}})
 		return err
 	}
 	if err != nil {
@@ -139,7 +138,7 @@ func (c *Counter) add(ctx context.Context, pk string, id video.ID, mark string) 
 	}
 	row.Props["Views"] = row.Int64("Views") + 1
 	latest := strings.Fields(row.String("Latest"))
-	row.Props["Latest"] = strings.Join(append(latest[max(0, len(latest)-marksKept+1):], mark), " ")
+	row.Props["Latest"] = strings.Join(append(latest[max(0, len(latest)-viewIDsKept+1):], viewID), " ")
 	_, err = c.table.Update(ctx, row, row.ETag)
 	return err
 }

@@ -1,6 +1,7 @@
 // Package workers is the register of worker roles: table "workers", one row per
-// process, rewritten every few seconds. Nothing depends on it but people and the
-// reconciler's idea of who is alive; the queues decide who owns work.
+// process, rewritten every few seconds. Operators read it, and so does the
+// reconciler, which does not replace the message of a step that a living worker
+// says it is working on. Who owns work is decided by the queues alone.
 //
 //	PartitionKey  "worker": some dozens of rows, written rarely (single, T4)
 //	RowKey        the worker's name

@@ -11,5 +11,5 @@
 // Every request looks at META first, a point read, so that a deleted video
 // answers 404 from its tombstone on.
 //
-// Next: shared/playlist, the projection of rows to text.
+// Last in the reading order.
 package playback

@@ -1,0 +1,297 @@
+// Package papers_test proves rows of docs/papers.md that belong to no single
+// package: what the roles share, how long a message is hidden, and why its text
+// is base64.
+package papers_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/azurite"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/client"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+// run has one emulator for the tests and for the roles that they start.
+func run(m *testing.M) int {
+	flag.Parse()
+	if !testing.Short() && os.Getenv(azuritetest.Variable) == "" {
+		server, err := azurite.Start(context.Background(), azurite.Options{})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "start the emulator:", err)
+			return 1
+		}
+		defer func() { _ = server.Stop() }()
+		if err := os.Setenv(azuritetest.Variable, server.ConnectionString()); err != nil {
+			fmt.Fprintln(os.Stderr, "name the emulator:", err)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
+// address is one public address with several web roles behind it. Requests go to
+// them in turn, so nothing that a role keeps for itself is there at the next one.
+type address struct {
+	*httptest.Server
+	roles []*url.URL
+	next  atomic.Int64
+	asked [2]atomic.Int64
+	gone  atomic.Bool // the first role
+}
+
+func newAddress(t *testing.T, roles ...string) *address {
+	t.Helper()
+	a := &address{}
+	for _, role := range roles {
+		u, err := url.Parse(role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.roles = append(a.roles, u)
+	}
+	a.Server = httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		i := int(a.next.Add(1)) % len(a.roles)
+		if a.gone.Load() {
+			i = 1
+		}
+		a.asked[i].Add(1)
+		r.SetURL(a.roles[i])
+	}})
+	t.Cleanup(a.Close)
+	return a
+}
+
+// Q1: two web roles behind one address serve one user together, because they
+// share nothing but storage; one of them is killed and nothing is missing.
+func TestTwoWebRolesBehindOneAddress(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: this test runs Azurite and the built roles")
+	}
+	bin := t.TempDir()
+	if err := stack.Build(t.Context(), bin); err != nil {
+		t.Fatal(err)
+	}
+	options := stack.Options{
+		Bin: bin, ConnectionString: azuritetest.ConnectionString(t), Env: []string{"CUTROOM_PREFIX=" + azuritetest.Prefix()},
+	}
+	second := stacktest.Start(t, options)
+	options.Workers = 1
+	first := stacktest.Start(t, options)
+	at := newAddress(t, first.BaseURL(), second.BaseURL())
+	user, err := journey.New(at.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(user.Close)
+
+	file := filepath.Join(t.TempDir(), "clip.mp4")
+	if out, err := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=64x64:r=10:d=2",
+		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", file).CombinedOutput(); err != nil {
+		t.Fatalf("make a clip: %v\n%s", err, out)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// The same Idempotency-Key at both roles makes one video.
+	title, key := "Lighthouse keepers", "one-key-for-both-roles"
+	var ids []string
+	for range 2 {
+		res, err := user.API().CreateVideoWithResponse(t.Context(), &client.CreateVideoParams{IdempotencyKey: &key}, client.NewVideo{Title: title})
+		if err != nil || res.JSON201 == nil {
+			t.Fatalf("create: %v, %s", err, res.Body)
+		}
+		ids = append(ids, res.JSON201.Id)
+	}
+	if ids[0] != ids[1] {
+		t.Errorf("one key made the videos %v", ids)
+	}
+	other, err := user.Announce(t.Context(), client.NewVideo{Title: "Lighthouse ships"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{ids[0], other.Id} {
+		if err := user.UploadBlocks(t.Context(), id, bytes.NewReader(content), int64(len(content)), func(int64) {}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := user.AwaitReady(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := user.AwaitFound(t.Context(), "lighthouse", id); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	// A page token of one role is good at the other.
+	one := 1
+	var listed []string
+	for token := (*string)(nil); ; {
+		res, err := user.API().ListVideosWithResponse(t.Context(), &client.ListVideosParams{Limit: &one, PageToken: token})
+		if err != nil || res.JSON200 == nil {
+			t.Fatalf("list: %v, %s", err, res.Body)
+		}
+		for _, v := range res.JSON200.Items {
+			listed = append(listed, v.Id)
+		}
+		if token = res.JSON200.NextPageToken; token == nil {
+			break
+		}
+	}
+	if want := []string{other.Id, ids[0]}; !slices.Equal(listed, want) {
+		t.Errorf("listed over both roles: %v, want %v", listed, want)
+	}
+
+	at.gone.Store(true)
+	if err := first.Kill(stack.Web, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := user.FirstSegment(t.Context(), ids[0]); err != nil {
+		t.Errorf("with one web role killed: %v", err)
+	}
+	a, b := at.asked[0].Load(), at.asked[1].Load()
+	t.Logf("requests: %d and %d", a, b)
+	if a < 5 || b < 5 {
+		t.Errorf("the roles answered %d and %d requests, want both in use", a, b)
+	}
+}
+
+// Q16a, Q16b: where the duration of work is known, the visibility timeout covers
+// it, so nobody else receives the message meanwhile and it is deleted without
+// ever being renewed. Quick and slow work have queues with timeouts of their own:
+// the message of a quick worker that died is back long before a slow one's.
+func TestVisibilityCoversPredictableWork(t *testing.T) {
+	t.Parallel()
+	const quick, slow = 2 * time.Second, 6 * time.Second
+	var specs []workqueue.Spec
+	for name, visibility := range map[string]time.Duration{"quick": quick, "slow": slow} {
+		specs = append(specs, workqueue.Spec{Name: name, Pool: workqueue.Light, Visibility: visibility, Weight: 1, MaxIdlePoll: time.Second, MaxFailures: 5})
+	}
+	queues := workqueue.OpenAll(azuritetest.Account(t), specs)
+	if err := queues.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	send := func(queue, id string) {
+		t.Helper()
+		item, err := workitem.New("encode", video.NewID(), id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := queues.Queue(queue).Send(t.Context(), item, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	receive := func(queue string) []*workqueue.Lease {
+		t.Helper()
+		leases, err := queues.Queue(queue).Receive(t.Context(), 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return leases
+	}
+	send("quick", "done in time")
+	send("slow", "done in time")
+	work := map[string]*workqueue.Lease{"quick": receive("quick")[0], "slow": receive("slow")[0]}
+	send("quick", "its worker dies")
+	began := time.Now()
+	if died := receive("quick"); len(died) != 1 {
+		t.Fatalf("%d messages, want the one that is visible", len(died))
+	}
+
+	if err := work["quick"].Complete(t.Context()); err != nil {
+		t.Errorf("work that fits its timeout: %v", err)
+	}
+	for len(receive("quick")) == 0 {
+		if time.Since(began) > quick+3*time.Second {
+			t.Fatalf("the dead worker's message is not back after %v", time.Since(began))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	back := time.Since(began)
+	if back < quick-time.Second/2 { // the service counts whole seconds
+		t.Errorf("the dead worker's message was back after %v, want %v", back, quick)
+	}
+	if n := len(receive("slow")); n != 0 || back > slow {
+		t.Errorf("after %v slow work was delivered %d times more", back, n)
+	}
+	if err := work["slow"].Complete(t.Context()); err != nil { // longer than the quick queue allows
+		t.Errorf("slow work that took %v: %v", back, err)
+	}
+	if s, err := queues.Queue("slow").Length(t.Context()); err != nil || s.Length != 0 {
+		t.Errorf("%d slow messages are left, %v", s.Length, err)
+	}
+}
+
+// Q19: a message is XML on the wire, which cannot hold every character. The
+// base64 of the queue brings any bytes across; the same JSON sent as it is comes
+// back changed or is refused.
+func TestBase64CarriesWhatXMLCannot(t *testing.T) {
+	t.Parallel()
+	queue := azuritetest.Account(t).Queue("messages")
+	if _, err := queue.Create(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	const noXML = "\uFFFF" // valid in JSON and UTF-8, forbidden in XML
+	item, err := workitem.New("encode", video.NewID(), "any bytes", map[string]string{"text": noXML + "é<&>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := item.JSON()
+	if err != nil || !bytes.Contains(plain, []byte(noXML)) {
+		t.Fatalf("the message does not hold the character: %q, %v", plain, err)
+	}
+	encoded, err := item.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// over returns what becomes of a text on its way through the queue.
+	over := func(text string) (string, error) {
+		if _, err := queue.EnqueueMessage(t.Context(), text, nil); err != nil {
+			return "", err
+		}
+		res, err := queue.DequeueMessage(t.Context(), nil)
+		if err != nil || len(res.Messages) != 1 {
+			t.Fatalf("%d messages, %v", len(res.Messages), err)
+		}
+		return *res.Messages[0].MessageText, nil
+	}
+	got, err := over(encoded)
+	if err != nil || got != encoded {
+		t.Fatalf("base64 came back as %q, %v", got, err)
+	}
+	back, err := workitem.Decode(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(back.Data, item.Data) {
+		t.Errorf("data came back as %q, want %q", back.Data, item.Data)
+	}
+	if got, err := over(string(plain)); err == nil && got == string(plain) {
+		t.Errorf("plain JSON came back whole, so this test shows nothing: %q", got)
+	} else {
+		t.Logf("plain JSON: %q, %v", got, err)
+	}
+}
