@@ -19,7 +19,7 @@ import (
 // it directly: [lease.go](../shared/workqueue/lease.go): `Renew`, `Complete`.
 var (
 	besideFile = regexp.MustCompile("\\]\\(([^)\\s:#]+)\\):?\\s*((?:`[^`\n]+`(?:\\s\\([^)]*\\))?(?:,?\\s+(?:and\\s+)?)?)+)")
-	lineLink   = regexp.MustCompile("\\[([^\\]]*)\\]\\(([^)\\s:#]+)#L([0-9]+)(?:-L([0-9]+))?\\)")
+	lineLink   = regexp.MustCompile(`\[([^\]]*)\]\(([^)\s:#]+)#L([0-9]+)(?:-L([0-9]+))?\)`)
 	identifier = regexp.MustCompile(`^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?$`)
 )
 

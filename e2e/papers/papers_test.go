@@ -26,7 +26,6 @@ import (
 	"github.com/cutroom/cutroom/shared/azurite"
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/client"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
@@ -188,7 +187,7 @@ func TestVisibilityCoversPredictableWork(t *testing.T) {
 	const quick, slow = 2 * time.Second, 6 * time.Second
 	var specs []workqueue.Spec
 	for name, visibility := range map[string]time.Duration{"quick": quick, "slow": slow} {
-		specs = append(specs, workqueue.Spec{Name: name, Pool: workqueue.Light, Visibility: visibility, Weight: 1, MaxIdlePoll: time.Second, MaxFailures: 5})
+		specs = append(specs, workqueue.Spec{Name: name, Pool: "only", Visibility: visibility, Weight: 1, MaxIdlePoll: time.Second, MaxFailures: 5})
 	}
 	queues := workqueue.OpenAll(azuritetest.Account(t), specs)
 	if err := queues.Ensure(t.Context()); err != nil {
@@ -196,7 +195,7 @@ func TestVisibilityCoversPredictableWork(t *testing.T) {
 	}
 	send := func(queue, id string) {
 		t.Helper()
-		item, err := workitem.New("encode", video.NewID(), id, nil)
+		item, err := workitem.New("encode", "a-subject", id, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +254,7 @@ func TestBase64CarriesWhatXMLCannot(t *testing.T) {
 		t.Fatal(err)
 	}
 	const noXML = "\uFFFF" // valid in JSON and UTF-8, forbidden in XML
-	item, err := workitem.New("encode", video.NewID(), "any bytes", map[string]string{"text": noXML + "é<&>"})
+	item, err := workitem.New("encode", "a-subject", "any bytes", map[string]string{"text": noXML + "é<&>"})
 	if err != nil {
 		t.Fatal(err)
 	}
