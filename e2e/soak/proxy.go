@@ -78,7 +78,7 @@ type proxy struct {
 type parcel struct {
 	caught chan struct{} // closed when there is one; then step and worker are set
 	step   stepID
-	worker string // who sent it
+	worker string      // who sent it
 	late   atomic.Bool // its sender was killed
 	once   sync.Once
 	freed  chan struct{}
