@@ -188,6 +188,7 @@ func (c *chaos) late(load context.Context) {
 			parcel.release()
 			continue
 		}
+		parcel.late.Store(true)
 		c.watcher.killed(parcel.worker)
 		c.signal(c.workers[n], stack.Die, lateCommit)
 		c.busy[n].Unlock()

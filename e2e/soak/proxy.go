@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/partitions"
@@ -77,7 +78,8 @@ type proxy struct {
 type parcel struct {
 	caught chan struct{} // closed when there is one; then step and worker are set
 	step   stepID
-	worker string // who sent it
+	worker string      // who sent it
+	late   atomic.Bool // its sender was killed
 	once   sync.Once
 	freed  chan struct{}
 }
@@ -98,8 +100,9 @@ func (p *proxy) hold() *parcel {
 // part finds the row of a part in a transaction that commits one.
 var part = regexp.MustCompile(`"PartitionKey":"([a-z2-7]+)"[^\n]*"RowKey":"(STEP:[0-9]+:(?:encode|audio):[0-9]+)"[^\n]*"State":"done"[^\n]*"Worker":"([^"]+)"`)
 
-// keep holds a request that somebody wants held.
-func (p *proxy) keep(body []byte) (kept bool) {
+// keep holds a request that somebody wants held, and reports whether its sender
+// was killed meanwhile.
+func (p *proxy) keep(body []byte) (late bool) {
 	found := part.FindSubmatch(body)
 	if found == nil {
 		return false
@@ -123,7 +126,7 @@ func (p *proxy) keep(body []byte) (kept bool) {
 	held.step, held.worker = stepID{string(found[1]), string(found[2])}, string(found[3])
 	close(held.caught)
 	<-held.freed
-	return true
+	return held.late.Load()
 }
 
 // front is the listener before one service.

@@ -177,6 +177,7 @@ func TestLateCommitArrives(t *testing.T) {
 	if _, err := tablestore.New(direct.Table("things")).Update(t.Context(), at("second", "done"), etag); err != nil {
 		t.Fatal(err)
 	}
+	parcel.late.Store(true)
 	parcel.release()
 	for deadline := time.Now().Add(10 * time.Second); p.happened()[Table+" "+string(Refused)] == 0; {
 		if time.Now().After(deadline) {
@@ -234,6 +235,11 @@ func TestSeedDecidesThePlan(t *testing.T) {
 	}
 	if first == text(8) {
 		t.Error("two seeds, one plan")
+	}
+	for _, c := range clips() {
+		if !strings.Contains(first, c.name) {
+			t.Errorf("ten minutes without %s", c.name)
+		}
 	}
 	for _, want := range []kind{killWorker, killWeb, termWorker, termWeb, stopWorker, stopWeb, killFFmpeg, zombie, lateCommit, clearQueue} {
 		if !strings.Contains(text(7), string(want)) {

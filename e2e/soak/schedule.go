@@ -81,6 +81,10 @@ type timedBurst struct {
 // newVideo is the time between two new videos, in the mean.
 const newVideo = 3 * time.Second
 
+// badEvery is how often a video is a bad one: no divisor of how many good kinds
+// there are, or one of them would never come.
+const badEvery = 9
+
 // rarities are the crashes that a stack meets once in months. Every run has all
 // of them, one every rareEvery events.
 var rarities = []event{
@@ -116,8 +120,11 @@ func makePlan(seed uint64, length time.Duration) plan {
 		if outage := 0.35 + 0.3*rng.Float64(); l.Clip == "avi.avi" || l.Clip == "long.mp4" { // clips with a chunk in their middle
 			l.Outage, l.Then = outage, leave
 		}
-		if n%10 == 9 {
-			l.Clip, l.Then, l.Outage = bad[n/10%len(bad)], leave, 0
+		if l.Clip == "rare-keys.ts" { // must be ready for its frames to be looked at
+			l.Then = leave
+		}
+		if n%badEvery == badEvery-1 {
+			l.Clip, l.Then, l.Outage = bad[n/badEvery%len(bad)], leave, 0
 		}
 		p.Lives = append(p.Lives, l)
 	}

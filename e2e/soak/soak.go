@@ -171,17 +171,19 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	c := &checker{storage: outside, histories: people.histories, base: s.BaseURL(), scratch: scratch, http: &http.Client{Timeout: 30 * time.Second}}
 	calm, moved, said := time.Now(), time.Now(), time.Now()
 	left := c.atRest(ctx)
+	took := time.Since(calm)
 	enough := func() bool { return o.FirstFinding && len(watcher.found()) > 0 }
 	for len(left) > 0 && time.Since(moved) < o.Settle && time.Since(calm) < 5*o.Settle && ctx.Err() == nil && !enough() {
 		if time.Since(said) > 15*time.Second {
 			said = time.Now()
 			say("after %v, %d things are not at rest:\n  %s", time.Since(calm).Round(time.Second), len(left), strings.Join(left[:min(5, len(left))], "\n  "))
 		}
-		pause(ctx, time.Second)
-		before := left
+		pause(ctx, max(time.Second, 3*took)) // looking must not be what keeps the storage busy
+		before, began := left, time.Now()
 		if left = c.atRest(ctx); !slices.Equal(before, left) {
 			moved = time.Now()
 		}
+		took = time.Since(began)
 	}
 	report.Settled = time.Since(calm)
 	var wrong []string

@@ -46,15 +46,17 @@ func newWatcher(s storage) *watcher {
 	return &watcher{storage: s, steps: map[stepID]seenStep{}, videos: map[string]metaDoc{}, early: map[string]bool{}}
 }
 
-// watchEvery is the pause between two looks.
+// watchEvery is the pause between two looks. On a slow machine it is longer, or
+// looking would be what keeps the storage busy.
 const watchEvery = 400 * time.Millisecond
 
 func (w *watcher) run(ctx context.Context) {
 	for ctx.Err() == nil {
+		began := time.Now()
 		if truths, err := w.storage.truths(ctx); err == nil {
 			w.look(truths)
 		}
-		pause(ctx, watchEvery)
+		pause(ctx, max(watchEvery, 2*time.Since(began)))
 	}
 }
 
