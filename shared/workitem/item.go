@@ -22,6 +22,8 @@ import (
 	"regexp"
 	"time"
 	"unicode/utf8"
+
+	"github.com/cutroom/cutroom/shared/product"
 )
 
 // Bounds on what we add to a message after it was sent. A message holds 48 KiB
@@ -82,7 +84,7 @@ func New(step, subject, id string, data any) (Item, error) {
 	}
 	item := Item{
 		ID: id, Step: step, Version: 1, Subject: subject,
-		Source: "/cutroom", Time: time.Now().UTC().Truncate(time.Millisecond),
+		Source: "/" + product.Name, Time: time.Now().UTC().Truncate(time.Millisecond),
 	}
 	if data != nil {
 		raw, err := json.Marshal(data)
@@ -95,7 +97,7 @@ func New(step, subject, id string, data any) (Item, error) {
 }
 
 // Type is the CloudEvents type: what is asked for, and in which version.
-func (i Item) Type() string { return fmt.Sprintf("cutroom.work.%s.v%d", i.Step, i.Version) }
+func (i Item) Type() string { return fmt.Sprintf("%s.work.%s.v%d", product.Name, i.Step, i.Version) }
 
 // DecodeData reads the item's data as a T. Unknown members are ignored, as the
 // format demands. Data of the wrong shape is [ErrMalformed], and so is none.
