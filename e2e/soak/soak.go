@@ -31,8 +31,9 @@ type Options struct {
 	Bin string
 	// Older is a commit whose worker runs beside today's. Empty: none.
 	Older string
-	// Settle is how long nothing may change on the way to rest. 0: four minutes.
-	// While something does, a busy machine is waited for, five times as long at most.
+	// Settle is how long nothing may change on the way to rest. 0: six minutes, for
+	// the reconciler looks at an old video every five.
+	// While something does, a busy machine is waited for, three times as long at most.
 	Settle time.Duration
 	// FirstFinding ends the soak as soon as something is wrong.
 	FirstFinding bool
@@ -60,7 +61,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		o.Visibility = visibility
 	}
 	if o.Settle == 0 {
-		o.Settle = 4 * time.Minute
+		o.Settle = 6 * time.Minute
 	}
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(o.Log, "soak: "+format+"\n", args...) }
 	dir, err := os.MkdirTemp("", "cutroom-soak-")
@@ -173,7 +174,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	left := c.atRest(ctx)
 	took := time.Since(calm)
 	enough := func() bool { return o.FirstFinding && len(watcher.found()) > 0 }
-	for len(left) > 0 && time.Since(moved) < o.Settle && time.Since(calm) < 5*o.Settle && ctx.Err() == nil && !enough() {
+	for len(left) > 0 && time.Since(moved) < o.Settle && time.Since(calm) < 3*o.Settle && ctx.Err() == nil && !enough() {
 		if time.Since(said) > 15*time.Second {
 			said = time.Now()
 			say("after %v, %d things are not at rest:\n  %s", time.Since(calm).Round(time.Second), len(left), strings.Join(left[:min(5, len(left))], "\n  "))

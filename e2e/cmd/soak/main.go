@@ -40,7 +40,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&o.Older, "older", o.Older, "commit whose worker runs beside today's; empty: none")
 	flag.StringVar(&o.Bin, "bin", "", "folder with roles that are built already")
 	flag.DurationVar(&o.Visibility, "visibility", 0, "lease of every message; longer for a busy machine (default 8s)")
-	flag.DurationVar(&o.Settle, "settle", 0, "how long nothing may change on the way to rest (default 4m)")
+	flag.DurationVar(&o.Settle, "settle", 0, "how long nothing may change on the way to rest (default 6m)")
 	logs := flag.String("logs", "", "folder for the logs of the roles when something is wrong")
 	mutations := flag.Bool("mutations", false, "make mistakes in a copy of the sources instead, one after the other, and fail when one is not found")
 	only := flag.String("mutation", "", "with -mutations: only those whose name contains this")
