@@ -25,6 +25,7 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/page"
@@ -63,6 +64,9 @@ func run(ctx context.Context, getenv func(string) string) error {
 func open(ctx context.Context, cfg config) (*role, error) {
 	account, err := azstorage.Open(cfg.Storage)
 	if err != nil {
+		return nil, err
+	}
+	if err := workflow.Check(cfg.Queues); err != nil {
 		return nil, err
 	}
 	queues := workqueue.OpenAll(account, cfg.Queues)

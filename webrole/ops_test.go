@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -62,7 +61,7 @@ func TestPoisonIsRedriven(t *testing.T) {
 	if err != nil || len(leases) != 1 {
 		t.Fatalf("receive: %d, %v", len(leases), err)
 	}
-	key := videostore.StepKey{ID: video.ID(v.Id), Generation: 1, Step: videostore.StepProbe}
+	key := workflow.Key{ID: video.ID(v.Id), Generation: 1, Step: workflow.StepProbe}
 	if err := s.videos.FailStep(ctx, key, &video.Failure{Code: video.ProcessingFailed, Detail: "tried too often"}); err != nil {
 		t.Fatal(err)
 	}

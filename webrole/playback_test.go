@@ -14,6 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -49,7 +50,7 @@ func makeFixture(t *testing.T, variables map[string]string, headers []string, ed
 	for _, edit := range edits {
 		edit(&f.plan)
 	}
-	f.commit(videostore.StepProbe, 0, nil, videostore.Commit{Plan: &f.plan, Video: func(v *video.Video) {
+	f.commit(workflow.StepProbe, 0, nil, videostore.Commit{Plan: &f.plan, Video: func(v *video.Video) {
 		v.State, v.DurationSeconds, v.Renditions = video.Processing, 12, f.plan.Renditions
 	}})
 	return f
@@ -58,7 +59,7 @@ func makeFixture(t *testing.T, variables map[string]string, headers []string, ed
 // commit claims and commits one step.
 func (f *fixture) commit(step string, index int, output any, c videostore.Commit) {
 	f.t.Helper()
-	claim, err := f.videos.Claim(f.t.Context(), videostore.StepKey{ID: f.id, Generation: 1, Step: step, Index: index}, "message", "worker-1")
+	claim, err := f.videos.Claim(f.t.Context(), workflow.Key{ID: f.id, Generation: 1, Step: step, Index: index}, "message", "worker-1")
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func (f *fixture) commit(step string, index int, output any, c videostore.Commit
 
 func (f *fixture) put(name string, content []byte) string {
 	f.t.Helper()
-	full := video.AttemptPrefix(f.id, 1, "hand", 0, "attempt") + name
+	full := workflow.Key{ID: f.id, Generation: 1, Step: "hand"}.BlobPrefix("attempt") + name
 	if _, err := f.blobs.Put(f.t.Context(), video.MediaContainer, full, bytes.NewReader(content), int64(len(content)), blobstore.Options{}); err != nil {
 		f.t.Fatal(err)
 	}
@@ -84,13 +85,13 @@ func (f *fixture) chunk(index, segments int) {
 	for i := range segments {
 		out.Segments = append(out.Segments, video.Segment{Frames: 100, Range: video.Range{Offset: int64(100 + 200*i), Length: 200}})
 	}
-	f.commit(videostore.StepEncode, index, video.ChunkOutput{Frames: int64(100 * segments), Renditions: []video.RenditionOutput{out}}, videostore.Commit{})
+	f.commit(workflow.StepEncode, index, video.ChunkOutput{Frames: int64(100 * segments), Renditions: []video.RenditionOutput{out}}, videostore.Commit{})
 }
 
 func (f *fixture) audio() {
 	f.t.Helper()
 	ctx := f.t.Context()
-	claim, err := f.videos.Claim(ctx, videostore.StepKey{ID: f.id, Generation: 1, Step: videostore.StepAudio}, "message", "worker-1")
+	claim, err := f.videos.Claim(ctx, workflow.Key{ID: f.id, Generation: 1, Step: workflow.StepAudio}, "message", "worker-1")
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func (f *fixture) finish() {
 		Playlists:  map[string]string{"240p": f.put("240p.m3u8", []byte("#EXTM3U\n#static 240p\n")), "audio": f.put("audio.m3u8", []byte("#EXTM3U\n#static audio\n"))},
 		Storyboard: f.put("storyboard.vtt", []byte("WEBVTT\n")), Sprite: f.put("storyboard.jpg", []byte("sprite")), Download: f.put("download.mp4", f.blob), Frames: f.plan.Frames,
 	}
-	f.commit(videostore.StepFinish, 0, out, videostore.Commit{Video: func(v *video.Video) {
+	f.commit(workflow.StepFinish, 0, out, videostore.Commit{Video: func(v *video.Video) {
 		v.State, v.Serving, v.Playable = video.Ready, 1, true
 	}})
 }
@@ -121,6 +122,34 @@ func (f *fixture) finish() {
 func (f *fixture) play(path string, headers ...string) answer {
 	f.t.Helper()
 	return f.get("/v/"+string(f.id)+"/"+path, headers...)
+}
+
+// A step that the document does not know leaves a file and facts: the video shows
+// both, and the file is served, of the generation that plays.
+func TestWhatStepsLeaveIsLinkedAndServed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.chunk(0, 2)
+	f.chunk(1, 1)
+	f.audio()
+	f.finish()
+	name := workflow.Of(workflow.AfterReady)[0].Name
+	file := video.File{Name: "notes.txt", Blob: f.put("notes.txt", []byte("la la")), ContentType: "text/plain", Bytes: 5}
+	f.commit(name, 0, nil, videostore.Commit{Files: []video.File{file}, Facts: map[string]any{"x": "y"}})
+	v := decode[api.Video](t, f.call(http.MethodGet, "/videos/"+string(f.id), nil), http.StatusOK)
+	if v.Made == nil || len(*v.Made) != 1 || (*v.Made)[0].Step != name || (*(*v.Made)[0].Facts)["x"] != "y" || len((*v.Made)[0].Files) != 1 {
+		t.Fatalf("made: %+v", v.Made)
+	}
+	url := (*v.Made)[0].Files[0].Url
+	got := f.get(url)
+	got.want(t, http.StatusOK, "")
+	if string(got.body) != "la la" || got.Header.Get("Content-Type") != "text/plain" || !strings.Contains(got.Header.Get("Cache-Control"), "immutable") {
+		t.Errorf("%s: %q %v", url, got.body, got.Header)
+	}
+	for _, none := range []string{"files/" + name + "/other.txt", "files/nobody/notes.txt", "files/" + name} {
+		f.play(none).want(t, http.StatusNotFound, "")
+	}
+	f.call(http.MethodPost, "/videos/"+string(f.id)+"/retry", nil).want(t, http.StatusConflict, "")
 }
 
 // TestWatchWhileItIsMade: playlists grow with committed rows, then the finish
@@ -224,7 +253,7 @@ func TestWatchWhilePortionsAreMissing(t *testing.T) {
 			part.Segments = append(part.Segments, video.AudioSegment{Samples: samples, Range: video.Range{Offset: offset, Length: 100}})
 			offset += 100
 		}
-		f.commit(videostore.StepAudio, index, nil, videostore.Commit{Part: &part})
+		f.commit(workflow.StepAudio, index, nil, videostore.Commit{Part: &part})
 	}
 	listed := func(name string) int { return strings.Count(string(f.play(name).body), "#EXTINF") }
 
@@ -360,7 +389,7 @@ func TestGrowingVideoIsReadForAll(t *testing.T) {
 		t.Errorf("finished: %+v", v.Progress)
 	}
 	steps := decode[api.StepList](t, f.call(http.MethodGet, "/videos/"+string(f.id)+"/steps", nil), http.StatusOK)
-	if last := steps.Items[len(steps.Items)-1]; last.Step != videostore.StepFinish || last.State != "done" {
+	if last := steps.Items[len(steps.Items)-1]; last.Step != workflow.StepFinish || last.State != "done" {
 		t.Errorf("the timeline of a finished video ends with %+v", last)
 	}
 }

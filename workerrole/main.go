@@ -25,6 +25,7 @@ import (
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/twins"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
@@ -71,6 +72,9 @@ func runWith(ctx context.Context, cfg config) error {
 		return err
 	}
 	defer account.CloseIdle()
+	if err := workflow.Check(cfg.Queues); err != nil {
+		return err
+	}
 	queues := workqueue.OpenAll(account, cfg.Queues)
 	if err := provision.Ensure(ctx, account, queues); err != nil {
 		return err
@@ -86,26 +90,29 @@ func runWith(ctx context.Context, cfg config) error {
 	defer func() { _ = scratch.Close() }()
 
 	var (
-		blobs   = blobstore.New(account)
-		videos  = videostore.New(account, queues)
-		listing = catalog.New(account)
-		search  = searchindex.New(account)
-		races   = registrations.New(account)
-		counter = views.New(account)
-		sources = step.Sources{Blobs: blobs}
+		blobs     = blobstore.New(account)
+		videos    = videostore.New(account, queues)
+		listing   = catalog.New(account)
+		search    = searchindex.New(account)
+		races     = registrations.New(account)
+		counter   = views.New(account)
+		originals = twins.New(account)
 	)
-	runner := func(s pipeline.Step) consumer.Handler {
-		return &pipeline.Runner{Videos: videos, Step: s, Worker: cfg.Name, Scratch: scratch.Dir, Watch: 5 * time.Second, Log: log}
-	}
 	// The steps, in the order in which a video meets them.
-	handlers := map[string]consumer.Handler{
-		videostore.StepProbe:  runner(step.Probe{Sources: sources, Tool: tool, Limits: media.DefaultLimits}),
-		videostore.StepEncode: runner(step.Encode{Videos: videos, Sources: sources, Tool: tool}),
-		videostore.StepAudio:  runner(step.Audio{Videos: videos, Sources: sources, Tool: tool}),
-		videostore.StepFinish: runner(step.Finish{Videos: videos, Blobs: blobs, Tool: tool}),
-		videostore.StepClip:   runner(step.Clip{Videos: videos, Blobs: blobs, Tool: tool}),
-		videostore.StepIndex:  step.Index{Videos: videos, Catalog: listing, Search: search, Races: races},
-		videostore.StepPurge:  step.Purge{Videos: videos, Blobs: blobs, Catalog: listing, Search: search, Races: races, Views: counter, Linger: cfg.PurgeLinger},
+	steps := []pipeline.Step{
+		step.Probe{Tool: tool, Limits: media.DefaultLimits},
+		step.Encode{Tool: tool},
+		step.Audio{Videos: videos, Tool: tool},
+		step.Digest{Videos: videos, Twins: originals, Tool: tool},
+		step.Finish{Videos: videos, Blobs: blobs, Tool: tool},
+		step.Loudness{Tool: tool},
+		step.Clip{Videos: videos, Blobs: blobs, Tool: tool},
+		step.Index{Videos: videos, Catalog: listing, Search: search, Races: races},
+		step.Purge{Videos: videos, Blobs: blobs, Catalog: listing, Search: search, Races: races, Views: counter, Twins: originals, Linger: cfg.PurgeLinger},
+	}
+	handlers := map[string]consumer.Handler{}
+	for _, s := range steps {
+		handlers[s.Name()] = &pipeline.Runner{Videos: videos, Blobs: blobs, Step: s, Worker: cfg.Name, Scratch: scratch.Dir, Watch: 5 * time.Second, Log: log}
 	}
 	register := workers.New(account)
 	work, err := consumer.New(queues, consumer.Options{

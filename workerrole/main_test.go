@@ -66,7 +66,7 @@ func TestOneWorkerMakesAVideoReady(t *testing.T) {
 	if err != nil || !p.Complete() {
 		t.Errorf("the presentation is not complete: %v", err)
 	}
-	step, _ := view.Find(1, videostore.StepFinish, 0)
+	step, _ := view.Find(1, workflow.StepFinish, 0)
 	var out video.FinishOutput
 	if err := json.Unmarshal(step.Output, &out); err != nil || out.Frames != 600 {
 		t.Errorf("finish: %d frames (%v), want 600", out.Frames, err)
@@ -112,7 +112,7 @@ func TestReplacedSourceFailsTheVideo(t *testing.T) {
 	if view.Video.Error == nil || view.Video.Error.Code != video.SourceChanged {
 		t.Errorf("error %+v, want %s", view.Video.Error, video.SourceChanged)
 	}
-	if probe, _ := view.Find(1, videostore.StepProbe, 0); probe.Attempts != 1 {
+	if probe, _ := view.Find(1, workflow.StepProbe, 0); probe.Attempts != 1 {
 		t.Errorf("%d attempts, want 1", probe.Attempts)
 	}
 	stop()

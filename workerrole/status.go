@@ -94,7 +94,7 @@ func (m queueMetrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(queueLength, float64(q.Length), q.Queue)
 		gauge(visibility, q.Visibility.Seconds(), q.Queue)
 		for outcome, n := range map[string]int64{
-			"received": q.Received, "completed": q.Completed, "failed": q.Failed, "poisoned": q.Poisoned,
+			"received": q.Received, "completed": q.Completed, "unwanted": q.Unwanted, "failed": q.Failed, "poisoned": q.Poisoned,
 			"released": q.Released, "troubled": q.Troubled, "troubled_often": q.TroubledOften, "snoozed": q.Snoozed, "put_back": q.PutBack, "renewed": q.Renewals,
 			"stale_delete": q.StaleDeletes, "stale_renewal": q.StaleRenewals, "receipt_lost": q.ReceiptsLost,
 			"stalled": q.Stalled, "empty_poll": q.EmptyPolls,

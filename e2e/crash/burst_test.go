@@ -160,7 +160,7 @@ func (l *lane) chunkTimes(ids []video.ID) (times []time.Time) {
 	for _, id := range ids {
 		view := l.view(id)
 		for _, s := range view.Steps {
-			if s.Key.Step == videostore.StepEncode && s.Key.Index >= urgentChunks {
+			if s.Key.Step == workflow.StepEncode && s.Key.Index >= urgentChunks {
 				times = append(times, s.FinishedAt)
 			}
 		}

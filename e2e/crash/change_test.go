@@ -8,6 +8,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // Cancelled in the middle, taken up again, and processed anew while it plays.
@@ -23,8 +24,8 @@ func TestCancelRetryReprocess(t *testing.T) {
 	asked := time.Now()
 	l.await(20*time.Second, "true that the encoder has stopped", func() bool { return len(l.encoders.running()) == 0 })
 	l.await(time.Minute, "true that the cancelled video's messages are dropped", func() bool {
-		for _, queues := range queuesOf {
-			for _, queue := range queues {
+		for _, step := range workflow.Steps {
+			for _, queue := range step.Queues {
 				if l.length(queue) > 0 {
 					return false
 				}
@@ -37,7 +38,7 @@ func TestCancelRetryReprocess(t *testing.T) {
 	if cancelled.Video.State != video.Cancelled {
 		t.Fatalf("state %s after cancel", cancelled.Video.State)
 	}
-	done := map[videostore.StepKey]videostore.Step{}
+	done := map[workflow.Key]videostore.Step{}
 	for _, step := range cancelled.Steps {
 		if step.State == videostore.StepDone {
 			done[step.Key] = step

@@ -14,6 +14,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // numbered is a clip whose every frame says its number: in 12 stripes that are
@@ -25,7 +26,7 @@ var numbered = &clip{name: "numbered", frames: 480, args: []string{
 }}
 
 // requestClip asks for a part, in frames of numbered.
-func (l *lane) requestClip(id video.ID, first, frames int) (key videostore.StepKey) {
+func (l *lane) requestClip(id video.ID, first, frames int) (key workflow.Key) {
 	l.t.Helper()
 	body := fmt.Sprintf(`{"startSeconds":%v,"durationSeconds":%v}`, float64(first)/15, float64(frames)/15)
 	status, answer := l.call(http.MethodPost, "/api/v1/videos/"+string(id)+"/clips", strings.NewReader(body), "application/json")
@@ -44,7 +45,7 @@ func (l *lane) requestClip(id video.ID, first, frames int) (key videostore.StepK
 
 // readyClip waits for a clip and checks that it is the one that was asked for,
 // frame by frame.
-func (l *lane) readyClip(key videostore.StepKey) (made videostore.Step) {
+func (l *lane) readyClip(key workflow.Key) (made videostore.Step) {
 	l.t.Helper()
 	l.await(2*time.Minute, "a clip", func() bool {
 		var err error
@@ -56,7 +57,7 @@ func (l *lane) readyClip(key videostore.StepKey) (made videostore.Step) {
 		}
 		return made.State == videostore.StepDone
 	})
-	at := l.BaseURL() + "/v/" + string(key.ID) + "/clips/" + key.ClipID() + ".mp4"
+	at := l.BaseURL() + "/v/" + string(key.ID) + "/clips/" + key.Name() + ".mp4"
 	grey := ffmpeg(l.t, "-i", at, "-map", "0:v", "-vf", "scale=24:2,format=gray", "-f", "rawvideo", "-")
 	if len(grey) != 48*key.Frames {
 		l.t.Errorf("%s has %d frames, want %d", key, len(grey)/48, key.Frames)
@@ -116,7 +117,7 @@ func TestClipKilledAtEveryBoundary(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := l.requestClip(id, 1, 30)
-	l.clear(videostore.StepEncode)
+	l.clear(workflow.StepEncode)
 	l.worker("successor")
 	l.readyClip(key)
 	l.nothingLeft()
@@ -171,9 +172,9 @@ func TestDeletedDuringClip(t *testing.T) {
 
 			l.ask(http.StatusAccepted, http.MethodDelete, "/api/v1/videos/"+string(id))
 			asked := time.Now()
-			clip := "/videos/" + string(id) + "/clips/" + key.ClipID()
+			clip := "/videos/" + string(id) + "/clips/" + key.Name()
 			l.ask(http.StatusNotFound, http.MethodGet, "/api/v1"+clip)
-			l.ask(http.StatusNotFound, http.MethodGet, "/v/"+string(id)+"/clips/"+key.ClipID()+".mp4")
+			l.ask(http.StatusNotFound, http.MethodGet, "/v/"+string(id)+"/clips/"+key.Name()+".mp4")
 			l.gone(id, 2*time.Minute)
 			t.Logf("everything gone %.1f s after the delete", time.Since(asked).Seconds())
 			if err := l.StopRole(other); err != nil {

@@ -1,12 +1,12 @@
 package crash_test
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
@@ -22,7 +22,7 @@ func TestDrainGivesWorkBack(t *testing.T) {
 	before := l.view(id)
 	running := -1
 	for _, step := range before.Steps {
-		if step.Key.Step == videostore.StepEncode && step.State == videostore.StepRunning {
+		if step.Key.Step == workflow.StepEncode && step.State == videostore.StepRunning {
 			running = step.Key.Index
 		}
 	}
@@ -35,14 +35,13 @@ func TestDrainGivesWorkBack(t *testing.T) {
 	asked := time.Now()
 	var given workqueue.Peeked
 	l.awaitEvery(10*time.Millisecond, 15*time.Second, "true that the message is visible", func() bool {
-		for _, queue := range queuesOf[videostore.StepEncode] {
+		for _, queue := range queuesOf(workflow.StepEncode) {
 			seen, err := l.queues.Queue(queue).Peek(t.Context(), workqueue.MaxBatch)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, m := range seen {
-				var data videostore.StepData
-				if json.Unmarshal(m.Item.Data, &data) == nil && data.Index == running && m.DequeueCount > 0 {
+				if key, err := workflow.KeyOf(m.Item); err == nil && key.Index == running && m.DequeueCount > 0 {
 					given = m
 					return true
 				}
@@ -65,7 +64,7 @@ func TestDrainGivesWorkBack(t *testing.T) {
 	l.worker("successor")
 	started := time.Now()
 	view := l.ready(id)
-	step, _ := view.Find(1, videostore.StepEncode, running)
+	step, _ := view.Find(1, workflow.StepEncode, running)
 	took := step.StartedAt.Sub(started)
 	t.Logf("visible %v after SIGTERM, exit after %v, taken up %v after another worker was there",
 		visible.Round(time.Millisecond), ended.Sub(asked).Round(time.Millisecond), took.Round(time.Millisecond))

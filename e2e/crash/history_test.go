@@ -9,6 +9,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // history watches a video and remembers what must never happen.
@@ -27,7 +28,7 @@ func (l *lane) watch(id video.ID) *history {
 	l.t.Cleanup(h.stop)
 	go func() {
 		defer close(done)
-		committed := map[videostore.StepKey]string{} // step → the attempt that committed
+		committed := map[workflow.Key]string{} // step → the attempt that committed
 		var before videostore.View
 		for ctx.Err() == nil {
 			view, err := l.videos.View(ctx, id)
@@ -47,7 +48,7 @@ func (l *lane) watch(id video.ID) *history {
 	return h
 }
 
-func (h *history) compare(before, now videostore.View, committed map[videostore.StepKey]string) {
+func (h *history) compare(before, now videostore.View, committed map[workflow.Key]string) {
 	for _, s := range now.Steps {
 		if s.State != videostore.StepDone {
 			if committed[s.Key] != "" {

@@ -260,7 +260,8 @@ func (l *lane) view(id video.ID) videostore.View {
 	return view
 }
 
-// ready waits for a video, and fails at once when it fails.
+// ready waits for a video and for what comes after it, and fails at once when it
+// fails.
 func (l *lane) ready(id video.ID) videostore.View {
 	l.t.Helper()
 	var view videostore.View
@@ -269,7 +270,7 @@ func (l *lane) ready(id video.ID) videostore.View {
 		if view.Video.State == video.Failed {
 			l.t.Fatalf("video %s failed: %v", id, view.Video.Error)
 		}
-		return view.Video.State == video.Ready
+		return view.Video.State == video.Ready && len(view.OpenAlone()) == 0
 	})
 	return view
 }

@@ -63,7 +63,7 @@ func TestPromiseIsKeptAfterACrash(t *testing.T) {
 func (l *lane) clear(steps ...string) {
 	l.t.Helper()
 	for _, step := range steps {
-		for _, queue := range queuesOf[step] {
+		for _, queue := range queuesOf(step) {
 			l.ask(http.StatusNoContent, http.MethodPost, "/api/v1/ops/queues/"+queue+"/clear")
 		}
 	}
@@ -77,7 +77,7 @@ func TestClearedMessagesAreSentAgain(t *testing.T) {
 	if l.length(workflow.Probe) != 1 {
 		t.Fatal("the probe's message is not there")
 	}
-	l.clear(videostore.StepProbe)
+	l.clear(workflow.StepProbe)
 
 	light := l.worker("light", "WORKERROLE_POOLS=light=4,heavy=0")
 	l.await(time.Minute, "planned, and chunks in their queues", func() bool {
@@ -86,12 +86,12 @@ func TestClearedMessagesAreSentAgain(t *testing.T) {
 	if err := l.StopRole(light); err != nil {
 		t.Fatal(err)
 	}
-	l.clear(videostore.StepEncode, videostore.StepAudio)
+	l.clear(workflow.StepEncode, workflow.StepAudio)
 
 	l.worker("full", oneEncoder)
 	for chunks := range 3 { // and under the worker's hands
 		l.encoding(chunks, func() videostore.View { return l.view(id) })
-		l.clear(videostore.StepProbe, videostore.StepEncode, videostore.StepAudio, videostore.StepFinish)
+		l.clear(workflow.StepProbe, workflow.StepEncode, workflow.StepAudio, workflow.StepFinish)
 	}
 	l.ready(id)
 	l.equalsUninterrupted(small, id)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // Two workers share the chunks of one video.
@@ -22,7 +22,7 @@ func TestTwoWorkersShareAVideo(t *testing.T) {
 		if s.Attempts != 1 {
 			l.hold(start, []string{fmt.Sprintf("%s took %d attempts", s.Key, s.Attempts)})
 		}
-		if s.Key.Step == videostore.StepEncode {
+		if s.Key.Step == workflow.StepEncode {
 			chunks[s.Worker]++
 		}
 	}

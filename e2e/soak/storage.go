@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
 )
@@ -92,8 +92,9 @@ func (s storage) sendAgain(ctx context.Context, finish stepID) error {
 	if _, err := fmt.Sscanf(finish.key, "STEP:%d:finish", &generation); err != nil {
 		return fmt.Errorf("read step %s: %w", finish.key, err)
 	}
-	id := fmt.Sprintf("%s.%d.encode.0", finish.video, generation)
-	item, err := workitem.New("encode", finish.video, id, videostore.StepData{Generation: generation})
+	key := workflow.Key{ID: video.ID(finish.video), Generation: generation, Step: workflow.StepEncode}
+	id := key.ItemID()
+	item, err := workitem.New(key.Step, finish.video, id, key.Payload())
 	if err != nil {
 		return fmt.Errorf("make item %s: %w", id, err)
 	}

@@ -295,6 +295,26 @@ type Links struct {
 	Watch string `json:"watch"`
 }
 
+// Made What one step left with the video, of the generation that plays.
+type Made struct {
+	// Facts What it found out. Each step documents its own members.
+	Facts *map[string]interface{} `json:"facts,omitempty"`
+	Files []MadeFile              `json:"files"`
+
+	// Step Example: loudness
+	Step string `json:"step"`
+}
+
+// MadeFile defines model for MadeFile.
+type MadeFile struct {
+	Bytes       int64  `json:"bytes"`
+	ContentType string `json:"contentType"`
+	Name        string `json:"name"`
+
+	// Url For ever the same bytes.
+	Url string `json:"url"`
+}
+
 // Message defines model for Message.
 type Message struct {
 	// Data What the step needs; absent when it cannot be read.
@@ -641,7 +661,8 @@ type Video struct {
 	Id VideoID `json:"id"`
 
 	// Links Addresses on this server. Those of playback are there when they can answer.
-	Links Links `json:"links"`
+	Links Links   `json:"links"`
+	Made  *[]Made `json:"made,omitempty"`
 
 	// Playable Turns true with the first committed chunk and never back.
 	Playable bool `json:"playable"`
@@ -1224,7 +1245,7 @@ type ClientInterface interface {
 	// Corresponds with POST /videos/{id}/reprocess (the `ReprocessVideo` operationId).
 	ReprocessVideo(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RetryVideo Take up a failed or cancelled video again, where it stopped
+	// RetryVideo Take up a failed or cancelled video again, where it stopped; of a ready one, the steps that failed alone
 	//
 	// Corresponds with POST /videos/{id}/retry (the `RetryVideo` operationId).
 	RetryVideo(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1851,7 +1872,7 @@ func (c *Client) ReprocessVideo(ctx context.Context, id ID, reqEditors ...Reques
 	return c.Client.Do(req)
 }
 
-// RetryVideo Take up a failed or cancelled video again, where it stopped
+// RetryVideo Take up a failed or cancelled video again, where it stopped; of a ready one, the steps that failed alone
 //
 // Corresponds with POST /videos/{id}/retry (the `RetryVideo` operationId).
 func (c *Client) RetryVideo(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3952,7 +3973,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /videos/{id}/reprocess (the `ReprocessVideo` operationId).
 	ReprocessVideoWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*ReprocessVideoResponse, error)
 
-	// RetryVideoWithResponse Take up a failed or cancelled video again, where it stopped
+	// RetryVideoWithResponse Take up a failed or cancelled video again, where it stopped; of a ready one, the steps that failed alone
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -6059,7 +6080,7 @@ func (c *ClientWithResponses) ReprocessVideoWithResponse(ctx context.Context, id
 	return ParseReprocessVideoResponse(rsp)
 }
 
-// RetryVideoWithResponse Take up a failed or cancelled video again, where it stopped
+// RetryVideoWithResponse Take up a failed or cancelled video again, where it stopped; of a ready one, the steps that failed alone
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -10,6 +10,7 @@ import (
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/twins"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
@@ -25,6 +26,7 @@ var (
 		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable, searchindex.VariantsTable,
 		views.Table,
 		registrations.Table,
+		twins.Table,
 	}, videostore.Tables...)
 )
 

@@ -23,6 +23,9 @@ type Plan struct {
 	// Sound is how the audio track is cut into portions, from format 2 on; empty
 	// before that, and without audio.
 	Sound []SoundPortion `json:"sound,omitempty"`
+	// Promises are the steps that this generation has after its first one, from
+	// format 3 on: what is declared later is not waited for.
+	Promises []Promise `json:"promises,omitempty"`
 
 	DurationSeconds float64 `json:"durationSeconds"`
 	Width           int     `json:"width"`             // displayed pixels of the source
@@ -41,9 +44,21 @@ type Plan struct {
 
 // PlanFormat is the newest way to plan. From format 2 on the audio track is cut
 // into Plan.Sound; before that it is one item, which the step audio still works
-// on. Everything that counts a plan's items asks [Plan.SoundItems], and the
-// messages of a plan say its format (paper row Q6): see [Plan.MessageVersion].
-const PlanFormat = 2
+// on. From format 3 on the plan stores what it promises. Everything that counts a
+// plan's items asks workflow.Promises, and the messages of a plan say its format
+// (paper row Q6): see [Plan.MessageVersion].
+const PlanFormat = 3
+
+// Promise is a step that a plan promised: all that a worker needs to know to count
+// it and to ask for it, also one of a release without that step (paper row Q6).
+type Promise struct {
+	Step     string `json:"step"`
+	Items    int    `json:"items"`              // how many runs
+	PerChunk bool   `json:"perChunk,omitempty"` // one for each chunk, promised with it
+	After    bool   `json:"after,omitempty"`    // due when the video is ready
+	Alone    bool   `json:"alone,omitempty"`    // fails alone
+	Queue    string `json:"queue"`              // base name
+}
 
 // SoundItems is how many items the step audio has: one for each portion, or one
 // for the whole track of a plan of the first format; 0 without audio.
@@ -57,8 +72,8 @@ func (p Plan) SoundItems() int {
 	return len(p.Sound)
 }
 
-// MessageVersion is the version of the messages that ask for the steps encode,
-// audio and finish of this plan. A worker that does not know the plan's format
+// MessageVersion is the version of the messages that ask for the steps of this
+// plan. A worker that does not know the plan's format
 // must not count its items, and leaves such messages to a newer one.
 func (p Plan) MessageVersion() int { return max(1, p.Format) }
 

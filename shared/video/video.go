@@ -1,6 +1,9 @@
 package video
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // State is where a video is in its life:
 //
@@ -91,6 +94,10 @@ type Video struct {
 	FPS             Rational    `json:"fps"`
 	Renditions      []Rendition `json:"renditions"`
 
+	// Made is what steps that run once in a generation left with the video, of the
+	// generation that plays and of the newest.
+	Made []Made `json:"made,omitempty"`
+
 	// Generation counts the times the video was processed, from 1. Blobs and
 	// step rows carry it, so that a reprocessing never mixes with what plays now.
 	Generation int `json:"generation"`
@@ -128,4 +135,48 @@ type Rendition struct {
 	Width   int    `json:"width"`   // pixels, even
 	Height  int    `json:"height"`  // pixels, even
 	MaxRate int    `json:"maxRate"` // bits per second, the VBV ceiling
+}
+
+// Made is what one step left with its video.
+type Made struct {
+	Step       string          `json:"step"`
+	Generation int             `json:"generation"`
+	Files      []File          `json:"files,omitempty"`
+	Facts      json.RawMessage `json:"facts,omitempty"` // an object, at most MaxFacts bytes
+}
+
+// Bounds on what one step leaves, for all of it is in one property.
+const (
+	MaxFiles = 8
+	MaxFacts = 1024 // bytes
+)
+
+// File is a blob in container "media" that the web role serves by step and name.
+type File struct {
+	Name        string `json:"name"`
+	Blob        string `json:"blob"`
+	ContentType string `json:"contentType"`
+	Bytes       int64  `json:"bytes"`
+}
+
+// MadeBy is what a step left with a generation, or false.
+func (v Video) MadeBy(step string, generation int) (Made, bool) {
+	for _, m := range v.Made {
+		if m.Step == step && m.Generation == generation {
+			return m, true
+		}
+	}
+	return Made{}, false
+}
+
+// SetMade replaces what a step left with a generation, and forgets generations
+// that neither play nor are the newest.
+func (v *Video) SetMade(made Made) {
+	kept := []Made{made}
+	for _, m := range v.Made {
+		if (m.Step != made.Step || m.Generation != made.Generation) && (m.Generation == v.Serving || m.Generation == v.Generation) {
+			kept = append(kept, m)
+		}
+	}
+	v.Made = kept
 }

@@ -10,14 +10,15 @@ import (
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-func clipOf(id video.ID, first int) videostore.StepKey {
-	return videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: first, Frames: 9}
+func clipOf(id video.ID, first int) workflow.Key {
+	return workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: first, Frames: 9}
 }
 
 // allowed asks for n clips at once and returns those that are let in.
-func allowed(t *testing.T, s *videostore.Store, keys []videostore.StepKey) (in []videostore.StepKey) {
+func allowed(t *testing.T, s *videostore.Store, keys []workflow.Key) (in []workflow.Key) {
 	t.Helper()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -46,7 +47,7 @@ func TestOpenClipsOfOneVideo(t *testing.T) {
 	s, out := setup(t)
 	id := finished(t, s, out)
 	s.SetLimits(videostore.Limits{ClipsOfVideo: 3})
-	var keys []videostore.StepKey
+	var keys []workflow.Key
 	for i := range 8 {
 		keys = append(keys, clipOf(id, i))
 	}
@@ -79,7 +80,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 	s, out := setup(t)
 	s.SetLimits(videostore.Limits{Clips: 4})
 	var ids []video.ID
-	var keys []videostore.StepKey
+	var keys []workflow.Key
 	for range 3 {
 		id := finished(t, s, out)
 		ids = append(ids, id)
@@ -87,7 +88,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 			keys = append(keys, clipOf(id, i))
 		}
 	}
-	in := map[videostore.StepKey]bool{}
+	in := map[workflow.Key]bool{}
 	for _, k := range allowed(t, s, keys) { // at once: never too many
 		in[k] = true
 	}
@@ -125,7 +126,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	in, keys = map[videostore.StepKey]bool{}, nil
+	in, keys = map[workflow.Key]bool{}, nil
 	for i := range 9 {
 		keys = append(keys, clipOf(ids[i%3], 60+i))
 	}
@@ -139,7 +140,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 		}
 	}
 	id := finished(t, s, out)
-	in, keys = map[videostore.StepKey]bool{}, []videostore.StepKey{clipOf(id, 1), clipOf(id, 2), clipOf(id, 3), clipOf(id, 4)}
+	in, keys = map[workflow.Key]bool{}, []workflow.Key{clipOf(id, 1), clipOf(id, 2), clipOf(id, 3), clipOf(id, 4)}
 	fill()
 }
 

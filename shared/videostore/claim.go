@@ -12,6 +12,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // Why a step cannot be worked on, or can no longer be committed.
@@ -34,7 +35,7 @@ var (
 // row is as the claim left it. Not safe for concurrent use.
 type Claim struct {
 	Video video.Video
-	Plan  video.Plan // empty for the probe step, which makes it
+	Plan  video.Plan // empty for the first step, which makes it
 	Step  Step
 
 	store    *Store
@@ -46,7 +47,7 @@ type Claim struct {
 // one of any number of competing workers wins. carrier is the id of the queue
 // message that asks for it. Errors: ErrDone, ErrGone, ErrDuplicate,
 // ErrSuperseded, or storage trouble.
-func (s *Store) Claim(ctx context.Context, key StepKey, carrier, worker string) (*Claim, error) {
+func (s *Store) Claim(ctx context.Context, key workflow.Key, carrier, worker string) (*Claim, error) {
 	rec, err := s.Get(ctx, key.ID)
 	if errors.Is(err, ErrNotFound) {
 		return nil, ErrGone
@@ -56,7 +57,7 @@ func (s *Store) Claim(ctx context.Context, key StepKey, carrier, worker string) 
 	}
 	c := &Claim{Video: rec.Video, store: s, metaETag: rec.ETag}
 
-	row, err := s.videos.Get(ctx, string(key.ID), key.rowKey())
+	row, err := s.videos.Get(ctx, string(key.ID), key.RowKey())
 	missing := errors.Is(err, tablestore.ErrNotFound)
 	switch {
 	case missing:
@@ -71,13 +72,14 @@ func (s *Store) Claim(ctx context.Context, key StepKey, carrier, worker string) 
 	if c.Step.State == StepDone {
 		return c, ErrDone
 	}
-	if !key.wanted(rec.Video) || missing && key.Step == StepClip { // whoever asks for a clip writes its row
+	declared := key.Declared()
+	if !declared.Wanted(rec.Video, key.Generation) || missing && declared.Stage == workflow.OnRequest { // whoever asks writes the row
 		return nil, ErrGone
 	}
 	if c.Step.State == StepRunning && c.Step.Carrier != "" && c.Step.Carrier != carrier {
 		return nil, ErrDuplicate
 	}
-	if key.Step != StepProbe {
+	if declared.Stage != workflow.First {
 		if c.Plan, err = s.Plan(ctx, key.ID, key.Generation); err != nil {
 			return nil, err
 		}
@@ -123,7 +125,7 @@ func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) 
 	defer cancel()
 	if err := c.CheckActive(ctx); err != nil {
 		if errors.Is(err, ErrGone) {
-			_ = c.store.videos.Delete(ctx, string(c.Step.Key.ID), c.Step.Key.rowKey(), c.Step.etag)
+			_ = c.store.videos.Delete(ctx, string(c.Step.Key.ID), c.Step.Key.RowKey(), c.Step.etag)
 		}
 		return err
 	}
@@ -140,32 +142,57 @@ func (c *Claim) CheckActive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !c.Step.Key.wanted(rec.Video) {
+	if !wanted(c.Step.Key, rec.Video) {
 		return ErrGone
 	}
 	return nil
 }
 
-// wanted reports whether a video still wants a step. Steps are wanted while
-// their generation is being made; clips are cut from one that is finished, so
-// only the tombstone ends them.
-func (k StepKey) wanted(v video.Video) bool {
-	if k.Step == StepClip {
-		return v.State != video.Deleting
-	}
-	return v.State.Active() && v.Generation == k.Generation
+func wanted(key workflow.Key, v video.Video) bool {
+	return key.Declared().Wanted(v, key.Generation)
 }
 
 // Commit is what a finished step makes true, all at once.
 type Commit struct {
 	Output any                // JSON-encoded into the step row
-	Plan   *video.Plan        // the probe step's, else nil
-	Part   *video.AudioPart   // the sound that an audio step made, else nil
+	Plan   *video.Plan        // the first step's, else nil
+	Part   *video.AudioPart   // the sound that the step made, else nil
 	Video  func(*video.Video) // edits META; nil leaves it alone. May run several times
-	Next   []Intent           // work that follows
+	Next   []Intent           // work that follows: see Claim.Following
+	// Files and Facts are what a step that runs once leaves with its video: files
+	// that the web role serves by step and name, and whatever encodes as a small
+	// JSON object. Both bounded: video.MaxFiles, video.MaxFacts.
+	Files []video.File
+	Facts any
 	// Advance promises the chunks that come after those promised so far: see
 	// FanOut. Every chunk's commit does.
 	Advance bool
+}
+
+// changesVideo reports whether META changes with the commit, and so whatever
+// follows META.
+func (c Commit) changesVideo() bool {
+	return c.Video != nil || c.Plan != nil || c.leaves()
+}
+
+func (c Commit) leaves() bool { return len(c.Files) > 0 || c.Facts != nil }
+
+// made is what the commit of a run leaves with the video.
+func (c Commit) made(key workflow.Key) (made video.Made, err error) {
+	made = video.Made{Step: key.Step, Generation: key.Generation, Files: c.Files}
+	if c.Facts != nil {
+		made.Facts, err = json.Marshal(c.Facts)
+	}
+	if step := key.Declared(); step.Stage == workflow.OnRequest || step.Count != workflow.Once && step.Count != workflow.IfSound {
+		err = errors.Join(err, errors.New("only a step that runs once leaves something with its video"))
+	}
+	if len(made.Files) > video.MaxFiles || len(made.Facts) > video.MaxFacts {
+		err = errors.Join(err, fmt.Errorf("%d files and %d bytes of facts are more than %d and %d", len(made.Files), len(made.Facts), video.MaxFiles, video.MaxFacts))
+	}
+	if err != nil {
+		return made, fmt.Errorf("what %s leaves: %w", key, err)
+	}
+	return made, nil
 }
 
 // Commit ends the step in one entity-group transaction: step row done
@@ -191,17 +218,17 @@ func (c *Claim) Send(ctx context.Context) error {
 	return c.store.sendRows(ctx, c.Step.Key.ID, c.outbox)
 }
 
-// Fail ends the step and the video with a permanent failure, at once. A clip
-// fails alone.
+// Fail ends the step with a permanent failure, at once, and the video with it,
+// unless the step fails alone.
 func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
 	failed := c.Step
 	failed.State, failed.Error, failed.FinishedAt = StepFailed, failure, now()
-	if c.Step.Key.Step == StepClip {
+	if c.Step.Key.Declared().FailsAlone() {
 		return c.end(ctx, failed, Commit{})
 	}
 	return c.end(ctx, failed, Commit{
 		Video: func(v *video.Video) { v.State, v.Error = video.Failed, failure },
-		Next:  []Intent{IndexIntent()},
+		Next:  []Intent{FollowIntent()},
 	})
 }
 
@@ -222,10 +249,17 @@ func (c *Claim) end(ctx context.Context, step Step, commit Commit) error {
 		}
 		c.outbox = out
 		ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: c.Step.etag}}
-		if commit.Video != nil || commit.Plan != nil {
+		if commit.changesVideo() {
 			v := c.Video
 			if commit.Video != nil {
 				commit.Video(&v)
+			}
+			if commit.leaves() {
+				made, err := commit.made(step.Key)
+				if err != nil {
+					return err
+				}
+				v.SetMade(made)
 			}
 			if commit.Plan != nil {
 				v.Chunks = len(commit.Plan.Chunks)
@@ -273,7 +307,7 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 	if !isStale(cause) && !errors.Is(cause, tablestore.ErrExists) {
 		return false, fmt.Errorf("commit %s: %w", step.Key, cause)
 	}
-	row, err := c.store.videos.Get(ctx, string(step.Key.ID), step.Key.rowKey())
+	row, err := c.store.videos.Get(ctx, string(step.Key.ID), step.Key.RowKey())
 	if errors.Is(err, tablestore.ErrNotFound) {
 		return false, ErrGone
 	}
@@ -298,7 +332,7 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 	if err != nil {
 		return false, err
 	}
-	if !step.Key.wanted(rec.Video) {
+	if !wanted(step.Key, rec.Video) {
 		return false, ErrGone
 	}
 	c.Video, c.metaETag = rec.Video, rec.ETag
@@ -327,7 +361,7 @@ func (c *Claim) AddPart(ctx context.Context, part video.AudioPart) error {
 		return fmt.Errorf("commit audio part %d of %s: %w", part.First, c.Step.Key, err)
 	}
 	// Either another attempt owns the step, or this is our own lost reply.
-	current, err := c.store.videos.Get(ctx, id, c.Step.Key.rowKey())
+	current, err := c.store.videos.Get(ctx, id, c.Step.Key.RowKey())
 	if errors.Is(err, tablestore.ErrNotFound) {
 		return ErrGone
 	}
@@ -384,7 +418,7 @@ func partRow(step Step, part video.AudioPart) (tablestore.Entity, error) {
 		return tablestore.Entity{}, fmt.Errorf("encode audio part of %s: %w", step.Key, err)
 	}
 	return tablestore.Entity{
-		PartitionKey: string(step.Key.ID), RowKey: partKey(step.Key.Generation, part.First),
+		PartitionKey: string(step.Key.ID), RowKey: partKey(step.Key, part.First),
 		Props: map[string]any{"Doc": string(doc), "Attempt": step.Attempt},
 	}, nil
 }

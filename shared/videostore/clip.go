@@ -21,7 +21,7 @@ import (
 // so asking for the same part twice meets the same row. The rows sort before
 // META, which keeps them out of View: however many clips a video has, playing
 // it costs the same.
-const clipPrefix = "CLIP:"
+var clipPrefix = workflow.Key{Step: workflow.StepClip}.Declared().Rows + ":"
 
 var (
 	// ErrNoClip says that nobody asked for that clip.
@@ -57,8 +57,8 @@ func (s *Store) Footage(ctx context.Context, id video.ID) (Footage, error) {
 	if err != nil {
 		return Footage{}, err
 	}
-	finish := StepKey{ID: id, Generation: generation, Step: StepFinish}
-	row, err := s.videos.Get(ctx, string(id), finish.rowKey())
+	finish := workflow.Key{ID: id, Generation: generation, Step: workflow.The(workflow.Last).Name}
+	row, err := s.videos.Get(ctx, string(id), finish.RowKey())
 	if err != nil {
 		return Footage{}, fmt.Errorf("read %s: %w", finish, err)
 	}
@@ -78,35 +78,32 @@ const rounding = 0.001
 
 // Clip names the clip of a part, in seconds: from the frame that is shown at
 // start. ErrOutside when the part begins or ends outside of the footage.
-func (f Footage) Clip(start, length float64) (StepKey, error) {
+func (f Footage) Clip(start, length float64) (workflow.Key, error) {
 	frame := f.FPS.Seconds(1)
 	if !(start >= 0 && length > 0 && start+length <= f.Seconds()+frame/2) {
-		return StepKey{}, ErrOutside
+		return workflow.Key{}, ErrOutside
 	}
 	first := int64(math.Floor(start*f.FPS.Float() + rounding))
 	if first >= f.Frames {
-		return StepKey{}, ErrOutside
+		return workflow.Key{}, ErrOutside
 	}
 	frames := min(max(1, f.FPS.Frames(length)), f.Frames-first)
-	return StepKey{ID: f.ID, Generation: f.Generation, Step: StepClip, Index: int(first), Frames: int(frames)}, nil
+	return workflow.Key{ID: f.ID, Generation: f.Generation, Step: workflow.StepClip, Index: int(first), Frames: int(frames)}, nil
 }
 
-// ClipID is the clip's name in the API, unique within its video.
-func (k StepKey) ClipID() string { return fmt.Sprintf("g%d-%d-%d", k.Generation, k.Index, k.Frames) }
-
-// ParseClipID is the inverse of ClipID. ErrNoClip when the text is no such name.
-func ParseClipID(id video.ID, text string) (StepKey, error) {
-	k := StepKey{ID: id, Step: StepClip}
-	_, err := fmt.Sscanf(text, "g%5d-%9d-%6d", &k.Generation, &k.Index, &k.Frames)
-	if err != nil || k.ClipID() != text || k.Generation < 1 || k.Index < 0 || k.Frames < 1 {
-		return StepKey{}, ErrNoClip
+// ParseClipID reads the name of a clip: see [workflow.Key.Name]. ErrNoClip when
+// the text is no such name.
+func ParseClipID(id video.ID, text string) (workflow.Key, error) {
+	k, err := workflow.ParseName(id, workflow.StepClip, text)
+	if err != nil {
+		return k, ErrNoClip
 	}
 	return k, nil
 }
 
 // Clip reads a clip: a point read. ErrNoClip.
-func (s *Store) Clip(ctx context.Context, key StepKey) (Step, error) {
-	row, err := s.videos.Get(ctx, string(key.ID), key.rowKey())
+func (s *Store) Clip(ctx context.Context, key workflow.Key) (Step, error) {
+	row, err := s.videos.Get(ctx, string(key.ID), key.RowKey())
 	if errors.Is(err, tablestore.ErrNotFound) {
 		return Step{}, ErrNoClip
 	}
@@ -136,8 +133,8 @@ func (s *Store) Clips(ctx context.Context, id video.ID, limit int, token string)
 	return clips, next, nil
 }
 
-func clipIntent(v video.Video, key StepKey) Intent {
-	return Intent{Queue: queueFor(v, workflow.EncodeHigh), Step: StepClip, Generation: key.Generation, Index: key.Index, Frames: key.Frames}
+func requestIntent(v video.Video, key workflow.Key) Intent {
+	return Intent{Queue: key.Declared().Queue(v, video.Plan{}, key.Index), Key: key}
 }
 
 // RequestClip asks for a clip of what plays now and returns it. Its row and the
@@ -145,7 +142,7 @@ func clipIntent(v video.Video, key StepKey) Intent {
 // repeat: a clip that is there is returned as it is, with one exception: one that
 // failed is promised once more. ErrNotFound when the video is gone or going,
 // ErrState when another generation plays, ErrBusy when too many clips are open.
-func (s *Store) RequestClip(ctx context.Context, key StepKey) (Step, error) {
+func (s *Store) RequestClip(ctx context.Context, key workflow.Key) (Step, error) {
 	reserved := false
 	for {
 		rec, err := s.Get(ctx, key.ID)
@@ -171,7 +168,7 @@ func (s *Store) RequestClip(ctx context.Context, key StepKey) (Step, error) {
 			return Step{}, err
 		}
 		if !reserved {
-			if err := s.reserve(ctx, clipBudget, s.limits.Clips, tablestore.Join(string(key.ID), key.ClipID())); err != nil {
+			if err := s.reserve(ctx, clipBudget, s.limits.Clips, tablestore.Join(string(key.ID), key.Name())); err != nil {
 				return Step{}, err
 			}
 			reserved = true
@@ -180,7 +177,7 @@ func (s *Store) RequestClip(ctx context.Context, key StepKey) (Step, error) {
 			return Step{}, err
 		}
 		clip.State, clip.Carrier, clip.QueuedAt, clip.Error = StepQueued, "", now(), nil
-		out, err := outboxRows(key.ID, []Intent{clipIntent(rec.Video, key)})
+		out, err := outboxRows(key.ID, []Intent{requestIntent(rec.Video, key)})
 		if err != nil {
 			return Step{}, err
 		}
@@ -196,16 +193,4 @@ func (s *Store) RequestClip(ctx context.Context, key StepKey) (Step, error) {
 			return Step{}, fmt.Errorf("ask for %s: %w", key, err)
 		}
 	}
-}
-
-// OpenClips returns the intents of the clips among the view's steps that are
-// neither done nor failed. Only ViewWithClips has any.
-func (v View) OpenClips() []Intent {
-	var open []Intent
-	for _, s := range v.Steps {
-		if s.Key.Step == StepClip && (s.State == StepQueued || s.State == StepRunning) {
-			open = append(open, clipIntent(v.Video, s.Key))
-		}
-	}
-	return open
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // finished makes a video of 8 s at 30 frames per second that is ready and
@@ -44,7 +45,7 @@ func finished(t *testing.T, s *videostore.Store, out *outgoing) video.ID {
 
 func finish(t *testing.T, s *videostore.Store, id video.ID, generation int) {
 	t.Helper()
-	c, err := s.Claim(t.Context(), videostore.StepKey{ID: id, Generation: generation, Step: videostore.StepFinish}, "m", "w")
+	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: generation, Step: workflow.StepFinish}, "m", "w")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,10 +82,10 @@ func TestFootageFindsTheFrameThatIsShown(t *testing.T) {
 		// The time that the clip then shows is of the same clip.
 		again, err := ntsc.Clip(ntsc.FPS.Seconds(int64(k.Index)), ntsc.FPS.Seconds(int64(k.Frames)))
 		if err != nil || again != k {
-			t.Errorf("%s asked for by its own times is %s (%v)", k.ClipID(), again.ClipID(), err)
+			t.Errorf("%s asked for by its own times is %s (%v)", k.Name(), again.Name(), err)
 		}
-		if back, err := videostore.ParseClipID("", k.ClipID()); err != nil || back != k {
-			t.Errorf("ParseClipID(%q) = %v, %v", k.ClipID(), back, err)
+		if back, err := videostore.ParseClipID("", k.Name()); err != nil || back != k {
+			t.Errorf("ParseClipID(%q) = %v, %v", k.Name(), back, err)
 		}
 	}
 	for _, bad := range []string{"", "g1", "g1-0", "g01-0-1", "g1-0-1 ", "g1-0-1-", "g-1-0-1", "g1--1-1", "g0-0-1", "g1-0-0", "g1-+0-1", "g1-0000000001-1", "g1-1-9999999", "x"} {
@@ -136,7 +137,7 @@ func TestClipIsPromisedOnce(t *testing.T) {
 		t.Errorf("in flight: %+v, %v; want one mark that says that the index follows", marks, err)
 	}
 	view, err := s.View(t.Context(), id)
-	if err != nil || slices.ContainsFunc(view.Steps, func(s videostore.Step) bool { return s.Key.Step == videostore.StepClip }) {
+	if err != nil || slices.ContainsFunc(view.Steps, func(s videostore.Step) bool { return s.Key.Step == workflow.StepClip }) {
 		t.Errorf("View: %v, %v; clips must not be in it", view.Steps, err)
 	}
 }
@@ -145,7 +146,7 @@ func TestClipPromiseSurvivesBrokenQueue(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
 	id := finished(t, s, out)
-	k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: 7, Frames: 9}
+	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
 	out.broken = errors.New("queue is away")
 	if _, err := s.RequestClip(t.Context(), k); !errors.Is(err, out.broken) {
 		t.Fatalf("RequestClip = %v, want the sender's error", err)
@@ -167,7 +168,7 @@ func TestClipIsAStep(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
 	id := finished(t, s, out)
-	k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: 7, Frames: 9}
+	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
 	if _, err := s.Claim(t.Context(), k, "m", "w"); !errors.Is(err, videostore.ErrGone) {
 		t.Errorf("claim of a clip that nobody asked for: %v, want ErrGone", err)
 	}
@@ -206,17 +207,17 @@ func TestClipFailsAlone(t *testing.T) {
 	s, out := setup(t)
 	id := finished(t, s, out)
 	failure := &video.Failure{Code: video.ProcessingFailed, Detail: "no"}
-	for name, fail := range map[string]func(k videostore.StepKey) error{
-		"at once": func(k videostore.StepKey) error {
+	for name, fail := range map[string]func(k workflow.Key) error{
+		"at once": func(k workflow.Key) error {
 			c, err := s.Claim(t.Context(), k, "m", "w")
 			if err != nil {
 				return err
 			}
 			return c.Fail(t.Context(), failure)
 		},
-		"attempts used up": func(k videostore.StepKey) error { return s.FailStep(t.Context(), k, failure) },
+		"attempts used up": func(k workflow.Key) error { return s.FailStep(t.Context(), k, failure) },
 	} {
-		k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: len(name), Frames: 9}
+		k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: len(name), Frames: 9}
 		asked, err := s.RequestClip(t.Context(), k)
 		if err != nil {
 			t.Fatal(err)
@@ -249,7 +250,7 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
 	id := finished(t, s, out)
-	k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: 7, Frames: 9}
+	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
 	if _, err := s.RequestClip(t.Context(), k); err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +263,7 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 	}
 	other := k
 	other.Index = 8
-	for _, asked := range []videostore.StepKey{k, other} {
+	for _, asked := range []workflow.Key{k, other} {
 		if _, err := s.RequestClip(t.Context(), asked); !errors.Is(err, videostore.ErrNotFound) {
 			t.Errorf("asked under a tombstone: %v, want ErrNotFound", err)
 		}
@@ -296,7 +297,7 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
 	id := finished(t, s, out)
-	k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: 7, Frames: 9}
+	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
 	if _, err := s.RequestClip(t.Context(), k); err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +314,7 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 	}
 	p := plan(2, false)
 	p.Generation = 2
-	probe, err := s.Claim(t.Context(), videostore.StepKey{ID: id, Generation: 2, Step: videostore.StepProbe}, "m", "w")
+	probe, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 2, Step: workflow.StepProbe}, "m", "w")
 	if err == nil {
 		err = probe.Commit(t.Context(), videostore.Commit{Plan: &p})
 	}
@@ -325,9 +326,9 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 	if _, err := s.RequestClip(t.Context(), other); !errors.Is(err, videostore.ErrState) {
 		t.Errorf("asked of a generation that was replaced: %v, want ErrState", err)
 	}
-	view, err := s.ViewWithClips(t.Context(), id, videostore.StepQueued, videostore.StepRunning)
-	if err != nil || !view.Keeps(1) || len(view.OpenClips()) != 2 {
-		t.Errorf("keeps generation 1: %t, open clips %v, %v", view.Keeps(1), view.OpenClips(), err)
+	view, err := s.ViewWithRequests(t.Context(), id, videostore.StepQueued, videostore.StepRunning)
+	if err != nil || !view.Keeps(1) || len(view.OpenAlone()) != 2 {
+		t.Errorf("keeps generation 1: %t, open clips %v, %v", view.Keeps(1), view.OpenAlone(), err)
 	}
 	c, err := s.Claim(t.Context(), k, "m", "w")
 	if err != nil {
@@ -341,8 +342,8 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 		t.Fatal(err)
 	}
 	for states, want := range map[int]int{0: 2, 1: 0} {
-		view, err = s.ViewWithClips(t.Context(), id, []videostore.StepState{videostore.StepQueued}[:states]...)
-		clips := slices.DeleteFunc(view.Steps, func(s videostore.Step) bool { return s.Key.Step != videostore.StepClip })
+		view, err = s.ViewWithRequests(t.Context(), id, []videostore.StepState{videostore.StepQueued}[:states]...)
+		clips := slices.DeleteFunc(view.Steps, func(s videostore.Step) bool { return s.Key.Step != workflow.StepClip })
 		if err != nil || view.Keeps(1) || len(clips) != want {
 			t.Errorf("keeps generation 1: %t, %d clips, want %d (%v)", view.Keeps(1), len(clips), want, err)
 		}
@@ -355,8 +356,8 @@ func TestClipsArePaged(t *testing.T) {
 	id := finished(t, s, out)
 	var want []string
 	for first := range 5 {
-		k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: 30 * first, Frames: 30}
-		want = append(want, k.ClipID())
+		k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 30 * first, Frames: 30}
+		want = append(want, k.Name())
 		if _, err := s.RequestClip(t.Context(), k); err != nil {
 			t.Fatal(err)
 		}
@@ -370,7 +371,7 @@ func TestClipsArePaged(t *testing.T) {
 			t.Fatalf("page %d: %d clips, %v", pages, len(clips), err)
 		}
 		for _, c := range clips {
-			got = append(got, c.Key.ClipID())
+			got = append(got, c.Key.Name())
 			if time.Since(c.CreatedAt) > time.Minute {
 				t.Errorf("%s was created at %v", c.Key, c.CreatedAt)
 			}
@@ -426,7 +427,7 @@ func erasedMeanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) vide
 func TestClipAskedForDuringADelete(t *testing.T) {
 	t.Parallel()
 	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, out *outgoing) video.ID { return finished(t, s, out) })
-	k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: 7, Frames: 9}
+	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
 	_, err := late.RequestClip(t.Context(), k)
 	if !errors.Is(err, videostore.ErrNotFound) || !erased.Load() {
 		t.Errorf("RequestClip = %v, want ErrNotFound; erased in between: %t", err, erased.Load())
@@ -440,7 +441,7 @@ func TestClipAskedForDuringADelete(t *testing.T) {
 func TestStepFailsDuringADelete(t *testing.T) {
 	t.Parallel()
 	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, _ *outgoing) video.ID { return uploaded(t, s) })
-	k := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepProbe} // never claimed: it has no row
+	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepProbe} // never claimed: it has no row
 	if err := late.FailStep(t.Context(), k, &video.Failure{Code: video.ProcessingFailed}); err != nil || !erased.Load() {
 		t.Errorf("FailStep = %v; erased in between: %t", err, erased.Load())
 	}

@@ -4,41 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// This file says which messages the parts of a video travel as: on which queue
-// and lane, how many at a time, and what follows the last of them.
-
-// leadChunks is how many chunks of a new video go before the bulk: about the
-// first quarter of a minute, which is what a viewer waits for.
-const leadChunks = 3
-
-// queueFor is the lane of a queue that a video travels on.
-func queueFor(v video.Video, base string) string { return workqueue.LaneName(base, v.Lane) }
-
-// EncodeQueue chooses the queue of a chunk (Q5). The first chunk of a new video
-// goes before everything else of its lane, so that every upload is soon playable;
-// the next two go before the bulk; the rest follows the user's priority, and
-// reprocessing never gets in anybody's way.
-func EncodeQueue(v video.Video, index int) string {
-	base := workflow.EncodeNormal
-	switch {
-	case v.Serving > 0:
-		base = workflow.EncodeLow
-	case index == 0:
-		base = workflow.EncodeFirst
-	case v.Priority == video.High || index < leadChunks:
-		base = workflow.EncodeHigh
-	case v.Priority == video.Low:
-		base = workflow.EncodeLow
-	}
-	return queueFor(v, base)
-}
+// This file turns the declared workflow into messages: how many travel at a time,
+// and what follows the last of them.
 
 // window is how many chunks of a video are promised to begin with. Each commit of
 // a chunk promises the next one, or the next two when the queue has run empty, so
@@ -51,53 +25,94 @@ func EncodeQueue(v video.Video, index int) string {
 const window = 8
 
 // FanOut returns the intents that a plan begins with: the first chunks, and every
-// portion of sound, which are few. The chunks that follow are promised by the
-// commits of those before them: see Commit.Advance.
+// other part, which are few. The chunks that follow are promised by the commits of
+// those before them: see Commit.Advance.
 func FanOut(v video.Video, plan video.Plan) []Intent {
-	return parts(v, plan, min(window, len(plan.Chunks)))
+	return parts(v, plan, 0, min(window, len(plan.Chunks)))
 }
 
-// parts returns the intents for the first chunks of a plan and for its sound. A
-// chunk and the portion of its number are neighbours: nothing can be played
-// without the first of both.
-func parts(v video.Video, plan video.Plan, chunks int) []Intent {
+// parts returns the intents for the chunks [from, to) of a plan and, when from is
+// 0, for its other parts. Parts of one number are neighbours: nothing can be
+// played without the first chunk and the first portion of sound.
+func parts(v video.Video, plan video.Plan, from, to int) []Intent {
 	var intents []Intent
-	sound := plan.SoundItems()
-	for i := range max(chunks, sound) {
-		if i < chunks {
-			intents = append(intents, stepIntent(EncodeQueue(v, i), StepEncode, plan, i))
-		}
-		if i < sound {
-			intents = append(intents, stepIntent(soundQueue(v, plan, i), StepAudio, plan, i))
+	promised := workflow.Promises(plan, workflow.Part)
+	for i, more := from, true; more; i++ {
+		more = i+1 < to
+		for _, p := range promised {
+			due := i < p.Items
+			if p.Step.Count == workflow.PerChunk {
+				due = due && i < to
+			} else {
+				due = due && from == 0
+			}
+			if due {
+				intents = append(intents, intentOf(v, plan, p.Step, i))
+			}
+			more = more || due
 		}
 	}
 	return intents
 }
 
-// soundQueue chooses the queue of a portion of sound: the first of a new video is
-// as urgent as its first chunk. A whole track in one item is not.
-func soundQueue(v video.Video, plan video.Plan, index int) string {
-	if index == 0 && len(plan.Sound) > 0 && v.Serving == 0 {
-		return queueFor(v, workflow.AudioFirst)
+// intentOf asks for one run of a step of a plan, of workers that know the plan's
+// format.
+func intentOf(v video.Video, plan video.Plan, step workflow.Step, index int) Intent {
+	generation := plan.Generation
+	if step.Stage == workflow.First {
+		generation = v.Generation
 	}
-	return queueFor(v, workflow.Audio)
-}
-
-// stepIntent asks for one item of a plan, of workers that know the plan's format.
-func stepIntent(queue, step string, plan video.Plan, index int) Intent {
-	intent := Intent{Queue: queue, Step: step, Generation: plan.Generation, Index: index}
-	if v := plan.MessageVersion(); v > 1 {
-		intent.Version = v
+	intent := Intent{
+		Queue: step.Queue(v, plan, index),
+		Key:   workflow.Key{ID: v.ID, Generation: generation, Step: step.Name, Index: index},
+	}
+	intent.alone = step.FailsAlone()
+	if version := plan.MessageVersion(); version > 1 {
+		intent.Version = version
 	}
 	return intent
 }
 
-func probeIntent(v video.Video) Intent {
-	return Intent{Queue: queueFor(v, workflow.Probe), Step: StepProbe, Generation: v.Generation}
+// begin asks for the step that plans a generation.
+func begin(v video.Video) Intent {
+	return intentOf(v, video.Plan{}, workflow.The(workflow.First), 0)
 }
 
-func finishIntent(v video.Video, plan video.Plan) Intent {
-	return stepIntent(queueFor(v, workflow.Finish), StepFinish, plan, 0)
+// Following returns what the end of a run promises, beside what the step itself
+// wants: the parts of a plan, and the steps after ready.
+func (c *Claim) Following(commit Commit) (next []Intent) {
+	switch c.Step.Key.Declared().Stage {
+	case workflow.First:
+		next = FanOut(c.Video, *commit.Plan)
+	case workflow.Last:
+		for _, p := range workflow.Promises(c.Plan, workflow.AfterReady) {
+			next = append(next, intentOf(c.Video, c.Plan, p.Step, 0))
+		}
+	}
+	if commit.changesVideo() {
+		next = append(next, FollowIntent())
+	}
+	return next
+}
+
+// Follow does what comes after the end of a run: when a part has ended, its video
+// may be playable now, and it may be complete now. Safe to repeat.
+func (s *Store) Follow(ctx context.Context, c *Claim) error {
+	key, step := c.Step.Key, c.Step.Key.Declared()
+	if step.Stage != workflow.Part {
+		return nil
+	}
+	if !c.Video.Playable && step.Makes != workflow.Nothing {
+		if err := s.MarkPlayable(ctx, key.ID); err != nil {
+			return err
+		}
+	}
+	plan, err := s.Plan(ctx, key.ID, key.Generation)
+	if err != nil {
+		return err
+	}
+	_, err = s.FanIn(ctx, key.ID, plan)
+	return err
 }
 
 // The row NEXT:<generation> says how many chunks have been promised. It changes
@@ -135,60 +150,88 @@ func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []Intent, error) 
 	}
 	to := from + 1
 	// Whether somebody waits there is only a hint: on an error the window stays.
-	if waiting, err := c.store.sender.Waiting(ctx, EncodeQueue(c.Video, from)); err == nil && !waiting {
+	chunk := parts(c.Video, plan, from, from+1)
+	if waiting, err := c.store.sender.Waiting(ctx, chunk[0].Queue); err == nil && !waiting {
 		to++
 	}
 	to = min(to, len(plan.Chunks))
-	var intents []Intent
-	for i := from; i < to; i++ {
-		intents = append(intents, stepIntent(EncodeQueue(c.Video, i), StepEncode, plan, i))
-	}
 	row := tablestore.Op{Kind: tablestore.OpReplace, Entity: nextRow(id, plan.Generation, to), IfMatch: etag}
-	return []tablestore.Op{row}, intents, nil
+	return []tablestore.Op{row}, parts(c.Video, plan, from, to), nil
 }
 
-// Missing returns the intents for every step of the newest generation that was
-// promised and is not done: what a retry and the reconciler send again.
+// Missing returns the intents for every run of the newest generation that was
+// promised and has not ended: what a retry and the reconciler send again.
 func (v View) Missing() []Intent {
-	generation := v.Video.Generation
-	open := func(i Intent) bool {
-		s, found := v.Find(generation, i.Step, i.Index)
-		return !found || s.State != StepDone
+	if first := begin(v.Video); v.open(first) {
+		return []Intent{first}
 	}
-	if probe := probeIntent(v.Video); open(probe) {
-		return []Intent{probe}
-	}
-	plan := v.Plans[generation]
-	chunks, known := v.Chunks[generation]
+	plan := v.Plans[v.Video.Generation]
+	chunks, known := v.Chunks[plan.Generation]
 	if !known {
 		chunks = len(plan.Chunks)
 	}
-	var missing []Intent
-	for _, i := range parts(v.Video, plan, chunks) {
-		if open(i) {
-			missing = append(missing, i)
-		}
-	}
-	if len(missing) > 0 {
+	if missing := slices.DeleteFunc(parts(v.Video, plan, 0, chunks), v.ended); len(missing) > 0 {
 		return missing
 	}
-	if finish := finishIntent(v.Video, plan); open(finish) {
-		return []Intent{finish}
+	if last := intentOf(v.Video, plan, workflow.The(workflow.Last), 0); v.open(last) {
+		return []Intent{last}
 	}
 	return nil
 }
 
-// FanIn promises the finish step when every chunk and all sound are committed.
-// Every chunk and every portion of sound call it after their own commit, so whichever commit
-// is last sees all the others; of several that see them, inserting the finish
-// row lets one win. Returns whether this call won. Safe to repeat.
+// OpenAlone returns the intents for what has not ended beside the newest
+// generation: steps after ready of the one that plays, and what somebody asked
+// for, if the view is one with requests.
+func (v View) OpenAlone() (open []Intent) {
+	open = slices.DeleteFunc(v.alone(v.Video.Serving), v.ended)
+	for _, s := range v.Steps {
+		if s.Key.Declared().Stage == workflow.OnRequest && !s.Ended() {
+			open = append(open, requestIntent(v.Video, s.Key))
+		}
+	}
+	return open
+}
+
+// alone returns the intents for every run of a generation that outlives the
+// making of the video: steps after ready, and parts that fail alone.
+func (v View) alone(generation int) (all []Intent) {
+	plan, found := v.Plans[generation]
+	if !found {
+		return nil
+	}
+	for _, stage := range []workflow.Stage{workflow.Part, workflow.AfterReady} {
+		for _, p := range workflow.Promises(plan, stage) {
+			for i := range p.Items {
+				if p.Step.FailsAlone() {
+					all = append(all, intentOf(v.Video, plan, p.Step, i))
+				}
+			}
+		}
+	}
+	return all
+}
+
+// open reports whether the run that an intent asks for has not ended.
+func (v View) open(i Intent) bool { return !v.ended(i) }
+
+// ended reports whether nothing more is to be done: the run is committed, or it
+// has failed alone. A failure that is the video's is taken up again by a retry.
+func (v View) ended(i Intent) bool {
+	s, found := v.StepOf(i)
+	return found && (s.State == StepDone || s.State == StepFailed && i.alone)
+}
+
+// FanIn promises the last step when every part has ended. Whoever ends a part
+// calls it after that, so whoever is last sees all the others; of several that see
+// them, inserting the last step's row lets one win. Returns whether this call won.
+// Safe to repeat.
 func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
 	// While chunks are still to be promised, nobody needs to count.
 	if chunks, _, err := s.promised(ctx, id, plan); err != nil || chunks < len(plan.Chunks) {
 		return false, err
 	}
-	done, err := s.allDone(ctx, id, plan)
-	if err != nil || !done {
+	ended, err := s.allEnded(ctx, id, plan)
+	if err != nil || !ended {
 		return false, err
 	}
 	for {
@@ -199,14 +242,15 @@ func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, 
 		if err != nil {
 			return false, err
 		}
-		finish := Step{Key: StepKey{ID: id, Generation: plan.Generation, Step: StepFinish}, State: StepQueued, QueuedAt: now()}
-		out, err := outboxRows(id, []Intent{finishIntent(rec.Video, plan)})
+		intent := intentOf(rec.Video, plan, workflow.The(workflow.Last), 0)
+		last := Step{Key: intent.Key, State: StepQueued, QueuedAt: now()}
+		out, err := outboxRows(id, []Intent{intent})
 		if err != nil {
 			return false, err
 		}
 		_, err = s.videos.Submit(ctx, []tablestore.Op{
 			unchangedMeta(rec),
-			{Kind: tablestore.OpInsert, Entity: finish.row()},
+			{Kind: tablestore.OpInsert, Entity: last.row()},
 			{Kind: tablestore.OpInsert, Entity: out[0]},
 		})
 		switch {
@@ -215,34 +259,41 @@ func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, 
 		case errors.Is(err, tablestore.ErrExists):
 			return false, nil // another commit was first, or this is a repetition
 		case !isStale(err):
-			return false, fmt.Errorf("promise finish of %s: %w", id, err)
+			return false, fmt.Errorf("promise %s: %w", last.Key, err)
 		}
 	}
 }
 
-// allDone reports whether every chunk and all sound of a plan are committed: one
-// row range query, keys only.
-func (s *Store) allDone(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
-	done := 0
+// allEnded reports whether every part of a plan has ended: one row range query.
+func (s *Store) allEnded(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
+	open, alone := map[string]int{}, map[string]bool{}
+	for _, p := range workflow.Promises(plan, workflow.Part) {
+		open[p.Step.Name], alone[p.Step.Name] = p.Items, p.Step.FailsAlone()
+	}
 	steps := fmt.Sprintf("STEP:%05d:", plan.Generation)
 	rows := s.videos.Query(ctx, tablestore.Query{
 		PartitionKey: string(id), RowFrom: steps, RowTo: tablestore.PrefixEnd(steps),
-		Filter: "State eq " + tablestore.Quote(string(StepDone)),
-		Select: []string{"PartitionKey", "RowKey"}, Class: tablestore.RowRange,
+		Filter: "State eq " + tablestore.Quote(string(StepDone)) + " or State eq " + tablestore.Quote(string(StepFailed)),
+		Select: []string{"PartitionKey", "RowKey", "State"}, Class: tablestore.RowRange,
 	})
 	for row, err := range rows {
 		if err != nil {
-			return false, fmt.Errorf("count finished steps of %s: %w", id, err)
+			return false, fmt.Errorf("count ended steps of %s: %w", id, err)
 		}
-		key, err := scanStepKey(id, row.RowKey)
+		key, err := workflow.ParseRowKey(id, row.RowKey)
 		if err != nil {
 			return false, err
 		}
-		if key.Step == StepEncode || key.Step == StepAudio {
-			done++
+		if row.String("State") == string(StepDone) || alone[key.Step] {
+			open[key.Step]--
 		}
 	}
-	return done >= len(plan.Chunks)+plan.SoundItems(), nil
+	for _, n := range open {
+		if n > 0 {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // unchangedMeta is an operation that changes nothing but is refused when META

@@ -189,7 +189,7 @@ func TestEraseLeavesLivingVideosAlone(t *testing.T) {
 	meanwhile = func() { // the tombstone is written once more
 		_, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
 			v.Title = "going"
-			return []videostore.Intent{videostore.PurgeIntent()}, nil
+			return []videostore.Intent{videostore.RemoveIntent()}, nil
 		})
 		if err != nil {
 			t.Error(err)

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"hash/fnv"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // inflightShards is the number of partitions of table "inflight": a suffix
@@ -36,15 +38,18 @@ type Inflight struct {
 	gaveUp map[string]time.Time // by step: UpdatedAt of the META it gave up at
 }
 
-// GaveUp reports whether the item of a step, index or purge, is in the poison
-// table, and META is still as it was when that happened.
+// GaveUp reports whether the item of a step without rows is in the poison table,
+// and META is still as it was when that happened.
 func (m Inflight) GaveUp(step string, meta video.Video) bool {
 	at, found := m.gaveUp[step]
 	return found && at.Equal(meta.UpdatedAt)
 }
 
-// gaveUpProperty is the property of a mark that says when a step gave up.
-var gaveUpProperty = map[string]string{StepIndex: "IndexGaveUp", StepPurge: "PurgeGaveUp"}
+// gaveUpProperty is the property of a mark that says when a step without rows gave
+// up: "IndexGaveUp".
+func gaveUpProperty(step string) string {
+	return strings.ToUpper(step[:1]) + step[1:] + "GaveUp"
+}
 
 func inflightPartition(id video.ID) string {
 	h := fnv.New32a()
@@ -144,16 +149,17 @@ func readInflight(row tablestore.Entity) Inflight {
 		ID: video.ID(row.RowKey), Since: row.Time("Since"), Indexed: row.Time("Indexed"),
 		Awaits: row.Bool("Awaits"), Erased: row.Bool("Erased"), ETag: row.ETag, gaveUp: map[string]time.Time{},
 	}
-	for step, property := range gaveUpProperty {
-		if at := row.Time(property); !at.IsZero() {
+	for _, stage := range []workflow.Stage{workflow.OnChange, workflow.OnDelete} {
+		step := workflow.The(stage).Name
+		if at := row.Time(gaveUpProperty(step)); !at.IsZero() {
 			m.gaveUp[step] = at
 		}
 	}
 	return m
 }
 
-// GaveUp notes in the video's mark that the item of a step, index or purge, goes
-// to the poison table. The reconciler then leaves it there until somebody
+// GaveUp notes in the video's mark that the item of a step without rows goes to
+// the poison table. The reconciler then leaves it there until somebody
 // redrives it or META changes. A video without a mark, or without META, needs no
 // note. Safe to repeat.
 func (s *Store) GaveUp(ctx context.Context, id video.ID, step string) error {
@@ -166,7 +172,7 @@ func (s *Store) GaveUp(ctx context.Context, id video.ID, step string) error {
 	}
 	_, err = s.inflight.Merge(ctx, tablestore.Entity{
 		PartitionKey: inflightPartition(id), RowKey: string(id),
-		Props: map[string]any{gaveUpProperty[step]: rec.Video.UpdatedAt.UTC()},
+		Props: map[string]any{gaveUpProperty(step): rec.Video.UpdatedAt.UTC()},
 	}, tablestore.AnyETag)
 	if err != nil && !isStale(err) {
 		return fmt.Errorf("note that %s of %s gave up: %w", step, id, err)

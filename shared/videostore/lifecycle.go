@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -16,16 +17,23 @@ import (
 // ErrState says that the video is not in a state that allows the request.
 var ErrState = errors.New("video is not in a state that allows this")
 
-// IndexIntent asks for the catalogue and the search index to follow META (T8).
-func IndexIntent() Intent {
-	return Intent{Queue: workflow.Index, Step: StepIndex, ID: uuid.NewString()}
+// FollowIntent asks for the catalogue and the search index to follow META (T8).
+func FollowIntent() Intent {
+	intent := ofStage(workflow.OnChange)
+	intent.Item = uuid.NewString()
+	return intent
 }
 
-// PurgeIntent asks for everything of a deleted video to be removed.
-func PurgeIntent() Intent { return Intent{Queue: workflow.Purge, Step: StepPurge} }
+// RemoveIntent asks for everything of a deleted video to be removed.
+func RemoveIntent() Intent { return ofStage(workflow.OnDelete) }
+
+func ofStage(stage workflow.Stage) Intent {
+	step := workflow.The(stage)
+	return Intent{Queue: step.Queue(video.Video{}, video.Plan{}, 0), Key: workflow.Key{Step: step.Name}}
+}
 
 // Uploaded says that the source blob is committed, as the version etag: the video
-// moves on to uploaded and a probe is promised, in one transaction. From here on
+// moves on to uploaded and the first step is promised, in one transaction. From here on
 // another version is not processed. Repeating it is no error and changes nothing.
 func (s *Store) Uploaded(ctx context.Context, id video.ID, sizeBytes int64, etag string) (Record, error) {
 	return s.Change(ctx, id, "", func(v *video.Video) ([]Intent, error) {
@@ -38,7 +46,7 @@ func (s *Store) Uploaded(ctx context.Context, id video.ID, sizeBytes int64, etag
 		v.State, v.SizeBytes, v.SourceETag, v.UploadedAt = video.Uploaded, sizeBytes, etag, now()
 		v.Generation = 1
 		v.Lane = s.sender.Lane(ctx, v.Channel, v.Priority == video.High)
-		return []Intent{probeIntent(*v), IndexIntent()}, nil
+		return []Intent{begin(*v), FollowIntent()}, nil
 	})
 }
 
@@ -51,23 +59,28 @@ func (s *Store) Cancel(ctx context.Context, id video.ID) (Record, error) {
 			return nil, ErrUnchanged
 		case video.AwaitingUpload, video.Uploaded, video.Processing:
 			v.State = video.Cancelled
-			return []Intent{IndexIntent()}, nil
+			return []Intent{FollowIntent()}, nil
 		}
 		return nil, ErrState
 	})
 }
 
 // Retry takes a failed or cancelled video up again where it stopped: finished
-// chunks are kept.
+// chunks are kept. Of a ready one it sends again what failed alone; ErrState when
+// nothing did.
 func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 	view, err := s.View(ctx, id)
 	if err != nil {
 		return Record{}, err
 	}
+	if view.Video.State == video.Ready {
+		return view.Record, s.retryAlone(ctx, view)
+	}
 	if view.Video.State != video.Failed && view.Video.State != video.Cancelled {
 		return Record{}, ErrState
 	}
-	if err := s.Reopen(ctx, view, view.Missing()); err != nil {
+	missing := append(view.Missing(), view.failedAlone(view.Video.Generation)...)
+	if err := s.Reopen(ctx, view, missing); err != nil {
 		return Record{}, err
 	}
 	if err := s.markInflight(ctx, id); err != nil { // also when nothing is enqueued: an upload is awaited
@@ -83,8 +96,33 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 		if _, planned := view.Plans[v.Generation]; planned {
 			v.State = video.Processing
 		}
-		return append(view.Missing(), IndexIntent()), nil
+		return append(missing, FollowIntent()), nil
 	})
+}
+
+// failedAlone returns the intents for what failed beside a generation.
+func (v View) failedAlone(generation int) []Intent {
+	return slices.DeleteFunc(v.alone(generation), func(i Intent) bool {
+		s, found := v.StepOf(i)
+		return !found || s.State != StepFailed
+	})
+}
+
+// retryAlone sends again what failed beside the generation that plays. META stays
+// as it is. The mark comes first: a crash after it leaves open runs that the
+// reconciler finds.
+func (s *Store) retryAlone(ctx context.Context, view View) error {
+	failed := view.failedAlone(view.Video.Serving)
+	if len(failed) == 0 {
+		return ErrState
+	}
+	if err := s.markAtRest(ctx, view.Record); err != nil {
+		return err
+	}
+	if err := s.Reopen(ctx, view, failed); err != nil {
+		return err
+	}
+	return s.Resend(ctx, view.Record, failed)
 }
 
 // Reprocess makes a new generation from the stored source. The finished one
@@ -108,7 +146,7 @@ func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 		}
 		v.Generation++
 		v.State, v.Error, v.Chunks = video.Uploaded, nil, 0
-		return []Intent{probeIntent(*v)}, nil
+		return []Intent{begin(*v)}, nil
 	})
 }
 
@@ -121,7 +159,7 @@ func (s *Store) Delete(ctx context.Context, id video.ID, ifMatch string) (Record
 			return nil, ErrUnchanged
 		}
 		v.State = video.Deleting
-		return []Intent{PurgeIntent()}, nil
+		return []Intent{RemoveIntent()}, nil
 	})
 }
 
@@ -132,7 +170,7 @@ func (s *Store) Delete(ctx context.Context, id video.ID, ifMatch string) (Record
 // removed them.
 func (s *Store) Reopen(ctx context.Context, view View, intents []Intent) error {
 	for _, intent := range intents {
-		step, found := view.find(intent.key(view.Video.ID))
+		step, found := view.StepOf(intent)
 		if !found || step.State == StepDone {
 			continue
 		}
@@ -146,31 +184,35 @@ func (s *Store) Reopen(ctx context.Context, view View, intents []Intent) error {
 
 // FailStep records that the attempts of a step are used up: the step row and the
 // video in one transaction, so that nothing is added to a video that is being
-// erased; only then may the message go to the poison queue. A clip that fails
-// does not fail its video. A step that is done or not wanted any more is left
-// alone. Safe to repeat.
-func (s *Store) FailStep(ctx context.Context, key StepKey, failure *video.Failure) error {
+// erased; only then may the message go to the poison queue. A step that fails
+// alone does not fail its video. A step that is done or not wanted any more is left
+// as it is. Safe to repeat.
+func (s *Store) FailStep(ctx context.Context, key workflow.Key, failure *video.Failure) error {
 	for {
 		err := s.failStep(ctx, key, failure)
-		if !errors.Is(err, ErrChanged) {
+		if errors.Is(err, ErrChanged) {
+			continue
+		}
+		if err != nil || !key.Declared().FailsAlone() {
 			return err
 		}
+		return s.Follow(ctx, &Claim{Step: Step{Key: key}, Video: video.Video{Playable: true}})
 	}
 }
 
 // failStep is one try. ErrChanged when the step or the video moved meanwhile.
-func (s *Store) failStep(ctx context.Context, key StepKey, failure *video.Failure) error {
+func (s *Store) failStep(ctx context.Context, key workflow.Key, failure *video.Failure) error {
 	rec, err := s.Get(ctx, key.ID)
-	if errors.Is(err, ErrNotFound) || err == nil && !key.wanted(rec.Video) {
+	if errors.Is(err, ErrNotFound) || err == nil && !wanted(key, rec.Video) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	step, write := Step{Key: key}, tablestore.OpReplace
-	row, err := s.videos.Get(ctx, string(key.ID), key.rowKey())
+	row, err := s.videos.Get(ctx, string(key.ID), key.RowKey())
 	switch {
-	case errors.Is(err, tablestore.ErrNotFound) && key.Step == StepClip:
+	case errors.Is(err, tablestore.ErrNotFound) && key.Declared().Stage == workflow.OnRequest:
 		return nil // erased: the video is going
 	case errors.Is(err, tablestore.ErrNotFound): // never claimed
 		write = tablestore.OpInsert
@@ -185,9 +227,13 @@ func (s *Store) failStep(ctx context.Context, key StepKey, failure *video.Failur
 		return nil
 	}
 	step.State, step.Error, step.FinishedAt = StepFailed, failure, now()
-	if key.Step == StepClip {
-		_, err := s.videos.Update(ctx, step.row(), step.etag)
-		if isStale(err) {
+	if key.Declared().FailsAlone() {
+		ops := []tablestore.Op{{Kind: write, Entity: step.row(), IfMatch: step.etag}}
+		if write == tablestore.OpInsert {
+			ops = append(ops, unchangedMeta(rec))
+		}
+		_, err := s.videos.Submit(ctx, ops)
+		if isStale(err) || errors.Is(err, tablestore.ErrExists) {
 			return ErrChanged
 		}
 		if err != nil {
@@ -196,7 +242,7 @@ func (s *Store) failStep(ctx context.Context, key StepKey, failure *video.Failur
 		return nil
 	}
 	rec.Video.State, rec.Video.Error = video.Failed, failure
-	_, err = s.write(ctx, rec, []Intent{IndexIntent()}, tablestore.Op{Kind: write, Entity: step.row(), IfMatch: step.etag})
+	_, err = s.write(ctx, rec, []Intent{FollowIntent()}, tablestore.Op{Kind: write, Entity: step.row(), IfMatch: step.etag})
 	return err
 }
 
@@ -220,7 +266,7 @@ func (s *Store) MarkPlayable(ctx context.Context, id video.ID) error {
 			return nil, ErrUnchanged
 		}
 		v.Playable = true
-		return []Intent{IndexIntent()}, nil
+		return []Intent{FollowIntent()}, nil
 	})
 	return err
 }

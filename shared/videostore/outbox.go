@@ -13,74 +13,40 @@ import (
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
-// Intent is a promise to enqueue one work item.
+// Intent is a promise to enqueue one work item. The video of its key is not
+// stored: it is the partition's.
 type Intent struct {
-	Queue      string        `json:"q"`
-	Step       string        `json:"s"`
-	Generation int           `json:"g,omitempty"`
-	Index      int           `json:"i,omitempty"`
-	Frames     int           `json:"n,omitempty"` // of a clip
-	Version    int           `json:"v,omitempty"` // of the message; 0: the first
-	Delay      time.Duration `json:"d,omitempty"`
-	// ID of the item. Empty: derived from the step, so that sending an intent
-	// twice makes two messages that are recognisably the same item.
-	ID string `json:"id,omitempty"`
-}
+	Queue string `json:"q"`
+	workflow.Key
+	Version int           `json:"v,omitempty"` // of the message; 0: the first
+	Delay   time.Duration `json:"d,omitempty"`
+	// Item is the id of the item. Empty: derived from the key, so that sending an
+	// intent twice makes two messages that are recognisably the same item.
+	Item string `json:"id,omitempty"`
 
-// key names the step that the intent asks for.
-func (i Intent) key(id video.ID) StepKey {
-	return StepKey{ID: id, Generation: i.Generation, Step: i.Step, Index: i.Index, Frames: i.Frames}
-}
-
-// name is the id of the item. It does not depend on the attempt.
-func (i Intent) name(id video.ID) string {
-	if i.ID != "" {
-		return i.ID
-	}
-	name := fmt.Sprintf("%s.%d.%s.%d", id, i.Generation, i.Step, i.Index)
-	if i.Frames > 0 {
-		name += fmt.Sprintf(".%d", i.Frames)
-	}
-	return name
+	alone bool // its failure is nobody else's
 }
 
 // Is reports whether an item of the video does what the intent asks for. Items
-// with an id of their own are all alike: each makes the index follow META.
+// with an id of their own are all alike: each makes other tables follow META.
 func (i Intent) Is(id video.ID, item workitem.Item) bool {
-	return item.Subject == string(id) && item.Step == i.Step && (i.ID != "" || item.ID == i.name(id))
-}
-
-// StepData is the data of the items of every step.
-type StepData struct {
-	Generation int `json:"generation"` // of the video, from 1
-	Index      int `json:"index"`      // of the chunk; of a clip the first frame; else 0
-
-	Frames int `json:"frames,omitempty"` // length of a clip
-}
-
-// KeyOf names the step that an item asks for. The item comes from a queue, where
-// anybody may have put it: a subject that is no video's id, and data of another
-// shape, are errors that stay.
-func KeyOf(item workitem.Item) (StepKey, error) {
-	id, err := video.ParseID(item.Subject)
-	if err != nil {
-		return StepKey{}, fmt.Errorf("subject of %s item: %w", item.Step, err)
-	}
-	data, err := workitem.DecodeData[StepData](item)
-	if err != nil {
-		return StepKey{}, err
-	}
-	return StepKey{ID: id, Generation: data.Generation, Step: item.Step, Index: data.Index, Frames: data.Frames}, nil
+	i.ID = id
+	return item.Subject == string(i.ID) && item.Step == i.Step && (i.Item != "" || item.ID == i.ItemID())
 }
 
 // item builds the message.
-func (i Intent) item(id video.ID) (workitem.Item, error) {
-	item, err := workitem.New(i.Step, string(id), i.name(id), StepData{Generation: i.Generation, Index: i.Index, Frames: i.Frames})
+func (i Intent) item() (workitem.Item, error) {
+	name := i.Item
+	if name == "" {
+		name = i.ItemID()
+	}
+	item, err := workitem.New(i.Step, string(i.ID), name, i.Payload())
 	item.Version = max(item.Version, i.Version)
-	item.Traceparent = traceparent(id)
+	item.Traceparent = traceparent(i.ID)
 	return item, err
 }
 
@@ -130,7 +96,8 @@ func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Ent
 			return fmt.Errorf("decode outbox row of %s: %w", id, err)
 		}
 		for _, intent := range intents {
-			item, err := intent.item(id)
+			intent.ID = id
+			item, err := intent.item()
 			if err != nil {
 				return fmt.Errorf("build item for %s of %s: %w", intent.Step, id, err)
 			}

@@ -2,26 +2,11 @@ package videostore
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
-)
-
-// Names of the steps that have a row of their own. They are stored: never
-// rename one.
-const (
-	StepProbe  = "probe"
-	StepEncode = "encode"
-	StepAudio  = "audio"
-	StepFinish = "finish"
-	// StepClip has rows of another kind: see clip.go.
-	StepClip = "clip"
-	// StepIndex and StepPurge have messages but no rows: both only make other
-	// rows follow META, and may run any number of times.
-	StepIndex = "index"
-	StepPurge = "purge"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // StepState is where a step is.
@@ -35,28 +20,9 @@ const (
 	StepFailed  StepState = "failed"
 )
 
-// StepKey names one step of one video.
-type StepKey struct {
-	ID         video.ID
-	Generation int
-	Step       string
-	Index      int // of the chunk; of a clip the first frame
-	Frames     int // of a clip: how many; else 0
-}
-
-// String returns "encode[3] of <id>" for logs and errors.
-func (k StepKey) String() string { return fmt.Sprintf("%s[%d] of %s", k.Step, k.Index, k.ID) }
-
-func (k StepKey) rowKey() string {
-	if k.Step == StepClip {
-		return fmt.Sprintf("%s%05d:%09d:%06d", clipPrefix, k.Generation, k.Index, k.Frames)
-	}
-	return fmt.Sprintf("STEP:%05d:%s:%05d", k.Generation, k.Step, k.Index)
-}
-
 // Step is one step row, and one line of the timeline that users see.
 type Step struct {
-	Key   StepKey
+	Key   workflow.Key
 	State StepState
 
 	// Attempt names the try that owns the row: a fencing token.
@@ -82,6 +48,12 @@ type Step struct {
 	etag string
 }
 
+// Ended reports whether nothing more is to be done: the run is committed, or it
+// has failed alone. A failure that is the video's is taken up again by a retry.
+func (s Step) Ended() bool {
+	return s.State == StepDone || s.State == StepFailed && s.Key.Declared().FailsAlone()
+}
+
 func (s Step) row() tablestore.Entity {
 	props := map[string]any{
 		"State": string(s.State), "Attempt": s.Attempt, "Carrier": s.Carrier,
@@ -97,11 +69,11 @@ func (s Step) row() tablestore.Entity {
 	if s.Error != nil {
 		props["ErrorCode"], props["ErrorDetail"] = string(s.Error.Code), s.Error.Detail
 	}
-	return tablestore.Entity{PartitionKey: string(s.Key.ID), RowKey: s.Key.rowKey(), Props: props}
+	return tablestore.Entity{PartitionKey: string(s.Key.ID), RowKey: s.Key.RowKey(), Props: props}
 }
 
 func readStep(row tablestore.Entity) (Step, error) {
-	key, err := scanStepKey(video.ID(row.PartitionKey), row.RowKey)
+	key, err := workflow.ParseRowKey(video.ID(row.PartitionKey), row.RowKey)
 	if err != nil {
 		return Step{}, err
 	}

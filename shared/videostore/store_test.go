@@ -18,6 +18,7 @@ import (
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
@@ -109,14 +110,14 @@ func plan(chunks int, audio bool) video.Plan {
 	return p
 }
 
-func key(id video.ID, step string, index int) videostore.StepKey {
-	return videostore.StepKey{ID: id, Generation: 1, Step: step, Index: index}
+func key(id video.ID, step string, index int) workflow.Key {
+	return workflow.Key{ID: id, Generation: 1, Step: step, Index: index}
 }
 
 // probed commits a plan, as the probe step does.
 func probed(t *testing.T, s *videostore.Store, id video.ID, p video.Plan) {
 	t.Helper()
-	c, err := s.Claim(t.Context(), key(id, videostore.StepProbe, 0), "message-1", "worker-1")
+	c, err := s.Claim(t.Context(), key(id, workflow.StepProbe, 0), "message-1", "worker-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,7 @@ func TestClaimIsAFence(t *testing.T) {
 	s, _ := setup(t)
 	id := uploaded(t, s)
 	probed(t, s, id, plan(2, false))
-	k := key(id, videostore.StepEncode, 0)
+	k := key(id, workflow.StepEncode, 0)
 
 	stale, err := s.Claim(t.Context(), k, "message-7", "worker-1")
 	if err != nil {
@@ -202,7 +203,7 @@ func TestCommitSurvivesAnEditOfTheVideo(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
 	id := uploaded(t, s)
-	c, err := s.Claim(t.Context(), key(id, videostore.StepProbe, 0), "m", "w")
+	c, err := s.Claim(t.Context(), key(id, workflow.StepProbe, 0), "m", "w")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func TestDeletedVideoCannotComeBack(t *testing.T) {
 	s, _ := setup(t)
 	id := uploaded(t, s)
 	probed(t, s, id, plan(2, false))
-	c, err := s.Claim(t.Context(), key(id, videostore.StepEncode, 0), "m", "w")
+	c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 0), "m", "w")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +245,7 @@ func TestDeletedVideoCannotComeBack(t *testing.T) {
 	if err := c.Commit(t.Context(), videostore.Commit{Output: 1, Video: func(*video.Video) {}}); !errors.Is(err, videostore.ErrGone) {
 		t.Errorf("late commit: %v, want ErrGone", err)
 	}
-	if _, err := s.Claim(t.Context(), key(id, videostore.StepEncode, 1), "m2", "w"); !errors.Is(err, videostore.ErrGone) {
+	if _, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 1), "m2", "w"); !errors.Is(err, videostore.ErrGone) {
 		t.Errorf("late claim: %v, want ErrGone", err)
 	}
 	if _, err := s.View(t.Context(), id); !errors.Is(err, videostore.ErrNotFound) {
@@ -270,7 +271,7 @@ func TestFanInHasOneWinner(t *testing.T) {
 		wins := 0
 		for i := range chunks {
 			wg.Go(func() {
-				c, err := s.Claim(t.Context(), key(id, videostore.StepEncode, i), fmt.Sprint(i), "w")
+				c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, i), fmt.Sprint(i), "w")
 				if err == nil {
 					err = c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
 				}
@@ -328,7 +329,7 @@ func TestCommitsPromiseTheNextChunks(t *testing.T) {
 						if i >= chunks {
 							return
 						}
-						c, err := s.Claim(t.Context(), key(id, videostore.StepEncode, i), fmt.Sprint(i), "w")
+						c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, i), fmt.Sprint(i), "w")
 						if err == nil {
 							err = c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}, Advance: true})
 						}
@@ -387,7 +388,7 @@ func TestSoundInPortions(t *testing.T) {
 	out.take()
 	probed(t, s, id, p)
 	for _, item := range out.takeItems() {
-		if item.Step != videostore.StepProbe && item.Step != videostore.StepIndex && item.Version != 2 {
+		if item.Step != workflow.StepProbe && item.Step != workflow.StepIndex && item.Version != video.PlanFormat {
 			t.Errorf("%s of a plan that older workers miscount has version %d", item.ID, item.Version)
 		}
 	}
@@ -426,27 +427,27 @@ func TestSoundInPortions(t *testing.T) {
 			t.Errorf("FanIn = %t, %v", won, err)
 		}
 	}
-	commit(videostore.StepEncode, 0, videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
-	commit(videostore.StepEncode, 1, videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
+	commit(workflow.StepEncode, 0, videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
+	commit(workflow.StepEncode, 1, videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
 	check(false, false, 0, false)
-	commit(videostore.StepAudio, 2, videostore.Commit{Part: part(2)})
+	commit(workflow.StepAudio, 2, videostore.Commit{Part: part(2)})
 	check(false, false, 0, false)
-	commit(videostore.StepAudio, 0, videostore.Commit{Part: part(0)})
+	commit(workflow.StepAudio, 0, videostore.Commit{Part: part(0)})
 	check(true, false, 1, false)
 	view, err := s.View(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	missing := view.Missing()
-	if len(missing) != 1 || missing[0].Step != videostore.StepAudio || missing[0].Index != 1 || missing[0].Version != 2 {
+	if len(missing) != 1 || missing[0].Step != workflow.StepAudio || missing[0].Index != 1 || missing[0].Version != video.PlanFormat {
 		t.Errorf("missing: %+v; want the portion in the middle", missing)
 	}
 	out.take()
-	commit(videostore.StepAudio, 1, videostore.Commit{Part: part(1)})
+	commit(workflow.StepAudio, 1, videostore.Commit{Part: part(1)})
 	check(true, true, 4, true)
 	items := out.takeItems()
-	if len(items) != 1 || items[0].Step != videostore.StepFinish || items[0].Version != 2 {
-		t.Errorf("sent %+v, want finish in version 2", items)
+	if len(items) != 1 || items[0].Step != workflow.StepFinish || items[0].Version != video.PlanFormat {
+		t.Errorf("sent %+v, want finish in the version of the plan", items)
 	}
 }
 
@@ -481,14 +482,14 @@ func TestRetryKeepsFinishedChunks(t *testing.T) {
 	s, out := setup(t)
 	id := uploaded(t, s)
 	probed(t, s, id, plan(3, true))
-	c, err := s.Claim(t.Context(), key(id, videostore.StepEncode, 1), "m", "w")
+	c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 1), "m", "w")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{}}); err != nil {
 		t.Fatal(err)
 	}
-	bad, err := s.Claim(t.Context(), key(id, videostore.StepEncode, 2), "m2", "w")
+	bad, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 2), "m2", "w")
 	if err != nil {
 		t.Fatal(err)
 	}

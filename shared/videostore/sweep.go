@@ -8,6 +8,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // Sweep removes the rows that are left of a video without META: those of a worker
@@ -27,8 +28,12 @@ func (s *Store) Sweep(ctx context.Context, id video.ID) (removed int, _ error) {
 		switch kind, _, _ := strings.Cut(row.RowKey, ":"); kind {
 		case metaKey:
 			return 0, nil
-		case "CLIP", "NEXT", "OUT", "PART", "PLAN", "STEP":
+		case "NEXT", "OUT", "PART", "PLAN":
 			left = append(left, row)
+		default:
+			if workflow.IsRow(kind) {
+				left = append(left, row)
+			}
 		}
 	}
 	if err := s.deleteAsRead(ctx, left); err != nil {
@@ -57,16 +62,16 @@ func (s *Store) DropGeneration(ctx context.Context, id video.ID, generation int)
 	return nil
 }
 
-// DropClip removes a clip as it was read: the row, so that the janitor finds that
-// nobody names its blob. A clip that changed meanwhile stays, and so does one
-// that is already gone. Returns whether it went. Safe to repeat.
-func (s *Store) DropClip(ctx context.Context, clip Step) (bool, error) {
-	err := s.videos.Delete(ctx, string(clip.Key.ID), clip.Key.rowKey(), clip.etag)
+// DropRequest removes what somebody asked for, as it was read: the row, so that
+// the janitor finds that nobody names its blob. One that changed meanwhile stays,
+// and so does one that is already gone. Returns whether it went. Safe to repeat.
+func (s *Store) DropRequest(ctx context.Context, asked Step) (bool, error) {
+	err := s.videos.Delete(ctx, string(asked.Key.ID), asked.Key.RowKey(), asked.etag)
 	if errors.Is(err, tablestore.ErrChanged) {
 		return false, nil
 	}
 	if err != nil && !isStale(err) {
-		return false, fmt.Errorf("remove %s: %w", clip.Key, err)
+		return false, fmt.Errorf("remove %s: %w", asked.Key, err)
 	}
 	return true, nil
 }

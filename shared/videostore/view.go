@@ -10,6 +10,7 @@ import (
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // View is everything known about one video, read at one moment.
@@ -28,9 +29,9 @@ func (s *Store) View(ctx context.Context, id video.ID) (View, error) {
 	return s.view(ctx, id, metaKey, "")
 }
 
-// ViewWithClips is View with the clips among the steps: those in the given
-// states, or all. It is for upkeep; a popular video has many.
-func (s *Store) ViewWithClips(ctx context.Context, id video.ID, states ...StepState) (View, error) {
+// ViewWithRequests is View with what was asked for among the steps: the runs in
+// the given states, or all. It is for upkeep; a popular video has many.
+func (s *Store) ViewWithRequests(ctx context.Context, id video.ID, states ...StepState) (View, error) {
 	filter := ""
 	if len(states) > 0 {
 		filter = "RowKey ge " + tablestore.Quote(metaKey)
@@ -38,7 +39,7 @@ func (s *Store) ViewWithClips(ctx context.Context, id video.ID, states ...StepSt
 			filter += " or State eq " + tablestore.Quote(string(state))
 		}
 	}
-	return s.view(ctx, id, clipPrefix, filter)
+	return s.view(ctx, id, "", filter)
 }
 
 func (s *Store) view(ctx context.Context, id video.ID, from, filter string) (View, error) {
@@ -86,10 +87,12 @@ func (v *View) add(row tablestore.Entity) (err error) {
 			err = row.JSON("Doc", &part)
 		}
 		v.Parts[generation] = append(v.Parts[generation], part)
-	case "STEP", "CLIP":
-		var step Step
-		step, err = readStep(row)
-		v.Steps = append(v.Steps, step)
+	default:
+		if workflow.IsRow(kind) {
+			var step Step
+			step, err = readStep(row)
+			v.Steps = append(v.Steps, step)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("decode row %s of video %s: %w: %w", row.RowKey, row.PartitionKey, ErrUnreadable, err)
@@ -99,13 +102,26 @@ func (v *View) add(row tablestore.Entity) (err error) {
 
 // Find returns a step of the view, or false when it has no row.
 func (v View) Find(generation int, name string, index int) (Step, bool) {
-	return v.find(StepKey{ID: v.Video.ID, Generation: generation, Step: name, Index: index})
+	return v.find(workflow.Key{ID: v.Video.ID, Generation: generation, Step: name, Index: index})
 }
 
 // StepOf returns the step that an intent asks for, or false when it has no row.
-func (v View) StepOf(i Intent) (Step, bool) { return v.find(i.key(v.Video.ID)) }
+func (v View) StepOf(i Intent) (Step, bool) { return v.find(i.Key) }
 
-func (v View) find(key StepKey) (Step, bool) {
+// Whole returns the output of a generation's last step, or false while it is not
+// done.
+func (v View) Whole(generation int) (out video.FinishOutput, done bool, _ error) {
+	step, found := v.Find(generation, workflow.The(workflow.Last).Name, 0)
+	if !found || step.State != StepDone {
+		return out, false, nil
+	}
+	if err := json.Unmarshal(step.Output, &out); err != nil {
+		return out, false, fmt.Errorf("decode output of %s: %w", step.Key, err)
+	}
+	return out, true, nil
+}
+
+func (v View) find(key workflow.Key) (Step, bool) {
 	for _, s := range v.Steps {
 		if s.Key == key {
 			return s, true
@@ -123,10 +139,10 @@ func (v View) Presentation(generation int) (playlist.Presentation, error) {
 		if s.Key.Generation != generation || s.State != StepDone {
 			continue
 		}
-		switch s.Key.Step {
-		case StepAudio:
+		switch s.Key.Declared().Makes {
+		case workflow.Sound:
 			sound++
-		case StepEncode:
+		case workflow.Pictures:
 			if s.Key.Index >= len(p.Chunks) {
 				continue
 			}
@@ -142,10 +158,10 @@ func (v View) Presentation(generation int) (playlist.Presentation, error) {
 }
 
 // Keeps reports whether a generation is still needed: the one that plays, the
-// newest one, and one that a clip is still to be cut from.
+// newest one, and one that somebody still waits for something of.
 func (v View) Keeps(generation int) bool {
 	return generation == v.Video.Serving || generation == v.Video.Generation ||
-		slices.ContainsFunc(v.OpenClips(), func(i Intent) bool { return i.Generation == generation })
+		slices.ContainsFunc(v.OpenAlone(), func(i Intent) bool { return i.Generation == generation })
 }
 
 // Progress is how far the newest generation is.
@@ -165,51 +181,37 @@ func (r Record) Progress() (p Progress, exact bool) {
 		p.Percent, p.ChunksDone = 100, p.ChunksTotal
 		return p, true
 	case p.ChunksTotal > 0:
-		p.Percent = probeShare
+		p.Percent = workflow.The(workflow.First).Weight
 		return p, false
 	}
 	return p, true
 }
 
-// The share of the work, in percent, that each kind of step is shown to be.
-const (
-	probeShare  = 2
-	audioShare  = 3
-	finishShare = 5
-)
-
-// Progress weighs chunks by their frames, so that it moves evenly.
+// Progress weighs the steps as they are declared, and chunks by their frames, so
+// that it moves evenly. A part that was not promised counts as done.
 func (v View) Progress() Progress {
 	p, exact := v.Record.Progress()
 	if exact {
 		return p
 	}
 	plan := v.Plans[v.Video.Generation]
-	sound := 0
-	var done, total int64
-	for _, c := range plan.Chunks {
-		total += c.To - c.From
-	}
-	for _, s := range v.Steps {
-		if s.Key.Generation != plan.Generation || s.State != StepDone {
-			continue
+	absent := 100 - workflow.The(workflow.First).Weight - workflow.The(workflow.Last).Weight
+	for _, part := range workflow.Promises(plan, workflow.Part) {
+		var done, total int64
+		for i := range part.Items {
+			size := part.Step.Size(plan, i)
+			total += size
+			if v.open(intentOf(v.Video, plan, part.Step, i)) {
+				continue
+			}
+			done += size
+			if part.Step.Makes == workflow.Pictures {
+				p.ChunksDone++
+			}
 		}
-		switch {
-		case s.Key.Step == StepEncode && s.Key.Index < len(plan.Chunks):
-			p.ChunksDone++
-			c := plan.Chunks[s.Key.Index]
-			done += c.To - c.From
-		case s.Key.Step == StepAudio:
-			sound++
-		}
+		p.Percent += int(int64(part.Step.Weight) * done / total)
+		absent -= part.Step.Weight
 	}
-	if items := plan.SoundItems(); items > 0 {
-		p.Percent += audioShare * min(sound, items) / items
-	} else {
-		p.Percent += audioShare
-	}
-	if total > 0 {
-		p.Percent += int(done * (100 - probeShare - audioShare - finishShare) / total)
-	}
+	p.Percent += absent
 	return p
 }

@@ -1,8 +1,8 @@
-// Package workflow declares the work that a video is.
 package workflow
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -37,20 +37,32 @@ func Pools() map[string]int { return map[string]int{Light: 4, Heavy: runtime.Num
 // ItemVersion is the newest version of items that this code understands. Version
 // 2 has the data of version 1; it says that the video's plan cuts sound into
 // portions (video.Plan.Format), which a worker that knows only version 1 would
-// miscount.
-const ItemVersion = 2
+// miscount. Version 3 says that the plan stores what it promises.
+const ItemVersion = 3
 
 // Specs is the one place to add a queue. Treat it as read-only;
 // workqueue.WithVisibility returns changed copies.
-var Specs = []workqueue.Spec{
-	{Name: Probe, Steps: []string{"probe"}, Pool: Light, Laned: true, Visibility: 60 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: 500 * time.Millisecond},
-	{Name: EncodeFirst, Steps: []string{"encode"}, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: time.Second},
-	{Name: EncodeHigh, Steps: []string{"encode", "clip"}, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 6, MaxWait: 5 * time.Minute, MaxIdlePoll: time.Second},
-	{Name: EncodeNormal, Steps: []string{"encode"}, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 3, MaxWait: 10 * time.Minute},
-	{Name: EncodeLow, Steps: []string{"encode"}, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 1, MaxWait: 30 * time.Minute},
-	{Name: AudioFirst, Steps: []string{"audio"}, Pool: Light, Laned: true, Visibility: 60 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: time.Second},
-	{Name: Audio, Steps: []string{"audio"}, Pool: Light, Laned: true, Visibility: 120 * time.Second, Weight: 3},
-	{Name: Finish, Steps: []string{"finish"}, Pool: Light, Laned: true, Visibility: 120 * time.Second, Weight: 3},
-	{Name: Index, Steps: []string{"index"}, Pool: Light, Visibility: 30 * time.Second, Weight: 2},
-	{Name: Purge, Steps: []string{"purge"}, Pool: Light, Visibility: 60 * time.Second, Weight: 1},
+var Specs = travelling([]workqueue.Spec{
+	{Name: Probe, Pool: Light, Laned: true, Visibility: 60 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: 500 * time.Millisecond},
+	{Name: EncodeFirst, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: time.Second},
+	{Name: EncodeHigh, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 6, MaxWait: 5 * time.Minute, MaxIdlePoll: time.Second},
+	{Name: EncodeNormal, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 3, MaxWait: 10 * time.Minute},
+	{Name: EncodeLow, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 1, MaxWait: 30 * time.Minute},
+	{Name: AudioFirst, Pool: Light, Laned: true, Visibility: 60 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: time.Second},
+	{Name: Audio, Pool: Light, Laned: true, Visibility: 120 * time.Second, Weight: 3},
+	{Name: Finish, Pool: Light, Laned: true, Visibility: 120 * time.Second, Weight: 3},
+	{Name: Index, Pool: Light, Visibility: 30 * time.Second, Weight: 2},
+	{Name: Purge, Pool: Light, Visibility: 60 * time.Second, Weight: 1},
+})
+
+// travelling fills in which steps travel in each queue.
+func travelling(specs []workqueue.Spec) []workqueue.Spec {
+	for i := range specs {
+		for _, s := range Steps {
+			if slices.Contains(s.Queues, specs[i].Name) {
+				specs[i].Steps = append(specs[i].Steps, s.Name)
+			}
+		}
+	}
+	return specs
 }

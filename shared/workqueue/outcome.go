@@ -13,6 +13,7 @@ import (
 //
 //	nil                    done: the message is deleted (paper row Q3)
 //	Permanent(err)         poison at once: no further attempt can help
+//	Unwanted(reason)       deleted and counted as such: nobody wants the work
 //	Snooze(d, reason)      put back for d; costs no attempt
 //	RetryAfter(err, d)     a failed attempt, the next one after d
 //	trouble, see AsTrouble given back: storage, the disk or the network failed,
@@ -96,7 +97,7 @@ type marked struct {
 
 type fate string
 
-const permanent, snooze, retryAfter fate = "permanent", "snooze", "retry after"
+const permanent, snooze, retryAfter, unwanted fate = "permanent", "snooze", "retry after", "unwanted"
 
 func (e *marked) Unwrap() error { return e.error }
 
@@ -133,3 +134,13 @@ func RetryAfter(err error, d time.Duration) error { return &marked{err, retryAft
 
 // AsRetryAfter returns the delay of a [RetryAfter] error.
 func AsRetryAfter(err error) (time.Duration, bool) { return as(err, retryAfter) }
+
+// Unwanted says that nobody wants the item's work any more, or ever did: the
+// message is deleted, logged, and not counted as completed.
+func Unwanted(reason string) error { return &marked{error: errors.New(reason), fate: unwanted} }
+
+// IsUnwanted reports whether a handler said [Unwanted].
+func IsUnwanted(err error) bool {
+	_, ok := as(err, unwanted)
+	return ok
+}

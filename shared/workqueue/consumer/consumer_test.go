@@ -689,6 +689,17 @@ func TestSnoozeCostsNoAttempt(t *testing.T) {
 	c.WaitCounts(t, jobs, func(s consumer.QueueStats) bool { return s.Snoozed == 7 && s.Completed == 1 && s.Failed == 0 })
 }
 
+// What nobody wants is deleted, and is not completed.
+func TestUnwantedIsNotCompleted(t *testing.T) {
+	t.Parallel()
+	qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+	h := queuetest.Recorder{Next: func(context.Context, *consumer.Job) error { return workqueue.Unwanted("its video is gone") }}
+	c, _ := run(t, qs, &h)
+	send(t, qs, jobs, "x")
+	queuetest.WaitEmpty(t, qs.Queue(jobs))
+	c.WaitCounts(t, jobs, func(s consumer.QueueStats) bool { return s.Unwanted == 1 && s.Completed == 0 && s.Failed == 0 })
+}
+
 func TestPausedQueueIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/workitem"
@@ -41,7 +42,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	}
 	switch {
 	case err == nil:
-		o.complete(ctx)
+		o.complete(ctx, &o.line.count.completed)
 	case stalled && trouble:
 		o.trouble(ctx, dependency, err)
 	case stalled:
@@ -52,6 +53,9 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 		o.giveBack(ctx, 0, cause.Error())
 	case errors.Is(err, workqueue.ErrLeaseLost):
 		o.drop()
+	case workqueue.IsUnwanted(err):
+		o.log().Warn("deleted without being done", "why", err)
+		o.complete(ctx, &o.line.count.unwanted)
 	case snoozed:
 		o.snooze(ctx, delay, err)
 	case workqueue.IsPermanent(err):
@@ -71,13 +75,13 @@ func (o *owner) drop() {
 	o.line.count.superseded.Add(1)
 }
 
-// complete deletes the message. The work is committed already, so a message that
-// cannot be deleted comes again and finds it done.
-func (o *owner) complete(ctx context.Context) {
+// complete deletes the message and counts it. The work is committed already, or
+// unwanted, so a message that cannot be deleted comes again and finds that.
+func (o *owner) complete(ctx context.Context, count *atomic.Int64) {
 	err := o.lease.Complete(ctx)
 	switch {
 	case err == nil:
-		o.line.count.completed.Add(1)
+		count.Add(1)
 		o.c.breakers.succeeded(o.job.Item.Step)
 	case errors.Is(err, workqueue.ErrLeaseLost):
 		o.line.count.staleDeletes.Add(1)

@@ -9,7 +9,7 @@ import (
 
 // counters count what happened to the messages of one queue in this process.
 type counters struct {
-	received, completed, failed, poisoned, released, snoozed, putBack, troubled, troubledOften atomic.Int64
+	received, completed, unwanted, failed, poisoned, released, snoozed, putBack, troubled, troubledOften atomic.Int64
 
 	emptyPolls, receiveErrors, renewErrors, settleErrors                        atomic.Int64
 	renewals, staleRenewals, staleDeletes, staleReleases                        atomic.Int64
@@ -44,6 +44,7 @@ type QueueStats struct {
 
 	Received      int64 `json:"received"`
 	Completed     int64 `json:"completed"`
+	Unwanted      int64 `json:"unwanted"`      // deleted without being done: nobody wanted the work
 	Failed        int64 `json:"failed"`        // attempts
 	Poisoned      int64 `json:"poisoned"`      // items
 	Released      int64 `json:"released"`      // interrupted and given back
@@ -113,7 +114,7 @@ func (l *line) stats() QueueStats {
 	n := &l.count
 	return QueueStats{
 		Queue: l.queue.Name(), Length: n.length.Load(), Visibility: l.queue.Visibility(), Paused: l.queue.Policy().Paused,
-		Received: n.received.Load(), Completed: n.completed.Load(), Failed: n.failed.Load(), Poisoned: n.poisoned.Load(),
+		Received: n.received.Load(), Completed: n.completed.Load(), Unwanted: n.unwanted.Load(), Failed: n.failed.Load(), Poisoned: n.poisoned.Load(),
 		Released: n.released.Load(), Troubled: n.troubled.Load(), TroubledOften: n.troubledOften.Load(), Snoozed: n.snoozed.Load(), PutBack: n.putBack.Load(),
 		EmptyPolls: n.emptyPolls.Load(), ReceiveErrors: n.receiveErrors.Load(), RenewErrors: n.renewErrors.Load(),
 		SettleErrors: n.settleErrors.Load(), Renewals: n.renewals.Load(), StaleRenewals: n.staleRenewals.Load(),

@@ -173,7 +173,7 @@ func (s *Server) publicClip(ctx context.Context, clip videostore.Step) (api.Clip
 	if err != nil {
 		return api.Clip{}, err
 	}
-	id, name := string(clip.Key.ID), clip.Key.ClipID()
+	id, name := string(clip.Key.ID), clip.Key.Name()
 	out := api.Clip{
 		Id: name, VideoId: id, State: clipStates[clip.State], CreatedAt: clip.CreatedAt,
 		StartSeconds: plan.FPS.Seconds(int64(clip.Key.Index)), DurationSeconds: plan.FPS.Seconds(int64(clip.Key.Frames)),

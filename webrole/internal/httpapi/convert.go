@@ -1,11 +1,14 @@
 package httpapi
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -36,7 +39,34 @@ func publicVideo(rec videostore.Record, progress videostore.Progress) api.Video 
 	for _, r := range v.Renditions {
 		out.Renditions = append(out.Renditions, api.Rendition{Name: r.Name, Width: r.Width, Height: r.Height, Bandwidth: r.MaxRate})
 	}
+	out.Made = made(v)
 	return out
+}
+
+// made is what steps left with the generation that plays.
+func made(v video.Video) *[]api.Made {
+	var all []api.Made
+	for _, m := range v.Made {
+		if m.Generation != v.Playing() {
+			continue
+		}
+		out := api.Made{Step: m.Step, Files: []api.MadeFile{}}
+		for _, f := range m.Files {
+			url := fmt.Sprintf("/v/%s/files/%s/%s?g=%d", v.ID, m.Step, f.Name, m.Generation)
+			out.Files = append(out.Files, api.MadeFile{Name: f.Name, Url: url, ContentType: f.ContentType, Bytes: f.Bytes})
+		}
+		if len(m.Facts) > 0 {
+			var facts map[string]any
+			if json.Unmarshal(m.Facts, &facts) == nil {
+				out.Facts = &facts
+			}
+		}
+		all = append(all, out)
+	}
+	if all == nil {
+		return nil
+	}
+	return &all
 }
 
 // list makes JSON's [] of a nil slice.
@@ -47,42 +77,39 @@ func list(s []string) []string {
 	return s
 }
 
-// timeline is every step of the newest generation, in the order of the work:
-// those that have a row, and those that are planned and have none yet.
+// timeline is every run of the newest generation that is declared to be shown, in
+// the order of the work: those that have a row, and those that are promised and
+// have none yet.
 func timeline(view videostore.View) []api.Step {
 	generation := view.Video.Generation
 	steps := []api.Step{}
-	has := map[videostore.StepKey]bool{}
+	has := map[workflow.Key]bool{}
 	for _, s := range view.Steps {
-		if s.Key.Generation == generation {
+		if step, known := workflow.Find(s.Key.Step); s.Key.Generation == generation && (step.Shown() || !known) {
 			has[s.Key] = true
 			steps = append(steps, publicStep(s))
 		}
 	}
-	planned := func(name string, index int) {
-		key := videostore.StepKey{ID: view.Video.ID, Generation: generation, Step: name, Index: index}
-		if !has[key] {
-			steps = append(steps, publicStep(videostore.Step{Key: key, State: videostore.StepQueued}))
-		}
-	}
 	if plan, found := view.Plans[generation]; found && view.Video.State != video.Deleting {
-		for i := range plan.Chunks {
-			planned(videostore.StepEncode, i)
-		}
-		for i := range plan.SoundItems() {
-			planned(videostore.StepAudio, i)
+		for _, stage := range []workflow.Stage{workflow.Part, workflow.AfterReady} {
+			for _, p := range workflow.Promises(plan, stage) {
+				for i := range p.Items {
+					key := workflow.Key{ID: view.Video.ID, Generation: generation, Step: p.Step.Name, Index: i}
+					if !has[key] {
+						steps = append(steps, publicStep(videostore.Step{Key: key, State: videostore.StepQueued}))
+					}
+				}
+			}
 		}
 	}
 	slices.SortStableFunc(steps, func(a, b api.Step) int {
-		if d := slices.Index(pipeline, a.Step) - slices.Index(pipeline, b.Step); d != 0 {
+		if d := workflow.Order(a.Step, b.Step); d != 0 {
 			return d
 		}
 		return a.Index - b.Index
 	})
 	return steps
 }
-
-var pipeline = []string{videostore.StepProbe, videostore.StepEncode, videostore.StepAudio, videostore.StepFinish}
 
 func publicStep(s videostore.Step) api.Step {
 	out := api.Step{

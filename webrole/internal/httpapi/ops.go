@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -192,7 +192,8 @@ func (s *Server) redrive(ctx context.Context, poisonID string) error {
 	if err != nil {
 		return err
 	}
-	if id, err := video.ParseID(p.Subject); err == nil && slices.Contains(pipeline, p.Step) {
+	step, _ := workflow.Find(p.Step)
+	if id, err := video.ParseID(p.Subject); err == nil && step.HasRows() && !step.FailsAlone() {
 		rec, err := s.videos.Get(ctx, id)
 		if err != nil && !errors.Is(err, videostore.ErrNotFound) {
 			return err

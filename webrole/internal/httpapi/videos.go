@@ -231,7 +231,7 @@ func (s *Server) EditVideo(c *gin.Context, id api.ID, params api.EditVideoParams
 		if v.State == video.Deleting {
 			return nil, videostore.ErrNotFound
 		}
-		return []videostore.Intent{videostore.IndexIntent()}, apply(v, body)
+		return []videostore.Intent{videostore.FollowIntent()}, apply(v, body)
 	})
 	if err != nil {
 		abort(c, err)

@@ -84,6 +84,8 @@ func (s *Service) handle(w http.ResponseWriter, r *http.Request, rawID, path str
 		err = s.playlist(w, r, q, name)
 	case dir == "clips":
 		err = s.clip(w, r, q, file)
+	case dir == "files":
+		err = s.file(w, r, q, file)
 	case nested:
 		err = s.media(w, r, q, dir, file)
 	default:
@@ -296,6 +298,20 @@ func (s *Service) extra(w http.ResponseWriter, r *http.Request, q request, name 
 	res.length = info.Size
 	s.send(w, r, res, video.MediaContainer)
 	return nil
+}
+
+// file answers for a file that a step left with the video: META names it, so it
+// costs no further read.
+func (s *Service) file(w http.ResponseWriter, r *http.Request, q request, path string) error {
+	step, name, _ := strings.Cut(path, "/")
+	made, _ := q.video.MadeBy(step, q.generation)
+	for _, f := range made.Files {
+		if f.Name == name {
+			s.send(w, r, resource{blob: f.Blob, length: f.Bytes, contentType: f.ContentType, cache: q.cache()}, video.MediaContainer)
+			return nil
+		}
+	}
+	return missing()
 }
 
 // poster is the finish step's, or that of the chunk that made it.

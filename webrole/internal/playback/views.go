@@ -2,7 +2,6 @@ package playback
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -49,13 +48,11 @@ func newViews(store *videostore.Store) *recent.Cache[viewKey, committed] {
 		if c.Presentation, err = view.Presentation(key.generation); err != nil {
 			return c, fmt.Errorf("collect %s: %w", key.id, err)
 		}
-		if step, found := view.Find(key.generation, videostore.StepFinish, 0); found && step.State == videostore.StepDone {
-			c.finish = new(video.FinishOutput)
-			if err := json.Unmarshal(step.Output, c.finish); err != nil {
-				return c, fmt.Errorf("decode finish of %s: %w", key.id, err)
-			}
+		whole, done, err := view.Whole(key.generation)
+		if done {
+			c.finish = &whole
 		}
-		return c, nil
+		return c, err
 	})
 }
 

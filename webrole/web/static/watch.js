@@ -5,6 +5,7 @@ const player = $('player');
 let attached = false;
 let hls = null;
 let video = null;
+let broken = false; // a step has failed, alone if the video is ready
 
 // "?t=12.3" and "#t=12.3" start there, as the moments of a race ask for; a video
 // that is still growing starts at 0, for that moment may not be there yet.
@@ -35,6 +36,16 @@ function attach(master) {
   }
 }
 
+// A video that is louder than others is turned down, once, before anybody has
+// touched the control.
+let turned = false;
+function turnDown(v) {
+  const gain = Math.min(0, ...(v.made || []).map((m) => m.facts?.gainDb ?? 0));
+  if (turned || gain === 0) return;
+  turned = true;
+  if (player.volume === 1) player.volume = 10 ** (gain / 20);
+}
+
 let recoveries = 0;
 async function failed(data) {
   console.info('hls', data.type, data.details, data.fatal);
@@ -59,7 +70,7 @@ function qualities(levels) {
 }
 
 const may = {
-  retry: (v) => ['failed', 'cancelled'].includes(v.state),
+  retry: (v) => ['failed', 'cancelled'].includes(v.state) || (v.state === 'ready' && broken),
   cancel: (v) => ['awaiting_upload', 'uploaded', 'processing'].includes(v.state),
   reprocess: (v) => ['ready', 'failed'].includes(v.state) && v.sizeBytes > 0,
   delete: () => true,
@@ -76,7 +87,12 @@ function show(v) {
   $('bar').value = v.progress.percent;
   const facts = [['Channel', v.channel], ['Actors', v.actors.join(', ')], ['Directors', v.directors.join(', ')], ['Tags', v.tags.join(', ')],
     ['Length', v.durationSeconds ? duration(v.durationSeconds) : ''],
-    ['Renditions', v.renditions.map((r) => r.name).join(', ')]];
+    ['Renditions', v.renditions.map((r) => r.name).join(', ')],
+    ...(v.made || []).flatMap((m) => [
+      ...Object.entries(m.facts || {}).map(([name, value]) => [`${m.step}: ${name}`,
+        /^[a-z2-7]{26}$/.test(value) ? element('a', { href: `/watch/${value}` }, value) : String(value)]),
+      ...m.files.map((f) => [`${m.step}: file`, element('a', { href: f.url }, f.name)])])];
+  turnDown(v);
   $('facts').replaceChildren(...facts.filter(([, text]) => text).flatMap(([name, text]) => [element('dt', {}, name), element('dd', {}, text)]));
   for (const button of document.querySelectorAll('[data-action]')) button.hidden = !may[button.dataset.action](v);
   $('download').hidden = !v.links.download;
@@ -99,8 +115,11 @@ player.addEventListener('playing', () => {
 
 async function steps() {
   const { items } = await call('GET', `/videos/${id}/steps`);
+  broken = items.some((s) => s.state === 'failed');
+  document.querySelector('[data-action=retry]').hidden = !may.retry(video);
+  const several = (step) => items.filter((s) => s.step === step).length > 1;
   $('steps').replaceChildren(...items.map((s) => element('tr', {},
-    element('th', { scope: 'row' }, s.step === 'encode' ? `${s.step} ${s.index + 1}` : s.step),
+    element('th', { scope: 'row' }, several(s.step) ? `${s.step} ${s.index + 1}` : s.step),
     element('td', {}, s.error ? `${s.state} (${s.error})` : s.state), element('td', {}, String(s.attempts)), element('td', {}, s.worker || ''),
     element('td', {}, s.started && s.finished ? ((Date.parse(s.finished) - Date.parse(s.started)) / 1000).toFixed(1) : ''))));
 }

@@ -19,45 +19,34 @@ import (
 	"os"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-// Step is the unit of work that a message asks for. To add one, write a file in
-// package step and name it in workerrole/main.go.
+// Step is the unit of work that a message asks for. To add one, declare it in
+// workflow.Steps, write a file in package step and list it in workerrole/main.go.
 type Step interface {
-	// Name is stored in rows and messages: never change it.
+	// Name is that of the declaration.
 	Name() string
 	// Run writes the step's output and returns what becomes true with it. It
 	// may be called any number of times for the same step, also while an older
 	// call is still running elsewhere. An error that is a *video.Failure is
 	// permanent; one that workqueue.AsTrouble knows costs the item nothing; any
-	// other is a failed attempt.
+	// other is a failed attempt. What a step without rows returns is not used.
 	Run(ctx context.Context, w *Work) (videostore.Commit, error)
-}
-
-// Follower is a step whose commit may complete something bigger.
-type Follower interface {
-	// After runs after the commit, and again for each redelivery of the message.
-	After(ctx context.Context, c *videostore.Claim) error
-}
-
-// Work is one attempt at one step.
-type Work struct {
-	*videostore.Claim
-	Dir      string // empty scratch directory, removed afterwards
-	Prefix   string // where this attempt's blobs go; no other attempt writes there
-	Progress func() // to be called whenever the work moved: the lease is renewed only then
-	Log      *slog.Logger
 }
 
 // Runner turns a Step into a consumer.Handler.
 type Runner struct {
 	Videos  *videostore.Store
+	Blobs   *blobstore.Store
 	Step    Step
 	Worker  string        // name of this worker role, for the timeline
 	Scratch string        // directory for scratch directories
@@ -68,15 +57,20 @@ type Runner struct {
 // Handle runs the step that the message asks for. What its errors mean, the
 // consumer decides (workqueue.AsTrouble and its neighbours); nil means that the message may be deleted.
 func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
-	key, err := videostore.KeyOf(job.Item)
+	key, err := workflow.KeyOf(job.Item)
 	if err != nil {
 		return workqueue.Permanent(err)
+	}
+	if !r.hasRows() {
+		return r.handlePlain(ctx, key, job)
 	}
 	claim, err := r.Videos.Claim(ctx, key, job.MessageID, r.Worker)
 	switch {
 	case errors.Is(err, videostore.ErrDone):
 		return r.follow(ctx, claim)
-	case errors.Is(err, videostore.ErrGone), errors.Is(err, videostore.ErrDuplicate):
+	case errors.Is(err, videostore.ErrGone):
+		return workqueue.Unwanted(err.Error())
+	case errors.Is(err, videostore.ErrDuplicate):
 		return nil
 	case errors.Is(err, videostore.ErrSuperseded):
 		return workqueue.Snooze(time.Second, err.Error()) // somebody claimed it this instant: look again
@@ -87,12 +81,31 @@ func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
 	return r.attempt(ctx, claim, job)
 }
 
+func (r *Runner) hasRows() bool {
+	step, _ := workflow.Find(r.Step.Name())
+	return step.HasRows()
+}
+
+// handlePlain runs a step without rows: there is nothing to claim or to commit.
+func (r *Runner) handlePlain(ctx context.Context, key workflow.Key, job *consumer.Job) error {
+	work := &Work{
+		Claim: &videostore.Claim{Step: videostore.Step{Key: key}}, Progress: job.Progress, Log: r.Log.With("video", key.ID, "step", key.Step),
+		Again: job.DequeueCount > 1 && job.Item.Snoozes == 0, blobs: r.Blobs,
+	}
+	// Throttled requests are slow, and are progress all the same.
+	_, err := r.Step.Run(tablestore.OnRequest(ctx, job.Progress), work)
+	return err
+}
+
 // Exhausted is called before a message goes to the poison queue: first the state
 // row, then the message.
 func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) error {
-	key, err := videostore.KeyOf(job.Item)
+	key, err := workflow.KeyOf(job.Item)
 	if err != nil {
 		return nil // nobody's step
+	}
+	if !r.hasRows() { // the reconciler, which would send the item again, must know
+		return r.Videos.GaveUp(ctx, key.ID, key.Step)
 	}
 	what := fmt.Sprintf("failed %d times", job.Item.Failures)
 	var killed *consumer.KilledError
@@ -117,8 +130,8 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 
 	key := claim.Step.Key
 	work := &Work{
-		Claim: claim, Dir: dir, Progress: job.Progress,
-		Prefix: video.AttemptPrefix(key.ID, key.Generation, key.Step, key.Index, claim.Step.Attempt),
+		Claim: claim, Dir: dir, Progress: job.Progress, blobs: r.Blobs,
+		Prefix: key.BlobPrefix(claim.Step.Attempt),
 		Log:    r.Log.With("video", key.ID, "step", key.Step, "index", key.Index, "attempt", claim.Step.Attempts),
 	}
 	if job.Received.Sub(job.Inserted) > backlog {
@@ -129,6 +142,7 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 		return r.failed(ctx, claim, err)
 	}
 	failpoint.Hit(r.Step.Name() + "/output")
+	commit.Next = append(commit.Next, claim.Following(commit)...)
 	// The output is written. Only now the row, which is what makes it count.
 	if err := claim.Commit(ctx, commit); err != nil {
 		return r.failed(ctx, claim, err)
@@ -182,10 +196,8 @@ func (r *Runner) follow(ctx context.Context, claim *videostore.Claim) error {
 }
 
 func (r *Runner) after(ctx context.Context, claim *videostore.Claim) error {
-	if f, ok := r.Step.(Follower); ok {
-		if err := f.After(ctx, claim); err != nil {
-			return fmt.Errorf("follow up %s: %w", claim.Step.Key, err)
-		}
+	if err := r.Videos.Follow(ctx, claim); err != nil {
+		return fmt.Errorf("follow up %s: %w", claim.Step.Key, err)
 	}
 	failpoint.Hit(r.Step.Name() + "/enqueued")
 	return nil
@@ -197,14 +209,14 @@ func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, err error)
 	switch {
 	case errors.Is(err, videostore.ErrGone):
 		r.giveBack(ctx, claim, nil) // or the row would say "running" for ever
-		return nil
+		return workqueue.Unwanted(err.Error())
 	case errors.Is(err, videostore.ErrSuperseded):
 		return workqueue.ErrLeaseLost // the row says what the queue would say: write nothing
 	case errors.As(err, &failure):
 		if err := claim.Fail(ctx, failure); err != nil {
 			return r.failed(ctx, claim, err)
 		}
-		return r.Videos.Flush(ctx, claim.Step.Key.ID)
+		return r.follow(ctx, claim) // a part that failed alone may have been the last
 	case errors.Is(context.Cause(ctx), workqueue.ErrLeaseLost):
 		return workqueue.ErrLeaseLost
 	}

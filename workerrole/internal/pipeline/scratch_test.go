@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
@@ -20,7 +21,7 @@ const scratchParent = "CUTROOM_TEST_SCRATCH_PARENT"
 func TestMain(m *testing.M) {
 	parent := os.Getenv(scratchParent)
 	if parent == "" {
-		os.Exit(m.Run())
+		azuritetest.Main(m)
 	}
 	s, err := pipeline.MakeScratch(parent)
 	if err != nil {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
@@ -25,13 +25,12 @@ import (
 // portion after portion, each committed on its own while the step goes on; a
 // repetition goes on behind what is committed.
 type Audio struct {
-	Videos  *videostore.Store
-	Sources Sources
-	Tool    *ffmpeg.Tool
+	Videos *videostore.Store
+	Tool   *ffmpeg.Tool
 }
 
 // Name implements pipeline.Step.
-func (Audio) Name() string { return videostore.StepAudio }
+func (Audio) Name() string { return workflow.StepAudio }
 
 // AudioOutput is the Output of the audio step's row. The segments themselves are
 // in the PART row.
@@ -41,14 +40,14 @@ type AudioOutput struct {
 
 // Run implements pipeline.Step.
 func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
-	source, _, err := s.Sources.Open(ctx, sourceOf(w.Plan), w.Plan.Demuxer)
+	source, _, err := w.OpenSource(ctx)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
 	if w.Plan.Format < 2 {
 		return s.track(ctx, w, source)
 	}
-	made, err := media.EncodePortion(ctx, s.Tool, source, w.Plan, w.Step.Key.Index, w.Dir, func(int64) { w.Progress() })
+	made, err := media.EncodePortion(ctx, s.Tool, source, w.Plan, w.Step.Key.Index, w.Dir, w.Moved)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
@@ -89,7 +88,7 @@ func (s Audio) track(ctx context.Context, w *pipeline.Work, source ffmpeg.Source
 		}
 		playable = true // the chunks look after themselves from here on
 		return s.Videos.MarkPlayable(ctx, w.Video.ID)
-	}, func(int64) { w.Progress() })
+	}, w.Moved)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
@@ -99,16 +98,11 @@ func (s Audio) track(ctx context.Context, w *pipeline.Work, source ffmpeg.Source
 // put stores a run of segments under the attempt's own prefix.
 func (s Audio) put(ctx context.Context, w *pipeline.Work, made media.Portion) (*video.AudioPart, error) {
 	part := made.Part
-	part.Blob = fmt.Sprintf("%s%05d.m4s", w.Prefix, part.First)
-	if err := s.Sources.Blobs.PutFile(ctx, video.MediaContainer, part.Blob, made.Path, blobstore.Options{ContentType: "audio/mp4"}); err != nil {
-		return nil, fmt.Errorf("store audio from segment %d of %s: %w", part.First, w.Video.ID, err)
+	file, err := w.PutAs(ctx, made.Path, fmt.Sprintf("%05d.m4s", part.First), "audio/mp4")
+	if err != nil {
+		return nil, err
 	}
-	w.Progress()
+	part.Blob = file.Blob
 	failpoint.Hit("audio/part")
 	return &part, nil
-}
-
-// After implements pipeline.Follower.
-func (s Audio) After(ctx context.Context, c *videostore.Claim) error {
-	return followPart(ctx, s.Videos, c)
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
@@ -30,7 +30,7 @@ type Clip struct {
 }
 
 // Name implements pipeline.Step.
-func (Clip) Name() string { return videostore.StepClip }
+func (Clip) Name() string { return workflow.StepClip }
 
 // Run implements pipeline.Step.
 func (s Clip) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
@@ -41,18 +41,11 @@ func (s Clip) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, err
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	if err := media.MakeClip(ctx, s.Tool, job, func(int64) { w.Progress() }); err != nil {
+	if err := media.MakeClip(ctx, s.Tool, job, w.Moved); err != nil {
 		return videostore.Commit{}, err
 	}
-	info, err := os.Stat(job.Out)
-	if err != nil {
-		return videostore.Commit{}, fmt.Errorf("size of the clip: %w", err)
-	}
-	out := video.ClipOutput{Blob: w.Prefix + filepath.Base(job.Out), Bytes: info.Size()}
-	if err := s.Blobs.PutFile(ctx, video.MediaContainer, out.Blob, job.Out, blobstore.Options{ContentType: "video/mp4"}); err != nil {
-		return videostore.Commit{}, fmt.Errorf("store %s: %w", w.Step.Key, err)
-	}
-	return videostore.Commit{Output: out}, nil
+	file, err := w.Put(ctx, job.Out, "video/mp4")
+	return videostore.Commit{Output: video.ClipOutput{Blob: file.Blob, Bytes: file.Bytes}}, err
 }
 
 // gather brings the segments that hold the part to the local disk.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
@@ -32,7 +32,7 @@ type Finish struct {
 }
 
 // Name implements pipeline.Step.
-func (Finish) Name() string { return videostore.StepFinish }
+func (Finish) Name() string { return workflow.StepFinish }
 
 // Run implements pipeline.Step.
 func (s Finish) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
@@ -51,14 +51,12 @@ func (s Finish) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if out.Frames, err = verify(whole); err != nil {
 		return videostore.Commit{}, err
 	}
-	if err := s.playlists(ctx, whole, &out); err != nil {
+	if err := s.playlists(ctx, w, whole, &out); err != nil {
 		return videostore.Commit{}, err
 	}
-	w.Progress()
-	if err := s.pictures(ctx, whole, &out); err != nil {
+	if err := s.pictures(ctx, w, whole, &out); err != nil {
 		return videostore.Commit{}, err
 	}
-	w.Progress()
 	if err := s.download(ctx, w, whole, &out); err != nil {
 		return videostore.Commit{}, err
 	}
@@ -70,7 +68,6 @@ func (s Finish) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 			v.Serving, v.DurationSeconds = w.Plan.Generation, duration
 			v.ReadyAt = time.Now().UTC()
 		},
-		Next: []videostore.Intent{videostore.IndexIntent()},
 	}, nil
 }
 
@@ -96,7 +93,7 @@ func verify(p playlist.Presentation) (frames int64, err error) {
 }
 
 // playlists stores what the web role has drawn from rows until now.
-func (s Finish) playlists(ctx context.Context, p playlist.Presentation, out *video.FinishOutput) error {
+func (s Finish) playlists(ctx context.Context, w *pipeline.Work, p playlist.Presentation, out *video.FinishOutput) error {
 	texts := map[string]string{"master": playlist.Master(p)}
 	for _, r := range p.Plan.Renditions {
 		texts[r.Name], _ = playlist.Video(p, r.Name)
@@ -105,14 +102,14 @@ func (s Finish) playlists(ctx context.Context, p playlist.Presentation, out *vid
 		texts[playlist.AudioName] = text
 	}
 	for name, text := range texts {
-		blob := out.Prefix + name + ".m3u8"
-		if err := s.put(ctx, blob, []byte(text), playlist.ContentType); err != nil {
+		file, err := w.PutData(ctx, name+".m3u8", []byte(text), playlist.ContentType)
+		if err != nil {
 			return err
 		}
 		if name == "master" {
-			out.Master = blob
+			out.Master = file.Blob
 		} else {
-			out.Playlists[name] = blob
+			out.Playlists[name] = file.Blob
 		}
 	}
 	return nil
@@ -120,7 +117,7 @@ func (s Finish) playlists(ctx context.Context, p playlist.Presentation, out *vid
 
 // pictures makes the storyboard from the chunks' own tiles: nothing is decoded
 // twice, whatever the length. The poster was made with its chunk.
-func (s Finish) pictures(ctx context.Context, p playlist.Presentation, out *video.FinishOutput) error {
+func (s Finish) pictures(ctx context.Context, w *pipeline.Work, p playlist.Presentation, out *video.FinishOutput) error {
 	var strips []media.Strip
 	for _, chunk := range p.Chunks {
 		if out.Poster == "" {
@@ -142,19 +139,13 @@ func (s Finish) pictures(ctx context.Context, p playlist.Presentation, out *vide
 	if err != nil {
 		return err
 	}
-	out.Sprite, out.Storyboard = out.Prefix+"storyboard.jpg", out.Prefix+"storyboard.vtt"
-	if err := s.put(ctx, out.Sprite, sprite, "image/jpeg"); err != nil {
+	picture, err := w.PutData(ctx, "storyboard.jpg", sprite, "image/jpeg")
+	if err != nil {
 		return err
 	}
-	return s.put(ctx, out.Storyboard, []byte(vtt), "text/vtt")
-}
-
-func (s Finish) put(ctx context.Context, blob string, data []byte, contentType string) error {
-	_, err := s.Blobs.Put(ctx, video.MediaContainer, blob, bytes.NewReader(data), int64(len(data)), blobstore.Options{ContentType: contentType})
-	if err != nil {
-		return fmt.Errorf("store %s: %w", filepath.Base(blob), err)
-	}
-	return nil
+	text, err := w.PutData(ctx, "storyboard.vtt", []byte(vtt), "text/vtt")
+	out.Sprite, out.Storyboard = picture.Blob, text.Blob
+	return err
 }
 
 // download joins the top rendition and the audio into one MP4, by copy.
@@ -171,13 +162,10 @@ func (s Finish) download(ctx context.Context, w *pipeline.Work, p playlist.Prese
 		}
 	}
 	path := filepath.Join(w.Dir, "download.mp4")
-	if err := media.MakeDownload(ctx, s.Tool, picture, sound, path, func(int64) { w.Progress() }); err != nil {
+	if err := media.MakeDownload(ctx, s.Tool, picture, sound, path, w.Moved); err != nil {
 		return err
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("size of download: %w", err)
-	}
-	out.Download, out.DownloadLen = out.Prefix+"download.mp4", info.Size()
-	return s.Blobs.PutFile(ctx, video.MediaContainer, out.Download, path, blobstore.Options{ContentType: "video/mp4"})
+	file, err := w.Put(ctx, path, "video/mp4")
+	out.Download, out.DownloadLen = file.Blob, file.Bytes
+	return err
 }

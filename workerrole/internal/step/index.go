@@ -11,12 +11,12 @@ import (
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
+	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
 // Index makes the catalogue, the search index and the tie to a race follow a
@@ -34,15 +34,13 @@ type Index struct {
 	Races   *registrations.Store
 }
 
-// Handle implements consumer.Handler.
-func (s Index) Handle(ctx context.Context, job *consumer.Job) error {
-	key, err := videostore.KeyOf(job.Item)
-	if err != nil {
-		return workqueue.Permanent(err)
-	}
-	id := key.ID
-	ctx = tablestore.OnRequest(ctx, job.Progress) // throttled requests are slow, and are progress all the same
-	var seen []time.Time                          // versions of META that the indexes have followed
+// Name implements pipeline.Step.
+func (Index) Name() string { return workflow.StepIndex }
+
+// Run implements pipeline.Step.
+func (s Index) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commit, _ error) {
+	id := w.Step.Key.ID
+	var seen []time.Time // versions of META that the indexes have followed
 	current := func(ctx context.Context) (video.Video, bool, error) {
 		rec, err := s.Videos.Get(ctx, id)
 		if errors.Is(err, videostore.ErrNotFound) {
@@ -56,24 +54,15 @@ func (s Index) Handle(ctx context.Context, job *consumer.Job) error {
 	listed := s.Catalog.Sync(ctx, id, current)
 	failpoint.Hit("index/catalogued")
 	if err := errors.Join(listed, s.Search.Sync(ctx, id, current), s.Races.Sync(ctx, id, current)); err != nil {
-		return waitIfBusy(fmt.Errorf("index %s: %w", id, err))
+		return none, waitIfBusy(fmt.Errorf("index %s: %w", id, err))
 	}
 	failpoint.Hit("index/indexed")
 	if len(seen) == 0 {
-		return nil
+		return none, nil
 	}
 	// The oldest version is what all are sure to have seen. The reconciler
 	// sends the item again while META is newer, should its message be lost.
-	return s.Videos.MarkIndexed(ctx, id, slices.MinFunc(seen, time.Time.Compare))
-}
-
-// Exhausted implements consumer.Exhausted: the reconciler, which sends the item
-// again while META is newer than the indexes, must know that it is poison.
-func (s Index) Exhausted(ctx context.Context, job *consumer.Job, _ error) error {
-	if key, err := videostore.KeyOf(job.Item); err == nil {
-		return s.Videos.GaveUp(ctx, key.ID, videostore.StepIndex)
-	}
-	return nil // nobody's step
+	return none, s.Videos.MarkIndexed(ctx, id, slices.MinFunc(seen, time.Time.Compare))
 }
 
 // waitIfBusy puts the item back without cost when another indexing run of the

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -24,12 +25,15 @@ import (
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/twins"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 	"github.com/cutroom/cutroom/workerrole/internal/step"
 )
 
@@ -47,17 +51,21 @@ func newWorker(a *azstorage.Account, box *mailbox) worker {
 	}}
 	w.purge = step.Purge{
 		Videos: w.index.Videos, Blobs: blobstore.New(a), Catalog: w.index.Catalog, Search: w.index.Search,
-		Races: w.index.Races, Views: views.New(a),
+		Races: w.index.Races, Views: views.New(a), Twins: twins.New(a),
 	}
 	return w
 }
 
+func (w worker) runner(s pipeline.Step) *pipeline.Runner {
+	return &pipeline.Runner{Videos: w.index.Videos, Blobs: w.purge.Blobs, Step: s, Log: slog.Default()}
+}
+
 func (w worker) handle(ctx context.Context, item workitem.Item) error {
 	job := &consumer.Job{Item: item, DequeueCount: 1}
-	if item.Step == videostore.StepPurge {
-		return w.purge.Handle(ctx, job)
+	if item.Step == workflow.StepPurge {
+		return w.runner(w.purge).Handle(ctx, job)
 	}
-	return w.index.Handle(ctx, job)
+	return w.runner(w.index).Handle(ctx, job)
 }
 
 // mailbox is a queue that delivers in any order and as often as the test likes.
@@ -150,7 +158,7 @@ func TestAVideoIsHiddenThoughAnIndexIsBusy(t *testing.T) {
 	change := func(edit func(*video.Video)) workitem.Item {
 		_, err := videos.Change(t.Context(), v.ID, "", func(v *video.Video) ([]videostore.Intent, error) {
 			edit(v)
-			return []videostore.Intent{videostore.IndexIntent()}, nil
+			return []videostore.Intent{videostore.FollowIntent()}, nil
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -231,7 +239,7 @@ func (h *history) operate() {
 			v.Description = h.text(4)
 			v.State = []video.State{video.Ready, video.Ready, video.Processing}[h.rand.IntN(3)]
 		}
-		return []videostore.Intent{videostore.IndexIntent()}, nil
+		return []videostore.Intent{videostore.FollowIntent()}, nil
 	}
 	ctx, videos := h.Context(), h.worker.index.Videos
 	if len(h.ids) < 3 || h.rand.IntN(6) == 0 {

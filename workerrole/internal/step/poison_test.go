@@ -55,7 +55,7 @@ func consume(t *testing.T, stall time.Duration, retry azstorage.Retry, meet func
 	w := newWorker(met, &mailbox{})
 	w.index.Videos = videostore.New(plain, queues)
 	w.purge.Videos = w.index.Videos
-	handlers := map[string]consumer.Handler{videostore.StepIndex: w.index, videostore.StepPurge: w.purge}
+	handlers := map[string]consumer.Handler{workflow.StepIndex: w.runner(w.index), workflow.StepPurge: w.runner(w.purge)}
 	return plain, queues, queuetest.Start(t, queues, handlers, func(o *consumer.Options) { o.StallAfter = stall })
 }
 
@@ -78,7 +78,7 @@ func TestThrottledIndexingIsNotStalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := videos.Change(t.Context(), v.ID, "", func(*video.Video) ([]videostore.Intent, error) {
-		return []videostore.Intent{videostore.IndexIntent()}, nil
+		return []videostore.Intent{videostore.FollowIntent()}, nil
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +110,8 @@ func TestBurialsAreNoted(t *testing.T) {
 		step, queue string
 		end         func(video.ID) (videostore.Record, error)
 	}{
-		{videostore.StepIndex, workflow.Index, func(id video.ID) (videostore.Record, error) { return videos.Cancel(t.Context(), id) }},
-		{videostore.StepPurge, workflow.Purge, func(id video.ID) (videostore.Record, error) { return videos.Delete(t.Context(), id, "") }},
+		{workflow.StepIndex, workflow.Index, func(id video.ID) (videostore.Record, error) { return videos.Cancel(t.Context(), id) }},
+		{workflow.StepPurge, workflow.Purge, func(id video.ID) (videostore.Record, error) { return videos.Delete(t.Context(), id, "") }},
 	} {
 		v := video.Video{ID: video.NewID(), State: video.AwaitingUpload}
 		if _, err := videos.Create(t.Context(), v); err != nil {

@@ -2,7 +2,6 @@ package upkeep
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // Janitor removes blobs that no row names: output of attempts that were killed
@@ -181,7 +181,7 @@ func (e *estate) clear(ctx context.Context, s *shelf) error {
 // names is what the rows of one video name.
 type names struct {
 	blobs    map[string]bool
-	prefixes []string // of attempts that are running, and of claim checks under way
+	prefixes []string // of attempts that run or are committed, and of claim checks under way
 }
 
 func (n names) has(name string) bool {
@@ -202,14 +202,14 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 	if err != nil {
 		return n, nil // nobody's
 	}
-	view, err := j.Videos.ViewWithClips(ctx, id)
+	view, err := j.Videos.ViewWithRequests(ctx, id)
 	if errors.Is(err, videostore.ErrNotFound) {
 		return n, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if view, err = j.dropClips(ctx, view); err != nil {
+	if view, err = j.dropRequests(ctx, view); err != nil {
 		return nil, err
 	}
 	n.blobs[video.SourceBlob(id)] = true
@@ -239,15 +239,12 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 		}
 	}
 	for _, s := range view.Steps {
-		// Clips stay when what they were cut from is replaced.
-		if s.Key.Step != videostore.StepClip && !keeps(s.Key.Generation) {
+		// What was asked for stays when the generation that it reads is replaced.
+		if s.Key.Declared().Stage != workflow.OnRequest && !keeps(s.Key.Generation) {
 			continue
 		}
-		if s.State == videostore.StepRunning {
-			n.prefixes = append(n.prefixes, video.AttemptPrefix(id, s.Key.Generation, s.Key.Step, s.Key.Index, s.Attempt))
-		}
-		if err := n.addOutput(s); err != nil {
-			return nil, err
+		if s.State == videostore.StepRunning || s.State == videostore.StepDone {
+			n.prefixes = append(n.prefixes, s.Key.BlobPrefix(s.Attempt))
 		}
 	}
 	for generation, keep := range kept { // those that have rows
@@ -262,17 +259,16 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 	return n, nil
 }
 
-// dropClips removes clips that ended, made or failed, longer than ClipLife ago.
-// Who asks for one again gets a new one.
-func (j *Janitor) dropClips(ctx context.Context, view videostore.View) (videostore.View, error) {
+// dropRequests removes what was asked for and ended, made or failed, longer than
+// ClipLife ago. Who asks again gets a new one.
+func (j *Janitor) dropRequests(ctx context.Context, view videostore.View) (videostore.View, error) {
 	if j.ClipLife == 0 {
 		return view, nil
 	}
 	kept := make([]videostore.Step, 0, len(view.Steps))
 	for _, s := range view.Steps {
-		ended := s.State == videostore.StepDone || s.State == videostore.StepFailed
-		if s.Key.Step == videostore.StepClip && ended && time.Since(s.FinishedAt) >= j.ClipLife {
-			gone, err := j.Videos.DropClip(ctx, s)
+		if s.Key.Declared().Stage == workflow.OnRequest && s.Ended() && time.Since(s.FinishedAt) >= j.ClipLife {
+			gone, err := j.Videos.DropRequest(ctx, s)
 			if err != nil {
 				return view, err
 			}
@@ -284,35 +280,4 @@ func (j *Janitor) dropClips(ctx context.Context, view videostore.View) (videosto
 	}
 	view.Steps = kept
 	return view, nil
-}
-
-// addOutput names the blobs of a committed step.
-func (n *names) addOutput(s videostore.Step) error {
-	if s.State != videostore.StepDone || len(s.Output) == 0 {
-		return nil
-	}
-	switch s.Key.Step {
-	case videostore.StepEncode:
-		var out video.ChunkOutput
-		if err := json.Unmarshal(s.Output, &out); err != nil {
-			return fmt.Errorf("decode output of %s: %w: %w", s.Key, videostore.ErrUnreadable, err)
-		}
-		n.blobs[out.Tiles], n.blobs[out.Poster] = true, true
-		for _, r := range out.Renditions {
-			n.blobs[r.Blob] = true
-		}
-	case videostore.StepClip:
-		var out video.ClipOutput
-		if err := json.Unmarshal(s.Output, &out); err != nil {
-			return fmt.Errorf("decode output of %s: %w: %w", s.Key, videostore.ErrUnreadable, err)
-		}
-		n.blobs[out.Blob] = true
-	case videostore.StepFinish:
-		var out video.FinishOutput
-		if err := json.Unmarshal(s.Output, &out); err != nil {
-			return fmt.Errorf("decode output of %s: %w: %w", s.Key, videostore.ErrUnreadable, err)
-		}
-		n.prefixes = append(n.prefixes, out.Prefix)
-	}
-	return nil
 }

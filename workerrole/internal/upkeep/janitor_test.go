@@ -150,8 +150,8 @@ func TestJanitorRemovesReplacedGenerations(t *testing.T) {
 	if err := b.queues.Queue(workflow.Probe).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	plays := b.put(t, video.MediaContainer, string(id)+"/finished2/master.m3u8")
 	b.finish(t, id, 2)
+	plays := b.put(t, video.MediaContainer, b.whole(t, id, 2)+"master.m3u8")
 	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
 		v.ReadyAt = time.Now()
 		return nil, nil
@@ -198,7 +198,7 @@ func TestJanitorRemovesOldClips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blob := b.put(t, video.MediaContainer, video.AttemptPrefix(id, 1, videostore.StepClip, 1, c.Step.Attempt)+"clip.mp4")
+	blob := b.put(t, video.MediaContainer, workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 1}.BlobPrefix(c.Step.Attempt)+"clip.mp4")
 	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: blob}}); err != nil {
 		t.Fatal(err)
 	}
@@ -207,11 +207,11 @@ func TestJanitorRemovesOldClips(t *testing.T) {
 	}
 	for _, c := range []struct {
 		life time.Duration
-		want []videostore.StepKey
+		want []workflow.Key
 	}{
-		{0, []videostore.StepKey{made, failed, waiting}},
-		{time.Hour, []videostore.StepKey{made, failed, waiting}},
-		{time.Nanosecond, []videostore.StepKey{waiting}},
+		{0, []workflow.Key{made, failed, waiting}},
+		{time.Hour, []workflow.Key{made, failed, waiting}},
+		{time.Nanosecond, []workflow.Key{waiting}},
 	} {
 		j := b.janitor()
 		j.ClipLife = c.life
@@ -222,7 +222,7 @@ func TestJanitorRemovesOldClips(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var keys []videostore.StepKey
+		var keys []workflow.Key
 		for _, clip := range clips {
 			keys = append(keys, clip.Key)
 		}
@@ -289,5 +289,49 @@ func TestJanitorDoesNotDelayTheReconciler(t *testing.T) {
 	})
 	if s := l.Stats()[0]; s.Passes != 0 {
 		t.Errorf("the janitor was not in the middle of a pass: %+v", s)
+	}
+}
+
+// Whatever a declared step committed stays, with no grace at all, and what another
+// attempt of it wrote goes.
+func TestJanitorKeepsWhatEveryStepCommitted(t *testing.T) {
+	t.Parallel()
+	for _, step := range workflow.Steps {
+		if !step.Shown() {
+			continue
+		}
+		t.Run(step.Name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id := b.ready(t)
+			k := workflow.Key{ID: id, Generation: 1, Step: step.Name, Index: 7}
+			if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
+				if !step.FailsAlone() {
+					v.State = video.Processing
+				}
+				return nil, nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			c, err := b.videos.Claim(t.Context(), k, "m", "w")
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept := []string{video.MediaContainer + ": " + b.put(t, video.MediaContainer, k.BlobPrefix(c.Step.Attempt)+"x")}
+			b.put(t, video.MediaContainer, k.BlobPrefix("another")+"x")
+			for _, when := range []string{"while it runs", "when it is committed"} {
+				if _, err := b.janitor().Pass(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(kept, b.blobsLeft(t)); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", when, diff)
+				}
+				if when == "while it runs" {
+					if err := c.Commit(t.Context(), videostore.Commit{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		})
 	}
 }

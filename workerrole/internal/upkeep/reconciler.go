@@ -11,6 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
@@ -131,7 +132,7 @@ func pause(age time.Duration) time.Duration {
 
 // check looks at one video and reports whether there was nothing to do.
 func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *moment) (healthy bool, _ error) {
-	view, err := r.Videos.ViewWithClips(ctx, mark.ID, videostore.StepQueued, videostore.StepRunning)
+	view, err := r.Videos.ViewWithRequests(ctx, mark.ID, videostore.StepQueued, videostore.StepRunning)
 	if errors.Is(err, videostore.ErrNotFound) {
 		return r.sweep(ctx, mark)
 	}
@@ -142,12 +143,12 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *m
 		r.Log.Info("send what the outbox promised", "video", mark.ID)
 		return false, r.Videos.Flush(ctx, mark.ID)
 	}
-	missing := view.OpenClips()
+	missing := view.OpenAlone()
 	switch state := view.Video.State; {
 	case state.Terminal():
 		indexed := mark.Indexed.Equal(view.Video.UpdatedAt)
-		if !indexed && !mark.GaveUp(videostore.StepIndex, view.Video) {
-			missing = append(missing, videostore.IndexIntent())
+		if !indexed && !mark.GaveUp(workflow.The(workflow.OnChange).Name, view.Video) {
+			missing = append(missing, videostore.FollowIntent())
 		}
 		if indexed && len(missing) == 0 {
 			return false, r.Videos.Settle(ctx, mark)
@@ -160,8 +161,8 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *m
 		}
 	case state == video.Deleting:
 		missing = nil
-		if !mark.GaveUp(videostore.StepPurge, view.Video) {
-			missing = append(missing, videostore.PurgeIntent())
+		if !mark.GaveUp(workflow.The(workflow.OnDelete).Name, view.Video) {
+			missing = append(missing, videostore.RemoveIntent())
 		}
 	default:
 		missing = append(view.Missing(), missing...)

@@ -25,7 +25,7 @@ import (
 
 // claimed makes a video whose probe is claimed by worker and whose queue says
 // nothing: tests say themselves what the reconciler sees of queues.
-func (b *bench) claimed(t *testing.T, worker string) videostore.StepKey {
+func (b *bench) claimed(t *testing.T, worker string) workflow.Key {
 	t.Helper()
 	id := b.create(t)
 	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
@@ -34,7 +34,7 @@ func (b *bench) claimed(t *testing.T, worker string) videostore.StepKey {
 	if err := b.queues.Queue(workflow.Probe).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	key := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepProbe}
+	key := workflow.Key{ID: id, Generation: 1, Step: workflow.StepProbe}
 	if _, err := b.videos.Claim(t.Context(), key, "carrier", worker); err != nil {
 		t.Fatal(err)
 	}
@@ -93,17 +93,17 @@ func TestPartsAreSignsOfLife(t *testing.T) {
 	plan := video.Plan{Generation: 1, Source: video.SourceBlob(id), Chunks: []video.Chunk{{To: 1}}, HasAudio: true,
 		FPS: video.Rational{Num: 1, Den: 1}, SegmentFrames: 1, Renditions: []video.Rendition{{Name: "240p"}}}
 	claim := func(step string) *videostore.Claim {
-		c, err := b.videos.Claim(t.Context(), videostore.StepKey{ID: id, Generation: 1, Step: step}, step, "w")
+		c, err := b.videos.Claim(t.Context(), workflow.Key{ID: id, Generation: 1, Step: step}, step, "w")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
-	if err := claim(videostore.StepProbe).Commit(t.Context(), videostore.Commit{Plan: &plan, Video: func(v *video.Video) { v.State = video.Processing }}); err != nil {
+	if err := claim(workflow.StepProbe).Commit(t.Context(), videostore.Commit{Plan: &plan, Video: func(v *video.Video) { v.State = video.Processing }}); err != nil {
 		t.Fatal(err)
 	}
-	claim(videostore.StepEncode)
-	audio := claim(videostore.StepAudio)
+	claim(workflow.StepEncode)
+	audio := claim(workflow.StepAudio)
 	b.rec.Queue = front(id, time.Now().Add(time.Hour))
 	b.rec.OrphanAfter = 600 * time.Millisecond
 	begun := time.Now()
@@ -147,7 +147,7 @@ func TestLostInABusyQueue(t *testing.T) {
 		"an old one put back": {time.Second, others(past, future), 1},
 		"silent for long":     {100 * time.Millisecond, others(past), 1},
 		"seen": {time.Second, func(id video.ID) []workqueue.Peeked {
-			item := workitem.Item{ID: string(id) + ".1.probe.0", Subject: string(id), Step: videostore.StepProbe}
+			item := workitem.Item{ID: string(id) + ".1.probe.0", Subject: string(id), Step: workflow.StepProbe}
 			return append(others(past, future)(id), workqueue.Peeked{Item: item, Inserted: past})
 		}, 0},
 	} {
@@ -176,8 +176,8 @@ func TestPoisonIsNotSentAgain(t *testing.T) {
 		step, queue string
 		end         func(video.ID) error
 	}{
-		{videostore.StepIndex, workflow.Index, func(id video.ID) error { _, err := b.videos.Cancel(t.Context(), id); return err }},
-		{videostore.StepPurge, workflow.Purge, func(id video.ID) error { _, err := b.videos.Delete(t.Context(), id, ""); return err }},
+		{workflow.StepIndex, workflow.Index, func(id video.ID) error { _, err := b.videos.Cancel(t.Context(), id); return err }},
+		{workflow.StepPurge, workflow.Purge, func(id video.ID) error { _, err := b.videos.Delete(t.Context(), id, ""); return err }},
 	} {
 		id := b.create(t)
 		if err := c.end(id); err != nil {
@@ -211,7 +211,7 @@ func TestPoisonIsNotSentAgain(t *testing.T) {
 			b.pass(t)
 		}
 		b.sent(t, c.queue, 0, "it is in the poison table")
-		if c.step == videostore.StepPurge {
+		if c.step == workflow.StepPurge {
 			continue
 		}
 		if marks, err := b.marks(t); err != nil || len(marks) != 1 {
@@ -219,7 +219,7 @@ func TestPoisonIsNotSentAgain(t *testing.T) {
 		}
 		if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
 			v.Title = "Another"
-			return []videostore.Intent{videostore.IndexIntent()}, nil
+			return []videostore.Intent{videostore.FollowIntent()}, nil
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -144,7 +144,7 @@ func TestReconcilerReplacesALostMessage(t *testing.T) {
 	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
 		t.Fatal(err)
 	}
-	key := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepProbe}
+	key := workflow.Key{ID: id, Generation: 1, Step: workflow.StepProbe}
 	if _, err := b.videos.Claim(t.Context(), key, "lost message", "dead worker"); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := func(step string, index int) *videostore.Claim {
-		c, err := b.videos.Claim(t.Context(), videostore.StepKey{ID: id, Generation: 1, Step: step, Index: index}, fmt.Sprint(step, index), "w")
+		c, err := b.videos.Claim(t.Context(), workflow.Key{ID: id, Generation: 1, Step: step, Index: index}, fmt.Sprint(step, index), "w")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +226,7 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 	}
 	plan := video.Plan{Generation: 1, Source: video.SourceBlob(id), Chunks: []video.Chunk{{To: 1}, {From: 1, To: 2}}, HasAudio: true,
 		FPS: video.Rational{Num: 1, Den: 1}, SegmentFrames: 1, Renditions: []video.Rendition{{Name: "240p"}}}
-	if err := claim(videostore.StepProbe, 0).Commit(t.Context(), videostore.Commit{Plan: &plan, Video: func(v *video.Video) { v.State = video.Processing }}); err != nil {
+	if err := claim(workflow.StepProbe, 0).Commit(t.Context(), videostore.Commit{Plan: &plan, Video: func(v *video.Video) { v.State = video.Processing }}); err != nil {
 		t.Fatal(err)
 	}
 	put := func(container, name string) string {
@@ -235,21 +235,21 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 		}
 		return name
 	}
-	done := claim(videostore.StepEncode, 0)
-	prefix := video.AttemptPrefix(id, 1, videostore.StepEncode, 0, done.Step.Attempt)
+	done := claim(workflow.StepEncode, 0)
+	prefix := workflow.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 0}.BlobPrefix(done.Step.Attempt)
 	keep := []string{put(video.MediaContainer, prefix+"240p.m4s"), put(video.MediaContainer, prefix+"tiles.jpg")}
 	if err := done.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Renditions: []video.RenditionOutput{{Blob: keep[0]}}, Tiles: keep[1]}}); err != nil {
 		t.Fatal(err)
 	}
-	running := claim(videostore.StepEncode, 1)
-	keep = append(keep, put(video.MediaContainer, video.AttemptPrefix(id, 1, videostore.StepEncode, 1, running.Step.Attempt)+"240p.m4s"))
-	audio := claim(videostore.StepAudio, 0)
-	part := put(video.MediaContainer, video.AttemptPrefix(id, 1, videostore.StepAudio, 0, "killed-attempt")+"00000.m4s")
+	running := claim(workflow.StepEncode, 1)
+	keep = append(keep, put(video.MediaContainer, workflow.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 1}.BlobPrefix(running.Step.Attempt)+"240p.m4s"))
+	audio := claim(workflow.StepAudio, 0)
+	part := put(video.MediaContainer, workflow.Key{ID: id, Generation: 1, Step: workflow.StepAudio, Index: 0}.BlobPrefix("killed-attempt")+"00000.m4s")
 	if err := audio.AddPart(t.Context(), video.AudioPart{Blob: part}); err != nil {
 		t.Fatal(err)
 	}
 	keep = append(keep, part)
-	put(video.MediaContainer, video.AttemptPrefix(id, 1, videostore.StepEncode, 0, "loser")+"240p.m4s")
+	put(video.MediaContainer, workflow.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 0}.BlobPrefix("loser")+"240p.m4s")
 	put(video.MediaContainer, video.SourceBlob(video.NewID())) // of a video that was purged
 	put(video.MediaContainer, "not-a-video/x")
 	put(video.SourcesContainer, video.SourceBlob(id))
@@ -418,14 +418,14 @@ func (b *bench) finish(t *testing.T, id video.ID, generation int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []string{videostore.StepProbe, videostore.StepEncode, videostore.StepFinish} {
-		c, err := b.videos.Claim(t.Context(), videostore.StepKey{ID: id, Generation: generation, Step: step}, step, "w")
+	for _, step := range []string{workflow.StepProbe, workflow.StepEncode, workflow.StepFinish} {
+		c, err := b.videos.Claim(t.Context(), workflow.Key{ID: id, Generation: generation, Step: step}, step, "w")
 		if err != nil {
 			t.Fatal(err)
 		}
 		commit := videostore.Commit{Plan: &plan, Output: video.ChunkOutput{Frames: 9}}
-		if step == videostore.StepFinish {
-			commit.Plan, commit.Output = nil, video.FinishOutput{Frames: 9, Prefix: fmt.Sprintf("%s/finished%d/", id, generation)}
+		if step == workflow.StepFinish {
+			commit.Plan, commit.Output = nil, video.FinishOutput{Frames: 9}
 			commit.Video = func(v *video.Video) { v.State, v.Serving = video.Ready, generation }
 		}
 		if err := c.Commit(t.Context(), commit); err != nil {
@@ -440,9 +440,9 @@ func (b *bench) finish(t *testing.T, id video.ID, generation int) {
 	}
 }
 
-func (b *bench) ask(t *testing.T, id video.ID, first int) videostore.StepKey {
+func (b *bench) ask(t *testing.T, id video.ID, first int) workflow.Key {
 	t.Helper()
-	key := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: first, Frames: 2}
+	key := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: first, Frames: 2}
 	if _, err := b.videos.RequestClip(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
@@ -460,7 +460,7 @@ func TestReconcilerLooksAfterClips(t *testing.T) {
 		t.Fatalf("in flight: %v, %v; want nothing before the clip", marks, err)
 	}
 	b.queues.shut.Store(true) // the web role dies between row and message
-	key := videostore.StepKey{ID: id, Generation: 1, Step: videostore.StepClip, Index: 3, Frames: 2}
+	key := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 3, Frames: 2}
 	if _, err := b.videos.RequestClip(t.Context(), key); !errors.Is(err, errShut) {
 		t.Fatal(err)
 	}
@@ -514,14 +514,25 @@ func TestReconcilerLooksAfterClips(t *testing.T) {
 	}
 }
 
+// whole is where the last step of a generation wrote.
+func (b *bench) whole(t *testing.T, id video.ID, generation int) string {
+	t.Helper()
+	view, err := b.videos.View(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step, _ := view.Find(generation, workflow.StepFinish, 0)
+	return step.Key.BlobPrefix(step.Attempt)
+}
+
 // Clips stay when their generation is replaced, and a generation stays while a
 // clip is to be cut from it; output of lost attempts goes.
 func TestJanitorKeepsClips(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.ready(t)
-	put := func(key videostore.StepKey, attempt, name string) string {
-		name = video.AttemptPrefix(id, key.Generation, key.Step, key.Index, attempt) + name
+	put := func(key workflow.Key, attempt, name string) string {
+		name = key.BlobPrefix(attempt) + name
 		if _, err := b.blobs.Put(t.Context(), video.MediaContainer, name, strings.NewReader("x"), 1, blobstore.Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -545,7 +556,7 @@ func TestJanitorKeepsClips(t *testing.T) {
 			t.Errorf("blobs left (-want +got):\n%s", diff)
 		}
 	}
-	segments := string(id) + "/finished1/segments"
+	segments := b.whole(t, id, 1) + "segments"
 	if _, err := b.blobs.Put(t.Context(), video.MediaContainer, segments, strings.NewReader("x"), 1, blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}

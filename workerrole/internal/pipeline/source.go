@@ -1,4 +1,4 @@
-package step
+package pipeline
 
 import (
 	"context"
@@ -11,28 +11,20 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-// Sources lets ffmpeg read sources by ranges, one version of a blob at a time.
-type Sources struct {
-	Blobs *blobstore.Store
-}
-
 // Pinned is one version of a blob in video.SourcesContainer.
 type Pinned struct {
 	Blob string
 	ETag string // empty: whatever version is there now
 }
 
-// sourceOf is what the steps after the probe read.
-func sourceOf(p video.Plan) Pinned { return Pinned{Blob: p.Source, ETag: p.SourceETag} }
-
-// Open lets ffmpeg read a version of a blob until ctx ends, and returns the
+// openSource lets ffmpeg read a version of a blob until ctx ends, and returns the
 // version. The holder of a valet key can write the blob as long as the key
 // lives, also after its content was verified. So every read names the version
 // that was verified (If-Match), and one that finds another fails the run with a
 // *video.Failure, source_changed. A read that fails otherwise fails the run with
 // an ffmpeg.TroubleError.
-func (s Sources) Open(ctx context.Context, from Pinned, demuxer string) (ffmpeg.Source, Pinned, error) {
-	head, err := s.Blobs.Head(ctx, video.SourcesContainer, from.Blob)
+func openSource(ctx context.Context, blobs *blobstore.Store, from Pinned, demuxer string) (ffmpeg.Source, Pinned, error) {
+	head, err := blobs.Head(ctx, video.SourcesContainer, from.Blob)
 	if err == nil && from.ETag != "" && head.ETag != from.ETag {
 		err = blobstore.ErrChanged
 	}
@@ -41,7 +33,7 @@ func (s Sources) Open(ctx context.Context, from Pinned, demuxer string) (ffmpeg.
 	}
 	from.ETag = head.ETag
 	source, err := ffmpeg.Serve(ctx, head.Size, func(ctx context.Context, offset int64) (io.ReadCloser, error) {
-		body, _, err := s.Blobs.Open(ctx, video.SourcesContainer, from.Blob, blobstore.Range{Offset: offset}, from.ETag)
+		body, _, err := blobs.Open(ctx, video.SourcesContainer, from.Blob, blobstore.Range{Offset: offset}, from.ETag)
 		if err != nil {
 			return nil, changed(fmt.Errorf("read the source: %w", err))
 		}

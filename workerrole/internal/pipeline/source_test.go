@@ -1,4 +1,4 @@
-package step_test
+package pipeline
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
-	"github.com/cutroom/cutroom/workerrole/internal/step"
 )
 
 // film makes a short video of one colour.
@@ -40,7 +39,6 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	blobs := blobstore.New(account)
-	sources := step.Sources{Blobs: blobs}
 	const blob = "x/source"
 	put := func(path string) {
 		t.Helper()
@@ -52,7 +50,7 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
-	before, pinned, err := sources.Open(ctx, step.Pinned{Blob: blob}, "")
+	before, pinned, err := openSource(ctx, blobs, Pinned{Blob: blob}, "")
 	if err != nil || pinned.ETag == "" {
 		t.Fatalf("open %+v: %v", pinned, err)
 	}
@@ -78,14 +76,14 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 	}
 	_, err = tool.Probe(ctx, before)
 	refused("probe", err)
-	again, _, err := sources.Open(ctx, step.Pinned{Blob: blob}, "")
+	again, _, err := openSource(ctx, blobs, Pinned{Blob: blob}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := tool.Probe(ctx, again); err != nil {
 		t.Errorf("a source that is not pinned, as of an older release: %v", err)
 	}
-	_, _, err = sources.Open(ctx, pinned, "")
+	_, _, err = openSource(ctx, blobs, pinned, "")
 	refused("open", err)
 
 	put(film(t, "green")) // while one is open that nothing has read yet

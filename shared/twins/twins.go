@@ -1,0 +1,112 @@
+// Package twins finds uploads that exist already.
+//
+// # Table twins
+//
+// PartitionKey: what an upload is, as a synthetic key made of several properties
+// (S1): `sha256-<digest>-<bytes>` for the same file, `looks-<hashes>-<seconds>`
+// for the same pictures in another file. RowKey: `first`; property Video: who came
+// first. So whether there is a twin is a point query (T5).
+//
+// Partition `<video id>` has a row for each key of a video, RowKey its kind and
+// property Key, so that a deleted video finds what to remove. It is written first.
+//
+// Granularity (T4): unique. Digests spread writes over all partitions (T3).
+package twins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Table is the table's base name.
+const Table = "twins"
+
+const firstRow = "first"
+
+// SameFile is the key of a file by its content.
+func SameFile(sha256 string, bytes int64) string { return fmt.Sprintf("sha256-%s-%d", sha256, bytes) }
+
+// SameLook is the key of a video by the perceptual hashes of some of its pictures
+// and by its length, in whole seconds.
+func SameLook(hashes string, seconds int) string { return fmt.Sprintf("looks-%s-%d", hashes, seconds) }
+
+// Index is the table. It is safe for concurrent use.
+type Index struct{ table *tablestore.Table }
+
+// New returns the index of an account, whose table must exist.
+func New(a *azstorage.Account) *Index { return &Index{tablestore.New(a.Table(Table))} }
+
+// First notes that a video has a key, and returns which living video had it first:
+// id itself when there is no other. A first one that is gone is replaced. Safe to
+// repeat.
+func (x *Index) First(ctx context.Context, id video.ID, key string, lives func(context.Context, video.ID) (bool, error)) (video.ID, error) {
+	kind, _, _ := strings.Cut(key, "-")
+	own := tablestore.Entity{PartitionKey: string(id), RowKey: kind, Props: map[string]any{"Key": key}}
+	if _, err := x.table.Upsert(ctx, own); err != nil {
+		return "", fmt.Errorf("note what %s is: %w", id, err)
+	}
+	row := tablestore.Entity{PartitionKey: key, RowKey: firstRow, Props: map[string]any{"Video": string(id)}}
+	for {
+		_, err := x.table.Insert(ctx, row)
+		if err == nil {
+			return id, nil
+		}
+		if !errors.Is(err, tablestore.ErrExists) {
+			return "", fmt.Errorf("look for a twin of %s: %w", id, err)
+		}
+		there, err := x.table.Get(ctx, key, firstRow)
+		if errors.Is(err, tablestore.ErrNotFound) {
+			continue // removed this instant
+		}
+		if err != nil {
+			return "", fmt.Errorf("look for a twin of %s: %w", id, err)
+		}
+		first := video.ID(there.String("Video"))
+		if first == id {
+			return id, nil
+		}
+		alive, err := lives(ctx, first)
+		if err != nil || alive {
+			return first, err
+		}
+		_, err = x.table.Update(ctx, row, there.ETag)
+		if err == nil {
+			return id, nil
+		}
+		if !errors.Is(err, tablestore.ErrChanged) && !errors.Is(err, tablestore.ErrNotFound) {
+			return "", fmt.Errorf("take the place of %s, which is gone: %w", first, err)
+		}
+	}
+}
+
+// Remove forgets a deleted video. Safe to repeat.
+func (x *Index) Remove(ctx context.Context, id video.ID) error {
+	for row, err := range x.table.Query(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.PartitionRange}) {
+		if err != nil {
+			return fmt.Errorf("list the keys of %s: %w", id, err)
+		}
+		key := row.String("Key")
+		first, err := x.table.Get(ctx, key, firstRow)
+		if err == nil && first.String("Video") == string(id) {
+			err = x.table.Delete(ctx, key, firstRow, first.ETag)
+		}
+		if err == nil || isGone(err) {
+			err = x.table.Delete(ctx, row.PartitionKey, row.RowKey, tablestore.AnyETag)
+		}
+		if err != nil && !isGone(err) {
+			return fmt.Errorf("forget what %s is: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// isGone reports whether a row is not there, or another video's by now.
+func isGone(err error) bool {
+	return errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrChanged)
+}

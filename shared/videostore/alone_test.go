@@ -1,0 +1,267 @@
+package videostore_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/workitem"
+)
+
+// promising is a plan that stores what is declared today.
+func promising() video.Plan {
+	p := plan(1, true)
+	p.Format, p.Sound = video.PlanFormat, []video.SoundPortion{{First: 0, End: 1}}
+	p.Promises = workflow.Stored(p)
+	return p
+}
+
+// parts ends every part of a plan as its step would, but those that skip names.
+func parts(t *testing.T, s *videostore.Store, id video.ID, p video.Plan, skip ...string) {
+	t.Helper()
+	for _, promise := range workflow.Promises(p, workflow.Part) {
+		for i := range promise.Items {
+			k := workflow.Key{ID: id, Generation: p.Generation, Step: promise.Step.Name, Index: i}
+			if slices.Contains(skip, k.Step) {
+				continue
+			}
+			c, err := s.Claim(t.Context(), k, k.ItemID(), "w")
+			if err == nil {
+				err = c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", k, err)
+			}
+		}
+	}
+}
+
+// readyToPlay makes a video ready as the last step and its runner do.
+func readyToPlay(t *testing.T, s *videostore.Store, id video.ID, generation int) {
+	t.Helper()
+	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: generation, Step: workflow.The(workflow.Last).Name}, "m", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit := videostore.Commit{Output: video.FinishOutput{Frames: 120}, Video: func(v *video.Video) {
+		v.State, v.Playable, v.Serving = video.Ready, true, generation
+	}}
+	commit.Next = c.Following(commit)
+	if err := c.Commit(t.Context(), commit); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Send(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func asks(items []workitem.Item, step string) bool {
+	return slices.ContainsFunc(items, func(i workitem.Item) bool { return i.Step == step })
+}
+
+// lone are the declared steps whose failure is nobody else's.
+func lone() (steps []workflow.Step) {
+	for _, s := range workflow.Steps {
+		if s.FailsAlone() && s.Stage != workflow.OnRequest {
+			steps = append(steps, s)
+		}
+	}
+	return steps
+}
+
+// Every step that fails alone: a ready video stays ready whatever becomes of it,
+// and it can be retried until it is done.
+func TestStepsThatFailAlone(t *testing.T) {
+	t.Parallel()
+	failure := &video.Failure{Code: video.ProcessingFailed, Detail: "x"}
+	for _, step := range lone() {
+		t.Run(step.Name, func(t *testing.T) {
+			t.Parallel()
+			s, out := setup(t)
+			id, p := uploaded(t, s), promising()
+			probed(t, s, id, p)
+			k := workflow.Key{ID: id, Generation: 1, Step: step.Name}
+			claim := func() *videostore.Claim {
+				t.Helper()
+				c, err := s.Claim(t.Context(), k, "m-"+step.Name, "w")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c
+			}
+			ready := func(percent int) videostore.View {
+				t.Helper()
+				view, err := s.View(t.Context(), id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if v := view.Video; v.State != video.Ready || v.Error != nil || view.Progress().Percent != percent {
+					t.Fatalf("the video is %s with %v at %d %%, want ready", v.State, v.Error, view.Progress().Percent)
+				}
+				return view
+			}
+			parts(t, s, id, p, step.Name)
+			if step.Stage == workflow.Part {
+				if won, err := s.FanIn(t.Context(), id, p); err != nil || won {
+					t.Fatalf("the last step does not wait for %s: %t, %v", step.Name, won, err)
+				}
+				if err := claim().Fail(t.Context(), failure); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if won, err := s.FanIn(t.Context(), id, p); err != nil || !won {
+				t.Fatalf("the last step is not promised: %t, %v", won, err)
+			}
+			out.take()
+			readyToPlay(t, s, id, 1)
+			if step.Stage == workflow.AfterReady {
+				if !asks(out.takeItems(), step.Name) {
+					t.Fatalf("%s is not promised", step.Name)
+				}
+				if open := ready(100).OpenAlone(); len(open) == 0 {
+					t.Error("what is promised is not open")
+				}
+				if err := s.FailStep(t.Context(), k, failure); err != nil { // poison, never claimed
+					t.Fatal(err)
+				}
+			}
+			for _, i := range ready(100).OpenAlone() {
+				if i.Step == step.Name {
+					t.Error("what has failed is still waited for")
+				}
+			}
+			if _, err := s.Retry(t.Context(), id); err != nil {
+				t.Fatalf("retry: %v", err)
+			}
+			if !asks(out.takeItems(), step.Name) {
+				t.Fatal("a retry does not send it again")
+			}
+			if err := claim().Fail(t.Context(), failure); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Retry(t.Context(), id); err != nil {
+				t.Fatalf("retry again: %v", err)
+			}
+			c := claim()
+			commit := videostore.Commit{Facts: map[string]int{"x": 1}, Files: []video.File{{Name: "a.txt", Blob: k.BlobPrefix(c.Step.Attempt) + "a.txt"}}}
+			commit.Next = c.Following(commit)
+			if err := c.Commit(t.Context(), commit); err != nil {
+				t.Fatal(err)
+			}
+			view := ready(100)
+			made, found := view.Video.MadeBy(step.Name, 1)
+			if !found || string(made.Facts) != `{"x":1}` || len(made.Files) != 1 {
+				t.Errorf("left with the video: %+v", made)
+			}
+			if !view.Promised {
+				t.Error("META changed, and nobody is asked to follow it")
+			}
+			if err := s.Flush(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Claim(t.Context(), k, "again", "w"); !errors.Is(err, videostore.ErrDone) {
+				t.Errorf("a second delivery: %v, want ErrDone", err)
+			}
+		})
+	}
+}
+
+// What plays keeps its steps while a new generation is made, and loses them with it.
+func TestStepsThatFailAloneWhileAVideoIsReprocessed(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id, p := uploaded(t, s), promising()
+	probed(t, s, id, p)
+	parts(t, s, id, p)
+	if _, err := s.FanIn(t.Context(), id, p); err != nil {
+		t.Fatal(err)
+	}
+	readyToPlay(t, s, id, 1)
+	if _, err := s.Reprocess(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range workflow.Promises(p, workflow.AfterReady) {
+		k := workflow.Key{ID: id, Generation: 1, Step: step.Step.Name}
+		c, err := s.Claim(t.Context(), k, "m", "w")
+		if err != nil {
+			t.Errorf("%s while another generation is made: %v", k, err)
+			continue
+		}
+		if err := c.GiveBack(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := promising()
+	again.Generation = 2
+	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 2, Step: workflow.The(workflow.First).Name}, "m", "w")
+	if err == nil {
+		err = c.Commit(t.Context(), videostore.Commit{Plan: &again, Video: func(v *video.Video) { v.State = video.Processing }})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts(t, s, id, again)
+	readyToPlay(t, s, id, 2)
+	out.take()
+	for _, step := range lone() {
+		if _, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 1, Step: step.Name}, "m", "w"); !errors.Is(err, videostore.ErrGone) && !errors.Is(err, videostore.ErrDone) {
+			t.Errorf("%s of the generation that was replaced: %v, want ErrGone", step.Name, err)
+		}
+	}
+	if _, err := s.Delete(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range workflow.Promises(again, workflow.AfterReady) {
+		if _, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 2, Step: step.Step.Name}, "m", "w"); !errors.Is(err, videostore.ErrGone) {
+			t.Errorf("%s of a deleted video: %v, want ErrGone", step.Step.Name, err)
+		}
+	}
+}
+
+// A plan counts what it promised: an old one never waits for a new step, and a
+// worker without a step waits for what a newer one promised (Q6).
+func TestPlansCountWhatTheyPromised(t *testing.T) {
+	t.Parallel()
+	old := plan(1, true)
+	old.Format, old.Sound = 2, []video.SoundPortion{{First: 0, End: 1}}
+	newer := promising()
+	newer.Promises = append(newer.Promises, video.Promise{Step: "unheard-of", Items: 2, Queue: "audio"})
+	for name, c := range map[string]struct {
+		plan  video.Plan
+		waits []string
+	}{
+		"older": {old, nil},
+		"newer": {newer, []string{"unheard-of", "unheard-of"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _ := setup(t)
+			id := uploaded(t, s)
+			probed(t, s, id, c.plan)
+			parts(t, s, id, c.plan, "unheard-of")
+			view, err := s.View(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var waits []string
+			for _, i := range view.Missing() {
+				if i.Step != workflow.The(workflow.Last).Name {
+					waits = append(waits, i.Step)
+				}
+				if i.Step == "unheard-of" && (!strings.HasPrefix(i.Queue, "audio") || i.Version != video.PlanFormat) {
+					t.Errorf("asked for as %+v", i)
+				}
+			}
+			if !slices.Equal(waits, c.waits) {
+				t.Errorf("waits for %v, want %v", waits, c.waits)
+			}
+			if won, err := s.FanIn(t.Context(), id, c.plan); err != nil || won != (c.waits == nil) {
+				t.Errorf("FanIn = %t, %v", won, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,50 @@
+package workflow
+
+import "github.com/cutroom/cutroom/shared/video"
+
+// Promise is a step that a plan promised, and how many runs it has.
+type Promise struct {
+	Step  Step
+	Items int
+}
+
+// Stored is what a new plan is to store: every part and every step after ready
+// that has a run in it.
+func Stored(plan video.Plan) (stored []video.Promise) {
+	for _, s := range Steps {
+		if n := s.Items(plan); n > 0 && (s.Stage == Part || s.Stage == AfterReady) {
+			stored = append(stored, video.Promise{
+				Step: s.Name, Items: n, PerChunk: s.Count == PerChunk, After: s.Stage == AfterReady, Alone: s.FailsAlone(), Queue: s.Queues[len(s.Queues)-1],
+			})
+		}
+	}
+	return stored
+}
+
+// Promises returns what a plan promised of a stage, Part or AfterReady, in order:
+// what the plan stores, however much is declared today. An older plan promised the
+// pictures and the sound.
+func Promises(plan video.Plan, stage Stage) (promised []Promise) {
+	if len(plan.Promises) == 0 {
+		for _, s := range Of(stage) {
+			if n := s.Items(plan); n > 0 && s.Makes != Nothing {
+				promised = append(promised, Promise{Step: s, Items: n})
+			}
+		}
+		return promised
+	}
+	for _, p := range plan.Promises {
+		if p.After != (stage == AfterReady) {
+			continue
+		}
+		step, known := Find(p.Step)
+		if !known { // a newer release planned: it is counted and asked for, and run elsewhere
+			step.Stage, step.Alone, step.Queues = stage, p.Alone, []string{p.Queue}
+			if p.PerChunk {
+				step.Count = PerChunk
+			}
+		}
+		promised = append(promised, Promise{Step: step, Items: p.Items})
+	}
+	return promised
+}

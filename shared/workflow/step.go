@@ -1,0 +1,147 @@
+package workflow
+
+import (
+	"slices"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// Stage says when a step is due and what it waits for.
+type Stage int
+
+// The stages. A step of the first four is due once in each generation of a video.
+const (
+	_ Stage = iota
+	// First waits for the upload. Its commit writes the plan. There is one.
+	First
+	// Part waits for the first step. All parts run side by side.
+	Part
+	// Last waits until every part has ended. Its commit makes the video ready.
+	// There is one.
+	Last
+	// AfterReady waits for the last step. The video plays already, so such a step
+	// always fails alone.
+	AfterReady
+	// OnRequest waits until somebody asks. It reads a finished generation, has
+	// rows of its own kind and always fails alone.
+	OnRequest
+	// OnChange makes other tables follow META. It has no rows, for it may run any
+	// number of times. There is one.
+	OnChange
+	// OnDelete removes everything of a video. It has no rows. There is one.
+	OnDelete
+)
+
+// Count says how many times a step runs in one generation.
+type Count int
+
+// The counts.
+const (
+	Once       Count = iota
+	PerChunk         // once for each chunk of the plan
+	PerPortion       // once for each portion of sound
+	IfSound          // once, if there is sound
+)
+
+// Product is what the player reads of a step's rows.
+type Product int
+
+// The products. One step makes each.
+const (
+	Nothing  Product = iota
+	Pictures         // video.ChunkOutput, for each chunk
+	Sound            // PART rows
+)
+
+// Step declares one step.
+type Step struct {
+	Name  string // lower-case letters, digits and hyphens, at most 40
+	Stage Stage
+	Count Count
+
+	// Queues are the base queues that its messages travel on.
+	Queues []string
+	// Choose picks one of them; nil means the first. The plan is empty for a step
+	// that is due without one.
+	Choose func(v video.Video, plan video.Plan, index int) string
+
+	// Alone: its failure leaves the video as it is. A part that fails alone does
+	// not hold up the last step. Always so for AfterReady and OnRequest.
+	Alone bool
+
+	// Weight is its share of the progress bar, in percent. All together are 100.
+	Weight int
+
+	// Rows is the kind of the rows of a step on request: the start of their keys,
+	// which sorts before META, so that playing a video never reads them.
+	Rows string
+
+	// Makes is what the player reads of it.
+	Makes Product
+}
+
+// HasRows reports whether runs of the step are claimed and committed in a row.
+func (s Step) HasRows() bool { return s.Stage >= First && s.Stage <= OnRequest }
+
+// FailsAlone reports whether a failure of the step leaves its video as it is.
+func (s Step) FailsAlone() bool {
+	return s.Alone || s.Stage == AfterReady || s.Stage == OnRequest
+}
+
+// Shown reports whether the timeline shows runs of the step.
+func (s Step) Shown() bool { return s.HasRows() && s.Stage != OnRequest }
+
+// Items is how many runs of the step a plan has.
+func (s Step) Items(plan video.Plan) int {
+	switch {
+	case s.Count == PerChunk:
+		return len(plan.Chunks)
+	case s.Count == PerPortion:
+		return plan.SoundItems()
+	case s.Count == IfSound && !plan.HasAudio:
+		return 0
+	}
+	return 1
+}
+
+// Size is the share that one run has of the step's work: its frames when it is a
+// chunk, so that progress moves evenly.
+func (s Step) Size(plan video.Plan, index int) int64 {
+	if s.Count == PerChunk {
+		return plan.Chunks[index].To - plan.Chunks[index].From
+	}
+	return 1
+}
+
+// Queue is the queue that a run of the step travels on, with the video's lane if
+// the queue has lanes.
+func (s Step) Queue(v video.Video, plan video.Plan, index int) string {
+	base := s.Queues[0]
+	if s.Choose != nil {
+		base = s.Choose(v, plan, index)
+	}
+	if slices.ContainsFunc(Specs, func(q workqueue.Spec) bool { return q.Name == base && q.Laned }) {
+		return workqueue.LaneName(base, v.Lane)
+	}
+	return base
+}
+
+// Wanted reports whether a video still wants a run of the step: while its
+// generation is being made; of one that fails alone, also while the generation
+// plays; of what somebody asked for, only the tombstone is the end.
+func (s Step) Wanted(v video.Video, generation int) bool {
+	switch s.Stage {
+	case First, Part, Last:
+		return v.State.Active() && v.Generation == generation || s.Alone && plays(v, generation)
+	case AfterReady:
+		return plays(v, generation)
+	case OnRequest:
+		return v.State != video.Deleting
+	}
+	return true
+}
+
+func plays(v video.Video, generation int) bool {
+	return v.State != video.Deleting && v.Serving == generation
+}

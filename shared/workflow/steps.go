@@ -1,0 +1,107 @@
+package workflow
+
+import (
+	"slices"
+
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Names of the steps. They are stored in rows, messages and blob names: never
+// change one.
+const (
+	StepProbe  = "probe"
+	StepEncode = "encode"
+	StepAudio  = "audio"
+	StepFinish = "finish"
+	StepClip   = "clip"
+
+	StepDigest   = "digest"
+	StepLoudness = "loudness"
+
+	StepIndex = "index"
+	StepPurge = "purge"
+)
+
+// Steps is the one place to declare a step, in the order in which a video meets
+// them and in which the timeline shows them. Treat it as read-only.
+var Steps = []Step{
+	{Name: StepProbe, Stage: First, Queues: []string{Probe}, Weight: 2},
+	{
+		Name: StepEncode, Stage: Part, Count: PerChunk, Makes: Pictures, Weight: 90,
+		Queues: []string{EncodeFirst, EncodeHigh, EncodeNormal, EncodeLow}, Choose: byUrgency,
+	},
+	{
+		Name: StepAudio, Stage: Part, Count: PerPortion, Makes: Sound, Weight: 3,
+		Queues: []string{AudioFirst, Audio}, Choose: firstPortionFirst,
+	},
+	{Name: StepDigest, Stage: Part, Alone: true, Queues: []string{Audio}},
+	{Name: StepFinish, Stage: Last, Queues: []string{Finish}, Weight: 5},
+	{Name: StepLoudness, Stage: AfterReady, Count: IfSound, Queues: []string{Audio}},
+	{Name: StepClip, Stage: OnRequest, Rows: "CLIP", Alone: true, Queues: []string{EncodeHigh}},
+	{Name: StepIndex, Stage: OnChange, Queues: []string{Index}},
+	{Name: StepPurge, Stage: OnDelete, Queues: []string{Purge}},
+}
+
+// leadChunks is how many chunks of a new video go before the bulk: about the
+// first quarter of a minute, which is what a viewer waits for.
+const leadChunks = 3
+
+// byUrgency chooses the queue of a chunk (Q5). The first chunk of a new video
+// goes before everything else of its lane, so that every upload is soon playable;
+// the next two go before the bulk; the rest follows the user's priority, and
+// reprocessing never gets in anybody's way.
+func byUrgency(v video.Video, _ video.Plan, index int) string {
+	switch {
+	case v.Serving > 0:
+		return EncodeLow
+	case index == 0:
+		return EncodeFirst
+	case v.Priority == video.High || index < leadChunks:
+		return EncodeHigh
+	case v.Priority == video.Low:
+		return EncodeLow
+	}
+	return EncodeNormal
+}
+
+// firstPortionFirst chooses the queue of a portion of sound: the first of a new
+// video is as urgent as its first chunk. A whole track in one item is not.
+func firstPortionFirst(v video.Video, plan video.Plan, index int) string {
+	if index == 0 && len(plan.Sound) > 0 && v.Serving == 0 {
+		return AudioFirst
+	}
+	return Audio
+}
+
+// Find returns the declaration of a step, or false: a newer release may have sent
+// the message or written the row.
+func Find(name string) (Step, bool) {
+	if i := slices.IndexFunc(Steps, func(s Step) bool { return s.Name == name }); i >= 0 {
+		return Steps[i], true
+	}
+	return Step{Name: name}, false
+}
+
+// Of returns the steps of a stage, in order.
+func Of(stage Stage) (found []Step) {
+	for _, s := range Steps {
+		if s.Stage == stage {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// The returns the only step of a stage: First, Last, OnChange or OnDelete. [Check]
+// holds that there is one.
+func The(stage Stage) Step { return Of(stage)[0] }
+
+// Order compares two steps by name, as the timeline shows them; unknown ones last.
+func Order(a, b string) int { return place(a) - place(b) }
+
+func place(name string) int {
+	if i := slices.IndexFunc(Steps, func(s Step) bool { return s.Name == name }); i >= 0 {
+		return i
+	}
+	return len(Steps)
+}

@@ -1,0 +1,111 @@
+package workflow
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workitem"
+)
+
+func TestDeclarationIsSound(t *testing.T) {
+	t.Parallel()
+	if err := Check(Specs); err != nil {
+		t.Error(err)
+	}
+}
+
+// Every mistake is an error that says what to do.
+func TestCheckNamesEveryMistake(t *testing.T) {
+	t.Parallel()
+	with := func(s Step) []Step { return append(slices.Clone(Steps), s) }
+	probe := []string{Probe}
+	for want, steps := range map[string][]Step{
+		"set Queues to one that the queue list declares": with(Step{Name: "x", Stage: Part}),
+		"add it to the queue list":                       with(Step{Name: "x", Stage: Part, Queues: []string{"gpu"}}),
+		"set Stage to when it is due":                    with(Step{Name: "x", Queues: probe}),
+		"is declared twice":                              with(Step{Name: StepAudio, Stage: Part, Queues: probe}),
+		"which only a Part may":                          with(Step{Name: "x", Stage: AfterReady, Count: PerChunk, Queues: probe}),
+		"a kind of its own that sorts before META":       with(Step{Name: "x", Stage: OnRequest, Rows: "ZOO", Queues: probe}),
+		"2 steps are in stage Last":                      with(Step{Name: "x", Stage: Last, Queues: probe}),
+		"the weights add up to 101":                      with(Step{Name: "x", Stage: Part, Weight: 1, Queues: probe}),
+		"2 steps make the pictures":                      with(Step{Name: "x", Stage: Part, Makes: Pictures, Queues: probe}),
+	} {
+		if err := check(steps, Specs); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
+// What is derived from a key is stored: it never changes.
+func TestKeysAreStable(t *testing.T) {
+	t.Parallel()
+	id := video.ID(strings.Repeat("a", 26))
+	chunk := Key{ID: id, Generation: 2, Step: StepEncode, Index: 3}
+	clip := Key{ID: id, Generation: 1, Step: StepClip, Index: 310, Frames: 250}
+	v := string(id)
+	got := map[string]string{
+		"chunk row": chunk.RowKey(), "chunk item": chunk.ItemID(), "chunk blobs": chunk.BlobPrefix("try"),
+		"clip row": clip.RowKey(), "clip item": clip.ItemID(), "clip blobs": clip.BlobPrefix("try"), "clip name": clip.Name(),
+	}
+	want := map[string]string{
+		"chunk row": "STEP:00002:encode:00003", "chunk item": v + ".2.encode.3", "chunk blobs": v + "/g00002/encode/00003/try/",
+		"clip row": "CLIP:00001:000000310:000250", "clip item": v + ".1.clip.310.250", "clip blobs": v + "/g00001/clip/00310/try/", "clip name": "g1-310-250",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, k := range []Key{chunk, clip} {
+		item, err := workitem.New(k.Step, string(k.ID), k.ItemID(), k.Payload())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := KeyOf(item); err != nil || back != k {
+			t.Errorf("KeyOf(%s) = %v, %v", item.Data, back, err)
+		}
+		if back, err := ParseRowKey(id, k.RowKey()); err != nil || back != k {
+			t.Errorf("ParseRowKey(%q) = %v, %v", k.RowKey(), back, err)
+		}
+	}
+	if back, err := ParseName(id, StepClip, clip.Name()); err != nil || back != clip {
+		t.Errorf("ParseName = %v, %v", back, err)
+	}
+	for _, bad := range []string{"META", "PLAN:00001", "STEP:00001:encode:x", "ZOO:1:2:3"} {
+		if k, err := ParseRowKey(id, bad); err == nil {
+			t.Errorf("ParseRowKey(%q) = %v", bad, k)
+		}
+	}
+	if _, err := ParseRowKey(id, "META"); !errors.Is(err, ErrNotAKey) {
+		t.Errorf("ParseRowKey(META): %v", err)
+	}
+}
+
+// Every state of a video, and who still wants what.
+func TestWanted(t *testing.T) {
+	t.Parallel()
+	want := map[Stage][]string{
+		First: {"new"}, Part: {"new"}, Last: {"new"},
+		AfterReady: {"ready", "again", "broken again"},
+		OnRequest:  {"new", "ready", "again", "broken again", "failed"},
+	}
+	videos := map[string]video.Video{
+		"new":          {State: video.Processing, Generation: 1},
+		"ready":        {State: video.Ready, Generation: 1, Serving: 1},
+		"again":        {State: video.Processing, Generation: 2, Serving: 1},
+		"broken again": {State: video.Failed, Generation: 2, Serving: 1},
+		"failed":       {State: video.Failed, Generation: 1},
+		"deleting":     {State: video.Deleting, Generation: 1, Serving: 1},
+	}
+	for stage, wanted := range want {
+		for _, name := range slices.Sorted(maps.Keys(videos)) {
+			if got := (Step{Stage: stage}).Wanted(videos[name], 1); got != slices.Contains(wanted, name) {
+				t.Errorf("stage %d, %s: wanted = %t", stage, name, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+)
+
+// Work is one attempt at one step, and what the step needs for it. Of a step
+// without rows only Step.Key, Progress, Log and Again are set.
+type Work struct {
+	*videostore.Claim
+	Dir      string // empty scratch directory, removed afterwards
+	Prefix   string // where this attempt's blobs go; no other attempt writes there
+	Progress func() // to be called whenever the work moved: the lease is renewed only then
+	Log      *slog.Logger
+	Again    bool // an earlier delivery of the message may have done half of the work
+
+	blobs *blobstore.Store
+}
+
+// Moved is Progress for those who count frames.
+func (w *Work) Moved(int64) { w.Progress() }
+
+// OpenSource lets ffmpeg read the upload, or its remuxed copy, until ctx ends, and
+// returns which version that is: the one that was verified. A source that was
+// replaced fails the run with a *video.Failure, source_changed.
+func (w *Work) OpenSource(ctx context.Context) (ffmpeg.Source, Pinned, error) {
+	from := Pinned{Blob: w.Plan.Source, ETag: w.Plan.SourceETag}
+	if from.Blob == "" { // not planned yet
+		from = Pinned{Blob: video.SourceBlob(w.Video.ID), ETag: w.Video.SourceETag}
+	}
+	return openSource(ctx, w.blobs, from, w.Plan.Demuxer)
+}
+
+// ReadUpload opens the bytes of the upload, in the version that was verified.
+// Reading them is progress.
+func (w *Work) ReadUpload(ctx context.Context) (io.ReadCloser, error) {
+	body, _, err := w.blobs.Open(ctx, video.SourcesContainer, video.SourceBlob(w.Video.ID), blobstore.Range{}, w.Video.SourceETag)
+	if err != nil {
+		return nil, changed(fmt.Errorf("read the upload: %w", err))
+	}
+	return moving{reader{body}, w.Progress}, nil
+}
+
+type moving struct {
+	io.ReadCloser
+	progress func()
+}
+
+func (m moving) Read(p []byte) (int, error) {
+	m.progress()
+	return m.ReadCloser.Read(p)
+}
+
+// Put stores a local file under the attempt's prefix, in container "media".
+func (w *Work) Put(ctx context.Context, path, contentType string) (video.File, error) {
+	return w.PutAs(ctx, path, filepath.Base(path), contentType)
+}
+
+// PutAs is Put under another name than the file's.
+func (w *Work) PutAs(ctx context.Context, path, name, contentType string) (video.File, error) {
+	return w.putFile(ctx, video.MediaContainer, path, name, contentType)
+}
+
+// PutData is Put for what is in memory.
+func (w *Work) PutData(ctx context.Context, name string, data []byte, contentType string) (video.File, error) {
+	file := video.File{Name: name, Blob: w.Prefix + name, ContentType: contentType, Bytes: int64(len(data))}
+	_, err := w.blobs.Put(ctx, video.MediaContainer, file.Blob, bytes.NewReader(data), file.Bytes, blobstore.Options{ContentType: contentType})
+	if err != nil {
+		return video.File{}, fmt.Errorf("store %s of %s: %w", name, w.Step.Key, err)
+	}
+	w.Progress()
+	return file, nil
+}
+
+// PutSource stores a copy of the source that steps are to read instead.
+func (w *Work) PutSource(ctx context.Context, path, contentType string) (Pinned, error) {
+	file, err := w.putFile(ctx, video.SourcesContainer, path, filepath.Base(path), contentType)
+	if err != nil {
+		return Pinned{}, err
+	}
+	// Nobody else has this attempt's name, so what is there is what was put.
+	head, err := w.blobs.Head(ctx, video.SourcesContainer, file.Blob)
+	if err != nil {
+		return Pinned{}, fmt.Errorf("look at %s of %s: %w", file.Name, w.Step.Key, err)
+	}
+	return Pinned{Blob: file.Blob, ETag: head.ETag}, nil
+}
+
+func (w *Work) putFile(ctx context.Context, container, path, name, contentType string) (video.File, error) {
+	file := video.File{Name: name, Blob: w.Prefix + name, ContentType: contentType}
+	info, err := os.Stat(path)
+	if err == nil {
+		file.Bytes = info.Size()
+		err = w.blobs.PutFile(ctx, container, file.Blob, path, blobstore.Options{ContentType: contentType})
+	}
+	if err != nil {
+		return video.File{}, fmt.Errorf("store %s of %s: %w", name, w.Step.Key, err)
+	}
+	w.Progress()
+	return file, nil
+}

@@ -1,0 +1,137 @@
+package step
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"image/jpeg"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/corona10/goimagehash"
+
+	"github.com/cutroom/cutroom/shared/twins"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+)
+
+// Digest notices an upload that exists already: the same bytes, or the same
+// pictures in another file.
+//
+//	Reads   the upload as it is, and three of its pictures
+//	Writes  table twins; the facts of META: sha256, looks, sameAs, looksLike
+//	Errors  fails alone: nobody needs to know
+//	Repeat  finds the same; the first of two twins stays the first
+type Digest struct {
+	Videos *videostore.Store
+	Twins  *twins.Index
+	Tool   *ffmpeg.Tool
+}
+
+// Name implements pipeline.Step.
+func (Digest) Name() string { return workflow.StepDigest }
+
+// DigestFacts say what an upload is. Of a twin that is not public nobody learns the
+// name.
+type DigestFacts struct {
+	SHA256    string `json:"sha256"`
+	Looks     string `json:"looks,omitempty"`     // perceptual hashes of three pictures, hex
+	SameAs    string `json:"sameAs,omitempty"`    // the public video that has the same bytes
+	LooksLike string `json:"looksLike,omitempty"` // the public video that has the same pictures
+}
+
+// Run implements pipeline.Step.
+func (s Digest) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
+	none := videostore.Commit{}
+	var facts DigestFacts
+	upload, err := w.ReadUpload(ctx)
+	if err != nil {
+		return none, err
+	}
+	defer upload.Close() //nolint:errcheck // reading only
+	sum := sha256.New()
+	size, err := io.Copy(sum, upload)
+	if err != nil {
+		return none, fmt.Errorf("read all of %s: %w", w.Video.ID, err)
+	}
+	facts.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	if facts.Looks, err = s.looks(ctx, w); err != nil {
+		return none, err
+	}
+	if facts.SameAs, err = s.twin(ctx, w.Video.ID, twins.SameFile(facts.SHA256, size)); err != nil {
+		return none, err
+	}
+	if facts.Looks != "" {
+		key := twins.SameLook(facts.Looks, int(math.Round(w.Plan.DurationSeconds)))
+		if facts.LooksLike, err = s.twin(ctx, w.Video.ID, key); err != nil {
+			return none, err
+		}
+	}
+	return videostore.Commit{Output: facts, Facts: facts}, nil
+}
+
+// twin returns the video that had a key first, or nothing when it is this one or
+// is not for everybody to see.
+func (s Digest) twin(ctx context.Context, id video.ID, key string) (string, error) {
+	first, err := s.Twins.First(ctx, id, key, s.Videos.Exists)
+	if err != nil || first == id {
+		return "", err
+	}
+	rec, err := s.Videos.Get(ctx, first)
+	if errors.Is(err, videostore.ErrNotFound) || err == nil && rec.Video.Visibility != video.Public {
+		return "", nil
+	}
+	return string(first), err
+}
+
+// looks hashes pictures from the beginning, the middle and the end.
+func (s Digest) looks(ctx context.Context, w *pipeline.Work) (hashes string, _ error) {
+	source, _, err := w.OpenSource(ctx)
+	if err != nil {
+		return "", err
+	}
+	for i, share := range []float64{0.1, 0.5, 0.9} {
+		path := filepath.Join(w.Dir, fmt.Sprintf("%d.jpg", i))
+		err := s.Tool.Frame(ctx, source, w.Plan, share*w.Plan.DurationSeconds, path)
+		if damaged := new(ffmpeg.RunError); errors.As(err, &damaged) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		w.Progress()
+		hash, err := perceptual(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return "", nil // the file ends before it says: no picture there
+		}
+		if err != nil {
+			return "", err
+		}
+		hashes += hash
+	}
+	return hashes, nil
+}
+
+func perceptual(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("open a picture: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // reading only
+	picture, err := jpeg.Decode(file)
+	if err != nil {
+		return "", fmt.Errorf("decode a picture: %w", err)
+	}
+	hash, err := goimagehash.PerceptionHash(picture)
+	if err != nil {
+		return "", fmt.Errorf("hash a picture: %w", err)
+	}
+	return fmt.Sprintf("%016x", hash.GetHash()), nil
+}

@@ -1,0 +1,58 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+)
+
+// Loudness measures the sound of a video that is ready, so that the player can
+// turn down what is louder than others.
+//
+//	Reads   the sound of the source
+//	Writes  the facts of META: integratedLufs, rangeLu, truePeakDb, gainDb
+//	Errors  fails alone: a video without a gain plays as it is
+//	Repeat  measures the same
+type Loudness struct {
+	Tool *ffmpeg.Tool
+}
+
+// Name implements pipeline.Step.
+func (Loudness) Name() string { return workflow.StepLoudness }
+
+// LoudnessFacts are measured as EBU R128 says. A player of a web page can only
+// turn down, so GainDB is 0 at most.
+type LoudnessFacts struct {
+	IntegratedLUFS float64 `json:"integratedLufs"`
+	RangeLU        float64 `json:"rangeLu"`
+	TruePeakDB     float64 `json:"truePeakDb"`
+	GainDB         float64 `json:"gainDb"` // brings the video to targetLUFS
+}
+
+// targetLUFS is what the web's players agree on, more or less. Broadcasters use
+// -23, at which most uploads would have to be turned down.
+const targetLUFS = -16
+
+// Run implements pipeline.Step.
+func (s Loudness) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
+	source, _, err := w.OpenSource(ctx)
+	if err != nil {
+		return videostore.Commit{}, err
+	}
+	heard, err := s.Tool.Loudness(ctx, source, func(ffmpeg.Progress) { w.Progress() })
+	if damaged := new(ffmpeg.RunError); errors.As(err, &damaged) {
+		err = video.Fail(video.CorruptMedia, "Its sound could not be measured: %v", err)
+	}
+	if err != nil {
+		return videostore.Commit{}, err
+	}
+	facts := LoudnessFacts{IntegratedLUFS: heard.Integrated, RangeLU: heard.Range, TruePeakDB: heard.TruePeak}
+	facts.GainDB = math.Min(0, targetLUFS-heard.Integrated)
+	return videostore.Commit{Output: facts, Facts: facts}, nil
+}
