@@ -78,7 +78,7 @@ func TestCancelRetryReprocess(t *testing.T) {
 	if plays == 0 {
 		t.Error("nobody looked at the playlist during the reprocessing")
 	}
-	second := l.view(id)
+	second := l.ready(id) // and what comes after ready has ended, too
 	for _, step := range second.Steps {
 		if step.Key.Generation == 2 && step.State != videostore.StepDone {
 			t.Errorf("%s of generation 2 is %s", step.Key, step.State)
