@@ -17,7 +17,7 @@ package soak
 
 // Older is the commit whose worker runs beside today's, to show that messages
 // and rows of two versions mix. Move it on when a format changes on purpose: this
-// one is the first that knows lanes and sound in portions. One that does not must
-// not lead: it takes messages on lanes for lost and sends them again in its own
-// format, and the sound of a film comes twice.
-const Older = "d096317"
+// one is the first that knows steps after ready. One that does not must not lead:
+// it takes a video for settled whose step digest or loudness is still open, so
+// nobody sends a lost message of theirs again (docs/decisions/0027).
+const Older = "3f619c1"

@@ -87,7 +87,7 @@ func (t *Tool) Sound(ctx context.Context, job SoundJob, progress func(Progress))
 	})
 	nice := 0
 	if job.Nice {
-		nice = audioNice
+		nice = laterNice
 	}
 	args := slices.Concat(t.globals(), fromZero, out.GetArgs())
 	report, err := run(ctx, command{path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), nice: nice, limits: sounding})

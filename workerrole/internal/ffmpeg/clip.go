@@ -27,8 +27,6 @@ type ClipJob struct {
 }
 
 const (
-	// clipNice lets a first chunk go before a clip, and a clip before the others.
-	clipNice = 5
 	// clipThreads is for either side, because somebody waits. A fixed number gives
 	// the same bytes on every try.
 	clipThreads = "2"
@@ -45,7 +43,7 @@ func (t *Tool) Clip(ctx context.Context, job ClipJob, progress func(Progress)) e
 	// Times stay as the segments have them: each input on its own would be moved
 	// to start at 0, and the sound would no longer fit the picture.
 	args := slices.Concat(t.globals(), []string{"-copyts"}, clipArgs(job))
-	_, err := run(ctx, command{path: t.FFmpeg, args: args, dir: filepath.Dir(job.Out), progress: quiet(progress), nice: clipNice, limits: encoding(maxPixels, 1)})
+	_, err := run(ctx, command{path: t.FFmpeg, args: args, dir: filepath.Dir(job.Out), progress: quiet(progress), nice: laterNice, limits: encoding(maxPixels, 1)})
 	if err != nil {
 		return fmt.Errorf("encoding a clip: %w", err)
 	}

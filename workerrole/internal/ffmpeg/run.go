@@ -65,16 +65,12 @@ type command struct {
 	limits   limits
 }
 
-// audioNice is for sound, of which the first seconds are enough for a start.
-const audioNice = 5
+// laterNice is how far everything steps back that nobody waits for: all but probes,
+// first chunks and first portions of sound. On a machine with nothing else to do
+// that costs nothing. It must not be more: a process far back keeps its slot for
+// long on a busy machine, and one that gets no time at all counts as stalled.
+const laterNice = 5
 
-// laterNice is for the chunks after the first.
-const laterNice = 9
-
-// niceOf says how far a chunk steps back for what a viewer waits for: probes and
-// first chunks. On a machine with nothing else
-// to do that costs nothing. It must not be much: on a machine that others keep
-// busy a process far back gets no time at all, and counts as stalled.
 func niceOf(chunk int) int {
 	if chunk == 0 {
 		return 0
@@ -82,15 +78,11 @@ func niceOf(chunk int) int {
 	return laterNice
 }
 
-// behind is how much further back a run steps whose item has waited long.
-const behind = 5
-
 type behindKey struct{}
 
 // Behind marks work that has waited longer than fresh work does: its lane has a
-// backlog. Its runs leave the processor to those of customers who have none,
-// which the order of the queues alone does not do (paper row Q5). When all work
-// has waited, all runs are equal again.
+// backlog. Its first chunks are no more urgent than anything else, so that the
+// processor, too, goes to customers who have no backlog (paper row Q5).
 func Behind(ctx context.Context) context.Context {
 	return context.WithValue(ctx, behindKey{}, true)
 }
@@ -144,7 +136,7 @@ func run(ctx context.Context, c command) (Report, error) {
 	if err == nil {
 		c.limits.impose(cmd.Process.Pid)
 		if IsBehind(ctx) {
-			c.nice += behind
+			c.nice = laterNice
 		}
 		if c.nice > 0 {
 			stepBack(cmd.Process.Pid, c.nice)

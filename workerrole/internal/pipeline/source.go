@@ -32,27 +32,72 @@ func openSource(ctx context.Context, blobs *blobstore.Store, from Pinned, demuxe
 		return ffmpeg.Source{}, from, changed(fmt.Errorf("look at the source: %w", err))
 	}
 	from.ETag = head.ETag
-	source, err := ffmpeg.Serve(ctx, head.Size, func(ctx context.Context, offset int64) (io.ReadCloser, error) {
-		body, _, err := blobs.Open(ctx, video.SourcesContainer, from.Blob, blobstore.Range{Offset: offset}, from.ETag)
-		if err != nil {
-			return nil, changed(fmt.Errorf("read the source: %w", err))
-		}
-		return reader{body}, nil
+	// ctx, and not the request's: a piece is read to its end though ffmpeg went away.
+	source, err := ffmpeg.Serve(ctx, head.Size, func(_ context.Context, offset int64) (io.ReadCloser, error) {
+		r := &reader{ctx: ctx, blobs: blobs, from: from, at: offset, size: head.Size}
+		return r, r.open() // so that a source that is away is known before the first byte is promised
 	})
 	source.Demuxer = demuxer
 	return source, from, err
 }
 
-// reader finds out in the middle of a stream, too, that the source has changed:
-// the stream goes on after a broken connection, and then names its version again.
-type reader struct{ io.ReadCloser }
+// piece is the most that one request asks for: a block of an upload. ffmpeg asks
+// for everything from a byte on, reads a little and goes away, again and again. A
+// request for all the rest makes Azurite open a file for each block of it, and it
+// never closes those that are not read to their end: after some eighty runs on an
+// hour of film it has no files left and answers no read any more.
+const piece = 4 << 20
 
-func (r reader) Read(p []byte) (int, error) {
-	n, err := r.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = changed(fmt.Errorf("read the source: %w", err))
+// reader reads one version of a blob from a byte on, piece by piece. It finds out
+// in the middle, too, that the blob has changed: every request names the version.
+type reader struct {
+	ctx      context.Context // of openSource: an io.Reader cannot be given one per call
+	blobs    *blobstore.Store
+	from     Pinned
+	at, size int64
+	body     io.ReadCloser // of the piece; nil before the next one is asked for
+}
+
+func (r *reader) open() error {
+	want := blobstore.Range{Offset: r.at, Length: min(piece, r.size-r.at)}
+	body, _, err := r.blobs.Open(r.ctx, video.SourcesContainer, r.from.Blob, want, r.from.ETag)
+	if err != nil {
+		return changed(fmt.Errorf("read the source: %w", err))
 	}
-	return n, err
+	r.body = body
+	return nil
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	for r.at < r.size {
+		if r.body == nil {
+			if err := r.open(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := r.body.Read(p)
+		r.at += int64(n)
+		if errors.Is(err, io.EOF) {
+			err, r.body = r.body.Close(), nil
+		}
+		if err != nil {
+			err = changed(fmt.Errorf("read the source: %w", err))
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+	return 0, io.EOF
+}
+
+// Close reads the piece to its end, so that its connection and the files behind it
+// are free again.
+func (r *reader) Close() error {
+	if r.body == nil {
+		return nil
+	}
+	_, _ = io.Copy(io.Discard, r.body)
+	return r.body.Close()
 }
 
 // changed turns the refusal of another version into the permanent failure that

@@ -45,11 +45,12 @@ func (w *Work) OpenSource(ctx context.Context) (ffmpeg.Source, Pinned, error) {
 // ReadUpload opens the bytes of the upload, in the version that was verified.
 // Reading them is progress.
 func (w *Work) ReadUpload(ctx context.Context) (io.ReadCloser, error) {
-	body, _, err := w.blobs.Open(ctx, video.SourcesContainer, video.SourceBlob(w.Video.ID), blobstore.Range{}, w.Video.SourceETag)
+	from := Pinned{Blob: video.SourceBlob(w.Video.ID), ETag: w.Video.SourceETag}
+	head, err := w.blobs.Head(ctx, video.SourcesContainer, from.Blob)
 	if err != nil {
-		return nil, changed(fmt.Errorf("read the upload: %w", err))
+		return nil, fmt.Errorf("look at the upload: %w", err)
 	}
-	return moving{reader{body}, w.Progress}, nil
+	return moving{&reader{ctx: ctx, blobs: w.blobs, from: from, size: head.Size}, w.Progress}, nil
 }
 
 type moving struct {
