@@ -68,8 +68,8 @@ var Mutations = []Mutation{
 		Finds: []string{":finish:00000 of"},
 		Edits: []Edit{{
 			File: "shared/videostore/fan.go",
-			Old:  "{Kind: tablestore.OpInsert, Entity: finish.row()},",
-			New:  "{Kind: tablestore.OpUpsert, Entity: finish.row()},",
+			Old:  "{Kind: tablestore.OpInsert, Entity: last.row()},",
+			New:  "{Kind: tablestore.OpUpsert, Entity: last.row()},",
 		}},
 	},
 	{
@@ -77,8 +77,8 @@ var Mutations = []Mutation{
 		Finds: []string{"was promised while"},
 		Edits: []Edit{{
 			File: "shared/videostore/fan.go",
-			Old:  "return done >= len(plan.Chunks)+plan.SoundItems(), nil",
-			New:  "return done >= len(plan.Chunks)+plan.SoundItems()-1, nil",
+			Old:  "if n > 0 {",
+			New:  "if n > 1 {",
 		}},
 	},
 }
