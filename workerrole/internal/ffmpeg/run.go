@@ -71,6 +71,10 @@ type command struct {
 // long on a busy machine, and one that gets no time at all counts as stalled.
 const laterNice = 5
 
+// behindNice is for what is urgent and has a backlog: still before the rest, but
+// not before what is urgent and has none.
+const behindNice = 2
+
 func niceOf(chunk int) int {
 	if chunk == 0 {
 		return 0
@@ -81,8 +85,8 @@ func niceOf(chunk int) int {
 type behindKey struct{}
 
 // Behind marks work that has waited longer than fresh work does: its lane has a
-// backlog. Its first chunks are no more urgent than anything else, so that the
-// processor, too, goes to customers who have no backlog (paper row Q5).
+// backlog. Its first chunks step back a little, so that the processor, too, goes to
+// customers who have no backlog (paper row Q5).
 func Behind(ctx context.Context) context.Context {
 	return context.WithValue(ctx, behindKey{}, true)
 }
@@ -136,7 +140,7 @@ func run(ctx context.Context, c command) (Report, error) {
 	if err == nil {
 		c.limits.impose(cmd.Process.Pid)
 		if IsBehind(ctx) {
-			c.nice = laterNice
+			c.nice = max(c.nice, behindNice)
 		}
 		if c.nice > 0 {
 			stepBack(cmd.Process.Pid, c.nice)
