@@ -4,7 +4,7 @@
 //
 // It drives the roles from outside, as child processes (package stack) and over
 // HTTP (package journey), and reads what they cost from /proc, so it needs
-// Linux. `make bench` runs it; docs/benchmarks.md holds a run.
+// Linux. `make bench` runs it; with -write it keeps the run in docs/benchmarks.md.
 //
 // Next: pipeline.go, the largest section.
 package bench
@@ -111,7 +111,7 @@ type Report struct {
 	Results  []Result // of Sections, in the same order
 }
 
-// Text is the report for people, as it also stands in docs/benchmarks.md.
+// Text is the report for people.
 func (r Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Machine: %s\n", r.Machine)

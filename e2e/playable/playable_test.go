@@ -1,5 +1,5 @@
 // Package playable tests how soon a video plays, whatever its length: the
-// numbers that docs/benchmarks.md has from a quiet machine, printed by every
+// numbers that `make bench` gets from a quiet machine, printed by every
 // `make test`.
 package playable_test
 

@@ -6,5 +6,5 @@
 // gives the same bytes (Q8), and nothing is trusted because ffmpeg ended well:
 // boxes are read and frames are counted.
 //
-// Next: workerrole/internal/step, which calls it.
+// Next: shared/workflow, where the steps are declared.
 package media

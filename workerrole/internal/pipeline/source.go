@@ -24,21 +24,31 @@ type Pinned struct {
 // *video.Failure, source_changed. A read that fails otherwise fails the run with
 // an ffmpeg.TroubleError.
 func openSource(ctx context.Context, blobs *blobstore.Store, from Pinned, demuxer string) (ffmpeg.Source, Pinned, error) {
+	from, size, err := pin(ctx, blobs, from)
+	if err != nil {
+		return ffmpeg.Source{}, from, err
+	}
+	// ctx, and not the request's: a piece is read to its end though ffmpeg went away.
+	source, err := ffmpeg.Serve(ctx, size, func(_ context.Context, offset int64) (io.ReadCloser, error) {
+		r := &reader{ctx: ctx, blobs: blobs, from: from, at: offset, size: size}
+		return r, r.open() // so that a source that is away is known before the first byte is promised
+	})
+	source.Demuxer = demuxer
+	return source, from, err
+}
+
+// pin names the version of a blob that is to be read, which is the one that is
+// there when nobody noted one, and returns its size in bytes.
+func pin(ctx context.Context, blobs *blobstore.Store, from Pinned) (Pinned, int64, error) {
 	head, err := blobs.Head(ctx, video.SourcesContainer, from.Blob)
 	if err == nil && from.ETag != "" && head.ETag != from.ETag {
 		err = blobstore.ErrChanged
 	}
 	if err != nil {
-		return ffmpeg.Source{}, from, changed(fmt.Errorf("look at the source: %w", err))
+		return from, 0, changed(fmt.Errorf("look at the source: %w", err))
 	}
 	from.ETag = head.ETag
-	// ctx, and not the request's: a piece is read to its end though ffmpeg went away.
-	source, err := ffmpeg.Serve(ctx, head.Size, func(_ context.Context, offset int64) (io.ReadCloser, error) {
-		r := &reader{ctx: ctx, blobs: blobs, from: from, at: offset, size: head.Size}
-		return r, r.open() // so that a source that is away is known before the first byte is promised
-	})
-	source.Demuxer = demuxer
-	return source, from, err
+	return from, head.Size, nil
 }
 
 // piece is the most that one request asks for: a block of an upload. ffmpeg asks

@@ -45,12 +45,11 @@ func (w *Work) OpenSource(ctx context.Context) (ffmpeg.Source, Pinned, error) {
 // ReadUpload opens the bytes of the upload, in the version that was verified.
 // Reading them is progress.
 func (w *Work) ReadUpload(ctx context.Context) (io.ReadCloser, error) {
-	from := Pinned{Blob: video.SourceBlob(w.Video.ID), ETag: w.Video.SourceETag}
-	head, err := w.blobs.Head(ctx, video.SourcesContainer, from.Blob)
+	from, size, err := pin(ctx, w.blobs, Pinned{Blob: video.SourceBlob(w.Video.ID), ETag: w.Video.SourceETag})
 	if err != nil {
-		return nil, fmt.Errorf("look at the upload: %w", err)
+		return nil, err
 	}
-	return moving{&reader{ctx: ctx, blobs: w.blobs, from: from, size: head.Size}, w.Progress}, nil
+	return moving{&reader{ctx: ctx, blobs: w.blobs, from: from, size: size}, w.Progress}, nil
 }
 
 type moving struct {
