@@ -227,7 +227,7 @@ func TestClipOvertakesBulkWork(t *testing.T) {
 		}
 	}
 	t.Logf("asked for last, the clip was done after %d of %d ordinary chunks", before, waiting)
-	if waiting < 30 || before > waiting/3 {
+	if waiting < 20 || before > waiting/3 {
 		t.Errorf("the clip was done after %d of %d ordinary chunks, want at most a third", before, waiting)
 	}
 }

@@ -86,7 +86,7 @@ var (
 	// tiny is one chunk.
 	tiny = &clip{name: "tiny", frames: 20, args: source("64x64", 10, 2, true)}
 	// lengthy is cut into many chunks, of which 3 are urgent.
-	lengthy = &clip{name: "lengthy", frames: 2400, args: source("64x64", 1, 480, true)}
+	lengthy = &clip{name: "lengthy", frames: 1200, args: source("64x64", 1, 240, true)}
 )
 
 func source(size string, fps, seconds int, sound bool) []string {

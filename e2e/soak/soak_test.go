@@ -22,10 +22,13 @@ func TestSoak(t *testing.T) {
 	if len(report.Findings) == 0 {
 		return
 	}
-	t.Errorf("%d findings", len(report.Findings))
 	for name, text := range report.Logs {
 		lines := strings.Split(strings.TrimSpace(text), "\n")
-		t.Logf("the end of the log of %s:\n%s", name, strings.Join(lines[max(0, len(lines)-100):], "\n"))
+		t.Logf("the end of the log of %s:\n%s", name, strings.Join(lines[max(0, len(lines)-30):], "\n"))
+	}
+	// Last, so that a log that is cut keeps it.
+	for _, f := range report.Findings {
+		t.Errorf("found: %s", f)
 	}
 }
 
