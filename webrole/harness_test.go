@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 
@@ -196,7 +197,10 @@ func (s *server) send(req *http.Request) answer {
 	return a
 }
 
-var document = sync.OnceValues(api.GetSpec)
+var document = sync.OnceValues(func() (*openapi3.T, error) {
+	openapi3filter.RegisterBodyDecoder("text/vtt", openapi3filter.PlainBodyDecoder)
+	return api.GetSpec()
+})
 
 // fitsDocument validates an answer against the operation that was asked, if the
 // document has it.

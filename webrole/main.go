@@ -77,7 +77,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	videos := videostore.New(account, queues)
 	videos.SetLimits(cfg.Limits)
 	api, err := httpapi.New(httpapi.Parts{
-		Videos: videos, Uploads: upload.New(account, blobs, videos, cfg.UploadMemory),
+		Videos: videos, Blobs: blobs, Uploads: upload.New(account, blobs, videos, cfg.UploadMemory),
 		Catalog: catalog.New(account), Search: searchindex.New(account),
 		Races: registrations.New(account), Views: views.New(account),
 		Workers: workers.New(account), Queues: queues,

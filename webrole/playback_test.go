@@ -110,7 +110,7 @@ func (f *fixture) audio() {
 func (f *fixture) finish() {
 	f.t.Helper()
 	out := video.FinishOutput{
-		Master: f.put("master.m3u8", []byte("#EXTM3U\n#static master\n")), Poster: f.put("poster.jpg", []byte("poster")),
+		Master: f.put("master.m3u8", []byte("#EXTM3U\n#static master\n#EXT-X-STREAM-INF:BANDWIDTH=1\n240p.m3u8\n")), Poster: f.put("poster.jpg", []byte("poster")),
 		Playlists:  map[string]string{"240p": f.put("240p.m3u8", []byte("#EXTM3U\n#static 240p\n")), "audio": f.put("audio.m3u8", []byte("#EXTM3U\n#static audio\n"))},
 		Storyboard: f.put("storyboard.vtt", []byte("WEBVTT\n")), Sprite: f.put("storyboard.jpg", []byte("sprite")), Download: f.put("download.mp4", f.blob), Frames: f.plan.Frames,
 	}

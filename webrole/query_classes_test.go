@@ -157,6 +157,18 @@ var visits = []visit{
 	}},
 	{"listClips", get("/videos/{id}/clips?limit=1")},
 	{"getClip", get("/videos/{id}/clips/{clip}")},
+	{"createCaptions", func(w *world) func() answer {
+		return func() answer { return w.sendCaptions("de", fmt.Sprint(w.runners)) }
+	}},
+	{"listCaptions", get("/videos/{id}/captions")},
+	{"getCaptions", get("/videos/{id}/captions/en")},
+	{"deleteCaptions", func(w *world) func() answer {
+		w.sendCaptions("fr", "x").want(w.t, http.StatusAccepted, "")
+		return func() answer { return w.call(http.MethodDelete, "/videos/"+string(w.id)+"/captions/fr", nil) }
+	}},
+	{"playCaptions", get("/v/{id}/captions/en.vtt")},
+	{"playCaptionsPlaylist", get("/v/{id}/captions/en.m3u8")},
+	{"playCaptionsSegment", get("/v/{id}/captions/en/0.vtt")},
 	{"playMaster", get("/v/{id}/master.m3u8")},
 	{"playRendition", get("/v/{id}/240p.m3u8")},
 	{"playInit", get("/v/{id}/240p/init.mp4?g=1")},
@@ -214,6 +226,8 @@ func newWorld(t *testing.T, wire *azuritetest.Wire) *world {
 	w.work(w.clip, func(claim *videostore.Claim) error {
 		return claim.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: w.put("clip.mp4", w.blob), Bytes: int64(len(w.blob))}})
 	})
+	w.sendCaptions("en", "x").want(t, http.StatusAccepted, "")
+	w.makeCaptions("en", "00:00:01.000 --> 00:00:02.000\nx\n")
 	w.call(http.MethodPost, "/events/"+w.event+"/registrations",
 		[]map[string]any{{"bib": 7, "name": "Ann", "sex": "F", "age": 33, "finishedAt": start.Add(6 * time.Second)}}).want(t, http.StatusOK, "")
 	return w

@@ -107,6 +107,7 @@ func runWith(ctx context.Context, cfg config) error {
 		step.Finish{Videos: videos, Blobs: blobs, Tool: tool},
 		step.Loudness{Tool: tool},
 		step.Clip{Videos: videos, Blobs: blobs, Tool: tool},
+		step.Captions{},
 		step.Index{Videos: videos, Catalog: listing, Search: search, Races: races},
 		step.Purge{Videos: videos, Blobs: blobs, Catalog: listing, Search: search, Races: races, Views: counter, Twins: originals, Linger: cfg.PurgeLinger},
 	}

@@ -18,6 +18,30 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for CaptionsState.
+const (
+	CaptionsFailed  CaptionsState = "failed"
+	CaptionsQueued  CaptionsState = "queued"
+	CaptionsReady   CaptionsState = "ready"
+	CaptionsRunning CaptionsState = "running"
+)
+
+// Valid indicates whether the value is a known member of the CaptionsState enum.
+func (e CaptionsState) Valid() bool {
+	switch e {
+	case CaptionsFailed:
+		return true
+	case CaptionsQueued:
+		return true
+	case CaptionsReady:
+		return true
+	case CaptionsRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ClipState.
 const (
 	ClipFailed  ClipState = "failed"
@@ -180,6 +204,47 @@ type Age = int
 // Bib defines model for Bib.
 type Bib = int
 
+// Captions defines model for Captions.
+type Captions struct {
+	// CreatedAt When that was sent.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Cues Of what is served.
+	Cues  *int     `json:"cues,omitempty"`
+	Error *Failure `json:"error,omitempty"`
+
+	// Language A BCP 47 tag.
+	//
+	// Example: pt-BR
+	Language string `json:"language"`
+	Links    struct {
+		// Media The WebVTT file, once there is one.
+		Media *string `json:"media,omitempty"`
+		Self  string  `json:"self"`
+	} `json:"links"`
+
+	// Name Of the language in itself.
+	//
+	// Example: português (Brasil)
+	Name string `json:"name"`
+
+	// State Of the file that was sent last.
+	State CaptionsState `json:"state"`
+
+	// VideoId 26 characters, random.
+	//
+	// Example: mfrggzdfmztwq2lknnwg23tpoa
+	VideoId VideoID `json:"videoId"`
+}
+
+// CaptionsState Of the file that was sent last.
+type CaptionsState string
+
+// CaptionsList defines model for CaptionsList.
+type CaptionsList struct {
+	Items []Captions `json:"items"`
+}
+
 // Channel Who publishes the video. PartitionKey of the catalogue.
 type Channel = string
 
@@ -251,7 +316,8 @@ type Failure struct {
 	// Code `unsupported_media`, `corrupt_media`, `no_video_stream`,
 	// `too_many_pixels`, `too_small`, `too_long`, `too_many_frames`,
 	// `too_many_streams`, `encrypted_media`, `source_changed` (the blob
-	// was replaced after the upload was complete), or
+	// was replaced after the upload was complete),
+	// `invalid_captions` (of captions: not WebVTT or SRT with cues), or
 	// `processing_failed` (not the file's fault). More may come.
 	//
 	//
@@ -278,6 +344,7 @@ type ImportReport struct {
 
 // Links Addresses on this server. Those of playback are there when they can answer.
 type Links struct {
+	Captions *string `json:"captions,omitempty"`
 	Clips    *string `json:"clips,omitempty"`
 	Content  *string `json:"content,omitempty"`
 	Download *string `json:"download,omitempty"`
@@ -769,6 +836,9 @@ type IdempotencyKey = string
 // IfMatch defines model for IfMatch.
 type IfMatch = string
 
+// Language defines model for Language.
+type Language = string
+
 // Limit defines model for Limit.
 type Limit = int
 
@@ -877,6 +947,9 @@ type EditVideoParams struct {
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
+// CreateCaptionsTextBody defines parameters for CreateCaptions.
+type CreateCaptionsTextBody = openapi_types.File
+
 // ListClipsParams defines parameters for ListClips.
 type ListClipsParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -905,6 +978,9 @@ type CreateVideoJSONRequestBody = NewVideo
 
 // EditVideoJSONRequestBody defines body for EditVideo for application/json ContentType.
 type EditVideoJSONRequestBody = VideoEdit
+
+// CreateCaptionsTextRequestBody defines body for CreateCaptions for text/plain ContentType.
+type CreateCaptionsTextRequestBody = CreateCaptionsTextBody
 
 // CreateClipJSONRequestBody defines body for CreateClip for application/json ContentType.
 type CreateClipJSONRequestBody = NewClip
@@ -1187,6 +1263,51 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /videos/{id}/cancel (the `CancelVideo` operationId).
 	CancelVideo(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListCaptions The video's captions, by language
+	//
+	// Corresponds with GET /videos/{id}/captions (the `ListCaptions` operationId).
+	ListCaptions(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteCaptions Remove captions
+	//
+	// Corresponds with DELETE /videos/{id}/captions/{language} (the `DeleteCaptions` operationId).
+	DeleteCaptions(ctx context.Context, id ID, language Language, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetCaptions Captions as clean WebVTT
+	//
+	// 404 `captions_not_ready` with Retry-After while they are being made, 409
+	// `invalid_captions` when what was sent last cannot be read and nothing was
+	// before.
+	//
+	// Corresponds with GET /videos/{id}/captions/{language} (the `GetCaptions` operationId).
+	GetCaptions(ctx context.Context, id ID, language Language, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateCaptionsWithBody Send captions in a language
+	//
+	// WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
+	// kept. Players offer it with the video, also while that is still being made.
+	// Safe to repeat: the same file asks for nothing new. Another file replaces the
+	// one before, which is served until the new one is ready. A file without cues
+	// fails with `invalid_captions`, and nothing else fails with it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /videos/{id}/captions/{language} (the `CreateCaptions` operationId).
+	CreateCaptionsWithBody(ctx context.Context, id ID, language Language, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateCaptionsWithTextBody Send captions in a language
+	//
+	// WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
+	// kept. Players offer it with the video, also while that is still being made.
+	// Safe to repeat: the same file asks for nothing new. Another file replaces the
+	// one before, which is served until the new one is ready. A file without cues
+	// fails with `invalid_captions`, and nothing else fails with it.
+	//
+	// Takes a body of the `text/plain` content type.
+	//
+	// Corresponds with POST /videos/{id}/captions/{language} (the `CreateCaptions` operationId).
+	CreateCaptionsWithTextBody(ctx context.Context, id ID, language Language, body CreateCaptionsTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListClips The video's clips
 	//
@@ -1745,6 +1866,101 @@ func (c *Client) EditVideo(ctx context.Context, id ID, params *EditVideoParams, 
 // Corresponds with POST /videos/{id}/cancel (the `CancelVideo` operationId).
 func (c *Client) CancelVideo(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCancelVideoRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListCaptions The video's captions, by language
+//
+// Corresponds with GET /videos/{id}/captions (the `ListCaptions` operationId).
+func (c *Client) ListCaptions(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListCaptionsRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteCaptions Remove captions
+//
+// Corresponds with DELETE /videos/{id}/captions/{language} (the `DeleteCaptions` operationId).
+func (c *Client) DeleteCaptions(ctx context.Context, id ID, language Language, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteCaptionsRequest(c.Server, id, language)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetCaptions Captions as clean WebVTT
+//
+// 404 `captions_not_ready` with Retry-After while they are being made, 409
+// `invalid_captions` when what was sent last cannot be read and nothing was
+// before.
+//
+// Corresponds with GET /videos/{id}/captions/{language} (the `GetCaptions` operationId).
+func (c *Client) GetCaptions(ctx context.Context, id ID, language Language, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetCaptionsRequest(c.Server, id, language)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateCaptionsWithBody Send captions in a language
+//
+// WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
+// kept. Players offer it with the video, also while that is still being made.
+// Safe to repeat: the same file asks for nothing new. Another file replaces the
+// one before, which is served until the new one is ready. A file without cues
+// fails with `invalid_captions`, and nothing else fails with it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /videos/{id}/captions/{language} (the `CreateCaptions` operationId).
+func (c *Client) CreateCaptionsWithBody(ctx context.Context, id ID, language Language, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateCaptionsRequestWithBody(c.Server, id, language, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateCaptionsWithTextBody Send captions in a language
+//
+// WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
+// kept. Players offer it with the video, also while that is still being made.
+// Safe to repeat: the same file asks for nothing new. Another file replaces the
+// one before, which is served until the new one is ready. A file without cues
+// fails with `invalid_captions`, and nothing else fails with it.
+//
+// Takes a body of the `text/plain` content type.
+//
+// Corresponds with POST /videos/{id}/captions/{language} (the `CreateCaptions` operationId).
+func (c *Client) CreateCaptionsWithTextBody(ctx context.Context, id ID, language Language, body CreateCaptionsTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateCaptionsRequestWithTextBody(c.Server, id, language, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3179,6 +3395,176 @@ func NewCancelVideoRequest(server string, id ID) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListCaptionsRequest constructs an http.Request for the ListCaptions method
+func NewListCaptionsRequest(server string, id ID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/videos/%s/captions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteCaptionsRequest constructs an http.Request for the DeleteCaptions method
+func NewDeleteCaptionsRequest(server string, id ID, language Language) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "language", language, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/videos/%s/captions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetCaptionsRequest constructs an http.Request for the GetCaptions method
+func NewGetCaptionsRequest(server string, id ID, language Language) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "language", language, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/videos/%s/captions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateCaptionsRequestWithTextBody calls the generic CreateCaptions builder with text/plain body
+func NewCreateCaptionsRequestWithTextBody(server string, id ID, language Language, body CreateCaptionsTextRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	if stringer, ok := interface{}(body).(fmt.Stringer); ok {
+		bodyReader = strings.NewReader(stringer.String())
+	} else {
+		bodyReader = strings.NewReader(fmt.Sprint(body))
+	}
+	return NewCreateCaptionsRequestWithBody(server, id, language, "text/plain", bodyReader)
+}
+
+// NewCreateCaptionsRequestWithBody constructs an http.Request for the CreateCaptions method, with any body, and a specified content type
+func NewCreateCaptionsRequestWithBody(server string, id ID, language Language, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "language", language, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/videos/%s/captions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListClipsRequest constructs an http.Request for the ListClips method
 func NewListClipsRequest(server string, id ID, params *ListClipsParams) (*http.Request, error) {
 	var err error
@@ -3909,6 +4295,57 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /videos/{id}/cancel (the `CancelVideo` operationId).
 	CancelVideoWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*CancelVideoResponse, error)
+
+	// ListCaptionsWithResponse The video's captions, by language
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /videos/{id}/captions (the `ListCaptions` operationId).
+	ListCaptionsWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*ListCaptionsResponse, error)
+
+	// DeleteCaptionsWithResponse Remove captions
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /videos/{id}/captions/{language} (the `DeleteCaptions` operationId).
+	DeleteCaptionsWithResponse(ctx context.Context, id ID, language Language, reqEditors ...RequestEditorFn) (*DeleteCaptionsResponse, error)
+
+	// GetCaptionsWithResponse Captions as clean WebVTT
+	//
+	// 404 `captions_not_ready` with Retry-After while they are being made, 409
+	// `invalid_captions` when what was sent last cannot be read and nothing was
+	// before.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /videos/{id}/captions/{language} (the `GetCaptions` operationId).
+	GetCaptionsWithResponse(ctx context.Context, id ID, language Language, reqEditors ...RequestEditorFn) (*GetCaptionsResponse, error)
+
+	// CreateCaptionsWithBodyWithResponse Send captions in a language
+	//
+	// WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
+	// kept. Players offer it with the video, also while that is still being made.
+	// Safe to repeat: the same file asks for nothing new. Another file replaces the
+	// one before, which is served until the new one is ready. A file without cues
+	// fails with `invalid_captions`, and nothing else fails with it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /videos/{id}/captions/{language} (the `CreateCaptions` operationId).
+	CreateCaptionsWithBodyWithResponse(ctx context.Context, id ID, language Language, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateCaptionsResponse, error)
+
+	// CreateCaptionsWithTextBodyWithResponse Send captions in a language
+	//
+	// WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
+	// kept. Players offer it with the video, also while that is still being made.
+	// Safe to repeat: the same file asks for nothing new. Another file replaces the
+	// one before, which is served until the new one is ready. A file without cues
+	// fails with `invalid_captions`, and nothing else fails with it.
+	//
+	// Takes a body of the `text/plain` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /videos/{id}/captions/{language} (the `CreateCaptions` operationId).
+	CreateCaptionsWithTextBodyWithResponse(ctx context.Context, id ID, language Language, body CreateCaptionsTextRequestBody, reqEditors ...RequestEditorFn) (*CreateCaptionsResponse, error)
 
 	// ListClipsWithResponse The video's clips
 	//
@@ -5039,6 +5476,191 @@ func (r CancelVideoResponse) ContentType() string {
 	return ""
 }
 
+type ListCaptionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CaptionsList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListCaptionsResponse) GetJSON200() *CaptionsList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListCaptionsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListCaptionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListCaptionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListCaptionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListCaptionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteCaptionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteCaptionsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteCaptionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteCaptionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteCaptionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteCaptionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetCaptionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetCaptionsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetCaptionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetCaptionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetCaptionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetCaptionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateCaptionsResponse202Headers the declared response headers of an HTTP 202 response for CreateCaptions
+type CreateCaptionsResponse202Headers struct {
+	Location *string
+}
+
+type CreateCaptionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Captions
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *CreateCaptionsResponse202Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CreateCaptionsResponse) GetJSON202() *Captions {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateCaptionsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateCaptionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateCaptionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateCaptionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateCaptionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListClipsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -5981,6 +6603,87 @@ func (c *ClientWithResponses) CancelVideoWithResponse(ctx context.Context, id ID
 	return ParseCancelVideoResponse(rsp)
 }
 
+// ListCaptionsWithResponse The video's captions, by language
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /videos/{id}/captions (the `ListCaptions` operationId).
+func (c *ClientWithResponses) ListCaptionsWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*ListCaptionsResponse, error) {
+	rsp, err := c.ListCaptions(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListCaptionsResponse(rsp)
+}
+
+// DeleteCaptionsWithResponse Remove captions
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /videos/{id}/captions/{language} (the `DeleteCaptions` operationId).
+func (c *ClientWithResponses) DeleteCaptionsWithResponse(ctx context.Context, id ID, language Language, reqEditors ...RequestEditorFn) (*DeleteCaptionsResponse, error) {
+	rsp, err := c.DeleteCaptions(ctx, id, language, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteCaptionsResponse(rsp)
+}
+
+// GetCaptionsWithResponse Captions as clean WebVTT
+//
+// 404 `captions_not_ready` with Retry-After while they are being made, 409
+// `invalid_captions` when what was sent last cannot be read and nothing was
+// before.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /videos/{id}/captions/{language} (the `GetCaptions` operationId).
+func (c *ClientWithResponses) GetCaptionsWithResponse(ctx context.Context, id ID, language Language, reqEditors ...RequestEditorFn) (*GetCaptionsResponse, error) {
+	rsp, err := c.GetCaptions(ctx, id, language, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetCaptionsResponse(rsp)
+}
+
+// CreateCaptionsWithBodyWithResponse Send captions in a language
+//
+// WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
+// kept. Players offer it with the video, also while that is still being made.
+// Safe to repeat: the same file asks for nothing new. Another file replaces the
+// one before, which is served until the new one is ready. A file without cues
+// fails with `invalid_captions`, and nothing else fails with it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /videos/{id}/captions/{language} (the `CreateCaptions` operationId).
+func (c *ClientWithResponses) CreateCaptionsWithBodyWithResponse(ctx context.Context, id ID, language Language, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateCaptionsResponse, error) {
+	rsp, err := c.CreateCaptionsWithBody(ctx, id, language, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateCaptionsResponse(rsp)
+}
+
+// CreateCaptionsWithTextBodyWithResponse Send captions in a language
+//
+// WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
+// kept. Players offer it with the video, also while that is still being made.
+// Safe to repeat: the same file asks for nothing new. Another file replaces the
+// one before, which is served until the new one is ready. A file without cues
+// fails with `invalid_captions`, and nothing else fails with it.
+//
+// Takes a body of the `text/plain` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /videos/{id}/captions/{language} (the `CreateCaptions` operationId).
+func (c *ClientWithResponses) CreateCaptionsWithTextBodyWithResponse(ctx context.Context, id ID, language Language, body CreateCaptionsTextRequestBody, reqEditors ...RequestEditorFn) (*CreateCaptionsResponse, error) {
+	rsp, err := c.CreateCaptionsWithTextBody(ctx, id, language, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateCaptionsResponse(rsp)
+}
+
 // ListClipsWithResponse The video's clips
 //
 // Returns a wrapper object for the known response body format(s).
@@ -6919,6 +7622,140 @@ func ParseCancelVideoResponse(rsp *http.Response) (*CancelVideoResponse, error) 
 				return nil, err
 			}
 			headers.ETag = &value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListCaptionsResponse parses an HTTP response from a ListCaptionsWithResponse call
+func ParseListCaptionsResponse(rsp *http.Response) (*ListCaptionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListCaptionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CaptionsList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteCaptionsResponse parses an HTTP response from a DeleteCaptionsWithResponse call
+func ParseDeleteCaptionsResponse(rsp *http.Response) (*DeleteCaptionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteCaptionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetCaptionsResponse parses an HTTP response from a GetCaptionsWithResponse call
+func ParseGetCaptionsResponse(rsp *http.Response) (*GetCaptionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetCaptionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateCaptionsResponse parses an HTTP response from a CreateCaptionsWithResponse call
+func ParseCreateCaptionsResponse(rsp *http.Response) (*CreateCaptionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateCaptionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Captions
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers CreateCaptionsResponse202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = &value
 		}
 		response.Headers202 = &headers
 	}

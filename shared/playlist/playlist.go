@@ -251,3 +251,48 @@ func videoRange(plan video.Plan) string {
 	}
 	return ""
 }
+
+// CaptionsHeader begins every segment of captions. The map says that its times are
+// those of the video, whose timestamps begin at 0 (RFC 8216, section 3.5). Alone it
+// is a segment without cues.
+const CaptionsHeader = "WEBVTT\nX-TIMESTAMP-MAP=LOCAL:00:00:00.000,MPEGTS:0\n"
+
+// CaptionsTrack is captions that a player may offer.
+type CaptionsTrack struct {
+	Language string // BCP 47
+	Name     string // of the language in itself
+}
+
+// WithCaptions adds captions to a multivariant playlist. They come and go after
+// the video is made, so they are not in the stored one.
+func WithCaptions(master string, tracks []CaptionsTrack) string {
+	if len(tracks) == 0 {
+		return master
+	}
+	var media strings.Builder
+	for _, t := range tracks {
+		fmt.Fprintf(&media, "#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID=\"subs\",NAME=%q,LANGUAGE=%q,DEFAULT=NO,AUTOSELECT=YES,URI=\"captions/%s.m3u8\"\n", t.Name, t.Language, t.Language)
+	}
+	var b strings.Builder
+	for line := range strings.Lines(master) {
+		if strings.HasPrefix(line, "#EXT-X-STREAM-INF:") {
+			b.WriteString(media.String())
+			media.Reset()
+			line = strings.TrimSuffix(line, "\n") + ",SUBTITLES=\"subs\"\n"
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// Captions draws the media playlist of a language for a video of a length.
+func Captions(language string, segmentSeconds int, seconds float64) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:%d\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:VOD\n", segmentSeconds)
+	for n := 0; seconds > 0; n++ {
+		fmt.Fprintf(&b, "#EXTINF:%.6f,\n%s/%d.vtt\n", min(seconds, float64(segmentSeconds)), language, n)
+		seconds -= float64(segmentSeconds)
+	}
+	b.WriteString("#EXT-X-ENDLIST\n")
+	return b.String()
+}

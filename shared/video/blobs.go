@@ -11,6 +11,12 @@ const (
 // SourceBlob is the name of the uploaded file in SourcesContainer.
 func SourceBlob(id ID) string { return string(id) + "/source" }
 
+// CaptionsBlob is the name, in SourcesContainer, of captions as they were sent. sum
+// is the SHA-256 of the bytes, in hex: other bytes have another name.
+func CaptionsBlob(id ID, language, sum string) string {
+	return string(id) + "/captions/" + language + "/" + sum
+}
+
 // Prefix is the start of the name of every blob of a video, in every container:
 // deleting a video is deleting its prefix.
 func Prefix(id ID) string { return string(id) + "/" }

@@ -18,7 +18,8 @@ const (
 	TooManyFrames    Code = "too_many_frames"
 	TooManyStreams   Code = "too_many_streams"
 	EncryptedMedia   Code = "encrypted_media"
-	SourceChanged    Code = "source_changed" // the blob is not the one that was verified
+	InvalidCaptions  Code = "invalid_captions" // not WebVTT or SRT with cues
+	SourceChanged    Code = "source_changed"   // the blob is not the one that was verified
 	// ProcessingFailed is ours, not the uploader's: the attempts are used up
 	// and an operator finds the item in the poison queue.
 	ProcessingFailed Code = "processing_failed"

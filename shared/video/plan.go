@@ -214,6 +214,30 @@ type FinishOutput struct {
 	DownloadLen int64             `json:"downloadLen"` // bytes
 }
 
+// CaptionsOutput is what a captions step wrote: one blob in container "media",
+// which holds the whole WebVTT file and after it the same cues in segments.
+type CaptionsOutput struct {
+	Blob           string  `json:"blob"`
+	Bytes          int64   `json:"bytes"` // of the whole file
+	Cues           int     `json:"cues"`
+	SegmentSeconds int     `json:"segmentSeconds"`
+	Segments       []int64 `json:"segments"` // bytes of each; after the last there are no cues
+}
+
+// Segment is where a segment lies in the blob. A segment after the last is empty:
+// it has length 0.
+func (o CaptionsOutput) Segment(number int) Range {
+	at := Range{Offset: o.Bytes}
+	for i, n := range o.Segments {
+		if i == number {
+			at.Length = n
+			return at
+		}
+		at.Offset += n
+	}
+	return at
+}
+
 // ClipOutput is what a clip step wrote: one blob in container "media".
 type ClipOutput struct {
 	Blob  string `json:"blob"`

@@ -35,7 +35,7 @@ var (
 // row is as the claim left it. Not safe for concurrent use.
 type Claim struct {
 	Video video.Video
-	Plan  video.Plan // empty for the first step, which makes it
+	Plan  video.Plan // empty for the first step, which makes it, and for captions
 	Step  Step
 
 	store    *Store
@@ -79,7 +79,7 @@ func (s *Store) Claim(ctx context.Context, key workflow.Key, carrier, worker str
 	if c.Step.State == StepRunning && c.Step.Carrier != "" && c.Step.Carrier != carrier {
 		return nil, ErrDuplicate
 	}
-	if declared.Stage != workflow.First {
+	if declared.Stage != workflow.First && key.Generation > 0 {
 		if c.Plan, err = s.Plan(ctx, key.ID, key.Generation); err != nil {
 			return nil, err
 		}

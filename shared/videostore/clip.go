@@ -103,9 +103,14 @@ func ParseClipID(id video.ID, text string) (workflow.Key, error) {
 
 // Clip reads a clip: a point read. ErrNoClip.
 func (s *Store) Clip(ctx context.Context, key workflow.Key) (Step, error) {
+	return s.request(ctx, key, ErrNoClip)
+}
+
+// request reads what somebody asked for; none when nobody did.
+func (s *Store) request(ctx context.Context, key workflow.Key, none error) (Step, error) {
 	row, err := s.videos.Get(ctx, string(key.ID), key.RowKey())
 	if errors.Is(err, tablestore.ErrNotFound) {
-		return Step{}, ErrNoClip
+		return Step{}, none
 	}
 	if err != nil {
 		return Step{}, fmt.Errorf("read %s: %w", key, err)
@@ -173,19 +178,7 @@ func (s *Store) RequestClip(ctx context.Context, key workflow.Key) (Step, error)
 			}
 			reserved = true
 		}
-		if err := s.markAtRest(ctx, rec); err != nil {
-			return Step{}, err
-		}
-		clip.State, clip.Carrier, clip.QueuedAt, clip.Error = StepQueued, "", now(), nil
-		out, err := outboxRows(key.ID, []Intent{requestIntent(rec.Video, key)})
-		if err != nil {
-			return Step{}, err
-		}
-		_, err = s.videos.Submit(ctx, []tablestore.Op{
-			unchangedMeta(rec),
-			{Kind: write, Entity: clip.row(), IfMatch: clip.etag},
-			{Kind: tablestore.OpInsert, Entity: out[0]},
-		})
+		out, err := s.ask(ctx, rec, &clip, write)
 		switch {
 		case err == nil:
 			return clip, s.sendRows(ctx, key.ID, out)
@@ -193,4 +186,24 @@ func (s *Store) RequestClip(ctx context.Context, key workflow.Key) (Step, error)
 			return Step{}, fmt.Errorf("ask for %s: %w", key, err)
 		}
 	}
+}
+
+// ask writes the row of a request, queued, and the promise of its work item in one
+// transaction, which is refused when META has changed. The rows that it returns
+// are to be sent.
+func (s *Store) ask(ctx context.Context, rec Record, request *Step, write tablestore.OpKind) ([]tablestore.Entity, error) {
+	if err := s.markAtRest(ctx, rec); err != nil {
+		return nil, err
+	}
+	request.State, request.Carrier, request.QueuedAt, request.Error = StepQueued, "", now(), nil
+	out, err := outboxRows(rec.Video.ID, []Intent{requestIntent(rec.Video, request.Key)})
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.videos.Submit(ctx, []tablestore.Op{
+		unchangedMeta(rec),
+		{Kind: write, Entity: request.row(), IfMatch: request.etag},
+		{Kind: tablestore.OpInsert, Entity: out[0]},
+	})
+	return out, err
 }

@@ -34,7 +34,11 @@ type Step struct {
 	Attempts int
 	Worker   string
 
-	CreatedAt  time.Time // when somebody asked for it; of clips only
+	// Input is the blob in container "sources" that came with the request; empty
+	// when nothing came.
+	Input string
+
+	CreatedAt  time.Time // when somebody asked for it; on request only
 	QueuedAt   time.Time
 	StartedAt  time.Time
 	FinishedAt time.Time
@@ -66,6 +70,9 @@ func (s Step) row() tablestore.Entity {
 			props[name] = at.UTC()
 		}
 	}
+	if s.Input != "" {
+		props["Input"] = s.Input
+	}
 	if s.Error != nil {
 		props["ErrorCode"], props["ErrorDetail"] = string(s.Error.Code), s.Error.Detail
 	}
@@ -80,7 +87,7 @@ func readStep(row tablestore.Entity) (Step, error) {
 	s := Step{
 		Key:   key,
 		State: StepState(row.String("State")), Attempt: row.String("Attempt"), Carrier: row.String("Carrier"),
-		Attempts: row.Int("Attempts"), Worker: row.String("Worker"),
+		Attempts: row.Int("Attempts"), Worker: row.String("Worker"), Input: row.String("Input"),
 		CreatedAt: row.Time("CreatedAt"), QueuedAt: row.Time("QueuedAt"), StartedAt: row.Time("StartedAt"), FinishedAt: row.Time("FinishedAt"),
 		WrittenAt: row.Timestamp, etag: row.ETag,
 	}

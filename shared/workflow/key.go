@@ -20,6 +20,9 @@ type Key struct {
 	Step       string   `json:"s"`
 	Index      int      `json:"i,omitempty"` // of the chunk or portion; on request: the first frame
 	Frames     int      `json:"n,omitempty"` // on request: how many; else 0
+	// Language is that of captions, as a BCP 47 tag; else empty. Captions belong to
+	// the video, not to a generation: theirs is 0.
+	Language string `json:"l,omitempty"`
 }
 
 // ErrNotAKey says that a text names no run of a step.
@@ -38,8 +41,13 @@ func (k Key) String() string { return fmt.Sprintf("%s[%d] of %s", k.Step, k.Inde
 //
 //	STEP:<generation>:<step>:<index>
 //	<kind>:<generation>:<first frame>:<frames>   on request
+//	<kind>:<language>                            on request, in a language
 func (k Key) RowKey() string {
-	if kind := k.Declared().Rows; kind != "" {
+	kind := k.Declared().Rows
+	if k.Language != "" {
+		return kind + ":" + k.Language
+	}
+	if kind != "" {
 		return fmt.Sprintf("%s:%05d:%09d:%06d", kind, k.Generation, k.Index, k.Frames)
 	}
 	return fmt.Sprintf("STEP:%05d:%s:%05d", k.Generation, k.Step, k.Index)
@@ -50,6 +58,10 @@ func ParseRowKey(id video.ID, rowKey string) (Key, error) {
 	k := Key{ID: id}
 	parts := strings.Split(rowKey, ":")
 	requested, kind := kindOf(parts[0])
+	if len(parts) == 2 && requested != "" && parts[1] != "" {
+		k.Step, k.Language = requested, parts[1]
+		return k, nil
+	}
 	if len(parts) != 4 || !kind {
 		return k, fmt.Errorf("row key %q: %w", rowKey, ErrNotAKey)
 	}
@@ -88,6 +100,9 @@ func IsRow(kind string) bool {
 // that duplicates are recognised.
 func (k Key) ItemID() string {
 	id := fmt.Sprintf("%s.%d.%s.%d", k.ID, k.Generation, k.Step, k.Index)
+	if k.Language != "" {
+		id += "." + k.Language
+	}
 	if k.Frames > 0 {
 		id += fmt.Sprintf(".%d", k.Frames)
 	}
@@ -97,8 +112,14 @@ func (k Key) ItemID() string {
 // BlobPrefix is where one attempt of the run writes, in every container. Two
 // attempts never share a name; only what a committed attempt wrote is ever read,
 // and the janitor removes the rest.
-func (k Key) BlobPrefix(attempt string) string {
-	return fmt.Sprintf("%sg%05d/%s/%05d/%s/", video.Prefix(k.ID), k.Generation, k.Step, k.Index, attempt)
+func (k Key) BlobPrefix(attempt string) string { return k.BlobFolder() + attempt + "/" }
+
+// BlobFolder is where all attempts of the run write.
+func (k Key) BlobFolder() string {
+	if k.Language != "" {
+		return fmt.Sprintf("%s%s/%s/", video.Prefix(k.ID), k.Step, k.Language)
+	}
+	return fmt.Sprintf("%sg%05d/%s/%05d/", video.Prefix(k.ID), k.Generation, k.Step, k.Index)
 }
 
 // Name is the name of a run on request in the API, unique within its video and
@@ -117,14 +138,15 @@ func ParseName(id video.ID, step, text string) (Key, error) {
 
 // payload is the data of every step's message.
 type payload struct {
-	Generation int `json:"generation"`
-	Index      int `json:"index"`
-	Frames     int `json:"frames,omitempty"`
+	Generation int    `json:"generation"`
+	Index      int    `json:"index"`
+	Frames     int    `json:"frames,omitempty"`
+	Language   string `json:"language,omitempty"`
 }
 
 // Payload is what a message says beside the step and the video.
 func (k Key) Payload() any {
-	return payload{Generation: k.Generation, Index: k.Index, Frames: k.Frames}
+	return payload{Generation: k.Generation, Index: k.Index, Frames: k.Frames, Language: k.Language}
 }
 
 // KeyOf names the run that an item asks for. The item comes from a queue, where
@@ -139,5 +161,5 @@ func KeyOf(item workitem.Item) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	return Key{ID: id, Generation: p.Generation, Step: item.Step, Index: p.Index, Frames: p.Frames}, nil
+	return Key{ID: id, Generation: p.Generation, Step: item.Step, Index: p.Index, Frames: p.Frames, Language: p.Language}, nil
 }

@@ -77,6 +77,10 @@ type Step struct {
 	// which sorts before META, so that playing a video never reads them.
 	Rows string
 
+	// Expires: what was made on request is removed some time after: see
+	// upkeep.Janitor.ClipLife. Who asks again gets a new one.
+	Expires bool
+
 	// Makes is what the player reads of it.
 	Makes Product
 }

@@ -17,6 +17,7 @@ const (
 
 	StepDigest   = "digest"
 	StepLoudness = "loudness"
+	StepCaptions = "captions"
 
 	StepIndex = "index"
 	StepPurge = "purge"
@@ -37,7 +38,8 @@ var Steps = []Step{
 	{Name: StepDigest, Stage: Part, Alone: true, Queues: []string{Audio}},
 	{Name: StepFinish, Stage: Last, Queues: []string{Finish}, Weight: 5},
 	{Name: StepLoudness, Stage: AfterReady, Count: IfSound, Queues: []string{Audio}},
-	{Name: StepClip, Stage: OnRequest, Rows: "CLIP", Alone: true, Queues: []string{EncodeHigh}},
+	{Name: StepClip, Stage: OnRequest, Rows: "CLIP", Expires: true, Alone: true, Queues: []string{EncodeHigh}},
+	{Name: StepCaptions, Stage: OnRequest, Rows: "CAPTIONS", Alone: true, Queues: []string{Finish}},
 	{Name: StepIndex, Stage: OnChange, Queues: []string{Index}},
 	{Name: StepPurge, Stage: OnDelete, Queues: []string{Purge}},
 }

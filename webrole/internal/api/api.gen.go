@@ -20,6 +20,30 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for CaptionsState.
+const (
+	CaptionsFailed  CaptionsState = "failed"
+	CaptionsQueued  CaptionsState = "queued"
+	CaptionsReady   CaptionsState = "ready"
+	CaptionsRunning CaptionsState = "running"
+)
+
+// Valid indicates whether the value is a known member of the CaptionsState enum.
+func (e CaptionsState) Valid() bool {
+	switch e {
+	case CaptionsFailed:
+		return true
+	case CaptionsQueued:
+		return true
+	case CaptionsReady:
+		return true
+	case CaptionsRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ClipState.
 const (
 	ClipFailed  ClipState = "failed"
@@ -182,6 +206,47 @@ type Age = int
 // Bib defines model for Bib.
 type Bib = int
 
+// Captions defines model for Captions.
+type Captions struct {
+	// CreatedAt When that was sent.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Cues Of what is served.
+	Cues  *int     `json:"cues,omitempty"`
+	Error *Failure `json:"error,omitempty"`
+
+	// Language A BCP 47 tag.
+	//
+	// Example: pt-BR
+	Language string `json:"language"`
+	Links    struct {
+		// Media The WebVTT file, once there is one.
+		Media *string `json:"media,omitempty"`
+		Self  string  `json:"self"`
+	} `json:"links"`
+
+	// Name Of the language in itself.
+	//
+	// Example: português (Brasil)
+	Name string `json:"name"`
+
+	// State Of the file that was sent last.
+	State CaptionsState `json:"state"`
+
+	// VideoId 26 characters, random.
+	//
+	// Example: mfrggzdfmztwq2lknnwg23tpoa
+	VideoId VideoID `json:"videoId"`
+}
+
+// CaptionsState Of the file that was sent last.
+type CaptionsState string
+
+// CaptionsList defines model for CaptionsList.
+type CaptionsList struct {
+	Items []Captions `json:"items"`
+}
+
 // Channel Who publishes the video. PartitionKey of the catalogue.
 type Channel = string
 
@@ -253,7 +318,8 @@ type Failure struct {
 	// Code `unsupported_media`, `corrupt_media`, `no_video_stream`,
 	// `too_many_pixels`, `too_small`, `too_long`, `too_many_frames`,
 	// `too_many_streams`, `encrypted_media`, `source_changed` (the blob
-	// was replaced after the upload was complete), or
+	// was replaced after the upload was complete),
+	// `invalid_captions` (of captions: not WebVTT or SRT with cues), or
 	// `processing_failed` (not the file's fault). More may come.
 	//
 	//
@@ -280,6 +346,7 @@ type ImportReport struct {
 
 // Links Addresses on this server. Those of playback are there when they can answer.
 type Links struct {
+	Captions *string `json:"captions,omitempty"`
 	Clips    *string `json:"clips,omitempty"`
 	Content  *string `json:"content,omitempty"`
 	Download *string `json:"download,omitempty"`
@@ -771,6 +838,9 @@ type IdempotencyKey = string
 // IfMatch defines model for IfMatch.
 type IfMatch = string
 
+// Language defines model for Language.
+type Language = string
+
 // Limit defines model for Limit.
 type Limit = int
 
@@ -879,6 +949,9 @@ type EditVideoParams struct {
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
+// CreateCaptionsTextBody defines parameters for CreateCaptions.
+type CreateCaptionsTextBody = openapi_types.File
+
 // ListClipsParams defines parameters for ListClips.
 type ListClipsParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -907,6 +980,9 @@ type CreateVideoJSONRequestBody = NewVideo
 
 // EditVideoJSONRequestBody defines body for EditVideo for application/json ContentType.
 type EditVideoJSONRequestBody = VideoEdit
+
+// CreateCaptionsTextRequestBody defines body for CreateCaptions for text/plain ContentType.
+type CreateCaptionsTextRequestBody = CreateCaptionsTextBody
 
 // CreateClipJSONRequestBody defines body for CreateClip for application/json ContentType.
 type CreateClipJSONRequestBody = NewClip
@@ -976,6 +1052,18 @@ type ServerInterface interface {
 	// CancelVideo Stop processing
 	// (POST /videos/{id}/cancel)
 	CancelVideo(c *gin.Context, id ID)
+	// ListCaptions The video's captions, by language
+	// (GET /videos/{id}/captions)
+	ListCaptions(c *gin.Context, id ID)
+	// DeleteCaptions Remove captions
+	// (DELETE /videos/{id}/captions/{language})
+	DeleteCaptions(c *gin.Context, id ID, language Language)
+	// GetCaptions Captions as clean WebVTT
+	// (GET /videos/{id}/captions/{language})
+	GetCaptions(c *gin.Context, id ID, language Language)
+	// CreateCaptions Send captions in a language
+	// (POST /videos/{id}/captions/{language})
+	CreateCaptions(c *gin.Context, id ID, language Language)
 	// ListClips The video's clips
 	// (GET /videos/{id}/clips)
 	ListClips(c *gin.Context, id ID, params ListClipsParams)
@@ -1848,6 +1936,133 @@ func (siw *ServerInterfaceWrapper) CancelVideo(c *gin.Context) {
 	siw.Handler.CancelVideo(c, id)
 }
 
+// ListCaptions operation middleware
+func (siw *ServerInterfaceWrapper) ListCaptions(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListCaptions(c, id)
+}
+
+// DeleteCaptions operation middleware
+func (siw *ServerInterfaceWrapper) DeleteCaptions(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "language" -------------
+	var language Language
+
+	err = runtime.BindStyledParameterWithOptions("simple", "language", c.Param("language"), &language, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter language: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteCaptions(c, id, language)
+}
+
+// GetCaptions operation middleware
+func (siw *ServerInterfaceWrapper) GetCaptions(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "language" -------------
+	var language Language
+
+	err = runtime.BindStyledParameterWithOptions("simple", "language", c.Param("language"), &language, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter language: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetCaptions(c, id, language)
+}
+
+// CreateCaptions operation middleware
+func (siw *ServerInterfaceWrapper) CreateCaptions(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "language" -------------
+	var language Language
+
+	err = runtime.BindStyledParameterWithOptions("simple", "language", c.Param("language"), &language, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter language: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateCaptions(c, id, language)
+}
+
 // ListClips operation middleware
 func (siw *ServerInterfaceWrapper) ListClips(c *gin.Context) {
 
@@ -2219,6 +2434,10 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/videos/:id/clips", wrapper.ListClips)
 	router.POST(options.BaseURL+"/videos/:id/clips", wrapper.CreateClip)
 	router.GET(options.BaseURL+"/videos/:id/clips/:clip", wrapper.GetClip)
+	router.GET(options.BaseURL+"/videos/:id/captions", wrapper.ListCaptions)
+	router.DELETE(options.BaseURL+"/videos/:id/captions/:language", wrapper.DeleteCaptions)
+	router.GET(options.BaseURL+"/videos/:id/captions/:language", wrapper.GetCaptions)
+	router.POST(options.BaseURL+"/videos/:id/captions/:language", wrapper.CreateCaptions)
 	router.GET(options.BaseURL+"/search", wrapper.SearchVideos)
 	router.GET(options.BaseURL+"/events/:event/registrations", wrapper.ListRegistrations)
 	router.POST(options.BaseURL+"/events/:event/registrations", wrapper.ImportRegistrations)
@@ -2241,157 +2460,169 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"3H1rcxs3tuBfQXFvleW5bYqSZWci1/1gK3HGO7FjW3KyU2FWBLsPSYy6gTaAFsW49N+3cA7QDxKkSJly",
-	"ZTYfYpHsxuPgvF/40ktVUSoJ0pre6ZfeDHgGGv/88YJP3b8ZmFSL0gole6e9X0EboSRTE2ZnwAqwPOOW",
-	"J2yiNBu9mTx5y206G/V7Sc+kMyi4G8IuSuid9ozVQk57t7e3Sa/kmhdg/VyvxPiNfM/tzH0Qbp7SfUh6",
-	"khfuzbEY95Kehs+V0JD1Tq2uoD3Bf2mY9E57/+uw2c0h/WoOX4lxz814lovyzQ9rJkhzUW6coeTWgnYv",
-	"/t/f+ZM/B0++f/LHl6Pk+cntf/WSlQ0mvR+vQdpV8OHXjMuMZcJYLlNI2L+VkJCx8YLZuWKVdAeQKg3m",
-	"BYL4PddWuNf/CYsAdg1TYazm7mvDDs6PHjuAR/YFuIxNG4MbXpS5e/Z4cHTE3sGc/UvpK3Ym7IK95Zrb",
-	"mZKXl6+rPO8lvYLf/Axy6g7qeDBIeoWQ4fNJDAw/gQRa5iosLmbApvXvzCpmZmreZy/HBqRNcKNKArMz",
-	"blmZ84VhUs0ThJ77jUszB82E+9qyKyhtDYTPFehFA4VpBxsLIUVRFb3To3rFQlqYgsYlr8URkd0bB38V",
-	"Gag3P9D4GRSlsiDTxT9hUc9FlNfM1nrsiXuus4PWKTx71jmFo6SDqsPhzfHRk+Hw5jv447/jmPpmgiS7",
-	"fiGeptet4NnRcWzYn0UhbD3o0oHk+GN7wAwmvMqtQyvEMn9CHsc2ndd7PoULdQURDBtJuLH176NAPSWf",
-	"AhvDRGnos19K/rkCwqqpUhkyMveU4QUwXDdTMl+sw62ynn4NfE4G3z+PAehDBRW8w0Gi6PbZ/b4LT/qj",
-	"YUzHyfPjNYzpI8gM2cmGqXV4ZkvO8d3xoIxMduveNqWSBpDLv0xTKK0byokdaT2H5GWZixSZwOG/DXGK",
-	"HciKJuoe/A+Ob3DDJly7f9xxpjzPiVukSqagJWQv2NxxOmGhMCxTnrMaZCMRQRhbiX/sEJ+5DWJmbxvE",
-	"wSL7c6zTiax+zxGAVuMcig2TlvTEf+82eRg3Mv9LpmFSGZ4zpRlnEy7ySgOu5mNLNO0NDp1B18BDV1KC",
-	"/qqzI3x6cOx0q712P37FYm8DJRJlTcFzHc8pn7X55mCVbyZO5eq88r37bzOzTXpnMy4l5Kuc9reZYmU1",
-	"zoWZAdEbbTCqvaTc8lxNK+h3NYrnJ8uibImjNNRValWCtoIYS6qBW8he4oFNlC647Z32Mm7hiRUF9CID",
-	"ZRVh0zmkSmam+6KqxnnrLVkVY9o/aK30Xef+mqjBPS+yVVB9kuJzBWwu7EzIFqhiq8yFvDKr+y0gEzyu",
-	"UL19f5Kw+QwkE9YxOw08W0THNpBPYsp5m+X/Tk/9Ub+uxv+G1OLrlmvbgl53Kb/QSU+ENpZNnKrPlje7",
-	"BbiN5RYRG6RDyd9JJqIaVknplusWyzMnjh0Pgqy1VL+hpHfzxL3+5JprJ96MG8eh0YcwlvvwsR4PP/kx",
-	"3d+v/bi3SQ+X/ibbRdlrgxL1xzBG2NwSIFcRM2lhd0CI2Hm4tf4sjF3FFpRvnT/uFjn1BFxrvnCfO6rU",
-	"3XhDc8UW+gNf/DL5VcA8gtiZP+8ODceQ9zq8Xz8ppH1+0otqiO11+QHp/ejy2njcVXQHg0FkKa95ChGo",
-	"p6oiAbLKRa95XsEqzbw0TFjDJMzBWKITNtfCgvu+H1Xm2jujURM/cWxruFITY97cIm3O3Pwzfo3Emqqi",
-	"UDJhhUIShs+VM12Rot1iurvlqVV6eyQjmEWwLCUBs4+RlFNOLcS2C3YGqOQbYFwD43mOe28BeaxUDly6",
-	"kdwvZw6oEOHmv1yDZjM1ZwWXCxyEDFc6xX4vJkUtn371BpcOH4dsgS8JJ9JdfgsscQQhyRVB5iwCyFEl",
-	"TVWWSlvILlEmjRI2SpXWVWmbL6S6RGS+NFYDL0bJUI6sUpcOYpeluIHcuMfcV6bgeR4+5EpOw9/4LMoR",
-	"032fxsQBQKZ6UXbWYlSlU7h0YJlCNmIH7mjGuRoP5Zw74VjmPIWM8YklhGBVmSueMfdrANXjhCk9lKNS",
-	"qxSMEXJ6ScJmxA6ksl7Q5fDI2RtVbh/32VulgRV84caA/tDZUY21tAK1qH4Clov8bj6LJ1M/HjvUN4Wb",
-	"6yO4/6+eLG/ZZN3T/ajmhnwvjkSMVRoycsA41YWAJT1kmZJg4sjuDQUTV1dIQThKBoMBGtjbUMRHGjFG",
-	"9DgZbSa2ks8VmBgDPON5boJ2avk4B2ZAX4sU4nuq970JanPQ4AZE/rKshq0TT/VxtCdp9tUCZ2s/sVP/",
-	"OWiOSzImyzQYA4Ypp44JgxsF3WcXM2XAwaDM+WLM0ys8dlo/6pN2BguWcun9bqsywBmkJoKxSducWkV0",
-	"NZeO5KI/FtxY0NGfShV+WsGq1oq9GA2KMHlUOQHBb8QwbphRStaeglklrxokL0VqKw1ujExJ2EWXdsod",
-	"rIGJI6jFWHEd3znxoehPte6z8ss8OPJWCQ19Xi1P6jYaBe4q7CGMHkO2tzyDNWqFko53QMlymNgGqHgs",
-	"SSC5the4XuIqgk14StTLM3JP8fx96wHyT0XWICybqEpmTFW2z37k6YyWlKm0KhxrQb1LzSUrwJkebU7W",
-	"bNKx+O3FtgPJa5FDjEu5ybsOtFxVmQRj7j4S92pYy7qjwHlXOP14YWE7lbkm2Av8IYJo0vsOV9FWR5wD",
-	"r5VmcA0ttyqu5W4ExGlo0O6aEr+bKATAGD6FqHHBNyi/iBISIDMvGMcQRG1Hp1w6QT8G5CJ9ks9oi54F",
-	"LX8LoNbOg+UFLEjuwI0NwQzeeCaj/MY73Exc0Ik43xDSgN7RTZJzY38M617lYRVBPfab9bjTIHlaWa1U",
-	"0Xdb65dajaF/fXQnDqDV3IH2hkPfhwEc8OchbeC3qvDycEkbW+9Rea1VseJT8fxzF5+KFTaHNXJlN/fG",
-	"jvKGTfwONGxhzNZuElpv0gLNJkn0jjw8raNuGfBHSxHLmIOx4Ddv6NVng1UEeAfz4IGMy6AJzw0sy62t",
-	"fI21I/Z5x3XbP4r7xTq+t8hoq77f8PqKRNnofooCGeavhRRmdg9YoKXVQXIf93uWbALK08HGPSU9Cuc9",
-	"wMD3cPrFALYcFtkIsiXrZAbpFWRMqzkbL9w/CTOKiMupV2NOv2UKSHqQtUDxc0dvEVXKC8hNO3pJPHBM",
-	"cYI7MyycUuJwIsiXJSHH8/xJmqv0ijlRExgXvdLlXJvEUdA7NqQhHEXV85u79nAONyukQVknXglxYyQI",
-	"tzUkUQePdqGG2m22aW3E1Brv2J0uXP/YcuBp81ttx6d7U2jYbXUTIaegSy1iiS8XtW8F9COvbHN91Y22",
-	"O7U2YaZKZ84WQ2coL9w34k+gtA9RLAeNMAFi1TrUQmlhF3fHOP1z7uh5eidRfHTPOIwSf8KroFB3d3ru",
-	"Flvjdw7MKnQDJYxbcqY+Yz+JVy9Y6umaT7mQxmmb6GvR4hpMnw0wtIp66Cmr5JVUc9khlKBobg7zBV/j",
-	"pk1duGfaqsHGh/EhZIxGjEW+BZB/bZ5c8VviaDGKeq+Ej7YuG4F3q76r5oeGzME1qkyXONNuejElZ8S0",
-	"KA3crzvqDNhRj44pw01iCM7U2cB6SO5DNfZn8pCa8fsW4S6LQaWMDy6DTFWG2TkVsIMPzzD9LQQJZ2KK",
-	"uSzuIJ3hmKv5aliwmzex5MN7fca+P3n2XcTFFfWDn5PLULY0cjqb/mbP7iqalqDKHF4wiebyWHOZzpiS",
-	"cW9N7QF8E0H6l7lRIeQaknAYJREgJ/U/5Wpq4h4ty221hsiMVZpPAe3CM7XW9fPyz0oDO6eHmeEiw8i0",
-	"BjKpKwOUx+ezU9jBhyM6yFVbcq3Nsmpl8rGq7Ok45/LqTivDki8hmBh+z/URJXTecTRVUw0mwv7fSJYL",
-	"Yw1C2QDX6QwDeJR5xLWBU4ck3HsmUYsTho1ByCkreAaJY/xzbobSWFWWkCVMKhaUK++dxMEwppOwMSAw",
-	"GceJ0UVhUDF0SiEfSp+J8dI00tZ7Ra2BfOLk00TluZqjxC39zl5436+wGMgYgxvKoH7NVJ5RUGOJOtzS",
-	"zA9KwnqwnLIBq6QVOVvrEk/8QBfK8gidhPcRdXIuHSwc3OJDlaDTaCZue0FkPKyMmLCjwYCcQLjYhEHu",
-	"9Woz47omdveOFHLa761NXRzc6fkPC03aYOyCIoaIH4Ig6h5F7rWjFbZQllrdiIJbeEEYZFhBDg/jeMIk",
-	"F9OZZVapqK6xCt+1nsCSL0ViWhHVspbtsd9UvsY9EbSIXXJ24h5FD57YoPXK62WuBfs+RCqd30NK1I9e",
-	"rd3B4rwQ7SQuxyC4ZJhK3lieniFpg3Ei8q+LIKm6EIGQC/+AuebO/NDGvta8gJ0M0NqZtq0VugT4kGHf",
-	"mX7dOfyYUU70DiYixAsJXiK5jtygI4pqQVHaBXmRHYPspOFFoLkj/N4BZE7YVDIHY9gIlzVynBLn/Srg",
-	"RaHlg7yrYQzyR6xAYyquQSZtl72TWWbmzaZITDJb0hzGYnxpOWVybx+Px5wsWJsBd3b+KyWEeN2L5PzR",
-	"C9IB/vf5L+8YknwSJEkKCXlKj7YIF+PUyRZJAMvup4f3BoGNlQ+9XqkSiuBh2420nTlWoD89mtrkdBgk",
-	"AoPIsOR22i4iQN76GJNeJ/3263FqNujhetcRb8VnCiHb3x7d30d4nyN7eFfeRgjFZTdIK9zfH4HfndtB",
-	"scCYUrSbCtBNbt9dE9hfZktUp0i6ULkj76QuL4lwbi6zuchiaukrtDxAM29geE9ZHLozcDpq3DQNWHVX",
-	"bUrSq1dyBxA8MdLj9eRJazcxMJyj4fcRDIYgViLRIvuXqt46jfdOXHbj/KZ0hh66LfDTn7WQGdxshayT",
-	"Oiv0zjREszty+yKIb4XVtOMGABLVlgfC9fbhRB3eVD1Gh8BDvhE4PdlY4FnYQV3kWDipiFl2dubtyUi8",
-	"IJ5i1YQGIrpLJwiw+rt39Ud//Bz3u5Bw39pTcxsF3007t/91L+m97SW9/7NlDv9rKDhafG/pn3dKvhKS",
-	"6wXm6p8vlw7wORdWyOmlz6wKKVZk6dWpnasVBUkv5TKFnP7OIAc3TNSjeO4dvMtBfet05DXONFibXRGk",
-	"6vYyddqpto3IJUcT63x6XNtd5qprM9a6uRseTO7aKBdW+iqa4LdEnq2dJSEJinbTFFLUcI7SqoW9lEfg",
-	"ET+kuX6xnBzeqUD4yvyFi0CeO2pdn+psxCWR7gzqN9kPYiqi2reTj2Tp4JOPDCO/DHkKDBPovkTn25gb",
-	"eH4SF1H48nk75LaFZwpfMv+APCIp3+EqahFCjxIPdhKD+WwvTALD8FzHVohE2ZbgDDel0GB20YejmXMv",
-	"qQDkiZL5gp2/PG8teNxnb9BzzJ3SpGGLfM4lMCZLx9cBWci6a3YSQ9Y65n1nNcgaz/1K5UdcuN2jvm9L",
-	"mbfjKr9N2eDX2M7tEPzq7+W2S26U7O4i3mO9BuOGZcKUOV/AOhtol0Syus5x0/OU0o48jlw3Wyfixk7S",
-	"rd1pjhHNrdLSMKt9kWbLT5iqohDW1lEYLrMQquPpVbx66D6ZCGUrunRHhTY9t2P2Amo4u1BT3RBgF6s2",
-	"GIKxDOgdeXmtbGwWze6hWH3VnWS9KSnyPlkOLfPyXuQTC/uHKGV7wFaZV8PQkqVqsE6Yo9fCyEZ1qomh",
-	"hXvtU4qVpa5YxJOSqlJqVOmWriJT21TBivxgP56r/5/Sqh4ylQmh/dfMEoqjBzXn6dLU8XOWzrjmqQVt",
-	"Eqa5zBSmzTcGSDHR0+mf2aT4084/H+dXUs6nx09tqXgvWW6jcvzkuz++HD+PtU/xi9iHHXFvv8jWhsTa",
-	"EuvFGm9Fzo1lTwfMPcEOPl2cPSb5h/VGSahLrguAt9pmq9g7xnZDhH/XKm56MaHNxDffRrslHlyNc5GG",
-	"oADXgIkAkLUzNrIXrfRZfEYq204ywmYXKZbp0dvEWK95p7S2QZzfakN36TgwZnOfqiYfVNJ2DNwy4yum",
-	"ViDhTvUcQN7HN79VdU5rgthJ0Mb3QTIehA9HMxheSCvHRM/dnD7JMN5bigKiTaGhVrlHJInFlVwu0InH",
-	"xpVluVKlUxFfMJ4bxTDKGMoNS27MXGn0Bv7j4uI9e8WNSOsGeqhOAtfYkssveGatbwsk5ETFzEYK3Aen",
-	"qFOY3fBzGOM6KTmJfC/+i6YJHSbVmf5QDuXFDIseqUrO2ZqY+oI11af0NxaPPjLMLYxG1aqyYIbyYDSH",
-	"sRv70BGxljw/5KUYPa7bt/2kWJoLN/DBCNNpskP67J7RdVEgZEOJ8VBhE6wiWzDvlMUkqKUcWvcQTgDG",
-	"+l/JrMc3h7JOhZug+8HiNjGRjag8pP6FpDTTZ6/qLLxRqjIYJV7ld18Q9Y5olOW11e5e3+rlaMDQ4+Bm",
-	"Rl47Xljw1dTPBk+HcuQT6y4rya+5yJ1GNmJiQj6JMWWGnQz+zkZ+lktHwKqyoxD2NmyssgWbcSwEGErK",
-	"JsbEDDd7n/02c2iK5YPE7izX1iesYeMHOwOhMT275P6UF5gA5nB2KLlhuZJTj7sLlosrSBDFpUL7CJjJ",
-	"1Rxr/bhkR8/ZP8WrQ4OJZ09xBQSmk+Pv3fxD+WzwFJfL2egjWL148nJiQY/6DP9l3EHGJzESYN1acKVj",
-	"AMlSt0Ogyk7MSMtFCtIg9/LNzN6+ufDeDCIcc3p4qEqQhMd9paeH/qXDwmtDpOH0zqhgzenP1PWyd9o7",
-	"6g/6A/eQG4KXonfae9of9J+SHjFDjnGIaQ3m8Av+e3vY6dboHphCxLL+xWfsaS6ndX4KjvDIsDK0UUpC",
-	"5qbSmUNCQqcrcCL74rvHp4hOQzkai/GIMJ/6Ynk8G/EpjBwauT9ea1WMEA1GyDxH7GCs7IwJmeZVBtlj",
-	"xw74FJKhdC+ryjqu5r4ci3Gf/SLzBcYuQiBmpgFCsiCmY/TZ6zpLaI715Q5hh3KC8RshrVrJg7TuNK1q",
-	"Nu/7kVjDKAZOx+ykCMLzTdY77Tnp8rED5G6D0d/jXQgp2r5TF9H4QBSj324gDJlvGMgdyt4Gu1C7DxV7",
-	"qAHmIfV13OLBRiDf/rHUCPB4MHiQ1nCoZUTb1WE5opp0G6f6Ql5fJxafpl53qx1e0jNVUXC98I3PdCVN",
-	"4snC0RZRTbDDT3/vdRnAH7cr2HkHKKmZrANjqUwsGayTSKQ0Ozv/tfFd+cwjxxISrKcxcJMgH+AyS5gq",
-	"SenMF8lQjppUjtELDBozZM7UZoXUBi2sddJGMgyWLp5MtapKZjWXhqfUklZNWFUOHYEfDQasplbTZ00S",
-	"RVNV7fUhDU3Geql0aAHb6ODUhKQ/lB+hBG6ddsUlE9jghFG3DBOCpy8cC8InWHtTmMzIsJrGc8ah5Flm",
-	"HNTCCML22cnge4QYZYR5ASsVcuhUVXnWrDvkX+NCh5JGbcSpwwoT41qhMUuXb3k590pli51oZCsVerkQ",
-	"MdZWyMKNPUzNdXf42nAYU4x1TbfPdq/Q2wek+k5TmwjFo4XkDqZVkqHme6F4AqBTnOmgE5KBTleZo3aF",
-	"zpf1xH+bbFYQDr+MxfiWiDw0sOoizg/4fecgd+UooelvhDWfrOupgr0JqDqPts4OnDpQKA2P9wHYC34F",
-	"jIex1YSOzemmLwIduTVMnJaB+v5GDut1rC7kfgK7BLYYhm5e/DIBfeWuUe3DLe9fYNwtpJvG6yhd4vX8",
-	"ztQ1rdBTI1ra63xk2Agsn45O2cnx39mo1OgqRq31MnAGeldVNmEnR8dLD4WuWq32lcbyHFPVuuf4Yybs",
-	"HvH/fhx3W62EnKxb88dvin1nKPIY94W2XDJUlLCpLwrNF9gcT7cyyzx9FuoaGFag74HbHda9o74Nnke1",
-	"qNdCZmyhKjJ/aftOl8OvxmJ82hQqc8NG7385v2CH5EU8/CIyv4kR8745gtOj2m5hJ4MTNqIPl1LZS6yZ",
-	"aDSLu+wgM3OHQPUVXWo4wyhLqyXDw+B0t+3DVgh9fDdehn6jX4nIb0l4mJlTBd++P2FcY0kKb86BTnQt",
-	"ria+gRnhbC6u4U+EDbq4CBvJiXDYu3Uc+VCV5rCpZIrKG2eQ+KLZXTnUX83OalURb7SwQjEytVXfh16A",
-	"+Uw+OUcFryXp4HSk3rdBNbdoo8wEtldrnbWqT7Y5tsMv9O+bzDElLBCPsKBIf/zw2sb2+MtXJGxMsWpz",
-	"pS4KfaSF1VgUo7DVWI4DvmMjiryCVCjtM5m+/kTeV5bx7kljBkRnurXAJwfzRpr5QI88IDo3BXxrGrR7",
-	"N/geoEUeTxzPYyp6gBEXEtYESMm69s1pSf2hUkR28OEkYR+OBo/vgOnhF/zXSSLgendx2lxJsR4fz9zQ",
-	"H+oWBFuYDh77mlKxfdhgqH5QOMDXr24Lm1DuuhYB3wNchQ1u4UXccJfJ0+N2p6HjO64yeUju3e6PFkH4",
-	"T6XTNZ4eEzbmUNcE7+OwflbqKihFlEdVVxwHt7LlV0JO3RPFyjEmX4HEa1AAyephyOO9G3o38sDVILX7",
-	"CxTq7gy4XKdB+lu29nEa72oRavkVmNCVTQQhQcX14fIAUxUY2t6Ksujxh4HrRxz7noDNxcRCthd3L4LO",
-	"IOxWQLfslOgCi6C+We754R9S8LXi8WskX51UYPYHMR9lbuqR3CQZU5MouDA/8Q7tmxI11kbTXua5w/PM",
-	"sKIyvrIG+82OPo8YlwvfiETWrTdN3Y0W/bihFSwTciiJc0Ge1eVFCzSY+6zOmwkRfODpLMTA0GkFU4HN",
-	"ITANfijdc4lfmZBs6FNw2edKWTDDHvWjZ+VMc+MM8jTFBrVONUi5AZYpH2mtpE2GkqOJg5NPhMx8J1vc",
-	"wETpwrCDGddjVemE+T/M4z77jUxOyk+goiPjBqOBggmqJLAcrPXOOGw5ojWk2HQEo4ZNHdsIE1CYUX12",
-	"zhdmKOe+8W6qTDRkR7VTmAUVidYtOXMRWg5+ckHnsO4yrs9rr0mLlLyvi5vV7WC+dqBupuZXD0fFX/tY",
-	"V6j32gew+HQfwzSpqltejBVyMd2AS7cSjMHYESsra0KOF2kdiNczlVP6SU2CyADckaPbq1Ckh9StmARm",
-	"71wZp8FwNlaVzCALZSyeY/jUuHCFRGyDRuk1SmKP3m7lltVfuJ1EsslW94yNcZljpAkLd0AgiVImLFOh",
-	"+7KPUGBdatK6IS30J8KWQuv24CtFo7vwmbnL+e//gQHlTunuRlcHnffXi0jigi385Hne4GhLQnqZR0Ly",
-	"uuV0PPzi/rntF+XJ7uoXlmDc+ZS/PtWBfr1Q9msKPf0fcj2tm0W3WhNdJdAvnlZ//6ssia4w6P+7nP5V",
-	"VtRcSvAXXdW1tX+VVX2pKx1uHxSruhd2PuxGDoUU9iGp9ptu5ouBaQHS3vaLE/PtdhQrNQ2KBslfVEvi",
-	"Fzb7JW/2LG/sKrdHkJJ2vs7E+g0TCr26MaI0CP/pkWkuecREIYEmCeYsvqi9PgJNqaHU4IycoKw5PT/P",
-	"azVmqfCAvcPkWx7aPqRcsoOLZ4/XpQWuszAeWglFjXJE90kwHnZzSpqmCblOlMQppBEZtYHYdNPwvVTI",
-	"5Qa7bR3yP0wxa2pvNmplhEb7CXO0CkXQPdBCceZbaXrkVRIC6rYUNk9Bf9yuizmfW6V9p7bg5PPJLgsL",
-	"hhKqJdxYZ1ZPsJW0xtS3JgXD8AKGcrR0XfjolHVTtX14ORfXDvtwFEoorm9BosThkECP42MSnGhGviyE",
-	"KXwKSKh7wITzTEwmoE3I2kaqrm9eojQmsrquMJv8CtcgYe7A5mMi9FlkffYJe5lSGZd7YSgPOPv06c0P",
-	"j08d/0T6v5KURkgjhpICXMty5n2rDV6ER1Ds/FfPkHcUEN2b3B8ql6TuLb9VyP3oG95fjMnoWEPKRkv9",
-	"VUb3vts46f2s0rqJSaydW/ter36HI67kJH49E3gppapkCiFTPUbdjbBEJaSbu7cGdjXdnQxOyJMslaOH",
-	"F/U15OSBL9Q11eW07wRa4garKSGUInhPtF6fG3i8aUPYi8KqYmwsXr8uM/RG4hZ4jgEOrQph9uOJpx22",
-	"LxPD8pdcjU1C+UrU5jqDGwbSagEmzpjXJQoG4O2eo1XXdu4hNdDvrQ4bt8qzY0JmZwX3Pll/OOG3Tvfb",
-	"By7vnzc3Nev7SvDbF/L4zL5VzQJJAozv+b0FOzuk/lf3M6DW5xHgoGuIbIu8sZfhpsyvB9W5VSXrtAC7",
-	"GyQhX3FtKO8Mn/hPz/qqbxXfqHIjNPaSAt7iLqkHYDiLkJ2XfB0WrjRYCkKVPLrTGQsNF+hiCQzxubmp",
-	"VtLUmQx4AVuIlWGf4aHklo3aF2qNliV1K4e05NqGAAJ+0boFk0pthxK/d5P7ghTUtS5TJSe5SO0odGNe",
-	"veg0YSehdT3VGGu3zCEW3Hhzs1GLsRoTr1QeV2bhGX2rGpPNZ3SPjaJbrvEkhhLXLkx9l6f29k+C1m1z",
-	"ocF6tfthk1X/I9JUsTlaGxWWlcx2UuoKB/J+/7WM6CewNYx3FUR72rFTYtwiWzpM6DqzD8reIXCxAsEG",
-	"z+7HUaqoQa+BF5jCY1VoLKcm7IS9Fa9apePoDPTl+I+wG9BVn5HKxYdydEZre0Kx1BE7ODk6eozI0r5D",
-	"yn399HGfvWRj7WQBS5WUgCV4Q5kDv+608Rdy1UprlLp2DzxfNo6MwV+2jpwhad+UURvb5goyNlHaN1+v",
-	"2QRNQb6uSmaOj/DFUOIFkMTO6IkWP8MBuKQEBn8Ve5susI3q50qkV6BjbOV9ZT3k7sopwEv1TFWE4ed1",
-	"YXziWxGygw9Hx49PkZGOUv941AOCrhpygdS+O7JpG+ddONC3PzxbFy9/fhJNC96OO6rUgn1CZZq7Vu75",
-	"Sw4P//YAJX/fVpO76JwkszOtqumsQ2wtvuM7wa7yVg1eG/xqnTdSlUj3oTpjf6roHnb3jROWzb02EuZL",
-	"6gDdlrNMkHeKau9Td1TvL/8R0VrUj2HHfwmF/D2tpdVuhHLrkvoOWVLGttHUtQPOnm0XBPhfAlJYM1mV",
-	"jDOyprGMObQrDo4mAl199Za/VspfQYGIRX7YcAu2lwJ+RJ7TTUR3Qrq+636tTXTub5J/uNyN0OU3Yq5Q",
-	"Gj7e8u15flppDdK2KG1fNowVBeSiaY2x2bi8l0WzDP2qbtEbz4f0Ouf5y3M63RwsEZhvwlNWNugAxmqO",
-	"10ChDhP6zSbUsAXZ0/r2uaErkEgBc1lMn51VtrkM0w05lI1eNOo2pR29aBbC/ib/FtqZvP90wb5UOr8d",
-	"VoPB8XMHl//Bh+gz/imy//lCojthnz7+/IS6Tme3I4/6uFQS7YJWizaMm0VIlkEqCp4n7E/Q6knJs4wK",
-	"8EadJrmtxjT+Ikqn/xCJocPRrX7ujcJC4JE7ReIkGqD8Ceyn0I38wWjCzxAtkkewqNbZ74MAXrJrnoNl",
-	"V7DwsaRQ04jz8Tw0WF+Rw3skBHwjuOD3KMLxXiJox8e8EitkmHHkhbBHcqf+BkwIl92KP2EofdCskWnc",
-	"hxoyYsdNGO7oGRtV0lRlqbSF7LKATPARO0AfgaPNVqjgcaOYUtojqae+hV2IYjwyKzGEmJXud7QOSb+t",
-	"rDvD7rttjtN0sIoy2LX63XVojRhllY6BtyyDNFfuwDO+MHQmjvTlE1XZJq3yXdOgydRZ4KoEiRHjg/Pj",
-	"x/0Y8VNjxAcNmWPnxXgIj67/2wfF/0PNmZpYj3aNpTan+yw6Ms8taM9OvDNKW8WECpK5nfPg1geTm8vr",
-	"QtcpLCBDQ5aWanyTi5myzQhrzg9ndQDeqh7lLKTW7sFdrQrorDnmNgqAbjc1dIC+TeqOhr//sSb9h5fi",
-	"8PoIAe6HW97NWx9RQHrIxQTaV5oefDh+3Bi+XstZTZH5Caz1RV+eRwmJNnfCnLxsRvBkvDrCayEzN4I3",
-	"cg4uniXs4rvH7WQqzJddfbNBWN44Tj224nG310/NS+MFRiVWlmuednthUDO2ZpBupfnqYOeom5XoX24g",
-	"iQnab9+ftDKU0FO2+j7Vyya+JLfV3dGcMp4VQvrOlKCTOlmCOpj6rKO6Q2Uzl4rO9BuRD7au1nTX7Av2",
-	"6eMbE9zKHC8byrkV19CqmM75AoePnKLSDB09Y547y0UTX1d4ca6DGfW09gPNgOfYxeH2/wUAAP//",
+	"3L3rchu3tiD8Kih+p8rSPi2KkmUnkev8kJU4219iR5bkZM6EHhHsBklsdQNtAC2KcemF5jXmxaawFtAX",
+	"NpoiZdKVPfkRi2Q3LgvrfsOXXiyzXAomjO6dfunNGE2Ygj9/uqZT+2/CdKx4brgUvdPe70xpLgWRE2Jm",
+	"jGTM0IQaGpGJVGT0dnLwjpp4Nur3op6OZyyjdgizyFnvtKeN4mLae3h4iHo5VTRjxs31mo/figtqZvYD",
+	"t/Pk9kPUEzSzb475uBf1FPtccMWS3qlRBatP8B+KTXqnvf/vsNrNIf6qD1/zcc/OeJ7y/O2PHRPEKc9X",
+	"zpBTY5iyL/6vP+nBX4ODHw4+fTmKXp48/Ecvam0w6v10x4Rpgw++JlQkJOHaUBGziPxLcsESMl4QM5ek",
+	"EPYAYqmYfgUgvqDKcPv6L2zhwa7YlGujqP1ak72ro30L8MC+GCxj1cbYPc3y1D57PDg6Iu/ZnPy3VLfk",
+	"nJsFeUcVNTMpbm7eFGnai3oZvf+Viak9qOPBIOplXPjPJyEw/MwEw2W2YXE9Y2Ra/k6MJHom531yNtZM",
+	"mAg2KgUjZkYNyVO60ETIeQTQs79RoedMEW6/NuSW5aYEwueCqUUFhWkDGzMueFZkvdOjcsVcGDZlCpbc",
+	"iSM8eTIO/s4TJt/+iOMnLMulYSJe/MIW5VxIedVstccO7HONHdRO4cWLxikcRQ1UHQ7vj48OhsP779in",
+	"/wxj6tsJkGz3QhxNd63gxdFxaNhfqZgWdMra535GXp9fkJPviKHTiOginhGqCRNEKpKbg9eXHbic+hHX",
+	"pdOzg/+JpPrpy3H0/cPenwc3n+pfHkXfP+x/GURdNPwrz7gp4bKEUyn8WJ86YRNapMZSBhCKQzJHJqtQ",
+	"7oJO2bW8ZQEiGQl2b8rfR54B5HTKyJhNpGJ98ltOPxcMCWMqZQK82D6lacYIrJtIkS66yCMvp+844pPB",
+	"Dy9DAPpQsIK9h0GCFPPZ/r4JW/1U8dbj6OVxx7lcMpEAR1wxtfLPrMn8vjse5IHJHuzbOpdCMxBUZ3HM",
+	"cmOHspJTGMfkaZ6nPAY+dvgvjcxuA86AEzUP/kfL+qgmE6rsP/Y4Y5qmyPBiKWKmBEtekbll1tywTJNE",
+	"OuGggRMGZHloJe6xQ3jmwUvKrW0QBgvsz3J/K3X7PUsASo5Tlq2YNMcn/nOzyf24gfnPiGKTQtPUsh1K",
+	"JpSnhWKwmsuadN0aHBqDdsBDFUIw9VVnh/i0c+y0q72zP37FYh88JSJloaio+OaLOt8ctPlmZLXGxis/",
+	"2P9WM9uod05hDzBnrmTOlOFI27Fi1LDkLKC2/TFjAvWQOdXEqid23xOpMmp6p72EGnZgeMbaHCTqxQUO",
+	"3xzxtwmZ2/G4HU7dsaTfC62WKSXVY6f0BnHXPp+uJXXtXBXrA5kbWnnKxW0AThlLOA2rc3+w8e/X12TC",
+	"UxYRy6MsQ1LM7lIK1g9Nolk6CdkIdbb9Jz71qXxdjv/FYmNfF04EtKBrOaGHBuGCcGPHWNq5VKaYFv/n",
+	"f2uy91pRzdP94BINNd2T2M02cYOkFDkwExYN/0Q5CNpjIYQd1G6OJlYEW77DktrW3LRR7/7Avn5wR5Xd",
+	"o7bjeNz94MfzX1yW45bfuPH95zdunoeoB3T7NtlEZ60fRU0NA+BXA3pIRTVS8lgUOju/tl+5Nm00A5nW",
+	"+GOlmPFk/VBORJWii9bycbTgcmZUCJaGqF+SvBinXM8YSmJkfUHTLKaGpnJaALbXdKiXJ8t6egvPvNxd",
+	"wZbWYzlJgXLmisVSJLr5oizGae0tUWTjp/EanrRB9VHwzwUjc25mXNRAtR328u7iJCJzy4s5cE4gol1w",
+	"FW2oMjXodRC+0oZMlFWylze7BrhLrrJ1LpHyvOIQKc9r3MF+8pwh5fn2uAIYx21G0ABkGzHX5hQpz7fC",
+	"JUAZXeYQUa9hZD2ON9085Ee6+G3yO2fzAGIn7rwbNBxC3jv/fvkkF+blSS9oO9bX5QbE94PLq+Nx04of",
+	"DAaBpbyhMQtAPZYFqpZtjeWOpkVI/dBWAhPB5kwbpBMyV9ww+30/aObVd4ajRm7i0NZgpTrEvKkB2pzZ",
+	"+Wf0Dog1llkmRUQyCSTMPhdWbgNF28U0d0tjI9X6SIYwC2BZjAJmGyNJq8GElJI/ZsyqXHbHmhGqGKFp",
+	"CnuvAXksZcqosCPZX84tUFmAm/92xxSZyTnJqFjAIOiVw1MMa6yGTr96g0uHD0PWwBf5E2kuvwaWMIKg",
+	"5AogcxIA5KgQusithsiSG5BJo4iMYqlUkZvqCyFvAJlvtFGMZqNoKEZGyhsLsZuc37NU28fsVzqjaeo/",
+	"pFJM/d/wLMgR3Xwfx4QBmIjVIm+sRctCxezGgmXKkhHZs0czTuV4KKwmqlie0pglhE4MIgQp8lTSBPRU",
+	"D6p9OyEXdzTlyU3slKgR2ZMT4j+dgn/VqfZSkavLaxDwxFo2+xGRaihGuZIx05qL6Q0KqxHZs695DfmZ",
+	"JuAd2++Td1IxktGFXQPrD0VDJW9BPajfMEN5+jifhpMtHw8hxdvMznXJ7P/bmEFr3p4mdlzKuUal35KY",
+	"NlKxBL3TABkAtnAnY00fHSYW54LQYXUHFYyjaDAYgOtuHYq6xBFDTAMmw82EVvK5YDrEQM9pmmqv3Ro6",
+	"ThlYrDxm4T2V+14Ftbm1CtE2pOmyGtcl3srjqE9S7asGztp+Qqf+q9c8l2RUkiimNbPGKjEzb5qrPrme",
+	"Sc0sDPKULsY0voVjx/XP0TfAFiSmwgUl2jIkrrkd2i6ClOcdv1RenDYVyLmw9Bz8MaPaMBX8KZf+pxbK",
+	"1bbjZLTXsjEWRRFCbpeaWINXSlE6KGeFuK0oIOexKdD6TzY0/63myDpgYqltMZZUhXeOTC74U6lYtX6Z",
+	"+xBImwrB1V6LQa2jrsCu/B786CFMfEcT1qGzSGEZC8tJyiamAiocS+TpsR4/K5fYxr4JjZG0aYJecZpe",
+	"1B5At3hgDdyQiSxEQmRh+uQnGs9wSYmMi8zyHVDq5FyQjFm7ps7mqk1a/r++TmBB8oanLMTC7ORNv30q",
+	"i0QwrR8/EvuqX0vXUcC8LTEwXhi2nj5eEuw1/BBANO+vaqOtCnge3khF2B2rRXNgLY8joPPM2EGba4rc",
+	"boIQYFo732HLcqErNGtACcFYol8RCsHb0kiPqbBawJgBF+mj8AZD99ybEGsAtfRMLC9ggUKJ3RsfBqZV",
+	"QCTIb5yfX4elIA/zDS40Uxv6YFKqzU9+3W0eViDUQ78ZhzsVkseFUVJmfbu1fq7kmPXvjh7FATDJG9Be",
+	"cejbsK49/uzSwH4nMycPl1S1bnfNGyWzlsPG8c9NHDaGm5R1yJXNfCcbyhsycTtQbA1LufTB4HqjGmhW",
+	"SaL36D6qHXXNO3C0lOsR8l5m9P4tvvpi0EaA92zu3ZthGTShqWbLcmstR2YZ/3nZiBj1j8JOt4ZjLzBa",
+	"O+TkX29JlJW+rSCQ2fwNF1zPngALMOMaSO7SDV5Eq4DyfLByT1EPswh2MPATPIohgC1HY1eCbMl0mbH4",
+	"liVEyTkZL+w/EdESicuqV2OKvyWSofRAUwIzjyy9BVQpJyBX7egMeeAYw5OP5qZZpcTiREfokabpQZzK",
+	"+JZYUeMZF76yfhTS6x0rEriOgur5/WN7uGL3LdLAfD2nhNgxIoBbB0mUMetNqKH0ya1aGzK1yvX2qH/Y",
+	"PbYc7179Vt2rat/kim22ugkXU6ZyxUMpg9el44apZ07Zpuq2meSDEVefSwWeVprZb/hfDBPmeLYckYLU",
+	"sbZ1qLhU3CweT61wz9mjp/GjRHFpn7EYxf9ir71C3dzplV2srEdVJfiIIkINempfkJ/561ckdnRNp5QL",
+	"bTCSTpXid0z3yQAyOkAPPSWFuBVyLhqE4hXN1dkF3pG5alPX9pm6arDyYXgIGKPmY56uAeTfqydbTlEY",
+	"LURRF5K7JI9lI/Bx1bdtfiiWWLgGlekcZtpML8acsJAWpRh16w46AzbUo0PKcJWPBjM1NtANyW2oxu5M",
+	"dqkZX9QId1kMSqld5JqJWCaQFFgwsvfhxX49T2HGp5BCZw/SGo6pnLdjjs10rSUH35tz8sPJi+8C/q+g",
+	"k/0K/YmippHj2fRXu33baJozmafsFRFgLo8VFfGMSBH21pTuwbcBpD9LtfTxXJ/7RzB3CTip+ymVU93v",
+	"yhYpOohMG6nolIFdeC47XT9nfxWKkSt8mGjKEwh7K4YmdaEZZkC7pDiy9+EID7JtS3baLG0rk45lYU7H",
+	"KRW3j1oZBn0J3sRwey6PKMLzDqOpnCqmA+z/rSAp10YDlDWjKp5BdBATHqnS7NQiCXWeSePSp8aMiynJ",
+	"aMIiy/jnVA+FNjLPWRIRIYlXrpx3EgaDgFFExgyASShMDC4KSFQCpZAOhUvzONOVtHVeUUgmsvJpItNU",
+	"zkHi5m5nr3zSk4Eox5jZoTTo10SmCUY8lqjDLk3/KAXrBsspGZBCGJ6STn955Aa6loYG6MS/D6iTUmFh",
+	"YeEWHipnKg7WMNQXhMZDa8SIHA0G6ASCxUaEpU6v1jOqSmK37wgupv1eZ8b04NGwgF9oVAdjExQhRPzg",
+	"BVHzKFKnHbXYQp4rec8zatgrxCBNMnR4aMsTJimfzgwxUgZ1jTZ8Oz2BOV0K09TCtXkp20O/ybTDPeG1",
+	"iE0SgsIeRQee0KDlystldoJ9GyIVz2+XEvXSqbUbWJzXvJ4hZhkEFQSKcCrL0zEkpSGIhP517iVVEyLM",
+	"VxHtsErHmh9KmzeKZmwjA7R0pq1rhS4B3tcmNabvOoefEizF2MBEZOESrDMg15EddIRRLZblZoFeZMsg",
+	"Gzl+AWhuCL/3jCVW2BQiZVqTESxrZDklzPtVwAtCy0WA22EM9Ee0oDHld0xEdZe9lVl65symQEwyWdIc",
+	"xnx8YygWkKwfrIeEr+682vOr3zHbxOleKOePXqEO8P9f/faeAMlHXpLELEJP6dEasWSYOlojQ2DZ/bR7",
+	"bxAzocLLN636ygAe1t1I65ljGfjTg3lTVocBItCADEtup/UiAuitDzHpLum3XY9TtUEH18eOeC0+k3FR",
+	"//bo6T7CpxzZ7l15KyEUlt1MGG7/vmT08cQPjAWGlKLNVIBmTc3mmsD20l6COkXUhMojSSllVVuAc1OR",
+	"zHkSUktfg+XBFHEGhvOUhaE7Y1ZHDZumHqseK4mLeuVKHgGCI0Z8vJw8qu0mBIYrMPwumYYQRCsSzZP/",
+	"lsU7q/E+ist2nD+kSsBDtwZ+urPmImH3ayHrpEw5fTTHUW+O3K726lthNe64AoAAtWVHuF4/nKDDG4tW",
+	"y6oazDdiVk/WhtHE76AsD8+sVIQUPDNz9mQgXhBOsapCAwHdpREEaP/uXP3BHz+H/S4o3Nf21DwEwXdf",
+	"Lxx404t673pR73+sWSDwhmUULL53+M97KV5zQdUCCgGulusS6Jxyw8X0xmVW+RQrtPTKvM92uULUi6mI",
+	"WYp/JyxldpigR/HKOXiXg/rG6sgdzjTWmV3hper6MnXa6FMQkEuWJrp8elSZTeYqCz863dwVD0Z3bZAL",
+	"S3UbTPBbIs/aziKfBIW7qao0SjgHadWwrdRewBHv0ly/Xs48b5Q3fGX+wrUnzw21ro9lNuKSSLcG9dvk",
+	"Rz7lQe3byke0dODJZ5qgX8aVMhIO7ktwvo2pZi9PwiIKXr6qh9zW8EzBS/qfLA1IyvewilKE4KPIg63E",
+	"IC7bC5LAIDzXsBUCUbYlOLP7nCumN9GHg5lzZ1hdciBFuiBXZ1e1BY/75C14jqlVmhRbI59zCYzR0vE1",
+	"QOaz7qqdhJC1jHk/WmrS4blvlZWEhdsTigfXlHkbrvLb1CR+je1cD8G3f8/XXXKlZDcXcQHFIIRqknCd",
+	"p3TRVfPNN0kkK4soVz2P+e7A49B1s3Yibugk7dqt5hjQ3AolNDHKVYDW/ISxzDJuTBmFoSLxoToa34ZL",
+	"k56SiZDXokuPNIbA5zbMXgANZxNqKvuQbGLVekMwlAG9IS8vlY3Votk+FCreepSsVyVFPiXLoWZePol8",
+	"QmF/H6WsD1irIasYWrRUatYIc/RqGFmpTiUx1HCvfkqhmteWRTzJsWSlRJVmXSwwtVXlscAPtuO5+n8p",
+	"rWqXqUwA7b9nllAYPbCtWZOmjl+SeEYVjQ1TOiKKikRmzRYZ2URNp38lk+wvM/98nN4KMZ8ePze5pL1o",
+	"uXvT8cF3n74cvwx1bXKL2IYd8WS/yNqGRGf99qLDW5FSbcjzAbFPkL2P1+f7KP+g3ijyRc9ldfFa26xV",
+	"kofYro/wb1oiji9GuJnw5utot8SDi3HKYx8UoIpBIgBL6hkbyata+iw8I2SjGQp00oihhg/fRsZ6Rxt1",
+	"uxXi/FEaukvHATGbp1Q1uaCSMmNGDdGuYqoFCXuqV4yJp/jm16rOqU0QOgnc+DZIxoFwdzQD4YW4sEz0",
+	"ys7pkgzDLe0wIFoVGiqZOkQSUHlJxQKceGRcGJJKmVsV8RWhqZYEooy+3DCnWs+lAm/gP6+vL8hrqnlc",
+	"th4FdZJRBc0M3YJnxrhuZFxMZMhsxMC9d4pahdkOP2djWCcmJ6HvxX1Rte+EpDrdH4qhuJ5B0SNWyVlb",
+	"E1JfoGD7FP+GytJnmtiF4ahKFobpodgbzdnYjn1oiVgJmh7SnI/2y8aXP0sSp9wOvDeCdJrkED/bZ1RZ",
+	"FMiSoYB4KDcRVJEtiHPKQhLUUg6tfQgmYNq4X9GshzeHokyFm4D7wcA2IZENqdyn/vmkNN0nr8ssvFEs",
+	"EzaKnMpvv0DqHeEoy2sr3b2uj8zRgIDHwc4MvHa8MMyVWr8YPB+KkUusuykEvaM8tRrZiPAJ+iTGmBl2",
+	"MviejNwsN5aAZWFGPuytyVgmCzKjUAgwFJhNDIkZdvY++WNm0RTKB5HdGaqMS1iDrhJmxriC9OyculNe",
+	"QAKYxdmhoJqkUkwd7i5Iym9ZBCguJNhHjOhUzqHWjwpy9JL8wl8fakg8ew4rQDCdHP9g5x+KF4PnsFxK",
+	"RpfMqMXB2cQwNeoT+JdQCxmXxIiAtWuBlY4ZEyS2O2RY2QkZaSmPmdDAvVwPxXdvr503AwlHnx4eypwJ",
+	"xOO+VNND99Jh5rQh1HB651iwZvVn7BfcO+0d9Qf9gX3IDkFz3jvtPe8P+s9Rj5gBxziEtAZ9+AX+fThs",
+	"9Lm1D0xZwLL+zWXsKSqmZX4KjPBMk9z3aIp85qZUiUVCRKdbZkX29Xf7p4BOQzEa8/EIMR/b8Tk8G9Ep",
+	"G1k0sn+8UTIbARqMgHmOyN5YmhnhIk6LhCX7lh3QKYuGwr4sC2O5mv1yzMd98ptIFxC78IGYmWLMJwtC",
+	"OkafvCmzhOZQfG4RdigmEL/hwshWHqSxp2lktXnX7MRogjFwPGYrRQCeb5Peac9Kl8sGkJutmf8MNz/F",
+	"aPtG/ZfDA2GMfr2BIGS+YiB7KFsb7FpuPlTooQqYh9hOdo0HK4H88Gmp/+jxYLCTjpSgZQS7ZEI5opw0",
+	"W067Ql5XJxaeplx3rQtn1NNFllG1cF3VVCF05MjC0hZSjbfDT//sNRnAp4cWdj4CSmzDbcGYSx1KBmsk",
+	"EklFzq9+r3xXLvPIsoQI6mk0u4+AD1CRRETmqHSmi2goRlUqx+gVBI0JMGfs4YJqg+LGWGkjCARLFwdT",
+	"JYucGEWFpjE285YTUuRDS+BHgwEpqVX3SZVEUVVVO31IsSpjPZfKN8+udHDsUNIfikuWM2qsdkUF4dD9",
+	"hGArDe2Dp68sC4InSH1TkMxIoJrGccahoEmiLdT8CNz0ycngB4AYZoQ5ASskcOhYFmlSrdvnX8NChwJH",
+	"rcSpxQod4lq+a0uTbzk591omi41oZC0VerkQMdSzyLB7cxjru+bwpeEwxhhrR5Pheovihx1SfaPjTYDi",
+	"wUKyB1MryZDzrVA8AtAqznjQEcpAq6vMQbsC50s38T9EqxWEwy9jPn5AIvfdsZqI8yN83zjITTmKb5ce",
+	"YM0nXT1VoDcBVufh1smeVQcyqdj+NgB7TW8ZoX5sOXHdT7k2rzwd2TVMrJYB+v5KDut0rCbkfmZmCWwh",
+	"DF29+GUC+spdg9oHW96+wHhcSFdXVoB0CdfzW1NX10JPlWipr/OZJiNm6HR0Sk6OvyejXIGrGLTWG88Z",
+	"8F1ZmIicHB0vPeRbbtV6Y2pDU0hVa57jTwk3W8T/p3HcdbUSdLKuzR+/Kfadg8gj1BXaUkFAUYJe4iA0",
+	"X0HnPVXLLHP0mck7RqACfQvc7rDsHfVt8DyoRb3hIiELWaD5i9u3uhx8Nebj06pQmWoyuvjt6pocohfx",
+	"8AtP3CZGxPnmEE7PSruFnAxOyAg/3AhpbqBmotIsHrOD9MweAtZXNKnhHKIstZYMu8HpZtuHtRD6+HG8",
+	"9M1MvxKR36Hw0DOrCr67OCFUQUkKrc4BT7QTV30DM8TZlN+xvwA24OJCbEQnwmHvwXLkQ5nrw6qSKShv",
+	"rEHiimY35VB/NzurVkW80sLyxch4m8M29ALIZ3LJOdJ7LVEHxyN1vg2suQUbZcahvVrtrGV5stWxHX7B",
+	"f98mlilBgXiABQWu5fCvrbyVY/lymZUpVnWu1EShS1xYiUUhCmvHcizwsV89uE6wUNplMn39iVwUhtDm",
+	"SUMGRGO6TuCjg3klzXzAR3aIzlUBX8e9EM4NvgVooccTxnOYCh5gwIWIVAFStK5d51tUf7AUkex9OInI",
+	"h6PB/iMwPfwC/1pJxKjaXJxWN+F04+O5HfpD2YJgDdPBYV9VKrYNGwzUDwwHuPrVdWHjy107EfCCsVu/",
+	"wTW8iCuuUHp+XO80dPzIDUq75N71/mgBhP+YW13j+TFiY8rKmuBtHNavUt56pQjzqMqKY+9WNvSWi6l9",
+	"ImsdY/QVSNyBAkBWuyGPCzv0ZuQBqwFqd7czlN0ZYLlWg3T3E27jNN6XItTQW6Z9VzbuhQQW1/ubCXSR",
+	"QWh7LcrCx3cD10sY+4mATfnEsGQr7l4AnQbYtUC37JRoAguhvlruueF3Kfhq8fgOyVcmFejtQcxFmat6",
+	"JDtJQuQkCC7IT3xE+8ZEjc5o2lmaWjxPNMkK7SproN/s6POIULFwjUhE2XpTl91owY/rW8ESLoYCORdL",
+	"k7K8aAEGc5+UeTM+gs9oPPMxMHBasSmH5hCQBj8U9rnIrYwLMnQpuORzIQ3Twx42uyf5TFFtDfI4hga1",
+	"VjWIqWYkkS7SWggTDQUFEwcmn3CRuE62sIGJVJkmezOqxrJQEXF/6P0++QNNTsxPwKIjbQfDgbwJKgUj",
+	"KTPGOeOg5YhSLIamIxA1rOrYRpCAQrTskyu60EMxd413Y6mDITusnYIsqEC0bsmZC9Cy8BMLPIeuOwA/",
+	"d14wGSh574qble1gvnagZqbmVw+HxV/bWJev99oGsOh0G8NUqapr3sfnczHtgEtXHoyZNiOSF0b7HC/U",
+	"OgCvZzLF9JOSBIEB2CMHt1cmUQ8pWzFxyN651VaDoWQsC5GwxJexOI7hUuP8/RShDWqpOpTEHr5dyy0r",
+	"v7A7CWSTtfcMjXGJZaQR8RdMAIliJiyRvvuyi1BAXWpUu5jR9yeClkJde3CVosFduMzc5fz3f8OAcqN0",
+	"d6WrA8/760UkcsEaftI0rXC0JiGdzEMheeecjq4l/+EXf6XZQz97Xny/uRoGpRiPH5e/OM0eQrd4XrG6",
+	"O2P+tos7/KLZNGPCfKNlRuHKtPJici4KSNAPOKHcQlf7oFb1n1oLRCnP9eEX+89DP8tPdgURd635Wmvy",
+	"N0bscj21G7/XWhNeVLFTwtt0SXhBRv9f+fTvsqLqyou/6ap2SPKbrupLWUezW3bevIV6txs55IKbXVLt",
+	"N91MJSmyE/3tdhQUF06NRe0OlN4dyYxtghRtvy4D/g9IV3XK7AiTbNynZ7q6nxTS0DgYvJAR+6r0KXIw",
+	"1IdCMWtCe1PAWpFpWirJS2Ut5D2kdlPfVCSmguxdv9jvSjrtsl93beKAvTLC20oI9bs5RTtG+0w6TBHm",
+	"QvMEm4ysuj7/SQbKcvvmuoXyb6b2V5VdK3V+RKPtBNFqZUjgfKqhOHGNWh3ySsE86tbMAUdBnx66Mhqu",
+	"jFSuD6B3IbtUqoVhGtP1Bbs3fXJFJ9CoXEFiZZXgo2nGhmL0NmFZLg0T8eLgF7YYnZJmIYBLXkj5ncU+",
+	"GAXT1cs7tjAt3ZdnwPiQYsmrkW8yrjOXYOSraqCcIeGTCVPa1wQAVZf3emGSHNr0t1CrcAtrEGxuweYi",
+	"bviZJ33yETrlYpGgfWEo9ij5+PHtj/unln8C/d8KTFLFEX3BCqxlua6j1mQxwCMwM+N3x5A3FBAVZH5h",
+	"i51lKpU3F6yV0HH0DS/lh1IHqFAmo6XuPaMnX9gf9X6VcdkiJ9QssH5rXL/BEVsZr1/PBM6EkIWIma+D",
+	"CFF3JSxBCWlmhnbArqS7k8EJximEtPTwyjcEd/GdTN5h1Vf9xqklbtBOOMIE1CeidXfm6fGqDUGnEyOz",
+	"sTaWT0IPc+O2QFMInymZcb2dOA/usH5VHRRXpXKsI8yGwybqCbsnTBjFmQ4z5q40VA+8zTMAy8rhLSSe",
+	"ur2VSQm14v+QkNlYwX1KTilM+K2TSbeBy9vnzVVHhG2lj24LeVzeaFuzAJJg2nWUX4OdHWJ3tacZUN1Z",
+	"KjBoB5GtkZV45i9p/XpQXRmZk0aDuTVAki/XCrZtj3P/0A6VYj9Hp16cps5Vmb2qrrcZbKUaoMYKPDyg",
+	"yMr7amuALOH1RC7VBf+aY/jxeozu8wikJ1ykdIENyCao0VoBDaUUW0yPiqsVBSEVtLshS9k/BnnKEI13",
+	"DLpWo0vmM7jdaGZVZMUaN1icDH4IXsgNzHju+2FCezWInjcv2MS+Si48DTdhYI+4kIb9M9uAEKC0yTn5",
+	"Vqh17Xb4mSuXzlPKBaQLbOOY/MKtERWnjAp3Pfn2MHvDiEnYimzcmV7dYnVE3vHXfXJWKY64CU24OYVC",
+	"32WYWTQZiluWmz5pEgBvXw0MjRI8ilEnv3ma1vCsPxRNTfW0eZUYofoWS889Mgk275Mz4RIkOIRCoee6",
+	"RqsSrtMDXIvs3PGM+Ouzk9qtI860LG+VtkCAwbzrKS6YHgqrgWhXdt0ihaiB5HCvSO15brqtyQa6r6Nz",
+	"3B/oYqzwpsZNCvpcKSCc3xPfbdHaVsoIj7cu37rs0ErwePTkCk3SJQO026h09wD4kXZuUV4xSBVynIUL",
+	"Qh+RmC3h50txujUPeOLfvaDB7uJxfx9AY+v6jANgeRqu8CT6OhW41Tu0ZMyQrDCdEd9LDO9Mg+w1Oze2",
+	"AdFlki7cLVxy3Zmci6Gghozqd8WOlt0ENeabU2V8CBu+qF3wzh2rhe/t5K7WGqjqJpZikvLYjPxFI+07",
+	"/K12Mag8hDAX10NQIJyvu/LJQaORkZHyZlzoFUqMlCSjYoEnMxSwdq7La+qVc75GS5rOCi690zqsf4sK",
+	"LOj7W0eFZQ9Xvd6qxYFc0kEnI7KKn4fxplbwlnb8m0AMrjlQfEPFbVD2BlkTLQhWePY0jlIEowmK0Qyy",
+	"0430PZPlhJxYRbDWFQkika7T1DNodHnbJ+jvoUMxOse1HWCa4IjsnRwd7QOy1K9HtV8/37ea1VhZWUBi",
+	"KQSD7hJDkTJ617ihiou2i7jSKOvtnV1HJGAMQ1Fxhqh+CVzp6de3LLEKpLtXqGQTOAUG2gqRWD5CF0MB",
+	"d5sjO8MnavwMBqBO9cRfG3QBFtHngse3TIXYykVhHOQeS5eF+6J1kfnh52XPp8h12SZ7H46O90+BkY5i",
+	"93gw/AJxIoy/lIFDVHuqyKE/0Hc/vuhKBX15Eqx4W487ytgwc4AdSDbXQwG4h//YlRr6zdxI142TJGam",
+	"ZDGdNYitxnfcJQdt3qqYc0V9tcMt0HADr/oXck6mkkHxof3GCsum8dRUB5wNtUSQj4pqF9C3VO/uteTB",
+	"NiuXfsd/C2/gBa6l1kkPy0YiX03CUBlbx02oLHC27DgFgP8tIAXtQIqcUIKufOjQ42/i8FEuBF15q6y7",
+	"MdXdrgaIhUFghCvLnRRwI9IUL9l8FNLw6kqb6Aqe2GVasr/AImCuYIWpXaTn+XGhFBOmRmnbsmEMz1jK",
+	"q65vqz3bW3HHFuXtE+FSH6dzXp1d4emmzCCBuf6SeWG8DqCNonDDKegw/iqFCHsRAnvqvhnCN7zkMYM0",
+	"bd0n54Wp7nm3Qw5FpReNmvctjF5VCyH/EP/wnfouPl6TL4VKH4bFYHD80sLlv+Ah/Ax/8uS/vqDojsjH",
+	"y18P8EKV5GHkUB+WiqKd42rBhrGzcEESFvOMphH5iyl5kNMkwd4So8b9D7Wei+6Odav/IImhI69wd9Rz",
+	"TTIOR24ViZP9Dr/sR3/Rzs5ows0Q7P8EYJG1s98GAZyRO5oyQ27ZwiWy+HYdMB9N/d1BLTm8RUKAN3wk",
+	"YosiHK7cZPXkHKfEcuFnHDkh7JDcqr8eE1zCkuZ/saFwGTuVTKMuzyFBdlzlAB29IKNC6CLPpTIsuclY",
+	"wumI7IGPwNJmLU9hv1JMsaIH1VPXndmnUDzTrQSGkJXudtSFpN9W1p3DxRJ1jlM1Zw0y2E797s53/Q6y",
+	"SsvAa5ZBnEp74AldaDwTS/riQBamqhh6X/Ue1WWBo8yZABf43tXxfj9E/Njze6f5etBUvMNvCzdbb4Pi",
+	"/ynnRE6MQ7vKUpvjVW0NmWcXtGUn3jlWZEE2J8rcxnlQ4zLZqnuZfUNV6I0AhiwuVbv+bTNpqhE6zg9m",
+	"tQBeK5Z57qvGtuC8lhlrrDnkNvKArvfrtoB+iMpm3X9+6sg9pjk/vDsCgLvhlnfzzqUzAD2kfMLqt/Xv",
+	"fTjerwxfp+W083N/Zsa4fgaOR3EBNndErLysRnBk3B7hDReJHcEZOXvXLyJy/d1+PZMbSsHab1YISyvH",
+	"qcNWOO76+rEvf7h2PoemSYrGzTZv2Ge4GqTZRKk92BXoZjn4lytIQu3hu4uTWno0eMra7zeij8Rq+/VQ",
+	"KZGFqY1RhnNaw2BHmcg1ran1P9enhCYZF653O1NRmfCJPf5d5nTZw72aToYXjFQIl7sosEH0K/Lx8q32",
+	"3mkK13Gm1PA7VusplNIFDB9ABqkI+IvGNLUGkELxIJUlEQt6vPXFDTRjNIU+Zw//NwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -10,6 +10,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
@@ -32,6 +33,7 @@ const Base = "/api/v1"
 type Server struct {
 	doc     *openapi3.T
 	videos  *videostore.Store
+	blobs   *blobstore.Store
 	uploads *upload.Service
 	catalog *catalog.Catalog
 	search  *searchindex.Index
@@ -50,6 +52,7 @@ var _ api.ServerInterface = (*Server)(nil)
 // Parts is what the API works with. All of it is needed.
 type Parts struct {
 	Videos  *videostore.Store
+	Blobs   *blobstore.Store
 	Uploads *upload.Service
 	Catalog *catalog.Catalog
 	Search  *searchindex.Index
@@ -69,7 +72,7 @@ func New(p Parts) (*Server, error) {
 		return nil, fmt.Errorf("read the API's document: %w", err)
 	}
 	s := &Server{
-		doc: doc, videos: p.Videos, uploads: p.Uploads, catalog: p.Catalog, search: p.Search,
+		doc: doc, videos: p.Videos, blobs: p.Blobs, uploads: p.Uploads, catalog: p.Catalog, search: p.Search,
 		races: p.Races, views: p.Views, workers: p.Workers, queues: p.Queues,
 		glances: newGlances(p.Videos),
 	}
@@ -154,6 +157,7 @@ func links(v videostore.Record) api.Links {
 		l.Storyboard, l.Download = ptr(play+"/storyboard.vtt"), ptr(play+"/download.mp4")
 		l.Clips = ptr(self + "/clips")
 	}
+	l.Captions = ptr(self + "/captions")
 	return l
 }
 

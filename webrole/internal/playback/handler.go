@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -84,6 +85,8 @@ func (s *Service) handle(w http.ResponseWriter, r *http.Request, rawID, path str
 		err = s.playlist(w, r, q, name)
 	case dir == "clips":
 		err = s.clip(w, r, q, file)
+	case dir == "captions":
+		err = s.captions(w, r, q, file)
 	case dir == "files":
 		err = s.file(w, r, q, file)
 	case nested:
@@ -135,40 +138,50 @@ func (s *Service) playlist(w http.ResponseWriter, r *http.Request, q request, na
 	if err != nil {
 		return err
 	}
+	if name == "master" {
+		tracks, err := s.tracks(r.Context(), q.video.ID)
+		if err != nil {
+			return err
+		}
+		text = playlist.WithCaptions(text, tracks)
+	}
+	writePlaylist(w, r, text)
+	return nil
+}
+
+func writePlaylist(w http.ResponseWriter, r *http.Request, text string) {
 	h := w.Header()
 	h.Set("Content-Type", playlist.ContentType)
 	h.Set("Cache-Control", neverStore)
 	h.Set("Content-Length", strconv.Itoa(len(text)))
-	if r.Method == http.MethodHead {
-		return nil
+	if r.Method != http.MethodHead {
+		_, _ = io.WriteString(w, text) // the client is gone; nothing to do
 	}
-	_, _ = w.Write(text) // the client is gone; nothing to do
-	return nil
 }
 
 // playlistText is the finish step's file, or a projection of what is committed.
-func (s *Service) playlistText(ctx context.Context, q request, c committed, name string) ([]byte, error) {
+func (s *Service) playlistText(ctx context.Context, q request, c committed, name string) (string, error) {
 	if c.finish != nil {
 		blob := c.finish.Playlists[name]
 		if name == "master" {
 			blob = c.finish.Master
 		}
 		if blob == "" {
-			return nil, missing()
+			return "", missing()
 		}
 		text, err := s.blobs.Get(ctx, video.MediaContainer, blob)
 		if err != nil {
-			return nil, fmt.Errorf("read playlist of %s: %w", q.video.ID, err)
+			return "", fmt.Errorf("read playlist of %s: %w", q.video.ID, err)
 		}
-		return text, nil
+		return string(text), nil
 	}
 	if !c.Ready() && !q.video.State.Active() && q.video.State != video.AwaitingUpload {
-		return nil, missing()
+		return "", missing()
 	}
 	if !c.Ready() {
 		e := problem.New(http.StatusNotFound, problem.NotYet, "Nothing can be watched yet.")
 		e.RetryAfter = 1
-		return nil, e
+		return "", e
 	}
 	text, found := "", true
 	switch name {
@@ -180,9 +193,9 @@ func (s *Service) playlistText(ctx context.Context, q request, c committed, name
 		text, found = playlist.Video(c.Presentation, name)
 	}
 	if !found {
-		return nil, missing()
+		return "", missing()
 	}
-	return []byte(text), nil
+	return text, nil
 }
 
 // media answers for an init segment or a segment.

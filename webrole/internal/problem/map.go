@@ -37,6 +37,12 @@ func from(err error) (*Error, string) {
 		return New(http.StatusNotFound, NotFound, "There is no such video."), storageCode
 	case errors.Is(err, videostore.ErrNoClip):
 		return New(http.StatusNotFound, NotFound, "There is no such clip."), storageCode
+	case errors.Is(err, videostore.ErrNoCaptions):
+		return New(http.StatusNotFound, NotFound, "There are no captions in this language."), storageCode
+	case errors.Is(err, videostore.ErrLanguage):
+		return New(http.StatusBadRequest, InvalidParameter, "This is not the BCP 47 tag of a language, such as en or pt-BR."), storageCode
+	case errors.Is(err, videostore.ErrLanguages):
+		return New(http.StatusConflict, StateConflict, "This video has captions in as many languages as it may. Remove some."), storageCode
 	case errors.Is(err, videostore.ErrOutside):
 		return New(http.StatusBadRequest, InvalidBody, "The part is not inside the video."), storageCode
 	case errors.Is(err, blobstore.ErrNotFound):

@@ -54,6 +54,7 @@ const (
 	StorageBusy       = "storage_unavailable"
 	MomentNotFound    = "moment_not_found" // no video shows the runner's finish
 	NotYet            = "not_playable_yet"
+	CaptionsNotReady  = "captions_not_ready"
 	QueueNotFound     = "queue_not_found"
 	PoisonNotFound    = "poison_not_found"
 	ClientClosed      = "client_closed_request"

@@ -1,4 +1,4 @@
-// The API as the pages use it: JSON in, JSON out, problems as exceptions.
+// The API as the pages use it: JSON or a file in, JSON out, problems as exceptions.
 
 export class Problem extends Error {
   constructor(body, status) {
@@ -10,7 +10,10 @@ export class Problem extends Error {
 
 export async function call(method, path, { body, headers = {}, signal } = {}) {
   const init = { method, headers: { ...headers }, signal };
-  if (body !== undefined) {
+  if (body instanceof Blob) {
+    init.headers['Content-Type'] = body.type;
+    init.body = body;
+  } else if (body !== undefined) {
     init.headers['Content-Type'] = 'application/json';
     init.body = JSON.stringify(body);
   }

@@ -124,6 +124,41 @@ async function steps() {
     element('td', {}, s.started && s.finished ? ((Date.parse(s.finished) - Date.parse(s.started)) / 1000).toFixed(1) : ''))));
 }
 
+// Captions come and go while the video stays. A player reads the list of them once,
+// so it is told to read it again when there is one more or one less.
+let offered = null;
+async function captions() {
+  const { items } = await call('GET', `/videos/${id}/captions`);
+  const now = items.filter((c) => c.links.media).map((c) => c.language).join();
+  if (offered !== null && offered !== now && hls) {
+    hls.config.startPosition = player.currentTime;
+    hls.loadSource(video.links.master);
+  }
+  offered = now;
+  $('languages').replaceChildren(...items.map((c) => {
+    const remove = element('button', { type: 'button', class: 'danger', 'aria-label': `Remove captions ${c.name}` }, 'Remove');
+    remove.onclick = () => call('DELETE', `/videos/${id}/captions/${c.language}`).then(captions).catch((err) => say(err.message));
+    return element('li', {}, c.links.media ? element('a', { href: c.links.media, hreflang: c.language }, c.name) : c.name,
+      ` ${c.error ? c.error.detail : { ready: '', failed: 'failed' }[c.state] ?? 'is being made…'} `, remove);
+  }));
+  return items.some((c) => c.state === 'queued' || c.state === 'running');
+}
+
+$('send-captions').addEventListener('submit', async (event) => {
+  event.preventDefault();
+  const form = event.target;
+  const file = form.file.files[0];
+  const type = file.name.toLowerCase().endsWith('.vtt') ? 'text/vtt' : 'application/x-subrip';
+  try {
+    await call('POST', `/videos/${id}/captions/${encodeURIComponent(form.language.value.trim())}`, { body: file.slice(0, file.size, type) });
+    form.reset();
+    while (await captions()) await sleep(500);
+  } catch (err) {
+    say(err.message);
+  }
+});
+captions().catch((err) => say(err.message));
+
 let still = 0;
 poll(1500, async () => {
   // A settled video changes rarely, and then by this page or another user.

@@ -52,6 +52,21 @@ func (w *Work) ReadUpload(ctx context.Context) (io.ReadCloser, error) {
 	return moving{&reader{ctx: ctx, blobs: w.blobs, from: from, size: size}, w.Progress}, nil
 }
 
+// ReadInput returns what came with the request, at most limit bytes of it.
+func (w *Work) ReadInput(ctx context.Context, limit int64) ([]byte, error) {
+	body, _, err := w.blobs.Open(ctx, video.SourcesContainer, w.Step.Input, blobstore.Range{}, "")
+	if err != nil {
+		return nil, fmt.Errorf("open what came with %s: %w", w.Step.Key, err)
+	}
+	defer body.Close() //nolint:errcheck // reading only
+	data, err := io.ReadAll(io.LimitReader(body, limit))
+	if err != nil {
+		return nil, fmt.Errorf("read what came with %s: %w", w.Step.Key, err)
+	}
+	w.Progress()
+	return data, nil
+}
+
 type moving struct {
 	io.ReadCloser
 	progress func()

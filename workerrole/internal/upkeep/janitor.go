@@ -243,7 +243,13 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 		if s.Key.Declared().Stage != workflow.OnRequest && !keeps(s.Key.Generation) {
 			continue
 		}
-		if s.State == videostore.StepRunning || s.State == videostore.StepDone {
+		if s.Input != "" {
+			n.blobs[s.Input] = true
+		}
+		switch {
+		case s.State != videostore.StepDone && len(s.Output) > 0: // asked for anew: what an earlier attempt made still serves
+			n.prefixes = append(n.prefixes, s.Key.BlobFolder())
+		case s.State == videostore.StepRunning || s.State == videostore.StepDone:
 			n.prefixes = append(n.prefixes, s.Key.BlobPrefix(s.Attempt))
 		}
 	}
@@ -267,7 +273,7 @@ func (j *Janitor) dropRequests(ctx context.Context, view videostore.View) (video
 	}
 	kept := make([]videostore.Step, 0, len(view.Steps))
 	for _, s := range view.Steps {
-		if s.Key.Declared().Stage == workflow.OnRequest && s.Ended() && time.Since(s.FinishedAt) >= j.ClipLife {
+		if s.Key.Declared().Expires && s.Ended() && time.Since(s.FinishedAt) >= j.ClipLife {
 			gone, err := j.Videos.DropRequest(ctx, s)
 			if err != nil {
 				return view, err

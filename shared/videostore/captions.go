@@ -1,0 +1,155 @@
+package videostore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/language/display"
+
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
+)
+
+// Captions are asked for like clips, by sending a file. They belong to the video
+// and not to a generation, so there is one row for each language,
+//
+//	CAPTIONS:<language>
+//
+// and sending another file asks for the same run anew. Until it is done, the row
+// keeps the output of the one before, which is served meanwhile.
+var captionsPrefix = workflow.Key{Step: workflow.StepCaptions}.Declared().Rows + ":"
+
+// maxLanguages bounds the captions of one video, so that listing them is one
+// request of a bounded size.
+const maxLanguages = 50
+
+var (
+	// ErrNoCaptions says that the video has no captions in that language.
+	ErrNoCaptions = errors.New("captions not found")
+	// ErrLanguage says that a text is no BCP 47 tag of a language.
+	ErrLanguage = errors.New("not the tag of a language")
+	// ErrLanguages says that a video has captions in as many languages as it may.
+	ErrLanguages = errors.New("captions in too many languages")
+)
+
+// CaptionsKey names the captions of a video in a language: a BCP 47 tag, of which
+// all spellings are one (pt_br is pt-BR). ErrLanguage.
+func CaptionsKey(id video.ID, tag string) (workflow.Key, error) {
+	parsed, err := language.Parse(tag)
+	if base, _, _ := parsed.Raw(); err != nil || base.String() == "und" {
+		return workflow.Key{}, fmt.Errorf("%q: %w", tag, ErrLanguage)
+	}
+	return workflow.Key{ID: id, Step: workflow.StepCaptions, Language: parsed.String()}, nil
+}
+
+// LanguageName is what a language of captions is called in itself, such as
+// Deutsch; the tag when nobody knows.
+func LanguageName(tag string) string {
+	parsed, err := language.Parse(tag)
+	if name := display.Self.Name(parsed); err == nil && name != "" {
+		return name
+	}
+	return tag
+}
+
+// Captions reads the captions of a language: a point read. ErrNoCaptions.
+func (s *Store) Captions(ctx context.Context, key workflow.Key) (Step, error) {
+	return s.request(ctx, key, ErrNoCaptions)
+}
+
+// CaptionsOutput is what is served of captions: what the run made that was done
+// last, also while another is under way. false when there is nothing yet.
+func (s Step) CaptionsOutput() (out video.CaptionsOutput, found bool, _ error) {
+	if len(s.Output) == 0 {
+		return out, false, nil
+	}
+	if err := json.Unmarshal(s.Output, &out); err != nil {
+		return out, false, fmt.Errorf("decode output of %s: %w", s.Key, err)
+	}
+	return out, true, nil
+}
+
+// AllCaptions reads the captions of a video in the order of their tags: one row
+// range (T5) of at most maxLanguages rows.
+func (s *Store) AllCaptions(ctx context.Context, id video.ID) (all []Step, _ error) {
+	rows := s.videos.Query(ctx, tablestore.Query{
+		PartitionKey: string(id), RowFrom: captionsPrefix, RowTo: tablestore.PrefixEnd(captionsPrefix), Class: tablestore.RowRange,
+	})
+	for row, err := range rows {
+		if err != nil {
+			return nil, fmt.Errorf("list captions of %s: %w", id, err)
+		}
+		step, err := readStep(row)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, step)
+	}
+	return all, nil
+}
+
+// RequestCaptions asks for captions to be made from a blob in container "sources",
+// which is there already: output first, then the row. Safe to repeat: the same
+// blob asks for nothing new, unless it has failed. Another blob replaces what was
+// asked for, also while a worker is at it: that worker's commit is refused.
+// ErrNotFound when the video is gone or going, ErrLanguages.
+func (s *Store) RequestCaptions(ctx context.Context, key workflow.Key, input string) (Step, error) {
+	for {
+		rec, err := s.Get(ctx, key.ID)
+		if err == nil && rec.Video.State == video.Deleting {
+			err = ErrNotFound
+		}
+		if err != nil {
+			return Step{}, err
+		}
+		captions, err := s.Captions(ctx, key)
+		write := tablestore.OpReplace
+		switch {
+		case errors.Is(err, ErrNoCaptions):
+			write = tablestore.OpInsert
+			captions = Step{Key: key}
+			if err := s.checkLanguages(ctx, key.ID); err != nil {
+				return Step{}, err
+			}
+		case err != nil || captions.Input == input && captions.State != StepFailed:
+			return captions, err
+		}
+		// Without an attempt the row is nobody's: who works on it is superseded.
+		captions.Input, captions.Attempt, captions.Attempts, captions.CreatedAt = input, "", 0, now()
+		out, err := s.ask(ctx, rec, &captions, write)
+		switch {
+		case err == nil:
+			return captions, s.sendRows(ctx, key.ID, out)
+		case !isStale(err) && !errors.Is(err, tablestore.ErrExists):
+			return Step{}, fmt.Errorf("ask for %s: %w", key, err)
+		}
+	}
+}
+
+// checkLanguages returns ErrLanguages when a video may not have more captions. The
+// answer holds while META is unchanged, for asking changes its ETag.
+func (s *Store) checkLanguages(ctx context.Context, id video.ID) error {
+	all, err := s.AllCaptions(ctx, id)
+	if err == nil && len(all) >= maxLanguages {
+		return ErrLanguages
+	}
+	return err
+}
+
+// DropCaptions removes captions; the janitor removes their blobs. ErrNoCaptions.
+// Work on them that is under way finds no row and ends.
+func (s *Store) DropCaptions(ctx context.Context, key workflow.Key) error {
+	for {
+		captions, err := s.Captions(ctx, key)
+		if err != nil {
+			return err
+		}
+		if gone, err := s.DropRequest(ctx, captions); gone || err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package step
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/workerrole/internal/captions"
+	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+)
+
+// Captions makes clean WebVTT of a subtitle file that somebody sent.
+//
+//	Reads   the file that came with the request: WebVTT or SRT
+//	Writes  media/{attempt}/captions.vtt: the whole file, then its segments
+//	Next    nothing
+//	Errors  *video.Failure invalid_captions when there is nothing to read; the
+//	        captions fail, the video does not
+//	Repeat  writes the same to a name of its own; only one attempt's row commits
+type Captions struct{}
+
+// Name implements pipeline.Step.
+func (Captions) Name() string { return workflow.StepCaptions }
+
+// captionsSegment is a compromise: a player that seeks reads one segment, and a
+// film of two hours has 120.
+const captionsSegment = time.Minute
+
+// Run implements pipeline.Step.
+func (Captions) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
+	file, err := w.ReadInput(ctx, captions.MaxBytes+1)
+	if err != nil {
+		return videostore.Commit{}, err
+	}
+	track, err := captions.Read(file)
+	var segments [][]byte
+	if err == nil {
+		segments, err = track.Segments(captionsSegment)
+	}
+	if errors.Is(err, captions.ErrUnreadable) {
+		err = video.Fail(video.InvalidCaptions, "%v", err)
+	}
+	if err != nil {
+		return videostore.Commit{}, err
+	}
+	whole := track.Whole()
+	out := video.CaptionsOutput{Bytes: int64(len(whole)), Cues: track.Cues(), SegmentSeconds: int(captionsSegment.Seconds())}
+	for _, s := range segments {
+		out.Segments = append(out.Segments, int64(len(s)))
+	}
+	stored, err := w.PutData(ctx, "captions.vtt", append(whole, bytes.Join(segments, nil)...), "text/vtt; charset=utf-8")
+	out.Blob = stored.Blob
+	return videostore.Commit{Output: out}, err
+}
