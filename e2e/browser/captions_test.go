@@ -1,0 +1,60 @@
+package browser_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/client"
+)
+
+// shownCue seeks to a time and says whether the captions that are shown then hold
+// a text, and nothing that was markup.
+const shownCue = `(() => { const p = document.getElementById('player'), track = [...p.textTracks].find((t) => t.language === 'en');
+  if (!track) return -1;
+  track.mode = 'showing';
+  if (Math.abs(p.currentTime - %[1]v) > 0.2) { p.currentTime = %[1]v; return -1; }
+  const cue = [...(track.activeCues || [])].find((c) => c.text.includes('%[2]s'));
+  return cue && !cue.text.includes('<') ? 1 : -1; })()`
+
+// TestCaptionsAreShown sends an SRT file through the page of a video, and the
+// player that is open shows its cues at their times.
+func TestCaptionsAreShown(t *testing.T) {
+	s := stacktest.Start(t, stack.Options{Workers: 1})
+	user, err := journey.New(s.BaseURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(user.Close)
+	v := uploadedAndReady(t, user, client.NewVideo{Title: "With captions"}, numbered(t, "25", 80))
+	tab := open(t)
+	watch(t, tab, s.BaseURL()+"/watch/"+v.Id)
+	file := filepath.Join(t.TempDir(), "film.srt")
+	const text = "1\r\n00:00:02,000 --> 00:00:04,000\r\n<b>The first</b> words\r\n\r\n2\r\n00:01:05,000 --> 00:01:08,000\r\nThe second minute\r\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := chromedp.Do(tab,
+		chromedp.Click("#captions summary"),
+		chromedp.SendKeys("#language", "en"),
+		chromedp.SetUploadFiles("#captions-file", []string{file}),
+		chromedp.Click("#send-captions button"),
+		chromedp.WaitVisible("#languages a[hreflang=en]"),
+	); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tab, fmt.Sprintf(shownCue, 3, "The first words"))
+	shoot(t, tab, "captions")
+	await(t, tab, fmt.Sprintf(shownCue, 66, "The second minute"))
+
+	if err := chromedp.Do(tab, chromedp.Click("#languages button")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tab, `document.querySelectorAll('#languages li').length ? -1 : 1`)
+}
