@@ -31,7 +31,7 @@ var ErrBusy = errors.New("too much of this work is waiting already")
 
 // Limits say how much work that anybody may ask for may be open at once. 0 is no limit.
 type Limits struct {
-	ClipsOfVideo  int // exact: clips of one video are asked for one after another
+	ClipsOfVideo  int // exact, because each request for a clip changes META's ETag
 	Clips         int // of all videos
 	Reprocessings int // of all videos; a retry is not counted
 }

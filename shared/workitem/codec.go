@@ -25,7 +25,7 @@ type member struct {
 var typeName = regexp.MustCompile(`^(?:` + product.Name + `|` + product.FormerName + `)\.work\.([a-z][a-z0-9-]{0,39})\.v([1-9][0-9]{0,5})$`)
 
 // Encode returns the text of the queue message: base64, because a message is XML on
-// the wire and not every client escapes other text correctly (paper row Q19).
+// the wire, which cannot hold every character (paper row Q19).
 func (i Item) Encode() (string, error) {
 	raw, err := i.JSON()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // Audio encodes one portion of the first audio track.
 //
 //	Reads   the source blob, the portion's range of it
-//	Writes  media/{attempt}/{first segment}.m4s, and a PART row with its own row
+//	Writes  media/{attempt}/{first segment}.m4s, and a PART row with the commit
 //	Next    finish, when every chunk and every other portion is done already
 //	Errors  *video.Failure when the track cannot be decoded
 //	Repeat  writes to a name of its own; only one attempt's row commits
@@ -95,7 +95,7 @@ func (s Audio) track(ctx context.Context, w *pipeline.Work, source ffmpeg.Source
 	return videostore.Commit{Output: AudioOutput{Segments: held}}, nil
 }
 
-// put stores a run of segments under the attempt's own prefix.
+// put stores a portion's segments under the attempt's prefix.
 func (s Audio) put(ctx context.Context, w *pipeline.Work, made media.Portion) (*video.AudioPart, error) {
 	part := made.Part
 	file, err := w.PutAs(ctx, made.Path, fmt.Sprintf("%05d.m4s", part.First), "audio/mp4")

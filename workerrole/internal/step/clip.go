@@ -15,9 +15,9 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
-// Clip makes a short MP4 of a part of a finished video.
+// Clip makes a short MP4 of a range of frames of a finished video.
 //
-//	Reads   the segments that hold the part: top rendition and audio
+//	Reads   the segments that hold those frames: top rendition and audio
 //	Writes  media/{attempt}/clip.mp4
 //	Next    nothing
 //	Errors  *video.Failure when those segments are gone; the clip fails, the

@@ -16,7 +16,7 @@ import (
 //
 //	Reads   the source blob, the chunk's range of it
 //	Writes  media/{attempt}/{rendition}.m4s, tiles.jpg, sometimes poster.jpg
-//	Next    the chunk that no message asks for yet; finish, when it was the last
+//	Next    the first chunk that is not promised; finish, when all parts have ended
 //	Errors  *video.Failure when the content cannot be decoded
 //	Repeat  writes to names of its own; only one attempt's row commits
 type Encode struct {

@@ -16,7 +16,7 @@ import (
 //
 //	Reads   the source blob, by ranges
 //	Writes  sources/{attempt}/prepared.mkv, only when the upload has no index;
-//	        rows PLAN, META (processing) and the outbox, with its own row
+//	        rows PLAN, META (processing) and the outbox, with the commit
 //	Next    encode for the first chunks, the other parts, index
 //	Errors  *video.Failure for whatever is not a video that we take
 //	Repeat  makes the same plan from the same bytes
