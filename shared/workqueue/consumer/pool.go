@@ -226,9 +226,9 @@ func (p *pool) assign() {
 	})
 }
 
-// next returns who gets the next slot, or nil. It chooses the lane that paid least, in
-// it an urgent queue, else an overdue one, else the one that paid least. The caller
-// holds mu.
+// next returns who gets the next slot, or nil. It chooses the lane that paid least. In
+// it an overdue queue is next, unless the lane's latest slot went to one; else an urgent
+// queue, else the one that paid least. The caller holds mu.
 func (p *pool) next(now time.Time) *turn {
 	lane, found := 0, false
 	for _, t := range p.waiting {
