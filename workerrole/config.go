@@ -16,15 +16,15 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// config is everything that the environment decides. Every variable is in
-// docs/configuration.md with its unit, default and range.
+// config is what the environment variables say. docs/configuration.md describes each
+// with its unit, default and range.
 type config struct {
 	Storage    azstorage.Config
-	Queues     []workqueue.Spec // with the visibilities of CUTROOM_VISIBILITY
+	Queues     []workqueue.Spec // with the visibility timeouts of CUTROOM_VISIBILITY
 	Name       string           // of this worker, unique among all
-	Instance   string           // echoed by the admin listener, so that a starter knows its own child
+	Instance   string           // returned by the admin listener, so that whoever started the worker recognises it
 	AdminAddr  string
-	AdminToken string         // asked of everybody who reads more than health; needed off loopback
+	AdminToken string         // needed to read more than health, and to listen off loopback
 	Pools      map[string]int // slots by pool
 
 	FFmpeg, FFprobe string // paths, or names to be found in PATH
@@ -101,7 +101,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 	return cfg, errors.Join(problems...)
 }
 
-// LogValue is what the log shows at the start: what is in force, without secrets.
+// LogValue is the configuration in force, without secrets, for the log.
 func (c config) LogValue() slog.Value {
 	visibility := make([]string, len(c.Queues))
 	for i, q := range c.Queues {
@@ -117,8 +117,8 @@ func (c config) LogValue() slog.Value {
 		slog.Duration("purgeLinger", c.PurgeLinger), slog.Duration("drainTimeout", c.DrainTimeout))
 }
 
-// checkAdmin refuses an admin listener that strangers could reach: metrics and
-// profiles tell much.
+// checkAdmin refuses an admin listener that strangers could reach, because metrics and
+// profiles are not for them.
 func checkAdmin(addr, token string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -134,9 +134,9 @@ func checkAdmin(addr, token string) error {
 	return nil
 }
 
-// parsePools reads "light=4,heavy=2". A pool that is not named has its default;
-// zero slots turn a pool off, which makes a worker for one kind of work (Q5).
-// consumer.New refuses a queue whose pool is not there.
+// parsePools reads "light=4,heavy=2". A pool that is not named has its default. Zero
+// slots turn a pool off, for a worker that does one kind of work (Q5). consumer.New
+// refuses a queue whose pool is missing.
 func parsePools(s string) (map[string]int, error) {
 	pools := workflow.Pools()
 	if s == "" {

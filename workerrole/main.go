@@ -1,9 +1,8 @@
-// Command workerrole takes work items from the queues and runs their steps.
-// Start as many as there is work for: they share nothing but the storage
-// account (paper rows Q1 and Q4).
+// Command workerrole receives work items from the queues and runs their steps. Any
+// number may run: they share nothing but the storage account (paper rows Q1 and Q4).
 //
-// Next in the reading order: shared/workqueue/consumer, how an item is
-// received, kept and settled.
+// Next in the reading order: shared/workqueue/consumer, how a message is received, its
+// lease renewed, and settled.
 package main
 
 import (
@@ -53,8 +52,8 @@ func main() {
 	}
 }
 
-// run is main without the process: it works until ctx ends, then gives back what
-// it holds and returns.
+// run is main without the process: it works until ctx ends, then releases its messages
+// and returns.
 func run(ctx context.Context, getenv func(string) string) error {
 	cfg, err := loadConfig(getenv)
 	if err = errors.Join(product.CheckSettings(os.Environ()), err, failpoint.Check()); err != nil {
@@ -98,7 +97,7 @@ func runWith(ctx context.Context, cfg config) error {
 		counter   = views.New(account)
 		originals = twins.New(account)
 	)
-	// The steps, in the order in which a video meets them.
+	// The steps, in the order in which they run for a video.
 	steps := []pipeline.Step{
 		step.Probe{Tool: tool, Limits: media.DefaultLimits},
 		step.Encode{Tool: tool},
@@ -170,7 +169,7 @@ func runWith(ctx context.Context, cfg config) error {
 		close(drained)
 	}()
 	<-ctx.Done()
-	server.Drain() // the listener closes last
+	server.Drain() // not ready any more; the listener is closed below
 	log.Info("draining: messages are given back")
 	select {
 	case <-drained:
@@ -182,8 +181,8 @@ func runWith(ctx context.Context, cfg config) error {
 	return server.Stop(last)
 }
 
-// sweepScratch removes what killed workers left on this disk, now and every hour.
-// Every worker does: the disk is its own matter, or one that it shares.
+// sweepScratch removes what killed workers left on this disk, now and every hour. Every
+// worker does it, because no other may see its disk.
 func sweepScratch(ctx context.Context, scratch *pipeline.Scratch, log *slog.Logger) {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
@@ -203,9 +202,9 @@ func sweepScratch(ctx context.Context, scratch *pipeline.Scratch, log *slog.Logg
 	}
 }
 
-// probes are the cheap questions of the consumer's circuit breakers: one small
-// write to whatever steps write to. A queue is only looked at, because a message
-// would be work for somebody.
+// probes check for the consumer's circuit breakers whether a dependency works: with one
+// small write, because steps write. Of a queue only the length is read, because a
+// message would be work for somebody.
 func probes(scratch string, blobs *blobstore.Store, register *workers.Register, queues *workqueue.Queues) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		string(azstorage.Blobs): func(ctx context.Context) error {

@@ -55,7 +55,7 @@ func (s *status) registry() *prometheus.Registry {
 	return r
 }
 
-// queueMetrics reads the consumer's counters when metrics are asked for.
+// queueMetrics reads the consumer's counters when metrics are collected.
 type queueMetrics struct{ work *consumer.Consumer }
 
 var (
@@ -104,8 +104,8 @@ func (m queueMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// upkeepMetrics reads the leader's counters when metrics are asked for. They stay
-// when the worker stops leading.
+// upkeepMetrics reads the leader's counters when metrics are collected. They stay when
+// the worker is no longer the leader.
 type upkeepMetrics struct{ leader *upkeep.Leader }
 
 var (

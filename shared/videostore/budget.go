@@ -13,48 +13,43 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// BudgetsTable is a ledger of work that anybody may ask for and that would fill
-// a queue:
+// BudgetsTable holds the ledgers of work that anybody may ask for and that would fill a
+// queue:
 //
 //	PartitionKey  clip or reprocess
 //	RowKey        <video id>__<name of the clip, or generation>    Since
 //
-// A line is written before the work is promised, and then the lines are counted.
-// So of requests that come at once rather one too many is refused than one too
-// many let in. Nobody strikes a line out when the work is done: only when the
-// ledger is full are its lines compared with the rows of the work, and those
-// whose work has ended are removed. So workers need not know of it, a crash
-// leaves nothing that counts for ever, and the ledger holds about as many lines
-// as the budget allows.
+// An entry is written before the work is promised. Then the entries are counted, so of
+// several requests at once rather one too many is refused than admitted. Workers do not
+// know the ledger: when it is full, its entries are compared with the rows of the work,
+// and those whose work has ended are removed. So an entry that a crash leaves is removed
+// too, and the ledger has about as many entries as the budget allows.
 const BudgetsTable = "budgets"
 
-// ErrBusy says that as much of this work waits as is allowed. Asking again in
-// some seconds may help.
+// ErrBusy says that the budget is used up. Asking again in some seconds may help.
 var ErrBusy = errors.New("too much of this work is waiting already")
 
-// Limits say how much work that anybody may ask for may wait or run at once. A
-// limit of 0 is none.
+// Limits say how much work that anybody may ask for may be open at once. 0 is no limit.
 type Limits struct {
-	ClipsOfVideo  int // exact: clips of one video are asked for one after another
+	ClipsOfVideo  int // exact, because each request for a clip changes META's ETag
 	Clips         int // of all videos
-	Reprocessings int // of all videos; taking up a failed one again is not counted
+	Reprocessings int // of all videos; a retry is not counted
 }
 
-// SetLimits is for the role that takes requests of users. Call it before the
-// store is used.
+// SetLimits is for the role that takes requests. Call it before the store is used.
 func (s *Store) SetLimits(l Limits) { s.limits = l }
 
 const (
 	clipBudget      = "clip"
 	reprocessBudget = "reprocess"
-	// unpromised is how long a line may stand without its work: the request that
-	// wrote it may still be under way.
+	// unpromised is how long an entry is kept whose work is not promised: its request
+	// may still be in progress.
 	unpromised = time.Minute
 	// fullFor is how long a process refuses without asking storage again.
 	fullFor = time.Second
 )
 
-// strike removes the lines of a video that is purged.
+// strike removes the entries of a video that is purged.
 func (s *Store) strike(ctx context.Context, id video.ID) error {
 	prefix := string(id) + tablestore.Separator
 	for _, kind := range []string{clipBudget, reprocessBudget} {
@@ -75,7 +70,7 @@ func (s *Store) strike(ctx context.Context, id video.ID) error {
 	return nil
 }
 
-// lineState is what became of the work of a line.
+// lineState is the state of an entry's work.
 type lineState int
 
 const (
@@ -84,9 +79,9 @@ const (
 	lineAwaited // the work is not promised yet, or never will be
 )
 
-// ledger is what a process knows of the ledgers.
+// ledger is what a process remembers of the ledgers.
 type ledger struct {
-	sweeping chan struct{} // one request at a time compares lines, the others wait for what it finds
+	sweeping chan struct{} // one request at a time compares entries, the others wait for its result
 
 	mu   sync.Mutex
 	full map[string]time.Time // kind → when it was found full
@@ -108,7 +103,7 @@ func (l *ledger) setFull(kind string) {
 	l.full[kind] = time.Now()
 }
 
-// reserve writes a line, or returns ErrBusy when the budget of the kind is used up.
+// reserve writes an entry, or returns ErrBusy when the budget of the kind is used up.
 func (s *Store) reserve(ctx context.Context, kind string, limit int, line string) error {
 	if limit == 0 {
 		return nil
@@ -154,8 +149,8 @@ func (s *Store) lines(ctx context.Context, kind string) ([]tablestore.Entity, er
 	return lines, nil
 }
 
-// sweep removes the lines whose work has ended and counts the others, own among
-// them: a point read a line.
+// sweep removes the entries whose work has ended and counts the others, own among them:
+// a point read for each.
 func (s *Store) sweep(ctx context.Context, kind, own string) (open int, _ error) {
 	lines, err := s.lines(ctx, kind)
 	if err != nil {
@@ -208,8 +203,8 @@ func (s *Store) lineState(ctx context.Context, kind, line string) (lineState, er
 	return lineOpen, err
 }
 
-// checkClips returns ErrBusy when a video has as many open clips as it may. The
-// answer holds while META is unchanged, for asking for a clip changes its ETag.
+// checkClips returns ErrBusy when a video has as many open clips as it may. The answer is
+// valid while META is unchanged, because a request for a clip changes META's ETag.
 func (s *Store) checkClips(ctx context.Context, id video.ID) error {
 	limit := s.limits.ClipsOfVideo
 	if limit == 0 {

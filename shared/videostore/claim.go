@@ -17,13 +17,13 @@ import (
 
 // Why a step cannot be worked on, or can no longer be committed.
 var (
-	// ErrDone: an earlier delivery committed the step. Repeat what follows the
+	// ErrDone: an earlier delivery committed the step. Repeat what comes after the
 	// commit, then delete the message.
 	ErrDone = errors.New("step is done")
 	// ErrGone: the video is deleted, cancelled, failed or in another
 	// generation. Delete the message.
 	ErrGone = errors.New("step is not wanted any more")
-	// ErrDuplicate: another message carries this step and is being worked on.
+	// ErrDuplicate: another message carries this step and its worker runs it.
 	// Delete this one.
 	ErrDuplicate = errors.New("step is carried by another message")
 	// ErrSuperseded: another attempt owns the row. Write nothing, delete
@@ -31,8 +31,8 @@ var (
 	ErrSuperseded = errors.New("step was taken over by another attempt")
 )
 
-// Claim is the right to commit one attempt of one step, valid while the step's
-// row is as the claim left it. Not safe for concurrent use.
+// Claim is the right to commit one attempt of one step. It is valid while the step row
+// is as the claim left it. Not safe for concurrent use.
 type Claim struct {
 	Video video.Video
 	Plan  video.Plan // empty for the first step, which makes it, and for captions
@@ -43,10 +43,9 @@ type Claim struct {
 	outbox   []tablestore.Entity // rows that the commit wrote, for Send
 }
 
-// Claim makes this attempt the owner of a step: a conditional write that only
-// one of any number of competing workers wins. carrier is the id of the queue
-// message that asks for it. Errors: ErrDone, ErrGone, ErrDuplicate,
-// ErrSuperseded, or storage trouble.
+// Claim makes a new attempt the owner of a step. The write is conditional, so only one
+// of several workers succeeds. carrier is the id of the message that was delivered.
+// Errors: ErrDone, ErrGone, ErrDuplicate, ErrSuperseded, or trouble with storage.
 func (s *Store) Claim(ctx context.Context, key workflow.Key, carrier, worker string) (*Claim, error) {
 	rec, err := s.Get(ctx, key.ID)
 	if errors.Is(err, ErrNotFound) {
@@ -73,7 +72,7 @@ func (s *Store) Claim(ctx context.Context, key workflow.Key, carrier, worker str
 		return c, ErrDone
 	}
 	declared := key.Declared()
-	if !declared.Wanted(rec.Video, key.Generation) || missing && declared.Stage == workflow.OnRequest { // whoever asks writes the row
+	if !declared.Wanted(rec.Video, key.Generation) || missing && declared.Stage == workflow.OnRequest { // whoever asks for the step writes its row
 		return nil, ErrGone
 	}
 	if c.Step.State == StepRunning && c.Step.Carrier != "" && c.Step.Carrier != carrier {
@@ -93,7 +92,7 @@ func (s *Store) Claim(ctx context.Context, key workflow.Key, carrier, worker str
 // secondLook bounds the requests that undo a claim of a video that is gone.
 const secondLook = 10 * time.Second
 
-// take writes the row that makes the claim.
+// take writes the new attempt into the step row.
 func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) error {
 	now := now()
 	c.Step.State, c.Step.Carrier, c.Step.Worker = StepRunning, carrier, worker
@@ -118,9 +117,9 @@ func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) 
 	if !missing {
 		return nil
 	}
-	// A purge may have run between the read of META and the insert. Nothing
-	// may come back after it, so look again, also when the caller has stopped
-	// waiting: a worker that was frozen here wakes without its lease.
+	// A purge may have run between the read of META and the insert, and no row may
+	// be left after it. So META is read again, also when ctx has ended: a worker that
+	// was frozen here has lost its lease when it goes on.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
 	defer cancel()
 	if err := c.CheckActive(ctx); err != nil {
@@ -132,8 +131,8 @@ func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) 
 	return nil
 }
 
-// CheckActive returns ErrGone when the video no longer wants this step. Long
-// steps ask now and then, so that a deleted video stops costing.
+// CheckActive returns ErrGone when the video no longer wants this step. Long steps call
+// it now and then, so that they stop when the video is deleted.
 func (c *Claim) CheckActive(ctx context.Context) error {
 	rec, err := c.store.Get(ctx, c.Step.Key.ID)
 	if errors.Is(err, ErrNotFound) {
@@ -152,32 +151,32 @@ func wanted(key workflow.Key, v video.Video) bool {
 	return key.Declared().Wanted(v, key.Generation)
 }
 
-// Commit is what a finished step makes true, all at once.
+// Commit is what the commit of a step writes, in one transaction.
 type Commit struct {
 	Output any                // JSON-encoded into the step row
 	Plan   *video.Plan        // the first step's, else nil
 	Part   *video.AudioPart   // the sound that the step made, else nil
 	Video  func(*video.Video) // edits META; nil leaves it alone. May run several times
 	Next   []Intent           // work that follows: see Claim.Following
-	// Files and Facts are what a step that runs once leaves with its video: files
-	// that the web role serves by step and name, and whatever encodes as a small
-	// JSON object. Both bounded: video.MaxFiles, video.MaxFacts.
+	// Files and Facts are what a step that runs once adds to META. The web role serves
+	// the files by step and name. The facts are anything that encodes as a small JSON
+	// object. Bounds: video.MaxFiles, video.MaxFacts (bytes).
 	Files []video.File
 	Facts any
-	// Advance promises the chunks that come after those promised so far: see
-	// FanOut. Every chunk's commit does.
+	// Advance promises the next chunks: see FanOut. Every chunk's commit sets it.
 	Advance bool
 }
 
-// changesVideo reports whether META changes with the commit, and so whatever
-// follows META.
+// changesVideo reports whether the commit changes META, so that the lists and the
+// search must follow.
 func (c Commit) changesVideo() bool {
 	return c.Video != nil || c.Plan != nil || c.leaves()
 }
 
 func (c Commit) leaves() bool { return len(c.Files) > 0 || c.Facts != nil }
 
-// made is what the commit of a run leaves with the video.
+// made returns what the commit adds to META. An error when it is too large, or when the
+// step may add nothing.
 func (c Commit) made(key workflow.Key) (made video.Made, err error) {
 	made = video.Made{Step: key.Step, Generation: key.Generation, Files: c.Files}
 	if c.Facts != nil {
@@ -195,12 +194,11 @@ func (c Commit) made(key workflow.Key) (made video.Made, err error) {
 	return made, nil
 }
 
-// Commit ends the step in one entity-group transaction: step row done
-// (If-Match: the fence), plan, META, sound and outbox. It sends nothing: the messages
-// go out with Send, after the commit and before the message is deleted.
-// Returns ErrSuperseded when another attempt owns the row, ErrGone when the
-// video was deleted or cancelled meanwhile. Repeating a commit whose reply was
-// lost is recognised by its attempt and is no error (paper row Q13).
+// Commit ends the step in one entity-group transaction: step row (If-Match: the fence),
+// plan, META, part and outbox. The messages are sent by Send, after the commit and
+// before the message is deleted. ErrSuperseded when another attempt owns the row,
+// ErrGone when the video was deleted or cancelled meanwhile. Safe to repeat: a commit
+// whose reply was lost is recognised by its attempt (paper row Q13).
 func (c *Claim) Commit(ctx context.Context, commit Commit) error {
 	output, err := json.Marshal(commit.Output)
 	if err != nil {
@@ -212,14 +210,14 @@ func (c *Claim) Commit(ctx context.Context, commit Commit) error {
 }
 
 // Send enqueues what the commit promised. Call it after the commit and before the
-// message is deleted; what a crash in between leaves in the outbox is sent with
-// Flush by the next delivery, or by the reconciler. Safe to repeat.
+// message is deleted. If the process dies before that, Flush by the next delivery or
+// the reconciler sends what is left in the outbox. Safe to repeat.
 func (c *Claim) Send(ctx context.Context) error {
 	return c.store.sendRows(ctx, c.Step.Key.ID, c.outbox)
 }
 
-// Fail ends the step with a permanent failure, at once, and the video with it,
-// unless the step fails alone.
+// Fail ends the step with a permanent failure. Unless the step fails alone, the same
+// transaction fails the video.
 func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
 	failed := c.Step
 	failed.State, failed.Error, failed.FinishedAt = StepFailed, failure, now()
@@ -301,8 +299,9 @@ func (c *Claim) end(ctx context.Context, step Step, commit Commit) error {
 	}
 }
 
-// conflict finds out what a failed transaction met: our own lost reply (done),
-// another attempt (ErrSuperseded), or a change of META by a user (again).
+// conflict finds out why a transaction was refused. Either it had succeeded and its
+// reply was lost (no error), or another attempt owns the step (ErrSuperseded), or a
+// user changed META (again).
 func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again bool, _ error) {
 	if !isStale(cause) && !errors.Is(cause, tablestore.ErrExists) {
 		return false, fmt.Errorf("commit %s: %w", step.Key, cause)
@@ -322,7 +321,7 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 		return false, ErrSuperseded
 	}
 	if now.State == step.State {
-		return false, nil // our own first try did it
+		return false, nil // the first request had succeeded
 	}
 	c.Step.etag = now.etag
 	rec, err := c.store.Get(ctx, step.Key.ID)
@@ -339,10 +338,9 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 	return true, nil
 }
 
-// AddPart commits a finished run of audio while the step goes on: that of a plan
-// of the first format, which is one item for the whole track. The part and the
-// fence are one transaction, so a stale worker cannot add one. Repeating a part
-// that is there already is no error.
+// AddPart commits a part while the step goes on. It is for plans of the first format,
+// where one item is the whole track. One transaction writes the part and checks the
+// fence, so a worker that lost the step cannot add one. Safe to repeat.
 func (c *Claim) AddPart(ctx context.Context, part video.AudioPart) error {
 	row, err := partRow(c.Step, part)
 	if err != nil {
@@ -360,7 +358,7 @@ func (c *Claim) AddPart(ctx context.Context, part video.AudioPart) error {
 	if !isStale(err) && !errors.Is(err, tablestore.ErrExists) {
 		return fmt.Errorf("commit audio part %d of %s: %w", part.First, c.Step.Key, err)
 	}
-	// Either another attempt owns the step, or this is our own lost reply.
+	// Either another attempt owns the step, or the reply of our first request was lost.
 	current, err := c.store.videos.Get(ctx, id, c.Step.Key.RowKey())
 	if errors.Is(err, tablestore.ErrNotFound) {
 		return ErrGone
@@ -375,9 +373,9 @@ func (c *Claim) AddPart(ctx context.Context, part video.AudioPart) error {
 	return nil
 }
 
-// GiveBack records a failed attempt that will be tried again, for the timeline.
-// The carrier stays: the same message brings the step back. Losing this write
-// does no harm, so a stale claim is ignored.
+// GiveBack records in the step row, for the timeline, that an attempt ended and will be
+// tried again. The carrier stays, because the same message is delivered again. A step
+// row that changed meanwhile is left as it is, which is no error.
 func (c *Claim) GiveBack(ctx context.Context, cause error) error {
 	step := c.Step
 	step.State, step.FinishedAt = StepQueued, now()
@@ -391,8 +389,8 @@ func (c *Claim) GiveBack(ctx context.Context, cause error) error {
 	return nil
 }
 
-// Plan reads the plan of a generation: a point read, or nothing when the process
-// remembers it.
+// Plan reads the plan of a generation: a point read, or none when the plan is in memory.
+// ErrGone when there is no plan.
 func (s *Store) Plan(ctx context.Context, id video.ID, generation int) (video.Plan, error) {
 	if plan, found := s.plans.Get(planID{id, generation}); found {
 		return plan, nil

@@ -11,26 +11,24 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// A clip is a step like the others: claimed, fenced, committed, promised through
-// the outbox. What differs: somebody asks for it, so its row is there before its
-// message; it is cut from a finished generation, so the video is not active; and
-// its failure is nobody else's. Its row key names the part,
+// A clip is a step like the others, with three differences. Somebody asks for it, so
+// its row exists before its message. It is cut from a finished generation, so the video
+// is not being processed. It fails alone. Its row key names the frames,
 //
 //	CLIP:<generation>:<first frame>:<frames>
 //
-// so asking for the same part twice meets the same row. The rows sort before
-// META, which keeps them out of View: however many clips a video has, playing
-// it costs the same.
+// so a second request for the same frames finds the same row. The rows sort before
+// META and are not part of View, so the number of clips does not make playing slower.
 var clipPrefix = workflow.Key{Step: workflow.StepClip}.Declared().Rows + ":"
 
 var (
 	// ErrNoClip says that nobody asked for that clip.
 	ErrNoClip = errors.New("clip not found")
-	// ErrOutside says that a part is not inside the video.
+	// ErrOutside says that a clip would not lie inside the video.
 	ErrOutside = errors.New("part is not inside the video")
 )
 
-// Footage is what plays of a video: its finished generation.
+// Footage is the generation that plays, from which clips are cut.
 type Footage struct {
 	ID         video.ID
 	Generation int
@@ -38,9 +36,9 @@ type Footage struct {
 	Frames     int64
 }
 
-// Footage reads what clips are cut from: three point reads (T5), two when the
-// plan is known. ErrNotFound, also under a tombstone; ErrState while no
-// generation is finished.
+// Footage reads what clips are cut from: three point reads (T5), or two when the plan is
+// in memory. ErrNotFound, also for a deleted video. ErrState while no generation is
+// finished.
 func (s *Store) Footage(ctx context.Context, id video.ID) (Footage, error) {
 	rec, err := s.Get(ctx, id)
 	if err != nil {
@@ -72,12 +70,12 @@ func (s *Store) Footage(ctx context.Context, id video.ID) (Footage, error) {
 // Seconds is how long the footage is.
 func (f Footage) Seconds() float64 { return f.FPS.Seconds(f.Frames) }
 
-// rounding forgives a time what was lost when it was written down, in frames: a
-// frame's own time, to the microsecond, may lie just before the frame.
+// rounding, in frames, is added to a time before it is rounded down. A frame's own time,
+// written in microseconds, may lie just before the frame.
 const rounding = 0.001
 
-// Clip names the clip of a part, in seconds: from the frame that is shown at
-// start. ErrOutside when the part begins or ends outside of the footage.
+// Clip returns the key of a clip. start and length are in seconds; the clip begins with
+// the frame that is shown at start. ErrOutside when it would not lie inside the footage.
 func (f Footage) Clip(start, length float64) (workflow.Key, error) {
 	frame := f.FPS.Seconds(1)
 	if !(start >= 0 && length > 0 && start+length <= f.Seconds()+frame/2) {
@@ -91,8 +89,8 @@ func (f Footage) Clip(start, length float64) (workflow.Key, error) {
 	return workflow.Key{ID: f.ID, Generation: f.Generation, Step: workflow.StepClip, Index: int(first), Frames: int(frames)}, nil
 }
 
-// ParseClipID reads the name of a clip: see [workflow.Key.Name]. ErrNoClip when
-// the text is no such name.
+// ParseClipID reads the name of a clip: see [workflow.Key.Name]. ErrNoClip when the text
+// is not one.
 func ParseClipID(id video.ID, text string) (workflow.Key, error) {
 	k, err := workflow.ParseName(id, workflow.StepClip, text)
 	if err != nil {
@@ -101,7 +99,7 @@ func ParseClipID(id video.ID, text string) (workflow.Key, error) {
 	return k, nil
 }
 
-// Clip reads a clip: a point read. ErrNoClip.
+// Clip reads a clip: a point read. ErrNoClip when nobody asked for it.
 func (s *Store) Clip(ctx context.Context, key workflow.Key) (Step, error) {
 	return s.request(ctx, key, ErrNoClip)
 }
@@ -118,8 +116,8 @@ func (s *Store) request(ctx context.Context, key workflow.Key, none error) (Step
 	return readStep(row)
 }
 
-// Clips returns a page of a video's clips in the order of their frames, and the
-// opaque token of the next page. tablestore.ErrToken.
+// Clips returns a page of a video's clips in the order of their frames, and the token of
+// the next page, empty at the end. tablestore.ErrToken for a token that is not ours.
 func (s *Store) Clips(ctx context.Context, id video.ID, limit int, token string) (clips []Step, next string, err error) {
 	rows, next, err := s.videos.Page(ctx, tablestore.Query{
 		PartitionKey: string(id), RowFrom: clipPrefix, RowTo: tablestore.PrefixEnd(clipPrefix),
@@ -142,11 +140,11 @@ func requestIntent(v video.Video, key workflow.Key) Intent {
 	return Intent{Queue: key.Declared().Queue(v, video.Plan{}, key.Index), Key: key}
 }
 
-// RequestClip asks for a clip of what plays now and returns it. Its row and the
-// promise of its work item are one transaction; then the item is sent. Safe to
-// repeat: a clip that is there is returned as it is, with one exception: one that
-// failed is promised once more. ErrNotFound when the video is gone or going,
-// ErrState when another generation plays, ErrBusy when too many clips are open.
+// RequestClip asks for a clip of the generation that plays and returns its step. One
+// transaction writes its row and promises its item; then the item is sent. A clip that
+// exists is returned as it is, but one that failed is promised again. Safe to repeat.
+// ErrNotFound when the video is deleted, ErrState when another generation plays, ErrBusy
+// when too many clips are open.
 func (s *Store) RequestClip(ctx context.Context, key workflow.Key) (Step, error) {
 	reserved := false
 	for {

@@ -11,29 +11,27 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// This file turns the declared workflow into messages: how many travel at a time,
-// and what follows the last of them.
+// This file turns the declared workflow into messages: how many chunks are promised at
+// a time, and what the last part's end promises.
 
-// window is how many chunks of a video are promised to begin with. Each commit of
-// a chunk promises the next one, or the next two when the queue has run empty, so
-// that a lone film soon occupies every worker there is.
+// window is how many chunks of a video are promised at first. Each chunk's commit
+// promises the next one, or two when the queue is empty: a film that is alone then soon
+// uses all workers.
 //
-// With all chunks in the queue at once fifty films would be ten thousand
-// messages: a cancelled film would leave hundreds behind, a queue of that length
-// is slow to read, and films would be made one after the other instead of side by
-// side, because a queue is first in, first out.
+// If all chunks were in the queue at once, fifty films would be ten thousand messages.
+// A cancelled film would leave hundreds behind, and reading the queue would be slow.
+// And films would be made one after another, because a queue is first in, first out.
 const window = 8
 
-// FanOut returns the intents that a plan begins with: the first chunks, and every
-// other part, which are few. The chunks that follow are promised by the commits of
-// those before them: see Commit.Advance.
+// FanOut returns the intents that a plan begins with: its first chunks, and all other
+// parts, which are few. Later chunks are promised by commits: see Commit.Advance.
 func FanOut(v video.Video, plan video.Plan) []Intent {
 	return parts(v, plan, 0, min(window, len(plan.Chunks)))
 }
 
-// parts returns the intents for the chunks [from, to) of a plan and, when from is
-// 0, for its other parts. Parts of one number are neighbours: nothing can be
-// played without the first chunk and the first portion of sound.
+// parts returns the intents for the chunks [from, to) of a plan and, when from is 0, for
+// its other parts. They are ordered by index, because a video plays only when it has
+// the first chunk and the first portion of sound.
 func parts(v video.Video, plan video.Plan, from, to int) []Intent {
 	var intents []Intent
 	promised := workflow.Promises(plan, workflow.Part)
@@ -55,8 +53,8 @@ func parts(v video.Video, plan video.Plan, from, to int) []Intent {
 	return intents
 }
 
-// intentOf asks for one run of a step of a plan, of workers that know the plan's
-// format.
+// intentOf asks for one step of a plan, with the message version of the plan's format,
+// so that workers that do not know the format snooze it.
 func intentOf(v video.Video, plan video.Plan, step workflow.Step, index int) Intent {
 	generation := plan.Generation
 	if step.Stage == workflow.First {
@@ -78,8 +76,8 @@ func begin(v video.Video) Intent {
 	return intentOf(v, video.Plan{}, workflow.The(workflow.First), 0)
 }
 
-// Following returns what the end of a run promises, beside what the step itself
-// wants: the parts of a plan, and the steps after ready.
+// Following returns the intents that follow from a commit, beside those that the step
+// itself returned: the parts of a plan, the steps after ready, and the step on change.
 func (c *Claim) Following(commit Commit) (next []Intent) {
 	switch c.Step.Key.Declared().Stage {
 	case workflow.First:
@@ -95,8 +93,8 @@ func (c *Claim) Following(commit Commit) (next []Intent) {
 	return next
 }
 
-// Follow does what comes after the end of a run: when a part has ended, its video
-// may be playable now, and it may be complete now. Safe to repeat.
+// Follow does what comes after the end of a part: the video may be playable now, or
+// complete. Safe to repeat.
 func (s *Store) Follow(ctx context.Context, c *Claim) error {
 	key, step := c.Step.Key, c.Step.Key.Declared()
 	if step.Stage != workflow.Part {
@@ -115,8 +113,8 @@ func (s *Store) Follow(ctx context.Context, c *Claim) error {
 	return err
 }
 
-// The row NEXT:<generation> says how many chunks have been promised. It changes
-// in the same transaction as the outbox that promises them.
+// The row NEXT:<generation> says how many chunks have been promised. It is written in
+// the same transaction as the outbox rows that promise them.
 
 func nextKey(generation int) string { return fmt.Sprintf("NEXT:%05d", generation) }
 
@@ -126,8 +124,8 @@ func nextRow(id video.ID, generation, chunks int) tablestore.Entity {
 	}
 }
 
-// promised reads how many chunks of a plan have been promised: a point read. A
-// plan without the row is an old one, whose chunks were all promised at once.
+// promised reads how many chunks of a plan have been promised: a point read. Plans of
+// older releases have no such row, and all their chunks were promised at once.
 func (s *Store) promised(ctx context.Context, id video.ID, plan video.Plan) (chunks int, etag string, _ error) {
 	row, err := s.videos.Get(ctx, string(id), nextKey(plan.Generation))
 	if errors.Is(err, tablestore.ErrNotFound) {
@@ -139,9 +137,8 @@ func (s *Store) promised(ctx context.Context, id video.ID, plan video.Plan) (chu
 	return row.Int("Chunks"), row.ETag, nil
 }
 
-// advance returns what a chunk's commit writes to promise the chunks that come
-// next: the row NEXT under its ETag, and the intents. Both are empty when every
-// chunk is promised.
+// advance returns what a chunk's commit writes to promise the next chunks: the row NEXT
+// under its ETag, and the intents. Both are empty when every chunk is promised.
 func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []Intent, error) {
 	id, plan := c.Step.Key.ID, c.Plan
 	from, etag, err := c.store.promised(ctx, id, plan)
@@ -149,7 +146,7 @@ func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []Intent, error) 
 		return nil, nil, err
 	}
 	to := from + 1
-	// Whether somebody waits there is only a hint: on an error the window stays.
+	// An error here does not fail the commit: the window then stays as it is.
 	chunk := parts(c.Video, plan, from, from+1)
 	if waiting, err := c.store.sender.Waiting(ctx, chunk[0].Queue); err == nil && !waiting {
 		to++
@@ -159,8 +156,8 @@ func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []Intent, error) 
 	return []tablestore.Op{row}, parts(c.Video, plan, from, to), nil
 }
 
-// Missing returns the intents for every run of the newest generation that was
-// promised and has not ended: what a retry and the reconciler send again.
+// Missing returns the intents for all steps of the newest generation that were promised
+// and have not ended. A retry and the reconciler send them again.
 func (v View) Missing() []Intent {
 	if first := begin(v.Video); v.open(first) {
 		return []Intent{first}
@@ -179,9 +176,8 @@ func (v View) Missing() []Intent {
 	return nil
 }
 
-// OpenAlone returns the intents for what has not ended beside the newest
-// generation: steps after ready of the one that plays, and what somebody asked
-// for, if the view is one with requests.
+// OpenAlone returns the intents for open steps whose failure is not the video's: those
+// of the generation that plays, and clips if the view is one with requests.
 func (v View) OpenAlone() (open []Intent) {
 	open = slices.DeleteFunc(v.alone(v.Video.Serving), v.ended)
 	for _, s := range v.Steps {
@@ -192,8 +188,8 @@ func (v View) OpenAlone() (open []Intent) {
 	return open
 }
 
-// alone returns the intents for every run of a generation that outlives the
-// making of the video: steps after ready, and parts that fail alone.
+// alone returns the intents for all steps of a generation that fail alone: parts, and
+// steps after ready.
 func (v View) alone(generation int) (all []Intent) {
 	plan, found := v.Plans[generation]
 	if !found {
@@ -211,22 +207,20 @@ func (v View) alone(generation int) (all []Intent) {
 	return all
 }
 
-// open reports whether the run that an intent asks for has not ended.
+// open reports whether the step that an intent asks for has not ended.
 func (v View) open(i Intent) bool { return !v.ended(i) }
 
-// ended reports whether nothing more is to be done: the run is committed, or it
-// has failed alone. A failure that is the video's is taken up again by a retry.
+// ended is Step.Ended for the step that an intent asks for; false when it has no row.
 func (v View) ended(i Intent) bool {
 	s, found := v.StepOf(i)
 	return found && (s.State == StepDone || s.State == StepFailed && i.alone)
 }
 
-// FanIn promises the last step when every part has ended. Whoever ends a part
-// calls it after that, so whoever is last sees all the others; of several that see
-// them, inserting the last step's row lets one win. Returns whether this call won.
-// Safe to repeat.
+// FanIn promises the last step when every part has ended. It is called after the end of
+// each part, so the last caller sees that all have ended. Several may see it; only one
+// can insert the last step's row. Returns whether this call did. Safe to repeat.
 func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
-	// While chunks are still to be promised, nobody needs to count.
+	// While chunks are not promised yet, parts are missing: skip the query.
 	if chunks, _, err := s.promised(ctx, id, plan); err != nil || chunks < len(plan.Chunks) {
 		return false, err
 	}
@@ -264,7 +258,7 @@ func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, 
 	}
 }
 
-// allEnded reports whether every part of a plan has ended: one row range query.
+// allEnded reports whether every part of a plan has ended: one row-range query.
 func (s *Store) allEnded(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
 	open, alone := map[string]int{}, map[string]bool{}
 	for _, p := range workflow.Promises(plan, workflow.Part) {
@@ -296,8 +290,8 @@ func (s *Store) allEnded(ctx context.Context, id video.ID, plan video.Plan) (boo
 	return true, nil
 }
 
-// unchangedMeta is an operation that changes nothing but is refused when META
-// was changed or is gone: no row may be added to a video that is being erased.
+// unchangedMeta is an operation that changes nothing and is refused when META was
+// changed or is gone, so that no row is added to a video that is being purged.
 func unchangedMeta(rec Record) tablestore.Op {
 	meta := tablestore.Entity{PartitionKey: string(rec.Video.ID), RowKey: metaKey}
 	return tablestore.Op{Kind: tablestore.OpMerge, Entity: meta, IfMatch: rec.ETag}

@@ -16,28 +16,26 @@ import (
 //	PartitionKey  hash of the key
 //	RowKey        VIDEO           BodyHash, VideoID, CreatedAt
 //
-// A row leads to its video as long as that video lives. The purge removes it;
-// should it stay, it names a video that is gone and the next request with the
-// key replaces it.
+// A row is valid while its video exists; the purge removes it. A row that names a
+// missing video is replaced by the next request with the key.
 const IdempotencyTable = "idempotency"
 
 const idempotencyRow = "VIDEO"
 
-// ErrKeyUsed says that the key made a video that lives, from another body.
+// ErrKeyUsed says that the key made a video that exists, from another body.
 var ErrKeyUsed = errors.New("idempotency key was used with another body")
 
-// CreateOnce creates v, or returns the video that the same key created before
-// and that still lives. bodyHash names what is asked for: ErrKeyUsed when the
-// key was used for something else. v.ID must be new: it is inserted at most
-// once, whoever repeats the request brings another one, so no id is ever used
-// twice.
+// CreateOnce creates v, or returns the video that the same key created before, if that
+// still exists. bodyHash names what is asked for: ErrKeyUsed when the key was used for
+// another body. v.ID must be new in every call, so that no id is used twice. Safe to
+// repeat.
 //
-// Order of writes: the video, then the row of the key. The row decides which of
-// several repetitions was first; the others remove what they made. A crash
-// between the two leaves a video that nobody knows, in state awaiting_upload,
-// which the reconciler removes like any upload that never came. The other order
-// would need a second write to say that the video is there, because a row
-// without a video would be a creation under way or a video that was purged.
+// Order of writes: the video, then the row of the key. The row decides which of several
+// equal requests was first; the others remove their videos. A crash between the two
+// writes leaves a video that nobody knows, in state awaiting_upload. The reconciler
+// removes it like any upload that never came. In the other order a row without a video
+// could be a creation in progress or a purged video, and only a second write to the row
+// could tell them apart.
 func (s *Store) CreateOnce(ctx context.Context, key, bodyHash string, v video.Video) (Record, error) {
 	v.KeyHash = hashKey(key)
 	var made *Record
@@ -88,8 +86,8 @@ func (s *Store) CreateOnce(ctx context.Context, key, bodyHash string, v video.Vi
 	}
 }
 
-// discard removes a video that lost against a repetition and that nobody knows.
-// If this fails the reconciler removes it one day.
+// discard removes a video whose request was not the first. If it fails, the reconciler
+// removes the video later.
 func (s *Store) discard(ctx context.Context, made Record) {
 	id := made.Video.ID
 	if s.videos.Delete(ctx, string(id), metaKey, made.ETag) == nil {
@@ -97,7 +95,7 @@ func (s *Store) discard(ctx context.Context, made Record) {
 	}
 }
 
-// forgetKey removes the row that leads to a video, unless it leads to another.
+// forgetKey removes the row of the key that names a video, unless it names another.
 func (s *Store) forgetKey(ctx context.Context, v video.Video) error {
 	if v.KeyHash == "" {
 		return nil
@@ -112,8 +110,8 @@ func (s *Store) forgetKey(ctx context.Context, v video.Video) error {
 	return nil
 }
 
-// hashKey keeps what clients chose out of the tables, and any text fit for a
-// PartitionKey.
+// hashKey makes a PartitionKey of any text. The key itself, which a client chose, is not
+// stored.
 func hashKey(key string) string {
 	sum := sha256.Sum256([]byte("idempotency key\x00" + key))
 	return hex.EncodeToString(sum[:])

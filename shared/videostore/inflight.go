@@ -14,39 +14,39 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// inflightShards is the number of partitions of table "inflight": a suffix
-// precalculated from the id, so that marking is a point write that needs no
-// lookup and no partition is hot (paper row S3).
+// inflightShards is the number of partitions of table "inflight". The suffix is
+// calculated from the id (paper row S3), so a mark needs no lookup and is a point
+// write, and no partition is hot.
 const inflightShards = 16
 
-// Inflight names a video that may have unfinished work.
+// Inflight is a mark: this video may have unfinished work.
 type Inflight struct {
 	ID    video.ID
-	Since time.Time // of the newest mark
-	// Indexed is the UpdatedAt of the META that the index step has seen last;
-	// zero when it has not run since the mark was renewed.
+	Since time.Time // when the mark was last renewed
+	// Indexed is the UpdatedAt of the META that the index step read last. Zero when it
+	// has not run since the mark was renewed.
 	Indexed time.Time
-	// Awaits: nothing was ever promised, the video waits for its upload. Every
-	// promise renews the mark first, without this.
+	// Awaits: nothing was promised, the video waits for its upload. Every promise
+	// renews the mark first, and that clears Awaits.
 	Awaits bool
-	// Erased: the video was purged. The mark stays for a while, for a row that a
-	// late worker may still insert: see Sweep.
+	// Erased: the video was purged. The mark stays for a while, because a late worker
+	// may still insert a row: see Sweep.
 	Erased bool
 	// ETag changes whenever the mark does.
 	ETag string
 
-	gaveUp map[string]time.Time // by step: UpdatedAt of the META it gave up at
+	gaveUp map[string]time.Time // by step: UpdatedAt of META when its item became poison
 }
 
-// GaveUp reports whether the item of a step without rows is in the poison table,
-// and META is still as it was when that happened.
+// GaveUp reports whether the item of a step without rows became poison, and META has
+// not changed since.
 func (m Inflight) GaveUp(step string, meta video.Video) bool {
 	at, found := m.gaveUp[step]
 	return found && at.Equal(meta.UpdatedAt)
 }
 
-// gaveUpProperty is the property of a mark that says when a step without rows gave
-// up: "IndexGaveUp".
+// gaveUpProperty is the property of a mark that says when the item of a step without
+// rows became poison: "IndexGaveUp".
 func gaveUpProperty(step string) string {
 	return strings.ToUpper(step[:1]) + step[1:] + "GaveUp"
 }
@@ -57,13 +57,14 @@ func inflightPartition(id video.ID) string {
 	return fmt.Sprintf("%02d", h.Sum32()%inflightShards)
 }
 
-// markInflight is always written before the change it announces: a mark without
-// work is swept away, work without a mark would never be found.
+// markInflight marks a video before its work is promised. In this order a crash leaves
+// a mark without work, which the reconciler removes. In the other order it would leave
+// work that the reconciler cannot find.
 func (s *Store) markInflight(ctx context.Context, id video.ID) error {
 	return s.mark(ctx, id, map[string]any{})
 }
 
-// mark writes a new mark over whatever an older one says.
+// mark replaces the mark and everything that it says.
 func (s *Store) mark(ctx context.Context, id video.ID, props map[string]any) error {
 	props["Since"] = now()
 	_, err := s.inflight.Upsert(ctx, tablestore.Entity{PartitionKey: inflightPartition(id), RowKey: string(id), Props: props})
@@ -73,9 +74,8 @@ func (s *Store) mark(ctx context.Context, id video.ID, props map[string]any) err
 	return nil
 }
 
-// markCreated marks a video that is about to be inserted. A mark that is there
-// belongs to an earlier call, and its video may have work under way by now: it is
-// renewed and says nothing of waiting.
+// markCreated marks a video that is about to be inserted. A mark that exists is of an
+// earlier call, whose video may have work by now, so it is renewed without Awaits.
 func (s *Store) markCreated(ctx context.Context, v video.Video) error {
 	_, err := s.inflight.Insert(ctx, tablestore.Entity{
 		PartitionKey: inflightPartition(v.ID), RowKey: string(v.ID),
@@ -90,9 +90,9 @@ func (s *Store) markCreated(ctx context.Context, v video.Video) error {
 	return nil
 }
 
-// markAtRest is markInflight for work that does not change META. A video without
-// a mark is settled, so the lists and the search follow it already, and the mark
-// says so; a mark that is there keeps what it says of the index.
+// markAtRest is markInflight for work that does not change META. A video without a mark
+// is settled: the index step has followed its META, and the new mark says so. A mark
+// that exists keeps what it says about the index step.
 func (s *Store) markAtRest(ctx context.Context, rec Record) error {
 	id := rec.Video.ID
 	row := tablestore.Entity{PartitionKey: inflightPartition(id), RowKey: string(id)}
@@ -104,7 +104,7 @@ func (s *Store) markAtRest(ctx context.Context, rec Record) error {
 			_, err = s.inflight.Merge(ctx, row, tablestore.AnyETag)
 		}
 		if errors.Is(err, tablestore.ErrNotFound) {
-			continue // settled this instant
+			continue // settled meanwhile
 		}
 		if err != nil {
 			return fmt.Errorf("mark video %s in flight: %w", id, err)
@@ -113,10 +113,10 @@ func (s *Store) markAtRest(ctx context.Context, rec Record) error {
 	}
 }
 
-// Inflight lists every marked video, beginning with from, or with the first when
-// from is empty: one small partition after the other. It is for the elected
-// reconciler only; its cost follows the work under way and not the size of the
-// catalogue. An error ends the sequence.
+// Inflight lists the marks from a video on, or all when from is empty: one small
+// partition after the other. Only the leader's reconciler should call it. Its cost
+// grows with the work in progress, not with the number of videos. An error ends the
+// sequence.
 func (s *Store) Inflight(ctx context.Context, from video.ID) iter.Seq2[Inflight, error] {
 	return func(yield func(Inflight, error) bool) {
 		first := ""
@@ -158,10 +158,9 @@ func readInflight(row tablestore.Entity) Inflight {
 	return m
 }
 
-// GaveUp notes in the video's mark that the item of a step without rows goes to
-// the poison table. The reconciler then leaves it there until somebody
-// redrives it or META changes. A video without a mark, or without META, needs no
-// note. Safe to repeat.
+// GaveUp writes into the mark that the item of a step without rows becomes poison. The
+// reconciler then does not send it again until META changes. A video without a mark or
+// without META needs no note. Safe to repeat.
 func (s *Store) GaveUp(ctx context.Context, id video.ID, step string) error {
 	rec, err := s.Get(ctx, id)
 	if errors.Is(err, ErrNotFound) {
@@ -180,9 +179,9 @@ func (s *Store) GaveUp(ctx context.Context, id video.ID, step string) error {
 	return nil
 }
 
-// MarkIndexed notes in the video's mark that catalogue and search index follow
-// the META that was written at updatedAt. A mark that is gone or was renewed
-// meanwhile is left alone: then this was not the last word.
+// MarkIndexed writes into the mark that catalogue and search follow the META of
+// updatedAt. It does nothing when the mark is gone, or was renewed meanwhile, because
+// there is newer work then. Safe to repeat.
 func (s *Store) MarkIndexed(ctx context.Context, id video.ID, updatedAt time.Time) error {
 	row, err := s.inflight.Get(ctx, inflightPartition(id), string(id))
 	if errors.Is(err, tablestore.ErrNotFound) {
@@ -191,15 +190,15 @@ func (s *Store) MarkIndexed(ctx context.Context, id video.ID, updatedAt time.Tim
 	if err != nil {
 		return fmt.Errorf("read the mark of %s: %w", id, err)
 	}
-	row.Props = map[string]any{"Indexed": updatedAt.UTC()} // merged: a purge may have written its part
+	row.Props = map[string]any{"Indexed": updatedAt.UTC()} // merged, because a purge may have written Erased
 	if _, err := s.inflight.Merge(ctx, row, row.ETag); err != nil && !isStale(err) {
 		return fmt.Errorf("mark %s as indexed: %w", id, err)
 	}
 	return nil
 }
 
-// Settle removes a mark, unless it was renewed since it was read: then there is
-// new work, and the mark stays.
+// Settle removes a mark unless it was renewed since it was read, because then there is
+// new work. Safe to repeat.
 func (s *Store) Settle(ctx context.Context, m Inflight) error {
 	err := s.inflight.Delete(ctx, inflightPartition(m.ID), string(m.ID), m.ETag)
 	if err != nil && !isStale(err) {

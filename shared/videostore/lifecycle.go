@@ -17,14 +17,14 @@ import (
 // ErrState says that the video is not in a state that allows the request.
 var ErrState = errors.New("video is not in a state that allows this")
 
-// FollowIntent asks for the catalogue and the search index to follow META (T8).
+// FollowIntent promises the step on change: catalogue and search follow META (T8).
 func FollowIntent() Intent {
 	intent := ofStage(workflow.OnChange)
 	intent.Item = uuid.NewString()
 	return intent
 }
 
-// RemoveIntent asks for everything of a deleted video to be removed.
+// RemoveIntent promises the step on delete: everything of a deleted video is removed.
 func RemoveIntent() Intent { return ofStage(workflow.OnDelete) }
 
 func ofStage(stage workflow.Stage) Intent {
@@ -32,9 +32,10 @@ func ofStage(stage workflow.Stage) Intent {
 	return Intent{Queue: step.Queue(video.Video{}, video.Plan{}, 0), Key: workflow.Key{Step: step.Name}}
 }
 
-// Uploaded says that the source blob is committed, as the version etag: the video
-// moves on to uploaded and the first step is promised, in one transaction. From here on
-// another version is not processed. Repeating it is no error and changes nothing.
+// Uploaded records that the source blob is committed, with its ETag. One transaction
+// sets the state uploaded and promises the first step. Later only this version of the
+// blob is processed. Safe to repeat: a second call changes nothing. ErrState for a video
+// that is deleted or was cancelled before its upload.
 func (s *Store) Uploaded(ctx context.Context, id video.ID, sizeBytes int64, etag string) (Record, error) {
 	return s.Change(ctx, id, "", func(v *video.Video) ([]Intent, error) {
 		if v.State != video.AwaitingUpload {
@@ -50,8 +51,9 @@ func (s *Store) Uploaded(ctx context.Context, id video.ID, sizeBytes int64, etag
 	})
 }
 
-// Cancel stops a video that is not finished. Running steps notice and stop;
-// messages that are still queued are dropped when they come up.
+// Cancel stops a video that is not finished. Running steps notice it and stop. Messages
+// in the queues are deleted when they are delivered. Safe to repeat. ErrState when the
+// video is ready, failed or deleted.
 func (s *Store) Cancel(ctx context.Context, id video.ID) (Record, error) {
 	return s.Change(ctx, id, "", func(v *video.Video) ([]Intent, error) {
 		switch v.State {
@@ -65,9 +67,9 @@ func (s *Store) Cancel(ctx context.Context, id video.ID) (Record, error) {
 	})
 }
 
-// Retry takes a failed or cancelled video up again where it stopped: finished
-// chunks are kept. Of a ready one it sends again what failed alone; ErrState when
-// nothing did.
+// Retry continues a failed or cancelled video: chunks that are done are kept. For a
+// ready one it sends again the steps that failed alone. ErrState when there are none,
+// or in any other state.
 func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 	view, err := s.View(ctx, id)
 	if err != nil {
@@ -83,7 +85,7 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 	if err := s.Reopen(ctx, view, missing); err != nil {
 		return Record{}, err
 	}
-	if err := s.markInflight(ctx, id); err != nil { // also when nothing is enqueued: an upload is awaited
+	if err := s.markInflight(ctx, id); err != nil { // also when an upload is awaited and nothing is promised
 		return Record{}, err
 	}
 	return s.Change(ctx, id, view.ETag, func(v *video.Video) ([]Intent, error) {
@@ -100,7 +102,7 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 	})
 }
 
-// failedAlone returns the intents for what failed beside a generation.
+// failedAlone returns the intents for the steps of a generation that failed alone.
 func (v View) failedAlone(generation int) []Intent {
 	return slices.DeleteFunc(v.alone(generation), func(i Intent) bool {
 		s, found := v.StepOf(i)
@@ -108,9 +110,9 @@ func (v View) failedAlone(generation int) []Intent {
 	})
 }
 
-// retryAlone sends again what failed beside the generation that plays. META stays
-// as it is. The mark comes first: a crash after it leaves open runs that the
-// reconciler finds.
+// retryAlone sends again the steps that failed alone in the generation that plays. META
+// stays as it is. The mark is written first: if the process then dies, the reconciler
+// finds the reopened steps.
 func (s *Store) retryAlone(ctx context.Context, view View) error {
 	failed := view.failedAlone(view.Video.Serving)
 	if len(failed) == 0 {
@@ -125,8 +127,9 @@ func (s *Store) retryAlone(ctx context.Context, view View) error {
 	return s.Resend(ctx, view.Record, failed)
 }
 
-// Reprocess makes a new generation from the stored source. The finished one
-// plays on until the new one is ready. ErrBusy when too many wait for that.
+// Reprocess starts a new generation from the stored source. The old one plays until the
+// new one is ready. ErrState when the video is being processed or was never uploaded,
+// ErrBusy when too many reprocessings are open.
 func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 	may := func(v video.Video) bool { return v.State.Terminal() && !v.UploadedAt.IsZero() }
 	rec, err := s.Get(ctx, id)
@@ -150,9 +153,9 @@ func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 	})
 }
 
-// Delete puts up the tombstone and promises the purge. From here on the video
-// is not found by anybody but the purge step. Repeating it is no error. With
-// ifMatch set only that version is deleted.
+// Delete sets the state deleting, the tombstone, and promises the purge. From then on
+// only the purge step finds the video. With ifMatch it deletes only that version, else
+// ErrChanged. Safe to repeat.
 func (s *Store) Delete(ctx context.Context, id video.ID, ifMatch string) (Record, error) {
 	return s.Change(ctx, id, ifMatch, func(v *video.Video) ([]Intent, error) {
 		if v.State == video.Deleting {
@@ -163,11 +166,10 @@ func (s *Store) Delete(ctx context.Context, id video.ID, ifMatch string) (Record
 	})
 }
 
-// Reopen clears the claims of the steps that intents name, so that a new message
-// may take them over. It is for steps whose message is known, or strongly
-// believed, to be lost. Should an attempt still be at work, its commit is refused:
-// its blobs are not those of a running step any more, and the janitor may have
-// removed them.
+// Reopen clears the claims of the steps that intents name, so that a new message may
+// claim them. Call it only when their messages are known or believed to be lost. If an
+// attempt still runs, its commit is refused. That is needed, because its blobs are not
+// those of a running step any more, and the janitor may have removed them.
 func (s *Store) Reopen(ctx context.Context, view View, intents []Intent) error {
 	for _, intent := range intents {
 		step, found := view.StepOf(intent)
@@ -182,11 +184,10 @@ func (s *Store) Reopen(ctx context.Context, view View, intents []Intent) error {
 	return nil
 }
 
-// FailStep records that the attempts of a step are used up: the step row and the
-// video in one transaction, so that nothing is added to a video that is being
-// erased; only then may the message go to the poison queue. A step that fails
-// alone does not fail its video. A step that is done or not wanted any more is left
-// as it is. Safe to repeat.
+// FailStep records that the attempts of a step are used up. Call it before the item
+// becomes poison. Step row and META change in one transaction, so that nothing is added
+// to a video that is being purged. A step that fails alone does not fail the video. A
+// step that is done or no longer wanted stays as it is. Safe to repeat.
 func (s *Store) FailStep(ctx context.Context, key workflow.Key, failure *video.Failure) error {
 	for {
 		err := s.failStep(ctx, key, failure)
@@ -200,7 +201,7 @@ func (s *Store) FailStep(ctx context.Context, key workflow.Key, failure *video.F
 	}
 }
 
-// failStep is one try. ErrChanged when the step or the video moved meanwhile.
+// failStep is one try. ErrChanged when the step row or META changed meanwhile.
 func (s *Store) failStep(ctx context.Context, key workflow.Key, failure *video.Failure) error {
 	rec, err := s.Get(ctx, key.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && !wanted(key, rec.Video) {
@@ -213,7 +214,7 @@ func (s *Store) failStep(ctx context.Context, key workflow.Key, failure *video.F
 	row, err := s.videos.Get(ctx, string(key.ID), key.RowKey())
 	switch {
 	case errors.Is(err, tablestore.ErrNotFound) && key.Declared().Stage == workflow.OnRequest:
-		return nil // erased: the video is going
+		return nil // erased, because the video is being purged
 	case errors.Is(err, tablestore.ErrNotFound): // never claimed
 		write = tablestore.OpInsert
 	case err != nil:
@@ -246,9 +247,8 @@ func (s *Store) failStep(ctx context.Context, key workflow.Key, failure *video.F
 	return err
 }
 
-// MarkPlayable turns Playable on when the first segments can be watched. It
-// never turns it off. Called after commits, like FanIn, and for the same reason
-// safe to repeat.
+// MarkPlayable sets Playable when the first segments can be watched. It never clears
+// it. It is called after commits. Safe to repeat.
 func (s *Store) MarkPlayable(ctx context.Context, id video.ID) error {
 	view, err := s.View(ctx, id)
 	if err != nil {
@@ -271,11 +271,10 @@ func (s *Store) MarkPlayable(ctx context.Context, id video.ID) error {
 	return err
 }
 
-// Erase removes the rows of a deleted video: everything but META first, so that
-// no late worker can commit, and META with the last call, if it still is a
-// tombstone and as it was read. A video that is not being deleted is left alone.
-// Returns whether a step was still claimed, in which case its worker may yet
-// write a blob.
+// Erase removes the rows of a deleted video: first all but META, so that no late worker
+// can commit. With withMeta it then removes META, and starts again if that has changed.
+// A video that is not being deleted is left alone. claimed says that a step was running,
+// whose worker may still write a blob. Safe to repeat.
 func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed bool, _ error) {
 	rows, err := collect(s.videos.Query(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.PartitionRange}))
 	if err != nil {
@@ -310,7 +309,7 @@ func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed 
 		}
 		err := s.videos.Delete(ctx, string(id), metaKey, meta.ETag)
 		if errors.Is(err, tablestore.ErrChanged) {
-			again, err := s.Erase(ctx, id, withMeta) // the purge was promised again this instant
+			again, err := s.Erase(ctx, id, withMeta) // somebody wrote META meanwhile
 			return claimed || again, err
 		}
 		if err != nil && !isStale(err) {

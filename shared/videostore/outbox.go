@@ -17,22 +17,22 @@ import (
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
-// Intent is a promise to enqueue one work item. The video of its key is not
-// stored: it is the partition's.
+// Intent is the promise of one work item. The video of its key is not stored, because
+// it is the PartitionKey of the outbox row.
 type Intent struct {
 	Queue string `json:"q"`
 	workflow.Key
 	Version int           `json:"v,omitempty"` // of the message; 0: the first
 	Delay   time.Duration `json:"d,omitempty"`
-	// Item is the id of the item. Empty: derived from the key, so that sending an
-	// intent twice makes two messages that are recognisably the same item.
+	// Item is the id of the item. Empty: Key.ItemID, so that an intent that is sent
+	// twice makes two messages of the same item.
 	Item string `json:"id,omitempty"`
 
-	alone bool // its failure is nobody else's
+	alone bool // the step fails alone
 }
 
-// Is reports whether an item of the video does what the intent asks for. Items
-// with an id of their own are all alike: each makes other tables follow META.
+// Is reports whether an item asks for the same work as the intent. Items whose intent
+// sets Item (index) all ask for the same: to make other tables follow META.
 func (i Intent) Is(id video.ID, item workitem.Item) bool {
 	i.ID = id
 	return item.Subject == string(i.ID) && item.Step == i.Step && (i.Item != "" || item.ID == i.ItemID())
@@ -50,8 +50,8 @@ func (i Intent) item() (workitem.Item, error) {
 	return item, err
 }
 
-// traceparent makes all work on one video one trace, whoever does it: the trace
-// id is derived from the video's id, the span is this message's
+// traceparent makes all work on a video one trace, on every worker: the trace id is
+// derived from the video's id, the span is this message's
 // (https://www.w3.org/TR/trace-context/).
 func traceparent(id video.ID) string {
 	trace := sha256.Sum256([]byte(id))
@@ -63,8 +63,8 @@ func traceparent(id video.ID) string {
 // intentsPerRow keeps an outbox row far under the 64 KiB of one property.
 const intentsPerRow = 300
 
-// outboxRows packs intents into as few rows as fit. A fan-out to hundreds of
-// chunks stays one entity-group transaction that way.
+// outboxRows packs intents into as few rows as fit, so that a fan-out to hundreds of
+// chunks fits in one entity-group transaction.
 func outboxRows(id video.ID, intents []Intent) ([]tablestore.Entity, error) {
 	var rows []tablestore.Entity
 	for len(intents) > 0 {
@@ -86,9 +86,8 @@ func outboxRows(id video.ID, intents []Intent) ([]tablestore.Entity, error) {
 	return rows, nil
 }
 
-// sendRows enqueues what outbox rows promise, then deletes them, in that order:
-// a crash between the two sends an item twice, which steps bear; the other
-// order would lose it.
+// sendRows enqueues what outbox rows promise and then deletes them. A crash between the
+// two sends an item twice, which does no harm. The other order would lose the item.
 func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Entity) error {
 	for _, row := range rows {
 		var intents []Intent
@@ -112,11 +111,11 @@ func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Ent
 	return nil
 }
 
-// Resend promises intents once more and sends them: for messages that are
-// believed to be lost. META stays as it is, and with it the ETag that users hold.
-// So the transaction with META that otherwise guards an outbox row is missing;
-// the mark, which comes first, makes up for it: Sweep finds the row if the video
-// was purged and this process killed in the same moment.
+// Resend promises intents once more and sends them, for messages that are believed to
+// be lost. META is not written, because users hold its ETag, so the insert of the
+// outbox row does not notice a purge. If this process is then killed, the row is left
+// without a video. The mark is written first, so that Sweep finds the row. Safe to
+// repeat.
 func (s *Store) Resend(ctx context.Context, rec Record, intents []Intent) error {
 	if err := s.markAtRest(ctx, rec); err != nil {
 		return err
@@ -133,8 +132,8 @@ func (s *Store) Resend(ctx context.Context, rec Record, intents []Intent) error 
 	return s.sendRows(ctx, rec.Video.ID, rows)
 }
 
-// Flush sends everything that the video's outbox still promises. Safe to
-// repeat, and safe beside another Flush.
+// Flush sends everything that the video's outbox promises. Safe to repeat, and safe
+// beside another Flush.
 func (s *Store) Flush(ctx context.Context, id video.ID) error {
 	rows, err := collect(s.videos.Query(ctx, tablestore.Query{
 		PartitionKey: string(id), RowFrom: "OUT:", RowTo: tablestore.PrefixEnd("OUT:"), Class: tablestore.RowRange,

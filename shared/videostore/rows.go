@@ -16,7 +16,7 @@ func partKey(key workflow.Key, first int) string {
 	return fmt.Sprintf("PART:%05d:%s:%05d", key.Generation, key.Step, first)
 }
 
-// collect drains a query.
+// collect reads a query to its end.
 func collect(rows iter.Seq2[tablestore.Entity, error]) ([]tablestore.Entity, error) {
 	var all []tablestore.Entity
 	for row, err := range rows {
@@ -28,11 +28,11 @@ func collect(rows iter.Seq2[tablestore.Entity, error]) ([]tablestore.Entity, err
 	return all, nil
 }
 
-// isStale reports whether a conditional write met a row that had changed or gone.
+// isStale reports whether a conditional write met a row that had changed or was gone.
 func isStale(err error) bool {
 	return errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound)
 }
 
-// now is the time as rows keep it: a table keeps 100 ns, JSON more, and both
-// must compare as equal.
+// now is the time in microseconds. A table keeps 100 ns and JSON more, and what is read
+// from both must compare as equal.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

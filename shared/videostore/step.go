@@ -9,10 +9,10 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// StepState is where a step is.
+// StepState is the state of a step row.
 type StepState string
 
-// The states of a step row. A planned step has no row until it is first claimed.
+// A step of a plan has no row until it is first claimed.
 const (
 	StepQueued  StepState = "queued"
 	StepRunning StepState = "running"
@@ -20,16 +20,16 @@ const (
 	StepFailed  StepState = "failed"
 )
 
-// Step is one step row, and one line of the timeline that users see.
+// Step is one step row. The timeline that users see has a line for each.
 type Step struct {
 	Key   workflow.Key
 	State StepState
 
-	// Attempt names the try that owns the row: a fencing token.
+	// Attempt is the random id of the attempt that owns the row: the fencing token.
 	Attempt string
-	// Carrier is the queue message that brought the step. The same message
-	// delivered again takes the step over at once, for its lease must have
-	// ended; another message for a running step is a duplicate and is dropped.
+	// Carrier is the id of the message that brought the step. When the same message is
+	// delivered again its earlier lease must have ended, so that delivery may claim a
+	// running step at once. Another message for a running step is a duplicate.
 	Carrier  string
 	Attempts int
 	Worker   string
@@ -45,15 +45,15 @@ type Step struct {
 	Error      *video.Failure  // of the last failed attempt
 	Output     json.RawMessage // of the attempt that committed
 
-	// WrittenAt is when the row was last written, by the service's clock: a part
-	// that is committed while the step goes on moves it.
+	// WrittenAt is when the row was last written, by the service's clock. Committing a
+	// part of the step's output writes the row too.
 	WrittenAt time.Time
 
 	etag string
 }
 
-// Ended reports whether nothing more is to be done: the run is committed, or it
-// has failed alone. A failure that is the video's is taken up again by a retry.
+// Ended reports whether nothing more is to be done: the step is committed, or it failed
+// alone. A step whose failure is the video's is not ended, because a retry repeats it.
 func (s Step) Ended() bool {
 	return s.State == StepDone || s.State == StepFailed && s.Key.Declared().FailsAlone()
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
-// Names of tables that others look into.
+// Names of tables that other packages read.
 const (
 	VideosTable   = "videos"
 	InflightTable = "inflight"
@@ -30,15 +30,15 @@ var (
 	ErrNotFound = errors.New("video not found")
 	ErrExists   = errors.New("video exists already")
 	ErrChanged  = errors.New("video was changed by someone else")
-	// ErrUnreadable says that a row of the video cannot be decoded. It stays as it
-	// is, and so must everything that it may name.
+	// ErrUnreadable says that a row of the video cannot be decoded. The row must be
+	// kept, and all blobs of the video, because the row may name them.
 	ErrUnreadable = errors.New("video has a row that cannot be read")
-	// ErrUnchanged is for the edit function of Change.
+	// ErrUnchanged is returned by an edit function of Change to write nothing.
 	ErrUnchanged = errors.New("nothing to change")
 )
 
-// Sender is what the store needs of the queues. workqueue.Queues is the real one,
-// where the methods are explained.
+// Sender is what the store needs of the queues. workqueue.Queues implements it and
+// explains the methods.
 type Sender interface {
 	Send(ctx context.Context, queue string, item workitem.Item, delay time.Duration) error
 	Lane(ctx context.Context, channel string, urgent bool) int
@@ -57,9 +57,8 @@ type Store struct {
 	plans    *lru.Cache[planID, video.Plan]
 }
 
-// maxPlans is how many plans a process remembers. A plan never changes and no id
-// is used twice, so what is remembered is never wrong. The largest plan has
-// 32,768 characters.
+// maxPlans is how many plans a process keeps in memory. That is safe because a plan
+// never changes and no id is used twice. The largest plan has 32,768 characters.
 const maxPlans = 512
 
 type planID struct {
@@ -90,8 +89,8 @@ type Record struct {
 	ETag  string
 }
 
-// Create inserts v, or returns ErrExists. The in-flight row comes first, so
-// that an upload that is never finished is found and removed one day.
+// Create inserts v, or returns ErrExists. The mark is written first, so that the
+// reconciler finds an upload that is never finished, and removes it.
 func (s *Store) Create(ctx context.Context, v video.Video) (Record, error) {
 	if err := s.markCreated(ctx, v); err != nil {
 		return Record{}, err
@@ -122,7 +121,7 @@ func (s *Store) Get(ctx context.Context, id video.ID) (Record, error) {
 	return readMeta(row)
 }
 
-// Exists reports whether a video is there and not on its way out: a point read.
+// Exists reports whether a video exists and is not being deleted: a point read.
 func (s *Store) Exists(ctx context.Context, id video.ID) (bool, error) {
 	rec, err := s.Get(ctx, id)
 	if errors.Is(err, ErrNotFound) {
@@ -131,12 +130,12 @@ func (s *Store) Exists(ctx context.Context, id video.ID) (bool, error) {
 	return err == nil && rec.Video.State != video.Deleting, err
 }
 
-// Change applies edit to the newest version of a video and writes it back with
-// the intents that edit returns, in one entity-group transaction; then it sends
-// them. With ifMatch set, only that version is changed, else ErrChanged. With
-// ifMatch empty a lost race is tried again, so edit may run several times and
-// must not have side effects. An error from edit ends it and is returned as is,
-// but ErrUnchanged, which says that there is nothing to write.
+// Change applies edit to the newest META and writes it with the intents that edit
+// returns in one entity-group transaction. Then it sends them. With ifMatch it changes
+// only that version, else ErrChanged. Without ifMatch it repeats edit when META was
+// changed meanwhile, so edit may run several times and must have no side effects. When
+// edit returns ErrUnchanged nothing is written. Other errors of edit are returned as
+// they are.
 func (s *Store) Change(ctx context.Context, id video.ID, ifMatch string, edit func(*video.Video) ([]Intent, error)) (Record, error) {
 	for {
 		rec, err := s.Get(ctx, id)
@@ -162,9 +161,8 @@ func (s *Store) Change(ctx context.Context, id video.ID, ifMatch string, edit fu
 	}
 }
 
-// write replaces META, adds the outbox rows and does what more says, in one
-// transaction; then it sends what the outbox rows promise. ErrChanged when META
-// or a row of more is not as expected.
+// write replaces META, adds the outbox rows and applies more, in one transaction. Then
+// it sends the messages. ErrChanged when META or a row of more is not as expected.
 func (s *Store) write(ctx context.Context, rec Record, intents []Intent, more ...tablestore.Op) (Record, error) {
 	if len(intents) > 0 {
 		if err := s.markInflight(ctx, rec.Video.ID); err != nil {

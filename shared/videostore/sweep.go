@@ -11,13 +11,12 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// Sweep removes the rows that are left of a video without META: those of a worker
-// that claimed a step, or of a reconciler that promised one, in the very moment
-// of the purge, and was killed before it looked again. Nothing else would find
-// them, for no query goes over all videos. So a purge leaves its mark behind, and
-// the reconciler calls this when the mark is old. Rows of the web role stay. A
-// video that has META is left alone. Returns how many rows it removed. Safe to
-// repeat.
+// Sweep removes rows of a video that has no META. They are left by a worker that claims
+// a step, or a reconciler that promises one, in the moment of the purge and is then
+// killed. No query goes over all videos, so nothing else would find them. The purge
+// therefore leaves its mark, and the reconciler calls Sweep when the mark is old. Rows
+// of the web role stay. A video with META is left alone. Returns how many rows it
+// removed. Safe to repeat.
 func (s *Store) Sweep(ctx context.Context, id video.ID) (removed int, _ error) {
 	rows, err := collect(s.videos.Query(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.PartitionRange}))
 	if err != nil {
@@ -42,10 +41,10 @@ func (s *Store) Sweep(ctx context.Context, id video.ID) (removed int, _ error) {
 	return len(left), nil
 }
 
-// DropGeneration removes plan, parts and steps of a generation that is not kept
-// any more: see View.Keeps. Its clips stay. Rows first, blobs afterwards, when no
-// row names them: a crash in between leaves blobs that the janitor finds again;
-// the other order would leave rows that name nothing. Safe to repeat.
+// DropGeneration removes plan, parts and steps of a generation that is not needed any
+// more: see View.Keeps. Its clips stay. The rows go first and the blobs later, when no
+// row names them: a crash in between leaves blobs that the janitor finds. In the other
+// order it would leave rows whose blobs are missing. Safe to repeat.
 func (s *Store) DropGeneration(ctx context.Context, id video.ID, generation int) error {
 	for _, kind := range []string{"STEP", "PART", "NEXT", "PLAN"} {
 		prefix := fmt.Sprintf("%s:%05d", kind, generation)
@@ -62,9 +61,9 @@ func (s *Store) DropGeneration(ctx context.Context, id video.ID, generation int)
 	return nil
 }
 
-// DropRequest removes what somebody asked for, as it was read: the row, so that
-// the janitor finds that nobody names its blob. One that changed meanwhile stays,
-// and so does one that is already gone. Returns whether it went. Safe to repeat.
+// DropRequest removes the row of a step that somebody asked for (a clip), if the row is
+// as it was read. The janitor then finds that no row names its blob. False when the row
+// has changed and stays. Safe to repeat.
 func (s *Store) DropRequest(ctx context.Context, asked Step) (bool, error) {
 	err := s.videos.Delete(ctx, string(asked.Key.ID), asked.Key.RowKey(), asked.etag)
 	if errors.Is(err, tablestore.ErrChanged) {
@@ -76,10 +75,9 @@ func (s *Store) DropRequest(ctx context.Context, asked Step) (bool, error) {
 	return true, nil
 }
 
-// deleteAsRead deletes rows of one partition in the versions that were read, as
-// many at once as a transaction takes. Another leader may be doing the same, so
-// rows that have changed or gone end it without an error: whoever calls comes
-// back.
+// deleteAsRead deletes rows of one partition in the versions that were read, as many at
+// once as a transaction takes. Another leader may do the same, so rows that have changed
+// or are gone are no error: the next pass looks again.
 func (s *Store) deleteAsRead(ctx context.Context, rows []tablestore.Entity) error {
 	for len(rows) > 0 {
 		n := min(len(rows), tablestore.MaxBatchOps)

@@ -13,24 +13,24 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// View is everything known about one video, read at one moment.
+// View is the snapshot of a video, read with one query.
 type View struct {
 	Record
 	Plans    map[int]video.Plan        // by generation
-	Chunks   map[int]int               // promised so far, by generation; all when there is none
+	Chunks   map[int]int               // chunks promised so far, by generation; all when a generation is missing
 	Steps    []Step                    // rows that exist, in key order
-	Parts    map[int][]video.AudioPart // committed audio by generation, in order; with gaps while it is made
+	Parts    map[int][]video.AudioPart // committed parts by generation, in order; with gaps while audio is made
 	Promised bool                      // the outbox is not empty
 }
 
-// View reads a whole video with one row-range query (T5). Its cost follows the
-// length of the video: a 4-hour one has about 800 rows.
+// View reads a video with one row-range query (T5). Its cost grows with the length of
+// the video: one of 4 hours has about 800 rows.
 func (s *Store) View(ctx context.Context, id video.ID) (View, error) {
 	return s.view(ctx, id, metaKey, "")
 }
 
-// ViewWithRequests is View with what was asked for among the steps: the runs in
-// the given states, or all. It is for upkeep; a popular video has many.
+// ViewWithRequests is View with the steps that somebody asked for (clips): those in the
+// given states, or all. Only upkeep should call it: a popular video has many.
 func (s *Store) ViewWithRequests(ctx context.Context, id video.ID, states ...StepState) (View, error) {
 	filter := ""
 	if len(states) > 0 {
@@ -108,8 +108,7 @@ func (v View) Find(generation int, name string, index int) (Step, bool) {
 // StepOf returns the step that an intent asks for, or false when it has no row.
 func (v View) StepOf(i Intent) (Step, bool) { return v.find(i.Key) }
 
-// Whole returns the output of a generation's last step, or false while it is not
-// done.
+// Whole returns the output of a generation's last step, or false while that is not done.
 func (v View) Whole(generation int) (out video.FinishOutput, done bool, _ error) {
 	step, found := v.Find(generation, workflow.The(workflow.Last).Name, 0)
 	if !found || step.State != StepDone {
@@ -130,7 +129,7 @@ func (v View) find(key workflow.Key) (Step, bool) {
 	return Step{}, false
 }
 
-// Presentation collects what is committed of one generation.
+// Presentation collects what is committed of a generation, for its playlists.
 func (v View) Presentation(generation int) (playlist.Presentation, error) {
 	p := playlist.Presentation{Plan: v.Plans[generation], Parts: v.Parts[generation]}
 	p.Chunks = make([]*video.ChunkOutput, len(p.Plan.Chunks))
@@ -157,8 +156,8 @@ func (v View) Presentation(generation int) (playlist.Presentation, error) {
 	return p, nil
 }
 
-// Keeps reports whether a generation is still needed: the one that plays, the
-// newest one, and one that somebody still waits for something of.
+// Keeps reports whether a generation is still needed: it plays, it is the newest, or an
+// open step that somebody asked for reads it.
 func (v View) Keeps(generation int) bool {
 	return generation == v.Video.Serving || generation == v.Video.Generation ||
 		slices.ContainsFunc(v.OpenAlone(), func(i Intent) bool { return i.Generation == generation })
@@ -171,9 +170,9 @@ type Progress struct {
 	ChunksTotal int
 }
 
-// Progress is what META alone says, without a further read: exactly how far a
-// video is that is ready or not planned yet. Of any other it is exact only in
-// ChunksTotal: nothing is counted as done but the planning.
+// Progress is what META alone says, without another read. It is exact for a video that
+// is ready or not planned yet. For others only ChunksTotal is exact, and only the
+// planning counts as done.
 func (r Record) Progress() (p Progress, exact bool) {
 	p.ChunksTotal = r.Video.Chunks
 	switch {
@@ -187,8 +186,8 @@ func (r Record) Progress() (p Progress, exact bool) {
 	return p, true
 }
 
-// Progress weighs the steps as they are declared, and chunks by their frames, so
-// that it moves evenly. A part that was not promised counts as done.
+// Progress weighs steps by their declared weights and chunks by their frames, so that
+// it grows evenly. Steps that the plan does not promise count as done.
 func (v View) Progress() Progress {
 	p, exact := v.Record.Progress()
 	if exact {

@@ -20,12 +20,12 @@ type member struct {
 	value json.RawMessage
 }
 
-// typeName reads types of the product's former name as well: a message may have
-// waited in its queue while the product was renamed.
+// typeName also matches the product's former name: a message may have been in its
+// queue while the product was renamed.
 var typeName = regexp.MustCompile(`^(?:` + product.Name + `|` + product.FormerName + `)\.work\.([a-z][a-z0-9-]{0,39})\.v([1-9][0-9]{0,5})$`)
 
-// Encode returns the text of the queue message: base64, because a message is
-// XML on the wire and only plain ASCII survives every client (paper row Q19).
+// Encode returns the text of the queue message: base64, because a message is XML on
+// the wire, which cannot hold every character (paper row Q19).
 func (i Item) Encode() (string, error) {
 	raw, err := i.JSON()
 	if err != nil {
@@ -34,8 +34,8 @@ func (i Item) Encode() (string, error) {
 	return base64.StdEncoding.EncodeToString(raw), nil
 }
 
-// JSON returns the CloudEvents object. An item that was received keeps the order
-// of its members, and those that we do not know byte for byte (paper row Q6).
+// JSON returns the CloudEvents object. An item that was received keeps the order of its
+// members. Unknown members are kept byte for byte (paper row Q6).
 func (i Item) JSON() ([]byte, error) {
 	known, err := i.members()
 	if err != nil {
@@ -56,7 +56,7 @@ func (i Item) JSON() ([]byte, error) {
 	}
 	for _, received := range i.order {
 		if value, ours := take(known, received.name); ours {
-			received.value = value // nil: it was set when the item came and is not any more
+			received.value = value // nil when the member was removed since
 		}
 		write(received)
 	}
@@ -112,12 +112,12 @@ func (i Item) members() ([]member, error) {
 	}, nil
 }
 
-// Decode reads the text of a queue message. Plain JSON is accepted beside
-// base64, because the clients of other languages differ in what they send.
+// Decode reads the text of a queue message: base64, or plain JSON, which clients of
+// some other languages send.
 //
-// Data of a newer version is no error here: the caller compares Version with what
-// its handlers understand. When the CloudEvents version is newer the item is empty
-// and the error is [ErrNewerVersion]: only the text itself may be put back.
+// Data of a newer version is no error here: the caller compares Version with what its
+// handlers understand. When the CloudEvents version is newer the item is empty and the
+// error is [ErrNewerVersion]: the message must keep its text.
 func Decode(text string) (Item, error) {
 	raw := []byte(text)
 	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
@@ -149,7 +149,7 @@ func splitObject(raw []byte) ([]member, error) {
 		}
 		name, isString := t.(string)
 		if !isString || seen[name] {
-			return nil, fmt.Errorf("member %q is there twice", name) // two readers would see two items
+			return nil, fmt.Errorf("member %q is there twice", name) // readers could disagree on which one counts
 		}
 		seen[name] = true
 		var value json.RawMessage
@@ -177,7 +177,7 @@ func fromMembers(order []member) (Item, error) {
 		"failures": &item.Failures, "releases": &item.Releases, "kills": &item.Kills, "snoozes": &item.Snoozes,
 		"lasterror": &item.LastError, "history": &item.History, "dataref": &item.DataRef, "data": &item.Data,
 	}
-	// The version comes first: it says whether the others mean what we think.
+	// The version is read first: the other members may mean something else in another.
 	for _, m := range order {
 		if m.name == "specversion" {
 			_ = json.Unmarshal(m.value, &spec) // a wrong type is reported below

@@ -5,12 +5,11 @@
 //	 "subject":"<what it is about>","time":"2026-01-02T03:04:05Z","datacontenttype":"application/json",
 //	 "failures":1,"lasterror":"…","data":{"generation":1,"index":4}}
 //
-// Old and new implementations of a worker read the same queue. Three rules make
-// that safe: members that we do not know survive a rewrite byte for byte, in
-// their order; a newer format is recognised ([ErrNewerVersion]), and an item says
-// the version of its data, so that both can be put back for a newer worker; and
-// what cannot be read at all is [ErrMalformed], which no number of attempts will
-// cure.
+// Old and new versions of a worker read the same queue, which three rules make safe.
+// Members that we do not know are kept byte for byte and in their order. A newer
+// format is recognised ([ErrNewerVersion]), and an item says the version of its data:
+// an older worker snoozes both for a newer one. A text that cannot be read is
+// [ErrMalformed], and its item is poison without further attempts.
 //
 // Next: shared/workqueue, how items travel and how a message is leased.
 package workitem
@@ -26,8 +25,8 @@ import (
 	"github.com/cutroom/cutroom/shared/product"
 )
 
-// Bounds on what we add to a message after it was sent. A message holds 48 KiB
-// before base64; these keep an item that fitted when it was sent fitting for ever.
+// Bounds on what deliveries add to a message. A message holds 48 KiB before base64;
+// with these bounds an item that fitted when it was sent always fits.
 const (
 	maxErrorBytes   = 400
 	maxHistoryLines = 5
@@ -37,8 +36,8 @@ var (
 	// ErrMalformed says that a message is not a work item. It is permanent.
 	ErrMalformed = errors.New("message is not a work item")
 
-	// ErrNewerVersion says that the message was written for a newer worker. It is
-	// to be put back, not to be lost and not to be counted as a failure.
+	// ErrNewerVersion says that the message was written for a newer worker. It is to
+	// be snoozed, not lost, and does not count as a failure.
 	ErrNewerVersion = errors.New("message has a newer format than this worker understands")
 )
 
@@ -49,10 +48,10 @@ var stepName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
 // Items are values. Data and the unknown members are shared between copies and
 // never changed in place.
 type Item struct {
-	ID          string          // the same in every attempt and every duplicate: the key of idempotence
-	Step        string          // which handler: the middle of the CloudEvents type
+	ID          string          // the same in every attempt and every duplicate
+	Step        string          // names the handler: the middle of the CloudEvents type
 	Version     int             // of Data and what it stands for, from 1: the N in the type "cutroom.work.<step>.vN"
-	Subject     string          // what the work is about; its meaning, and whether it is valid, are the handler's affair
+	Subject     string          // what the work is about; only the handler knows what is valid
 	Source      string          // who asked, a URI reference
 	Time        time.Time       // when it was asked, UTC
 	Traceparent string          // W3C trace context of the asker; may be empty
@@ -62,19 +61,19 @@ type Item struct {
 	// for a message (paper row Q9). An item with a DataRef travels without Data.
 	DataRef string
 
-	Failures  int    // attempts that ended in an error: what the poison verdict counts
-	Releases  int    // deliveries given back unfinished (drain, lease running out, trouble): not the item's fault
-	Kills     int    // releases because a child process was killed: many are an item that needs too much
-	Snoozes   int    // deliveries put back on purpose (not yet, newer version)
+	Failures  int    // failed attempts; when there are Spec.MaxFailures the item is poison
+	Releases  int    // releases (drain, lease ending, trouble): not the item's fault
+	Kills     int    // releases because a child process was killed; many mean that the item needs too much memory
+	Snoozes   int    // snoozes (not yet, newer version)
 	LastError string // of the latest failure
 	History   string // the latest failures, oldest first, one line each: "<time> <worker> <error>"
 
 	order []member // as received, so that a rewrite keeps order and unknown members
 }
 
-// New makes an item of version 1. The id must be the same whenever the same work
-// is asked for again, for example "<order>.mail.2": then duplicates are
-// recognisable. The data is anything that encodes as JSON, or nil.
+// New makes an item of version 1. Use the same id whenever the same work is asked for
+// again, for example "<order>.mail.2", so that duplicates are recognised. The data is
+// anything that encodes as JSON, or nil.
 func New(step, subject, id string, data any) (Item, error) {
 	if !stepName.MatchString(step) {
 		return Item{}, fmt.Errorf("new work item: step %q is not lower-case letters, digits and hyphens", step)
@@ -121,9 +120,9 @@ func (i *Item) Reset() {
 	i.Failures, i.Releases, i.Kills, i.Snoozes, i.LastError, i.History = 0, 0, 0, 0, "", ""
 }
 
-// Unexplained is the number of deliveries before this one that nobody accounted
-// for: the worker died, or lost its lease, without a word. One is bad luck;
-// very many are an item that kills its workers.
+// Unexplained is the number of earlier deliveries that left no record in the item: the
+// worker died or lost its lease. One happens now and then; very many mean that the
+// item kills its workers.
 func (i Item) Unexplained(dequeueCount int64) int {
 	return max(0, int(dequeueCount)-1-i.Failures-i.Releases-i.Snoozes)
 }

@@ -14,20 +14,20 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Lanes is how many queues stand side by side for each laned [Spec].
+// Lanes is how many queues each laned [Spec] has.
 //
-// A queue is first in, first out, so a customer who sends 500 jobs would make
-// everybody wait. Azure Storage queues know no message groups; lanes take their
-// place. All work of a job travels on one lane, chosen by its customer, and
-// consumers take the lanes in turn: whoever fills one waits for itself (paper row
-// Q5).
+// A queue is first in, first out, so a customer who sends 500 jobs would make all
+// others wait. Azure Storage queues have no message groups, so there are several
+// queues instead. All work of a job goes into one lane, which is chosen by its
+// customer, and consumers take the lanes in turn. So a customer who fills a lane
+// delays the work of that lane only (paper row Q5).
 //
-// Before you lower the number, let the lanes that go run empty: nobody reads
-// them afterwards.
+// Before you lower the number, wait until the lanes that will go are empty: nobody
+// reads them afterwards.
 const Lanes = 4
 
-// LaneName is the name of a queue's lane: the base name itself for lane 0, then
-// "<base>-1" and so on. A number beyond [Lanes] is folded back.
+// LaneName is the name of a queue's lane: the base name for lane 0, then "<base>-1"
+// and so on. lane is taken modulo [Lanes].
 func LaneName(base string, lane int) string {
 	if lane %= Lanes; lane > 0 {
 		return fmt.Sprintf("%s-%d", base, lane)
@@ -61,15 +61,15 @@ func withLanes(specs []Spec) []Spec {
 }
 
 const (
-	// shortLane is the number of messages up to which lane 0 is open to all: in a
-	// short queue nobody waits for anybody, so its order does not matter.
+	// shortLane: up to this many messages, new jobs go to lane 0. A queue this short
+	// makes nobody wait.
 	shortLane = 2
-	// lengthsFor is how long the lengths of the lanes are remembered.
+	// lengthsFor is how long the lanes' lengths are remembered.
 	lengthsFor = time.Second
 	// A customer is quiet while it has sent at most quietJobs within quietSpan.
 	quietJobs = 4
 	quietSpan = time.Minute
-	// maxCustomers bounds what is remembered of customers.
+	// maxCustomers bounds the memory of what customers sent.
 	maxCustomers = 10_000
 )
 
@@ -80,7 +80,7 @@ var everyLane = func() (all []int) {
 	return all
 }()
 
-// laneLengths remembers how many messages wait in each lane, all queues together.
+// laneLengths remembers how many messages are in each lane, summed over all queues.
 type laneLengths struct {
 	mu     sync.Mutex
 	readAt time.Time
@@ -101,13 +101,13 @@ type sending struct {
 //     shortest lane;
 //   - else the shorter of two that the customer's name determines.
 //
-// So a customer who sends much fills two lanes and no more, and another one finds
-// a lane that is nearly empty.
+// A customer who sends much fills at most two lanes, and others find a lane that is
+// nearly empty.
 //
-// The lengths are read at most once a second; what a customer sent is counted in
-// this process only, so with n senders it has n times as much before it counts
-// as busy. When the lengths cannot be read the choice is still a lane that works,
-// only perhaps not the shortest.
+// The lengths are read at most once a second. What a customer sent is counted in
+// this process only, so with n senders it may send n times as much before it counts
+// as busy. When the lengths cannot be read the choice is still a valid lane, perhaps
+// not the shortest.
 func (qs *Queues) Lane(ctx context.Context, customer string, urgent bool) int {
 	l := &qs.lanes
 	l.mu.Lock()
@@ -116,7 +116,7 @@ func (qs *Queues) Lane(ctx context.Context, customer string, urgent bool) int {
 		if read, err := qs.laneLengths(ctx); err == nil {
 			l.length = read
 		}
-		l.readAt = time.Now() // after a failure, too: senders must not wait for it again and again
+		l.readAt = time.Now() // after a failure, too: senders must not all wait for the same timeout
 	}
 	lane := 0
 	if l.length[0] > shortLane {
@@ -127,7 +127,7 @@ func (qs *Queues) Lane(ctx context.Context, customer string, urgent bool) int {
 		lane = slices.MinFunc(open, func(a, b int) int { return cmp.Compare(l.length[a], l.length[b]) })
 	}
 	l.note(customer)
-	l.length[lane]++ // its messages, until the lengths are read again
+	l.length[lane]++ // an estimate of its messages, until the lengths are read again
 	return lane
 }
 
@@ -147,7 +147,7 @@ func (l *laneLengths) note(customer string) {
 	l.sent.Add(customer, s)
 }
 
-// laneLengths asks for the lengths of all queues that have lanes, at once.
+// laneLengths reads the lengths of all queues that have lanes, in parallel.
 func (qs *Queues) laneLengths(ctx context.Context) (sum [Lanes]int64, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -168,9 +168,9 @@ func (qs *Queues) laneLengths(ctx context.Context) (sum [Lanes]int64, _ error) {
 	return sum, group.Wait()
 }
 
-// twoLanes returns two different lanes out of 1 to Lanes-1, the same for the
-// same customer everywhere. Two choices instead of one keep two busy customers
-// from sharing a lane for ever while another one is empty.
+// twoLanes returns two different lanes out of 1 to Lanes-1. The same customer gets
+// the same two in every process. With one lane each, two busy customers might share
+// it for ever while another lane is empty.
 func twoLanes(customer string) []int {
 	h := fnv.New64a()
 	h.Write([]byte(customer))

@@ -17,15 +17,14 @@ import (
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
-// Lease is a received message and the only owner of its pop receipt, its text
-// and its deadline. Every update of a message returns a new receipt and kills
-// the old one, so renewing, giving back and deleting all pass through here, one
-// at a time. It is safe for concurrent use.
+// Lease is a received message with its pop receipt, text and deadline. Every update
+// of a message returns a new receipt, and the old one is refused from then on. So
+// all requests about the message go through the Lease, one at a time. It is safe for
+// concurrent use.
 //
-// A lease ends in one of four ways: Complete, Release or Poison succeeded; or
-// [ErrLeaseLost], somebody else has the message (paper row Q17); or
-// [ErrReceiptLost], the service's reply was lost and our receipt with it; or its
-// deadline passed.
+// A lease ends when Complete, Release or Poison succeeds; with [ErrLeaseLost], when
+// another worker has the message (paper row Q17); with [ErrReceiptLost], when the
+// service's reply was lost and the new receipt with it; or when its deadline passes.
 type Lease struct {
 	queue        *Queue
 	messageID    string
@@ -34,8 +33,8 @@ type Lease struct {
 	received     time.Time
 	visibility   time.Duration
 
-	// deadline is written under mu and read without it: mu is held while a
-	// request is under way, and who only looks must not wait for that.
+	// deadline is written under mu and read without it, because mu is held during
+	// requests and readers must not wait for them.
 	deadline atomic.Pointer[time.Time]
 
 	mu      sync.Mutex
@@ -45,8 +44,8 @@ type Lease struct {
 	receipt string
 	end     error // nil while the message is ours to settle
 
-	// unanswered is when the first update was sent whose outcome is unknown:
-	// zero while the receipt is certainly the newest.
+	// unanswered is when the first update was sent whose outcome is unknown. It is
+	// zero while the receipt is known to be the newest.
 	unanswered time.Time
 }
 
@@ -79,25 +78,25 @@ func (l *Lease) Received() time.Time { return l.received }
 // Visibility is how long each receive or renewal hides the message.
 func (l *Lease) Visibility() time.Duration { return l.visibility }
 
-// Deadline is until when nobody else can get the message: counted from before
-// the request that hid it, so it is never too late. It does not wait for a
-// request that is under way.
+// Deadline is until when nobody else can get the message. It is counted from before
+// the request that hid the message, so it is never too late. The call does not wait
+// for a request that is under way.
 func (l *Lease) Deadline() time.Time { return *l.deadline.Load() }
 
 func (l *Lease) setDeadline(t time.Time) { l.deadline.Store(&t) }
 
-// Item returns the work item as it is in the message, without a claim check's
-// data, and why it cannot be worked on: see [Lease.Open].
+// Item returns the work item as it is in the message, without a claim check's data.
+// The error says why the text is not an item: see [Lease.Open].
 func (l *Lease) Item() (workitem.Item, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.item, l.itemErr
 }
 
-// Open returns the work item, its data fetched if it is a claim check (paper row
-// Q9). An error that is workitem.ErrMalformed is permanent, which includes a
-// claim check whose blob is gone or is another subject's; workitem.ErrNewerVersion
-// asks to put the item back; anything else may be tried again.
+// Open returns the work item and fetches its data if that is a claim check (paper
+// row Q9). Errors: workitem.ErrMalformed is permanent; it includes a claim check
+// whose blob is gone or belongs to another subject. workitem.ErrNewerVersion: a
+// newer worker can read it. After any other error Open may be called again.
 func (l *Lease) Open(ctx context.Context) (workitem.Item, error) {
 	item, err := l.Item()
 	if err != nil || item.DataRef == "" {
@@ -108,7 +107,7 @@ func (l *Lease) Open(ctx context.Context) (workitem.Item, error) {
 	}
 	data, err := l.queue.blobs.Get(ctx, ClaimsContainer, item.DataRef)
 	switch {
-	case errors.Is(err, blobstore.ErrNotFound): // not: the container is missing
+	case errors.Is(err, blobstore.ErrNotFound): // a missing container is another error
 		return item, fmt.Errorf("%w: claim check %q is gone", workitem.ErrMalformed, item.DataRef)
 	case err != nil:
 		return item, fmt.Errorf("claim check %q of %s: %w", item.DataRef, item.ID, err)
@@ -117,14 +116,14 @@ func (l *Lease) Open(ctx context.Context) (workitem.Item, error) {
 	return item, nil
 }
 
-// Renew hides the message for another [Lease.Visibility] from now. The text is
-// sent again, because an update without it would erase it.
+// Renew hides the message for another [Lease.Visibility] from now. The request
+// carries the text again, because an update without text would erase it.
 //
-// A failed request is repeated at once, with the receipt that we have. If that
-// one is refused although the lease had not ended, the first request did arrive
-// and its reply took our new receipt with it: [ErrReceiptLost]. Then nobody can
-// have the message before the extended Deadline; what fits may be finished.
-// Other errors leave the lease as it was, and Renew may be called again.
+// A request without an answer is repeated at once with the same receipt. If the
+// service refuses that one before the deadline, the first request had arrived and
+// the reply with our new receipt was lost: [ErrReceiptLost]. Deadline is then the
+// end of that renewal; nobody else can have the message before it. Other errors
+// leave the lease as it was, and Renew may be called again.
 func (l *Lease) Renew(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,21 +131,21 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return l.saying("renew", err)
 }
 
-// Complete deletes the message: its work is done and committed (paper row Q3).
+// Complete deletes the message, whose work is done and committed (paper row Q3).
 //
 // Success does not prove that nobody else worked on it: after the deadline the
-// receipt stays good until somebody else receives the message. [ErrLeaseLost]
-// says that somebody did; it is counted for [Queue.Tune] (paper row Q16d).
+// receipt stays valid until somebody else receives the message. [ErrLeaseLost] says
+// that somebody did. It is counted for [Queue.Tune] (paper row Q16d).
 func (l *Lease) Complete(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.saying("complete", l.delete(ctx))
 }
 
-// Release gives the message back, to be received again after delay; 0 is at
-// once. The function, if not nil, records in the item why: a failure, a drain, a
+// Release makes the message visible again after delay; 0 is at once. The function
+// record, if not nil, writes the reason into the item: a failure, a release or a
 // snooze. Unknown members of the message are kept (paper row Q6). A message that
-// cannot be read goes back as it was.
+// is not an item keeps its text.
 func (l *Lease) Release(ctx context.Context, delay time.Duration, record func(*workitem.Item)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,8 +159,8 @@ func (l *Lease) Release(ctx context.Context, delay time.Duration, record func(*w
 		asked += n
 		switch {
 		case err == nil, asked > 1 && l.end != nil && !errors.Is(err, errSettled):
-			// Refused after an unanswered try: that try gave it back, and perhaps
-			// somebody has it already.
+			// Refused after an unanswered request: that request released the message, and
+			// perhaps somebody has it already.
 			l.end = errSettled
 			return nil
 		case l.end != nil, !repeatable(err), sleep(ctx, l.pause()) != nil:
@@ -178,8 +177,8 @@ func (l *Lease) saying(what string, err error) error {
 	return fmt.Errorf("%s %s of queue %s: %w", what, l.messageID, l.queue.spec.Name, err)
 }
 
-// recorded returns the message's text with what record changed in the item. A
-// message that is full to the brim goes back as it was. The caller holds mu.
+// recorded returns the message's text with what record changed in the item. When
+// the result is too large for a message, the old text stays. The caller holds mu.
 func (l *Lease) recorded(record func(*workitem.Item)) (string, error) {
 	if record == nil || l.item.ID == "" {
 		return l.text, nil
@@ -237,7 +236,7 @@ func (l *Lease) delete(ctx context.Context) error {
 		cancel()
 		switch {
 		case err == nil, asked > 1 && azstorage.HasCode(err, string(queueerror.MessageNotFound)):
-			// Gone after an unanswered try: that try deleted it.
+			// Gone after an unanswered request: that request deleted it.
 			l.end = errSettled
 			l.queue.lead.tuner.deleted(time.Since(l.received))
 			return nil
@@ -256,8 +255,8 @@ func (l *Lease) delete(ctx context.Context) error {
 func (l *Lease) lose(cause error, asked time.Time, first bool) error {
 	mismatch := azstorage.HasCode(cause, string(queueerror.PopReceiptMismatch))
 	if mismatch && !l.unanswered.IsZero() && asked.Before(l.Deadline()) {
-		// Nobody else could receive it before the deadline, so the newer receipt
-		// is our own, and its reply never came.
+		// Nobody else could receive the message before the deadline. So the newer
+		// receipt is the one whose reply we did not get.
 		l.end = ErrReceiptLost
 		l.setDeadline(l.unanswered.Add(l.visibility))
 		return fmt.Errorf("%w: %w", ErrReceiptLost, cause)
@@ -278,19 +277,20 @@ func (l *Lease) noteUnanswered(err error, start time.Time) {
 	}
 }
 
-// patience bounds one request, so that a black hole does not eat the lease.
+// patience bounds one request, so that a request without an answer does not use up
+// the time of the lease.
 func (l *Lease) patience() time.Duration {
 	return min(max(l.visibility/6, 500*time.Millisecond), 10*time.Second)
 }
 
-// pause is the wait between two tries of one call.
+// pause is the wait between two requests of one call.
 func (l *Lease) pause() time.Duration {
 	return min(max(l.visibility/100, 20*time.Millisecond), 500*time.Millisecond)
 }
 
 // refused reports whether the service said that the receipt is not the newest or
-// that the message is gone. Its documents and its practice differ in the code,
-// so both count (paper row Q17): 400 PopReceiptMismatch, 404 MessageNotFound.
+// that the message is gone. The service's documents name another code than it
+// sends, so both count (paper row Q17): 400 PopReceiptMismatch, 404 MessageNotFound.
 func refused(err error) bool {
 	return azstorage.HasCode(err, string(queueerror.PopReceiptMismatch),
 		string(queueerror.MessageNotFound), string(queueerror.QueueNotFound))

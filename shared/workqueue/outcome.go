@@ -9,62 +9,62 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 )
 
-// What becomes of a message is decided by the error of its handler:
+// How a message is settled depends on the error of its handler:
 //
 //	nil                    done: the message is deleted (paper row Q3)
 //	Permanent(err)         poison at once: no further attempt can help
-//	Unwanted(reason)       deleted and counted as such: nobody wants the work
-//	Snooze(d, reason)      put back for d; costs no attempt
-//	RetryAfter(err, d)     a failed attempt, the next one after d
-//	trouble, see AsTrouble given back: storage, the disk or the network failed,
-//	                       which says nothing about the item; costs no attempt
-//	any other error        a failed attempt, the next one after a growing delay
+//	Unwanted(reason)       deleted and counted as unwanted: nobody wants the work
+//	Snooze(d, reason)      snoozed for d; costs no attempt
+//	RetryAfter(err, d)     retried after d: a failed attempt
+//	trouble, see AsTrouble released, at no cost: storage, the disk or the network
+//	                       failed, which says nothing about the item
+//	any other error        retried after a growing delay: a failed attempt
 //
-// The causes below are the reasons why a handler's context is cancelled.
+// The errors below are the causes with which a handler's context is cancelled.
 var (
-	// ErrLeaseLost says that the message belongs to somebody else, or to nobody
-	// any more (paper row Q17). Whoever gets it stops, drops the item quietly
-	// and writes nothing.
+	// ErrLeaseLost says that another worker has the message, or that it is deleted
+	// (paper row Q17). The handler must stop and write nothing; the message is left
+	// alone.
 	ErrLeaseLost = errors.New("lease lost: the message is not ours any more")
 
-	// ErrReceiptLost says that a reply of the service, and with it our newest
-	// receipt, was lost. The message is hidden until Lease.Deadline and nobody
-	// can settle it before; work that fits may be finished and committed. The
-	// message then comes once more, and its handler finds the work done.
+	// ErrReceiptLost says that a reply of the service was lost, and our newest
+	// receipt with it. The message is hidden until Lease.Deadline and nobody can
+	// settle it before. Work that ends by then may be committed. The message is then
+	// delivered once more, and its handler finds the work done.
 	ErrReceiptLost = errors.New("receipt lost with a reply: the message cannot be settled any more")
 
-	// ErrLeaseEnding says that the lease could not be renewed and ends soon:
-	// processing stops before its visibility does (paper row Q16c).
+	// ErrLeaseEnding says that the lease could not be renewed. The handler must
+	// stop before another worker can get the message (paper row Q16c).
 	ErrLeaseEnding = errors.New("lease ends soon and could not be renewed")
 
-	// ErrDraining says that the worker stops. The item is given back and the
-	// interruption costs it no attempt.
+	// ErrDraining says that the worker stops. The message is released, which costs
+	// the item no attempt.
 	ErrDraining = errors.New("worker is draining")
 
-	// ErrStalled says that the work made no progress for too long.
+	// ErrStalled says that the handler made no progress for too long.
 	ErrStalled = errors.New("no progress")
 )
 
-// Dependencies that a worker has besides storage, whose own names are those of
-// azstorage.Service. Handlers may add their own: see [AsTrouble].
+// Dependencies of a worker other than storage. Storage's are named by
+// azstorage.Service, and handlers may name their own: see [AsTrouble].
 const (
 	Disk   = "disk"   // the scratch directory is full, broken or read-only
 	Host   = "host"   // out of memory, files or processes
 	Killed = "killed" // a child process was killed from outside, mostly for lack of memory
 )
 
-// AsTrouble reports whether err is about something that a worker depends on, and
-// on what, instead of about the item: then the item is innocent and goes back
-// without cost. This is the only place that decides it:
+// AsTrouble reports whether err is trouble: it is about something that the worker
+// depends on and says nothing about the item. The item is then released at no cost.
+// Only this function decides it. Trouble is:
 //
-//   - an answer of storage, or none, as azstorage.Trouble defines it;
-//   - an error in the chain with a method Trouble() string that says the
-//     dependency, as a handler's own errors may;
-//   - a disk that is full or broken, and a host without memory, files or
-//     processes to spare, as the operating system says it.
+//   - an error of storage that azstorage.Trouble recognises;
+//   - an error in the chain with a method Trouble() string, which returns the
+//     dependency: a handler's own errors may have it;
+//   - an error of the operating system that says that the disk is full or broken, or
+//     that the host has no memory, files or processes left.
 //
-// A missing blob that a row names, a conflict, a panic and everything unknown
-// are not trouble: they are failures and are counted, so that a bug's item ends.
+// A missing blob that a row names, a conflict, a panic and all unknown errors are
+// failures. They are counted, so that an item that meets a bug becomes poison.
 func AsTrouble(err error) (dependency string, ok bool) {
 	if service, ok := azstorage.Trouble(err); ok {
 		return string(service), true
@@ -88,7 +88,7 @@ var hostTrouble = map[string][]syscall.Errno{
 	Host: {syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN},
 }
 
-// marked is an error that says what is to become of the message.
+// marked is an error that says how the message is settled.
 type marked struct {
 	error
 	fate  fate
@@ -101,7 +101,7 @@ const permanent, snooze, retryAfter, unwanted fate = "permanent", "snooze", "ret
 
 func (e *marked) Unwrap() error { return e.error }
 
-// as returns the delay of err if the outermost mark in its chain is of that fate.
+// as returns the delay of err if the outermost mark in its chain is f.
 func as(err error, f fate) (time.Duration, bool) {
 	var m *marked
 	if !errors.As(err, &m) || m.fate != f {
@@ -110,7 +110,7 @@ func as(err error, f fate) (time.Duration, bool) {
 	return m.delay, true
 }
 
-// Permanent marks err as one that no further attempt will cure.
+// Permanent marks err as one that no further attempt can cure.
 func Permanent(err error) error { return &marked{error: err, fate: permanent} }
 
 // IsPermanent reports whether err was marked by [Permanent].
@@ -119,8 +119,8 @@ func IsPermanent(err error) bool {
 	return ok
 }
 
-// Snooze puts the item back for d without costing it an attempt: the work is not
-// due yet, or is waiting for something else.
+// Snooze says that the work cannot be done yet: the message is hidden for d, which
+// costs the item no attempt.
 func Snooze(d time.Duration, reason string) error {
 	return &marked{fmt.Errorf("snoozed for %v: %s", d, reason), snooze, d}
 }
@@ -128,15 +128,15 @@ func Snooze(d time.Duration, reason string) error {
 // AsSnooze returns the delay of a [Snooze] error.
 func AsSnooze(err error) (time.Duration, bool) { return as(err, snooze) }
 
-// RetryAfter marks err as a failed attempt whose next one comes after d, for
-// example because a service said so.
+// RetryAfter marks err as a failed attempt and sets when the next one comes, for
+// example because a service named a time.
 func RetryAfter(err error, d time.Duration) error { return &marked{err, retryAfter, d} }
 
 // AsRetryAfter returns the delay of a [RetryAfter] error.
 func AsRetryAfter(err error) (time.Duration, bool) { return as(err, retryAfter) }
 
-// Unwanted says that nobody wants the item's work any more, or ever did: the
-// message is deleted, logged, and not counted as completed.
+// Unwanted says that nobody wants the item's work. The message is deleted, logged,
+// and not counted as completed.
 func Unwanted(reason string) error { return &marked{error: errors.New(reason), fate: unwanted} }
 
 // IsUnwanted reports whether a handler said [Unwanted].

@@ -14,19 +14,19 @@ import (
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
-// PoisonTable is the base name of the table of poisoned items:
+// PoisonTable is the base name of the table of poison items:
 //
 //	PartitionKey  queue, with lane    "encode-high-2" (some: one for each queue, T4)
 //	RowKey        message id          a GUID, so a repeated poisoning is one row
 //
-// Read by point (redrive) and by operators as a whole; it is written only when
-// something is broken, so it never becomes large or hot.
+// Redrive reads one row, operators read all. Rows are written only when something is
+// broken, so the table stays small.
 const PoisonTable = "poison"
 
-// ErrNoPoison says that no poisoned item has that id: it may have been redriven.
+// ErrNoPoison says that no poison item has that id: it may have been redriven.
 var ErrNoPoison = errors.New("no such poisoned item")
 
-// Poisoned is an item that used up its attempts or cannot be worked on at all.
+// Poisoned is an item that used up its attempts or cannot be worked on.
 type Poisoned struct {
 	ID           string // "<queue>~<message id>"
 	Queue        string
@@ -43,17 +43,18 @@ type Poisoned struct {
 	PoisonedAt   time.Time
 }
 
-// poisonBox is where one queue's poison goes.
+// poisonBox is the table and the queue for the poison items of one queue.
 type poisonBox struct {
 	table *tablestore.Table
 	queue *azqueue.QueueClient // <queue>-poison
 }
 
-// Poison puts the message aside: a row in [PoisonTable] with the reason and the
-// history, a copy in the queue <name>-poison where other tools look for it, and
-// then the message is deleted. A crash anywhere in that line repeats it; the row
-// remembers the copy, so at most a crash right between the two makes a second.
-// The function, if not nil, records the last failure in the item.
+// Poison ends the deliveries of the item. In this order it writes a row in
+// [PoisonTable] with the reason and the history, sends a copy to the queue
+// <name>-poison, where other tools look for it, and deletes the message. After a
+// crash the next delivery repeats all three. The row remembers the copy, so only a
+// crash directly after sending the copy makes a second one. The function record, if
+// not nil, writes the last failure into the item.
 func (l *Lease) Poison(ctx context.Context, reason string, record func(*workitem.Item)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +84,7 @@ func (b *poisonBox) put(ctx context.Context, l *Lease, text, reason string) erro
 	row.Props["ItemId"] = l.item.ID
 	row.Props["Step"] = l.item.Step
 	row.Props["Subject"] = l.item.Subject
-	row.Props["Text"] = []byte(text) // binary: 64 KiB fit, a string property holds half of that
+	row.Props["Text"] = []byte(text) // binary holds 64 KiB, a string property half of that
 	row.Props["Failures"] = int32(l.item.Failures)
 	row.Props["DequeueCount"] = l.dequeueCount
 	row.Props["Inserted"] = l.inserted.UTC()
@@ -105,15 +106,15 @@ func (b *poisonBox) put(ctx context.Context, l *Lease, text, reason string) erro
 	return err
 }
 
-// Properties of the row that name the copy in the poison queue. A receipt from
-// sending deletes a message until somebody receives it.
+// Properties of the row that name the copy in the poison queue. The receipt from
+// sending is valid until somebody receives the copy.
 const (
 	copyID      = "CopyMessageId"
 	copyReceipt = "CopyReceipt"
 )
 
-// ListPoison returns a page of poisoned items, by queue, and the token of the
-// next page, empty at the end. It scans a table that is empty in good times (T5).
+// ListPoison returns a page of poison items, ordered by queue, and the token of the
+// next page, empty at the end. It scans the whole table, which is small (T5).
 func (qs *Queues) ListPoison(ctx context.Context, limit int, token string) ([]Poisoned, string, error) {
 	query := tablestore.Query{PageSize: int32(min(max(limit, 1), 1000)), Class: tablestore.Scan}
 	rows, next, err := qs.poison.Page(ctx, query, token)
@@ -127,7 +128,7 @@ func (qs *Queues) ListPoison(ctx context.Context, limit int, token string) ([]Po
 	return found, next, nil
 }
 
-// GetPoison returns one poisoned item, or [ErrNoPoison].
+// GetPoison returns one poison item, or [ErrNoPoison].
 func (qs *Queues) GetPoison(ctx context.Context, id string) (Poisoned, error) {
 	row, err := qs.poisonRow(ctx, id)
 	if err != nil {
@@ -136,10 +137,9 @@ func (qs *Queues) GetPoison(ctx context.Context, id string) (Poisoned, error) {
 	return poisonedOf(row), nil
 }
 
-// Redrive sends a poisoned item to its queue again, all counters reset, the id
-// kept, and forgets that it was poisoned. Repeated after a crash it may send
-// twice, which does no harm. The caller first changes what made the work fail or
-// unwanted, or it fails again.
+// Redrive sends a poison item to its queue once more, with all counters reset and
+// the same id, and removes its row. Before that, change what made the work fail, or
+// it fails again. Safe to repeat: a repetition after a crash may send a duplicate.
 func (qs *Queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
 	row, err := qs.poisonRow(ctx, id)
 	if err != nil {
@@ -154,7 +154,7 @@ func (qs *Queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
 	if err == nil {
 		item.Reset()
 		err = q.Send(ctx, item, 0)
-	} else { // it could not be read: perhaps this time there is a worker that can
+	} else { // not readable here; a newer worker may be able to read it
 		_, err = enqueue(ctx, q.client, p.Text, 0)
 	}
 	if err != nil {
@@ -167,7 +167,7 @@ func (qs *Queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
 	return p, nil
 }
 
-// DiscardPoison forgets a poisoned item for good; a missing one is fine.
+// DiscardPoison removes a poison item for good. A missing one is no error.
 func (qs *Queues) DiscardPoison(ctx context.Context, id string) error {
 	row, err := qs.poisonRow(ctx, id)
 	if errors.Is(err, ErrNoPoison) {
@@ -186,8 +186,8 @@ func (qs *Queues) DiscardPoison(ctx context.Context, id string) error {
 	return nil
 }
 
-// forget removes the copy and then the row. A copy that an operator's tool has
-// received or deleted is left to that tool.
+// forget removes the copy and then the row. A copy that another tool has received or
+// deleted is left to that tool.
 func (b *poisonBox) forget(ctx context.Context, row tablestore.Entity) error {
 	if id := row.String(copyID); id != "" {
 		_, err := b.queue.DeleteMessage(ctx, id, row.String(copyReceipt), nil)

@@ -13,21 +13,21 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 )
 
-// Policy is what every role knows about a queue beyond its declaration. It is
-// published in the queue's metadata, so the request that reads the length brings
-// it along for nothing (paper rows Q10 and Q16d). The lanes of a queue share the
-// policy of lane 0.
+// Policy is what the roles tell each other about a queue while they run. It is
+// published in the queue's metadata, which the service returns with the length, so
+// it needs no request of its own (paper rows Q10 and Q16d). All lanes of a queue
+// have the policy of lane 0.
 type Policy struct {
 	// Visibility replaces Spec.Visibility; 0 means that none was published.
 	Visibility time.Duration
-	// Epoch counts the changes. A reader keeps the highest it has seen.
+	// Epoch counts the changes. A reader ignores a policy with a lower one than it has.
 	Epoch int64
 	// Paused stops consumers from receiving. Sending goes on.
 	Paused bool
 }
 
-// The metadata names. The service demands C# identifiers, and Go canonicalises
-// their case on the way back, so they are compared without case.
+// The metadata names. The service demands C# identifiers. Go's HTTP client changes
+// the case of header names, so names are compared without case.
 const (
 	metaVisibility = "vp_vis" // milliseconds
 	metaEpoch      = "vp_epoch"
@@ -36,14 +36,14 @@ const (
 
 // State is a queue's length and its policy, as of one request.
 type State struct {
-	// Length is the number of messages, hidden ones included: not lower than
-	// the truth, perhaps higher. It is the scaling signal (paper row Q4).
+	// Length is the number of messages, hidden ones included: at least the true
+	// number, perhaps more. Workers are scaled by it (paper row Q4).
 	Length int64
 	Policy Policy
 }
 
-// Length reads the approximate length and the policy in one request, and adopts
-// the policy for further receives.
+// Length reads the approximate length and the policy with one request. Later
+// receives use that policy.
 func (q *Queue) Length(ctx context.Context) (State, error) {
 	got, err := q.client.GetProperties(ctx, nil)
 	if err != nil {
@@ -69,8 +69,8 @@ func (q *Queue) Policy() Policy {
 	return q.policy
 }
 
-// Visibility is how long messages received now stay hidden: the published value,
-// or the declared one when none was published. It makes no request.
+// Visibility is the visibility timeout in force: the published value, or the declared
+// one when none was published. It makes no request.
 func (q *Queue) Visibility() time.Duration { return q.visibilityUnder(q.Policy()) }
 
 func (q *Queue) visibilityUnder(p Policy) time.Duration {
@@ -80,19 +80,19 @@ func (q *Queue) visibilityUnder(p Policy) time.Duration {
 	return q.spec.Visibility
 }
 
-// Pause stops every consumer of the queue within its policy refresh (15 s unless
-// configured); Resume lets them go on. Items in progress are finished. Both may
-// be repeated.
+// Pause stops every consumer of the queue from receiving, within its refresh of the
+// policy (15 s unless configured). [Queue.Resume] ends that. Items in progress are
+// finished. Safe to repeat.
 func (q *Queue) Pause(ctx context.Context) error { return q.setPaused(ctx, true) }
 
-// Resume undoes [Queue.Pause].
+// Resume undoes [Queue.Pause]. Safe to repeat.
 func (q *Queue) Resume(ctx context.Context) error { return q.setPaused(ctx, false) }
 
 func (q *Queue) setPaused(ctx context.Context, paused bool) error {
 	return q.publish(ctx, func(p Policy) Policy { p.Paused = paused; return p })
 }
 
-// adopt takes over a policy unless it is older than the one in force.
+// adopt makes p the policy in force unless it is older.
 func (q *Queue) adopt(p Policy) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -101,16 +101,16 @@ func (q *Queue) adopt(p Policy) {
 	}
 }
 
-// publish changes the policy for every role. Set Queue Metadata replaces the
-// whole map and knows no ETag, so two writers at once would lose a change: a
-// blob lease lets in one at a time. A change that changes nothing is not written.
+// publish changes the policy for every role. Set Queue Metadata replaces the whole
+// map and knows no ETag, so of two writers at once one would undo the other's change.
+// A blob lease admits one writer at a time. An equal policy is not written.
 func (q *Queue) publish(ctx context.Context, change func(Policy) Policy) error {
 	q = q.lead
 	lock, err := q.lockPolicy(ctx)
 	if err != nil {
 		return fmt.Errorf("policy of queue %s: %w", q.spec.Name, err)
 	}
-	defer func() { _ = lock.Release(context.WithoutCancel(ctx)) }() // it ends by itself too
+	defer func() { _ = lock.Release(context.WithoutCancel(ctx)) }() // the lease ends by itself too
 
 	got, err := q.client.GetProperties(ctx, nil)
 	if err != nil {
@@ -131,8 +131,8 @@ func (q *Queue) publish(ctx context.Context, change func(Policy) Policy) error {
 	return nil
 }
 
-// lockPolicy waits for the right to write the queue's metadata. The lock of a
-// writer that died ends after 15 s, the shortest lease there is.
+// lockPolicy waits for the blob lease under which the queue's metadata is written.
+// When its holder dies the lease ends after 15 s, the shortest that there is.
 func (q *Queue) lockPolicy(ctx context.Context) (*blobstore.BlobLease, error) {
 	for {
 		lock, err := q.blobs.AcquireLease(ctx, ControlContainer, "queue-policy/"+q.spec.Name, 15*time.Second)
@@ -157,7 +157,7 @@ func readPolicy(metadata map[string]*string) Policy {
 				p.Visibility = min(max(time.Duration(ms)*time.Millisecond, 0), maxVisibility)
 			}
 		case metaEpoch:
-			p.Epoch, _ = strconv.ParseInt(*value, 10, 64) // somebody else's text counts as the oldest
+			p.Epoch, _ = strconv.ParseInt(*value, 10, 64) // a text that is no number counts as the oldest
 		case metaPaused:
 			p.Paused = *value == "true"
 		}
@@ -165,8 +165,7 @@ func readPolicy(metadata map[string]*string) Policy {
 	return p
 }
 
-// writePolicy returns the metadata with our three members changed and those of
-// others kept.
+// writePolicy returns the metadata with our three members changed. Others are kept.
 func writePolicy(metadata map[string]*string, p Policy) map[string]*string {
 	out := map[string]*string{}
 	for name, value := range metadata {

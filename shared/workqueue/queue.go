@@ -22,8 +22,8 @@ import (
 // https://learn.microsoft.com/azure/storage/queues/scalability-targets
 const (
 	maxMessage = 64 << 10 // of base64 text, which is 48 KiB of JSON
-	// claimAbove is of JSON. It leaves room for the counters and the error history
-	// that a message gathers on its way.
+	// claimAbove is of JSON. The rest is for the counters and the error history that
+	// later deliveries add to a message.
 	claimAbove = 45_000
 
 	// MaxBatch is how many messages one Get or Peek can return.
@@ -40,12 +40,12 @@ type Queue struct {
 	blobs  *blobstore.Store
 	poison *poisonBox
 
-	// lead is lane 0, whose policy holds for every lane; of lane 0 the queue
-	// itself. What follows is used in the lead only.
+	// lead is lane 0, whose policy holds for all lanes; lane 0 points to itself. The
+	// fields below are used in the lead only.
 	lead   *Queue
 	tuner  tuner
 	mu     sync.Mutex
-	policy Policy // the newest seen; zero when none was published or read yet
+	policy Policy // the newest that was read; zero when none was
 }
 
 // Open returns the queue of spec. It makes no request.
@@ -68,13 +68,13 @@ func (q *Queue) Name() string { return q.spec.Name }
 func (q *Queue) Spec() Spec { return q.spec }
 
 // Send puts an item into the queue, hidden for delay (whole seconds, rounded up).
-// It never expires: a burst is buffered until there are workers (paper row Q7).
+// The message never expires, so a burst waits until workers have time (paper row Q7).
 //
-// Sending again does no harm, and a lost reply may have sent twice: items are
-// recognised by their id and handlers are idempotent (paper rows Q8 and Q13).
-// Data that makes the message larger than 45 KB goes to a claim-check blob first,
-// named by Spec.ClaimPrefix and the item's id. Nothing here deletes it, because a
-// duplicate may still need it (paper row Q9).
+// Safe to repeat. After a lost reply the item may be there twice, which does no
+// harm, because duplicates have the same id and handlers are idempotent (paper rows
+// Q8 and Q13). Data that makes the message larger than 45 KB is first written to a
+// claim-check blob, named by Spec.ClaimPrefix and the item's id. Nothing here deletes
+// that blob, because a duplicate may still need it (paper row Q9).
 func (q *Queue) Send(ctx context.Context, item workitem.Item, delay time.Duration) error {
 	item, err := q.check(ctx, item)
 	var text string
@@ -126,14 +126,14 @@ func enqueue(ctx context.Context, client *azqueue.QueueClient, text string, dela
 }
 
 // Receive takes at most limit messages (1 to [MaxBatch]) and hides them for
-// [Queue.Visibility]. No message is no error.
+// [Queue.Visibility]. An empty result is no error.
 //
-// It is one request that is never repeated here: were its reply lost, the
-// messages of the first try would be hidden and unknown. They come back by
-// themselves (paper row Q13).
+// The request is not repeated after an error. If only its reply was lost, messages
+// are hidden and nobody knows them; they become visible again when their
+// visibility timeout ends (paper row Q13).
 func (q *Queue) Receive(ctx context.Context, limit int) ([]*Lease, error) {
 	visibility := q.Visibility()
-	asked := time.Now() // the lease is counted from before the request: too short is safe
+	asked := time.Now() // deadlines are counted from before the request, so that they are never too late
 	got, err := q.client.DequeueMessages(azstorage.WithoutRetry(ctx), &azqueue.DequeueMessagesOptions{
 		NumberOfMessages:  ptr(int32(min(max(limit, 1), MaxBatch))),
 		VisibilityTimeout: ptr(seconds(visibility)),
@@ -177,9 +177,9 @@ func (q *Queue) Peek(ctx context.Context, limit int) ([]Peeked, error) {
 	return seen, nil
 }
 
-// Clear removes every message. The service gives up on a long queue with 500
-// OperationTimedOut after removing a part, so the call is repeated until it is
-// done (paper row Q10) or ctx ends.
+// Clear removes every message. On a long queue the service removes a part and
+// answers 500 OperationTimedOut. So the request is repeated until it succeeds
+// (paper row Q10) or ctx ends.
 func (q *Queue) Clear(ctx context.Context) error {
 	for {
 		_, err := q.client.ClearMessages(azstorage.WithoutRetry(ctx), nil)
@@ -205,7 +205,7 @@ func (q *Queue) Create(ctx context.Context) error {
 	return nil
 }
 
-// create tolerates a queue that exists, whatever its metadata.
+// create is no error when the queue exists, with any metadata.
 func create(ctx context.Context, client *azqueue.QueueClient) error {
 	_, err := client.Create(ctx, nil)
 	if err != nil && !azstorage.HasCode(err, string(queueerror.QueueAlreadyExists)) {
@@ -214,8 +214,8 @@ func create(ctx context.Context, client *azqueue.QueueClient) error {
 	return nil
 }
 
-// Delete removes the queue and its poison queue with all messages; missing ones
-// are fine. Azure refuses to create a queue of that name again for 30 s or more.
+// Delete removes the queue and its poison queue with all messages. A missing queue
+// is no error. For 30 s or more Azure refuses to create a queue of the same name.
 func (q *Queue) Delete(ctx context.Context) error {
 	for _, client := range []*azqueue.QueueClient{q.client, q.poison.queue} {
 		if _, err := client.Delete(ctx, nil); err != nil && !azstorage.HasCode(err, string(queueerror.QueueNotFound)) {
@@ -228,8 +228,8 @@ func (q *Queue) Delete(ctx context.Context) error {
 // IsMissing reports whether err says that a queue does not exist.
 func IsMissing(err error) bool { return azstorage.HasCode(err, string(queueerror.QueueNotFound)) }
 
-// repeatable reports whether the outcome is unknown or the service was busy, so
-// that asking again makes sense: anything but a definite refusal.
+// repeatable reports whether a request may succeed when it is sent again: its
+// outcome is unknown, or the service was busy. A definite refusal is not repeatable.
 func repeatable(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false
@@ -238,7 +238,7 @@ func repeatable(err error) bool {
 	return !answered || status == 408 || status == 429 || status >= 500
 }
 
-// seconds rounds up to what the service counts in.
+// seconds rounds up, because the service counts whole seconds.
 func seconds(d time.Duration) int32 {
 	return int32(math.Ceil(min(max(d, 0), maxVisibility).Seconds()))
 }

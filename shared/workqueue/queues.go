@@ -30,8 +30,8 @@ type Queues struct {
 
 // Containers that the queues use. Names are completed with the stack's prefix.
 const (
-	ClaimsContainer  = "claims"  // claim checks: data too large for a message (paper row Q9)
-	ControlContainer = "control" // leases that let one writer at a time change a queue's policy
+	ClaimsContainer  = "claims"  // claim checks (paper row Q9)
+	ControlContainer = "control" // blob leases: one writer at a time may change a queue's policy
 )
 
 // OpenAll opens the queues of specs with their lanes. It makes no request.
@@ -43,7 +43,7 @@ func OpenAll(a *azstorage.Account, specs []Spec) *Queues {
 	}
 	qs.lanes.sent, _ = lru.New[string, sending](maxCustomers) // fails for a size below 1 only
 	for _, spec := range specs {
-		q := Open(a, spec) // which fills in the defaults
+		q := Open(a, spec) // Open sets the spec's defaults
 		if spec.lane > 0 {
 			q.lead = qs.byName[spec.Base()]
 		}
@@ -53,8 +53,8 @@ func OpenAll(a *azstorage.Account, specs []Spec) *Queues {
 	return qs
 }
 
-// Ensure creates what the queues need and is not there: the queues, their poison
-// queues, the poison table, and the containers of claim checks and locks.
+// Ensure creates what is missing: the queues, their poison queues, the poison table,
+// and the containers of claim checks and locks. Safe to repeat.
 func (qs *Queues) Ensure(ctx context.Context) error {
 	there, err := qs.List(ctx) // one request instead of one for each queue
 	if err != nil {
@@ -98,8 +98,8 @@ func (qs *Queues) Waiting(ctx context.Context, queue string) (bool, error) {
 	return len(seen) > 0, err
 }
 
-// Clear removes every message of a queue and, if the name is that of a base
-// queue, of its other lanes: see [Queue.Clear].
+// Clear removes every message of a queue. With the name of a base queue it clears
+// its other lanes too: see [Queue.Clear].
 func (qs *Queues) Clear(ctx context.Context, queue string) error {
 	for _, spec := range qs.specs {
 		if spec.Name == queue || spec.Base() == queue {
@@ -111,9 +111,9 @@ func (qs *Queues) Clear(ctx context.Context, queue string) error {
 	return nil
 }
 
-// OnSend calls hook after every item that is sent without delay by this process,
-// so that a consumer in the same process looks at once instead of at its next
-// poll. The hook must return quickly.
+// OnSend calls hook after every item that this process sends without delay. A
+// consumer in the same process then looks at once and not at its next poll. The
+// hook must return quickly.
 func (qs *Queues) OnSend(hook func(queue string)) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -135,8 +135,8 @@ type Listed struct {
 	Policy Policy
 }
 
-// List asks the service which queues of this stack exist, declared here or not:
-// a queue that an older version used shows up too (paper row Q10).
+// List asks the service which queues of this stack exist. Queues that only an older
+// version declares are among them (paper row Q10).
 func (qs *Queues) List(ctx context.Context) ([]Listed, error) {
 	var found []Listed
 	pager := qs.account.ServiceQueues().NewListQueuesPager(&azqueue.ListQueuesOptions{

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Spec declares a queue. Each kind of work with a duration of its own deserves
-// one (paper rows Q5 and Q16b).
+// Spec declares a queue. Work that takes much longer or shorter than other work
+// should have a queue of its own (paper rows Q5 and Q16b).
 type Spec struct {
 	Name string // base name, completed with the stack's prefix: 3 to 50 lower-case letters, digits and single hyphens
 
@@ -18,38 +18,38 @@ type Spec struct {
 	// handler for each: see package consumer.
 	Steps []string
 
-	// Pool names the group of slots that its items take. Queues with a pool of
-	// their own never wait for slots that others fill (paper row Q5).
+	// Pool names the pool whose slots its items take. Bulk work in another pool
+	// cannot take slots from this queue (paper row Q5).
 	Pool string
 
 	// Laned makes [Lanes] queues of this declaration: see [LaneName].
 	Laned bool
 
-	// Visibility is how long a received message stays hidden unless its lease is
-	// renewed: whole seconds, at least 1. It is also how long the work of a
-	// killed worker waits for the next one, so it is short and leases are renewed
-	// (paper row Q16a). The policy in force may be longer: see [Policy].
-	// Default 30 s, the service's own.
+	// Visibility is the visibility timeout: how long a received message is hidden
+	// unless its lease is renewed. Whole seconds, at least 1; default 30 s, the
+	// service's own. The next worker waits this long for the message of a killed
+	// one, so it should be short (paper row Q16a). See [Policy] for the one in force.
 	Visibility time.Duration
 
-	// Weight is the queue's share of its pool while other queues of the pool
-	// have work too: 6:3:1 means six, three and one item out of ten. Default 1.
+	// Weight is the queue's share of the pool's slots while other queues have work
+	// too: with weights 6:3:1, six, three and one of ten slots. Default 1.
 	Weight int
 
-	// Urgent queues carry what somebody waits for. Within a lane they go before
-	// the pool's other queues, and together they have one slot beyond the pool's
-	// size: critical work never waits behind bulk work (paper row Q5).
+	// Urgent queues carry what a user waits for. Within a lane they go before the
+	// pool's other queues. All urgent queues together have one slot beyond the
+	// pool's size, so they do not wait while bulk work fills it (paper row Q5).
 	Urgent bool
 
-	// MaxWait is the age at which the oldest item goes before other queues'
-	// items, at every second turn at most; 0 means never.
+	// MaxWait: when the queue's oldest item is older, the queue gets the next slot
+	// of its lane. A lane gives no two such slots in a row. 0 means never.
 	MaxWait time.Duration
 
 	MaxIdlePoll time.Duration // longest pause between two looks at an empty queue; default 5 s
 	MaxFailures int           // failed attempts before an item is poison; default 5
 
-	// ClaimPrefix begins the names of the claim checks of a subject. A message
-	// may name no others, or it could have any blob read. Default "<subject>/".
+	// ClaimPrefix returns how the names of a subject's claim checks begin. A
+	// message that names another blob is refused, because whoever can send messages
+	// could read any blob. Default "<subject>/".
 	ClaimPrefix func(subject string) string
 
 	lane int // set by withLanes
@@ -66,8 +66,8 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// PoisonName is the name of the queue where the poisoned messages of a base
-// queue go, those of its other lanes too.
+// PoisonName is the name of the queue for the poison messages of a base queue and
+// of its other lanes.
 func PoisonName(base string) string { return base + "-poison" }
 
 // Names lists every queue of specs: each base queue, its poison queue, its other
@@ -90,9 +90,9 @@ func namesOf(specs []Spec) []string {
 //
 //	encode-high=5s,encode-low=1m,*=10s
 //
-// "*" is every queue that is not named, wherever it stands. Durations are whole
-// seconds from 1s to 168h, which is what the service accepts. An empty text
-// changes nothing. All mistakes are reported together.
+// "*" is every queue that the text does not name, wherever the "*" stands in it.
+// Durations are whole seconds from 1s to 168h, the range that the service accepts.
+// An empty text changes nothing. One error reports all mistakes.
 func WithVisibility(specs []Spec, text string) ([]Spec, error) {
 	changed := slices.Clone(specs)
 	if strings.TrimSpace(text) == "" {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// When the visibility timeout of a queue changes (paper row Q16d).
+// When the visibility timeout in force changes (paper row Q16d).
 const (
 	staleAtLeast = 3    // this many deletes or renewals came too late …
 	staleShare   = 0.01 // … and they are this share of all
 	raiseFactor  = 1.5
 	lowerFactor  = 0.9
 	tuneWindow   = time.Minute // what is counted together
-	cleanWindows = 10          // in a row without a late delete, before it is lowered
+	cleanWindows = 10          // in a row without a late delete or renewal, before it is lowered
 	maxTuned     = 15 * time.Minute
 )
 
@@ -27,7 +27,7 @@ type tuner struct {
 	slowest time.Duration
 }
 
-// deleted records a delete in time, took after the message was received.
+// deleted records a delete in time. took is the time since the message was received.
 func (t *tuner) deleted(took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -36,15 +36,15 @@ func (t *tuner) deleted(took time.Duration) {
 }
 
 // late records a delete or renewal that failed because the message had become
-// visible to others. Only the first try of a call counts: a later one may have
-// met its own earlier success.
+// visible to others. Only the first request of a call counts: a repeated one may be
+// refused because the first succeeded.
 func (t *tuner) late() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stale++
 }
 
-// verdict is what the counters say about a visibility timeout.
+// verdict is what is to be done with a visibility timeout.
 type verdict int
 
 const (
@@ -53,7 +53,7 @@ const (
 	lower
 )
 
-// judge closes the window when it has to, and says what to do.
+// judge says what is to be done, and ends the window when its minute is over.
 func (t *tuner) judge(now time.Time, inForce, declared time.Duration) verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,13 +88,13 @@ func (t *tuner) reset(now time.Time, clean int) {
 	t.since, t.done, t.stale, t.clean, t.slowest = now, 0, 0, clean, 0
 }
 
-// Tune raises the queue's visibility timeout by half when at least 3 deletes,
-// and 1 % of them, came too late, and lowers it again, never below the declared
-// one, after ten clean minutes. The change is published, so every role learns of
-// it with its next [Queue.Length]. Consumers call it about every 15 s.
+// Tune raises the queue's visibility timeout by half when at least 3 deletes or
+// renewals, and 1 % of all, came too late. After ten minutes without one it lowers
+// it by a tenth, never below the declared value. The change is published, and every
+// role reads it with its next [Queue.Length]. Consumers call it about every 15 s.
 //
-// Two workers that see the same trouble raise it once: whoever comes second
-// finds a longer timeout than the one it suffered from, and adopts it.
+// Of two workers that see the same late deletes, only the first raises the timeout:
+// the second finds that it has changed, and takes over the new one.
 func (q *Queue) Tune(ctx context.Context) error {
 	suffered := q.Visibility()
 	verdict := q.lead.tuner.judge(time.Now(), suffered, q.spec.Visibility)
@@ -116,5 +116,5 @@ func (q *Queue) Tune(ctx context.Context) error {
 
 func scale(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
 
-// wholeSeconds rounds up to what the service counts in.
+// wholeSeconds rounds up, because the service counts whole seconds.
 func wholeSeconds(d time.Duration) time.Duration { return time.Duration(seconds(d)) * time.Second }

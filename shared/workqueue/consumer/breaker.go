@@ -21,22 +21,22 @@ const (
 
 const (
 	opensAfter   = 3               // troubles in a row
-	forgetAfter  = 5 * time.Minute // a trouble this old says nothing about today
+	forgetAfter  = 5 * time.Minute // trouble older than this does not count
 	probeTimeout = 5 * time.Second
 )
 
-// breakers are the circuit breakers of one worker, one for each dependency:
-// storage's three services, the disk, memory, the way to the sources. While one
-// is open the worker receives nothing, because most items would meet the same
-// trouble; what it works on already goes on.
+// breakers are the circuit breakers of one worker, one for each dependency: storage's
+// three services, the disk, memory, the way to the sources. While one is open the
+// worker receives nothing, because most items would meet the same trouble. Items in
+// progress go on.
 //
 //	closed ─ 3 troubles in a row ─→ open ─ pause ─→ probe ─ well ─→ closed
 //	                                 ↑                │ no probe, or it was well before
 //	                                 └── trouble ── half-open ─ an item is done ─→ closed
 //
-// The pause doubles while the trouble lasts. In a row means that no item of a
-// step that met the trouble was done in between: items of other steps may not
-// need the dependency at all. (Why not a library: docs/decisions/0024-trouble-costs-nothing.md.)
+// The pause doubles while the trouble lasts. In a row means that no item of a step that
+// met the trouble was done in between. Items of other steps may not need the dependency.
+// (Why not a library: docs/decisions/0024-trouble-costs-nothing.md.)
 type breakers struct {
 	pause, maxPause time.Duration
 	probes          map[string]func(context.Context) error
@@ -45,7 +45,7 @@ type breakers struct {
 	mu      sync.Mutex
 	all     map[string]*breaker
 	changed chan struct{}    // closed at every change, and replaced
-	trying  bool             // somebody receives or has the one item of the half-open state
+	trying  bool             // the one item of the half-open state is asked for or in progress
 	trial   *workqueue.Lease // that item, once it is received
 }
 
@@ -54,13 +54,13 @@ type breaker struct {
 	state    string
 	troubles int64
 	row      int             // troubles in a row
-	steps    map[string]bool // that met them
+	steps    map[string]bool // steps that met them
 	latest   time.Time
 	reason   string
 	since    time.Time // of state open or half-open
 	pause    time.Duration
 	retryAt  time.Time // when open
-	misled   bool      // the probe went well and the work did not: only work counts now
+	misled   bool      // the probe succeeded and the work did not: only an item can close the breaker
 }
 
 func newBreakers(o Options, log *slog.Logger) *breakers {
@@ -92,8 +92,8 @@ func (b *breakers) failed(dependency, step string, err error) {
 	}
 }
 
-// succeeded notes that an item of a step is done, or that receiving worked, which
-// says something about those alone who met trouble when receiving.
+// succeeded notes that an item of a step is done, or that a receive worked. A receive
+// counts only for trouble that was met when receiving.
 func (b *breakers) succeeded(step string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,8 +124,8 @@ func (b *breakers) wait(ctx context.Context) error {
 	}
 }
 
-// admit returns how many of the wanted items may be received, and a function
-// that has to be told what came.
+// admit returns how many of the wanted items may be received, and a function that
+// must be called with what was received.
 func (b *breakers) admit(want int) (n int, came func([]*workqueue.Lease)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,7 +154,7 @@ func (b *breakers) ended(lease *workqueue.Lease) {
 	}
 }
 
-// run probes what is open until ctx ends.
+// run probes dependencies whose breaker is open until ctx ends.
 func (b *breakers) run(ctx context.Context) {
 	for {
 		b.mu.Lock()
@@ -213,7 +213,7 @@ func (b *breakers) probe(ctx context.Context, dependency string) error {
 	return probe(ctx)
 }
 
-// check probes everything and returns what is in trouble, if anything is.
+// check probes all dependencies and returns the first that is in trouble, if any.
 func (b *breakers) check(ctx context.Context) (dependency string, err error) {
 	names := slices.Sorted(maps.Keys(b.probes))
 	errs := make([]error, len(names))
@@ -251,15 +251,15 @@ func (b *breakers) open(dependency string, k *breaker) {
 	b.announce()
 }
 
-// close lets items through again. One more trouble opens the breaker at once,
-// and for longer, until an item of a step that had the trouble is done.
+// close lets items be received again. Until an item of a step that met the trouble is
+// done, one more trouble opens the breaker at once and for longer.
 func (b *breakers) close(dependency string, k *breaker) {
 	k.state, k.row = BreakerClosed, opensAfter-1
 	b.log.Info("trouble is over: items are received", "dependency", dependency, "lasted", time.Since(k.since).Round(time.Millisecond))
 	b.announce()
 }
 
-// forget starts afresh.
+// forget removes what is known of earlier trouble.
 func (k *breaker) forget() {
 	k.row, k.pause, k.misled = 0, 0, false
 	clear(k.steps)

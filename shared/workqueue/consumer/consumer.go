@@ -25,9 +25,9 @@ type Consumer struct {
 	owners   sync.Map // of *owner: the items in progress
 }
 
-// New makes a consumer of those queues whose pool has slots. A queue whose pool is
-// not named in the options or whose steps have no handler is an error, and so is a
-// pool or a handler that no queue uses. It makes no request.
+// New makes a consumer of the queues whose pool has slots. It is an error when a
+// queue's pool is not in the options or one of its steps has no handler, and when no
+// queue uses a pool or a handler. It makes no request.
 func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 	if err := options.check(queues.Specs()); err != nil {
 		return nil, fmt.Errorf("new consumer: %w", err)
@@ -61,8 +61,8 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 		l.lanes.lines = append(l.lanes.lines, l)
 		c.lines = append(c.lines, l)
 	}
-	// A message is hidden for its visibility at least: looking twice in that time
-	// at the lengths, which count hidden ones, tells where to look often.
+	// A dead worker's message is hidden for the visibility timeout. Lengths count
+	// hidden messages: reading them twice in that time shows which queues to poll often.
 	for _, l := range c.lines {
 		c.options.RefreshPolicy = min(c.options.RefreshPolicy, l.queue.Spec().Visibility/2)
 	}
@@ -70,9 +70,9 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 	return c, nil
 }
 
-// Run consumes until ctx ends and then drains: nothing more is received, the
-// handlers' contexts are cancelled with workqueue.ErrDraining, every message is
-// visible to other workers again within a second, and Run returns when the last
+// Run receives and settles messages until ctx ends. Then it drains: nothing more is
+// received, the handlers' contexts are cancelled with workqueue.ErrDraining, and every
+// message is visible to other workers within a second. Run returns when the last
 // handler has returned. Call it once.
 func (c *Consumer) Run(ctx context.Context) {
 	var loops sync.WaitGroup
@@ -88,8 +88,8 @@ func (c *Consumer) Run(ctx context.Context) {
 	c.running.Wait()
 }
 
-// Wake makes the poller of a queue look at once. Sending through the same
-// workqueue.Queues does it already.
+// Wake makes the poller of a queue receive at once. It is called for every item that
+// is sent without delay through the same workqueue.Queues.
 func (c *Consumer) Wake(queue string) {
 	i := slices.IndexFunc(c.lines, func(l *line) bool { return l.queue.Name() == queue })
 	if i >= 0 {
@@ -108,10 +108,9 @@ func (c *Consumer) keepRefreshing(ctx context.Context) {
 	}
 }
 
-// refresh reads every queue's length and policy with one request each, and lets
-// late deletes raise the visibility timeout (paper row Q16d). Lanes that sleep
-// are not asked: their policy is that of lane 0, and what they hold is found by
-// their poller.
+// refresh reads every queue's length and policy with one request each, and raises the
+// visibility timeout when deletes came late (paper row Q16d). Lanes that sleep are
+// skipped: their policy is that of lane 0, and their poller finds their messages.
 func (c *Consumer) refresh(ctx context.Context) {
 	for _, l := range c.lines {
 		if l.sleeping() {
@@ -131,8 +130,8 @@ func (c *Consumer) refresh(ctx context.Context) {
 	}
 }
 
-// refreshLine has a deadline of its own: the retries of a service that does not
-// answer would outlast the outage.
+// refreshLine has a deadline of its own, because the retries against a service that
+// does not answer could last longer than the outage.
 func refreshLine(ctx context.Context, l *line) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package consumer is the runtime of a worker: it turns messages into calls of
-// handlers and the results of handlers into the fate of messages.
+// Package consumer is the runtime of a worker: it receives messages, calls handlers,
+// and settles each message by the error that its handler returns.
 //
 //	queues := workqueue.OpenAll(account, []workqueue.Spec{{Name: "mail", Steps: []string{"welcome"}, Pool: "light"}})
 //	c, err := consumer.New(queues, consumer.Options{
@@ -9,18 +9,18 @@
 //	…
 //	c.Run(ctx)
 //
-// It knows nothing of what the items are about. docs/take-the-runtime.md is a whole
+// It knows nothing of what the items are about. docs/take-the-runtime.md has a whole
 // program.
 //
-//	poller (one per queue)            poller.go   asks for messages, only into free slots
-//	  └─ pool (one per kind of work)  pool.go     says whose turn the next free slot is
-//	       └─ owner (one per message) owner.go    keeps the lease while the handler works
-//	            └─ settle             settle.go   deletes, gives back or poisons
+//	poller (one per queue)            poller.go   receives messages, only into free slots
+//	  └─ pool (one per kind of work)  pool.go     says which queue gets the next free slot
+//	       └─ owner (one per message) owner.go    renews the lease while the handler works
+//	            └─ settle             settle.go   deletes, retries, releases, snoozes, poisons
 //
-// Everything about a message that can go wrong is decided in owner.go and
-// settle.go, and told in this order: the lease is renewed only while the work
-// moves; the work stops before the lease ends; only recorded failures make an
-// item poison; being interrupted costs nothing.
+// owner.go and settle.go decide what happens when something goes wrong. The lease is
+// renewed only while the work makes progress. The work stops before the lease ends.
+// Failures are recorded in the message, and after Spec.MaxFailures of them the item is
+// poison. An interruption costs the item nothing.
 //
 // Next: workerrole/internal/pipeline, the handlers of Cutroom.
 package consumer

@@ -12,14 +12,13 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// Handler does the work of one step. It may be called any number of times for
-// the same item, also by two workers at once, and must do no harm then (paper
-// row Q8).
+// Handler does the work of one step. It may be called several times for the same
+// item, also by two workers at once, and must be idempotent (paper row Q8).
 //
 // A nil error means that the work is done and committed: the message is deleted.
-// Package workqueue lists what other errors mean. The context is cancelled with
-// the cause workqueue.ErrLeaseLost, ErrLeaseEnding, ErrStalled or ErrDraining;
-// the slot stays taken until Handle really returns.
+// Package workqueue lists what other errors mean. The context is cancelled with the
+// cause workqueue.ErrLeaseLost, ErrLeaseEnding, ErrStalled or ErrDraining. The slot
+// stays in use until Handle returns.
 type Handler interface {
 	Handle(ctx context.Context, job *Job) error
 }
@@ -31,7 +30,7 @@ type HandlerFunc func(ctx context.Context, job *Job) error
 func (f HandlerFunc) Handle(ctx context.Context, job *Job) error { return f(ctx, job) }
 
 // Handle makes a handler of a function that takes the item's data as a T. Data of
-// another shape, or none, is poison at once: no further attempt would read it.
+// another shape, or none, makes the item poison at once: a retry would not change it.
 func Handle[T any](work func(ctx context.Context, job *Job, data T) error) Handler {
 	return HandlerFunc(func(ctx context.Context, job *Job) error {
 		data, err := workitem.DecodeData[T](job.Item)
@@ -42,9 +41,9 @@ func Handle[T any](work func(ctx context.Context, job *Job, data T) error) Handl
 	})
 }
 
-// Exhausted is implemented by handlers that want to hear of an item before it is
-// put aside as poison, to write down that its work has failed. It may be called
-// again. While it fails the item is not poisoned but put back.
+// Exhausted is implemented by handlers that record the failure of the work before its
+// item becomes poison. It may be called again and must be idempotent. When it returns
+// an error the item does not become poison yet: it is hidden and delivered again.
 type Exhausted interface {
 	Exhausted(ctx context.Context, job *Job, cause error) error
 }
@@ -61,10 +60,9 @@ type Job struct {
 	moved atomic.Int64 // Unix nanoseconds of the latest Progress
 }
 
-// Progress says that the work moved. The lease is renewed only while this is
-// called at least every Options.StallAfter (60 s): a handler that hangs loses its
-// message, one that works keeps it for hours. It is cheap; call it for every
-// frame if that is convenient.
+// Progress says that the work moved. The lease is renewed only while Progress is
+// called at least every Options.StallAfter (60 s). So a handler that hangs loses its
+// message, and one that works may take hours. A call is cheap enough for every frame.
 func (j *Job) Progress() { j.moved.Store(time.Now().UnixNano()) }
 
 // Attempt is the number of this attempt, from 1. Interruptions do not count.
@@ -82,8 +80,8 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 var errHandlerExited = errors.New("handler ended its goroutine")
 
-// start runs the handler in a goroutine of its own. Exactly one error comes out
-// of the channel, whatever the handler does.
+// start runs the handler in a goroutine of its own. The channel yields exactly one
+// error, also after a panic or runtime.Goexit.
 func start(ctx context.Context, h Handler, job *Job) <-chan error {
 	result := make(chan error, 1)
 	go func() {

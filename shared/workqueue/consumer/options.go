@@ -19,15 +19,15 @@ import (
 // Pools have none.
 type Options struct {
 	// Handlers do the work, by the step of an item. An item of a step without a
-	// handler is put back for a worker that has one (paper row Q6).
+	// handler is snoozed for a worker that has one (paper row Q6).
 	Handlers map[string]Handler
 
 	// Pools is the number of slots of each pool: how many items it works on at
 	// once. A pool with 0 slots is left to other workers.
 	Pools map[string]int
 
-	// Version is the newest version of items that the handlers understand; items
-	// of a newer one are put back like those of an unknown step. Default 1.
+	// Version is the newest version of items that the handlers understand. Newer
+	// items are snoozed like those of an unknown step. Default 1.
 	Version int
 
 	// Worker names this process in histories and statistics. Default: host name.
@@ -36,28 +36,28 @@ type Options struct {
 	// StallAfter is how long a handler may make no progress. Default 60 s.
 	StallAfter time.Duration
 
-	// StopWithin is how long handlers have after the drain began before their
-	// messages are given back whether they stopped or not. Default 500 ms.
+	// StopWithin is how long a handler may go on after the drain began. Then its
+	// message is released although it still runs. Default 500 ms.
 	StopWithin time.Duration
 
 	// SettleTimeout bounds the requests that settle a message. Default 15 s.
 	SettleTimeout time.Duration
 
-	// RefreshPolicy is the pause between two looks at each queue's length and
+	// RefreshPolicy is the pause between two reads of each queue's length and
 	// policy. Default 15 s.
 	RefreshPolicy time.Duration
 
-	// PutBack is how long an item that this worker does not understand is left
-	// for others. Default 30 s.
+	// PutBack is how long an item that this worker does not understand is snoozed.
+	// Default 30 s.
 	PutBack time.Duration
 
 	// FirstRetry and MaxRetry bound the pause after a failed attempt, which
 	// doubles with every failure. Defaults 2 s and 5 min.
 	FirstRetry, MaxRetry time.Duration
 
-	// MaxUnexplained is how many deliveries may end without a word before the
-	// item is poison: it probably kills its workers. Default 20, because workers
-	// are also killed for reasons that are not the item's.
+	// MaxUnexplained is how many deliveries of an item may end without a record in
+	// its message before it is poison: it probably kills its workers. Default 20,
+	// because workers are also killed for reasons that are not the item's.
 	MaxUnexplained int
 
 	// MaxKills is how many times the child processes of one item may be killed
@@ -70,13 +70,13 @@ type Options struct {
 	// double while the trouble lasts. Defaults 1 s and 30 s.
 	TroublePause, MaxTroublePause time.Duration
 
-	// Probes say by dependency (an azstorage.Service, workqueue.Disk) how to ask
-	// cheaply whether it works. A dependency without one is tried with one item.
+	// Probes check cheaply whether a dependency (an azstorage.Service, workqueue.Disk)
+	// works. A dependency without one is tried with one item.
 	Probes map[string]func(context.Context) error
 
-	// FixedLease switches renewal off: the 2008 paper's worker, which chooses a
-	// timeout that covers the work (Q16a) and learns from late deletes when it
-	// does not (Q16d). For comparison; renewal is better.
+	// FixedLease switches renewal off, as in the 2008 paper: the visibility timeout
+	// must cover the work (Q16a), and it is raised when deletes come late (Q16d). It
+	// is there for comparison. Renewal is better.
 	FixedLease bool
 
 	Log *slog.Logger
@@ -102,15 +102,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// check finds what would otherwise show only as work that is never done. It
-// reports everything that is missing at once.
+// check finds settings with which some work would never be done. One error reports
+// all of them.
 func (o Options) check(specs []workqueue.Spec) error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	pools, steps := map[string]bool{}, map[string]bool{}
 	for _, spec := range specs {
 		if spec.Lane() > 0 {
-			continue // what is to be said is said of lane 0
+			continue // lane 0 has the same settings
 		}
 		slots, known := o.Pools[spec.Pool]
 		pools[spec.Pool] = true
@@ -145,11 +145,11 @@ func (o Options) retryDelay(failures int) time.Duration {
 	return grow(o.FirstRetry, o.MaxRetry, failures)
 }
 
-// troubleDelay hides an item that was given back n times. The first pauses are
-// short, so that a healthy worker takes it soon.
+// troubleDelay is how long an item is hidden at its n-th release because of trouble.
+// The first are short, so that a worker without that trouble gets it soon.
 func (o Options) troubleDelay(n int) time.Duration { return grow(o.TroublePause, o.MaxTroublePause, n) }
 
-// grow returns first, doubled n−1 times, at most longest, spread.
+// grow returns first, doubled n−1 times, at most longest, varied by spread.
 func grow(first, longest time.Duration, n int) time.Duration {
 	d := first
 	for i := 1; i < n && d < longest; i++ {
@@ -158,7 +158,7 @@ func grow(first, longest time.Duration, n int) time.Duration {
 	return spread(min(d, longest))
 }
 
-// spread varies d by a fifth either way, so that workers do not march in step.
+// spread varies d by up to a fifth, so that workers do not all ask at once.
 func spread(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }

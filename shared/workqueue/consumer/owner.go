@@ -11,26 +11,26 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// owner is the goroutine that owns one message, from its receipt until its
-// handler has returned and the message is settled. It alone renews, gives back,
-// deletes or poisons, so these never overtake one another.
+// owner is the goroutine of one message, from its delivery until its handler has
+// returned and the message is settled. Only it renews and settles the message, so
+// two such requests are never under way at once.
 type owner struct {
 	c       *Consumer
 	line    *line
 	lease   *workqueue.Lease
 	job     *Job
 	handler Handler
-	ended   bool // nothing is left to settle: given back early, or not ours any more
+	ended   bool // nothing is left to settle: released early, or not ours any more
 }
 
-// own takes a message from its receipt to its end.
+// own works on one message until it is settled.
 func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease) {
 	o := &owner{c: c, line: l, lease: lease, job: &Job{
 		Queue: l.queue.Name(), MessageID: lease.MessageID(), DequeueCount: lease.DequeueCount(),
 		Inserted: lease.Inserted(), Received: lease.Received(),
 	}}
 	defer c.breakers.ended(lease)
-	ctx := context.WithoutCancel(draining) // the drain is announced, not inflicted
+	ctx := context.WithoutCancel(draining) // a drain must not cut off the settling; guard tells the handler
 	if draining.Err() != nil {
 		o.settleWithin(ctx, func(ctx context.Context) { o.giveBack(ctx, 0, "draining") })
 		return
@@ -48,8 +48,8 @@ func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease
 	o.settleWithin(ctx, func(ctx context.Context) { o.settle(ctx, err, context.Cause(jobCtx)) })
 }
 
-// admit reads the item and reports whether a handler is to be called. What
-// cannot be worked on is settled here.
+// admit reads the item and reports whether its handler is to be called. If not, the
+// message is settled here.
 func (o *owner) admit(ctx context.Context) (ok bool) {
 	item, err := o.open(ctx)
 	o.job.Item = item
@@ -58,7 +58,7 @@ func (o *owner) admit(ctx context.Context) (ok bool) {
 		dependency, trouble := workqueue.AsTrouble(err)
 		switch {
 		case errors.Is(err, workitem.ErrNewerVersion), err == nil && o.handler == nil:
-			o.putBack(ctx) // a rolling deployment: a newer worker will know (Q6)
+			o.putBack(ctx) // a rolling deployment: a newer worker knows the step (Q6)
 		case errors.Is(err, workitem.ErrMalformed):
 			o.bury(ctx, err, nil)
 		case trouble:
@@ -66,7 +66,7 @@ func (o *owner) admit(ctx context.Context) (ok bool) {
 		case err != nil:
 			o.giveBack(ctx, o.c.options.retryDelay(1), err.Error())
 		case item.Failures >= o.maxFailures():
-			o.bury(ctx, errors.New(item.LastError), nil) // an earlier burial was interrupted
+			o.bury(ctx, errors.New(item.LastError), nil) // an earlier poisoning was interrupted
 		case unexplained >= o.c.options.MaxUnexplained:
 			o.line.count.crashLoops.Add(1)
 			o.bury(ctx, fmt.Errorf("crash loop: %d deliveries ended without a word", unexplained), nil)
@@ -77,8 +77,8 @@ func (o *owner) admit(ctx context.Context) (ok bool) {
 	return ok
 }
 
-// open reads the item and finds its handler, if this worker has one for its step
-// and version. It takes a request when the data is a claim check.
+// open reads the item and finds its handler, if this worker has one for its step and
+// version. Data in a claim check takes a request.
 func (o *owner) open(ctx context.Context) (workitem.Item, error) {
 	item, err := o.lease.Item()
 	if err != nil || item.Version > o.c.options.Version {
@@ -92,17 +92,17 @@ func (o *owner) open(ctx context.Context) (workitem.Item, error) {
 	return o.lease.Open(ctx)
 }
 
-// guard waits for the handler and looks after the lease meanwhile. It returns
-// what the handler returned, however late that is: the slot is taken until then.
+// guard waits for the handler and renews the lease meanwhile. It returns when the
+// handler does, however late that is, because the slot is in use until then.
 func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, result <-chan error) error {
 	renewAt := time.Now().Add(o.renewEvery())
-	timer := time.NewTimer(0) // set before it is waited for
+	timer := time.NewTimer(0) // reset before each wait
 	defer timer.Stop()
-	stopped := false // the handler was told to stop: the lease is left alone
+	stopped := false // the handler was told to stop: the lease is not renewed any more
 	stop := func(cause error) { stopped = true; cancel(cause) }
 	for {
 		switch {
-		case stopped: // the timer rings once more if the worker drains
+		case stopped: // when draining, the timer is set for the release
 		case o.c.options.FixedLease:
 			timer.Reset(time.Until(o.stallAt()))
 		default:
@@ -122,8 +122,8 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 		switch {
 		case o.ended:
 		case stopped:
-			// The handler is slow to stop in a drain. Another worker may begin
-			// meanwhile: two at once do no harm, waiting does.
+			// The drain does not wait for a slow handler. Another worker may begin the
+			// step while it runs, which does no harm: only one of them can commit.
 			o.settleWithin(context.Background(), func(ctx context.Context) { o.giveBack(ctx, 0, "draining") })
 		case !now.Before(o.stallAt()):
 			o.line.count.stalled.Add(1)
@@ -138,7 +138,7 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 	}
 }
 
-// renew renews the lease and returns when to do so again.
+// renew renews the lease and returns when to renew it again.
 func (o *owner) renew(stop func(error)) time.Time {
 	ctx, cancel := context.WithDeadline(context.Background(), o.stopAt())
 	defer cancel()
@@ -155,7 +155,7 @@ func (o *owner) renew(stop func(error)) time.Time {
 		return time.Time{}
 	case errors.Is(err, workqueue.ErrReceiptLost):
 		// Nobody else gets the message before the deadline, which Renew has
-		// moved as far as is safe: work that fits is finished.
+		// corrected. The handler may go on until then.
 		o.line.count.receiptsLost.Add(1)
 		o.log().Info("receipt lost, finishing what fits", "error", err)
 		return o.lease.Deadline()
@@ -171,12 +171,11 @@ func (o *owner) renewEvery() time.Duration {
 	return time.Duration(float64(o.lease.Visibility()) / 3 * (0.9 + 0.2*rand.Float64()))
 }
 
-// stopAt is when work stops unless the lease was renewed (paper row Q16c).
+// stopAt is when the handler is stopped unless the lease is renewed (paper row Q16c).
 func (o *owner) stopAt() time.Time { return o.lease.Deadline().Add(-margin(o.lease.Visibility())) }
 
-// margin is the time kept between the end of the work and the end of the lease:
-// a tenth of the visibility, at least 5 s, but never more than a quarter of a
-// very short one.
+// margin is the time between the stop of the handler and the end of the lease: a
+// tenth of the visibility timeout, at least 5 s, at most a quarter of the timeout.
 func margin(visibility time.Duration) time.Duration {
 	return min(max(5*time.Second, visibility/10), visibility/4)
 }

@@ -10,9 +10,9 @@ import (
 
 const (
 	firstIdlePoll = 100 * time.Millisecond
-	// Lanes other than 0 are in use only while lane 0 is busy: workqueue.Lane sees
-	// to that. So they sleep together: when no lane of a queue has had a message
-	// for laneAwake, the others are looked at every asleepPoll only.
+	// Lanes other than 0 are used only while lane 0 is busy: see workqueue.Lane. To
+	// save requests they sleep: when no lane of a queue has had a message for
+	// laneAwake, lanes other than 0 are polled every asleepPoll only.
 	laneAwake  = time.Minute
 	asleepPoll = 15 * time.Second
 )
@@ -27,19 +27,19 @@ type line struct {
 	lanes *lanes
 }
 
-// lanes are the lines of one base queue, of which one awake wakes the others.
+// lanes are the lines of one base queue. A message in one wakes the others.
 type lanes struct {
 	lines []*line
 	hit   atomic.Int64 // Unix nanoseconds of the latest message in any of them
 }
 
-// sleeping reports whether this lane may be looked at seldom.
+// sleeping reports whether this lane is polled seldom.
 func (l *line) sleeping() bool {
 	return l.queue.Spec().Lane() > 0 && time.Since(time.Unix(0, l.lanes.hit.Load())) > laneAwake
 }
 
-// found notes that the line had a message, and wakes the other lanes if they
-// slept: a message here means that some may be there.
+// found notes that the line had a message, and wakes the other lanes if they sleep,
+// because they may have messages too.
 func (l *line) found() {
 	before := l.lanes.hit.Swap(time.Now().UnixNano())
 	if time.Since(time.Unix(0, before)) <= laneAwake {
@@ -52,22 +52,22 @@ func (l *line) found() {
 	}
 }
 
-// rouse makes the line's poller look at once.
+// rouse makes the line's poller receive at once.
 func (l *line) rouse() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // it has not woken from the last call yet
+	default: // a wake-up is there already
 	}
 }
 
-// poll receives from one queue until ctx ends. It asks for messages only when it
-// holds slots for them, so that no message waits in this process while its
-// visibility runs out. An empty queue is asked less and less often, up to
-// Spec.MaxIdlePoll; a hit or a wake-up starts over.
+// poll receives from one queue until ctx ends. It asks only for as many messages as
+// it holds slots, because a message that waits in this process would use up its
+// visibility timeout. The pause after an empty answer doubles, up to
+// Spec.MaxIdlePoll. A message or a wake-up sets it back.
 func (c *Consumer) poll(ctx context.Context, l *line) {
 	spec := l.queue.Spec()
 	idle := firstIdlePoll
-	want := 1 // until a message is found: the other queues need slots too
+	want := 1 // while the queue may be empty: other queues need slots too
 	for ctx.Err() == nil {
 		if l.queue.Policy().Paused {
 			l.pool.rest(l.share)
@@ -105,7 +105,7 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 			want, idle = workqueue.MaxBatch, firstIdlePoll
 			l.count.received.Add(int64(len(leases)))
 			l.found()
-			l.pool.sawOldest(l.share, leases[0].Inserted()) // the next one is hardly younger
+			l.pool.sawOldest(l.share, leases[0].Inserted()) // the next one is about as old
 		default:
 			want = 1
 			l.count.emptyPolls.Add(1)
@@ -120,10 +120,9 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 	}
 }
 
-// longestIdle is how long the poller may look away from a queue in which it
-// finds nothing. A queue that is known to hold something holds it hidden: some
-// of it may be a dead worker's, and that is to be taken up soon after its lease
-// ends.
+// longestIdle is the longest pause after an empty answer. If the queue's length is not
+// 0 its messages are hidden. Some may be a dead worker's, and they should be received
+// soon after their leases end.
 func (l *line) longestIdle() time.Duration {
 	if l.sleeping() {
 		return min(asleepPoll, l.queue.Visibility())
@@ -135,11 +134,11 @@ func (l *line) longestIdle() time.Duration {
 	return longest
 }
 
-// receiving stands for a step where breakers ask who met the trouble.
+// receiving is the name under which breakers count trouble with a receive.
 const receiving = "receive"
 
-// receive does not end with ctx: a request that is cut off may have hidden
-// messages that nobody then knows of. What comes back late is given back.
+// receive goes on when ctx ends, because a request that is cut off may have hidden
+// messages that nobody knows. Messages that come after the drain began are released.
 func (c *Consumer) receive(ctx context.Context, l *line, slots int) (leases []*workqueue.Lease, err error) {
 	slots, came := c.breakers.admit(slots)
 	if slots == 0 {
@@ -170,8 +169,8 @@ func (l *line) wait(ctx context.Context, d time.Duration) (woken bool) {
 	return false
 }
 
-// lookAtOldest peeks at the queue while it waits for a slot, so that the pool
-// knows how long its oldest item has waited.
+// lookAtOldest peeks at the queue while it waits for a slot. The pool needs to know
+// how long the queue's oldest item has waited.
 func (c *Consumer) lookAtOldest(ctx context.Context, l *line) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -9,28 +9,26 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// pool is a number of slots that several queues share: a semaphore that knows
-// whose turn it is. A slot is held while a poller asks for a message and then
-// until the message's handler has returned.
+// pool is a number of slots that several queues share: a semaphore that decides who
+// gets the next slot. A slot is held while a poller asks for a message and until the
+// message's handler has returned.
 //
-// Two things are decided for each slot. First, which lane is next: lanes are
-// customers, as far as queues can tell them apart (see workqueue.Lanes), and a
-// customer with much work must not keep one with little waiting. Second, which
-// queue of that lane: urgent queues go before everything else, the rest by
-// weight.
+// First it decides between lanes: lanes stand for customers (see workqueue.Lanes),
+// and a customer with much work must not make one with little wait. Then it decides
+// between the queues of that lane: urgent queues first, the rest by weight.
 //
-// Both are smooth weighted round robin in virtual time: a queue and its lane pay
-// 1/weight for a slot, and who paid least so far is next. With weights 6:3:1 and
-// all queues of a lane full the turns go H N L H H N H H N H …, and a lane of low
-// work gets a sixth of what a lane of high work gets. Who had nothing to do does
-// not save up credit, and a poller that found its queue empty gets its payment
+// Both are smooth weighted round robin in virtual time. For each slot a queue and its
+// lane pay 1/weight, and the one that has paid least is next. With weights 6:3:1 and
+// all queues of a lane full the order is H N L H H N H H N H …, and a lane of low work
+// gets a sixth of the slots of a lane of high work. A queue that was empty gets no
+// extra slots for that time. A poller that found its queue empty gets its payment
 // back.
 //
-// Two exceptions. The pool has one slot more than its size for urgent queues
-// alone: an urgent item finds it free even when bulk work fills the pool, and bulk
-// work may use the whole pool (docs/decisions/0013-the-reserved-slot.md). And
-// within its lane a queue whose oldest item waited longer than its MaxWait is
-// next, but never twice in a row, so that old bulk work cannot push out the rest.
+// There are two exceptions. Urgent queues have one slot beyond the pool's size, so an
+// urgent item does not wait when bulk work fills the pool
+// (docs/decisions/0013-the-reserved-slot.md). And a queue whose oldest item waited
+// longer than its MaxWait is next in its lane, but a lane gives no two such slots in a
+// row, so that old bulk work leaves slots to the others.
 type pool struct {
 	name string
 	size int
@@ -43,28 +41,27 @@ type pool struct {
 	waiting []*turn // in order of arrival
 }
 
-// lane is the part of a pool that one lane's queues have together. Guarded by
-// pool.mu.
+// lane is what a pool knows of the queues of one lane. Guarded by pool.mu.
 type lane struct {
 	paid       float64 // virtual time of the pool
 	clock      float64 // of the lane's queues
 	wasOverdue bool    // the lane's latest slot went to an overdue queue
-	asking     int     // urgent queues that are being asked for messages
+	asking     int     // urgent queues with asking set
 }
 
-// share is one queue's part in its lane.
+// share is what a pool knows of one queue.
 type share struct {
 	lane    int
 	weight  float64
 	urgent  bool
 	maxWait time.Duration
 
-	asking bool      // counted in lane.asking; guarded by pool.mu
+	asking bool      // it has slots and probably more messages; guarded by pool.mu
 	paid   float64   // virtual time of the lane, guarded by pool.mu
 	oldest time.Time // when the queue's oldest item was sent; zero if unknown; guarded by pool.mu
 }
 
-// turn is one queue's wish for slots.
+// turn is one queue's request for slots.
 type turn struct {
 	share   *share
 	want    int
@@ -72,8 +69,8 @@ type turn struct {
 	granted chan struct{} // closed when got is at least 1
 }
 
-// take waits for at least one slot and returns how many it got, at most want.
-// While it waits it calls look every so often, if every is not 0.
+// take waits for at least one slot and returns how many it got, at most want. While
+// it waits it calls look at the interval every; 0 means never.
 func (p *pool) take(ctx context.Context, s *share, want int, every time.Duration, look func()) (int, error) {
 	t := &turn{share: s, want: want, granted: make(chan struct{})}
 	p.mu.Lock()
@@ -107,8 +104,8 @@ func (p *pool) take(ctx context.Context, s *share, want int, every time.Duration
 	}
 }
 
-// arrive sees to it that nobody saves up: whoever comes back starts where the
-// others are now. The caller holds mu.
+// arrive raises what a queue and its lane have paid to what the others have paid now:
+// the time without messages earns no slots. The caller holds mu.
 func (p *pool) arrive(s *share) {
 	l := &p.lanes[s.lane]
 	l.paid = max(l.paid, p.clock)
@@ -119,14 +116,14 @@ func (p *pool) arrive(s *share) {
 func (p *pool) pay(s *share) {
 	l := &p.lanes[s.lane]
 	p.clock = max(p.clock, l.paid)
-	if !s.urgent { // which stands outside of the lane's weights
+	if !s.urgent { // urgent queues do not take part in the lane's weights
 		l.clock = max(l.clock, s.paid)
 	}
 	l.paid += 1 / s.weight
 	s.paid += 1 / s.weight
 }
 
-// leave withdraws a wish, returning slots that were granted meanwhile.
+// leave withdraws a request and returns the slots that it got meanwhile.
 func (p *pool) leave(t *turn) {
 	p.mu.Lock()
 	p.waiting = slices.DeleteFunc(p.waiting, func(w *turn) bool { return w == t })
@@ -134,9 +131,9 @@ func (p *pool) leave(t *turn) {
 	p.asked(t.share, t.got)
 }
 
-// asked says what came of the slots that take returned: n of them were not used
-// and go back with what was paid for them. If all were used there is probably
-// more, and an urgent queue keeps its place until it takes again.
+// asked ends a receive: n of the slots that take returned were not used and are
+// returned with their payment. If n is 0 the queue probably has more messages, and an
+// urgent queue stays counted as asking until its next take.
 func (p *pool) asked(s *share, n int) {
 	if n > 0 {
 		p.rest(s)
@@ -144,15 +141,15 @@ func (p *pool) asked(s *share, n int) {
 	p.refund(s, n)
 }
 
-// rest says that a queue is not going to take slots for a while.
+// rest says that a queue takes no slots for now.
 func (p *pool) rest(s *share) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ask(s, false)
 }
 
-// ask notes whether an urgent queue has slots and may have more use for some. The
-// caller holds mu.
+// ask notes whether an urgent queue has slots and probably more messages. The caller
+// holds mu.
 func (p *pool) ask(s *share, asking bool) {
 	if !s.urgent || s.asking == asking {
 		return
@@ -165,7 +162,7 @@ func (p *pool) ask(s *share, asking bool) {
 	}
 }
 
-// refund returns n slots that were not used, and what was paid for them.
+// refund returns n slots that were not used, and their payment.
 func (p *pool) refund(s *share, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +172,7 @@ func (p *pool) refund(s *share, n int) {
 	p.free(s, n)
 }
 
-// done returns one slot after its message was worked on.
+// done returns the slot of a message that is settled.
 func (p *pool) done(s *share) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,8 +197,8 @@ func (p *pool) free(s *share, n int) {
 	p.assign()
 }
 
-// hold counts slots that a queue took, or returned when n is negative. The caller
-// holds mu.
+// hold counts n slots as taken by a queue; a negative n counts them as returned. The
+// caller holds mu.
 func (p *pool) hold(s *share, n int) {
 	p.busy += n
 	if s.urgent {
@@ -209,7 +206,7 @@ func (p *pool) hold(s *share, n int) {
 	}
 }
 
-// assign hands out every free slot that somebody may have. The caller holds mu.
+// assign gives every free slot to a request that may have it. The caller holds mu.
 func (p *pool) assign() {
 	for {
 		t := p.next(time.Now())
@@ -229,9 +226,9 @@ func (p *pool) assign() {
 	})
 }
 
-// next returns whose turn it is, or nil: the lane that paid least, then its
-// urgent queues, then one that is overdue, then the one that paid least. The
-// caller holds mu.
+// next returns who gets the next slot, or nil. It chooses the lane that paid least. In
+// it an overdue queue is next, unless the lane's latest slot went to one; else an urgent
+// queue, else the one that paid least. The caller holds mu.
 func (p *pool) next(now time.Time) *turn {
 	lane, found := 0, false
 	for _, t := range p.waiting {
@@ -264,27 +261,26 @@ func (p *pool) next(now time.Time) *turn {
 	return cheapest
 }
 
-// mayHave reports whether a turn may get another slot. One urgent item at a time
-// sits in the slot beyond the pool's size; the others take turns for the rest like
-// everybody, or a backlog of urgent items would take each slot that becomes free.
-// The caller holds mu.
+// mayHave reports whether a turn may get another slot. Only one urgent item is counted
+// in the slot beyond the pool's size. Further urgent items need ordinary slots, or a
+// backlog of them would take every slot that becomes free. The caller holds mu.
 func (p *pool) mayHave(t *turn) bool {
 	if t.got >= t.want {
 		return false
 	}
 	if !t.share.urgent && p.lanes[t.share.lane].asking > 0 {
-		return false // an urgent item of the same lane may be on its way
+		return false // urgent items of the same lane go first
 	}
 	ordinary := p.busy - min(p.urgent, 1)
 	return ordinary < p.size || t.share.urgent && p.urgent == 0
 }
 
-// same is the difference below which two virtual times are equal: thirds do not
-// add up exactly.
+// same is the difference below which two virtual times are equal: sums of thirds are
+// not exact.
 const same = 1e-9
 
-// before says who of a lane goes first: the urgent, then who paid less, and among
-// equals the heavier.
+// before orders the queues of a lane: urgent first, then by what they paid, then by
+// weight.
 func (s *share) before(other *share) bool {
 	if s.urgent != other.urgent {
 		return s.urgent

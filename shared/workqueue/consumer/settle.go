@@ -12,16 +12,16 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// settleWithin gives the requests of f their own deadline. The context that the
-// handler worked under may be dead, and what it did must still be written down.
+// settleWithin gives the requests of f a deadline of their own, because the handler's
+// context may have ended and the message must still be settled.
 func (o *owner) settleWithin(ctx context.Context, f func(ctx context.Context)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.c.options.SettleTimeout)
 	defer cancel()
 	f(ctx)
 }
 
-// settle decides the message's fate from what the handler returned and from why
-// its context was cancelled, nil if it was not.
+// settle settles the message by what the handler returned and by why its context was
+// cancelled; cause is nil if it was not.
 func (o *owner) settle(ctx context.Context, err, cause error) {
 	if o.ended {
 		return
@@ -35,7 +35,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	dependency, trouble := workqueue.AsTrouble(err)
 	stalled := errors.Is(cause, workqueue.ErrStalled)
 	if stalled && err != nil && !trouble {
-		// What hangs may hang because of what it waits for.
+		// The handler may hang because a dependency does.
 		if found, e := o.c.breakers.check(ctx); e != nil {
 			dependency, trouble, err = found, true, fmt.Errorf("%w; meanwhile: %w", cause, e)
 		}
@@ -48,8 +48,8 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	case stalled:
 		o.fail(ctx, fmt.Errorf("%w for %v", cause, o.c.options.StallAfter))
 	case cause != nil:
-		// Interrupted by us. Whatever the error says, it may be an echo of that:
-		// a killed child process looks like a broken file.
+		// We interrupted the handler, and its error may be a consequence of that: the
+		// output of a killed child process looks like a broken file.
 		o.giveBack(ctx, 0, cause.Error())
 	case errors.Is(err, workqueue.ErrLeaseLost):
 		o.drop()
@@ -67,16 +67,16 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	}
 }
 
-// drop leaves the message alone: the handler found that another delivery of the
-// item owns its work (paper row Q17). It costs nothing and says nothing; if the
-// message is still ours it comes once more and finds the work done.
+// drop leaves the message alone: the handler found that another delivery of the item
+// owns the work (paper row Q17). If the message is still ours it is delivered once
+// more, and its handler finds the work done.
 func (o *owner) drop() {
 	o.ended = true
 	o.line.count.superseded.Add(1)
 }
 
-// complete deletes the message and counts it. The work is committed already, or
-// unwanted, so a message that cannot be deleted comes again and finds that.
+// complete deletes the message and counts it. The work is committed or unwanted. If
+// the message cannot be deleted, its next delivery finds that.
 func (o *owner) complete(ctx context.Context, count *atomic.Int64) {
 	err := o.lease.Complete(ctx)
 	switch {
@@ -92,8 +92,8 @@ func (o *owner) complete(ctx context.Context, count *atomic.Int64) {
 	}
 }
 
-// fail records a failed attempt and schedules the next, or buries the item when
-// it was the last.
+// fail records a failed attempt and retries the item, or poisons it when that was its
+// last attempt.
 func (o *owner) fail(ctx context.Context, err error) {
 	failures := o.job.Item.Failures + 1
 	o.line.count.failed.Add(1)
@@ -109,11 +109,11 @@ func (o *owner) fail(ctx context.Context, err error) {
 	o.release(ctx, delay, o.failure(err))
 }
 
-// bury puts the item aside as poison, after its handler has written down that
-// the work failed. The order matters: a crash between the two repeats both.
+// bury makes the item poison. First its handler records that the work failed: a crash
+// between the two repeats both, and with the other order the record could be missing.
 func (o *owner) bury(ctx context.Context, cause error, record func(*workitem.Item)) {
 	if time.Until(o.lease.Deadline()) < o.lease.Visibility()/2 {
-		_ = o.lease.Renew(ctx) // several requests follow; if this fails they may still fit
+		_ = o.lease.Renew(ctx) // several requests follow; without the renewal they may still succeed
 	}
 	if hears, ok := o.handler.(Exhausted); ok {
 		if err := hears.Exhausted(ctx, o.job, cause); err != nil {
@@ -138,8 +138,8 @@ func (o *owner) bury(ctx context.Context, cause error, record func(*workitem.Ite
 	}
 }
 
-// giveBack makes the message visible to others after delay. It costs the item no
-// attempt: the interruption is not its fault.
+// giveBack releases the message: visible to others after delay. It costs the item no
+// attempt, because the interruption is not its fault.
 func (o *owner) giveBack(ctx context.Context, delay time.Duration, why string) {
 	o.ended = true
 	o.line.count.released.Add(1)
@@ -147,13 +147,13 @@ func (o *owner) giveBack(ctx context.Context, delay time.Duration, why string) {
 	o.release(ctx, delay, func(i *workitem.Item) { i.Releases++ })
 }
 
-// often is from how many releases on an item that meets trouble is suspicious.
+// often: an item that meets trouble with this many releases is logged as an error.
 const often = 50
 
-// trouble gives the item back, which it costs no attempt: what failed is the
-// dependency. There is no bound, except for killed children, because a count
-// cannot tell an item that brings the trouble from one that meets a long outage
-// at every worker of a large fleet.
+// trouble releases the item at no cost, because a dependency failed. The number of
+// releases has no bound: a count cannot tell an item that causes the trouble from one
+// that meets a long outage at every worker of a large fleet. Only killed child
+// processes are bounded.
 func (o *owner) trouble(ctx context.Context, dependency string, err error) {
 	o.line.count.troubled.Add(1)
 	o.c.breakers.failed(dependency, o.job.Item.Step, err)
@@ -165,7 +165,7 @@ func (o *owner) trouble(ctx context.Context, dependency string, err error) {
 			o.bury(ctx, cause, o.failure(cause))
 			return
 		}
-		delay = o.c.options.retryDelay(item.Kills + 1) // longer: perhaps the memory is a neighbour's
+		delay = o.c.options.retryDelay(item.Kills + 1) // longer: perhaps another process uses the memory
 	}
 	level := slog.LevelWarn
 	if item.Releases+1 >= often {
@@ -181,14 +181,14 @@ func (o *owner) trouble(ctx context.Context, dependency string, err error) {
 	})
 }
 
-// snooze puts the message back for a while on the handler's wish.
+// snooze hides the message for delay, because the handler asked for it.
 func (o *owner) snooze(ctx context.Context, delay time.Duration, why error) {
 	o.line.count.snoozed.Add(1)
 	o.log().Debug("snoozed", "why", why)
 	o.release(ctx, delay, func(i *workitem.Item) { i.Snoozes++ })
 }
 
-// putBack leaves an item to workers that understand it.
+// putBack snoozes an item for workers that understand it.
 func (o *owner) putBack(ctx context.Context) {
 	o.line.count.putBack.Add(1)
 	delay := spread(o.c.options.PutBack)
@@ -201,14 +201,14 @@ func (o *owner) release(ctx context.Context, delay time.Duration, record func(*w
 	switch {
 	case err == nil:
 	case errors.Is(err, workqueue.ErrLeaseLost):
-		o.line.count.staleReleases.Add(1) // somebody else works on it: nothing to say
+		o.line.count.staleReleases.Add(1) // somebody else has the message
 	default:
 		o.line.count.settleErrors.Add(1)
 		o.log().Warn("cannot give back: the message comes when its visibility ends", "error", err)
 	}
 }
 
-// failure returns what writes err into the item's history.
+// failure returns a function that writes err into the item's history.
 func (o *owner) failure(err error) func(*workitem.Item) {
 	return func(i *workitem.Item) { i.Fail(time.Now(), o.c.options.Worker, err) }
 }
@@ -220,7 +220,7 @@ func (o *owner) log() *slog.Logger {
 		"subject", o.job.Item.Subject, "message", o.job.MessageID, "dequeueCount", o.job.DequeueCount)
 }
 
-// KilledError is why an item is poison whose child processes are always killed.
+// KilledError is why an item is poison whose child processes were killed too often.
 type KilledError struct {
 	Times int
 	Err   error // of the latest time

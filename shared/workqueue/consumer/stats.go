@@ -47,11 +47,11 @@ type QueueStats struct {
 	Unwanted      int64 `json:"unwanted"`      // deleted without being done: nobody wanted the work
 	Failed        int64 `json:"failed"`        // attempts
 	Poisoned      int64 `json:"poisoned"`      // items
-	Released      int64 `json:"released"`      // interrupted and given back
-	Troubled      int64 `json:"troubled"`      // met trouble and were given back
-	TroubledOften int64 `json:"troubledOften"` // of these, deliveries of items that were given back 50 times and more
+	Released      int64 `json:"released"`      // interrupted, not by trouble
+	Troubled      int64 `json:"troubled"`      // met trouble
+	TroubledOften int64 `json:"troubledOften"` // of these, deliveries of items that were released 50 times and more
 	Snoozed       int64 `json:"snoozed"`
-	PutBack       int64 `json:"putBack"` // for a newer worker
+	PutBack       int64 `json:"putBack"` // snoozed for a newer worker; not in Snoozed
 
 	EmptyPolls    int64 `json:"emptyPolls"`
 	ReceiveErrors int64 `json:"receiveErrors"`
@@ -60,8 +60,8 @@ type QueueStats struct {
 	Renewals      int64 `json:"renewals"`
 	StaleRenewals int64 `json:"staleRenewals"` // the message had become visible to others (Q17)
 	StaleDeletes  int64 `json:"staleDeletes"`  // the same at a delete (Q16d)
-	StaleReleases int64 `json:"staleReleases"` // the same at giving back
-	Superseded    int64 `json:"superseded"`    // dropped: another delivery owned the work (Q17)
+	StaleReleases int64 `json:"staleReleases"` // the same at a release
+	Superseded    int64 `json:"superseded"`    // left alone: another delivery owned the work (Q17)
 	ReceiptsLost  int64 `json:"receiptsLost"`  // with a reply (Q13)
 	LeasesEnding  int64 `json:"leasesEnding"`  // stopped before the lease ended (Q16c)
 	Stalled       int64 `json:"stalled"`

@@ -1,7 +1,7 @@
-// Package queuetest is for tests of handlers. It runs them on real queues, with a
-// consumer that has short clocks, and brings about what handlers must bear: a
-// message that is delivered twice, a lease that is lost, a drain, a message that
-// another version of the program sent.
+// Package queuetest is for tests of handlers. It runs them on real queues with a
+// consumer that has short timeouts, and causes what handlers must survive: a message
+// that is delivered twice, a lease that is lost, a drain, a message that another
+// version of the program sent.
 //
 //	queues := queuetest.Open(t, azuritetest.Account(t), workqueue.Spec{Name: "mail", Steps: []string{"welcome"}, Pool: "mail", Visibility: 2 * time.Second})
 //	worker := queuetest.Start(t, queues, map[string]consumer.Handler{"welcome": queuetest.Twice(handler)})
@@ -54,8 +54,8 @@ func Send(t testing.TB, queues *workqueue.Queues, queue string, items ...workite
 	}
 }
 
-// SendText puts a message into a queue as it is, base64 around it: one that an
-// older or newer version of the program sent, or another program.
+// SendText puts a text into a queue, in base64: a message as an older or newer version
+// of the program, or another program, would send it.
 func SendText(t testing.TB, a *azstorage.Account, queue, text string) {
 	t.Helper()
 	options := &azqueue.EnqueueMessageOptions{TimeToLive: new(int32(-1))}
@@ -70,8 +70,8 @@ type Worker struct {
 	drain func()
 }
 
-// Start runs a consumer of queues with four slots in each pool and clocks of a
-// second or less. The functions may change its options.
+// Start runs a consumer of queues with four slots in each pool and pauses of a second
+// or less. The functions may change its options.
 func Start(t testing.TB, queues *workqueue.Queues, handlers map[string]consumer.Handler, change ...func(*consumer.Options)) Worker {
 	t.Helper()
 	options := consumer.Options{
@@ -98,11 +98,11 @@ func Start(t testing.TB, queues *workqueue.Queues, handlers map[string]consumer.
 }
 
 // Drain does what SIGTERM does to a role: the handlers' contexts are cancelled with
-// workqueue.ErrDraining and the messages given back. It returns when the last
-// handler has returned.
+// workqueue.ErrDraining and the messages released. It returns when the last handler
+// has returned.
 func (w Worker) Drain() { w.drain() }
 
-// WaitCounts waits until the counters of a queue are as they should be.
+// WaitCounts waits until right accepts the counters of a queue.
 func (w Worker) WaitCounts(t testing.TB, queue string, right func(consumer.QueueStats) bool) {
 	t.Helper()
 	azuritetest.Eventually(t, patience, func() error {
@@ -125,7 +125,7 @@ func WaitEmpty(t testing.TB, q *workqueue.Queue) {
 	})
 }
 
-// WaitPoison waits until there are n poisoned items and returns them.
+// WaitPoison waits until there are n poison items and returns them.
 func WaitPoison(t testing.TB, queues *workqueue.Queues, n int) (list []workqueue.Poisoned) {
 	t.Helper()
 	azuritetest.Eventually(t, patience, func() (err error) {
@@ -138,9 +138,9 @@ func WaitPoison(t testing.TB, queues *workqueue.Queues, n int) (list []workqueue
 	return list
 }
 
-// LoseLease takes the queue's messages away from whoever has them, as if another
-// worker had finished them: the handlers' contexts end with workqueue.ErrLeaseLost
-// at the next renewal, after a third of the visibility.
+// LoseLease deletes all messages of the queue, as if another worker had finished them.
+// The handlers' contexts end with workqueue.ErrLeaseLost at the next renewal, after a
+// third of the visibility timeout.
 func LoseLease(t testing.TB, q *workqueue.Queue) {
 	t.Helper()
 	if err := q.Clear(context.Background()); err != nil {
@@ -150,7 +150,7 @@ func LoseLease(t testing.TB, q *workqueue.Queue) {
 
 // Twice makes every message come once more after h has succeeded, as when a worker
 // dies between its commit and the delete. The second delivery comes when the
-// visibility of the first ends.
+// visibility timeout of the first ends.
 func Twice(h consumer.Handler) consumer.Handler {
 	var done sync.Map // by message id
 	return consumer.HandlerFunc(func(ctx context.Context, job *consumer.Job) error {
@@ -159,14 +159,14 @@ func Twice(h consumer.Handler) consumer.Handler {
 			return err
 		}
 		if _, again := done.LoadOrStore(job.MessageID, true); !again {
-			return workqueue.ErrLeaseLost // the consumer drops the message without a word
+			return workqueue.ErrLeaseLost // the consumer leaves the message alone
 		}
 		return nil
 	})
 }
 
-// Recorder is a handler that remembers the ids of the items that it was given. Next
-// does the work; nil means that there is none.
+// Recorder is a handler that records the ids of its items. Next does the work; nil
+// means none.
 type Recorder struct {
 	Next func(ctx context.Context, job *consumer.Job) error
 

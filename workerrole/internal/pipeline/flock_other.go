@@ -4,9 +4,8 @@ package pipeline
 
 import "os"
 
-// canFlock is false: this system has no lock that ends with its process. So a
-// worker cannot tell living neighbours from dead ones, and Sweep leaves what
-// killed workers left.
+// canFlock is false: this system has no file lock that ends with its process. A worker
+// cannot know whether the owner of a scratch directory is alive, so Sweep removes none.
 const canFlock = false
 
 func flock(*os.File) error { return nil }

@@ -10,9 +10,9 @@ import (
 
 const canFlock = true
 
-// flock takes a lock that belongs to this opening of the file: two openings
-// exclude each other, also in one process, and child processes do not inherit it,
-// because Go's files close on exec.
+// flock takes a lock that belongs to f. Another opening of the same file cannot take it,
+// not even in this process. Child processes do not inherit it, because Go opens files
+// with close-on-exec. errLocked when somebody has it.
 func flock(f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -3,10 +3,9 @@
 //	claim the step row → run, which writes the output → commit the step row
 //	→ enqueue what comes next → return, and the consumer deletes the message
 //
-// A crash anywhere in that line repeats a step that finds its own result and
-// does no harm (paper rows Q3 and Q8): before the commit nobody looks at the
-// output, whose name belongs to the attempt; after it, the repetition only
-// enqueues again what may be missing.
+// A crash at any arrow repeats the step, which does no harm (paper rows Q3 and Q8).
+// Before the commit no row names the output, whose name belongs to the attempt. After
+// the commit the repetition finds the step done and only enqueues what may be missing.
 //
 // Next: workerrole/internal/step, the steps themselves.
 package pipeline
@@ -30,16 +29,16 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-// Step is the unit of work that a message asks for. To add one, declare it in
-// workflow.Steps, write a file in package step and list it in workerrole/main.go.
+// Step is the work that a message asks for. To add one, declare it in workflow.Steps,
+// write a file in package step and list it in workerrole/main.go.
 type Step interface {
 	// Name is that of the declaration.
 	Name() string
-	// Run writes the step's output and returns what becomes true with it. It
-	// may be called any number of times for the same step, also while an older
-	// call is still running elsewhere. An error that is a *video.Failure is
-	// permanent; one that workqueue.AsTrouble knows costs the item nothing; any
-	// other is a failed attempt. What a step without rows returns is not used.
+	// Run writes the step's output and returns what the commit writes. It may be
+	// called several times for the same step, also while an earlier call still runs in
+	// another worker. An error that is a *video.Failure is permanent, one that
+	// workqueue.AsTrouble knows costs the item nothing, any other is a failed attempt.
+	// What a step without rows returns is not used.
 	Run(ctx context.Context, w *Work) (videostore.Commit, error)
 }
 
@@ -50,12 +49,12 @@ type Runner struct {
 	Step    Step
 	Worker  string        // name of this worker role, for the timeline
 	Scratch string        // directory for scratch directories
-	Watch   time.Duration // how often a running step checks that its video still wants it
+	Watch   time.Duration // how often a running step checks whether its video still wants it
 	Log     *slog.Logger
 }
 
-// Handle runs the step that the message asks for. What its errors mean, the
-// consumer decides (workqueue.AsTrouble and its neighbours); nil means that the message may be deleted.
+// Handle runs the step that the message asks for. nil means that the message may be
+// deleted; package workqueue lists what other errors mean. Safe to repeat.
 func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
 	key, err := workflow.KeyOf(job.Item)
 	if err != nil {
@@ -73,7 +72,7 @@ func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
 	case errors.Is(err, videostore.ErrDuplicate):
 		return nil
 	case errors.Is(err, videostore.ErrSuperseded):
-		return workqueue.Snooze(time.Second, err.Error()) // somebody claimed it this instant: look again
+		return workqueue.Snooze(time.Second, err.Error()) // claimed by another worker meanwhile; the next delivery sees how it stands
 	case err != nil:
 		return err
 	}
@@ -86,25 +85,25 @@ func (r *Runner) hasRows() bool {
 	return step.HasRows()
 }
 
-// handlePlain runs a step without rows: there is nothing to claim or to commit.
+// handlePlain runs a step without rows, which needs no claim and no commit.
 func (r *Runner) handlePlain(ctx context.Context, key workflow.Key, job *consumer.Job) error {
 	work := &Work{
 		Claim: &videostore.Claim{Step: videostore.Step{Key: key}}, Progress: job.Progress, Log: r.Log.With("video", key.ID, "step", key.Step),
 		Again: job.DequeueCount > 1 && job.Item.Snoozes == 0, blobs: r.Blobs,
 	}
-	// Throttled requests are slow, and are progress all the same.
+	// A request that storage throttles is slow, but counts as progress.
 	_, err := r.Step.Run(tablestore.OnRequest(ctx, job.Progress), work)
 	return err
 }
 
-// Exhausted is called before a message goes to the poison queue: first the state
-// row, then the message.
+// Exhausted records the failure in the step row before the item becomes poison. Safe to
+// repeat.
 func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) error {
 	key, err := workflow.KeyOf(job.Item)
 	if err != nil {
-		return nil // nobody's step
+		return nil // no step can be recorded
 	}
-	if !r.hasRows() { // the reconciler, which would send the item again, must know
+	if !r.hasRows() { // or the reconciler would send the item again
 		return r.Videos.GaveUp(ctx, key.ID, key.Step)
 	}
 	what := fmt.Sprintf("failed %d times", job.Item.Failures)
@@ -118,7 +117,7 @@ func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) 
 	})
 }
 
-// backlog is how long an item waits at most in a lane that has no backlog.
+// backlog: an item that waited longer shows that its lane has a backlog.
 const backlog = 3 * time.Second
 
 func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *consumer.Job) error {
@@ -143,13 +142,13 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 	}
 	failpoint.Hit(r.Step.Name() + "/output")
 	commit.Next = append(commit.Next, claim.Following(commit)...)
-	// The output is written. Only now the row, which is what makes it count.
+	// The step row is written after the output, because it makes the output count.
 	if err := claim.Commit(ctx, commit); err != nil {
 		return r.failed(ctx, claim, err)
 	}
 	failpoint.Hit(r.Step.Name() + "/committed")
-	// Only what this commit promised: the rest of the outbox is somebody else's, who
-	// may be in the middle of sending it.
+	// Only what this commit promised: other rows of the outbox may be being sent by
+	// whoever wrote them.
 	if err := claim.Send(ctx); err != nil {
 		return err
 	}
@@ -186,7 +185,7 @@ func (r *Runner) run(ctx context.Context, work *Work) (videostore.Commit, error)
 	return commit, err
 }
 
-// follow does what comes after the commit. A redelivered message comes straight
+// follow does what comes after the commit. A delivery that finds the step done begins
 // here, so that a crash after the commit loses nothing.
 func (r *Runner) follow(ctx context.Context, claim *videostore.Claim) error {
 	if err := r.Videos.Flush(ctx, claim.Step.Key.ID); err != nil {
@@ -203,7 +202,7 @@ func (r *Runner) after(ctx context.Context, claim *videostore.Claim) error {
 	return nil
 }
 
-// failed decides what an error means for the message.
+// failed records the end of an attempt and returns the error for the consumer.
 func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, err error) error {
 	var failure *video.Failure
 	switch {
@@ -211,7 +210,7 @@ func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, err error)
 		r.giveBack(ctx, claim, nil) // or the row would say "running" for ever
 		return workqueue.Unwanted(err.Error())
 	case errors.Is(err, videostore.ErrSuperseded):
-		return workqueue.ErrLeaseLost // the row says what the queue would say: write nothing
+		return workqueue.ErrLeaseLost // another attempt owns the step row: write nothing
 	case errors.As(err, &failure):
 		if err := claim.Fail(ctx, failure); err != nil {
 			return r.failed(ctx, claim, err)
@@ -222,14 +221,14 @@ func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, err error)
 	}
 	cause := err
 	if errors.Is(context.Cause(ctx), workqueue.ErrDraining) {
-		cause = nil // stopping is nobody's failure
+		cause = nil // an interruption is no failure
 	}
 	r.giveBack(ctx, claim, cause)
 	return err
 }
 
-// giveBack notes in the step row that the attempt has ended. The job's context may
-// be dead, so the note has its own time.
+// giveBack records in the step row that the attempt has ended. The job's context may
+// have ended, so the write has a deadline of its own.
 func (r *Runner) giveBack(ctx context.Context, claim *videostore.Claim, cause error) {
 	note, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()

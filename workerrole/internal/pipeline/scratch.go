@@ -9,19 +9,18 @@ import (
 	"strings"
 )
 
-// A scratch directory is named at random, and its owner holds a lock on the file
-// beside it, <directory>.lock, which the kernel drops when the process ends,
-// however it ends. Process ids would not do: the first process of every
-// container has the same one.
+// A scratch directory has a random name. Its owner holds a lock on the file
+// <directory>.lock, which the kernel releases when the process ends in any way.
+// Process ids would not do, because the first process of every container has the same.
 const (
 	scratchPrefix = "cutroom-scratch-"
 	lockSuffix    = ".lock"
 )
 
-// errLocked says that another process holds a lock.
+// errLocked says that a living process holds the lock.
 var errLocked = errors.New("locked by a living process")
 
-// Scratch is a directory for temporary files, this process's alone.
+// Scratch is a directory for temporary files that only this process uses.
 type Scratch struct {
 	Dir string
 
@@ -29,19 +28,19 @@ type Scratch struct {
 	lock   *os.File
 }
 
-// MakeScratch makes a directory for this process below parent, where other
-// workers may have theirs, also workers in other containers that share a volume.
+// MakeScratch makes a directory for this process below parent. Other workers may use the
+// same parent, also from other containers that share a volume.
 func MakeScratch(parent string) (*Scratch, error) {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return nil, fmt.Errorf("make parent of scratch directory: %w", err)
 	}
 	for {
 		dir := filepath.Join(parent, scratchPrefix+rand.Text())
-		// The lock comes first and goes last, so a directory without a held lock
-		// is nobody's.
+		// The lock is taken before the directory is made and released after it is
+		// removed, so a directory whose lock is free has no owner.
 		lock, err := lockFile(dir+lockSuffix, os.O_CREATE|os.O_EXCL)
 		if errors.Is(err, errLocked) || errors.Is(err, os.ErrNotExist) {
-			continue // a Sweep took the new file before we could lock it
+			continue // another worker's Sweep removed the new file before it was locked
 		}
 		if err != nil {
 			return nil, fmt.Errorf("lock scratch directory: %w", err)
@@ -54,15 +53,14 @@ func MakeScratch(parent string) (*Scratch, error) {
 	}
 }
 
-// Close removes the directory and then lets go of its lock.
+// Close removes the directory and then releases its lock.
 func (s *Scratch) Close() error {
 	err := os.RemoveAll(s.Dir)
 	return errors.Join(err, os.Remove(s.lock.Name()), s.lock.Close())
 }
 
-// Sweep removes the directories of workers that were killed, and returns how
-// many. Nobody else would. Any number of workers may sweep at once. On systems
-// without flock it removes nothing.
+// Sweep removes the directories of workers that were killed and returns how many. Any
+// number of workers may call it at once. On systems without flock it removes nothing.
 func (s *Scratch) Sweep() (removed int, _ error) {
 	if !canFlock {
 		return 0, nil
@@ -115,7 +113,7 @@ func lockFile(name string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// stillNamed returns an error unless f is what its name leads to.
+// stillNamed returns os.ErrNotExist unless the name of f still leads to f.
 func stillNamed(f *os.File) error {
 	named, err := os.Stat(f.Name())
 	if err != nil {
@@ -131,8 +129,8 @@ func stillNamed(f *os.File) error {
 	return nil
 }
 
-// ProbeScratch writes 1 MiB below dir and removes it: the question whether the
-// disk takes files, for the consumer's circuit breaker.
+// ProbeScratch writes 1 MiB below dir and removes it, to find out for the consumer's
+// circuit breaker whether the disk takes files.
 func ProbeScratch(dir string) error {
 	file, err := os.CreateTemp(dir, "probe-")
 	if err != nil {
@@ -141,7 +139,7 @@ func ProbeScratch(dir string) error {
 	defer func() { _ = os.Remove(file.Name()) }()
 	_, err = file.Write(make([]byte, 1<<20))
 	if err == nil {
-		err = file.Sync() // some file systems find out late
+		err = file.Sync() // some file systems report errors only here
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("probe the scratch directory: %w", err)

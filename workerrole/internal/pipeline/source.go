@@ -17,28 +17,27 @@ type Pinned struct {
 	ETag string // empty: whatever version is there now
 }
 
-// openSource lets ffmpeg read a version of a blob until ctx ends, and returns the
-// version. The holder of a valet key can write the blob as long as the key
-// lives, also after its content was verified. So every read names the version
-// that was verified (If-Match), and one that finds another fails the run with a
-// *video.Failure, source_changed. A read that fails otherwise fails the run with
-// an ffmpeg.TroubleError.
+// openSource lets ffmpeg read one version of a blob until ctx ends, and returns the
+// version. Whoever has the valet key can overwrite the blob while the key is valid, also
+// after the content was verified. So every request names the verified version
+// (If-Match). When the blob has another, the run fails with a *video.Failure,
+// source_changed. Other errors of a read fail it with an ffmpeg.TroubleError.
 func openSource(ctx context.Context, blobs *blobstore.Store, from Pinned, demuxer string) (ffmpeg.Source, Pinned, error) {
 	from, size, err := pin(ctx, blobs, from)
 	if err != nil {
 		return ffmpeg.Source{}, from, err
 	}
-	// ctx, and not the request's: a piece is read to its end though ffmpeg went away.
+	// ctx and not the request's: a piece is read to its end when ffmpeg goes away.
 	source, err := ffmpeg.Serve(ctx, size, func(_ context.Context, offset int64) (io.ReadCloser, error) {
 		r := &reader{ctx: ctx, blobs: blobs, from: from, at: offset, size: size}
-		return r, r.open() // so that a source that is away is known before the first byte is promised
+		return r, r.open() // so that a missing source is noticed before the reply begins
 	})
 	source.Demuxer = demuxer
 	return source, from, err
 }
 
-// pin names the version of a blob that is to be read, which is the one that is
-// there when nobody noted one, and returns its size in bytes.
+// pin returns the version of a blob that is to be read, and its size in bytes. Without
+// an ETag in from that is the version that is there now.
 func pin(ctx context.Context, blobs *blobstore.Store, from Pinned) (Pinned, int64, error) {
 	head, err := blobs.Head(ctx, video.SourcesContainer, from.Blob)
 	if err == nil && from.ETag != "" && head.ETag != from.ETag {
@@ -51,15 +50,15 @@ func pin(ctx context.Context, blobs *blobstore.Store, from Pinned) (Pinned, int6
 	return from, head.Size, nil
 }
 
-// piece is the most that one request asks for: a block of an upload. ffmpeg asks
-// for everything from a byte on, reads a little and goes away, again and again. A
-// request for all the rest makes Azurite open a file for each block of it, and it
-// never closes those that are not read to their end: after some eighty runs on an
-// hour of film it has no files left and answers no read any more.
+// piece is the most that one request asks for: a block of an upload. ffmpeg asks for
+// everything from a byte on, reads a little, goes away, and asks again. Azurite opens a
+// file for each block of a reply, and never closes those of a reply that is not read to
+// its end. With requests for all the rest it had no files left after some eighty runs on
+// an hour of film, and answered no read any more.
 const piece = 4 << 20
 
-// reader reads one version of a blob from a byte on, piece by piece. It finds out
-// in the middle, too, that the blob has changed: every request names the version.
+// reader reads one version of a blob from a byte on, piece by piece. Every request names
+// the version, so a change of the blob is also noticed in the middle.
 type reader struct {
 	ctx      context.Context // of openSource: an io.Reader cannot be given one per call
 	blobs    *blobstore.Store
@@ -100,8 +99,8 @@ func (r *reader) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Close reads the piece to its end, so that its connection and the files behind it
-// are free again.
+// Close reads the piece to its end, because storage keeps files open for a reply that is
+// not.
 func (r *reader) Close() error {
 	if r.body == nil {
 		return nil
@@ -110,8 +109,7 @@ func (r *reader) Close() error {
 	return r.body.Close()
 }
 
-// changed turns the refusal of another version into the permanent failure that
-// it is.
+// changed returns the permanent failure for a blob that has another version.
 func changed(err error) error {
 	if errors.Is(err, blobstore.ErrChanged) {
 		return video.Fail(video.SourceChanged, "The uploaded file was replaced after it had been accepted. Upload it as a new video.")

@@ -15,25 +15,25 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-// Work is one attempt at one step, and what the step needs for it. Of a step
-// without rows only Step.Key, Progress, Log and Again are set.
+// Work is one attempt of a step and what the step needs for it. A step without rows has
+// only Step.Key, Progress, Log and Again.
 type Work struct {
 	*videostore.Claim
 	Dir      string // empty scratch directory, removed afterwards
-	Prefix   string // where this attempt's blobs go; no other attempt writes there
-	Progress func() // to be called whenever the work moved: the lease is renewed only then
+	Prefix   string // of the attempt's blob names; no other attempt has it
+	Progress func() // call it whenever the work moved: the lease is renewed only then
 	Log      *slog.Logger
 	Again    bool // an earlier delivery of the message may have done half of the work
 
 	blobs *blobstore.Store
 }
 
-// Moved is Progress for those who count frames.
+// Moved is Progress as a callback that gets a number of frames.
 func (w *Work) Moved(int64) { w.Progress() }
 
-// OpenSource lets ffmpeg read the upload, or its remuxed copy, until ctx ends, and
-// returns which version that is: the one that was verified. A source that was
-// replaced fails the run with a *video.Failure, source_changed.
+// OpenSource lets ffmpeg read the upload or its remuxed copy until ctx ends, and returns
+// the version, which is the verified one. If the source was replaced the run fails with
+// a *video.Failure, source_changed.
 func (w *Work) OpenSource(ctx context.Context) (ffmpeg.Source, Pinned, error) {
 	from := Pinned{Blob: w.Plan.Source, ETag: w.Plan.SourceETag}
 	if from.Blob == "" { // not planned yet
@@ -42,8 +42,8 @@ func (w *Work) OpenSource(ctx context.Context) (ffmpeg.Source, Pinned, error) {
 	return openSource(ctx, w.blobs, from, w.Plan.Demuxer)
 }
 
-// ReadUpload opens the bytes of the upload, in the version that was verified.
-// Reading them is progress.
+// ReadUpload opens the upload in the version that was verified. Every read counts as
+// progress.
 func (w *Work) ReadUpload(ctx context.Context) (io.ReadCloser, error) {
 	from, size, err := pin(ctx, w.blobs, Pinned{Blob: video.SourceBlob(w.Video.ID), ETag: w.Video.SourceETag})
 	if err != nil {
@@ -87,7 +87,7 @@ func (w *Work) PutAs(ctx context.Context, path, name, contentType string) (video
 	return w.putFile(ctx, video.MediaContainer, path, name, contentType)
 }
 
-// PutData is Put for what is in memory.
+// PutData is Put for data in memory.
 func (w *Work) PutData(ctx context.Context, name string, data []byte, contentType string) (video.File, error) {
 	file := video.File{Name: name, Blob: w.Prefix + name, ContentType: contentType, Bytes: int64(len(data))}
 	_, err := w.blobs.Put(ctx, video.MediaContainer, file.Blob, bytes.NewReader(data), file.Bytes, blobstore.Options{ContentType: contentType})
@@ -98,13 +98,13 @@ func (w *Work) PutData(ctx context.Context, name string, data []byte, contentTyp
 	return file, nil
 }
 
-// PutSource stores a copy of the source that steps are to read instead.
+// PutSource stores a copy of the source that later steps read, and returns its version.
 func (w *Work) PutSource(ctx context.Context, path, contentType string) (Pinned, error) {
 	file, err := w.putFile(ctx, video.SourcesContainer, path, filepath.Base(path), contentType)
 	if err != nil {
 		return Pinned{}, err
 	}
-	// Nobody else has this attempt's name, so what is there is what was put.
+	// No other attempt writes this name, so the version is the one that was put.
 	head, err := w.blobs.Head(ctx, video.SourcesContainer, file.Blob)
 	if err != nil {
 		return Pinned{}, fmt.Errorf("look at %s of %s: %w", file.Name, w.Step.Key, err)

@@ -16,14 +16,14 @@ import (
 // Audio encodes one portion of the first audio track.
 //
 //	Reads   the source blob, the portion's range of it
-//	Writes  media/{attempt}/{first segment}.m4s, and a PART row with its own row
+//	Writes  media/{attempt}/{first segment}.m4s, and a PART row with the commit
 //	Next    finish, when every chunk and every other portion is done already
 //	Errors  *video.Failure when the track cannot be decoded
 //	Repeat  writes to a name of its own; only one attempt's row commits
 //
-// A plan of the first format has the whole track as one item. It is worked on
-// portion after portion, each committed on its own while the step goes on; a
-// repetition goes on behind what is committed.
+// In a plan of the first format the whole track is one item. Its portions are then made
+// one after another and each is committed while the step goes on. A repetition begins
+// after the committed ones.
 type Audio struct {
 	Videos *videostore.Store
 	Tool   *ffmpeg.Tool
@@ -59,13 +59,13 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	return commit, err
 }
 
-// track works on the whole track.
+// track encodes the whole track.
 func (s Audio) track(ctx context.Context, w *pipeline.Work, source ffmpeg.Source) (videostore.Commit, error) {
 	view, err := s.Videos.View(ctx, w.Video.ID)
 	if err != nil {
 		return videostore.Commit{}, fmt.Errorf("read committed audio of %s: %w", w.Video.ID, err)
 	}
-	held, samples := 0, int64(0) // what earlier attempts committed
+	held, samples := 0, int64(0) // of earlier attempts
 	for _, part := range view.Parts[w.Plan.Generation] {
 		held += len(part.Segments)
 		for _, segment := range part.Segments {
@@ -86,7 +86,7 @@ func (s Audio) track(ctx context.Context, w *pipeline.Work, source ffmpeg.Source
 		if playable {
 			return nil
 		}
-		playable = true // the chunks look after themselves from here on
+		playable = true // from here on the chunks' commits call it
 		return s.Videos.MarkPlayable(ctx, w.Video.ID)
 	}, w.Moved)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s Audio) track(ctx context.Context, w *pipeline.Work, source ffmpeg.Source
 	return videostore.Commit{Output: AudioOutput{Segments: held}}, nil
 }
 
-// put stores a run of segments under the attempt's own prefix.
+// put stores a portion's segments under the attempt's prefix.
 func (s Audio) put(ctx context.Context, w *pipeline.Work, made media.Portion) (*video.AudioPart, error) {
 	part := made.Part
 	file, err := w.PutAs(ctx, made.Path, fmt.Sprintf("%05d.m4s", part.First), "audio/mp4")

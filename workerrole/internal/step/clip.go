@@ -15,9 +15,9 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
-// Clip makes a short MP4 of a part of a finished video.
+// Clip makes a short MP4 of a range of frames of a finished video.
 //
-//	Reads   the segments that hold the part: top rendition and audio
+//	Reads   the segments that hold those frames: top rendition and audio
 //	Writes  media/{attempt}/clip.mp4
 //	Next    nothing
 //	Errors  *video.Failure when those segments are gone; the clip fails, the
@@ -48,7 +48,7 @@ func (s Clip) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, err
 	return videostore.Commit{Output: video.ClipOutput{Blob: file.Blob, Bytes: file.Bytes}}, err
 }
 
-// gather brings the segments that hold the part to the local disk.
+// gather copies the segments that hold the clip's frames to the local disk.
 func (s Clip) gather(ctx context.Context, w *pipeline.Work) (ffmpeg.ClipJob, error) {
 	job := ffmpeg.ClipJob{
 		Video: filepath.Join(w.Dir, "video.mp4"), Out: filepath.Join(w.Dir, "clip.mp4"),

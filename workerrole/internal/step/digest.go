@@ -22,13 +22,13 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
-// Digest notices an upload that exists already: the same bytes, or the same
-// pictures in another file.
+// Digest finds an earlier upload of the same video: the same bytes, or the same pictures
+// in another file.
 //
 //	Reads   the upload as it is, and three of its pictures
 //	Writes  table twins; the facts of META: sha256, looks, sameAs, looksLike
-//	Errors  fails alone: nobody needs to know
-//	Repeat  finds the same; the first of two twins stays the first
+//	Errors  fails alone: a video without these facts plays as well
+//	Repeat  writes the same; the earlier of two twins stays the earlier
 type Digest struct {
 	Videos *videostore.Store
 	Twins  *twins.Index
@@ -38,8 +38,7 @@ type Digest struct {
 // Name implements pipeline.Step.
 func (Digest) Name() string { return workflow.StepDigest }
 
-// DigestFacts say what an upload is. Of a twin that is not public nobody learns the
-// name.
+// DigestFacts identify an upload. They do not name a twin that is not public.
 type DigestFacts struct {
 	SHA256    string `json:"sha256"`
 	Looks     string `json:"looks,omitempty"`     // perceptual hashes of three pictures, hex
@@ -77,8 +76,8 @@ func (s Digest) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	return videostore.Commit{Output: facts, Facts: facts}, nil
 }
 
-// twin returns the video that had a key first, or nothing when it is this one or
-// is not for everybody to see.
+// twin returns the video that had a key first, or "" when it is this one or is not
+// public.
 func (s Digest) twin(ctx context.Context, id video.ID, key string) (string, error) {
 	first, err := s.Twins.First(ctx, id, key, s.Videos.Exists)
 	if err != nil || first == id {
@@ -109,7 +108,7 @@ func (s Digest) looks(ctx context.Context, w *pipeline.Work) (hashes string, _ e
 		w.Progress()
 		hash, err := perceptual(path)
 		if errors.Is(err, os.ErrNotExist) {
-			return "", nil // the file ends before it says: no picture there
+			return "", nil // the file is shorter than it says
 		}
 		if err != nil {
 			return "", err

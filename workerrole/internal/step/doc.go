@@ -1,15 +1,14 @@
-// Package step holds the steps, one file each, in the order in which a video
-// meets them:
+// Package step holds the steps, one file each, in the order in which they run:
 //
-//	probe   what is it, how is it cut; fans out          → encode, audio
-//	encode  one chunk, all renditions                    → the next chunk; finish, when it is the last
-//	audio   one portion of the sound                     → finish, when it is the last
-//	digest  have we got this file already                → finish, when it is the last
-//	finish  playlists, poster, storyboard, MP4           → index
-//	loudness  how loud is it, once it can be watched
-//	clip    a short MP4, when somebody asks for one
-//	index   catalogue and search rows follow the video
-//	purge   everything of a deleted video goes
+//	probe     finds out what it is, makes the plan       → encode, audio
+//	encode    one chunk, all renditions                  → the next chunk; finish, when it is the last
+//	audio     one portion of the sound                   → finish, when it is the last
+//	digest    finds an upload of the same video          → finish, when it is the last
+//	finish    playlists, poster, storyboard, MP4         → index
+//	loudness  measures the sound of a video that is ready
+//	clip      a short MP4, when somebody asks for one
+//	index     makes catalogue and search follow META
+//	purge     removes everything of a deleted video
 //
 // To add a step: declare it in workflow.Steps, write its file here and list it in
 // workerrole/main.go.

@@ -12,11 +12,11 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
-// Encode makes one chunk in every rendition, from one decode.
+// Encode makes one chunk in every rendition; the source is decoded once.
 //
 //	Reads   the source blob, the chunk's range of it
 //	Writes  media/{attempt}/{rendition}.m4s, tiles.jpg, sometimes poster.jpg
-//	Next    the chunk that no message asks for yet; finish, when it was the last
+//	Next    the first chunk that is not promised; finish, when all parts have ended
 //	Errors  *video.Failure when the content cannot be decoded
 //	Repeat  writes to names of its own; only one attempt's row commits
 type Encode struct {
@@ -47,7 +47,7 @@ func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 			})
 		}
 	}
-	for i, file := range encoded.Renditions { // none when the last chunk turned out to be empty
+	for i, file := range encoded.Renditions { // none when the last chunk has no frames
 		put(file, "video/mp4", &out.Renditions[i].Blob)
 	}
 	put(encoded.Tiles, "image/jpeg", &out.Tiles)

@@ -18,7 +18,7 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
-// Finish is the fan-in: it verifies the whole and writes what needs all of it.
+// Finish is the fan-in: it verifies the video and writes what needs all of its parts.
 //
 //	Reads   all step rows; the chunks' tiles; the top rendition and the audio
 //	Writes  media/{attempt}/: playlists, storyboard, sprite, MP4 download
@@ -71,12 +71,11 @@ func (s Finish) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	}, nil
 }
 
-// enough is the share of the promised frames that must have been found. Below
-// it, the file was cut off.
+// enough: with less than this share of the plan's frames the file was cut off.
 const enough = 0.95
 
-// verify counts frames and compares the chunks' init segments: a player reads
-// only the first one.
+// verify counts the frames and compares the chunks' init segments, which must be equal
+// because a player reads only the first.
 func verify(p playlist.Presentation) (frames int64, err error) {
 	for i, chunk := range p.Chunks {
 		frames += chunk.Frames
@@ -92,7 +91,7 @@ func verify(p playlist.Presentation) (frames int64, err error) {
 	return frames, nil
 }
 
-// playlists stores what the web role has drawn from rows until now.
+// playlists stores the playlists that the web role draws from rows until then.
 func (s Finish) playlists(ctx context.Context, w *pipeline.Work, p playlist.Presentation, out *video.FinishOutput) error {
 	texts := map[string]string{"master": playlist.Master(p)}
 	for _, r := range p.Plan.Renditions {
@@ -115,8 +114,8 @@ func (s Finish) playlists(ctx context.Context, w *pipeline.Work, p playlist.Pres
 	return nil
 }
 
-// pictures makes the storyboard from the chunks' own tiles: nothing is decoded
-// twice, whatever the length. The poster was made with its chunk.
+// pictures makes the storyboard from the chunks' tiles, so that nothing is decoded a
+// second time. The poster was made with its chunk.
 func (s Finish) pictures(ctx context.Context, w *pipeline.Work, p playlist.Presentation, out *video.FinishOutput) error {
 	var strips []media.Strip
 	for _, chunk := range p.Chunks {

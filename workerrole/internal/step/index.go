@@ -19,14 +19,14 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
-// Index makes the catalogue, the search index and the tie to a race follow a
-// video's META row.
+// Index makes the catalogue, the search index and the video's registration for a race
+// follow META.
 //
 //	Reads   META
 //	Writes  tables catalog, recent, terms, postings, variants, registrations (VIDEO: rows)
 //	Repeat  makes the same rows: safe any number of times, in any order
-//	Why     the copies live in other partitions than the truth, so no
-//	        transaction can keep them equal; this step does, in the end (T8)
+//	Why     the copies are in other partitions than the truth, so no transaction
+//	        covers both; repeating this step makes them equal in the end (T8)
 type Index struct {
 	Videos  *videostore.Store
 	Catalog *catalog.Catalog
@@ -40,7 +40,7 @@ func (Index) Name() string { return workflow.StepIndex }
 // Run implements pipeline.Step.
 func (s Index) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commit, _ error) {
 	id := w.Step.Key.ID
-	var seen []time.Time // versions of META that the indexes have followed
+	var seen []time.Time // UpdatedAt of the METAs that were read
 	current := func(ctx context.Context) (video.Video, bool, error) {
 		rec, err := s.Videos.Get(ctx, id)
 		if errors.Is(err, videostore.ErrNotFound) {
@@ -49,8 +49,8 @@ func (s Index) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 		seen = append(seen, rec.Video.UpdatedAt)
 		return rec.Video, err == nil, err
 	}
-	// One that has to wait for another run does not keep the others from hiding
-	// a video.
+	// All three are tried: if one has to wait for another run, the others still hide
+	// a video at once.
 	listed := s.Catalog.Sync(ctx, id, current)
 	failpoint.Hit("index/catalogued")
 	if err := errors.Join(listed, s.Search.Sync(ctx, id, current), s.Races.Sync(ctx, id, current)); err != nil {
@@ -60,13 +60,13 @@ func (s Index) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 	if len(seen) == 0 {
 		return none, nil
 	}
-	// The oldest version is what all are sure to have seen. The reconciler
-	// sends the item again while META is newer, should its message be lost.
+	// All have followed the oldest META at least. While META is newer, the reconciler
+	// sends the item again if its message is lost.
 	return none, s.Videos.MarkIndexed(ctx, id, slices.MinFunc(seen, time.Time.Compare))
 }
 
-// waitIfBusy puts the item back without cost when another indexing run of the
-// same video, alive or killed, has to end first.
+// waitIfBusy snoozes the item when another run for the same video, in progress or
+// killed, has to end first.
 func waitIfBusy(err error) error {
 	if errors.Is(err, indexrows.ErrBusy) || errors.Is(err, indexrows.ErrContended) {
 		return workqueue.Snooze(indexPause, err.Error())
@@ -74,5 +74,5 @@ func waitIfBusy(err error) error {
 	return err
 }
 
-// indexPause is how long an indexing run is given to end.
+// indexPause is how long another run is given to end.
 const indexPause = 3 * time.Second

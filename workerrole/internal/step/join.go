@@ -13,7 +13,7 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/media"
 )
 
-// join writes pieces of blobs one after the other into a file.
+// join writes pieces of blobs into a file, one after another.
 func join(ctx context.Context, blobs *blobstore.Store, path string, pieces []media.Piece, progress func()) (err error) {
 	name := filepath.Base(path)
 	file, err := os.Create(path)

@@ -12,8 +12,8 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
-// Loudness measures the sound of a video that is ready, so that the player can
-// turn down what is louder than others.
+// Loudness measures the sound of a video that is ready, so that the player can turn down
+// a loud one.
 //
 //	Reads   the sound of the source
 //	Writes  the facts of META: integratedLufs, rangeLu, truePeakDb, gainDb
@@ -26,8 +26,8 @@ type Loudness struct {
 // Name implements pipeline.Step.
 func (Loudness) Name() string { return workflow.StepLoudness }
 
-// LoudnessFacts are measured as EBU R128 says. A player of a web page can only
-// turn down, so GainDB is 0 at most.
+// LoudnessFacts are measured as EBU R128 says. GainDB is at most 0, because the player of
+// a web page can only turn down.
 type LoudnessFacts struct {
 	IntegratedLUFS float64 `json:"integratedLufs"`
 	RangeLU        float64 `json:"rangeLu"`
@@ -35,8 +35,8 @@ type LoudnessFacts struct {
 	GainDB         float64 `json:"gainDb"` // brings the video to targetLUFS
 }
 
-// targetLUFS is what the web's players agree on, more or less. Broadcasters use
-// -23, at which most uploads would have to be turned down.
+// targetLUFS is near the target of most players on the web. With -23, the broadcasters'
+// target, most uploads would be turned down.
 const targetLUFS = -16
 
 // Run implements pipeline.Step.

@@ -12,12 +12,12 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
-// Probe looks at an upload, decides how it is cut and fans out.
+// Probe examines an upload, makes its plan, and promises the first chunks and the sound.
 //
 //	Reads   the source blob, by ranges
 //	Writes  sources/{attempt}/prepared.mkv, only when the upload has no index;
-//	        rows PLAN, META (processing) and the outbox, with its own row
-//	Next    encode for every chunk, audio, index
+//	        rows PLAN, META (processing) and the outbox, with the commit
+//	Next    encode for the first chunks, the other parts, index
 //	Errors  *video.Failure for whatever is not a video that we take
 //	Repeat  makes the same plan from the same bytes
 type Probe struct {
@@ -61,8 +61,8 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	}, nil
 }
 
-// remux copies the streams of a source that cannot be sought in into a file with
-// an index, so that a chunk need not read everything before it.
+// remux copies the streams of a source without an index into a file that has one. Without
+// it every chunk would have to read everything before it.
 func (s Probe) remux(ctx context.Context, w *pipeline.Work, source ffmpeg.Source) (ffmpeg.Info, pipeline.Pinned, error) {
 	path := filepath.Join(w.Dir, "prepared.mkv")
 	if err := media.Remux(ctx, s.Tool, source, path, w.Moved); err != nil {

@@ -20,12 +20,12 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
-// Purge removes everything of a deleted video. The tombstone, META in state
-// deleting, goes last: as long as it stands every worker finds that the video
-// is gone, and a purge that was killed is repeated from the start.
+// Purge removes everything of a deleted video. The tombstone, META in state deleting,
+// goes last: while it is there workers find that the video is deleted, and a purge that
+// was killed is repeated from the start.
 //
 //	Writes  nothing; deletes rows, index entries and blobs, in that order:
-//	        without rows no late worker can commit, without index entries
+//	        without rows no late worker can commit, and without index entries
 //	        nobody finds a video that has no blobs
 //	Repeat  safe
 type Purge struct {
@@ -36,7 +36,7 @@ type Purge struct {
 	Races   *registrations.Store
 	Views   *views.Counter
 	Twins   *twins.Index
-	Linger  time.Duration // how long to wait for workers that still ran a step
+	Linger  time.Duration // the wait for workers that were running a step
 }
 
 // Name implements pipeline.Step.
@@ -50,13 +50,13 @@ func (s Purge) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 		return none, err
 	}
 	if err == nil && rec.Video.State != video.Deleting {
-		return none, nil // not ours to remove
+		return none, nil // not deleted
 	}
 	claimed, err := s.Videos.Erase(ctx, id, false)
 	if err != nil {
 		return none, err
 	}
-	// A purge that was killed half way has erased the claims that it saw.
+	// An earlier delivery that was killed may have erased the claims.
 	claimed = claimed || w.Again
 	failpoint.Hit("purge/rows")
 	if err := errors.Join(s.Catalog.Remove(ctx, id), s.Search.Remove(ctx, id), s.Races.Remove(ctx, id)); err != nil {
@@ -74,8 +74,8 @@ func (s Purge) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 	}
 	failpoint.Hit("purge/blobs")
 	if claimed {
-		// A worker was in the middle of a step. It will find the tombstone and
-		// stop, but may write one more blob: sweep again when it has.
+		// A worker was running a step. It will find the tombstone and stop, but may
+		// write one more blob before that, so the blobs are deleted once more.
 		return none, workqueue.Snooze(s.Linger, "a worker was still busy with the video")
 	}
 	_, err = s.Videos.Erase(ctx, id, true)

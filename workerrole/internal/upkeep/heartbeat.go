@@ -11,7 +11,7 @@ import (
 // beatEvery is how often a worker rewrites its row.
 const beatEvery = 3 * time.Second
 
-// Alive is how old the latest heartbeat of a living worker can be: some may be
+// Alive is how old the latest heartbeat of a living worker can be, because some may be
 // lost.
 const Alive = 5 * beatEvery
 

@@ -14,19 +14,19 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// Janitor removes blobs that no row names: output of attempts that were killed
-// or lost the race, of generations that were replaced, and of workers that wrote
-// after a purge. On its way it removes the rows of replaced generations and of
-// clips whose time is over. It lists whole containers, so it runs seldom.
+// Janitor removes blobs that no row names: the output of attempts that were killed or
+// superseded, of replaced generations, and of workers that wrote after a purge. It also
+// removes the rows of replaced generations and of clips whose time is over. It lists
+// whole containers, so it runs seldom.
 //
-// Where it stopped is in memory: a new leader starts over. Not safe for
-// concurrent use.
+// Between passes it keeps in memory where it stopped; a new leader starts over. Not safe
+// for concurrent use.
 type Janitor struct {
 	Videos *videostore.Store
 	Blobs  *blobstore.Store
-	// Budget ends a pass; the next goes on from there. 0: no end.
+	// Budget ends a pass; the next continues there. 0: no end.
 	Budget time.Duration
-	// Grace protects the output of attempts that have not committed yet.
+	// Grace: blobs that are younger stay, because their attempt may not have committed.
 	Grace time.Duration
 	// ClipLife is how long a clip is kept after it was made. 0: for ever.
 	ClipLife time.Duration
@@ -36,11 +36,11 @@ type Janitor struct {
 	places [3]shelf // where the pages with that owner begin
 }
 
-// containers are walked in step: names start with the owner, a video's id, and
-// are listed in their order, so each video is read once for all three.
+// containers are read side by side. Names begin with the owner, a video's id, and are
+// listed in order, so the rows of each video are read once for all three.
 var containers = [3]string{video.MediaContainer, video.SourcesContainer, video.ClaimsContainer}
 
-// shelf is how far one container has been read.
+// shelf is how far one container was read.
 type shelf struct {
 	container string
 	marker    string // of the page
@@ -72,7 +72,7 @@ func ownerOf(name string) string {
 	return owner
 }
 
-// Pass looks at blobs, video by video.
+// Pass removes blobs, video by video.
 func (j *Janitor) Pass(ctx context.Context) (Pass, error) {
 	end := time.Now().Add(j.Budget)
 	shelves := j.places
@@ -80,7 +80,7 @@ func (j *Janitor) Pass(ctx context.Context) (Pass, error) {
 		shelves[i] = shelf{container: containers[i], marker: j.places[i].marker}
 	}
 	from := j.from
-	j.from, j.places = "", [3]shelf{} // begin anew after an error of the list
+	j.from, j.places = "", [3]shelf{} // after an error of the list the next pass starts over
 	var pass Pass
 	var errs []error
 	removed := 0
@@ -101,7 +101,7 @@ func (j *Janitor) Pass(ctx context.Context) (Pass, error) {
 			j.from, j.places = owner, shelves
 			return pass, errors.Join(errs...)
 		}
-		o := &estate{j: j, owner: owner, skip: owner < from} // before the stop, on the same page
+		o := &estate{j: j, owner: owner, skip: owner < from} // on the first page, but done in the pass before
 		for i := range shelves {
 			if err := o.clear(ctx, &shelves[i]); err != nil {
 				return pass, errors.Join(append(errs, err)...)
@@ -142,15 +142,14 @@ func nextOwner(ctx context.Context, blobs *blobstore.Store, shelves *[3]shelf) (
 type estate struct {
 	j       *Janitor
 	owner   string
-	skip    bool   // take them off the shelves and do nothing
-	named   *names // nil until there is a blob old enough to ask for
+	skip    bool   // take the blobs off the shelves without removing them
+	named   *names // nil until a blob is old enough to be removed
 	removed int
-	err     error // what keeps all further blobs
+	err     error // after an error all further blobs stay
 }
 
-// clear takes the owner's blobs off a shelf and removes those that are old enough
-// and that no row names. Its error is about the list; what concerns only this
-// owner is in e.err.
+// clear takes the owner's blobs off a shelf and removes those that are old enough and
+// that no row names. It returns errors of the list; errors with this owner are in e.err.
 func (e *estate) clear(ctx context.Context, s *shelf) error {
 	for {
 		blob, more, err := s.first(ctx, e.j.Blobs)
@@ -193,14 +192,14 @@ func (n names) has(name string) bool {
 	return n.blobs[name]
 }
 
-// named reads which blobs of a video its rows name, after removing the rows whose
-// time is over. Rows go before blobs: a crash in between leaves blobs without a
-// row, which the next pass finds.
+// named returns the blobs that the rows of a video name. Before that it removes rows whose
+// time is over. Rows go before blobs: a crash in between leaves blobs without a row, which
+// the next pass finds.
 func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 	n := &names{blobs: map[string]bool{}}
 	id, err := video.ParseID(owner)
 	if err != nil {
-		return n, nil // nobody's
+		return n, nil // no video has this id
 	}
 	view, err := j.Videos.ViewWithRequests(ctx, id)
 	if errors.Is(err, videostore.ErrNotFound) {
@@ -213,7 +212,7 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 		return nil, err
 	}
 	n.blobs[video.SourceBlob(id)] = true
-	// People may still be watching the generation that was replaced just now.
+	// Somebody may still watch a generation that was replaced a short time ago.
 	replaced := time.Since(view.Video.ReadyAt) >= j.Grace
 	kept := map[int]bool{}
 	keeps := func(generation int) bool {
@@ -223,7 +222,8 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 		return kept[generation]
 	}
 	if !view.Video.State.Terminal() {
-		// A message under way may carry a claim check under the video's prefix.
+		// A message may name a claim check, whose name begins with its item's id:
+		// <video>.<generation>.<step>.<index>.
 		n.prefixes = append(n.prefixes, video.Prefix(id)+string(id)+".")
 	}
 	for generation, parts := range view.Parts {
@@ -239,7 +239,7 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 		}
 	}
 	for _, s := range view.Steps {
-		// What was asked for stays when the generation that it reads is replaced.
+		// A clip stays when the generation that it was cut from is replaced.
 		if s.Key.Declared().Stage != workflow.OnRequest && !keeps(s.Key.Generation) {
 			continue
 		}
@@ -253,7 +253,7 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 			n.prefixes = append(n.prefixes, s.Key.BlobPrefix(s.Attempt))
 		}
 	}
-	for generation, keep := range kept { // those that have rows
+	for generation, keep := range kept { // generations that have rows
 		if keep {
 			continue
 		}
@@ -265,8 +265,8 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 	return n, nil
 }
 
-// dropRequests removes what was asked for and ended, made or failed, longer than
-// ClipLife ago. Who asks again gets a new one.
+// dropRequests removes clips that ended, made or failed, longer than ClipLife ago. Who
+// asks again gets a new one.
 func (j *Janitor) dropRequests(ctx context.Context, view videostore.View) (videostore.View, error) {
 	if j.ClipLife == 0 {
 		return view, nil

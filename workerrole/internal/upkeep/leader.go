@@ -12,25 +12,25 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// leaseBlob carries the lease in video.ControlContainer. Whoever holds it leads.
+// leaseBlob is the blob in video.ControlContainer whose lease makes a worker the leader.
 const leaseBlob = "upkeep"
 
-// leaseTime is the shortest that the service grants: a dead leader is replaced
-// within it (15 s to 60 s, or infinite).
+// leaseTime is the shortest that the service grants (15 s to 60 s, or infinite), so that
+// a dead leader is replaced soon.
 const leaseTime = 15 * time.Second
 
-// Duty is one thing that the leader does again and again, on a clock of its own:
-// however long one duty takes, the others go on.
+// Duty is what the leader does repeatedly. Each has a goroutine of its own, so that a long
+// one does not delay the others.
 type Duty struct {
 	Name  string
 	Every time.Duration // from the end of a pass to the beginning of the next
 	Do    func(ctx context.Context) (Pass, error)
 }
 
-// Pass is what one pass of a duty came to.
+// Pass is the result of one pass of a duty.
 type Pass struct {
-	Items      int // that it looked at
-	Unreadable int // that it left as they are because it could not read them
+	Items      int // that were checked
+	Unreadable int // left as they are because they could not be read
 }
 
 // DutyStats counts what a duty did since the process started.
@@ -58,8 +58,8 @@ type Leader struct {
 // Leading reports whether this worker is the leader now.
 func (l *Leader) Leading() bool { return l.leading.Load() }
 
-// Run stands for election until ctx ends. Errors of duties are logged and the
-// duty is tried again at its next turn.
+// Run tries to become the leader until ctx ends. Errors of duties are logged, and the
+// next pass tries again.
 func (l *Leader) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		lease, err := l.Blobs.AcquireLease(ctx, video.ControlContainer, leaseBlob, leaseTime)
@@ -106,7 +106,7 @@ func (l *Leader) lead(ctx context.Context, lease *blobstore.BlobLease) {
 	}
 }
 
-// serve does every duty when it is due until ctx ends and the last has stopped.
+// serve runs every duty when it is due. It returns when all have stopped after ctx ended.
 func (l *Leader) serve(ctx context.Context) {
 	var duties sync.WaitGroup
 	for _, d := range l.Duties {

@@ -15,47 +15,47 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// Reconciler gives every promise its message (paper rows Q3 and Q7): whatever
-// was killed between a row and its message, and whatever message was lost or
-// cleared, is found through the in-flight index and sent again.
+// Reconciler sends messages that are missing (paper rows Q3 and Q7). A process may die
+// between writing a promise and sending it, and a message may be lost or cleared. The
+// reconciler finds such videos by their marks and sends again.
 //
-// What it remembers between passes, where it stopped and which videos it found
-// healthy, is in memory: a new leader starts over. Not safe for concurrent use.
+// Between passes it keeps in memory where it stopped and which videos were healthy; a new
+// leader starts over. Not safe for concurrent use.
 type Reconciler struct {
 	Videos *videostore.Store
 	Queue  func(ctx context.Context, name string) (QueueState, error)
-	// Workers lists the workers that are alive, with what they are busy with.
+	// Workers lists the living workers with the steps they run.
 	Workers func(ctx context.Context) ([]workers.Worker, error)
-	// Budget ends a pass; the next goes on from there. 0: no end.
+	// Budget ends a pass; the next continues there. 0: no end.
 	Budget time.Duration
-	// Grace is how long a promise may take before it counts as forgotten.
+	// Grace: a promise that is younger is not checked.
 	Grace time.Duration
-	// OrphanAfter is how long a step may show no sign of life, with its queue
-	// moving on past it, before its message counts as lost.
+	// OrphanAfter: a step that was silent for less does not count as lost while its
+	// queue has messages.
 	OrphanAfter time.Duration
-	// AbandonAfter is how long an upload may take before it is removed.
+	// AbandonAfter is how long an upload may take before its video is deleted.
 	AbandonAfter time.Duration
-	// SweepAfter is how long after a purge late workers may insert rows.
+	// SweepAfter is how long after a purge the mark is kept: late workers may insert rows.
 	SweepAfter time.Duration
 	Log        *slog.Logger
 
-	next  video.ID          // where the pass that ran out of its budget stopped
+	next  video.ID          // where the latest pass stopped; empty when it reached the end
 	looks map[video.ID]look // videos that were found healthy
-	round int               // times that the end of the index was reached
+	round int               // times that all marks were read
 }
 
-// look is when a video is to be looked at again, unless its mark changes.
+// look says when a healthy video is to be checked again, unless its mark changes.
 type look struct {
 	etag  string
 	due   time.Time
 	round int
 }
 
-// maxErrors ends a pass: the storage is away, and every further video would only
-// wait for that, too.
+// maxErrors ends a pass: storage is in trouble, and every other video would have to wait
+// for it too.
 const maxErrors = 10
 
-// Pass looks at the videos in flight that are due.
+// Pass checks the marked videos that are due.
 func (r *Reconciler) Pass(ctx context.Context) (Pass, error) {
 	end := time.Now().Add(r.Budget)
 	now := &moment{r: r, queues: map[string]QueueState{}}
@@ -80,7 +80,7 @@ func (r *Reconciler) Pass(ctx context.Context) (Pass, error) {
 		if errors.Is(err, videostore.ErrUnreadable) {
 			r.Log.Error("leave a video that cannot be read", "video", mark.ID, "error", err)
 			pass.Unreadable++
-			healthy, err = true, nil // nothing to be done every few seconds
+			healthy, err = true, nil // checking it in every pass would not help
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("reconcile %s: %w", mark.ID, err))
@@ -99,8 +99,8 @@ func (r *Reconciler) Pass(ctx context.Context) (Pass, error) {
 	return pass, errors.Join(errs...)
 }
 
-// due reports whether a video is to be looked at. What the mark itself can tell
-// costs no request.
+// due reports whether a video is to be checked. The mark alone decides, so it costs no
+// request.
 func (r *Reconciler) due(mark videostore.Inflight) bool {
 	age := time.Since(mark.Since)
 	switch {
@@ -121,8 +121,8 @@ func (r *Reconciler) due(mark videostore.Inflight) bool {
 	return false
 }
 
-// pause is how long a healthy video is left alone. A promise is mostly forgotten
-// when it is made, so young ones are looked at in every pass, old ones seldom.
+// pause is how long a healthy video is not checked. Most messages are lost when they are
+// promised, so young marks are checked in every pass and old ones seldom.
 func pause(age time.Duration) time.Duration {
 	if age < time.Minute {
 		return 0
@@ -130,7 +130,7 @@ func pause(age time.Duration) time.Duration {
 	return min(age/4, 5*time.Minute)
 }
 
-// check looks at one video and reports whether there was nothing to do.
+// check checks one video and reports whether there was nothing to do.
 func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *moment) (healthy bool, _ error) {
 	view, err := r.Videos.ViewWithRequests(ctx, mark.ID, videostore.StepQueued, videostore.StepRunning)
 	if errors.Is(err, videostore.ErrNotFound) {
@@ -170,8 +170,8 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *m
 	return r.resend(ctx, mark, view, missing, now)
 }
 
-// sweep ends the mark of a video that is gone. A worker that claimed a step in
-// the moment of the purge may have left a row.
+// sweep removes the mark of a video that is gone. A worker that claimed a step in the
+// moment of the purge may have left a row.
 func (r *Reconciler) sweep(ctx context.Context, mark videostore.Inflight) (healthy bool, _ error) {
 	if time.Since(mark.Since) < r.SweepAfter {
 		return true, nil
@@ -182,12 +182,12 @@ func (r *Reconciler) sweep(ctx context.Context, mark videostore.Inflight) (healt
 	}
 	if removed > 0 {
 		r.Log.Info("removed rows that were left of a purged video", "video", mark.ID, "count", removed)
-		return false, nil // what the next pass finds gone is gone
+		return false, nil // the next pass makes sure that none is left
 	}
 	return false, r.Videos.Settle(ctx, mark)
 }
 
-// resend promises again the intents whose messages are lost.
+// resend promises again those intents whose messages are lost.
 func (r *Reconciler) resend(ctx context.Context, mark videostore.Inflight, view videostore.View, intents []videostore.Intent, now *moment) (healthy bool, _ error) {
 	var lost []videostore.Intent
 	for _, intent := range intents {
@@ -209,17 +209,16 @@ func (r *Reconciler) resend(ctx context.Context, mark videostore.Inflight, view 
 	return false, r.Videos.Resend(ctx, view.Record, lost)
 }
 
-// surelyLost times OrphanAfter without a sign of life is proof enough, whatever
-// the queue looks like: a message that is sent twice does no harm.
+// surelyLost: after this many times OrphanAfter without a sign of life a step is sent
+// again whatever its queue holds. A second message does no harm.
 const surelyLost = 8
 
-// isLost reports whether the message of an intent is gone from its queue. What a
-// living worker is busy with never is. An empty queue is certain: its count
-// includes hidden messages and is never too low. In a busy queue the order is
-// roughly first in, first out: when messages at the front are much younger than
-// the step's last sign of life, and ours is not there, then they have passed it
-// by. The youngest at the front counts, for one item that is put back again and
-// again keeps the oldest old.
+// isLost reports whether the message of an intent is gone from its queue. A step that a
+// living worker runs is never lost. An empty queue is certain, because its length
+// includes hidden messages and is never too low. A queue with messages is roughly first
+// in, first out: if messages at its front are much younger than the step's last sign of
+// life, and ours is not among them, they have overtaken it. The youngest at the front
+// counts, because one item that is snoozed again and again stays there and is old.
 func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view videostore.View, intent videostore.Intent, now *moment) (bool, error) {
 	silent := time.Since(lastSign(mark, view, intent))
 	if silent <= r.Grace {
@@ -246,9 +245,9 @@ func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view 
 	return !busy, err
 }
 
-// lastSign is when a step was last written, also with a part of its output, or
-// promised. A step that was never claimed has no row: then anything of its video
-// counts, and the mark, which is renewed with every promise.
+// lastSign is when a step was last written or promised; committing a part writes it too.
+// A step that was never claimed has no row. For it META, the other steps of the video and
+// the mark count; the mark is renewed with every promise.
 func lastSign(mark videostore.Inflight, view videostore.View, intent videostore.Intent) time.Time {
 	if s, found := view.StepOf(intent); found {
 		return latest(s.QueuedAt, s.StartedAt, s.FinishedAt, s.WrittenAt)
@@ -262,12 +261,12 @@ func lastSign(mark videostore.Inflight, view videostore.View, intent videostore.
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// moment is what a pass knows of queues and workers: each is asked at most once.
+// moment is what a pass knows of queues and workers. Each is read at most once.
 type moment struct {
 	r       *Reconciler
 	queues  map[string]QueueState
 	workers []workers.Worker
-	asked   bool // for the workers
+	asked   bool // workers were read
 }
 
 func (m *moment) queue(ctx context.Context, name string) (QueueState, error) {
@@ -283,9 +282,9 @@ func (m *moment) queue(ctx context.Context, name string) (QueueState, error) {
 	return q, nil
 }
 
-// busy reports whether the worker that claimed a step is alive and says that it
-// works on it. Heartbeats come from the worker and not from the step, so a long
-// chunk that shows nothing for an hour is still known to be in good hands.
+// busy reports whether the worker that claimed a step is alive and says that it runs it.
+// The worker writes its row of the register also while a step writes nothing, so a chunk
+// that takes an hour is not sent again.
 func (m *moment) busy(ctx context.Context, view videostore.View, intent videostore.Intent) (bool, error) {
 	step, found := view.StepOf(intent)
 	if !found || step.State != videostore.StepRunning || m.r.Workers == nil {
@@ -305,7 +304,7 @@ func (m *moment) busy(ctx context.Context, view videostore.View, intent videosto
 	}), nil
 }
 
-// QueueState tells the reconciler whether a message can still be on its way.
+// QueueState is what the reconciler knows of a queue.
 type QueueState struct {
 	// Empty: no message at all, neither visible nor hidden by a lease.
 	Empty bool
@@ -313,8 +312,7 @@ type QueueState struct {
 	Front []workqueue.Peeked
 }
 
-// StateOf asks a queue. It costs one call, and a second one when the queue holds
-// something.
+// StateOf reads the state of a queue: one request, and a second when it has messages.
 func StateOf(ctx context.Context, q *workqueue.Queue) (QueueState, error) {
 	state, err := q.Length(ctx)
 	if err != nil {
