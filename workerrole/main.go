@@ -112,7 +112,15 @@ func runWith(ctx context.Context, cfg config) error {
 	}
 	handlers := map[string]consumer.Handler{}
 	for _, s := range steps {
+		if _, declared := workflow.Find(s.Name()); !declared {
+			return fmt.Errorf("step %q is listed in workerrole/main.go: declare it in workflow.Steps", s.Name())
+		}
 		handlers[s.Name()] = &pipeline.Runner{Videos: videos, Blobs: blobs, Step: s, Worker: cfg.Name, Scratch: scratch.Dir, Watch: 5 * time.Second, Log: log}
+	}
+	for _, declared := range workflow.Steps {
+		if handlers[declared.Name] == nil {
+			return fmt.Errorf("workflow.Steps declares %q: list its step in workerrole/main.go", declared.Name)
+		}
 	}
 	register := workers.New(account)
 	work, err := consumer.New(queues, consumer.Options{

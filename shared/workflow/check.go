@@ -3,6 +3,7 @@ package workflow
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -12,6 +13,8 @@ import (
 // to do about it. Both roles call it at start. That every step has a handler and
 // every queue's pool has slots is the consumer's to check.
 func Check(specs []workqueue.Spec) error { return check(Steps, specs) }
+
+var name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
 
 func check(steps []Step, specs []workqueue.Spec) error {
 	var problems []error
@@ -26,6 +29,9 @@ func check(steps []Step, specs []workqueue.Spec) error {
 			bad("%q is declared twice: give one of them another name", s.Name)
 		}
 		seen[s.Name] = true
+		if !name.MatchString(s.Name) {
+			bad("%q is no name for a step, for it is part of rows, blobs and addresses: use lower-case letters, digits and hyphens, at most 40", s.Name)
+		}
 		weight += s.Weight
 		makers[s.Makes]++
 		stages[s.Stage]++
@@ -42,15 +48,15 @@ func check(steps []Step, specs []workqueue.Spec) error {
 		if len(s.Queues) == 0 {
 			bad("%q has no queue: set Queues to one that the queue list declares", s.Name)
 		}
-		for _, name := range s.Queues {
-			if !slices.ContainsFunc(specs, func(q workqueue.Spec) bool { return q.Name == name }) {
-				bad("%q travels on queue %q, which is not declared: add it to the queue list", s.Name, name)
+		for _, queue := range s.Queues {
+			if !slices.ContainsFunc(specs, func(q workqueue.Spec) bool { return q.Name == queue }) {
+				bad("%q travels on queue %q, which is not declared: add it to the queue list", s.Name, queue)
 			}
 		}
 	}
-	for name, stage := range map[string]Stage{"First": First, "Last": Last, "OnChange": OnChange, "OnDelete": OnDelete} {
+	for which, stage := range map[string]Stage{"First": First, "Last": Last, "OnChange": OnChange, "OnDelete": OnDelete} {
 		if n := stages[stage]; n != 1 {
-			bad("%d steps are in stage %s, which needs exactly one", n, name)
+			bad("%d steps are in stage %s, which needs exactly one", n, which)
 		}
 	}
 	if makers[Pictures] != 1 || makers[Sound] != 1 {

@@ -60,14 +60,17 @@ type Step struct {
 	Stage Stage
 	Count Count
 
-	// Queues are the base queues that its messages travel on.
+	// Queues are the base queues that its messages travel on: Audio for light work
+	// that nobody waits for, EncodeLow for what fills a core, or one of its own.
 	Queues []string
 	// Choose picks one of them; nil means the first. The plan is empty for a step
 	// that is due without one.
 	Choose func(v video.Video, plan video.Plan, index int) string
 
-	// Alone: its failure leaves the video as it is. A part that fails alone does
-	// not hold up the last step. Always so for AfterReady and OnRequest.
+	// Alone: its failure leaves the video as it is. The last step waits for a part
+	// that fails alone until that has ended, failed or not, so its retries delay the
+	// moment when the video is ready: what nobody needs for that belongs AfterReady.
+	// AfterReady and OnRequest always fail alone.
 	Alone bool
 
 	// Weight is its share of the progress bar, in percent. All together are 100.

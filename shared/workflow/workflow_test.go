@@ -29,6 +29,7 @@ func TestCheckNamesEveryMistake(t *testing.T) {
 		"set Queues to one that the queue list declares": with(Step{Name: "x", Stage: Part}),
 		"add it to the queue list":                       with(Step{Name: "x", Stage: Part, Queues: []string{"gpu"}}),
 		"set Stage to when it is due":                    with(Step{Name: "x", Queues: probe}),
+		"use lower-case letters, digits and hyphens":     with(Step{Name: "Poster Sheet", Stage: Part, Queues: probe}),
 		"is declared twice":                              with(Step{Name: StepAudio, Stage: Part, Queues: probe}),
 		"which only a Part may":                          with(Step{Name: "x", Stage: AfterReady, Count: PerChunk, Queues: probe}),
 		"a kind of its own that sorts before META":       with(Step{Name: "x", Stage: OnRequest, Rows: "ZOO", Queues: probe}),

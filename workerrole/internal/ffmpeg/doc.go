@@ -10,6 +10,9 @@
 // right. A bad end is evidence about the bytes (RunError), or trouble that the
 // run met (TroubleError).
 //
+// To add a command: copy frame.go, which makes a file, or loudness.go, which reads
+// a report.
+//
 // It is the only importer of ffmpeg-go, which builds the argument lists; the
 // processes are ours.
 //

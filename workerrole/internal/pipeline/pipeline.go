@@ -106,14 +106,14 @@ func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) 
 	if !r.hasRows() { // or the reconciler would send the item again
 		return r.Videos.GaveUp(ctx, key.ID, key.Step)
 	}
-	what := fmt.Sprintf("failed %d times", job.Item.Failures)
+	what := "failed at every attempt"
 	var killed *consumer.KilledError
 	if errors.As(cause, &killed) {
 		what = fmt.Sprintf("needs more memory than there is: it was killed %d times", killed.Times)
 	}
 	return r.Videos.FailStep(ctx, key, &video.Failure{
 		Code:   video.ProcessingFailed,
-		Detail: fmt.Sprintf("the %s step %s; an operator can find it in the poison queue", key.Step, what),
+		Detail: fmt.Sprintf("the %s step %s; an operator finds the reason in /ops/poison", key.Step, what),
 	})
 }
 

@@ -7,6 +7,7 @@
 //	finish    playlists, poster, storyboard, MP4         → index
 //	loudness  measures the sound of a video that is ready
 //	clip      a short MP4, when somebody asks for one
+//	captions  clean WebVTT of a file that somebody sent
 //	index     makes catalogue and search follow META
 //	purge     removes everything of a deleted video
 //
