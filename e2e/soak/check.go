@@ -120,7 +120,10 @@ func (c *checker) atRest(ctx context.Context) (left []string) {
 		for _, r := range rows {
 			text := r.all()
 			if table == "inflight" {
-				if t := truths[r.key()]; t == nil || t.doc.State != "awaiting_upload" {
+				// A creation that was cut off after the mark leaves it until uploads
+				// that never came are removed, in a day.
+				awaits, _ := r["Awaits"].(bool)
+				if t := truths[r.key()]; t != nil && t.doc.State != "awaiting_upload" || t == nil && !awaits {
 					add("in flight: %s", r.key())
 				}
 				continue

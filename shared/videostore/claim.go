@@ -89,7 +89,8 @@ func (s *Store) Claim(ctx context.Context, key workflow.Key, carrier, worker str
 	return c, nil
 }
 
-// secondLook bounds the requests that undo a claim of a video that is gone.
+// secondLook bounds the requests that undo what this call has written, of a video that
+// is gone or was not the first, when the caller may have stopped waiting.
 const secondLook = 10 * time.Second
 
 // take writes the new attempt into the step row.

@@ -86,9 +86,11 @@ func (s *Store) CreateOnce(ctx context.Context, key, bodyHash string, v video.Vi
 	}
 }
 
-// discard removes a video whose request was not the first. If it fails, the reconciler
-// removes the video later.
+// discard removes a video whose request was not the first, also when the caller has
+// stopped waiting. If it fails, the reconciler removes the video later.
 func (s *Store) discard(ctx context.Context, made Record) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
+	defer cancel()
 	id := made.Video.ID
 	if s.videos.Delete(ctx, string(id), metaKey, made.ETag) == nil {
 		_ = s.inflight.Delete(ctx, inflightPartition(id), string(id), tablestore.AnyETag)
