@@ -80,3 +80,40 @@ func TestDrainGivesWorkBack(t *testing.T) {
 	}
 	l.nothingLeft()
 }
+
+// A worker is stopped by SIGTERM at the boundaries of every declared step. It ends
+// by itself, and the next one goes on at once: leases last longer than this test
+// waits.
+func TestStoppedAtEveryBoundary(t *testing.T) {
+	t.Parallel()
+	for _, step := range workflow.Steps {
+		if !step.Shown() {
+			continue
+		}
+		t.Run(step.Name, func(t *testing.T) {
+			t.Parallel()
+			l := newLane(t, time.Minute)
+			worker := l.worker("leaver", oneEncoder)
+			for _, place := range []string{"claimed", "output", "committed"} {
+				point := step.Name + "/" + place
+				l.arm(worker, point, "term")
+				id := l.mustUpload(tiny)
+				stopped, state := l.dies(worker)
+				if state.ExitCode() != 0 {
+					t.Errorf("%s: the worker ended with %v, want exit code 0", point, state)
+				}
+				l.revive(worker)
+				view := l.ready(id)
+				l.settled(id)
+				l.hold(stopped, soon(point+": settled", time.Since(stopped), 40*time.Second))
+				for _, s := range view.Steps {
+					if s.Key.Step == step.Name && s.Attempts > 2 {
+						t.Errorf("%s: %s had %d attempts, want 2 at most", point, s.Key, s.Attempts)
+					}
+				}
+				l.equalsUninterrupted(tiny, id)
+			}
+			l.nothingLeft()
+		})
+	}
+}
