@@ -10,7 +10,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/tracing"
 )
 
 // DevelopmentStorage is the connection string that means "Azurite on this host".
@@ -43,10 +42,6 @@ type Config struct {
 	// Transport sends the requests. Nil means one shared http.Transport; tests
 	// put a fault injector here.
 	Transport policy.Transporter
-	// PerCall runs once per call, outside of the retries.
-	PerCall []policy.Policy
-	// Tracing makes a span of every call. The zero value makes none.
-	Tracing tracing.Provider
 }
 
 // UsesAzurite reports whether the configuration names the emulator by its short form.

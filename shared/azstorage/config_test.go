@@ -125,7 +125,4 @@ func TestEndpointsOfARealAccount(t *testing.T) {
 	if got, want := a.Queue("probe").URL(), "https://films.queue.core.example/pprobe"; got != want {
 		t.Errorf("queue %s, want %s", got, want)
 	}
-	if a.AccountName() != "films" || a.Name("x") != "px" {
-		t.Errorf("names: %s, %s", a.AccountName(), a.Name("x"))
-	}
 }

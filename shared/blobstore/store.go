@@ -47,11 +47,10 @@ func New(a *azstorage.Account) *Store { return &Store{account: a, stall: downloa
 
 // Options says how a blob is written. The zero value overwrites.
 type Options struct {
-	ContentType  string // default application/octet-stream
-	CacheControl string
-	IfNoneMatch  bool              // refuse to overwrite: ErrExists
-	IfMatch      string            // overwrite this version only
-	Metadata     map[string]string // names are case-insensitive
+	ContentType string            // default application/octet-stream
+	IfNoneMatch bool              // refuse to overwrite: ErrExists
+	IfMatch     string            // overwrite this version only
+	Metadata    map[string]string // names are case-insensitive
 }
 
 // Info describes a blob.
@@ -276,9 +275,6 @@ func (o Options) headers(md5 []byte) *blob.HTTPHeaders {
 	h := &blob.HTTPHeaders{BlobContentMD5: md5}
 	if o.ContentType != "" {
 		h.BlobContentType = to.Ptr(o.ContentType)
-	}
-	if o.CacheControl != "" {
-		h.BlobCacheControl = to.Ptr(o.CacheControl)
 	}
 	return h
 }
