@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -22,8 +21,7 @@ import (
 type Intent struct {
 	Queue string `json:"q"`
 	workflow.Key
-	Version int           `json:"v,omitempty"` // of the message; 0: the first
-	Delay   time.Duration `json:"d,omitempty"`
+	Version int `json:"v,omitempty"` // of the message; 0: the first
 	// Item is the id of the item. Empty: derived from the key, so that sending an
 	// intent twice makes two messages that are recognisably the same item.
 	Item string `json:"id,omitempty"`
@@ -101,7 +99,7 @@ func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Ent
 			if err != nil {
 				return fmt.Errorf("build item for %s of %s: %w", intent.Step, id, err)
 			}
-			if err := s.sender.Send(ctx, intent.Queue, item, intent.Delay); err != nil {
+			if err := s.sender.Send(ctx, intent.Queue, item, 0); err != nil {
 				return fmt.Errorf("enqueue %s of %s: %w", intent.Step, id, err)
 			}
 		}
