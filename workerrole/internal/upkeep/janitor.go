@@ -197,14 +197,13 @@ func (n names) has(name string) bool {
 // time is over. Rows go before blobs: a crash in between leaves blobs without a
 // row, which the next pass finds.
 func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
-	n := &names{blobs: map[string]bool{}}
 	id, err := video.ParseID(owner)
 	if err != nil {
-		return n, nil // nobody's
+		return &names{}, nil // nobody's
 	}
 	view, err := j.Videos.ViewWithRequests(ctx, id)
 	if errors.Is(err, videostore.ErrNotFound) {
-		return n, nil
+		return &names{}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -212,51 +211,56 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 	if view, err = j.dropRequests(ctx, view); err != nil {
 		return nil, err
 	}
-	n.blobs[video.SourceBlob(id)] = true
 	// People may still be watching the generation that was replaced just now.
 	replaced := time.Since(view.Video.ReadyAt) >= j.Grace
-	kept := map[int]bool{}
-	keeps := func(generation int) bool {
-		if _, known := kept[generation]; !known {
-			kept[generation] = !replaced || view.Keeps(generation)
-		}
-		return kept[generation]
-	}
-	if !view.Video.State.Terminal() {
-		// A message under way may carry a claim check under the video's prefix.
-		n.prefixes = append(n.prefixes, video.Prefix(id)+string(id)+".")
-	}
-	for generation, parts := range view.Parts {
-		if keeps(generation) {
-			for _, part := range parts {
-				n.blobs[part.Blob] = true
-			}
-		}
-	}
-	for generation, plan := range view.Plans {
-		if keeps(generation) {
-			n.blobs[plan.Source] = true
-		}
-	}
-	for _, s := range view.Steps {
-		// What was asked for stays when the generation that it reads is replaced.
-		if s.Key.Declared().Stage != workflow.OnRequest && !keeps(s.Key.Generation) {
-			continue
-		}
-		if s.State == videostore.StepRunning || s.State == videostore.StepDone {
-			n.prefixes = append(n.prefixes, s.Key.BlobPrefix(s.Attempt))
-		}
-	}
-	for generation, keep := range kept { // those that have rows
-		if keep {
-			continue
-		}
+	n, over := namesIn(view, func(generation int) bool { return !replaced || view.Keeps(generation) })
+	for generation := range over {
 		if err := j.Videos.DropGeneration(ctx, id, generation); err != nil {
 			return nil, err
 		}
 		j.Log.Info("removed rows of a replaced generation", "video", id, "generation", generation)
 	}
 	return n, nil
+}
+
+// namesIn collects what the rows of the generations name that keeps says to keep,
+// and which other generations have rows.
+func namesIn(view videostore.View, keeps func(generation int) bool) (n *names, over map[int]bool) {
+	id := view.Video.ID
+	n, over = &names{blobs: map[string]bool{video.SourceBlob(id): true}}, map[int]bool{}
+	kept := func(generation int) bool {
+		if keeps(generation) {
+			return true
+		}
+		over[generation] = true
+		return false
+	}
+	if !view.Video.State.Terminal() {
+		// A message under way may carry a claim check under the video's prefix.
+		n.prefixes = append(n.prefixes, video.Prefix(id)+string(id)+".")
+	}
+	for generation, parts := range view.Parts {
+		if kept(generation) {
+			for _, part := range parts {
+				n.blobs[part.Blob] = true
+			}
+		}
+	}
+	for generation, plan := range view.Plans {
+		if kept(generation) {
+			n.blobs[plan.Source] = true
+		}
+	}
+	for _, s := range view.Steps {
+		// What was asked for stays when the generation that it reads is replaced.
+		if s.Key.Declared().Stage != workflow.OnRequest && !kept(s.Key.Generation) {
+			continue
+		}
+		if s.State == videostore.StepRunning || s.State == videostore.StepDone {
+			n.prefixes = append(n.prefixes, s.Key.BlobPrefix(s.Attempt))
+		}
+	}
+	return n, over
 }
 
 // dropRequests removes what was asked for and ended, made or failed, longer than
