@@ -4,8 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
+	"io/fs"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -111,7 +116,7 @@ func module(name string) func(string) bool {
 func TestArchitectureRuntimeStandsAlone(t *testing.T) {
 	t.Parallel()
 	own := tree("shared/product", // one name, which make fork changes
-		"shared/workitem", "shared/workqueue", "shared/azstorage", "shared/blobstore", "shared/tablestore")
+		"shared/settings", "shared/workitem", "shared/workqueue", "shared/azstorage", "shared/blobstore", "shared/tablestore")
 	support := tree("shared/azuritetest", "shared/azurite")
 	seen := 0
 	for _, p := range goList(t) {
@@ -162,5 +167,43 @@ func TestArchitectureNoPackageWithoutAName(t *testing.T) {
 		if slices.Contains([]string{"util", "utils", "common", "helpers", "misc"}, p.Name) {
 			t.Errorf("%s: name a package after what it holds", p.ImportPath)
 		}
+	}
+}
+
+// A function of more than 60 lines is split by what its parts do, or its comment
+// has a line that says why not: "Over 60 lines: …".
+func TestArchitectureLongFunctionsSayWhy(t *testing.T) {
+	t.Parallel()
+	const most = 60
+	files := token.NewFileSet()
+	seen := 0
+	for _, module := range []string{"shared", "webrole", "workerrole", "e2e"} {
+		err := filepath.WalkDir(filepath.Join("..", module), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(files, path, nil, parser.ParseComments)
+			if err != nil || ast.IsGenerated(file) {
+				return err
+			}
+			for _, decl := range file.Decls {
+				f, ok := decl.(*ast.FuncDecl)
+				if !ok {
+					continue
+				}
+				seen++
+				from, to := files.Position(f.Pos()), files.Position(f.End())
+				if lines := to.Line - from.Line + 1; lines > most && !strings.Contains("\n"+f.Doc.Text(), "\nOver 60 lines: ") {
+					t.Errorf("%s: %s has %d lines and does not say why", from, f.Name.Name, lines)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen < 500 {
+		t.Errorf("only %d functions looked at", seen)
 	}
 }

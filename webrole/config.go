@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/settings"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -56,65 +57,39 @@ const (
 
 // loadConfig reads the environment. One error lists every bad variable.
 func loadConfig(getenv func(string) string) (config, error) {
-	var problems []error
-	bad := func(name, format string, args ...any) {
-		problems = append(problems, fmt.Errorf(name+": "+format, args...))
-	}
-	text := func(name, fallback string) string {
-		if v := getenv(name); v != "" {
-			return v
-		}
-		return fallback
-	}
-	whole := func(name string, fallback, low, high int) int {
-		n, err := strconv.Atoi(text(name, strconv.Itoa(fallback)))
-		if err != nil || n < low || n > high {
-			bad(name, "%q is not a whole number from %d to %d", getenv(name), low, high)
-		}
-		return n
-	}
-	duration := func(name, fallback string, high time.Duration) time.Duration {
-		d, err := time.ParseDuration(text(name, fallback))
-		if err != nil || d < 0 || d > high {
-			bad(name, "%q is not a duration from 0s to %v", getenv(name), high)
-		}
-		return d
-	}
+	env := settings.Reader{Getenv: getenv}
 	cfg := config{
-		Addr:      text("WEBROLE_ADDR", "127.0.0.1:8080"),
-		AdminAddr: text("WEBROLE_ADMIN_ADDR", "127.0.0.1:9090"),
+		Addr:      env.Text("WEBROLE_ADDR", "127.0.0.1:8080"),
+		AdminAddr: env.Text("WEBROLE_ADMIN_ADDR", "127.0.0.1:9090"),
 		Instance:  getenv("CUTROOM_INSTANCE"),
 		Token:     getenv("WEBROLE_TOKEN"),
 		WebDir:    getenv("WEBROLE_WEB_DIR"),
 		Hosts:     words(getenv("WEBROLE_HOSTS")),
 		Origins:   words(getenv("WEBROLE_ORIGINS")),
-		RateLimit: whole("WEBROLE_RATE_LIMIT", 0, 0, maxRate),
+		RateLimit: env.Int("WEBROLE_RATE_LIMIT", 0, 0, maxRate),
 		Limits: videostore.Limits{
-			ClipsOfVideo:  whole("WEBROLE_CLIPS_PER_VIDEO", 8, 1, maxOpen),
-			Clips:         whole("WEBROLE_CLIPS", 64, 1, maxOpen),
-			Reprocessings: whole("WEBROLE_REPROCESSINGS", 16, 1, maxOpen),
+			ClipsOfVideo:  env.Int("WEBROLE_CLIPS_PER_VIDEO", 8, 1, maxOpen),
+			Clips:         env.Int("WEBROLE_CLIPS", 64, 1, maxOpen),
+			Reprocessings: env.Int("WEBROLE_REPROCESSINGS", 16, 1, maxOpen),
 		},
-		UploadMemory: int64(whole("WEBROLE_UPLOAD_MEMORY", 256, minUploadMemory, maxUploadMemory)) << 20,
-		DrainTimeout: duration("WEBROLE_DRAIN_TIMEOUT", "20s", maxDrain),
+		UploadMemory: int64(env.Int("WEBROLE_UPLOAD_MEMORY", 256, minUploadMemory, maxUploadMemory)) << 20,
+		DrainTimeout: env.Duration("WEBROLE_DRAIN_TIMEOUT", 20*time.Second, 0, maxDrain),
 	}
 	// On loopback there is no load balancer that would have to notice.
-	delay := "5s"
+	delay := 5 * time.Second
 	if host, _, _ := net.SplitHostPort(cfg.Addr); isLoopback(host) {
-		delay = "0s"
+		delay = 0
 	}
-	cfg.DrainDelay = duration("WEBROLE_DRAIN_DELAY", delay, maxDrainDelay)
-	var err error
-	if cfg.Storage, err = azstorage.ConfigFromEnv(getenv); err != nil {
-		problems = append(problems, err)
+	cfg.DrainDelay = env.Duration("WEBROLE_DRAIN_DELAY", delay, 0, maxDrainDelay)
+	var storage, visibility error
+	cfg.Storage, storage = azstorage.ConfigFromEnv(getenv)
+	cfg.Queues, visibility = workqueue.WithVisibility(workflow.Specs, getenv("CUTROOM_VISIBILITY"))
+	env.Bad("CUTROOM_VISIBILITY", visibility)
+	if cfg.LogLevel.UnmarshalText([]byte(env.Text("CUTROOM_LOG_LEVEL", "info"))) != nil {
+		env.Bad("CUTROOM_LOG_LEVEL", fmt.Errorf("%q is not debug, info, warn or error", getenv("CUTROOM_LOG_LEVEL")))
 	}
-	if cfg.Queues, err = workqueue.WithVisibility(workflow.Specs, getenv("CUTROOM_VISIBILITY")); err != nil {
-		bad("CUTROOM_VISIBILITY", "%w", err)
-	}
-	if cfg.LogLevel.UnmarshalText([]byte(text("CUTROOM_LOG_LEVEL", "info"))) != nil {
-		bad("CUTROOM_LOG_LEVEL", "%q is not debug, info, warn or error", getenv("CUTROOM_LOG_LEVEL"))
-	}
-	cfg.check(bad)
-	return cfg, errors.Join(problems...)
+	cfg.check(func(name, format string, args ...any) { env.Bad(name, fmt.Errorf(format, args...)) })
+	return cfg, errors.Join(env.Err(), storage)
 }
 
 // check tells bad what a value alone does not show: who could reach a listener,
@@ -150,12 +125,8 @@ func (c config) check(bad func(name, format string, args ...any)) {
 
 // LogValue is what the log shows at the start: what is in force, without secrets.
 func (c config) LogValue() slog.Value {
-	visibility := make([]string, len(c.Queues))
-	for i, q := range c.Queues {
-		visibility[i] = q.Name + "=" + q.Visibility.String()
-	}
 	return slog.GroupValue(
-		slog.Any("storage", c.Storage), slog.String("visibility", strings.Join(visibility, ",")),
+		slog.Any("storage", c.Storage), slog.String("visibility", workqueue.Visibilities(c.Queues)),
 		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""),
 		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Int("rateLimit", c.RateLimit), slog.Any("limits", c.Limits),
 		slog.String("webDir", c.WebDir), slog.Int64("uploadMemory", c.UploadMemory),

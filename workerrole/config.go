@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/settings"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
@@ -44,71 +45,43 @@ type config struct {
 
 // loadConfig reads the environment. One error lists every bad variable.
 func loadConfig(getenv func(string) string) (config, error) {
-	var problems []error
-	bad := func(err error) {
-		if err != nil {
-			problems = append(problems, err)
-		}
-	}
-	text := func(name, fallback string) string {
-		if v := getenv(name); v != "" {
-			return v
-		}
-		return fallback
-	}
-	duration := func(name string, fallback, least time.Duration) time.Duration {
-		v := getenv(name)
-		if v == "" {
-			return fallback
-		}
-		d, err := time.ParseDuration(v)
-		if err != nil || d < least {
-			bad(fmt.Errorf("%s=%q is not a duration of at least %v", name, v, least))
-		}
-		return d
-	}
+	env := settings.Reader{Getenv: getenv}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "worker"
 	}
 	cfg := config{
-		Name:       text("WORKERROLE_NAME", fmt.Sprintf("%s-%d", host, os.Getpid())),
+		Name:       env.Text("WORKERROLE_NAME", fmt.Sprintf("%s-%d", host, os.Getpid())),
 		Instance:   getenv("CUTROOM_INSTANCE"),
-		AdminAddr:  text("WORKERROLE_ADMIN_ADDR", "127.0.0.1:9091"),
+		AdminAddr:  env.Text("WORKERROLE_ADMIN_ADDR", "127.0.0.1:9091"),
 		AdminToken: getenv("WORKERROLE_ADMIN_TOKEN"),
-		FFmpeg:     text("FFMPEG_PATH", "ffmpeg"),
-		FFprobe:    text("FFPROBE_PATH", "ffprobe"),
-		Scratch:    text("WORKERROLE_SCRATCH", os.TempDir()),
+		FFmpeg:     env.Text("FFMPEG_PATH", "ffmpeg"),
+		FFprobe:    env.Text("FFPROBE_PATH", "ffprobe"),
+		Scratch:    env.Text("WORKERROLE_SCRATCH", os.TempDir()),
 
-		ReconcileEvery: duration("CUTROOM_RECONCILE_INTERVAL", 10*time.Second, 100*time.Millisecond),
-		ReconcileGrace: duration("CUTROOM_RECONCILE_GRACE", 10*time.Second, 100*time.Millisecond),
-		JanitorEvery:   duration("CUTROOM_JANITOR_INTERVAL", time.Hour, 100*time.Millisecond),
-		JanitorGrace:   duration("CUTROOM_JANITOR_GRACE", 24*time.Hour, 0),
-		ClipLife:       duration("CUTROOM_CLIP_LIFE", 7*24*time.Hour, 0),
-		AbandonAfter:   duration("CUTROOM_ABANDON_AFTER", 7*24*time.Hour, time.Second),
-		PurgeLinger:    duration("CUTROOM_PURGE_LINGER", 10*time.Second, time.Second),
-		DrainTimeout:   duration("WORKERROLE_DRAIN_TIMEOUT", 25*time.Second, time.Second),
+		ReconcileEvery: env.Duration("CUTROOM_RECONCILE_INTERVAL", 10*time.Second, 100*time.Millisecond, 0),
+		ReconcileGrace: env.Duration("CUTROOM_RECONCILE_GRACE", 10*time.Second, 100*time.Millisecond, 0),
+		JanitorEvery:   env.Duration("CUTROOM_JANITOR_INTERVAL", time.Hour, 100*time.Millisecond, 0),
+		JanitorGrace:   env.Duration("CUTROOM_JANITOR_GRACE", 24*time.Hour, 0, 0),
+		ClipLife:       env.Duration("CUTROOM_CLIP_LIFE", 7*24*time.Hour, 0, 0),
+		AbandonAfter:   env.Duration("CUTROOM_ABANDON_AFTER", 7*24*time.Hour, time.Second, 0),
+		PurgeLinger:    env.Duration("CUTROOM_PURGE_LINGER", 10*time.Second, time.Second, 0),
+		DrainTimeout:   env.Duration("WORKERROLE_DRAIN_TIMEOUT", 25*time.Second, time.Second, 0),
 	}
-	cfg.Storage, err = azstorage.ConfigFromEnv(getenv)
-	bad(err)
-	cfg.Queues, err = workqueue.WithVisibility(workflow.Specs, getenv("CUTROOM_VISIBILITY"))
-	if err != nil {
-		bad(fmt.Errorf("CUTROOM_VISIBILITY: %w", err))
-	}
-	bad(checkAdmin(cfg.AdminAddr, cfg.AdminToken))
-	cfg.Pools, err = parsePools(getenv("WORKERROLE_POOLS"))
-	bad(err)
-	return cfg, errors.Join(problems...)
+	var storage, visibility, pools error
+	cfg.Storage, storage = azstorage.ConfigFromEnv(getenv)
+	cfg.Queues, visibility = workqueue.WithVisibility(workflow.Specs, getenv("CUTROOM_VISIBILITY"))
+	cfg.Pools, pools = parsePools(getenv("WORKERROLE_POOLS"))
+	env.Bad("CUTROOM_VISIBILITY", visibility)
+	env.Bad("WORKERROLE_POOLS", pools)
+	env.Bad("WORKERROLE_ADMIN_ADDR", checkAdmin(cfg.AdminAddr, cfg.AdminToken))
+	return cfg, errors.Join(env.Err(), storage)
 }
 
 // LogValue is the configuration in force, without secrets, for the log.
 func (c config) LogValue() slog.Value {
-	visibility := make([]string, len(c.Queues))
-	for i, q := range c.Queues {
-		visibility[i] = q.Name + "=" + q.Visibility.String()
-	}
 	return slog.GroupValue(
-		slog.Any("storage", c.Storage), slog.String("visibility", strings.Join(visibility, ",")),
+		slog.Any("storage", c.Storage), slog.String("visibility", workqueue.Visibilities(c.Queues)),
 		slog.String("admin", c.AdminAddr), slog.Bool("token", c.AdminToken != ""), slog.Any("pools", c.Pools),
 		slog.String("ffmpeg", c.FFmpeg), slog.String("ffprobe", c.FFprobe), slog.String("scratch", c.Scratch),
 		slog.Duration("reconcileInterval", c.ReconcileEvery), slog.Duration("reconcileGrace", c.ReconcileGrace),
@@ -122,14 +95,14 @@ func (c config) LogValue() slog.Value {
 func checkAdmin(addr, token string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("WORKERROLE_ADMIN_ADDR=%q is not host:port", addr)
+		return fmt.Errorf("%q is not host:port", addr)
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n > 65535 {
-		return fmt.Errorf("WORKERROLE_ADMIN_ADDR=%q has no port from 0 to 65535", addr)
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%q has no port from 0 to 65535", addr)
 	}
 	ip := net.ParseIP(host)
 	if host != "localhost" && (ip == nil || !ip.IsLoopback()) && len(token) < 16 {
-		return fmt.Errorf("WORKERROLE_ADMIN_ADDR=%q is not on loopback: set WORKERROLE_ADMIN_TOKEN, at least 16 characters", addr)
+		return fmt.Errorf("%q is not on loopback: set WORKERROLE_ADMIN_TOKEN, at least 16 characters", addr)
 	}
 	return nil
 }
@@ -148,7 +121,7 @@ func parsePools(s string) (map[string]int, error) {
 		n, err := strconv.Atoi(count)
 		known := slices.ContainsFunc(workflow.Specs, func(s workqueue.Spec) bool { return s.Pool == name })
 		if !known || err != nil || n < 0 || n > 256 {
-			problems = append(problems, fmt.Errorf("WORKERROLE_POOLS: %q is not a queue's pool (light=N, heavy=N) with N from 0 to 256", part))
+			problems = append(problems, fmt.Errorf("%q is not a queue's pool (light=N, heavy=N) with N from 0 to 256", part))
 			continue
 		}
 		pools[name] = n

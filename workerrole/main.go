@@ -87,89 +87,117 @@ func runWith(ctx context.Context, cfg config) error {
 		return err
 	}
 	defer func() { _ = scratch.Close() }()
-
-	var (
-		blobs     = blobstore.New(account)
-		videos    = videostore.New(account, queues)
-		listing   = catalog.New(account)
-		search    = searchindex.New(account)
-		races     = registrations.New(account)
-		counter   = views.New(account)
-		originals = twins.New(account)
-	)
-	// The steps, in the order in which they run for a video.
-	steps := []pipeline.Step{
-		step.Probe{Tool: tool, Limits: media.DefaultLimits},
-		step.Encode{Tool: tool},
-		step.Audio{Videos: videos, Tool: tool},
-		step.Digest{Videos: videos, Twins: originals, Tool: tool},
-		step.Finish{Videos: videos, Blobs: blobs, Tool: tool},
-		step.Loudness{Tool: tool},
-		step.Clip{Videos: videos, Blobs: blobs, Tool: tool},
-		step.Captions{},
-		step.Index{Videos: videos, Catalog: listing, Search: search, Races: races},
-		step.Purge{Videos: videos, Blobs: blobs, Catalog: listing, Search: search, Races: races, Views: counter, Twins: originals, Linger: cfg.PurgeLinger},
+	r := &role{
+		cfg: cfg, log: log, queues: queues, tool: tool, scratch: scratch,
+		blobs: blobstore.New(account), videos: videostore.New(account, queues), catalog: catalog.New(account),
+		search: searchindex.New(account), races: registrations.New(account), views: views.New(account),
+		twins: twins.New(account), register: workers.New(account),
 	}
-	handlers := map[string]consumer.Handler{}
-	for _, s := range steps {
-		if _, declared := workflow.Find(s.Name()); !declared {
-			return fmt.Errorf("step %q is listed in workerrole/main.go: declare it in workflow.Steps", s.Name())
-		}
-		handlers[s.Name()] = &pipeline.Runner{Videos: videos, Blobs: blobs, Step: s, Worker: cfg.Name, Scratch: scratch.Dir, Watch: 5 * time.Second, Log: log}
-	}
-	for _, declared := range workflow.Steps {
-		if handlers[declared.Name] == nil {
-			return fmt.Errorf("workflow.Steps declares %q: list its step in workerrole/main.go", declared.Name)
-		}
-	}
-	register := workers.New(account)
-	work, err := consumer.New(queues, consumer.Options{
-		Handlers: handlers, Version: workflow.ItemVersion, Pools: cfg.Pools, Worker: cfg.Name, Log: log, Probes: probes(scratch.Dir, blobs, register, queues),
-		FirstRetry: cfg.FirstRetry, MaxTroublePause: cfg.MaxTroublePause,
-	})
+	work, err := r.consumer()
 	if err != nil {
 		return err
 	}
+	return r.run(ctx, work, r.leader())
+}
 
+// role is a worker role: what its parts are made of.
+type role struct {
+	cfg     config
+	log     *slog.Logger
+	queues  *workqueue.Queues
+	tool    *ffmpeg.Tool
+	scratch *pipeline.Scratch
+
+	blobs    *blobstore.Store
+	videos   *videostore.Store
+	catalog  *catalog.Catalog
+	search   *searchindex.Index
+	races    *registrations.Store
+	views    *views.Counter
+	twins    *twins.Index
+	register *workers.Register
+}
+
+// steps are in the order in which a video meets them.
+func (r *role) steps() []pipeline.Step {
+	return []pipeline.Step{
+		step.Probe{Tool: r.tool, Limits: media.DefaultLimits},
+		step.Encode{Tool: r.tool},
+		step.Audio{Videos: r.videos, Tool: r.tool},
+		step.Digest{Videos: r.videos, Twins: r.twins, Tool: r.tool},
+		step.Finish{Videos: r.videos, Blobs: r.blobs, Tool: r.tool},
+		step.Loudness{Tool: r.tool},
+		step.Clip{Videos: r.videos, Blobs: r.blobs, Tool: r.tool},
+		step.Captions{},
+		step.Index{Videos: r.videos, Catalog: r.catalog, Search: r.search, Races: r.races},
+		step.Purge{Videos: r.videos, Blobs: r.blobs, Catalog: r.catalog, Search: r.search, Races: r.races, Views: r.views, Twins: r.twins, Linger: r.cfg.PurgeLinger},
+	}
+}
+
+// consumer receives items and runs their steps.
+func (r *role) consumer() (*consumer.Consumer, error) {
+	handlers := map[string]consumer.Handler{}
+	for _, s := range r.steps() {
+		if _, declared := workflow.Find(s.Name()); !declared {
+			return nil, fmt.Errorf("step %q is listed in workerrole/main.go: declare it in workflow.Steps", s.Name())
+		}
+		handlers[s.Name()] = &pipeline.Runner{Videos: r.videos, Blobs: r.blobs, Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, Watch: 5 * time.Second, Log: r.log}
+	}
+	for _, declared := range workflow.Steps {
+		if handlers[declared.Name] == nil {
+			return nil, fmt.Errorf("workflow.Steps declares %q: list its step in workerrole/main.go", declared.Name)
+		}
+	}
+	return consumer.New(r.queues, consumer.Options{
+		Handlers: handlers, Version: workflow.ItemVersion, Pools: r.cfg.Pools, Worker: r.cfg.Name, Log: r.log, Probes: r.probes(),
+		FirstRetry: r.cfg.FirstRetry, MaxTroublePause: r.cfg.MaxTroublePause,
+	})
+}
+
+// leader does what one worker does for all.
+func (r *role) leader() *upkeep.Leader {
 	reconciler := upkeep.Reconciler{
-		Videos: videos, Budget: cfg.ReconcileEvery, Grace: cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
-		AbandonAfter: cfg.AbandonAfter, SweepAfter: cfg.JanitorGrace, Log: log,
+		Videos: r.videos, Budget: r.cfg.ReconcileEvery, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
+		AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace, Log: r.log,
 		Queue: func(ctx context.Context, name string) (upkeep.QueueState, error) {
-			return upkeep.StateOf(ctx, queues.Queue(name))
+			return upkeep.StateOf(ctx, r.queues.Queue(name))
 		},
 		Workers: func(ctx context.Context) ([]workers.Worker, error) {
-			return register.List(ctx, time.Now().Add(-upkeep.Alive))
+			return r.register.List(ctx, time.Now().Add(-upkeep.Alive))
 		},
 	}
-	janitor := upkeep.Janitor{Videos: videos, Blobs: blobs, Budget: cfg.JanitorEvery, Grace: cfg.JanitorGrace, ClipLife: cfg.ClipLife, Log: log}
-	leader := &upkeep.Leader{Blobs: blobs, Log: log, Duties: []upkeep.Duty{
-		{Name: "reconcile", Every: cfg.ReconcileEvery, Do: reconciler.Pass},
-		{Name: "janitor", Every: cfg.JanitorEvery, Do: janitor.Pass},
+	janitor := upkeep.Janitor{Videos: r.videos, Blobs: r.blobs, Budget: r.cfg.JanitorEvery, Grace: r.cfg.JanitorGrace, ClipLife: r.cfg.ClipLife, Log: r.log}
+	return &upkeep.Leader{Blobs: r.blobs, Log: r.log, Duties: []upkeep.Duty{
+		{Name: "reconcile", Every: r.cfg.ReconcileEvery, Do: reconciler.Pass},
+		{Name: "janitor", Every: r.cfg.JanitorEvery, Do: janitor.Pass},
 		{Name: "sum views", Every: 10 * time.Minute, Do: func(ctx context.Context) (upkeep.Pass, error) {
-			return upkeep.Pass{}, counter.RollUp(ctx, time.Now(), videos.Exists)
+			return upkeep.Pass{}, r.views.RollUp(ctx, time.Now(), r.videos.Exists)
 		}},
 		{Name: "forget dead workers", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
-			return upkeep.Pass{}, register.Forget(ctx, time.Now().Add(-24*time.Hour))
+			return upkeep.Pass{}, r.register.Forget(ctx, time.Now().Add(-24*time.Hour))
 		}},
 	}}
+}
 
-	status := newStatus(cfg, work, leader)
-	server := &admin.Server{Instance: cfg.Instance, Token: cfg.AdminToken, Registry: status.registry(), Ready: func(ctx context.Context) error {
+// run works until ctx ends, then drains.
+func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.Leader) error {
+	status := newStatus(r.cfg, work, leader)
+	server := &admin.Server{Instance: r.cfg.Instance, Token: r.cfg.AdminToken, Registry: status.registry(), Ready: func(ctx context.Context) error {
 		if err := work.Ready(); err != nil {
 			return err
 		}
-		_, err := queues.Queue(workflow.Probe).Length(ctx)
+		_, err := r.queues.Queue(workflow.Probe).Length(ctx)
 		return err
 	}}
-	if err := server.Start(ctx, cfg.AdminAddr); err != nil {
+	if err := server.Start(ctx, r.cfg.AdminAddr); err != nil {
 		return err
 	}
-	log.Info("worker role is up", "admin", server.Addr(), "ffmpeg", tool.Version)
+	r.log.Info("worker role is up", "admin", server.Addr(), "ffmpeg", r.tool.Version)
 
 	var duties sync.WaitGroup
 	duties.Go(func() { leader.Run(ctx) })
-	duties.Go(func() { upkeep.Heartbeat(ctx, register, status.worker, log) })
-	duties.Go(func() { sweepScratch(ctx, scratch, log) })
+	duties.Go(func() { upkeep.Heartbeat(ctx, r.register, status.worker, r.log) })
+	duties.Go(func() { sweepScratch(ctx, r.scratch, r.log) })
 	drained := make(chan struct{})
 	go func() {
 		work.Run(ctx)
@@ -178,10 +206,10 @@ func runWith(ctx context.Context, cfg config) error {
 	}()
 	<-ctx.Done()
 	server.Drain() // not ready any more; the listener is closed below
-	log.Info("draining: messages are given back")
+	r.log.Info("draining: messages are given back")
 	select {
 	case <-drained:
-	case <-time.After(cfg.DrainTimeout):
+	case <-time.After(r.cfg.DrainTimeout):
 		return errors.New("a step did not stop in time; its message comes back when its lease ends")
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -213,19 +241,19 @@ func sweepScratch(ctx context.Context, scratch *pipeline.Scratch, log *slog.Logg
 // probes check for the consumer's circuit breakers whether a dependency works: with one
 // small write, because steps write. Of a queue only the length is read, because a
 // message would be work for somebody.
-func probes(scratch string, blobs *blobstore.Store, register *workers.Register, queues *workqueue.Queues) map[string]func(context.Context) error {
+func (r *role) probes() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		string(azstorage.Blobs): func(ctx context.Context) error {
-			_, err := blobs.Put(azstorage.WithoutRetry(ctx), video.ControlContainer, "probe", strings.NewReader(""), 0, blobstore.Options{})
+			_, err := r.blobs.Put(azstorage.WithoutRetry(ctx), video.ControlContainer, "probe", strings.NewReader(""), 0, blobstore.Options{})
 			return err
 		},
 		string(azstorage.Tables): func(ctx context.Context) error {
-			return register.Probe(azstorage.WithoutRetry(ctx))
+			return r.register.Probe(azstorage.WithoutRetry(ctx))
 		},
 		string(azstorage.Queues): func(ctx context.Context) error {
-			_, err := queues.Queue(workflow.Probe).Length(azstorage.WithoutRetry(ctx))
+			_, err := r.queues.Queue(workflow.Probe).Length(azstorage.WithoutRetry(ctx))
 			return err
 		},
-		workqueue.Disk: func(context.Context) error { return pipeline.ProbeScratch(scratch) },
+		workqueue.Disk: func(context.Context) error { return pipeline.ProbeScratch(r.scratch.Dir) },
 	}
 }

@@ -77,11 +77,24 @@ func idle(ctx context.Context, b *bench) (Result, error) {
 		return Result{}, err
 	}
 
+	percent := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
+	return Result{
+		Rows: costs(before, after, took, b.USDPer10000),
+		Notes: []string{
+			fmt.Sprintf("one web role and two workers, %d queues; CPU of one core: Azurite %.1f %%, workers %.1f %% together, web role %.1f %%",
+				len(workflow.Specs), percent(cpu2-cpu), percent(workers2-workers), percent(web2-web)),
+			fmt.Sprintf("assumes %g USD per 10,000 requests of any kind, 730 hours a month: change it with -price", b.USDPer10000),
+		},
+	}, nil
+}
+
+// costs are the requests of a while by kind, and their price in a month.
+func costs(before, after map[string]int, took time.Duration, usdPer10000 float64) [][]string {
 	const month = 730 * 60 // minutes
 	cost := func(perMinute float64) string {
-		return fmt.Sprintf("%.2f USD", perMinute*month/10_000*b.USDPer10000)
+		return fmt.Sprintf("%.2f USD", perMinute*month/10_000*usdPer10000)
 	}
-	result := Result{Rows: [][]string{{"requests", "per minute", "per month"}}}
+	rows := [][]string{{"requests", "per minute", "per month"}}
 	total := 0.0
 	for _, kind := range slices.Sorted(maps.Keys(after)) {
 		perMinute := float64(after[kind]-before[kind]) / took.Minutes()
@@ -89,16 +102,9 @@ func idle(ctx context.Context, b *bench) (Result, error) {
 			continue
 		}
 		total += perMinute
-		result.Rows = append(result.Rows, []string{kind, fmt.Sprintf("%.0f", perMinute), cost(perMinute)})
+		rows = append(rows, []string{kind, fmt.Sprintf("%.0f", perMinute), cost(perMinute)})
 	}
-	result.Rows = append(result.Rows, []string{"all", fmt.Sprintf("%.0f", total), cost(total)})
-	percent := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
-	result.Notes = []string{
-		fmt.Sprintf("one web role and two workers, %d queues; CPU of one core: Azurite %.1f %%, workers %.1f %% together, web role %.1f %%",
-			len(workflow.Specs), percent(cpu2-cpu), percent(workers2-workers), percent(web2-web)),
-		fmt.Sprintf("assumes %g USD per 10,000 requests of any kind, 730 hours a month: change it with -price", b.USDPer10000),
-	}
-	return result, nil
+	return append(rows, []string{"all", fmt.Sprintf("%.0f", total), cost(total)})
 }
 
 // counter is a proxy in front of each of Azurite's services that counts.

@@ -58,7 +58,23 @@ func scale(ctx context.Context, b *bench) (Result, error) {
 		return Result{}, err
 	}
 	bare := 8 * alone.Seconds() / together.Seconds()
+	result, err := grow(ctx, b, s, q, u, path, float64(f.total()), bare)
+	if err != nil {
+		return Result{}, err
+	}
+	result.Notes = []string{
+		fmt.Sprintf("bare ffmpeg under the same quotas: 8 processes do %.2f times the work of 1 (%s and %s for the same piece each)", bare, seconds(together), seconds(alone)),
+		fmt.Sprintf("%d × %d pixels at %d frames/s, %d s; control groups version %d, quota used up in %.0f %% of the periods",
+			f.width, f.height, f.fps, f.total(), q.version, 100*q.throttled()),
+		"busy: how much of the time the workers held a chunk; the rest is waiting for one, at the start, between two and at the end",
+		"high priority: all chunks are on the queue that idle workers look at every second, and for which a worker with one heavy slot has another in reserve",
+	}
+	return result, nil
+}
 
+// grow encodes the film with more and more workers. length is its length in
+// seconds, bare what eight bare ffmpegs are against one.
+func grow(ctx context.Context, b *bench, s *stack.Stack, q *quotas, u *journey.User, path string, length, bare float64) (Result, error) {
 	result := Result{Rows: [][]string{{"workers", "chunks", "first claim to last commit", "busy", "media s per s", "against 1"}}}
 	var one float64
 	workers := 0
@@ -77,7 +93,7 @@ func scale(ctx context.Context, b *bench) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		rate := float64(f.total()) / took.Seconds()
+		rate := length / took.Seconds()
 		if want == 1 {
 			one = rate
 		}
@@ -88,13 +104,6 @@ func scale(ctx context.Context, b *bench) (Result, error) {
 				{Name: "the same, by what 8 bare ffmpegs are against 1", Value: rate / one / bare, Target: 0.9},
 			}
 		}
-	}
-	result.Notes = []string{
-		fmt.Sprintf("bare ffmpeg under the same quotas: 8 processes do %.2f times the work of 1 (%s and %s for the same piece each)", bare, seconds(together), seconds(alone)),
-		fmt.Sprintf("%d × %d pixels at %d frames/s, %d s; control groups version %d, quota used up in %.0f %% of the periods",
-			f.width, f.height, f.fps, f.total(), q.version, 100*q.throttled()),
-		"busy: how much of the time the workers held a chunk; the rest is waiting for one, at the start, between two and at the end",
-		"high priority: all chunks are on the queue that idle workers look at every second, and for which a worker with one heavy slot has another in reserve",
 	}
 	return result, nil
 }

@@ -35,10 +35,7 @@ var mayName = []string{"workers", "poison", "idempotency"}
 
 // atRest is what still keeps the stack from being at rest and clean. It is asked
 // again and again until it is empty.
-func (c *checker) atRest(ctx context.Context) (left []string) {
-	add := func(format string, args ...any) { left = append(left, fmt.Sprintf(format, args...)) }
-	stale := 0
-	defer func() { c.stale = stale }()
+func (c *checker) atRest(ctx context.Context) []string {
 	truths, err := c.storage.truths(ctx)
 	if err != nil {
 		return []string{err.Error()}
@@ -46,11 +43,6 @@ func (c *checker) atRest(ctx context.Context) (left []string) {
 	queues, err := c.storage.queues(ctx)
 	if err != nil {
 		return []string{err.Error()}
-	}
-	for name, length := range queues {
-		if length > 0 {
-			add("%d messages in queue %s", length, name)
-		}
 	}
 	blobs, err := c.storage.blobs(ctx)
 	if err != nil {
@@ -60,36 +52,73 @@ func (c *checker) atRest(ctx context.Context) (left []string) {
 	if err != nil {
 		return []string{err.Error()}
 	}
+	var left findings
+	for name, length := range queues {
+		if length > 0 {
+			left.add("%d messages in queue %s", length, name)
+		}
+	}
 	for _, h := range c.histories {
 		if problem := h.judge(truths[h.id]); problem != "" {
-			add("%s", problem)
+			left.add("%s", problem)
 		}
 	}
+	c.stale = 0
 	for id, t := range truths {
-		if t.meta == nil {
-			add("rows without META: %s %s", id, t.rows[0].key())
+		c.stale += t.unfinished(id, &left)
+	}
+	orphans(blobs, truths, &left)
+	for _, table := range tables {
+		if table == videosTable || slices.Contains(mayName, table) && table != "poison" {
 			continue
 		}
-		if t.doc.State == "deleting" {
-			add("video %s is still being deleted", id)
+		rows, err := c.storage.rows(ctx, table)
+		if err != nil {
+			return append(left, err.Error())
 		}
-		for _, r := range t.rows {
-			if strings.HasPrefix(r.key(), "OUT:") {
-				add("promise %s %s", id, r.key())
-			}
-		}
-		for key, r := range t.steps {
-			current := strings.HasPrefix(key, fmt.Sprintf("STEP:%05d:", t.doc.Generation))
-			switch state := r.text("State"); {
-			case state == "running" && t.stopped(): // its message found that nobody wants it any more
-				stale++
-			case state == "running":
-				add("running %s %s by %s", id, key, r.text("Worker"))
-			case state != "done" && current && t.doc.State == "ready":
-				add("%s of %s is %s, though the video is ready", key, id, state)
-			}
+		c.rowsLeft(table, rows, truths, &left)
+	}
+	c.scratchLeft(&left)
+	slices.Sort(left)
+	return left
+}
+
+type findings []string
+
+func (f *findings) add(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
+
+// unfinished finds work of a video that has not ended. It returns how many steps
+// of a stopped video say for ever that they run: their message found that nobody
+// wants them any more.
+func (t *truth) unfinished(id string, left *findings) (stale int) {
+	if t.meta == nil {
+		left.add("rows without META: %s %s", id, t.rows[0].key())
+		return 0
+	}
+	if t.doc.State == "deleting" {
+		left.add("video %s is still being deleted", id)
+	}
+	for _, r := range t.rows {
+		if strings.HasPrefix(r.key(), "OUT:") {
+			left.add("promise %s %s", id, r.key())
 		}
 	}
+	for key, r := range t.steps {
+		current := strings.HasPrefix(key, fmt.Sprintf("STEP:%05d:", t.doc.Generation))
+		switch state := r.text("State"); {
+		case state == "running" && t.stopped():
+			stale++
+		case state == "running":
+			left.add("running %s %s by %s", id, key, r.text("Worker"))
+		case state != "done" && current && t.doc.State == "ready":
+			left.add("%s of %s is %s, though the video is ready", key, id, state)
+		}
+	}
+	return stale
+}
+
+// orphans finds blobs that no row names.
+func orphans(blobs map[string][]string, truths map[string]*truth, left *findings) {
 	for container, names := range blobs {
 		for _, name := range names {
 			id := owner(name)
@@ -98,69 +127,64 @@ func (c *checker) atRest(ctx context.Context) (left []string) {
 			}
 			t := truths[id]
 			if t == nil || t.meta == nil {
-				add("blob of a video that is gone: %s/%s", container, name)
+				left.add("blob of a video that is gone: %s/%s", container, name)
 				continue
 			}
 			named := func(r row) bool {
 				return strings.Contains(r.all(), name) || t.stopped() && r.text("State") == "running" && strings.Contains(name, r.text("Attempt"))
 			}
 			if name != id+"/source" && !slices.ContainsFunc(t.rows, named) {
-				add("blob that no row names: %s/%s", container, name)
+				left.add("blob that no row names: %s/%s", container, name)
 			}
 		}
 	}
-	for _, table := range tables {
-		if table == videosTable || slices.Contains(mayName, table) {
-			continue
-		}
-		rows, err := c.storage.rows(ctx, table)
-		if err != nil {
-			return append(left, err.Error())
-		}
+}
+
+// rowsLeft finds rows of a table that should not be there any more, or twice.
+func (c *checker) rowsLeft(table string, rows []row, truths map[string]*truth, left *findings) {
+	switch table {
+	case "poison":
 		for _, r := range rows {
-			text := r.all()
-			if table == "inflight" {
-				// A creation that was cut off after the mark leaves it until uploads
-				// that never came are removed, in a day.
-				awaits, _ := r["Awaits"].(bool)
-				if t := truths[r.key()]; t != nil && t.doc.State != "awaiting_upload" || t == nil && !awaits {
-					add("in flight: %s", r.key())
-				}
-				continue
-			}
-			for _, h := range c.histories {
-				if h.id != "" && strings.Contains(text, h.id) && (truths[h.id] == nil || truths[h.id].meta == nil) {
-					add("row of a video that is gone: %s %s %s", table, r.partition(), r.key())
-				}
-			}
+			left.add("poison: %s of %s: %s", r.text("ItemId"), r.partition(), r.text("History"))
 		}
-		if table == "catalog" || table == "recent" || table == "postings" {
-			left = append(left, doubles(table, rows)...)
-		}
-	}
-	if slices.Contains(tables, "poison") {
-		rows, err := c.storage.rows(ctx, "poison")
-		if err != nil {
-			return append(left, err.Error())
-		}
+		return
+	case "inflight":
 		for _, r := range rows {
-			add("poison: %s of %s: %s", r.text("ItemId"), r.partition(), r.text("History"))
+			// A creation that was cut off after the mark leaves it until uploads
+			// that never came are removed, in a day.
+			awaits, _ := r["Awaits"].(bool)
+			if t := truths[r.key()]; t != nil && t.doc.State != "awaiting_upload" || t == nil && !awaits {
+				left.add("in flight: %s", r.key())
+			}
+		}
+		return
+	case "catalog", "recent", "postings":
+		*left = append(*left, doubles(table, rows)...)
+	}
+	for _, r := range rows {
+		text := r.all()
+		for _, h := range c.histories {
+			if h.id != "" && strings.Contains(text, h.id) && (truths[h.id] == nil || truths[h.id].meta == nil) {
+				left.add("row of a video that is gone: %s %s %s", table, r.partition(), r.key())
+			}
 		}
 	}
+}
+
+// scratchLeft finds files of steps that are over.
+func (c *checker) scratchLeft(left *findings) {
 	dirs, _ := filepath.Glob(filepath.Join(c.scratch, "cutroom-worker-*"))
 	for _, dir := range dirs {
 		pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), "cutroom-worker-"))
 		if err == nil && syscall.Kill(pid, 0) != nil {
-			add("scratch directory of a worker that is dead: %s", filepath.Base(dir))
+			left.add("scratch directory of a worker that is dead: %s", filepath.Base(dir))
 			continue
 		}
 		if inside, _ := filepath.Glob(filepath.Join(dir, "*")); len(inside) > 0 {
 			files, _ := filepath.Glob(filepath.Join(inside[0], "*"))
-			add("scratch directory of a step that is over: %s, with %d files", strings.TrimPrefix(inside[0], c.scratch), len(files))
+			left.add("scratch directory of a step that is over: %s, with %d files", strings.TrimPrefix(inside[0], c.scratch), len(files))
 		}
 	}
-	slices.Sort(left)
-	return left
 }
 
 // doubles finds videos that one list names twice. A list is a partition; the

@@ -329,6 +329,11 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case Late:
 		pause(r.Context(), delay)
 	}
+	f.pass(w, r, res, fault)
+}
+
+// pass gives an answer to the client, whole or in part.
+func (f *front) pass(w http.ResponseWriter, r *http.Request, res *http.Response, fault Fault) {
 	limit, out := f.readable(r, res)
 	if out && limit == 0 {
 		partitions.BreakConnection(w)
@@ -352,7 +357,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = io.LimitReader(res.Body, limit)
 	}
 	w.WriteHeader(res.StatusCode)
-	_, err = io.Copy(w, answer)
+	_, err := io.Copy(w, answer)
 	if err != nil || fault == Cut || out {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler) // the client sees that the answer is not whole

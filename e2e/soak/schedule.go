@@ -98,10 +98,18 @@ const rareEvery = 3
 
 // makePlan draws a plan.
 func makePlan(seed uint64, length time.Duration) plan {
-	rng := rand.New(rand.NewPCG(seed, 0x736f616b))
-	between := func(lo, hi time.Duration) time.Duration { return lo + time.Duration(rng.Int64N(int64(hi-lo))) }
-	var p plan
+	d := draw{rand.New(rand.NewPCG(seed, 0x736f616b))}
+	return plan{Lives: d.lives(length), Events: d.events(length), Bursts: d.bursts(length)}
+}
 
+// draw draws the parts of a plan, always in the same order.
+type draw struct{ *rand.Rand }
+
+func (d draw) between(lo, hi time.Duration) time.Duration {
+	return lo + time.Duration(d.Int64N(int64(hi-lo)))
+}
+
+func (d draw) lives(length time.Duration) (lives []life) {
 	var names, bad []string
 	for _, c := range clips() {
 		if c.frames == 0 {
@@ -114,10 +122,10 @@ func makePlan(seed uint64, length time.Duration) plan {
 	count := max(int(length/newVideo), 8)
 	for n := range count {
 		l := life{
-			Number: n, At: between(0, length*9/10), Blocks: rng.IntN(3) == 0, Channel: fmt.Sprintf("channel %d", rng.IntN(4)),
-			Clip: names[n%len(names)], Then: acts[rng.IntN(len(acts))], After: between(0, 6*time.Second),
+			Number: n, At: d.between(0, length*9/10), Blocks: d.IntN(3) == 0, Channel: fmt.Sprintf("channel %d", d.IntN(4)),
+			Clip: names[n%len(names)], Then: acts[d.IntN(len(acts))], After: d.between(0, 6*time.Second),
 		}
-		if outage := 0.35 + 0.3*rng.Float64(); l.Clip == "avi.avi" || l.Clip == "long.mp4" { // clips with a chunk in their middle
+		if outage := 0.35 + 0.3*d.Float64(); l.Clip == "avi.avi" || l.Clip == "long.mp4" { // clips with a chunk in their middle
 			l.Outage, l.Then = outage, leave
 		}
 		if l.Clip == "rare-keys.ts" { // must be ready for its frames to be looked at
@@ -126,9 +134,13 @@ func makePlan(seed uint64, length time.Duration) plan {
 		if n%badEvery == badEvery-1 {
 			l.Clip, l.Then, l.Outage = bad[n/badEvery%len(bad)], leave, 0
 		}
-		p.Lives = append(p.Lives, l)
+		lives = append(lives, l)
 	}
+	slices.SortFunc(lives, func(a, b life) int { return cmp.Compare(a.At, b.At) })
+	return lives
+}
 
+func (d draw) events(length time.Duration) (events []event) {
 	kinds := []struct {
 		kind
 		weight int
@@ -138,34 +150,35 @@ func makePlan(seed uint64, length time.Duration) plan {
 		total += k.weight
 	}
 	points := []string{"encode/output", "encode/output#2", "encode/claimed", "audio/part", "finish/output", "finish/claimed", "probe/output"}
-	for at := 3 * time.Second; at < length; at += between(time.Second, 6*time.Second) {
-		e := event{At: at, Worker: rng.IntN(workers), Web: rng.IntN(webs), For: between(time.Second, 2*visibility), Point: points[rng.IntN(len(points))]}
-		draw := rng.IntN(total)
+	for at := 3 * time.Second; at < length; at += d.between(time.Second, 6*time.Second) {
+		e := event{At: at, Worker: d.IntN(workers), Web: d.IntN(webs), For: d.between(time.Second, 2*visibility), Point: points[d.IntN(len(points))]}
+		drawn := d.IntN(total)
 		for _, k := range kinds {
-			if draw -= k.weight; draw < 0 {
+			if drawn -= k.weight; drawn < 0 {
 				e.Kind = k.kind
 				break
 			}
 		}
-		if n := len(p.Events); n%rareEvery == 0 {
+		if n := len(events); n%rareEvery == 0 {
 			rare := rarities[n/rareEvery%len(rarities)]
 			e.Kind, e.Point = rare.Kind, rare.Point
 		}
 		if e.Kind == stopWeb {
 			e.For = min(e.For, 5*time.Second)
 		}
-		p.Events = append(p.Events, e)
+		events = append(events, e)
 	}
+	return events
+}
 
-	for at := 2 * time.Second; at < length; at += between(500*time.Millisecond, 6*time.Second) {
-		b := timedBurst{At: at, burst: burst{
-			Service: services[rng.IntN(len(services))], Fault: faults[rng.IntN(len(faults))],
-			Share: 0.1 + 0.9*rng.Float64(), Length: between(200*time.Millisecond, 4*time.Second),
-		}}
-		p.Bursts = append(p.Bursts, b)
+func (d draw) bursts(length time.Duration) (bursts []timedBurst) {
+	for at := 2 * time.Second; at < length; at += d.between(500*time.Millisecond, 6*time.Second) {
+		bursts = append(bursts, timedBurst{At: at, burst: burst{
+			Service: services[d.IntN(len(services))], Fault: faults[d.IntN(len(faults))],
+			Share: 0.1 + 0.9*d.Float64(), Length: d.between(200*time.Millisecond, 4*time.Second),
+		}})
 	}
-	slices.SortFunc(p.Lives, func(a, b life) int { return cmp.Compare(a.At, b.At) })
-	return p
+	return bursts
 }
 
 // print lists the plan, a line for each thing in order of time.

@@ -50,10 +50,7 @@ const (
 	webs    = 2
 )
 
-// Run soaks a stack of its own and returns what came of it. The error is about
-// the soak itself; what is wrong with the stack is in Report.Findings. There may
-// be both: a report is worth reading though the emulator did not stop in time.
-func Run(ctx context.Context, o Options) (_ *Report, err error) {
+func (o Options) complete() Options {
 	if o.Log == nil {
 		o.Log = io.Discard
 	}
@@ -63,7 +60,18 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if o.Settle == 0 {
 		o.Settle = 6 * time.Minute
 	}
-	say := func(format string, args ...any) { _, _ = fmt.Fprintf(o.Log, "soak: "+format+"\n", args...) }
+	return o
+}
+
+func (o Options) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(o.Log, "soak: "+format+"\n", args...)
+}
+
+// Run soaks a stack of its own and returns what came of it. The error is about
+// the soak itself; what is wrong with the stack is in Report.Findings. There may
+// be both: a report is worth reading though the emulator did not stop in time.
+func Run(ctx context.Context, o Options) (_ *Report, err error) {
+	o = o.complete()
 	dir, err := os.MkdirTemp("", "cutroom-soak-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the soak: %w", err)
@@ -71,10 +79,10 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
 	report := &Report{Options: o, Started: time.Now()}
-	say("seed %d, %v", o.Seed, o.Duration)
+	o.say("seed %d, %v", o.Seed, o.Duration)
 	old, why := olderWorker(ctx, o.Older, dir)
 	report.Older = why
-	say("%s", why)
+	o.say("%s", why)
 	p := makePlan(o.Seed, o.Duration)
 	p.print(o.Log)
 	sources, err := makeClips(ctx, dir)
@@ -92,12 +100,33 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		return nil, err
 	}
 	defer proxy.close()
+	account, err := azstorage.Open(azstorage.Config{ConnectionString: emulator.ConnectionString()})
+	if err != nil {
+		return nil, err
+	}
+	defer account.CloseIdle()
 	scratch := filepath.Join(dir, "scratch")
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return nil, fmt.Errorf("make a folder for the soak: %w", err)
 	}
+	r, err := startRoles(ctx, o, dir, scratch, old, proxy.connection)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Stop() }()
+	return report.soak(ctx, r, p, sources, proxy, storage{account}, dir, scratch)
+}
+
+// roles are a stack and the names of its roles.
+type roles struct {
+	*stack.Stack
+	webs, workers []string
+}
+
+// startRoles starts the stack behind the proxy; the last worker is the older one.
+func startRoles(ctx context.Context, o Options, dir, scratch, old, connection string) (_ *roles, err error) {
 	s, err := stack.Start(ctx, stack.Options{
-		Dir: filepath.Join(dir, "stack"), Bin: o.Bin, ConnectionString: proxy.connection, BaseEnv: cleanEnviron(), Supervise: true,
+		Dir: filepath.Join(dir, "stack"), Bin: o.Bin, ConnectionString: connection, BaseEnv: cleanEnviron(), Supervise: true,
 		Env: []string{
 			"CUTROOM_VISIBILITY=*=" + o.Visibility.String(),
 			"CUTROOM_RECONCILE_INTERVAL=2s", "CUTROOM_RECONCILE_GRACE=3s",
@@ -109,23 +138,19 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	stopped := false
 	defer func() {
-		if !stopped {
+		if err != nil {
 			_ = s.Stop()
 		}
 	}()
-	gates := []string{stack.Web}
-	for len(gates) < webs {
+	r := &roles{Stack: s, webs: []string{stack.Web}}
+	for len(r.webs) < webs {
 		name, err := s.AddWeb(ctx)
 		if err != nil {
 			return nil, err
 		}
-		gates = append(gates, name)
+		r.webs = append(r.webs, name)
 	}
-	var turn atomic.Int64
-	gate := func() string { return s.WebURL(gates[int(turn.Add(1))%webs]) } // as a load balancer chooses
-	var names []string
 	for n := range workers {
 		binary := ""
 		if n == workers-1 {
@@ -135,19 +160,20 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		if err != nil {
 			return nil, err
 		}
-		names = append(names, name)
+		r.workers = append(r.workers, name)
 	}
-	account, err := azstorage.Open(azstorage.Config{ConnectionString: emulator.ConnectionString()})
-	if err != nil {
-		return nil, err
-	}
-	defer account.CloseIdle()
+	return r, nil
+}
 
-	outside := storage{account}
-	watcher, meter, people := newWatcher(outside), newMeter(s), newUsers(gate, time.Now().Add(o.Duration+patience))
+// soak lets the plan happen, waits for rest, checks what is there and stops the roles.
+func (r *Report) soak(ctx context.Context, on *roles, p plan, sources []*clip, proxy *proxy, outside storage, dir, scratch string) (*Report, error) {
+	o := r.Options
+	var turn atomic.Int64
+	gate := func() string { return on.WebURL(on.webs[int(turn.Add(1))%webs]) } // as a load balancer chooses
+	watcher, meter, people := newWatcher(outside), newMeter(on.Stack), newUsers(gate, time.Now().Add(o.Duration+patience))
 	people.planned, people.outage = outside.planned, proxy.outage
 	trouble := &chaos{
-		stack: s, storage: outside, proxy: proxy, watcher: watcher, workers: names, webs: gates, dir: dir,
+		stack: on.Stack, storage: outside, proxy: proxy, watcher: watcher, workers: on.workers, webs: on.webs, dir: dir,
 		busy: make([]sync.Mutex, workers), counts: map[string]int{},
 	}
 	watching, stopWatching := context.WithCancel(ctx)
@@ -156,28 +182,61 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	watchers.Go(func() { meter.run(watching) })
 	defer func() { stopWatching(); watchers.Wait() }()
 
-	say("load and faults for %v", o.Duration)
+	o.say("load and faults for %v", o.Duration)
 	living, stopLiving := context.WithCancel(ctx)
 	defer stopLiving()
 	lives := load(living, o, p, sources, people, trouble)
 	proxy.calm()
 	trouble.end()
-	say("calm; waiting for the users to finish, then for rest")
-	if o.FirstFinding && len(watcher.found()) > 0 {
+	o.say("calm; waiting for the users to finish, then for rest")
+	enough := func() bool { return o.FirstFinding && len(watcher.found()) > 0 }
+	if enough() {
 		stopLiving()
 	}
 	lives.Wait()
-	report.Loaded = time.Since(report.Started)
+	r.Loaded = time.Since(r.Started)
 
-	c := &checker{storage: outside, histories: people.histories, base: s.BaseURL(), scratch: scratch, http: &http.Client{Timeout: 30 * time.Second}}
+	c := &checker{storage: outside, histories: people.histories, base: on.BaseURL(), scratch: scratch, http: &http.Client{Timeout: 30 * time.Second}}
+	calm := time.Now()
+	left := c.awaitRest(ctx, o, enough)
+	r.Settled = time.Since(calm)
+	var wrong []string
+	if !enough() && (!o.FirstFinding || len(left) == 0) {
+		o.say("%d things keep it from rest after %v; checking what is there", len(left), r.Settled.Round(time.Second))
+		var err error
+		if wrong, err = c.contents(ctx, len(left) == 0); err != nil {
+			return nil, err
+		}
+	}
+	stopWatching()
+	watchers.Wait()
+	r.add("must never happen", watcher.found())
+	r.add("not at rest", left)
+	r.add("wrong", wrong)
+	r.add("a user could not go on", people.stuck())
+	r.measure(ctx, c, watcher, meter, people, trouble, proxy)
+	if err := on.Stop(); err != nil {
+		r.add("a role did not stop", []string{err.Error()})
+	}
+	if len(r.Findings) > 0 {
+		r.Logs = map[string]string{}
+		for _, name := range on.Names() {
+			r.Logs[name] = on.Logs(name)
+		}
+	}
+	return r, ctx.Err()
+}
+
+// awaitRest looks until everything is at rest, nothing changes any more, or it is
+// enough, and returns what is not at rest.
+func (c *checker) awaitRest(ctx context.Context, o Options, enough func() bool) (left []string) {
 	calm, moved, said := time.Now(), time.Now(), time.Now()
-	left := c.atRest(ctx)
+	left = c.atRest(ctx)
 	took := time.Since(calm)
-	enough := func() bool { return o.FirstFinding && len(watcher.found()) > 0 }
 	for len(left) > 0 && time.Since(moved) < o.Settle && time.Since(calm) < 3*o.Settle && ctx.Err() == nil && !enough() {
 		if time.Since(said) > 15*time.Second {
 			said = time.Now()
-			say("after %v, %d things are not at rest:\n  %s", time.Since(calm).Round(time.Second), len(left), strings.Join(left[:min(5, len(left))], "\n  "))
+			o.say("after %v, %d things are not at rest:\n  %s", time.Since(calm).Round(time.Second), len(left), strings.Join(left[:min(5, len(left))], "\n  "))
 		}
 		pause(ctx, max(time.Second, 3*took)) // looking must not be what keeps the storage busy
 		before, began := left, time.Now()
@@ -186,36 +245,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		}
 		took = time.Since(began)
 	}
-	report.Settled = time.Since(calm)
-	var wrong []string
-	if !enough() && (!o.FirstFinding || len(left) == 0) {
-		say("%d things keep it from rest after %v; checking what is there", len(left), report.Settled.Round(time.Second))
-		if wrong, err = c.contents(ctx, len(left) == 0); err != nil {
-			return nil, err
-		}
-	}
-	stopWatching()
-	watchers.Wait()
-	report.add("must never happen", watcher.found())
-	report.add("not at rest", left)
-	report.add("wrong", wrong)
-	for _, h := range people.histories {
-		if h.trouble != "" {
-			report.add("a user could not go on", []string{fmt.Sprintf("video %d (%s): %s", h.life.Number, h.id, h.trouble)})
-		}
-	}
-	report.measure(ctx, c, watcher, meter, people, trouble, proxy)
-	stopped = true
-	if err := s.Stop(); err != nil {
-		report.add("a role did not stop", []string{err.Error()})
-	}
-	if len(report.Findings) > 0 {
-		report.Logs = map[string]string{}
-		for _, name := range s.Names() {
-			report.Logs[name] = s.Logs(name)
-		}
-	}
-	return report, ctx.Err()
+	return left
 }
 
 // backlog is how many videos may be in the making before the next one comes.

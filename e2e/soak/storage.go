@@ -158,16 +158,12 @@ type metaDoc struct {
 	Playable   bool   `json:"playable"`
 	Generation int    `json:"generation"`
 	Serving    int    `json:"serving"`
-	Channel    string `json:"channel"`
-	Title      string `json:"title"`
 	Error      *struct {
-		Code   string `json:"code"`
-		Detail string `json:"detail"`
+		Code string `json:"code"`
 	} `json:"error"`
 }
 
 type planDoc struct {
-	Generation int        `json:"generation"`
 	Chunks     []struct{} `json:"chunks"`
 	HasAudio   bool       `json:"hasAudio"`
 	Renditions []struct {

@@ -60,6 +60,16 @@ func newUsers(base func() string, until time.Time) *users {
 	}}
 }
 
+// stuck lists what kept users from doing all that the plan says.
+func (u *users) stuck() (list []string) {
+	for _, h := range u.histories {
+		if h.trouble != "" {
+			list = append(list, fmt.Sprintf("video %d (%s): %s", h.life.Number, h.id, h.trouble))
+		}
+	}
+	return list
+}
+
 // patience is how long a user repeats one request that gets no good answer, at
 // least: nobody gives up while there are faults.
 const patience = 60 * time.Second

@@ -9,7 +9,7 @@ import (
 // video makes what table "videos" says about a video of two chunks without sound.
 func videoAt(state string, steps map[string]row) map[string]*truth {
 	t := &truth{meta: row{"RowKey": "META"}, doc: metaDoc{State: state, Generation: 1}, steps: steps,
-		plans: map[string]planDoc{"PLAN:00001": {Generation: 1, Chunks: make([]struct{}, 2)}}}
+		plans: map[string]planDoc{"PLAN:00001": {Chunks: make([]struct{}, 2)}}}
 	return map[string]*truth{"v": t}
 }
 

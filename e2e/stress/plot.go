@@ -67,22 +67,21 @@ func (p *plot) mark(kind int, x, y float64, color string) {
 	}
 }
 
-// SVG draws the report.
-func (r *Report) SVG() []byte {
-	p := &plot{low: math.Inf(1)}
+// panels are the diagrams, for the loads from low to high.
+func (r *Report) panels() (panels []panel, low, high float64) {
+	low = math.Inf(1)
 	peak, slow, quick := 0.0, time.Millisecond, time.Hour
 	for _, result := range r.Results {
 		for _, s := range append(append([]Step{}, result.Steps...), result.Bare...) {
-			p.low, p.high = min(p.low, s.Offered), max(p.high, s.Offered)
+			low, high = min(low, s.Offered), max(high, s.Offered)
 			peak, slow = max(peak, s.Written), max(slow, s.P99)
 			if s.P99 > 0 {
 				quick = min(quick, s.P99)
 			}
 		}
 	}
-	p.low, p.high = p.low/1.15, p.high*1.15
 	most := math.Max(peak, r.Line2000) * 1.25
-	panels := []panel{
+	panels = []panel{
 		{
 			title: "Written", unit: "entities/s", top: 118, bottom: 468, log: true,
 			low: r.Line500 * 0.6, high: most, ticks: round(r.Line500*0.6, most),
@@ -100,7 +99,13 @@ func (r *Report) SVG() []byte {
 	for v := latency.low; v <= latency.high*1.01; v *= 10 {
 		latency.ticks = append(latency.ticks, math.Round(v*1000)/1000)
 	}
+	return panels, low / 1.15, high * 1.15
+}
 
+// SVG draws the report.
+func (r *Report) SVG() []byte {
+	panels, low, high := r.panels()
+	p := &plot{low: low, high: high}
 	p.f(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s">`,
 		plotWidth, plotHeight, plotWidth, plotHeight, "Throughput, refusals and latency by kind of PartitionKey under growing load")
 	p.f(`<style>text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;font-size:13px;fill:#3c4043}` +

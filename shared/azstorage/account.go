@@ -20,7 +20,6 @@ import (
 // Account is an open storage account. It is safe for concurrent use; one
 // process needs one.
 type Account struct {
-	name    string
 	prefix  string
 	blobs   *service.Client
 	queues  *azqueue.ServiceClient
@@ -44,18 +43,17 @@ func Open(cfg Config) (*Account, error) {
 	if cfg.Retry == (Retry{}) {
 		cfg.Retry = DefaultRetry
 	}
-	a := &Account{name: ends.account, prefix: cfg.Prefix, secure: len(ends.blob) > 5 && ends.blob[:5] == "https", idle: func() {}}
+	a := &Account{prefix: cfg.Prefix, secure: len(ends.blob) > 5 && ends.blob[:5] == "https", idle: func() {}}
 	transport := cfg.Transport
 	if transport == nil {
 		client := newHTTPClient()
 		transport, a.idle = client, client.CloseIdleConnections
 	}
 	options := policy.ClientOptions{
-		Transport:       transport,
-		TracingProvider: cfg.Tracing,
+		Transport: transport,
 		// The SDK's own retries are off: cfg.Retry is the one strategy.
 		Retry:           policy.RetryOptions{MaxRetries: -1},
-		PerCallPolicies: append([]policy.Policy{redactor{}}, append(cfg.PerCall, &retryPolicy{retry: cfg.Retry})...),
+		PerCallPolicies: []policy.Policy{redactor{}, &retryPolicy{retry: cfg.Retry}},
 	}
 	if ends.key != "" {
 		err = a.openWithKey(ends, options)
@@ -130,9 +128,6 @@ func newHTTPClient() *http.Client {
 		ExpectContinueTimeout: time.Second,
 	}}
 }
-
-// AccountName is the account's name without prefix: "devstoreaccount1" for Azurite.
-func (a *Account) AccountName() string { return a.name }
 
 // Prefix is what Name puts before a base name; often empty.
 func (a *Account) Prefix() string { return a.prefix }

@@ -116,19 +116,13 @@ func (r Retry) retries() int {
 	return r.MaxRetries
 }
 
-type retryKey struct{}
-
-// WithRetry makes calls below the returned context use r instead of the
-// account's strategy.
-func WithRetry(ctx context.Context, r Retry) context.Context {
-	return context.WithValue(ctx, retryKey{}, r)
-}
+type withoutRetryKey struct{}
 
 // WithoutRetry makes calls below the returned context try once. Operations whose
 // repetition does harm use it, such as renewing a message lease (paper row Q13).
 // The account's try time-out still holds.
 func WithoutRetry(ctx context.Context) context.Context {
-	return context.WithValue(ctx, retryKey{}, NoRetry)
+	return context.WithValue(ctx, withoutRetryKey{}, true)
 }
 
 type attemptsKey struct{}
@@ -141,14 +135,6 @@ type attemptsKey struct{}
 func WithAttempts(ctx context.Context) (context.Context, *int) {
 	n := new(int)
 	return context.WithValue(ctx, attemptsKey{}, n), n
-}
-
-// Attempts returns what the counter of the nearest WithAttempts holds, or 0.
-func Attempts(ctx context.Context) int {
-	if n, ok := ctx.Value(attemptsKey{}).(*int); ok {
-		return *n
-	}
-	return 0
 }
 
 type callLimitKey struct{}
@@ -191,15 +177,11 @@ type retryPolicy struct {
 }
 
 func (p *retryPolicy) strategy(ctx context.Context) Retry {
-	switch own := ctx.Value(retryKey{}).(type) {
-	case Retry:
-		return own
-	case Strategy:
-		r := p.retry
-		r.Strategy = own
-		return r
+	r := p.retry
+	if ctx.Value(withoutRetryKey{}) != nil {
+		r.Strategy = NoRetry
 	}
-	return p.retry
+	return r
 }
 
 // Do implements policy.Policy.

@@ -64,18 +64,13 @@ func (s *Store) download(ctx context.Context, container, name string, r Range, i
 }
 
 func infoOf(name string, reply blob.DownloadStreamResponse) Info {
-	info := Info{Name: name, MD5: reply.BlobContentMD5, Metadata: map[string]string{}}
+	info := Info{Name: name, MD5: reply.BlobContentMD5}
 	fill(&info, reply.ContentLength, reply.ETag, reply.ContentType, reply.LastModified)
 	if reply.ContentRange == nil {
 		info.MD5 = reply.ContentMD5 // the whole blob came
 	} else if _, total, found := strings.Cut(*reply.ContentRange, "/"); found {
 		if n, err := strconv.ParseInt(total, 10, 64); err == nil {
 			info.Size = n
-		}
-	}
-	for k, v := range reply.Metadata {
-		if v != nil {
-			info.Metadata[strings.ToLower(k)] = *v
 		}
 	}
 	return info

@@ -63,9 +63,6 @@ func (s *Store) AcquireLease(ctx context.Context, container, name string, d time
 	return &BlobLease{store: s, container: container, name: name, client: client}, nil
 }
 
-// ID is the lease id, for writes to the leased blob.
-func (l *BlobLease) ID() string { return *l.client.LeaseID() }
-
 // Renew makes the lease last its whole duration from now. ErrLeaseLost. Safe to
 // repeat.
 func (l *BlobLease) Renew(ctx context.Context) error {

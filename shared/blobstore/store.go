@@ -47,11 +47,9 @@ func New(a *azstorage.Account) *Store { return &Store{account: a, stall: downloa
 
 // Options says how a blob is written. The zero value overwrites.
 type Options struct {
-	ContentType  string // default application/octet-stream
-	CacheControl string
-	IfNoneMatch  bool              // refuse to overwrite: ErrExists
-	IfMatch      string            // overwrite this version only
-	Metadata     map[string]string // names are case-insensitive
+	ContentType string // default application/octet-stream
+	IfNoneMatch bool   // refuse to overwrite: ErrExists
+	IfMatch     string // overwrite this version only
 }
 
 // Info describes a blob.
@@ -61,8 +59,8 @@ type Info struct {
 	ETag         string
 	ContentType  string
 	LastModified time.Time
-	MD5          []byte            // of the whole blob, when the service knows it
-	Metadata     map[string]string // names in lower case
+	MD5          []byte // of the whole blob, when the service knows it
+	mark         string // of the conditional write that made it, see markKey; Head only
 }
 
 func (s *Store) block(container, name string) *blockblob.Client {
@@ -101,11 +99,11 @@ func (s *Store) Head(ctx context.Context, container, name string) (Info, error) 
 	if err != nil {
 		return Info{}, s.fail("look at", container, name, err)
 	}
-	info := Info{Name: name, MD5: p.ContentMD5, Metadata: map[string]string{}}
+	info := Info{Name: name, MD5: p.ContentMD5}
 	fill(&info, p.ContentLength, p.ETag, p.ContentType, p.LastModified)
 	for k, v := range p.Metadata {
-		if v != nil {
-			info.Metadata[strings.ToLower(k)] = *v
+		if v != nil && strings.EqualFold(k, markKey) {
+			info.mark = *v
 		}
 	}
 	return info, nil
@@ -263,7 +261,7 @@ func newMark() string {
 // ownWrite reports whether a blob carries mark, and its ETag.
 func (s *Store) ownWrite(ctx context.Context, container, name, mark string) (etag string, ok bool) {
 	info, err := s.Head(ctx, container, name)
-	if err != nil || info.Metadata[markKey] != mark {
+	if err != nil || info.mark != mark {
 		return "", false
 	}
 	return info.ETag, true
@@ -277,21 +275,14 @@ func (o Options) headers(md5 []byte) *blob.HTTPHeaders {
 	if o.ContentType != "" {
 		h.BlobContentType = to.Ptr(o.ContentType)
 	}
-	if o.CacheControl != "" {
-		h.BlobCacheControl = to.Ptr(o.CacheControl)
-	}
 	return h
 }
 
 func (o Options) metadata(mark string) map[string]*string {
-	m := make(map[string]*string, len(o.Metadata)+1)
-	for k, v := range o.Metadata {
-		m[k] = to.Ptr(v)
+	if !o.conditional() {
+		return nil
 	}
-	if o.conditional() {
-		m[markKey] = to.Ptr(mark)
-	}
-	return m
+	return map[string]*string{markKey: to.Ptr(mark)}
 }
 
 func (o Options) conditions() *blob.AccessConditions {

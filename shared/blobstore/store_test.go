@@ -31,7 +31,7 @@ const box = "media"
 func open(t *testing.T, change func(*azstorage.Config)) *blobstore.Store {
 	t.Helper()
 	a := azuritetest.AccountWith(t, change)
-	if err := a.Ensure(azstorage.WithRetry(t.Context(), azstorage.DefaultRetry), []string{box}, nil, nil); err != nil {
+	if err := a.Ensure(t.Context(), []string{box}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	return blobstore.New(a)

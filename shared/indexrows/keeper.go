@@ -143,23 +143,11 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID 
 	if len(rows) == 0 && len(own) == 0 && ref.etag == "" {
 		return true, nil, nil
 	}
-	wanted := make([]Key, len(rows))
-	for i, r := range rows {
-		wanted[i] = r.key()
-	}
 
 	// 1. The note.
 	deadline := time.Now().Add(writeWindow)
-	var others []run
-	unfinished, unsure := slices.Clone(own), len(own) > 0 || len(ref.Runs) > 0
-	for _, r := range ref.Runs {
-		unfinished = append(unfinished, r.Rows.list()...)
-		if r.ID != runID {
-			others = append(others, r)
-		}
-	}
-	before := ref.Rows.list()
-	note := run{ID: runID, At: k.Now().UTC(), Rows: keysOf(append(slices.Clone(own), wanted...))}
+	change, others := changeOf(ref, runID, own, rows)
+	note := run{ID: runID, At: k.Now().UTC(), Rows: keysOf(append(slices.Clone(own), change.Wanted...))}
 	ref.Runs = append(slices.Clone(others), note)
 	if err := k.save(ctx, id, &ref); err != nil {
 		if overtaken(err) {
@@ -178,20 +166,44 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID 
 	}
 
 	// 3. The rows.
-	window, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	if err := k.apply(window, rows, append(slices.Clone(before), unfinished...)); err != nil {
+	if err := k.write(ctx, deadline, rows, change); err != nil {
 		return false, nil, fmt.Errorf("writing rows of %s: %w", id, err)
-	}
-	if k.Applied != nil {
-		if err := k.Applied(ctx, Change{Before: before, Wanted: wanted, Unsure: unsure, Others: unfinished}); err != nil {
-			return false, nil, fmt.Errorf("writing rows of %s: %w", id, err)
-		}
 	}
 
 	// 4. The note is replaced.
-	ref.Rows = keysOf(wanted)
+	ref.Rows = keysOf(change.Wanted)
 	ref.Runs = slices.DeleteFunc(others, func(r run) bool { return k.Now().Sub(r.At) > Expiry })
+	return k.report(ctx, id, ref, change.Wanted)
+}
+
+// changeOf is what a run is about to do, and the notes of other runs. own is what
+// earlier rounds of the run may have written.
+func changeOf(ref reference, runID string, own []Key, rows []Row) (change Change, others []run) {
+	change = Change{Before: ref.Rows.list(), Unsure: len(own) > 0 || len(ref.Runs) > 0, Others: slices.Clone(own)}
+	for _, r := range rows {
+		change.Wanted = append(change.Wanted, r.key())
+	}
+	for _, r := range ref.Runs {
+		change.Others = append(change.Others, r.Rows.list()...)
+		if r.ID != runID {
+			others = append(others, r)
+		}
+	}
+	return change, others
+}
+
+// write makes the rows as they should be, until deadline, and tells Applied.
+func (k *Keeper) write(ctx context.Context, deadline time.Time, rows []Row, change Change) error {
+	window, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	if err := k.apply(window, rows, slices.Concat(change.Before, change.Others)); err != nil || k.Applied == nil {
+		return err
+	}
+	return k.Applied(ctx, change)
+}
+
+// report saves what is written now. The results are those of round.
+func (k *Keeper) report(ctx context.Context, id video.ID, ref reference, wanted []Key) (done bool, wrote []Key, err error) {
 	if len(wanted) == 0 && len(ref.Runs) == 0 {
 		err = k.tables[k.home].Delete(ctx, partitionOf(id), k.rowKey, ref.etag)
 	} else {

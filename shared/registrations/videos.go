@@ -72,21 +72,11 @@ type Moment struct {
 	At      time.Duration // from the first frame
 }
 
-// Moments returns the moments at which videos show the runner's finish, in the
-// order of the videos' first frames; none without a finish. One row range (T5),
-// of as many rows as the event has videos that began within video.MaxDuration
-// before the finish. The rows are a copy, as old as the last indexing run: read
-// the video before you show it.
-func (s *Store) Moments(ctx context.Context, r Registration) ([]Moment, error) {
-	moments, err := s.MomentsOf(ctx, r.Event, []Registration{r})
-	if err != nil {
-		return nil, err
-	}
-	return moments[0], nil
-}
-
-// MomentsOf is Moments for several runners of one event, with one row range for
-// all of them. The answer has the order of list.
+// MomentsOf returns, for each runner of a list, the moments at which videos of the
+// event show the finish, in the order of the videos' first frames; none without a
+// finish. One row range for all (T5), of as many rows as the event has videos that
+// began between video.MaxDuration before the first finish and the last. The rows
+// are a copy, as old as the last indexing run: read the video before you show it.
 func (s *Store) MomentsOf(ctx context.Context, event Event, list []Registration) ([][]Moment, error) {
 	moments := make([][]Moment, len(list))
 	var first, last time.Time

@@ -68,8 +68,8 @@ func TestMoments(t *testing.T) {
 		"no finish":     {time.Time{}, nil},
 	} {
 		ctx, meter := tablestore.WithMeter(t.Context())
-		got, err := r.Moments(ctx, Registration{Event: marathonKey, Bib: 1, FinishedAt: c.finish})
-		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
+		got, err := r.MomentsOf(ctx, marathonKey, []Registration{{Event: marathonKey, Bib: 1, FinishedAt: c.finish}})
+		if diff := cmp.Diff([][]Moment{c.want}, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 		}
 		if n := meter.ByClass(tablestore.RowRange); n != meter.Requests() || (n != 1) != c.finish.IsZero() {
@@ -139,8 +139,8 @@ func TestCrashWhileAVideoMoves(t *testing.T) {
 		if got := r.keys(); len(got) != 0 {
 			t.Errorf("died at request %d: the old event still has %q", died, got)
 		}
-		moments, err := r.Moments(t.Context(), Registration{Event: "another__10k", FinishedAt: raceDay})
-		if err != nil || len(moments) != 1 {
+		moments, err := r.MomentsOf(t.Context(), "another__10k", []Registration{{Event: "another__10k", FinishedAt: raceDay}})
+		if err != nil || len(moments[0]) != 1 {
 			t.Errorf("died at request %d: the new event has %v, %v", died, moments, err)
 		}
 		if !failed {

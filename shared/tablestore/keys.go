@@ -94,19 +94,6 @@ func Join(fields ...string) string {
 	return strings.Join(escaped, Separator)
 }
 
-// Split undoes Join.
-func Split(key string) ([]string, error) {
-	fields := strings.Split(key, Separator)
-	for i, f := range fields {
-		plain, err := UnescapeKey(f)
-		if err != nil {
-			return nil, err
-		}
-		fields[i] = plain
-	}
-	return fields, nil
-}
-
 // Pad writes a number with leading zeros. Keys are ordered as text, in which "111"
 // comes before "2"; "002" comes before "111" (paper row T1). Pad panics for a
 // negative number and for one with more digits than width: its row would stand in

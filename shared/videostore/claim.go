@@ -231,66 +231,15 @@ func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
 	})
 }
 
+// end submits the transaction of a commit, again while only META was in its way.
 func (c *Claim) end(ctx context.Context, step Step, commit Commit) error {
 	for {
-		var advance []tablestore.Op
-		next := commit.Next
-		if commit.Advance {
-			ops, chunks, err := c.advance(ctx)
-			if err != nil {
-				return err
-			}
-			advance, next = ops, slices.Concat(next, chunks)
-		}
-		out, err := outboxRows(step.Key.ID, next)
+		ops, outbox, err := c.transaction(ctx, step, commit)
 		if err != nil {
 			return err
 		}
-		c.outbox = out
-		ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: c.Step.etag}}
-		if commit.changesVideo() {
-			v := c.Video
-			if commit.Video != nil {
-				commit.Video(&v)
-			}
-			if commit.leaves() {
-				made, err := commit.made(step.Key)
-				if err != nil {
-					return err
-				}
-				v.SetMade(made)
-			}
-			if commit.Plan != nil {
-				v.Chunks = len(commit.Plan.Chunks)
-			}
-			v.UpdatedAt = now()
-			meta, err := metaRow(v)
-			if err != nil {
-				return err
-			}
-			ops = append(ops, tablestore.Op{Kind: tablestore.OpReplace, Entity: meta, IfMatch: c.metaETag})
-		}
-		if commit.Plan != nil {
-			row, err := planRow(step.Key.ID, *commit.Plan)
-			if err != nil {
-				return err
-			}
-			next := nextRow(step.Key.ID, commit.Plan.Generation, min(window, len(commit.Plan.Chunks)))
-			ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row}, tablestore.Op{Kind: tablestore.OpUpsert, Entity: next})
-		}
-		ops = append(ops, advance...)
-		if commit.Part != nil {
-			row, err := partRow(step, *commit.Part)
-			if err != nil {
-				return err
-			}
-			ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row})
-		}
-		for _, row := range out {
-			ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
-		}
-		_, err = c.store.videos.Submit(ctx, ops)
-		if err == nil {
+		c.outbox = outbox
+		if _, err = c.store.videos.Submit(ctx, ops); err == nil {
 			return nil
 		}
 		again, err := c.conflict(ctx, step, err)
@@ -300,6 +249,70 @@ func (c *Claim) end(ctx context.Context, step Step, commit Commit) error {
 	}
 }
 
+// transaction is all that a commit writes, the outbox last.
+func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (_ []tablestore.Op, outbox []tablestore.Entity, _ error) {
+	var advance []tablestore.Op
+	next := commit.Next
+	if commit.Advance {
+		ops, chunks, err := c.advance(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		advance, next = ops, slices.Concat(next, chunks)
+	}
+	outbox, err := outboxRows(step.Key.ID, next)
+	if err != nil {
+		return nil, nil, err
+	}
+	ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: c.Step.etag}}
+	if commit.changesVideo() {
+		meta, err := commit.meta(c.Video, step.Key)
+		if err != nil {
+			return nil, nil, err
+		}
+		ops = append(ops, tablestore.Op{Kind: tablestore.OpReplace, Entity: meta, IfMatch: c.metaETag})
+	}
+	if commit.Plan != nil {
+		row, err := planRow(step.Key.ID, *commit.Plan)
+		if err != nil {
+			return nil, nil, err
+		}
+		next := nextRow(step.Key.ID, commit.Plan.Generation, min(window, len(commit.Plan.Chunks)))
+		ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row}, tablestore.Op{Kind: tablestore.OpUpsert, Entity: next})
+	}
+	ops = append(ops, advance...)
+	if commit.Part != nil {
+		row, err := partRow(step, *commit.Part)
+		if err != nil {
+			return nil, nil, err
+		}
+		ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row})
+	}
+	for _, row := range outbox {
+		ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
+	}
+	return ops, outbox, nil
+}
+
+// meta is META as the commit of a step leaves it.
+func (c Commit) meta(v video.Video, key workflow.Key) (tablestore.Entity, error) {
+	if c.Video != nil {
+		c.Video(&v)
+	}
+	if c.leaves() {
+		made, err := c.made(key)
+		if err != nil {
+			return tablestore.Entity{}, err
+		}
+		v.SetMade(made)
+	}
+	if c.Plan != nil {
+		v.Chunks = len(c.Plan.Chunks)
+	}
+	v.UpdatedAt = now()
+	return metaRow(v)
+}
+
 // conflict finds out why a transaction was refused. Either it had succeeded and its
 // reply was lost (no error), or another attempt owns the step (ErrSuperseded), or a
 // user changed META (again).
@@ -307,19 +320,9 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 	if !isStale(cause) && !errors.Is(cause, tablestore.ErrExists) {
 		return false, fmt.Errorf("commit %s: %w", step.Key, cause)
 	}
-	row, err := c.store.videos.Get(ctx, string(step.Key.ID), step.Key.RowKey())
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return false, ErrGone
-	}
-	if err != nil {
-		return false, fmt.Errorf("read %s after a conflict: %w", step.Key, err)
-	}
-	now, err := readStep(row)
+	now, err := c.own(ctx)
 	if err != nil {
 		return false, err
-	}
-	if now.Attempt != step.Attempt {
-		return false, ErrSuperseded
 	}
 	if now.State == step.State {
 		return false, nil // the first request had succeeded
@@ -347,7 +350,6 @@ func (c *Claim) AddPart(ctx context.Context, part video.AudioPart) error {
 	if err != nil {
 		return err
 	}
-	id := string(c.Step.Key.ID)
 	etags, err := c.store.videos.Submit(ctx, []tablestore.Op{
 		{Kind: tablestore.OpReplace, Entity: c.Step.row(), IfMatch: c.Step.etag},
 		{Kind: tablestore.OpInsert, Entity: row},
@@ -360,18 +362,29 @@ func (c *Claim) AddPart(ctx context.Context, part video.AudioPart) error {
 		return fmt.Errorf("commit audio part %d of %s: %w", part.First, c.Step.Key, err)
 	}
 	// Either another attempt owns the step, or the reply of our first request was lost.
-	current, err := c.store.videos.Get(ctx, id, c.Step.Key.RowKey())
+	now, err := c.own(ctx)
+	if err != nil {
+		return err
+	}
+	c.Step.etag = now.etag
+	return nil
+}
+
+// own reads the step's row after a conflict: ErrSuperseded when another attempt
+// owns it, ErrGone when there is none.
+func (c *Claim) own(ctx context.Context) (Step, error) {
+	row, err := c.store.videos.Get(ctx, string(c.Step.Key.ID), c.Step.Key.RowKey())
 	if errors.Is(err, tablestore.ErrNotFound) {
-		return ErrGone
+		return Step{}, ErrGone
 	}
 	if err != nil {
-		return fmt.Errorf("read %s after a conflict: %w", c.Step.Key, err)
+		return Step{}, fmt.Errorf("read %s after a conflict: %w", c.Step.Key, err)
 	}
-	if current.String("Attempt") != c.Step.Attempt {
-		return ErrSuperseded
+	now, err := readStep(row)
+	if err == nil && now.Attempt != c.Step.Attempt {
+		err = ErrSuperseded
 	}
-	c.Step.etag = current.ETag
-	return nil
+	return now, err
 }
 
 // GiveBack records in the step row, for the timeline, that an attempt ended and will be

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -22,8 +21,7 @@ import (
 type Intent struct {
 	Queue string `json:"q"`
 	workflow.Key
-	Version int           `json:"v,omitempty"` // of the message; 0: the first
-	Delay   time.Duration `json:"d,omitempty"`
+	Version int `json:"v,omitempty"` // of the message; 0: the first
 	// Item is the id of the item. Empty: Key.ItemID, so that an intent that is sent
 	// twice makes two messages of the same item.
 	Item string `json:"id,omitempty"`
@@ -100,7 +98,7 @@ func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Ent
 			if err != nil {
 				return fmt.Errorf("build item for %s of %s: %w", intent.Step, id, err)
 			}
-			if err := s.sender.Send(ctx, intent.Queue, item, intent.Delay); err != nil {
+			if err := s.sender.Send(ctx, intent.Queue, item, 0); err != nil {
 				return fmt.Errorf("enqueue %s of %s: %w", intent.Step, id, err)
 			}
 		}

@@ -128,6 +128,16 @@ func WithVisibility(specs []Spec, text string) ([]Spec, error) {
 	return changed, nil
 }
 
+// Visibilities lists the visibility timeouts of specs the way WithVisibility reads
+// them.
+func Visibilities(specs []Spec) string {
+	list := make([]string, len(specs))
+	for i, s := range specs {
+		list[i] = s.Name + "=" + s.Visibility.String()
+	}
+	return strings.Join(list, ",")
+}
+
 // What the service accepts as the visibility of a received message:
 // https://learn.microsoft.com/rest/api/storageservices/get-messages
 const (

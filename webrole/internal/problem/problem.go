@@ -44,7 +44,6 @@ const (
 	BodyTooLarge      = "body_too_large"
 	FileTooLarge      = "file_too_large"
 	UnsupportedType   = "unsupported_content_type"
-	UnsupportedMedia  = "unsupported_media"
 	RangeUnsatisfied  = "range_not_satisfiable"
 	HostNotAllowed    = "host_not_allowed"
 	PreconditionNeed  = "precondition_required"

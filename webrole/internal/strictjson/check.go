@@ -25,19 +25,6 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// Unmarshal checks data and decodes it into dst, refusing unknown members.
-func Unmarshal(data []byte, dst any) error {
-	if err := Check(data); err != nil {
-		return err
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(dst); err != nil {
-		return invalid("%v", err)
-	}
-	return nil
-}
-
 // Check returns an error that matches ErrInvalid when data is not exactly one
 // strict JSON value.
 func Check(data []byte) error {

@@ -93,7 +93,43 @@ func quiet(progress func(Progress)) func(Progress) {
 
 func chunkArgs(t *Tool, job ChunkJob) []string {
 	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]
+	branches := chunkFrames(t, job).Split()
+	next := 0
+	branch := func() *ff.Stream {
+		next++
+		return branches.Get(strconv.Itoa(next - 1))
+	}
+	var outputs []*ff.Stream
+	for _, i := range job.Renditions {
+		r := plan.Renditions[i]
+		outputs = append(outputs, scaled(branch(), r.Width, r.Height, "yuv420p").
+			Output(PlaylistFile(r.Name), renditionOptions(plan, r, presetOf(job.Index))))
+	}
+	if n := TilesIn(plan, chunk.From, min(chunk.To, job.End)); job.Tiles && n > 0 {
+		tiles := branch().Filter("select", ff.Args{fmt.Sprintf("not(mod(pts,%d))", plan.TileEvery)})
+		outputs = append(outputs, scaled(tiles, plan.TileWidth, plan.TileHeight, "yuvj420p").
+			Filter("tile", ff.Args{fmt.Sprintf("%dx1", n)}).
+			Output(TilesFile, stillOptions(4)))
+	}
+	if job.Poster {
+		r := posterSize(plan)
+		poster := branch().Filter("select", ff.Args{fmt.Sprintf("eq(pts,%d)", plan.PosterFrame)})
+		outputs = append(outputs, scaled(poster, r.Width, r.Height, "yuvj420p").
+			Output(PosterFile, stillOptions(3)))
+	}
+	return ff.MergeOutputs(outputs...).GetArgs()
+}
 
+// scaled makes pictures of square pixels.
+func scaled(s *ff.Stream, width, height int, format string) *ff.Stream {
+	return s.Filter("scale", ff.Args{strconv.Itoa(width), strconv.Itoa(height)}).
+		Filter("setsar", ff.Args{"1"}).
+		Filter("format", ff.Args{format})
+}
+
+// chunkFrames are the pictures of a chunk, each of which has its number as its time.
+func chunkFrames(t *Tool, job ChunkJob) *ff.Stream {
+	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]
 	in := t.guard(job.Source)
 	in["threads"] = strconv.Itoa(max(1, job.DecodeThreads))
 	if !plan.Rotated {
@@ -119,43 +155,7 @@ func chunkArgs(t *Tool, job ChunkJob) []string {
 	if plan.ToneMap {
 		frames = toneMap(frames, plan)
 	}
-	branches := frames.Split()
-	next := 0
-	branch := func() *ff.Stream {
-		next++
-		return branches.Get(strconv.Itoa(next - 1))
-	}
-
-	var outputs []*ff.Stream
-	for _, i := range job.Renditions {
-		r := plan.Renditions[i]
-		outputs = append(outputs, branch().
-			Filter("scale", ff.Args{strconv.Itoa(r.Width), strconv.Itoa(r.Height)}).
-			Filter("setsar", ff.Args{"1"}).
-			Filter("format", ff.Args{"yuv420p"}).
-			Output(PlaylistFile(r.Name), renditionOptions(plan, r, presetOf(job.Index))))
-	}
-	if job.Tiles {
-		if n := TilesIn(plan, chunk.From, min(chunk.To, job.End)); n > 0 {
-			outputs = append(outputs, branch().
-				Filter("select", ff.Args{fmt.Sprintf("not(mod(pts,%d))", plan.TileEvery)}).
-				Filter("scale", ff.Args{strconv.Itoa(plan.TileWidth), strconv.Itoa(plan.TileHeight)}).
-				Filter("setsar", ff.Args{"1"}).
-				Filter("format", ff.Args{"yuvj420p"}).
-				Filter("tile", ff.Args{fmt.Sprintf("%dx1", n)}).
-				Output(TilesFile, stillOptions(4)))
-		}
-	}
-	if job.Poster {
-		r := posterSize(plan)
-		outputs = append(outputs, branch().
-			Filter("select", ff.Args{fmt.Sprintf("eq(pts,%d)", plan.PosterFrame)}).
-			Filter("scale", ff.Args{strconv.Itoa(r.Width), strconv.Itoa(r.Height)}).
-			Filter("setsar", ff.Args{"1"}).
-			Filter("format", ff.Args{"yuvj420p"}).
-			Output(PosterFile, stillOptions(3)))
-	}
-	return ff.MergeOutputs(outputs...).GetArgs()
+	return frames
 }
 
 // presetOf is how hard the encoder tries. Somebody waits for the first chunk: a

@@ -113,21 +113,10 @@ func run(ctx context.Context, c command) (Report, error) {
 	cmd := exec.CommandContext(ctx, c.path, c.args...)
 	cmd.Dir = c.dir
 	cmd.Env = []string{} // no storage keys for a program that reads strangers' files
-	failed := func(status int, report Report) error {
-		return &RunError{Program: name(c.path), Status: status, Report: report}
-	}
-	tooMuch := func() { stop(failed(-1, Report{Stderr: "it wrote too much"})) }
+	tooMuch := func() { stop(c.failed(-1, Report{Stderr: "it wrote too much"})) }
 	tail := &tailBuffer{limit: stderrTail}
 	cmd.Stderr = &capped{Writer: tail, left: maxStderr, over: tooMuch}
-	switch {
-	case c.progress != nil:
-		cmd.Stdout = &progressWriter{report: c.progress, start: time.Now()}
-	case c.stdout != nil:
-		cmd.Stdout = c.stdout
-		if buffer, kept := c.stdout.(*bytes.Buffer); kept {
-			cmd.Stdout = &capped{Writer: buffer, left: maxStdout, over: tooMuch}
-		}
-	}
+	cmd.Stdout = c.output(tooMuch)
 	ownGroup(cmd)
 	cmd.WaitDelay = 5 * time.Second
 
@@ -159,12 +148,27 @@ func run(ctx context.Context, c command) (Report, error) {
 		return report, fmt.Errorf("running %s: %w", name(c.path), LocalFile(err))
 	}
 	if err != nil {
-		err = failed(exit.ExitCode(), report)
+		err = c.failed(exit.ExitCode(), report)
 	}
 	if trouble := environment(cmd.ProcessState, c.limits, report, err); trouble != nil {
 		return report, trouble
 	}
 	return report, err
+}
+
+func (c command) failed(status int, report Report) error {
+	return &RunError{Program: name(c.path), Status: status, Report: report}
+}
+
+// output is where stdout goes; tooMuch is called when there is more than we keep.
+func (c command) output(tooMuch func()) io.Writer {
+	if c.progress != nil {
+		return &progressWriter{report: c.progress, start: time.Now()}
+	}
+	if buffer, kept := c.stdout.(*bytes.Buffer); kept {
+		return &capped{Writer: buffer, left: maxStdout, over: tooMuch}
+	}
+	return c.stdout
 }
 
 // timeLimitError says that a run took too long by the clock. That may be the

@@ -196,14 +196,13 @@ func (n names) has(name string) bool {
 // time is over. Rows go before blobs: a crash in between leaves blobs without a row, which
 // the next pass finds.
 func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
-	n := &names{blobs: map[string]bool{}}
 	id, err := video.ParseID(owner)
 	if err != nil {
-		return n, nil // no video has this id
+		return &names{}, nil // no video has this id
 	}
 	view, err := j.Videos.ViewWithRequests(ctx, id)
 	if errors.Is(err, videostore.ErrNotFound) {
-		return n, nil
+		return &names{}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -211,15 +210,29 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 	if view, err = j.dropRequests(ctx, view); err != nil {
 		return nil, err
 	}
-	n.blobs[video.SourceBlob(id)] = true
 	// Somebody may still watch a generation that was replaced a short time ago.
 	replaced := time.Since(view.Video.ReadyAt) >= j.Grace
-	kept := map[int]bool{}
-	keeps := func(generation int) bool {
-		if _, known := kept[generation]; !known {
-			kept[generation] = !replaced || view.Keeps(generation)
+	n, over := namesIn(view, func(generation int) bool { return !replaced || view.Keeps(generation) })
+	for generation := range over {
+		if err := j.Videos.DropGeneration(ctx, id, generation); err != nil {
+			return nil, err
 		}
-		return kept[generation]
+		j.Log.Info("removed rows of a replaced generation", "video", id, "generation", generation)
+	}
+	return n, nil
+}
+
+// namesIn collects what the rows of the generations name that keeps says to keep,
+// and which other generations have rows.
+func namesIn(view videostore.View, keeps func(generation int) bool) (n *names, over map[int]bool) {
+	id := view.Video.ID
+	n, over = &names{blobs: map[string]bool{video.SourceBlob(id): true}}, map[int]bool{}
+	kept := func(generation int) bool {
+		if keeps(generation) {
+			return true
+		}
+		over[generation] = true
+		return false
 	}
 	if !view.Video.State.Terminal() {
 		// A message may name a claim check, whose name begins with its item's id:
@@ -227,20 +240,20 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 		n.prefixes = append(n.prefixes, video.Prefix(id)+string(id)+".")
 	}
 	for generation, parts := range view.Parts {
-		if keeps(generation) {
+		if kept(generation) {
 			for _, part := range parts {
 				n.blobs[part.Blob] = true
 			}
 		}
 	}
 	for generation, plan := range view.Plans {
-		if keeps(generation) {
+		if kept(generation) {
 			n.blobs[plan.Source] = true
 		}
 	}
 	for _, s := range view.Steps {
-		// A clip stays when the generation that it was cut from is replaced.
-		if s.Key.Declared().Stage != workflow.OnRequest && !keeps(s.Key.Generation) {
+		// What was asked for stays when the generation that it reads is replaced.
+		if s.Key.Declared().Stage != workflow.OnRequest && !kept(s.Key.Generation) {
 			continue
 		}
 		if s.Input != "" {
@@ -253,16 +266,7 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 			n.prefixes = append(n.prefixes, s.Key.BlobPrefix(s.Attempt))
 		}
 	}
-	for generation, keep := range kept { // generations that have rows
-		if keep {
-			continue
-		}
-		if err := j.Videos.DropGeneration(ctx, id, generation); err != nil {
-			return nil, err
-		}
-		j.Log.Info("removed rows of a replaced generation", "video", id, "generation", generation)
-	}
-	return n, nil
+	return n, over
 }
 
 // dropRequests removes clips that ended, made or failed, longer than ClipLife ago. Who
