@@ -17,70 +17,73 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
+// answers are the errors that say all there is to say.
+var answers = []struct {
+	err          error
+	status       int
+	code, detail string
+}{
+	{videostore.ErrNotFound, http.StatusNotFound, NotFound, "There is no such video."},
+	{videostore.ErrNoClip, http.StatusNotFound, NotFound, "There is no such clip."},
+	{videostore.ErrNoCaptions, http.StatusNotFound, NotFound, "There are no captions in this language."},
+	{videostore.ErrLanguage, http.StatusBadRequest, InvalidParameter, "This is not the BCP 47 tag of a language, such as en or pt-BR."},
+	{videostore.ErrLanguages, http.StatusConflict, StateConflict, "This video has captions in as many languages as it may. Remove some."},
+	{videostore.ErrOutside, http.StatusBadRequest, InvalidBody, "The part is not inside the video."},
+	{blobstore.ErrNotFound, http.StatusNotFound, NotFound, "There is no such file any more."},
+	{videostore.ErrChanged, http.StatusPreconditionFailed, PreconditionFail, "The video was changed in the meantime. Read it again."},
+	{videostore.ErrKeyUsed, http.StatusConflict, IdempotencyMiss, "This Idempotency-Key was used with another body."},
+	{videostore.ErrState, http.StatusConflict, StateConflict, "The video is not in a state that allows this."},
+	{registrations.ErrNotFound, http.StatusNotFound, NotFound, "Nobody has this bib."},
+	{registrations.ErrChanged, http.StatusPreconditionFailed, PreconditionFail, "The registration was changed in the meantime. Read it again."},
+	{video.ErrInvalidID, http.StatusBadRequest, InvalidID, "A video's id is 26 characters of a-z and 2-7."},
+	{tablestore.ErrToken, http.StatusBadRequest, InvalidPageToken, "The page token is not one of this query. Start from the first page."},
+	{rowstream.ErrBadToken, http.StatusBadRequest, InvalidPageToken, "The page token is not one of this query. Start from the first page."},
+	{context.Canceled, statusClientGone, ClientClosed, "The client closed the connection."},
+}
+
 // from maps any error to its answer and to the storage service's code, if
 // storage had a part in it.
 func from(err error) (*Error, string) {
 	_, storageCode, _ := azstorage.Describe(err)
+	return answer(err), storageCode
+}
 
+func answer(err error) *Error {
 	var known *Error
 	var failure *video.Failure
 	var tooLarge *http.MaxBytesError
 	var invalid *registrations.Invalid
 	switch {
 	case errors.As(err, &known):
-		return known, storageCode
+		return known
 	case errors.As(err, &failure):
-		return New(http.StatusUnsupportedMediaType, string(failure.Code), "%s", failure.Detail), storageCode
+		return New(http.StatusUnsupportedMediaType, string(failure.Code), "%s", failure.Detail)
 	case errors.As(err, &tooLarge):
-		return New(http.StatusRequestEntityTooLarge, BodyTooLarge, "The body is larger than %d bytes.", tooLarge.Limit), storageCode
-	case errors.Is(err, videostore.ErrNotFound):
-		return New(http.StatusNotFound, NotFound, "There is no such video."), storageCode
-	case errors.Is(err, videostore.ErrNoClip):
-		return New(http.StatusNotFound, NotFound, "There is no such clip."), storageCode
-	case errors.Is(err, videostore.ErrNoCaptions):
-		return New(http.StatusNotFound, NotFound, "There are no captions in this language."), storageCode
-	case errors.Is(err, videostore.ErrLanguage):
-		return New(http.StatusBadRequest, InvalidParameter, "This is not the BCP 47 tag of a language, such as en or pt-BR."), storageCode
-	case errors.Is(err, videostore.ErrLanguages):
-		return New(http.StatusConflict, StateConflict, "This video has captions in as many languages as it may. Remove some."), storageCode
-	case errors.Is(err, videostore.ErrOutside):
-		return New(http.StatusBadRequest, InvalidBody, "The part is not inside the video."), storageCode
-	case errors.Is(err, blobstore.ErrNotFound):
-		return New(http.StatusNotFound, NotFound, "There is no such file any more."), storageCode
-	case errors.Is(err, videostore.ErrChanged):
-		return New(http.StatusPreconditionFailed, PreconditionFail, "The video was changed in the meantime. Read it again."), storageCode
+		return New(http.StatusRequestEntityTooLarge, BodyTooLarge, "The body is larger than %d bytes.", tooLarge.Limit)
+	case errors.As(err, &invalid):
+		return New(http.StatusBadRequest, string(invalid.Code), "Not taken: %s.", invalid.Detail)
 	case errors.Is(err, videostore.ErrBusy):
 		e := New(http.StatusTooManyRequests, TooBusy, "As much of this waits to be made as is allowed. Nothing was asked for; try again later.")
 		e.RetryAfter = 5
-		return e, storageCode
-	case errors.Is(err, videostore.ErrKeyUsed):
-		return New(http.StatusConflict, IdempotencyMiss, "This Idempotency-Key was used with another body."), storageCode
-	case errors.Is(err, videostore.ErrState):
-		return New(http.StatusConflict, StateConflict, "The video is not in a state that allows this."), storageCode
-	case errors.As(err, &invalid):
-		return New(http.StatusBadRequest, string(invalid.Code), "Not taken: %s.", invalid.Detail), storageCode
-	case errors.Is(err, registrations.ErrNotFound):
-		return New(http.StatusNotFound, NotFound, "Nobody has this bib."), storageCode
-	case errors.Is(err, registrations.ErrChanged):
-		return New(http.StatusPreconditionFailed, PreconditionFail, "The registration was changed in the meantime. Read it again."), storageCode
-	case errors.Is(err, video.ErrInvalidID):
-		return New(http.StatusBadRequest, InvalidID, "A video's id is 26 characters of a-z and 2-7."), storageCode
-	case errors.Is(err, tablestore.ErrToken), errors.Is(err, rowstream.ErrBadToken):
-		return New(http.StatusBadRequest, InvalidPageToken, "The page token is not one of this query. Start from the first page."), storageCode
+		return e
 	case errors.Is(err, searchindex.ErrQueryTooLong):
-		return New(http.StatusBadRequest, InvalidParameter, "A search may have at most %d words.", searchindex.MaxWords), storageCode
+		return New(http.StatusBadRequest, InvalidParameter, "A search may have at most %d words.", searchindex.MaxWords)
 	case workqueue.IsMissing(err):
-		return New(http.StatusNotFound, QueueNotFound, "The queue does not exist yet."), storageCode
-	case errors.Is(err, context.Canceled):
-		return New(statusClientGone, ClientClosed, "The client closed the connection."), storageCode
+		return New(http.StatusNotFound, QueueNotFound, "The queue does not exist yet.")
+	}
+	for _, a := range answers {
+		if errors.Is(err, a.err) {
+			return New(a.status, a.code, "%s", a.detail)
+		}
+	}
+	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, views.ErrContended), errors.Is(err, registrations.ErrContended),
 		azstorage.IsUnavailable(err):
-		return away(), storageCode
+		return away()
+	case unreachable(err):
+		return New(http.StatusServiceUnavailable, StorageBusy, "Storage cannot be reached. Nothing is lost; try again soon.")
 	}
-	if unreachable(err) {
-		return New(http.StatusServiceUnavailable, StorageBusy, "Storage cannot be reached. Nothing is lost; try again soon."), storageCode
-	}
-	return New(http.StatusInternalServerError, Internal, internalErrorText), storageCode
+	return New(http.StatusInternalServerError, Internal, internalErrorText)
 }
 
 func away() *Error {
