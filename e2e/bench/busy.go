@@ -7,9 +7,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/client"
 )
 
 // Load says how much others do while a newcomer is measured (paper row Q5).

@@ -14,9 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/client"
 )
 
 // cost is what one run took.

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/client"
 )
 
 // Start is how soon a video could be watched, counted from the last block of its

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/client"
 )
 
 // share is what each worker gets: eight of them leave room for Azurite and the

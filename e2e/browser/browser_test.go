@@ -13,10 +13,10 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/client"
 )
 
 func TestMain(m *testing.M) { stacktest.Main(m) }

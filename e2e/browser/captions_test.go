@@ -8,10 +8,10 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/client"
 )
 
 // shownCue seeks to a time and says whether the captions that are shown then hold

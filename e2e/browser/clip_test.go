@@ -11,10 +11,10 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/client"
 )
 
 // numbered makes a video whose every frame says its number, in 12 stripes that

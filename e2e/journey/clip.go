@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/client"
+	"github.com/cutroom/cutroom/e2e/client"
 )
 
 // FinishClip asks for the finish of a runner, with so many seconds before and

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/client"
+	"github.com/cutroom/cutroom/e2e/client"
 )
 
 // User talks to one web role. It is safe for concurrent use.

@@ -6,7 +6,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/cutroom/cutroom/shared/client"
+	"github.com/cutroom/cutroom/e2e/client"
 )
 
 // Register brings a start list as CSV (paper row T7). Repeating it is safe.

@@ -20,12 +20,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azurite"
 	"github.com/cutroom/cutroom/shared/azuritetest"
-	"github.com/cutroom/cutroom/shared/client"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )

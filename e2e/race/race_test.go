@@ -17,11 +17,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/client"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/tablestore"
 )

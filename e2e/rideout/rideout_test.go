@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/partitions"
 	"github.com/cutroom/cutroom/e2e/stack"
@@ -28,7 +29,6 @@ import (
 	"github.com/cutroom/cutroom/shared/azurite"
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/catalog"
-	"github.com/cutroom/cutroom/shared/client"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/videostore"

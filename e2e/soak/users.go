@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
-	"github.com/cutroom/cutroom/shared/client"
 )
 
 // history is what a client knows about one video, from the answers that it got.

@@ -3,8 +3,8 @@ package stack_test
 import (
 	"testing"
 
+	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
-	"github.com/cutroom/cutroom/shared/client"
 )
 
 type testUser struct {

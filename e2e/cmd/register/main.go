@@ -24,10 +24,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/progress"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/client"
 )
 
 const (

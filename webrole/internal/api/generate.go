@@ -6,4 +6,4 @@
 package api
 
 //go:generate go tool oapi-codegen -config config.yaml ../../../docs/openapi.yaml
-//go:generate go tool oapi-codegen -config ../../../shared/client/config.yaml -o ../../../shared/client/client.gen.go ../../../docs/openapi.yaml
+//go:generate go tool oapi-codegen -config ../../../e2e/client/config.yaml -o ../../../e2e/client/client.gen.go ../../../docs/openapi.yaml
