@@ -227,18 +227,9 @@ func Run(ctx context.Context, o Options, out io.Writer) (Report, error) {
 
 // start starts a stack with the roles that were built for this run.
 func (b *bench) start(ctx context.Context, o stack.Options) (*stack.Stack, error) {
-	o.Bin, o.BaseEnv = b.bin, environ()
+	o.Bin, o.BaseEnv = b.bin, stack.Environ() // what is measured is the defaults
 	o.Env = append([]string{"WEBROLE_RATE_LIMIT=0"}, o.Env...)
 	return stack.Start(ctx, o)
-}
-
-// environ is this process's environment without the variables that configure
-// Cutroom: what is measured is the defaults.
-func environ() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return slices.ContainsFunc([]string{"CUTROOM_", "WEBROLE_", "WORKERROLE_", "AZURE_", "AZURITE_"},
-			func(prefix string) bool { return strings.HasPrefix(v, prefix) })
-	})
 }
 
 func median(values []float64) float64 {

@@ -19,7 +19,7 @@ func queue(ctx context.Context, b *bench) (Result, error) {
 	}
 	cmd := exec.CommandContext(ctx, "go", "test", "./shared/workqueue/consumer", "-run", "^$", "-bench", "^BenchmarkRuntime$",
 		"-benchtime", pick(b, "2x", "10x"))
-	cmd.Dir, cmd.Env = root, environ()
+	cmd.Dir, cmd.Env = root, stack.Environ()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return Result{}, fmt.Errorf("run the benchmark of the worker role: %w\n%s", err, out)

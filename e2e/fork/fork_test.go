@@ -77,7 +77,7 @@ func takeOver(t *testing.T, renamed string) {
 		t.Fatal(err)
 	}
 
-	env := append(stacktest.Environ(), "AZURE_STORAGE_CONNECTION_STRING="+emulator.ConnectionString(),
+	env := append(stack.Environ(), "AZURE_STORAGE_CONNECTION_STRING="+emulator.ConnectionString(),
 		"WEBROLE_ADDR=127.0.0.1:0", "WEBROLE_ADMIN_ADDR=127.0.0.1:0", "WORKERROLE_ADMIN_ADDR=127.0.0.1:0")
 	for _, role := range []string{"webrole", "workerrole"} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it ends at once

@@ -126,7 +126,7 @@ type roles struct {
 // startRoles starts the stack behind the proxy; the last worker is the older one.
 func startRoles(ctx context.Context, o Options, dir, scratch, old, connection string) (_ *roles, err error) {
 	s, err := stack.Start(ctx, stack.Options{
-		Dir: filepath.Join(dir, "stack"), Bin: o.Bin, ConnectionString: connection, BaseEnv: cleanEnviron(), Supervise: true,
+		Dir: filepath.Join(dir, "stack"), Bin: o.Bin, ConnectionString: connection, BaseEnv: stack.Environ(), Supervise: true,
 		Env: []string{
 			"CUTROOM_VISIBILITY=*=" + o.Visibility.String(),
 			"CUTROOM_RECONCILE_INTERVAL=2s", "CUTROOM_RECONCILE_GRACE=3s",
@@ -300,13 +300,6 @@ func load(ctx context.Context, o Options, p plan, sources []*clip, people *users
 	}
 	drivers.Wait()
 	return lives
-}
-
-// cleanEnviron is this process's environment without what configures Cutroom.
-func cleanEnviron() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return slices.ContainsFunc([]string{"CUTROOM_", "WEBROLE_", "WORKERROLE_", "AZURE_"}, func(prefix string) bool { return strings.HasPrefix(v, prefix) })
-	})
 }
 
 // olderWorker builds the worker role of a commit and says what will run. Where

@@ -23,8 +23,6 @@ type history struct {
 	id    string
 	title string
 
-	created   bool // 201
-	announced bool // the request was sent: a video may exist
 	uploaded  bool // 202: acknowledged
 	refused   bool // 4xx: the content is not taken
 	deleted   bool // 202, or found gone after a delete that was sent
@@ -145,7 +143,6 @@ func (u *users) live(ctx context.Context, l life, c *clip, seed uint64) {
 
 // arrive announces and uploads.
 func (u *users) arrive(ctx context.Context, h *history, key string) error {
-	h.announced = true
 	deadline := u.deadline()
 	for {
 		a, _, err := u.ask(ctx, "announce", func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
@@ -158,7 +155,7 @@ func (u *users) arrive(ctx context.Context, h *history, key string) error {
 		made, ok := a.(*client.CreateVideoResponse)
 		if ok && made.JSON201 != nil {
 			h.cameBack = h.cameBack || h.deleted && h.id == made.JSON201.Id
-			h.id, h.created = made.JSON201.Id, true
+			h.id = made.JSON201.Id
 			u.mu.Lock()
 			u.ids = append(u.ids, h.id)
 			u.mu.Unlock()

@@ -4,35 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/cutroom/cutroom/shared/ownport"
+	"github.com/cutroom/cutroom/shared/settings"
 )
 
 // FromEnv returns the options of `make demo` and `make up`: the standard ports
 // unless variables say otherwise. One error lists every bad variable.
 func FromEnv(getenv func(string) string) (Options, error) {
-	var problems []error
-	port := func(name string, fallback int) int {
-		text := getenv(name)
-		if text == "" {
-			return fallback
-		}
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 || n > 65535 {
-			problems = append(problems, fmt.Errorf("%s=%q is not a port from 0 (a free one) to 65535", name, text))
-		}
-		return n
-	}
-	addr := func(name, fallback string) string {
-		text := getenv(name)
-		if text == "" {
-			return fallback
-		}
+	env := settings.Reader{Getenv: getenv}
+	addr := func(name, unset string) string {
+		text := env.Text(name, unset)
 		if _, _, err := net.SplitHostPort(text); err != nil {
-			problems = append(problems, fmt.Errorf("%s=%q is not host:port", name, text))
+			env.Bad(name, fmt.Errorf("%q is not host:port", text))
 		} else if _, err := resolve(text); err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", name, err))
+			env.Bad(name, err)
 		}
 		return text
 	}
@@ -40,12 +30,21 @@ func FromEnv(getenv func(string) string) (Options, error) {
 		WebAddr:         addr("WEBROLE_ADDR", "127.0.0.1:8080"),
 		WebAdminAddr:    addr("WEBROLE_ADMIN_ADDR", "127.0.0.1:9090"),
 		WorkerAdminAddr: addr("WORKERROLE_ADMIN_ADDR", "127.0.0.1:9091"),
-		BlobPort:        port("AZURITE_BLOB_PORT", 10000),
-		QueuePort:       port("AZURITE_QUEUE_PORT", 10001),
-		TablePort:       port("AZURITE_TABLE_PORT", 10002),
+		BlobPort:        env.Int("AZURITE_BLOB_PORT", 10000, 0, 65535), // 0: a free one
+		QueuePort:       env.Int("AZURITE_QUEUE_PORT", 10001, 0, 65535),
+		TablePort:       env.Int("AZURITE_TABLE_PORT", 10002, 0, 65535),
 		Workers:         2,
 	}
-	return o, errors.Join(problems...)
+	return o, env.Err()
+}
+
+// Environ is the environment of this process without the variables that configure
+// Cutroom: a developer's settings do not change what is tested or measured.
+func Environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return slices.ContainsFunc([]string{"CUTROOM_", "WEBROLE_", "WORKERROLE_", "AZURE_", "AZURITE_"},
+			func(prefix string) bool { return strings.HasPrefix(v, prefix) })
+	})
 }
 
 // checkPorts finds every port of the options that somebody else holds, before

@@ -54,15 +54,6 @@ func pidFile(t *testing.T, s *stack.Stack, name string) int {
 }
 
 // eventually polls until done is true.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited a minute for: %s", what)
-		}
-	}
-}
-
 // Roles are killed, restarted on their ports, added and drained one by one.
 func TestRolesComeAndGo(t *testing.T) {
 	t.Parallel()
@@ -122,7 +113,7 @@ func TestSupervisorRestartsWhatDies(t *testing.T) {
 		if err := s.Kill(name, stack.Die); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, name+" is back", func() bool {
+		stacktest.Eventually(t, name+" is back", func() bool {
 			now := s.Pid(name)
 			return now != 0 && now != before && alive(t, s, name) && pidFile(t, s, name) == now
 		})
@@ -131,7 +122,7 @@ func TestSupervisorRestartsWhatDies(t *testing.T) {
 	if err := syscall.Kill(before, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "Azurite is back", func() bool {
+	stacktest.Eventually(t, "Azurite is back", func() bool {
 		now := s.Pid(stack.Azurite)
 		return now != before && pidFile(t, s, stack.Azurite) == now
 	})
@@ -226,7 +217,7 @@ func TestRoleThatEndsIsAnErrorWithItsLog(t *testing.T) {
 	t.Parallel()
 	var said lockedBuffer
 	s, err := stack.Start(t.Context(), stack.Options{
-		Dir: t.TempDir(), Bin: stacktest.Bin(t), BaseEnv: stacktest.Environ(), Log: &said,
+		Dir: t.TempDir(), Bin: stacktest.Bin(t), BaseEnv: stack.Environ(), Log: &said,
 		Env: []string{"CUTROOM_PREFIX=NOT a prefix"},
 	})
 	if err == nil {
@@ -275,7 +266,7 @@ func TestStopLeavesNoGoroutine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test runs Azurite and the built roles")
 	}
-	s, err := stack.Start(ctx, stack.Options{Bin: stacktest.Bin(t), BaseEnv: stacktest.Environ(), Workers: 1, Supervise: true})
+	s, err := stack.Start(ctx, stack.Options{Bin: stacktest.Bin(t), BaseEnv: stack.Environ(), Workers: 1, Supervise: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,6 +82,21 @@ func Once(fault Fault, n int, match func(*http.Request) bool) func(*http.Request
 		}
 		n--
 		return fault
+	}
+}
+
+// DiesAt returns a Choose function for a process that dies at request n, counted
+// from 0: fault is what becomes of that request, and none after it arrives.
+func DiesAt(n int, fault Fault) func(*http.Request) Fault {
+	var asked atomic.Int64
+	return func(*http.Request) Fault {
+		switch i := int(asked.Add(1)) - 1; {
+		case i < n:
+			return None
+		case i == n:
+			return fault
+		}
+		return ResetBefore
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,16 +29,7 @@ func TestCrashBetweenPartitions(t *testing.T) {
 			w.sync(t, v)
 			v.Title, v.Channel = "new", "two"
 			w.Put(v)
-			var n atomic.Int64
-			dying := w.faulty(t, func(*http.Request) azuritetest.Fault {
-				switch i := int(n.Add(1)) - 1; {
-				case i < at:
-					return azuritetest.None
-				case i == at:
-					return fault
-				}
-				return azuritetest.ResetBefore
-			})
+			dying := w.faulty(t, azuritetest.DiesAt(at, fault))
 			failed := dying.Sync(t.Context(), v.ID, w.Current(v.ID)) != nil
 			seen := 0
 			for _, channel := range []string{"one", "two"} {
@@ -74,13 +63,7 @@ func TestRemoveAfterACrash(t *testing.T) {
 	w := newWorld(t)
 	v := newVideo("v", "one", january)
 	w.Put(v)
-	var n atomic.Int64
-	dying := w.faulty(t, func(*http.Request) azuritetest.Fault {
-		if n.Add(1) > 5 { // month, reference, note, two partitions; not the report
-			return azuritetest.ResetBefore
-		}
-		return azuritetest.None
-	})
+	dying := w.faulty(t, azuritetest.DiesAt(5, azuritetest.ResetBefore)) // after month, reference, note, two partitions; before the report
 	if err := dying.Sync(t.Context(), v.ID, w.Current(v.ID)); err == nil {
 		t.Fatal("nothing failed")
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,16 +175,7 @@ func TestAKilledImportIsCompleted(t *testing.T) {
 		for died := 0; ; died++ {
 			r := newRace(t)
 			r.add(field(25, 4)...) // some are there without a finish
-			var n atomic.Int64
-			dying, _ := r.faulty(azstorage.Retry{Strategy: azstorage.NoRetry}, func(*http.Request) azuritetest.Fault {
-				switch i := int(n.Add(1)) - 1; {
-				case i < died:
-					return azuritetest.None
-				case i == died:
-					return fault
-				}
-				return azuritetest.ResetBefore
-			})
+			dying, _ := r.faulty(azstorage.Retry{Strategy: azstorage.NoRetry}, azuritetest.DiesAt(died, fault))
 			_, err := dying.Import(t.Context(), marathonKey, rowsFrom(list...))
 			if got := r.keys(); len(got)%rowsPerRunner != 0 {
 				t.Errorf("fault %d at request %d: %d rows", fault, died, len(got))

@@ -3,8 +3,6 @@ package registrations
 import (
 	"context"
 	"errors"
-	"net/http"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,13 +124,7 @@ func TestCrashWhileAVideoMoves(t *testing.T) {
 		v := film("Finish", newYork, raceDay, time.Hour)
 		r.tie(v)
 		v.Race = &video.Race{Event: "another__10k", FirstFrameAt: raceDay}
-		var n atomic.Int64
-		dying, _ := r.faulty(azstorage.Retry{Strategy: azstorage.NoRetry}, func(*http.Request) azuritetest.Fault {
-			if int(n.Add(1)) > died {
-				return azuritetest.ResetBefore
-			}
-			return azuritetest.None
-		})
+		dying, _ := r.faulty(azstorage.Retry{Strategy: azstorage.NoRetry}, azuritetest.DiesAt(died, azuritetest.ResetBefore))
 		failed := dying.Sync(t.Context(), v.ID, is(v)) != nil
 		r.keeper.Now = func() time.Time { return time.Now().Add(2 * indexrows.Expiry) }
 		r.tie(v)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,16 +104,7 @@ func TestCrashBetweenPartitions(t *testing.T) {
 			w.sync(t, v)
 			v.Title, v.Tags = "beta gamma", []string{"delta"}
 			w.Put(v)
-			var n atomic.Int64
-			dying := w.faulty(t, func(*http.Request) azuritetest.Fault {
-				switch i := int(n.Add(1)) - 1; {
-				case i < at:
-					return azuritetest.None
-				case i == at:
-					return fault
-				}
-				return azuritetest.ResetBefore
-			})
+			dying := w.faulty(t, azuritetest.DiesAt(at, fault))
 			failed := dying.Sync(t.Context(), v.ID, w.Current(v.ID)) != nil
 			if at%2 == 1 { // it was changed back meanwhile
 				v.Title, v.Tags = "alpha beta", nil

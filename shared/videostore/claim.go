@@ -135,17 +135,17 @@ func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) 
 // CheckActive returns ErrGone when the video no longer wants this step. Long steps call
 // it now and then, so that they stop when the video is deleted.
 func (c *Claim) CheckActive(ctx context.Context) error {
+	_, err := c.active(ctx)
+	return err
+}
+
+// active reads META, or returns ErrGone: see CheckActive.
+func (c *Claim) active(ctx context.Context) (Record, error) {
 	rec, err := c.store.Get(ctx, c.Step.Key.ID)
-	if errors.Is(err, ErrNotFound) {
-		return ErrGone
+	if errors.Is(err, ErrNotFound) || err == nil && !wanted(c.Step.Key, rec.Video) {
+		return Record{}, ErrGone
 	}
-	if err != nil {
-		return err
-	}
-	if !wanted(c.Step.Key, rec.Video) {
-		return ErrGone
-	}
-	return nil
+	return rec, err
 }
 
 func wanted(key workflow.Key, v video.Video) bool {
@@ -328,15 +328,9 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 		return false, nil // the first request had succeeded
 	}
 	c.Step.etag = now.etag
-	rec, err := c.store.Get(ctx, step.Key.ID)
-	if errors.Is(err, ErrNotFound) {
-		return false, ErrGone
-	}
+	rec, err := c.active(ctx)
 	if err != nil {
 		return false, err
-	}
-	if !wanted(step.Key, rec.Video) {
-		return false, ErrGone
 	}
 	c.Video, c.metaETag = rec.Video, rec.ETag
 	return true, nil

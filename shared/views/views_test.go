@@ -175,16 +175,7 @@ func TestKilledRollUp(t *testing.T) {
 		for at := 0; ; at += 4 { // every fourth request: each kind has its turn
 			c, faulty := open(t)
 			ids, want := fill(t, c)
-			var n atomic.Int64
-			dying := faulty(&azuritetest.Faults{Choose: func(*http.Request) azuritetest.Fault {
-				switch i := int(n.Add(1)) - 1; {
-				case i < at:
-					return azuritetest.None
-				case i == at:
-					return fault
-				}
-				return azuritetest.ResetBefore
-			}}, azstorage.Retry{Strategy: azstorage.NoRetry})
+			dying := faulty(&azuritetest.Faults{Choose: azuritetest.DiesAt(at, fault)}, azstorage.Retry{Strategy: azstorage.NoRetry})
 			killed := dying.RollUp(t.Context(), today, always) != nil
 			check := func(when string) {
 				for i, id := range ids {

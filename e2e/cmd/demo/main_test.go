@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 )
 
 // demo runs the built program as `make demo FILE=… DEMO_EXIT=1` does, on free
@@ -24,7 +23,7 @@ func demo(t *testing.T, file string) (string, error) {
 	}
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), program, "-dir", dir)
-	cmd.Env = append(stacktest.Environ(), "FILE="+file, "DEMO_EXIT=1",
+	cmd.Env = append(stack.Environ(), "FILE="+file, "DEMO_EXIT=1",
 		"AZURITE_BLOB_PORT=0", "AZURITE_QUEUE_PORT=0", "AZURITE_TABLE_PORT=0",
 		"WEBROLE_ADDR=127.0.0.1:0", "WEBROLE_ADMIN_ADDR=127.0.0.1:0", "WORKERROLE_ADMIN_ADDR=127.0.0.1:0")
 	out, err := cmd.CombinedOutput()

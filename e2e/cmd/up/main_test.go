@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
@@ -39,7 +38,7 @@ func newCheckout(t *testing.T) checkout {
 
 func (c checkout) run(ctx context.Context, flags ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.program, append(flags, "-dir", c.dir)...)
-	cmd.Env = append(stacktest.Environ(), "AZURITE_BLOB_PORT=0", "AZURITE_QUEUE_PORT=0", "AZURITE_TABLE_PORT=0",
+	cmd.Env = append(stack.Environ(), "AZURITE_BLOB_PORT=0", "AZURITE_QUEUE_PORT=0", "AZURITE_TABLE_PORT=0",
 		"WEBROLE_ADDR=127.0.0.1:0", "WEBROLE_ADMIN_ADDR=127.0.0.1:0", "WORKERROLE_ADMIN_ADDR=127.0.0.1:0")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -88,15 +87,6 @@ func isLinux() bool {
 	return err == nil
 }
 
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited a minute for: %s", what)
-		}
-	}
-}
-
 // make up, a role that dies, make up again, make down: the pid files are true at
 // every moment, and nothing is left.
 func TestUpRestartsWhatDiesAndDownLeavesNothing(t *testing.T) {
@@ -106,7 +96,7 @@ func TestUpRestartsWhatDiesAndDownLeavesNothing(t *testing.T) {
 	before := c.pids(t)
 	victim := stack.Worker(2)
 	kill(t, before[victim])
-	eventually(t, victim+" is back", func() bool {
+	stacktest.Eventually(t, victim+" is back", func() bool {
 		pid := c.pid(t, victim)
 		return pid != "" && pid != before[victim] && running(pid)
 	})
@@ -139,7 +129,7 @@ func TestUpAfterTheSupervisorWasKilled(t *testing.T) {
 	if err := syscall.Kill(supervisor, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the supervisor is gone", func() bool { return stack.Running(c.dir) == 0 })
+	stacktest.Eventually(t, "the supervisor is gone", func() bool { return stack.Running(c.dir) == 0 })
 	c.must(t)
 	for name, pid := range c.pids(t) {
 		if pid == before[name] {

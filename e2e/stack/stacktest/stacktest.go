@@ -12,10 +12,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cutroom/cutroom/e2e/stack"
 )
@@ -62,15 +62,6 @@ func Bin(t testing.TB) string {
 	return bin
 }
 
-// Environ is the environment of this process without the variables that
-// configure Cutroom: a developer's settings do not change what tests see.
-func Environ() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return slices.ContainsFunc([]string{"CUTROOM_", "WEBROLE_", "WORKERROLE_", "AZURE_", "AZURITE_"},
-			func(prefix string) bool { return strings.HasPrefix(v, prefix) })
-	})
-}
-
 // Start starts a stack, and stops it when the test ends. Empty options get the
 // built roles, the clean environment and a folder of the test's own. When the
 // test failed the end of every log is shown. Only -short skips.
@@ -83,7 +74,7 @@ func Start(t testing.TB, o stack.Options) *stack.Stack {
 		o.Bin = Bin(t)
 	}
 	if o.BaseEnv == nil {
-		o.BaseEnv = Environ()
+		o.BaseEnv = stack.Environ()
 	}
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
@@ -105,6 +96,16 @@ func Start(t testing.TB, o stack.Options) *stack.Stack {
 		}
 	})
 	return s
+}
+
+// Eventually waits a minute for what is to happen.
+func Eventually(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited a minute for: %s", what)
+		}
+	}
 }
 
 func lastLines(text string, n int) string {

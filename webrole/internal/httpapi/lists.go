@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -21,7 +22,7 @@ const defaultLimit = 20
 // ListVideos implements GET /videos.
 func (s *Server) ListVideos(c *gin.Context, params api.ListVideosParams) {
 	order := catalog.Newest
-	if params.Sort != nil && *params.Sort == api.ListVideosParamsSortTitle {
+	if value(params.Sort) == api.ListVideosParamsSortTitle {
 		order = catalog.ByTitle
 	}
 	if order == catalog.ByTitle && params.Channel == nil {
@@ -45,9 +46,9 @@ func (s *Server) SearchVideos(c *gin.Context, params api.SearchVideosParams) {
 	query := searchindex.Query{
 		Q: value(params.Q), Title: value(params.Title), Description: value(params.Description),
 		Actor: value(params.Actor), Director: value(params.Director), Tag: value(params.Tag), Channel: value(params.Channel),
-		Facets: params.Facets != nil && *params.Facets,
+		Facets: value(params.Facets),
 	}
-	if params.Sort != nil && *params.Sort == api.SearchVideosParamsSortBest {
+	if value(params.Sort) == api.SearchVideosParamsSortBest {
 		query.Sort = searchindex.Best
 	}
 	s.page(c, params.PageToken, params.Limit, func(ctx context.Context, limit int, token string) (idPage, error) {
@@ -61,22 +62,19 @@ func (s *Server) SearchVideos(c *gin.Context, params api.SearchVideosParams) {
 	})
 }
 
-func value(s *string) string {
-	if s == nil {
-		return ""
+// value is what a parameter says, or the zero value.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
 	}
-	return *s
+	return v
 }
 
 func (s *Server) page(c *gin.Context, token *string, limit *int,
 	read func(ctx context.Context, limit int, token string) (idPage, error),
 	answer func(idPage, []api.Video, *string) any,
 ) {
-	want := defaultLimit
-	if limit != nil {
-		want = *limit
-	}
-	page, err := read(c.Request.Context(), want, value(token))
+	page, err := read(c.Request.Context(), cmp.Or(value(limit), defaultLimit), value(token))
 	if err != nil {
 		abort(c, err)
 		return

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -109,10 +110,7 @@ func (s *Server) ResumeQueue(c *gin.Context, queue api.QueueName) {
 
 // PeekQueue implements GET /ops/queues/{queue}/messages.
 func (s *Server) PeekQueue(c *gin.Context, queue api.QueueName, params api.PeekQueueParams) {
-	limit := workqueue.MaxBatch
-	if params.Limit != nil {
-		limit = *params.Limit
-	}
+	limit := cmp.Or(value(params.Limit), workqueue.MaxBatch)
 	s.onQueue(c, queue, func(ctx context.Context, q *workqueue.Queue) error {
 		seen, err := q.Peek(ctx, limit)
 		if err != nil {
@@ -150,10 +148,7 @@ func publicMessage(p workqueue.Peeked) api.Message {
 
 // ListPoison implements GET /ops/poison.
 func (s *Server) ListPoison(c *gin.Context, params api.ListPoisonParams) {
-	limit := defaultLimit
-	if params.Limit != nil {
-		limit = *params.Limit
-	}
+	limit := cmp.Or(value(params.Limit), defaultLimit)
 	found, next, err := s.queues.ListPoison(c.Request.Context(), limit, value(params.PageToken))
 	if err != nil {
 		abort(c, err)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,10 +37,7 @@ func (s *Server) ListRegistrations(c *gin.Context, event api.Event, params api.L
 		abort(c, err)
 		return
 	}
-	limit := defaultLimit
-	if params.Limit != nil {
-		limit = *params.Limit
-	}
+	limit := cmp.Or(value(params.Limit), defaultLimit)
 	ctx, cost := tablestore.WithMeter(c.Request.Context())
 	runners, next, err := s.races.List(ctx, key, query, limit, value(params.PageToken))
 	if err != nil {

@@ -23,11 +23,7 @@ func (s *Server) PutContent(c *gin.Context, id api.ID, params api.PutContentPara
 		refuseBody(c, err)
 		return
 	}
-	var md5 string
-	if params.ContentMD5 != nil {
-		md5 = *params.ContentMD5
-	}
-	sum, err := upload.ParseMD5(md5)
+	sum, err := upload.ParseMD5(value(params.ContentMD5))
 	if err != nil {
 		refuseBody(c, err)
 		return

@@ -56,12 +56,7 @@ func newVideo(body api.NewVideo) (video.Video, error) {
 	v := video.Video{
 		ID: video.NewID(), Channel: defaultChannel, Visibility: video.Public, Priority: video.Normal,
 		State: video.AwaitingUpload, Generation: 1, CreatedAt: now, UpdatedAt: now,
-	}
-	if body.SizeBytes != nil {
-		v.SizeBytes = *body.SizeBytes
-	}
-	if body.Fingerprint != nil {
-		v.Fingerprint = *body.Fingerprint
+		SizeBytes: value(body.SizeBytes), Fingerprint: value(body.Fingerprint),
 	}
 	if v.SizeBytes > upload.MaxSize {
 		return v, problem.New(http.StatusRequestEntityTooLarge, problem.FileTooLarge, "A file may have at most %d bytes.", int64(upload.MaxSize))
