@@ -317,10 +317,11 @@ func (w *window) readGuards(ctx context.Context, bibs []int) error {
 		group.Go(func() error {
 			if first == last {
 				found, err := w.store.Get(ctx, w.event, first)
-				if errors.Is(err, ErrNotFound) {
+				if err == nil {
+					w.keep(found)
+				} else if errors.Is(err, ErrNotFound) {
 					return nil
 				}
-				w.keep(found, err)
 				return err
 			}
 			query := tablestore.Query{
@@ -331,7 +332,7 @@ func (w *window) readGuards(ctx context.Context, bibs []int) error {
 				if err != nil {
 					return fmt.Errorf("reading guards: %w", err)
 				}
-				w.keep(registrationFrom(row), nil)
+				w.keep(registrationFrom(row))
 			}
 			return nil
 		})
@@ -339,10 +340,7 @@ func (w *window) readGuards(ctx context.Context, bibs []int) error {
 	return group.Wait()
 }
 
-func (w *window) keep(r Registration, err error) {
-	if err != nil {
-		return
-	}
+func (w *window) keep(r Registration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stored[r.Bib], w.met = r, true

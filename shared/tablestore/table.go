@@ -74,13 +74,7 @@ func (t *Table) Insert(ctx context.Context, e Entity) (etag string, err error) {
 	if err == nil {
 		return string(reply.ETag), nil
 	}
-	if *tries > 1 && azstorage.IsConflict(err) {
-		if own, ok := t.ownWrite(ctx, e, op); ok {
-			return own, nil
-		}
-		err = fmt.Errorf("%w: %w", ErrUnclear, err)
-	}
-	return "", rowError("insert", e.PartitionKey, e.RowKey, err)
+	return t.refused(ctx, "insert", e, op, *tries > 1 && azstorage.IsConflict(err), err)
 }
 
 // Upsert writes a row whatever was there, dropping properties that e does not
@@ -122,13 +116,19 @@ func (t *Table) update(ctx context.Context, e Entity, ifMatch string, mode aztab
 	if err == nil {
 		return string(reply.ETag), nil
 	}
-	if *tries > 1 && azstorage.IsPrecondition(err) {
-		if own, ok := t.ownWrite(ctx, e, op); ok {
-			return own, nil
+	return t.refused(ctx, "update", e, op, *tries > 1 && azstorage.IsPrecondition(err), err)
+}
+
+// refused returns the error of a write or, when it may have met its own earlier
+// try, finds out whether it did.
+func (t *Table) refused(ctx context.Context, verb string, e Entity, op string, own bool, err error) (etag string, _ error) {
+	if own {
+		if etag, ok := t.ownWrite(ctx, e, op); ok {
+			return etag, nil
 		}
 		err = fmt.Errorf("%w: %w", ErrUnclear, err)
 	}
-	return "", rowError("update", e.PartitionKey, e.RowKey, err)
+	return "", rowError(verb, e.PartitionKey, e.RowKey, err)
 }
 
 // Delete removes a row in the version ifMatch, or in any with AnyETag.
