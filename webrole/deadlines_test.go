@@ -38,16 +38,16 @@ func TestHangingStorage(t *testing.T) {
 	storage.Hang()
 
 	values := strings.NewReplacer("{id}", v.Id, "{event}", "2011%20New%20York%20City%20Marathon__Full", "{bib}", "7",
-		"{clip}", "g1-0-50", "{queue}", "probe", "{poisonId}", "probe~x")
+		"{clip}", "g1-0-50", "{language}", "en", "{queue}", "probe", "{poisonId}", "probe~x")
 	bodies := map[string]string{
 		"POST /videos": `{"title":"a"}`, "PATCH /videos/{id}": `{"title":"b"}`, "POST /videos/{id}/clips": `{"startSeconds":0,"durationSeconds":5}`,
 		"PATCH /events/{event}/registrations/{bib}": `{"age":30}`, "POST /events/{event}/registrations/{bib}/clips": `{}`,
 	}
 	var wg sync.WaitGroup
-	ask := func(name, method, url string, body any) {
+	ask := func(name, method, url string, body any, headers ...string) {
 		wg.Go(func() {
 			begin := time.Now()
-			a := s.send(s.request(method, url, body, "If-Match", "*"))
+			a := s.send(s.request(method, url, body, append(headers, "If-Match", "*")...))
 			took := time.Since(begin)
 			if took > promised+slack {
 				t.Errorf("%s: %d after %v", name, a.StatusCode, took)
@@ -69,6 +69,8 @@ func TestHangingStorage(t *testing.T) {
 				ask(name, method, path, text)
 			case strings.HasSuffix(template, "/content"):
 				ask(name, method, path, movie(1000))
+			case name == "POST /videos/{id}/captions/{language}":
+				ask(name, method, path, []byte("WEBVTT"), "Content-Type", "text/vtt")
 			case template == "/search":
 				ask(name, method, path+"?q=word", nil)
 			default:

@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
 
 // captions answers for {language}.vtt, the whole file, {language}.m3u8, its
@@ -60,13 +62,25 @@ func (s *Service) captions(w http.ResponseWriter, r *http.Request, q request, pa
 	return nil
 }
 
-// tracks are the captions that a player may offer.
-func (s *Service) tracks(ctx context.Context, id video.ID) (tracks []playlist.CaptionsTrack, _ error) {
-	all, err := s.videos.AllCaptions(ctx, id)
-	for _, step := range all {
-		if language := step.Key.Language; len(step.Output) > 0 {
-			tracks = append(tracks, playlist.CaptionsTrack{Language: language, Name: videostore.LanguageName(language)})
+// newTracks reads the captions that a player may offer, for all who ask at once.
+func newTracks(videos *videostore.Store) *recent.Cache[video.ID, []playlist.CaptionsTrack] {
+	return recent.New(maxViews, func(ctx context.Context, id video.ID) (tracks []playlist.CaptionsTrack, _ error) {
+		all, err := videos.AllCaptions(ctx, id)
+		for _, step := range all {
+			if language := step.Key.Language; len(step.Output) > 0 {
+				tracks = append(tracks, playlist.CaptionsTrack{Language: language, Name: videostore.LanguageName(language)})
+			}
 		}
+		return tracks, err
+	})
+}
+
+// withCaptions adds the captions that are there now to a multivariant playlist. A
+// list that was read before may lack some.
+func (s *Service) withCaptions(ctx context.Context, id video.ID, master string) (string, error) {
+	tracks, err := s.tracks.Get(ctx, id, func([]playlist.CaptionsTrack, time.Duration) bool { return false })
+	if err != nil {
+		return "", err
 	}
-	return tracks, err
+	return playlist.WithCaptions(master, tracks), nil
 }

@@ -38,12 +38,13 @@ type Service struct {
 	videos *videostore.Store
 	blobs  *blobstore.Store
 	views  *recent.Cache[viewKey, committed]
+	tracks *recent.Cache[video.ID, []playlist.CaptionsTrack]
 	absent absent
 }
 
 // New returns the playback of an account's videos.
 func New(videos *videostore.Store, blobs *blobstore.Store) *Service {
-	return &Service{videos: videos, blobs: blobs, views: newViews(videos), absent: newAbsent()}
+	return &Service{videos: videos, blobs: blobs, views: newViews(videos), tracks: newTracks(videos), absent: newAbsent()}
 }
 
 // Register adds the routes under /v/.
@@ -139,11 +140,9 @@ func (s *Service) playlist(w http.ResponseWriter, r *http.Request, q request, na
 		return err
 	}
 	if name == "master" {
-		tracks, err := s.tracks(r.Context(), q.video.ID)
-		if err != nil {
+		if text, err = s.withCaptions(r.Context(), q.video.ID, text); err != nil {
 			return err
 		}
-		text = playlist.WithCaptions(text, tracks)
 	}
 	writePlaylist(w, r, text)
 	return nil
