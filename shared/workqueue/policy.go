@@ -29,10 +29,14 @@ type Policy struct {
 // The metadata names. The service demands C# identifiers. Go's HTTP client changes
 // the case of header names, so names are compared without case.
 const (
-	metaVisibility = "vp_vis" // milliseconds
-	metaEpoch      = "vp_epoch"
-	metaPaused     = "vp_paused"
+	metaVisibility = "visibility_ms"
+	metaEpoch      = "policy_epoch"
+	metaPaused     = "paused"
 )
+
+// formerMeta are the names that older releases wrote. They are read where the name of
+// today is missing, and removed by the next change.
+var formerMeta = map[string]string{"vp_vis": metaVisibility, "vp_epoch": metaEpoch, "vp_paused": metaPaused}
 
 // State is a queue's length and its policy, as of one request.
 type State struct {
@@ -146,21 +150,23 @@ func (q *Queue) lockPolicy(ctx context.Context) (*blobstore.BlobLease, error) {
 }
 
 func readPolicy(metadata map[string]*string) Policy {
-	var p Policy
+	members := map[string]string{}
 	for name, value := range metadata {
 		if value == nil {
 			continue
 		}
-		switch strings.ToLower(name) {
-		case metaVisibility:
-			if ms, err := strconv.ParseInt(*value, 10, 64); err == nil {
-				p.Visibility = min(max(time.Duration(ms)*time.Millisecond, 0), maxVisibility)
-			}
-		case metaEpoch:
-			p.Epoch, _ = strconv.ParseInt(*value, 10, 64) // a text that is no number counts as the oldest
-		case metaPaused:
-			p.Paused = *value == "true"
+		name = strings.ToLower(name)
+		today, isFormer := formerMeta[name]
+		if _, known := members[today]; !isFormer {
+			members[name] = *value
+		} else if !known {
+			members[today] = *value
 		}
+	}
+	p := Policy{Paused: members[metaPaused] == "true"}
+	p.Epoch, _ = strconv.ParseInt(members[metaEpoch], 10, 64) // a text that is no number counts as the oldest
+	if ms, err := strconv.ParseInt(members[metaVisibility], 10, 64); err == nil {
+		p.Visibility = min(max(time.Duration(ms)*time.Millisecond, 0), maxVisibility)
 	}
 	return p
 }
@@ -169,10 +175,12 @@ func readPolicy(metadata map[string]*string) Policy {
 func writePolicy(metadata map[string]*string, p Policy) map[string]*string {
 	out := map[string]*string{}
 	for name, value := range metadata {
-		switch strings.ToLower(name) {
+		switch lower := strings.ToLower(name); lower {
 		case metaVisibility, metaEpoch, metaPaused:
 		default:
-			out[name] = value
+			if formerMeta[lower] == "" {
+				out[name] = value
+			}
 		}
 	}
 	if p.Visibility > 0 {
