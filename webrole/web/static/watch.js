@@ -76,6 +76,28 @@ const may = {
   delete: () => true,
 };
 
+const list = (id, pairs) => $(id).replaceChildren(...pairs.filter(([, text]) => text)
+  .flatMap(([name, text]) => [element('dt', {}, name), element('dd', {}, text)]));
+
+const isVideo = (value) => /^[a-z2-7]{26}$/.test(value);
+
+// What the steps left with the video, whichever there are: facts and files.
+const made = (v) => (v.made || []).flatMap((m) => [
+  ...Object.entries(m.facts || {}).filter(([, value]) => !isVideo(value)).map(([name, value]) => [`${m.step}: ${name}`, String(value)]),
+  ...m.files.map((f) => [`${m.step}: file`, element('a', { href: f.url }, f.name)])]);
+
+// Another video that a step names, once: "Same as" of a fact sameAs.
+function others(v) {
+  const seen = new Map();
+  for (const [name, value] of (v.made || []).flatMap((m) => Object.entries(m.facts || {}))) {
+    if (isVideo(value) && !seen.has(value)) seen.set(value, name);
+  }
+  return [...seen].map(([id, name]) => {
+    const words = name.replace(/[A-Z]/g, (c) => ` ${c.toLowerCase()}`);
+    return [words[0].toUpperCase() + words.slice(1), element('a', { href: `/watch/${id}` }, id)];
+  });
+}
+
 function show(v) {
   video = v;
   document.title = `${v.title} · Cutroom`;
@@ -87,13 +109,11 @@ function show(v) {
   $('bar').value = v.progress.percent;
   const facts = [['Channel', v.channel], ['Actors', v.actors.join(', ')], ['Directors', v.directors.join(', ')], ['Tags', v.tags.join(', ')],
     ['Length', v.durationSeconds ? duration(v.durationSeconds) : ''],
-    ['Renditions', v.renditions.map((r) => r.name).join(', ')],
-    ...(v.made || []).flatMap((m) => [
-      ...Object.entries(m.facts || {}).map(([name, value]) => [`${m.step}: ${name}`,
-        /^[a-z2-7]{26}$/.test(value) ? element('a', { href: `/watch/${value}` }, value) : String(value)]),
-      ...m.files.map((f) => [`${m.step}: file`, element('a', { href: f.url }, f.name)])])];
+    ['Renditions', v.renditions.map((r) => r.name).join(', ')], ...others(v)];
   turnDown(v);
-  $('facts').replaceChildren(...facts.filter(([, text]) => text).flatMap(([name, text]) => [element('dt', {}, name), element('dd', {}, text)]));
+  list('facts', facts);
+  list('found', made(v));
+  $('found-out').hidden = !v.made?.length;
   for (const button of document.querySelectorAll('[data-action]')) button.hidden = !may[button.dataset.action](v);
   $('download').hidden = !v.links.download;
   if (v.links.download) $('download').href = v.links.download;
