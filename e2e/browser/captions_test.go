@@ -41,6 +41,7 @@ func TestCaptionsAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := chromedp.Do(tab,
+		chromedp.WaitReady("#video[data-state=ready]"), // its script listens now
 		chromedp.Click("#captions summary"),
 		chromedp.SendKeys("#language", "en"),
 		chromedp.SetUploadFiles("#captions-file", []string{file}),
