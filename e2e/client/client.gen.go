@@ -378,7 +378,7 @@ type MadeFile struct {
 	ContentType string `json:"contentType"`
 	Name        string `json:"name"`
 
-	// Url For ever the same bytes.
+	// Url `/v/{id}/files/{step}/{name}`: for ever the same bytes.
 	Url string `json:"url"`
 }
 

@@ -67,7 +67,7 @@ const reportFD = 3
 
 func start(dir string) error {
 	if pid := stack.Running(dir); pid != 0 {
-		fmt.Printf("it is up already (pid %d); `make down` stops it\n", pid)
+		fmt.Printf("it is up already (pid %d), with the code it was started with; `make down` stops it\n", pid)
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

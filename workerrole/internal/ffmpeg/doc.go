@@ -11,7 +11,8 @@
 // run met (TroubleError).
 //
 // To add a command: copy frame.go, which makes a file, or loudness.go, which reads
-// a report.
+// a report. One that may run for more than a minute reports its progress, as
+// loudness.go does, or its item counts as stalled.
 //
 // It is the only importer of ffmpeg-go, which builds the argument lists; the
 // processes are ours.
