@@ -27,9 +27,10 @@ type ClipJob struct {
 }
 
 const (
-	// clipThreads is for either side, because somebody waits. A fixed number gives
-	// the same bytes on every try.
-	clipThreads = "2"
+	// clipDecoders decode, because somebody waits. One thread encodes: with a bound on
+	// the rate, two of x264's give other bytes on every try, for each looks at how far
+	// the other one is.
+	clipDecoders = "2"
 	// clipCRF is better than the segments', so that encoding once more costs little.
 	clipCRF = 20
 )
@@ -52,7 +53,7 @@ func (t *Tool) Clip(ctx context.Context, job ClipJob, progress func(Progress)) e
 
 func clipArgs(job ClipJob) []string {
 	in := trusted()
-	in["threads"] = clipThreads
+	in["threads"] = clipDecoders
 	streams := []*ff.Stream{ff.Input(Source{URL: job.Video}.input(), in).Get("v:0").
 		Filter("fps", ff.Args{job.FPS.String()}).
 		Trim(ff.KwArgs{"start_pts": job.First, "end_pts": job.First + job.Frames}).
@@ -67,7 +68,7 @@ func clipArgs(job ClipJob) []string {
 	}
 	return ff.Output(streams, Source{URL: job.Out}.input(), ff.KwArgs{
 		"map_metadata": "-1", "map_chapters": "-1", "fflags": "+bitexact", "flags": "+bitexact",
-		"c:v": "libx264", "preset": "veryfast", "profile:v": "high", "threads": clipThreads,
+		"c:v": "libx264", "preset": "veryfast", "profile:v": "high", "threads": "1",
 		"crf": strconv.Itoa(clipCRF), "maxrate": strconv.Itoa(job.MaxRate), "bufsize": strconv.Itoa(2 * job.MaxRate),
 		"c:a": "aac", "b:a": strconv.Itoa(AudioBitRate), "ac": strconv.Itoa(AudioChannels),
 		"movflags": "+faststart", "f": "mp4",
