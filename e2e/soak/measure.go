@@ -110,10 +110,16 @@ func (m *meter) quarters(name string, length time.Duration) (first, last int64) 
 	return mean(0, length/4), mean(length*3/4, length)
 }
 
+// warm is how long a run must be for its quarters to be compared. A shorter one
+// compares roles that have just started with roles that have work.
+const warm = 10 * time.Minute
+
 // grows reports whether a role needs clearly more memory in the last quarter than
 // in the first. A kill begins its memory anew, so what grows slowly shows only in
 // a run that leaves it time between kills.
-func grows(first, last int64) bool { return first > 0 && last > first*3/2 && last-first > 16<<20 }
+func grows(length time.Duration, first, last int64) bool {
+	return length >= warm && first > 0 && last > first*3/2 && last-first > 16<<20
+}
 
 // memory is what a process has now and had at most, in bytes; 0 where there is
 // no /proc.

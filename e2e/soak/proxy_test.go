@@ -212,11 +212,15 @@ func TestMutationsFollowTheCode(t *testing.T) {
 func TestMemoryThatGrows(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		first, last int64
+		length      time.Duration
+		first, last int64 // MiB
 		want        bool
-	}{{30, 40, false}, {30, 60, true}, {4, 12, false}, {300, 400, false}, {300, 500, true}, {0, 500, false}} {
-		if got := grows(test.first<<20, test.last<<20); got != test.want {
-			t.Errorf("from %d to %d MiB: %v", test.first, test.last, got)
+	}{
+		{warm, 30, 40, false}, {warm, 30, 60, true}, {warm, 4, 12, false}, {warm, 300, 400, false}, {warm, 300, 500, true}, {warm, 0, 500, false},
+		{2 * time.Minute, 30, 60, false},
+	} {
+		if got := grows(test.length, test.first<<20, test.last<<20); got != test.want {
+			t.Errorf("from %d to %d MiB in %v: %v", test.first, test.last, test.length, got)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (r *Report) measure(ctx context.Context, c *checker, w *watcher, m *meter, 
 	r.Peak, r.First, r.Last = m.peak, map[string]int64{}, map[string]int64{}
 	for name := range m.peak {
 		r.First[name], r.Last[name] = m.quarters(name, r.Options.Duration)
-		if first, last := r.First[name], r.Last[name]; grows(first, last) {
+		if first, last := r.First[name], r.Last[name]; grows(r.Options.Duration, first, last) {
 			r.add("memory", []string{fmt.Sprintf("%s grows: mean %d MiB in the first quarter, %d MiB in the last", name, first>>20, last>>20)})
 		}
 	}
@@ -132,7 +132,9 @@ func (r *Report) Page() string {
 		switch first, last := r.First[name], r.Last[name]; {
 		case first == 0 || last == 0:
 			verdict = "too few samples"
-		case grows(first, last):
+		case r.Options.Duration < warm:
+			verdict = "the run is too short to tell"
+		case grows(r.Options.Duration, first, last):
 			verdict = "grows"
 		}
 		line("memory of "+name, "peak %d MiB; mean %d MiB in the first quarter, %d MiB in the last: %s (over all its lives, without encoders)",

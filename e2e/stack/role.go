@@ -28,13 +28,13 @@ type listener struct {
 // role is one process of the stack and its successors after restarts, which
 // keep its name, ports and log.
 type role struct {
-	name      string // "workerrole-2"
-	binary    string // path
-	dir       string // state of the stack
-	env       []string
+	name      string      // "workerrole-2"
+	binary    string      // path
+	dir       string      // state of the stack
 	listeners []*listener // the last one is the admin listener
 
 	starting sync.Mutex // one start at a time
+	env      []string   // for the next start; guarded by starting
 
 	mu      sync.Mutex
 	current *process // nil before the first start
@@ -68,6 +68,25 @@ func (p *process) alive() bool {
 func (r *role) start(ctx context.Context) error {
 	r.starting.Lock()
 	defer r.starting.Unlock()
+	return r.startHolding(ctx)
+}
+
+// restart stops the role, adds to its environment and starts it. A supervisor
+// that is just starting the role is waited for, or the process would be the
+// supervisor's and have the old environment.
+func (r *role) restart(ctx context.Context, grace time.Duration, env []string) error {
+	r.starting.Lock()
+	defer r.starting.Unlock()
+	if err := r.stop(grace); err != nil {
+		return err
+	}
+	r.env = append(r.env, env...)
+	defer r.want(true)
+	return r.startHolding(ctx)
+}
+
+// startHolding is start for who holds r.starting.
+func (r *role) startHolding(ctx context.Context) error {
 	if p := r.process(); p != nil && p.alive() {
 		return fmt.Errorf("start %s: it is running, pid %d", r.name, p.cmd.Process.Pid)
 	}

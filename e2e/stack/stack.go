@@ -341,12 +341,7 @@ func (s *Stack) Restart(ctx context.Context, name string, env ...string) error {
 	if err != nil {
 		return err
 	}
-	if err := r.stop(s.options.Grace); err != nil {
-		return err
-	}
-	r.env = append(r.env, env...)
-	defer r.want(true)
-	return r.start(ctx)
+	return r.restart(ctx, s.options.Grace, env)
 }
 
 // StopRole drains one role and waits for it; the rest goes on.

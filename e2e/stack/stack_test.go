@@ -128,6 +128,27 @@ func TestSupervisorRestartsWhatDies(t *testing.T) {
 	})
 }
 
+// A role that its supervisor is just starting is started anew with the
+// environment that Restart adds. (The race detector found that both read and
+// wrote the environment.)
+func TestRestartMeetsItsSupervisor(t *testing.T) {
+	t.Parallel()
+	s := stacktest.Start(t, stack.Options{Workers: 1, Supervise: true})
+	name := stack.Worker(1)
+	for n := range 3 {
+		before := s.Pid(name)
+		if err := s.Kill(name, stack.Die); err != nil {
+			t.Fatal(err)
+		}
+		stacktest.Eventually(t, "the supervisor starts "+name, func() bool { pid := s.Pid(name); return pid != 0 && pid != before })
+		again := "again-" + strconv.Itoa(n)
+		if err := s.Restart(t.Context(), name, "WORKERROLE_NAME="+again); err != nil {
+			t.Fatal(err)
+		}
+		stacktest.Eventually(t, "a log of "+again, func() bool { return strings.Contains(s.Logs(name), "worker="+again) })
+	}
+}
+
 // Nothing is built or started while somebody else holds a port, and the error
 // says which, and what to do.
 func TestStrangersPortIsAnErrorThatSaysSo(t *testing.T) {
