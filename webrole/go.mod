@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/cutroom/cutroom/shared v0.0.0-00010101000000-000000000000
+	github.com/evanw/esbuild v0.28.2
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/gin-gonic/gin v1.12.0
 	github.com/google/go-cmp v0.7.0

@@ -133,7 +133,7 @@ func TestListeners(t *testing.T) {
 		}
 	}
 	s.get("/watch/nonsense").want(t, 400, "invalid_id")
-	for _, file := range []string{"style.css", "home.js", "watch.js", "upload.js", "board.js", "api.js", "icon.svg", "vendor/hls.min.js", "vendor/hls.LICENSE.txt"} {
+	for _, file := range []string{"style.css", "home.js", "watch.js", "upload.js", "board.js", "icon.svg", "vendor/hls.min.js", "vendor/hls.LICENSE.txt"} {
 		got := s.get("/static/" + file)
 		if got.StatusCode != http.StatusOK || len(got.body) == 0 {
 			t.Errorf("%s: %d", file, got.StatusCode)

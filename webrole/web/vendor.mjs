@@ -1,5 +1,6 @@
-// Copies the libraries that package-lock.json pins to where the pages load them
-// from. The result is committed, so neither building nor running needs Node.
+// Copies the libraries that package-lock.json pins to where the pages and their
+// scripts take them from. The result is committed, so neither building nor running
+// needs Node.
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 
 const to = new URL('static/vendor/', import.meta.url);

@@ -1,12 +1,17 @@
-// Package web holds the page sources: templates, style and scripts, embedded as
-// they are. There is no build step: the scripts are modules that browsers read,
-// and hls.js and js-md5 are copies of their published files (see package.json and
-// vendor.mjs).
+// Package web holds what the pages are made of: templates, style, and scripts that
+// package bundle makes from the TypeScript in src. All of it is embedded. hls.js and
+// js-md5 are copies of their published files (see package.json and vendor.mjs).
+//
+// To change a script: edit src, then `go generate ./webrole/web`. Types are checked by
+// `npm ci && npm run check` here, and by `make test`; those of the API are made from
+// docs/openapi.yaml by `npm run types`.
 //
 // Next: webrole/internal/page, which serves them.
 package web
 
 import "embed"
+
+//go:generate go run ./bundle
 
 // Files holds templates/ and static/.
 //

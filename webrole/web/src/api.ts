@@ -1,0 +1,122 @@
+// The API as the pages use it: JSON or a file in, JSON out, problems as exceptions.
+import type { components } from './api-types';
+
+type Schemas = components['schemas'];
+export type Video = Schemas['Video'];
+export type Step = Schemas['Step'];
+export type Captions = Schemas['Captions'];
+export type Facets = Schemas['Facets'];
+export type Upload = Schemas['Upload'];
+export type Queue = Schemas['Queue'];
+export type Poison = Schemas['Poison'];
+export type Worker = Schemas['Worker'];
+export type VideoPage = Schemas['VideoList'] & Partial<Schemas['SearchResult']>;
+export interface List<T> { items: T[]; nextPageToken?: string }
+
+export class Problem extends Error {
+  readonly code: string;
+  readonly status: number;
+
+  constructor(body: { code?: string; detail?: string; title?: string }, status: number) {
+    super(body.detail || body.title || `HTTP ${status}`);
+    this.code = body.code || '';
+    this.status = status;
+  }
+}
+
+interface Request {
+  body?: unknown; // a Blob is sent as it is, everything else as JSON
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+export async function call<T = unknown>(method: string, path: string, { body, headers = {}, signal }: Request = {}): Promise<T> {
+  const init: RequestInit = { method, headers, signal: signal ?? null };
+  if (body instanceof Blob) {
+    init.headers = { ...headers, 'Content-Type': body.type };
+    init.body = body;
+  } else if (body !== undefined) {
+    init.headers = { ...headers, 'Content-Type': 'application/json' };
+    init.body = JSON.stringify(body);
+  }
+  const answer = await fetch(`/api/v1${path}`, init);
+  const text = await answer.text();
+  let json: object = {};
+  try {
+    if (text) json = JSON.parse(text);
+  } catch {
+    // An answer of something between us and the server: its status says enough.
+  }
+  if (!answer.ok) throw new Problem(json, answer.status);
+  return json as T;
+}
+
+export const sleep = (ms: number) => new Promise<void>((done) => { setTimeout(done, ms); });
+
+export const message = (err: unknown) => (err instanceof Error ? err.message : String(err));
+
+// Polls while the page is visible, until task returns true.
+export async function poll(ms: number, task: () => Promise<boolean | void>) {
+  for (;;) {
+    if (!document.hidden) {
+      try {
+        if (await task()) return;
+      } catch (err) {
+        say(message(err));
+      }
+    }
+    await sleep(ms);
+  }
+}
+
+// $ finds an element that the page's template has. Where more than any element is
+// needed the caller names the type that the template gives it.
+export function $<T extends HTMLElement = HTMLElement>(id: string): T {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`the page has no #${id}`);
+  return found as T;
+}
+
+// Announces a text to everybody, screen readers included; the same text once.
+export function say(text: string) {
+  const status = $('status');
+  if (status.textContent !== text) status.textContent = text;
+}
+
+type Attributes = Record<string, string | number | boolean | undefined>;
+
+export function element<K extends keyof HTMLElementTagNameMap>(name: K, attributes: Attributes = {}, ...children: (Node | string)[]): HTMLElementTagNameMap[K] {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== undefined && value !== false) made.setAttribute(key, value === true ? '' : String(value));
+  }
+  made.append(...children);
+  return made;
+}
+
+const stateTexts: Partial<Record<Video['state'], string>> = {
+  awaiting_upload: 'Waiting for the upload',
+  uploaded: 'Waiting for a worker',
+  processing: 'Processing',
+  ready: 'Ready',
+  failed: 'Failed',
+  cancelled: 'Cancelled',
+};
+
+// Lists know the progress only coarsely: exact is for the video itself.
+export function stateText(video: Video, exact = false) {
+  let text: string = stateTexts[video.state] || video.state;
+  if (exact && video.state === 'processing') text += ` ${video.progress.percent} %`;
+  if (video.playable && video.state === 'processing') text += ', can be watched already';
+  if (video.error) text += `: ${video.error.detail}`;
+  return text;
+}
+
+export const settled = (video: Video) => ['ready', 'failed', 'cancelled'].includes(video.state);
+
+export function duration(seconds: number) {
+  const s = Math.round(seconds);
+  const two = (n: number) => String(n).padStart(2, '0');
+  const rest = `${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
+  return s >= 3600 ? `${Math.floor(s / 3600)}:${rest}` : rest.replace(/^0/, '');
+}

@@ -1,0 +1,138 @@
+import { $, type Facets, type Video, type VideoPage, call, duration, element, message, poll, say, stateText } from './api';
+
+const list = $('videos');
+interface Card { item: HTMLLIElement; looks: string }
+const cards = new Map<string, Card>(); // id → card and what it shows
+const filters = ['tag', 'channel', 'actor']; // what a search is narrowed down by
+const address = new URLSearchParams(location.search);
+const query = words(address);
+let pages = 1;
+let next = '';
+
+function card(video: Video) {
+  const thumb = element('div', { class: 'thumb' });
+  if (video.links.poster) {
+    const image = element('img', { src: video.links.poster, alt: '', loading: 'lazy' });
+    image.addEventListener('error', () => image.remove(), { once: true });
+    thumb.append(image);
+  } else {
+    thumb.append(element('span', {}, video.state === 'failed' ? 'No picture' : 'No picture yet'));
+  }
+  const facts = [stateText(video)];
+  if (video.durationSeconds) facts.push(duration(video.durationSeconds));
+  if (video.channel !== 'main') facts.push(video.channel);
+  const article = element('article', { class: 'card' },
+    element('a', { href: video.links.watch }, thumb, element('h2', {}, video.title)),
+    element('p', {}, facts.join(' · ')));
+  if (video.state === 'processing') {
+    article.append(element('progress', { 'aria-label': `Processing of ${video.title}` }));
+  }
+  return element('li', { 'data-id': video.id, 'data-state': video.state }, article);
+}
+
+// words is the part of a page's address that a search is made of; null for none.
+function words(params: URLSearchParams) {
+  const kept = new URLSearchParams();
+  for (const name of ['q', ...filters]) {
+    const value = params.get(name);
+    if (value) kept.set(name, value);
+  }
+  return kept.size ? kept : null;
+}
+
+// changed is the address of the same search with one part changed, or without it.
+function changed(name: string, value: string) {
+  const params = new URLSearchParams(query || '');
+  if (value) params.set(name, value);
+  else params.delete(name);
+  return `/?${params}`;
+}
+
+function showCorrection(better: Record<string, string> | undefined) {
+  $('mean').hidden = !better;
+  if (!better) return;
+  const typed = [...(query?.values() ?? [])].join(' ');
+  const link = element('a', { href: `/?${new URLSearchParams(better)}` }, Object.values(better).join(' '));
+  $('mean').replaceChildren(`Nothing holds “${typed}”. Did you mean `, link, '? This is what was found for it.');
+}
+
+// Counting reads up to a thousand rows, so it is done when somebody asks.
+async function showFacets() {
+  const params = new URLSearchParams(query ?? '');
+  params.set('facets', 'true');
+  params.set('limit', '1');
+  const { facets } = await call<{ facets: Facets }>('GET', `/search?${params}`);
+  const chips: (Node | string)[] = [];
+  for (const [name, found] of [['tag', facets.tags], ['channel', facets.channels], ['actor', facets.actors]] as const) {
+    if (query?.get(name)) continue;
+    chips.push(...found.slice(0, 8).map((f) => element('a', { class: 'chip', href: changed(name, f.value) }, `${name}: ${f.value} (${f.count})`)));
+  }
+  if (!chips.length) chips.push('Nothing to narrow down by.');
+  else if (!facets.complete) chips.push(`Counted over the newest ${facets.hitsCounted}.`);
+  $('narrow').replaceWith(...chips);
+}
+
+async function load() {
+  const videos: Video[] = [];
+  let token = '';
+  const cost = { read: 0, requests: 0 };
+  let better: Record<string, string> | undefined;
+  for (let page = 0; page < pages; page++) {
+    const params = new URLSearchParams(query || '');
+    params.set('limit', '24');
+    if (token) params.set('pageToken', token);
+    const answer = await call<VideoPage>('GET', `${query ? '/search' : '/videos'}?${params}`);
+    videos.push(...answer.items);
+    token = answer.nextPageToken || '';
+    better ||= answer.didYouMean;
+    cost.read += answer.entitiesRead ?? 0;
+    cost.requests += answer.requests ?? 0;
+    if (!token) break;
+  }
+  next = token;
+  $('more').hidden = !next;
+  show(videos);
+  if (query) showCorrection(better);
+  if (query) say(`${videos.length}${next ? ' or more' : ''} found; ${cost.read} index rows read in ${cost.requests} requests`);
+  else say(videos.length ? '' : 'There are no videos yet. Upload one.');
+}
+
+// Replaces only the cards that changed, so that focus and pictures stay.
+function show(videos: Video[]) {
+  const wanted = new Set(videos.map((v) => v.id));
+  for (const [id, known] of cards) {
+    if (!wanted.has(id)) {
+      known.item.remove();
+      cards.delete(id);
+    }
+  }
+  videos.forEach((video, at) => {
+    const looks = JSON.stringify([video.title, video.links, stateText(video), video.durationSeconds, video.channel]);
+    let known = cards.get(video.id);
+    if (known?.looks !== looks) {
+      const item = card(video);
+      if (known) known.item.replaceWith(item);
+      known = { item, looks };
+      cards.set(video.id, known);
+    }
+    if (list.children[at] !== known.item) list.insertBefore(known.item, list.children[at] ?? null);
+  });
+}
+
+const q = $<HTMLInputElement>('q');
+q.value = address.get('q') || '';
+for (const name of filters) {
+  if (!address.get(name)) continue;
+  $('facets').prepend(element('a', { class: 'chip', href: changed(name, '') }, `${name}: ${address.get(name)} ×`));
+}
+$('facets').hidden = !query;
+$('narrow').addEventListener('click', () => showFacets().catch((err) => say(message(err))));
+$('search').addEventListener('submit', (event) => {
+  event.preventDefault();
+  location.assign(changed('q', q.value.trim()));
+});
+$('more').addEventListener('click', () => {
+  pages++;
+  load().catch((err) => say(message(err)));
+});
+poll(3000, load);
