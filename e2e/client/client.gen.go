@@ -665,17 +665,23 @@ type State string
 
 // Step defines model for Step.
 type Step struct {
-	Attempts   int        `json:"attempts"`
-	Error      *string    `json:"error,omitempty"`
-	Finished   *time.Time `json:"finished,omitempty"`
+	Attempts int        `json:"attempts"`
+	Error    *string    `json:"error,omitempty"`
+	Finished *time.Time `json:"finished,omitempty"`
+
+	// From Of a run that makes pictures
+	From       *float64   `json:"from,omitempty"`
 	Generation int        `json:"generation"`
 	Index      int        `json:"index"`
 	Started    *time.Time `json:"started,omitempty"`
 	State      string     `json:"state"`
 
 	// Step Example: encode
-	Step   string  `json:"step"`
-	Worker *string `json:"worker,omitempty"`
+	Step string `json:"step"`
+
+	// To Where that part ends.
+	To     *float64 `json:"to,omitempty"`
+	Worker *string  `json:"worker,omitempty"`
 }
 
 // StepList defines model for StepList.

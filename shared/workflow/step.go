@@ -121,6 +121,16 @@ func (s Step) Size(plan video.Plan, index int) int64 {
 	return 1
 }
 
+// Span is the part of the video, in seconds, whose pictures one run makes. ok is
+// false for a step that makes none.
+func (s Step) Span(plan video.Plan, index int) (from, to float64, ok bool) {
+	if s.Makes != Pictures || s.Count != PerChunk || index >= len(plan.Chunks) {
+		return 0, 0, false
+	}
+	chunk := plan.Chunks[index]
+	return plan.FPS.Seconds(chunk.From), plan.FPS.Seconds(chunk.To), true
+}
+
 // Queue is the queue that a run of the step travels on, with the video's lane if
 // the queue has lanes.
 func (s Step) Queue(v video.Video, plan video.Plan, index int) string {

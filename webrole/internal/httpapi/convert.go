@@ -108,6 +108,12 @@ func timeline(view videostore.View) []api.Step {
 		}
 		return a.Index - b.Index
 	})
+	for i := range steps {
+		step, _ := workflow.Find(steps[i].Step)
+		if from, to, ok := step.Span(view.Plans[generation], steps[i].Index); ok {
+			steps[i].From, steps[i].To = &from, &to
+		}
+	}
 	return steps
 }
 

@@ -4,6 +4,7 @@ package page
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,6 +31,8 @@ type Pages struct {
 	files fs.FS
 	live  bool // files are read from disk and parsed at every request
 	pages map[string]*template.Template
+
+	assets map[string]asset // by name; none when live
 }
 
 // The pages: name and title. A page's script has its name.
@@ -37,7 +41,7 @@ var titles = map[string]string{"home": "Videos", "upload": "Upload", "watch": "W
 // New reads the embedded pages, or those under dir, which are then read again
 // for every request so that they can be edited while the role runs.
 func New(dir string) (*Pages, error) {
-	p := &Pages{files: web.Files, pages: map[string]*template.Template{}}
+	p := &Pages{files: web.Files, pages: map[string]*template.Template{}, assets: map[string]asset{}}
 	if dir != "" {
 		p.files, p.live = os.DirFS(dir), true
 	}
@@ -48,7 +52,10 @@ func New(dir string) (*Pages, error) {
 		}
 		p.pages[name] = t
 	}
-	return p, nil
+	if p.live {
+		return p, nil
+	}
+	return p, p.readAssets()
 }
 
 func (p *Pages) parse(name string) (*template.Template, error) {
@@ -97,25 +104,94 @@ func (p *Pages) show(c *gin.Context, name, id string) {
 	c.Data(http.StatusOK, "text/html; charset=utf-8", html.Bytes())
 }
 
-// static serves a file with the hash of its content as ETag: a new version of
-// the role is seen at once, and nothing is sent twice.
-func (p *Pages) static(c *gin.Context) {
-	name := path.Join("static", path.Clean("/"+c.Param("file")))
+// asset is a file of static/ as it is sent.
+type asset struct {
+	content []byte
+	packed  []byte // gzip of content; nil when that is not smaller
+	etag    string
+}
+
+func (p *Pages) asset(name string) (asset, error) {
+	if a, ok := p.assets[name]; ok {
+		return a, nil
+	}
+	if !p.live {
+		return asset{}, fs.ErrNotExist
+	}
 	content, err := fs.ReadFile(p.files, name)
 	if err != nil {
+		return asset{}, fmt.Errorf("read %s: %w", name, err)
+	}
+	return newAsset(content), nil
+}
+
+// newAsset compresses what shrinks by compression. A write to a buffer cannot fail.
+func newAsset(content []byte) asset {
+	sum := sha256.Sum256(content)
+	a := asset{content: content, etag: hex.EncodeToString(sum[:8])}
+	var packed bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	_, _ = w.Write(content)
+	_ = w.Close()
+	if packed.Len() < len(content) {
+		a.packed = packed.Bytes()
+	}
+	return a
+}
+
+// readAssets reads all of static/, once: it is embedded and does not change.
+func (p *Pages) readAssets() error {
+	return fs.WalkDir(p.files, "static", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(p.files, name)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		p.assets[name] = newAsset(content)
+		return nil
+	})
+}
+
+// static serves a file with the hash of its content as ETag: a new version of
+// the role is seen at once, and nothing is sent twice. Each encoding has an ETag of
+// its own (RFC 9110, 8.8.3.3).
+func (p *Pages) static(c *gin.Context) {
+	name := path.Join("static", path.Clean("/"+c.Param("file")))
+	a, err := p.asset(name)
+	if err != nil {
 		var broken *fs.PathError
-		if errors.As(err, &broken) {
+		if errors.As(err, &broken) || errors.Is(err, fs.ErrNotExist) {
 			err = problem.New(http.StatusNotFound, problem.NotFound, "There is nothing at this address.")
 		}
 		problem.Write(c.Writer, c.Request, err)
 		return
 	}
-	sum := sha256.Sum256(content)
 	h := c.Writer.Header()
-	h.Set("ETag", `"`+hex.EncodeToString(sum[:8])+`"`)
 	h.Set("Cache-Control", "no-cache")
 	h.Set("Content-Type", contentType(name))
+	h.Set("Vary", "Accept-Encoding")
+	content, etag := a.content, a.etag
+	if a.packed != nil && c.GetHeader("Range") == "" && acceptsGzip(c.GetHeader("Accept-Encoding")) {
+		content, etag = a.packed, a.etag+"-gzip"
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("ETag", `"`+etag+`"`)
 	http.ServeContent(c.Writer, c.Request, "", time.Time{}, bytes.NewReader(content))
+}
+
+// acceptsGzip reads an Accept-Encoding header: gzip is named and not refused by q=0.
+func acceptsGzip(header string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		coding, weight, weighted := strings.Cut(part, ";")
+		if !strings.EqualFold(strings.TrimSpace(coding), "gzip") {
+			continue
+		}
+		q, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(weight), "q="), 64)
+		return !weighted || err == nil && q > 0
+	}
+	return false
 }
 
 // contentType does not ask the host's tables, which differ.

@@ -23,15 +23,15 @@ func main() {
 	}
 }
 
-// pages have a script each. What they share becomes a file of its own, so that a
-// browser loads it once.
-var pages = []string{"home", "upload", "watch", "board"}
+// scripts are one for each page, and those that run beside a page. What they share
+// becomes a file of its own, so that a browser loads it once.
+var scripts = []string{"home", "upload", "watch", "board", "md5-worker"}
 
 // bundle writes the scripts of the pages under web into out.
 func bundle(web, out string) error {
 	var entries []string
-	for _, page := range pages {
-		entries = append(entries, filepath.Join("src", page+".ts"))
+	for _, script := range scripts {
+		entries = append(entries, filepath.Join("src", script+".ts"))
 	}
 	root, err := filepath.Abs(web)
 	if err != nil {

@@ -1322,6 +1322,16 @@ export interface components {
             /** Format: date-time */
             finished?: string;
             error?: string;
+            /**
+             * Format: double
+             * @description Of a run that makes pictures
+             */
+            from?: number;
+            /**
+             * Format: double
+             * @description Where that part ends.
+             */
+            to?: number;
         };
         StepList: {
             items: components["schemas"]["Step"][];

@@ -1,11 +1,12 @@
 import { $, type Facets, type Video, type VideoPage, call, duration, element, message, poll, say, stateText } from './api';
+import { paint, read } from './storyboard';
 
 const list = $('videos');
 interface Card { item: HTMLLIElement; looks: string }
 const cards = new Map<string, Card>(); // id → card and what it shows
 const filters = ['tag', 'channel', 'actor']; // what a search is narrowed down by
-const address = new URLSearchParams(location.search);
-const query = words(address);
+let query = words(new URLSearchParams(location.search));
+let asked = 0; // how many lists were asked for: of two answers the later question's counts
 let pages = 1;
 let next = '';
 
@@ -18,6 +19,7 @@ function card(video: Video) {
   } else {
     thumb.append(element('span', {}, video.state === 'failed' ? 'No picture' : 'No picture yet'));
   }
+  if (video.links.storyboard) skim(thumb, video.links.storyboard, video.durationSeconds);
   const facts = [stateText(video)];
   if (video.durationSeconds) facts.push(duration(video.durationSeconds));
   if (video.channel !== 'main') facts.push(video.channel);
@@ -28,6 +30,28 @@ function card(video: Video) {
     article.append(element('progress', { 'aria-label': `Processing of ${video.title}` }));
   }
   return element('li', { 'data-id': video.id, 'data-state': video.state }, article);
+}
+
+// skim shows the moment of a video that the pointer is at, from left to right.
+function skim(thumb: HTMLElement, url: string, length: number) {
+  const picture = element('div', { class: 'tile skim', hidden: true });
+  let tiles: Awaited<ReturnType<typeof read>> | null = null;
+  thumb.addEventListener('pointerenter', () => {
+    if (tiles) return;
+    tiles = []; // asked for once
+    read(url).then((found) => { tiles = found; }).catch((err) => console.info('storyboard', message(err)));
+  });
+  thumb.addEventListener('pointermove', (event) => {
+    const box = thumb.getBoundingClientRect();
+    const second = (event.clientX - box.left) / box.width * length;
+    const tile = tiles?.find((t) => second >= t.from && second < t.to);
+    if (!tile) return;
+    paint(picture, tile);
+    picture.style.scale = String(box.width / tile.width);
+    picture.hidden = false;
+  });
+  thumb.addEventListener('pointerleave', () => { picture.hidden = true; });
+  thumb.append(picture);
 }
 
 // words is the part of a page's address that a search is made of; null for none.
@@ -45,7 +69,7 @@ function changed(name: string, value: string) {
   const params = new URLSearchParams(query || '');
   if (value) params.set(name, value);
   else params.delete(name);
-  return `/?${params}`;
+  return params.size ? `/?${params}` : '/';
 }
 
 function showCorrection(better: Record<string, string> | undefined) {
@@ -69,10 +93,11 @@ async function showFacets() {
   }
   if (!chips.length) chips.push('Nothing to narrow down by.');
   else if (!facets.complete) chips.push(`Counted over the newest ${facets.hitsCounted}.`);
-  $('narrow').replaceWith(...chips);
+  narrow.replaceWith(...chips);
 }
 
 async function load() {
+  const mine = ++asked;
   const videos: Video[] = [];
   let token = '';
   const cost = { read: 0, requests: 0 };
@@ -89,6 +114,7 @@ async function load() {
     cost.requests += answer.requests ?? 0;
     if (!token) break;
   }
+  if (mine !== asked) return; // somebody has typed on
   next = token;
   $('more').hidden = !next;
   show(videos);
@@ -119,18 +145,45 @@ function show(videos: Video[]) {
   });
 }
 
-const q = $<HTMLInputElement>('q');
-q.value = address.get('q') || '';
-for (const name of filters) {
-  if (!address.get(name)) continue;
-  $('facets').prepend(element('a', { class: 'chip', href: changed(name, '') }, `${name}: ${address.get(name)} ×`));
+const narrow = element('button', { type: 'button' }, 'Narrow down');
+narrow.addEventListener('click', () => { showFacets().catch((err) => say(message(err))); });
+
+// showFilters offers to drop each part of the search and to add others.
+function showFilters() {
+  const params = query ?? new URLSearchParams();
+  $('facets').replaceChildren(...filters.flatMap((name) => {
+    const value = params.get(name);
+    return value ? [element('a', { class: 'chip', href: changed(name, ''), 'aria-label': `Without ${name} ${value}` }, `${name}: ${value} ×`)] : [];
+  }), narrow);
+  $('facets').hidden = !query;
 }
-$('facets').hidden = !query;
-$('narrow').addEventListener('click', () => showFacets().catch((err) => say(message(err))));
+
+const q = $<HTMLInputElement>('q');
+q.value = query?.get('q') ?? '';
+
+// search shows what the box says, without leaving the page.
+function search() {
+  const to = changed('q', q.value.trim());
+  if (to === location.pathname + location.search) return;
+  history.replaceState(null, '', to);
+  query = words(new URLSearchParams(location.search));
+  pages = 1;
+  $('mean').hidden = true;
+  showFilters();
+  load().catch((err) => say(message(err)));
+}
+
+let typing = 0;
+q.addEventListener('input', () => {
+  clearTimeout(typing);
+  typing = window.setTimeout(search, 250);
+});
 $('search').addEventListener('submit', (event) => {
   event.preventDefault();
-  location.assign(changed('q', q.value.trim()));
+  clearTimeout(typing);
+  search();
 });
+showFilters();
 $('more').addEventListener('click', () => {
   pages++;
   load().catch((err) => say(message(err)));

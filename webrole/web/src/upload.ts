@@ -1,161 +1,224 @@
-// Uploads straight to storage with a valet key. The server says which blocks it
-// holds, so a broken upload goes on where it stopped: this browser remembers which
-// video a file (name, size, time) belongs to.
-import { md5 } from '../static/vendor/md5.min.js';
-import { $, Problem, type Upload, type Video, call, message, say, sleep } from './api';
-
-const atOnce = 3; // blocks in flight
-let running = false;
-let paused = false;
+// The page that sends files: a row for each, from its choice to the link that plays it.
+import { $, type Video, call, element, message, poll, say, settled, stateText } from './api';
+import { looksLikeVideo } from './sniff';
+import { Cancelled, type Metadata, Transfer, fingerprint, unfinished } from './transfer';
 
 const field = (id: string) => $<HTMLInputElement>(id);
-
-field('file').addEventListener('change', () => {
-  const file = field('file').files?.[0];
-  if (file && !field('title').value) field('title').value = file.name.replace(/\.[^.]+$/, '').slice(0, 200);
-});
-
 const names = (id: string) => field(id).value.split(',').map((s) => s.trim()).filter(Boolean);
 
-function metadata() {
+function metadata(title: string): Metadata {
   return {
-    title: field('title').value.trim(), description: field('description').value, channel: field('channel').value.trim(),
+    title, description: field('description').value, channel: field('channel').value.trim(),
     actors: names('actors'), directors: names('directors'), tags: names('tags'),
     visibility: field('visibility').value, priority: field('priority').value,
   };
 }
 
-// What this browser remembers of a file's upload: the key of the request that
-// announced it, and the video once its id is known. The key is random, because
-// whoever can guess it is answered with the video.
-interface Memory { key?: string; id?: string }
-const place = (file: File) => `upload ${file.name.slice(0, 200)}|${file.size}|${file.lastModified}`;
+const megabytes = (bytes: number) => (bytes < 1e6 ? `${Math.ceil(bytes / 1000)} KB` : `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`);
 
-function remembered(file: File): Memory | null {
-  try {
-    return JSON.parse(localStorage.getItem(place(file)) ?? 'null');
-  } catch {
-    return null; // storage is off, or somebody wrote there
-  }
+function timeLeft(seconds: number) {
+  if (seconds < 60) return `${Math.ceil(seconds)} s left`;
+  return seconds < 5400 ? `${Math.round(seconds / 60)} min left` : `${(seconds / 3600).toFixed(1)} h left`;
 }
 
-function remember(file: File, what: Memory | null) {
-  try {
-    if (what) localStorage.setItem(place(file), JSON.stringify(what));
-    else localStorage.removeItem(place(file));
-  } catch {
-    // Then a broken upload begins anew.
-  }
-}
+type Phase = 'checking' | 'refused' | 'waiting' | 'sending' | 'broken' | 'making' | 'settled' | 'cancelled';
 
-const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('');
+// Row is one file on the page.
+class Row {
+  phase: Phase = 'checking';
+  video: Video | null = null;
+  readonly transfer: Transfer;
+  private trouble = '';
 
-// The video that this file belongs to: the one that waits for it, with the words
-// that the form has now, or a new one.
-async function announce(file: File): Promise<Video> {
-  const known = remembered(file);
-  if (known?.id) {
-    const video = await call<Video>('GET', `/videos/${known.id}`).catch((err) => {
-      if (!(err instanceof Problem) || err.status !== 404) throw err;
-      return null;
-    });
-    if (video?.state === 'awaiting_upload') {
-      return call('PATCH', `/videos/${video.id}`, { body: metadata(), headers: { 'If-Match': video.etag } });
-    }
+  private readonly title = element('input', { maxlength: 200, required: true });
+  private readonly bar = element('progress', { max: 1, value: 0 });
+  private readonly words = element('span', { class: 'soft' });
+  private readonly pause = element('button', { type: 'button' });
+  private readonly cancel = element('button', { type: 'button' }, 'Cancel');
+  private readonly link = element('a', { class: 'button' }, 'Watch');
+  readonly item: HTMLLIElement;
+
+  constructor(readonly file: File, id = '') {
+    this.transfer = new Transfer(file, () => this.show(), id);
+    this.title.value = file.name.replace(/\.[^.]+$/, '').slice(0, 200) || 'Untitled';
+    this.item = element('li', {},
+      element('label', {}, element('span', { class: 'soft' }, `Title of ${file.name}, ${megabytes(file.size)}`), this.title),
+      element('div', { class: 'row' }, this.bar, this.words, this.pause, this.cancel, this.link));
+    this.bar.setAttribute('aria-label', `Progress of ${file.name}`);
+    this.pause.addEventListener('click', () => this.pressed());
+    this.cancel.addEventListener('click', () => this.remove());
+    this.show();
   }
-  const body = { ...metadata(), sizeBytes: file.size, fingerprint: `${file.name.slice(0, 200)}|${file.size}|${file.lastModified}` };
-  const create = async (key: string) => {
-    remember(file, { key }); // first: the answer may be lost
-    const video = await call<Video>('POST', '/videos', { body, headers: { 'Idempotency-Key': key } });
-    remember(file, { key, id: video.id });
-    return video;
-  };
-  if (known?.key && !known.id) {
+
+  async check() {
+    this.phase = await looksLikeVideo(this.file) ? 'waiting' : 'refused';
+    this.show();
+  }
+
+  async send() {
+    this.phase = 'sending';
+    this.show();
     try {
-      const video = await create(known.key);
-      if (video.state === 'awaiting_upload') return video;
+      this.video = await this.transfer.run(metadata(this.title.value.trim() || this.file.name));
+      this.phase = 'making';
+      say(`${this.video.title} is uploaded.`);
     } catch (err) {
-      if (!(err instanceof Problem) || err.code !== 'idempotency_mismatch') throw err; // else: asked with other words then
+      if (err instanceof Cancelled) return;
+      this.phase = 'broken';
+      this.trouble = message(err);
+      say(`${this.file.name}: ${this.trouble}`);
+    } finally {
+      this.show();
     }
   }
-  return create(newKey());
-}
 
-const blockId = (n: number, digits: number) => btoa(String(n).padStart(digits, '0'));
-
-async function send(file: File, video: Video) {
-  let key = await call<Upload>('GET', `/videos/${video.id}/upload`);
-  const total = Math.ceil(file.size / key.blockSizeBytes);
-  const held = new Set(key.blocksHeld);
-  const resumed = held.size;
-  const todo: number[] = [];
-  for (let n = 0; n < total; n++) if (!held.has(n)) todo.push(n);
-  const show = () => {
-    $<HTMLProgressElement>('bar').value = total ? held.size / total : 1;
-    say(`${resumed ? 'Going on: ' : ''}${held.size} of ${total} blocks are there`);
-  };
-  show();
-
-  async function put(n: number) {
-    const from = n * key.blockSizeBytes;
-    const block = await file.slice(from, Math.min(file.size, from + key.blockSizeBytes)).arrayBuffer();
-    const sum = md5.base64(block); // storage refuses what was changed on the way
-    for (let attempt = 0; ; attempt++) {
-      while (paused) await sleep(200);
-      if (Date.parse(key.expiresAt) - Date.now() < 60_000) key = await call<Upload>('GET', `/videos/${video.id}/upload`);
-      try {
-        const answer = await fetch(`${key.url}&comp=block&blockid=${encodeURIComponent(blockId(n, key.blockIdDigits))}`, {
-          method: 'PUT', body: block, headers: { 'x-ms-version': '2021-12-02', 'Content-MD5': sum },
-        });
-        if (answer.ok) break;
-        // 400: the block did not arrive as it was sent.
-        if (answer.status === 403) key = await call<Upload>('GET', `/videos/${video.id}/upload`);
-        else if (answer.status < 500 && ![400, 408, 429].includes(answer.status)) throw new Problem({ detail: `Storage refused a block (${answer.status}).` }, answer.status);
-      } catch (err) {
-        if (err instanceof Problem) throw err;
-        say('The connection broke; trying again…');
-      }
-      if (attempt >= 8) throw new Error('Storage cannot be reached. Choose the file again later: what arrived is kept.');
-      await sleep(Math.min(30_000, 500 * 2 ** attempt) * (0.8 + 0.4 * Math.random()));
-    }
-    held.add(n);
-    show();
+  // follow asks how far the workers are.
+  async follow() {
+    if (!this.video || this.phase !== 'making') return;
+    this.video = await call<Video>('GET', `/videos/${this.video.id}`);
+    if (settled(this.video)) this.phase = 'settled';
+    this.show();
   }
 
-  let failure: unknown = null;
-  await Promise.all(Array.from({ length: atOnce }, async () => {
-    for (let n = todo.shift(); n !== undefined && !failure; n = todo.shift()) await put(n).catch((err) => { failure ||= err; });
-  }));
-  if (failure) throw failure;
-  return call('POST', `/videos/${video.id}/upload/complete`);
+  private pressed() {
+    if (this.phase === 'sending') this.transfer.pause(!this.transfer.paused);
+    else void this.send(); // broken: again
+  }
+
+  private remove() {
+    const sent = this.phase === 'sending' || this.phase === 'broken';
+    this.phase = 'cancelled';
+    this.item.remove();
+    rows.splice(rows.indexOf(this), 1);
+    if (sent) this.transfer.cancel().catch((err) => say(message(err)));
+    say(`${this.file.name} is not uploaded.`);
+    ready();
+    field('file').focus();
+  }
+
+  private show() {
+    const { phase, transfer, video } = this;
+    this.item.dataset.phase = phase;
+    this.title.readOnly = !['checking', 'waiting', 'broken'].includes(phase);
+    this.words.textContent = this.text();
+    this.bar.hidden = phase === 'refused';
+    if (phase === 'making' && video) this.bar.value = video.progress.percent / 100;
+    else if (phase === 'settled') this.bar.value = 1;
+    else this.bar.value = this.file.size ? transfer.sent / this.file.size : 0;
+    this.pause.hidden = phase !== 'sending' && phase !== 'broken';
+    this.pause.textContent = phase === 'broken' ? 'Try again' : transfer.paused ? 'Go on' : 'Pause';
+    this.cancel.hidden = phase === 'making' || phase === 'settled';
+    this.cancel.textContent = phase === 'refused' || phase === 'waiting' ? 'Remove' : 'Cancel';
+    const name = video?.title ?? this.file.name;
+    for (const button of [this.pause, this.cancel, this.link]) button.setAttribute('aria-label', `${button.textContent}: ${name}`);
+    this.link.hidden = !video;
+    const known = video ?? transfer.video;
+    if (known) this.item.dataset.id = known.id;
+    if (video) {
+      this.link.href = `/watch/${video.id}`;
+      this.item.dataset.state = video.state;
+    }
+  }
+
+  private text(): string {
+    const { phase, transfer, video } = this;
+    switch (phase) {
+      case 'checking': return 'Looking at it…';
+      case 'waiting': return 'Not sent yet';
+      case 'refused': return 'This does not begin like a video that can be read (MP4, MOV, Matroska, WebM, MPEG, AVI, FLV, Ogg, WMV).';
+      case 'broken': return this.trouble;
+      case 'making': case 'settled': return video ? stateText(video, true) : '';
+      case 'cancelled': return '';
+    }
+    if (transfer.paused) return `Paused at ${megabytes(transfer.sent)}`;
+    if (transfer.retrying) return 'The connection broke; trying again…';
+    const parts = [`${megabytes(transfer.sent)} of ${megabytes(this.file.size)}`];
+    if (transfer.found > 0) parts.unshift(`Going on at ${megabytes(transfer.found)}`);
+    const speed = transfer.speed();
+    if (speed > 0) parts.push(`${megabytes(speed)}/s`, timeLeft((this.file.size - transfer.sent) / speed));
+    return parts.join(' · ');
+  }
 }
 
-$('upload').addEventListener('submit', async (event) => {
+const rows: Row[] = [];
+const send = $<HTMLButtonElement>('send');
+
+// ready keeps the button's words and state true.
+function ready() {
+  const waiting = rows.filter((row) => row.phase === 'waiting').length;
+  send.disabled = waiting === 0;
+  send.textContent = waiting > 1 ? `Upload ${waiting} files` : 'Upload';
+}
+
+// Somebody goes on here with an upload that was announced elsewhere: ?video=<id>.
+const elsewhere = new URLSearchParams(location.search).get('video');
+
+async function idFor(file: File): Promise<string> {
+  if (!elsewhere) return '';
+  const video = await call<Video>('GET', `/videos/${elsewhere}`);
+  const here = fingerprint(file).split('|');
+  const there = (video.fingerprint ?? '').split('|'); // the time of a copy differs
+  if (video.state === 'awaiting_upload' && here[0] === there[0] && here[1] === there[1]) return video.id;
+  say(`${file.name} is not the file of that upload; it becomes a video of its own.`);
+  return '';
+}
+
+async function add(files: Iterable<File>) {
+  for (const file of files) {
+    if (rows.some((row) => fingerprint(row.file) === fingerprint(file) && row.phase !== 'settled')) {
+      say(`${file.name} is in the list already.`);
+      continue;
+    }
+    const row = new Row(file, await idFor(file).catch(() => ''));
+    rows.push(row);
+    $('files').append(row.item);
+    await row.check();
+    if (row.phase === 'refused') say(`${file.name} does not begin like a video.`);
+    ready();
+  }
+}
+
+field('file').addEventListener('change', () => {
+  const chosen = [...field('file').files ?? []];
+  field('file').value = ''; // so that the same file can be chosen again
+  add(chosen).catch((err) => say(message(err)));
+});
+
+const drop = $('drop');
+for (const kind of ['dragenter', 'dragover']) {
+  addEventListener(kind, (event) => {
+    event.preventDefault(); // or the browser opens the file in place of this page
+    drop.classList.add('over');
+  });
+}
+for (const kind of ['dragleave', 'drop', 'dragend']) addEventListener(kind, () => drop.classList.remove('over'));
+addEventListener('drop', (event) => {
   event.preventDefault();
-  const file = field('file').files?.[0];
-  if (!file || running) return;
-  running = true;
-  $<HTMLButtonElement>('send').disabled = true;
-  $('progress').hidden = false;
-  try {
-    const video = await announce(file);
-    await send(file, video);
-    remember(file, null);
-    running = false;
-    location.assign(`/watch/${video.id}`);
-  } catch (err) {
-    say(message(err));
-    $('progress').hidden = true;
-  } finally {
-    running = false;
-    $<HTMLButtonElement>('send').disabled = false;
-  }
+  add([...event.dataTransfer?.files ?? []]).catch((err) => say(message(err)));
 });
 
-$('pause').addEventListener('click', () => {
-  paused = !paused;
-  $('pause').textContent = paused ? 'Go on' : 'Pause';
+// Files go one after another, each with several blocks at a time: the first can be
+// watched while the last is still being sent.
+let sending = false;
+$<HTMLFormElement>('upload').addEventListener('submit', async (event) => {
+  event.preventDefault();
+  const chosen = rows.filter((row) => row.phase === 'waiting');
+  for (const row of chosen) row.phase = 'sending';
+  ready();
+  sending = true;
+  for (const row of chosen) if (row.phase === 'sending') await row.send();
+  sending = rows.some((row) => row.phase === 'sending');
+  ready();
 });
+
 addEventListener('beforeunload', (event) => {
-  if (running) event.preventDefault();
+  if (sending) event.preventDefault();
 });
+
+void poll(1500, async () => {
+  for (const row of rows) await row.follow();
+});
+
+const left = unfinished();
+$('unfinished').hidden = left.length === 0;
+$('unfinished').textContent = `Not finished: ${left.slice(0, 5).join(', ')}${left.length > 5 ? ` and ${left.length - 5} more` : ''}. Choose ${left.length === 1 ? 'it' : 'them'} again to go on.`;

@@ -1,6 +1,9 @@
 import type HlsPlayer from 'hls.js';
 import type { ErrorData, Level } from 'hls.js';
 import { $, type Captions, type List, Problem, type Step, type Video, call, duration, element, message, poll, say, settled, sleep, stateText } from './api';
+import { setUp as setUpEdit } from './edit';
+import { setUp as setUpRemove } from './remove';
+import { Scrub } from './scrub';
 
 // The library is a script of its own, beside ours.
 declare global {
@@ -10,6 +13,7 @@ declare global {
 const id = $('video').dataset.id ?? '';
 const player = $<HTMLVideoElement>('player');
 let attached = false;
+const scrub = new Scrub($('scrub'), player, say);
 let hls: HlsPlayer | null = null;
 let video: Video;
 let known = false; // video is there
@@ -84,6 +88,7 @@ const may: Record<string, (v: Video) => boolean> = {
   cancel: (v) => ['awaiting_upload', 'uploaded', 'processing'].includes(v.state),
   reprocess: (v) => ['ready', 'failed'].includes(v.state) && v.sizeBytes > 0,
   delete: () => true,
+  edit: () => true,
 };
 
 const list = (id: string, pairs: [string, string | Node][]) => $(id).replaceChildren(...pairs.filter(([, text]) => text)
@@ -128,6 +133,7 @@ function show(v: Video) {
   for (const button of actions) button.hidden = !may[button.dataset.action ?? '']?.(v);
   $('download').hidden = !v.links.download;
   if (v.links.download) $<HTMLAnchorElement>('download').href = v.links.download;
+  scrub.pictures(v.links.storyboard).catch((err) => console.info('storyboard', message(err)));
   if (v.links.master) attach(v.links.master);
   else $('waiting').textContent = v.state === 'failed' ? 'There is nothing to watch.' : 'It can be watched as soon as its first seconds are processed.';
 }
@@ -148,6 +154,7 @@ async function steps() {
   const { items } = await call<List<Step>>('GET', `/videos/${id}/steps`);
   broken = items.some((s) => s.state === 'failed');
   for (const button of actions) if (button.dataset.action === 'retry') button.hidden = !may.retry?.(video);
+  scrub.update(items, video.durationSeconds);
   const several = (step: string) => items.filter((s) => s.step === step).length > 1;
   $('steps').replaceChildren(...items.map((s) => element('tr', {},
     element('th', { scope: 'row' }, several(s.step) ? `${s.step} ${s.index + 1}` : s.step),
@@ -211,16 +218,15 @@ poll(1500, async () => {
 });
 
 for (const button of actions) {
+  const action = button.dataset.action ?? '';
+  if (action === 'edit') continue;
+  if (action === 'delete') {
+    setUpRemove(id, button);
+    continue;
+  }
   button.addEventListener('click', async () => {
-    const action = button.dataset.action;
-    if (action === 'delete' && !confirm('Delete this video for good?')) return;
     button.disabled = true;
     try {
-      if (action === 'delete') {
-        await call('DELETE', `/videos/${id}`);
-        location.assign('/');
-        return;
-      }
       still = 0;
       show(await call<Video>('POST', `/videos/${id}/${action}`));
     } catch (err) {
@@ -230,3 +236,4 @@ for (const button of actions) {
     }
   });
 }
+setUpEdit(() => video, show);

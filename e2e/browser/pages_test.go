@@ -1,0 +1,191 @@
+package browser_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+)
+
+// hostile is text that does harm where it is taken for markup.
+const hostile = `<img src=x onerror="window.owned=1"><script>window.owned=1</script>"'&{{.}}`
+
+// console collects what a page's console says that nobody wants to read there.
+type console struct {
+	mu     sync.Mutex
+	errors []string
+}
+
+func (c *console) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	errors := c.errors
+	c.errors = nil
+	return errors
+}
+
+func listen(t *testing.T, tab context.Context) *console {
+	t.Helper()
+	c := &console{}
+	err := chromedp.Listen(tab, func(event any) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		switch e := event.(type) {
+		case *cdplog.EventEntryAdded: // a violated policy, a request that was refused
+			if e.Entry.Level == "error" || e.Entry.Level == "warning" {
+				c.errors = append(c.errors, e.Entry.Text+" "+e.Entry.URL)
+			}
+		case *runtime.EventExceptionThrown:
+			c.errors = append(c.errors, e.ExceptionDetails.Text)
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == "error" || e.Type == "warning" {
+				c.errors = append(c.errors, fmt.Sprint("console.", e.Type))
+			}
+		}
+	})
+	if err != nil {
+		t.Fatalf("listen to the console: %v", err)
+	}
+	return c
+}
+
+// findings runs axe over the page as it is, with everything that folds opened.
+func findings(t *testing.T, tab context.Context, axe string) []string {
+	t.Helper()
+	if _, err := chromedp.Run(tab, chromedp.Evaluate[any](axe+`; for (const d of document.querySelectorAll('details')) d.open = true; null`)); err != nil {
+		t.Fatalf("load axe: %v", err)
+	}
+	text, err := chromedp.Run(tab, chromedp.Evaluate[string](`axe.run(document, { resultTypes: ['violations'] }).then((r) => JSON.stringify(
+		r.violations.map((v) => v.id + ' (' + v.impact + '): ' + v.nodes.map((n) => n.target.join(' ')).slice(0, 3).join(', '))))`, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatalf("run axe: %v", err)
+	}
+	var list []string
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// sight is one way to look at the pages.
+type sight struct {
+	scheme string
+	width  int64
+}
+
+func (s sight) set(t *testing.T, tab context.Context) {
+	t.Helper()
+	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: s.scheme}}
+	if _, err := chromedp.Call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
+		t.Fatalf("choose the scheme: %v", err)
+	}
+	if err := chromedp.Do(tab, chromedp.EmulateViewport(s.width, 900)); err != nil {
+		t.Fatalf("choose the width: %v", err)
+	}
+}
+
+// TestEveryPageEverywhere: no page has an accessibility finding, an error on its
+// console, text that is taken for markup, or anything beside its right edge, light or
+// dark, narrow or wide; and none loads more than it may.
+func TestEveryPageEverywhere(t *testing.T) {
+	root, err := stack.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	axe, err := os.ReadFile(filepath.Join(root, "webrole/web/node_modules/axe-core/axe.min.js"))
+	if err != nil {
+		t.Fatalf("%v: `scripts/bootstrap test` installs it", err)
+	}
+	s := stacktest.Start(t, stack.Options{Workers: 1})
+	user, err := journey.New(s.BaseURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(user.Close)
+	description := hostile
+	v := uploadedAndReady(t, user, client.NewVideo{Title: hostile, Description: &description, Actors: &[]string{"Ann " + hostile}, Tags: &[]string{"<b>tag</b>"}}, clip(t, 6))
+
+	tab := open(t)
+	said := listen(t, tab)
+	pages := []struct {
+		name, path string
+		shown      string  // there when the page has drawn what it asked for
+		limit      float64 // bytes of its first load, without pictures and media
+	}{
+		{"home", "/", `#videos li`, 60_000},
+		{"found", "/?q=img", `#videos li`, 60_000},
+		{"nothing", "/?q=qqqqzzzz", `#status`, 60_000},
+		{"upload", "/upload", `#drop`, 60_000},
+		{"watch", "/watch/" + v.Id, `#steps tr`, 350_000},
+		{"board", "/board", `#queues tr, #queues li, #queues > *`, 60_000},
+	}
+	for _, sight := range []sight{{"light", 1280}, {"dark", 360}, {"light", 360}, {"dark", 1920}} {
+		sight.set(t, tab)
+		for _, page := range pages {
+			name := fmt.Sprintf("%s, %s, %d px", page.name, sight.scheme, sight.width)
+			said.take()
+			if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+page.path), chromedp.WaitReady(page.shown)); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if page.name == "watch" {
+				playable(t, tab, name)
+			}
+			shoot(t, tab, strings.ReplaceAll(name, " ", ""))
+			if found := findings(t, tab, string(axe)); len(found) > 0 {
+				t.Errorf("%s: axe found\n%s", name, strings.Join(found, "\n"))
+			}
+			check := `JSON.stringify([window.owned ?? 0, document.documentElement.scrollWidth - innerWidth])`
+			if got, err := chromedp.Run(tab, chromedp.Evaluate[string](check)); err != nil || !strings.HasPrefix(got, "[0,") || got != "[0,0]" && !strings.HasPrefix(got, "[0,-") {
+				t.Errorf("%s: executed markup, pixels beyond the edge: %s, %v", name, got, err)
+			}
+			if errors := said.take(); len(errors) > 0 {
+				t.Errorf("%s: the console says\n%s", name, strings.Join(errors, "\n"))
+			}
+			if loaded := firstLoad(t, tab); loaded > page.limit {
+				t.Errorf("%s: %.0f bytes at first, at most %.0f wanted", name, loaded, page.limit)
+			} else if sight.width == 1280 {
+				t.Logf("%s: %.0f bytes at first", name, loaded)
+			}
+		}
+	}
+}
+
+// playable waits until the player knows the film.
+func playable(t *testing.T, tab context.Context, name string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the pace of looking
+		length, err := chromedp.Run(tab, chromedp.Evaluate[float64](`document.getElementById('player').duration || 0`))
+		if err == nil && length > 1 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: the player has no film: %v, %v", name, length, err)
+		}
+	}
+}
+
+// firstLoad is what the page, its style and its scripts were on the wire.
+func firstLoad(t *testing.T, tab context.Context) float64 {
+	t.Helper()
+	bytes, err := chromedp.Run(tab, chromedp.Evaluate[float64](`performance.getEntriesByType('navigation').concat(performance.getEntriesByType('resource'))
+		.filter((e) => e.entryType === 'navigation' || e.name.includes('/static/')).reduce((sum, e) => sum + e.encodedBodySize, 0)`))
+	if err != nil {
+		t.Fatalf("measure the page: %v", err)
+	}
+	return bytes
+}

@@ -1,0 +1,175 @@
+package browser_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+)
+
+// corrupt changes a bit of the first block that the page sends, and keeps what
+// became of the blocks.
+const corrupt = `(() => {
+  const real = window.fetch, answers = window.answers = [];
+  window.fetch = async (url, options) => {
+    if (!String(url).includes('comp=block')) return real(url, options);
+    let body = options.body;
+    if (!answers.length) { body = body.slice(0); new Uint8Array(body)[0] ^= 1; }
+    answers.push(0);
+    const mine = answers.length - 1, answer = await real(url, { ...options, body });
+    answers[mine] = answer.status;
+    return answer;
+  };
+})()`
+
+// until looks at a page until an expression is true.
+func until(t *testing.T, tab context.Context, what, expression string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) { // the pace of looking
+		is, err := chromedp.Run(tab, chromedp.Evaluate[bool](`!!(`+expression+`)`))
+		if err == nil && is {
+			return
+		}
+		if time.Now().After(deadline) {
+			shoot(t, tab, "stuck")
+			text, _ := chromedp.Run(tab, chromedp.Evaluate[string](`document.body.innerText`))
+			t.Fatalf("not in time: %s (%v). The page says:\n%s", what, err, text)
+		}
+	}
+}
+
+// eval is what an expression is on a page.
+func eval[T any](t *testing.T, tab context.Context, expression string) T {
+	t.Helper()
+	got, err := chromedp.Run(tab, chromedp.Evaluate[T](expression))
+	if err != nil {
+		t.Fatalf("%s: %v", expression, err)
+	}
+	return got
+}
+
+// TestUploadThroughThePage chooses files in the upload page, as a user does: two
+// videos and something else. A block that is changed on the way is refused and sent
+// again (paper row Q12). Each row becomes a link that plays.
+func TestUploadThroughThePage(t *testing.T) {
+	s := stacktest.Start(t, stack.Options{Workers: 1})
+	tab := open(t)
+	letter := filepath.Join(t.TempDir(), "letter.mp4")
+	if err := os.WriteFile(letter, []byte("Dear Sir, this is no video at all."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/upload")); err != nil {
+		t.Fatal(err)
+	}
+	eval[any](t, tab, corrupt+`; null`)
+	if err := chromedp.Do(tab, chromedp.SetUploadFiles(`#file`, []string{clip(t, 6), letter})); err != nil {
+		t.Fatalf("choose files: %v", err)
+	}
+	until(t, tab, "the files are looked at", `document.querySelector('#files [data-phase=waiting]') && document.querySelector('#files [data-phase=refused]')`)
+	if err := chromedp.Do(tab, chromedp.SetUploadFiles(`#file`, []string{clip(t, 5)})); err != nil {
+		t.Fatalf("choose another file: %v", err)
+	}
+	until(t, tab, "the button counts files", `document.getElementById('send').textContent === 'Upload 2 files'`)
+	shoot(t, tab, "upload")
+	if err := chromedp.Do(tab, chromedp.SetValue(`#files [data-phase=waiting] input`, "Uploaded by hand"), chromedp.Click(`#send`)); err != nil {
+		t.Fatalf("send: %v", err)
+	}
+	until(t, tab, "both are ready", `document.querySelectorAll('#files [data-state=ready]').length === 2`)
+	shoot(t, tab, "uploaded")
+	if got := eval[string](t, tab, `window.answers.join(' ')`); got != "400 201 201" {
+		t.Errorf("answers to the blocks: %q; want the changed one refused and sent again", got)
+	}
+	if got := eval[int](t, tab, `document.querySelectorAll('#files [data-phase=refused]').length`); got != 1 {
+		t.Errorf("%d files refused, want the letter", got)
+	}
+	if err := chromedp.Do(tab, chromedp.Click(`#files [data-state=ready] a`), chromedp.WaitVisible(`#player`)); err != nil {
+		t.Fatalf("follow the link: %v", err)
+	}
+	until(t, tab, "the title that was typed", `document.title.startsWith('Uploaded by hand')`)
+	if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, tab, "the start page lists both", `document.querySelectorAll('#videos li').length === 2`)
+	shoot(t, tab, "home")
+}
+
+// slow makes every block take a while and counts what storage has taken.
+const slow = `(() => {
+  const real = window.fetch;
+  window.taken = 0;
+  window.fetch = async (url, options) => {
+    if (!String(url).includes('comp=block')) return real(url, options);
+    await new Promise((done) => setTimeout(done, 400));
+    const answer = await real(url, options);
+    if (answer.status === 201) window.taken++;
+    return answer;
+  };
+})()`
+
+// TestUploadGoesOnInAnotherTab: the tab of a large upload is closed in its middle.
+// Whoever chooses the file again sends only what storage does not hold.
+func TestUploadGoesOnInAnotherTab(t *testing.T) {
+	s := stacktest.Start(t, stack.Options{})
+	user, err := journey.New(s.BaseURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(user.Close)
+	first := open(t)
+	path := filepath.Join(t.TempDir(), "large.mp4")
+	head, err := os.ReadFile(clip(t, 5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, head, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const size = 64 << 20
+	if err := os.Truncate(path, size); err != nil { // zeros to its end: nobody will read it
+		t.Fatal(err)
+	}
+	send := func(tab context.Context) {
+		t.Helper()
+		if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/upload")); err != nil {
+			t.Fatal(err)
+		}
+		eval[any](t, tab, slow+`; null`)
+		if err := chromedp.Do(tab, chromedp.SetUploadFiles(`#file`, []string{path})); err != nil {
+			t.Fatal(err)
+		}
+		until(t, tab, "the file can be sent", `!document.getElementById('send').disabled`)
+		if err := chromedp.Do(tab, chromedp.Click(`#send`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(first)
+	until(t, first, "some blocks are taken", `window.taken >= 3`)
+	id := eval[string](t, first, `document.querySelector('#files li').dataset.id`)
+	second, stop := chromedp.NewContext(first)
+	defer stop()
+	if err := chromedp.Do(first, chromedp.Navigate("about:blank")); err != nil { // as closing it: its requests end
+		t.Fatal(err)
+	}
+	held, err := user.API().GetUploadWithResponse(t.Context(), id)
+	if err != nil || held.JSON200 == nil {
+		t.Fatalf("ask what storage holds: %v", err)
+	}
+	send(second)
+	until(t, second, "it is sent", `document.querySelector('#files [data-phase=making], #files [data-phase=settled]')`)
+	blocks := eval[int](t, second, `window.taken`)
+	all, there := int((size+held.JSON200.BlockSizeBytes-1)/held.JSON200.BlockSizeBytes), len(held.JSON200.BlocksHeld)
+	t.Logf("of %d blocks %d were held, %d were sent", all, there, blocks)
+	if there < 3 || blocks > all-there || blocks == 0 {
+		t.Errorf("of %d blocks %d were held and %d were sent by the second tab", all, there, blocks)
+	}
+	if again := eval[string](t, second, `document.querySelector('#files li').dataset.id`); again != id {
+		t.Errorf("the second tab made video %s of its own", again)
+	}
+}

@@ -1,0 +1,68 @@
+package page
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+)
+
+// A browser gets scripts compressed and asks for them once; whoever does not know
+// gzip, or asks for a part, gets them as they are.
+func TestStaticFilesAreCompressed(t *testing.T) {
+	t.Parallel()
+	gin.SetMode(gin.TestMode)
+	pages, err := New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := gin.New()
+	pages.Register(engine)
+	get := func(headers ...string) *httptest.ResponseRecorder {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/static/vendor/hls.min.js", nil)
+		for i := 0; i < len(headers); i += 2 {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+		w := httptest.NewRecorder()
+		engine.ServeHTTP(w, req)
+		return w
+	}
+
+	plain, packed := get(), get("Accept-Encoding", "gzip, deflate, br")
+	if plain.Header().Get("Content-Encoding") != "" || packed.Header().Get("Content-Encoding") != "gzip" || packed.Header().Get("Vary") != "Accept-Encoding" {
+		t.Fatalf("headers: plain %v, packed %v", plain.Header(), packed.Header())
+	}
+	if packed.Body.Len()*2 > plain.Body.Len() {
+		t.Errorf("%d bytes of %d", packed.Body.Len(), plain.Body.Len())
+	}
+	if plain.Header().Get("ETag") == packed.Header().Get("ETag") {
+		t.Error("two encodings have one ETag")
+	}
+	if again := get("Accept-Encoding", "gzip", "If-None-Match", packed.Header().Get("ETag")); again.Code != http.StatusNotModified {
+		t.Errorf("again: %d", again.Code)
+	}
+	if part := get("Accept-Encoding", "gzip", "Range", "bytes=0-99"); part.Code != http.StatusPartialContent || part.Body.String() != plain.Body.String()[:100] {
+		t.Errorf("a part: %d, %v", part.Code, part.Header())
+	}
+	r, err := gzip.NewReader(packed.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(r); err != nil || string(text) != plain.Body.String() {
+		t.Errorf("unpacked: %d bytes, %v", len(text), err)
+	}
+}
+
+func TestAcceptsGzip(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]bool{
+		"": false, "gzip": true, "br, GZIP": true, "gzip;q=0": false, "gzip; q=0.000": false, "gzip; q=0.5, br": true, "deflate": false, "gzip;q=x": false,
+	} {
+		if got := acceptsGzip(header); got != want {
+			t.Errorf("%q: %v", header, got)
+		}
+	}
+}
