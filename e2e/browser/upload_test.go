@@ -122,7 +122,12 @@ func TestUploadGoesOnInAnotherTab(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(user.Close)
-	first := open(t)
+	browser := open(t)
+	if err := chromedp.Do(browser, chromedp.Navigate("about:blank")); err != nil {
+		t.Fatal(err)
+	}
+	first, closeFirst := chromedp.NewContext(browser)
+	defer closeFirst()
 	path := filepath.Join(t.TempDir(), "large.mp4")
 	head, err := os.ReadFile(clip(t, 5))
 	if err != nil {
@@ -152,11 +157,9 @@ func TestUploadGoesOnInAnotherTab(t *testing.T) {
 	send(first)
 	until(t, first, "some blocks are taken", `window.taken >= 3`)
 	id := eval[string](t, first, `document.querySelector('#files li').dataset.id`)
-	second, stop := chromedp.NewContext(first)
-	defer stop()
-	if err := chromedp.Do(first, chromedp.Navigate("about:blank")); err != nil { // as closing it: its requests end
-		t.Fatal(err)
-	}
+	closeFirst()
+	second, closeSecond := chromedp.NewContext(browser)
+	defer closeSecond()
 	held, err := user.API().GetUploadWithResponse(t.Context(), id)
 	if err != nil || held.JSON200 == nil {
 		t.Fatalf("ask what storage holds: %v", err)

@@ -1,53 +1,53 @@
-// Changes what a video is called, in place. The version that was read goes along with
-// the request (If-Match), so nobody overwrites what somebody else has written since.
+// Changes what a video is called, in place. Only what was changed in the form is sent,
+// with the version that was read (If-Match): who edits another field loses nothing, and
+// nobody overwrites the same field unseen.
 import { $, Problem, type Video, call, message } from './api';
 
-const field = (id: string) => $<HTMLInputElement>(id);
-const texts = ['title', 'description', 'channel'] as const;
+const field = (id: string) => $<HTMLInputElement>(`edit-${id}`);
 const lists = ['actors', 'directors', 'tags'] as const;
+const names = ['title', 'description', 'channel', 'visibility', ...lists] as const;
+type Name = (typeof names)[number];
 
-const split = (text: string) => text.split(',').map((s) => s.trim()).filter(Boolean);
+const text = (v: Video, name: Name): string => [v[name]].flat().join(', ');
+const split = (list: string) => list.split(',').map((s) => s.trim()).filter(Boolean);
 
 // setUp makes the button open the form. saved gets the video as it is after a change.
 export function setUp(read: () => Video, saved: (v: Video) => void) {
   const dialog = $<HTMLDialogElement>('edit');
-  let opened: Video;
+  let before: Video; // as the form was filled
+  let version: Video; // the newest that we know of
 
-  const fill = (v: Video) => {
-    opened = v;
-    for (const name of texts) field(`edit-${name}`).value = v[name];
-    for (const name of lists) field(`edit-${name}`).value = v[name].join(', ');
-    field('edit-visibility').value = v.visibility;
-  };
-  const trouble = (text: string) => { $('edit-trouble').textContent = text; };
+  const trouble = (words: string) => { $('edit-trouble').textContent = words; };
+  const changed = () => names.filter((name) => field(name).value.trim() !== text(before, name));
+
+  async function save() {
+    const mine = changed();
+    const body = Object.fromEntries(mine.map((name) => {
+      const value = field(name).value.trim();
+      return [name, (lists as readonly string[]).includes(name) ? split(value) : value];
+    }));
+    try {
+      saved(await call<Video>('PATCH', `/videos/${before.id}`, { body, headers: { 'If-Match': version.etag } }));
+      dialog.close();
+    } catch (err) {
+      if (!(err instanceof Problem) || err.status !== 412) throw err;
+      const known = version;
+      version = await call<Video>('GET', `/videos/${before.id}`);
+      const both = mine.filter((name) => text(version, name) !== text(known, name));
+      if (!both.length) return save(); // another field, or a worker's news
+      trouble(`Somebody has changed the same meanwhile: ${both.map((name) => `${name} is now “${text(version, name)}”`).join('; ')}. Save again to replace that, or close to keep it.`);
+    }
+  }
 
   $('edit-open').addEventListener('click', () => {
-    fill(read());
+    before = version = read();
+    for (const name of names) field(name).value = text(before, name);
     trouble('');
     dialog.showModal();
   });
   $('edit-close').addEventListener('click', () => dialog.close());
-  $<HTMLFormElement>('edit-form').addEventListener('submit', async (event) => {
+  $<HTMLFormElement>('edit-form').addEventListener('submit', (event) => {
     event.preventDefault();
-    const body: Record<string, unknown> = { visibility: field('edit-visibility').value };
-    for (const name of texts) body[name] = field(`edit-${name}`).value.trim();
-    for (const name of lists) body[name] = split(field(`edit-${name}`).value);
-    try {
-      saved(await call<Video>('PATCH', `/videos/${opened.id}`, { body, headers: { 'If-Match': opened.etag } }));
-      dialog.close();
-    } catch (err) {
-      if (!(err instanceof Problem) || err.status !== 412) {
-        trouble(message(err));
-        return;
-      }
-      // What is in the form stays there. Sending it again is a decision now, and not
-      // an accident.
-      const theirs = await call<Video>('GET', `/videos/${opened.id}`);
-      const differ = [...texts, ...lists].filter((name) => String(theirs[name]) !== String(opened[name]));
-      opened = theirs;
-      trouble(differ.length
-        ? `Somebody has changed this video meanwhile: ${differ.map((name) => `${name} is now “${String(theirs[name])}”`).join('; ')}. Save again to replace that, or close to keep it.`
-        : 'The video has changed meanwhile, but nothing that you see here. Save again.');
-    }
+    save().catch((err) => trouble(message(err)));
   });
 }

@@ -1,0 +1,105 @@
+package browser_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+)
+
+// TestWatchPage does what the page of a video offers beside playing: the bar of its
+// parts, changing its words while somebody else does, and thinking again about a
+// delete.
+func TestWatchPage(t *testing.T) {
+	s := stacktest.Start(t, stack.Options{Workers: 1})
+	user, err := journey.New(s.BaseURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(user.Close)
+	v := uploadedAndReady(t, user, client.NewVideo{Title: "As it was"}, clip(t, 20))
+	tab := open(t)
+	if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/watch/"+v.Id)); err != nil {
+		t.Fatal(err)
+	}
+	playable(t, tab, "watch")
+
+	t.Run("bar", func(t *testing.T) {
+		until(t, tab, "all parts are made", `document.querySelectorAll('#scrub .parts > [data-state=done]').length >= 3 && !document.querySelector('#scrub .parts > :not([data-state=done])')`)
+		if got := eval[string](t, tab, `document.getElementById('scrub').getAttribute('aria-valuetext')`); !strings.Contains(got, "of 0:20") {
+			t.Errorf("the bar says %q", got)
+		}
+		point := `(kind) => { const bar = document.getElementById('scrub'), box = bar.getBoundingClientRect();
+			bar.dispatchEvent(new PointerEvent(kind, { clientX: box.left + box.width / 2, clientY: box.top + 5, bubbles: true })); }`
+		until(t, tab, "a picture of the middle", `(`+point+`)('pointermove') || document.querySelector('#scrub .tile').style.backgroundImage.includes('storyboard')`)
+		if got := eval[string](t, tab, `document.querySelector('#scrub .preview span').textContent`); !strings.HasPrefix(got, "0:10 · made by ") {
+			t.Errorf("in the middle the bar says %q", got)
+		}
+		shoot(t, tab, "bar")
+		eval[any](t, tab, `(`+point+`)('click') ?? null`)
+		until(t, tab, "the player is in the middle", `Math.abs(document.getElementById('player').currentTime - 10) < 0.1`)
+		eval[any](t, tab, `document.getElementById('scrub').focus() ?? null`)
+		if err := chromedp.Do(tab, chromedp.KeyEvent(kb.ArrowRight)); err != nil {
+			t.Fatal(err)
+		}
+		until(t, tab, "five seconds on by keyboard", `Math.abs(document.getElementById('player').currentTime - 15) < 0.1`)
+	})
+
+	t.Run("edit", func(t *testing.T) {
+		if err := chromedp.Do(tab, chromedp.Click(`#edit-open`), chromedp.WaitVisible(`#edit-title`)); err != nil {
+			t.Fatal(err)
+		}
+		somebody := func(edit client.VideoEdit) {
+			t.Helper()
+			now, err := user.API().GetVideoWithResponse(t.Context(), v.Id)
+			if err != nil || now.JSON200 == nil {
+				t.Fatalf("get: %v", err)
+			}
+			theirs, err := user.API().EditVideoWithResponse(t.Context(), v.Id, &client.EditVideoParams{IfMatch: &now.JSON200.Etag}, edit)
+			if err != nil || theirs.StatusCode() != http.StatusOK {
+				t.Fatalf("edit: %v %v", theirs, err)
+			}
+		}
+		title := "As somebody calls it"
+		somebody(client.VideoEdit{Title: &title, Tags: &[]string{"theirs"}})
+		save := `#edit-form button[type=submit]`
+		if err := chromedp.Do(tab, chromedp.SetValue(`#edit-title`, "As it is now"), chromedp.Click(save)); err != nil {
+			t.Fatal(err)
+		}
+		until(t, tab, "the page says what somebody else changed", `document.getElementById('edit-trouble').textContent.includes('title is now “As somebody calls it”')`)
+		shoot(t, tab, "conflict")
+		somebody(client.VideoEdit{Tags: &[]string{"theirs", "too"}}) // another field is no conflict
+		if err := chromedp.Do(tab, chromedp.Click(save)); err != nil {
+			t.Fatal(err)
+		}
+		until(t, tab, "the new title", `document.getElementById('title').textContent === 'As it is now' && !document.getElementById('edit').open`)
+		until(t, tab, "the tags of somebody else", `document.getElementById('facts').textContent.includes('theirs, too')`)
+	})
+
+	t.Run("delete", func(t *testing.T) {
+		remove := `[data-action=delete]`
+		if err := chromedp.Do(tab, chromedp.Click(remove), chromedp.WaitVisible(`#undo-button`)); err != nil {
+			t.Fatal(err)
+		}
+		shoot(t, tab, "undo")
+		if err := chromedp.Do(tab, chromedp.Click(`#undo-button`)); err != nil {
+			t.Fatal(err)
+		}
+		until(t, tab, "the page says that it stays", `document.getElementById('undo').hidden`)
+		if err := chromedp.Do(tab, chromedp.Click(remove)); err != nil {
+			t.Fatal(err)
+		}
+		until(t, tab, "the start page after ten seconds", `location.pathname === '/'`)
+		got, err := user.API().GetVideoWithResponse(t.Context(), v.Id)
+		if err != nil || got.StatusCode() != http.StatusNotFound {
+			t.Errorf("after the delete: %v, %v; want 404", got.StatusCode(), err)
+		}
+	})
+}
