@@ -118,7 +118,7 @@ func TestListeners(t *testing.T) {
 		t.Errorf("videos on the admin listener: %d", got.StatusCode)
 	}
 	id := s.create(map[string]any{}).Id
-	for _, path := range []string{"/", "/upload", "/board", "/watch/" + id} {
+	for _, path := range []string{"/", "/upload", "/race", "/board", "/watch/" + id} {
 		page := s.get(path)
 		text := string(page.body)
 		if page.StatusCode != http.StatusOK || !strings.Contains(text, "<main") || strings.Contains(text, "<style") || strings.Contains(text, " onclick") {
@@ -133,7 +133,7 @@ func TestListeners(t *testing.T) {
 		}
 	}
 	s.get("/watch/nonsense").want(t, 400, "invalid_id")
-	for _, file := range []string{"style.css", "home.js", "watch.js", "upload.js", "board.js", "icon.svg", "vendor/hls.min.js", "vendor/hls.LICENSE.txt"} {
+	for _, file := range []string{"style.css", "home.js", "watch.js", "upload.js", "race.js", "board.js", "icon.svg", "vendor/hls.min.js", "vendor/hls.LICENSE.txt"} {
 		got := s.get("/static/" + file)
 		if got.StatusCode != http.StatusOK || len(got.body) == 0 {
 			t.Errorf("%s: %d", file, got.StatusCode)

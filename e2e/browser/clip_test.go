@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,6 +118,38 @@ func TestFindYourOwnFinish(t *testing.T) {
 		t.Errorf("%s shows frame %v, want %d", moment.Watch, n, shown)
 	}
 	shoot(t, tab, "moment")
+	raceThroughThePage(t, tab, s.BaseURL(), bib)
+}
+
+// raceThroughThePage does on the page of races what runners do: import a start list,
+// find a bib and an age group, make the clip.
+func raceThroughThePage(t *testing.T, tab context.Context, base string, bib int) {
+	t.Helper()
+	list := filepath.Join(t.TempDir(), "start.csv")
+	if err := os.WriteFile(list, []byte("bib,name,sex,age\n7,\"<b>Ann</b>\",F,41\n8,Bob,M,42\nnine,Cid,M,43\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := chromedp.Do(tab, chromedp.Navigate(base+"/race"),
+		chromedp.SetValue(`#event`, "2011 New York City Marathon"),
+		chromedp.Click(`#list summary`), chromedp.SetUploadFiles(`#csv`, []string{list}), chromedp.Click(`#send`))
+	if err != nil {
+		t.Fatalf("import a start list: %v", err)
+	}
+	until(t, tab, "the report of the import", `document.getElementById('report').textContent.startsWith('2 stored (0 of them were there already), 1 refused')`)
+	if got := eval[string](t, tab, `document.getElementById('refusals').textContent`); !strings.Contains(got, "Line 4") {
+		t.Errorf("the refusals are %q, want line 4", got)
+	}
+	find := func(script string) {
+		eval[any](t, tab, script+`; document.getElementById('find').requestSubmit()`)
+	}
+	find(`document.getElementById('from').value = 41; document.getElementById('to').value = 42`)
+	until(t, tab, "two runners of that age", `document.querySelectorAll('#runners tr').length === 2 && document.getElementById('runners').textContent.includes('<b>Ann</b>')`)
+	find(`document.getElementById('bib').value = ` + strconv.Itoa(bib))
+	until(t, tab, "the runner and the moment", `document.querySelectorAll('#runners tr').length === 1 && document.querySelector('#runners a[href*="t=11.3"]')`)
+	if err := chromedp.Do(tab, chromedp.Click(`#runners button`), chromedp.WaitVisible(`#runners a[download]`)); err != nil {
+		t.Fatalf("make the clip: %v", err)
+	}
+	shoot(t, tab, "race")
 }
 
 // registered enters a runner and waits until the registration leads to a video:

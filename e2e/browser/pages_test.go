@@ -132,6 +132,7 @@ func TestEveryPageEverywhere(t *testing.T) {
 		{"nothing", "/?q=qqqqzzzz", `#status`, 60_000},
 		{"upload", "/upload", `#drop`, 60_000},
 		{"watch", "/watch/" + v.Id, `#steps tr`, 350_000},
+		{"race", "/race?event=E&distance=Full&bib=7", `#status`, 60_000},
 		{"board", "/board", `#queues tr, #queues li, #queues > *`, 60_000},
 	}
 	for _, sight := range []sight{{"light", 1280}, {"dark", 360}, {"light", 360}, {"dark", 1920}} {

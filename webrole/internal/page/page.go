@@ -36,7 +36,7 @@ type Pages struct {
 }
 
 // The pages: name and title. A page's script has its name.
-var titles = map[string]string{"home": "Videos", "upload": "Upload", "watch": "Watch", "board": "Queues"}
+var titles = map[string]string{"home": "Videos", "upload": "Upload", "watch": "Watch", "race": "Find your finish", "board": "Queues"}
 
 // New reads the embedded pages, or those under dir, which are then read again
 // for every request so that they can be edited while the role runs.
@@ -73,6 +73,7 @@ func (p *Pages) Register(r gin.IRoutes) {
 	}
 	r.GET("/", show("home"))
 	r.GET("/upload", show("upload"))
+	r.GET("/race", show("race"))
 	r.GET("/board", show("board"))
 	r.GET("/watch/:id", func(c *gin.Context) {
 		id, err := video.ParseID(c.Param("id"))

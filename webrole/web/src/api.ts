@@ -10,6 +10,10 @@ export type Upload = Schemas['Upload'];
 export type Queue = Schemas['Queue'];
 export type Poison = Schemas['Poison'];
 export type Worker = Schemas['Worker'];
+export type Clip = Schemas['Clip'];
+export type Registration = Schemas['Registration'];
+export type RegistrationPage = Schemas['RegistrationList'];
+export type ImportReport = Schemas['ImportReport'];
 export type VideoPage = Schemas['VideoList'] & Partial<Schemas['SearchResult']>;
 export interface List<T> { items: T[]; nextPageToken?: string }
 

@@ -1,0 +1,129 @@
+// The page of a race: a start list goes in, a bib or an age group leads to the moment
+// in the video, and from there to a clip that one can keep or pass on.
+import { $, type Clip, type ImportReport, Problem, type Registration, type RegistrationPage, call, duration, element, message, say, sleep } from './api';
+
+const field = (id: string) => $<HTMLInputElement>(id);
+const names = ['event', 'distance', 'bib', 'from', 'to'] as const;
+const pageSize = '50';
+
+// An event's key: see docs/data-model.md, table registrations.
+const eventPath = () => `/events/${encodeURIComponent(`${field('event').value.trim()}__${field('distance').value.trim()}`)}/registrations`;
+
+let next = '';
+
+async function find(more: boolean) {
+  const params = new URLSearchParams({ limit: pageSize });
+  const [bib, from, to] = [field('bib').value, field('from').value, field('to').value];
+  if (bib) params.set('bib', bib);
+  else if (from || to) {
+    params.set('ageFrom', from || '0');
+    params.set('ageTo', to || '150');
+  }
+  if (more && next) params.set('pageToken', next);
+  const page = await call<RegistrationPage>('GET', `${eventPath()}?${params}`);
+  next = page.nextPageToken ?? '';
+  $('more').hidden = !next;
+  $('found').hidden = !more && page.items.length === 0;
+  const rows = page.items.map(row);
+  if (more) $('runners').append(...rows);
+  else $('runners').replaceChildren(...rows);
+  if (page.items.length) say(`${$('runners').children.length}${next ? ' or more' : ''} found; ${page.entitiesRead} rows read in ${page.requests} requests`);
+  else say(bib ? `Nobody has bib ${bib} in this event.` : 'Nobody is registered like that in this event.');
+}
+
+function row(runner: Registration): HTMLTableRowElement {
+  const finish = runner.finishedAt ? new Date(runner.finishedAt).toLocaleString() : '';
+  const moments = runner.moments.map((m) => element('li', {},
+    element('a', { href: m.watch }, `${m.title} at ${duration(m.atSeconds)}`)));
+  const cell = element('td', {}, element('ul', { class: 'plain' }, ...moments));
+  if (moments.length) cell.append(clipper(runner));
+  return element('tr', { 'data-bib': runner.bib }, element('th', { scope: 'row' }, String(runner.bib)),
+    ...[runner.name, runner.sex, String(runner.age), finish].map((text) => element('td', {}, text)), cell);
+}
+
+// clipper is the button that makes the clip of a finish, and then its link.
+function clipper(runner: Registration): Node {
+  const button = element('button', { type: 'button', 'aria-label': `Make a clip of the finish of ${runner.name}` }, 'Make the clip');
+  const place = element('span', { class: 'clip' }, button);
+  button.addEventListener('click', async () => {
+    button.disabled = true;
+    button.textContent = 'Making it…';
+    try {
+      let clip = await call<Clip>('POST', `${eventPath()}/${runner.bib}/clips`, { body: {} });
+      while (clip.state === 'queued' || clip.state === 'running') {
+        await sleep(400);
+        clip = await call<Clip>('GET', clip.links.self.replace(/^\/api\/v1/, ''));
+      }
+      if (!clip.links.media) throw new Error(clip.error?.detail ?? 'The clip could not be made.');
+      place.replaceChildren(...links(clip.links.media, runner));
+      say(`The clip of ${runner.name} is there.`);
+    } catch (err) {
+      say(message(err));
+      button.disabled = false;
+      button.textContent = 'Make the clip';
+    }
+  });
+  return place;
+}
+
+function links(media: string, runner: Registration): (Node | string)[] {
+  const copy = element('button', { type: 'button', 'aria-label': `Copy the link to the clip of ${runner.name}` }, 'Copy link');
+  copy.addEventListener('click', () => {
+    navigator.clipboard.writeText(new URL(media, location.href).href).then(() => say('The link is copied.')).catch((err) => say(message(err)));
+  });
+  return [element('a', { href: media, class: 'button' }, 'Watch the clip'), ' ',
+    element('a', { href: media, class: 'button', download: `finish-${runner.bib}.mp4` }, 'Download'), ' ', copy];
+}
+
+// send is a request whose progress can be seen, which fetch does not tell.
+function send(file: File): Promise<ImportReport> {
+  return new Promise((done, failed) => {
+    const request = new XMLHttpRequest();
+    request.open('POST', `/api/v1${eventPath()}`);
+    request.setRequestHeader('Content-Type', 'text/csv');
+    request.responseType = 'json';
+    request.upload.addEventListener('progress', (event) => {
+      if (event.lengthComputable) $<HTMLProgressElement>('bar').value = event.loaded / event.total;
+    });
+    request.addEventListener('load', () => {
+      if (request.status === 200) done(request.response);
+      else failed(new Problem(request.response ?? {}, request.status));
+    });
+    request.addEventListener('error', () => failed(new Error('The connection broke. Send the list again: what arrived is kept.')));
+    request.send(file);
+  });
+}
+
+$<HTMLFormElement>('import').addEventListener('submit', async (event) => {
+  event.preventDefault();
+  const file = field('csv').files?.[0];
+  if (!file || !$<HTMLFormElement>('find').reportValidity()) return;
+  const button = $<HTMLButtonElement>('send');
+  button.disabled = true;
+  $('sending').hidden = false;
+  $('refusals').replaceChildren();
+  $('report').textContent = 'Importing…';
+  try {
+    const report = await send(file);
+    $('report').textContent = `${report.accepted} stored (${report.unchanged} of them were there already), ${report.refused} refused, in ${report.requests} requests to the table service.`;
+    $('refusals').replaceChildren(...report.refusals.slice(0, 100).map((r) => element('li', {}, `Line ${r.line}${r.bib ? `, bib ${r.bib}` : ''}: ${r.detail}`)));
+  } catch (err) {
+    $('report').textContent = message(err);
+  } finally {
+    button.disabled = false;
+    $('sending').hidden = true;
+  }
+});
+
+$<HTMLFormElement>('find').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const params = new URLSearchParams(names.flatMap((name) => (field(name).value ? [[name, field(name).value]] : [])));
+  history.replaceState(null, '', `/race?${params}`);
+  find(false).catch((err) => say(message(err)));
+});
+$('more').addEventListener('click', () => { find(true).catch((err) => say(message(err))); });
+
+// A link can be passed on: /race?event=…&distance=Full&bib=1234.
+const address = new URLSearchParams(location.search);
+for (const name of names) field(name).value = address.get(name) ?? field(name).value;
+if (address.get('event')) find(false).catch((err) => say(message(err)));
