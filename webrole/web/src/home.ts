@@ -120,11 +120,17 @@ async function load() {
   show(videos);
   if (query) showCorrection(better);
   if (query) say(`${videos.length}${next ? ' or more' : ''} found; ${cost.read} index rows read in ${cost.requests} requests`);
-  else say(videos.length ? '' : 'There are no videos yet. Upload one.');
+  else say('');
+  $('empty').hidden = videos.length > 0 || query !== null;
 }
+
+// Until the first answer there are grey cards, so that nothing jumps when it comes.
+list.append(...Array.from({ length: 6 }, () => element('li', { class: 'ghost', 'aria-hidden': 'true' })));
 
 // Replaces only the cards that changed, so that focus and pictures stay.
 function show(videos: Video[]) {
+  for (const ghost of list.querySelectorAll('.ghost')) ghost.remove();
+  list.removeAttribute('aria-busy');
   const wanted = new Set(videos.map((v) => v.id));
   for (const [id, known] of cards) {
     if (!wanted.has(id)) {
