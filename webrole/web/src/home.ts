@@ -119,7 +119,8 @@ async function load() {
   $('more').hidden = !next;
   show(videos);
   if (query) showCorrection(better);
-  if (query) say(`${videos.length}${next ? ' or more' : ''} found; ${cost.read} index rows read in ${cost.requests} requests`);
+  if (query && videos.length === 0) say('Nothing was found. Fewer words find more, and the beginning of a word is enough.');
+  else if (query) say(`${videos.length}${next ? ' or more' : ''} found; ${cost.read} index rows read in ${cost.requests} requests`);
   else say('');
   $('empty').hidden = videos.length > 0 || query !== null;
 }
