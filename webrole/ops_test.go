@@ -125,6 +125,9 @@ func TestListeners(t *testing.T) {
 			t.Errorf("%s: %d %s", path, page.StatusCode, text)
 		}
 		csp := page.Header.Get("Content-Security-Policy")
+		if !strings.Contains(csp, "frame-ancestors 'none'") || page.Header.Get("X-Frame-Options") != "DENY" {
+			t.Errorf("%s can be framed: %v", path, page.Header)
+		}
 		if !strings.Contains(csp, "default-src 'self'") || strings.Contains(csp, "unsafe") || !strings.Contains(csp, "connect-src 'self' http://127.0.0.1:") {
 			t.Errorf("%s: CSP %q", path, csp)
 		}
@@ -133,7 +136,11 @@ func TestListeners(t *testing.T) {
 		}
 	}
 	s.get("/watch/nonsense").want(t, 400, "invalid_id")
-	for _, file := range []string{"style.css", "home.js", "watch.js", "upload.js", "race.js", "board.js", "icon.svg", "vendor/hls.min.js", "vendor/hls.LICENSE.txt"} {
+	framed := s.get("/embed/" + id).Header
+	if csp := framed.Get("Content-Security-Policy"); !strings.Contains(csp, "frame-ancestors *") || framed.Get("X-Frame-Options") != "" || !strings.Contains(csp, "default-src 'self'") {
+		t.Errorf("/embed: %v", framed)
+	}
+	for _, file := range []string{"style.css", "home.js", "watch.js", "embed.js", "upload.js", "race.js", "board.js", "icon.svg", "vendor/hls.min.js", "vendor/hls.LICENSE.txt"} {
 		got := s.get("/static/" + file)
 		if got.StatusCode != http.StatusOK || len(got.body) == 0 {
 			t.Errorf("%s: %d", file, got.StatusCode)

@@ -132,6 +132,7 @@ func TestEveryPageEverywhere(t *testing.T) {
 		{"nothing", "/?q=qqqqzzzz", `#status`, 60_000},
 		{"upload", "/upload", `#drop`, 60_000},
 		{"watch", "/watch/" + v.Id, `#steps tr`, 350_000},
+		{"embed", "/embed/" + v.Id, `#title`, 350_000},
 		{"race", "/race?event=E&distance=Full&bib=7", `#status`, 60_000},
 		{"board", "/board", `#queues tr, #queues li, #queues > *`, 60_000},
 	}
@@ -143,7 +144,7 @@ func TestEveryPageEverywhere(t *testing.T) {
 			if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+page.path), chromedp.WaitReady(page.shown)); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if page.name == "watch" {
+			if page.name == "watch" || page.name == "embed" {
 				playable(t, tab, name)
 			}
 			shoot(t, tab, strings.ReplaceAll(name, " ", ""))

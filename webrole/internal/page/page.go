@@ -36,7 +36,7 @@ type Pages struct {
 }
 
 // The pages: name and title. A page's script has its name.
-var titles = map[string]string{"home": "Videos", "upload": "Upload", "watch": "Watch", "race": "Find your finish", "board": "Queues"}
+var titles = map[string]string{"home": "Videos", "upload": "Upload", "watch": "Watch", "embed": "Video", "race": "Find your finish", "board": "Queues"}
 
 // New reads the embedded pages, or those under dir, which are then read again
 // for every request so that they can be edited while the role runs.
@@ -75,16 +75,30 @@ func (p *Pages) Register(r gin.IRoutes) {
 	r.GET("/upload", show("upload"))
 	r.GET("/race", show("race"))
 	r.GET("/board", show("board"))
-	r.GET("/watch/:id", func(c *gin.Context) {
+	r.GET("/watch/:id", p.showVideo("watch"))
+	r.GET("/embed/:id", framed, p.showVideo("embed"))
+	r.GET("/static/*file", p.static)
+	r.HEAD("/static/*file", p.static)
+}
+
+// showVideo shows a page about one video.
+func (p *Pages) showVideo(name string) gin.HandlerFunc {
+	return func(c *gin.Context) {
 		id, err := video.ParseID(c.Param("id"))
 		if err != nil {
 			problem.Write(c.Writer, c.Request, err)
 			return
 		}
-		p.show(c, "watch", string(id))
-	})
-	r.GET("/static/*file", p.static)
-	r.HEAD("/static/*file", p.static)
+		p.show(c, name, string(id))
+	}
+}
+
+// framed lets other sites show a page in a frame. It has nothing to click on that
+// changes anything, so it cannot be used to make somebody click.
+func framed(c *gin.Context) {
+	h := c.Writer.Header()
+	h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), "frame-ancestors 'none'", "frame-ancestors *", 1))
+	h.Del("X-Frame-Options")
 }
 
 func (p *Pages) show(c *gin.Context, name, id string) {

@@ -1,85 +1,21 @@
-import type HlsPlayer from 'hls.js';
-import type { ErrorData, Level } from 'hls.js';
-import { $, type Captions, type List, Problem, type Step, type Video, call, duration, element, message, poll, say, settled, sleep, stateText } from './api';
+import { $, type List, Problem, type Step, type Video, call, duration, element, message, poll, say, settled, stateText } from './api';
+import { setUp as setUpCaptions } from './captions';
 import { setUp as setUpEdit } from './edit';
+import { Player } from './player';
 import { setUp as setUpRemove } from './remove';
 import { Scrub } from './scrub';
 
-// The library is a script of its own, beside ours.
-declare global {
-  interface Window { Hls?: typeof HlsPlayer }
-}
-
 const id = $('video').dataset.id ?? '';
-const player = $<HTMLVideoElement>('player');
-let attached = false;
-const scrub = new Scrub($('scrub'), player, say);
-let hls: HlsPlayer | null = null;
+const player = new Player($<HTMLVideoElement>('player'), say, (list) => {
+  const choice = $<HTMLSelectElement>('quality');
+  choice.replaceChildren(...list.map((quality) => element('option', { value: quality.value }, quality.name)));
+  choice.hidden = $('quality-label').hidden = false;
+  choice.onchange = () => player.choose(Number(choice.value));
+});
+const scrub = new Scrub($('scrub'), player.element, say);
 let video: Video;
 let known = false; // video is there
 let broken = false; // a step has failed, alone if the video is ready
-
-// "?t=12.3" and "#t=12.3" start there, as the moments of a race ask for; a video
-// that is still growing starts at 0, for that moment may not be there yet.
-function startAt() {
-  const t = Number(new URLSearchParams(location.search || location.hash.slice(1)).get('t'));
-  return video.links.download && t > 0 && t < video.durationSeconds ? t : 0;
-}
-
-// A growing playlist is no live stream: without startPosition a player that
-// joins late starts near the end. Native HLS comes second, because some browsers
-// say "maybe" to it and then cannot play a playlist that grows.
-function attach(master: string) {
-  if (attached) return;
-  attached = true;
-  $('waiting').hidden = true;
-  player.hidden = false;
-  if (video.links.poster) player.poster = video.links.poster;
-  if (window.Hls?.isSupported()) {
-    hls = new window.Hls({ startPosition: startAt(), capLevelToPlayerSize: true });
-    hls.on(window.Hls.Events.ERROR, (_, data) => failed(data));
-    hls.on(window.Hls.Events.MANIFEST_PARSED, (_, data) => qualities(data.levels));
-    hls.loadSource(master);
-    hls.attachMedia(player);
-  } else if (player.canPlayType('application/vnd.apple.mpegurl')) {
-    player.src = `${master}#t=${startAt()}`;
-  } else {
-    say('This browser cannot play the video here. Download it instead.');
-  }
-}
-
-// A video that is louder than others is turned down, once, before anybody has
-// touched the control.
-let turned = false;
-function turnDown(v: Video) {
-  const gain = Math.min(0, ...(v.made || []).map((m) => Number(m.facts?.gainDb ?? 0)));
-  if (turned || gain === 0) return;
-  turned = true;
-  if (player.volume === 1) player.volume = 10 ** (gain / 20);
-}
-
-let recoveries = 0;
-async function failed(data: ErrorData) {
-  console.info('hls', data.type, data.details, data.fatal);
-  if (!data.fatal) return; // hls.js deals with those by itself
-  if (recoveries++ > 10) {
-    say('Playback does not recover. Reload the page to try again.');
-    return;
-  }
-  await sleep(1000);
-  if (data.type === window.Hls?.ErrorTypes.MEDIA_ERROR) hls?.recoverMediaError();
-  else if (hls?.levels.length) hls.startLoad();
-  else if (video.links.master) hls?.loadSource(video.links.master); // the master could not be read
-}
-
-function qualities(levels: Level[]) {
-  const choice = $<HTMLSelectElement>('quality');
-  if (levels.length < 2) return;
-  choice.replaceChildren(element('option', { value: -1 }, 'Automatic'),
-    ...levels.map((level, i) => element('option', { value: i }, `${Math.min(level.width, level.height)}p`)));
-  choice.hidden = $('quality-label').hidden = false;
-  choice.onchange = () => { if (hls) hls.nextLevel = Number(choice.value); };
-}
 
 const actions = document.querySelectorAll<HTMLButtonElement>('[data-action]');
 
@@ -126,7 +62,6 @@ function show(v: Video) {
   const facts: [string, string | Node][] = [['Channel', v.channel], ['Actors', v.actors.join(', ')], ['Directors', v.directors.join(', ')], ['Tags', v.tags.join(', ')],
     ['Length', v.durationSeconds ? duration(v.durationSeconds) : ''],
     ['Renditions', v.renditions.map((r) => r.name).join(', ')], ...others(v)];
-  turnDown(v);
   list('facts', facts);
   list('found', made(v));
   $('found-out').hidden = !v.made?.length;
@@ -134,8 +69,9 @@ function show(v: Video) {
   $('download').hidden = !v.links.download;
   if (v.links.download) $<HTMLAnchorElement>('download').href = v.links.download;
   scrub.pictures(v.links.storyboard).catch((err) => console.info('storyboard', message(err)));
-  if (v.links.master) attach(v.links.master);
-  else $('waiting').textContent = v.state === 'failed' ? 'There is nothing to watch.' : 'It can be watched as soon as its first seconds are processed.';
+  player.update(v);
+  $('waiting').hidden = Boolean(v.links.master);
+  if (!v.links.master) $('waiting').textContent = v.state === 'failed' ? 'There is nothing to watch.' : 'It can be watched as soon as its first seconds are processed.';
 }
 
 async function views() {
@@ -144,11 +80,7 @@ async function views() {
   $('views').hidden = total === 0;
 }
 
-// One view for each visit, when the picture moves. A view that cannot be counted
-// is no reason to trouble anybody.
-player.addEventListener('playing', () => {
-  call('POST', `/videos/${id}/views`).then(views).catch((err) => console.info('view', message(err)));
-}, { once: true });
+player.element.addEventListener('playing', () => { views().catch((err) => console.info('views', message(err))); }, { once: true });
 
 async function steps() {
   const { items } = await call<List<Step>>('GET', `/videos/${id}/steps`);
@@ -162,43 +94,7 @@ async function steps() {
     element('td', {}, s.started && s.finished ? ((Date.parse(s.finished) - Date.parse(s.started)) / 1000).toFixed(1) : ''))));
 }
 
-// Captions come and go while the video stays. A player reads the list of them once,
-// so it is told to read it again when there is one more or one less.
-let offered: string | null = null;
-async function captions() {
-  const { items } = await call<List<Captions>>('GET', `/videos/${id}/captions`);
-  const now = items.filter((c) => c.links.media).map((c) => c.language).join();
-  if (offered !== null && offered !== now && hls && video.links.master) {
-    hls.config.startPosition = player.currentTime;
-    hls.loadSource(video.links.master);
-  }
-  offered = now;
-  $('languages').replaceChildren(...items.map((c) => {
-    const remove = element('button', { type: 'button', class: 'danger', 'aria-label': `Remove captions ${c.name}` }, 'Remove');
-    remove.onclick = () => { call('DELETE', `/videos/${id}/captions/${c.language}`).then(captions).catch((err) => say(message(err))); };
-    return element('li', {}, c.links.media ? element('a', { href: c.links.media, hreflang: c.language }, c.name) : c.name,
-      ` ${c.error ? c.error.detail : (c.state === 'ready' ? '' : c.state === 'failed' ? 'failed' : 'is being made…')} `, remove);
-  }));
-  return items.some((c) => c.state === 'queued' || c.state === 'running');
-}
-
-const sendCaptions = $<HTMLFormElement>('send-captions');
-const captionsFile = $<HTMLInputElement>('captions-file');
-const language = $<HTMLInputElement>('language');
-sendCaptions.addEventListener('submit', async (event) => {
-  event.preventDefault();
-  const file = captionsFile.files?.[0];
-  if (!file) return;
-  const type = file.name.toLowerCase().endsWith('.vtt') ? 'text/vtt' : 'application/x-subrip';
-  try {
-    await call('POST', `/videos/${id}/captions/${encodeURIComponent(language.value.trim())}`, { body: file.slice(0, file.size, type) });
-    sendCaptions.reset();
-    while (await captions()) await sleep(500);
-  } catch (err) {
-    say(message(err));
-  }
-});
-captions().catch((err) => say(message(err)));
+setUpCaptions(id, () => player.reload());
 
 let still = 0;
 poll(1500, async () => {
@@ -211,7 +107,7 @@ poll(1500, async () => {
     if (!(err instanceof Problem) || err.status !== 404) throw err;
     say('This video does not exist, or it was deleted.');
     $('waiting').textContent = '';
-    hls?.destroy();
+    player.stop();
     return true;
   }
   return false;
@@ -237,3 +133,15 @@ for (const button of actions) {
   });
 }
 setUpEdit(() => video, show);
+
+// A link to the moment that is shown, and what other sites need to show the video.
+$('share').addEventListener('toggle', () => {
+  const at = Math.floor(player.element.currentTime);
+  $<HTMLInputElement>('share-link').value = `${location.origin}/watch/${id}${at > 0 ? `?t=${at}` : ''}`;
+  $<HTMLInputElement>('share-frame').value = `<iframe src="${location.origin}/embed/${id}" width="640" height="360" allow="fullscreen" loading="lazy" title="Video"></iframe>`;
+});
+for (const name of ['link', 'frame']) {
+  $(`share-${name}-copy`).addEventListener('click', () => {
+    navigator.clipboard.writeText($<HTMLInputElement>(`share-${name}`).value).then(() => say('Copied.')).catch((err) => say(message(err)));
+  });
+}

@@ -1,0 +1,41 @@
+// The captions of a video on its page: a list of languages, and a form that adds one.
+import { $, type Captions, type List, call, element, message, say, sleep } from './api';
+
+// setUp shows what there is. changed is called when there is one more or one less to
+// choose from: a player reads the list of them once.
+export function setUp(id: string, changed: () => void) {
+  const form = $<HTMLFormElement>('send-captions');
+  const chosen = $<HTMLInputElement>('captions-file');
+  const language = $<HTMLInputElement>('language');
+  let offered: string | null = null;
+
+  // load returns whether any are still being made.
+  async function load(): Promise<boolean> {
+    const { items } = await call<List<Captions>>('GET', `/videos/${id}/captions`);
+    const now = items.filter((c) => c.links.media).map((c) => c.language).join();
+    if (offered !== null && offered !== now) changed();
+    offered = now;
+    $('languages').replaceChildren(...items.map((c) => {
+      const remove = element('button', { type: 'button', class: 'danger', 'aria-label': `Remove captions ${c.name}` }, 'Remove');
+      remove.onclick = () => { call('DELETE', `/videos/${id}/captions/${c.language}`).then(load).catch((err) => say(message(err))); };
+      return element('li', {}, c.links.media ? element('a', { href: c.links.media, hreflang: c.language }, c.name) : c.name,
+        ` ${c.error ? c.error.detail : (c.state === 'ready' ? '' : c.state === 'failed' ? 'failed' : 'is being made…')} `, remove);
+    }));
+    return items.some((c) => c.state === 'queued' || c.state === 'running');
+  }
+
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    const file = chosen.files?.[0];
+    if (!file) return;
+    const type = file.name.toLowerCase().endsWith('.vtt') ? 'text/vtt' : 'application/x-subrip';
+    try {
+      await call('POST', `/videos/${id}/captions/${encodeURIComponent(language.value.trim())}`, { body: file.slice(0, file.size, type) });
+      form.reset();
+      while (await load()) await sleep(500);
+    } catch (err) {
+      say(message(err));
+    }
+  });
+  load().catch((err) => say(message(err)));
+}

@@ -1,0 +1,23 @@
+// The page for frames of other sites: the picture, and nothing else.
+import { $, Problem, type Video, call, poll, settled } from './api';
+import { Player } from './player';
+
+const id = $('video').dataset.id ?? '';
+const tell = (text: string) => { $('waiting').textContent = text; };
+const player = new Player($<HTMLVideoElement>('player'), tell);
+
+void poll(2000, async () => {
+  try {
+    const video = await call<Video>('GET', `/videos/${id}`);
+    $('waiting').hidden = Boolean(video.links.master);
+    player.update(video);
+    if (!video.links.master) tell(video.state === 'failed' ? 'There is nothing to watch.' : 'It can be watched as soon as its first seconds are processed.');
+    $<HTMLAnchorElement>('title').textContent = video.title;
+    return settled(video);
+  } catch (err) {
+    if (!(err instanceof Problem) || err.status !== 404) throw err;
+    tell('This video does not exist, or it was deleted.');
+    player.stop();
+    return true;
+  }
+});
