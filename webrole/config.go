@@ -16,6 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/webrole/internal/price"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
 
@@ -34,6 +35,8 @@ type config struct {
 	RateLimit int      // WEBROLE_RATE_LIMIT: API requests per client and 10 s; 0 is no limit
 
 	Limits videostore.Limits // WEBROLE_CLIPS_PER_VIDEO, WEBROLE_CLIPS, WEBROLE_REPROCESSINGS: work that waits at once
+
+	Prices price.Table // WEBROLE_PRICES: what things cost, for GET /videos/{id}/cost
 
 	WebDir       string        // WEBROLE_WEB_DIR: page sources to serve instead of the embedded ones
 	DrainTimeout time.Duration // WEBROLE_DRAIN_TIMEOUT: for requests under way when the role stops
@@ -80,6 +83,9 @@ func loadConfig(getenv func(string) string) (config, error) {
 	if host, _, _ := net.SplitHostPort(cfg.Addr); isLoopback(host) {
 		delay = 0
 	}
+	var prices error
+	cfg.Prices, prices = price.Parse(getenv("WEBROLE_PRICES"))
+	env.Bad("WEBROLE_PRICES", prices)
 	cfg.DrainDelay = env.Duration("WEBROLE_DRAIN_DELAY", delay, 0, maxDrainDelay)
 	var storage, visibility error
 	cfg.Storage, storage = azstorage.ConfigFromEnv(getenv)
@@ -129,6 +135,7 @@ func (c config) LogValue() slog.Value {
 		slog.Any("storage", c.Storage), slog.String("visibility", workqueue.Visibilities(c.Queues)),
 		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""),
 		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Int("rateLimit", c.RateLimit), slog.Any("limits", c.Limits),
+		slog.Any("prices", c.Prices),
 		slog.String("webDir", c.WebDir), slog.Int64("uploadMemory", c.UploadMemory),
 		slog.Duration("drainDelay", c.DrainDelay), slog.Duration("drainTimeout", c.DrainTimeout), slog.Any("logLevel", c.LogLevel))
 }

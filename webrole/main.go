@@ -80,7 +80,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		Videos: videos, Blobs: blobs, Uploads: upload.New(account, blobs, videos, cfg.UploadMemory),
 		Catalog: catalog.New(account), Search: searchindex.New(account),
 		Races: registrations.New(account), Views: views.New(account),
-		Workers: workers.New(account), Queues: queues,
+		Workers: workers.New(account), Queues: queues, Prices: cfg.Prices,
 		OpenQueue: func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) },
 	})
 	if err != nil {

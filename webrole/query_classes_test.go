@@ -56,6 +56,14 @@ func get(path string) func(*world) func() answer {
 	}
 }
 
+// getUnseen asks for what those who look within a second share, so that it is read anew.
+func getUnseen(path string) func(*world) func() answer {
+	return func(w *world) func() answer {
+		w.call(http.MethodPatch, "/videos/"+string(w.id), map[string]any{"description": string(video.NewID())}, "If-Match", "*").want(w.t, http.StatusOK, "")
+		return get(path)(w)
+	}
+}
+
 // onNew asks about a video that was just announced.
 func onNew(method, path string, body any, headers ...string) func(*world) func() answer {
 	return func(w *world) func() answer {
@@ -109,6 +117,8 @@ var visits = []visit{
 	{"reprocessVideo", onFailed("/reprocess")},
 	{"cancelVideo", onNew(http.MethodPost, "/videos/{id}/cancel", nil)},
 	{"listSteps", get("/videos/{id}/steps")},
+	{"getJourney", getUnseen("/videos/{id}/journey")},
+	{"getCost", getUnseen("/videos/{id}/cost")},
 	{"countView", func(w *world) func() answer {
 		for range 80 { // every suffix has its row
 			w.call(http.MethodPost, "/videos/"+string(w.id)+"/views", nil).want(w.t, http.StatusNoContent, "")

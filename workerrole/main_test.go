@@ -84,7 +84,34 @@ func TestOneWorkerMakesAVideoReady(t *testing.T) {
 		return nil
 	})
 
+	everyAttemptIsCounted(t, view)
 	stop()
+}
+
+// everyAttemptIsCounted: each step of a video that is ready tells who did it, when, and
+// what that took.
+func everyAttemptIsCounted(t *testing.T, view videostore.View) {
+	t.Helper()
+	var all videostore.Spent
+	for _, s := range view.Steps {
+		tries := s.Tries()
+		spent, notCounted := s.Spent()
+		if len(tries) != s.Attempts || s.State == videostore.StepDone && (notCounted > 0 || tries[len(tries)-1].Outcome != videostore.OutcomeDone) {
+			t.Errorf("%s: %d attempts, %d not counted: %+v", s.Key, s.Attempts, notCounted, tries)
+		}
+		for _, a := range tries {
+			if a.Worker == "" || a.Queued.IsZero() || a.Queued.After(a.Started) || a.Ended.Before(a.Started) {
+				t.Errorf("%s: %+v, want a worker, and the moments in their order", s.Key, a)
+			}
+		}
+		all.Add(spent)
+		// Encoding is ffmpeg's work on the source, and leaves blobs.
+		if s.Key.Step == workflow.StepEncode && (spent.CPU == 0 || spent.Received == 0 || spent.Sent == 0 ||
+			spent.Requests["blob.read"] == 0 || spent.Requests["blob.write"] == 0 || spent.Requests["table.write"] < 2) {
+			t.Errorf("%s spent %+v: want something of everything", s.Key, spent)
+		}
+	}
+	t.Logf("%+v", all)
 }
 
 // TestReplacedSourceFailsTheVideo: the holder of a valet key writes another film

@@ -141,7 +141,13 @@ func TestEveryPageEverywhere(t *testing.T) {
 		for _, page := range pages {
 			name := fmt.Sprintf("%s, %s, %d px", page.name, sight.scheme, sight.width)
 			said.take()
-			if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+page.path), chromedp.WaitReady(page.shown)); err != nil {
+			if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+page.path)); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if _, err := chromedp.Run(tab, chromedp.Evaluate[any](toJourney)); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if err := chromedp.Do(tab, chromedp.WaitReady(page.shown)); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if page.name == "watch" || page.name == "embed" {

@@ -18,6 +18,36 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for AttemptOutcome.
+const (
+	AttemptDone     AttemptOutcome = "done"
+	AttemptFailed   AttemptOutcome = "failed"
+	AttemptLost     AttemptOutcome = "lost"
+	AttemptReleased AttemptOutcome = "released"
+	AttemptRetry    AttemptOutcome = "retry"
+	AttemptRunning  AttemptOutcome = "running"
+)
+
+// Valid indicates whether the value is a known member of the AttemptOutcome enum.
+func (e AttemptOutcome) Valid() bool {
+	switch e {
+	case AttemptDone:
+		return true
+	case AttemptFailed:
+		return true
+	case AttemptLost:
+		return true
+	case AttemptReleased:
+		return true
+	case AttemptRetry:
+		return true
+	case AttemptRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CaptionsState.
 const (
 	CaptionsFailed  CaptionsState = "failed"
@@ -60,6 +90,33 @@ func (e ClipState) Valid() bool {
 	case ClipReady:
 		return true
 	case ClipRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for JourneyItemState.
+const (
+	RunDone    JourneyItemState = "done"
+	RunFailed  JourneyItemState = "failed"
+	RunPlanned JourneyItemState = "planned"
+	RunQueued  JourneyItemState = "queued"
+	RunRunning JourneyItemState = "running"
+)
+
+// Valid indicates whether the value is a known member of the JourneyItemState enum.
+func (e JourneyItemState) Valid() bool {
+	switch e {
+	case RunDone:
+		return true
+	case RunFailed:
+		return true
+	case RunPlanned:
+		return true
+	case RunQueued:
+		return true
+	case RunRunning:
 		return true
 	default:
 		return false
@@ -201,6 +258,29 @@ func (e ListVideosParamsSort) Valid() bool {
 // Age defines model for Age.
 type Age = int
 
+// Attempt defines model for Attempt.
+type Attempt struct {
+	// EndedAt Missing while it runs. Of a lost one: when the loss was noticed.
+	EndedAt *time.Time `json:"endedAt,omitempty"`
+	Error   *string    `json:"error,omitempty"`
+	Number  int        `json:"number"`
+
+	// Outcome done: committed. failed: for good. retry: failed, and tried again.
+	// released: interrupted, at no cost. lost: its worker died, froze or lost
+	// its lease, and nobody noted the end.
+	Outcome AttemptOutcome `json:"outcome"`
+
+	// QueuedAt Since when the step had waited for this attempt.
+	QueuedAt  *time.Time `json:"queuedAt,omitempty"`
+	StartedAt time.Time  `json:"startedAt"`
+	Worker    *string    `json:"worker,omitempty"`
+}
+
+// AttemptOutcome done: committed. failed: for good. retry: failed, and tried again.
+// released: interrupted, at no cost. lost: its worker died, froze or lost
+// its lease, and nobody noted the end.
+type AttemptOutcome string
+
 // Bib defines model for Bib.
 type Bib = int
 
@@ -281,6 +361,30 @@ type ClipList struct {
 	NextPageToken *string `json:"nextPageToken,omitempty"`
 }
 
+// Cost defines model for Cost.
+type Cost struct {
+	AttemptsCounted int `json:"attemptsCounted"`
+
+	// AttemptsNotCounted Ended attempts whose count nobody has: lost with their worker, or made by workers of older releases.
+	AttemptsNotCounted int `json:"attemptsNotCounted"`
+
+	// AttemptsRunning They are counted when they end.
+	AttemptsRunning int `json:"attemptsRunning"`
+
+	// BytesFromStorage Bodies of answers, as far as they were read.
+	BytesFromStorage int64 `json:"bytesFromStorage"`
+
+	// BytesToStorage Bodies of requests.
+	BytesToStorage int64 `json:"bytesToStorage"`
+
+	// CpuSeconds Processor time of ffmpeg and ffprobe, user and system. Not that of the worker itself, whose threads serve several items at once.
+	CpuSeconds float64       `json:"cpuSeconds"`
+	Dollars    Dollars       `json:"dollars"`
+	Generation int           `json:"generation"`
+	Requests   []RequestCost `json:"requests"`
+	Steps      []StepCost    `json:"steps"`
+}
+
 // DayOfViews defines model for DayOfViews.
 type DayOfViews struct {
 	Date  openapi_types.Date `json:"date"`
@@ -289,6 +393,14 @@ type DayOfViews struct {
 
 // Description defines model for Description.
 type Description = string
+
+// Dollars defines model for Dollars.
+type Dollars struct {
+	Bytes    float64 `json:"bytes"`
+	Cpu      float64 `json:"cpu"`
+	Requests float64 `json:"requests"`
+	Total    float64 `json:"total"`
+}
 
 // Facet defines model for Facet.
 type Facet struct {
@@ -341,6 +453,42 @@ type ImportReport struct {
 	// Unchanged Rows that were there already.
 	Unchanged int `json:"unchanged"`
 }
+
+// Journey defines model for Journey.
+type Journey struct {
+	// From Where the time axis begins: the upload of a first generation, else the first thing that happened.
+	From       time.Time     `json:"from"`
+	Generation int           `json:"generation"`
+	Items      []JourneyItem `json:"items"`
+	Now        time.Time     `json:"now"`
+
+	// To Where it ends: the last thing that happened, or now while something is open.
+	To time.Time `json:"to"`
+}
+
+// JourneyItem One run of one step.
+type JourneyItem struct {
+	Attempts []Attempt `json:"attempts"`
+
+	// AttemptsMade All attempts, also those that the row does not remember one by one.
+	AttemptsMade int `json:"attemptsMade"`
+	Index        int `json:"index"`
+
+	// QueuedAt When it was asked for. Missing while nobody has claimed it.
+	QueuedAt *time.Time `json:"queuedAt,omitempty"`
+
+	// State planned: no message asks for it yet.
+	State JourneyItemState `json:"state"`
+
+	// Step Example: encode
+	Step string `json:"step"`
+
+	// WaitingSince Of a queued one that was tried before, or whose row exists: since when it waits.
+	WaitingSince *time.Time `json:"waitingSince,omitempty"`
+}
+
+// JourneyItemState planned: no message asks for it yet.
+type JourneyItemState string
 
 // Links Addresses on this server. Those of playback are there when they can answer.
 type Links struct {
@@ -629,6 +777,18 @@ type Rendition struct {
 	Width int    `json:"width"`
 }
 
+// RequestCost defines model for RequestCost.
+type RequestCost struct {
+	Count           int     `json:"count"`
+	Dollars         float64 `json:"dollars"`
+	DollarsPer10000 float64 `json:"dollarsPer10000"`
+
+	// Kind A service (blob, queue, table) and what is done there (write, read, list, delete). Every try counts.
+	//
+	// Example: blob.write
+	Kind string `json:"kind"`
+}
+
 // SearchResult defines model for SearchResult.
 type SearchResult struct {
 	// DidYouMean The query that was answered instead of the one that matched nothing.
@@ -682,6 +842,18 @@ type Step struct {
 	// To Where that part ends.
 	To     *float64 `json:"to,omitempty"`
 	Worker *string  `json:"worker,omitempty"`
+}
+
+// StepCost defines model for StepCost.
+type StepCost struct {
+	// Attempts Attempts that were counted.
+	Attempts   int     `json:"attempts"`
+	CpuSeconds float64 `json:"cpuSeconds"`
+	Dollars    float64 `json:"dollars"`
+	Requests   int     `json:"requests"`
+
+	// Step Example: encode
+	Step string `json:"step"`
 }
 
 // StepList defines model for StepList.
@@ -1363,6 +1535,28 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /videos/{id}/content (the `PutContent` operationId).
 	PutContentWithBody(ctx context.Context, id ID, params *PutContentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetCost What the processing cost
+	//
+	// What workers counted while they worked on the steps of the newest generation,
+	// up to the write that ended each attempt and the messages that it promised,
+	// and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
+	// attempts that were lost with their worker (`attemptsNotCounted`) or still run;
+	// the requests that carry messages to workers (polls, most of them empty,
+	// renewals, deletes) and what else follows a commit; index and purge; clips and
+	// captions; uploads, playing, and storing.
+	//
+	// Corresponds with GET /videos/{id}/cost (the `GetCost` operationId).
+	GetCost(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetJourney Every attempt and every wait of the processing, on one time axis
+	//
+	// The steps of the newest generation, in the order in which a video meets them,
+	// with all that their rows remember. Clips and captions, which are made on
+	// request, are not in it. Times are by the clocks of those who wrote them.
+	//
+	// Corresponds with GET /videos/{id}/journey (the `GetJourney` operationId).
+	GetJourney(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReprocessVideo Process the source again, from the start
 	//
@@ -2066,6 +2260,48 @@ func (c *Client) GetClip(ctx context.Context, id ID, clip ClipID, reqEditors ...
 // Corresponds with PUT /videos/{id}/content (the `PutContent` operationId).
 func (c *Client) PutContentWithBody(ctx context.Context, id ID, params *PutContentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutContentRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetCost What the processing cost
+//
+// What workers counted while they worked on the steps of the newest generation,
+// up to the write that ended each attempt and the messages that it promised,
+// and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
+// attempts that were lost with their worker (`attemptsNotCounted`) or still run;
+// the requests that carry messages to workers (polls, most of them empty,
+// renewals, deletes) and what else follows a commit; index and purge; clips and
+// captions; uploads, playing, and storing.
+//
+// Corresponds with GET /videos/{id}/cost (the `GetCost` operationId).
+func (c *Client) GetCost(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetCostRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetJourney Every attempt and every wait of the processing, on one time axis
+//
+// The steps of the newest generation, in the order in which a video meets them,
+// with all that their rows remember. Clips and captions, which are made on
+// request, are not in it. Times are by the clocks of those who wrote them.
+//
+// Corresponds with GET /videos/{id}/journey (the `GetJourney` operationId).
+func (c *Client) GetJourney(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetJourneyRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -3783,6 +4019,74 @@ func NewPutContentRequestWithBody(server string, id ID, params *PutContentParams
 	return req, nil
 }
 
+// NewGetCostRequest constructs an http.Request for the GetCost method
+func NewGetCostRequest(server string, id ID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/videos/%s/cost", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetJourneyRequest constructs an http.Request for the GetJourney method
+func NewGetJourneyRequest(server string, id ID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/videos/%s/journey", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewReprocessVideoRequest constructs an http.Request for the ReprocessVideo method
 func NewReprocessVideoRequest(server string, id ID) (*http.Request, error) {
 	var err error
@@ -4405,6 +4709,32 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /videos/{id}/content (the `PutContent` operationId).
 	PutContentWithBodyWithResponse(ctx context.Context, id ID, params *PutContentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutContentResponse, error)
+
+	// GetCostWithResponse What the processing cost
+	//
+	// What workers counted while they worked on the steps of the newest generation,
+	// up to the write that ended each attempt and the messages that it promised,
+	// and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
+	// attempts that were lost with their worker (`attemptsNotCounted`) or still run;
+	// the requests that carry messages to workers (polls, most of them empty,
+	// renewals, deletes) and what else follows a commit; index and purge; clips and
+	// captions; uploads, playing, and storing.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /videos/{id}/cost (the `GetCost` operationId).
+	GetCostWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetCostResponse, error)
+
+	// GetJourneyWithResponse Every attempt and every wait of the processing, on one time axis
+	//
+	// The steps of the newest generation, in the order in which a video meets them,
+	// with all that their rows remember. Clips and captions, which are made on
+	// request, are not in it. Times are by the clocks of those who wrote them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /videos/{id}/journey (the `GetJourney` operationId).
+	GetJourneyWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetJourneyResponse, error)
 
 	// ReprocessVideoWithResponse Process the source again, from the start
 	//
@@ -5866,6 +6196,102 @@ func (r PutContentResponse) ContentType() string {
 	return ""
 }
 
+type GetCostResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Cost
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetCostResponse) GetJSON200() *Cost {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetCostResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetCostResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetCostResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetCostResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetCostResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetJourneyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Journey
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetJourneyResponse) GetJSON200() *Journey {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetJourneyResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetJourneyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetJourneyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetJourneyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetJourneyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ReprocessVideoResponse202Headers the declared response headers of an HTTP 202 response for ReprocessVideo
 type ReprocessVideoResponse202Headers struct {
 	ETag *string
@@ -6771,6 +7197,44 @@ func (c *ClientWithResponses) PutContentWithBodyWithResponse(ctx context.Context
 		return nil, err
 	}
 	return ParsePutContentResponse(rsp)
+}
+
+// GetCostWithResponse What the processing cost
+//
+// What workers counted while they worked on the steps of the newest generation,
+// up to the write that ended each attempt and the messages that it promised,
+// and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
+// attempts that were lost with their worker (`attemptsNotCounted`) or still run;
+// the requests that carry messages to workers (polls, most of them empty,
+// renewals, deletes) and what else follows a commit; index and purge; clips and
+// captions; uploads, playing, and storing.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /videos/{id}/cost (the `GetCost` operationId).
+func (c *ClientWithResponses) GetCostWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetCostResponse, error) {
+	rsp, err := c.GetCost(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetCostResponse(rsp)
+}
+
+// GetJourneyWithResponse Every attempt and every wait of the processing, on one time axis
+//
+// The steps of the newest generation, in the order in which a video meets them,
+// with all that their rows remember. Clips and captions, which are made on
+// request, are not in it. Times are by the clocks of those who wrote them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /videos/{id}/journey (the `GetJourney` operationId).
+func (c *ClientWithResponses) GetJourneyWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetJourneyResponse, error) {
+	rsp, err := c.GetJourney(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetJourneyResponse(rsp)
 }
 
 // ReprocessVideoWithResponse Process the source again, from the start
@@ -7909,6 +8373,72 @@ func ParsePutContentResponse(rsp *http.Response) (*PutContentResponse, error) {
 			headers.ETag = &value
 		}
 		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetCostResponse parses an HTTP response from a GetCostWithResponse call
+func ParseGetCostResponse(rsp *http.Response) (*GetCostResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetCostResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Cost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetJourneyResponse parses an HTTP response from a GetJourneyWithResponse call
+func ParseGetJourneyResponse(rsp *http.Response) (*GetJourneyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetJourneyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Journey
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
 	}
 
 	return response, nil

@@ -1,6 +1,7 @@
 package crash_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -130,6 +132,7 @@ func (l *lane) survive(worker, point string) (id video.ID, problems []string) {
 	l.t.Logf("%-20s taken up again %.1f s after the kill, ready after %.1f s", point, took.Seconds(), max(0, view.Video.ReadyAt.Sub(died).Seconds()))
 	problems = append(problems, soon("taken up again", took, l.expected(point, died, view))...)
 	problems = append(problems, attempts(before, view)...)
+	problems = append(problems, l.untold(id, before)...)
 	l.equalsUninterrupted(small, id)
 	for _, v := range h.end() {
 		l.t.Errorf("%s: %s", point, v)
@@ -216,6 +219,34 @@ func attempts(before, after videostore.View) (problems []string) {
 	// A worker of one slot holds two chunks when one of them is a beginning.
 	if redone > 2 || finishes != 1 {
 		problems = append(problems, fmt.Sprintf("%d chunks redone, want at most 2; %d finish steps, want 1", redone, finishes))
+	}
+	return problems
+}
+
+// untold is a problem when the video's journey does not tell what happened to those who
+// worked on it: each attempt that was running when the worker died, or froze, is lost,
+// and the next one ended the step.
+func (l *lane) untold(id video.ID, before videostore.View) (problems []string) {
+	l.t.Helper()
+	var journey client.Journey
+	if err := json.Unmarshal(l.ask(http.StatusOK, http.MethodGet, "/api/v1/videos/"+string(id)+"/journey"), &journey); err != nil {
+		l.t.Fatal(err)
+	}
+	for _, item := range journey.Items {
+		old, _ := before.Find(journey.Generation, item.Step, item.Index)
+		if old.State != videostore.StepRunning {
+			continue
+		}
+		var told []string
+		for _, a := range item.Attempts {
+			told = append(told, fmt.Sprintf("%d %s", a.Number, a.Outcome))
+			if a.Outcome == client.AttemptLost && (*a.Worker != old.Worker || a.EndedAt == nil) {
+				problems = append(problems, fmt.Sprintf("%s %d was lost by %s, says the journey, and was by %s", item.Step, item.Index, *a.Worker, old.Worker))
+			}
+		}
+		if want := []string{fmt.Sprintf("%d lost", old.Attempts), fmt.Sprintf("%d done", old.Attempts+1)}; !slices.Equal(told, want) {
+			problems = append(problems, fmt.Sprintf("the journey tells of %s %d: %q, want %q", item.Step, item.Index, told, want))
+		}
 	}
 	return problems
 }

@@ -60,7 +60,7 @@ func TestZombieChangesNothing(t *testing.T) {
 
 			winner := l.worker("winner", oneEncoder)
 			view := l.ready(id)
-			l.hold(start, attempts(before, view))
+			l.hold(start, append(attempts(before, view), l.untold(id, before)...))
 			l.settled(id)
 			if err := l.StopRole(winner); err != nil {
 				t.Fatal(err)

@@ -119,7 +119,7 @@ func (s *Store) RequestCaptions(ctx context.Context, key workflow.Key, input str
 			return captions, err
 		}
 		// Without an attempt the row is nobody's: who works on it is superseded.
-		captions.Input, captions.Attempt, captions.Attempts, captions.CreatedAt = input, "", 0, now()
+		captions.Input, captions.Attempt, captions.Attempts, captions.CreatedAt, captions.History = input, "", 0, now(), History{}
 		out, err := s.ask(ctx, rec, &captions, write)
 		switch {
 		case err == nil:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -37,6 +38,9 @@ type Claim struct {
 	Video video.Video
 	Plan  video.Plan // empty for the first step, which makes it, and for captions
 	Step  Step
+	// Meter is asked what the attempt has spent when its end is written. nil: nobody
+	// counts.
+	Meter Meter
 
 	store    *Store
 	metaETag string
@@ -47,6 +51,12 @@ type Claim struct {
 // of several workers succeeds. carrier is the id of the message that was delivered.
 // Errors: ErrDone, ErrGone, ErrDuplicate, ErrSuperseded, or trouble with storage.
 func (s *Store) Claim(ctx context.Context, key workflow.Key, carrier, worker string) (*Claim, error) {
+	return s.ClaimSince(ctx, key, carrier, worker, now())
+}
+
+// ClaimSince is Claim by a worker that knows when the work was asked for. A step that has
+// no row yet says so from then on: that is where its wait began.
+func (s *Store) ClaimSince(ctx context.Context, key workflow.Key, carrier, worker string, asked time.Time) (*Claim, error) {
 	rec, err := s.Get(ctx, key.ID)
 	if errors.Is(err, ErrNotFound) {
 		return nil, ErrGone
@@ -83,6 +93,9 @@ func (s *Store) Claim(ctx context.Context, key workflow.Key, carrier, worker str
 			return nil, err
 		}
 	}
+	if missing {
+		c.Step.QueuedAt = asked.UTC().Truncate(time.Microsecond)
+	}
 	if err := c.take(ctx, missing, carrier, worker); err != nil {
 		return nil, err
 	}
@@ -96,11 +109,12 @@ const secondLook = 10 * time.Second
 // take writes the new attempt into the step row.
 func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) error {
 	now := now()
+	c.Step.abandoned(now)
 	c.Step.State, c.Step.Carrier, c.Step.Worker = StepRunning, carrier, worker
 	c.Step.Attempt = uuid.NewString()
 	c.Step.Attempts++
 	c.Step.StartedAt = now
-	if c.Step.QueuedAt.IsZero() {
+	if c.Step.QueuedAt.IsZero() || c.Step.QueuedAt.After(now) { // another host's clock
 		c.Step.QueuedAt = now
 	}
 	var err error
@@ -206,8 +220,21 @@ func (c *Claim) Commit(ctx context.Context, commit Commit) error {
 		return fmt.Errorf("encode output of %s: %w", c.Step.Key, err)
 	}
 	done := c.Step
-	done.State, done.Output, done.FinishedAt, done.Error = StepDone, output, now(), nil
+	at := now()
+	done.ended(OutcomeDone, at, nil, c.spent())
+	done.State, done.Output, done.FinishedAt, done.Error = StepDone, output, at, nil
 	return c.end(ctx, done, commit)
+}
+
+// spent is what the attempt has spent, with the write that records it; nil when nobody
+// counts.
+func (c *Claim) spent() *Spent {
+	if c.Meter == nil {
+		return nil
+	}
+	spent := c.Meter()
+	spent.Add(Spent{Requests: map[azstorage.RequestKind]int{azstorage.TableWrite: 1}})
+	return &spent
 }
 
 // Send enqueues what the commit promised. Call it after the commit and before the
@@ -221,7 +248,9 @@ func (c *Claim) Send(ctx context.Context) error {
 // transaction fails the video.
 func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
 	failed := c.Step
-	failed.State, failed.Error, failed.FinishedAt = StepFailed, failure, now()
+	at := now()
+	failed.ended(OutcomeFailed, at, failure, c.spent())
+	failed.State, failed.Error, failed.FinishedAt = StepFailed, failure, at
 	if c.Step.Key.Declared().FailsAlone() {
 		return c.end(ctx, failed, Commit{})
 	}
@@ -264,6 +293,7 @@ func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (_ []
 	if err != nil {
 		return nil, nil, err
 	}
+	step.promises(len(next), len(outbox))
 	ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: c.Step.etag}}
 	if commit.changesVideo() {
 		meta, err := commit.meta(c.Video, step.Key)
@@ -381,12 +411,23 @@ func (c *Claim) own(ctx context.Context) (Step, error) {
 	return now, err
 }
 
-// GiveBack records in the step row, for the timeline, that an attempt ended and will be
+// GiveBack records in the step row, for the timeline, that an attempt failed and will be
 // tried again. The carrier stays, because the same message is delivered again. A step
 // row that changed meanwhile is left as it is, which is no error.
 func (c *Claim) GiveBack(ctx context.Context, cause error) error {
-	step := c.Step
-	step.State, step.FinishedAt = StepQueued, now()
+	return c.giveBack(ctx, OutcomeRetry, cause)
+}
+
+// Release is GiveBack for an attempt that was interrupted, which is no failure of the
+// step. cause may be nil.
+func (c *Claim) Release(ctx context.Context, cause error) error {
+	return c.giveBack(ctx, OutcomeReleased, cause)
+}
+
+func (c *Claim) giveBack(ctx context.Context, outcome Outcome, cause error) error {
+	step, at := c.Step, now()
+	step.ended(outcome, at, cause, c.spent())
+	step.State, step.FinishedAt = StepQueued, at
 	if cause != nil {
 		step.Error = &video.Failure{Code: "retrying", Detail: cause.Error()}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -111,6 +112,26 @@ func (s *Store) Follow(ctx context.Context, c *Claim) error {
 	}
 	_, err = s.FanIn(ctx, key.ID, plan)
 	return err
+}
+
+// AskedFor reports whether a message asks, or asked, for a run that has no row yet, and
+// since when; zero when only the message knows that.
+func (v View) AskedFor(key workflow.Key) (asked bool, since time.Time) {
+	after := workflow.First
+	switch step := key.Declared(); step.Stage {
+	case workflow.AfterReady:
+		after = workflow.Last
+	case workflow.Part:
+		chunks, windowed := v.Chunks[key.Generation]
+		if windowed && step.Count == workflow.PerChunk && key.Index >= min(window, chunks) {
+			return key.Index < chunks, time.Time{}
+		}
+	}
+	before, _ := v.Find(key.Generation, workflow.The(after).Name, 0)
+	if before.State != StepDone {
+		return after == workflow.First, time.Time{}
+	}
+	return true, before.FinishedAt
 }
 
 // The row NEXT:<generation> says how many chunks have been promised. It is written in

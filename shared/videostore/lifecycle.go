@@ -176,7 +176,9 @@ func (s *Store) Reopen(ctx context.Context, view View, intents []Intent) error {
 		if !found || step.State == StepDone {
 			continue
 		}
-		step.State, step.Carrier, step.Attempt, step.QueuedAt = StepQueued, "", "", now()
+		at := now()
+		step.abandoned(at)
+		step.State, step.Carrier, step.Attempt, step.QueuedAt = StepQueued, "", "", at
 		if _, err := s.videos.Update(ctx, step.row(), step.etag); err != nil && !isStale(err) {
 			return fmt.Errorf("reopen %s: %w", step.Key, err)
 		}
@@ -227,7 +229,9 @@ func (s *Store) failStep(ctx context.Context, key workflow.Key, failure *video.F
 	if step.State == StepDone {
 		return nil
 	}
-	step.State, step.Error, step.FinishedAt = StepFailed, failure, now()
+	at := now()
+	step.exhausted(at)
+	step.State, step.Error, step.FinishedAt = StepFailed, failure, at
 	if key.Declared().FailsAlone() {
 		ops := []tablestore.Op{{Kind: write, Entity: step.row(), IfMatch: step.etag}}
 		if write == tablestore.OpInsert {

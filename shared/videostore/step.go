@@ -44,6 +44,7 @@ type Step struct {
 	FinishedAt time.Time
 	Error      *video.Failure  // of the last failed attempt
 	Output     json.RawMessage // of the attempt that committed
+	History    History         // of the attempts that have ended: see Tries
 
 	// WrittenAt is when the row was last written, by the service's clock. Committing a
 	// part of the step's output writes the row too.
@@ -73,6 +74,9 @@ func (s Step) row() tablestore.Entity {
 	if s.Input != "" {
 		props["Input"] = s.Input
 	}
+	if history := s.History.text(); history != "" {
+		props["History"] = history
+	}
 	if s.Error != nil {
 		props["ErrorCode"], props["ErrorDetail"] = string(s.Error.Code), s.Error.Detail
 	}
@@ -89,7 +93,7 @@ func readStep(row tablestore.Entity) (Step, error) {
 		State: StepState(row.String("State")), Attempt: row.String("Attempt"), Carrier: row.String("Carrier"),
 		Attempts: row.Int("Attempts"), Worker: row.String("Worker"), Input: row.String("Input"),
 		CreatedAt: row.Time("CreatedAt"), QueuedAt: row.Time("QueuedAt"), StartedAt: row.Time("StartedAt"), FinishedAt: row.Time("FinishedAt"),
-		WrittenAt: row.Timestamp, etag: row.ETag,
+		History: readHistory(row), WrittenAt: row.Timestamp, etag: row.ETag,
 	}
 	if out := row.String("Output"); out != "" {
 		s.Output = json.RawMessage(out)

@@ -20,6 +20,36 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for AttemptOutcome.
+const (
+	AttemptDone     AttemptOutcome = "done"
+	AttemptFailed   AttemptOutcome = "failed"
+	AttemptLost     AttemptOutcome = "lost"
+	AttemptReleased AttemptOutcome = "released"
+	AttemptRetry    AttemptOutcome = "retry"
+	AttemptRunning  AttemptOutcome = "running"
+)
+
+// Valid indicates whether the value is a known member of the AttemptOutcome enum.
+func (e AttemptOutcome) Valid() bool {
+	switch e {
+	case AttemptDone:
+		return true
+	case AttemptFailed:
+		return true
+	case AttemptLost:
+		return true
+	case AttemptReleased:
+		return true
+	case AttemptRetry:
+		return true
+	case AttemptRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CaptionsState.
 const (
 	CaptionsFailed  CaptionsState = "failed"
@@ -62,6 +92,33 @@ func (e ClipState) Valid() bool {
 	case ClipReady:
 		return true
 	case ClipRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for JourneyItemState.
+const (
+	RunDone    JourneyItemState = "done"
+	RunFailed  JourneyItemState = "failed"
+	RunPlanned JourneyItemState = "planned"
+	RunQueued  JourneyItemState = "queued"
+	RunRunning JourneyItemState = "running"
+)
+
+// Valid indicates whether the value is a known member of the JourneyItemState enum.
+func (e JourneyItemState) Valid() bool {
+	switch e {
+	case RunDone:
+		return true
+	case RunFailed:
+		return true
+	case RunPlanned:
+		return true
+	case RunQueued:
+		return true
+	case RunRunning:
 		return true
 	default:
 		return false
@@ -203,6 +260,29 @@ func (e ListVideosParamsSort) Valid() bool {
 // Age defines model for Age.
 type Age = int
 
+// Attempt defines model for Attempt.
+type Attempt struct {
+	// EndedAt Missing while it runs. Of a lost one: when the loss was noticed.
+	EndedAt *time.Time `json:"endedAt,omitempty"`
+	Error   *string    `json:"error,omitempty"`
+	Number  int        `json:"number"`
+
+	// Outcome done: committed. failed: for good. retry: failed, and tried again.
+	// released: interrupted, at no cost. lost: its worker died, froze or lost
+	// its lease, and nobody noted the end.
+	Outcome AttemptOutcome `json:"outcome"`
+
+	// QueuedAt Since when the step had waited for this attempt.
+	QueuedAt  *time.Time `json:"queuedAt,omitempty"`
+	StartedAt time.Time  `json:"startedAt"`
+	Worker    *string    `json:"worker,omitempty"`
+}
+
+// AttemptOutcome done: committed. failed: for good. retry: failed, and tried again.
+// released: interrupted, at no cost. lost: its worker died, froze or lost
+// its lease, and nobody noted the end.
+type AttemptOutcome string
+
 // Bib defines model for Bib.
 type Bib = int
 
@@ -283,6 +363,30 @@ type ClipList struct {
 	NextPageToken *string `json:"nextPageToken,omitempty"`
 }
 
+// Cost defines model for Cost.
+type Cost struct {
+	AttemptsCounted int `json:"attemptsCounted"`
+
+	// AttemptsNotCounted Ended attempts whose count nobody has: lost with their worker, or made by workers of older releases.
+	AttemptsNotCounted int `json:"attemptsNotCounted"`
+
+	// AttemptsRunning They are counted when they end.
+	AttemptsRunning int `json:"attemptsRunning"`
+
+	// BytesFromStorage Bodies of answers, as far as they were read.
+	BytesFromStorage int64 `json:"bytesFromStorage"`
+
+	// BytesToStorage Bodies of requests.
+	BytesToStorage int64 `json:"bytesToStorage"`
+
+	// CpuSeconds Processor time of ffmpeg and ffprobe, user and system. Not that of the worker itself, whose threads serve several items at once.
+	CpuSeconds float64       `json:"cpuSeconds"`
+	Dollars    Dollars       `json:"dollars"`
+	Generation int           `json:"generation"`
+	Requests   []RequestCost `json:"requests"`
+	Steps      []StepCost    `json:"steps"`
+}
+
 // DayOfViews defines model for DayOfViews.
 type DayOfViews struct {
 	Date  openapi_types.Date `json:"date"`
@@ -291,6 +395,14 @@ type DayOfViews struct {
 
 // Description defines model for Description.
 type Description = string
+
+// Dollars defines model for Dollars.
+type Dollars struct {
+	Bytes    float64 `json:"bytes"`
+	Cpu      float64 `json:"cpu"`
+	Requests float64 `json:"requests"`
+	Total    float64 `json:"total"`
+}
 
 // Facet defines model for Facet.
 type Facet struct {
@@ -343,6 +455,42 @@ type ImportReport struct {
 	// Unchanged Rows that were there already.
 	Unchanged int `json:"unchanged"`
 }
+
+// Journey defines model for Journey.
+type Journey struct {
+	// From Where the time axis begins: the upload of a first generation, else the first thing that happened.
+	From       time.Time     `json:"from"`
+	Generation int           `json:"generation"`
+	Items      []JourneyItem `json:"items"`
+	Now        time.Time     `json:"now"`
+
+	// To Where it ends: the last thing that happened, or now while something is open.
+	To time.Time `json:"to"`
+}
+
+// JourneyItem One run of one step.
+type JourneyItem struct {
+	Attempts []Attempt `json:"attempts"`
+
+	// AttemptsMade All attempts, also those that the row does not remember one by one.
+	AttemptsMade int `json:"attemptsMade"`
+	Index        int `json:"index"`
+
+	// QueuedAt When it was asked for. Missing while nobody has claimed it.
+	QueuedAt *time.Time `json:"queuedAt,omitempty"`
+
+	// State planned: no message asks for it yet.
+	State JourneyItemState `json:"state"`
+
+	// Step Example: encode
+	Step string `json:"step"`
+
+	// WaitingSince Of a queued one that was tried before, or whose row exists: since when it waits.
+	WaitingSince *time.Time `json:"waitingSince,omitempty"`
+}
+
+// JourneyItemState planned: no message asks for it yet.
+type JourneyItemState string
 
 // Links Addresses on this server. Those of playback are there when they can answer.
 type Links struct {
@@ -631,6 +779,18 @@ type Rendition struct {
 	Width int    `json:"width"`
 }
 
+// RequestCost defines model for RequestCost.
+type RequestCost struct {
+	Count           int     `json:"count"`
+	Dollars         float64 `json:"dollars"`
+	DollarsPer10000 float64 `json:"dollarsPer10000"`
+
+	// Kind A service (blob, queue, table) and what is done there (write, read, list, delete). Every try counts.
+	//
+	// Example: blob.write
+	Kind string `json:"kind"`
+}
+
 // SearchResult defines model for SearchResult.
 type SearchResult struct {
 	// DidYouMean The query that was answered instead of the one that matched nothing.
@@ -684,6 +844,18 @@ type Step struct {
 	// To Where that part ends.
 	To     *float64 `json:"to,omitempty"`
 	Worker *string  `json:"worker,omitempty"`
+}
+
+// StepCost defines model for StepCost.
+type StepCost struct {
+	// Attempts Attempts that were counted.
+	Attempts   int     `json:"attempts"`
+	CpuSeconds float64 `json:"cpuSeconds"`
+	Dollars    float64 `json:"dollars"`
+	Requests   int     `json:"requests"`
+
+	// Step Example: encode
+	Step string `json:"step"`
 }
 
 // StepList defines model for StepList.
@@ -1082,6 +1254,12 @@ type ServerInterface interface {
 	// PutContent The whole file through the web role
 	// (PUT /videos/{id}/content)
 	PutContent(c *gin.Context, id ID, params PutContentParams)
+	// GetCost What the processing cost
+	// (GET /videos/{id}/cost)
+	GetCost(c *gin.Context, id ID)
+	// GetJourney Every attempt and every wait of the processing, on one time axis
+	// (GET /videos/{id}/journey)
+	GetJourney(c *gin.Context, id ID)
 	// ReprocessVideo Process the source again, from the start
 	// (POST /videos/{id}/reprocess)
 	ReprocessVideo(c *gin.Context, id ID)
@@ -2221,6 +2399,56 @@ func (siw *ServerInterfaceWrapper) PutContent(c *gin.Context) {
 	siw.Handler.PutContent(c, id, params)
 }
 
+// GetCost operation middleware
+func (siw *ServerInterfaceWrapper) GetCost(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetCost(c, id)
+}
+
+// GetJourney operation middleware
+func (siw *ServerInterfaceWrapper) GetJourney(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetJourney(c, id)
+}
+
 // ReprocessVideo operation middleware
 func (siw *ServerInterfaceWrapper) ReprocessVideo(c *gin.Context) {
 
@@ -2435,6 +2663,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/videos/:id/cancel", wrapper.CancelVideo)
 	router.POST(options.BaseURL+"/videos/:id/reprocess", wrapper.ReprocessVideo)
 	router.GET(options.BaseURL+"/videos/:id/steps", wrapper.ListSteps)
+	router.GET(options.BaseURL+"/videos/:id/journey", wrapper.GetJourney)
+	router.GET(options.BaseURL+"/videos/:id/cost", wrapper.GetCost)
 	router.GET(options.BaseURL+"/videos/:id/views", wrapper.GetViews)
 	router.POST(options.BaseURL+"/videos/:id/views", wrapper.CountView)
 	router.GET(options.BaseURL+"/videos/:id/clips", wrapper.ListClips)
@@ -2466,171 +2696,195 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"3L3rchu3tiD8Kih+p8rSPi2SkmUnkev8kJU4219iR5bkZM6EHhHsBklsdQNtAC2KcemF5jXmxaawFtAX",
-	"NpoiZcqVPfkRi2Q3LgvrfsOXXiyzXAomjO6dfOnNGU2Ygj9/uqIz+2/CdKx4brgUvZPe70xpLgWRU2Lm",
-	"jGTM0IQaGpGpVGT8dnrwjpp4Pu73op6O5yyjdgizzFnvpKeN4mLWu7+/j3o5VTRjxs31mk/einNq5vYD",
-	"t/Pk9kPUEzSzb074pBf1FPtccMWS3olRBatP8B+KTXsnvf9vUO1mgL/qwWs+6dkZz1Kev/2xY4I45fna",
-	"GXJqDFP2xf/1Jz34a3jww8GnL4fRy+P7/+hFrQ1GvZ9umTBt8MHXhIqEJFwbKmIWkX9JLlhCJktiFpIU",
-	"wh5ALBXTrwDE51QZbl//hS092BWbcW0UtV9rsnd5uG8BHtgXg2Ws2xi7o1me2mePhoeH5D1bkP+W6oac",
-	"cbMk76iiZi7F9fWbIk17US+jd78yMbMHdTQcRr2MC//5OASGn5lguMw2LK7mjMzK34mRRM/lok9OJ5oJ",
-	"E8FGpWDEzKkheUqXmgi5iAB69jcq9IIpwu3Xhtyw3JRA+FwwtaygMGtgY8YFz4qsd3JYrpgLw2ZMwZI7",
-	"cYQnj8bB33nC5NsfcfyEZbk0TMTLX9iynAspr5qt9tiBfa6xg9opvHjROIXDqIGqo9Hd0eHBaHT3Hfv0",
-	"n2FMfTsFku1eiKPprhW8ODwKDfsrFbOCzlj73E/J67NzcvwdMXQWEV3Ec0I1YYJIRXJz8PqiA5dTP+Km",
-	"dHp68D+RVD99OYq+v9/78+D6U/3Lw+j7+/0vw6iLhn/lGTclXFZwKoUf61MnbEqL1FjKAEJxSObIZB3K",
-	"ndMZu5I3LEAkY8HuTPn72DOAnM4YmbCpVKxPfsvp54IhYcykTIAX26c0zRiBdRMp0mUXeeTl9B1HfDz8",
-	"4WUIQB8KVrD3MEiQYj7b37dhq58q3noUvTzqOJcLJhLgiGumVv6ZDZnfd0fDPDDZvX1b51JoBoLqNI5Z",
-	"buxQVnIK45g8zfOUx8DHBv/SyOy24Aw4UfPgf7Ssj2oypcr+Y48zpmmKDC+WImZKsOQVWVhmzQ3LNEmk",
-	"Ew4aOGFAlodW4h4bwDP3XlLubIMwWGB/lvtbqdvvWQJQcpKybM2kOT7xn9tN7scNzH9KFJsWmqaW7VAy",
-	"pTwtFIPVXNSk687g0Bi0Ax6qEIKprzo7xKcnx0672lv741cs9t5TIlIWioqKb76o881hm29GVmtsvPKD",
-	"/W89s416ZxT2AHPmSuZMGY60HStGDUtOA2rbH3MmUA9ZUE2semL3PZUqo6Z30kuoYQeGZ6zNQaJeXODw",
-	"zRF/m5KFHY/b4dQtS/q90GqZUlI9dEpvEHft8+lGUtfOVbE+kLmhladc3ATglLGE07A69web/H51RaY8",
-	"ZRGxPMoyJMXsLqVg/dAkmqXTkI1QZ9t/4lOfytfl5F8sNvZ14URAC7qWE3poEC4IN3aMlZ1LZYpZ8X/+",
-	"tyZ7rxXVPN0PLtFQ0z2J3WwTN0hKkQMzYdHwT5SDoD0WQthB7eZoYkWw5TssqW3NTRv17g7s6we3VNk9",
-	"ajuOx90Pfjz/xUU5bvmNG99/fuPmuY96QLdvk2101vpR1NQwAH41oIdUVCMlj0Whs/Nr+5Vr00YzkGmN",
-	"P9aKGU/W9+VEVCm6bC0fRwsuZ06FYGmI+iXJi0nK9ZyhJEbWFzTNYmpoKmcFYHtNh3p5vKqnt/DMy901",
-	"bGkzlpMUKGcuWSxFopsvymKS1t4SRTZ5HK/hSRtUHwX/XDCy4GbORQ1Uu2Ev786PI7KwvJgD5wQiegqu",
-	"og1Vpga9DsJX2pCpskr26mY3AHfJVXbOJVKeVxwi5XmNO9hPnjOkPN8dVwDjuM0IGoBsI+bGnCLl+U64",
-	"BCijqxwi6jWMrIfxppuH/EiXv01/52wRQOzEnXeDhkPIe+vfL5/kwrw87gVtx/q63ID4fnB5dTxuWvHD",
-	"4TCwlDc0ZgGox7JA1bKtsdzStAipH9pKYCLYgmmDdEIWihtmv+8Hzbz6znDUyE0c2hqsVIeYNzVAm3M7",
-	"/5zeArHGMsukiEgmgYTZ58LKbaBou5jmbmlspNocyRBmASyLUcDsYiRpNZiQUvLHnFmVy+5YM0IVIzRN",
-	"Ye81IE+kTBkVdiT7y5kFKgtw899umSJzuSAZFUsYBL1yeIphjdXQ2VdvcOXwYcga+CJ/Is3l18ASRhCU",
-	"XAFkTgKAHBdCF7nVEFlyDTJpHJFxLJUqclN9IeQ1IPO1NorRbByNxNhIeW0hdp3zO5Zq+5j9Smc0Tf2H",
-	"VIqZ/xueBTmim+/jmDAAE7Fa5o21aFmomF1bsMxYMiZ79mgmqZyMhNVEFctTGrOE0KlBhCBFnkqagJ7q",
-	"QbVvJ+TilqY8uY6dEjUme3JK/KcT8K861V4qcnlxBQKeWMtmPyJSjcQ4VzJmWnMxu0ZhNSZ79jWvIT/T",
-	"BLxj+33yTipGMrq0a2D9kWio5C2oB/UbZihPH+bTcLLl4yGkeJvZuS6Y/X8bM2jN29PEjgu50Kj0WxLT",
-	"RiqWoHcaIAPAFu5krOmjw8TiXBA6rO6ggnEYDYdDcN1tQlEXOGKIacBkuJnQSj4XTIcY6BlNU+21W0Mn",
-	"KQOLlccsvKdy3+ugtrBWIdqGNF1V47rEW3kc9UmqfdXAWdtP6NR/9ZrnioxKEsW0ZtZYJWbuTXPVJ1dz",
-	"qZmFQZ7S5YTGN3DsuP4F+gbYksRUuKBEW4bENbdD20WQ8rzjl8qL06YCuRCWnoM/ZlQbpoI/5dL/1EK5",
-	"2nacjPZaNsaiKELI7VITa/BKKUoH5bwQNxUF5Dw2BVr/yZbmv9UcWQdMLLUtJ5Kq8M6RyQV/KhWr1i8L",
-	"HwJpUyG42msxqE3UFdiV34MfPYSJ72jCOnQWKSxjYTlJ2dRUQIVjiTw91uNn5RLb2DelMZI2TdArTtPz",
-	"2gPoFg+sgRsylYVIiCxMn/xE4zkuKZFxkVm+A0qdXAiSMWvX1NlctUnL/zfXCSxI3vCUhViYnbzpt09l",
-	"kQim9cNHYl/1a+k6Cpi3JQYmS8M208dLgr2CHwKI5v1VbbRVAc/DeHA7+MKT+wEse/DFbuJ+8MUOcj8+",
-	"gTgPu2W1YA8s9WH8dI4bO2dzyZHbbBBATGvnWmwZNnSN4g0YIxhL9CtCIbZb2vAxFVZJmDBgMn2U7WAH",
-	"n3kLYwOYl46L1QUsUWaxO+OjxLSKlwTZkQsD6LCQ5GG2woVmaksXTUq1+cmvu83iCoR66DfjUKuigbgw",
-	"Ssqsb7fWz5WcsP7t4YM4ABZ7A9prDn0XxrfHn6e0v9/JzInLFU2u25vzRsms5c9x7HUbf47hJmUdYmc7",
-	"18qW4ohM3Q4U28CQLl00uN6oBpp1guo9epdqR11zHhyupIKEnJsZvXuLr74YthHgPVt472dYRE1pqtmq",
-	"WNvIz1mGh142Akr9w7BPruH3C4zWjkj511sCZ63rKwhktnjDBdfzR8ACrLwGkrtshBfROqA8H67dU9TD",
-	"JIMnGPgRDscQwFaDtWtBtmLZzFl8wxKi5IJMlvafiGiJxGW1rwnF3xLJUHqgpYGJSZbeApqWE5DrdnSK",
-	"PHCC0csHU9eszmJxoiMySdP0IE5lfEOsqPGMC1/ZPEjp1ZI1+V2HQe397qE9XLK7FmlgOp9TQuwYEcCt",
-	"gyTKkPY21FC67NatDZla5Zl70H3sHlsNh69/q+50tW9yxbZb3ZSLGVO54qGMwqvSr8PUM6eLU3XTzAHC",
-	"gKxPtQJHLM3sN/wvhvl0PFsNWEFmWdt4VFwqbpYPZ1645+zR0/hBoriwz1iM4n+x117fbu700i5W1oOu",
-	"ElxIEaEGHbkvyM/89SsSO7qmM8qFNhhop0rxW6b7ZAgJH6CHnpBC3Ai5EA1C8Yrm+uQD7+dct6kr+0xd",
-	"NVj7MDwEjFHzCU83APLv1ZMtnymMFqKoc8ldDsiqjfiw6ruiOUlFFEssXIPKdA4zbacXY8pYSItSjLp1",
-	"B30FW+rRIWW4SleDmRob6IbkLlRjdyZPqRmf1wh3VQxKqV1gm4lYJpAzWDCy9+HFfj2NYc5nkGFnD9Ia",
-	"jqlctEOSzWyuFf/fmzPyw/GL7wLusaAP/hLdjaKmkePZ9Nd7hdtomjOZp+wVEWAuTxQV8ZxIEXbmlN7D",
-	"twGkP0219OFenxpIMLUJOKn7KZUz3e9KJik6iEwbqeiMgV14Jjs9Q6d/FYqRS3yYaMoTiIorhiZ1oRkm",
-	"SLucObL34RAPsm1LdtosbSuTTmRhTiYpFTcPWhkGfQnexHB7Lo8owvMOo6mcKaYD7P+tICnXRgOUNaMq",
-	"nkPwEPMhqdLsxCIJdY5L47KrJoyLGclowiLL+BdUj4Q2Ms9ZEhEhiVeunPMSBoN4UkQmDIBJKEwMLgrI",
-	"YwKlkI6EywI51ZW0dU5TyDWy8mkq01QuQOLmbmevfE6UgSDIhNmhNOjXRKYJBkRWqMMuTf8oBesGywkZ",
-	"kkIYnpJOd3rkBrqShgboxL8PqJNSYWFh4RYeKmcqDpY41BeExkNrxIgcDofoBILFRoSlTq/Wc6pKYrfv",
-	"CC5m/V5nQvXwwaiBX2hUB2MTFCFE/OAFUfMoUqcdtdhCnit5xzNq2CvEIE0ydHhoyxOmKZ/NDTFSBnWN",
-	"Nnw7HYU5XYni1KK5eSnbQ7/JtMM94bWIbfKFwh5FB57QoOXKy2V2gn0XIhXP7ykl6oVTa7ewOK94PYHM",
-	"MggqCNToVJanY0hKQ4wJ3e/cS6omRJgvMnrCIh5rfiht3iiasa0M0NKZtqkVugJ4X7rUmL7rHH5KsFJj",
-	"CxORhSu0ToFcx3bQMQa9WJabJXqRLYNspAAGoLkl/N4zllhhU4iUaU3GsKyx5ZQw71cBLwgtFyBuRznQ",
-	"H9GCxozfMhHVXfZWZum5M5sCIctkRXOY8Mm1oVhfsnksH/LButNuzy5/x2QUp3uhnD98hTrA/3/523sC",
-	"JB95SRKzCD2lhxuEmmHqaIMEglX309N7g5gJ1WW+aZVfBvCw7kbazBzLwJ8eTKuyOgwQgQZkWHE7bRYR",
-	"QG99iEl3Sb/depyqDTq4PnTEG/GZjIv6t4eP9xE+5sie3pW3FkJh2c2E4fbvC0YfzgvBWGBIKdpOBWiW",
-	"3GyvCewuKyaoU0RNqDyQs1IWvQU4NxXJgichtfQ1WB5MEWdgOE9ZGLpzZnXUsGnqseqhirmoV67kASA4",
-	"YsTHy8mj2m5CYLgEw++CaQhBtCLRPPlvWbyzGu+DuGzH+UOqBDx0G+CnO2suEna3EbJOy4zUB1Mg9fbI",
-	"7UqzvhVW444rAAhQW54I1+uHE3R4Y01rWXSD6UjM6snaMJr4HZTV45mVipChZ+bOngzEC8IZWFVoIKC7",
-	"NIIA7d+dqz/44+ew3wWF+8aemvsg+O7qdQVvelHvXS/q/Y8N6wfesIyCxfcO/3kvxWsuqFpCncDlatkC",
-	"XVBuuJhdu8Qrn4GFll6ZFtquZoh6MRUxS/HvhKXMDhP0KF46B+9qUN9YHbnDmcY6syu8VN1cplq9MaiJ",
-	"UqIK4XHshmmf86aDOQNcOD6s+70TUaTpqlUd9bwfT5OcKtPIQyATNuNC45v3UW/W6K0QEJaWULscjVSZ",
-	"bQBQFqt0+t4rwYA+5KC7UXYpkpjQYHfMADobZVwspLoJ5jiusKAaoCKfB4bAqQpVSlwK8iPDdlJ+Amj8",
-	"lC6Jq9Xk+0aFx1fmaFx5FrSlZvmxTMhcUVtSGd+8TX7kMx60MKwOgNYcPPlMEzx6V81JOLhowcE4oZq9",
-	"PA6LYXj5sh5W3MD7Bi/pf7I0oA28h1WUYhIfRQy2UpG4jDZIdIMQZMMeCkQSV+DM7nKumN5G5w8mD55i",
-	"gc2BFOmSXJ5e1hY86ZO34B2nliEptkFK6woYo5Xja4DMZxZWOwkhaxnXf7DapiM60aqsCQvwR9RPbijX",
-	"t1zltynL/Br/QD3NoP17vumSK0OiuYhzqIchVJOE6zyly66yd75NslxZR7rueUz5Bx6H7qmNc5FDJ2nX",
-	"brXjgHZaKKGJUa4ItuYLjWWWcWPKSBMViQ9H0vgmXJ31mGyLvBZBe6A3Bj63ZYYGaHHbUFPZimUby90b",
-	"u6Ek8C15eam7rBfN9qFQ/dqDZL0u8fMxmRw1E/pR5BNKbfCR2PqAtTK6iqFFK9V2jVBOr4aRlepUEkMN",
-	"9+qnFCr7bVn90xyrdkpUaZYGA1NbVyEM/GA33rn/l1LHnjJdC6D998yECqMHdnZr0tTRSxLPqaKxYUpH",
-	"RFGRyKzZJSSbqtnsr2Sa/WUWn4/SGyEWs6PnJpe0F602sDo6+O7Tl6OXocZVbhG7sCMe7fvZ2JDoLGFf",
-	"dnhkUqoNeT4k9gmy9/HqbB/lH5RcRb7uuyyw3mibtWL6ENv1WQzbVsnjixFuJrz5Otqt8OBikvLYBz6o",
-	"YpDswJJ6VkryqpYiDM8I2egHA81EYihjxLeRsd7SRulyhTh/lIbuynFAXOoxhV0ucKbMhFFDtCsaa0HC",
-	"nuolY+Ix8YeNKpBqE4ROAje+C5JxIHw6moEQSlxYJnpp53SJlOGufhj0rWotlUwdIgkoPqViCY5KMikM",
-	"SaXMrYr4itBUSwKRVF9xmVOtF1KBx/OfV1fn5DXVPC67r4I6yagC15Jb8NwY15CNi6kMmY3obfKOX6sw",
-	"2+EXbALrxAQs9L24L6oOppA4qPsjMRJXc6j7xEJBa2tCeg/UrJ/g31Bc+0wTuzAcVcnCMD0Se+MFm9ix",
-	"B5aIlaDpgOZ8vF/2/vxZkjjlduC9MTtiA/xgH1BlUSRLRgICvtxEUCa3JM7rDFleK0nC9iEYnWnjfkWb",
-	"Ht4ciTLXbwq+BwN7hEw9JHGf2+iz7nSfvC7TDMexTNg4cvq+/QJJd4yjrK6t9Ge7PjqHQwLuBjszMNrJ",
-	"0jBXav5i+Hwkxi5z8LoQ9Jby1KpjY8Kn6JCYYOrb8fB7MnazXFvqlYUZ+7i+JhOZLMmcQqXDSGC6NGSe",
-	"2Nn75I+5xVGoQ0ReZ6gyLiMPumqYOeMK8s9z6o54CRluFmFHgmqSSjFziLskKb9hEeC3kGAcMaJTuYBi",
-	"RirI4UvyC3890JBZ9xxWgGA6PvrBzj8SL4bPYbmUjC+YUcuD06lhatwn8C+hFjIuSxMBa9cCK50wJkhs",
-	"d8iwshVS7lIeM6GBdbkeku/eXjlXBlKNPhkMZM4EInFfqtnAvTTInCqE6k3vDCvyrPKM/ZJ7J73D/rA/",
-	"tA/ZIWjOeye95/1h/zkqEXNgFwPI29CDL/Dv/aDR59c+MGMBs/o3l5KoqJiVCTgwwjN0I4NkiHxqqlSJ",
-	"RUJEpxtm5fXVd/sngE4jMZ7wyRgxH9sROjwb0xkbWzSyf7xRMhsDGoyBc47J3kSaOeEiTouEJfuWF9AZ",
-	"i0bCviwLY1ma/XLCJ33ym0iXEJzxkaa5YsxnQ0K+SZ+8KdOgFlB8bxF2JKYQoOLCyFaip7GnaWS1edfs",
-	"xWiCQX48ZitCAJ5vk95Jz4qWiwaQm62p/ww3f8V0gq36T4cHwiSEzQaCnIA1A9lD2dlgV3L7oUIPVcAc",
-	"YDvdDR6spPH9p5X+q0fD4ZN05AQVI9glFOot5bTZcttVKrtCuPA05bprXUijni6yjKql6yqnCqEjRxaW",
-	"tpBqvBF+8mevyQA+3bew8wFQYhtyC8Zc6lC2WyNTSipydvl75bhyqVWWJURQMKTZXQR8gIokIjJHjTNd",
-	"RiMxrnJVxq8gKk6AOWMPG9QZFDfGShtBIBq8PJgpWeTEKCo0jbGZuZySIh9ZAj8cDklJrbpPqiyRqmzc",
-	"KUOKVSn5uVS+eXilgGOHlv5IXLCcUWNVKyoIh+4vBFuJaB8dfmVZEDxB6puCbE0C5UKOM44ETRJtoeZH",
-	"4KZPjoc/AMQw5c0JWCGBQ8eySJNq3T7BHBY6EjhqJU4tVugQ1/Jda5p8y8m51zJZbkUjG+nPq5WWoZ5N",
-	"ht2ZQaxvm8OXVsMEg8gdTZbrLZrvn5DqGx1/AhQP5pE9mFrNiVzshOIRgFZrxoOOUAZaXWUB2hV4XrqJ",
-	"/z5aryAMvkz45B6J3HcHayLOj/B94yC35Si+XXyANR939ZSB5gtYfohbJ3tWHcikYvu7AOwVvWEYiheg",
-	"2bjur1ybV56O7BqmVssAfX8th3U6VhNyPzOzArYQhq5f/CoBfeWuQe2DLe9eYDwspKsrO0C6hBsWWDtX",
-	"1+JOlWipr/OZJmNm6Gx8Qo6PvifjXIGfGLTWa88Z8F1ZmIgcHx6tPORbjtV6g2pDU8jFa57jTwk3O8T/",
-	"x3HcTbUS9LBuzB+/Kfadgcgj1FUSU0FAUYJe6iA0X0HnQVVLnXP0mclbRqDEfgfcblD2zvo2eB7Uot5w",
-	"kZClLND8xe1bXQ6+mvDJSVWJTTUZn/92eUUG6ELE9j6wiTFxjjmE07PSbiHHw2Myxg/XQpprKAqpNIuH",
-	"7CA9t4eABSRNajiDEEut58TT4HSzr8VGCH30MF76Zq5ficjvUHjouVUF350fE6qg5oZW54An2omrvoEb",
-	"4mzKb9lfABvwbyE2ohNh0Lu3HHkgcz2oSrWC8sYaJK4qeFsO9Xezs2pl0mstLF9tjbdZ7EIvgGQml5kj",
-	"vcsSdXA8UufbwKJisFHmHNrL1c5alidbHdvgC/77NrFMCSrgAywocC2Jf23trSSrl+usza+qc6UmCl3g",
-	"wkosClFYO5BjgY/9+sF1gpXgLo3p60/kvDCENk8a0h8a03UCH73La2nmAz7yhOhcVSh23IvhfOA7gBZ6",
-	"PGE8h6ngAQZciEgVHUXr2nX+RfUHay3J3ofjiHw4HO4/ANPBF/jXSiJG1fbitLoJqBsfz+zQH8oeCxuY",
-	"Dg77qlq4XdhgoH5gOMAV6G4KG1/P24mA54zd+A1u4EVcc4XU86N6K6WjB26QekruXW8AF0D4j7nVNZ4f",
-	"ITamrCx63sVh/SrljVeKMImqLKn2bmVDb7iY2Sey1jFGX4HEHSgAZPU05HFuh96OPGA1QO3udoqy/QQs",
-	"12qQ7n7GXZzG+1KEGkh1d23nuBcS2D3A38ygiwzi2htRFj7+NHC9gLEfCdiUTw1LduLuBdBpgF0LdKtO",
-	"iSawEOrr5Z4b/ikFXy0Y3yH5yowCvTuIuRBzVXBlJ0mInAbBBcmJD2jfmKXRGU07TVOL54kmWaFd6RD0",
-	"2x1/HhMqlq5CQ5S9RXXZjRf8uL4VLuFiJJBzsTQp66eWYDD3SZk048P3jMZzHwMDpxWbceh+ATnwI2Gf",
-	"i9zKuCAjl39LPhfSMD3qYbN/ks8V1dYgj2No0GtVg5hqRhLpIq2FMNFIUDBxYPIpF4nr5AsbmEqVabI3",
-	"p2oiCxUR94fe75M/0OTE5ASsqtJ2MBzIm6BSMJIyY5wzDnqqKMVi6KoCUcOqUG8M2SdEyz65pEs9EgvX",
-	"eDiWOhiyw+IwSIEKROtWnLkALQs/scRz6LoD8XPnBZuBmv6uuFnZ7+ZrB2qmaX71cFjdtot1+YK2XQCL",
-	"znYxTJWnuuF9hD4R0w640m15wrQZk7ww2id4odYBeD2XKeaelCQIDMAeObi9Mol6SNlrikPqzo22Ggwl",
-	"E1mIhCW+hsVxDJcX5+/nCG1QS9WhJPbw7VpiWfmF3Ukglay9Z+j8SywjjYi/YANIFNNgifTtpV2EAgpv",
-	"o9rFlL4BE/RM6tqDK4UN7sKl5a4mv/8bBpQbtclrXR143l8vIpEL1vCTpmmFozUJ6WQeCknXU9xfSTD4",
-	"4q90u+9nz4vvt1fDoA7j4ePyF8fZQ+gWz2tWd2vM33Zxgy+azTImzDdaZhQuSysvZueiMCx8kbJb6Hof",
-	"1LoGWxuBKOW5Hnyx/9z3s/z4qSDirnXfaE3+xoynXE/txvON1oQXdTwp4W27JLwgpP+vfPZ3WVF15cff",
-	"dFVPSPLbrupLWUTztOy8eQv3025kwAU3T0m133QzlaTIjvW321FQXDg1FrU7UHqfSGbsEqRo+3UZ8H9A",
-	"uqpTZseYZOM+PdPV/ayQhsbB4IWM2FelT5GDoT4SilkT2psC1opM01JJXqlpIe8htZv6rikxFWTv6sV+",
-	"V9Jpl/361CYO2CtjvI6FUL+bE7RjtM+kwxRhLjRPsIuKFOlypwbKan/quoXyb6b2V2Vda3V+RKPdBNFq",
-	"NUjgfKqhOHGdaB3ySsE86tbMAUdBn+67MhoujVSu0aF3IbtUqqVhGtP1BbszfXJJp9CJXUFiZZXgo2nG",
-	"RmL8NmFZLg0T8fLgF7Ycn5BmIYBLXkj5rcU+GAXT1cs7xjAt3ZdnwPiQYsmrka8zrjOXYORLaqCcIeHT",
-	"KVPa1wQAVZf3mmGSHNr0N1CrcANrEGxhweYibviZJ33yEVoBY4WgfWEk9ij5+PHtj/snln8C/d8ITFLF",
-	"EX21Cqxlta6j1kUywCMwM+N3x5C3FBAVZH5hyyfLVCqvZtgooeNwt/TW5YJ216NxQaA8mYxX2hNB6wPM",
-	"a4aF/XSF3RJCE7rHBvDMfdT7VcZlu51wE5vq1rx+gyO2Ml6/ngmcCiELETNfBxGi7kpYghLSzAztgF1J",
-	"d8fDY4xTCGnp4ZXveO7iO5m8xZKv+pVaK9ygnXCECaiPROvuzNOjdRuCNidGZhNtLJ+EJu3GbYGmED5T",
-	"MuN6N3Ee3GH9qj4orkrlREeYDYdd4hN2R5gwijMdZsxdaageeNtnAJZlwztIPHV7K5MSapX/ISGztYL7",
-	"mJxSmPBbJ5PuApd3z5urdgi7Sh/dFfK4vNG2ZgEkwbRrmb8BOxtg+7jHGVDdWSowaAeRbZCVeOovqf16",
-	"UF0amZNGB70NQJKv1gq2bY8z/9ATKsV+jk69OE2dqzJ7Vd3fM9xJNUCNFXh4QJGV99XWAFnC65Fcqgv+",
-	"Ncfww/UY3ecRSE84T+kSu49NUaO1AhpKKXaYHhVXKwpCKmh3Q5ayfwzylCEa7xh0rUaXLOZwfdPcqsiK",
-	"Na7oOB7+ELyQHJjxwjf8hN5qED1v3iCKTZVceBqu+sAGcSEN+2e2BSFAaZNz8q1R69r9/jNXLp2nlAtI",
-	"F9jFMfmFWyMqThkV7nr23WH2lhGTsBXZuDO+uqbrkLzjr/vktFIccROacHMChb6rMLNoMhI3LDd90iQA",
-	"3r4aGbokeBSjTn7zNK3hWX8kmprqSfOuNEL1DZaee2QSbNEnp8IlSHAIhUJTeY1WJdwXCLgW2bnjOfHX",
-	"hye1a1WcaVneqm2BAIN511NcMD0SVgPRruy6RQpRA8nh4pTa89x0W5MNdN9E57g70MVE4VWU2xT0uVJA",
-	"OL9HvtuitZ2UER7tXL512aGV4PHoyRWapCsGaLdR6S468CM9uUV5ySBVyHEWLgh9QGK2hJ8vxenWPOCJ",
-	"f/eCBruLh/19AI2d6zMOgOVpuMKT6OtU4Fbj0JIxQ7LCbE58IzG8FA6y1+zc2AZEl0m6cHlyyXXnciFG",
-	"ghoyrl+GO151E9SYb73pMXxRu+CeO1YL39vJXa01UNV1LMU05bEZ+5tU6t4Yf83Usb92CnvnKLvMESgQ",
-	"ztdd+eSg0cjYSHk9KfQaJUZKklGxxJMZCVg71+U1/co5X6MVTWcNl37SOqx/iwosaPrb6n8dQPsgB3JJ",
-	"B52MyCp+HsbbWsE72vFvAjG45kDx3RR3QdlbZE20IFjh2eM4ShGMJihGM8hON9I3TJZTcmwVwVpXJIhE",
-	"ujZTz6DL5U2foL+HjsT4DNd2gGmCY7J3fHi4D8hSv//Vfv1832pWE2VlAYmlEAy6S4xEyuht4wouLtou",
-	"4kqjrPd2dh2RgDGMRMUZovotd6WnX9+wxCqQ7uKkkk3gFBhoK0Ri+QhdjgRc3o7sDJ+o8TMYgDrVE39t",
-	"9oW3FtHngsc3TIXYynlhHOQeSpeFC7F1kfnhF2XPp8i12CZ7Hw6P9k+AkY5j93gw/AJxIoy/lIFDVHuq",
-	"yKE/0Hc/vuhKBX15HKx424w7ytgwc4AdSLbXQwG4g388lRr6zdxIV42TJGauZDGbN4itxnfcLQ5t3qqY",
-	"c0V9tcMt0HAjT+lSQ6RhJhkUH9pvrLBsGk9NdcDZUCsE+aCodgF9S/Xu4k4ebLNy4Xf8t/AGnuNaam30",
-	"sGwk8tUkDJWxTdyEygJnx45TAPjfAlLQDqTICSXoyocOPf6qER/lQtCV1+a6K2Hd9XGAWBgERriy3EkB",
-	"NyJN8RbRByENr661iS7hiadMS/a3VwTMFawwtYv0PD8ulGLC1ChtVzaM4RlLedX1bb1neyfu2KK8eiJc",
-	"6uN0zsvTSzzdlBkkMNdcMi+M1wG0URSucAUdxt+jEGEvQmBP3ddC+G6XPGaQpq375Kww1UX2dsiRqPSi",
-	"cfOyhfGraiHkH+IfvlPf+ccr8qVQ6f2oGA6PXlq4/Bc8hJ/hT5781xcU3RH5ePHrAV7OktyPHerDUlG0",
-	"c1wt2DB2Fi5IwmKe0TQifzElD3KaJNhbYty4/KHWc9FdIm/1HyQxdOQV7hJ+rknG4citInG83+GX/ehv",
-	"EnoymnAzBPs/AVhk7ex3QQCn5JamzJAbtnSJLL5dB8xHU385UksO75AQ4A0fidihCIc7RVk9OccpsVz4",
-	"GcdOCDskt+qvxwSXsKT5X2wkXMZOJdOoy3NIkB1XOUCHL8i4ELrIc6kMS64zlnA6JnvgI7C0WctT2K8U",
-	"U6zoQfXUtWb2KRTPdCuBIWSlux11Iem3lXVncKtEneNUzVmDDLZTv7v1Lb+DrNIy8JplEKfSHnhClxrP",
-	"xJK+OJCFqSqG3le9R3VZ4ChzJsAFvnd5tN8PET82/H7SfD3oKN7ht4Wru3dB8f+UCyKnxqFdZakt8C66",
-	"hsyzC9qxE+8MK7IgmxNlbuM8qHGZbNXF076hKvRGAEMWl6pd/7a5NNUIHecHs1oAbxTLPPNVYztwXsuM",
-	"NdYccht5QNebdVtA30dlp+4/P3XkHtOcD24PAeBuuNXdvHPpDEAPKZ8y1CURqHsfjvYrw9dpOe383J+Z",
-	"Ma6fgeNRXIDNHRErL6sRHBm3R3jDRWJHcEbO3tWLiFx9t1/P5IZSsPabFcLSynHqsBWOu75+bMofrp3P",
-	"oWmSonGzzRv2Ga4GaTZRag92CbpZDv7lCpJQe/ju/LiWHg2esvb7jegjsdp+PVRKZGFqY5ThnNYw2FEm",
-	"ck1ras3P9QmhScaFa9zOVFQmfGKDf5c5XTZwr6aT4QUjFcLNLgpsEP2KfLx4q713msJ9oyk1/JbVegql",
-	"dAnDB5BBKgL+oglNrQGkUDxIZUnEgh6vfHEDzRlNoc/Z/f8NAAD//w==",
+	"3H3tchu3suCroLi3KtK9I4qSZedEqvvDVuJcnxPbsiTHezf0iuAMSOJoBhgDGFG0Sy+0r7EvtoVuYD5I",
+	"DDmUqVTO5kdkkjP4aHQ3+ru/9WKZ5VIwYXTv9FtvxmjCFPzzl2s6tX8TpmPFc8Ol6J32fmdKcymInBAz",
+	"YyRjhibU0IhMpCKjN5ODt9TEs1G/F/V0PGMZtUOYRc56pz1tFBfT3sPDQ9TLqaIZM26uV3z8RlxQM7Mf",
+	"uJ0ntx+inqCZfXPMx72op9iXgiuW9E6NKlh9gn9TbNI77f2Pw2o3h/irPnzFxz0743nK8zc/t0wQpzxf",
+	"O0NOjWHKvvi//6AHXwcHPx18/nYUvTh5+LdetLLBqPfLHRNmFXzwNaEiIQnXhoqYReSfkguWkPGCmLkk",
+	"hbAHEEvF9BmA+IIqw+3r/2ALD3bFplwbRe3XmuxdHe1bgAf2xWAZ6zbG7mmWp/bZ48HREXnH5uS/pbol",
+	"59wsyFuqqJlJcXPzukjTXtTL6P1vTEztQR0PBlEv48J/PgmB4VcmGC5zFRbXM0am5e/ESKJnct4nL8ea",
+	"CRPBRqVgxMyoIXlKF5oIOY8AevY3KvScKcLt14bcstyUQPhSMLWooDBtYGPGBc+KrHd6VK6YC8OmTMGS",
+	"W3GEJ4/Gwd95wuSbn3H8hGW5NEzEi3+wRTkXUl41W+2xA/tcYwe1U3j+vHEKR1EDVYfD++Ojg+Hw/kf2",
+	"+T/CmPpmAiTbvhBH020reH50HBr2NyqmBZ2y1XN/SV6dX5CTH4mh04joIp4RqgkTRCqSm4NXly24nPoR",
+	"u9Lpy4P/haT6+dtx9LeHvT8Obj7XvzyK/vaw/20QtdHwbzzjpoTLEk6l8GN96oRNaJEaSxlAKA7JHJms",
+	"Q7kLOmXX8pYFiGQk2L0pfx95BpDTKSNjNpGK9cn7nH4pGBLGVMoEeLF9StOMEVg3kSJdtJFHXk7fcsQn",
+	"g59ehAD0oWAFeweDBCnmi/19G7b6ueKtx9GL45ZzuWQiAY64Zmrln+nI/H48HuSByR7s2zqXQjO4qF7G",
+	"McuNHcrenMI4Jk/zPOUx8LHDf2pkdltwBpyoefA/W9ZHNZlQZf/Y44xpmiLDi6WImRIsOSNzy6y5YZkm",
+	"iXSXgwZOGLjLQytxjx3CMw/+ptzZBmGwwP4s97e3br9nCUDJccqyNZPm+MR/bDe5Hzcw/0ui2KTQNLVs",
+	"h5IJ5WmhGKzmsna77gwOjUFb4KEKIZj6rrNDfHpy7LSrvbM/fsdiHzwlImXhVVHxzed1vjlY5ZtR76Ux",
+	"LMthi7mSOVOGI5UykbDkZUD8esu15mJK5jOeMsKNhbjuk/cTQkkqtbHyximZz5gASkql1mROQcDgMUvs",
+	"ZidSZdT0TnsJNezA8Iytso2ox5SSKiD6Rj1RZGNW/6m2IVmYWGaBKzOBdcUyy7gxLOkDurLkFDi9Zfl9",
+	"ophRi1P3gxOSFGcJoVPKRX8oFEsZ1fYlO6NSheVjEaGGCEliqU0fQHBKuNHAVZgiCbePTJT8yiyZ2N+H",
+	"wv4OQ+EsQo5lsrAgYiiXMZH0h5bvMmGP7o+eRWu7+wj2YWEIiwTObOAi8mvrRT07R+/zMkij3v2BHe7g",
+	"jirL4bUd153/ZTm8++JnnMV9eu0n84+7OcuP5dTum99gBQ8RXl9BPLriImYVnmjDcjKjCZlTbqGA9y/X",
+	"hOKI3fFGG6qMn7PbK3hUITWrfvP94RGvPkeFcRXA5fifLDZ2YKs41SnyJ/vfelkm6p1TgJFeJcpYMWrC",
+	"4PyEgKQGiM1K/90hFhc4fHPE9xMyt+NxO5y6Q9JdXW1JpuuY4Gu8GuzzaSeh1s5VSRYg0oZWnnJxG4BT",
+	"xhJOw9rSJzb+/fqaTHjKImJFAIt9itldSsH6QYRi6WQzbsBTIRwQNMSO3qMQ6qFBuLBMg6WTpZ1LZYpp",
+	"8X//jyZ7rxTVPN1vwXnTPondbBM3SEpRwPH8BenUspGSEyhGk0XFabrxE4+7H/x4/ouKw5TfuPH9Z8dk",
+	"LNeAa/FNso1KWD+KmpYDwK8G9JCKaqTksSh0dn5tv3EduCNBZGz8Y60U58n6oZyIKkUXK8vH0YLLmVEh",
+	"WBqifknyYpxyPWMo6KJkEbR8xNTQVE4LwPaaivLiZFkNXsEzL9auYUvdWE5SoBh3xWIpEt18URbjtPaW",
+	"47qP4DU8WQXVR8G/FIzMuZlxUQPVbtjL24uTCC81DpwTiOgpuArcQDXotRC+0oZMlNVhlzfbAdwlV9k5",
+	"l0h5XnGIlOc17mA/ec6Q8nx3XAFsT6uMoAHIVcTszClSnu+ES4Cut8whol7DhrEZb9bwEBlapJOy9Lks",
+	"hNPNV696/9A7aWrPLVlnrd7ghTZN5jOpGYnt017KnVF9ipqCpUGLlFw5YTmyEnJGE0bGC/eVtlxLpglT",
+	"xEm4OiyH+Ck9KoXIc0GocqthSSl7LkDcDg46XhimXyuZXRmpgkLLK5lwBotEW6qOmhaHBZlb8cKSSYPq",
+	"uDAvTtrnvJYdZrQHzrTRHQeO86KVYVwoGTOtrdDNM2YHn0yynE1BPZlMciXHLCKFZgq+0QttWNYn76RB",
+	"wcJdLU7nQUkmcqdvZnb3Tookmt0xRVNnb7Gviph1ZEiJTFOqNtLQz+6xh6g3bRjPV2HiQdiZPi/xBaCi",
+	"AJlaNab7YFeG5eGRlsi5to3amldwJYCwjWOvIOhXGq1QfpDMV8krxFp+pov3k985mwfuzMRdJQ3xIHQv",
+	"3vn3N2L0EozcgPh+cHl1jG/a3weDQWApP1fo1twMQLmjzBLnRccn67jY4XEjDU07PbsEqGX8QRzp+RFD",
+	"oHtNYxa4NYCThgnrjqZFSMfTYBsRbM60QWGEzBU3zH7fD5qq60vHUSM3cetKdUhCpgZY1MzOP6N3IBHF",
+	"MsukiEgmQU6ygBEGxSa7mKU7MjZSdSduhFmAR8Qoxe9iJGnVxJDm92nGrF5rd6wZ3Ho0TWHvNSCPpUwZ",
+	"FXYk+0vrnf7+jikyk3OSUbGAQdCziKcYvjkNnX73BpcOH4asgS/yJ9Jcfg0sYQRB9SCAzEkAkKNC6CK3",
+	"ajhLbkDwH0VkFEsw/lVfCHkDyHyjjWI0G0VDMTJS3liI3eT8nqXaPma/0hlNU/8hlWLq/w3PgrCum+/j",
+	"mDAAE7Fa5I21aFmomN1YsExZMiJ79mjGqRwPhVX3FctTGluZbGIQIUiRpxIsbZp4UO3bCbm4oylPbmKn",
+	"qY7InpwQ/+kUfMTOfiIVubq8RgkuLpjet6LbUIxylCO4mN6gRjAie0Ka0gzxg5WNitTs98lbqRjJ6MKu",
+	"gTlrZ2n3WIF6UIlkhvJ0szAMJ1s+HkKKN5md65LZ/weE45rHqokdl3KuUQCyJKaNVCxBD7uXbUkh3MkQ",
+	"KdpkV+dG0WGdErW4o2gwGID7sZuYAiOGmAZM1ibi1++g5krOaZpqL+cZOk4ZCHQ8ZuE9lfteBzWQjdEA",
+	"R9NlXbntoi+Poz5Jta8aOGv7CZ3632WhBMYPNA98omQW5Km4WpSR6T3XZMym3JJGjaysKuDOrBLbIsJS",
+	"zWpKuZlxMUUgzGieM7GNa2STVLudyunA8MawLKh5ynl3u46RbXDjxqpZDlQpDYMAFEAh5867pGXG8Cmu",
+	"icyZ6AqideIzHC6sFPcWrVGW66BZvRYFuBtBQRXowQgIDU5u7nwa3iMXOAk/1lsauqlepmmpd0eEploS",
+	"4/QvJ/ooOSeJZBjso1jGrHgIax8vlqzfdWQSCbsP41m7d+eTM4HZO4bqW3To9EnTeVgZBEicUp6xxAmB",
+	"nR09IdEnT618kNjrimRMazpldgkaXErckAVrWL7d470oZN1qOtu6GbcuC3FRjnlZiNLQdVmIys51WQjn",
+	"Y7ssRM3IZbGoGVbBhLu/Vt1WlBsupuBJC9oAKcE9VTFg9jzQp4mRL0BwqKZb7GD3XBt9SnTlnIND5EtG",
+	"hu6kB/vxSFRZ3RqoXH0MEuFv3gq7hO9JopjWTBMp0FUIBgbVJ9ewHzmBiLcxjW/hdsZrpjL6xFQ4m80q",
+	"1cY1F9yquyzlecsvVcDAqrAi58LeD8EfM6oNCzu7c+l/WpEMattxqpS3OGPYI0UIecsUoZpoKUUZCzMr",
+	"xG0lqOQ8NgV6wpItXWE1u0fgF6kWY0lVeOd4aQZ/Ki0BAcR30XarwhJEddXCHbtolbCryiKCo4cwMcx4",
+	"QbX0NwBJ2aSybOKxRF5sqodqlktcxb4JjfHCoAkGYNH0ovYARmAF1sANmchCJEQWpk9+ofEMl5TIuMjs",
+	"JQO6t5wLgqy/Lo1Wm7RievfryoLkNU9ZmzGsyctSWSSCad2VbeBa2o4C5u1gnFljEkWCvYYfQpEmzne7",
+	"irYq4IUbHd4dfuPJwyEs+/Cb3cTD4Tc7yMMIA03YHavFFcJSN+Onc2LaOZtL9gacIIDw6gta4uga+whg",
+	"jGAs0WeEQhhxeQ/EVFjJYezN2aCCwQ1z7g1BHWBeOvGWF7BA2ZrdGx+QTKvQvCA7chFnukUKDrMVLjTb",
+	"NkDEyqu/tMYj6QKhHvrNONSqaCAujJIy69ut9cGw3r872ogD4L1qQHvNoe/CEeXx5yl9UW9l5q7LZaG5",
+	"1VHxWslsxbfp2Os2vk3DTcparp3t3IxbXkdk4nagWAd7Z+muxPVGNdCsu6jeoTBaO+qatftoKesg5OjP",
+	"6P0bfPX5YBUB3rG5jwQIX1ETmmq2fK118vmXoVIvGrGL/aOwf7rhAw+Mthr82GIU3+AGDgKZzV9zwfXs",
+	"EbAAY1wDyV3g+/NoHVCeDdbuKeqhVP8EAz/C+R4C2HJc8FqQLRmgZiy2iqTVU8YL+ycioOM66WtMk2UN",
+	"d1I4m4u09BaQtNwFuVYfRx44xki+jVlSVmaxONGiFtM0PYhTGd+WflbkZfaV7pqvF0vWpBIdBaX3+40e",
+	"SXa/QhqYOeaEEA1qnIVbC0mU0dPbUEPpWVm3NmRqlQNlYyiFe2w58nqD87j2qH2TK7bd6iZcTJnKFQ8l",
+	"r12XdkKmfnCyOFW3zXQTDE70WT3gL6OZ/YZ/ZRiVzLPl4C1IYlpVHhWXipvF5iB/95w9ehpvJIpL+4zF",
+	"KP6VvfLy9nJ879cafqeMGAmWfgiXBn/bc/Irf3VGYkfXEGStDQadUqX4HdN9MoDcApBDT0khboWci2C8",
+	"w/o4d++OWrepa/tMXTRY+zA8BIxR8zFPOwD59+rJFdcWjBaiqAvJXbrBso64WfRdkpykIoolFq5BYTqH",
+	"mbaTizE7KSRFKUa1FK22gi3l6JAwXGVGwUyNDbRDcheisTuTp5SML2qEu3wNSqldkCeaBtHIR/Y+PN+v",
+	"GzZnfArJXPYgU8gKmK9aMJuJQ0tumtfn5KeT5z8GzGNBV+kVeoVETSLHs+mvd96tomnOZJ6yMyJAXR4r",
+	"KuIZkSJszCmdPG+SkFFcSx/66LPQCGbRACflPktlqvttNuaihcg0htiAXnguWy1DL78WihEXj0M05QlE",
+	"iKJLJKaFdjkfLj2L7H04woNc1SVbdZZVLZOOZWFOxykVtxu1DIO2BK9iuD2XRxTheYfRVE4V0wH2/0aQ",
+	"lGujMVyMURXPIMYDU++o0uwUPWVouDQu02DMuJhCCCBapqkeCm1knrMkIkISL1w54yUMBm7/iIwZAJNQ",
+	"mJhgzJkVDK1QSIfCRUS/1NVt64ymEK1m76eJTFM5hxs3dzs78/kBBnzVY2aH0iBfE5m6LJ0l6rBL02Dd",
+	"bwXLKRmQQhieklavZ+QGuvZxPs2R/PuAOikVFhYWbuGhcqbiYDZ9fUGoPKyMGJGjwQCNQLDYmi9Tz6gq",
+	"iR08KVxM+73W3N3BRueuX2hUB2MTFCFE/OAvouZRpE46WmELea7kPc+oYWeIQdr7irTlCZOUT2eGGCk7",
+	"xla2GgpzuuRsrwXd5OXdHvpNpi3mCS9FbBM7H7YoOvCEBi1XXi6zFey7uFLx/J7yRr10Yu0WGuc1rydT",
+	"WAZBBYFyEJXm6RiS0uBjQvM79zfVUkqlr2fxhPUirPqhtHmtaMa2UkBLY9oj/Xy+SkZj+rZz+CXBogBb",
+	"qIgsXAzkJZDryA46QqcXy3KzQCuyZZCNdJgANLeE3zvGEnvZFCJlWpMRLGtkOSXM+13AC0LLxfGsejnQ",
+	"HrECjSm/YyKqm+ztnaVnTm0KuCyTJclhzMc3hmIpg+4hV5Ab0Z6Cdn71O8YMOtkL7/mjM5QB/n71/h0B",
+	"ko/8TRKzCC2lRx0igmDqqEOc17L56emtQcyESgC9Xqn0E8DDuhmpmzqWgT1dt4XgABFoQIYls1M3jwBa",
+	"60NMuu32263Fqdqgg+umI+7EZzIu6t8ePd5G+Jgje3pT3loIhe9uJgy3/75kdHP4nk9t+d4wtGZ1h+0l",
+	"gd0FLwZliqgJlQ2hhWV9lQDnpiKZ8yQklr4CzYMp4hQMZykLQ3fGrIwaVk09Vm0qzhL1ypVsAIIjRny8",
+	"nDyq7SYMhipbZpvsgVqiT/e0oAumjgaDwaDjW7dchAwGHjHI3jiV4wiNKxEizT5osz4rPsGoKksDe5DD",
+	"EAEtRKBQRSRhEFjdJ7/cMbUgRi2cptHM8Laz9OH1jWICrNgnP6xuuwJb6CiuQAe/ZBq8QStBATz5b1m8",
+	"tcrHRrZix/kkVQLG0g6swpEdhIB14huTModjY9KA3p7PuIIsfxaDqcIvEQACJMgnYjv1wwn6HrCSVRkK",
+	"iJFhzKos2jAMXm7UjMusgAIx7RCH25IUEw6Gq7w0ATGy4Y9Z/d15XYI/fgmbwFDO6mw0ewiC776e7vy6",
+	"F/Xe9qLe/+wY+fmaZRR4zVv8806KV1xQtYDIzqvlbGrq4jdvXAycD4ZDpbtMpFhNso56MRUxS/HfwGea",
+	"KXnV7q+crb09KHlNgE6rTNpdvAlH0kNoqiqEx7Fbpn34oQ6Gb3DhrkTd752KIk2X+XnU8yZVTXKqTCMk",
+	"xEXp45tdwufbI55d4ZfuACiDlFvdIF0ifdvD6jG2xO6YAXQ6Bb90rXfTiJvfEMkb5kc+wXUtCi7dwD53",
+	"vLoqnI233yGtebss4i2zMkP40PUQwwGOJRgaab3BlN02+O7C/AZs4imtb9fL6YCN7NvvDEe69ix+SyXq",
+	"Yxl7vCShpzK+fZP8zKc8qExbcRcNF/DkD5ogurgiPoSDNwJs6WOq2YuTluIC9uWruge9S3UA+5L+L5YG",
+	"pK13sIpSDMFHkYys1EFc8CbEdGJJs7rqH3CaL8GZ3edcMb2NehuMk32JKb8HUqQLcvXyqrbgcZ+8AeGa",
+	"WoavWIfo7SUwRkvH1wCZD6KtdhJC1jKEZWP+b4sjbiXXNywgPaJsTke5actV/jnVeL7HFFaPqFn9Pe+6",
+	"5EpnXip/ARm6hGqScJ2ndNF22fBt4kLL8kHrnsfsFuBxaIntHHYfOkm7dqt9BKT/QglNjHK1j2pm/7Im",
+	"onOqQkVC9LzT+DacL/6YwKK85izeUHEUn9syGAmk5G2oqSxwu42Rytt1QvkOW/LyUjZcfzXbh0IZ9RvJ",
+	"el2M82OClmrWokeRTyiKxwcd1AesJfZXDC1ayv9veC17NYysRNOSGGq4Vz+lULWnFQPXJEfhrESVZkUo",
+	"YGrrCkMBP9iNIfr/pyjJp4xMBGj/NYP+wuiB9fKbNHX8gsQzqmhsoKiUoiKRWdN0mE3UdPo1mWRfzfzL",
+	"cXorxHx6/Mzkkvai5bLgxwc/fv52/CJUDtwtYhd6xKNta50VidbyQosWixekmj8bEPsE2ft4fb6P9x9k",
+	"F0a+Ek1Z8qXTNmuFjkJsd6UwT8cKRvhihJsJb76Odks8uBinPPY+PqoYmKFZUg/ASs5q0fDwjJDNZGgY",
+	"BAor4NvIWO9oo5hKhTifSkPC0nGAC/YxOYzOR6zMmFFDtMuPXIGEPdUrxsRjXG2dku1qE4ROAje+C5Jx",
+	"IHw6mgFvYVxYJnpl53Qxw+FeCRjfUKUVK5k6RBKQZ03FAgsyjAtDUilzKyKeuWoD9JaVycU51XouFViU",
+	"/+v6+oK8oprHZU8bECcZVWC6cwueGePK3HMxkSG1Ea153rAOhQLlhMzZGNaJsYauBB1+UfWFATeO7g/F",
+	"UFzPwHmDObFW14RINqiig9UpMI/8B03swnBUJQvD9FDsjeZsbMc+hArggqaHNOej/bKjyq+SxCm3A++N",
+	"2DE7xA/2AVXm/7JkKCC2gZsIMkIXvpQfBDQuxcPbh2B0po37FXV6eHMoyrDWCdgeDOwRglKRxH0Yrw8w",
+	"1X3yqoyoHcUyYaPIyfv2CyTdEY6yvLbSX+DKpx4NCJgboJ65ZbTjhWGu+M3zwbOhGLkg2ZtC0DvKUyuO",
+	"jQifoEFijFGeJ4O/kZGb5cZSryzMyIewaFIWiRDSDAVmBkCQlZ29Tz7NLI5Cyi3yOkOVccGnUOcLK0zK",
+	"uSA5dUe8gGBOi7BDQTVJpZiW9RpTfssiwG8hQTliRKdyDnm7VJCjF+Qf/NUhlpN4BitAMJ0c/2TnH4rn",
+	"g2ewXEpGUCj94OXEMDXqE/hLqIWMC0hGwNq1wErHjAkS2x0yTOKG6NKUx0xoYF2uM8fbN9fOlIFUo08P",
+	"D2XOBCJxX6rpoXvpMHOiEIo3vXNMPrXCM3ah6p32jvqD/gBq5+dM0Jz3TnvP+oP+MxQiZsAuDiFESR9+",
+	"g78Ph43uSfaBKTMtFVLk3Aov0zLWDEb4Ac30HGvjuChsqRKLhIhOt8ze19c/7p8COg3FaMzHI8R8bPLg",
+	"8GxEp2xk0cj+47WS2QjQYAScc0T2xtLMCBdxWiQs2be8gE5ZNBT2ZVkYy9Lsl2M+7pP3IoVKKKUnb6YY",
+	"84G/EFrVJ6/LiD9X3pJnbCgm4ADkwsiVmGZjT9PIavOu/JzRBONZ8JjtFQLwfJP0Tnv2arlsALnZ8OuP",
+	"cEsdjJzZqqtXeCCMt+k2EIS/rBnoNVbc2c1g13L7oUIPVcA8xCZFHR6sbuOHz0tdbY4x7mDnfU5AxAj2",
+	"XoHUYqgCW8MSl5Tvcj7D05TrrvV2iXq6yDKqFq6YuCqEjhxZWNpCqvFKOBSRrOPm54cV7NwASmzuZsGY",
+	"O//Q8v7qQYFSkfOr3yvDlYsitCwhgtw4ze4j4ANUJBGROUqc6SIailEVljU6g6gDAswZq+qhzKC4Mfa2",
+	"EQS87YuDqZJFToyiQtMYW8TJCSnyoSXwo8GAlNSq+6QKiKoqJDhhSLEq+ySXyrdkqwRwrBnXH4pLljNq",
+	"rGhFBeFQj45gcTPtve9nlgXBE6S+KQhMJpAZ5zjjUNAk0RZqfgRu+uRk8BNADKM73QUrJHDoWBZpUq3b",
+	"51LAQocCR62uU4sVOsS1fB29Jt9y99wrmSy2opFO8vNyUnGoiqRh9+Yw1nfN4UutYYxO+pbWVfXGVw9P",
+	"SPWNGoQBigf1yB5MLb1KzndC8QhAKzXjQUd4B1pZZQ7SFVhe2on/IVovIBx+G/PxAxK5r1faRJyf4fvG",
+	"QW7LUXwTvgBrPmkrnwR1RjDTFrdO9qw4kEnF9ncB2Gt6yzDUQYBk45p+cG3OPB3ZNUyslAHy/loO62Ss",
+	"JuR+ZWYJbCEMXb/4ZQL6zl27wngClbvdXhibL+mqESrcLuHaHFbP1TW/U3W11Nf5gyYjZuh0dEpOjv9G",
+	"RrkCOzFIrTeeM+C7sjAROTk6XnrIF0GttYTQhqYQdto8x18SbnaI/4/juF2lErSwduaPfyr2ncOVR6hL",
+	"mqeCgKAEHerg0jyDWsiqFpro6DOTd8xXpP9ubndYlon7c/A8KEW95iIhC1mg+ovbt7IcfDXm49Oq6ADV",
+	"ZHTx/uqaHKIJEStZwSZGxBeQBDj9UOot5GRwQkb44UZIcwP5T5VksUkP0jN7CJgr1aSGc3Cx1MqrPA1O",
+	"N0u4dELo48146Xt4fCciv8XLQ8+sKPj24oRQBelltDoHPNFWXPW1ChFnU37HvgJswL6F2IhGhMPeg+XI",
+	"hzLXh1VWYvC+sQqJS4DflkP91fSsWkWAtRqWLyyAPSt2IRdAMJOLzJHeZIkyOB6ps21g/jzoKDMOlRRr",
+	"Zy3Lk62O7fAb/n2TWKYExR4CLCjQ7NW/trbX63LL4rXxVXWu1EShS1xYiUUhClt15FjgY5s2MJ1g0QMX",
+	"xvT9J3JRGEKbJw3hD43pWoGP1uW1NPMBH3lCdK6ScVu6jTob+A6ghRZPlxoBmIodLS0uRKTyjrp8CexF",
+	"gOIPphWTvQ8nEflwNNjfANPDb/DX3kSMqu2v06q/cjs+ntuhP5TlRDqoDg77qrTPXehgIH6gO8DloneF",
+	"jU9db0XAC8Zu/QY7WBHXNOZ+dlyvGna8oS/3U3Lveq3DAMJ/zK2s8ewYsTFlZX7/Lg7rNylvvVCEQVRl",
+	"9QBvVjb0Fsubs2zlGKPvQOIWFACyehryuLBDb0cesBqgdteUsKy0Asu1EiQzNKGG7uI03pVXqIFUAldh",
+	"kftLAgtl+IZ8usjAr92JsvDxp4HrJYz9SMCmfAIR8Tsw97o+axZ2K6BbNko0geVatK2999zwT3nx1Zzx",
+	"LTdfGVGgdwcx52KushTsJAmRkyC4IDhxg/SNURqt3rSXaWrxPNEkK7RLzYLS0qMvI0LFwmXAiLKMri4L",
+	"T4Md11d9JlwMBXIuliZlftoCFOY+KYNmvPue0XjmfWBgtGJTDoVeIAZ+KOxzkVsZF2To4m/Jl0Iapoc9",
+	"bD9E8pnChtdxDLWorWgQU81IIp2ntRAmGgoKKg5MPuEicUWrYQMTqTJN9mZUjWWhIuL+off75BOqnBic",
+	"gFlr2g6GA3kVVApGUmaMM8ZB+SClWGx8v+9RlQg5gugTomWfXNGFHoq5q7ENjb4Dxm9MvoMQqIC3bsmY",
+	"C9CCroELPAcIPgrcxV96LRJ4qHxFm9+sLO30vQM1wzS/ezjMHtzFunzC4C6ABRGd3z1MFafajYuVgZh2",
+	"wKXC4mOmzYjkhdE+wMt3kaGGzGSa+O6LSILYo8akaPbKJMohZVk1DqE7t9B9kZKxLKBnp8thcRzDxcX5",
+	"jmGhDWqpWoTEHr5dCywrv7A7CYSSre4ZilwTy0gj4lt+AYliGCyRvpK681BAYnO9+aavNVamjoX24FKN",
+	"g7twYbnLwe//gg7lRu73WlMHnvf3X5HIBWv4SdO0wtHaDenuPLwkXfl8333j8Jvv5P3Qz54Vf9teDIM8",
+	"jM3H5fuF20Nov57XrO7OmL/s4g6/aTbNmDB/0jKjcFqaZywZF4VhnhybRii30PU2qHW15DqBKOW5Pvxm",
+	"/zz0s/zkqSBynvLcPtllTb45zFOu59cqmbfTmrAnzZMS3rZLwl44/X/m07/KiqruNn/RVT0hyW+7qm9l",
+	"Es3TsvMyRwv17yfdyCEX3Dwl1f6pm6luiuxE/3k7Cl4XToxF6Q6E3ie6M3YJUtT92hT4TxCu6oTZEQbZ",
+	"uE8/aBJTQ1M5LUCFZxwUXoiIPSttihwU9aFQzKrQXhWwWmSalkLyUk4LeQeh3dRXpYmpIHvXz/fbgk7b",
+	"9NenVnFAXxlh5yFC/W5OUY/RPpIOQ4S50DzBKjVSpIudKijLpdjrGsq/mNhfpXWtlfkRjXbjRKvlIEW+",
+	"MaY7SuKKLjvklYJ51K2pA46CPj+0RTRcGalcTU9vQnahVAvDNIbrC3Zv+uSKTqDpgILAyirAR9OMDcXo",
+	"TcKyXBom4sXBP9hidEqaiQAueCHldxb7YBQMVy/b6WFYuk/PgPEhxJJXI99kXGcuwMin1EA6Q8InE6a0",
+	"zwkAqi5b+GGQHOr0t5CrcAtrEGxuweY8bviZJ33yEapeY4agfWEo9ij5+PHNz/unln8C/d8KDFLFEX22",
+	"CqxlOa+jVjA1wCMwMuN3x5C3vCAqyPyDLZ4sUqnsQtIpoONot/TWZoJ2nQC5IJCeTEZL5Z+g9AHGNcPC",
+	"frnGagmhCd1jh/DMQ9T7TcZlOaO2nsUeu/oNjrgS8fr9TOClELIQMfN5ECHqri5LEEKakaEtsCvp7mRw",
+	"gn4KIS09nPni/s6/k8k7TPmqd49b4garAUcYgPpItG6PPD1etyEoc2JkNtbG8knoR2DcFmgK7jMlM653",
+	"4+fBHda7UkJyVSrHOsJoOGyIkLB7woRRnOkwY24LQ/XA2z4CsEwb3kHgqdtbGZRQy/wPXTJbC7iPiSmF",
+	"Cf/sYNJd4PLueXNVDmFX4aO7Qh4XN7oqWQBJMO26Q3RgZ4dYnu9xClR7lAoM2kJkHaISX/q2+d8Pqisj",
+	"c9KoUNgBJPlyruCq7nHuH3pCodjP0SoXp6kzVWZnVauqwU6yAWqswMMDkqy8rbYGyBJej+RSbfCvGYY3",
+	"52O0n0cgPOEipQusPjZBiTaDDuxSsR2GR8XVioKQCurdEKXsH4M4ZfDGOwZdy9F1fenBGW4Vzno3mpPB",
+	"T0Mx4uKOpjy58aM5Zjz3BVWhthp4z5vNcrGoknNPQ1cbLBAXkrB/ZVsQAqQ2OSPfGrFutbVF5tKl85Ry",
+	"AeECuzgmv3ACPf0ZFeQTG/9+fb07zN7SYxLWInFRViO9uryuOtIdkbf8VZ+8rARH3IQm3JxCou8yzCya",
+	"DMUty02fNAmAr3YBhyoJHsWou795mtbwrD8UTUn1tNkWkFB9i6nnHpkEm/fJS+ECJDi4QqF/gkatElpj",
+	"ul7/8xmPZ8R3yk9qHYScalk2kLdAgMG86SkumB4KK4Fol3a9QgpRA8mhR1DteW7atckGuneROe4PdDFW",
+	"2HV1m4Q+lwoI5/fId1dobSdphMc7v9/a9NDq4vHoyRWqpEsKaLtS6Xp6+JGeXKO8YhAq5DgLF4RuuDFX",
+	"Lj+fitMuecAT/+oJDXYXm+19AI2dyzMOgOVpuMST6PtE4JXCoSVjhmCF6Yz4QmLY/xCi1+zcWAZEl0G6",
+	"0Ce85LozORdDQQ0Z1fs+j5bNBDXmWy8qDV9UtZFdCZmhgO/t5C7XGqjqJpZikvLYjHzToLo1xndUO/Ed",
+	"1rB2jrLLHIIA4WzdlU0OCo2MjJQ340KvEWKkJBkVCzyZoYC1c+3vIqmc8TVaknTWcOknzcP6l8jAgqK/",
+	"K/XFA2gf5EAu6KCVEVnBz8N4Wy14Rzt+LxCDawYUX01xF5S9RdTECgQrPHscRymC3gTFaAbR6Ub6gsly",
+	"Qk6sIFirigSeSFdm6geocnnbJ2jvoUMxOse1HWCY4IjsnRwd7QOy1Fsd26+f7VvJaqzsXUBiKQSD6hJD",
+	"kTJ61+g2x8WqibiSKOu1nV1FJGAMQ1Fxhqje0LG09OtbllgB0vUIK9kEToGOtkIklo/QxVDMmGKOneET",
+	"NX4GA1AneuKvzbr7ViP6UvD4lqkQW7kojIPcpnBZ6P2ui8wPPy9rPkWuxDbZ+3B0vH8KjHQUu8eD7hfw",
+	"E6H/pXQcothTeQ79gb79+XlbKOiLk2DGWzfuKGPDzAFWINleDgXgHv77U4mhf5oZ6bpxksTMlCymswax",
+	"1fiO65IR4K1OVgj73EEzdykOLhi0rubDT4mncW1YrpdCYKuLPhqKIvcZzFDC3BVig/hZCJN39fxLB1uZ",
+	"FmRc8Li36LtAd7RQ89jipesCDD1jwFfPhSXUmJG90adfXl2+/+2Xm4vLN+e/XI32++QdyAZWMbWCzErL",
+	"hNSynZqE7xJk9kb+2XfSnCM4RvtWGkBNVBXiDJMDfDsCX9hGVWlp2sLAw3Qvl2mqI+RzznCGWXHRUCgm",
+	"2Jzan9HQpGsdlFBBBJsqOPyhCvWZc0CAll2oKTtD+QUrq3kR/8xzq8iq4gsuppEr/SYtrrcZVaQ2T2pZ",
+	"lO0JKBZHiZZkQtVuSjQ5ubYywsIUO3NyLNPYP2WhBFu0ktn1ZuJpVnnjwlkjfLW0jDFANpa52mwuZBg3",
+	"yhW6qBTDJJY+OfdoUddocUTla0MKi4GAxpGvduqasxJnAFMl4cXl5W+grNt8JslcSfSYZS0o9XcHlifE",
+	"Kj9FC2K5g9khbmFub52RYU6qlUXKVs8l2kWWdUK7KJ4xQu+5fjIcVMxN+92OlcAVYfmIBo/yVDJIMnec",
+	"ZclI1lT7nK1sSfDaqJK5wC2AKPYi58FyWpd+x38Jr88FrqVWLhXTAyOfNchQ6e7iDlIWODt2kAHA/xKQ",
+	"grJPRU4oQZctVGLzLbt8NAOCzretIq7LveuIC4iFwT6VXIINp3FEmmJj9I2QhlfX2r6u4ImnTD/xXYoC",
+	"PAy5jV2k5y1xoRQT9atjV7Yqy6JSXlX3XO/B3AnPKsoWQ+GUTmdbuHp5haebukvQFxHOC+N1PW0Uha70",
+	"oKv6fjkRSkbAntrb//iqxla2nMk00X1yXvj0dZA0jRyKSv8dNZvqjM6qhZB/F//uK7JefLwm3wqVPgyL",
+	"weD4hYXLf8JD+Bn+yZP//IYqWkQ+Xv52gP2xkoeRQ31YKqpwHFcLtio7CxckYTHPaBqRr0zJg5wmCdYQ",
+	"GjWa/NRq606w34zVc5HEnChpyradGUd5ae/D0cl+y73+0XfkezKacDME6/wBWGTt7HdBAC/JHU2ZIbds",
+	"ETXamGIHU5r6JoMr+tYOCQHe8B7nHV7h0Cad1YMwnbGCCz/jyF3CDslBSHSY4AJTNf/KhsJFZlZ3GnXx",
+	"bAmy4yrW8+g5GRVCF3kulWHJTcYSTkdkD2zBljZr8Wj7lQECMzfRDOGFUurt6CuBaiFrrNtRG5L+uXfd",
+	"OehtdY5TFeEOMthWPf7Ot3Zo1zAqC1CcSnvgCV1oPBNL+uJAFqbKDH1X1ZjWZSK7zBkKrHtXx/v9EPFj",
+	"Y4cnjcuGzhFtmiL2CP7+k/kvOSdyYhzaVRa5OfZ0bdx5dkE7dtY46wJE7eOd2zgPalzEcmR1FzRkukWC",
+	"vgEGS1yqdnU6Z9JUI7ScH8xqAdwpZuXcZwfvwEkpM9ZYc8g94AFdb8pgAf0QlR0Z/vjckmNCc354dwQA",
+	"d8Mt7+atC1sDekj5hKEsiUDd+3C8Xxk4nZSzmofxKzPG1a1xPIoLsK1GxN6X1QiOjFdHeM1FYkdwSs7e",
+	"9fOIXP+4X8/YgZTf1TcrhKWVg8xhKxx3ff3YfCVcIyWH4niKxs1ynlhPvhqkWSxvdbArkM1y8CNWkIQc",
+	"87cXJ7U0GPCIrL7fiDIhVtqvh8QQWZjaGKXbfmUYrBwWueJktSYX+pTQJOPCNehgKirtjtjIxWXIlI06",
+	"qulkeMFIhdDBS4EOos/Ix8s32nshKfTtTqnhd6xWOy6lCxg+gAxSEfALjGlqFSCF14NUlkQs6LG1lxto",
+	"xmgK9Swf/l8AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -3,12 +3,10 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -77,41 +75,13 @@ func list(s []string) []string {
 	return s
 }
 
-// timeline is every run of the newest generation that is declared to be shown, in
-// the order of the work: those that have a row, and those that are promised and
-// have none yet.
-func timeline(view videostore.View) []api.Step {
-	generation := view.Video.Generation
-	steps := []api.Step{}
-	has := map[workflow.Key]bool{}
-	for _, s := range view.Steps {
-		if step, known := workflow.Find(s.Key.Step); s.Key.Generation == generation && (step.Shown() || !known) {
-			has[s.Key] = true
-			steps = append(steps, publicStep(s))
-		}
-	}
-	if plan, found := view.Plans[generation]; found && view.Video.State != video.Deleting {
-		for _, stage := range []workflow.Stage{workflow.Part, workflow.AfterReady} {
-			for _, p := range workflow.Promises(plan, stage) {
-				for i := range p.Items {
-					key := workflow.Key{ID: view.Video.ID, Generation: generation, Step: p.Step.Name, Index: i}
-					if !has[key] {
-						steps = append(steps, publicStep(videostore.Step{Key: key, State: videostore.StepQueued}))
-					}
-				}
-			}
-		}
-	}
-	slices.SortStableFunc(steps, func(a, b api.Step) int {
-		if d := workflow.Order(a.Step, b.Step); d != 0 {
-			return d
-		}
-		return a.Index - b.Index
-	})
-	for i := range steps {
-		step, _ := workflow.Find(steps[i].Step)
-		if from, to, ok := step.Span(view.Plans[generation], steps[i].Index); ok {
-			steps[i].From, steps[i].To = &from, &to
+// timeline is the runs of a video as the API lists them.
+func timeline(runs []run) []api.Step {
+	steps := make([]api.Step, len(runs))
+	for i, r := range runs {
+		steps[i] = publicStep(r.Step)
+		if r.pictures {
+			steps[i].From, steps[i].To = &r.from, &r.to
 		}
 	}
 	return steps

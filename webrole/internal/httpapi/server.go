@@ -20,6 +20,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/price"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
@@ -41,6 +42,7 @@ type Server struct {
 	workers *workers.Register
 	views   *views.Counter
 	races   *registrations.Store
+	prices  price.Table
 	glances *recent.Cache[video.ID, glance]
 
 	queueNames []string // every queue and its poison queue, in order
@@ -60,6 +62,7 @@ type Parts struct {
 	Views   *views.Counter
 	Workers *workers.Register
 	Queues  *workqueue.Queues
+	Prices  price.Table
 
 	// OpenQueue opens the poison queues, which only the operator's routes use.
 	OpenQueue func(workqueue.Spec) *workqueue.Queue
@@ -74,7 +77,7 @@ func New(p Parts) (*Server, error) {
 	s := &Server{
 		doc: doc, videos: p.Videos, blobs: p.Blobs, uploads: p.Uploads, catalog: p.Catalog, search: p.Search,
 		races: p.Races, views: p.Views, workers: p.Workers, queues: p.Queues,
-		glances: newGlances(p.Videos),
+		prices: p.Prices, glances: newGlances(p.Videos),
 	}
 	s.openQueues(p.OpenQueue)
 	return s, nil

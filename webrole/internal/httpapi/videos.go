@@ -152,17 +152,13 @@ func (s *Server) GetVideo(c *gin.Context, id api.ID) {
 
 // ListSteps implements GET /videos/{id}/steps.
 func (s *Server) ListSteps(c *gin.Context, id api.ID) {
-	rec, err := s.existing(c.Request.Context(), video.ID(id))
-	var g glance
-	if err == nil {
-		g, err = s.look(c.Request.Context(), rec)
-	}
+	_, g, err := s.lookAt(c.Request.Context(), video.ID(id))
 	if err != nil {
 		abort(c, err)
 		return
 	}
 	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, api.StepList{Items: g.steps})
+	c.JSON(http.StatusOK, api.StepList{Items: timeline(g.runs)})
 }
 
 // existing reads a video; a tombstone is not found.
@@ -178,7 +174,7 @@ func (s *Server) existing(ctx context.Context, id video.ID) (videostore.Record, 
 type glance struct {
 	etag     string // of the META that was read with them
 	progress videostore.Progress
-	steps    []api.Step
+	runs     []run
 }
 
 const (
@@ -194,7 +190,7 @@ func newGlances(videos *videostore.Store) *recent.Cache[video.ID, glance] {
 		if err != nil {
 			return glance{}, err
 		}
-		return glance{etag: view.ETag, progress: view.Progress(), steps: timeline(view)}, nil
+		return glance{etag: view.ETag, progress: view.Progress(), runs: runsOf(view)}, nil
 	})
 }
 
@@ -203,6 +199,16 @@ func (s *Server) look(ctx context.Context, rec videostore.Record) (glance, error
 	return s.glances.Get(ctx, rec.Video.ID, func(g glance, age time.Duration) bool {
 		return g.etag == rec.ETag && age < glanceFor
 	})
+}
+
+// lookAt is look for an id that somebody gave.
+func (s *Server) lookAt(ctx context.Context, id video.ID) (videostore.Record, glance, error) {
+	rec, err := s.existing(ctx, id)
+	if err != nil {
+		return rec, glance{}, err
+	}
+	g, err := s.look(ctx, rec)
+	return rec, g, err
 }
 
 // EditVideo implements PATCH /videos/{id}: META and the intent to index change

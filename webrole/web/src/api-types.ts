@@ -216,6 +216,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/videos/{id}/journey": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Every attempt and every wait of the processing, on one time axis
+         * @description The steps of the newest generation, in the order in which a video meets them,
+         *     with all that their rows remember. Clips and captions, which are made on
+         *     request, are not in it. Times are by the clocks of those who wrote them.
+         */
+        get: operations["getJourney"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/videos/{id}/cost": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What the processing cost
+         * @description What workers counted while they worked on the steps of the newest generation,
+         *     up to the write that ended each attempt and the messages that it promised,
+         *     and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
+         *     attempts that were lost with their worker (`attemptsNotCounted`) or still run;
+         *     the requests that carry messages to workers (polls, most of them empty,
+         *     renewals, deletes) and what else follows a commit; index and purge; clips and
+         *     captions; uploads, playing, and storing.
+         */
+        get: operations["getCost"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/videos/{id}/views": {
         parameters: {
             query?: never;
@@ -1337,6 +1389,129 @@ export interface components {
             items: components["schemas"]["Step"][];
             nextPageToken?: string;
         };
+        Journey: {
+            generation: number;
+            /**
+             * Format: date-time
+             * @description Where the time axis begins: the upload of a first generation, else the first thing that happened.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description Where it ends: the last thing that happened, or now while something is open.
+             */
+            to: string;
+            /** Format: date-time */
+            now: string;
+            items: components["schemas"]["JourneyItem"][];
+        };
+        /** @description One run of one step. */
+        JourneyItem: {
+            /** @example encode */
+            step: string;
+            index: number;
+            /**
+             * @description planned: no message asks for it yet.
+             * @enum {string}
+             */
+            state: "planned" | "queued" | "running" | "done" | "failed";
+            /**
+             * Format: date-time
+             * @description When it was asked for. Missing while nobody has claimed it.
+             */
+            queuedAt?: string;
+            /**
+             * Format: date-time
+             * @description Of a queued one that was tried before, or whose row exists: since when it waits.
+             */
+            waitingSince?: string;
+            /** @description All attempts, also those that the row does not remember one by one. */
+            attemptsMade: number;
+            attempts: components["schemas"]["Attempt"][];
+        };
+        Attempt: {
+            number: number;
+            worker?: string;
+            /**
+             * Format: date-time
+             * @description Since when the step had waited for this attempt.
+             */
+            queuedAt?: string;
+            /** Format: date-time */
+            startedAt: string;
+            /**
+             * Format: date-time
+             * @description Missing while it runs. Of a lost one: when the loss was noticed.
+             */
+            endedAt?: string;
+            /**
+             * @description done: committed. failed: for good. retry: failed, and tried again.
+             *     released: interrupted, at no cost. lost: its worker died, froze or lost
+             *     its lease, and nobody noted the end.
+             * @enum {string}
+             */
+            outcome: "running" | "done" | "failed" | "retry" | "released" | "lost";
+            error?: string;
+        };
+        Cost: {
+            generation: number;
+            requests: components["schemas"]["RequestCost"][];
+            /**
+             * Format: int64
+             * @description Bodies of requests.
+             */
+            bytesToStorage: number;
+            /**
+             * Format: int64
+             * @description Bodies of answers, as far as they were read.
+             */
+            bytesFromStorage: number;
+            /**
+             * Format: double
+             * @description Processor time of ffmpeg and ffprobe, user and system. Not that of the worker itself, whose threads serve several items at once.
+             */
+            cpuSeconds: number;
+            dollars: components["schemas"]["Dollars"];
+            steps: components["schemas"]["StepCost"][];
+            attemptsCounted: number;
+            /** @description Ended attempts whose count nobody has: lost with their worker, or made by workers of older releases. */
+            attemptsNotCounted: number;
+            /** @description They are counted when they end. */
+            attemptsRunning: number;
+        };
+        RequestCost: {
+            /**
+             * @description A service (blob, queue, table) and what is done there (write, read, list, delete). Every try counts.
+             * @example blob.write
+             */
+            kind: string;
+            count: number;
+            /** Format: double */
+            dollarsPer10000: number;
+            /** Format: double */
+            dollars: number;
+        };
+        Dollars: {
+            /** Format: double */
+            requests: number;
+            /** Format: double */
+            bytes: number;
+            /** Format: double */
+            cpu: number;
+            /** Format: double */
+            total: number;
+        };
+        StepCost: {
+            /** @example encode */
+            step: string;
+            /** @description Attempts that were counted. */
+            attempts: number;
+            requests: number;
+            /** Format: double */
+            cpuSeconds: number;
+            /** Format: double */
+            dollars: number;
+        };
         Queue: {
             name: string;
             /**
@@ -1736,6 +1911,52 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StepList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getJourney: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The journey so far. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Journey"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getCost: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cost so far. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Cost"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,6 +1,7 @@
 import { $, type List, Problem, type Step, type Video, call, duration, element, message, poll, say, settled, stateText } from './api';
 import { setUp as setUpCaptions } from './captions';
 import { setUp as setUpEdit } from './edit';
+import { setUp as setUpJourney } from './journey';
 import { Player } from './player';
 import { setUp as setUpRemove } from './remove';
 import { Scrub } from './scrub';
@@ -87,14 +88,10 @@ async function steps() {
   broken = items.some((s) => s.state === 'failed');
   for (const button of actions) if (button.dataset.action === 'retry') button.hidden = !may.retry?.(video);
   scrub.update(items, video.durationSeconds);
-  const several = (step: string) => items.filter((s) => s.step === step).length > 1;
-  $('steps').replaceChildren(...items.map((s) => element('tr', {},
-    element('th', { scope: 'row' }, several(s.step) ? `${s.step} ${s.index + 1}` : s.step),
-    element('td', {}, s.error ? `${s.state} (${s.error})` : s.state), element('td', {}, String(s.attempts)), element('td', {}, s.worker || ''),
-    element('td', {}, s.started && s.finished ? ((Date.parse(s.finished) - Date.parse(s.started)) / 1000).toFixed(1) : ''))));
 }
 
 setUpCaptions(id, () => player.reload());
+const journey = setUpJourney(id, () => (known ? video : null));
 
 let still = 0;
 poll(1500, async () => {
@@ -103,6 +100,7 @@ poll(1500, async () => {
   try {
     show(await call<Video>('GET', `/videos/${id}`));
     await steps();
+    await journey();
   } catch (err) {
     if (!(err instanceof Problem) || err.status !== 404) throw err;
     say('This video does not exist, or it was deleted.');

@@ -135,6 +135,7 @@ func run(ctx context.Context, c command) (Report, error) {
 			stepBack(cmd.Process.Pid, c.nice)
 		}
 		err = cmd.Wait()
+		spent(ctx, cmd.ProcessState)
 	}
 	report := Report{Stderr: c.source.redact(tail.String())}
 	if trouble := c.source.served.trouble(); trouble != nil {

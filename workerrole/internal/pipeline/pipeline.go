@@ -18,6 +18,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -63,7 +64,8 @@ func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
 	if !r.hasRows() {
 		return r.handlePlain(ctx, key, job)
 	}
-	claim, err := r.Videos.Claim(ctx, key, job.MessageID, r.Worker)
+	ctx, meter := metered(ctx)
+	claim, err := r.Videos.ClaimSince(ctx, key, job.MessageID, r.Worker, asked(job))
 	switch {
 	case errors.Is(err, videostore.ErrDone):
 		return r.follow(ctx, claim)
@@ -76,8 +78,31 @@ func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
 	case err != nil:
 		return err
 	}
+	claim.Meter = meter
 	failpoint.Hit(r.Step.Name() + "/claimed")
 	return r.attempt(ctx, claim, job)
+}
+
+// asked is when the work was asked for: the item says it to the millisecond, the
+// service to the second.
+func asked(job *consumer.Job) time.Time {
+	if job.Item.Time.IsZero() {
+		return job.Inserted
+	}
+	return job.Item.Time
+}
+
+// metered returns a context below which is counted what an attempt spends.
+func metered(ctx context.Context) (context.Context, videostore.Meter) {
+	ctx, requests := azstorage.WithTally(ctx)
+	ctx, cpu := ffmpeg.WithCPU(ctx)
+	return ctx, func() videostore.Spent {
+		counts := requests.Counts()
+		return videostore.Spent{
+			Requests: counts.Requests, Sent: counts.Sent, Received: counts.Received,
+			CPU: cpu.Used().Round(time.Millisecond).Seconds(),
+		}
+	}
 }
 
 func (r *Runner) hasRows() bool {
@@ -207,7 +232,7 @@ func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, err error)
 	var failure *video.Failure
 	switch {
 	case errors.Is(err, videostore.ErrGone):
-		r.giveBack(ctx, claim, nil) // or the row would say "running" for ever
+		r.noteEnd(ctx, nil, claim.Release) // or the row would say "running" for ever
 		return workqueue.Unwanted(err.Error())
 	case errors.Is(err, videostore.ErrSuperseded):
 		return workqueue.ErrLeaseLost // another attempt owns the step row: write nothing
@@ -219,20 +244,23 @@ func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, err error)
 	case errors.Is(context.Cause(ctx), workqueue.ErrLeaseLost):
 		return workqueue.ErrLeaseLost
 	}
-	cause := err
-	if errors.Is(context.Cause(ctx), workqueue.ErrDraining) {
-		cause = nil // an interruption is no failure
+	switch _, trouble := workqueue.AsTrouble(err); {
+	case errors.Is(context.Cause(ctx), workqueue.ErrDraining):
+		r.noteEnd(ctx, nil, claim.Release)
+	case trouble, errors.Is(context.Cause(ctx), workqueue.ErrLeaseEnding):
+		r.noteEnd(ctx, err, claim.Release)
+	default:
+		r.noteEnd(ctx, err, claim.GiveBack)
 	}
-	r.giveBack(ctx, claim, cause)
 	return err
 }
 
-// giveBack records in the step row that the attempt has ended. The job's context may
+// noteEnd records in the step row that the attempt has ended. The job's context may
 // have ended, so the write has a deadline of its own.
-func (r *Runner) giveBack(ctx context.Context, claim *videostore.Claim, cause error) {
-	note, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+func (r *Runner) noteEnd(ctx context.Context, cause error, note func(context.Context, error) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if err := claim.GiveBack(note, cause); err != nil {
+	if err := note(ctx, cause); err != nil {
 		r.Log.Warn("note the end of an attempt", "error", err)
 	}
 }

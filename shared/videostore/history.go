@@ -1,0 +1,264 @@
+package videostore
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/tablestore"
+)
+
+// Outcome is how an attempt ended.
+type Outcome string
+
+// The outcomes. A lost attempt is one whose end nobody noted: its worker died, froze or
+// lost its lease, which those who come after cannot tell apart.
+const (
+	OutcomeRunning  Outcome = "running"  // it has not ended
+	OutcomeDone     Outcome = "done"     // its commit made the output count
+	OutcomeFailed   Outcome = "failed"   // for good
+	OutcomeRetry    Outcome = "retry"    // it failed, and the step is tried again
+	OutcomeReleased Outcome = "released" // interrupted: a drain, a lease that ended, trouble, or nobody wants the step any more
+	OutcomeLost     Outcome = "lost"
+)
+
+// Attempt is one try of a step.
+type Attempt struct {
+	Number  int       `json:"n"` // from 1
+	Worker  string    `json:"w,omitempty"`
+	Queued  time.Time `json:"q,omitzero"` // since when the step waited to be claimed
+	Started time.Time `json:"s"`
+	// Ended is zero while the attempt runs. Of a lost one it is when the loss was
+	// noticed, by the next claim: when it happened nobody knows.
+	Ended   time.Time `json:"e,omitzero"`
+	Outcome Outcome   `json:"o"`
+	Error   string    `json:"x,omitempty"`
+	// Spent is nil when it is not known: of a lost attempt, whose worker took the
+	// count with it, and of attempts by workers of older releases.
+	Spent *Spent `json:"u,omitempty"`
+}
+
+// Spent is what a worker counted while it worked on a step: see [Meter].
+type Spent struct {
+	Requests map[azstorage.RequestKind]int `json:"r,omitempty"`
+	Sent     int64                         `json:"out,omitempty"` // bytes to storage
+	Received int64                         `json:"in,omitempty"`  // bytes from storage
+	CPU      float64                       `json:"cpu,omitempty"` // seconds of ffmpeg and ffprobe
+}
+
+// Add adds what was spent elsewhere.
+func (s *Spent) Add(more Spent) {
+	if s.Requests == nil {
+		s.Requests = map[azstorage.RequestKind]int{}
+	}
+	for kind, n := range more.Requests {
+		s.Requests[kind] += n
+	}
+	s.Sent, s.Received, s.CPU = s.Sent+more.Sent, s.Received+more.Received, s.CPU+more.CPU
+}
+
+// Meter says what an attempt has spent so far. A claim asks it before it writes the end
+// of the attempt. What comes after that write cannot be in it.
+type Meter func() Spent
+
+// History is what a step row keeps of the attempts that have ended, in order. It is
+// written with the row and never on its own, so it costs no request. Workers of older
+// releases drop it when they write the row: see [Step.Tries].
+type History struct {
+	Attempts []Attempt `json:"a,omitempty"`
+	// Folded are attempts before those, too many to keep one by one.
+	Folded Folded `json:"f,omitzero"`
+}
+
+// Folded is the sum of attempts that are not kept one by one.
+type Folded struct {
+	Attempts int   `json:"n"`
+	Counted  int   `json:"c"` // how many of them are in Spent
+	Spent    Spent `json:"u"`
+}
+
+// Bounds of a history. A view reads the rows of all steps, so each must stay small.
+const (
+	maxAttempts     = 20
+	maxHistoryBytes = 4 << 10
+	maxAttemptError = 160 // characters
+)
+
+// with returns the history with one attempt more, inside the bounds. The receiver stays
+// as it is.
+func (h History) with(a Attempt) History {
+	if text := []rune(a.Error); len(text) > maxAttemptError {
+		a.Error = string(text[:maxAttemptError-1]) + "…"
+	}
+	h.Attempts = append(slices.Clone(h.Attempts), a)
+	h.Folded.Spent.Requests = maps.Clone(h.Folded.Spent.Requests)
+	for len(h.Attempts) > maxAttempts || len(h.Attempts) > 1 && len(h.text()) > maxHistoryBytes {
+		oldest := h.Attempts[0]
+		h.Attempts = h.Attempts[1:]
+		h.Folded.Attempts++
+		if oldest.Spent != nil {
+			h.Folded.Counted++
+			h.Folded.Spent.Add(*oldest.Spent)
+		}
+	}
+	return h
+}
+
+// text is the history as the row keeps it; empty when there is none.
+func (h History) text() string {
+	if len(h.Attempts) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(h)
+	if err != nil { // a number that JSON does not have: a row without history is better than none
+		return ""
+	}
+	return string(text)
+}
+
+// readHistory reads the property of a row. What cannot be read is no error: the history
+// is for people, and no step may fail because of it.
+func readHistory(row tablestore.Entity) (h History) {
+	if row.JSON("History", &h) != nil {
+		return History{}
+	}
+	return h
+}
+
+// recorded reports whether the newest attempt's end is in the history.
+func (s Step) recorded() bool {
+	n := len(s.History.Attempts)
+	return s.Attempts == 0 || n > 0 && s.History.Attempts[n-1].Number == s.Attempts
+}
+
+// latest is the newest attempt as the row itself describes it: of one that runs, or
+// whose end a worker of an older release wrote.
+func (s Step) latest() Attempt {
+	a := Attempt{Number: s.Attempts, Worker: s.Worker, Queued: s.QueuedAt, Started: s.StartedAt, Ended: s.FinishedAt}
+	switch {
+	case s.State == StepRunning:
+		a.Outcome, a.Ended = OutcomeRunning, time.Time{}
+	case s.State == StepDone:
+		a.Outcome = OutcomeDone
+	case s.FinishedAt.Before(s.StartedAt): // reopened while it ran
+		a.Outcome, a.Ended = OutcomeLost, s.QueuedAt
+	case s.State == StepFailed:
+		a.Outcome = OutcomeFailed
+	case s.Error == nil:
+		a.Outcome = OutcomeReleased
+	default:
+		a.Outcome = OutcomeRetry
+	}
+	if s.Error != nil && (a.Outcome == OutcomeFailed || a.Outcome == OutcomeRetry) {
+		a.Error = s.Error.Error()
+	}
+	if a.Queued.After(a.Started) { // reopened since
+		a.Queued = time.Time{}
+	}
+	return a
+}
+
+// Tries are the attempts that the row knows, in order, the one that runs last. Fewer
+// than Attempts when the oldest were folded, or dropped by workers of older releases.
+func (s Step) Tries() []Attempt {
+	tries := slices.Clone(s.History.Attempts)
+	if !s.recorded() && !s.StartedAt.IsZero() {
+		tries = append(tries, s.latest())
+	}
+	// A row says when its step was asked for. Who comes later waited from the end of the
+	// attempt before, which is not always known.
+	for i := range tries {
+		switch {
+		case i > 0 && tries[i].Queued.Before(tries[i-1].Ended):
+			tries[i].Queued = tries[i-1].Ended
+		case i == 0 && tries[i].Number > 1:
+			tries[i].Queued = time.Time{}
+		}
+	}
+	return tries
+}
+
+// ended notes in the history how the newest attempt ended, unless that is noted.
+func (s *Step) ended(outcome Outcome, at time.Time, cause error, spent *Spent) {
+	if s.recorded() {
+		return
+	}
+	a := s.latest()
+	a.Outcome, a.Ended, a.Spent, a.Error = outcome, at, spent, ""
+	if cause != nil {
+		a.Error = cause.Error()
+	}
+	s.History = s.History.with(a)
+}
+
+// abandoned notes how the newest attempt ended, when nobody has: see [Step.latest]. An
+// attempt that seems to run has been lost.
+func (s *Step) abandoned(noticed time.Time) {
+	if s.recorded() || s.StartedAt.IsZero() {
+		return
+	}
+	a := s.latest()
+	if a.Outcome == OutcomeRunning {
+		a.Outcome, a.Ended = OutcomeLost, noticed
+	}
+	s.History = s.History.with(a)
+}
+
+// promises counts ahead, for the attempt that ends with a commit, what sending the
+// promises of that commit will take: a message for each, and an outbox row's removal.
+func (s *Step) promises(messages, rows int) {
+	n := len(s.History.Attempts)
+	if messages == 0 || n == 0 || s.History.Attempts[n-1].Spent == nil {
+		return
+	}
+	s.History.Attempts = slices.Clone(s.History.Attempts)
+	sum := Spent{}
+	sum.Add(*s.History.Attempts[n-1].Spent)
+	sum.Add(Spent{Requests: map[azstorage.RequestKind]int{azstorage.QueueWrite: messages, azstorage.TableDelete: rows}})
+	s.History.Attempts[n-1].Spent = &sum
+}
+
+// exhausted is abandoned for a step that is not tried again: what looked like one of
+// several tries was the last.
+func (s *Step) exhausted(noticed time.Time) {
+	s.abandoned(noticed)
+	n := len(s.History.Attempts)
+	if n == 0 || s.History.Attempts[n-1].Outcome != OutcomeRetry {
+		return
+	}
+	s.History.Attempts = slices.Clone(s.History.Attempts)
+	s.History.Attempts[n-1].Outcome = OutcomeFailed
+}
+
+// Spent is what the step has cost as far as it was counted, and how many of its ended
+// attempts are not in it.
+func (s Step) Spent() (sum Spent, notCounted int) {
+	counted := s.History.Folded.Counted
+	sum.Add(s.History.Folded.Spent)
+	for _, a := range s.History.Attempts {
+		if a.Spent != nil {
+			counted++
+			sum.Add(*a.Spent)
+		}
+	}
+	ended := s.Attempts
+	if s.State == StepRunning {
+		ended--
+	}
+	return sum, max(0, ended-counted)
+}
+
+// WaitingSince is since when a queued step waits to be claimed; zero when it does not
+// wait, or nobody has noted since when.
+func (s Step) WaitingSince() time.Time {
+	if s.State != StepQueued {
+		return time.Time{}
+	}
+	tries := s.Tries()
+	if n := len(tries); n > 0 && tries[n-1].Ended.After(s.QueuedAt) {
+		return tries[n-1].Ended
+	}
+	return s.QueuedAt
+}

@@ -1,0 +1,237 @@
+package videostore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
+)
+
+// spends is a meter that says that one blob was read and one second computed.
+func spends() videostore.Spent {
+	return videostore.Spent{Requests: map[azstorage.RequestKind]int{"blob.read": 1}, Received: 10, Sent: 20, CPU: 1}
+}
+
+// claimed claims a step whose attempts are counted.
+func claimed(t *testing.T, s *videostore.Store, k workflow.Key, worker string) *videostore.Claim {
+	t.Helper()
+	c, err := s.Claim(t.Context(), k, "message", worker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Meter = spends
+	return c
+}
+
+// row reads a step as a view does.
+func row(t *testing.T, s *videostore.Store, k workflow.Key) videostore.Step {
+	t.Helper()
+	view, err := s.View(t.Context(), k.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step, found := view.StepOf(videostore.Intent{Key: k})
+	if !found {
+		t.Fatalf("%s has no row", k)
+	}
+	return step
+}
+
+// told is attempts as lines: number, worker, outcome.
+func told(attempts []videostore.Attempt) (lines []string) {
+	for _, a := range attempts {
+		lines = append(lines, fmt.Sprintf("%d %s %s", a.Number, a.Worker, a.Outcome))
+	}
+	return lines
+}
+
+func TestAStepRemembersItsAttempts(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	id := uploaded(t, s)
+	probed(t, s, id, plan(1, false))
+	k := key(id, workflow.StepEncode, 0)
+
+	asked := time.Now().UTC().Add(-5 * time.Second).Truncate(time.Millisecond)
+	if _, err := s.ClaimSince(t.Context(), k, "message", "killed", asked); err != nil {
+		t.Fatal(err)
+	}
+	if err := claimed(t, s, k, "unlucky").GiveBack(t.Context(), errors.New("the disk is full")); err != nil {
+		t.Fatal(err)
+	}
+	if err := claimed(t, s, k, "drained").Release(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	last := claimed(t, s, k, "lucky")
+	want := []string{"1 killed lost", "2 unlucky retry", "3 drained released", "4 lucky running"}
+	if diff := cmp.Diff(want, told(row(t, s, k).Tries())); diff != "" {
+		t.Errorf("while it runs (-want +got):\n%s", diff)
+	}
+	if err := last.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}}); err != nil {
+		t.Fatal(err)
+	}
+
+	step := row(t, s, k)
+	tries := step.Tries()
+	want[3] = "4 lucky done"
+	if diff := cmp.Diff(want, told(tries)); diff != "" {
+		t.Fatalf("when it is done (-want +got):\n%s", diff)
+	}
+	if !tries[0].Queued.Equal(asked) {
+		t.Errorf("the first attempt had waited since %v, want %v: when the work was asked for", tries[0].Queued, asked)
+	}
+	if tries[1].Error != "the disk is full" || tries[2].Error != "" {
+		t.Errorf("errors %q and %q", tries[1].Error, tries[2].Error)
+	}
+	for i, a := range tries {
+		if a.Started.IsZero() || a.Ended.Before(a.Started) || i > 0 && a.Started.Before(tries[i-1].Ended) {
+			t.Errorf("attempt %d from %v to %v overlaps with another, or has no ends", a.Number, a.Started, a.Ended)
+		}
+	}
+	spent, notCounted := step.Spent()
+	wantSpent := videostore.Spent{Requests: map[azstorage.RequestKind]int{"blob.read": 3, azstorage.TableWrite: 3}, Received: 30, Sent: 60, CPU: 3}
+	if diff := cmp.Diff(wantSpent, spent); diff != "" || notCounted != 1 {
+		t.Errorf("%d attempts are not counted, want the lost one; spent (-want +got):\n%s", notCounted, diff)
+	}
+}
+
+// However often a step is tried, its row stays small, and what was spent is not forgotten.
+func TestAHistoryIsBounded(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
+		t.Fatal(err)
+	}
+	s := videostore.New(a, &outgoing{})
+	id := uploaded(t, s)
+	probed(t, s, id, plan(1, false))
+	k := key(id, workflow.StepEncode, 0)
+	const tries = 30
+	for range tries {
+		if err := claimed(t, s, k, "worker-1").GiveBack(t.Context(), errors.New(strings.Repeat("a very long story ", 1000))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored, err := tablestore.New(a.Table(videostore.VideosTable)).Get(t.Context(), string(id), k.RowKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(stored.String("History")); n == 0 || n > 6000 {
+		t.Errorf("the history has %d bytes, want a few thousand at most", n)
+	}
+	step := row(t, s, k)
+	kept := step.Tries()
+	if len(kept) == 0 || len(kept) > 20 || kept[len(kept)-1].Number != tries || step.Attempts != tries {
+		t.Errorf("%d attempts are kept of %d: %v", len(kept), step.Attempts, told(kept))
+	}
+	if spent, notCounted := step.Spent(); notCounted != 0 || spent.Requests["blob.read"] != tries || spent.CPU != tries {
+		t.Errorf("spent %+v, %d attempts not counted; want %d of everything, and none", spent, notCounted, tries)
+	}
+}
+
+// A worker of an older release replaces the row, and so drops its history; one of a newer
+// release may write it in another shape. Neither is an error.
+func TestARowWithoutHistoryTellsItsLatestAttempt(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(map[string]any){
+		"older":  func(props map[string]any) { delete(props, "History") },
+		"newer":  func(props map[string]any) { props["History"] = `{"a":"in another shape"}` },
+		"broken": func(props map[string]any) { props["History"] = `{` },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := azuritetest.Account(t)
+			if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
+				t.Fatal(err)
+			}
+			s, table := videostore.New(a, &outgoing{}), tablestore.New(a.Table(videostore.VideosTable))
+			id := uploaded(t, s)
+			probed(t, s, id, plan(1, false))
+			k := key(id, workflow.StepEncode, 0)
+			forget := func() {
+				t.Helper()
+				stored, err := table.Get(t.Context(), string(id), k.RowKey())
+				if err != nil {
+					t.Fatal(err)
+				}
+				spoil(stored.Props)
+				if _, err := table.Update(t.Context(), stored, stored.ETag); err != nil {
+					t.Fatal(err)
+				}
+			}
+			claimed(t, s, k, "killed")
+			if err := claimed(t, s, k, "failing").GiveBack(t.Context(), errors.New("no luck")); err != nil {
+				t.Fatal(err)
+			}
+			forget()
+			if diff := cmp.Diff([]string{"2 failing retry"}, told(row(t, s, k).Tries())); diff != "" {
+				t.Errorf("given back (-want +got):\n%s", diff)
+			}
+			claimed(t, s, k, "killed, too")
+			forget()
+			if diff := cmp.Diff([]string{"3 killed, too running"}, told(row(t, s, k).Tries())); diff != "" {
+				t.Errorf("running (-want +got):\n%s", diff)
+			}
+			if err := claimed(t, s, k, "lucky").Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}}); err != nil {
+				t.Fatal(err)
+			}
+			step := row(t, s, k)
+			if diff := cmp.Diff([]string{"3 killed, too lost", "4 lucky done"}, told(step.Tries())); diff != "" {
+				t.Errorf("done (-want +got):\n%s", diff)
+			}
+			if _, notCounted := step.Spent(); notCounted != 3 {
+				t.Errorf("%d attempts are not counted, want 3", notCounted)
+			}
+			forget()
+			if diff := cmp.Diff([]string{"4 lucky done"}, told(row(t, s, k).Tries())); diff != "" {
+				t.Errorf("done by an older worker (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What ends attempts from outside: the last failure, and a retry by a user.
+func TestAttemptsThatOthersEnd(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	id := uploaded(t, s)
+	probed(t, s, id, plan(2, false))
+	tried, killed := key(id, workflow.StepEncode, 0), key(id, workflow.StepEncode, 1)
+	claimed(t, s, killed, "killed")
+	if err := claimed(t, s, tried, "failing").GiveBack(t.Context(), errors.New("no luck")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.FailStep(t.Context(), tried, &video.Failure{Code: video.ProcessingFailed, Detail: "given up"}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"1 failing failed"}, told(row(t, s, tried).Tries())); diff != "" {
+		t.Errorf("given up (-want +got):\n%s", diff)
+	}
+	if _, err := s.Retry(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	step := row(t, s, killed)
+	if diff := cmp.Diff([]string{"1 killed lost"}, told(step.Tries())); diff != "" {
+		t.Errorf("reopened (-want +got):\n%s", diff)
+	}
+	if since := step.WaitingSince(); since.IsZero() || since.Before(step.Tries()[0].Started) {
+		t.Errorf("it waits since %v", since)
+	}
+	if err := claimed(t, s, tried, "lucky").Fail(t.Context(), &video.Failure{Code: video.CorruptMedia, Detail: "it cannot be read"}); err != nil {
+		t.Fatal(err)
+	}
+	tries := row(t, s, tried).Tries()
+	if diff := cmp.Diff([]string{"1 failing failed", "2 lucky failed"}, told(tries)); diff != "" || tries[1].Error != "corrupt_media: it cannot be read" || tries[1].Spent == nil {
+		t.Errorf("failed for good with %+v (-want +got):\n%s", tries, diff)
+	}
+}

@@ -1,0 +1,158 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/webrole/internal/api"
+)
+
+// run is one run of a step: one that has a row, or one that the plan promises.
+type run struct {
+	videostore.Step
+	planned bool      // no message asks for it yet
+	since   time.Time // since when it waits; zero when it does not, or nobody noted that
+
+	pictures bool    // it makes those of the part
+	from, to float64 // of the video, in seconds
+}
+
+// runsOf is every run of the newest generation that is declared to be shown, in the
+// order of the work: those that have a row, and those that are promised and have none
+// yet.
+func runsOf(view videostore.View) []run {
+	generation := view.Video.Generation
+	runs := firstRun(view)
+	has := map[workflow.Key]bool{}
+	for _, s := range view.Steps {
+		if step, known := workflow.Find(s.Key.Step); s.Key.Generation == generation && (step.Shown() || !known) {
+			has[s.Key] = true
+			s.Output = nil // large, and not for the timeline
+			runs = append(runs, run{Step: s, since: s.WaitingSince()})
+		}
+	}
+	if plan, found := view.Plans[generation]; found && view.Video.State != video.Deleting {
+		for _, stage := range []workflow.Stage{workflow.Part, workflow.AfterReady} {
+			for _, p := range workflow.Promises(plan, stage) {
+				for i := range p.Items {
+					key := workflow.Key{ID: view.Video.ID, Generation: generation, Step: p.Step.Name, Index: i}
+					if !has[key] {
+						asked, since := view.AskedFor(key)
+						runs = append(runs, run{Step: videostore.Step{Key: key, State: videostore.StepQueued}, planned: !asked, since: since})
+					}
+				}
+			}
+		}
+	}
+	for i := range runs {
+		step, _ := workflow.Find(runs[i].Key.Step)
+		runs[i].from, runs[i].to, runs[i].pictures = step.Span(view.Plans[generation], runs[i].Key.Index)
+	}
+	slices.SortStableFunc(runs, func(a, b run) int {
+		if d := workflow.Order(a.Key.Step, b.Key.Step); d != 0 {
+			return d
+		}
+		return a.Key.Index - b.Key.Index
+	})
+	return runs
+}
+
+// firstRun is the step that plans, while it waits for its first worker.
+func firstRun(view videostore.View) []run {
+	v := view.Video
+	first := workflow.Key{ID: v.ID, Generation: v.Generation, Step: workflow.The(workflow.First).Name}
+	if _, claimed := view.Find(v.Generation, first.Step, 0); claimed || v.UploadedAt.IsZero() || !v.State.Active() {
+		return nil
+	}
+	r := run{Step: videostore.Step{Key: first, State: videostore.StepQueued}}
+	if v.Generation == 1 {
+		r.since = v.UploadedAt
+	}
+	return []run{r}
+}
+
+// GetJourney implements GET /videos/{id}/journey.
+func (s *Server) GetJourney(c *gin.Context, id api.ID) {
+	rec, g, err := s.lookAt(c.Request.Context(), video.ID(id))
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	c.Header("Cache-Control", "no-store")
+	c.JSON(http.StatusOK, journey(rec.Video, g.runs, time.Now().UTC()))
+}
+
+// journey puts the runs on one time axis.
+func journey(v video.Video, runs []run, now time.Time) api.Journey {
+	out := api.Journey{Generation: v.Generation, Now: now, Items: make([]api.JourneyItem, len(runs))}
+	axis := axis{open: v.State.Active()}
+	if v.Generation == 1 {
+		axis.see(v.UploadedAt)
+	}
+	for i, r := range runs {
+		item := api.JourneyItem{
+			Step: r.Key.Step, Index: r.Key.Index, State: api.JourneyItemState(r.State),
+			AttemptsMade: r.Attempts, Attempts: []api.Attempt{}, WaitingSince: moment(r.since),
+		}
+		if r.planned {
+			item.State = api.RunPlanned
+		}
+		for _, a := range r.Tries() {
+			item.Attempts = append(item.Attempts, attempt(a))
+			axis.see(a.Queued, a.Started, a.Ended)
+			axis.open = axis.open || a.Ended.IsZero()
+		}
+		if len(item.Attempts) > 0 && item.Attempts[0].Number == 1 {
+			item.QueuedAt = item.Attempts[0].QueuedAt
+		}
+		axis.see(r.since)
+		out.Items[i] = item
+	}
+	out.From, out.To = axis.between(v.CreatedAt, now)
+	return out
+}
+
+// attempt is an attempt as the API shows it.
+func attempt(a videostore.Attempt) api.Attempt {
+	return api.Attempt{
+		Number: a.Number, Worker: some(a.Worker), QueuedAt: moment(a.Queued), StartedAt: a.Started,
+		EndedAt: moment(a.Ended), Outcome: api.AttemptOutcome(a.Outcome), Error: some(a.Error),
+	}
+}
+
+// axis is a time axis that holds all moments it has seen.
+type axis struct {
+	from, to time.Time
+	open     bool // something goes on
+}
+
+func (a *axis) see(moments ...time.Time) {
+	for _, t := range moments {
+		if t.IsZero() {
+			continue
+		}
+		if a.from.IsZero() || t.Before(a.from) {
+			a.from = t
+		}
+		if t.After(a.to) {
+			a.to = t
+		}
+	}
+}
+
+// between returns the ends of the axis. Nothing seen is a point.
+func (a *axis) between(unseen, now time.Time) (from, to time.Time) {
+	if a.from.IsZero() {
+		return unseen, unseen
+	}
+	if a.open && now.After(a.to) {
+		return a.from, now
+	}
+	return a.from, a.to
+}
