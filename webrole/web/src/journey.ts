@@ -211,14 +211,14 @@ function table(rows: Row[]) {
   return rows.flatMap((row) => {
     const { item } = row;
     const missing = item.attemptsMade - item.attempts.length;
-    const line = (first: boolean, ...cells: string[]) => element('tr', {}, element('th', { scope: 'row' }, first ? row.name : ''), ...cells.map((c) => element('td', {}, c)));
-    if (item.attempts.length === 0) return [line(true, item.state, missing > 0 ? plural(missing, 'attempt') : '', '', '', '')];
+    const line = (...cells: string[]) => element('tr', {}, element('th', { scope: 'row' }, row.name), ...cells.map((c) => element('td', {}, c)));
+    if (item.attempts.length === 0) return [line(item.state, missing > 0 ? plural(missing, 'attempt') : '', '', '', '')];
     return item.attempts.map((a, i) => {
       const bar = row.bars.filter((b) => b.kind !== 'waiting')[i];
       const at = bar ? row.bars.indexOf(bar) : -1;
       const wait = at > 0 && row.bars[at - 1]?.kind === 'waiting' ? row.bars[at - 1] : undefined;
       const earlier = i === 0 && missing > 0 ? ` (${plural(missing, 'earlier one is', 'earlier ones are')} not kept)` : '';
-      return line(i === 0, kindWords[a.outcome] + (a.error ? `: ${a.error}` : ''), `${a.number}${earlier}`, a.worker ?? '',
+      return line(kindWords[a.outcome] + (a.error ? `: ${a.error}` : ''), `${a.number}${earlier}`, a.worker ?? '',
         wait ? seconds(wait.to - wait.from) : '', bar ? seconds(bar.to - bar.from) : '');
     });
   });
