@@ -43,6 +43,7 @@ type server struct {
 	queues        *workqueue.Queues
 	client        *http.Client
 	stop          func() // what SIGTERM does
+	role          *role
 }
 
 // start runs a role the way main does, with variables over the defaults.
@@ -72,7 +73,7 @@ func start(t *testing.T, variables map[string]string) *server {
 	s := &server{
 		t: t, public: address(role.public.Addr().String()), admin: address(role.admin.Addr().String()), account: account,
 		blobs: blobstore.New(account), videos: videostore.New(account, queues), queues: queues,
-		client: &http.Client{Transport: &http.Transport{}}, stop: stop,
+		client: &http.Client{Transport: &http.Transport{}}, stop: stop, role: role,
 	}
 	t.Cleanup(func() {
 		s.client.CloseIdleConnections()

@@ -22,11 +22,13 @@ import (
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/page"
 	"github.com/cutroom/cutroom/webrole/internal/playback"
@@ -76,11 +78,19 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	blobs := blobstore.New(account)
 	videos := videostore.New(account, queues)
 	videos.SetLimits(cfg.Limits)
+	register := workers.New(account)
+	shown := board.New(board.Parts{Queues: queues, Workers: register, Title: func(ctx context.Context, id video.ID) (string, error) {
+		rec, err := videos.Get(ctx, id)
+		if errors.Is(err, videostore.ErrNotFound) {
+			return "", nil
+		}
+		return rec.Video.Title, err
+	}})
 	api, err := httpapi.New(httpapi.Parts{
 		Videos: videos, Blobs: blobs, Uploads: upload.New(account, blobs, videos, cfg.UploadMemory),
 		Catalog: catalog.New(account), Search: searchindex.New(account),
 		Races: registrations.New(account), Views: views.New(account),
-		Workers: workers.New(account), Queues: queues, Prices: cfg.Prices,
+		Workers: register, Queues: queues, Board: shown, Prices: cfg.Prices,
 		OpenQueue: func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) },
 	})
 	if err != nil {
@@ -90,5 +100,5 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	if err != nil {
 		return nil, err
 	}
-	return listen(ctx, cfg, account, site{api: api, pages: pages, playback: playback.New(videos, blobs)})
+	return listen(ctx, cfg, account, site{api: api, pages: pages, board: shown, playback: playback.New(videos, blobs)})
 }

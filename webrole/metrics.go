@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/cutroom/cutroom/webrole/internal/board"
 )
 
 // metrics are for the admin listener. Labels are few and fixed: an id in a label
@@ -17,7 +19,7 @@ type metrics struct {
 	requests *prometheus.HistogramVec
 }
 
-func newMetrics() *metrics {
+func newMetrics(b *board.Board) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -25,7 +27,13 @@ func newMetrics() *metrics {
 			Buckets: []float64{.005, .02, .1, .5, 2, 10, 60, 600},
 		}, []string{"area", "method", "status"}),
 	}
-	m.registry.MustRegister(m.requests, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	lookers := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "cutroom_board_lookers", Help: "Streams of /ops/events that are open.",
+	}, func() float64 { return float64(b.Lookers()) })
+	reads := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "cutroom_board_storage_requests_total", Help: "Storage requests of the one reader for all who look at the board.",
+	}, func() float64 { return float64(b.Requests()) })
+	m.registry.MustRegister(m.requests, lookers, reads, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -37,6 +45,8 @@ func area(path string) string {
 	switch {
 	case strings.HasSuffix(path, "/content"):
 		return "content"
+	case path == "/api/v1/ops/events":
+		return "events" // they last as long as somebody looks
 	case strings.HasPrefix(path, "/api/v1/ops/"):
 		return "ops"
 	case strings.HasPrefix(path, "/api/"):

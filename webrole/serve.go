@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/edge"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/page"
@@ -38,6 +39,7 @@ type site struct {
 	api      *httpapi.Server
 	pages    *page.Pages
 	playback *playback.Service
+	board    *board.Board
 	ready    *readiness
 }
 
@@ -48,6 +50,7 @@ type role struct {
 	public, admin net.Listener
 	servers       []*http.Server // of public and admin
 	ready         *readiness
+	board         *board.Board
 }
 
 // listen opens both listeners and tells the blob service which pages may upload.
@@ -57,7 +60,7 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 		return nil, err
 	}
 	s.ready = &readiness{probe: s.api.Ready}
-	r := &role{cfg: cfg, account: account, ready: s.ready}
+	r := &role{cfg: cfg, account: account, ready: s.ready, board: s.board}
 	config := net.ListenConfig{}
 	if r.public, err = config.Listen(ctx, "tcp", cfg.Addr); err != nil {
 		return nil, fmt.Errorf("open the public listener: %w", err)
@@ -74,7 +77,7 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 		// In Azure deployment sets the rules, and the role may not.
 		slog.WarnContext(ctx, "pages may be unable to upload straight to storage", "error", err)
 	}
-	metrics := newMetrics()
+	metrics := newMetrics(s.board)
 	front := func(h http.Handler, hosts []string) http.Handler {
 		return edge.Chain(h, edge.Deadline, edge.RequestID, instance(cfg.Instance), edge.Log(metrics.observe), edge.Headers(blobOrigin),
 			edge.Recover, edge.Hosts(hosts), edge.Token(cfg.Token), edge.Rate(cfg.RateLimit), edge.SameOrigin)
@@ -83,6 +86,8 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 		newServer(front(publicRoutes(s, isLoopback(host)), allowedHosts(cfg.Addr, cfg.Hosts))),
 		newServer(front(adminRoutes(s, metrics), allowedHosts(cfg.AdminAddr, nil))),
 	}
+	// Streams of events have no end of their own.
+	r.servers[0].RegisterOnShutdown(s.board.Close)
 	return r, nil
 }
 
@@ -127,7 +132,7 @@ func newServer(h http.Handler) *http.Server {
 func publicRoutes(s site, ops bool) http.Handler {
 	r := newEngine()
 	s.health(r)
-	s.pages.Register(r)
+	s.pages.Register(r, ops, s.board.Glance)
 	s.playback.Register(r)
 	s.api.Register(r, func(path string) bool { return ops || !httpapi.IsOps(path) })
 	return r

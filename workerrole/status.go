@@ -32,18 +32,32 @@ func (s *status) worker() workers.Worker {
 	w := workers.Worker{
 		Name: s.cfg.Name, Host: s.host, PID: os.Getpid(), StartedAt: s.started,
 		Draining: stats.Draining, Leader: s.leader.Leading(), Pools: s.cfg.Pools,
+		Queues: map[string]workers.Count{},
 	}
 	for _, q := range stats.Queues {
 		w.Done += q.Completed
 		w.Failed += q.Failed
 		w.Troubled += q.Troubled
 		w.Stale += q.StaleDeletes + q.StaleRenewals
+		count := workers.Count{Done: q.Completed, Failed: q.Failed, Poisoned: q.Poisoned, Renewed: q.Renewals, Released: q.Released + q.Troubled}
+		if count != (workers.Count{}) {
+			w.Queues[q.Queue] = count
+		}
+	}
+	for _, b := range stats.Breakers {
+		if b.State != consumer.BreakerClosed {
+			w.Breakers = append(w.Breakers, workers.Breaker{Dependency: b.Dependency, State: b.State, Since: b.Since, Reason: b.Reason})
+		}
 	}
 	if err := s.work.Ready(); err != nil {
 		w.Trouble = err.Error()
 	}
 	for _, r := range stats.Running {
-		w.Busy = append(w.Busy, workers.Task{Queue: r.Queue, Step: r.Step, Video: r.Subject, Since: r.Since, Deadline: r.Deadline})
+		w.Busy = append(w.Busy, workers.Task{
+			Queue: r.Queue, Step: r.Step, Video: r.Subject, Since: r.Since, Deadline: r.Deadline,
+			MessageID: r.MessageID, Item: r.Item, Dequeues: r.Dequeues, Renewals: r.Renewals, Inserted: r.Inserted,
+			Visibility: r.Visibility.Seconds(),
+		})
 	}
 	return w
 }

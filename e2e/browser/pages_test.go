@@ -134,7 +134,8 @@ func TestEveryPageEverywhere(t *testing.T) {
 		{"watch", "/watch/" + v.Id, `#steps tr`, 350_000},
 		{"embed", "/embed/" + v.Id, `#title`, 350_000},
 		{"race", "/race?event=E&distance=Full&bib=7", `#status`, 60_000},
-		{"board", "/board", `#queues tr, #queues li, #queues > *`, 60_000},
+		{"board", "/board", `#board-queues .queue`, 60_000},
+		{"board as tables", "/board/tables", `table`, 60_000},
 	}
 	for _, sight := range []sight{{"light", 1280}, {"dark", 360}, {"light", 360}, {"dark", 1920}} {
 		sight.set(t, tab)

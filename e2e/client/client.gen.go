@@ -284,6 +284,183 @@ type AttemptOutcome string
 // Bib defines model for Bib.
 type Bib = int
 
+// BoardBreaker defines model for BoardBreaker.
+type BoardBreaker struct {
+	Dependency string    `json:"dependency"`
+	Reason     string    `json:"reason"`
+	Since      time.Time `json:"since"`
+	State      string    `json:"state"`
+}
+
+// BoardCount defines model for BoardCount.
+type BoardCount struct {
+	// Done Items completed in the time of the sample.
+	Done int64 `json:"done"`
+
+	// OldestSeconds Age of the oldest visible message.
+	OldestSeconds float64 `json:"oldestSeconds"`
+}
+
+// BoardEvent What the board shows. In a `change`, what is missing did not change.
+type BoardEvent struct {
+	// At By the web role's clock.
+	At time.Time `json:"at"`
+
+	// Gone Names of workers that are not listed any more.
+	Gone *[]string `json:"gone,omitempty"`
+
+	// Poison All of them, at most 50.
+	Poison *[]Poison     `json:"poison,omitempty"`
+	Queues *[]BoardQueue `json:"queues,omitempty"`
+
+	// Samples For plots, oldest first: in a snapshot of the last 5 minutes, in a change the newest.
+	Samples *[]BoardSample `json:"samples,omitempty"`
+
+	// Trouble Why there is nothing newer; empty when that is over.
+	Trouble *string `json:"trouble,omitempty"`
+
+	// Videos What the videos of messages are called.
+	Videos  *[]BoardVideo  `json:"videos,omitempty"`
+	Workers *[]BoardWorker `json:"workers,omitempty"`
+}
+
+// BoardLane defines model for BoardLane.
+type BoardLane struct {
+	// Length Approximate; counts hidden messages too.
+	Length int64 `json:"length"`
+
+	// Messages The first 32 visible ones, oldest first.
+	Messages []BoardMessage `json:"messages"`
+
+	// Name Of the storage queue.
+	Name string `json:"name"`
+
+	// Visible How many of them can be received now; an estimate above 31.
+	Visible int64 `json:"visible"`
+}
+
+// BoardMessage defines model for BoardMessage.
+type BoardMessage struct {
+	DequeueCount int64 `json:"dequeueCount"`
+
+	// Error Why the text is not a work item.
+	Error    *string `json:"error,omitempty"`
+	Failures *int    `json:"failures,omitempty"`
+
+	// Id Stays the same until the message is deleted.
+	Id string `json:"id"`
+
+	// Index Of the chunk or portion.
+	Index      *int      `json:"index,omitempty"`
+	InsertedAt time.Time `json:"insertedAt"`
+
+	// Item Id of the work; duplicates have the same.
+	Item *string `json:"item,omitempty"`
+
+	// Row RowKey of the run in table `videos`.
+	Row   *string `json:"row,omitempty"`
+	Step  *string `json:"step,omitempty"`
+	Video *string `json:"video,omitempty"`
+}
+
+// BoardQueue A queue with its lanes. In a `change` it has the lanes that changed.
+type BoardQueue struct {
+	DeclaredVisibilitySeconds float64     `json:"declaredVisibilitySeconds"`
+	Lanes                     []BoardLane `json:"lanes"`
+	Name                      string      `json:"name"`
+	Paused                    bool        `json:"paused"`
+	Pool                      string      `json:"pool"`
+
+	// VisibilityChangedAt When the one in force was published; absent when it is the declared one since ever.
+	VisibilityChangedAt *time.Time `json:"visibilityChangedAt,omitempty"`
+
+	// VisibilitySeconds In force.
+	VisibilitySeconds float64 `json:"visibilitySeconds"`
+}
+
+// BoardSample defines model for BoardSample.
+type BoardSample struct {
+	At time.Time `json:"at"`
+
+	// Queues By queue without lane; a queue with nothing to tell is missing.
+	Queues map[string]BoardCount `json:"queues"`
+
+	// ReadsPerSecond Storage requests of the one reader.
+	ReadsPerSecond float64 `json:"readsPerSecond"`
+
+	// Seconds How long it counted.
+	Seconds float64 `json:"seconds"`
+}
+
+// BoardTask A message that is hidden because a worker holds it.
+type BoardTask struct {
+	DequeueCount int64 `json:"dequeueCount"`
+
+	// Id That of the message.
+	Id         string     `json:"id"`
+	Index      *int       `json:"index,omitempty"`
+	InsertedAt *time.Time `json:"insertedAt,omitempty"`
+	Item       *string    `json:"item,omitempty"`
+
+	// LeaseEndsAt Then others can receive it.
+	LeaseEndsAt time.Time `json:"leaseEndsAt"`
+
+	// Queue With lane.
+	Queue    string  `json:"queue"`
+	Renewals int64   `json:"renewals"`
+	Row      *string `json:"row,omitempty"`
+
+	// Since When it was received.
+	Since time.Time `json:"since"`
+	Step  string    `json:"step"`
+	Video string    `json:"video"`
+
+	// VisibilitySeconds What each renewal adds.
+	VisibilitySeconds float64 `json:"visibilitySeconds"`
+}
+
+// BoardVideo defines model for BoardVideo.
+type BoardVideo struct {
+	Id    string `json:"id"`
+	Title string `json:"title"`
+}
+
+// BoardWorker defines model for BoardWorker.
+type BoardWorker struct {
+	// Breakers Those that are not closed.
+	Breakers []BoardBreaker `json:"breakers"`
+
+	// Done Items completed since the start.
+	Done     int64 `json:"done"`
+	Draining bool  `json:"draining"`
+
+	// Failed Attempts that failed.
+	Failed int64   `json:"failed"`
+	Host   *string `json:"host,omitempty"`
+
+	// Leader Elected for upkeep.
+	Leader bool   `json:"leader"`
+	Name   string `json:"name"`
+	Pid    *int   `json:"pid,omitempty"`
+
+	// Pools Slots by pool.
+	Pools map[string]int `json:"pools"`
+
+	// SeenAt Of the latest heartbeat.
+	SeenAt time.Time `json:"seenAt"`
+
+	// Silent Several heartbeats are missing.
+	Silent bool `json:"silent"`
+
+	// StaleLeases Deletes and renewals that came too late (Q16d).
+	StaleLeases int64       `json:"staleLeases"`
+	StartedAt   time.Time   `json:"startedAt"`
+	Tasks       []BoardTask `json:"tasks"`
+
+	// Trouble Why it receives nothing.
+	Trouble *string `json:"trouble,omitempty"`
+}
+
 // Captions defines model for Captions.
 type Captions struct {
 	// CreatedAt When that was sent.
@@ -1321,6 +1498,21 @@ type ClientInterface interface {
 	// Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
 	CreateFinishClip(ctx context.Context, event Event, bib BibInPath, body CreateFinishClipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// WatchBoard What queues and workers do, as server-sent events
+	//
+	// The first event is a `snapshot` with everything; each `change` after it has what
+	// changed since the event before. The `data` of both is a `BoardEvent`. A comment
+	// line comes when there was nothing to tell for 15 s.
+	//
+	// One reader asks storage for all who look, at most 20 times per second, and not at
+	// all when nobody looks. Whoever reads too slowly misses changes and gets a new
+	// `snapshot` instead, or is cut off after 10 s. `Last-Event-ID` is not needed: a
+	// stream always begins with a `snapshot`. Streams end when the role stops.
+	// 429 `too_busy` beyond 256 streams.
+	//
+	// Corresponds with GET /ops/events (the `WatchBoard` operationId).
+	WatchBoard(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListPoison Items that no worker could finish, with reason and history
 	//
 	// Corresponds with GET /ops/poison (the `ListPoison` operationId).
@@ -1775,6 +1967,31 @@ func (c *Client) CreateFinishClipWithBody(ctx context.Context, event Event, bib 
 // Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
 func (c *Client) CreateFinishClip(ctx context.Context, event Event, bib BibInPath, body CreateFinishClipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateFinishClipRequest(c.Server, event, bib, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// WatchBoard What queues and workers do, as server-sent events
+//
+// The first event is a `snapshot` with everything; each `change` after it has what
+// changed since the event before. The `data` of both is a `BoardEvent`. A comment
+// line comes when there was nothing to tell for 15 s.
+//
+// One reader asks storage for all who look, at most 20 times per second, and not at
+// all when nobody looks. Whoever reads too slowly misses changes and gets a new
+// `snapshot` instead, or is cut off after 10 s. `Last-Event-ID` is not needed: a
+// stream always begins with a `snapshot`. Streams end when the role stops.
+// 429 `too_busy` beyond 256 streams.
+//
+// Corresponds with GET /ops/events (the `WatchBoard` operationId).
+func (c *Client) WatchBoard(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewWatchBoardRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -2818,6 +3035,33 @@ func NewCreateFinishClipRequestWithBody(server string, event Event, bib BibInPat
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewWatchBoardRequest constructs an http.Request for the WatchBoard method
+func NewWatchBoardRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/ops/events")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -4459,6 +4703,23 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
 	CreateFinishClipWithResponse(ctx context.Context, event Event, bib BibInPath, body CreateFinishClipJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateFinishClipResponse, error)
 
+	// WatchBoardWithResponse What queues and workers do, as server-sent events
+	//
+	// The first event is a `snapshot` with everything; each `change` after it has what
+	// changed since the event before. The `data` of both is a `BoardEvent`. A comment
+	// line comes when there was nothing to tell for 15 s.
+	//
+	// One reader asks storage for all who look, at most 20 times per second, and not at
+	// all when nobody looks. Whoever reads too slowly misses changes and gets a new
+	// `snapshot` instead, or is cut off after 10 s. `Last-Event-ID` is not needed: a
+	// stream always begins with a `snapshot`. Streams end when the role stops.
+	// 429 `too_busy` beyond 256 streams.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /ops/events (the `WatchBoard` operationId).
+	WatchBoardWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*WatchBoardResponse, error)
+
 	// ListPoisonWithResponse Items that no worker could finish, with reason and history
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5092,6 +5353,47 @@ func (r CreateFinishClipResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CreateFinishClipResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type WatchBoardResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r WatchBoardResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r WatchBoardResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r WatchBoardResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r WatchBoardResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r WatchBoardResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6786,6 +7088,29 @@ func (c *ClientWithResponses) CreateFinishClipWithResponse(ctx context.Context, 
 	return ParseCreateFinishClipResponse(rsp)
 }
 
+// WatchBoardWithResponse What queues and workers do, as server-sent events
+//
+// The first event is a `snapshot` with everything; each `change` after it has what
+// changed since the event before. The `data` of both is a `BoardEvent`. A comment
+// line comes when there was nothing to tell for 15 s.
+//
+// One reader asks storage for all who look, at most 20 times per second, and not at
+// all when nobody looks. Whoever reads too slowly misses changes and gets a new
+// `snapshot` instead, or is cut off after 10 s. `Last-Event-ID` is not needed: a
+// stream always begins with a `snapshot`. Streams end when the role stops.
+// 429 `too_busy` beyond 256 streams.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /ops/events (the `WatchBoard` operationId).
+func (c *ClientWithResponses) WatchBoardWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*WatchBoardResponse, error) {
+	rsp, err := c.WatchBoard(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseWatchBoardResponse(rsp)
+}
+
 // ListPoisonWithResponse Items that no worker could finish, with reason and history
 //
 // Returns a wrapper object for the known response body format(s).
@@ -7553,6 +7878,32 @@ func ParseCreateFinishClipResponse(rsp *http.Response) (*CreateFinishClipRespons
 		}
 		response.JSON202 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseWatchBoardResponse parses an HTTP response from a WatchBoardWithResponse call
+func ParseWatchBoardResponse(rsp *http.Response) (*WatchBoardResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &WatchBoardResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {

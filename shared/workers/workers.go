@@ -41,6 +41,29 @@ type Worker struct {
 	Trouble   string         `json:"trouble,omitempty"` // why it receives nothing; empty in good times
 	Troubled  int64          `json:"troubled"`          // deliveries that met trouble and were given back
 	Stale     int64          `json:"staleLeases"`       // deletes and renewals that came too late (Q16d)
+
+	// Queues counts by queue, lanes apart, what became of items since the start. A
+	// queue of which there is nothing to tell is left out.
+	Queues map[string]Count `json:"queues,omitempty"`
+	// Breakers are the dependencies whose circuit breaker is not closed.
+	Breakers []Breaker `json:"breakers,omitempty"`
+}
+
+// Count is what became of the items of one queue at one worker.
+type Count struct {
+	Done     int64 `json:"done,omitempty"`
+	Failed   int64 `json:"failed,omitempty"` // attempts
+	Poisoned int64 `json:"poisoned,omitempty"`
+	Renewed  int64 `json:"renewed,omitempty"` // leases
+	Released int64 `json:"released,omitempty"`
+}
+
+// Breaker says why a worker does not trust a dependency.
+type Breaker struct {
+	Dependency string    `json:"dependency"`
+	State      string    `json:"state"` // "open" or "half-open"
+	Since      time.Time `json:"since"`
+	Reason     string    `json:"reason"`
 }
 
 // Task is one item that a worker holds.
@@ -50,6 +73,13 @@ type Task struct {
 	Video    string    `json:"video"`
 	Since    time.Time `json:"since"`
 	Deadline time.Time `json:"leaseEnds"`
+
+	MessageID  string    `json:"messageId"`
+	Item       string    `json:"item"`         // id of the work, the same in every attempt
+	Dequeues   int64     `json:"dequeueCount"` // deliveries of the message, this one included
+	Renewals   int64     `json:"renewals"`     // of the lease
+	Inserted   time.Time `json:"insertedAt"`
+	Visibility float64   `json:"visibilitySeconds"` // what each renewal adds
 }
 
 // Register is safe for concurrent use.

@@ -109,6 +109,29 @@ func (k Key) ItemID() string {
 	return id
 }
 
+// ParseItemID is the inverse of [Key.ItemID]. ErrNotAKey when the text names no run
+// of a step that this release knows.
+func ParseItemID(text string) (Key, error) {
+	parts := strings.Split(text, ".")
+	if len(parts) < 4 || len(parts) > 6 {
+		return Key{}, fmt.Errorf("item %q: %w", text, ErrNotAKey)
+	}
+	id, err := video.ParseID(parts[0])
+	k := Key{ID: id, Step: parts[2]}
+	var err1, err2, err3 error
+	k.Generation, err1 = strconv.Atoi(parts[1])
+	k.Index, err2 = strconv.Atoi(parts[3])
+	for _, more := range parts[4:] { // a language, then frames
+		if k.Frames, err3 = strconv.Atoi(more); err3 != nil && k.Language == "" {
+			k.Language, err3 = more, nil
+		}
+	}
+	if err := errors.Join(err, err1, err2, err3); err != nil || k.Declared().Stage == 0 || k.ItemID() != text {
+		return Key{}, fmt.Errorf("item %q: %w", text, ErrNotAKey)
+	}
+	return k, nil
+}
+
 // BlobPrefix is where one attempt of the run writes, in every container. Two
 // attempts never share a name; only what a committed attempt wrote is ever read,
 // and the janitor removes the rest.

@@ -69,6 +69,9 @@ func TestKeysAreStable(t *testing.T) {
 		if back, err := KeyOf(item); err != nil || back != k {
 			t.Errorf("KeyOf(%s) = %v, %v", item.Data, back, err)
 		}
+		if back, err := ParseItemID(k.ItemID()); err != nil || back != k {
+			t.Errorf("ParseItemID(%q) = %v, %v", k.ItemID(), back, err)
+		}
 		if back, err := ParseRowKey(id, k.RowKey()); err != nil || back != k {
 			t.Errorf("ParseRowKey(%q) = %v, %v", k.RowKey(), back, err)
 		}

@@ -20,6 +20,9 @@ import (
 type Policy struct {
 	// Visibility replaces Spec.Visibility; 0 means that none was published.
 	Visibility time.Duration
+	// Changed is when Visibility was last changed, by the clock of who did it. It is
+	// for people; zero when it never was.
+	Changed time.Time
 	// Epoch counts the changes. A reader ignores a policy with a lower one than it has.
 	Epoch int64
 	// Paused stops consumers from receiving. Sending goes on.
@@ -32,6 +35,7 @@ const (
 	metaVisibility = "visibility_ms"
 	metaEpoch      = "policy_epoch"
 	metaPaused     = "paused"
+	metaChanged    = "visibility_changed_ms" // Unix milliseconds
 )
 
 // formerMeta are the names that older releases wrote. They are read where the name of
@@ -127,6 +131,9 @@ func (q *Queue) publish(ctx context.Context, change func(Policy) Policy) error {
 		return nil
 	}
 	after.Epoch = before.Epoch + 1
+	if after.Visibility != before.Visibility {
+		after.Changed = time.UnixMilli(time.Now().UnixMilli()).UTC()
+	}
 	_, err = q.client.SetMetadata(ctx, &azqueue.SetMetadataOptions{Metadata: writePolicy(got.Metadata, after)})
 	if err != nil {
 		return fmt.Errorf("policy of queue %s: %w", q.spec.Name, err)
@@ -168,15 +175,18 @@ func readPolicy(metadata map[string]*string) Policy {
 	if ms, err := strconv.ParseInt(members[metaVisibility], 10, 64); err == nil {
 		p.Visibility = min(max(time.Duration(ms)*time.Millisecond, 0), maxVisibility)
 	}
+	if ms, err := strconv.ParseInt(members[metaChanged], 10, 64); err == nil && ms > 0 {
+		p.Changed = time.UnixMilli(ms).UTC()
+	}
 	return p
 }
 
-// writePolicy returns the metadata with our three members changed. Others are kept.
+// writePolicy returns the metadata with our members changed. Others are kept.
 func writePolicy(metadata map[string]*string, p Policy) map[string]*string {
 	out := map[string]*string{}
 	for name, value := range metadata {
 		switch lower := strings.ToLower(name); lower {
-		case metaVisibility, metaEpoch, metaPaused:
+		case metaVisibility, metaEpoch, metaPaused, metaChanged:
 		default:
 			if formerMeta[lower] == "" {
 				out[name] = value
@@ -185,6 +195,9 @@ func writePolicy(metadata map[string]*string, p Policy) map[string]*string {
 	}
 	if p.Visibility > 0 {
 		out[metaVisibility] = ptr(strconv.FormatInt(p.Visibility.Milliseconds(), 10))
+	}
+	if !p.Changed.IsZero() {
+		out[metaChanged] = ptr(strconv.FormatInt(p.Changed.UnixMilli(), 10))
 	}
 	out[metaEpoch] = ptr(strconv.FormatInt(p.Epoch, 10))
 	out[metaPaused] = ptr(strconv.FormatBool(p.Paused))

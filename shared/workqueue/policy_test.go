@@ -35,7 +35,10 @@ func TestLateDeletesRaiseTheVisibilityForEveryRole(t *testing.T) {
 	if err := worker.Tune(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := workqueue.Policy{Visibility: 3 * time.Second, Epoch: 1}
+	want := workqueue.Policy{Visibility: 3 * time.Second, Changed: worker.Policy().Changed, Epoch: 1}
+	if age := time.Since(want.Changed); age < 0 || age > time.Minute {
+		t.Errorf("changed %v ago, want just now", age)
+	}
 	if diff := cmp.Diff(want, worker.Policy()); diff != "" {
 		t.Errorf("policy of the worker (-want +got):\n%s", diff)
 	}
@@ -90,10 +93,10 @@ func TestWritersOfThePolicyDoNotOverwriteEachOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(workqueue.Policy{Visibility: 3 * time.Second, Epoch: 2, Paused: true}, state.Policy); diff != "" {
+	if diff := cmp.Diff(workqueue.Policy{Visibility: 3 * time.Second, Changed: state.Policy.Changed, Epoch: 2, Paused: true}, state.Policy); diff != "" {
 		t.Errorf("policy (-want +got):\n%s", diff)
 	}
-	if err := web.Resume(t.Context()); err != nil || web.Policy().Paused || web.Policy().Epoch != 3 {
+	if err := web.Resume(t.Context()); err != nil || web.Policy().Paused || web.Policy().Epoch != 3 || !web.Policy().Changed.Equal(state.Policy.Changed) {
 		t.Errorf("after Resume: %+v, %v", web.Policy(), err)
 	}
 	got, err := a.Queue(jobs).GetProperties(t.Context(), nil)

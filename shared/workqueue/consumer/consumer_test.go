@@ -112,7 +112,8 @@ func TestOnlyFreeSlotsReceive(t *testing.T) {
 		t.Errorf("%d messages are visible, %v; want 4", len(seen), err)
 	}
 	running := c.Stats().Running
-	if len(running) != 2 || running[0].Queue != jobs || running[0].Step != step || running[0].Deadline.Before(time.Now()) || running[0].Attempt != 1 {
+	if len(running) != 2 || running[0].Queue != jobs || running[0].Step != step || running[0].Deadline.Before(time.Now()) || running[0].Attempt != 1 ||
+		running[0].Dequeues != 1 || running[0].Visibility != 30*time.Second || time.Since(running[0].Inserted) > time.Minute {
 		t.Errorf("running: %+v", running)
 	}
 	close(release)

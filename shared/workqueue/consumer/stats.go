@@ -77,9 +77,14 @@ type Running struct {
 	Item      string    `json:"item"`
 	MessageID string    `json:"messageId"`
 	Attempt   int       `json:"attempt"`
+	Dequeues  int64     `json:"dequeueCount"` // deliveries of the message, this one included
+	Renewals  int64     `json:"renewals"`     // of the lease
+	Inserted  time.Time `json:"insertedAt"`   // when the message was sent, by the service's clock
 	Since     time.Time `json:"since"`
 	Moved     time.Time `json:"moved"`    // latest progress
 	Deadline  time.Time `json:"deadline"` // of the lease
+
+	Visibility time.Duration `json:"visibility"` // what each renewal adds, nanoseconds
 }
 
 // Stats returns a snapshot. It makes no request.
@@ -101,7 +106,8 @@ func (c *Consumer) runningItems() []Running {
 		items = append(items, Running{
 			Queue: o.job.Queue, Step: o.job.Item.Step, Subject: o.job.Item.Subject, Item: o.job.Item.ID,
 			MessageID: o.job.MessageID, Attempt: o.job.Attempt(), Since: o.job.Received,
-			Moved: o.job.lastMoved(), Deadline: o.lease.Deadline(),
+			Dequeues: o.job.DequeueCount, Renewals: o.renewed.Load(), Inserted: o.job.Inserted,
+			Moved: o.job.lastMoved(), Deadline: o.lease.Deadline(), Visibility: o.lease.Visibility(),
 		})
 	}
 	slices.SortFunc(items, func(a, b Running) int {

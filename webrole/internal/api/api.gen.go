@@ -286,6 +286,183 @@ type AttemptOutcome string
 // Bib defines model for Bib.
 type Bib = int
 
+// BoardBreaker defines model for BoardBreaker.
+type BoardBreaker struct {
+	Dependency string    `json:"dependency"`
+	Reason     string    `json:"reason"`
+	Since      time.Time `json:"since"`
+	State      string    `json:"state"`
+}
+
+// BoardCount defines model for BoardCount.
+type BoardCount struct {
+	// Done Items completed in the time of the sample.
+	Done int64 `json:"done"`
+
+	// OldestSeconds Age of the oldest visible message.
+	OldestSeconds float64 `json:"oldestSeconds"`
+}
+
+// BoardEvent What the board shows. In a `change`, what is missing did not change.
+type BoardEvent struct {
+	// At By the web role's clock.
+	At time.Time `json:"at"`
+
+	// Gone Names of workers that are not listed any more.
+	Gone *[]string `json:"gone,omitempty"`
+
+	// Poison All of them, at most 50.
+	Poison *[]Poison     `json:"poison,omitempty"`
+	Queues *[]BoardQueue `json:"queues,omitempty"`
+
+	// Samples For plots, oldest first: in a snapshot of the last 5 minutes, in a change the newest.
+	Samples *[]BoardSample `json:"samples,omitempty"`
+
+	// Trouble Why there is nothing newer; empty when that is over.
+	Trouble *string `json:"trouble,omitempty"`
+
+	// Videos What the videos of messages are called.
+	Videos  *[]BoardVideo  `json:"videos,omitempty"`
+	Workers *[]BoardWorker `json:"workers,omitempty"`
+}
+
+// BoardLane defines model for BoardLane.
+type BoardLane struct {
+	// Length Approximate; counts hidden messages too.
+	Length int64 `json:"length"`
+
+	// Messages The first 32 visible ones, oldest first.
+	Messages []BoardMessage `json:"messages"`
+
+	// Name Of the storage queue.
+	Name string `json:"name"`
+
+	// Visible How many of them can be received now; an estimate above 31.
+	Visible int64 `json:"visible"`
+}
+
+// BoardMessage defines model for BoardMessage.
+type BoardMessage struct {
+	DequeueCount int64 `json:"dequeueCount"`
+
+	// Error Why the text is not a work item.
+	Error    *string `json:"error,omitempty"`
+	Failures *int    `json:"failures,omitempty"`
+
+	// Id Stays the same until the message is deleted.
+	Id string `json:"id"`
+
+	// Index Of the chunk or portion.
+	Index      *int      `json:"index,omitempty"`
+	InsertedAt time.Time `json:"insertedAt"`
+
+	// Item Id of the work; duplicates have the same.
+	Item *string `json:"item,omitempty"`
+
+	// Row RowKey of the run in table `videos`.
+	Row   *string `json:"row,omitempty"`
+	Step  *string `json:"step,omitempty"`
+	Video *string `json:"video,omitempty"`
+}
+
+// BoardQueue A queue with its lanes. In a `change` it has the lanes that changed.
+type BoardQueue struct {
+	DeclaredVisibilitySeconds float64     `json:"declaredVisibilitySeconds"`
+	Lanes                     []BoardLane `json:"lanes"`
+	Name                      string      `json:"name"`
+	Paused                    bool        `json:"paused"`
+	Pool                      string      `json:"pool"`
+
+	// VisibilityChangedAt When the one in force was published; absent when it is the declared one since ever.
+	VisibilityChangedAt *time.Time `json:"visibilityChangedAt,omitempty"`
+
+	// VisibilitySeconds In force.
+	VisibilitySeconds float64 `json:"visibilitySeconds"`
+}
+
+// BoardSample defines model for BoardSample.
+type BoardSample struct {
+	At time.Time `json:"at"`
+
+	// Queues By queue without lane; a queue with nothing to tell is missing.
+	Queues map[string]BoardCount `json:"queues"`
+
+	// ReadsPerSecond Storage requests of the one reader.
+	ReadsPerSecond float64 `json:"readsPerSecond"`
+
+	// Seconds How long it counted.
+	Seconds float64 `json:"seconds"`
+}
+
+// BoardTask A message that is hidden because a worker holds it.
+type BoardTask struct {
+	DequeueCount int64 `json:"dequeueCount"`
+
+	// Id That of the message.
+	Id         string     `json:"id"`
+	Index      *int       `json:"index,omitempty"`
+	InsertedAt *time.Time `json:"insertedAt,omitempty"`
+	Item       *string    `json:"item,omitempty"`
+
+	// LeaseEndsAt Then others can receive it.
+	LeaseEndsAt time.Time `json:"leaseEndsAt"`
+
+	// Queue With lane.
+	Queue    string  `json:"queue"`
+	Renewals int64   `json:"renewals"`
+	Row      *string `json:"row,omitempty"`
+
+	// Since When it was received.
+	Since time.Time `json:"since"`
+	Step  string    `json:"step"`
+	Video string    `json:"video"`
+
+	// VisibilitySeconds What each renewal adds.
+	VisibilitySeconds float64 `json:"visibilitySeconds"`
+}
+
+// BoardVideo defines model for BoardVideo.
+type BoardVideo struct {
+	Id    string `json:"id"`
+	Title string `json:"title"`
+}
+
+// BoardWorker defines model for BoardWorker.
+type BoardWorker struct {
+	// Breakers Those that are not closed.
+	Breakers []BoardBreaker `json:"breakers"`
+
+	// Done Items completed since the start.
+	Done     int64 `json:"done"`
+	Draining bool  `json:"draining"`
+
+	// Failed Attempts that failed.
+	Failed int64   `json:"failed"`
+	Host   *string `json:"host,omitempty"`
+
+	// Leader Elected for upkeep.
+	Leader bool   `json:"leader"`
+	Name   string `json:"name"`
+	Pid    *int   `json:"pid,omitempty"`
+
+	// Pools Slots by pool.
+	Pools map[string]int `json:"pools"`
+
+	// SeenAt Of the latest heartbeat.
+	SeenAt time.Time `json:"seenAt"`
+
+	// Silent Several heartbeats are missing.
+	Silent bool `json:"silent"`
+
+	// StaleLeases Deletes and renewals that came too late (Q16d).
+	StaleLeases int64       `json:"staleLeases"`
+	StartedAt   time.Time   `json:"startedAt"`
+	Tasks       []BoardTask `json:"tasks"`
+
+	// Trouble Why it receives nothing.
+	Trouble *string `json:"trouble,omitempty"`
+}
+
 // Captions defines model for Captions.
 type Captions struct {
 	// CreatedAt When that was sent.
@@ -1185,6 +1362,9 @@ type ServerInterface interface {
 	// CreateFinishClip Make a short MP4 around a runner's finish
 	// (POST /events/{event}/registrations/{bib}/clips)
 	CreateFinishClip(c *gin.Context, event Event, bib BibInPath)
+	// WatchBoard What queues and workers do, as server-sent events
+	// (GET /ops/events)
+	WatchBoard(c *gin.Context)
 	// ListPoison Items that no worker could finish, with reason and history
 	// (GET /ops/poison)
 	ListPoison(c *gin.Context, params ListPoisonParams)
@@ -1575,6 +1755,19 @@ func (siw *ServerInterfaceWrapper) CreateFinishClip(c *gin.Context) {
 	}
 
 	siw.Handler.CreateFinishClip(c, event, bib)
+}
+
+// WatchBoard operation middleware
+func (siw *ServerInterfaceWrapper) WatchBoard(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.WatchBoard(c)
 }
 
 // ListPoison operation middleware
@@ -2689,6 +2882,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/ops/poison", wrapper.ListPoison)
 	router.POST(options.BaseURL+"/ops/poison/:poisonId/redrive", wrapper.RedrivePoison)
 	router.GET(options.BaseURL+"/ops/workers", wrapper.ListWorkers)
+	router.GET(options.BaseURL+"/ops/events", wrapper.WatchBoard)
 }
 
 // Base64 encoded, compressed with deflate, json marshaled OpenAPI spec.
@@ -2696,195 +2890,219 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"3H3tchu3suCroLi3KtK9I4qSZedEqvvDVuJcnxPbsiTHezf0iuAMSOJoBhgDGFG0Sy+0r7EvtoVuYD5I",
-	"DDmUqVTO5kdkkjP4aHQ3+ru/9WKZ5VIwYXTv9FtvxmjCFPzzl2s6tX8TpmPFc8Ol6J32fmdKcymInBAz",
-	"YyRjhibU0IhMpCKjN5ODt9TEs1G/F/V0PGMZtUOYRc56pz1tFBfT3sPDQ9TLqaIZM26uV3z8RlxQM7Mf",
-	"uJ0ntx+inqCZfXPMx72op9iXgiuW9E6NKlh9gn9TbNI77f2Pw2o3h/irPnzFxz0743nK8zc/t0wQpzxf",
-	"O0NOjWHKvvi//6AHXwcHPx18/nYUvTh5+LdetLLBqPfLHRNmFXzwNaEiIQnXhoqYReSfkguWkPGCmLkk",
-	"hbAHEEvF9BmA+IIqw+3r/2ALD3bFplwbRe3XmuxdHe1bgAf2xWAZ6zbG7mmWp/bZ48HREXnH5uS/pbol",
-	"59wsyFuqqJlJcXPzukjTXtTL6P1vTEztQR0PBlEv48J/PgmB4VcmGC5zFRbXM0am5e/ESKJnct4nL8ea",
-	"CRPBRqVgxMyoIXlKF5oIOY8AevY3KvScKcLt14bcstyUQPhSMLWooDBtYGPGBc+KrHd6VK6YC8OmTMGS",
-	"W3GEJ4/Gwd95wuSbn3H8hGW5NEzEi3+wRTkXUl41W+2xA/tcYwe1U3j+vHEKR1EDVYfD++Ojg+Hw/kf2",
-	"+T/CmPpmAiTbvhBH020reH50HBr2NyqmBZ2y1XN/SV6dX5CTH4mh04joIp4RqgkTRCqSm4NXly24nPoR",
-	"u9Lpy4P/haT6+dtx9LeHvT8Obj7XvzyK/vaw/20QtdHwbzzjpoTLEk6l8GN96oRNaJEaSxlAKA7JHJms",
-	"Q7kLOmXX8pYFiGQk2L0pfx95BpDTKSNjNpGK9cn7nH4pGBLGVMoEeLF9StOMEVg3kSJdtJFHXk7fcsQn",
-	"g59ehAD0oWAFeweDBCnmi/19G7b6ueKtx9GL45ZzuWQiAY64Zmrln+nI/H48HuSByR7s2zqXQjO4qF7G",
-	"McuNHcrenMI4Jk/zPOUx8LHDf2pkdltwBpyoefA/W9ZHNZlQZf/Y44xpmiLDi6WImRIsOSNzy6y5YZkm",
-	"iXSXgwZOGLjLQytxjx3CMw/+ptzZBmGwwP4s97e3br9nCUDJccqyNZPm+MR/bDe5Hzcw/0ui2KTQNLVs",
-	"h5IJ5WmhGKzmsna77gwOjUFb4KEKIZj6rrNDfHpy7LSrvbM/fsdiHzwlImXhVVHxzed1vjlY5ZtR76Ux",
-	"LMthi7mSOVOGI5UykbDkZUD8esu15mJK5jOeMsKNhbjuk/cTQkkqtbHyximZz5gASkql1mROQcDgMUvs",
-	"ZidSZdT0TnsJNezA8Iytso2ox5SSKiD6Rj1RZGNW/6m2IVmYWGaBKzOBdcUyy7gxLOkDurLkFDi9Zfl9",
-	"ophRi1P3gxOSFGcJoVPKRX8oFEsZ1fYlO6NSheVjEaGGCEliqU0fQHBKuNHAVZgiCbePTJT8yiyZ2N+H",
-	"wv4OQ+EsQo5lsrAgYiiXMZH0h5bvMmGP7o+eRWu7+wj2YWEIiwTObOAi8mvrRT07R+/zMkij3v2BHe7g",
-	"jirL4bUd153/ZTm8++JnnMV9eu0n84+7OcuP5dTum99gBQ8RXl9BPLriImYVnmjDcjKjCZlTbqGA9y/X",
-	"hOKI3fFGG6qMn7PbK3hUITWrfvP94RGvPkeFcRXA5fifLDZ2YKs41SnyJ/vfelkm6p1TgJFeJcpYMWrC",
-	"4PyEgKQGiM1K/90hFhc4fHPE9xMyt+NxO5y6Q9JdXW1JpuuY4Gu8GuzzaSeh1s5VSRYg0oZWnnJxG4BT",
-	"xhJOw9rSJzb+/fqaTHjKImJFAIt9itldSsH6QYRi6WQzbsBTIRwQNMSO3qMQ6qFBuLBMg6WTpZ1LZYpp",
-	"8X//jyZ7rxTVPN1vwXnTPondbBM3SEpRwPH8BenUspGSEyhGk0XFabrxE4+7H/x4/ouKw5TfuPH9Z8dk",
-	"LNeAa/FNso1KWD+KmpYDwK8G9JCKaqTksSh0dn5tv3EduCNBZGz8Y60U58n6oZyIKkUXK8vH0YLLmVEh",
-	"WBqifknyYpxyPWMo6KJkEbR8xNTQVE4LwPaaivLiZFkNXsEzL9auYUvdWE5SoBh3xWIpEt18URbjtPaW",
-	"47qP4DU8WQXVR8G/FIzMuZlxUQPVbtjL24uTCC81DpwTiOgpuArcQDXotRC+0oZMlNVhlzfbAdwlV9k5",
-	"l0h5XnGIlOc17mA/ec6Q8nx3XAFsT6uMoAHIVcTszClSnu+ES4Cut8whol7DhrEZb9bwEBlapJOy9Lks",
-	"hNPNV696/9A7aWrPLVlnrd7ghTZN5jOpGYnt017KnVF9ipqCpUGLlFw5YTmyEnJGE0bGC/eVtlxLpglT",
-	"xEm4OiyH+Ck9KoXIc0GocqthSSl7LkDcDg46XhimXyuZXRmpgkLLK5lwBotEW6qOmhaHBZlb8cKSSYPq",
-	"uDAvTtrnvJYdZrQHzrTRHQeO86KVYVwoGTOtrdDNM2YHn0yynE1BPZlMciXHLCKFZgq+0QttWNYn76RB",
-	"wcJdLU7nQUkmcqdvZnb3Tookmt0xRVNnb7Gviph1ZEiJTFOqNtLQz+6xh6g3bRjPV2HiQdiZPi/xBaCi",
-	"AJlaNab7YFeG5eGRlsi5to3amldwJYCwjWOvIOhXGq1QfpDMV8krxFp+pov3k985mwfuzMRdJQ3xIHQv",
-	"3vn3N2L0EozcgPh+cHl1jG/a3weDQWApP1fo1twMQLmjzBLnRccn67jY4XEjDU07PbsEqGX8QRzp+RFD",
-	"oHtNYxa4NYCThgnrjqZFSMfTYBsRbM60QWGEzBU3zH7fD5qq60vHUSM3cetKdUhCpgZY1MzOP6N3IBHF",
-	"MsukiEgmQU6ygBEGxSa7mKU7MjZSdSduhFmAR8Qoxe9iJGnVxJDm92nGrF5rd6wZ3Ho0TWHvNSCPpUwZ",
-	"FXYk+0vrnf7+jikyk3OSUbGAQdCziKcYvjkNnX73BpcOH4asgS/yJ9Jcfg0sYQRB9SCAzEkAkKNC6CK3",
-	"ajhLbkDwH0VkFEsw/lVfCHkDyHyjjWI0G0VDMTJS3liI3eT8nqXaPma/0hlNU/8hlWLq/w3PgrCum+/j",
-	"mDAAE7Fa5I21aFmomN1YsExZMiJ79mjGqRwPhVX3FctTGluZbGIQIUiRpxIsbZp4UO3bCbm4oylPbmKn",
-	"qY7InpwQ/+kUfMTOfiIVubq8RgkuLpjet6LbUIxylCO4mN6gRjAie0Ka0gzxg5WNitTs98lbqRjJ6MKu",
-	"gTlrZ2n3WIF6UIlkhvJ0szAMJ1s+HkKKN5md65LZ/weE45rHqokdl3KuUQCyJKaNVCxBD7uXbUkh3MkQ",
-	"KdpkV+dG0WGdErW4o2gwGID7sZuYAiOGmAZM1ibi1++g5krOaZpqL+cZOk4ZCHQ8ZuE9lfteBzWQjdEA",
-	"R9NlXbntoi+Poz5Jta8aOGv7CZ3632WhBMYPNA98omQW5Km4WpSR6T3XZMym3JJGjaysKuDOrBLbIsJS",
-	"zWpKuZlxMUUgzGieM7GNa2STVLudyunA8MawLKh5ynl3u46RbXDjxqpZDlQpDYMAFEAh5867pGXG8Cmu",
-	"icyZ6AqideIzHC6sFPcWrVGW66BZvRYFuBtBQRXowQgIDU5u7nwa3iMXOAk/1lsauqlepmmpd0eEploS",
-	"4/QvJ/ooOSeJZBjso1jGrHgIax8vlqzfdWQSCbsP41m7d+eTM4HZO4bqW3To9EnTeVgZBEicUp6xxAmB",
-	"nR09IdEnT618kNjrimRMazpldgkaXErckAVrWL7d470oZN1qOtu6GbcuC3FRjnlZiNLQdVmIys51WQjn",
-	"Y7ssRM3IZbGoGVbBhLu/Vt1WlBsupuBJC9oAKcE9VTFg9jzQp4mRL0BwqKZb7GD3XBt9SnTlnIND5EtG",
-	"hu6kB/vxSFRZ3RqoXH0MEuFv3gq7hO9JopjWTBMp0FUIBgbVJ9ewHzmBiLcxjW/hdsZrpjL6xFQ4m80q",
-	"1cY1F9yquyzlecsvVcDAqrAi58LeD8EfM6oNCzu7c+l/WpEMattxqpS3OGPYI0UIecsUoZpoKUUZCzMr",
-	"xG0lqOQ8NgV6wpItXWE1u0fgF6kWY0lVeOd4aQZ/Ki0BAcR30XarwhJEddXCHbtolbCryiKCo4cwMcx4",
-	"QbX0NwBJ2aSybOKxRF5sqodqlktcxb4JjfHCoAkGYNH0ovYARmAF1sANmchCJEQWpk9+ofEMl5TIuMjs",
-	"JQO6t5wLgqy/Lo1Wm7RievfryoLkNU9ZmzGsyctSWSSCad2VbeBa2o4C5u1gnFljEkWCvYYfQpEmzne7",
-	"irYq4IUbHd4dfuPJwyEs+/Cb3cTD4Tc7yMMIA03YHavFFcJSN+Onc2LaOZtL9gacIIDw6gta4uga+whg",
-	"jGAs0WeEQhhxeQ/EVFjJYezN2aCCwQ1z7g1BHWBeOvGWF7BA2ZrdGx+QTKvQvCA7chFnukUKDrMVLjTb",
-	"NkDEyqu/tMYj6QKhHvrNONSqaCAujJIy69ut9cGw3r872ogD4L1qQHvNoe/CEeXx5yl9UW9l5q7LZaG5",
-	"1VHxWslsxbfp2Os2vk3DTcparp3t3IxbXkdk4nagWAd7Z+muxPVGNdCsu6jeoTBaO+qatftoKesg5OjP",
-	"6P0bfPX5YBUB3rG5jwQIX1ETmmq2fK118vmXoVIvGrGL/aOwf7rhAw+Mthr82GIU3+AGDgKZzV9zwfXs",
-	"EbAAY1wDyV3g+/NoHVCeDdbuKeqhVP8EAz/C+R4C2HJc8FqQLRmgZiy2iqTVU8YL+ycioOM66WtMk2UN",
-	"d1I4m4u09BaQtNwFuVYfRx44xki+jVlSVmaxONGiFtM0PYhTGd+WflbkZfaV7pqvF0vWpBIdBaX3+40e",
-	"SXa/QhqYOeaEEA1qnIVbC0mU0dPbUEPpWVm3NmRqlQNlYyiFe2w58nqD87j2qH2TK7bd6iZcTJnKFQ8l",
-	"r12XdkKmfnCyOFW3zXQTDE70WT3gL6OZ/YZ/ZRiVzLPl4C1IYlpVHhWXipvF5iB/95w9ehpvJIpL+4zF",
-	"KP6VvfLy9nJ879cafqeMGAmWfgiXBn/bc/Irf3VGYkfXEGStDQadUqX4HdN9MoDcApBDT0khboWci2C8",
-	"w/o4d++OWrepa/tMXTRY+zA8BIxR8zFPOwD59+rJFdcWjBaiqAvJXbrBso64WfRdkpykIoolFq5BYTqH",
-	"mbaTizE7KSRFKUa1FK22gi3l6JAwXGVGwUyNDbRDcheisTuTp5SML2qEu3wNSqldkCeaBtHIR/Y+PN+v",
-	"GzZnfArJXPYgU8gKmK9aMJuJQ0tumtfn5KeT5z8GzGNBV+kVeoVETSLHs+mvd96tomnOZJ6yMyJAXR4r",
-	"KuIZkSJszCmdPG+SkFFcSx/66LPQCGbRACflPktlqvttNuaihcg0htiAXnguWy1DL78WihEXj0M05QlE",
-	"iKJLJKaFdjkfLj2L7H04woNc1SVbdZZVLZOOZWFOxykVtxu1DIO2BK9iuD2XRxTheYfRVE4V0wH2/0aQ",
-	"lGujMVyMURXPIMYDU++o0uwUPWVouDQu02DMuJhCCCBapqkeCm1knrMkIkISL1w54yUMBm7/iIwZAJNQ",
-	"mJhgzJkVDK1QSIfCRUS/1NVt64ymEK1m76eJTFM5hxs3dzs78/kBBnzVY2aH0iBfE5m6LJ0l6rBL02Dd",
-	"bwXLKRmQQhieklavZ+QGuvZxPs2R/PuAOikVFhYWbuGhcqbiYDZ9fUGoPKyMGJGjwQCNQLDYmi9Tz6gq",
-	"iR08KVxM+73W3N3BRueuX2hUB2MTFCFE/OAvouZRpE46WmELea7kPc+oYWeIQdr7irTlCZOUT2eGGCk7",
-	"xla2GgpzuuRsrwXd5OXdHvpNpi3mCS9FbBM7H7YoOvCEBi1XXi6zFey7uFLx/J7yRr10Yu0WGuc1rydT",
-	"WAZBBYFyEJXm6RiS0uBjQvM79zfVUkqlr2fxhPUirPqhtHmtaMa2UkBLY9oj/Xy+SkZj+rZz+CXBogBb",
-	"qIgsXAzkJZDryA46QqcXy3KzQCuyZZCNdJgANLeE3zvGEnvZFCJlWpMRLGtkOSXM+13AC0LLxfGsejnQ",
-	"HrECjSm/YyKqm+ztnaVnTm0KuCyTJclhzMc3hmIpg+4hV5Ab0Z6Cdn71O8YMOtkL7/mjM5QB/n71/h0B",
-	"ko/8TRKzCC2lRx0igmDqqEOc17L56emtQcyESgC9Xqn0E8DDuhmpmzqWgT1dt4XgABFoQIYls1M3jwBa",
-	"60NMuu32263Fqdqgg+umI+7EZzIu6t8ePd5G+Jgje3pT3loIhe9uJgy3/75kdHP4nk9t+d4wtGZ1h+0l",
-	"gd0FLwZliqgJlQ2hhWV9lQDnpiKZ8yQklr4CzYMp4hQMZykLQ3fGrIwaVk09Vm0qzhL1ypVsAIIjRny8",
-	"nDyq7SYMhipbZpvsgVqiT/e0oAumjgaDwaDjW7dchAwGHjHI3jiV4wiNKxEizT5osz4rPsGoKksDe5DD",
-	"EAEtRKBQRSRhEFjdJ7/cMbUgRi2cptHM8Laz9OH1jWICrNgnP6xuuwJb6CiuQAe/ZBq8QStBATz5b1m8",
-	"tcrHRrZix/kkVQLG0g6swpEdhIB14huTModjY9KA3p7PuIIsfxaDqcIvEQACJMgnYjv1wwn6HrCSVRkK",
-	"iJFhzKos2jAMXm7UjMusgAIx7RCH25IUEw6Gq7w0ATGy4Y9Z/d15XYI/fgmbwFDO6mw0ewiC776e7vy6",
-	"F/Xe9qLe/+wY+fmaZRR4zVv8806KV1xQtYDIzqvlbGrq4jdvXAycD4ZDpbtMpFhNso56MRUxS/HfwGea",
-	"KXnV7q+crb09KHlNgE6rTNpdvAlH0kNoqiqEx7Fbpn34oQ6Gb3DhrkTd752KIk2X+XnU8yZVTXKqTCMk",
-	"xEXp45tdwufbI55d4ZfuACiDlFvdIF0ifdvD6jG2xO6YAXQ6Bb90rXfTiJvfEMkb5kc+wXUtCi7dwD53",
-	"vLoqnI233yGtebss4i2zMkP40PUQwwGOJRgaab3BlN02+O7C/AZs4imtb9fL6YCN7NvvDEe69ix+SyXq",
-	"Yxl7vCShpzK+fZP8zKc8qExbcRcNF/DkD5ogurgiPoSDNwJs6WOq2YuTluIC9uWruge9S3UA+5L+L5YG",
-	"pK13sIpSDMFHkYys1EFc8CbEdGJJs7rqH3CaL8GZ3edcMb2NehuMk32JKb8HUqQLcvXyqrbgcZ+8AeGa",
-	"WoavWIfo7SUwRkvH1wCZD6KtdhJC1jKEZWP+b4sjbiXXNywgPaJsTke5actV/jnVeL7HFFaPqFn9Pe+6",
-	"5EpnXip/ARm6hGqScJ2ndNF22fBt4kLL8kHrnsfsFuBxaIntHHYfOkm7dqt9BKT/QglNjHK1j2pm/7Im",
-	"onOqQkVC9LzT+DacL/6YwKK85izeUHEUn9syGAmk5G2oqSxwu42Rytt1QvkOW/LyUjZcfzXbh0IZ9RvJ",
-	"el2M82OClmrWokeRTyiKxwcd1AesJfZXDC1ayv9veC17NYysRNOSGGq4Vz+lULWnFQPXJEfhrESVZkUo",
-	"YGrrCkMBP9iNIfr/pyjJp4xMBGj/NYP+wuiB9fKbNHX8gsQzqmhsoKiUoiKRWdN0mE3UdPo1mWRfzfzL",
-	"cXorxHx6/Mzkkvai5bLgxwc/fv52/CJUDtwtYhd6xKNta50VidbyQosWixekmj8bEPsE2ft4fb6P9x9k",
-	"F0a+Ek1Z8qXTNmuFjkJsd6UwT8cKRvhihJsJb76Odks8uBinPPY+PqoYmKFZUg/ASs5q0fDwjJDNZGgY",
-	"BAor4NvIWO9oo5hKhTifSkPC0nGAC/YxOYzOR6zMmFFDtMuPXIGEPdUrxsRjXG2dku1qE4ROAje+C5Jx",
-	"IHw6mgFvYVxYJnpl53Qxw+FeCRjfUKUVK5k6RBKQZ03FAgsyjAtDUilzKyKeuWoD9JaVycU51XouFViU",
-	"/+v6+oK8oprHZU8bECcZVWC6cwueGePK3HMxkSG1Ea153rAOhQLlhMzZGNaJsYauBB1+UfWFATeO7g/F",
-	"UFzPwHmDObFW14RINqiig9UpMI/8B03swnBUJQvD9FDsjeZsbMc+hArggqaHNOej/bKjyq+SxCm3A++N",
-	"2DE7xA/2AVXm/7JkKCC2gZsIMkIXvpQfBDQuxcPbh2B0po37FXV6eHMoyrDWCdgeDOwRglKRxH0Yrw8w",
-	"1X3yqoyoHcUyYaPIyfv2CyTdEY6yvLbSX+DKpx4NCJgboJ65ZbTjhWGu+M3zwbOhGLkg2ZtC0DvKUyuO",
-	"jQifoEFijFGeJ4O/kZGb5cZSryzMyIewaFIWiRDSDAVmBkCQlZ29Tz7NLI5Cyi3yOkOVccGnUOcLK0zK",
-	"uSA5dUe8gGBOi7BDQTVJpZiW9RpTfssiwG8hQTliRKdyDnm7VJCjF+Qf/NUhlpN4BitAMJ0c/2TnH4rn",
-	"g2ewXEpGUCj94OXEMDXqE/hLqIWMC0hGwNq1wErHjAkS2x0yTOKG6NKUx0xoYF2uM8fbN9fOlIFUo08P",
-	"D2XOBCJxX6rpoXvpMHOiEIo3vXNMPrXCM3ah6p32jvqD/gBq5+dM0Jz3TnvP+oP+MxQiZsAuDiFESR9+",
-	"g78Ph43uSfaBKTMtFVLk3Aov0zLWDEb4Ac30HGvjuChsqRKLhIhOt8ze19c/7p8COg3FaMzHI8R8bPLg",
-	"8GxEp2xk0cj+47WS2QjQYAScc0T2xtLMCBdxWiQs2be8gE5ZNBT2ZVkYy9Lsl2M+7pP3IoVKKKUnb6YY",
-	"84G/EFrVJ6/LiD9X3pJnbCgm4ADkwsiVmGZjT9PIavOu/JzRBONZ8JjtFQLwfJP0Tnv2arlsALnZ8OuP",
-	"cEsdjJzZqqtXeCCMt+k2EIS/rBnoNVbc2c1g13L7oUIPVcA8xCZFHR6sbuOHz0tdbY4x7mDnfU5AxAj2",
-	"XoHUYqgCW8MSl5Tvcj7D05TrrvV2iXq6yDKqFq6YuCqEjhxZWNpCqvFKOBSRrOPm54cV7NwASmzuZsGY",
-	"O//Q8v7qQYFSkfOr3yvDlYsitCwhgtw4ze4j4ANUJBGROUqc6SIailEVljU6g6gDAswZq+qhzKC4Mfa2",
-	"EQS87YuDqZJFToyiQtMYW8TJCSnyoSXwo8GAlNSq+6QKiKoqJDhhSLEq+ySXyrdkqwRwrBnXH4pLljNq",
-	"rGhFBeFQj45gcTPtve9nlgXBE6S+KQhMJpAZ5zjjUNAk0RZqfgRu+uRk8BNADKM73QUrJHDoWBZpUq3b",
-	"51LAQocCR62uU4sVOsS1fB29Jt9y99wrmSy2opFO8vNyUnGoiqRh9+Yw1nfN4UutYYxO+pbWVfXGVw9P",
-	"SPWNGoQBigf1yB5MLb1KzndC8QhAKzXjQUd4B1pZZQ7SFVhe2on/IVovIBx+G/PxAxK5r1faRJyf4fvG",
-	"QW7LUXwTvgBrPmkrnwR1RjDTFrdO9qw4kEnF9ncB2Gt6yzDUQYBk45p+cG3OPB3ZNUyslAHy/loO62Ss",
-	"JuR+ZWYJbCEMXb/4ZQL6zl27wngClbvdXhibL+mqESrcLuHaHFbP1TW/U3W11Nf5gyYjZuh0dEpOjv9G",
-	"RrkCOzFIrTeeM+C7sjAROTk6XnrIF0GttYTQhqYQdto8x18SbnaI/4/juF2lErSwduaPfyr2ncOVR6hL",
-	"mqeCgKAEHerg0jyDWsiqFpro6DOTd8xXpP9ubndYlon7c/A8KEW95iIhC1mg+ovbt7IcfDXm49Oq6ADV",
-	"ZHTx/uqaHKIJEStZwSZGxBeQBDj9UOot5GRwQkb44UZIcwP5T5VksUkP0jN7CJgr1aSGc3Cx1MqrPA1O",
-	"N0u4dELo48146Xt4fCciv8XLQ8+sKPj24oRQBelltDoHPNFWXPW1ChFnU37HvgJswL6F2IhGhMPeg+XI",
-	"hzLXh1VWYvC+sQqJS4DflkP91fSsWkWAtRqWLyyAPSt2IRdAMJOLzJHeZIkyOB6ps21g/jzoKDMOlRRr",
-	"Zy3Lk62O7fAb/n2TWKYExR4CLCjQ7NW/trbX63LL4rXxVXWu1EShS1xYiUUhClt15FjgY5s2MJ1g0QMX",
-	"xvT9J3JRGEKbJw3hD43pWoGP1uW1NPMBH3lCdK6ScVu6jTob+A6ghRZPlxoBmIodLS0uRKTyjrp8CexF",
-	"gOIPphWTvQ8nEflwNNjfANPDb/DX3kSMqu2v06q/cjs+ntuhP5TlRDqoDg77qrTPXehgIH6gO8DloneF",
-	"jU9db0XAC8Zu/QY7WBHXNOZ+dlyvGna8oS/3U3Lveq3DAMJ/zK2s8ewYsTFlZX7/Lg7rNylvvVCEQVRl",
-	"9QBvVjb0Fsubs2zlGKPvQOIWFACyehryuLBDb0cesBqgdteUsKy0Asu1EiQzNKGG7uI03pVXqIFUAldh",
-	"kftLAgtl+IZ8usjAr92JsvDxp4HrJYz9SMCmfAIR8Tsw97o+axZ2K6BbNko0geVatK2999zwT3nx1Zzx",
-	"LTdfGVGgdwcx52KushTsJAmRkyC4IDhxg/SNURqt3rSXaWrxPNEkK7RLzYLS0qMvI0LFwmXAiLKMri4L",
-	"T4Md11d9JlwMBXIuliZlftoCFOY+KYNmvPue0XjmfWBgtGJTDoVeIAZ+KOxzkVsZF2To4m/Jl0Iapoc9",
-	"bD9E8pnChtdxDLWorWgQU81IIp2ntRAmGgoKKg5MPuEicUWrYQMTqTJN9mZUjWWhIuL+off75BOqnBic",
-	"gFlr2g6GA3kVVApGUmaMM8ZB+SClWGx8v+9RlQg5gugTomWfXNGFHoq5q7ENjb4Dxm9MvoMQqIC3bsmY",
-	"C9CCroELPAcIPgrcxV96LRJ4qHxFm9+sLO30vQM1wzS/ezjMHtzFunzC4C6ABRGd3z1MFafajYuVgZh2",
-	"wKXC4mOmzYjkhdE+wMt3kaGGzGSa+O6LSILYo8akaPbKJMohZVk1DqE7t9B9kZKxLKBnp8thcRzDxcX5",
-	"jmGhDWqpWoTEHr5dCywrv7A7CYSSre4ZilwTy0gj4lt+AYliGCyRvpK681BAYnO9+aavNVamjoX24FKN",
-	"g7twYbnLwe//gg7lRu73WlMHnvf3X5HIBWv4SdO0wtHaDenuPLwkXfl8333j8Jvv5P3Qz54Vf9teDIM8",
-	"jM3H5fuF20Nov57XrO7OmL/s4g6/aTbNmDB/0jKjcFqaZywZF4VhnhybRii30PU2qHW15DqBKOW5Pvxm",
-	"/zz0s/zkqSBynvLcPtllTb45zFOu59cqmbfTmrAnzZMS3rZLwl44/X/m07/KiqruNn/RVT0hyW+7qm9l",
-	"Es3TsvMyRwv17yfdyCEX3Dwl1f6pm6luiuxE/3k7Cl4XToxF6Q6E3ie6M3YJUtT92hT4TxCu6oTZEQbZ",
-	"uE8/aBJTQ1M5LUCFZxwUXoiIPSttihwU9aFQzKrQXhWwWmSalkLyUk4LeQeh3dRXpYmpIHvXz/fbgk7b",
-	"9NenVnFAXxlh5yFC/W5OUY/RPpIOQ4S50DzBKjVSpIudKijLpdjrGsq/mNhfpXWtlfkRjXbjRKvlIEW+",
-	"MaY7SuKKLjvklYJ51K2pA46CPj+0RTRcGalcTU9vQnahVAvDNIbrC3Zv+uSKTqDpgILAyirAR9OMDcXo",
-	"TcKyXBom4sXBP9hidEqaiQAueCHldxb7YBQMVy/b6WFYuk/PgPEhxJJXI99kXGcuwMin1EA6Q8InE6a0",
-	"zwkAqi5b+GGQHOr0t5CrcAtrEGxuweY8bviZJ33yEapeY4agfWEo9ij5+PHNz/unln8C/d8KDFLFEX22",
-	"CqxlOa+jVjA1wCMwMuN3x5C3vCAqyPyDLZ4sUqnsQtIpoONot/TWZoJ2nQC5IJCeTEZL5Z+g9AHGNcPC",
-	"frnGagmhCd1jh/DMQ9T7TcZlOaO2nsUeu/oNjrgS8fr9TOClELIQMfN5ECHqri5LEEKakaEtsCvp7mRw",
-	"gn4KIS09nPni/s6/k8k7TPmqd49b4garAUcYgPpItG6PPD1etyEoc2JkNtbG8knoR2DcFmgK7jMlM653",
-	"4+fBHda7UkJyVSrHOsJoOGyIkLB7woRRnOkwY24LQ/XA2z4CsEwb3kHgqdtbGZRQy/wPXTJbC7iPiSmF",
-	"Cf/sYNJd4PLueXNVDmFX4aO7Qh4XN7oqWQBJMO26Q3RgZ4dYnu9xClR7lAoM2kJkHaISX/q2+d8Pqisj",
-	"c9KoUNgBJPlyruCq7nHuH3pCodjP0SoXp6kzVWZnVauqwU6yAWqswMMDkqy8rbYGyBJej+RSbfCvGYY3",
-	"52O0n0cgPOEipQusPjZBiTaDDuxSsR2GR8XVioKQCurdEKXsH4M4ZfDGOwZdy9F1fenBGW4Vzno3mpPB",
-	"T0Mx4uKOpjy58aM5Zjz3BVWhthp4z5vNcrGoknNPQ1cbLBAXkrB/ZVsQAqQ2OSPfGrFutbVF5tKl85Ry",
-	"AeECuzgmv3ACPf0ZFeQTG/9+fb07zN7SYxLWInFRViO9uryuOtIdkbf8VZ+8rARH3IQm3JxCou8yzCya",
-	"DMUty02fNAmAr3YBhyoJHsWou795mtbwrD8UTUn1tNkWkFB9i6nnHpkEm/fJS+ECJDi4QqF/gkatElpj",
-	"ul7/8xmPZ8R3yk9qHYScalk2kLdAgMG86SkumB4KK4Fol3a9QgpRA8mhR1DteW7atckGuneROe4PdDFW",
-	"2HV1m4Q+lwoI5/fId1dobSdphMc7v9/a9NDq4vHoyRWqpEsKaLtS6Xp6+JGeXKO8YhAq5DgLF4RuuDFX",
-	"Lj+fitMuecAT/+oJDXYXm+19AI2dyzMOgOVpuMST6PtE4JXCoSVjhmCF6Yz4QmLY/xCi1+zcWAZEl0G6",
-	"0Ce85LozORdDQQ0Z1fs+j5bNBDXmWy8qDV9UtZFdCZmhgO/t5C7XGqjqJpZikvLYjHzToLo1xndUO/Ed",
-	"1rB2jrLLHIIA4WzdlU0OCo2MjJQ340KvEWKkJBkVCzyZoYC1c+3vIqmc8TVaknTWcOknzcP6l8jAgqK/",
-	"K/XFA2gf5EAu6KCVEVnBz8N4Wy14Rzt+LxCDawYUX01xF5S9RdTECgQrPHscRymC3gTFaAbR6Ub6gsly",
-	"Qk6sIFirigSeSFdm6geocnnbJ2jvoUMxOse1HWCY4IjsnRwd7QOy1Fsd26+f7VvJaqzsXUBiKQSD6hJD",
-	"kTJ61+g2x8WqibiSKOu1nV1FJGAMQ1Fxhqje0LG09OtbllgB0vUIK9kEToGOtkIklo/QxVDMmGKOneET",
-	"NX4GA1AneuKvzbr7ViP6UvD4lqkQW7kojIPcpnBZ6P2ui8wPPy9rPkWuxDbZ+3B0vH8KjHQUu8eD7hfw",
-	"E6H/pXQcothTeQ79gb79+XlbKOiLk2DGWzfuKGPDzAFWINleDgXgHv77U4mhf5oZ6bpxksTMlCymswax",
-	"1fiO65IR4K1OVgj73EEzdykOLhi0rubDT4mncW1YrpdCYKuLPhqKIvcZzFDC3BVig/hZCJN39fxLB1uZ",
-	"FmRc8Li36LtAd7RQ89jipesCDD1jwFfPhSXUmJG90adfXl2+/+2Xm4vLN+e/XI32++QdyAZWMbWCzErL",
-	"hNSynZqE7xJk9kb+2XfSnCM4RvtWGkBNVBXiDJMDfDsCX9hGVWlp2sLAw3Qvl2mqI+RzznCGWXHRUCgm",
-	"2Jzan9HQpGsdlFBBBJsqOPyhCvWZc0CAll2oKTtD+QUrq3kR/8xzq8iq4gsuppEr/SYtrrcZVaQ2T2pZ",
-	"lO0JKBZHiZZkQtVuSjQ5ubYywsIUO3NyLNPYP2WhBFu0ktn1ZuJpVnnjwlkjfLW0jDFANpa52mwuZBg3",
-	"yhW6qBTDJJY+OfdoUddocUTla0MKi4GAxpGvduqasxJnAFMl4cXl5W+grNt8JslcSfSYZS0o9XcHlifE",
-	"Kj9FC2K5g9khbmFub52RYU6qlUXKVs8l2kWWdUK7KJ4xQu+5fjIcVMxN+92OlcAVYfmIBo/yVDJIMnec",
-	"ZclI1lT7nK1sSfDaqJK5wC2AKPYi58FyWpd+x38Jr88FrqVWLhXTAyOfNchQ6e7iDlIWODt2kAHA/xKQ",
-	"grJPRU4oQZctVGLzLbt8NAOCzretIq7LveuIC4iFwT6VXIINp3FEmmJj9I2QhlfX2r6u4ImnTD/xXYoC",
-	"PAy5jV2k5y1xoRQT9atjV7Yqy6JSXlX3XO/B3AnPKsoWQ+GUTmdbuHp5haebukvQFxHOC+N1PW0Uha70",
-	"oKv6fjkRSkbAntrb//iqxla2nMk00X1yXvj0dZA0jRyKSv8dNZvqjM6qhZB/F//uK7JefLwm3wqVPgyL",
-	"weD4hYXLf8JD+Bn+yZP//IYqWkQ+Xv52gP2xkoeRQ31YKqpwHFcLtio7CxckYTHPaBqRr0zJg5wmCdYQ",
-	"GjWa/NRq606w34zVc5HEnChpyradGUd5ae/D0cl+y73+0XfkezKacDME6/wBWGTt7HdBAC/JHU2ZIbds",
-	"ETXamGIHU5r6JoMr+tYOCQHe8B7nHV7h0Cad1YMwnbGCCz/jyF3CDslBSHSY4AJTNf/KhsJFZlZ3GnXx",
-	"bAmy4yrW8+g5GRVCF3kulWHJTcYSTkdkD2zBljZr8Wj7lQECMzfRDOGFUurt6CuBaiFrrNtRG5L+uXfd",
-	"OehtdY5TFeEOMthWPf7Ot3Zo1zAqC1CcSnvgCV1oPBNL+uJAFqbKDH1X1ZjWZSK7zBkKrHtXx/v9EPFj",
-	"Y4cnjcuGzhFtmiL2CP7+k/kvOSdyYhzaVRa5OfZ0bdx5dkE7dtY46wJE7eOd2zgPalzEcmR1FzRkukWC",
-	"vgEGS1yqdnU6Z9JUI7ScH8xqAdwpZuXcZwfvwEkpM9ZYc8g94AFdb8pgAf0QlR0Z/vjckmNCc354dwQA",
-	"d8Mt7+atC1sDekj5hKEsiUDd+3C8Xxk4nZSzmofxKzPG1a1xPIoLsK1GxN6X1QiOjFdHeM1FYkdwSs7e",
-	"9fOIXP+4X8/YgZTf1TcrhKWVg8xhKxx3ff3YfCVcIyWH4niKxs1ynlhPvhqkWSxvdbArkM1y8CNWkIQc",
-	"87cXJ7U0GPCIrL7fiDIhVtqvh8QQWZjaGKXbfmUYrBwWueJktSYX+pTQJOPCNehgKirtjtjIxWXIlI06",
-	"qulkeMFIhdDBS4EOos/Ix8s32nshKfTtTqnhd6xWOy6lCxg+gAxSEfALjGlqFSCF14NUlkQs6LG1lxto",
-	"xmgK9Swf/l8AAAD//w==",
+	"3H1rcxu3suBfQXFvVaR7R9TDsnMi1f0gy3aO7/FDkZRk74ZeE5wBSRzNABMAI5px6Q/t39g/toVuYB4c",
+	"DDmUqVTO5kNkkjN4NLob/e6vg1hmuRRMGD04+zqYM5owBf98fUtn9m/CdKx4brgUg7PBL0xpLgWRU2Lm",
+	"jGTM0IQaGpGpVGT8dnrwnpp4Ph4OooGO5yyjdgizzNngbKCN4mI2eHh4iAY5VTRjxs31kk/eiitq5vYD",
+	"t/Pk9kM0EDSzb074ZBANFPu94IolgzOjClaf4N8Umw7OBv/jsNrNIf6qD1/yycDOeJny/O2rjgnilOdr",
+	"Z8ipMUzZF//3b/Tgj6ODHw4+fT2OXpw+/Nsgam0wGry+Z8K0wQdfEyoSknBtqIhZRP4puWAJmSyJWUhS",
+	"CHsAsVRMnwOIr6gy3L7+D7b0YFdsxrVR1H6tyd7N8b4FeGBfDJaxbmPsC83y1D57cnR8TD6wBflvqe7I",
+	"JTdL8p4qauZSfP78pkjTQTTI6Jd3TMzsQZ0cHUWDjAv/+TQEhh+ZYLjMNixu54zMyt+JkUTP5WJILiaa",
+	"CRPBRqVgxMypIXlKl5oIuYgAevY3KvSCKcLt14bcsdyUQPi9YGpZQWHWwMaMC54V2eDsuFwxF4bNmIIl",
+	"d+IITx6Ng7/whMm3r3D8hGW5NEzEy3+wZTkXUl41W+2xA/tcYwe1U3j+vHEKx1EDVUejLyfHB6PRl+/Z",
+	"p/8IY+rbKZBs90IcTXet4PnxSWjYd1TMCjpj7XO/IC8vr8jp98TQWUR0Ec8J1YQJIhXJzcHL6w5cTv2I",
+	"fen04uB/Ial++noS/e1h77eDz5/qXx5Hf3vY/3oUddHwO55xU8JlBadS+LE+dcKmtEiNpQwgFIdkjkzW",
+	"odwVnbFbeccCRDIW7Ispfx97BpDTGSMTNpWKDcnHnP5eMCSMmZQJ8GL7lKYZI7BuIkW67CKPvJy+44hP",
+	"j354EQLQTwUr2AcYJEgxv9vft2GrnyreehK9OOk4l2smEuCIa6ZW/pmezO/7k6M8MNmDfVvnUmgGF9VF",
+	"HLPc2KHszSmMY/I0z1MeAx87/KdGZrcFZ8CJmgf/yrI+qsmUKvvHHmdM0xQZXixFzJRgyTlZWGbNDcs0",
+	"SaS7HDRwwsBdHlqJe+wQnnnwN+XONgiDBfZnub+9dYcDSwBKTlKWrZk0xyf+Y7vJ/biB+S+IYtNC09Sy",
+	"HUqmlKeFYrCa69rtujM4NAbtgIcqhGDqm84O8enJsdOu9t7++A2LffCUiJSFV0XFN5/X+eZRm29Ggwtj",
+	"WJbDFnMlc6YMRyplImHJRUD8es+15mJGFnOeMsKNhbgeko9TQkkqtbHyxhlZzJkASkql1mRBQcDgMUvs",
+	"ZqdSZdQMzgYJNezA8Iy12UY0YEpJFRB9o4Eosgmr/1TbkCxMLLPAlZnAumKZZdwYlgwBXVlyBpzesvwh",
+	"Ucyo5Zn7wQlJirOE0BnlYjgSiqWMavuSnVGpwvKxiFBDhCSx1GYIIDgj3GjgKkyRhNtHpkr+wSyZ2N9H",
+	"wv4OQ+EsQk5ksrQgYiiXMZEMR5bvMmGP7reBRWu7+wj2YWEIiwTObOAi8msbRAM7x+DTKkijwZcDO9zB",
+	"PVWWw2s7rjv/63J498UrnMV9euMn84+7OcuP5dTum3ewgocIr68gHt1wEbMKT7RhOZnThCwot1DA+5dr",
+	"QnHE/nijDVXGz9nvFTyqkJpVv/l+84hXn6PCuArgcvJPFhs7sFWc6hT5g/1vvSwTDV5KqpKXilG3piZh",
+	"Jiy3tCniZZA2FKOOPbUBYyHeHyjaUMM2w6S2Hv+On6pcTRA0dpeXshAB5gM43sKYt3BDW26YMosiHDHH",
+	"rt/LdBpkkQaucGFenA5CcJZpwrS5YbEUiQ7I2LNyWHyS3HPNJ6nV2LWms+Y0iSwmaQ2ODlVa0EK6ak7d",
+	"CZ4ODfhXq83ZdU3sQ6Dy6SF5Kwgl43hOxYyNI7KwD3FNMsevE56AkocP2LU3YU4DE71cwjQLNiFKpuw7",
+	"TeJUxnf9aXEWPEgrc2oLW6Q7jeopVQwWmHJtT5eKJcmsbG4lbnvyQZx2X1Cl6NJ+ziXXIUX5Ik3dYWbA",
+	"rzN7Uz0/agy+VgrCcQMzAoeD93sNBOcKQn9oMMTfADK+sYpdKo2OPDJOuYKbxp66FjTXc2k8vqbU7o5k",
+	"XBSG6QgfwoOH3wVbOAG3/5pvUMwPLNooxP0AngL+KOYMDHOLh3ZudU4sT1969o+YKu9RcGsdMkhJeg0d",
+	"4AN29440NWATCPvJdtt04lp7lw5XtzvoX/FiaQ23whWo6eYB7yiSUJNaU6dWtvA8z5X8wjNq2DmJLXfV",
+	"ZM6ThIkKNEbKnhzSvxI2PAEGkmcnJV+Ugq3g53awf4/ThaAvaEim++i4vpHKKvNAih0YBCtsj/B3uSCZ",
+	"ZTWOOZCYCjKxCmDM+D2zLHNxTqggTBuAKqETec/Is+NeIFyVHyiwSXd41bJqkO7EAw+cgEAA+y6v0h7n",
+	"WorWQXolhn0x3iZIK+04CFmn9OmwNM6TgOBn6FJXtpVCGJ46Qzjs0M6cMLjigzNykbAvnbgQzwtxB2Yw",
+	"qewvwyAAuNBsWyHRgiAglCSe6Vo4nZOkQEWRaTKn96zcZ3ArSi7aI17LRd1MXQgQdKglsDEyuvEwLK+x",
+	"PHhH3nt9dr0gB7bZBjI14NSJmHiZBUyUMBJZcDMHfSilgq2KKVZ/nDvTDPyOlwH+mrSFlITFKVUs+cUS",
+	"Dk+5WdbEt42yWDSAObZj4cB/13CkFrhzWmi0brmfJlKmjAoUT2TacUZ+Q5e494ug3OeUJSmYRYqpVFaF",
+	"oprkxSTles6Sc0LB9I83Kwcytm94wMGrIJ0T5q7bfth/H4L4Cim4FT1GLnacEeBTgjA0a7QGB/z5dqKq",
+	"k2FaLJRuwQYqeY8maB6l6VVjtI0ohdTVMgi9XNZIRhYGKOKc0DoheSnKSGJYmtYE/BpPqHatGE30FVMI",
+	"oRAvxpvTHgXTRpcKj7Df0WQVQzoJS3chhb1gUylmFhdBHlk1AfXDDwp+gvKcV/ZVnkrnyd9SfRfiUf7O",
+	"8TKok5UmLLYo6G4/pshcpokm3IRY0tbXb+hWvLULKD3CpX7Zffvt9lJr/QAWndci0SFGdGuZi7SivQaB",
+	"yUlLDj5b0FGAx1kst4gfvjCZYAua6p6AdvdrtyUkwF+5AY7qBcBt7E5b3r+9mCroOIzGc+L2TmiS6MeQ",
+	"EC/pZOAW65fWuva9+aaOBGFmXB5IJ+WV1vQm2fAkrM9zk7Kesgo+2znxr6VRrznzBC1rQaVGatY0RsSp",
+	"1NuqkN50FxAa+hm28H5GzYYq01NZSxTlYMQNSh7OXtxmgWhedYIXPtVzwrnUpot3JCygX7xOWextu0V+",
+	"x1heI/LaWrtFqwbW1JZi5Ya1d3IAXM2LMJVGk8mS2JGCV6lmTIR44UdvcjFW650zqsyE0W3s1TwNWvlu",
+	"rIBG02pINGq0r/sa5LShKXtnqTaA3q9AqdLgcfB06+Rtq4gZKWEXZO+n4xfJfk8keIS13VB9t6UQDtf3",
+	"tqYnbjwXL61Pw6AzPCCI1g387uTLk6qRWonrHgX97tp+mvrRRBUTCrGvSwrb0G3eFStGzVrlgOL1ZXWA",
+	"/igYFyF8+TgtjciaqfuGOh4yJqw7xTdoJnA6WI+oFjtXFVoAMS2hladc3AXglLGE07DV6lc2+eX2lkx5",
+	"yiIiHaNFE6XskDo0S6eb7yR4KnSca21XHhpWn+PGjrGyc6lMMSv+7//RZO+lopqn+2udNcFJ7GabuAEm",
+	"4mHNwYiOOnujl65AK2QvKxTu51D0uPuTH89/UbkYy2/c+P6z8zJ+8iLT22SbmLD6UdTCnBw9+wErF1VF",
+	"Sh6L1pHiO64DfqqSgfXiZCVZbzIH42jB5cypECwNUb8sjQC6sokPg6GPMTU0lTO0ldZilF6crsbBtfDM",
+	"x7WsYUv9WE5SYBzHdvabbXlNSNP6WfDfnTrtPIhlFMYO2Mv7q9OobnwBInoKrgI3VKfaUBK+0oZMlb3f",
+	"VzfbR6v3XGXnXCLlecUhUp7XuIP95DlDyvPdcQWeBBlBA5BtxOzNKVKe74RLQLBXwN5YD2LsoSF18xAZ",
+	"WqQLs9CXaKMJy8z+oQ/S1J5bEfJFwhIftaHJAnQqsPz4MJc51WcYKgQmLTNnXDk7S0SkIhlNmBXFvXdY",
+	"TsGnpIgLcdFhOcRP6VEpRJ5L9Avi2svgkyXE2wQHnSwN02+UzJylLOAjlwlHbzYGU+uoGXK4JAsrXlgy",
+	"6SlSw5y3sseM3mzXc+A4LzoZxpWSMdNaqjKeYjrNcjYDbWE6zZWcsIgUmin4Ri+1YdmQfJAGBYuaE4Qp",
+	"J8lE7vTNHOx1KEUS7fQaDLi0r4qeNmMrVKcpVRtp6JV77CEazBrR8wETkQNhb/q8xheAikIefMPy/oPd",
+	"GJaHR1oh59o2amtu4UoAYRvHXkHQrzRqUX6QzNvkFWItr+jy4/QXzhaBOzNxV0lDPAh7Gtz723pX3YD4",
+	"fnB5dYxvBuAfHR0FlvKqQrcVG5KFck+ZJc6Lnk/WcbHH40YamvZ6dgVQq/iDODLwI4ZA94bGLHBrxN7q",
+	"3Sase5oG3YIanIEYgYLCCFkobpi3rq+/1nDUyE3cudJ1wSJzOz/4ZrmAeFApIowHmgJgRC12YeWOjI3c",
+	"IgIEYRbgETFK8bsYydkMg+YAq9faHWsGtx5NU9h72HJkf+m80z/egwvEhUrYR6OVOKL2+Rs6++YNrhw+",
+	"DFkDX+RPpLn8GljCCILqQQCZkwAgx4XQRW7VcJZ8BsF/HJFxLCH6t/pCyM+AzJ+1UYxm42gkxkbKzxZi",
+	"n3P+haXaPma/0hlNU/8hlWLm/w3PgrCum+/jmDAAE7Fa5o21aFmomH12TvMx2YPQwFRORgI9GXlKYyuT",
+	"TQ0iBCnyVEKobWV13rcTcnFPU558jp2mOiZ7ckr8pzOwiDv7iVTk5voWJbi4YHrfim4jMc5RjuBi9hk1",
+	"gjHZE9KUZojvrGxUpGZ/SN5LxUhGl3YNzIU7l3aPFtSDSiQzlKebhWE42fLxEFK8zexc18z+PyAc11JW",
+	"WsEatfBFbaTCmKGolG1JIdzJQHxUmFhcHsXaQKvj6Oiof8DiNY4YYhowWZeIX7+Dmiu5pGlaOogxHsUK",
+	"dDxm4T2V+14HNZCN0QBH01VdueuiL4+jPkm1rxo4a/sJnfp/yUIJTCBsHvhUySzIU3G1KCPTL1yTCZtx",
+	"Sxo1srKqgDuzSmyLCEs1qynlzo9vgTCnec7ENr7GTVLtdiqnA8Nbw7Kg5ole1J7GfdkFN26smuVABRGq",
+	"ARCAAijkwqWXaJkxfIprInMm+oJonfgMhwsrxb1Fa5TlOmja16LA+CyroApMYQjFVaPc3Ps0fEpO4CT8",
+	"WO9p6Ka6SNNS744ITbUkpvJoQjCZXJBEojuEKJYxKx7C2ifLFet3I66gM+SgO72j7kun+g69fkPSzB6q",
+	"DAIkTinPWLJVCEGH0TtPrXyQ2OuqjO+g+k6D35EbsmQNy7d73DvHm9atphenn3HruhBX5ZjXhSgNXdeF",
+	"qOxc14VwSTbXhagZuXwYQXUVMuHur3beCuWGi9lNOJwBUrJwT1USuD0PTGrC1FcgOFTTLXawL1wbfeZc",
+	"0IvyEPmKkaE/6blIA0SiyurWQOXqY5AI33kr7Aq+J4liWjNNpMBcITAwqCFBR76cQsr7hMZ3cDvjNVMZ",
+	"fWIqnM2mTbVxzQXXdpelPO/4pcoYbAsrciHs/RD8MaPasHC2Wy79Ty3JoLYdp0p5izPWPaAIIW+ZIlQT",
+	"LaUok2EhVrYUVHIemwI9YcmWrrCa3SPwi1RLyFQJ/oyXZkd4jLMEBBDfpdu3haW8DOfCegd9tErYVWUR",
+	"wdFDmBhmvKBa+huApGxaWTbxWCIvNtVrNZRLbGPflMZmTTgDpmAH1sANmcpCJEQWZkhe03iOS0pkXGT2",
+	"kgHdWy4EQdavg5EOVkzvf11ZkLzh4cyQNi9LZZEIpnVftoFr6ToKmLeHcWaNSRQJ9hZ+CKWadoWiFCrg",
+	"hRsf3h9+5cnDISz78KvdxMPhVzvIwxgzTdk9qxUWgKX2DkqwczaX7A04QQB1JgxQQ9fYRwBjBGOJbgUT",
+	"x1RYyWHizdkP0b9A9kEghHL7OEkrr77uTEjWBUK9O0OtTgNxYZSU2dBubQiG9eH98UYcaIfnrzn0XTii",
+	"1mXj7MoX9V5mTAS9UZ2OijdKZi3fpmOv2/g2uyINt3czbnkdkanbgWI97J2luxLXG9VAs+6i+oDCaO2o",
+	"a9bu45WyQyFHf0a/vMVXnx+1EeADW/hIgPAVNaWpZq1Q6T4+/zJX+kWjeMHwOOyfbvjAA6O1qx90GMU3",
+	"uIGDQGaLN1xwPX8ELMAY10ByV/nmebQOKM+O1u4pGqBU/wQDP8L5HgLYamGQtSBbMUDNWWwVSaunTJb2",
+	"T0RAx3XS14QmqxrutHA2FwxWD2jneEGu1ceRB04wlX9jmTQrswjIxQmqxTRNDyCJupG3jq/013y9WLKm",
+	"lthxUHr/stEjyb60SANLx/nISFDjLNw6SKIM+N6GGkrPyrq1IVOrHCgbQyncY6vRvhucx7VH7Ztcse1W",
+	"N+VixlSuuAinTjg7IVPfOVmcqrtmvSkMTvRlvcBfRjP7Df+DYVkSnq0Gb0EVs7byqLhU3Cw3V/lxz9mj",
+	"p/FGori2z0Dw8h/spZe3Vwt8/FHD75QRI8HSX8u/Jz/yl+ckdnQNVVa0waBTqhS/Z3pIjqC4EMihZ6QQ",
+	"d0IuRDDeYX2hG++OWrepW/tMXTRY+zA81Eji2Mwbyydbrq3OXIarsqLBqo64beLtG6mIYomFa1CYxtoJ",
+	"28nFZRbPVoVIujJluuXodbksbqbGBrohuQvRuLsaxM4k46sa4a5eg1JqF+SJpkGXILj30/P9umFzzmdQ",
+	"zc0eZAplgRZtC2azctiKm+bNJfnh9Pn3AfNY0FV6g14hUZPI8WyG6513gVIXTOYpOycC1OWJoiKeEynC",
+	"xpzSyfM2lN+SaulDH30ZOoJltICTcl+maqaHXTbmooPIXN0B0AsvZadl6OKPQjHiUy015QlEiKJLBPIM",
+	"seiTq89G9n46xoPsnR0V0jLpRBbmbJJScbdRyzBoS/AqhttzeUQRnncYTeVMMR3OBk65NphuohlV8Rxi",
+	"PLD2HlWanaGnDA2XPgFzwriYQQggWqapHgltZJ6zJCJCEi9cOeMlDAZu/6iWtGknJhhzBpmsckHoSLiI",
+	"6Atd3bbOaArRavZ+mso0lQu4cXO3s3OfH2DAVz1hdijMRCUydWW6VqjDLk2/Cud6ObCckSNX+qDT6xm5",
+	"gW59nE9zpKNa6YQ8pQJygWnS4cTJmYqDaUb1BaHy0BoxIsdHR2gEgsXWfJl6TlVJ7OBJcVk2HcU7jzY6",
+	"d/1CozoYm6AIIWJZheDxdVLKAilckGnKZ3OzRamUR5YD4M07crtSAdvEzvepRLKS21lm4btldoJ9F1dq",
+	"Z0mknd2o106s3ULjvOX1ZArLIKggUA+60jwdQ1KYnYfmdy6CqeLMl/N6woLRVv1Q2rxRNGNbKaClMe2R",
+	"fj5fJrsxfdc5vE6wKvAWKiIL10K7AHId20HH6PTCylJgRbYMspEOE4DmlvD7wFhiL5tCpExrMoZljS2n",
+	"hHm/CXhBaLk4nraXA+0RLWjM+D0TUd1kb+8sPXdqU8BlmaxIDhM++Wwo1jLuH3IFuRHdKWiXN79gzKCT",
+	"vfCePz5HGeC/bj5+IEDykb9JYhahpfS4R0QQTB31iPNaNT89vTWImVAPgDetUv8BPKybkfqpYxnY03VX",
+	"CI6rk2aRYcXs1M8jgNb6bYrh7NbiVG3QwXXTEffiMxkX9W+PH28jfMyRPb0pby2Ewnc3E4bbf18zujl8",
+	"z6e2fGsYWrO88/aSwO6CF4MyRdSEyobQwrLAeoBzU5EseBISS1+C5sEUcQqGs5SFoTtnVkYNq6YeqzZV",
+	"Z48G5Ur61a7Dx8vJo9puwmCosmW2yR6oJfr0Twu6Yur46OjoqOdbdzxUEunCIwbZm6RyEqFxJUKk2Qdt",
+	"1mfFJxhVZWlgD3IYIqCFCBSqyBWx2x+S1/dMLYlRS6dpNDO87SxDeH2jmAAr9skP7W1XYAsdxQ3o4NdM",
+	"gzeoFRTAk/+WxXurfGxkK3acX6VKwFjag1U4soMQsF58Y1rmcGxMGtDb85nOEp9Pw2Cq8EsEgAAJ8onY",
+	"Tv1wgr4HbGVRhgJiZBgUU9aG0aReAAweyqyAAjHtZQGNgOsmHAxXeWkCYmTDH9P+3Xldgj/+HjaB0dm2",
+	"JYUC4PtST3d+M4gG7wfR4H/2jPx8wzIKvOY9/vkgxUsuqFpCZOfNajY1dfGbn10MnA+GQ6W7TKRoJ1lH",
+	"g5iKmKX4b+AzzZS8avc3ztbeHZS8JkCnUybtL96EI+khNFUVwuPYHdM+/FAHwze4cFeiHg7ORJGmq/w8",
+	"GniTqiY5VaYREuKi9PHNPuHz3RHPrjDMt5dR3y7StzusHmNL7I6Z6FkYrH/B+0bc/IZI3jA/8gmua1Fw",
+	"XUkquCpqlQM3pTVvl0W8ZVZmCB/6HmI4wLEEQyOtN5iy2wXfXZjfgE08pfXtdjUdsJF9+43hSLeexW+p",
+	"RP1cxh6vSOipjO/eJq/4jAeVaSvuouECnvxOE0QXV8SHcPBGgC19QjV7cdpRXMC+fFP3oPepDmBf0n9n",
+	"aUDa+gCrKMUQfBTJyEodxAVvQkwn9jQJFNevO81X4My+5FwxvY16G4yTvcCU3wMp0iW5ubipLXgyJG9B",
+	"uKaW4SvWI3p7BYzRyvE1QOaDaKudhJC1o2ZhIP93Y0OCdULQY8rm9JSbtlzln1ON51tMYfWImvbved8l",
+	"VzrzSvkLyNAlVJOE6zyly67Lhm8TF1qWD1r3PGa3AI9DS2zvsPtgA4yULmmwJN5toYQmRvlSwpXZv2yK",
+	"5Jyq0JIIPe8Uu30E3FOPCCzKa87iDS3H8Lktg5FASt6GmsoOd9sYqbxdJ5TvsCUvL2XD9VezfSiUUb+R",
+	"rNfFOD8maKlmLXoU+XRXcW1ytlpif8XQopX8/4bXclDDyEo0LYmhhnv1UwpVe2oZuKa5K3TrUaVZEQqY",
+	"2rrCUMAPdmOI/v8pSvIpIxMB2n/NoL8wemDD3CZNnbwg8ZwqGhsoKqWoSGTWNB1mUzWb/ZFMsz/M4veT",
+	"9E6IxezkmcklHUSrfUFPDr7/9PXkRagfqFvELvSIR9vWeisSneWFlh0WL0g1f3ZE7BNk7+fby328/yC7",
+	"MPKVaLZrV1MrdBRiu63CPD0rGOGLEW4mvPk62q3w4GKS8tj7+KhiVSetMgArOa9Fw/si141kaBgECivg",
+	"28hY72mjmEqFOF1FttEF+5gcRucjxpLHRLv8yBYk7KnelCWZt3O19Uq2q00QOgnc+C5IpqtH1M5oBtsz",
+	"FJaJ3tg5XcxwuFkyxjdUacVKpg6RBORZU7HEggyTwpBUytyKiOeu2gC9Y2VycU61XkgFFuW/395ekZdU",
+	"87hsag/iJKMKTHduwXNjXJ9bLqYypDaiNc8b1qFQoJyW/ekw1tCVoMMvqsbw2CFiOBIjcTsH5w3mxPoO",
+	"KVhFB6tTYB75d5rYhbmC2bIwTI/E3njBJnbsQ2gBKmh6SHM+3i9bqv8oSZxyO/DemJ2wQ/xgH1Bl/i9L",
+	"RgJiG7iJICN06Uv5QUDjSjy8fQhGhw4d8Cvq9PDmSJRhrVOwPRjYIwSlIon7MF4fYKqH5GUZUTuOZcLG",
+	"kZP37RdIumMcZXVtpb/AlU89PiJgbsAGP9pARqsrfvP86NlIjF2Q7OdC0HvKUyuOjQmfokFiglGep0d/",
+	"I2M3y2dLvbIwYx/CoklZJEJIMxKYGQBBVnb2Ifl1bnEUUm6R1xmqjAs+9T2YuIJUi5y6I15CMKdF2JGg",
+	"GjuU+HqNKb9jEeA3dACQGSM6lQvI26WCHL8g/+AvD7GcxDNYAYLp9OQHO/9IPD96BsulZAydUg8upoap",
+	"8ZDAX0ItZFxAMgLWrgVWOmFMkNjukGESN0SXpjxmQgPrcq2537+9daYMpBp9dngocyYQiYdSzQ7dS4eZ",
+	"E4VQvBlcYvKpFZ6Z0khXx8Oj4RF0xMyZoDkfnA2eDY+Gz1CImAO7OIQQJX34Ff4+HKqasx4emDHTUSFF",
+	"LqzwUnXThBG+QzM9x9o4LgpbqsQiIaLTHbP39e33+2eATiMxnvDJGDEfuzw7PBvTGRtbNLL/eKNkNgY0",
+	"GAPnHJO9iTRzwkWcFglL9i0voDMWjYRvs0PF0n454ZMh+ShSqIRSevLmijEf+AuhVUPypoz4c+UtecZG",
+	"YgoOQC6MbMU0G3uaRlabd+XnjCYYz4LHbK8QgOfbZHA2sFfLdQPI9jQUzZiB5hW/hXvqY+RMv9bUEKH0",
+	"EIUHwnibfgNB+Muagd5gxZ3dDHYrtx8q9FAFzMN3HKlk44PVbfzwaaWt/QnGHey80TmIGMHm65BaDFVg",
+	"a1jikvJdzmd4mnLdtebu0UAXWUbV0hUTV4XQkSMLS1tINV4JhyKSddz89NDCzg2gxN62Foy58w+t7q8e",
+	"FCgVubz5pTJcuShCyxIiyI3T7EsEfICKJCIyR4kzXUYjMa7CssbnEHVAgDljVT2UGRQ3hkGnPfC2Lw9m",
+	"ShY5MYoKTWPYowV1kY8sgR8fHZGSWvWQVAFRVYUEJwwpVmWf5FKZaFUAx5pxw5G4ZjmjxopWVBAO9ehc",
+	"I7yyfcW5ZUHwBKlvCgKTCWTGOc44EjRJtIWaH4GbITk9+gEghtGd7oIVEjh0LIs0qdbtcylgoSOBo9Za",
+	"Gk74RIe4lq+j1+Rb7p57KZPlVjTSS35eTSoOVZE07Is5jPV9c/hSa5igk77taGhI2FZleXhCqm/UIAxQ",
+	"PKhH9mBq6VVysROKRwBaqRkPOsI70MoqC5CuwPLSTfwP0XoB4fDrhE8ekMh9vdIm4mBzmsZBbstR3k7B",
+	"hRBizadd5ZOgzghm2uLWyZ5vPL2/C8De0juGoQ4CJBvX9INrc+7pyK5haqUMkPfXclgnYzUh9yMzK2AL",
+	"Yej6xa8S0Dfu2hXGE6jc7fbC2HxJv+STt+KKGsSEPFybw+q5uuZ3qq6W+jq/02TMDJ2Nz8jpyd/IOFdg",
+	"Jwap9bPnDGPfsDEip8cnKw/5Iqi1lhDQCWjYYp2vE252iP+P47h9pRK0sPbmj38q9mEHVUJd0jwVBAQl",
+	"BVU57aV5DrWQVS000dFnJu+Zr0j/zdzusCwT9+fgeVCKesNFQpayQPUXt29lOfhqwidnVdEBqsn46uPN",
+	"LTlEEyJWsoJNjIkvIAlw+q7UW8jp0SkZ44fPQprPkP9USRab9CA9t4eAuVJNargEF0utvMrT4HSzhEsv",
+	"hD7ZjJe+h8c3IvJ7vDz03IqC769OCVWQXkarc8AT7cRVX6sQcTbl9+wPgA3YtxAb0YhwOHiwHPlQ5tqh",
+	"dqdOX1UkxjOEWI2xFjTXc2kcIwXTlJNZoXtl2fEZq1C7vs+LOTWjsj5y1fcQR8YQmiGxM44TaujY0iuq",
+	"8zAp9IYDehkPyQX4sZkwI5FywcBwo0tDpsJGyav9c6dSkePnBO2CH8uut1gv1PeVtw9ZjrGYS5JKeVdV",
+	"sDg5Au2/HrOPtjooXmZGAl8DYgArln0dTVZgb8McZSMlWJjSJXT3Y7qU2u1QM2bsZgVbjEQNzC5gF1Qj",
+	"rklcGBAvELxoGBu/o9ocAHwO3r4a+6JqGIB8BnnMTgVKF3TpaxnjAdaPdEhusAA5YWLVNKyNzC30Tk9+",
+	"wCLmk0Ivx2TCllIk5OT5C6dmBbWFX+19BYc42ChXgwgPeHGAI/Yn8gpNQmL1rcc3HdUyqp0NdyYZqFEr",
+	"+92Jkk2NM0rXzNaaJBIayCCJHkColiPIishlSdKWXqss4qB8+I5r4wpWbCtR/NXsIrUKHmstIr4QCPaY",
+	"2cVpYYtWjKST3sWAOjOyYGeLxHoXcKBzDpVPNxzb4Vf8+zaxQgQUZwmIDGAKyykEJjhLmH9tsHpj1Y1j",
+	"9SDL45MN8ZB1KaKJQte4sBKLQjdim6gs8LGtIpg6sUiJCzv89hO5KgyhzZOGcKXGdJ3Ar7q4d9LMT/jI",
+	"E6JzlTzfwZacz2oH0EIPhUtlAkwFjw3gQkSqaAaX34S9Q1BdwTIAZO+n04j8dHy0vwGmh1/hr5UcGVXb",
+	"i78AlA8Wx7vx8dIO/VNZ/qeHqu+wr0rT3oXNBNQFdN+52hF9YeNLTXQi4BVjd36DPaz+KTDqOuWXm3t2",
+	"Uq/yd1KrxXEciEd4Su5dr00aQPifcyuVPTtBbEzLNvg7wf93Ut55JQaF17Lah3cDGXqH7QhY1jrG6BuQ",
+	"uAMFgKyehjyu7NDbkQesBqjdNREtKyPBcq3Gxwy1MvguTuNDeYUaSP1xFVG5vyRQDPMNNHWRQRxKL8rC",
+	"x58Grtcw9iMBm/IpZLDsQHJ0kqKFXQt0q0bEJrCckLn23nPDP+XFVwue6bj5qqbnu4OYCwmpsorsJAmR",
+	"0yC4IJh4g7aMUVWdmvKFVf6kSjTJCu1SKaEU/Pj3MaFi6TLWRFn2WpeF4sHv4qu0Ey5GAjkXS5Myn3QJ",
+	"Bi5UjyH2wofbgMLtfNZgZLZ6nbDMTU6t1mefi9zKuCAjFy9Pfi+kYXo0wHZhJJ8rqllEaBxD7XgrGsRU",
+	"M5JIFxlRCBONBAWTBEw+5SJxReZhA1OpMk325lRNZKEi4v6h960KDFoxquOYZartYDiQNxlJwUjKjHHG",
+	"cyj3pRSLoeAXePmrxOUxRIsRLYfkhi71SCxcTfxY6qCLHZNlIWQx4F1fcb4AtKDL5xLPAYIFA3fx74MO",
+	"CTxUbqbLz12WYvvWgZph1d88HGb77mJdPsF3F8CCCOxvHqaKK+/HxcrAaTvgSiOACdNmTPLCaB+Q6bs+",
+	"UUPmMk18t1QkQewpZVI0U2cS5ZCyDCI3aDiyEgwlE1lAj12Xc+Y4hotj9R3+QhvUUnUIiQN8uxYIWn5h",
+	"dxII/WzvGYrSE8tII+Jb9AGJYtg6kb7zgfMoQiGCerNcXxuwTPUM7cGVBgjuwoXRryar/AsGgDRqNaw1",
+	"deB5f/sViVywhp80TSscrd2Q7s7DS9K1u/Ddcg6/+s77D8PsWfG37cUwyJvafFy+v789hO7rec3q7o35",
+	"yy7u8Ktms4wJ8yctMwqnkXrGknFRGObJsWmEcgtdb4NaV/uxF4hSnuvDr/bPwzDLT58KIpcpz+2Tfdbk",
+	"mzk95Xp+rJLve60Je0g9KeFtuyTsXTX8Zz77q6yo6kb1F13VE5L8tqv6Wia9PS07L3MqUf9+0o0ccsHN",
+	"U1Ltn7qZ6qbITvWft6PgdeHEWJTuQOh9ojtjlyBF3a9Lgf8VwsudMDvGoDj36TtNYmpoKmcFqPCMg8IL",
+	"EeznpU2Rg6I+EopZFdqrAlaLTNNSSF7JQSMfwDVMfRWpmAqyd/t8vytIvEt/fWoVB/SVMXYKI9Tv5gz1",
+	"GO0jXzGknwvNE6wqJUW63KmCsto6oa6h/IuJ/VUa5lqZH9FoN060Ws5g5BvZuqMs/d6IvFIwj7o1dcBR",
+	"0KeHrgikGyOVq8HrTcgu9HFpmMb0GsG+mCG5oVNoEqIgELoKyNM0YyMxfpuwLJeGiXh58A+2HJ+RZuKO",
+	"CzZK+b3FPhgF00vK9peYRuLTqWB8CInm1cifM64zFxDo4xwgcCPh0ylT2ufwAFWXLTcxqBV1+jvILbpj",
+	"LmbDgi3yIRX2M0+G5GeoUo8ZvfaFkdij5Oef377aP7P8E+j/TmBQOY7os8tgLat5WLUCxwEegZFUvziG",
+	"vOUFUUHmH2z5ZJGFZdegXgFYx7ulty4TtOvcyQWBcgJkvFKuDUqVYB4CLOz1LVY3CU3oHjuEZx6iwTsZ",
+	"l+XHunqMe+waNjhiK0L925nAhRCyEDHzeUsh6q4uSxBCmpHcHbAr6e706BT9FEJaejj3zTicfyeT95ii",
+	"We/2uMIN2gGCGDD+SLTujhQ/WbchiDozMptoY/kk9A8xbgs0BfeZkhnXu/Hz4A7rXWQhGTKVEx1h9Co2",
+	"MEnYF8KEUZzpMGPuChv3wNs+YrdM899BoLjbWxmUUKvUEbpkthZwHxMDDhP+2cHfu8Dl3fPmqnzJrsK9",
+	"d4U8Ls67LVkASTDturn0YGeHWE7zcQpUd5QKDNpBZD2iiC/imOWGJTsA1Y2ROWlUFO0Bknw1t7ete1z6",
+	"h55QKPZzdMrFaepMldl51VruaCfZOzVW4OEBSZHeVlsDZAmvR3KpLvjXDMOb86e6zyMQnnCV0iVWC5yi",
+	"RGsvaEh92mF4VFytKAipoN4NWQX+McgrAG+8Y9C1nHqymENnwbkVkRVrdI86PfphJMZc3NOUJ5/9aI4Z",
+	"L3wBZAiwBe95s7m1j+IG9zR0oXLR6AEJ+0e2BSFAHLMz8q0R69qtaDIXKJynlAsIF9jFMfmFWyUqThkV",
+	"5Fc2+eX2dneYvaXHJKxF4qKsRnpzfVvF3x+T9/zlkFxUgiNuQhNuzlxofhNmFk1G4o7lZkiaBMDbXfuh",
+	"qolHMerub56mNTwbjkRTUj1rtvHETIKpVCUyCbYYkgvhAiQ4uEKh34lGrRJa2QKuRXbuGJIdwISV1OLT",
+	"nWqJEjRNlhYIMJg3PcUF0yNhJRAX0d8mhaiB5NDTq/Y8N93aZAPd+8gcXw50MVHYJXmbBFyXugvn98h3",
+	"W7S2k7Tfk53fb116aHXxePTkClXSFQW0W6l0PXj8SE+uUd4wCBVynIULQjfcmK3Lz6fOdUse8MS/ekKD",
+	"3cVmex9AY+fyjANgeRouUSz6NhG4Vei3ZMwQrDCbE1/4D/uVQvSanRvL9ugySBf6+pdcdy4XYiSoIeN6",
+	"n/bxqpmgxnzrReDhi6qWuSv5NBLwvZ3c1UYAqvocSzFNeWzGvslX3RrjOyCe+o6IWOtK2WWOQIBwtu7K",
+	"JkdWcqO6hBgpSUbFEk9mJGDtXPu7SCpnfI1WJJ01XPpJ8yb/JTImoUh3qx9AAO2DHMgFHXQyIiv4eRhv",
+	"qwXvaMcfBWJwzYDiq5/ugrK3iJpoQbDCs8dxlCLoTVCMZhCdbqQvcC6n5NQKgrUqZuCJdGXhvoOqtHdD",
+	"gvYeOhLjS1zbAYYJjsne6fHxPiBLvTW5/frZvpWsJsreBSSWQjCoBjMSKaP3je6QXLRNxJVEWa/F7iqY",
+	"AWMYiYozRPUGrKWlX9+xxAqQrqdfySZwCnS0FSKxfIQuR2LOFHPsDJ+o8TMYgDrRE39t9smwGtHvBY/v",
+	"mAqxlavCOMhtCpe9nLP4TheZH35R1miLXEl8svfT8cn+GTDSceweD7pfwE+E/pfScYhiT+U59Af6/tXz",
+	"rlDQF6fBjLd+3FHGhoUTT/vIoQDcw39/KjH0TzMj3TZOkpi5ksVs3iC2Gt9xXW0CvNXJCmGfO2jmLsXB",
+	"BYPW1Xz4KfE0rg3L9UoIbHXRRyNR5L7iALQccIUTIX4WwuRd/43SwVamBRkXPO4t+i7QHS3UPLZ46bp2",
+	"Q48n8NVzYQk1ZmRv/Ovrl9cf373+fHX99vL1zXh/SD6AbGAVUyvItFqcpJbt1CR8lyCzN/bPfpDmEsEx",
+	"3rfSAGqiqhDnmBzg24f4QlSqSkvTFgYepnu5TFMdIZ9zhjPMiotGQjHBFtT+jIYmXet4hgoi2FTB4Q9V",
+	"48+dAwK07ELN2DnKL1gJ0Yv4555bRVYVX3Ixi1ypRmlxvcuoIrV5Usui7E5AsThKtCRTqnaW7e2avDsj",
+	"LEyxMyfHKo39UxZKsOXaKg4biKdZlZELZ43w1Q0zxgDZWOZqKbqQYdwoV+iiUgyTWIbk0qNFXaPFEZWv",
+	"5SosBgIaR746sWumTJwBTJWEF5eXv4EyjIu5JAsl0WOWdaDUfzmwPCFW+Sk6EMsdzA5xC3N764wMc1Kt",
+	"LFK2Zi/RLrKsE9q78YwR+oXrJ8NBxdy03+xYCVwRlo9o8ChjjQbhOcuKkayp9jlb2YrgtVElc4FbANEp",
+	"hMXwYEGLa7/jv4TX5wrXUitvjOmBkc8aZKh093EHKQucHTvIAOB/CUhBmbYiJ5SgyxYqJ/oWez6aAUHn",
+	"28xBJZCcJa6DNSAWBvtUcgk2iMcRaSoF6wNpeHWt7esGnnjK9BPfVSzAw5Db2EV63hIXSkGtlJLSdmWr",
+	"siwKavm0uNiT8ayibAkWTul0toWbixs83dRdgr5gTF4Yr+tpoyifzQ3qqr6/VYSSEbCn7nZdvgq5lS3n",
+	"Mk30kFwWPn0dJE0jR6LSf8fNJljj82oh5N/Fv/sKylc/35KvhUofRsXR0ckLC5f/hIfwM/yTJ//5FVW0",
+	"iPx8/e4A+9klD2OH+rBUVOE4rhZsVXYWLkjCYp7RNCJ/MCUPcpokWPNr3GjKVauFPcX+UFbPRRJzoqQp",
+	"2+xmHOWlvZ+OT/c77vWffQfNJ6MJN0OwLieARdbOfhcEcEHuacoMuWPLqNF2GKtZ0dQ3BW3pWzskBHjD",
+	"e5x3eIVfsylUFamCMJ2xggs/49hdwg7JQUh0mOACUzX/g42Ei8ys7jTq4tkSZMdVrOfxczIuhC7yXCrD",
+	"ks8ZSzgdkz2wBVvarMWj7VcGCMzcRDOEF0qpt6O3AtVC1li3oy4k/XPvukvQ2+ocpyqaH2SwnXr8vW/F",
+	"0q1hVBagOJX2wBO61HgmlvTFgSxMlRn6oaoJr8tEdpkzFFj3bk72hyHix0YsTxqXDZ1eujRF7On97Sfz",
+	"d7kgcmoc2lUWuQX2YG7ceXZBO3bWOOsCRO3jnds4D2pcxHJkdRc0ZLpFgr4BBktcqnZ1defSVCN0nB/M",
+	"agHcK2bl0mcH78BJKTPWWHPIPeABXW+iYgH9EJUdVH771JFjQnN+eH8MAHfDre7mvQtbA3pI+ZShLIlA",
+	"3fvpZL8ycDopp52H8SMzxtWtcTyKC7CtRsTel9UIjozbI7zhIrEjOCVn7/Z5RG6/369n7EDKb/vNCmFp",
+	"5SBz2ArHXV8/NksK10jJoZilonGz/C72f6gGaRa3bA92A7JZDn7ECpKQY/7+6rSWBgMekfb7jSgTYqX9",
+	"ekgMkYWpjVG67VvDYOWwyBUnq1f3OyM0ybhwDXWYikq7IzZechkyZWOdajoZXjBSIXTcc9Ukz8nP12+1",
+	"90JS6LOfUsPvWa12XEqXMHwAGaQi4BeY0NQqQAqvB6ksiVjQYys+N9Cc0RTqzz78vwAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -120,4 +120,12 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Flush implements http.Flusher, which Gin asks for without looking whether it is there.
+func (r *recorder) Flush() {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	_ = http.NewResponseController(r.ResponseWriter).Flush() // the next write tells of a broken connection
+}
+
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -16,6 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
@@ -156,11 +157,7 @@ func (s *Server) ListPoison(c *gin.Context, params api.ListPoisonParams) {
 	}
 	items := []api.Poison{}
 	for _, p := range found {
-		item := api.Poison{Id: p.ID, Queue: p.Queue, Reason: p.Reason, Failures: ptr(p.Failures), PoisonedAt: p.PoisonedAt}
-		if p.Step != "" {
-			item.Step, item.Subject = ptr(p.Step), ptr(p.Subject)
-		}
-		items = append(items, item)
+		items = append(items, board.PoisonOf(p))
 	}
 	c.Header("Cache-Control", "no-store")
 	c.JSON(http.StatusOK, api.PoisonList{Items: items, NextPageToken: nextToken(next)})

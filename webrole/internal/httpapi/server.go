@@ -20,6 +20,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/price"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
@@ -43,6 +44,7 @@ type Server struct {
 	views   *views.Counter
 	races   *registrations.Store
 	prices  price.Table
+	board   *board.Board
 	glances *recent.Cache[video.ID, glance]
 
 	queueNames []string // every queue and its poison queue, in order
@@ -63,6 +65,7 @@ type Parts struct {
 	Workers *workers.Register
 	Queues  *workqueue.Queues
 	Prices  price.Table
+	Board   *board.Board
 
 	// OpenQueue opens the poison queues, which only the operator's routes use.
 	OpenQueue func(workqueue.Spec) *workqueue.Queue
@@ -76,7 +79,7 @@ func New(p Parts) (*Server, error) {
 	}
 	s := &Server{
 		doc: doc, videos: p.Videos, blobs: p.Blobs, uploads: p.Uploads, catalog: p.Catalog, search: p.Search,
-		races: p.Races, views: p.Views, workers: p.Workers, queues: p.Queues,
+		races: p.Races, views: p.Views, workers: p.Workers, queues: p.Queues, board: p.Board,
 		prices: p.Prices, glances: newGlances(p.Videos),
 	}
 	s.openQueues(p.OpenQueue)

@@ -1,10 +1,11 @@
 // Package page serves the pages and their scripts, embedded in the binary. The
-// pages hold no data: they ask the API for it.
+// pages hold no data but one for browsers without script: they ask the API for it.
 package page
 
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -22,6 +23,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/web"
 )
@@ -36,7 +38,7 @@ type Pages struct {
 }
 
 // The pages: name and title. A page's script has its name.
-var titles = map[string]string{"home": "Videos", "upload": "Upload", "watch": "Watch", "embed": "Video", "race": "Find your finish", "board": "Queues"}
+var titles = map[string]string{"home": "Videos", "upload": "Upload", "watch": "Watch", "embed": "Video", "race": "Find your finish", "board": "Board", "tables": "Board as tables"}
 
 // New reads the embedded pages, or those under dir, which are then read again
 // for every request so that they can be edited while the role runs.
@@ -66,10 +68,21 @@ func (p *Pages) parse(name string) (*template.Template, error) {
 	return t, nil
 }
 
-// Register adds the pages' routes.
-func (p *Pages) Register(r gin.IRoutes) {
+// Register adds the pages' routes. What the board shows is for operators: with ops,
+// a page has it as tables, for browsers without script; glance reads it.
+func (p *Pages) Register(r gin.IRoutes, ops bool, glance func(context.Context) (api.BoardEvent, error)) {
 	show := func(name string) gin.HandlerFunc {
-		return func(c *gin.Context) { p.show(c, name, "") }
+		return func(c *gin.Context) { p.show(c, name, "", nil) }
+	}
+	if ops {
+		r.GET("/board/tables", func(c *gin.Context) {
+			seen, err := glance(c.Request.Context())
+			if err != nil {
+				problem.Write(c.Writer, c.Request, err)
+				return
+			}
+			p.show(c, "tables", "", &seen)
+		})
 	}
 	r.GET("/", show("home"))
 	r.GET("/upload", show("upload"))
@@ -89,7 +102,7 @@ func (p *Pages) showVideo(name string) gin.HandlerFunc {
 			problem.Write(c.Writer, c.Request, err)
 			return
 		}
-		p.show(c, name, string(id))
+		p.show(c, name, string(id), nil)
 	}
 }
 
@@ -101,7 +114,7 @@ func framed(c *gin.Context) {
 	h.Del("X-Frame-Options")
 }
 
-func (p *Pages) show(c *gin.Context, name, id string) {
+func (p *Pages) show(c *gin.Context, name, id string, data any) {
 	t := p.pages[name]
 	if p.live {
 		var err error
@@ -111,7 +124,7 @@ func (p *Pages) show(c *gin.Context, name, id string) {
 		}
 	}
 	var html bytes.Buffer
-	if err := t.ExecuteTemplate(&html, "layout", map[string]string{"Name": name, "Title": titles[name], "ID": id}); err != nil {
+	if err := t.ExecuteTemplate(&html, "layout", map[string]any{"Name": name, "Title": titles[name], "ID": id, "Data": data}); err != nil {
 		problem.Write(c.Writer, c.Request, fmt.Errorf("draw page %s: %w", name, err))
 		return
 	}

@@ -20,7 +20,7 @@ func TestStaticFilesAreCompressed(t *testing.T) {
 		t.Fatal(err)
 	}
 	engine := gin.New()
-	pages.Register(engine)
+	pages.Register(engine, false, nil)
 	get := func(headers ...string) *httptest.ResponseRecorder {
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/static/vendor/hls.min.js", nil)
 		for i := 0; i < len(headers); i += 2 {

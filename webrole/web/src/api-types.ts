@@ -651,6 +651,34 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/ops/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What queues and workers do, as server-sent events
+         * @description The first event is a `snapshot` with everything; each `change` after it has what
+         *     changed since the event before. The `data` of both is a `BoardEvent`. A comment
+         *     line comes when there was nothing to tell for 15 s.
+         *
+         *     One reader asks storage for all who look, at most 20 times per second, and not at
+         *     all when nobody looks. Whoever reads too slowly misses changes and gets a new
+         *     `snapshot` instead, or is cut off after 10 s. `Last-Event-ID` is not needed: a
+         *     stream always begins with a `snapshot`. Streams end when the role stops.
+         *     429 `too_busy` beyond 256 streams.
+         */
+        get: operations["watchBoard"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v/{id}/master.m3u8": {
         parameters: {
             query?: {
@@ -1572,6 +1600,195 @@ export interface components {
             details?: {
                 [key: string]: unknown;
             };
+        };
+        /** @description What the board shows. In a `change`, what is missing did not change. */
+        BoardEvent: {
+            /**
+             * Format: date-time
+             * @description By the web role's clock.
+             */
+            at: string;
+            queues?: components["schemas"]["BoardQueue"][];
+            workers?: components["schemas"]["BoardWorker"][];
+            /** @description Names of workers that are not listed any more. */
+            gone?: string[];
+            /** @description What the videos of messages are called. */
+            videos?: components["schemas"]["BoardVideo"][];
+            /** @description All of them, at most 50. */
+            poison?: components["schemas"]["Poison"][];
+            /** @description For plots, oldest first: in a snapshot of the last 5 minutes, in a change the newest. */
+            samples?: components["schemas"]["BoardSample"][];
+            /** @description Why there is nothing newer; empty when that is over. */
+            trouble?: string;
+        };
+        /** @description A queue with its lanes. In a `change` it has the lanes that changed. */
+        BoardQueue: {
+            name: string;
+            pool: string;
+            paused: boolean;
+            /**
+             * Format: double
+             * @description In force.
+             */
+            visibilitySeconds: number;
+            /** Format: double */
+            declaredVisibilitySeconds: number;
+            /**
+             * Format: date-time
+             * @description When the one in force was published; absent when it is the declared one since ever.
+             */
+            visibilityChangedAt?: string;
+            lanes: components["schemas"]["BoardLane"][];
+        };
+        BoardLane: {
+            /** @description Of the storage queue. */
+            name: string;
+            /**
+             * Format: int64
+             * @description Approximate; counts hidden messages too.
+             */
+            length: number;
+            /**
+             * Format: int64
+             * @description How many of them can be received now; an estimate above 31.
+             */
+            visible: number;
+            /** @description The first 32 visible ones, oldest first. */
+            messages: components["schemas"]["BoardMessage"][];
+        };
+        BoardMessage: {
+            /** @description Stays the same until the message is deleted. */
+            id: string;
+            /** @description Id of the work; duplicates have the same. */
+            item?: string;
+            step?: string;
+            video?: string;
+            /** @description RowKey of the run in table `videos`. */
+            row?: string;
+            /** @description Of the chunk or portion. */
+            index?: number;
+            /** Format: int64 */
+            dequeueCount: number;
+            failures?: number;
+            /** Format: date-time */
+            insertedAt: string;
+            /** @description Why the text is not a work item. */
+            error?: string;
+        };
+        /** @description A message that is hidden because a worker holds it. */
+        BoardTask: {
+            /** @description That of the message. */
+            id: string;
+            /** @description With lane. */
+            queue: string;
+            item?: string;
+            step: string;
+            video: string;
+            row?: string;
+            index?: number;
+            /** Format: int64 */
+            dequeueCount: number;
+            /** Format: date-time */
+            insertedAt?: string;
+            /**
+             * Format: date-time
+             * @description When it was received.
+             */
+            since: string;
+            /**
+             * Format: date-time
+             * @description Then others can receive it.
+             */
+            leaseEndsAt: string;
+            /**
+             * Format: double
+             * @description What each renewal adds.
+             */
+            visibilitySeconds: number;
+            /** Format: int64 */
+            renewals: number;
+        };
+        BoardWorker: {
+            name: string;
+            host?: string;
+            pid?: number;
+            /** Format: date-time */
+            startedAt: string;
+            /**
+             * Format: date-time
+             * @description Of the latest heartbeat.
+             */
+            seenAt: string;
+            /** @description Several heartbeats are missing. */
+            silent: boolean;
+            draining: boolean;
+            /** @description Elected for upkeep. */
+            leader: boolean;
+            /** @description Slots by pool. */
+            pools: {
+                [key: string]: number;
+            };
+            tasks: components["schemas"]["BoardTask"][];
+            /**
+             * Format: int64
+             * @description Items completed since the start.
+             */
+            done: number;
+            /**
+             * Format: int64
+             * @description Attempts that failed.
+             */
+            failed: number;
+            /**
+             * Format: int64
+             * @description Deletes and renewals that came too late (Q16d).
+             */
+            staleLeases: number;
+            /** @description Why it receives nothing. */
+            trouble?: string;
+            /** @description Those that are not closed. */
+            breakers: components["schemas"]["BoardBreaker"][];
+        };
+        BoardBreaker: {
+            dependency: string;
+            state: string;
+            /** Format: date-time */
+            since: string;
+            reason: string;
+        };
+        BoardVideo: {
+            id: string;
+            title: string;
+        };
+        BoardSample: {
+            /** Format: date-time */
+            at: string;
+            /**
+             * Format: double
+             * @description How long it counted.
+             */
+            seconds: number;
+            /**
+             * Format: double
+             * @description Storage requests of the one reader.
+             */
+            readsPerSecond: number;
+            /** @description By queue without lane; a queue with nothing to tell is missing. */
+            queues: {
+                [key: string]: components["schemas"]["BoardCount"];
+            };
+        };
+        BoardCount: {
+            /**
+             * Format: int64
+             * @description Items completed in the time of the sample.
+             */
+            done: number;
+            /**
+             * Format: double
+             * @description Age of the oldest visible message.
+             */
+            oldestSeconds: number;
         };
         WorkerList: {
             items: components["schemas"]["Worker"][];
@@ -2527,6 +2744,27 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WorkerList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    watchBoard: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events, until the client goes or the role stops. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["BoardEvent"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -14,6 +14,13 @@ export type Clip = Schemas['Clip'];
 export type Registration = Schemas['Registration'];
 export type RegistrationPage = Schemas['RegistrationList'];
 export type ImportReport = Schemas['ImportReport'];
+export type BoardEvent = Schemas['BoardEvent'];
+export type BoardQueue = Schemas['BoardQueue'];
+export type BoardLane = Schemas['BoardLane'];
+export type BoardMessage = Schemas['BoardMessage'];
+export type BoardTask = Schemas['BoardTask'];
+export type BoardWorker = Schemas['BoardWorker'];
+export type BoardSample = Schemas['BoardSample'];
 export type VideoPage = Schemas['VideoList'] & Partial<Schemas['SearchResult']>;
 export interface List<T> { items: T[]; nextPageToken?: string }
 

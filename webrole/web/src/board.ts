@@ -1,59 +1,234 @@
-import { $, type List, type Poison, Problem, type Queue, type Worker, call, element, message, poll, say } from './api';
+import { $, type BoardEvent, Problem, call, element, message, say } from './api';
+import { ask } from './board/ask';
+import { hue, short } from './board/colour';
+import { Facts } from './board/facts';
+import { Model } from './board/model';
+import { Picture } from './board/picture';
+import { follow } from './board/stream';
+import { fromAPI, fromModel } from './board/tables';
+import { Words } from './board/words';
 
-function action(text: string, label: string, run: () => Promise<unknown>) {
-  const button = element('button', { type: 'button', 'aria-label': label }, text);
-  button.addEventListener('click', async () => {
-    button.disabled = true;
-    try {
-      await run();
-      await load();
-    } catch (err) {
-      say(message(err));
-    }
-    button.disabled = false;
-  });
-  return button;
-}
+const model = new Model();
+const words = new Words($('log'), $('voice'));
+const facts = new Facts(model);
+const tables = $<HTMLDetailsElement>('tables');
+let held = false; // the picture stands still; the model goes on
 
-type Cell = Node | string;
-const row = (first: string, ...cells: (Cell | Cell[])[]) => element('tr', {}, element('th', { scope: 'row' }, first),
-  ...cells.map((cell) => element('td', {}, ...[cell].flat())));
-
-// A table is drawn again only when it changed, so that focus stays on a button.
-const drawn = new Map<string, string>();
-function draw<T>(id: string, items: T[], make: (item: T) => Node) {
-  const looks = JSON.stringify(items);
-  if (drawn.get(id) === looks) return;
-  drawn.set(id, looks);
-  $(id).replaceChildren(...items.map(make));
-}
-
-async function load() {
-  const [queues, workers, poison] = await Promise.all([
-    call<List<Queue>>('GET', '/ops/queues'), call<List<Worker>>('GET', '/ops/workers'), call<List<Poison>>('GET', '/ops/poison')]);
-  const shown = queues.items.filter((q) => !q.poison || q.length > 0);
-  draw('queues', shown, (q) => {
-    const verb = q.paused ? 'resume' : 'pause';
-    const actions = q.poison ? [] : [action(q.paused ? 'Resume' : 'Pause', `${verb} queue ${q.name}`, () => call('POST', `/ops/queues/${q.name}/${verb}`))];
-    actions.push(action('Clear', `clear queue ${q.name}`, async () => {
-      if (confirm(`Remove every message of ${q.name}?`)) await call('POST', `/ops/queues/${q.name}/clear`);
-    }));
-    return row(q.name, q.pool || '', String(q.length), q.poison ? '' : `${q.visibilitySeconds} s`, q.paused ? 'paused' : 'open', actions);
-  });
-  draw('workers', workers.items, (w) => row(w.name, new Date(w.lastSeenAt).toLocaleTimeString(),
-    ((w.details?.busy ?? []) as { step: string; video: string }[]).map((t) => `${t.step} ${t.video}`).join(', ') || 'nothing', String(w.details?.done ?? '')));
-  draw('poison', poison.items, (p) => row(p.queue, p.step || '', p.reason, new Date(p.poisonedAt).toLocaleString(),
-    [action('Redrive', `redrive ${p.step || 'item'} of queue ${p.queue}`, () => call('POST', `/ops/poison/${encodeURIComponent(p.id)}/redrive`))]));
-  say(workers.items.length ? '' : 'No worker was heard of.');
-}
-
-poll(2000, async () => {
+async function act(path: string, done: string) {
   try {
-    await load();
+    await call('POST', path);
+    say(done);
   } catch (err) {
-    if (!(err instanceof Problem) || err.status !== 404) throw err;
-    say('Operations are on the admin listener only.');
-    return true;
+    say(message(err));
+  }
+  if (!live) await readOnce();
+}
+
+async function pause(name: string, paused: boolean, button: HTMLButtonElement) {
+  button.disabled = true;
+  await act(`/ops/queues/${name}/${paused ? 'resume' : 'pause'}`, paused ? `Queue ${name} is resumed.` : `Queue ${name} is paused. What is in progress is finished.`);
+  button.disabled = false;
+  button.focus();
+}
+
+async function clear(name: string) {
+  const sure = await ask(`Remove every message of ${name}? Work that a row promises comes back by itself; other work does not.`, 'Clear');
+  if (sure) await act(`/ops/queues/${name}/clear`, `Queue ${name} is cleared.`);
+}
+
+async function redrive(id: string, what: string) {
+  const sure = await ask(`Put ${what} back on its queue, with all its attempts? Unless what made it fail has changed, it fails again.`, 'Redrive');
+  if (sure) await act(`/ops/poison/${encodeURIComponent(id)}/redrive`, `${what} is on its queue again.`);
+}
+
+const picture = new Picture(model, {
+  pause: (queue, button) => { void pause(queue.name, queue.paused, button); },
+  clear: (queue) => { void clear(queue.name); },
+  redrive: (poison, what) => { void redrive(poison.id, what); },
+  follow: (id) => {
+    facts.show(id);
+    picture.mark(id);
+    $('follow').focus();
+  },
+}, $('board-queues'), $('board-workers'), $('board-poison'), $('air'));
+
+const tableActions = {
+  pause: (name: string, paused: boolean, button: HTMLButtonElement) => { void pause(name, paused, button); },
+  clear: (name: string) => { void clear(name); },
+  redrive: (poison: { id: string; step?: string; queue: string }) => { void redrive(poison.id, `${poison.step || 'item'} of queue ${poison.queue}`); },
+};
+
+// --- What is above the picture ---
+
+function sums() {
+  let waiting = 0, running = 0;
+  for (const q of model.queues.values()) {
+    for (const l of q.lanes) waiting += l.visible;
+  }
+  for (const t of model.tokens.values()) {
+    if (t.place.kind === 'slot') running++;
+  }
+  const workers = [...model.workers.values()];
+  const silent = workers.filter((w) => w.silent).length;
+  $('sum-waiting').textContent = String(waiting);
+  $('sum-running').textContent = String(running);
+  $('sum-workers').textContent = `${workers.length - silent}${silent ? ` + ${silent} silent` : ''}`;
+  $('sum-poison').textContent = String(model.poison.length);
+  const reads = model.samples.at(-1)?.readsPerSecond;
+  $('sum-reads').textContent = reads === undefined ? '–' : `${reads.toFixed(1)}/s`;
+}
+
+const legendMost = 24;
+
+function legend() {
+  const videos = new Map<string, number>();
+  for (const t of model.tokens.values()) {
+    if (t.video) videos.set(t.video, (videos.get(t.video) ?? 0) + 1);
+  }
+  const shown = [...videos].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, legendMost).sort((a, b) => (a[0] < b[0] ? -1 : 1));
+  const looks = JSON.stringify([shown.map(([id]) => [id, model.title(id)]), videos.size]);
+  const list = $('legend');
+  if (list.dataset['looks'] === looks) return;
+  list.dataset['looks'] = looks;
+  list.replaceChildren(...shown.map(([id]) => {
+    const mark = element('span', { class: 'mark', 'aria-hidden': true }, short(id));
+    mark.style.setProperty('--hue', String(hue(id)));
+    return element('li', {}, element('a', { href: `/watch/${encodeURIComponent(id)}` }, mark, ' ', model.title(id) || id));
+  }), ...(videos.size > shown.length ? [element('li', { class: 'soft' }, `and ${videos.size - shown.length} more`)] : []));
+}
+
+// --- Drawing ---
+
+let due = false; // one frame is asked for
+let sampled = false;
+
+// redraw draws at most once a frame, whatever comes in.
+function redraw() {
+  if (due || held) return;
+  due = true;
+  requestAnimationFrame(() => {
+    due = false;
+    picture.draw(drawnOnce);
+    drawnOnce = true;
+    drawnAt = performance.now();
+    if (sampled) picture.samples();
+    sampled = false;
+    sums();
+    legend();
+    facts.draw();
+    rove();
+    if (tables.open && live) fromModel(model, tableActions);
+  });
+}
+let drawnOnce = false;
+let drawnAt = 0;
+
+// Rings run out in small steps; a loop that measures nothing is enough for that.
+setInterval(() => {
+  if (document.hidden || held || !live) return;
+  if (model.expire()) redraw();
+  if (performance.now() - drawnAt < 450) return; // drawing lets them run out too
+  picture.tick();
+  facts.draw();
+}, 500);
+
+// --- The stream ---
+
+let live = false;
+
+function hear(event: BoardEvent, whole: boolean) {
+  const happened = model.apply(event, whole);
+  if (event.samples) sampled = true;
+  if (!live) {
+    live = true;
+    $('board').hidden = false;
+    $('hold').hidden = false;
+    say('');
+  }
+  $('link').textContent = model.trouble ? 'storage is away' : 'live';
+  $('link').dataset['state'] = model.trouble ? 'away' : 'live';
+  words.say(happened, Date.parse(event.at));
+  redraw();
+}
+
+// readOnce shows the tables without the stream.
+async function readOnce(): Promise<boolean> {
+  try {
+    await fromAPI(tableActions);
+    tables.open = true;
+  } catch (err) {
+    if (err instanceof Problem && err.status === 404) {
+      say('Operations are on the admin listener only.');
+      return true;
+    }
+    say(message(err));
   }
   return false;
+}
+
+follow('/api/v1/ops/events', {
+  event: hear,
+  down() {
+    live = false;
+    $('link').textContent = 'not connected';
+    $('link').dataset['state'] = 'away';
+  },
+  refused: readOnce,
 });
+
+tables.addEventListener('toggle', () => { if (tables.open && live) fromModel(model, tableActions); });
+
+$('hold').addEventListener('click', () => {
+  held = !held;
+  $('hold').setAttribute('aria-pressed', String(held));
+  if (!held) redraw();
+});
+
+// --- The keyboard: one stop for all tokens, arrows between them ---
+
+const board = $('board');
+
+const inOrder = () => [...board.querySelectorAll<HTMLButtonElement>('.token:not(.leaving)')];
+
+function rove() {
+  const all = inOrder();
+  const current = all.filter((t) => t.tabIndex === 0);
+  if (current.length === 1) return;
+  for (const t of current) t.tabIndex = -1;
+  const first = all[0];
+  if (first) first.tabIndex = 0;
+}
+
+board.addEventListener('focusin', (e) => {
+  if (!(e.target instanceof HTMLButtonElement) || !e.target.classList.contains('token')) return;
+  for (const t of inOrder()) t.tabIndex = t === e.target ? 0 : -1;
+});
+
+board.addEventListener('keydown', (e) => {
+  const at = e.target;
+  if (!(at instanceof HTMLButtonElement) || !at.classList.contains('token')) return;
+  const all = inOrder();
+  const i = all.indexOf(at);
+  const box = (t: Element | undefined) => t?.closest('.lane, .worker, .poisoned');
+  let to: HTMLButtonElement | undefined;
+  switch (e.key) {
+    case 'ArrowRight': to = all[i + 1]; break;
+    case 'ArrowLeft': to = all[i - 1]; break;
+    case 'ArrowDown': to = all.slice(i).find((t) => box(t) !== box(at)); break;
+    case 'ArrowUp': to = all.slice(0, i).reverse().find((t) => box(t) !== box(at)); break;
+    case 'Home': to = all[0]; break;
+    case 'End': to = all.at(-1); break;
+    default: return;
+  }
+  e.preventDefault();
+  to?.focus();
+});
+
+function unfollow() {
+  const { id } = facts;
+  facts.show('');
+  picture.mark('');
+  picture.focusOn(id);
+}
+$('follow-close').addEventListener('click', unfollow);
+$('follow').addEventListener('keydown', (e) => { if (e.key === 'Escape') unfollow(); });

@@ -3,19 +3,26 @@ package upkeep
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/workers"
 )
 
-// beatEvery is how often a worker rewrites its row.
-const beatEvery = 3 * time.Second
+const (
+	// beatEvery is how often a worker rewrites its row.
+	beatEvery = 3 * time.Second
+	// noteEvery is how soon the row tells that an item began or ended. Nothing depends on
+	// it: it is for people who watch.
+	noteEvery = time.Second
+)
 
 // Alive is how old the latest heartbeat of a living worker can be, because some may be
 // lost.
 const Alive = 5 * beatEvery
 
-// Heartbeat keeps a worker's row in the register until ctx ends, then removes it.
+// Heartbeat keeps a worker's row in the register until ctx ends, then removes it. A
+// worker whose items stay the same writes every 3 s, another one at most every second.
 func Heartbeat(ctx context.Context, register *workers.Register, now func() workers.Worker, log *slog.Logger) {
 	for ctx.Err() == nil {
 		w := now()
@@ -23,11 +30,24 @@ func Heartbeat(ctx context.Context, register *workers.Register, now func() worke
 		if err := register.Beat(ctx, w); err != nil && ctx.Err() == nil {
 			log.Warn("heartbeat", "error", err)
 		}
-		sleep(ctx, beatEvery)
+		for next := w.SeenAt.Add(beatEvery); ctx.Err() == nil && time.Now().Before(next); {
+			sleep(ctx, min(noteEvery, time.Until(next)))
+			if !sameItems(w, now()) {
+				break
+			}
+		}
 	}
 	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if err := register.Leave(leave, now().Name); err != nil {
 		log.Debug("leave the register", "error", err)
 	}
+}
+
+// sameItems reports whether a worker holds what it held, and does so equally well.
+func sameItems(a, b workers.Worker) bool {
+	return a.Draining == b.Draining && a.Leader == b.Leader && a.Trouble == b.Trouble &&
+		slices.EqualFunc(a.Busy, b.Busy, func(x, y workers.Task) bool {
+			return x.MessageID == y.MessageID && x.Dequeues == y.Dequeues && x.Renewals == y.Renewals
+		})
 }

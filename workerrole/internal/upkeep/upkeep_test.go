@@ -19,6 +19,7 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -585,4 +586,47 @@ func TestJanitorKeepsClips(t *testing.T) {
 		t.Fatal(err)
 	}
 	sweep(clip)
+}
+
+// A heartbeat tells within seconds that an item began, and does not wait for its turn.
+func TestHeartbeatTellsWhatChanged(t *testing.T) {
+	t.Parallel()
+	account := azuritetest.Account(t)
+	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
+		t.Fatal(err)
+	}
+	register := workers.New(account)
+	var now atomic.Pointer[workers.Worker]
+	now.Store(&workers.Worker{Name: "w"})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		upkeep.Heartbeat(ctx, register, func() workers.Worker { return *now.Load() }, slog.Default())
+	}()
+	told := func(want int) time.Time {
+		t.Helper()
+		var seen time.Time
+		azuritetest.Eventually(t, 10*time.Second, func() error {
+			list, err := register.List(t.Context(), time.Time{})
+			if err == nil && (len(list) != 1 || len(list[0].Busy) != want) {
+				err = fmt.Errorf("the register has %+v", list)
+			}
+			if err == nil {
+				seen = list[0].SeenAt
+			}
+			return err
+		})
+		return seen
+	}
+	first := told(0)
+	now.Store(&workers.Worker{Name: "w", Busy: []workers.Task{{MessageID: "m"}}})
+	if second := told(1); second.Sub(first) > 2*time.Second+500*time.Millisecond {
+		t.Errorf("the register knew after %v", second.Sub(first))
+	}
+	stop()
+	<-ended
+	if list, err := register.List(t.Context(), time.Time{}); err != nil || len(list) != 0 {
+		t.Errorf("after the end: %+v, %v", list, err)
+	}
 }

@@ -1,0 +1,243 @@
+// What the board knows, and where each message is. It is told by events, and says in
+// words what happened. Nothing here touches the page.
+import type { BoardEvent, BoardLane, BoardQueue, BoardSample, BoardWorker, Poison } from '../api';
+
+export type Place =
+  | { kind: 'lane'; lane: string } // visible
+  | { kind: 'slot'; worker: string; pool: string; slot: number } // held
+  | { kind: 'hidden'; lane: string } // its worker is gone: it comes back when the lease ends
+  | { kind: 'poison' };
+
+export interface Lease { worker: string; since: number; endsAt: number; seconds: number; renewals: number }
+
+export interface Token {
+  id: string;
+  queue: string; // with lane
+  step: string;
+  video: string;
+  place: Place;
+  dequeues: number;
+  index?: number | undefined;
+  item?: string | undefined;
+  row?: string | undefined;
+  inserted?: string | undefined;
+  failures?: number | undefined;
+  error?: string | undefined;
+  lease?: Lease | undefined;
+  poison?: Poison | undefined;
+}
+
+// How long a message that its worker forgot is expected back after its lease ended.
+const patience = 8000;
+
+const maxSamples = 60;
+
+export const placeKey = (p: Place) => {
+  switch (p.kind) {
+    case 'lane': case 'hidden': return `lane ${p.lane}`;
+    case 'slot': return `slot ${p.worker} ${p.pool} ${p.slot}`;
+    case 'poison': return 'poison';
+  }
+};
+
+export class Model {
+  readonly queues = new Map<string, BoardQueue>();
+  readonly workers = new Map<string, BoardWorker>();
+  readonly titles = new Map<string, string>();
+  poison: Poison[] = [];
+  samples: BoardSample[] = [];
+  trouble = '';
+  tokens = new Map<string, Token>();
+  // Of the web role's clock minus ours, in ms: leases are told in its time.
+  ahead = 0;
+
+  private told = false; // at least one snapshot
+  private readonly slots = new Map<string, Map<string, number>>(); // by worker and pool: id to slot
+
+  now() { return Date.now() + this.ahead; }
+
+  // apply takes an event in, and returns what happened in words, oldest first.
+  apply(event: BoardEvent, whole: boolean): string[] {
+    this.ahead = Date.parse(event.at) - Date.now();
+    const words: string[] = [];
+    if (whole) {
+      for (const name of [...this.workers.keys()]) {
+        if (!event.workers?.some((w) => w.name === name)) this.forgetWorker(name, words);
+      }
+      this.samples = [];
+    }
+    for (const q of event.queues ?? []) this.takeQueue(q, words);
+    for (const w of event.workers ?? []) this.takeWorker(w, words);
+    for (const name of event.gone ?? []) this.forgetWorker(name, words);
+    for (const v of event.videos ?? []) this.titles.set(v.id, v.title);
+    if (event.poison) this.poison = event.poison;
+    this.samples = [...this.samples, ...(event.samples ?? [])].slice(-maxSamples);
+    if (event.trouble !== undefined && event.trouble !== this.trouble) {
+      words.push(event.trouble || 'Storage answers again.');
+      this.trouble = event.trouble;
+    }
+    const before = this.tokens;
+    this.tokens = this.place(before);
+    this.tell(before, words);
+    const first = !this.told;
+    this.told = true;
+    return first ? [] : words;
+  }
+
+  // expire forgets hidden messages that did not come back: they were done after all.
+  expire(): boolean {
+    let changed = false;
+    for (const [id, t] of this.tokens) {
+      if (t.place.kind === 'hidden' && t.lease && t.lease.endsAt + patience < this.now()) {
+        this.tokens.delete(id);
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
+  title(video: string) { return this.titles.get(video) || ''; }
+
+  // name is how words speak of a message.
+  name(t: Token) {
+    const what = t.step ? t.step + (t.index === undefined ? '' : ` ${t.index}`) : 'a message that cannot be read';
+    const title = this.title(t.video);
+    return title ? `${what} of “${title}”` : t.video ? `${what} of ${t.video.slice(0, 6)}` : what;
+  }
+
+  // base is the queue of a lane.
+  base(lane: string): BoardQueue | undefined {
+    for (const q of this.queues.values()) {
+      if (q.lanes.some((l) => l.name === lane)) return q;
+    }
+    return undefined;
+  }
+
+  held(lane: string) {
+    let n = 0;
+    for (const t of this.tokens.values()) {
+      if (t.queue === lane && (t.place.kind === 'slot' || t.place.kind === 'hidden')) n++;
+    }
+    return n;
+  }
+
+  private takeQueue(q: BoardQueue, words: string[]) {
+    const was = this.queues.get(q.name);
+    if (!was) {
+      this.queues.set(q.name, q);
+      return;
+    }
+    if (was.paused !== q.paused) words.push(`Queue ${q.name} is ${q.paused ? 'paused' : 'resumed'}.`);
+    if (was.visibilitySeconds !== q.visibilitySeconds) words.push(`Visibility of ${q.name} is ${q.visibilitySeconds} s now, it was ${was.visibilitySeconds} s.`);
+    const fresh = new Map(q.lanes.map((l): [string, BoardLane] => [l.name, l]));
+    this.queues.set(q.name, { ...q, lanes: was.lanes.map((l) => fresh.get(l.name) ?? l) });
+  }
+
+  private takeWorker(w: BoardWorker, words: string[]) {
+    const was = this.workers.get(w.name);
+    if (!was) words.push(`Worker ${w.name} is here.`);
+    else if (was.startedAt !== w.startedAt) words.push(`Worker ${w.name} started again.`);
+    else if (!was.silent && w.silent) words.push(`Worker ${w.name} is silent. What it holds comes back when the leases end.`);
+    else if (was.silent && !w.silent) words.push(`Worker ${w.name} is heard again.`);
+    if (was && !was.draining && w.draining) words.push(`Worker ${w.name} stops and gives its messages back.`);
+    if (was && !was.leader && w.leader) words.push(`Worker ${w.name} is the leader now.`);
+    if (was && (was.trouble ?? '') !== (w.trouble ?? '')) words.push(w.trouble ? `Worker ${w.name} receives nothing: ${w.trouble}` : `Worker ${w.name} receives again.`);
+    this.workers.set(w.name, w);
+  }
+
+  private forgetWorker(name: string, words: string[]) {
+    if (this.workers.delete(name)) words.push(`Worker ${name} has left.`);
+    for (const key of [...this.slots.keys()]) {
+      if (key.startsWith(`${name} `)) this.slots.delete(key);
+    }
+  }
+
+  // place says where each message is now. What a worker held and forgot without an end
+  // that we saw is hidden until its lease ends.
+  private place(before: Map<string, Token>) {
+    const now = new Map<string, Token>();
+    for (const q of this.queues.values()) {
+      for (const lane of q.lanes) {
+        for (const m of lane.messages) {
+          now.set(m.id, {
+            id: m.id, queue: lane.name, step: m.step ?? '', video: m.video ?? '', dequeues: m.dequeueCount, place: { kind: 'lane', lane: lane.name },
+            index: m.index, item: m.item, row: m.row, inserted: m.insertedAt, failures: m.failures, error: m.error,
+          });
+        }
+      }
+    }
+    for (const w of this.workers.values()) this.placeTasks(w, now);
+    for (const p of this.poison) {
+      const id = p.id.slice(p.id.indexOf('~') + 1);
+      now.set(id, { ...before.get(id), id, queue: p.queue, step: p.step ?? '', video: p.subject ?? '', dequeues: before.get(id)?.dequeues ?? 0, place: { kind: 'poison' }, failures: p.failures, poison: p, lease: undefined });
+    }
+    for (const [id, t] of before) {
+      if (now.has(id) || !t.lease || t.lease.endsAt + patience < this.now()) continue;
+      const worker = this.workers.get(t.lease.worker);
+      const died = t.place.kind === 'hidden' || !worker || worker.silent || Date.parse(worker.startedAt) > t.lease.since;
+      if (died) now.set(id, { ...t, place: { kind: 'hidden', lane: t.queue } });
+    }
+    return now;
+  }
+
+  private placeTasks(w: BoardWorker, now: Map<string, Token>) {
+    const byPool = new Map<string, string[]>();
+    for (const t of w.tasks) {
+      const pool = this.base(t.queue)?.pool ?? '';
+      byPool.set(pool, [...(byPool.get(pool) ?? []), t.id]);
+    }
+    for (const [pool, ids] of byPool) this.seat(`${w.name} ${pool}`, ids);
+    for (const t of w.tasks) {
+      const pool = this.base(t.queue)?.pool ?? '';
+      const slot = this.slots.get(`${w.name} ${pool}`)?.get(t.id) ?? 0;
+      now.set(t.id, {
+        id: t.id, queue: t.queue, step: t.step, video: t.video, dequeues: t.dequeueCount, place: { kind: 'slot', worker: w.name, pool, slot },
+        index: t.index, item: t.item, row: t.row, inserted: t.insertedAt,
+        lease: { worker: w.name, since: Date.parse(t.since), endsAt: Date.parse(t.leaseEndsAt), seconds: t.visibilitySeconds, renewals: t.renewals },
+      });
+    }
+  }
+
+  // seat lets every message keep its slot, and gives new ones the first free.
+  private seat(key: string, ids: string[]) {
+    const was = this.slots.get(key) ?? new Map<string, number>();
+    const is = new Map<string, number>();
+    for (const id of ids) {
+      const slot = was.get(id);
+      if (slot !== undefined) is.set(id, slot);
+    }
+    const taken = new Set(is.values());
+    for (const id of ids) {
+      if (is.has(id)) continue;
+      let slot = 0;
+      while (taken.has(slot)) slot++;
+      taken.add(slot);
+      is.set(id, slot);
+    }
+    this.slots.set(key, is);
+  }
+
+  private tell(before: Map<string, Token>, words: string[]) {
+    for (const [id, t] of this.tokens) {
+      const was = before.get(id);
+      const from = was?.place.kind;
+      if (t.place.kind === 'slot' && (was?.place.kind !== 'slot' || was.place.worker !== t.place.worker)) {
+        words.push(`${t.place.worker} took ${this.name(t)}${t.dequeues > 1 ? `, delivery ${t.dequeues}` : ''}.`);
+      } else if (t.place.kind === 'lane' && (from === 'slot' || from === 'hidden' || (!was && t.dequeues > 0))) {
+        words.push(`${this.name(t)} is back in ${t.queue} after ${t.dequeues === 1 ? 'one delivery' : `${t.dequeues} deliveries`}.`);
+      } else if (t.place.kind === 'lane' && !was) {
+        words.push(`${this.name(t)} waits in ${t.queue}.`);
+      } else if (t.place.kind === 'hidden' && from === 'slot') {
+        words.push(`${this.name(t)} is hidden until its lease ends.`);
+      } else if (t.place.kind === 'poison' && from !== 'poison') {
+        words.push(`${this.name(t)} is poison: ${t.poison?.reason ?? ''}`);
+      }
+    }
+    for (const [id, t] of before) {
+      if (this.tokens.has(id)) continue;
+      if (t.place.kind === 'slot') words.push(`${t.place.worker} is through with ${this.name(t)}.`);
+      else if (t.place.kind === 'poison') words.push(`${this.name(t)} is no longer poison.`);
+      else if (t.place.kind === 'lane') words.push(`${this.name(t)} is gone from ${t.queue}.`);
+    }
+  }
+}
