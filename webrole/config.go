@@ -37,6 +37,7 @@ type config struct {
 	Limits videostore.Limits // WEBROLE_CLIPS_PER_VIDEO, WEBROLE_CLIPS, WEBROLE_REPROCESSINGS: work that waits at once
 
 	Prices price.Table // WEBROLE_PRICES: what things cost, for GET /videos/{id}/cost
+	Lab    *url.URL    // CUTROOM_LAB: the bench of faults, with its token; nil but in the stack of make demo and make up
 
 	WebDir       string        // WEBROLE_WEB_DIR: page sources to serve instead of the embedded ones
 	DrainTimeout time.Duration // WEBROLE_DRAIN_TIMEOUT: for requests under way when the role stops
@@ -94,8 +95,35 @@ func loadConfig(getenv func(string) string) (config, error) {
 	if cfg.LogLevel.UnmarshalText([]byte(env.Text("CUTROOM_LOG_LEVEL", "info"))) != nil {
 		env.Bad("CUTROOM_LOG_LEVEL", fmt.Errorf("%q is not debug, info, warn or error", getenv("CUTROOM_LOG_LEVEL")))
 	}
+	var lab error
+	cfg.Lab, lab = labAddress(getenv("CUTROOM_LAB"))
+	env.Bad("CUTROOM_LAB", lab)
 	cfg.check(func(name, format string, args ...any) { env.Bad(name, fmt.Errorf(format, args...)) })
 	return cfg, errors.Join(env.Err(), storage)
+}
+
+// labAddress reads http://lab:token@127.0.0.1:port. The lab is on this host, or the
+// token would travel.
+func labAddress(text string) (*url.URL, error) {
+	if text == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" || !isLoopback(u.Hostname()) || u.Path != "" {
+		return nil, errors.New("want http://lab:token@127.0.0.1:port") // the text holds a secret: not in the error
+	}
+	if token, _ := u.User.Password(); len(token) < minToken {
+		return nil, fmt.Errorf("want a token of at least %d characters", minToken)
+	}
+	return u, nil
+}
+
+// localLab is the lab, if only this host can reach the public listener.
+func (c config) localLab() *url.URL {
+	if host, _, _ := net.SplitHostPort(c.Addr); !isLoopback(host) {
+		return nil
+	}
+	return c.Lab
 }
 
 // check tells bad what a value alone does not show: who could reach a listener,
@@ -136,7 +164,7 @@ func (c config) LogValue() slog.Value {
 		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""),
 		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Int("rateLimit", c.RateLimit), slog.Any("limits", c.Limits),
 		slog.Any("prices", c.Prices),
-		slog.String("webDir", c.WebDir), slog.Int64("uploadMemory", c.UploadMemory),
+		slog.String("webDir", c.WebDir), slog.Bool("lab", c.Lab != nil), slog.Int64("uploadMemory", c.UploadMemory),
 		slog.Duration("drainDelay", c.DrainDelay), slog.Duration("drainTimeout", c.DrainTimeout), slog.Any("logLevel", c.LogLevel))
 }
 

@@ -100,5 +100,8 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.localLab() != nil {
+		pages.ShowLab()
+	}
 	return listen(ctx, cfg, account, site{api: api, pages: pages, board: shown, playback: playback.New(videos, blobs)})
 }

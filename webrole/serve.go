@@ -69,8 +69,9 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 		return nil, errors.Join(fmt.Errorf("open the admin listener: %w", err), r.public.Close())
 	}
 	host, _, _ := net.SplitHostPort(cfg.Addr)
+	local := isLoopback(host)
 	origins := cfg.Origins
-	if isLoopback(host) {
+	if local {
 		origins = append(origins, loopbackOrigins(r.public.Addr())...)
 	}
 	if err := account.EnsureCORS(ctx, origins); err != nil {
@@ -83,7 +84,7 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 			edge.Recover, edge.Hosts(hosts), edge.Token(cfg.Token), edge.Rate(cfg.RateLimit), edge.SameOrigin)
 	}
 	r.servers = []*http.Server{
-		newServer(front(publicRoutes(s, isLoopback(host)), allowedHosts(cfg.Addr, cfg.Hosts))),
+		newServer(front(publicRoutes(s, local, cfg.localLab()), allowedHosts(cfg.Addr, cfg.Hosts))),
 		newServer(front(adminRoutes(s, metrics), allowedHosts(cfg.AdminAddr, nil))),
 	}
 	// Streams of events have no end of their own.
@@ -128,13 +129,19 @@ func newServer(h http.Handler) *http.Server {
 	return &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
 }
 
-// publicRoutes is pages, API and playback; operations only on loopback.
-func publicRoutes(s site, ops bool) http.Handler {
+// publicRoutes is pages, API and playback; operations only on loopback; and the lab
+// if there is one.
+func publicRoutes(s site, local bool, lab *url.URL) http.Handler {
 	r := newEngine()
 	s.health(r)
-	s.pages.Register(r, ops, s.board.Glance)
+	s.pages.Register(r, local, s.board.Glance)
 	s.playback.Register(r)
-	s.api.Register(r, func(path string) bool { return ops || !httpapi.IsOps(path) })
+	s.api.Register(r, func(path string) bool { return local || !httpapi.IsOps(path) })
+	if lab != nil {
+		pass := gin.WrapH(passOn(lab))
+		r.GET(labBase, pass)
+		r.POST(labBase+"/*fault", pass)
+	}
 	return r
 }
 

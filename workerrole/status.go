@@ -110,7 +110,7 @@ func (m queueMetrics) Collect(ch chan<- prometheus.Metric) {
 		for outcome, n := range map[string]int64{
 			"received": q.Received, "completed": q.Completed, "unwanted": q.Unwanted, "failed": q.Failed, "poisoned": q.Poisoned,
 			"released": q.Released, "troubled": q.Troubled, "troubled_often": q.TroubledOften, "snoozed": q.Snoozed, "put_back": q.PutBack, "renewed": q.Renewals,
-			"stale_delete": q.StaleDeletes, "stale_renewal": q.StaleRenewals, "receipt_lost": q.ReceiptsLost,
+			"stale_delete": q.StaleDeletes, "stale_renewal": q.StaleRenewals, "stale_release": q.StaleReleases, "receipt_lost": q.ReceiptsLost,
 			"stalled": q.Stalled, "empty_poll": q.EmptyPolls,
 		} {
 			ch <- prometheus.MustNewConstMetric(messages, prometheus.CounterValue, float64(n), q.Queue, outcome)

@@ -123,6 +123,102 @@ func (e JourneyItemState) Valid() bool {
 	}
 }
 
+// Defines values for LabFaultKind.
+const (
+	LabBlackHole LabFaultKind = "black_hole"
+	LabBusy      LabFaultKind = "busy"
+	LabLostReply LabFaultKind = "lost_reply"
+	LabNone      LabFaultKind = "none"
+	LabReset     LabFaultKind = "reset"
+	LabSlow      LabFaultKind = "slow"
+)
+
+// Valid indicates whether the value is a known member of the LabFaultKind enum.
+func (e LabFaultKind) Valid() bool {
+	switch e {
+	case LabBlackHole:
+		return true
+	case LabBusy:
+		return true
+	case LabLostReply:
+		return true
+	case LabNone:
+		return true
+	case LabReset:
+		return true
+	case LabSlow:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LabService.
+const (
+	LabBlob  LabService = "blob"
+	LabQueue LabService = "queue"
+	LabTable LabService = "table"
+)
+
+// Valid indicates whether the value is a known member of the LabService enum.
+func (e LabService) Valid() bool {
+	switch e {
+	case LabBlob:
+		return true
+	case LabQueue:
+		return true
+	case LabTable:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LabWorkerState.
+const (
+	LabFrozen   LabWorkerState = "frozen"
+	LabRunning  LabWorkerState = "running"
+	LabStarting LabWorkerState = "starting"
+	LabStopped  LabWorkerState = "stopped"
+	LabStopping LabWorkerState = "stopping"
+)
+
+// Valid indicates whether the value is a known member of the LabWorkerState enum.
+func (e LabWorkerState) Valid() bool {
+	switch e {
+	case LabFrozen:
+		return true
+	case LabRunning:
+		return true
+	case LabStarting:
+		return true
+	case LabStopped:
+		return true
+	case LabStopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LabWorkersAction.
+const (
+	LabAdd    LabWorkersAction = "add"
+	LabRemove LabWorkersAction = "remove"
+)
+
+// Valid indicates whether the value is a known member of the LabWorkersAction enum.
+func (e LabWorkersAction) Valid() bool {
+	switch e {
+	case LabAdd:
+		return true
+	case LabRemove:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Priority.
 const (
 	High   Priority = "high"
@@ -667,6 +763,163 @@ type JourneyItem struct {
 // JourneyItemState planned: no message asks for it yet.
 type JourneyItemState string
 
+// Lab defines model for Lab.
+type Lab struct {
+	Burst *LabBurstState `json:"burst,omitempty"`
+
+	// DuplicateUntil The next message that is sent before this is sent twice.
+	DuplicateUntil *time.Time `json:"duplicateUntil,omitempty"`
+
+	// Duplicates Messages that were put into their queue once more, newest first, ten at most.
+	Duplicates []LabDuplicated `json:"duplicates"`
+	MaxWorkers int             `json:"maxWorkers"`
+
+	// Storage What disturbs the storage now.
+	Storage []LabFault  `json:"storage"`
+	Workers []LabWorker `json:"workers"`
+}
+
+// LabBurst defines model for LabBurst.
+type LabBurst struct {
+	Videos *int `json:"videos,omitempty"`
+}
+
+// LabBurstState defines model for LabBurstState.
+type LabBurstState struct {
+	// Error Why the last of those could not.
+	Error *string `json:"error,omitempty"`
+
+	// Failed How many could not be uploaded.
+	Failed int `json:"failed"`
+
+	// Ids Of those that are uploaded.
+	Ids     []VideoID `json:"ids"`
+	Running bool      `json:"running"`
+
+	// Videos How many were asked for.
+	Videos int `json:"videos"`
+}
+
+// LabDone defines model for LabDone.
+type LabDone struct {
+	Duplicated *LabDuplicated `json:"duplicated,omitempty"`
+
+	// Says What happens now, in a sentence for people.
+	Says string `json:"says"`
+
+	// Until When it ends by itself.
+	Until *time.Time `json:"until,omitempty"`
+
+	// Videos How many will be uploaded.
+	Videos *int    `json:"videos,omitempty"`
+	Worker *string `json:"worker,omitempty"`
+}
+
+// LabDuplicate defines model for LabDuplicate.
+type LabDuplicate struct {
+	// Queue As `/ops/queues` names it.
+	Queue *string `json:"queue,omitempty"`
+}
+
+// LabDuplicated defines model for LabDuplicated.
+type LabDuplicated struct {
+	At    time.Time `json:"at"`
+	Queue string    `json:"queue"`
+	Step  string    `json:"step"`
+
+	// Subject The video.
+	Subject string `json:"subject"`
+}
+
+// LabFault defines model for LabFault.
+type LabFault struct {
+	// Fault `slow`: requests arrive up to 3 s late. `busy`: 503 ServerBusy, nothing applied.
+	// `reset`: the connection breaks before the request arrives. `lost_reply`: the
+	// request is applied, then the connection breaks (Q13). `black_hole`: nothing comes
+	// back until the fault ends. `none`: ends what disturbs the service.
+	Fault LabFaultKind `json:"fault"`
+
+	// Met How many requests have met it.
+	Met     int        `json:"met"`
+	Service LabService `json:"service"`
+
+	// Share Of the service's requests.
+	Share float64   `json:"share"`
+	Until time.Time `json:"until"`
+}
+
+// LabFaultKind `slow`: requests arrive up to 3 s late. `busy`: 503 ServerBusy, nothing applied.
+// `reset`: the connection breaks before the request arrives. `lost_reply`: the
+// request is applied, then the connection breaks (Q13). `black_hole`: nothing comes
+// back until the fault ends. `none`: ends what disturbs the service.
+type LabFaultKind string
+
+// LabFreeze defines model for LabFreeze.
+type LabFreeze struct {
+	// Seconds Without it, half as long again as the visibility in force of what the worker holds.
+	Seconds *int   `json:"seconds,omitempty"`
+	Worker  string `json:"worker"`
+}
+
+// LabKill defines model for LabKill.
+type LabKill struct {
+	// Worker Its name in `GET /lab`.
+	Worker string `json:"worker"`
+}
+
+// LabService defines model for LabService.
+type LabService string
+
+// LabStop defines model for LabStop.
+type LabStop struct {
+	// Stay Until `workers` brings it back.
+	Stay   *bool  `json:"stay,omitempty"`
+	Worker string `json:"worker"`
+}
+
+// LabStorage defines model for LabStorage.
+type LabStorage struct {
+	// Fault `slow`: requests arrive up to 3 s late. `busy`: 503 ServerBusy, nothing applied.
+	// `reset`: the connection breaks before the request arrives. `lost_reply`: the
+	// request is applied, then the connection breaks (Q13). `black_hole`: nothing comes
+	// back until the fault ends. `none`: ends what disturbs the service.
+	Fault   LabFaultKind `json:"fault"`
+	Seconds *int         `json:"seconds,omitempty"`
+	Service LabService   `json:"service"`
+
+	// Share Of the service's requests.
+	Share *float64 `json:"share,omitempty"`
+}
+
+// LabWorker defines model for LabWorker.
+type LabWorker struct {
+	// Name In the stack.
+	//
+	// Example: workerrole-2
+	Name string `json:"name"`
+
+	// Pid Of its process, while there is one; the same as in `/ops/workers`.
+	Pid   *int           `json:"pid,omitempty"`
+	State LabWorkerState `json:"state"`
+
+	// Until When a frozen one wakes.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// LabWorkerState defines model for LabWorker.State.
+type LabWorkerState string
+
+// LabWorkers defines model for LabWorkers.
+type LabWorkers struct {
+	Action LabWorkersAction `json:"action"`
+
+	// Worker Which to remove. Without it, the one with the highest number.
+	Worker *string `json:"worker,omitempty"`
+}
+
+// LabWorkersAction defines model for LabWorkers.Action.
+type LabWorkersAction string
+
 // Links Addresses on this server. Those of playback are there when they can answer.
 type Links struct {
 	Captions *string `json:"captions,omitempty"`
@@ -1006,7 +1259,7 @@ type Step struct {
 	Error    *string    `json:"error,omitempty"`
 	Finished *time.Time `json:"finished,omitempty"`
 
-	// From Of a run that makes pictures
+	// From Of a run that makes pictures, where its part of the video begins, in seconds.
 	From       *float64   `json:"from,omitempty"`
 	Generation int        `json:"generation"`
 	Index      int        `json:"index"`
@@ -1328,6 +1581,27 @@ type EditRegistrationJSONRequestBody = RegistrationEdit
 // CreateFinishClipJSONRequestBody defines body for CreateFinishClip for application/json ContentType.
 type CreateFinishClipJSONRequestBody = NewFinishClip
 
+// LabBurstJSONRequestBody defines body for LabBurst for application/json ContentType.
+type LabBurstJSONRequestBody = LabBurst
+
+// LabDuplicateJSONRequestBody defines body for LabDuplicate for application/json ContentType.
+type LabDuplicateJSONRequestBody = LabDuplicate
+
+// LabFreezeJSONRequestBody defines body for LabFreeze for application/json ContentType.
+type LabFreezeJSONRequestBody = LabFreeze
+
+// LabKillJSONRequestBody defines body for LabKill for application/json ContentType.
+type LabKillJSONRequestBody = LabKill
+
+// LabStopJSONRequestBody defines body for LabStop for application/json ContentType.
+type LabStopJSONRequestBody = LabStop
+
+// LabStorageJSONRequestBody defines body for LabStorage for application/json ContentType.
+type LabStorageJSONRequestBody = LabStorage
+
+// LabWorkersJSONRequestBody defines body for LabWorkers for application/json ContentType.
+type LabWorkersJSONRequestBody = LabWorkers
+
 // CreateVideoJSONRequestBody defines body for CreateVideo for application/json ContentType.
 type CreateVideoJSONRequestBody = NewVideo
 
@@ -1497,6 +1771,145 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
 	CreateFinishClip(ctx context.Context, event Event, bib BibInPath, body CreateFinishClipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetLab What the bench of faults can break, and what is broken now
+	//
+	// The web role passes everything under `/lab` on to whoever started the stack,
+	// which holds the processes and stands before the storage. Every fault ends by
+	// itself. Whoever asks elsewhere is answered 404, as at any unknown address.
+	//
+	// Corresponds with GET /lab (the `GetLab` operationId).
+	GetLab(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabBurstWithBody Upload many small videos at once
+	//
+	// Makes clips of its own with ffmpeg, once, and uploads them to channel `burst` in the background. One burst at a time.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /lab/burst (the `LabBurst` operationId).
+	LabBurstWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabBurst Upload many small videos at once
+	//
+	// Makes clips of its own with ffmpeg, once, and uploads them to channel `burst` in the background. One burst at a time.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /lab/burst (the `LabBurst` operationId).
+	LabBurst(ctx context.Context, body LabBurstJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabDuplicateWithBody Deliver a message twice
+	//
+	// Puts the next visible message of a queue, or of any queue of steps, there once
+	// more. When none is visible, the next message that is sent within `until` is sent
+	// twice, and `GET /lab` tells which it was.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /lab/duplicate (the `LabDuplicate` operationId).
+	LabDuplicateWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabDuplicate Deliver a message twice
+	//
+	// Puts the next visible message of a queue, or of any queue of steps, there once
+	// more. When none is visible, the next message that is sent within `until` is sent
+	// twice, and `GET /lab` tells which it was.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /lab/duplicate (the `LabDuplicate` operationId).
+	LabDuplicate(ctx context.Context, body LabDuplicateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabFreezeWithBody SIGSTOP for a worker, SIGCONT later
+	//
+	// It becomes a zombie: when it wakes, its leases have ended (Q17).
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /lab/freeze (the `LabFreeze` operationId).
+	LabFreezeWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabFreeze SIGSTOP for a worker, SIGCONT later
+	//
+	// It becomes a zombie: when it wakes, its leases have ended (Q17).
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /lab/freeze (the `LabFreeze` operationId).
+	LabFreeze(ctx context.Context, body LabFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabKillWithBody SIGKILL for a worker
+	//
+	// Its supervisor starts it again. 404 `worker_not_found`; 409 `state_conflict` when it is not running.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /lab/kill (the `LabKill` operationId).
+	LabKillWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabKill SIGKILL for a worker
+	//
+	// Its supervisor starts it again. 404 `worker_not_found`; 409 `state_conflict` when it is not running.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /lab/kill (the `LabKill` operationId).
+	LabKill(ctx context.Context, body LabKillJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabStopWithBody SIGTERM for a worker
+	//
+	// It gives its messages back and ends. Its supervisor starts it again, unless it is to stay stopped.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /lab/stop (the `LabStop` operationId).
+	LabStopWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabStop SIGTERM for a worker
+	//
+	// It gives its messages back and ends. Its supervisor starts it again, unless it is to stay stopped.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /lab/stop (the `LabStop` operationId).
+	LabStop(ctx context.Context, body LabStopJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabStorageWithBody Slow or break one service of the storage
+	//
+	// Replaces what disturbs that service. Roles and browsers reach storage through a proxy that does this; the emulator itself is never disturbed.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /lab/storage (the `LabStorage` operationId).
+	LabStorageWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabStorage Slow or break one service of the storage
+	//
+	// Replaces what disturbs that service. Roles and browsers reach storage through a proxy that does this; the emulator itself is never disturbed.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /lab/storage (the `LabStorage` operationId).
+	LabStorage(ctx context.Context, body LabStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabWorkersWithBody Add or remove a worker
+	//
+	// Adding brings back a worker that was stopped or removed, if there is one. Removing is polite, as `stop` with `stay`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /lab/workers (the `LabWorkers` operationId).
+	LabWorkersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabWorkers Add or remove a worker
+	//
+	// Adding brings back a worker that was stopped or removed, if there is one. Removing is polite, as `stop` with `stay`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /lab/workers (the `LabWorkers` operationId).
+	LabWorkers(ctx context.Context, body LabWorkersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// WatchBoard What queues and workers do, as server-sent events
 	//
@@ -1967,6 +2380,295 @@ func (c *Client) CreateFinishClipWithBody(ctx context.Context, event Event, bib 
 // Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
 func (c *Client) CreateFinishClip(ctx context.Context, event Event, bib BibInPath, body CreateFinishClipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateFinishClipRequest(c.Server, event, bib, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetLab What the bench of faults can break, and what is broken now
+//
+// The web role passes everything under `/lab` on to whoever started the stack,
+// which holds the processes and stands before the storage. Every fault ends by
+// itself. Whoever asks elsewhere is answered 404, as at any unknown address.
+//
+// Corresponds with GET /lab (the `GetLab` operationId).
+func (c *Client) GetLab(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetLabRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabBurstWithBody Upload many small videos at once
+//
+// Makes clips of its own with ffmpeg, once, and uploads them to channel `burst` in the background. One burst at a time.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /lab/burst (the `LabBurst` operationId).
+func (c *Client) LabBurstWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabBurstRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabBurst Upload many small videos at once
+//
+// Makes clips of its own with ffmpeg, once, and uploads them to channel `burst` in the background. One burst at a time.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /lab/burst (the `LabBurst` operationId).
+func (c *Client) LabBurst(ctx context.Context, body LabBurstJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabBurstRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabDuplicateWithBody Deliver a message twice
+//
+// Puts the next visible message of a queue, or of any queue of steps, there once
+// more. When none is visible, the next message that is sent within `until` is sent
+// twice, and `GET /lab` tells which it was.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /lab/duplicate (the `LabDuplicate` operationId).
+func (c *Client) LabDuplicateWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabDuplicateRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabDuplicate Deliver a message twice
+//
+// Puts the next visible message of a queue, or of any queue of steps, there once
+// more. When none is visible, the next message that is sent within `until` is sent
+// twice, and `GET /lab` tells which it was.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /lab/duplicate (the `LabDuplicate` operationId).
+func (c *Client) LabDuplicate(ctx context.Context, body LabDuplicateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabDuplicateRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabFreezeWithBody SIGSTOP for a worker, SIGCONT later
+//
+// It becomes a zombie: when it wakes, its leases have ended (Q17).
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /lab/freeze (the `LabFreeze` operationId).
+func (c *Client) LabFreezeWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabFreezeRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabFreeze SIGSTOP for a worker, SIGCONT later
+//
+// It becomes a zombie: when it wakes, its leases have ended (Q17).
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /lab/freeze (the `LabFreeze` operationId).
+func (c *Client) LabFreeze(ctx context.Context, body LabFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabFreezeRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabKillWithBody SIGKILL for a worker
+//
+// Its supervisor starts it again. 404 `worker_not_found`; 409 `state_conflict` when it is not running.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /lab/kill (the `LabKill` operationId).
+func (c *Client) LabKillWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabKillRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabKill SIGKILL for a worker
+//
+// Its supervisor starts it again. 404 `worker_not_found`; 409 `state_conflict` when it is not running.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /lab/kill (the `LabKill` operationId).
+func (c *Client) LabKill(ctx context.Context, body LabKillJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabKillRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabStopWithBody SIGTERM for a worker
+//
+// It gives its messages back and ends. Its supervisor starts it again, unless it is to stay stopped.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /lab/stop (the `LabStop` operationId).
+func (c *Client) LabStopWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabStopRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabStop SIGTERM for a worker
+//
+// It gives its messages back and ends. Its supervisor starts it again, unless it is to stay stopped.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /lab/stop (the `LabStop` operationId).
+func (c *Client) LabStop(ctx context.Context, body LabStopJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabStopRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabStorageWithBody Slow or break one service of the storage
+//
+// Replaces what disturbs that service. Roles and browsers reach storage through a proxy that does this; the emulator itself is never disturbed.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /lab/storage (the `LabStorage` operationId).
+func (c *Client) LabStorageWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabStorageRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabStorage Slow or break one service of the storage
+//
+// Replaces what disturbs that service. Roles and browsers reach storage through a proxy that does this; the emulator itself is never disturbed.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /lab/storage (the `LabStorage` operationId).
+func (c *Client) LabStorage(ctx context.Context, body LabStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabStorageRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabWorkersWithBody Add or remove a worker
+//
+// Adding brings back a worker that was stopped or removed, if there is one. Removing is polite, as `stop` with `stay`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /lab/workers (the `LabWorkers` operationId).
+func (c *Client) LabWorkersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabWorkersRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabWorkers Add or remove a worker
+//
+// Adding brings back a worker that was stopped or removed, if there is one. Removing is polite, as `stop` with `stay`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /lab/workers (the `LabWorkers` operationId).
+func (c *Client) LabWorkers(ctx context.Context, body LabWorkersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabWorkersRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3020,6 +3722,313 @@ func NewCreateFinishClipRequestWithBody(server string, event Event, bib BibInPat
 	}
 
 	operationPath := fmt.Sprintf("/events/%s/registrations/%s/clips", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetLabRequest constructs an http.Request for the GetLab method
+func NewGetLabRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/lab")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewLabBurstRequest calls the generic LabBurst builder with application/json body
+func NewLabBurstRequest(server string, body LabBurstJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewLabBurstRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewLabBurstRequestWithBody constructs an http.Request for the LabBurst method, with any body, and a specified content type
+func NewLabBurstRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/lab/burst")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewLabDuplicateRequest calls the generic LabDuplicate builder with application/json body
+func NewLabDuplicateRequest(server string, body LabDuplicateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewLabDuplicateRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewLabDuplicateRequestWithBody constructs an http.Request for the LabDuplicate method, with any body, and a specified content type
+func NewLabDuplicateRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/lab/duplicate")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewLabFreezeRequest calls the generic LabFreeze builder with application/json body
+func NewLabFreezeRequest(server string, body LabFreezeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewLabFreezeRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewLabFreezeRequestWithBody constructs an http.Request for the LabFreeze method, with any body, and a specified content type
+func NewLabFreezeRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/lab/freeze")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewLabKillRequest calls the generic LabKill builder with application/json body
+func NewLabKillRequest(server string, body LabKillJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewLabKillRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewLabKillRequestWithBody constructs an http.Request for the LabKill method, with any body, and a specified content type
+func NewLabKillRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/lab/kill")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewLabStopRequest calls the generic LabStop builder with application/json body
+func NewLabStopRequest(server string, body LabStopJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewLabStopRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewLabStopRequestWithBody constructs an http.Request for the LabStop method, with any body, and a specified content type
+func NewLabStopRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/lab/stop")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewLabStorageRequest calls the generic LabStorage builder with application/json body
+func NewLabStorageRequest(server string, body LabStorageJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewLabStorageRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewLabStorageRequestWithBody constructs an http.Request for the LabStorage method, with any body, and a specified content type
+func NewLabStorageRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/lab/storage")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewLabWorkersRequest calls the generic LabWorkers builder with application/json body
+func NewLabWorkersRequest(server string, body LabWorkersJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewLabWorkersRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewLabWorkersRequestWithBody constructs an http.Request for the LabWorkers method, with any body, and a specified content type
+func NewLabWorkersRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/lab/workers")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -4703,6 +5712,147 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
 	CreateFinishClipWithResponse(ctx context.Context, event Event, bib BibInPath, body CreateFinishClipJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateFinishClipResponse, error)
 
+	// GetLabWithResponse What the bench of faults can break, and what is broken now
+	//
+	// The web role passes everything under `/lab` on to whoever started the stack,
+	// which holds the processes and stands before the storage. Every fault ends by
+	// itself. Whoever asks elsewhere is answered 404, as at any unknown address.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /lab (the `GetLab` operationId).
+	GetLabWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetLabResponse, error)
+
+	// LabBurstWithBodyWithResponse Upload many small videos at once
+	//
+	// Makes clips of its own with ffmpeg, once, and uploads them to channel `burst` in the background. One burst at a time.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/burst (the `LabBurst` operationId).
+	LabBurstWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabBurstResponse, error)
+
+	// LabBurstWithResponse Upload many small videos at once
+	//
+	// Makes clips of its own with ffmpeg, once, and uploads them to channel `burst` in the background. One burst at a time.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/burst (the `LabBurst` operationId).
+	LabBurstWithResponse(ctx context.Context, body LabBurstJSONRequestBody, reqEditors ...RequestEditorFn) (*LabBurstResponse, error)
+
+	// LabDuplicateWithBodyWithResponse Deliver a message twice
+	//
+	// Puts the next visible message of a queue, or of any queue of steps, there once
+	// more. When none is visible, the next message that is sent within `until` is sent
+	// twice, and `GET /lab` tells which it was.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/duplicate (the `LabDuplicate` operationId).
+	LabDuplicateWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabDuplicateResponse, error)
+
+	// LabDuplicateWithResponse Deliver a message twice
+	//
+	// Puts the next visible message of a queue, or of any queue of steps, there once
+	// more. When none is visible, the next message that is sent within `until` is sent
+	// twice, and `GET /lab` tells which it was.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/duplicate (the `LabDuplicate` operationId).
+	LabDuplicateWithResponse(ctx context.Context, body LabDuplicateJSONRequestBody, reqEditors ...RequestEditorFn) (*LabDuplicateResponse, error)
+
+	// LabFreezeWithBodyWithResponse SIGSTOP for a worker, SIGCONT later
+	//
+	// It becomes a zombie: when it wakes, its leases have ended (Q17).
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/freeze (the `LabFreeze` operationId).
+	LabFreezeWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabFreezeResponse, error)
+
+	// LabFreezeWithResponse SIGSTOP for a worker, SIGCONT later
+	//
+	// It becomes a zombie: when it wakes, its leases have ended (Q17).
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/freeze (the `LabFreeze` operationId).
+	LabFreezeWithResponse(ctx context.Context, body LabFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*LabFreezeResponse, error)
+
+	// LabKillWithBodyWithResponse SIGKILL for a worker
+	//
+	// Its supervisor starts it again. 404 `worker_not_found`; 409 `state_conflict` when it is not running.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/kill (the `LabKill` operationId).
+	LabKillWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabKillResponse, error)
+
+	// LabKillWithResponse SIGKILL for a worker
+	//
+	// Its supervisor starts it again. 404 `worker_not_found`; 409 `state_conflict` when it is not running.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/kill (the `LabKill` operationId).
+	LabKillWithResponse(ctx context.Context, body LabKillJSONRequestBody, reqEditors ...RequestEditorFn) (*LabKillResponse, error)
+
+	// LabStopWithBodyWithResponse SIGTERM for a worker
+	//
+	// It gives its messages back and ends. Its supervisor starts it again, unless it is to stay stopped.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/stop (the `LabStop` operationId).
+	LabStopWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabStopResponse, error)
+
+	// LabStopWithResponse SIGTERM for a worker
+	//
+	// It gives its messages back and ends. Its supervisor starts it again, unless it is to stay stopped.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/stop (the `LabStop` operationId).
+	LabStopWithResponse(ctx context.Context, body LabStopJSONRequestBody, reqEditors ...RequestEditorFn) (*LabStopResponse, error)
+
+	// LabStorageWithBodyWithResponse Slow or break one service of the storage
+	//
+	// Replaces what disturbs that service. Roles and browsers reach storage through a proxy that does this; the emulator itself is never disturbed.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/storage (the `LabStorage` operationId).
+	LabStorageWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabStorageResponse, error)
+
+	// LabStorageWithResponse Slow or break one service of the storage
+	//
+	// Replaces what disturbs that service. Roles and browsers reach storage through a proxy that does this; the emulator itself is never disturbed.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/storage (the `LabStorage` operationId).
+	LabStorageWithResponse(ctx context.Context, body LabStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*LabStorageResponse, error)
+
+	// LabWorkersWithBodyWithResponse Add or remove a worker
+	//
+	// Adding brings back a worker that was stopped or removed, if there is one. Removing is polite, as `stop` with `stay`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/workers (the `LabWorkers` operationId).
+	LabWorkersWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabWorkersResponse, error)
+
+	// LabWorkersWithResponse Add or remove a worker
+	//
+	// Adding brings back a worker that was stopped or removed, if there is one. Removing is polite, as `stop` with `stay`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/workers (the `LabWorkers` operationId).
+	LabWorkersWithResponse(ctx context.Context, body LabWorkersJSONRequestBody, reqEditors ...RequestEditorFn) (*LabWorkersResponse, error)
+
 	// WatchBoardWithResponse What queues and workers do, as server-sent events
 	//
 	// The first event is a `snapshot` with everything; each `change` after it has what
@@ -5353,6 +6503,390 @@ func (r CreateFinishClipResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CreateFinishClipResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetLabResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Lab
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetLabResponse) GetJSON200() *Lab {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetLabResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetLabResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetLabResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetLabResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetLabResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type LabBurstResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *LabDone
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r LabBurstResponse) GetJSON202() *LabDone {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r LabBurstResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r LabBurstResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LabBurstResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LabBurstResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LabBurstResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type LabDuplicateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *LabDone
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r LabDuplicateResponse) GetJSON202() *LabDone {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r LabDuplicateResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r LabDuplicateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LabDuplicateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LabDuplicateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LabDuplicateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type LabFreezeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *LabDone
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r LabFreezeResponse) GetJSON202() *LabDone {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r LabFreezeResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r LabFreezeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LabFreezeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LabFreezeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LabFreezeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type LabKillResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *LabDone
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r LabKillResponse) GetJSON202() *LabDone {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r LabKillResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r LabKillResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LabKillResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LabKillResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LabKillResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type LabStopResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *LabDone
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r LabStopResponse) GetJSON202() *LabDone {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r LabStopResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r LabStopResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LabStopResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LabStopResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LabStopResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type LabStorageResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *LabDone
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r LabStorageResponse) GetJSON202() *LabDone {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r LabStorageResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r LabStorageResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LabStorageResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LabStorageResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LabStorageResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type LabWorkersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *LabDone
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r LabWorkersResponse) GetJSON202() *LabDone {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r LabWorkersResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r LabWorkersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LabWorkersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LabWorkersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LabWorkersResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7088,6 +8622,237 @@ func (c *ClientWithResponses) CreateFinishClipWithResponse(ctx context.Context, 
 	return ParseCreateFinishClipResponse(rsp)
 }
 
+// GetLabWithResponse What the bench of faults can break, and what is broken now
+//
+// The web role passes everything under `/lab` on to whoever started the stack,
+// which holds the processes and stands before the storage. Every fault ends by
+// itself. Whoever asks elsewhere is answered 404, as at any unknown address.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /lab (the `GetLab` operationId).
+func (c *ClientWithResponses) GetLabWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetLabResponse, error) {
+	rsp, err := c.GetLab(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetLabResponse(rsp)
+}
+
+// LabBurstWithBodyWithResponse Upload many small videos at once
+//
+// Makes clips of its own with ffmpeg, once, and uploads them to channel `burst` in the background. One burst at a time.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/burst (the `LabBurst` operationId).
+func (c *ClientWithResponses) LabBurstWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabBurstResponse, error) {
+	rsp, err := c.LabBurstWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabBurstResponse(rsp)
+}
+
+// LabBurstWithResponse Upload many small videos at once
+//
+// Makes clips of its own with ffmpeg, once, and uploads them to channel `burst` in the background. One burst at a time.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/burst (the `LabBurst` operationId).
+func (c *ClientWithResponses) LabBurstWithResponse(ctx context.Context, body LabBurstJSONRequestBody, reqEditors ...RequestEditorFn) (*LabBurstResponse, error) {
+	rsp, err := c.LabBurst(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabBurstResponse(rsp)
+}
+
+// LabDuplicateWithBodyWithResponse Deliver a message twice
+//
+// Puts the next visible message of a queue, or of any queue of steps, there once
+// more. When none is visible, the next message that is sent within `until` is sent
+// twice, and `GET /lab` tells which it was.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/duplicate (the `LabDuplicate` operationId).
+func (c *ClientWithResponses) LabDuplicateWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabDuplicateResponse, error) {
+	rsp, err := c.LabDuplicateWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabDuplicateResponse(rsp)
+}
+
+// LabDuplicateWithResponse Deliver a message twice
+//
+// Puts the next visible message of a queue, or of any queue of steps, there once
+// more. When none is visible, the next message that is sent within `until` is sent
+// twice, and `GET /lab` tells which it was.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/duplicate (the `LabDuplicate` operationId).
+func (c *ClientWithResponses) LabDuplicateWithResponse(ctx context.Context, body LabDuplicateJSONRequestBody, reqEditors ...RequestEditorFn) (*LabDuplicateResponse, error) {
+	rsp, err := c.LabDuplicate(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabDuplicateResponse(rsp)
+}
+
+// LabFreezeWithBodyWithResponse SIGSTOP for a worker, SIGCONT later
+//
+// It becomes a zombie: when it wakes, its leases have ended (Q17).
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/freeze (the `LabFreeze` operationId).
+func (c *ClientWithResponses) LabFreezeWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabFreezeResponse, error) {
+	rsp, err := c.LabFreezeWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabFreezeResponse(rsp)
+}
+
+// LabFreezeWithResponse SIGSTOP for a worker, SIGCONT later
+//
+// It becomes a zombie: when it wakes, its leases have ended (Q17).
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/freeze (the `LabFreeze` operationId).
+func (c *ClientWithResponses) LabFreezeWithResponse(ctx context.Context, body LabFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*LabFreezeResponse, error) {
+	rsp, err := c.LabFreeze(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabFreezeResponse(rsp)
+}
+
+// LabKillWithBodyWithResponse SIGKILL for a worker
+//
+// Its supervisor starts it again. 404 `worker_not_found`; 409 `state_conflict` when it is not running.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/kill (the `LabKill` operationId).
+func (c *ClientWithResponses) LabKillWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabKillResponse, error) {
+	rsp, err := c.LabKillWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabKillResponse(rsp)
+}
+
+// LabKillWithResponse SIGKILL for a worker
+//
+// Its supervisor starts it again. 404 `worker_not_found`; 409 `state_conflict` when it is not running.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/kill (the `LabKill` operationId).
+func (c *ClientWithResponses) LabKillWithResponse(ctx context.Context, body LabKillJSONRequestBody, reqEditors ...RequestEditorFn) (*LabKillResponse, error) {
+	rsp, err := c.LabKill(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabKillResponse(rsp)
+}
+
+// LabStopWithBodyWithResponse SIGTERM for a worker
+//
+// It gives its messages back and ends. Its supervisor starts it again, unless it is to stay stopped.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/stop (the `LabStop` operationId).
+func (c *ClientWithResponses) LabStopWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabStopResponse, error) {
+	rsp, err := c.LabStopWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabStopResponse(rsp)
+}
+
+// LabStopWithResponse SIGTERM for a worker
+//
+// It gives its messages back and ends. Its supervisor starts it again, unless it is to stay stopped.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/stop (the `LabStop` operationId).
+func (c *ClientWithResponses) LabStopWithResponse(ctx context.Context, body LabStopJSONRequestBody, reqEditors ...RequestEditorFn) (*LabStopResponse, error) {
+	rsp, err := c.LabStop(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabStopResponse(rsp)
+}
+
+// LabStorageWithBodyWithResponse Slow or break one service of the storage
+//
+// Replaces what disturbs that service. Roles and browsers reach storage through a proxy that does this; the emulator itself is never disturbed.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/storage (the `LabStorage` operationId).
+func (c *ClientWithResponses) LabStorageWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabStorageResponse, error) {
+	rsp, err := c.LabStorageWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabStorageResponse(rsp)
+}
+
+// LabStorageWithResponse Slow or break one service of the storage
+//
+// Replaces what disturbs that service. Roles and browsers reach storage through a proxy that does this; the emulator itself is never disturbed.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/storage (the `LabStorage` operationId).
+func (c *ClientWithResponses) LabStorageWithResponse(ctx context.Context, body LabStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*LabStorageResponse, error) {
+	rsp, err := c.LabStorage(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabStorageResponse(rsp)
+}
+
+// LabWorkersWithBodyWithResponse Add or remove a worker
+//
+// Adding brings back a worker that was stopped or removed, if there is one. Removing is polite, as `stop` with `stay`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/workers (the `LabWorkers` operationId).
+func (c *ClientWithResponses) LabWorkersWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabWorkersResponse, error) {
+	rsp, err := c.LabWorkersWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabWorkersResponse(rsp)
+}
+
+// LabWorkersWithResponse Add or remove a worker
+//
+// Adding brings back a worker that was stopped or removed, if there is one. Removing is polite, as `stop` with `stay`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/workers (the `LabWorkers` operationId).
+func (c *ClientWithResponses) LabWorkersWithResponse(ctx context.Context, body LabWorkersJSONRequestBody, reqEditors ...RequestEditorFn) (*LabWorkersResponse, error) {
+	rsp, err := c.LabWorkers(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabWorkersResponse(rsp)
+}
+
 // WatchBoardWithResponse What queues and workers do, as server-sent events
 //
 // The first event is a `snapshot` with everything; each `change` after it has what
@@ -7873,6 +9638,270 @@ func ParseCreateFinishClipResponse(rsp *http.Response) (*CreateFinishClipRespons
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
 		var dest Clip
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetLabResponse parses an HTTP response from a GetLabWithResponse call
+func ParseGetLabResponse(rsp *http.Response) (*GetLabResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetLabResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Lab
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseLabBurstResponse parses an HTTP response from a LabBurstWithResponse call
+func ParseLabBurstResponse(rsp *http.Response) (*LabBurstResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LabBurstResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest LabDone
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseLabDuplicateResponse parses an HTTP response from a LabDuplicateWithResponse call
+func ParseLabDuplicateResponse(rsp *http.Response) (*LabDuplicateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LabDuplicateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest LabDone
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseLabFreezeResponse parses an HTTP response from a LabFreezeWithResponse call
+func ParseLabFreezeResponse(rsp *http.Response) (*LabFreezeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LabFreezeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest LabDone
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseLabKillResponse parses an HTTP response from a LabKillWithResponse call
+func ParseLabKillResponse(rsp *http.Response) (*LabKillResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LabKillResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest LabDone
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseLabStopResponse parses an HTTP response from a LabStopWithResponse call
+func ParseLabStopResponse(rsp *http.Response) (*LabStopResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LabStopResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest LabDone
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseLabStorageResponse parses an HTTP response from a LabStorageWithResponse call
+func ParseLabStorageResponse(rsp *http.Response) (*LabStorageResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LabStorageResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest LabDone
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseLabWorkersResponse parses an HTTP response from a LabWorkersWithResponse call
+func ParseLabWorkersResponse(rsp *http.Response) (*LabWorkersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LabWorkersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest LabDone
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

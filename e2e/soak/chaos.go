@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/faultproxy"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
@@ -21,7 +23,7 @@ import (
 type chaos struct {
 	stack   *stack.Stack
 	storage storage
-	proxy   *proxy
+	proxy   *faultproxy.Proxy
 	watcher *watcher
 	workers []string // names in the stack
 	webs    []string // the same
@@ -63,7 +65,7 @@ func (c *chaos) do(ctx context.Context, number int, e event) {
 		case killWeb:
 			// The queues are silent first, so that a request dies between its row and
 			// its message.
-			c.proxy.begin(burst{Service: Queue, Fault: BlackHole, Share: 1, Length: 3 * time.Second})
+			c.proxy.Begin(faultproxy.Burst{Service: faultproxy.Queue, Fault: faultproxy.BlackHole, Share: 1, Length: 3 * time.Second})
 			pause(ctx, 1500*time.Millisecond)
 			c.signal(web, stack.Die, e.Kind)
 		case termWorker:
@@ -169,6 +171,16 @@ func (c *chaos) repeat(finishing []stepID) {
 	}
 }
 
+// commitOfPart finds the row of a part, and who sends it, in a transaction that
+// commits one.
+var commitOfPart = regexp.MustCompile(`"PartitionKey":"([a-z2-7]+)"[^\n]*"RowKey":"(STEP:[0-9]+:(?:encode|audio):[0-9]+)"[^\n]*"State":"done"[^\n]*"Worker":"([^"]+)"`)
+
+// committed is which step a parcel commits, and for whom.
+func committed(p *faultproxy.Parcel) (step stepID, worker string) {
+	found := p.Found()
+	return stepID{found[0], found[1]}, found[2]
+}
+
 // late kills a worker whose commit is under way, and lets the request arrive
 // when another attempt has committed the step. A worker that is only frozen
 // stops at the end of its lease when it wakes; a packet knows of no lease.
@@ -176,26 +188,27 @@ func (c *chaos) late(load context.Context) {
 	waiting, stop := context.WithTimeout(load, comesToPoint)
 	defer stop()
 	for waiting.Err() == nil {
-		parcel := c.proxy.hold()
+		parcel := c.proxy.Hold(commitOfPart)
 		select {
-		case <-parcel.caught:
+		case <-parcel.Caught():
 		case <-waiting.Done():
-			parcel.release()
+			parcel.Release()
 			return
 		}
+		step, worker := committed(parcel)
 		var n int
-		if _, err := fmt.Sscanf(parcel.worker, workerPrefix+"%d", &n); err != nil || !c.busy[n].TryLock() { // something else is being done to it
-			parcel.release()
+		if _, err := fmt.Sscanf(worker, workerPrefix+"%d", &n); err != nil || !c.busy[n].TryLock() { // something else is being done to it
+			parcel.Release()
 			continue
 		}
-		parcel.late.Store(true)
-		c.watcher.killed(parcel.worker)
+		parcel.Lose()
+		c.watcher.killed(worker)
 		c.signal(c.workers[n], stack.Die, lateCommit)
 		c.busy[n].Unlock()
-		if c.awaitOvertaken([]stepID{parcel.step}) {
+		if c.awaitOvertaken([]stepID{step}) {
 			c.count("late commit overtaken")
 		}
-		parcel.release()
+		parcel.Release()
 		return
 	}
 }
@@ -255,4 +268,11 @@ func encoderOf(worker int) int {
 		}
 	}
 	return 0
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }

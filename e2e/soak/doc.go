@@ -4,11 +4,11 @@
 //	schedule.go  what will happen: drawn from a seed, printed at the start
 //	users.go     what people do, and what they were promised
 //	chaos.go     SIGKILL, SIGTERM, SIGSTOP, zombies, cleared queues
-//	proxy.go     storage that is busy, slow, silent, or loses replies
 //	watch.go     what must never happen, looked for all the time
 //	check.go     what must be true at the end
 //	report.go    one page
 //
+// Package faultproxy makes storage busy, slow or silent, and loses replies.
 // The emulator itself is never disturbed: it keeps acknowledged writes in memory
 // for a while, Azure does not.
 //

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cutroom/cutroom/e2e/faultproxy"
 )
 
 // Report is what a soak came to.
@@ -48,8 +50,8 @@ func (r *Report) add(what string, list []string) {
 	}
 }
 
-func (r *Report) measure(ctx context.Context, c *checker, w *watcher, m *meter, u *users, t *chaos, p *proxy) {
-	r.Events, r.Faults, r.Answers = t.counts, p.happened(), u.answers
+func (r *Report) measure(ctx context.Context, c *checker, w *watcher, m *meter, u *users, t *chaos, p *faultproxy.Proxy) {
+	r.Events, r.Faults, r.Answers = t.counts, p.Happened(), u.answers
 	r.States = map[string]int{}
 	truths, _ := c.storage.truths(ctx)
 	for _, h := range u.histories {

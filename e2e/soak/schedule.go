@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/cutroom/cutroom/e2e/faultproxy"
 )
 
 // plan is everything that will happen, decided by the seed and the duration
@@ -75,7 +77,7 @@ type event struct {
 
 type timedBurst struct {
 	At time.Duration
-	burst
+	faultproxy.Burst
 }
 
 // newVideo is the time between two new videos, in the mean.
@@ -173,8 +175,8 @@ func (d draw) events(length time.Duration) (events []event) {
 
 func (d draw) bursts(length time.Duration) (bursts []timedBurst) {
 	for at := 2 * time.Second; at < length; at += d.between(500*time.Millisecond, 6*time.Second) {
-		bursts = append(bursts, timedBurst{At: at, burst: burst{
-			Service: services[d.IntN(len(services))], Fault: faults[d.IntN(len(faults))],
+		bursts = append(bursts, timedBurst{At: at, Burst: faultproxy.Burst{
+			Service: faultproxy.Services[d.IntN(len(faultproxy.Services))], Fault: faultproxy.Faults[d.IntN(len(faultproxy.Faults))],
 			Share: 0.1 + 0.9*d.Float64(), Length: d.between(200*time.Millisecond, 4*time.Second),
 		}})
 	}

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/faultproxy"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azurite"
@@ -95,11 +96,11 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, emulator.Stop()) }()
-	proxy, err := startProxy(emulator.ConnectionString(), o.Seed)
+	proxy, err := faultproxy.Start(emulator.ConnectionString(), o.Seed)
 	if err != nil {
 		return nil, err
 	}
-	defer proxy.close()
+	defer proxy.Close()
 	account, err := azstorage.Open(azstorage.Config{ConnectionString: emulator.ConnectionString()})
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return nil, fmt.Errorf("make a folder for the soak: %w", err)
 	}
-	r, err := startRoles(ctx, o, dir, scratch, old, proxy.connection)
+	r, err := startRoles(ctx, o, dir, scratch, old, proxy.ConnectionString())
 	if err != nil {
 		return nil, err
 	}
@@ -166,12 +167,12 @@ func startRoles(ctx context.Context, o Options, dir, scratch, old, connection st
 }
 
 // soak lets the plan happen, waits for rest, checks what is there and stops the roles.
-func (r *Report) soak(ctx context.Context, on *roles, p plan, sources []*clip, proxy *proxy, outside storage, dir, scratch string) (*Report, error) {
+func (r *Report) soak(ctx context.Context, on *roles, p plan, sources []*clip, proxy *faultproxy.Proxy, outside storage, dir, scratch string) (*Report, error) {
 	o := r.Options
 	var turn atomic.Int64
 	gate := func() string { return on.WebURL(on.webs[int(turn.Add(1))%webs]) } // as a load balancer chooses
 	watcher, meter, people := newWatcher(outside), newMeter(on.Stack), newUsers(gate, time.Now().Add(o.Duration+patience))
-	people.planned, people.outage = outside.planned, proxy.outage
+	people.planned, people.outage = outside.planned, proxy.Outage
 	trouble := &chaos{
 		stack: on.Stack, storage: outside, proxy: proxy, watcher: watcher, workers: on.workers, webs: on.webs, dir: dir,
 		busy: make([]sync.Mutex, workers), counts: map[string]int{},
@@ -186,7 +187,7 @@ func (r *Report) soak(ctx context.Context, on *roles, p plan, sources []*clip, p
 	living, stopLiving := context.WithCancel(ctx)
 	defer stopLiving()
 	lives := load(living, o, p, sources, people, trouble)
-	proxy.calm()
+	proxy.Calm()
 	trouble.end()
 	o.say("calm; waiting for the users to finish, then for rest")
 	enough := func() bool { return o.FirstFinding && len(watcher.found()) > 0 }
@@ -288,7 +289,7 @@ func load(ctx context.Context, o Options, p plan, sources []*clip, people *users
 			if !wait(b.At) {
 				return
 			}
-			trouble.proxy.begin(b.burst)
+			trouble.proxy.Begin(b.Burst)
 		}
 	})
 	drivers.Go(func() { people.look(ctx2) })

@@ -71,6 +71,26 @@ func (r *role) start(ctx context.Context) error {
 	return r.startHolding(ctx)
 }
 
+// startAgain is start for a supervisor: it starts nothing that was stopped on purpose
+// meanwhile, and reports whether it started.
+func (r *role) startAgain(ctx context.Context) (bool, error) {
+	r.starting.Lock()
+	defer r.starting.Unlock()
+	if !r.isWanted() {
+		return false, nil
+	}
+	return true, r.startHolding(ctx)
+}
+
+// rest stops the role for good. A start under way is waited for: it would take the
+// end for a failure, and try again.
+func (r *role) rest(grace time.Duration) error {
+	r.want(false)
+	r.starting.Lock()
+	defer r.starting.Unlock()
+	return r.stop(grace)
+}
+
 // restart stops the role, adds to its environment and starts it. A supervisor
 // that is just starting the role is waited for, or the process would be the
 // supervisor's and have the old environment.

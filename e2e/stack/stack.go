@@ -52,6 +52,8 @@ type Options struct {
 	// Env is added to the environment of every role, as "NAME=value"; the last
 	// value of a name wins.
 	Env []string
+	// WebEnv is the same for web roles alone.
+	WebEnv []string
 	// BaseEnv is the environment to start from. Nil: that of this process.
 	BaseEnv []string
 
@@ -64,6 +66,10 @@ type Options struct {
 	// ConnectionString uses a storage account that exists instead of starting
 	// Azurite. Give every stack a CUTROOM_PREFIX of its own then.
 	ConnectionString string
+
+	// Through, given the storage's connection string, returns the one that the roles
+	// get: for a proxy on the way. Nil: the same.
+	Through func(connectionString string) (string, error)
 
 	// Supervise restarts a process that ends without being asked to.
 	Supervise bool
@@ -146,7 +152,7 @@ func (s *Stack) startAll(ctx context.Context) error {
 	// The web role first: it creates what the account lacks, and the workers
 	// find it there.
 	s.webs = 1
-	if err := s.launch(ctx, web); err != nil {
+	if err := s.launch(ctx, web, s.options.WebEnv...); err != nil {
 		return err
 	}
 	errs := make([]error, s.options.Workers)
@@ -184,6 +190,12 @@ func (s *Stack) ready(ctx context.Context) error {
 	both.Wait()
 	if err := errors.Join(buildErr, emulatorErr); err != nil {
 		return err
+	}
+	if s.options.Through != nil {
+		var err error
+		if connection, err = s.options.Through(connection); err != nil {
+			return err
+		}
 	}
 	base := s.options.BaseEnv
 	if base == nil {
@@ -269,7 +281,7 @@ func (s *Stack) AddWeb(ctx context.Context, env ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return name, s.launch(ctx, r, env...)
+	return name, s.launch(ctx, r, slices.Concat(s.options.WebEnv, env)...)
 }
 
 // AddWorker starts another worker with env added to its environment, and
@@ -350,7 +362,7 @@ func (s *Stack) StopRole(name string) error {
 	if err != nil {
 		return err
 	}
-	return r.stop(s.options.Grace)
+	return r.rest(s.options.Grace)
 }
 
 // Pid is the process id of a role or of Azurite, or 0 when it is down.
@@ -385,6 +397,11 @@ func (s *Stack) Names() []string {
 	return names
 }
 
+// Workers are the names of the worker roles that were started, in order.
+func (s *Stack) Workers() []string {
+	return slices.DeleteFunc(s.Names(), func(name string) bool { return !strings.HasPrefix(name, worker) })
+}
+
 // BaseURL is the public address of the first web role, without a final slash.
 func (s *Stack) BaseURL() string { return s.url(Web, false) }
 
@@ -410,6 +427,16 @@ func (s *Stack) ConnectionString() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.azurite.ConnectionString()
+}
+
+// Getenv is what every role finds in its environment.
+func (s *Stack) Getenv(name string) string {
+	for _, v := range slices.Backward(s.baseEnv) {
+		if value, found := strings.CutPrefix(v, name+"="); found {
+			return value
+		}
+	}
+	return ""
 }
 
 // Dir is where the state is.

@@ -18,7 +18,7 @@ func (s *Stack) supervise(r *role) {
 		func() <-chan struct{} { return r.process().exited },
 		r.isWanted,
 		func() error {
-			if err := r.start(s.background); err != nil {
+			if started, err := r.startAgain(s.background); err != nil || !started {
 				return err
 			}
 			s.say("%s is ready again at %s (pid %d)", r.name, r.url(false), s.Pid(r.name))

@@ -22,6 +22,7 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/lab"
 	"github.com/cutroom/cutroom/e2e/progress"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
@@ -50,7 +51,6 @@ func run(ctx context.Context, getenv func(string) string, dir string) (err error
 		}
 		options.Dir = filepath.Join(root, ".run")
 	}
-	options.Supervise = true
 	options.Log = os.Stdout
 	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of the state: %w", err)
@@ -59,7 +59,7 @@ func run(ctx context.Context, getenv func(string) string, dir string) (err error
 	if err != nil {
 		return err
 	}
-	s, err := stack.Start(ctx, options)
+	s, err := lab.Start(ctx, options)
 	if errors.Is(err, stack.ErrRunning) {
 		return fmt.Errorf("%w; `make down` stops it", err)
 	}
@@ -70,7 +70,7 @@ func run(ctx context.Context, getenv func(string) string, dir string) (err error
 		fmt.Println("stopping")
 		err = errors.Join(err, s.Stop())
 	}()
-	id, err := show(ctx, s, path)
+	id, err := show(ctx, s.Stack, path)
 	if err != nil {
 		return fmt.Errorf("%w\n.run/*.log holds what the roles say", err)
 	}
@@ -78,6 +78,7 @@ func run(ctx context.Context, getenv func(string) string, dir string) (err error
 	if getenv("DEMO_EXIT") == "1" {
 		return nil
 	}
+	fmt.Printf("break it:   %s/board#lab kills workers and storage, everything heals\n", s.BaseURL())
 	fmt.Println("Ctrl-C stops everything.")
 	<-ctx.Done()
 	return nil

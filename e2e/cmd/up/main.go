@@ -2,7 +2,8 @@
 //
 // `up` starts a copy of itself in a session of its own, the supervisor, and
 // returns when everything is ready. The supervisor holds the stack (package
-// stack) and starts again what dies. `up -down` asks it to drain and waits.
+// stack), starts again what dies, and has the bench of faults (package lab).
+// `up -down` asks it to drain and waits.
 //
 // Next: e2e/stack.
 package main
@@ -23,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/lab"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
@@ -134,12 +136,11 @@ func beSupervisor(dir string) error {
 	}
 	syscall.CloseOnExec(reportFD) // the roles must not keep the pipe open
 	options, err := stack.FromEnv(os.Getenv)
-	var s *stack.Stack
+	var s *lab.Stack
 	if err == nil {
 		options.Dir = dir
-		options.Supervise = true
 		options.Log = &tee{always: os.Stderr, first: report}
-		s, err = stack.Start(ctx, options)
+		s, err = lab.Start(ctx, options)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintf(report, "%v\n%s\n", err, failedLine)

@@ -67,6 +67,17 @@ func Bin(t testing.TB) string {
 // test failed the end of every log is shown. Only -short skips.
 func Start(t testing.TB, o stack.Options) *stack.Stack {
 	t.Helper()
+	s, err := stack.Start(t.Context(), Complete(t, o))
+	if err != nil {
+		t.Fatalf("start the stack: %v", err)
+	}
+	StopAfter(t, s, s.Stop)
+	return s
+}
+
+// Complete is the options that Start would use, for stacks that are started otherwise.
+func Complete(t testing.TB, o stack.Options) stack.Options {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: this test runs Azurite and the built roles")
 	}
@@ -79,12 +90,14 @@ func Start(t testing.TB, o stack.Options) *stack.Stack {
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
-	s, err := stack.Start(t.Context(), o)
-	if err != nil {
-		t.Fatalf("start the stack: %v", err)
-	}
+	return o
+}
+
+// StopAfter calls stop when the test ends, and shows the logs of s when it failed.
+func StopAfter(t testing.TB, s *stack.Stack, stop func() error) {
+	t.Helper()
 	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
+		if err := stop(); err != nil {
 			t.Errorf("stop the stack: %v", err)
 		}
 		if t.Failed() {
@@ -95,7 +108,6 @@ func Start(t testing.TB, o stack.Options) *stack.Stack {
 			}
 		}
 	})
-	return s
 }
 
 // Eventually waits a minute for what is to happen.

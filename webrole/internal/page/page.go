@@ -31,6 +31,7 @@ import (
 // Pages is safe for concurrent use.
 type Pages struct {
 	files fs.FS
+	lab   bool // the board shows the bench of faults
 	live  bool // files are read from disk and parsed at every request
 	pages map[string]*template.Template
 
@@ -60,8 +61,12 @@ func New(dir string) (*Pages, error) {
 	return p, p.readAssets()
 }
 
+// ShowLab puts the buttons of the bench of faults on the board. Call it before
+// Register.
+func (p *Pages) ShowLab() { p.lab = true }
+
 func (p *Pages) parse(name string) (*template.Template, error) {
-	t, err := template.ParseFS(p.files, "templates/layout.html", "templates/"+name+".html")
+	t, err := template.ParseFS(p.files, "templates/layout.html", "templates/lab.html", "templates/"+name+".html")
 	if err != nil {
 		return nil, fmt.Errorf("read page %s: %w", name, err)
 	}
@@ -124,7 +129,7 @@ func (p *Pages) show(c *gin.Context, name, id string, data any) {
 		}
 	}
 	var html bytes.Buffer
-	if err := t.ExecuteTemplate(&html, "layout", map[string]any{"Name": name, "Title": titles[name], "ID": id, "Data": data}); err != nil {
+	if err := t.ExecuteTemplate(&html, "layout", map[string]any{"Name": name, "Title": titles[name], "ID": id, "Data": data, "Lab": p.lab}); err != nil {
 		problem.Write(c.Writer, c.Request, fmt.Errorf("draw page %s: %w", name, err))
 		return
 	}

@@ -56,6 +56,7 @@ const (
 	CaptionsNotReady  = "captions_not_ready"
 	QueueNotFound     = "queue_not_found"
 	PoisonNotFound    = "poison_not_found"
+	LabAway           = "lab_unavailable"
 	ClientClosed      = "client_closed_request"
 	statusClientGone  = 499 // nobody reads it; it is for the log
 	internalErrorText = "Something went wrong on our side. The request id leads to the reason in the log."

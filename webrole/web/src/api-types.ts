@@ -679,6 +679,170 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/lab": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the bench of faults can break, and what is broken now
+         * @description The web role passes everything under `/lab` on to whoever started the stack,
+         *     which holds the processes and stands before the storage. Every fault ends by
+         *     itself. Whoever asks elsewhere is answered 404, as at any unknown address.
+         */
+        get: operations["getLab"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/kill": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * SIGKILL for a worker
+         * @description Its supervisor starts it again. 404 `worker_not_found`; 409 `state_conflict` when it is not running.
+         */
+        post: operations["labKill"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/freeze": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * SIGSTOP for a worker, SIGCONT later
+         * @description It becomes a zombie: when it wakes, its leases have ended (Q17).
+         */
+        post: operations["labFreeze"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * SIGTERM for a worker
+         * @description It gives its messages back and ends. Its supervisor starts it again, unless it is to stay stopped.
+         */
+        post: operations["labStop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/workers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add or remove a worker
+         * @description Adding brings back a worker that was stopped or removed, if there is one. Removing is polite, as `stop` with `stay`.
+         */
+        post: operations["labWorkers"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/storage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Slow or break one service of the storage
+         * @description Replaces what disturbs that service. Roles and browsers reach storage through a proxy that does this; the emulator itself is never disturbed.
+         */
+        post: operations["labStorage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/duplicate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Deliver a message twice
+         * @description Puts the next visible message of a queue, or of any queue of steps, there once
+         *     more. When none is visible, the next message that is sent within `until` is sent
+         *     twice, and `GET /lab` tells which it was.
+         */
+        post: operations["labDuplicate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/burst": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Upload many small videos at once
+         * @description Makes clips of its own with ffmpeg, once, and uploads them to channel `burst` in the background. One burst at a time.
+         */
+        post: operations["labBurst"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v/{id}/master.m3u8": {
         parameters: {
             query?: {
@@ -1404,7 +1568,7 @@ export interface components {
             error?: string;
             /**
              * Format: double
-             * @description Of a run that makes pictures
+             * @description Of a run that makes pictures, where its part of the video begins, in seconds.
              */
             from?: number;
             /**
@@ -1794,6 +1958,134 @@ export interface components {
             items: components["schemas"]["Worker"][];
             nextPageToken?: string;
         };
+        Lab: {
+            workers: components["schemas"]["LabWorker"][];
+            maxWorkers: number;
+            /** @description What disturbs the storage now. */
+            storage: components["schemas"]["LabFault"][];
+            /** @description Messages that were put into their queue once more, newest first, ten at most. */
+            duplicates: components["schemas"]["LabDuplicated"][];
+            /**
+             * Format: date-time
+             * @description The next message that is sent before this is sent twice.
+             */
+            duplicateUntil?: string;
+            burst?: components["schemas"]["LabBurstState"];
+        };
+        LabWorker: {
+            /**
+             * @description In the stack.
+             * @example workerrole-2
+             */
+            name: string;
+            /** @description Of its process, while there is one; the same as in `/ops/workers`. */
+            pid?: number;
+            /** @enum {string} */
+            state: "running" | "starting" | "frozen" | "stopping" | "stopped";
+            /**
+             * Format: date-time
+             * @description When a frozen one wakes.
+             */
+            until?: string;
+        };
+        /** @enum {string} */
+        LabService: "blob" | "queue" | "table";
+        /**
+         * @description `slow`: requests arrive up to 3 s late. `busy`: 503 ServerBusy, nothing applied.
+         *     `reset`: the connection breaks before the request arrives. `lost_reply`: the
+         *     request is applied, then the connection breaks (Q13). `black_hole`: nothing comes
+         *     back until the fault ends. `none`: ends what disturbs the service.
+         * @enum {string}
+         */
+        LabFaultKind: "slow" | "busy" | "reset" | "lost_reply" | "black_hole" | "none";
+        LabFault: {
+            service: components["schemas"]["LabService"];
+            fault: components["schemas"]["LabFaultKind"];
+            /**
+             * Format: double
+             * @description Of the service's requests.
+             */
+            share: number;
+            /** Format: date-time */
+            until: string;
+            /** @description How many requests have met it. */
+            met: number;
+        };
+        LabDuplicated: {
+            queue: string;
+            step: string;
+            /** @description The video. */
+            subject: string;
+            /** Format: date-time */
+            at: string;
+        };
+        LabBurstState: {
+            running: boolean;
+            /** @description How many were asked for. */
+            videos: number;
+            /** @description Of those that are uploaded. */
+            ids: components["schemas"]["VideoID"][];
+            /** @description How many could not be uploaded. */
+            failed: number;
+            /** @description Why the last of those could not. */
+            error?: string;
+        };
+        LabKill: {
+            /** @description Its name in `GET /lab`. */
+            worker: string;
+        };
+        LabFreeze: {
+            worker: string;
+            /** @description Without it, half as long again as the visibility in force of what the worker holds. */
+            seconds?: number;
+        };
+        LabStop: {
+            worker: string;
+            /**
+             * @description Until `workers` brings it back.
+             * @default false
+             */
+            stay: boolean;
+        };
+        LabWorkers: {
+            /** @enum {string} */
+            action: "add" | "remove";
+            /** @description Which to remove. Without it, the one with the highest number. */
+            worker?: string;
+        };
+        LabStorage: {
+            service: components["schemas"]["LabService"];
+            fault: components["schemas"]["LabFaultKind"];
+            /**
+             * Format: double
+             * @description Of the service's requests.
+             * @default 0.5
+             */
+            share: number;
+            /** @default 20 */
+            seconds: number;
+        };
+        LabDuplicate: {
+            /** @description As `/ops/queues` names it. */
+            queue?: string;
+        };
+        LabBurst: {
+            /** @default 20 */
+            videos: number;
+        };
+        LabDone: {
+            /** @description What happens now, in a sentence for people. */
+            says: string;
+            worker?: string;
+            /**
+             * Format: date-time
+             * @description When it ends by itself.
+             */
+            until?: string;
+            duplicated?: components["schemas"]["LabDuplicated"];
+            /** @description How many will be uploaded. */
+            videos?: number;
+        };
         /** @description RFC 9457. */
         Problem: {
             /** @example about:blank */
@@ -1848,6 +2140,15 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["Registration"];
+            };
+        };
+        /** @description What was begun. */
+        LabDone: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["LabDone"];
             };
         };
         /** @description A refusal or a failure. */
@@ -2767,6 +3068,146 @@ export interface operations {
                     "text/event-stream": components["schemas"]["BoardEvent"];
                 };
             };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getLab: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bench. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Lab"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    labKill: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabKill"];
+            };
+        };
+        responses: {
+            202: components["responses"]["LabDone"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    labFreeze: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabFreeze"];
+            };
+        };
+        responses: {
+            202: components["responses"]["LabDone"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    labStop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabStop"];
+            };
+        };
+        responses: {
+            202: components["responses"]["LabDone"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    labWorkers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabWorkers"];
+            };
+        };
+        responses: {
+            202: components["responses"]["LabDone"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    labStorage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabStorage"];
+            };
+        };
+        responses: {
+            202: components["responses"]["LabDone"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    labDuplicate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["LabDuplicate"];
+            };
+        };
+        responses: {
+            202: components["responses"]["LabDone"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    labBurst: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["LabBurst"];
+            };
+        };
+        responses: {
+            202: components["responses"]["LabDone"];
             default: components["responses"]["Problem"];
         };
     };

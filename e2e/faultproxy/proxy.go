@@ -1,20 +1,24 @@
-package soak
+// Package faultproxy stands before a storage emulator and disturbs it: requests
+// are refused, delayed, lost, or applied with their answer lost, each service apart
+// and for a while. Soak draws its bursts from a seed; in the stack of `make demo`
+// and `make up` people press a button (package lab).
+//
+// Next: e2e/lab.
+package faultproxy
 
 import (
 	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/partitions"
@@ -38,109 +42,61 @@ const (
 	// often a reader comes back.
 	Outage Fault = "outage of a source"
 
-	// LateCommit is a commit that arrives after its sender has died, and Refused
-	// one of them that the service refused. See proxy.hold.
-	LateCommit Fault = "late commit"
-	Refused    Fault = "late commit that was refused"
+	// LateWrite is a request that arrives after its sender has died, and Refused one
+	// of them that the service refused. See Proxy.Hold.
+	LateWrite Fault = "late commit"
+	Refused   Fault = "late commit that was refused"
 )
 
-var faults = []Fault{Busy, Reset, LostReply, Delay, BlackHole, Cut, Late}
+// Faults are those that a Burst may have.
+var Faults = []Fault{Busy, Reset, LostReply, Delay, BlackHole, Cut, Late}
 
-// Services of a storage account, as connection strings name them.
+// Service is one of a storage account, as connection strings name it.
+type Service string
+
+// The services.
 const (
-	Blob  = "Blob"
-	Queue = "Queue"
-	Table = "Table"
+	Blob  Service = "Blob"
+	Queue Service = "Queue"
+	Table Service = "Table"
 )
 
-var services = []string{Blob, Queue, Table}
+// Services are all of them.
+var Services = []Service{Blob, Queue, Table}
 
-// burst is one fault of one service for a while.
-type burst struct {
-	Service string
+// Burst is one fault of one service for a while.
+type Burst struct {
+	Service Service
 	Fault   Fault
 	Share   float64 // of requests, 0 to 1
 	Length  time.Duration
 }
 
-// proxy stands before the three endpoints of an emulator and disturbs them. It
-// forwards path, query and headers as they are, so that signatures hold.
-type proxy struct {
+// Proxy stands before the three endpoints of an emulator. It forwards path, query
+// and headers as they are, so that signatures hold, and large bodies as they come.
+type Proxy struct {
 	connection string // with the endpoints of the proxy
 	fronts     []*front
 
 	mu      sync.Mutex
 	counts  map[string]int // "Blob 503" → requests
-	parcels []*parcel      // that no request was found for yet
-}
-
-// parcel is a commit that is kept on its way.
-type parcel struct {
-	caught chan struct{} // closed when there is one; then step and worker are set
-	step   stepID
-	worker string      // who sent it
-	late   atomic.Bool // its sender was killed
-	once   sync.Once
-	freed  chan struct{}
-}
-
-// release lets the commit arrive, or none be kept.
-func (p *parcel) release() { p.once.Do(func() { close(p.freed) }) }
-
-// hold keeps the next commit of a part until it is released. What becomes of its
-// sender meanwhile makes no difference.
-func (p *proxy) hold() *parcel {
-	held := &parcel{caught: make(chan struct{}), freed: make(chan struct{})}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.parcels = append(p.parcels, held)
-	return held
-}
-
-// part finds the row of a part in a transaction that commits one.
-var part = regexp.MustCompile(`"PartitionKey":"([a-z2-7]+)"[^\n]*"RowKey":"(STEP:[0-9]+:(?:encode|audio):[0-9]+)"[^\n]*"State":"done"[^\n]*"Worker":"([^"]+)"`)
-
-// keep holds a request that somebody wants held, and reports whether its sender
-// was killed meanwhile.
-func (p *proxy) keep(body []byte) (late bool) {
-	found := part.FindSubmatch(body)
-	if found == nil {
-		return false
-	}
-	p.mu.Lock()
-	p.parcels = slices.DeleteFunc(p.parcels, func(held *parcel) bool {
-		select {
-		case <-held.freed:
-			return true
-		default:
-			return false
-		}
-	})
-	if len(p.parcels) == 0 {
-		p.mu.Unlock()
-		return false
-	}
-	held := p.parcels[0]
-	p.parcels = p.parcels[1:]
-	p.mu.Unlock()
-	held.step, held.worker = stepID{string(found[1]), string(found[2])}, string(found[3])
-	close(held.caught)
-	<-held.freed
-	return held.late.Load()
+	parcels []*Parcel      // that no request was found for yet
+	repeat  *repeat        // nil: none is wanted
 }
 
 // front is the listener before one service.
 type front struct {
-	proxy   *proxy
-	service string
+	proxy   *Proxy
+	service Service
 	target  *url.URL
 	client  *http.Transport
 	server  *http.Server
 
 	mu    sync.Mutex
 	rng   *rand.Rand
-	now   burst
+	now   Burst
 	until time.Time
+	over  chan struct{}     // closed when now is replaced or ended early
 	out   map[string]outage // by a part of the path
 }
 
@@ -149,22 +105,25 @@ type outage struct {
 	until time.Time
 }
 
-func startProxy(connectionString string, seed uint64) (*proxy, error) {
-	p := &proxy{connection: connectionString, counts: map[string]int{}}
-	for n, service := range services {
+// Start listens on free ports of the loopback address and forwards to the endpoints
+// that the connection string names, as Azurite's does. The seed decides which of the
+// requests meet a fault.
+func Start(connectionString string, seed uint64) (*Proxy, error) {
+	p := &Proxy{connection: connectionString, counts: map[string]int{}}
+	for n, service := range Services {
 		origin := endpoint(connectionString, service)
 		target, err := url.Parse(origin)
 		if err != nil || target.Host == "" {
-			p.close()
+			p.Close()
 			return nil, fmt.Errorf("fault proxy: the connection string names no %sEndpoint", service)
 		}
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			p.close()
+			p.Close()
 			return nil, fmt.Errorf("fault proxy: %w", err)
 		}
 		f := &front{
-			proxy: p, service: service, target: target, out: map[string]outage{}, rng: rand.New(rand.NewPCG(seed, uint64(n))),
+			proxy: p, service: service, target: target, over: make(chan struct{}), out: map[string]outage{}, rng: rand.New(rand.NewPCG(seed, uint64(n))),
 			// The emulator closes idle connections after 5 s: ours go before.
 			client: &http.Transport{IdleConnTimeout: 3 * time.Second, MaxIdleConnsPerHost: 256, DisableCompression: true},
 		}
@@ -178,36 +137,39 @@ func startProxy(connectionString string, seed uint64) (*proxy, error) {
 	return p, nil
 }
 
-func endpoint(connectionString, service string) string {
+// ConnectionString is the one that Start was given, with all services behind the
+// proxy.
+func (p *Proxy) ConnectionString() string { return p.connection }
+
+func endpoint(connectionString string, service Service) string {
 	for pair := range strings.SplitSeq(connectionString, ";") {
-		if name, value, _ := strings.Cut(pair, "="); strings.EqualFold(strings.TrimSpace(name), service+"Endpoint") {
+		if name, value, _ := strings.Cut(pair, "="); strings.EqualFold(strings.TrimSpace(name), string(service)+"Endpoint") {
 			return strings.TrimSpace(value)
 		}
 	}
 	return ""
 }
 
-func (p *proxy) close() {
+// Close ends the proxy with all its connections.
+func (p *Proxy) Close() {
 	for _, f := range p.fronts {
 		_ = f.server.Close()
 		f.client.CloseIdleConnections()
 	}
 }
 
-// begin replaces whatever disturbs the service of b.
-func (p *proxy) begin(b burst) {
+// Begin replaces whatever disturbs the service of b.
+func (p *Proxy) Begin(b Burst) {
 	for _, f := range p.fronts {
 		if f.service == b.Service {
-			f.mu.Lock()
-			f.now, f.until = b, time.Now().Add(b.Length)
-			f.mu.Unlock()
+			f.begin(b)
 		}
 	}
 }
 
-// outage makes the last part of a blob unreadable for a while. name is the end
+// Outage makes the last part of a blob unreadable for a while. name is the end
 // of its path.
-func (p *proxy) outage(name string, share float64, length time.Duration) {
+func (p *Proxy) Outage(name string, share float64, length time.Duration) {
 	for _, f := range p.fronts {
 		if f.service == Blob {
 			f.mu.Lock()
@@ -242,49 +204,58 @@ func (f *front) readable(r *http.Request, res *http.Response) (int64, bool) {
 	return 0, false
 }
 
+func countName(s Service, f Fault) string { return string(s) + " " + string(f) }
+
 func (f *front) count(fault Fault) {
 	f.proxy.mu.Lock()
 	defer f.proxy.mu.Unlock()
-	f.proxy.counts[f.service+" "+string(fault)]++
+	f.proxy.counts[countName(f.service, fault)]++
 }
 
-// calm ends all faults.
-func (p *proxy) calm() {
+// Calm ends all faults.
+func (p *Proxy) Calm() {
 	for _, f := range p.fronts {
+		f.begin(Burst{})
 		f.mu.Lock()
-		f.until = time.Time{}
 		clear(f.out)
 		f.mu.Unlock()
 	}
 }
 
-// happened is how many requests met each fault.
-func (p *proxy) happened() map[string]int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	counts := make(map[string]int, len(p.counts))
-	for k, n := range p.counts {
-		counts[k] = n
-	}
-	return counts
+func (f *front) begin(b Burst) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.over)
+	f.now, f.until, f.over = b, time.Now().Add(b.Length), make(chan struct{})
 }
 
-// fate chooses what happens to a request, and until when the burst lasts.
-func (f *front) fate(r *http.Request) (Fault, time.Time) {
+// Happened is how many requests met each fault, by service and fault: "Blob 503".
+func (p *Proxy) Happened() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.counts)
+}
+
+// Met is how many requests of a service met a fault.
+func (p *Proxy) Met(s Service, f Fault) int { return p.Happened()[countName(s, f)] }
+
+// fate chooses what happens to a request, until when the burst lasts, and what is
+// closed when it ends before that.
+func (f *front) fate(r *http.Request) (Fault, time.Time, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if time.Now().After(f.until) || f.rng.Float64() >= f.now.Share || f.now.Fault == Cut && r.Method != http.MethodGet {
-		return "", f.until
+		return "", f.until, f.over
 	}
 	f.count(f.now.Fault)
-	return f.now.Fault, f.until
+	return f.now.Fault, f.until, f.over
 }
 
 // maxDelay bounds how long one request is delayed.
 const maxDelay = 3 * time.Second
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	fault, until := f.fate(r)
+	fault, until, over := f.fate(r)
 	delay := min(time.Until(until), maxDelay)
 	switch fault {
 	case Busy:
@@ -296,7 +267,11 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case Delay:
 		pause(r.Context(), delay)
 	case BlackHole:
-		pause(r.Context(), time.Until(until))
+		select {
+		case <-over:
+		case <-r.Context().Done():
+		case <-time.After(time.Until(until)):
+		}
 		partitions.BreakConnection(w)
 		return
 	}
@@ -314,13 +289,14 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() { _ = res.Body.Close() }()
 	if late {
 		answer, _ := io.ReadAll(res.Body)
-		f.count(LateCommit)
+		f.count(LateWrite)
 		if bytes.Contains(answer, []byte("412 Precondition Failed")) {
 			f.count(Refused)
 		}
 		partitions.BreakConnection(w)
 		return
 	}
+	f.again(r, body, res.StatusCode)
 	switch fault {
 	case LostReply:
 		_, _ = io.Copy(io.Discard, res.Body)

@@ -1,29 +1,26 @@
-package soak
+package faultproxy
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azurite"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/tablestore"
 )
 
-func TestMain(m *testing.M) { stacktest.Main(m) }
-
 // behindProxy starts an emulator with a table and a container "things", and opens
 // it directly, and through a proxy without retries.
-func behindProxy(t *testing.T) (direct *azstorage.Account, p *proxy, through *azstorage.Account) {
+func behindProxy(t *testing.T) (direct *azstorage.Account, p *Proxy, through *azstorage.Account) {
 	t.Helper()
 	emulator, err := azurite.Start(t.Context(), azurite.Options{})
 	if err != nil {
@@ -38,12 +35,12 @@ func behindProxy(t *testing.T) (direct *azstorage.Account, p *proxy, through *az
 		t.Fatal(err)
 	}
 	t.Cleanup(direct.CloseIdle)
-	if p, err = startProxy(emulator.ConnectionString(), 1); err != nil {
+	if p, err = Start(emulator.ConnectionString(), 1); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.close)
+	t.Cleanup(p.Close)
 	through, err = azstorage.Open(azstorage.Config{
-		ConnectionString: p.connection, Retry: azstorage.Retry{Strategy: azstorage.NoRetry, TryTimeout: 5 * time.Second},
+		ConnectionString: p.ConnectionString(), Retry: azstorage.Retry{Strategy: azstorage.NoRetry, TryTimeout: 5 * time.Second},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -93,11 +90,11 @@ func TestFaultsDoWhatTheyAreCalled(t *testing.T) {
 		{Late, 700 * time.Millisecond, false, true, true},
 	} {
 		key := strings.ReplaceAll(string(test.fault), " ", "-")
-		p.begin(burst{Service: Table, Fault: test.fault, Share: 1, Length: test.length})
+		p.Begin(Burst{Service: Table, Fault: test.fault, Share: 1, Length: test.length})
 		start := time.Now()
 		err := insert(key)
 		took := time.Since(start)
-		p.calm()
+		p.Calm()
 		if (err != nil) != test.fails {
 			t.Errorf("%s: %v, want an error: %v", test.fault, err, test.fails)
 		}
@@ -107,13 +104,13 @@ func TestFaultsDoWhatTheyAreCalled(t *testing.T) {
 		if test.slow && took < 500*time.Millisecond {
 			t.Errorf("%s: took %v", test.fault, took)
 		}
-		if n := p.happened()[Table+" "+string(test.fault)]; n == 0 {
+		if n := p.Met(Table, test.fault); n == 0 {
 			t.Errorf("%s is not counted", test.fault)
 		}
 	}
 
 	content := bytes.Repeat([]byte("0123456789"), 50_000)
-	p.begin(burst{Service: Table, Fault: Busy, Share: 1, Length: time.Minute}) // not for blobs
+	p.Begin(Burst{Service: Table, Fault: Busy, Share: 1, Length: time.Minute}) // not for blobs
 	if _, err := blobs.Put(t.Context(), "things", "a", bytes.NewReader(content), int64(len(content)), blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -128,12 +125,15 @@ func TestFaultsDoWhatTheyAreCalled(t *testing.T) {
 	if got, err := read(); err != nil || !bytes.Equal(got, content) {
 		t.Errorf("through a calm proxy: %d bytes, %v", len(got), err)
 	}
-	p.begin(burst{Service: Blob, Fault: Cut, Share: 1, Length: time.Minute})
+	p.Begin(Burst{Service: Blob, Fault: Cut, Share: 1, Length: time.Minute})
 	_, _ = read() // the store may read on from where the answer ended
-	if n := p.happened()[Blob+" "+string(Cut)]; n == 0 {
+	if n := p.Met(Blob, Cut); n == 0 {
 		t.Error("no answer was cut")
 	}
 }
+
+// commit finds the row and its worker in a transaction that commits a step.
+var commit = regexp.MustCompile(`"RowKey":"(STEP:[^"]+)"[^\n]*"State":"done"[^\n]*"Worker":"([^"]+)"`)
 
 // A commit that is held arrives after its sender has gone and another attempt has
 // committed, and the service refuses it.
@@ -152,8 +152,8 @@ func TestLateCommitArrives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unwanted, parcel := p.hold(), p.hold()
-	unwanted.release()
+	unwanted, parcel := p.Hold(commit), p.Hold(commit)
+	unwanted.Release()
 	sender, dies := context.WithCancel(t.Context())
 	sent := make(chan error, 1)
 	go func() {
@@ -161,14 +161,14 @@ func TestLateCommitArrives(t *testing.T) {
 		sent <- err
 	}()
 	select {
-	case <-parcel.caught:
+	case <-parcel.Caught():
 	case err := <-sent:
 		t.Fatalf("the commit was not held: %v", err)
 	case <-time.After(10 * time.Second):
 		t.Fatal("no commit was found")
 	}
-	if want := (stepID{"abc234", key}); parcel.step != want || parcel.worker != "soak-1" {
-		t.Errorf("held %v by %s, want %v by soak-1", parcel.step, parcel.worker, want)
+	if found := parcel.Found(); len(found) != 2 || found[0] != key || found[1] != "soak-1" {
+		t.Errorf("held %q, want %s by soak-1", found, key)
 	}
 	dies()
 	if err := <-sent; err == nil {
@@ -177,77 +177,48 @@ func TestLateCommitArrives(t *testing.T) {
 	if _, err := tablestore.New(direct.Table("things")).Update(t.Context(), at("second", "done"), etag); err != nil {
 		t.Fatal(err)
 	}
-	parcel.late.Store(true)
-	parcel.release()
-	for deadline := time.Now().Add(10 * time.Second); p.happened()[Table+" "+string(Refused)] == 0; {
+	parcel.Lose()
+	parcel.Release()
+	for deadline := time.Now().Add(10 * time.Second); p.Met(Table, Refused) == 0; {
 		if time.Now().After(deadline) {
-			t.Fatalf("the late commit was not refused: %v", p.happened())
+			t.Fatalf("the late commit was not refused: %v", p.Happened())
 		}
 		pause(t.Context(), 20*time.Millisecond)
 	}
 }
 
-// Every mutation changes a text that is there: one that follows the code no longer
-// would say nothing about the soak.
-func TestMutationsFollowTheCode(t *testing.T) {
+// A message is sent twice when somebody wants that: the one that is meant, and only
+// once more.
+func TestRepeatSendsAMessageAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: runs Azurite")
+	}
 	t.Parallel()
-	root, err := stack.Root()
+	direct, p, account := behindProxy(t)
+	if err := direct.Ensure(t.Context(), nil, []string{"things"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	p.Repeat(time.Now().Add(time.Minute), func(queue, text string) bool { return queue == "things" && text == "second" },
+		func(_, text string) { told = append(told, text) })
+	for _, text := range []string{"first", "second", "second", "third"} {
+		if _, err := account.Queue("things").EnqueueMessage(t.Context(), text, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	number := int32(32)
+	got, err := direct.Queue("things").PeekMessages(t.Context(), &azqueue.PeekMessagesOptions{NumberOfMessages: &number})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range Mutations {
-		for _, e := range m.Edits {
-			text, err := os.ReadFile(filepath.Join(root, e.File))
-			if err != nil {
-				t.Error(err)
-			}
-			if n := strings.Count(string(text), e.Old); n != 1 {
-				t.Errorf("%s: %s has the text %d times, want once: %s", m.Name, e.File, n, e.Old)
-			}
-		}
+	var texts []string
+	for _, m := range got.Messages {
+		texts = append(texts, *m.MessageText)
 	}
-}
-
-// A role that grows is found, one that starts small is not.
-func TestMemoryThatGrows(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		length      time.Duration
-		first, last int64 // MiB
-		want        bool
-	}{
-		{warm, 30, 40, false}, {warm, 30, 60, true}, {warm, 4, 12, false}, {warm, 300, 400, false}, {warm, 300, 500, true}, {warm, 0, 500, false},
-		{2 * time.Minute, 30, 60, false},
-	} {
-		if got := grows(test.length, test.first<<20, test.last<<20); got != test.want {
-			t.Errorf("from %d to %d MiB in %v: %v", test.first, test.last, test.length, got)
-		}
+	if want := "first second second second third"; strings.Join(texts, " ") != want {
+		t.Errorf("the queue holds %q, want %q", texts, want)
 	}
-}
-
-// The same seed gives the same plan.
-func TestSeedDecidesThePlan(t *testing.T) {
-	t.Parallel()
-	text := func(seed uint64) string {
-		var b strings.Builder
-		makePlan(seed, 10*time.Minute).print(&b)
-		return b.String()
-	}
-	first := text(7)
-	if again := text(7); again != first {
-		t.Error("one seed, two plans")
-	}
-	if first == text(8) {
-		t.Error("two seeds, one plan")
-	}
-	for _, c := range clips() {
-		if !strings.Contains(first, c.name) {
-			t.Errorf("ten minutes without %s", c.name)
-		}
-	}
-	for _, want := range []kind{killWorker, killWeb, termWorker, termWeb, stopWorker, stopWeb, killFFmpeg, zombie, lateCommit, clearQueue} {
-		if !strings.Contains(text(7), string(want)) {
-			t.Errorf("ten minutes without %q", want)
-		}
+	if len(told) != 1 || told[0] != "second" {
+		t.Errorf("told of %q", told)
 	}
 }

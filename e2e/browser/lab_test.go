@@ -1,0 +1,146 @@
+package browser_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/lab"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+)
+
+// TestKillAWorkerFromTheBoard: the worker that encodes a video is killed with the
+// keyboard, the board says so in words and shows the process that follows, and the
+// video becomes ready.
+func TestKillAWorkerFromTheBoard(t *testing.T) {
+	s, err := lab.Start(t.Context(), stacktest.Complete(t, stack.Options{Workers: 2, Env: []string{
+		"WORKERROLE_POOLS=light=4,heavy=1", "CUTROOM_VISIBILITY=*=6s",
+	}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stacktest.StopAfter(t, s.Stack, s.Stop)
+	user, err := journey.New(s.BaseURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(user.Close)
+	tab := open(t)
+	tab, cancel := context.WithTimeout(tab, 2*time.Minute)
+	t.Cleanup(cancel)
+	said := listen(t, tab)
+	root, err := stack.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	axe, err := os.ReadFile(filepath.Join(root, "webrole/web/node_modules/axe-core/axe.min.js"))
+	if err != nil {
+		t.Fatalf("%v: `scripts/bootstrap test` installs it", err)
+	}
+	for _, sight := range []sight{{"dark", 360}, {"light", 1280}} {
+		sight.set(t, tab)
+		if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/board"), chromedp.WaitVisible(`[data-worker="workerrole-2"] button[aria-label^="Kill"]`)); err != nil {
+			t.Fatalf("the board shows no lab: %v", err)
+		}
+		if err := chromedp.Do(tab, chromedp.ScrollIntoView(`#lab-burst`)); err != nil {
+			t.Fatal(err)
+		}
+		shoot(t, tab, fmt.Sprint("lab-", sight.width))
+		if found := findings(t, tab, string(axe)); len(found) > 0 {
+			t.Errorf("%v: axe found\n%s", sight, strings.Join(found, "\n"))
+		}
+		if beyond, err := chromedp.Run(tab, chromedp.Evaluate[float64](`document.documentElement.scrollWidth - innerWidth`)); err != nil || beyond > 0 {
+			t.Errorf("%v: %.0f pixels beyond the edge, %v", sight, beyond, err)
+		}
+	}
+
+	v, err := user.Announce(t.Context(), client.NewVideo{Title: "Killed from the board"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(clip(t, clipSeconds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := user.Put(t.Context(), v.Id, strings.NewReader(string(content)), int64(len(content))); err != nil {
+		t.Fatal(err)
+	}
+	victim, pid := atWork(t, s, user, v.Id)
+	button := fmt.Sprintf(`[data-worker=%q] button[aria-label="Kill %s"]`, victim, victim)
+	if err := chromedp.Do(tab, chromedp.Focus(button)); err != nil {
+		t.Fatalf("no button to kill %s: %v", victim, err)
+	}
+	if err := chromedp.Do(tab, chromedp.KeyEvent(kb.Enter)); err != nil {
+		t.Fatal(err)
+	}
+	read := func(script string) string {
+		text, err := chromedp.Run(tab, chromedp.Evaluate[string](script))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	stacktest.Eventually(t, "the board says who was killed", func() bool {
+		return strings.Contains(read(`document.getElementById('lab-said').textContent`), fmt.Sprintf("%s (process %d) was killed", victim, pid))
+	})
+	shoot(t, tab, "lab-killed")
+	stacktest.Eventually(t, "the board shows the process that follows", func() bool {
+		next := read(fmt.Sprintf(`document.querySelector('[data-worker=%q][data-state=running]')?.dataset.pid ?? ''`, victim))
+		return next != "" && next != strconv.Itoa(pid)
+	})
+	if focus := read(`document.activeElement.getAttribute('aria-label') ?? ''`); focus != "Kill "+victim {
+		t.Errorf("the focus is on %q, not where it was", focus)
+	}
+	if _, err := user.AwaitReady(t.Context(), v.Id); err != nil {
+		t.Fatal(err)
+	}
+	next, err := user.Announce(t.Context(), client.NewVideo{Title: "Straight to the blob"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The valet key leads through the proxy before the storage: policy of the page,
+	// preflight and signature hold on that way.
+	answer, err := chromedp.Run(tab, chromedp.Evaluate[string](fmt.Sprintf(`fetch('/api/v1/videos/%s/upload').then((r) => r.json())
+		.then((g) => fetch(g.url + '&comp=block&blockid=' + encodeURIComponent(btoa('0'.repeat(g.blockIdDigits))), { method: 'PUT', body: 'abc', headers: { 'Content-MD5': 'kAFQmDzST7DWlj99KOF/cg==' } }))
+		.then((r) => String(r.status), (e) => String(e))`, next.Id), chromedp.EvalAwaitPromise))
+	if err != nil || answer != "201" {
+		t.Errorf("a block straight to the blob: %s, %v", answer, err)
+	}
+	if errors := said.take(); len(errors) > 0 {
+		t.Errorf("the console says\n%s", strings.Join(errors, "\n"))
+	}
+}
+
+// atWork waits until a worker encodes the video, and returns it with its process.
+func atWork(t *testing.T, s *lab.Stack, user *journey.User, id string) (name string, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		res, err := user.API().ListStepsWithResponse(t.Context(), id)
+		if err != nil || res.JSON200 == nil {
+			t.Fatalf("steps of %s: %v", id, err)
+		}
+		for _, step := range res.JSON200.Items {
+			if step.State != "running" || step.Worker == nil {
+				continue
+			}
+			for _, name := range s.Workers() {
+				if pid := s.Pid(name); pid != 0 && strings.HasSuffix(*step.Worker, "-"+strconv.Itoa(pid)) {
+					return name, pid
+				}
+			}
+		}
+	}
+	t.Fatal("no worker is at work")
+	return "", 0
+}

@@ -1,0 +1,211 @@
+// Package lab is the bench of faults in the stack of `make demo` and `make up`: it
+// kills, freezes and stops workers, slows or breaks the storage, delivers messages
+// twice and uploads many videos, when somebody presses a button on the board.
+//
+//	http.go       routes, token, problems
+//	workers.go    kill, freeze, stop, add and remove
+//	storage.go    the faults of package faultproxy
+//	duplicate.go  a message twice
+//	burst.go      twenty videos
+//
+// The faults live in the process that started the stack, because it holds the
+// processes and stands before the storage. The web role only passes requests on, and
+// knows where by a variable that nobody else sets. Every fault ends by itself.
+//
+// docs/lab.md says what there is to see. Next: workers.go.
+package lab
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/faultproxy"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// Variable tells the web role where the lab is, with the token as a password.
+const Variable = "CUTROOM_LAB"
+
+// Bounds of what can be done.
+const (
+	MaxWorkers = 8
+	MaxVideos  = 20 // of one burst
+
+	maxFreeze      = 10 * time.Minute
+	maxFault       = 2 * time.Minute
+	armedFor       = time.Minute // the next message is duplicated
+	usualFault     = 20 * time.Second
+	usualShare     = 0.5
+	leastShare     = 0.01
+	keptDuplicates = 10
+)
+
+// Stack is a running stack with a bench of faults.
+type Stack struct {
+	*stack.Stack
+	bench *bench
+}
+
+// Start starts a supervised stack as stack.Start does, with a lab that its web roles
+// know, and a proxy before its storage.
+func Start(ctx context.Context, o stack.Options) (*Stack, error) {
+	b, err := open()
+	if err != nil {
+		return nil, err
+	}
+	o.Supervise = true
+	o.WebEnv = append(slices.Clone(o.WebEnv), Variable+"=http://lab:"+b.token+"@"+b.listener.Addr().String())
+	o.Through = b.stand
+	s, err := stack.Start(ctx, o)
+	if err == nil {
+		if err = b.attach(s); err != nil {
+			err = errors.Join(err, s.Stop())
+		}
+	}
+	if err != nil {
+		b.calm()
+		b.close()
+		return nil, err
+	}
+	return &Stack{s, b}, nil
+}
+
+// Stop ends all faults, then stops the stack, which needs the proxy to the end.
+func (s *Stack) Stop() error {
+	s.bench.calm()
+	err := s.Stack.Stop()
+	s.bench.close()
+	return err
+}
+
+// bench is what the handlers work on. It is safe for concurrent use.
+type bench struct {
+	token    string
+	listener net.Listener
+	server   *http.Server
+	proxy    *faultproxy.Proxy // set by stand
+
+	background context.Context // ends with calm
+	cancel     context.CancelFunc
+	tasks      sync.WaitGroup
+
+	ready   chan struct{} // closed when what follows is set
+	stack   *stack.Stack
+	account *azstorage.Account // past the proxy
+	queues  *workqueue.Queues
+	workers *workers.Register
+
+	mu       sync.Mutex
+	calming  bool
+	frozen   map[string]frozen
+	stays    map[string]bool // stopped, until somebody adds a worker
+	changing bool            // a worker is being added
+	faults   map[faultproxy.Service]fault
+	armed    time.Time // until when the next message is duplicated
+	twice    []client.LabDuplicated
+	burst    *client.LabBurstState
+}
+
+func open() (*bench, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("open the lab: %w", err)
+	}
+	b := &bench{
+		token: rand.Text(), listener: listener, ready: make(chan struct{}),
+		frozen: map[string]frozen{}, stays: map[string]bool{}, faults: map[faultproxy.Service]fault{},
+	}
+	b.background, b.cancel = context.WithCancel(context.Background())
+	b.server = &http.Server{Handler: b.routes(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	go func() { _ = b.server.Serve(listener) }()
+	return b, nil
+}
+
+// stand puts the proxy before the storage. It draws nothing that anybody would want
+// to see again: the seed is fixed.
+func (b *bench) stand(connection string) (string, error) {
+	proxy, err := faultproxy.Start(connection, 1)
+	if err != nil {
+		return "", err
+	}
+	b.proxy = proxy
+	return proxy.ConnectionString(), nil
+}
+
+// attach opens the storage as the roles do, but past the proxy, and lets the handlers
+// begin.
+func (b *bench) attach(s *stack.Stack) error {
+	cfg, err := azstorage.ConfigFromEnv(func(name string) string {
+		if name == "AZURE_STORAGE_CONNECTION_STRING" {
+			return s.ConnectionString()
+		}
+		return s.Getenv(name)
+	})
+	if err != nil {
+		return fmt.Errorf("open the lab: %w", err)
+	}
+	specs, err := workqueue.WithVisibility(workflow.Specs, s.Getenv("CUTROOM_VISIBILITY"))
+	if err != nil {
+		return fmt.Errorf("open the lab: %w", err)
+	}
+	if b.account, err = azstorage.Open(cfg); err != nil {
+		return fmt.Errorf("open the lab: %w", err)
+	}
+	b.stack, b.queues, b.workers = s, workqueue.OpenAll(b.account, specs), workers.New(b.account)
+	close(b.ready)
+	return nil
+}
+
+// calm ends whatever was begun, and answers nothing more.
+func (b *bench) calm() {
+	b.mu.Lock()
+	b.calming = true
+	b.mu.Unlock()
+	_ = b.server.Close()
+	b.cancel()
+	if b.proxy != nil {
+		b.proxy.Calm()
+	}
+	b.tasks.Wait()
+}
+
+func (b *bench) close() {
+	if b.proxy != nil {
+		b.proxy.Close()
+	}
+	if b.account != nil {
+		b.account.CloseIdle()
+	}
+}
+
+// begin runs a task that calm waits for. It does nothing once the lab is being
+// closed: a worker that were started then would outlive the stack.
+func (b *bench) begin(task func(context.Context)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.calming {
+		b.tasks.Go(func() { task(b.background) })
+	}
+}
+
+// wait returns false when the lab is being closed.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

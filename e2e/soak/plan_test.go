@@ -1,0 +1,92 @@
+package soak
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+)
+
+func TestMain(m *testing.M) { stacktest.Main(m) }
+
+// What a held commit says is found in the request as the SDK sends it: package
+// faultproxy tests the holding.
+func TestCommitOfPart(t *testing.T) {
+	t.Parallel()
+	body := `{"PartitionKey":"abc234","RowKey":"STEP:00001:encode:00002","Attempt":"a","State":"done","Worker":"soak-1"}`
+	if got := commitOfPart.FindStringSubmatch(body); len(got) != 4 || got[1] != "abc234" || got[2] != "STEP:00001:encode:00002" || got[3] != "soak-1" {
+		t.Errorf("found %q", got)
+	}
+	if commitOfPart.MatchString(strings.Replace(body, "done", "running", 1)) {
+		t.Error("a claim is taken for a commit")
+	}
+}
+
+// Every mutation changes a text that is there: one that follows the code no longer
+// would say nothing about the soak.
+func TestMutationsFollowTheCode(t *testing.T) {
+	t.Parallel()
+	root, err := stack.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range Mutations {
+		for _, e := range m.Edits {
+			text, err := os.ReadFile(filepath.Join(root, e.File))
+			if err != nil {
+				t.Error(err)
+			}
+			if n := strings.Count(string(text), e.Old); n != 1 {
+				t.Errorf("%s: %s has the text %d times, want once: %s", m.Name, e.File, n, e.Old)
+			}
+		}
+	}
+}
+
+// A role that grows is found, one that starts small is not.
+func TestMemoryThatGrows(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		length      time.Duration
+		first, last int64 // MiB
+		want        bool
+	}{
+		{warm, 30, 40, false}, {warm, 30, 60, true}, {warm, 4, 12, false}, {warm, 300, 400, false}, {warm, 300, 500, true}, {warm, 0, 500, false},
+		{2 * time.Minute, 30, 60, false},
+	} {
+		if got := grows(test.length, test.first<<20, test.last<<20); got != test.want {
+			t.Errorf("from %d to %d MiB in %v: %v", test.first, test.last, test.length, got)
+		}
+	}
+}
+
+// The same seed gives the same plan.
+func TestSeedDecidesThePlan(t *testing.T) {
+	t.Parallel()
+	text := func(seed uint64) string {
+		var b strings.Builder
+		makePlan(seed, 10*time.Minute).print(&b)
+		return b.String()
+	}
+	first := text(7)
+	if again := text(7); again != first {
+		t.Error("one seed, two plans")
+	}
+	if first == text(8) {
+		t.Error("two seeds, one plan")
+	}
+	for _, c := range clips() {
+		if !strings.Contains(first, c.name) {
+			t.Errorf("ten minutes without %s", c.name)
+		}
+	}
+	for _, want := range []kind{killWorker, killWeb, termWorker, termWeb, stopWorker, stopWeb, killFFmpeg, zombie, lateCommit, clearQueue} {
+		if !strings.Contains(text(7), string(want)) {
+			t.Errorf("ten minutes without %q", want)
+		}
+	}
+}
