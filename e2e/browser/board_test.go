@@ -232,7 +232,8 @@ func TestBoardShowsAKilledWorker(t *testing.T) {
 	}
 	truth(t, tab, `!`+token)
 	path := strings.Join(evaluate[[]string](t, tab, fmt.Sprintf(`window.seen.paths[%q]`, id)), " ")
-	if !regexp.MustCompile(`slot (hidden )?lane (slot )?gone$`).MatchString(path) {
+	// Between a look at the queue and the heartbeat of its worker a message may be nowhere.
+	if !regexp.MustCompile(`slot (hidden )?lane (gone )?(slot )?gone$`).MatchString(path) {
 		t.Errorf("the token was seen %s", path)
 	}
 	truth(t, tab, `/is back in encode.* after one delivery/.test(document.getElementById('log').textContent)`)
