@@ -25,10 +25,15 @@ export interface Token {
   error?: string | undefined;
   lease?: Lease | undefined;
   poison?: Poison | undefined;
+  left?: number | undefined; // when it was missed in its lane, and in no slot yet
 }
 
 // How long a message that its worker forgot is expected back after its lease ended.
 const patience = 8000;
+
+// How long a message that left its lane is expected in a slot: queues are looked at at
+// other moments than workers tell of themselves. Until then it is shown where it was.
+const between = 3000;
 
 const maxSamples = 60;
 
@@ -89,6 +94,9 @@ export class Model {
     let changed = false;
     for (const [id, t] of this.tokens) {
       if (t.place.kind === 'hidden' && t.lease && t.lease.endsAt + patience < this.now()) {
+        this.tokens.delete(id);
+        changed = true;
+      } else if (t.left !== undefined && t.left + between < this.now()) {
         this.tokens.delete(id);
         changed = true;
       }
@@ -172,6 +180,10 @@ export class Model {
       now.set(id, { ...before.get(id), id, queue: p.queue, step: p.step ?? '', video: p.subject ?? '', dequeues: before.get(id)?.dequeues ?? 0, place: { kind: 'poison' }, failures: p.failures, poison: p, lease: undefined });
     }
     for (const [id, t] of before) {
+      if (!now.has(id) && t.place.kind === 'lane' && (t.left ?? this.now()) + between >= this.now()) {
+        now.set(id, { ...t, left: t.left ?? this.now() });
+        continue;
+      }
       if (now.has(id) || !t.lease || t.lease.endsAt + patience < this.now()) continue;
       const worker = this.workers.get(t.lease.worker);
       const died = t.place.kind === 'hidden' || !worker || worker.silent || Date.parse(worker.startedAt) > t.lease.since;
