@@ -160,7 +160,7 @@ func TestBoardIsAlive(t *testing.T) {
 
 	const title = `</script><img src=x onerror="window.hacked=1">&lt;b&gt;`
 	user := newUser(t, s)
-	v := upload(t, user, client.NewVideo{Title: title}, clip(t, 12))
+	v := upload(t, user, client.NewVideo{Title: title}, slowClip(t)) // its parts wait, and are made, for longer than looks are apart
 	const waiting = `.queue[data-queue="probe"] .token[data-state="lane"]`
 	if err := chromedp.Do(tab, chromedp.WaitVisible(waiting)); err != nil {
 		t.Fatalf("the message is not shown: %v", err)
