@@ -99,22 +99,13 @@ func press(t *testing.T, tab context.Context, selector, key string) {
 // truth waits until a condition of the page holds.
 func truth(t *testing.T, tab context.Context, condition string) {
 	t.Helper()
-	await(t, tab, `(`+condition+`) ? 1 : -1`)
-}
-
-func evaluate[T any](t *testing.T, tab context.Context, script string) T {
-	t.Helper()
-	v, err := chromedp.Run(tab, chromedp.Evaluate[T](script))
-	if err != nil {
-		t.Fatalf("%s: %v", script, err)
-	}
-	return v
+	until(t, tab, condition, condition)
 }
 
 // unbroken fails for what the witness saw.
 func unbroken(t *testing.T, tab context.Context) {
 	t.Helper()
-	if broken := evaluate[[]string](t, tab, `window.seen.broken`); len(broken) > 0 {
+	if broken := eval[[]string](t, tab, `window.seen.broken`); len(broken) > 0 {
 		t.Errorf("the page broke: %q", broken)
 	}
 }
@@ -129,6 +120,7 @@ func newUser(t *testing.T, s *stack.Stack) *journey.User {
 	return user
 }
 
+// upload announces a video and sends its file.
 func upload(t *testing.T, user *journey.User, v client.NewVideo, path string) client.Video {
 	t.Helper()
 	announced, err := user.Announce(t.Context(), v)
@@ -169,7 +161,7 @@ func TestBoardIsAlive(t *testing.T) {
 
 	press(t, tab, waiting, "\r")
 	truth(t, tab, `document.activeElement.id === 'follow' && document.getElementById('follow-facts').textContent.includes('STEP:00001:probe:00000')`)
-	if href := evaluate[string](t, tab, `document.querySelector('#follow-facts a').getAttribute('href')`); href != "/watch/"+v.Id {
+	if href := eval[string](t, tab, `document.querySelector('#follow-facts a').getAttribute('href')`); href != "/watch/"+v.Id {
 		t.Errorf("the token leads to %s", href)
 	}
 	shoot(t, tab, "board-follow")
@@ -197,7 +189,7 @@ func TestBoardIsAlive(t *testing.T) {
 	truth(t, tab, `document.querySelectorAll('#board .token[data-id]').length === 0`)
 	truth(t, tab, `Object.values(window.seen.paths).some((p) => p.join(' ').includes('lane slot gone'))`)
 	truth(t, tab, `/is through with .*encode/.test(document.getElementById('log').textContent) && document.getElementById('voice').textContent !== ''`)
-	if evaluate[bool](t, tab, `'hacked' in window`) {
+	if eval[bool](t, tab, `'hacked' in window`) {
 		t.Error("the title was run")
 	}
 	unbroken(t, tab)
@@ -215,7 +207,7 @@ func TestBoardShowsAKilledWorker(t *testing.T) {
 	if err := chromedp.Do(tab, chromedp.WaitVisible(held)); err != nil {
 		t.Fatalf("no worker holds a chunk: %v", err)
 	}
-	id := evaluate[string](t, tab, fmt.Sprintf(`document.querySelector(%q).dataset.id`, held))
+	id := eval[string](t, tab, fmt.Sprintf(`document.querySelector(%q).dataset.id`, held))
 	token := fmt.Sprintf(`document.querySelector('.token[data-id="%s"]')`, id)
 	if err := s.Kill(stack.Worker(1), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -231,7 +223,7 @@ func TestBoardShowsAKilledWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	truth(t, tab, `!`+token)
-	path := strings.Join(evaluate[[]string](t, tab, fmt.Sprintf(`window.seen.paths[%q]`, id)), " ")
+	path := strings.Join(eval[[]string](t, tab, fmt.Sprintf(`window.seen.paths[%q]`, id)), " ")
 	// Between a look at the queue and the heartbeat of its worker a message may be nowhere.
 	if !regexp.MustCompile(`slot (hidden )?lane (gone )?(slot )?gone$`).MatchString(path) {
 		t.Errorf("the token was seen %s", path)
@@ -422,7 +414,7 @@ func TestBoardIsCheap(t *testing.T) {
 	truth(t, tab, `document.getElementById('ask').open`)
 	press(t, tab, "#ask-yes", "\r")
 	truth(t, tab, `document.querySelectorAll('.poisoned').length === 0`)
-	if evaluate[bool](t, tab, `'owned' in window`) {
+	if eval[bool](t, tab, `'owned' in window`) {
 		t.Error("the reason of the poison was run")
 	}
 	unbroken(t, tab)
@@ -443,8 +435,8 @@ func portraits(t *testing.T, tab context.Context) {
 	for _, s := range []sight{{"light", 1440}, {"dark", 360}, {"dark", 1920}, {"light", 360}} {
 		s.set(t, tab)
 		shootWhole(t, tab, fmt.Sprintf("board-%d-%s", s.width, s.scheme))
-		if over := evaluate[float64](t, tab, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
-			t.Errorf("at %d px the page is %v px too wide: %s", s.width, over, evaluate[string](t, tab,
+		if over := eval[float64](t, tab, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+			t.Errorf("at %d px the page is %v px too wide: %s", s.width, over, eval[string](t, tab,
 				`[...document.querySelectorAll('body *')].filter((e) => !e.closest('.scroll, #air') && e.getBoundingClientRect().right > innerWidth).map((e) => e.className || e.id || e.tagName).slice(0, 5).join(', ')`))
 		}
 		if found := findings(t, tab, string(axe)); len(found) > 0 {

@@ -49,26 +49,11 @@ const readNumber = `(() => {
 // uploadedAndReady brings a file and waits for the video.
 func uploadedAndReady(t *testing.T, user *journey.User, v client.NewVideo, path string) client.Video {
 	t.Helper()
-	made, err := user.Announce(t.Context(), v)
+	ready, err := user.AwaitReady(t.Context(), upload(t, user, v, path).Id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := user.Put(t.Context(), made.Id, file, info.Size()); err != nil {
-		t.Fatal(err)
-	}
-	if made, err = user.AwaitReady(t.Context(), made.Id); err != nil {
-		t.Fatal(err)
-	}
-	return made
+	return ready
 }
 
 // TestFindYourOwnFinish is the paper's race (T7) to its end: a runner is
