@@ -42,12 +42,9 @@ test: ## everything: unit, Azurite, crash, end to end in Chromium
 test-unit: ## the tests of shared, webrole and workerrole, with Azurite and the race detector
 	go test -race -timeout 15m $(TESTFLAGS) ./shared/... ./webrole/... ./workerrole/...
 
-# These packages fill all cores or measure time: one at a time. The others wait more
-# than they work: two at a time.
-ALONE := bench|browser|crash|lab|playable|soak|stress
+# One package at a time: these tests measure time and fill all cores.
 test-e2e: ## the tests of e2e: built roles, crashes, browser, documentation
-	go test -race -count=1 -p 1 -timeout 25m $(TESTFLAGS) $$(go list ./e2e/... | grep -E '/($(ALONE))$$')
-	go test -race -count=1 -p 2 -timeout 25m $(TESTFLAGS) $$(go list ./e2e/... | grep -vE '/($(ALONE))$$')
+	go test -race -count=1 -p 1 -timeout 25m $(TESTFLAGS) ./e2e/...
 
 # These tests count requests, of which the model makes more: pages are cut.
 COUNTING := TestImportOfAWholeField|TestThePapersExample|TestThePapersRace|TestMoments|TestFinishInAVideo|TestImportIsWholeTransactions|TestTheRareWordDecidesTheCost|TestQueryClasses
