@@ -173,7 +173,7 @@ func (l Load) Together(ctx context.Context, s *stack.Stack, cache string) (t Tog
 		var b beginning
 		for _, step := range list {
 			if step.Started == nil || step.Finished == nil {
-				return t, fmt.Errorf("video %s is ready, but %s %d has no beginning or no end", id, step.Step, step.Index)
+				continue // the index follows the video (T8)
 			}
 			switch started, finished := *step.Started, *step.Finished; {
 			case step.Step == "probe":
