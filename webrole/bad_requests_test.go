@@ -205,23 +205,6 @@ func TestBodiesThatLie(t *testing.T) {
 	}
 }
 
-// TestRateLimit: over the limit comes 429 with Retry-After.
-func TestRateLimit(t *testing.T) {
-	t.Parallel()
-	s := start(t, map[string]string{"WEBROLE_RATE_LIMIT": "5"})
-	for range 5 {
-		s.call(http.MethodGet, "/videos", nil).want(t, http.StatusOK, "")
-	}
-	a := s.call(http.MethodGet, "/videos", nil)
-	a.want(t, 429, "rate_limited")
-	if a.Header.Get("Retry-After") == "" {
-		t.Error("no Retry-After")
-	}
-	if got := s.get("/livez"); got.StatusCode != http.StatusOK {
-		t.Errorf("health is limited too: %d", got.StatusCode)
-	}
-}
-
 // TestStorageAway: without storage requests fail with a problem that says so,
 // and readiness with them.
 func TestStorageAway(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/webrole/internal/edge"
 	"github.com/cutroom/cutroom/webrole/internal/price"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
@@ -29,10 +30,12 @@ type config struct {
 	AdminAddr string           // WEBROLE_ADMIN_ADDR: metrics, profiles, operations
 	Instance  string           // CUTROOM_INSTANCE: echoed, so that a starter knows its own child
 
-	Token     string   // WEBROLE_TOKEN: needed on any address but loopback
-	Hosts     []string // WEBROLE_HOSTS: names that the public listener answers for
-	Origins   []string // WEBROLE_ORIGINS: where browsers see the pages, for the blob service's CORS rules
-	RateLimit int      // WEBROLE_RATE_LIMIT: API requests per client and 10 s; 0 is no limit
+	Token     string       // WEBROLE_TOKEN: needed on any address but loopback
+	Hosts     []string     // WEBROLE_HOSTS: names that the public listener answers for
+	Origins   []string     // WEBROLE_ORIGINS: where browsers see the pages, for the blob service's CORS rules
+	Rate      edge.Limits  // WEBROLE_RATE_LIMIT, WEBROLE_PLAYBACK_RATE_LIMIT: requests per client and 10 s
+	Proxies   edge.Proxies // WEBROLE_TRUSTED_PROXIES: whose X-Forwarded-For is believed
+	PublicOps bool         // WEBROLE_PUBLIC_OPS: operator's routes on the public listener, too
 
 	Limits videostore.Limits // WEBROLE_CLIPS_PER_VIDEO, WEBROLE_CLIPS, WEBROLE_REPROCESSINGS: work that waits at once
 
@@ -70,7 +73,10 @@ func loadConfig(getenv func(string) string) (config, error) {
 		WebDir:    getenv("WEBROLE_WEB_DIR"),
 		Hosts:     words(getenv("WEBROLE_HOSTS")),
 		Origins:   words(getenv("WEBROLE_ORIGINS")),
-		RateLimit: env.Int("WEBROLE_RATE_LIMIT", 0, 0, maxRate),
+		Rate: edge.Limits{
+			API:      env.Int("WEBROLE_RATE_LIMIT", 0, 0, maxRate),
+			Playback: env.Int("WEBROLE_PLAYBACK_RATE_LIMIT", 0, 0, maxRate),
+		},
 		Limits: videostore.Limits{
 			ClipsOfVideo:  env.Int("WEBROLE_CLIPS_PER_VIDEO", 8, 1, maxOpen),
 			Clips:         env.Int("WEBROLE_CLIPS", 64, 1, maxOpen),
@@ -81,9 +87,15 @@ func loadConfig(getenv func(string) string) (config, error) {
 	}
 	// On loopback there is no load balancer that would have to notice.
 	delay := 5 * time.Second
-	if host, _, _ := net.SplitHostPort(cfg.Addr); isLoopback(host) {
+	if cfg.local() {
 		delay = 0
 	}
+	var proxies error
+	cfg.Proxies, proxies = edge.ParseProxies(words(getenv("WEBROLE_TRUSTED_PROXIES")))
+	env.Bad("WEBROLE_TRUSTED_PROXIES", proxies)
+	var ops error
+	cfg.PublicOps, ops = onOff(env.Text("WEBROLE_PUBLIC_OPS", cfg.opsUnset()))
+	env.Bad("WEBROLE_PUBLIC_OPS", ops)
 	var prices error
 	cfg.Prices, prices = price.Parse(getenv("WEBROLE_PRICES"))
 	env.Bad("WEBROLE_PRICES", prices)
@@ -100,6 +112,31 @@ func loadConfig(getenv func(string) string) (config, error) {
 	env.Bad("CUTROOM_LAB", lab)
 	cfg.check(func(name, format string, args ...any) { env.Bad(name, fmt.Errorf(format, args...)) })
 	return cfg, errors.Join(env.Err(), storage)
+}
+
+// opsUnset is what WEBROLE_PUBLIC_OPS is when nobody sets it: on, if the public
+// listener is for this host alone. A name or a proxy says that others come, too.
+func (c config) opsUnset() string {
+	if c.local() && len(c.Hosts) == 0 && len(c.Proxies) == 0 {
+		return "on"
+	}
+	return "off"
+}
+
+// local reports whether the public listener is on loopback.
+func (c config) local() bool {
+	host, _, _ := net.SplitHostPort(c.Addr)
+	return isLoopback(host)
+}
+
+func onOff(text string) (bool, error) {
+	switch text {
+	case "on":
+		return true, nil
+	case "off":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q is not on or off", text)
 }
 
 // labAddress reads http://lab:token@127.0.0.1:port. The lab is on this host, or the
@@ -120,7 +157,7 @@ func labAddress(text string) (*url.URL, error) {
 
 // localLab is the lab, if only this host can reach the public listener.
 func (c config) localLab() *url.URL {
-	if host, _, _ := net.SplitHostPort(c.Addr); !isLoopback(host) {
+	if !c.local() || !c.PublicOps {
 		return nil
 	}
 	return c.Lab
@@ -131,6 +168,9 @@ func (c config) localLab() *url.URL {
 func (c config) check(bad func(name, format string, args ...any)) {
 	if c.Token != "" && len(c.Token) < minToken {
 		bad("WEBROLE_TOKEN", "has %d characters, needs at least %d", len(c.Token), minToken)
+	}
+	if c.Token == "" && c.PublicOps && len(c.Hosts)+len(c.Proxies) > 0 {
+		bad("WEBROLE_PUBLIC_OPS", "WEBROLE_HOSTS or WEBROLE_TRUSTED_PROXIES lets others in, and there is no authentication: set WEBROLE_TOKEN")
 	}
 	for _, l := range []struct{ name, addr string }{{"WEBROLE_ADDR", c.Addr}, {"WEBROLE_ADMIN_ADDR", c.AdminAddr}} {
 		host, port, err := net.SplitHostPort(l.addr)
@@ -162,7 +202,7 @@ func (c config) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Any("storage", c.Storage), slog.String("visibility", workqueue.Visibilities(c.Queues)),
 		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""),
-		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Int("rateLimit", c.RateLimit), slog.Any("limits", c.Limits),
+		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Any("rate", c.Rate), slog.Any("proxies", c.Proxies), slog.Bool("publicOps", c.PublicOps), slog.Any("limits", c.Limits),
 		slog.Any("prices", c.Prices),
 		slog.String("webDir", c.WebDir), slog.Bool("lab", c.Lab != nil), slog.Int64("uploadMemory", c.UploadMemory),
 		slog.Duration("drainDelay", c.DrainDelay), slog.Duration("drainTimeout", c.DrainTimeout), slog.Any("logLevel", c.LogLevel))

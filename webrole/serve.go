@@ -49,6 +49,7 @@ type role struct {
 	account       *azstorage.Account
 	public, admin net.Listener
 	servers       []*http.Server // of public and admin
+	routes        [2]*gin.Engine // the same
 	ready         *readiness
 	board         *board.Board
 }
@@ -68,10 +69,8 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 	if r.admin, err = config.Listen(ctx, "tcp", cfg.AdminAddr); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the admin listener: %w", err), r.public.Close())
 	}
-	host, _, _ := net.SplitHostPort(cfg.Addr)
-	local := isLoopback(host)
 	origins := cfg.Origins
-	if local {
+	if cfg.local() {
 		origins = append(origins, loopbackOrigins(r.public.Addr())...)
 	}
 	if err := account.EnsureCORS(ctx, origins); err != nil {
@@ -81,11 +80,12 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 	metrics := newMetrics(s.board)
 	front := func(h http.Handler, hosts []string) http.Handler {
 		return edge.Chain(h, edge.Deadline, edge.RequestID, instance(cfg.Instance), edge.Log(metrics.observe), edge.Headers(blobOrigin),
-			edge.Recover, edge.Hosts(hosts), edge.Token(cfg.Token), edge.Rate(cfg.RateLimit), edge.SameOrigin)
+			edge.Recover, edge.Hosts(hosts), edge.Rate(cfg.Rate, cfg.Proxies), edge.Token(cfg.Token), edge.SameOrigin)
 	}
+	r.routes = [2]*gin.Engine{publicRoutes(s, cfg.PublicOps, cfg.localLab()), adminRoutes(s, metrics)}
 	r.servers = []*http.Server{
-		newServer(front(publicRoutes(s, local, cfg.localLab()), allowedHosts(cfg.Addr, cfg.Hosts))),
-		newServer(front(adminRoutes(s, metrics), allowedHosts(cfg.AdminAddr, nil))),
+		newServer(front(r.routes[0], allowedHosts(cfg.Addr, cfg.Hosts))),
+		newServer(front(r.routes[1], allowedHosts(cfg.AdminAddr, nil))),
 	}
 	// Streams of events have no end of their own.
 	r.servers[0].RegisterOnShutdown(s.board.Close)
@@ -129,14 +129,14 @@ func newServer(h http.Handler) *http.Server {
 	return &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
 }
 
-// publicRoutes is pages, API and playback; operations only on loopback; and the lab
-// if there is one.
-func publicRoutes(s site, local bool, lab *url.URL) http.Handler {
+// publicRoutes is pages, API and playback; operations only if they are wanted here;
+// and the lab if there is one.
+func publicRoutes(s site, ops bool, lab *url.URL) *gin.Engine {
 	r := newEngine()
 	s.health(r)
-	s.pages.Register(r, local, s.board.Glance)
+	s.pages.Register(r, ops, s.board.Glance)
 	s.playback.Register(r)
-	s.api.Register(r, func(path string) bool { return local || !httpapi.IsOps(path) })
+	s.api.Register(r, func(path string) bool { return ops || !httpapi.IsOps(path) })
 	if lab != nil {
 		pass := gin.WrapH(passOn(lab))
 		r.GET(labBase, pass)
@@ -146,7 +146,7 @@ func publicRoutes(s site, local bool, lab *url.URL) http.Handler {
 }
 
 // adminRoutes is what operators need: operations, metrics, profiles.
-func adminRoutes(s site, m *metrics) http.Handler {
+func adminRoutes(s site, m *metrics) *gin.Engine {
 	r := newEngine()
 	s.health(r)
 	s.api.Register(r, httpapi.IsOps)

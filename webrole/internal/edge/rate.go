@@ -1,55 +1,94 @@
 package edge
 
 import (
-	"net"
 	"net/http"
+	"net/netip"
 	"strings"
-	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
 
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
-// rateWindow is the span that the limit counts over.
+// rateWindow is the span that limits are given for.
 const rateWindow = 10 * time.Second
 
-// maxClients bounds the limiter's memory; beyond it everybody starts afresh.
-const maxClients = 10_000
+// maxClients bounds a limiter's memory, to some 20 MB. Beyond it the client that was
+// silent longest is forgotten, and only that one: whoever wants a fresh start needs
+// as many addresses as this within the window, each with a limit of its own.
+const maxClients = 1 << 16
 
-// Rate lets each client address make limit API requests in 10 s, then answers
-// 429 with Retry-After. It counts in this process only: with n web roles a
-// client gets up to n times as many. Zero switches it off. Playback and health
-// are not counted.
-func Rate(limit int) Middleware {
+// Limits are how many requests a client may make in 10 s. Zero is no limit.
+type Limits struct {
+	API      int // requests under /api/, and others that show credentials
+	Playback int // requests under /v/
+}
+
+// Rate answers 429 with Retry-After to a client that asks more often than limits
+// allow. It stands before the token is checked, so that guessing is counted, too. A
+// client has as many requests at once as its limit, which come back evenly over 10 s.
+// It counts in this process only: with n web roles a client gets up to n times as
+// many. Health and pages are not counted.
+func Rate(limits Limits, proxies Proxies) Middleware {
+	api, playback := newLimiter(limits.API), newLimiter(limits.Playback)
 	return func(next http.Handler) http.Handler {
-		if limit <= 0 {
-			return next
-		}
-		var mu sync.Mutex
-		counts := map[string]int{}
-		var window time.Time
-		over := func(client string) (time.Duration, bool) {
-			mu.Lock()
-			defer mu.Unlock()
-			now := time.Now()
-			if now.Sub(window) >= rateWindow || len(counts) >= maxClients {
-				window = now
-				clear(counts)
-			}
-			counts[client]++
-			return rateWindow - now.Sub(window), counts[client] > limit
-		}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasPrefix(r.URL.Path, "/api/") {
-				client, _, _ := net.SplitHostPort(r.RemoteAddr)
-				if wait, refused := over(client); refused {
-					e := problem.New(http.StatusTooManyRequests, problem.RateLimited, "At most %d requests in %v.", limit, rateWindow)
-					e.RetryAfter = int(wait/time.Second) + 1
-					problem.Write(w, r, e)
-					return
-				}
+			var l *limiter
+			switch {
+			case strings.HasPrefix(r.URL.Path, "/v/"):
+				l = playback
+			case strings.HasPrefix(r.URL.Path, "/api/"), r.Header.Get("Authorization") != "":
+				l = api
+			}
+			if wait := l.wait(proxies.Client(r)); wait > 0 {
+				e := problem.New(http.StatusTooManyRequests, problem.RateLimited, "At most %d requests in %v.", l.limit, rateWindow)
+				e.RetryAfter = int(wait/time.Second) + 1
+				problem.Write(w, r, e)
+				return
 			}
 			next.ServeHTTP(w, r)
 		})
 	}
+}
+
+// limiter has a token bucket for each client.
+type limiter struct {
+	limit   int
+	clients *lru.Cache[netip.Prefix, *rate.Limiter]
+}
+
+// newLimiter returns nil, which lets everything through, for a limit of zero.
+func newLimiter(limit int) *limiter {
+	if limit <= 0 {
+		return nil
+	}
+	clients, err := lru.New[netip.Prefix, *rate.Limiter](maxClients)
+	if err != nil {
+		panic(err) // maxClients is not positive
+	}
+	return &limiter{limit, clients}
+}
+
+// wait is how long a client has to wait before it may ask: 0 when it may now, which
+// counts. A refused request costs nothing more.
+func (l *limiter) wait(client netip.Prefix) time.Duration {
+	if l == nil {
+		return 0
+	}
+	bucket, known := l.clients.Get(client)
+	if !known {
+		bucket = rate.NewLimiter(rate.Limit(float64(l.limit)/rateWindow.Seconds()), l.limit)
+		if other, exists, _ := l.clients.PeekOrAdd(client, bucket); exists { // another request was first
+			bucket = other
+		}
+	}
+	now := time.Now()
+	reservation := bucket.ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
+	if wait > 0 {
+		reservation.CancelAt(now)
+	}
+	return wait
 }

@@ -98,7 +98,7 @@ func (s *Server) Register(r gin.IRouter, which func(path string) bool) {
 	})
 }
 
-// IsOps selects the operator's routes, which the public listener has on loopback only.
+// IsOps selects the operator's routes, which the public listener has only if WEBROLE_PUBLIC_OPS is on.
 func IsOps(path string) bool { return strings.HasPrefix(path, Base+"/ops/") }
 
 // NoRoute answers for addresses that no route has. A video address whose id has

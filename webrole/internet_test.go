@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+)
+
+const testToken = "a-token-of-enough-letters"
+
+// untilLimited asks until it is refused, at most often times, and returns how many
+// requests were answered otherwise.
+func untilLimited(t *testing.T, often int, ask func() answer) int {
+	t.Helper()
+	for n := range often {
+		a := ask()
+		if a.StatusCode != http.StatusTooManyRequests {
+			continue
+		}
+		a.want(t, 429, "rate_limited")
+		if wait, err := strconv.Atoi(a.Header.Get("Retry-After")); err != nil || wait < 1 || wait > 10 {
+			t.Errorf("Retry-After: %q", a.Header.Get("Retry-After"))
+		}
+		return n
+	}
+	return often
+}
+
+// TestRateLimit: each client has its own limit, which counts before the token is
+// looked at, and nobody chooses which client he is.
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	s := start(t, map[string]string{
+		"WEBROLE_RATE_LIMIT": "20", "WEBROLE_PLAYBACK_RATE_LIMIT": "40", "WEBROLE_TOKEN": testToken, "WEBROLE_TRUSTED_PROXIES": "127.0.0.1",
+	})
+	from := func(client, token string) func() answer {
+		return func() answer {
+			return s.call(http.MethodGet, "/videos", nil, "X-Forwarded-For", client, "Authorization", "Bearer "+token)
+		}
+	}
+	const often = 200
+	if n := untilLimited(t, often, from("198.51.100.1", "guess")); n < 20 || n == often {
+		t.Errorf("%d guesses of a token were answered, want 20 and what comes back", n)
+	}
+	from("198.51.100.2", testToken)().want(t, http.StatusOK, "")
+	n := 0
+	if n = untilLimited(t, often, func() answer { n++; return from(strconv.Itoa(n)+".1.1.1, 198.51.100.3", testToken)() }); n < 20 || n == often {
+		t.Errorf("a client that writes addresses before its own has %d requests", n)
+	}
+	page := func() answer {
+		return s.get("/", "X-Forwarded-For", "198.51.100.4", "Authorization", "Bearer guess")
+	}
+	if n := untilLimited(t, often, page); n < 20 || n == often {
+		t.Errorf("%d guesses at a page were answered", n)
+	}
+	play := func() answer {
+		return s.get("/v/"+strings.Repeat("b", 26)+"/master.m3u8", "X-Forwarded-For", "198.51.100.2", "Authorization", "Bearer "+testToken)
+	}
+	if n := untilLimited(t, often, play); n < 40 || n == often {
+		t.Errorf("%d requests for playback were answered, want 40 and what comes back", n)
+	}
+	if got := s.get("/livez", "X-Forwarded-For", "198.51.100.1"); got.StatusCode != http.StatusOK {
+		t.Errorf("health is limited too: %d", got.StatusCode)
+	}
+
+	alone := start(t, map[string]string{"WEBROLE_RATE_LIMIT": "20"})
+	n = 0
+	ask := func() answer { n++; return alone.call(http.MethodGet, "/videos", nil, "X-Forwarded-For", strconv.Itoa(n)+".1.1.1") }
+	if n := untilLimited(t, often, ask); n < 20 || n == often {
+		t.Errorf("without a trusted proxy a header is believed: %d requests", n)
+	}
+}
+
+// TestOperationsInPublic: on the public listener operations are on when it is for
+// this host alone, or when somebody says so and there is a token.
+func TestOperationsInPublic(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+		on   bool
+	}{
+		{"loopback", nil, true},
+		{"a name", map[string]string{"WEBROLE_HOSTS": "video.example.org"}, false},
+		{"a proxy", map[string]string{"WEBROLE_TRUSTED_PROXIES": "10.0.0.0/8"}, false},
+		{"switched off", map[string]string{"WEBROLE_PUBLIC_OPS": "off"}, false},
+		{"a name, with a token", map[string]string{"WEBROLE_HOSTS": "video.example.org", "WEBROLE_TOKEN": testToken}, false},
+		{"wanted, with a token", map[string]string{"WEBROLE_HOSTS": "video.example.org", "WEBROLE_TOKEN": testToken, "WEBROLE_PUBLIC_OPS": "on"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, c.env)
+			status := http.StatusNotFound
+			if c.on {
+				status = http.StatusOK
+			}
+			for _, path := range []string{"/api/v1/ops/queues", "/api/v1/ops/workers", "/board/tables"} {
+				if got := s.get(path, "Authorization", "Bearer "+testToken); got.StatusCode != status {
+					t.Errorf("%s: %d, want %d", path, got.StatusCode, status)
+				}
+			}
+			if c.env["WEBROLE_TOKEN"] != "" {
+				s.get("/api/v1/ops/queues").want(t, 401, "unauthorized")
+			}
+			for _, path := range []string{"/metrics", "/debug/pprof/"} {
+				s.get(path, "Authorization", "Bearer "+testToken).want(t, 404, "not_found")
+			}
+		})
+	}
+	for _, others := range []string{"WEBROLE_HOSTS", "WEBROLE_TRUSTED_PROXIES"} {
+		env := map[string]string{"WEBROLE_PUBLIC_OPS": "on", others: "192.0.2.1"}
+		if _, err := loadConfig(func(name string) string { return env[name] }); err == nil || !strings.Contains(err.Error(), "WEBROLE_PUBLIC_OPS") {
+			t.Errorf("operations for everybody behind %s are accepted: %v", others, err)
+		}
+	}
+}
+
+// listeners are both listeners of a role with their routes.
+func (s *server) listeners() map[string]gin.RoutesInfo {
+	return map[string]gin.RoutesInfo{s.public: s.role.routes[0].Routes(), s.admin: s.role.routes[1].Routes()}
+}
+
+// addressOf fills in the parameters of a route.
+func addressOf(route gin.RouteInfo, fill map[string]string) string {
+	parts := strings.Split(route.Path, "/")
+	for i, part := range parts {
+		if part == "" || part[0] != ':' && part[0] != '*' {
+			continue
+		}
+		parts[i] = fill[part[1:]]
+		if parts[i] == "" {
+			parts[i] = "nope"
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// TestHeadersOfEveryRoute: whatever a route answers has the security headers, and
+// nothing but a static file may be kept without being asked for again.
+func TestHeadersOfEveryRoute(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	id := s.create(map[string]any{}).Id
+	seen := 0
+	for base, routes := range s.listeners() {
+		for _, route := range append(routes, gin.RouteInfo{Method: http.MethodGet, Path: "/no/such/address"}, gin.RouteInfo{Method: http.MethodPut, Path: "/"}) {
+			if route.Path == "/debug/pprof/*name" {
+				route.Path = "/debug/pprof/cmdline"
+			}
+			path := addressOf(route, map[string]string{"id": id, "event": "nope", "path": "master.m3u8", "file": "style.css"})
+			h := s.headersOf(route.Method, base+path)
+			for name, want := range map[string]string{
+				"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
+				"Content-Security-Policy": "default-src 'self'", "Permissions-Policy": "camera=()", "X-Request-Id": "",
+			} {
+				if got := h.Get(name); got == "" || !strings.Contains(got, want) {
+					t.Errorf("%s %s: %s is %q", route.Method, route.Path, name, got)
+				}
+			}
+			if framed := strings.HasPrefix(route.Path, "/embed/"); framed == (h.Get("X-Frame-Options") == "DENY") {
+				t.Errorf("%s %s: X-Frame-Options is %q", route.Method, route.Path, h.Get("X-Frame-Options"))
+			}
+			if kept := h.Get("Cache-Control"); strings.Contains(kept, "max-age") {
+				t.Errorf("%s %s may be kept: %q", route.Method, route.Path, kept)
+			}
+			if h.Get("Access-Control-Allow-Origin") != "" || h.Get("Server") != "" || h.Get("X-Powered-By") != "" {
+				t.Errorf("%s %s says too much: %v", route.Method, route.Path, h)
+			}
+			seen++
+		}
+	}
+	if seen < 60 {
+		t.Errorf("%d routes were asked; there are more", seen)
+	}
+}
+
+// headersOf asks and leaves when the headers are there: some answers have no end.
+func (s *server) headersOf(method, url string) http.Header {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		s.t.Fatalf("%s %s: %v", method, url, err)
+	}
+	cancel()
+	_, err = io.Copy(io.Discard, resp.Body)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		s.t.Errorf("%s %s: %v", method, url, err)
+	}
+	_ = resp.Body.Close()
+	return resp.Header
+}
