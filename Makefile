@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo register up down test test-unit test-e2e lint fmt generate bench soak soak-mutations fuzz docs-check build images scenario bootstrap fork clean
+.PHONY: help demo register up down test test-unit test-e2e lint fmt generate bench soak soak-mutations fuzz docs-check build images scene scenario bootstrap fork clean
 
 MODULES := ./shared/... ./webrole/... ./workerrole/... ./e2e/...
 
@@ -69,9 +69,13 @@ partition-stress: ## which PartitionKey carries which load (T9, S2, S3): table, 
 	@scripts/bootstrap run
 	@scripts/gorun partition-stress
 
-scenario: ## the paper's scenario Q11, to watch
+export NAME SCENE_FAST
+scene: ## list the scenes, or play NAME in the terminal, step by step on real storage; SCENE_FAST=1 makes no pauses
 	@scripts/bootstrap run
-	@scripts/gorun scenario
+	@scripts/gorun scene
+
+scenario: ## the paper's scenario Q11: make scene NAME=papers-scene
+	@$(MAKE) --no-print-directory scene NAME=papers-scene
 
 soak: ## load and faults for SOAKTIME (default 30m), drawn from SEED; then a check of everything from outside, and a page
 	@scripts/bootstrap run

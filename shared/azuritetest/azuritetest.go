@@ -17,7 +17,6 @@ package azuritetest
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -26,9 +25,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"go.uber.org/goleak"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
@@ -174,48 +170,7 @@ func Prefix() string { return fmt.Sprintf("t%09x", rand.Uint64()&0xfffffffff) }
 
 // Clean deletes every container, queue and table under the account's prefix,
 // which must not be empty.
-func Clean(ctx context.Context, a *azstorage.Account) error {
-	prefix := a.Prefix()
-	if prefix == "" {
-		return errors.New("clean up: an account without a prefix is somebody's data")
-	}
-	var errs []error
-	containers := a.ServiceBlobs().NewListContainersPager(&service.ListContainersOptions{Prefix: &prefix})
-	for containers.More() {
-		page, err := containers.NextPage(ctx)
-		if err != nil {
-			return fmt.Errorf("list containers: %w", err)
-		}
-		for _, c := range page.ContainerItems {
-			_, err := a.ServiceBlobs().DeleteContainer(ctx, *c.Name, nil)
-			errs = append(errs, err)
-		}
-	}
-	queues := a.ServiceQueues().NewListQueuesPager(&azqueue.ListQueuesOptions{Prefix: &prefix})
-	for queues.More() {
-		page, err := queues.NextPage(ctx)
-		if err != nil {
-			return fmt.Errorf("list queues: %w", err)
-		}
-		for _, q := range page.Queues {
-			_, err := a.ServiceQueues().DeleteQueue(ctx, *q.Name, nil)
-			errs = append(errs, err)
-		}
-	}
-	filter := fmt.Sprintf("TableName ge '%s' and TableName lt '%s~'", prefix, prefix)
-	tables := a.ServiceTables().NewListTablesPager(&aztables.ListTablesOptions{Filter: &filter})
-	for tables.More() {
-		page, err := tables.NextPage(ctx)
-		if err != nil {
-			return fmt.Errorf("list tables: %w", err)
-		}
-		for _, table := range page.Tables {
-			_, err := a.ServiceTables().DeleteTable(ctx, *table.Name, nil)
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
+func Clean(ctx context.Context, a *azstorage.Account) error { return azurite.Clean(ctx, a) }
 
 // Eventually polls check until it returns nil, or fails the test with its last
 // error after the deadline.

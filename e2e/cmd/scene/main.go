@@ -1,0 +1,84 @@
+// Command scene plays a scene in the terminal: `make scene NAME=stale-receipt`.
+// Without a name it lists them. It uses the account that
+// AZURE_STORAGE_CONNECTION_STRING or AZURE_STORAGE_ACCOUNT names; without either it
+// starts an emulator of its own. With SCENE_FAST=1 it makes no pauses for reading. It
+// ends with 0 when all that was told was true.
+//
+// Next: e2e/scenes/doc.go.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/cutroom/cutroom/e2e/scenes"
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azurite"
+	"github.com/cutroom/cutroom/shared/scene"
+)
+
+func main() {
+	scenes.MaybeChild()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Stdout, os.Getenv)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "scene:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, getenv func(string) string) (err error) {
+	name := getenv("NAME")
+	if name == "" {
+		list(out)
+		return nil
+	}
+	sc, known := scene.Find(name)
+	if !known {
+		list(out)
+		return fmt.Errorf("%q: %w", name, scenes.ErrUnknown)
+	}
+	cfg, err := azstorage.ConfigFromEnv(getenv)
+	if err != nil {
+		return err
+	}
+	if getenv("AZURE_STORAGE_CONNECTION_STRING") == "" && getenv("AZURE_STORAGE_ACCOUNT") == "" {
+		server, startErr := azurite.Start(ctx, azurite.Options{InMemory: true})
+		if startErr != nil {
+			return startErr
+		}
+		defer func() { err = errors.Join(err, server.Stop()) }()
+		cfg.ConnectionString = server.ConnectionString()
+	}
+	return play(ctx, scenes.Printer{Out: out, Fast: getenv("SCENE_FAST") == "1"}, cfg, sc)
+}
+
+// play prints at the reader's pace while the scene plays at its own.
+func play(ctx context.Context, p scenes.Printer, cfg azstorage.Config, sc scene.Scene) error {
+	p.Begin(sc)
+	events := make(chan scenes.Event, 1000) // more than any scene tells
+	var err error
+	go func() {
+		defer close(events)
+		err = scenes.Run(ctx, cfg, sc.Name, func(e scenes.Event) { events <- e })
+	}()
+	for e := range events {
+		p.Fast = p.Fast || ctx.Err() != nil
+		p.Print(e)
+	}
+	return err
+}
+
+func list(out io.Writer) {
+	fmt.Fprintln(out, "make scene NAME=… plays one of:")
+	for _, sc := range scene.All() {
+		fmt.Fprintf(out, "  %-22s %-14s %s\n", sc.Name, strings.Join(sc.Rows, " "), sc.Title)
+	}
+}

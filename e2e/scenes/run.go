@@ -1,0 +1,96 @@
+package scenes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azurite"
+	"github.com/cutroom/cutroom/shared/scene"
+)
+
+// ErrUnknown says that there is no scene of a name.
+var ErrUnknown = errors.New("there is no such scene")
+
+// longest bounds a scene.
+const longest = 2 * time.Minute
+
+// Run plays a scene in the account of cfg, below a prefix of its own, and removes what
+// it made there. tell gets each event as it happens, one at a time, and must not block
+// for long; the last is of kind [End]. The error says why the scene broke off, or that
+// it made a claim that did not hold: [ErrFalse]. The program that calls Run calls
+// [MaybeChild] first thing in main.
+func Run(ctx context.Context, cfg azstorage.Config, name string, tell func(Event)) error {
+	play := plays[name]
+	if _, listed := scene.Find(name); play == nil || !listed {
+		return fmt.Errorf("play scene %q: %w", name, ErrUnknown)
+	}
+	if err := run(ctx, cfg, play, tell); err != nil {
+		return fmt.Errorf("play scene %s: %w", name, err)
+	}
+	return nil
+}
+
+func run(ctx context.Context, cfg azstorage.Config, play func(context.Context, *Stage) error, tell func(Event)) error {
+	cfg.Prefix = fmt.Sprintf("s%09x", rand.Uint64()&0xfffffffff)
+	account, err := azstorage.Open(cfg)
+	if err != nil {
+		return err
+	}
+	defer account.CloseIdle()
+
+	limited, stop := context.WithTimeout(ctx, longest)
+	defer stop()
+	playing, cancel := context.WithCancelCause(limited)
+	s := &Stage{cfg: cfg, cancel: cancel, tell: tell, began: time.Now(), ending: playing}
+	err = play(playing, s)
+	s.mu.Lock()
+	if s.wrong != nil {
+		err = s.wrong // what failed after it failed because of it
+	}
+	s.mu.Unlock()
+	cancel(nil)
+
+	clean, stopCleaning := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer stopCleaning()
+	if cleanErr := azurite.Clean(clean, account); cleanErr != nil {
+		err = errors.Join(err, fmt.Errorf("remove what the scene made: %w", cleanErr))
+	}
+	end := Event{Kind: End, Text: "Everything that was told was true.", Holds: err == nil}
+	if err != nil {
+		end.Text = azstorage.Redact(err.Error())
+	}
+	s.emit(end)
+	return err
+}
+
+// until polls check every 50 ms until it is true, the scene ends, or too long has passed.
+func until(ctx context.Context, what string, check func() (bool, error)) error {
+	deadline := time.After(30 * time.Second)
+	for {
+		done, err := check()
+		if err != nil || done {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s: %w", what, context.Cause(ctx))
+		case <-deadline:
+			return fmt.Errorf("wait until %s: it took more than 30 s", what)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// sleep is a pause of the scene itself: an actor works, or sleeps.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
