@@ -5,3 +5,5 @@
 //
 // Next: e2e/stack, how Azurite and the roles are started.
 package e2e
+
+//go:generate go run ./cmd/handbook

@@ -46,6 +46,7 @@ func papersScene(ctx context.Context, s *Stage) error {
 	}
 	s.Claim(done == "message 2", "C2 got message 2, because message 1 is hidden")
 
+	// snippet: crash-and-reappear
 	c1.Kill()
 	s.Act(actorC1, "process %d crashes (SIGKILL)", c1.PID())
 	s.Means("C1 has deleted nothing and can say nothing more. Nobody is told of its death: message 1 is still in the queue, and hidden.")
@@ -62,6 +63,7 @@ func papersScene(ctx context.Context, s *Stage) error {
 	}
 	s.Claim(id(first) == "message 1" && first.DequeueCount() == 2, "C2 got message 1, in its second delivery")
 	s.Claim(time.Since(asked) >= papersQueue.Visibility, "it was hidden for the whole visibility timeout")
+	// end snippet
 	if err := first.Complete(ctx); err != nil {
 		return err
 	}

@@ -77,6 +77,7 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 		if c.breakers.wait(ctx) != nil {
 			return
 		}
+		// snippet: slots-first
 		slots, err := l.pool.take(ctx, l.share, want, lookEvery(spec.MaxWait), func() { c.lookAtOldest(ctx, l) })
 		if err != nil {
 			return
@@ -89,6 +90,7 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 				c.own(ctx, l, lease)
 			})
 		}
+		// end snippet
 		switch {
 		case err != nil:
 			want = 1

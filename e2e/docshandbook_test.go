@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cutroom/cutroom/e2e/handbook"
+)
+
+// handbookPages are the pages that have the sections of a pattern.
+func handbookPages(t *testing.T) []handbook.Page {
+	t.Helper()
+	all, err := handbook.Pages("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var some []handbook.Page
+	for _, p := range all {
+		if _, ok := p.Section("The picture"); ok { // the others are still to be written anew
+			some = append(some, p)
+		}
+	}
+	if len(some) < 8 {
+		t.Fatalf("%d pages of patterns", len(some))
+	}
+	return some
+}
+
+var (
+	startable  = regexp.MustCompile("`(?:scripts/gorun|make|curl) |\n(?:make|curl) ")
+	otherPages = regexp.MustCompile(`\]\(([a-z-]+)\.md(?:#[a-z-]+)?\)`)
+)
+
+// Every page of a pattern has its sections, in their order, and each has what it is for.
+func TestDocsPatternsHaveTheirSections(t *testing.T) {
+	t.Parallel()
+	for _, p := range handbookPages(t) {
+		at := 0
+		for _, heading := range handbook.Sections {
+			text, ok := p.Section(heading)
+			if i := strings.Index(p.Text, "\n## "+heading+"\n"); !ok || i < at || len(text) < 40 {
+				t.Errorf("%s: section %q is missing, empty, or in another place than %q", p.Path(), heading, handbook.Sections)
+			} else {
+				at = i
+			}
+		}
+		want := func(heading, what string, ok func(string) bool) {
+			if text, _ := p.Section(heading); !ok(text) {
+				t.Errorf("%s: section %q has no %s", p.Path(), heading, what)
+			}
+		}
+		want("The picture", "diagram", func(s string) bool { return strings.Contains(s, "```mermaid\n") })
+		want("The lines that matter", "quoted code", func(s string) bool { return strings.Contains(s, "<!-- snippet: ") })
+		want("See it", "command that starts something", startable.MatchString)
+		want("Elsewhere", "Service Bus, SQS, Temporal or River", func(s string) bool {
+			for _, name := range []string{"Service Bus", "SQS", "Temporal", "River", "Cosmos DB", "DynamoDB"} {
+				if strings.Contains(s, name) {
+					return true
+				}
+			}
+			return false
+		})
+		want("Related", "two other pages", func(s string) bool { return len(otherPages.FindAllString(s, -1)) >= 2 })
+		want("Exercise", "answer behind a fold", func(s string) bool { return strings.Contains(s, "<details><summary>Answer</summary>\n\n") })
+	}
+}
+
+// Code that pages quote is what the sources say.
+func TestDocsSnippetsAreTheSource(t *testing.T) {
+	t.Parallel()
+	for _, p := range handbookPages(t) {
+		text, err := handbook.WithSnippets("..", p.Text)
+		if err != nil {
+			t.Errorf("%s: %v", p.Path(), err)
+		} else if text != p.Text {
+			t.Errorf("%s quotes code as it was: `go generate ./e2e` writes it anew", p.Path())
+		}
+		section, _ := p.Section("The lines that matter")
+		if _, code, ok := strings.Cut(section, "```go\n"); ok {
+			if n := strings.Count(code[:strings.Index(code, "```")], "\n"); n > 32 {
+				t.Errorf("%s quotes %d lines; a reader wants ten", p.Path(), n)
+			}
+		}
+	}
+}
+
+// Diagrams say in words what they show, and their drawings are theirs. A source that
+// Mermaid cannot read has no drawing.
+func TestDocsDiagramsAreDrawn(t *testing.T) {
+	t.Parallel()
+	for _, p := range handbookPages(t) {
+		for _, d := range p.Diagrams() {
+			if d.Title() == "" {
+				t.Errorf("%s: a diagram has no accTitle", p.Path())
+			}
+			for _, scheme := range handbook.Schemes {
+				if err := d.Check("..", scheme); err != nil {
+					t.Errorf("%v: `go generate ./e2e` draws it anew", err)
+				}
+			}
+		}
+	}
+}

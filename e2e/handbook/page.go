@@ -1,0 +1,73 @@
+package handbook
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Folder is where the pages are, below the root of the repository.
+const Folder = "docs/patterns"
+
+// Sections are the headings of a pattern's page, in this order. A page may have others
+// between them.
+var Sections = []string{
+	"The problem", "The picture", "The lines that matter",
+	"What the paper says", "What we do today", "The code", "See it", "How it fails",
+	"When not to use it", "Elsewhere", "What it costs", "Related", "Exercise",
+}
+
+// Page is the page of a pattern.
+type Page struct {
+	Name  string // of the file, without .md
+	Title string
+	Text  string // Markdown, with "\n" at the ends of lines
+}
+
+// Pages reads the pages of all patterns, by name.
+func Pages(root string) ([]Page, error) {
+	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(Folder), "*.md"))
+	if err != nil {
+		return nil, fmt.Errorf("read pages: %w", err)
+	}
+	var pages []Page
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".md")
+		if name == "README" {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read pages: %w", err)
+		}
+		title, _, _ := strings.Cut(strings.TrimPrefix(string(text), "# "), "\n")
+		pages = append(pages, Page{Name: name, Title: title, Text: string(text)})
+	}
+	slices.SortFunc(pages, func(a, b Page) int { return strings.Compare(a.Name, b.Name) })
+	return pages, nil
+}
+
+// Path is the page's file, below the root of the repository.
+func (p Page) Path() string { return path.Join(Folder, p.Name+".md") }
+
+// Section returns what is below a heading of the second level, and whether it is there.
+func (p Page) Section(heading string) (string, bool) {
+	_, text, ok := strings.Cut(p.Text, "\n## "+heading+"\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	return strings.TrimSpace(text), ok
+}
+
+var fence = regexp.MustCompile("(?m)^```mermaid\n((?s:.*?))^```$")
+
+// Diagrams returns the Mermaid sources of the page, in order.
+func (p Page) Diagrams() []Diagram {
+	var all []Diagram
+	for i, match := range fence.FindAllStringSubmatch(p.Text, -1) {
+		all = append(all, Diagram{Name: fmt.Sprintf("%s-%d", p.Name, i+1), Source: match[1]})
+	}
+	return all
+}

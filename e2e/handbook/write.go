@@ -1,0 +1,32 @@
+package handbook
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Write brings pages and drawings up to date.
+func Write(ctx context.Context, root string) error {
+	pages, err := Pages(root)
+	if err != nil {
+		return err
+	}
+	var diagrams []Diagram
+	for i, p := range pages {
+		text, err := WithSnippets(root, p.Text)
+		if err != nil {
+			return fmt.Errorf("page %s: %w", p.Name, err)
+		}
+		if text != p.Text {
+			if err := os.WriteFile(filepath.Join(root, filepath.FromSlash(p.Path())), []byte(text), 0o600); err != nil {
+				return fmt.Errorf("write page %s: %w", p.Name, err)
+			}
+			pages[i].Text = text
+		}
+		diagrams = append(diagrams, p.Diagrams()...)
+	}
+	_, err = Draw(ctx, root, diagrams)
+	return err
+}
