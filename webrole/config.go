@@ -18,6 +18,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/edge"
 	"github.com/cutroom/cutroom/webrole/internal/price"
+	"github.com/cutroom/cutroom/webrole/internal/scaling"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
 
@@ -39,6 +40,8 @@ type config struct {
 
 	Limits videostore.Limits // WEBROLE_CLIPS_PER_VIDEO, WEBROLE_CLIPS, WEBROLE_REPROCESSINGS: work that waits at once
 
+	Scaling scaling.Settings // WEBROLE_SCALE_*: how many workers are wanted
+
 	Prices price.Table // WEBROLE_PRICES: what things cost, for GET /videos/{id}/cost
 	Lab    *url.URL    // CUTROOM_LAB: the bench of faults, with its token; nil but in the stack of make demo and make up
 
@@ -55,7 +58,8 @@ const (
 	minToken = 16 // characters
 	maxRate  = 1_000_000
 	maxDrain = 10 * time.Minute
-	maxOpen  = 500 // lines of a ledger, see videostore.BudgetsTable
+	maxFleet = 1000 // workers
+	maxOpen  = 500  // lines of a ledger, see videostore.BudgetsTable
 
 	minUploadMemory = upload.MinMemory >> 20 // MiB
 	maxUploadMemory = 64 << 10               // MiB
@@ -81,6 +85,13 @@ func loadConfig(getenv func(string) string) (config, error) {
 			ClipsOfVideo:  env.Int("WEBROLE_CLIPS_PER_VIDEO", 8, 1, maxOpen),
 			Clips:         env.Int("WEBROLE_CLIPS", 64, 1, maxOpen),
 			Reprocessings: env.Int("WEBROLE_REPROCESSINGS", 16, 1, maxOpen),
+		},
+		Scaling: scaling.Settings{
+			Begin:    env.Duration("WEBROLE_SCALE_BEGIN", 10*time.Second, time.Second, 0),
+			Bulk:     env.Duration("WEBROLE_SCALE_BULK", 30*time.Minute, time.Second, 0),
+			Floor:    env.Int("WEBROLE_SCALE_FLOOR", 1, 1, maxFleet),
+			Ceiling:  env.Int("WEBROLE_SCALE_CEILING", 10, 1, maxFleet),
+			CoolDown: env.Duration("WEBROLE_SCALE_COOL_DOWN", 5*time.Minute, 0, 24*time.Hour),
 		},
 		UploadMemory: int64(env.Int("WEBROLE_UPLOAD_MEMORY", 256, minUploadMemory, maxUploadMemory)) << 20,
 		DrainTimeout: env.Duration("WEBROLE_DRAIN_TIMEOUT", 20*time.Second, 0, maxDrain),
@@ -184,6 +195,9 @@ func (c config) check(bad func(name, format string, args ...any)) {
 			bad(l.name, "%q is not a loopback address, and there is no authentication: set WEBROLE_TOKEN", l.addr)
 		}
 	}
+	if c.Scaling.Ceiling < c.Scaling.Floor {
+		bad("WEBROLE_SCALE_CEILING", "%d is less than WEBROLE_SCALE_FLOOR, %d", c.Scaling.Ceiling, c.Scaling.Floor)
+	}
 	for _, origin := range c.Origins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.Path != "" {
@@ -203,7 +217,7 @@ func (c config) LogValue() slog.Value {
 		slog.Any("storage", c.Storage), slog.String("visibility", workqueue.Visibilities(c.Queues)),
 		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""),
 		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Any("rate", c.Rate), slog.Any("proxies", c.Proxies), slog.Bool("publicOps", c.PublicOps), slog.Any("limits", c.Limits),
-		slog.Any("prices", c.Prices),
+		slog.Any("prices", c.Prices), slog.Any("scaling", c.Scaling),
 		slog.String("webDir", c.WebDir), slog.Bool("lab", c.Lab != nil), slog.Int64("uploadMemory", c.UploadMemory),
 		slog.Duration("drainDelay", c.DrainDelay), slog.Duration("drainTimeout", c.DrainTimeout), slog.Any("logLevel", c.LogLevel))
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/page"
 	"github.com/cutroom/cutroom/webrole/internal/playback"
+	"github.com/cutroom/cutroom/webrole/internal/scaling"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
 
@@ -79,7 +80,8 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	videos := videostore.New(account, queues)
 	videos.SetLimits(cfg.Limits)
 	register := workers.New(account)
-	shown := board.New(board.Parts{Queues: queues, Workers: register, Title: func(ctx context.Context, id video.ID) (string, error) {
+	scale := scaling.NewSource(queues, register, workflow.Pools(), cfg.Scaling)
+	shown := board.New(board.Parts{Queues: queues, Workers: register, Scale: scale, Title: func(ctx context.Context, id video.ID) (string, error) {
 		rec, err := videos.Get(ctx, id)
 		if errors.Is(err, videostore.ErrNotFound) {
 			return "", nil
@@ -90,7 +92,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		Videos: videos, Blobs: blobs, Uploads: upload.New(account, blobs, videos, cfg.UploadMemory),
 		Catalog: catalog.New(account), Search: searchindex.New(account),
 		Races: registrations.New(account), Views: views.New(account),
-		Workers: register, Queues: queues, Board: shown, Prices: cfg.Prices,
+		Workers: register, Queues: queues, Board: shown, Scale: scale, Prices: cfg.Prices,
 		OpenQueue: func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) },
 	})
 	if err != nil {
@@ -103,5 +105,5 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	if cfg.localLab() != nil {
 		pages.ShowLab()
 	}
-	return listen(ctx, cfg, account, site{api: api, pages: pages, board: shown, playback: playback.New(videos, blobs)})
+	return listen(ctx, cfg, account, site{api: api, pages: pages, board: shown, scale: scale, playback: playback.New(videos, blobs)})
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/cutroom/cutroom/webrole/internal/board"
+	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
 // metrics are for the admin listener. Labels are few and fixed: an id in a label
@@ -19,7 +22,7 @@ type metrics struct {
 	requests *prometheus.HistogramVec
 }
 
-func newMetrics(b *board.Board) *metrics {
+func newMetrics(b *board.Board, scale *scaling.Source) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -33,12 +36,55 @@ func newMetrics(b *board.Board) *metrics {
 	reads := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "cutroom_board_storage_requests_total", Help: "Storage requests of the one reader for all who look at the board.",
 	}, func() float64 { return float64(b.Requests()) })
-	m.registry.MustRegister(m.requests, lookers, reads, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.requests, lookers, reads, scaleMetrics{scale}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
 func (m *metrics) observe(r *http.Request, status int, took time.Duration) {
 	m.requests.WithLabelValues(area(r.URL.Path), method(r.Method), strconv.Itoa(status)).Observe(took.Seconds())
+}
+
+// scaleMetrics asks for the scaling signal when metrics are collected. Storage that does
+// not answer leaves the others as they are.
+type scaleMetrics struct{ source *scaling.Source }
+
+var (
+	scaleWanted  = prometheus.NewDesc("cutroom_scale_workers_wanted", "Worker roles that the queues want (GET /api/v1/ops/scale).", nil, nil)
+	scaleWorkers = prometheus.NewDesc("cutroom_scale_workers", "Worker roles that live and are not draining.", nil, nil)
+	scaleRead    = prometheus.NewDesc("cutroom_scale_readable", "1 if the queues could be read; without them the others are missing.", nil, nil)
+	queueVisible = prometheus.NewDesc("cutroom_queue_visible", "Messages that can be received now, all lanes together; an estimate above 31.", []string{"queue"}, nil)
+	queueHidden  = prometheus.NewDesc("cutroom_queue_hidden", "Messages in progress or put back for later, all lanes together.", []string{"queue"}, nil)
+	queueOldest  = prometheus.NewDesc("cutroom_queue_oldest_seconds", "Age of the oldest visible message, 0 without one.", []string{"queue"}, nil)
+	queueWork    = prometheus.NewDesc("cutroom_queue_work_seconds", "How long one slot would be busy with the queue.", []string{"queue"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (scaleMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{scaleWanted, scaleWorkers, scaleRead, queueVisible, queueHidden, queueOldest, queueWork} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m scaleMetrics) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	d, err := m.source.Now(context.Background()) // it has a deadline of its own
+	if err != nil {
+		slog.Warn("metrics lack the queues", "error", err)
+		gauge(scaleRead, 0)
+		return
+	}
+	gauge(scaleRead, 1)
+	gauge(scaleWanted, float64(d.Wanted))
+	gauge(scaleWorkers, float64(d.Seen.Workers))
+	for _, q := range d.Seen.Queues {
+		gauge(queueVisible, float64(q.Visible), q.Name)
+		gauge(queueHidden, float64(q.Hidden), q.Name)
+		gauge(queueOldest, q.Oldest.Seconds(), q.Name)
+		gauge(queueWork, q.Work().Seconds(), q.Name)
+	}
 }
 
 func area(path string) string {

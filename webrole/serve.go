@@ -20,6 +20,7 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/page"
 	"github.com/cutroom/cutroom/webrole/internal/playback"
+	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
 // Time-outs of both listeners. There is no write time-out: a slow player may take
@@ -40,6 +41,7 @@ type site struct {
 	pages    *page.Pages
 	playback *playback.Service
 	board    *board.Board
+	scale    *scaling.Source
 	ready    *readiness
 }
 
@@ -77,7 +79,7 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 		// In Azure deployment sets the rules, and the role may not.
 		slog.WarnContext(ctx, "pages may be unable to upload straight to storage", "error", err)
 	}
-	metrics := newMetrics(s.board)
+	metrics := newMetrics(s.board, s.scale)
 	front := func(h http.Handler, hosts []string) http.Handler {
 		return edge.Chain(h, edge.Deadline, edge.RequestID, instance(cfg.Instance), edge.Log(metrics.observe), edge.Headers(blobOrigin),
 			edge.Recover, edge.Hosts(hosts), edge.Rate(cfg.Rate, cfg.Proxies), edge.Token(cfg.Token), edge.SameOrigin)

@@ -39,7 +39,7 @@ func (s *status) worker() workers.Worker {
 		w.Failed += q.Failed
 		w.Troubled += q.Troubled
 		w.Stale += q.StaleDeletes + q.StaleRenewals
-		count := workers.Count{Done: q.Completed, Failed: q.Failed, Poisoned: q.Poisoned, Renewed: q.Renewals, Released: q.Released + q.Troubled}
+		count := workers.Count{Done: q.Completed, Failed: q.Failed, Poisoned: q.Poisoned, Renewed: q.Renewals, Released: q.Released + q.Troubled, Seconds: q.Worked.Seconds()}
 		if count != (workers.Count{}) {
 			w.Queues[q.Queue] = count
 		}

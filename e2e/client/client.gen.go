@@ -412,6 +412,9 @@ type BoardEvent struct {
 	// Samples For plots, oldest first: in a snapshot of the last 5 minutes, in a change the newest.
 	Samples *[]BoardSample `json:"samples,omitempty"`
 
+	// Scale How many workers the queues want; `/ops/scale` has the rest.
+	Scale *BoardScale `json:"scale,omitempty"`
+
 	// Trouble Why there is nothing newer; empty when that is over.
 	Trouble *string `json:"trouble,omitempty"`
 
@@ -486,6 +489,16 @@ type BoardSample struct {
 
 	// Seconds How long it counted.
 	Seconds float64 `json:"seconds"`
+}
+
+// BoardScale How many workers the queues want; `/ops/scale` has the rest.
+type BoardScale struct {
+	Ceiling int    `json:"ceiling"`
+	Floor   int    `json:"floor"`
+	Now     int    `json:"now"`
+	Wanted  int    `json:"wanted"`
+	Why     string `json:"why"`
+	Workers int    `json:"workers"`
 }
 
 // BoardTask A message that is hidden because a worker holds it.
@@ -1217,6 +1230,62 @@ type RequestCost struct {
 	//
 	// Example: blob.write
 	Kind string `json:"kind"`
+}
+
+// Scale defines model for Scale.
+type Scale struct {
+	// At When the queues were read.
+	At time.Time `json:"at"`
+
+	// BeginSeconds The target for work that somebody waits for.
+	BeginSeconds float64 `json:"beginSeconds"`
+
+	// BulkSeconds The target for everything.
+	BulkSeconds     float64 `json:"bulkSeconds"`
+	Ceiling         int     `json:"ceiling"`
+	CoolDownSeconds float64 `json:"coolDownSeconds"`
+	Floor           int     `json:"floor"`
+
+	// Now What the queues ask for at this moment; `wanted` is the most of this within the cool-down.
+	Now int `json:"now"`
+
+	// Queues Lanes are added up.
+	Queues []ScaleQueue `json:"queues"`
+
+	// Wanted Workers that should run.
+	Wanted int `json:"wanted"`
+
+	// Why For people.
+	Why string `json:"why"`
+
+	// Workers Workers that live and are not draining.
+	Workers int `json:"workers"`
+}
+
+// ScaleQueue defines model for ScaleQueue.
+type ScaleQueue struct {
+	// Hidden Messages in progress, or put back for later; approximate.
+	Hidden int64  `json:"hidden"`
+	Name   string `json:"name"`
+
+	// OldestSeconds Age of the oldest visible message.
+	OldestSeconds float64 `json:"oldestSeconds"`
+
+	// Paused Its work counts for nothing.
+	Paused bool   `json:"paused"`
+	Pool   string `json:"pool"`
+
+	// SecondsEach How long an item takes one slot, by what workers measured.
+	SecondsEach float64 `json:"secondsEach"`
+
+	// Urgent Somebody waits for its work.
+	Urgent bool `json:"urgent"`
+
+	// Visible Messages that can be received now; an estimate above 31.
+	Visible int64 `json:"visible"`
+
+	// WorkSeconds How long one slot would be busy with the queue; what is hidden counts half.
+	WorkSeconds float64 `json:"workSeconds"`
 }
 
 // SearchResult defines model for SearchResult.
@@ -1960,6 +2029,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /ops/queues/{queue}/resume (the `ResumeQueue` operationId).
 	ResumeQueue(ctx context.Context, queue QueueName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetScale How many workers the queues want
+	//
+	// By the messages of all queues with their lanes, what they weigh in seconds, and
+	// the age of the oldest. For whatever starts and stops workers. The answer may be
+	// 2 s old; storage is asked when somebody asks, and not otherwise.
+	//
+	// Corresponds with GET /ops/scale (the `GetScale` operationId).
+	GetScale(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListWorkers Worker roles that were heard of
 	//
@@ -2799,6 +2877,25 @@ func (c *Client) PauseQueue(ctx context.Context, queue QueueName, reqEditors ...
 // Corresponds with POST /ops/queues/{queue}/resume (the `ResumeQueue` operationId).
 func (c *Client) ResumeQueue(ctx context.Context, queue QueueName, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewResumeQueueRequest(c.Server, queue)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetScale How many workers the queues want
+//
+// By the messages of all queues with their lanes, what they weigh in seconds, and
+// the age of the oldest. For whatever starts and stops workers. The answer may be
+// 2 s old; storage is asked when somebody asks, and not otherwise.
+//
+// Corresponds with GET /ops/scale (the `GetScale` operationId).
+func (c *Client) GetScale(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetScaleRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -4365,6 +4462,33 @@ func NewResumeQueueRequest(server string, queue QueueName) (*http.Request, error
 	return req, nil
 }
 
+// NewGetScaleRequest constructs an http.Request for the GetScale method
+func NewGetScaleRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/ops/scale")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListWorkersRequest constructs an http.Request for the ListWorkers method
 func NewListWorkersRequest(server string) (*http.Request, error) {
 	var err error
@@ -5919,6 +6043,17 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /ops/queues/{queue}/resume (the `ResumeQueue` operationId).
 	ResumeQueueWithResponse(ctx context.Context, queue QueueName, reqEditors ...RequestEditorFn) (*ResumeQueueResponse, error)
 
+	// GetScaleWithResponse How many workers the queues want
+	//
+	// By the messages of all queues with their lanes, what they weigh in seconds, and
+	// the age of the oldest. For whatever starts and stops workers. The answer may be
+	// 2 s old; storage is asked when somebody asks, and not otherwise.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /ops/scale (the `GetScale` operationId).
+	GetScaleWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetScaleResponse, error)
+
 	// ListWorkersWithResponse Worker roles that were heard of
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -7236,6 +7371,54 @@ func (r ResumeQueueResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ResumeQueueResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetScaleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Scale
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetScaleResponse) GetJSON200() *Scale {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetScaleResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetScaleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetScaleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetScaleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetScaleResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8967,6 +9150,23 @@ func (c *ClientWithResponses) ResumeQueueWithResponse(ctx context.Context, queue
 	return ParseResumeQueueResponse(rsp)
 }
 
+// GetScaleWithResponse How many workers the queues want
+//
+// By the messages of all queues with their lanes, what they weigh in seconds, and
+// the age of the oldest. For whatever starts and stops workers. The answer may be
+// 2 s old; storage is asked when somebody asks, and not otherwise.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /ops/scale (the `GetScale` operationId).
+func (c *ClientWithResponses) GetScaleWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetScaleResponse, error) {
+	rsp, err := c.GetScale(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetScaleResponse(rsp)
+}
+
 // ListWorkersWithResponse Worker roles that were heard of
 //
 // Returns a wrapper object for the known response body format(s).
@@ -10147,6 +10347,39 @@ func ParseResumeQueueResponse(rsp *http.Response) (*ResumeQueueResponse, error) 
 	switch {
 	case rsp.StatusCode == 204:
 		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetScaleResponse parses an HTTP response from a GetScaleWithResponse call
+func ParseGetScaleResponse(rsp *http.Response) (*GetScaleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetScaleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Scale
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

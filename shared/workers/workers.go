@@ -56,6 +56,10 @@ type Count struct {
 	Poisoned int64 `json:"poisoned,omitempty"`
 	Renewed  int64 `json:"renewed,omitempty"` // leases
 	Released int64 `json:"released,omitempty"`
+
+	// Seconds is how long the items done took together. Workers of older releases do
+	// not tell it.
+	Seconds float64 `json:"seconds,omitempty"`
 }
 
 // Breaker says why a worker does not trust a dependency.

@@ -43,16 +43,16 @@ const ItemVersion = 3
 // Specs is the one place to add a queue. Treat it as read-only;
 // workqueue.WithVisibility returns changed copies.
 var Specs = travelling([]workqueue.Spec{
-	{Name: Probe, Pool: Light, Laned: true, Visibility: 60 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: 500 * time.Millisecond},
-	{Name: EncodeFirst, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: time.Second},
-	{Name: EncodeHigh, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 6, MaxWait: 5 * time.Minute, MaxIdlePoll: time.Second},
-	{Name: EncodeNormal, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 3, MaxWait: 10 * time.Minute},
-	{Name: EncodeLow, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Weight: 1, MaxWait: 30 * time.Minute},
-	{Name: AudioFirst, Pool: Light, Laned: true, Visibility: 60 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: time.Second},
-	{Name: Audio, Pool: Light, Laned: true, Visibility: 120 * time.Second, Weight: 3},
-	{Name: Finish, Pool: Light, Laned: true, Visibility: 120 * time.Second, Weight: 3},
-	{Name: Index, Pool: Light, Visibility: 30 * time.Second, Weight: 2},
-	{Name: Purge, Pool: Light, Visibility: 60 * time.Second, Weight: 1},
+	{Name: Probe, Pool: Light, Laned: true, Visibility: 60 * time.Second, Typical: time.Second, Weight: 6, Urgent: true, MaxIdlePoll: 500 * time.Millisecond},
+	{Name: EncodeFirst, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 2 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: time.Second},
+	{Name: EncodeHigh, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 8 * time.Second, Weight: 6, MaxWait: 5 * time.Minute, MaxIdlePoll: time.Second},
+	{Name: EncodeNormal, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 30 * time.Second, Weight: 3, MaxWait: 10 * time.Minute},
+	{Name: EncodeLow, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 30 * time.Second, Weight: 1, MaxWait: 30 * time.Minute},
+	{Name: AudioFirst, Pool: Light, Laned: true, Visibility: 60 * time.Second, Typical: time.Second, Weight: 6, Urgent: true, MaxIdlePoll: time.Second},
+	{Name: Audio, Pool: Light, Laned: true, Visibility: 120 * time.Second, Typical: 3 * time.Second, Weight: 3},
+	{Name: Finish, Pool: Light, Laned: true, Visibility: 120 * time.Second, Typical: 3 * time.Second, Weight: 3},
+	{Name: Index, Pool: Light, Visibility: 30 * time.Second, Typical: 300 * time.Millisecond, Weight: 2},
+	{Name: Purge, Pool: Light, Visibility: 60 * time.Second, Typical: 500 * time.Millisecond, Weight: 1},
 })
 
 // travelling fills in which steps travel in each queue.

@@ -44,6 +44,10 @@ type Spec struct {
 	// of its lane. A lane gives no two such slots in a row. 0 means never.
 	MaxWait time.Duration
 
+	// Typical is how long an item takes one slot, until that is measured. It weighs the
+	// queue when workers are counted (paper row Q18); nothing else reads it. Default 1 s.
+	Typical time.Duration
+
 	MaxIdlePoll time.Duration // longest pause between two looks at an empty queue; default 5 s
 	MaxFailures int           // failed attempts before an item is poison; default 5
 
@@ -58,6 +62,7 @@ type Spec struct {
 func (s Spec) withDefaults() Spec {
 	s.Visibility = cmp.Or(s.Visibility, 30*time.Second)
 	s.Weight = cmp.Or(s.Weight, 1)
+	s.Typical = cmp.Or(s.Typical, time.Second)
 	s.MaxIdlePoll = cmp.Or(s.MaxIdlePoll, 5*time.Second)
 	s.MaxFailures = cmp.Or(s.MaxFailures, 5)
 	if s.ClaimPrefix == nil {

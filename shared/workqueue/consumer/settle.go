@@ -81,6 +81,9 @@ func (o *owner) complete(ctx context.Context, count *atomic.Int64) {
 	err := o.lease.Complete(ctx)
 	switch {
 	case err == nil:
+		if count == &o.line.count.completed {
+			o.line.count.worked.Add(int64(time.Since(o.job.Received)))
+		}
 		count.Add(1)
 		o.c.breakers.succeeded(o.job.Item.Step)
 	case errors.Is(err, workqueue.ErrLeaseLost):

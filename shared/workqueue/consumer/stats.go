@@ -14,6 +14,8 @@ type counters struct {
 	emptyPolls, receiveErrors, renewErrors, settleErrors                        atomic.Int64
 	renewals, staleRenewals, staleDeletes, staleReleases                        atomic.Int64
 	superseded, receiptsLost, leasesEnding, stalled, panics, crashLoops, length atomic.Int64
+
+	worked atomic.Int64 // nanoseconds, of completed items
 }
 
 // Stats is a snapshot of a consumer, for /ops/workers and for metrics.
@@ -52,6 +54,10 @@ type QueueStats struct {
 	TroubledOften int64 `json:"troubledOften"` // of these, deliveries of items that were released 50 times and more
 	Snoozed       int64 `json:"snoozed"`
 	PutBack       int64 `json:"putBack"` // snoozed for a newer worker; not in Snoozed
+
+	// Worked is how long the completed items took together, each from its receiving to
+	// its delete. Nanoseconds. By it the wait for a queue is estimated (Q18).
+	Worked time.Duration `json:"worked"`
 
 	EmptyPolls    int64 `json:"emptyPolls"`
 	ReceiveErrors int64 `json:"receiveErrors"`
@@ -122,7 +128,7 @@ func (l *line) stats() QueueStats {
 		Queue: l.queue.Name(), Length: n.length.Load(), Visibility: l.queue.Visibility(), Paused: l.queue.Policy().Paused,
 		Received: n.received.Load(), Completed: n.completed.Load(), Unwanted: n.unwanted.Load(), Failed: n.failed.Load(), Poisoned: n.poisoned.Load(),
 		Released: n.released.Load(), Troubled: n.troubled.Load(), TroubledOften: n.troubledOften.Load(), Snoozed: n.snoozed.Load(), PutBack: n.putBack.Load(),
-		EmptyPolls: n.emptyPolls.Load(), ReceiveErrors: n.receiveErrors.Load(), RenewErrors: n.renewErrors.Load(),
+		Worked: time.Duration(n.worked.Load()), EmptyPolls: n.emptyPolls.Load(), ReceiveErrors: n.receiveErrors.Load(), RenewErrors: n.renewErrors.Load(),
 		SettleErrors: n.settleErrors.Load(), Renewals: n.renewals.Load(), StaleRenewals: n.staleRenewals.Load(),
 		Superseded: n.superseded.Load(), StaleDeletes: n.staleDeletes.Load(), StaleReleases: n.staleReleases.Load(), ReceiptsLost: n.receiptsLost.Load(),
 		LeasesEnding: n.leasesEnding.Load(), Stalled: n.stalled.Load(), Panics: n.panics.Load(), CrashLoops: n.crashLoops.Load(),

@@ -318,6 +318,9 @@ type BoardEvent struct {
 	// Samples For plots, oldest first: in a snapshot of the last 5 minutes, in a change the newest.
 	Samples *[]BoardSample `json:"samples,omitempty"`
 
+	// Scale How many workers the queues want; `/ops/scale` has the rest.
+	Scale *BoardScale `json:"scale,omitempty"`
+
 	// Trouble Why there is nothing newer; empty when that is over.
 	Trouble *string `json:"trouble,omitempty"`
 
@@ -392,6 +395,16 @@ type BoardSample struct {
 
 	// Seconds How long it counted.
 	Seconds float64 `json:"seconds"`
+}
+
+// BoardScale How many workers the queues want; `/ops/scale` has the rest.
+type BoardScale struct {
+	Ceiling int    `json:"ceiling"`
+	Floor   int    `json:"floor"`
+	Now     int    `json:"now"`
+	Wanted  int    `json:"wanted"`
+	Why     string `json:"why"`
+	Workers int    `json:"workers"`
 }
 
 // BoardTask A message that is hidden because a worker holds it.
@@ -968,6 +981,62 @@ type RequestCost struct {
 	Kind string `json:"kind"`
 }
 
+// Scale defines model for Scale.
+type Scale struct {
+	// At When the queues were read.
+	At time.Time `json:"at"`
+
+	// BeginSeconds The target for work that somebody waits for.
+	BeginSeconds float64 `json:"beginSeconds"`
+
+	// BulkSeconds The target for everything.
+	BulkSeconds     float64 `json:"bulkSeconds"`
+	Ceiling         int     `json:"ceiling"`
+	CoolDownSeconds float64 `json:"coolDownSeconds"`
+	Floor           int     `json:"floor"`
+
+	// Now What the queues ask for at this moment; `wanted` is the most of this within the cool-down.
+	Now int `json:"now"`
+
+	// Queues Lanes are added up.
+	Queues []ScaleQueue `json:"queues"`
+
+	// Wanted Workers that should run.
+	Wanted int `json:"wanted"`
+
+	// Why For people.
+	Why string `json:"why"`
+
+	// Workers Workers that live and are not draining.
+	Workers int `json:"workers"`
+}
+
+// ScaleQueue defines model for ScaleQueue.
+type ScaleQueue struct {
+	// Hidden Messages in progress, or put back for later; approximate.
+	Hidden int64  `json:"hidden"`
+	Name   string `json:"name"`
+
+	// OldestSeconds Age of the oldest visible message.
+	OldestSeconds float64 `json:"oldestSeconds"`
+
+	// Paused Its work counts for nothing.
+	Paused bool   `json:"paused"`
+	Pool   string `json:"pool"`
+
+	// SecondsEach How long an item takes one slot, by what workers measured.
+	SecondsEach float64 `json:"secondsEach"`
+
+	// Urgent Somebody waits for its work.
+	Urgent bool `json:"urgent"`
+
+	// Visible Messages that can be received now; an estimate above 31.
+	Visible int64 `json:"visible"`
+
+	// WorkSeconds How long one slot would be busy with the queue; what is hidden counts half.
+	WorkSeconds float64 `json:"workSeconds"`
+}
+
 // SearchResult defines model for SearchResult.
 type SearchResult struct {
 	// DidYouMean The query that was answered instead of the one that matched nothing.
@@ -1386,6 +1455,9 @@ type ServerInterface interface {
 	// ResumeQueue Workers take from this queue again
 	// (POST /ops/queues/{queue}/resume)
 	ResumeQueue(c *gin.Context, queue QueueName)
+	// GetScale How many workers the queues want
+	// (GET /ops/scale)
+	GetScale(c *gin.Context)
 	// ListWorkers Worker roles that were heard of
 	// (GET /ops/workers)
 	ListWorkers(c *gin.Context)
@@ -1952,6 +2024,19 @@ func (siw *ServerInterfaceWrapper) ResumeQueue(c *gin.Context) {
 	}
 
 	siw.Handler.ResumeQueue(c, queue)
+}
+
+// GetScale operation middleware
+func (siw *ServerInterfaceWrapper) GetScale(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetScale(c)
 }
 
 // ListWorkers operation middleware
@@ -2882,6 +2967,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/ops/poison", wrapper.ListPoison)
 	router.POST(options.BaseURL+"/ops/poison/:poisonId/redrive", wrapper.RedrivePoison)
 	router.GET(options.BaseURL+"/ops/workers", wrapper.ListWorkers)
+	router.GET(options.BaseURL+"/ops/scale", wrapper.GetScale)
 	router.GET(options.BaseURL+"/ops/events", wrapper.WatchBoard)
 }
 
@@ -2890,221 +2976,232 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"3H1rcxu3suBfQXFvVaR7R9TDsnMi1f0gy3aO7vFDkeRk74ZeEZwBSRzNABMAI4p26Q/t39g/toVuYB4k",
-	"hhzKVCpn8yEyyRk8Gt2Nfve3XiyzXAomjO6dfOtNGU2Ygn++vaET+zdhOlY8N1yK3knvV6Y0l4LIMTFT",
-	"RjJmaEINjchYKjK8GO99oCaeDvu9qKfjKcuoHcLMc9Y76WmjuJj0Hh8fo15OFc2YcXO95qMLcUnN1H7g",
-	"dp7cfoh6gmb2zREf9aKeYn8UXLGkd2JUweoT/Jti495J73/sV7vZx1/1/ms+6tkZz1OeX7xpmSBOeb5y",
-	"hpwaw5R98X//Tve+Huz9tPfl22H06vjx33rR0gaj3tt7Jswy+OBrQkVCEq4NFTGLyD8lFywhozkxM0kK",
-	"YQ8glorpUwDxJVWG29f/weYe7IpNuDaK2q812bk+3LUAD+yLwTJWbYw90CxP7bNHB4eH5CObkf+W6o6c",
-	"czMnH6iiZirF7e27Ik17US+jD++ZmNiDOjo4iHoZF/7zcQgMPzPBcJnLsLiZMjIpfydGEj2Vsz45G2km",
-	"TAQblYIRM6WG5CmdayLkLALo2d+o0DOmCLdfG3LHclMC4Y+CqXkFhUkDGzMueFZkvZPDcsVcGDZhCpbc",
-	"iiM8eTIO/soTJi/e4PgJy3JpmIjn/2Dzci6kvGq22mN79rnGDmqn8PJl4xQOowaqDgYPR4d7g8HDj+zL",
-	"f4Qx9WIMJNu+EEfTbSt4eXgUGvY9FZOCTtjyuZ+R1+eX5PhHYugkIrqIp4RqwgSRiuRm7/VVCy6nfsSu",
-	"dHq297+QVL98O4r+9rjz+97tl/qXh9HfHne/HURtNPyeZ9yUcFnAqRR+rE+dsDEtUmMpAwjFIZkjk1Uo",
-	"d0kn7EbesQCRDAV7MOXvQ88AcjphZMTGUrE++ZTTPwqGhDGRMgFebJ/SNGME1k2kSOdt5JGX07cc8fHB",
-	"T69CAPqlYAX7CIMEKeYP+/smbPVLxVuPoldHLedyxUQCHHHF1Mo/05H5/Xh0kAcme7Rv61wKzeCiOotj",
-	"lhs7lL05hXFMnuZ5ymPgY/v/1MjsNuAMOFHz4N9Y1kc1GVNl/9jjjGmaIsOLpYiZEiw5JTPLrLlhmSaJ",
-	"dJeDBk4YuMtDK3GP7cMzj/6m3NoGYbDA/iz3t7duv2cJQMlRyrIVk+b4xH9sNrkfNzD/GVFsXGiaWrZD",
-	"yZjytFAMVnNVu123BofGoC3wUIUQTH3X2SE+PTt22tXe2x+/Y7GPnhKRsvCqqPjmyzrfPFjmm1HvzBiW",
-	"5bDFXMmcKcORSplIWHIWEL8+cK25mJDZlKeMcGMhrvvk05hQkkptrLxxQmZTJoCSUqk1mVEQMHjMErvZ",
-	"sVQZNb2TXkIN2zM8Y8tsI+oxpaQKiL5RTxTZiNV/qm1IFiaWWeDKTGBdscwybgxL+oCuLDkBTm9Zfp8o",
-	"ZtT8xP3ghCTFWULohHLRHwjFUka1fcnOqFRh+VhEqCFCklhq0wcQnBBuNHAVpkjC7SNjJb8ySyb294Gw",
-	"v8NQOIuQI5nMLYgYymVMJP2B5btM2KP7vWfR2u4+gn1YGMIigTMbuIj82npRz87R+7II0qj3sGeH27un",
-	"ynJ4bcd1539VDu++eIOzuE/v/GT+cTdn+bGc2n3zHlbwGOH1FcSjay5iVuGJNiwnU5qQGeUWCnj/ck0o",
-	"jtgdb7Shyvg5u72CRxVSs+o33+8e8epzVBhXAVyO/sliYwe2ilOdIn+y/62WZaLea0lV8lox6tbUJMyE",
-	"5ZY2RTwP0oZi1LGnZcBYiHcHijbUsPUwqa3Hv+OnKlcTBI3d5bksRID5AI4vYcwF3NCWG6bMoghHzLHr",
-	"9zKdBlmkgStcmFfHvRCcZZowba5ZLEWiAzL2pBwWnyT3XPNRajV2remkOU0ii1Fag6NDlSVoIV01p24F",
-	"T4sG/JvV5uy6RvYhUPl0n1wIQskwnlIxYcOIzOxDXJPM8euEJ6Dk4QN27U2Y08BEr+cwzYyNiJIp+0GT",
-	"OJXxXXdanAQP0sqc2sIW6U6jekoVgwWmXNvTpWJOMiubW4nbnnwQp90XVCk6t59zyXVIUT5LU3eYGfDr",
-	"zN5ULw8ag6+UgnDcwIzA4eD9TgPBuYLQHxoM8TeAjO+sYpdKoyOPjGOu4Kaxp64FzfVUGo+vKbW7IxkX",
-	"hWE6wofw4OF3wWZOwO2+5msU8wOLNgpxP4CngD+KOQPD1OKhnVudEsvT5579I6bKexTclg4ZpCS9gg7w",
-	"Abt7R5oasAmE/WSzbTpxbXmXDlc3O+jf8GJZGm6BK1DTzgPeUyShJrWmTq1cwvM8V/KBZ9SwUxJb7qrJ",
-	"lCcJExVojJQdOaR/JWx4AgwkL45KvigFW8DPzWD/AacLQV/QkEz3yXF9I5VV5oEUWzAIVrg8wt/ljGSW",
-	"1TjmQGIqyMgqgDHj98yyzNkpoYIwbQCqhI7kPSMvDjuBcFF+oMAm3eFVy6pBuhUPPHACAgHsu7xKO5xr",
-	"KVoH6ZUY9mC8TZBW2nEQsk7p02FpnCcBwc/Qua5sK4UwPHWGcNihnTlhcMUHZ+QiYQ+tuBBPC3EHZjCp",
-	"7C/9IAC40GxTIdGCICCUJJ7pWjidkqRARZFpMqX3rNxncCtKzpZHvJKzupm6ECDoUEtgQ2R0w35YXmN5",
-	"8I689/rsakEObLMNZGrAqRUx8TILmChhJDLjZgr6UEoFWxRTrP44daYZ+B0vA/w1WRZSEhanVLHkV0s4",
-	"POVmXhPf1spiUQ/m2IyFA/9dwZGWwJ3TQqN1y/00kjJlVKB4ItOWM/IbOse9nwXlPqcsScEsUoylsioU",
-	"1SQvRinXU5acEgqmf7xZOZCxfcMDDl4F6Zwwd912w/77EMQXSMGt6ClyseOMAJ8ShKFZoxU44M+3FVWd",
-	"DLPEQukGbKCS92iC5lGaXjZGW4tSSF1LBqHX8xrJyMIARZwSWickL0UZSQxL05qAX+MJ1a4Vo4m+ZAoh",
-	"FOLFeHPao2Da6FLhEfY7mixiSCth6TaksBdsKsXE4iLII4smoG74QcFPUJ7zwr7KU2k9+Ruq70I8yt85",
-	"XgZ1stKIxRYF3e3HFJnKNNGEmxBL2vj6Dd2KN3YBpUe41C/bb7/tXmpLP4BF561IdIgR3VjmIq1or0Fg",
-	"ctKSg88GdBTgcRbLLeKHL0wm2IymuiOg3f3abgkJ8FdugKN6AXATu9OG928npgo6DqPxlLi9E5ok+ikk",
-	"xEs66bnF+qUtXfvefFNHgjAzLg+klfJKa3qTbHgS1ue5SVlHWQWfbZ34t9Ko15x5hJa1oFIjNWsaI+JU",
-	"6k1VSG+6CwgN3QxbeD+jZkOV6aisJYpyMOIGJQ9nL15mgWhedYIXPtVxwqnUpo13JCygX7xNWextu0V+",
-	"x1heI/LaWttFqwbW1JZi5YaVd3IAXM2LMJVGk9Gc2JGCV6lmTIR44SdvcjFW650yqsyI0U3s1TwNWvmu",
-	"rYBG02pINGosX/c1yGlDU/beUm0Avd+AUqXB4+Dp1snbVhEzUsIuyM4vh6+S3Y5I8ARru6H6bkMhHK7v",
-	"TU1P3HguXlqf+kFneEAQrRv43cmXJ1UjtRLXPQr63S37aepHE1VMKMS+zilsQy/zrlgxalYqBxSvL6sD",
-	"dEfBuAjhy6dxaUTWTN031PGQMWHVKb5DM4HTwTpEtdi5qtACiGkJrTzl4i4Ap4wlnIatVr+x0a83N2TM",
-	"UxYR6Rgtmihli9ShWTpefyfBU6HjXGm78tCw+hw3doyFnUtliknxf/+PJjuvFdU83V3prAlOYjfbxA0w",
-	"EfdrDkZ01NkbvXQFWiF7XqFwN4eix91f/Hj+i8rFWH7jxvefnZfxixeZLpJNYsLqR1ELc3L07AesXFQV",
-	"KXksWkWK77kO+KlKBtaJk5Vkvc4cjKMFlzOlQrA0RP2yNALoyibeD4Y+xtTQVE7QVlqLUXp1vBgHt4Rn",
-	"Pq5lBVvqxnKSAuM4NrPfbMprQprWZ8H/cOq08yCWURhbYC8fLo+juvEFiOg5uArcUK1qQ0n4ShsyVvZ+",
-	"X9xsF63ec5Wtc4mU5xWHSHle4w72k+cMKc+3xxV4EmQEDUAuI2ZnTpHyfCtcAoK9AvbGehBjBw2pnYfI",
-	"0CJdmIU+RxtNWGb2D32UpvbcgpAvEpb4qA1NZqBTgeXHh7lMqT7BUCEwaZkp48rZWSIiFclowqwo7r3D",
-	"cgw+JUVciIsOyyF+So9KIfKco18Q114Gn8wh3iY46GhumH6nZOYsZQEfuUw4erMxmFpHzZDDOZlZ8cKS",
-	"SUeRGua8kR1m9Ga7jgPHedHKMC6VjJnWUpXxFONxlrMJaAvjca7kiEWk0EzBN3quDcv65KM0KFjUnCBM",
-	"OUkmcqdvpmCvQymSaKfXYMClfVV0tBlboTpNqVpLQ2/cY49Rb9KIng+YiBwIO9PnFb4AVBTy4BuWdx/s",
-	"2rA8PNICOde2UVvzEq4EELZx7BUE/UqjJcoPkvkyeYVYyxs6/zT+lbNZ4M5M3FXSEA/Cngb3/qbeVTcg",
-	"vh9cXh3jmwH4BwcHgaW8qdBtwYZkodxRZonzouOTdVzs8LiRhqadnl0A1CL+II70/Igh0L2jMQvcGrG3",
-	"ei8T1j1Ng25BDc5AjEBBYYTMFDfMW9dXX2s4auQmbl3pqmCRqZ0ffLNcQDyoFBHGA40BMKIWu7BwR8ZG",
-	"bhABgjAL8IgYpfhtjORshkFzgNVr7Y41g1uPpinsPWw5sr+03umf7sEF4kIl7KPRQhzR8vkbOvnuDS4c",
-	"PgxZA1/kT6S5/BpYwgiC6kEAmZMAIIeF0EVu1XCW3ILgP4zIMJYQ/Vt9IeQtIPOtNorRbBgNxNBIeWsh",
-	"dpvzB5Zq+5j9Smc0Tf2HVIqJ/zc8C8K6br6PY8IATMRqnjfWomWhYnbrnOZDsgOhgakcDQR6MvKUxlYm",
-	"GxtECFLkqYRQ28rqvGsn5OKepjy5jZ2mOiQ7ckz8pxOwiDv7iVTk+uoGJbi4YHrXim4DMcxRjuBicosa",
-	"wZDsCGlKM8QPVjYqUrPbJx+kYiSjc7sG5sKdS7vHEtSDSiQzlKfrhWE42fLxEFJcZHauK2b/HxCOaykr",
-	"S8EatfBFbaTCmKGolG1JIdzJQHxUmFhcHsXKQKvD6OCge8DiFY4YYhowWZuIX7+Dmis5p2laOogxHsUK",
-	"dDxm4T2V+14FNZCN0QBH00Vdue2iL4+jPkm1rxo4a/sJnfp/yUIJTCBsHvhYySzIU3G1KCPTB67JiE24",
-	"JY0aWVlVwJ1ZJbZFhKWa1ZRy58e3QJjSPGdiE1/jOql2M5XTgeHCsCyoeaIXtaNxX7bBjRurZjlQQYRq",
-	"AASgAAo5c+klWmYMn+KayJyJriBaJT7D4cJKcW/RCmW5Dprla1FgfJZVUAWmMITiqlFu7nwaPiUncBJ+",
-	"rA80dFOdpWmpd0eEploSU3k0IZhMzkgi0R1CFMuYFQ9h7aP5gvW7EVfQGnLQnt5R96VTfYdevz5pZg9V",
-	"BgESp5RnLNkohKDF6J2nVj5I7HVVxndQfafB78gNmbOG5ds97p3jTetW04vTzbh1VYjLcsyrQpSGrqtC",
-	"VHauq0K4JJurQtSMXD6MoLoKmXD313LeCuWGi8l1OJwBUrJwT1USuD0PTGrC1FcgOFTTLXawB66NPnEu",
-	"6Fl5iHzByNCd9FykASJRZXVroHL1MUiE770VdgHfk0QxrZkmUmCuEBgYVJ+gI1+OIeV9ROM7uJ3xmqmM",
-	"PjEVzmazTLVxzQW37C5Led7yS5UxuCysyJmw90Pwx4xqw8LZbrn0Py1JBrXtOFXKW5yx7gFFCHnLFKGa",
-	"aClFmQwLsbKloJLz2BToCUs2dIXV7B6BX6SaQ6ZK8Ge8NFvCY5wlIID4Lt1+WVjKy3AurHfQRauEXVUW",
-	"ERw9hIlhxguqpb8BSMrGlWUTjyXyYlO9VkO5xGXsG9PYrAhnwBTswBq4IWNZiITIwvTJWxpPcUmJjIvM",
-	"XjKge8uZIMj6dTDSwYrp3a8rC5J3PJwZsszLUlkkgmndlW3gWtqOAubtYJxZYRJFgr2BH0Kppm2hKIUK",
-	"eOGG+/f733jyuA/L3v9mN/G4/80O8jjETFN2z2qFBWCpnYMS7JzNJXsDThBArQkD1NAV9hHAGMFYopeC",
-	"iWMqrOQw8ubsx+hfIPsgEEK5eZyklVfftiYk6wKh3p6hVqeBuDBKyqxvt9YHw3r//nAtDiyH56849G04",
-	"olZl42zLF/VBZkwEvVGtjop3SmZLvk3HXjfxbbZFGm7uZtzwOiJjtwPFOtg7S3clrjeqgWbVRfURhdHa",
-	"Udes3YcLZYdCjv6MPlzgqy8PlhHgI5v5SIDwFTWmqWZLodJdfP5lrvSrRvGC/mHYP93wgQdGW65+0GIU",
-	"X+MGDgKZzd5xwfX0CbAAY1wDyV3lm5fRKqC8OFi5p6iHUv0zDPwE53sIYIuFQVaCbMEANWWxVSStnjKa",
-	"2z8RAR3XSV8jmixquOPC2VwwWD2gneMFuVIfRx44wlT+tWXSrMwiIBcnqBbTNN2DJOpG3jq+0l3z9WLJ",
-	"ilpih0Hp/WGtR5I9LJEGlo7zkZGgxlm4tZBEGfC9CTWUnpVVa0OmVjlQ1oZSuMcWo33XOI9rj9o3uWKb",
-	"rW7MxYSpXHERTp1wdkKmfnCyOFV3zXpTGJzoy3qBv4xm9hv+lWFZEp4tBm9BFbNl5VFxqbiZr6/y456z",
-	"R0/jtURxZZ+B4OWv7LWXtxcLfHyt4XfKiJFg6a/l35Of+etTEju6hior2mDQKVWK3zPdJwdQXAjk0BNS",
-	"iDshZyIY77C60I13R63a1I19pi4arHwYHmokcaznjeWTS66t1lyGy7KiwaKOuGni7TupiGKJhWtQmMba",
-	"CZvJxWUWz0aFSNoyZdrl6FW5LG6mxgbaIbkN0bi9GsTWJOPLGuEuXoNSahfkiaZBlyC488vL3bphc8on",
-	"UM3NHmQKZYFmyxbMZuWwBTfNu3Py0/HLHwPmsaCr9Bq9QqImkePZ9Fc77wKlLpjMU3ZKBKjLI0VFPCVS",
-	"hI05pZPnIpTfkmrpQx99GTqCZbSAk3Jfpmqi+2025qKFyFzdAdALz2WrZejsa6EY8amWmvIEIkTRJQJ5",
-	"hlj0ydVnIzu/HOJBds6OCmmZdCQLczJKqbhbq2UYtCV4FcPtuTyiCM87jKZyopgOZwOnXBtMN9GMqngK",
-	"MR5Ye48qzU7QU4aGS5+AOWJcTCAEEC3TVA+ENjLPWRIRIYkXrpzxEgYDt39US9q0ExOMOYNMVjkjdCBc",
-	"RPSZrm5bZzSFaDV7P41lmsoZ3Li529mpzw8w4KseMTsUZqISmboyXQvUYZem34RzvRxYTsiBK33Q6vWM",
-	"3EA3Ps6nOdJBrXRCnlIBucA0aXHi5EzFwTSj+oJQeVgaMSKHBwdoBILF1nyZekpVSezgSXFZNi3FOw/W",
-	"Onf9QqM6GJugCCFiWYXg6XVSygIpXJBxyidTs0GplCeWA+DNO3KzUgGbxM53qUSykNtZZuG7ZbaCfRtX",
-	"amtJpK3dqFdOrN1A47zh9WQKyyCoIFAPutI8HUNSmJ2H5ncugqnizJfzesaC0Vb9UNq8UzRjGymgpTHt",
-	"iX4+Xya7MX3bObxNsCrwBioiC9dCOwNyHdpBh+j0wspSYEW2DLKRDhOA5obw+8hYYi+bQqRMazKEZQ0t",
-	"p4R5vwt4QWi5OJ5lLwfaI5agMeH3TER1k729s/TUqU0Bl2WyIDmM+OjWUKxl3D3kCnIj2lPQzq9/xZhB",
-	"J3vhPX94ijLAf11/+kiA5CN/k8QsQkvpYYeIIJg66hDntWh+en5rEDOhHgDvlkr9B/Cwbkbqpo5lYE/X",
-	"bSE4rk6aRYYFs1M3jwBa6zcphrNdi1O1QQfXdUfcic9kXNS/PXy6jfApR/b8pryVEArf3UwYbv99xej6",
-	"8D2f2vK9YWjN8s6bSwLbC14MyhRREyprQgvLAusBzk1FMuNJSCx9DZoHU8QpGM5SFobulFkZNayaeqxa",
-	"V5096pUr6Va7Dh8vJ49quwmDocqW2SR7oJbo0z0t6JKpw4ODg4OOb93xUEmkM48YZGeUylGExpUIkWYX",
-	"tFmfFZ9gVJWlgR3IYYiAFiJQqCJXxG63T97eMzUnRs2dptHM8Laz9OH1tWICrNgnPyxvuwJb6CiuQQe/",
-	"Yhq8QUtBATz5b1l8sMrHWrZix/lNqgSMpR1YhSM7CAHrxDfGZQ7H2qQBvTmfaS3x+TwMpgq/RAAIkCCf",
-	"ie3UDyfoe8BWFmUoIEaGQTFlbRhN6gXA4KHMCigQ014W0Ai4bsLBcJWXJiBGNvwxy787r0vwxz/CJjA6",
-	"2bSkUAB8D/V053e9qPehF/X+Z8fIz3cso8BrPuCfj1K85oKqOUR2Xi9mU1MXv3nrYuB8MBwq3WUixXKS",
-	"ddSLqYhZiv8GPtNMyat2f+1s7e1BySsCdFpl0u7iTTiSHkJTVSE8jt0x7cMPdWUc1SSnyjSCO1y8PZQ0",
-	"duXgOsZ7rA2Zb49ydsVgvr90+mbRve2h9BhPYmHDugOga5H7Rqz8mujdMA/ySa0r0W5VGSq4HmrVAtel",
-	"Mm+WObxhJmYIH7oeYjiosQRDI5U3mKbbBt9tmNyANTynxe1mMQWwkXH7nSFIN56tb6g4fS7jjRek8lTG",
-	"dxfJGz7hQQXairhorIAnf9AE0cUV7iEcPBBgPx9RzV4dtxQUsC9f173mXSoC2Jf031kakLA+wipK0QMf",
-	"RTKykgZxAZsQx4l9TAIF9euO8gU4s4ecK6Y3UWmDsbFnmOa7J0U6J9dn17UFj/rkAgRqanm6Yh0ithfA",
-	"GC0cXwNkPnC22kkIWVvqFAZyftc2IVgl+DylVE5HWWnDVf45FXi+x/xVj6JZ/j3vuuRKT14oeQFZuYRq",
-	"knCdp3TedtnwTWJBy5JBq57HjBbgcWh97RxqH2x6kdI5DZbBuymU0MQoXz64MvWXjZCcIxXaEKG3nWKH",
-	"j4BL6gnBRHnNQbymzRg+t2EAEkjGm1BT2dVuE8OUt+WEchw25OWlbLj6arYPhbLo15L1qrjmpwQq1SxE",
-	"TyKf9sqtTc5WS+avGFq0kPPf8FT2ahhZiaYlMdRwr35KoQpPS0atce6K23pUaVaBAqa2qhgU8IPtGJ//",
-	"f4qMfM5oRID2XzPQL4we2CS3SVNHr0g8pYrGBgpJKSoSmTXNhdlYTSZfk3H21cz+OErvhJhNjl6YXNJe",
-	"tNgL9Gjvxy/fjl6FeoC6RWxDj3iyPa2zItFaUmjeYuWC9PIXB8Q+QXY+35zv4v0HGYWRrz6zWYuaWnGj",
-	"ENtdKsbTsWoRvhjhZsKbr6PdAg8uRimPvV+PKlZ1zyqDrpLTWgS8L2zdSICGQaCYAr6NjPWeNgqoVIjT",
-	"Vlgb3a5PyVt0fmEsc0y0y4lcgoQ91euyDPNm7rVOCXa1CUIngRvfBsm09YXaGs1gS4bCMtFrO6eLEw43",
-	"SMaYhiqVWMnUIZKA3Goq5liEYVQYkkqZWxHx1FUYoHesTCjOqdYzqcCK/Pebm0vymmoel43sQZxkVEG9",
-	"ZLfgqTGuty0XYxlSG9Hu543pUBxQjsuedBhf6MrO4RdVM3jsCtEfiIG4mYLDBvNgfVcUrJyDFSkwd/wH",
-	"TezCXJFsWRimB2JnOGMjO/Y+tP0UNN2nOR/ulm3Uf5YkTrkdeGfIjtg+frAPqDLnlyUDAfEM3ESQBTr3",
-	"5fsgiHEhBt4+BKNDVw74FXV6eHMgylDWMdgeDOwRAlGRxH3org8q1X3yuoyiHcYyYcPIyfv2CyTdIY6y",
-	"uLbSR+BKph4eEDA3YFMfbSCL1RW8eXnwYiCGLjD2thD0nvLUimNDwsdokBhhZOfxwd/I0M1ya6lXFmbo",
-	"w1Y0KQtDCGkGArMBILDKzt4nv00tjkKaLfI6Q5VxAae+7xJXkF6RU3fEcwjgtAg7EFRjVxJfozHldywC",
-	"/Iaq/zJjRKdyBrm6VJDDV+Qf/PU+lpB4AStAMB0f/WTnH4iXBy9guZQMoTvq3tnYMDXsE/hLqIWMC0JG",
-	"wNq1wEpHjAkS2x0yTNyGiNKUx0xoYF2uHfeHixtnykCq0Sf7+zJnApG4L9Vk3720nzlRCMWb3jkmnFrh",
-	"mSmNdHXYP+gfQBfMnAma895J70X/oP8ChYgpsIt9CEvS+9/g7+O+qjno4YEJMy1VUeTMCi9VB00Y4Qc0",
-	"6HOsh+Mir6VKLBIiOt0xe1/f/Lh7Aug0EMMRHw0R87Gzs8OzIZ2woUUj+493SmZDQIMhcM4h2RlJMyVc",
-	"xGmRsGTX8gI6YdFA+NY6VMztlyM+6pNPIoXqJ6X3bqoY88G+EE7VJ+/KKD9X0pJnbCDG4PTjwsilOGZj",
-	"T9PIavOu5JzRBGNY8JjtFQLwvEh6Jz17tVw1gGxPQ9GMGWhY8Xu4jz5Gy3RrRw1RSY9ReCCMsek2EIS8",
-	"rBjoHVbZ2c5gN3LzoUIPVcDcf8+RStY+WN3Gj18WWtkfYazB1pubg4gRbLgO6cRQ+bWGJS4R3+V5hqcp",
-	"111r6B71dJFlVM1dAXFVCB05srC0hVTjlXAoHFnHzS+PS9i5BpTYz9aCMXf+ocX91QMBpSLn179WhisX",
-	"OWhZQgT5cJo9RMAHqEgiInOUONN5NBDDKhRreAqRBgSYM1bSQ5lBcWMYdNcDD/t8b6JkkROjqNA0hj1a",
-	"UBf5wBL44cEBKalV90kVBFVVRXDCkGJVxkkulYkWBXCsE9cfiCuWM2qsaEUF4VCDzjW/K1tWnFoWBE+Q",
-	"+qYgGJlANpzjjANBk0RbqPkRuOmT44OfAGIY0ekuWCGBQ8eySJNq3T5/AhY6EDhqrY3hiI90iGv52nlN",
-	"vuXuudcymW9EI53k58VE4lDlSMMezH6s75vDl1rDCB3zy46GhoRtVZbHZ6T6Rt3BAMWDemQPppZSJWdb",
-	"oXgEoJWa8aAjvAOtrDID6QosL+3E/xitFhD2v4346BGJ3NcobSIONqRpHOSmHOViDC6EEGs+biuZBLVF",
-	"MLsWt052fLPp3W0A9obeMQxvECDZuEYfXJtTT0d2DWMrZYC8v5LDOhmrCbmfmVkAWwhDVy9+kYC+c9eu",
-	"GJ5A5W67F8b6S/o1H12IS2oQE/JwPQ6r5+qa36m6Wurr/EGTITN0Mjwhx0d/I8NcgZ0YpNZbzxmGvklj",
-	"RI4PjxYe8oVPa20goPtPf4l1vk242SL+P43jdpVK0MLamT/+qdiHXVMJdYnyVBAQlBRU4rSX5inUP1a1",
-	"cERHn5m8Z74K/Xdzu/2yNNyfg+dBKeodFwmZywLVX9y+leXgqxEfnVSFBqgmw8tP1zdkH02IWL0KNjEk",
-	"vmgkwOmHUm8hxwfHZIgfboU0t5DzVEkW6/QgPbWHgPlRTWo4BxdLraTK8+B0s2xLJ4Q+Wo+Xvm/HdyLy",
-	"B7w89NSKgh8ujwlVkFJGq3PAE23FVV+fEHE2paPeyTf3r/1RoQBj/OeyW3XtO3svfa1/ccfTtPZRG5k3",
-	"P7o2Ff6bqlM+fMPv2Vc4HDCwITmgFWO/92ivhH2Za0dbrUaFqgwyIhEEiwy1oLmeSuM4OdjGnNAMLTPL",
-	"NtNY+to1m55NqRmURZmrZos4Msbw9ImdcZhQQ4eWYaA9ASaFhnRAsMM+OQNHOhNmIFIuGFiOdGlJVdid",
-	"ebFp71gqcviSoGHyU9lqF4uU+mb29iHLsmZTSVIp76qyGUcHYH6oJwqgsRAqppmBwNeAGsGMZl9HmxkY",
-	"/DAx2kgJJq50Di0FmS7VBjvUhBm7WcFmA1EDs4sSBt2MaxIXBuQbBC9a5obvqTZ7AJ+9izdDX8kNo55P",
-	"IHna6WDpjM59AWU8wPqR9sk1Vj0nTCzapi0KWugdH/2EldNHhZ4PyYjNpUjI0ctXTs8Lqiu/2QsTDrG3",
-	"VrAHHQLwYg9H7M5lKjQJyfU3Ht90VEvjdkbkiWSgxy3sdytaPjXOKl6zm2uSSOhagyS6B7FijiArLiNL",
-	"nmLptUpdDgqo77k2rkrGpiLNX80wUysbstIk46uPYGObbZwW9oXFUD7pfRyotOMd4IyhWGQDDnTKodzq",
-	"mmPb/4Z/LxIrxUBFmIDMAra4nEJkhDPF+dd6i1dm3TpXj/I8PFoTkFkXY5oodIULK7EodCUvE5UFPvZy",
-	"BFsrVkZxcY/ffyKXhSG0edIQL9WYrhX4Vev4Vpr5BR95RnSuMvZb2JJzmm0BWugicflTgKngMgJciEgV",
-	"TuGSqrBhCepLWHuA7PxyHJFfDg9218B0/xv8taIro2pz+RuA8tHieDs+ntuhfylrDnWwNTjsq3LDt2G0",
-	"AX0F/YeuYEVX2Pj6Fq0IeMnYnd9gB7dDCoy6Tvnl5l4c1UsLHtUKgBwGAiKek3vXC6IGEP5zbqWyF0eI",
-	"jWnZe38r+P9eyjuvRaHwWpYY8X4oQ++wBwLLlo4x+g4kbkEBIKvnIY9LO/Rm5AGrAWp3nUvLckywXKty",
-	"MkOtDL6N0/hYXqEG8o1cGVbuLwkUw3zXTl1kEAjTibLw8eeB6xWM/UTApnwMKTRbkBydpGhhtwS6RStm",
-	"E1iVPth+77nhn/Piq0XvtNx8Vaf17UHMxaRUaU12koTIcRBcEM28RlvGsK5WTfnMKn9SJZpkhXb5m1B/",
-	"fvjHkFAxd8l1oqy1rcvq9OD48aXhCRcDgZyLpUmZxDoHCxuqxxD84eN9QOF2TnOwclu9TljmJsdW67PP",
-	"RW5lXJCBC9gnfxTSMD3oYY8ykk8V1SwiNI6hYL0VDWKqGUmkC80ohIkGgoJNBCYfc5G4yvawgbFUmSY7",
-	"U6pGslARcf/Qu1YFBq0Y1XFMbdV2MBzI26ykYCRlxjjrPdQYU4rFUGUMwgyqbOkhhKsRLfvkms71QMxc",
-	"If5Y6qCPHzN0IWYy4N5f8P4AtKC16BzPAaIVA3fxH70WCTxU46bN0V7Wf/vegZpx3d89HKYYb2NdPqt4",
-	"G8CCEPDvHqYKbO/GxcrIbTvgQveBEdNmSPLCaB8R6ltNUUOmMk18i1YkQWxkZVK0k2cS5ZCy9iI3aDiy",
-	"EgwlI1lAY1+X9OY4hguk9W0FQxvUUrUIiT18uxaJWn5hdxKIPV3eM1TCJ5aRRsT3BQQSxbh5In27BefS",
-	"hOoH9Q69viBhmWsa2oOrRxDchYvjX8yW+ReMQGkUiFhp6sDz/v4rErlgDT9pmlY4Wrsh3Z2Hl6TrseFb",
-	"9Ox/8+3+H/vZi+Jvm4thkLi1/rjcLHAI7dfzitXdG/OXXdz+N80mGRPmT1pmFM5j9Ywl46KAdJ6AEcot",
-	"dLUNalXByU4gSnmu97/ZP4/9LD9+Loicpzy3T3ZZk+8g9Zzr+bnK/u+0Jmxc9ayEt+mSsGFW/5/55K+y",
-	"oqoF1l90Vc9I8puu6luZdfe87LxM6kT9+1k3ss8FN89JtX/qZqqbIjvWf96OgteFE2NRugOh95nujG2C",
-	"FHW/NgX+N4hvd8LsEKPy3KcfNImpoamcFKDCMw4KL4TQn5Y2RQ6K+kAoZlVorwpYLTJNSyF5IQmOfATX",
-	"MPWlq2IqyM7Ny922KPU2/fW5VRzQV4bYnoxQv5sT1GO0D73FnAIuNE+wlJUU6XyrCspiv4a6hvIvJvZX",
-	"eaArZX5Eo+040WpJi5HvnuuOsvR7I/JKwTzq1tQBR0FfHttCoK6NVK7wrzchu9jLuWEa83sEezB9ck3H",
-	"0JlEQSR2FRGoacYGYniRsCyXhol4vvcPNh+ekGbmkIt2Svm9xT4YBfNbyp6bmMfi87lgfIjJ5tXItxnX",
-	"mYtI9HEOELiR8PGYKe2TiICqyz6fGFWLOv0dJDfdMRezYcEW+ZAK+5knffIZSuNjSrF9YSB2KPn8+eLN",
-	"7onln0D/dwKj2nFEn94Ga1lMBKtVVQ7wCAzl+tUx5A0viAoy/2DzZwttLFsVdYoAO9wuvbWZoF27UC4I",
-	"1DMgw4UacVArBRMhYGFvb7C8SmhC99g+PPMY9d7LuKx/1tbY3GNXv8ERl0Lkv58JnAkhCxEznzgVou7q",
-	"sgQhpBlK3gK7ku6OD47RTyGkpYdT3wHE+XcyeY85ovUWkwvcYDlCESPWn4jW7aHqR6s2BFFnRmYjbSyf",
-	"hKYlxm2BpuA+UzLjejt+HtxhvXUtZGOmcqQjDJ/FrikJeyBMGMWZDjPmtrh1D7zNQ4bLOgNbiFR3eyuD",
-	"EmqlQkKXzMYC7lOC0GHCPzv6fBu4vH3eXNVP2Va8+baQxwWaL0sWQBJMuxYyHdjZPtbwfJoC1R6lAoO2",
-	"EFmHMOazOGa5YckWQHVtZE4aZUw7gCRfTC5e1j3O/UPPKBT7OVrl4jR1psrstOpnd7CV9KEaK/DwgKxM",
-	"b6utAbKE1xO5VBv8a4bh9Qlc7ecRCE+4TOkcyxWOUaK1FzTkXm0xPCquVhSEVFDvhrQG/xgkNoA33jHo",
-	"WlI/mU2hneHUisiKNVpWHR/8NBBDLu5pypNbP5pjxjNfdRkCbMF73uyo7aO4wT0Nra9cNHpAwv6ZbUAI",
-	"EMfsjHwrxLrl/jeZCxTOU8oFhAts45j8wq0SFaeMCvIbG/16c7M9zN7QYxLWInFRViO9vrqp4u8PyQf+",
-	"uk/OKsERN6EJNycuNL8JM4smA3HHctMnTQLgZuH+j7Csikcx6u5vnqY1POsPRFNSPWn2DsVMgrFUJTIJ",
-	"NuuTM+ECJDi4QqHJikatEvrnAq5Fdu4Ykh3AhJXU4tOdaokSNE3mFggwmDc9xQXTA2ElEBfRv0wKUQPJ",
-	"oZFY7Xlu2rXJBrp3kTke9nQxUtiaeZMMYJc7DOf3xHeXaG0recdHW7/f2vTQ6uLx6MkVqqQLCmi7Uuka",
-	"//iRnl2jvGYQKuQ4CxeErrkxly4/n7vXLnnAE//qCQ12F+vtfQCNrcszDoDlabhMtej7ROClSsMlY4Zg",
-	"hcmU+MqD2CQVotfs3Fg3SJdBunaCiutO5UwMBDVkWG8OP1w0E9SYb71ePXxRFVN3NacGAr63k7viDEBV",
-	"t7EU45THZug7i9WtMb7t4rFvw4jFtpRd5gAECGfrrmxyZCE3qk2IkZJkVMzxZAYC1s61v4ukcsbXaEHS",
-	"WcGlnzVx818iZROqhC+1LgigfZADuaCDVkZkBT8P40214C3t+JNADK4ZUHz51W1Q9gZRE0sQrPDsaRyl",
-	"CHoTFKMZRKcb6SusyzE5toJgrYwaeCJdXbofoCzuXZ+gvYcOxPAc17aHYYJDsnN8eLgLyFLvh26/frFr",
-	"JauRsncBiaUQDMrRDETK6H2jJSUXyybiSqKsF4N3JdSAMQxExRmietfX0tKv71hiBUjXSLBkEzgFOtoK",
-	"kVg+QucDMWWKOXaGT9T4GQxAneiJvzZbeliN6I+Cx3dMhdjKZWEc5NaFy55PWXyni8wPPyuLxEWuJj/Z",
-	"+eXwaPcEGOkwdo8H3S/gJ0L/S+k4RLGn8hz6A/3w5mVbKOir42DGWzfuKGPDwomnXeRQAO7+vz+XGPqn",
-	"mZFuGidJzFTJYjJtEFuN77hWOgHe6mSFsM8dNHOX4uCCQetqPvyUeBrXhuV6IQS2uuijgShyX/IAeh64",
-	"yo0QPwth8q4BSOlgK9OCjAse9xZ9F+iOFmoeW7x0rcKhsRT46rmwhBozsjP87e3rq0/v395eXl2cv70e",
-	"7vbJR5ANrGJqBZmlHiupZTs1Cd8lyOwM/bMfpTlHcAx3rTSAmqgqxCkmB/j+Jb4SlqrS0rSFgYfpTi7T",
-	"VEfI55zhDLPiooFQTLAZtT+joUnX2qyhggg2VXD4Q9n6U+eAAC27UBN2ivILlmL0Iv6p51aRVcXnXEwi",
-	"VytSWlxvM6pIbZ7VsijbE1AsjhItyZiqrWV7u87yzggLU2zNybFIY/+UhRJsvrKKwxriaZaF5MJZI3x5",
-	"xYwxQDaWuWKOLmQYN8oVuqgUwySWPjn3aFHXaHFE5YvJCouBgMaRL4/sOjgTZwBTJeHF5eVvoA7kbCrJ",
-	"TEn0mGUtKPVfDizPiFV+ihbEcgezRdzC3N46I8OcVCuLlP3gS7SLLOuEnnI8Y4Q+cP1sOKiYm/a7HSuB",
-	"K8LyEQ0eZazRIDxnWTCSNdU+ZytbELzWqmQucAsgOoawGB4saHHld/yX8Ppc4lpq9ZUxPTDyWYMMle4u",
-	"7iBlgbNlBxkA/C8BKagTV+SEEnTZQulG39fPRzMg6HxHPKgEkrPEtc0GxMJgn0ouwa70OCJNpWBdIA2v",
-	"rrR9XcMTz5l+4tuaBXgYchu7SM9b4kIpqJVSUtq2bFWWRUEtnyUu9mw8qyh7koVTOp1t4frsGk83dZeg",
-	"LxiTF8bretooyidTg7qqb7AVoWQE7Km9X5gvg25ly6lME90n54VPXwdJ08iBqPTfYbML1/C0Wgj5d/Hv",
-	"voTz5ecb8q1Q6eOgODg4emXh8p/wEH6Gf/LkP7+hihaRz1fv97ChXvI4dKgPS0UVjuNqwVZlZ+GCJCzm",
-	"GU0j8pUpuZfTJMGiY8NGV7BaMe4xNqiyei6SmBMlTdnbN+MoL+38cni823Kvf/ZtO5+NJtwMwcKgABZZ",
-	"O/ttEMAZuacpM+SOzaNGr2OsZkVT34l0Sd/aIiHAG97jvMUr/IqNoapIFYTpjBVc+BmH7hJ2SA5CosME",
-	"F5iq+Vc2EC4ys7rTqItnS5AdV7Gehy/JsBC6yHOpDEtuM5ZwOiQ7YAu2tFmLR9utDBCYuYlmCC+UUm9H",
-	"XwpUC1lj3Y7akPTPvevOQW+rc5yqan+Qwbbq8fe+F0y7hlFZgOJU2gNP6FzjmVjSF3uyMFVm6MeqKL0u",
-	"E9llzlBg3bk+2u2HiB87wTxrXDa0mmnTFLGR+PefzN/ljMixcWhXWeRm2Pi5cefZBW3ZWeOsCxC1j3du",
-	"4zyocRHLkdVd0JDpFgn6BhgscanaFfadSlON0HJ+MKsFcKeYlXOfHbwFJ6XMWGPNIfeAB3S9i4sF9GNU",
-	"tnD5/UtLjgnN+f79IQDcDbe4mw8ubA3oIeVjhrIkAnXnl6PdysDppJzlPIyfmTGubo3jUVyAbTUi9r6s",
-	"RnBkvDzCOy4SO4JTcnZuXkbk5sfdesYOpPwuv1khLK0cZA5b4bjr68duTeEaKTlU01Q0btb/xQYU1SDN",
-	"6prLg12DbJaDH7GCJOSYf7g8rqXBgEdk+f1GlAmx0n49JIbIwtTGKN32S8Ng5bDIFSerV/c7ITTJuHAd",
-	"fZiKSrsjdn7CkI4xKa2Hn1+/vzi//XR5jcUwqull3gbNEYPeMmMC1KFPvBlHG6iONibDzGo7Ccuk69SR",
-	"ofYzhNwcsA/4zkLwzSkEcAONowTIUs1qtafoKARK5A/QjNDVuTwln68utPeP2ptUsZQafl8bzD5vJw6h",
-	"qVQEPBYjmlrVTOHFJZUlXosU2KXQDTRlNIXSvI//LwAA//8=",
+	"3H3tchu3suCroLi3KtK9I+rDsnMi1f0hy3aO7rEdRVKSvXuYNcEZkEQ0A0wAjGjGpRfa19gX20I3MB8c",
+	"DDmUqVTO5kdkkjP4aHQ3+ru/DGKZ5VIwYfTg7MtgzmjCFPzz7R2d2b8J07HiueFSDM4GPzOluRRETomZ",
+	"M5IxQxNqaESmUpHx1fTgAzXxfDwcRAMdz1lG7RBmmbPB2UAbxcVs8Pj4GA1yqmjGjJvrNZ9ciWtq5vYD",
+	"t/Pk9kM0EDSzb074ZBANFPu94IolgzOjClaf4N8Umw7OBv/jsNrNIf6qD1/zycDOeJny/OpNxwRxyvO1",
+	"M+TUGKbsi//7n/Tgj6OD7w5+/XIcvTp9/LdB1NpgNHj7wIRpgw++JlQkJOHaUBGziPwmuWAJmSyJWUhS",
+	"CHsAsVRMnwOIr6ky3L7+D7b0YFdsxrVR1H6tyd7t8b4FeGBfDJaxbmPsM83y1D57cnR8TD6yBflvqe7J",
+	"JTdL8oEqauZSfPr0rkjTQTTI6Of3TMzsQZ0cHUWDjAv/+TQEhu+ZYLjMNizu5ozMyt+JkUTP5WJILiaa",
+	"CRPBRqVgxMypIXlKl5oIuYgAevY3KvSCKcLt14bcs9yUQPi9YGpZQWHWwMaMC54V2eDsuFwxF4bNmIIl",
+	"d+IIT56Mgz/zhMmrNzh+wrJcGibi5T/YspwLKa+arfbYgX2usYPaKbx82TiF46iBqqPR55Pjg9Ho87fs",
+	"1/8IY+rVFEi2eyGOprtW8PL4JDTseypmBZ2x9rlfkNeX1+T0W2LoLCK6iOeEasIEkYrk5uD1TQcup37E",
+	"vnR6cfC/kFR//XIS/e1x758Hn36tf3kc/e1x/8tR1EXD73nGTQmXFZxK4cf61Amb0iI1ljKAUBySOTJZ",
+	"h3LXdMbu5D0LEMlYsM+m/H3sGUBOZ4xM2FQqNiQ/5PT3giFhzKRMgBfbpzTNGIF1EynSZRd55OX0HUd8",
+	"evTdqxCAfixYwT7CIEGK+d3+vg1b/bXirSfRq5OOc7lhIgGOuGZq5Z/pyfy+PTnKA5M92rd1LoVmcFFd",
+	"xDHLjR3K3pzCOCZP8zzlMfCxw980MrstOANO1Dz4N5b1UU2mVNk/9jhjmqbI8GIpYqYES87JwjJrblim",
+	"SSLd5aCBEwbu8tBK3GOH8Myjvyl3tkEYLLA/y/3trTscWAJQcpKybM2kOT7xH9tN7scNzH9BFJsWmqaW",
+	"7VAypTwtFIPV3NRu153BoTFoBzxUIQRTX3V2iE/Pjp12tQ/2x69Y7KOnRKQsvCoqvvmyzjeP2nwzGlwY",
+	"w7IctpgrmTNlOFIpEwlLLgLi1weuNRczspjzlBFuLMT1kPwwJZSkUhsrb5yRxZwJoKRUak0WFAQMHrPE",
+	"bnYqVUbN4GyQUMMODM9Ym21EA6aUVAHRNxqIIpuw+k+1DcnCxDILXJkJrCuWWcaNYckQ0JUlZ8DpLcsf",
+	"EsWMWp65H5yQpDhLCJ1RLoYjoVjKqLYv2RmVKiwfiwg1REgSS22GAIIzwo0GrsIUSbh9ZKrkH8ySif19",
+	"JOzvMBTOIuREJksLIoZyGRPJcGT5LhP26P45sGhtdx/BPiwMYZHAmQ1cRH5tg2hg5xj8ugrSaPD5wA53",
+	"8ECV5fDajuvO/6Yc3n3xBmdxn975yfzjbs7yYzm1++Y9rOAxwusriEe3XMSswhNtWE7mNCELyi0U8P7l",
+	"mlAcsT/eaEOV8XP2ewWPKqRm1W++f3rEq89RYVwFcDn5jcXGDmwVpzpFfmf/Wy/LRIPXkqrktWLUralJ",
+	"mAnLLW2KeBmkDcWoY09twFiI9weKNtSwzTCprce/46cqVxMEjd3lpSxEgPkAjrcw5gpuaMsNU2ZRhCPm",
+	"2PV7mU6DLNLAFS7Mq9NBCM4yTZg2tyyWItEBGXtWDotPkgeu+SS1GrvWdNacJpHFJK3B0aFKC1pIV82p",
+	"O8HToQH/YrU5u66JfQhUPj0kV4JQMo7nVMzYOCIL+xDXJHP8OuEJKHn4gF17E+Y0MNHrJUyzYBOiZMq+",
+	"0SROZXzfnxZnwYO0Mqe2sEW606ieUsVggSnX9nSpWJLMyuZW4rYnH8Rp9wVVii7t51xyHVKUL9LUHWYG",
+	"/DqzN9XLo8bga6UgHDcwI3A4eL/XQHCuIPSHBkP8DSDjO6vYpdLoyCPjlCu4aeypa0FzPZfG42tK7e5I",
+	"xkVhmI7wITx4+F2whRNw+6/5FsX80KJjmrJ+Y8CTdgiF5BJAbUA5xZxNYm5R1y5XnRN7DSz9jYHILR9Q",
+	"1mvhBQhWeg3p4AMWYI6aNSAg6AfJdpBxEl4bMA69t8ONX/Auag23wkio6WYb7ylSXZPAU6eJtkgjz5X8",
+	"zDNq2DmJLUPWZM6ThIkKNEbKnkzVvxK2VQHSkhcnJSuVgq2g9Haw/4DThaAvaEgM/MFdFEYqq/8D9XZg",
+	"EKywPcLf5YJkljs5fkJiKsjE6owx4w/MctnFOaGCMG0AqoRO5AMjL457gXBV5KDAWd3hVcuqQboTDzxw",
+	"AjIE7Lu8fXucaymNB+mVGPbZeDMirRTqIGSdnqjDAjxPArKioUtdmWMKYXjqbOewQztzwkAqCM7IRcI+",
+	"d+JCPC/EPVjOpLK/DIMA4EKzbeVKC4KAHJN4Pm3hdE6SAnVLpsmcPrByn8GtKLloj3gjF3XLdiFANqKW",
+	"wMbI6MbDsIjH8uC1+uBV4PWyH5hzG8jUgFMnYuL9F7Bqwkhkwc0cVKiUCrYq2ViVc+6sOfA7Xgb4a9KW",
+	"axIWp1Sx5GdLODzlZlmT+DaKb9EA5tiOhQP/XcORWuDOaaHRIOZ+mkiZMipQopFpxxn5DV3i3i+CoqLT",
+	"r6RgFimmUlmti2qSF5OU6zlLzgkFbwHerBzI2L7hAQevgkBPmLtu+2H/QwjiK6TgVvQUUdpxRoBPCcLQ",
+	"rNEaHPDn24mqTuxpsVC6BRuoRESaoEWVpteN0TaiFFJXy4b0elkjGVkYoIhzQuuE5KUoI4lhaVrTCWo8",
+	"odq1YjTR10whhEK8GG9OexRMG13qSMJ+R5NVDOkkLN2FFPaCTaWYWVwEeWTVatQPPyi4FspzXtlXeSrd",
+	"J+/F2o7rv1JenBihyYIKc07GhzK3x0dTNi5ZlbcoN7EoZjy1SBK8CaeplB1WLoG3QPsHu4IGJ6n/Ng+b",
+	"DGpi6gZhxI2O81cv+qVG5X5wsk7Q3lF9H2L//jr34r0TQycsttTtBAumyFymiSbchLj91pJNSOC4swso",
+	"/fOltt8tWOxWXmj9APa1tyLRIR5/Z/m2tFqTBlnUCaIOPluwqMD1YRmI5SlhWYQJtqCp7glo1UDagF0q",
+	"cHVxA5eVl623sQJuKdr0uq9AfWQ0nhO3d0KTRD+FO/GSBQ3cYv3SWhKVN6bVkSB8z5UH0kl5pW+jSTY8",
+	"CVtXuElZTzEQn+2c+JfSxNqceYJ2zqC+KDVrmobiVOpttXNvSA3IY/3MjCj6oNJIlempByeKctFk7TWh",
+	"zlnv2ywQjd1OpsWnek44l9p08Y6EBVS3tymLvaW9yO8Zy2tEXltrt9TKOy4aK5KtFXcC4GrKGKk0mkyW",
+	"xI4UlFI0YyLEC3/wBjDDtCFzRpWZMLqN94CnQZvrrZV9aVoNifaitiRVg5w2NGXvLdUG0PsN6Ksa/D+e",
+	"bp0qY3VcIyXsguz9ePwq2e+JBE/wfRiq77fUb+D6DtDTWqseN56Ll4a9YTA0ISDj190t7uTLk6qRWonr",
+	"HgX97tpes/rRRBUTCrGvSwrb0G3eFStGzVq9i+L1ZdWr/igYFyF8+WFamvQ1Uw8NS0fITrPuFN+hBcap",
+	"tz1ijOxcVaAHRBiFVp5ycR+AU8YSTsMGwV/Y5Oe7OzLlKYuIdIwWrb+yQ+rQLJ1uvpPgqdBxrjULemhY",
+	"VZkbO8bKzqUyxaz4v/9Hk73Ximqe7q91nQUnsZtt4gYY7Ic1dy+6Te2NXjpmrf6yrFC4n3vX4+6Pfjz/",
+	"ReXwLb9x4/vPzuf7qxeZrpJtIvTqR1ELOnP07AesHIYVKXksWkeK77kOeA1LBtaLk5VkvcnSjqMFlzOn",
+	"QrA0RP2ytK/oyt0wDAaixtTQVM7QDF2LGHt1uhqV2MIzH2W0hi31YzlJgVE125nGtuU1IU3rJ8F/d5YK",
+	"588tY2J2wF4+XJ9GdbsWENFzcBW4oTrVhpLwlTZkquz9vrrZPgYTz1V2ziVSnlccIuV5jTvYT54zpDzf",
+	"HVfgSZARNADZRszenCLl+U64BITeBUy59ZDSHhpSNw+RoUW6oBd9ieavsMzsH/ooTe25FSFfJCzxMTSa",
+	"LECnAqOaDzqaU32GgVtgLTRzxpWzs0REKpLRhFlR3Ju75BTcdYq4gCMdlkP8lB6VQuS5RJcrrr0MBVpC",
+	"9FNw0MnSMP1OycwZIQMRCzLhGFuAoe06agaALsnCiheWTHqK1DDnnewxo7eI9hw4zotOhnGtZMy0lqqM",
+	"bplOs5zNQFuYTnMlJywihWYKvtFLbVg2JB+lQcGi5l9iykkykTt9MwdTKEqRRDu9BsNf7auipzneCtVp",
+	"StVGGnrjHnuMBrNGLkPARORA2Js+b/AFoKJQaIJhef/Bbg3LwyOtkHNtG7U1t3AlgLCNY68g6FcatSg/",
+	"SOZt8gqxljd0+cP0Z84WgTszcVdJQzwIO3Hc+9s6rt2A+H5weXWMb6ZDHB0dBZbypkK3FRuShXJPmSXO",
+	"i55P1nGxx+NGGpr2enYFUKv4gzgy8COGQPeOxixwa8Te6t0mrAeaBj2uGvysGA+EwghZKG6Yt66vv9Zw",
+	"1MhN3LnSdXE4czs/uL25gOhcKSKMzpoCYEQtLGTljoyN3CK4BmEW4BExSvG7GMnZDIPmAKvX2h1rBrce",
+	"TVPYe9hyZH/pvNN/eAAXiHND2Uejlaiu9vkbOvvqDa4cPgxZA1/kT6S5/BpYwgiC6kEAmZMAIMeF0EVu",
+	"1XCWfALBfxyRcSwhFrv6QshPgMyftFGMZuNoJMZGyk8WYp9y/pml2j5mv9IZTVP/IZVi5v8Nz4Kwrpvv",
+	"45gwABOxWuaNtWhZqJh9cvEIY7IHgZqpnIwEejLylMZWJpsaRAhS5KmEwOfK6rxvJ+TigaY8+RQ7TXVM",
+	"9uSU+E9nYBF39hOpyO3NHUpwccH0vhXdRmKcoxzBxewTagRjsiekKc0Q31jZqEjN/pB8kIqRjC7tGpgL",
+	"Pi/tHi2oB5VIZihPNwvDcLLl4yGkuMrsXDfM/j8gHNcSiFpxMLVgUm2kwnCsqJRtSSHcyUDoWZhYXFbL",
+	"2hi24+joqH/46A2OGGIaMFmXiF+/g5oruaRpWvreMdTHCnQ8ZuE9lfteBzWQjdEAR9NVXbnroi+Poz5J",
+	"ta8aOGv7CZ36f8lCCUznbB74VMksyFNxtSgj089ckwmbcUsaNbKyqoA7s0psiwhLNasp5S5EwgJhTvOc",
+	"iW18jZuk2u1UTgeGK8OyoOaJXtSexn3ZBTdurJrlQAXxwgEQgAIo5MIl+2iZMXyKayJzJvqCaJ34DIcL",
+	"K/VhBd3Kch007WtRYOibVVAFJpSEotxRbu59Gj5BKnASfqwPNHRTXaRpqXdHhKZaElN5NCEkRC5IItEd",
+	"QhTLmBUPYe2T5Yr1uxFX0Bly0J1sU/elU32PXr8haeZyVQYBEqeUZyzZKoSgw+idp1Y+SOx1VcZ3UH2v",
+	"we/IDVmyhuXbPe6d403rVtOL08+4dVOI63LMm0KUhq6bQlR2rptCuJSnm0LUjFw+jKC6Cplw91c7joZy",
+	"w8XsNhzOAAlyuKcqJd+eB6aYYSIyEByq6RY72GeujT5zLuhFeYh8xcjQn/RcpAEiUWV1a6By9TFIhO+9",
+	"FXYF35NEMa2ZJlJg5hYYGNSQoCNfTqEAwYTG93A74zVTGX1iKpzNJhAmVXPBtd1lKc87fqnyN9vCilwI",
+	"ez8Ef8yoNiyce5hL/1NLMqhtx6lS3uKMVSgoQshbpgjVREspytRkCEMuBZWcx6ZAT1iypSusZvcI/CLV",
+	"EvKGgj/jpdkRHuMsAQHEd8UP2sJSXoZzYfWJPlol7KqyiODoIUwMM15QLf0NQFI2rSybeCyRF5vqlTPK",
+	"Jbaxb0pjsyacARPiA2vghkxlIRIiCzMkb2k8xyUlMi4ye8mA7i0XgiDr18FIByum97+uLEje8Y48nRYv",
+	"S2WRCKZ1X7aBa+k6Cpi3h3FmjUkUCfYOfggl/naFohQq4IUbHz4cfuHJ4yEs+/CL3cTj4Rc7yOMY837Z",
+	"A6uVeYCl9g5KsHM2l+wNOEEAdeZiUEPX2EcAYwRjiW7FacdUWMlh4s3Zj9G/QGJHIIRy+zhJK6++7UwP",
+	"1wVCvTtfsE4DcWGUlNnQbm0IhvXhw/FGHGhnPqw59F04otYlOu3KF/VBZkwEvVGdjop3SmYt36Zjr9v4",
+	"NrsiDbd3M255HZGp24FiPeydpbsS1xvVQLPuovqIwmjtqGvW7uOVIlAhR39GP1/hqy+P2gjwkS18JED4",
+	"iprSVLNWqHQfn3+Zuf6qUUpieBz2Tzd84IHR2rUoOoziG9zAQSCzxTsuuJ4/ARZgjGsguatD9DJaB5QX",
+	"R2v3FA1Qqn+GgZ/gfA8BbLVMy1qQrRig5iy2iqTVUyZL+ycioOM66WtCk1UNd1o4mwsGqwe089nGPOIL",
+	"5IETLKywsWidlVkEpDkF1WKapgeQ0t6oIoCv9Nd8vViyprLbcVB6/7zRI8k+t0gDC/n5yEhQ4yzcOkii",
+	"DPjehhpKz8q6tSFTqxwoG0Mp3GOr0b4bnMe1R+2bXLHtVjflYsZUrrgIp044OyFT3zhZnKr7ZvUvDE70",
+	"RdbAX0Yz+w3/g2GRGJ6tBm9BTbm28qi4VNwsN9dccs/Zo6fxRqK4sc9A8PIf7LWXt1fLrfxRw++UESPB",
+	"0l+rhkC+56/PSezoGmreaINBp1Qp/sD0kBxBqSeQQ89IIe6FXIhgvMP6skPeHbVuU3f2mbposPZheKiR",
+	"xLGZN5ZPtlxbnbkM12V9iVUdcduc5ndSEcUSC9egMI2VLLaTi8ssnq3KwnRlynTL0etyWdxMjQ10Q3IX",
+	"onF3bY6dScbXNcJdvQal1C7IE02DLvdy78eX+3XD5pzPoLaePcgUijQt2hbMZh23FTfNu0vy3enLbwPm",
+	"saCr9Ba9QqImkePZDNc77wKFR5jMU3ZOBKjLE0VFPCdShI05pZPnKpTfkmrpQx99UUCCRc2Ak3JfNGym",
+	"h1025qKDyFxJB9ALL2WnZejij0Ix4rNYNeUJRIiiSwTyDLEEl6uWR/Z+PMaD7J0dFdIy6UQW5mySUnG/",
+	"UcswaEvwKobbc3lEEZ53GE3lTDEdTrROuTaYbqIZVfEcYjywEiJVmp2hpwwNlz4Bc8K4mEEIIFqmqR4J",
+	"bWSesyQiQhIvXDnjJQwGbv+olrRpJyYYcwZJwnJB6Ei4iOgLXd22zmgK0Wr2fprKNJULuHFzt7Nznx9g",
+	"wFc9YXYoTPIlMnVF01aowy5NvwnnejmwnJEjV1Wi0+sZuYHufJxPc6SjWlWKPKUC0qxp0uHEyZmKg2lG",
+	"9QWh8tAaMSLHR0doBILF1nyZek5VSezgSXFZNh2lVI82Onf9QqM6GJugCCFiWeDh6SVoytozXJBpymdz",
+	"s0UVmidWWuDNO3K7KgzbxM73KfKykttZFjhwy+wE+y6u1M4CVTu7UW+cWLuFxnnH68kUlkFQQaA6d6V5",
+	"OoakMDsPze9cBFPFmS+u9ozlu636obR5p2jGtlJAS2PaE/18vmh5Y/quc3ibYI3mLVREFq5MdwHkOraD",
+	"jtHphUW7wIpsGWQjHSYAzS3h95GxxF42hUiZ1mQMyxpbTgnzfhXwgtBycTxtLwfaI1rQmPEHJqK6yd7e",
+	"WXru1KaAyzJZkRwmfPLJUKws3T/kCnIjulPQLm9/xphBJ3vhPX98jjLAf93+8JEAyUf+JolZhJbS4x4R",
+	"QTB11CPOa9X89PzWIGZCHRnetRovBPCwbkbqp45lYE/XXSE4rgSdRYYVs1M/jwBa67epM7Rbi1O1QQfX",
+	"TUfci89kXNS/PX66jfApR/b8pry1EArf3UwYbv99w+jm8D2f2vK1YWjNYtvbSwK7C14MyhRREyobQgvL",
+	"cvcBzk1FsuBJSCx9DZoHU8QpGM5SFobunFkZtaNcj8OqTbXyo0G5kn5lAfHxcvKotpswGKpsmW2yB2qJ",
+	"Pv3Tgq6ZOj46Ojrq+dY9D1WbuvCIQfYmqZxEaFyJEGn2QZv1WfEJRlVZGtiDHIYIaCEChSpy9QH3h+Tt",
+	"A1NLYtTSaRrNDG87yxBe3ygmwIp98kN72xXYQkdRVpfaXIW3rOHmq0wFM9jWsjWIi+104t4BFaoZM6CK",
+	"g5MfGIqWGYOYQAg5g5jBfu7cSZHe952O2fMo60H0SeFZVzQrljJ9IxdbZjJvLrXVEZ7hjoQ6KwZ8a/V0",
+	"uBjPyRgrZo19TT0wtAPf47qe82xXfZA0hcLVwM4AJN9D/UNIJ0kSlpAi7y09AP51qnlVGbGVfdcLNuu5",
+	"LNKEqKJj1a7eWJc9cdhdiV1vmDnlD+h58YWBfAmQPuHqZhBtU8isQTpNzG5jW3lU3QXQaoBvUT/WOwv0",
+	"XKjZQrwlDAxyeWEIRFRa5EupYeqc0MqY8rXWkj+lQnrdKLNaiQm7KHiT0BSi0VdLx/Sx0rgygG9pKDCk",
+	"rDdIBcQ2Eatuoa1Sp9JEkP0M8pXDwYxRXaieVQmjQaFm4ZJCLe5a9o0Ib6+zJHGJH65+0C7rESN13G4s",
+	"1ujBRRbAFSaMTAq9rEIvgTDOy9valfbz9aYpVlr5uhqgDtCrxUBhHEdaqzjdRI3mXoPUC6bzG6YhiKMV",
+	"y8eT/5bFB3tcG7UBO84vUiXg4+wh4TtCg8jtXuL+tEy93Jjrp7dXDzqLnj+PXlBlTSAABBh+nklbqB9O",
+	"UHrBfmBlBD8GdENHCm0YTeolUeGhjJp4DpRYMq9AxEU4hr0KrghYfxphFO3fXbBE8Mffw54rOtu2EmAA",
+	"fJ/rVUreDaLBh0E0+J89EzbesYwCyX7APx+leM0FVUtIyLhdLYJCXdrFJxe67mPY0VZe5j+2a6NEg5iK",
+	"mKX4b1APmpn01e5vnYu8O5doTVxtpympv1UinAAHGSWqEB7H7KXlsgZ05dPUJKfKNGIyXZoc9IVw7K/n",
+	"VbYx0607OcnVcPv6/jPbJeV0Z8BhGKiFDesPgL6dghopbhuSbsI8yNeiWIt266pHwvVQq5+8qQLJdgU/",
+	"tiygEMKHvocYzkUowdCowBGsrtEF3114yoA1PKej7G41c79RKOMrI4fvPFvf0t75U5kmtGJMS2V8f5W8",
+	"4TMetHvzxMzRxwBPfqMJoourt0c4BA6A23tCNXt12lEHyL58Ww9261PIx76k/87SgIT1EVZRih74KJKR",
+	"lTSIy7OA9AtsBhfoSlSPb1uBM/ucc8X0NpboYErLBVbnOJAiXZLbi9vagidDcgWSNbU8XbEeiVYrYIxW",
+	"jq8BMp/vUu0khKwd5YUDpTo2dnJaJ/g8pcJdT1lpy1X+OYXzvsZrVQ9+bf+e911yZd5eqVQFxTQI1STh",
+	"Ok/psuuy4dukcJSV/tY9j4mowOPQado7Qy7YOSylSxrUru8KJTQxyjdUqDz0ZTdJF/8EvRwxSI7GHUr8",
+	"U2KA81pc14ZerfjclnHDIBlvQ01la+Bt/EneBRNKTdySl5ey4fqr2T4UKn6zkazXpSM9Jb645th5Evl0",
+	"F1xvcrZaDZ6KoUUrpXoaAUaDGkZWomlJDDXcq59SqDBjyxc1zV1Neo8qzeKNwNTW1XAEfrAbn/H/TwkN",
+	"z5lEAND+a8bnh9Hj6k2bpk5ekXhOFY0N1H9UVCQya3r5sqmazf5IptkfZvH7SXovxGJ28sLkkg6i1Ybq",
+	"Jwff/vrl5FWokbpbxC70iCfb03orEp2VAJcdVi6oCvPiiNgnyN5Pd5f7eP9BIYDIF43brmlfrSZhiO22",
+	"auj1LDaIL0a4mfDm62i3woOLScpjH45DFatakJax0sl5LXHNu50adUtgEKiBhG8jY32gjbpnFeJ09cPA",
+	"aKmnlBtw4VzYnYBoV8qgBQl7qrdl94TtomJ65cXXJgidBG58FyTT1SlzZzSDjqPCMtFbO6dL7/GDhkIR",
+	"qwogSqYOkQSURKECndxkUhiSSplbEfHcFQai96ysA5JTrRdSgRX573d31+Q11Ty2ZwkbB3GSUQVtDtyC",
+	"58bk2GKei6kMqY1o9/PGdKjpK6dlY19MC3DVYvGL3yQXLCET12BMD0diJO7mEGeB5Su8TxsL3mEhKSz5",
+	"8o0mdmGut4UsDNMjsTdesIkd+xB6pwuaHtKcjzGGw777vSRxyu3Ae2N2wg7xg31AlaU6WDISEIbITYSB",
+	"A77qLuQerKSu2YdgdOhTBr+iTg9vjkSZgTIF24OBPUL+CJK4z7jxuSB6SF6XyS/jWCZsHDl5336BpDvG",
+	"UVbXVvoInNf/+IiAuQHbHGoDxSdcnbqXRy9GYuzyWT4Vgj5QnlpxbEz4FA0SE0zIOD36Gxm7WT5Z6pWF",
+	"GftoU03Kek5CmpHAJD6Ih7azD8kvc4ujUB0DeZ2hyrg8Ed+JkivIisypO+Il5F1YhB0Jqp3f1JVWTvk9",
+	"iwC/oVmPzMAjuIASG1SQ41fkH/z1IXo6X8AKEEynJ9/Z+Ufi5dELWC4lY2gxf3AxNUyNhwT+Emoh43KH",
+	"ELB2LbDSCWOCxHaHDOutQCJIymMmNLAuZGGDD1d3zpSBVKPPDg9lzgQi8VCq2aF76TBzohCKN4NLrBNh",
+	"hWemNNLV8fBoeASO8pwJmvPB2eDF8Gj4AoWIObCLQ4gm1odf4O/joarF1cEDM2Y6ipnJhRVeKic7jPAN",
+	"GvQ5lrFz8SNSJRYJEZ3umb2v777dPwN0GonxhE/GiPmqEIIph2djOmNji0b2H++UzMaABmPgnGOyN5Fm",
+	"TriI0yJhyb7lBXTGopHwzQapWNovJ3wyJD+IFIqWld67uWLM5+hAFPSQvCuD810lap6xkZiC048LI1vp",
+	"R8aeppHV5l2lWOMjbPCY7RUC8LxKBmcDe7XcNIBsT0PRjBmILPnnlwG3IAYnno9rPXNBrni39AomfozC",
+	"A2FobL+BIFJ1zUDvsDjebga7k9sPFXqoAubhe45UsvHB6jZ+/NVevsh4Af9PMESwVqyL5tgQl0tx+JtL",
+	"yem37lYsLVyKq5chVAGBgu01LHH1c1x5hvA05boPfZYmyAhFllG1dH0/VCF05MjC0hZSjVfCod5zHTd/",
+	"fWxh5wZQvoXsBAvG3PmHVvdXj9+Xilze/lwZrlzAv2UJEaSxa/Y5Aj5ARRIRmaPEmS6jkRhXEdTjc4g0",
+	"IMCcsQAuygyKG8Og3zB42JcHMyWLnBhFhaYx7NGCushHlsCPj45ISa16SKrY5aqYkROGFKsSRXOpTLQq",
+	"gGN51+FI3LCcUcNdAA+UjnXtgMtOU+eWBcETpL4pyCEikMTuOONI0CTRFmp+BG6G5PToO4AYJmK4C1ZI",
+	"4NCxD3fBdfu0R1joSOCotcbOEz7RIa7lS942+Za7517LZLkVjfSSn1frf4QKPhv22RzG+qE5fKk1TNAx",
+	"33Y0NCRsq7I8PiPVN8oFByge1CN7MLVMaLnYCcUjAK3UjAcd4R1oZZUFSFdgeekm/sdovYBw+GXCJ49I",
+	"5L60eBNxsI9c4yC35ShXU3AhhFjzaVelQygJhkUxcOtkz4oDmVRsfxeAvaP3DMMbBEg2rj8X1+bc05Fd",
+	"w9RKGSDvr+WwTsZqQu57ZlbAFsLQ9YtfJaCv3LWrYStQudvthbH5kn7NJ1fimhrEhDxcRsvqubrmd6qu",
+	"lvo6v9FkzAydjc/I6cnfyDhXYCcGqfWT5wxj37Y6IqfHJysP+Xrlte5N0LRv2GKdbxNudoj/T+O4faUS",
+	"tLD25o9/KvZhH3lCXX0bKggISgoKaNtL8xzaFqhaOKKjz0w+MN885qu53WFZ0fXPwfOgFPWOi4QsZYHq",
+	"L27fynLw1YRPzqr6QFST8fUPt3fkEE2IWHQSNjEmvtYzwOmbUm8hp0enZIwfPglpPkGqciVZbNKD9Nwe",
+	"AqY1N6nhElwstUpoz4PTzWprvRD6ZDNe+nZbX4nIH/Dy0HMrCn64PiVUQSY4rc4BT7QTV31ZYcTZlE4G",
+	"Z1/cvw4nhQKM8Z+TAoHIat/Ze+mP+hf3PE1rH7WRefOj6y7lv6kSIeAb/sD+gMMBAxuSA1oxDgeP9kqA",
+	"nvNIW51Ghap7ASIRBIuMtaC5nkvjOHmVjnOOna7HKAmPXccKbsBEs5hTMyp7KVQ9knFkjOEZEjvjOKGG",
+	"ji3DQHsCTAp9ZIFgx0NyAY50JsxIpFwwsBzp0pKqGATZOkkeyIClKRiRjl8SNEzCvenKyOh7TRw8MScn",
+	"Ta0sRlIp76tqVydHYH6o5/ehsRAKnZqRwNeAGsGMZl9HmxkY/LCeiZESTFzpEjoBM12qDXaoGTN2s4It",
+	"RqIGZhclDLoZ1yQuDMg3CF60zI3fU20OAD4HV2/GvgArRj2fQc0Tp4OlC7r0fQ/wAOtHOiS32KyEMLFq",
+	"m7YoaKF3evIdNjyZFHo5JhO2lCIhJy9fOT0vqK78Yi9MOMTBRsEedAjAiwMcsT+XqdAkJNffeXzTUa36",
+	"ijMizyQDPW5lvzvR8qkpE79Ku7kmiYRmc0iiBxAr5giy4jKy5CmWXquKI0EB9T3XxhW32lak+asZZmrV",
+	"vtaaZHzRMOxHt4vTwnbuGMonvY8DlXa8A5wxFGtjwYHOOVRJ33Bsh1/w71VipRgo5BaQWcAWl1OIjHCm",
+	"OP/aYPXKrFvn6lGexycbAjLrYkwThW5wYSUWha7kNlFBFhS0YAZbKxY0c3GPX38i14UhtHnSmMRWn64T",
+	"+FUuZCfN/Ohz8J4NnatCOx1syTnNdgAtdJG4tGfAVHAZAS5EpAqncLnQ2GcM9SVMgyJ7P55G5Mfjo/0N",
+	"MD38An+t6Mqo2l7+BqB8tDjejY+Xdugfy1KBPWwNDvuqki67MNqAvoL+Q5eq2Bc2vixVJwJeM3bvN9jD",
+	"7ZACo65Tfrm5Fyf1isAntbpdx4GAiOfk3vU65gGE/ym3UtmLk9X0z53g/3sp770WhcJrWRnM+6EMvcfW",
+	"RSxrHWP0FUjcgQJAVs9DHtd26O3IA1YD1O4ajpdVFGG5VuVkhloZfBen8bG8QjFJ1lVP5/6SQDHMN9vW",
+	"RQaBML0oCx9/HrjewNhPBGzKp5BCswPJ0SexW/10FXSrVswmsLSvFxHU7F5js4aSMuQU1B5fMKJq7JxS",
+	"gclhSFFLsmB8Nq8lgkXoiYd+Navp3UPyDtoTUQMqEIQL+MgBmWsvCKPahwEPzgM8EidE21HOS9WM+05U",
+	"oJWUlSas+lYpYuBFWXDNQjrI98xgFY1n5Hw4Qccl73JXqiIkxpWsRLrYBcb83bf5XJT1D6o6IBSSncP4",
+	"Uiuk0Ckn/VKWPXg2+NWivTqAWIas6d1RmIthqtLg7CQJkdMguCD6fYN1BcMAO+nvIk3tCSWaZIV2+b7Q",
+	"Zmj8+5hQsXTJmKJsqaLLJkSA4r4DEOECaW/KWZqUSc9LsMgiXUGwkI8PAwONC7IArwibcSj6CRxgJOxz",
+	"kVsZF2TkEjzI74U0TI8GWDuE5HNFNYsIjWPoS2QxOqaakUS6UJ5CmGgkoOQGTj7lInENjGADU6kyTfbm",
+	"VE1koSLi/qH3h+QXtKKg+QZTobUdDAfyNk4pGEmZMc7bA6VklWIxFJOFsJQqu34M4Y1EyyG5pUs9Ep78",
+	"YqmDMSGY0Q0xtoFwkFalkcR1kF/iOUB0a0B2+33QobGFShl2BWaUZX6/dqBmHsBXD4cp6btYl89C3wWw",
+	"IGXgq4epEiH6cbEy0t8OuNJkasK0GZO8MNpHEPuOotSQuUwT34kfSRD7lZoU/SqZRLm1LLHNDRoarcRL",
+	"yUQWImGJv2gcx3CB1757dGiDWqoOpWKAb9cil8sv7E4CscrtPUPDI2IZaUR8+2csxwOZDET6rlrOBQ7V",
+	"MsA2NqUKeyjUSkV37cHVrwjuwuV9rGZX/QtGLDUKiqw1jeF5f/0ViVywhp9WUixxtHZDujsPL0nXSs13",
+	"Yjz8klIxK+iMPQ6zF8XfthfbIdFv83G5WeAQuq/nNat7MOYvu7jDL5rNMibMn7TMKJz37BlLxkUB6V8B",
+	"o6Vb6Hqb5bq64r1AlPJcH36xfx6HWX76XBC5THlun+yzJt8o9DnX831VLaLXmrA/6bMS3rZLwr6ow9/y",
+	"2V9lRVWn07/oqp6R5Ldd1ZcyS/N52XmZBIz2mmfdyCEX3Dwn1f6pm6luiuxU/3k7Cl4XToxF6Q6E3me6",
+	"M3YJUtT9uhT4XyAfwgmzY4zidJ++0SSmhqZyVoAKzzgovJBycV7aoDko6iOhmFWhvSrg7HBeSF5JmiQf",
+	"wY5GfamzmAqyd/dyvyuroUt/fW4VB/SVMXahJdTv5gz1GO1DtTEHhQvNEyx9JkW63KmCstqWq66h/IuJ",
+	"/VXe8FqZH9FoN07XWpIrGJ9qKF7GSSDySlGakGvqgKOgXx+7QuZujVSuv4N3ObhY3aVhGvPBBPtshuSW",
+	"TqEBnYLI/SqCVNOMjcT4KmFZLg0T8fLgH2w5PiPNTDMXHZfyB4t9MArmQ5Wt1THvyef/wfgQw8+rkT9l",
+	"XGcugtXHxYAFOuHTKVixMekMqLps545R2KjT30My3D1zMT4WbJEPwbGfeTIkP0EHJExBty+MxB4lP/10",
+	"9Wb/zPJPoP97gVkQOKJPh4S1rCYO1ppnBHgEhv797BjylhdEBZl/sOWzhcKWHSl7RQwe75beukzQris8",
+	"FwTqX5DxSk1BqK2DiTOwsLd3WI4nNKF77BCeeYwG72Vc1ssLV6Er+17pYYMjtlIqvp4JXAghCxEzn2gX",
+	"ou7qsgQhpJl60AG7ku5Oj07RryWkpYdz3+jN+QMz+YA5xfVO4ivcoB3RihkOT0Tr7tSGk3UbgihFI7OJ",
+	"NpZPQm8647ZAU3C3KplxvRu/IO6wwoUIs3dTOdERhltjc7yEfSZMGMWZDjPmrjwHD7ztQ8zLuhQ7yGxw",
+	"eyuDWGqlZUKXzNYC7lOSFmDCPztbYRe4vHveXNXb2VV+wq6QxyUmtCULIAmmndu1Bzs7xJqvT1OguqOa",
+	"YNAOIusR9n4Rxyw3LNkBqG6NzEmj7G0PkOSryeht3ePSP/SMQrGfo1MuTlNnqszOq7bFRztJN6uxAg8P",
+	"yOL1ttoaIEt4PZFLdcG/ZhjenPDXfR6BcJbrlC6xvOUUJVp7QUOu3g7D6eJqRUFIBfVuSIPxj0EiDHjj",
+	"HYOuFYEgizl0rZ5bEVmxRmfS06PvRmLMxQNNefLJj+aY8cJX6YaAbPCeV7nGmNMsysrc2OHUZS+EQ076",
+	"EwLEvTsj3xqxrt3mMHOB5XlKuYBwgV0ck1+4VaLilFFBfmGTn+/udofZW3pMwlokLspqpLc3d1W+xjH5",
+	"wF8PyUUlOOImNOHmzKVyNGFm0WQk7lluhqRJANys3P8RluHxKEbd/c3TtIZnw5FoSqpnzRbxmHlS61Fh",
+	"lcAhuRAuQIKDKxR66WnUKq1kibgW2bljSI4BE1ZSy2dwqiVK0DRZWiDAYN70FBdMj4SVQFyoV5sUogaS",
+	"Q7/Y2vPcdGuTDXTvI3N8PtDFRPF824xxl2sO5/fEd1u0tpM89ZOd329demh18dQi9kAlXVFAu5VK19/R",
+	"j/TsGuUtg1Ahx1m4IHTDjdm6/HyuZ7fkAU/8qyfA2F1stvcBNHYuzzgAlqfhMhujrxOBW5WpS8YMwQqz",
+	"OfGVKrEXPkSv2bnLwFEX1G0nqLjuXC7ESFBDxvCYqy86XjUT1Jhvvb8BfFEV33c1ykYCvreTu2IeQFWf",
+	"YimmKY/N2DeQrVtjfHftU99tG4uzKbvMEQgQztZd2eTISi5dlxAjJQZ1wkmMhG8I5u4iqZzxNVqRdNZw",
+	"6WdN9P2XSPGFqvKtVhcBtA9yIBd00MmIrODnYbytFryjHf8gEINrBhRfrncXlL1F1EQLghWePY2jFEFv",
+	"gmI0g2wGI31Ffjklp1YQrJXdA0+kq2P4DZRRvh8StPfQkRhf4toOMExwTPZOj4/3AVm8/ki+56/t1y/2",
+	"rWQ1UfYuILEUgkH5opFIGX1odB7nom0iriTKevMAV3IPGMNIVJwhqjf3Ly39EA4/lcr1iy7ZBE6BjrZC",
+	"JJaP0OVIzJlijp3hEzV+BgNQJ3rir80WMFYj+r3g8T1TIbZyXRgHuU3hspdzFt/rIvPDL8qigpHr4UD2",
+	"fjw+2T8DRjqO3eNB9wv4idD/UjoOUeypPIf+QD+8edkVCvrqNJgh2Y87ytiwcKJyHzkUgHv4788lhv5p",
+	"ZqS7xkkSM1eymM0bxFbjO671UoC3Olkh7HOv99RzwaB1NR9+SjyNa8NyvRICW1300UgUuS+RAT0yXKVP",
+	"iJ+FMHnXMKZ0sGWNpnnclBZ9F+iOFmoeW7zEux8+oK+eC0uoMSN741/evr754f3bT9c3V5dvb8f7Q/IR",
+	"ZAOrmFpBptWTJ7Vspybhu4SqvbF/9qM0lwiO8b6VBlATVYU4x+QA3+/GV05TVRqjtjDwMN3LZZrqqNZ1",
+	"lGWYRRmNhGKCLaj9GQ1NutZNFxVEl8pCXZuDc+eAAC27UDN2jvILJgx5Ef/cc6vIquJLLmaRzxCyuN5l",
+	"VJHaPKtlUXYnoFgcJVqSKVU7qw6A6OKNsDDFzpwcqzT2myyUYMu1VT82EE+zjCgXzhrhy3FmjAGyscwV",
+	"/3Qhw7hRrtBFpRgmsQzJpUeLukaLIypffFhYDAQ0jsourkAzQ+IMYKokvLi8/A3UDV3MJVkoiR6zrAOl",
+	"/suB5Rmxyk/RgVjuYHaIW5gLXmdkmMNsZRF/uhXaRZZ1Qg9CnjFCP3P9bDiomJv2qx0rgSvC8hENHmWs",
+	"6SE8Z1kxkjXVPmcrWxG8NqpkLnALIDqFsBgeLIBy43f8l/D6XONaavW4MZ008lmmDJXuPu4gZYGzYwcZ",
+	"APwvASmoK1jkhBJ02UKpT98H0kczIOh8B0XIbs1Zco46JiAWBvtUcgkwQzciTaVgfSANr661fd3CE8+Z",
+	"fuLb4AV4GHIbu0jPW+JCKaitU1LarmxVlkVB7acWF3s2nlWUPezCKZ3OtnB7ceuajrtL0BcYgt7beDNp",
+	"oyifzQ3qqr4hWy2VWnT3l/Nl861sOZdpoofksvDlDkDSNHIkKv133OzaNj6vFkL+Xfy7L/l9/dMd+VKo",
+	"9HFUHB2dvLJw+U94CD/DP3nyn19QRYvITzfvD7ABY/I4dqgPS0UVjuNqwVZlZ+GCJCzmGU0j8gdT8iDH",
+	"DvRGugX6LnK14u1TbGgGzfKBxJwoacqm0BlHeWnvx+PT/Y57/Sff5vXZaMLNECwkC2CRtbPfBQFckAea",
+	"MkPu2TKqZZNrV/2Mpr5zbUvf2iEhwBve47zDK/yGTaEKTRWE6YwVXPgZx+4SdkgOQqLDBBeYqvkfbCRc",
+	"ZGZ1p1EXz5YgO65iPY9fknEhdJHnUhmWfMpYwumY7IEt2NJmLR5tvzJAYOYmmiG8UEq9Hb0VqBayxrod",
+	"dSHpn3vXXYLeVuc4VZeHIIPt1OMffO+gbg2jsgDFqbQHntClq+RgSV8cyMJUmaEfqyYGukxklzlDgXXv",
+	"9mR/GCJ+7Bz0rHHZ0JqoS1MsxG5yMP8uF0ROjUO7yiK3wEbhjTvPLmjHzhpnXYCofbxzG+dBjYtYjqzu",
+	"goZMt0jQN8BgiUvVrhD0XJpqhI7zg1ktgHvFrFz67OAdOCl9cRG/5pB7wAO63vXHAvoxKlv+/PPXjhwT",
+	"mvPDh2MAuBtudTcfXNga0EPKpwxlSQTq3o8n+5WB00k57TyM75kxrs6R41FcgG01Iva+rEZwZNwe4R0X",
+	"iR3BKTl7dy8jcvftfj1jB1J+229WCEsrB5nDVjju+vqxu1e4pk4O1VcVjZv1orFhSTVIsxpre7BbkM1y",
+	"8CNWkIQc8w/Xp7U0GPCItN9vRJkQK+3XQ2KILExtjNJt3xoGK81FrphdvRrkGaFJxoXrAMVUVNodsVMY",
+	"hnRMSWk9/On1+6vLTz9c32IxjGp6mXdBc8KgF9GUAHXoM2/G0Qaq6U3JOLPaTsIy6Tq7ZKj9jCE3B+wD",
+	"vhMVfHMOAdxA4ygBslSzWq0yOgmBEvkDNK90dVHPyU83V9r7R+1NqlhKDX+oDWaftxOH0FQqAh6LCU2t",
+	"aqbw4pLKEq9FCuxq6QaaM5pCKefH/xcAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

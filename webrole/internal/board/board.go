@@ -23,6 +23,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
 // MaxLookers is how many may look at once through one web role.
@@ -43,6 +44,8 @@ var (
 type Parts struct {
 	Queues  *workqueue.Queues
 	Workers *workers.Register
+	// Scale says how many workers the queues want, by what the board has read.
+	Scale *scaling.Source
 	// Title reads what a video is called: one storage request. A video that is gone
 	// has an empty title.
 	Title func(ctx context.Context, id video.ID) (string, error)

@@ -11,6 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -25,7 +26,7 @@ func open(t *testing.T) *Board {
 	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
 		t.Fatal(err)
 	}
-	b := New(Parts{Queues: queues, Workers: workers.New(account), Title: func(context.Context, video.ID) (string, error) { return "", nil }})
+	b := New(Parts{Queues: queues, Workers: workers.New(account), Scale: scaling.NewSource(queues, workers.New(account), nil, scaling.Settings{Floor: 1, Ceiling: 1}), Title: func(context.Context, video.ID) (string, error) { return "", nil }})
 	t.Cleanup(b.Close)
 	return b
 }

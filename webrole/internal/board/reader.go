@@ -29,6 +29,7 @@ const (
 	workersEvery = time.Second      // while somebody works
 	restEvery    = 3 * time.Second  // workers that rest, and poison
 	busyFor      = 8 * time.Second
+	scaleEvery   = 2 * time.Second // workers wanted, which asks for nothing more
 
 	askTimeout  = 3 * time.Second
 	parallel    = 4
@@ -62,6 +63,7 @@ type reader struct {
 	lines       []*line
 	workersAt   time.Time // when they were asked for; zero before
 	poisonAt    time.Time
+	scaledAt    time.Time
 	seen        []workers.Worker
 	poison      []api.Poison
 	next        state

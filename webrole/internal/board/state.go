@@ -11,6 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
 // state is what the board shows at one moment. It is never changed once it is shown.
@@ -21,6 +22,7 @@ type state struct {
 	videos  []api.BoardVideo
 	poison  []api.Poison
 	samples []api.BoardSample
+	scale   *api.BoardScale
 	trouble string
 }
 
@@ -28,7 +30,7 @@ type state struct {
 func (s state) everything() api.BoardEvent {
 	return api.BoardEvent{
 		At: s.at, Queues: &s.queues, Workers: &s.workers, Videos: &s.videos, Poison: &s.poison,
-		Samples: &s.samples, Trouble: &s.trouble,
+		Samples: &s.samples, Scale: s.scale, Trouble: &s.trouble,
 	}
 }
 
@@ -59,6 +61,9 @@ func (s state) since(old state) (change api.BoardEvent, changed bool) {
 	if n := len(s.samples); n > 0 && (len(old.samples) == 0 || !s.samples[n-1].At.Equal(old.samples[len(old.samples)-1].At)) {
 		newest := s.samples[n-1:]
 		change.Samples, changed = &newest, true
+	}
+	if !reflect.DeepEqual(s.scale, old.scale) {
+		change.Scale, changed = s.scale, true
 	}
 	if s.trouble != old.trouble {
 		change.Trouble, changed = &s.trouble, true
@@ -98,7 +103,7 @@ func changedQueues(now, before []api.BoardQueue) []api.BoardQueue {
 
 // observe makes the state of what was read.
 func (r *reader) observe(now time.Time) state {
-	s := state{at: now.UTC(), poison: r.poison, trouble: r.trouble, samples: r.shown.samples}
+	s := state{at: now.UTC(), poison: r.poison, trouble: r.trouble, samples: r.shown.samples, scale: r.shown.scale}
 	if s.poison == nil {
 		s.poison = []api.Poison{}
 	}
@@ -109,6 +114,9 @@ func (r *reader) observe(now time.Time) state {
 	}
 	oldest := r.queues(&s, later)
 	s.videos = r.videos(now, s)
+	if now.Sub(r.scaledAt) >= scaleEvery {
+		r.scaledAt, s.scale = now, r.scale(now, s.queues)
+	}
 	if s.samples == nil {
 		s.samples = []api.BoardSample{}
 	}
@@ -163,6 +171,28 @@ func (r *reader) queues(s *state, later map[string]int64) (oldest map[string]flo
 		}
 	}
 	return oldest
+}
+
+// scale asks how many workers the queues want, by what is shown of them.
+func (r *reader) scale(now time.Time, queues []api.BoardQueue) *api.BoardScale {
+	var lanes []scaling.Lane
+	for _, q := range queues {
+		for _, l := range q.Lanes {
+			lane := scaling.Lane{Name: l.Name, Length: l.Length, Visible: l.Visible}
+			for _, m := range l.Messages {
+				if lane.Oldest.IsZero() || m.InsertedAt.Before(lane.Oldest) {
+					lane.Oldest = m.InsertedAt
+				}
+			}
+			lanes = append(lanes, lane)
+		}
+	}
+	source := r.board.parts.Scale
+	d := source.Decide(now, lanes, r.seen)
+	return &api.BoardScale{
+		Wanted: d.Wanted, Now: d.Now, Workers: d.Seen.Workers, Why: d.Why,
+		Floor: source.Settings().Floor, Ceiling: source.Settings().Ceiling,
+	}
 }
 
 func queueOf(q *workqueue.Queue) api.BoardQueue {

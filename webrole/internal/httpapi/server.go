@@ -24,6 +24,7 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/price"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
+	"github.com/cutroom/cutroom/webrole/internal/scaling"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
 
@@ -45,6 +46,7 @@ type Server struct {
 	races   *registrations.Store
 	prices  price.Table
 	board   *board.Board
+	scale   *scaling.Source
 	glances *recent.Cache[video.ID, glance]
 
 	queueNames []string // every queue and its poison queue, in order
@@ -66,6 +68,7 @@ type Parts struct {
 	Queues  *workqueue.Queues
 	Prices  price.Table
 	Board   *board.Board
+	Scale   *scaling.Source
 
 	// OpenQueue opens the poison queues, which only the operator's routes use.
 	OpenQueue func(workqueue.Spec) *workqueue.Queue
@@ -79,7 +82,7 @@ func New(p Parts) (*Server, error) {
 	}
 	s := &Server{
 		doc: doc, videos: p.Videos, blobs: p.Blobs, uploads: p.Uploads, catalog: p.Catalog, search: p.Search,
-		races: p.Races, views: p.Views, workers: p.Workers, queues: p.Queues, board: p.Board,
+		races: p.Races, views: p.Views, workers: p.Workers, queues: p.Queues, board: p.Board, scale: p.Scale,
 		prices: p.Prices, glances: newGlances(p.Videos),
 	}
 	s.openQueues(p.OpenQueue)

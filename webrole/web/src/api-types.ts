@@ -651,6 +651,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/ops/scale": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How many workers the queues want
+         * @description By the messages of all queues with their lanes, what they weigh in seconds, and
+         *     the age of the oldest. For whatever starts and stops workers. The answer may be
+         *     2 s old; storage is asked when somebody asks, and not otherwise.
+         */
+        get: operations["getScale"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/ops/events": {
         parameters: {
             query?: never;
@@ -1782,6 +1804,7 @@ export interface components {
             poison?: components["schemas"]["Poison"][];
             /** @description For plots, oldest first: in a snapshot of the last 5 minutes, in a change the newest. */
             samples?: components["schemas"]["BoardSample"][];
+            scale?: components["schemas"]["BoardScale"];
             /** @description Why there is nothing newer; empty when that is over. */
             trouble?: string;
         };
@@ -1953,6 +1976,79 @@ export interface components {
              * @description Age of the oldest visible message.
              */
             oldestSeconds: number;
+        };
+        Scale: {
+            /**
+             * Format: date-time
+             * @description When the queues were read.
+             */
+            at: string;
+            /** @description Workers that should run. */
+            wanted: number;
+            /** @description What the queues ask for at this moment; `wanted` is the most of this within the cool-down. */
+            now: number;
+            /** @description Workers that live and are not draining. */
+            workers: number;
+            floor: number;
+            ceiling: number;
+            /**
+             * Format: double
+             * @description The target for work that somebody waits for.
+             */
+            beginSeconds: number;
+            /**
+             * Format: double
+             * @description The target for everything.
+             */
+            bulkSeconds: number;
+            /** Format: double */
+            coolDownSeconds: number;
+            /** @description Lanes are added up. */
+            queues: components["schemas"]["ScaleQueue"][];
+            /** @description For people. */
+            why: string;
+        };
+        ScaleQueue: {
+            name: string;
+            pool: string;
+            /** @description Somebody waits for its work. */
+            urgent: boolean;
+            /** @description Its work counts for nothing. */
+            paused: boolean;
+            /**
+             * Format: int64
+             * @description Messages that can be received now; an estimate above 31.
+             */
+            visible: number;
+            /**
+             * Format: int64
+             * @description Messages in progress, or put back for later; approximate.
+             */
+            hidden: number;
+            /**
+             * Format: double
+             * @description Age of the oldest visible message.
+             */
+            oldestSeconds: number;
+            /**
+             * Format: double
+             * @description How long an item takes one slot, by what workers measured.
+             */
+            secondsEach: number;
+            /**
+             * Format: double
+             * @description How long one slot would be busy with the queue; what is hidden counts half.
+             */
+            workSeconds: number;
+        };
+        /** @description How many workers the queues want; `/ops/scale` has the rest. */
+        BoardScale: {
+            wanted: number;
+            now: number;
+            workers: number;
+            floor: number;
+            ceiling: number;
+            why: string;
         };
         WorkerList: {
             items: components["schemas"]["Worker"][];
@@ -3045,6 +3141,27 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WorkerList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getScale: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The number and what it follows from. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Scale"];
                 };
             };
             default: components["responses"]["Problem"];

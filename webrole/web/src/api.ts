@@ -21,6 +21,7 @@ export type BoardMessage = Schemas['BoardMessage'];
 export type BoardTask = Schemas['BoardTask'];
 export type BoardWorker = Schemas['BoardWorker'];
 export type BoardSample = Schemas['BoardSample'];
+export type BoardScale = Schemas['BoardScale'];
 export type VideoPage = Schemas['VideoList'] & Partial<Schemas['SearchResult']>;
 export interface List<T> { items: T[]; nextPageToken?: string }
 

@@ -74,6 +74,9 @@ function sums() {
   $('sum-running').textContent = String(running);
   $('sum-workers').textContent = `${workers.length - silent}${silent ? ` + ${silent} silent` : ''}`;
   $('sum-poison').textContent = String(model.poison.length);
+  const scale = model.scale;
+  $('sum-wanted').textContent = scale ? `${scale.wanted} of ${scale.floor}–${scale.ceiling}` : '–';
+  $('scale').textContent = scale ? `${scale.wanted === 1 ? '1 worker is' : `${scale.wanted} workers are`} wanted: ${scale.why}.` : '';
   const reads = model.samples.at(-1)?.readsPerSecond;
   $('sum-reads').textContent = reads === undefined ? '–' : `${reads.toFixed(1)}/s`;
 }

@@ -1,6 +1,6 @@
 // What the board knows, and where each message is. It is told by events, and says in
 // words what happened. Nothing here touches the page.
-import type { BoardEvent, BoardLane, BoardQueue, BoardSample, BoardWorker, Poison } from '../api';
+import type { BoardEvent, BoardLane, BoardQueue, BoardSample, BoardScale, BoardWorker, Poison } from '../api';
 
 export type Place =
   | { kind: 'lane'; lane: string } // visible
@@ -52,6 +52,7 @@ export class Model {
   poison: Poison[] = [];
   samples: BoardSample[] = [];
   trouble = '';
+  scale: BoardScale | undefined;
   tokens = new Map<string, Token>();
   // Of the web role's clock minus ours, in ms: leases are told in its time.
   ahead = 0;
@@ -76,6 +77,7 @@ export class Model {
     for (const name of event.gone ?? []) this.forgetWorker(name, words);
     for (const v of event.videos ?? []) this.titles.set(v.id, v.title);
     if (event.poison) this.poison = event.poison;
+    if (event.scale) this.takeScale(event.scale, words);
     this.samples = [...this.samples, ...(event.samples ?? [])].slice(-maxSamples);
     if (event.trouble !== undefined && event.trouble !== this.trouble) {
       words.push(event.trouble || 'Storage answers again.');
@@ -139,6 +141,12 @@ export class Model {
     if (was.visibilitySeconds !== q.visibilitySeconds) words.push(`Visibility of ${q.name} is ${q.visibilitySeconds} s now, it was ${was.visibilitySeconds} s.`);
     const fresh = new Map(q.lanes.map((l): [string, BoardLane] => [l.name, l]));
     this.queues.set(q.name, { ...q, lanes: was.lanes.map((l) => fresh.get(l.name) ?? l) });
+  }
+
+  private takeScale(scale: BoardScale, words: string[]) {
+    const was = this.scale?.wanted;
+    if (was !== undefined && was !== scale.wanted) words.push(`The queues want ${scale.wanted === 1 ? '1 worker' : `${scale.wanted} workers`}: ${scale.why}.`);
+    this.scale = scale;
   }
 
   private takeWorker(w: BoardWorker, words: string[]) {

@@ -1,0 +1,105 @@
+package scaling
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var usual = Settings{Begin: 10 * time.Second, Bulk: 30 * time.Minute, Floor: 1, Ceiling: 10, CoolDown: 5 * time.Minute}
+
+func heavy(name string, visible, hidden int64, oldest, each time.Duration) Queue {
+	return Queue{Name: name, Pool: "heavy", Urgent: name == "first", Visible: visible, Hidden: hidden, Oldest: oldest, Each: each}
+}
+
+// Q4, Q18: what is in the queues says how many workers are wanted, and why.
+func TestWhatTheQueuesWant(t *testing.T) {
+	t.Parallel()
+	purge := Queue{Name: "purge", Pool: "light", Visible: 100, Each: 500 * time.Millisecond}
+	paused := heavy("bulk", 1000, 0, 0, time.Minute)
+	paused.Paused = true
+	for _, c := range []struct {
+		name    string
+		queues  []Queue
+		workers int
+		wanted  int
+		why     string
+	}{
+		{"nothing", nil, 1, 1, "floor"},
+		{"nothing, and no worker", nil, 0, 1, "floor"},
+		{"100 purges are 50 s of work", []Queue{purge}, 1, 1, "floor"},
+		{"100 encodes are 50 min of work", []Queue{heavy("bulk", 100, 0, 0, 30*time.Second)}, 1, 1, "floor"},
+		{"1000 encodes", []Queue{heavy("bulk", 1000, 0, 0, 30*time.Second)}, 1, 9, "done within 30m"},
+		{"half the time is over", []Queue{heavy("bulk", 400, 0, 15*time.Minute, 30*time.Second)}, 1, 7, "900 s old"},
+		{"late: a quarter of the time is left, not none", []Queue{heavy("bulk", 100, 0, 9*time.Hour, 30*time.Second)}, 1, 4, "32400 s old"},
+		{"a viewer waits", []Queue{heavy("first", 30, 0, 0, 2*time.Second)}, 1, 3, "begun within 10s"},
+		{"a viewer has waited", []Queue{heavy("first", 30, 0, 5*time.Second, 2*time.Second)}, 1, 6, "begun within 10s"},
+		{"no more slots than messages", []Queue{heavy("first", 3, 0, time.Minute, time.Minute)}, 1, 2, "only 3 messages"},
+		{"what is in progress keeps its workers", []Queue{heavy("bulk", 0, 6, 0, time.Second)}, 3, 3, "in progress"},
+		{"what is in progress asks for no more", []Queue{heavy("bulk", 0, 600, 0, time.Second)}, 3, 3, "in progress"},
+		{"a paused queue", []Queue{paused}, 1, 1, "floor"},
+		{"the ceiling", []Queue{heavy("first", 900, 0, 0, 2*time.Second)}, 1, 10, "without it 90"},
+		{"the pool that wants most", []Queue{purge, heavy("first", 20, 0, 0, 2*time.Second)}, 1, 2, "heavy"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			seen := Observation{Queues: c.queues, Workers: c.workers, Slots: map[string]int{"heavy": 2, "light": 4}}
+			if n, why := want(usual, seen); n != c.wanted || !strings.Contains(why, c.why) {
+				t.Errorf("%d workers: %s; want %d because of %q", n, why, c.wanted, c.why)
+			}
+		})
+	}
+}
+
+// More work never wants fewer workers, and the bounds hold whatever is seen.
+func TestMoreWorkWantsNoFewerWorkers(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) Queue {
+			return heavy(name, rapid.Int64Range(0, 1e7).Draw(t, "visible"), rapid.Int64Range(0, 1e7).Draw(t, "hidden"),
+				time.Duration(rapid.Int64Range(0, int64(100*time.Hour)).Draw(t, "oldest")), time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "each")))
+		}
+		seen := Observation{Queues: []Queue{draw("first"), draw("bulk")}, Workers: rapid.IntRange(0, 1000).Draw(t, "workers"), Slots: map[string]int{"heavy": rapid.IntRange(0, 64).Draw(t, "slots")}}
+		before, _ := want(usual, seen)
+		if before < usual.Floor || before > usual.Ceiling {
+			t.Fatalf("%d workers", before)
+		}
+		seen.Queues[1].Visible += rapid.Int64Range(0, 1000).Draw(t, "more")
+		if after, _ := want(usual, seen); after < before {
+			t.Fatalf("%d workers before, %d with more work", before, after)
+		}
+	})
+}
+
+// Workers come at once and go when fewer were wanted for the whole cool-down.
+func TestWorkersGoAfterTheCoolDown(t *testing.T) {
+	t.Parallel()
+	w := NewWindow(usual)
+	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(after time.Duration, waiting int64) Decision {
+		return w.Decide(Observation{
+			At: begun.Add(after), Slots: map[string]int{"heavy": 2},
+			Queues: []Queue{heavy("first", waiting, 0, 0, 2*time.Second)},
+		})
+	}
+	for _, c := range []struct {
+		after   time.Duration
+		waiting int64
+		wanted  int
+	}{
+		{0, 0, 1},
+		{time.Second, 50, 5},
+		{time.Minute, 0, 5},
+		{2 * time.Minute, 30, 5},
+		{5 * time.Minute, 0, 5},
+		{5*time.Minute + 2*time.Second, 0, 3}, // the 5 of the first second are too long ago, the 3 are not
+		{7*time.Minute + time.Second, 0, 1},
+		{7*time.Minute + 2*time.Second, 90, 9},
+	} {
+		if d := at(c.after, c.waiting); d.Wanted != c.wanted {
+			t.Errorf("after %v with %d waiting: %d workers, want %d: %s", c.after, c.waiting, d.Wanted, c.wanted, d.Why)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package scaling
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
+)
+
+func TestMain(m *testing.M) { azuritetest.Main(m) }
+
+// Q4, Q18: visible and hidden messages of all lanes are told apart, beyond the 32 that
+// one request shows, and items weigh what workers measured.
+func TestQueuesAreSeenWhole(t *testing.T) {
+	t.Parallel()
+	account := azuritetest.Account(t)
+	queues := queuetest.Open(t, account, workqueue.Spec{Name: "jobs", Pool: "heavy", Laned: true, Steps: []string{"work"}, Typical: 4 * time.Second, Visibility: time.Hour})
+	register := workers.New(account)
+	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
+		t.Fatal(err)
+	}
+	send := func(queue string, n int) {
+		for range n {
+			queuetest.Send(t, queues, queue, workitem.Item{ID: "i", Step: "work", Subject: "s"})
+		}
+	}
+	send("jobs", 40)
+	send("jobs-2", 5)
+	take := func(queue string, n int) (tasks []workers.Task) {
+		leases, err := queues.Queue(queue).Receive(t.Context(), n)
+		if err != nil || len(leases) != n {
+			t.Fatalf("receive: %d, %v", len(leases), err)
+		}
+		for range n {
+			tasks = append(tasks, workers.Task{Queue: queue})
+		}
+		return tasks
+	}
+	busy := append(take("jobs", 3), take("jobs-2", 2)...)
+	for _, w := range []workers.Worker{
+		{Name: "a", SeenAt: time.Now(), Busy: busy, Pools: map[string]int{"heavy": 2}, Queues: map[string]workers.Count{"jobs-1": {Done: 15, Seconds: 20}}},
+		{Name: "b", SeenAt: time.Now(), Pools: map[string]int{"heavy": 4}, Queues: map[string]workers.Count{"jobs": {Done: 70}}}, // of an older release: measured nothing
+		{Name: "leaving", SeenAt: time.Now(), Pools: map[string]int{"heavy": 40}, Draining: true},
+		{Name: "dead", SeenAt: time.Now().Add(-time.Minute), Pools: map[string]int{"heavy": 40}},
+	} {
+		if err := register.Beat(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := NewSource(queues, register, map[string]int{"heavy": 9}, usual).Now(t.Context())
+	if err != nil || len(d.Seen.Queues) != 1 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	q := d.Seen.Queues[0]
+	if q.Visible != 40 || q.Hidden != 5 || q.Oldest <= 0 || q.Oldest > time.Hour || q.Each != 2*time.Second { // (5×4 s + 20 s) / (5 + 15)
+		t.Errorf("seen %+v", q)
+	}
+	if d.Seen.Workers != 2 || d.Seen.Slots["heavy"] != 3 || d.Wanted != 2 {
+		t.Errorf("decided %+v", d)
+	}
+}
+
+// Without a living worker one is wanted all the same, with the slots that it will have.
+func TestNobodyLives(t *testing.T) {
+	t.Parallel()
+	account := azuritetest.Account(t)
+	queues := queuetest.Open(t, account, workqueue.Spec{Name: "jobs", Pool: "heavy", Steps: []string{"work"}})
+	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := NewSource(queues, workers.New(account), map[string]int{"heavy": 9}, usual).Now(t.Context())
+	if err != nil || d.Wanted != 1 || d.Seen.Workers != 0 || d.Seen.Slots["heavy"] != 9 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
