@@ -18,6 +18,9 @@ import (
 // is no longer there. It may be called at the same time.
 type OpenAt func(ctx context.Context, offset int64) (io.ReadCloser, error)
 
+// writeBuffer is how many bytes may wait for ffmpeg.
+const writeBuffer = 128 << 10
+
 // Serve lets ffmpeg read a source of size bytes by ranges, until ctx ends. The
 // address is on this machine, is not to be guessed, and carries no key.
 //
@@ -37,6 +40,14 @@ func Serve(ctx context.Context, size int64, open OpenAt) (Source, error) {
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			// What waits in the system's buffer, up to 4 MB, is often read in vain:
+			// ffmpeg reads a little and goes elsewhere.
+			if tcp, ok := c.(*net.TCPConn); ok {
+				_ = tcp.SetWriteBuffer(writeBuffer)
+			}
+			return ctx
+		},
 	}
 	go func() { _ = server.Serve(listener) }()
 	context.AfterFunc(ctx, func() { _ = server.Close() })

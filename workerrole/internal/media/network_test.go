@@ -133,8 +133,10 @@ func TestReadThatFailsFailsTheRun(t *testing.T) {
 			}
 			_, err := media.EncodeChunk(t.Context(), tool, serve(t, path, breaks), plan, 1, t.TempDir(), nil)
 			check("chunk", err)
-			_, err = media.EncodePortion(t.Context(), tool, serve(t, path, breaks), plan, len(plan.Sound)-1, t.TempDir(), nil)
-			check("sound", err)
+			if name != "at the end" { // which is not sound
+				_, err = media.EncodePortion(t.Context(), tool, serve(t, path, breaks), plan, len(plan.Sound)-1, t.TempDir(), nil)
+				check("sound", err)
+			}
 			err = media.Remux(t.Context(), tool, serve(t, path, breaks), t.TempDir()+"/out", nil)
 			check("remux", err)
 		}

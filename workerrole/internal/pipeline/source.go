@@ -27,10 +27,9 @@ func openSource(ctx context.Context, blobs *blobstore.Store, from Pinned, demuxe
 	if err != nil {
 		return ffmpeg.Source{}, from, err
 	}
-	// ctx and not the request's: a piece is read to its end when ffmpeg goes away.
+	ahead := newReadAhead(ctx, blobs, from, size)
 	source, err := ffmpeg.Serve(ctx, size, func(_ context.Context, offset int64) (io.ReadCloser, error) {
-		r := &reader{ctx: ctx, blobs: blobs, from: from, at: offset, size: size}
-		return r, r.open() // so that a missing source is noticed before the reply begins
+		return ahead.open(offset)
 	})
 	source.Demuxer = demuxer
 	return source, from, err
@@ -50,14 +49,10 @@ func pin(ctx context.Context, blobs *blobstore.Store, from Pinned) (Pinned, int6
 	return from, head.Size, nil
 }
 
-// piece is the most that one request asks for: a block of an upload. ffmpeg asks for
-// everything from a byte on, reads a little, goes away, and asks again. Azurite opens a
-// file for each block of a reply, and never closes those of a reply that is not read to
-// its end. With requests for all the rest it had no files left after some eighty runs on
-// an hour of film, and answered no read any more.
+// piece is the most that one request of a reader asks for: a block of an upload.
 const piece = 4 << 20
 
-// reader reads one version of a blob from a byte on, piece by piece. Every request names
+// reader reads one version of a blob to its end, piece by piece. Every request names
 // the version, so a change of the blob is also noticed in the middle.
 type reader struct {
 	ctx      context.Context // of openSource: an io.Reader cannot be given one per call

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -74,6 +75,15 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	unread := func() ffmpeg.Source { // open, and nothing has read it yet
+		t.Helper()
+		source, _, err := openSource(ctx, blobs, Pinned{Blob: blob}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return source
+	}
+	late := unread()
 	put(film(t, "blue"))
 	refused := func(what string, err error) {
 		t.Helper()
@@ -82,36 +92,34 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %s", what, err, video.SourceChanged)
 		}
 	}
-	_, err = tool.Probe(ctx, before)
-	refused("probe", err)
-	again, _, err := openSource(ctx, blobs, Pinned{Blob: blob}, "")
-	if err != nil {
-		t.Fatal(err)
+	if again, err := tool.Probe(ctx, before); err != nil || again != info {
+		t.Errorf("what an attempt has read and keeps: %+v, %v, want %+v", again, err, info)
 	}
-	if _, err := tool.Probe(ctx, again); err != nil {
+	_, err = tool.Probe(ctx, late)
+	refused("probe", err)
+	if _, err := tool.Probe(ctx, unread()); err != nil {
 		t.Errorf("a source that is not pinned, as of an older release: %v", err)
 	}
 	_, _, err = openSource(ctx, blobs, pinned, "")
 	refused("open", err)
 
-	put(film(t, "green")) // while one is open that nothing has read yet
-	_, err = media.EncodeChunk(ctx, tool, again, plan, 0, t.TempDir(), nil)
+	late = unread()
+	put(film(t, "green"))
+	_, err = media.EncodeChunk(ctx, tool, late, plan, 0, t.TempDir(), nil)
 	refused("chunk", err)
 }
 
-// What ffmpeg reads is asked for in pieces, and a piece that was begun is read to
-// its end when ffmpeg goes away: Azurite keeps a file open for each block of a reply
-// that is not.
-func TestSourcesAreReadInPieces(t *testing.T) {
-	t.Parallel()
-	var seen downloads
-	account := azuritetest.AccountWith(t, func(cfg *azstorage.Config) { cfg.Transport = &seen })
+// sourceOf uploads bytes that differ from block to block, and lets them be read.
+func sourceOf(t *testing.T, size int) (content []byte, url string, seen *downloads) {
+	t.Helper()
+	seen = new(downloads)
+	account := azuritetest.AccountWith(t, func(cfg *azstorage.Config) { cfg.Transport = seen })
 	if err := account.Ensure(t.Context(), []string{video.SourcesContainer}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	content := make([]byte, 2*piece+piece/2)
+	content = make([]byte, size)
 	for i := range content {
-		content[i] = byte(i >> 12)
+		content[i] = byte(i>>12 + i>>4)
 	}
 	path := filepath.Join(t.TempDir(), "source")
 	if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -125,38 +133,87 @@ func TestSourcesAreReadInPieces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	get := func(from, length int) []byte {
-		t.Helper()
-		ctx, goAway := context.WithCancel(t.Context())
-		defer goAway()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, source.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = res.Body.Close() }()
-		got, err := io.ReadAll(io.LimitReader(res.Body, int64(length)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
+	return content, source.URL, seen
+}
+
+// get reads from a byte on, at most length bytes, and goes away, as ffmpeg does.
+func get(ctx context.Context, url string, from, length int) ([]byte, error) {
+	ctx, goAway := context.WithCancel(ctx)
+	defer goAway()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
 	}
-	for _, from := range []int{0, 1000, piece, 2*piece + 1} {
-		if got := get(from, len(content)); !bytes.Equal(got, content[from:]) {
-			t.Errorf("from byte %d: %d bytes, which differ from the %d of the source", from, len(got), len(content)-from)
-		}
-		get(from, 100) // and ffmpeg goes away
+	req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
 	}
+	defer func() { _ = res.Body.Close() }()
+	return io.ReadAll(io.LimitReader(res.Body, int64(length)))
+}
+
+// Readers at all places at once get the right bytes, also of a source that is larger
+// than what is kept. No request is long, and each is read to its end when ffmpeg goes
+// away: Azurite keeps a file open for each block of a reply that is not.
+func TestSourcesAreReadInPieces(t *testing.T) {
+	t.Parallel()
+	content, url, seen := sourceOf(t, 2*kept+blockSize/2)
+	var readers sync.WaitGroup
+	for n := range 4 {
+		readers.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(n)))
+			for i := range 12 {
+				from, length := random.IntN(len(content)), 1+random.IntN(kept)
+				switch i {
+				case 0:
+					from, length = 0, len(content)
+				case 1:
+					from = len(content) - 1 - n
+				}
+				want := content[from:min(from+length, len(content))]
+				if got, err := get(t.Context(), url, from, length); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("from byte %d: %d bytes, which differ from the %d of the source: %v", from, len(got), len(want), err)
+				}
+			}
+		})
+	}
+	readers.Wait()
 	azuritetest.Eventually(t, 10*time.Second, func() error {
-		if asked, unread := seen.worst(); asked > piece || unread > 0 {
-			return fmt.Errorf("a request asked for %d bytes, want at most %d; %d replies were not read to their end", asked, piece, unread)
+		if asked, _, unread := seen.sum(); asked > longestRun || unread > 0 {
+			return fmt.Errorf("a request asked for %d bytes, want at most %d; %d replies were not read to their end", asked, longestRun, unread)
 		}
 		return nil
 	})
+}
+
+// ffmpeg that looks at a few places costs a few small requests, and the same places cost
+// nothing the next time.
+func TestLittleIsReadInVain(t *testing.T) {
+	t.Parallel()
+	content, url, seen := sourceOf(t, kept+1)
+	look := func() {
+		t.Helper()
+		for _, from := range []int{0, len(content) - 1000, kept / 2} {
+			if got, err := get(t.Context(), url, from, 1000); err != nil || len(got) == 0 {
+				t.Fatalf("from byte %d: %d bytes, %v", from, len(got), err)
+			}
+		}
+	}
+	// What is in the sockets' buffers counts as read. How much that is, the system
+	// decides.
+	const places, buffered = 3, 768 << 10
+	look()
+	_, first, _ := seen.sum()
+	if first > places*(buffered+firstRun) {
+		t.Errorf("%d bytes were read for a look at %d places", first, places)
+	}
+	for range 5 {
+		look()
+	}
+	if _, all, _ := seen.sum(); all > 2*first {
+		t.Errorf("%d bytes were read for six looks, %d for the first", all, first)
+	}
 }
 
 // downloads is a transport that notes how much each download is and was read.
@@ -192,16 +249,17 @@ func (r *reply) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// worst is the most that one request asked for, and how many were not read to
-// their end.
-func (d *downloads) worst() (asked int64, unread int) {
+// sum is the most that one request asked for, what all did, and how many were not read
+// to their end.
+func (d *downloads) sum() (longest, all int64, unread int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, r := range d.replies {
-		asked = max(asked, r.asked)
+		longest = max(longest, r.asked)
+		all += r.asked
 		if r.left > 0 {
 			unread++
 		}
 	}
-	return asked, unread
+	return longest, all, unread
 }
