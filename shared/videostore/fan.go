@@ -263,6 +263,7 @@ func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, 
 		if err != nil {
 			return false, err
 		}
+		// snippet: one-insert
 		_, err = s.videos.Submit(ctx, []tablestore.Op{
 			unchangedMeta(rec),
 			{Kind: tablestore.OpInsert, Entity: last.row()},
@@ -273,6 +274,7 @@ func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, 
 			return true, s.sendRows(ctx, id, out)
 		case errors.Is(err, tablestore.ErrExists):
 			return false, nil // another commit was first, or this is a repetition
+		// end snippet
 		case !isStale(err):
 			return false, fmt.Errorf("promise %s: %w", last.Key, err)
 		}

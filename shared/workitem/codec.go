@@ -54,6 +54,7 @@ func (i Item) JSON() ([]byte, error) {
 		out.WriteByte(':')
 		out.Write(m.value)
 	}
+	// snippet: unknown-members
 	for _, received := range i.order {
 		if value, ours := take(known, received.name); ours {
 			received.value = value // nil when the member was removed since
@@ -63,6 +64,7 @@ func (i Item) JSON() ([]byte, error) {
 	for _, m := range known {
 		write(m)
 	}
+	// end snippet
 	return slices.Concat([]byte("{"), out.Bytes(), []byte("}")), nil
 }
 

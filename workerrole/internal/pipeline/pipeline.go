@@ -161,6 +161,7 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 	if job.Received.Sub(job.Inserted) > backlog {
 		ctx = ffmpeg.Behind(ctx)
 	}
+	// snippet: order-of-writes
 	commit, err := r.run(ctx, work)
 	if err != nil {
 		return r.failed(ctx, claim, err)
@@ -178,6 +179,7 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 		return err
 	}
 	return r.after(ctx, claim)
+	// end snippet
 }
 
 // run calls the step and cancels it when its video is deleted or cancelled.
