@@ -142,6 +142,7 @@ func publicRoutes(s site, ops bool, lab *url.URL) *gin.Engine {
 	if lab != nil {
 		pass := gin.WrapH(passOn(lab))
 		r.GET(labBase, pass)
+		r.GET(labBase+"/*scenes", pass)
 		r.POST(labBase+"/*fault", pass)
 	}
 	return r

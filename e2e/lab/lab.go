@@ -7,6 +7,7 @@
 //	storage.go    the faults of package faultproxy
 //	duplicate.go  a message twice
 //	burst.go      twenty videos
+//	scenes.go     the scenes of package scenes, for the page
 //
 // The faults live in the process that started the stack, because it holds the
 // processes and stands before the storage. The web role only passes requests on, and
@@ -103,7 +104,8 @@ type bench struct {
 
 	ready   chan struct{} // closed when what follows is set
 	stack   *stack.Stack
-	account *azstorage.Account // past the proxy
+	cfg     azstorage.Config   // past the proxy
+	account *azstorage.Account // of cfg
 	queues  *workqueue.Queues
 	workers *workers.Register
 
@@ -116,6 +118,7 @@ type bench struct {
 	armed    time.Time // until when the next message is duplicated
 	twice    []client.LabDuplicated
 	burst    *client.LabBurstState
+	runs     []*run // of scenes, oldest first
 }
 
 func open() (*bench, error) {
@@ -163,6 +166,7 @@ func (b *bench) attach(s *stack.Stack) error {
 	if b.account, err = azstorage.Open(cfg); err != nil {
 		return fmt.Errorf("open the lab: %w", err)
 	}
+	b.cfg = cfg
 	b.stack, b.queues, b.workers = s, workqueue.OpenAll(b.account, specs), workers.New(b.account)
 	close(b.ready)
 	return nil

@@ -865,6 +865,73 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/lab/scenes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The scenes that can be played
+         * @description Short programs on real storage, each about a row of the papers: see docs/scenes.md.
+         */
+        get: operations["labScenes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/scenes/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Play a scene
+         * @description It plays in the process that keeps the stack, below names of its own in the
+         *     storage, past whatever disturbs that, and removes what it made. Four at a time.
+         *     404 `scene_not_found`.
+         */
+        post: operations["labPlayScene"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/scene-runs/{run}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * What a scene has told
+         * @description Waits up to 3 s for an event after `after`. The last event of a run is of kind
+         *     `end`. The latest runs are kept. 404 `run_not_found`.
+         */
+        get: operations["labSceneRun"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v/{id}/master.m3u8": {
         parameters: {
             query?: {
@@ -2126,6 +2193,69 @@ export interface components {
             /** @description Why the last of those could not. */
             error?: string;
         };
+        LabScene: {
+            name: string;
+            title: string;
+            /** @description Of docs/papers.md, such as `Q16c`. */
+            rows: string[];
+            /** @description What one knows afterwards. */
+            learn: string;
+            /** @description The pattern's page, below docs. */
+            page: string;
+        };
+        LabScenes: {
+            items: components["schemas"]["LabScene"][];
+        };
+        LabSceneBegun: {
+            run: string;
+        };
+        LabSceneRun: {
+            events: components["schemas"]["LabSceneEvent"][];
+        };
+        LabSceneEvent: {
+            /** @description From 1, without gaps. */
+            number: number;
+            /**
+             * Format: double
+             * @description Since the scene began.
+             */
+            seconds: number;
+            /**
+             * @description What is about to happen; a request and its answer; something that an actor does alone; what it means; a statement that was checked; the end.
+             * @enum {string}
+             */
+            kind: "step" | "wire" | "act" | "note" | "claim" | "end";
+            text: string;
+            /** @description Who. */
+            from?: string;
+            /** @description To whom. */
+            to?: string;
+            /** @description Of `wire`: the answer in a few words. */
+            reply?: string;
+            /** @description Of `claim` and `end`: whether what was told is true. */
+            holds: boolean;
+            wire?: components["schemas"]["LabExchange"];
+        };
+        /** @description A request and its answer as they were on the wire, without signatures and keys. */
+        LabExchange: {
+            method: string;
+            /** @description Path and query. */
+            target: string;
+            sent: components["schemas"]["LabHeader"][];
+            /** @description Its beginning. */
+            body: string;
+            /** @description The JSON inside of a message's base64. */
+            inside?: string;
+            /** @description 0: no answer came. */
+            status: number;
+            received: components["schemas"]["LabHeader"][];
+            /** @description The beginning of the answer's body, or why none came. */
+            answer: string;
+        };
+        LabHeader: {
+            name: string;
+            value: string;
+        };
         LabKill: {
             /** @description Its name in `GET /lab`. */
             worker: string;
@@ -3325,6 +3455,76 @@ export interface operations {
         };
         responses: {
             202: components["responses"]["LabDone"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    labScenes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All of them, in the order in which they are best watched. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabScenes"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    labPlayScene: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It has begun. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabSceneBegun"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    labSceneRun: {
+        parameters: {
+            query?: {
+                /** @description The number of the last event that the caller has. */
+                after?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events after that one; none when none came. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabSceneRun"];
+                };
+            };
             default: components["responses"]["Problem"];
         };
     };
