@@ -8,6 +8,7 @@
 //	duplicate.go  a message twice
 //	burst.go      twenty videos
 //	scenes.go     the scenes of package scenes, for the page
+//	autoscale.go  as many workers as the queues want
 //
 // The faults live in the process that started the stack, because it holds the
 // processes and stands before the storage. The web role only passes requests on, and
@@ -68,6 +69,9 @@ func Start(ctx context.Context, o stack.Options) (*Stack, error) {
 	}
 	o.Supervise = true
 	o.WebEnv = append(slices.Clone(o.WebEnv), Variable+"=http://lab:"+b.token+"@"+b.listener.Addr().String())
+	if o.MaxWorkers > o.Workers {
+		o.Env = slices.Concat(o.Env, scaleTargets(o))
+	}
 	o.Through = b.stand
 	s, err := stack.Start(ctx, o)
 	if err == nil {
@@ -79,6 +83,9 @@ func Start(ctx context.Context, o stack.Options) (*Stack, error) {
 		b.calm()
 		b.close()
 		return nil, err
+	}
+	if o.MaxWorkers > o.Workers {
+		b.begin(b.follow)
 	}
 	return &Stack{s, b}, nil
 }
