@@ -71,7 +71,10 @@ func TestRateLimit(t *testing.T) {
 
 	alone := start(t, map[string]string{"WEBROLE_RATE_LIMIT": "20"})
 	n = 0
-	ask := func() answer { n++; return alone.call(http.MethodGet, "/videos", nil, "X-Forwarded-For", strconv.Itoa(n)+".1.1.1") }
+	ask := func() answer {
+		n++
+		return alone.call(http.MethodGet, "/videos", nil, "X-Forwarded-For", strconv.Itoa(n)+".1.1.1")
+	}
 	if n := untilLimited(t, often, ask); n < 20 || n == often {
 		t.Errorf("without a trusted proxy a header is believed: %d requests", n)
 	}

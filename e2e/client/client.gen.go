@@ -1433,6 +1433,24 @@ type SearchWords struct {
 	Title       *string `json:"title,omitempty"`
 }
 
+// Seek defines model for Seek.
+type Seek struct {
+	// From Second from which on that playlist can be played.
+	From float64 `json:"from"`
+
+	// Made The playlist can be played now.
+	Made bool `json:"made"`
+
+	// Master Path of the playlist to play. `?from=` begins with the chunk that shows the second, and lists those before it as gaps.
+	Master string `json:"master"`
+}
+
+// SeekRequest defines model for SeekRequest.
+type SeekRequest struct {
+	// At Second of the video.
+	At float64 `json:"at"`
+}
+
 // Sex defines model for Sex.
 type Sex string
 
@@ -1805,6 +1823,9 @@ type CreateCaptionsTextRequestBody = CreateCaptionsTextBody
 
 // CreateClipJSONRequestBody defines body for CreateClip for application/json ContentType.
 type CreateClipJSONRequestBody = NewClip
+
+// SeekVideoJSONRequestBody defines body for SeekVideo for application/json ContentType.
+type SeekVideoJSONRequestBody = SeekRequest
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
@@ -2400,6 +2421,30 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /videos/{id}/retry (the `RetryVideo` operationId).
 	RetryVideo(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SeekVideoWithBody Go to a moment of a video that is being made
+	//
+	// Tells where a player finds a second of the video. When that part is not made
+	// yet, its chunk, the next one and their sound are asked for again, in the most
+	// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+	// for nothing more. 404 `not_playable_yet` before the video is planned.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+	SeekVideoWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SeekVideo Go to a moment of a video that is being made
+	//
+	// Tells where a player finds a second of the video. When that part is not made
+	// yet, its chunk, the next one and their sound are asked for again, in the most
+	// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+	// for nothing more. 404 `not_playable_yet` before the video is planned.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+	SeekVideo(ctx context.Context, id ID, body SeekVideoJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSteps The timeline of the processing
 	//
@@ -3552,6 +3597,50 @@ func (c *Client) ReprocessVideo(ctx context.Context, id ID, reqEditors ...Reques
 // Corresponds with POST /videos/{id}/retry (the `RetryVideo` operationId).
 func (c *Client) RetryVideo(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRetryVideoRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SeekVideoWithBody Go to a moment of a video that is being made
+//
+// Tells where a player finds a second of the video. When that part is not made
+// yet, its chunk, the next one and their sound are asked for again, in the most
+// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+// for nothing more. 404 `not_playable_yet` before the video is planned.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+func (c *Client) SeekVideoWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSeekVideoRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SeekVideo Go to a moment of a video that is being made
+//
+// Tells where a player finds a second of the video. When that part is not made
+// yet, its chunk, the next one and their sound are asked for again, in the most
+// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+// for nothing more. 404 `not_playable_yet` before the video is planned.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+func (c *Client) SeekVideo(ctx context.Context, id ID, body SeekVideoJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSeekVideoRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5855,6 +5944,53 @@ func NewRetryVideoRequest(server string, id ID) (*http.Request, error) {
 	return req, nil
 }
 
+// NewSeekVideoRequest calls the generic SeekVideo builder with application/json body
+func NewSeekVideoRequest(server string, id ID, body SeekVideoJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSeekVideoRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewSeekVideoRequestWithBody constructs an http.Request for the SeekVideo method, with any body, and a specified content type
+func NewSeekVideoRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/videos/%s/seek", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListStepsRequest constructs an http.Request for the ListSteps method
 func NewListStepsRequest(server string, id ID) (*http.Request, error) {
 	var err error
@@ -6651,6 +6787,30 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /videos/{id}/retry (the `RetryVideo` operationId).
 	RetryVideoWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*RetryVideoResponse, error)
+
+	// SeekVideoWithBodyWithResponse Go to a moment of a video that is being made
+	//
+	// Tells where a player finds a second of the video. When that part is not made
+	// yet, its chunk, the next one and their sound are asked for again, in the most
+	// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+	// for nothing more. 404 `not_playable_yet` before the video is planned.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+	SeekVideoWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SeekVideoResponse, error)
+
+	// SeekVideoWithResponse Go to a moment of a video that is being made
+	//
+	// Tells where a player finds a second of the video. When that part is not made
+	// yet, its chunk, the next one and their sound are asked for again, in the most
+	// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+	// for nothing more. 404 `not_playable_yet` before the video is planned.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+	SeekVideoWithResponse(ctx context.Context, id ID, body SeekVideoJSONRequestBody, reqEditors ...RequestEditorFn) (*SeekVideoResponse, error)
 
 	// ListStepsWithResponse The timeline of the processing
 	//
@@ -8918,6 +9078,54 @@ func (r RetryVideoResponse) ContentType() string {
 	return ""
 }
 
+type SeekVideoResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Seek
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SeekVideoResponse) GetJSON200() *Seek {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SeekVideoResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SeekVideoResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SeekVideoResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SeekVideoResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SeekVideoResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListStepsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -10099,6 +10307,42 @@ func (c *ClientWithResponses) RetryVideoWithResponse(ctx context.Context, id ID,
 		return nil, err
 	}
 	return ParseRetryVideoResponse(rsp)
+}
+
+// SeekVideoWithBodyWithResponse Go to a moment of a video that is being made
+//
+// Tells where a player finds a second of the video. When that part is not made
+// yet, its chunk, the next one and their sound are asked for again, in the most
+// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+// for nothing more. 404 `not_playable_yet` before the video is planned.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+func (c *ClientWithResponses) SeekVideoWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SeekVideoResponse, error) {
+	rsp, err := c.SeekVideoWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSeekVideoResponse(rsp)
+}
+
+// SeekVideoWithResponse Go to a moment of a video that is being made
+//
+// Tells where a player finds a second of the video. When that part is not made
+// yet, its chunk, the next one and their sound are asked for again, in the most
+// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+// for nothing more. 404 `not_playable_yet` before the video is planned.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+func (c *ClientWithResponses) SeekVideoWithResponse(ctx context.Context, id ID, body SeekVideoJSONRequestBody, reqEditors ...RequestEditorFn) (*SeekVideoResponse, error) {
+	rsp, err := c.SeekVideo(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSeekVideoResponse(rsp)
 }
 
 // ListStepsWithResponse The timeline of the processing
@@ -11788,6 +12032,39 @@ func ParseRetryVideoResponse(rsp *http.Response) (*RetryVideoResponse, error) {
 			headers.ETag = &value
 		}
 		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSeekVideoResponse parses an HTTP response from a SeekVideoWithResponse call
+func ParseSeekVideoResponse(rsp *http.Response) (*SeekVideoResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SeekVideoResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Seek
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
 	}
 
 	return response, nil

@@ -48,6 +48,7 @@ type Server struct {
 	board   *board.Board
 	scale   *scaling.Source
 	glances *recent.Cache[video.ID, glance]
+	asked   *asked
 
 	queueNames []string // every queue and its poison queue, in order
 	byName     map[string]*workqueue.Queue
@@ -83,7 +84,7 @@ func New(p Parts) (*Server, error) {
 	s := &Server{
 		doc: doc, videos: p.Videos, blobs: p.Blobs, uploads: p.Uploads, catalog: p.Catalog, search: p.Search,
 		races: p.Races, views: p.Views, workers: p.Workers, queues: p.Queues, board: p.Board, scale: p.Scale,
-		prices: p.Prices, glances: newGlances(p.Videos),
+		prices: p.Prices, glances: newGlances(p.Videos), asked: newAsked(),
 	}
 	s.openQueues(p.OpenQueue)
 	return s, nil

@@ -61,6 +61,7 @@ type request struct {
 	video      video.Video
 	generation int  // which generation to show
 	pinned     bool // the address names it, so the answer may be kept for ever
+	from       int  // the chunk that a playlist begins with
 }
 
 func (q request) cache() string {
@@ -127,6 +128,11 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 		}
 		q.generation, q.pinned = n, true
 	}
+	if from := r.URL.Query().Get(playlist.FromParameter); from != "" {
+		if q.from, err = strconv.Atoi(from); err != nil || q.from < 0 {
+			return request{}, problem.New(http.StatusBadRequest, problem.InvalidParameter, "from is not the number of a chunk.")
+		}
+	}
 	return q, nil
 }
 
@@ -135,6 +141,7 @@ func (s *Service) playlist(w http.ResponseWriter, r *http.Request, q request, na
 	if err != nil {
 		return err
 	}
+	c.From = q.from // of this copy
 	text, err := s.playlistText(r.Context(), q, c, name)
 	if err != nil {
 		return err

@@ -216,6 +216,31 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/videos/{id}/seek": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Go to a moment of a video that is being made
+         * @description Tells where a player finds a second of the video. When that part is not made
+         *     yet, its chunk, the next one and their sound are asked for again, in the most
+         *     urgent queues; repeat the request until `made` is true. Repeating it soon asks
+         *     for nothing more. 404 `not_playable_yet` before the video is planned.
+         */
+        post: operations["seekVideo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/videos/{id}/journey": {
         parameters: {
             query?: never;
@@ -1465,6 +1490,24 @@ export interface components {
             value: string;
             count: number;
         };
+        SeekRequest: {
+            /**
+             * Format: double
+             * @description Second of the video.
+             */
+            at: number;
+        };
+        Seek: {
+            /** @description Path of the playlist to play. `?from=` begins with the chunk that shows the second, and lists those before it as gaps. */
+            master: string;
+            /**
+             * Format: double
+             * @description Second from which on that playlist can be played.
+             */
+            from: number;
+            /** @description The playlist can be played now. */
+            made: boolean;
+        };
         Views: {
             /** Format: int64 */
             total: number;
@@ -2655,6 +2698,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StepList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    seekVideo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SeekRequest"];
+            };
+        };
+        responses: {
+            /** @description Where that second is, or will be. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Seek"];
                 };
             };
             default: components["responses"]["Problem"];
