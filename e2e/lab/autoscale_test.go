@@ -29,7 +29,7 @@ func TestWorkersFollowTheQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(user.Close)
-	s := &scene{Stack: scaled, t: t, user: user, ctx: t.Context()}
+	s := &drill{Stack: scaled, t: t, user: user, ctx: t.Context()}
 
 	const videos = 8
 	s.do("burst", `{"videos":8}`)
@@ -72,7 +72,7 @@ func TestWorkersFollowTheQueues(t *testing.T) {
 	}
 }
 
-func (s *scene) allReady(ids []string) bool {
+func (s *drill) allReady(ids []string) bool {
 	s.t.Helper()
 	for _, id := range ids {
 		res, err := s.user.API().GetVideoWithResponse(s.ctx, id)
@@ -90,7 +90,7 @@ func (s *scene) allReady(ids []string) bool {
 }
 
 // noFailures: every attempt of the video was done or given back.
-func (s *scene) noFailures(id string) {
+func (s *drill) noFailures(id string) {
 	s.t.Helper()
 	res, err := s.user.API().GetJourneyWithResponse(s.ctx, id)
 	if err != nil || res.JSON200 == nil {
