@@ -17,6 +17,7 @@ import (
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
@@ -61,7 +62,6 @@ type request struct {
 	video      video.Video
 	generation int  // which generation to show
 	pinned     bool // the address names it, so the answer may be kept for ever
-	from       int  // the chunk that a playlist begins with
 }
 
 func (q request) cache() string {
@@ -107,15 +107,19 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 	if err != nil {
 		return request{}, err
 	}
-	if s.absent.has(id) {
+	who := access.From(r.Context())
+	if s.absent.has(who, id) {
 		return request{}, videostore.ErrNotFound
 	}
 	rec, err := s.videos.Get(r.Context(), id)
 	if err == nil && rec.Video.State == video.Deleting {
 		err = videostore.ErrNotFound
 	}
+	if err == nil {
+		err = access.MaySee(r.Context(), rec.Video)
+	}
 	if errors.Is(err, videostore.ErrNotFound) {
-		s.absent.add(id)
+		s.absent.add(who, id)
 	}
 	if err != nil {
 		return request{}, err
@@ -128,11 +132,6 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 		}
 		q.generation, q.pinned = n, true
 	}
-	if from := r.URL.Query().Get(playlist.FromParameter); from != "" {
-		if q.from, err = strconv.Atoi(from); err != nil || q.from < 0 {
-			return request{}, problem.New(http.StatusBadRequest, problem.InvalidParameter, "from is not the number of a chunk.")
-		}
-	}
 	return q, nil
 }
 
@@ -141,7 +140,6 @@ func (s *Service) playlist(w http.ResponseWriter, r *http.Request, q request, na
 	if err != nil {
 		return err
 	}
-	c.From = q.from // of this copy
 	text, err := s.playlistText(r.Context(), q, c, name)
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import { setUp as setUpJourney } from './journey';
 import { Player } from './player';
 import { setUp as setUpRemove } from './remove';
 import { Scrub } from './scrub';
-import { setUp as setUpSeek } from './seek';
 
 const id = $('video').dataset.id ?? '';
 const player = new Player($<HTMLVideoElement>('player'), say, (list) => {
@@ -14,8 +13,7 @@ const player = new Player($<HTMLVideoElement>('player'), say, (list) => {
   choice.hidden = $('quality-label').hidden = false;
   choice.onchange = () => player.choose(Number(choice.value));
 });
-const seek = setUpSeek(id, player);
-const scrub = new Scrub($('scrub'), player, (second) => { seek.to(second).catch((err) => say(message(err))); });
+const scrub = new Scrub($('scrub'), player.element, say);
 let video: Video;
 let known = false; // video is there
 let broken = false; // a step has failed, alone if the video is ready
@@ -90,7 +88,6 @@ async function steps() {
   broken = items.some((s) => s.state === 'failed');
   for (const button of actions) if (button.dataset.action === 'retry') button.hidden = !may.retry?.(video);
   scrub.update(items, video.durationSeconds);
-  await seek.again((second) => scrub.words(second));
 }
 
 setUpCaptions(id, () => player.reload());
