@@ -17,7 +17,7 @@ SEED ?= 0
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-export FILE DEMO_EXIT
+export FILE DEMO_EXIT WORKERS
 demo: ## one command: install, build, start, upload FILE (or a generated clip), watch it become playable; DEMO_EXIT=1 stops when ready
 	@scripts/bootstrap run
 	@scripts/gorun demo
@@ -26,7 +26,7 @@ export EVENT N
 register: ## register the runners of FILE (CSV), or N made-up ones (50000), for EVENT in the stack of `make up`
 	@scripts/gorun register
 
-up: ## start Azurite, the web role and two workers in the background; state in .run/
+up: ## start Azurite, the web role and workers in the background (WORKERS=3; 1..4 as the queues want; default 2); state in .run/
 	@scripts/bootstrap run
 	@scripts/gorun up
 

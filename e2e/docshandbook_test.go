@@ -15,16 +15,10 @@ func handbookPages(t *testing.T) []handbook.Page {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var some []handbook.Page
-	for _, p := range all {
-		if _, ok := p.Section("The picture"); ok { // the others are still to be written anew
-			some = append(some, p)
-		}
+	if len(all) < 29 {
+		t.Fatalf("%d pages of patterns", len(all))
 	}
-	if len(some) < 8 {
-		t.Fatalf("%d pages of patterns", len(some))
-	}
-	return some
+	return all
 }
 
 var (

@@ -60,6 +60,15 @@ func TestLabIsPassedOn(t *testing.T) {
 	if page := string(without.get("/board").body); strings.Contains(page, `id="lab"`) || strings.Contains(page, "lab.js") {
 		t.Error("the board has a lab where there is none")
 	}
+	if page := string(s.get("/learn/stale-receipt").body); !strings.Contains(page, `id="go"`) || !strings.Contains(page, "pop receipt") {
+		t.Error("the page of a scene does not play it where there is a lab")
+	}
+	if page := string(without.get("/learn/stale-receipt").body); strings.Contains(page, "scene.js") || !strings.Contains(page, "pop receipt") || !strings.Contains(page, "make scene NAME=stale-receipt") {
+		t.Error("the page of a scene without a lab does not say what it is about and how it is played")
+	}
+	if got := s.get("/learn/no-such-scene"); got.StatusCode != http.StatusNotFound {
+		t.Errorf("the page of a scene that is not there: %d", got.StatusCode)
+	}
 	bench.Close()
 	s.call(http.MethodGet, "/lab", nil).want(t, 503, "lab_unavailable")
 	for _, bad := range []string{"http://127.0.0.1:1", "http://lab:" + token + "@192.0.2.1:1", "https://lab:" + token + "@127.0.0.1:1", "nonsense"} {

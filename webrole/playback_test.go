@@ -107,6 +107,19 @@ func (f *fixture) audio() {
 	}
 }
 
+// portion commits an item of sound: segments of 4 s from the given one on.
+func (f *fixture) portion(first, segments int) {
+	f.t.Helper()
+	part := video.AudioPart{First: first, Blob: f.put(fmt.Sprintf("a%d.mp4", first), f.blob), Codecs: "mp4a.40.2", Channels: 2}
+	if first == 0 {
+		part.Init = video.Range{Length: 50}
+	}
+	for i := range segments {
+		part.Segments = append(part.Segments, video.AudioSegment{Samples: 4 * video.SampleRate, Range: video.Range{Offset: int64(50 + 100*i), Length: 100}})
+	}
+	f.commit(workflow.StepAudio, first/segments, nil, videostore.Commit{Part: &part})
+}
+
 func (f *fixture) finish() {
 	f.t.Helper()
 	out := video.FinishOutput{

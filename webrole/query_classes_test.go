@@ -117,6 +117,11 @@ var visits = []visit{
 	{"reprocessVideo", onFailed("/reprocess")},
 	{"cancelVideo", onNew(http.MethodPost, "/videos/{id}/cancel", nil)},
 	{"listSteps", get("/videos/{id}/steps")},
+	{"seekVideo", func(w *world) func() answer {
+		return func() answer {
+			return w.call(http.MethodPost, "/videos/"+string(w.id)+"/seek", map[string]any{"at": 1})
+		}
+	}},
 	{"getJourney", getUnseen("/videos/{id}/journey")},
 	{"getCost", getUnseen("/videos/{id}/cost")},
 	{"countView", func(w *world) func() answer {

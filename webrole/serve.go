@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/edge"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
@@ -44,8 +43,6 @@ type site struct {
 	board    *board.Board
 	scale    *scaling.Source
 	ready    *readiness
-	who      access.Authenticator
-	videos   access.Videos
 }
 
 // role is a web role whose listeners are open.
@@ -85,7 +82,7 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 	metrics := newMetrics(s.board, s.scale)
 	front := func(h http.Handler, hosts []string) http.Handler {
 		return edge.Chain(h, edge.Deadline, edge.RequestID, instance(cfg.Instance), edge.Log(metrics.observe), edge.Headers(blobOrigin),
-			edge.Recover, edge.Hosts(hosts), edge.Rate(cfg.Rate, cfg.Proxies), access.Identify(s.who), edge.SameOrigin)
+			edge.Recover, edge.Hosts(hosts), edge.Rate(cfg.Rate, cfg.Proxies), edge.Token(cfg.Token), edge.SameOrigin)
 	}
 	r.routes = [2]*gin.Engine{publicRoutes(s, cfg.PublicOps, cfg.localLab()), adminRoutes(s, metrics)}
 	r.servers = []*http.Server{
@@ -137,7 +134,7 @@ func newServer(h http.Handler) *http.Server {
 // publicRoutes is pages, API and playback; operations only if they are wanted here;
 // and the lab if there is one.
 func publicRoutes(s site, ops bool, lab *url.URL) *gin.Engine {
-	r := newEngine(s.videos)
+	r := newEngine()
 	s.health(r)
 	s.pages.Register(r, ops, s.board.Glance)
 	s.playback.Register(r)
@@ -145,6 +142,7 @@ func publicRoutes(s site, ops bool, lab *url.URL) *gin.Engine {
 	if lab != nil {
 		pass := gin.WrapH(passOn(lab))
 		r.GET(labBase, pass)
+		r.GET(labBase+"/*scenes", pass)
 		r.POST(labBase+"/*fault", pass)
 	}
 	return r
@@ -152,7 +150,7 @@ func publicRoutes(s site, ops bool, lab *url.URL) *gin.Engine {
 
 // adminRoutes is what operators need: operations, metrics, profiles.
 func adminRoutes(s site, m *metrics) *gin.Engine {
-	r := newEngine(s.videos)
+	r := newEngine()
 	s.health(r)
 	s.api.Register(r, httpapi.IsOps)
 	r.GET("/metrics", gin.WrapH(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})))
@@ -173,16 +171,14 @@ func adminRoutes(s site, m *metrics) *gin.Engine {
 }
 
 // newEngine is Gin without its own logging and recovery, which edge does, and
-// with raw paths: an id of a%2Fb is one bad id, not two path segments. Before every
-// handler stands the rule of its route.
-func newEngine(videos access.Videos) *gin.Engine {
+// with raw paths: an id of a%2Fb is one bad id, not two path segments.
+func newEngine() *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.UseRawPath = true
 	r.UnescapePathValues = true
 	r.RedirectTrailingSlash = false
 	r.HandleMethodNotAllowed = true
-	r.Use(access.Enforce(videos))
 	r.NoRoute(httpapi.NoRoute)
 	r.NoMethod(httpapi.NoMethod)
 	return r

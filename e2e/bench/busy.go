@@ -158,18 +158,25 @@ func (l Load) Together(ctx context.Context, s *stack.Stack, cache string) (t Tog
 			return t, err
 		}
 	}
+	all := make([][]client.Step, len(ids))
+	for i, id := range ids {
+		if _, err := awaitReady(ctx, u, id); err != nil {
+			return t, err
+		}
+		if all[i], err = steps(ctx, u, id); err != nil {
+			return t, err
+		}
+	}
+	return together(all), nil
+}
+
+// together counts what overtook what in the timelines of videos.
+func together(all [][]client.Step) (t Together) {
 	type beginning struct{ probed, started, playable time.Time }
 	var beginnings []beginning
 	var later []time.Time // when chunks after the first were begun
 	var fourth time.Time  // when the first of all had its fourth
-	for _, id := range ids {
-		if _, err := awaitReady(ctx, u, id); err != nil {
-			return t, err
-		}
-		list, err := steps(ctx, u, id)
-		if err != nil {
-			return t, err
-		}
+	for _, list := range all {
 		var b beginning
 		for _, step := range list {
 			if step.Started == nil || step.Finished == nil {
@@ -204,7 +211,7 @@ func (l Load) Together(ctx context.Context, s *stack.Stack, cache string) (t Tog
 		}
 		t.Overtaken = max(t.Overtaken, overtaken)
 	}
-	return t, nil
+	return t
 }
 
 func latest(a, b time.Time) time.Time {

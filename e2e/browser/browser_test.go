@@ -15,11 +15,15 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/scenes"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 )
 
-func TestMain(m *testing.M) { stacktest.Main(m) }
+func TestMain(m *testing.M) {
+	scenes.MaybeChild()
+	stacktest.Main(m)
+}
 
 // clipSeconds has seams at 4, 12 and 28 s, and its poster is not in the first chunk.
 const clipSeconds = 44

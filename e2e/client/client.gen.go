@@ -153,6 +153,36 @@ func (e LabFaultKind) Valid() bool {
 	}
 }
 
+// Defines values for LabSceneEventKind.
+const (
+	LabSceneEventKindAct   LabSceneEventKind = "act"
+	LabSceneEventKindClaim LabSceneEventKind = "claim"
+	LabSceneEventKindEnd   LabSceneEventKind = "end"
+	LabSceneEventKindNote  LabSceneEventKind = "note"
+	LabSceneEventKindStep  LabSceneEventKind = "step"
+	LabSceneEventKindWire  LabSceneEventKind = "wire"
+)
+
+// Valid indicates whether the value is a known member of the LabSceneEventKind enum.
+func (e LabSceneEventKind) Valid() bool {
+	switch e {
+	case LabSceneEventKindAct:
+		return true
+	case LabSceneEventKindClaim:
+		return true
+	case LabSceneEventKindEnd:
+		return true
+	case LabSceneEventKindNote:
+		return true
+	case LabSceneEventKindStep:
+		return true
+	case LabSceneEventKindWire:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for LabService.
 const (
 	LabBlob  LabService = "blob"
@@ -234,27 +264,6 @@ func (e Priority) Valid() bool {
 	case Low:
 		return true
 	case Normal:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for Role.
-const (
-	RoleOperator Role = "operator"
-	RoleUploader Role = "uploader"
-	RoleViewer   Role = "viewer"
-)
-
-// Valid indicates whether the value is a known member of the Role enum.
-func (e Role) Valid() bool {
-	switch e {
-	case RoleOperator:
-		return true
-	case RoleUploader:
-		return true
-	case RoleViewer:
 		return true
 	default:
 		return false
@@ -797,33 +806,6 @@ type JourneyItem struct {
 // JourneyItemState planned: no message asks for it yet.
 type JourneyItemState string
 
-// Key defines model for Key.
-type Key struct {
-	CreatedAt time.Time `json:"createdAt"`
-
-	// Id For revoking. A key begins with `key_` and this.
-	Id   string `json:"id"`
-	Name string `json:"name"`
-
-	// Owner Whose videos a key makes, sees when they are private, and changes.
-	//
-	// Example: studio-3
-	Owner Owner `json:"owner"`
-
-	// RevokedAt Missing while the key is valid.
-	RevokedAt *time.Time `json:"revokedAt,omitempty"`
-
-	// Role What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
-	// changes them. `operator`: all videos, queues, workers and keys.
-	Role Role `json:"role"`
-}
-
-// KeyList defines model for KeyList.
-type KeyList struct {
-	Items         []Key   `json:"items"`
-	NextPageToken *string `json:"nextPageToken,omitempty"`
-}
-
 // Lab defines model for Lab.
 type Lab struct {
 	Burst *LabBurstState `json:"burst,omitempty"`
@@ -892,6 +874,27 @@ type LabDuplicated struct {
 	Subject string `json:"subject"`
 }
 
+// LabExchange A request and its answer as they were on the wire, without signatures and keys.
+type LabExchange struct {
+	// Answer The beginning of the answer's body, or why none came.
+	Answer string `json:"answer"`
+
+	// Body Its beginning.
+	Body string `json:"body"`
+
+	// Inside The JSON inside of a message's base64.
+	Inside   *string     `json:"inside,omitempty"`
+	Method   string      `json:"method"`
+	Received []LabHeader `json:"received"`
+	Sent     []LabHeader `json:"sent"`
+
+	// Status 0: no answer came.
+	Status int `json:"status"`
+
+	// Target Path and query.
+	Target string `json:"target"`
+}
+
 // LabFault defines model for LabFault.
 type LabFault struct {
 	// Fault `slow`: requests arrive up to 3 s late. `busy`: 503 ServerBusy, nothing applied.
@@ -922,10 +925,76 @@ type LabFreeze struct {
 	Worker  string `json:"worker"`
 }
 
+// LabHeader defines model for LabHeader.
+type LabHeader struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
 // LabKill defines model for LabKill.
 type LabKill struct {
 	// Worker Its name in `GET /lab`.
 	Worker string `json:"worker"`
+}
+
+// LabScene defines model for LabScene.
+type LabScene struct {
+	// Learn What one knows afterwards.
+	Learn string `json:"learn"`
+	Name  string `json:"name"`
+
+	// Page The pattern's page, below docs.
+	Page string `json:"page"`
+
+	// Rows Of docs/papers.md, such as `Q16c`.
+	Rows  []string `json:"rows"`
+	Title string   `json:"title"`
+}
+
+// LabSceneBegun defines model for LabSceneBegun.
+type LabSceneBegun struct {
+	Run string `json:"run"`
+}
+
+// LabSceneEvent defines model for LabSceneEvent.
+type LabSceneEvent struct {
+	// From Who.
+	From *string `json:"from,omitempty"`
+
+	// Holds Of `claim` and `end`: whether what was told is true.
+	Holds bool `json:"holds"`
+
+	// Kind What is about to happen; a request and its answer; something that an actor does alone; what it means; a statement that was checked; the end.
+	Kind LabSceneEventKind `json:"kind"`
+
+	// Number From 1, without gaps.
+	Number int `json:"number"`
+
+	// Reply Of `wire`: the answer in a few words.
+	Reply *string `json:"reply,omitempty"`
+
+	// Seconds Since the scene began.
+	Seconds float64 `json:"seconds"`
+	Text    string  `json:"text"`
+
+	// To To whom.
+	To *string `json:"to,omitempty"`
+
+	// Wire A request and its answer as they were on the wire, without signatures and keys.
+	Wire *LabExchange `json:"wire,omitempty"`
+}
+
+// LabSceneEventKind What is about to happen; a request and its answer; something that an actor does alone; what it means; a statement that was checked; the end.
+type LabSceneEventKind string
+
+// LabSceneRun defines model for LabSceneRun.
+type LabSceneRun struct {
+	Events []LabSceneEvent `json:"events"`
+}
+
+// LabScenes defines model for LabScenes.
+type LabScenes struct {
+	Items []LabScene `json:"items"`
 }
 
 // LabService defines model for LabService.
@@ -1021,14 +1090,6 @@ type MadeFile struct {
 	Url string `json:"url"`
 }
 
-// MadeKey defines model for MadeKey.
-type MadeKey struct {
-	Key Key `json:"key"`
-
-	// Text The secret. It is not shown again.
-	Text string `json:"text"`
-}
-
 // Message defines model for Message.
 type Message struct {
 	// Data What the step needs; absent when it cannot be read.
@@ -1088,21 +1149,6 @@ type NewFinishClip struct {
 	VideoId *VideoID `json:"videoId,omitempty"`
 }
 
-// NewKey defines model for NewKey.
-type NewKey struct {
-	// Name For people.
-	Name string `json:"name"`
-
-	// Owner Whose videos a key makes, sees when they are private, and changes.
-	//
-	// Example: studio-3
-	Owner Owner `json:"owner"`
-
-	// Role What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
-	// changes them. `operator`: all videos, queues, workers and keys.
-	Role Role `json:"role"`
-}
-
 // NewRegistration Checked row by row, so that one bad row does not refuse the others.
 type NewRegistration struct {
 	Age Age `json:"age"`
@@ -1140,11 +1186,6 @@ type NewVideo struct {
 	// Visibility Public videos are listed and searched; the others are not.
 	Visibility *Visibility `json:"visibility,omitempty"`
 }
-
-// Owner Whose videos a key makes, sees when they are private, and changes.
-//
-// Example: studio-3
-type Owner = string
 
 // Poison defines model for Poison.
 type Poison struct {
@@ -1308,10 +1349,6 @@ type RequestCost struct {
 	Kind string `json:"kind"`
 }
 
-// Role What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
-// changes them. `operator`: all videos, queues, workers and keys.
-type Role string
-
 // Scale defines model for Scale.
 type Scale struct {
 	// At When the queues were read.
@@ -1394,6 +1431,24 @@ type SearchWords struct {
 	Q           *string `json:"q,omitempty"`
 	Tag         *string `json:"tag,omitempty"`
 	Title       *string `json:"title,omitempty"`
+}
+
+// Seek defines model for Seek.
+type Seek struct {
+	// From Second from which on that playlist can be played.
+	From float64 `json:"from"`
+
+	// Made The playlist can be played now.
+	Made bool `json:"made"`
+
+	// Master Path of the playlist to play. `?from=` begins with the chunk that shows the second, and lists those before it as gaps.
+	Master string `json:"master"`
+}
+
+// SeekRequest defines model for SeekRequest.
+type SeekRequest struct {
+	// At Second of the video.
+	At float64 `json:"at"`
 }
 
 // Sex defines model for Sex.
@@ -1636,12 +1691,10 @@ type EditRegistrationParams struct {
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
-// ListKeysParams defines parameters for ListKeys.
-type ListKeysParams struct {
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
-	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+// LabSceneRunParams defines parameters for LabSceneRun.
+type LabSceneRunParams struct {
+	// After The number of the last event that the caller has.
+	After *int `form:"after,omitempty" json:"after,omitempty"`
 }
 
 // ListPoisonParams defines parameters for ListPoison.
@@ -1759,9 +1812,6 @@ type LabStorageJSONRequestBody = LabStorage
 // LabWorkersJSONRequestBody defines body for LabWorkers for application/json ContentType.
 type LabWorkersJSONRequestBody = LabWorkers
 
-// CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
-type CreateKeyJSONRequestBody = NewKey
-
 // CreateVideoJSONRequestBody defines body for CreateVideo for application/json ContentType.
 type CreateVideoJSONRequestBody = NewVideo
 
@@ -1773,6 +1823,9 @@ type CreateCaptionsTextRequestBody = CreateCaptionsTextBody
 
 // CreateClipJSONRequestBody defines body for CreateClip for application/json ContentType.
 type CreateClipJSONRequestBody = NewClip
+
+// SeekVideoJSONRequestBody defines body for SeekVideo for application/json ContentType.
+type SeekVideoJSONRequestBody = SeekRequest
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
@@ -2017,6 +2070,30 @@ type ClientInterface interface {
 	// Corresponds with POST /lab/kill (the `LabKill` operationId).
 	LabKill(ctx context.Context, body LabKillJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// LabSceneRun What a scene has told
+	//
+	// Waits up to 3 s for an event after `after`. The last event of a run is of kind
+	// `end`. The latest runs are kept. 404 `run_not_found`.
+	//
+	// Corresponds with GET /lab/scene-runs/{run} (the `LabSceneRun` operationId).
+	LabSceneRun(ctx context.Context, run string, params *LabSceneRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabScenes The scenes that can be played
+	//
+	// Short programs on real storage, each about a row of the papers: see docs/scenes.md.
+	//
+	// Corresponds with GET /lab/scenes (the `LabScenes` operationId).
+	LabScenes(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LabPlayScene Play a scene
+	//
+	// It plays in the process that keeps the stack, below names of its own in the
+	// storage, past whatever disturbs that, and removes what it made. Four at a time.
+	// 404 `scene_not_found`.
+	//
+	// Corresponds with POST /lab/scenes/{name} (the `LabPlayScene` operationId).
+	LabPlayScene(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// LabStopWithBody SIGTERM for a worker
 	//
 	// It gives its messages back and ends. Its supervisor starts it again, unless it is to stay stopped.
@@ -2085,38 +2162,6 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /ops/events (the `WatchBoard` operationId).
 	WatchBoard(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ListKeys API keys, without their text
-	//
-	// Corresponds with GET /ops/keys (the `ListKeys` operationId).
-	ListKeys(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// CreateKeyWithBody Make an API key for a program
-	//
-	// The text of the key is in this answer and nowhere else; the table keeps its hash.
-	// A key is shown as a bearer token, or as the password of HTTP Basic.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /ops/keys (the `CreateKey` operationId).
-	CreateKeyWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// CreateKey Make an API key for a program
-	//
-	// The text of the key is in this answer and nowhere else; the table keeps its hash.
-	// A key is shown as a bearer token, or as the password of HTTP Basic.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /ops/keys (the `CreateKey` operationId).
-	CreateKey(ctx context.Context, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// RevokeKey Revoke an API key
-	//
-	// Safe to repeat. Within 5 s no web role takes the key any more.
-	//
-	// Corresponds with DELETE /ops/keys/{keyId} (the `RevokeKey` operationId).
-	RevokeKey(ctx context.Context, keyId string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListPoison Items that no worker could finish, with reason and history
 	//
@@ -2193,7 +2238,7 @@ type ClientInterface interface {
 	// `Idempotency-Key`: as long as the video lives a repetition answers with
 	// it, and with 409 `idempotency_mismatch` when the body differs. After the
 	// video is deleted the key makes a new one, with a new id. Use a random key
-	// (a UUID). A key is its owner's: somebody else's video is never the answer.
+	// (a UUID): whoever knows the key and the body is answered with the video.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2206,7 +2251,7 @@ type ClientInterface interface {
 	// `Idempotency-Key`: as long as the video lives a repetition answers with
 	// it, and with 409 `idempotency_mismatch` when the body differs. After the
 	// video is deleted the key makes a new one, with a new id. Use a random key
-	// (a UUID). A key is its owner's: somebody else's video is never the answer.
+	// (a UUID): whoever knows the key and the body is answered with the video.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2376,6 +2421,30 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /videos/{id}/retry (the `RetryVideo` operationId).
 	RetryVideo(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SeekVideoWithBody Go to a moment of a video that is being made
+	//
+	// Tells where a player finds a second of the video. When that part is not made
+	// yet, its chunk, the next one and their sound are asked for again, in the most
+	// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+	// for nothing more. 404 `not_playable_yet` before the video is planned.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+	SeekVideoWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SeekVideo Go to a moment of a video that is being made
+	//
+	// Tells where a player finds a second of the video. When that part is not made
+	// yet, its chunk, the next one and their sound are asked for again, in the most
+	// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+	// for nothing more. 404 `not_playable_yet` before the video is planned.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+	SeekVideo(ctx context.Context, id ID, body SeekVideoJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSteps The timeline of the processing
 	//
@@ -2766,6 +2835,60 @@ func (c *Client) LabKill(ctx context.Context, body LabKillJSONRequestBody, reqEd
 	return c.Client.Do(req)
 }
 
+// LabSceneRun What a scene has told
+//
+// Waits up to 3 s for an event after `after`. The last event of a run is of kind
+// `end`. The latest runs are kept. 404 `run_not_found`.
+//
+// Corresponds with GET /lab/scene-runs/{run} (the `LabSceneRun` operationId).
+func (c *Client) LabSceneRun(ctx context.Context, run string, params *LabSceneRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabSceneRunRequest(c.Server, run, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabScenes The scenes that can be played
+//
+// Short programs on real storage, each about a row of the papers: see docs/scenes.md.
+//
+// Corresponds with GET /lab/scenes (the `LabScenes` operationId).
+func (c *Client) LabScenes(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabScenesRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LabPlayScene Play a scene
+//
+// It plays in the process that keeps the stack, below names of its own in the
+// storage, past whatever disturbs that, and removes what it made. Four at a time.
+// 404 `scene_not_found`.
+//
+// Corresponds with POST /lab/scenes/{name} (the `LabPlayScene` operationId).
+func (c *Client) LabPlayScene(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabPlaySceneRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // LabStopWithBody SIGTERM for a worker
 //
 // It gives its messages back and ends. Its supervisor starts it again, unless it is to stay stopped.
@@ -2895,78 +3018,6 @@ func (c *Client) LabWorkers(ctx context.Context, body LabWorkersJSONRequestBody,
 // Corresponds with GET /ops/events (the `WatchBoard` operationId).
 func (c *Client) WatchBoard(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewWatchBoardRequest(c.Server)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListKeys API keys, without their text
-//
-// Corresponds with GET /ops/keys (the `ListKeys` operationId).
-func (c *Client) ListKeys(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListKeysRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// CreateKeyWithBody Make an API key for a program
-//
-// The text of the key is in this answer and nowhere else; the table keeps its hash.
-// A key is shown as a bearer token, or as the password of HTTP Basic.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /ops/keys (the `CreateKey` operationId).
-func (c *Client) CreateKeyWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateKeyRequestWithBody(c.Server, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// CreateKey Make an API key for a program
-//
-// The text of the key is in this answer and nowhere else; the table keeps its hash.
-// A key is shown as a bearer token, or as the password of HTTP Basic.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /ops/keys (the `CreateKey` operationId).
-func (c *Client) CreateKey(ctx context.Context, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateKeyRequest(c.Server, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// RevokeKey Revoke an API key
-//
-// Safe to repeat. Within 5 s no web role takes the key any more.
-//
-// Corresponds with DELETE /ops/keys/{keyId} (the `RevokeKey` operationId).
-func (c *Client) RevokeKey(ctx context.Context, keyId string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRevokeKeyRequest(c.Server, keyId)
 	if err != nil {
 		return nil, err
 	}
@@ -3162,7 +3213,7 @@ func (c *Client) ListVideos(ctx context.Context, params *ListVideosParams, reqEd
 // `Idempotency-Key`: as long as the video lives a repetition answers with
 // it, and with 409 `idempotency_mismatch` when the body differs. After the
 // video is deleted the key makes a new one, with a new id. Use a random key
-// (a UUID). A key is its owner's: somebody else's video is never the answer.
+// (a UUID): whoever knows the key and the body is answered with the video.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3185,7 +3236,7 @@ func (c *Client) CreateVideoWithBody(ctx context.Context, params *CreateVideoPar
 // `Idempotency-Key`: as long as the video lives a repetition answers with
 // it, and with 409 `idempotency_mismatch` when the body differs. After the
 // video is deleted the key makes a new one, with a new id. Use a random key
-// (a UUID). A key is its owner's: somebody else's video is never the answer.
+// (a UUID): whoever knows the key and the body is answered with the video.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3546,6 +3597,50 @@ func (c *Client) ReprocessVideo(ctx context.Context, id ID, reqEditors ...Reques
 // Corresponds with POST /videos/{id}/retry (the `RetryVideo` operationId).
 func (c *Client) RetryVideo(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRetryVideoRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SeekVideoWithBody Go to a moment of a video that is being made
+//
+// Tells where a player finds a second of the video. When that part is not made
+// yet, its chunk, the next one and their sound are asked for again, in the most
+// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+// for nothing more. 404 `not_playable_yet` before the video is planned.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+func (c *Client) SeekVideoWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSeekVideoRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SeekVideo Go to a moment of a video that is being made
+//
+// Tells where a player finds a second of the video. When that part is not made
+// yet, its chunk, the next one and their sound are asked for again, in the most
+// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+// for nothing more. 404 `not_playable_yet` before the video is planned.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+func (c *Client) SeekVideo(ctx context.Context, id ID, body SeekVideoJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSeekVideoRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4220,6 +4315,128 @@ func NewLabKillRequestWithBody(server string, contentType string, body io.Reader
 	return req, nil
 }
 
+// NewLabSceneRunRequest constructs an http.Request for the LabSceneRun method
+func NewLabSceneRunRequest(server string, run string, params *LabSceneRunParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run", run, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/lab/scene-runs/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewLabScenesRequest constructs an http.Request for the LabScenes method
+func NewLabScenesRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/lab/scenes")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewLabPlaySceneRequest constructs an http.Request for the LabPlayScene method
+func NewLabPlaySceneRequest(server string, name string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/lab/scenes/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewLabStopRequest calls the generic LabStop builder with application/json body
 func NewLabStopRequest(server string, body LabStopJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -4360,146 +4577,6 @@ func NewWatchBoardRequest(server string) (*http.Request, error) {
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewListKeysRequest constructs an http.Request for the ListKeys method
-func NewListKeysRequest(server string, params *ListKeysParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/ops/keys")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.PageToken != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "pageToken", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewCreateKeyRequest calls the generic CreateKey builder with application/json body
-func NewCreateKeyRequest(server string, body CreateKeyJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewCreateKeyRequestWithBody(server, "application/json", bodyReader)
-}
-
-// NewCreateKeyRequestWithBody constructs an http.Request for the CreateKey method, with any body, and a specified content type
-func NewCreateKeyRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/ops/keys")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewRevokeKeyRequest constructs an http.Request for the RevokeKey method
-func NewRevokeKeyRequest(server string, keyId string) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "keyId", keyId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/ops/keys/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -5867,6 +5944,53 @@ func NewRetryVideoRequest(server string, id ID) (*http.Request, error) {
 	return req, nil
 }
 
+// NewSeekVideoRequest calls the generic SeekVideo builder with application/json body
+func NewSeekVideoRequest(server string, id ID, body SeekVideoJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSeekVideoRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewSeekVideoRequestWithBody constructs an http.Request for the SeekVideo method, with any body, and a specified content type
+func NewSeekVideoRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/videos/%s/seek", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListStepsRequest constructs an http.Request for the ListSteps method
 func NewListStepsRequest(server string, id ID) (*http.Request, error) {
 	var err error
@@ -6258,6 +6382,36 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /lab/kill (the `LabKill` operationId).
 	LabKillWithResponse(ctx context.Context, body LabKillJSONRequestBody, reqEditors ...RequestEditorFn) (*LabKillResponse, error)
 
+	// LabSceneRunWithResponse What a scene has told
+	//
+	// Waits up to 3 s for an event after `after`. The last event of a run is of kind
+	// `end`. The latest runs are kept. 404 `run_not_found`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /lab/scene-runs/{run} (the `LabSceneRun` operationId).
+	LabSceneRunWithResponse(ctx context.Context, run string, params *LabSceneRunParams, reqEditors ...RequestEditorFn) (*LabSceneRunResponse, error)
+
+	// LabScenesWithResponse The scenes that can be played
+	//
+	// Short programs on real storage, each about a row of the papers: see docs/scenes.md.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /lab/scenes (the `LabScenes` operationId).
+	LabScenesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*LabScenesResponse, error)
+
+	// LabPlaySceneWithResponse Play a scene
+	//
+	// It plays in the process that keeps the stack, below names of its own in the
+	// storage, past whatever disturbs that, and removes what it made. Four at a time.
+	// 404 `scene_not_found`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/scenes/{name} (the `LabPlayScene` operationId).
+	LabPlaySceneWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*LabPlaySceneResponse, error)
+
 	// LabStopWithBodyWithResponse SIGTERM for a worker
 	//
 	// It gives its messages back and ends. Its supervisor starts it again, unless it is to stay stopped.
@@ -6328,42 +6482,6 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /ops/events (the `WatchBoard` operationId).
 	WatchBoardWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*WatchBoardResponse, error)
-
-	// ListKeysWithResponse API keys, without their text
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /ops/keys (the `ListKeys` operationId).
-	ListKeysWithResponse(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*ListKeysResponse, error)
-
-	// CreateKeyWithBodyWithResponse Make an API key for a program
-	//
-	// The text of the key is in this answer and nowhere else; the table keeps its hash.
-	// A key is shown as a bearer token, or as the password of HTTP Basic.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /ops/keys (the `CreateKey` operationId).
-	CreateKeyWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error)
-
-	// CreateKeyWithResponse Make an API key for a program
-	//
-	// The text of the key is in this answer and nowhere else; the table keeps its hash.
-	// A key is shown as a bearer token, or as the password of HTTP Basic.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /ops/keys (the `CreateKey` operationId).
-	CreateKeyWithResponse(ctx context.Context, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error)
-
-	// RevokeKeyWithResponse Revoke an API key
-	//
-	// Safe to repeat. Within 5 s no web role takes the key any more.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with DELETE /ops/keys/{keyId} (the `RevokeKey` operationId).
-	RevokeKeyWithResponse(ctx context.Context, keyId string, reqEditors ...RequestEditorFn) (*RevokeKeyResponse, error)
 
 	// ListPoisonWithResponse Items that no worker could finish, with reason and history
 	//
@@ -6462,7 +6580,7 @@ type ClientWithResponsesInterface interface {
 	// `Idempotency-Key`: as long as the video lives a repetition answers with
 	// it, and with 409 `idempotency_mismatch` when the body differs. After the
 	// video is deleted the key makes a new one, with a new id. Use a random key
-	// (a UUID). A key is its owner's: somebody else's video is never the answer.
+	// (a UUID): whoever knows the key and the body is answered with the video.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6475,7 +6593,7 @@ type ClientWithResponsesInterface interface {
 	// `Idempotency-Key`: as long as the video lives a repetition answers with
 	// it, and with 409 `idempotency_mismatch` when the body differs. After the
 	// video is deleted the key makes a new one, with a new id. Use a random key
-	// (a UUID). A key is its owner's: somebody else's video is never the answer.
+	// (a UUID): whoever knows the key and the body is answered with the video.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6669,6 +6787,30 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /videos/{id}/retry (the `RetryVideo` operationId).
 	RetryVideoWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*RetryVideoResponse, error)
+
+	// SeekVideoWithBodyWithResponse Go to a moment of a video that is being made
+	//
+	// Tells where a player finds a second of the video. When that part is not made
+	// yet, its chunk, the next one and their sound are asked for again, in the most
+	// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+	// for nothing more. 404 `not_playable_yet` before the video is planned.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+	SeekVideoWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SeekVideoResponse, error)
+
+	// SeekVideoWithResponse Go to a moment of a video that is being made
+	//
+	// Tells where a player finds a second of the video. When that part is not made
+	// yet, its chunk, the next one and their sound are asked for again, in the most
+	// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+	// for nothing more. 404 `not_playable_yet` before the video is planned.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+	SeekVideoWithResponse(ctx context.Context, id ID, body SeekVideoJSONRequestBody, reqEditors ...RequestEditorFn) (*SeekVideoResponse, error)
 
 	// ListStepsWithResponse The timeline of the processing
 	//
@@ -7255,6 +7397,150 @@ func (r LabKillResponse) ContentType() string {
 	return ""
 }
 
+type LabSceneRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LabSceneRun
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r LabSceneRunResponse) GetJSON200() *LabSceneRun {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r LabSceneRunResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r LabSceneRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LabSceneRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LabSceneRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LabSceneRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type LabScenesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LabScenes
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r LabScenesResponse) GetJSON200() *LabScenes {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r LabScenesResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r LabScenesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LabScenesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LabScenesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LabScenesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type LabPlaySceneResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *LabSceneBegun
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r LabPlaySceneResponse) GetJSON202() *LabSceneBegun {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r LabPlaySceneResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r LabPlaySceneResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LabPlaySceneResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LabPlaySceneResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LabPlaySceneResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type LabStopResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7434,143 +7720,6 @@ func (r WatchBoardResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r WatchBoardResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ListKeysResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *KeyList
-	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
-	ApplicationproblemJSONDefault *Problem
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListKeysResponse) GetJSON200() *KeyList {
-	return r.JSON200
-}
-
-// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r ListKeysResponse) GetApplicationproblemJSONDefault() *Problem {
-	return r.ApplicationproblemJSONDefault
-}
-
-// GetBody returns the raw response body bytes
-func (r ListKeysResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListKeysResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListKeysResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListKeysResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type CreateKeyResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON201 the response for an HTTP 201 `application/json` response
-	JSON201 *MadeKey
-	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
-	ApplicationproblemJSONDefault *Problem
-}
-
-// GetJSON201 returns the response for an HTTP 201 `application/json` response
-func (r CreateKeyResponse) GetJSON201() *MadeKey {
-	return r.JSON201
-}
-
-// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r CreateKeyResponse) GetApplicationproblemJSONDefault() *Problem {
-	return r.ApplicationproblemJSONDefault
-}
-
-// GetBody returns the raw response body bytes
-func (r CreateKeyResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r CreateKeyResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r CreateKeyResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r CreateKeyResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type RevokeKeyResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
-	ApplicationproblemJSONDefault *Problem
-}
-
-// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r RevokeKeyResponse) GetApplicationproblemJSONDefault() *Problem {
-	return r.ApplicationproblemJSONDefault
-}
-
-// GetBody returns the raw response body bytes
-func (r RevokeKeyResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r RevokeKeyResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r RevokeKeyResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r RevokeKeyResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8929,6 +9078,54 @@ func (r RetryVideoResponse) ContentType() string {
 	return ""
 }
 
+type SeekVideoResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Seek
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SeekVideoResponse) GetJSON200() *Seek {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SeekVideoResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SeekVideoResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SeekVideoResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SeekVideoResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SeekVideoResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListStepsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9454,6 +9651,54 @@ func (c *ClientWithResponses) LabKillWithResponse(ctx context.Context, body LabK
 	return ParseLabKillResponse(rsp)
 }
 
+// LabSceneRunWithResponse What a scene has told
+//
+// Waits up to 3 s for an event after `after`. The last event of a run is of kind
+// `end`. The latest runs are kept. 404 `run_not_found`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /lab/scene-runs/{run} (the `LabSceneRun` operationId).
+func (c *ClientWithResponses) LabSceneRunWithResponse(ctx context.Context, run string, params *LabSceneRunParams, reqEditors ...RequestEditorFn) (*LabSceneRunResponse, error) {
+	rsp, err := c.LabSceneRun(ctx, run, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabSceneRunResponse(rsp)
+}
+
+// LabScenesWithResponse The scenes that can be played
+//
+// Short programs on real storage, each about a row of the papers: see docs/scenes.md.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /lab/scenes (the `LabScenes` operationId).
+func (c *ClientWithResponses) LabScenesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*LabScenesResponse, error) {
+	rsp, err := c.LabScenes(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabScenesResponse(rsp)
+}
+
+// LabPlaySceneWithResponse Play a scene
+//
+// It plays in the process that keeps the stack, below names of its own in the
+// storage, past whatever disturbs that, and removes what it made. Four at a time.
+// 404 `scene_not_found`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/scenes/{name} (the `LabPlayScene` operationId).
+func (c *ClientWithResponses) LabPlaySceneWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*LabPlaySceneResponse, error) {
+	rsp, err := c.LabPlayScene(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabPlaySceneResponse(rsp)
+}
+
 // LabStopWithBodyWithResponse SIGTERM for a worker
 //
 // It gives its messages back and ends. Its supervisor starts it again, unless it is to stay stopped.
@@ -9565,66 +9810,6 @@ func (c *ClientWithResponses) WatchBoardWithResponse(ctx context.Context, reqEdi
 		return nil, err
 	}
 	return ParseWatchBoardResponse(rsp)
-}
-
-// ListKeysWithResponse API keys, without their text
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /ops/keys (the `ListKeys` operationId).
-func (c *ClientWithResponses) ListKeysWithResponse(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*ListKeysResponse, error) {
-	rsp, err := c.ListKeys(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListKeysResponse(rsp)
-}
-
-// CreateKeyWithBodyWithResponse Make an API key for a program
-//
-// The text of the key is in this answer and nowhere else; the table keeps its hash.
-// A key is shown as a bearer token, or as the password of HTTP Basic.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /ops/keys (the `CreateKey` operationId).
-func (c *ClientWithResponses) CreateKeyWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error) {
-	rsp, err := c.CreateKeyWithBody(ctx, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCreateKeyResponse(rsp)
-}
-
-// CreateKeyWithResponse Make an API key for a program
-//
-// The text of the key is in this answer and nowhere else; the table keeps its hash.
-// A key is shown as a bearer token, or as the password of HTTP Basic.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /ops/keys (the `CreateKey` operationId).
-func (c *ClientWithResponses) CreateKeyWithResponse(ctx context.Context, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error) {
-	rsp, err := c.CreateKey(ctx, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCreateKeyResponse(rsp)
-}
-
-// RevokeKeyWithResponse Revoke an API key
-//
-// Safe to repeat. Within 5 s no web role takes the key any more.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with DELETE /ops/keys/{keyId} (the `RevokeKey` operationId).
-func (c *ClientWithResponses) RevokeKeyWithResponse(ctx context.Context, keyId string, reqEditors ...RequestEditorFn) (*RevokeKeyResponse, error) {
-	rsp, err := c.RevokeKey(ctx, keyId, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseRevokeKeyResponse(rsp)
 }
 
 // ListPoisonWithResponse Items that no worker could finish, with reason and history
@@ -9790,7 +9975,7 @@ func (c *ClientWithResponses) ListVideosWithResponse(ctx context.Context, params
 // `Idempotency-Key`: as long as the video lives a repetition answers with
 // it, and with 409 `idempotency_mismatch` when the body differs. After the
 // video is deleted the key makes a new one, with a new id. Use a random key
-// (a UUID). A key is its owner's: somebody else's video is never the answer.
+// (a UUID): whoever knows the key and the body is answered with the video.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -9809,7 +9994,7 @@ func (c *ClientWithResponses) CreateVideoWithBodyWithResponse(ctx context.Contex
 // `Idempotency-Key`: as long as the video lives a repetition answers with
 // it, and with 409 `idempotency_mismatch` when the body differs. After the
 // video is deleted the key makes a new one, with a new id. Use a random key
-// (a UUID). A key is its owner's: somebody else's video is never the answer.
+// (a UUID): whoever knows the key and the body is answered with the video.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -10122,6 +10307,42 @@ func (c *ClientWithResponses) RetryVideoWithResponse(ctx context.Context, id ID,
 		return nil, err
 	}
 	return ParseRetryVideoResponse(rsp)
+}
+
+// SeekVideoWithBodyWithResponse Go to a moment of a video that is being made
+//
+// Tells where a player finds a second of the video. When that part is not made
+// yet, its chunk, the next one and their sound are asked for again, in the most
+// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+// for nothing more. 404 `not_playable_yet` before the video is planned.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+func (c *ClientWithResponses) SeekVideoWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SeekVideoResponse, error) {
+	rsp, err := c.SeekVideoWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSeekVideoResponse(rsp)
+}
+
+// SeekVideoWithResponse Go to a moment of a video that is being made
+//
+// Tells where a player finds a second of the video. When that part is not made
+// yet, its chunk, the next one and their sound are asked for again, in the most
+// urgent queues; repeat the request until `made` is true. Repeating it soon asks
+// for nothing more. 404 `not_playable_yet` before the video is planned.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /videos/{id}/seek (the `SeekVideo` operationId).
+func (c *ClientWithResponses) SeekVideoWithResponse(ctx context.Context, id ID, body SeekVideoJSONRequestBody, reqEditors ...RequestEditorFn) (*SeekVideoResponse, error) {
+	rsp, err := c.SeekVideo(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSeekVideoResponse(rsp)
 }
 
 // ListStepsWithResponse The timeline of the processing
@@ -10588,6 +10809,105 @@ func ParseLabKillResponse(rsp *http.Response) (*LabKillResponse, error) {
 	return response, nil
 }
 
+// ParseLabSceneRunResponse parses an HTTP response from a LabSceneRunWithResponse call
+func ParseLabSceneRunResponse(rsp *http.Response) (*LabSceneRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LabSceneRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LabSceneRun
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseLabScenesResponse parses an HTTP response from a LabScenesWithResponse call
+func ParseLabScenesResponse(rsp *http.Response) (*LabScenesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LabScenesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LabScenes
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseLabPlaySceneResponse parses an HTTP response from a LabPlaySceneWithResponse call
+func ParseLabPlaySceneResponse(rsp *http.Response) (*LabPlaySceneResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LabPlaySceneResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest LabSceneBegun
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseLabStopResponse parses an HTTP response from a LabStopWithResponse call
 func ParseLabStopResponse(rsp *http.Response) (*LabStopResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -10701,101 +11021,6 @@ func ParseWatchBoardResponse(rsp *http.Response) (*WatchBoardResponse, error) {
 	}
 
 	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
-		var dest Problem
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.ApplicationproblemJSONDefault = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseListKeysResponse parses an HTTP response from a ListKeysWithResponse call
-func ParseListKeysResponse(rsp *http.Response) (*ListKeysResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListKeysResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest KeyList
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
-		var dest Problem
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.ApplicationproblemJSONDefault = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseCreateKeyResponse parses an HTTP response from a CreateKeyWithResponse call
-func ParseCreateKeyResponse(rsp *http.Response) (*CreateKeyResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &CreateKeyResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
-		var dest MadeKey
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON201 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
-		var dest Problem
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.ApplicationproblemJSONDefault = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseRevokeKeyResponse parses an HTTP response from a RevokeKeyWithResponse call
-func ParseRevokeKeyResponse(rsp *http.Response) (*RevokeKeyResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &RevokeKeyResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case rsp.StatusCode == 204:
-		break // No content-type
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -11807,6 +12032,39 @@ func ParseRetryVideoResponse(rsp *http.Response) (*RetryVideoResponse, error) {
 			headers.ETag = &value
 		}
 		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSeekVideoResponse parses an HTTP response from a SeekVideoWithResponse call
+func ParseSeekVideoResponse(rsp *http.Response) (*SeekVideoResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SeekVideoResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Seek
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
 	}
 
 	return response, nil

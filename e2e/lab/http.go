@@ -53,6 +53,9 @@ func (b *bench) routes() http.Handler {
 	mux.HandleFunc("POST "+base+"/storage", action(b.disturb))
 	mux.HandleFunc("POST "+base+"/duplicate", action(b.duplicate))
 	mux.HandleFunc("POST "+base+"/burst", action(b.upload))
+	mux.HandleFunc("GET "+base+"/scenes", b.listScenes)
+	mux.HandleFunc("POST "+base+"/scenes/{name}", b.playScene)
+	mux.HandleFunc("GET "+base+"/scene-runs/{run}", b.toldByScene)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		fail(w, refuse(http.StatusNotFound, "not_found", "There is nothing at this address."))
 	})

@@ -7,6 +7,8 @@
 //	storage.go    the faults of package faultproxy
 //	duplicate.go  a message twice
 //	burst.go      twenty videos
+//	scenes.go     the scenes of package scenes, for the page
+//	autoscale.go  as many workers as the queues want
 //
 // The faults live in the process that started the stack, because it holds the
 // processes and stands before the storage. The web role only passes requests on, and
@@ -67,6 +69,9 @@ func Start(ctx context.Context, o stack.Options) (*Stack, error) {
 	}
 	o.Supervise = true
 	o.WebEnv = append(slices.Clone(o.WebEnv), Variable+"=http://lab:"+b.token+"@"+b.listener.Addr().String())
+	if o.MaxWorkers > o.Workers {
+		o.Env = slices.Concat(o.Env, scaleTargets(o))
+	}
 	o.Through = b.stand
 	s, err := stack.Start(ctx, o)
 	if err == nil {
@@ -78,6 +83,9 @@ func Start(ctx context.Context, o stack.Options) (*Stack, error) {
 		b.calm()
 		b.close()
 		return nil, err
+	}
+	if o.MaxWorkers > o.Workers {
+		b.begin(b.follow)
 	}
 	return &Stack{s, b}, nil
 }
@@ -103,7 +111,8 @@ type bench struct {
 
 	ready   chan struct{} // closed when what follows is set
 	stack   *stack.Stack
-	account *azstorage.Account // past the proxy
+	cfg     azstorage.Config   // past the proxy
+	account *azstorage.Account // of cfg
 	queues  *workqueue.Queues
 	workers *workers.Register
 
@@ -116,6 +125,7 @@ type bench struct {
 	armed    time.Time // until when the next message is duplicated
 	twice    []client.LabDuplicated
 	burst    *client.LabBurstState
+	runs     []*run // of scenes, oldest first
 }
 
 func open() (*bench, error) {
@@ -163,6 +173,7 @@ func (b *bench) attach(s *stack.Stack) error {
 	if b.account, err = azstorage.Open(cfg); err != nil {
 		return fmt.Errorf("open the lab: %w", err)
 	}
+	b.cfg = cfg
 	b.stack, b.queues, b.workers = s, workqueue.OpenAll(b.account, specs), workers.New(b.account)
 	close(b.ready)
 	return nil

@@ -19,18 +19,22 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/scenes"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-func TestMain(m *testing.M) { stacktest.Main(m) }
+func TestMain(m *testing.M) {
+	scenes.MaybeChild()
+	stacktest.Main(m)
+}
 
 // visibility of all queues: what a killed worker's messages wait.
 const visibility = 5 * time.Second
 
-// scene is a stack with a lab, and a user of it.
-type scene struct {
+// drill is a stack with a lab, and a user of it.
+type drill struct {
 	*Stack
 	t    *testing.T
 	user *journey.User
@@ -38,8 +42,8 @@ type scene struct {
 	ctx  context.Context
 }
 
-// newScene starts a stack with two workers that encode one chunk each.
-func newScene(t *testing.T) *scene {
+// newDrill starts a stack with two workers that encode one chunk each.
+func newDrill(t *testing.T) *drill {
 	t.Helper()
 	o := stacktest.Complete(t, stack.Options{Workers: 2, Env: []string{
 		"WORKERROLE_POOLS=light=4,heavy=1", "CUTROOM_VISIBILITY=*=" + visibility.String(), "CUTROOM_RECONCILE_INTERVAL=2s", "CUTROOM_RECONCILE_GRACE=5s",
@@ -56,7 +60,7 @@ func newScene(t *testing.T) *scene {
 	t.Cleanup(user.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
-	return &scene{Stack: s, t: t, user: user, clip: clip(t), ctx: ctx}
+	return &drill{Stack: s, t: t, user: user, clip: clip(t), ctx: ctx}
 }
 
 // clip takes a worker some seconds for each chunk.
@@ -75,7 +79,7 @@ func clip(t *testing.T) []byte {
 	return content
 }
 
-func (s *scene) upload(title string) string {
+func (s *drill) upload(title string) string {
 	s.t.Helper()
 	v, err := s.user.Announce(s.ctx, client.NewVideo{Title: title})
 	if err == nil {
@@ -87,7 +91,7 @@ func (s *scene) upload(title string) string {
 	return v.Id
 }
 
-func (s *scene) ready(id string) {
+func (s *drill) ready(id string) {
 	s.t.Helper()
 	if _, err := s.user.AwaitReady(s.ctx, id); err != nil {
 		s.t.Fatal(err)
@@ -95,7 +99,7 @@ func (s *scene) ready(id string) {
 }
 
 // post asks the web role, as the board does.
-func (s *scene) post(fault, body string) (status int, done client.LabDone, problem client.Problem) {
+func (s *drill) post(fault, body string) (status int, done client.LabDone, problem client.Problem) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.ctx, http.MethodPost, s.BaseURL()+"/api/v1/lab/"+fault, strings.NewReader(body))
 	if err != nil {
@@ -121,7 +125,7 @@ func (s *scene) post(fault, body string) (status int, done client.LabDone, probl
 	return res.StatusCode, done, problem
 }
 
-func (s *scene) do(fault, body string) client.LabDone {
+func (s *drill) do(fault, body string) client.LabDone {
 	s.t.Helper()
 	status, done, problem := s.post(fault, body)
 	if status != http.StatusAccepted || done.Says == "" {
@@ -130,7 +134,7 @@ func (s *scene) do(fault, body string) client.LabDone {
 	return done
 }
 
-func (s *scene) lab() client.Lab {
+func (s *drill) lab() client.Lab {
 	s.t.Helper()
 	res, err := s.user.API().GetLabWithResponse(s.ctx)
 	if err != nil {
@@ -142,7 +146,7 @@ func (s *scene) lab() client.Lab {
 	return *res.JSON200
 }
 
-func (s *scene) worker(name string) client.LabWorker {
+func (s *drill) worker(name string) client.LabWorker {
 	s.t.Helper()
 	for _, w := range s.lab().Workers {
 		if w.Name == name {
@@ -152,12 +156,12 @@ func (s *scene) worker(name string) client.LabWorker {
 	return client.LabWorker{}
 }
 
-func (s *scene) awaitState(name string, state client.LabWorkerState) {
+func (s *drill) awaitState(name string, state client.LabWorkerState) {
 	s.t.Helper()
 	stacktest.Eventually(s.t, fmt.Sprintf("%s is %s", name, state), func() bool { return s.worker(name).State == state })
 }
 
-func (s *scene) steps(id string) []client.Step {
+func (s *drill) steps(id string) []client.Step {
 	s.t.Helper()
 	res, err := s.user.API().ListStepsWithResponse(s.ctx, id)
 	if err != nil || res.JSON200 == nil {
@@ -167,7 +171,7 @@ func (s *scene) steps(id string) []client.Step {
 }
 
 // busy waits until a worker runs a heavy step of the video, and returns the worker.
-func (s *scene) busy(id string) (name string) {
+func (s *drill) busy(id string) (name string) {
 	s.t.Helper()
 	stacktest.Eventually(s.t, "a worker encodes "+id, func() bool {
 		for _, step := range s.steps(id) {
@@ -188,7 +192,7 @@ func (s *scene) busy(id string) (name string) {
 
 // counted is what a worker's metrics say of messages with one of the outcomes, over
 // all queues whose name begins so.
-func (s *scene) counted(name, queue string, outcomes ...string) (sum float64) {
+func (s *drill) counted(name, queue string, outcomes ...string) (sum float64) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
 	defer cancel()
@@ -217,13 +221,13 @@ func (s *scene) counted(name, queue string, outcomes ...string) (sum float64) {
 // broken, every video becomes ready.
 func TestBench(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newDrill(t)
 	for _, part := range []struct {
 		name string
-		test func(*testing.T, *scene)
+		test func(*testing.T, *drill)
 	}{
 		{"bounds", bounds}, {"kill", killed}, {"freeze", freezes}, {"workers", comesAndGoes},
-		{"duplicate", twice}, {"storage", disturbed}, {"burst", bursts},
+		{"duplicate", twice}, {"storage", disturbed}, {"burst", bursts}, {"scene", plays},
 	} {
 		if !t.Run(part.name, func(t *testing.T) {
 			inner := *s
@@ -236,7 +240,7 @@ func TestBench(t *testing.T) {
 }
 
 // bounds: what the lab refuses, and how.
-func bounds(t *testing.T, s *scene) {
+func bounds(t *testing.T, s *drill) {
 	for _, bad := range []struct {
 		fault, body string
 		status      int
@@ -283,7 +287,7 @@ func bounds(t *testing.T, s *scene) {
 }
 
 // killed: the worker comes back as another process, and the video becomes ready.
-func killed(t *testing.T, s *scene) {
+func killed(t *testing.T, s *drill) {
 	id := s.upload("Killed")
 	victim := s.busy(id)
 	before := s.Pid(victim)
@@ -297,7 +301,7 @@ func killed(t *testing.T, s *scene) {
 
 // freezes: the lease of a frozen worker ends, another does its work, and what it
 // does when it wakes is refused.
-func freezes(t *testing.T, s *scene) {
+func freezes(t *testing.T, s *drill) {
 	stale := func(name string) float64 {
 		return s.counted(name, "", "stale_delete", "stale_renewal", "stale_release")
 	}
@@ -349,7 +353,7 @@ func freezes(t *testing.T, s *scene) {
 }
 
 // comesAndGoes: stop, stop and stay, bring back, add, remove.
-func comesAndGoes(t *testing.T, s *scene) {
+func comesAndGoes(t *testing.T, s *drill) {
 	first, third := stack.Worker(1), stack.Worker(3)
 	before := s.Pid(first)
 	s.do("stop", fmt.Sprintf(`{"worker":%q}`, first))
@@ -379,7 +383,7 @@ func comesAndGoes(t *testing.T, s *scene) {
 
 // twice: a message that waits is put there again, and when none waits, the next one
 // is sent twice. The step is done once.
-func twice(t *testing.T, s *scene) {
+func twice(t *testing.T, s *drill) {
 	s.do("stop", fmt.Sprintf(`{"worker":%q,"stay":true}`, stack.Worker(1)))
 	s.do("stop", fmt.Sprintf(`{"worker":%q,"stay":true}`, stack.Worker(2)))
 	s.awaitState(stack.Worker(1), client.LabStopped)
@@ -416,7 +420,7 @@ func twice(t *testing.T, s *scene) {
 
 // once waits until a video is ready and a step of it was delivered for good: no
 // message is left, and one attempt has committed.
-func (s *scene) once(id, step string) {
+func (s *drill) once(id, step string) {
 	s.t.Helper()
 	s.ready(id)
 	stacktest.Eventually(s.t, "no message of the step is left", func() bool {
@@ -442,7 +446,7 @@ func (s *scene) once(id, step string) {
 
 // disturbed: requests fail while the tables do, the other services are as they were,
 // and all ends well.
-func disturbed(t *testing.T, s *scene) {
+func disturbed(t *testing.T, s *drill) {
 	id := s.upload("Disturbed")
 	s.do("storage", `{"service":"blob","fault":"slow","share":0.3,"seconds":10}`)
 	s.do("storage", `{"service":"queue","fault":"lost_reply","share":0.3,"seconds":10}`)
@@ -470,7 +474,7 @@ func disturbed(t *testing.T, s *scene) {
 }
 
 // bursts: the videos of a burst are uploaded and become ready; one burst at a time.
-func bursts(t *testing.T, s *scene) {
+func bursts(t *testing.T, s *drill) {
 	if done := s.do("burst", `{"videos":3}`); done.Videos == nil || *done.Videos != 3 {
 		t.Errorf("burst of %v, want 3", done.Videos)
 	}
@@ -490,5 +494,60 @@ func bursts(t *testing.T, s *scene) {
 		if v, err := s.user.Video(s.ctx, id); err != nil || v.Channel != burstChannel {
 			t.Errorf("video of the burst: %+v, %v", v.Channel, err)
 		}
+	}
+}
+
+// plays: a scene plays in the process that keeps the stack, beside it; each event comes
+// once and in order, however often one asks, and in the form of docs/openapi.yaml.
+func plays(t *testing.T, s *drill) {
+	get := func(path string, status int, into any) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(s.ctx, http.MethodGet, s.BaseURL()+"/api/v1/lab/"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		decoder := json.NewDecoder(res.Body)
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(into); err != nil || res.StatusCode != status {
+			t.Fatalf("GET %s: %d, %v; want %d", path, res.StatusCode, err, status)
+		}
+	}
+	var list client.LabScenes
+	get("scenes", http.StatusOK, &list)
+	if len(list.Items) == 0 || list.Items[0].Name != "papers-scene" || len(list.Items[0].Rows) == 0 {
+		t.Errorf("the scenes are %+v", list)
+	}
+	res, err := http.Post(s.BaseURL()+"/api/v1/lab/scenes/papers-scene", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	var begun client.LabSceneBegun
+	if err := json.NewDecoder(res.Body).Decode(&begun); err != nil || res.StatusCode != http.StatusAccepted {
+		t.Fatalf("play a scene: %d, %v", res.StatusCode, err)
+	}
+	var told []client.LabSceneEvent
+	for len(told) == 0 || told[len(told)-1].Kind != client.LabSceneEventKindEnd {
+		var more client.LabSceneRun
+		get(fmt.Sprintf("scene-runs/%s?after=%d", begun.Run, len(told)), http.StatusOK, &more)
+		for _, e := range more.Events {
+			told = append(told, e)
+			if e.Number != len(told) {
+				t.Fatalf("event %d is number %d", len(told), e.Number)
+			}
+		}
+	}
+	if last := told[len(told)-1]; !last.Holds || len(told) < 15 {
+		t.Errorf("%d events, the last is %+v", len(told), last)
+	}
+	var problem client.Problem
+	get("scene-runs/none", http.StatusNotFound, &problem)
+	if status, _, problem := s.post("scenes/none", ""); status != http.StatusNotFound || problem.Code != "scene_not_found" {
+		t.Errorf("a scene that is not there: %d %+v", status, problem)
 	}
 }

@@ -223,8 +223,14 @@ func (b *bench) change(r *http.Request, asked client.LabWorkers) (client.LabDone
 // patience is how long an answer waits for a worker to be ready.
 const patience = 5 * time.Second
 
-// add brings back a worker that was stopped, or starts a new one.
-func (b *bench) add(r *http.Request) (client.LabDone, error) {
+// started is how a start ended.
+type started struct {
+	name string
+	err  error
+}
+
+// start brings back a worker that was stopped, or starts a new one.
+func (b *bench) start() (<-chan started, error) {
 	all := b.stack.Workers()
 	b.mu.Lock()
 	at := slices.IndexFunc(all, func(name string) bool { return b.stays[name] && b.stack.Pid(name) == 0 })
@@ -235,18 +241,14 @@ func (b *bench) add(r *http.Request) (client.LabDone, error) {
 	}
 	b.mu.Unlock()
 	if busy {
-		return client.LabDone{}, conflict("A worker is just being added.")
+		return nil, conflict("A worker is just being added.")
 	}
 	if full {
-		return client.LabDone{}, conflict("There are %d workers: as many as there may be.", MaxWorkers)
+		return nil, conflict("There are %d workers: as many as there may be.", MaxWorkers)
 	}
-	type outcome struct {
-		name string
-		err  error
-	}
-	ended := make(chan outcome, 1)
+	ended := make(chan started, 1)
 	b.begin(func(ctx context.Context) {
-		var o outcome
+		var o started
 		if at >= 0 {
 			o.name = all[at]
 			o.err = b.stack.Restart(ctx, o.name)
@@ -258,6 +260,15 @@ func (b *bench) add(r *http.Request) (client.LabDone, error) {
 		b.mu.Unlock()
 		ended <- o
 	})
+	return ended, nil
+}
+
+// add answers when the worker is ready, or when that takes long.
+func (b *bench) add(r *http.Request) (client.LabDone, error) {
+	ended, err := b.start()
+	if err != nil {
+		return client.LabDone{}, err
+	}
 	select {
 	case o := <-ended:
 		if o.err != nil {

@@ -33,9 +33,30 @@ func FromEnv(getenv func(string) string) (Options, error) {
 		BlobPort:        env.Int("AZURITE_BLOB_PORT", 10000, 0, 65535), // 0: a free one
 		QueuePort:       env.Int("AZURITE_QUEUE_PORT", 10001, 0, 65535),
 		TablePort:       env.Int("AZURITE_TABLE_PORT", 10002, 0, 65535),
-		Workers:         2,
 	}
+	var workers error
+	o.Workers, o.MaxWorkers, workers = parseWorkers(env.Text("WORKERS", "2"))
+	env.Bad("WORKERS", workers)
 	return o, env.Err()
+}
+
+// mostWorkers is as many as the bench of faults allows, too.
+const mostWorkers = 8
+
+// parseWorkers reads "3", or "1..4": as many as the queues want.
+func parseWorkers(text string) (least, most int, err error) {
+	from, to, ranged := strings.Cut(text, "..")
+	if !ranged {
+		to = from
+	}
+	least, err = strconv.Atoi(from)
+	if err == nil {
+		most, err = strconv.Atoi(to)
+	}
+	if err != nil || least < 1 || most < least || most > mostWorkers {
+		return 0, 0, fmt.Errorf("%q: want a number from 1 to %d, or two of them, such as 1..4", text, mostWorkers)
+	}
+	return least, most, nil
 }
 
 // Environ is the environment of this process without the variables that configure

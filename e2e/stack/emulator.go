@@ -20,7 +20,7 @@ func (s *Stack) startAzurite(ctx context.Context) error {
 		}
 		s.emuLog = log
 	}
-	s.say("starting Azurite")
+	s.Say("starting Azurite")
 	var server *azurite.Server
 	for attempt := 1; ; attempt++ {
 		o := azurite.Options{
@@ -57,7 +57,7 @@ func (s *Stack) startAzurite(ctx context.Context) error {
 	if err := writePID(s.dir, Azurite, server.PID()); err != nil {
 		return err
 	}
-	s.say("Azurite is ready on ports %d, %d, %d (pid %d)", server.BlobPort, server.QueuePort, server.TablePort, server.PID())
+	s.Say("Azurite is ready on ports %d, %d, %d (pid %d)", server.BlobPort, server.QueuePort, server.TablePort, server.PID())
 	if first && s.options.Supervise {
 		s.watchers.Go(s.superviseAzurite)
 	}

@@ -49,6 +49,9 @@ type Options struct {
 	Bin string
 	// Workers is how many worker roles to start with; AddWorker adds more.
 	Workers int
+	// MaxWorkers, when it is more than Workers, is for whoever starts and stops workers
+	// as the queues want (package lab): the most there may be. This package ignores it.
+	MaxWorkers int
 	// Env is added to the environment of every role, as "NAME=value"; the last
 	// value of a name wins.
 	Env []string
@@ -148,7 +151,7 @@ func (s *Stack) startAll(ctx context.Context) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	s.say("starting the web role and %d worker roles", s.options.Workers)
+	s.Say("starting the web role and %d worker roles", s.options.Workers)
 	// The web role first: it creates what the account lacks, and the workers
 	// find it there.
 	s.webs = 1
@@ -176,7 +179,7 @@ func (s *Stack) ready(ctx context.Context) error {
 	var buildErr, emulatorErr error
 	var both sync.WaitGroup
 	if s.options.Bin == "" {
-		s.say("building the roles")
+		s.Say("building the roles")
 		both.Go(func() { buildErr = Build(ctx, filepath.Join(s.dir, "bin")) })
 	}
 	connection := s.options.ConnectionString
@@ -259,7 +262,7 @@ func (s *Stack) launch(ctx context.Context, r *role, env ...string) error {
 	if err := r.start(ctx); err != nil {
 		return err
 	}
-	s.say("%s is ready at %s (pid %d)", r.name, r.url(false), r.process().cmd.Process.Pid)
+	s.Say("%s is ready at %s (pid %d)", r.name, r.url(false), r.process().cmd.Process.Pid)
 	if s.options.Supervise {
 		s.watchers.Go(func() { s.supervise(r) })
 	}
@@ -485,7 +488,8 @@ func (s *Stack) Stop() error {
 	return errors.Join(errs...)
 }
 
-func (s *Stack) say(format string, args ...any) {
+// Say gives Options.Log a line. Safe for concurrent use.
+func (s *Stack) Say(format string, args ...any) {
 	if s.options.Log != nil {
 		s.saying.Lock()
 		defer s.saying.Unlock()

@@ -263,7 +263,7 @@ func (l *lockedBuffer) Write(p []byte) (int, error) {
 
 func TestFromEnvListsEveryBadVariable(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{"AZURITE_BLOB_PORT": "many", "WEBROLE_ADDR": "8080", "AZURITE_TABLE_PORT": "70000"}
+	env := map[string]string{"AZURITE_BLOB_PORT": "many", "WEBROLE_ADDR": "8080", "AZURITE_TABLE_PORT": "70000", "WORKERS": "4..1"}
 	_, err := stack.FromEnv(func(name string) string { return env[name] })
 	if err == nil {
 		t.Fatal("bad variables are accepted")
@@ -276,6 +276,12 @@ func TestFromEnvListsEveryBadVariable(t *testing.T) {
 	o, err := stack.FromEnv(func(string) string { return "" })
 	if err != nil || o.BlobPort != 10000 || o.WebAddr != "127.0.0.1:8080" || o.Workers != 2 {
 		t.Errorf("defaults: %+v, %v", o, err)
+	}
+	for text, want := range map[string][2]int{"3": {3, 3}, "1..4": {1, 4}, "0": {}, "9": {}, "1..": {}, "1-4": {}, "1..99": {}} {
+		o, err := stack.FromEnv(func(name string) string { return map[string]string{"WORKERS": text}[name] })
+		if got := [2]int{o.Workers, o.MaxWorkers}; got != want || (err == nil) != (want != [2]int{}) {
+			t.Errorf("WORKERS=%s: %v, %v", text, got, err)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ func (s *Stack) supervise(r *role) {
 			if started, err := r.startAgain(s.background); err != nil || !started {
 				return err
 			}
-			s.say("%s is ready again at %s (pid %d)", r.name, r.url(false), s.Pid(r.name))
+			s.Say("%s is ready again at %s (pid %d)", r.name, r.url(false), s.Pid(r.name))
 			return nil
 		})
 }
@@ -59,14 +59,14 @@ func (s *Stack) keepAlive(name string, exited func() <-chan struct{}, wanted fun
 		if time.Since(started) > youth {
 			pause = firstPause
 		}
-		s.say("%s ended; starting it again in %v", name, pause)
+		s.Say("%s ended; starting it again in %v", name, pause)
 		if !s.sleep(pause) {
 			return
 		}
 		pause = min(2*pause, maxPause)
 		started = time.Now()
 		if err := start(); err != nil {
-			s.say("%v", err)
+			s.Say("%v", err)
 		}
 	}
 }

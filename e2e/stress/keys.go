@@ -69,6 +69,7 @@ func Keys() []Key {
 			Name: "sequential", Row: "T3", Example: "000000001234", Color: "#8a6d00", spread: oneRange,
 			partition: func(string) string { return tablestore.Pad(sequence.Add(1), 12) },
 		}, {
+			// snippet: suffixes
 			Name: "random suffix", Row: "S2", Example: day + ".07", Color: "#2e7d32", spread: everywhere,
 			partition: func(string) string { return day + "." + tablestore.Pad(rand.Int64N(Suffixes), 2) }, //nolint:gosec // spreads load
 			where: func(string) []string {
@@ -81,6 +82,7 @@ func Keys() []Key {
 		}, {
 			Name: "precalculated suffix", Row: "S3", Example: day + "~07", Color: "#0b6bcb", spread: everywhere,
 			partition: precalculated, where: known(precalculated),
+			// end snippet
 		}, {
 			Name: "unique", Row: "T4", Example: "k3v9q2…", Color: "#6a3fb5", spread: everywhere,
 			partition: unique, where: known(unique),

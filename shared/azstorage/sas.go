@@ -19,6 +19,7 @@ func (a *Account) SignWrite(ctx context.Context, container, blob string, life ti
 	if life <= 0 {
 		return "", errors.New("sign blob URL: life must be positive")
 	}
+	// snippet: narrow-key
 	values := sas.BlobSignatureValues{
 		// No start time: it would refuse callers whose clock is behind.
 		ExpiryTime:    time.Now().UTC().Add(life),
@@ -27,6 +28,7 @@ func (a *Account) SignWrite(ctx context.Context, container, blob string, life ti
 		BlobName:      blob,
 		Protocol:      sas.ProtocolHTTPS,
 	}
+	// end snippet
 	if !a.secure {
 		values.Protocol = sas.ProtocolHTTPSandHTTP // Azurite
 	}

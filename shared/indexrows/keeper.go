@@ -144,6 +144,7 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID 
 		return true, nil, nil
 	}
 
+	// snippet: note-then-truth
 	// 1. The note.
 	deadline := time.Now().Add(writeWindow)
 	change, others := changeOf(ref, runID, own, rows)
@@ -164,6 +165,7 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID 
 	if again, err := fingerprint(now, ok); err != nil || !bytes.Equal(again, truth) {
 		return false, nil, err
 	}
+	// end snippet
 
 	// 3. The rows.
 	if err := k.write(ctx, deadline, rows, change); err != nil {

@@ -39,22 +39,26 @@ type Presentation struct {
 	Chunks    []*video.ChunkOutput // by chunk index; nil where nothing is committed yet
 	Parts     []video.AudioPart    // committed audio, in order; with gaps while it is made
 	AudioDone bool                 // the audio track is complete, or there is none
+	// From is the chunk that a player begins with who does not wait for those before
+	// it. They are listed as gaps (EXT-X-GAP), so the times are those of the video.
+	From int
 }
 
-// Leading returns the committed chunks up to the first that is missing: what a
-// player can reach without a gap.
+// Leading returns the committed chunks from the first that is shown up to one that is
+// missing: what a player can reach without a gap.
 func (p Presentation) Leading() []*video.ChunkOutput {
-	for i, c := range p.Chunks {
+	shown := p.Chunks[min(p.From, len(p.Chunks)):]
+	for i, c := range shown {
 		if c == nil {
-			return p.Chunks[:i]
+			return shown[:i]
 		}
 	}
-	return p.Chunks
+	return shown
 }
 
 // Complete reports whether nothing more will be added.
 func (p Presentation) Complete() bool {
-	return len(p.Plan.Chunks) > 0 && len(p.Leading()) == len(p.Plan.Chunks) && p.AudioDone
+	return len(p.Plan.Chunks) > 0 && p.From+len(p.Leading()) == len(p.Plan.Chunks) && p.AudioDone
 }
 
 // Ready reports whether the master may be shown: the video has a chunk and the
@@ -63,7 +67,8 @@ func (p Presentation) Ready() bool {
 	if len(p.Leading()) == 0 {
 		return false
 	}
-	return !p.Plan.HasAudio || len(p.audioSegments()) > 0
+	_, sound := p.audioSegments()
+	return !p.Plan.HasAudio || len(sound) > 0
 }
 
 // Master returns the multivariant playlist. URIs are relative to it.
@@ -76,15 +81,27 @@ func Master(p Presentation) string {
 		if len(p.Parts) > 0 && p.Parts[0].Channels > 0 {
 			channels = p.Parts[0].Channels
 		}
-		fmt.Fprintf(&b, "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"aud\",NAME=\"Main\",DEFAULT=YES,AUTOSELECT=YES,CHANNELS=\"%d\",URI=\"%s.m3u8\"\n", channels, AudioName)
+		fmt.Fprintf(&b, "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"aud\",NAME=\"Main\",DEFAULT=YES,AUTOSELECT=YES,CHANNELS=\"%d\",URI=\"%s\"\n", channels, Address(AudioName, p.From))
 		audio = ",AUDIO=\"aud\""
 	}
 	for i, r := range p.Plan.Renditions {
 		peak, average := bandwidth(p, i)
-		fmt.Fprintf(&b, "#EXT-X-STREAM-INF:BANDWIDTH=%d,AVERAGE-BANDWIDTH=%d,RESOLUTION=%dx%d,FRAME-RATE=%.3f,CODECS=\"%s\"%s%s\n%s.m3u8\n",
-			peak, average, r.Width, r.Height, p.Plan.FPS.Float(), codecs(p, i), videoRange(p.Plan), audio, r.Name)
+		fmt.Fprintf(&b, "#EXT-X-STREAM-INF:BANDWIDTH=%d,AVERAGE-BANDWIDTH=%d,RESOLUTION=%dx%d,FRAME-RATE=%.3f,CODECS=\"%s\"%s%s\n%s\n",
+			peak, average, r.Width, r.Height, p.Plan.FPS.Float(), codecs(p, i), videoRange(p.Plan), audio, Address(r.Name, p.From))
 	}
 	return b.String()
+}
+
+// FromParameter is the query parameter of a playlist's address that names
+// [Presentation.From].
+const FromParameter = "from"
+
+// Address is a playlist's, relative to the others of its video.
+func Address(name string, from int) string {
+	if from == 0 {
+		return name + ".m3u8"
+	}
+	return fmt.Sprintf("%s.m3u8?%s=%d", name, FromParameter, from)
 }
 
 // Video returns the media playlist of the named rendition, or false when the
@@ -102,6 +119,10 @@ func Video(p Presentation, rendition string) (string, bool) {
 	var b strings.Builder
 	header(&b, p, rendition)
 	number := 0
+	for _, frames := range p.Plan.SegmentsBefore(p.From) {
+		gap(&b, p, rendition, number, p.Plan.FPS.Seconds(frames))
+		number++
+	}
 	for _, chunk := range p.Leading() {
 		for _, s := range segments(chunk, index) {
 			segment(&b, p, rendition, number, p.Plan.FPS.Seconds(s.Frames))
@@ -119,8 +140,12 @@ func Audio(p Presentation) (string, bool) {
 	}
 	var b strings.Builder
 	header(&b, p, AudioName)
-	for i, s := range p.audioSegments() {
-		segment(&b, p, AudioName, i, s.Seconds())
+	first, sound := p.audioSegments()
+	for n := range first {
+		gap(&b, p, AudioName, n, video.SoundSeconds(n))
+	}
+	for i, s := range sound {
+		segment(&b, p, AudioName, first+i, s.Seconds())
 	}
 	footer(&b, p)
 	return b.String(), true
@@ -152,6 +177,12 @@ func segment(b *strings.Builder, p Presentation, name string, number int, second
 	fmt.Fprintf(b, "#EXTINF:%.6f,\n%s/%d.m4s?g=%d\n", seconds, name, number, p.Plan.Generation)
 }
 
+// gap writes an entry that players leave out: RFC 8216bis, section 4.4.4.7.
+func gap(b *strings.Builder, p Presentation, name string, number int, seconds float64) {
+	b.WriteString("#EXT-X-GAP\n")
+	segment(b, p, name, number, seconds)
+}
+
 func footer(b *strings.Builder, p Presentation) {
 	if p.Complete() {
 		b.WriteString("#EXT-X-ENDLIST\n")
@@ -164,33 +195,37 @@ func targetDuration(plan video.Plan) int {
 	return max(1, int(math.Round(plan.FPS.Seconds(plan.SegmentFrames))))
 }
 
-// audioSegments returns the segments that may be listed now: those before the
-// first gap, and unless the presentation is complete only those that end before
-// the video does.
-func (p Presentation) audioSegments() []video.AudioSegment {
+// audioSegments returns the segments that may be listed now, and the number of the
+// first: from the portion on that sounds when the first chunk begins, up to one that is
+// missing, and unless the presentation is complete only those that end before the video
+// does.
+func (p Presentation) audioSegments() (first int, listed []video.AudioSegment) {
 	var limit float64 = math.Inf(1)
+	begin := p.Plan.Start(p.From)
 	if !p.Complete() {
-		limit = 0
+		limit = begin + audioSlack
 		for _, c := range p.Leading() {
 			limit += p.Plan.FPS.Seconds(c.Frames)
 		}
-		limit += audioSlack
 	}
-	var listed []video.AudioSegment
-	end := 0.0
+	first = p.Plan.SoundFrom(begin)
+	end := video.SoundStart(first)
 	for _, part := range p.Parts {
-		if part.First != len(listed) {
-			return listed
+		if part.First < first {
+			continue
+		}
+		if part.First != first+len(listed) {
+			return first, listed
 		}
 		for _, s := range part.Segments {
 			end += s.Seconds()
 			if end > limit {
-				return listed
+				return first, listed
 			}
 			listed = append(listed, s)
 		}
 	}
-	return listed
+	return first, listed
 }
 
 // audioSlack lets the first audio segment stand beside the first video segment,

@@ -106,3 +106,53 @@ func TestMasterWaitsForEverything(t *testing.T) {
 		t.Errorf("the master of a silent video names audio:\n%s", master)
 	}
 }
+
+// TestPlaylistFromAChunk: a player that does not wait for chunk 1 begins with chunk 2.
+// What it leaves out is listed as gaps, so that times are those of the video.
+func TestPlaylistFromAChunk(t *testing.T) {
+	t.Parallel()
+	p := presentation()
+	p.Plan.Sound = []video.SoundPortion{{First: 0, End: 2}, {First: 2, End: 4}}
+	p.Chunks[1] = nil
+	p.From = 2
+	p.Parts = []video.AudioPart{{First: 2, Codecs: "mp4a.40.2", Channels: 2, Segments: []video.AudioSegment{{Samples: 192512}, {Samples: 192512}}}}
+	p.AudioDone = false
+	if !p.Ready() || p.Complete() {
+		t.Fatalf("ready %v, complete %v; chunk 2 and its sound are there, other sound is not", p.Ready(), p.Complete())
+	}
+	got, _ := playlist.Video(p, "720p")
+	want := `#EXTM3U
+#EXT-X-VERSION:7
+#EXT-X-TARGETDURATION:4
+#EXT-X-MEDIA-SEQUENCE:0
+#EXT-X-PLAYLIST-TYPE:EVENT
+#EXT-X-INDEPENDENT-SEGMENTS
+#EXT-X-START:TIME-OFFSET=0,PRECISE=YES
+#EXT-X-MAP:URI="720p/init.mp4?g=1"
+#EXT-X-GAP
+#EXTINF:4.000000,
+720p/0.m4s?g=1
+#EXT-X-GAP
+#EXTINF:4.000000,
+720p/1.m4s?g=1
+#EXT-X-GAP
+#EXTINF:4.000000,
+720p/2.m4s?g=1
+#EXTINF:3.000000,
+720p/3.m4s?g=1
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Video mismatch (-want +got):\n%s", diff)
+	}
+	sound, _ := playlist.Audio(p)
+	if strings.Count(sound, "#EXT-X-GAP\n") != 2 || !strings.Contains(sound, "audio/2.m4s") || !strings.Contains(sound, "#EXT-X-GAP\n#EXTINF:1.984000,\naudio/0.m4s") {
+		t.Errorf("audio begins with the portion that sounds at 12 s:\n%s", sound)
+	}
+	if master := playlist.Master(p); !strings.Contains(master, "\n720p.m3u8?from=2\n") || !strings.Contains(master, `URI="audio.m3u8?from=2"`) {
+		t.Errorf("the master names other playlists:\n%s", master)
+	}
+	p.Chunks[2] = nil
+	if p.Ready() {
+		t.Error("ready without the chunk that it begins with")
+	}
+}

@@ -105,6 +105,49 @@ func (p Plan) FirstSegment(i int) int {
 	return number
 }
 
+// SegmentsBefore returns the length in frames of every segment before chunk i, as it is
+// planned.
+func (p Plan) SegmentsBefore(i int) (frames []int64) {
+	for _, c := range p.Chunks[:min(i, len(p.Chunks))] {
+		for at := c.From; at < c.To; at += p.SegmentFrames {
+			frames = append(frames, min(p.SegmentFrames, c.To-at))
+		}
+	}
+	return frames
+}
+
+// Start returns when chunk i begins, in seconds; the whole length for an index beyond
+// the last.
+func (p Plan) Start(i int) float64 {
+	if i >= len(p.Chunks) {
+		return p.DurationSeconds
+	}
+	return p.FPS.Seconds(p.Chunks[i].From)
+}
+
+// ChunkAt returns the chunk that shows a second of the video: the last for one beyond
+// the end. False when the plan has no chunks.
+func (p Plan) ChunkAt(second float64) (int, bool) {
+	for i := range p.Chunks {
+		if second < p.FPS.Seconds(p.Chunks[i].To) || p.Last(i) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// SoundFrom returns the first segment of the portion of sound that a second belongs to:
+// 0 when the track is one portion.
+func (p Plan) SoundFrom(second float64) (segment int) {
+	for _, portion := range p.Sound {
+		if SoundStart(portion.First) > second {
+			break
+		}
+		segment = portion.First
+	}
+	return segment
+}
+
 // segments is how many segments a chunk has that is as long as it is planned.
 func (p Plan) segments(c Chunk) int {
 	return int((c.To - c.From + p.SegmentFrames - 1) / p.SegmentFrames)
@@ -180,6 +223,14 @@ func SoundPacket(segment int) int64 {
 	}
 	return (firstSoundSegment + soundSegment*int64(segment-1)) * SampleRate / AACPacket
 }
+
+// SoundStart is when an audio segment begins, in seconds.
+func SoundStart(segment int) float64 {
+	return float64(SoundPacket(segment)) * AACPacket / SampleRate
+}
+
+// SoundSeconds is how long an audio segment is that is not the last.
+func SoundSeconds(segment int) float64 { return SoundStart(segment+1) - SoundStart(segment) }
 
 // AudioPart is a run of audio segments committed together: a PART row. In plans
 // of format 2 it is what one portion became; they are committed in any order.

@@ -197,6 +197,42 @@ func (v View) Missing() []Intent {
 	return nil
 }
 
+// Wanted returns the intents, in their most urgent queues, for the parts that a viewer
+// needs who goes to a second of a video that is being made: the chunk that shows it, the
+// next one, and the sound of both. What is committed or being worked on is left out, and
+// so are parts that fail alone. A part whose turn comes later is promised twice then; its
+// second message finds it done.
+func (v View) Wanted(second float64) (wanted []Intent) {
+	plan, found := v.Plans[v.Video.Generation]
+	chunk, planned := plan.ChunkAt(second)
+	if !found || !planned || !v.Video.State.Active() {
+		return nil
+	}
+	sound := plan.SoundFrom(plan.Start(chunk))
+	for _, p := range workflow.Promises(plan, workflow.Part) {
+		for i := range p.Items {
+			needed := false
+			switch p.Step.Makes {
+			case workflow.Pictures:
+				needed = i == chunk || i == chunk+1
+			case workflow.Sound:
+				needed = len(plan.Sound) == 0 || plan.Sound[i].First >= sound && video.SoundStart(plan.Sound[i].First) < plan.Start(chunk+2)
+			}
+			if intent := intentOf(v.Video, plan, p.Step, i); needed && v.open(intent) && !v.running(intent) {
+				intent.Queue = p.Step.Urgent(v.Video)
+				wanted = append(wanted, intent)
+			}
+		}
+	}
+	return wanted
+}
+
+// running reports whether a worker has the step that an intent asks for.
+func (v View) running(i Intent) bool {
+	s, found := v.StepOf(i)
+	return found && s.State == StepRunning
+}
+
 // OpenAlone returns the intents for open steps whose failure is not the video's: those
 // of the generation that plays, and clips if the view is one with requests.
 func (v View) OpenAlone() (open []Intent) {

@@ -60,8 +60,9 @@ type Step struct {
 	Stage Stage
 	Count Count
 
-	// Queues are the base queues that its messages travel on: Audio for light work
-	// that nobody waits for, EncodeLow for what fills a core, or one of its own.
+	// Queues are the base queues that its messages travel on, the most urgent first:
+	// Audio for light work that nobody waits for, EncodeLow for what fills a core, or
+	// one of its own.
 	Queues []string
 	// Choose picks one of them; nil means the first. The plan is empty for a step
 	// that is due without one.
@@ -138,6 +139,13 @@ func (s Step) Queue(v video.Video, plan video.Plan, index int) string {
 	if s.Choose != nil {
 		base = s.Choose(v, plan, index)
 	}
+	return inLane(base, v)
+}
+
+// Urgent is the queue of a run that a viewer waits for, with the video's lane.
+func (s Step) Urgent(v video.Video) string { return inLane(s.Queues[0], v) }
+
+func inLane(base string, v video.Video) string {
 	if slices.ContainsFunc(Specs, func(q workqueue.Spec) bool { return q.Name == base && q.Laned }) {
 		return workqueue.LaneName(base, v.Lane)
 	}

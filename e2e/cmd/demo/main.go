@@ -24,10 +24,12 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/lab"
 	"github.com/cutroom/cutroom/e2e/progress"
+	"github.com/cutroom/cutroom/e2e/scenes"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
 func main() {
+	scenes.MaybeChild()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait
 	dir := flag.String("dir", "", "folder of the state (default .run in the repository)")

@@ -25,10 +25,12 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/lab"
+	"github.com/cutroom/cutroom/e2e/scenes"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
 func main() {
+	scenes.MaybeChild() // the supervisor plays scenes
 	down := flag.Bool("down", false, "stop what up started")
 	supervise := flag.Bool("supervise", false, "be the supervisor (up starts it)")
 	dir := flag.String("dir", "", "folder of the state (default .run in the repository)")

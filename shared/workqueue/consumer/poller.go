@@ -123,7 +123,7 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 }
 
 // longestIdle is the longest pause after an empty answer. If the queue's length is not
-// 0 its messages are hidden. Some may be a dead worker's, and they should be received
+// 0 its messages are hidden. A crashed worker may hold some, and they should be received
 // soon after their leases end.
 func (l *line) longestIdle() time.Duration {
 	if l.sleeping() {

@@ -146,27 +146,6 @@ func (e Priority) Valid() bool {
 	}
 }
 
-// Defines values for Role.
-const (
-	RoleOperator Role = "operator"
-	RoleUploader Role = "uploader"
-	RoleViewer   Role = "viewer"
-)
-
-// Valid indicates whether the value is a known member of the Role enum.
-func (e Role) Valid() bool {
-	switch e {
-	case RoleOperator:
-		return true
-	case RoleUploader:
-		return true
-	case RoleViewer:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for Sex.
 const (
 	Female    Sex = "F"
@@ -703,33 +682,6 @@ type JourneyItem struct {
 // JourneyItemState planned: no message asks for it yet.
 type JourneyItemState string
 
-// Key defines model for Key.
-type Key struct {
-	CreatedAt time.Time `json:"createdAt"`
-
-	// Id For revoking. A key begins with `key_` and this.
-	Id   string `json:"id"`
-	Name string `json:"name"`
-
-	// Owner Whose videos a key makes, sees when they are private, and changes.
-	//
-	// Example: studio-3
-	Owner Owner `json:"owner"`
-
-	// RevokedAt Missing while the key is valid.
-	RevokedAt *time.Time `json:"revokedAt,omitempty"`
-
-	// Role What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
-	// changes them. `operator`: all videos, queues, workers and keys.
-	Role Role `json:"role"`
-}
-
-// KeyList defines model for KeyList.
-type KeyList struct {
-	Items         []Key   `json:"items"`
-	NextPageToken *string `json:"nextPageToken,omitempty"`
-}
-
 // Links Addresses on this server. Those of playback are there when they can answer.
 type Links struct {
 	Captions *string `json:"captions,omitempty"`
@@ -768,14 +720,6 @@ type MadeFile struct {
 
 	// Url `/v/{id}/files/{step}/{name}`: for ever the same bytes.
 	Url string `json:"url"`
-}
-
-// MadeKey defines model for MadeKey.
-type MadeKey struct {
-	Key Key `json:"key"`
-
-	// Text The secret. It is not shown again.
-	Text string `json:"text"`
 }
 
 // Message defines model for Message.
@@ -837,21 +781,6 @@ type NewFinishClip struct {
 	VideoId *VideoID `json:"videoId,omitempty"`
 }
 
-// NewKey defines model for NewKey.
-type NewKey struct {
-	// Name For people.
-	Name string `json:"name"`
-
-	// Owner Whose videos a key makes, sees when they are private, and changes.
-	//
-	// Example: studio-3
-	Owner Owner `json:"owner"`
-
-	// Role What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
-	// changes them. `operator`: all videos, queues, workers and keys.
-	Role Role `json:"role"`
-}
-
 // NewRegistration Checked row by row, so that one bad row does not refuse the others.
 type NewRegistration struct {
 	Age Age `json:"age"`
@@ -889,11 +818,6 @@ type NewVideo struct {
 	// Visibility Public videos are listed and searched; the others are not.
 	Visibility *Visibility `json:"visibility,omitempty"`
 }
-
-// Owner Whose videos a key makes, sees when they are private, and changes.
-//
-// Example: studio-3
-type Owner = string
 
 // Poison defines model for Poison.
 type Poison struct {
@@ -1057,10 +981,6 @@ type RequestCost struct {
 	Kind string `json:"kind"`
 }
 
-// Role What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
-// changes them. `operator`: all videos, queues, workers and keys.
-type Role string
-
 // Scale defines model for Scale.
 type Scale struct {
 	// At When the queues were read.
@@ -1143,6 +1063,24 @@ type SearchWords struct {
 	Q           *string `json:"q,omitempty"`
 	Tag         *string `json:"tag,omitempty"`
 	Title       *string `json:"title,omitempty"`
+}
+
+// Seek defines model for Seek.
+type Seek struct {
+	// From Second from which on that playlist can be played.
+	From float64 `json:"from"`
+
+	// Made The playlist can be played now.
+	Made bool `json:"made"`
+
+	// Master Path of the playlist to play. `?from=` begins with the chunk that shows the second, and lists those before it as gaps.
+	Master string `json:"master"`
+}
+
+// SeekRequest defines model for SeekRequest.
+type SeekRequest struct {
+	// At Second of the video.
+	At float64 `json:"at"`
 }
 
 // Sex defines model for Sex.
@@ -1385,14 +1323,6 @@ type EditRegistrationParams struct {
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
-// ListKeysParams defines parameters for ListKeys.
-type ListKeysParams struct {
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
-	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
-}
-
 // ListPoisonParams defines parameters for ListPoison.
 type ListPoisonParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -1487,9 +1417,6 @@ type EditRegistrationJSONRequestBody = RegistrationEdit
 // CreateFinishClipJSONRequestBody defines body for CreateFinishClip for application/json ContentType.
 type CreateFinishClipJSONRequestBody = NewFinishClip
 
-// CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
-type CreateKeyJSONRequestBody = NewKey
-
 // CreateVideoJSONRequestBody defines body for CreateVideo for application/json ContentType.
 type CreateVideoJSONRequestBody = NewVideo
 
@@ -1501,6 +1428,9 @@ type CreateCaptionsTextRequestBody = CreateCaptionsTextBody
 
 // CreateClipJSONRequestBody defines body for CreateClip for application/json ContentType.
 type CreateClipJSONRequestBody = NewClip
+
+// SeekVideoJSONRequestBody defines body for SeekVideo for application/json ContentType.
+type SeekVideoJSONRequestBody = SeekRequest
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -1525,15 +1455,6 @@ type ServerInterface interface {
 	// WatchBoard What queues and workers do, as server-sent events
 	// (GET /ops/events)
 	WatchBoard(c *gin.Context)
-	// ListKeys API keys, without their text
-	// (GET /ops/keys)
-	ListKeys(c *gin.Context, params ListKeysParams)
-	// CreateKey Make an API key for a program
-	// (POST /ops/keys)
-	CreateKey(c *gin.Context)
-	// RevokeKey Revoke an API key
-	// (DELETE /ops/keys/{keyId})
-	RevokeKey(c *gin.Context, keyId string)
 	// ListPoison Items that no worker could finish, with reason and history
 	// (GET /ops/poison)
 	ListPoison(c *gin.Context, params ListPoisonParams)
@@ -1618,6 +1539,9 @@ type ServerInterface interface {
 	// RetryVideo Take up a failed or cancelled video again, where it stopped; of a ready one, the steps that failed alone
 	// (POST /videos/{id}/retry)
 	RetryVideo(c *gin.Context, id ID)
+	// SeekVideo Go to a moment of a video that is being made
+	// (POST /videos/{id}/seek)
+	SeekVideo(c *gin.Context, id ID)
 	// ListSteps The timeline of the processing
 	// (GET /videos/{id}/steps)
 	ListSteps(c *gin.Context, id ID)
@@ -1940,79 +1864,6 @@ func (siw *ServerInterfaceWrapper) WatchBoard(c *gin.Context) {
 	}
 
 	siw.Handler.WatchBoard(c)
-}
-
-// ListKeys operation middleware
-func (siw *ServerInterfaceWrapper) ListKeys(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListKeysParams
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	// ------------- Optional query parameter "pageToken" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pageToken: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.ListKeys(c, params)
-}
-
-// CreateKey operation middleware
-func (siw *ServerInterfaceWrapper) CreateKey(c *gin.Context) {
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.CreateKey(c)
-}
-
-// RevokeKey operation middleware
-func (siw *ServerInterfaceWrapper) RevokeKey(c *gin.Context) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "keyId" -------------
-	var keyId string
-
-	err = runtime.BindStyledParameterWithOptions("simple", "keyId", c.Param("keyId"), &keyId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter keyId: %w", err), http.StatusBadRequest)
-		return
-	}
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		middleware(c)
-		if c.IsAborted() {
-			return
-		}
-	}
-
-	siw.Handler.RevokeKey(c, keyId)
 }
 
 // ListPoison operation middleware
@@ -2950,6 +2801,31 @@ func (siw *ServerInterfaceWrapper) RetryVideo(c *gin.Context) {
 	siw.Handler.RetryVideo(c, id)
 }
 
+// SeekVideo operation middleware
+func (siw *ServerInterfaceWrapper) SeekVideo(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SeekVideo(c, id)
+}
+
 // ListSteps operation middleware
 func (siw *ServerInterfaceWrapper) ListSteps(c *gin.Context) {
 
@@ -3114,6 +2990,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/videos/:id/cancel", wrapper.CancelVideo)
 	router.POST(options.BaseURL+"/videos/:id/reprocess", wrapper.ReprocessVideo)
 	router.GET(options.BaseURL+"/videos/:id/steps", wrapper.ListSteps)
+	router.POST(options.BaseURL+"/videos/:id/seek", wrapper.SeekVideo)
 	router.GET(options.BaseURL+"/videos/:id/journey", wrapper.GetJourney)
 	router.GET(options.BaseURL+"/videos/:id/cost", wrapper.GetCost)
 	router.GET(options.BaseURL+"/videos/:id/views", wrapper.GetViews)
@@ -3141,9 +3018,6 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/ops/poison/:poisonId/redrive", wrapper.RedrivePoison)
 	router.GET(options.BaseURL+"/ops/workers", wrapper.ListWorkers)
 	router.GET(options.BaseURL+"/ops/scale", wrapper.GetScale)
-	router.GET(options.BaseURL+"/ops/keys", wrapper.ListKeys)
-	router.POST(options.BaseURL+"/ops/keys", wrapper.CreateKey)
-	router.DELETE(options.BaseURL+"/ops/keys/:keyId", wrapper.RevokeKey)
 	router.GET(options.BaseURL+"/ops/events", wrapper.WatchBoard)
 }
 
@@ -3152,243 +3026,238 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"3L37chu3tif8Kih+pyrSOS3qYjl7R6pT9dmyna0TXxRJiefMZsYEu0ESUTfQAdCiaZdeaF5jXmwKawF9",
-	"YaPJpkylsmf/sWORTTSwsNbCuv7wdRDLLJeCCaMHZ18Hc0YTpuCfr2/pzP43YTpWPDdcisHZ4FemNJeC",
-	"yCkxc0YyZmhCDY3IVCoyvpwevKMmno+Hg2ig4znLqB3CLHM2OBtoo7iYDR4eHqJBThXNmHHvesknl+KK",
-	"mrn9g9v35PaPaCBoZn854ZNBNFDsj4IrlgzOjCpY/QX/pth0cDb4/w6r1Rzit/rwJZ8M7BsvUp5fvup4",
-	"QZzyfO0bcmoMU/aH/+uf9ODL0cEPB799PY6+P334t0HUWmA0eH3PhGmTDz4mVCQk4dpQEbOI/C65YAmZ",
-	"LIlZSFIIuwGxVEyfA4mvqDLc/vwntvRkV2zGtVHUfqzJ3s3xviV4YF0MprFuYewzzfLUPntydHxM3rMF",
-	"+W+p7sgFN0vyjipq5lJ8+vSmSNNBNMjo57dMzOxGnRwdRYOMC//3aYgMPzLBcJptWtzOGZmV3xMjiZ7L",
-	"xZC8mGgmTAQLlYIRM6eG5CldaiLkIgLq2e+o0AumCLcfG3LHclMS4Y+CqWVFhVmDGzMueFZkg7PjcsZc",
-	"GDZjCqbcySM8eTQP/soTJi9f4fgJy3JpmIiXP7Fl+S6UvOpttccO7HONFdR24fnzxi4cRw1WHY0+nxwf",
-	"jEaf/8Z++48wp15OQWS7J+JkumsGz49PQsO+pWJW0Blr7/sL8vLiipz+jRg6i4gu4jmhmjBBpCK5OXh5",
-	"3cHLqR+xr5y+OPifKKq/fT2J/v6w98+DT7/VPzyO/v6w//Uo6pLhtzzjpqTLCk+l8GX91Qmb0iI1VjJA",
-	"UByTOTFZx3JXdMZu5R0LCMlYsM+m/H7sFUBOZ4xM2FQqNiQfcvpHwVAwZlImoIvtU5pmjMC8iRTpsks8",
-	"8vL1HVt8evTD9yEC/Vywgr2HQYIS84f9fhu1+lulW0+i70869uWaiQQ04ppXK/9MT+X3t5OjPPCyB/tr",
-	"nUuhGRxUL+KY5cYOZU9OYZySp3me8hj02OHvGpXdFpoBX9Tc+FdW9VFNplTZ/9jtjGmaosKLpYiZEiw5",
-	"JwurrLlhmSaJdIeDBk0YOMtDM3GPHcIzD/6k3NkCYbDA+qz2t6fucGAFQMlJyrI1L83xif/Y7uV+3MD7",
-	"XxDFpoWmqVU7lEwpTwvFYDbXtdN1Z3RoDNpBD1UIwdQ37R3y05Nzp53tvf3yGyb74CURJQuPikpvPq/r",
-	"zaO23owGL4xhWQ5LzJXMmTIcpZSJhCUvAubXO641FzOymPOUEW4sxfWQfJgSSlKpjbU3zshizgRIUiq1",
-	"JgsKBgaPWWIXO5Uqo2ZwNkioYQeGZ6ytNqIBU0qqgOkbDUSRTVj9q9qCZGFimQWOzATmFcss48awZAjs",
-	"ypIz0PRW5Q+JYkYtz9wXzkhSnCWEzigXw5FQLGVU2x/ZNypVWD0WEWqIkCSW2gyBBGeEGw1ahSmScPvI",
-	"VMkvzIqJ/X4k7PcwFL5FyIlMlpZEDO0yJpLhyOpdJuzW/XNg2dquPoJ1WBrCJEEzGziI/NwG0cC+Y/Db",
-	"KkmjwecDO9zBPVVWw2s7rtv/63J498ErfIv7641/mX/cvbP8s3y1++QtzOAhwuMryEc3XMSs4hNtWE7m",
-	"NCELyi0V8PzlmlAcsT/faEOV8e/s9xPcqpCbVT/5/ukZr/6OiuMqgsvJ7yw2dmDrONUl8gf7v/W2TDR4",
-	"KalKXipG3Zyagpmw3MqmiJdB2VCMOvXUJoyleH+iaEMN20yT2nz8b/yrytkESWNXeSELEVA+wOMtjrmE",
-	"E9pqw5RZFuHIOXb+3qbTYIs0eIUL8/3pIERnmSZMmxsWS5HogI09K4fFJ8k913ySWo9dazprviaRxSSt",
-	"0dGxSotaKFfNV3eSp8MD/mi9OTuviX0IXD49JJeCUDKO51TM2DgiC/sQ1yRz+jrhCTh5+ICde5PmNPCi",
-	"l0t4zYJNiJIp+06TOJXxXX9ZnAU30tqc2tIW5U6je0oVgwmmXNvdpWJJMmubW4vb7nyQp90HVCm6tH/n",
-	"kuuQo/wiTd1mZqCvM3tSPT9qDL7WCsJxA28EDQe/7zUQ7CsY/aHBkH8DzPjGOnapNDryzDjlCk4au+ta",
-	"0FzPpfH8mlK7OpJxURimI3wINx6+F2zhDNz+c75BMz806ZimrN8Y8KQdQqG4BFgbWE4xF5OYW9a101Xn",
-	"xB4DS39iIHPLe7T1WnwBhpVeIzr4gCWYk2YNDAj+QbIdZZyF1yaMY+/teOMjnkWt4VYUCTXdauMtRalr",
-	"CnjqPNGWaOS5kp95Rg07J7FVyJrMeZIwUZHGSNlTqfqfhGNVwLTk2UmpSqVgKyy9He3f4etC1Bc0ZAZ+",
-	"cAeFkcr6/yC9HRwEM2yP8A+5IJnVTk6fkJgKMrE+Y8z4PbNadnFOqCBMG6AqoRN5z8iz414kXDU5KGhW",
-	"t3nVtGqU7uQDT5yADQHrLk/fHvtaWuNBeSWGfTY+jEgrhzpIWecn6rABz5OArWjoUlfhmEIYnrrYOazQ",
-	"vjlhYBUE38hFwj538kI8L8QdRM6kst8MgwTgQrNt7UpLgoAdk3g9bel0TpICfUumyZzes3KdwaUouWiP",
-	"eC0X9ch2IcA2olbAxqjoxsOwicfy4LF6713g9bYfhHMbzNSgUydj4vkXiGrCSGTBzRxcqJQKtmrZWJdz",
-	"7qI58D0eBvht0rZrEhanVLHkVys4POVmWbP4Nppv0QDesZ0KB/27RiO1yJ3TQmNAzH01kTJlVKBFI9OO",
-	"PfILusC1vwiais6/koJZpphKZb0uqkleTFKu5yw5JxSyBXiychBj+wtPOPgpGPSEueO2H/ffhyi+Igpu",
-	"Ro8xpZ1mBPqUJAy9NVrDA35/O1nVmT0tFUq3UAOViUgTjKjS9Kox2kaWQulqxZBeLmsiIwsDEnFOaF2Q",
-	"vBVlJDEsTWs+QU0nVKtWjCb6iimkUEgX48lpt4Jpo0sfSdjPaLLKIZ2CpbuYwh6wqRQzy4tgj6xGjfrx",
-	"B4XUQrnPK+sqd6V7571Z23H8V86LMyM0WVBhzsn4UOZ2+2jKxqWq8hHlJhfFjKeWSYIn4TSVsiPKJfAU",
-	"aH9hZ9DQJPXv5uGQQc1M3WCMuNHx/dUP/VSjcj34sk7S3lJ9F1L//jj35r0zQycsttLtDAumyFymiSbc",
-	"hLT91pZNyOC4tRMo8/Olt99tWOzWXmh9AfG11yLRIR1/a/W2tF6TBlvUGaKOPluoqMDxYRWI1SlhW4QJ",
-	"tqCp7klo1WDaQFwqcHRxA4eVt623iQJuadr0Oq/AfWQ0nhO3dkKTRD9GO/FSBQ3cZP3UWhaVD6bVmSB8",
-	"zpUb0il5ZW6jKTY8CUdXuElZTzMQn+188ccyxNp88wTjnEF/UWrWDA3FqdTbeuc+kBqwx/qFGdH0QaeR",
-	"KtPTD04U5aKp2mtGnYvet1UgBrudTYtP9XzhXGrTpTsSFnDdXqcs9pH2Ir9jLK8JeW2u3VYr7zhorEm2",
-	"1twJkKtpY6TSaDJZEjtS0ErRjImQLvzgA2CGaUPmjCozYXSb7AFPgzHXG2v70rQaEuNFbUuqRjltaMre",
-	"WqkNsPcr8Fc15H+83DpXxvq4RkpYBdn7+fj7ZL8nEzwi92GovtvSv4HjOyBPa6N63HgtXgb2hsHShICN",
-	"X0+3uJ0vd6omaiWvexb0q2tnzepbE1VKKKS+LigsQ7d1V6wYNWv9LorHl3Wv+rNgXIT45cO0DOlrpu4b",
-	"kY5QnGbdLr7BCIxzb3vUGNl3VYUeUGEUmnnKxV2AThlLOA0HBD+yya+3t2TKUxYR6RQtRn9lh9WhWTrd",
-	"fCbBU6HtXBsW9NSwrjI3doyVlUtlilnxf/63JnsvFdU83V+bOgu+xC62yRsQsB/W0r2YNrUnepmYtf7L",
-	"smLhfuldz7s/+/H8B1XCt/zEje//djnf37zJdJlsU6FX34pa0ZmTZz9glTCsRMlz0TpRfMt1IGtYKrBe",
-	"mqwU602RdhwtOJ05FYKlIemXZXxFV+mGYbAQNaaGpnKGYehaxdj3p6tViS0+81VGa9RSP5WTFFhVs11o",
-	"bFtdE/K0fhH8DxepcPncsiZmB+rl3dVpVI9rgRA9hVaBE6rTbSgFX2lDpsqe76uL7RMw8Vpl51oi5Xml",
-	"IVKe17SD/ctrhpTnu9MKPAkqggYh24zZW1OkPN+JloDSu0Aot15S2sND6tYhMjRJV/SiLzD8FbaZ/UPv",
-	"pak9t2Lki4QlvoZGkwX4VBBU80VHc6rPsHALooVmzrhycZaISEUymjBrivtwl5xCuk4RV3Ckw3aIf6Vn",
-	"pZB4LjHlinMvS4GWUP0UHHSyNEy/UTJzQchAxYJMONYWYGm7jpoFoEuysOaFFZOeJjW881b2eKOPiPYc",
-	"OM6LToVxpWTMtJaqrG6ZTrOczcBbmE5zJScsIoVmCj7RS21YNiTvpUHDopZfYspZMpHbfTOHUChakUQ7",
-	"vwbLX+1PRc9wvDWq05SqjTL0yj32EA1mjV6GQIjIkbC3fF7jD0CKQqUJhuX9B7sxLA+PtCLOtWXU5tzi",
-	"lQDDNra9oqCfadSS/KCYt8UrpFpe0eWH6a+cLQJnZuKOkoZ5EE7iuN9vm7h2A+Lvg9Orc3yzHeLo6Cgw",
-	"lVcVu63EkCyVe9oscV70fLLOiz0eN9LQtNezK4Ra5R/kkYEfMUS6NzRmgVMj9lHvtmDd0zSYcdWQZ8V6",
-	"IDRGyEJxw3x0ff2xhqNG7sWdM11XhzO374e0NxdQnStFhNVZUyCMqJWFrJyRsZFbFNcgzQI6IkYrfhcj",
-	"uZhhMBxg/Vq7Ys3g1KNpCmsPR47sN51n+od7SIG4NJR9NFqp6mrvv6Gzb17gyubDkDXyRX5HmtOvkSXM",
-	"IOgeBJg5CRByXAhd5NYNZ8knMPzHERnHEmqxqw+E/ATM/EkbxWg2jkZibKT8ZCn2KeefWartY/YjndE0",
-	"9X+kUsz8v+FZMNZ18/c4JgzARKyWeWMuWhYqZp9cPcKY7EGhZionI4GZjDylsbXJpgYZghR5KqHwuYo6",
-	"79sXcnFPU558ip2nOiZ7ckr8X2cQEXfxE6nIzfUtWnBxwfS+Nd1GYpyjHcHF7BN6BGOyJ6QpwxDfWduo",
-	"SM3+kLyTipGMLu0cmCs+L+MeLaoHnUhmKE83G8Ows+XjIaa4zOy7rpn9/4BxXGsgatXB1IpJtZEKy7Gi",
-	"0rYlhXA7A6VnYWFxXS1ra9iOo6Oj/uWj1zhiSGnAy7pM/PoZ1JzJBU3TMveOpT7WoOMxC6+pXPc6qoFt",
-	"jAE4mq76yl0Hfbkd9ZdU66qRs7ae0K7/lyyUwHbO5oZPlcyCOhVnizYy/cw1mbAZt6JREyvrCrg9q8y2",
-	"iLBUs5pT7kokLBHmNM+Z2CbXuMmq3c7ldGS4NCwLep6YRe0Z3JdddOPGulmOVFAvHCABOIBCLlyzj5YZ",
-	"w6e4JjJnoi+J1pnPsLkwU19W0O0s10nTPhYFlr5ZB1VgQ0moyh3t5t674RukAjvhx3pHQyfVizQt/e6I",
-	"0FRLYqqMJpSEyAVJJKZDiGIZs+YhzH2yXIl+N+oKOksOuptt6rl0qu8w6zckzV6uKiBA4pTyjCVblRB0",
-	"BL3z1NoHiT2uyvoOqu805B25IUvWiHy7x31yvBndamZx+gW3rgtxVY55XYgy0HVdiCrOdV0I1/J0XYha",
-	"kMuXEVRHIRPu/GrX0VBuuJjdhMsZoEEO11S15Nv9wBYzbEQGgUM33XIH+8y10WcuBb0oN5GvBBn6i56r",
-	"NEAmqqJuDVau/gwK4U8hFf2ImHMoGvxGKqLYvbzjYjYkL8gdWzqdjif4+I4tP40dfAHXwUhuZ75aLgTb",
-	"GK7+AA8B1e7lXZ8WSCvKdp5cE7DX+kuMkpv7Jq7tM8HYqcul4KrcYPXwaMfe7SIqalngKYOib32gf0Wl",
-	"JoliWjNNpMDmQIhhqSHBWhE5BYyLCY3vwABES6aKK8ZUuLBgoBKvluVtZ2RTnnd8U7UIt+1huRDWBAl+",
-	"mVFtWLi9NZf+q5bxWVuO89Z9UgOBTihSyAc/CdVESynK7neodC9t4ZzHpsBka7JltrUWWgt8I9USWtOC",
-	"X6Nd1lGB5YJNAd3q8DXa9nheVgwiwEmfwAWsqgq64eghTgyf7RC98EYGSdm0Cp7jtkTeMq+Ds5RTbHPf",
-	"lMZmTcUMYi4E5sANmcpCJEQWZkhe03iOU0pkXGRWZCG8IxeCoHWhg8U01hPsL/yWJG94RytY67hMZZEI",
-	"pnXfkwnn0rUV8N4e8b81UXcU2Fv44usWp0ehAone8eH94VeePBzCtA+/2kU8HH61gzyMsbWc3bMakghM",
-	"tXfdi31nc8o+RthFoODhfIcf9tHo7HO4wJRoFitmhuSybPPRc8tX2Bq/cUF3AL8Dwwen3tmpRA1dEz0E",
-	"ZheMJbrVxRBTYWc58cmeh+hfoO0pUGC8fRWx9eZed4In6AKp3t1NWxffuDBKymxolzaEtNPw/njjbrf7",
-	"gtZs+i4MknVtgLsySt7JjIlgrrYzjfdGyayV+XcnwzaZ/6463O2T8FuepGTqVqBYj2xAmczH+UY10qw7",
-	"Y9+jq1bb6lou6HgFIi1UBpPRz5f40+dHbQZ4zxa+TiZ8uk5pqlmrkaBPRUyJ6/B9A2hleByu3mhUiARG",
-	"ayO1dKSMNhRJBInMFm+44Hr+CFpAqLrB5A6l63m0jijPjtauKRqgz/sEAz+iNCVEMHeYbkGpcHEhNO8z",
-	"6ZAptmTuLb3Wx7qUIW+yg49WsZ3W0mclaj1n8R1LILgxWdr/RAQCY86entBkNSw2LVygFjtcAiG92cYV",
-	"v8CjYYJoLBuRLq0VKqA3MhhLo2l6ADgYDegR/El/59+zyho4yOOgP/Z5YxkD+9zaXkT/9OXUEPuxdOvY",
-	"4bJLZBslUaZj180NdX2Vdd1Yf+UeW20R2FBxUnvU/pIrtt3splzMmMoVFx3mMDqxTH3nvCuq7pqQgVjR",
-	"7JEZIclOM/sJ/8IwfsWzVXUAQJTtcIDiUnGz3AzU5p6zW0/jzWrAPgMdD1/YS+9BrWI0fanxd8qIkZAe",
-	"rEGokB/5y3MSO7kGb0AbrFSnSvF7pofkCPDhwDw/I4W4E3IhgkVS67HKfA573aJu7TN1i2ntw/BQo/Nr",
-	"85FRPtnKh3c2QH3wKrxVJaxLIBIKMcSM3jEdEc2YrsWtqGIkV/yeGocXhlk23axN16ZIuDx4NojCCJ7D",
-	"T///2X+sQdyNBlcleM5qdGJbwAaM4yZ2/4O+EML0bOfWlC2KW2FedbUBdrtB6xr13JsaCwjtOFJyF55N",
-	"N/DQzhybq5qCWT2updSugh3zHq6xfO/n5/v1rM2czwA41G5kCgh0i3Z6pglSuZKDfnNBfjh9/rdAYDZY",
-	"B3KDKW9Rc6hwb4brKxO6DLNzIiBQM1FUxHMiRTiMWGawL0PNe6mWvq7bI54SRGwEqeUeEXGmh10JtKJD",
-	"yBxeDbj1F7IzJvniS6EY8S36mvIEyt8x3wtN1Igv6KBAyd7Px7iRvVs/Q0ECOpGFOZukVNxtdBINRrG8",
-	"h+jWXG5RhPsdZlM5U0yHUSRSrg320mlGVTyHAjaEeaVKszMsA8CQue8unzAuZlDfjGk3qkdCG5nnLImI",
-	"kMQbgS5sDoNBTVNU60i3LyZYUAsICHJB6Ei4do8XurIKXLgeSnHtOTqVaSoXYBnkbmXnvvnJQCHOhNmh",
-	"EMGAyNQhQq5Ih52afhVuZHVkOSNHDjKns6QjcgPd+iLG5khHNcidPKUCMCRo0pGhzpmKgz2U9Qmh79ca",
-	"MSLHR0d49MFka4Uaem7PQQ/enFJI3Q4HnTjRRxsrV/xEozoZm6QIMWKJXvN4fK0SWIsLMk35bG62gNh6",
-	"JIwMb56R20HMbNMY1AfBaqVxvURvcdPsJPsujtRO9L2dnajXzvzewjO+5fVOMasgqCBw9UDlITuFpLD1",
-	"GBM/XARxMJhHjnzCuwmsm6S0eaNoxrZylMtY6COLGPyNDI3Xd+3D6wQB6LdwZVkYdvMFiOvYDjrGdCsi",
-	"EkISwCrIRq9fgJpb0u89Y4k9bAqRMq3JGKY1tpoS3vtNxAtSyxUptvNrGDdpUWPG75mI6hkXe2ZBXiho",
-	"U3hTruLJCZ98MhRh8/vXk0LjV3d/7cXNr1gQ7WwvPOePz9EG+K+bD+8JiHzkT5KYRRjoPu5R7givjnoU",
-	"sa6GyZ4+asVM6LqZN61bZQJ8WA939XPHMkiH6K76QufWWmZYCY/1S+hgsmUbELXdRsaqBTq6btriXnom",
-	"46L+6fHjY5mP2bKnDzmupVD47GbCcPvva0Y31yb7vr1vrbFt3iSwvSWwu8rsoE0RNamyoW66vMsjoLmp",
-	"SBY8CZmlL8HzYIo4B8NF9MLUnTNro3ZgkTmu2nQRSDQoZ9IP8xQfL18e1VYTJkPVCrhNa1Sti7F/z+MV",
-	"U8dHR0dHPX91x0NQei88Y5C9SSonEQZXImSaffBmPeRHgiWjVgb2oEErAlmIwKGKHPjp/pC8vmdqSYxa",
-	"Ok+jGSK0bxnCzzcXbHCRlJ1d7WVXZAtuhUy7IhRaZgzKjLkmRhUA9b3gZj4k43vOFkyNzwikipkekrEP",
-	"s4/PoCwZD5XI+koQCB25fgOwu7IhGdstp0ba52mals8jPF9U9jBbyt6xpW7esYDvH/gKNfinH7BvsbFM",
-	"2a9+GPvHL9VQ9s8P5XAP0aAEGNwMxF7CeHqgwWAT81rlD2W0nZUKt6Cr1IwZCFhAJYtp7BdUHUPZeL+a",
-	"hUmR3vV9HbNcW0IC9eniXIebGEuZvpKLLcEsNqMtdtQguS2hLtYDn3JN0Hw4J2METRx7WFVIm8DpwHUd",
-	"9sLO+iBpms6rtf0BSr4FCFzoKEwSlpAi721jAf91OsMVkuTKuuuY/XouizQhquiYtYOcXJcOXwdHuebN",
-	"Kb/HPJrHhvMoUH06lswg2gbLsiE6Tc5uc1u5Vd0YmDXCt6QfIS8DNee1iJGPF0LYMi8MgYpny3wpNUyd",
-	"E1qFnL41pvSnXJJRD12tgvHhRTo+cDaFhqRV9LA+sSyHBPuahqqfSshZKqCAj1inFCO6OpUmAgAMsEId",
-	"D2aM6kL1BKaNBoWahVHlWtq1vDoovLxOVPqSPxyE3C4h6VE6bjbi9XpykQVohQkjk0Ivq9JoEIzz0qZx",
-	"6K7+ygGKYFvfBgPtCL2KBw3jONFa5ekmazTXGpReSDBcMw2VSq2CVZ78tyze2e3a6DPZcT5KlUDGuocf",
-	"5AQNmnd6OUXTsvt+Y7u33t6J6rz34mm8p6pxDgkgIDz2RD5VfXOC1gteCVk2cWHDBVxKpA2jSR0VGx7K",
-	"wKZN6sorUD8T7jGpSmUCMbJGUUz7e1f6Evzyj3B+j862BYMNkO9zHajqzSAavBtEg//R04x+wzIKIvsO",
-	"//NeipdcULVEu3kVB4u6zrtPrrWktOATpLJrgW/DY0WDmIqYpfhvcKKaYCrV6m9cIUF3O+ma4vHOgFv/",
-	"2E24BxqaClUhPI/ZQ8t19egq86tJTpVpFB67rjq4Gsipv55H2cZm5+7+VAfj+e1XkG3Xl9ndBI21zpY2",
-	"rD8B+l4W1+hy3tB3GdZBHo5oLdutAxCG46EGob8JhGo7zKctMXRC/NB3E8O9QiUZGiBMQYClLvruIp8I",
-	"quEp04m3q+AtDaykbyyPv/Vqfcuo8C9lG99KyDGV8d1l8orPeDA7wBMzx0wMPPmdJsguDnKVcCivgOKA",
-	"CdXs+9MOKDj745t66WIfLDf7I/0PlgYsrPcwi9L0wEdRjKylQVwzEfQYlU1PqxfT1asVV+jMPudcMb1N",
-	"vD7YcvYCAZoOpEiX5ObFTW3CE9+eRX271kZJWiFjtLJ9DZL5frRqJSFm7UCYD6A1bbzMb53h8xiQ0562",
-	"0paz/HOwU78lt1cvZW5/n/edcpUEWAErBDwlQjVJuM5Tuuw6bPg2fUol2Ou657FRHHQcppZ7d7AGL49M",
-	"6ZIGvevbQgmIV7PKm8U6hvJCYVclBtf5YikhjTuc+MdUdOe16rcN13Xjc1tWgYNlvI00lbfDb5N184mq",
-	"UOvwlrq8tA3XH832oRD+2UaxXtdz95hq8Vr661Hi033nRlOz1WDYKoUWraC1NcqwBjWOrEzTUhhqvFff",
-	"pRA2bytjN83dtSSeVZr4vaDU1sH4gj7YTWb9/6X2lKdsCQFq/zW7LcLscfmqLVMn35N4ThWNDUAAKyoS",
-	"mTVzodlUzWZfkmn2xSz+OEnvhFjMTp6ZXNKVBgp68OXk4G+/fT35Ptw1AZPYhR/x6Hhab0eiEwx22RHl",
-	"AmCwZ0fEPkH2frm92MfzD4A6Io8but29rTVY2pDabcGo9sSbxR9GuJjw4utst6KDi0nK47IXR7HqFuqy",
-	"ojw5r7Uh+rRTA7oKBgEYPPw1KtZ72oC+rBin60okrCl7DByIK3rDC2qIdlAjLUrYXb0pL9DZrnaoF25F",
-	"7QWhncCF70Jkui5L3pnMYOKosEr0xr7TNUH5QdsSQ+OYaU3gCcjPUUFeXF2SO7YcEqzorCB8lEwZFDZQ",
-	"/wPoFSRZoQ2RglCBWXEyKQxJpcytTXnuwOToHSuBfXKq9UIqCDv/4/b2irykmsd284FSYH8yqqAOwa1w",
-	"bkw+eHiAiN1UhvxMDBT66DvgwMtpeRk8VlE4hHH84HfJBUvIxF1KqYcjMRK3cyhfQTwanwRHkFQEH0QM",
-	"p+80sRNz9yHJwjA9EnvjBZvYsQ+t1CtB00Oa8/G+AwBj5EdJ4pTbgffG7IQd4h/2AVVi77BkJKC6k5sI",
-	"Kw08Uju0dKx0LtqHYHS42xK+xSAA/HIkysaeKQQrDKzx41xCx0YiIbl1RsaJjPWh55xhloyH5PTomIwL",
-	"QQszl4p/Ycm4vLUzVixhwnB/BdRIQNAuIqdHz8h4KtUEUlfVD4B5rI1lHzklYyHNJ6gHH2MNQr3TRQrA",
-	"dR0BHIpmbEjG3n44I3M+m0Npgv2ZL3bBjYNeI1R0vjvL9w3pIXlZNkqNY5mwceS8HvsBKrAxjrJK8DJT",
-	"4mofjo8IBF3wvl9tACLHAbY+P3o2EmPX+/SpEPSe8tQapWPCpxiWmWDzzunR38nYveWT1WGyMGNfmaxJ",
-	"CWwopBkJbEyF2nn79iH5OLeCCBg+qPENVcb1FPkrmbmCTt+cOr5dwo5bKRwJql322N0xkPI7FoHQwq11",
-	"MoO86AKAgKggx9+Tn/jLQyT6M5gBkun05Acsa3p+9MzphfE1M2p58GJqmBoPCfyXUEsZ12eGhLVzgZlO",
-	"GBMktitkiAoFJU4pj5nQrIIoGLy7vHUBHVQF+uzwUOZMoGQOpZoduh8dZs4gRCNvcIGQMNaFYEqjsjge",
-	"Hg2PoFwgZ4LmfHA2eDY8Grpe1DkozUOoPNeHX+G/D4eqVoMJD8yY6UD1lAtrwlWlBjDCd5jW4Ijn6qpo",
-	"pEosEyI73TFrtdz+bf8M2GkkxhM+GaNUqEIIphyfjemMjS0b2X+8UTJDiMExnB9jsjeRZk64iNMiYcm+",
-	"VXB0xqKR8OJIxdJ+OOGTIfkgUkDvLHOYc8WY7+eCivkheVM2crgrGXjGRmIKqU8ujGy1qhm7m0ZWi3eQ",
-	"6cbXGeE2owBzKS6TwdnAHrDXDSLb3VA0Ywbqa/75dcAtiSGV6Wugz1xBNJ6wvQrPH6LwQFhG3W8gqGpe",
-	"M9AbRIndzWC3cvuhQg9VxDx8y1FKNj5Y2SQPv1kTBE8T4P8TLCetQQrSHG+G51Ic/u7at/rNu1V3DSf9",
-	"6gkPgD9wc0mNSxxUlkNiCb+mnPeh7+gFS6nIMqqW7gIsVQgdObGwsoVS40MRcPFBnTd/e2hx5wZSvoZO",
-	"FkvG3GXJVtdX7/WQilzc/FqF71xziFUJEUAzaPY5Aj1ARRIRmaPdnS6jkRhX1fbjc6i3IKCcEQkeDSHF",
-	"jWFw8T7UGSwPZkoWOTGKCk1jWKMldZGPrIAfHx2RUlr1kFR17hVumbPwFKuainOpTLTqhiDO+XAkrlnO",
-	"qOGujAkw1D1UgK87OLcqCJ4g9UVBvxkBYAanGUeCJom2VPMjcGNtmB+AYti04w5YIUFDx77oB+ftW2Rh",
-	"oiOBo1bHqeUKHdJaHvu9qbfcOfdSJsutZKSXF7GKaRO6+cCwz+Yw1vfN4UvfaYLlCe10S8PPsI7bwxNK",
-	"fQM3PyDx4CTajal1zcvFTiQeCWhdAdzoCM9Aa6sswLqC+FO38D9E6w2Ew68TPnlAIfd3bDQZBy9UbWzk",
-	"thrlcgqJlJBqPu3CYwX0PwR6waWTPWsOZFKx/V0Q9pbeMSzyEGDZuIsquTbnXo7AfrdWBjgxazWss7Ga",
-	"lPuRmRWyhTh0/eRXBegbV+3A3BGMascHxuZD+iWfXIorapAT8jBinnXmdS37Vh0t9Xl+p8mYGTobn5HT",
-	"k79b1wui5WC1fvKaoXTsInJ6fLLykL+4o3aNIdxeO2ypztcJNzvk/8dp3L5WCcaZe+vHP5X7LuDII9Rh",
-	"NlFBwFBScJOEPTTPob1E1YoynXxm8p75W9S+WdsdlrjTfw6fB62oN1wkZCkLdH9x+daWg48mfHJWYV5R",
-	"TcZXH25uySEGUhEaFxYxJv7SA6DTd6XfgvEL/ONTLYzhLYtNfpCe203AFvimNFxAoqkGevg0PN0EVuzF",
-	"0Ceb+dLfO/mNjPwODw89t6bgu6tTQhWgBtBqH3BHO3nVg58jz6Z0Mjj76v51OCkUcIz/OymQiKz2mT2X",
-	"vtQ/uONpWvtTG5k3/3TXLPpPqnYQ+ITfsy+wORA1RHHAKMbh4MEeCYcy1062OoMK1TU+yERQMjPWguZ6",
-	"Lo3T5FVT0jlhNJ6TMVrCY3d1EzcQollgvM5dKoQ3NVTsiZVMQ2LfOE6ooWOrMDCeAC+FC9VBYMdD8gLK",
-	"CZgwI5FywSByVAGBKQalxs6SBzFgaQpBpOPnBIN2cG46yCF9p4mjJ0YF09TaYiSV8q5CcDs5gvBDvRcU",
-	"I6CAaWxGAn8G0ghhNPtzjJlBwA+xb4yUEOJKl3AlPtOl22CHmjFjFyvYYiRqZHa10uCbcU3iwoB9g+TF",
-	"yNz4LdXmAOhzcPlq7LGWsfb7DPBxnA+WLuhSNy6LqG/pkNzgrV2EidUAvGVBS73Tkx/w5q9JoZdjMmFL",
-	"KRJy8vx75+cF3ZWP9sCETRxsNOzBhwC+OMAR+2uZik1Cdv2t5zcd1ZB6XGR8Jhn4cSvr3YmXT03Z/lYm",
-	"AzRJJCQyUEQPoGLOCWSlZWSpU6y83rFlXVrbcayf7APbmjN/taCMv30jsIO/0pRjttHdO+KuJ/v2TXLJ",
-	"Jx3VkwdcAWpJaz+6jIBbj3XurB133wl313BgTN9pDaw6Z6lm57UmjjvGcsTBnFM9H47ECz+Iw5G3CgJz",
-	"VPXk2dr0VkAc8dD/CdDmn+i0B6j8Psf88c7e6pH9O0T/ji1dINvS1+7TcGe2Q5m9dIklqAWi2VpJPvx6",
-	"x5aXyYq3vtL5RqcAJ6ogZjUkHzEb9JyAO+2TjK4Pz7Ocd6zbxt41SA3ueyjGnVMoTHIxYJjeYHUH6zHh",
-	"lXv4V6M6veIDOKdkN9EVO1RtNzrpX+F8depSByn5r65Naxiba4PbHqoTr7jexW5ANb0rDZc+BY7hT7Sm",
-	"nTQiIiWoxTmHW3E2bNvhV/zvZWL9QYBPDXh/AYb2P+vL08+PTzYU+NcdwlVRg4mVXBRybto6CrpquUZk",
-	"Te1gRF0d/bfvyFVhrG6q7zQ2Rddf10n8qre+U2Z+9j3dT8bOFbxdh5Z3NRU7oBYmmx3YSHluIEBfRKry",
-	"PIdAglcXY+QJ22rJ3s+nEfn5+Gh/A00Pv8J/Hw7jlFG1fSQDiPLe8ng3P17YoX8uAXp7RG0d91VAartQ",
-	"0BD5wfIS1/relzYeDLKTAa8Yu/ML7JHATUFR1yW/XNyzk/o1Cic1tMzjQIHdU2rv+uUvAYb/JbfGwbOT",
-	"VTiBnfD/WynvfDwKwwAlHmdpI9M7vA2VZSEj+dFM3MECIFZPIx5XdujtxANmA9JeTFKEwOU1+JnvNMmY",
-	"oQk1dBe78b48QtHYc1fOcH9IoEOL6kcxXWRQWNlLsvDxp6HrNYz9SMKmfGp2YxmWoCjWWl8l3Wo+qEks",
-	"7fGHgjGyl3jDVSkZcgoBJA9A5HIdXJGUCmw2RolakgXjs3mtsdhBNcH9hKtwIUPyBm48pQaCSVB45Wuw",
-	"ZK59SAEDaM7NxFqakTgh2o5yXga5uL/cFuI7JXIR1Xe6CmlBPnrBNQu5jz8yg6hMT6j58AUdh7zrhayg",
-	"v4wDika52AXH/EMuSGY9qUWJp1PhSlFhOvmlBszTaSd9LGF0nox+terhDiKWJdB6dxLmSlyrtmr7koTI",
-	"aZBc0E21IU6NZeWd8vciTe0OJRqrgQE/Aq6VHP8xto6wa+4X5T10urx0Eljc3/hIuEDZm3KWJiWIxhJy",
-	"WyhXUHbp4ysQ6nblapBfZjMOUNugAUbCPhe5mXFBRq5hkPxRSMP0aIBYVCSfK6pZBPXQwol0TDUjiXRF",
-	"kYUw0UgAhBO+fMpF4i6shAVMpco02ZtTNZGFioj7h94fko8Yj8ZAOEJraDsYDuSzRVIwkjJjXN4cANyV",
-	"YjFAuEOBX4XWMoZyeaLlkNzQpR4JL36x1MHqOkQIgZ6NQGSyhVyVoAYVS9wH6JYI2G5/DDo8thCAcFeJ",
-	"Wwmu/60DNfvKvnk4hDjZxbw8qskuiAUtaN88TNVY10+LlZ1jdsCVS0UnTJsxyQvjEQ+dlYp388sUa99L",
-	"EQQFYLccIqaZRLu1vNiCG0zZWIuXkoksRMISf9A4jeEaeebuYvHQArVUHU7FAH9d64QpP7ArCfS+tNcM",
-	"t0QSq0gj4kiJOgP79oj0t6i6YiJAX4Isw5Qq1zVRXdDQtQaHhxRchesjXO3W/Res/WwAVK0NjeF+f/sR",
-	"iVqwxp/WUix5tHZCujMPD0l3da6/efvwa0rFrKAz9jDMnhV/395sh8bxzdvl3gKb0H08r5ndvTF/2ckd",
-	"ftVsljFh/qRpRmEcDa9YMi4KaCcOBC3dRNfHLNfd5tGLRCnP9eFX+5+HYZafPhVFLlKe2yf7zMlfDP+U",
-	"8/mxQh/qNSe8j/5JBW/bKeE9+MPf89lfZUbVzfZ/0Vk9ochvO6uvZdf/06rzElQC4zVPupBDLrh5Sqn9",
-	"UxdTnRTZqf7zVhQ8LpwZi9YdGL1PdGbskqTo+3U58B+hs8wZs2Osh3d/fadJTA1N5awAF55xcHihee28",
-	"jEFzcNRHQjHrQntXwMXhvJG80oRP3kMcjXrozJgKsnf7fL+rP6zLf31qFwf8lTFe3U+oX80Z+jHaN71g",
-	"Nx8XmicIpSlFutypg7J6aWfdQ/kXM/srHIq1Nj+y0W6SrjXQBAg+1Vi8rDhD5pWiDCHX3AEnQd11RzdG",
-	"Klf/4VMOruthaZjGzlrBPpshadaTVLX4mmZsJMaXCctyaZiIlwc/seX4jDR7dl2dccrvLffBKNhZ6oLO",
-	"2nWQ+vZwGB+6oXg18qeM68z1AvgKQ4hAJ3w6hSg2tu+CVLv7ALW7uyEpi1wQxROqJS3ZIl/MaP/myZD8",
-	"AvcOIqSJ/cFI7FHyyy+Xr/aHpCyqgijaAip8z6pIOEs1+06T8tXYsm3K0Hp3RdWvTiVveURUtIHypd+e",
-	"rCjLYaf8uWVZtZe2g9BAZMRXNdQwMl5BqQW0NmxChIm9vkWAt9AL3WOH8MxDNHgr4xKBNYxrWt43qYcN",
-	"ndhqT9tBgaEQshAx803LIfmujkswQ9YVhpW0KyXv9OgUM1tCWok49xesuoxgJu8RdIIiUjw3LFvVB+2C",
-	"MewWeyRbd7eJnaxbEEegj2yijdWUcCescUugKSRclcy43k1mEFdY8UKESAipnOgIW1fwUtqEfSZMGMWZ",
-	"Dqvmrp4xT7zt23VKpKMddIm5tZVlLDWwstAxs7WJ+5gGMHjhn935tQte3r1urhDcdtXrtSvmcU1ebdsC",
-	"RIJpl3jtoc4OEUX8cS5Ud10TDNohZD1aiF7EMcsNS3ZAqhsjc9IAUu9BknwV2KPtfVz4h57QLPbv6LSM",
-	"09QFK7Pzsinm+dFOWndrqsDTAxARfLS2RsiSXo/UUl30r4WGNzdPd+9HoKDlKqVLBEyeohFpD2hXnr2z",
-	"grq4mlGQUkHPG1oK/WPQVAj5eKega4A6ZDHnKcN0uHU56zeCnx79MBJjLu5pypNPfjSnjBf+3gdoboH8",
-	"eYXbgPgQorzrAW8Wd51g4aKT/oIAPUQuzLfGrGtfL5y5Jp08pVzsrEnAT9y6UXHKqCAf2eTX29vdcfaW",
-	"OZOwH4mTsj7pzfVt1ft2TN7xl9ZrKg1HXIT1n85cW1yTZpZNRuKO5WZImgLAzcr5HyFOm2cx6s5vnqY1",
-	"PhuORNNSrbXTTu0PoYuvduuRdQOH5IVwJRIckqFwh61Gv9JalshrkX13DI2GEMRKar1hzrlEC5omS0sE",
-	"GKyEJCuYHglrgbhir7YoRA0mh3vaa89z0+1NNti9j83x+UAXE8XzbdE3HG4H7N8jf9uStZ1gfpzs/Hzr",
-	"8kOrg6dWswcu6YoD2u1UunuV/UhP7lHeMCgWcpqFC0I3nJitw8/3zXdbHvDEv3oLjF3F5ogfUGPn9owj",
-	"YLkbrks8+jYTuHXXQamYoVxhNiceu5Ds/fx8H+vX7LvL0lFX1m1fUGnduVyIkaCGjOExh1g9Xg0T1JRv",
-	"/cYc+KC6zsWBWI4EfG5f7oCRQKo+xVJMUx6bsb+4vR6NQW1rrYujKkYI7+IaERpdtLu6SJ6s9CV3GTFS",
-	"Ylkn7MRI+Csm3VkklQu/RiuWzhot/aSgCf8ScAlwT0nr8qQA2wc1kCs76FRE1vDzNN7WC97Rij8I5OBa",
-	"AMUDwO9Csreom2hRsOKzx2mUIphPUIxm0M9gpL/jRU7JqTUEaxCmkIt0PajfATD/HaL3akJHYnyBczvA",
-	"QsEx2Ts9Pt4HZvH+I/mRv7QfP4Og/ETZs4DEUggGUHAjkTJ6zxq6QbRDxJVFWb+OxsGXgmIYiUozlPfm",
-	"lHmHsiB+KlXk9I1XE/gKTLUVIrF6hC5HYs4Uc+oMn6jpMxiAOtMTv21eKmY9oj8KHt+FUwlXhXGU21Qw",
-	"ezFn8Z0uMj/8ogRojdytQGTv5+OT/TNQpOPYPR5MwECmCDMwZeoQzZ4qd+g39N2r54Nt24D7aEcZGxYG",
-	"fehjhwJxD//9qczQPy2MdNvYSWLmShazeUPYanrHXeYX0K3OVghn3eu3tLpy0LqbD18lXsa1YbleKYKt",
-	"DvpoJIrcww3BrUsOChoqaKFQ3l1BVgJSZ41rWLkpI/qu1B0j1Dy2fIlnP/yB2XourKDGjOyNP75+ef3h",
-	"7etPV9eXF69vxvtD8h5sA+uYWkOmdctbatVOzcJ3LVV7Y//se2kukBzjfWsNoCeqCnGO7QH+BjWPQqmq",
-	"RkZtaeBpupfLNNVR7R5rlmEfZTQSigm2oPZrDDTp2i326CC6ZhbqLs45dwkI8LILNWPnaL+4292diX/u",
-	"tVVkXfElF7PI9whZXu8KqkhtnjSyKLtbUCyPEi3JlKqdIa0gu/ggLLxiZ0mOVRn7XRZKsOVaBKUNwtOE",
-	"ZObCRSM8tHHGmMF7+x2Qsisaph6gBFJUimEby5BceLaoe7Q4ovLo9MJyILBxVN4LDjIzJC4ApkrBi8vD",
-	"3wAG82IuyUJJzJhlHSz1X44sT8hV/hUdjOU2Zoe8hd3gdUWGXczWFvG7W7FdZFUn3GrLM0boZ66fjAcV",
-	"c6/95sRK4IiwekRDRhnxkYTXLCtBsqbb52JlK4bXRpfMlW4BRadQGMODYFLXfsV/iazPFc6ldmEDNpRG",
-	"vs+UodPdJx2kLHF2nCADgv8lKAUYrUVOKMGULcAm+5uFfTUDks7fyQv9rTlLztHHBMbCcp/KLgFl6Eak",
-	"qRSsD6Xhp2tjXzfwxFM2oPiLVQM6DLWNnaTXLXGhFOCUlZK2q1iVVVGAo9fSYk+ms4ryVtRwU6eLLdy8",
-	"uMHdTd0h6MHa8sJ4X08bRflsbtBX9Vd81pqpRfeNpf5eFWtbzmWa6CG5KDzgAViaRo5E5f+Om/eAjs+r",
-	"iZB/F//ur0+4+uWWfC1U+jAqjo5Ovrd0+U94CP+Gf/LkP7+iixaRX67fHuCVvsnD2LE+TBVdOO5vO5FT",
-	"eAsXJGExz2gakS9MyYOcJgkCfo4b95LWLsKY4hWZ1s9FEXOmpHH90xrwCK1e3/v5+HS/41z/xV8c/mQy",
-	"4d4QBOUGssja3u8E943c05QZBAer+sm1Q5Kkqb8LveVv7VAQ4Bc+47zDI/yaTQGHpirDdMEKLvwbx+4Q",
-	"dkwORqLjBFeaqvkXNhKuNrM606irZ0tQHVfVnsfPybgQushzqQxLPmUs4XRM9iAWbGWzVo+2XwUgsHcT",
-	"wxDeKKU+jt4qVAtFY92Kupj0zz3rLsBvq2uc6sacoILt9OPv/W103R5GFQGKU2k3PKFLh+VgRV8cyMJU",
-	"vaHvqwthdNnKLnOGBuvezcn+MCT8eBfdk1Zmw2V3XZ5iIXbThfkPuSByahzbVRG5BfTHJ40zz05ox8ka",
-	"F12Aun08cxv7QY2rWY6s74KBTDdJ8DcgYIlT1Q5Ufy5NNULH/sFbLYF71axc+P7gHSQpfVG1n3MoPeAJ",
-	"Xb9HzhL6ISovkfvnbx1dJjTnh/fHQHA33Opq3rmyNZCHlE8Z2pJI1L2fT/arAKezctqdGD8yYxzSkdNR",
-	"XEBsNSL2vKxGcGLcHuENF4kdwTk5e7fPI3L7t/16zw40/bZ/WTEsrRJkjlthu+vzx/siw6g6OSBZKxo3",
-	"sffx8qdqkCaydXuwG7DNcsgjVpSELvN3V6e1RhjIiLR/36gyIdbar5fEEFmY2hhl2r41DGLNRQ7Oro6s",
-	"e0ZoknGBl1PC9VU+7oh3T2JJx5SU0cNfXr69vPj04eoG4TCq18u8i5oTBve6TQlIhz7zYRxtAE9vSsaZ",
-	"9XYSlkl3S1aG3s8YunMgPuCvKoRPzqGAG2S8goatoZXRSYiUqB/gOmSHMX1Ofrm+1D4/ak9SxVJq+H1t",
-	"MPu8fXGITaUikLGY0NS6ZgoPLqms8Bq8964aaM5oCrD4D/83AAD//w==",
+	"3L3rchu5kiD8Kgh+E9HSTIm6WHaflmLiC1m2+2iOL7Ikt3f20CuCVSCJVhVQDaBE0w690L7GvtgGMoG6",
+	"kCiyKFMdfbZ/tEWyCpdEZiLv+b0XyyyXggmjeyffe1NGE6bgz9c3dGL/TZiOFc8Nl6J30vuNKc2lIHJM",
+	"zJSRjBmaUEMjMpaKDC/Ge++oiafDfi/q6XjKMmqHMPOc9U562iguJr2Hh4eol1NFM2bcXC/56EJcUjO1",
+	"H7idJ7cfop6gmX1zxEe9qKfYHwVXLOmdGFWw+gT/pti4d9L7//ar3ezjr3r/JR/17IznKc8vXrVMEKc8",
+	"XzlDTo1hyr74v/5J974d7P2y9+X7YfTi+OHfetHSBqPe63smzDL44GtCRUISrg0VMYvI75ILlpDRnJiZ",
+	"JIWwBxBLxfQpgPiSKsPt6/9gcw92xSZcG0Xt15rsXB/uWoAH9sVgGas2xr7SLE/ts0cHh4fkPZuR/5bq",
+	"jpxzMyfvqKJmKsXt7ZsiTXtRL6Nf3zIxsQd1dHAQ9TIu/OfjEBh+ZYLhMpdhcTNlZFL+TowkeipnfXI2",
+	"0kyYCDYqBSNmSg3JUzrXRMhZBNCzv1GhZ0wRbr825I7lpgTCHwVT8woKkwY2ZlzwrMh6J4flirkwbMIU",
+	"LLkVR3jyaBz8jSdMXrzC8ROW5dIwEc//weblXEh51Wy1x/bsc40d1E7h+fPGKRxGDVQdDL4eHe4NBl9/",
+	"Zl/+I4ypF2Mg2faFOJpuW8Hzw6PQsG+pmBR0wpbP/Yy8PL8kxz8TQycR0UU8JVQTJohUJDd7L69acDn1",
+	"I3al07O9/4mk+uX7UfS3h51/7t1+qX95GP3tYff7QdRGw295xk0JlwWcSuHH+tQJG9MiNZYygFAckjky",
+	"WYVyl3TCbuQdCxDJULCvpvx96BlATieMjNhYKtYnH3L6R8GQMCZSJsCL7VOaZozAuokU6byNPPJy+pYj",
+	"Pj745UUIQB8LVrD3MEiQYv6wv2/CVr9UvPUoenHUci5XTCTAEVdMrfwzHZnfz0cHeWCyB/u2zqXQDC6q",
+	"szhmubFD2ZtTGMfkaZ6nPAY+tv+7Rma3AWfAiZoH/8qyPqrJmCr7jz3OmKYpMrxYipgpwZJTMrPMmhuW",
+	"aZJIdzlo4ISBuzy0EvfYPjzz4G/KrW0QBgvsz3J/e+v2e5YAlBylLFsxaY5P/Mdmk/txA/OfEcXGhaap",
+	"ZTuUjClPC8VgNVe123VrcGgM2gIPVQjB1A+dHeLTk2OnXe29/fEHFvvgKREpC6+Kim8+r/PNg2W+GfXO",
+	"jGFZDlvMlcyZMhyplImEJWcB8esd15qLCZlNecoINxbiuk8+jAklqdTGyhsnZDZlAigplVqTGQUBg8cs",
+	"sZsdS5VR0zvpJdSwPcMztsw2oh5TSqqA6Bv1RJGNWP2n2oZkYWKZBa7MBNYVyyzjxrCkD+jKkhPg9Jbl",
+	"94liRs1P3A9OSFKcJYROKBf9gVAsZVTbl+yMShWWj0WEGiIkiaU2fQDBCeFGA1dhiiTcPjJW8huzZGJ/",
+	"Hwj7OwyFswg5ksncgoihXMZE0h9YvsuEPbp/9ixa291HsA8LQ1gkcGYDF5FfWy/q2Tl6XxZBGvW+7tnh",
+	"9u6pshxe23Hd+V+Vw7svXuEs7tMbP5l/3M1Zfiyndt+8hRU8RHh9BfHomouYVXiiDcvJlCZkRrmFAt6/",
+	"XBOKI3bHG22oMn7Obq/gUYXUrPrN90+PePU5KoyrAC5Hv7PY2IGt4lSnyF/sf6tlmaj3UlKVvFSMujU1",
+	"CTNhuaVNEc+DtKEYdexpGTAW4t2Bog01bD1Mauvx7/ipytUEQWN3eS4LEWA+gONLGHMBN7TlhimzKMIR",
+	"c+z6vUynQRZp4AoX5sVxLwRnmSZMm2sWS5HogIw9KYfFJ8k913yUWo1dazppTpPIYpTW4OhQZQlaSFfN",
+	"qVvB06IBf7banF3XyD4EKp/ukwtBKBnGUyombBiRmX2Ia5I5fp3wBJQ8fMCuvQlzGpjo5RymmbERUTJl",
+	"P2kSpzK+606Lk+BBWplTW9gi3WlUT6lisMCUa3u6VMxJZmVzK3Hbkw/itPuCKkXn9nMuuQ4pymdp6g4z",
+	"A36d2Zvq+UFj8JVSEI4bmBE4HLzfaSA4VxD6Q4Mh/gaQ8Y1V7FJpdOSRccwV3DT21LWguZ5K4/E1pXZ3",
+	"JOOiMExH+BAePPwu2MwJuN3XfI1ifmjRMU1ZtzHgSTuEQnIJoDagnGLOJjG1qGuXq06JvQbm/sZA5Jb3",
+	"KOst4QUIVnoF6eADFmCOmjUgIOgHyWaQcRLeMmAcem+GG5/xLloaboGRUNPONt5SpLomgadOE10ijTxX",
+	"8ivPqGGnJLYMWZMpTxImKtAYKTsyVf9K2FYFSEueHZWsVAq2gNKbwf4dTheCvqAhMfCDuyiMVFb/B+pt",
+	"wSBY4fIIf5czklnu5PgJiakgI6szxozfM8tlZ6eECsK0AagSOpL3jDw77ATCRZGDAmd1h1ctqwbpVjzw",
+	"wAnIELDv8vbtcK6lNB6kV2LYV+PNiLRSqIOQdXqiDgvwPAnIiobOdWWOKYThqbOdww7tzAkDqSA4IxcJ",
+	"+9qKC/G0EHdgOZPK/tIPAoALzTaVKy0IAnJM4vm0hdMpSQrULZkmU3rPyn0Gt6LkbHnEKzmrW7YLAbIR",
+	"tQQ2REY37IdFPJYHr9V7rwKvlv3AnNtApgacWhET77+AVRNGIjNupqBCpVSwRcnGqpxTZ82B3/EywF+T",
+	"ZbkmYXFKFUt+s4TDU27mNYlvrfgW9WCOzVg48N8VHGkJ3DktNBrE3E8jKVNGBUo0Mm05I7+hc9z7WVBU",
+	"dPqVFMwixVgqq3VRTfJilHI9ZckpoeAtwJuVAxnbNzzg4FUQ6Alz12037L8PQXyBFNyKHiNKO84I8ClB",
+	"GJo1WoED/nxbUdWJPUsslG7ABioRkSZoUaXpZWO0tSiF1LVkQ3o5r5GMLAxQxCmhdULyUpSRxLA0rekE",
+	"NZ5Q7VoxmuhLphBCIV6MN6c9CqaNLnUkYb+jySKGtBKWbkMKe8GmUkwsLoI8smg16oYfFFwL5Tkv7Ks8",
+	"lfaT92Jty/VfKS9OjNBkRoU5JcN9mdvjoykblqzKW5SbWBQznlokCd6E41TKFiuXwFtg+Qe7ggYnqf82",
+	"DZsMamLqGmHEjY7zVy/6pUblfnCyVtDeUH0XYv/+OvfivRNDRyy21O0EC6bIVKaJJtyEuP3Gkk1I4Lix",
+	"Cyj986W23y5YbFdeWPoB7GuvRaJDPP7G8m1ptSYNsqgTRB18NmBRgevDMhDLU8KyCBNsRlPdEdCqgbQB",
+	"u1Tg6uIGLisvW29iBdxQtOl0X4H6yGg8JW7vhCaJfgx34iUL6rnF+qUtSVTemFZHgvA9Vx5IK+WVvo0m",
+	"2fAkbF3hJmUdxUB8tnXiz6WJtTnzCO2cQX1RatY0DcWp1Jtq596QGpDHupkZUfRBpZEq01EPThTlosna",
+	"a0Kds94vs0A0djuZFp/qOOFUatPGOxIWUN1epyz2lvYiv2MsrxF5ba3tUitvuWisSLZS3AmAqyljpNJo",
+	"MpoTO1JQStGMiRAv/OANYIZpQ6aMKjNidBPvAU+DNtdrK/vStBoS7UXLklQNctrQlL21VBtA71egr2rw",
+	"/3i6daqM1XGNlLALsvPx8EWy2xEJHuH7MFTfbajfwPUdoKeVVj1uPBcvDXv9YGhCQMavu1vcyZcnVSO1",
+	"Etc9CvrdLXvN6kcTVUwoxL7OKWxDL/OuWDFqVupdFK8vq151R8G4COHLh3Fp0tdM3TcsHSE7zapTfIMW",
+	"GKfedogxsnNVgR4QYRRaecrFXQBOGUs4DRsEP7PRbzc3ZMxTFhHpGC1af2WL1KFZOl5/J8FToeNcaRb0",
+	"0LCqMjd2jIWdS2WKSfF//rcmOy8V1TzdXek6C05iN9vEDTDY92vuXnSb2hu9dMxa/WVeoXA3967H3Y9+",
+	"PP9F5fAtv3Hj+8/O5/vFi0wXySYRevWjqAWdOXr2A1YOw4qUPBatIsW3XAe8hiUD68TJSrJeZ2nH0YLL",
+	"mVIhWBqiflnaV3TlbugHA1FjamgqJ2iGrkWMvThejEpcwjMfZbSCLXVjOUmBUTWbmcY25TUhTeuT4H84",
+	"S4Xz55YxMVtgL+8uj6O6XQuI6Cm4CtxQrWpDSfhKGzJW9n5f3GwXg4nnKlvnEinPKw6R8rzGHewnzxlS",
+	"nm+PK/AkyAgagFxGzM6cIuX5VrgEhN4FTLn1kNIOGlI7D5GhRbqgF32O5q+wzOwfei9N7bkFIV8kLPEx",
+	"NJrMQKcCo5oPOppSfYKBW2AtNFPGlbOzREQqktGEWVHcm7vkGNx1iriAIx2WQ/yUHpVC5DlHlyuuvQwF",
+	"mkP0U3DQ0dww/UbJzBkhAxELMuEYW4Ch7TpqBoDOycyKF5ZMOorUMOeN7DCjt4h2HDjOi1aGcalkzLSW",
+	"qoxuGY+znE1AWxiPcyVHLCKFZgq+0XNtWNYn76VBwaLmX2LKSTKRO30zBVMoSpFEO70Gw1/tq6KjOd4K",
+	"1WlK1VoaeuUee4h6k0YuQ8BE5EDYmT6v8AWgolBogmF598GuDcvDIy2Qc20btTUv4UoAYRvHXkHQrzRa",
+	"ovwgmS+TV4i1vKLzD+PfOJsF7szEXSUN8SDsxHHvb+q4dgPi+8Hl1TG+mQ5xcHAQWMqrCt0WbEgWyh1l",
+	"ljgvOj5Zx8UOjxtpaNrp2QVALeIP4kjPjxgC3Rsas8CtEXur9zJh3dM06HHV4GfFeCAURshMccO8dX31",
+	"tYajRm7i1pWuisOZ2vnB7c0FROdKEWF01hgAI2phIQt3ZGzkBsE1CLMAj4hRit/GSM5mGDQHWL3W7lgz",
+	"uPVomsLew5Yj+0vrnf7hHlwgzg1lH40WorqWz9/QyQ9vcOHwYcga+CJ/Is3l18ASRhBUDwLInAQAOSyE",
+	"LnKrhrPkFgT/YUSGsYRY7OoLIW8BmW+1UYxmw2gghkbKWwux25x/Zam2j9mvdEbT1H9IpZj4v+FZENZ1",
+	"830cEwZgIlbzvLEWLQsVs1sXjzAkOxComcrRQKAnI09pbGWysUGEIEWeSgh8rqzOu3ZCLu5pypPb2Gmq",
+	"Q7Ijx8R/OgGLuLOfSEWur25QgosLpnet6DYQwxzlCC4mt6gRDMmOkKY0Q/xkZaMiNbt98k4qRjI6t2tg",
+	"Lvi8tHssQT2oRDJDebpeGIaTLR8PIcVFZue6Yvb/AeG4lkC0FAdTCybVRioMx4pK2ZYUwp0MhJ6FicVl",
+	"tayMYTuMDg66h49e4YghpgGTtYn49TuouZJzmqal7x1DfaxAx2MW3lO571VQA9kYDXA0XdSV2y768jjq",
+	"k1T7qoGztp/Qqf+XLJTAdM7mgY+VzII8FVeLMjL9yjUZsQm3pFEjK6sKuDOrxLaIsFSzmlLuQiQsEKY0",
+	"z5nYxNe4TqrdTOV0YLgwLAtqnuhF7Wjcl21w48aqWQ5UEC8cAAEogELOXLKPlhnDp7gmMmeiK4hWic9w",
+	"uLBSH1bQrizXQbN8LQoMfbMKqsCEklCUO8rNnU/DJ0gFTsKP9Y6GbqqzNC317ojQVEtiKo8mhITIGUkk",
+	"ukOIYhmz4iGsfTRfsH434gpaQw7ak23qvnSq79Dr1yfNXK7KIEDilPKMJRuFELQYvfPUygeJva7K+A6q",
+	"7zT4Hbkhc9awfLvHvXO8ad1qenG6GbeuCnFZjnlViNLQdVWIys51VQiX8nRViJqRy4cRVFchE+7+Wo6j",
+	"odxwMbkOhzNAghzuqUrJt+eBKWaYiAwEh2q6xQ72lWujT5wLelYeIl8wMnQnPRdpgEhUWd0aqFx9DBLh",
+	"W2+FXcD3JFFMa6aJFJi5BQYG1SfoyJdjKEAwovEd3M54zVRGn5gKZ7MJhEnVXHDL7rKU5y2/VPmby8KK",
+	"nAl7PwR/zKg2LJx7mEv/05JkUNuOU6W8xRmrUFCEkLdMEaqJllKUqckQhlwKKjmPTYGesGRDV1jN7hH4",
+	"Rao55A0Ff8ZLsyU8xlkCAojvih8sC0t5Gc6F1Se6aJWwq8oigqOHMDHMeEG19DcASdm4smzisURebKpX",
+	"ziiXuIx9YxqbFeEMmBAfWAM3ZCwLkRBZmD55TeMpLimRcZHZSwZ0bzkTBFm/DkY6WDG9+3VlQfKGt+Tp",
+	"LPGyVBaJYFp3ZRu4lrajgHk7GGdWmESRYG/gh1Dib1soSqECXrjh/v3+d5487MOy97/bTTzsf7eDPAwx",
+	"75fds1qZB1hq56AEO2dzyd6AEwRQay4GNXSFfQQwRjCW6KU47ZgKKzmMvDn7IfoXSOwIhFBuHidp5dXX",
+	"renhukCot+cL1mkgLoySMuvbrfXBsN6/P1yLA8uZDysOfRuOqFWJTtvyRb2TGRNBb1Sro+KNktmSb9Ox",
+	"1018m22Rhpu7GTe8jsjY7UCxDvbO0l2J641qoFl1Ub1HYbR21DVr9+FCEaiQoz+jXy/w1ecHywjwns18",
+	"JED4ihrTVLOlUOkuPv8yc/1Fo5RE/zDsn274wAOjLdeiaDGKr3EDB4HMZm+44Hr6CFiAMa6B5K4O0fNo",
+	"FVCeHazcU9RDqf4JBn6E8z0EsMUyLStBtmCAmrLYKpJWTxnN7T8RAR3XSV8jmixquOPC2VwwWD2gnU/W",
+	"5hGfIQ8cYWGFtUXrrMwiIM0pqBbTNN2DlPZGFQF8pbvm68WSFZXdDoPS+9e1Hkn2dYk0sJCfj4wENc7C",
+	"rYUkyoDvTaih9KysWhsytcqBsjaUwj22GO27xnlce9S+yRXbbHVjLiZM5YqLcOqEsxMy9ZOTxam6a1b/",
+	"wuBEX2QN/GU0s9/wbwyLxPBsMXgLasotK4+KS8XNfH3NJfecPXoaryWKK/sMBC9/Yy+9vL1YbuVbDb9T",
+	"RowES3+tGgL5lb88JbGja6h5ow0GnVKl+D3TfXIApZ5ADj0hhbgTciaC8Q6ryw55d9SqTd3YZ+qiwcqH",
+	"4aFGEsd63lg+ueTaas1luCzrSyzqiJvmNL+RiiiWWLgGhWmsZLGZXFxm8WxUFqYtU6Zdjl6Vy+Jmamyg",
+	"HZLbEI3ba3NsTTK+rBHu4jUopXZBnmgadLmXOx+f79YNm1M+gdp69iBTKNI0W7ZgNuu4Lbhp3pyTX46f",
+	"/xwwjwVdpdfoFRI1iRzPpr/aeRcoPMJknrJTIkBdHikq4imRImzMKZ08F6H8llRLH/roiwISLGoGnJT7",
+	"omET3W+zMRctROZKOoBeeC5bLUNn3wrFiM9i1ZQnECGKLhHIM8QSXK5aHtn5eIgH2Tk7KqRl0pEszMko",
+	"peJurZZh0JbgVQy35/KIIjzvMJrKiWI6nGidcm0w3UQzquIpxHhgJUSqNDtBTxkaLn0C5ohxMYEQQLRM",
+	"Uz0Q2sg8Z0lEhCReuHLGSxgM3P5RLWnTTkww5gyShOWM0IFwEdFnurptndEUotXs/TSWaSpncOPmbmen",
+	"Pj/AgK96xOxQmORLZOqKpi1Qh12afhXO9XJgOSEHrqpEq9czcgPd+Dif5kgHtaoUeUoFpFnTpMWJkzMV",
+	"B9OM6gtC5WFpxIgcHhygEQgWW/Nl6ilVJbGDJ8Vl2bSUUj1Y69z1C43qYGyCIoSIZYGHx5egKWvPcEHG",
+	"KZ9MzQZVaB5ZaYE378jNqjBsEjvfpcjLQm5nWeDALbMV7Nu4UlsLVG3tRr1yYu0GGucNrydTWAZBBYHq",
+	"3JXm6RiSwuw8NL9zEUwVZ7642hOW77bqh9LmjaIZ20gBLY1pj/Tz+aLljenbzuF1gjWaN1ARWbgy3RmQ",
+	"69AOOkSnFxbtAiuyZZCNdJgANDeE33vGEnvZFCJlWpMhLGtoOSXM+0PAC0LLxfEseznQHrEEjQm/ZyKq",
+	"m+ztnaWnTm0KuCyTBclhxEe3hmJl6e4hV5Ab0Z6Cdn79G8YMOtkL7/nDU5QB/uv6w3sCJB/5myRmEVpK",
+	"DztEBMHUUYc4r0Xz09Nbg5gJdWR4s9R4IYCHdTNSN3UsA3u6bgvBcSXoLDIsmJ26eQTQWr9JnaHtWpyq",
+	"DTq4rjviTnwm46L+7eHjbYSPObKnN+WthFD47mbCcPv3FaPrw/d8asuPhqE1i21vLglsL3gxKFNETais",
+	"CS0sy90HODcVyYwnIbH0JWgeTBGnYDhLWRi6U2Zl1JZyPQ6r1tXKj3rlSrqVBcTHy8mj2m7CYKiyZTbJ",
+	"Hqgl+nRPC7pk6vDg4OCg41t3PFRt6swjBtkZpXIUoXElQqTZBW3WZ8UnGFVlaWAHchgioIUIFKrI1Qfc",
+	"7ZPX90zNiVFzp2k0M7ztLH14fa2YACv2yQ/L267AFjqKsrrU+iq8ZQ03X2UqmMG2kq1BXGyrE/cGqFBN",
+	"mAFVHJz8wFC0zBjEBELIGcQMdnPnjor0rut0zJ5HWQ+iSwrPqqJZsZTpKznbMJN5famtlvAMdyTUWTHg",
+	"W6unw8V4SoZYMWvoa+qBoR34Htf1nGe76r2kKRQuBnYGIPkW6h9COkmSsIQUeWfpAfCvVc2ryogt7Lte",
+	"sFlPZZEmRBUtq3b1xtrsif32Sux6zcwpv0fPiy8M5EuAdAlXN71ok0JmDdJpYvYytpVH1V4ArQb4JerH",
+	"emeBngs1W4i3hIFBLi8MgYhKi3wpNUydEloZU37UWvKnVEivG2UWKzFhFwVvEhpDNPpi6ZguVhpXBvA1",
+	"DQWGlPUGqYDYJmLVLbRV6lSaCLKfQb5yOJgxqgvVsSph1CvUJFxSaIm7ln0jwttrLUlc4oerH7TNesRI",
+	"HddrizV6cJEZcIURI6NCz6vQSyCM0/K2dqX9fL1pipVWfqwGqAP0YjFQGMeR1iJON1Gjudcg9YLp/Ipp",
+	"COJYiuXjyX/L4p09rrXagB3ns1QJ+Dg7SPiO0CByu5O4Py5TL9fm+unN1YPWoudPoxdUWRMIAAGGnyfS",
+	"FuqHE5ResB9YGcGPAd3QkUIbRpN6SVR4KKMmngIllswrEHERjmGvgisC1p9GGMXy7y5YIvjjH2HPFZ1s",
+	"WgkwAD521zWJC2kNTUuzKUe/YhmgB54jx87s584sNwtGht+gLSswrOWRYZ5bpQIsVGigZlrztOCYRsLf",
+	"fTL8/+2O/nPoEtIqLoh+Mi8+zVxRcwACtgJCLx1mCjkHEDeEajKheYfYZLfcMq0KAPGl5ZCcOrhpdJBp",
+	"Pcb1gZ/dIwBbGhxco6XFe9Xf9KLeu17U+x8ds4HesIzCQt7hP++leMkFVXPI9rlerLBDXU7PrcuL8AkS",
+	"6Igpk2uXC+9EvZiKmKX4N+iezTINFWldu/iL9kS1FUHbrXbK7iavMGFCupIqhGdgViJyKSm6cphrklNl",
+	"GufuUB6ajri7tSPRrk2jbM98cwUCf7y50WYZX+3plcjCLGxYdwB0bUPVyJ9ck9EVJiJf6GQl2q0qTQqy",
+	"R60497ryNptVk9mwOkcIH7oeYjjRpQRDo7xLsHRLG3y34YYF1vCUXtibxbIQjSosPxiWfuNlhg2N6Z/K",
+	"HLQFS20q47uL5BWf8KBThSd4JVMCT/6kCaKLK+ZIOESlwJU6opq9OG4pMmVfvq5HUnapEmVf0n9naUB8",
+	"fw+rKOVafBTJyIqxxCXxQG4PdhoMtLyqB08uwJl9zbliehM3RzBf6gxLv+xJkc7J9dl1bcGjPrkAtY1a",
+	"nq5Yhyy+BTBGC8fXAJlPpqp2EkLWltrVgTowa9uErZKqH1M+saMgvuEq/5yqjD/iEq1HVi//nnddcuU7",
+	"WRCyoVKLlX4TrisFoC3AtmN+UFlGctXzmOVcUyU6p18G29KldE6DppubQglNjPLdOqrwj7JVqVMaoFEo",
+	"RmDSuMVC9JgA87wWNLimETA+t2FQOkjGm1BT2Xd6E2el9++F8l435OWlbLj6arYPhSorrSXrVblujwle",
+	"r3kNH0U+7dX8m5ytVuCpYmjRQh2oRvRar4aRlWhaEkMN9+qnFKr6ueToHOeu4YFHlWZlUGBqqwqEAj/Y",
+	"TkDC/0vZMk+ZoQLQ/msmf4TR4+LVMk0dvSDxlCoaGyguqqhIZNZ0IWdjNZl8S8bZNzP74yi9E2I2OXpm",
+	"cknBNN3o1n+09/OX70cvQl363SK2oUc82ljbWZFoLTM5bzGhQsmhZwfEPkF2Pt2c7+L9B1UmIl+RcLOO",
+	"kLWClyG2u1SgsWMlS3wxws2EN19HuwUeXIxSHvtYL6pY1d+2DMRPTmtZkd6n2SiKA4NAgS18GxnrPW0U",
+	"1asQp63ZCobiPaaWhYsVxNYXRLs6GUuQsKd6Xbbm2CzkqlPRhdoEoZPAjW+DZNrasG6NZtArWVgmem3n",
+	"dLljftBQnGtVXkbJ1CGSgHo7VGAEBRkVhqRS5lZEPHVVp+gdK4vM5FTrmVRgqv37zc0leUk1j+1ZwsZB",
+	"nGRUgQnZLXhqTN57eAAD3FiG1Ea0+3lPDRSMluOyazTmnLhSxPjF75ILlpCR616n+wMxEDdTCOLB2ig+",
+	"YAKrKZ44M7m6hzRNuzDXOEUWhumB2BnO2MiOvQ+N+QVN92nOhxggZN/9VZI45XbgnSE7Yvv4wT6gyjow",
+	"LBkIcERwE2FUii/pDIktC3mR9iEYHZrgwa+o08ObA1GmN43B9mBgj5CchCTu07l8opHuk5dlZtUwlgkb",
+	"Rk7et18g6Q5xlMW1lQ4oF1JyeEDA3IA9NLWByiauCOLzg2cDMXTJUreFoPeUp1YcGxI+RoPECLN9jg/+",
+	"RoZulltLvbIwQx/KrElZLExIMxCYIQrB9nb2Pvk8tTgKpVeQ1xmqjHNv+DanXEHKbU7dEc8hqcci7EBQ",
+	"7Zzyrm53yu9YBPgNnaBkBu7mGdRvoYIcviD/4C/30Y3+DFaAYDo++sXOPxDPD57BcikZXjGj5ntnY8PU",
+	"sE/gX0ItZFxiGgLWrgVWOmJMkNjukGExH8gySnnMhAbWhSys9+7ixpkykGr0yf6+zJlAJO5LNdl3L+1n",
+	"ThRC8aZ3jkVIrPDMlEa6Ouwf9A8gCiNngua8d9J71j/oP0MhYgrsYh9C1fX+d/j3YV/VgjbhgQkzLZXy",
+	"5MwKL1UEB4zwExr0OdZIdMFJUiUWCRGd7pi9r29+3j0BdBqI4YiPhoj5qhCCKYdnQzphQ4tG9o83SmZD",
+	"QIMhcM4h2RlJMyVcxGmRsGTX8gI6YdFA+E6WVMztlyM+6pMPIoWKeKVreKoY8wlgEGLfJ2/KzA9X5pxn",
+	"bCDG4FHmwsil3DZjT9PIavOuDLHx4Vt4zPYKAXheJL2Tnr1arhpAtqehaMYMhC3983uPWxCDh9gHTZ+4",
+	"CGq8WzpFqj9E4YEw7rrbQBAGvWKgN+gi3M5gN3LzoUIPVcDcf8uRStY+WN3GD1/s5YuMF/D/CONPa5Xg",
+	"aI7dlrkU+7+7fK9u614K1IZLcfEyhBIz0A2ghiWuOJOr/RGeplz3vk8BBhmhyDKq5q6pjCqEjhxZWNpC",
+	"qvFKOBQTr+Pml4cl7FwDyteQ+mLBmDv/0OL+6skhUpHz698qw5XLJrEsIYIaCZp9jYAPUJFEROYocabz",
+	"aCCGVXj+8BTCWAgwZ6yujDKD4sYwaGYN4RvzvYmSRU6MokLTGPZoQV3kA0vghwcHpKRW3SdVYHxVKcsJ",
+	"Q4pVWci5VCZaFMCxdnB/IK5YzqjhLjoM6hK7XtNlG7NTy4LgCVLfFCSoEaiQ4DjjQNAk0RZqfgRu+uT4",
+	"4BeAGGb5uAtWSODQsY+lwnX7nFpY6EDgqLWu4SM+0iGu5espN/mWu+deymS+EY10kp8Xi8uEqokb9tXs",
+	"x/q+OXypNYzQMb/saGhI2FZleXhCqm/Uog5QPKhH9mBqafZythWKRwBaqRkPOsI70MoqM5CuwPLSTvwP",
+	"0WoBYf/7iI8ekMh93fom4mCTwsZBbspRLsbgQgix5uO2MppQbw4rruDWyY4VBzKp2O42AHtD7xiGNwiQ",
+	"bFzzN67Nqacju4axlTJA3l/JYZ2M1YTcr8wsgC2EoasXv0hAP7hrVyBZoHK33Qtj/SX9ko8uxCU1iAl5",
+	"uEab1XN1ze9UXS31df6kyZAZOhmekOOjv5FhrsBODFLrrecMQ98TPSLHh0cLD/li+LXWYNARsr/EOl8n",
+	"3GwR/x/HcbtKJWhh7cwf/1TsO4crj1BXPIkKAoKSgurs9tI8hZ4Yqhbr6ugzk/fMdyb6YW63X5YL/nPw",
+	"PChFveEiIXNZoPqL27eyHHw14qOTqvgU1WR4+eH6huyjCRErmsImhsQXEgc4/VTqLeT44JgM8cOtkOYW",
+	"8uAryWKdHoSRiZgz36SGc3Cx1MrsPQ1ON0v5dULoo/V46Xu5/SAiv8PLQ0+tKPju8phQBWUGaHUOeKKt",
+	"uOprViPOpnTUO/nu/tofFQowxn9OCgQiq31n76Vv9S/ueJrWPuqYCbZndYX976oQDwFsBy0up+BTc0qc",
+	"Knw3qwrOdZVuUQr70phOL86vXaXdbpM78+5jZjcyr89d9mnz31QpRfANv2ffABPBmogLQpPNfg9Hlbl2",
+	"jKTVglL1AUGKgciYoRY011Np3LVVJbadYs/4IYr9Q9f7hRuwR82m1AzKriRVt3EcGQOW+sTOOEyooUPL",
+	"HdF4ApNCR2bgTsM+OYOoASbMQKRcMDCT6dJsrBiEqzu1BWiepSlYzA6fE7TCgpDgCjLpO00cPDG7LU2t",
+	"4ElSKe+qunFHB2BrqWfKomUUSgabgcDXgPWAzdC+jgZCsG5iZSAjJdjz0jn01Ga61JHsUBNm7GYFmw1E",
+	"Dcwu3h4UUa5JXBgQ5hC8aIYcvqXa7AF89i5eDX0pY8wfOIHqQU7hTGd0rhsB2/Uj7ZNrbPtDmFg0xFsU",
+	"tNA7PvoFWweNCj0fkhGbS5GQo+cvnFIb1M0+W+kADrG3VosBhQnwYg9H7M5SKzQJKTE3Ht90VKtj5Czm",
+	"E8lAaV3Y71ZMGtSUKZSlk0CTRELbRiTRPQiMcwRZsVRZMlBLr1XtnqA0/pZr48rEbSq//dWsULW6eSvt",
+	"T778HnZ23MZpQaini1uU3qGDFgq88JzlF6vMwYFOOfQbWHNs+9/x34vEimxQErHbreFfW3lz1ENaD4/W",
+	"RJ/WZbYmCl3hwkosCskfy0QF+YTQzBwMy1ga0AV5/viJXBaG0OZJYzpofbpW4FdZxa0089Fnsz4ZOlcl",
+	"q1rYkvMQbgFa6A9yBQQAU8E/BrgQkSp2xFUVwI59qBxiQiHZ+XgckY+HB7trYLr/Hf61cjqjanNlA4Dy",
+	"3uJ4Oz6e26E/lkU3OxhWHPZVxZG2YaEC5QydpS7ptytsfIG3VgS8ZOzOb7CDjyUFRl2n/HJzz47qtbWP",
+	"amlIh4Hoj6fk3vWOAAGE/5RbqezZ0WIi9Vbw/62Ud15lROG1rLHnnW6G3mETMJYtHWP0A0jcggJAVk9D",
+	"Hpd26M3IA1YD1O5a95f1SGG5Vr9mhloZfBun8b68QjHd3PUh4P6SQDHMt63XRQZRP50oCx9/GrhewdiP",
+	"BGzKx5AvtAXJ0ZeDsMr4IugWTbZNYGlfeSWo2b3EticlZcgxqD2+9ErVIj2lAjPhkKLmZMb4ZFrLeosw",
+	"7AA6Py0WSuiTN9DoixpQgSA2wodJyFx7QRjVPozucO7ugTgi2o5yWqpm3Pd0A62krNli1bdKEQOX0Yxr",
+	"FtJBfmUG69E8IefDCVoueZeoU5XzMa74K9LFNjDm775h7qysJFJV1KFQNiCML7WSJK1y0ueygMiTwa8W",
+	"2tYCxDI+T2+PwlzAVpXzZydJiBwHwQWh/musKxjz2Ep/Z2lqTyjRJCu0y5yHhl3DP4aEirnLPBVlcyJd",
+	"tvMCFPe9tAgXSHtjztKkLB8wB/Mz0hVERvlgODDQuIgScAGxCYfyucABBsI+F7mVcUEGLpuF/FFIw/Sg",
+	"h1V4SD5VVLOI0DiGDl8Wo2OqGUmki1sqhIkGAorX4ORjLhLXCgw2MJYq02RnStVIFioi7g+92yef0YqC",
+	"5hssKqDtYDiQN+hKwUjKjHGuLSjKrBSLoSwzxOBUdSqGEMtJtOyTazrXA+HJL5Y6GACDtREgoDgQ+7JU",
+	"sydBDirmeA4QyhuQ3f7otWhsoaKgbVEoZcHsHx2omfTww8NhcYdtrMvXc9gGsCA/4oeHqbI+unGxMq3B",
+	"DrjQrm3EtBmSvDDah0v73rzUkKlMMZKzJEHs/GtSdCJlEuXWslg9N2hotBIvJSNZiIQl/qJxHMNFmfs+",
+	"7KENaqlalIoevl0L0y6/sDsJBGYv7xlahxHLSCPiG6ljYStI2yDS96dz/n6oOwO2sTFV2I2kVnS9bQ+u",
+	"EkxwFy7JZTGV7F8wPKtRmmelaQzP+8evSOSCNfy0kmKJo7Ub0t15eEm6poS+p+n+95SKSUEn7KGfPSv+",
+	"trnYDlmN64/LzQKH0H49r1jdvTF/2cXtf9dskjFh/qRlRuEkb89YMi4KyHULGC3dQlfbLFdV6O8EopTn",
+	"ev+7/eehn+XHTwWR85Tn9skua/Itd59yPb9WpTE6rQnr5Twp4W26JOww3P89n/xVVlT1DP6LruoJSX7T",
+	"VX0vU1Kflp2XGc9or3nSjexzwc1TUu2fupnqpsiO9Z+3o+B14cRYlO5A6H2iO2ObIEXdr02B/wzJH06Y",
+	"HWLIqvv0kyYxNTSVkwJUeMZB4YX8ktPSBs1BUR8IxawK7VUBZ4fzQvJChih5D3Y06osGxlSQnZvnu20p",
+	"HG3661OrOKCvDLGfM6F+Nyeox2gfl44JN1xonmARQSnS+VYVlMUGd3UN5V9M7K+SpFfK/IhG23G61jJ6",
+	"wfhUQ/EyTgKRV4rShFxTBxwFgUslGB94baRynVK8y8EFJs8N05j8JthX0yfXdAytHBWkKVThsppmbCCG",
+	"FwnLcmmYiOd7/2Dz4QlpptW5UMCU31vsg1Ew+csZnbVL8vLJjjA+JCzwauTbjOvMhev6uBiwQCd8PAYr",
+	"NmbYAVW7Hl/a1WNHnf4OMv/umIvxsWCLfAiO/cyTPvkEvcQw396+MBA7lHz6dPFq98TyT6D/O+FLKtoR",
+	"fe4nrGUxS7JWqDDAIzDO8TfHkDe8ICrI/IPNnyzut+zt2ik88nC79NZmggaAYuk/Qw0jw4UCilBICLOE",
+	"YGGvb7D2UGhC99g+PPMQ9d7KuCwOGC65V3aQ0/3eqtjBhx9nAmdCyELEzGcVhqi7uixBCGnmWbTArqS7",
+	"44Nj9GsJaenh1LdMdP7ATN5jAnW9J/8CN1gO38V0jkeidXsex9GqDUGUopHZSBvLJ6HLo3FboCm4W5XM",
+	"uN6OXxB3WOFChKnKqRzpCGPLsc1kwr4SJoziTIcZc1tShwfe5vH0ZRGOLaRxuL2VQSy1OjqhS2ZjAfcx",
+	"GRow4Z+dmrENXN4+b66KC20rGWNbyOOyMJYlCyAJpp3btQM728cCt49ToNqjmmDQFiLrEON/FscsNyzZ",
+	"AqiujcxJo8ZvB5Dki5n3y7rHuX/oCYViP0erXJymzlSZnVYNwA+2kltXYwUeHpCy7G21NUCW8Hokl2qD",
+	"f80wvD67sf08AuEslymdYy3PMUq09oKGxMQthtPF1YqCkArq3ZDz4x+DrB/wxjsGXat4QWZT6P8+tSKy",
+	"Yo0ev8cHvwzEkIt7mvLk1o/mmPHM17uHgGzwnleJ1ZjALcoa99gr2GUvhENOuhMCxL07I98KsW65YWjm",
+	"AsvzlHIB4QLbOCa/cKtExSmjgnxmo99ubraH2Rt6TMJaJC7KaqTXVzdVvsYhecdf9slZJTjiJjTh5sSl",
+	"cjRhZtFkIO5YbvqkSQDcLNz/EdYc8ihG3f3N07SGZ/2BaEqqtXy3sX0RMk9q3V6sEtgnZ8IFSHBwhUJX",
+	"So1apZUsEdci10aAu/SBpJbP4FRLlKBpMrdAgMG86SkumB4IK4G4UK9lUogaSA6dl2vPc9OuTTbQvYvM",
+	"8XVPFyPF803T411iPZzfI99dorWtJOUfbf1+a9NDq4unFrEHKumCAtquVLpOqX6kJ9corxmECjnOwgWh",
+	"a27MpcvPJ7a2Sx7wxL96AozdxXp7H0Bj6/KMA2B5Gi6NM/oxEXipDHfJmCFYYTIlviwn2fn4fBej1+zc",
+	"ZeCoC+q2E1RcdypnYiCoIUN4zBVTHS6aCWrMt97MAb6oOg24gmwDAd/byV3lEqCq21iKccpjM/StmOvW",
+	"GN+n/tj3rcdKdMoucwAChLN1VzY5spBL1ybESIlBnXASA+Fb67m7SCpnfI0WJJ0VXPpJs5r/JfKZoYT+",
+	"Ul+PANoHOZALOmhlRFbw8zDeVAve0o4/CMTgmgHF1ybeBmVvEDWxBMEKzx7HUYqgN0ExmkE2g5G+/YAc",
+	"k2MrCNZqDIIn0hVt/AlqRt/1Cdp76EAMz3FtexgmOCQ7x4eHu4AsXn8kv/KX9utnu1ayGil7F5BYCsGg",
+	"VtNApIzeN3r4c7FsIq4kynqnBFdfEBjDQFScoWzp0LD0Qzj8WCrXeb1kEzgFOtoKkVg+QucDMWWKOXaG",
+	"T9T4GQxAneiJvzb73ViN6I+Cx3dMhdjKZWEc5NaFy55PWXyni8wPPysrKEauYQXZ+Xh4tHsCjHQYu8eD",
+	"7hfwE6H/pXQcothTeQ79gb579bwtFPTFcTBDsht3lLFh4UTlLnIoAHf/359KDP3TzEg3jZMkZqpkMZk2",
+	"iK3Gd1yfqQBvdbJC2Ode707pgkHraj78lHga14bleiEEtrroo4Eocl8PBBqCuLKmED8LYfKuO07pYMsa",
+	"7Se5KS36LtAdLdQ8tniJdz98QF89F5ZQY0Z2hp9fv7z68Pb17eXVxfnr6+Fun7wH2cAqplaQWWpAlFq2",
+	"U5PwXULVztA/+16acwTHcNdKA6iJqkKcYnKAb+7jy8SpKo1RWxh4mO7kMk11VOvfyzLMoowGQjHBZtT+",
+	"jIYmXetLjQqiS2WhrqfDqXNAgJZdqAk7RfkFE4a8iH/quVUETeW4mEQ+Q8jieptRRWrzpJZF2Z6AYnGU",
+	"aEnGVG2tOgCiizfCwhRbc3Is0tjvslCCzVdW/VhDPM2aqVw4a4SvPZoxBsjGMlfp1IUM40a5QheVYpjE",
+	"0ifnHi3qGi2OqHylZWExENA4KvshA830iTOAqZLw4vLyxw6Ds6kkMyXRY5a1oNR/ObA8IVb5KVoQyx3M",
+	"FnELc8HrjAxzmK0sUrZ1LNEusqwTunnyjBH6lesnw0HF3LQ/7FgJXBGWj2jwKGNND+E5y4KRrKn2OVvZ",
+	"guC1ViVzgVsA0TGExfBgAZQrv+O/hNfnEtdSKz6O6aSRzzJlqHR3cQcpC5wtO8gA4H8JSEERxSInlKDL",
+	"Fuqa+qaXPpoBQefbRUJ2a86SU9QxAbEw2KeSS4AZuhFpKgXrAmntW85uj2BuWJpqt3KKbWKVy9WjLsW3",
+	"2e8Us/Oqxo+u0pBl0gMxZwZDEaCXU+Qo7StEiHk5iiuLca6rfanCeBi6i8VKIAOBna5d+uqpj/6qFy9H",
+	"gh7a2aHokRWF+6SqZmsPQ0oBpvaBqNvawZmFJeSENLe+W8/tnJlhXdkqrTt5SoWAYrmBbEF2VyHr9k0q",
+	"9S62f3JdWOhyHKwHW/b/dFjCsVf/DJ0g27i9fpVYXBhL/CExNYv6VaauTuRjKW+l6fgannhKcPqWmQGQ",
+	"4mVtF+kpLi6UgtJU5UW1LVOvveGhdNqSEPBkV35R9rsMZ0Q709z12TUeb+pkSF+fKy+MN5VooyifTA2a",
+	"enzzxlolAtHei9K32LCq2VSmie6T88JXCwFFzciBqMxHw2aHx+FptRDy7+LffXuAy0835Huh0odBcXBw",
+	"9MLC5T/hIfwMf/LkP7+jhSMin67e7mGz1uRh6PgvLBUtIBxXC6ZeOwsXJGExz2gakW9Myb2cJgkWtBw2",
+	"Ok7WGj2Msfmh5X3IXZ0mZlzxAQ0l6CwB7Xw8PN5tEYs/+ZbQT0YTboZ2JiNrZ78NAjgj9zRlhtyxeVQr",
+	"xqBd8UCa+i7XS+aKLRICvOEDNrZ4oV+xMRRxqmKYna2PCz/j0MmwDslBx3KY4OK6Nf/GBsIFNlciIXXh",
+	"oAlKM1Wo9OFzMiyELvJcKsOS24wlnA7JDrhSLG3Wwjl3K/sdJj6jFc/rdNS7oZbiPEPODLejNiT9c0XF",
+	"czB71DlO1REmyGBbzWD3vs9Yu4JeGVDjVNoDT+jcFUKxpC/2ZGGqxOr3VcMTXdaBkDlDfW/n+mi3HyJ+",
+	"7DL2pGkN0MaszdBSiO2kMP9dzogcG4d2lUF7BsUlksadZxe0ZV+nM85B0gveuY3zoMYF/EdW9Uc/gFsk",
+	"qOtg78elalc0fipNNULL+cGsFsCdQr7OfXL9Fnz8vjaPX3PIu+YBXe8QZgH9EJXtwf75pSVFi+Z8//4Q",
+	"AO6GW9zNOxf1CfSQ8jGrS487H492K/+Ak3KW05h+Zca4MmGOR3EBromI2PuyGsGR8fIIb7hI7AjORrBz",
+	"8zwiNz/v1hPeIGN++c0KYWmlgThsheOurx87AYZLUuVQqVnRuFlbHpsb1aoiNyo3Lw92DbJZDm74CpJQ",
+	"ouHd5XEtiwwcisvvN4K0iFX06hFlRBamNkYZ9bI0DBZqjFwtyHox1RNCk4wL1y2Oqag022NXQYyIGpPS",
+	"+P7p5duL89sPl9dYS6aaXuZt0Bwx6Fs2JkAd+sQrq9pAMcqx1UPvGElYJl0XqAyNB0NIbQPzmu9aB9+c",
+	"gv4JNI4SIEs1q5X6o6MQKJE/OFUdygqfkk9XF9qHF9ibVLGUGn5fG8w+bycOoalUBBx+I5pSEUNzGKv2",
+	"K0u8FimwA64baMpoCmXfH/5vAAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

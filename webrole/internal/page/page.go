@@ -22,6 +22,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/shared/scene"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -32,7 +33,6 @@ import (
 type Pages struct {
 	files fs.FS
 	lab   bool // the board shows the bench of faults
-	open  bool // nobody signs in
 	live  bool // files are read from disk and parsed at every request
 	pages map[string]*template.Template
 
@@ -40,7 +40,7 @@ type Pages struct {
 }
 
 // The pages: name and title. A page's script has its name.
-var titles = map[string]string{"home": "Videos", "upload": "Upload", "watch": "Watch", "embed": "Video", "race": "Find your finish", "board": "Board", "tables": "Board as tables"}
+var titles = map[string]string{"home": "Videos", "upload": "Upload", "watch": "Watch", "embed": "Video", "race": "Find your finish", "board": "Board", "tables": "Board as tables", "scene": "Scene"}
 
 // New reads the embedded pages, or those under dir, which are then read again
 // for every request so that they can be edited while the role runs.
@@ -65,9 +65,6 @@ func New(dir string) (*Pages, error) {
 // ShowLab puts the buttons of the bench of faults on the board. Call it before
 // Register.
 func (p *Pages) ShowLab() { p.lab = true }
-
-// SayOpen says on the page for uploads that nobody signs in. Call it before Register.
-func (p *Pages) SayOpen() { p.open = true }
 
 func (p *Pages) parse(name string) (*template.Template, error) {
 	t, err := template.ParseFS(p.files, "templates/layout.html", "templates/lab.html", "templates/"+name+".html")
@@ -97,6 +94,7 @@ func (p *Pages) Register(r gin.IRoutes, ops bool, glance func(context.Context) (
 	r.GET("/upload", show("upload"))
 	r.GET("/race", show("race"))
 	r.GET("/board", show("board"))
+	r.GET("/learn/:scene", p.showScene)
 	r.GET("/watch/:id", p.showVideo("watch"))
 	r.GET("/embed/:id", framed, p.showVideo("embed"))
 	r.GET("/static/*file", p.static)
@@ -113,6 +111,16 @@ func (p *Pages) showVideo(name string) gin.HandlerFunc {
 		}
 		p.show(c, name, string(id), nil)
 	}
+}
+
+// showScene shows what is said about a scene and, where there is a lab, plays it.
+func (p *Pages) showScene(c *gin.Context) {
+	sc, found := scene.Find(c.Param("scene"))
+	if !found {
+		problem.Write(c.Writer, c.Request, problem.New(http.StatusNotFound, problem.NotFound, "There is no scene of this name."))
+		return
+	}
+	p.show(c, "scene", sc.Name, sc)
 }
 
 // framed lets other sites show a page in a frame. It has nothing to click on that
@@ -132,8 +140,12 @@ func (p *Pages) show(c *gin.Context, name, id string, data any) {
 			return
 		}
 	}
+	title := titles[name]
+	if sc, one := data.(scene.Scene); one {
+		title = sc.Title
+	}
 	var html bytes.Buffer
-	if err := t.ExecuteTemplate(&html, "layout", map[string]any{"Name": name, "Title": titles[name], "ID": id, "Data": data, "Lab": p.lab, "Open": p.open}); err != nil {
+	if err := t.ExecuteTemplate(&html, "layout", map[string]any{"Name": name, "Title": title, "ID": id, "Data": data, "Lab": p.lab}); err != nil {
 		problem.Write(c.Writer, c.Request, fmt.Errorf("draw page %s: %w", name, err))
 		return
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
@@ -62,6 +61,7 @@ type request struct {
 	video      video.Video
 	generation int  // which generation to show
 	pinned     bool // the address names it, so the answer may be kept for ever
+	from       int  // the chunk that a playlist begins with
 }
 
 func (q request) cache() string {
@@ -107,19 +107,15 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 	if err != nil {
 		return request{}, err
 	}
-	who := access.From(r.Context())
-	if s.absent.has(who, id) {
+	if s.absent.has(id) {
 		return request{}, videostore.ErrNotFound
 	}
 	rec, err := s.videos.Get(r.Context(), id)
 	if err == nil && rec.Video.State == video.Deleting {
 		err = videostore.ErrNotFound
 	}
-	if err == nil {
-		err = access.MaySee(r.Context(), rec.Video)
-	}
 	if errors.Is(err, videostore.ErrNotFound) {
-		s.absent.add(who, id)
+		s.absent.add(id)
 	}
 	if err != nil {
 		return request{}, err
@@ -132,6 +128,11 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 		}
 		q.generation, q.pinned = n, true
 	}
+	if from := r.URL.Query().Get(playlist.FromParameter); from != "" {
+		if q.from, err = strconv.Atoi(from); err != nil || q.from < 0 {
+			return request{}, problem.New(http.StatusBadRequest, problem.InvalidParameter, "from is not the number of a chunk.")
+		}
+	}
 	return q, nil
 }
 
@@ -140,6 +141,7 @@ func (s *Service) playlist(w http.ResponseWriter, r *http.Request, q request, na
 	if err != nil {
 		return err
 	}
+	c.From = q.from // of this copy
 	text, err := s.playlistText(r.Context(), q, c, name)
 	if err != nil {
 		return err

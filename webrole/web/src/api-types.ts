@@ -24,7 +24,7 @@ export interface paths {
          *     `Idempotency-Key`: as long as the video lives a repetition answers with
          *     it, and with 409 `idempotency_mismatch` when the body differs. After the
          *     video is deleted the key makes a new one, with a new id. Use a random key
-         *     (a UUID). A key is its owner's: somebody else's video is never the answer.
+         *     (a UUID): whoever knows the key and the body is answered with the video.
          */
         post: operations["createVideo"];
         delete?: never;
@@ -210,6 +210,31 @@ export interface paths {
         get: operations["listSteps"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/videos/{id}/seek": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Go to a moment of a video that is being made
+         * @description Tells where a player finds a second of the video. When that part is not made
+         *     yet, its chunk, the next one and their sound are asked for again, in the most
+         *     urgent queues; repeat the request until `made` is true. Repeating it soon asks
+         *     for nothing more. 404 `not_playable_yet` before the video is planned.
+         */
+        post: operations["seekVideo"];
         delete?: never;
         options?: never;
         head?: never;
@@ -673,48 +698,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/ops/keys": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** API keys, without their text */
-        get: operations["listKeys"];
-        put?: never;
-        /**
-         * Make an API key for a program
-         * @description The text of the key is in this answer and nowhere else; the table keeps its hash.
-         *     A key is shown as a bearer token, or as the password of HTTP Basic.
-         */
-        post: operations["createKey"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/ops/keys/{keyId}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post?: never;
-        /**
-         * Revoke an API key
-         * @description Safe to repeat. Within 5 s no web role takes the key any more.
-         */
-        delete: operations["revokeKey"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/ops/events": {
         parameters: {
             query?: never;
@@ -901,6 +884,73 @@ export interface paths {
          * @description Makes clips of its own with ffmpeg, once, and uploads them to channel `burst` in the background. One burst at a time.
          */
         post: operations["labBurst"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/scenes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The scenes that can be played
+         * @description Short programs on real storage, each about a row of the papers: see docs/scenes.md.
+         */
+        get: operations["labScenes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/scenes/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Play a scene
+         * @description It plays in the process that keeps the stack, below names of its own in the
+         *     storage, past whatever disturbs that, and removes what it made. Four at a time.
+         *     404 `scene_not_found`.
+         */
+        post: operations["labPlayScene"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lab/scene-runs/{run}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * What a scene has told
+         * @description Waits up to 3 s for an event after `after`. The last event of a run is of kind
+         *     `end`. The latest runs are kept. 404 `run_not_found`.
+         */
+        get: operations["labSceneRun"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1439,6 +1489,24 @@ export interface components {
             /** @description As its newest video writes it. */
             value: string;
             count: number;
+        };
+        SeekRequest: {
+            /**
+             * Format: double
+             * @description Second of the video.
+             */
+            at: number;
+        };
+        Seek: {
+            /** @description Path of the playlist to play. `?from=` begins with the chunk that shows the second, and lists those before it as gaps. */
+            master: string;
+            /**
+             * Format: double
+             * @description Second from which on that playlist can be played.
+             */
+            from: number;
+            /** @description The playlist can be played now. */
+            made: boolean;
         };
         Views: {
             /** Format: int64 */
@@ -2096,46 +2164,6 @@ export interface components {
             items: components["schemas"]["Worker"][];
             nextPageToken?: string;
         };
-        /**
-         * @description What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
-         *     changes them. `operator`: all videos, queues, workers and keys.
-         * @enum {string}
-         */
-        Role: "viewer" | "uploader" | "operator";
-        /**
-         * @description Whose videos a key makes, sees when they are private, and changes.
-         * @example studio-3
-         */
-        Owner: string;
-        NewKey: {
-            /** @description For people. */
-            name: string;
-            owner: components["schemas"]["Owner"];
-            role: components["schemas"]["Role"];
-        };
-        Key: {
-            /** @description For revoking. A key begins with `key_` and this. */
-            id: string;
-            name: string;
-            owner: components["schemas"]["Owner"];
-            role: components["schemas"]["Role"];
-            /** Format: date-time */
-            createdAt: string;
-            /**
-             * Format: date-time
-             * @description Missing while the key is valid.
-             */
-            revokedAt?: string;
-        };
-        MadeKey: {
-            key: components["schemas"]["Key"];
-            /** @description The secret. It is not shown again. */
-            text: string;
-        };
-        KeyList: {
-            items: components["schemas"]["Key"][];
-            nextPageToken?: string;
-        };
         Lab: {
             workers: components["schemas"]["LabWorker"][];
             maxWorkers: number;
@@ -2207,6 +2235,69 @@ export interface components {
             failed: number;
             /** @description Why the last of those could not. */
             error?: string;
+        };
+        LabScene: {
+            name: string;
+            title: string;
+            /** @description Of docs/papers.md, such as `Q16c`. */
+            rows: string[];
+            /** @description What one knows afterwards. */
+            learn: string;
+            /** @description The pattern's page, below docs. */
+            page: string;
+        };
+        LabScenes: {
+            items: components["schemas"]["LabScene"][];
+        };
+        LabSceneBegun: {
+            run: string;
+        };
+        LabSceneRun: {
+            events: components["schemas"]["LabSceneEvent"][];
+        };
+        LabSceneEvent: {
+            /** @description From 1, without gaps. */
+            number: number;
+            /**
+             * Format: double
+             * @description Since the scene began.
+             */
+            seconds: number;
+            /**
+             * @description What is about to happen; a request and its answer; something that an actor does alone; what it means; a statement that was checked; the end.
+             * @enum {string}
+             */
+            kind: "step" | "wire" | "act" | "note" | "claim" | "end";
+            text: string;
+            /** @description Who. */
+            from?: string;
+            /** @description To whom. */
+            to?: string;
+            /** @description Of `wire`: the answer in a few words. */
+            reply?: string;
+            /** @description Of `claim` and `end`: whether what was told is true. */
+            holds: boolean;
+            wire?: components["schemas"]["LabExchange"];
+        };
+        /** @description A request and its answer as they were on the wire, without signatures and keys. */
+        LabExchange: {
+            method: string;
+            /** @description Path and query. */
+            target: string;
+            sent: components["schemas"]["LabHeader"][];
+            /** @description Its beginning. */
+            body: string;
+            /** @description The JSON inside of a message's base64. */
+            inside?: string;
+            /** @description 0: no answer came. */
+            status: number;
+            received: components["schemas"]["LabHeader"][];
+            /** @description The beginning of the answer's body, or why none came. */
+            answer: string;
+        };
+        LabHeader: {
+            name: string;
+            value: string;
         };
         LabKill: {
             /** @description Its name in `GET /lab`. */
@@ -2607,6 +2698,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StepList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    seekVideo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SeekRequest"];
+            };
+        };
+        responses: {
+            /** @description Where that second is, or will be. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Seek"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -3249,77 +3367,6 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
-    listKeys: {
-        parameters: {
-            query?: {
-                limit?: components["parameters"]["Limit"];
-                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
-                pageToken?: components["parameters"]["PageToken"];
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Valid and revoked ones. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["KeyList"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    createKey: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["NewKey"];
-            };
-        };
-        responses: {
-            /** @description The key, with its text. */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MadeKey"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    revokeKey: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                keyId: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Revoked. */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
     watchBoard: {
         parameters: {
             query?: never;
@@ -3478,6 +3525,76 @@ export interface operations {
         };
         responses: {
             202: components["responses"]["LabDone"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    labScenes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All of them, in the order in which they are best watched. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabScenes"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    labPlayScene: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It has begun. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabSceneBegun"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    labSceneRun: {
+        parameters: {
+            query?: {
+                /** @description The number of the last event that the caller has. */
+                after?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events after that one; none when none came. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabSceneRun"];
+                };
+            };
             default: components["responses"]["Problem"];
         };
     };

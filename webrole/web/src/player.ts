@@ -19,6 +19,7 @@ export class Player {
   private attached = false;
   private turned = false;
   private recoveries = 0;
+  begins = 0; // the second that the playlist begins with
 
   // tell says what went wrong; offer gets the qualities, when there are several.
   constructor(readonly element: HTMLVideoElement, private readonly tell: (text: string) => void, private readonly offer: (list: Quality[]) => void = () => {}) {
@@ -67,9 +68,27 @@ export class Player {
 
   // reload reads the list of tracks again, and goes on where it is.
   reload() {
-    if (!this.hls || !this.video?.links.master) return;
-    this.hls.config.startPosition = this.element.currentTime;
-    this.hls.loadSource(this.video.links.master);
+    if (this.video?.links.master) this.open(this.video.links.master, this.element.currentTime, this.begins);
+  }
+
+  // has reports whether the playlist reaches a second.
+  has(second: number) {
+    const { seekable } = this.element;
+    return second >= this.begins && second <= (seekable.length ? seekable.end(seekable.length - 1) : 0);
+  }
+
+  // open plays a playlist that begins with a second of the video, at another one.
+  open(master: string, second: number, from: number) {
+    const paused = this.element.paused && !this.element.ended;
+    this.begins = from;
+    if (this.hls) {
+      this.hls.config.startPosition = second;
+      this.hls.loadSource(master);
+    } else {
+      this.element.src = `${master}#t=${second}`;
+    }
+    // Loading another list pauses the element.
+    if (!paused) this.element.addEventListener('canplay', () => { this.element.play().catch((err) => console.info('play', message(err))); }, { once: true });
   }
 
   stop() {

@@ -1,6 +1,7 @@
 // The bar below the player: which parts of the video are made, who makes the others,
 // and what there is to see where the pointer is. It seeks, by pointer and by keyboard.
 import { type Step, duration, element } from './api';
+import type { Player } from './player';
 import { type Tile, paint, read } from './storyboard';
 
 const stateWords: Record<string, string> = { queued: 'waiting', running: 'being made', done: 'made', failed: 'failed' };
@@ -20,8 +21,12 @@ export class Scrub {
   private readonly time = element('span');
   private readonly preview = element('div', { class: 'preview', hidden: true }, this.picture, this.time);
 
-  // The bar is an element with role slider; what it cannot do is told to tell.
-  constructor(private readonly bar: HTMLElement, private readonly player: HTMLVideoElement, private readonly tell: (text: string) => void) {
+  private readonly player: HTMLVideoElement;
+
+  // The bar is an element with role slider; where the playlist does not reach, goTo is
+  // asked to go.
+  constructor(private readonly bar: HTMLElement, private readonly playing: Player, private readonly goTo: (second: number) => void) {
+    const player = this.player = playing.element;
     bar.replaceChildren(this.made, this.head, this.preview);
     bar.addEventListener('pointermove', (event) => this.show(this.at(event)));
     bar.addEventListener('pointerleave', () => { this.preview.hidden = true; });
@@ -64,6 +69,9 @@ export class Scrub {
     }
   }
 
+  // words says how far the part is that shows a second.
+  words(second: number) { return this.partAt(second)?.words ?? 'waiting'; }
+
   private partAt(second: number) {
     return this.parts.find((p) => second >= p.from && second < p.to) ?? this.parts.at(-1);
   }
@@ -74,10 +82,8 @@ export class Scrub {
   }
 
   private seek(second: number) {
-    const { seekable } = this.player;
-    const end = seekable.length ? seekable.end(seekable.length - 1) : 0;
-    if (second <= end) this.player.currentTime = second;
-    else this.tell(`${duration(second)} is not made yet: ${this.partAt(second)?.words ?? 'waiting'}.`);
+    if (this.playing.has(second)) this.player.currentTime = second;
+    else this.goTo(second);
   }
 
   private key(event: KeyboardEvent) {

@@ -5,6 +5,7 @@ import { setUp as setUpJourney } from './journey';
 import { Player } from './player';
 import { setUp as setUpRemove } from './remove';
 import { Scrub } from './scrub';
+import { setUp as setUpSeek } from './seek';
 
 const id = $('video').dataset.id ?? '';
 const player = new Player($<HTMLVideoElement>('player'), say, (list) => {
@@ -13,7 +14,8 @@ const player = new Player($<HTMLVideoElement>('player'), say, (list) => {
   choice.hidden = $('quality-label').hidden = false;
   choice.onchange = () => player.choose(Number(choice.value));
 });
-const scrub = new Scrub($('scrub'), player.element, say);
+const seek = setUpSeek(id, player);
+const scrub = new Scrub($('scrub'), player, (second) => { seek.to(second).catch((err) => say(message(err))); });
 let video: Video;
 let known = false; // video is there
 let broken = false; // a step has failed, alone if the video is ready
@@ -88,6 +90,7 @@ async function steps() {
   broken = items.some((s) => s.state === 'failed');
   for (const button of actions) if (button.dataset.action === 'retry') button.hidden = !may.retry?.(video);
   scrub.update(items, video.durationSeconds);
+  await seek.again((second) => scrub.words(second));
 }
 
 setUpCaptions(id, () => player.reload());

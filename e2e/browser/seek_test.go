@@ -1,0 +1,116 @@
+package browser_test
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+)
+
+// numberedFilm is like numbered, with ten pictures a second: 12 bits last for minutes.
+func numberedFilm(t *testing.T, seconds int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "film.mp4")
+	cmd := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error",
+		"-f", "lavfi", "-i", fmt.Sprintf("color=black:s=24x12:r=10:d=%d,geq=lum='16+219*mod(floor(N/pow(2,floor(12*X/W))),2)':cb=128:cr=128,scale=384:216:flags=neighbor", seconds),
+		"-f", "lavfi", "-i", fmt.Sprintf("sine=d=%d", seconds),
+		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-g", "50", "-c:a", "aac", path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("make a film: %v\n%s", err, out)
+	}
+	return path
+}
+
+// TestSeekIntoWhatIsNotMade (Q5): a viewer of a film goes to a part that nobody has
+// made. All queues but the urgent ones are paused, so only what is asked for again can
+// be made. It plays, with the right picture, while nearly all of the film is missing;
+// and so does the beginning again, and the rest when it is made.
+func TestSeekIntoWhatIsNotMade(t *testing.T) {
+	const seconds, target = 150, 120
+	s := stacktest.Start(t, stack.Options{})
+	user := newUser(t, s)
+	for _, queue := range []string{"encode-high", "encode-normal", "audio"} {
+		if got, err := user.API().PauseQueueWithResponse(t.Context(), queue); err != nil || got.StatusCode() != http.StatusNoContent {
+			t.Fatalf("pause %s: %v %v", queue, got, err)
+		}
+	}
+	if _, err := s.AddWorker(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	v := upload(t, user, client.NewVideo{Title: "A film"}, numberedFilm(t, seconds))
+	tab := open(t)
+	if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/watch/"+v.Id)); err != nil {
+		t.Fatal(err)
+	}
+	playable(t, tab, "watch")
+	eval[any](t, tab, `(() => { const p = document.getElementById('player'); p.muted = true; return p.play(); })() ?? null`)
+	until(t, tab, "it plays", `document.getElementById('player').currentTime > 0.2`)
+
+	click := func(second int) {
+		t.Helper()
+		eval[any](t, tab, fmt.Sprintf(`(() => { const bar = document.getElementById('scrub'), box = bar.getBoundingClientRect();
+			bar.dispatchEvent(new MouseEvent('click', { clientX: box.left + box.width * %d / %d, clientY: box.top + 5, bubbles: true })); })() ?? null`, second, seconds))
+	}
+	shows := func(second int) {
+		t.Helper()
+		until(t, tab, fmt.Sprintf("second %d plays", second), fmt.Sprintf(`(() => { const p = document.getElementById('player');
+			return !p.paused && !p.seeking && p.readyState >= 3 && p.currentTime > %d + 0.3 && p.currentTime < %d + 30; })()`, second, second))
+		got := eval[[]float64](t, tab, `[document.getElementById('player').currentTime * 10, `+readNumber+`]`)
+		// The picture may be the one before or after, for it goes on.
+		if d := got[0] - got[1]; d < -2 || d > 3 {
+			t.Errorf("at %.1f s the picture is number %v", got[0]/10, got[1])
+		}
+	}
+
+	start := time.Now()
+	click(target)
+	until(t, tab, "the page says what it waits for", `document.getElementById('seeking').textContent.includes('2:00')`)
+	shoot(t, tab, "seek-wanted")
+	shows(target)
+	t.Logf("second %d plays %.1f s after the click", target, time.Since(start).Seconds())
+	shoot(t, tab, "seek-plays")
+	chunks := slices.DeleteFunc(stepsOf(t, user, v.Id), func(s client.Step) bool { return s.Step != "encode" })
+	missing := slices.DeleteFunc(slices.Clone(chunks), func(s client.Step) bool { return s.State == "done" })
+	if len(missing) < len(chunks)-3 {
+		t.Errorf("only %d of %d chunks are not made", len(missing), len(chunks))
+	}
+
+	click(0) // the beginning is in another playlist
+	shows(0)
+
+	for _, queue := range []string{"encode-high", "encode-normal", "audio"} {
+		if got, err := user.API().ResumeQueueWithResponse(t.Context(), queue); err != nil || got.StatusCode() != http.StatusNoContent {
+			t.Fatalf("resume %s: %v %v", queue, got, err)
+		}
+	}
+	ready, err := user.AwaitReady(t.Context(), v.Id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	click(target / 2)
+	shows(target / 2)
+	for _, step := range stepsOf(t, user, ready.Id) {
+		if step.Attempts > 1 {
+			t.Errorf("%s %d was worked on %d times", step.Step, step.Index, step.Attempts)
+		}
+	}
+}
+
+func stepsOf(t *testing.T, user *journey.User, id string) []client.Step {
+	t.Helper()
+	got, err := user.API().ListStepsWithResponse(t.Context(), id)
+	if err != nil || got.JSON200 == nil {
+		t.Fatalf("steps of %s: %v", id, err)
+	}
+	return got.JSON200.Items
+}

@@ -1,0 +1,105 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/stack"
+)
+
+const (
+	followEvery = 2 * time.Second
+	// Shorter than the web role's own targets: on one machine workers start within
+	// seconds, and somebody looks.
+	localCoolDown = 30 * time.Second
+	localBulk     = 2 * time.Minute
+)
+
+// scaleTargets are the bounds of stack.Options, as the web role wants them, and targets
+// that the environment does not set.
+func scaleTargets(o stack.Options) []string {
+	env := slices.Concat(os.Environ(), o.Env)
+	if o.BaseEnv != nil {
+		env = slices.Concat(o.BaseEnv, o.Env)
+	}
+	targets := []string{fmt.Sprintf("WEBROLE_SCALE_FLOOR=%d", o.Workers), fmt.Sprintf("WEBROLE_SCALE_CEILING=%d", o.MaxWorkers)}
+	for name, value := range map[string]time.Duration{"WEBROLE_SCALE_COOL_DOWN": localCoolDown, "WEBROLE_SCALE_BULK": localBulk} {
+		if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") }) {
+			targets = append(targets, name+"="+value.String())
+		}
+	}
+	return targets
+}
+
+// follow keeps as many workers running as the queues want (paper row Q18), until the lab
+// closes. While nobody can say how many, they stay as they are.
+func (b *bench) follow(ctx context.Context) {
+	for wait(ctx, followEvery) {
+		scale, err := b.askScale(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				b.stack.Say("autoscaler: %v", err)
+			}
+			continue
+		}
+		b.approach(ctx, scale)
+	}
+}
+
+// askScale asks the web role, as any autoscaler would.
+func (b *bench) askScale(ctx context.Context) (scale client.Scale, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.stack.BaseURL()+"/api/v1/ops/scale", nil)
+	if err != nil {
+		return scale, fmt.Errorf("ask how many workers are wanted: %w", err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return scale, fmt.Errorf("ask how many workers are wanted: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return scale, fmt.Errorf("ask how many workers are wanted: %s", res.Status)
+	}
+	if err := json.NewDecoder(res.Body).Decode(&scale); err != nil {
+		return scale, fmt.Errorf("ask how many workers are wanted: %w", err)
+	}
+	return scale, nil
+}
+
+// approach starts workers, one after the other, or tells the last ones to drain.
+func (b *bench) approach(ctx context.Context, scale client.Scale) {
+	staying := slices.DeleteFunc(b.stack.Workers(), b.isToStay)
+	if len(staying) == scale.Wanted {
+		return
+	}
+	b.stack.Say("autoscaler: from %d to %d workers: %s", len(staying), scale.Wanted, scale.Why)
+	for range scale.Wanted - len(staying) {
+		ended, err := b.start()
+		if err != nil { // somebody at the board adds one; the next look tells more
+			return
+		}
+		select {
+		case o := <-ended:
+			if o.err != nil {
+				b.stack.Say("autoscaler: %v", o.err)
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+	for n := len(staying); n > scale.Wanted; n-- {
+		if _, err := b.rest(staying[n-1]); err != nil { // is being stopped already
+			return
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package lab
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/scenes"
+	"github.com/cutroom/cutroom/shared/scene"
+)
+
+// Bounds of scenes.
+const (
+	maxPlaying = 4               // at a time
+	keptRuns   = 20              // whose events can be asked for
+	longPoll   = 3 * time.Second // a request waits for an event so long
+)
+
+// run is a scene that plays, or has played.
+type run struct {
+	id string
+
+	mu      sync.Mutex
+	events  []scenes.Event
+	changed chan struct{} // closed with the next event
+	over    bool
+}
+
+func (r *run) tell(e scenes.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+	r.over = e.Kind == scenes.End
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// after returns the events after that number, and what is closed when there are more.
+func (r *run) after(number int) (events []scenes.Event, more <-chan struct{}, over bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	number = min(max(number, 0), len(r.events))
+	return r.events[number:], r.changed, r.over
+}
+
+func (b *bench) listScenes(w http.ResponseWriter, _ *http.Request) {
+	list := client.LabScenes{Items: []client.LabScene{}}
+	for _, sc := range scene.All() {
+		list.Items = append(list.Items, client.LabScene{Name: sc.Name, Title: sc.Title, Rows: sc.Rows, Learn: sc.Learn, Page: sc.Page})
+	}
+	write(w, http.StatusOK, list)
+}
+
+func (b *bench) playScene(w http.ResponseWriter, r *http.Request) {
+	sc, known := scene.Find(r.PathValue("name"))
+	if !known {
+		fail(w, refuse(http.StatusNotFound, "scene_not_found", "There is no scene of this name."))
+		return
+	}
+	begun := &run{id: rand.Text(), changed: make(chan struct{})}
+	if !b.keepRun(begun) {
+		fail(w, conflict("%d scenes play already.", maxPlaying))
+		return
+	}
+	b.begin(func(ctx context.Context) {
+		_ = scenes.Run(ctx, b.cfg, sc.Name, begun.tell) // its last event says the same
+	})
+	write(w, http.StatusAccepted, client.LabSceneBegun{Run: begun.id})
+}
+
+// keepRun remembers a run, unless too many play. The oldest is forgotten.
+func (b *bench) keepRun(next *run) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	playing := 0
+	for _, r := range b.runs {
+		if _, _, over := r.after(0); !over {
+			playing++
+		}
+	}
+	if playing >= maxPlaying {
+		return false
+	}
+	b.runs = append(b.runs, next)
+	if len(b.runs) > keptRuns {
+		b.runs = b.runs[1:]
+	}
+	return true
+}
+
+// toldByScene answers the events after the last one that the caller has, and waits a
+// little when there are none.
+func (b *bench) toldByScene(w http.ResponseWriter, r *http.Request) {
+	after, err := strconv.Atoi("0" + r.URL.Query().Get("after"))
+	if err != nil {
+		fail(w, refuse(http.StatusBadRequest, "invalid_parameter", "after is the number of an event."))
+		return
+	}
+	b.mu.Lock()
+	var asked *run
+	for _, kept := range b.runs {
+		if kept.id == r.PathValue("run") {
+			asked = kept
+		}
+	}
+	b.mu.Unlock()
+	if asked == nil {
+		fail(w, refuse(http.StatusNotFound, "run_not_found", "There is no such run, or it was long ago."))
+		return
+	}
+	events, more, over := asked.after(after)
+	if len(events) == 0 && !over {
+		select {
+		case <-more:
+		case <-time.After(longPoll):
+		case <-r.Context().Done():
+		}
+		events, _, _ = asked.after(after)
+	}
+	write(w, http.StatusOK, struct {
+		Events []scenes.Event `json:"events"`
+	}{append([]scenes.Event{}, events...)})
+}

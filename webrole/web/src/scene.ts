@@ -1,0 +1,141 @@
+// A scene at /learn/{scene}. It plays at its own speed in whoever keeps the stack,
+// because leases run on while somebody reads. This page asks for what is told and shows
+// that at the reader's pace, as sentences and as a sequence diagram.
+import { $, call, element, message, say, sleep } from './api';
+import type { components } from './api-types';
+import { Sequence } from './sequence';
+
+type Event = components['schemas']['LabSceneEvent'];
+type Exchange = components['schemas']['LabExchange'];
+type Run = components['schemas']['LabSceneRun'];
+
+const paces = [
+  { text: 'at reading speed', factor: 1 },
+  { text: 'twice as fast', factor: 2 },
+  { text: 'four times as fast', factor: 4 },
+  { text: 'without pauses', factor: Infinity },
+];
+
+let pace = 0;
+let turn = 0; // counts the runs: what an earlier one still does is dropped
+let paused = false;
+let wake = () => {}; // ends the pause after an event
+let skip = false; // show the next event at once, also while paused
+
+const sequence = new Sequence();
+
+// reading is how long one needs for an event, in milliseconds.
+const reading = (e: Event) => 500 + e.text.split(' ').length * 150;
+
+const lines = (headers: { name: string; value: string }[], body: string) =>
+  [...headers.map((h) => `${h.name}: ${h.value}`), ...(body ? ['', body] : [])].join('\n');
+
+function exchange(x: Exchange) {
+  const parts = [
+    element('pre', {}, `${x.method} ${x.target}\n${lines(x.sent, x.body)}`),
+    element('pre', {}, x.status ? `${x.status}\n${lines(x.received, x.answer)}` : `no answer: ${x.answer}`),
+  ];
+  if (x.inside) parts.push(element('pre', {}, `the message, decoded:\n${x.inside}`));
+  return parts;
+}
+
+function item(e: Event) {
+  const at = element('span', { class: 'at' }, `${e.seconds.toFixed(2)} s `);
+  switch (e.kind) {
+    case 'wire': {
+      const refused = !e.wire?.status || e.wire.status >= 400;
+      return element('li', { class: 'wire' }, element('details', {},
+        element('summary', {}, at, `${e.from} → ${e.to}: ${e.text} ← `, element('span', refused ? { class: 'refused' } : {}, e.reply ?? '')),
+        ...(e.wire ? exchange(e.wire) : [])));
+    }
+    case 'act':
+      return element('li', { class: 'act' }, at, `${e.from} ${e.text}`);
+    case 'claim':
+      return element('li', { class: e.holds ? 'claim' : 'claim false' }, e.text);
+    default:
+      return element('li', { class: e.kind }, e.text);
+  }
+}
+
+function show(e: Event) {
+  const told = $('told');
+  const line = item(e);
+  told.append(line);
+  told.hidden = false;
+  sequence.add(e);
+  $('sequence').hidden = false;
+  $('sequence').replaceChildren(sequence.draw());
+  $('sequence').scrollTop = $('sequence').scrollHeight;
+  line.scrollIntoView({ block: 'nearest' });
+}
+
+const go = $<HTMLButtonElement>('go');
+const next = $<HTMLButtonElement>('next');
+const again = $<HTMLButtonElement>('again');
+
+// read waits for as long as the reader wants to look at an event.
+async function read(e: Event) {
+  const end = performance.now() + reading(e) / paces[pace]!.factor;
+  while (!skip && (paused || performance.now() < end)) {
+    await Promise.race([sleep(50), new Promise<void>((done) => { wake = done; })]);
+  }
+  skip = false;
+}
+
+async function play() {
+  const mine = ++turn;
+  paused = skip = false;
+  sequence.clear();
+  $('told').replaceChildren();
+  go.textContent = 'Pause';
+  go.hidden = next.disabled = false;
+  again.disabled = true;
+  try {
+    const begun = await call<{ run: string }>('POST', `/lab/scenes/${go.dataset.scene}`);
+    for (let seen = 0, over = false; !over && mine === turn;) {
+      const run = await call<Run>('GET', `/lab/scene-runs/${begun.run}?after=${seen}`);
+      for (const e of run.events) {
+        if (mine !== turn) return;
+        show(e);
+        seen = e.number;
+        over = e.kind === 'end';
+        say(over ? e.text : 'Playing');
+        if (!over) await read(e);
+      }
+      if (run.events.length === 0) say('Waiting for what happens next');
+    }
+  } catch (err) {
+    say(message(err));
+  }
+  finish();
+}
+
+function finish() {
+  const focused = document.activeElement === go || document.activeElement === next;
+  go.hidden = next.disabled = true;
+  again.disabled = false;
+  if (focused) again.focus(); // a hidden button would lose it
+}
+
+function start() {
+  go.addEventListener('click', () => {
+    if (turn === 0) {
+      void play();
+      return;
+    }
+    paused = !paused;
+    go.textContent = paused ? 'Go on' : 'Pause';
+  });
+  next.addEventListener('click', () => {
+    skip = true;
+    wake();
+  });
+  $('faster').addEventListener('click', () => {
+    pace = (pace + 1) % paces.length;
+    $('pace').textContent = paces[pace]!.text;
+    skip = paces[pace]!.factor === Infinity && !paused;
+  });
+  again.addEventListener('click', () => void play());
+}
+
+start();

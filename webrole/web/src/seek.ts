@@ -1,0 +1,62 @@
+// Goes to a second of a video that is being made, also when that part is not made yet:
+// the server has it made before the others, and it plays as soon as it is there.
+import { $, call, duration, message } from './api';
+import type { components } from './api-types';
+import type { Player } from './player';
+
+type Seek = components['schemas']['Seek'];
+
+// ahead is how long before the end of what is made the next parts are asked for, in
+// seconds: about what a chunk takes.
+const ahead = 30;
+
+export function setUp(id: string, player: Player) {
+  const note = $('seeking');
+  let wanted: number | null = null;
+  let left = false; // the playlist is one that begins somewhere else
+  let asked = -1; // the end that was asked for last
+
+  const find = (at: number) => call<Seek>('POST', `/videos/${id}/seek`, { body: { at } });
+
+  async function to(second: number) {
+    wanted = second;
+    const found = await find(second);
+    if (wanted !== second) return; // another one meanwhile
+    if (!found.made) return tell('it is asked for');
+    wanted = null;
+    note.hidden = true;
+    left = found.from > 0;
+    player.open(found.master, second, found.from);
+  }
+
+  function tell(how: string) {
+    if (wanted === null) return;
+    note.hidden = false;
+    note.textContent = `${duration(wanted)} is made before the rest and plays as soon as it is there: ${how}.`;
+  }
+
+  // A viewer who went ahead meets parts that are not made: they are asked for in time.
+  player.element.addEventListener('timeupdate', () => {
+    const { seekable, currentTime } = player.element;
+    const end = seekable.length ? seekable.end(seekable.length - 1) : 0;
+    if (!left || wanted !== null || end === asked || end - currentTime > ahead) return;
+    asked = end;
+    find(end + 0.1).catch((err) => console.info('seek', message(err)));
+  });
+
+  // The browser's own controls know nothing of what the playlist leaves out.
+  player.element.addEventListener('seeking', () => {
+    const at = player.element.currentTime;
+    if (left && wanted === null && at < player.begins) to(at).catch((err) => console.info('seek', message(err)));
+  });
+
+  return {
+    to,
+    // again looks whether the wanted part is there now. words says how far it is.
+    async again(words: (second: number) => string) {
+      if (wanted === null) return;
+      await to(wanted);
+      if (wanted !== null) tell(words(wanted));
+    },
+  };
+}
