@@ -119,7 +119,8 @@ func stalling(blocks int) string {
 }
 
 // TestUploadGoesOnInAnotherTab: the tab of a large upload is closed in its middle.
-// Whoever chooses the file again sends only what storage does not hold.
+// Whoever chooses the file again sends only what storage does not hold: in another tab,
+// which remembers the file, and on another device, by the link on the video's page.
 func TestUploadGoesOnInAnotherTab(t *testing.T) {
 	s := stacktest.Start(t, stack.Options{})
 	user, err := journey.New(s.BaseURL())
@@ -147,9 +148,6 @@ func TestUploadGoesOnInAnotherTab(t *testing.T) {
 	}
 	send := func(tab context.Context, blocks int) {
 		t.Helper()
-		if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/upload")); err != nil {
-			t.Fatal(err)
-		}
 		eval[any](t, tab, stalling(blocks))
 		if err := chromedp.Do(tab, chromedp.SetUploadFiles(`#file`, []string{path})); err != nil {
 			t.Fatal(err)
@@ -159,26 +157,48 @@ func TestUploadGoesOnInAnotherTab(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const some, all = 6, 1 << 20
+	const some, more, all = 6, 3, 1 << 20
+	visit(t, first, s.BaseURL()+"/upload")
 	send(first, some)
 	until(t, first, "some blocks are taken", fmt.Sprintf(`window.taken === %d`, some))
 	id := eval[string](t, first, `document.querySelector('#files li').dataset.id`)
 	closeFirst()
 	second, closeSecond := chromedp.NewContext(browser)
 	defer closeSecond()
+	visit(t, second, s.BaseURL()+"/upload")
+	send(second, more)
+	until(t, second, "some more are taken", fmt.Sprintf(`window.taken === %d`, more))
+	if again := eval[string](t, second, `document.querySelector('#files li').dataset.id`); again != id {
+		t.Errorf("the second tab made video %s of its own", again)
+	}
+	closeSecond()
+	device, closeDevice := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	defer closeDevice()
+	visit(t, device, s.BaseURL()+"/watch/"+id)
+	until(t, device, "the page of the video leads to its upload", `document.querySelector('#waiting a')`)
+	if err := chromedp.Do(device, chromedp.Click(`#waiting a`), chromedp.WaitVisible(`#drop`)); err != nil {
+		t.Fatal(err)
+	}
 	held, err := user.API().GetUploadWithResponse(t.Context(), id)
 	if err != nil || held.JSON200 == nil {
 		t.Fatalf("ask what storage holds: %v %v", held, err)
 	}
-	send(second, all)
-	until(t, second, "it is sent", `document.querySelector('#files [data-phase=making], #files [data-phase=settled]')`)
-	sent, there := eval[int](t, second, `window.taken`), len(held.JSON200.BlocksHeld)
+	send(device, all)
+	until(t, device, "it is sent", `document.querySelector('#files [data-phase=making], #files [data-phase=settled]')`)
+	sent, there := eval[int](t, device, `window.taken`), len(held.JSON200.BlocksHeld)
 	total := int((size + held.JSON200.BlockSizeBytes - 1) / held.JSON200.BlockSizeBytes)
 	t.Logf("of %d blocks %d were held, %d were sent", total, there, sent)
-	if there != some || sent != total-some {
-		t.Errorf("of %d blocks %d were held and %d were sent by the second tab", total, there, sent)
+	if there != some+more || sent != total-some-more {
+		t.Errorf("of %d blocks %d were held and %d were sent by the other device", total, there, sent)
 	}
-	if again := eval[string](t, second, `document.querySelector('#files li').dataset.id`); again != id {
-		t.Errorf("the second tab made video %s of its own", again)
+	if again := eval[string](t, device, `document.querySelector('#files li').dataset.id`); again != id {
+		t.Errorf("the other device made video %s of its own", again)
+	}
+}
+
+func visit(t *testing.T, tab context.Context, url string) {
+	t.Helper()
+	if err := chromedp.Do(tab, chromedp.Navigate(url)); err != nil {
+		t.Fatalf("open %s: %v", url, err)
 	}
 }

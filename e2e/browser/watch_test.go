@@ -83,6 +83,23 @@ func TestWatchPage(t *testing.T) {
 		until(t, tab, "the tags of somebody else", `document.getElementById('facts').textContent.includes('theirs, too')`)
 	})
 
+	t.Run("suggestions", func(t *testing.T) {
+		if err := chromedp.Do(tab, chromedp.Click(`#edit-open`), chromedp.WaitVisible(`#edit-tags`)); err != nil {
+			t.Fatal(err)
+		}
+		// The index follows (T8): who types again sees it.
+		until(t, tab, "the tag that a video has", `(() => { const field = document.getElementById('edit-tags'), list = document.getElementById('edit-tags-suggestions');
+			if (!list.options.length && !(Date.now() - window.typed < 1000)) {
+				window.typed = Date.now();
+				field.value = field.value === 'mine, thei' ? 'mine, their' : 'mine, thei';
+				field.dispatchEvent(new Event('input'));
+			}
+			return [...list.options].some((o) => o.value === 'mine, theirs'); })()`)
+		if err := chromedp.Do(tab, chromedp.Click(`#edit-close`)); err != nil {
+			t.Fatal(err)
+		}
+	})
+
 	t.Run("delete", func(t *testing.T) {
 		remove := `[data-action=delete]`
 		if err := chromedp.Do(tab, chromedp.Click(remove), chromedp.WaitVisible(`#undo-button`)); err != nil {

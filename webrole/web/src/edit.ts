@@ -2,6 +2,7 @@
 // with the version that was read (If-Match): who edits another field loses nothing, and
 // nobody overwrites the same field unseen.
 import { $, Problem, type Video, call, message } from './api';
+import { suggestAll } from './suggest';
 
 const field = (id: string) => $<HTMLInputElement>(`edit-${id}`);
 const lists = ['actors', 'directors', 'tags'] as const;
@@ -17,6 +18,7 @@ export function setUp(read: () => Video, saved: (v: Video) => void) {
   let before: Video; // as the form was filled
   let version: Video; // the newest that we know of
 
+  suggestAll(field);
   const trouble = (words: string) => { $('edit-trouble').textContent = words; };
   const changed = () => names.filter((name) => field(name).value.trim() !== text(before, name));
 

@@ -1,10 +1,13 @@
 // The page that sends files: a row for each, from its choice to the link that plays it.
 import { $, type Video, call, element, message, poll, say, settled, stateText } from './api';
 import { looksLikeVideo } from './sniff';
+import { suggestAll } from './suggest';
 import { Cancelled, type Metadata, Transfer, fingerprint, unfinished } from './transfer';
 
 const field = (id: string) => $<HTMLInputElement>(id);
 const names = (id: string) => field(id).value.split(',').map((s) => s.trim()).filter(Boolean);
+
+suggestAll(field);
 
 function metadata(title: string): Metadata {
   return {

@@ -74,7 +74,10 @@ function show(v: Video) {
   scrub.pictures(v.links.storyboard).catch((err) => console.info('storyboard', message(err)));
   player.update(v);
   $('waiting').hidden = Boolean(v.links.master);
-  if (!v.links.master) $('waiting').textContent = v.state === 'failed' ? 'There is nothing to watch.' : 'It can be watched as soon as its first seconds are processed.';
+  if (v.state === 'awaiting_upload') {
+    // Also on another device: whoever has the file may send what is missing.
+    if (!$('waiting').querySelector('a')) $('waiting').replaceChildren('The upload is not complete. ', element('a', { href: `/upload?video=${id}` }, 'Go on with it'), ', here or on another device, with the same file.');
+  } else if (!v.links.master) $('waiting').textContent = v.state === 'failed' ? 'There is nothing to watch.' : 'It can be watched as soon as its first seconds are processed.';
 }
 
 async function views() {
