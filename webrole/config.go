@@ -32,6 +32,7 @@ type config struct {
 	Instance  string           // CUTROOM_INSTANCE: echoed, so that a starter knows its own child
 
 	Token     string       // WEBROLE_TOKEN: needed on any address but loopback
+	Anonymous bool         // WEBROLE_ANONYMOUS: without token or key one is a viewer
 	Hosts     []string     // WEBROLE_HOSTS: names that the public listener answers for
 	Origins   []string     // WEBROLE_ORIGINS: where browsers see the pages, for the blob service's CORS rules
 	Rate      edge.Limits  // WEBROLE_RATE_LIMIT, WEBROLE_PLAYBACK_RATE_LIMIT: requests per client and 10 s
@@ -107,6 +108,9 @@ func loadConfig(getenv func(string) string) (config, error) {
 	var ops error
 	cfg.PublicOps, ops = onOff(env.Text("WEBROLE_PUBLIC_OPS", cfg.opsUnset()))
 	env.Bad("WEBROLE_PUBLIC_OPS", ops)
+	var anonymous error
+	cfg.Anonymous, anonymous = onOff(env.Text("WEBROLE_ANONYMOUS", "off"))
+	env.Bad("WEBROLE_ANONYMOUS", anonymous)
 	var prices error
 	cfg.Prices, prices = price.Parse(getenv("WEBROLE_PRICES"))
 	env.Bad("WEBROLE_PRICES", prices)
@@ -215,7 +219,7 @@ func (c config) check(bad func(name, format string, args ...any)) {
 func (c config) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Any("storage", c.Storage), slog.String("visibility", workqueue.Visibilities(c.Queues)),
-		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""),
+		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""), slog.Bool("anonymous", c.Anonymous),
 		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Any("rate", c.Rate), slog.Any("proxies", c.Proxies), slog.Bool("publicOps", c.PublicOps), slog.Any("limits", c.Limits),
 		slog.Any("prices", c.Prices), slog.Any("scaling", c.Scaling),
 		slog.String("webDir", c.WebDir), slog.Bool("lab", c.Lab != nil), slog.Int64("uploadMemory", c.UploadMemory),

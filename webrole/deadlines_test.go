@@ -38,10 +38,10 @@ func TestHangingStorage(t *testing.T) {
 	storage.Hang()
 
 	values := strings.NewReplacer("{id}", v.Id, "{event}", "2011%20New%20York%20City%20Marathon__Full", "{bib}", "7",
-		"{clip}", "g1-0-50", "{language}", "en", "{queue}", "probe", "{poisonId}", "probe~x")
+		"{clip}", "g1-0-50", "{language}", "en", "{queue}", "probe", "{poisonId}", "probe~x", "{keyId}", strings.Repeat("a", 12))
 	bodies := map[string]string{
 		"POST /videos": `{"title":"a"}`, "PATCH /videos/{id}": `{"title":"b"}`, "POST /videos/{id}/clips": `{"startSeconds":0,"durationSeconds":5}`,
-		"PATCH /events/{event}/registrations/{bib}": `{"age":30}`, "POST /events/{event}/registrations/{bib}/clips": `{}`,
+		"PATCH /events/{event}/registrations/{bib}": `{"age":30}`, "POST /events/{event}/registrations/{bib}/clips": `{}`, "POST /videos/{id}/seek": `{"at":1}`, "POST /ops/keys": `{"name":"a","owner":"a","role":"viewer"}`,
 	}
 	var wg sync.WaitGroup
 	ask := func(name, method, url string, body any, headers ...string) {

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
@@ -28,6 +29,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/page"
@@ -79,7 +81,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	blobs := blobstore.New(account)
 	videos := videostore.New(account, queues)
 	videos.SetLimits(cfg.Limits)
-	register := workers.New(account)
+	register, keys := workers.New(account), apikeys.New(account)
 	scale := scaling.NewSource(queues, register, workflow.Pools(), cfg.Scaling)
 	shown := board.New(board.Parts{Queues: queues, Workers: register, Scale: scale, Title: func(ctx context.Context, id video.ID) (string, error) {
 		rec, err := videos.Get(ctx, id)
@@ -92,7 +94,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		Videos: videos, Blobs: blobs, Uploads: upload.New(account, blobs, videos, cfg.UploadMemory),
 		Catalog: catalog.New(account), Search: searchindex.New(account),
 		Races: registrations.New(account), Views: views.New(account),
-		Workers: register, Queues: queues, Board: shown, Scale: scale, Prices: cfg.Prices,
+		Workers: register, Keys: keys, Queues: queues, Board: shown, Scale: scale, Prices: cfg.Prices,
 		OpenQueue: func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) },
 	})
 	if err != nil {
@@ -102,8 +104,16 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	if err != nil {
 		return nil, err
 	}
+	var who access.Authenticator = access.Open{}
+	if cfg.Token != "" {
+		who = access.NewCredentials(cfg.Token, keys, cfg.Anonymous)
+	} else {
+		pages.SayOpen()
+	}
 	if cfg.localLab() != nil {
 		pages.ShowLab()
 	}
-	return listen(ctx, cfg, account, site{api: api, pages: pages, board: shown, scale: scale, playback: playback.New(videos, blobs)})
+	return listen(ctx, cfg, account, site{
+		api: api, pages: pages, board: shown, scale: scale, playback: playback.New(videos, blobs), who: who, videos: videos,
+	})
 }

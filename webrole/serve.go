@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/edge"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
@@ -43,6 +44,8 @@ type site struct {
 	board    *board.Board
 	scale    *scaling.Source
 	ready    *readiness
+	who      access.Authenticator
+	videos   access.Videos
 }
 
 // role is a web role whose listeners are open.
@@ -82,7 +85,7 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 	metrics := newMetrics(s.board, s.scale)
 	front := func(h http.Handler, hosts []string) http.Handler {
 		return edge.Chain(h, edge.Deadline, edge.RequestID, instance(cfg.Instance), edge.Log(metrics.observe), edge.Headers(blobOrigin),
-			edge.Recover, edge.Hosts(hosts), edge.Rate(cfg.Rate, cfg.Proxies), edge.Token(cfg.Token), edge.SameOrigin)
+			edge.Recover, edge.Hosts(hosts), edge.Rate(cfg.Rate, cfg.Proxies), access.Identify(s.who), edge.SameOrigin)
 	}
 	r.routes = [2]*gin.Engine{publicRoutes(s, cfg.PublicOps, cfg.localLab()), adminRoutes(s, metrics)}
 	r.servers = []*http.Server{
@@ -134,7 +137,7 @@ func newServer(h http.Handler) *http.Server {
 // publicRoutes is pages, API and playback; operations only if they are wanted here;
 // and the lab if there is one.
 func publicRoutes(s site, ops bool, lab *url.URL) *gin.Engine {
-	r := newEngine()
+	r := newEngine(s.videos)
 	s.health(r)
 	s.pages.Register(r, ops, s.board.Glance)
 	s.playback.Register(r)
@@ -150,7 +153,7 @@ func publicRoutes(s site, ops bool, lab *url.URL) *gin.Engine {
 
 // adminRoutes is what operators need: operations, metrics, profiles.
 func adminRoutes(s site, m *metrics) *gin.Engine {
-	r := newEngine()
+	r := newEngine(s.videos)
 	s.health(r)
 	s.api.Register(r, httpapi.IsOps)
 	r.GET("/metrics", gin.WrapH(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})))
@@ -171,14 +174,16 @@ func adminRoutes(s site, m *metrics) *gin.Engine {
 }
 
 // newEngine is Gin without its own logging and recovery, which edge does, and
-// with raw paths: an id of a%2Fb is one bad id, not two path segments.
-func newEngine() *gin.Engine {
+// with raw paths: an id of a%2Fb is one bad id, not two path segments. Before every
+// handler stands the rule of its route.
+func newEngine(videos access.Videos) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.UseRawPath = true
 	r.UnescapePathValues = true
 	r.RedirectTrailingSlash = false
 	r.HandleMethodNotAllowed = true
+	r.Use(access.Enforce(videos))
 	r.NoRoute(httpapi.NoRoute)
 	r.NoMethod(httpapi.NoMethod)
 	return r

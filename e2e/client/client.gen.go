@@ -270,6 +270,27 @@ func (e Priority) Valid() bool {
 	}
 }
 
+// Defines values for Role.
+const (
+	RoleOperator Role = "operator"
+	RoleUploader Role = "uploader"
+	RoleViewer   Role = "viewer"
+)
+
+// Valid indicates whether the value is a known member of the Role enum.
+func (e Role) Valid() bool {
+	switch e {
+	case RoleOperator:
+		return true
+	case RoleUploader:
+		return true
+	case RoleViewer:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Sex.
 const (
 	Female    Sex = "F"
@@ -806,6 +827,33 @@ type JourneyItem struct {
 // JourneyItemState planned: no message asks for it yet.
 type JourneyItemState string
 
+// Key defines model for Key.
+type Key struct {
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Id For revoking. A key begins with `key_` and this.
+	Id   string `json:"id"`
+	Name string `json:"name"`
+
+	// Owner Whose videos a key makes, sees when they are private, and changes.
+	//
+	// Example: studio-3
+	Owner Owner `json:"owner"`
+
+	// RevokedAt Missing while the key is valid.
+	RevokedAt *time.Time `json:"revokedAt,omitempty"`
+
+	// Role What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
+	// changes them. `operator`: all videos, queues, workers and keys.
+	Role Role `json:"role"`
+}
+
+// KeyList defines model for KeyList.
+type KeyList struct {
+	Items         []Key   `json:"items"`
+	NextPageToken *string `json:"nextPageToken,omitempty"`
+}
+
 // Lab defines model for Lab.
 type Lab struct {
 	Burst *LabBurstState `json:"burst,omitempty"`
@@ -1090,6 +1138,14 @@ type MadeFile struct {
 	Url string `json:"url"`
 }
 
+// MadeKey defines model for MadeKey.
+type MadeKey struct {
+	Key Key `json:"key"`
+
+	// Text The secret. It is not shown again.
+	Text string `json:"text"`
+}
+
 // Message defines model for Message.
 type Message struct {
 	// Data What the step needs; absent when it cannot be read.
@@ -1149,6 +1205,21 @@ type NewFinishClip struct {
 	VideoId *VideoID `json:"videoId,omitempty"`
 }
 
+// NewKey defines model for NewKey.
+type NewKey struct {
+	// Name For people.
+	Name string `json:"name"`
+
+	// Owner Whose videos a key makes, sees when they are private, and changes.
+	//
+	// Example: studio-3
+	Owner Owner `json:"owner"`
+
+	// Role What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
+	// changes them. `operator`: all videos, queues, workers and keys.
+	Role Role `json:"role"`
+}
+
 // NewRegistration Checked row by row, so that one bad row does not refuse the others.
 type NewRegistration struct {
 	Age Age `json:"age"`
@@ -1186,6 +1257,11 @@ type NewVideo struct {
 	// Visibility Public videos are listed and searched; the others are not.
 	Visibility *Visibility `json:"visibility,omitempty"`
 }
+
+// Owner Whose videos a key makes, sees when they are private, and changes.
+//
+// Example: studio-3
+type Owner = string
 
 // Poison defines model for Poison.
 type Poison struct {
@@ -1348,6 +1424,10 @@ type RequestCost struct {
 	// Example: blob.write
 	Kind string `json:"kind"`
 }
+
+// Role What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
+// changes them. `operator`: all videos, queues, workers and keys.
+type Role string
 
 // Scale defines model for Scale.
 type Scale struct {
@@ -1697,6 +1777,14 @@ type LabSceneRunParams struct {
 	After *int `form:"after,omitempty" json:"after,omitempty"`
 }
 
+// ListKeysParams defines parameters for ListKeys.
+type ListKeysParams struct {
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // ListPoisonParams defines parameters for ListPoison.
 type ListPoisonParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -1811,6 +1899,9 @@ type LabStorageJSONRequestBody = LabStorage
 
 // LabWorkersJSONRequestBody defines body for LabWorkers for application/json ContentType.
 type LabWorkersJSONRequestBody = LabWorkers
+
+// CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
+type CreateKeyJSONRequestBody = NewKey
 
 // CreateVideoJSONRequestBody defines body for CreateVideo for application/json ContentType.
 type CreateVideoJSONRequestBody = NewVideo
@@ -2163,6 +2254,38 @@ type ClientInterface interface {
 	// Corresponds with GET /ops/events (the `WatchBoard` operationId).
 	WatchBoard(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListKeys API keys, without their text
+	//
+	// Corresponds with GET /ops/keys (the `ListKeys` operationId).
+	ListKeys(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateKeyWithBody Make an API key for a program
+	//
+	// The text of the key is in this answer and nowhere else; the table keeps its hash.
+	// A key is shown as a bearer token, or as the password of HTTP Basic.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /ops/keys (the `CreateKey` operationId).
+	CreateKeyWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateKey Make an API key for a program
+	//
+	// The text of the key is in this answer and nowhere else; the table keeps its hash.
+	// A key is shown as a bearer token, or as the password of HTTP Basic.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /ops/keys (the `CreateKey` operationId).
+	CreateKey(ctx context.Context, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeKey Revoke an API key
+	//
+	// Safe to repeat. Within 5 s no web role takes the key any more.
+	//
+	// Corresponds with DELETE /ops/keys/{keyId} (the `RevokeKey` operationId).
+	RevokeKey(ctx context.Context, keyId string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListPoison Items that no worker could finish, with reason and history
 	//
 	// Corresponds with GET /ops/poison (the `ListPoison` operationId).
@@ -2238,7 +2361,7 @@ type ClientInterface interface {
 	// `Idempotency-Key`: as long as the video lives a repetition answers with
 	// it, and with 409 `idempotency_mismatch` when the body differs. After the
 	// video is deleted the key makes a new one, with a new id. Use a random key
-	// (a UUID): whoever knows the key and the body is answered with the video.
+	// (a UUID). A key is its owner's: somebody else's video is never the answer.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2251,7 +2374,7 @@ type ClientInterface interface {
 	// `Idempotency-Key`: as long as the video lives a repetition answers with
 	// it, and with 409 `idempotency_mismatch` when the body differs. After the
 	// video is deleted the key makes a new one, with a new id. Use a random key
-	// (a UUID): whoever knows the key and the body is answered with the video.
+	// (a UUID). A key is its owner's: somebody else's video is never the answer.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3028,6 +3151,78 @@ func (c *Client) WatchBoard(ctx context.Context, reqEditors ...RequestEditorFn) 
 	return c.Client.Do(req)
 }
 
+// ListKeys API keys, without their text
+//
+// Corresponds with GET /ops/keys (the `ListKeys` operationId).
+func (c *Client) ListKeys(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListKeysRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateKeyWithBody Make an API key for a program
+//
+// The text of the key is in this answer and nowhere else; the table keeps its hash.
+// A key is shown as a bearer token, or as the password of HTTP Basic.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /ops/keys (the `CreateKey` operationId).
+func (c *Client) CreateKeyWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateKeyRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateKey Make an API key for a program
+//
+// The text of the key is in this answer and nowhere else; the table keeps its hash.
+// A key is shown as a bearer token, or as the password of HTTP Basic.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /ops/keys (the `CreateKey` operationId).
+func (c *Client) CreateKey(ctx context.Context, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateKeyRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeKey Revoke an API key
+//
+// Safe to repeat. Within 5 s no web role takes the key any more.
+//
+// Corresponds with DELETE /ops/keys/{keyId} (the `RevokeKey` operationId).
+func (c *Client) RevokeKey(ctx context.Context, keyId string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeKeyRequest(c.Server, keyId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListPoison Items that no worker could finish, with reason and history
 //
 // Corresponds with GET /ops/poison (the `ListPoison` operationId).
@@ -3213,7 +3408,7 @@ func (c *Client) ListVideos(ctx context.Context, params *ListVideosParams, reqEd
 // `Idempotency-Key`: as long as the video lives a repetition answers with
 // it, and with 409 `idempotency_mismatch` when the body differs. After the
 // video is deleted the key makes a new one, with a new id. Use a random key
-// (a UUID): whoever knows the key and the body is answered with the video.
+// (a UUID). A key is its owner's: somebody else's video is never the answer.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3236,7 +3431,7 @@ func (c *Client) CreateVideoWithBody(ctx context.Context, params *CreateVideoPar
 // `Idempotency-Key`: as long as the video lives a repetition answers with
 // it, and with 409 `idempotency_mismatch` when the body differs. After the
 // video is deleted the key makes a new one, with a new id. Use a random key
-// (a UUID): whoever knows the key and the body is answered with the video.
+// (a UUID). A key is its owner's: somebody else's video is never the answer.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4577,6 +4772,146 @@ func NewWatchBoardRequest(server string) (*http.Request, error) {
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListKeysRequest constructs an http.Request for the ListKeys method
+func NewListKeysRequest(server string, params *ListKeysParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/ops/keys")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "pageToken", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateKeyRequest calls the generic CreateKey builder with application/json body
+func NewCreateKeyRequest(server string, body CreateKeyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateKeyRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateKeyRequestWithBody constructs an http.Request for the CreateKey method, with any body, and a specified content type
+func NewCreateKeyRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/ops/keys")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRevokeKeyRequest constructs an http.Request for the RevokeKey method
+func NewRevokeKeyRequest(server string, keyId string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "keyId", keyId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/ops/keys/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -6483,6 +6818,42 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /ops/events (the `WatchBoard` operationId).
 	WatchBoardWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*WatchBoardResponse, error)
 
+	// ListKeysWithResponse API keys, without their text
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /ops/keys (the `ListKeys` operationId).
+	ListKeysWithResponse(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*ListKeysResponse, error)
+
+	// CreateKeyWithBodyWithResponse Make an API key for a program
+	//
+	// The text of the key is in this answer and nowhere else; the table keeps its hash.
+	// A key is shown as a bearer token, or as the password of HTTP Basic.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /ops/keys (the `CreateKey` operationId).
+	CreateKeyWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error)
+
+	// CreateKeyWithResponse Make an API key for a program
+	//
+	// The text of the key is in this answer and nowhere else; the table keeps its hash.
+	// A key is shown as a bearer token, or as the password of HTTP Basic.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /ops/keys (the `CreateKey` operationId).
+	CreateKeyWithResponse(ctx context.Context, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error)
+
+	// RevokeKeyWithResponse Revoke an API key
+	//
+	// Safe to repeat. Within 5 s no web role takes the key any more.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /ops/keys/{keyId} (the `RevokeKey` operationId).
+	RevokeKeyWithResponse(ctx context.Context, keyId string, reqEditors ...RequestEditorFn) (*RevokeKeyResponse, error)
+
 	// ListPoisonWithResponse Items that no worker could finish, with reason and history
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -6580,7 +6951,7 @@ type ClientWithResponsesInterface interface {
 	// `Idempotency-Key`: as long as the video lives a repetition answers with
 	// it, and with 409 `idempotency_mismatch` when the body differs. After the
 	// video is deleted the key makes a new one, with a new id. Use a random key
-	// (a UUID): whoever knows the key and the body is answered with the video.
+	// (a UUID). A key is its owner's: somebody else's video is never the answer.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6593,7 +6964,7 @@ type ClientWithResponsesInterface interface {
 	// `Idempotency-Key`: as long as the video lives a repetition answers with
 	// it, and with 409 `idempotency_mismatch` when the body differs. After the
 	// video is deleted the key makes a new one, with a new id. Use a random key
-	// (a UUID): whoever knows the key and the body is answered with the video.
+	// (a UUID). A key is its owner's: somebody else's video is never the answer.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -7720,6 +8091,143 @@ func (r WatchBoardResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r WatchBoardResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListKeysResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *KeyList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListKeysResponse) GetJSON200() *KeyList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListKeysResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListKeysResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListKeysResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListKeysResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListKeysResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateKeyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *MadeKey
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateKeyResponse) GetJSON201() *MadeKey {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateKeyResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateKeyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateKeyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateKeyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateKeyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RevokeKeyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RevokeKeyResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RevokeKeyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RevokeKeyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevokeKeyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RevokeKeyResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9812,6 +10320,66 @@ func (c *ClientWithResponses) WatchBoardWithResponse(ctx context.Context, reqEdi
 	return ParseWatchBoardResponse(rsp)
 }
 
+// ListKeysWithResponse API keys, without their text
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /ops/keys (the `ListKeys` operationId).
+func (c *ClientWithResponses) ListKeysWithResponse(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*ListKeysResponse, error) {
+	rsp, err := c.ListKeys(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListKeysResponse(rsp)
+}
+
+// CreateKeyWithBodyWithResponse Make an API key for a program
+//
+// The text of the key is in this answer and nowhere else; the table keeps its hash.
+// A key is shown as a bearer token, or as the password of HTTP Basic.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /ops/keys (the `CreateKey` operationId).
+func (c *ClientWithResponses) CreateKeyWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error) {
+	rsp, err := c.CreateKeyWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateKeyResponse(rsp)
+}
+
+// CreateKeyWithResponse Make an API key for a program
+//
+// The text of the key is in this answer and nowhere else; the table keeps its hash.
+// A key is shown as a bearer token, or as the password of HTTP Basic.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /ops/keys (the `CreateKey` operationId).
+func (c *ClientWithResponses) CreateKeyWithResponse(ctx context.Context, body CreateKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error) {
+	rsp, err := c.CreateKey(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateKeyResponse(rsp)
+}
+
+// RevokeKeyWithResponse Revoke an API key
+//
+// Safe to repeat. Within 5 s no web role takes the key any more.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /ops/keys/{keyId} (the `RevokeKey` operationId).
+func (c *ClientWithResponses) RevokeKeyWithResponse(ctx context.Context, keyId string, reqEditors ...RequestEditorFn) (*RevokeKeyResponse, error) {
+	rsp, err := c.RevokeKey(ctx, keyId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeKeyResponse(rsp)
+}
+
 // ListPoisonWithResponse Items that no worker could finish, with reason and history
 //
 // Returns a wrapper object for the known response body format(s).
@@ -9975,7 +10543,7 @@ func (c *ClientWithResponses) ListVideosWithResponse(ctx context.Context, params
 // `Idempotency-Key`: as long as the video lives a repetition answers with
 // it, and with 409 `idempotency_mismatch` when the body differs. After the
 // video is deleted the key makes a new one, with a new id. Use a random key
-// (a UUID): whoever knows the key and the body is answered with the video.
+// (a UUID). A key is its owner's: somebody else's video is never the answer.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -9994,7 +10562,7 @@ func (c *ClientWithResponses) CreateVideoWithBodyWithResponse(ctx context.Contex
 // `Idempotency-Key`: as long as the video lives a repetition answers with
 // it, and with 409 `idempotency_mismatch` when the body differs. After the
 // video is deleted the key makes a new one, with a new id. Use a random key
-// (a UUID): whoever knows the key and the body is answered with the video.
+// (a UUID). A key is its owner's: somebody else's video is never the answer.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -11021,6 +11589,101 @@ func ParseWatchBoardResponse(rsp *http.Response) (*WatchBoardResponse, error) {
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListKeysResponse parses an HTTP response from a ListKeysWithResponse call
+func ParseListKeysResponse(rsp *http.Response) (*ListKeysResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListKeysResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest KeyList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateKeyResponse parses an HTTP response from a CreateKeyWithResponse call
+func ParseCreateKeyResponse(rsp *http.Response) (*CreateKeyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateKeyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest MadeKey
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRevokeKeyResponse parses an HTTP response from a RevokeKeyWithResponse call
+func ParseRevokeKeyResponse(rsp *http.Response) (*RevokeKeyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevokeKeyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {

@@ -52,6 +52,10 @@ const (
 	Low    Priority = "low"
 )
 
+// LocalOwner owns the videos of a stack in which nobody signs in, and of whoever holds
+// the access token.
+const LocalOwner = "local"
+
 // MaxDuration is the longest video that is taken.
 const MaxDuration = 4 * time.Hour
 
@@ -82,6 +86,10 @@ type Video struct {
 	// SourceETag is the version of the source blob that was verified: nothing
 	// else is processed. Empty before that, and for videos of older releases.
 	SourceETag string `json:"sourceETag,omitempty"`
+
+	// Owner is who may change the video, and see it when it is private. Empty, in
+	// videos of older releases, is LocalOwner.
+	Owner string `json:"owner,omitempty"`
 
 	// KeyHash is the hash of the Idempotency-Key that made the video, or empty.
 	KeyHash string `json:"keyHash,omitempty"`

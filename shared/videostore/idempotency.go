@@ -13,7 +13,7 @@ import (
 
 // IdempotencyTable says which video an Idempotency-Key made:
 //
-//	PartitionKey  hash of the key
+//	PartitionKey  hash of the owner and the key
 //	RowKey        VIDEO           BodyHash, VideoID, CreatedAt
 //
 // A row is valid while its video exists; the purge removes it. A row that names a
@@ -25,7 +25,7 @@ const idempotencyRow = "VIDEO"
 // ErrKeyUsed says that the key made a video that exists, from another body.
 var ErrKeyUsed = errors.New("idempotency key was used with another body")
 
-// CreateOnce creates v, or returns the video that the same key created before, if that
+// CreateOnce creates v, or returns the video that the same key of the same owner created before, if that
 // still exists. bodyHash names what is asked for: ErrKeyUsed when the key was used for
 // another body. v.ID must be new in every call, so that no id is used twice. Safe to
 // repeat.
@@ -37,7 +37,7 @@ var ErrKeyUsed = errors.New("idempotency key was used with another body")
 // could be a creation in progress or a purged video, and only a second write to the row
 // could tell them apart.
 func (s *Store) CreateOnce(ctx context.Context, key, bodyHash string, v video.Video) (Record, error) {
-	v.KeyHash = hashKey(key)
+	v.KeyHash = hashKey(v.Owner, key)
 	var made *Record
 	for {
 		row, err := s.keys.Get(ctx, v.KeyHash, idempotencyRow)
@@ -113,8 +113,11 @@ func (s *Store) forgetKey(ctx context.Context, v video.Video) error {
 }
 
 // hashKey makes a PartitionKey of any text. The key itself, which a client chose, is not
-// stored.
-func hashKey(key string) string {
+// stored. Keys are their owner's: nobody meets a video of somebody else by guessing one.
+func hashKey(owner, key string) string {
+	if owner != "" && owner != video.LocalOwner { // whose keys were hashed before there were owners
+		key = owner + "\x00" + key
+	}
 	sum := sha256.Sum256([]byte("idempotency key\x00" + key))
 	return hex.EncodeToString(sum[:])
 }

@@ -146,6 +146,27 @@ func (e Priority) Valid() bool {
 	}
 }
 
+// Defines values for Role.
+const (
+	RoleOperator Role = "operator"
+	RoleUploader Role = "uploader"
+	RoleViewer   Role = "viewer"
+)
+
+// Valid indicates whether the value is a known member of the Role enum.
+func (e Role) Valid() bool {
+	switch e {
+	case RoleOperator:
+		return true
+	case RoleUploader:
+		return true
+	case RoleViewer:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Sex.
 const (
 	Female    Sex = "F"
@@ -682,6 +703,33 @@ type JourneyItem struct {
 // JourneyItemState planned: no message asks for it yet.
 type JourneyItemState string
 
+// Key defines model for Key.
+type Key struct {
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Id For revoking. A key begins with `key_` and this.
+	Id   string `json:"id"`
+	Name string `json:"name"`
+
+	// Owner Whose videos a key makes, sees when they are private, and changes.
+	//
+	// Example: studio-3
+	Owner Owner `json:"owner"`
+
+	// RevokedAt Missing while the key is valid.
+	RevokedAt *time.Time `json:"revokedAt,omitempty"`
+
+	// Role What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
+	// changes them. `operator`: all videos, queues, workers and keys.
+	Role Role `json:"role"`
+}
+
+// KeyList defines model for KeyList.
+type KeyList struct {
+	Items         []Key   `json:"items"`
+	NextPageToken *string `json:"nextPageToken,omitempty"`
+}
+
 // Links Addresses on this server. Those of playback are there when they can answer.
 type Links struct {
 	Captions *string `json:"captions,omitempty"`
@@ -720,6 +768,14 @@ type MadeFile struct {
 
 	// Url `/v/{id}/files/{step}/{name}`: for ever the same bytes.
 	Url string `json:"url"`
+}
+
+// MadeKey defines model for MadeKey.
+type MadeKey struct {
+	Key Key `json:"key"`
+
+	// Text The secret. It is not shown again.
+	Text string `json:"text"`
 }
 
 // Message defines model for Message.
@@ -781,6 +837,21 @@ type NewFinishClip struct {
 	VideoId *VideoID `json:"videoId,omitempty"`
 }
 
+// NewKey defines model for NewKey.
+type NewKey struct {
+	// Name For people.
+	Name string `json:"name"`
+
+	// Owner Whose videos a key makes, sees when they are private, and changes.
+	//
+	// Example: studio-3
+	Owner Owner `json:"owner"`
+
+	// Role What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
+	// changes them. `operator`: all videos, queues, workers and keys.
+	Role Role `json:"role"`
+}
+
 // NewRegistration Checked row by row, so that one bad row does not refuse the others.
 type NewRegistration struct {
 	Age Age `json:"age"`
@@ -818,6 +889,11 @@ type NewVideo struct {
 	// Visibility Public videos are listed and searched; the others are not.
 	Visibility *Visibility `json:"visibility,omitempty"`
 }
+
+// Owner Whose videos a key makes, sees when they are private, and changes.
+//
+// Example: studio-3
+type Owner = string
 
 // Poison defines model for Poison.
 type Poison struct {
@@ -980,6 +1056,10 @@ type RequestCost struct {
 	// Example: blob.write
 	Kind string `json:"kind"`
 }
+
+// Role What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
+// changes them. `operator`: all videos, queues, workers and keys.
+type Role string
 
 // Scale defines model for Scale.
 type Scale struct {
@@ -1323,6 +1403,14 @@ type EditRegistrationParams struct {
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
+// ListKeysParams defines parameters for ListKeys.
+type ListKeysParams struct {
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // ListPoisonParams defines parameters for ListPoison.
 type ListPoisonParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -1417,6 +1505,9 @@ type EditRegistrationJSONRequestBody = RegistrationEdit
 // CreateFinishClipJSONRequestBody defines body for CreateFinishClip for application/json ContentType.
 type CreateFinishClipJSONRequestBody = NewFinishClip
 
+// CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
+type CreateKeyJSONRequestBody = NewKey
+
 // CreateVideoJSONRequestBody defines body for CreateVideo for application/json ContentType.
 type CreateVideoJSONRequestBody = NewVideo
 
@@ -1455,6 +1546,15 @@ type ServerInterface interface {
 	// WatchBoard What queues and workers do, as server-sent events
 	// (GET /ops/events)
 	WatchBoard(c *gin.Context)
+	// ListKeys API keys, without their text
+	// (GET /ops/keys)
+	ListKeys(c *gin.Context, params ListKeysParams)
+	// CreateKey Make an API key for a program
+	// (POST /ops/keys)
+	CreateKey(c *gin.Context)
+	// RevokeKey Revoke an API key
+	// (DELETE /ops/keys/{keyId})
+	RevokeKey(c *gin.Context, keyId string)
 	// ListPoison Items that no worker could finish, with reason and history
 	// (GET /ops/poison)
 	ListPoison(c *gin.Context, params ListPoisonParams)
@@ -1864,6 +1964,79 @@ func (siw *ServerInterfaceWrapper) WatchBoard(c *gin.Context) {
 	}
 
 	siw.Handler.WatchBoard(c)
+}
+
+// ListKeys operation middleware
+func (siw *ServerInterfaceWrapper) ListKeys(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListKeysParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pageToken: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListKeys(c, params)
+}
+
+// CreateKey operation middleware
+func (siw *ServerInterfaceWrapper) CreateKey(c *gin.Context) {
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateKey(c)
+}
+
+// RevokeKey operation middleware
+func (siw *ServerInterfaceWrapper) RevokeKey(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "keyId" -------------
+	var keyId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "keyId", c.Param("keyId"), &keyId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter keyId: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RevokeKey(c, keyId)
 }
 
 // ListPoison operation middleware
@@ -3018,6 +3191,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/ops/poison/:poisonId/redrive", wrapper.RedrivePoison)
 	router.GET(options.BaseURL+"/ops/workers", wrapper.ListWorkers)
 	router.GET(options.BaseURL+"/ops/scale", wrapper.GetScale)
+	router.GET(options.BaseURL+"/ops/keys", wrapper.ListKeys)
+	router.POST(options.BaseURL+"/ops/keys", wrapper.CreateKey)
+	router.DELETE(options.BaseURL+"/ops/keys/:keyId", wrapper.RevokeKey)
 	router.GET(options.BaseURL+"/ops/events", wrapper.WatchBoard)
 }
 
@@ -3026,238 +3202,249 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"3L3rchu5kiD8Kgh+E9HSTIm6WHaflmLiC1m2+2iOL7Ikt3f20CuCVSCJVhVQDaBE0w690L7GvtgGMoG6",
-	"kCiyKFMdfbZ/tEWyCpdEZiLv+b0XyyyXggmjeyffe1NGE6bgz9c3dGL/TZiOFc8Nl6J30vuNKc2lIHJM",
-	"zJSRjBmaUEMjMpaKDC/Ge++oiafDfi/q6XjKMmqHMPOc9U562iguJr2Hh4eol1NFM2bcXC/56EJcUjO1",
-	"H7idJ7cfop6gmX1zxEe9qKfYHwVXLOmdGFWw+gT/pti4d9L7//ar3ezjr3r/JR/17IznKc8vXrVMEKc8",
-	"XzlDTo1hyr74v/5J974d7P2y9+X7YfTi+OHfetHSBqPe63smzDL44GtCRUISrg0VMYvI75ILlpDRnJiZ",
-	"JIWwBxBLxfQpgPiSKsPt6/9gcw92xSZcG0Xt15rsXB/uWoAH9sVgGas2xr7SLE/ts0cHh4fkPZuR/5bq",
-	"jpxzMyfvqKJmKsXt7ZsiTXtRL6Nf3zIxsQd1dHAQ9TIu/OfjEBh+ZYLhMpdhcTNlZFL+TowkeipnfXI2",
-	"0kyYCDYqBSNmSg3JUzrXRMhZBNCzv1GhZ0wRbr825I7lpgTCHwVT8woKkwY2ZlzwrMh6J4flirkwbMIU",
-	"LLkVR3jyaBz8jSdMXrzC8ROW5dIwEc//weblXEh51Wy1x/bsc40d1E7h+fPGKRxGDVQdDL4eHe4NBl9/",
-	"Zl/+I4ypF2Mg2faFOJpuW8Hzw6PQsG+pmBR0wpbP/Yy8PL8kxz8TQycR0UU8JVQTJohUJDd7L69acDn1",
-	"I3al07O9/4mk+uX7UfS3h51/7t1+qX95GP3tYff7QdRGw295xk0JlwWcSuHH+tQJG9MiNZYygFAckjky",
-	"WYVyl3TCbuQdCxDJULCvpvx96BlATieMjNhYKtYnH3L6R8GQMCZSJsCL7VOaZozAuokU6byNPPJy+pYj",
-	"Pj745UUIQB8LVrD3MEiQYv6wv2/CVr9UvPUoenHUci5XTCTAEVdMrfwzHZnfz0cHeWCyB/u2zqXQDC6q",
-	"szhmubFD2ZtTGMfkaZ6nPAY+tv+7Rma3AWfAiZoH/8qyPqrJmCr7jz3OmKYpMrxYipgpwZJTMrPMmhuW",
-	"aZJIdzlo4ISBuzy0EvfYPjzz4G/KrW0QBgvsz3J/e+v2e5YAlBylLFsxaY5P/Mdmk/txA/OfEcXGhaap",
-	"ZTuUjClPC8VgNVe123VrcGgM2gIPVQjB1A+dHeLTk2OnXe29/fEHFvvgKREpC6+Kim8+r/PNg2W+GfXO",
-	"jGFZDlvMlcyZMhyplImEJWcB8esd15qLCZlNecoINxbiuk8+jAklqdTGyhsnZDZlAigplVqTGQUBg8cs",
-	"sZsdS5VR0zvpJdSwPcMztsw2oh5TSqqA6Bv1RJGNWP2n2oZkYWKZBa7MBNYVyyzjxrCkD+jKkhPg9Jbl",
-	"94liRs1P3A9OSFKcJYROKBf9gVAsZVTbl+yMShWWj0WEGiIkiaU2fQDBCeFGA1dhiiTcPjJW8huzZGJ/",
-	"Hwj7OwyFswg5ksncgoihXMZE0h9YvsuEPbp/9ixa291HsA8LQ1gkcGYDF5FfWy/q2Tl6XxZBGvW+7tnh",
-	"9u6pshxe23Hd+V+Vw7svXuEs7tMbP5l/3M1Zfiyndt+8hRU8RHh9BfHomouYVXiiDcvJlCZkRrmFAt6/",
-	"XBOKI3bHG22oMn7Obq/gUYXUrPrN90+PePU5KoyrAC5Hv7PY2IGt4lSnyF/sf6tlmaj3UlKVvFSMujU1",
-	"CTNhuaVNEc+DtKEYdexpGTAW4t2Bog01bD1Mauvx7/ipytUEQWN3eS4LEWA+gONLGHMBN7TlhimzKMIR",
-	"c+z6vUynQRZp4AoX5sVxLwRnmSZMm2sWS5HogIw9KYfFJ8k913yUWo1dazppTpPIYpTW4OhQZQlaSFfN",
-	"qVvB06IBf7banF3XyD4EKp/ukwtBKBnGUyombBiRmX2Ia5I5fp3wBJQ8fMCuvQlzGpjo5RymmbERUTJl",
-	"P2kSpzK+606Lk+BBWplTW9gi3WlUT6lisMCUa3u6VMxJZmVzK3Hbkw/itPuCKkXn9nMuuQ4pymdp6g4z",
-	"A36d2Zvq+UFj8JVSEI4bmBE4HLzfaSA4VxD6Q4Mh/gaQ8Y1V7FJpdOSRccwV3DT21LWguZ5K4/E1pXZ3",
-	"JOOiMExH+BAePPwu2MwJuN3XfI1ifmjRMU1ZtzHgSTuEQnIJoDagnGLOJjG1qGuXq06JvQbm/sZA5Jb3",
-	"KOst4QUIVnoF6eADFmCOmjUgIOgHyWaQcRLeMmAcem+GG5/xLloaboGRUNPONt5SpLomgadOE10ijTxX",
-	"8ivPqGGnJLYMWZMpTxImKtAYKTsyVf9K2FYFSEueHZWsVAq2gNKbwf4dTheCvqAhMfCDuyiMVFb/B+pt",
-	"wSBY4fIIf5czklnu5PgJiakgI6szxozfM8tlZ6eECsK0AagSOpL3jDw77ATCRZGDAmd1h1ctqwbpVjzw",
-	"wAnIELDv8vbtcK6lNB6kV2LYV+PNiLRSqIOQdXqiDgvwPAnIiobOdWWOKYThqbOdww7tzAkDqSA4IxcJ",
-	"+9qKC/G0EHdgOZPK/tIPAoALzTaVKy0IAnJM4vm0hdMpSQrULZkmU3rPyn0Gt6LkbHnEKzmrW7YLAbIR",
-	"tQQ2REY37IdFPJYHr9V7rwKvlv3AnNtApgacWhET77+AVRNGIjNupqBCpVSwRcnGqpxTZ82B3/EywF+T",
-	"ZbkmYXFKFUt+s4TDU27mNYlvrfgW9WCOzVg48N8VHGkJ3DktNBrE3E8jKVNGBUo0Mm05I7+hc9z7WVBU",
-	"dPqVFMwixVgqq3VRTfJilHI9ZckpoeAtwJuVAxnbNzzg4FUQ6Alz12037L8PQXyBFNyKHiNKO84I8ClB",
-	"GJo1WoED/nxbUdWJPUsslG7ABioRkSZoUaXpZWO0tSiF1LVkQ3o5r5GMLAxQxCmhdULyUpSRxLA0rekE",
-	"NZ5Q7VoxmuhLphBCIV6MN6c9CqaNLnUkYb+jySKGtBKWbkMKe8GmUkwsLoI8smg16oYfFFwL5Tkv7Ks8",
-	"lfaT92Jty/VfKS9OjNBkRoU5JcN9mdvjoykblqzKW5SbWBQznlokCd6E41TKFiuXwFtg+Qe7ggYnqf82",
-	"DZsMamLqGmHEjY7zVy/6pUblfnCyVtDeUH0XYv/+OvfivRNDRyy21O0EC6bIVKaJJtyEuP3Gkk1I4Lix",
-	"Cyj986W23y5YbFdeWPoB7GuvRaJDPP7G8m1ptSYNsqgTRB18NmBRgevDMhDLU8KyCBNsRlPdEdCqgbQB",
-	"u1Tg6uIGLisvW29iBdxQtOl0X4H6yGg8JW7vhCaJfgx34iUL6rnF+qUtSVTemFZHgvA9Vx5IK+WVvo0m",
-	"2fAkbF3hJmUdxUB8tnXiz6WJtTnzCO2cQX1RatY0DcWp1Jtq596QGpDHupkZUfRBpZEq01EPThTlosna",
-	"a0Kds94vs0A0djuZFp/qOOFUatPGOxIWUN1epyz2lvYiv2MsrxF5ba3tUitvuWisSLZS3AmAqyljpNJo",
-	"MpoTO1JQStGMiRAv/OANYIZpQ6aMKjNidBPvAU+DNtdrK/vStBoS7UXLklQNctrQlL21VBtA71egr2rw",
-	"/3i6daqM1XGNlLALsvPx8EWy2xEJHuH7MFTfbajfwPUdoKeVVj1uPBcvDXv9YGhCQMavu1vcyZcnVSO1",
-	"Etc9CvrdLXvN6kcTVUwoxL7OKWxDL/OuWDFqVupdFK8vq151R8G4COHLh3Fp0tdM3TcsHSE7zapTfIMW",
-	"GKfedogxsnNVgR4QYRRaecrFXQBOGUs4DRsEP7PRbzc3ZMxTFhHpGC1af2WL1KFZOl5/J8FToeNcaRb0",
-	"0LCqMjd2jIWdS2WKSfF//rcmOy8V1TzdXek6C05iN9vEDTDY92vuXnSb2hu9dMxa/WVeoXA3967H3Y9+",
-	"PP9F5fAtv3Hj+8/O5/vFi0wXySYRevWjqAWdOXr2A1YOw4qUPBatIsW3XAe8hiUD68TJSrJeZ2nH0YLL",
-	"mVIhWBqiflnaV3TlbugHA1FjamgqJ2iGrkWMvThejEpcwjMfZbSCLXVjOUmBUTWbmcY25TUhTeuT4H84",
-	"S4Xz55YxMVtgL+8uj6O6XQuI6Cm4CtxQrWpDSfhKGzJW9n5f3GwXg4nnKlvnEinPKw6R8rzGHewnzxlS",
-	"nm+PK/AkyAgagFxGzM6cIuX5VrgEhN4FTLn1kNIOGlI7D5GhRbqgF32O5q+wzOwfei9N7bkFIV8kLPEx",
-	"NJrMQKcCo5oPOppSfYKBW2AtNFPGlbOzREQqktGEWVHcm7vkGNx1iriAIx2WQ/yUHpVC5DlHlyuuvQwF",
-	"mkP0U3DQ0dww/UbJzBkhAxELMuEYW4Ch7TpqBoDOycyKF5ZMOorUMOeN7DCjt4h2HDjOi1aGcalkzLSW",
-	"qoxuGY+znE1AWxiPcyVHLCKFZgq+0XNtWNYn76VBwaLmX2LKSTKRO30zBVMoSpFEO70Gw1/tq6KjOd4K",
-	"1WlK1VoaeuUee4h6k0YuQ8BE5EDYmT6v8AWgolBogmF598GuDcvDIy2Qc20btTUv4UoAYRvHXkHQrzRa",
-	"ovwgmS+TV4i1vKLzD+PfOJsF7szEXSUN8SDsxHHvb+q4dgPi+8Hl1TG+mQ5xcHAQWMqrCt0WbEgWyh1l",
-	"ljgvOj5Zx8UOjxtpaNrp2QVALeIP4kjPjxgC3Rsas8CtEXur9zJh3dM06HHV4GfFeCAURshMccO8dX31",
-	"tYajRm7i1pWuisOZ2vnB7c0FROdKEWF01hgAI2phIQt3ZGzkBsE1CLMAj4hRit/GSM5mGDQHWL3W7lgz",
-	"uPVomsLew5Yj+0vrnf7hHlwgzg1lH40WorqWz9/QyQ9vcOHwYcga+CJ/Is3l18ASRhBUDwLInAQAOSyE",
-	"LnKrhrPkFgT/YUSGsYRY7OoLIW8BmW+1UYxmw2gghkbKWwux25x/Zam2j9mvdEbT1H9IpZj4v+FZENZ1",
-	"830cEwZgIlbzvLEWLQsVs1sXjzAkOxComcrRQKAnI09pbGWysUGEIEWeSgh8rqzOu3ZCLu5pypPb2Gmq",
-	"Q7Ijx8R/OgGLuLOfSEWur25QgosLpnet6DYQwxzlCC4mt6gRDMmOkKY0Q/xkZaMiNbt98k4qRjI6t2tg",
-	"Lvi8tHssQT2oRDJDebpeGIaTLR8PIcVFZue6Yvb/AeG4lkC0FAdTCybVRioMx4pK2ZYUwp0MhJ6FicVl",
-	"tayMYTuMDg66h49e4YghpgGTtYn49TuouZJzmqal7x1DfaxAx2MW3lO571VQA9kYDXA0XdSV2y768jjq",
-	"k1T7qoGztp/Qqf+XLJTAdM7mgY+VzII8FVeLMjL9yjUZsQm3pFEjK6sKuDOrxLaIsFSzmlLuQiQsEKY0",
-	"z5nYxNe4TqrdTOV0YLgwLAtqnuhF7Wjcl21w48aqWQ5UEC8cAAEogELOXLKPlhnDp7gmMmeiK4hWic9w",
-	"uLBSH1bQrizXQbN8LQoMfbMKqsCEklCUO8rNnU/DJ0gFTsKP9Y6GbqqzNC317ojQVEtiKo8mhITIGUkk",
-	"ukOIYhmz4iGsfTRfsH434gpaQw7ak23qvnSq79Dr1yfNXK7KIEDilPKMJRuFELQYvfPUygeJva7K+A6q",
-	"7zT4Hbkhc9awfLvHvXO8ad1qenG6GbeuCnFZjnlViNLQdVWIys51VQiX8nRViJqRy4cRVFchE+7+Wo6j",
-	"odxwMbkOhzNAghzuqUrJt+eBKWaYiAwEh2q6xQ72lWujT5wLelYeIl8wMnQnPRdpgEhUWd0aqFx9DBLh",
-	"W2+FXcD3JFFMa6aJFJi5BQYG1SfoyJdjKEAwovEd3M54zVRGn5gKZ7MJhEnVXHDL7rKU5y2/VPmby8KK",
-	"nAl7PwR/zKg2LJx7mEv/05JkUNuOU6W8xRmrUFCEkLdMEaqJllKUqckQhlwKKjmPTYGesGRDV1jN7hH4",
-	"Rao55A0Ff8ZLsyU8xlkCAojvih8sC0t5Gc6F1Se6aJWwq8oigqOHMDHMeEG19DcASdm4smzisURebKpX",
-	"ziiXuIx9YxqbFeEMmBAfWAM3ZCwLkRBZmD55TeMpLimRcZHZSwZ0bzkTBFm/DkY6WDG9+3VlQfKGt+Tp",
-	"LPGyVBaJYFp3ZRu4lrajgHk7GGdWmESRYG/gh1Dib1soSqECXrjh/v3+d5487MOy97/bTTzsf7eDPAwx",
-	"75fds1qZB1hq56AEO2dzyd6AEwRQay4GNXSFfQQwRjCW6KU47ZgKKzmMvDn7IfoXSOwIhFBuHidp5dXX",
-	"renhukCot+cL1mkgLoySMuvbrfXBsN6/P1yLA8uZDysOfRuOqFWJTtvyRb2TGRNBb1Sro+KNktmSb9Ox",
-	"1018m22Rhpu7GTe8jsjY7UCxDvbO0l2J641qoFl1Ub1HYbR21DVr9+FCEaiQoz+jXy/w1ecHywjwns18",
-	"JED4ihrTVLOlUOkuPv8yc/1Fo5RE/zDsn274wAOjLdeiaDGKr3EDB4HMZm+44Hr6CFiAMa6B5K4O0fNo",
-	"FVCeHazcU9RDqf4JBn6E8z0EsMUyLStBtmCAmrLYKpJWTxnN7T8RAR3XSV8jmixquOPC2VwwWD2gnU/W",
-	"5hGfIQ8cYWGFtUXrrMwiIM0pqBbTNN2DlPZGFQF8pbvm68WSFZXdDoPS+9e1Hkn2dYk0sJCfj4wENc7C",
-	"rYUkyoDvTaih9KysWhsytcqBsjaUwj22GO27xnlce9S+yRXbbHVjLiZM5YqLcOqEsxMy9ZOTxam6a1b/",
-	"wuBEX2QN/GU0s9/wbwyLxPBsMXgLasotK4+KS8XNfH3NJfecPXoaryWKK/sMBC9/Yy+9vL1YbuVbDb9T",
-	"RowES3+tGgL5lb88JbGja6h5ow0GnVKl+D3TfXIApZ5ADj0hhbgTciaC8Q6ryw55d9SqTd3YZ+qiwcqH",
-	"4aFGEsd63lg+ueTaas1luCzrSyzqiJvmNL+RiiiWWLgGhWmsZLGZXFxm8WxUFqYtU6Zdjl6Vy+Jmamyg",
-	"HZLbEI3ba3NsTTK+rBHu4jUopXZBnmgadLmXOx+f79YNm1M+gdp69iBTKNI0W7ZgNuu4Lbhp3pyTX46f",
-	"/xwwjwVdpdfoFRI1iRzPpr/aeRcoPMJknrJTIkBdHikq4imRImzMKZ08F6H8llRLH/roiwISLGoGnJT7",
-	"omET3W+zMRctROZKOoBeeC5bLUNn3wrFiM9i1ZQnECGKLhHIM8QSXK5aHtn5eIgH2Tk7KqRl0pEszMko",
-	"peJurZZh0JbgVQy35/KIIjzvMJrKiWI6nGidcm0w3UQzquIpxHhgJUSqNDtBTxkaLn0C5ohxMYEQQLRM",
-	"Uz0Q2sg8Z0lEhCReuHLGSxgM3P5RLWnTTkww5gyShOWM0IFwEdFnurptndEUotXs/TSWaSpncOPmbmen",
-	"Pj/AgK96xOxQmORLZOqKpi1Qh12afhXO9XJgOSEHrqpEq9czcgPd+Dif5kgHtaoUeUoFpFnTpMWJkzMV",
-	"B9OM6gtC5WFpxIgcHhygEQgWW/Nl6ilVJbGDJ8Vl2bSUUj1Y69z1C43qYGyCIoSIZYGHx5egKWvPcEHG",
-	"KZ9MzQZVaB5ZaYE378jNqjBsEjvfpcjLQm5nWeDALbMV7Nu4UlsLVG3tRr1yYu0GGucNrydTWAZBBYHq",
-	"3JXm6RiSwuw8NL9zEUwVZ7642hOW77bqh9LmjaIZ20gBLY1pj/Tz+aLljenbzuF1gjWaN1ARWbgy3RmQ",
-	"69AOOkSnFxbtAiuyZZCNdJgANDeE33vGEnvZFCJlWpMhLGtoOSXM+0PAC0LLxfEseznQHrEEjQm/ZyKq",
-	"m+ztnaWnTm0KuCyTBclhxEe3hmJl6e4hV5Ab0Z6Cdn79G8YMOtkL7/nDU5QB/uv6w3sCJB/5myRmEVpK",
-	"DztEBMHUUYc4r0Xz09Nbg5gJdWR4s9R4IYCHdTNSN3UsA3u6bgvBcSXoLDIsmJ26eQTQWr9JnaHtWpyq",
-	"DTq4rjviTnwm46L+7eHjbYSPObKnN+WthFD47mbCcPv3FaPrw/d8asuPhqE1i21vLglsL3gxKFNETais",
-	"CS0sy90HODcVyYwnIbH0JWgeTBGnYDhLWRi6U2Zl1JZyPQ6r1tXKj3rlSrqVBcTHy8mj2m7CYKiyZTbJ",
-	"Hqgl+nRPC7pk6vDg4OCg41t3PFRt6swjBtkZpXIUoXElQqTZBW3WZ8UnGFVlaWAHchgioIUIFKrI1Qfc",
-	"7ZPX90zNiVFzp2k0M7ztLH14fa2YACv2yQ/L267AFjqKsrrU+iq8ZQ03X2UqmMG2kq1BXGyrE/cGqFBN",
-	"mAFVHJz8wFC0zBjEBELIGcQMdnPnjor0rut0zJ5HWQ+iSwrPqqJZsZTpKznbMJN5famtlvAMdyTUWTHg",
-	"W6unw8V4SoZYMWvoa+qBoR34Htf1nGe76r2kKRQuBnYGIPkW6h9COkmSsIQUeWfpAfCvVc2ryogt7Lte",
-	"sFlPZZEmRBUtq3b1xtrsif32Sux6zcwpv0fPiy8M5EuAdAlXN71ok0JmDdJpYvYytpVH1V4ArQb4JerH",
-	"emeBngs1W4i3hIFBLi8MgYhKi3wpNUydEloZU37UWvKnVEivG2UWKzFhFwVvEhpDNPpi6ZguVhpXBvA1",
-	"DQWGlPUGqYDYJmLVLbRV6lSaCLKfQb5yOJgxqgvVsSph1CvUJFxSaIm7ln0jwttrLUlc4oerH7TNesRI",
-	"HddrizV6cJEZcIURI6NCz6vQSyCM0/K2dqX9fL1pipVWfqwGqAP0YjFQGMeR1iJON1Gjudcg9YLp/Ipp",
-	"COJYiuXjyX/L4p09rrXagB3ns1QJ+Dg7SPiO0CByu5O4Py5TL9fm+unN1YPWoudPoxdUWRMIAAGGnyfS",
-	"FuqHE5ResB9YGcGPAd3QkUIbRpN6SVR4KKMmngIllswrEHERjmGvgisC1p9GGMXy7y5YIvjjH2HPFZ1s",
-	"WgkwAD521zWJC2kNTUuzKUe/YhmgB54jx87s584sNwtGht+gLSswrOWRYZ5bpQIsVGigZlrztOCYRsLf",
-	"fTL8/+2O/nPoEtIqLoh+Mi8+zVxRcwACtgJCLx1mCjkHEDeEajKheYfYZLfcMq0KAPGl5ZCcOrhpdJBp",
-	"Pcb1gZ/dIwBbGhxco6XFe9Xf9KLeu17U+x8ds4HesIzCQt7hP++leMkFVXPI9rlerLBDXU7PrcuL8AkS",
-	"6Igpk2uXC+9EvZiKmKX4N+iezTINFWldu/iL9kS1FUHbrXbK7iavMGFCupIqhGdgViJyKSm6cphrklNl",
-	"GufuUB6ajri7tSPRrk2jbM98cwUCf7y50WYZX+3plcjCLGxYdwB0bUPVyJ9ck9EVJiJf6GQl2q0qTQqy",
-	"R60497ryNptVk9mwOkcIH7oeYjjRpQRDo7xLsHRLG3y34YYF1vCUXtibxbIQjSosPxiWfuNlhg2N6Z/K",
-	"HLQFS20q47uL5BWf8KBThSd4JVMCT/6kCaKLK+ZIOESlwJU6opq9OG4pMmVfvq5HUnapEmVf0n9naUB8",
-	"fw+rKOVafBTJyIqxxCXxQG4PdhoMtLyqB08uwJl9zbliehM3RzBf6gxLv+xJkc7J9dl1bcGjPrkAtY1a",
-	"nq5Yhyy+BTBGC8fXAJlPpqp2EkLWltrVgTowa9uErZKqH1M+saMgvuEq/5yqjD/iEq1HVi//nnddcuU7",
-	"WRCyoVKLlX4TrisFoC3AtmN+UFlGctXzmOVcUyU6p18G29KldE6DppubQglNjPLdOqrwj7JVqVMaoFEo",
-	"RmDSuMVC9JgA87wWNLimETA+t2FQOkjGm1BT2Xd6E2el9++F8l435OWlbLj6arYPhSorrSXrVblujwle",
-	"r3kNH0U+7dX8m5ytVuCpYmjRQh2oRvRar4aRlWhaEkMN9+qnFKr6ueToHOeu4YFHlWZlUGBqqwqEAj/Y",
-	"TkDC/0vZMk+ZoQLQ/msmf4TR4+LVMk0dvSDxlCoaGyguqqhIZNZ0IWdjNZl8S8bZNzP74yi9E2I2OXpm",
-	"cknBNN3o1n+09/OX70cvQl363SK2oUc82ljbWZFoLTM5bzGhQsmhZwfEPkF2Pt2c7+L9B1UmIl+RcLOO",
-	"kLWClyG2u1SgsWMlS3wxws2EN19HuwUeXIxSHvtYL6pY1d+2DMRPTmtZkd6n2SiKA4NAgS18GxnrPW0U",
-	"1asQp63ZCobiPaaWhYsVxNYXRLs6GUuQsKd6Xbbm2CzkqlPRhdoEoZPAjW+DZNrasG6NZtArWVgmem3n",
-	"dLljftBQnGtVXkbJ1CGSgHo7VGAEBRkVhqRS5lZEPHVVp+gdK4vM5FTrmVRgqv37zc0leUk1j+1ZwsZB",
-	"nGRUgQnZLXhqTN57eAAD3FiG1Ea0+3lPDRSMluOyazTmnLhSxPjF75ILlpCR616n+wMxEDdTCOLB2ig+",
-	"YAKrKZ44M7m6hzRNuzDXOEUWhumB2BnO2MiOvQ+N+QVN92nOhxggZN/9VZI45XbgnSE7Yvv4wT6gyjow",
-	"LBkIcERwE2FUii/pDIktC3mR9iEYHZrgwa+o08ObA1GmN43B9mBgj5CchCTu07l8opHuk5dlZtUwlgkb",
-	"Rk7et18g6Q5xlMW1lQ4oF1JyeEDA3IA9NLWByiauCOLzg2cDMXTJUreFoPeUp1YcGxI+RoPECLN9jg/+",
-	"RoZulltLvbIwQx/KrElZLExIMxCYIQrB9nb2Pvk8tTgKpVeQ1xmqjHNv+DanXEHKbU7dEc8hqcci7EBQ",
-	"7Zzyrm53yu9YBPgNnaBkBu7mGdRvoYIcviD/4C/30Y3+DFaAYDo++sXOPxDPD57BcikZXjGj5ntnY8PU",
-	"sE/gX0ItZFxiGgLWrgVWOmJMkNjukGExH8gySnnMhAbWhSys9+7ixpkykGr0yf6+zJlAJO5LNdl3L+1n",
-	"ThRC8aZ3jkVIrPDMlEa6Ouwf9A8gCiNngua8d9J71j/oP0MhYgrsYh9C1fX+d/j3YV/VgjbhgQkzLZXy",
-	"5MwKL1UEB4zwExr0OdZIdMFJUiUWCRGd7pi9r29+3j0BdBqI4YiPhoj5qhCCKYdnQzphQ4tG9o83SmZD",
-	"QIMhcM4h2RlJMyVcxGmRsGTX8gI6YdFA+E6WVMztlyM+6pMPIoWKeKVreKoY8wlgEGLfJ2/KzA9X5pxn",
-	"bCDG4FHmwsil3DZjT9PIavOuDLHx4Vt4zPYKAXheJL2Tnr1arhpAtqehaMYMhC3983uPWxCDh9gHTZ+4",
-	"CGq8WzpFqj9E4YEw7rrbQBAGvWKgN+gi3M5gN3LzoUIPVcDcf8uRStY+WN3GD1/s5YuMF/D/CONPa5Xg",
-	"aI7dlrkU+7+7fK9u614K1IZLcfEyhBIz0A2ghiWuOJOr/RGeplz3vk8BBhmhyDKq5q6pjCqEjhxZWNpC",
-	"qvFKOBQTr+Pml4cl7FwDyteQ+mLBmDv/0OL+6skhUpHz698qw5XLJrEsIYIaCZp9jYAPUJFEROYocabz",
-	"aCCGVXj+8BTCWAgwZ6yujDKD4sYwaGYN4RvzvYmSRU6MokLTGPZoQV3kA0vghwcHpKRW3SdVYHxVKcsJ",
-	"Q4pVWci5VCZaFMCxdnB/IK5YzqjhLjoM6hK7XtNlG7NTy4LgCVLfFCSoEaiQ4DjjQNAk0RZqfgRu+uT4",
-	"4BeAGGb5uAtWSODQsY+lwnX7nFpY6EDgqLWu4SM+0iGu5espN/mWu+deymS+EY10kp8Xi8uEqokb9tXs",
-	"x/q+OXypNYzQMb/saGhI2FZleXhCqm/Uog5QPKhH9mBqafZythWKRwBaqRkPOsI70MoqM5CuwPLSTvwP",
-	"0WoBYf/7iI8ekMh93fom4mCTwsZBbspRLsbgQgix5uO2MppQbw4rruDWyY4VBzKp2O42AHtD7xiGNwiQ",
-	"bFzzN67Nqacju4axlTJA3l/JYZ2M1YTcr8wsgC2EoasXv0hAP7hrVyBZoHK33Qtj/SX9ko8uxCU1iAl5",
-	"uEab1XN1ze9UXS31df6kyZAZOhmekOOjv5FhrsBODFLrrecMQ98TPSLHh0cLD/li+LXWYNARsr/EOl8n",
-	"3GwR/x/HcbtKJWhh7cwf/1TsO4crj1BXPIkKAoKSgurs9tI8hZ4Yqhbr6ugzk/fMdyb6YW63X5YL/nPw",
-	"PChFveEiIXNZoPqL27eyHHw14qOTqvgU1WR4+eH6huyjCRErmsImhsQXEgc4/VTqLeT44JgM8cOtkOYW",
-	"8uAryWKdHoSRiZgz36SGc3Cx1MrsPQ1ON0v5dULoo/V46Xu5/SAiv8PLQ0+tKPju8phQBWUGaHUOeKKt",
-	"uOprViPOpnTUO/nu/tofFQowxn9OCgQiq31n76Vv9S/ueJrWPuqYCbZndYX976oQDwFsBy0up+BTc0qc",
-	"Knw3qwrOdZVuUQr70phOL86vXaXdbpM78+5jZjcyr89d9mnz31QpRfANv2ffABPBmogLQpPNfg9Hlbl2",
-	"jKTVglL1AUGKgciYoRY011Np3LVVJbadYs/4IYr9Q9f7hRuwR82m1AzKriRVt3EcGQOW+sTOOEyooUPL",
-	"HdF4ApNCR2bgTsM+OYOoASbMQKRcMDCT6dJsrBiEqzu1BWiepSlYzA6fE7TCgpDgCjLpO00cPDG7LU2t",
-	"4ElSKe+qunFHB2BrqWfKomUUSgabgcDXgPWAzdC+jgZCsG5iZSAjJdjz0jn01Ga61JHsUBNm7GYFmw1E",
-	"Dcwu3h4UUa5JXBgQ5hC8aIYcvqXa7AF89i5eDX0pY8wfOIHqQU7hTGd0rhsB2/Uj7ZNrbPtDmFg0xFsU",
-	"tNA7PvoFWweNCj0fkhGbS5GQo+cvnFIb1M0+W+kADrG3VosBhQnwYg9H7M5SKzQJKTE3Ht90VKtj5Czm",
-	"E8lAaV3Y71ZMGtSUKZSlk0CTRELbRiTRPQiMcwRZsVRZMlBLr1XtnqA0/pZr48rEbSq//dWsULW6eSvt",
-	"T778HnZ23MZpQaini1uU3qGDFgq88JzlF6vMwYFOOfQbWHNs+9/x34vEimxQErHbreFfW3lz1ENaD4/W",
-	"RJ/WZbYmCl3hwkosCskfy0QF+YTQzBwMy1ga0AV5/viJXBaG0OZJYzpofbpW4FdZxa0089Fnsz4ZOlcl",
-	"q1rYkvMQbgFa6A9yBQQAU8E/BrgQkSp2xFUVwI59qBxiQiHZ+XgckY+HB7trYLr/Hf61cjqjanNlA4Dy",
-	"3uJ4Oz6e26E/lkU3OxhWHPZVxZG2YaEC5QydpS7ptytsfIG3VgS8ZOzOb7CDjyUFRl2n/HJzz47qtbWP",
-	"amlIh4Hoj6fk3vWOAAGE/5RbqezZ0WIi9Vbw/62Ud15lROG1rLHnnW6G3mETMJYtHWP0A0jcggJAVk9D",
-	"Hpd26M3IA1YD1O5a95f1SGG5Vr9mhloZfBun8b68QjHd3PUh4P6SQDHMt63XRQZRP50oCx9/GrhewdiP",
-	"BGzKx5AvtAXJ0ZeDsMr4IugWTbZNYGlfeSWo2b3EticlZcgxqD2+9ErVIj2lAjPhkKLmZMb4ZFrLeosw",
-	"7AA6Py0WSuiTN9DoixpQgSA2wodJyFx7QRjVPozucO7ugTgi2o5yWqpm3Pd0A62krNli1bdKEQOX0Yxr",
-	"FtJBfmUG69E8IefDCVoueZeoU5XzMa74K9LFNjDm775h7qysJFJV1KFQNiCML7WSJK1y0ueygMiTwa8W",
-	"2tYCxDI+T2+PwlzAVpXzZydJiBwHwQWh/musKxjz2Ep/Z2lqTyjRJCu0y5yHhl3DP4aEirnLPBVlcyJd",
-	"tvMCFPe9tAgXSHtjztKkLB8wB/Mz0hVERvlgODDQuIgScAGxCYfyucABBsI+F7mVcUEGLpuF/FFIw/Sg",
-	"h1V4SD5VVLOI0DiGDl8Wo2OqGUmki1sqhIkGAorX4ORjLhLXCgw2MJYq02RnStVIFioi7g+92yef0YqC",
-	"5hssKqDtYDiQN+hKwUjKjHGuLSjKrBSLoSwzxOBUdSqGEMtJtOyTazrXA+HJL5Y6GACDtREgoDgQ+7JU",
-	"sydBDirmeA4QyhuQ3f7otWhsoaKgbVEoZcHsHx2omfTww8NhcYdtrMvXc9gGsCA/4oeHqbI+unGxMq3B",
-	"DrjQrm3EtBmSvDDah0v73rzUkKlMMZKzJEHs/GtSdCJlEuXWslg9N2hotBIvJSNZiIQl/qJxHMNFmfs+",
-	"7KENaqlalIoevl0L0y6/sDsJBGYv7xlahxHLSCPiG6ljYStI2yDS96dz/n6oOwO2sTFV2I2kVnS9bQ+u",
-	"EkxwFy7JZTGV7F8wPKtRmmelaQzP+8evSOSCNfy0kmKJo7Ub0t15eEm6poS+p+n+95SKSUEn7KGfPSv+",
-	"trnYDlmN64/LzQKH0H49r1jdvTF/2cXtf9dskjFh/qRlRuEkb89YMi4KyHULGC3dQlfbLFdV6O8EopTn",
-	"ev+7/eehn+XHTwWR85Tn9skua/Itd59yPb9WpTE6rQnr5Twp4W26JOww3P89n/xVVlT1DP6LruoJSX7T",
-	"VX0vU1Kflp2XGc9or3nSjexzwc1TUu2fupnqpsiO9Z+3o+B14cRYlO5A6H2iO2ObIEXdr02B/wzJH06Y",
-	"HWLIqvv0kyYxNTSVkwJUeMZB4YX8ktPSBs1BUR8IxawK7VUBZ4fzQvJChih5D3Y06osGxlSQnZvnu20p",
-	"HG3661OrOKCvDLGfM6F+Nyeox2gfl44JN1xonmARQSnS+VYVlMUGd3UN5V9M7K+SpFfK/IhG23G61jJ6",
-	"wfhUQ/EyTgKRV4rShFxTBxwFgUslGB94baRynVK8y8EFJs8N05j8JthX0yfXdAytHBWkKVThsppmbCCG",
-	"FwnLcmmYiOd7/2Dz4QlpptW5UMCU31vsg1Ew+csZnbVL8vLJjjA+JCzwauTbjOvMhev6uBiwQCd8PAYr",
-	"NmbYAVW7Hl/a1WNHnf4OMv/umIvxsWCLfAiO/cyTPvkEvcQw396+MBA7lHz6dPFq98TyT6D/O+FLKtoR",
-	"fe4nrGUxS7JWqDDAIzDO8TfHkDe8ICrI/IPNnyzut+zt2ik88nC79NZmggaAYuk/Qw0jw4UCilBICLOE",
-	"YGGvb7D2UGhC99g+PPMQ9d7KuCwOGC65V3aQ0/3eqtjBhx9nAmdCyELEzGcVhqi7uixBCGnmWbTArqS7",
-	"44Nj9GsJaenh1LdMdP7ATN5jAnW9J/8CN1gO38V0jkeidXsex9GqDUGUopHZSBvLJ6HLo3FboCm4W5XM",
-	"uN6OXxB3WOFChKnKqRzpCGPLsc1kwr4SJoziTIcZc1tShwfe5vH0ZRGOLaRxuL2VQSy1OjqhS2ZjAfcx",
-	"GRow4Z+dmrENXN4+b66KC20rGWNbyOOyMJYlCyAJpp3btQM728cCt49ToNqjmmDQFiLrEON/FscsNyzZ",
-	"AqiujcxJo8ZvB5Dki5n3y7rHuX/oCYViP0erXJymzlSZnVYNwA+2kltXYwUeHpCy7G21NUCW8Hokl2qD",
-	"f80wvD67sf08AuEslymdYy3PMUq09oKGxMQthtPF1YqCkArq3ZDz4x+DrB/wxjsGXat4QWZT6P8+tSKy",
-	"Yo0ev8cHvwzEkIt7mvLk1o/mmPHM17uHgGzwnleJ1ZjALcoa99gr2GUvhENOuhMCxL07I98KsW65YWjm",
-	"AsvzlHIB4QLbOCa/cKtExSmjgnxmo99ubraH2Rt6TMJaJC7KaqTXVzdVvsYhecdf9slZJTjiJjTh5sSl",
-	"cjRhZtFkIO5YbvqkSQDcLNz/EdYc8ihG3f3N07SGZ/2BaEqqtXy3sX0RMk9q3V6sEtgnZ8IFSHBwhUJX",
-	"So1apZUsEdci10aAu/SBpJbP4FRLlKBpMrdAgMG86SkumB4IK4G4UK9lUogaSA6dl2vPc9OuTTbQvYvM",
-	"8XVPFyPF803T411iPZzfI99dorWtJOUfbf1+a9NDq4unFrEHKumCAtquVLpOqX6kJ9corxmECjnOwgWh",
-	"a27MpcvPJ7a2Sx7wxL96AozdxXp7H0Bj6/KMA2B5Gi6NM/oxEXipDHfJmCFYYTIlviwn2fn4fBej1+zc",
-	"ZeCoC+q2E1RcdypnYiCoIUN4zBVTHS6aCWrMt97MAb6oOg24gmwDAd/byV3lEqCq21iKccpjM/StmOvW",
-	"GN+n/tj3rcdKdMoucwAChLN1VzY5spBL1ybESIlBnXASA+Fb67m7SCpnfI0WJJ0VXPpJs5r/JfKZoYT+",
-	"Ul+PANoHOZALOmhlRFbw8zDeVAve0o4/CMTgmgHF1ybeBmVvEDWxBMEKzx7HUYqgN0ExmkE2g5G+/YAc",
-	"k2MrCNZqDIIn0hVt/AlqRt/1Cdp76EAMz3FtexgmOCQ7x4eHu4AsXn8kv/KX9utnu1ayGil7F5BYCsGg",
-	"VtNApIzeN3r4c7FsIq4kynqnBFdfEBjDQFScoWzp0LD0Qzj8WCrXeb1kEzgFOtoKkVg+QucDMWWKOXaG",
-	"T9T4GQxAneiJvzb73ViN6I+Cx3dMhdjKZWEc5NaFy55PWXyni8wPPysrKEauYQXZ+Xh4tHsCjHQYu8eD",
-	"7hfwE6H/pXQcothTeQ79gb579bwtFPTFcTBDsht3lLFh4UTlLnIoAHf/359KDP3TzEg3jZMkZqpkMZk2",
-	"iK3Gd1yfqQBvdbJC2Ode707pgkHraj78lHga14bleiEEtrroo4Eocl8PBBqCuLKmED8LYfKuO07pYMsa",
-	"7Se5KS36LtAdLdQ8tniJdz98QF89F5ZQY0Z2hp9fv7z68Pb17eXVxfnr6+Fun7wH2cAqplaQWWpAlFq2",
-	"U5PwXULVztA/+16acwTHcNdKA6iJqkKcYnKAb+7jy8SpKo1RWxh4mO7kMk11VOvfyzLMoowGQjHBZtT+",
-	"jIYmXetLjQqiS2WhrqfDqXNAgJZdqAk7RfkFE4a8iH/quVUETeW4mEQ+Q8jieptRRWrzpJZF2Z6AYnGU",
-	"aEnGVG2tOgCiizfCwhRbc3Is0tjvslCCzVdW/VhDPM2aqVw4a4SvPZoxBsjGMlfp1IUM40a5QheVYpjE",
-	"0ifnHi3qGi2OqHylZWExENA4KvshA830iTOAqZLw4vLyxw6Ds6kkMyXRY5a1oNR/ObA8IVb5KVoQyx3M",
-	"FnELc8HrjAxzmK0sUrZ1LNEusqwTunnyjBH6lesnw0HF3LQ/7FgJXBGWj2jwKGNND+E5y4KRrKn2OVvZ",
-	"guC1ViVzgVsA0TGExfBgAZQrv+O/hNfnEtdSKz6O6aSRzzJlqHR3cQcpC5wtO8gA4H8JSEERxSInlKDL",
-	"Fuqa+qaXPpoBQefbRUJ2a86SU9QxAbEw2KeSS4AZuhFpKgXrAmntW85uj2BuWJpqt3KKbWKVy9WjLsW3",
-	"2e8Us/Oqxo+u0pBl0gMxZwZDEaCXU+Qo7StEiHk5iiuLca6rfanCeBi6i8VKIAOBna5d+uqpj/6qFy9H",
-	"gh7a2aHokRWF+6SqZmsPQ0oBpvaBqNvawZmFJeSENLe+W8/tnJlhXdkqrTt5SoWAYrmBbEF2VyHr9k0q",
-	"9S62f3JdWOhyHKwHW/b/dFjCsVf/DJ0g27i9fpVYXBhL/CExNYv6VaauTuRjKW+l6fgannhKcPqWmQGQ",
-	"4mVtF+kpLi6UgtJU5UW1LVOvveGhdNqSEPBkV35R9rsMZ0Q709z12TUeb+pkSF+fKy+MN5VooyifTA2a",
-	"enzzxlolAtHei9K32LCq2VSmie6T88JXCwFFzciBqMxHw2aHx+FptRDy7+LffXuAy0835Huh0odBcXBw",
-	"9MLC5T/hIfwMf/LkP7+jhSMin67e7mGz1uRh6PgvLBUtIBxXC6ZeOwsXJGExz2gakW9Myb2cJgkWtBw2",
-	"Ok7WGj2Msfmh5X3IXZ0mZlzxAQ0l6CwB7Xw8PN5tEYs/+ZbQT0YTboZ2JiNrZ78NAjgj9zRlhtyxeVQr",
-	"xqBd8UCa+i7XS+aKLRICvOEDNrZ4oV+xMRRxqmKYna2PCz/j0MmwDslBx3KY4OK6Nf/GBsIFNlciIXXh",
-	"oAlKM1Wo9OFzMiyELvJcKsOS24wlnA7JDrhSLG3Wwjl3K/sdJj6jFc/rdNS7oZbiPEPODLejNiT9c0XF",
-	"czB71DlO1REmyGBbzWD3vs9Yu4JeGVDjVNoDT+jcFUKxpC/2ZGGqxOr3VcMTXdaBkDlDfW/n+mi3HyJ+",
-	"7DL2pGkN0MaszdBSiO2kMP9dzogcG4d2lUF7BsUlksadZxe0ZV+nM85B0gveuY3zoMYF/EdW9Uc/gFsk",
-	"qOtg78elalc0fipNNULL+cGsFsCdQr7OfXL9Fnz8vjaPX3PIu+YBXe8QZgH9EJXtwf75pSVFi+Z8//4Q",
-	"AO6GW9zNOxf1CfSQ8jGrS487H492K/+Ak3KW05h+Zca4MmGOR3EBromI2PuyGsGR8fIIb7hI7AjORrBz",
-	"8zwiNz/v1hPeIGN++c0KYWmlgThsheOurx87AYZLUuVQqVnRuFlbHpsb1aoiNyo3Lw92DbJZDm74CpJQ",
-	"ouHd5XEtiwwcisvvN4K0iFX06hFlRBamNkYZ9bI0DBZqjFwtyHox1RNCk4wL1y2Oqag022NXQYyIGpPS",
-	"+P7p5duL89sPl9dYS6aaXuZt0Bwx6Fs2JkAd+sQrq9pAMcqx1UPvGElYJl0XqAyNB0NIbQPzmu9aB9+c",
-	"gv4JNI4SIEs1q5X6o6MQKJE/OFUdygqfkk9XF9qHF9ibVLGUGn5fG8w+bycOoalUBBx+I5pSEUNzGKv2",
-	"K0u8FimwA64baMpoCmXfH/5vAAAA//8=",
+	"3L37cts4ti/8Kih9u6rtvWn5Eiczbdeu70ucpMe7c2vb3fn2GeWEEAlJaJMAGwCtKCm/0HmN82KnsBbA",
+	"iwRKlCN39Zz5YzqWKABcWFhY19/6NkhkXkjBhNGDs2+DGaMpU/DPVzd0av+bMp0oXhguxeBs8BtTmktB",
+	"5ISYGSM5MzSlhkZkIhWJLycHb6lJZvFwEA10MmM5tUOYRcEGZwNtFBfTwf39fTQoqKI5M26uF3x8KT5Q",
+	"M7N/cDtPYf+IBoLm9pdjPh5EA8X+KLli6eDMqJI1J/g3xSaDs8H/c1i/zSF+qw9f8PHAzniR8eLyZccE",
+	"ScaLtTMU1Bim7A//5z/pwdejgx8PPn07jp6d3v/bIFp5wWjw6o4Js0o++JhQkZKUa0NFwiLyu+SCpWS8",
+	"IGYuSSnsBiRSMX0OJP5AleH25z+zhSe7YlOujaL2Y032ro/3LcED78VgGetejH2heZHZZ0+Ojo/JOzYn",
+	"/y3VLbngZkHeUkXNTIrPn1+XWTaIBjn98oaJqd2ok6OjaJBz4f8+DZHhJyYYLnOVFjczRqbV98RIomdy",
+	"PiTPx5oJE8GLSsGImVFDiowuNBFyHgH17HdU6DlThNuPDbllhamI8EfJ1KKmwrTFjTkXPC/zwdlxtWIu",
+	"DJsyBUvu5BGePpgHf+Mpk5cvcfyU5YU0TCSLn9mimgtPXj1b47ED+1zrDRq78PRpaxeOoxarjkZfTo4P",
+	"RqMvf2Of/iPMqZcTOLLdC3FnumsFT49PQsO+oWJa0ilb3ffn5MXFB3L6N2LoNCK6TGaEasIEkYoU5uDF",
+	"VQcvZ37Evuf0+cH/wKP66dtJ9Pf7vX8efP7U/PA4+vv9/rejqOsMv+E5NxVdlngqgy+bU6dsQsvM2JMB",
+	"B8UxmTsm61juA52yG3nLAockFuyLqb6PvQAo6JSRMZtIxYbkfUH/KBkejKmUKchi+5SmOSOwbiJFtug6",
+	"HkU1fccWnx79+CxEoF9KVrJ3MEjwxPxhv99GrH6qZetJ9OykY1+umEhBIq6ZWvlnegq/v50cFYHJ7u2v",
+	"dSGFZnBRPU8SVhg7lL05hXFCnhZFxhOQY4e/axR2W0gGnKi98S+t6KOaTKiy/7HbmdAsQ4GXSJEwJVh6",
+	"TuZWWHPDck1S6S4HDZIwcJeHVuIeO4Rn7v1NubMXhMEC72elv711hwN7AJQcZyxfM2mBT/zHdpP7cQPz",
+	"PyeKTUpNMyt2KJlQnpWKwWquGrfrzujQGrSDHqoUgqnv2jvkp0fnTrvaO/vldyz23p9EPFl4VdRy82lT",
+	"bh6tys1o8NwYlhfwioWSBVOG4yllImXp84D69ZZrzcWUzGc8Y4QbS3E9JO8nhJJMamP1jTMynzEBJymT",
+	"WpM5BQWDJyy1LzuRKqdmcDZIqWEHhudsVWxEA6aUVAHVNxqIMh+z5leNF5KlSWQeuDJTWFci85wbw9Ih",
+	"sCtLz0DSW5E/JIoZtThzXzglSXGWEjqlXAxHQrGMUW1/ZGdUqrRyLCLUECFJIrUZAgnOCDcapApTJOX2",
+	"kYmSX5k9Jvb7kbDfw1A4i5BjmS4siRjqZUykw5GVu0zYrfvnwLK1ffsI3sPSEBYJktnAReTXNogGdo7B",
+	"p2WSRoMvB3a4gzuqrITXdly3/1fV8O6DlziL++u1n8w/7uas/qymdp+8gRXcR3h9BfnomouE1XyiDSvI",
+	"jKZkTrmlAt6/XBOKI/bnG22oMn7Ofj/BrQqZWc2b75+e8Zpz1BxXE1yOf2eJsQNbw6l5In+0/1uvy0SD",
+	"F5Kq9IVi1K2pfTBTVtizKZJF8GwoRp14WiWMpXh/omhDDdtMk8Z6/G/8VNVqgqSxb3khSxEQPsDjKxxz",
+	"CTe0lYYZsyzCkXPs+r1Op0EXafEKF+bZ6SBEZ5mlTJtrlkiR6oCOPa2GxSfJHdd8nFmLXWs6bU+TynKc",
+	"NejoWGWFWniu2lN3kqfDAv5orTm7rrF9CEw+PSSXglASJzMqpiyOyNw+xDXJnbxOeQpGHj5g196mOQ1M",
+	"9GIB08zZmCiZsR80STKZ3PY/i9PgRlqdU1va4rnTaJ5SxWCBGdd2d6lYkNzq5lbjtjsf5Gn3AVWKLuzf",
+	"heQ6ZCg/zzK3mTnI69zeVE+PWoOv1YJw3MCMIOHg970Ggn0FpT80GPJvgBlfW8Muk0ZHnhknXMFNY3dd",
+	"C1romTSeXzNq347kXJSG6Qgfwo2H7wWbOwW3/5qvUc0PLTqhGes3Bjxph1B4XAKsDSynmPNJzCzr2uWq",
+	"c2KvgYW/MZC55R3qeit8AYqVXnN08AFLMHeaNTAg2AfpdpRxGt4qYRx7b8cbH/EuWhluSZBQ0y023lA8",
+	"de0DnjlLdOVoFIWSX3hODTsniRXImsx4mjJRk8ZI2VOo+p+EfVXAtOTJSSVKpWBLLL0d7d/idCHqCxpS",
+	"A9+7i8JIZe1/OL0dHAQrXB3hH3JOciudnDwhCRVkbG3GhPE7ZqXs/JxQQZg2QFVCx/KOkSfHvUi4rHJQ",
+	"kKxu8+plNSjdyQeeOAEdAt67un177GuljQfPKzHsi/FuRFob1EHKOjtRhxV4ngZ0RUMXunbHlMLwzPnO",
+	"4Q3tzCkDrSA4Ixcp+9LJC8msFLfgOZPKfjMMEoALzbbVKy0JAnpM6uW0pdM5SUu0LZkmM3rHqvcMvoqS",
+	"89URr+S86dkuBehG1B6wGAVdPAyreKwIXqt33gRer/uBO7fFTC06dTIm3n8BryaMRObczMCEyqhgy5qN",
+	"NTlnzpsD3+NlgN+mq3pNypKMKpb+Zg8Oz7hZNDS+jepbNIA5thPhIH/XSKQVche01OgQc1+NpcwYFajR",
+	"yKxjj/wLXeC7Pw+qis6+koJZpphIZa0uqklRjjOuZyw9JxSiBXizcjjG9heecPBTUOgJc9dtP+6/C1F8",
+	"6Si4FT1ElXaSEehTkTA0a7SGB/z+drKqU3tWRCjdQgzUKiJN0aNKsw+t0TayFJ6uFR/Si0XjyMjSwIk4",
+	"J7R5kLwWZSQxLMsaNkFDJtRvrRhN9QemkEIhWYw3p90Kpo2ubCRhP6PpMod0HizdxRT2gs2kmFpeBH1k",
+	"2WvUjz8ohBaqfV56r2pXunfeq7Ud139tvDg1QpM5FeacxIeysNtHMxZXosp7lNtclDCeWSYJ3oSTTMoO",
+	"L5fAW2D1C7uCliRpfjcLuwwaauoGZcSNjvPXP/RLjar3wck6SXtD9W1I/Pvr3Kv3Tg0ds8SebqdYMEVm",
+	"Mks14SYk7bfWbEIKx41dQBWfr6z9bsVit/rCyhfgX3slUh2S8TdWbktrNWnQRZ0i6uizhYgKXB9WgFiZ",
+	"EtZFmGBzmumehFYtpg34pQJXFzdwWXndehsv4JaqTa/7CsxHRpMZce9OaJrqh0gnXomggVusX9qKRuWd",
+	"aU0mCN9z1YZ0nrwqttE+NjwNe1e4yVhPNRCf7Zz4Y+Vibc88Rj9n0F6UmrVdQ0km9bbWuXekBvSxfm5G",
+	"VH3QaKTK9LSDU0W5aIv2hlLnvPerIhCd3U6nxad6TjiT2nTJjpQFTLdXGUu8p70sbhkrGoe8sdZurZV3",
+	"XDRWJVur7gTI1dYxMmk0GS+IHSmopWjGREgWvvcOMMO0ITNGlRkzuk30gGdBn+u11X1pVg+J/qJVTapB",
+	"OW1oxt7YUxtg75dgr2qI//hz60wZa+MaKeEtyN4vx8/S/Z5M8IDYh6H6dkv7Bq7vwHla69XjxkvxyrE3",
+	"DKYmBHT8ZrjF7Xy1U42jVvG6Z0H/dqtRs+bWRLUQComvCwqvoVdlV6IYNWvtLorXlzWv+rNgUob45f2k",
+	"culrpu5ano6Qn2bdLr5GD4wzb3vkGNm56kQPyDAKrTzj4jZAp5ylnIYdgh/Z+LebGzLhGYuIdIIWvb+y",
+	"Q+vQLJtsvpPgqdB2rnULempYU5kbO8bSm0tlymn5v/+XJnsvFNU8218bOgtOYl+2zRvgsB82wr0YNrU3",
+	"ehWYtfbLombhfuFdz7u/+PH8B3XAt/rEje//djHfT15luky3ydBrbkUj6cydZz9gHTCsj5LnonVH8Q3X",
+	"gahhJcB6SbLqWG/ytONoweXMqBAsC51+WflXdB1uGAYTURNqaCan6IZuZIw9O13OSlzhM59ltEYs9RM5",
+	"aYlZNdu5xraVNSFL61fB/3CeChfPrXJidiBe3n44jZp+LThEjyFV4IbqNBuqg6+0IRNl7/fll+3jMPFS",
+	"ZedSIuNFLSEyXjSkg/3LS4aMF7uTCjwNCoIWIVcZs7ekyHixEykBqXcBV24zpbSHhdQtQ2RokS7pRV+g",
+	"+yusM/uH3knTeG5JyRcpS30OjSZzsKnAqeaTjmZUn2HiFngLzYxx5fwsEZGK5DRlVhX37i45gXCdIi7h",
+	"SIf1ED+lZ6XQ8VxgyBXXXqUCLSD7KTjoeGGYfq1k7pyQgYwFmXLMLcDUdh21E0AXZG7VC3tMeqrUMOeN",
+	"7DGj94j2HDgpyk6B8UHJhGktVZXdMpnkBZuCtTCZFEqOWURKzRR8ohfasHxI3kmDikUjvsSU02Qit/tm",
+	"Bq5Q1CKJdnYNpr/an4qe7nirVGcZVRvP0Ev32H00mLZqGQIuIkfC3ufzCn8ApyiUmmBY0X+wa8OK8EhL",
+	"x7nxGo01r/BKgGFb215T0K80Wjn5wWO+erxCouUlXbyf/MbZPHBnpu4qaakH4SCO+/22gWs3IP4+uLwm",
+	"x7fLIY6OjgJLeVmz25IPyVK5p86SFGXPJ5u82ONxIw3Nej27RKhl/kEeGfgRQ6R7TRMWuDUS7/VePVh3",
+	"NAtGXDXEWTEfCJURMlfcMO9dX3+t4aiRm7hzpevycGZ2fgh7cwHZuVJEmJ01AcKIRlrI0h2ZGLlFcg3S",
+	"LCAjEtTidzGS8xkG3QHWrrVvrBncejTL4N3DniP7Teed/v4OQiAuDGUfjZayulb339Dpd7/g0ubDkA3y",
+	"RX5H2stvkCXMIGgeBJg5DRAyLoUuC2uGs/QzKP5xROJEQi52/YGQn4GZP2ujGM3jaCRiI+VnS7HPBf/C",
+	"Mm0fsx/pnGaZ/yOTYur/Dc+Csq7bv8cxYQAmErUoWmvRslQJ++zyEWKyB4mamRyPBEYyiowmViebGGQI",
+	"UhaZhMTn2uu8byfk4o5mPP2cOEs1JntyQvxfZ+ARd/4Tqcj11Q1qcEnJ9L5V3UYiLlCP4GL6GS2CmOwJ",
+	"aSo3xA9WNyozsz8kb6ViJKcLuwbmks8rv8cK1YNGJDOUZ5uVYdjZ6vEQU1zmdq4rZv8/oBw3CohW8mAa",
+	"yaTaSIXpWFGl25JSuJ2B1LPwYXFVLWtz2I6jo6P+6aNXOGJIaMBkXSp+8w5qr+SCZlkVe8dUH6vQ8YSF",
+	"36l673VUA90YHXA0W7aVuy76ajuak9Tv1SBn431Cu/5fslQCyznbGz5RMg/KVFwt6sj0C9dkzKbcHo3G",
+	"sbKmgNuzWm2LCMs0axjlLkXCEmFGi4KJbWKNm7Ta7UxOR4ZLw/Kg5YlR1J7OfdlFN26smeVIBfnCARKA",
+	"ASjk3BX7aJkzfIprIgsm+pJonfoMmwsr9WkF3cZykzSr16LA1DdroAosKAlluaPe3Hs3fIFUYCf8WG9p",
+	"6KZ6nmWV3R0RmmlJTB3RhJQQOSepxHAIUSxnVj2EtY8XS97vVl5BZ8pBd7FNM5ZO9S1G/YakXctVOwRI",
+	"klGes3SrFIIOp3eRWf0gtddVld9B9a2GuCM3ZMFanm/3uA+Ot71b7ShOP+fWVSk+VGNelaJydF2VovZz",
+	"XZXClTxdlaLh5PJpBPVVyIS7v1bzaCg3XEyvw+kMUCCH71SX5Nv9wBIzLESGA4dmuuUO9oVro89cCHpe",
+	"bSJfcjL0P3ou0wCZqPa6tVi5/jN4CH8OiegH+JxD3uDXUhHF7uQtF9MheU5u2cLJdLzB41u2+Bw7+AKu",
+	"g57czni1nAu20V39Hh4Cqt3J2z4lkPYo23VyTUBf639ilNxcN3Flnwn6Tl0sBd/KDdZ0j3bs3S68opYF",
+	"HtMp+sY7+pdEapoqpjXTRAosDgQflhoSzBWRE8C4GNPkFhRA1GRqv2JChXMLBjLxGlHe1YhsxouOb+oS",
+	"4VV9WM6FVUGCX+ZUGxYuby2k/2pF+Wy8jrPWfVADgU4oUsg7PwnVREspqup3yHSvdOGCJ6bEYGu6ZbS1",
+	"4VoLfCPVAkrTgl+jXtaRgeWcTQHZ6vA1VvXxosoYRICTPo4LeKva6YajhzgxfLeD98IrGSRjk9p5jtsS",
+	"ec28Cc5SLXGV+yY0MWsyZhBzIbAGbshEliIlsjRD8oomM1xSKpMyt0cW3DtyLghqFzqYTGMtwf6H35Lk",
+	"Ne8oBVu5LjNZpoJp3fdmwrV0bQXM28P/t8brjgf2Br74tsXtUapAoDc+vDv8xtP7Q1j24Tf7EveH3+wg",
+	"9zGWlrM71kASgaX2znuxc7aX7H2EXQQKXs63+GEfic6+hBNMiWaJYmZILqsyHz2zfIWl8Rtf6Bbgd2D4",
+	"4NI7K5WooWu8h8DsgrFUr1QxJFTYVY59sOc++hcoewokGG+fRWytuVed4Am6RKp3V9M2j29SGiVlPrSv",
+	"NoSw0/DueONur9YFrdn0XSgk68oAd6WUvJU5E8FYbWcY77WS+Urk390M20T+u/Jwtw/Cb3mTkol7A8V6",
+	"RAOqYD6uN2qQZt0d+w5NtcZWN2JBx0sQaaE0mJx+ucSfPj1aZYB3bO7zZMK364Rmmq0UEvTJiKlwHZ61",
+	"gFaGx+HsjVaGSGC0VaSWjpDRhiSJIJHZ/DUXXM8eQAtwVbeY3KF0PY3WEeXJ0dp3igZo8z7CwA9ITQkR",
+	"zF2mW1AqnFwIxftMOmSKLZl7S6v1oSZlyJrs4KNlbKe19FnyWs9YcstScG6MF/Y/EQHHmNOnxzRddotN",
+	"SueoxQqXgEtvuvGNn+PVMEY0lo1Il1YLFVAbGfSl0Sw7AByMFvQI/qS/8e9ZZQ0c5HHQHvuyMY2BfVnZ",
+	"XkT/9OnU4PuxdOvY4apKZBshUYVj160NZX0ddd2Yf+UeWy4R2JBx0njU/pIrtt3qJlxMmSoUFx3qMBqx",
+	"TP3grCuqbtuQgZjR7JEZIchOc/sJ/8rQf8XzZXEAQJSr7gDFpeJmsRmozT1nt54mm8WAfQYqHr6yF96C",
+	"WsZo+trg74wRIyE82IBQIT/xF+ckcecarAFtMFOdKsXvmB6SI8CHA/X8jJTiVsi5CCZJrccq8zHsdS91",
+	"Y59pakxrH4aHWpVfm6+M6smVeHhnAdR7L8JXsoR1BURCwYeY01umI6IZ0w2/FVWMFIrfUePwwjDKptu5",
+	"6dqUKZcHTwZRGMFz+Pn/O/uPNYi70eBDBZ6z7J3YFrAB/bip3f+gLYQwPduZNVWJ4laYV11lgN1m0LpC",
+	"PTdT6wVCO46U3IVl0w08tDPD5kNDwCxf11Jql8GOcQ9XWL73y9P9ZtRmxqcAHGo3MgMEuvlqeKYNUrkU",
+	"g359QX48ffq3gGM2mAdyjSFv0TCocG+G6zMTuhSzcyLAUTNWVCQzIkXYjVhFsC9DxXuZlj6v2yOeEkRs",
+	"hFPLPSLiVA+7AmhlxyFzeDVg1l/ITp/k86+lYsSX6GvKU0h/x3gvFFEjvqCDAiV7vxzjRvYu/Qw5CehY",
+	"luZsnFFxu9FINOjF8haie+dqiyLc7zCbyqliOowikXFtsJZOM6qSGSSwIcwrVZqdYRoAusx9dfmYcTGF",
+	"/GYMu1E9EtrIomBpRIQkXgl0bnMYDHKaokZFup2YYEItICDIOaEj4co9nutaK3DuekjFtffoRGaZnINm",
+	"ULg3O/fFTwYSccbMDoUIBkRmDhFy6XTYpemX4UJWR5YzcuQgczpTOiI30I1PYmyPdNSA3CkyKgBDgqYd",
+	"EeqCqSRYQ9lcENp+KyNG5PjoCK8+WGwjUUPP7D3owZszCqHb4aATJ/poY+aKX2jUJGObFCFGrNBrHo6v",
+	"VQFrcUEmGZ/OzBYQWw+EkeHtO3I7iJltCoP6IFgtFa5X6C1umZ1k38WV2om+t7Mb9cqp31tYxje8WSlm",
+	"BQQVBFoP1BayE0gKS48x8MNFEAeDeeTIR+xNYM0kpc1rRXO2laFc+UIfmMTgOzK0pu/ah1cpAtBvYcqy",
+	"MOzmcziusR00xnArIhJCEMAKyFatX4CaW9LvHWOpvWxKkTGtSQzLiq2khHm/i3hBarkkxdX4GvpNVqgx",
+	"5XdMRM2Ii72zIC4U1Cm8Klfz5JiPPxuKsPn980mh8Ku7vvbi+jdMiHa6F97zx+eoA/zX9ft3BI585G+S",
+	"hEXo6D7uke4IU0c9kliX3WSP77ViJtRu5vVKV5kAHzbdXf3MsRzCIborv9CZtZYZltxj/QI6GGzZBkRt",
+	"t56x+gUdXTdtcS85k3PR/PT44b7Mh2zZ47sc11IofHczYbj99xWjm3OTfd3e9+bYtjsJbK8J7C4zO6hT",
+	"RG2qbMibrnp5BCQ3FemcpyG19AVYHkwRZ2A4j16YujNmddQOLDLHVZsagUSDaiX9ME/x8WryqPE2YTLU",
+	"pYDblEY1qhj71zx+YOr46OjoqOevbnkISu+5ZwyyN87kOELnSoRMsw/WrIf8SDFl1J6BPSjQiuAsRGBQ",
+	"RQ78dH9IXt0xtSBGLZyl0XYR2lmG8PPNCRtcpFVl1+pr12QLboXMujwUWuYM0oy5JkaVAPU952Y2JPEd",
+	"Z3Om4jMCoWKmhyT2bvb4DNKS8VKJrK0EjtCRqzcAvSsfkthuOTXSPk+zrHoe4fmiqobZUvaWLXS7xwLO",
+	"P/AZavBPP2DfZGOZsd/8MPaPX+uh7J/vq+Huo0EFMLgZiL2C8fRAg8Ei5rXCH9JoOzMVbkBWqSkz4LCA",
+	"TBbT2i/IOoa08X45C+Myu+07HbNcW0EC9aniXIebmEiZvZTzLcEsNqMtduQguS2hztcDn3JNUH04JzGC",
+	"JsYeVhXCJnA7cN2EvbCrPkjbqvNybn+Akm8AAhcqCtOUpaQseutYwH+dxnCNJLn03k3Mfj2TZZYSVXas",
+	"2kFOrguHr4OjXDNzxu8wjuax4TwKVJ+KJTOItsGybB2dNmevclu1Vd0YmA3Cr5x+hLwM5Jw3PEbeXwhu",
+	"y6I0BDKeLfNl1DB1Tmjtcvpen9Kf0iSj6bpaBuPDRjrecTaBgqRl9LA+viyHBPuKhrKfKshZKiCBj1ij",
+	"FD26OpMmAgAM0EIdD+aM6lL1BKaNBqWahlHlVqRr1Too/HqdqPQVfzgIuV1C0uPpuN6I1+vJReYgFcaM",
+	"jEu9qFOj4WCcVzqNQ3f1LQcogm19Hwy0I/QyHjSM447WMk+3WaP9rsHTCwGGK6YhU2klYZWn/y3Lt3a7",
+	"NtpMdpyPUqUQse5hB7mDBsU7vYyiSVV9v7HcW29vRHX2vXgc66kunEMCCHCPPZJN1dycoPaCLSGrIi4s",
+	"uICmRNowmjZRseGhHHTatCm8Avkz4RqTOlUm4CNrJcWsfu9SX4Jf/hGO79HptmCwAfKx2751vHjW0AE3",
+	"n3GMvlZZqBBfc+LM/t1b5ObByo0b9PgFhrUyMixz61KdJZAeamaNeBSOaST8e0ji/9e+0X/Grfq1ugjH",
+	"q09z19cCiIDZHRjLxGJRFybjhlBNprToUTvglltV1gIhPnVskjOat831Mp3buDm7uX+aa0ePm2v0R3mz",
+	"7fUgGrwdRIP/v6eN9prlFBbyFv/zTooXXFC1QKNsGWSNurLOz65uqTIPUzzCDl9hFXstGiRUJCzDf4OF",
+	"3kbqqY/WtctS6a5VXlOZ0OnN7e8YDB9MqFhVpfACzGpErmRM12kFmhRUmda+O5aHvlPubu15aDdW0ncX",
+	"PzuM2O/vb7dd0W93hT2KMEsb1p8AfTsRtkroNxT1hg+Rx7pay3br0KlB92j0Z9iEcLYdoNiWAE0hfui7",
+	"ieFCtIoMLYSvIHpXF313EawG0fCYseqbZWSgFhDXd9Ze3HidYcuQw69VjeiSPzuTye1l+pJPeTD0xFO8",
+	"kimBJ3/QBNnF4fkSDrk7cKWOqWbPTjtwBu2Pr5t5sX2AAu2P9D9YFlDf38EqKr0WH8VjZNVY4irVoICt",
+	"qqhb7nrYTIVdojP7UnDF9DbBoGA943NE/zqQIluQ6+fXjQWPfe0f9bWAG0/SEhmjpe1rkcwXO9ZvEmLW",
+	"jvYFASiwjZ0i12nVD0HQ7amIb7nKPweY93sCx808+dXvi75LriNMS0o2gHVZ7TflujYAutKQexbBVUjC",
+	"655HFIKGKdG7PDrYmTSjCxp03dyUSkAwhNVGAibJVN2qndEAvaIxT5UmHR6ih5QLFI3Uyg294PG5LUsM",
+	"QDPe5jQpH9LcJqTro6ChuvQtZXmlG66/mu1DIXC9jcd6XUHnQ0oRGrHVBx2f7oYubcnWwPirBVq0BAXY",
+	"yvEbNDiyVk2rw9DgveYuhYCfV8LBk8L1vPGs0gaHBqG2DiMa5MFu0jb+b6p9esx6I6D2X7OUJ8wely9X",
+	"z9TJM5LMqKKJAXxpRUUq83agPZ+o6fRrOsm/mvkfJ9mtEPPpyRNTSLpUnUMPvp4c/O3Tt5Nn4ZIcWMQu",
+	"7IgHO2t7GxKdSMOLDhcqoM49OSL2CbL3683FPt5/gAITeVDa7ZoCNzCPQ2J3BaO3J5gx/jDClwm/fJPt",
+	"lmRwOc54UhV6KVa3OK/KFdLzRo2rj2m2cNFgEMBYxF+jYL2jLVzVmnG6+m1hwuJDsGZcRiV2PyLa4dis",
+	"UMLu6nXVnWm7xLReoCiNCUI7gS++iyPT1Yl7Z2cGo5KlFaLXdk5XYecHXT0xNEmY1gSegOAvFeT5h0ty",
+	"yxZDgunCNT6UkhmDrBnqfwCFqCQvtSFSECow5YKMS0MyKQurU547pEJ6yyrUqIJqPZcKfLv/uLn5QF5Q",
+	"zRO7+UAp0D8ZVeBzdm84M6YY3N+Dx24iQ3YmOgp9aAeaDMgJmbMxrBtTdBx8PX7wu+SCpWTsOp7q4UiM",
+	"xM0McqMQ7MhnWCAC75nzq6s7qNK1C3PNtmRpmB6JvXjOxnbsQ3vqlaDZIS14vO/Q5Rj5SZIk43bgvZid",
+	"sEP8wz6gKmAnlo4ERC64iTCNxbcBgHqhpbJY+xCMDo1T4Vt0AsAvR6KqGpuAs8LAO36cSSgHSiVETs9I",
+	"nMpEH3rOGeZpPCSnR8ckLgUtzUwq/pWlcdUSNlEsZcJw319sJMBpF5HToycknkg1hrho/QNgHqtj2UdO",
+	"SSyk+QzFBjEmuDTLqKQA0OARYO1oxoYk9vrDGZnx6QzyXuzPfCYVbhwUsqGg86V/vihND8mLqgovTmTK",
+	"4shZPfYDFGAxjrJM8CoM5xJrjo8IOF2wmbQ2gL/k0ICfHj0ZidgV1n0uBb2jPLNKaUz4BN0yY6wMOz36",
+	"O4ndLJ+tDJOliX3auyYVaqaQZiSw6hkKM+zsQ/JxZg8iAEShxDdUGRfk8f2+uYIy8oI6vl3AjttTOBJU",
+	"u9QE18Ai47csgkMLLRFlDkH3OaBMUUGOn5Gf+YtDJPoTWAGS6fTkR8yZe3r0xMmF+IoZtTh4PjFMxUMC",
+	"/yXUUsYVMSJh7VpgpWPGBEnsGzKEHIP8uYwnTGhW418M3l7eOIcOigJ9dngoCybwZA6lmh66Hx3mTiFE",
+	"JW9wgXhD1oRgSqOwOB4eDY8gF6VgghZ8cDZ4MjwaukLnGQjNQyhr0Iff4L/3h6qR4AsPTJnpgIyVc6vC",
+	"1XksMMIPGNbgCBbsUrSkSi0TIjvdMqu13Pxt/wzYaSTiMR/HeCpUKQRTjs9iOmWxZSP7j9dK5ohfGcP9",
+	"EZO9sTQzwkWSlSlL962Ao1MWjYQ/jlQs7IdjPh6S9yIDaNgqQD5TjPliQSjHGJLXVZWQ6/fBczYSE4ir",
+	"c2HkSh2ksbtpZP3yDo/f+CQ23GY8wFyKy3RwNrAX7FWLyHY3FM2ZgeStf34bcEtiiJP7BPszl22PN2yv",
+	"qob7KDwQ5uj3GwhS5tcM9BoDpbsZ7EZuP1TooZqYh284npKND9Y6yf0nq4LgbQL8f4K5yg28SloUGU9g",
+	"8w5/d7WB/da9ktQPN/3yDQ9oUtAWp8ElDofNwfyEp6nWfejLxUFTKvOcqoXrrqZKoSN3LOzZwlPjXRHQ",
+	"VaPJm5/uV7hzAylfQZmUJWPhomTL79csJJKKXFz/VrvvXOWRFQkR4H5o9iUCOUBFGhFZoN6dLaKRiOtS",
+	"jvgcknkICGdsM4CKkOLG2NtGEEhiWRxMlSwLYhQVmibwjpbUZTGyB/z46IhUp1UPSV1EUYPiOQ1Psbpi",
+	"vZDKRMtmCILoD0fiihWMGu5y5ACg3+NQ+KSWcyuC4AnSfCkoZiSA+uEk40jQNNWWan4EbqwO8yNQDCvC",
+	"3AUrJEjoxGeU4bp9/TUsdCRw1Po6tVyhQ1LLNxZoyy13z72Q6WKrM9LLilgGTAq11TDsizlM9F17+Mp2",
+	"GmN6wmq4pWVnWMPt/hFPfaspQ+DEg5FoN6YBySDnOznxSEBrCuBGR3gHWl1lDtoV+J+6D/99tF5BOPw2",
+	"5uN7POS+gUubcbBbb2sjt5UolxMIpIRE82kX2C9ASyKKEL462bPqQC4V298FYW/oLcMkDwGajeuCyrU5",
+	"9+cI9HerZYARs1bCOh2rTbmfmFkiW4hD1y9++QB951u7TgGIdLbjC2PzJf2Cjy/FB2qQE4owHKM15nUj",
+	"+lZfLc11/qBJzAydxmfk9OTv1vQCbzlorZ+9ZKgMu4icHp8sPeS7wjR6ZEJr5OGK6HyVcrND/n+YxO2r",
+	"laCfubd8/FO57wKuPEIdIBgVBBQlBW1K7KV5DrVLqpHx685nLu+Yb9H33dLusAI1/3P4PKhFveYiJQtZ",
+	"ovmLr291OfhozMdnNaAa1ST+8P76hhyiIxVxl+ElYuI7agCdfqjsFvRf4B+fG24Mr1lssoMwPxPxFdqn",
+	"4QICTQ1Ezcfh6TZqZy+GPtnMl76p6Xcy8lu8PPTMqoJvP5wSqgCSgtb7gDvayaseWR95NqPjwdk396/D",
+	"camAY/zfaYlEZI3P7L30tfnBLc+yxp86YYIdWFvh8JsqxX2A28GKKyhEFp0Rp0rf1rGmc9OkW9bCPrWm",
+	"08vza4cH3m9y5+R+yOxGFs25q4al/pO6sAo+4XfsK3AiuEhxQeiyORzgqLLQTpB0elDqhlh4YiA/KNaC",
+	"Fnomjbu26vK+c8JoMiMxqv2xa4LGDfij5uicdO25sOdJfRYxbWtI7IxxSg2NrXRE5wlM+kJSlYJ0iofk",
+	"OeROMGFGIuOCgZushtRTDJL2ndkCZ55lGXjMjp8S9FCCkuDAu/StJo6e6ALNMqt4kkzK2xoL8eQIfC3N",
+	"qmp09wI6uBkJ/BmIHvAZ2p+jgxC8m4giZaQEf162IDmHZhfeRrJDTZmxLyvYfCQaZHZVB2CIck2S0oAy",
+	"h+RFN2T8hmpzAPQ5uHwZe9RyrKI4A6QpZ3Bmc7rQrbT15pYOyTX2vyNMLEcbLAta6p2e/Ig99MalXsRk",
+	"zBZSpOTk6TNn1AZts49WO4BNHGy0YsBgAr44wBH7i9SaTUJGzI3nNx01MK9cGGAqGRitS++7E5cGNVUh",
+	"aRX50CSVELXBI3oA6YHuQNYiVVYC1J7XW7ZontZVp93P9oFtdbe/mgfK97EJ7OBvNOMYWnUdfFyjv+/f",
+	"JBdp01EzUsIV4P+s7EeXxnPjuwY41c51DuKuoQ0GMJzUwBR7lml23iiHumWsQETZGdWz4Ug894O4jgxW",
+	"QGBArhkpXBvLCxxH1HB+hr4Nj6TaQNOJPjrN8c5m9T0yOo7+LVs4r72lr92n4c4UpSpU66JokPhE87Un",
+	"+fDbLVtcpkuuiaXCGzoBYF4FDroh+Yihr6cEfAc+ouoqWj3LeS/CqmZ7BacG932zugLLW6uvNDK/n61i",
+	"iPVzhuCa0t24kuxQjd3opH+NmNcpSx0467+6NG2g1a715HvQW2wWv4vdgNIBlwcvfbwffb1oOrjTiNiu",
+	"IBZnHPpLbdi2w2/438vUGr8ARNxP//Y/68vTT49PNlQzNK3f5aMGC6u4KGTJrcooqE/nGjFqtQPkdUUD",
+	"378jH0pjZVNzpxFeoDldJ/FrlIrOM/OLR0d4NHaugSI7pLxLINkBtTCy7mB7qnsDoS4jUuciOiwfbAKO",
+	"bjYsUCd7v5xG5Jfjo/0NND38Bv+9P0wyRtX2bhsgyjvL4938eGGH/qWCuu7honbcV0MS7kJAg5sLc2kc",
+	"iERf2nhY1U4G/MDYrX/BHtHqDAR18+RXL/fkpNmQ5KRR1nocyCZ8TOndbKMUYPhfC6scPDlZBubYCf+/",
+	"kfLWO9/QDVAh21Y6Mr3FvsIsDynJD2biDhaAY/U4x+ODHXq74wGrgdNejjMEk+YNIKcfNMmZoSk1dBe7",
+	"8a66QlHZc82buL8k0KBF8aOYLnPIIu11svDxx6HrFYz9QMJmfGJ2oxlW8EJWW18m3XLwq00s7ZG8gj6y",
+	"F9grrjoZcgIOJA/l5QI7XJGMCqysxhO1IHPGp7NGFbUDPYNOn8vAO0PyGnoHUwPOJMgy8wlnstDepYAO",
+	"NGdmYuLQSJwQbUc5r5xc3LeJBv9OhQFG9a2uXVoQfJ9zzULm40/MIL7ZI0o+nKDjkneFnzWInnGQ63gu",
+	"dsEx/5BzkltLal4hU9UIbVSYTn5pQFx16kkfK0CqR6NfI1W6g4hVvrfe3Qlz+bx1DbmdJCVyEiQXlI5t",
+	"8FNjDn3n+XueZXaHUo2pz4DEAg1a4z9iawg7JANRdXTUVftWYHHfO5VwgWdvwlmWVnA0Cwjk4bmCHFPv",
+	"XwFXt8vNg2A6m3IArQcJMBL2ucitjAsyctWR5I9SGqZHA0R1I8VMUc0iSP4W7kgnVDOSSpcBWgoTjQSA",
+	"oeHkEy5S1/oVXmAiVa7J3oyqsSxVRNw/9P6QfER/NDrCEaRG28FwIB8ak4KRjBnjkgSgFYJSLIFmCJDN",
+	"WOMexVAbQLQckmu60CPhj18idTCVELF2oEAl4JlcwYBLUYKKBe4DlIYEdLc/Bh0WWwiKuyufr2pT8b0D",
+	"tYvovns4BAvaxbo8PtAuiAX1dt89TF1F2E+KVWVydsCl9rxjpk1MitJ47FCnpQJfz2SGif7VEQQBYLcc",
+	"PKa5RL21ahHDDYZsrMZLyViWImWpv2icxHBVSzPXoj/0glqqDqNigL9ulP1UH9g3CRT6rL4z9FslVpBG",
+	"xJESZQYWKRLp+xG7zCnAMYMow4QqVyJStzrpegeHLBZ8C1c0uVya/C+Y6NqCelvrGsP9/v4rEqVggz+t",
+	"pljxaOOGdHceXpKuCbXvYX/4LaNiWtIpux/mT8q/b6+2Q5X85u1ys8AmdF/Pa1Z3Z8xfdnGH3zSb5kyY",
+	"P2mZURg0xAuWnIsSaqcDTku30PU+y3V9cXqRKOOFPvxm/3M/zIvTx6LIRcYL+2SfNaVyLjJJ08dcz081",
+	"1FKvNSH+2qMevG2XZO1upoa/F9O/yorAhz+WVKV/0VU94pHfdlXfKoiDxxXnFYIG+mse9UUOueDmMU/t",
+	"n/oy9U2Rn+o/742C14VTY1G7A6X3ke6MXZIUbb8uA/4jlNE5ZTbG5H/31w+aJNTQTE5LMOEZB4MXKvXO",
+	"Kx80B0N9JBSzJrQ3BZwfzivJS4gD5B340agHoU2oIHs3T/e7iuG67NfHNnHAXokhj0sT6t/mDO0Y7St8",
+	"sHSRC81TBKWVIlvs1EBZbn/btFD+xdT+GnRjrc6PbLSboGsDIQKcTw0WrzLOkHmlqFzIDXPAnaDuvKNr",
+	"I5XL//AhB1fisTBMYxmxYF/MkLTzSerCA01zNhLxZcryQhomksXBz2wRn5F2gbJLqs74neU+GAXLaJ3T",
+	"WbtyWV8LD+ND6RevR/6cc527wgefYQge6JRPJuDFxlplONWus6Z2XVDSKskFIUshW9KSLfLJjPZvng7J",
+	"r9DBE/Fb7A9GYo+SX3+9fLk/JFVSFXjR5pDOfFZ7wlmm2Q+aVFNjfbqpXOvdGVW/OZG85RVR0wbSlz49",
+	"WlKWA4r5c9OyGpOuOqGByAgma6hhJF6C5AVoOqy4hIW9ukE0u9CE7rFDeOY+GryRSQU3GwZxrTq36uFg",
+	"XR72/Q4SDIWQpUiYr9AOne/6ugQ1ZF1iWEW76uSdHp1iZEtIeyLOfatiFxHM5R0ibFDsucANy5flwWrC",
+	"GJbGPZCtu2viTta9EEdUk3ysjZWU0F3ZuFegGQRclcy53k1kEN+w5oUIYR8yOdYR1ulge+eUfSFMGMWZ",
+	"DovmrgI5T7zta5MqWKcdlMS5d6vSWBrIbKFrZmsV9yHVbjDhn13mtgte3r1sruHqdlXYtivmcRVtq7oF",
+	"HAmmXeC1hzg7RMj0h5lQ3XlNMGjHIetRL/U8SVhhWLoDUl0bWZAWanwPkhTLKCar1seFf+gR1WI/R6dm",
+	"nGXOWZmfV0UxT492UqfcEAWeHgD/4L21DUJW9HqglOqif8M1vLlSvHs/AgktHzK6QHToCSqR9oJ26dk7",
+	"S6hL6hUFKRW0vKF+0j8GFZQQj3cCuoEeROYznjEMh1uTs9lb//Tox5GIubijGU8/+9GcMJ77DipQ3ALx",
+	"8xqkAsEwRNU1BXv0u0qwcNJJ/4MANUTOzbdGrVtt1J27Ip0io1zsrEjAL9yaUUnGqCAf2fi3m5vdcfaW",
+	"MZOwHYmLsjbp9dVNXft2TN7yF9ZqqhRHfAlrP525srg2zSybjMQtK8yQtA8AN0v3f4SgdJ7FqLu/eZY1",
+	"+Gw4Em1NtVE7PLE/hCq+Rv8wawYOyXPhUiQ4BEOhG7RGu9JqlshrkWtMw10pVtqoDXPGJWrQNF1YIsBg",
+	"Ff5ayfRIWA3EJXutHoWoxeTWtiSN57nptiZb7N5H5/hyoMux4sW2UCMOpAT274G/XTlrOwE4Odn5/dZl",
+	"h9YXTyNnD0zSJQO026h0Hcr9SI9uUV4zSBZykoULQjfcmCuXnwcJ6NY84Il/9RIY+xabPX5AjZ3rM46A",
+	"1W64kvjo+1TglcYOlWCGdIXpjHigRrL3y9N9zF+zc1epoy6t205QS92ZnIuRoIbE8JiD546X3QQN4dts",
+	"DwQf1L1rHGLnSMDndnKHAgWn6nMixSTjiYlJKTIAPm06AEDaWu3iqPYRwlxcIxyl83bX7ajIUl1ylxIj",
+	"JaZ1wk6MhG/W6u4iqZz7NVrSdNZI6UdFiPiXwIaApiwrnaICbB+UQC7toFMQWcXP03hbK3hHb/xeIAc3",
+	"HCge7X4XJ3uLvIkVCtZ89jCJUgbjCYrRHOoZjPQNbeSEnFpFsIHXCrFIV4P6A3QhuEWoYk3oSMQXuLYD",
+	"TBSMyd7p8fE+MIu3H8lP/IX9+Ak45cfK3gUkkUIwwL0biYzRO9aSDWLVRVxrlM3eOw6rFQTDSNSSoWoS",
+	"VMUdqoT4iVSRkzdeTOAUGGorRWrlCF2MxIwp5sQZPtGQZzAAdaonftvuoGYtoj9KntyGQwkfSuMotylh",
+	"9mLGkltd5n74eYVGG7kWSGTvl+OT/TMQpHHiHg8GYCBShBGYKnSIak8dO/Qb+vbl08G2ZcB9pKNMDAuD",
+	"PvTRQ4G4h//+WGron+ZGumntJDEzJcvprHXYGnLHdS4MyFanK4Sj7s1+xy4dtGnmw1epP+PasEIvJcHW",
+	"F300EmXhsZWgxZTDvYYMWkiUd/3WKvTtvNXQmJvKo+9S3dFDzRPLl3j3wx8YrefCHtSEkb3446sXV+/f",
+	"vPr84ery4tV1vD8k70A3sIapVWRWWtplVuw0NHxXUrUX+2ffSXOB5Ij3rTaAlqgqxTmWB/h2cR5yU9WF",
+	"jNrSwNN0r5BZpqNGR3iWYx1lNBKKCTan9mt0NOn9upQFDURXzEJdl6BzF4AAK7tUU3aO+guWDHkV/9xL",
+	"qwjalHIxjXyNkOX1LqeK1OZRPYuyuwTF8ijRkkyo2hnSCrKLd8LCFDsLciyfsd9lqQRbrEVQ2nB42vjT",
+	"XDhvhMdxzhkDZmO5Q412ScPUA5RAiEoxLGMZkgvPFk2LFkdUHopfWA4ENo6qDvtwZobEOcBUdfCS6vLH",
+	"nrXzmSRzJTFilnew1H85sjwiV/kpOhjLbcwOeQurwZuCDKuYrS5SNQqu2C6yohP6Q/OcEfqF60fjQcXc",
+	"tN8dWAlcEVaOaIgoIz6S8JJlyUnWNvucr2xJ8dpokrnULaDoBBJjeBBM6sq/8V8i6vMB19LoToEFpZGv",
+	"M2VodPcJBylLnB0HyIDgfwlKASBtWRBKMGQLGNG+jbLPZkDS+QbEUN9asPQcbUxgLEz3qfUSEIZuRJpJ",
+	"wfpQWvsm5rs7MDcsy7RbOcXG48pV61FX5NvuoI31eXUrYYfaZoX0SCyYwVQE6A4YuZP2BbtyOD2KK8tx",
+	"IsViQm/CeBq6i8VqICNhlQbhYcjOff5XsxEEHujYzg4AclYVHpIaGdxuhpQCXO0j0fS1QzCrbifi+799",
+	"XjATN42tyrtTZFQIAB4P1Auy25pZd+9SafZF/5MxtqFvfhBbu+oo7biEa/BEzTEIsovb6yeJQO0Il4qH",
+	"qQ2QWru6eh0fe/LWuo6v4YnHJKdvwhwgKV7WdpH+xCWlUgDzV11Uu3L12hseYChXlIBHu/LLqoNyuCba",
+	"ueaun1/j9mZOh/RYh0VpvKtEG0X5dGbQ1ePbATewCER3d2Pfg8maZjOZpXpILkqPFwKGmpEjUbuP4nbP",
+	"4Pi8Xgj5d/HvvtXKh19vyLdSZfej8ujo5Jmly3/CQ/g3/JOn//kNPRwR+fXqzQG2/07vYyd/YanoAeG+",
+	"M5KcwCxckJQlPKdZRL4yJQ8KmqYIDhy3ehg3muZMsJ2ulX0oXZ0lZhz8gAY4T3uA9n45Pt3vUItd4+tH",
+	"PBNuhm4hIxt7vxPYRHJHM2YQW6+GY9AOiJVmcGOH3BU7PAjwC5+wscML/YpNAMapzmJ2vj4u/Iyx02Ed",
+	"k4ON5TjBZXZr/pWNhEttrlVC6tJBU9Rm6mTp46ckLoUui0Iqw9LPOUs5jckehFLs2Wykc+7X/jssfUYv",
+	"nrfpqA9DreR5hoIZ7o26mPTPVRUvwO3RlDh1d62ggO10g935zpXdBnrtQE0yaTc8pQsHhWKPvjiQpalL",
+	"q9/VzaN0hQQhC4b23t71yf4wdPixb+WjFjZAY8wuR0spdlPE/A85J3JiHNvVDu05wEukrTvPLmjHsU7n",
+	"nIOyF7xzW/tBjUv5j6zpj3EAt0gw18Hfj0vVrgHHTJp6hI79g1ktgXulfF348vodxPh9TYJfcyi65gnd",
+	"7DlpCX0fVQ0n//mpo0iLFvzw7hgI7oZbfpu3LusTzkPGJ6ypPe79crJfxweclrNayPQTM8YBhTkZxQWE",
+	"JiJi78t6BHeMV0d4zUVqR3A+gr2bpxG5+dt+s+QNauZXf1kzLK0tEMetsN3N9WNv2TAoVQGo94om7T4d",
+	"2CiugTDfQsFfHewadLMCwvA1JQGk4e2H00YdGQQUV3/fStIi1tBrZpQRWZrGGFXWy8owCNUYOTTIJjD1",
+	"GaFpzgU2soVWd95tj31qMSNqQirn+68v3lxefH7/4RrRZOrpZdFFzTGDHpATAqdDn3ljVRuAo5xYO/SW",
+	"kZTl0nXUy9F5EENxG7jXfFtT+OQc7E844zWycgPsj45DpET54Ex1gGg/J79eXWqfXmBvUsUyavhdYzD7",
+	"vJ04xKZSEQj4jWlGRQKNtqzZr+zhNdgjsx5oxmgGLTTu/08AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -1,8 +1,6 @@
 package edge
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net"
 	"net/http"
 	"slices"
@@ -70,31 +68,6 @@ func SameOrigin(next http.Handler) http.Handler {
 		problem.Write(w, r, problem.New(http.StatusForbidden, problem.CrossOrigin, "Another site's page may not do this."))
 	}))
 	return protection.Handler(next)
-}
-
-// Token asks for the shared token, as a bearer token or as the password of HTTP
-// Basic, which browsers keep and send with everything the page loads. An empty
-// token asks for nothing: that is for loopback only, and config.go sees to it.
-func Token(token string) Middleware {
-	want := sha256.Sum256([]byte(token))
-	return func(next http.Handler) http.Handler {
-		if token == "" {
-			return next
-		}
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, given, _ := r.BasicAuth()
-			if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-				given = bearer
-			}
-			got := sha256.Sum256([]byte(given))
-			if !isHealth(r) && subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
-				w.Header().Set("WWW-Authenticate", `Basic realm="cutroom", charset="UTF-8"`)
-				problem.Write(w, r, problem.New(http.StatusUnauthorized, problem.Unauthorized, "This needs the access token."))
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
 }
 
 func isHealth(r *http.Request) bool {

@@ -10,6 +10,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/registrations"
@@ -42,6 +43,7 @@ type Server struct {
 	search  *searchindex.Index
 	queues  *workqueue.Queues
 	workers *workers.Register
+	keys    *apikeys.Store
 	views   *views.Counter
 	races   *registrations.Store
 	prices  price.Table
@@ -66,6 +68,7 @@ type Parts struct {
 	Races   *registrations.Store
 	Views   *views.Counter
 	Workers *workers.Register
+	Keys    *apikeys.Store
 	Queues  *workqueue.Queues
 	Prices  price.Table
 	Board   *board.Board
@@ -83,7 +86,7 @@ func New(p Parts) (*Server, error) {
 	}
 	s := &Server{
 		doc: doc, videos: p.Videos, blobs: p.Blobs, uploads: p.Uploads, catalog: p.Catalog, search: p.Search,
-		races: p.Races, views: p.Views, workers: p.Workers, queues: p.Queues, board: p.Board, scale: p.Scale,
+		races: p.Races, views: p.Views, workers: p.Workers, keys: p.Keys, queues: p.Queues, board: p.Board, scale: p.Scale,
 		prices: p.Prices, glances: newGlances(p.Videos), asked: newAsked(),
 	}
 	s.openQueues(p.OpenQueue)

@@ -12,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
@@ -29,6 +30,11 @@ func (s *Server) CreateVideo(c *gin.Context, params api.CreateVideoParams) {
 		return
 	}
 	v, err := newVideo(body)
+	who := access.From(c.Request.Context())
+	v.Owner = who.Owner
+	if err == nil && v.Priority == video.High && !access.May(who, access.Hurry, v) {
+		err = access.Refused(c.Writer, who)
+	}
 	if err != nil {
 		abort(c, err)
 		return
@@ -228,11 +234,19 @@ func (s *Server) EditVideo(c *gin.Context, id api.ID, params api.EditVideoParams
 		abort(c, err)
 		return
 	}
+	who := access.From(c.Request.Context())
 	rec, err := s.videos.Change(c.Request.Context(), video.ID(id), ifMatch, func(v *video.Video) ([]videostore.Intent, error) {
 		if v.State == video.Deleting {
 			return nil, videostore.ErrNotFound
 		}
-		return []videostore.Intent{videostore.FollowIntent()}, apply(v, body)
+		before := v.Priority
+		if err := apply(v, body); err != nil {
+			return nil, err
+		}
+		if v.Priority == video.High && before != video.High && !access.May(who, access.Hurry, *v) {
+			return nil, access.Refused(c.Writer, who)
+		}
+		return []videostore.Intent{videostore.FollowIntent()}, nil
 	})
 	if err != nil {
 		abort(c, err)

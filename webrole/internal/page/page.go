@@ -33,6 +33,7 @@ import (
 type Pages struct {
 	files fs.FS
 	lab   bool // the board shows the bench of faults
+	open  bool // nobody signs in
 	live  bool // files are read from disk and parsed at every request
 	pages map[string]*template.Template
 
@@ -65,6 +66,9 @@ func New(dir string) (*Pages, error) {
 // ShowLab puts the buttons of the bench of faults on the board. Call it before
 // Register.
 func (p *Pages) ShowLab() { p.lab = true }
+
+// SayOpen says on the page for uploads that nobody signs in. Call it before Register.
+func (p *Pages) SayOpen() { p.open = true }
 
 func (p *Pages) parse(name string) (*template.Template, error) {
 	t, err := template.ParseFS(p.files, "templates/layout.html", "templates/lab.html", "templates/"+name+".html")
@@ -145,7 +149,7 @@ func (p *Pages) show(c *gin.Context, name, id string, data any) {
 		title = sc.Title
 	}
 	var html bytes.Buffer
-	if err := t.ExecuteTemplate(&html, "layout", map[string]any{"Name": name, "Title": title, "ID": id, "Data": data, "Lab": p.lab}); err != nil {
+	if err := t.ExecuteTemplate(&html, "layout", map[string]any{"Name": name, "Title": title, "ID": id, "Data": data, "Lab": p.lab, "Open": p.open}); err != nil {
 		problem.Write(c.Writer, c.Request, fmt.Errorf("draw page %s: %w", name, err))
 		return
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
@@ -107,15 +108,19 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 	if err != nil {
 		return request{}, err
 	}
-	if s.absent.has(id) {
+	who := access.From(r.Context())
+	if s.absent.has(who, id) {
 		return request{}, videostore.ErrNotFound
 	}
 	rec, err := s.videos.Get(r.Context(), id)
 	if err == nil && rec.Video.State == video.Deleting {
 		err = videostore.ErrNotFound
 	}
+	if err == nil {
+		err = access.MaySee(r.Context(), rec.Video)
+	}
 	if errors.Is(err, videostore.ErrNotFound) {
-		s.absent.add(id)
+		s.absent.add(who, id)
 	}
 	if err != nil {
 		return request{}, err

@@ -10,6 +10,7 @@ import (
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
 
@@ -67,22 +68,28 @@ func (s *Service) view(ctx context.Context, q request, has func(committed) bool)
 	})
 }
 
-// absent remembers for a moment which ids no video has.
+// absent remembers for a moment for whom there is no video with an id: there is none,
+// or it is private. Both are answered equally fast.
 type absent struct {
-	since *lru.Cache[video.ID, time.Time]
+	since *lru.Cache[sought, time.Time]
+}
+
+type sought struct {
+	who access.Identity
+	id  video.ID
 }
 
 func newAbsent() absent {
-	since, err := lru.New[video.ID, time.Time](maxMissing)
+	since, err := lru.New[sought, time.Time](maxMissing)
 	if err != nil {
 		panic(err) // maxMissing is not positive
 	}
 	return absent{since}
 }
 
-func (a absent) has(id video.ID) bool {
-	since, found := a.since.Get(id)
+func (a absent) has(who access.Identity, id video.ID) bool {
+	since, found := a.since.Get(sought{who, id})
 	return found && time.Since(since) < missingFor
 }
 
-func (a absent) add(id video.ID) { a.since.Add(id, time.Now()) }
+func (a absent) add(who access.Identity, id video.ID) { a.since.Add(sought{who, id}, time.Now()) }

@@ -31,6 +31,7 @@ const (
 	SizeMismatch      = "size_mismatch"
 	BodyIncomplete    = "body_incomplete"
 	Unauthorized      = "unauthorized"
+	Forbidden         = "forbidden" // signed in, and may not
 	CrossOrigin       = "cross_origin"
 	NotFound          = "not_found"
 	MethodNotAllowed  = "method_not_allowed"

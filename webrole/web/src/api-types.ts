@@ -24,7 +24,7 @@ export interface paths {
          *     `Idempotency-Key`: as long as the video lives a repetition answers with
          *     it, and with 409 `idempotency_mismatch` when the body differs. After the
          *     video is deleted the key makes a new one, with a new id. Use a random key
-         *     (a UUID): whoever knows the key and the body is answered with the video.
+         *     (a UUID). A key is its owner's: somebody else's video is never the answer.
          */
         post: operations["createVideo"];
         delete?: never;
@@ -693,6 +693,48 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ops/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** API keys, without their text */
+        get: operations["listKeys"];
+        put?: never;
+        /**
+         * Make an API key for a program
+         * @description The text of the key is in this answer and nowhere else; the table keeps its hash.
+         *     A key is shown as a bearer token, or as the password of HTTP Basic.
+         */
+        post: operations["createKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ops/keys/{keyId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke an API key
+         * @description Safe to repeat. Within 5 s no web role takes the key any more.
+         */
+        delete: operations["revokeKey"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2164,6 +2206,46 @@ export interface components {
             items: components["schemas"]["Worker"][];
             nextPageToken?: string;
         };
+        /**
+         * @description What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
+         *     changes them. `operator`: all videos, queues, workers and keys.
+         * @enum {string}
+         */
+        Role: "viewer" | "uploader" | "operator";
+        /**
+         * @description Whose videos a key makes, sees when they are private, and changes.
+         * @example studio-3
+         */
+        Owner: string;
+        NewKey: {
+            /** @description For people. */
+            name: string;
+            owner: components["schemas"]["Owner"];
+            role: components["schemas"]["Role"];
+        };
+        Key: {
+            /** @description For revoking. A key begins with `key_` and this. */
+            id: string;
+            name: string;
+            owner: components["schemas"]["Owner"];
+            role: components["schemas"]["Role"];
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description Missing while the key is valid.
+             */
+            revokedAt?: string;
+        };
+        MadeKey: {
+            key: components["schemas"]["Key"];
+            /** @description The secret. It is not shown again. */
+            text: string;
+        };
+        KeyList: {
+            items: components["schemas"]["Key"][];
+            nextPageToken?: string;
+        };
         Lab: {
             workers: components["schemas"]["LabWorker"][];
             maxWorkers: number;
@@ -3363,6 +3445,77 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Scale"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listKeys: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
+                pageToken?: components["parameters"]["PageToken"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Valid and revoked ones. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewKey"];
+            };
+        };
+        responses: {
+            /** @description The key, with its text. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MadeKey"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    revokeKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                keyId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Revoked. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };

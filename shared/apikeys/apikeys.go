@@ -1,0 +1,146 @@
+// Package apikeys keeps the keys with which programs ask the API: table "apikeys".
+// A key is shown once, when it is made; the table has its hash.
+//
+//	PartitionKey  the key's id, which is the beginning of the key (unique: keys have
+//	              nothing to do with each other, and each request reads one)
+//	RowKey        "KEY"           Hash, Name, Owner, Role, CreatedAt, RevokedAt
+//
+// A revoked key keeps its row, so that operators see that there was one.
+package apikeys
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/tablestore"
+)
+
+// Table is the table's base name.
+const Table = "apikeys"
+
+const rowKey = "KEY"
+
+// Lead begins every key, so that people and scanners for secrets know one.
+const Lead = "key_"
+
+// idLength is the length of an id; the 26 letters behind it, of 5 bits each, are the secret.
+const idLength = 12
+
+// ErrNotFound says that there is no such key, or that it was revoked.
+var ErrNotFound = errors.New("API key not found")
+
+// Key is what is known of a key but its secret.
+type Key struct {
+	ID        string // a-z and 2-7
+	Name      string // for people: what it is for
+	Owner     string // whose videos it makes and changes
+	Role      string // see webrole/internal/access
+	CreatedAt time.Time
+	RevokedAt time.Time // zero: valid
+}
+
+// Store is safe for concurrent use.
+type Store struct{ table *tablestore.Table }
+
+// New returns the keys of an account.
+func New(a *azstorage.Account) *Store { return &Store{tablestore.New(a.Table(Table))} }
+
+// Create makes a key with the name, owner and role of k, and returns it with its
+// text, which nobody can find out later.
+func (s *Store) Create(ctx context.Context, k Key) (made Key, text string, err error) {
+	k.ID = strings.ToLower(rand.Text())[:idLength]
+	k.CreatedAt, k.RevokedAt = time.Now().UTC().Truncate(time.Millisecond), time.Time{}
+	text = Lead + k.ID + "_" + strings.ToLower(rand.Text())
+	_, err = s.table.Insert(ctx, tablestore.Entity{PartitionKey: k.ID, RowKey: rowKey, Props: map[string]any{
+		"Hash": hash(text), "Name": k.Name, "Owner": k.Owner, "Role": k.Role, "CreatedAt": k.CreatedAt,
+	}})
+	if err != nil {
+		return Key{}, "", fmt.Errorf("store API key: %w", err)
+	}
+	return k, text, nil
+}
+
+// hash needs no salt and no slowness: the secret is 130 random bits.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// Find returns the valid key with this text, or ErrNotFound: a point read.
+func (s *Store) Find(ctx context.Context, text string) (Key, error) {
+	id, ok := idOf(text)
+	if !ok {
+		return Key{}, ErrNotFound
+	}
+	row, err := s.table.Get(ctx, id, rowKey)
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return Key{}, ErrNotFound
+	}
+	if err != nil {
+		return Key{}, fmt.Errorf("read API key: %w", err)
+	}
+	k := keyOf(row)
+	if subtle.ConstantTimeCompare([]byte(row.String("Hash")), []byte(hash(text))) != 1 || !k.RevokedAt.IsZero() {
+		return Key{}, ErrNotFound
+	}
+	return k, nil
+}
+
+// idOf cuts the id out of a key's text, and refuses what cannot be one.
+func idOf(text string) (string, bool) {
+	rest, isKey := strings.CutPrefix(text, Lead)
+	id, secret, _ := strings.Cut(rest, "_")
+	return id, isKey && isID(id) && len(secret) == 26
+}
+
+func isID(text string) bool {
+	strange := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '2' || r > '7') }
+	return len(text) == idLength && !strings.ContainsFunc(text, strange)
+}
+
+// List returns keys, valid and revoked, in no order that means anything: a scan, for
+// operators. limit is from 1 to 1000; next continues it and is empty at the end.
+func (s *Store) List(ctx context.Context, limit int, token string) (keys []Key, next string, err error) {
+	rows, next, err := s.table.Page(ctx, tablestore.Query{Class: tablestore.Scan, PageSize: int32(limit)}, token)
+	if err != nil {
+		return nil, "", fmt.Errorf("list API keys: %w", err)
+	}
+	for _, row := range rows {
+		keys = append(keys, keyOf(row))
+	}
+	return keys, next, nil
+}
+
+// Revoke ends a key for good. Safe to repeat; the first time counts.
+func (s *Store) Revoke(ctx context.Context, id string) error {
+	if !isID(id) {
+		return ErrNotFound
+	}
+	row, err := s.table.Get(ctx, id, rowKey)
+	if err == nil && keyOf(row).RevokedAt.IsZero() {
+		revoked := tablestore.Entity{PartitionKey: id, RowKey: rowKey, Props: map[string]any{"RevokedAt": time.Now().UTC().Truncate(time.Millisecond)}}
+		_, err = s.table.Merge(ctx, revoked, tablestore.AnyETag)
+	}
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("revoke API key: %w", err)
+	}
+	return nil
+}
+
+func keyOf(row tablestore.Entity) Key {
+	return Key{
+		ID: row.PartitionKey, Name: row.String("Name"), Owner: row.String("Owner"), Role: row.String("Role"),
+		CreatedAt: row.Time("CreatedAt"), RevokedAt: row.Time("RevokedAt"),
+	}
+}

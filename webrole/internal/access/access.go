@@ -1,0 +1,102 @@
+// Package access says who may do what: for the API, pages, playback, clips, events
+// and operations alike.
+//
+// Who asks is an Identity, which an Authenticator finds out; what is asked for is an
+// Action, which the table in rules.go has for every route; and May decides. A fork
+// that signs people in its own way brings another Authenticator. One that has other
+// roles changes May and the table, and nothing else.
+//
+// Next: webrole/internal/access/rules.go, the table.
+package access
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Role is what somebody is trusted with. Each may do what those before it may.
+type Role string
+
+// The roles, in order.
+const (
+	Viewer   Role = "viewer"   // watches
+	Uploader Role = "uploader" // has videos of its own
+	Operator Role = "operator" // all videos, the queues, the keys
+)
+
+var ranks = map[Role]int{Viewer: 1, Uploader: 2, Operator: 3}
+
+// Identity is who asks. The zero Identity may do nothing.
+type Identity struct {
+	Owner string // whose videos these are; empty: nobody's
+	Role  Role
+	Key   string // id of the API key that was shown, for the log; empty: another way
+}
+
+// BuiltIn is who everybody is on loopback without configuration, and who holds
+// WEBROLE_TOKEN.
+var BuiltIn = Identity{Owner: video.LocalOwner, Role: Operator}
+
+// Anonymous is who shows nothing, where that is allowed.
+var Anonymous = Identity{Role: Viewer}
+
+func (who Identity) is(least Role) bool { return ranks[who.Role] >= ranks[least] }
+
+// Authenticator finds out who sent a request. It returns ErrUnknown when it does not
+// know, and another error when it can't tell now.
+type Authenticator interface {
+	Authenticate(r *http.Request) (Identity, error)
+}
+
+// Action is what somebody wants to do.
+type Action int
+
+// The actions. The zero Action is none, and nobody may do it.
+const (
+	_       Action = iota
+	Look           // pages without data, lists and searches, which hold public videos only
+	See            // one video, with all that belongs to it
+	Play           // the same, asked by playback itself, which reads the video anyway
+	Clip           // have a clip made of a video
+	Change         // edit, fill, delete or process a video
+	Create         // announce a video, which will be one's own
+	Hurry          // priority high: before everybody else's work
+	Races          // start lists and results, which have no owner
+	Operate        // queues, workers, poison, keys, metrics, faults
+)
+
+// May reports whether who may do it. v is the video of See, Play, Clip and Change.
+func May(who Identity, do Action, v video.Video) bool {
+	owns := who.Owner != "" && who.Owner == v.Owner
+	sees := who.is(Viewer) && (v.Visibility != video.Private || owns) || who.is(Operator)
+	switch do {
+	case Look:
+		return who.is(Viewer)
+	case See, Play:
+		return sees
+	case Clip:
+		return sees && who.is(Uploader)
+	case Change:
+		return owns && who.is(Uploader) || who.is(Operator)
+	case Create:
+		return who.is(Uploader)
+	case Hurry, Races, Operate:
+		return who.is(Operator)
+	}
+	return false
+}
+
+type contextKey struct{}
+
+// With returns a context for what who asks.
+func With(ctx context.Context, who Identity) context.Context {
+	return context.WithValue(ctx, contextKey{}, who)
+}
+
+// From returns who asks: the zero Identity when nobody looked.
+func From(ctx context.Context) Identity {
+	who, _ := ctx.Value(contextKey{}).(Identity)
+	return who
+}

@@ -1,0 +1,120 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
+)
+
+// ErrUnknown says that a request shows no credentials that count.
+var ErrUnknown = errors.New("credentials are missing or unknown")
+
+// Identify asks an Authenticator who sent each request, for all that comes behind
+// it. Who is unknown gets 401, but for health.
+func Identify(a Authenticator) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if free[r.Method+" "+r.URL.Path] {
+				next.ServeHTTP(w, r)
+				return
+			}
+			who, err := a.Authenticate(r)
+			if errors.Is(err, ErrUnknown) {
+				err = unauthorized(w).Because(err)
+			}
+			if err != nil {
+				problem.Write(w, r, err)
+				return
+			}
+			next.ServeHTTP(w, r.WithContext(With(r.Context(), who)))
+		})
+	}
+}
+
+func unauthorized(w http.ResponseWriter) *problem.Error {
+	// Browsers ask for a password then, which may be a token or a key.
+	w.Header().Set("WWW-Authenticate", `Basic realm="cutroom", charset="UTF-8"`)
+	return problem.New(http.StatusUnauthorized, problem.Unauthorized, "This needs an access token or an API key.")
+}
+
+// Videos reads a video. videostore.Store implements it.
+type Videos interface {
+	Get(ctx context.Context, id video.ID) (videostore.Record, error)
+}
+
+// Enforce stands before every handler of a router and lets through what the rule of
+// the route allows. An operator may do everything, so nothing is read for one; for
+// others one point read tells whose the video is.
+func Enforce(videos Videos) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		route := c.Request.Method + " " + c.FullPath()
+		if c.FullPath() == "" || free[route] {
+			return // no route: NoRoute and NoMethod answer
+		}
+		if err := check(c, videos, rules[route]); err != nil {
+			c.Abort()
+			if c.Request.ContentLength != 0 {
+				c.Header("Connection", "close") // the rest of the body is not read
+			}
+			problem.Write(c.Writer, c.Request, err)
+		}
+	}
+}
+
+func check(c *gin.Context, videos Videos, do Action) error {
+	ctx := c.Request.Context()
+	who := From(ctx)
+	var v video.Video
+	switch do {
+	case Play:
+		if who.is(Viewer) {
+			return nil // MaySee follows
+		}
+	case See, Clip, Change:
+		if who.is(Operator) {
+			return nil
+		}
+		id, err := video.ParseID(c.Param("id"))
+		if err != nil {
+			return err
+		}
+		rec, err := videos.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if v = rec.Video; v.State == video.Deleting {
+			return videostore.ErrNotFound
+		}
+		if err := MaySee(ctx, v); err != nil {
+			return err
+		}
+	}
+	if !May(who, do, v) {
+		return Refused(c.Writer, who)
+	}
+	return nil
+}
+
+// MaySee returns videostore.ErrNotFound when who asks may not see v: a private video
+// and none at all are the same to strangers.
+func MaySee(ctx context.Context, v video.Video) error {
+	if !May(From(ctx), See, v) {
+		return videostore.ErrNotFound
+	}
+	return nil
+}
+
+// Refused is the answer to somebody who may not do it: 401 when nobody signed in,
+// which may help, else 403.
+func Refused(w http.ResponseWriter, who Identity) error {
+	if who.Owner == "" && who.Key == "" {
+		return unauthorized(w)
+	}
+	return problem.New(http.StatusForbidden, problem.Forbidden, "You may not do this.")
+}
