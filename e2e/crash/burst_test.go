@@ -20,7 +20,7 @@ import (
 // Not parallel: it needs the whole machine for a while. The emulator is its own,
 // because one that remembers so much answers late.
 func TestBurstWithoutWorkers(t *testing.T) {
-	const burst = 80
+	const burst = 60
 	// 30 s is long enough for two busy cores; the reconciler has its usual pace,
 	// for every pass reads every video that is under way.
 	l := newLaneOn(t, "", 30*time.Second, "CUTROOM_RECONCILE_INTERVAL=10s", "CUTROOM_RECONCILE_GRACE=10s",
@@ -30,7 +30,7 @@ func TestBurstWithoutWorkers(t *testing.T) {
 		priority video.Priority
 		count    int
 	}
-	low, normal := kind{lengthy, video.Low, 2}, kind{lengthy, video.Normal, 8}
+	low, normal := kind{lengthy, video.Low, 2}, kind{lengthy, video.Normal, 6}
 	start := time.Now()
 	var ids []video.ID
 	by := map[video.Priority][]video.ID{}
