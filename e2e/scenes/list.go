@@ -4,12 +4,27 @@ import "context"
 
 // plays has the program of every scene. What is said about it is in package scene.
 var plays = map[string]func(context.Context, *Stage) error{
-	"papers-scene":  papersScene,
-	"stale-receipt": staleReceipt,
-	"the-race":      theRace,
+	"papers-scene":          papersScene,
+	"killed-in-the-middle":  killedInTheMiddle,
+	"stale-receipt":         staleReceipt,
+	"fixed-or-renewed":      fixedOrRenewed,
+	"late-deletes":          lateDeletes,
+	"bulk-and-critical":     bulkAndCritical,
+	"burst":                 burst,
+	"poison-and-redrive":    poisonAndRedrive,
+	"too-large":             tooLarge,
+	"queue-vocabulary":      queueVocabulary,
+	"corrupted-and-split":   corruptedAndSplit,
+	"lost-replies":          lostReplies,
+	"one-error-three-names": oneErrorThreeNames,
+	"retries":               retries,
+	"keys-are-text":         keysAreText,
+	"query-classes":         queryClasses,
+	"the-race":              theRace,
 }
 
 // children has the program of every actor that is a process of its own.
 var children = map[string]func(context.Context, *Stage) error{
-	actorC1: playC1,
+	actorC1:      playC1,
+	actorEncoder: playEncoder,
 }

@@ -51,6 +51,7 @@ type Stage struct {
 	tell   func(Event)
 	began  time.Time
 	number int
+	wires  []Event
 	wrong  error // the first claim that did not hold
 }
 
@@ -92,6 +93,9 @@ func (s *Stage) emit(e Event) {
 	defer s.mu.Unlock()
 	s.number++
 	e.Number, e.Seconds = s.number, time.Since(s.began).Seconds()
+	if e.Kind == Wire {
+		s.wires = append(s.wires, e)
+	}
 	s.tell(e)
 }
 
@@ -102,11 +106,15 @@ type Option func(*azstorage.Config)
 // from that actor. It panics when an option makes the configuration invalid, which is
 // a mistake in the scene.
 func (s *Stage) Account(actor string, options ...Option) *azstorage.Account {
+	return s.open(actor, false, options)
+}
+
+func (s *Stage) open(actor string, worker bool, options []Option) *azstorage.Account {
 	cfg := s.cfg
 	for _, change := range options {
 		change(&cfg)
 	}
-	transport := &tap{stage: s, actor: actor, cfg: cfg, client: &http.Client{Transport: &http.Transport{
+	transport := &tap{stage: s, actor: actor, worker: worker, cfg: cfg, client: &http.Client{Transport: &http.Transport{
 		IdleConnTimeout: 3 * time.Second, MaxIdleConnsPerHost: 64, // before the emulator closes them, at 5 s
 	}}}
 	transport.next, cfg.Transport = cfg.Transport, transport
@@ -115,6 +123,24 @@ func (s *Stage) Account(actor string, options ...Option) *azstorage.Account {
 		panic(err)
 	}
 	transport.account = account
-	context.AfterFunc(s.ending, transport.client.CloseIdleConnections)
+	context.AfterFunc(s.ending, transport.close)
 	return account
+}
+
+// Worker is Account for an actor that asks all the time: polls that find nothing, and
+// what a consumer asks beside its work, are not told.
+func (s *Stage) Worker(actor string, options ...Option) *azstorage.Account {
+	return s.open(actor, true, options)
+}
+
+// Told counts the exchanges told so far that match.
+func (s *Stage) Told(match func(Event) bool) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.wires {
+		if match(e) {
+			n++
+		}
+	}
+	return n
 }

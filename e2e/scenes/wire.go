@@ -56,6 +56,7 @@ var telling = []string{
 type tap struct {
 	stage   *Stage
 	actor   string
+	worker  bool // tell only what changes something
 	cfg     azstorage.Config
 	account *azstorage.Account
 	client  *http.Client
@@ -97,10 +98,24 @@ func (t *tap) Do(r *http.Request) (*http.Response, error) {
 		}
 		res.Body = io.NopCloser(bytes.NewReader(answer))
 	}
-	if r.Context().Value(quietKey{}) == nil {
+	if r.Context().Value(quietKey{}) == nil && !(t.worker && idle(r, answer)) {
 		t.tell(r, body, res, answer, err)
 	}
 	return res, err
+}
+
+// idle reports whether a request neither brought a message nor changed anything.
+func idle(r *http.Request, answer []byte) bool {
+	return r.Method == http.MethodHead || r.Method == http.MethodGet &&
+		(r.URL.Query().Get("peekonly") == "true" || !bytes.Contains(answer, []byte("<QueueMessage>")))
+}
+
+// close ends what is open when the scene ends.
+func (t *tap) close() {
+	t.client.CloseIdleConnections()
+	if own, ok := t.next.(interface{ CloseIdleConnections() }); ok {
+		own.CloseIdleConnections()
+	}
 }
 
 func (t *tap) tell(r *http.Request, body []byte, res *http.Response, answer []byte, err error) {
@@ -232,6 +247,8 @@ func (t *tap) readQueue(method, path string, query url.Values) meaning {
 		return meaning{"queues", "list queues"}
 	case rest == "messages" && method == http.MethodGet && query.Get("peekonly") == "true":
 		m.verb = "peek"
+	case rest == "messages" && method == http.MethodGet && query.Get("visibilitytimeout") == "":
+		m.verb = "receive"
 	case rest == "messages" && method == http.MethodGet:
 		m.verb = "receive, hide for " + query.Get("visibilitytimeout") + " s"
 	case rest == "messages" && method == http.MethodPost:

@@ -9,9 +9,79 @@ var all = []Scene{
 		Page:  "patterns/producer-consumer-scenario.md",
 	},
 	{
+		Name: "killed-in-the-middle", Title: "Killed in the middle of a film", Rows: []string{"Q3", "Q8", "Q16c"},
+		Learn: "Work is cut into portions, and each is written before it is recorded. So a worker may be killed at any moment: the next one goes on after the last recorded portion, and may repeat one without harm.",
+		Page:  "patterns/idempotent-steps-and-the-fence.md",
+	},
+	{
 		Name: "stale-receipt", Title: "The frozen worker and its stale receipt", Rows: []string{"Q17"},
 		Learn: "A pop receipt is worth something until somebody else receives the message. A worker that slept too long is refused, and it must drop the item and go on.",
 		Page:  "patterns/visibility-and-leases.md",
+	},
+	{
+		Name: "fixed-or-renewed", Title: "A fixed visibility timeout against a renewed lease", Rows: []string{"Q16a"},
+		Learn: "A fixed timeout must cover the longest work, so a crash costs the rest of it: the paper's 30, 10 and 20 minutes. A short lease that is renewed costs little after a crash, and requests while it is kept.",
+		Page:  "patterns/visibility-and-leases.md",
+	},
+	{
+		Name: "late-deletes", Title: "Late deletes raise the visibility timeout for everybody", Rows: []string{"Q16d"},
+		Learn: "A worker whose delete comes too late has worked for nothing. Workers count that, raise the timeout, and tell every role through the queue's own metadata.",
+		Page:  "patterns/adaptive-visibility.md",
+	},
+	{
+		Name: "bulk-and-critical", Title: "Bulk work, critical work and a noisy neighbour", Rows: []string{"Q5", "Q16b"},
+		Learn: "A queue is first in, first out. What must not wait gets a queue of its own, and a slot that bulk work cannot take; customers get lanes.",
+		Page:  "patterns/priority-queues.md",
+	},
+	{
+		Name: "burst", Title: "A burst without workers, and workers by length", Rows: []string{"Q4", "Q7", "Q18"},
+		Learn: "A queue takes a burst without refusing anybody. Its length says how many workers are wanted, also none.",
+		Page:  "patterns/competing-consumers.md",
+	},
+	{
+		Name: "poison-and-redrive", Title: "Poison, put aside and sent again", Rows: []string{"Q3"},
+		Learn: "A message is deleted only after its work succeeded. One that never succeeds is put aside with its reason, so that it does not come back for ever, and can be sent again.",
+		Page:  "patterns/poison-messages.md",
+	},
+	{
+		Name: "too-large", Title: "A message that is too large", Rows: []string{"Q9"},
+		Learn: "A message holds 64 KiB. What is larger goes to a blob, and the message carries its name. How long a message lives is a choice, and the default loses it after 7 days.",
+		Page:  "patterns/claim-check.md",
+	},
+	{
+		Name: "queue-vocabulary", Title: "All words that a queue understands", Rows: []string{"Q10"},
+		Learn: "Create, list, put, peek, get, update, delete, metadata with the length, clear: every operation of the service, each with its request.",
+		Page:  "patterns/queue-vocabulary.md",
+	},
+	{
+		Name: "corrupted-and-split", Title: "Corrupted on the way, and split into blocks", Rows: []string{"Q12", "Q14"},
+		Learn: "Without a checksum a changed bit is stored as if it were right. A large transfer is many small ones, and goes on where it stopped.",
+		Page:  "patterns/valet-key-upload.md",
+	},
+	{
+		Name: "lost-replies", Title: "Done, and the answer was lost", Rows: []string{"Q13"},
+		Learn: "After a broken connection nobody knows whether the request was done. It is repeated, and the repetition must recognise its own work.",
+		Page:  "patterns/retries-and-unknown-outcomes.md",
+	},
+	{
+		Name: "one-error-three-names", Title: "One error, three names", Rows: []string{"Q15"},
+		Learn: "An error has a status for machines, a code for the program and a sentence for people. The same thing has another code in each service, and a transaction hides it inside of a success.",
+		Page:  "patterns/retries-and-unknown-outcomes.md",
+	},
+	{
+		Name: "retries", Title: "None, fixed, exponential: three clients meet a busy service", Rows: []string{"T10", "T11"},
+		Learn: "Growing pauses leave a busy service alone, and a random spread keeps a herd of clients apart. What a repetition cannot change is not repeated.",
+		Page:  "patterns/retries-and-unknown-outcomes.md",
+	},
+	{
+		Name: "keys-are-text", Title: "Keys are text: 111 comes before 2", Rows: []string{"T1", "T6"},
+		Learn: "A table has one order, that of its keys as text. Numbers are padded, several values are joined so that different values give different keys, and some characters are forbidden.",
+		Page:  "patterns/dual-rowkey-and-composite-keys.md",
+	},
+	{
+		Name: "query-classes", Title: "Four ways to ask one question", Rows: []string{"T5"},
+		Learn: "A query costs what it reads and not what it shows. Point, row range, partition range and scan differ by factors, and only the token says whether a list has ended.",
+		Page:  "patterns/continuation-tokens.md",
 	},
 	{
 		Name: "the-race", Title: "The race: bib and age in one transaction", Rows: []string{"T2", "T7", "S1"},
