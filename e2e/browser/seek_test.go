@@ -22,7 +22,7 @@ func numberedFilm(t *testing.T, seconds int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "film.mp4")
 	cmd := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error",
-		"-f", "lavfi", "-i", fmt.Sprintf("color=black:s=24x12:r=10:d=%d,geq=lum='16+219*mod(floor(N/pow(2,floor(12*X/W))),2)':cb=128:cr=128,scale=384:216:flags=neighbor", seconds),
+		"-f", "lavfi", "-i", fmt.Sprintf("color=black:s=24x12:r=10:d=%d,geq=lum='16+219*mod(floor(N/pow(2,floor(12*X/W))),2)':cb=128:cr=128,scale=640:360:flags=neighbor", seconds),
 		"-f", "lavfi", "-i", fmt.Sprintf("sine=d=%d", seconds),
 		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-g", "50", "-c:a", "aac", path)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -36,7 +36,7 @@ func numberedFilm(t *testing.T, seconds int) string {
 // be made. It plays, with the right picture, while nearly all of the film is missing;
 // and so does the beginning again, and the rest when it is made.
 func TestSeekIntoWhatIsNotMade(t *testing.T) {
-	const seconds, target = 150, 120
+	const seconds, target = 110, 90
 	s := stacktest.Start(t, stack.Options{})
 	user := newUser(t, s)
 	for _, queue := range []string{"encode-high", "encode-normal", "audio"} {
@@ -74,7 +74,7 @@ func TestSeekIntoWhatIsNotMade(t *testing.T) {
 
 	start := time.Now()
 	click(target)
-	until(t, tab, "the page says what it waits for", `document.getElementById('seeking').textContent.includes('2:00')`)
+	until(t, tab, "the page says what it waits for", `document.getElementById('seeking').textContent.includes('1:30')`)
 	shoot(t, tab, "seek-wanted")
 	shows(target)
 	t.Logf("second %d plays %.1f s after the click", target, time.Since(start).Seconds())
@@ -99,6 +99,28 @@ func TestSeekIntoWhatIsNotMade(t *testing.T) {
 	}
 	click(target / 2)
 	shows(target / 2)
+	t.Run("qualities", func(t *testing.T) {
+		heights := eval[[]int](t, tab, `[...document.getElementById('quality').options].filter((o) => o.value >= 0).map((o) => parseInt(o.text))`)
+		if len(heights) < 2 {
+			t.Fatalf("qualities %v, want several", heights)
+		}
+		for _, height := range []int{slices.Min(heights), slices.Max(heights)} {
+			eval[any](t, tab, fmt.Sprintf(`(() => { const choice = document.getElementById('quality');
+				choice.value = [...choice.options].find((o) => o.text === '%dp').value; choice.dispatchEvent(new Event('change')); })() ?? null`, height))
+			until(t, tab, fmt.Sprintf("the picture has %d lines", height), fmt.Sprintf(`document.getElementById('player').videoHeight === %d`, height))
+			shows(int(eval[float64](t, tab, `document.getElementById('player').currentTime - 0.5`)))
+		}
+	})
+	t.Run("thumbnail", func(t *testing.T) {
+		const second = 55
+		until(t, tab, "a picture of that second", fmt.Sprintf(`(() => { const bar = document.getElementById('scrub'), box = bar.getBoundingClientRect();
+			bar.dispatchEvent(new PointerEvent('pointermove', { clientX: box.left + box.width * %d / %d, clientY: box.top + 5, bubbles: true }));
+			return document.querySelector('#scrub .tile').style.backgroundImage.includes('storyboard'); })()`, second, seconds))
+		number := await(t, tab, tileNumber)
+		if d := number/10 - second; d < -3 || d > 3 { // 100 tiles at most for the whole film
+			t.Errorf("at %d s the thumbnail is of second %.1f", second, number/10)
+		}
+	})
 	for _, step := range stepsOf(t, user, ready.Id) {
 		if step.Attempts > 1 {
 			t.Errorf("%s %d was worked on %d times", step.Step, step.Index, step.Attempts)
@@ -114,3 +136,25 @@ func stepsOf(t *testing.T, user *journey.User, id string) []client.Step {
 	}
 	return got.JSON200.Items
 }
+
+// tileNumber is the number that the picture above the bar shows.
+const tileNumber = `(() => {
+  const tile = document.querySelector('#scrub .tile'), style = getComputedStyle(tile);
+  const url = style.backgroundImage.slice(5, -2);
+  if (!window.sheet || window.sheet.dataset.url !== url) {
+    window.sheet = new Image();
+    window.sheet.dataset.url = url;
+    window.sheet.src = url;
+  }
+  if (!window.sheet.complete || !window.sheet.naturalWidth) return -1;
+  const [x, y] = style.backgroundPosition.split(' ').map((p) => -parseFloat(p));
+  const scale = style.backgroundSize === 'auto' ? 1 : window.sheet.naturalWidth / parseFloat(style.backgroundSize);
+  const canvas = document.createElement('canvas');
+  canvas.width = 24; canvas.height = 2;
+  const pen = canvas.getContext('2d');
+  pen.drawImage(window.sheet, x * scale, y * scale, tile.clientWidth * scale, tile.clientHeight * scale, 0, 0, 24, 2);
+  const pixels = pen.getImageData(0, 0, 24, 1).data;
+  let number = 0;
+  for (let bit = 0; bit < 12; bit++) if (pixels[8 * bit + 4] + pixels[8 * bit] > 256) number |= 1 << bit;
+  return number;
+})()`
