@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -93,6 +96,31 @@ func TestDocsDiagramsAreDrawn(t *testing.T) {
 					t.Errorf("%v: `go generate ./e2e` draws it anew", err)
 				}
 			}
+		}
+	}
+}
+
+// What the web role shows at /learn and /patterns is made from the docs as they are.
+func TestDocsRenderedPagesAreCurrent(t *testing.T) {
+	t.Parallel()
+	files, err := handbook.Render("..", handbookPages(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range files {
+		if got, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(name))); err != nil {
+			t.Errorf("%v: `go generate ./e2e` makes it", err)
+		} else if !bytes.Equal(got, want) {
+			t.Errorf("%s is not what the docs make: `go generate ./e2e` makes it anew", name)
+		}
+	}
+	old, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(handbook.Rendered), "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range old {
+		if files[handbook.Rendered+"/"+filepath.Base(file)] == nil {
+			t.Errorf("%s belongs to no page", file)
 		}
 	}
 }

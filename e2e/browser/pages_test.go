@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/handbook"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
@@ -121,12 +122,8 @@ func TestEveryPageEverywhere(t *testing.T) {
 	v := uploadedAndReady(t, user, client.NewVideo{Title: hostile, Description: &description, Actors: &[]string{"Ann " + hostile}, Tags: &[]string{"<b>tag</b>"}}, clip(t, 6))
 
 	tab := open(t)
-	said := listen(t, tab)
-	pages := []struct {
-		name, path string
-		shown      string  // there when the page has drawn what it asked for
-		limit      float64 // bytes of its first load, without pictures and media
-	}{
+	look := visitor{tab: tab, base: s.BaseURL(), said: listen(t, tab), axe: string(axe)}
+	pages := []visited{
 		{"home", "/", `#videos li`, 60_000},
 		{"found", "/?q=img", `#videos li`, 60_000},
 		{"nothing", "/?q=qqqqzzzz", `#status`, 60_000},
@@ -136,41 +133,75 @@ func TestEveryPageEverywhere(t *testing.T) {
 		{"race", "/race?event=E&distance=Full&bib=7", `#status`, 60_000},
 		{"board", "/board", `#board-queues .queue`, 60_000},
 		{"board as tables", "/board/tables", `table`, 60_000},
+		{"learn", "/learn", `#S3`, 60_000},
+		{"pattern with diagram", "/patterns/visibility-and-leases", `figure img`, 60_000},
+		{"pattern with plot", "/patterns/partition-stress", `img.plot`, 60_000},
 	}
 	for _, sight := range []sight{{"light", 1280}, {"dark", 360}, {"light", 360}, {"dark", 1920}} {
 		sight.set(t, tab)
 		for _, page := range pages {
-			name := fmt.Sprintf("%s, %s, %d px", page.name, sight.scheme, sight.width)
-			said.take()
-			if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+page.path)); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			if _, err := chromedp.Run(tab, chromedp.Evaluate[any](toJourney)); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			if err := chromedp.Do(tab, chromedp.WaitReady(page.shown)); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			if page.name == "watch" || page.name == "embed" {
-				playable(t, tab, name)
-			}
-			shoot(t, tab, strings.ReplaceAll(name, " ", ""))
-			if found := findings(t, tab, string(axe)); len(found) > 0 {
-				t.Errorf("%s: axe found\n%s", name, strings.Join(found, "\n"))
-			}
-			check := `JSON.stringify([window.owned ?? 0, document.documentElement.scrollWidth - innerWidth])`
-			if got, err := chromedp.Run(tab, chromedp.Evaluate[string](check)); err != nil || !strings.HasPrefix(got, "[0,") || got != "[0,0]" && !strings.HasPrefix(got, "[0,-") {
-				t.Errorf("%s: executed markup, pixels beyond the edge: %s, %v", name, got, err)
-			}
-			if errors := said.take(); len(errors) > 0 {
-				t.Errorf("%s: the console says\n%s", name, strings.Join(errors, "\n"))
-			}
-			if loaded := firstLoad(t, tab); loaded > page.limit {
-				t.Errorf("%s: %.0f bytes at first, at most %.0f wanted", name, loaded, page.limit)
-			} else if sight.width == 1280 {
-				t.Logf("%s: %.0f bytes at first", name, loaded)
-			}
+			look.at(t, page, sight)
 		}
+	}
+	// The pages of patterns are made by one program: two above, and the others once.
+	patterns, err := handbook.Pages(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	narrow := sight{"dark", 390}
+	narrow.set(t, tab)
+	for _, p := range patterns {
+		look.at(t, visited{"pattern " + p.Name, "/patterns/" + p.Name, `figure img`, 60_000}, narrow)
+	}
+}
+
+// visited is a page that is looked at.
+type visited struct {
+	name, path string
+	shown      string  // there when the page has drawn what it asked for
+	limit      float64 // bytes of its first load, without pictures and media
+}
+
+// visitor looks at pages, one after the other.
+type visitor struct {
+	tab  context.Context
+	base string
+	said *console
+	axe  string
+}
+
+func (v visitor) at(t *testing.T, page visited, sight sight) {
+	t.Helper()
+	tab := v.tab
+	name := fmt.Sprintf("%s, %s, %d px", page.name, sight.scheme, sight.width)
+	v.said.take()
+	if err := chromedp.Do(tab, chromedp.Navigate(v.base+page.path)); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if _, err := chromedp.Run(tab, chromedp.Evaluate[any](toJourney)); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if err := chromedp.Do(tab, chromedp.WaitReady(page.shown)); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if page.name == "watch" || page.name == "embed" {
+		playable(t, tab, name)
+	}
+	shoot(t, tab, strings.ReplaceAll(name, " ", ""))
+	if found := findings(t, tab, v.axe); len(found) > 0 {
+		t.Errorf("%s: axe found\n%s", name, strings.Join(found, "\n"))
+	}
+	check := `JSON.stringify([window.owned ?? 0, document.documentElement.scrollWidth - innerWidth])`
+	if got, err := chromedp.Run(tab, chromedp.Evaluate[string](check)); err != nil || !strings.HasPrefix(got, "[0,") || got != "[0,0]" && !strings.HasPrefix(got, "[0,-") {
+		t.Errorf("%s: executed markup, pixels beyond the edge: %s, %v", name, got, err)
+	}
+	if errors := v.said.take(); len(errors) > 0 {
+		t.Errorf("%s: the console says\n%s", name, strings.Join(errors, "\n"))
+	}
+	if loaded := firstLoad(t, tab); loaded > page.limit {
+		t.Errorf("%s: %.0f bytes at first, at most %.0f wanted", name, loaded, page.limit)
+	} else if sight.width == 1280 {
+		t.Logf("%s: %.0f bytes at first", name, loaded)
 	}
 }
 

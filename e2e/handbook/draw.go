@@ -48,7 +48,7 @@ func Draw(ctx context.Context, root string, diagrams []Diagram) (int, error) {
 			drawn++
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(Drawings), "*.svg"))
+	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(Drawings), "*.*.svg"))
 	if err != nil {
 		return drawn, fmt.Errorf("look for old diagrams: %w", err)
 	}

@@ -13,7 +13,7 @@ import "embed"
 
 //go:generate go run ./bundle
 
-// Files holds templates/ and static/.
+// Files holds templates/, static/, and learn/, which package e2e/handbook makes from docs.
 //
-//go:embed templates static
+//go:embed templates static learn
 var Files embed.FS

@@ -41,7 +41,7 @@ type Pages struct {
 }
 
 // The pages: name and title. A page's script has its name.
-var titles = map[string]string{"home": "Videos", "upload": "Upload", "watch": "Watch", "embed": "Video", "race": "Find your finish", "board": "Board", "tables": "Board as tables", "scene": "Scene"}
+var titles = map[string]string{"home": "Videos", "upload": "Upload", "watch": "Watch", "embed": "Video", "race": "Find your finish", "board": "Board", "tables": "Board as tables", "scene": "Scene", "learn": "Learn", "pattern": "Pattern"}
 
 // New reads the embedded pages, or those under dir, which are then read again
 // for every request so that they can be edited while the role runs.
@@ -71,7 +71,7 @@ func (p *Pages) ShowLab() { p.lab = true }
 func (p *Pages) SayOpen() { p.open = true }
 
 func (p *Pages) parse(name string) (*template.Template, error) {
-	t, err := template.ParseFS(p.files, "templates/layout.html", "templates/lab.html", "templates/"+name+".html")
+	t, err := template.New(name).Funcs(template.FuncMap{"patternOf": patternOf}).ParseFS(p.files, "templates/layout.html", "templates/lab.html", "templates/"+name+".html")
 	if err != nil {
 		return nil, fmt.Errorf("read page %s: %w", name, err)
 	}
@@ -98,7 +98,9 @@ func (p *Pages) Register(r gin.IRoutes, ops bool, glance func(context.Context) (
 	r.GET("/upload", show("upload"))
 	r.GET("/race", show("race"))
 	r.GET("/board", show("board"))
+	r.GET("/learn", p.showMap)
 	r.GET("/learn/:scene", p.showScene)
+	r.GET("/patterns/:page", p.showPattern)
 	r.GET("/watch/:id", p.showVideo("watch"))
 	r.GET("/embed/:id", framed, p.showVideo("embed"))
 	r.GET("/static/*file", p.static)
@@ -145,8 +147,11 @@ func (p *Pages) show(c *gin.Context, name, id string, data any) {
 		}
 	}
 	title := titles[name]
-	if sc, one := data.(scene.Scene); one {
-		title = sc.Title
+	switch one := data.(type) {
+	case scene.Scene:
+		title = one.Title
+	case pattern:
+		title = one.Title
 	}
 	var html bytes.Buffer
 	if err := t.ExecuteTemplate(&html, "layout", map[string]any{"Name": name, "Title": title, "ID": id, "Data": data, "Lab": p.lab, "Open": p.open}); err != nil {
