@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -421,5 +423,39 @@ func TestOpenOnLoopback(t *testing.T) {
 	guarded := openCommunity(t, nil)
 	if page := string(guarded.get("/upload").body); strings.Contains(page, "Nobody signs in here") {
 		t.Error("the page says that nobody signs in, where people do")
+	}
+}
+
+// TestErrorsInsideAreForOperators: who is not an operator is told the code of an error
+// that names hosts and blobs of ours, and all of one that is about the file.
+func TestErrorsInsideAreForOperators(t *testing.T) {
+	t.Parallel()
+	c := openCommunity(t, nil)
+	const inside = "open source: dial tcp 10.1.2.3:10000 of /devstoreaccount1/sources"
+	for _, failed := range []struct {
+		cause error
+		told  string
+	}{
+		{errors.New(inside), "retrying"},
+		{video.Fail(video.CorruptMedia, "The sound cannot be decoded."), "corrupt_media: The sound cannot be decoded."},
+	} {
+		id := c.announce(owner, video.Public)
+		c.as(owner, "PUT", "/api/v1/videos/"+id+"/content", movie(100)).want(t, 202, "")
+		claim, err := c.videos.Claim(t.Context(), workflow.Key{ID: video.ID(id), Generation: 1, Step: workflow.StepProbe}, "message", "worker-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := claim.Release(t.Context(), failed.cause); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/steps", "/journey"} {
+			told := c.as(owner, "GET", "/api/v1/videos/"+id+path, nil).body
+			if bytes.Contains(told, []byte("10.1.2.3")) || path == "/journey" && !bytes.Contains(told, []byte(failed.told)) {
+				t.Errorf("%s tells the owner %s", path, told)
+			}
+			if told := c.as(operator, "GET", "/api/v1/videos/"+id+path, nil).body; !bytes.Contains(told, []byte(failed.cause.Error())) {
+				t.Errorf("%s does not tell the operator: %s", path, told)
+			}
+		}
 	}
 }

@@ -76,10 +76,10 @@ func list(s []string) []string {
 }
 
 // timeline is the runs of a video as the API lists them.
-func timeline(runs []run) []api.Step {
+func timeline(runs []run, why func(string) string) []api.Step {
 	steps := make([]api.Step, len(runs))
 	for i, r := range runs {
-		steps[i] = publicStep(r.Step)
+		steps[i] = publicStep(r.Step, why)
 		if r.pictures {
 			steps[i].From, steps[i].To = &r.from, &r.to
 		}
@@ -87,7 +87,7 @@ func timeline(runs []run) []api.Step {
 	return steps
 }
 
-func publicStep(s videostore.Step) api.Step {
+func publicStep(s videostore.Step, why func(string) string) api.Step {
 	out := api.Step{
 		Generation: s.Key.Generation, Step: s.Key.Step, Index: s.Key.Index, State: string(s.State), Attempts: s.Attempts,
 		Started: moment(s.StartedAt), Finished: moment(s.FinishedAt),
@@ -96,7 +96,7 @@ func publicStep(s videostore.Step) api.Step {
 		out.Worker = &s.Worker
 	}
 	if s.Error != nil {
-		out.Error = ptr(string(s.Error.Code) + ": " + s.Error.Detail)
+		out.Error = ptr(why(string(s.Error.Code) + ": " + s.Error.Detail))
 	}
 	return out
 }

@@ -85,11 +85,11 @@ func (s *Server) GetJourney(c *gin.Context, id api.ID) {
 		return
 	}
 	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, journey(rec.Video, g.runs, time.Now().UTC()))
+	c.JSON(http.StatusOK, journey(rec.Video, g.runs, time.Now().UTC(), saysWhy(c)))
 }
 
 // journey puts the runs on one time axis.
-func journey(v video.Video, runs []run, now time.Time) api.Journey {
+func journey(v video.Video, runs []run, now time.Time, why func(string) string) api.Journey {
 	out := api.Journey{Generation: v.Generation, Now: now, Items: make([]api.JourneyItem, len(runs))}
 	axis := axis{open: v.State.Active()}
 	if v.Generation == 1 {
@@ -104,7 +104,7 @@ func journey(v video.Video, runs []run, now time.Time) api.Journey {
 			item.State = api.RunPlanned
 		}
 		for _, a := range r.Tries() {
-			item.Attempts = append(item.Attempts, attempt(a))
+			item.Attempts = append(item.Attempts, attempt(a, why))
 			axis.see(a.Queued, a.Started, a.Ended)
 			axis.open = axis.open || a.Ended.IsZero()
 		}
@@ -119,10 +119,10 @@ func journey(v video.Video, runs []run, now time.Time) api.Journey {
 }
 
 // attempt is an attempt as the API shows it.
-func attempt(a videostore.Attempt) api.Attempt {
+func attempt(a videostore.Attempt, why func(string) string) api.Attempt {
 	return api.Attempt{
 		Number: a.Number, Worker: some(a.Worker), QueuedAt: moment(a.Queued), StartedAt: a.Started,
-		EndedAt: moment(a.Ended), Outcome: api.AttemptOutcome(a.Outcome), Error: some(a.Error),
+		EndedAt: moment(a.Ended), Outcome: api.AttemptOutcome(a.Outcome), Error: some(why(a.Error)),
 	}
 }
 
