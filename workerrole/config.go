@@ -15,6 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/settings"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/workerrole/internal/cage"
 )
 
 // config is what the environment variables say. docs/configuration.md describes each
@@ -29,6 +30,7 @@ type config struct {
 	Pools      map[string]int // slots by pool
 
 	FFmpeg, FFprobe string // paths, or names to be found in PATH
+	Sandbox         cage.Mode
 	Scratch         string // directory for temporary files
 
 	ReconcileEvery time.Duration
@@ -68,12 +70,14 @@ func loadConfig(getenv func(string) string) (config, error) {
 		PurgeLinger:    env.Duration("CUTROOM_PURGE_LINGER", 10*time.Second, time.Second, 0),
 		DrainTimeout:   env.Duration("WORKERROLE_DRAIN_TIMEOUT", 25*time.Second, time.Second, 0),
 	}
-	var storage, visibility, pools error
+	var storage, visibility, pools, sandbox error
 	cfg.Storage, storage = azstorage.ConfigFromEnv(getenv)
 	cfg.Queues, visibility = workqueue.WithVisibility(workflow.Specs, getenv("CUTROOM_VISIBILITY"))
 	cfg.Pools, pools = parsePools(getenv("WORKERROLE_POOLS"))
 	env.Bad("CUTROOM_VISIBILITY", visibility)
+	cfg.Sandbox, sandbox = cage.ParseMode(env.Text("WORKERROLE_SANDBOX", string(cage.Try)))
 	env.Bad("WORKERROLE_POOLS", pools)
+	env.Bad("WORKERROLE_SANDBOX", sandbox)
 	env.Bad("WORKERROLE_ADMIN_ADDR", checkAdmin(cfg.AdminAddr, cfg.AdminToken))
 	return cfg, errors.Join(env.Err(), storage)
 }
@@ -83,7 +87,7 @@ func (c config) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Any("storage", c.Storage), slog.String("visibility", workqueue.Visibilities(c.Queues)),
 		slog.String("admin", c.AdminAddr), slog.Bool("token", c.AdminToken != ""), slog.Any("pools", c.Pools),
-		slog.String("ffmpeg", c.FFmpeg), slog.String("ffprobe", c.FFprobe), slog.String("scratch", c.Scratch),
+		slog.String("ffmpeg", c.FFmpeg), slog.String("ffprobe", c.FFprobe), slog.String("scratch", c.Scratch), slog.String("sandbox", string(c.Sandbox)),
 		slog.Duration("reconcileInterval", c.ReconcileEvery), slog.Duration("reconcileGrace", c.ReconcileGrace),
 		slog.Duration("janitorInterval", c.JanitorEvery), slog.Duration("janitorGrace", c.JanitorGrace),
 		slog.Duration("clipLife", c.ClipLife), slog.Duration("abandonAfter", c.AbandonAfter),

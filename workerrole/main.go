@@ -33,6 +33,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/admin"
+	"github.com/cutroom/cutroom/workerrole/internal/cage"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
@@ -78,7 +79,11 @@ func runWith(ctx context.Context, cfg config) error {
 	if err := provision.Ensure(ctx, account, queues); err != nil {
 		return err
 	}
-	tool, err := ffmpeg.Open(ctx, cfg.FFmpeg, cfg.FFprobe)
+	held, err := openCage(cfg.Sandbox, log)
+	if err != nil {
+		return err
+	}
+	tool, err := ffmpeg.OpenIn(ctx, held, cfg.FFmpeg, cfg.FFprobe)
 	if err != nil {
 		return err
 	}
@@ -88,7 +93,7 @@ func runWith(ctx context.Context, cfg config) error {
 	}
 	defer func() { _ = scratch.Close() }()
 	r := &role{
-		cfg: cfg, log: log, queues: queues, tool: tool, scratch: scratch,
+		cfg: cfg, log: log, queues: queues, tool: tool, scratch: scratch, held: held,
 		blobs: blobstore.New(account), videos: videostore.New(account, queues), catalog: catalog.New(account),
 		search: searchindex.New(account), races: registrations.New(account), views: views.New(account),
 		twins: twins.New(account), register: workers.New(account),
@@ -100,12 +105,28 @@ func runWith(ctx context.Context, cfg config) error {
 	return r.run(ctx, work, r.leader())
 }
 
+// openCage makes what holds ffmpeg, and says once what it cannot hold.
+func openCage(mode cage.Mode, log *slog.Logger) (*cage.Cage, error) {
+	held, err := cage.Open(mode)
+	if err != nil {
+		return nil, fmt.Errorf("WORKERROLE_SANDBOX is %s: %w", mode, err)
+	}
+	if len(held.Missing()) > 0 {
+		log.Warn("ffmpeg runs with less around it than it should", "sandbox", mode, "ffmpeg", held.String())
+	}
+	if mode != cage.Off {
+		err = cage.Hide()
+	}
+	return held, err
+}
+
 // role is a worker role: what its parts are made of.
 type role struct {
 	cfg     config
 	log     *slog.Logger
 	queues  *workqueue.Queues
 	tool    *ffmpeg.Tool
+	held    *cage.Cage
 	scratch *pipeline.Scratch
 
 	blobs    *blobstore.Store
@@ -182,7 +203,7 @@ func (r *role) leader() *upkeep.Leader {
 // run works until ctx ends, then drains.
 func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.Leader) error {
 	status := newStatus(r.cfg, work, leader)
-	server := &admin.Server{Instance: r.cfg.Instance, Token: r.cfg.AdminToken, Registry: status.registry(), Ready: func(ctx context.Context) error {
+	server := &admin.Server{Instance: r.cfg.Instance, Token: r.cfg.AdminToken, Registry: status.registry(), Note: r.note(), Ready: func(ctx context.Context) error {
 		if err := work.Ready(); err != nil {
 			return err
 		}
@@ -192,7 +213,7 @@ func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.
 	if err := server.Start(ctx, r.cfg.AdminAddr); err != nil {
 		return err
 	}
-	r.log.Info("worker role is up", "admin", server.Addr(), "ffmpeg", r.tool.Version)
+	r.log.Info("worker role is up", "admin", server.Addr(), "ffmpeg", r.tool.Version, "cage", r.held.String())
 
 	var duties sync.WaitGroup
 	duties.Go(func() { leader.Run(ctx) })
@@ -215,6 +236,14 @@ func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	return server.Stop(last)
+}
+
+// note is what an operator should know of a worker that is ready all the same.
+func (r *role) note() string {
+	if len(r.held.Missing()) == 0 {
+		return ""
+	}
+	return "ffmpeg is " + r.held.String()
 }
 
 // sweepScratch removes what killed workers left on this disk, now and every hour. Every

@@ -206,12 +206,12 @@ func (b bench) work(t *testing.T) (stop func()) {
 
 func TestEveryBadVariableIsNamed(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{"WORKERROLE_POOLS": "light=x,medium=3", "CUTROOM_JANITOR_GRACE": "soon", "CUTROOM_VISIBILITY": "none=1s"}
+	env := map[string]string{"WORKERROLE_POOLS": "light=x,medium=3", "WORKERROLE_SANDBOX": "yes", "CUTROOM_JANITOR_GRACE": "soon", "CUTROOM_VISIBILITY": "none=1s"}
 	_, err := loadConfig(func(name string) string { return env[name] })
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"light=x", "medium=3", "CUTROOM_JANITOR_GRACE", `"none"`} {
+	for _, want := range []string{"light=x", "medium=3", "WORKERROLE_SANDBOX", "CUTROOM_JANITOR_GRACE", `"none"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not name %s: %v", want, err)
 		}

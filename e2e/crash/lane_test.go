@@ -77,7 +77,7 @@ func newLaneOn(t *testing.T, connection string, visibility time.Duration, env ..
 			"CUTROOM_JANITOR_INTERVAL=3s", "CUTROOM_JANITOR_GRACE=0s",
 			"CUTROOM_PURGE_LINGER=1s",
 			"WORKERROLE_SCRATCH=" + l.scratch,
-			"FFMPEG_PATH=" + l.encoders.program,
+			"FFMPEG_PATH=" + l.encoders.program, "WORKERROLE_SANDBOX=off", // it writes to a file elsewhere
 		}, env...),
 	})
 	if err != nil {

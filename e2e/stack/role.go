@@ -185,7 +185,8 @@ func (r *role) waitReady(ctx context.Context, p *process) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	for _, l := range r.listeners {
-		if err := ownport.Wait(ctx, int(l.addr.Port()), p.cmd.Process.Pid, p.exited); err != nil {
+		err := ownport.Wait(ctx, int(l.addr.Port()), p.cmd.Process.Pid, p.exited)
+		if err != nil && !errors.Is(err, ownport.ErrHidden) { // askReady recognises it
 			return fmt.Errorf("%w\n%s", err, tail(LogPath(r.dir, r.name), 15))
 		}
 	}

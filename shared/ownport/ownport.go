@@ -16,6 +16,10 @@ import (
 // ErrStranger says that another process listens on the port.
 var ErrStranger = errors.New("another process listens on this port")
 
+// ErrHidden says that the process keeps its open files from us, as the worker role does:
+// whoever talks to it must recognise it by what it answers.
+var ErrHidden = errors.New("the process does not show its open files")
+
 // Free returns a port on loopback that nobody listens on at this moment. It can
 // be taken before it is used; Wait finds that out.
 func Free() (int, error) {
@@ -38,7 +42,8 @@ func Taken(port int) bool {
 }
 
 // Wait waits until the process pid, or a child of it, listens on the port.
-// Returns ErrStranger at once when somebody else does, and an error when ctx
+// Returns ErrStranger at once when somebody else does, ErrHidden when that cannot be
+// found out, and an error when ctx
 // ends or exited is closed before anybody does.
 func Wait(ctx context.Context, port, pid int, exited <-chan struct{}) error {
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -2,7 +2,9 @@ package ownport
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,18 +15,22 @@ import (
 const listening = "0A"
 
 // Owns reports whether the process pid listens on a TCP port: one of its open
-// files is the listening socket. See proc(5).
+// files is the listening socket. See proc(5). ErrHidden.
 func Owns(pid, port int) (bool, error) {
 	inodes, err := listeners(port)
 	if err != nil {
 		return false, err
 	}
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-	if err != nil {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return false, fmt.Errorf("list open files of process %d: %w", pid, ErrHidden)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("list open files of process %d: %w", pid, err)
 	}
 	for _, file := range files {
-		target, err := os.Readlink(file)
+		target, err := os.Readlink(filepath.Join(dir, file.Name()))
 		if err != nil {
 			continue // closed meanwhile
 		}

@@ -29,6 +29,8 @@ type Server struct {
 	Registry *prometheus.Registry
 	// Token, if set, is asked for as a bearer token by everything but health.
 	Token string
+	// Note, if set, follows the "ok" of /readyz in a line of its own.
+	Note string
 	// Ready returns why the worker cannot take work now, or nil.
 	Ready func(ctx context.Context) error
 
@@ -83,6 +85,9 @@ func (s *Server) handler() http.Handler {
 			return
 		}
 		_, _ = w.Write([]byte("ok\n"))
+		if s.Note != "" {
+			_, _ = w.Write([]byte(s.Note + "\n"))
+		}
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.Registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/debug/pprof/", pprof.Index)

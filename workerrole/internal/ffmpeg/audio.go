@@ -90,7 +90,7 @@ func (t *Tool) Sound(ctx context.Context, job SoundJob, progress func(Progress))
 		nice = laterNice
 	}
 	args := slices.Concat(t.globals(), fromZero, out.GetArgs())
-	report, err := run(ctx, command{path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), nice: nice, limits: sounding})
+	report, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), nice: nice, limits: sounding})
 	if err != nil {
 		return report, fmt.Errorf("encoding sound: %w", err)
 	}
@@ -139,7 +139,7 @@ func (t *Tool) FirstSamples(ctx context.Context, src Source, dir string, seek fl
 		})
 	}
 	args := slices.Concat(t.globals(), fromZero, ff.MergeOutputs(list(decoded, "pcm_s16le"), list(copied, "copy")).GetArgs())
-	report, err := run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, progress: quiet(nil), limits: sounding})
+	report, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, progress: quiet(nil), limits: sounding})
 	if err != nil {
 		return SoundFrames{}, report, fmt.Errorf("looking for the first samples: %w", err)
 	}

@@ -62,7 +62,7 @@ func TilesIn(p video.Plan, from, to int64) int {
 // A nil error does not mean that all frames are there: verify (package media).
 func (t *Tool) Chunk(ctx context.Context, job ChunkJob, progress func(Progress)) error {
 	args := slices.Concat(t.globals(), fromZero, chunkArgs(t, job))
-	_, err := run(ctx, command{
+	_, err := t.run(ctx, command{
 		path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), nice: niceOf(job.Index), limits: encodingOf(job.Plan),
 	})
 	if err != nil {

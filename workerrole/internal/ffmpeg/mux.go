@@ -22,7 +22,7 @@ func (t *Tool) Remux(ctx context.Context, src Source, out string, progress func(
 		"c": "copy", "sn": "", "dn": "", "map_metadata": "-1", "map_chapters": "-1",
 		"fflags": "+bitexact", "max_muxing_queue_size": "4096", "f": RemuxedDemuxer,
 	})
-	return t.copy(ctx, "remuxing the source", src, cmd, out, progress)
+	return t.copy(ctx, "remuxing the source", command{source: src, progress: progress}, cmd, out)
 }
 
 // Mux joins a whole video track and a whole audio track (empty: none), both
@@ -38,10 +38,10 @@ func (t *Tool) Mux(ctx context.Context, videoFile, audioFile, out string, progre
 	})
 	// Without copyts each file is moved to start at 0 on its own, and the sound,
 	// which starts with priming samples before 0, would come 21 ms late.
-	return t.copy(ctx, "making the download", Source{}, cmd, out, progress, "-copyts")
+	return t.copy(ctx, "making the download", command{reads: []string{videoFile, audioFile}, progress: progress}, cmd, out, "-copyts")
 }
 
-func (t *Tool) copy(ctx context.Context, what string, src Source, cmd *ff.Stream, out string, progress func(Progress), globals ...string) error {
+func (t *Tool) copy(ctx context.Context, what string, c command, cmd *ff.Stream, out string, globals ...string) error {
 	dir, err := filepath.Abs(filepath.Dir(out))
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -49,7 +49,8 @@ func (t *Tool) copy(ctx context.Context, what string, src Source, cmd *ff.Stream
 	args := append([]string{"-nostdin", "-hide_banner", "-v", "error", "-y", "-progress", "pipe:1", "-nostats"}, globals...)
 	args = append(args, cmd.GetArgs()...)
 	args[len(args)-1] = "file:" + filepath.Join(dir, filepath.Base(out)) // never an option, never another protocol
-	if _, err := run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, progress: quiet(progress), limits: copying}); err != nil {
+	c.path, c.args, c.dir, c.progress, c.limits = t.FFmpeg, args, dir, quiet(c.progress), copying
+	if _, err := t.run(ctx, c); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil

@@ -74,7 +74,7 @@ func (t *Tool) ffprobe(ctx context.Context, src Source, out interface{ Write([]b
 	all = append(all, ff.ConvertKwargsToCmdLineArgs(t.guard(src))...)
 	all = append(all, args...)
 	all = append(all, "-i", src.input())
-	return run(ctx, command{path: t.FFprobe, args: all, source: src, stdout: out, limits: probing})
+	return t.run(ctx, command{path: t.FFprobe, args: all, source: src, stdout: out, limits: probing})
 }
 
 // entries are what is used of ffprobe's answer. Tags are left out: their number

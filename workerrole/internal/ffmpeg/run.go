@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cutroom/cutroom/workerrole/internal/cage"
 )
 
 // Progress is what ffmpeg says about its work so far.
@@ -63,6 +65,28 @@ type command struct {
 	progress func(Progress) // parses stdout; called only when the work has moved
 	nice     int            // how far it steps back for others when cores are short: 0 to 19
 	limits   limits
+	reads    []string   // files of ours, besides the source
+	cage     *cage.Cage // nil: started as it is
+}
+
+// rules are what the program may do besides using its processor time.
+func (c command) rules() cage.Rules {
+	r := cage.Rules{CPU: c.limits.cpu, Memory: c.limits.memory, File: c.limits.file}
+	reads := c.reads
+	if c.source.served != nil {
+		r.Connect = c.source.served.port
+	} else if !c.source.remote() {
+		reads = append(reads, c.source.URL)
+	}
+	for _, path := range reads {
+		if path != "" {
+			r.Read = append(r.Read, absolute(path))
+		}
+	}
+	if c.dir != "" {
+		r.Write = []string{absolute(c.dir)}
+	}
+	return r
 }
 
 // laterNice is how far everything steps back that nobody waits for: all but probes,
@@ -99,6 +123,11 @@ type Report struct {
 	Stderr string // the end of what it wrote, without addresses
 }
 
+func (t *Tool) run(ctx context.Context, c command) (Report, error) {
+	c.cage = t.cage
+	return run(ctx, c)
+}
+
 // run starts the program in a process group of its own with an empty
 // environment and with limits, and waits for it. When ctx ends, the whole group
 // is killed and the cause of ctx is returned. A read of the source that failed
@@ -125,9 +154,15 @@ func run(ctx context.Context, c command) (Report, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
-	err := cmd.Start()
+	cageFailed, held, err := c.cage.Hold(cmd, c.rules())
+	if err != nil {
+		return Report{}, err
+	}
+	err = cmd.Start()
 	if err == nil {
-		c.limits.impose(cmd.Process.Pid)
+		if !held {
+			c.limits.impose(cmd.Process.Pid)
+		}
 		if IsBehind(ctx) {
 			c.nice = max(c.nice, behindNice)
 		}
@@ -138,6 +173,9 @@ func run(ctx context.Context, c command) (Report, error) {
 		spent(ctx, cmd.ProcessState)
 	}
 	report := Report{Stderr: c.source.redact(tail.String())}
+	if cageErr := cageFailed(); cageErr != nil && ctx.Err() == nil {
+		return report, fmt.Errorf("starting %s in its cage: %w", name(c.path), cageErr)
+	}
 	if trouble := c.source.served.trouble(); trouble != nil {
 		return report, trouble
 	}

@@ -36,7 +36,7 @@ func Serve(ctx context.Context, size int64, open OpenAt) (Source, error) {
 	if err != nil {
 		return Source{}, fmt.Errorf("opening a port for the source: %w", err)
 	}
-	s := &served{path: "/" + rand.Text(), size: size, open: open, failed: make(chan struct{})}
+	s := &served{path: "/" + rand.Text(), port: listener.Addr().(*net.TCPAddr).Port, size: size, open: open, failed: make(chan struct{})}
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -57,6 +57,7 @@ func Serve(ctx context.Context, size int64, open OpenAt) (Source, error) {
 // served is the source behind an address.
 type served struct {
 	path string
+	port int
 	size int64
 	open OpenAt
 

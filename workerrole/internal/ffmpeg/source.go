@@ -40,11 +40,14 @@ func (s Source) input() string {
 	if s.remote() {
 		return s.URL
 	}
-	path, err := filepath.Abs(s.URL)
-	if err != nil {
-		path = s.URL
+	return "file:" + absolute(s.URL)
+}
+
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
 	}
-	return "file:" + path
+	return path
 }
 
 // guard returns the options that stand before every input of ffmpeg and

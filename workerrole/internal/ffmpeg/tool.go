@@ -11,6 +11,8 @@ import (
 	"time"
 
 	ff "github.com/u2takey/ffmpeg-go"
+
+	"github.com/cutroom/cutroom/workerrole/internal/cage"
 )
 
 func init() {
@@ -34,7 +36,8 @@ type Tool struct {
 	// same on every try. 1 on a machine of one core, where it gains nothing.
 	FirstChunkProcesses int
 
-	firsts firsts // first chunks that are being encoded, see Begin
+	cage   *cage.Cage // what holds the programs
+	firsts firsts     // first chunks that are being encoded, see Begin
 }
 
 // needed are the parts of ffmpeg without which no video can be processed.
@@ -44,10 +47,19 @@ var needed = map[string][]string{
 	"-muxers":   {"hls", "mp4", "matroska", "image2", "framecrc", "null"},
 }
 
-// Open finds the two programs and checks that they can do the work: an error
-// says what is missing. An empty path means the program of that name in PATH.
+// Open is OpenIn a cage of what this system has.
 func Open(ctx context.Context, ffmpegPath, ffprobePath string) (*Tool, error) {
-	t := &Tool{FirstChunkProcesses: 1}
+	held, err := cage.Open(cage.Try)
+	if err != nil {
+		return nil, err
+	}
+	return OpenIn(ctx, held, ffmpegPath, ffprobePath)
+}
+
+// OpenIn finds the two programs and checks that they can do the work inside the cage:
+// an error says what is missing. An empty path means the program of that name in PATH.
+func OpenIn(ctx context.Context, held *cage.Cage, ffmpegPath, ffprobePath string) (*Tool, error) {
+	t := &Tool{FirstChunkProcesses: 1, cage: held}
 	if runtime.NumCPU() >= 2 {
 		t.FirstChunkProcesses = 2
 	}
@@ -120,7 +132,7 @@ func (t *Tool) ask(ctx context.Context, program string, args ...string) (string,
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	var out bytes.Buffer
-	_, err := run(ctx, command{path: program, args: args, stdout: &out, limits: probing})
+	_, err := t.run(ctx, command{path: program, args: args, stdout: &out, limits: probing})
 	if err != nil {
 		return "", fmt.Errorf("asking %s %s: %w", program, strings.Join(args, " "), err)
 	}

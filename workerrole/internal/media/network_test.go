@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/workerrole/internal/cage"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
 	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
@@ -88,6 +89,31 @@ func TestServedSourceGivesTheSameBytes(t *testing.T) {
 				t.Error("other bytes")
 			}
 		})
+	}
+}
+
+// The cage changes no byte.
+func TestCageGivesTheSameBytes(t *testing.T) {
+	t.Parallel()
+	caged := tool(t)
+	off, err := cage.Open(cage.Off)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, err := ffmpeg.OpenIn(t.Context(), off, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := mediatest.Clips()[0].Make(t, t.TempDir())
+	_, info := probe(t, caged, path)
+	plan, err := media.Plan(info, media.DefaultLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan = manySeams(plan)
+	src := served(t, path)
+	if !bytes.Equal(chunkBytes(t, caged, src, plan, 0), chunkBytes(t, bare, src, plan, 0)) {
+		t.Error("other bytes")
 	}
 }
 

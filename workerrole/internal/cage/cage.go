@@ -1,0 +1,99 @@
+// Package cage starts programs that read strangers' bytes so that they can do little
+// besides their work, whatever those bytes make of them.
+//
+// A program is not started directly. This binary starts itself once more; the copy sets
+// limits, gives up rights for good, and becomes the program:
+//
+//	no_new_privs  nothing that it executes has more rights than it
+//	rlimits       processor time, address space, size of a file, open files, no core file
+//	Landlock      files: those that it is told to read, directories that it is told to
+//	              write; TCP: one port; signals: to itself only
+//	seccomp       no other process, no socket but a TCP one, none of the system calls
+//	              that reach into other processes or into the kernel
+//
+// None of this needs root or a namespace, so it also works in a container. What a kernel
+// lacks is said once, at the start (Open).
+//
+// Next: workerrole/internal/ffmpeg, which starts all its programs so.
+package cage
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Mode says what to do when the kernel cannot hold a program.
+type Mode string
+
+// The modes, as WORKERROLE_SANDBOX names them.
+const (
+	Required Mode = "required" // an error at start
+	Try      Mode = "try"      // programs run with what the kernel has
+	Off      Mode = "off"      // programs are not held at all
+)
+
+// ParseMode reads a Mode.
+func ParseMode(text string) (Mode, error) {
+	switch mode := Mode(text); mode {
+	case Required, Try, Off:
+		return mode, nil
+	}
+	return "", fmt.Errorf("%q is not required, try or off", text)
+}
+
+// Rules are what a program may do. Zero allows nothing, except for limits, where it means
+// no limit.
+type Rules struct {
+	Read    []string // files and directories, with what is in them; may be missing
+	Write   []string // directories, with what is in them; must exist
+	Connect int      // TCP port
+
+	CPU    time.Duration // of all threads
+	Memory int64         // bytes of address space
+	File   int64         // bytes of the largest file that it writes
+}
+
+// Cage holds programs. The zero value and nil hold nothing. It is safe for concurrent use.
+type Cage struct {
+	landlock int // version of the kernel's Landlock; 0: none
+	seccomp  bool
+	missing  []string
+	enabled  bool
+}
+
+// Open finds out what this kernel can hold, or returns why that is not enough for mode.
+func Open(mode Mode) (*Cage, error) {
+	c := &Cage{}
+	if mode == Off {
+		c.missing = []string{"anything: it is switched off"}
+		return c, nil
+	}
+	c.look()
+	if mode == Required && len(c.missing) > 0 {
+		return nil, fmt.Errorf("this system cannot hold %s", strings.Join(c.missing, ", nor "))
+	}
+	return c, nil
+}
+
+// Missing lists what programs are not held back from; nil when nothing is missing.
+func (c *Cage) Missing() []string { return c.missing }
+
+// String says what programs are held by.
+func (c *Cage) String() string {
+	var parts []string
+	if c.landlock > 0 {
+		parts = append(parts, fmt.Sprintf("Landlock %d", c.landlock))
+	}
+	if c.seccomp {
+		parts = append(parts, "seccomp")
+	}
+	text := "held by " + strings.Join(parts, " and ")
+	if len(parts) == 0 {
+		text = "not held"
+	}
+	if len(c.missing) > 0 {
+		text += "; nothing holds " + strings.Join(c.missing, ", ")
+	}
+	return text
+}

@@ -1,0 +1,189 @@
+package cage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	abi "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// marker is the name by which a process knows that it is the copy.
+	marker = "cutroom-cage"
+	// reportFile is where the copy says why it could not become the program. It is
+	// closed when it did.
+	reportFile = 3
+	// failedStatus is the copy's exit status then.
+	failedStatus = 125
+	// maxFiles is how many files a program may have open.
+	maxFiles = 256
+	// tcpRules is the version of Landlock since which it knows TCP ports.
+	tcpRules = 4
+)
+
+// libraries are what programs need to start.
+var libraries = []string{"/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/opt", "/nix/store", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/dev/urandom", "/dev/random"}
+
+func (c *Cage) look() {
+	c.enabled = true
+	c.landlock, _ = abi.LandlockGetABIVersion()
+	c.seccomp = canFilter()
+	if c.landlock < 1 {
+		c.missing = append(c.missing, "files: the kernel has no Landlock")
+	}
+	if c.landlock < tcpRules {
+		c.missing = append(c.missing, fmt.Sprintf("TCP connections: the kernel's Landlock is version %d, not %d", max(0, c.landlock), tcpRules))
+	}
+	if !c.seccomp {
+		c.missing = append(c.missing, "processes and other sockets: no filter of system calls is allowed")
+	}
+}
+
+// Hold changes a command that has not been started: it will be held, or fail to start.
+// The function tells, when the command has ended or did not start, whether the cage was
+// the reason; it must be called. held is false when nothing was changed.
+func (c *Cage) Hold(cmd *exec.Cmd, r Rules) (failed func() error, held bool, err error) {
+	if c == nil || !c.enabled {
+		return func() error { return nil }, false, nil
+	}
+	spec, err := json.Marshal(r)
+	if err != nil {
+		return nil, false, fmt.Errorf("describing the cage: %w", err)
+	}
+	report, write, err := os.Pipe()
+	if err != nil {
+		return nil, false, fmt.Errorf("making the cage: %w", err)
+	}
+	cmd.Args = append([]string{marker, string(spec), cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/proc/self/exe"
+	cmd.ExtraFiles = []*os.File{write} // becomes reportFile
+	return func() error {
+		_ = write.Close()
+		defer func() { _ = report.Close() }()
+		why, err := io.ReadAll(io.LimitReader(report, 1<<10))
+		if err != nil || len(why) == 0 {
+			return err
+		}
+		return errors.New(string(why))
+	}, true, nil
+}
+
+// Hide keeps other processes of the same user from reading this one's environment and
+// memory.
+func Hide() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("hiding the environment: %w", err)
+	}
+	return nil
+}
+
+// The copy never gets to main.
+func init() {
+	if len(os.Args) < 3 || os.Args[0] != marker {
+		return
+	}
+	syscall.CloseOnExec(reportFile)
+	err := become(os.Args[1], os.Args[2], os.Args[2:])
+	_, _ = fmt.Fprintf(os.NewFile(reportFile, "report"), "%v", err)
+	os.Exit(failedStatus)
+}
+
+// become gives up rights and turns this process into the program.
+func become(spec, path string, args []string) error {
+	runtime.LockOSThread() // rights belong to a thread
+	var r Rules
+	if err := json.Unmarshal([]byte(spec), &r); err != nil {
+		return fmt.Errorf("reading what is allowed: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("giving up new privileges: %w", err)
+	}
+	if err := limit(r); err != nil {
+		return err
+	}
+	if err := confine(r, path); err != nil {
+		return err
+	}
+	if err := filter(r.Connect > 0); err != nil {
+		return err
+	}
+	program, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return fmt.Errorf("naming the program: %w", err)
+	}
+	argv, err := syscall.SlicePtrFromStrings(args)
+	if err != nil {
+		return fmt.Errorf("naming the arguments: %w", err)
+	}
+	environment := []*byte{nil} // it gets no keys of ours
+	// From here on this process may not get any memory, so nothing is called that takes some.
+	if r.Memory > 0 {
+		memory := unix.Rlimit{Cur: uint64(r.Memory), Max: uint64(r.Memory)}
+		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, unix.RLIMIT_AS, uintptr(unsafe.Pointer(&memory)), 0, 0, 0); errno != 0 {
+			return fmt.Errorf("limiting memory: %w", errno)
+		}
+	}
+	_, _, errno := syscall.RawSyscall(syscall.SYS_EXECVE,
+		uintptr(unsafe.Pointer(program)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&environment[0])))
+	return fmt.Errorf("starting %s: %w", path, errno)
+}
+
+// limit sets what the program may take, except for its memory.
+func limit(r Rules) error {
+	limits := map[int]unix.Rlimit{unix.RLIMIT_CORE: {}, unix.RLIMIT_NOFILE: {Cur: maxFiles, Max: maxFiles}}
+	if r.CPU > 0 { // a signal of its own first, then the one that nothing survives
+		limits[unix.RLIMIT_CPU] = unix.Rlimit{Cur: uint64(r.CPU.Seconds()), Max: uint64(r.CPU.Seconds()) + 5}
+	}
+	if r.File > 0 {
+		limits[unix.RLIMIT_FSIZE] = unix.Rlimit{Cur: uint64(r.File), Max: uint64(r.File)}
+	}
+	for resource, l := range limits {
+		if err := unix.Setrlimit(resource, &l); err != nil {
+			return fmt.Errorf("limiting resource %d: %w", resource, err)
+		}
+	}
+	return nil
+}
+
+// confine leaves the program the files and the port that it needs, as far as the
+// kernel's version of Landlock goes.
+func confine(r Rules, program string) error {
+	if version, err := abi.LandlockGetABIVersion(); err != nil || version < 1 {
+		return nil // Open has said so
+	}
+	if real, err := filepath.EvalSymlinks(program); err == nil {
+		program = real
+	}
+	var rules []landlock.Rule
+	// The libraries of a program that was installed elsewhere lie beside its folder.
+	read := append([]string{program, filepath.Join(filepath.Dir(filepath.Dir(program)), "lib")}, libraries...)
+	for _, path := range append(read, r.Read...) {
+		info, err := os.Stat(path)
+		if err != nil {
+			continue // the program will say so, if it needs it
+		}
+		if info.IsDir() {
+			rules = append(rules, landlock.RODirs(path))
+		} else {
+			rules = append(rules, landlock.ROFiles(path))
+		}
+	}
+	rules = append(rules, landlock.RWDirs(r.Write...), landlock.RWFiles("/dev/null").IgnoreIfMissing())
+	if r.Connect > 0 {
+		rules = append(rules, landlock.ConnectTCP(uint16(r.Connect)))
+	}
+	if err := landlock.V11.BestEffort().Restrict(rules...); err != nil {
+		return fmt.Errorf("confining to files and a port: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,20 @@
+//go:build !linux
+
+package cage
+
+import (
+	"os/exec"
+	"runtime"
+)
+
+func (c *Cage) look() {
+	c.missing = []string{"anything: " + runtime.GOOS + " has no Landlock"}
+}
+
+// Hold changes nothing here.
+func (c *Cage) Hold(*exec.Cmd, Rules) (failed func() error, held bool, err error) {
+	return func() error { return nil }, false, nil
+}
+
+// Hide does nothing here.
+func Hide() error { return nil }

@@ -1,0 +1,130 @@
+package cage
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Where a filter finds the parts of a system call (struct seccomp_data, little endian).
+const (
+	callNumber = 0
+	callArch   = 4
+	callArgs   = 16
+	argSize    = 8
+)
+
+// verdict is what becomes of a system call: it is made, or fails with an error.
+type verdict uint32
+
+const allow verdict = unix.SECCOMP_RET_ALLOW
+
+func refuse(errno unix.Errno) verdict { return verdict(unix.SECCOMP_RET_ERRNO | uint32(errno)) }
+
+// refused are calls that a program that converts media never makes, and that reach into
+// other processes or far into the kernel.
+var refused = []uintptr{
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP,
+	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_IO_URING_SETUP,
+	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
+	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT,
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_OPEN_BY_HANDLE_AT,
+}
+
+// filter limits the system calls of this thread and of the program that it becomes.
+// network says whether TCP sockets are allowed: to where, Landlock says.
+func filter(network bool) error {
+	if !canFilter() {
+		return nil // Open has said so
+	}
+	p := program{}
+	p.load(callArch)
+	p.unless(auditArch, refuse(unix.EPERM)) // another table of numbers
+	p.load(callNumber)
+	if runtime.GOARCH == "amd64" {
+		p.from(1<<30, refuse(unix.EPERM)) // the numbers of x32
+	}
+	for _, call := range append(forks, refused...) {
+		p.when(uint32(call), refuse(unix.EPERM))
+	}
+	// Threads are made by clone. The C library falls back to it from clone3, whose
+	// flags a filter cannot read.
+	p.when(unix.SYS_CLONE3, refuse(unix.ENOSYS))
+	p.call(unix.SYS_CLONE, func(p *program) {
+		p.load(callArgs)
+		p.and(unix.CLONE_THREAD)
+		p.when(0, refuse(unix.EPERM))
+	})
+	p.call(unix.SYS_SOCKET, func(p *program) {
+		if !network {
+			p.end(refuse(unix.EACCES))
+			return
+		}
+		p.load(callArgs)
+		p.unless(unix.AF_INET, refuse(unix.EACCES))
+		p.load(callArgs + argSize)
+		p.and(0xf) // the rest are flags
+		p.unless(unix.SOCK_STREAM, refuse(unix.EACCES))
+		p.load(callArgs + 2*argSize)
+		p.and(^uint32(unix.IPPROTO_TCP)) // 0 is TCP, too; MPTCP is none that Landlock knows
+		p.unless(0, refuse(unix.EACCES))
+	})
+	p.end(allow)
+	list := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
+	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&list)), 0, 0); err != nil {
+		return fmt.Errorf("limiting system calls: %w", err)
+	}
+	return nil
+}
+
+// canFilter reports whether the kernel has filters, and we have the numbers.
+func canFilter() bool {
+	if auditArch == 0 {
+		return false
+	}
+	mode := uint32(unix.SECCOMP_RET_ERRNO)
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&mode)))
+	return errno == 0
+}
+
+// program is a filter in classic BPF.
+type program []unix.SockFilter
+
+func (p *program) add(code uint16, k uint32, yes, no uint8) {
+	*p = append(*p, unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k})
+}
+
+func (p *program) load(at uint32) { p.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, at, 0, 0) }
+
+func (p *program) and(mask uint32) { p.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, mask, 0, 0) }
+
+func (p *program) end(v verdict) { p.add(unix.BPF_RET|unix.BPF_K, uint32(v), 0, 0) }
+
+// when ends with a verdict if what was loaded is k.
+func (p *program) when(k uint32, v verdict) {
+	p.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, k, 0, 1)
+	p.end(v)
+}
+
+// unless ends with a verdict if what was loaded is not k.
+func (p *program) unless(k uint32, v verdict) {
+	p.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, k, 1, 0)
+	p.end(v)
+}
+
+// from ends with a verdict if what was loaded is k or more.
+func (p *program) from(k uint32, v verdict) {
+	p.add(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, k, 0, 1)
+	p.end(v)
+}
+
+// call looks at the arguments of one system call, and allows it if body does not end it.
+func (p *program) call(number uint32, body func(*program)) {
+	var inner program
+	body(&inner)
+	inner.end(allow)
+	p.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, number, 0, uint8(len(inner)))
+	*p = append(*p, inner...)
+}

@@ -1,0 +1,100 @@
+package ffmpeg
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/workerrole/internal/cage"
+)
+
+// Every command runs in the cage: a program in ffmpeg's place writes nothing outside the
+// directory of its attempt, and without the cage it does.
+func TestEveryCommandIsCaged(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: runs programs")
+	}
+	full, err := cage.Open(cage.Required)
+	if err != nil {
+		t.Skipf("cannot be tried here: %v", err)
+	}
+	off, err := cage.Open(cage.Off)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := t.TempDir()
+	program := script(t, ": > "+outside+"/$$\n"+
+		`echo '{"format":{"format_name":"mov","duration":"9"},"streams":[{"codec_type":"video","codec_name":"h264","width":64,"height":64,"duration":"9"}]}'`+"\n")
+	plan := video.Plan{
+		FPS: video.Rational{Num: 30, Den: 1}, SegmentFrames: 120, Width: 64, Height: 64,
+		Chunks: []video.Chunk{{From: 0, To: 120}}, Renditions: []video.Rendition{{Name: "240p", Width: 426, Height: 240, MaxRate: 1}},
+	}
+	dir := t.TempDir()
+	src, out := Source{URL: filepath.Join(dir, "source"), Demuxer: "mov"}, filepath.Join(dir, "out")
+	for name, run := range map[string]func(*Tool){
+		"chunk": func(tool *Tool) {
+			_ = tool.Chunk(t.Context(), ChunkJob{Source: src, Plan: plan, Dir: dir, End: 120, Renditions: []int{0}}, nil)
+		},
+		"sound": func(tool *Tool) {
+			_, _ = tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 1024, Seek: -1}, nil)
+		},
+		"first samples": func(tool *Tool) { _, _, _ = tool.FirstSamples(t.Context(), src, dir, -1) },
+		"remux":         func(tool *Tool) { _ = tool.Remux(t.Context(), src, out, nil) },
+		"probe":         func(tool *Tool) { _, _ = tool.Probe(t.Context(), src) },
+		"loudness":      func(tool *Tool) { _, _ = tool.Loudness(t.Context(), src, nil) },
+		"frame":         func(tool *Tool) { _ = tool.Frame(t.Context(), src, plan, 0, out) },
+		"clip": func(tool *Tool) {
+			_ = tool.Clip(t.Context(), ClipJob{Video: "v.mp4", Out: out, FPS: plan.FPS, Frames: 1}, nil)
+		},
+		"download": func(tool *Tool) { _ = tool.Mux(t.Context(), "v.mp4", "a.mp4", out, nil) },
+	} {
+		written := func(held *cage.Cage) int {
+			t.Helper()
+			run(&Tool{FFmpeg: program, FFprobe: program, cage: held})
+			files, err := os.ReadDir(outside)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range files {
+				_ = os.Remove(filepath.Join(outside, f.Name()))
+			}
+			return len(files)
+		}
+		if n := written(full); n > 0 {
+			t.Errorf("%s: %d files outside", name, n)
+		}
+		if n := written(off); n == 0 {
+			t.Errorf("%s: not even without a cage, so this proves nothing", name)
+		}
+	}
+}
+
+// One place starts programs.
+func TestOnePlaceStartsPrograms(t *testing.T) {
+	t.Parallel()
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "mediatest") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, i := range file.Imports {
+			in := filepath.Base(filepath.Dir(path))
+			if i.Path.Value == `"os/exec"` && in != "ffmpeg" && in != "cage" {
+				t.Errorf("%s starts programs: that is for package ffmpeg to do", path)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
