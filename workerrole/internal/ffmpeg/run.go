@@ -149,29 +149,7 @@ func run(ctx context.Context, c command) (Report, error) {
 	ownGroup(cmd)
 	cmd.WaitDelay = 5 * time.Second
 
-	// The signal that ends a child with its parent is tied to the thread that
-	// started it, so that thread must live until the child has ended.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-
-	cageFailed, held, err := c.cage.Hold(cmd, c.rules())
-	if err != nil {
-		return Report{}, err
-	}
-	err = cmd.Start()
-	if err == nil {
-		if !held {
-			c.limits.impose(cmd.Process.Pid)
-		}
-		if IsBehind(ctx) {
-			c.nice = max(c.nice, behindNice)
-		}
-		if c.nice > 0 {
-			stepBack(cmd.Process.Pid, c.nice)
-		}
-		err = cmd.Wait()
-		spent(ctx, cmd.ProcessState)
-	}
+	cageFailed, err := c.startAndWait(ctx, cmd)
 	report := Report{Stderr: c.source.redact(tail.String())}
 	if cageErr := cageFailed(); cageErr != nil && ctx.Err() == nil {
 		return report, fmt.Errorf("starting %s in its cage: %w", name(c.path), cageErr)
@@ -193,6 +171,34 @@ func run(ctx context.Context, c command) (Report, error) {
 		return report, trouble
 	}
 	return report, err
+}
+
+// startAndWait runs cmd in the cage. The function tells whether the cage is why it failed.
+func (c command) startAndWait(ctx context.Context, cmd *exec.Cmd) (cageFailed func() error, err error) {
+	// The signal that ends a child with its parent is tied to the thread that
+	// started it, so that thread must live until the child has ended.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	cageFailed, held, err := c.cage.Hold(cmd, c.rules())
+	if err != nil {
+		return func() error { return err }, err
+	}
+	if err = cmd.Start(); err != nil {
+		return cageFailed, err
+	}
+	if !held {
+		c.limits.impose(cmd.Process.Pid)
+	}
+	if IsBehind(ctx) {
+		c.nice = max(c.nice, behindNice)
+	}
+	if c.nice > 0 {
+		stepBack(cmd.Process.Pid, c.nice)
+	}
+	err = cmd.Wait()
+	spent(ctx, cmd.ProcessState)
+	return cageFailed, err
 }
 
 func (c command) failed(status int, report Report) error {
