@@ -30,6 +30,8 @@ free GET /readyz
 viewers GET /
 viewers GET /upload
 viewers GET /race
+viewers GET /learn
+viewers GET /patterns/:page
 viewers GET /learn/:scene
 viewers GET /watch/:id
 viewers GET /embed/:id
@@ -214,7 +216,7 @@ func TestMatrix(t *testing.T) {
 }
 
 func fillWith(id string) map[string]string {
-	return map[string]string{"id": id, "path": "master.m3u8", "file": "style.css", "name": "heap", "language": "en", "scene": "papers-scene", "queue": "probe", "bib": "7"}
+	return map[string]string{"id": id, "path": "master.m3u8", "file": "style.css", "name": "heap", "language": "en", "scene": "papers-scene", "page": "claim-check", "queue": "probe", "bib": "7"}
 }
 
 // tryRoute asks for one cell of the matrix. To strangers a private video answers as

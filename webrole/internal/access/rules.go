@@ -3,16 +3,18 @@ package access
 // rules has what each route is about, by method and path as the router knows them.
 // A route that is missing here answers nobody, and TestMatrix fails for it.
 var rules = map[string]Action{
-	"GET /":              Look,
-	"GET /upload":        Look,
-	"GET /race":          Look,
-	"GET /learn/:scene":  Look,
-	"GET /watch/:id":     Look, // a page without data; what it shows it asks the API for
-	"GET /embed/:id":     Look,
-	"GET /static/*file":  Look,
-	"HEAD /static/*file": Look,
-	"GET /board":         Operate,
-	"GET /board/tables":  Operate,
+	"GET /":               Look,
+	"GET /upload":         Look,
+	"GET /race":           Look,
+	"GET /learn":          Look,
+	"GET /patterns/:page": Look,
+	"GET /learn/:scene":   Look,
+	"GET /watch/:id":      Look, // a page without data; what it shows it asks the API for
+	"GET /embed/:id":      Look,
+	"GET /static/*file":   Look,
+	"HEAD /static/*file":  Look,
+	"GET /board":          Operate,
+	"GET /board/tables":   Operate,
 
 	"GET /v/:id/*path":  Play,
 	"HEAD /v/:id/*path": Play,
