@@ -32,6 +32,7 @@ type config struct {
 	FFmpeg, FFprobe string // paths, or names to be found in PATH
 	Sandbox         cage.Mode
 	Scratch         string // directory for temporary files
+	ScratchFree     int64  // bytes that must be free there before a step is taken
 
 	ReconcileEvery time.Duration
 	ReconcileGrace time.Duration
@@ -53,13 +54,14 @@ func loadConfig(getenv func(string) string) (config, error) {
 		host = "worker"
 	}
 	cfg := config{
-		Name:       env.Text("WORKERROLE_NAME", fmt.Sprintf("%s-%d", host, os.Getpid())),
-		Instance:   getenv("CUTROOM_INSTANCE"),
-		AdminAddr:  env.Text("WORKERROLE_ADMIN_ADDR", "127.0.0.1:9091"),
-		AdminToken: getenv("WORKERROLE_ADMIN_TOKEN"),
-		FFmpeg:     env.Text("FFMPEG_PATH", "ffmpeg"),
-		FFprobe:    env.Text("FFPROBE_PATH", "ffprobe"),
-		Scratch:    env.Text("WORKERROLE_SCRATCH", os.TempDir()),
+		Name:        env.Text("WORKERROLE_NAME", fmt.Sprintf("%s-%d", host, os.Getpid())),
+		Instance:    getenv("CUTROOM_INSTANCE"),
+		AdminAddr:   env.Text("WORKERROLE_ADMIN_ADDR", "127.0.0.1:9091"),
+		AdminToken:  getenv("WORKERROLE_ADMIN_TOKEN"),
+		FFmpeg:      env.Text("FFMPEG_PATH", "ffmpeg"),
+		FFprobe:     env.Text("FFPROBE_PATH", "ffprobe"),
+		Scratch:     env.Text("WORKERROLE_SCRATCH", os.TempDir()),
+		ScratchFree: int64(env.Int("WORKERROLE_SCRATCH_FREE", 256, 0, 1<<30)) << 20,
 
 		ReconcileEvery: env.Duration("CUTROOM_RECONCILE_INTERVAL", 10*time.Second, 100*time.Millisecond, 0),
 		ReconcileGrace: env.Duration("CUTROOM_RECONCILE_GRACE", 10*time.Second, 100*time.Millisecond, 0),
@@ -87,7 +89,7 @@ func (c config) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Any("storage", c.Storage), slog.String("visibility", workqueue.Visibilities(c.Queues)),
 		slog.String("admin", c.AdminAddr), slog.Bool("token", c.AdminToken != ""), slog.Any("pools", c.Pools),
-		slog.String("ffmpeg", c.FFmpeg), slog.String("ffprobe", c.FFprobe), slog.String("scratch", c.Scratch), slog.String("sandbox", string(c.Sandbox)),
+		slog.String("ffmpeg", c.FFmpeg), slog.String("ffprobe", c.FFprobe), slog.String("scratch", c.Scratch), slog.Int64("scratchFree", c.ScratchFree), slog.String("sandbox", string(c.Sandbox)),
 		slog.Duration("reconcileInterval", c.ReconcileEvery), slog.Duration("reconcileGrace", c.ReconcileGrace),
 		slog.Duration("janitorInterval", c.JanitorEvery), slog.Duration("janitorGrace", c.JanitorGrace),
 		slog.Duration("clipLife", c.ClipLife), slog.Duration("abandonAfter", c.AbandonAfter),

@@ -162,7 +162,7 @@ func (r *role) consumer() (*consumer.Consumer, error) {
 		if _, declared := workflow.Find(s.Name()); !declared {
 			return nil, fmt.Errorf("step %q is listed in workerrole/main.go: declare it in workflow.Steps", s.Name())
 		}
-		handlers[s.Name()] = &pipeline.Runner{Videos: r.videos, Blobs: r.blobs, Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, Watch: 5 * time.Second, Log: r.log}
+		handlers[s.Name()] = &pipeline.Runner{Videos: r.videos, Blobs: r.blobs, Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, Room: r.cfg.ScratchFree, Watch: 5 * time.Second, Log: r.log}
 	}
 	for _, declared := range workflow.Steps {
 		if handlers[declared.Name] == nil {
@@ -283,6 +283,6 @@ func (r *role) probes() map[string]func(context.Context) error {
 			_, err := r.queues.Queue(workflow.Probe).Length(azstorage.WithoutRetry(ctx))
 			return err
 		},
-		workqueue.Disk: func(context.Context) error { return pipeline.ProbeScratch(r.scratch.Dir) },
+		workqueue.Disk: func(context.Context) error { return pipeline.ProbeScratch(r.scratch.Dir, r.cfg.ScratchFree) },
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -206,13 +207,18 @@ func TestFullDiskOfOneWorkerFailsNoVideo(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start(t, "sick", nil, map[string]string{"FFMPEG_PATH": full})
+	s.start(t, "no room", nil, map[string]string{"WORKERROLE_SCRATCH_FREE": "1000000000"}) // a petabyte
 	ids := s.upload(t, clip(t, 6), 3)
 	azuritetest.Eventually(t, time.Minute, func() error {
-		w, err := s.row(t, "sick")
-		if err == nil && w.Trouble == "" {
-			err = fmt.Errorf("%+v %v", w, s.state(t, video.Ready, ids...))
+		var errs []error
+		for _, name := range []string{"sick", "no room"} {
+			w, err := s.row(t, name)
+			if err == nil && w.Trouble == "" {
+				err = fmt.Errorf("%+v %v", w, s.state(t, video.Ready, ids...))
+			}
+			errs = append(errs, err)
 		}
-		return err
+		return errors.Join(errs...)
 	})
 	s.start(t, "healthy", nil, nil)
 	azuritetest.Eventually(t, 3*time.Minute, func() error { return s.state(t, video.Ready, ids...) })
@@ -220,5 +226,9 @@ func TestFullDiskOfOneWorkerFailsNoVideo(t *testing.T) {
 	w, err := s.row(t, "sick")
 	if err != nil || w.Failed != 0 || w.Troubled == 0 || w.Troubled > 60 {
 		t.Errorf("the sick worker: %+v, %v", w, err)
+	}
+	// One that has no room begins no step, so it has none to fail.
+	if w, err = s.row(t, "no room"); err != nil || w.Failed != 0 || w.Troubled == 0 || !strings.Contains(w.Trouble, "scratch disk") {
+		t.Errorf("the worker without room: %+v, %v", w, err)
 	}
 }

@@ -31,6 +31,10 @@ const (
 	tcpRules = 4
 )
 
+// plainFiles is what may be done in a directory to write: no links, no directories.
+const plainFiles = abi.AccessFSReadFile | abi.AccessFSReadDir | abi.AccessFSWriteFile | abi.AccessFSTruncate |
+	abi.AccessFSMakeReg | abi.AccessFSRemoveFile
+
 // libraries are what programs need to start.
 var libraries = []string{"/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/opt", "/nix/store", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/dev/urandom", "/dev/random"}
 
@@ -178,7 +182,7 @@ func confine(r Rules, program string) error {
 			rules = append(rules, landlock.ROFiles(path))
 		}
 	}
-	rules = append(rules, landlock.RWDirs(r.Write...), landlock.RWFiles("/dev/null").IgnoreIfMissing())
+	rules = append(rules, landlock.PathAccess(plainFiles, r.Write...), landlock.RWFiles("/dev/null").IgnoreIfMissing())
 	if r.Connect > 0 {
 		rules = append(rules, landlock.ConnectTCP(uint16(r.Connect)))
 	}

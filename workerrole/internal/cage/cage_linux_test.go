@@ -29,10 +29,11 @@ var hostile = map[string]func(arg string) error{
 		}
 		return nil
 	},
-	"read":  func(path string) error { _, err := os.ReadFile(path); return err },
-	"list":  func(path string) error { _, err := os.ReadDir(path); return err },
-	"write": func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
-	"link":  func(path string) error { return os.Symlink("/etc", path) },
+	"read":      func(path string) error { _, err := os.ReadFile(path); return err },
+	"list":      func(path string) error { _, err := os.ReadDir(path); return err },
+	"write":     func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
+	"link":      func(path string) error { return os.Symlink("/etc", path) },
+	"directory": func(path string) error { return os.Mkdir(path, 0o700) },
 	"parent's environment": func(pid string) error {
 		_, err := os.ReadFile("/proc/" + pid + "/environ")
 		return err
@@ -218,6 +219,8 @@ func TestHostileProgram(t *testing.T) {
 		"another's scratch":     {"list", other, denied},
 		"write there":           {"write", filepath.Join(other, "output"), denied},
 		"write beside":          {"write", filepath.Join(base, "output"), denied},
+		"symbolic link":         {"link", filepath.Join(mine, "link"), denied},
+		"directory":             {"directory", filepath.Join(mine, "directory"), denied},
 		"other port":            {"connect", "tcp4 " + elsewhere.String(), denied},
 		"udp":                   {"connect", "udp4 " + udp.LocalAddr().String(), denied},
 		"unix socket":           {"connect", "unix " + unixSocket.String(), denied},

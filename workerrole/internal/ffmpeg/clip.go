@@ -44,7 +44,9 @@ func (t *Tool) Clip(ctx context.Context, job ClipJob, progress func(Progress)) e
 	// Times stay as the segments have them: each input on its own would be moved
 	// to start at 0, and the sound would no longer fit the picture.
 	args := slices.Concat(t.globals(), []string{"-copyts"}, clipArgs(job))
-	_, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: filepath.Dir(job.Out), reads: []string{job.Video, job.Audio}, progress: quiet(progress), nice: laterNice, limits: encoding(maxPixels, 1)})
+	l := encoding(maxPixels, 1)
+	l.file += bytesAt(job.MaxRate+AudioBitRate, job.FPS.Seconds(job.Frames))
+	_, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: filepath.Dir(job.Out), reads: []string{job.Video, job.Audio}, progress: quiet(progress), nice: laterNice, limits: l})
 	if err != nil {
 		return fmt.Errorf("encoding a clip: %w", err)
 	}

@@ -13,7 +13,7 @@ type limits struct {
 	wall   time.Duration
 	cpu    time.Duration // of all threads
 	memory int64         // bytes of address space; never all of it is used
-	file   int64         // bytes of the largest file that it writes
+	file   int64         // bytes that it writes, in one file and in all together
 }
 
 // The kinds of run. Measured with ffmpeg 5.1 on two cores: the program alone has
@@ -24,7 +24,7 @@ var (
 	// sounding decodes sound only.
 	sounding = limits{wall: 2 * time.Hour, cpu: time.Hour, memory: 512 << 20, file: 1 << 30}
 	// copying writes about what it reads: an upload, or the download.
-	copying = limits{wall: time.Hour, cpu: 30 * time.Minute, memory: 1 << 30, file: 8 << 30}
+	copying = limits{wall: time.Hour, cpu: 30 * time.Minute, memory: 1 << 30}
 )
 
 // bytesPerPixel is what a chunk needs for each pixel of the source: 200 were
@@ -35,7 +35,32 @@ const bytesPerPixel = 320
 // size. In the worst case it decodes from the start of a film of four hours.
 func encoding(width, height int) limits {
 	pixels := int64(min(width*height, maxPixels))
-	return limits{wall: 2 * time.Hour, cpu: 2 * time.Hour, memory: 512<<20 + pixels*bytesPerPixel, file: 4 << 30}
+	return limits{wall: 2 * time.Hour, cpu: 2 * time.Hour, memory: 512<<20 + pixels*bytesPerPixel, file: besides}
 }
 
-func encodingOf(p video.Plan) limits { return encoding(p.Width, p.Height) }
+// besides is for the files beside the large ones: stills, lists, boxes.
+const besides = 64 << 20
+
+// encodingOf returns the limits of a run that writes these frames of every rendition.
+// The encoder is held to a rate, over two seconds; twice that is never right.
+func encodingOf(p video.Plan, frames int64) limits {
+	l := encoding(p.Width, p.Height)
+	for _, r := range p.Renditions {
+		l.file += bytesAt(r.MaxRate, p.FPS.Seconds(frames))
+	}
+	return l
+}
+
+func bytesAt(bitRate int, seconds float64) int64 {
+	return int64(2 * float64(bitRate) / 8 * (seconds + 2))
+}
+
+// copyLimit is how many bytes a copy may have: containers differ, by an eighth at most.
+func copyLimit(bytes int64) int64 { return bytes + bytes/8 + besides }
+
+// copyingOf returns the limits of a run that copies this many bytes.
+func copyingOf(bytes int64) limits {
+	l := copying
+	l.file = copyLimit(bytes)
+	return l
+}

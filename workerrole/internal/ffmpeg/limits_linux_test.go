@@ -30,6 +30,8 @@ func TestEvidenceAndTrouble(t *testing.T) {
 		"too much CPU time":     {"while :; do :; done", small, evidence},
 		"too much memory":       {"x=12345678; for i in $(/usr/bin/seq 24); do x=$x$x; done", small, evidence},
 		"too large a file":      {"exec /bin/dd if=/dev/zero of=big bs=64k count=2000", small, evidence},
+		"many files":            {"i=0; while :; do i=$((i+1)); echo x > f$i; done", small, evidence},
+		"files, all together":   {"for i in 1 2 3 4 5; do /bin/dd if=/dev/zero of=f$i bs=64k count=8 2>/dev/null; done", small, evidence},
 		"endless answer":        {"while :; do echo yes yes yes yes yes yes yes yes yes; done", anything, evidence},
 		"endless complaints":    {"/usr/bin/yes 'it is broken in so many ways that they cannot all be told' >&2", anything, evidence},
 		"killed":                {"kill -KILL $$", small, TroubleKilled},

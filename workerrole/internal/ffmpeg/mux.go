@@ -49,7 +49,11 @@ func (t *Tool) copy(ctx context.Context, what string, c command, cmd *ff.Stream,
 	args := append([]string{"-nostdin", "-hide_banner", "-v", "error", "-y", "-progress", "pipe:1", "-nostats"}, globals...)
 	args = append(args, cmd.GetArgs()...)
 	args[len(args)-1] = "file:" + filepath.Join(dir, filepath.Base(out)) // never an option, never another protocol
-	c.path, c.args, c.dir, c.progress, c.limits = t.FFmpeg, args, dir, quiet(c.progress), copying
+	bytes := c.source.size()
+	for _, path := range c.reads {
+		bytes += Source{URL: path}.size()
+	}
+	c.path, c.args, c.dir, c.progress, c.limits = t.FFmpeg, args, dir, quiet(c.progress), copyingOf(bytes)
 	if _, err := t.run(ctx, c); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}

@@ -149,7 +149,9 @@ func run(ctx context.Context, c command) (Report, error) {
 	ownGroup(cmd)
 	cmd.WaitDelay = 5 * time.Second
 
+	filled := c.watchDir(tooMuch)
 	cageFailed, err := c.startAndWait(ctx, cmd)
+	filled()
 	report := Report{Stderr: c.source.redact(tail.String())}
 	if cageErr := cageFailed(); cageErr != nil && ctx.Err() == nil {
 		return report, fmt.Errorf("starting %s in its cage: %w", name(c.path), cageErr)
@@ -157,7 +159,8 @@ func run(ctx context.Context, c command) (Report, error) {
 	if trouble := c.source.served.trouble(); trouble != nil {
 		return report, trouble
 	}
-	if err != nil && ctx.Err() != nil {
+	// What was too much is, also when the program ended well meanwhile.
+	if ctx.Err() != nil && (err != nil || errors.As(context.Cause(ctx), new(*RunError))) {
 		return report, context.Cause(ctx)
 	}
 	var exit *exec.ExitError

@@ -1,6 +1,7 @@
 package ffmpeg
 
 import (
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -33,6 +34,20 @@ type Source struct {
 
 // remote reports whether the source is read through an address.
 func (s Source) remote() bool { return strings.HasPrefix(s.URL, "http://") }
+
+// size is the number of its bytes, 0 when that is not known.
+func (s Source) size() int64 {
+	if s.served != nil {
+		return s.served.size
+	}
+	if info, err := os.Stat(s.URL); err == nil {
+		return info.Size()
+	}
+	return 0
+}
+
+// CopyLimit is how many bytes a copy of the source may have, in another container.
+func (s Source) CopyLimit() int64 { return copyLimit(s.size()) }
 
 // input is the source in ffmpeg's words: "file:" keeps a path from being read
 // as an option or as another protocol.

@@ -11,6 +11,14 @@ type Piece struct {
 	video.Range
 }
 
+// BytesOf is how much pieces hold.
+func BytesOf(pieces []Piece) (bytes int64) {
+	for _, p := range pieces {
+		bytes += p.Length
+	}
+	return bytes
+}
+
 // Pictures returns what holds the frames [from, to) in the tallest rendition:
 // one after the other, the pieces are a fragmented MP4 that starts with a
 // keyframe at or before from.

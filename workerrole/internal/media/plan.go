@@ -16,6 +16,7 @@ type Limits struct {
 	MinSide     int           // pixels of the shorter side: too_small
 	MaxFPS      float64       // frames per second of the source: too_many_frames
 	MaxFrames   int64         // on the grid: too_many_frames
+	MaxDecoded  int64         // pixels of all frames together: too_many_pixels
 	MaxDuration time.Duration // too_long
 	MaxStreams  int           // of any kind: too_many_streams
 }
@@ -26,6 +27,7 @@ var DefaultLimits = Limits{
 	MinSide:     16,
 	MaxFPS:      120,
 	MaxFrames:   1_000_000,
+	MaxDecoded:  3_600_000_000_000, // 4 hours of 3840 × 2160 at 30 frames a second
 	MaxDuration: video.MaxDuration,
 	MaxStreams:  16,
 }
@@ -80,6 +82,9 @@ func Plan(info ffmpeg.Info, limits Limits) (video.Plan, error) {
 	p.Frames = max(1, p.FPS.Frames(end))
 	if p.Frames > limits.MaxFrames {
 		return video.Plan{}, video.Fail(video.TooManyFrames, "The video has %d frames; %d are allowed.", p.Frames, limits.MaxFrames)
+	}
+	if all := p.Frames * int64(info.Video.Width*info.Video.Height); all > limits.MaxDecoded {
+		return video.Plan{}, video.Fail(video.TooManyPixels, "All pictures have %d million pixels together; %d are allowed.", all/1e6, limits.MaxDecoded/1e6)
 	}
 	p.DurationSeconds = p.FPS.Seconds(p.Frames)
 	p.Width, p.Height = displayed(info.Video, limits.MaxPixels)

@@ -182,7 +182,11 @@ func TestLimits(t *testing.T) {
 		change func(*ffmpeg.Info)
 		want   video.Code
 	}{
-		"pixels":   {func(i *ffmpeg.Info) { i.Video.Width = 30000 }, video.TooManyPixels},
+		"pixels": {func(i *ffmpeg.Info) { i.Video.Width = 30000 }, video.TooManyPixels},
+		"pixels-of-all-frames": {func(i *ffmpeg.Info) {
+			i.Video.Width, i.Video.Height, i.Video.End = 4096, 2304, 3*3600
+			i.Video.FPS, i.Video.AvgFPS = video.Rational{Num: 60, Den: 1}, video.Rational{Num: 60, Den: 1}
+		}, video.TooManyPixels},
 		"small":    {func(i *ffmpeg.Info) { i.Video.Height = 15 }, video.TooSmall},
 		"streams":  {func(i *ffmpeg.Info) { i.Streams = 17 }, video.TooManyStreams},
 		"long":     {func(i *ffmpeg.Info) { i.Video.End = 4*3600 + 1 }, video.TooLong},

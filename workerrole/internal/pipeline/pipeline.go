@@ -50,6 +50,7 @@ type Runner struct {
 	Step    Step
 	Worker  string        // name of this worker role, for the timeline
 	Scratch string        // directory for scratch directories
+	Room    int64         // bytes that must be free there before a step is taken
 	Watch   time.Duration // how often a running step checks whether its video still wants it
 	Log     *slog.Logger
 }
@@ -63,6 +64,9 @@ func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
 	}
 	if !r.hasRows() {
 		return r.handlePlain(ctx, key, job)
+	}
+	if err := Room(r.Scratch, r.Room); err != nil {
+		return err
 	}
 	ctx, meter := metered(ctx)
 	claim, err := r.Videos.ClaimSince(ctx, key, job.MessageID, r.Worker, asked(job))
@@ -154,7 +158,7 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 
 	key := claim.Step.Key
 	work := &Work{
-		Claim: claim, Dir: dir, Progress: job.Progress, blobs: r.Blobs,
+		Claim: claim, Dir: dir, Progress: job.Progress, blobs: r.Blobs, room: r.Room,
 		Prefix: key.BlobPrefix(claim.Step.Attempt),
 		Log:    r.Log.With("video", key.ID, "step", key.Step, "index", key.Index, "attempt", claim.Step.Attempts),
 	}

@@ -129,9 +129,12 @@ func stillNamed(f *os.File) error {
 	return nil
 }
 
-// ProbeScratch writes 1 MiB below dir and removes it, to find out for the consumer's
+// ProbeScratch checks that need bytes are free below dir, writes 1 MiB there and removes it, to find out for the consumer's
 // circuit breaker whether the disk takes files.
-func ProbeScratch(dir string) error {
+func ProbeScratch(dir string, need int64) error {
+	if err := Room(dir, need); err != nil {
+		return fmt.Errorf("probe the scratch directory: %w", err)
+	}
 	file, err := os.CreateTemp(dir, "probe-")
 	if err != nil {
 		return fmt.Errorf("probe the scratch directory: %w", err)

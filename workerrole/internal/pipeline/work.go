@@ -26,6 +26,7 @@ type Work struct {
 	Again    bool // an earlier delivery of the message may have done half of the work
 
 	blobs *blobstore.Store
+	room  int64 // bytes of scratch that must stay free
 }
 
 // Moved is Progress as a callback that gets a number of frames.

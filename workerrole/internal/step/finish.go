@@ -150,7 +150,12 @@ func (s Finish) pictures(ctx context.Context, w *pipeline.Work, p playlist.Prese
 // download joins the top rendition and the audio into one MP4, by copy.
 func (s Finish) download(ctx context.Context, w *pipeline.Work, p playlist.Presentation, out *video.FinishOutput) error {
 	picture := filepath.Join(w.Dir, "video.mp4")
-	if err := join(ctx, s.Blobs, picture, media.Pictures(p, 0, math.MaxInt64), w.Progress); err != nil {
+	pictures := media.Pictures(p, 0, math.MaxInt64)
+	// The parts and the download, which has the same bytes once more.
+	if err := w.NeedRoom(2 * (media.BytesOf(pictures) + media.BytesOf(media.Sound(p, 0, math.MaxInt64)))); err != nil {
+		return err
+	}
+	if err := join(ctx, s.Blobs, picture, pictures, w.Progress); err != nil {
 		return err
 	}
 	sound := ""

@@ -65,6 +65,9 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 // it every chunk would have to read everything before it.
 func (s Probe) remux(ctx context.Context, w *pipeline.Work, source ffmpeg.Source) (ffmpeg.Info, pipeline.Pinned, error) {
 	path := filepath.Join(w.Dir, "prepared.mkv")
+	if err := w.NeedRoom(source.CopyLimit()); err != nil {
+		return ffmpeg.Info{}, pipeline.Pinned{}, err
+	}
 	if err := media.Remux(ctx, s.Tool, source, path, w.Moved); err != nil {
 		return ffmpeg.Info{}, pipeline.Pinned{}, err
 	}

@@ -1,0 +1,14 @@
+//go:build linux || darwin
+
+package pipeline
+
+import "golang.org/x/sys/unix"
+
+// freeBytes is what this user may still write below dir.
+func freeBytes(dir string) (free int64, known bool) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return 0, false
+	}
+	return int64(fs.Bavail) * int64(fs.Bsize), true
+}
