@@ -23,6 +23,7 @@ import (
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/tracing"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
@@ -55,8 +56,14 @@ func run(ctx context.Context, getenv func(string) string) error {
 	if err = errors.Join(product.CheckSettings(os.Environ()), err); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: azstorage.RedactAttr})))
+	slog.SetDefault(slog.New(tracing.Logs(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: azstorage.RedactAttr}))))
 	slog.InfoContext(ctx, "configuration", "config", cfg)
+	host, _ := os.Hostname() // empty is as good a name as any
+	stopTracing, err := tracing.Start(ctx, "webrole", fmt.Sprintf("%s-%d", host, os.Getpid()))
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
 	role, err := open(ctx, cfg)
 	if err != nil {
 		return err

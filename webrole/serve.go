@@ -84,7 +84,7 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 	}
 	metrics := newMetrics(s.board, s.scale)
 	front := func(h http.Handler, hosts []string) http.Handler {
-		return edge.Chain(h, edge.Deadline, edge.RequestID, instance(cfg.Instance), edge.Log(metrics.observe), edge.Headers(blobOrigin),
+		return edge.Chain(h, edge.Deadline, edge.Span, edge.RequestID, instance(cfg.Instance), edge.Log(metrics.observe), edge.Headers(blobOrigin),
 			edge.Recover, edge.Hosts(hosts), edge.Rate(cfg.Rate, cfg.Proxies), access.Identify(s.who), edge.SameOrigin)
 	}
 	r.routes = [2]*gin.Engine{publicRoutes(s, cfg.PublicOps, cfg.localLab()), adminRoutes(s, metrics)}
@@ -183,7 +183,7 @@ func newEngine(videos access.Videos) *gin.Engine {
 	r.UnescapePathValues = true
 	r.RedirectTrailingSlash = false
 	r.HandleMethodNotAllowed = true
-	r.Use(access.Enforce(videos))
+	r.Use(edge.Route, access.Enforce(videos))
 	r.NoRoute(httpapi.NoRoute)
 	r.NoMethod(httpapi.NoMethod)
 	return r

@@ -24,6 +24,7 @@ import (
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/tracing"
 	"github.com/cutroom/cutroom/shared/twins"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -43,7 +44,7 @@ import (
 )
 
 func main() {
-	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: azstorage.RedactAttr})))
+	slog.SetDefault(slog.New(tracing.Logs(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: azstorage.RedactAttr}))))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Getenv)
 	stop()
@@ -66,6 +67,11 @@ func run(ctx context.Context, getenv func(string) string) error {
 func runWith(ctx context.Context, cfg config) error {
 	log := slog.Default().With("worker", cfg.Name)
 	log.Info("configuration", "config", cfg)
+	stopTracing, err := tracing.Start(ctx, "workerrole", cfg.Name)
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
 
 	account, err := azstorage.Open(cfg.Storage)
 	if err != nil {

@@ -68,7 +68,7 @@ func Open(cfg Config) (*Account, error) {
 
 // of returns the options for the clients of one service.
 func (s Service) of(options policy.ClientOptions) policy.ClientOptions {
-	options.PerCallPolicies = append(append([]policy.Policy{marker(s)}, options.PerCallPolicies...), counter(s))
+	options.PerCallPolicies = append(append([]policy.Policy{spans(s), marker(s)}, options.PerCallPolicies...), counter(s))
 	return options
 }
 

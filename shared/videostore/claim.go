@@ -289,7 +289,7 @@ func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (_ []
 		}
 		advance, next = ops, slices.Concat(next, chunks)
 	}
-	outbox, err := outboxRows(step.Key.ID, next)
+	outbox, err := outboxRows(ctx, step.Key.ID, next)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -194,7 +194,7 @@ func (s *Store) ask(ctx context.Context, rec Record, request *Step, write tables
 		return nil, err
 	}
 	request.State, request.Carrier, request.QueuedAt, request.Error = StepQueued, "", now(), nil
-	out, err := outboxRows(rec.Video.ID, []Intent{requestIntent(rec.Video, request.Key)})
+	out, err := outboxRows(ctx, rec.Video.ID, []Intent{requestIntent(rec.Video, request.Key)})
 	if err != nil {
 		return nil, err
 	}

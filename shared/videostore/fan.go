@@ -295,7 +295,7 @@ func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, 
 		}
 		intent := intentOf(rec.Video, plan, workflow.The(workflow.Last), 0)
 		last := Step{Key: intent.Key, State: StepQueued, QueuedAt: now()}
-		out, err := outboxRows(id, []Intent{intent})
+		out, err := outboxRows(ctx, id, []Intent{intent})
 		if err != nil {
 			return false, err
 		}

@@ -2,15 +2,15 @@ package videostore
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/tracing"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
@@ -25,6 +25,8 @@ type Intent struct {
 	// Item is the id of the item. Empty: Key.ItemID, so that an intent that is sent
 	// twice makes two messages of the same item.
 	Item string `json:"id,omitempty"`
+	// Trace is the W3C trace context of who promised the item; empty without tracing.
+	Trace string `json:"tp,omitempty"`
 
 	alone bool // the step fails alone
 }
@@ -44,18 +46,8 @@ func (i Intent) item() (workitem.Item, error) {
 	}
 	item, err := workitem.New(i.Step, string(i.ID), name, i.Payload())
 	item.Version = max(item.Version, i.Version)
-	item.Traceparent = traceparent(i.ID)
+	item.Traceparent = i.Trace
 	return item, err
-}
-
-// traceparent makes all work on a video one trace, on every worker: the trace id is
-// derived from the video's id, the span is this message's
-// (https://www.w3.org/TR/trace-context/).
-func traceparent(id video.ID) string {
-	trace := sha256.Sum256([]byte(id))
-	var span [8]byte
-	_, _ = rand.Read(span[:]) // never fails since Go 1.24
-	return fmt.Sprintf("00-%x-%x-01", trace[:16], span)
 }
 
 // intentsPerRow keeps an outbox row far under the 64 KiB of one property.
@@ -63,8 +55,14 @@ const intentsPerRow = 300
 
 // outboxRows packs intents into as few rows as fit, so that a fan-out to hundreds of
 // chunks fits in one entity-group transaction.
-func outboxRows(id video.ID, intents []Intent) ([]tablestore.Entity, error) {
+func outboxRows(ctx context.Context, id video.ID, intents []Intent) ([]tablestore.Entity, error) {
 	var rows []tablestore.Entity
+	if parent := tracing.Parent(ctx); parent != "" {
+		intents = slices.Clone(intents)
+		for i := range intents {
+			intents[i].Trace = parent
+		}
+	}
 	for len(intents) > 0 {
 		n := min(len(intents), intentsPerRow)
 		packed, err := json.Marshal(intents[:n])
@@ -118,7 +116,7 @@ func (s *Store) Resend(ctx context.Context, rec Record, intents []Intent) error 
 	if err := s.markAtRest(ctx, rec); err != nil {
 		return err
 	}
-	rows, err := outboxRows(rec.Video.ID, intents)
+	rows, err := outboxRows(ctx, rec.Video.ID, intents)
 	if err != nil {
 		return err
 	}

@@ -174,7 +174,7 @@ func (s *Store) write(ctx context.Context, rec Record, intents []Intent, more ..
 	if err != nil {
 		return Record{}, err
 	}
-	out, err := outboxRows(rec.Video.ID, intents)
+	out, err := outboxRows(ctx, rec.Video.ID, intents)
 	if err != nil {
 		return Record{}, err
 	}

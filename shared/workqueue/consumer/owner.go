@@ -44,10 +44,12 @@ func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease
 	c.owners.Store(o, nil)
 	defer c.owners.Delete(o)
 
+	ctx, end := o.span(ctx)
 	jobCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	err := o.guard(draining.Done(), cancel, start(jobCtx, o.handler, o.job))
 	o.settleWithin(ctx, func(ctx context.Context) { o.settle(ctx, err, context.Cause(jobCtx)) })
+	end(err)
 }
 
 // admit reads the item and reports whether its handler is to be called. If not, the

@@ -125,7 +125,10 @@ type Report struct {
 
 func (t *Tool) run(ctx context.Context, c command) (Report, error) {
 	c.cage = t.cage
-	return run(ctx, c)
+	ctx, end := span(ctx, name(c.path))
+	report, err := run(ctx, c)
+	end(err)
+	return report, err
 }
 
 // run starts the program in a process group of its own with an empty

@@ -1,0 +1,143 @@
+package tracing_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+)
+
+func TestMain(m *testing.M) { stacktest.Main(m) }
+
+func clip(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "clip.mp4")
+	cmd := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=640x360:r=30:d=40",
+		"-f", "lavfi", "-i", "sine=d=40", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("make a clip: %v\n%s", err, out)
+	}
+	return path
+}
+
+// TestOneTraceFromUploadToReady collects what the roles send while one worker is stopped
+// in the middle and another one ends its work. Every parent and every link leads to a
+// span that was sent.
+func TestOneTraceFromUploadToReady(t *testing.T) {
+	t.Parallel()
+	collected := newSink(t)
+	s := stacktest.Start(t, stack.Options{Env: []string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT=" + collected.URL, "OTEL_BSP_SCHEDULE_DELAY=200",
+	}})
+	first, err := s.AddWorker(t.Context(), "WORKERROLE_POOLS=light=2,heavy=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := journey.New(s.BaseURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(user.Close)
+	v, err := user.Announce(t.Context(), client.NewVideo{Title: "A secret title"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(clip(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := user.Put(t.Context(), v.Id, bytes.NewReader(content), int64(len(content))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := user.Await(t.Context(), v.Id, func(v client.Video) bool { return v.Playable }); err != nil {
+		t.Fatal(err)
+	}
+	// Stopped in the middle of a chunk: what it had is given back, and delivered again.
+	if err := s.Kill(first, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Wait(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.AddWorker(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := user.AwaitReady(t.Context(), v.Id); err != nil {
+		t.Fatal(err)
+	}
+	key := s.ConnectionString()
+	if err := s.Stop(); err != nil { // the last spans are sent
+		t.Fatal(err)
+	}
+	judge(t, collected, key)
+}
+
+func judge(t *testing.T, collected *sink, connection string) {
+	t.Helper()
+	spans, raw := collected.all()
+	known := map[string]span{}
+	for _, s := range spans {
+		known[s.trace+s.id] = s
+	}
+	traces, steps, kinds := map[string]bool{}, map[string]int{}, map[string]int{}
+	again := 0
+	for _, s := range spans {
+		if s.parent != "" {
+			if _, found := known[s.trace+s.parent]; !found {
+				t.Errorf("%s %q has a parent that was never sent", s.service, s.name)
+			}
+		}
+		for _, link := range s.links {
+			if _, found := known[link]; !found {
+				t.Errorf("%s %q has a link to a span that was never sent", s.service, s.name)
+			}
+			again++
+		}
+		if s.kind == otlp.Span_SPAN_KIND_CONSUMER {
+			steps[s.step]++
+			if s.parent != "" {
+				traces[s.trace] = true
+			} else if len(s.links) == 0 {
+				t.Errorf("attempt on %s belongs to nothing", s.step)
+			}
+		}
+		word, _, _ := strings.Cut(s.name, " ")
+		kinds[s.service+" "+word]++
+	}
+	t.Logf("%d spans; attempts by step %v, of which %d with a link; kinds %v", len(spans), steps, again, kinds)
+	// A redelivered attempt has a trace of its own, and what it promises belongs there.
+	if len(traces) == 0 || len(traces) > 1+again {
+		t.Errorf("first attempts are in %d traces, want one and at most one for each of %d redeliveries", len(traces), again)
+	}
+	if again == 0 {
+		t.Error("the worker was stopped, and nothing was delivered again")
+	}
+	for _, step := range []string{"probe", "encode", "audio", "finish", "index"} {
+		if steps[step] == 0 {
+			t.Errorf("no attempt on %s", step)
+		}
+	}
+	for _, kind := range []string{"webrole POST", "webrole table", "workerrole ffmpeg", "workerrole ffprobe", "workerrole blob", "workerrole table", "workerrole queue"} {
+		if kinds[kind] == 0 {
+			t.Errorf("no span of %q among %v", kind, kinds)
+		}
+	}
+	_, account, _ := strings.Cut(connection, "AccountKey=")
+	account, _, _ = strings.Cut(account, ";")
+	for _, secret := range []string{account, "sig=", "A secret title"} {
+		if secret != "" && strings.Contains(raw, secret) {
+			t.Errorf("spans hold %s", fmt.Sprintf("%.12q…", secret))
+		}
+	}
+}

@@ -1,0 +1,106 @@
+// Package tracing sends what a role does as OpenTelemetry spans, when somebody listens.
+//
+// One trace follows a video: the request that completes the upload, the row that
+// promises its first step, each attempt on each step with its requests to storage and
+// its runs of ffmpeg, up to "ready". A promise carries the span of who made it
+// (https://www.w3.org/TR/trace-context/), in the outbox row and then in the message. The
+// first delivery of a message continues that span; a later one is a trace of its own
+// with a link to it, because who asked has ended long ago.
+//
+// Off unless OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set.
+// OTEL_TRACES_SAMPLER and the other variables of the SDK hold
+// (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// endpoints are the variables of which one switches tracing on.
+var endpoints = []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
+
+// stopWithin is how long stop may take to send what is left.
+const stopWithin = 3 * time.Second
+
+// Start makes the process send its spans as service and instance. Call stop when the
+// work has ended: it sends what is left. A collector that is away delays nothing, and
+// its spans are dropped.
+func Start(ctx context.Context, service, instance string) (stop func(), _ error) {
+	if !wanted() {
+		return func() {}, nil
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open the exporter of spans: %w", err)
+	}
+	about, err := resource.New(ctx, resource.WithAttributes(
+		attribute.String("service.name", service), attribute.String("service.instance.id", instance),
+	), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("describe this process to the collector: %w", err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
+	otel.SetTracerProvider(provider)
+	// The SDK reports on a logger of its own otherwise.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { slog.Warn("spans are not sent", "error", err) }))
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
+		defer cancel()
+		if err := provider.Shutdown(ctx); err != nil {
+			slog.Warn("the last spans are not sent", "error", err)
+		}
+	}, nil
+}
+
+func wanted() bool {
+	for _, name := range endpoints {
+		if os.Getenv(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+const traceparent = "traceparent"
+
+// Parent is the trace context of the span that ctx is in, as a message carries it; empty
+// without one.
+func Parent(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier[traceparent]
+}
+
+// In reports whether ctx is in a span. What runs all day, such as polls, makes no spans
+// outside one.
+func In(ctx context.Context) bool { return trace.SpanContextFromContext(ctx).IsValid() }
+
+// logs adds the trace to lines that are logged inside one.
+type logs struct{ slog.Handler }
+
+// Logs returns a handler that adds traceId and spanId to the lines of spans.
+func Logs(h slog.Handler) slog.Handler { return logs{h} }
+
+func (l logs) Handle(ctx context.Context, record slog.Record) error {
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		record = record.Clone()
+		record.AddAttrs(slog.String("traceId", span.TraceID().String()), slog.String("spanId", span.SpanID().String()))
+	}
+	return l.Handler.Handle(ctx, record)
+}
+
+func (l logs) WithAttrs(attrs []slog.Attr) slog.Handler { return logs{l.Handler.WithAttrs(attrs)} }
+
+func (l logs) WithGroup(name string) slog.Handler { return logs{l.Handler.WithGroup(name)} }
