@@ -20,6 +20,12 @@ var plays = map[string]func(context.Context, *Stage) error{
 	"retries":               retries,
 	"keys-are-text":         keysAreText,
 	"query-classes":         queryClasses,
+	"three-workers":         threeWorkers,
+	"partition-splits":      partitionSplits,
+	"hot-keys":              hotKeys,
+	"choosing-a-key":        choosingAKey,
+	"index-follows":         indexFollows,
+	"a-film":                aFilm,
 	"the-race":              theRace,
 }
 

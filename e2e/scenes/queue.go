@@ -52,6 +52,18 @@ func (d desk) take(ctx context.Context) (lease *workqueue.Lease, err error) {
 	return lease, err
 }
 
+// takeAll receives n messages with one request, once all of them can be seen.
+func (d desk) takeAll(ctx context.Context, n int) (leases []*workqueue.Lease, err error) {
+	err = until(ctx, fmt.Sprintf("%s receives %d messages", d.actor, n), func() (bool, error) {
+		if seen, err := d.Peek(Quiet(ctx), n); err != nil || len(seen) < n {
+			return false, err
+		}
+		leases, err = d.Receive(ctx, n)
+		return len(leases) == n, err
+	})
+	return leases, err
+}
+
 // id is the id of the item in a message, for telling.
 func id(l *workqueue.Lease) string {
 	item, err := l.Item()

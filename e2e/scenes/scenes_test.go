@@ -30,6 +30,7 @@ func TestScenes(t *testing.T) {
 	cfg := azstorage.Config{ConnectionString: azuritetest.ConnectionString(t)}
 	var playing sync.WaitGroup
 	t.Cleanup(playing.Wait)
+	var alone sync.Mutex
 	places := make(chan struct{}, 8) // scenes wait more than they work, so more play than there are cores
 	for _, sc := range scene.All() {
 		t.Run(sc.Name, func(t *testing.T) {
@@ -43,6 +44,16 @@ func TestScenes(t *testing.T) {
 			})
 			t.Parallel()
 			<-done
+			if p.err != nil {
+				// Leases are of seconds. A machine that stands still for longer than one
+				// makes a true sentence false, once, and a mistake makes it so again.
+				t.Logf("played once more, alone, because of %v", p.err)
+				alone.Lock()
+				defer alone.Unlock()
+				playing.Wait()
+				p = &play{Scene: sc, counts: map[scenes.Kind]int{}}
+				p.run(cfg)
+			}
 			p.judge(t)
 		})
 	}
@@ -85,12 +96,7 @@ func (p *play) judge(t *testing.T) {
 	t.Logf("%.1f s, %v", p.last.Seconds, p.counts)
 }
 
-// rowsWithout are the rows of the papers that no scene shows yet. The list only
-// shrinks.
-var rowsWithout = strings.Fields(`Q1 Q2 Q6 Q19
-	T3 T4 T8 T9 S2 S3`)
-
-// Every row of docs/papers.md that is built has a scene, but for rowsWithout; every scene names rows
+// Every row of docs/papers.md that is built has a scene; every scene names rows
 // and a page that exist.
 func TestEveryRowHasAScene(t *testing.T) {
 	t.Parallel()
@@ -107,12 +113,8 @@ func TestEveryRowHasAScene(t *testing.T) {
 		t.Errorf("docs/papers.md has %d rows, want 36", len(rows))
 	}
 	for _, row := range slices.Sorted(maps.Keys(rows)) {
-		shown, excused := len(scene.OfRow(row)) > 0, slices.Contains(rowsWithout, row)
-		switch {
-		case !shown && !excused && built[row]:
+		if built[row] && len(scene.OfRow(row)) == 0 {
 			t.Errorf("no scene shows row %s", row)
-		case shown && excused:
-			t.Errorf("row %s has a scene now: take it off rowsWithout", row)
 		}
 	}
 	for _, sc := range scene.All() {
@@ -121,11 +123,27 @@ func TestEveryRowHasAScene(t *testing.T) {
 				t.Errorf("scene %s names row %s, which docs/papers.md does not have", sc.Name, row)
 			}
 		}
-		if _, err := os.Stat("../../docs/" + sc.Page); err != nil {
+		if _, err := os.Stat("../../docs/" + sc.Page); err != nil || !strings.HasPrefix(sc.Page, "patterns/") {
 			t.Errorf("scene %s: its page: %v", sc.Name, err)
 		}
 		if !regexp.MustCompile(`^[a-z][a-z-]{2,39}$`).MatchString(sc.Name) || sc.Title == "" || sc.Learn == "" {
 			t.Errorf("scene %q lacks a name, a title or what one learns", sc.Name)
+		}
+	}
+}
+
+// What a scene says of Cutroom's tables is what docs/data-model.md says.
+func TestScenesKnowTheDataModel(t *testing.T) {
+	t.Parallel()
+	model, err := os.ReadFile("../../docs/data-model.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for table, granularity := range scenes.Granularity {
+		word, suffix, _ := strings.Cut(granularity, ", ")
+		line := regexp.MustCompile(`(?m)^\| \*` + word + `\*.*$`).FindString(string(model))
+		if !strings.Contains(line, "`"+table+"`") || suffix != "" && !regexp.MustCompile("with a suffix .*`"+table+"`").MatchString(line) {
+			t.Errorf("docs/data-model.md does not say that table %s is %s: %s", table, granularity, line)
 		}
 	}
 }

@@ -114,9 +114,7 @@ func (s *Stage) open(actor string, worker bool, options []Option) *azstorage.Acc
 	for _, change := range options {
 		change(&cfg)
 	}
-	transport := &tap{stage: s, actor: actor, worker: worker, cfg: cfg, client: &http.Client{Transport: &http.Transport{
-		IdleConnTimeout: 3 * time.Second, MaxIdleConnsPerHost: 64, // before the emulator closes them, at 5 s
-	}}}
+	transport := s.tapOf(actor, worker, cfg)
 	transport.next, cfg.Transport = cfg.Transport, transport
 	account, err := azstorage.Open(cfg)
 	if err != nil {
@@ -125,6 +123,13 @@ func (s *Stage) open(actor string, worker bool, options []Option) *azstorage.Acc
 	transport.account = account
 	context.AfterFunc(s.ending, transport.close)
 	return account
+}
+
+// tapOf makes an actor's transport. It is closed when the scene ends.
+func (s *Stage) tapOf(actor string, worker bool, cfg azstorage.Config) *tap {
+	return &tap{stage: s, actor: actor, worker: worker, cfg: cfg, client: &http.Client{Transport: &http.Transport{
+		IdleConnTimeout: 3 * time.Second, MaxIdleConnsPerHost: 64, // before the emulator closes them, at 5 s
+	}}}
 }
 
 // Worker is Account for an actor that asks all the time: polls that find nothing, and

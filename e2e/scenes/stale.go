@@ -38,11 +38,11 @@ func staleReceipt(ctx context.Context, s *Stage) error {
 	}
 	s.Say("The visibility timeout ends, and another worker receives both films. It finishes %s and still works on %s.", id(held[0]), id(held[1]))
 	again := map[string]*workqueue.Lease{}
-	for range 2 {
-		lease, err := awake.take(ctx)
-		if err != nil {
-			return err
-		}
+	taken, err := awake.takeAll(ctx, len(held))
+	if err != nil {
+		return err
+	}
+	for _, lease := range taken {
 		again[id(lease)] = lease
 	}
 	s.Claim(again[id(held[0])] != nil && again[id(held[1])] != nil, "the other worker has the same two films")

@@ -69,6 +69,23 @@ type quietKey struct{}
 // that find nothing.
 func Quiet(ctx context.Context) context.Context { return context.WithValue(ctx, quietKey{}, true) }
 
+// OnlyTrouble returns a context below which requests are told that are refused or lost:
+// for an actor who asks very often.
+func OnlyTrouble(ctx context.Context) context.Context {
+	return context.WithValue(ctx, quietKey{}, "trouble")
+}
+
+// silent reports whether a request is not told.
+func (t *tap) silent(r *http.Request, res *http.Response, answer []byte) bool {
+	switch r.Context().Value(quietKey{}) {
+	case nil:
+		return t.worker && idle(r, answer)
+	case "trouble":
+		return res != nil && res.StatusCode < http.StatusBadRequest
+	}
+	return true
+}
+
 // Do implements azcore's policy.Transporter.
 func (t *tap) Do(r *http.Request) (*http.Response, error) {
 	sent := r.Clone(r.Context())
@@ -98,7 +115,7 @@ func (t *tap) Do(r *http.Request) (*http.Response, error) {
 		}
 		res.Body = io.NopCloser(bytes.NewReader(answer))
 	}
-	if r.Context().Value(quietKey{}) == nil && !(t.worker && idle(r, answer)) {
+	if !t.silent(r, res, answer) {
 		t.tell(r, body, res, answer, err)
 	}
 	return res, err
@@ -119,7 +136,7 @@ func (t *tap) close() {
 }
 
 func (t *tap) tell(r *http.Request, body []byte, res *http.Response, answer []byte, err error) {
-	what := t.read(r.Method, r.URL, body)
+	what := t.read(r, body)
 	x := &Exchange{
 		Method: r.Method, Target: azstorage.Redact(r.URL.RequestURI()), Sent: headers(r.Header),
 		Body: shown(body, r.ContentLength, r.Header), Inside: inside(body),
@@ -217,7 +234,8 @@ func inside(body []byte) string {
 type meaning struct{ to, verb string }
 
 // read says what a request asks for, by its method and address.
-func (t *tap) read(method string, u *url.URL, body []byte) meaning {
+func (t *tap) read(r *http.Request, body []byte) meaning {
+	method, u := r.Method, r.URL
 	full := u.Scheme + "://" + u.Host + u.Path
 	if rest, ok := below(full, t.account.ServiceQueues().URL()); ok {
 		return t.readQueue(method, rest, u.Query())
@@ -229,7 +247,11 @@ func (t *tap) read(method string, u *url.URL, body []byte) meaning {
 	if account, rest, found := strings.Cut(path, "/"); found && !strings.Contains(account, "(") {
 		path = rest // the emulator has the account in the path
 	}
-	return t.readTable(method, path, u.Query(), body)
+	m := t.readTable(method, path, u.Query(), body)
+	if m.verb == "replace one row" && r.Header.Get("If-Match") == "" {
+		m.verb = "insert or replace one row"
+	}
+	return m
 }
 
 func below(full, base string) (string, bool) {

@@ -4,6 +4,11 @@ package scene
 // a test there holds the two together.
 var all = []Scene{
 	{
+		Name: "a-film", Title: "A film, from the upload to the search", Rows: []string{"Q2"},
+		Learn: "The web role stores and asks; the worker role converts and indexes. Between them there is nothing but blobs, a queue and tables.",
+		Page:  "patterns/competing-consumers.md",
+	},
+	{
 		Name: "papers-scene", Title: "A consumer dies with a message in its hands", Rows: []string{"Q11", "Q7"},
 		Learn: "A received message is hidden and not gone. When its consumer dies, the message becomes visible again and somebody else does the work.",
 		Page:  "patterns/producer-consumer-scenario.md",
@@ -42,6 +47,11 @@ var all = []Scene{
 		Name: "poison-and-redrive", Title: "Poison, put aside and sent again", Rows: []string{"Q3"},
 		Learn: "A message is deleted only after its work succeeded. One that never succeeds is put aside with its reason, so that it does not come back for ever, and can be sent again.",
 		Page:  "patterns/poison-messages.md",
+	},
+	{
+		Name: "three-workers", Title: "An old worker, a new one, and one in another language", Rows: []string{"Q1", "Q6", "Q19"},
+		Learn: "Workers share a queue and nothing else. What one of them does not know stays in the message, what is too new for it goes back, and any bytes survive the trip.",
+		Page:  "patterns/message-format.md",
 	},
 	{
 		Name: "too-large", Title: "A message that is too large", Rows: []string{"Q9"},
@@ -87,5 +97,25 @@ var all = []Scene{
 		Name: "the-race", Title: "The race: bib and age in one transaction", Rows: []string{"T2", "T7", "S1"},
 		Learn: "The same runner is stored under two RowKeys, so that two questions are both a range of keys. One transaction writes them all, or none of them, whatever goes wrong.",
 		Page:  "patterns/dual-rowkey-and-composite-keys.md",
+	},
+	{
+		Name: "choosing-a-key", Title: "Choosing a key", Rows: []string{"T4"},
+		Learn: "Three questions lead to a PartitionKey: what a reader knows, which rows belong together, and how busy the busiest of them is.",
+		Page:  "patterns/synthetic-keys.md",
+	},
+	{
+		Name: "hot-keys", Title: "Hot keys, and keys that spread", Rows: []string{"T3", "T9", "S2", "S3"},
+		Learn: "One PartitionKey takes 2,000 rows a second and no more, and keys that only grow do not help. A suffix spreads the load; a random one is paid for by readers, a computed one is not.",
+		Page:  "patterns/partition-stress.md",
+	},
+	{
+		Name: "partition-splits", Title: "A partition splits while you read and write", Rows: []string{"T10"},
+		Learn: "While Azure moves a partition, requests are refused or their answers are lost, and pages end early. Retries that recognise their own work lose no update, and tokens lead to the end.",
+		Page:  "patterns/continuation-tokens.md",
+	},
+	{
+		Name: "index-follows", Title: "The index that follows", Rows: []string{"T8"},
+		Learn: "Copies in other partitions cannot change in the same transaction. A step that may be repeated makes them follow, whatever was interrupted.",
+		Page:  "patterns/index-table-search.md",
 	},
 }

@@ -1,0 +1,128 @@
+package scenes
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/registrations"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/views"
+	"github.com/cutroom/cutroom/shared/workers"
+)
+
+// need is what one knows before a key is chosen: the paper's questions (T4).
+type need struct {
+	what     string
+	subject  string // what a reader knows; empty: nothing, it wants all of it
+	together bool   // are rows of several subjects changed in one transaction, or listed together?
+	peak     int    // rows a second of the busiest subject, or of all where they are together
+	rows     int
+}
+
+// choice is the answer.
+type choice struct {
+	granularity, key, why string
+	suffixes              int // 0: none
+}
+
+// What one partition takes in a second: the target of the service. Half of it is left
+// for growth.
+const (
+	partitionTarget = 2000
+	comfortable     = partitionTarget / 2
+)
+
+// choose is the questionnaire.
+func choose(n need) choice {
+	switch {
+	case n.together && n.peak > comfortable:
+		suffixes := n.peak/comfortable + 1
+		return choice{"some, with a suffix", n.subject + "~<0…" + fmt.Sprint(suffixes-1) + ">", "the busiest subject is more than one partition takes comfortably", suffixes}
+	case n.together && n.subject == "":
+		return choice{"single", "one fixed word", "few rows, all of them listed at once, hardly a load", 0}
+	case n.together:
+		return choice{"some", n.subject, "rows of one " + n.subject + " are used together, and its load fits one partition", 0}
+	}
+	return choice{"unique", n.subject, "each " + n.subject + " stands alone: it is read by its key, and its writes go anywhere", 0}
+}
+
+// granularity is what docs/data-model.md says of Cutroom's tables; a test compares.
+var granularity = map[string]string{
+	workers.Table: "single", registrations.Table: "some", views.Table: "some, with a suffix", videostore.VideosTable: "unique",
+}
+
+// choosingAKey asks the paper's questions of four tables that Cutroom has, takes the
+// key that follows, and looks what the dominant query costs with it (T4).
+func choosingAKey(ctx context.Context, s *Stage) error {
+	s.Say("Three questions lead to a PartitionKey. What does the reader know? Which rows are changed or listed together? How many rows a second does the busiest of them get, against the %d that one partition takes? More partitions spread the load; fewer make transactions and lists possible.", partitionTarget)
+	for _, n := range []struct {
+		need
+		table string // Cutroom's, see docs/data-model.md
+	}{
+		{need{"workers report that they are alive", "", true, 5, 50}, workers.Table},
+		{need{"runners of a race, listed by bib and by age", "event", true, 400, 50_000}, registrations.Table},
+		{need{"views of films, counted", "month", true, 7_000, 1_000_000}, views.Table},
+		{need{"films, each with its steps", "film", false, 20, 10_000_000}, videostore.VideosTable},
+	} {
+		if err := chosen(ctx, s, n.need, n.table); err != nil {
+			return err
+		}
+	}
+	s.Means("None of them is the best one. A single partition would stop the views, and a partition for each runner would make the list of a race 50,000 queries.")
+	return nil
+}
+
+// chosen tells the questions and the answer for one table, and asks the table.
+func chosen(ctx context.Context, s *Stage, n need, table string) error {
+	knows := n.subject
+	if knows == "" {
+		knows = "nothing, it wants all"
+	}
+	s.Say("%s. The reader knows: %s. Together: %v. Busiest: %d rows a second. Rows: %d.", n.what, knows, n.together, n.peak, n.rows)
+	c := choose(n)
+	s.Claim(c.granularity == granularity[table], "%s: PartitionKey %s, because %s. Cutroom's table %s has the same", c.granularity, c.key, c.why, table)
+	account := s.Account("reader")
+	name := fmt.Sprint("t", time.Now().UnixNano())
+	if err := account.Ensure(Quiet(ctx), nil, nil, []string{name}); err != nil {
+		return err
+	}
+	rows := tablestore.New(account.Table(name))
+	places := []string{"all"}
+	if n.subject != "" {
+		places = []string{n.subject + "-1"}
+	}
+	if c.suffixes > 0 {
+		places = nil
+		for i := range c.suffixes {
+			places = append(places, fmt.Sprintf("%s-1~%d", n.subject, i))
+		}
+	}
+	for i, place := range places {
+		if _, err := rows.Insert(Quiet(ctx), tablestore.Entity{PartitionKey: place, RowKey: fmt.Sprint("row-", i)}); err != nil {
+			return err
+		}
+	}
+	metered, meter := tablestore.WithMeter(ctx)
+	for _, place := range places {
+		if !n.together {
+			if _, err := rows.Get(metered, place, "row-0"); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := rows.First(metered, tablestore.Query{PartitionKey: place}, 10); err != nil {
+			return err
+		}
+	}
+	want, class := 1, tablestore.RowRange
+	if c.suffixes > 0 {
+		want = c.suffixes
+	}
+	if !n.together {
+		class = tablestore.Point
+	}
+	s.Claim(meter.ByClass(class) == want && meter.Requests() == want, "its dominant query is %d × %s", want, class)
+	return nil
+}
