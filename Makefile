@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo register up down test test-unit test-e2e lint fmt generate bench soak soak-mutations fuzz picture docs-check build images scene scenario bootstrap fork clean
+.PHONY: help demo register up down test test-unit test-e2e lint fmt generate bench soak soak-mutations fuzz picture docs-check build images test-deploy scene scenario bootstrap fork clean
 
 MODULES := ./shared/... ./webrole/... ./workerrole/... ./e2e/...
 
@@ -98,8 +98,11 @@ docs-check: ## every link, make target and variable that the documentation names
 build: ## build both roles into bin/
 	go build -trimpath -o bin/ ./webrole ./workerrole
 
-images: ## build the container images (needs Docker)
+images: ## build the container images (Docker or buildah)
 	@scripts/images
+
+test-deploy: ## try deploy/: alerts, images twice, containers with a read-only root; needs root, promtool, buildah, podman (skips what is missing)
+	@scripts/test-deploy
 
 bootstrap: ## install what `make test` needs
 	@scripts/bootstrap test

@@ -204,6 +204,10 @@ func variablesRead(t *testing.T) map[string]string {
 			}
 		}
 	}
+	const compose = "deploy/compose.yaml"
+	for _, name := range variable.FindAllString(read(t, compose), -1) {
+		found[name] = compose
+	}
 	return found
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/logging"
 	"github.com/cutroom/cutroom/shared/settings"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -48,11 +50,12 @@ type config struct {
 
 	WebDir       string        // WEBROLE_WEB_DIR: page sources to serve instead of the embedded ones
 	DrainTimeout time.Duration // WEBROLE_DRAIN_TIMEOUT: for requests under way when the role stops
-	LogLevel     slog.Level    // CUTROOM_LOG_LEVEL
 
 	UploadMemory int64         // WEBROLE_UPLOAD_MEMORY, in bytes: buffers of all uploads through this role
 	DrainDelay   time.Duration // WEBROLE_DRAIN_DELAY: from /readyz saying no to the listeners closing
 }
+
+const defaultAdminAddr = "127.0.0.1:9090"
 
 // Bounds of the variables.
 const (
@@ -72,7 +75,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 	env := settings.Reader{Getenv: getenv}
 	cfg := config{
 		Addr:      env.Text("WEBROLE_ADDR", "127.0.0.1:8080"),
-		AdminAddr: env.Text("WEBROLE_ADMIN_ADDR", "127.0.0.1:9090"),
+		AdminAddr: env.Text("WEBROLE_ADMIN_ADDR", defaultAdminAddr),
 		Instance:  getenv("CUTROOM_INSTANCE"),
 		Token:     getenv("WEBROLE_TOKEN"),
 		WebDir:    getenv("WEBROLE_WEB_DIR"),
@@ -116,17 +119,15 @@ func loadConfig(getenv func(string) string) (config, error) {
 	env.Bad("WEBROLE_PRICES", prices)
 	cfg.DrainDelay = env.Duration("WEBROLE_DRAIN_DELAY", delay, 0, maxDrainDelay)
 	var storage, visibility error
+	_, log := logging.New(io.Discard, getenv) // main has it
 	cfg.Storage, storage = azstorage.ConfigFromEnv(getenv)
 	cfg.Queues, visibility = workqueue.WithVisibility(workflow.Specs, getenv("CUTROOM_VISIBILITY"))
 	env.Bad("CUTROOM_VISIBILITY", visibility)
-	if cfg.LogLevel.UnmarshalText([]byte(env.Text("CUTROOM_LOG_LEVEL", "info"))) != nil {
-		env.Bad("CUTROOM_LOG_LEVEL", fmt.Errorf("%q is not debug, info, warn or error", getenv("CUTROOM_LOG_LEVEL")))
-	}
 	var lab error
 	cfg.Lab, lab = labAddress(getenv("CUTROOM_LAB"))
 	env.Bad("CUTROOM_LAB", lab)
 	cfg.check(func(name, format string, args ...any) { env.Bad(name, fmt.Errorf(format, args...)) })
-	return cfg, errors.Join(env.Err(), storage)
+	return cfg, errors.Join(env.Err(), log, storage)
 }
 
 // opsUnset is what WEBROLE_PUBLIC_OPS is when nobody sets it: on, if the public
@@ -223,7 +224,7 @@ func (c config) LogValue() slog.Value {
 		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Any("rate", c.Rate), slog.Any("proxies", c.Proxies), slog.Bool("publicOps", c.PublicOps), slog.Any("limits", c.Limits),
 		slog.Any("prices", c.Prices), slog.Any("scaling", c.Scaling),
 		slog.String("webDir", c.WebDir), slog.Bool("lab", c.Lab != nil), slog.Int64("uploadMemory", c.UploadMemory),
-		slog.Duration("drainDelay", c.DrainDelay), slog.Duration("drainTimeout", c.DrainTimeout), slog.Any("logLevel", c.LogLevel))
+		slog.Duration("drainDelay", c.DrainDelay), slog.Duration("drainTimeout", c.DrainTimeout))
 }
 
 func words(s string) []string {

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,8 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/health"
+	"github.com/cutroom/cutroom/shared/logging"
 	"github.com/cutroom/cutroom/shared/product"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
@@ -40,8 +43,15 @@ import (
 )
 
 func main() {
+	log, _ := logging.New(os.Stderr, os.Getenv) // loadConfig says what is wrong
+	slog.SetDefault(log)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Getenv)
+	var err error
+	if len(os.Args) > 1 && os.Args[1] == health.Command {
+		err = health.Ask(ctx, cmp.Or(os.Getenv("WEBROLE_ADMIN_ADDR"), defaultAdminAddr), os.Args[2:]...)
+	} else {
+		err = run(ctx, os.Getenv)
+	}
 	stop()
 	if err != nil {
 		slog.Error("webrole stopped", "error", err)
@@ -56,7 +66,6 @@ func run(ctx context.Context, getenv func(string) string) error {
 	if err = errors.Join(product.CheckSettings(os.Environ()), err); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	slog.SetDefault(slog.New(tracing.Logs(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: azstorage.RedactAttr}))))
 	slog.InfoContext(ctx, "configuration", "config", cfg)
 	host, _ := os.Hostname() // empty is as good a name as any
 	stopTracing, err := tracing.Start(ctx, "webrole", fmt.Sprintf("%s-%d", host, os.Getpid()))

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"slices"
@@ -11,7 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
+
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/logging"
 	"github.com/cutroom/cutroom/shared/settings"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -46,6 +51,8 @@ type config struct {
 	FirstRetry, MaxTroublePause time.Duration // of consumer.Options; set by tests only
 }
 
+const defaultAdminAddr = "127.0.0.1:9091"
+
 // loadConfig reads the environment. One error lists every bad variable.
 func loadConfig(getenv func(string) string) (config, error) {
 	env := settings.Reader{Getenv: getenv}
@@ -56,7 +63,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 	cfg := config{
 		Name:        env.Text("WORKERROLE_NAME", fmt.Sprintf("%s-%d", host, os.Getpid())),
 		Instance:    getenv("CUTROOM_INSTANCE"),
-		AdminAddr:   env.Text("WORKERROLE_ADMIN_ADDR", "127.0.0.1:9091"),
+		AdminAddr:   env.Text("WORKERROLE_ADMIN_ADDR", defaultAdminAddr),
 		AdminToken:  getenv("WORKERROLE_ADMIN_TOKEN"),
 		FFmpeg:      env.Text("FFMPEG_PATH", "ffmpeg"),
 		FFprobe:     env.Text("FFPROBE_PATH", "ffprobe"),
@@ -73,6 +80,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 		DrainTimeout:   env.Duration("WORKERROLE_DRAIN_TIMEOUT", 25*time.Second, time.Second, 0),
 	}
 	var storage, visibility, pools, sandbox error
+	_, log := logging.New(io.Discard, getenv) // main has it
 	cfg.Storage, storage = azstorage.ConfigFromEnv(getenv)
 	cfg.Queues, visibility = workqueue.WithVisibility(workflow.Specs, getenv("CUTROOM_VISIBILITY"))
 	cfg.Pools, pools = parsePools(getenv("WORKERROLE_POOLS"))
@@ -81,7 +89,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 	env.Bad("WORKERROLE_POOLS", pools)
 	env.Bad("WORKERROLE_SANDBOX", sandbox)
 	env.Bad("WORKERROLE_ADMIN_ADDR", checkAdmin(cfg.AdminAddr, cfg.AdminToken))
-	return cfg, errors.Join(env.Err(), storage)
+	return cfg, errors.Join(env.Err(), log, storage)
 }
 
 // LogValue is the configuration in force, without secrets, for the log.
@@ -118,6 +126,7 @@ func checkAdmin(addr, token string) error {
 // refuses a queue whose pool is missing.
 func parsePools(s string) (map[string]int, error) {
 	pools := workflow.Pools()
+	pools[workflow.Heavy] = min(pools[workflow.Heavy], memorySlots(memlimit.FromCgroup()))
 	if s == "" {
 		return pools, nil
 	}
@@ -133,4 +142,21 @@ func parsePools(s string) (map[string]int, error) {
 		pools[name] = n
 	}
 	return pools, errors.Join(problems...)
+}
+
+// What a heavy slot needs at its worst with a source of up to 1920 × 1080, and what the
+// worker itself and its light slots need, in bytes. A source of 4096 × 2160 may need
+// more; an encoder that is killed for memory is tried again (decision 0024).
+const (
+	heavyMemory = 768 << 20
+	otherMemory = 512 << 20
+)
+
+// memorySlots is how many heavy slots fit the container's memory limit: at least one. A
+// limit that cannot be read is none.
+func memorySlots(limit uint64, err error) int {
+	if err != nil || limit == 0 {
+		return math.MaxInt
+	}
+	return max(1, int(min((max(limit, otherMemory)-otherMemory)/heavyMemory, math.MaxInt32)))
 }

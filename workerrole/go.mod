@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/Eyevinn/mp4ff v0.51.0
+	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/asticode/go-astisub v0.34.0
 	github.com/corona10/goimagehash v1.1.0
 	github.com/cutroom/cutroom/shared v0.0.0-00010101000000-000000000000
@@ -44,6 +45,7 @@ require (
 	github.com/kylelemons/godebug v1.1.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/nfnt/resize v0.0.0-20180221191011-83c6a9932646 // indirect
+	github.com/pbnjay/memory v0.0.0-20210728143218-7b4eea64cf58 // indirect
 	github.com/pkg/browser v0.0.0-20240102092130-5ac0b6a4141c // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect

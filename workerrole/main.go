@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/health"
+	"github.com/cutroom/cutroom/shared/logging"
 	"github.com/cutroom/cutroom/shared/product"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
@@ -44,9 +47,15 @@ import (
 )
 
 func main() {
-	slog.SetDefault(slog.New(tracing.Logs(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: azstorage.RedactAttr}))))
+	log, _ := logging.New(os.Stderr, os.Getenv) // loadConfig says what is wrong
+	slog.SetDefault(log)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Getenv)
+	var err error
+	if len(os.Args) > 1 && os.Args[1] == health.Command {
+		err = health.Ask(ctx, cmp.Or(os.Getenv("WORKERROLE_ADMIN_ADDR"), defaultAdminAddr), os.Args[2:]...)
+	} else {
+		err = run(ctx, os.Getenv)
+	}
 	stop()
 	if err != nil {
 		slog.Error("workerrole stopped", "error", err)

@@ -30,9 +30,11 @@ const (
 	Heavy = "heavy"
 )
 
-// Pools returns the slots of each pool unless WORKERROLE_POOLS says otherwise.
+// Pools returns the slots of each pool unless WORKERROLE_POOLS says otherwise. Heavy
+// work gets a slot for each core that the process may use: Go counts a container's CPU
+// quota, which the number of the machine's cores ignores.
 // A pool of one's own is named here.
-func Pools() map[string]int { return map[string]int{Light: 4, Heavy: runtime.NumCPU()} }
+func Pools() map[string]int { return map[string]int{Light: 4, Heavy: runtime.GOMAXPROCS(0)} }
 
 // ItemVersion is the newest version of items that this code understands. Version
 // 2 has the data of version 1; it says that the video's plan cuts sound into

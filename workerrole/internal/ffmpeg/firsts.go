@@ -23,7 +23,7 @@ const (
 // lost.
 func (t *Tool) Begin(ctx context.Context, index int) (end func()) {
 	switch {
-	case t.FirstChunkProcesses < 2 || runtime.NumCPU() > fewCores:
+	case t.FirstChunkProcesses < 2 || runtime.GOMAXPROCS(0) > fewCores:
 	case index == 0:
 		t.firsts.begin()
 		return t.firsts.end

@@ -60,7 +60,7 @@ func Open(ctx context.Context, ffmpegPath, ffprobePath string) (*Tool, error) {
 // an error says what is missing. An empty path means the program of that name in PATH.
 func OpenIn(ctx context.Context, held *cage.Cage, ffmpegPath, ffprobePath string) (*Tool, error) {
 	t := &Tool{FirstChunkProcesses: 1, cage: held}
-	if runtime.NumCPU() >= 2 {
+	if runtime.GOMAXPROCS(0) >= 2 {
 		t.FirstChunkProcesses = 2
 	}
 	var err error

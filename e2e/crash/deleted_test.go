@@ -1,0 +1,50 @@
+package crash_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+)
+
+// Somebody deletes every queue while six videos are in work, in whatever stage each is:
+// rows and blobs are all that has to be kept (docs/operate.md), so all of them end
+// ready. It is the restore of a backup without queues.
+func TestAllQueuesAreDeleted(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 6*time.Second)
+	l.worker("first", oneEncoder)
+	ids := append(l.uploadMany(small, video.Normal, 2), l.uploadMany(tiny, video.Normal, 3)...)
+	l.encoding(1, func() videostore.View { return l.view(ids[0]) })
+	ids = append(ids, l.mustUpload(tiny)) // its probe's message has just been sent
+	begun, done := 0, 0
+	for _, id := range ids {
+		switch view := l.view(id); {
+		case view.Video.State == video.Ready:
+			done++
+		case len(view.Steps) > 0:
+			begun++
+		}
+	}
+	for _, spec := range l.queues.Specs() {
+		if err := l.queues.Queue(spec.Name).Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := time.Now()
+	t.Logf("all queues deleted: %d videos were ready, %d begun, %d waited", done, begun, len(ids)-done-begun)
+	if done == len(ids) {
+		t.Error("there was nothing in work")
+	}
+	for i, id := range ids {
+		l.ready(id)
+		if i < 2 {
+			l.equalsUninterrupted(small, id)
+		} else {
+			l.equalsUninterrupted(tiny, id)
+		}
+	}
+	t.Logf("all ready %.1f s later", time.Since(at).Seconds())
+	l.nothingLeft()
+}
