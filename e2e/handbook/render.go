@@ -204,7 +204,7 @@ func (r *pageRenderer) link(w util.BufWriter, source []byte, node ast.Node, ente
 		}
 		return ast.WalkContinue, nil
 	}
-	if words := string(node.Text(source)); words == path.Base(file) { //nolint:staticcheck // the text of a link is short
+	if words(node, source) == path.Base(file) {
 		if entering {
 			_, _ = fmt.Fprintf(w, `<code class="path">%s</code>`, html.EscapeString(file))
 		}
@@ -214,6 +214,18 @@ func (r *pageRenderer) link(w util.BufWriter, source []byte, node ast.Node, ente
 		_, _ = fmt.Fprintf(w, ` <span class="path">(%s)</span>`, html.EscapeString(file))
 	}
 	return ast.WalkContinue, nil
+}
+
+// words is the text inside a node.
+func words(node ast.Node, source []byte) string {
+	var b strings.Builder
+	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
+		if text, is := child.(*ast.Text); is {
+			b.Write(text.Segment.Value(source))
+		}
+		b.WriteString(words(child, source))
+	}
+	return b.String()
 }
 
 // address is where the web role has the target of a link, or "" and the file's path.
@@ -243,6 +255,6 @@ func (r *pageRenderer) image(w util.BufWriter, source []byte, node ast.Node, ent
 	if file := path.Join(r.folder, string(image.Destination)); file != plot {
 		return ast.WalkStop, fmt.Errorf("show %s: the web role has no such picture", file)
 	}
-	_, _ = fmt.Fprintf(w, `<img class="plot" src="/static/patterns/partition-stress.svg" alt="%s">`, html.EscapeString(string(node.Text(source)))) //nolint:staticcheck // the text of a picture is short
+	_, _ = fmt.Fprintf(w, `<img class="plot" src="/static/patterns/partition-stress.svg" alt="%s">`, html.EscapeString(words(node, source)))
 	return ast.WalkSkipChildren, nil
 }
