@@ -27,6 +27,9 @@ import (
 const wanted = `
 free GET /livez
 free GET /readyz
+free GET /auth/signin
+free GET /auth/callback
+free POST /auth/signout
 viewers GET /
 viewers GET /upload
 viewers GET /race
@@ -171,7 +174,10 @@ func TestMatrix(t *testing.T) {
 	t.Parallel()
 	bench := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(bench.Close)
-	c := openCommunity(t, map[string]string{"CUTROOM_LAB": strings.Replace(bench.URL, "http://", "http://lab:"+testToken+"@", 1)})
+	c := openCommunity(t, map[string]string{
+		"CUTROOM_LAB":         strings.Replace(bench.URL, "http://", "http://lab:"+testToken+"@", 1),
+		"WEBROLE_OIDC_ISSUER": "http://127.0.0.1:1", "WEBROLE_OIDC_CLIENT_ID": "us", "WEBROLE_URL": "http://127.0.0.1", "WEBROLE_SESSION_KEYS": sessionKey,
+	})
 	classes := map[string]string{}
 	for line := range strings.Lines(strings.TrimSpace(wanted)) {
 		class, route, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -230,6 +236,10 @@ func (c *community) tryRoute(url, unknown, name, class, who string, visibility v
 	}
 	cell := fmt.Sprintf("%s as %s, %s", name, who, visibility)
 	switch {
+	case strings.Contains(name, " /auth/"):
+		if body.Code == "forbidden" { // there is no issuer
+			return fmt.Errorf("%s: %d %s", cell, status, body.Code)
+		}
 	case may && strings.Contains(name, " /v/"):
 		if status != http.StatusNotFound || method == http.MethodGet && body.Code != "not_playable_yet" {
 			return fmt.Errorf("%s: %d %s, want to be told that it can't be watched yet", cell, status, body.Code)

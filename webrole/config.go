@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/edge"
 	"github.com/cutroom/cutroom/webrole/internal/price"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
@@ -35,6 +37,7 @@ type config struct {
 
 	Token     string       // WEBROLE_TOKEN: needed on any address but loopback
 	Anonymous bool         // WEBROLE_ANONYMOUS: without token or key one is a viewer
+	SignIn    access.OIDC  // WEBROLE_OIDC_ISSUER and the like: where people sign in
 	Hosts     []string     // WEBROLE_HOSTS: names that the public listener answers for
 	Origins   []string     // WEBROLE_ORIGINS: where browsers see the pages, for the blob service's CORS rules
 	Rate      edge.Limits  // WEBROLE_RATE_LIMIT, WEBROLE_PLAYBACK_RATE_LIMIT: requests per client and 10 s
@@ -59,11 +62,12 @@ const defaultAdminAddr = "127.0.0.1:9090"
 
 // Bounds of the variables.
 const (
-	minToken = 16 // characters
-	maxRate  = 1_000_000
-	maxDrain = 10 * time.Minute
-	maxFleet = 1000 // workers
-	maxOpen  = 500  // lines of a ledger, see videostore.BudgetsTable
+	minToken      = 16 // characters
+	minSessionKey = 32 // characters
+	maxRate       = 1_000_000
+	maxDrain      = 10 * time.Minute
+	maxFleet      = 1000 // workers
+	maxOpen       = 500  // lines of a ledger, see videostore.BudgetsTable
 
 	minUploadMemory = upload.MinMemory >> 20 // MiB
 	maxUploadMemory = 64 << 10               // MiB
@@ -114,6 +118,11 @@ func loadConfig(getenv func(string) string) (config, error) {
 	var anonymous error
 	cfg.Anonymous, anonymous = onOff(env.Text("WEBROLE_ANONYMOUS", "off"))
 	env.Bad("WEBROLE_ANONYMOUS", anonymous)
+	cfg.SignIn = access.OIDC{
+		Issuer: getenv("WEBROLE_OIDC_ISSUER"), ClientID: getenv("WEBROLE_OIDC_CLIENT_ID"), ClientSecret: getenv("WEBROLE_OIDC_CLIENT_SECRET"),
+		URL: getenv("WEBROLE_URL"), Role: access.Role(env.Text("WEBROLE_OIDC_ROLE", string(access.Viewer))),
+		RoleClaim: env.Text("WEBROLE_OIDC_ROLE_CLAIM", "roles"), Keys: words(getenv("WEBROLE_SESSION_KEYS")),
+	}
 	var prices error
 	cfg.Prices, prices = price.Parse(getenv("WEBROLE_PRICES"))
 	env.Bad("WEBROLE_PRICES", prices)
@@ -203,6 +212,7 @@ func (c config) check(bad func(name, format string, args ...any)) {
 	if c.Scaling.Ceiling < c.Scaling.Floor {
 		bad("WEBROLE_SCALE_CEILING", "%d is less than WEBROLE_SCALE_FLOOR, %d", c.Scaling.Ceiling, c.Scaling.Floor)
 	}
+	c.checkSignIn(bad)
 	for _, origin := range c.Origins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.Path != "" {
@@ -216,11 +226,44 @@ func (c config) check(bad func(name, format string, args ...any)) {
 	}
 }
 
+// checkSignIn tells bad what is missing for people to sign in.
+func (c config) checkSignIn(bad func(name, format string, args ...any)) {
+	if c.SignIn.Issuer == "" {
+		return
+	}
+	for name, text := range map[string]string{"WEBROLE_OIDC_ISSUER": c.SignIn.Issuer, "WEBROLE_URL": c.SignIn.URL} {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
+			bad(name, "%q is not an address such as https://id.example.org; http is for loopback only", text)
+		}
+	}
+	if u, err := url.Parse(c.SignIn.URL); err == nil && u.Path != "" {
+		bad("WEBROLE_URL", "%q has a path", c.SignIn.URL)
+	}
+	if c.SignIn.ClientID == "" {
+		bad("WEBROLE_OIDC_CLIENT_ID", "is empty")
+	}
+	if c.Token == "" {
+		bad("WEBROLE_OIDC_ISSUER", "without WEBROLE_TOKEN everybody is operator: set it, too")
+	}
+	if !slices.Contains([]access.Role{access.Viewer, access.Uploader, access.Operator}, c.SignIn.Role) {
+		bad("WEBROLE_OIDC_ROLE", "%q is not viewer, uploader or operator", c.SignIn.Role)
+	}
+	if len(c.SignIn.Keys) == 0 {
+		bad("WEBROLE_SESSION_KEYS", "is empty")
+	}
+	for _, key := range c.SignIn.Keys {
+		if len(key) < minSessionKey {
+			bad("WEBROLE_SESSION_KEYS", "a key has %d characters, needs at least %d", len(key), minSessionKey)
+		}
+	}
+}
+
 // LogValue is what the log shows at the start: what is in force, without secrets.
 func (c config) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Any("storage", c.Storage), slog.String("visibility", workqueue.Visibilities(c.Queues)),
-		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""), slog.Bool("anonymous", c.Anonymous),
+		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""), slog.Bool("anonymous", c.Anonymous), slog.String("issuer", c.SignIn.Issuer),
 		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Any("rate", c.Rate), slog.Any("proxies", c.Proxies), slog.Bool("publicOps", c.PublicOps), slog.Any("limits", c.Limits),
 		slog.Any("prices", c.Prices), slog.Any("scaling", c.Scaling),
 		slog.String("webDir", c.WebDir), slog.Bool("lab", c.Lab != nil), slog.Int64("uploadMemory", c.UploadMemory),

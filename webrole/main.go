@@ -123,6 +123,9 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	var who access.Authenticator = access.Open{}
 	if cfg.Token != "" {
 		who = access.NewCredentials(cfg.Token, keys, cfg.Anonymous)
+		if cfg.SignIn.Issuer != "" {
+			who = access.NewSignIn(cfg.SignIn, who)
+		}
 	} else {
 		pages.SayOpen()
 	}

@@ -83,14 +83,23 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 		slog.WarnContext(ctx, "pages may be unable to upload straight to storage", "error", err)
 	}
 	metrics := newMetrics(s.board, s.scale)
-	front := func(h http.Handler, hosts []string) http.Handler {
+	admins := s.who
+	if signIn, ok := s.who.(*access.SignIn); ok {
+		admins = signIn.Programs() // the way back from the issuer leads to the public listener
+	}
+	front := func(h http.Handler, hosts []string, who access.Authenticator) http.Handler {
 		return edge.Chain(h, edge.Deadline, edge.Span, edge.RequestID, instance(cfg.Instance), edge.Log(metrics.observe), edge.Headers(blobOrigin),
-			edge.Recover, edge.Hosts(hosts), edge.Rate(cfg.Rate, cfg.Proxies), access.Identify(s.who), edge.SameOrigin)
+			edge.Recover, edge.Hosts(hosts), edge.Rate(cfg.Rate, cfg.Proxies), access.Identify(who), edge.SameOrigin)
 	}
 	r.routes = [2]*gin.Engine{publicRoutes(s, cfg.PublicOps, cfg.localLab()), adminRoutes(s, metrics)}
+	for _, engine := range r.routes {
+		if err := access.Check(engine.Routes()); err != nil {
+			return nil, errors.Join(err, r.public.Close(), r.admin.Close())
+		}
+	}
 	r.servers = []*http.Server{
-		newServer(front(r.routes[0], allowedHosts(cfg.Addr, cfg.Hosts))),
-		newServer(front(r.routes[1], allowedHosts(cfg.AdminAddr, nil))),
+		newServer(front(r.routes[0], allowedHosts(cfg.Addr, cfg.Hosts), s.who)),
+		newServer(front(r.routes[1], allowedHosts(cfg.AdminAddr, nil), admins)),
 	}
 	// Streams of events have no end of their own.
 	r.servers[0].RegisterOnShutdown(s.board.Close)
@@ -139,6 +148,9 @@ func newServer(h http.Handler) *http.Server {
 func publicRoutes(s site, ops bool, lab *url.URL) *gin.Engine {
 	r := newEngine(s.videos)
 	s.health(r)
+	if signIn, ok := s.who.(*access.SignIn); ok {
+		signIn.Register(r)
+	}
 	s.pages.Register(r, ops, s.board.Glance)
 	s.playback.Register(r)
 	s.api.Register(r, func(path string) bool { return ops || !httpapi.IsOps(path) })

@@ -33,6 +33,8 @@ type Identity struct {
 	Owner string // whose videos these are; empty: nobody's
 	Role  Role
 	Key   string // id of the API key that was shown, for the log; empty: another way
+
+	SignedIn bool // in a browser, which can sign out
 }
 
 // BuiltIn is who everybody is on loopback without configuration, and who holds
@@ -90,13 +92,23 @@ func May(who Identity, do Action, v video.Video) bool {
 
 type contextKey struct{}
 
-// With returns a context for what who asks.
-func With(ctx context.Context, who Identity) context.Context {
-	return context.WithValue(ctx, contextKey{}, who)
+// asker is who asks, and whether people sign in here.
+type asker struct {
+	who    Identity
+	people bool
+}
+
+func with(ctx context.Context, a asker) context.Context {
+	return context.WithValue(ctx, contextKey{}, a)
+}
+
+func askerOf(ctx context.Context) asker {
+	a, _ := ctx.Value(contextKey{}).(asker)
+	return a
 }
 
 // From returns who asks: the zero Identity when nobody looked.
-func From(ctx context.Context) Identity {
-	who, _ := ctx.Value(contextKey{}).(Identity)
-	return who
-}
+func From(ctx context.Context) Identity { return askerOf(ctx).who }
+
+// SignsIn reports whether people sign in where a request came in.
+func SignsIn(ctx context.Context) bool { return askerOf(ctx).people }

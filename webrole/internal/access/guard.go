@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 
 	"github.com/gin-gonic/gin"
 
@@ -16,8 +17,10 @@ import (
 var ErrUnknown = errors.New("credentials are missing or unknown")
 
 // Identify asks an Authenticator who sent each request, for all that comes behind
-// it. Who is unknown gets 401, but for health.
+// it. Who is unknown gets 401, but for health and the sign-in; a browser that asks for
+// a page is sent there, if there is one.
 func Identify(a Authenticator) func(http.Handler) http.Handler {
+	_, people := a.(*SignIn)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if free[r.Method+" "+r.URL.Path] {
@@ -26,20 +29,29 @@ func Identify(a Authenticator) func(http.Handler) http.Handler {
 			}
 			who, err := a.Authenticate(r)
 			if errors.Is(err, ErrUnknown) {
-				err = unauthorized(w).Because(err)
+				if people && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" {
+					http.Redirect(w, r, SignInPath+"?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusFound)
+					return
+				}
+				err = unauthorized(w, people).Because(err)
 			}
 			if err != nil {
 				problem.Write(w, r, err)
 				return
 			}
-			next.ServeHTTP(w, r.WithContext(With(r.Context(), who)))
+			next.ServeHTTP(w, r.WithContext(with(r.Context(), asker{who, people})))
 		})
 	}
 }
 
-func unauthorized(w http.ResponseWriter) *problem.Error {
-	// Browsers ask for a password then, which may be a token or a key.
-	w.Header().Set("WWW-Authenticate", `Basic realm="cutroom", charset="UTF-8"`)
+func unauthorized(w http.ResponseWriter, people bool) *problem.Error {
+	// Browsers ask for a password then, which may be a token or a key. Where people
+	// sign in they must not.
+	challenge := `Basic realm="cutroom", charset="UTF-8"`
+	if people {
+		challenge = `Bearer realm="cutroom"`
+	}
+	w.Header().Set("WWW-Authenticate", challenge)
 	return problem.New(http.StatusUnauthorized, problem.Unauthorized, "This needs an access token or an API key.")
 }
 
@@ -96,7 +108,7 @@ func check(c *gin.Context, videos Videos, do Action) error {
 		}
 	}
 	if !May(who, do, v) {
-		return Refused(c.Writer, who)
+		return Refused(c.Writer, ctx)
 	}
 	return nil
 }
@@ -112,9 +124,9 @@ func MaySee(ctx context.Context, v video.Video) error {
 
 // Refused is the answer to somebody who may not do it: 401 when nobody signed in,
 // which may help, else 403.
-func Refused(w http.ResponseWriter, who Identity) error {
-	if who.Owner == "" && who.Key == "" {
-		return unauthorized(w)
+func Refused(w http.ResponseWriter, ctx context.Context) error {
+	if who := From(ctx); who.Owner == "" && who.Key == "" {
+		return unauthorized(w, askerOf(ctx).people)
 	}
 	return problem.New(http.StatusForbidden, problem.Forbidden, "You may not do this.")
 }

@@ -34,7 +34,7 @@ func (s *Server) CreateVideo(c *gin.Context, params api.CreateVideoParams) {
 	who := access.From(c.Request.Context())
 	v.Owner = who.Owner
 	if err == nil && v.Priority == video.High && !access.May(who, access.Hurry, v) {
-		err = access.Refused(c.Writer, who)
+		err = access.Refused(c.Writer, c.Request.Context())
 	}
 	if err != nil {
 		abort(c, err)
@@ -265,7 +265,7 @@ func (s *Server) EditVideo(c *gin.Context, id api.ID, params api.EditVideoParams
 			return nil, err
 		}
 		if v.Priority == video.High && before != video.High && !access.May(who, access.Hurry, *v) {
-			return nil, access.Refused(c.Writer, who)
+			return nil, access.Refused(c.Writer, c.Request.Context())
 		}
 		return []videostore.Intent{videostore.FollowIntent()}, nil
 	})

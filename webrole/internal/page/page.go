@@ -24,6 +24,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/scene"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/web"
@@ -154,7 +155,11 @@ func (p *Pages) show(c *gin.Context, name, id string, data any) {
 		title = one.Title
 	}
 	var html bytes.Buffer
-	if err := t.ExecuteTemplate(&html, "layout", map[string]any{"Name": name, "Title": title, "ID": id, "Data": data, "Lab": p.lab, "Open": p.open}); err != nil {
+	ctx := c.Request.Context()
+	if err := t.ExecuteTemplate(&html, "layout", map[string]any{
+		"Name": name, "Title": title, "ID": id, "Data": data, "Lab": p.lab, "Open": p.open,
+		"SignsIn": access.SignsIn(ctx), "SignedIn": access.From(ctx).SignedIn,
+	}); err != nil {
 		problem.Write(c.Writer, c.Request, fmt.Errorf("draw page %s: %w", name, err))
 		return
 	}

@@ -32,6 +32,8 @@ const (
 	BodyIncomplete    = "body_incomplete"
 	Unauthorized      = "unauthorized"
 	Forbidden         = "forbidden" // signed in, and may not
+	InvalidRedirect   = "invalid_redirect"
+	IssuerAway        = "issuer_unavailable" // of the sign-in
 	CrossOrigin       = "cross_origin"
 	NotFound          = "not_found"
 	MethodNotAllowed  = "method_not_allowed"

@@ -1,0 +1,286 @@
+package access
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/gin-gonic/gin"
+	"github.com/gorilla/securecookie"
+	"golang.org/x/oauth2"
+
+	"github.com/cutroom/cutroom/webrole/internal/problem"
+)
+
+// Paths of the sign-in, which need no identity.
+const (
+	SignInPath   = "/auth/signin"
+	callbackPath = "/auth/callback"
+	signOutPath  = "/auth/signout"
+)
+
+// The cookies. The names' beginning makes browsers insist on Secure, on Path=/ and on
+// this very host.
+const (
+	sessionCookie = "__Host-session"
+	signInCookie  = "__Host-signin"
+)
+
+const (
+	sessionLife = 12 * time.Hour
+	signInLife  = 10 * time.Minute // from the redirect to the way back
+	issuerTime  = 5 * time.Second  // for one request to the issuer
+	maxNext     = 1024             // characters; cookies are short
+)
+
+// algorithms are those that an issuer may sign with: with a key pair, so that what
+// everybody can read (the public key) signs nothing.
+var algorithms = []string{oidc.RS256, oidc.ES256, oidc.PS256, oidc.EdDSA}
+
+// OIDC says where people sign in. The zero value has no sign-in.
+type OIDC struct {
+	Issuer       string
+	ClientID     string
+	ClientSecret string   // empty: a public client, which PKCE protects
+	URL          string   // where browsers see us, such as https://video.example.org
+	Role         Role     // of whoever the issuer gives none of ours
+	RoleClaim    string   // name of the claim that has roles, a text or a list
+	Keys         []string // the first signs cookies, all are taken: keys rotate
+}
+
+// SignIn lets people sign in at an OpenID Connect issuer, with PKCE, state and nonce,
+// and knows them by a signed cookie afterwards. It is an Authenticator: who shows
+// other credentials, or none, is asked of the next one. It keeps nothing between
+// requests, so any web role with the same keys takes the next one.
+type SignIn struct {
+	config OIDC
+	next   Authenticator
+	codecs map[string][]securecookie.Codec // by cookie
+	client *http.Client
+
+	mu       sync.Mutex
+	provider *oidc.Provider // nil until the issuer was asked for the first time
+}
+
+// NewSignIn returns the sign-in of a configuration that is complete.
+func NewSignIn(config OIDC, next Authenticator) *SignIn {
+	s := &SignIn{config: config, next: next, client: &http.Client{Timeout: issuerTime}, codecs: map[string][]securecookie.Codec{}}
+	for name, life := range map[string]time.Duration{sessionCookie: sessionLife, signInCookie: signInLife} {
+		for _, key := range config.Keys {
+			hash := sha256.Sum256([]byte(name + "\x00" + key))
+			block := sha256.Sum256([]byte("block\x00" + name + "\x00" + key))
+			codec := securecookie.New(hash[:], block[:])
+			codec.MaxAge(int(life / time.Second)).SetSerializer(securecookie.JSONEncoder{})
+			s.codecs[name] = append(s.codecs[name], codec)
+		}
+	}
+	return s
+}
+
+// Programs is who is asked about requests that show no session.
+func (s *SignIn) Programs() Authenticator { return s.next }
+
+// session is what the cookie of somebody who signed in has.
+type session struct {
+	Owner string `json:"o"`
+	Role  Role   `json:"r"`
+}
+
+// Authenticate implements Authenticator.
+func (s *SignIn) Authenticate(r *http.Request) (Identity, error) {
+	if r.Header.Get("Authorization") == "" {
+		var known session
+		if s.read(r, sessionCookie, &known) {
+			return Identity{Owner: known.Owner, Role: known.Role, SignedIn: true}, nil
+		}
+	}
+	return s.next.Authenticate(r)
+}
+
+// Register adds the routes of the sign-in.
+func (s *SignIn) Register(r gin.IRoutes) {
+	handle := func(do func(http.ResponseWriter, *http.Request) error) gin.HandlerFunc {
+		return func(c *gin.Context) {
+			c.Header("Cache-Control", "no-store")
+			if err := do(c.Writer, c.Request); err != nil {
+				problem.Write(c.Writer, c.Request, err)
+			}
+		}
+	}
+	r.GET(SignInPath, handle(s.begin))
+	r.GET(callbackPath, handle(s.end))
+	r.POST(signOutPath, handle(func(w http.ResponseWriter, r *http.Request) error {
+		s.forget(w, sessionCookie)
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return nil
+	}))
+}
+
+// attempt is what we remember of a sign-in while somebody is at the issuer.
+type attempt struct {
+	State    string `json:"s"`
+	Nonce    string `json:"n"`
+	Verifier string `json:"v"` // of PKCE
+	Next     string `json:"t"` // page to go to
+}
+
+func (s *SignIn) begin(w http.ResponseWriter, r *http.Request) error {
+	next := r.URL.Query().Get("next")
+	if next == "" {
+		next = "/"
+	}
+	if !ours(next) {
+		return problem.New(http.StatusBadRequest, problem.InvalidRedirect, "next is no page of this site.")
+	}
+	flow, _, err := s.flow(r.Context())
+	if err != nil {
+		return err
+	}
+	a := attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: next}
+	if err := s.write(w, signInCookie, signInLife, a); err != nil {
+		return err
+	}
+	http.Redirect(w, r, flow.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), http.StatusFound)
+	return nil
+}
+
+// ours reports whether a text is the path of a page here: "//host" and "/\host" are
+// other hosts to browsers.
+func ours(next string) bool {
+	return len(next) <= maxNext && strings.HasPrefix(next, "/") && !strings.HasPrefix(next, "//") && !strings.ContainsAny(next, "\\\r\n\t\x00")
+}
+
+func (s *SignIn) end(w http.ResponseWriter, r *http.Request) error {
+	var a attempt
+	begun := s.read(r, signInCookie, &a)
+	s.forget(w, signInCookie) // whatever comes of it, it is used up
+	asked := r.URL.Query()
+	if !begun || a.State == "" || asked.Get("state") != a.State {
+		return refuse(errors.New("the answer of the issuer belongs to no sign-in of this browser"))
+	}
+	if asked.Get("code") == "" {
+		return refuse(errors.New("the issuer refused"))
+	}
+	flow, provider, err := s.flow(r.Context())
+	if err != nil {
+		return err
+	}
+	ctx := oidc.ClientContext(r.Context(), s.client)
+	tokens, err := flow.Exchange(ctx, asked.Get("code"), oauth2.VerifierOption(a.Verifier))
+	if err != nil {
+		return refuse(errors.New("the issuer does not take the code")) // the error may quote the answer
+	}
+	raw, _ := tokens.Extra("id_token").(string)
+	known, err := s.verify(ctx, provider, raw, a.Nonce)
+	if err != nil {
+		return refuse(err)
+	}
+	if err := s.write(w, sessionCookie, sessionLife, known); err != nil {
+		return err
+	}
+	http.Redirect(w, r, a.Next, http.StatusFound)
+	return nil
+}
+
+// refuse says that somebody could not be signed in, and to the log why.
+func refuse(why error) error {
+	return problem.New(http.StatusUnauthorized, problem.Unauthorized, "You could not be signed in. Try again.").Because(why)
+}
+
+// verify checks an ID token: signature, algorithm, issuer, audience, times (of which
+// go-oidc gives "not before" five minutes), nonce, and that it was made for us.
+func (s *SignIn) verify(ctx context.Context, provider *oidc.Provider, raw, nonce string) (session, error) {
+	token, err := provider.Verifier(&oidc.Config{ClientID: s.config.ClientID, SupportedSigningAlgs: algorithms}).Verify(ctx, raw)
+	if err != nil {
+		return session{}, fmt.Errorf("verify ID token: %w", err)
+	}
+	if nonce == "" || token.Nonce != nonce {
+		return session{}, errors.New("the ID token was made for another sign-in")
+	}
+	claims := map[string]any{}
+	if err := token.Claims(&claims); err != nil {
+		return session{}, fmt.Errorf("read ID token: %w", err)
+	}
+	if party, named := claims["azp"]; len(token.Audience) > 1 && !named || named && party != s.config.ClientID {
+		return session{}, errors.New("the ID token was made for another client")
+	}
+	if token.Subject == "" {
+		return session{}, errors.New("the ID token names nobody")
+	}
+	return session{Owner: ownerOf(token.Subject), Role: s.role(claims[s.config.RoleClaim])}, nil
+}
+
+var plainOwner = regexp.MustCompile(`^[A-Za-z0-9._@+-]{1,59}$`)
+
+// ownerOf keeps people apart from the owners of API keys, which operators name.
+func ownerOf(subject string) string {
+	if plainOwner.MatchString(subject) {
+		return "oidc:" + subject
+	}
+	sum := sha256.Sum256([]byte(subject))
+	return "oidc:" + hex.EncodeToString(sum[:16])
+}
+
+// role is the highest of our roles in a claim.
+func (s *SignIn) role(claim any) Role {
+	found := s.config.Role
+	values, isList := claim.([]any)
+	if !isList {
+		values = []any{claim}
+	}
+	for _, role := range []Role{Viewer, Uploader, Operator} {
+		if slices.Contains(values, any(string(role))) && ranks[role] > ranks[found] {
+			found = role
+		}
+	}
+	return found
+}
+
+// flow is the OAuth 2 client and its issuer, which is asked once what it can do.
+func (s *SignIn) flow(ctx context.Context) (oauth2.Config, *oidc.Provider, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.provider == nil {
+		provider, err := oidc.NewProvider(oidc.ClientContext(ctx, s.client), s.config.Issuer)
+		if err != nil {
+			return oauth2.Config{}, nil, problem.New(http.StatusServiceUnavailable, problem.IssuerAway, "The place where people sign in does not answer. Try again soon.").Because(err)
+		}
+		s.provider = provider
+	}
+	return oauth2.Config{
+		ClientID: s.config.ClientID, ClientSecret: s.config.ClientSecret, Endpoint: s.provider.Endpoint(),
+		RedirectURL: s.config.URL + callbackPath, Scopes: []string{oidc.ScopeOpenID},
+	}, s.provider, nil
+}
+
+func (s *SignIn) read(r *http.Request, name string, into any) bool {
+	cookie, err := r.Cookie(name)
+	return err == nil && securecookie.DecodeMulti(name, cookie.Value, into, s.codecs[name]...) == nil
+}
+
+func (s *SignIn) write(w http.ResponseWriter, name string, life time.Duration, value any) error {
+	text, err := securecookie.EncodeMulti(name, value, s.codecs[name]...)
+	if err != nil {
+		return fmt.Errorf("write cookie %s: %w", name, err)
+	}
+	http.SetCookie(w, &http.Cookie{
+		// Lax: the way back from the issuer comes from another site. What changes
+		// anything is refused for other sites by edge.SameOrigin.
+		Name: name, Value: text, Path: "/", MaxAge: int(life / time.Second), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
+	return nil
+}
+
+func (s *SignIn) forget(w http.ResponseWriter, name string) {
+	http.SetCookie(w, &http.Cookie{Name: name, Path: "/", MaxAge: -1, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+}
