@@ -109,20 +109,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 	if cfg.local() {
 		delay = 0
 	}
-	var proxies error
-	cfg.Proxies, proxies = edge.ParseProxies(words(getenv("WEBROLE_TRUSTED_PROXIES")))
-	env.Bad("WEBROLE_TRUSTED_PROXIES", proxies)
-	var ops error
-	cfg.PublicOps, ops = onOff(env.Text("WEBROLE_PUBLIC_OPS", cfg.opsUnset()))
-	env.Bad("WEBROLE_PUBLIC_OPS", ops)
-	var anonymous error
-	cfg.Anonymous, anonymous = onOff(env.Text("WEBROLE_ANONYMOUS", "off"))
-	env.Bad("WEBROLE_ANONYMOUS", anonymous)
-	cfg.SignIn = access.OIDC{
-		Issuer: getenv("WEBROLE_OIDC_ISSUER"), ClientID: getenv("WEBROLE_OIDC_CLIENT_ID"), ClientSecret: getenv("WEBROLE_OIDC_CLIENT_SECRET"),
-		URL: getenv("WEBROLE_URL"), Role: access.Role(env.Text("WEBROLE_OIDC_ROLE", string(access.Viewer))),
-		RoleClaim: env.Text("WEBROLE_OIDC_ROLE_CLAIM", "roles"), Keys: words(getenv("WEBROLE_SESSION_KEYS")),
-	}
+	cfg.readAccess(&env)
 	var prices error
 	cfg.Prices, prices = price.Parse(getenv("WEBROLE_PRICES"))
 	env.Bad("WEBROLE_PRICES", prices)
@@ -137,6 +124,24 @@ func loadConfig(getenv func(string) string) (config, error) {
 	env.Bad("CUTROOM_LAB", lab)
 	cfg.check(func(name, format string, args ...any) { env.Bad(name, fmt.Errorf(format, args...)) })
 	return cfg, errors.Join(env.Err(), log, storage)
+}
+
+// readAccess reads who may come in, and from where.
+func (c *config) readAccess(env *settings.Reader) {
+	var proxies error
+	c.Proxies, proxies = edge.ParseProxies(words(env.Getenv("WEBROLE_TRUSTED_PROXIES")))
+	env.Bad("WEBROLE_TRUSTED_PROXIES", proxies)
+	var ops error
+	c.PublicOps, ops = onOff(env.Text("WEBROLE_PUBLIC_OPS", c.opsUnset()))
+	env.Bad("WEBROLE_PUBLIC_OPS", ops)
+	var anonymous error
+	c.Anonymous, anonymous = onOff(env.Text("WEBROLE_ANONYMOUS", "off"))
+	env.Bad("WEBROLE_ANONYMOUS", anonymous)
+	c.SignIn = access.OIDC{
+		Issuer: env.Getenv("WEBROLE_OIDC_ISSUER"), ClientID: env.Getenv("WEBROLE_OIDC_CLIENT_ID"), ClientSecret: env.Getenv("WEBROLE_OIDC_CLIENT_SECRET"),
+		URL: env.Getenv("WEBROLE_URL"), Role: access.Role(env.Text("WEBROLE_OIDC_ROLE", string(access.Viewer))),
+		RoleClaim: env.Text("WEBROLE_OIDC_ROLE_CLAIM", "roles"), Keys: words(env.Getenv("WEBROLE_SESSION_KEYS")),
+	}
 }
 
 // opsUnset is what WEBROLE_PUBLIC_OPS is when nobody sets it: on, if the public
