@@ -46,8 +46,9 @@ export class Sequence {
     const drawn = svg('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': words });
     for (const name of this.who) {
       drawn.append(
-        svg('line', { class: 'life', x1: this.x(name), x2: this.x(name), y1: top, y2: height }),
+        svg('line', { class: 'life', x1: this.x(name), x2: this.x(name), y1: top, y2: height - 22 }),
         svg('text', { class: 'who', x: this.x(name), y: 20, 'text-anchor': 'middle' }, cut(name)),
+        svg('text', { class: 'who', x: this.x(name), y: height - 6, 'text-anchor': 'middle' }, cut(name)), // the top may be out of sight
       );
     }
     this.rows.forEach((e, i) => drawn.append(this.line(e, top + row * (i + 1), width)));
