@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -46,13 +47,59 @@ func ffmpeg(t *testing.T, args ...string) []byte {
 	return data
 }
 
+// manifest is a DASH manifest that names one address. It begins so that the web role
+// takes it for an MPEG transport stream: with the byte G at places 4 and 196.
+func manifest(address string) []byte {
+	return []byte("<!--G" + strings.Repeat("-x", 95) + "xG-->\n" +
+		`<MPD xmlns="urn:mpeg:dash:schema:mpd:2011" profiles="urn:mpeg:dash:profile:isoff-on-demand:2011" type="static" mediaPresentationDuration="PT10S">` +
+		`<Period><AdaptationSet mimeType="video/mp4"><Representation id="1" bandwidth="1000" width="64" height="64"><BaseURL>` + address +
+		`</BaseURL></Representation></AdaptationSet></Period></MPD>`)
+}
+
+// watched is a file that notes whenever somebody opens it to read: a pipe, which a
+// writer can open only then.
+func watched(t *testing.T) (path string, opened *atomic.Int32) {
+	t.Helper()
+	path, opened = filepath.Join(t.TempDir(), "secret.mp4"), new(atomic.Int32)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for t.Context().Err() == nil {
+			if f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+				opened.Add(1)
+				_ = f.Close()
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	return path, opened
+}
+
+// bareProbe lets ffprobe look at a file, by an address and by a path, without any guard.
+func bareProbe(t *testing.T, content []byte) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "manifest.mp4")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(path))))
+	defer server.Close()
+	for _, input := range []string{path, server.URL + "/manifest.mp4"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		_ = exec.CommandContext(ctx, "ffprobe", "-v", "error", input).Run()
+		cancel()
+	}
+}
+
 // playlist is an HLS playlist that names one address.
 func playlist(address string) []byte {
 	return []byte("#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n" + address + "\n#EXT-X-ENDLIST\n")
 }
 
 func TestBadFiles(t *testing.T) {
-	s := stacktest.Start(t, stack.Options{Workers: 1, Env: []string{"CUTROOM_PURGE_LINGER=1s"}})
+	// Without the cage, so that only the whitelists are between a file and its targets.
+	s := stacktest.Start(t, stack.Options{Workers: 1, Env: []string{"CUTROOM_PURGE_LINGER=1s", "WORKERROLE_SANDBOX=off"}})
 	user, err := journey.New(s.BaseURL())
 	if err != nil {
 		t.Fatal(err)
@@ -62,11 +109,19 @@ func TestBadFiles(t *testing.T) {
 	var asked atomic.Int32
 	trap := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	t.Cleanup(trap.Close)
-	secret := filepath.Join(t.TempDir(), "secret.ts")
+	secret, opened := watched(t)
 	good := ffmpeg(t, "-f", "lavfi", "-i", "testsrc2=s=160x90:r=15:d=10", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-movflags", "+faststart")
-	if err := os.WriteFile(secret, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	// Both are reached by a program that is not held back.
+	bareProbe(t, manifest("file://"+secret))
+	bareProbe(t, manifest(trap.URL+"/x.mp4"))
+	azuritetest.Eventually(t, 10*time.Second, func() error {
+		if asked.Load() == 0 || opened.Load() == 0 {
+			return fmt.Errorf("a bare ffprobe asked the trap %d times and opened the secret %d times", asked.Load(), opened.Load())
+		}
+		return nil
+	})
+	asked.Store(0)
+	opened.Store(0)
 
 	files := []struct {
 		name    string
@@ -78,6 +133,8 @@ func TestBadFiles(t *testing.T) {
 		{name: "text", content: []byte(strings.Repeat("not a video at all\n", 100)), refused: "unsupported_media"},
 		{name: "playlist that points at a local file", content: playlist("file://" + secret), refused: "unsupported_media"},
 		{name: "playlist that points at a URL", content: playlist(trap.URL + "/x.ts"), refused: "unsupported_media"},
+		{name: "manifest that points at a local file", content: manifest("file://" + secret), failed: []string{"unsupported_media"}},
+		{name: "manifest that points at a URL", content: manifest(trap.URL + "/x.mp4"), failed: []string{"unsupported_media"}},
 		{name: "cut in half", content: good[:len(good)/2], failed: []string{"corrupt_media"}},
 		{name: "audio only", content: ffmpeg(t, "-f", "lavfi", "-i", "sine=d=5", "-c:a", "aac"), failed: []string{"no_video_stream"}},
 		{name: "8192x8192", content: ffmpeg(t, "-f", "lavfi", "-i", "color=s=8192x8192:r=1:d=1", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p"), failed: []string{"too_many_pixels"}},
@@ -124,8 +181,8 @@ func TestBadFiles(t *testing.T) {
 			}
 		})
 	}
-	if n := asked.Load(); n > 0 {
-		t.Errorf("something asked the trap %d times", n)
+	if asked.Load() > 0 || opened.Load() > 0 {
+		t.Errorf("something asked the trap %d times, and opened the secret %d times", asked.Load(), opened.Load())
 	}
 
 	// The workers are unharmed: a good file right afterwards.

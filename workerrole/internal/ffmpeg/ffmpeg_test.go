@@ -102,6 +102,8 @@ func TestEveryInputIsGuarded(t *testing.T) {
 		},
 		// The stand-in writes no lists, which is an error of its own.
 		"first samples": func(src Source) error { _, _, _ = tool.FirstSamples(t.Context(), src, dir, -1); return nil },
+		"loudness":      func(src Source) error { _, _ = tool.Loudness(t.Context(), src, nil); return nil },
+		"frame":         func(src Source) error { return tool.Frame(t.Context(), src, plan, 1, out) },
 		"remux":         func(src Source) error { return tool.Remux(t.Context(), src, out, nil) },
 		// The stand-in's packets are none, which is a failure of its own.
 		"probe": func(src Source) error { _, _ = tool.Probe(t.Context(), src); return nil },
