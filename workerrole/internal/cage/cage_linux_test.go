@@ -3,6 +3,7 @@ package cage
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -256,7 +257,9 @@ func TestHostileProgram(t *testing.T) {
 func TestHostileProgramThatSpins(t *testing.T) {
 	t.Parallel()
 	held := opened(t)
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", "while :; do :; done")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "while :; do :; done")
 	failed, _, err := held.Hold(cmd, rulesFor(t.TempDir(), 0))
 	if err != nil {
 		t.Fatal(err)
