@@ -519,7 +519,8 @@ func plays(t *testing.T, s *drill) {
 	}
 	var list client.LabScenes
 	get("scenes", http.StatusOK, &list)
-	if len(list.Items) == 0 || list.Items[0].Name != "papers-scene" || len(list.Items[0].Rows) == 0 {
+	i := slices.IndexFunc(list.Items, func(s client.LabScene) bool { return s.Name == "papers-scene" })
+	if i < 0 || len(list.Items[i].Rows) == 0 {
 		t.Errorf("the scenes are %+v", list)
 	}
 	res, err := http.Post(s.BaseURL()+"/api/v1/lab/scenes/papers-scene", "", nil)
