@@ -138,3 +138,21 @@ func FuzzCSV(f *testing.F) {
 		}
 	})
 }
+
+func FuzzJSON(f *testing.F) {
+	f.Add(`[{"bib":1,"name":"A","sex":"M","age":20}]`)
+	f.Add(`[{"bib":1},{"bib":1,"bib":2},null,[],"x"]`)
+	f.Add("[\n{}\n,")
+	f.Fuzz(func(t *testing.T, text string) {
+		last, ended := 0, false
+		for row, err := range JSON(strings.NewReader(text)) {
+			if ended {
+				t.Error("it goes on after an error")
+			}
+			if ended = err != nil; !ended && row.Line < last {
+				t.Errorf("line %d after %d", row.Line, last)
+			}
+			last = row.Line
+		}
+	})
+}
