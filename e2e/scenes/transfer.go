@@ -156,7 +156,7 @@ func lostReplies(ctx context.Context, s *Stage) error {
 // lostRenewal loses the answer to an update, and with it the new receipt.
 func lostRenewal(ctx context.Context, s *Stage) error {
 	s.Say("The answer to a renewal is lost, and the new receipt with it. The old one is refused, although nobody else has the message.")
-	spec := workqueue.Spec{Name: plainQueue.Name, Visibility: 5 * time.Second}
+	spec := workqueue.Spec{Name: plainQueue.Name, Visibility: time.Minute} // nobody waits for it
 	worker := s.Desk("unlucky worker", spec, onTheWay(once(lostReply, 1, func(r *http.Request) bool {
 		return isPut(r) && strings.Contains(r.URL.Path, "/messages/")
 	})))
