@@ -1,0 +1,74 @@
+// Command check reads what `helm template` prints and refuses what a Kubernetes API
+// server would: members that the types do not have, values of the wrong type, and pods
+// that the "restricted" pod security standard does not admit. It knows Kubernetes' own
+// kinds; of others, such as KEDA's, it only says that it skipped them.
+//
+// It is a module of its own, so that nothing else depends on Kubernetes.
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+)
+
+func main() {
+	if err := check(os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func check(in io.Reader) error {
+	strict := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks())
+	if err != nil {
+		return fmt.Errorf("prepare the pod security standard: %w", err)
+	}
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
+	seen, bad := 0, []error(nil)
+	for {
+		text, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read the documents: %w", err)
+		}
+		object, kind, err := strict.Decode(text, nil, nil)
+		switch {
+		case runtime.IsNotRegisteredError(err):
+			fmt.Printf("skipped, not a kind of Kubernetes itself: %v\n", err)
+			continue
+		case err != nil:
+			bad = append(bad, fmt.Errorf("%v: %w", kind, err))
+			continue
+		}
+		seen++
+		fmt.Printf("fits: %v\n", kind)
+		deployment, ok := object.(*appsv1.Deployment)
+		if !ok {
+			continue
+		}
+		pod := deployment.Spec.Template
+		for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
+			if !result.Allowed {
+				bad = append(bad, fmt.Errorf("%s is not restricted: %s: %s", deployment.Name, result.ForbiddenReason, result.ForbiddenDetail))
+			}
+		}
+	}
+	if seen == 0 {
+		bad = append(bad, errors.New("there is nothing to check"))
+	}
+	return errors.Join(bad...)
+}
