@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -66,7 +67,8 @@ func newLaneOn(t *testing.T, connection string, visibility time.Duration, env ..
 	for i := range prefix {
 		prefix[i] = 'a' + byte(rand.IntN(26))
 	}
-	l := &lane{t: t, visibility: visibility, scratch: t.TempDir(), encoders: newShim(t)}
+	scratch := t.TempDir()
+	l := &lane{t: t, visibility: visibility, scratch: scratch, encoders: newShim(t, scratch)}
 	var err error
 	l.Stack, err = stack.Start(t.Context(), stack.Options{
 		Dir: t.TempDir(), Bin: world.dir, ConnectionString: connection,
@@ -77,7 +79,7 @@ func newLaneOn(t *testing.T, connection string, visibility time.Duration, env ..
 			"CUTROOM_JANITOR_INTERVAL=3s", "CUTROOM_JANITOR_GRACE=0s",
 			"CUTROOM_PURGE_LINGER=1s",
 			"WORKERROLE_SCRATCH=" + l.scratch,
-			"FFMPEG_PATH=" + l.encoders.program, "WORKERROLE_SANDBOX=off", // it writes to a file elsewhere
+			"FFMPEG_PATH=" + l.encoders.program,
 		}, env...),
 	})
 	if err != nil {
@@ -345,20 +347,22 @@ func (c *clip) undisturbed(t *testing.T) result {
 }
 
 // shim is an ffmpeg that writes down the process id of everything that encodes
-// video, and that lets everybody else go first: the emulator must answer while
-// encoders have all cores.
-type shim struct{ program, pids string }
+// video, in its own directory because the cage allows no other, and that lets
+// everybody else go first: the emulator must answer while encoders have all cores.
+type shim struct{ program, scratch string }
 
-func newShim(t *testing.T) shim {
+// pidsFile is what the shim writes.
+const pidsFile = "encoders"
+
+func newShim(t *testing.T, scratch string) shim {
 	t.Helper()
 	real, err1 := exec.LookPath("ffmpeg")
 	nice, err2 := exec.LookPath("nice")
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	s := shim{program: filepath.Join(dir, "ffmpeg"), pids: filepath.Join(dir, "pids")}
-	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *libx264*) echo $$ >>%s ;; esac\nexec %s -n 10 %s \"$@\"\n", s.pids, nice, real)
+	s := shim{program: filepath.Join(t.TempDir(), "ffmpeg"), scratch: scratch}
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *libx264*) echo $$ >>%s ;; esac\nexec %s -n 10 %s \"$@\"\n", pidsFile, nice, real)
 	if err := os.WriteFile(s.program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -367,17 +371,20 @@ func newShim(t *testing.T) shim {
 
 // running are the encoders that are alive.
 func (s shim) running() []int {
-	text, err := os.ReadFile(s.pids)
-	if err != nil {
-		return nil
-	}
 	var pids []int
-	for _, word := range strings.Fields(string(text)) {
-		var pid int
-		if _, err := fmt.Sscan(word, &pid); err == nil && alive(pid) {
-			pids = append(pids, pid)
+	_ = filepath.WalkDir(s.scratch, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != pidsFile {
+			return nil // directories of attempts come and go
 		}
-	}
+		text, _ := os.ReadFile(path)
+		for _, word := range strings.Fields(string(text)) {
+			var pid int
+			if _, err := fmt.Sscan(word, &pid); err == nil && alive(pid) {
+				pids = append(pids, pid)
+			}
+		}
+		return nil
+	})
 	return pids
 }
 
