@@ -36,7 +36,11 @@ func TestAnHourPlaysAsSoonAsAMinute(t *testing.T) {
 		}
 		// The best of three at most: a neighbour's hiccup, on the disk above all, is
 		// not ours, and a slow path is slow every time.
-		for try := 0; try < 3 && (try == 0 || best[minutes].FirstSegment > target); try++ {
+		enough := target
+		if minute, seen := best[1]; seen {
+			enough = min(target, longest(minute.FirstSegment))
+		}
+		for try := 0; try < 3 && (try == 0 || best[minutes].FirstSegment > enough); try++ {
 			start, err := bench.TimeToPlay(t.Context(), s, film, minutes)
 			if err != nil {
 				t.Fatal(err)
@@ -53,7 +57,10 @@ func TestAnHourPlaysAsSoonAsAMinute(t *testing.T) {
 	}
 	minute, hour := best[1].FirstSegment, best[60].FirstSegment
 	t.Logf("60 minutes ÷ 1 minute: %.2f", hour.Seconds()/minute.Seconds())
-	if limit := time.Duration(ratio*float64(minute)) + slack; hour > limit {
+	if limit := longest(minute); hour > limit {
 		t.Errorf("60 minutes: %v, 1 minute: %v; want at most %v", hour, minute, limit)
 	}
 }
+
+// longest is what a longer film may take, by what a minute took.
+func longest(minute time.Duration) time.Duration { return time.Duration(ratio*float64(minute)) + slack }
