@@ -4,10 +4,16 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+	"go.opentelemetry.io/otel"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -21,11 +27,12 @@ const (
 )
 
 // BenchmarkRuntime drains the same backlog with a handler that does nothing, in
-// turn with three programs of 16 slots:
+// turn with four programs of 16 slots:
 //
 //	loop      the bare SDK: 16 goroutines that receive one message and delete it
 //	prefetch  the bare SDK: one goroutine that receives 32 ahead, 16 that delete
 //	runtime   this package
+//	traced    the same, while spans are made and sent nowhere (docs/tracing.md)
 //
 // It reports the rates and the runtime's share of the other two. 0.9 of the loop
 // and more means that leases, turns and bookkeeping are free where there is no
@@ -37,6 +44,7 @@ const (
 func BenchmarkRuntime(b *testing.B) {
 	a := azuritetest.Account(b)
 	qs := queuetest.Open(b, a, oneQueue(time.Minute))
+	traced := traceAtWill(b)
 	programs := []struct {
 		name  string
 		drain func()
@@ -45,6 +53,11 @@ func BenchmarkRuntime(b *testing.B) {
 		{name: "loop", drain: func() { drainLoop(b, a.Queue(jobs)) }},
 		{name: "prefetch", drain: func() { drainPrefetch(b, a.Queue(jobs)) }},
 		{name: "runtime", drain: func() { drainWithRuntime(b, qs) }},
+		{name: "traced", drain: func() {
+			traced.Store(true)
+			defer traced.Store(false)
+			drainWithRuntime(b, qs)
+		}},
 	}
 	for i := range b.N {
 		for j := range programs {
@@ -65,6 +78,39 @@ func BenchmarkRuntime(b *testing.B) {
 			b.ReportMetric(p.took.Seconds()/programs[2].took.Seconds(), "runtime/"+p.name)
 		}
 	}
+}
+
+// traceAtWill makes spans while the switch is on. The provider of a process can be set
+// once only.
+func traceAtWill(b *testing.B) *atomic.Bool {
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(tracetest.NewNoopExporter()))
+	b.Cleanup(func() { _ = provider.Shutdown(context.Background()) })
+	w := &atWill{provider: provider}
+	otel.SetTracerProvider(w)
+	return &w.on
+}
+
+type atWill struct {
+	noop.TracerProvider
+	provider *sdktrace.TracerProvider
+	on       atomic.Bool
+}
+
+func (w *atWill) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
+	return tracerAtWill{will: w, on: w.provider.Tracer(name, options...)}
+}
+
+type tracerAtWill struct {
+	noop.Tracer
+	will *atWill
+	on   trace.Tracer
+}
+
+func (t tracerAtWill) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	if t.will.on.Load() {
+		return t.on.Start(ctx, name, options...)
+	}
+	return t.Tracer.Start(ctx, name, options...)
 }
 
 func drainLoop(b *testing.B, q *azqueue.QueueClient) {
