@@ -40,7 +40,7 @@ var all = []Scene{
 	},
 	{
 		Name: "burst", Title: "A burst without workers, and workers by length", Rows: []string{"Q4", "Q7", "Q18"},
-		Learn: "A queue takes a burst without refusing anybody. Its length says how many workers are wanted, also none.",
+		Learn: "A queue takes a burst without refusing anybody. Its length says how many workers are wanted.",
 		Page:  "patterns/competing-consumers.md",
 	},
 	{
