@@ -91,7 +91,7 @@ func judge(t *testing.T, collected *sink, connection string) {
 		known[s.trace+s.id] = s
 	}
 	traces, steps, kinds := map[string]bool{}, map[string]int{}, map[string]int{}
-	again := 0
+	again, promised := 0, 0
 	for _, s := range spans {
 		if s.parent != "" {
 			if _, found := known[s.trace+s.parent]; !found {
@@ -112,13 +112,16 @@ func judge(t *testing.T, collected *sink, connection string) {
 				t.Errorf("attempt on %s belongs to nothing", s.step)
 			}
 		}
+		if s.name == "promise again" { // upkeep thought that a message was lost: a slow machine
+			promised++
+		}
 		word, _, _ := strings.Cut(s.name, " ")
 		kinds[s.service+" "+word]++
 	}
 	t.Logf("%d spans; attempts by step %v, of which %d with a link; kinds %v", len(spans), steps, again, kinds)
 	// A redelivered attempt has a trace of its own, and what it promises belongs there.
-	if len(traces) == 0 || len(traces) > 1+again {
-		t.Errorf("first attempts are in %d traces, want one and at most one for each of %d redeliveries", len(traces), again)
+	if len(traces) == 0 || len(traces) > 1+again+promised {
+		t.Errorf("first attempts are in %d traces, want one and at most one for each of %d redeliveries and %d new promises", len(traces), again, promised)
 	}
 	if again == 0 {
 		t.Error("the worker was stopped, and nothing was delivered again")

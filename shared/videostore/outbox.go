@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/tracing"
@@ -49,6 +50,8 @@ func (i Intent) item() (workitem.Item, error) {
 	item.Traceparent = i.Trace
 	return item, err
 }
+
+var tracer = otel.Tracer("videostore")
 
 // intentsPerRow keeps an outbox row far under the 64 KiB of one property.
 const intentsPerRow = 300
@@ -113,6 +116,9 @@ func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Ent
 // without a video. The mark is written first, so that Sweep finds the row. Safe to
 // repeat.
 func (s *Store) Resend(ctx context.Context, rec Record, intents []Intent) error {
+	// What upkeep sends again belongs to no trace: this is where one begins.
+	ctx, span := tracer.Start(ctx, "promise again")
+	defer span.End()
 	if err := s.markAtRest(ctx, rec); err != nil {
 		return err
 	}
