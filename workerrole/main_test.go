@@ -100,7 +100,8 @@ func everyAttemptIsCounted(t *testing.T, view videostore.View) {
 			t.Errorf("%s: %d attempts, %d not counted: %+v", s.Key, s.Attempts, notCounted, tries)
 		}
 		for _, a := range tries {
-			if a.Worker == "" || a.Queued.IsZero() || a.Queued.After(a.Started) || a.Ended.Before(a.Started) {
+			if a.Worker == "" || a.Queued.IsZero() || a.Queued.After(a.Started) ||
+				a.Outcome != videostore.OutcomeRunning && a.Ended.Before(a.Started) { // what comes after ready may still run
 				t.Errorf("%s: %+v, want a worker, and the moments in their order", s.Key, a)
 			}
 		}

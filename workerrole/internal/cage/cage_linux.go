@@ -29,6 +29,8 @@ const (
 	maxFiles = 256
 	// tcpRules is the version of Landlock since which it knows TCP ports.
 	tcpRules = 4
+	// signalRules is the version since which it keeps signals inside.
+	signalRules = 6
 )
 
 // plainFiles is what may be done in a directory to write: no links, no directories.
@@ -47,6 +49,9 @@ func (c *Cage) look() {
 	}
 	if c.landlock < tcpRules {
 		c.missing = append(c.missing, fmt.Sprintf("TCP connections: the kernel's Landlock is version %d, not %d", max(0, c.landlock), tcpRules))
+	}
+	if c.landlock < signalRules {
+		c.missing = append(c.missing, fmt.Sprintf("signals: the kernel's Landlock is version %d, not %d", max(0, c.landlock), signalRules))
 	}
 	if !c.seccomp {
 		c.missing = append(c.missing, "processes and other sockets: no filter of system calls is allowed")

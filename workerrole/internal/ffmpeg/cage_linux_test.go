@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,10 +21,12 @@ func TestEveryCommandIsCaged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: runs programs")
 	}
-	full, err := cage.Open(cage.Required)
+	full, err := cage.Open(cage.Try)
 	if err != nil {
-		t.Skipf("cannot be tried here: %v", err)
+		t.Fatal(err)
 	}
+	// An old kernel does not hold files back, and says so.
+	holdsFiles := !slices.ContainsFunc(full.Missing(), func(m string) bool { return strings.HasPrefix(m, "files:") })
 	off, err := cage.Open(cage.Off)
 	if err != nil {
 		t.Fatal(err)
@@ -66,8 +69,8 @@ func TestEveryCommandIsCaged(t *testing.T) {
 			}
 			return len(files)
 		}
-		if n := written(full); n > 0 {
-			t.Errorf("%s: %d files outside", name, n)
+		if n := written(full); holdsFiles != (n == 0) {
+			t.Errorf("%s: %d files outside; the cage is %s", name, n, full)
 		}
 		if n := written(off); n == 0 {
 			t.Errorf("%s: not even without a cage, so this proves nothing", name)
