@@ -152,7 +152,7 @@ func TestFiftyThousandRunners(t *testing.T) {
 	s, user, table := start(t)
 	const n = 50_000
 	list := startList(t, n)
-	post := func() client.ImportReport {
+	post := func(mostHeld float64) client.ImportReport {
 		before, err := heap(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
@@ -166,20 +166,24 @@ func TestFiftyThousandRunners(t *testing.T) {
 		grown := peak() - before
 		t.Logf("%d runners, %.1f MB of CSV: %.1f s, %d requests, %d unchanged; the web role held %.1f MB more at most",
 			n, float64(len(list))/1e6, time.Since(started).Seconds(), report.Requests, report.Unchanged, grown/1e6)
-		if grown > 22e6 { // 10 to 17, whether there are 10,000 or 50,000
+		if grown > mostHeld {
 			t.Errorf("the web role held %.0f MB more: the list is not streamed", grown/1e6)
 		}
 		return report
 	}
 	begun := time.Now()
-	if first := post(); first.Accepted != n || first.Unchanged != 0 || first.Requests != 1516 {
+	// Held at most: 10 to 22 MB in the first import, most of it what the collector has not
+	// met yet, and 3 to 8 in the second, which writes nothing. With all 50,000 in one
+	// window it was 45 and 33. That a list is stored while it comes shows
+	// TestKilledImportIsRepeated.
+	if first := post(40e6); first.Accepted != n || first.Unchanged != 0 || first.Requests != 1516 {
 		t.Errorf("first import: %+v; want a transaction for every 33 runners", first)
 	}
 	if !writtenSince(t, table, begun) {
 		t.Error("no row was written since the first import began: the check below could not fail")
 	}
 	between := time.Now()
-	if second := post(); second.Accepted != n || second.Unchanged != n || second.Requests > 60 {
+	if second := post(20e6); second.Accepted != n || second.Unchanged != n || second.Requests > 60 {
 		t.Errorf("second import: %+v; want a page of guards for every 990 runners", second)
 	}
 	if writtenSince(t, table, between) {
@@ -197,34 +201,28 @@ func TestFiftyThousandRunners(t *testing.T) {
 }
 
 // heap lets the web role collect its garbage and asks how much is left, in bytes.
+// One request does both: what is allocated between two would count as held, and on
+// a busy machine that is more than what is held.
 func heap(ctx context.Context, s *stack.Stack) (float64, error) {
-	size := -1.0
-	for _, path := range []string{"/debug/pprof/heap?gc=1", "/metrics"} {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.AdminURL(stack.Web)+path, nil)
-		if err != nil {
-			return 0, err
-		}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return 0, err
-		}
-		text, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if err != nil {
-			return 0, err
-		}
-		for line := range strings.Lines(string(text)) {
-			if value, ok := strings.CutPrefix(line, "go_memstats_heap_alloc_bytes "); ok {
-				if size, err = strconv.ParseFloat(strings.TrimSpace(value), 64); err != nil {
-					return 0, err
-				}
-			}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.AdminURL(stack.Web)+"/debug/pprof/heap?gc=1&debug=1", nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	text, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "# HeapAlloc = "); ok {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}
 	}
-	if size < 0 {
-		return 0, errors.New("the web role does not say how large its heap is")
-	}
-	return size, nil
+	return 0, errors.New("the web role does not say how large its heap is")
 }
 
 // watchHeap looks at the heap until the returned function is called, which says
