@@ -154,9 +154,18 @@ func infosOf(page container.ListBlobsFlatSegmentResponse) []Info {
 		if p := item.Properties; p != nil {
 			infos[i].MD5 = p.ContentMD5
 			fill(&infos[i], p.ContentLength, p.ETag, p.ContentType, p.LastModified)
+			infos[i].ETag = quoted(infos[i].ETag)
 		}
 	}
 	return infos
+}
+
+// quoted returns an ETag as headers have it: a list of blobs leaves the quotes out.
+func quoted(etag string) string {
+	if etag == "" || strings.HasSuffix(etag, `"`) {
+		return etag
+	}
+	return `"` + etag + `"`
 }
 
 func (s *Store) list(ctx context.Context, base, prefix string, uncommitted bool) iter.Seq2[Info, error] {
@@ -185,6 +194,19 @@ func (s *Store) list(ctx context.Context, base, prefix string, uncommitted bool)
 func (s *Store) Delete(ctx context.Context, container, name string) error {
 	_, err := s.remove(ctx, container, name)
 	return err
+}
+
+// DeleteVersion removes one version of a blob: ErrChanged when another is there, which
+// stays. A missing blob is fine, so it may be repeated.
+func (s *Store) DeleteVersion(ctx context.Context, container, name, etag string) error {
+	_, err := s.blob(container, name).Delete(ctx, &blob.DeleteOptions{
+		DeleteSnapshots:  to.Ptr(blob.DeleteSnapshotsOptionTypeInclude),
+		AccessConditions: Options{IfMatch: etag}.conditions(),
+	})
+	if err == nil || azstorage.HasCode(err, azstorage.CodeBlobNotFound) {
+		return nil
+	}
+	return s.fail("delete", container, name, err)
 }
 
 func (s *Store) remove(ctx context.Context, container, name string) (removed bool, err error) {

@@ -11,6 +11,10 @@ const (
 // SourceBlob is the name of the uploaded file in SourcesContainer.
 func SourceBlob(id ID) string { return string(id) + "/source" }
 
+// PartsPrefix is the start of the names, in SourcesContainer, of an upload that comes in
+// parts: see package sourceparts.
+func PartsPrefix(id ID) string { return string(id) + "/parts/" }
+
 // CaptionsBlob is the name, in SourcesContainer, of captions as they were sent. sum
 // is the SHA-256 of the bytes, in hex: other bytes have another name.
 func CaptionsBlob(id ID, language, sum string) string {

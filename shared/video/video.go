@@ -86,6 +86,9 @@ type Video struct {
 	// SourceETag is the version of the source blob that was verified: nothing
 	// else is processed. Empty before that, and for videos of older releases.
 	SourceETag string `json:"sourceETag,omitempty"`
+	// Upload says how the file comes in parts; nil before that, and when it comes as
+	// one blob.
+	Upload *Upload `json:"upload,omitempty"`
 
 	// Owner is who may change the video, and see it when it is private. Empty, in
 	// videos of older releases, is LocalOwner.
@@ -120,6 +123,17 @@ type Video struct {
 	UploadedAt time.Time `json:"uploadedAt,omitzero"`
 	ReadyAt    time.Time `json:"readyAt,omitzero"`
 	UpdatedAt  time.Time `json:"updatedAt"`
+}
+
+// Upload is a file that comes in parts: see package sourceparts.
+type Upload struct {
+	Bytes     int64  `json:"bytes"`     // of the whole file
+	PartBytes int64  `json:"partBytes"` // of each part but the last
+	Epoch     string `json:"epoch"`     // part of the parts' names
+	// Begun says that work on it was promised before all of it was there.
+	Begun bool `json:"begun,omitempty"`
+	// Wants are numbers of parts that this work misses: they are to be sent first.
+	Wants []int `json:"wants,omitempty"`
 }
 
 // Race ties a video to an event, so that finishers are found in it (paper row T7).

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -180,7 +181,7 @@ func (e *estate) clear(ctx context.Context, s *shelf) error {
 // names is what the rows of one video name.
 type names struct {
 	blobs    map[string]bool
-	prefixes []string // of attempts that run or are committed, and of claim checks under way
+	prefixes []string // of attempts that run or are committed, of claim checks under way, and of an upload's parts
 }
 
 func (n names) has(name string) bool {
@@ -227,6 +228,9 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 func namesIn(view videostore.View, keeps func(generation int) bool) (n *names, over map[int]bool) {
 	id := view.Video.ID
 	n, over = &names{blobs: map[string]bool{video.SourceBlob(id): true}}, map[int]bool{}
+	if l, inParts := sourceparts.LayoutOf(view.Video.Upload); inParts {
+		n.prefixes = append(n.prefixes, sourceparts.Prefix(id, l.Epoch))
+	}
 	kept := func(generation int) bool {
 		if keeps(generation) {
 			return true

@@ -17,6 +17,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -333,5 +334,36 @@ func TestJanitorKeepsWhatEveryStepCommitted(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestJanitorKeepsParts: the parts of an upload stay, whether it is complete or not, and
+// parts of an epoch that was given up go.
+func TestJanitorKeepsParts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, bare := b.create(t), b.create(t)
+	l := sourceparts.Layout{Bytes: 2, PartBytes: 1, Epoch: "new"}
+	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
+		v.Upload = &video.Upload{Bytes: l.Bytes, PartBytes: l.PartBytes, Epoch: l.Epoch}
+		return nil, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		b.put(t, video.SourcesContainer, sourceparts.Name(id, l, 0)),
+		b.put(t, video.SourcesContainer, sourceparts.Name(id, l, 1)),
+		b.put(t, video.SourcesContainer, sourceparts.ManifestName(id, l.Epoch)),
+	}
+	b.put(t, video.SourcesContainer, sourceparts.Name(id, sourceparts.Layout{Epoch: "old"}, 0))
+	b.put(t, video.SourcesContainer, sourceparts.Name(bare, l, 0))
+	if _, err := b.janitor().Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range want {
+		want[i] = video.SourcesContainer + ": " + name
+	}
+	if diff := cmp.Diff(want, b.blobsLeft(t)); diff != "" {
+		t.Errorf("blobs left (-want +got):\n%s", diff)
 	}
 }

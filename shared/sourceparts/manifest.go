@@ -1,0 +1,112 @@
+package sourceparts
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// maxManifest bounds what is read of a manifest, in bytes: MaxParts entries are less.
+const maxManifest = 2 << 20
+
+// manifestName ends the names of manifests. It is no number, so it is no part.
+const manifestName = "manifest"
+
+// ErrManifest says that a manifest cannot be read, or does not fit its layout.
+var ErrManifest = errors.New("manifest of an upload is not readable")
+
+// Manifest is the source of a video that came in parts: all of them, each in the version
+// that was checked.
+type Manifest struct {
+	Layout
+	Parts []Part `json:"parts"` // all, ascending
+}
+
+// ManifestName is the name of the manifest in video.SourcesContainer.
+func ManifestName(id video.ID, epoch string) string { return Prefix(id, epoch) + manifestName }
+
+// IsManifest reports whether a source, such as video.Plan.Source, is a manifest and not
+// the file itself.
+func IsManifest(source string) bool {
+	_, rest, _ := strings.Cut(source, "/")
+	return strings.HasPrefix(rest, "parts/") && strings.HasSuffix(rest, "/"+manifestName)
+}
+
+// Check returns ErrManifest when parts are missing or have not the length of their place.
+func (m Manifest) Check() error {
+	if err := m.Layout.Check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrManifest, err)
+	}
+	if len(m.Parts) != m.Count() {
+		return fmt.Errorf("%w: %d of %d parts", ErrManifest, len(m.Parts), m.Count())
+	}
+	for n, p := range m.Parts {
+		if p.Number != n || p.Bytes != m.Range(n).Length || p.ETag == "" {
+			return fmt.Errorf("%w: part %d", ErrManifest, n)
+		}
+	}
+	return nil
+}
+
+// PutManifest writes the manifest of a complete upload and returns its ETag. It is
+// written once: a second one with the same content is the first, and one with another
+// content is refused with blobstore.ErrExists.
+func PutManifest(ctx context.Context, blobs *blobstore.Store, id video.ID, m Manifest) (etag string, err error) {
+	name := ManifestName(id, m.Epoch)
+	if err := m.Check(); err != nil {
+		return "", fmt.Errorf("write %s: %w", name, err)
+	}
+	content, err := json.Marshal(m)
+	if err != nil {
+		return "", fmt.Errorf("write %s: %w", name, err)
+	}
+	etag, err = blobs.Put(ctx, video.SourcesContainer, name, bytes.NewReader(content), int64(len(content)),
+		blobstore.Options{ContentType: "application/json", IfNoneMatch: true})
+	if !errors.Is(err, blobstore.ErrExists) {
+		return etag, err
+	}
+	there, info, failed := read(ctx, blobs, name, "")
+	if failed != nil {
+		return "", failed
+	}
+	if !bytes.Equal(there, content) {
+		return "", err
+	}
+	return info.ETag, nil
+}
+
+// ReadManifest reads one version of a manifest by its name. blobstore.ErrChanged when
+// another version is there, blobstore.ErrNotFound, ErrManifest.
+func ReadManifest(ctx context.Context, blobs *blobstore.Store, name, etag string) (Manifest, error) {
+	content, _, err := read(ctx, blobs, name, etag)
+	if err != nil {
+		return Manifest{}, err
+	}
+	var m Manifest
+	if err := json.Unmarshal(content, &m); err != nil {
+		return Manifest{}, fmt.Errorf("read %s: %w: %w", name, ErrManifest, err)
+	}
+	if err := m.Check(); err != nil {
+		return Manifest{}, fmt.Errorf("read %s: %w", name, err)
+	}
+	return m, nil
+}
+
+func read(ctx context.Context, blobs *blobstore.Store, name, etag string) ([]byte, blobstore.Info, error) {
+	body, info, err := blobs.Open(ctx, video.SourcesContainer, name, blobstore.Range{}, etag)
+	if err != nil {
+		return nil, info, fmt.Errorf("read manifest: %w", err)
+	}
+	content, err := io.ReadAll(io.LimitReader(body, maxManifest))
+	if err := errors.Join(err, body.Close()); err != nil {
+		return nil, info, fmt.Errorf("read manifest %s: %w", name, err)
+	}
+	return content, info, nil
+}

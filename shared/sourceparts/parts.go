@@ -1,0 +1,134 @@
+// Package sourceparts keeps an upload as a row of blobs, its parts, and reads them as
+// one file. Each part is a blob of its own, so it is whole and checked by MD5 as soon as
+// it exists (paper row Q12), parts come in any order and from any device (Q14), and work
+// can begin on those that are there. Nobody assembles them: when the last has come, a
+// manifest names the version of each, and the manifest's ETag is the version of the
+// source (video.Video.SourceETag).
+//
+// A part is written once. Clients create it with a key that cannot overwrite, the web
+// role with If-None-Match, and nothing deletes a part of the right length but the purge
+// of its video. So a part that is held never changes.
+//
+// Next: webrole/internal/upload, which takes parts, and workerrole/internal/pipeline,
+// which reads them.
+package sourceparts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// PartBytes is the length of the parts of new uploads, but for the last: 4 MiB. Work
+// begins with the first and the last part, so short parts begin it early; long ones cost
+// fewer requests.
+const PartBytes = 4 << 20
+
+// MaxParts bounds the parts of one upload: as many as one request lists.
+const MaxParts = 5000
+
+// ErrLayout says that a layout makes no sense: it was not made by this package.
+var ErrLayout = errors.New("layout of an upload is not possible")
+
+// Layout says how a file is cut into parts.
+type Layout struct {
+	Bytes     int64  `json:"bytes"`     // of the whole file
+	PartBytes int64  `json:"partBytes"` // of each part but the last
+	Epoch     string `json:"epoch"`     // part of every name: parts of another epoch are another upload
+}
+
+// LayoutOf returns the layout of an upload, or false when it has none: it is not sent in
+// parts, or nobody has begun to send it.
+func LayoutOf(u *video.Upload) (Layout, bool) {
+	if u == nil {
+		return Layout{}, false
+	}
+	return Layout{Bytes: u.Bytes, PartBytes: u.PartBytes, Epoch: u.Epoch}, true
+}
+
+// Check returns ErrLayout when a layout makes no sense.
+func (l Layout) Check() error {
+	if l.Bytes <= 0 || l.PartBytes <= 0 || l.Epoch == "" || strings.Contains(l.Epoch, "/") || (l.Bytes-1)/l.PartBytes >= MaxParts {
+		return fmt.Errorf("%w: %d bytes in parts of %d, epoch %q", ErrLayout, l.Bytes, l.PartBytes, l.Epoch)
+	}
+	return nil
+}
+
+// Count is how many parts the file has. They are numbered from 0.
+func (l Layout) Count() int { return int((l.Bytes + l.PartBytes - 1) / l.PartBytes) }
+
+// Range is where part n lies in the file, in bytes.
+func (l Layout) Range(n int) blobstore.Range {
+	at := int64(n) * l.PartBytes
+	return blobstore.Range{Offset: at, Length: min(l.PartBytes, l.Bytes-at)}
+}
+
+// At is the part that has the byte at offset.
+func (l Layout) At(offset int64) int { return int(offset / l.PartBytes) }
+
+// Prefix is the start of the names, in video.SourcesContainer, of all blobs of one epoch.
+func Prefix(id video.ID, epoch string) string { return video.PartsPrefix(id) + epoch + "/" }
+
+// Name is the name of part n in video.SourcesContainer.
+func Name(id video.ID, l Layout, n int) string {
+	return Prefix(id, l.Epoch) + fmt.Sprintf("%05d", n)
+}
+
+// Part is one part that is held.
+type Part struct {
+	Number int    `json:"number"`
+	Bytes  int64  `json:"bytes"`
+	ETag   string `json:"etag"` // of its blob
+	MD5    []byte `json:"md5"`  // 16 bytes, as the writer said; empty when it did not
+}
+
+// Found is what is there of an upload.
+type Found struct {
+	Held []Part // whole parts, ascending
+	// Odd are blobs under a part's name that have not its length. Nobody can use or
+	// replace them, so whoever takes the upload removes them.
+	Odd []blobstore.Info
+}
+
+// Look lists what is there of an upload: one request.
+func Look(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) (Found, error) {
+	if err := l.Check(); err != nil {
+		return Found{}, fmt.Errorf("list parts of %s: %w", id, err)
+	}
+	var found Found
+	start := Prefix(id, l.Epoch)
+	for info, err := range blobs.List(ctx, video.SourcesContainer, start) {
+		if err != nil {
+			return Found{}, fmt.Errorf("list parts of %s: %w", id, err)
+		}
+		n, err := strconv.Atoi(strings.TrimPrefix(info.Name, start))
+		switch {
+		case err != nil || n < 0 || n >= l.Count() || Name(id, l, n) != info.Name: // the manifest
+		case info.Size != l.Range(n).Length:
+			found.Odd = append(found.Odd, info)
+		default:
+			found.Held = append(found.Held, Part{Number: n, Bytes: info.Size, ETag: info.ETag, MD5: info.MD5})
+		}
+	}
+	return found, nil
+}
+
+// Held lists the whole parts that are there, ascending: one request.
+func Held(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) ([]Part, error) {
+	found, err := Look(ctx, blobs, id, l)
+	return found.Held, err
+}
+
+// Head is how many parts are held from the first on without a gap. held ascends.
+func Head(held []Part) int {
+	n := 0
+	for n < len(held) && held[n].Number == n {
+		n++
+	}
+	return n
+}
