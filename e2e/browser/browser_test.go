@@ -45,6 +45,13 @@ func clip(t *testing.T, seconds int) string {
 // open starts a browser with one tab.
 func open(t *testing.T) context.Context {
 	t.Helper()
+	return openAs(t, "")
+}
+
+// openAs starts a browser of a person whose profile is in a folder; without one it is
+// a new person.
+func openAs(t *testing.T, profile string) context.Context {
+	t.Helper()
 	program := ""
 	for _, name := range []string{os.Getenv("CUTROOM_TEST_BROWSER"), "chromium", "chromium-browser", "google-chrome", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -60,6 +67,9 @@ func open(t *testing.T) context.Context {
 		chromedp.Flag("autoplay-policy", "no-user-gesture-required"), chromedp.Flag("mute-audio", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.WindowSize(1280, 900))
+	if profile != "" {
+		options = append(options, chromedp.UserDataDir(profile))
+	}
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(stop)
 	ctx, close := chromedp.NewContext(allocator)

@@ -3,6 +3,7 @@
 // remembers which video a file (name, size, time) belongs to.
 import { Problem, type Upload, type Video, call, sleep } from './api';
 import { sum } from './md5';
+import { remember, remembered } from './memory';
 
 const atOnce = 4; // blocks in flight
 const mostTries = 8;
@@ -45,7 +46,7 @@ export class Transfer {
   // cancel ends the transfer and removes the video that waited for it.
   async cancel() {
     this.ending.abort();
-    remember(this.file, null);
+    await remember(fingerprint(this.file), null);
     if (this.video) await call('DELETE', `/videos/${this.video.id}`);
   }
 
@@ -56,7 +57,7 @@ export class Transfer {
       this.video = await this.announce(metadata);
       await this.sendBlocks(this.video);
       const video = await call<Video>('POST', `/videos/${this.video.id}/upload/complete`, { signal: this.ending.signal });
-      remember(this.file, null);
+      await remember(fingerprint(this.file), null);
       return video;
     } catch (err) {
       throw this.ending.signal.aborted ? new Cancelled() : err;
@@ -73,7 +74,7 @@ export class Transfer {
   // that the form has now, or a new one.
   private async announce(metadata: Metadata): Promise<Video> {
     const { file } = this;
-    const known = remembered(file);
+    const known = await remembered(fingerprint(file));
     const waiting = this.id || known?.id;
     if (waiting) {
       const video = await call<Video>('GET', `/videos/${waiting}`).catch((err) => {
@@ -87,9 +88,9 @@ export class Transfer {
     }
     const body = { ...metadata, sizeBytes: file.size, fingerprint: fingerprint(file) };
     const create = async (key: string) => {
-      remember(file, { key }); // first: the answer may be lost
+      await remember(fingerprint(file), { key }); // first: the answer may be lost
       const video = await call<Video>('POST', '/videos', { body, headers: { 'Idempotency-Key': key } });
-      remember(file, { key, id: video.id });
+      await remember(fingerprint(file), { key, id: video.id });
       return video;
     };
     if (known?.key && !known.id) {
@@ -165,38 +166,5 @@ export class Transfer {
 
 // fingerprint tells files apart, for whoever goes on with an upload elsewhere.
 export const fingerprint = (file: File) => `${file.name.slice(0, 200)}|${file.size}|${file.lastModified}`;
-
-// What this browser remembers of a file's upload: the key of the request that
-// announced it, and the video once its id is known. The key is random, because
-// whoever can guess it is answered with the video.
-interface Memory { key?: string; id?: string }
-
-const prefix = 'upload ';
-
-function remembered(file: File): Memory | null {
-  try {
-    return JSON.parse(localStorage.getItem(prefix + fingerprint(file)) ?? 'null');
-  } catch {
-    return null; // storage is off, or somebody wrote there
-  }
-}
-
-function remember(file: File, what: Memory | null) {
-  try {
-    if (what) localStorage.setItem(prefix + fingerprint(file), JSON.stringify(what));
-    else localStorage.removeItem(prefix + fingerprint(file));
-  } catch {
-    // Then a broken upload begins anew.
-  }
-}
-
-// unfinished are the names of files whose upload this browser has begun.
-export function unfinished(): string[] {
-  try {
-    return Object.keys(localStorage).filter((key) => key.startsWith(prefix)).map((key) => key.slice(prefix.length).replace(/\|\d+\|\d+$/, ''));
-  } catch {
-    return [];
-  }
-}
 
 const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('');

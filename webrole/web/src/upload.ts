@@ -1,8 +1,9 @@
 // The page that sends files: a row for each, from its choice to the link that plays it.
 import { $, type Video, call, element, message, poll, say, settled, stateText } from './api';
+import { unfinished } from './memory';
 import { looksLikeVideo } from './sniff';
 import { suggestAll } from './suggest';
-import { Cancelled, type Metadata, Transfer, fingerprint, unfinished } from './transfer';
+import { Cancelled, type Metadata, Transfer, fingerprint } from './transfer';
 
 const field = (id: string) => $<HTMLInputElement>(id);
 const names = (id: string) => field(id).value.split(',').map((s) => s.trim()).filter(Boolean);
@@ -222,6 +223,9 @@ void poll(1500, async () => {
   for (const row of rows) await row.follow();
 });
 
-const left = unfinished();
-$('unfinished').hidden = left.length === 0;
-$('unfinished').textContent = `Not finished: ${left.slice(0, 5).join(', ')}${left.length > 5 ? ` and ${left.length - 5} more` : ''}. Choose ${left.length === 1 ? 'it' : 'them'} again to go on.`;
+async function showUnfinished() {
+  const left = (await unfinished()).map((file) => file.replace(/\|\d+\|\d+$/, ''));
+  $('unfinished').hidden = left.length === 0;
+  $('unfinished').textContent = `Not finished: ${left.slice(0, 5).join(', ')}${left.length > 5 ? ` and ${left.length - 5} more` : ''}. Choose ${left.length === 1 ? 'it' : 'them'} again to go on.`;
+}
+void showUnfinished();
