@@ -40,11 +40,11 @@ test: ## everything: unit, Azurite, crash, end to end in Chromium
 	@$(MAKE) --no-print-directory test-e2e
 
 test-unit: ## the tests of shared, webrole and workerrole, with Azurite and the race detector
-	go test -race -timeout 15m $(TESTFLAGS) ./shared/... ./webrole/... ./workerrole/...
+	@scripts/gotest ./shared/... ./webrole/... ./workerrole/... -- -race -timeout 15m $(TESTFLAGS)
 
 # One package at a time: these tests measure time and fill all cores.
 test-e2e: ## the tests of e2e: built roles, crashes, browser, documentation
-	go test -race -count=1 -p 1 -timeout 25m $(TESTFLAGS) ./e2e/...
+	@scripts/gotest ./e2e/... -- -race -count=1 -p 1 -timeout 25m $(TESTFLAGS)
 
 # These tests count requests, of which the model makes more: pages are cut.
 COUNTING := TestImportOfAWholeField|TestThePapersExample|TestThePapersRace|TestMoments|TestFinishInAVideo|TestImportIsWholeTransactions|TestTheRareWordDecidesTheCost|TestQueryClasses
