@@ -158,9 +158,13 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 
 	key := claim.Step.Key
 	work := &Work{
-		Claim: claim, Dir: dir, Progress: job.Progress, blobs: r.Blobs, room: r.Room,
+		Claim: claim, Dir: dir, blobs: r.Blobs, room: r.Room,
 		Prefix: key.BlobPrefix(claim.Step.Attempt),
 		Log:    r.Log.With("video", key.ID, "step", key.Step, "index", key.Index, "attempt", claim.Step.Attempts),
+	}
+	work.Progress = func() {
+		work.moved.Store(time.Now().UnixNano())
+		job.Progress()
 	}
 	if job.Received.Sub(job.Inserted) > backlog {
 		ctx = ffmpeg.Behind(ctx)
@@ -236,12 +240,16 @@ func (r *Runner) after(ctx context.Context, claim *videostore.Claim) error {
 // failed records the end of an attempt and returns the error for the consumer.
 func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, err error) error {
 	var failure *video.Failure
+	var missing *NotYetError
 	switch {
 	case errors.Is(err, videostore.ErrGone):
 		r.noteEnd(ctx, nil, claim.Release) // or the row would say "running" for ever
 		return workqueue.Unwanted(err.Error())
 	case errors.Is(err, videostore.ErrSuperseded):
 		return workqueue.ErrLeaseLost // another attempt owns the step row: write nothing
+	case errors.As(err, &missing):
+		r.noteEnd(ctx, err, claim.Release)
+		return workqueue.Snooze(notYetPause, missing.Error())
 	case errors.As(err, &failure):
 		if err := claim.Fail(ctx, failure); err != nil {
 			return r.failed(ctx, claim, err)
@@ -260,6 +268,9 @@ func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, err error)
 	}
 	return err
 }
+
+// notYetPause is how long a step waits that needs bytes of the source that are missing.
+const notYetPause = 2 * time.Second
 
 // noteEnd records in the step row that the attempt has ended. The job's context may
 // have ended, so the write has a deadline of its own.

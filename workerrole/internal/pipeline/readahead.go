@@ -6,9 +6,6 @@ import (
 	"io"
 	"slices"
 	"sync"
-
-	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/video"
 )
 
 const (
@@ -23,7 +20,7 @@ const (
 	kept = 8 << 20
 )
 
-// readAhead reads one version of a blob for one attempt. ffmpeg asks for everything
+// readAhead reads one version of a source for one attempt. ffmpeg asks for everything
 // from a byte on, reads a little, goes away and asks again elsewhere, and each run of an
 // attempt begins with the same head and index. So requests to storage are small after a
 // jump and grow with what is really read, so that what is read in vain is less than what
@@ -36,10 +33,9 @@ const (
 //
 // Every request names the version, so a change of the blob is also noticed in the middle.
 type readAhead struct {
-	ctx   context.Context // of the attempt: what it reads is counted there
-	blobs *blobstore.Store
-	from  Pinned
-	size  int64
+	ctx  context.Context // of the attempt: what it reads is counted there
+	from origin
+	size int64
 
 	mu     sync.Mutex
 	blocks map[int64]*block // by place in the blob, in blocks
@@ -54,8 +50,8 @@ type block struct {
 	err    error
 }
 
-func newReadAhead(ctx context.Context, blobs *blobstore.Store, from Pinned, size int64) *readAhead {
-	return &readAhead{ctx: ctx, blobs: blobs, from: from, size: size, blocks: map[int64]*block{}}
+func newReadAhead(ctx context.Context, from origin) *readAhead {
+	return &readAhead{ctx: ctx, from: from, size: from.size(), blocks: map[int64]*block{}}
 }
 
 // open starts reading at a byte, which is below the size, and fails when that cannot be
@@ -80,6 +76,9 @@ func (s *readAhead) block(number, from, count int64) (b *block, next int64) {
 	}
 	var run []*block
 	for next = from; next < min(from+count, last) && s.blocks[next] == nil; next++ {
+		if next != number && !s.from.there(next*blockSize, s.length(next)) {
+			break // only who needs it waits for it
+		}
 		b := &block{number: next, came: make(chan struct{})}
 		s.blocks[next] = b
 		run = append(run, b)
@@ -92,6 +91,9 @@ func (s *readAhead) block(number, from, count int64) (b *block, next int64) {
 	return b, next
 }
 
+// length is how many bytes a block has.
+func (s *readAhead) length(number int64) int64 { return min(blockSize, s.size-number*blockSize) }
+
 // use moves a block to the end of those that are kept.
 func (s *readAhead) use(b *block) {
 	if i := slices.Index(s.used, b); i >= 0 && i < len(s.used)/2 {
@@ -102,14 +104,13 @@ func (s *readAhead) use(b *block) {
 // receive reads a run, and hands on each block as soon as it is there.
 func (s *readAhead) receive(run []*block) {
 	at := run[0].number * blockSize
-	want := blobstore.Range{Offset: at, Length: min(int64(len(run))*blockSize, s.size-at)}
-	body, _, err := s.blobs.Open(s.ctx, video.SourcesContainer, s.from.Blob, want, s.from.ETag)
+	body, err := s.from.open(s.ctx, at, min(int64(len(run))*blockSize, s.size-at))
 	if err == nil {
 		defer func() { _ = body.Close() }()
 	}
 	for _, b := range run {
 		if err == nil {
-			b.data = make([]byte, min(blockSize, s.size-b.number*blockSize))
+			b.data = make([]byte, s.length(b.number))
 			_, err = io.ReadFull(body, b.data)
 		}
 		if err != nil {

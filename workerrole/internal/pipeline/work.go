@@ -8,10 +8,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
@@ -26,7 +30,8 @@ type Work struct {
 	Again    bool // an earlier delivery of the message may have done half of the work
 
 	blobs *blobstore.Store
-	room  int64 // bytes of scratch that must stay free
+	room  int64        // bytes of scratch that must stay free
+	moved atomic.Int64 // when Progress was last called, in Unix nanoseconds
 }
 
 // Moved is Progress as a callback that gets a number of frames.
@@ -34,23 +39,61 @@ func (w *Work) Moved(int64) { w.Progress() }
 
 // OpenSource lets ffmpeg read the upload or its remuxed copy until ctx ends, and returns
 // the version, which is the verified one. If the source was replaced the run fails with
-// a *video.Failure, source_changed.
+// a *video.Failure, source_changed. An upload in parts that is still going on has no
+// version yet: what is missing of it fails the run with a *NotYetError.
 func (w *Work) OpenSource(ctx context.Context) (ffmpeg.Source, Pinned, error) {
 	from := Pinned{Blob: w.Plan.Source, ETag: w.Plan.SourceETag}
 	if from.Blob == "" { // not planned yet
-		from = Pinned{Blob: video.SourceBlob(w.Video.ID), ETag: w.Video.SourceETag}
+		from = w.upload()
+	}
+	if from.ETag == "" && sourceparts.IsManifest(from.Blob) { // planned before all of it was there
+		from.ETag = w.Video.SourceETag
+	}
+	if layout, ok := sourceparts.LayoutOf(w.Video.Upload); ok && from.ETag == "" && from.Blob == sourceparts.ManifestName(w.Video.ID, layout.Epoch) {
+		whole, err := growing(ctx, w.blobs, w.Video.ID, layout, growth{patience: w.patience(), moved: w.lastMove})
+		if err != nil {
+			return ffmpeg.Source{}, from, err
+		}
+		source, err := serve(ctx, whole, w.Plan.Demuxer)
+		return source, from, err
 	}
 	return openSource(ctx, w.blobs, from, w.Plan.Demuxer)
 }
 
+// upload is what the uploader sent: one file, or the manifest of its parts.
+func (w *Work) upload() Pinned {
+	from := Pinned{Blob: video.SourceBlob(w.Video.ID), ETag: w.Video.SourceETag}
+	if layout, ok := sourceparts.LayoutOf(w.Video.Upload); ok {
+		from.Blob = sourceparts.ManifestName(w.Video.ID, layout.Epoch)
+	}
+	return from
+}
+
+// Patience for bytes of an upload that is going on: how long a run waits without making
+// progress before it is given up. The first step has little to wait with: it says what
+// it needs, and that is sent first.
+const (
+	patience      = 6 * time.Second
+	firstPatience = 2 * time.Second
+)
+
+func (w *Work) patience() time.Duration {
+	if w.Step.Key.Declared().Stage == workflow.First {
+		return firstPatience
+	}
+	return patience
+}
+
+func (w *Work) lastMove() time.Time { return time.Unix(0, w.moved.Load()) }
+
 // ReadUpload opens the upload in the version that was verified. Every read counts as
 // progress.
 func (w *Work) ReadUpload(ctx context.Context) (io.ReadCloser, error) {
-	from, size, err := pin(ctx, w.blobs, Pinned{Blob: video.SourceBlob(w.Video.ID), ETag: w.Video.SourceETag})
+	_, whole, err := pin(ctx, w.blobs, w.upload())
 	if err != nil {
 		return nil, err
 	}
-	return moving{&reader{ctx: ctx, blobs: w.blobs, from: from, size: size}, w.Progress}, nil
+	return moving{&reader{ctx: ctx, from: whole}, w.Progress}, nil
 }
 
 // ReadInput returns what came with the request, at most limit bytes of it.

@@ -1,0 +1,215 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+	"github.com/cutroom/cutroom/workerrole/internal/media"
+)
+
+// sent is an upload in parts, of which a test sends one after the other.
+type sent struct {
+	t       *testing.T
+	blobs   *blobstore.Store
+	id      video.ID
+	layout  sourceparts.Layout
+	content []byte
+}
+
+func newSent(t *testing.T, content []byte, partBytes int64) *sent {
+	t.Helper()
+	account := azuritetest.Account(t)
+	if err := account.Ensure(t.Context(), []string{video.SourcesContainer}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	return &sent{
+		t: t, blobs: blobstore.New(account), id: video.NewID(), content: content,
+		layout: sourceparts.Layout{Bytes: int64(len(content)), PartBytes: partBytes, Epoch: "e"},
+	}
+}
+
+func (s *sent) put(n int) {
+	s.t.Helper()
+	r := s.layout.Range(n)
+	_, err := s.blobs.Put(s.t.Context(), video.SourcesContainer, sourceparts.Name(s.id, s.layout, n),
+		bytes.NewReader(s.content[r.Offset:r.Offset+r.Length]), r.Length, blobstore.Options{IfNoneMatch: true})
+	if err != nil {
+		s.t.Error(err)
+	}
+}
+
+// complete sends all parts but those that were sent, and writes the manifest.
+func (s *sent) complete(without ...int) Pinned {
+	s.t.Helper()
+	done := map[int]bool{}
+	for _, n := range without {
+		done[n] = true
+	}
+	for n := range s.layout.Count() {
+		if !done[n] {
+			s.put(n)
+		}
+	}
+	held, err := sourceparts.Held(s.t.Context(), s.blobs, s.id, s.layout)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	etag, err := sourceparts.PutManifest(s.t.Context(), s.blobs, s.id, sourceparts.Manifest{Layout: s.layout, Parts: held})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return Pinned{Blob: sourceparts.ManifestName(s.id, s.layout.Epoch), ETag: etag}
+}
+
+func (s *sent) grows(patience time.Duration) *inParts {
+	s.t.Helper()
+	began := time.Now()
+	whole, err := growing(s.t.Context(), s.blobs, s.id, s.layout, growth{patience: patience, moved: func() time.Time { return began }})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return whole
+}
+
+func noise(size int) []byte {
+	content := make([]byte, size)
+	for i := range content {
+		content[i] = byte(i>>12 + i>>4)
+	}
+	return content
+}
+
+// A source in parts reads as the one file that it is, by whoever jumps about in it and by
+// whoever reads it to its end; part and block of the reader need not fit.
+func TestPartsReadAsOneFile(t *testing.T) {
+	t.Parallel()
+	s := newSent(t, noise(3<<20+4321), 300_000)
+	from := s.complete()
+	source, pinned, err := openSource(t.Context(), s.blobs, from, "")
+	if err != nil || pinned != from {
+		t.Fatalf("%+v: %v", pinned, err)
+	}
+	for _, at := range []int{0, 299_999, 300_000, 1 << 20, len(s.content) - 1} {
+		got, err := get(t.Context(), source.URL, at, 700_000)
+		if want := s.content[at:min(at+700_000, len(s.content))]; err != nil || !bytes.Equal(got, want) {
+			t.Errorf("from byte %d: %d bytes, which differ from the %d of the source: %v", at, len(got), len(want), err)
+		}
+	}
+	_, whole, err := pin(t.Context(), s.blobs, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(&reader{ctx: t.Context(), from: whole})
+	if err != nil || !bytes.Equal(all, s.content) {
+		t.Errorf("all: %d bytes, %v", len(all), err)
+	}
+	_, _, err = openSource(t.Context(), s.blobs, Pinned{Blob: from.Blob, ETag: `"0x1"`}, "")
+	if failure := new(video.Failure); !errors.As(err, &failure) || failure.Code != video.SourceChanged {
+		t.Errorf("another manifest: %v", err)
+	}
+}
+
+// A part that is replaced behind our back, which no key allows, is not read.
+func TestReplacedPartIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newSent(t, noise(1<<20), 400_000)
+	from := s.complete()
+	_, whole, err := pin(t.Context(), s.blobs, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := bytes.Repeat([]byte{7}, 400_000)
+	if _, err := s.blobs.Put(t.Context(), video.SourcesContainer, sourceparts.Name(s.id, s.layout, 1), bytes.NewReader(other), 400_000, blobstore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.ReadAll(&reader{ctx: t.Context(), from: whole})
+	if failure := new(video.Failure); !errors.As(err, &failure) || failure.Code != video.SourceChanged {
+		t.Errorf("a replaced part: %v", err)
+	}
+}
+
+// A read of a part that is on its way waits for it, and one whose part does not come
+// names what is missing.
+func TestGrowingSourceWaits(t *testing.T) {
+	t.Parallel()
+	s := newSent(t, noise(1<<20), 200_000) // six parts
+	s.put(0)
+	s.put(4)
+	whole := s.grows(30 * time.Second)
+	if whole.there(0, 200_001) || !whole.there(0, 200_000) || !whole.there(800_000, 200_000) {
+		t.Error("what is there")
+	}
+	type result struct {
+		got []byte
+		err error
+	}
+	read := make(chan result)
+	go func() {
+		body, err := whole.open(t.Context(), 100_000, 200_000)
+		if err != nil {
+			read <- result{err: err}
+			return
+		}
+		got, err := io.ReadAll(body)
+		read <- result{got, err}
+	}()
+	s.put(1)
+	if r := <-read; r.err != nil || !bytes.Equal(r.got, s.content[100_000:300_000]) {
+		t.Errorf("%d bytes, %v", len(r.got), r.err)
+	}
+	_, err := s.grows(0).open(t.Context(), 450_000, 1)
+	if missing := new(NotYetError); !errors.As(err, &missing) || len(missing.Parts) != 2 || missing.Parts[0] != 2 || missing.Parts[1] != 3 {
+		t.Errorf("parts 2 and 3 are missing: %v", err)
+	}
+}
+
+// A run whose read was refused fails with what is missing, whatever ffmpeg made of it;
+// with all parts the same run works.
+func TestRefusedReadFailsTheRun(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile(film(t, "red")) // its index is at the end
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool, err := ffmpeg.Open(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSent(t, content, int64(len(content)/4))
+	s.put(0)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	source, err := serve(ctx, s.grows(0), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = tool.Probe(ctx, source)
+	if missing := new(NotYetError); !errors.As(err, &missing) {
+		t.Fatalf("probe without the index: %v", err)
+	}
+	from := s.complete(0)
+	if source, _, err = openSource(ctx, s.blobs, from, ""); err != nil {
+		t.Fatal(err)
+	}
+	info, err := tool.Probe(ctx, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := media.Plan(info, media.DefaultLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := media.EncodeChunk(ctx, tool, source, plan, 0, t.TempDir(), nil); err != nil {
+		t.Fatal(err)
+	}
+}
