@@ -52,6 +52,7 @@ owners PATCH /api/v1/videos/:id
 owners DELETE /api/v1/videos/:id
 owners PUT /api/v1/videos/:id/content
 owners GET /api/v1/videos/:id/upload
+owners POST /api/v1/videos/:id/upload
 owners POST /api/v1/videos/:id/upload/complete
 owners POST /api/v1/videos/:id/retry
 owners POST /api/v1/videos/:id/cancel
@@ -319,6 +320,7 @@ func TestStrangersSeeNothing(t *testing.T) {
 		{"GET", path, nil, nil, 200},
 		{"PATCH", path, `{"title":"Mine"}`, []string{"If-Match", "*"}, 200},
 		{"GET", path + "/upload", nil, nil, 200},
+		{"POST", path + "/upload", `{"sizeBytes":100}`, nil, 200},
 		{"PUT", path + "/content", movie(100), nil, 202},
 		{"POST", path + "/captions/en", []byte("WEBVTT\n\n00:00.000 --> 00:01.000\nHello\n"), []string{"Content-Type", "text/vtt"}, 202},
 		{"GET", path + "/captions", nil, nil, 200},

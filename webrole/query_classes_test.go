@@ -108,6 +108,7 @@ var visits = []visit{
 	{"deleteVideo", onNew(http.MethodDelete, "/videos/{id}", nil)},
 	{"putContent", onNew(http.MethodPut, "/videos/{id}/content", movie(100))},
 	{"getUpload", onNew(http.MethodGet, "/videos/{id}/upload", nil)},
+	{"beginUpload", onNew(http.MethodPost, "/videos/{id}/upload", map[string]any{"sizeBytes": 100})},
 	{"completeUpload", func(w *world) func() answer {
 		id := w.create(map[string]any{"title": "Another"}).Id
 		w.putBlock(decode[api.Upload](w.t, w.call(http.MethodGet, "/videos/"+id+"/upload", nil), http.StatusOK), movie(100), 0)

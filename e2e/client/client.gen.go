@@ -1263,6 +1263,21 @@ type NewVideo struct {
 // Example: studio-3
 type Owner = string
 
+// PartHeld defines model for PartHeld.
+type PartHeld struct {
+	// Md5 Checksum of the part, in base64; empty when its sender gave none.
+	Md5    string `json:"md5"`
+	Number int    `json:"number"`
+}
+
+// PartToSend defines model for PartToSend.
+type PartToSend struct {
+	Number int `json:"number"`
+
+	// Url A SAS that creates the blob of this part and does nothing else. It is a secret.
+	Url string `json:"url"`
+}
+
 // Poison defines model for Poison.
 type Poison struct {
 	Failures *int `json:"failures,omitempty"`
@@ -1585,15 +1600,49 @@ type Title = string
 // Upload defines model for Upload.
 type Upload struct {
 	// BlockIdDigits Width of a block's number in its id, before base64.
-	BlockIdDigits  int   `json:"blockIdDigits"`
-	BlockSizeBytes int64 `json:"blockSizeBytes"`
+	BlockIdDigits  int   `json:"blockIdDigits,omitempty"`
+	BlockSizeBytes int64 `json:"blockSizeBytes,omitempty"`
 
 	// BlocksHeld Numbers of the blocks that need not be sent again.
-	BlocksHeld []int     `json:"blocksHeld"`
-	ExpiresAt  time.Time `json:"expiresAt"`
+	BlocksHeld []int `json:"blocksHeld,omitempty"`
+
+	// ExpiresAt When the URLs end.
+	ExpiresAt time.Time `json:"expiresAt"`
+
+	// First So many of `send` are waited for: send them before the others, and then ask again.
+	First         int        `json:"first"`
+	Held          []PartHeld `json:"held"`
+	PartSizeBytes int64      `json:"partSizeBytes"`
+
+	// Parts How many parts the file has. They are numbered from 0.
+	Parts int `json:"parts"`
+
+	// Playable The beginning of the video can be watched already.
+	Playable bool `json:"playable"`
+
+	// Send Parts that are missing, in the order to send them.
+	Send []PartToSend `json:"send"`
+
+	// SizeBytes Of the whole file; 0 while it is not known.
+	SizeBytes int64 `json:"sizeBytes"`
 
 	// Url A write-only SAS of the blob. It is a secret.
-	Url string `json:"url"`
+	Url string `json:"url,omitempty"`
+}
+
+// UploadBegin defines model for UploadBegin.
+type UploadBegin struct {
+	// Anew Give up what was sent before: it was another file.
+	Anew bool `json:"anew,omitempty"`
+
+	// SizeBytes Of the whole file. Needed when it was not announced with the video.
+	SizeBytes int64 `json:"sizeBytes,omitempty"`
+}
+
+// UploadComplete defines model for UploadComplete.
+type UploadComplete struct {
+	// Md5 Checksum of each part as the client has it, in base64. What is held must be the same.
+	Md5 []string `json:"md5,omitempty"`
 }
 
 // Video defines model for Video.
@@ -1917,6 +1966,12 @@ type CreateClipJSONRequestBody = NewClip
 
 // SeekVideoJSONRequestBody defines body for SeekVideo for application/json ContentType.
 type SeekVideoJSONRequestBody = SeekRequest
+
+// BeginUploadJSONRequestBody defines body for BeginUpload for application/json ContentType.
+type BeginUploadJSONRequestBody = UploadBegin
+
+// CompleteUploadJSONRequestBody defines body for CompleteUpload for application/json ContentType.
+type CompleteUploadJSONRequestBody = UploadComplete
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
@@ -2574,25 +2629,74 @@ type ClientInterface interface {
 	// Corresponds with GET /videos/{id}/steps (the `ListSteps` operationId).
 	ListSteps(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetUpload A valet key, and what is there already
+	// GetUpload What is there of an upload, and keys for what is missing
 	//
-	// A short SAS that lets the client put blocks straight into the blob, and
-	// the numbers of the blocks that the service holds. Cut the file into
-	// blocks of `blockSizeBytes`; put block *n* with
-	// `PUT {url}&comp=block&blockid={base64, URL-encoded}` where the base64 is that
-	// of *n* in decimal, zero-padded to `blockIdDigits`. After a failure ask again and put what is missing (Q14).
+	// The same answer as that of POST, for whoever only wants to know. When no upload
+	// has begun there are no keys of parts; then the answer has a key for the whole blob,
+	// into which older clients put blocks: cut the file into blocks of `blockSizeBytes`
+	// and put block *n* with `PUT {url}&comp=block&blockid={base64, URL-encoded}`
+	// where the base64 is that of *n* in decimal, zero-padded to `blockIdDigits`.
 	//
 	// Corresponds with GET /videos/{id}/upload (the `GetUpload` operationId).
 	GetUpload(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CompleteUpload Commit the blocks and start processing
+	// BeginUploadWithBody Begin an upload, or go on with it
 	//
-	// Refused with 409 `upload_incomplete` while blocks are missing or the size
-	// differs from the announced one, and with 415 `unsupported_media` (the
-	// blob is removed) when the first bytes are not a video's. Safe to repeat.
+	// Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
+	// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
+	// order of `send`. A URL creates the blob of one part, once; 403 says that the part
+	// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+	// answer says what is held and brings keys for what is missing, and work begins on
+	// what has arrived. Of an upload that was begun before, compare the checksums of what
+	// is held with your file (Q14). 409 `upload_conflict` when a file of another size
+	// is being uploaded, and with `anew` when work on it has begun; 415
+	// `unsupported_media` when the first bytes are not a video's. Safe to repeat.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /videos/{id}/upload (the `BeginUpload` operationId).
+	BeginUploadWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BeginUpload Begin an upload, or go on with it
+	//
+	// Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
+	// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
+	// order of `send`. A URL creates the blob of one part, once; 403 says that the part
+	// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+	// answer says what is held and brings keys for what is missing, and work begins on
+	// what has arrived. Of an upload that was begun before, compare the checksums of what
+	// is held with your file (Q14). 409 `upload_conflict` when a file of another size
+	// is being uploaded, and with `anew` when work on it has begun; 415
+	// `unsupported_media` when the first bytes are not a video's. Safe to repeat.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /videos/{id}/upload (the `BeginUpload` operationId).
+	BeginUpload(ctx context.Context, id ID, body BeginUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompleteUploadWithBody Say that the file is there, and start processing
+	//
+	// Refused with 409 `upload_incomplete` while parts are missing or the size
+	// differs from the announced one, with 409 `upload_conflict` when parts have not the
+	// checksums in the body, and with 415 `unsupported_media` (what was sent
+	// is removed) when the first bytes are not a video's. Safe to repeat.
+	//
+	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /videos/{id}/upload/complete (the `CompleteUpload` operationId).
-	CompleteUpload(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CompleteUploadWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompleteUpload Say that the file is there, and start processing
+	//
+	// Refused with 409 `upload_incomplete` while parts are missing or the size
+	// differs from the announced one, with 409 `upload_conflict` when parts have not the
+	// checksums in the body, and with 415 `unsupported_media` (what was sent
+	// is removed) when the first bytes are not a video's. Safe to repeat.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /videos/{id}/upload/complete (the `CompleteUpload` operationId).
+	CompleteUpload(ctx context.Context, id ID, body CompleteUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetViews How often the video was watched
 	//
@@ -3861,13 +3965,13 @@ func (c *Client) ListSteps(ctx context.Context, id ID, reqEditors ...RequestEdit
 	return c.Client.Do(req)
 }
 
-// GetUpload A valet key, and what is there already
+// GetUpload What is there of an upload, and keys for what is missing
 //
-// A short SAS that lets the client put blocks straight into the blob, and
-// the numbers of the blocks that the service holds. Cut the file into
-// blocks of `blockSizeBytes`; put block *n* with
-// `PUT {url}&comp=block&blockid={base64, URL-encoded}` where the base64 is that
-// of *n* in decimal, zero-padded to `blockIdDigits`. After a failure ask again and put what is missing (Q14).
+// The same answer as that of POST, for whoever only wants to know. When no upload
+// has begun there are no keys of parts; then the answer has a key for the whole blob,
+// into which older clients put blocks: cut the file into blocks of `blockSizeBytes`
+// and put block *n* with `PUT {url}&comp=block&blockid={base64, URL-encoded}`
+// where the base64 is that of *n* in decimal, zero-padded to `blockIdDigits`.
 //
 // Corresponds with GET /videos/{id}/upload (the `GetUpload` operationId).
 func (c *Client) GetUpload(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3882,15 +3986,94 @@ func (c *Client) GetUpload(ctx context.Context, id ID, reqEditors ...RequestEdit
 	return c.Client.Do(req)
 }
 
-// CompleteUpload Commit the blocks and start processing
+// BeginUploadWithBody Begin an upload, or go on with it
 //
-// Refused with 409 `upload_incomplete` while blocks are missing or the size
-// differs from the announced one, and with 415 `unsupported_media` (the
-// blob is removed) when the first bytes are not a video's. Safe to repeat.
+// Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
+// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
+// order of `send`. A URL creates the blob of one part, once; 403 says that the part
+// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+// answer says what is held and brings keys for what is missing, and work begins on
+// what has arrived. Of an upload that was begun before, compare the checksums of what
+// is held with your file (Q14). 409 `upload_conflict` when a file of another size
+// is being uploaded, and with `anew` when work on it has begun; 415
+// `unsupported_media` when the first bytes are not a video's. Safe to repeat.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /videos/{id}/upload (the `BeginUpload` operationId).
+func (c *Client) BeginUploadWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBeginUploadRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BeginUpload Begin an upload, or go on with it
+//
+// Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
+// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
+// order of `send`. A URL creates the blob of one part, once; 403 says that the part
+// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+// answer says what is held and brings keys for what is missing, and work begins on
+// what has arrived. Of an upload that was begun before, compare the checksums of what
+// is held with your file (Q14). 409 `upload_conflict` when a file of another size
+// is being uploaded, and with `anew` when work on it has begun; 415
+// `unsupported_media` when the first bytes are not a video's. Safe to repeat.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /videos/{id}/upload (the `BeginUpload` operationId).
+func (c *Client) BeginUpload(ctx context.Context, id ID, body BeginUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBeginUploadRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompleteUploadWithBody Say that the file is there, and start processing
+//
+// Refused with 409 `upload_incomplete` while parts are missing or the size
+// differs from the announced one, with 409 `upload_conflict` when parts have not the
+// checksums in the body, and with 415 `unsupported_media` (what was sent
+// is removed) when the first bytes are not a video's. Safe to repeat.
+//
+// Takes any type of body and a specified content type.
 //
 // Corresponds with POST /videos/{id}/upload/complete (the `CompleteUpload` operationId).
-func (c *Client) CompleteUpload(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCompleteUploadRequest(c.Server, id)
+func (c *Client) CompleteUploadWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompleteUploadRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompleteUpload Say that the file is there, and start processing
+//
+// Refused with 409 `upload_incomplete` while parts are missing or the size
+// differs from the announced one, with 409 `upload_conflict` when parts have not the
+// checksums in the body, and with 415 `unsupported_media` (what was sent
+// is removed) when the first bytes are not a video's. Safe to repeat.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /videos/{id}/upload/complete (the `CompleteUpload` operationId).
+func (c *Client) CompleteUpload(ctx context.Context, id ID, body CompleteUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompleteUploadRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6394,8 +6577,66 @@ func NewGetUploadRequest(server string, id ID) (*http.Request, error) {
 	return req, nil
 }
 
-// NewCompleteUploadRequest constructs an http.Request for the CompleteUpload method
-func NewCompleteUploadRequest(server string, id ID) (*http.Request, error) {
+// NewBeginUploadRequest calls the generic BeginUpload builder with application/json body
+func NewBeginUploadRequest(server string, id ID, body BeginUploadJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewBeginUploadRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewBeginUploadRequestWithBody constructs an http.Request for the BeginUpload method, with any body, and a specified content type
+func NewBeginUploadRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/videos/%s/upload", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCompleteUploadRequest calls the generic CompleteUpload builder with application/json body
+func NewCompleteUploadRequest(server string, id ID, body CompleteUploadJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCompleteUploadRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewCompleteUploadRequestWithBody constructs an http.Request for the CompleteUpload method, with any body, and a specified content type
+func NewCompleteUploadRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -6420,10 +6661,12 @@ func NewCompleteUploadRequest(server string, id ID) (*http.Request, error) {
 		return nil, err
 	}
 
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -7190,29 +7433,76 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /videos/{id}/steps (the `ListSteps` operationId).
 	ListStepsWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*ListStepsResponse, error)
 
-	// GetUploadWithResponse A valet key, and what is there already
+	// GetUploadWithResponse What is there of an upload, and keys for what is missing
 	//
-	// A short SAS that lets the client put blocks straight into the blob, and
-	// the numbers of the blocks that the service holds. Cut the file into
-	// blocks of `blockSizeBytes`; put block *n* with
-	// `PUT {url}&comp=block&blockid={base64, URL-encoded}` where the base64 is that
-	// of *n* in decimal, zero-padded to `blockIdDigits`. After a failure ask again and put what is missing (Q14).
+	// The same answer as that of POST, for whoever only wants to know. When no upload
+	// has begun there are no keys of parts; then the answer has a key for the whole blob,
+	// into which older clients put blocks: cut the file into blocks of `blockSizeBytes`
+	// and put block *n* with `PUT {url}&comp=block&blockid={base64, URL-encoded}`
+	// where the base64 is that of *n* in decimal, zero-padded to `blockIdDigits`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /videos/{id}/upload (the `GetUpload` operationId).
 	GetUploadWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetUploadResponse, error)
 
-	// CompleteUploadWithResponse Commit the blocks and start processing
+	// BeginUploadWithBodyWithResponse Begin an upload, or go on with it
 	//
-	// Refused with 409 `upload_incomplete` while blocks are missing or the size
-	// differs from the announced one, and with 415 `unsupported_media` (the
-	// blob is removed) when the first bytes are not a video's. Safe to repeat.
+	// Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
+	// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
+	// order of `send`. A URL creates the blob of one part, once; 403 says that the part
+	// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+	// answer says what is held and brings keys for what is missing, and work begins on
+	// what has arrived. Of an upload that was begun before, compare the checksums of what
+	// is held with your file (Q14). 409 `upload_conflict` when a file of another size
+	// is being uploaded, and with `anew` when work on it has begun; 415
+	// `unsupported_media` when the first bytes are not a video's. Safe to repeat.
 	//
-	// Returns a wrapper object for the known response body format(s).
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /videos/{id}/upload (the `BeginUpload` operationId).
+	BeginUploadWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BeginUploadResponse, error)
+
+	// BeginUploadWithResponse Begin an upload, or go on with it
+	//
+	// Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
+	// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
+	// order of `send`. A URL creates the blob of one part, once; 403 says that the part
+	// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+	// answer says what is held and brings keys for what is missing, and work begins on
+	// what has arrived. Of an upload that was begun before, compare the checksums of what
+	// is held with your file (Q14). 409 `upload_conflict` when a file of another size
+	// is being uploaded, and with `anew` when work on it has begun; 415
+	// `unsupported_media` when the first bytes are not a video's. Safe to repeat.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /videos/{id}/upload (the `BeginUpload` operationId).
+	BeginUploadWithResponse(ctx context.Context, id ID, body BeginUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*BeginUploadResponse, error)
+
+	// CompleteUploadWithBodyWithResponse Say that the file is there, and start processing
+	//
+	// Refused with 409 `upload_incomplete` while parts are missing or the size
+	// differs from the announced one, with 409 `upload_conflict` when parts have not the
+	// checksums in the body, and with 415 `unsupported_media` (what was sent
+	// is removed) when the first bytes are not a video's. Safe to repeat.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /videos/{id}/upload/complete (the `CompleteUpload` operationId).
-	CompleteUploadWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*CompleteUploadResponse, error)
+	CompleteUploadWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CompleteUploadResponse, error)
+
+	// CompleteUploadWithResponse Say that the file is there, and start processing
+	//
+	// Refused with 409 `upload_incomplete` while parts are missing or the size
+	// differs from the announced one, with 409 `upload_conflict` when parts have not the
+	// checksums in the body, and with 415 `unsupported_media` (what was sent
+	// is removed) when the first bytes are not a video's. Safe to repeat.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /videos/{id}/upload/complete (the `CompleteUpload` operationId).
+	CompleteUploadWithResponse(ctx context.Context, id ID, body CompleteUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*CompleteUploadResponse, error)
 
 	// GetViewsWithResponse How often the video was watched
 	//
@@ -9730,6 +10020,54 @@ func (r GetUploadResponse) ContentType() string {
 	return ""
 }
 
+type BeginUploadResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Upload
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r BeginUploadResponse) GetJSON200() *Upload {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r BeginUploadResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r BeginUploadResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r BeginUploadResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r BeginUploadResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r BeginUploadResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // CompleteUploadResponse202Headers the declared response headers of an HTTP 202 response for CompleteUpload
 type CompleteUploadResponse202Headers struct {
 	ETag *string
@@ -10926,13 +11264,13 @@ func (c *ClientWithResponses) ListStepsWithResponse(ctx context.Context, id ID, 
 	return ParseListStepsResponse(rsp)
 }
 
-// GetUploadWithResponse A valet key, and what is there already
+// GetUploadWithResponse What is there of an upload, and keys for what is missing
 //
-// A short SAS that lets the client put blocks straight into the blob, and
-// the numbers of the blocks that the service holds. Cut the file into
-// blocks of `blockSizeBytes`; put block *n* with
-// `PUT {url}&comp=block&blockid={base64, URL-encoded}` where the base64 is that
-// of *n* in decimal, zero-padded to `blockIdDigits`. After a failure ask again and put what is missing (Q14).
+// The same answer as that of POST, for whoever only wants to know. When no upload
+// has begun there are no keys of parts; then the answer has a key for the whole blob,
+// into which older clients put blocks: cut the file into blocks of `blockSizeBytes`
+// and put block *n* with `PUT {url}&comp=block&blockid={base64, URL-encoded}`
+// where the base64 is that of *n* in decimal, zero-padded to `blockIdDigits`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -10945,17 +11283,82 @@ func (c *ClientWithResponses) GetUploadWithResponse(ctx context.Context, id ID, 
 	return ParseGetUploadResponse(rsp)
 }
 
-// CompleteUploadWithResponse Commit the blocks and start processing
+// BeginUploadWithBodyWithResponse Begin an upload, or go on with it
 //
-// Refused with 409 `upload_incomplete` while blocks are missing or the size
-// differs from the announced one, and with 415 `unsupported_media` (the
-// blob is removed) when the first bytes are not a video's. Safe to repeat.
+// Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
+// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
+// order of `send`. A URL creates the blob of one part, once; 403 says that the part
+// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+// answer says what is held and brings keys for what is missing, and work begins on
+// what has arrived. Of an upload that was begun before, compare the checksums of what
+// is held with your file (Q14). 409 `upload_conflict` when a file of another size
+// is being uploaded, and with `anew` when work on it has begun; 415
+// `unsupported_media` when the first bytes are not a video's. Safe to repeat.
 //
-// Returns a wrapper object for the known response body format(s).
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /videos/{id}/upload (the `BeginUpload` operationId).
+func (c *ClientWithResponses) BeginUploadWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BeginUploadResponse, error) {
+	rsp, err := c.BeginUploadWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBeginUploadResponse(rsp)
+}
+
+// BeginUploadWithResponse Begin an upload, or go on with it
+//
+// Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
+// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
+// order of `send`. A URL creates the blob of one part, once; 403 says that the part
+// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+// answer says what is held and brings keys for what is missing, and work begins on
+// what has arrived. Of an upload that was begun before, compare the checksums of what
+// is held with your file (Q14). 409 `upload_conflict` when a file of another size
+// is being uploaded, and with `anew` when work on it has begun; 415
+// `unsupported_media` when the first bytes are not a video's. Safe to repeat.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /videos/{id}/upload (the `BeginUpload` operationId).
+func (c *ClientWithResponses) BeginUploadWithResponse(ctx context.Context, id ID, body BeginUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*BeginUploadResponse, error) {
+	rsp, err := c.BeginUpload(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBeginUploadResponse(rsp)
+}
+
+// CompleteUploadWithBodyWithResponse Say that the file is there, and start processing
+//
+// Refused with 409 `upload_incomplete` while parts are missing or the size
+// differs from the announced one, with 409 `upload_conflict` when parts have not the
+// checksums in the body, and with 415 `unsupported_media` (what was sent
+// is removed) when the first bytes are not a video's. Safe to repeat.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /videos/{id}/upload/complete (the `CompleteUpload` operationId).
-func (c *ClientWithResponses) CompleteUploadWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*CompleteUploadResponse, error) {
-	rsp, err := c.CompleteUpload(ctx, id, reqEditors...)
+func (c *ClientWithResponses) CompleteUploadWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CompleteUploadResponse, error) {
+	rsp, err := c.CompleteUploadWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCompleteUploadResponse(rsp)
+}
+
+// CompleteUploadWithResponse Say that the file is there, and start processing
+//
+// Refused with 409 `upload_incomplete` while parts are missing or the size
+// differs from the announced one, with 409 `upload_conflict` when parts have not the
+// checksums in the body, and with 415 `unsupported_media` (what was sent
+// is removed) when the first bytes are not a video's. Safe to repeat.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /videos/{id}/upload/complete (the `CompleteUpload` operationId).
+func (c *ClientWithResponses) CompleteUploadWithResponse(ctx context.Context, id ID, body CompleteUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*CompleteUploadResponse, error) {
+	rsp, err := c.CompleteUpload(ctx, id, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -12775,6 +13178,39 @@ func ParseGetUploadResponse(rsp *http.Response) (*GetUploadResponse, error) {
 	}
 
 	response := &GetUploadResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Upload
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseBeginUploadResponse parses an HTTP response from a BeginUploadWithResponse call
+func ParseBeginUploadResponse(rsp *http.Response) (*BeginUploadResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &BeginUploadResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}

@@ -157,7 +157,7 @@ func (u *User) UploadBlocks(ctx context.Context, id string, content io.ReaderAt,
 		held += int64(len(block))
 		progress(held)
 	}
-	done, err := u.api.CompleteUploadWithResponse(ctx, id)
+	done, err := u.api.CompleteUploadWithResponse(ctx, id, client.UploadComplete{})
 	if err == nil {
 		err = refusal(done, http.StatusAccepted)
 	}

@@ -37,12 +37,28 @@ func ofStage(stage workflow.Stage) Intent {
 // blob is processed. Safe to repeat: a second call changes nothing. ErrState for a video
 // that is deleted or was cancelled before its upload.
 func (s *Store) Uploaded(ctx context.Context, id video.ID, sizeBytes int64, etag string) (Record, error) {
+	return s.uploaded(ctx, id, "", sizeBytes, etag)
+}
+
+// UploadedInParts is Uploaded for an upload in parts. etag is that of the manifest of an
+// epoch: ErrChanged when the upload was begun anew meanwhile and has another.
+func (s *Store) UploadedInParts(ctx context.Context, id video.ID, epoch string, sizeBytes int64, etag string) (Record, error) {
+	return s.uploaded(ctx, id, epoch, sizeBytes, etag)
+}
+
+func (s *Store) uploaded(ctx context.Context, id video.ID, epoch string, sizeBytes int64, etag string) (Record, error) {
 	return s.Change(ctx, id, "", func(v *video.Video) ([]Intent, error) {
 		if v.State != video.AwaitingUpload {
 			if v.UploadedAt.IsZero() || v.State == video.Deleting {
 				return nil, ErrState
 			}
 			return nil, ErrUnchanged // a repeated request
+		}
+		switch {
+		case epoch == "":
+			v.Upload = nil
+		case v.Upload == nil || v.Upload.Epoch != epoch:
+			return nil, ErrChanged
 		}
 		v.State, v.SizeBytes, v.SourceETag, v.UploadedAt = video.Uploaded, sizeBytes, etag, now()
 		v.Generation = 1

@@ -35,6 +35,7 @@ var rules = map[string]Action{
 	"DELETE /api/v1/videos/:id":                           Change,
 	"PUT /api/v1/videos/:id/content":                      Change,
 	"GET /api/v1/videos/:id/upload":                       Change,
+	"POST /api/v1/videos/:id/upload":                      Change,
 	"POST /api/v1/videos/:id/upload/complete":             Change,
 	"POST /api/v1/videos/:id/retry":                       Change,
 	"POST /api/v1/videos/:id/cancel":                      Change,

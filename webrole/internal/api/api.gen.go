@@ -895,6 +895,21 @@ type NewVideo struct {
 // Example: studio-3
 type Owner = string
 
+// PartHeld defines model for PartHeld.
+type PartHeld struct {
+	// Md5 Checksum of the part, in base64; empty when its sender gave none.
+	Md5    string `json:"md5"`
+	Number int    `json:"number"`
+}
+
+// PartToSend defines model for PartToSend.
+type PartToSend struct {
+	Number int `json:"number"`
+
+	// Url A SAS that creates the blob of this part and does nothing else. It is a secret.
+	Url string `json:"url"`
+}
+
 // Poison defines model for Poison.
 type Poison struct {
 	Failures *int `json:"failures,omitempty"`
@@ -1217,15 +1232,49 @@ type Title = string
 // Upload defines model for Upload.
 type Upload struct {
 	// BlockIdDigits Width of a block's number in its id, before base64.
-	BlockIdDigits  int   `json:"blockIdDigits"`
-	BlockSizeBytes int64 `json:"blockSizeBytes"`
+	BlockIdDigits  int   `json:"blockIdDigits,omitempty"`
+	BlockSizeBytes int64 `json:"blockSizeBytes,omitempty"`
 
 	// BlocksHeld Numbers of the blocks that need not be sent again.
-	BlocksHeld []int     `json:"blocksHeld"`
-	ExpiresAt  time.Time `json:"expiresAt"`
+	BlocksHeld []int `json:"blocksHeld,omitempty"`
+
+	// ExpiresAt When the URLs end.
+	ExpiresAt time.Time `json:"expiresAt"`
+
+	// First So many of `send` are waited for: send them before the others, and then ask again.
+	First         int        `json:"first"`
+	Held          []PartHeld `json:"held"`
+	PartSizeBytes int64      `json:"partSizeBytes"`
+
+	// Parts How many parts the file has. They are numbered from 0.
+	Parts int `json:"parts"`
+
+	// Playable The beginning of the video can be watched already.
+	Playable bool `json:"playable"`
+
+	// Send Parts that are missing, in the order to send them.
+	Send []PartToSend `json:"send"`
+
+	// SizeBytes Of the whole file; 0 while it is not known.
+	SizeBytes int64 `json:"sizeBytes"`
 
 	// Url A write-only SAS of the blob. It is a secret.
-	Url string `json:"url"`
+	Url string `json:"url,omitempty"`
+}
+
+// UploadBegin defines model for UploadBegin.
+type UploadBegin struct {
+	// Anew Give up what was sent before: it was another file.
+	Anew bool `json:"anew,omitempty"`
+
+	// SizeBytes Of the whole file. Needed when it was not announced with the video.
+	SizeBytes int64 `json:"sizeBytes,omitempty"`
+}
+
+// UploadComplete defines model for UploadComplete.
+type UploadComplete struct {
+	// Md5 Checksum of each part as the client has it, in base64. What is held must be the same.
+	Md5 []string `json:"md5,omitempty"`
 }
 
 // Video defines model for Video.
@@ -1523,6 +1572,12 @@ type CreateClipJSONRequestBody = NewClip
 // SeekVideoJSONRequestBody defines body for SeekVideo for application/json ContentType.
 type SeekVideoJSONRequestBody = SeekRequest
 
+// BeginUploadJSONRequestBody defines body for BeginUpload for application/json ContentType.
+type BeginUploadJSONRequestBody = UploadBegin
+
+// CompleteUploadJSONRequestBody defines body for CompleteUpload for application/json ContentType.
+type CompleteUploadJSONRequestBody = UploadComplete
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 	// ListRegistrations Who runs, by bib or by age
@@ -1645,10 +1700,13 @@ type ServerInterface interface {
 	// ListSteps The timeline of the processing
 	// (GET /videos/{id}/steps)
 	ListSteps(c *gin.Context, id ID)
-	// GetUpload A valet key, and what is there already
+	// GetUpload What is there of an upload, and keys for what is missing
 	// (GET /videos/{id}/upload)
 	GetUpload(c *gin.Context, id ID)
-	// CompleteUpload Commit the blocks and start processing
+	// BeginUpload Begin an upload, or go on with it
+	// (POST /videos/{id}/upload)
+	BeginUpload(c *gin.Context, id ID)
+	// CompleteUpload Say that the file is there, and start processing
 	// (POST /videos/{id}/upload/complete)
 	CompleteUpload(c *gin.Context, id ID)
 	// GetViews How often the video was watched
@@ -3049,6 +3107,31 @@ func (siw *ServerInterfaceWrapper) GetUpload(c *gin.Context) {
 	siw.Handler.GetUpload(c, id)
 }
 
+// BeginUpload operation middleware
+func (siw *ServerInterfaceWrapper) BeginUpload(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.BeginUpload(c, id)
+}
+
 // CompleteUpload operation middleware
 func (siw *ServerInterfaceWrapper) CompleteUpload(c *gin.Context) {
 
@@ -3158,6 +3241,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.PATCH(options.BaseURL+"/videos/:id", wrapper.EditVideo)
 	router.PUT(options.BaseURL+"/videos/:id/content", wrapper.PutContent)
 	router.GET(options.BaseURL+"/videos/:id/upload", wrapper.GetUpload)
+	router.POST(options.BaseURL+"/videos/:id/upload", wrapper.BeginUpload)
 	router.POST(options.BaseURL+"/videos/:id/upload/complete", wrapper.CompleteUpload)
 	router.POST(options.BaseURL+"/videos/:id/retry", wrapper.RetryVideo)
 	router.POST(options.BaseURL+"/videos/:id/cancel", wrapper.CancelVideo)
@@ -3202,249 +3286,262 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"3L37cts4ti/8Kih9u6rtvWn5Eiczbdeu70ucpMe7c2vb3fn2GeWEEAlJaJMAGwCtKCm/0HmN82KnsBbA",
-	"iwRKlCN39Zz5YzqWKABcWFhY19/6NkhkXkjBhNGDs2+DGaMpU/DPVzd0av+bMp0oXhguxeBs8BtTmktB",
-	"5ISYGSM5MzSlhkZkIhWJLycHb6lJZvFwEA10MmM5tUOYRcEGZwNtFBfTwf39fTQoqKI5M26uF3x8KT5Q",
-	"M7N/cDtPYf+IBoLm9pdjPh5EA8X+KLli6eDMqJI1J/g3xSaDs8H/c1i/zSF+qw9f8PHAzniR8eLyZccE",
-	"ScaLtTMU1Bim7A//5z/pwdejgx8PPn07jp6d3v/bIFp5wWjw6o4Js0o++JhQkZKUa0NFwiLyu+SCpWS8",
-	"IGYuSSnsBiRSMX0OJP5AleH25z+zhSe7YlOujaL2Y032ro/3LcED78VgGetejH2heZHZZ0+Ojo/JOzYn",
-	"/y3VLbngZkHeUkXNTIrPn1+XWTaIBjn98oaJqd2ok6OjaJBz4f8+DZHhJyYYLnOVFjczRqbV98RIomdy",
-	"PiTPx5oJE8GLSsGImVFDiowuNBFyHgH17HdU6DlThNuPDbllhamI8EfJ1KKmwrTFjTkXPC/zwdlxtWIu",
-	"DJsyBUvu5BGePpgHf+Mpk5cvcfyU5YU0TCSLn9mimgtPXj1b47ED+1zrDRq78PRpaxeOoxarjkZfTo4P",
-	"RqMvf2Of/iPMqZcTOLLdC3FnumsFT49PQsO+oWJa0ilb3ffn5MXFB3L6N2LoNCK6TGaEasIEkYoU5uDF",
-	"VQcvZ37Evuf0+cH/wKP66dtJ9Pf7vX8efP7U/PA4+vv9/rejqOsMv+E5NxVdlngqgy+bU6dsQsvM2JMB",
-	"B8UxmTsm61juA52yG3nLAockFuyLqb6PvQAo6JSRMZtIxYbkfUH/KBkejKmUKchi+5SmOSOwbiJFtug6",
-	"HkU1fccWnx79+CxEoF9KVrJ3MEjwxPxhv99GrH6qZetJ9OykY1+umEhBIq6ZWvlnegq/v50cFYHJ7u2v",
-	"dSGFZnBRPU8SVhg7lL05hXFCnhZFxhOQY4e/axR2W0gGnKi98S+t6KOaTKiy/7HbmdAsQ4GXSJEwJVh6",
-	"TuZWWHPDck1S6S4HDZIwcJeHVuIeO4Rn7v1NubMXhMEC72elv711hwN7AJQcZyxfM2mBT/zHdpP7cQPz",
-	"PyeKTUpNMyt2KJlQnpWKwWquGrfrzujQGrSDHqoUgqnv2jvkp0fnTrvaO/vldyz23p9EPFl4VdRy82lT",
-	"bh6tys1o8NwYlhfwioWSBVOG4yllImXp84D69ZZrzcWUzGc8Y4QbS3E9JO8nhJJMamP1jTMynzEBJymT",
-	"WpM5BQWDJyy1LzuRKqdmcDZIqWEHhudsVWxEA6aUVAHVNxqIMh+z5leNF5KlSWQeuDJTWFci85wbw9Ih",
-	"sCtLz0DSW5E/JIoZtThzXzglSXGWEjqlXAxHQrGMUW1/ZGdUqrRyLCLUECFJIrUZAgnOCDcapApTJOX2",
-	"kYmSX5k9Jvb7kbDfw1A4i5BjmS4siRjqZUykw5GVu0zYrfvnwLK1ffsI3sPSEBYJktnAReTXNogGdo7B",
-	"p2WSRoMvB3a4gzuqrITXdly3/1fV8O6DlziL++u1n8w/7uas/qymdp+8gRXcR3h9BfnomouE1XyiDSvI",
-	"jKZkTrmlAt6/XBOKI/bnG22oMn7Ofj/BrQqZWc2b75+e8Zpz1BxXE1yOf2eJsQNbw6l5In+0/1uvy0SD",
-	"F5Kq9IVi1K2pfTBTVtizKZJF8GwoRp14WiWMpXh/omhDDdtMk8Z6/G/8VNVqgqSxb3khSxEQPsDjKxxz",
-	"CTe0lYYZsyzCkXPs+r1Op0EXafEKF+bZ6SBEZ5mlTJtrlkiR6oCOPa2GxSfJHdd8nFmLXWs6bU+TynKc",
-	"NejoWGWFWniu2lN3kqfDAv5orTm7rrF9CEw+PSSXglASJzMqpiyOyNw+xDXJnbxOeQpGHj5g196mOQ1M",
-	"9GIB08zZmCiZsR80STKZ3PY/i9PgRlqdU1va4rnTaJ5SxWCBGdd2d6lYkNzq5lbjtjsf5Gn3AVWKLuzf",
-	"heQ6ZCg/zzK3mTnI69zeVE+PWoOv1YJw3MCMIOHg970Ggn0FpT80GPJvgBlfW8Muk0ZHnhknXMFNY3dd",
-	"C1romTSeXzNq347kXJSG6Qgfwo2H7wWbOwW3/5qvUc0PLTqhGes3Bjxph1B4XAKsDSynmPNJzCzr2uWq",
-	"c2KvgYW/MZC55R3qeit8AYqVXnN08AFLMHeaNTAg2AfpdpRxGt4qYRx7b8cbH/EuWhluSZBQ0y023lA8",
-	"de0DnjlLdOVoFIWSX3hODTsniRXImsx4mjJRk8ZI2VOo+p+EfVXAtOTJSSVKpWBLLL0d7d/idCHqCxpS",
-	"A9+7i8JIZe1/OL0dHAQrXB3hH3JOciudnDwhCRVkbG3GhPE7ZqXs/JxQQZg2QFVCx/KOkSfHvUi4rHJQ",
-	"kKxu8+plNSjdyQeeOAEdAt67un177GuljQfPKzHsi/FuRFob1EHKOjtRhxV4ngZ0RUMXunbHlMLwzPnO",
-	"4Q3tzCkDrSA4Ixcp+9LJC8msFLfgOZPKfjMMEoALzbbVKy0JAnpM6uW0pdM5SUu0LZkmM3rHqvcMvoqS",
-	"89URr+S86dkuBehG1B6wGAVdPAyreKwIXqt33gRer/uBO7fFTC06dTIm3n8BryaMRObczMCEyqhgy5qN",
-	"NTlnzpsD3+NlgN+mq3pNypKMKpb+Zg8Oz7hZNDS+jepbNIA5thPhIH/XSKQVche01OgQc1+NpcwYFajR",
-	"yKxjj/wLXeC7Pw+qis6+koJZpphIZa0uqklRjjOuZyw9JxSiBXizcjjG9heecPBTUOgJc9dtP+6/C1F8",
-	"6Si4FT1ElXaSEehTkTA0a7SGB/z+drKqU3tWRCjdQgzUKiJN0aNKsw+t0TayFJ6uFR/Si0XjyMjSwIk4",
-	"J7R5kLwWZSQxLMsaNkFDJtRvrRhN9QemkEIhWYw3p90Kpo2ubCRhP6PpMod0HizdxRT2gs2kmFpeBH1k",
-	"2WvUjz8ohBaqfV56r2pXunfeq7Ud139tvDg1QpM5FeacxIeysNtHMxZXosp7lNtclDCeWSYJ3oSTTMoO",
-	"L5fAW2D1C7uCliRpfjcLuwwaauoGZcSNjvPXP/RLjar3wck6SXtD9W1I/Pvr3Kv3Tg0ds8SebqdYMEVm",
-	"Mks14SYk7bfWbEIKx41dQBWfr6z9bsVit/rCyhfgX3slUh2S8TdWbktrNWnQRZ0i6uizhYgKXB9WgFiZ",
-	"EtZFmGBzmumehFYtpg34pQJXFzdwWXndehsv4JaqTa/7CsxHRpMZce9OaJrqh0gnXomggVusX9qKRuWd",
-	"aU0mCN9z1YZ0nrwqttE+NjwNe1e4yVhPNRCf7Zz4Y+Vibc88Rj9n0F6UmrVdQ0km9bbWuXekBvSxfm5G",
-	"VH3QaKTK9LSDU0W5aIv2hlLnvPerIhCd3U6nxad6TjiT2nTJjpQFTLdXGUu8p70sbhkrGoe8sdZurZV3",
-	"XDRWJVur7gTI1dYxMmk0GS+IHSmopWjGREgWvvcOMMO0ITNGlRkzuk30gGdBn+u11X1pVg+J/qJVTapB",
-	"OW1oxt7YUxtg75dgr2qI//hz60wZa+MaKeEtyN4vx8/S/Z5M8IDYh6H6dkv7Bq7vwHla69XjxkvxyrE3",
-	"DKYmBHT8ZrjF7Xy1U42jVvG6Z0H/dqtRs+bWRLUQComvCwqvoVdlV6IYNWvtLorXlzWv+rNgUob45f2k",
-	"culrpu5ano6Qn2bdLr5GD4wzb3vkGNm56kQPyDAKrTzj4jZAp5ylnIYdgh/Z+LebGzLhGYuIdIIWvb+y",
-	"Q+vQLJtsvpPgqdB2rnULempYU5kbO8bSm0tlymn5v/+XJnsvFNU8218bOgtOYl+2zRvgsB82wr0YNrU3",
-	"ehWYtfbLombhfuFdz7u/+PH8B3XAt/rEje//djHfT15luky3ydBrbkUj6cydZz9gHTCsj5LnonVH8Q3X",
-	"gahhJcB6SbLqWG/ytONoweXMqBAsC51+WflXdB1uGAYTURNqaCan6IZuZIw9O13OSlzhM59ltEYs9RM5",
-	"aYlZNdu5xraVNSFL61fB/3CeChfPrXJidiBe3n44jZp+LThEjyFV4IbqNBuqg6+0IRNl7/fll+3jMPFS",
-	"ZedSIuNFLSEyXjSkg/3LS4aMF7uTCjwNCoIWIVcZs7ekyHixEykBqXcBV24zpbSHhdQtQ2RokS7pRV+g",
-	"+yusM/uH3knTeG5JyRcpS30OjSZzsKnAqeaTjmZUn2HiFngLzYxx5fwsEZGK5DRlVhX37i45gXCdIi7h",
-	"SIf1ED+lZ6XQ8VxgyBXXXqUCLSD7KTjoeGGYfq1k7pyQgYwFmXLMLcDUdh21E0AXZG7VC3tMeqrUMOeN",
-	"7DGj94j2HDgpyk6B8UHJhGktVZXdMpnkBZuCtTCZFEqOWURKzRR8ohfasHxI3kmDikUjvsSU02Qit/tm",
-	"Bq5Q1CKJdnYNpr/an4qe7nirVGcZVRvP0Ev32H00mLZqGQIuIkfC3ufzCn8ApyiUmmBY0X+wa8OK8EhL",
-	"x7nxGo01r/BKgGFb215T0K80Wjn5wWO+erxCouUlXbyf/MbZPHBnpu4qaakH4SCO+/22gWs3IP4+uLwm",
-	"x7fLIY6OjgJLeVmz25IPyVK5p86SFGXPJ5u82ONxIw3Nej27RKhl/kEeGfgRQ6R7TRMWuDUS7/VePVh3",
-	"NAtGXDXEWTEfCJURMlfcMO9dX3+t4aiRm7hzpevycGZ2fgh7cwHZuVJEmJ01AcKIRlrI0h2ZGLlFcg3S",
-	"LCAjEtTidzGS8xkG3QHWrrVvrBncejTL4N3DniP7Teed/v4OQiAuDGUfjZayulb339Dpd7/g0ubDkA3y",
-	"RX5H2stvkCXMIGgeBJg5DRAyLoUuC2uGs/QzKP5xROJEQi52/YGQn4GZP2ujGM3jaCRiI+VnS7HPBf/C",
-	"Mm0fsx/pnGaZ/yOTYur/Dc+Csq7bv8cxYQAmErUoWmvRslQJ++zyEWKyB4mamRyPBEYyiowmViebGGQI",
-	"UhaZhMTn2uu8byfk4o5mPP2cOEs1JntyQvxfZ+ARd/4Tqcj11Q1qcEnJ9L5V3UYiLlCP4GL6GS2CmOwJ",
-	"aSo3xA9WNyozsz8kb6ViJKcLuwbmks8rv8cK1YNGJDOUZ5uVYdjZ6vEQU1zmdq4rZv8/oBw3CohW8mAa",
-	"yaTaSIXpWFGl25JSuJ2B1LPwYXFVLWtz2I6jo6P+6aNXOGJIaMBkXSp+8w5qr+SCZlkVe8dUH6vQ8YSF",
-	"36l673VUA90YHXA0W7aVuy76ajuak9Tv1SBn431Cu/5fslQCyznbGz5RMg/KVFwt6sj0C9dkzKbcHo3G",
-	"sbKmgNuzWm2LCMs0axjlLkXCEmFGi4KJbWKNm7Ta7UxOR4ZLw/Kg5YlR1J7OfdlFN26smeVIBfnCARKA",
-	"ASjk3BX7aJkzfIprIgsm+pJonfoMmwsr9WkF3cZykzSr16LA1DdroAosKAlluaPe3Hs3fIFUYCf8WG9p",
-	"6KZ6nmWV3R0RmmlJTB3RhJQQOSepxHAIUSxnVj2EtY8XS97vVl5BZ8pBd7FNM5ZO9S1G/YakXctVOwRI",
-	"klGes3SrFIIOp3eRWf0gtddVld9B9a2GuCM3ZMFanm/3uA+Ot71b7ShOP+fWVSk+VGNelaJydF2VovZz",
-	"XZXClTxdlaLh5PJpBPVVyIS7v1bzaCg3XEyvw+kMUCCH71SX5Nv9wBIzLESGA4dmuuUO9oVro89cCHpe",
-	"bSJfcjL0P3ou0wCZqPa6tVi5/jN4CH8OiegH+JxD3uDXUhHF7uQtF9MheU5u2cLJdLzB41u2+Bw7+AKu",
-	"g57czni1nAu20V39Hh4Cqt3J2z4lkPYo23VyTUBf639ilNxcN3Flnwn6Tl0sBd/KDdZ0j3bs3S68opYF",
-	"HtMp+sY7+pdEapoqpjXTRAosDgQflhoSzBWRE8C4GNPkFhRA1GRqv2JChXMLBjLxGlHe1YhsxouOb+oS",
-	"4VV9WM6FVUGCX+ZUGxYuby2k/2pF+Wy8jrPWfVADgU4oUsg7PwnVREspqup3yHSvdOGCJ6bEYGu6ZbS1",
-	"4VoLfCPVAkrTgl+jXtaRgeWcTQHZ6vA1VvXxosoYRICTPo4LeKva6YajhzgxfLeD98IrGSRjk9p5jtsS",
-	"ec28Cc5SLXGV+yY0MWsyZhBzIbAGbshEliIlsjRD8oomM1xSKpMyt0cW3DtyLghqFzqYTGMtwf6H35Lk",
-	"Ne8oBVu5LjNZpoJp3fdmwrV0bQXM28P/t8brjgf2Br74tsXtUapAoDc+vDv8xtP7Q1j24Tf7EveH3+wg",
-	"9zGWlrM71kASgaX2znuxc7aX7H2EXQQKXs63+GEfic6+hBNMiWaJYmZILqsyHz2zfIWl8Rtf6Bbgd2D4",
-	"4NI7K5WooWu8h8DsgrFUr1QxJFTYVY59sOc++hcoewokGG+fRWytuVed4Am6RKp3V9M2j29SGiVlPrSv",
-	"NoSw0/DueONur9YFrdn0XSgk68oAd6WUvJU5E8FYbWcY77WS+Urk390M20T+u/Jwtw/Cb3mTkol7A8V6",
-	"RAOqYD6uN2qQZt0d+w5NtcZWN2JBx0sQaaE0mJx+ucSfPj1aZYB3bO7zZMK364Rmmq0UEvTJiKlwHZ61",
-	"gFaGx+HsjVaGSGC0VaSWjpDRhiSJIJHZ/DUXXM8eQAtwVbeY3KF0PY3WEeXJ0dp3igZo8z7CwA9ITQkR",
-	"zF2mW1AqnFwIxftMOmSKLZl7S6v1oSZlyJrs4KNlbKe19FnyWs9YcstScG6MF/Y/EQHHmNOnxzRddotN",
-	"SueoxQqXgEtvuvGNn+PVMEY0lo1Il1YLFVAbGfSl0Sw7AByMFvQI/qS/8e9ZZQ0c5HHQHvuyMY2BfVnZ",
-	"XkT/9OnU4PuxdOvY4apKZBshUYVj160NZX0ddd2Yf+UeWy4R2JBx0njU/pIrtt3qJlxMmSoUFx3qMBqx",
-	"TP3grCuqbtuQgZjR7JEZIchOc/sJ/8rQf8XzZXEAQJSr7gDFpeJmsRmozT1nt54mm8WAfQYqHr6yF96C",
-	"WsZo+trg74wRIyE82IBQIT/xF+ckcecarAFtMFOdKsXvmB6SI8CHA/X8jJTiVsi5CCZJrccq8zHsdS91",
-	"Y59pakxrH4aHWpVfm6+M6smVeHhnAdR7L8JXsoR1BURCwYeY01umI6IZ0w2/FVWMFIrfUePwwjDKptu5",
-	"6dqUKZcHTwZRGMFz+Pn/O/uPNYi70eBDBZ6z7J3YFrAB/bip3f+gLYQwPduZNVWJ4laYV11lgN1m0LpC",
-	"PTdT6wVCO46U3IVl0w08tDPD5kNDwCxf11Jql8GOcQ9XWL73y9P9ZtRmxqcAHGo3MgMEuvlqeKYNUrkU",
-	"g359QX48ffq3gGM2mAdyjSFv0TCocG+G6zMTuhSzcyLAUTNWVCQzIkXYjVhFsC9DxXuZlj6v2yOeEkRs",
-	"hFPLPSLiVA+7AmhlxyFzeDVg1l/ITp/k86+lYsSX6GvKU0h/x3gvFFEjvqCDAiV7vxzjRvYu/Qw5CehY",
-	"luZsnFFxu9FINOjF8haie+dqiyLc7zCbyqliOowikXFtsJZOM6qSGSSwIcwrVZqdYRoAusx9dfmYcTGF",
-	"/GYMu1E9EtrIomBpRIQkXgl0bnMYDHKaokZFup2YYEItICDIOaEj4co9nutaK3DuekjFtffoRGaZnINm",
-	"ULg3O/fFTwYSccbMDoUIBkRmDhFy6XTYpemX4UJWR5YzcuQgczpTOiI30I1PYmyPdNSA3CkyKgBDgqYd",
-	"EeqCqSRYQ9lcENp+KyNG5PjoCK8+WGwjUUPP7D3owZszCqHb4aATJ/poY+aKX2jUJGObFCFGrNBrHo6v",
-	"VQFrcUEmGZ/OzBYQWw+EkeHtO3I7iJltCoP6IFgtFa5X6C1umZ1k38WV2om+t7Mb9cqp31tYxje8WSlm",
-	"BQQVBFoP1BayE0gKS48x8MNFEAeDeeTIR+xNYM0kpc1rRXO2laFc+UIfmMTgOzK0pu/ah1cpAtBvYcqy",
-	"MOzmcziusR00xnArIhJCEMAKyFatX4CaW9LvHWOpvWxKkTGtSQzLiq2khHm/i3hBarkkxdX4GvpNVqgx",
-	"5XdMRM2Ii72zIC4U1Cm8Klfz5JiPPxuKsPn980mh8Ku7vvbi+jdMiHa6F97zx+eoA/zX9ft3BI585G+S",
-	"hEXo6D7uke4IU0c9kliX3WSP77ViJtRu5vVKV5kAHzbdXf3MsRzCIborv9CZtZYZltxj/QI6GGzZBkRt",
-	"t56x+gUdXTdtcS85k3PR/PT44b7Mh2zZ47sc11IofHczYbj99xWjm3OTfd3e9+bYtjsJbK8J7C4zO6hT",
-	"RG2qbMibrnp5BCQ3FemcpyG19AVYHkwRZ2A4j16YujNmddQOLDLHVZsagUSDaiX9ME/x8WryqPE2YTLU",
-	"pYDblEY1qhj71zx+YOr46OjoqOevbnkISu+5ZwyyN87kOELnSoRMsw/WrIf8SDFl1J6BPSjQiuAsRGBQ",
-	"RQ78dH9IXt0xtSBGLZyl0XYR2lmG8PPNCRtcpFVl1+pr12QLboXMujwUWuYM0oy5JkaVAPU952Y2JPEd",
-	"Z3Om4jMCoWKmhyT2bvb4DNKS8VKJrK0EjtCRqzcAvSsfkthuOTXSPk+zrHoe4fmiqobZUvaWLXS7xwLO",
-	"P/AZavBPP2DfZGOZsd/8MPaPX+uh7J/vq+Huo0EFMLgZiL2C8fRAg8Ei5rXCH9JoOzMVbkBWqSkz4LCA",
-	"TBbT2i/IOoa08X45C+Myu+07HbNcW0EC9aniXIebmEiZvZTzLcEsNqMtduQguS2hztcDn3JNUH04JzGC",
-	"JsYeVhXCJnA7cN2EvbCrPkjbqvNybn+Akm8AAhcqCtOUpaQseutYwH+dxnCNJLn03k3Mfj2TZZYSVXas",
-	"2kFOrguHr4OjXDNzxu8wjuax4TwKVJ+KJTOItsGybB2dNmevclu1Vd0YmA3Cr5x+hLwM5Jw3PEbeXwhu",
-	"y6I0BDKeLfNl1DB1Tmjtcvpen9Kf0iSj6bpaBuPDRjrecTaBgqRl9LA+viyHBPuKhrKfKshZKiCBj1ij",
-	"FD26OpMmAgAM0EIdD+aM6lL1BKaNBqWahlHlVqRr1Too/HqdqPQVfzgIuV1C0uPpuN6I1+vJReYgFcaM",
-	"jEu9qFOj4WCcVzqNQ3f1LQcogm19Hwy0I/QyHjSM447WMk+3WaP9rsHTCwGGK6YhU2klYZWn/y3Lt3a7",
-	"NtpMdpyPUqUQse5hB7mDBsU7vYyiSVV9v7HcW29vRHX2vXgc66kunEMCCHCPPZJN1dycoPaCLSGrIi4s",
-	"uICmRNowmjZRseGhHHTatCm8Avkz4RqTOlUm4CNrJcWsfu9SX4Jf/hGO79HptmCwAfKx2751vHjW0AE3",
-	"n3GMvlZZqBBfc+LM/t1b5ObByo0b9PgFhrUyMixz61KdJZAeamaNeBSOaST8e0ji/9e+0X/Grfq1ugjH",
-	"q09z19cCiIDZHRjLxGJRFybjhlBNprToUTvglltV1gIhPnVskjOat831Mp3buDm7uX+aa0ePm2v0R3mz",
-	"7fUgGrwdRIP/v6eN9prlFBbyFv/zTooXXFC1QKNsGWSNurLOz65uqTIPUzzCDl9hFXstGiRUJCzDf4OF",
-	"3kbqqY/WtctS6a5VXlOZ0OnN7e8YDB9MqFhVpfACzGpErmRM12kFmhRUmda+O5aHvlPubu15aDdW0ncX",
-	"PzuM2O/vb7dd0W93hT2KMEsb1p8AfTsRtkroNxT1hg+Rx7pay3br0KlB92j0Z9iEcLYdoNiWAE0hfui7",
-	"ieFCtIoMLYSvIHpXF313EawG0fCYseqbZWSgFhDXd9Ze3HidYcuQw69VjeiSPzuTye1l+pJPeTD0xFO8",
-	"kimBJ3/QBNnF4fkSDrk7cKWOqWbPTjtwBu2Pr5t5sX2AAu2P9D9YFlDf38EqKr0WH8VjZNVY4irVoICt",
-	"qqhb7nrYTIVdojP7UnDF9DbBoGA943NE/zqQIluQ6+fXjQWPfe0f9bWAG0/SEhmjpe1rkcwXO9ZvEmLW",
-	"jvYFASiwjZ0i12nVD0HQ7amIb7nKPweY93sCx808+dXvi75LriNMS0o2gHVZ7TflujYAutKQexbBVUjC",
-	"655HFIKGKdG7PDrYmTSjCxp03dyUSkAwhNVGAibJVN2qndEAvaIxT5UmHR6ih5QLFI3Uyg294PG5LUsM",
-	"QDPe5jQpH9LcJqTro6ChuvQtZXmlG66/mu1DIXC9jcd6XUHnQ0oRGrHVBx2f7oYubcnWwPirBVq0BAXY",
-	"yvEbNDiyVk2rw9DgveYuhYCfV8LBk8L1vPGs0gaHBqG2DiMa5MFu0jb+b6p9esx6I6D2X7OUJ8wely9X",
-	"z9TJM5LMqKKJAXxpRUUq83agPZ+o6fRrOsm/mvkfJ9mtEPPpyRNTSLpUnUMPvp4c/O3Tt5Nn4ZIcWMQu",
-	"7IgHO2t7GxKdSMOLDhcqoM49OSL2CbL3683FPt5/gAITeVDa7ZoCNzCPQ2J3BaO3J5gx/jDClwm/fJPt",
-	"lmRwOc54UhV6KVa3OK/KFdLzRo2rj2m2cNFgEMBYxF+jYL2jLVzVmnG6+m1hwuJDsGZcRiV2PyLa4dis",
-	"UMLu6nXVnWm7xLReoCiNCUI7gS++iyPT1Yl7Z2cGo5KlFaLXdk5XYecHXT0xNEmY1gSegOAvFeT5h0ty",
-	"yxZDgunCNT6UkhmDrBnqfwCFqCQvtSFSECow5YKMS0MyKQurU547pEJ6yyrUqIJqPZcKfLv/uLn5QF5Q",
-	"zRO7+UAp0D8ZVeBzdm84M6YY3N+Dx24iQ3YmOgp9aAeaDMgJmbMxrBtTdBx8PX7wu+SCpWTsOp7q4UiM",
-	"xM0McqMQ7MhnWCAC75nzq6s7qNK1C3PNtmRpmB6JvXjOxnbsQ3vqlaDZIS14vO/Q5Rj5SZIk43bgvZid",
-	"sEP8wz6gKmAnlo4ERC64iTCNxbcBgHqhpbJY+xCMDo1T4Vt0AsAvR6KqGpuAs8LAO36cSSgHSiVETs9I",
-	"nMpEH3rOGeZpPCSnR8ckLgUtzUwq/pWlcdUSNlEsZcJw319sJMBpF5HToycknkg1hrho/QNgHqtj2UdO",
-	"SSyk+QzFBjEmuDTLqKQA0OARYO1oxoYk9vrDGZnx6QzyXuzPfCYVbhwUsqGg86V/vihND8mLqgovTmTK",
-	"4shZPfYDFGAxjrJM8CoM5xJrjo8IOF2wmbQ2gL/k0ICfHj0ZidgV1n0uBb2jPLNKaUz4BN0yY6wMOz36",
-	"O4ndLJ+tDJOliX3auyYVaqaQZiSw6hkKM+zsQ/JxZg8iAEShxDdUGRfk8f2+uYIy8oI6vl3AjttTOBJU",
-	"u9QE18Ai47csgkMLLRFlDkH3OaBMUUGOn5Gf+YtDJPoTWAGS6fTkR8yZe3r0xMmF+IoZtTh4PjFMxUMC",
-	"/yXUUsYVMSJh7VpgpWPGBEnsGzKEHIP8uYwnTGhW418M3l7eOIcOigJ9dngoCybwZA6lmh66Hx3mTiFE",
-	"JW9wgXhD1oRgSqOwOB4eDY8gF6VgghZ8cDZ4MjwaukLnGQjNQyhr0Iff4L/3h6qR4AsPTJnpgIyVc6vC",
-	"1XksMMIPGNbgCBbsUrSkSi0TIjvdMqu13Pxt/wzYaSTiMR/HeCpUKQRTjs9iOmWxZSP7j9dK5ohfGcP9",
-	"EZO9sTQzwkWSlSlL962Ao1MWjYQ/jlQs7IdjPh6S9yIDaNgqQD5TjPliQSjHGJLXVZWQ6/fBczYSE4ir",
-	"c2HkSh2ksbtpZP3yDo/f+CQ23GY8wFyKy3RwNrAX7FWLyHY3FM2ZgeStf34bcEtiiJP7BPszl22PN2yv",
-	"qob7KDwQ5uj3GwhS5tcM9BoDpbsZ7EZuP1TooZqYh284npKND9Y6yf0nq4LgbQL8f4K5yg28SloUGU9g",
-	"8w5/d7WB/da9ktQPN/3yDQ9oUtAWp8ElDofNwfyEp6nWfejLxUFTKvOcqoXrrqZKoSN3LOzZwlPjXRHQ",
-	"VaPJm5/uV7hzAylfQZmUJWPhomTL79csJJKKXFz/VrvvXOWRFQkR4H5o9iUCOUBFGhFZoN6dLaKRiOtS",
-	"jvgcknkICGdsM4CKkOLG2NtGEEhiWRxMlSwLYhQVmibwjpbUZTGyB/z46IhUp1UPSV1EUYPiOQ1Psbpi",
-	"vZDKRMtmCILoD0fiihWMGu5y5ACg3+NQ+KSWcyuC4AnSfCkoZiSA+uEk40jQNNWWan4EbqwO8yNQDCvC",
-	"3AUrJEjoxGeU4bp9/TUsdCRw1Po6tVyhQ1LLNxZoyy13z72Q6WKrM9LLilgGTAq11TDsizlM9F17+Mp2",
-	"GmN6wmq4pWVnWMPt/hFPfaspQ+DEg5FoN6YBySDnOznxSEBrCuBGR3gHWl1lDtoV+J+6D/99tF5BOPw2",
-	"5uN7POS+gUubcbBbb2sjt5UolxMIpIRE82kX2C9ASyKKEL462bPqQC4V298FYW/oLcMkDwGajeuCyrU5",
-	"9+cI9HerZYARs1bCOh2rTbmfmFkiW4hD1y9++QB951u7TgGIdLbjC2PzJf2Cjy/FB2qQE4owHKM15nUj",
-	"+lZfLc11/qBJzAydxmfk9OTv1vQCbzlorZ+9ZKgMu4icHp8sPeS7wjR6ZEJr5OGK6HyVcrND/n+YxO2r",
-	"laCfubd8/FO57wKuPEIdIBgVBBQlBW1K7KV5DrVLqpHx685nLu+Yb9H33dLusAI1/3P4PKhFveYiJQtZ",
-	"ovmLr291OfhozMdnNaAa1ST+8P76hhyiIxVxl+ElYuI7agCdfqjsFvRf4B+fG24Mr1lssoMwPxPxFdqn",
-	"4QICTQ1Ezcfh6TZqZy+GPtnMl76p6Xcy8lu8PPTMqoJvP5wSqgCSgtb7gDvayaseWR95NqPjwdk396/D",
-	"camAY/zfaYlEZI3P7L30tfnBLc+yxp86YYIdWFvh8JsqxX2A28GKKyhEFp0Rp0rf1rGmc9OkW9bCPrWm",
-	"08vza4cH3m9y5+R+yOxGFs25q4al/pO6sAo+4XfsK3AiuEhxQeiyORzgqLLQTpB0elDqhlh4YiA/KNaC",
-	"Fnomjbu26vK+c8JoMiMxqv2xa4LGDfij5uicdO25sOdJfRYxbWtI7IxxSg2NrXRE5wlM+kJSlYJ0iofk",
-	"OeROMGFGIuOCgZushtRTDJL2ndkCZ55lGXjMjp8S9FCCkuDAu/StJo6e6ALNMqt4kkzK2xoL8eQIfC3N",
-	"qmp09wI6uBkJ/BmIHvAZ2p+jgxC8m4giZaQEf162IDmHZhfeRrJDTZmxLyvYfCQaZHZVB2CIck2S0oAy",
-	"h+RFN2T8hmpzAPQ5uHwZe9RyrKI4A6QpZ3Bmc7rQrbT15pYOyTX2vyNMLEcbLAta6p2e/Ig99MalXsRk",
-	"zBZSpOTk6TNn1AZts49WO4BNHGy0YsBgAr44wBH7i9SaTUJGzI3nNx01MK9cGGAqGRitS++7E5cGNVUh",
-	"aRX50CSVELXBI3oA6YHuQNYiVVYC1J7XW7ZontZVp93P9oFtdbe/mgfK97EJ7OBvNOMYWnUdfFyjv+/f",
-	"JBdp01EzUsIV4P+s7EeXxnPjuwY41c51DuKuoQ0GMJzUwBR7lml23iiHumWsQETZGdWz4Ug894O4jgxW",
-	"QGBArhkpXBvLCxxH1HB+hr4Nj6TaQNOJPjrN8c5m9T0yOo7+LVs4r72lr92n4c4UpSpU66JokPhE87Un",
-	"+fDbLVtcpkuuiaXCGzoBYF4FDroh+Yihr6cEfAc+ouoqWj3LeS/CqmZ7BacG932zugLLW6uvNDK/n61i",
-	"iPVzhuCa0t24kuxQjd3opH+NmNcpSx0467+6NG2g1a715HvQW2wWv4vdgNIBlwcvfbwffb1oOrjTiNiu",
-	"IBZnHPpLbdi2w2/438vUGr8ARNxP//Y/68vTT49PNlQzNK3f5aMGC6u4KGTJrcooqE/nGjFqtQPkdUUD",
-	"378jH0pjZVNzpxFeoDldJ/FrlIrOM/OLR0d4NHaugSI7pLxLINkBtTCy7mB7qnsDoS4jUuciOiwfbAKO",
-	"bjYsUCd7v5xG5Jfjo/0NND38Bv+9P0wyRtX2bhsgyjvL4938eGGH/qWCuu7honbcV0MS7kJAg5sLc2kc",
-	"iERf2nhY1U4G/MDYrX/BHtHqDAR18+RXL/fkpNmQ5KRR1nocyCZ8TOndbKMUYPhfC6scPDlZBubYCf+/",
-	"kfLWO9/QDVAh21Y6Mr3FvsIsDynJD2biDhaAY/U4x+ODHXq74wGrgdNejjMEk+YNIKcfNMmZoSk1dBe7",
-	"8a66QlHZc82buL8k0KBF8aOYLnPIIu11svDxx6HrFYz9QMJmfGJ2oxlW8EJWW18m3XLwq00s7ZG8gj6y",
-	"F9grrjoZcgIOJA/l5QI7XJGMCqysxhO1IHPGp7NGFbUDPYNOn8vAO0PyGnoHUwPOJMgy8wlnstDepYAO",
-	"NGdmYuLQSJwQbUc5r5xc3LeJBv9OhQFG9a2uXVoQfJ9zzULm40/MIL7ZI0o+nKDjkneFnzWInnGQ63gu",
-	"dsEx/5BzkltLal4hU9UIbVSYTn5pQFx16kkfK0CqR6NfI1W6g4hVvrfe3Qlz+bx1DbmdJCVyEiQXlI5t",
-	"8FNjDn3n+XueZXaHUo2pz4DEAg1a4z9iawg7JANRdXTUVftWYHHfO5VwgWdvwlmWVnA0Cwjk4bmCHFPv",
-	"XwFXt8vNg2A6m3IArQcJMBL2ucitjAsyctWR5I9SGqZHA0R1I8VMUc0iSP4W7kgnVDOSSpcBWgoTjQSA",
-	"oeHkEy5S1/oVXmAiVa7J3oyqsSxVRNw/9P6QfER/NDrCEaRG28FwIB8ak4KRjBnjkgSgFYJSLIFmCJDN",
-	"WOMexVAbQLQckmu60CPhj18idTCVELF2oEAl4JlcwYBLUYKKBe4DlIYEdLc/Bh0WWwiKuyufr2pT8b0D",
-	"tYvovns4BAvaxbo8PtAuiAX1dt89TF1F2E+KVWVydsCl9rxjpk1MitJ47FCnpQJfz2SGif7VEQQBYLcc",
-	"PKa5RL21ahHDDYZsrMZLyViWImWpv2icxHBVSzPXoj/0glqqDqNigL9ulP1UH9g3CRT6rL4z9FslVpBG",
-	"xJESZQYWKRLp+xG7zCnAMYMow4QqVyJStzrpegeHLBZ8C1c0uVya/C+Y6NqCelvrGsP9/v4rEqVggz+t",
-	"pljxaOOGdHceXpKuCbXvYX/4LaNiWtIpux/mT8q/b6+2Q5X85u1ys8AmdF/Pa1Z3Z8xfdnGH3zSb5kyY",
-	"P2mZURg0xAuWnIsSaqcDTku30PU+y3V9cXqRKOOFPvxm/3M/zIvTx6LIRcYL+2SfNaVyLjJJ08dcz081",
-	"1FKvNSH+2qMevG2XZO1upoa/F9O/yorAhz+WVKV/0VU94pHfdlXfKoiDxxXnFYIG+mse9UUOueDmMU/t",
-	"n/oy9U2Rn+o/742C14VTY1G7A6X3ke6MXZIUbb8uA/4jlNE5ZTbG5H/31w+aJNTQTE5LMOEZB4MXKvXO",
-	"Kx80B0N9JBSzJrQ3BZwfzivJS4gD5B340agHoU2oIHs3T/e7iuG67NfHNnHAXokhj0sT6t/mDO0Y7St8",
-	"sHSRC81TBKWVIlvs1EBZbn/btFD+xdT+GnRjrc6PbLSboGsDIQKcTw0WrzLOkHmlqFzIDXPAnaDuvKNr",
-	"I5XL//AhB1fisTBMYxmxYF/MkLTzSerCA01zNhLxZcryQhomksXBz2wRn5F2gbJLqs74neU+GAXLaJ3T",
-	"WbtyWV8LD+ND6RevR/6cc527wgefYQge6JRPJuDFxlplONWus6Z2XVDSKskFIUshW9KSLfLJjPZvng7J",
-	"r9DBE/Fb7A9GYo+SX3+9fLk/JFVSFXjR5pDOfFZ7wlmm2Q+aVFNjfbqpXOvdGVW/OZG85RVR0wbSlz49",
-	"WlKWA4r5c9OyGpOuOqGByAgma6hhJF6C5AVoOqy4hIW9ukE0u9CE7rFDeOY+GryRSQU3GwZxrTq36uFg",
-	"XR72/Q4SDIWQpUiYr9AOne/6ugQ1ZF1iWEW76uSdHp1iZEtIeyLOfatiFxHM5R0ibFDsucANy5flwWrC",
-	"GJbGPZCtu2viTta9EEdUk3ysjZWU0F3ZuFegGQRclcy53k1kEN+w5oUIYR8yOdYR1ulge+eUfSFMGMWZ",
-	"DovmrgI5T7zta5MqWKcdlMS5d6vSWBrIbKFrZmsV9yHVbjDhn13mtgte3r1sruHqdlXYtivmcRVtq7oF",
-	"HAmmXeC1hzg7RMj0h5lQ3XlNMGjHIetRL/U8SVhhWLoDUl0bWZAWanwPkhTLKCar1seFf+gR1WI/R6dm",
-	"nGXOWZmfV0UxT492UqfcEAWeHgD/4L21DUJW9HqglOqif8M1vLlSvHs/AgktHzK6QHToCSqR9oJ26dk7",
-	"S6hL6hUFKRW0vKF+0j8GFZQQj3cCuoEeROYznjEMh1uTs9lb//Tox5GIubijGU8/+9GcMJ77DipQ3ALx",
-	"8xqkAsEwRNU1BXv0u0qwcNJJ/4MANUTOzbdGrVtt1J27Ip0io1zsrEjAL9yaUUnGqCAf2fi3m5vdcfaW",
-	"MZOwHYmLsjbp9dVNXft2TN7yF9ZqqhRHfAlrP525srg2zSybjMQtK8yQtA8AN0v3f4SgdJ7FqLu/eZY1",
-	"+Gw4Em1NtVE7PLE/hCq+Rv8wawYOyXPhUiQ4BEOhG7RGu9JqlshrkWtMw10pVtqoDXPGJWrQNF1YIsBg",
-	"Ff5ayfRIWA3EJXutHoWoxeTWtiSN57nptiZb7N5H5/hyoMux4sW2UCMOpAT274G/XTlrOwE4Odn5/dZl",
-	"h9YXTyNnD0zSJQO026h0Hcr9SI9uUV4zSBZykoULQjfcmCuXnwcJ6NY84Il/9RIY+xabPX5AjZ3rM46A",
-	"1W64kvjo+1TglcYOlWCGdIXpjHigRrL3y9N9zF+zc1epoy6t205QS92ZnIuRoIbE8JiD546X3QQN4dts",
-	"DwQf1L1rHGLnSMDndnKHAgWn6nMixSTjiYlJKTIAPm06AEDaWu3iqPYRwlxcIxyl83bX7ajIUl1ylxIj",
-	"JaZ1wk6MhG/W6u4iqZz7NVrSdNZI6UdFiPiXwIaApiwrnaICbB+UQC7toFMQWcXP03hbK3hHb/xeIAc3",
-	"HCge7X4XJ3uLvIkVCtZ89jCJUgbjCYrRHOoZjPQNbeSEnFpFsIHXCrFIV4P6A3QhuEWoYk3oSMQXuLYD",
-	"TBSMyd7p8fE+MIu3H8lP/IX9+Ak45cfK3gUkkUIwwL0biYzRO9aSDWLVRVxrlM3eOw6rFQTDSNSSoWoS",
-	"VMUdqoT4iVSRkzdeTOAUGGorRWrlCF2MxIwp5sQZPtGQZzAAdaonftvuoGYtoj9KntyGQwkfSuMotylh",
-	"9mLGkltd5n74eYVGG7kWSGTvl+OT/TMQpHHiHg8GYCBShBGYKnSIak8dO/Qb+vbl08G2ZcB9pKNMDAuD",
-	"PvTRQ4G4h//+WGron+ZGumntJDEzJcvprHXYGnLHdS4MyFanK4Sj7s1+xy4dtGnmw1epP+PasEIvJcHW",
-	"F300EmXhsZWgxZTDvYYMWkiUd/3WKvTtvNXQmJvKo+9S3dFDzRPLl3j3wx8YrefCHtSEkb3446sXV+/f",
-	"vPr84ery4tV1vD8k70A3sIapVWRWWtplVuw0NHxXUrUX+2ffSXOB5Ij3rTaAlqgqxTmWB/h2cR5yU9WF",
-	"jNrSwNN0r5BZpqNGR3iWYx1lNBKKCTan9mt0NOn9upQFDURXzEJdl6BzF4AAK7tUU3aO+guWDHkV/9xL",
-	"qwjalHIxjXyNkOX1LqeK1OZRPYuyuwTF8ijRkkyo2hnSCrKLd8LCFDsLciyfsd9lqQRbrEVQ2nB42vjT",
-	"XDhvhMdxzhkDZmO5Q412ScPUA5RAiEoxLGMZkgvPFk2LFkdUHopfWA4ENo6qDvtwZobEOcBUdfCS6vLH",
-	"nrXzmSRzJTFilnew1H85sjwiV/kpOhjLbcwOeQurwZuCDKuYrS5SNQqu2C6yohP6Q/OcEfqF60fjQcXc",
-	"tN8dWAlcEVaOaIgoIz6S8JJlyUnWNvucr2xJ8dpokrnULaDoBBJjeBBM6sq/8V8i6vMB19LoToEFpZGv",
-	"M2VodPcJBylLnB0HyIDgfwlKASBtWRBKMGQLGNG+jbLPZkDS+QbEUN9asPQcbUxgLEz3qfUSEIZuRJpJ",
-	"wfpQWvsm5rs7MDcsy7RbOcXG48pV61FX5NvuoI31eXUrYYfaZoX0SCyYwVQE6A4YuZP2BbtyOD2KK8tx",
-	"IsViQm/CeBq6i8VqICNhlQbhYcjOff5XsxEEHujYzg4AclYVHpIaGdxuhpQCXO0j0fS1QzCrbifi+799",
-	"XjATN42tyrtTZFQIAB4P1Auy25pZd+9SafZF/5MxtqFvfhBbu+oo7biEa/BEzTEIsovb6yeJQO0Il4qH",
-	"qQ2QWru6eh0fe/LWuo6v4YnHJKdvwhwgKV7WdpH+xCWlUgDzV11Uu3L12hseYChXlIBHu/LLqoNyuCba",
-	"ueaun1/j9mZOh/RYh0VpvKtEG0X5dGbQ1ePbATewCER3d2Pfg8maZjOZpXpILkqPFwKGmpEjUbuP4nbP",
-	"4Pi8Xgj5d/HvvtXKh19vyLdSZfej8ujo5Jmly3/CQ/g3/JOn//kNPRwR+fXqzQG2/07vYyd/YanoAeG+",
-	"M5KcwCxckJQlPKdZRL4yJQ8KmqYIDhy3ehg3muZMsJ2ulX0oXZ0lZhz8gAY4T3uA9n45Pt3vUItd4+tH",
-	"PBNuhm4hIxt7vxPYRHJHM2YQW6+GY9AOiJVmcGOH3BU7PAjwC5+wscML/YpNAMapzmJ2vj4u/Iyx02Ed",
-	"k4ON5TjBZXZr/pWNhEttrlVC6tJBU9Rm6mTp46ckLoUui0Iqw9LPOUs5jckehFLs2Wykc+7X/jssfUYv",
-	"nrfpqA9DreR5hoIZ7o26mPTPVRUvwO3RlDh1d62ggO10g935zpXdBnrtQE0yaTc8pQsHhWKPvjiQpalL",
-	"q9/VzaN0hQQhC4b23t71yf4wdPixb+WjFjZAY8wuR0spdlPE/A85J3JiHNvVDu05wEukrTvPLmjHsU7n",
-	"nIOyF7xzW/tBjUv5j6zpj3EAt0gw18Hfj0vVrgHHTJp6hI79g1ktgXulfF348vodxPh9TYJfcyi65gnd",
-	"7DlpCX0fVQ0n//mpo0iLFvzw7hgI7oZbfpu3LusTzkPGJ6ypPe79crJfxweclrNayPQTM8YBhTkZxQWE",
-	"JiJi78t6BHeMV0d4zUVqR3A+gr2bpxG5+dt+s+QNauZXf1kzLK0tEMetsN3N9WNv2TAoVQGo94om7T4d",
-	"2CiugTDfQsFfHewadLMCwvA1JQGk4e2H00YdGQQUV3/fStIi1tBrZpQRWZrGGFXWy8owCNUYOTTIJjD1",
-	"GaFpzgU2soVWd95tj31qMSNqQirn+68v3lxefH7/4RrRZOrpZdFFzTGDHpATAqdDn3ljVRuAo5xYO/SW",
-	"kZTl0nXUy9F5EENxG7jXfFtT+OQc7E844zWycgPsj45DpET54Ex1gGg/J79eXWqfXmBvUsUyavhdYzD7",
-	"vJ04xKZSEQj4jWlGRQKNtqzZr+zhNdgjsx5oxmgGLTTu/08AAAD//w==",
+	"3L39dts4si/6Kli6e62296bljzg9M/ba697ESXq8Jx9u2+ncfUe5IURCEsYkwAZAK0qWX+i8xnmxs1AF",
+	"8EMCJcqR+8yc+WM6ligQKFQVqgpVv/o+SGReSMGE0YOz74MZoylT8M/Xt3Rq/5synSheGC7F4GzwG1Oa",
+	"S0HkhJgZIzkzNKWGRmQiFYkvJwfvqElm8XAQDXQyYzm1Q5hFwQZnA20UF9PBw8NDNCioojkz7l0v+fhS",
+	"XFEzs39w+57C/hENBM3tL8d8PIgGiv1ecsXSwZlRJWu+4N8UmwzOBv/XYb2aQ/xWH77k44F940XGi8tX",
+	"HS9IMl6sfUNBjWHK/vD//zs9+HZ08JeDz9+Po59PH/5tEK0sMBq8vmfCrJIPPiZUpCTl2lCRsIj8Q3LB",
+	"UjJeEDOXpBR2AxKpmD4HEl9RZbj9+d/YwpNdsSnXRlH7sSZ7N8f7luCBdTGYxrqFsa80LzL77MnR8TF5",
+	"z+bkv6W6IxfcLMg7qqiZSfHly5syywbRIKdf3zIxtRt1cnQUDXIu/N+nITL8wgTDaa7S4nbGyLT6nhhJ",
+	"9EzOh+TFWDNhIlioFIyYGTWkyOhCEyHnEVDPfkeFnjNFuP3YkDtWmIoIv5dMLWoqTFvcmHPB8zIfnB1X",
+	"M+bCsClTMOVOHuHpo3nwN54yefkKx09ZXkjDRLL4G1tU70LJq9/WeOzAPtdaQWMXnj9v7cJx1GLV0ejr",
+	"yfHBaPT1T+zzf4Q59XICIts9ESfTXTN4fnwSGvYtFdOSTtnqvr8gLy+uyOmfiKHTiOgymRGqCRNEKlKY",
+	"g5fXHbyc+RH7yumLg/8PRfXz95Pozw97fz/48rn54XH054f970dRlwy/5Tk3FV2WeCqDL5uvTtmElpmx",
+	"kgGC4pjMick6lruiU3Yr71hASGLBvprq+9grgIJOGRmziVRsSD4U9PeSoWBMpUxBF9unNM0ZgXkTKbJF",
+	"l3gU1es7tvj06C8/hwj0a8lK9h4GCUrM7/b7bdTq51q3nkQ/n3TsyzUTKWjENa9W/pmeyu9PJ0dF4GUP",
+	"9te6kEIzOKheJAkrjB3KnpzCOCVPiyLjCeixw39oVHZbaAZ8UXvjX1nVRzWZUGX/Y7czoVmGCi+RImFK",
+	"sPSczK2y5oblmqTSHQ4aNGHgLA/NxD12CM88+JNyZwuEwQLrs9rfnrrDgRUAJccZy9e8tMAn/mO7l/tx",
+	"A+9/QRSblJpmVu1QMqE8KxWD2Vw3Tted0aE1aAc9VCkEUz+0d8hPT86ddrb39ssfmOyDl0SULDwqar35",
+	"vKk3j1b1ZjR4YQzLC1hioWTBlOEopUykLH0RML/eca25mJL5jGeMcGMprofkw4RQkkltrL1xRuYzJkCS",
+	"Mqk1mVMwMHjCUrvYiVQ5NYOzQUoNOzA8Z6tqIxowpaQKmL7RQJT5mDW/aixIliaReeDITGFeicxzbgxL",
+	"h8CuLD0DTW9V/pAoZtTizH3hjCTFWUrolHIxHAnFMka1/ZF9o1Kl1WMRoYYISRKpzRBIcEa40aBVmCIp",
+	"t49MlPzGrJjY70fCfg9D4VuEHMt0YUnE0C5jIh2OrN5lwm7d3weWre3qI1iHpSFMEjSzgYPIz20QDew7",
+	"Bp+XSRoNvh7Y4Q7uqbIaXttx3f5fV8O7D17hW9xfb/zL/OPundWf1avdJ29hBg8RHl9BPrrhImE1n2jD",
+	"CjKjKZlTbqmA5y/XhOKI/flGG6qMf2e/n+BWhdys5sn3d894zXfUHFcTXI7/wRJjB7aOU1Mi/2L/t96W",
+	"iQYvJVXpS8Wom1NbMFNWWNkUySIoG4pRp55WCWMp3p8o2lDDNtOkMR//G/+qajZB0thVXshSBJQP8PgK",
+	"x1zCCW21YcYsi3DkHDt/b9NpsEVavMKF+fl0EKKzzFKmzQ1LpEh1wMaeVsPik+Seaz7OrMeuNZ22X5PK",
+	"cpw16OhYZYVaKFftV3eSp8MD/mS9OTuvsX0IXD49JJeCUBInMyqmLI7I3D7ENcmdvk55Ck4ePmDn3qY5",
+	"Dbzo5QJeM2djomTGftIkyWRy118Wp8GNtDantrRFudPonlLFYIIZ13Z3qViQ3Nrm1uK2Ox/kafcBVYou",
+	"7N+F5DrkKL/IMreZOejr3J5Uz49ag6+1gnDcwBtBw8Hvew0E+wpGf2gw5N8AM76xjl0mjY48M064gpPG",
+	"7roWtNAzaTy/ZtSujuRclIbpCB/CjYfvBZs7A7f/nG/QzA9NOqEZ6zcGPGmHUCguAdYGllPMxSRmlnXt",
+	"dNU5scfAwp8YyNzyHm29Fb4Aw0qvER18wBLMSbMGBgT/IN2OMs7CWyWMY+/teOMTnkUrwy0pEmq61cZb",
+	"ilLXFvDMeaIrolEUSn7lOTXsnCRWIWsy42nKRE0aI2VPpep/Eo5VAdOSZyeVKpWCLbH0drR/h68LUV/Q",
+	"kBn4wR0URirr/4P0dnAQzHB1hL/KOcmtdnL6hCRUkLH1GRPG75nVsvNzQgVh2gBVCR3Le0aeHfci4bLJ",
+	"QUGzus2rp9WgdCcfeOIEbAhYd3X69tjXyhoPyisx7KvxYURaO9RByjo/UYcNeJ4GbEVDF7oOx5TC8MzF",
+	"zmGF9s0pA6sg+EYuUva1kxeSWSnuIHImlf1mGCQAF5pta1daEgTsmNTraUunc5KW6FsyTWb0nlXrDC5F",
+	"yfnqiNdy3oxslwJsI2oFLEZFFw/DJh4rgsfqvXeB19t+EM5tMVOLTp2MiedfIKoJI5E5NzNwoTIq2LJl",
+	"Y13OmYvmwPd4GOC36apdk7Iko4qlv1nB4Rk3i4bFt9F8iwbwju1UOOjfNRpphdwFLTUGxNxXYykzRgVa",
+	"NDLr2CO/oAtc+4ugqej8KymYZYqJVNbropoU5TjjesbSc0LhtgBPVg5ibH/hCQc/BYOeMHfc9uP++xDF",
+	"l0TBzegxprTTjECfioSht0ZreMDvbyerOrNnRYXSLdRAbSLSFCOqNLtqjbaRpVC6VmJILxcNkZGlAYk4",
+	"J7QpSN6KMpIYlmUNn6ChE+pVK0ZTfcUUUiiki/HktFvBtNGVjyTsZzRd5pBOwdJdTGEP2EyKqeVFsEeW",
+	"o0b9+IPC1UK1z0vrqnale+e9Wdtx/NfOizMjNJlTYc5JfCgLu300Y3GlqnxEuc1FCeOZZZLgSTjJpOyI",
+	"cgk8BVa/sDNoaZLmd7NwyKBhpm4wRtzo+P76h36qUbUefFknaW+pvgupf3+ce/PemaFjlljpdoYFU2Qm",
+	"s1QTbkLafmvLJmRw3NoJVPfzlbffbVjs1l5Y+QLia69FqkM6/tbqbWm9Jg22qDNEHX22UFGB48MqEKtT",
+	"wrYIE2xOM92T0KrFtIG4VODo4gYOK29bbxMF3NK06XVegfvIaDIjbu2Epql+jHbilQoauMn6qa1YVD6Y",
+	"1mSC8DlXbUin5FV3G22x4Wk4usJNxnqagfhs54s/VSHW9pvHGOcM+otSs3ZoKMmk3tY794HUgD3WL8yI",
+	"pg86jVSZnn5wqigXbdXeMOpc9H5VBWKw29m0+FTPF86kNl26I2UB1+11xhIfaS+LO8aKhpA35tpttfKO",
+	"g8aaZGvNnQC52jZGJo0m4wWxIwWtFM2YCOnCDz4AZpg2ZMaoMmNGt7k94Fkw5npjbV+a1UNivGjVkmpQ",
+	"ThuasbdWagPs/Qr8VQ33P15unStjfVwjJayC7P16/HO635MJHnH3Yai+29K/geM7IE9ro3rceC1eBfaG",
+	"wdSEgI3fvG5xO1/tVEPUKl73LOhXt3pr1tyaqFZCIfV1QWEZelV3JYpRs9bvonh8WfeqPwsmZYhfPkyq",
+	"kL5m6r4V6QjFadbt4huMwDj3tkeOkX1XnegBGUahmWdc3AXolLOU03BA8BMb/3Z7SyY8YxGRTtFi9Fd2",
+	"WB2aZZPNZxI8FdrOtWFBTw3rKnNjx1hauVSmnJb/839osvdSUc2z/bVXZ8GX2MW2eQMC9sPGdS9em9oT",
+	"vbqYtf7Lombhfte7nnd/9eP5D+oL3+oTN77/2935fvYm02W6TYZecysaSWdOnv2A9YVhLUqei9aJ4luu",
+	"A7eGlQLrpckqsd4UacfRgtOZUSFYFpJ+WcVXdH3dMAwmoibU0ExOMQzdyBj7+XQ5K3GFz3yW0Rq11E/l",
+	"pCVm1WwXGttW14Q8rY+C/+4iFe4+t8qJ2YF6eXd1GjXjWiBET6FV4ITqdBsqwVfakImy5/vyYvsETLxW",
+	"2bmWyHhRa4iMFw3tYP/ymiHjxe60Ak+DiqBFyFXG7K0pMl7sREtA6l0glNtMKe3hIXXrEBmapEt60RcY",
+	"/grbzP6h99I0nlsy8kXKUp9Do8kcfCoIqvmkoxnVZ5i4BdFCM2NcuThLRKQiOU2ZNcV9uEtO4LpOEZdw",
+	"pMN2iH+lZ6WQeC7wyhXnXqUCLSD7KTjoeGGYfqNk7oKQgYwFmXLMLcDUdh21E0AXZG7NCysmPU1qeOet",
+	"7PFGHxHtOXBSlJ0K40rJhGktVZXdMpnkBZuCtzCZFEqOWURKzRR8ohfasHxI3kuDhkXjfokpZ8lEbvfN",
+	"DEKhaEUS7fwaTH+1PxU9w/HWqM4yqjbK0Cv32EM0mLZqGQIhIkfC3vJ5jT8AKQqlJhhW9B/sxrAiPNKS",
+	"ODeW0ZjzCq8EGLa17TUF/UyjFckPivmqeIVUyyu6+DD5jbN54MxM3VHSMg/Clzju99teXLsB8ffB6TU5",
+	"vl0OcXR0FJjKq5rdlmJIlso9bZakKHs+2eTFHo8baWjW69klQi3zD/LIwI8YIt0bmrDAqZH4qPeqYN3T",
+	"LHjjquGeFfOB0Bghc8UN89H19ccajhq5F3fOdF0ezsy+H669uYDsXCkizM6aAGFEIy1k6YxMjNwiuQZp",
+	"FtARCVrxuxjJxQyD4QDr19oVawanHs0yWHs4cmS/6TzTP9zDFYi7hrKPRktZXav7b+j0hxe4tPkwZIN8",
+	"kd+R9vQbZAkzCLoHAWZOA4SMS6HLwrrhLP0Chn8ckTiRkItdfyDkF2DmL9ooRvM4GonYSPnFUuxLwb+y",
+	"TNvH7Ec6p1nm/8ikmPp/w7NgrOv273FMGICJRC2K1ly0LFXCvrh8hJjsQaJmJscjgTcZRUYTa5NNDDIE",
+	"KYtMQuJzHXXety/k4p5mPP2SOE81JntyQvxfZxARd/ETqcjN9S1acEnJ9L413UYiLtCO4GL6BT2CmOwJ",
+	"aaowxE/WNiozsz8k76RiJKcLOwfmks+ruMcK1YNOJDOUZ5uNYdjZ6vEQU1zm9l3XzP5/wDhuFBCt5ME0",
+	"kkm1kQrTsaLKtiWlcDsDqWdhYXFVLWtz2I6jo6P+6aPXOGJIacDLukz85hnUnskFzbLq7h1TfaxBxxMW",
+	"XlO17nVUA9sYA3A0W/aVuw76ajuaL6nX1SBnYz2hXf8vWSqB5ZztDZ8omQd1Ks4WbWT6lWsyZlNuRaMh",
+	"VtYVcHtWm20RYZlmDafcpUhYIsxoUTCxzV3jJqt2O5fTkeHSsDzoeeItas/gvuyiGzfWzXKkgnzhAAnA",
+	"ARRy7op9tMwZPsU1kQUTfUm0znyGzYWZ+rSCbme5SZrVY1Fg6pt1UAUWlISy3NFu7r0bvkAqsBN+rHc0",
+	"dFK9yLLK744IzbQkpr7RhJQQOSepxOsQoljOrHkIcx8vlqLfrbyCzpSD7mKb5l061Xd46zck7VquOiBA",
+	"kozynKVbpRB0BL2LzNoHqT2uqvwOqu803DtyQxasFfl2j/vL8XZ0q32L0y+4dV2Kq2rM61JUga7rUtRx",
+	"rutSuJKn61I0glw+jaA+Cplw59dqHg3lhovpTTidAQrkcE11Sb7dDywxw0JkEDh00y13sK9cG33mrqDn",
+	"1SbypSBDf9FzmQbIRHXUrcXK9Z9BIfxbSEU/IuYciga/kYoodi/vuJgOyQtyxxZOp+MJHt+xxZfYwRdw",
+	"HYzkdt5Xy7lgG8PVH+AhoNq9vOtTAmlF2c6TawL2Wn+JUXJz3cS1fSYYO3V3KbgqN1gzPNqxd7uIiloW",
+	"eMqg6Fsf6F9SqWmqmNZMEymwOBBiWGpIMFdETgDjYkyTOzAA0ZKp44oJFS4sGMjEa9zyrt7IZrzo+KYu",
+	"EV61h+VcWBMk+GVOtWHh8tZC+q9WjM/Gcpy37i81EOiEIoV88JNQTbSUoqp+h0z3yhYueGJKvGxNt7xt",
+	"bYTWAt9ItYDStODXaJd1ZGC5YFNAtzp8jVV7vKgyBhHgpE/gAlZVB91w9BAnhs92iF54I4NkbFIHz3Fb",
+	"Im+ZN8FZqimuct+EJmZNxgxiLgTmwA2ZyFKkRJZmSF7TZIZTSmVS5lZkIbwj54KgdaGDyTTWE+wv/JYk",
+	"b3hHKdjKcZnJMhVM674nE86layvgvT3if2ui7iiwt/DF9y1Oj1IFLnrjw/vD7zx9OIRpH363i3g4/G4H",
+	"eYixtJzdswaSCEy1d96LfWd7yj5G2EWg4OF8hx/20ejsazjBlGiWKGaG5LIq89Ezy1dYGr9xQXcAvwPD",
+	"B6feWalEDV0TPQRmF4yleqWKIaHCznLsL3seon+BsqdAgvH2WcTWm3vdCZ6gS6R6dzVtU3yT0igp86Fd",
+	"2hCunYb3xxt3e7UuaM2m78IgWVcGuCuj5J3MmQje1XZe471RMl+5+XcnwzY3/115uNtfwm95kpKJW4Fi",
+	"PW4Dqst8nG/UIM26M/Y9umqNrW7cBR0vQaSF0mBy+vUSf/r8aJUB3rO5z5MJn64Tmmm2UkjQJyOmwnX4",
+	"uQW0MjwOZ2+0MkQCo60itXRcGW1IkggSmc3fcMH17BG0gFB1i8kdStfzaB1Rnh2tXVM0QJ/3CQZ+RGpK",
+	"iGDuMN2CUuHkQijeZ9IhU2zJ3Ft6rY91KUPeZAcfLWM7raXPUtR6xpI7lkJwY7yw/4kIBMacPT2m6XJY",
+	"bFK6QC1WuARCetONK36BR8MY0Vg2Il1aK1RAbWQwlkaz7ABwMFrQI/iT/s6/Z5U1cJDHQX/s68Y0BvZ1",
+	"ZXsR/dOnU0Psx9KtY4erKpFtlER1Hbtubqjr61vXjflX7rHlEoENGSeNR+0vuWLbzW7CxZSpQnHRYQ6j",
+	"E8vUT867ouquDRmIGc0emREu2WluP+HfGMaveL6sDgCIcjUcoLhU3Cw2A7W55+zW02SzGrDPQMXDN/bS",
+	"e1DLGE3fGvydMWIkXA82IFTIL/zlOUmcXIM3oA1mqlOl+D3TQ3IE+HBgnp+RUtwJORfBJKn1WGX+Dnvd",
+	"om7tM02Lae3D8FCr8mvzkVE9uXIf3lkA9cGr8JUsYV0BkVCIIeb0jumIaMZ0I25FFSOF4vfUOLwwvGXT",
+	"7dx0bcqUy4NngyiM4Dn88v+c/ccaxN1ocEWV+SvL0kCKbfo8cAVpN12XeQ2oqQxgzYypZj+ftgBbrABo",
+	"JlKmyJTeMyK64k3d2G5dWFx2biGq29XcyhsmAutZhyAXdPRfkJsXN648ByKsGFAbZ3KMy+ca1o+4xLKu",
+	"cYGLRu82U+9Gbw4A+NXZ2QRXVwEdLUeStgXXwJh7amU1uCMIqbSdC1qVk26FT9ZVstntsq4rqnRvai2g",
+	"m5K78EK7QaJ25oReNQ6DZWmUUju2xDsqBwKw9+vz/eYN24xPAeTVbmQGaIHz1au0NqDoUr7Amwvyl9Pn",
+	"fwoE0YM5OzeYniAazi/uzXB9FkmXEX1OBATVxoqKZEakCId8q2yDy1ChZaalz8H36LQE0TVBhLlHr5zq",
+	"YddlZ9khZA5bCEIwF7IzfvziW6kY8XAKmvIUShXwbh4K3hEL0sG2kr1fj3Eje5fphgI6dCxLczbOqLjb",
+	"qIQMRhy9N+/WXG1RhPsdZlM5VUyHET8yrg3WPWpGVTKDZEOE5KVKszNM2cDrDY8EMGZWl+Y0dVekVI+E",
+	"NrIoWBoRIYk32N0VBwwG+WdRAz3Avphg8jOgVcg5oSPhSnNe6NqCc1crkDZtbZ6JzDI5h0OscCs794Vq",
+	"BpKmxswOhWgTRGYOvXNJOuzU9Ktw0bEjyxk5cvBGnek3kRvo1iectkc6asAjFRkVgPdB045sgoKpJFjv",
+	"2pwQ+ukrI0bk+OgIj3eYbCOpRs+szeLtgozCNftw0InpfbQxy8hPNGqSsU2KECNWSEOPx0KrQNC4IJOM",
+	"T2dmCzi0R0L+8PYZuR0c0DZFXH3QxpZABiqkHTfNTrLv4kjtRErc2Yl67VylLaIYt7xZ1WcVBBUE2kTU",
+	"0QynkBSWieMlHRdBzBLmUT6fsI+EdWmVNm8UzdlWQY0qbv3IhBPfPaP1+q59eJ1is4Atwg4sDJH6AsQ1",
+	"toPGeDWOzghc2FgF2arLDFBzS/q9Zyy1h00pMqY1iWFasdWU8N4fIl6QWi6hdPUuFGNcK9SY8nsmoubt",
+	"mD2z4A4vaFN4U67myTEffzEUWxz0z/2FIr3uWuiLm98wed3ZXnjOH5+jDfBfNx/eExD5yJ8kCYvwUuK4",
+	"R2oqvDrqkXC8HNJ8+ggjM6HWQG9WOgAF+LAZmuznjuVwdaW7ckFdCMIyw1Ios9/lG16MbQN4t9soZr1A",
+	"R9dNW9xLz+RcND89fnzc+TFb9vTh4bUUCp/dTBhu/33N6OY8cl9j+aP50O2uD9tbArvLog/aFFGbKhty",
+	"3Ku+KwHNTUU652nILH0JngdTxDkYLvoapu6MWRu1AzfOcdWmpi3RoJpJP3xafLx6edRYTZgMddnmNmVs",
+	"jYrT/vWpV0wdHx0dHfX81R0PwR6+8IxB9saZHEcYXImQafbBm/XwLCmm91oZ2INiughkIQKHKnJAtftD",
+	"8vqeqQUxauE8jXY4175lCD/fnFzDRVpV4a0uuyZbcCtk1hWh0DJnkBLONTGqBFj2OTezIYnvOZszFZ8R",
+	"uNZnekhifyUSn0EKOR4qkfWVIGg9crUhYHflQxLbLadG2udpllXPI5RiVNWbW8resYVu98PA9w98NiH8",
+	"0w/YNzFcZuw3P4z942M9lP3zQzXcQzSowCA3g+ZXkKseFDJYcL5W+UPKc2dWyS3oKjVlBgIWkHVkWvsF",
+	"GeKQ4t8vv2RcZnd9X8cs11bwTX0qbtdhXCZSZq/kfEvgkc3ImB35Ym5LqIv1wKdcEzQfzkmMAJexh8CF",
+	"Ky4f3m9AlNhZH6Rt03m5DiNAybcAVwzVn2nKUlIWvW0s4L9OZ7hG/Vxad7O/gp7JMkuJKjtm7eBB16Uu",
+	"rIMOXfPmjN/jnafH8fOIXX2qy8wg2gZ3tCU6bc5e5bZqq7rxShuEX5F+hCcN1Ac0IkY+Xghhy6I0BLLT",
+	"LfNl1DB1TmgdcvrRmNIf0tCkGbpaBk7Epkc+cDaB4rFlpLc+sSyH2vuahjLVKnhgKiDZklinFCO6OpMm",
+	"ArASsEIdD+aM6lL1BBGOBqWahhEAV7Rr1eYpvLzODgIVfzi4v122D0DpuNmIrezJReagFcaMjEu9qNPY",
+	"QTDOK5vGIfH69hAUgdF+DLLbEXoZuxvGcaK1zNNt1mivNSi9cMFwzTRkla0kF/P0v2X5zm7XRp/JjvNJ",
+	"qhSyC3r4QU7QoNCql1M0qZASNpbm6+2dqM4eJU/jPdVFjkgAAeGxJ/KpmpsTtF6wfWdVcIfFMdBAShtG",
+	"0yaCOTyUg02bNpVXINcpXA9UpzUFYmStBKbV712aUvDL38P3e3S6LXBvgHzsrm/NNcoaBuDmM463r1XG",
+	"MNyvOXVm/+6tcvNglc0tRvwCw1odGda5dVnVEqASNbPGfRSOaST8e0ji/9uu6D/jVq1hXTDlzae560EC",
+	"RMBMHLzLxMJed03GDaGaTGnRo87DTbeqggZCfO7YJOc0b5uXZzq3cXMmev+U5I5+RDcYj/Ju25tBNHg3",
+	"iAb/b08f7Q3LKUzkHf7nvRQvuaBqgU7ZMiAedSW4X1yNWeUepijCDgtjFScvGiRUJCzDf4OH3kZVqkXr",
+	"xmWpdNeVr6ki6Yzm9g8MhgUTqotVKbwCsxaRK+/TdVqBy1Fq7rtjecjbcmdrT6HdiHrQXaju8Hx/vBfh",
+	"dgXa3WgIqMIsbVh/AvTtGtmCO9hQgB0WIo9Ltpbt1iGJg+3R6KWxCY1uO/C3LcG0QvzQdxPDRYMVGVpo",
+	"bEGktS767uKyGlTDU95V3y6jOLVA036wTubW2wxbXjl8rOp5l+LZmUzuLtNXfMqDV088xSOZEnjyJ02Q",
+	"XRz2MuGQuwNHKiaUBhjXHhpTeWA/PdB3vDiQBR6LB4WEFr1YO/sQ4WxumqnOm1ypLcfWPnN26WIY1lRZ",
+	"yfgoCqU1iomrUYTSxaqWcrnfZTMJurlr/afIvhZcMb22RdTH67faY2/2PIu40kFPuWqQF2sm0hgCP3Vj",
+	"3zNIBcbmeY3cIizwcH2X7aSovlupL21ddCDB++Vm+tzmUNNQqsxWrOF+o9d0B4Lv68T5GdVDUkGeIqMz",
+	"Z0gfdaRmZXRBg/EDaxjDsS249eSbp7kzk+fOg1lFcWq2J2Chi44rN3EHouUaHEQ+I1KqlClrOVdb2L+H",
+	"ap2Q3VJGz04CheTdRQkuc2A+kxkS95wc1d3IXTFud41B74RvuHs5kCJbQO53LcDjzencfQVz+TirVr3M",
+	"lJ7hHNe7zfMS2JTvBuOEjhDU1i8t92zrSAgWCK3/wu8ZKQsXcfN49ijVZxXkkADZht0K8GJ/NbYNWwwJ",
+	"JuU0cHNcobYQshSJu8zqcIFWSlKOH31APHRuw0UDMHKLndhYjQEdirAcwQF/ZNxuywxKkRo1GkPyyQf4",
+	"WJaSvNRwGjU7UIZsjZPTtdbFSRO/dbuTKkSrjp5FAfzPje2h14VnHgOb3zOis+Us/xg0/h/JQGoWx61+",
+	"X/Sdcp2qsHQGAUKnZd6U6zqS1FXP0rPyvWofsO55hB5qxKR6Y6IELYvuM7xUAm7VWa2FMNsykXnOjaly",
+	"2a055AoeaNJx1fCYGsGikaO//jfuuS3rCsHy2EaalM+N2SY3yKfTPGywIfo1TzJss49nHwoh6m4U63Uo",
+	"Do+pP2wk6TxKfLq7uLU1WwPYt1Zo0RL+bytZfNDgyDrGUQlDg/eils2z2u1hJa9oUrhGd55V2h0hQKmt",
+	"awwB+mA3+X//JxU8P2WRMVD7n7N+N8wel69WZerkZ5LMqKKJAR9VUZHKvJ2xlU/UdPotneTfzPz3k+xO",
+	"iPn05JkpJF0qyaUH304O/vT5+8nP4TpcmMQuAlKPvvXrHZHqbC+w6LiLA6jZZ0fEPkH2Pt5e7OP5B9Bv",
+	"kUeiryDfey2z0eggpHZXgPl7djDAH0a4mPDim2y3pIPLccaTqrpbMbgqsi55XfeWnjfiHj45pgWGCoMA",
+	"sDL+GhXrPW2BqdeM09VkEzPfHwMw51LzseUh0Q68boUSdldvqpaM22U490JCa7wgtBO48F2IjCPh08kM",
+	"preUVone2He6Um0/6KrE0CRhWhN4ArKIqCAvri7JHVu0XVzEFMZgE6H+B+DyoWcnBaECc/fIuDQkk7Kw",
+	"NuW5gyemd6yCiiyo1nOp4JLwr7e3V+Ql1Tyxmw+UAvuTUQVusFvhzJhi8PAAVz8TGQqpYIzK5whAZyE5",
+	"IXM2hnljrqfrWYMf/ENywVIydm3O9XAkRuJ2Bkm2iHDoU/UQdv/MXdCqe4DmsBNzHTZlaZgeib14zsZ2",
+	"7EPwOgXNDmnB430fdCS/SO8s78XshB3iH/YBVaE5snQkIHJnfWnIh/S9f6DwdAkLwz4Eo0O3dPgWw2vw",
+	"y5Goyo8nEPU2sMZPMwl1pamEyMoZiVOZ6EPPOcM8jYfk9OiYxKWgpZlJxb+xNK76wCeKpUwY7puKjgTc",
+	"/kTk9OgZiSdSjSHBpv4BMI+1sewjpyQW0nyBqrUYMyWb9bhSQKeAEQDsacaGJPb2wxmZ8ekMEijtz3xK",
+	"Lm4cVESjovM15L66WQ/Jy6qcO05kyuLIeT32A1RgMY6yTPAqn8NlaB4fEYi3W3LCcTNeGOZaADw/ejYS",
+	"savQ/lIKek95Zo3SmPAJRuTHWGJ8evRnEru3fLE6TJYmrsEsKqhsIc1IINQJVPjZtw/JpyoM5SqdDVXG",
+	"ZQtAtxPssyXnghTU8e0CdtxK4UhQ7XLcXNeqjN+xCIQW+iDLHLK35gAtSQU5/pn8jb88RKI/gxkgmU5P",
+	"/oLJ18+Pnjm9EF8zoxYHLyaGqXhI4L+EWsq4angkrJ0LzHTMmCCJXSFDnFFIxM54woRmNejV4N3lrcOr",
+	"QFWgzw4PZcEESuZQqumh+9Fh7gxCNPIGFwgyaF0IpjQqi+Ph0fAIkhoLJmjBB2eDZ8OjoUM3mYHSPIT6",
+	"OH34Hf77cKgalSLwwJSZDpx4ObcmXJ0QCSP8hPfjHDsEtALejp3umLVabv+0fwbsNBLxmI9jlApVCsGU",
+	"47OYTlls2cj+442SOYJWx3B+xGRvLM2McJFkZcrSfavg6JRFI+HFkYqF/XDMx0PyQWSAB19lWs0UY77q",
+	"HOr6huRNVW7qmnzxnI3EBBK0uDBypaDe2N00sl68a8JjfDY0bjMKMJfiMh2cDewBe90iMsSlac4MZAH/",
+	"/fuAWxJDwpWv1DpzZVt4wvYqj3uIwgNhsVe/gaD2as1AbzDjZjeD3crthwo9VBPz8C1HKdn4YG2TPHy2",
+	"JgieJsD/J1j00gCppkWR8QQ27/Afrsi837xXqsPgpF8+4QFCEnrhNbjEga86bL/wa6p5H3rcEbCUyjyn",
+	"auFaqqpS6MiJhZUtlBofioBWWk3e/Pywwp0bSPka6m0tGQsZuth80apIlYpc3PxWh+9cCatVCRGAfWn2",
+	"NQI9QEUaER/xzhbRSMR1TWB8DlmhBJQz9hZCQ0hxY+xpIwhkQy4OpkqWBTGKCk0TWKMldVmMrIAfHx2R",
+	"Slr1kNTVeDUSrrPwFKuhTwqpTLTshmDnnOFIXLOCUcNdsjV05fHgUz478tyqIHiCNBcFVfF4Dec040jQ",
+	"NNWWan4EbqwN8xegGJYWuwNWSNDQiU9Nxnl7IA+Y6EjgqPVxarlCh7SW7ybU1lvunHsp08VWMtLLi1hG",
+	"SQz10jLsqzlM9H17+Mp3GmOe22oGTMvPcPdiTyb1rU5MAYkHJ9FuTAPbR853IvFIQOsK4EZHeAZaWwUv",
+	"+SD+1C38D9F6A+Hw+5iPH1DI/SVcm3GwRX9rI7fVKJcTuEgJqebTLoR/uMJG6EBcOtmz5kAuFdvfBWFv",
+	"6R3DbEEBlo1rfc61OfdyBPa7tTLAiVmrYZ2N1abcL8wskS3EoesnvyxAP7hq1x4I4U13fGBsPqRf8vGl",
+	"uKIGOaEIYzBbZ143bt/qo6U5z580iZmh0/iMnJ782bpeEC0Hq/WL1wyVYxeR0+OTpYd8K7hGY2xtKF7N",
+	"t/fxdcrNDvn/cRq3r1WCcebe+vEP5b4LOPIIdSigVBAwlBT0JrOH5jkUwapG6YiTz1zeM9+X94e13WHV",
+	"yeSP4fOgFfWGi5QsZInuLy7f2nLw0ZiPz2oUVapJfPXh5pYcYiAVmy3AImLi22gBnX6q/BaMX+AfXxph",
+	"DG9ZbPKDMNEfgXra0nABF00NGO2n4ek2VHcvhj7ZzJe+k/kPMvI7PDz0zJqC765OCVWAbUTrfcAd7eRV",
+	"304HeTaj48HZd/evw3GJCYX+77REIrLGZ/Zc+tb84I5nWeNPnTDBDqyvcPhdleIhwO3gxRUUbhadE6dK",
+	"38u5pnPTpVu2wj63XqeX369dE5B+L3dB7se83cii+e6qS7n/pK7QhU/4PfsGnAghUpwQhmwOBziqLLRT",
+	"JJ0RlLoLJkoMpMLFWtBCz6Rxx1ZdJ36O+Ugxmv2x63zKMR1pjsFJ15MTG53Vsoh5ZJA5SeKUGhpb7YjB",
+	"E3jpS0lVCtopHpIXkDvBhBmJjAsGYbIaRxdSUGtcVivzLMsgYnb8nGCEEowEhwKp7zRx9MQQaJZZw5Nk",
+	"Ut7VAMgnRxBracJzYLgXMs3MSODPQPVAzND+HAOEEN1EOEIjJcTzsgUkXDJd+Uh2qCkzdrGCzUeiQWZX",
+	"vgaOKNckKQ0Yc0heDEPGb6k2B0Cfg8tXsc+OxHK8M4AsdA5nNqcL3ap/am7pkNxg01vCxPJtg2VBS73T",
+	"k79g49xxqRcxGbOFFCk5ef6zc2qDvtknax3AJg42ejHgMAFfHOCI/VVqzSYhJ+bW85uOGuCJ7hpgKhk4",
+	"rUvr3UlIg5oKkaC6+dAklXBrgyJ6APmUTiBrlSorBWrl9Y4tmtK6GrT7m31gW9vtny0C5ZvXBXbwN5px",
+	"vFp1bftcd98f3yR306aj5k0JVwAkt7IfXRbPrW8V5Ew71y6Quy52eIHhtAbWarFMs/NGXe0dYwXCyM+o",
+	"ng1H4oUfxLVhsgoCL+SaN4Vr7/IC4ogWzt+gWdMTmTbQaaqPTXO8s7f6xlgdon/HFi5qb+lr92m4M0Op",
+	"uqp1t2iQ+ETztZJ8+P2OLS7TpdDEUokFnQAav4IA3ZB8wquv5wRiB/5G1UEjeJbzUYRVy/YapAb3fbO5",
+	"AtNba680coV/Xs0V7hcMwTmluwkl2aEau9FJ/xp6tVOXOpTvf3Vt2oA9XxvJ9+jpgLWxE5UKWeKuBEr6",
+	"+36M9aLr4KQRQcJBLc44NJXcsG2H3/G/l6l1fgHRvp/97X/Wl6efH59sKItrer/LogYTq7go5Mmt6igA",
+	"OuEawc61Q3Z3tVE/viNXpbG6qbnTiFPTfF0n8Wu4o06Z+dXD7DwZO9eIwx1a3iWQ7IBaeLPu8N+qcwMx",
+	"kyNS5yI6UDgGpS8YZkOkE7L362lEfj0+2t9A08Pv8N+HwyRjVG0ftgGivLc83s2PF3boX6ueCT1C1I77",
+	"amzbXShoCHNhLo1DI+pLG4/P3cmAV4zd+QX2uK3OQFE3Jb9a3LOTZheyk7XVQQ9Pqr2bvRMDDP+xsMbB",
+	"s5NlhKed8P9bKe988A3DABVEemUj0zvwsWcsDxnJj2biDhYAsXoa8biyQ28nHjAbkPZynGFXAt5ABPxJ",
+	"k5wZmlJDd7Eb76sjFI0917GR+0MCHVpUP4rpMocs0l6ShY8/DV2vYexHEjbjE7Mby7DCqbPW+jLpli+/",
+	"2sTSHhIyGCN7iQ1iK8mQEwggeUxId7HDFcmoQIgOlKgFmTM+nTXgOBx6JrT3XkZwG5I3UsFvIZgEWWY+",
+	"4UwW2ocUMIDm3ExMHBqJE6LtKOdVkIsDMKLPJq3AJKm+03VICy7f51yzkPv4CzMIlPmEmg9f0HHIOwSB",
+	"Go3VuN4dKBe74JiqwnteQRzWUJ9UmE5+aWAldtpJnypkwyejXyNVuoOIVb633p2EuXzeGozEviQlchIk",
+	"F5SObYhTYw59p/y9yDK7Q6nG1GeA9IKu7PHvsXWEHSSOqNo466pnO9Yqu4bphAuUvQlnWVrhmi3gIg/l",
+	"CnJMfXwFQt0uN88s1+nTkbDPRW5mXJCRq44kv5fSMD0aIDwoKWaKahZB8rdwIp1QzUgqXQZoKUw0EoCq",
+	"iS+fcJG6fu9YbC1VrsnejKqxLFVE3D/0/pB8wng0BsIR7UzbwXAgfzUmBSMZM8YlCUBPHaVYAl11IJux",
+	"BtCLoTaAaDkkN3ShR8KLXyJ1MJUQQdugQCUQmVwBE01Rg4oF7gOUhgRst98HHR5bqKdDVz5f1e/oRwdq",
+	"F9H98HCIOreLeXmguV0QC+rtfniYuoqwnxaryuTsgEs9+cdMm5gUpfEg1M5KBb6eyQwT/SsRBAVgtxwi",
+	"prlEu7XqNcYNXtlYi5eSsSxFylJ/0DiN4aqWZhxBvEML1FJ1OBUD/HWj7Kf6wK4kUOizumZosk6sIo2I",
+	"IyXqDCxSJPKeqQY8ggJATLhlmFDlSkTqnllda3AQlcFVuKLJ5dLkf8FE1xZm6NrQGO73jx+RqAUb/Gkt",
+	"xYpHGyekO/PwkLx3yRC0cAkeGRXTkk7ZwzB/Vv55e7MdquQ3b5d7C2xC9/G8Znb3xvzTTu7wu2bTnAnz",
+	"B00zCuNFecWSc1FC7XQgaOkmuj5mua7BWi8SZbzQh9/tfx6GeXH6VBS5yHhhn+wzp1TORSZp+pTz+aXG",
+	"7Os1JwTyfFLB23ZK1u9maviPYvrPMiOI4Y8lVek/6ayeUOS3ndX3CuLgadV5haCB8ZonXcghF9w8pdT+",
+	"oYupT4r8VP9xKwoeF86MResOjN4nOjN2SVL0/boc+E9QRueM2RiT/91fP2mSUEMzOS3BhWccHF6o1Duv",
+	"YtAcHPWRUMy60N4VcHE4byQvIQ6Q9xBHox7NPKGC7N0+3+8qhuvyX5/axQF/JYY8Lk2oX80Z+jHaV/hg",
+	"6SIXmqeIbi5Fttipg7Lc877pofyLmf016MZamx/ZaDeXrg2ECAg+NVi8yjhD5pWiCiE33AEnQd15RzdG",
+	"Kpf/4a8cXInHwjCNZcSCfTVD0s4nqQsPNM3ZSMSXKcsLaZhIFgd/Y4v4jLQLlF1SdcbvLffBKFhG64LO",
+	"2pXL+lp4GB9Kv3g98pec69wVPvgMQ4hAp3wygSg21iqDVLsWzdq100qrJBfEvoZsSUu2yCcz2r95OiQf",
+	"oRU04rfYH4zEHiUfP16+2h+SKqkKomhzSGc+qyPhLNPsJ02qV2N9uqlC690ZVb85lbzlEVHTBtKXPj9Z",
+	"UpYDivlj07IaL10NQgOREZXcUMNIvITtDtB0WHEJE3t9i2h2oRe6xw7hmYdo8FYmFW55GA28agGuh4N1",
+	"edgPO0gwdGiUvkI7JN/1cQlmyLrEsIp2leSdHp3izZaQViLOfc97dyOYy3tE2KDYvIcbli/rg9WEMSyN",
+	"eyRbd9fEnaxbEEdUk3ysjdWU0KbfuCXQDC5clcy53s3NIK6w5oUIYR8yOdYR1unABKC9CRNGcabDqrmr",
+	"QM4Tb/vapArWaQclcW5tVRpLA5ktdMxsbeI+ptoNXvhHl7ntgpd3r5truLpdFbbtinlcRduqbQEiwbS7",
+	"eO2hzg6x98bjXKjuvCYYtEPIetRLvUgSVhiW7oBUN0YWpNV+pAdJimUUk1Xv48I/9IRmsX9Hp2WcZS5Y",
+	"mZ9XRTHPj3ZSp9xQBZ4eAP/go7UNQlb0eqSW6qJ/IzS8uVK8ez8CCS1XGV1gY4AJGpH2gHbp2TtLqEvq",
+	"GQUpFfS8oX7SPwYVlHAf7xR0Az3Ioa4bD2uPzdtzmrLIGvcjEXNxTzOefvGjOWXcBguH+/MapALBMETV",
+	"fss+OBKuEiycdNJfEKCGyIX51ph1KxYplHjZSRUZ5WJnRQJ+4taNSjJGBfnExr/d3u6Os7e8Mwn7kTgp",
+	"65PeXN/WtW/H5B1/ab2mynDERVj/6cyVxbVpZtlkJO5YYYakLQDcLJ3/EYLSeRaj7vzmWdbgs+FItC3V",
+	"Ru0w9F2AKr5GI0rrBg7JiwYevf1hRhN0k0fCWpbIa5HrcMZdKVbaqA1zziVa0DRdWCLAYBX+Wsn0SFgL",
+	"xCV7rYpC1GJy61uSxvPcdHuTLXbvY3N8PdDlWPFiW6gRB1IC+/fI367I2k4ATk52fr51+aH1wdPI2QOX",
+	"dMkB7XYqXWcCP9KTe5Q3DJKFnGbhgtANJ+bK4edBArotD3jiX70Exq5ic8QPqLFze8YRsNoNVxIf/ZgJ",
+	"vNLDpFLMkK4wnREP1Ej2fn2+j/lr9t1V6qhL67YvqLXuTM7FSFBDYnjMwXPHy2GChvJt9pmDD+omaA6x",
+	"cyTgc/tyhwIFUvUlkWKS8cTEpBQZAJ82AwCgba11cVTHCOFdXCMcpYt21009yFJdcpcRI13TItiJkfBd",
+	"v91ZJJULv0ZLls4aLf2kCBH/EtgQ0N1rpeVggO2DGsilHXQqImv4eRpv6wXvaMUfBHJwI4Di0e53Idlb",
+	"5E2sULDms8dplDJ4n6AYzaGewUjfy0xOyKk1BBt4rXAX6WpQf4IuBHcIVawJHYn4Aud2gImCMdk7PT7e",
+	"B2bx/iP5hb+0Hz+DoPxY2bOAJFIIBrh3I5Exes9aukGshohri7LZds1htYJiGIlaM0TNXmQQ768S4idS",
+	"RU7feDWBr8CrtlKkVo/QxUjMmGJOneETDX0GA/hWSPhtu3mX9Yh+L3lyF75KuCqNo9ymhNlmL6B2U6TI",
+	"Nf4he78en+yfgSKNE/d48AIGborwBqa6OkSzp7479Bv67tXzwbZlwH20o0wMC4M+9LFDgbiH//5UZugf",
+	"Fka6be0kMTMly+msJWwNveNa4AZ0q7MVwrfuzcb5Lh206ebDV6mXcW1YoZeSYOuDPhqJsvDYStBNzeFe",
+	"QwYtJMq7xp0V+nbe6ozPTRXRd6nuGKHmieVLPPvhD7yt58IKasLIXvzp9cvrD29ff7m6vrx4fRPvD8l7",
+	"sA2sY2oNmZXeqJlVOw0L35VU7cX+2ffSXCA54n1rDaAnqkpxjuUBvu+oh9xUdSGjtjTwNN0rZJbpCPWc",
+	"C5xhHWU0EooJNqf2aww06f26lAUdRFfMQl2XoHN3AQFedqmm7BztFywZ8ib+uddWEfS7hnZ+rkbI8npX",
+	"UEVq86SRRdldgmJ5lGhJJlTtDGkF2cUHYeEVO7vkWJaxf8hSCbZYi6C0QXja+NNcuGiEx3HOGcP+krlD",
+	"jXZJw9QDlMAVlWJYxjIkF54tmh4tjqg8FL+wHAhsHPluFCgzQ+ICYKoSvKQ6/LH5+XwmyVxJvDHLO1jq",
+	"vxxZnpCr/Cs6GMttzA55C6vBm4oMq5itLVJ1nK/YLrKqUwoE6Cb0K9dPxoOKudf+8MVK4IiwekTDjTLi",
+	"IwmvWZaCZG23z8XKlgyvjS6ZS90Cik4gMYYHwaSu/Yr/KW59rnAuje4UWFAa+TpThk53n+sgZYmz4wsy",
+	"IPg/BaUAkLYsCCV4ZQsY0b4fv89mQNL5TvZQ31qw9Bx9TGAsTPep7RJQhm5EmknB+lBaM3a3Y4G5ZVmm",
+	"3cwpyAmEnkXqOshK0fYDXH1e3ZPeobZZJT0SC2YwFQG6A0ZO0r5iVw5nR3FlOU6kWEzoXRhPQ3ewWAtk",
+	"JKzRIDwM2bnP/2o2gkCBju3bAUDOmsJDUiOD282QEro165FoxtrhMqtuJ+L7v31ZMBM3na0qulNkVAgA",
+	"Hg/UC7K7mll3H1Kx41/juH80xrZ9dRhbG5ORqPFcwjVEouZ4CbKL0+sXiUDtCJeKwtQGSK1DXb3Ex0re",
+	"2tDxDTzxlOT03fwDJMXD2k7SS1xSKgUwf9VBtatQrz3hAYZyxQh4siO/rFrxd1udAKvrAOecjpQTcvXh",
+	"5jYCJTF3wJTQ+HpOhQH35U7IeVU37NyJkZhRgIwsPb4mGo3YJUVOsAf6OfZyr7MkXRsaj4lWxyfGmRxH",
+	"IwGxJTRNZWZtXwRi1KQojQvknAHYZdVcfSkaFbd7/cfoOla/Jv8u/t3dyV19vCXfS5U9jMqjo5OfLaX/",
+	"E57Bv+GfPP3P7xgzicjH67cHTCQyZelDPBLzKlvQBVV4TVD7Ei5IyhKe0ywi35iSBwVNU4Qbxjlepq/4",
+	"lBsdd9jL2CX6KYXFvaFb+0ggnCf1zpwxvANQDKu6HUOhVwrcM3GwFvZB14I+FNvY6XXJxQpPYRN/y1Kt",
+	"buwxJjpB3gJejyhjfayr0h3YnsNGomaxOKoahHw9yPWB5Xboh31GXlpeeJnJsbsTtqd73Iipxf7MHomq",
+	"G1GsmUgB8/bj9VuCLVB11aHeZ5Pb2UQAHX4Onb+gSN9U3jBVZiT8VkSYc+6+s6NyBKaVWQoXRSJquDcT",
+	"Nm8AlOg7NC7OcJZO0OFt82aDcfv7seJiqju3OaqwUD0arfVL4SFQHD56+6HBOC6QU2kjf4FvmYA6EfVB",
+	"TthPRB32swJlAOjjsPV7vx6f7q8P4uKDwLsYztX8G4MB8bjEn3mcBNcRSrC5z3+xqwNsNVKp0HNyevx8",
+	"JOJS6LIoLEelX3KWctoIxmIdO4ZkvYNO/Z3iStJuQKdA3/+GVtm9HYWDw3vcbfb/Ft3VVDFVCM1IYqVm",
+	"F0oMFtjUXFKRqbR76i6C+kRi8Qt4rU8r26E6u2YTAJuray0cM3Ph3xg7Txv1HASCUAh9+Qmytau/qP1W",
+	"6nLW00aFxRpxweGhT4/lWFARtTjyutKjWRxy/JyEZGGvlTsGIudy2Pd3KCcXjkB/gKj4V4Wl5Q9OVKWL",
+	"+gTAY7A6HOouhkFDtpPJ732H4G6TtL6oSjJpWTalCwc5RcmEigNZmhrC4n3dpE9XiDuyYBhX27s52R+G",
+	"bCnsD/ykBWTQgLgroF2K3YBF/FXOiZwYx+n1xeEcYHzSlm9hJ7RrI8ndCXHhWxK29oMaV1oVEe18SO9Q",
+	"gt0A96o4Ve0aHc2kqUfo2D94qyVwr9TaCw9jsgOJ8LVffs6hLAZP6GZvX0voh6hq7Pv3zx3FsLTgh/fH",
+	"QHA33PJq3rnsepCHjE9Y00vf+/Vkv76Hdd7kasHoL8wYB8jo1CIXcAUcEWvs1CM4MV4d4Q0XqR3BxWL3",
+	"bp9H5PZP+83SYsAmWf1lzbC0jvQ4boXtbs4fe3iHwf8K6C6iaNLuh4QNORudPFrdRlYHu4H0lMq0p1W6",
+	"qSbvrk4b9bqQuLH6+1YyLOEiamXuElmaxhhVduHKMAiJGznU3WYDgDNC05wLbBgOLUX99Sj2A8fM0wmp",
+	"Ljk/vnx7efHlw9UNonbVr5dFFzXHDHrtTghIhz7zp7A2APs7IXFO7xhJWS5d59Icg7QxBAbgGsO3j4ZP",
+	"ziHOBzJeI9g3QFXpOERK1A8uJAqtMM7Jx+tL7dO47OGtWEYNv28MZp+3Lw6xqVQEPIIxzahIoKGhSIlU",
+	"VngN9iKuB5oxmkGroof/FQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"context"
+	"encoding/base64"
 	"mime"
 	"net/http"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/edge"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -71,17 +74,80 @@ func wantMedia(r *http.Request) error {
 	return problem.New(http.StatusUnsupportedMediaType, problem.UnsupportedType, "Send the bare file as application/octet-stream or video/*.")
 }
 
-// GetUpload implements GET /videos/{id}/upload. The URL in the answer is a
-// secret: it is never logged.
+// GetUpload implements GET /videos/{id}/upload. The URLs in the answer are
+// secrets: they are never logged.
 func (s *Server) GetUpload(c *gin.Context, id api.ID) {
-	key, err := s.uploads.Key(c.Request.Context(), video.ID(id))
+	sending, err := s.uploads.Look(c.Request.Context(), video.ID(id))
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	answer := uploadOf(sending)
+	if sending.Video.Upload == nil { // it may come in blocks
+		key, err := s.uploads.Key(c.Request.Context(), video.ID(id))
+		if err != nil {
+			abort(c, err)
+			return
+		}
+		answer.BlockSizeBytes, answer.BlockIdDigits = blobstore.BlockSize, blobstore.BlockIDDigits
+		answer.BlocksHeld, answer.Url, answer.ExpiresAt = key.Held, key.URL, key.Expires
+	}
+	c.Header("Cache-Control", "no-store")
+	c.JSON(http.StatusOK, answer)
+}
+
+// BeginUpload implements POST /videos/{id}/upload.
+func (s *Server) BeginUpload(c *gin.Context, id api.ID) {
+	var body api.UploadBegin
+	if c.Request.ContentLength != 0 {
+		if err := s.readJSON(c, "UploadBegin", &body); err != nil {
+			abort(c, err)
+			return
+		}
+	}
+	sending, err := s.uploads.Begin(c.Request.Context(), video.ID(id), body.SizeBytes, body.Anew)
 	if err != nil {
 		abort(c, err)
 		return
 	}
 	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, api.Upload{
-		BlockSizeBytes: blobstore.BlockSize, BlockIdDigits: blobstore.BlockIDDigits, BlocksHeld: key.Held,
-		Url: key.URL, ExpiresAt: key.Expires,
+	c.JSON(http.StatusOK, uploadOf(sending))
+}
+
+func uploadOf(s upload.Sending) api.Upload {
+	out := api.Upload{
+		SizeBytes: s.Layout.Bytes, PartSizeBytes: s.Layout.PartBytes, Parts: s.Layout.Count(), First: s.First,
+		Held: make([]api.PartHeld, len(s.Held)), Send: make([]api.PartToSend, len(s.Send)),
+		ExpiresAt: s.Expires, Playable: s.Video.Playable,
+	}
+	for i, p := range s.Held {
+		out.Held[i] = api.PartHeld{Number: p.Number, Md5: base64.StdEncoding.EncodeToString(p.MD5)}
+	}
+	for i, t := range s.Send {
+		out.Send[i] = api.PartToSend{Number: t.Number, Url: t.URL}
+	}
+	return out
+}
+
+// CompleteUpload implements POST /videos/{id}/upload/complete.
+func (s *Server) CompleteUpload(c *gin.Context, id api.ID) {
+	var sums [][]byte
+	if c.Request.ContentLength != 0 {
+		var body api.UploadComplete
+		if err := s.readJSON(c, "UploadComplete", &body); err != nil {
+			abort(c, err)
+			return
+		}
+		for _, text := range body.Md5 {
+			sum, err := upload.ParseMD5(text)
+			if err != nil {
+				abort(c, err)
+				return
+			}
+			sums = append(sums, sum)
+		}
+	}
+	s.change(c, id, func(ctx context.Context, id video.ID) (videostore.Record, error) {
+		return s.uploads.Complete(ctx, id, sums)
 	})
 }

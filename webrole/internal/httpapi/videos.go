@@ -303,9 +303,6 @@ func (s *Server) CancelVideo(c *gin.Context, id api.ID) { s.change(c, id, s.vide
 // ReprocessVideo implements POST /videos/{id}/reprocess.
 func (s *Server) ReprocessVideo(c *gin.Context, id api.ID) { s.change(c, id, s.videos.Reprocess) }
 
-// CompleteUpload implements POST /videos/{id}/upload/complete.
-func (s *Server) CompleteUpload(c *gin.Context, id api.ID) { s.change(c, id, s.uploads.Complete) }
-
 func (s *Server) change(c *gin.Context, id api.ID, change func(context.Context, video.ID) (videostore.Record, error)) {
 	ctx := c.Request.Context()
 	rec, err := s.existing(ctx, video.ID(id))

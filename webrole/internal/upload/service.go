@@ -100,7 +100,13 @@ func (s *Service) Put(ctx context.Context, id video.ID, body Body) (videostore.R
 	if body.Interrupt != nil {
 		defer context.AfterFunc(turn, body.Interrupt)()
 	}
-	etag, err := s.store(turn, id, in, body.Size, buffers)
+	var etag string
+	inParts := rec.Video.Upload != nil
+	if inParts {
+		rec, err = s.putParts(turn, rec, in, body.Size, buffers)
+	} else {
+		etag, err = s.store(turn, id, in, body.Size, buffers)
+	}
 	switch {
 	case errors.Is(context.Cause(turn), ErrReplaced):
 		return videostore.Record{}, problem.New(http.StatusConflict, problem.UploadConflict, "A newer upload of this video took over.")
@@ -110,6 +116,8 @@ func (s *Service) Put(ctx context.Context, id video.ID, body Body) (videostore.R
 		return videostore.Record{}, problem.New(http.StatusConflict, problem.UploadConflict, "Another upload of this video came in between.").Because(err)
 	case err != nil:
 		return videostore.Record{}, fmt.Errorf("store source of %s: %w", id, err)
+	case inParts:
+		return s.completeParts(context.WithoutCancel(ctx), rec.Video, nil)
 	}
 	return s.videos.Uploaded(context.WithoutCancel(ctx), id, body.Size, etag)
 }
@@ -170,9 +178,9 @@ func whole(b blobstore.Block, size int64) bool {
 	return b.Size == min(blobstore.BlockSize, size-int64(b.Index)*blobstore.BlockSize)
 }
 
-// Complete commits the blocks, checks what is there now and starts the
-// processing. Safe to repeat.
-func (s *Service) Complete(ctx context.Context, id video.ID) (videostore.Record, error) {
+// Complete checks that all of the upload is there, and starts the processing. sums, if
+// there are any, are the MD5 of all parts as the client has them. Safe to repeat.
+func (s *Service) Complete(ctx context.Context, id video.ID, sums [][]byte) (videostore.Record, error) {
 	rec, err := s.videos.Get(ctx, id)
 	if err != nil {
 		return videostore.Record{}, err
@@ -182,6 +190,8 @@ func (s *Service) Complete(ctx context.Context, id video.ID) (videostore.Record,
 		return videostore.Record{}, videostore.ErrNotFound
 	case rec.Video.State != video.AwaitingUpload:
 		return s.videos.Uploaded(ctx, id, rec.Video.SizeBytes, rec.Video.SourceETag) // repeated, or refused
+	case rec.Video.Upload != nil:
+		return s.completeParts(ctx, rec.Video, sums)
 	}
 	// A request may be repeated while the first still runs. Both must end with one
 	// version, so a commit is for whoever finds the blob as it was before.
@@ -303,7 +313,11 @@ func (s *Service) awaiting(ctx context.Context, id video.ID) (videostore.Record,
 	case video.Deleting:
 		return videostore.Record{}, videostore.ErrNotFound
 	}
-	return videostore.Record{}, problem.New(http.StatusConflict, problem.StateConflict, "The video is not waiting for its bytes.")
+	return videostore.Record{}, notAwaiting()
+}
+
+func notAwaiting() error {
+	return problem.New(http.StatusConflict, problem.StateConflict, "The video is not waiting for its bytes.")
 }
 
 const sourceType = "application/octet-stream"

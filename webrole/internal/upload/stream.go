@@ -1,7 +1,9 @@
 package upload
 
 import (
+	"bytes"
 	"context"
+	"crypto/md5" //nolint:gosec // the checksum of the protocol (Content-MD5), not a secret
 	"errors"
 	"fmt"
 	"io"
@@ -10,12 +12,18 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
 // blocksInFlight is how many blocks of one upload are sent at a time; one more
 // is being filled, while memory allows. With one buffer they take turns.
 const blocksInFlight = 2
+
+// partsInFlight is the same for parts.
+const partsInFlight = 2
 
 // stream stages r, of size bytes, block by block and commits on the condition that
 // o holds. A block's id has its number, so an upload that breaks off here can be
@@ -64,6 +72,91 @@ func (s *Service) stream(ctx context.Context, id video.ID, r io.Reader, size int
 		return "", fmt.Errorf("commit blocks of %s: %w", id, err)
 	}
 	return etag, nil
+}
+
+// putParts stores r, of size bytes, part by part, and returns the video with its layout.
+// Parts that are held with the same content are not stored again, so an upload that
+// broke off goes on, whoever sent what is there (paper row Q14). A part that is held
+// with other content is of another file: 409 upload_conflict.
+func (s *Service) putParts(ctx context.Context, rec videostore.Record, r io.Reader, size int64, buffers *buffers) (videostore.Record, error) {
+	old := rec.Video.Upload
+	rec, err := s.layOut(ctx, rec, size, old != nil && old.Bytes != size && !old.Begun)
+	if err != nil {
+		return rec, err
+	}
+	held, err := s.held(ctx, rec.Video)
+	if err != nil {
+		return rec, err
+	}
+	err = s.streamParts(ctx, rec.Video, held, r, buffers)
+	if problem.Is(err, problem.ChecksumMismatch) {
+		// Nobody knows which part was changed on the way, and none can be replaced.
+		if _, err := s.replaceUpload(ctx, rec.Video.ID, rec.Video.Upload, nil); err != nil {
+			return rec, err
+		}
+	}
+	return rec, err
+}
+
+// streamParts is the loop of putParts. Memory is that of buffers.
+func (s *Service) streamParts(ctx context.Context, v video.Video, held []sourceparts.Part, r io.Reader, buffers *buffers) error {
+	l, _ := sourceparts.LayoutOf(v.Upload)
+	there := make(map[int]sourceparts.Part, len(held))
+	for _, p := range held {
+		there[p.Number] = p
+	}
+	group, put := errgroup.WithContext(ctx)
+	slots := make(chan struct{}, partsInFlight)
+	var err error
+	for n := range l.Count() {
+		var buffer *[]byte
+		if buffer, err = buffers.take(put); err != nil {
+			break
+		}
+		content := (*buffer)[:l.Range(n).Length]
+		if _, err = io.ReadFull(r, content); err != nil {
+			buffers.give(buffer)
+			break
+		}
+		group.Go(func() error {
+			slots <- struct{}{}
+			defer func() { <-slots; buffers.give(buffer) }()
+			return s.putPart(put, v.ID, l, n, content, there[n].MD5)
+		})
+	}
+	if failed := group.Wait(); failed != nil {
+		return failed // it also ended the reading
+	}
+	if err == nil {
+		// One byte more than there is: the reader checks the end, and the checksum.
+		_, err = io.ReadFull(r, make([]byte, 1))
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	return err
+}
+
+// putPart stores one part with its MD5 (Q12), unless it is there with the same content.
+// held is the MD5 of what is there, if that is known.
+func (s *Service) putPart(ctx context.Context, id video.ID, l sourceparts.Layout, n int, content, held []byte) error {
+	if held == nil {
+		_, err := s.blobs.Put(ctx, video.SourcesContainer, sourceparts.Name(id, l, n), bytes.NewReader(content), int64(len(content)), blobstore.Options{IfNoneMatch: true})
+		if !errors.Is(err, blobstore.ErrExists) {
+			return err
+		}
+		head, err := s.blobs.Head(ctx, video.SourcesContainer, sourceparts.Name(id, l, n))
+		if err != nil {
+			return err
+		}
+		if head.Size == int64(len(content)) {
+			held = head.MD5
+		}
+	}
+	if sum := md5.Sum(content); !bytes.Equal(sum[:], held) { //nolint:gosec // the checksum of the protocol
+		return conflict("Part %d of another file was sent for this video. Begin anew, or upload the file as a video of its own.", n)
+	}
+	return nil
 }
 
 // ErrReplaced says that a newer upload of the same video took over.

@@ -96,16 +96,28 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A valet key, and what is there already
-         * @description A short SAS that lets the client put blocks straight into the blob, and
-         *     the numbers of the blocks that the service holds. Cut the file into
-         *     blocks of `blockSizeBytes`; put block *n* with
-         *     `PUT {url}&comp=block&blockid={base64, URL-encoded}` where the base64 is that
-         *     of *n* in decimal, zero-padded to `blockIdDigits`. After a failure ask again and put what is missing (Q14).
+         * What is there of an upload, and keys for what is missing
+         * @description The same answer as that of POST, for whoever only wants to know. When no upload
+         *     has begun there are no keys of parts; then the answer has a key for the whole blob,
+         *     into which older clients put blocks: cut the file into blocks of `blockSizeBytes`
+         *     and put block *n* with `PUT {url}&comp=block&blockid={base64, URL-encoded}`
+         *     where the base64 is that of *n* in decimal, zero-padded to `blockIdDigits`.
          */
         get: operations["getUpload"];
         put?: never;
-        post?: never;
+        /**
+         * Begin an upload, or go on with it
+         * @description Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
+         *     `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
+         *     order of `send`. A URL creates the blob of one part, once; 403 says that the part
+         *     is there, or that the URL is too old. Then, and every few seconds, ask again: the
+         *     answer says what is held and brings keys for what is missing, and work begins on
+         *     what has arrived. Of an upload that was begun before, compare the checksums of what
+         *     is held with your file (Q14). 409 `upload_conflict` when a file of another size
+         *     is being uploaded, and with `anew` when work on it has begun; 415
+         *     `unsupported_media` when the first bytes are not a video's. Safe to repeat.
+         */
+        post: operations["beginUpload"];
         delete?: never;
         options?: never;
         head?: never;
@@ -124,10 +136,11 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Commit the blocks and start processing
-         * @description Refused with 409 `upload_incomplete` while blocks are missing or the size
-         *     differs from the announced one, and with 415 `unsupported_media` (the
-         *     blob is removed) when the first bytes are not a video's. Safe to repeat.
+         * Say that the file is there, and start processing
+         * @description Refused with 409 `upload_incomplete` while parts are missing or the size
+         *     differs from the announced one, with 409 `upload_conflict` when parts have not the
+         *     checksums in the body, and with 415 `unsupported_media` (what was sent
+         *     is removed) when the first bytes are not a video's. Safe to repeat.
          */
         post: operations["completeUpload"];
         delete?: never;
@@ -1715,17 +1728,59 @@ export interface components {
             code: string;
             detail: string;
         };
+        UploadBegin: {
+            /**
+             * Format: int64
+             * @description Of the whole file. Needed when it was not announced with the video.
+             */
+            sizeBytes?: number;
+            /** @description Give up what was sent before: it was another file. */
+            anew?: boolean;
+        };
+        UploadComplete: {
+            /** @description Checksum of each part as the client has it, in base64. What is held must be the same. */
+            md5?: string[];
+        };
         Upload: {
+            /**
+             * Format: int64
+             * @description Of the whole file; 0 while it is not known.
+             */
+            sizeBytes: number;
             /** Format: int64 */
-            blockSizeBytes: number;
-            /** @description Width of a block's number in its id, before base64. */
-            blockIdDigits: number;
-            /** @description Numbers of the blocks that need not be sent again. */
-            blocksHeld: number[];
-            /** @description A write-only SAS of the blob. It is a secret. */
-            url: string;
-            /** Format: date-time */
+            partSizeBytes: number;
+            /** @description How many parts the file has. They are numbered from 0. */
+            parts: number;
+            held: components["schemas"]["PartHeld"][];
+            /** @description Parts that are missing, in the order to send them. */
+            send: components["schemas"]["PartToSend"][];
+            /** @description So many of `send` are waited for: send them before the others, and then ask again. */
+            first: number;
+            /**
+             * Format: date-time
+             * @description When the URLs end.
+             */
             expiresAt: string;
+            /** @description The beginning of the video can be watched already. */
+            playable: boolean;
+            /** Format: int64 */
+            blockSizeBytes?: number;
+            /** @description Width of a block's number in its id, before base64. */
+            blockIdDigits?: number;
+            /** @description Numbers of the blocks that need not be sent again. */
+            blocksHeld?: number[];
+            /** @description A write-only SAS of the blob. It is a secret. */
+            url?: string;
+        };
+        PartHeld: {
+            number: number;
+            /** @description Checksum of the part, in base64; empty when its sender gave none. */
+            md5: string;
+        };
+        PartToSend: {
+            number: number;
+            /** @description A SAS that creates the blob of this part and does nothing else. It is a secret. */
+            url: string;
         };
         Step: {
             generation: number;
@@ -2690,7 +2745,34 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Where to put blocks. */
+            /** @description Where to put the file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Upload"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    beginUpload: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["UploadBegin"];
+            };
+        };
+        responses: {
+            /** @description What is there and what to send. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2711,7 +2793,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["UploadComplete"];
+            };
+        };
         responses: {
             202: components["responses"]["Accepted"];
             default: components["responses"]["Problem"];

@@ -107,9 +107,9 @@ export class Transfer {
   private async sendBlocks(video: Video) {
     const getKey = () => call<Upload>('GET', `/videos/${video.id}/upload`, { signal: this.ending.signal });
     let key = await getKey();
-    const size = key.blockSizeBytes;
+    const size = key.blockSizeBytes ?? 0;
     const length = (n: number) => Math.min(size, this.file.size - n * size);
-    const held = new Set(key.blocksHeld);
+    const held = new Set(key.blocksHeld ?? []);
     const todo: number[] = [];
     for (let n = 0; n * size < this.file.size; n++) if (!held.has(n)) todo.push(n);
     this.sent = this.found = [...held].reduce((bytes, n) => bytes + length(n), 0);
@@ -146,7 +146,7 @@ export class Transfer {
   // putOnce returns the status of storage's answer, or 0 when there was none. Storage
   // compares the sum, and refuses what was changed on the way (paper row Q12).
   private async putOnce(key: Upload, n: number, body: ArrayBuffer, md5: string): Promise<number> {
-    const url = `${key.url}&comp=block&blockid=${encodeURIComponent(btoa(String(n).padStart(key.blockIdDigits, '0')))}`;
+    const url = `${key.url}&comp=block&blockid=${encodeURIComponent(btoa(String(n).padStart(key.blockIdDigits ?? 0, '0')))}`;
     try {
       const answer = await fetch(url, { method: 'PUT', body, headers: { 'x-ms-version': '2021-12-02', 'Content-MD5': md5 }, signal: this.ending.signal });
       return answer.status;

@@ -1,0 +1,267 @@
+package upload
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
+)
+
+// maxTickets is how many parts a client gets keys for at a time.
+const maxTickets = 32
+
+// Sending is how far an upload in parts has come, and what is to be sent next.
+type Sending struct {
+	Video   video.Video
+	Layout  sourceparts.Layout
+	Held    []sourceparts.Part // ascending
+	Send    []Ticket           // in the order to send, maxTickets at most
+	First   int                // how many of Send work waits for
+	Expires time.Time          // of the tickets
+}
+
+// Ticket is the valet key of one part: its URL creates the part's blob, once.
+type Ticket struct {
+	Number int
+	URL    string
+}
+
+// Begin says what is held of an upload and what to send next, and fixes how the file is
+// cut when nobody has. size is the file's, in bytes; 0 when it was announced before.
+// anew gives up what was sent before. Whoever sends parts repeats it: what has arrived
+// is worked on.
+func (s *Service) Begin(ctx context.Context, id video.ID, size int64, anew bool) (Sending, error) {
+	rec, err := s.awaiting(ctx, id)
+	if err != nil {
+		return Sending{}, err
+	}
+	if rec, err = s.layOut(ctx, rec, size, anew); err != nil {
+		return Sending{}, err
+	}
+	held, err := s.held(ctx, rec.Video)
+	if err != nil {
+		return Sending{}, err
+	}
+	if err := s.sniffParts(ctx, rec.Video, held); err != nil {
+		return Sending{}, err
+	}
+	return s.sending(ctx, rec.Video, held)
+}
+
+// Look is Begin for whoever only wants to know: it changes nothing.
+func (s *Service) Look(ctx context.Context, id video.ID) (Sending, error) {
+	rec, err := s.awaiting(ctx, id)
+	if err != nil {
+		return Sending{}, err
+	}
+	l, inParts := sourceparts.LayoutOf(rec.Video.Upload)
+	if !inParts {
+		return Sending{Video: rec.Video, Layout: sourceparts.Layout{Bytes: rec.Video.SizeBytes, PartBytes: sourceparts.PartBytes}}, nil
+	}
+	held, err := sourceparts.Held(ctx, s.blobs, id, l)
+	if err != nil {
+		return Sending{}, err
+	}
+	return s.sending(ctx, rec.Video, held)
+}
+
+// layOut returns the video with a layout for a file of size bytes.
+func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64, anew bool) (videostore.Record, error) {
+	id, old, announced := rec.Video.ID, rec.Video.Upload, rec.Video.SizeBytes
+	if announced > 0 && size > 0 && size != announced {
+		return rec, sizeMismatch(announced, size)
+	}
+	size = max(size, announced)
+	switch {
+	case old != nil && !anew && (size == 0 || size == old.Bytes):
+		return rec, nil
+	case old != nil && !anew:
+		return rec, conflict("An upload of %d bytes has begun. Begin anew, or upload the file as a video of its own.", old.Bytes)
+	case old != nil && old.Begun:
+		return rec, conflict("What was sent before is being made already. Upload the file as a video of its own.")
+	case size == 0:
+		return rec, problem.New(http.StatusBadRequest, problem.InvalidBody, "Member /sizeBytes: how many bytes the file has must be said.")
+	case size > MaxSize:
+		return rec, tooLarge()
+	}
+	mine := &video.Upload{Bytes: size, PartBytes: sourceparts.PartBytes, Epoch: newEpoch()}
+	rec, err := s.replaceUpload(ctx, id, old, mine)
+	if err == nil && rec.Video.Upload.Bytes != size {
+		err = conflict("Another upload of this video came in between.")
+	}
+	return rec, err
+}
+
+// replaceUpload gives a video the layout mine in place of old, and removes the parts of
+// old. When somebody was faster the video has theirs, which is not nil.
+func (s *Service) replaceUpload(ctx context.Context, id video.ID, old, mine *video.Upload) (videostore.Record, error) {
+	rec, err := s.videos.Change(ctx, id, "", func(v *video.Video) ([]videostore.Intent, error) {
+		there := v.Upload
+		switch {
+		case v.State != video.AwaitingUpload:
+			return nil, notAwaiting()
+		case there == nil && old == nil, there != nil && old != nil && there.Epoch == old.Epoch && !there.Begun:
+			v.Upload = mine
+			return nil, nil
+		case there == nil:
+			return nil, conflict("Another upload of this video came in between.")
+		}
+		return nil, videostore.ErrUnchanged
+	})
+	if err != nil || old == nil || rec.Video.Upload != mine {
+		return rec, err
+	}
+	// The row goes before the blobs: what a crash leaves here is the janitor's.
+	if _, err := s.blobs.DeletePrefix(ctx, video.SourcesContainer, sourceparts.Prefix(id, old.Epoch)); err != nil {
+		return rec, fmt.Errorf("remove the parts of %s that were given up: %w", id, err)
+	}
+	return rec, nil
+}
+
+// held lists the parts that are there, after removing what bars the way of one.
+func (s *Service) held(ctx context.Context, v video.Video) ([]sourceparts.Part, error) {
+	l, _ := sourceparts.LayoutOf(v.Upload)
+	found, err := sourceparts.Look(ctx, s.blobs, v.ID, l)
+	if err != nil {
+		return nil, err
+	}
+	for _, odd := range found.Odd {
+		err := s.blobs.DeleteVersion(ctx, video.SourcesContainer, odd.Name, odd.ETag)
+		if err != nil && !errors.Is(err, blobstore.ErrChanged) {
+			return nil, fmt.Errorf("remove a part of %s that has a wrong length: %w", v.ID, err)
+		}
+	}
+	return found.Held, nil
+}
+
+// sniffParts looks at the first bytes as soon as they are there: whoever sends something
+// else need not send all of it. What is no video is removed, unless work on it has
+// begun: then it was looked at.
+func (s *Service) sniffParts(ctx context.Context, v video.Video, held []sourceparts.Part) error {
+	if v.Upload.Begun || sourceparts.Head(held) == 0 {
+		return nil
+	}
+	l, _ := sourceparts.LayoutOf(v.Upload)
+	body, _, err := s.blobs.Open(ctx, video.SourcesContainer, sourceparts.Name(v.ID, l, 0), blobstore.Range{Length: min(sniffLen, held[0].Bytes)}, held[0].ETag)
+	if err != nil {
+		return fmt.Errorf("look at upload of %s: %w", v.ID, err)
+	}
+	head, err := io.ReadAll(body)
+	if err := errors.Join(err, body.Close()); err != nil {
+		return fmt.Errorf("look at upload of %s: %w", v.ID, err)
+	}
+	if why := sniff(head); why != nil {
+		if _, err := s.replaceUpload(ctx, v.ID, v.Upload, nil); err != nil {
+			return fmt.Errorf("remove refused upload of %s (%w): %w", v.ID, why, err)
+		}
+		return why
+	}
+	return nil
+}
+
+// sending signs keys for the parts that are to be sent next: those that work waits for,
+// which are the first, the last and the ones it asked for, and then the others in order.
+func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts.Part) (Sending, error) {
+	l, _ := sourceparts.LayoutOf(v.Upload)
+	there := make(map[int]bool, len(held))
+	for _, p := range held {
+		there[p.Number] = true
+	}
+	var order []int
+	add := func(n int) {
+		if n >= 0 && n < l.Count() && !there[n] && len(order) < maxTickets {
+			there[n] = true // once
+			order = append(order, n)
+		}
+	}
+	add(0)
+	add(l.Count() - 1)
+	for _, n := range v.Upload.Wants {
+		add(n)
+	}
+	first := len(order)
+	for n := range l.Count() {
+		add(n)
+	}
+	out := Sending{Video: v, Layout: l, Held: held, First: first, Expires: time.Now().Add(keyLife).UTC().Truncate(time.Second)}
+	for _, n := range order {
+		url, err := s.account.SignCreate(ctx, video.SourcesContainer, sourceparts.Name(v.ID, l, n), keyLife)
+		if err != nil {
+			return Sending{}, fmt.Errorf("sign upload of %s: %w", v.ID, err)
+		}
+		out.Send = append(out.Send, Ticket{Number: n, URL: url})
+	}
+	return out, nil
+}
+
+// completeParts writes the manifest of an upload whose parts are all there, and starts
+// the processing. sums, if there are any, are the MD5 of all parts as the caller has
+// them: what is held must be the caller's file. Safe to repeat.
+func (s *Service) completeParts(ctx context.Context, v video.Video, sums [][]byte) (videostore.Record, error) {
+	l, _ := sourceparts.LayoutOf(v.Upload)
+	held, err := s.held(ctx, v)
+	if err != nil {
+		return videostore.Record{}, err
+	}
+	if len(held) < l.Count() {
+		return videostore.Record{}, incomplete("Part %d is missing: %d of %d are here.", sourceparts.Head(held), len(held), l.Count())
+	}
+	if len(sums) > 0 {
+		if err := compare(held, sums); err != nil {
+			return videostore.Record{}, err
+		}
+	}
+	if err := s.sniffParts(ctx, v, held); err != nil {
+		return videostore.Record{}, err
+	}
+	etag, err := sourceparts.PutManifest(ctx, s.blobs, v.ID, sourceparts.Manifest{Layout: l, Parts: held})
+	if err == nil {
+		var rec videostore.Record
+		if rec, err = s.videos.UploadedInParts(ctx, v.ID, l.Epoch, l.Bytes, etag); err == nil {
+			return rec, nil
+		}
+	}
+	if errors.Is(err, blobstore.ErrExists) || errors.Is(err, videostore.ErrChanged) {
+		return videostore.Record{}, conflict("Another upload of this video came in between.").Because(err)
+	}
+	return videostore.Record{}, fmt.Errorf("complete upload of %s: %w", v.ID, err)
+}
+
+// compare returns 409 upload_conflict when parts have not the sums that they should.
+func compare(held []sourceparts.Part, sums [][]byte) error {
+	if len(sums) != len(held) {
+		return conflict("The upload has %d parts, and %d checksums came.", len(held), len(sums))
+	}
+	var other []int
+	for n, p := range held {
+		if !bytes.Equal(p.MD5, sums[n]) {
+			other = append(other, n)
+		}
+	}
+	if len(other) == 0 {
+		return nil
+	}
+	return conflict("Another file was sent for this video. %d of %d parts differ, the first is %d.", len(other), len(held), slices.Min(other))
+}
+
+func newEpoch() string {
+	var raw [5]byte
+	_, _ = rand.Read(raw[:]) // never fails since Go 1.24
+	return hex.EncodeToString(raw[:])
+}
+
+func conflict(format string, args ...any) *problem.Error {
+	return problem.New(http.StatusConflict, problem.UploadConflict, format, args...)
+}
