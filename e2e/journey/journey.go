@@ -31,8 +31,14 @@ type User struct {
 
 // New returns a user of the web role at base, such as "http://127.0.0.1:8080".
 func New(base string) (*User, error) {
+	return NewThrough(base, &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: 5 * time.Second})
+}
+
+// NewThrough is New with a transport: for a way to the storage account that needs a
+// proxy, or certificates of its own.
+func NewThrough(base string, transport http.RoundTripper) (*User, error) {
 	base = strings.TrimRight(base, "/")
-	h := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: 5 * time.Second}}
+	h := &http.Client{Transport: transport}
 	api, err := client.NewClientWithResponses(base+"/api/v1", client.WithHTTPClient(h))
 	if err != nil {
 		return nil, fmt.Errorf("use the web role at %s: %w", base, err)

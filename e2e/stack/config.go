@@ -84,7 +84,7 @@ func (s *Stack) checkPorts() error {
 		{Web, "WEBROLE_ADDR", o.WebAddr, false},
 		{Web, "WEBROLE_ADMIN_ADDR", o.WebAdminAddr, false},
 	}
-	if o.ConnectionString != "" {
+	if !s.ownStorage() {
 		claims = claims[3:]
 	}
 	if o.Workers > 0 {

@@ -69,6 +69,9 @@ type Options struct {
 	// ConnectionString uses a storage account that exists instead of starting
 	// Azurite. Give every stack a CUTROOM_PREFIX of its own then.
 	ConnectionString string
+	// Account does the same by name, without a key: what the roles need to find an
+	// identity, and the way to the account, is in Env.
+	Account string
 
 	// Through, given the storage's connection string, returns the one that the roles
 	// get: for a proxy on the way. Nil: the same.
@@ -183,7 +186,7 @@ func (s *Stack) ready(ctx context.Context) error {
 		both.Go(func() { buildErr = Build(ctx, filepath.Join(s.dir, "bin")) })
 	}
 	connection := s.options.ConnectionString
-	if connection == "" {
+	if s.ownStorage() {
 		both.Go(func() {
 			if emulatorErr = s.startAzurite(ctx); emulatorErr == nil {
 				connection = s.azurite.ConnectionString()
@@ -207,8 +210,12 @@ func (s *Stack) ready(ctx context.Context) error {
 	// An account of the developer's own, set for another tool, must not become
 	// the demo's storage.
 	base = slices.DeleteFunc(slices.Clone(base), func(v string) bool { return strings.HasPrefix(v, "AZURE_STORAGE_") })
-	base = append(base, "AZURE_STORAGE_CONNECTION_STRING="+connection)
-	if s.options.ConnectionString == "" {
+	if s.options.Account != "" {
+		base = append(base, "AZURE_STORAGE_ACCOUNT="+s.options.Account)
+	} else {
+		base = append(base, "AZURE_STORAGE_CONNECTION_STRING="+connection)
+	}
+	if s.ownStorage() {
 		base = append(base, // the ports as they are, where the options say 0
 			fmt.Sprintf("AZURITE_BLOB_PORT=%d", s.options.BlobPort),
 			fmt.Sprintf("AZURITE_QUEUE_PORT=%d", s.options.QueuePort),
@@ -217,6 +224,9 @@ func (s *Stack) ready(ctx context.Context) error {
 	s.baseEnv = append(base, s.options.Env...)
 	return nil
 }
+
+// ownStorage reports whether the stack starts Azurite.
+func (s *Stack) ownStorage() bool { return s.options.ConnectionString == "" && s.options.Account == "" }
 
 // spot is a variable that says where a role listens, and its value or "".
 type spot struct{ variable, addr string }

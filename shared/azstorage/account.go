@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
@@ -27,8 +25,8 @@ type Account struct {
 	key     *azblob.SharedKeyCredential // nil with a token credential
 	secure  bool                        // https: signed URLs refuse http
 	idle    func()
-	signing sync.Mutex
-	grant   delegation // guarded by signing
+	signing chan struct{} // a lock that a context can wait for
+	grant   delegation    // guarded by signing
 }
 
 // Open makes the clients. It sends nothing, so a wrong key shows at the first call.
@@ -43,7 +41,7 @@ func Open(cfg Config) (*Account, error) {
 	if cfg.Retry == (Retry{}) {
 		cfg.Retry = DefaultRetry
 	}
-	a := &Account{prefix: cfg.Prefix, secure: len(ends.blob) > 5 && ends.blob[:5] == "https", idle: func() {}}
+	a := &Account{prefix: cfg.Prefix, secure: len(ends.blob) > 5 && ends.blob[:5] == "https", signing: make(chan struct{}, 1), idle: func() {}}
 	transport := cfg.Transport
 	if transport == nil {
 		client := newHTTPClient()
@@ -98,10 +96,11 @@ func (a *Account) openWithKey(ends endpoints, options policy.ClientOptions) erro
 func (a *Account) openWithToken(ends endpoints, credential azcore.TokenCredential, options policy.ClientOptions) error {
 	var err error
 	if credential == nil {
-		if credential, err = azidentity.NewDefaultAzureCredential(nil); err != nil {
+		if credential, err = identityCredential(); err != nil {
 			return err
 		}
 	}
+	credential = &tokens{credential: credential}
 	if a.blobs, err = service.NewClient(ends.blob+"/", credential, &service.ClientOptions{ClientOptions: Blobs.of(options)}); err != nil {
 		return err
 	}

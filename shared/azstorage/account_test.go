@@ -394,43 +394,56 @@ func (identity) GetToken(context.Context, policy.TokenRequestOptions) (azcore.Ac
 	return azcore.AccessToken{Token: "token", ExpiresOn: time.Now().Add(time.Hour)}, nil
 }
 
-// Without an account key the URL is signed by a key that the service lends, and
-// the lent key is used again.
-func TestSignWithAnIdentity(t *testing.T) {
-	t.Parallel()
-	lent := 0
-	service := transportFunc(func(r *http.Request) (*http.Response, error) {
+// lender answers requests for a user delegation key, which ends when the service says.
+func lender(t *testing.T, life time.Duration, lent *int) transportFunc {
+	return func(r *http.Request) (*http.Response, error) {
 		if r.URL.Query().Get("comp") != "userdelegationkey" || r.Header.Get("Authorization") != "Bearer token" {
 			t.Errorf("request %s with %q", r.URL, r.Header.Get("Authorization"))
 		}
-		lent++
+		*lent++
+		now := time.Now().UTC()
 		body := `<?xml version="1.0" encoding="utf-8"?><UserDelegationKey><SignedOid>o</SignedOid><SignedTid>t</SignedTid>` +
-			`<SignedStart>2026-01-01T00:00:00Z</SignedStart><SignedExpiry>2026-01-02T00:00:00Z</SignedExpiry>` +
+			`<SignedStart>` + now.Format(time.RFC3339) + `</SignedStart><SignedExpiry>` + now.Add(life).Format(time.RFC3339) + `</SignedExpiry>` +
 			`<SignedService>b</SignedService><SignedVersion>2020-02-10</SignedVersion><Value>c2VjcmV0</Value></UserDelegationKey>`
 		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/xml"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
-	})
-	a, err := azstorage.Open(azstorage.Config{Account: "films", Credential: identity{}, Transport: service})
-	if err != nil {
-		t.Fatal(err)
 	}
-	for range 3 {
-		signed, err := a.SignWrite(t.Context(), "box", "b", time.Hour)
+}
+
+// Without an account key the URL is signed by a key that the service lends, and
+// the lent key is used again as long as it outlives the URL.
+func TestSignWithAnIdentity(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		life  time.Duration // of the lent key
+		lent  int
+		fails bool
+	}{{life: 12 * time.Hour, lent: 1}, {life: time.Hour + 62*time.Second, lent: 1}, {life: time.Hour + time.Second, lent: 3, fails: true}} {
+		lent := 0
+		a, err := azstorage.Open(azstorage.Config{Account: "films", Credential: identity{}, Transport: lender(t, c.life, &lent)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		u, err := url.Parse(signed)
-		if err != nil {
-			t.Fatal(err)
+		for range 3 {
+			signed, err := a.SignWrite(t.Context(), "box", "b", time.Hour)
+			if c.fails != (err != nil) {
+				t.Fatalf("key of %v: %v", c.life, err)
+			} else if err != nil {
+				continue
+			}
+			u, err := url.Parse(signed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := u.Query()
+			if u.Host != "films.blob.core.windows.net" || q.Get("skoid") != "o" || q.Get("spr") != "https" || q.Get("sig") == "" || q.Get("st") != "" {
+				t.Errorf("signed URL %s", azstorage.Redact(signed))
+			}
 		}
-		q := u.Query()
-		if u.Host != "films.blob.core.windows.net" || q.Get("skoid") != "o" || q.Get("spr") != "https" || q.Get("sig") == "" || q.Get("st") != "" {
-			t.Errorf("signed URL %s", azstorage.Redact(signed))
+		if lent != c.lent {
+			t.Errorf("key of %v: %d lent, want %d", c.life, lent, c.lent)
 		}
-	}
-	if lent != 1 {
-		t.Errorf("%d keys lent, want 1", lent)
-	}
-	if _, err := a.SignWrite(t.Context(), "box", "b", 8*24*time.Hour); err == nil {
-		t.Error("a URL was signed for longer than a lent key lives")
+		if _, err := a.SignWrite(t.Context(), "box", "b", 8*24*time.Hour); err == nil {
+			t.Error("a URL was signed for longer than a lent key lives")
+		}
 	}
 }

@@ -66,9 +66,9 @@ func IsPrecondition(err error) bool { return hasStatus(err, http.StatusPrecondit
 
 // IsUnavailable reports that the service was busy or did not answer in time,
 // still so after the retries: 503, 429, 504, its OperationTimedOut, which is a
-// 500, or ErrTryTimeout. A partition that moves answers so (paper row T10).
+// 500, ErrTryTimeout, or ErrNoToken. A partition that moves answers so (paper row T10).
 func IsUnavailable(err error) bool {
-	return errors.Is(err, ErrTryTimeout) || HasCode(err, CodeOperationTimedOut) ||
+	return errors.Is(err, ErrTryTimeout) || errors.Is(err, ErrNoToken) || HasCode(err, CodeOperationTimedOut) ||
 		hasStatus(err, http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusGatewayTimeout)
 }
 

@@ -36,8 +36,9 @@ func (s Strategy) known() bool { return s == NoRetry || s == Fixed || s == Expon
 // with z = Delay, zmin = MinDelay and zmax = MaxDelay. A Retry-After of the
 // server lengthens a pause and never shortens it.
 //
-// Retried are network errors, time-outs of a try, and the statuses 408, 429,
-// 500, 503 and 504. Never retried are other 4xx, such as 401, and 501 and 505:
+// Retried are network errors, time-outs of a try, tokens that could not be had
+// (ErrNoToken, unless the identity is refused), and the statuses 408, 429, 500, 503
+// and 504. Never retried are other 4xx, such as 401, and 501 and 505:
 // repeating them gives the same answer.
 //
 // A context's deadline, or WithCallLimit, bounds a call as a whole. Its tries then
@@ -293,6 +294,9 @@ func (b *streamedBody) Close() error {
 
 func retryable(resp *http.Response, err error) bool {
 	if err != nil {
+		if token := (*tokenError)(nil); errors.As(err, &token) {
+			return !token.final
+		}
 		var final interface{ NonRetriable() } // the SDK's mark: bad credentials, for example
 		return !errors.As(err, &final)
 	}

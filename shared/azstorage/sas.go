@@ -64,7 +64,7 @@ func (a *Account) sign(ctx context.Context, container, blob string, life time.Du
 // can sign without the account's key.
 type delegation struct {
 	credential *service.UserDelegationCredential
-	until      time.Time
+	until      time.Time // as the service says
 }
 
 // A delegation key lives up to 7 days; we take 12 h, and always more than the
@@ -72,26 +72,48 @@ type delegation struct {
 const (
 	delegationLife = 12 * time.Hour
 	delegationMax  = 7 * 24 * time.Hour
+	delegationRest = time.Minute // beyond the URL's life, for a clock that is behind
 )
 
+// delegation returns the key that was lent before as long as it outlives a URL of
+// this life, else a new one.
 func (a *Account) delegation(ctx context.Context, life time.Duration) (*service.UserDelegationCredential, error) {
 	if life > delegationMax-time.Hour {
 		return nil, fmt.Errorf("a URL signed by an identity lives at most %s", delegationMax-time.Hour)
 	}
-	a.signing.Lock()
-	defer a.signing.Unlock()
+	select {
+	case a.signing <- struct{}{}:
+		defer func() { <-a.signing }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the user delegation key: %w", context.Cause(ctx))
+	}
 	now := time.Now().UTC()
-	if a.grant.credential != nil && a.grant.until.After(now.Add(life+time.Minute)) {
+	needed := now.Add(life + delegationRest)
+	if a.grant.credential != nil && a.grant.until.After(needed) {
 		return a.grant.credential, nil
 	}
-	until := now.Add(max(delegationLife, life+time.Hour)).Truncate(time.Second)
 	credential, err := a.blobs.GetUserDelegationCredential(ctx, service.KeyInfo{
 		Start:  to.Ptr(now.Add(-15 * time.Minute).Format(sas.TimeFormat)),
-		Expiry: to.Ptr(until.Format(sas.TimeFormat)),
+		Expiry: to.Ptr(now.Add(max(delegationLife, life+time.Hour)).Format(sas.TimeFormat)),
 	}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("get user delegation key: %w", err)
 	}
+	until, err := keyEnd(credential)
+	if err != nil {
+		return nil, fmt.Errorf("read user delegation key: %w", err)
+	}
+	if until.Before(needed.Truncate(time.Second)) {
+		return nil, fmt.Errorf("the user delegation key ends %s, before the URL that it would sign", until.Format(time.RFC3339))
+	}
 	a.grant = delegation{credential: credential, until: until}
 	return credential, nil
+}
+
+// keyEnd reads from a signature when the key ends: the SDK shows it nowhere else.
+func keyEnd(credential *service.UserDelegationCredential) (time.Time, error) {
+	signed, err := sas.BlobSignatureValues{
+		ExpiryTime: time.Now().UTC(), Permissions: new(sas.BlobPermissions{Create: true}).String(), ContainerName: "any", BlobName: "any",
+	}.SignWithUserDelegation(credential)
+	return signed.SignedExpiry(), err
 }

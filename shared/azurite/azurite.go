@@ -34,6 +34,11 @@ type Options struct {
 	// InMemory keeps everything in memory: for hundreds of thousands of rows, which
 	// it would otherwise write to disk, whole, every five seconds.
 	InMemory bool
+
+	// CertFile and KeyFile, in PEM: it speaks https and takes tokens of identities
+	// besides the key (--oauth basic: it reads a token and does not check its
+	// signature). ConnectionString does not fit then.
+	CertFile, KeyFile string
 }
 
 // Server is a running emulator.
@@ -120,6 +125,9 @@ func launch(ctx context.Context, script string, o Options) (_ *Server, err error
 	place := []string{"--location", s.Dir}
 	if s.InMemory {
 		place = []string{"--inMemoryPersistence"}
+	}
+	if s.CertFile != "" {
+		place = append(place, "--oauth", "basic", "--cert", s.CertFile, "--key", s.KeyFile)
 	}
 	s.cmd = exec.Command("node", slices.Concat([]string{script, "--silent", "--disableTelemetry"}, place, []string{
 		"--blobPort", strconv.Itoa(s.BlobPort), "--queuePort", strconv.Itoa(s.QueuePort), "--tablePort", strconv.Itoa(s.TablePort)})...)

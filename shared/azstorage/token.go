@@ -1,0 +1,95 @@
+package azstorage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+)
+
+// ErrNoToken says that the identity got no token, so the request was not sent. It is
+// trouble of all three services at once, and IsUnavailable.
+var ErrNoToken = errors.New("no token for the storage account")
+
+// How long a token is waited for, and how long a failure stands. The SDK lets one
+// request ask and all others wait for it, whatever their contexts say; when it fails,
+// the next of them asks. Without these bounds a hundred requests would wait for a
+// hundred failures, one after the other.
+const (
+	tokenLimit   = 5 * time.Second
+	tokenFailure = time.Second
+)
+
+// identityCredential is DefaultAzureCredential without retries of its own: Retry is
+// the one strategy.
+func identityCredential() (azcore.TokenCredential, error) {
+	options := azidentity.DefaultAzureCredentialOptions{}
+	options.Retry.MaxRetries = -1
+	return azidentity.NewDefaultAzureCredential(&options)
+}
+
+// tokens bounds what a credential may cost, and names its failures ErrNoToken.
+type tokens struct {
+	credential azcore.TokenCredential
+
+	mu     sync.Mutex
+	failed error // of the latest request for a token, or nil
+	until  time.Time
+}
+
+// GetToken implements azcore.TokenCredential.
+func (t *tokens) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	t.mu.Lock()
+	failed, until := t.failed, t.until
+	t.mu.Unlock()
+	if failed != nil && time.Now().Before(until) {
+		return azcore.AccessToken{}, failed
+	}
+	limited, cancel := context.WithTimeout(ctx, tokenLimit)
+	defer cancel()
+	token, err := t.credential.GetToken(limited, options)
+	if ctx.Err() != nil {
+		return token, err // the caller went away, which says nothing about the identity
+	}
+	if err != nil {
+		err = &tokenError{cause: err, final: final(err)}
+	}
+	t.mu.Lock()
+	t.failed, t.until = err, time.Now().Add(tokenFailure)
+	t.mu.Unlock()
+	return token, err
+}
+
+// tokenError keeps the text of the cause and nothing else of it: the cause marks
+// itself as not to be retried and may hold the answer of the identity endpoint, which
+// would be taken for one of storage.
+type tokenError struct {
+	cause error
+	final bool // asking again brings the same answer
+}
+
+func (e *tokenError) Error() string        { return fmt.Sprintf("%v: %v", ErrNoToken, e.cause) }
+func (e *tokenError) Is(target error) bool { return target == ErrNoToken }
+
+// final reports whether the identity was refused, or there is none.
+func final(err error) bool {
+	var refused *azidentity.AuthenticationFailedError
+	if !errors.As(err, &refused) {
+		return !errors.Is(err, context.DeadlineExceeded) // nothing in the environment names an identity
+	}
+	if refused.RawResponse == nil {
+		return false // the endpoint did not answer
+	}
+	switch status := refused.RawResponse.StatusCode; status {
+	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusGone, http.StatusTooManyRequests: // as Azure's documentation of the endpoint has it
+		return false
+	default:
+		return status >= 400 && status < 500
+	}
+}
