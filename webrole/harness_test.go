@@ -1,17 +1,21 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -297,4 +301,39 @@ func (s *server) blobsOf(id string) []string {
 		}
 	}
 	return names
+}
+
+func zipped(text string) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write([]byte(text))
+	_ = w.Close()
+	return b.Bytes()
+}
+
+// raw sends bytes that no HTTP client would send, and reads the answer.
+func (s *server) raw(text string, closeWrite bool) (status int, body string) {
+	s.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.public, "http://"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // the answer is read
+	if err := conn.SetDeadline(time.Now().Add(15 * time.Second)); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte(text)); err != nil {
+		s.t.Fatal(err)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok && closeWrite {
+		_ = tcp.CloseWrite()
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		s.t.Fatalf("%.60q: %v", text, err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // reading only
+	var b bytes.Buffer
+	_, _ = b.ReadFrom(resp.Body)
+	return resp.StatusCode, b.String()
 }

@@ -1,6 +1,7 @@
 package ffmpeg
 
 import (
+	"context"
 	"os"
 	"time"
 )
@@ -17,13 +18,15 @@ const (
 // in all files together: the system limits each file on its own only. The returned
 // function ends the watch with a last look, and must be called before what over does
 // is read.
-func (c command) watchDir(over func()) (end func()) {
+func (c command) watchDir(ctx context.Context, over func()) (end func()) {
 	if c.dir == "" {
 		return func() {}
 	}
 	before, entries := usage(c.dir)
+	used := UsageOf(ctx)
 	look := func() bool {
 		bytes, n := usage(c.dir)
+		raise(&used.disk, bytes)
 		tooMuch := bytes-before > c.limits.file || n-entries > maxEntries
 		if tooMuch {
 			over()

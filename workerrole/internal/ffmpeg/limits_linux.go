@@ -1,6 +1,11 @@
 package ffmpeg
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // impose limits a process that has just started and has read nothing yet. It has
 // no core file either: that would be a stranger's bytes on our disk. Should it
@@ -14,4 +19,12 @@ func (l limits) impose(pid int) {
 	set(unix.RLIMIT_AS, memory, memory)
 	set(unix.RLIMIT_FSIZE, file, file)
 	set(unix.RLIMIT_CORE, 0, 0)
+}
+
+// peakMemory is the most that an ended child had in memory, in bytes.
+func peakMemory(child *os.ProcessState) int64 {
+	if used, ok := child.SysUsage().(*syscall.Rusage); ok {
+		return used.Maxrss << 10
+	}
+	return 0
 }

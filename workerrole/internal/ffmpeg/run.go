@@ -152,7 +152,7 @@ func run(ctx context.Context, c command) (Report, error) {
 	ownGroup(cmd)
 	cmd.WaitDelay = 5 * time.Second
 
-	filled := c.watchDir(tooMuch)
+	filled := c.watchDir(ctx, tooMuch)
 	cageFailed, err := c.startAndWait(ctx, cmd)
 	filled()
 	report := Report{Stderr: c.source.redact(tail.String())}

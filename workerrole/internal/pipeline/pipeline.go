@@ -99,12 +99,12 @@ func asked(job *consumer.Job) time.Time {
 // metered returns a context below which is counted what an attempt spends.
 func metered(ctx context.Context) (context.Context, videostore.Meter) {
 	ctx, requests := azstorage.WithTally(ctx)
-	ctx, cpu := ffmpeg.WithCPU(ctx)
+	ctx, used := ffmpeg.WithUsage(ctx)
 	return ctx, func() videostore.Spent {
 		counts := requests.Counts()
 		return videostore.Spent{
 			Requests: counts.Requests, Sent: counts.Sent, Received: counts.Received,
-			CPU: cpu.Used().Round(time.Millisecond).Seconds(),
+			CPU: used.CPU().Round(time.Millisecond).Seconds(),
 		}
 	}
 }
@@ -169,6 +169,11 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 	if job.Received.Sub(job.Inserted) > backlog {
 		ctx = ffmpeg.Behind(ctx)
 	}
+	began := time.Now()
+	defer func() {
+		used := ffmpeg.UsageOf(ctx)
+		work.Log.DebugContext(ctx, "attempt ended", "took", time.Since(began), "runs", used.Runs(), "cpu", used.CPU(), "memory", used.Memory(), "disk", used.Disk())
+	}()
 	// snippet: order-of-writes
 	commit, err := r.run(ctx, work)
 	if err != nil {
