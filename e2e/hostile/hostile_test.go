@@ -392,9 +392,9 @@ var attempts = regexp.MustCompile(`msg="attempt ended" .*video=(\S+) step=(\S+) 
 // of them had in memory and on the disk.
 func (c *corpus) report(t *testing.T) {
 	type sum struct {
-		runs              int
-		took, cpu         time.Duration
-		memory, disk, cut int64
+		runs         int
+		took, cpu    time.Duration
+		memory, disk int64
 	}
 	sums := map[string]*sum{}
 	for _, worker := range c.s.Workers() {
