@@ -248,7 +248,7 @@ func (g *guarded) requests(t *testing.T) []request {
 		{17, "token of 5000 bytes", "GET", "/videos?pageToken=" + strings.Repeat("a", 5000), nil, nil, 400, "invalid_page_token"},
 		{17, "forged token of a search", "GET", "/search?q=a&pageToken=AAAA", nil, nil, 400, "invalid_page_token"},
 		{17, "forged token of poison", "GET", "/ops/poison?pageToken=AAAA", nil, nil, 400, "invalid_page_token"},
-		{18, "another query's token", "GET", "/videos?sort=newest&channel=other&pageToken=" + g.token(t), nil, nil, 400, "invalid_page_token"},
+		{18, "another query's token", "GET", "/events/A%20Race__Half/registrations?limit=1&pageToken=" + g.token(t), nil, nil, 400, "invalid_page_token"},
 		{19, "sort unknown", "GET", "/videos?sort=size", nil, nil, 400, "invalid_parameter"},
 		{19, "sort by title without channel", "GET", "/videos?sort=title", nil, nil, 400, "invalid_parameter"},
 		{0, "empty channel", "GET", "/videos?channel=", nil, nil, 400, "invalid_parameter"},
@@ -301,16 +301,17 @@ func (g *guarded) requests(t *testing.T) []request {
 	return all
 }
 
-// token is a page token of the list of all recent videos.
+// token is a page token of a list, of the runners of a race.
 func (g *guarded) token(t *testing.T) string {
 	t.Helper()
-	for range 2 {
-		g.ask(t, "POST", "/videos", `{"title":"a","visibility":"public"}`)
+	const runners = "/events/A%20Race__Full/registrations"
+	if r := g.ask(t, "POST", runners, []byte("bib,name,sex,age\n1,Ann,F,30\n2,Eve,F,31\n"), "Content-Type", "text/csv"); r.status != http.StatusOK {
+		t.Fatalf("register two runners: %d %s", r.status, r.body)
 	}
-	var page client.VideoList
-	g.ask(t, "GET", "/videos?limit=1", nil).into(t, http.StatusOK, &page)
+	var page client.RegistrationList
+	g.ask(t, "GET", runners+"?limit=1", nil).into(t, http.StatusOK, &page)
 	if page.NextPageToken == nil {
-		t.Fatalf("a list of many videos has one page: %+v", page)
+		t.Fatalf("a list of two runners has one page: %+v", page)
 	}
 	return *page.NextPageToken
 }
