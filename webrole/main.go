@@ -83,6 +83,8 @@ func run(ctx context.Context, getenv func(string) string) error {
 
 // open joins the parts and opens both listeners.
 func open(ctx context.Context, cfg config) (*role, error) {
+	measured := newMetrics()
+	cfg.Storage.Seen = measured.storage.Seen
 	account, err := azstorage.Open(cfg.Storage)
 	if err != nil {
 		return nil, err
@@ -97,6 +99,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	blobs := blobstore.New(account)
 	videos := videostore.New(account, queues)
 	videos.SetLimits(cfg.Limits)
+	videos.Observe(videostore.Observer{Video: measured.changed})
 	register, keys := workers.New(account), apikeys.New(account)
 	scale := scaling.NewSource(queues, register, workflow.Pools(), cfg.Scaling)
 	shown := board.New(board.Parts{Queues: queues, Workers: register, Scale: scale, Title: func(ctx context.Context, id video.ID) (string, error) {
@@ -106,6 +109,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		}
 		return rec.Video.Title, err
 	}})
+	measured.show(shown, scale)
 	api, err := httpapi.New(httpapi.Parts{
 		Videos: videos, Blobs: blobs, Uploads: upload.New(account, blobs, videos, cfg.UploadMemory),
 		Catalog: catalog.New(account), Search: searchindex.New(account),
@@ -133,6 +137,6 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		pages.ShowLab()
 	}
 	return listen(ctx, cfg, account, site{
-		api: api, pages: pages, board: shown, scale: scale, playback: playback.New(videos, blobs), who: who, videos: videos,
+		api: api, pages: pages, board: shown, scale: scale, playback: playback.New(videos, blobs), who: who, videos: videos, measured: measured,
 	})
 }

@@ -11,33 +11,58 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	sharedmetrics "github.com/cutroom/cutroom/shared/metrics"
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
-// metrics are for the admin listener. Labels are few and fixed: an id in a label
-// would make a series per video.
+// metrics are for the admin listener: all that this role exports is made and registered
+// here. Labels are few and fixed: an id in a label would make a series per video.
+// docs/metrics.md lists them.
 type metrics struct {
 	registry *prometheus.Registry
+	storage  *sharedmetrics.Storage
 	requests *prometheus.HistogramVec
+	uploads  prometheus.Counter
+	bytes    prometheus.Counter
 }
 
-func newMetrics(b *board.Board, scale *scaling.Source) *metrics {
+// newMetrics registers what is told while the role runs; show adds what is asked for.
+func newMetrics() *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
+		registry: prometheus.NewRegistry(), storage: sharedmetrics.NewStorage(),
+		uploads: prometheus.NewCounter(prometheus.CounterOpts{Name: "cutroom_uploads_total", Help: "Uploads that are complete."}),
+		bytes:   prometheus.NewCounter(prometheus.CounterOpts{Name: "cutroom_upload_bytes_total", Help: "Bytes of complete uploads, whichever way they came."}),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "cutroom_http_request_seconds", Help: "Time from header to end of answer.",
 			Buckets: []float64{.005, .02, .1, .5, 2, 10, 60, 600},
 		}, []string{"area", "method", "status"}),
 	}
+	for _, a := range areas {
+		m.requests.WithLabelValues(a, http.MethodGet, "200") // or a rate would miss the first answer
+	}
+	m.registry.MustRegister(m.storage, m.requests, m.uploads, m.bytes, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// show adds what the board and the scaling signal tell when metrics are collected.
+func (m *metrics) show(b *board.Board, scale *scaling.Source) {
 	lookers := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "cutroom_board_lookers", Help: "Streams of /ops/events that are open.",
 	}, func() float64 { return float64(b.Lookers()) })
 	reads := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "cutroom_board_storage_requests_total", Help: "Storage requests of the one reader for all who look at the board.",
 	}, func() float64 { return float64(b.Requests()) })
-	m.registry.MustRegister(m.requests, lookers, reads, scaleMetrics{scale}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return m
+	m.registry.MustRegister(lookers, reads, scaleMetrics{scale})
+}
+
+// changed is told of every change of META that this role committed.
+func (m *metrics) changed(before, after video.Video) {
+	if before.UploadedAt.IsZero() && !after.UploadedAt.IsZero() {
+		m.uploads.Inc()
+		m.bytes.Add(float64(after.SizeBytes))
+	}
 }
 
 func (m *metrics) observe(r *http.Request, status int, took time.Duration) {
@@ -86,6 +111,9 @@ func (m scaleMetrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(queueWork, q.Work().Seconds(), q.Name)
 	}
 }
+
+// areas are what area returns.
+var areas = []string{"content", "events", "ops", "api", "playback", "health", "page"}
 
 func area(path string) string {
 	switch {

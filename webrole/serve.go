@@ -46,6 +46,7 @@ type site struct {
 	ready    *readiness
 	who      access.Authenticator
 	videos   access.Videos
+	measured *metrics
 }
 
 // role is a web role whose listeners are open.
@@ -82,16 +83,15 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 		// In Azure deployment sets the rules, and the role may not.
 		slog.WarnContext(ctx, "pages may be unable to upload straight to storage", "error", err)
 	}
-	metrics := newMetrics(s.board, s.scale)
 	admins := s.who
 	if signIn, ok := s.who.(*access.SignIn); ok {
 		admins = signIn.Programs() // the way back from the issuer leads to the public listener
 	}
 	front := func(h http.Handler, hosts []string, who access.Authenticator) http.Handler {
-		return edge.Chain(h, edge.Deadline, edge.Span, edge.RequestID, instance(cfg.Instance), edge.Log(metrics.observe), edge.Headers(blobOrigin),
+		return edge.Chain(h, edge.Deadline, edge.Span, edge.RequestID, instance(cfg.Instance), edge.Log(s.measured.observe), edge.Headers(blobOrigin),
 			edge.Recover, edge.Hosts(hosts), edge.Rate(cfg.Rate, cfg.Proxies), access.Identify(who), edge.SameOrigin)
 	}
-	r.routes = [2]*gin.Engine{publicRoutes(s, cfg.PublicOps, cfg.localLab()), adminRoutes(s, metrics)}
+	r.routes = [2]*gin.Engine{publicRoutes(s, cfg.PublicOps, cfg.localLab()), adminRoutes(s, s.measured)}
 	for _, engine := range r.routes {
 		if err := access.Check(engine.Routes()); err != nil {
 			return nil, errors.Join(err, r.public.Close(), r.admin.Close())

@@ -82,6 +82,8 @@ func runWith(ctx context.Context, cfg config) error {
 	}
 	defer stopTracing()
 
+	measured := newMetrics(cfg.Queues)
+	cfg.Storage.Seen = measured.storage.Seen
 	account, err := azstorage.Open(cfg.Storage)
 	if err != nil {
 		return err
@@ -108,11 +110,12 @@ func runWith(ctx context.Context, cfg config) error {
 	}
 	defer func() { _ = scratch.Close() }()
 	r := &role{
-		cfg: cfg, log: log, queues: queues, tool: tool, scratch: scratch, held: held,
+		cfg: cfg, log: log, measured: measured, queues: queues, tool: tool, scratch: scratch, held: held,
 		blobs: blobstore.New(account), videos: videostore.New(account, queues), catalog: catalog.New(account),
 		search: searchindex.New(account), races: registrations.New(account), views: views.New(account),
 		twins: twins.New(account), register: workers.New(account),
 	}
+	r.videos.Observe(videostore.Observer{Video: measured.changed, Attempt: measured.attempt})
 	work, err := r.consumer()
 	if err != nil {
 		return err
@@ -137,12 +140,13 @@ func openCage(mode cage.Mode, log *slog.Logger) (*cage.Cage, error) {
 
 // role is a worker role: what its parts are made of.
 type role struct {
-	cfg     config
-	log     *slog.Logger
-	queues  *workqueue.Queues
-	tool    *ffmpeg.Tool
-	held    *cage.Cage
-	scratch *pipeline.Scratch
+	cfg      config
+	log      *slog.Logger
+	queues   *workqueue.Queues
+	measured *metrics
+	tool     *ffmpeg.Tool
+	held     *cage.Cage
+	scratch  *pipeline.Scratch
 
 	blobs    *blobstore.Store
 	videos   *videostore.Store
@@ -177,7 +181,8 @@ func (r *role) consumer() (*consumer.Consumer, error) {
 		if _, declared := workflow.Find(s.Name()); !declared {
 			return nil, fmt.Errorf("step %q is listed in workerrole/main.go: declare it in workflow.Steps", s.Name())
 		}
-		handlers[s.Name()] = &pipeline.Runner{Videos: r.videos, Blobs: r.blobs, Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, Room: r.cfg.ScratchFree, Watch: 5 * time.Second, Log: r.log}
+		handlers[s.Name()] = &pipeline.Runner{Videos: r.videos, Blobs: r.blobs, Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, Room: r.cfg.ScratchFree, Watch: 5 * time.Second, Log: r.log,
+			Delivered: r.measured.delivered, Ended: r.measured.ended}
 	}
 	for _, declared := range workflow.Steps {
 		if handlers[declared.Name] == nil {
@@ -218,7 +223,8 @@ func (r *role) leader() *upkeep.Leader {
 // run works until ctx ends, then drains.
 func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.Leader) error {
 	status := newStatus(r.cfg, work, leader)
-	server := &admin.Server{Instance: r.cfg.Instance, Token: r.cfg.AdminToken, Registry: status.registry(), Note: r.note(), Ready: func(ctx context.Context) error {
+	r.measured.show(work, leader)
+	server := &admin.Server{Instance: r.cfg.Instance, Token: r.cfg.AdminToken, Registry: r.measured.registry, Note: r.note(), Ready: func(ctx context.Context) error {
 		if err := work.Ready(); err != nil {
 			return err
 		}

@@ -2,13 +2,116 @@ package main
 
 import (
 	"context"
+	"maps"
 	"testing"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/metrics/metricstest"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
+
+// docs/metrics.md lists what this role exports, all of it and nothing else.
+func TestMetricsAreDocumented(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(workflow.Specs)
+	m.show(nil, nil)
+	metricstest.Documented(t, m.registry, "../docs/metrics.md", "Worker role")
+}
+
+// A video is measured once: not when it changes again, not when it is processed again,
+// and one that a file failed counts apart from one that we failed.
+func TestAVideoIsMeasuredOnce(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(workflow.Specs)
+	uploaded := time.Now()
+	at := func(seconds int, edit func(*video.Video)) video.Video {
+		v := video.Video{State: video.Processing, UploadedAt: uploaded, UpdatedAt: uploaded.Add(time.Duration(seconds) * time.Second)}
+		edit(&v)
+		return v
+	}
+	made := at(1, func(*video.Video) {})
+	playable := at(4, func(v *video.Video) { v.Playable = true })
+	renamed := at(5, func(v *video.Video) { v.Playable, v.Title = true, "other" })
+	ready := at(9, func(v *video.Video) { v.Playable, v.State, v.ReadyAt = true, video.Ready, v.UpdatedAt })
+	again := at(900, func(v *video.Video) { v.Playable, v.State, v.ReadyAt = true, video.Ready, v.UpdatedAt })
+	broken := at(2, func(v *video.Video) { v.State, v.Error = video.Failed, &video.Failure{Code: video.CorruptMedia} })
+	given := at(3, func(v *video.Video) { v.State, v.Error = video.Failed, &video.Failure{Code: video.ProcessingFailed} })
+	for _, change := range [][2]video.Video{{made, playable}, {playable, renamed}, {renamed, ready}, {ready, again}, {made, broken}, {broken, broken}, {made, given}} {
+		m.changed(change[0], change[1])
+	}
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, series := range f.GetMetric() {
+			switch {
+			case f.GetName() == "cutroom_videos_failed_total":
+				got["failed: "+series.GetLabel()[0].GetValue()] = series.GetCounter().GetValue()
+			case f.GetName() == "cutroom_video_playable_seconds", f.GetName() == "cutroom_video_ready_seconds":
+				got[f.GetName()] = series.GetHistogram().GetSampleSum()
+				got[f.GetName()+" videos"] = float64(series.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	want := map[string]float64{
+		"cutroom_video_playable_seconds": 4, "cutroom_video_playable_seconds videos": 1,
+		"cutroom_video_ready_seconds": 9, "cutroom_video_ready_seconds videos": 1, "failed: file": 1, "failed: processing": 1,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Only what was committed is told, and of an attempt each thing once.
+func TestAttemptsAreMeasured(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(workflow.Specs)
+	key := workflow.Key{Step: workflow.StepEncode, Index: 1}
+	plan := video.Plan{FPS: video.Rational{Num: 25, Den: 1}, Chunks: []video.Chunk{{From: 0, To: 50}, {From: 50, To: 150}}}
+	begun := time.Now()
+	for _, outcome := range []videostore.Outcome{videostore.OutcomeLost, videostore.OutcomeRetry, videostore.OutcomeDone} {
+		a := videostore.Attempt{Started: begun, Ended: begun.Add(2 * time.Second), Outcome: outcome, Spent: &videostore.Spent{CPU: 8}}
+		if outcome == videostore.OutcomeLost {
+			a.Spent = nil
+		}
+		m.attempt(key, plan, a)
+	}
+	if media, cpu := value(t, m, "cutroom_encode_media_seconds_total"), value(t, m, "cutroom_encode_cpu_seconds_total"); media != 4 || cpu != 8 {
+		t.Errorf("%v s of video in %v s of processor, want 4 in 8: one attempt counted", media, cpu)
+	}
+	if sum := value(t, m, "cutroom_attempts_total"); sum != 3 {
+		t.Errorf("%v attempts, want 3", sum)
+	}
+	if sum := value(t, m, "cutroom_step_seconds"); sum != 4 {
+		t.Errorf("%v s of attempts, want 4: nobody knows how long the lost one took", sum)
+	}
+}
+
+// value adds up all series of a metric.
+func value(t *testing.T, m *metrics, name string) (sum float64) {
+	t.Helper()
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, series := range f.GetMetric() {
+			sum += series.GetCounter().GetValue() + series.GetHistogram().GetSampleSum()
+		}
+	}
+	return sum
+}
 
 // Every duty has its counters from the start, so that a rate over them is right.
 func TestUpkeepMetrics(t *testing.T) {
@@ -21,7 +124,9 @@ func TestUpkeepMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	families, err := newStatus(config{}, work, leader).registry().Gather()
+	m := newMetrics(nil)
+	m.show(work, leader)
+	families, err := m.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

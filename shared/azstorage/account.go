@@ -23,6 +23,7 @@ type Account struct {
 	queues  *azqueue.ServiceClient
 	tables  *aztables.ServiceClient
 	key     *azblob.SharedKeyCredential // nil with a token credential
+	seen    func(Try)
 	secure  bool                        // https: signed URLs refuse http
 	idle    func()
 	signing chan struct{} // a lock that a context can wait for
@@ -41,7 +42,7 @@ func Open(cfg Config) (*Account, error) {
 	if cfg.Retry == (Retry{}) {
 		cfg.Retry = DefaultRetry
 	}
-	a := &Account{prefix: cfg.Prefix, secure: len(ends.blob) > 5 && ends.blob[:5] == "https", signing: make(chan struct{}, 1), idle: func() {}}
+	a := &Account{prefix: cfg.Prefix, seen: cfg.Seen, secure: len(ends.blob) > 5 && ends.blob[:5] == "https", signing: make(chan struct{}, 1), idle: func() {}}
 	transport := cfg.Transport
 	if transport == nil {
 		client := newHTTPClient()
@@ -65,8 +66,8 @@ func Open(cfg Config) (*Account, error) {
 }
 
 // of returns the options for the clients of one service.
-func (s Service) of(options policy.ClientOptions) policy.ClientOptions {
-	options.PerCallPolicies = append(append([]policy.Policy{spans(s), marker(s)}, options.PerCallPolicies...), counter(s))
+func (a *Account) of(s Service, options policy.ClientOptions) policy.ClientOptions {
+	options.PerCallPolicies = append(append([]policy.Policy{spans(s), marker(s)}, options.PerCallPolicies...), counter{s, a.seen})
 	return options
 }
 
@@ -75,21 +76,21 @@ func (a *Account) openWithKey(ends endpoints, options policy.ClientOptions) erro
 	if a.key, err = azblob.NewSharedKeyCredential(ends.account, ends.key); err != nil {
 		return err
 	}
-	if a.blobs, err = service.NewClientWithSharedKeyCredential(ends.blob+"/", a.key, &service.ClientOptions{ClientOptions: Blobs.of(options)}); err != nil {
+	if a.blobs, err = service.NewClientWithSharedKeyCredential(ends.blob+"/", a.key, &service.ClientOptions{ClientOptions: a.of(Blobs, options)}); err != nil {
 		return err
 	}
 	queueKey, err := azqueue.NewSharedKeyCredential(ends.account, ends.key)
 	if err != nil {
 		return err
 	}
-	if a.queues, err = azqueue.NewServiceClientWithSharedKeyCredential(ends.queue+"/", queueKey, &azqueue.ClientOptions{ClientOptions: Queues.of(options)}); err != nil {
+	if a.queues, err = azqueue.NewServiceClientWithSharedKeyCredential(ends.queue+"/", queueKey, &azqueue.ClientOptions{ClientOptions: a.of(Queues, options)}); err != nil {
 		return err
 	}
 	tableKey, err := aztables.NewSharedKeyCredential(ends.account, ends.key)
 	if err != nil {
 		return err
 	}
-	a.tables, err = aztables.NewServiceClientWithSharedKey(ends.table, tableKey, &aztables.ClientOptions{ClientOptions: Tables.of(options)})
+	a.tables, err = aztables.NewServiceClientWithSharedKey(ends.table, tableKey, &aztables.ClientOptions{ClientOptions: a.of(Tables, options)})
 	return err
 }
 
@@ -101,13 +102,13 @@ func (a *Account) openWithToken(ends endpoints, credential azcore.TokenCredentia
 		}
 	}
 	credential = &tokens{credential: credential}
-	if a.blobs, err = service.NewClient(ends.blob+"/", credential, &service.ClientOptions{ClientOptions: Blobs.of(options)}); err != nil {
+	if a.blobs, err = service.NewClient(ends.blob+"/", credential, &service.ClientOptions{ClientOptions: a.of(Blobs, options)}); err != nil {
 		return err
 	}
-	if a.queues, err = azqueue.NewServiceClient(ends.queue+"/", credential, &azqueue.ClientOptions{ClientOptions: Queues.of(options)}); err != nil {
+	if a.queues, err = azqueue.NewServiceClient(ends.queue+"/", credential, &azqueue.ClientOptions{ClientOptions: a.of(Queues, options)}); err != nil {
 		return err
 	}
-	a.tables, err = aztables.NewServiceClient(ends.table, credential, &aztables.ClientOptions{ClientOptions: Tables.of(options)})
+	a.tables, err = aztables.NewServiceClient(ends.table, credential, &aztables.ClientOptions{ClientOptions: a.of(Tables, options)})
 	return err
 }
 

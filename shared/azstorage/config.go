@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"regexp"
 	"time"
 
@@ -43,6 +44,22 @@ type Config struct {
 	// Transport sends the requests. Nil means one shared http.Transport; tests
 	// put a fault injector here.
 	Transport policy.Transporter
+
+	// Seen, if set, is told of every try of every request when its answer begins, for
+	// metrics. It must be quick and safe for concurrent use.
+	Seen func(Try)
+}
+
+// Try is one try of a request to storage.
+type Try struct {
+	Kind   RequestKind
+	Status int           // of the answer; 0 when there was none
+	Took   time.Duration // until the answer began
+}
+
+// Throttled reports whether the service refused the request because there are too many.
+func (t Try) Throttled() bool {
+	return t.Status == http.StatusTooManyRequests || t.Status == http.StatusServiceUnavailable
 }
 
 // UsesAzurite reports whether the configuration names the emulator by its short form.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
@@ -94,17 +95,30 @@ func (t *Tally) received(n int64) {
 }
 
 // counter counts tries: it stands behind the retryPolicy.
-type counter Service
+type counter struct {
+	service Service
+	seen    func(Try) // may be nil
+}
 
 // Do implements policy.Policy.
 func (c counter) Do(req *policy.Request) (*http.Response, error) {
 	tally, _ := req.Raw().Context().Value(tallyKey{}).(*Tally)
-	if tally == nil {
+	if tally == nil && c.seen == nil {
 		return req.Next()
 	}
-	tally.request(classify(Service(c), req.Raw()), req.Raw().ContentLength)
+	kind, begun := classify(c.service, req.Raw()), time.Now()
+	if tally != nil {
+		tally.request(kind, req.Raw().ContentLength)
+	}
 	resp, err := req.Next()
-	if err != nil || resp == nil || resp.Body == nil {
+	if c.seen != nil {
+		try := Try{Kind: kind, Took: time.Since(begun)}
+		if resp != nil {
+			try.Status = resp.StatusCode
+		}
+		c.seen(try)
+	}
+	if tally == nil || err != nil || resp == nil || resp.Body == nil {
 		return resp, err
 	}
 	if whole, buffered := resp.Body.(io.Seeker); buffered {

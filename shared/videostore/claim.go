@@ -108,7 +108,7 @@ const secondLook = 10 * time.Second
 
 // take writes the new attempt into the step row.
 func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) error {
-	now := now()
+	now, before := now(), c.Step
 	c.Step.abandoned(now)
 	c.Step.State, c.Step.Carrier, c.Step.Worker = StepRunning, carrier, worker
 	c.Step.Attempt = uuid.NewString()
@@ -129,6 +129,7 @@ func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) 
 	if err != nil {
 		return fmt.Errorf("claim %s: %w", c.Step.Key, err)
 	}
+	c.store.tellAttempt(before, c.Step, c.Plan)
 	if !missing {
 		return nil
 	}
@@ -263,49 +264,65 @@ func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
 // end submits the transaction of a commit, again while only META was in its way.
 func (c *Claim) end(ctx context.Context, step Step, commit Commit) error {
 	for {
-		ops, outbox, err := c.transaction(ctx, step, commit)
+		end, err := c.transaction(ctx, step, commit)
 		if err != nil {
 			return err
 		}
-		c.outbox = outbox
-		if _, err = c.store.videos.Submit(ctx, ops); err == nil {
-			return nil
+		c.outbox = end.outbox
+		again := false
+		if _, err = c.store.videos.Submit(ctx, end.ops); err != nil {
+			again, err = c.conflict(ctx, step, err)
 		}
-		again, err := c.conflict(ctx, step, err)
+		if err == nil && !again {
+			c.store.tellAttempt(c.Step, end.step, c.Plan)
+			c.store.tellVideo(c.Video, end.video)
+		}
 		if !again {
 			return err
 		}
 	}
 }
 
+// ending is what the commit of a step writes: operations, the outbox rows among them,
+// and what they make of the step and the video.
+type ending struct {
+	ops    []tablestore.Op
+	outbox []tablestore.Entity
+	step   Step
+	video  video.Video
+}
+
 // transaction is all that a commit writes, the outbox last.
-func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (_ []tablestore.Op, outbox []tablestore.Entity, _ error) {
+func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (end ending, err error) {
 	var advance []tablestore.Op
 	next := commit.Next
 	if commit.Advance {
 		ops, chunks, err := c.advance(ctx)
 		if err != nil {
-			return nil, nil, err
+			return end, err
 		}
 		advance, next = ops, slices.Concat(next, chunks)
 	}
-	outbox, err := outboxRows(ctx, step.Key.ID, next)
-	if err != nil {
-		return nil, nil, err
+	if end.outbox, err = outboxRows(ctx, step.Key.ID, next); err != nil {
+		return end, err
 	}
-	step.promises(len(next), len(outbox))
+	step.promises(len(next), len(end.outbox))
+	end.step, end.video = step, c.Video
 	ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: c.Step.etag}}
 	if commit.changesVideo() {
-		meta, err := commit.meta(c.Video, step.Key)
+		if end.video, err = commit.edited(c.Video, step.Key); err != nil {
+			return end, err
+		}
+		meta, err := metaRow(end.video)
 		if err != nil {
-			return nil, nil, err
+			return end, err
 		}
 		ops = append(ops, tablestore.Op{Kind: tablestore.OpReplace, Entity: meta, IfMatch: c.metaETag})
 	}
 	if commit.Plan != nil {
 		row, err := planRow(step.Key.ID, *commit.Plan)
 		if err != nil {
-			return nil, nil, err
+			return end, err
 		}
 		next := nextRow(step.Key.ID, commit.Plan.Generation, min(window, len(commit.Plan.Chunks)))
 		ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row}, tablestore.Op{Kind: tablestore.OpUpsert, Entity: next})
@@ -314,25 +331,26 @@ func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (_ []
 	if commit.Part != nil {
 		row, err := partRow(step, *commit.Part)
 		if err != nil {
-			return nil, nil, err
+			return end, err
 		}
 		ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row})
 	}
-	for _, row := range outbox {
+	for _, row := range end.outbox {
 		ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
 	}
-	return ops, outbox, nil
+	end.ops = ops
+	return end, nil
 }
 
-// meta is META as the commit of a step leaves it.
-func (c Commit) meta(v video.Video, key workflow.Key) (tablestore.Entity, error) {
+// edited is the video as the commit of a step leaves it.
+func (c Commit) edited(v video.Video, key workflow.Key) (video.Video, error) {
 	if c.Video != nil {
 		c.Video(&v)
 	}
 	if c.leaves() {
 		made, err := c.made(key)
 		if err != nil {
-			return tablestore.Entity{}, err
+			return v, err
 		}
 		v.SetMade(made)
 	}
@@ -340,7 +358,7 @@ func (c Commit) meta(v video.Video, key workflow.Key) (tablestore.Entity, error)
 		v.Chunks = len(c.Plan.Chunks)
 	}
 	v.UpdatedAt = now()
-	return metaRow(v)
+	return v, nil
 }
 
 // conflict finds out why a transaction was refused. Either it had succeeded and its
@@ -434,6 +452,9 @@ func (c *Claim) giveBack(ctx context.Context, outcome Outcome, cause error) erro
 	_, err := c.store.videos.Update(ctx, step.row(), c.Step.etag)
 	if err != nil && !isStale(err) {
 		return fmt.Errorf("give back %s: %w", step.Key, err)
+	}
+	if err == nil {
+		c.store.tellAttempt(c.Step, step, c.Plan)
 	}
 	return nil
 }

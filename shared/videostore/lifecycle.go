@@ -192,11 +192,15 @@ func (s *Store) Reopen(ctx context.Context, view View, intents []Intent) error {
 		if !found || step.State == StepDone {
 			continue
 		}
-		at := now()
+		at, before := now(), step
 		step.abandoned(at)
 		step.State, step.Carrier, step.Attempt, step.QueuedAt = StepQueued, "", "", at
-		if _, err := s.videos.Update(ctx, step.row(), step.etag); err != nil && !isStale(err) {
+		_, err := s.videos.Update(ctx, step.row(), step.etag)
+		if err != nil && !isStale(err) {
 			return fmt.Errorf("reopen %s: %w", step.Key, err)
+		}
+		if err == nil {
+			s.tellAttempt(before, step, video.Plan{})
 		}
 	}
 	return nil
@@ -245,7 +249,7 @@ func (s *Store) failStep(ctx context.Context, key workflow.Key, failure *video.F
 	if step.State == StepDone {
 		return nil
 	}
-	at := now()
+	at, before := now(), step
 	step.exhausted(at)
 	step.State, step.Error, step.FinishedAt = StepFailed, failure, at
 	if key.Declared().FailsAlone() {
@@ -260,10 +264,16 @@ func (s *Store) failStep(ctx context.Context, key workflow.Key, failure *video.F
 		if err != nil {
 			return fmt.Errorf("fail %s: %w", key, err)
 		}
+		s.tellAttempt(before, step, video.Plan{})
 		return nil
 	}
+	old := rec.Video
 	rec.Video.State, rec.Video.Error = video.Failed, failure
-	_, err = s.write(ctx, rec, []Intent{FollowIntent()}, tablestore.Op{Kind: write, Entity: step.row(), IfMatch: step.etag})
+	rec, err = s.write(ctx, rec, []Intent{FollowIntent()}, tablestore.Op{Kind: write, Entity: step.row(), IfMatch: step.etag})
+	if rec.ETag != "" {
+		s.tellVideo(old, rec.Video)
+		s.tellAttempt(before, step, video.Plan{})
+	}
 	return err
 }
 

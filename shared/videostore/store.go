@@ -54,6 +54,7 @@ type Store struct {
 	limits   Limits
 	ledger   *ledger
 	sender   Sender
+	observer Observer
 	plans    *lru.Cache[planID, video.Plan]
 }
 
@@ -157,12 +158,16 @@ func (s *Store) Change(ctx context.Context, id video.ID, ifMatch string, edit fu
 		if errors.Is(err, ErrChanged) && ifMatch == "" {
 			continue
 		}
+		if changed.ETag != "" {
+			s.tellVideo(before.Video, changed.Video)
+		}
 		return changed, err
 	}
 }
 
 // write replaces META, adds the outbox rows and applies more, in one transaction. Then
-// it sends the messages. ErrChanged when META or a row of more is not as expected.
+// it sends the messages. ErrChanged when META or a row of more is not as expected. The
+// record's ETag says whether it was written, also when the messages could not be sent.
 func (s *Store) write(ctx context.Context, rec Record, intents []Intent, more ...tablestore.Op) (Record, error) {
 	if len(intents) > 0 {
 		if err := s.markInflight(ctx, rec.Video.ID); err != nil {
@@ -183,13 +188,20 @@ func (s *Store) write(ctx context.Context, rec Record, intents []Intent, more ..
 		ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
 	}
 	etags, err := s.videos.Submit(ctx, ops)
-	if isStale(err) || errors.Is(err, tablestore.ErrExists) {
-		return Record{}, ErrChanged
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		rec.ETag = etags[0]
+	case isStale(err) || errors.Is(err, tablestore.ErrExists):
+		// Perhaps it was written, and its reply was lost: what refused the repetition is
+		// then what we wrote, to the microsecond of UpdatedAt.
+		row, err := s.videos.Get(ctx, string(rec.Video.ID), metaKey)
+		if err != nil || row.String("Doc") != meta.Props["Doc"] {
+			return Record{}, ErrChanged
+		}
+		rec.ETag = row.ETag
+	default:
 		return Record{}, fmt.Errorf("write video %s: %w", rec.Video.ID, err)
 	}
-	rec.ETag = etags[0]
 	return rec, s.sendRows(ctx, rec.Video.ID, out)
 }
 

@@ -53,11 +53,19 @@ type Runner struct {
 	Room    int64         // bytes that must be free there before a step is taken
 	Watch   time.Duration // how often a running step checks whether its video still wants it
 	Log     *slog.Logger
+
+	// Delivered and Ended, if set, are told of every delivery, and of every attempt of a
+	// step without rows; videostore.Observer is told of the other attempts. For metrics.
+	Delivered func(*consumer.Job)
+	Ended     func(step string, a videostore.Attempt)
 }
 
 // Handle runs the step that the message asks for. nil means that the message may be
 // deleted; package workqueue lists what other errors mean. Safe to repeat.
 func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
+	if r.Delivered != nil {
+		r.Delivered(job)
+	}
 	key, err := workflow.KeyOf(job.Item)
 	if err != nil {
 		return workqueue.Permanent(err)
@@ -120,9 +128,28 @@ func (r *Runner) handlePlain(ctx context.Context, key workflow.Key, job *consume
 		Claim: &videostore.Claim{Step: videostore.Step{Key: key}}, Progress: job.Progress, Log: r.Log.With("video", key.ID, "step", key.Step),
 		Again: job.DequeueCount > 1 && job.Item.Snoozes == 0, blobs: r.Blobs,
 	}
+	ctx, meter := metered(ctx)
+	begun := time.Now()
 	// A request that storage throttles is slow, but counts as progress.
 	_, err := r.Step.Run(tablestore.OnRequest(ctx, job.Progress), work)
+	if r.Ended != nil {
+		spent := meter()
+		r.Ended(key.Step, videostore.Attempt{Started: begun, Ended: time.Now(), Outcome: plainOutcome(ctx, err), Spent: &spent})
+	}
 	return err
+}
+
+// plainOutcome is how an attempt of a step without rows ended, in the words of rows.
+func plainOutcome(ctx context.Context, err error) videostore.Outcome {
+	_, snoozed := workqueue.AsSnooze(err)
+	_, trouble := workqueue.AsTrouble(err)
+	switch {
+	case err == nil:
+		return videostore.OutcomeDone
+	case snoozed, trouble, context.Cause(ctx) != nil:
+		return videostore.OutcomeReleased
+	}
+	return videostore.OutcomeRetry
 }
 
 // Exhausted records the failure in the step row before the item becomes poison. Safe to

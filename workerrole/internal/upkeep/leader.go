@@ -31,6 +31,8 @@ type Duty struct {
 type Pass struct {
 	Items      int // that were checked
 	Unreadable int // left as they are because they could not be read
+	Unsent     int // found with a promise in the outbox that should have been sent by then
+	Resent     int // messages that were lost and were sent again
 }
 
 // DutyStats counts what a duty did since the process started.
@@ -40,6 +42,8 @@ type DutyStats struct {
 	Failed     int64 // passes that ended with an error
 	Items      int64
 	Unreadable int64
+	Resent     int64
+	Unsent     int64         // in the latest pass
 	Time       time.Duration // all passes together
 }
 
@@ -139,6 +143,8 @@ func (l *Leader) do(ctx context.Context, d Duty) {
 	}
 	s.Items += int64(pass.Items)
 	s.Unreadable += int64(pass.Unreadable)
+	s.Resent += int64(pass.Resent)
+	s.Unsent = int64(pass.Unsent)
 	s.Time += time.Since(begun)
 	l.stats[d.Name] = s
 }

@@ -76,7 +76,7 @@ func (r *Reconciler) Pass(ctx context.Context) (Pass, error) {
 			continue
 		}
 		pass.Items++
-		healthy, err := r.check(ctx, mark, now)
+		healthy, err := r.check(ctx, mark, now, &pass)
 		if errors.Is(err, videostore.ErrUnreadable) {
 			r.Log.Error("leave a video that cannot be read", "video", mark.ID, "error", err)
 			pass.Unreadable++
@@ -131,7 +131,7 @@ func pause(age time.Duration) time.Duration {
 }
 
 // check checks one video and reports whether there was nothing to do.
-func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *moment) (healthy bool, _ error) {
+func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *moment, pass *Pass) (healthy bool, _ error) {
 	view, err := r.Videos.ViewWithRequests(ctx, mark.ID, videostore.StepQueued, videostore.StepRunning)
 	if errors.Is(err, videostore.ErrNotFound) {
 		return r.sweep(ctx, mark)
@@ -140,6 +140,7 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *m
 		return false, err
 	}
 	if view.Promised {
+		pass.Unsent++
 		r.Log.Info("send what the outbox promised", "video", mark.ID)
 		return false, r.Videos.Flush(ctx, mark.ID)
 	}
@@ -167,7 +168,9 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *m
 	default:
 		missing = append(view.Missing(), missing...)
 	}
-	return r.resend(ctx, mark, view, missing, now)
+	resent, err := r.resend(ctx, mark, view, missing, now)
+	pass.Resent += resent
+	return err == nil && resent == 0, err
 }
 
 // sweep removes the mark of a video that is gone. A worker that claimed a step in the
@@ -187,26 +190,26 @@ func (r *Reconciler) sweep(ctx context.Context, mark videostore.Inflight) (healt
 	return false, r.Videos.Settle(ctx, mark)
 }
 
-// resend promises again those intents whose messages are lost.
-func (r *Reconciler) resend(ctx context.Context, mark videostore.Inflight, view videostore.View, intents []videostore.Intent, now *moment) (healthy bool, _ error) {
+// resend promises again those intents whose messages are lost, and counts them.
+func (r *Reconciler) resend(ctx context.Context, mark videostore.Inflight, view videostore.View, intents []videostore.Intent, now *moment) (int, error) {
 	var lost []videostore.Intent
 	for _, intent := range intents {
 		is, err := r.isLost(ctx, mark, view, intent, now)
 		if err != nil {
-			return false, err
+			return 0, err
 		}
 		if is {
 			lost = append(lost, intent)
 		}
 	}
 	if len(lost) == 0 {
-		return true, nil
+		return 0, nil
 	}
 	r.Log.Warn("send lost messages again", "video", view.Video.ID, "count", len(lost), "first", lost[0].Step)
 	if err := r.Videos.Reopen(ctx, view, lost); err != nil {
-		return false, err
+		return 0, err
 	}
-	return false, r.Videos.Resend(ctx, view.Record, lost)
+	return len(lost), r.Videos.Resend(ctx, view.Record, lost)
 }
 
 // surelyLost: after this many times OrphanAfter without a sign of life a step is sent

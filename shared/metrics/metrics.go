@@ -1,0 +1,70 @@
+// Package metrics is what both roles measure in the same way. Each role registers its own
+// in its metrics.go; docs/metrics.md lists all of them.
+package metrics
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+)
+
+// Storage counts the requests of a role to storage. It is safe for concurrent use.
+type Storage struct {
+	requests  *prometheus.CounterVec
+	throttled *prometheus.CounterVec
+	seconds   *prometheus.HistogramVec
+}
+
+// NewStorage returns counters for azstorage.Config.Seen, with the series that alerts read.
+func NewStorage() *Storage {
+	s := &Storage{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cutroom_storage_requests_total", Help: "Tries of requests to storage, by the status of the answer; 0: none.",
+		}, []string{"service", "operation", "status"}),
+		throttled: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cutroom_storage_throttled_total", Help: "Tries that storage refused because there were too many (429, 503).",
+		}, []string{"service"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "cutroom_storage_request_seconds", Help: "Time of a try until its answer begins.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 5, 30},
+		}, []string{"service"}),
+	}
+	for _, service := range []azstorage.Service{azstorage.Blobs, azstorage.Queues, azstorage.Tables} {
+		s.throttled.WithLabelValues(string(service))
+		s.seconds.WithLabelValues(string(service))
+	}
+	return s
+}
+
+// Seen counts one try.
+func (s *Storage) Seen(t azstorage.Try) {
+	service, operation := Split(t.Kind)
+	s.requests.WithLabelValues(service, operation, strconv.Itoa(t.Status)).Inc()
+	s.seconds.WithLabelValues(service).Observe(t.Took.Seconds())
+	if t.Throttled() {
+		s.throttled.WithLabelValues(service).Inc()
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (s *Storage) Describe(ch chan<- *prometheus.Desc) {
+	s.requests.Describe(ch)
+	s.throttled.Describe(ch)
+	s.seconds.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (s *Storage) Collect(ch chan<- prometheus.Metric) {
+	s.requests.Collect(ch)
+	s.throttled.Collect(ch)
+	s.seconds.Collect(ch)
+}
+
+// Split returns the two labels of a kind of request: "blob" and "write" of "blob.write".
+func Split(kind azstorage.RequestKind) (service, operation string) {
+	service, operation, _ = strings.Cut(string(kind), ".")
+	return service, operation
+}

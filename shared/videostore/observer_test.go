@@ -1,0 +1,88 @@
+package videostore_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
+)
+
+// What is committed is told once: also when the reply of every first commit is lost, its
+// repetition is refused, and the commit is recognised (Q13); also when the messages
+// cannot be sent; and not again when a call is repeated.
+func TestCommitsAreToldOnce(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]bool{"in good times": false, "when replies are lost": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, out, told := observed(t, lose)
+			id := uploaded(t, s)
+			if _, err := s.Uploaded(t.Context(), id, 1000, ""); err != nil { // repeated
+				t.Fatal(err)
+			}
+			p := plan(1, false)
+			probed(t, s, id, p)
+			encode := key(id, workflow.StepEncode, 0)
+			if _, err := s.Claim(t.Context(), encode, "message", "killed"); err != nil {
+				t.Fatal(err)
+			}
+			if err := claimed(t, s, encode, "unlucky").GiveBack(t.Context(), errors.New("the disk is full")); err != nil {
+				t.Fatal(err)
+			}
+			last := claimed(t, s, encode, "lucky")
+			if err := last.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}}); err != nil {
+				t.Fatal(err)
+			}
+			out.broken = errors.New("queue is away")
+			if err := s.FailStep(t.Context(), key(id, workflow.StepFinish, 0), &video.Failure{Code: video.ProcessingFailed}); !errors.Is(err, out.broken) {
+				t.Fatalf("%v, want the sender's error", err)
+			}
+			want := []string{
+				"awaiting_upload → uploaded", "probe done of 0", "uploaded → processing",
+				"encode lost of 1", "encode retry of 1", "encode done of 1", "processing → failed",
+			}
+			if diff := cmp.Diff(want, *told); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// observed is a store that notes what it tells. With lose, the reply of every first try
+// of a transaction is lost.
+func observed(t *testing.T, lose bool) (*videostore.Store, *outgoing, *[]string) {
+	t.Helper()
+	transactions := 0 // one after the other
+	a := azuritetest.AccountWith(t, func(c *azstorage.Config) {
+		c.Transport = &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+			if !lose || !strings.HasSuffix(r.URL.Path, "$batch") {
+				return azuritetest.None
+			}
+			if transactions++; transactions%2 == 0 {
+				return azuritetest.None // the repetition, which is refused
+			}
+			return azuritetest.LostReply
+		}}
+	})
+	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
+		t.Fatal(err)
+	}
+	out, told := &outgoing{}, &[]string{}
+	s := videostore.New(a, out)
+	s.Observe(videostore.Observer{
+		Video: func(before, after video.Video) { *told = append(*told, fmt.Sprintf("%s → %s", before.State, after.State)) },
+		Attempt: func(k workflow.Key, p video.Plan, a videostore.Attempt) {
+			*told = append(*told, fmt.Sprintf("%s %s of %d", k.Step, a.Outcome, len(p.Chunks)))
+		},
+	})
+	return s, out, told
+}

@@ -1,0 +1,15 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/cutroom/cutroom/shared/metrics/metricstest"
+)
+
+// docs/metrics.md lists what this role exports, all of it and nothing else.
+func TestMetricsAreDocumented(t *testing.T) {
+	t.Parallel()
+	m := newMetrics()
+	m.show(nil, nil)
+	metricstest.Documented(t, m.registry, "../docs/metrics.md", "Web role")
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	sharedmetrics "github.com/cutroom/cutroom/shared/metrics"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
+)
+
+// metrics are for the admin listener: all that this role exports is made and registered
+// here. Labels are few and fixed: an id in a label would make a series per video.
+// docs/metrics.md lists them.
+type metrics struct {
+	registry *prometheus.Registry
+	storage  *sharedmetrics.Storage
+	lanes    map[string]lane // by the name of a storage queue
+
+	playable, ready           prometheus.Histogram
+	failed, attempts          *prometheus.CounterVec
+	wait, took, cpu           *prometheus.HistogramVec
+	mediaSeconds, encodingCPU prometheus.Counter
+	workRequests, workBytes   *prometheus.CounterVec
+}
+
+type lane struct{ queue, lane string }
+
+// newMetrics registers what is told by observers; show adds what is asked for.
+func newMetrics(specs []workqueue.Spec) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	}
+	work := []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
+	m := &metrics{
+		registry: prometheus.NewRegistry(), storage: sharedmetrics.NewStorage(), lanes: map[string]lane{},
+		playable: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "cutroom_video_playable_seconds", Help: "From the complete upload until the video can be watched, once for each video.",
+			Buckets: []float64{1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60, 300, 1800},
+		}),
+		ready: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "cutroom_video_ready_seconds", Help: "From the complete upload until the video is ready, once for each video.",
+			Buckets: []float64{5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600},
+		}),
+		failed:   counter("cutroom_videos_failed_total", "Videos that failed: because of the file, or because processing was given up.", "cause"),
+		attempts: counter("cutroom_attempts_total", "Attempts of steps by how they ended.", "step", "outcome"),
+		wait: histogram("cutroom_queue_wait_seconds", "From the request for work to its first delivery.",
+			[]float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}, "queue", "lane"),
+		took: histogram("cutroom_step_seconds", "Time of an attempt from claim to end.", work, "step"),
+		cpu:  histogram("cutroom_step_cpu_seconds", "Processor time of ffmpeg and ffprobe in an attempt.", work, "step"),
+		mediaSeconds: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "cutroom_encode_media_seconds_total", Help: "Seconds of video in chunks that were encoded and committed."}),
+		encodingCPU: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "cutroom_encode_cpu_seconds_total", Help: "Processor time that encoding them took."}),
+		workRequests: counter("cutroom_work_requests_total", "Requests to storage by attempts of steps.", "service", "operation"),
+		workBytes:    counter("cutroom_work_bytes_total", "Bytes between steps and storage.", "direction"),
+	}
+	m.registry.MustRegister(m.storage, m.playable, m.ready, m.failed, m.attempts, m.wait, m.took, m.cpu, m.mediaSeconds, m.encodingCPU,
+		m.workRequests, m.workBytes, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.begin(specs)
+	return m
+}
+
+// begin makes the series of known labels, so that the first event raises a counter from 0
+// and a rate sees it.
+func (m *metrics) begin(specs []workqueue.Spec) {
+	for _, spec := range specs {
+		for n := range workqueue.Lanes {
+			if n == 0 || spec.Laned {
+				m.lanes[workqueue.LaneName(spec.Name, n)] = lane{spec.Name, strconv.Itoa(n)}
+			}
+		}
+		m.wait.WithLabelValues(spec.Name, "0")
+	}
+	for _, s := range workflow.Steps {
+		m.took.WithLabelValues(s.Name)
+		m.cpu.WithLabelValues(s.Name)
+		for _, o := range []videostore.Outcome{videostore.OutcomeDone, videostore.OutcomeFailed, videostore.OutcomeRetry, videostore.OutcomeReleased, videostore.OutcomeLost} {
+			m.attempts.WithLabelValues(s.Name, string(o))
+		}
+	}
+	for _, cause := range []string{causeFile, causeProcessing} {
+		m.failed.WithLabelValues(cause)
+	}
+	for _, direction := range []string{"sent", "received"} {
+		m.workBytes.WithLabelValues(direction)
+	}
+	for _, kind := range azstorage.RequestKinds() {
+		m.workRequests.WithLabelValues(sharedmetrics.Split(kind))
+	}
+}
+
+// show adds what the worker's parts count themselves. They are read when metrics are
+// collected.
+func (m *metrics) show(work *consumer.Consumer, leader *upkeep.Leader) {
+	m.registry.MustRegister(queueMetrics{work, m.lanes}, upkeepMetrics{leader})
+}
+
+// Why a video failed.
+const (
+	causeFile       = "file"       // the uploader's: no objective counts it
+	causeProcessing = "processing" // ours: its item is poison
+)
+
+// changed is told of every change of META that this worker committed.
+func (m *metrics) changed(before, after video.Video) {
+	since := after.UpdatedAt.Sub(after.UploadedAt).Seconds()
+	if !before.Playable && after.Playable {
+		m.playable.Observe(since)
+	}
+	if before.ReadyAt.IsZero() && !after.ReadyAt.IsZero() { // and not when it is processed again
+		m.ready.Observe(since)
+	}
+	if before.State != video.Failed && after.State == video.Failed && after.Error != nil {
+		cause := causeFile
+		if after.Error.Code == video.ProcessingFailed {
+			cause = causeProcessing
+		}
+		m.failed.WithLabelValues(cause).Inc()
+	}
+}
+
+// attempt is told of every attempt whose end was written.
+func (m *metrics) attempt(key workflow.Key, plan video.Plan, a videostore.Attempt) {
+	m.ended(key.Step, a)
+	if a.Outcome != videostore.OutcomeDone || a.Spent == nil || key.Declared().Makes != workflow.Pictures || key.Index >= len(plan.Chunks) {
+		return
+	}
+	chunk := plan.Chunks[key.Index]
+	m.mediaSeconds.Add(plan.FPS.Seconds(chunk.To - chunk.From))
+	m.encodingCPU.Add(a.Spent.CPU)
+}
+
+// ended counts an attempt of any step. When a lost one ended nobody knows.
+func (m *metrics) ended(step string, a videostore.Attempt) {
+	m.attempts.WithLabelValues(step, string(a.Outcome)).Inc()
+	if a.Outcome != videostore.OutcomeLost {
+		m.took.WithLabelValues(step).Observe(max(0, a.Ended.Sub(a.Started)).Seconds())
+	}
+	if a.Spent == nil {
+		return
+	}
+	m.cpu.WithLabelValues(step).Observe(a.Spent.CPU)
+	for kind, n := range a.Spent.Requests {
+		m.workRequests.WithLabelValues(sharedmetrics.Split(kind)).Add(float64(n))
+	}
+	m.workBytes.WithLabelValues("sent").Add(float64(a.Spent.Sent))
+	m.workBytes.WithLabelValues("received").Add(float64(a.Spent.Received))
+}
+
+// delivered measures the wait of an item that is delivered for the first time. Hosts'
+// clocks may differ, so it may seem negative.
+func (m *metrics) delivered(job *consumer.Job) {
+	l, known := m.lanes[job.Queue]
+	if job.DequeueCount != 1 || !known {
+		return
+	}
+	since := job.Item.Time
+	if since.IsZero() {
+		since = job.Inserted
+	}
+	m.wait.WithLabelValues(l.queue, l.lane).Observe(max(time.Duration(0), job.Received.Sub(since)).Seconds())
+}
+
+// queueMetrics reads the consumer's counters when metrics are collected.
+type queueMetrics struct {
+	work  *consumer.Consumer
+	lanes map[string]lane
+}
+
+var (
+	queueLength = prometheus.NewDesc("cutroom_queue_length", "Messages in the queue, hidden ones included (approximate): the scaling signal.", []string{"queue"}, nil)
+	visibility  = prometheus.NewDesc("cutroom_queue_visibility_seconds", "Visibility timeout in force.", []string{"queue"}, nil)
+	messages    = prometheus.NewDesc("cutroom_messages_total", "Messages by what became of them, all lanes of a queue together.", []string{"queue", "outcome"}, nil)
+	poolSlots   = prometheus.NewDesc("cutroom_pool_slots", "Slots of a pool.", []string{"pool"}, nil)
+	breakers    = prometheus.NewDesc("cutroom_breaker_state", "Circuit breaker of a dependency: 0 closed, 1 half-open, 2 open (the worker receives nothing).", []string{"dependency"}, nil)
+	troubles    = prometheus.NewDesc("cutroom_troubles_total", "Troubles with a dependency, which cost items nothing.", []string{"dependency"}, nil)
+	poolBusy    = prometheus.NewDesc("cutroom_pool_busy", "Slots of a pool that are taken.", []string{"pool"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (queueMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{queueLength, visibility, messages, poolSlots, poolBusy, breakers, troubles} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m queueMetrics) Collect(ch chan<- prometheus.Metric) {
+	stats := m.work.Stats()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for _, p := range stats.Pools {
+		gauge(poolSlots, float64(p.Slots), p.Name)
+		gauge(poolBusy, float64(p.Busy), p.Name)
+	}
+	states := map[string]float64{consumer.BreakerClosed: 0, consumer.BreakerHalfOpen: 1, consumer.BreakerOpen: 2}
+	for _, b := range stats.Breakers {
+		gauge(breakers, states[b.State], b.Dependency)
+		ch <- prometheus.MustNewConstMetric(troubles, prometheus.CounterValue, float64(b.Troubles), b.Dependency)
+	}
+	counts := map[[2]string]int64{} // by queue and outcome
+	for _, q := range stats.Queues {
+		gauge(queueLength, float64(q.Length), q.Queue)
+		gauge(visibility, q.Visibility.Seconds(), q.Queue)
+		for outcome, n := range outcomes(q) {
+			counts[[2]string{m.lanes[q.Queue].queue, outcome}] += n
+		}
+	}
+	for at, n := range counts {
+		ch <- prometheus.MustNewConstMetric(messages, prometheus.CounterValue, float64(n), at[0], at[1])
+	}
+}
+
+// outcomes are what a consumer counts of a queue, by the label that metrics give it.
+func outcomes(q consumer.QueueStats) map[string]int64 {
+	return map[string]int64{
+		"received": q.Received, "completed": q.Completed, "unwanted": q.Unwanted, "failed": q.Failed, "poisoned": q.Poisoned,
+		"released": q.Released, "troubled": q.Troubled, "troubled_often": q.TroubledOften, "snoozed": q.Snoozed, "put_back": q.PutBack, "renewed": q.Renewals,
+		"stale_delete": q.StaleDeletes, "stale_renewal": q.StaleRenewals, "stale_release": q.StaleReleases, "receipt_lost": q.ReceiptsLost,
+		"stalled": q.Stalled, "empty_poll": q.EmptyPolls, "superseded": q.Superseded, "lease_ending": q.LeasesEnding,
+		"panicked": q.Panics, "crash_loop": q.CrashLoops, "receive_error": q.ReceiveErrors, "renew_error": q.RenewErrors, "settle_error": q.SettleErrors,
+	}
+}
+
+// upkeepMetrics reads the leader's counters when metrics are collected. They stay when
+// the worker is no longer the leader.
+type upkeepMetrics struct{ leader *upkeep.Leader }
+
+var (
+	leads            = prometheus.NewDesc("cutroom_upkeep_leader", "1 on the worker that is elected for upkeep.", nil, nil)
+	upkeepPasses     = prometheus.NewDesc("cutroom_upkeep_passes_total", "Passes of a duty.", []string{"duty"}, nil)
+	upkeepFailed     = prometheus.NewDesc("cutroom_upkeep_failed_passes_total", "Passes that ended with an error.", []string{"duty"}, nil)
+	upkeepSeconds    = prometheus.NewDesc("cutroom_upkeep_seconds_total", "Time that the passes took.", []string{"duty"}, nil)
+	upkeepItems      = prometheus.NewDesc("cutroom_upkeep_items_total", "Videos that the passes looked at.", []string{"duty"}, nil)
+	upkeepUnreadable = prometheus.NewDesc("cutroom_upkeep_unreadable_total", "Videos that a pass could not read and left as they are.", []string{"duty"}, nil)
+	upkeepResent     = prometheus.NewDesc("cutroom_upkeep_resent_total", "Messages that were lost and were sent again.", nil, nil)
+	outboxBacklog    = prometheus.NewDesc("cutroom_outbox_backlog", "Videos whose promised messages were not sent in time, in the latest pass; 0 on workers that do not lead.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (upkeepMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{leads, upkeepPasses, upkeepFailed, upkeepSeconds, upkeepItems, upkeepUnreadable, upkeepResent, outboxBacklog} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m upkeepMetrics) Collect(ch chan<- prometheus.Metric) {
+	leading, backlog, resent := 0.0, 0.0, 0.0
+	if m.leader.Leading() {
+		leading = 1
+	}
+	for _, s := range m.leader.Stats() {
+		for d, v := range map[*prometheus.Desc]float64{
+			upkeepPasses: float64(s.Passes), upkeepFailed: float64(s.Failed), upkeepSeconds: s.Time.Seconds(),
+			upkeepItems: float64(s.Items), upkeepUnreadable: float64(s.Unreadable),
+		} {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, s.Name)
+		}
+		backlog += leading * float64(s.Unsent)
+		resent += float64(s.Resent)
+	}
+	ch <- prometheus.MustNewConstMetric(leads, prometheus.GaugeValue, leading)
+	ch <- prometheus.MustNewConstMetric(upkeepResent, prometheus.CounterValue, resent)
+	ch <- prometheus.MustNewConstMetric(outboxBacklog, prometheus.GaugeValue, backlog)
+}
