@@ -18,6 +18,7 @@ import (
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -42,11 +43,12 @@ type world struct {
 	listed  int    // videos
 	runners int
 	clip    api.Clip
+	file    string // path of what a step left
 }
 
 func get(path string) func(*world) func() answer {
 	return func(w *world) func() answer {
-		path := strings.NewReplacer("{id}", string(w.id), "{event}", w.event, "{clip}", w.clip.Id).Replace(path)
+		path := strings.NewReplacer("{id}", string(w.id), "{event}", w.event, "{clip}", w.clip.Id, "{file}", w.file).Replace(path)
 		return func() answer {
 			if strings.HasPrefix(path, "/v/") {
 				return w.get(path)
@@ -193,6 +195,7 @@ var visits = []visit{
 	{"playStoryboard", get("/v/{id}/storyboard.vtt")},
 	{"playSprite", get("/v/{id}/storyboard.jpg")},
 	{"download", get("/v/{id}/download.mp4")},
+	{"playFile", get("{file}")},
 	{"playClip", get("/v/{id}/clips/{clip}.mp4")},
 }
 
@@ -237,6 +240,9 @@ func newWorld(t *testing.T, wire *azuritetest.Wire) *world {
 	start := time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC)
 	w.call(http.MethodPatch, "/videos/"+string(w.id), map[string]any{"race": map[string]any{"event": "City Run__Full", "firstFrameAt": start}},
 		"If-Match", "*").want(t, http.StatusOK, "")
+	name := workflow.Of(workflow.AfterReady)[0].Name
+	w.commit(name, 0, nil, videostore.Commit{Files: []video.File{{Name: "notes.txt", Blob: w.put("notes.txt", []byte("la")), ContentType: "text/plain", Bytes: 2}}})
+	w.file = "/v/" + string(w.id) + "/files/" + name + "/notes.txt"
 	w.index(string(w.id))
 	w.clip = decode[api.Clip](t, w.call(http.MethodPost, "/videos/"+string(w.id)+"/clips", `{"startSeconds":0,"durationSeconds":1}`), http.StatusAccepted)
 	w.work(w.clip, func(claim *videostore.Claim) error {

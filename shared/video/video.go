@@ -56,6 +56,9 @@ const (
 // the access token.
 const LocalOwner = "local"
 
+// MaxCaptions bounds a file of captions, in bytes. A film's has about 100 KB.
+const MaxCaptions = 1 << 20
+
 // MaxDuration is the longest video that is taken.
 const MaxDuration = 4 * time.Hour
 

@@ -1,6 +1,7 @@
 package videostore_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -132,6 +133,41 @@ func TestRepetitionsAtOnceMakeOneVideo(t *testing.T) {
 		if _, err := s.Delete(t.Context(), last, ""); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A request that was not the first removes what it made, also when its caller goes away
+// meanwhile: as its removal begins, the caller's context ends.
+func TestNotTheFirstCleansUpForACallerWhoIsGone(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var first sync.Once
+	var wins func()
+	a, s, slow := keyed(t, func(r *http.Request) azuritetest.Fault {
+		switch {
+		case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, videostore.IdempotencyTable):
+			first.Do(wins)
+		case r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "META"):
+			cancel()
+		}
+		return azuritetest.None
+	})
+	var winner videostore.Record
+	wins = func() {
+		var err error
+		if winner, err = s.CreateOnce(t.Context(), "key", "body", awaiting()); err != nil {
+			t.Error(err)
+		}
+	}
+	if rec, err := slow.CreateOnce(ctx, "key", "body", awaiting()); err != nil || rec.Video.ID != winner.Video.ID {
+		t.Errorf("got %s, %v; want the winner's %s", rec.Video.ID, err, winner.Video.ID)
+	}
+	if ctx.Err() == nil {
+		t.Error("the caller was there until the end")
+	}
+	if videos, marks := rows(t, a, videostore.VideosTable), rows(t, a, videostore.InflightTable); videos != 1 || marks != 1 {
+		t.Errorf("%d videos and %d marks are left, want the winner's", videos, marks)
 	}
 }
 

@@ -17,9 +17,6 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
-// maxCaptions bounds a file of captions, in bytes. A film's has about 100 KB.
-const maxCaptions = 1 << 20
-
 // CreateCaptions implements POST /videos/{id}/captions/{language}: first the file,
 // then the row with the promise of the work item, then the message (Q9). The file
 // is named by its hash, so that sending it again asks for nothing new.
@@ -36,7 +33,7 @@ func (s *Server) CreateCaptions(c *gin.Context, id api.ID, language api.Language
 		abort(c, err)
 		return
 	}
-	file, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxCaptions))
+	file, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, video.MaxCaptions))
 	if err != nil {
 		abort(c, bodyReadProblem(err))
 		return

@@ -1202,6 +1202,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v/{id}/files/{step}/{name}": {
+        parameters: {
+            query?: {
+                /** @description The generation to show. Absent, the one that plays now, and the answer is not kept. */
+                g?: components["parameters"]["Generation"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                /** @description The step that made it */
+                step: string;
+                /** @description Its name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        /** A file that a step left with the video; `made` of a video has the addresses */
+        get: operations["playFile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v/{id}/clips/{clip}.mp4": {
         parameters: {
             query?: never;
@@ -4115,6 +4141,50 @@ export interface operations {
                 };
                 content: {
                     "video/mp4": string;
+                };
+            };
+            /** @description The range that was asked for. */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The version that the caller has. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    playFile: {
+        parameters: {
+            query?: {
+                /** @description The generation to show. Absent, the one that plays now, and the answer is not kept. */
+                g?: components["parameters"]["Generation"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["ID"];
+                /** @description The step that made it */
+                step: string;
+                /** @description Its name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes, of the type that the step gave them. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
                 };
             };
             /** @description The range that was asked for. */

@@ -23,15 +23,15 @@ import (
 	"golang.org/x/text/transform"
 
 	"github.com/cutroom/cutroom/shared/playlist"
+	"github.com/cutroom/cutroom/shared/video"
 )
 
-// Bounds on what is taken, far above what people read.
+// Bounds on what is taken, besides video.MaxCaptions, far above what people read.
 const (
-	MaxBytes = 1 << 20 // of the file
-	maxCues  = 20_000
-	maxText  = 2_000          // characters of a cue
-	latest   = 24 * time.Hour // end of the last cue
-	maxCut   = 8 * MaxBytes   // of all segments: a cue of hours is in many
+	maxCues = 20_000
+	maxText = 2_000                 // characters of a cue
+	latest  = 24 * time.Hour        // end of the last cue
+	maxCut  = 8 * video.MaxCaptions // of all segments: a cue of hours is in many
 )
 
 // ErrUnreadable says that a file has no cues that can be read. Its text is for
@@ -78,8 +78,8 @@ func Read(file []byte) (Track, error) {
 // decode returns the file as UTF-8, without a byte order mark and carriage returns,
 // simplified.
 func decode(file []byte) ([]byte, error) {
-	if len(file) > MaxBytes {
-		return nil, fmt.Errorf("%w: larger than %d bytes", ErrUnreadable, MaxBytes)
+	if len(file) > video.MaxCaptions {
+		return nil, fmt.Errorf("%w: larger than %d bytes", ErrUnreadable, video.MaxCaptions)
 	}
 	other := charmap.Windows1252.NewDecoder()
 	var decoder transform.Transformer = encoding.BOMOverride(other)

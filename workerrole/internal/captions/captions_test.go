@@ -11,6 +11,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 
 	"github.com/cutroom/cutroom/shared/playlist"
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/captions"
 )
 
@@ -69,7 +70,7 @@ func TestUnreadable(t *testing.T) {
 	hours := "00:00:00,000 --> 23:00:00,000\n" + strings.Repeat("x", 1000) + "\n\n"
 	for name, file := range map[string]string{
 		"nothing": "", "header only": "WEBVTT\n", "prose": "hello\nworld\n", "no end": "1\n00:00:01,000 -->\nx\n", "vtt, no end": "WEBVTT\n\n00:01.000 -->\nx\n",
-		"binary": "\x1a\x45\xdf\xa3\x00\x00", "too large": "WEBVTT\n" + strings.Repeat("x", captions.MaxBytes), "cues of a day": strings.Repeat(hours, 100),
+		"binary": "\x1a\x45\xdf\xa3\x00\x00", "too large": "WEBVTT\n" + strings.Repeat("x", video.MaxCaptions), "cues of a day": strings.Repeat(hours, 100),
 	} {
 		track, err := captions.Read([]byte(file))
 		if err == nil {
@@ -84,7 +85,7 @@ func TestUnreadable(t *testing.T) {
 // A cue of a million tags is read in time and memory that its size explains.
 func TestManyTags(t *testing.T) {
 	t.Parallel()
-	file := "1\n00:00:01,000 --> 00:00:02,000\n" + strings.Repeat(strings.Repeat("<<b>b>x", 1000)+"\n", captions.MaxBytes/7001)
+	file := "1\n00:00:01,000 --> 00:00:02,000\n" + strings.Repeat(strings.Repeat("<<b>b>x", 1000)+"\n", video.MaxCaptions/7001)
 	began := time.Now()
 	if track, err := captions.Read([]byte(file)); err != nil || track.Cues() != 1 {
 		t.Errorf("%d cues, %v; want 1", track.Cues(), err)

@@ -32,7 +32,7 @@ const captionsSegment = time.Minute
 
 // Run implements pipeline.Step.
 func (Captions) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
-	file, err := w.ReadInput(ctx, captions.MaxBytes+1)
+	file, err := w.ReadInput(ctx, video.MaxCaptions+1)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
