@@ -44,7 +44,7 @@ type config struct {
 	Proxies   edge.Proxies // WEBROLE_TRUSTED_PROXIES: whose X-Forwarded-For is believed
 	PublicOps bool         // WEBROLE_PUBLIC_OPS: operator's routes on the public listener, too
 
-	Limits videostore.Limits // WEBROLE_CLIPS_PER_VIDEO, WEBROLE_CLIPS, WEBROLE_REPROCESSINGS: work that waits at once
+	Limits videostore.Limits // WEBROLE_CLIPS_PER_VIDEO, WEBROLE_CLIPS, WEBROLE_REPROCESSINGS: work that waits at once; WEBROLE_QUOTA_*: what an owner may have
 
 	Scaling scaling.Settings // WEBROLE_SCALE_*: how many workers are wanted
 
@@ -110,6 +110,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 		delay = 0
 	}
 	cfg.readAccess(&env)
+	cfg.readQuotas(&env)
 	var prices error
 	cfg.Prices, prices = price.Parse(getenv("WEBROLE_PRICES"))
 	env.Bad("WEBROLE_PRICES", prices)
@@ -141,6 +142,27 @@ func (c *config) readAccess(env *settings.Reader) {
 		Issuer: env.Getenv("WEBROLE_OIDC_ISSUER"), ClientID: env.Getenv("WEBROLE_OIDC_CLIENT_ID"), ClientSecret: env.Getenv("WEBROLE_OIDC_CLIENT_SECRET"),
 		URL: env.Getenv("WEBROLE_URL"), Role: access.Role(env.Text("WEBROLE_OIDC_ROLE", string(access.Viewer))),
 		RoleClaim: env.Text("WEBROLE_OIDC_ROLE_CLAIM", "roles"), Keys: words(env.Getenv("WEBROLE_SESSION_KEYS")),
+	}
+}
+
+// readQuotas reads what each owner may have. Who holds the token, or comes over
+// loopback, has quotas only where somebody set them.
+func (c *config) readQuotas(env *settings.Reader) {
+	for _, q := range []struct {
+		name             string
+		unset, most      int
+		unit             int64
+		everybody, local *int64
+	}{
+		{"WEBROLE_QUOTA_STORED", 100, 1 << 20, 1 << 30, &c.Limits.Owner.StoredBytes, &c.Limits.Local.StoredBytes},
+		{"WEBROLE_QUOTA_WAITING", 100, 1 << 20, 1, &c.Limits.Owner.Waiting, &c.Limits.Local.Waiting},
+		{"WEBROLE_QUOTA_MINUTES", 600, 1 << 20, 1, &c.Limits.Owner.Minutes, &c.Limits.Local.Minutes},
+		{"WEBROLE_QUOTA_CLIPS", 16, maxOpen, 1, &c.Limits.Owner.Clips, &c.Limits.Local.Clips},
+	} {
+		*q.everybody = int64(env.Int(q.name, q.unset, 0, q.most)) * q.unit
+		if env.Getenv(q.name) != "" {
+			*q.local = *q.everybody
+		}
 	}
 }
 

@@ -105,6 +105,7 @@ var visits = []visit{
 	{"listVideos", get("/videos?limit=5")},
 	{"listVideos", get("/videos?channel=Harbour&limit=5")},
 	{"listVideos", get("/videos?channel=Harbour&sort=title&limit=5")},
+	{"listVideos", get("/videos?owner=me&limit=5")},
 	{"getVideo", get("/videos/{id}")},
 	{"editVideo", onNew(http.MethodPatch, "/videos/{id}", `{"title":"Changed"}`, "If-Match", "*")},
 	{"deleteVideo", onNew(http.MethodDelete, "/videos/{id}", nil)},

@@ -199,7 +199,7 @@ func (r *role) consumer() (*consumer.Consumer, error) {
 func (r *role) leader() *upkeep.Leader {
 	reconciler := upkeep.Reconciler{
 		Videos: r.videos, Budget: r.cfg.ReconcileEvery, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
-		AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace, Log: r.log,
+		UnbornAfter: time.Minute, AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace, Log: r.log,
 		Queue: func(ctx context.Context, name string) (upkeep.QueueState, error) {
 			return upkeep.StateOf(ctx, r.queues.Queue(name))
 		},

@@ -270,6 +270,30 @@ func (e Priority) Valid() bool {
 	}
 }
 
+// Defines values for QuotaName.
+const (
+	QuotaClipsWaiting  QuotaName = "clips_waiting"
+	QuotaMinutesADay   QuotaName = "minutes_a_day"
+	QuotaStoredBytes   QuotaName = "stored_bytes"
+	QuotaVideosWaiting QuotaName = "videos_waiting"
+)
+
+// Valid indicates whether the value is a known member of the QuotaName enum.
+func (e QuotaName) Valid() bool {
+	switch e {
+	case QuotaClipsWaiting:
+		return true
+	case QuotaMinutesADay:
+		return true
+	case QuotaStoredBytes:
+		return true
+	case QuotaVideosWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Role.
 const (
 	RoleOperator Role = "operator"
@@ -378,6 +402,21 @@ func (e SearchVideosParamsSort) Valid() bool {
 	case SearchVideosParamsSortBest:
 		return true
 	case SearchVideosParamsSortNewest:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListVideosParamsOwner.
+const (
+	Me ListVideosParamsOwner = "me"
+)
+
+// Valid indicates whether the value is a known member of the ListVideosParamsOwner enum.
+func (e ListVideosParamsOwner) Valid() bool {
+	switch e {
+	case Me:
 		return true
 	default:
 		return false
@@ -1308,6 +1347,11 @@ type Problem struct {
 	// Detail For people; never branch on it.
 	Detail string `json:"detail"`
 
+	// Quota What an owner has no room for, in a problem `quota_exceeded`: 403 for
+	// `stored_bytes`, because only deleting helps, and 429 for the others, with
+	// `Retry-After`.
+	Quota *Quota `json:"quota,omitempty"`
+
 	// RequestId Also in the response header and in the logs.
 	RequestId *string `json:"requestId,omitempty"`
 	Status    int     `json:"status"`
@@ -1351,6 +1395,25 @@ type QueueList struct {
 	Items         []Queue `json:"items"`
 	NextPageToken *string `json:"nextPageToken,omitempty"`
 }
+
+// Quota What an owner has no room for, in a problem `quota_exceeded`: 403 for
+// `stored_bytes`, because only deleting helps, and 429 for the others, with
+// `Retry-After`.
+type Quota struct {
+	// Left How much may still be asked for.
+	Left  int64 `json:"left"`
+	Limit int64 `json:"limit"`
+
+	// Name `stored_bytes` of uploads, announced or here; `videos_waiting`, announced
+	// or being processed; `minutes_a_day` of video processed, by the day of UTC;
+	// `clips_waiting` to be made.
+	Name QuotaName `json:"name"`
+}
+
+// QuotaName `stored_bytes` of uploads, announced or here; `videos_waiting`, announced
+// or being processed; `minutes_a_day` of video processed, by the day of UTC;
+// `clips_waiting` to be made.
+type QuotaName string
 
 // Race Ties the video to an event, so that finishers are found in it.
 type Race struct {
@@ -1874,7 +1937,9 @@ type SearchVideosParamsSort string
 
 // ListVideosParams defines parameters for ListVideos.
 type ListVideosParams struct {
-	Channel *Channel `form:"channel,omitempty" json:"channel,omitempty"`
+	// Owner `me` lists your own videos. Not together with `channel` or `sort=title`; 401 without credentials.
+	Owner   *ListVideosParamsOwner `form:"owner,omitempty" json:"owner,omitempty"`
+	Channel *Channel               `form:"channel,omitempty" json:"channel,omitempty"`
 
 	// Sort `title` needs a channel: titles are in order inside one only.
 	Sort  *ListVideosParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
@@ -1883,6 +1948,9 @@ type ListVideosParams struct {
 	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
+
+// ListVideosParamsOwner defines parameters for ListVideos.
+type ListVideosParamsOwner string
 
 // ListVideosParamsSort defines parameters for ListVideos.
 type ListVideosParamsSort string
@@ -2405,7 +2473,8 @@ type ClientInterface interface {
 	// ListVideos Public videos, of one channel or the recent ones of all
 	//
 	// With `channel`, one channel's catalogue in either order; without it the
-	// recent videos of all channels, newest first. Never a table scan (T5).
+	// recent videos of all channels, newest first. With `owner=me`, your own,
+	// newest first, whatever their visibility and state. Never a table scan (T5).
 	//
 	// Corresponds with GET /videos (the `ListVideos` operationId).
 	ListVideos(ctx context.Context, params *ListVideosParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3491,7 +3560,8 @@ func (c *Client) SearchVideos(ctx context.Context, params *SearchVideosParams, r
 // ListVideos Public videos, of one channel or the recent ones of all
 //
 // With `channel`, one channel's catalogue in either order; without it the
-// recent videos of all channels, newest first. Never a table scan (T5).
+// recent videos of all channels, newest first. With `owner=me`, your own,
+// newest first, whatever their visibility and state. Never a table scan (T5).
 //
 // Corresponds with GET /videos (the `ListVideos` operationId).
 func (c *Client) ListVideos(ctx context.Context, params *ListVideosParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5648,6 +5718,18 @@ func NewListVideosRequest(server string, params *ListVideosParams) (*http.Reques
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.Owner != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "owner", *params.Owner, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Channel != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "channel", *params.Channel, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -7181,7 +7263,8 @@ type ClientWithResponsesInterface interface {
 	// ListVideosWithResponse Public videos, of one channel or the recent ones of all
 	//
 	// With `channel`, one channel's catalogue in either order; without it the
-	// recent videos of all channels, newest first. Never a table scan (T5).
+	// recent videos of all channels, newest first. With `owner=me`, your own,
+	// newest first, whatever their visibility and state. Never a table scan (T5).
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10862,7 +10945,8 @@ func (c *ClientWithResponses) SearchVideosWithResponse(ctx context.Context, para
 // ListVideosWithResponse Public videos, of one channel or the recent ones of all
 //
 // With `channel`, one channel's catalogue in either order; without it the
-// recent videos of all channels, newest first. Never a table scan (T5).
+// recent videos of all channels, newest first. With `owner=me`, your own,
+// newest first, whatever their visibility and state. Never a table scan (T5).
 //
 // Returns a wrapper object for the known response body format(s).
 //

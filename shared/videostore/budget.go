@@ -16,7 +16,7 @@ import (
 // BudgetsTable holds the ledgers of work that anybody may ask for and that would fill a
 // queue:
 //
-//	PartitionKey  clip or reprocess
+//	PartitionKey  clip, clip~<who asked>, or reprocess
 //	RowKey        <video id>__<name of the clip, or generation>    Since
 //
 // An entry is written before the work is promised. Then the entries are counted, so of
@@ -34,6 +34,9 @@ type Limits struct {
 	ClipsOfVideo  int // exact, because each request for a clip changes META's ETag
 	Clips         int // of all videos
 	Reprocessings int // of all videos; a retry is not counted
+
+	Owner Quota // of each owner but the next
+	Local Quota // of video.LocalOwner
 }
 
 // SetLimits is for the role that takes requests. Call it before the store is used.
@@ -41,6 +44,7 @@ func (s *Store) SetLimits(l Limits) { s.limits = l }
 
 const (
 	clipBudget      = "clip"
+	ownClips        = "clip~" // and whoever asked for them
 	reprocessBudget = "reprocess"
 	// unpromised is how long an entry is kept whose work is not promised: its request
 	// may still be in progress.
@@ -94,7 +98,11 @@ func newLedger() *ledger {
 func (l *ledger) isFull(kind string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Since(l.full[kind]) < fullFor
+	if time.Since(l.full[kind]) < fullFor {
+		return true
+	}
+	delete(l.full, kind)
+	return false
 }
 
 func (l *ledger) setFull(kind string) {
@@ -176,7 +184,7 @@ func (s *Store) sweep(ctx context.Context, kind, own string) (open int, _ error)
 
 func (s *Store) lineState(ctx context.Context, kind, line string) (lineState, error) {
 	id, name, _ := strings.Cut(line, tablestore.Separator)
-	if kind == clipBudget {
+	if kind == clipBudget || strings.HasPrefix(kind, ownClips) {
 		key, err := ParseClipID(video.ID(id), name)
 		if err != nil {
 			return lineEnded, nil // not ours

@@ -24,7 +24,7 @@ func allowed(t *testing.T, s *videostore.Store, keys []workflow.Key) (in []workf
 	var wg sync.WaitGroup
 	for _, k := range keys {
 		wg.Go(func() {
-			_, err := s.RequestClip(t.Context(), k)
+			_, err := s.RequestClip(t.Context(), k, video.LocalOwner)
 			if err != nil && !errors.Is(err, videostore.ErrBusy) {
 				t.Error(err)
 			}
@@ -62,13 +62,13 @@ func TestOpenClipsOfOneVideo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.RequestClip(t.Context(), clipOf(id, 20)); !errors.Is(err, videostore.ErrBusy) {
+	if _, err := s.RequestClip(t.Context(), clipOf(id, 20), video.LocalOwner); !errors.Is(err, videostore.ErrBusy) {
 		t.Errorf("while one is running: %v, want ErrBusy", err)
 	}
 	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "b"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.RequestClip(t.Context(), clipOf(id, 20)); err != nil {
+	if _, err := s.RequestClip(t.Context(), clipOf(id, 20), video.LocalOwner); err != nil {
 		t.Errorf("after one is done: %v", err)
 	}
 }
@@ -102,7 +102,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 				if len(in) == 4 {
 					return nil
 				}
-				if _, err := s.RequestClip(t.Context(), k); err == nil {
+				if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err == nil {
 					in[k] = true
 				} else if !errors.Is(err, videostore.ErrBusy) {
 					t.Fatal(err)
@@ -112,7 +112,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 		})
 	}
 	fill()
-	if _, err := s.RequestClip(t.Context(), clipOf(ids[0], 50)); !errors.Is(err, videostore.ErrBusy) {
+	if _, err := s.RequestClip(t.Context(), clipOf(ids[0], 50), video.LocalOwner); !errors.Is(err, videostore.ErrBusy) {
 		t.Fatalf("one too many: %v, want ErrBusy", err)
 	}
 	for k := range in {

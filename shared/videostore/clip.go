@@ -144,8 +144,8 @@ func requestIntent(v video.Video, key workflow.Key) Intent {
 // transaction writes its row and promises its item; then the item is sent. A clip that
 // exists is returned as it is, but one that failed is promised again. Safe to repeat.
 // ErrNotFound when the video is deleted, ErrState when another generation plays, ErrBusy
-// when too many clips are open.
-func (s *Store) RequestClip(ctx context.Context, key workflow.Key) (Step, error) {
+// when too many clips are open, a *QuotaError when asker has too many open.
+func (s *Store) RequestClip(ctx context.Context, key workflow.Key, asker string) (Step, error) {
 	reserved := false
 	for {
 		rec, err := s.Get(ctx, key.ID)
@@ -171,7 +171,11 @@ func (s *Store) RequestClip(ctx context.Context, key workflow.Key) (Step, error)
 			return Step{}, err
 		}
 		if !reserved {
-			if err := s.reserve(ctx, clipBudget, s.limits.Clips, tablestore.Join(string(key.ID), key.Name())); err != nil {
+			entry := tablestore.Join(string(key.ID), key.Name())
+			if err := s.reserveClip(ctx, asker, entry); err != nil {
+				return Step{}, err
+			}
+			if err := s.reserve(ctx, clipBudget, s.limits.Clips, entry); err != nil {
 				return Step{}, err
 			}
 			reserved = true

@@ -115,7 +115,7 @@ func TestClipIsPromisedOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			clip, err := s.RequestClip(t.Context(), k)
+			clip, err := s.RequestClip(t.Context(), k, video.LocalOwner)
 			if err != nil || clip.Key != k || clip.State != videostore.StepQueued || clip.CreatedAt.IsZero() {
 				t.Errorf("RequestClip = %+v, %v", clip, err)
 			}
@@ -148,11 +148,11 @@ func TestClipPromiseSurvivesBrokenQueue(t *testing.T) {
 	id := finished(t, s, out)
 	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
 	out.broken = errors.New("queue is away")
-	if _, err := s.RequestClip(t.Context(), k); !errors.Is(err, out.broken) {
+	if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); !errors.Is(err, out.broken) {
 		t.Fatalf("RequestClip = %v, want the sender's error", err)
 	}
 	out.broken = nil
-	if clip, err := s.RequestClip(t.Context(), k); err != nil || clip.State != videostore.StepQueued {
+	if clip, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil || clip.State != videostore.StepQueued {
 		t.Fatalf("asked again: %+v, %v", clip, err)
 	}
 	if err := s.Flush(t.Context(), id); err != nil {
@@ -172,7 +172,7 @@ func TestClipIsAStep(t *testing.T) {
 	if _, err := s.Claim(t.Context(), k, "m", "w"); !errors.Is(err, videostore.ErrGone) {
 		t.Errorf("claim of a clip that nobody asked for: %v, want ErrGone", err)
 	}
-	if _, err := s.RequestClip(t.Context(), k); err != nil {
+	if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil {
 		t.Fatal(err)
 	}
 	stale, err := s.Claim(t.Context(), k, "m", "worker-1")
@@ -192,7 +192,7 @@ func TestClipIsAStep(t *testing.T) {
 	if _, err := s.Claim(t.Context(), k, "m", "w"); !errors.Is(err, videostore.ErrDone) {
 		t.Errorf("claim of a clip that is done: %v, want ErrDone", err)
 	}
-	if clip, err := s.RequestClip(t.Context(), k); err != nil || clip.State != videostore.StepDone || string(clip.Output) == "" {
+	if clip, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil || clip.State != videostore.StepDone || string(clip.Output) == "" {
 		t.Errorf("asked again: %+v, %v; want the clip that is there", clip, err)
 	}
 	if n := len(out.take()); n != 1 {
@@ -218,7 +218,7 @@ func TestClipFailsAlone(t *testing.T) {
 		"attempts used up": func(k workflow.Key) error { return s.FailStep(t.Context(), k, failure) },
 	} {
 		k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: len(name), Frames: 9}
-		asked, err := s.RequestClip(t.Context(), k)
+		asked, err := s.RequestClip(t.Context(), k, video.LocalOwner)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestClipFailsAlone(t *testing.T) {
 		if diff := cmp.Diff([]string{"encode-high: clip"}, out.take()); diff != "" {
 			t.Errorf("%s: sent (-want +got):\n%s", name, diff)
 		}
-		again, err := s.RequestClip(t.Context(), k)
+		again, err := s.RequestClip(t.Context(), k, video.LocalOwner)
 		if err != nil || again.State != videostore.StepQueued || again.Error != nil || !again.CreatedAt.Equal(asked.CreatedAt) {
 			t.Errorf("%s: asked again: %+v, %v", name, again, err)
 		}
@@ -251,7 +251,7 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 	s, out := setup(t)
 	id := finished(t, s, out)
 	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
-	if _, err := s.RequestClip(t.Context(), k); err != nil {
+	if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil {
 		t.Fatal(err)
 	}
 	c, err := s.Claim(t.Context(), k, "m", "w")
@@ -264,7 +264,7 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 	other := k
 	other.Index = 8
 	for _, asked := range []workflow.Key{k, other} {
-		if _, err := s.RequestClip(t.Context(), asked); !errors.Is(err, videostore.ErrNotFound) {
+		if _, err := s.RequestClip(t.Context(), asked, video.LocalOwner); !errors.Is(err, videostore.ErrNotFound) {
 			t.Errorf("asked under a tombstone: %v, want ErrNotFound", err)
 		}
 	}
@@ -298,7 +298,7 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 	s, out := setup(t)
 	id := finished(t, s, out)
 	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
-	if _, err := s.RequestClip(t.Context(), k); err != nil {
+	if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Reprocess(t.Context(), id); err != nil {
@@ -309,7 +309,7 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 	}
 	other := k
 	other.Frames = 10
-	if _, err := s.RequestClip(t.Context(), other); err != nil {
+	if _, err := s.RequestClip(t.Context(), other, video.LocalOwner); err != nil {
 		t.Errorf("asked during the reprocessing: %v", err)
 	}
 	p := plan(2, false)
@@ -323,7 +323,7 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 	}
 	finish(t, s, id, 2)
 	other.Frames = 11
-	if _, err := s.RequestClip(t.Context(), other); !errors.Is(err, videostore.ErrState) {
+	if _, err := s.RequestClip(t.Context(), other, video.LocalOwner); !errors.Is(err, videostore.ErrState) {
 		t.Errorf("asked of a generation that was replaced: %v, want ErrState", err)
 	}
 	view, err := s.ViewWithRequests(t.Context(), id, videostore.StepQueued, videostore.StepRunning)
@@ -358,7 +358,7 @@ func TestClipsArePaged(t *testing.T) {
 	for first := range 5 {
 		k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 30 * first, Frames: 30}
 		want = append(want, k.Name())
-		if _, err := s.RequestClip(t.Context(), k); err != nil {
+		if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -428,7 +428,7 @@ func TestClipAskedForDuringADelete(t *testing.T) {
 	t.Parallel()
 	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, out *outgoing) video.ID { return finished(t, s, out) })
 	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
-	_, err := late.RequestClip(t.Context(), k)
+	_, err := late.RequestClip(t.Context(), k, video.LocalOwner)
 	if !errors.Is(err, videostore.ErrNotFound) || !erased.Load() {
 		t.Errorf("RequestClip = %v, want ErrNotFound; erased in between: %t", err, erased.Load())
 	}

@@ -11,7 +11,7 @@
 //	              PLAN:<generation>               how the video is cut; written once
 //	              STEP:<generation>:<step>:<n>    one step: state, claim, output
 //
-// Three more tables are inflight, idempotency and budgets. Four mechanisms live here:
+// Four more tables are inflight, idempotency, budgets and owners. Four mechanisms live here:
 //
 //   - Outbox (outbox.go): a process may die between a change of state and the message
 //     that the change asks for. So one transaction writes the change and an OUT row
@@ -26,7 +26,7 @@
 //     work, so that the reconciler need not scan all videos (T5).
 //
 // A repeated request does not create a second video (idempotency.go). Work that anybody
-// may ask for has a budget (budget.go).
+// may ask for has a budget (budget.go), and each owner has a quota (quota.go).
 //
 // Next: shared/playlist, which turns these rows into HLS.
 package videostore

@@ -93,7 +93,9 @@ func (s *Store) discard(ctx context.Context, made Record) {
 	defer cancel()
 	id := made.Video.ID
 	if s.videos.Delete(ctx, string(id), metaKey, made.ETag) == nil {
-		_ = s.inflight.Delete(ctx, inflightPartition(id), string(id), tablestore.AnyETag)
+		if s.Release(ctx, ownerOf(made.Video), id) == nil {
+			_ = s.inflight.Delete(ctx, inflightPartition(id), string(id), tablestore.AnyETag)
+		}
 	}
 }
 

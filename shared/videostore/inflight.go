@@ -32,6 +32,8 @@ type Inflight struct {
 	// Erased: the video was purged. The mark stays for a while, because a late worker
 	// may still insert a row: see Sweep.
 	Erased bool
+	// Owner is whose quota counts the video; empty in marks of older releases.
+	Owner string
 	// ETag changes whenever the mark does.
 	ETag string
 
@@ -60,8 +62,8 @@ func inflightPartition(id video.ID) string {
 // markInflight marks a video before its work is promised. In this order a crash leaves
 // a mark without work, which the reconciler removes. In the other order it would leave
 // work that the reconciler cannot find.
-func (s *Store) markInflight(ctx context.Context, id video.ID) error {
-	return s.mark(ctx, id, map[string]any{})
+func (s *Store) markInflight(ctx context.Context, v video.Video) error {
+	return s.mark(ctx, v.ID, map[string]any{"Owner": ownerOf(v)})
 }
 
 // mark replaces the mark and everything that it says.
@@ -75,19 +77,20 @@ func (s *Store) mark(ctx context.Context, id video.ID, props map[string]any) err
 }
 
 // markCreated marks a video that is about to be inserted. A mark that exists is of an
-// earlier call, whose video may have work by now, so it is renewed without Awaits.
-func (s *Store) markCreated(ctx context.Context, v video.Video) error {
-	_, err := s.inflight.Insert(ctx, tablestore.Entity{
+// earlier call, whose video may have work by now, so it is renewed without Awaits. etag
+// is that of a new mark, else empty.
+func (s *Store) markCreated(ctx context.Context, v video.Video) (etag string, _ error) {
+	etag, err := s.inflight.Insert(ctx, tablestore.Entity{
 		PartitionKey: inflightPartition(v.ID), RowKey: string(v.ID),
-		Props: map[string]any{"Since": now(), "Awaits": v.State == video.AwaitingUpload},
+		Props: map[string]any{"Since": now(), "Awaits": v.State == video.AwaitingUpload, "Owner": ownerOf(v)},
 	})
 	if errors.Is(err, tablestore.ErrExists) {
-		return s.markInflight(ctx, v.ID)
+		return "", s.markInflight(ctx, v)
 	}
 	if err != nil {
-		return fmt.Errorf("mark video %s in flight: %w", v.ID, err)
+		return "", fmt.Errorf("mark video %s in flight: %w", v.ID, err)
 	}
-	return nil
+	return etag, nil
 }
 
 // markAtRest is markInflight for work that does not change META. A video without a mark
@@ -97,7 +100,7 @@ func (s *Store) markAtRest(ctx context.Context, rec Record) error {
 	id := rec.Video.ID
 	row := tablestore.Entity{PartitionKey: inflightPartition(id), RowKey: string(id)}
 	for {
-		row.Props = map[string]any{"Since": now(), "Indexed": rec.Video.UpdatedAt.UTC()}
+		row.Props = map[string]any{"Since": now(), "Indexed": rec.Video.UpdatedAt.UTC(), "Owner": ownerOf(rec.Video)}
 		_, err := s.inflight.Insert(ctx, row)
 		if errors.Is(err, tablestore.ErrExists) {
 			row.Props = map[string]any{"Since": now(), "Awaits": false, "Erased": false}
@@ -147,7 +150,7 @@ func (s *Store) Inflight(ctx context.Context, from video.ID) iter.Seq2[Inflight,
 func readInflight(row tablestore.Entity) Inflight {
 	m := Inflight{
 		ID: video.ID(row.RowKey), Since: row.Time("Since"), Indexed: row.Time("Indexed"),
-		Awaits: row.Bool("Awaits"), Erased: row.Bool("Erased"), ETag: row.ETag, gaveUp: map[string]time.Time{},
+		Awaits: row.Bool("Awaits"), Erased: row.Bool("Erased"), Owner: row.String("Owner"), ETag: row.ETag, gaveUp: map[string]time.Time{},
 	}
 	for _, stage := range []workflow.Stage{workflow.OnChange, workflow.OnDelete} {
 		step := workflow.The(stage).Name

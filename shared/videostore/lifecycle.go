@@ -101,10 +101,17 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 	if err := s.Reopen(ctx, view, missing); err != nil {
 		return Record{}, err
 	}
-	if err := s.markInflight(ctx, id); err != nil { // also when an upload is awaited and nothing is promised
+	if err := s.markInflight(ctx, view.Video); err != nil { // also when an upload is awaited and nothing is promised
 		return Record{}, err
 	}
-	return s.Change(ctx, id, view.ETag, func(v *video.Video) ([]Intent, error) {
+	v := view.Video
+	if v.State = video.Processing; v.UploadedAt.IsZero() {
+		v.State = video.AwaitingUpload
+	}
+	if err := s.Reserve(ctx, v); err != nil {
+		return Record{}, err
+	}
+	return s.counted(ctx, id)(s.Change(ctx, id, view.ETag, func(v *video.Video) ([]Intent, error) {
 		v.Error = nil
 		if v.UploadedAt.IsZero() {
 			v.State = video.AwaitingUpload
@@ -115,7 +122,20 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 			v.State = video.Processing
 		}
 		return append(missing, FollowIntent()), nil
-	})
+	}))
+}
+
+// counted gives back what was reserved for a change that did not happen. If the process
+// dies before, the mark is there, and the step on change counts again.
+func (s *Store) counted(ctx context.Context, id video.ID) func(Record, error) (Record, error) {
+	return func(rec Record, err error) (Record, error) {
+		if err != nil {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
+			defer cancel()
+			err = errors.Join(err, s.CountOwned(ctx, id))
+		}
+		return rec, err
+	}
 }
 
 // failedAlone returns the intents for the steps of a generation that failed alone.
@@ -145,7 +165,7 @@ func (s *Store) retryAlone(ctx context.Context, view View) error {
 
 // Reprocess starts a new generation from the stored source. The old one plays until the
 // new one is ready. ErrState when the video is being processed or was never uploaded,
-// ErrBusy when too many reprocessings are open.
+// ErrBusy when too many reprocessings are open, a *QuotaError when the owner has no room.
 func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 	may := func(v video.Video) bool { return v.State.Terminal() && !v.UploadedAt.IsZero() }
 	rec, err := s.Get(ctx, id)
@@ -159,14 +179,23 @@ func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	return s.Change(ctx, id, "", func(v *video.Video) ([]Intent, error) {
+	if err := s.markInflight(ctx, rec.Video); err != nil {
+		return Record{}, err
+	}
+	v := rec.Video
+	v.Generation++
+	v.State = video.Uploaded
+	if err := s.Reserve(ctx, v); err != nil {
+		return Record{}, err
+	}
+	return s.counted(ctx, id)(s.Change(ctx, id, "", func(v *video.Video) ([]Intent, error) {
 		if !may(*v) {
 			return nil, ErrState
 		}
 		v.Generation++
 		v.State, v.Error, v.Chunks = video.Uploaded, nil, 0
 		return []Intent{begin(*v)}, nil
-	})
+	}))
 }
 
 // Delete sets the state deleting, the tombstone, and promises the purge. From then on
@@ -346,6 +375,25 @@ func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed 
 			return claimed, fmt.Errorf("erase video %s: %w", id, err)
 		}
 	}
-	// The mark stays for a while: see Sweep.
-	return claimed, s.mark(ctx, id, map[string]any{"Erased": true})
+	// The mark stays for a while: see Sweep. It says whose the video was.
+	if err := s.markErased(ctx, id, meta); err != nil {
+		return claimed, err
+	}
+	return claimed, s.CountOwned(ctx, id)
+}
+
+// markErased writes that a video was purged. Without meta, which an earlier delivery
+// removed, the mark that is there says whose it was.
+func (s *Store) markErased(ctx context.Context, id video.ID, meta *Record) error {
+	owner := ""
+	if meta != nil {
+		owner = ownerOf(meta.Video)
+	} else {
+		row, err := s.inflight.Get(ctx, inflightPartition(id), string(id))
+		if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
+			return fmt.Errorf("read the mark of %s: %w", id, err)
+		}
+		owner = row.String("Owner")
+	}
+	return s.mark(ctx, id, map[string]any{"Erased": true, "Owner": owner})
 }

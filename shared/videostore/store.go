@@ -22,7 +22,7 @@ const (
 )
 
 // Tables are all that this package keeps.
-var Tables = []string{VideosTable, InflightTable, IdempotencyTable, BudgetsTable}
+var Tables = []string{VideosTable, InflightTable, IdempotencyTable, BudgetsTable, OwnersTable}
 
 // What a caller can do about each: ErrNotFound → 404; ErrExists → read it;
 // ErrChanged → read again and retry, or tell the user (412).
@@ -53,6 +53,10 @@ type Store struct {
 	budgets  *tablestore.Table
 	limits   Limits
 	ledger   *ledger
+
+	ownersTable *tablestore.Table
+	turns       turns
+
 	sender   Sender
 	observer Observer
 	plans    *lru.Cache[planID, video.Plan]
@@ -80,7 +84,11 @@ func New(a *azstorage.Account, sender Sender) *Store {
 		keys:     tablestore.New(a.Table(IdempotencyTable)),
 		budgets:  tablestore.New(a.Table(BudgetsTable)),
 		ledger:   newLedger(),
-		sender:   sender,
+
+		ownersTable: tablestore.New(a.Table(OwnersTable)),
+		turns:       newTurns(),
+
+		sender: sender,
 	}
 }
 
@@ -90,10 +98,20 @@ type Record struct {
 	ETag  string
 }
 
-// Create inserts v, or returns ErrExists. The mark is written first, so that the
-// reconciler finds an upload that is never finished, and removes it.
+// Create inserts v, or returns ErrExists, or a *QuotaError when its owner has no room.
+// The mark is written first, so that the reconciler finds an upload that is never
+// finished, and removes it, and what is reserved for one that was never inserted.
 func (s *Store) Create(ctx context.Context, v video.Video) (Record, error) {
-	if err := s.markCreated(ctx, v); err != nil {
+	mark, err := s.markCreated(ctx, v)
+	if err != nil {
+		return Record{}, err
+	}
+	var quota *QuotaError
+	if err := s.Reserve(ctx, v); errors.As(err, &quota) && mark != "" {
+		// Nobody knows the id. A mark that stays costs a look, a week later.
+		_ = s.inflight.Delete(ctx, inflightPartition(v.ID), string(v.ID), mark)
+		return Record{}, err
+	} else if err != nil {
 		return Record{}, err
 	}
 	row, err := metaRow(v)
@@ -102,7 +120,7 @@ func (s *Store) Create(ctx context.Context, v video.Video) (Record, error) {
 	}
 	etag, err := s.videos.Insert(ctx, row)
 	if errors.Is(err, tablestore.ErrExists) {
-		return Record{}, ErrExists
+		return Record{}, errors.Join(ErrExists, s.CountOwned(ctx, v.ID))
 	}
 	if err != nil {
 		return Record{}, fmt.Errorf("create video %s: %w", v.ID, err)
@@ -170,7 +188,7 @@ func (s *Store) Change(ctx context.Context, id video.ID, ifMatch string, edit fu
 // record's ETag says whether it was written, also when the messages could not be sent.
 func (s *Store) write(ctx context.Context, rec Record, intents []Intent, more ...tablestore.Op) (Record, error) {
 	if len(intents) > 0 {
-		if err := s.markInflight(ctx, rec.Video.ID); err != nil {
+		if err := s.markInflight(ctx, rec.Video); err != nil {
 			return Record{}, err
 		}
 	}

@@ -146,6 +146,30 @@ func (e Priority) Valid() bool {
 	}
 }
 
+// Defines values for QuotaName.
+const (
+	QuotaClipsWaiting  QuotaName = "clips_waiting"
+	QuotaMinutesADay   QuotaName = "minutes_a_day"
+	QuotaStoredBytes   QuotaName = "stored_bytes"
+	QuotaVideosWaiting QuotaName = "videos_waiting"
+)
+
+// Valid indicates whether the value is a known member of the QuotaName enum.
+func (e QuotaName) Valid() bool {
+	switch e {
+	case QuotaClipsWaiting:
+		return true
+	case QuotaMinutesADay:
+		return true
+	case QuotaStoredBytes:
+		return true
+	case QuotaVideosWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Role.
 const (
 	RoleOperator Role = "operator"
@@ -254,6 +278,21 @@ func (e SearchVideosParamsSort) Valid() bool {
 	case SearchVideosParamsSortBest:
 		return true
 	case SearchVideosParamsSortNewest:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListVideosParamsOwner.
+const (
+	Me ListVideosParamsOwner = "me"
+)
+
+// Valid indicates whether the value is a known member of the ListVideosParamsOwner enum.
+func (e ListVideosParamsOwner) Valid() bool {
+	switch e {
+	case Me:
 		return true
 	default:
 		return false
@@ -940,6 +979,11 @@ type Problem struct {
 	// Detail For people; never branch on it.
 	Detail string `json:"detail"`
 
+	// Quota What an owner has no room for, in a problem `quota_exceeded`: 403 for
+	// `stored_bytes`, because only deleting helps, and 429 for the others, with
+	// `Retry-After`.
+	Quota *Quota `json:"quota,omitempty"`
+
 	// RequestId Also in the response header and in the logs.
 	RequestId *string `json:"requestId,omitempty"`
 	Status    int     `json:"status"`
@@ -983,6 +1027,25 @@ type QueueList struct {
 	Items         []Queue `json:"items"`
 	NextPageToken *string `json:"nextPageToken,omitempty"`
 }
+
+// Quota What an owner has no room for, in a problem `quota_exceeded`: 403 for
+// `stored_bytes`, because only deleting helps, and 429 for the others, with
+// `Retry-After`.
+type Quota struct {
+	// Left How much may still be asked for.
+	Left  int64 `json:"left"`
+	Limit int64 `json:"limit"`
+
+	// Name `stored_bytes` of uploads, announced or here; `videos_waiting`, announced
+	// or being processed; `minutes_a_day` of video processed, by the day of UTC;
+	// `clips_waiting` to be made.
+	Name QuotaName `json:"name"`
+}
+
+// QuotaName `stored_bytes` of uploads, announced or here; `videos_waiting`, announced
+// or being processed; `minutes_a_day` of video processed, by the day of UTC;
+// `clips_waiting` to be made.
+type QuotaName string
 
 // Race Ties the video to an event, so that finishers are found in it.
 type Race struct {
@@ -1500,7 +1563,9 @@ type SearchVideosParamsSort string
 
 // ListVideosParams defines parameters for ListVideos.
 type ListVideosParams struct {
-	Channel *Channel `form:"channel,omitempty" json:"channel,omitempty"`
+	// Owner `me` lists your own videos. Not together with `channel` or `sort=title`; 401 without credentials.
+	Owner   *ListVideosParamsOwner `form:"owner,omitempty" json:"owner,omitempty"`
+	Channel *Channel               `form:"channel,omitempty" json:"channel,omitempty"`
 
 	// Sort `title` needs a channel: titles are in order inside one only.
 	Sort  *ListVideosParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
@@ -1509,6 +1574,9 @@ type ListVideosParams struct {
 	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
+
+// ListVideosParamsOwner defines parameters for ListVideos.
+type ListVideosParamsOwner string
 
 // ListVideosParamsSort defines parameters for ListVideos.
 type ListVideosParamsSort string
@@ -2423,6 +2491,14 @@ func (siw *ServerInterfaceWrapper) ListVideos(c *gin.Context) {
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListVideosParams
 
+	// ------------- Optional query parameter "owner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "owner", c.Request.URL.Query(), &params.Owner, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter owner: %w", err), http.StatusBadRequest)
+		return
+	}
+
 	// ------------- Optional query parameter "channel" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "channel", c.Request.URL.Query(), &params.Channel, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -3286,263 +3362,268 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"3L39dts4si/6Kli6e62296bljzg9M/ba697YSXq8Jx9u2925+476hhAJSRiTABsArShZfqHzGufFzkIV",
-	"wA8JlChH7jNz5o/pWKJAoFBVqCpU/erbIJF5IQUTRg/Ovg1mjKZMwT/f3NGp/W/KdKJ4YbgUg7PBr0xp",
-	"LgWRE2JmjOTM0JQaGpGJVCS+mhy8pyaZxcNBNNDJjOXUDmEWBRucDbRRXEwHj4+P0aCgiubMuHdd8PGV",
-	"uKZmZv/g9j2F/SMaCJrbX475eBANFPu95IqlgzOjStZ8wb8pNhmcDf6vw3o1h/itPrzg44F942XGi6vX",
-	"HS9IMl6sfUNBjWHK/vD//zs9+Hp08JeD374dRz+ePv7bIFpZYDR488CEWSUffEyoSEnKtaEiYRH5h+SC",
-	"pWS8IGYuSSnsBiRSMX0OJL6mynD787+xhSe7YlOujaL2Y032bo/3LcED62IwjXULY19oXmT22ZOj42Py",
-	"gc3Jf0t1Ty65WZD3VFEzk+Lz57dllg2iQU6/vGNiajfq5OgoGuRc+L9PQ2T4iQmG01ylxd2MkWn1PTGS",
-	"6JmcD8mrsWbCRLBQKRgxM2pIkdGFJkLOI6Ce/Y4KPWeKcPuxIfesMBURfi+ZWtRUmLa4MeeC52U+ODuu",
-	"ZsyFYVOmYMqdPMLTJ/Pgrzxl8uo1jp+yvJCGiWTxN7ao3oWSV7+t8diBfa61gsYuvHzZ2oXjqMWqo9GX",
-	"k+OD0ejLn9hv/xHm1KsJiGz3RJxMd83g5fFJaNh3VExLOmWr+/6KXFxek9M/EUOnEdFlMiNUEyaIVKQw",
-	"Bxc3Hbyc+RH7yumrg/8PRfW3byfRnx/3/n7w+bfmh8fRnx/3vx1FXTL8jufcVHRZ4qkMvmy+OmUTWmbG",
-	"SgYIimMyJybrWO6aTtmdvGcBIYkF+2Kq72OvAAo6ZWTMJlKxIflY0N9LhoIxlTIFXWyf0jRnBOZNpMgW",
-	"XeJRVK/v2OLTo7/8GCLQzyUr2QcYJCgxv9vvt1Grv9W69ST68aRjX26YSEEjrnm18s/0VH5/OjkqAi97",
-	"tL/WhRSawUH1KklYYexQ9uQUxil5WhQZT0CPHf5Do7LbQjPgi9ob/9qqPqrJhCr7H7udCc0yVHiJFAlT",
-	"gqXnZG6VNTcs1ySV7nDQoAkDZ3loJu6xQ3jm0Z+UO1sgDBZYn9X+9tQdDqwAKDnOWL7mpQU+8R/bvdyP",
-	"G3j/K6LYpNQ0s2qHkgnlWakYzOamcbrujA6tQTvooUohmPquvUN+enbutLN9sF9+x2QfvSSiZOFRUevN",
-	"l029ebSqN6PBK2NYXsASCyULpgxHKWUiZemrgPn1nmvNxZTMZzxjhBtLcT0kHyeEkkxqY+2NMzKfMQGS",
-	"lEmtyZyCgcETltrFTqTKqRmcDVJq2IHhOVtVG9GAKSVVwPSNBqLMx6z5VWNBsjSJzANHZgrzSmSec2NY",
-	"OgR2ZekZaHqr8odEMaMWZ+4LZyQpzlJCp5SL4UgoljGq7Y/sG5UqrR6LCDVESJJIbYZAgjPCjQatwhRJ",
-	"uX1kouRXZsXEfj8S9nsYCt8i5FimC0sihnYZE+lwZPUuE3br/j6wbG1XH8E6LA1hkqCZDRxEfm6DaGDf",
-	"MfhtmaTR4MuBHe7ggSqr4bUd1+3/TTW8++A1vsX99da/zD/u3ln9Wb3affIOZvAY4fEV5KNbLhJW84k2",
-	"rCAzmpI55ZYKeP5yTSiO2J9vtKHK+Hf2+wluVcjNap58f/eM13xHzXE1weX4HywxdmDrODUl8i/2f+tt",
-	"mWhwIalKLxSjbk5twUxZYWVTJIugbChGnXpaJYyleH+iaEMN20yTxnz8b/yrqtkESWNXeSlLEVA+wOMr",
-	"HHMFJ7TVhhmzLMKRc+z8vU2nwRZp8QoX5sfTQYjOMkuZNrcskSLVARt7Wg2LT5IHrvk4sx671nTafk0q",
-	"y3HWoKNjlRVqoVy1X91Jng4P+JP15uy8xvYhcPn0kFwJQkmczKiYsjgic/sQ1yR3+jrlKTh5+ICde5vm",
-	"NPCiiwW8Zs7GRMmM/aBJksnkvr8sToMbaW1ObWmLcqfRPaWKwQQzru3uUrEgubXNrcVtdz7I0+4DqhRd",
-	"2L8LyXXIUX6VZW4zc9DXuT2pXh61Bl9rBeG4gTeChoPf9xoI9hWM/tBgyL8BZnxrHbtMGh15ZpxwBSeN",
-	"3XUtaKFn0nh+zahdHcm5KA3TET6EGw/fCzZ3Bm7/Od+imR+adEIz1m8MeNIOoVBcAqwNLKeYi0nMLOva",
-	"6apzYo+BhT8xkLnlA9p6K3wBhpVeIzr4gCWYk2YNDAj+QbodZZyFt0oYx97b8cYnPItWhltSJNR0q413",
-	"FKWuLeCZ80RXRKMolPzCc2rYOUmsQtZkxtOUiZo0RsqeStX/JByrAqYlL04qVSoFW2Lp7Wj/Hl8Xor6g",
-	"ITPwozsojFTW/wfp7eAgmOHqCH+Vc5Jb7eT0CUmoIGPrMyaMPzCrZefnhArCtAGqEjqWD4y8OO5FwmWT",
-	"g4JmdZtXT6tB6U4+8MQJ2BCw7ur07bGvlTUelFdi2Bfjw4i0dqiDlHV+og4b8DwN2IqGLnQdjimF4ZmL",
-	"ncMK7ZtTBlZB8I1cpOxLJy8ks1LcQ+RMKvvNMEgALjTb1q60JAjYManX05ZO5yQt0bdkmszoA6vWGVyK",
-	"kvPVEW/kvBnZLgXYRtQKWIyKLh6GTTxWBI/VB+8Cr7f9IJzbYqYWnToZE8+/QFQTRiJzbmbgQmVUsGXL",
-	"xrqcMxfNge/xMMBv01W7JmVJRhVLf7WCwzNuFg2Lb6P5Fg3gHdupcNC/azTSCrkLWmoMiLmvxlJmjAq0",
-	"aGTWsUd+QZe49ldBU9H5V1IwyxQTqazXRTUpynHG9Yyl54TCbQGerBzE2P7CEw5+CgY9Ye647cf9DyGK",
-	"L4mCm9FTTGmnGYE+FQlDb43W8IDf305WdWbPigqlW6iB2kSkKUZUaXbdGm0jS6F0rcSQLhYNkZGlAYk4",
-	"J7QpSN6KMpIYlmUNn6ChE+pVK0ZTfc0UUiiki/HktFvBtNGVjyTsZzRd5pBOwdJdTGEP2EyKqeVFsEeW",
-	"o0b9+IPC1UK1z0vrqnale+e9Wdtx/NfOizMjNJlTYc5JfCgLu300Y3GlqnxEuc1FCeOZZZLgSTjJpOyI",
-	"cgk8BVa/sDNoaZLmd7NwyKBhpm4wRtzo+P76h36qUbUefFknae+ovg+pf3+ce/PemaFjlljpdoYFU2Qm",
-	"s1QTbkLafmvLJmRw3NkJVPfzlbffbVjs1l5Y+QLia29EqkM6/s7qbWm9Jg22qDNEHX22UFGB48MqEKtT",
-	"wrYIE2xOM92T0KrFtIG4VODo4gYOK29bbxMF3NK06XVegfvIaDIjbu2Epql+inbilQoauMn6qa1YVD6Y",
-	"1mSC8DlXbUin5FV3G22x4Wk4usJNxnqagfhs54s/VSHW9pvHGOcM+otSs3ZoKMmk3tY794HUgD3WL8yI",
-	"pg86jVSZnn5wqigXbdXeMOpc9H5VBWKw29m0+FTPF86kNl26I2UB1+1NxhIfaS+Le8aKhpA35tpttfKO",
-	"g8aaZGvNnQC52jZGJo0m4wWxIwWtFM2YCOnCjz4AZpg2ZMaoMmNGt7k94Fkw5nprbV+a1UNivGjVkmpQ",
-	"ThuasXdWagPs/Rr8VQ33P15unStjfVwjJayC7P18/GO635MJnnD3Yai+39K/geM7IE9ro3rceC1eBfaG",
-	"wdSEgI3fvG5xO1/tVEPUKl73LOhXt3pr1tyaqFZCIfV1SWEZelV3JYpRs9bvonh8WfeqPwsmZYhfPk6q",
-	"kL5m6qEV6QjFadbt4luMwDj3tkeOkX1XnegBGUahmWdc3AfolLOU03BA8BMb/3p3RyY8YxGRTtFi9Fd2",
-	"WB2aZZPNZxI8FdrOtWFBTw3rKnNjx1hauVSmnJb/839osnehqObZ/tqrs+BL7GLbvAEB+2HjuhevTe2J",
-	"Xl3MWv9lUbNwv+tdz7s/+/H8B/WFb/WJG9//7e58f/Mm01W6TYZecysaSWdOnv2A9YVhLUqei9aJ4juu",
-	"A7eGlQLrpckqsd4UacfRgtOZUSFYFpJ+WcVXdH3dMAwmoibU0ExOMQzdyBj78XQ5K3GFz3yW0Rq11E/l",
-	"pCVm1WwXGttW14Q8rV8E/91FKtx9bpUTswP18v76NGrGtUCInkOrwAnV6TZUgq+0IRNlz/flxfYJmHit",
-	"snMtkfGi1hAZLxrawf7lNUPGi91pBZ4GFUGLkKuM2VtTZLzYiZaA1LtAKLeZUtrDQ+rWITI0SZf0oi8x",
-	"/BW2mf1DH6RpPLdk5IuUpT6HRpM5+FQQVPNJRzOqzzBxC6KFZsa4cnGWiEhFcpoya4r7cJecwHWdIi7h",
-	"SIftEP9Kz0oh8VzglSvOvUoFWkD2U3DQ8cIw/VbJ3AUhAxkLMuWYW4Cp7TpqJ4AuyNyaF1ZMeprU8M47",
-	"2eONPiLac+CkKDsVxrWSCdNaqiq7ZTLJCzYFb2EyKZQcs4iUmin4RC+0YfmQfJAGDYvG/RJTzpKJ3O6b",
-	"GYRC0Yok2vk1mP5qfyp6huOtUZ1lVG2UodfuscdoMG3VMgRCRI6EveXzBn8AUhRKTTCs6D/YrWFFeKQl",
-	"cW4sozHnFV4JMGxr22sK+plGK5IfFPNV8Qqpltd08XHyK2fzwJmZuqOkZR6EL3Hc77e9uHYD4u+D02ty",
-	"fLsc4ujoKDCV1zW7LcWQLJV72ixJUfZ8ssmLPR430tCs17NLhFrmH+SRgR8xRLq3NGGBUyPxUe9VwXqg",
-	"WfDGVcM9K+YDoTFC5oob5qPr6481HDVyL+6c6bo8nJl9P1x7cwHZuVJEmJ01AcKIRlrI0hmZGLlFcg3S",
-	"LKAjErTidzGSixkGwwHWr7Ur1gxOPZplsPZw5Mh+03mmf3yAKxB3DWUfjZayulb339Dpdy9wafNhyAb5",
-	"Ir8j7ek3yBJmEHQPAsycBggZl0KXhXXDWfoZDP84InEiIRe7/kDIz8DMn7VRjOZxNBKxkfKzpdjngn9h",
-	"mbaP2Y90TrPM/5FJMfX/hmfBWNft3+OYMAATiVoUrbloWaqEfXb5CDHZg0TNTI5HAm8yiowm1iabGGQI",
-	"UhaZhMTnOuq8b1/IxQPNePo5cZ5qTPbkhPi/ziAi7uInUpHbmzu04JKS6X1ruo1EXKAdwcX0M3oEMdkT",
-	"0lRhiB+sbVRmZn9I3kvFSE4Xdg7MJZ9XcY8VqgedSGYozzYbw7Cz1eMhprjK7btumP3/gHHcKCBayYNp",
-	"JJNqIxWmY0WVbUtK4XYGUs/CwuKqWtbmsB1HR0f900dvcMSQ0oCXdZn4zTOoPZNLmmXV3Tum+liDjics",
-	"vKZq3euoBrYxBuBotuwrdx301XY0X1Kvq0HOxnpCu/5fslQCyznbGz5RMg/qVJwt2sj0C9dkzKbcikZD",
-	"rKwr4PasNtsiwjLNGk65S5GwRJjRomBim7vGTVbtdi6nI8OVYXnQ88Rb1J7BfdlFN26sm+VIBfnCARKA",
-	"Ayjk3BX7aJkzfIprIgsm+pJonfkMmwsz9WkF3c5ykzSrx6LA1DfroAosKAlluaPd3Hs3fIFUYCf8WO9p",
-	"6KR6lWWV3x0RmmlJTH2jCSkhck5SidchRLGcWfMQ5j5eLEW/W3kFnSkH3cU2zbt0qu/x1m9I2rVcdUCA",
-	"JBnlOUu3SiHoCHoXmbUPUntcVfkdVN9ruHfkhixYK/LtHveX4+3oVvsWp19w66YU19WYN6WoAl03pajj",
-	"XDelcCVPN6VoBLl8GkF9FDLhzq/VPBrKDRfT23A6AxTI4Zrqkny7H1hihoXIIHDoplvuYF+4NvrMXUHP",
-	"q03kS0GG/qLnMg2QieqoW4uV6z+DQvi3kIp+Qsw5FA1+KxVR7EHeczEdklfkni2cTscTPL5ni8+xgy/g",
-	"OhjJ7byvlnPBNoarP8JDQLUHed+nBNKKsp0n1wTstf4So+Tmuokb+0wwduruUnBVbrBmeLRj73YRFbUs",
-	"8JxB0Xc+0L+kUtNUMa2ZJlJgcSDEsNSQYK6InADGxZgm92AAoiVTxxUTKlxYMJCJ17jlXb2RzXjR8U1d",
-	"IrxqD8u5sCZI8MucasPC5a2F9F+tGJ+N5Thv3V9qINAJRQr54CehmmgpRVX9DpnulS1c8MSUeNmabnnb",
-	"2gitBb6RagGlacGv0S7ryMBywaaAbnX4Gqv2eFFlDCLASZ/ABayqDrrh6CFODJ/tEL3wRgbJ2KQOnuO2",
-	"RN4yb4KzVFNc5b4JTcyajBnEXAjMgRsykaVIiSzNkLyhyQynlMqkzK3IQnhHzgVB60IHk2msJ9hf+C1J",
-	"3vKOUrCV4zKTZSqY1n1PJpxL11bAe3vE/9ZE3VFg7+CLb1ucHqUKXPTGhw+H33j6eAjTPvxmF/F4+M0O",
-	"8hhjaTl7YA0kEZhq77wX+872lH2MsItAwcP5Hj/so9HZl3CCKdEsUcwMyVVV5qNnlq+wNH7jgu4BfgeG",
-	"D069s1KJGromegjMLhhL9UoVQ0KFneXYX/Y8Rv8CZU+BBOPts4itN/emEzxBl0j17mrapvgmpVFS5kO7",
-	"tCFcOw0fjjfu9mpd0JpN34VBsq4McFdGyXuZMxG8q+28xnurZL5y8+9Ohm1u/rvycLe/hN/yJCUTtwLF",
-	"etwGVJf5ON+oQZp1Z+wHdNUaW924CzpegkgLpcHk9MsV/vTl0SoDfGBznycTPl0nNNNspZCgT0ZMhevw",
-	"YwtoZXgczt5oZYgERltFaum4MtqQJBEkMpu/5YLr2RNoAaHqFpM7lK6X0TqivDhau6ZogD7vMwz8hNSU",
-	"EMHcYboFpcLJhVC8z6RDptiSubf0Wp/qUoa8yQ4+WsZ2Wkufpaj1jCX3LIXgxnhh/xMRCIw5e3pM0+Ww",
-	"2KR0gVqscAmE9KYbV/wKj4YxorFsRLq0VqiA2shgLI1m2QHgYLSgR/An/Z1/zypr4CCPg/7Yl41pDOzL",
-	"yvYi+qdPp4bYj6Vbxw5XVSLbKInqOnbd3FDX17euG/Ov3GPLJQIbMk4aj9pfcsW2m92EiylTheKiwxxG",
-	"J5apH5x3RdV9GzIQM5o9MiNcstPcfsK/Moxf8XxZHQAQ5Wo4QHGpuFlsBmpzz9mtp8lmNWCfgYqHr+zC",
-	"e1DLGE1fG/ydMWIkXA82IFTIT/zinCROrsEb0AYz1alS/IHpITkCfDgwz89IKe6FnItgktR6rDJ/h71u",
-	"UXf2mabFtPZheKhV+bX5yKieXLkP7yyA+uhV+EqWsK6ASCjEEHN6z3RENGO6EbeiipFC8QdqHF4Y3rLp",
-	"dm66NmXK5cGLQRRG8Bx+/n/O/mMN4m40uKbK/JVlaSDFNn0ZuIK0m67LvAbUVAawZsZUsx9PW4AtVgA0",
-	"EylTZEofGBFd8aZubLcuLC47txDV7Wru5C0TgfWsQ5ALOvqvyO2rW1eeAxFWDKiNMznG5XMN60dcYlnX",
-	"uMBFo3ebqXejNwcA/OrsbIKrq4COliNJ24JrYMw9tbIa3BGEVNrOBa3KSbfCJ+sq2ex2WdcVVbo3tRbQ",
-	"TcldeKHdIFE7c0KvG4fBsjRKqR1b4h2VAwHY+/nlfvOGbcanAPJqNzIDtMD56lVaG1B0KV/g7SX5y+nL",
-	"PwWC6MGcnVtMTxAN5xf3Zrg+i6TLiD4nAoJqY0VFMiNShEO+VbbBVajQMtPS5+B7dFqC6JogwtyjV071",
-	"sOuys+wQMoctBCGYS9kZP371tVSMeDgFTXkKpQp4Nw8F74gF6WBbyd7Px7iRvct0QwEdOpalORtnVNxv",
-	"VEIGI47em3drrrYowv0Os6mcKqbDiB8Z1wbrHjWjKplBsiFC8lKl2RmmbOD1hkcCGDOrS3OauitSqkdC",
-	"G1kULI2IkMQb7O6KAwaD/LOogR5gX0ww+RnQKuSc0JFwpTmvdG3BuasVSJu2Ns9EZpmcwyFWuJWd+0I1",
-	"A0lTY2aHQrQJIjOH3rkkHXZq+nW46NiR5YwcOXijzvSbyA105xNO2yMdNeCRiowKwPugaUc2QcFUEqx3",
-	"bU4I/fSVESNyfHSExztMtpFUo2fWZvF2QUbhmn046MT0PtqYZeQnGjXJ2CZFiBErpKGnY6FVIGhckEnG",
-	"pzOzBRzaEyF/ePuM3A4OaJsirj5oY0sgAxXSjptmJ9l3caR2IiXu7ES9ca7SFlGMO96s6rMKggoCbSLq",
-	"aIZTSArLxPGSjosgZgnzKJ/P2EfCurRKm7eK5myroEYVt35iwonvntF6fdc+vEmxWcAWYQcWhkh9BeIa",
-	"20FjvBpHZwQubKyCbNVlBqi5Jf0+MJbaw6YUGdOaxDCt2GpKeO93ES9ILZdQunoXijGuFWpM+QMTUfN2",
-	"zJ5ZcIcXtCm8KVfz5JiPPxuKLQ765/5CkV53LfTl7a+YvO5sLzznj8/RBviv248fCIh85E+ShEV4KXHc",
-	"IzUVXh31SDheDmk+f4SRmVBroLcrHYACfNgMTfZzx3K4utJduaAuBGGZYSmU2e/yDS/GtgG8220Us16g",
-	"o+umLe6lZ3Iump8ePz3u/JQte/7w8FoKhc9uJgy3/75hdHMeua+x/N586HbXh+0tgd1l0QdtiqhNlQ05",
-	"7lXflYDmpiKd8zRkll6A58EUcQ6Gi76GqTtj1kbtwI1zXLWpaUs0qGbSD58WH69eHjVWEyZDXba5TRlb",
-	"o+K0f33qNVPHR0dHRz1/dc9DsIevPGOQvXEmxxEGVyJkmn3wZj08S4rpvVYG9qCYLgJZiMChihxQ7f6Q",
-	"vHlgakGMWjhPox3OtW8Zws83J9dwkVZVeKvLrskW3AqZdUUotMwZpIRzTYwqAZZ9zs1sSOIHzuZMxWcE",
-	"rvWZHpLYX4nEZ5BCjodKZH0lCFqPXG0I2F35kMR2y6mR9nmaZdXzCKUYVfXmlrL3bKHb/TDw/QOfTQj/",
-	"9AP2TQyXGfvVD2P/+KUeyv75sRruMRpUYJCbQfMryFUPChksOF+r/CHluTOr5A50lZoyAwELyDoyrf2C",
-	"DHFI8e+XXzIus/u+r2OWayv4pj4Vt+swLhMps9dyviXwyGZkzI58Mbcl1MV64FOuCZoP5yRGgMvYQ+DC",
-	"FZcP7zcgSuysD9K26bxchxGg5DuAK4bqzzRlKSmL3jYW8F+nM1yjfi6tu9lfQc9kmaVElR2zdvCg61IX",
-	"1kGHrnlzxh/wztPj+HnErj7VZWYQbYM72hKdNmevclu1Vd14pQ3Cr0g/wpMG6gMaESMfL4SwZVEaAtnp",
-	"lvkyapg6J7QOOX1vTOkPaWjSDF0tAydi0yMfOJtA8dgy0lufWJZD7X1DQ5lqFTwwFZBsSaxTihFdnUkT",
-	"AVgJWKGOB3NGdal6gghHg1JNwwiAK9q1avMUXl5nB4GKPxzc3y7bB6B03G7EVvbkInPQCmNGxqVe1Gns",
-	"IBjnlU3jkHh9ewiKwGjfB9ntCL2M3Q3jONFa5uk2a7TXGpReuGC4YRqyylaSi3n637J8b7dro89kx/kk",
-	"VQrZBT38ICdoUGjVyymaVEgJG0vz9fZOVGePkufxnuoiRySAgPDYM/lUzc0JWi/YvrMquMPiGGggpQ2j",
-	"aRPBHB7KwaZNm8orkOsUrgeq05oCMbJWAtPq9y5NKfjl7+H7PTrdFrg3QD5237fmGmUNA3DzGcfb1ypj",
-	"GO7XnDqzf/dWuXmwyuYOI36BYa2ODOvcuqxqCVCJmlnjPgrHNBL+PSTx/21X9J9xq9awLpjy5tPc9SAB",
-	"ImAmDt5lYmGvuybjhlBNprToUefhpltVQQMhfuvYJOc0b5uXZzq3cXMmev+U5I5+RLcYj/Ju29tBNHg/",
-	"iAb/b08f7S3LKUzkPf7ngxQXXFC1QKdsGRCPuhLcz67GrHIPUxRhh4WxipMXDRIqEpbhv8FDb6Mq1aJ1",
-	"67JUuuvK11SRdEZz+wcGw4IJ1cWqFF6BWYvIlffpOq3A5Sg1992xPORtubO1p9BuRD3oLlR3eL7f34tw",
-	"uwLtbjQEVGGWNqw/Afp2jWzBHWwowA4LkcclW8t265DEwfZo9NLYhEa3HfjblmBaIX7ou4nhosGKDC00",
-	"tiDSWhd9d3FZDarhOe+q75ZRnFqgad9ZJ3PnbYYtrxx+qep5l+LZmUzur9LXfMqDV088xSOZEnjyB02Q",
-	"XRz2MuGQuwNHKiaUBhjXHhpTeWA/PdD3vDiQBR6LB4WEFr1YO/sY4Wxum6nOm1ypLcfWPnN26WIY1lRZ",
-	"yfgoCqU1iomrUYTSxaqWcrnfZTMJurlr/afIvhRcMb22RdQvN++0x97seRZxpYOectUgL9ZMpDEEfurG",
-	"vmeQCozN8xq5RVjg4fou20lRfb9SX9q66ECC98vN9LnNoaahVJmtWMP9Rq/pDgTf14nzM6qHpII8RUZn",
-	"zpA+6kjNyuiCBuMH1jCGY1tw68k3T3NnJs+dB7OK4tRsT8BCFx3XbuIORMs1OIh8RqRUKVPWcq62sH8P",
-	"1Tohu6WMXpwECsm7ixJc5sB8JjMk7jk5qruRu2Lc7hqD3gnfcPdyIEW2gNzvWoDHm9O5+wrm8nFWrXqZ",
-	"KT3DOa53m+clsCnfDcYJHSGorS8s92zrSAgWCK3/xB8YKQsXcfN49ijVZxXkkADZht0K8GJ/NbYNWwwJ",
-	"JuU0cHNcobYQshSJu8zqcIFWSlKOn3xAPHZuw2UDMHKLndhYjQEdirAcwQF/ZNxuywxKkRo1GkPyyQf4",
-	"WJaSvNRwGjU7UIZsjZPTtdbFSRO/dbuTKkSrjp5FAfzPje2h14VnngKb3zOis+Us/xg0/u/JQGoWx61+",
-	"X/Sdcp2qsHQGAUKnZd6U6zqS1FXP0rPyvWofsO55hB5qxKR6Y6IELYvuM7xUAm7VWa2FMNsykXnOjaly",
-	"2a055AoeaNJx1fCUGsGikaO//jfuuS3rCsHy2EaalM+N2SY3yKfTPG6wIfo1TzJss49nHwoh6m4U63Uo",
-	"Dk+pP2wk6TxJfLq7uLU1WwPYt1Zo0RL+bytZfNDgyDrGUQlDg/eils2z2u1hJa9oUrhGd55V2h0hQKmt",
-	"awwB+mA3+X//JxU8P2eRMVD7n7N+N8weV69XZerkR5LMqKKJAR9VUZHKvJ2xlU/UdPo1neRfzfz3k+xe",
-	"iPn05IUpJF0qyaUHX08O/vTbt5Mfw3W4MIldBKSefOvXOyLV2V5g0XEXB1CzL46IfYLs/XJ3uY/nH0C/",
-	"RR6JvoJ877XMRqODkNpdAebv2cEAfxjhYsKLb7Ldkg4uxxlPqupuxeCqyLrkdd1bet6Ie/jkmBYYKgwC",
-	"wMr4a1SsD7QFpl4zTleTTcx8fwrAnEvNx5aHRDvwuhVK2F29rVoybpfh3AsJrfGC0E7gwnchMo6Ezycz",
-	"mN5SWiV6a9/pSrX9oKsSQ5OEaU3gCcgiooK8ur4i92zRdnERUxiDTYT6H4DLh56dFIQKzN0j49KQTMrC",
-	"2pTnDp6Y3rMKKrKgWs+lgkvCv97dXZMLqnliNx8oBfYnowrcYLfCmTHF4PERrn4mMhRSwRiVzxGAzkJy",
-	"QuZsDPPGXE/XswY/+IfkgqVk7Nqc6+FIjMTdDJJsEeHQp+oh7P6Zu6BVDwDNYSfmOmzK0jA9EnvxnI3t",
-	"2IfgdQqaHdKCx/s+6Eh+kt5Z3ovZCTvEP+wDqkJzZOlIQOTO+tKQD+l7/0Dh6RIWhn0IRodu6fAthtfg",
-	"lyNRlR9PIOptYI2fZhLqSlMJkZUzEqcy0Yeec4Z5Gg/J6dExiUtBSzOTin9laVz1gU8US5kw3DcVHQm4",
-	"/YnI6dELEk+kGkOCTf0DYB5rY9lHTkkspPkMVWsxZko263GlgE4BIwDY04wNSezthzMy49MZJFDan/mU",
-	"XNw4qIhGRedryH11sx6Si6qcO05kyuLIeT32A1RgMY6yTPAqn8NlaB4fEYi3W3LCcTNeGOZaALw8ejES",
-	"savQ/lwK+kB5Zo3SmPAJRuTHWGJ8evRnEru3fLY6TJYmrsEsKqhsIc1IINQJVPjZtw/JpyoM5SqdDVXG",
-	"ZQtAtxPssyXnghTU8e0CdtxK4UhQ7XLcXNeqjN+zCIQW+iDLHLK35gAtSQU5/pH8jV8cItFfwAyQTKcn",
-	"f8Hk65dHL5xeiG+YUYuDVxPDVDwk8F9CLWVcNTwS1s4FZjpmTJDErpAhzigkYmc8YUKzGvRq8P7qzuFV",
-	"oCrQZ4eHsmACJXMo1fTQ/egwdwYhGnmDSwQZtC4EUxqVxfHwaHgESY0FE7Tgg7PBi+HR0KGbzEBpHkJ9",
-	"nD78Bv99PFSNShF4YMpMB068nFsTrk6IhBF+wPtxjh0CWgFvx073zFotd3/aPwN2Gol4zMcxSoUqhWDK",
-	"8VlMpyy2bGT/8VbJHEGrYzg/YrI3lmZGuEiyMmXpvlVwdMqikfDiSMXCfjjm4yH5KDLAg68yrWaKMV91",
-	"DnV9Q/K2Kjd1Tb54zkZiAglaXBi5UlBv7G4aWS/eNeExPhsatxkFmEtxlQ7OBvaAvWkRGeLSNGcGsoD/",
-	"/m3ALYkh4cpXap25si08YXuVxz1G4YGw2KvfQFB7tWagt5hxs5vB7uT2Q4Ueqol5+I6jlGx8sLZJHn+z",
-	"JgieJsD/J1j00gCppkWR8QQ27/Afrsi837xXqsPgpF8+4QFCEnrhNbjEga86bL/wa6p5H3rcEbCUyjyn",
-	"auFaqqpS6MiJhZUtlBofioBWWk3e/O1xhTs3kPIN1NtaMhYydLH5qlWRKhW5vP21Dt+5ElarEiIA+9Ls",
-	"SwR6gIo0Ij7inS2ikYjrmsD4HLJCCShn7C2EhpDixtjTRhDIhlwcTJUsC2IUFZomsEZL6rIYWQE/Pjoi",
-	"lbTqIamr8WokXGfhKVZDnxRSmWjZDcHOOcORuGEFo4a7ZGvoyuPBp3x25LlVQfAEaS4KquLxGs5pxpGg",
-	"aaot1fwI3Fgb5i9AMSwtdgeskKChE5+ajPP2QB4w0ZHAUevj1HKFDmkt302orbfcOXch08VWMtLLi1hG",
-	"SQz10jLsizlM9EN7+Mp3GmOe22oGTMvPcPdizyb1rU5MAYkHJ9FuTAPbR853IvFIQOsK4EZHeAZaWwUv",
-	"+SD+1C38j9F6A+Hw25iPH1HI/SVcm3GwRX9rI7fVKFcTuEgJqebTLoR/uMJG6EBcOtmz5kAuFdvfBWHv",
-	"6D3DbEEBlo1rfc61OfdyBPa7tTLAiVmrYZ2N1abcT8wskS3EoesnvyxA37lq1x4I4U13fGBsPqQv+PhK",
-	"XFODnFCEMZitM68bt2/10dKc5w+axMzQaXxGTk/+bF0viJaD1frZa4bKsYvI6fHJ0kO+FVyjMbY2FK/m",
-	"2/v4JuVmh/z/NI3b1yrBOHNv/fiHct8lHHmEOhRQKggYSgp6k9lD8xyKYFWjdMTJZy4fmO/L+93a7rDq",
-	"ZPLH8HnQinrLRUoWskT3F5dvbTn4aMzHZzWKKtUkvv54e0cOMZCKzRZgETHxbbSATj9UfgvGL/CPz40w",
-	"hrcsNvlBmOiPQD1tabiEi6YGjPbz8HQbqrsXQ59s5kvfyfw7Gfk9Hh56Zk3B99enhCrANqL1PuCOdvKq",
-	"b6eDPJvR8eDsm/vX4bjEhEL/d1oiEVnjM3sufW1+cM+zrPGnTphgB9ZXOPymSvEY4Hbw4goKN4vOiVOl",
-	"7+Vc07np0i1bYb+1XqeX369dE5B+L3dB7qe83cii+e6qS7n/pK7QhU/4A/sKnAghUpwQhmwOBziqLLRT",
-	"JJ0RlLoLJkoMpMLFWtBCz6Rxx1ZdJ36O+Ugxmv2x63zKMR1pjsFJ15MTG53Vsoh5ZJA5SeKUGhpb7YjB",
-	"E3jphaQqBe0UD8kryJ1gwoxExgWDMFmNowspqDUuq5V5lmUQMTt+STBCCUaCQ4HU95o4emIINMus4Uky",
-	"Ke9rAOSTI4i1NOE5MNwLmWZmJPBnoHogZmh/jgFCiG4iHKGREuJ52QISLpmufCQ71JQZu1jB5iPRILMr",
-	"XwNHlGuSlAaMOSQvhiHjd1SbA6DPwdXr2GdHYjneGUAWOoczm9OFbtU/Nbd0SG6x6S1hYvm2wbKgpd7p",
-	"yV+wce641IuYjNlCipScvPzRObVB3+yTtQ5gEwcbvRhwmIAvDnDE/iq1ZpOQE3Pn+U1HDfBEdw0wlQyc",
-	"1qX17iSkQU2FSFDdfGiSSri1QRE9gHxKJ5C1SpWVArXyes8WTWldDdr9zT6wre32zxaB8s3rAjv4K804",
-	"Xq26tn2uu+/3b5K7adNR86aEKwCSW9mPLovnzrcKcqadaxfIXRc7vMBwWgNrtVim2XmjrvaesQJh5GdU",
-	"z4Yj8coP4towWQWBF3LNm8K1d3kBcUQL52/QrOmZTBvoNNXHpjne2Vt9Y6wO0b9nCxe1t/S1+zTcmaFU",
-	"XdW6WzRIfKL5Wkk+/HbPFlfpUmhiqcSCTgCNX0GAbkg+4dXXSwKxA3+j6qARPMv5KMKqZXsDUoP7vtlc",
-	"gemttVcaucI/ruYK9wuG4JzS3YSS7FCN3eikfw292qlLHcr3v7o2bcCer43ke/R0wNrYiUqFLHFXAiX9",
-	"fT/GetF1cNKIIOGgFmccmkpu2LbDb/jfq9Q6v4Bo38/+9j/ry9Mvj082lMU1vd9lUYOJVVwU8uRWdRQA",
-	"nXCNYOfaIbu72qjv35Hr0ljd1NxpxKlpvq6T+DXcUafM/Oxhdp6NnWvE4Q4t7xJIdkAtvFl3+G/VuYGY",
-	"yRGpcxEdKByD0hcMsyHSCdn7+TQiPx8f7W+g6eE3+O/jYZIxqrYP2wBRPlge7+bHSzv0z1XPhB4hasd9",
-	"NbbtLhQ0hLkwl8ahEfWljcfn7mTAa8bu/QJ73FZnoKibkl8t7sVJswvZydrqoMdn1d7N3okBhv+lsMbB",
-	"i5NlhKed8P87Ke998A3DABVEemUj03vwsWcsDxnJT2biDhYAsXoe8bi2Q28nHjAbkPZynGFXAt5ABPxB",
-	"k5wZmlJDd7EbH6ojFI0917GR+0MCHVpUP4rpMocs0l6ShY8/D11vYOwnEjbjE7Mby7DCqbPW+jLpli+/",
-	"2sTSHhIyGCO7wAaxlWTICQSQPCaku9jhimRUIEQHStSCzBmfzhpwHA49E9p7LyO4DclbqeC3EEyCLDOf",
-	"cCYL7UMKGEBzbiYmDo3ECdF2lPMqyMUBGNFnk1ZgklTf6zqkBZfvc65ZyH38iRkEynxGzYcv6DjkHYJA",
-	"jcZqXO8OlItdcExV4T2vIA5rqE8qTCe/NLASO+2kTxWy4bPRr5Eq3UHEKt9b707CXD5vDUZiX5ISOQmS",
-	"C0rHNsSpMYe+U/5eZZndoVRj6jNAekFX9vj32DrCDhJHVG2cddWzHWuVXcN0wgXK3oSzLK1wzRZwkYdy",
-	"BTmmPr4CoW6Xm2eW6/TpSNjnIjczLsjIVUeS30tpmB4NEB6UFDNFNYsg+Vs4kU6oZiSVLgO0FCYaCUDV",
-	"xJdPuEhdv3cstpYq12RvRtVYlioi7h96f0g+YTwaA+GIdqbtYDiQvxqTgpGMGeOSBKCnjlIsga46kM1Y",
-	"A+jFUBtAtBySW7rQI+HFL5E6mEqIoG1QoBKITK6AiaaoQcUC9wFKQwK22++DDo8t1NOhK5+v6nf0vQO1",
-	"i+i+ezhEndvFvDzQ3C6IBfV23z1MXUXYT4tVZXJ2wKWe/GOmTUyK0ngQamelAl/PZIaJ/pUIggKwWw4R",
-	"01yi3Vr1GuMGr2ysxUvJWJYiZak/aJzGcFVLM44g3qEFaqk6nIoB/rpR9lN9YFcSKPRZXTM0WSdWkUbE",
-	"kRJ1BhYpEvnAVAMeQQEgJtwyTKhyJSJ1z6yuNTiIyuAqXNHkcmnyv2CiawszdG1oDPf7+49I1IIN/rSW",
-	"YsWjjRPSnXl4SD64ZAhauASPjIppSafscZi/KP+8vdkOVfKbt8u9BTah+3heM7sHY/5pJ3f4TbNpzoT5",
-	"g6YZhfGivGLJuSihdjoQtHQTXR+zXNdgrReJMl7ow2/2P4/DvDh9LopcZrywT/aZUyrnIpM0fc75/FRj",
-	"9vWaE1T6HH7ThhWP3akf/aa2apHbYT2yY8oIhKdCHIFoeP3TSKIQhLdLRtlFmsru6YyAqc+q4LadUiFh",
-	"Sv8opv8sM4K7krGkKv0nndUzqtZtZ/WtgpJ43mOzQirBuNizLuSQC26eUzv+oYupT+T8VP9xKwoey85d",
-	"QCsanItnOpt3SVL0sbsCJZ+gXNE5DTEWWbi/ftAkoYZmclpCqIRxCCxAReR5FevnEBAZCcUSJox3uVy8",
-	"0zsjS8gO5APEK6lHjU+oIHt3L/e7ig674gTP7UqCXxhDvpwm1K/mDP1F7SupsESUC81TRJGXIlvs1BHE",
-	"kETYE/wXc69qcJO1vhWy0W4utxtIHBDka7B4ldmHzCtFFapvuF1Ogrrzu26NVC7Pxl/tuFKahWEay7UF",
-	"+2KGpJ23Uxd4aJqzkYivUpYX0jCRLA7+xhbxGWkXgrvk9Yw/WO6DUbBc2QX3tStL9pgDMD6U2PF65M85",
-	"17krMPGZnBDpT/lkArcFWBMOUu1aYWvXtiytkokQYxyyUi3ZIp80av/m6ZD8Ai23ESfH/mAk9ij55Zer",
-	"1/tDUiWvQbRyDmnjZ/WNA8s0+0GT6tWIA2CqK4zuzLVfnUre8oioaQNpYr89W/KbA+T5Y9PfGi9ddS2A",
-	"yIj+bqhhJF7C0AcIQKxshYm9uUPUwNAL3WOH8MxjNHgnkwofPoy6XrVa18PBOkficQeJnA7101fCh+S7",
-	"Pi7BDFmXgFfRrpK806NTvEEU0krEudMr2t285vIBkUwoNknihuXL+mA1MQ9LEJ/I1t21hyfrFsQRPSYf",
-	"a2M1pdUjVk5hCTSDi20lc653cwOLK6x5IUJ4jUyOdYT1UDABaCPDhFGc6bBq7ipE9MTbvgasgs/aQemh",
-	"W1uVLtRAwAsdM1ubuE+pKoQX/tHlhLvg5d3r5hoWcFcFhLtiHlc5uGpbgEgw7S64e6izQ+xx8jQXqjt/",
-	"DAbtELIedWmvkoQVhqU7INWtkQVptXnpQZJiGS1m1fu49A89o1ns39FpGWeZCwrn51Xx0cujndSDN1SB",
-	"pwfAbPioeIOQFb2eqKW66N8IwW+uyO/ej0Di0HVGF9iAYYJGpD2gXRr8zhIXk3pGQUoFPW+oU/WPQaUq",
-	"5D04Bd1AaXLo9sa3D8Am+TlNWWSN+5GIuXigGU8/+9GcMm6DskOeQg0GgqAjompzZh8cCVdxF07u6S8I",
-	"UKvlwnxrzLoVixRK6eykioxysbNiDD9x60YlGaOCfGLjX+/udsfZW95Nhf1InJT1SW9v7uoaw2Pynl9Y",
-	"r6kyHHER1n86c+WHbZpZNhmJe1aYIWkLADdL53+E4H+exag7v3mWNfhsOBJtS7VRow39LaBastHw07qB",
-	"Q/Kqgftvf5jRBN3kkbCWJfJa5DrJcVfyljZq8JxziRY0TReWCDBYhXNXMj0S1gJxSXWrohC1mNz6lqTx",
-	"PDfd3mSL3fvYHF8OdDlWvNgW0sWBwcD+PfG3K7K2EyCZk52fb11+aH3wNHIjwSVdckC7nUrXAcKP9Owe",
-	"5S2DpCynWbggdMOJuXL4eTCGbssDnvhXLzWyq9gc8QNq7NyecQSsdsNBD0TfZwKv9IqpFDOkhUxnxANi",
-	"kr2fX+5jnqB9d5Wi69Ln7QtqrTuTczES1JAYHnMw6PFymKChfJv9/OCDutmcQ0YdCfjcvtyhbYFUfU6k",
-	"mGQ8MTEpRQYAs80AAGhba10c1TFCeBfXCPvpot118xSyVP/dZcRI1xwKdmIkfHd1dxZJ5cKv0ZKls0ZL",
-	"PysSx78EBgd0UVtp7Rhg+6AGcukdnYrIGn6extt6wTta8UeBHNwIoPiuAruQ7C3yU1YoWPPZ0zRKGbxP",
-	"UIzmUDdipO8ZJyfk1BqCDVxcuIt0tb4/QLeHe4SE1oSORHyJczvAhMyY7J0eH+8Ds3j/kfzEL+zHLyAo",
-	"P1b2LCCJFIIBvuBIZIw+sJZuEKsh4tqibLa3c5i4oBhGotYMUbPnG8T7q8KDiVSR0zdeTeAr8KqtFKnV",
-	"I3QxEjOmmFNn+ERDn8EAvuUUfttukmY9ot9LntyHrxKuS+Motykxudlzqd18KnINlsjez8cn+2egSOPE",
-	"PR68gIGbIryBqa4O0eyp7w79hr5//XKwbbl1H+0oE8PC4Bp97FAg7uG/P5cZ+oeFke5aO0nMTMlyOmsJ",
-	"W0PvuFbDAd3qbIXwrTt45q6CxKXdNt18+Cr1Mq4NK/RSsnF90EcjURYewwq61jl8cchUhoIE1yC1Qjmv",
-	"ypKMS9P3EX1XUoARap5YvsSzH/7A23ourKAmjOzFn95c3Hx89+bz9c3V5ZvbeH9IPoBtYB1Ta8is9KDN",
-	"rNppWPiudG0v9s9+kOYSyRHvW2sAPVFVinMsw/D9XT20qaoLRrWlgafpXiGzTEeo51zgDOtVo5FQTLA5",
-	"tV9joEnv1yVD6CC6oiHqujGduwsI8LJLNWXnaL9gaZY38c+9toqgrzi0TXS1WJbXu4IqUptnjSzK7lIf",
-	"y6NESzKhameINsguPggLr9jZJceyjP1DlkqwxVqkqg3C08b55sJFIzxeds4Y9vHMHTq3S86mHggGrqgU",
-	"w3KhIbn0bNH0aHFE5VseCMuBwMaR7/qBMjMkLgCmKsFLqsMfm8zPZ5LMlcQbs7yDpf7LkeUZucq/ooOx",
-	"3MbskLew6r6pyLBa3NoiVWf/iu0iqzqlQCB0Qr9w/Ww8qJh77XdfrASOCKtHNNwoIw6V8JplKUjWdvtc",
-	"rGzJ8NrokrnULaDoBBJjeBC068av+J/i1uca59LoAoKFu5Gv52XodPe5DlKWODu+IAOC/1NQCoB/y4JQ",
-	"gle2gMUN13f2D5fNgKRz5ZEG6ogLlp6jjwmMhek+tV0CytCNSDMpWB9Ka8budywwdyzLtJs5BTmB0LNI",
-	"XadeKdp+gKuDhOm72AaoYqukR2LBDKYiQBfGyEnaF+x+4uworizHiRSLNr0L42noDhZrgYyENRqEh3s7",
-	"9/lfzYYbKNCxfTsA9VlTeEhqBHa7GVJCV2w9Es1YO1xm1W1bfJ+9zwtm4qazVUV3iowKAQDvgbpMdl8z",
-	"6+5DKnb8Gxz3j8Yyt68OY5hjMhI1nku4hkjUHC9BdnF6/SQREB9haVGY2kC0dairl/hYyVsbOr6FJ56T",
-	"nIZ1RnXxsIayFSdxSakUwClWB9WuQr32hAe4zxUj4NmOfOfzrbU6Ab7YAfs5HSkn5Prj7V0ESmLuAECh",
-	"wficCgPuy72Q86o+27kTIzGjAM1ZehxTNBqxG42cYK/5c+yZX2dJunY/Hnuujk+MMzmORgJiS2iaysza",
-	"vgh4qUlRGhfIOQNQ0aqJ/VI0KoZ/Vj3KY3Qdq1+Tfxf/7u7krn+5I99KlT2OyqOjkx8tpf8TnsG/4Z88",
-	"/c9vGDOJyC837w6YSGTK0sd4JOZVtqALqvCaoPYlXJCUJTynWUS+MiUPCpqmCOuMc7xKX/MpNzrusJex",
-	"G/dzCot7Q7f2kUA4T+qdOWN4B6AYVs87hkKvFLhn4uBD7IOu1X8otrHT65LLFZ4CBgaWanW9jzHRCfIW",
-	"8HpEGetjXZfuwPYcNhI1i8VR1Yjly0GuDyy3Q9/xM3JheeEik2N3J2xP97gRU4v9mT0SVdenWDORArbw",
-	"LzfvCLaa1T7WOfbZ5HY2EUC0n0OHNQBDMJU3TJUZCb8VEeacu+/sqBwBgGWWwkWRiBruzYTNG0Aw+h6N",
-	"izOcpRN0eNu82cjd/n6suJjqzm2OKsxZj/pr/VJ4CBSHj95+bDCOC+RU2shf4FsmoE5EfZAT9hPRnf2s",
-	"QBkAyjts/d7Px6f764O4+CDwLoZzNf/KYEA8LvFnHo/Cdd4SbO7zX+zqAMOOVCr0nJwevxyJuBS6LArL",
-	"UennnKWcNoKxiBeAIVnvoFN/p7iStBvQKReWog2tsns7CgeH97jb7P8tuqupYqoQmpHESs0ulBgssKm5",
-	"pCJTaffUXQT1icTiF/Ban1a2Q3V2wyYA6lfXWjhm5sK/MXaeNuo5CAShEPryE2RrV39R+63U5aynjQqL",
-	"NeKCw0M/JMuxoCJqceR1pUezOOT4JQnJwl4rdwxEzuWw7+9QTi4dgf4AUfGvCkvLH5yoShf1CYDHYHU4",
-	"1N0ig4ZsJ5M/+E7M3SZpfVGVZNKybEoXDtqLkgkVB7I0NVTIh7oZoq6QjWTBMK62d3uyPwzZUtiH+VkL",
-	"yKDRc1dAuxS7AeX4q5wTOTGO0+uLwznAJaUt38JOaNdGkrsT4sK3fmztBzWutCoi2vmQ3qEEuwHuVXGq",
-	"2jWUmklTj9Cxf/BWS+BeqbWXHi5mBxLha7/8nENZDJ7QzR7KltCPUdVA+e+/dRTD0oIfPhwDwd1wy6t5",
-	"77LrQR4yPmFNL33v55P9+h7WeZOrBaM/MWMc8KVTi1zAFXBErLFTj+DEeHWEt1ykdgQXi927exmRuz/t",
-	"N0uLAQNm9Zc1w9I60uO4Fba7OX/slR4GWSygi4uiSbvvFDY+bXRMaXV1WR3sFtJTKtOeVummmry/Pm3U",
-	"60LixurvW8mwhIuolblLZGkaY1TZhSvDIPRw5NCNm40WzghNcy6wMTu0bvXXo9h3HTNPJ6S65Pzl4t3V",
-	"5eeP17eIjla/XhZd1Bwz6Gk8ISAd+syfwtoAvPKExDm9ZyRluXQdYnMM0sYQGIBrDN+mGz45hzgfyHjd",
-	"KaABXkvHIVKifnAhUWg5ck5+ubnSPo3LHt6KZdTwh8Zg9nn74hCbSkXAIxjTjIoEGkeKlEhlhddgz+d6",
-	"oBmjGbSEevxfAQAA//8=",
+	"3L37chs5sif8Kgh+J6Klc0rUxXLPtBQT39pyu0dn7LYsye09O+xVgVUgiVEVUA2gRLMdeqF9jX2xDWQC",
+	"dSFRZFGmemd2/pi2yCKASiQSef3l10Ei80IKJowenH0dzBhNmYJ//nhLp/a/KdOJ4oXhUgzOBr8wpbkU",
+	"RE6ImTGSM0NTamhEJlKR+HJy8J6aZBYPB9FAJzOWUzuEWRRscDbQRnExHTw+PkaDgiqaM+Pmes3Hl+KK",
+	"mpn9g9t5CvtHNBA0t78c8/EgGij2W8kVSwdnRpWsOcG/KTYZnA3+v8P6bQ7xW334mo8HdsaLjBeXbzom",
+	"SDJerJ2hoMYwZX/4P/9OD34/Ovjh4Nevx9H3p4//NohWXjAa/PjAhFklH3xMqEhJyrWhImER+YfkgqVk",
+	"vCBmLkkp7AYkUjF9DiS+ospw+/O/sYUnu2JTro2i9mNN9m6O9y3BA+/FYBnrXox9oXmR2WdPjo6Pyc9s",
+	"Tv5Lqntywc2CvKeKmpkUd3dvyywbRIOcfnnHxNRu1MnRUTTIufB/n4bI8BMTDJe5SovbGSPT6ntiJNEz",
+	"OR+SV2PNhIngRaVgxMyoIUVGF5oIOY+AevY7KvScKcLtx4bcs8JURPitZGpRU2Ha4sacC56X+eDsuFox",
+	"F4ZNmYIld/IIT5/Mg7/wlMnLNzh+yvJCGiaSxd/YopoLT149W+OxA/tc6w0au/DyZWsXjqMWq45GX06O",
+	"D0ajL39iv/5HmFMvJ3BkuxfiznTXCl4en4SGfUfFtKRTtrrvr8jriyty+idi6DQiukxmhGrCBJGKFObg",
+	"9XUHL2d+xL7n9NXB/8Cj+uvXk+jPj3t/P7j7tfnhcfTnx/2vR1HXGX7Hc24quizxVAZfNqdO2YSWmbEn",
+	"Aw6KYzJ3TNax3BWdslt5zwKHJBbsi6m+j70AKOiUkTGbSMWG5ENBfysZHoyplCnIYvuUpjkjsG4iRbbo",
+	"Oh5FNX3HFp8e/fB9iEAfS1ayn2GQ4In5zX6/jVj9tZatJ9H3Jx37cs1EChJxzdTKP9NT+P3p5KgITPZo",
+	"f60LKTSDi+pVkrDC2KHszSmME/K0KDKegBw7/IdGYbeFZMCJ2hv/xoo+qsmEKvsfu50JzTIUeIkUCVOC",
+	"pedkboU1NyzXJJXuctAgCQN3eWgl7rFDeObR35Q7e0EYLPB+VvrbW3c4sAdAyXHG8jWTFvjEf2w3uR83",
+	"MP8rotik1DSzYoeSCeVZqRis5rpxu+6MDq1BO+ihSiGY+qa9Q356du60q32wX37DYh/9ScSThVdFLTdf",
+	"NuXm0arcjAavjGF5Aa9YKFkwZTieUiZSlr4KqF/vudZcTMl8xjNGuLEU10PyYUIoyaQ2Vt84I/MZE3CS",
+	"Mqk1mVNQMHjCUvuyE6lyagZng5QadmB4zlbFRjRgSkkVUH2jgSjzMWt+1XghWZpE5oErM4V1JTLPuTEs",
+	"HQK7svQMJL0V+UOimFGLM/eFU5IUZymhU8rFcCQUyxjV9kd2RqVKK8ciQg0RkiRSmyGQ4Ixwo0GqMEVS",
+	"bh+ZKPk7s8fEfj8S9nsYCmcRcizThSURQ72MiXQ4snKXCbt1fx9YtrZvH8F7WBrCIkEyG7iI/NoG0cDO",
+	"Mfh1maTR4MuBHe7ggSor4bUd1+3/dTW8++ANzuL+eusn84+7Oas/q6ndJ+9gBY8RXl9BPrrhImE1n2jD",
+	"CjKjKZlTbqmA9y/XhOKI/flGG6qMn7PfT3CrQmZW8+b7u2e85hw1x9UEl+N/sMTYga3h1DyRP9j/rddl",
+	"osFrSVX6WjHq1tQ+mCkr7NkUySJ4NhSjTjytEsZSvD9RtKGGbaZJYz3+N36qajVB0ti3vJClCAgf4PEV",
+	"jrmEG9pKw4xZFuHIOXb9XqfToIu0eIUL8/3pIERnmaVMmxuWSJHqgI49rYbFJ8kD13ycWYtdazptT5PK",
+	"cpw16OhYZYVaeK7aU3eSp8MC/mytObuusX0ITD49JJeCUBInMyqmLI7I3D7ENcmdvE55CkYePmDX3qY5",
+	"DUz0egHTzNmYKJmx7zRJMpnc9z+L0+BGWp1TW9riudNonlLFYIEZ13Z3qViQ3OrmVuO2Ox/kafcBVYou",
+	"7N+F5DpkKL/KMreZOcjr3N5UL49ag6/VgnDcwIwg4eD3vQaCfQWlPzQY8m+AGd9awy6TRkeeGSdcwU1j",
+	"d10LWuiZNJ5fM2rfjuRclIbpCB/CjYfvBZs7Bbf/mm9QzQ8tOqEZ6zcGPGmHUHhcAqwNLKeY80nMLOva",
+	"5apzYq+Bhb8xkLnlA+p6K3wBipVec3TwAUswd5o1MCDYB+l2lHEa3iphHHtvxxuf8S5aGW5JkFDTLTbe",
+	"UTx17QOeOUt05WgUhZJfeE4NOyeJFciazHiaMlGTxkjZU6j6n4R9VcC05MVJJUqlYEssvR3t3+N0IeoL",
+	"GlIDP7iLwkhl7X84vR0cBCtcHeGvck5yK52cPCEJFWRsbcaE8Qdmpez8nFBBmDZAVULH8oGRF8e9SLis",
+	"clCQrG7z6mU1KN3JB544AR0C3ru6fXvsa6WNB88rMeyL8W5EWhvUQco6O1GHFXieBnRFQxe6dseUwvDM",
+	"+c7hDe3MKQOtIDgjFyn70skLyawU9+A5k8p+MwwSgAvNttUrLQkCekzq5bSl0zlJS7QtmSYz+sCq9wy+",
+	"ipLz1RGv5bzp2S4F6EbUHrAYBV08DKt4rAheqw/eBF6v+4E7t8VMLTp1MibefwGvJoxE5tzMwITKqGDL",
+	"mo01OWfOmwPf42WA36arek3Kkowqlv5iDw7PuFk0NL6N6ls0gDm2E+Egf9dIpBVyF7TU6BBzX42lzBgV",
+	"qNHIrGOP/Atd4Lu/CqqKzr6SglmmmEhlrS6qSVGOM65nLD0nFKIFeLNyOMb2F55w8FNQ6Alz120/7n8I",
+	"UXzpKLgVPUWVdpIR6FORMDRrtIYH/P52sqpTe1ZEKN1CDNQqIk3Ro0qzq9ZoG1kKT9eKD+n1onFkZGng",
+	"RJwT2jxIXosykhiWZQ2boCET6rdWjKb6iimkUEgW481pt4JpoysbSdjPaLrMIZ0HS3cxhb1gMymmlhdB",
+	"H1n2GvXjDwqhhWqfl96r2pXunfdqbcf1XxsvTo3QZE6FOSfxoSzs9tGMxZWo8h7lNhcljGeWSYI34SST",
+	"ssPLJfAWWP3CrqAlSZrfzcIug4aaukEZcaPj/PUP/VKj6n1wsk7S3lJ9HxL//jr36r1TQ8cssafbKRZM",
+	"kZnMUk24CUn7rTWbkMJxaxdQxecra79bsditvrDyBfjXfhSpDsn4Wyu3pbWaNOiiThF19NlCRAWuDytA",
+	"rEwJ6yJMsDnNdE9CqxbTBvxSgauLG7isvG69jRdwS9Wm130F5iOjyYy4dyc0TfVTpBOvRNDALdYvbUWj",
+	"8s60JhOE77lqQzpPXhXbaB8bnoa9K9xkrKcaiM92Tvy5crG2Zx6jnzNoL0rN2q6hJJN6W+vcO1ID+lg/",
+	"NyOqPmg0UmV62sGpoly0RXtDqXPe+1URiM5up9PiUz0nnEltumRHygKm248ZS7ynvSzuGSsah7yx1m6t",
+	"lXdcNFYlW6vuBMjV1jEyaTQZL4gdKailaMZESBZ+8A4ww7QhM0aVGTO6TfSAZ0Gf643VfWlWD4n+olVN",
+	"qkE5bWjG3tlTG2DvN2Cvaoj/+HPrTBlr4xop4S3I3sfj79P9nkzwhNiHofp+S/sGru/AeVrr1ePGS/HK",
+	"sTcMpiYEdPxmuMXtfLVTjaNW8bpnQf92q1Gz5tZEtRAKia8LCq+hV2VXohg1a+0uiteXNa/6s2BShvjl",
+	"w6Ry6WumHlqejpCfZt0uvkUPjDNve+QY2bnqRA/IMAqtPOPiPkCnnKWchh2Cn9n4l9tbMuEZi4h0gha9",
+	"v7JD69Asm2y+k+Cp0HaudQt6alhTmRs7xtKbS2XKafm//5cme68V1TzbXxs6C05iX7bNG+CwHzbCvRg2",
+	"tTd6FZi19suiZuF+4V3Pux/9eP6DOuBbfeLG93+7mO+vXmW6TLfJ0GtuRSPpzJ1nP2AdMKyPkueidUfx",
+	"HdeBqGElwHpJsupYb/K042jB5cyoECwLnX5Z+Vd0HW4YBhNRE2poJqfohm5kjH1/upyVuMJnPstojVjq",
+	"J3LSErNqtnONbStrQpbWJ8F/c54KF8+tcmJ2IF7eX51GTb8WHKLnkCpwQ3WaDdXBV9qQibL3+/LL9nGY",
+	"eKmycymR8aKWEBkvGtLB/uUlQ8aL3UkFngYFQYuQq4zZW1JkvNiJlIDUu4Art5lS2sNC6pYhMrRIl/Si",
+	"L9D9FdaZ/UM/S9N4bknJFylLfQ6NJnOwqcCp5pOOZlSfYeIWeAvNjHHl/CwRkYrkNGVWFffuLjmBcJ0i",
+	"LuFIh/UQP6VnpdDxXGDIFddepQItIPspOOh4YZh+q2TunJCBjAWZcswtwNR2HbUTQBdkbtULe0x6qtQw",
+	"563sMaP3iPYcOCnKToFxpWTCtJaqym6ZTPKCTcFamEwKJccsIqVmCj7RC21YPiQ/S4OKRSO+xJTTZCK3",
+	"+2YGrlDUIol2dg2mv9qfip7ueKtUZxlVG8/QG/fYYzSYtmoZAi4iR8Le5/MafwCnKJSaYFjRf7Abw4rw",
+	"SEvHufEajTWv8EqAYVvbXlPQrzRaOfnBY756vEKi5Q1dfJj8wtk8cGem7ippqQfhII77/baBazcg/j64",
+	"vCbHt8shjo6OAkt5U7Pbkg/JUrmnzpIUZc8nm7zY43EjDc16PbtEqGX+QR4Z+BFDpHtLExa4NRLv9V49",
+	"WA80C0ZcNcRZMR8IlREyV9ww711ff63hqJGbuHOl6/JwZnZ+CHtzAdm5UkSYnTUBwohGWsjSHZkYuUVy",
+	"DdIsICMS1OJ3MZLzGQbdAdautW+sGdx6NMvg3cOeI/tN553+4QFCIC4MZR+NlrK6Vvff0Ok3v+DS5sOQ",
+	"DfJFfkfay2+QJcwgaB4EmDkNEDIuhS4La4az9A4U/zgicSIhF7v+QMg7YOY7bRSjeRyNRGykvLMUuyv4",
+	"F5Zp+5j9SOc0y/wfmRRT/294FpR13f49jgkDMJGoRdFai5alStidy0eIyR4kamZyPBIYySgymlidbGKQ",
+	"IUhZZBISn2uv876dkIsHmvH0LnGWakz25IT4v87AI+78J1KRm+tb1OCSkul9q7qNRFygHsHF9A4tgpjs",
+	"CWkqN8R3VjcqM7M/JO+lYiSnC7sG5pLPK7/HCtWDRiQzlGeblWHY2erxEFNc5naua2b/P6AcNwqIVvJg",
+	"Gsmk2kiF6VhRpduSUridgdSz8GFxVS1rc9iOo6Oj/umj1zhiSGjAZF0qfvMOaq/kgmZZFXvHVB+r0PGE",
+	"hd+peu91VAPdGB1wNFu2lbsu+mo7mpPU79UgZ+N9Qrv+n7JUAss52xs+UTIPylRcLerI9AvXZMym3B6N",
+	"xrGypoDbs1ptiwjLNGsY5S5FwhJhRouCiW1ijZu02u1MTkeGS8PyoOWJUdSezn3ZRTdurJnlSAX5wgES",
+	"gAEo5NwV+2iZM3yKayILJvqSaJ36DJsLK/VpBd3GcpM0q9eiwNQ3a6AKLCgJZbmj3tx7N3yBVGAn/Fjv",
+	"aeimepVlld0dEZppSUwd0YSUEDknqcRwCFEsZ1Y9hLWPF0ve71ZeQWfKQXexTTOWTvU9Rv2GpF3LVTsE",
+	"SJJRnrN0qxSCDqd3kVn9ILXXVZXfQfW9hrgjN2TBWp5v97gPjre9W+0oTj/n1nUprqoxr0tRObquS1H7",
+	"ua5L4UqerkvRcHL5NIL6KmTC3V+reTSUGy6mN+F0BiiQw3eqS/LtfmCJGRYiw4FDM91yB/vCtdFnLgQ9",
+	"rzaRLzkZ+h89l2mATFR73VqsXP8ZPIR/C4noJ/icQ97gt1IRxR7kPRfTIXlF7tnCyXS8weN7triLHXwB",
+	"10FPbme8Ws4F2+iu/gAPAdUe5H2fEkh7lO06uSagr/U/MUpurpu4ts8EfaculoJv5QZrukc79m4XXlHL",
+	"As/pFH3nHf1LIjVNFdOaaSIFFgeCD0sNCeaKyAlgXIxpcg8KIGoytV8xocK5BQOZeI0o72pENuNFxzd1",
+	"ifCqPiznwqogwS9zqg0Ll7cW0n+1onw2XsdZ6z6ogUAnFCnknZ+EaqKlFFX1O2S6V7pwwRNTYrA13TLa",
+	"2nCtBb6RagGlacGvUS/ryMByzqaAbHX4Gqv6eFFlDCLASR/HBbxV7XTD0UOcGL7bwXvhlQySsUntPMdt",
+	"ibxm3gRnqZa4yn0Tmpg1GTOIuRBYAzdkIkuRElmaIfmRJjNcUiqTMrdHFtw7ci4Iahc6mExjLcH+h9+S",
+	"5C3vKAVbuS4zWaaCad33ZsK1dG0FzNvD/7fG644H9ha++LrF7VGqQKA3Pnw4/MrTx0NY9uFX+xKPh1/t",
+	"II8xlpazB9ZAEoGl9s57sXO2l+x9hF0ECl7O9/hhH4nOvoQTTIlmiWJmSC6rMh89s3yFpfEbX+ge4Hdg",
+	"+ODSOyuVqKFrvIfA7IKxVK9UMSRU2FWOfbDnMfoXKHsKJBhvn0VsrbkfO8ETdIlU766mbR7fpDRKynxo",
+	"X20IYafhw/HG3V6tC1qz6btQSNaVAe5KKXkvcyaCsdrOMN5bJfOVyL+7GbaJ/Hfl4W4fhN/yJiUT9waK",
+	"9YgGVMF8XG/UIM26O/ZnNNUaW92IBR0vQaSF0mBy+uUSf/ryaJUBfmZznycTvl0nNNNspZCgT0ZMhevw",
+	"fQtoZXgczt5oZYgERltFaukIGW1IkggSmc3fcsH17Am0AFd1i8kdStfLaB1RXhytfadogDbvMwz8hNSU",
+	"EMHcZboFpcLJhVC8z6RDptiSube0Wp9qUoasyQ4+WsZ2WkufJa/1jCX3LAXnxnhh/xMRcIw5fXpM02W3",
+	"2KR0jlqscAm49KYb3/gVXg1jRGPZiHRptVABtZFBXxrNsgPAwWhBj+BP+hv/nlXWwEEeB+2xLxvTGNiX",
+	"le1F9E+fTg2+H0u3jh2uqkS2ERJVOHbd2lDW11HXjflX7rHlEoENGSeNR+0vuWLbrW7CxZSpQnHRoQ6j",
+	"EcvUd866ouq+DRmIGc0emRGC7DS3n/DfGfqveL4sDgCIctUdoLhU3Cw2A7W55+zW02SzGLDPQMXD7+y1",
+	"t6CWMZp+b/B3xoiREB5sQKiQn/jrc5K4cw3WgDaYqU6V4g9MD8kR4MOBen5GSnEv5FwEk6TWY5X5GPa6",
+	"l7q1zzQ1prUPw0Otyq/NV0b15Eo8vLMA6oMX4StZwroCIqHgQ8zpPdMR0Yzpht+KKkYKxR+ocXhhGGXT",
+	"7dx0bcqUy4MXgyiM4Dm8+29n/7EGcTcaXFFl/sqyNJBim74MhCDtpusyrwE1lQGsmTHV7PvTFmCLPQCa",
+	"iZQpMqUPjIguf1M3tlsXFpddW4jq9m1u5Q0TgfdZhyAXNPRfkZtXN648Bzys6FAbZ3KMr881vD/iEsu6",
+	"xgUCjd5spt6M3uwA8G9nVxN8uwroaNmTtC24BvrcU3tWgzuCkErbmaBVOelW+GRdJZvdJuu6oko3U+sF",
+	"uim5Cyu0GyRqZ0boVeMyWD6NUmrHlhijciAAex9f7jcjbDM+BZBXu5EZoAXOV0NpbUDRpXyBtxfkh9OX",
+	"fwo40YM5OzeYniAaxi/uzXB9FkmXEn1OBDjVxoqKZEakCLt8LSdIsxGf8yM8VOdaXIbKMjMtfca+x7Il",
+	"iMUJB557rMupHnaFRsuOI+mQiMBhcyE7vc2vfi8VIx58QVOeQmEDRvKhPB6RIx3IK9n7eIzb3ruoN+T+",
+	"oWNZmrNxRsX9RpFl0D/pbX/3ztWGRsgdYaaWU8V0GB8k49pglaRmVCUzSE1EAF+qNDvDBA8MhnjcgDGz",
+	"kjenqQuoUj0S2siiYGlEhCRevXcBERgMstWiBtaAnZhgqjRgW8g5oSPhCnle6Vrfc4EYSLK2GtJEZpmc",
+	"w5VXuDc792VtBlKsxswOhdgURGYO63PpLNml6TfhEmVHljNy5MCQOpN1IjfQrU9PbY901ABTKjIqAB2E",
+	"ph25BwVTSbA6trkgtOpXRozI8dERKgOw2EYKjp5ZDcdrERmFoPxw0IkAfrQxJ8kvNGqSsU2KECNWuERP",
+	"R06rINO4IJOMT2dmC/C0JwIE8faNuh140DYlX32wyZYgCSpcHrfMTrLv4gLuxFXc2f370V8pARFNBQH3",
+	"CWTQCEmUlLkVEg5/0UvmGK6lO/YlYSxlaXxGTo9e2OdGIsaUxTuI8cS1MJIiWyDAmZVrM5YVGg2B05Mf",
+	"KjGE/hFMdRyJGDB6D15NDFNxSL5kbGI60G2s0WrFlDY8y0BYVSlD/fg486j/W/D8UmCtRQkrG9DihvcW",
+	"shQJS61ot1L13IOc3bkMnLjx0EhI5e4DlwzL0nMSO2jMO3qX0gWMj1K8eiaCZiIzRlIKlZqfbi/ORyKG",
+	"TIBqHivtxwwFZguuubl6X+ZW/QwN3Xr6gUswqL7vl9gErHgDE71288BH4LzRn6u54MP3OOGrNzAdfHRh",
+	"5/xcT/nlYCoP7LwHDv8fnoL+AF0H3/VvAFYKnZZr54bYwkN4y5sVs5bAVBBowVJ7Ct31rRCCAQPgXATx",
+	"gJhH0H3GHi3RAMI7bxXN2VYOwyom9MRkLt+ZpjV91z78mOKR3MKlx8Lww6/gcovtoDGmnaChD8FQq060",
+	"ap4D1NySfj+DnIxIKTKmNYlhWbHVK2DebyJekFouWXs1zwD9xyvUmPIHJqJm5NlKBYiPBzVwbybVPDnm",
+	"4ztDsX1I/7x6KIDtxhm4uPkFC0OcpYJS8PgcNeb/vPnwM4ELMvJ6V8IiDPgd90j7hqmjHsn8y+GC5/fe",
+	"MxNqu/V2pbtWgA+bbv9+ro4cwsK6K8/aufcsMyyFCfoFtjHovA2Y5G4jBPULOrpu2uJecibnovnp8dNj",
+	"Ok/ZsucPvaylUFjTZcJw++9rRjfXaPj65W+tNWh3VNleb95dhUpQA4/aVNlQP1L1NApIbirSOU9DRtxr",
+	"sNOZIs4cd5GNMHVnzFp0HZiMjqs2NUSKBtVK+mE/4+PV5FHjbcJkqEuitykRbVRz96/9vmLq+Ojo6Kjn",
+	"r+55CFL0lWcMsjfO5DhCx2WETLMPho6HPkoxdd6egT0oVI3gLETgfogcCPT+kPz4wNSCGLVwdnk7VGJn",
+	"GcLPNyeucZFWFa6rr12TLbgVMuvy52mZMyi34JoYVULLA2u5Da0xw+ZMxWcEUmaYHpLYhxvjMzAu8VKJ",
+	"iJES7MCRq7sCvSsfkthuOTXSPk+zrHoeYUqjCsvBUvaeLXTbeMH5Bz5TF/7pB+xbdCEz9osfxv7xqR7K",
+	"/vmhGu4xGlRAq5sbUlRwxh5wNQjmsFb4QzlBZ8bWLcgqNWUG7GrI6DOt/YLqixVbuJvlx2V233c6Zrm2",
+	"gkbrU82+Dj82kTJ7I+dbgvpsRp3tyMV0W0KdZxQ+5Zqg+nBOYgSPjT28NISPfeisAf9jV32QtlXn5Rqn",
+	"ACXfARQ4VFanKUtJWfTWsYD/Ol1HNaLu0ns3e5fomSyzlKiyY9UOenddWtA6WN41M2f8AfMJPEamR8Pr",
+	"U7lpBtE2mL6to9Pm7FVuq7aqGwu4QfiV04/Qv4Ham4Z/1XvXwclflIZA5Ydlvowaps4JrR203+qB/UOa",
+	"BTUdvcugpNhQzLuZJ1CYuYyi2Mfz6xCxf6ShLNAKepsKSGQm1ijF+IfOpAGnGFzF/gbJGdWl6gnQHQ1K",
+	"NQ2ja65I16qFWvj1OrtzVPzhoDR32ZoDT8fNRtxyTy4yB6kwZmRc6kVdIgIH47zSaRzKtW+9QhF08Nvg",
+	"8B2hl3HxYRx3tJZ5us0a7XcNnl4Ix10zDRmbK4n7PP0vWb6327XRZrLjfJYqhcydHnaQO2hQxNjLKJpU",
+	"KCQbYS/09kZUZ/+f57Ge6gJiJIAA99gz2VTNzQlqL9gatypmxcIzaM6mDaNpszsAPJSDTps2hVcgjzBc",
+	"a1enDAZ8ZK3kwNXvXQpg8MvfwtFwOt0WFDtAPnbfF88Azxo64OYzjpkNVTY+RKOdOLN/9xa5ebCC7RY9",
+	"foFhrYwMy9y6ZHEJrIyaWSN6i2MaCf8ekvj/t2/0l7hVx1sXI3r1ae76+wARMLiFkX8smndBZW4I1WRK",
+	"ix41VG65FcIAEOLXjk1yRvO2Oa+mcxs3V3n0T/fv6PV1g/4ob7a9HUSD94No8N972mhvWU5hIe/xPz9L",
+	"8ZoLqhZolC2DTVIXnbpz9ZuVeZjiEXY4M6sYlNEgoSJhGf7bRzGDKUc3LgOsG7NhTYVWpze3v2MwfDCh",
+	"cl+VwgswqxG50lldJ+G4/L/mvjuWh/ivu1t7HtqNiCLdIBAOK/vb+3xuB37QjTSCIszShvUnQN+OrC0o",
+	"kQ3gBuFD5DH/1rLdOpR+0D0afWo2IT1uB6y4JVBdiB/6bmK4ILciQwvpMIhi2EXfXaR2gGh4zsyO22WE",
+	"tBYg4TfWoN16nWHLkMOnqlZ+yZ+dyeT+Mn3DpzwYeuIpXsmUwJPfaYLs4nDNCYdMN7hSMVk7wLjNjAB9",
+	"z4sDWeC1eFBIaH+NdemPEa7mpllGsMmU2nJs7bPSlwLD8E6VloyP4qG0SjFx9b9QFlzVKS/3km0WGDR3",
+	"rf8S2ZeCK6bXtl/7dP1Oe1zbnncRVzpoKVfNJ2PNRBqD46dumn0GafbYmLKRieeTgxA5hQlw0y3XbrcC",
+	"HUjwfnnPvm4g1JCXKrMVa7jf6DWdt+D7uihlRvWQVHDCyOjMKdJHHYmMGV3QoP/AKsZwbQtuLfnmbe7U",
+	"5LmzYFYR0pqtP1go0HHlFu4A6lzzkMjnD0uVMmU152oL+/cnrosdWsLoxUkApKG74MdlDsxnMkPinpOj",
+	"utO/K3Tvrt/pXUwBsZcDSGu7eXXTOMDjzaUSfQ/m8nVWvfUyU3qGc1zvNs+fwOb5bjBO6ApBaf3acs+2",
+	"hoRgAdf6T/yBkbJwHjffKwJP9VkF5yXgbMNuBXixvxjbhi2GBJNyGphUDgShSs5rA6KsL/c6fvIF8di5",
+	"DRcNMNYtdmJjpRN0/8JSHweqk3G7LTMo82vUPw3JZ+/gY1lK8lLDbdTs7hrSNU5O12oXJ01s5O1uqhCt",
+	"OvqBBbB1N7ZeX+eeeUpLip4enS1X+cd0uviWDKRm4enq90XfJdepCkt3EKDfWuZNua49SV21Yj1RJarW",
+	"HOueR1ivhk+qN95QULPovsNLJSCqzmophNmWicxzbkxV+WHVIVdMRJOOUMNT6m+LRkXL+t+457as2QXN",
+	"Y5vTpHxuzDa5QT6d5nGDDtGvMZlhm208+1AIrXrjsV6HkPKU2t5Gks6Tjk93h8S2ZGuAZtcCLVrC1m6V",
+	"VgwaHFn7OKrD0OC9qKXzrHZSWckrmhSuiaRnlXa3FRBq65qugDzYTf7f/0tgAs9ZwA/U/uesjQ+zx+Wb",
+	"1TN18j1JZlTRxICNqqhIZd7O2Monajr9PZ3kv5v5byfZvRDz6ckLU0i6VO5OD34/OfjTr19Pvg/XuMMi",
+	"duGQenLUr7dHqrN1x6IjFgcwzi+OiH2C7H26vdjH+w9gFSPf5aFqp9DrNRtNREJid6XpRc/uIPjDCF8m",
+	"/PJNtluSweU440mFnKAYhIqsSV5XiabnDb+HT45pAQ3DIABajr9GwfpAW40KasbpamCLme9PAW90qfnY",
+	"TpRoBwy5Qgm7qzdVu9PtMpx7oQw2JgjtBL74Lo6MI+HznRlMbymtEL2xczoYBD/o6omhScK0JvAEZBFR",
+	"QV5dXZJ7tmibuIjXjc4mQv0PwORDy04KQgXm7pFxaUgmZWF1ynMH/U3vWQXDWlCt51JBkPCvt7dX5DXV",
+	"PLGbD5QC/ZNRBWawe8OZMcXg8RFCPxMZcqmgj8rnCEDXLjkhczaGdWOup+sHhR/8Q3LBUjJeuMy94UiM",
+	"xO0MkmwRPdSn6mFLizMXoFUPAHtjF+a618rSMD0Se/Gcje3Yh2B1Cpod0oLH+97pSH6S3ljei9kJO8Q/",
+	"7AOqQkpl6UiA587a0pAP6ftqQZn2Es6MfQhGZ9q4b9G9Br8ciapYfwJebwPv+HkmobwxleBZOSNxKhN9",
+	"6DlnmKfxkJweHZO4FLQ0M6n47yyNQZbKEgBAUiYM9w17RwKiPxHUccYTqcaQYFP/AJjH6lj2kVMSC2nu",
+	"oGotxkzJZvW6FNCFYwTglZqxIYm9/nBGZnw6gwRK+zOfkosbB/gBKOg8PoOvONVD8rqCSogTmbI4claP",
+	"/QAFWIyjLBO8yudwGZrHRwT87ZaccN2MF4a59hovj164ElY6ZXeloA+UZ1YpjQmfoEd+jAX5p0d/JrGb",
+	"5c7KMFmauAaKqWDohTQjgTBCUOFnZx+Sz5UbyuECGKqMyxaATkLYw07OBSmo49sF7Lg9hSNBtctxcx3h",
+	"Mn7PIji00GNc5pC9NQfYVirI8ffkb/z1IRL9BawAyXR68gMmX788euHkQrvqlsB/CbWUcdgRSFi7Fljp",
+	"mDFBEvuGDDF8IRE74wkTmtWAcoP3l7cOCwZFgT47PJQFE3gyh1JND92PDnOnEKKSN7hAAE9rQjClUVgc",
+	"D4+GR5DUWDBBCz44G7wYHg0dctAMhOYh1Mfpw6/w38dD1agUgQemzHT0YJBzq8LVCZEwwncYH+fYfaPl",
+	"8HbsdM+s1nL7p/0zX8I85uMYT4UqhWDK8VlMpyy2bGT/8VbJHAHhY7g/YrI3lmZGuEiyMmXpvhVwdMqi",
+	"kfDHkYqF/XDMx0PyQWTQa6HKtJopxjxGA9T1DcnbqtzUNdDjORuJCSRocWHkCvyEsbtpZP3yrsGV8dnQ",
+	"uM14gLkUl+ngbGAv2OsWkcEvTXNmIAv4718H3JIYEq58pdaZK9vCG7ZXedxjFB4Ii736DQS1V2sGeosZ",
+	"N7sZ7FZuP1TooZqYh+84npKND9Y6yeOvVgXB2wT4/wSLXhoA8LQoMp7A5h3+w0Ey9Fv3SnUY3PTLNzzA",
+	"s0KfyQaXOGBjh5sZnqZa96HH9AFNqcxzqhauXbEqhY7csbBnC0+Nd0VAm7omb/76uMKdG0j5I9TbWjIW",
+	"MhTYfNWqSJWKXNz8UrvvXAmrFQkRAOlp9iUCOUBFGhHv8c4W0UjEdU1gfA5ZoQSEM/btQkVIcWPsbSMI",
+	"ZEMuDqZKlgUxigpNE3hHBB0Y2QN+fHREqtOqh6SuxqtRpp2Gp1gNFFRIZaJlMwShAYYjcc0KRgHQgQrC",
+	"oeOVB3bz2ZHnVgTBE6T5UlAVj2E4JxlHgqaptlTzI3BjdZgfgGJYWuwuWACmmJPEpybjuiukCbvQkcBR",
+	"6+vUcoUOSS3fqastt9w991qmi63OSC8rYhmBNNSnzrAv5jDRD+3hK9tpjHluqxkwLTvDxcWe7dS3upwF",
+	"TjwYiXZjGrhZcr6TE48EtKYAbnSEd6DVVTDIB/6n7sP/GK1XEA6/jvn4EQ+5D8K1GecNfN7ayG0lyuUE",
+	"Aikh0Xza1T0DQtgIy4mvTvasOpBLxfZ3Qdhbes8wW1CAZoPbZnXTc3+OQH+3WgYYMWslrNOx2pT7iZkl",
+	"soU4dP3ilw/QN761a72F0ME7vjA2X9Kv+fhSXFGDnFCE8c2tMa8b0bf6ammu8ztNYmboND4jpyd/tqYX",
+	"eMtBa73zkqEy7CJyenyy9JBvs9hoOq8NxdB8ex9/TLnZIf8/TeL21UrQz9xbPv6h3HcBVx6hDmGXCgKK",
+	"koK+f/bSPIciWNUoHXHnM5cPzPe8/mZpd1h1Cfpj+DyoRb3lIiULWaL5i69vdTn4aMzHZzVCMdUkvvpw",
+	"c0sO0ZGKjUzgJWLiW9QBnb6r7Bb0X+Afdw03htcsNtlBmOiPQD3t03ABgaYGRP3z8HQbBr8XQ59s5ksc",
+	"7JsZ+T1eHnpmVcH3V6eEKsA2ovU+4I528qpvVYU8m9Hx4Oyr+9fhuMSEQv93WiIRWeMzey/93vzgnmdZ",
+	"40+dMMEOrK1w+FWV4jHA7WDFFRQii86IU6Xvk17TuWnSLWthv7am08vza9dgp9/kzsn9lNmNLJpzuxbu",
+	"9Sd1hS58wh/Y78CJ4CLFBaHL5nCAo8pCO0HS6UGpO8ziiYFUuFgLWuiZNO7aquvEzzEfKUa1P3ZdhTmm",
+	"I83ROen63WITwfosYh4ZZE6SOKWGAgwaOk9g0teSqhSkUzwkryB3ggkzEhkXDNxkNUY1pKDWmMf2zLMs",
+	"A4/Z8UuCHkpQEhxmqr7XxNETXaBZZhVPkkl5X4OLnxyBr6UJz4HuXsg0MyOBPwPRAz5D+3N0EIJ3E8E7",
+	"jZTgz8sWkHDJdGUj2aGmzNiXFWw+Eg0yu/I1MES5JklpQJlD8qIbMn5HtTkA+hxcvol9diSW450BwKcz",
+	"OLM5XehW/VNzS4fkBhtKEyaWow2WBS31Tk9+wKbU41IvYjJmCylScvLye2fUBm2zz1Y7gE0cbLRiwGAC",
+	"vjjAEfuL1JpNQkbMrec3HTWgRl0YYCoZGK1L77sTlwY1FSJBFfnQJJUQtcEjegD5lO5A1iJVVgLUntd7",
+	"tmie1lWn3d/sA9vqbv9sHijfGDKwg7/QjGNo1bXEdJ2zv32TXKTNYVa6SAlXACS3sh9dGs+tb8PlVDvX",
+	"ipO7DpEYwHBSA2u1WKbZeaOu9p6xAls0zKieDUfilR/EtTizAgIDcs1I4dpYXuA4oobzN2iE9kyqDXRx",
+	"66PTHO9sVt90ruPo37OF89pb+tp9Gu5MUapCtS6KBolPNF97kg+/3rPFZbrkmlgqsaAT6HShwEE3JJ8x",
+	"9PWSgO/AR1QdNIJnOe9FWNVsr+HU4L5vVldgeWv1lUau8PerucL9nCG4pnQ3riQ7VGM3OulfAxV3ylKH",
+	"oP+vLk0bLQXWevJ9ZwLA2tiJSIUscVcCJX28H329aDq404gA/CAWZxwatm7YtsOv+N/L1Bq/0C2in/7t",
+	"f9aXp18en2woi2tav8tHDRZWcVHIkluVUQB0wjU2EtCua4Krjfr2HbkqjZVNzZ1GnJrmdJ3Er+GOOs/M",
+	"Rw+z82zsXONzd0h5l0CyA2phZN3hv1X3BiKMR6TORXSgcAxKX9DNhkgnZO/jaUQ+Hh/tb6Dp4Vf47+Nh",
+	"kjGqtnfbAFEQHbmTHy/s0B+rfiQ9XNSO+2ps210IaHBzYS6NQyPqSxuPZt/JgFeM3fsX7BGt9ojRNd9V",
+	"L/fipNnh72RtddDjs0rvZl/SAMN/Kqxy8OJkGeFpJ/z/Tsp773xDN0DVUKDSkek92NgzloeU5CczcQcL",
+	"wLF6nuNxZYfe7njAauC0l+MMe3jwBiLgd5rkzNCUGrqL3fi5ukJR2XPdULm/JNCgRfGjmC5zyCLtdbLw",
+	"8eeh6zWM/UTCZnxidqMZVjh1VltfJt1y8KtNLO0hIYM+steIzF+dDDkBB5LHhHSBHa5IRgVCdOCJWpA5",
+	"49NZA47DoWdC6/xlBLcheSsV/BacSZBl5hPOZKG9SwEdaM7MxMShkTgh2o5yXjm5uHZNFMC/U4FJUn2v",
+	"a5cWBN/nXLOQ+fgTMwiU+YySDyfouOQdgkCNxmpcpxs8F7vgmKrCe15BHNZQn1SYTn5pYCV26kmfK2TD",
+	"Z6NfI1W6g4hVvrfe3Qlz+bw1GImdJCVyEiQXlI5t8FNjDn3n+XuVZXaHUo2pzwDpFQEiwW+xNYQdJI6o",
+	"WqTrqDpaoLDlDIEbuMCzN+EsSytcswUE8vBcQY6p96+Aq9vl5pnlOn06Eva5yK2MCzJy1ZHkt1IapkcD",
+	"hAclxUxRzSJI/hbuSCdUM5JKlwFaChONBKBq4uQTLlJ0Eblia6lyTfZmVI1lqSLi/qH3h+Qz+qPREY5o",
+	"Z9oOhgP50JgUjGTMGJckAB2olGIJ9KCCbMYaQC+G2gCi5ZDc0IUeCX/8EqmDqYQI2oZ9QFb1shUw0RQl",
+	"qFjgPkBpSEB3+23QYbGFejp05fNV3cG+daB2Ed03D4eoc7tYlwea2wWxoN7um4epqwj7SbGqTM4OuNSW",
+	"Z8y0iUlRGg9C7bRU4OuZzDDRvzqCIADsloPHNJeot1Z9/LjBkI3VeCkZy1KkLPUXjZMYrmppxhHEO/SC",
+	"WqoOo2KAv26U/VQf2DcJFPqsvvOFFQfECtKIOFKizMAiRSIfmGrAIygAxIQow4QqVyJSd5jregcHURl8",
+	"C1c0uVya/C+Y6NrCDF3rGsP9/vYrEqVggz+tpljxaOOGdHceXpIPLhmCFi7BI6NiWtIpexzmL8o/b6+2",
+	"Q5X85u1ys8AmdF/Pa1b3YMw/7eIOv2o2zZkwf9AyozBelBcs2IPLH8e209ItdL3Pcl07wl4kynihD7/a",
+	"/zwO8+L0uShykfHCPtlnTamci0zS9DnX81ON2ddrTVDpc/hVG1Y8dqd+9FvaqkZuh/XIjikj4J4KcQSi",
+	"4fVPI4lCEN4uGWUXaSq7pzMCpj6rgNt2SYWEJf2jmP6zrAhiJWNJVfpPuqpnFK3bruprBSXxvNdmhVSC",
+	"frFnfZFDLrh5Tun4h75MfSPnp/qPe6PgtezMBdSiwbh4prt5lyRFG7vLUfIZyhWd0RBjkYX76ztNEmpo",
+	"JqcluEoYB8cCVESeV75+Dg6RkVAsYcJ4k8v5O70xsoTsQHBWaEX7l5zFUZUPHI1E88modm6iu3QpvAbY",
+	"MkPyMzxBPQh9QgXZu32531XD2M/tEOcsdiW7VbYyvt2Q/CwNMXKKsb15i4RQ9WnNvb+AVRmfQ512oDC7",
+	"y8wCqrSsLG8Y5qzDGnxukxrfBPIGNaF+V8/Qbta+ogxLZbnQPEU0fSmyxU4NYnTNhGnwL2Zm1iAva21M",
+	"x3A7CfI3EEnA2dk46lWGIx5iKaqQRcP8dJKkO88NOv261kkuxOVKihaGaSxbF+yLGZJ2/lJd6KJpzkYi",
+	"vkxZXkjDRLI4+BtbxGekXRDvkvgz/mC5D0bBsm0X5NCuPNtjL8D4UGrI65Hvcq5zV2jjM1oh4pHyyQSi",
+	"JlgbD9LNNdDXrn1bWiVVIdY6ZOdaskU+edb+zdMh+QSN+hEvyP5gJPYo+fTp8s3+kFRJfOC1nUP6/Fkd",
+	"eWGZZt9pUk0tvBx0b9mdwfeLu5q2vCpr2kC63K/PlgTogIn+2DTAxqSrJhYQGVHw7ZVC4qVeAgCFiBW+",
+	"sLAfbxE9MTShe+wQnnmMBu9kUuHkh9HnWbXJw8E6g+pxBwmtDv3UIwKEznetNoA6ti4RsaJddfJOj04x",
+	"kiqkPRHnTq5oF4HO5QMiulBsFsUNy5flwWqCIpZiPpGtu2swT9a9EEcUnXysjZWUVo7YcwqvQDMI8CuZ",
+	"c72bSDS+Yc0LEcKMZHKsI6wLgwVAOx0mjOJMh0VzV0GmJ972tXAVjNgOSjDdu1VpUw0kwNA1s7Wq/5Tq",
+	"Spjwjy6r3AUv71421/CIuyqk3BXzuArKVd0CjgTTLtDfQ5wdYq+Xp5mS3Xl0MGjHIetRn/cqSVhhWLoD",
+	"Ut0YWZBWu5seJCmWUXNWzaYL/9AzqsV+jk7NOMucczw/r4qwXh7tpC6+IQo8PQBuxEcHGoSs6PVEKdVF",
+	"/0YoYjMyQfd+BBKorjK6wEYUE1Qi7QXtygF2lsCZ1CsKUirogYB6Xf8YVOxC/ocT0A20Kofyb3wbhTHD",
+	"/IWURVa5H4mYiwea8fTOj+aEcRucHvI1alAUBF8RVbs3++BIuMrDcJJT/4MANWvO3blGrVvRSKGk0C6q",
+	"yCgXOytK8Qu3ZlSSMSrIZzb+5fZ2d5y9ZYwubEfioqxNenN9W9daHpP3/LW1mirFEV/C2k9nrgyzTTPL",
+	"JiNxzwozJO0DwM3S/R8hCKJnMerub55lDT4bjkRbU23UqkOfD6gabTQ+tWbgkLxq9D+wP8xogmbySFjN",
+	"Enktch31uCv9Sxu1iM64RA2apgtLBBisciuVTI+E1UBccuHqUYhaTG5tS9J4nptua7LF7n10ji8Huhwr",
+	"XmwLbeNAcWD/nvjblbO2E0Cdk53fb112aH3xNHJE0cvZNkC7jUrXCcOP9OwW5Q2D5DQnWbggdMONuXL5",
+	"eVCKbs0DnvhXL7myb7HZ4wfU2Lk+4whY7YaDYIi+TQVe6ZlTCWZIj5nOiAcGJXsfX+5jvqSdu0pVdmUE",
+	"doJa6s7kXIwENSSGxxwcfLzsJmgI32ZfQ/igbrrnEGJHAj63kzvUMThVd4kUk4wnJialyABot+kAAGlr",
+	"tYuj2kcIc3GN8KfO2103kSFLdfBdSox0TbJgJ0bCd5l3d5FUzv0aLWk6a6T0syKS/EtgkUA3uZUWlwG2",
+	"D0ogl+bSKYis4udpvK0VvKM3/iCQgxsOFN9dYRcne4s8nRUK1nz2NIlSBuMJitEc6meM9L3z5IScWkWw",
+	"gQ8MMVlX8/wddL24R2hsTehIxBe4tgNMTI3J3unx8T4wi7cfyU/8tf34BTjlx8reBSSRQjDAWRyJjNEH",
+	"1pINYtVFXGuUzTZ/DhsYBMNI1JIhava+A39/VYAxkSpy8saLCZwCQ22lSK0coYuRmDHFnDjDJxryDAbw",
+	"rbfw23azOGsR/Vby5D4cSrgqjaPcpkhps/dUuwlX5BpNkb2Pxyf7ZyBI48Q9HgzAQKQIIzBV6BDVnjp2",
+	"6Df0/ZuXg23LzvtIR5kYFgYZ6aOHAnEP//251NA/zI1029pJYmZKltNZ67A15I5ruRyQrU5XCGcfgGXu",
+	"Kmlc+nHTzIevUn/GtWGFXkq6ri/6aCTKwmN5Qfc+h7MOGdtQmOEaxVZo71V5lnHlCt6j70or0EPNE8uX",
+	"ePfDH5hmwIU9qAkje/HnH19ff3j3493V9eXFjzfxPiYIQCPTM6vIrPTizazYaWj4roRvL/bP/izNBZIj",
+	"3rfaAFqiqhTnWI7i+9x6iFdVF85qSwNP071CZpmOUM45xxnW7UYjoZhgc2q/RkeT3q9Lp9BAdMVT1HWl",
+	"OncBCLCySzVl56i/YImaV/HPvbSKoL86tI90NWmW17ucKlKbZ/Usyu6SJ8ujREsyoWpnyD7ILt4JC1Ps",
+	"LMixfMb+IUsl2GItYteGw9PGO+fCeSM8bnjOGPYzzR1KuUtSpx4QB0JUimHZ1JBceLZoWrQ4ovKtH4Tl",
+	"QGDjyHc/wTMzJM4BpqqDl1SXPzbbn88kmSuJEbO8g6X+05HlGbnKT9HBWG5jdshbiD7QFGRYNW91Eb+7",
+	"NdtFVnRKgYDwhH7h+tl4UDE37TcHVgJXhJUjGiLKiMclvGRZcpK1zT7nK1tSvDaaZC6FDSg6gcQYHgQv",
+	"u/Zv/E8R9bnCtTS6oWABc+Trmhka3X3CQcoSZ8cBMiD4PwWlAAC5LAglGLIFTHII39k/XDYDks6ViRqo",
+	"py5Yeo42JjAWpvvUegkIQzcizaRgfSitGbvf8YG5ZVmm3copnBNwPYvUdSyWom0HuHpQWL7zbYAotkJ6",
+	"JBbMYCoCdKOM3En7gl1gnB7FleU4kWLxqjdhPA3dxWI1kJGwSoPwsHfnPv+r2XgED3RsZwfAQqsKD0mN",
+	"RG83Q0roDq5Houlrh2BW3b7G9xu8WzATN42tyrtTZFQIALoP1Key+5pZd+9SseNf47h/NKa7nTqM5Y7J",
+	"SNR4LuEaPFFzDILs4vb6SWJjAITnxcPUBuStXV29jo89eWtdxzfwxHOS07BOry5e1lC+405cUioFsJLV",
+	"RbUrV6+94QH2dEUJeLYr39l8a7VOgHF2AIdORsoJufpwcxuBkJg7IFRotD6nwoD5ci/kvKpTd+bESMwo",
+	"QJSWHs8VlUbsyiMn2HMfkkJEI0vStT3yGHy1f2KcyXE0EuBbQtVUZlb3ReBPTYrSOEfOGYCrVs38l7xR",
+	"Mfyz6tUeo+lY/Zr8u/h3F5O7+nRLvpYqexyVR0cn31tK/wWewb/hnzz9y1f0mUTk0/W7AyYSmbL0MR6J",
+	"eZUt6JwqvCaonYQLkrKE5zSLyO9MyYOCpinCW+MaL9M3fMqNjjv0ZexK/pyHxc3QLX0kEM6TemfGGMYA",
+	"FEMUAcdQaJUC90wcjIp9MOfLp6bybew0XHKxwlPAwMBSre7/MSY6Qd4ChkeUsTbWVekubM9hI1GzWBxV",
+	"DWm+HOT6wHI79F8/I68tL7zO5NjFhO3tHjd8arG/s0ei6n4VayZSwFj+dP2OYMtd7X2dY59NblcTAVT9",
+	"OXSaA1AIU1nDVJmR8FsRYc65+86OyhEIWWYpBIpE1DBvJmzeAMTR96hcnOEq3UGH2ebNhvb292PFxVR3",
+	"bnNUYe969GNrl8JDIDi89/ZDg3GcI6eSRj6Ab5mAuiPqnZywn4hy7VcFwgBKSmDr9z4en+6vd+Lig8C7",
+	"6M7V/HcGA+J1iT/zuByuA5lgc5//Yt8OsPxIJULPyenxy5GIS6HLorAcld7lLOW04YxF3AR0yXoDnfqY",
+	"4krSbkCmvLYUbUiV3etRODjM46LZ/1dkV1PEVC40I4k9NbsQYvCCTcklFZlKu6cuENTHE4tfwLQ+rWyH",
+	"4uyaTQDcsK61cMzMhZ8xdpY2yjlwBOEh9OUnyNau/qK2W6nLWU8bFRZrjgsOD32hLMeCiKiPI68rPZrF",
+	"IccvSegs7LVyx+DIuRz2/R2ekwtHoD/gqPipwqflD05UpYv6BsBrsLoc6q6ZQUW2k8kffEfqbpW0DlQl",
+	"mbQsm9KFgzijZELFgSxNDZnyc90UUlcIT7Jg6FfbuznZH4Z0KexH/awFZNDwusuhXYrdgJP8Vc6JnBjH",
+	"6XXgcA6wUWnLtrAL2rWS5GJCXPgWmK39oMaVVkVEOxvSG5SgN0BcFZeqXWOtmTT1CB37B7NaAvdKrb3w",
+	"sDk7OBG+9suvOZTF4And7CVtCf0YVY2k//5rR1EwLfjhwzEQ3A23/DbvXXY9nIeMT1jTSt/7eLJfx2Gd",
+	"NblaMPoTM8YBgDqxyAWEgCNilZ16BHeMV0d4y0VqR3C+2L3blxG5/dN+s8QasHBWf1kzLK09PY5bYbub",
+	"68ee8WGwyQK62SiatPtvYQPYRueYVneb1cFuID2lUu1plW6qyfur00a9LiRurP6+lQxLuIhambtElqYx",
+	"RpVduDIMQjBHDuW52XDijNA05wIb1EMLWx8exf7zmHk6IVWQ89Prd5cXdx+ubhAlrlG5XHRRc8ygt/OE",
+	"wOnQZ/4W1gZgpickzuk9IynLpeuUm6OTNgbHAIQxfLty+OQc/HxwxuuOCQ0QXzoOkRLlg3OJQuuVc/Lp",
+	"+lL7NC57eSuWUcMfGoPZ5+3EITaVioBFMKYZFQk00BQpkcoeXoO9r+uBZoxm0Brr8f8EAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -10,6 +10,7 @@ import (
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
@@ -96,7 +97,7 @@ func (s *Server) requestClip(c *gin.Context, footage videostore.Footage, start, 
 		abort(c, err)
 		return
 	}
-	clip, err := s.videos.RequestClip(c.Request.Context(), key)
+	clip, err := s.videos.RequestClip(c.Request.Context(), key, access.From(c.Request.Context()).Owner)
 	if err != nil {
 		abort(c, err)
 		return

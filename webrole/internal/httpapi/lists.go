@@ -13,6 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
@@ -29,7 +30,22 @@ func (s *Server) ListVideos(c *gin.Context, params api.ListVideosParams) {
 		abort(c, problem.New(http.StatusBadRequest, problem.InvalidParameter, "Sorting by title needs a channel."))
 		return
 	}
+	who := access.From(c.Request.Context())
+	if params.Owner != nil {
+		switch {
+		case params.Channel != nil:
+			abort(c, problem.New(http.StatusBadRequest, problem.InvalidParameter, "Your own videos are not listed by channel."))
+			return
+		case who.Owner == "":
+			abort(c, access.Refused(c.Writer, c.Request.Context()))
+			return
+		}
+	}
 	s.page(c, params.PageToken, params.Limit, func(ctx context.Context, limit int, token string) (idPage, error) {
+		if params.Owner != nil {
+			ids, next, err := s.videos.Owned(ctx, who.Owner, limit, token)
+			return idPage{ids: ids, next: next, own: true}, err
+		}
 		if params.Channel == nil {
 			hits, next, err := s.catalog.Recent(ctx, limit, token)
 			return newPage(hits, next), err
@@ -79,7 +95,7 @@ func (s *Server) page(c *gin.Context, token *string, limit *int,
 		abort(c, err)
 		return
 	}
-	items, err := s.hydrate(c.Request.Context(), page.ids)
+	items, err := s.hydrate(c.Request.Context(), page)
 	if err != nil {
 		abort(c, err)
 		return
@@ -102,12 +118,12 @@ const hydrateAtOnce = 8
 // hydrate reads the videos of a page. An index follows the truth a moment later,
 // so what is gone, going or not public any more is left out here: a list never
 // shows a dangling entry.
-func (s *Server) hydrate(ctx context.Context, ids []video.ID) ([]api.Video, error) {
-	found := make([]*api.Video, len(ids))
-	errs := make([]error, len(ids))
+func (s *Server) hydrate(ctx context.Context, page idPage) ([]api.Video, error) {
+	found := make([]*api.Video, len(page.ids))
+	errs := make([]error, len(page.ids))
 	slots := make(chan struct{}, hydrateAtOnce)
 	var wg sync.WaitGroup
-	for i, id := range ids {
+	for i, id := range page.ids {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
@@ -116,7 +132,7 @@ func (s *Server) hydrate(ctx context.Context, ids []video.ID) ([]api.Video, erro
 			case errors.Is(err, videostore.ErrNotFound):
 			case err != nil:
 				errs[i] = err
-			case rec.Video.State != video.Deleting && rec.Video.Visibility == video.Public:
+			case rec.Video.State != video.Deleting && (page.own || rec.Video.Visibility == video.Public):
 				progress, _ := rec.Progress() // one point read a video, and no more
 				v := publicVideo(rec, progress)
 				found[i] = &v

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
@@ -15,6 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/board"
 )
 
@@ -56,6 +58,7 @@ func answer(err error) *Error {
 	var failure *video.Failure
 	var tooLarge *http.MaxBytesError
 	var invalid *registrations.Invalid
+	var quota *videostore.QuotaError
 	switch {
 	case errors.As(err, &known):
 		return known
@@ -65,6 +68,8 @@ func answer(err error) *Error {
 		return New(http.StatusRequestEntityTooLarge, BodyTooLarge, "The body is larger than %d bytes.", tooLarge.Limit)
 	case errors.As(err, &invalid):
 		return New(http.StatusBadRequest, string(invalid.Code), "Not taken: %s.", invalid.Detail)
+	case errors.As(err, &quota):
+		return overQuota(quota)
 	case errors.Is(err, videostore.ErrBusy):
 		e := New(http.StatusTooManyRequests, TooBusy, "As much of this waits to be made as is allowed. Nothing was asked for; try again later.")
 		e.RetryAfter = 5
@@ -87,6 +92,22 @@ func answer(err error) *Error {
 		return New(http.StatusServiceUnavailable, StorageBusy, "Storage cannot be reached. Nothing is lost; try again soon.")
 	}
 	return New(http.StatusInternalServerError, Internal, internalErrorText)
+}
+
+// overQuota is 403 where only the owner can make room, and 429 where time will.
+func overQuota(q *videostore.QuotaError) *Error {
+	e := New(http.StatusTooManyRequests, QuotaExceeded, "The quota %s of %d is used up; %d are left. Nothing was done.", q.Quota, q.Limit, q.Left)
+	switch q.Quota {
+	case videostore.QuotaStored:
+		e.Status, e.RetryAfter = http.StatusForbidden, 0
+	case videostore.QuotaMinutes:
+		now := time.Now().UTC()
+		e.RetryAfter = int(now.Truncate(24*time.Hour).Add(24*time.Hour).Sub(now)/time.Second) + 1
+	default:
+		e.RetryAfter = 30
+	}
+	e.Quota = &api.Quota{Name: api.QuotaName(q.Quota), Limit: q.Limit, Left: q.Left}
+	return e
 }
 
 func away() *Error {

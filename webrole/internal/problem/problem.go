@@ -52,6 +52,7 @@ const (
 	PreconditionNeed  = "precondition_required"
 	RateLimited       = "rate_limited"
 	TooBusy           = "too_busy" // no room for more work at the moment; nothing was done
+	QuotaExceeded     = "quota_exceeded"
 	Internal          = "internal"
 	StorageBusy       = "storage_unavailable"
 	MomentNotFound    = "moment_not_found" // no video shows the runner's finish
@@ -71,8 +72,9 @@ type Error struct {
 	Status     int
 	Code       string
 	Detail     string
-	RetryAfter int   // seconds; 0: no header
-	Cause      error // for the log
+	RetryAfter int        // seconds; 0: no header
+	Cause      error      // for the log
+	Quota      *api.Quota // which one, of QuotaExceeded
 }
 
 func (e *Error) Error() string {
@@ -118,7 +120,7 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 		e = away().Because(err) // the client waits: it was our own deadline that ended the work
 	}
 	body := api.Problem{
-		Type: "about:blank", Title: title(e.Status), Status: e.Status, Detail: e.Detail, Code: e.Code,
+		Type: "about:blank", Title: title(e.Status), Status: e.Status, Detail: e.Detail, Code: e.Code, Quota: e.Quota,
 	}
 	if storageCode != "" {
 		body.StorageErrorCode = &storageCode

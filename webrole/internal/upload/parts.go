@@ -96,6 +96,9 @@ func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64,
 	case size > MaxSize:
 		return rec, tooLarge()
 	}
+	if err := s.room(ctx, rec.Video, size); err != nil {
+		return rec, err
+	}
 	mine := &video.Upload{Bytes: size, PartBytes: sourceparts.PartBytes, Epoch: newEpoch()}
 	rec, err := s.replaceUpload(ctx, id, old, mine)
 	if err == nil && rec.Video.Upload.Bytes != size {

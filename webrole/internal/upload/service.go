@@ -80,7 +80,10 @@ func (s *Service) Put(ctx context.Context, id video.ID, body Body) (videostore.R
 	if announced := rec.Video.SizeBytes; announced > 0 && announced != body.Size {
 		return videostore.Record{}, sizeMismatch(announced, body.Size)
 	}
-	buffers, err := s.memory.reserve(ctx) // before the body is asked for
+	if err := s.room(ctx, rec.Video, body.Size); err != nil { // before the body is asked for
+		return videostore.Record{}, err
+	}
+	buffers, err := s.memory.reserve(ctx)
 	if err != nil {
 		return videostore.Record{}, err
 	}
@@ -278,7 +281,20 @@ func (s *Service) verify(ctx context.Context, v video.Video, etag string) (blobs
 	if err := sniff(head); err != nil {
 		return blobstore.Info{}, s.refuse(ctx, v.ID, err)
 	}
+	if err := s.room(ctx, v, info.Size); err != nil {
+		return blobstore.Info{}, s.refuse(ctx, v.ID, err)
+	}
 	return info, nil
+}
+
+// room reserves the bytes of an upload from its owner's quota, or returns a
+// *videostore.QuotaError. Announced ones are reserved already.
+func (s *Service) room(ctx context.Context, v video.Video, size int64) error {
+	if v.SizeBytes == size {
+		return nil
+	}
+	v.SizeBytes = size
+	return s.videos.Reserve(ctx, v)
 }
 
 // refuse removes an upload and returns why.

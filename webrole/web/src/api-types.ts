@@ -14,7 +14,8 @@ export interface paths {
         /**
          * Public videos, of one channel or the recent ones of all
          * @description With `channel`, one channel's catalogue in either order; without it the
-         *     recent videos of all channels, newest first. Never a table scan (T5).
+         *     recent videos of all channels, newest first. With `owner=me`, your own,
+         *     newest first, whatever their visibility and state. Never a table scan (T5).
          */
         get: operations["listVideos"];
         put?: never;
@@ -2518,6 +2519,27 @@ export interface components {
             /** @description How many will be uploaded. */
             videos?: number;
         };
+        /**
+         * @description What an owner has no room for, in a problem `quota_exceeded`: 403 for
+         *     `stored_bytes`, because only deleting helps, and 429 for the others, with
+         *     `Retry-After`.
+         */
+        Quota: {
+            /**
+             * @description `stored_bytes` of uploads, announced or here; `videos_waiting`, announced
+             *     or being processed; `minutes_a_day` of video processed, by the day of UTC;
+             *     `clips_waiting` to be made.
+             * @enum {string}
+             */
+            name: "stored_bytes" | "videos_waiting" | "minutes_a_day" | "clips_waiting";
+            /** Format: int64 */
+            limit: number;
+            /**
+             * Format: int64
+             * @description How much may still be asked for.
+             */
+            left: number;
+        };
         /** @description RFC 9457. */
         Problem: {
             /** @example about:blank */
@@ -2530,6 +2552,7 @@ export interface components {
             code: string;
             /** @description What Azure Storage said, where it caused the problem (Q15). */
             storageErrorCode?: string;
+            quota?: components["schemas"]["Quota"];
             /** @description Also in the response header and in the logs. */
             requestId?: string;
         };
@@ -2623,6 +2646,8 @@ export interface operations {
     listVideos: {
         parameters: {
             query?: {
+                /** @description `me` lists your own videos. Not together with `channel` or `sort=title`; 401 without credentials. */
+                owner?: "me";
                 channel?: components["schemas"]["Channel"];
                 /** @description `title` needs a channel: titles are in order inside one only. */
                 sort?: "newest" | "title";

@@ -19,11 +19,11 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
-// Index makes the catalogue, the search index and the video's registration for a race
-// follow META.
+// Index makes the catalogue, the search index, the video's registration for a race and
+// what its owner has follow META.
 //
 //	Reads   META
-//	Writes  tables catalog, recent, terms, postings, variants, registrations (VIDEO: rows)
+//	Writes  tables catalog, recent, terms, postings, variants, registrations (VIDEO: rows), owners
 //	Repeat  makes the same rows: safe any number of times, in any order
 //	Why     the copies are in other partitions than the truth, so no transaction
 //	        covers both; repeating this step makes them equal in the end (T8)
@@ -53,7 +53,7 @@ func (s Index) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 	// a video at once.
 	listed := s.Catalog.Sync(ctx, id, current)
 	failpoint.Hit("index/catalogued")
-	if err := errors.Join(listed, s.Search.Sync(ctx, id, current), s.Races.Sync(ctx, id, current)); err != nil {
+	if err := errors.Join(listed, s.Search.Sync(ctx, id, current), s.Races.Sync(ctx, id, current), s.Videos.CountOwned(ctx, id)); err != nil {
 		return none, waitIfBusy(fmt.Errorf("index %s: %w", id, err))
 	}
 	failpoint.Hit("index/indexed")

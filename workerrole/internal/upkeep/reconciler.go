@@ -33,6 +33,9 @@ type Reconciler struct {
 	// OrphanAfter: a step that was silent for less does not count as lost while its
 	// queue has messages.
 	OrphanAfter time.Duration
+	// UnbornAfter: an announcement that is older has its video, or never will, because
+	// its request has died. Longer than a request takes.
+	UnbornAfter time.Duration
 	// AbandonAfter is how long an upload may take before its video is deleted.
 	AbandonAfter time.Duration
 	// SweepAfter is how long after a purge the mark is kept: late workers may insert rows.
@@ -103,17 +106,15 @@ func (r *Reconciler) Pass(ctx context.Context) (Pass, error) {
 // request.
 func (r *Reconciler) due(mark videostore.Inflight) bool {
 	age := time.Since(mark.Since)
-	switch {
-	case age < r.Grace,
-		mark.Awaits && age < r.AbandonAfter, // nothing was promised
-		mark.Erased && age < r.SweepAfter:
+	awaits := mark.Awaits && age < r.AbandonAfter // nothing was promised, but perhaps reserved
+	if age < r.Grace || awaits && (mark.Owner == "" || age < r.UnbornAfter) || mark.Erased && age < r.SweepAfter {
 		return false
 	}
 	if r.looks == nil {
 		r.looks = map[video.ID]look{}
 	}
 	l, found := r.looks[mark.ID]
-	if !found || l.etag != mark.ETag || !time.Now().Before(l.due) {
+	if !found || l.etag != mark.ETag || !awaits && !time.Now().Before(l.due) {
 		return true
 	}
 	l.round = r.round
@@ -174,8 +175,12 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *m
 }
 
 // sweep removes the mark of a video that is gone. A worker that claimed a step in the
-// moment of the purge may have left a row.
+// moment of the purge may have left a row, and one that counted, or a request that died
+// before it announced its video, a reservation.
 func (r *Reconciler) sweep(ctx context.Context, mark videostore.Inflight) (healthy bool, _ error) {
+	if err := r.Videos.Release(ctx, mark.Owner, mark.ID); err != nil {
+		return false, err
+	}
 	if time.Since(mark.Since) < r.SweepAfter {
 		return true, nil
 	}

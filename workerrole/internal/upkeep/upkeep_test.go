@@ -64,7 +64,7 @@ func setup(t *testing.T) *bench {
 	}
 	b.videos = videostore.New(a, b.queues)
 	b.rec = upkeep.Reconciler{
-		Videos: b.videos, AbandonAfter: time.Hour, OrphanAfter: time.Hour, Log: slog.New(slog.DiscardHandler),
+		Videos: b.videos, UnbornAfter: time.Minute, AbandonAfter: time.Hour, OrphanAfter: time.Hour, Log: slog.New(slog.DiscardHandler),
 		Queue: func(ctx context.Context, name string) (upkeep.QueueState, error) {
 			return upkeep.StateOf(ctx, b.queues.Queue(name))
 		},
@@ -176,6 +176,42 @@ func TestReconcilerRemovesAbandonedUploads(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"purge"}, b.waiting(t, workflow.Purge)); diff != "" {
 		t.Errorf("purge queue (-want +got):\n%s", diff)
+	}
+}
+
+// What a request reserved that died before it announced its video is given back; what
+// one that goes on has reserved is not.
+func TestReconcilerGivesBackWhatADeadRequestReserved(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.videos.SetLimits(videostore.Limits{Local: videostore.Quota{Waiting: 2}})
+	b.create(t)
+	unborn := video.Video{ID: video.NewID(), State: video.AwaitingUpload, Priority: video.Normal}
+	dying := videostore.New(azuritetest.FaultyAccount(t, b.account, func(r *http.Request) azuritetest.Fault {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, videostore.VideosTable) {
+			return azuritetest.ResetBefore
+		}
+		return azuritetest.None
+	}), b.queues)
+	if _, err := dying.Create(t.Context(), unborn); err == nil {
+		t.Fatal("the video was announced")
+	}
+	another := func() error {
+		_, err := b.videos.Create(t.Context(), video.Video{ID: video.NewID(), State: video.AwaitingUpload, Priority: video.Normal})
+		return err
+	}
+	var full *videostore.QuotaError
+	b.pass(t)
+	if err := another(); !errors.As(err, &full) {
+		t.Fatalf("a request that may go on lost its place: %v", err)
+	}
+	b.age(t, unborn.ID, 2*time.Minute)
+	b.pass(t)
+	if err := another(); err != nil {
+		t.Errorf("the place of the dead request: %v", err)
+	}
+	if err := another(); !errors.As(err, &full) {
+		t.Errorf("a third video of two: %v", err)
 	}
 }
 
@@ -444,7 +480,7 @@ func (b *bench) finish(t *testing.T, id video.ID, generation int) {
 func (b *bench) ask(t *testing.T, id video.ID, first int) workflow.Key {
 	t.Helper()
 	key := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: first, Frames: 2}
-	if _, err := b.videos.RequestClip(t.Context(), key); err != nil {
+	if _, err := b.videos.RequestClip(t.Context(), key, video.LocalOwner); err != nil {
 		t.Fatal(err)
 	}
 	return key
@@ -462,7 +498,7 @@ func TestReconcilerLooksAfterClips(t *testing.T) {
 	}
 	b.queues.shut.Store(true) // the web role dies between row and message
 	key := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 3, Frames: 2}
-	if _, err := b.videos.RequestClip(t.Context(), key); !errors.Is(err, errShut) {
+	if _, err := b.videos.RequestClip(t.Context(), key, video.LocalOwner); !errors.Is(err, errShut) {
 		t.Fatal(err)
 	}
 	b.queues.shut.Store(false)

@@ -1,0 +1,397 @@
+package videostore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// OwnersTable says what everybody has, and how much of it:
+//
+//	PartitionKey  the owner
+//	RowKey        QUOTA                     sums over the lines: Bytes, Waiting, Videos; Day, Seconds
+//	              VIDEO:<id>                a line: what one video takes of them
+//	              NEW:<inverted time>__<id> the same video, newest first
+//
+// One entity-group transaction changes sums and lines (T2), on the condition that the
+// sums are as they were read. So the sums are exact however many ask at once, and a
+// repetition, which finds the line, counts nothing twice. The web role writes a line
+// before the video, and refuses what is over a quota; after that lines follow META, by
+// the step on change and by the purge. Whose request died before there was a META is
+// found by its mark: see Release.
+const OwnersTable = "owners"
+
+// Quota is what one owner may have. 0 is no limit.
+type Quota struct {
+	StoredBytes int64 // of uploads, announced or here
+	Waiting     int64 // videos that are announced, or being processed
+	Minutes     int64 // of video that are processed in a day of UTC
+	Clips       int64 // that are being made
+}
+
+// The names of quotas, as problems show them.
+const (
+	QuotaStored  = "stored_bytes"
+	QuotaWaiting = "videos_waiting"
+	QuotaMinutes = "minutes_a_day"
+	QuotaClips   = "clips_waiting"
+)
+
+// QuotaError says that an owner has no room for what was asked for. Nothing was done.
+type QuotaError struct {
+	Quota string // its name
+	Limit int64
+	Left  int64 // how much may still be asked for: 0 or more
+}
+
+// Error implements error.
+func (e *QuotaError) Error() string {
+	return fmt.Sprintf("quota %s of %d is used up but for %d", e.Quota, e.Limit, e.Left)
+}
+
+// quotaOf is what an owner may have.
+func (l Limits) quotaOf(owner string) Quota {
+	if owner == video.LocalOwner {
+		return l.Local
+	}
+	return l.Owner
+}
+
+func ownerOf(v video.Video) string {
+	if v.Owner == "" {
+		return video.LocalOwner
+	}
+	return v.Owner
+}
+
+const (
+	sumsKey    = "QUOTA"
+	linePrefix = "VIDEO:"
+	newPrefix  = "NEW:"
+	// maxOwnerKey bounds the owner in a key, in bytes. Longer ones are hashed.
+	maxOwnerKey = 200
+)
+
+func ownerKey(owner string) string {
+	if key := tablestore.EscapeKey(owner); len(key) <= maxOwnerKey && key != "" {
+		return key
+	}
+	sum := sha256.Sum256([]byte(owner))
+	return "!~" + hex.EncodeToString(sum[:]) // EscapeKey writes digits after it, so nobody has this key
+}
+
+// sums is the row QUOTA.
+type sums struct {
+	Bytes, Waiting, Videos int64
+	Day                    string // 2006-01-02, of UTC
+	Seconds                int64  // of video on that day
+
+	etag string // empty: there is no row
+}
+
+// line is the row of one video.
+type line struct {
+	Bytes      int64
+	Waiting    bool
+	Generation int // the newest whose minutes are counted
+	CreatedAt  time.Time
+
+	there bool
+}
+
+// amounts is what a video takes by its META, given the line that there is. seconds are
+// of a generation that is not counted yet, and whose length is known.
+func amounts(v video.Video, old line) (want line, seconds int64) {
+	want = line{Bytes: v.SizeBytes, Generation: old.Generation, CreatedAt: v.CreatedAt, there: true}
+	want.Waiting = v.State == video.AwaitingUpload || v.State.Active()
+	if want.Waiting && v.SizeBytes == 0 { // what arrives was reserved when it began
+		want.Bytes = old.Bytes
+	}
+	switch {
+	case old.there:
+		want.CreatedAt = old.CreatedAt // it is in the key of the other row
+	case v.CreatedAt.IsZero():
+		want.CreatedAt = now()
+	}
+	if v.DurationSeconds > 0 && v.Generation > old.Generation {
+		want.Generation, seconds = v.Generation, int64(math.Ceil(v.DurationSeconds))
+	}
+	return want, seconds
+}
+
+func count(waiting bool) int64 {
+	if waiting {
+		return 1
+	}
+	return 0
+}
+
+// replaced returns the sums with one line instead of another.
+func (s sums) replaced(old, want line, seconds int64) sums {
+	if today := time.Now().UTC().Format(time.DateOnly); today > s.Day { // clocks differ: never back
+		s.Day, s.Seconds = today, 0
+	}
+	s.Bytes += want.Bytes - old.Bytes
+	s.Waiting += count(want.Waiting) - count(old.Waiting)
+	s.Videos += count(want.there) - count(old.there)
+	s.Seconds += seconds
+	return s
+}
+
+// over returns a *QuotaError for the first quota that after breaks and before did not.
+// What grows is refused, and what shrinks or stays never.
+func (q Quota) over(before, after sums, begins bool) error {
+	for _, c := range []struct {
+		name                 string
+		limit, before, after int64
+	}{
+		{QuotaWaiting, q.Waiting, before.Waiting, after.Waiting},
+		{QuotaStored, q.StoredBytes, before.Bytes, after.Bytes},
+	} {
+		if c.limit > 0 && c.after > c.limit && c.after > c.before {
+			return &QuotaError{Quota: c.name, Limit: c.limit, Left: max(0, c.limit-c.before)}
+		}
+	}
+	used, limit := before.Seconds, q.Minutes*60
+	if after.Day != before.Day {
+		used = 0
+	}
+	// How long an upload is nobody knows before it is probed: it begins while there is
+	// anything left.
+	if limit > 0 && (begins && used >= limit || after.Seconds > used && after.Seconds > limit) {
+		return &QuotaError{Quota: QuotaMinutes, Limit: q.Minutes, Left: max(0, (limit-used)/60)}
+	}
+	return nil
+}
+
+// turns serialise what this process writes for one owner, so that requests at once do
+// not have to try again. Other processes are told apart by the ETag.
+type turns [64]chan struct{}
+
+func newTurns() (t turns) {
+	for i := range t {
+		t[i] = make(chan struct{}, 1)
+	}
+	return t
+}
+
+// take waits for the owner's turn and returns what ends it.
+func (t *turns) take(ctx context.Context, owner string) (end func(), _ error) {
+	h := fnv.New32a()
+	h.Write([]byte(owner))
+	turn := t[h.Sum32()%uint32(len(t))]
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Reserve takes what a video needs from its owner's quota, or returns a *QuotaError and
+// takes nothing. v is the video as it will be. Safe to repeat.
+func (s *Store) Reserve(ctx context.Context, v video.Video) error {
+	quota := s.limits.quotaOf(ownerOf(v))
+	_, err := s.setLine(ctx, ownerOf(v), v.ID, &quota, func(context.Context) (video.Video, bool, error) { return v, true, nil })
+	return err
+}
+
+// Release gives back what is reserved for a video that is not there: its request died
+// before it was announced, or it was purged while an older run was counting. A video
+// that is there is left alone. Safe to repeat.
+func (s *Store) Release(ctx context.Context, owner string, id video.ID) error {
+	if owner == "" {
+		return nil // of an older release, which reserved nothing
+	}
+	for {
+		wrote, err := s.setLine(ctx, owner, id, nil, s.current(id))
+		if err != nil || !wrote {
+			return err
+		}
+	}
+}
+
+// CountOwned makes the sums of a video's owner follow META. Safe to repeat, in any order
+// and at once: who wrote looks at META again, so what is there in the end is true.
+func (s *Store) CountOwned(ctx context.Context, id video.ID) error {
+	owner := ""
+	rec, err := s.Get(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		mark, err := s.inflight.Get(ctx, inflightPartition(id), string(id))
+		if errors.Is(err, tablestore.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the mark of %s: %w", id, err)
+		}
+		owner = mark.String("Owner")
+	case err != nil:
+		return err
+	default:
+		owner = ownerOf(rec.Video)
+		old, _, err := s.readLine(ctx, owner, id)
+		if err != nil {
+			return err
+		}
+		if want, seconds := amounts(rec.Video, old); want == old && seconds == 0 {
+			return nil
+		}
+	}
+	return s.Release(ctx, owner, id)
+}
+
+// current reads META for setLine.
+func (s *Store) current(id video.ID) func(context.Context) (video.Video, bool, error) {
+	return func(ctx context.Context) (video.Video, bool, error) {
+		rec, err := s.Get(ctx, id)
+		if errors.Is(err, ErrNotFound) {
+			return video.Video{}, false, nil
+		}
+		return rec.Video, err == nil, err
+	}
+}
+
+// setLine makes a video's line what read says, which is asked after the sums were read:
+// whoever has seen an older META then finds other sums, and asks again. With quota it
+// may refuse. wrote is false when the line was right.
+func (s *Store) setLine(ctx context.Context, owner string, id video.ID, quota *Quota, read func(context.Context) (v video.Video, there bool, err error)) (wrote bool, _ error) {
+	end, err := s.turns.take(ctx, owner)
+	if err != nil {
+		return false, err
+	}
+	defer end()
+	for {
+		before, err := s.readSums(ctx, owner)
+		if err != nil {
+			return false, err
+		}
+		v, there, err := read(ctx)
+		if err != nil {
+			return false, err
+		}
+		old, row, err := s.readLine(ctx, owner, id)
+		if err != nil {
+			return false, err
+		}
+		want, seconds := line{}, int64(0)
+		if there {
+			want, seconds = amounts(v, old)
+		}
+		if want == old {
+			return false, nil
+		}
+		after := before.replaced(old, want, seconds)
+		if quota != nil {
+			if err := quota.over(before, after, !old.there); err != nil {
+				return false, err
+			}
+		}
+		_, err = s.ownersTable.Submit(ctx, lineOps(owner, id, after, old, want, row))
+		if err == nil {
+			return true, nil
+		}
+		if !isStale(err) && !errors.Is(err, tablestore.ErrExists) {
+			return false, fmt.Errorf("count %s for its owner: %w", id, err)
+		}
+		select { // another process was first
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(rand.N(20 * time.Millisecond)):
+		}
+	}
+}
+
+func (s *Store) readSums(ctx context.Context, owner string) (sums, error) {
+	row, err := s.ownersTable.Get(ctx, ownerKey(owner), sumsKey)
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return sums{}, nil
+	}
+	if err != nil {
+		return sums{}, fmt.Errorf("read an owner's sums: %w", err)
+	}
+	return sums{
+		Bytes: row.Int64("Bytes"), Waiting: row.Int64("Waiting"), Videos: row.Int64("Videos"),
+		Day: row.String("Day"), Seconds: row.Int64("Seconds"), etag: row.ETag,
+	}, nil
+}
+
+func (s *Store) readLine(ctx context.Context, owner string, id video.ID) (line, tablestore.Entity, error) {
+	row, err := s.ownersTable.Get(ctx, ownerKey(owner), linePrefix+string(id))
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return line{}, tablestore.Entity{}, nil
+	}
+	if err != nil {
+		return line{}, row, fmt.Errorf("read what %s takes of its owner's quota: %w", id, err)
+	}
+	return line{
+		Bytes: row.Int64("Bytes"), Waiting: row.Bool("Waiting"), Generation: row.Int("Generation"),
+		CreatedAt: row.Time("CreatedAt"), there: true,
+	}, row, nil
+}
+
+// lineOps is the transaction that puts want in the place of old.
+func lineOps(owner string, id video.ID, after sums, old, want line, row tablestore.Entity) []tablestore.Op {
+	key := ownerKey(owner)
+	sum := tablestore.Op{Kind: tablestore.OpInsert, IfMatch: after.etag, Entity: tablestore.Entity{
+		PartitionKey: key, RowKey: sumsKey,
+		Props: map[string]any{"Bytes": after.Bytes, "Waiting": after.Waiting, "Videos": after.Videos, "Day": after.Day, "Seconds": after.Seconds},
+	}}
+	if after.etag != "" {
+		sum.Kind = tablestore.OpReplace
+	}
+	created := want.CreatedAt
+	if old.there {
+		created = old.CreatedAt
+	}
+	newest := tablestore.Entity{PartitionKey: key, RowKey: newPrefix + tablestore.InvertedTime(created) + tablestore.Separator + string(id)}
+	mine := tablestore.Entity{PartitionKey: key, RowKey: linePrefix + string(id), Props: map[string]any{
+		"Bytes": want.Bytes, "Waiting": want.Waiting, "Generation": int32(want.Generation), "CreatedAt": created,
+	}}
+	switch {
+	case !want.there:
+		return []tablestore.Op{sum, {Kind: tablestore.OpDelete, Entity: mine, IfMatch: row.ETag}, {Kind: tablestore.OpDelete, Entity: newest, IfMatch: tablestore.AnyETag}}
+	case !old.there:
+		return []tablestore.Op{sum, {Kind: tablestore.OpInsert, Entity: mine}, {Kind: tablestore.OpInsert, Entity: newest}}
+	}
+	return []tablestore.Op{sum, {Kind: tablestore.OpReplace, Entity: mine, IfMatch: row.ETag}}
+}
+
+// Owned returns a page of an owner's videos, newest first, whatever their visibility
+// and state: a row range (T5). next continues it and is empty at the end;
+// tablestore.ErrToken for a token that is not ours.
+func (s *Store) Owned(ctx context.Context, owner string, limit int, token string) (ids []video.ID, next string, err error) {
+	rows, next, err := s.ownersTable.Page(ctx, tablestore.Query{
+		PartitionKey: ownerKey(owner), RowFrom: newPrefix, RowTo: tablestore.PrefixEnd(newPrefix),
+		PageSize: int32(limit), Class: tablestore.RowRange,
+	}, token)
+	if err != nil {
+		return nil, "", fmt.Errorf("list an owner's videos: %w", err)
+	}
+	for _, row := range rows {
+		if len(row.RowKey) > len(newPrefix)+13+len(tablestore.Separator) {
+			ids = append(ids, video.ID(row.RowKey[len(newPrefix)+13+len(tablestore.Separator):]))
+		}
+	}
+	return ids, next, nil
+}
+
+// reserveClip takes one of the clips that whoever asks may have waiting, in a ledger of
+// the owner's own: see BudgetsTable.
+func (s *Store) reserveClip(ctx context.Context, asker, entry string) error {
+	limit := s.limits.quotaOf(asker).Clips
+	err := s.reserve(ctx, ownClips+ownerKey(asker), int(limit), entry)
+	if errors.Is(err, ErrBusy) {
+		return &QuotaError{Quota: QuotaClips, Limit: limit}
+	}
+	return err
+}

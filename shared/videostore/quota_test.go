@@ -1,0 +1,357 @@
+package videostore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+)
+
+// ledgerOf reads what is counted for an owner, and compares the sums with the lines.
+func ledgerOf(t *testing.T, a *azstorage.Account, owner string) (sums tablestore.Entity) {
+	t.Helper()
+	table := tablestore.New(a.Table(videostore.OwnersTable))
+	var bytes, waiting, lines, listed int64
+	for row, err := range table.Query(t.Context(), tablestore.Query{PartitionKey: tablestore.EscapeKey(owner), Class: tablestore.RowRange}) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case row.RowKey == "QUOTA":
+			sums = row
+		case strings.HasPrefix(row.RowKey, "NEW:"):
+			listed++
+		default:
+			lines++
+			bytes += row.Int64("Bytes")
+			if row.Bool("Waiting") {
+				waiting++
+			}
+		}
+	}
+	if sums.Int64("Bytes") != bytes || sums.Int64("Waiting") != waiting || sums.Int64("Videos") != lines || listed != lines {
+		t.Errorf("sums %v, but %d lines of %d bytes, %d waiting, %d listed", sums.Props, lines, bytes, waiting, listed)
+	}
+	return sums
+}
+
+func opened(t *testing.T) *azstorage.Account {
+	t.Helper()
+	a := azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func ownedBy(owner string, size int64) video.Video {
+	v := awaiting()
+	v.Owner, v.SizeBytes, v.CreatedAt = owner, size, time.Now().UTC().Truncate(time.Millisecond)
+	return v
+}
+
+// refusedFor fails unless err says that a quota is used up.
+func refusedFor(t *testing.T, err error, quota string, left int64) {
+	t.Helper()
+	var refusal *videostore.QuotaError
+	if !errors.As(err, &refusal) || refusal.Quota != quota || refusal.Left != left {
+		t.Fatalf("%v, want quota %s with %d left", err, quota, left)
+	}
+}
+
+// However many processes announce at once, exactly as many get in as there is room for.
+func TestQuotaIsExactAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	a := opened(t)
+	stores := make([]*videostore.Store, 3)
+	for i := range stores {
+		stores[i] = videostore.New(a, &outgoing{})
+		stores[i].SetLimits(videostore.Limits{Owner: videostore.Quota{StoredBytes: 1000, Waiting: 7}})
+	}
+	var in, out atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 24 {
+		wg.Go(func() {
+			_, err := stores[i%3].Create(t.Context(), ownedBy("ann", 100))
+			var refusal *videostore.QuotaError
+			switch {
+			case err == nil:
+				in.Add(1)
+			case errors.As(err, &refusal) && refusal.Quota == videostore.QuotaWaiting:
+				out.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if in.Load() != 7 || out.Load() != 17 {
+		t.Errorf("%d in and %d out, want 7 and 17", in.Load(), out.Load())
+	}
+	ledgerOf(t, a, "ann")
+	for range 3 { // somebody else, and who has no quota, are not concerned
+		if _, err := stores[0].Create(t.Context(), ownedBy("bob", 100)); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 9 {
+		if _, err := stores[0].Create(t.Context(), ownedBy("", 1<<40)); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := ledgerOf(t, a, video.LocalOwner).Int64("Videos"); got != 9 {
+		t.Errorf("%d videos of nobody are counted for the built-in owner, want 9", got)
+	}
+}
+
+// What a video takes follows its life: announced, there, ready, deleted.
+func TestQuotaFollowsTheVideo(t *testing.T) {
+	t.Parallel()
+	a := opened(t)
+	s := videostore.New(a, &outgoing{})
+	s.SetLimits(videostore.Limits{Owner: videostore.Quota{StoredBytes: 1000, Waiting: 2, Minutes: 3}})
+	v := ownedBy("ann", 0)
+	if _, err := s.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	count := func() {
+		t.Helper()
+		for range 2 { // repeating it changes nothing
+			if err := s.CountOwned(t.Context(), v.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := func(bytes, waiting, seconds, videos int64) {
+		t.Helper()
+		count()
+		got := ledgerOf(t, a, "ann")
+		if got.Int64("Bytes") != bytes || got.Int64("Waiting") != waiting || got.Int64("Seconds") != seconds || got.Int64("Videos") != videos {
+			t.Fatalf("%v, want %d bytes, %d waiting, %d seconds, %d videos", got.Props, bytes, waiting, seconds, videos)
+		}
+	}
+	change := func(edit func(*video.Video)) {
+		t.Helper()
+		if _, err := s.Change(t.Context(), v.ID, "", func(v *video.Video) ([]videostore.Intent, error) { edit(v); return nil, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(0, 1, 0, 1)
+	begun := v
+	begun.SizeBytes = 1001
+	refusedFor(t, s.Reserve(t.Context(), begun), videostore.QuotaStored, 1000)
+	begun.SizeBytes = 900
+	if err := s.Reserve(t.Context(), begun); err != nil {
+		t.Fatal(err)
+	}
+	want(900, 1, 0, 1) // while it arrives
+	_, err := s.Create(t.Context(), ownedBy("ann", 101))
+	refusedFor(t, err, videostore.QuotaStored, 100)
+	if _, err := s.Uploaded(t.Context(), v.ID, 900, ""); err != nil {
+		t.Fatal(err)
+	}
+	want(900, 1, 0, 1)
+	change(func(v *video.Video) { v.State, v.DurationSeconds = video.Processing, 119.5 })
+	want(900, 1, 120, 1)
+	change(func(v *video.Video) { v.State = video.Failed })
+	want(900, 0, 120, 1)
+	_, err = s.Reprocess(t.Context(), v.ID) // two more minutes of three
+	refusedFor(t, err, videostore.QuotaMinutes, 1)
+	want(900, 0, 120, 1)
+	if _, err := s.Retry(t.Context(), v.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := ledgerOf(t, a, "ann").Int64("Waiting"); got != 1 {
+		t.Errorf("a retry takes no place: %d", got)
+	}
+	change(func(v *video.Video) { v.State, v.DurationSeconds, v.Generation = video.Ready, 60, 2 })
+	want(900, 0, 180, 1)
+	_, err = s.Create(t.Context(), ownedBy("ann", 1))
+	refusedFor(t, err, videostore.QuotaMinutes, 0)
+	if _, err := s.Delete(t.Context(), v.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	want(900, 0, 180, 1) // the blobs are still there
+	if _, err := s.Erase(t.Context(), v.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	want(0, 0, 180, 0)
+}
+
+// A count that saw an older META does not stay: the one who wrote it looks again.
+func TestLateCountDoesNotStay(t *testing.T) {
+	t.Parallel()
+	a := opened(t)
+	s := videostore.New(a, &outgoing{})
+	v := ownedBy("ann", 100)
+	if _, err := s.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	ready := func(state video.State) {
+		if _, err := s.Change(t.Context(), v.ID, "", func(v *video.Video) ([]videostore.Intent, error) { v.State = state; return nil, nil }); err != nil {
+			t.Error(err)
+		}
+	}
+	ready(video.Ready)
+	if err := s.CountOwned(t.Context(), v.ID); err != nil {
+		t.Fatal(err)
+	}
+	ready(video.Processing)
+	// META changes just before the slow one writes, and a faster one has nothing to do.
+	slow := videostore.New(azuritetest.FaultyAccount(t, a, func(r *http.Request) azuritetest.Fault {
+		if strings.HasSuffix(r.URL.Path, "/$batch") {
+			ready(video.Ready)
+			if err := s.CountOwned(context.WithoutCancel(t.Context()), v.ID); err != nil {
+				t.Error(err)
+			}
+		}
+		return azuritetest.None
+	}), &outgoing{})
+	if err := slow.CountOwned(t.Context(), v.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := ledgerOf(t, a, "ann").Int64("Waiting"); got != 0 {
+		t.Errorf("%d waiting, but the video is ready", got)
+	}
+}
+
+// Whoever dies between any two requests of an announcement or a purge leaves sums that
+// are those of the lines, and what upkeep does makes them true.
+func TestQuotaSurvivesDeath(t *testing.T) {
+	t.Parallel()
+	var lived, purged bool
+	faults := [2]azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply}
+	for n := range 40 {
+		a := opened(t)
+		whole := videostore.New(a, &outgoing{})
+		dying := videostore.New(azuritetest.FaultyAccount(t, a, azuritetest.DiesAt(n/2, faults[n%2])), &outgoing{})
+		v := ownedBy("ann", 100)
+		_, died := dying.Create(t.Context(), v)
+		ledgerOf(t, a, "ann")
+		if died == nil {
+			lived = true
+			break
+		}
+		if err := whole.Release(t.Context(), "ann", v.ID); err != nil {
+			t.Fatal(err)
+		}
+		_, err := whole.Get(t.Context(), v.ID)
+		if got := ledgerOf(t, a, "ann").Int64("Videos"); (got == 1) != (err == nil) {
+			t.Errorf("died at request %d: %d videos are counted, the video: %v", n/2, got, err)
+		}
+	}
+	for n := range 60 {
+		a := opened(t)
+		whole := videostore.New(a, &outgoing{})
+		v := ownedBy("ann", 100)
+		if _, err := whole.Create(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := whole.Delete(t.Context(), v.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		dying := videostore.New(azuritetest.FaultyAccount(t, a, azuritetest.DiesAt(n/2, faults[n%2])), &outgoing{})
+		_, died := dying.Erase(t.Context(), v.ID, true)
+		if _, err := whole.Erase(t.Context(), v.ID, true); err != nil { // its message comes again
+			t.Fatal(err)
+		}
+		if got := ledgerOf(t, a, "ann").Int64("Videos"); got != 0 {
+			t.Errorf("the purge died at request %d: %d videos are counted", n/2, got)
+		}
+		if died == nil {
+			purged = true
+			break
+		}
+	}
+	if !lived || !purged {
+		t.Error("not every request was the last one once")
+	}
+}
+
+// Whoever asks for clips has a quota of their own, whosever the video is.
+func TestQuotaOfClips(t *testing.T) {
+	t.Parallel()
+	s, out := setup(t)
+	id := finished(t, s, out)
+	s.SetLimits(videostore.Limits{Owner: videostore.Quota{Clips: 3}})
+	var in atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			_, err := s.RequestClip(t.Context(), clipOf(id, i), "ann")
+			var refusal *videostore.QuotaError
+			if err == nil {
+				in.Add(1)
+			} else if !errors.As(err, &refusal) || refusal.Quota != videostore.QuotaClips {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if in.Load() > 3 { // at once rather one too many is refused than let in
+		t.Fatalf("%d clips of 3", in.Load())
+	}
+	for i := 0; in.Load() < 3; i++ {
+		azuritetest.Eventually(t, 10*time.Second, func() error { // a full ledger is remembered for a second
+			_, err := s.RequestClip(t.Context(), clipOf(id, 20+i), "ann")
+			return err
+		})
+		in.Add(1)
+	}
+	_, err := s.RequestClip(t.Context(), clipOf(id, 40), "ann")
+	refusedFor(t, err, videostore.QuotaClips, 0)
+	for i := range 5 {
+		if _, err := s.RequestClip(t.Context(), clipOf(id, 50+i), "bob"); err != nil && i < 3 {
+			t.Errorf("somebody else: %v", err)
+		}
+		if _, err := s.RequestClip(t.Context(), clipOf(id, 60+i), video.LocalOwner); err != nil {
+			t.Errorf("who has no quota: %v", err)
+		}
+	}
+}
+
+// An owner's videos are listed newest first, whatever the owner is called.
+func TestOwned(t *testing.T) {
+	t.Parallel()
+	a := opened(t)
+	s := videostore.New(a, &outgoing{})
+	long := "oidc:" + strings.Repeat("ü/", 200)
+	for _, owner := range []string{"ann", "oidc:a/b#c?d", long, long + "x"} {
+		var want []video.ID
+		for i := range 5 {
+			v := ownedBy(owner, 1)
+			v.CreatedAt = v.CreatedAt.AddDate(0, 0, i)
+			if _, err := s.Create(t.Context(), v); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, v.ID)
+		}
+		slices.Reverse(want)
+		var got []video.ID
+		for token := ""; ; {
+			ctx, meter := tablestore.WithMeter(t.Context())
+			page, next, err := s.Owned(ctx, owner, 2, token)
+			if err != nil || len(page) > 2 || meter.Requests() > 2 || meter.ByClass(tablestore.Scan)+meter.ByClass(tablestore.PartitionRange) > 0 {
+				t.Fatal(page, meter.Requests(), err)
+			}
+			got = append(got, page...)
+			if token = next; token == "" {
+				break
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: %v, want %v", owner, got, want)
+		}
+	}
+}
