@@ -88,14 +88,6 @@ func openBoard(t *testing.T, tab context.Context, s *stack.Stack, first string) 
 	}
 }
 
-// press lets the keyboard do what is bound to a focused element.
-func press(t *testing.T, tab context.Context, selector, key string) {
-	t.Helper()
-	if err := chromedp.Do(tab, chromedp.Focus(selector), chromedp.KeyEvent(key)); err != nil {
-		t.Fatalf("%s with %q: %v", selector, key, err)
-	}
-}
-
 // truth waits until a condition of the page holds.
 func truth(t *testing.T, tab context.Context, condition string) {
 	t.Helper()
@@ -170,10 +162,12 @@ func TestBoardIsAlive(t *testing.T) {
 
 	press(t, tab, `[aria-label="Pause queue finish"]`, "\r")
 	truth(t, tab, `document.querySelector('.queue[data-queue="finish"]').classList.contains('paused')`)
+	truth(t, tab, `document.activeElement.getAttribute('aria-label') === 'Resume queue finish'`) // the way back has the focus
 	press(t, tab, `[aria-label="Clear queue purge"]`, "\r")
-	truth(t, tab, `document.getElementById('ask').open && document.getElementById('ask').contains(document.activeElement)`)
-	press(t, tab, "#ask button", "\x1b")
-	truth(t, tab, `!document.getElementById('ask').open`)
+	truth(t, tab, `document.getElementById('ask').open && document.activeElement.textContent === 'Leave it'`)
+	shoot(t, tab, "board-ask")
+	typeKeys(t, tab, "\x1b")
+	truth(t, tab, `!document.getElementById('ask').open && document.activeElement.getAttribute('aria-label') === 'Clear queue purge'`)
 
 	if _, err := s.AddWorker(t.Context()); err != nil {
 		t.Fatal(err)
@@ -413,7 +407,15 @@ func TestBoardIsCheap(t *testing.T) {
 	press(t, tab, ".poisoned .small", "\r")
 	truth(t, tab, `document.getElementById('ask').open`)
 	press(t, tab, "#ask-yes", "\r")
-	truth(t, tab, `document.querySelectorAll('.poisoned').length === 0`)
+	truth(t, tab, `document.querySelectorAll('.poisoned').length === 0 && document.activeElement.id === 'poison-title'`)
+
+	stop() // nothing moves any more
+	movers.Wait()
+	press(t, tab, `[aria-label="Clear queue index"]`, "\r")
+	truth(t, tab, `/^Remove (all \d+ messages|the one message) of index\?/.test(document.getElementById('ask-text').textContent)`)
+	press(t, tab, "#ask-yes", "\r")
+	truth(t, tab, `document.getElementById('status').textContent === 'Queue index is cleared.'`)
+	truth(t, tab, `!document.querySelector('.queue[data-queue="index"] .token[data-state="lane"]')`)
 	if eval[bool](t, tab, `'owned' in window`) {
 		t.Error("the reason of the poison was run")
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
@@ -114,27 +115,31 @@ func raceThroughThePage(t *testing.T, tab context.Context, base string, bib int)
 	if err := os.WriteFile(list, []byte("bib,name,sex,age\n7,\"<b>Ann</b>\",F,41\n8,Bob,M,42\nnine,Cid,M,43\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := chromedp.Do(tab, chromedp.Navigate(base+"/race"),
-		chromedp.SetValue(`#event`, "2011 New York City Marathon"),
-		chromedp.Click(`#list summary`), chromedp.SetUploadFiles(`#csv`, []string{list}), chromedp.Click(`#send`))
-	if err != nil {
-		t.Fatalf("import a start list: %v", err)
-	}
+	visit(t, tab, base+"/race")
+	reach(t, tab, `#event`)
+	typeKeys(t, tab, "2011 New York City Marathon")
+	press(t, tab, `#list summary`, kb.Enter)
+	chooseFiles(t, tab, `#csv`, list)
+	press(t, tab, `#send`, kb.Enter)
 	until(t, tab, "the report of the import", `document.getElementById('report').textContent.startsWith('2 stored (0 of them were there already), 1 refused')`)
 	if got := eval[string](t, tab, `document.getElementById('refusals').textContent`); !strings.Contains(got, "Line 4") {
 		t.Errorf("the refusals are %q, want line 4", got)
 	}
-	find := func(script string) {
-		eval[any](t, tab, script+`; document.getElementById('find').requestSubmit()`)
+	field := func(id, text string) {
+		reach(t, tab, "#"+id)
+		retype(t, tab, text)
 	}
-	find(`document.getElementById('from').value = 41; document.getElementById('to').value = 42`)
+	field("from", "41")
+	field("to", "42"+kb.Enter)
 	until(t, tab, "two runners of that age", `document.querySelectorAll('#runners tr').length === 2 && document.getElementById('runners').textContent.includes('<b>Ann</b>')`)
-	find(`document.getElementById('bib').value = ` + strconv.Itoa(bib))
+	field("bib", strconv.Itoa(bib)+kb.Enter)
 	until(t, tab, "the runner and the moment", `document.querySelectorAll('#runners tr').length === 1 && document.querySelector('#runners a[href*="t=11.3"]')`)
-	if err := chromedp.Do(tab, chromedp.Click(`#runners button`), chromedp.WaitVisible(`#runners a[download]`)); err != nil {
+	press(t, tab, `#runners button`, kb.Enter)
+	if err := chromedp.Do(tab, chromedp.WaitVisible(`#runners a[download]`)); err != nil {
 		t.Fatalf("make the clip: %v", err)
 	}
 	shoot(t, tab, "race")
+	until(t, tab, "the focus is on the clip", `document.activeElement.matches('#runners .clip a')`)
 }
 
 // registered enters a runner and waits until the registration leads to a video:

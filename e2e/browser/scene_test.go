@@ -1,6 +1,7 @@
 package browser_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,7 +16,56 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 )
 
-// TestPlayASceneInThePage: a scene is begun, stepped through, hastened and played again
+// playThrough plays the scene of a page by keyboard, without pauses, to its end.
+func playThrough(t *testing.T, tab context.Context) {
+	t.Helper()
+	truth(t, tab, `document.getElementById('go')?.textContent === 'Start'`)
+	press(t, tab, "#go", kb.Enter)
+	for range 3 {
+		press(t, tab, "#faster", kb.Enter)
+	}
+	truth(t, tab, `document.querySelector('#told .end')`)
+	if end := eval[string](t, tab, `document.querySelector('#told .end').textContent`); end != "Everything that was told was true." {
+		t.Errorf("the scene ends with %q", end)
+	}
+	if n := eval[float64](t, tab, `document.querySelectorAll('#sequence .arrow').length`); n < 4 {
+		t.Errorf("the diagram has %v arrows, there and back", n)
+	}
+}
+
+// answer chooses a key by answering the questions of the scene with the keyboard.
+func answer(t *testing.T, tab context.Context, s *lab.Stack, axe string) {
+	t.Helper()
+	visit(t, tab, s.BaseURL()+"/learn/choosing-a-key")
+	press(t, tab, `[name=knows]`, " ")
+	press(t, tab, `[name=together]`, " ")
+	press(t, tab, `[name=busy]`, kb.ArrowDown+kb.ArrowDown) // from a few to thousands
+	if got := eval[string](t, tab, `[...document.querySelectorAll('#questions :checked')].map((i) => i.value).join(' ')`); got != "subject yes thousands" {
+		t.Fatalf("the keyboard chose %q", got)
+	}
+	for _, sight := range []sight{{"light", 1440}, {"dark", 360}} {
+		sight.set(t, tab)
+		name := fmt.Sprintf("questions-%s-%d", sight.scheme, sight.width)
+		shoot(t, tab, name)
+		if found := findings(t, tab, axe); len(found) > 0 {
+			t.Errorf("%s: axe found\n%s", name, strings.Join(found, "\n"))
+		}
+		if beyond := eval[float64](t, tab, `document.documentElement.scrollWidth - innerWidth`); beyond > 0 {
+			t.Errorf("%s: %.0f pixels beyond the edge", name, beyond)
+		}
+	}
+	playThrough(t, tab)
+	if key := eval[string](t, tab, `document.querySelector('#told .claim').textContent`); !strings.HasPrefix(key, "some, with a suffix: PartitionKey subject~<0…7>") {
+		t.Errorf("these answers lead to %q", key)
+	}
+	shoot(t, tab, "questions-answered")
+	press(t, tab, `#questions [type=reset]`, kb.Enter)
+	press(t, tab, "#again", kb.Enter)
+	truth(t, tab, `document.querySelector('#told .end')`)
+	truth(t, tab, `document.querySelectorAll('#told .claim').length === 8`) // four tables of Cutroom
+}
+
+// TestPlayASceneInThePage: three scenes, of queues, tables and blobs. One is begun, stepped through, hastened and played again
 // by keyboard; its diagram and its sentences grow; and the page is good to look at,
 // wide and narrow, light and dark.
 func TestPlayASceneInThePage(t *testing.T) {
@@ -71,6 +121,12 @@ func TestPlayASceneInThePage(t *testing.T) {
 	press(t, tab, "#again", kb.Enter)
 	truth(t, tab, `document.querySelectorAll('#told li').length < 5`)
 	truth(t, tab, `document.querySelector('#told .end')`)
+	t.Run("questionnaire", func(t *testing.T) { answer(t, tab, s, string(axe)) })
+	t.Run("blobs", func(t *testing.T) {
+		visit(t, tab, s.BaseURL()+"/learn")
+		press(t, tab, `a[href="/learn/corrupted-and-split"]`, kb.Enter)
+		playThrough(t, tab)
+	})
 	if errors := said.take(); len(errors) > 0 {
 		t.Errorf("the console says\n%s", strings.Join(errors, "\n"))
 	}

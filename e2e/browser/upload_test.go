@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
@@ -56,9 +57,10 @@ func eval[T any](t *testing.T, tab context.Context, expression string) T {
 	return got
 }
 
-// TestUploadThroughThePage chooses files in the upload page, as a user does: two
-// videos and something else. A block that is changed on the way is refused and sent
-// again (paper row Q12). Each row becomes a link that plays.
+// TestUploadThroughThePage chooses files in the upload page, as a user does who has
+// only a keyboard: two videos and something else. A block that is changed on the way is refused and sent
+// again (paper row Q12). Each row becomes a link that plays, and
+// the search finds it.
 func TestUploadThroughThePage(t *testing.T) {
 	s := stacktest.Start(t, stack.Options{Workers: 1})
 	tab := open(t)
@@ -70,18 +72,15 @@ func TestUploadThroughThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	eval[any](t, tab, corrupt+`; null`)
-	if err := chromedp.Do(tab, chromedp.SetUploadFiles(`#file`, []string{clip(t, 6), letter})); err != nil {
-		t.Fatalf("choose files: %v", err)
-	}
+	chooseFiles(t, tab, `#file`, clip(t, 6), letter)
+	shoot(t, tab, "upload-focus")
 	until(t, tab, "the files are looked at", `document.querySelector('#files [data-phase=waiting]') && document.querySelector('#files [data-phase=refused]')`)
-	if err := chromedp.Do(tab, chromedp.SetUploadFiles(`#file`, []string{clip(t, 5)})); err != nil {
-		t.Fatalf("choose another file: %v", err)
-	}
+	chooseFiles(t, tab, `#file`, clip(t, 5))
 	until(t, tab, "the button counts files", `document.getElementById('send').textContent === 'Upload 2 files'`)
 	shoot(t, tab, "upload")
-	if err := chromedp.Do(tab, chromedp.SetValue(`#files [data-phase=waiting] input`, "Uploaded by hand"), chromedp.Click(`#send`)); err != nil {
-		t.Fatalf("send: %v", err)
-	}
+	reach(t, tab, `#files [data-phase=waiting] input`)
+	retype(t, tab, "Uploaded by hand")
+	press(t, tab, `#send`, kb.Enter)
 	until(t, tab, "both are ready", `document.querySelectorAll('#files [data-state=ready]').length === 2`)
 	shoot(t, tab, "uploaded")
 	if got := eval[string](t, tab, `window.answers.join(' ')`); got != "400 201 201" {
@@ -90,15 +89,19 @@ func TestUploadThroughThePage(t *testing.T) {
 	if got := eval[int](t, tab, `document.querySelectorAll('#files [data-phase=refused]').length`); got != 1 {
 		t.Errorf("%d files refused, want the letter", got)
 	}
-	if err := chromedp.Do(tab, chromedp.Click(`#files [data-state=ready] a`), chromedp.WaitVisible(`#player`)); err != nil {
+	press(t, tab, `#files [data-state=ready] a`, kb.Enter)
+	if err := chromedp.Do(tab, chromedp.WaitVisible(`#player`)); err != nil {
 		t.Fatalf("follow the link: %v", err)
 	}
 	until(t, tab, "the title that was typed", `document.title.startsWith('Uploaded by hand')`)
-	if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/")); err != nil {
-		t.Fatal(err)
-	}
-	until(t, tab, "the start page lists both", `document.querySelectorAll('#videos li').length === 2`)
+	press(t, tab, `.brand`, kb.Enter)
+	until(t, tab, "the start page lists both", `document.querySelectorAll('#videos li[data-id]').length === 2`)
 	shoot(t, tab, "home")
+	reach(t, tab, `#q`)
+	typeKeys(t, tab, "hand")
+	until(t, tab, "the search finds one", `document.querySelectorAll('#videos li[data-id]').length === 1 && document.getElementById('status').textContent.startsWith('1 found')`)
+	press(t, tab, `#videos a`, kb.Enter)
+	until(t, tab, "the page of the video that was found", `document.title.startsWith('Uploaded by hand')`)
 }
 
 // stalling counts the blocks that storage has taken from a page, and lets so many of

@@ -14,7 +14,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 )
 
-// TestWatchPage does what the page of a video offers beside playing: the bar of its
+// TestWatchPage does by keyboard what the page of a video offers: playing, the bar of its
 // parts, changing its words while somebody else does, and thinking again about a
 // delete.
 func TestWatchPage(t *testing.T) {
@@ -45,15 +45,20 @@ func TestWatchPage(t *testing.T) {
 		shoot(t, tab, "bar")
 		eval[any](t, tab, `(`+point+`)('click') ?? null`)
 		until(t, tab, "the player is in the middle", `Math.abs(document.getElementById('player').currentTime - 10) < 0.1`)
-		eval[any](t, tab, `document.getElementById('scrub').focus() ?? null`)
-		if err := chromedp.Do(tab, chromedp.KeyEvent(kb.ArrowRight)); err != nil {
-			t.Fatal(err)
-		}
+		press(t, tab, `#scrub`, kb.ArrowRight)
 		until(t, tab, "five seconds on by keyboard", `Math.abs(document.getElementById('player').currentTime - 15) < 0.1`)
 	})
 
+	t.Run("play", func(t *testing.T) {
+		press(t, tab, `#player`, " ")
+		until(t, tab, "Space plays", `!document.getElementById('player').paused`)
+		press(t, tab, `#player`, " ")
+		until(t, tab, "Space pauses", `document.getElementById('player').paused`)
+	})
+
 	t.Run("edit", func(t *testing.T) {
-		if err := chromedp.Do(tab, chromedp.Click(`#edit-open`), chromedp.WaitVisible(`#edit-title`)); err != nil {
+		press(t, tab, `#edit-open`, kb.Enter)
+		if err := chromedp.Do(tab, chromedp.WaitVisible(`#edit-title`)); err != nil {
 			t.Fatal(err)
 		}
 		somebody := func(edit client.VideoEdit) {
@@ -70,16 +75,15 @@ func TestWatchPage(t *testing.T) {
 		title := "As somebody calls it"
 		somebody(client.VideoEdit{Title: &title, Tags: &[]string{"theirs"}})
 		save := `#edit-form button[type=submit]`
-		if err := chromedp.Do(tab, chromedp.SetValue(`#edit-title`, "As it is now"), chromedp.Click(save)); err != nil {
-			t.Fatal(err)
-		}
+		reach(t, tab, `#edit-title`)
+		retype(t, tab, "As it is now")
+		press(t, tab, save, kb.Enter)
 		until(t, tab, "the page says what somebody else changed", `document.getElementById('edit-trouble').textContent.includes('title is now “As somebody calls it”')`)
 		shoot(t, tab, "conflict")
 		somebody(client.VideoEdit{Tags: &[]string{"theirs", "too"}}) // another field is no conflict
-		if err := chromedp.Do(tab, chromedp.Click(save)); err != nil {
-			t.Fatal(err)
-		}
+		press(t, tab, save, kb.Enter)
 		until(t, tab, "the new title", `document.getElementById('title').textContent === 'As it is now' && !document.getElementById('edit').open`)
+		until(t, tab, "the focus is where it was", `document.activeElement.id === 'edit-open'`)
 		until(t, tab, "the tags of somebody else", `document.getElementById('facts').textContent.includes('theirs, too')`)
 	})
 
@@ -95,24 +99,17 @@ func TestWatchPage(t *testing.T) {
 				field.dispatchEvent(new Event('input'));
 			}
 			return [...list.options].some((o) => o.value === 'mine, theirs'); })()`)
-		if err := chromedp.Do(tab, chromedp.Click(`#edit-close`)); err != nil {
-			t.Fatal(err)
-		}
+		press(t, tab, `#edit-close`, kb.Enter)
 	})
 
 	t.Run("delete", func(t *testing.T) {
 		remove := `[data-action=delete]`
-		if err := chromedp.Do(tab, chromedp.Click(remove), chromedp.WaitVisible(`#undo-button`)); err != nil {
-			t.Fatal(err)
-		}
+		press(t, tab, remove, kb.Enter)
+		until(t, tab, "Undo has the focus", `document.activeElement.id === 'undo-button'`)
 		shoot(t, tab, "undo")
-		if err := chromedp.Do(tab, chromedp.Click(`#undo-button`)); err != nil {
-			t.Fatal(err)
-		}
+		press(t, tab, `#undo-button`, kb.Enter)
 		until(t, tab, "the page says that it stays", `document.getElementById('undo').hidden`)
-		if err := chromedp.Do(tab, chromedp.Click(remove)); err != nil {
-			t.Fatal(err)
-		}
+		press(t, tab, remove, kb.Enter)
 		until(t, tab, "the start page after ten seconds", `location.pathname === '/'`)
 		got, err := user.API().GetVideoWithResponse(t.Context(), v.Id)
 		if err != nil || got.StatusCode() != http.StatusNotFound {

@@ -1024,6 +1024,25 @@ type LabKill struct {
 	Worker string `json:"worker"`
 }
 
+// LabOption defines model for LabOption.
+type LabOption struct {
+	Text  string `json:"text"`
+	Value string `json:"value"`
+}
+
+// LabPlay defines model for LabPlay.
+type LabPlay struct {
+	// Answers By the name of the question: all of them, or none.
+	Answers *map[string]string `json:"answers,omitempty"`
+}
+
+// LabQuestion defines model for LabQuestion.
+type LabQuestion struct {
+	Name    string      `json:"name"`
+	Options []LabOption `json:"options"`
+	Text    string      `json:"text"`
+}
+
 // LabScene defines model for LabScene.
 type LabScene struct {
 	// Learn What one knows afterwards.
@@ -1032,6 +1051,9 @@ type LabScene struct {
 
 	// Page The pattern's page, below docs.
 	Page string `json:"page"`
+
+	// Questions What a reader may answer before it plays; mostly none.
+	Questions []LabQuestion `json:"questions"`
 
 	// Rows Of docs/papers.md, such as `Q16c`.
 	Rows  []string `json:"rows"`
@@ -2008,6 +2030,9 @@ type LabFreezeJSONRequestBody = LabFreeze
 // LabKillJSONRequestBody defines body for LabKill for application/json ContentType.
 type LabKillJSONRequestBody = LabKill
 
+// LabPlaySceneJSONRequestBody defines body for LabPlayScene for application/json ContentType.
+type LabPlaySceneJSONRequestBody = LabPlay
+
 // LabStopJSONRequestBody defines body for LabStop for application/json ContentType.
 type LabStopJSONRequestBody = LabStop
 
@@ -2299,14 +2324,27 @@ type ClientInterface interface {
 	// Corresponds with GET /lab/scenes (the `LabScenes` operationId).
 	LabScenes(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// LabPlaySceneWithBody Play a scene
+	//
+	// It plays in the process that keeps the stack, below names of its own in the
+	// storage, past whatever disturbs that, and removes what it made. Four at a time.
+	// 404 `scene_not_found`; 400 `invalid_body` for what is no answer to its questions.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /lab/scenes/{name} (the `LabPlayScene` operationId).
+	LabPlaySceneWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// LabPlayScene Play a scene
 	//
 	// It plays in the process that keeps the stack, below names of its own in the
 	// storage, past whatever disturbs that, and removes what it made. Four at a time.
-	// 404 `scene_not_found`.
+	// 404 `scene_not_found`; 400 `invalid_body` for what is no answer to its questions.
+	//
+	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /lab/scenes/{name} (the `LabPlayScene` operationId).
-	LabPlayScene(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	LabPlayScene(ctx context.Context, name string, body LabPlaySceneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// LabStopWithBody SIGTERM for a worker
 	//
@@ -3166,15 +3204,38 @@ func (c *Client) LabScenes(ctx context.Context, reqEditors ...RequestEditorFn) (
 	return c.Client.Do(req)
 }
 
+// LabPlaySceneWithBody Play a scene
+//
+// It plays in the process that keeps the stack, below names of its own in the
+// storage, past whatever disturbs that, and removes what it made. Four at a time.
+// 404 `scene_not_found`; 400 `invalid_body` for what is no answer to its questions.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /lab/scenes/{name} (the `LabPlayScene` operationId).
+func (c *Client) LabPlaySceneWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabPlaySceneRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // LabPlayScene Play a scene
 //
 // It plays in the process that keeps the stack, below names of its own in the
 // storage, past whatever disturbs that, and removes what it made. Four at a time.
-// 404 `scene_not_found`.
+// 404 `scene_not_found`; 400 `invalid_body` for what is no answer to its questions.
+//
+// Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /lab/scenes/{name} (the `LabPlayScene` operationId).
-func (c *Client) LabPlayScene(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewLabPlaySceneRequest(c.Server, name)
+func (c *Client) LabPlayScene(ctx context.Context, name string, body LabPlaySceneJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLabPlaySceneRequest(c.Server, name, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4851,8 +4912,19 @@ func NewLabScenesRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
-// NewLabPlaySceneRequest constructs an http.Request for the LabPlayScene method
-func NewLabPlaySceneRequest(server string, name string) (*http.Request, error) {
+// NewLabPlaySceneRequest calls the generic LabPlayScene builder with application/json body
+func NewLabPlaySceneRequest(server string, name string, body LabPlaySceneJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewLabPlaySceneRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewLabPlaySceneRequestWithBody constructs an http.Request for the LabPlayScene method, with any body, and a specified content type
+func NewLabPlaySceneRequestWithBody(server string, name string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -4877,10 +4949,12 @@ func NewLabPlaySceneRequest(server string, name string) (*http.Request, error) {
 		return nil, err
 	}
 
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -7061,16 +7135,27 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /lab/scenes (the `LabScenes` operationId).
 	LabScenesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*LabScenesResponse, error)
 
+	// LabPlaySceneWithBodyWithResponse Play a scene
+	//
+	// It plays in the process that keeps the stack, below names of its own in the
+	// storage, past whatever disturbs that, and removes what it made. Four at a time.
+	// 404 `scene_not_found`; 400 `invalid_body` for what is no answer to its questions.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /lab/scenes/{name} (the `LabPlayScene` operationId).
+	LabPlaySceneWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabPlaySceneResponse, error)
+
 	// LabPlaySceneWithResponse Play a scene
 	//
 	// It plays in the process that keeps the stack, below names of its own in the
 	// storage, past whatever disturbs that, and removes what it made. Four at a time.
-	// 404 `scene_not_found`.
+	// 404 `scene_not_found`; 400 `invalid_body` for what is no answer to its questions.
 	//
-	// Returns a wrapper object for the known response body format(s).
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /lab/scenes/{name} (the `LabPlayScene` operationId).
-	LabPlaySceneWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*LabPlaySceneResponse, error)
+	LabPlaySceneWithResponse(ctx context.Context, name string, body LabPlaySceneJSONRequestBody, reqEditors ...RequestEditorFn) (*LabPlaySceneResponse, error)
 
 	// LabStopWithBodyWithResponse SIGTERM for a worker
 	//
@@ -10611,17 +10696,34 @@ func (c *ClientWithResponses) LabScenesWithResponse(ctx context.Context, reqEdit
 	return ParseLabScenesResponse(rsp)
 }
 
+// LabPlaySceneWithBodyWithResponse Play a scene
+//
+// It plays in the process that keeps the stack, below names of its own in the
+// storage, past whatever disturbs that, and removes what it made. Four at a time.
+// 404 `scene_not_found`; 400 `invalid_body` for what is no answer to its questions.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /lab/scenes/{name} (the `LabPlayScene` operationId).
+func (c *ClientWithResponses) LabPlaySceneWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LabPlaySceneResponse, error) {
+	rsp, err := c.LabPlaySceneWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLabPlaySceneResponse(rsp)
+}
+
 // LabPlaySceneWithResponse Play a scene
 //
 // It plays in the process that keeps the stack, below names of its own in the
 // storage, past whatever disturbs that, and removes what it made. Four at a time.
-// 404 `scene_not_found`.
+// 404 `scene_not_found`; 400 `invalid_body` for what is no answer to its questions.
 //
-// Returns a wrapper object for the known response body format(s).
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /lab/scenes/{name} (the `LabPlayScene` operationId).
-func (c *ClientWithResponses) LabPlaySceneWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*LabPlaySceneResponse, error) {
-	rsp, err := c.LabPlayScene(ctx, name, reqEditors...)
+func (c *ClientWithResponses) LabPlaySceneWithResponse(ctx context.Context, name string, body LabPlaySceneJSONRequestBody, reqEditors ...RequestEditorFn) (*LabPlaySceneResponse, error) {
+	rsp, err := c.LabPlayScene(ctx, name, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,15 @@ func (r *run) after(number int) (events []scenes.Event, more <-chan struct{}, ov
 func (b *bench) listScenes(w http.ResponseWriter, _ *http.Request) {
 	list := client.LabScenes{Items: []client.LabScene{}}
 	for _, sc := range scene.All() {
-		list.Items = append(list.Items, client.LabScene{Name: sc.Name, Title: sc.Title, Rows: sc.Rows, Learn: sc.Learn, Page: sc.Page})
+		item := client.LabScene{Name: sc.Name, Title: sc.Title, Rows: sc.Rows, Learn: sc.Learn, Page: sc.Page, Questions: []client.LabQuestion{}}
+		for _, q := range sc.Questions {
+			question := client.LabQuestion{Name: q.Name, Text: q.Text}
+			for _, o := range q.Options {
+				question.Options = append(question.Options, client.LabOption{Value: o.Value, Text: o.Text})
+			}
+			item.Questions = append(item.Questions, question)
+		}
+		list.Items = append(list.Items, item)
 	}
 	write(w, http.StatusOK, list)
 }
@@ -61,13 +69,26 @@ func (b *bench) playScene(w http.ResponseWriter, r *http.Request) {
 		fail(w, refuse(http.StatusNotFound, "scene_not_found", "There is no scene of this name."))
 		return
 	}
+	var asked client.LabPlay
+	if err := read(w, r, &asked); err != nil {
+		fail(w, err)
+		return
+	}
+	var answers map[string]string
+	if asked.Answers != nil {
+		answers = *asked.Answers
+	}
+	if err := sc.Check(answers); err != nil {
+		fail(w, invalid("%v.", err))
+		return
+	}
 	begun := &run{id: rand.Text(), changed: make(chan struct{})}
 	if !b.keepRun(begun) {
 		fail(w, conflict("%d scenes play already.", maxPlaying))
 		return
 	}
 	b.begin(func(ctx context.Context) {
-		_ = scenes.Run(ctx, b.cfg, sc.Name, begun.tell) // its last event says the same
+		_ = scenes.Run(ctx, b.cfg, sc.Name, answers, begun.tell) // its last event says the same
 	})
 	write(w, http.StatusAccepted, client.LabSceneBegun{Run: begun.id})
 }

@@ -16,5 +16,5 @@ var Granularity = granularity
 
 // RunProgram plays a program that is not listed.
 func RunProgram(ctx context.Context, cfg azstorage.Config, program func(context.Context, *Stage) error, tell func(Event)) error {
-	return run(ctx, cfg, program, tell)
+	return run(ctx, cfg, program, nil, tell)
 }

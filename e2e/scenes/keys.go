@@ -1,6 +1,7 @@
 package scenes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -34,18 +35,19 @@ const (
 	comfortable     = partitionTarget / 2
 )
 
-// choose is the questionnaire.
+// choose is the questionnaire. Who knows nothing lists all rows, so they are together.
 func choose(n need) choice {
+	together, word := n.together || n.subject == "", cmp.Or(n.subject, "all")
 	switch {
-	case n.together && n.peak > comfortable:
+	case together && n.peak > comfortable:
 		suffixes := n.peak/comfortable + 1
-		return choice{"some, with a suffix", n.subject + "~<0…" + fmt.Sprint(suffixes-1) + ">", "the busiest subject is more than one partition takes comfortably", suffixes}
-	case n.together && n.subject == "":
+		return choice{"some, with a suffix", word + "~<0…" + fmt.Sprint(suffixes-1) + ">", "the busiest subject is more than one partition takes comfortably", suffixes}
+	case n.subject == "":
 		return choice{"single", "one fixed word", "few rows, all of them listed at once, hardly a load", 0}
-	case n.together:
-		return choice{"some", n.subject, "rows of one " + n.subject + " are used together, and its load fits one partition", 0}
+	case together:
+		return choice{"some", word, "rows of one " + word + " are used together, and its load fits one partition", 0}
 	}
-	return choice{"unique", n.subject, "each " + n.subject + " stands alone: it is read by its key, and its writes go anywhere", 0}
+	return choice{"unique", word, "each " + word + " stands alone: it is read by its key, and its writes go anywhere", 0}
 }
 
 // granularity is what docs/data-model.md says of Cutroom's tables; a test compares.
@@ -53,9 +55,16 @@ var granularity = map[string]string{
 	workers.Table: "single", registrations.Table: "some", views.Table: "some, with a suffix", videostore.VideosTable: "unique",
 }
 
+// loads are the rows a second that the answers to the last question stand for.
+var loads = map[string]int{"few": 5, "hundreds": 400, "thousands": 7_000}
+
 // choosingAKey asks the paper's questions of four tables that Cutroom has, takes the
-// key that follows, and looks what the dominant query costs with it (T4).
+// key that follows, and looks what the dominant query costs with it (T4). A reader who
+// has answered the questions gets the key of their own table.
 func choosingAKey(ctx context.Context, s *Stage) error {
+	if len(s.answers) > 0 {
+		return yourKey(ctx, s)
+	}
 	s.Say("Three questions lead to a PartitionKey. What does the reader know? Which rows are changed or listed together? How many rows a second does the busiest of them get, against the %d that one partition takes? More partitions spread the load; fewer make transactions and lists possible.", partitionTarget)
 	for _, n := range []struct {
 		need
@@ -74,6 +83,31 @@ func choosingAKey(ctx context.Context, s *Stage) error {
 	return nil
 }
 
+// yourKey is about the table that the reader has in mind.
+func yourKey(ctx context.Context, s *Stage) error {
+	n := need{what: "Your table", together: s.answers["together"] == "yes", peak: loads[s.answers["busy"]], rows: 1_000_000}
+	if s.answers["knows"] == "subject" {
+		n.subject = "subject"
+	}
+	if n.subject == "" && !n.together {
+		s.Means("Whoever wants every row lists them together, whatever they are to each other.")
+	}
+	like := ""
+	for table, of := range granularity {
+		if of == choose(n).granularity {
+			like = table
+		}
+	}
+	if err := chosen(ctx, s, n, like); err != nil {
+		return err
+	}
+	if n.peak > comfortable && !n.together && n.subject != "" {
+		s.Means("A single subject with so many rows a second is more than its partition takes, whatever the key. Give what is written its own key, or a suffix that its reader can compute: see the scene hot-keys.")
+	}
+	s.Means("Other answers lead to other keys: choose them above and play again, or leave them open to see four tables that Cutroom has.")
+	return nil
+}
+
 // chosen tells the questions and the answer for one table, and asks the table.
 func chosen(ctx context.Context, s *Stage, n need, table string) error {
 	knows := n.subject
@@ -82,6 +116,7 @@ func chosen(ctx context.Context, s *Stage, n need, table string) error {
 	}
 	s.Say("%s. The reader knows: %s. Together: %v. Busiest: %d rows a second. Rows: %d.", n.what, knows, n.together, n.peak, n.rows)
 	c := choose(n)
+	alone := c.granularity == "unique"
 	s.Claim(c.granularity == granularity[table], "%s: PartitionKey %s, because %s. Cutroom's table %s has the same", c.granularity, c.key, c.why, table)
 	account := s.Account("reader")
 	name := fmt.Sprint("t", time.Now().UnixNano())
@@ -89,14 +124,15 @@ func chosen(ctx context.Context, s *Stage, n need, table string) error {
 		return err
 	}
 	rows := tablestore.New(account.Table(name))
-	places := []string{"all"}
+	place := "all"
 	if n.subject != "" {
-		places = []string{n.subject + "-1"}
+		place = n.subject + "-1"
 	}
+	places := []string{place}
 	if c.suffixes > 0 {
 		places = nil
 		for i := range c.suffixes {
-			places = append(places, fmt.Sprintf("%s-1~%d", n.subject, i))
+			places = append(places, fmt.Sprintf("%s~%d", place, i))
 		}
 	}
 	for i, place := range places {
@@ -106,7 +142,7 @@ func chosen(ctx context.Context, s *Stage, n need, table string) error {
 	}
 	metered, meter := tablestore.WithMeter(ctx)
 	for _, place := range places {
-		if !n.together {
+		if alone {
 			if _, err := rows.Get(metered, place, "row-0"); err != nil {
 				return err
 			}
@@ -120,7 +156,7 @@ func chosen(ctx context.Context, s *Stage, n need, table string) error {
 	if c.suffixes > 0 {
 		want = c.suffixes
 	}
-	if !n.together {
+	if alone {
 		class = tablestore.Point
 	}
 	s.Claim(meter.ByClass(class) == want && meter.Requests() == want, "its dominant query is %d × %s", want, class)

@@ -23,6 +23,15 @@ const width = 100
 func (p Printer) Begin(sc scene.Scene) {
 	fmt.Fprintf(p.Out, "%s\n%s\n%s\n", sc.Title, strings.Repeat("=", utf8.RuneCountInString(sc.Title)), wrap(sc.Learn, ""))
 	fmt.Fprintf(p.Out, "Rows %s of the papers, docs/%s\n\n", strings.Join(sc.Rows, ", "), sc.Page)
+	for _, q := range sc.Questions {
+		fmt.Fprintf(p.Out, "  ? %s\n", q.Text)
+		for _, o := range q.Options {
+			fmt.Fprintf(p.Out, "      %-20s %s\n", q.Name+"="+o.Value, o.Text)
+		}
+	}
+	if len(sc.Questions) > 0 {
+		fmt.Fprintf(p.Out, "  Answer with ANSWERS=\"%s=%s …\", or watch how others answered.\n\n", sc.Questions[0].Name, sc.Questions[0].Options[0].Value)
+	}
 	p.pause(sc.Learn)
 }
 

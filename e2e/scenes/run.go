@@ -23,18 +23,24 @@ const longest = 2 * time.Minute
 // for long; the last is of kind [End]. The error says why the scene broke off, or that
 // it made a claim that did not hold: [ErrFalse]. The program that calls Run calls
 // [MaybeChild] first thing in main.
-func Run(ctx context.Context, cfg azstorage.Config, name string, tell func(Event)) error {
+//
+// Answers to the scene's questions may be nil; [scene.ErrAnswer] is for wrong ones.
+func Run(ctx context.Context, cfg azstorage.Config, name string, answers map[string]string, tell func(Event)) error {
 	play := plays[name]
-	if _, listed := scene.Find(name); play == nil || !listed {
+	sc, listed := scene.Find(name)
+	if play == nil || !listed {
 		return fmt.Errorf("play scene %q: %w", name, ErrUnknown)
 	}
-	if err := run(ctx, cfg, play, tell); err != nil {
+	if err := sc.Check(answers); err != nil {
+		return fmt.Errorf("play scene %s: %w", name, err)
+	}
+	if err := run(ctx, cfg, play, answers, tell); err != nil {
 		return fmt.Errorf("play scene %s: %w", name, err)
 	}
 	return nil
 }
 
-func run(ctx context.Context, cfg azstorage.Config, play func(context.Context, *Stage) error, tell func(Event)) error {
+func run(ctx context.Context, cfg azstorage.Config, play func(context.Context, *Stage) error, answers map[string]string, tell func(Event)) error {
 	cfg.Prefix = fmt.Sprintf("s%09x", rand.Uint64()&0xfffffffff)
 	account, err := azstorage.Open(cfg)
 	if err != nil {
@@ -45,7 +51,7 @@ func run(ctx context.Context, cfg azstorage.Config, play func(context.Context, *
 	limited, stop := context.WithTimeout(ctx, longest)
 	defer stop()
 	playing, cancel := context.WithCancelCause(limited)
-	s := &Stage{cfg: cfg, cancel: cancel, tell: tell, began: time.Now(), ending: playing}
+	s := &Stage{cfg: cfg, cancel: cancel, tell: tell, began: time.Now(), ending: playing, answers: answers}
 	err = play(playing, s)
 	s.mu.Lock()
 	if s.wrong != nil {

@@ -62,17 +62,18 @@ func TestScenes(t *testing.T) {
 // play is one scene as it was told.
 type play struct {
 	scene.Scene
-	told   bytes.Buffer
-	counts map[scenes.Kind]int
-	last   scenes.Event
-	gap    bool // an event was missing, or came twice
-	err    error
+	answers map[string]string
+	told    bytes.Buffer
+	counts  map[scenes.Kind]int
+	last    scenes.Event
+	gap     bool // an event was missing, or came twice
+	err     error
 }
 
 func (p *play) run(cfg azstorage.Config) {
 	printer := scenes.Printer{Out: &p.told, Fast: true}
 	printer.Begin(p.Scene)
-	p.err = scenes.Run(context.Background(), cfg, p.Name, func(e scenes.Event) {
+	p.err = scenes.Run(context.Background(), cfg, p.Name, p.answers, func(e scenes.Event) {
 		p.gap = p.gap || e.Number != p.last.Number+1
 		p.last = e
 		p.counts[e.Kind]++
@@ -94,6 +95,53 @@ func (p *play) judge(t *testing.T) {
 		t.Errorf("a secret is told: %q", signed)
 	}
 	t.Logf("%.1f s, %v", p.last.Seconds, p.counts)
+}
+
+// Whatever a reader answers to a scene's questions, what the scene then claims holds;
+// and what is no answer is refused.
+func TestEveryAnswerOfAQuestionnaire(t *testing.T) {
+	t.Parallel()
+	cfg := azstorage.Config{ConnectionString: azuritetest.ConnectionString(t)}
+	asked := 0
+	for _, sc := range scene.All() {
+		all := []map[string]string{{}}
+		for _, q := range sc.Questions {
+			var next []map[string]string
+			for _, so := range all {
+				for _, o := range q.Options {
+					with := maps.Clone(so)
+					with[q.Name] = o.Value
+					next = append(next, with)
+				}
+			}
+			all = next
+		}
+		if len(sc.Questions) == 0 {
+			if err := sc.Check(map[string]string{"what": "ever"}); !errors.Is(err, scene.ErrAnswer) {
+				t.Errorf("scene %s asks nothing, and an answer gives %v", sc.Name, err)
+			}
+			continue
+		}
+		asked += len(all)
+		keys := map[string]bool{}
+		for _, answers := range all {
+			p := &play{Scene: sc, answers: answers, counts: map[scenes.Kind]int{}}
+			p.run(cfg)
+			if p.err != nil || p.counts[scenes.Claim] < 2 {
+				t.Errorf("%v: %v, %v", answers, p.err, p.counts)
+			}
+			keys[regexp.MustCompile(`PartitionKey [^,]+`).FindString(p.told.String())] = true
+		}
+		if len(keys) < 4 {
+			t.Errorf("%s: %d answers lead to %v", sc.Name, len(all), keys)
+		}
+		if err := scenes.Run(t.Context(), cfg, sc.Name, map[string]string{sc.Questions[0].Name: "perhaps"}, func(scenes.Event) { t.Error("it plays") }); !errors.Is(err, scene.ErrAnswer) {
+			t.Errorf("an answer that is none: %v, want ErrAnswer", err)
+		}
+	}
+	if asked == 0 {
+		t.Error("no scene asks anything")
+	}
 }
 
 // Every row of docs/papers.md that is built has a scene; every scene names rows
@@ -180,7 +228,7 @@ func TestAFalseClaimEndsTheScene(t *testing.T) {
 	if !errors.Is(err, scenes.ErrFalse) || end.Kind != scenes.End || end.Holds || !strings.Contains(end.Text, "the moon is a queue") {
 		t.Errorf("error %v, last event %+v; want ErrFalse", err, end)
 	}
-	if err := scenes.Run(t.Context(), cfg, "no-such-scene", nil); !errors.Is(err, scenes.ErrUnknown) {
+	if err := scenes.Run(t.Context(), cfg, "no-such-scene", nil, nil); !errors.Is(err, scenes.ErrUnknown) {
 		t.Errorf("a scene that is not listed: %v, want ErrUnknown", err)
 	}
 }

@@ -47,6 +47,8 @@ type Stage struct {
 	cancel context.CancelCauseFunc
 	ending context.Context // ends with the scene; connections are closed then
 
+	answers map[string]string // to the questions of the scene, or none
+
 	mu     sync.Mutex
 	tell   func(Event)
 	began  time.Time

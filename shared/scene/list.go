@@ -102,6 +102,21 @@ var all = []Scene{
 		Name: "choosing-a-key", Title: "Choosing a key", Rows: []string{"T4"},
 		Learn: "Three questions lead to a PartitionKey: what a reader knows, which rows belong together, and how busy the busiest of them is.",
 		Page:  "patterns/synthetic-keys.md",
+		Questions: []Question{
+			{"knows", "Your table: what does its reader know?", []Option{
+				{"subject", "the subject, such as a race, a month or a film"},
+				{"nothing", "nothing: it wants every row"},
+			}},
+			{"together", "Are rows of one subject changed in one transaction, or listed together?", []Option{
+				{"yes", "yes"},
+				{"no", "no: each is read by its own key"},
+			}},
+			{"busy", "How many rows a second does the busiest subject get?", []Option{
+				{"few", "a few"},
+				{"hundreds", "hundreds"},
+				{"thousands", "thousands"},
+			}},
+		},
 	},
 	{
 		Name: "hot-keys", Title: "Hot keys, and keys that spread", Rows: []string{"T3", "T9", "S2", "S3"},

@@ -5,7 +5,12 @@
 // The scenes themselves are in e2e/scenes. Next: e2e/scenes/doc.go.
 package scene
 
-import "slices"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Scene is what is said about a scene before it plays.
 type Scene struct {
@@ -14,6 +19,51 @@ type Scene struct {
 	Rows  []string // of the papers that it shows, such as "Q16c": see docs/papers.md
 	Learn string   // what one knows afterwards: one or two sentences
 	Page  string   // the pattern's page, below docs, such as "patterns/claim-check.md"
+
+	// Questions may be answered before it plays, all of them: then it is about the
+	// reader's own case.
+	Questions []Question
+}
+
+// Question is one that a scene asks its reader.
+type Question struct {
+	Name    string   // of its answer, such as "busy"
+	Text    string   // what is asked
+	Options []Option // two or more
+}
+
+// Option is an answer that one may choose.
+type Option struct {
+	Value string // such as "thousands"
+	Text  string // for people
+}
+
+// ErrAnswer says that the answers are not those to a scene's questions.
+var ErrAnswer = errors.New("this does not answer the questions of the scene")
+
+// Check returns [ErrAnswer] unless answers, by question, answer none or all of the
+// questions.
+func (s Scene) Check(answers map[string]string) error {
+	if len(answers) == 0 {
+		return nil
+	}
+	for _, q := range s.Questions {
+		if !slices.ContainsFunc(q.Options, func(o Option) bool { return o.Value == answers[q.Name] }) {
+			return fmt.Errorf("%w: %s is %q, and may be %s", ErrAnswer, q.Name, answers[q.Name], q.values())
+		}
+	}
+	if len(answers) != len(s.Questions) {
+		return fmt.Errorf("%w: there are %d questions and %d answers", ErrAnswer, len(s.Questions), len(answers))
+	}
+	return nil
+}
+
+func (q Question) values() string {
+	var values []string
+	for _, o := range q.Options {
+		values = append(values, o.Value)
+	}
+	return strings.Join(values, ", ")
 }
 
 // All returns every scene, in the order in which they are best watched.

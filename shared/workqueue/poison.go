@@ -89,7 +89,8 @@ func (b *poisonBox) put(ctx context.Context, l *Lease, text, reason string) erro
 	row.Props["DequeueCount"] = l.dequeueCount
 	row.Props["Inserted"] = l.inserted.UTC()
 	row.Props["PoisonedAt"] = time.Now().UTC()
-	if _, err := b.table.Upsert(ctx, row); err != nil {
+	etag, err := b.table.Upsert(ctx, row)
+	if err != nil {
 		return err
 	}
 	if row.String(copyID) != "" {
@@ -99,10 +100,16 @@ func (b *poisonBox) put(ctx context.Context, l *Lease, text, reason string) erro
 	if err != nil {
 		return err
 	}
-	if len(sent.Messages) == 1 {
-		row.Props[copyID], row.Props[copyReceipt] = *sent.Messages[0].MessageID, *sent.Messages[0].PopReceipt
+	if len(sent.Messages) != 1 {
+		return nil
 	}
-	_, err = b.table.Upsert(ctx, row)
+	row.Props[copyID], row.Props[copyReceipt] = *sent.Messages[0].MessageID, *sent.Messages[0].PopReceipt
+	_, err = b.table.Update(ctx, row, etag)
+	if errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrChanged) {
+		// Somebody was quicker: an operator who saw the row and has redriven the item, or
+		// a worker that poisons it too and has a copy of its own.
+		return b.removeCopy(ctx, row)
+	}
 	return err
 }
 
@@ -189,17 +196,26 @@ func (qs *Queues) DiscardPoison(ctx context.Context, id string) error {
 // forget removes the copy and then the row. A copy that another tool has received or
 // deleted is left to that tool.
 func (b *poisonBox) forget(ctx context.Context, row tablestore.Entity) error {
-	if id := row.String(copyID); id != "" {
-		_, err := b.queue.DeleteMessage(ctx, id, row.String(copyReceipt), nil)
-		if err != nil && !refused(err) {
-			return err
-		}
+	if err := b.removeCopy(ctx, row); err != nil {
+		return err
 	}
 	err := b.table.Delete(ctx, row.PartitionKey, row.RowKey, "*")
 	if errors.Is(err, tablestore.ErrNotFound) || azstorage.IsNotFound(err) {
 		return nil
 	}
 	return err
+}
+
+// removeCopy deletes the message that a row names in the poison queue, if it names one.
+func (b *poisonBox) removeCopy(ctx context.Context, row tablestore.Entity) error {
+	id := row.String(copyID)
+	if id == "" {
+		return nil
+	}
+	if _, err := b.queue.DeleteMessage(ctx, id, row.String(copyReceipt), nil); err != nil && !refused(err) {
+		return err
+	}
+	return nil
 }
 
 func (qs *Queues) poisonRow(ctx context.Context, id string) (tablestore.Entity, error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,5 +134,38 @@ func TestBurialIsRepeatableAndLeavesOneEntry(t *testing.T) {
 	list, _, err := qs.ListPoison(t.Context(), 10, "")
 	if err != nil || len(list) != 1 || copies(t, good) != 1 || length(t, q) != 0 {
 		t.Errorf("%d rows, %d copies, %d messages, %v; want 1, 1, 0", len(list), copies(t, good), length(t, q), err)
+	}
+}
+
+// An operator sees the row as soon as it is written, and redrives while the worker is
+// still sending the copy. Neither row nor copy of what is worked on again stays.
+func TestRedriveWhileItIsPoisoned(t *testing.T) {
+	t.Parallel()
+	var operator *workqueue.Queues
+	var redriven atomic.Int32
+	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, workqueue.PoisonName(jobs)+"/messages") && redriven.Add(1) == 1 {
+			seen, _, err := operator.ListPoison(t.Context(), 10, "")
+			if err != nil || len(seen) != 1 {
+				t.Errorf("the operator sees %d items, %v", len(seen), err)
+				return azuritetest.None
+			}
+			if _, err := operator.Redrive(t.Context(), seen[0].ID); err != nil {
+				t.Errorf("redrive: %v", err)
+			}
+		}
+		return azuritetest.None
+	}}
+	same := azuritetest.Account(t)
+	a := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix, c.Transport = same.Prefix(), faults })
+	operator, _ = open(t, same, 30*time.Second)
+	_, q := open(t, a, 30*time.Second)
+	send(t, q, newItem(t, "v/g1/encode/4", map[string]int{"index": 4}))
+	if err := receive(t, q).Poison(t.Context(), "five failures", nil); err != nil {
+		t.Fatal(err)
+	}
+	left, _, err := operator.ListPoison(t.Context(), 10, "")
+	if n, c := length(t, q), copies(t, a); err != nil || len(left) != 0 || c != 0 || n != 1 || redriven.Load() != 1 {
+		t.Errorf("%d rows, %d copies and %d messages are left after %d redrives, %v; want the redriven message", len(left), c, n, redriven.Load(), err)
 	}
 }

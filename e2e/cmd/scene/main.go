@@ -1,5 +1,6 @@
 // Command scene plays a scene in the terminal: `make scene NAME=stale-receipt`.
-// Without a name it lists them. It uses the account that
+// Without a name it lists them. ANSWERS="knows=subject together=no busy=few" answers the
+// questions that a scene asks. It uses the account that
 // AZURE_STORAGE_CONNECTION_STRING or AZURE_STORAGE_ACCOUNT names; without either it
 // starts an emulator of its own. With SCENE_FAST=1 it makes no pauses for reading. It
 // ends with 0 when all that was told was true.
@@ -45,6 +46,14 @@ func run(ctx context.Context, out io.Writer, getenv func(string) string) (err er
 		list(out)
 		return fmt.Errorf("%q: %w", name, scenes.ErrUnknown)
 	}
+	answers := map[string]string{}
+	for _, pair := range strings.Fields(getenv("ANSWERS")) {
+		question, answer, _ := strings.Cut(pair, "=")
+		answers[question] = answer
+	}
+	if err := sc.Check(answers); err != nil {
+		return err
+	}
 	cfg, err := azstorage.ConfigFromEnv(getenv)
 	if err != nil {
 		return err
@@ -57,17 +66,17 @@ func run(ctx context.Context, out io.Writer, getenv func(string) string) (err er
 		defer func() { err = errors.Join(err, server.Stop()) }()
 		cfg.ConnectionString = server.ConnectionString()
 	}
-	return play(ctx, scenes.Printer{Out: out, Fast: getenv("SCENE_FAST") == "1"}, cfg, sc)
+	return play(ctx, scenes.Printer{Out: out, Fast: getenv("SCENE_FAST") == "1"}, cfg, sc, answers)
 }
 
 // play prints at the reader's pace while the scene plays at its own.
-func play(ctx context.Context, p scenes.Printer, cfg azstorage.Config, sc scene.Scene) error {
+func play(ctx context.Context, p scenes.Printer, cfg azstorage.Config, sc scene.Scene, answers map[string]string) error {
 	p.Begin(sc)
 	events := make(chan scenes.Event, 1000) // more than any scene tells
 	var err error
 	go func() {
 		defer close(events)
-		err = scenes.Run(ctx, cfg, sc.Name, func(e scenes.Event) { events <- e })
+		err = scenes.Run(ctx, cfg, sc.Name, answers, func(e scenes.Event) { events <- e })
 	}()
 	for e := range events {
 		p.Fast = p.Fast || ctx.Err() != nil

@@ -981,7 +981,7 @@ export interface paths {
          * Play a scene
          * @description It plays in the process that keeps the stack, below names of its own in the
          *     storage, past whatever disturbs that, and removes what it made. Four at a time.
-         *     404 `scene_not_found`.
+         *     404 `scene_not_found`; 400 `invalid_body` for what is no answer to its questions.
          */
         post: operations["labPlayScene"];
         delete?: never;
@@ -2409,6 +2409,23 @@ export interface components {
             learn: string;
             /** @description The pattern's page, below docs. */
             page: string;
+            /** @description What a reader may answer before it plays; mostly none. */
+            questions: components["schemas"]["LabQuestion"][];
+        };
+        LabQuestion: {
+            name: string;
+            text: string;
+            options: components["schemas"]["LabOption"][];
+        };
+        LabOption: {
+            value: string;
+            text: string;
+        };
+        LabPlay: {
+            /** @description By the name of the question: all of them, or none. */
+            answers?: {
+                [key: string]: string;
+            };
         };
         LabScenes: {
             items: components["schemas"]["LabScene"][];
@@ -3848,7 +3865,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["LabPlay"];
+            };
+        };
         responses: {
             /** @description It has begun. */
             202: {

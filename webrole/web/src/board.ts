@@ -32,7 +32,9 @@ async function pause(name: string, paused: boolean, button: HTMLButtonElement) {
 }
 
 async function clear(name: string) {
-  const sure = await ask(`Remove every message of ${name}? Work that a row promises comes back by itself; other work does not.`, 'Clear');
+  const length = model.queues.get(name)?.lanes.reduce((sum, lane) => sum + lane.length, 0);
+  const what = !length ? 'every message' : length === 1 ? 'the one message' : `all ${length} messages`;
+  const sure = await ask(`Remove ${what} of ${name}? That cannot be undone. Work that a row promises comes back by itself; other work does not.`, 'Clear');
   if (sure) await act(`/ops/queues/${name}/clear`, `Queue ${name} is cleared.`);
 }
 

@@ -1,9 +1,32 @@
 // The captions of a video on its page: a list of languages, and a form that adds one.
 import { $, type Captions, type List, call, element, message, say, sleep } from './api';
 
+// chooser is a list of what the player can show: its own menu is hard to reach without a
+// pointer, and differs from browser to browser. It is called with the languages there are.
+function chooser(player: HTMLVideoElement) {
+  const choice = $<HTMLSelectElement>('subtitles');
+  let there: string[] = [];
+  const tracks = () => [...player.textTracks].filter((t) => t.kind !== 'metadata' && there.includes(t.language));
+  const show = () => {
+    const list = tracks();
+    choice.replaceChildren(element('option', { value: '' }, 'Off'), ...list.map((t) => element('option', { value: t.language }, t.label || t.language)));
+    choice.value = list.find((t) => t.mode === 'showing')?.language ?? '';
+    choice.hidden = $('subtitles-label').hidden = list.length === 0;
+  };
+  for (const kind of ['addtrack', 'removetrack', 'change']) player.textTracks.addEventListener(kind, show);
+  choice.addEventListener('change', () => {
+    for (const track of tracks()) track.mode = track.language === choice.value ? 'showing' : 'disabled';
+  });
+  return (languages: string[]) => {
+    there = languages;
+    show();
+  };
+}
+
 // setUp shows what there is. changed is called when there is one more or one less to
 // choose from: a player reads the list of them once.
-export function setUp(id: string, changed: () => void) {
+export function setUp(id: string, player: HTMLVideoElement, changed: () => void) {
+  const offer = chooser(player);
   const form = $<HTMLFormElement>('send-captions');
   const chosen = $<HTMLInputElement>('captions-file');
   const language = $<HTMLInputElement>('language');
@@ -12,7 +35,9 @@ export function setUp(id: string, changed: () => void) {
   // load returns whether any are still being made.
   async function load(): Promise<boolean> {
     const { items } = await call<List<Captions>>('GET', `/videos/${id}/captions`);
-    const now = items.filter((c) => c.links.media).map((c) => c.language).join();
+    const languages = items.filter((c) => c.links.media).map((c) => c.language);
+    const now = languages.join();
+    offer(languages);
     if (offered !== null && offered !== now) changed();
     offered = now;
     $('languages').replaceChildren(...items.map((c) => {

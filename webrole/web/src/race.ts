@@ -55,7 +55,9 @@ function clipper(runner: Registration): Node {
         clip = await call<Clip>('GET', clip.links.self.replace(/^\/api\/v1/, ''));
       }
       if (!clip.links.media) throw new Error(clip.error?.detail ?? 'The clip could not be made.');
+      const focused = [button, document.body].includes(document.activeElement as HTMLElement); // disabled, it may have lost it
       place.replaceChildren(...links(clip.links.media, runner));
+      if (focused) place.querySelector('a')?.focus();
       say(`The clip of ${runner.name} is there.`);
     } catch (err) {
       say(message(err));

@@ -82,6 +82,15 @@ async function read(e: Event) {
   skip = false;
 }
 
+// answers are those to the scene's questions; nothing where it has none, or the reader
+// has not answered all of them.
+function answers(): Record<string, string> | undefined {
+  const form = document.querySelector<HTMLFormElement>('#questions');
+  if (!form) return undefined;
+  const chosen = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value)]));
+  return Object.keys(chosen).length === form.querySelectorAll('fieldset').length ? chosen : undefined;
+}
+
 async function play() {
   const mine = ++turn;
   paused = skip = false;
@@ -91,7 +100,7 @@ async function play() {
   go.hidden = next.disabled = false;
   again.disabled = true;
   try {
-    const begun = await call<{ run: string }>('POST', `/lab/scenes/${go.dataset.scene}`);
+    const begun = await call<{ run: string }>('POST', `/lab/scenes/${go.dataset.scene}`, { body: { answers: answers() } });
     for (let seen = 0, over = false; !over && mine === turn;) {
       const run = await call<Run>('GET', `/lab/scene-runs/${begun.run}?after=${seen}`);
       for (const e of run.events) {

@@ -96,7 +96,7 @@ async function steps() {
   await seek.again((second) => scrub.words(second));
 }
 
-setUpCaptions(id, () => player.reload());
+setUpCaptions(id, player.element, () => player.reload());
 const journey = setUpJourney(id, () => (known ? video : null));
 
 let still = 0;

@@ -1,6 +1,6 @@
 // The living picture: tokens in lanes and slots. An element belongs to one message
 // for as long as that is on the board, so that a move is a move and focus stays.
-import { element } from '../api';
+import { $, element } from '../api';
 import type { BoardQueue, BoardWorker, Poison } from '../api';
 import { hue, short } from './colour';
 import { type Model, type Place, type Token, placeKey } from './model';
@@ -229,9 +229,11 @@ export class Picture {
 
   private drawPoison() {
     const ids = new Set(this.model.poison.map((p) => p.id));
+    let lost = false; // the focus goes with an item
     for (const [id, view] of this.poison) {
       if (ids.has(id)) continue;
       this.lift(view.node);
+      lost ||= view.node.contains(document.activeElement);
       view.node.remove();
       this.poison.delete(id);
     }
@@ -247,6 +249,7 @@ export class Picture {
       this.poisonList.append(node);
     }
     this.poisonList.toggleAttribute('data-none', ids.size === 0);
+    if (lost) (this.poisonList.querySelector<HTMLElement>('button.small') ?? $('poison-title')).focus();
   }
 
   // lift saves the tokens of a part of the picture that is about to go.

@@ -16,13 +16,17 @@ export interface TableActions {
   redrive(poison: Poison): void;
 }
 
-// A table is drawn again only when it changed, so that focus stays on a button.
+// A table is drawn again only when it changed, and then the focus stays on the button
+// that is in its place: Resume where Pause was.
 const drawn = new Map<string, string>();
 function draw<T>(id: string, items: T[], make: (item: T) => Node) {
   const looks = JSON.stringify(items);
   if (drawn.get(id) === looks) return;
   drawn.set(id, looks);
+  const place = () => [...$(id).querySelectorAll('button')];
+  const at = place().findIndex((button) => button === document.activeElement);
   $(id).replaceChildren(...items.map(make));
+  if (at >= 0) (place()[at] ?? place().at(-1) ?? $('tables').querySelector('summary'))?.focus();
 }
 
 function button(text: string, label: string, run: (self: HTMLButtonElement) => void) {
