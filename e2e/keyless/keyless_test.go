@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -81,6 +82,7 @@ func begin(t *testing.T) *world {
 	if err := w.owner.EnsureCORS(t.Context(), []string{origin}); err != nil {
 		t.Fatal(err)
 	}
+	sameRule(t, w.owner, filepath.Join(root, "deploy", "azure", "account.tf"))
 	common := slices.Concat(w.account.Env(), w.identity.Env("worker"), []string{
 		"CUTROOM_RECONCILE_INTERVAL=3s", "CUTROOM_RECONCILE_GRACE=3s",
 		"CUTROOM_RETRY_MAX=3", "CUTROOM_RETRY_DELAY=200ms", // says 503 sooner
@@ -93,6 +95,69 @@ func begin(t *testing.T) *world {
 	}
 	t.Cleanup(w.user.Close)
 	return w
+}
+
+// sameRule compares the CORS rule that deployment makes with the one that a role makes
+// where it may.
+func sameRule(t *testing.T, owner *azstorage.Account, path string) {
+	t.Helper()
+	properties, err := owner.ServiceBlobs().GetProperties(t.Context(), nil)
+	if err != nil || len(properties.CORS) != 1 {
+		t.Fatalf("CORS rules: %v, %v", properties.CORS, err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]*string{
+		"allowedMethods": properties.CORS[0].AllowedMethods, "allowedHeaders": properties.CORS[0].AllowedHeaders, "exposedHeaders": properties.CORS[0].ExposedHeaders,
+	} {
+		list := `["` + strings.ReplaceAll(*want, ",", `", "`) + `"]`
+		if !regexp.MustCompile(name + `\s+= ` + regexp.QuoteMeta(list)).Match(text) {
+			t.Errorf("%s in %s is not %s", name, path, list)
+		}
+	}
+}
+
+// The rules by which Container Apps starts workers name queues that exist, all lanes of
+// each, and all that are heavy.
+func TestScaleRulesNameTheQueues(t *testing.T) {
+	t.Parallel()
+	root, err := stack.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "deploy", "azure", "apps.tf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signal := regexp.MustCompile(`signal = \{(.*)\}`).FindSubmatch(text)
+	lanes := regexp.MustCompile(`lanes\s+= \[(.*)\]`).FindSubmatch(text)
+	if signal == nil || lanes == nil {
+		t.Fatal("apps.tf has no signal, or no lanes")
+	}
+	var named []string
+	for _, queue := range regexp.MustCompile(`([a-z-]+) = \d+`).FindAllSubmatch(signal[1], -1) {
+		for _, lane := range regexp.MustCompile(`"([^"]*)"`).FindAllSubmatch(lanes[1], -1) {
+			named = append(named, string(queue[1])+string(lane[1]))
+		}
+	}
+	var want []string
+	for _, spec := range workflow.Specs {
+		if spec.Name != workflow.Probe && spec.Pool != workflow.Heavy {
+			continue
+		}
+		for _, name := range workqueue.Names([]workqueue.Spec{spec}) {
+			if name != workqueue.PoisonName(spec.Name) {
+				want = append(want, name)
+			}
+		}
+	}
+	slices.Sort(named)
+	slices.Sort(want)
+	if !slices.Equal(named, want) {
+		t.Errorf("the rules are for %v, want %v", named, want)
+	}
 }
 
 // The roles as they are deployed, without a key anywhere: a browser's upload in

@@ -1,0 +1,141 @@
+resource "azapi_resource" "logs" {
+  type      = "Microsoft.OperationalInsights/workspaces@2023-09-01"
+  name      = var.name
+  parent_id = azapi_resource.group.id
+  location  = var.location
+  body      = { properties = { sku = { name = "PerGB2018" }, retentionInDays = 30, workspaceCapping = { dailyQuotaGb = 1 } } }
+}
+
+resource "azapi_resource" "environment" {
+  type      = "Microsoft.App/managedEnvironments@2024-03-01"
+  name      = var.name
+  parent_id = azapi_resource.group.id
+  location  = var.location
+  body = {
+    properties = {
+      appLogsConfiguration = { destination = "azure-monitor" } # without the workspace's key
+      workloadProfiles     = [{ name = "Consumption", workloadProfileType = "Consumption" }]
+    }
+  }
+  response_export_values = ["properties.defaultDomain"]
+}
+
+resource "azapi_resource" "diagnostics" {
+  type      = "Microsoft.Insights/diagnosticSettings@2021-05-01-preview"
+  name      = "logs"
+  parent_id = azapi_resource.environment.id
+  body      = { properties = { workspaceId = azapi_resource.logs.id, logs = [{ categoryGroup = "allLogs", enabled = true }] } }
+}
+
+locals {
+  web_host = "${var.name}-web.${azapi_resource.environment.output.properties.defaultDomain}"
+
+  registries = var.registry == null ? [] : [var.registry.server]
+  otlp       = var.traces ? [{ name = "OTEL_EXPORTER_OTLP_ENDPOINT", value = "http://${var.name}-collector" }] : []
+  storage = [
+    { name = "AZURE_STORAGE_ACCOUNT", value = azapi_resource.account.name },
+    { name = "AZURE_TOKEN_CREDENTIALS", value = "ManagedIdentityCredential" },
+  ]
+
+  # Queues whose length says how many workers there should be, and how many of their
+  # messages one worker is for; lanes included. docs/azure.md says what this cannot
+  # express. e2e/keyless compares it with the declared queues.
+  signal = { probe = 20, encode-first = 4, encode-high = 4, encode-normal = 4, encode-low = 8 }
+  lanes  = ["", "-1", "-2", "-3"]
+}
+
+resource "azapi_resource" "web" {
+  type      = "Microsoft.App/containerApps@2024-03-01"
+  name      = "${var.name}-web"
+  parent_id = azapi_resource.group.id
+  location  = var.location
+  identity {
+    type         = "UserAssigned"
+    identity_ids = [azapi_resource.identity["web"].id]
+  }
+  body = {
+    properties = {
+      environmentId       = azapi_resource.environment.id
+      workloadProfileName = "Consumption"
+      configuration = {
+        activeRevisionsMode = "Single"
+        registries          = [for server in local.registries : { server = server, identity = azapi_resource.identity["web"].id }]
+        secrets             = [{ name = "token", value = var.token }]
+        ingress             = { external = true, targetPort = 8080, transport = "auto", allowInsecure = false, traffic = [{ latestRevision = true, weight = 100 }] }
+      }
+      template = {
+        terminationGracePeriodSeconds = 40
+        containers = [{
+          name      = "webrole"
+          image     = var.images.webrole
+          resources = { cpu = 0.5, memory = "1Gi" }
+          env = concat(local.storage, local.otlp, [
+            { name = "AZURE_CLIENT_ID", value = azapi_resource.identity["web"].output.properties.clientId },
+            { name = "WEBROLE_TOKEN", secretRef = "token" },
+            { name = "WEBROLE_SCALE_FLOOR", value = tostring(var.workers.min) },
+            { name = "WEBROLE_SCALE_CEILING", value = tostring(var.workers.max) },
+          ])
+          probes = [
+            { type = "Liveness", httpGet = { path = "/livez", port = 9090 }, periodSeconds = 10, timeoutSeconds = 5 },
+            { type = "Readiness", httpGet = { path = "/readyz", port = 9090 }, periodSeconds = 5, timeoutSeconds = 5 },
+          ]
+        }]
+        scale = { minReplicas = 1, maxReplicas = 5, rules = [{ name = "requests", http = { metadata = { concurrentRequests = "100" } } }] }
+      }
+    }
+  }
+  depends_on = [azapi_resource.grant, azapi_resource.pull]
+}
+
+# An API version that takes an identity in a scale rule: 2024-03-01 does not.
+resource "azapi_resource" "worker" {
+  type      = "Microsoft.App/containerApps@2024-02-02-preview"
+  name      = "${var.name}-worker"
+  parent_id = azapi_resource.group.id
+  location  = var.location
+  identity {
+    type         = "UserAssigned"
+    identity_ids = [azapi_resource.identity["worker"].id, azapi_resource.identity["scaler"].id]
+  }
+  body = {
+    properties = {
+      environmentId       = azapi_resource.environment.id
+      workloadProfileName = "Consumption"
+      configuration = {
+        activeRevisionsMode = "Single"
+        registries          = [for server in local.registries : { server = server, identity = azapi_resource.identity["worker"].id }]
+        secrets             = [{ name = "token", value = var.token }]
+      }
+      template = {
+        terminationGracePeriodSeconds = 30
+        containers = [{
+          name         = "workerrole"
+          image        = var.images.workerrole
+          resources    = { cpu = 2, memory = "4Gi" }
+          volumeMounts = [{ volumeName = "scratch", mountPath = "/scratch" }]
+          env = concat(local.storage, local.otlp, [
+            { name = "AZURE_CLIENT_ID", value = azapi_resource.identity["worker"].output.properties.clientId },
+            { name = "WORKERROLE_ADMIN_TOKEN", secretRef = "token" },
+            { name = "WORKERROLE_POOLS", value = "heavy=2,light=4" },
+          ])
+          probes = [{ type = "Liveness", httpGet = { path = "/livez", port = 9091 }, periodSeconds = 10, timeoutSeconds = 5 }]
+        }]
+        volumes = [{ name = "scratch", storageType = "EmptyDir" }]
+        scale = {
+          minReplicas = var.workers.min
+          maxReplicas = var.workers.max
+          rules = flatten([for queue, messages in local.signal : [for lane in local.lanes : {
+            name = "${queue}${lane}"
+            azureQueue = {
+              accountName = azapi_resource.account.name
+              queueName   = "${queue}${lane}"
+              queueLength = messages
+              identity    = azapi_resource.identity["scaler"].id
+            }
+          }]])
+        }
+      }
+    }
+  }
+  depends_on = [azapi_resource.grant, azapi_resource.pull]
+}

@@ -1,0 +1,73 @@
+variable "subscription" {
+  type        = string
+  description = "Id of the subscription."
+  validation {
+    condition     = can(regex("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", var.subscription))
+    error_message = "Want the id of a subscription, in lower case."
+  }
+}
+
+variable "name" {
+  type        = string
+  description = "Name of everything that is made; of the storage account, too, so it must be new in all of Azure."
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9]{2,19}$", var.name))
+    error_message = "Want 3 to 20 lower-case letters and digits."
+  }
+}
+
+variable "location" {
+  type        = string
+  default     = "westeurope"
+  description = "Region."
+}
+
+variable "images" {
+  type        = object({ webrole = string, workerrole = string })
+  description = "The images, by digest for a release."
+}
+
+variable "registry" {
+  type        = object({ id = string, server = string })
+  default     = null
+  description = "A container registry of Azure that holds the images: its resource id and its host. Null: the images are public."
+}
+
+variable "token" {
+  type        = string
+  sensitive   = true
+  description = "WEBROLE_TOKEN and WORKERROLE_ADMIN_TOKEN."
+  validation {
+    condition     = length(var.token) >= 16
+    error_message = "Want at least 16 characters."
+  }
+}
+
+variable "origins" {
+  type        = list(string)
+  default     = []
+  description = "Where people see the pages besides the web app's own address, such as https://video.example.org."
+}
+
+variable "workers" {
+  type        = object({ min = number, max = number })
+  default     = { min = 1, max = 10 }
+  description = "Fewest and most workers."
+  validation {
+    # One worker does the upkeep: docs/decisions/0033-at-least-one-worker.md.
+    condition     = var.workers.min >= 1 && var.workers.max >= var.workers.min && var.workers.max <= 300
+    error_message = "Want at least 1 worker, and at most 300."
+  }
+}
+
+variable "traces" {
+  type        = bool
+  default     = false
+  description = "Send traces to Application Insights, through a collector."
+}
+
+variable "budget" {
+  type        = object({ dollars = number, start = string, emails = list(string) })
+  default     = null
+  description = "Alerts when the month's costs of the resource group pass 50, 80 and 100 % of this; start is the first of a month, such as 2026-12-01T00:00:00Z."
+}
