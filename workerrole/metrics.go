@@ -115,7 +115,10 @@ const (
 
 // changed is told of every change of META that this worker committed.
 func (m *metrics) changed(before, after video.Video) {
-	since := after.UpdatedAt.Sub(after.UploadedAt).Seconds()
+	since := 0.0 // of a video that can be watched while it uploads
+	if !after.UploadedAt.IsZero() {
+		since = after.UpdatedAt.Sub(after.UploadedAt).Seconds()
+	}
 	if !before.Playable && after.Playable {
 		m.playable.Observe(since)
 	}

@@ -26,6 +26,9 @@ type Plan struct {
 	// Promises are the steps that this generation has after its first one, from
 	// format 3 on: what is declared later is not waited for.
 	Promises []Promise `json:"promises,omitempty"`
+	// Needs is set in a plan that was made while the upload was going on. It has a
+	// property of its own in the plan's row.
+	Needs *Needs `json:"-"`
 
 	DurationSeconds float64 `json:"durationSeconds"`
 	Width           int     `json:"width"`             // displayed pixels of the source
@@ -42,7 +45,19 @@ type Plan struct {
 	PosterFrame int64 `json:"posterFrame"` // the frame that becomes the poster
 }
 
-// PlanFormat is the newest way to plan. From format 2 on the audio track is cut
+// Needs says how many parts of an upload, counted from the first, must be there for each
+// chunk and each portion of sound of a plan that was made before all of them were. What
+// needs more parts than the upload has waits until the upload is complete.
+type Needs struct {
+	Chunks []int `json:"chunks"`
+	Sound  []int `json:"sound,omitempty"`
+}
+
+// PartsFormat is the format of a plan whose source is a manifest of parts. Otherwise it
+// is like PlanFormat; a worker that does not know it cannot read the source.
+const PartsFormat = 4
+
+// PlanFormat is the newest way to plan a source in one file. From format 2 on the audio track is cut
 // into Plan.Sound; before that it is one item, which the step audio still works
 // on. From format 3 on the plan stores what it promises. Everything that counts a
 // plan's items asks workflow.Promises, and the messages of a plan say its format

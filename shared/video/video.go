@@ -137,6 +137,11 @@ type Upload struct {
 	Begun bool `json:"begun,omitempty"`
 	// Wants are numbers of parts that this work misses: they are to be sent first.
 	Wants []int `json:"wants,omitempty"`
+	// Looks counts how often the first step missed parts.
+	Looks int `json:"looks,omitempty"`
+	// Late says that no more work is promised before all of it is there: the file cannot
+	// be read earlier, or a step failed, which is final only when the upload is.
+	Late bool `json:"late,omitempty"`
 }
 
 // Race ties a video to an event, so that finishers are found in it (paper row T7).
@@ -144,6 +149,13 @@ type Race struct {
 	Event        string    `json:"event"`        // "<event>__<distance>", see registrations.ParseEvent
 	FirstFrameAt time.Time `json:"firstFrameAt"` // wall-clock time of the first frame
 }
+
+// Early reports whether work was begun on a file that is still being sent.
+func (v Video) Early() bool { return v.State == AwaitingUpload && v.Upload != nil && v.Upload.Begun }
+
+// Working reports whether steps that make a video may run: see State.Active. It is also
+// true of a video whose upload is going on, when work on it was begun.
+func (v Video) Working() bool { return v.State.Active() || v.Early() }
 
 // Playing returns the generation that playback shows: the finished one, or the
 // one being made while none is finished.

@@ -181,6 +181,9 @@ type Commit struct {
 	Facts any
 	// Advance promises the next chunks: see FanOut. Every chunk's commit sets it.
 	Advance bool
+	// Head is how many parts of the upload were there, counted from the first, when a
+	// plan with Needs was made.
+	Head int
 }
 
 // changesVideo reports whether the commit changes META, so that the lists and the
@@ -303,6 +306,14 @@ func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (end 
 		}
 		advance, next = ops, slices.Concat(next, chunks)
 	}
+	var first []tablestore.Op
+	if commit.Plan != nil {
+		ops, intents, err := c.planned(commit)
+		if err != nil {
+			return end, err
+		}
+		first, next = ops, slices.Concat(intents, next)
+	}
 	if end.outbox, err = outboxRows(ctx, step.Key.ID, next); err != nil {
 		return end, err
 	}
@@ -319,15 +330,7 @@ func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (end 
 		}
 		ops = append(ops, tablestore.Op{Kind: tablestore.OpReplace, Entity: meta, IfMatch: c.metaETag})
 	}
-	if commit.Plan != nil {
-		row, err := planRow(step.Key.ID, *commit.Plan)
-		if err != nil {
-			return end, err
-		}
-		next := nextRow(step.Key.ID, commit.Plan.Generation, min(window, len(commit.Plan.Chunks)))
-		ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row}, tablestore.Op{Kind: tablestore.OpUpsert, Entity: next})
-	}
-	ops = append(ops, advance...)
+	ops = slices.Concat(ops, first, advance)
 	if commit.Part != nil {
 		row, err := partRow(step, *commit.Part)
 		if err != nil {
@@ -472,8 +475,8 @@ func (s *Store) Plan(ctx context.Context, id video.ID, generation int) (video.Pl
 	if err != nil {
 		return video.Plan{}, fmt.Errorf("read plan of %s: %w", id, err)
 	}
-	var plan video.Plan
-	if err := row.JSON("Doc", &plan); err != nil {
+	plan, err := readPlan(row)
+	if err != nil {
 		return video.Plan{}, fmt.Errorf("decode plan of %s: %w", id, err)
 	}
 	s.plans.Add(planID{id, generation}, plan)
@@ -496,8 +499,27 @@ func planRow(id video.ID, plan video.Plan) (tablestore.Entity, error) {
 	if err != nil {
 		return tablestore.Entity{}, fmt.Errorf("encode plan of %s: %w", id, err)
 	}
-	return tablestore.Entity{
+	row := tablestore.Entity{
 		PartitionKey: string(id), RowKey: planKey(plan.Generation),
 		Props: map[string]any{"Doc": string(doc)},
-	}, nil
+	}
+	if plan.Needs != nil {
+		needs, err := json.Marshal(plan.Needs)
+		if err != nil {
+			return tablestore.Entity{}, fmt.Errorf("encode what the plan of %s needs: %w", id, err)
+		}
+		row.Props["Needs"] = string(needs)
+	}
+	return row, nil
+}
+
+func readPlan(row tablestore.Entity) (plan video.Plan, _ error) {
+	if err := row.JSON("Doc", &plan); err != nil {
+		return plan, err
+	}
+	if row.String("Needs") == "" {
+		return plan, nil
+	}
+	plan.Needs = &video.Needs{}
+	return plan, row.JSON("Needs", plan.Needs)
 }

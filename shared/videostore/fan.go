@@ -31,24 +31,27 @@ func FanOut(v video.Video, plan video.Plan) []Intent {
 }
 
 // parts returns the intents for the chunks [from, to) of a plan and, when from is 0, for
-// its other parts. They are ordered by index, because a video plays only when it has
-// the first chunk and the first portion of sound.
+// its other parts.
 func parts(v video.Video, plan video.Plan, from, to int) []Intent {
-	var intents []Intent
+	return choose(v, plan, func(step workflow.Step, i int) bool {
+		if step.Count == workflow.PerChunk {
+			return from <= i && i < to
+		}
+		return from == 0
+	})
+}
+
+// choose returns the intents for the parts that are due. They are ordered by index,
+// because a video plays only when it has the first chunk and the first portion of sound.
+func choose(v video.Video, plan video.Plan, due func(step workflow.Step, index int) bool) (intents []Intent) {
 	promised := workflow.Promises(plan, workflow.Part)
-	for i, more := from, true; more; i++ {
-		more = i+1 < to
+	for i, more := 0, true; more; i++ {
+		more = false
 		for _, p := range promised {
-			due := i < p.Items
-			if p.Step.Count == workflow.PerChunk {
-				due = due && i < to
-			} else {
-				due = due && from == 0
-			}
-			if due {
+			if i < p.Items && due(p.Step, i) {
 				intents = append(intents, intentOf(v, plan, p.Step, i))
 			}
-			more = more || due
+			more = more || i+1 < p.Items
 		}
 	}
 	return intents
@@ -74,7 +77,11 @@ func intentOf(v video.Video, plan video.Plan, step workflow.Step, index int) Int
 
 // begin asks for the step that plans a generation.
 func begin(v video.Video) Intent {
-	return intentOf(v, video.Plan{}, workflow.The(workflow.First), 0)
+	var plan video.Plan
+	if v.Upload != nil {
+		plan.Format = video.PartsFormat
+	}
+	return intentOf(v, plan, workflow.The(workflow.First), 0)
 }
 
 // Following returns the intents that follow from a commit, beside those that the step
@@ -82,7 +89,9 @@ func begin(v video.Video) Intent {
 func (c *Claim) Following(commit Commit) (next []Intent) {
 	switch c.Step.Key.Declared().Stage {
 	case workflow.First:
-		next = FanOut(c.Video, *commit.Plan)
+		if commit.Plan.Needs == nil { // else the transaction knows what has arrived
+			next = FanOut(c.Video, *commit.Plan)
+		}
 	case workflow.Last:
 		for _, p := range workflow.Promises(c.Plan, workflow.AfterReady) {
 			next = append(next, intentOf(c.Video, c.Plan, p.Step, 0))
@@ -122,6 +131,9 @@ func (v View) AskedFor(key workflow.Key) (asked bool, since time.Time) {
 	case workflow.AfterReady:
 		after = workflow.Last
 	case workflow.Part:
+		if r := v.reach[key.Generation]; r.early && !r.has(step, key.Index) {
+			return false, time.Time{}
+		}
 		chunks, windowed := v.Chunks[key.Generation]
 		if windowed && step.Count == workflow.PerChunk && key.Index >= min(window, chunks) {
 			return key.Index < chunks, time.Time{}
@@ -134,37 +146,18 @@ func (v View) AskedFor(key workflow.Key) (asked bool, since time.Time) {
 	return true, before.FinishedAt
 }
 
-// The row NEXT:<generation> says how many chunks have been promised. It is written in
-// the same transaction as the outbox rows that promise them.
-
-func nextKey(generation int) string { return fmt.Sprintf("NEXT:%05d", generation) }
-
-func nextRow(id video.ID, generation, chunks int) tablestore.Entity {
-	return tablestore.Entity{
-		PartitionKey: string(id), RowKey: nextKey(generation), Props: map[string]any{"Chunks": int32(chunks)},
-	}
-}
-
-// promised reads how many chunks of a plan have been promised: a point read. Plans of
-// older releases have no such row, and all their chunks were promised at once.
-func (s *Store) promised(ctx context.Context, id video.ID, plan video.Plan) (chunks int, etag string, _ error) {
-	row, err := s.videos.Get(ctx, string(id), nextKey(plan.Generation))
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return len(plan.Chunks), "", nil
-	}
-	if err != nil {
-		return 0, "", fmt.Errorf("read how far %s is promised: %w", id, err)
-	}
-	return row.Int("Chunks"), row.ETag, nil
-}
-
 // advance returns what a chunk's commit writes to promise the next chunks: the row NEXT
 // under its ETag, and the intents. Both are empty when every chunk is promised.
 func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []Intent, error) {
 	id, plan := c.Step.Key.ID, c.Plan
-	from, etag, err := c.store.promised(ctx, id, plan)
+	r, err := c.store.promised(ctx, id, plan)
+	from := r.chunks
 	if err != nil || from >= len(plan.Chunks) {
 		return nil, nil, err
+	}
+	if r.early && from >= r.arrived {
+		r.credit++ // the next one is promised when its bytes are there
+		return []tablestore.Op{r.replace(id, plan)}, nil, nil
 	}
 	to := from + 1
 	// An error here does not fail the commit: the window then stays as it is.
@@ -172,14 +165,16 @@ func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []Intent, error) 
 	if waiting, err := c.store.sender.Waiting(ctx, chunk[0].Queue); err == nil && !waiting {
 		to++
 	}
-	to = min(to, len(plan.Chunks))
-	row := tablestore.Op{Kind: tablestore.OpReplace, Entity: nextRow(id, plan.Generation, to), IfMatch: etag}
-	return []tablestore.Op{row}, parts(c.Video, plan, from, to), nil
+	r.chunks = min(to, r.limit(plan))
+	return []tablestore.Op{r.replace(id, plan)}, choose(r.urgency(c.Video), plan, r.since(from, r.sound)), nil
 }
 
 // Missing returns the intents for all steps of the newest generation that were promised
 // and have not ended. A retry and the reconciler send them again.
 func (v View) Missing() []Intent {
+	if v.Video.State == video.AwaitingUpload {
+		return v.missingEarly()
+	}
 	if first := begin(v.Video); v.open(first) {
 		return []Intent{first}
 	}
@@ -278,7 +273,7 @@ func (v View) ended(i Intent) bool {
 // can insert the last step's row. Returns whether this call did. Safe to repeat.
 func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
 	// While chunks are not promised yet, parts are missing: skip the query.
-	if chunks, _, err := s.promised(ctx, id, plan); err != nil || chunks < len(plan.Chunks) {
+	if r, err := s.promised(ctx, id, plan); err != nil || r.chunks < len(plan.Chunks) {
 		return false, err
 	}
 	ended, err := s.allEnded(ctx, id, plan)

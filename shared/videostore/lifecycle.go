@@ -41,30 +41,57 @@ func (s *Store) Uploaded(ctx context.Context, id video.ID, sizeBytes int64, etag
 }
 
 // UploadedInParts is Uploaded for an upload in parts. etag is that of the manifest of an
-// epoch: ErrChanged when the upload was begun anew meanwhile and has another.
+// epoch: ErrChanged when the upload was begun anew meanwhile and has another. Of a video
+// that was planned while its upload went on, it sets the state processing and promises
+// what is open.
 func (s *Store) UploadedInParts(ctx context.Context, id video.ID, epoch string, sizeBytes int64, etag string) (Record, error) {
 	return s.uploaded(ctx, id, epoch, sizeBytes, etag)
 }
 
 func (s *Store) uploaded(ctx context.Context, id video.ID, epoch string, sizeBytes int64, etag string) (Record, error) {
-	return s.Change(ctx, id, "", func(v *video.Video) ([]Intent, error) {
-		if v.State != video.AwaitingUpload {
-			if v.UploadedAt.IsZero() || v.State == video.Deleting {
-				return nil, ErrState
-			}
-			return nil, ErrUnchanged // a repeated request
+	for {
+		rec, err := s.Get(ctx, id)
+		if err != nil {
+			return Record{}, err
 		}
+		before, v := rec.Video, &rec.Video
 		switch {
+		case v.State != video.AwaitingUpload && (v.UploadedAt.IsZero() || v.State == video.Deleting):
+			return Record{}, ErrState
+		case v.State != video.AwaitingUpload:
+			return rec, nil // a repeated request
 		case epoch == "":
-			v.Upload = nil
+			sendAnew(v, nil)
 		case v.Upload == nil || v.Upload.Epoch != epoch:
-			return nil, ErrChanged
+			return Record{}, ErrChanged
 		}
-		v.State, v.SizeBytes, v.SourceETag, v.UploadedAt = video.Uploaded, sizeBytes, etag, now()
-		v.Generation = 1
+		intents, ops, err := s.afterUpload(ctx, v)
+		if err != nil {
+			return Record{}, err
+		}
+		v.SizeBytes, v.SourceETag, v.UploadedAt = sizeBytes, etag, now()
+		changed, err := s.write(ctx, rec, intents, ops...)
+		if errors.Is(err, ErrChanged) {
+			continue
+		}
+		if changed.ETag != "" {
+			s.tellVideo(before, changed.Video)
+		}
+		return changed, err
+	}
+}
+
+// afterUpload sets the state of a video whose upload is complete, and returns what is
+// promised then: the first step, or whatever is open of a plan that was made earlier.
+func (s *Store) afterUpload(ctx context.Context, v *video.Video) ([]Intent, []tablestore.Op, error) {
+	if v.Early() && v.Chunks > 0 {
+		return s.rest(ctx, v)
+	}
+	if !v.Early() {
 		v.Lane = s.sender.Lane(ctx, v.Channel, v.Priority == video.High)
-		return []Intent{begin(*v), FollowIntent()}, nil
-	})
+	}
+	v.State, v.Generation = video.Uploaded, max(1, v.Generation)
+	return []Intent{begin(*v), FollowIntent()}, nil, nil
 }
 
 // Cancel stops a video that is not finished. Running steps notice it and stop. Messages
@@ -97,6 +124,9 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 	if view.Video.State != video.Failed && view.Video.State != video.Cancelled {
 		return Record{}, ErrState
 	}
+	if view.Video.UploadedAt.IsZero() {
+		view.Video.State = video.AwaitingUpload
+	}
 	missing := append(view.Missing(), view.failedAlone(view.Video.Generation)...)
 	if err := s.Reopen(ctx, view, missing); err != nil {
 		return Record{}, err
@@ -115,7 +145,7 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 		v.Error = nil
 		if v.UploadedAt.IsZero() {
 			v.State = video.AwaitingUpload
-			return nil, nil
+			return missing, nil
 		}
 		v.State = video.Uploaded
 		if _, planned := view.Plans[v.Generation]; planned {
@@ -278,6 +308,10 @@ func (s *Store) failStep(ctx context.Context, key workflow.Key, failure *video.F
 	if step.State == StepDone {
 		return nil
 	}
+	if rec.Video.Early() {
+		_, err := s.Postpone(ctx, key.ID)
+		return err
+	}
 	at, before := now(), step
 	step.exhausted(at)
 	step.State, step.Error, step.FinishedAt = StepFailed, failure, at
@@ -321,7 +355,7 @@ func (s *Store) MarkPlayable(ctx context.Context, id video.ID) error {
 		return err
 	}
 	_, err = s.Change(ctx, id, "", func(v *video.Video) ([]Intent, error) {
-		if v.Playable || !v.State.Active() {
+		if v.Playable || !v.Working() {
 			return nil, ErrUnchanged
 		}
 		v.Playable = true

@@ -21,6 +21,8 @@ type View struct {
 	Steps    []Step                    // rows that exist, in key order
 	Parts    map[int][]video.AudioPart // committed parts by generation, in order; with gaps while audio is made
 	Promised bool                      // the outbox is not empty
+
+	reach map[int]reach // by generation; none of older releases
 }
 
 // View reads a video with one row-range query (T5). Its cost grows with the length of
@@ -43,7 +45,7 @@ func (s *Store) ViewWithRequests(ctx context.Context, id video.ID, states ...Ste
 }
 
 func (s *Store) view(ctx context.Context, id video.ID, from, filter string) (View, error) {
-	view := View{Plans: map[int]video.Plan{}, Chunks: map[int]int{}, Parts: map[int][]video.AudioPart{}}
+	view := View{Plans: map[int]video.Plan{}, Chunks: map[int]int{}, Parts: map[int][]video.AudioPart{}, reach: map[int]reach{}}
 	found := false
 	rows := s.videos.Query(ctx, tablestore.Query{
 		PartitionKey: string(id), RowFrom: from, RowTo: tablestore.PrefixEnd("STEP:"), Filter: filter, Class: tablestore.RowRange,
@@ -73,12 +75,13 @@ func (v *View) add(row tablestore.Entity) (err error) {
 	case "NEXT":
 		var generation int
 		_, err = fmt.Sscanf(row.RowKey, "NEXT:%d", &generation)
+		v.reach[generation] = readReach(row)
 		v.Chunks[generation] = row.Int("Chunks")
 	case "OUT":
 		v.Promised = true
 	case "PLAN":
 		var plan video.Plan
-		err = row.JSON("Doc", &plan)
+		plan, err = readPlan(row)
 		v.Plans[plan.Generation] = plan
 	case "PART":
 		var generation int

@@ -39,8 +39,9 @@ func Pools() map[string]int { return map[string]int{Light: 4, Heavy: runtime.GOM
 // ItemVersion is the newest version of items that this code understands. Version
 // 2 has the data of version 1; it says that the video's plan cuts sound into
 // portions (video.Plan.Format), which a worker that knows only version 1 would
-// miscount. Version 3 says that the plan stores what it promises.
-const ItemVersion = 3
+// miscount. Version 3 says that the plan stores what it promises, and version 4 that the
+// source is in parts (video.PartsFormat).
+const ItemVersion = 4
 
 // Specs is the one place to add a queue. Treat it as read-only;
 // workqueue.WithVisibility returns changed copies.

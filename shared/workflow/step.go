@@ -158,7 +158,7 @@ func inLane(base string, v video.Video) string {
 func (s Step) Wanted(v video.Video, generation int) bool {
 	switch s.Stage {
 	case First, Part, Last:
-		return v.State.Active() && v.Generation == generation || s.Alone && plays(v, generation)
+		return v.Working() && v.Generation == generation || s.Alone && plays(v, generation)
 	case AfterReady:
 		return plays(v, generation)
 	case OnRequest:

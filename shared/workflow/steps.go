@@ -50,11 +50,11 @@ const leadChunks = 3
 
 // byUrgency chooses the queue of a chunk (Q5). The first chunk of a new video
 // goes before everything else of its lane, so that every upload is soon playable;
-// the next two go before the bulk; the rest follows the user's priority, and
-// reprocessing never gets in anybody's way.
+// the next two go before the bulk; the rest follows the user's priority.
+// Reprocessing, and what is made while the upload goes on, get in nobody's way.
 func byUrgency(v video.Video, _ video.Plan, index int) string {
 	switch {
-	case v.Serving > 0:
+	case v.Serving > 0, v.Early() && index >= leadChunks:
 		return EncodeLow
 	case index == 0:
 		return EncodeFirst

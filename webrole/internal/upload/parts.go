@@ -57,6 +57,10 @@ func (s *Service) Begin(ctx context.Context, id video.ID, size int64, anew bool)
 	if err := s.sniffParts(ctx, rec.Video, held); err != nil {
 		return Sending{}, err
 	}
+	// After the look at its first bytes, because work may begin now.
+	if rec, err = s.videos.Arrived(ctx, id, held); err != nil {
+		return Sending{}, err
+	}
 	return s.sending(ctx, rec.Video, held)
 }
 

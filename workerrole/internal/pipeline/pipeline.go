@@ -179,7 +179,7 @@ const backlog = 3 * time.Second
 func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *consumer.Job) error {
 	dir, err := os.MkdirTemp(r.Scratch, r.Step.Name()+"-")
 	if err != nil {
-		return r.failed(ctx, claim, fmt.Errorf("make scratch directory: %w", err))
+		return r.failed(ctx, claim, job, fmt.Errorf("make scratch directory: %w", err))
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 
@@ -204,13 +204,13 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 	// snippet: order-of-writes
 	commit, err := r.run(ctx, work)
 	if err != nil {
-		return r.failed(ctx, claim, err)
+		return r.failed(ctx, claim, job, err)
 	}
 	failpoint.Hit(r.Step.Name() + "/output")
 	commit.Next = append(commit.Next, claim.Following(commit)...)
 	// The step row is written after the output, because it makes the output count.
 	if err := claim.Commit(ctx, commit); err != nil {
-		return r.failed(ctx, claim, err)
+		return r.failed(ctx, claim, job, err)
 	}
 	failpoint.Hit(r.Step.Name() + "/committed")
 	// Only what this commit promised: other rows of the outbox may be being sent by
@@ -270,7 +270,7 @@ func (r *Runner) after(ctx context.Context, claim *videostore.Claim) error {
 }
 
 // failed records the end of an attempt and returns the error for the consumer.
-func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, err error) error {
+func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, job *consumer.Job, err error) error {
 	var failure *video.Failure
 	var missing *NotYetError
 	switch {
@@ -281,10 +281,13 @@ func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, err error)
 		return workqueue.ErrLeaseLost // another attempt owns the step row: write nothing
 	case errors.As(err, &missing):
 		r.noteEnd(ctx, err, claim.Release)
-		return workqueue.Snooze(notYetPause, missing.Error())
+		return r.notYet(ctx, claim.Step.Key, job, missing)
+	case errors.As(err, &failure) && claim.Video.Early():
+		r.noteEnd(ctx, err, claim.Release)
+		return r.postponed(ctx, claim.Step.Key, failure)
 	case errors.As(err, &failure):
 		if err := claim.Fail(ctx, failure); err != nil {
-			return r.failed(ctx, claim, err)
+			return r.failed(ctx, claim, job, err)
 		}
 		return r.follow(ctx, claim) // a part that failed alone may have been the last
 	case errors.Is(context.Cause(ctx), workqueue.ErrLeaseLost):
@@ -301,8 +304,48 @@ func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, err error)
 	return err
 }
 
-// notYetPause is how long a step waits that needs bytes of the source that are missing.
-const notYetPause = 2 * time.Second
+// notYet settles a step that needs bytes of an upload that is going on. The first step is
+// promised again when they are there (videostore.Store.Arrived). Parts were promised
+// because theirs should be: they wait a little, longer each time, for nobody knows
+// whether the rest ever comes.
+func (r *Runner) notYet(ctx context.Context, key workflow.Key, job *consumer.Job, missing *NotYetError) error {
+	waits, err := r.awaits(ctx, key, missing)
+	switch {
+	case err != nil:
+		return err
+	case !waits: // all of it has come meanwhile
+		return workqueue.Snooze(time.Second, missing.Error())
+	case key.Declared().Stage == workflow.First:
+		return workqueue.Unwanted(missing.Error())
+	}
+	return workqueue.Snooze(min(firstNotYet<<min(job.Item.Snoozes, 10), lastNotYet), missing.Error())
+}
+
+// How long a part of a video waits for bytes of the upload, at first and at most.
+const (
+	firstNotYet = 2 * time.Second
+	lastNotYet  = 2 * time.Minute
+)
+
+func (r *Runner) awaits(ctx context.Context, key workflow.Key, missing *NotYetError) (bool, error) {
+	if key.Declared().Stage == workflow.First {
+		return r.Videos.Want(ctx, key.ID, key.Generation, missing.Parts)
+	}
+	return r.Videos.StillEarly(ctx, key.ID)
+}
+
+// postponed settles a step that failed on an upload that is going on, which is not
+// final: it is done again when the upload is complete.
+func (r *Runner) postponed(ctx context.Context, key workflow.Key, failure *video.Failure) error {
+	waits, err := r.Videos.Postpone(ctx, key.ID)
+	switch {
+	case err != nil:
+		return err
+	case !waits:
+		return workqueue.Snooze(time.Second, failure.Error())
+	}
+	return workqueue.Unwanted("waits for the whole upload: " + failure.Error())
+}
 
 // noteEnd records in the step row that the attempt has ended. The job's context may
 // have ended, so the write has a deadline of its own.

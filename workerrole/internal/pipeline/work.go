@@ -32,6 +32,8 @@ type Work struct {
 	blobs *blobstore.Store
 	room  int64        // bytes of scratch that must stay free
 	moved atomic.Int64 // when Progress was last called, in Unix nanoseconds
+
+	growing *inParts // of the latest OpenSource; nil when the upload is complete
 }
 
 // Moved is Progress as a callback that gets a number of frames.
@@ -54,6 +56,7 @@ func (w *Work) OpenSource(ctx context.Context) (ffmpeg.Source, Pinned, error) {
 		if err != nil {
 			return ffmpeg.Source{}, from, err
 		}
+		w.growing = whole
 		source, err := serve(ctx, whole, w.Plan.Demuxer)
 		return source, from, err
 	}
@@ -67,6 +70,19 @@ func (w *Work) upload() Pinned {
 		from.Blob = sourceparts.ManifestName(w.Video.ID, layout.Epoch)
 	}
 	return from
+}
+
+// Arrived says what is there of an upload that is still going on: its layout, and how many
+// parts from the first on without a gap. False when the source that was opened last is
+// complete.
+func (w *Work) Arrived() (layout sourceparts.Layout, head int, still bool) {
+	if w.growing == nil {
+		return layout, 0, false
+	}
+	for head < w.growing.layout.Count() && w.growing.version(head) != "" {
+		head++
+	}
+	return w.growing.layout, head, true
 }
 
 // Patience for bytes of an upload that is going on: how long a run waits without making

@@ -39,7 +39,11 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 		return videostore.Commit{}, err
 	}
 	w.Progress()
+	layout, head, growing := w.Arrived()
 	if info.NeedsRemux {
+		if growing {
+			return videostore.Commit{}, video.Fail(video.UnsupportedMedia, "The file has no index: it can be read when all of it is there.")
+		}
 		if info, from, err = s.remux(ctx, w, source); err != nil {
 			return videostore.Commit{}, err
 		}
@@ -49,12 +53,21 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 		return videostore.Commit{}, err
 	}
 	plan.Generation, plan.Source, plan.SourceETag = w.Step.Key.Generation, from.Blob, from.ETag
+	if w.Video.Upload != nil {
+		plan.Format = video.PartsFormat
+	}
+	if growing {
+		plan.Needs = media.Needs(plan, layout)
+	}
 	plan.Promises = workflow.Stored(plan)
 	return videostore.Commit{
 		Output: info,
 		Plan:   &plan,
+		Head:   head,
 		Video: func(v *video.Video) {
-			v.State = video.Processing
+			if v.State == video.Uploaded { // else the upload is still going on
+				v.State = video.Processing
+			}
 			v.DurationSeconds, v.Width, v.Height = plan.DurationSeconds, plan.Width, plan.Height
 			v.FPS, v.Renditions = plan.FPS, plan.Renditions
 		},

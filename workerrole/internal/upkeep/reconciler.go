@@ -161,6 +161,7 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *m
 			_, err := r.Videos.Delete(ctx, mark.ID, view.ETag)
 			return false, err
 		}
+		missing = append(view.Missing(), missing...) // of what was promised while it is sent
 	case state == video.Deleting:
 		missing = nil
 		if !mark.GaveUp(workflow.The(workflow.OnDelete).Name, view.Video) {

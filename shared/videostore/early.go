@@ -1,0 +1,334 @@
+package videostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
+)
+
+// This file is about work on a video whose upload is still going on. Its state stays
+// awaiting_upload. Chunks and sound are promised when their bytes are there; what needs
+// the whole file is promised by Uploaded, and nothing that fails before that is final.
+
+// reach is the row NEXT:<generation>: how much of a plan has been promised. It is
+// written in the same transaction as the outbox rows that promise it.
+type reach struct {
+	chunks int // promised
+	etag   string
+
+	// The others are of a plan that was made while its upload went on, until the upload
+	// is complete.
+	early   bool
+	arrived int // chunks whose bytes are there
+	sound   int // portions of sound that are promised
+	// credit is how many chunks may be promised when their bytes arrive: as many as are
+	// missing for a full window. A chunk that ends while none can be promised adds one.
+	credit int
+}
+
+func nextKey(generation int) string { return fmt.Sprintf("NEXT:%05d", generation) }
+
+func (r reach) row(id video.ID, generation int) tablestore.Entity {
+	props := map[string]any{"Chunks": int32(r.chunks)}
+	if r.early {
+		props["Arrived"], props["Sound"], props["Credit"] = int32(r.arrived), int32(r.sound), int32(r.credit)
+	}
+	return tablestore.Entity{PartitionKey: string(id), RowKey: nextKey(generation), Props: props}
+}
+
+func (r reach) replace(id video.ID, plan video.Plan) tablestore.Op {
+	return tablestore.Op{Kind: tablestore.OpReplace, Entity: r.row(id, plan.Generation), IfMatch: r.etag}
+}
+
+func readReach(row tablestore.Entity) reach {
+	r := reach{chunks: row.Int("Chunks"), etag: row.ETag}
+	if _, r.early = row.Props["Arrived"]; r.early {
+		r.arrived, r.sound, r.credit = row.Int("Arrived"), row.Int("Sound"), row.Int("Credit")
+	}
+	return r
+}
+
+// promised reads how much of a plan has been promised: a point read. Plans of older
+// releases have no such row, and all their chunks were promised at once.
+func (s *Store) promised(ctx context.Context, id video.ID, plan video.Plan) (reach, error) {
+	row, err := s.videos.Get(ctx, string(id), nextKey(plan.Generation))
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return reach{chunks: len(plan.Chunks)}, nil
+	}
+	if err != nil {
+		return reach{}, fmt.Errorf("read how far %s is promised: %w", id, err)
+	}
+	return readReach(row), nil
+}
+
+// limit is how many chunks can be promised now.
+func (r reach) limit(plan video.Plan) int {
+	if r.early {
+		return r.arrived
+	}
+	return len(plan.Chunks)
+}
+
+// urgency is the video as the choice of a queue is to see it: a claim may have read META
+// before the upload was complete.
+func (r reach) urgency(v video.Video) video.Video {
+	if !r.early && v.State == video.AwaitingUpload {
+		v.State = video.Processing
+	}
+	return v
+}
+
+// has reports whether a part of an early plan was promised.
+func (r reach) has(step workflow.Step, index int) bool {
+	return r.since(0, 0)(step, index)
+}
+
+// since chooses what was promised after so many chunks and portions.
+func (r reach) since(chunks, sound int) func(workflow.Step, int) bool {
+	return func(step workflow.Step, i int) bool {
+		switch step.Count {
+		case workflow.PerChunk:
+			return chunks <= i && i < r.chunks
+		case workflow.PerPortion:
+			return sound <= i && i < r.sound
+		}
+		return false
+	}
+}
+
+// arrive notes that so many parts are there, counted from the first, and promises what
+// can be made of them. Returns whether anything changed.
+func (r *reach) arrive(needs *video.Needs, head int) (changed bool) {
+	before := *r
+	r.arrived = max(r.arrived, leading(needs.Chunks, head))
+	r.sound = max(r.sound, leading(needs.Sound, head))
+	if more := min(r.arrived-r.chunks, r.credit); more > 0 {
+		r.chunks, r.credit = r.chunks+more, r.credit-more
+	}
+	return *r != before
+}
+
+func leading(needs []int, head int) int {
+	if i := slices.IndexFunc(needs, func(n int) bool { return n > head }); i >= 0 {
+		return i
+	}
+	return len(needs)
+}
+
+// planned is what the commit of a plan writes beside the step row and META, and what it
+// promises unless Following does: of an upload that is still going on, what has arrived.
+func (c *Claim) planned(commit Commit) ([]tablestore.Op, []Intent, error) {
+	id, plan := c.Step.Key.ID, *commit.Plan
+	r := reach{chunks: min(window, len(plan.Chunks))}
+	var next []Intent
+	switch {
+	case plan.Needs != nil && c.Video.Early():
+		r = reach{early: true, credit: window}
+		r.arrive(plan.Needs, commit.Head)
+		next = choose(c.Video, plan, r.since(0, 0))
+	case plan.Needs != nil:
+		next = FanOut(c.Video, plan) // the upload is complete by now
+	}
+	row, err := planRow(id, plan)
+	return []tablestore.Op{
+		{Kind: tablestore.OpUpsert, Entity: row},
+		{Kind: tablestore.OpUpsert, Entity: r.row(id, plan.Generation)},
+	}, next, err
+}
+
+// Arrived promises what can be made of the parts of an upload that are held, ascending.
+// Whoever takes parts calls it when more have come; parts that come without a call wait
+// for the next one, or until the upload is complete. Safe to repeat.
+func (s *Store) Arrived(ctx context.Context, id video.ID, held []sourceparts.Part) (Record, error) {
+	for {
+		rec, err := s.Get(ctx, id)
+		if err != nil {
+			return Record{}, err
+		}
+		layout, inParts := sourceparts.LayoutOf(rec.Video.Upload)
+		switch {
+		case !inParts || rec.Video.State != video.AwaitingUpload || rec.Video.Upload.Late || len(held) >= layout.Count():
+			return rec, nil // nothing can be done, or Uploaded does it all
+		case rec.Video.Chunks > 0:
+			err = s.promiseArrived(ctx, rec, sourceparts.Head(held))
+		case rec.Video.Early() && len(rec.Video.Upload.Wants) == 0: // the first step is promised
+			return rec, nil
+		case !holds(held, append([]int{0, layout.Count() - 1}, rec.Video.Upload.Wants...)):
+			return rec, nil
+		default:
+			rec, err = s.beginEarly(ctx, rec)
+		}
+		if !errors.Is(err, ErrChanged) {
+			return rec, err
+		}
+	}
+}
+
+// sendAnew replaces the upload of a video. What was made of the one before is not of the
+// new file: it stays with a generation that nobody wants any more.
+func sendAnew(v *video.Video, upload *video.Upload) {
+	if v.Early() {
+		v.Generation, v.Chunks, v.Playable = v.Generation+1, 0, false
+	}
+	v.Upload = upload
+}
+
+func holds(held []sourceparts.Part, numbers []int) bool {
+	for _, n := range numbers {
+		if !slices.ContainsFunc(held, func(p sourceparts.Part) bool { return p.Number == n }) {
+			return false
+		}
+	}
+	return true
+}
+
+// beginEarly promises the first step of a video whose upload is going on, for the first
+// time or because what it missed has come.
+func (s *Store) beginEarly(ctx context.Context, rec Record) (Record, error) {
+	before, v, upload := rec.Video, &rec.Video, *rec.Video.Upload
+	if !upload.Begun {
+		v.Generation = max(1, v.Generation)
+		v.Lane = s.sender.Lane(ctx, v.Channel, v.Priority == video.High)
+	}
+	upload.Begun, upload.Wants = true, nil
+	v.Upload = &upload
+	rec, err := s.write(ctx, rec, []Intent{begin(*v)})
+	if rec.ETag != "" {
+		s.tellVideo(before, rec.Video)
+	}
+	return rec, err
+}
+
+// promiseArrived promises chunks and sound of a plan. ErrChanged when META changed
+// meanwhile.
+func (s *Store) promiseArrived(ctx context.Context, rec Record, head int) error {
+	id := rec.Video.ID
+	plan, err := s.Plan(ctx, id, rec.Video.Generation)
+	if err != nil || plan.Needs == nil {
+		return err
+	}
+	for {
+		r, err := s.promised(ctx, id, plan)
+		before := r
+		if err != nil || !r.early || !r.arrive(plan.Needs, head) {
+			return err
+		}
+		intents := choose(rec.Video, plan, r.since(before.chunks, before.sound))
+		if len(intents) > 0 {
+			if err := s.markInflight(ctx, rec.Video); err != nil {
+				return err
+			}
+		}
+		out, err := outboxRows(ctx, id, intents)
+		if err != nil {
+			return err
+		}
+		ops := []tablestore.Op{unchangedMeta(rec), r.replace(id, plan)}
+		for _, row := range out {
+			ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
+		}
+		_, err = s.videos.Submit(ctx, ops)
+		if err == nil {
+			return s.sendRows(ctx, id, out)
+		}
+		if !isStale(err) && !errors.Is(err, tablestore.ErrExists) {
+			return fmt.Errorf("promise what has arrived of %s: %w", id, err)
+		}
+		now, err := s.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if now.ETag != rec.ETag {
+			return ErrChanged
+		}
+	}
+}
+
+// rest sets the state of a video that was planned before its upload was complete, and
+// promises all that is open: sound, what needs the whole file, and chunks up to a full
+// window. Chunks that wait in the queue of those that get in nobody's way are promised
+// twice; their second message finds them done, or the first one does.
+func (s *Store) rest(ctx context.Context, v *video.Video) ([]Intent, []tablestore.Op, error) {
+	view, err := s.View(ctx, v.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan, r := view.Plans[v.Generation], view.reach[v.Generation]
+	v.State = video.Processing
+	busy := len(slices.DeleteFunc(parts(*v, plan, 0, r.chunks), func(i Intent) bool {
+		return i.Declared().Count != workflow.PerChunk || view.ended(i)
+	}))
+	r = reach{chunks: min(len(plan.Chunks), r.chunks+max(0, window-busy)), etag: r.etag}
+	open := slices.DeleteFunc(parts(*v, plan, 0, r.chunks), func(i Intent) bool { return view.ended(i) || view.running(i) })
+	return append(open, FollowIntent()), []tablestore.Op{r.replace(v.ID, plan)}, nil
+}
+
+// missingEarly is Missing for a video whose upload is going on.
+func (v View) missingEarly() []Intent {
+	if !v.Video.Early() || v.Video.Upload.Late {
+		return nil
+	}
+	plan, planned := v.Plans[v.Video.Generation]
+	if planned {
+		return slices.DeleteFunc(choose(v.Video, plan, v.reach[plan.Generation].since(0, 0)), v.ended)
+	}
+	if first := begin(v.Video); len(v.Video.Upload.Wants) == 0 && v.open(first) {
+		return []Intent{first}
+	}
+	return nil
+}
+
+// maxLooks is how often the first step of an upload that is going on may miss parts.
+// Each look finds what the one before could not reach; a file that needs more cannot be
+// read before it is complete.
+const maxLooks = 6
+
+// Want records that the first step misses parts: they are to be sent first, and then it
+// is promised again. False when the upload is complete by now, and the step can be done.
+// Safe to repeat.
+func (s *Store) Want(ctx context.Context, id video.ID, generation int, parts []int) (waits bool, _ error) {
+	return s.changeEarly(ctx, id, func(v *video.Video, u *video.Upload) bool {
+		if v.Generation == generation {
+			u.Wants, u.Looks = parts, u.Looks+1
+			u.Late = u.Looks >= maxLooks
+		}
+		return true
+	})
+}
+
+// Postpone records that nothing more is to be done before the upload is complete. False
+// when it is complete by now. Safe to repeat.
+func (s *Store) Postpone(ctx context.Context, id video.ID) (waits bool, _ error) {
+	return s.changeEarly(ctx, id, func(_ *video.Video, u *video.Upload) bool {
+		before := u.Late
+		u.Late = true
+		return !before
+	})
+}
+
+func (s *Store) changeEarly(ctx context.Context, id video.ID, edit func(*video.Video, *video.Upload) (changed bool)) (early bool, _ error) {
+	_, err := s.Change(ctx, id, "", func(v *video.Video) ([]Intent, error) {
+		if early = v.Early(); !early {
+			return nil, ErrUnchanged
+		}
+		upload := *v.Upload
+		if !edit(v, &upload) {
+			return nil, ErrUnchanged
+		}
+		v.Upload = &upload
+		return nil, nil
+	})
+	return early, err
+}
+
+// StillEarly reports whether the upload of a video is still going on: a point read.
+func (s *Store) StillEarly(ctx context.Context, id video.ID) (bool, error) {
+	rec, err := s.Get(ctx, id)
+	return rec.Video.Early(), err
+}
