@@ -1,7 +1,8 @@
 // Command check reads what `helm template` prints and refuses what a Kubernetes API
 // server would: members that the types do not have, values of the wrong type, and pods
 // that the "restricted" pod security standard does not admit. It knows Kubernetes' own
-// kinds; of others, such as KEDA's, it only says that it skipped them.
+// kinds, and those of the custom resource definitions in the files that are its
+// arguments; of others it only says that it skipped them.
 //
 // It is a module of its own, so that nothing else depends on Kubernetes.
 package main
@@ -23,13 +24,17 @@ import (
 )
 
 func main() {
-	if err := check(os.Stdin); err != nil {
+	if err := check(os.Stdin, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func check(in io.Reader) error {
+func check(in io.Reader, paths []string) error {
+	definitions, err := readDefinitions(paths)
+	if err != nil {
+		return err
+	}
 	strict := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks())
 	if err != nil {
@@ -48,7 +53,15 @@ func check(in io.Reader) error {
 		object, kind, err := strict.Decode(text, nil, nil)
 		switch {
 		case runtime.IsNotRegisteredError(err):
-			fmt.Printf("skipped, not a kind of Kubernetes itself: %v\n", err)
+			kind, known, err := definitions.fits(text)
+			switch {
+			case err != nil:
+				bad = append(bad, fmt.Errorf("%v: %w", kind, err))
+			case known:
+				fmt.Printf("fits its definition: %v\n", kind)
+			default:
+				fmt.Printf("skipped, nothing declares it: %v\n", kind)
+			}
 			continue
 		case err != nil:
 			bad = append(bad, fmt.Errorf("%v: %w", kind, err))
