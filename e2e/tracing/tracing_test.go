@@ -3,6 +3,8 @@ package tracing_test
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/observe"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 )
@@ -76,11 +79,45 @@ func TestOneTraceFromUploadToReady(t *testing.T) {
 	if _, err := user.AwaitReady(t.Context(), v.Id); err != nil {
 		t.Fatal(err)
 	}
+	measured(t, s)
 	key := s.ConnectionString()
 	if err := s.Stop(); err != nil { // the last spans are sent
 		t.Fatal(err)
 	}
 	judge(t, collected, key)
+}
+
+// measured holds that what the dashboard and the alerts name is exported by a running
+// stack: the roles of this one have done all that there is to do.
+func measured(t *testing.T, s *stack.Stack) {
+	t.Helper()
+	root, err := stack.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := observe.Names(root)
+	if err != nil || len(names) < 40 {
+		t.Fatalf("%d names, %v", len(names), err)
+	}
+	var pages []string
+	for _, name := range append(s.Workers(), stack.Web) {
+		if s.Pid(name) == 0 {
+			continue // it was stopped
+		}
+		resp, err := http.Get(s.AdminURL(name) + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("metrics of %s: %s, %v", name, resp.Status, err)
+		}
+		pages = append(pages, string(page))
+	}
+	if missing := observe.Missing(names, pages...); len(missing) > 0 {
+		t.Errorf("the dashboard or a rule asks for what no role exports: %v", missing)
+	}
 }
 
 func judge(t *testing.T, collected *sink, connection string) {

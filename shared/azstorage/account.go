@@ -24,7 +24,7 @@ type Account struct {
 	tables  *aztables.ServiceClient
 	key     *azblob.SharedKeyCredential // nil with a token credential
 	seen    func(Try)
-	secure  bool                        // https: signed URLs refuse http
+	secure  bool // https: signed URLs refuse http
 	idle    func()
 	signing chan struct{} // a lock that a context can wait for
 	grant   delegation    // guarded by signing

@@ -79,7 +79,9 @@ func observed(t *testing.T, lose bool) (*videostore.Store, *outgoing, *[]string)
 	out, told := &outgoing{}, &[]string{}
 	s := videostore.New(a, out)
 	s.Observe(videostore.Observer{
-		Video: func(before, after video.Video) { *told = append(*told, fmt.Sprintf("%s → %s", before.State, after.State)) },
+		Video: func(before, after video.Video) {
+			*told = append(*told, fmt.Sprintf("%s → %s", before.State, after.State))
+		},
 		Attempt: func(k workflow.Key, p video.Plan, a videostore.Attempt) {
 			*told = append(*told, fmt.Sprintf("%s %s of %d", k.Step, a.Outcome, len(p.Chunks)))
 		},
