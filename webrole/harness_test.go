@@ -24,6 +24,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -268,14 +269,27 @@ func movie(size int) []byte {
 	return out
 }
 
-// source reads the source blob of a video.
+// source reads the parts of a video's source, as its manifest names them.
 func (s *server) source(id string) []byte {
 	s.t.Helper()
-	content, err := s.blobs.Get(s.t.Context(), video.SourcesContainer, video.SourceBlob(video.ID(id)))
+	rec, err := s.videos.Get(s.t.Context(), video.ID(id))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return content
+	l, _ := sourceparts.LayoutOf(rec.Video.Upload)
+	m, err := sourceparts.ReadManifest(s.t.Context(), s.blobs, sourceparts.ManifestName(video.ID(id), l.Epoch), rec.Video.SourceETag)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var out []byte
+	for n := range m.Parts {
+		content, err := s.blobs.Get(s.t.Context(), video.SourcesContainer, sourceparts.Name(video.ID(id), l, n))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		out = append(out, content...)
+	}
+	return out
 }
 
 // messages counts what a queue holds.

@@ -114,7 +114,7 @@ var visits = []visit{
 	{"beginUpload", onNew(http.MethodPost, "/videos/{id}/upload", map[string]any{"sizeBytes": 100})},
 	{"completeUpload", func(w *world) func() answer {
 		id := w.create(map[string]any{"title": "Another"}).Id
-		w.putBlock(decode[api.Upload](w.t, w.call(http.MethodGet, "/videos/"+id+"/upload", nil), http.StatusOK), movie(100), 0)
+		w.putParts(w.begin(id, map[string]any{"sizeBytes": 100}), movie(100), 0)
 		return func() answer { return w.call(http.MethodPost, "/videos/"+id+"/upload/complete", nil) }
 	}},
 	{"retryVideo", onFailed("/retry")},

@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"crypto/md5"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -16,10 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cutroom/cutroom/shared/azuritetest"
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
@@ -33,7 +30,7 @@ func sum(content []byte) string {
 func TestPutContent(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
-	content := movie(2*blobstore.BlockSize + 12_345)
+	content := movie(2*partBytes + 12_345)
 	v := s.create(map[string]any{"sizeBytes": len(content)})
 	path := "/videos/" + v.Id + "/content"
 
@@ -46,7 +43,7 @@ func TestPutContent(t *testing.T) {
 		t.Errorf("after the upload: %s, %d bytes", stored.State, stored.SizeBytes)
 	}
 	if !bytes.Equal(s.source(v.Id), content) {
-		t.Error("the source blob differs from what was sent")
+		t.Error("the source differs from what was sent")
 	}
 	if probe, index := s.messages("probe"), s.messages("index"); probe != 1 || index != 1 {
 		t.Errorf("%d probe and %d index messages, want 1 and 1", probe, index)
@@ -66,7 +63,7 @@ func TestPutRefusesWhatIsNoVideo(t *testing.T) {
 	s := start(t, nil)
 	v := s.create(map[string]any{})
 	path := "/videos/" + v.Id + "/content"
-	playlist := []byte("#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n" + strings.Repeat("#\n", 3*blobstore.BlockSize))
+	playlist := []byte("#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n" + strings.Repeat("#\n", 3*partBytes))
 	for name, content := range map[string][]byte{
 		"nothing": {}, "one byte": {0}, "text": []byte("hello"), "playlist": playlist, "svg": []byte("<svg/>"),
 	} {
@@ -77,70 +74,11 @@ func TestPutRefusesWhatIsNoVideo(t *testing.T) {
 	if left := s.blobsOf(v.Id); left != nil {
 		t.Errorf("refused uploads left %v", left)
 	}
-	if key := decode[api.Upload](t, s.call(http.MethodGet, "/videos/"+v.Id+"/upload", nil), http.StatusOK); len(key.BlocksHeld) != 0 {
-		t.Errorf("refused uploads left blocks %v", key.BlocksHeld)
+	if up := decode[api.Upload](t, s.call(http.MethodGet, "/videos/"+v.Id+"/upload", nil), http.StatusOK); len(up.Held) != 0 {
+		t.Errorf("refused uploads left parts %v", up.Held)
 	}
 	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != api.AwaitingUpload {
 		t.Errorf("state %s", got.State)
-	}
-}
-
-// TestBrokenUploadGoesOn cuts a PUT off in its third block, asks what is there,
-// and sends the rest with the valet key (Q14).
-func TestBrokenUploadGoesOn(t *testing.T) {
-	t.Parallel()
-	s := start(t, nil)
-	content := movie(3*blobstore.BlockSize + 1)
-	v := s.create(map[string]any{"sizeBytes": len(content)})
-
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.public, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	fmt.Fprintf(conn, "PUT /api/v1/videos/%s/content HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", v.Id, len(content))
-	if _, err := conn.Write(content[:2*blobstore.BlockSize+999]); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Close(); err != nil {
-		t.Fatal(err)
-	}
-	var key api.Upload
-	azuritetest.Eventually(t, 20*time.Second, func() error {
-		key = decode[api.Upload](t, s.call(http.MethodGet, "/videos/"+v.Id+"/upload", nil), http.StatusOK)
-		if diff := cmp.Diff([]int{0, 1}, key.BlocksHeld); diff != "" {
-			return fmt.Errorf("blocks held (-want +got):\n%s", diff)
-		}
-		return nil
-	})
-	s.call(http.MethodPost, "/videos/"+v.Id+"/upload/complete", nil).want(t, 409, "upload_incomplete")
-	if got := decode[api.Video](t, s.call(http.MethodGet, "/videos/"+v.Id, nil), http.StatusOK); got.State != api.AwaitingUpload {
-		t.Fatalf("state %s", got.State)
-	}
-	s.putBlock(key, content, 2)
-	s.call(http.MethodPost, "/videos/"+v.Id+"/upload/complete", nil).want(t, 409, "upload_incomplete")
-	s.putBlock(key, content, 3)
-	for range 2 { // the second is a repetition
-		if got := decode[api.Video](t, s.call(http.MethodPost, "/videos/"+v.Id+"/upload/complete", nil), http.StatusAccepted); got.State != api.Uploaded {
-			t.Errorf("state %s", got.State)
-		}
-	}
-	if !bytes.Equal(s.source(v.Id), content) {
-		t.Error("the source blob differs from what was sent")
-	}
-	if n := s.messages("probe"); n != 1 {
-		t.Errorf("%d probe messages, want 1", n)
-	}
-}
-
-// putBlock sends block n with a valet key, as a browser does.
-func (s *server) putBlock(key api.Upload, content []byte, n int) {
-	s.t.Helper()
-	from := int64(n) * key.BlockSizeBytes
-	block := content[from:min(int64(len(content)), from+key.BlockSizeBytes)]
-	id := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%0*d", key.BlockIdDigits, n))
-	got := s.send(s.request(http.MethodPut, key.Url+"&comp=block&blockid="+url.QueryEscape(id), block))
-	if got.StatusCode != http.StatusCreated {
-		s.t.Fatalf("put block %d: %d %s", n, got.StatusCode, got.body)
 	}
 }
 
@@ -149,102 +87,45 @@ func (s *server) putBlock(key api.Upload, content []byte, n int) {
 func TestPagesMayUpload(t *testing.T) {
 	s := start(t, nil)
 	v := s.create(map[string]any{})
-	key := decode[api.Upload](t, s.call(http.MethodGet, "/videos/"+v.Id+"/upload", nil), http.StatusOK)
-	preflight := s.send(s.request(http.MethodOptions, key.Url, nil, "Origin", s.public,
-		"Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "x-ms-version"))
+	key := s.begin(v.Id, map[string]any{"sizeBytes": 9}).Send[0].Url
+	preflight := s.send(s.request(http.MethodOptions, key, nil, "Origin", s.public,
+		"Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "x-ms-version,x-ms-blob-type,content-md5"))
 	if preflight.StatusCode != http.StatusOK || preflight.Header.Get("Access-Control-Allow-Origin") != s.public {
 		t.Errorf("our page: %d %v", preflight.StatusCode, preflight.Header)
 	}
-	stranger := s.send(s.request(http.MethodOptions, key.Url, nil, "Origin", "http://evil.example", "Access-Control-Request-Method", "PUT"))
+	stranger := s.send(s.request(http.MethodOptions, key, nil, "Origin", "http://evil.example", "Access-Control-Request-Method", "PUT"))
 	if stranger.StatusCode != http.StatusForbidden {
 		t.Errorf("another site's page: %d", stranger.StatusCode)
 	}
 }
 
-// TestValetKeyIsNarrow: it writes one blob and neither reads nor lists.
-func TestValetKeyIsNarrow(t *testing.T) {
-	t.Parallel()
-	s := start(t, nil)
-	v := s.create(map[string]any{})
-	key := decode[api.Upload](t, s.call(http.MethodGet, "/videos/"+v.Id+"/upload", nil), http.StatusOK)
-	if key.BlockSizeBytes != blobstore.BlockSize || time.Until(key.ExpiresAt) > 20*time.Minute {
-		t.Errorf("key %+v", key)
-	}
-	s.putBlock(key, movie(1000), 0)
-	if got := s.send(s.request(http.MethodGet, key.Url, nil)); got.StatusCode != http.StatusForbidden {
-		t.Errorf("the key reads: %d", got.StatusCode)
-	}
-	if got := s.send(s.request(http.MethodGet, key.Url+"&comp=blocklist", nil)); got.StatusCode != http.StatusForbidden {
-		t.Errorf("the key lists blocks: %d", got.StatusCode)
-	}
-	other := strings.Replace(key.Url, v.Id, strings.Repeat("b", 26), 1)
-	if got := s.send(s.request(http.MethodPut, other+"&comp=block&blockid=AAAA", []byte("x"))); got.StatusCode != http.StatusForbidden {
-		t.Errorf("the key opens another blob: %d", got.StatusCode)
-	}
-}
-
-// TestCompleteLooksAtTheContent: the holder of a key may put anything.
-func TestCompleteLooksAtTheContent(t *testing.T) {
-	t.Parallel()
-	s := start(t, nil)
-	v := s.create(map[string]any{})
-	complete := "/videos/" + v.Id + "/upload/complete"
-	s.call(http.MethodPost, complete, nil).want(t, 409, "upload_incomplete")
-	key := decode[api.Upload](t, s.call(http.MethodGet, "/videos/"+v.Id+"/upload", nil), http.StatusOK)
-	s.putBlock(key, []byte("#EXTM3U\nhttp://169.254.169.254/\n"), 0)
-	s.call(http.MethodPost, complete, nil).want(t, 415, "unsupported_media")
-	if left := s.blobsOf(v.Id); left != nil {
-		t.Errorf("a refused upload left %v", left)
-	}
-	s.putBlock(key, movie(5000), 0)
-	if got := decode[api.Video](t, s.call(http.MethodPost, complete, nil), http.StatusAccepted); got.SizeBytes != 5000 {
-		t.Errorf("size %d", got.SizeBytes)
-	}
-}
-
-// TestTheVerifiedVersionIsNoted: a key opens the blob for some minutes more, so
-// the version that was looked at goes into the row, and only it is processed.
+// TestTheVerifiedVersionIsNoted: the row has the version of the manifest, which has that
+// of each part, whichever way the file came.
 func TestTheVerifiedVersionIsNoted(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
-	noted := func(id string) (row, blob string) {
-		t.Helper()
-		rec, err := s.videos.Get(t.Context(), video.ID(id))
+	straight := s.create(map[string]any{"sizeBytes": 5000})
+	s.putParts(s.begin(straight.Id, nil), movie(5000), 0)
+	decode[api.Video](t, s.call(http.MethodPost, "/videos/"+straight.Id+"/upload/complete", nil), http.StatusAccepted)
+	through := s.create(map[string]any{})
+	decode[api.Video](t, s.call(http.MethodPut, "/videos/"+through.Id+"/content", movie(5000)), http.StatusAccepted)
+	for _, id := range []video.ID{video.ID(straight.Id), video.ID(through.Id)} {
+		rec, err := s.videos.Get(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		head, err := s.blobs.Head(t.Context(), video.SourcesContainer, video.SourceBlob(video.ID(id)))
+		l, _ := sourceparts.LayoutOf(rec.Video.Upload)
+		m, err := sourceparts.ReadManifest(t.Context(), s.blobs, sourceparts.ManifestName(id, l.Epoch), rec.Video.SourceETag)
+		if err != nil || rec.Video.SourceETag == "" {
+			t.Fatalf("manifest in version %q: %v", rec.Video.SourceETag, err)
+		}
+		head, err := s.blobs.Head(t.Context(), video.SourcesContainer, sourceparts.Name(id, l, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return rec.Video.SourceETag, head.ETag
-	}
-	v := s.create(map[string]any{})
-	key := decode[api.Upload](t, s.call(http.MethodGet, "/videos/"+v.Id+"/upload", nil), http.StatusOK)
-	s.putBlock(key, movie(5000), 0)
-	var all sync.WaitGroup
-	for range 4 { // a request that is repeated while the first runs does not commit again
-		all.Go(func() {
-			if got := s.call(http.MethodPost, "/videos/"+v.Id+"/upload/complete", nil); got.StatusCode != http.StatusAccepted {
-				t.Errorf("complete: %d %s", got.StatusCode, got.body)
-			}
-		})
-	}
-	all.Wait()
-	if row, blob := noted(v.Id); row == "" || row != blob {
-		t.Errorf("after complete the row has version %q, the blob %q", row, blob)
-	}
-	again := s.send(s.request(http.MethodPut, key.Url, movie(4000), "x-ms-blob-type", "BlockBlob"))
-	if again.StatusCode != http.StatusCreated {
-		t.Fatalf("overwrite with the key: %d %s", again.StatusCode, again.body)
-	}
-	if row, blob := noted(v.Id); row == blob {
-		t.Errorf("after overwriting the row has the new version %q", row)
-	}
-	v = s.create(map[string]any{})
-	decode[api.Video](t, s.call(http.MethodPut, "/videos/"+v.Id+"/content", movie(5000)), http.StatusAccepted)
-	if row, blob := noted(v.Id); row == "" || row != blob {
-		t.Errorf("after a whole upload the row has version %q, the blob %q", row, blob)
+		if m.Parts[0].ETag != head.ETag {
+			t.Errorf("the manifest has version %q, the part %q", m.Parts[0].ETag, head.ETag)
+		}
 	}
 }
 
@@ -280,7 +161,7 @@ func TestUploadsShareTheirMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves hundreds of MiB, which -short leaves out")
 	}
-	const memory, count, size = 32 << 20, 100, 2*blobstore.BlockSize + 1
+	const memory, count, size = 32 << 20, 100, 2*partBytes + 1
 	s := start(t, map[string]string{"WEBROLE_UPLOAD_MEMORY": fmt.Sprint(memory >> 20)})
 	paths := make([]string, count)
 	for i := range paths {
@@ -328,53 +209,67 @@ func TestUploadsShareTheirMemory(t *testing.T) {
 	if grown := int64(peak) - int64(base); grown > bound {
 		t.Errorf("the heap grew by %d MiB, at most %d allowed", grown>>20, bound>>20)
 	}
-	if stored.Load() < memory/blobstore.BlockSize || refused.Load() == 0 {
+	if stored.Load() < memory/partBytes || refused.Load() == 0 {
 		t.Errorf("%d stored, %d refused: want both", stored.Load(), refused.Load())
 	}
 	// What they held is there for others.
-	for range memory/blobstore.BlockSize + 1 {
+	for range memory/partBytes + 1 {
 		put("/videos/"+s.create(map[string]any{}).Id+"/content").want(t, http.StatusAccepted, "")
 	}
 }
 
 // TestTwoWebRolesTakeOneFile sends two files of the same size for one video, each
-// through a web role of its own, block by block in turns. The first to finish wins
-// whole, and the other is told.
+// through a web role of its own. The first to store a part wins whole, and the other is
+// told at once. A third, with the winner's file, helps.
 func TestTwoWebRolesTakeOneFile(t *testing.T) {
 	t.Parallel()
 	first := start(t, nil)
 	second := start(t, map[string]string{"CUTROOM_PREFIX": first.account.Prefix()})
-	const size = 3*blobstore.BlockSize + 1
-	films := [2][]byte{movie(size), bytes.Repeat([]byte("the other film "), size/15+1)[:size]}
-	copy(films[1], films[0][:sniffed])
+	const size = 3*partBytes + 1
+	film := movie(size)
+	other := bytes.Repeat([]byte("the other film "), size/15+1)[:size]
+	copy(other, film[:sniffed])
 	v := first.create(map[string]any{"sizeBytes": size})
+	path := "/videos/" + v.Id + "/content"
 
-	var writers [2]*io.PipeWriter
-	var answers [2]chan answer
-	for i, s := range []*server{first, second} {
-		reader, writer := io.Pipe()
-		req := s.request(http.MethodPut, s.public+"/api/v1/videos/"+v.Id+"/content", nil)
-		req.Body, req.ContentLength = reader, size
-		writers[i], answers[i] = writer, make(chan answer, 1)
-		defer writer.Close() //nolint:errcheck // a pipe's Close returns nil
-		go func() { answers[i] <- s.send(req) }()
-	}
-	write := func(i, from, to int) {
+	reader, writer := io.Pipe()
+	req := first.request(http.MethodPut, first.public+"/api/v1"+path, nil)
+	req.Body, req.ContentLength = reader, size
+	winner := make(chan answer, 1)
+	defer writer.Close() //nolint:errcheck // a pipe's Close returns nil
+	go func() { winner <- first.send(req) }()
+	write := func(from, to int) {
 		t.Helper()
-		if _, err := writers[i].Write(films[i][from:to]); err != nil {
-			t.Fatalf("film %d: %v", i, err)
+		if _, err := writer.Write(film[from:to]); err != nil {
+			t.Fatal(err)
 		}
 	}
-	for at := 0; at < 3*blobstore.BlockSize; at += blobstore.BlockSize {
-		write(0, at, at+blobstore.BlockSize)
-		write(1, at, at+blobstore.BlockSize)
+	write(0, 2*partBytes)
+	azuritetest.Eventually(t, 20*time.Second, func() error {
+		if held := decode[api.Upload](t, second.call(http.MethodGet, "/videos/"+v.Id+"/upload", nil), http.StatusOK).Held; len(held) == 0 {
+			return errors.New("nothing is held")
+		}
+		return nil
+	})
+	second.call(http.MethodPut, path, other).want(t, http.StatusConflict, "upload_conflict")
+	second.putParts(second.begin(v.Id, nil), film, 3)
+	write(2*partBytes, size)
+	(<-winner).want(t, http.StatusAccepted, "")
+	if !bytes.Equal(first.source(v.Id), film) {
+		t.Error("the source is not the winner's film")
 	}
-	write(0, 3*blobstore.BlockSize, size)
-	(<-answers[0]).want(t, http.StatusAccepted, "")
-	write(1, 3*blobstore.BlockSize, size)
-	(<-answers[1]).want(t, http.StatusConflict, "upload_conflict")
-	if !bytes.Equal(first.source(v.Id), films[0]) {
-		t.Error("the source blob is not the winner's film")
+}
+
+// TestPutOfAnotherSizeBeginsAnew: a PUT broke off, and the next has another file.
+func TestPutOfAnotherSizeBeginsAnew(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	v := s.create(map[string]any{})
+	wrong, right := movie(2*partBytes+1), movie(partBytes+1)
+	s.putParts(s.begin(v.Id, map[string]any{"sizeBytes": len(wrong)}), wrong, 0, 2)
+	decode[api.Video](t, s.call(http.MethodPut, "/videos/"+v.Id+"/content", right), http.StatusAccepted)
+	if !bytes.Equal(s.source(v.Id), right) {
+		t.Error("the source is not the second file")
 	}
 }
 

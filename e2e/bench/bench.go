@@ -64,7 +64,7 @@ var Sections = []Section{
 	{"idle", "What an idle system asks of its storage", idle},
 	{"search", "The same questions to a library of 1,000 videos and one of ten times the size", search},
 	{"busy", "A newcomer on a stack that others keep busy, against the same on an idle one", busy},
-	{"playable", "From the last block of the upload to the first frame", playable},
+	{"playable", "From the last part of the upload to the first frame", playable},
 }
 
 // Result is what a section found.

@@ -167,8 +167,8 @@ func awaitReady(ctx context.Context, u *journey.User, id string) (client.Video, 
 	}
 }
 
-// bring announces a video and uploads the file with a valet key, block by block.
-// The upload is complete when the last block has arrived and before the web role
+// bring announces a video and uploads the file with valet keys, part by part.
+// The upload is complete when the last part has arrived and before the web role
 // is told so: what it has to do then is ours to be fast at. (Through the web role
 // that moment cannot be seen: kernels hold many megabytes on the way.)
 func bring(ctx context.Context, u *journey.User, path string, v client.NewVideo) (id string, complete time.Time, err error) {
@@ -187,7 +187,7 @@ func bring(ctx context.Context, u *journey.User, path string, v client.NewVideo)
 	if err != nil {
 		return "", complete, err
 	}
-	err = u.UploadBlocks(ctx, announced.Id, file, size, func(int64) { complete = time.Now() })
+	err = u.UploadParts(ctx, announced.Id, file, size, func(int64) { complete = time.Now() })
 	return announced.Id, complete, err
 }
 

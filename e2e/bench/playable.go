@@ -11,11 +11,11 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
-// Start is how soon a video could be watched, counted from the last block of its
+// Start is how soon a video could be watched, counted from the last part of its
 // upload.
 type Start struct {
 	Minutes      int           // length of the video
-	Answered     time.Duration // the web role had committed the blocks and promised the probe
+	Answered     time.Duration // the web role had written the manifest and promised the probe
 	Playable     time.Duration // the API said so
 	FirstSegment time.Duration // playlists, init segment and first media segment were fetched
 	Timeline     string        // the steps so far

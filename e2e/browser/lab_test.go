@@ -111,11 +111,11 @@ func TestKillAWorkerFromTheBoard(t *testing.T) {
 	}
 	// The valet key leads through the proxy before the storage: policy of the page,
 	// preflight and signature hold on that way.
-	answer, err := chromedp.Run(tab, chromedp.Evaluate[string](fmt.Sprintf(`fetch('/api/v1/videos/%s/upload').then((r) => r.json())
-		.then((g) => fetch(g.url + '&comp=block&blockid=' + encodeURIComponent(btoa('0'.repeat(g.blockIdDigits))), { method: 'PUT', body: 'abc', headers: { 'Content-MD5': 'kAFQmDzST7DWlj99KOF/cg==' } }))
+	answer, err := chromedp.Run(tab, chromedp.Evaluate[string](fmt.Sprintf(`fetch('/api/v1/videos/%s/upload', { method: 'POST', body: '{"sizeBytes":3}', headers: { 'Content-Type': 'application/json' } }).then((r) => r.json())
+		.then((g) => fetch(g.send[0].url, { method: 'PUT', body: 'abc', headers: { 'x-ms-blob-type': 'BlockBlob', 'Content-MD5': 'kAFQmDzST7DWlj99KOF/cg==' } }))
 		.then((r) => String(r.status), (e) => String(e))`, next.Id), chromedp.EvalAwaitPromise))
 	if err != nil || answer != "201" {
-		t.Errorf("a block straight to the blob: %s, %v", answer, err)
+		t.Errorf("a part straight to its blob: %s, %v", answer, err)
 	}
 	if errors := said.take(); len(errors) > 0 {
 		t.Errorf("the console says\n%s", strings.Join(errors, "\n"))

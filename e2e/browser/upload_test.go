@@ -16,12 +16,12 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 )
 
-// corrupt changes a bit of the first block that the page sends, and keeps what
-// became of the blocks.
+// corrupt changes a bit of the first part that the page sends, and keeps what
+// became of the parts.
 const corrupt = `(() => {
   const real = window.fetch, answers = window.answers = [];
   window.fetch = async (url, options) => {
-    if (!String(url).includes('comp=block')) return real(url, options);
+    if (!String(url).includes('%2Fparts%2F')) return real(url, options);
     let body = options.body;
     if (!answers.length) { body = body.slice(0); new Uint8Array(body)[0] ^= 1; }
     answers.push(0);
@@ -58,7 +58,7 @@ func eval[T any](t *testing.T, tab context.Context, expression string) T {
 }
 
 // TestUploadThroughThePage chooses files in the upload page, as a user does who has
-// only a keyboard: two videos and something else. A block that is changed on the way is refused and sent
+// only a keyboard: two videos and something else. A part that is changed on the way is refused and sent
 // again (paper row Q12). Each row becomes a link that plays, and
 // the search finds it.
 func TestUploadThroughThePage(t *testing.T) {
@@ -84,7 +84,7 @@ func TestUploadThroughThePage(t *testing.T) {
 	until(t, tab, "both are ready", `document.querySelectorAll('#files [data-state=ready]').length === 2`)
 	shoot(t, tab, "uploaded")
 	if got := eval[string](t, tab, `window.answers.join(' ')`); got != "400 201 201" {
-		t.Errorf("answers to the blocks: %q; want the changed one refused and sent again", got)
+		t.Errorf("answers to the parts: %q; want the changed one refused and sent again", got)
 	}
 	if got := eval[int](t, tab, `document.querySelectorAll('#files [data-phase=refused]').length`); got != 1 {
 		t.Errorf("%d files refused, want the letter", got)
@@ -104,21 +104,21 @@ func TestUploadThroughThePage(t *testing.T) {
 	until(t, tab, "the page of the video that was found", `document.title.startsWith('Uploaded by hand')`)
 }
 
-// stalling counts the blocks that storage has taken from a page, and lets so many of
+// stalling counts the parts that storage has taken from a page, and lets so many of
 // them start: the others wait for ever.
-func stalling(blocks int) string {
+func stalling(parts int) string {
 	return fmt.Sprintf(`(() => {
   const real = window.fetch;
   let begun = 0;
   window.taken = 0;
   window.fetch = async (url, options) => {
-    if (!String(url).includes('comp=block')) return real(url, options);
+    if (!String(url).includes('%%2Fparts%%2F')) return real(url, options);
     if (begun++ >= %d) await new Promise(() => {});
     const answer = await real(url, options);
     if (answer.status === 201) window.taken++;
     return answer;
   };
-})(); null`, blocks)
+})(); null`, parts)
 }
 
 // TestUploadGoesOnInAnotherTab: the tab of a large upload is closed in its middle.
@@ -149,9 +149,9 @@ func TestUploadGoesOnInAnotherTab(t *testing.T) {
 	if err := os.Truncate(path, size); err != nil { // zeros to its end: nobody will read it
 		t.Fatal(err)
 	}
-	send := func(tab context.Context, blocks int) {
+	send := func(tab context.Context, parts int) {
 		t.Helper()
-		eval[any](t, tab, stalling(blocks))
+		eval[any](t, tab, stalling(parts))
 		if err := chromedp.Do(tab, chromedp.SetUploadFiles(`#file`, []string{path})); err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestUploadGoesOnInAnotherTab(t *testing.T) {
 	const some, more, all = 6, 3, 1 << 20
 	visit(t, first, s.BaseURL()+"/upload")
 	send(first, some)
-	until(t, first, "some blocks are taken", fmt.Sprintf(`window.taken === %d`, some))
+	until(t, first, "some parts are taken", fmt.Sprintf(`window.taken === %d`, some))
 	id := eval[string](t, first, `document.querySelector('#files li').dataset.id`)
 	closeFirst()
 	second, closeSecond := chromedp.NewContext(browser)
@@ -182,17 +182,18 @@ func TestUploadGoesOnInAnotherTab(t *testing.T) {
 	if err := chromedp.Do(device, chromedp.Click(`#waiting a`), chromedp.WaitVisible(`#drop`)); err != nil {
 		t.Fatal(err)
 	}
+	until(t, device, "its script has run", `document.readyState === 'complete'`)
 	held, err := user.API().GetUploadWithResponse(t.Context(), id)
 	if err != nil || held.JSON200 == nil {
 		t.Fatalf("ask what storage holds: %v %v", held, err)
 	}
 	send(device, all)
 	until(t, device, "it is sent", `document.querySelector('#files [data-phase=making], #files [data-phase=settled]')`)
-	sent, there := eval[int](t, device, `window.taken`), len(held.JSON200.BlocksHeld)
-	total := int((size + held.JSON200.BlockSizeBytes - 1) / held.JSON200.BlockSizeBytes)
-	t.Logf("of %d blocks %d were held, %d were sent", total, there, sent)
+	sent, there := eval[int](t, device, `window.taken`), len(held.JSON200.Held)
+	total := held.JSON200.Parts
+	t.Logf("of %d parts %d were held, %d were sent", total, there, sent)
 	if there != some+more || sent != total-some-more {
-		t.Errorf("of %d blocks %d were held and %d were sent by the other device", total, there, sent)
+		t.Errorf("of %d parts %d were held and %d were sent by the other device", total, there, sent)
 	}
 	if again := eval[string](t, device, `document.querySelector('#files li').dataset.id`); again != id {
 		t.Errorf("the other device made video %s of its own", again)

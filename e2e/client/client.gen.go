@@ -1684,13 +1684,6 @@ type Title = string
 
 // Upload defines model for Upload.
 type Upload struct {
-	// BlockIdDigits Width of a block's number in its id, before base64.
-	BlockIdDigits  int   `json:"blockIdDigits,omitempty"`
-	BlockSizeBytes int64 `json:"blockSizeBytes,omitempty"`
-
-	// BlocksHeld Numbers of the blocks that need not be sent again.
-	BlocksHeld []int `json:"blocksHeld,omitempty"`
-
 	// ExpiresAt When the URLs end.
 	ExpiresAt time.Time `json:"expiresAt"`
 
@@ -1710,9 +1703,6 @@ type Upload struct {
 
 	// SizeBytes Of the whole file; 0 while it is not known.
 	SizeBytes int64 `json:"sizeBytes"`
-
-	// Url A write-only SAS of the blob. It is a secret.
-	Url string `json:"url,omitempty"`
 }
 
 // UploadBegin defines model for UploadBegin.
@@ -2738,11 +2728,8 @@ type ClientInterface interface {
 
 	// GetUpload What is there of an upload, and keys for what is missing
 	//
-	// The same answer as that of POST, for whoever only wants to know. When no upload
-	// has begun there are no keys of parts; then the answer has a key for the whole blob,
-	// into which older clients put blocks: cut the file into blocks of `blockSizeBytes`
-	// and put block *n* with `PUT {url}&comp=block&blockid={base64, URL-encoded}`
-	// where the base64 is that of *n* in decimal, zero-padded to `blockIdDigits`.
+	// The same answer as that of POST, for whoever only wants to know: it changes
+	// nothing. There are no keys when no upload has begun.
 	//
 	// Corresponds with GET /videos/{id}/upload (the `GetUpload` operationId).
 	GetUpload(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4098,11 +4085,8 @@ func (c *Client) ListSteps(ctx context.Context, id ID, reqEditors ...RequestEdit
 
 // GetUpload What is there of an upload, and keys for what is missing
 //
-// The same answer as that of POST, for whoever only wants to know. When no upload
-// has begun there are no keys of parts; then the answer has a key for the whole blob,
-// into which older clients put blocks: cut the file into blocks of `blockSizeBytes`
-// and put block *n* with `PUT {url}&comp=block&blockid={base64, URL-encoded}`
-// where the base64 is that of *n* in decimal, zero-padded to `blockIdDigits`.
+// The same answer as that of POST, for whoever only wants to know: it changes
+// nothing. There are no keys when no upload has begun.
 //
 // Corresponds with GET /videos/{id}/upload (the `GetUpload` operationId).
 func (c *Client) GetUpload(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7603,11 +7587,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetUploadWithResponse What is there of an upload, and keys for what is missing
 	//
-	// The same answer as that of POST, for whoever only wants to know. When no upload
-	// has begun there are no keys of parts; then the answer has a key for the whole blob,
-	// into which older clients put blocks: cut the file into blocks of `blockSizeBytes`
-	// and put block *n* with `PUT {url}&comp=block&blockid={base64, URL-encoded}`
-	// where the base64 is that of *n* in decimal, zero-padded to `blockIdDigits`.
+	// The same answer as that of POST, for whoever only wants to know: it changes
+	// nothing. There are no keys when no upload has begun.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11452,11 +11433,8 @@ func (c *ClientWithResponses) ListStepsWithResponse(ctx context.Context, id ID, 
 
 // GetUploadWithResponse What is there of an upload, and keys for what is missing
 //
-// The same answer as that of POST, for whoever only wants to know. When no upload
-// has begun there are no keys of parts; then the answer has a key for the whole blob,
-// into which older clients put blocks: cut the file into blocks of `blockSizeBytes`
-// and put block *n* with `PUT {url}&comp=block&blockid={base64, URL-encoded}`
-// where the base64 is that of *n* in decimal, zero-padded to `blockIdDigits`.
+// The same answer as that of POST, for whoever only wants to know: it changes
+// nothing. There are no keys when no upload has begun.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -20,7 +20,6 @@ import (
 	"github.com/cutroom/cutroom/e2e/faultproxy"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/blobstore"
 )
 
 // secrets are what nobody may read anywhere, by what they are.
@@ -163,16 +162,19 @@ func (l *listener) upload(base, credentials string, known secrets) (id string) {
 	content := ffmpeg(l.t, "-f", "lavfi", "-i", "testsrc2=s=160x90:r=15:d=6", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-movflags", "+faststart")
 	var v client.Video
 	unpack(l.t, l.ask("POST", base+"/videos", credentials, fmt.Appendf(nil, `{"title":"A journey","sizeBytes":%d,"visibility":"private"}`, len(content)), "Content-Type", "application/json"), &v)
-	l.allowed["GET /api/v1/videos/"+v.Id+"/upload"] = true
-	var valet client.Upload
-	unpack(l.t, l.ask("GET", base+"/videos/"+v.Id+"/upload", credentials, nil), &valet)
-	l.allowed["GET /api/v1/videos/"+v.Id+"/upload"] = false
-	signed, err := url.Parse(valet.Url)
+	l.allowed["POST /api/v1/videos/"+v.Id+"/upload"] = true
+	var up client.Upload
+	unpack(l.t, l.ask("POST", base+"/videos/"+v.Id+"/upload", credentials, nil), &up)
+	l.allowed["POST /api/v1/videos/"+v.Id+"/upload"] = false
+	if len(up.Send) != 1 {
+		l.t.Fatalf("%d parts to send, want the file in one", len(up.Send))
+	}
+	signed, err := url.Parse(up.Send[0].Url)
 	if err != nil || signed.Query().Get("sig") == "" {
 		l.t.Fatalf("the valet key has no signature: %v", err)
 	}
 	known["a signature"] = signed.Query().Get("sig")
-	l.ask("PUT", valet.Url+"&comp=block&blockid="+url.QueryEscape(blobstore.BlockID(0)), "", content)
+	l.ask("PUT", up.Send[0].Url, "", content, "x-ms-blob-type", "BlockBlob")
 	l.ask("POST", base+"/videos/"+v.Id+"/upload/complete", credentials, nil)
 	return v.Id
 }

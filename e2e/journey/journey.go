@@ -130,40 +130,56 @@ func (u *User) Put(ctx context.Context, id string, content io.Reader, size int64
 	return nil
 }
 
-// UploadBlocks brings the file with a valet key: blocks straight into the blob,
-// with a checksum each (Q12), past the web role, which only commits them. Blocks
-// that the service holds already are not sent again, so calling it again after
-// a failure resumes (Q14). progress is called with the bytes that are there.
-func (u *User) UploadBlocks(ctx context.Context, id string, content io.ReaderAt, size int64, progress func(held int64)) error {
-	grant, err := u.grant(ctx, id)
-	if err != nil {
-		return err
-	}
-	var held int64
-	buffer := make([]byte, min(grant.BlockSizeBytes, max(size, 1)))
-	for n := 0; ; n++ {
-		offset := int64(n) * grant.BlockSizeBytes
-		if offset >= size {
-			break
+// UploadParts brings the file with valet keys: each part straight into a blob of its
+// own, with a checksum (Q12), past the web role, which only writes down that they are
+// there. Parts that the service holds already are compared with the file and not sent
+// again, so calling it again after a failure resumes (Q14). progress is called with the
+// bytes that are there.
+func (u *User) UploadParts(ctx context.Context, id string, content io.ReaderAt, size int64, progress func(held int64)) error {
+	var sums []string // of all parts
+	var sent int64
+	for len(sums) == 0 || slices.Contains(sums, "") {
+		up, err := u.begin(ctx, id, size)
+		if err != nil {
+			return err
 		}
-		block := buffer[:min(grant.BlockSizeBytes, size-offset)]
-		if !slices.Contains(grant.BlocksHeld, n) {
-			if time.Until(grant.ExpiresAt) < time.Minute {
-				if grant, err = u.grant(ctx, id); err != nil {
-					return err
-				}
-			}
-			if _, err := content.ReadAt(block, offset); err != nil && !errors.Is(err, io.EOF) {
-				return fmt.Errorf("read block %d of %s: %w", n, id, err)
-			}
-			if err := u.putBlock(ctx, grant, n, block); err != nil {
-				return fmt.Errorf("put block %d of %s: %w", n, id, err)
-			}
+		if len(sums) == 0 {
+			sums = make([]string, up.Parts)
 		}
-		held += int64(len(block))
-		progress(held)
+		part := func(n int) ([]byte, string, error) {
+			buffer := make([]byte, min(up.PartSizeBytes, size-int64(n)*up.PartSizeBytes))
+			if _, err := content.ReadAt(buffer, int64(n)*up.PartSizeBytes); err != nil && !errors.Is(err, io.EOF) {
+				return nil, "", fmt.Errorf("read part %d of %s: %w", n, id, err)
+			}
+			sum := md5.Sum(buffer)
+			sums[n] = base64.StdEncoding.EncodeToString(sum[:])
+			sent += int64(len(buffer))
+			return buffer, sums[n], nil
+		}
+		for _, held := range up.Held {
+			if sums[held.Number] != "" {
+				continue
+			}
+			if _, sum, err := part(held.Number); err != nil || sum != held.Md5 {
+				return errors.Join(err, fmt.Errorf("part %d of %s is held with other content", held.Number, id))
+			}
+			progress(sent)
+		}
+		for i, ticket := range up.Send {
+			if i > 0 && i == up.First {
+				break // what was waited for is there: say so
+			}
+			body, sum, err := part(ticket.Number)
+			if err == nil {
+				err = u.putPart(ctx, ticket.Url, body, sum)
+			}
+			if err != nil {
+				return fmt.Errorf("put part %d of %s: %w", ticket.Number, id, err)
+			}
+			progress(sent)
+		}
 	}
-	done, err := u.api.CompleteUploadWithResponse(ctx, id, client.UploadComplete{})
+	done, err := u.api.CompleteUploadWithResponse(ctx, id, client.UploadComplete{Md5: sums})
 	if err == nil {
 		err = refusal(done, http.StatusAccepted)
 	}
@@ -173,26 +189,27 @@ func (u *User) UploadBlocks(ctx context.Context, id string, content io.ReaderAt,
 	return nil
 }
 
-func (u *User) grant(ctx context.Context, id string) (client.Upload, error) {
-	res, err := u.api.GetUploadWithResponse(ctx, id)
+func (u *User) begin(ctx context.Context, id string, size int64) (client.Upload, error) {
+	res, err := u.api.BeginUploadWithResponse(ctx, id, client.UploadBegin{SizeBytes: size})
 	if err == nil {
 		err = refusal(res, http.StatusOK)
 	}
 	if err != nil {
-		return client.Upload{}, fmt.Errorf("get the valet key of %s: %w", id, err)
+		return client.Upload{}, fmt.Errorf("begin the upload of %s: %w", id, err)
 	}
 	return *res.JSON200, nil
 }
 
-// putBlock repeats a try whose outcome is unknown: a block is stored under its
-// number, so storing it twice does no harm (Q13).
-func (u *User) putBlock(ctx context.Context, grant client.Upload, n int, block []byte) error {
-	blockID := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%0*d", grant.BlockIdDigits, n))
-	target := grant.Url + "&comp=block&blockid=" + url.QueryEscape(blockID)
-	sum := md5.Sum(block)
+// putPart repeats a try whose outcome is unknown. When that try had been successful the
+// key is refused, because the part is there (Q13); complete compares its checksum.
+func (u *User) putPart(ctx context.Context, target string, part []byte, sum string) error {
 	const tries = 4
 	for try := 1; ; try++ {
-		again, err := u.putBlockOnce(ctx, target, block, base64.StdEncoding.EncodeToString(sum[:]))
+		again, err := u.putPartOnce(ctx, target, part, sum)
+		var refused *Refusal
+		if try > 1 && errors.As(err, &refused) && refused.Status == http.StatusForbidden {
+			return nil
+		}
 		if err == nil || !again || try == tries {
 			return err
 		}
@@ -204,12 +221,13 @@ func (u *User) putBlock(ctx context.Context, grant client.Upload, n int, block [
 	}
 }
 
-func (u *User) putBlockOnce(ctx context.Context, target string, block []byte, sum string) (again bool, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, target, bytes.NewReader(block))
+func (u *User) putPartOnce(ctx context.Context, target string, part []byte, sum string) (again bool, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, target, bytes.NewReader(part))
 	if err != nil {
 		return false, errors.New("the valet key is not a URL") // the URL is a secret: not in the error
 	}
 	req.Header.Set("Content-MD5", sum)
+	req.Header.Set("x-ms-blob-type", "BlockBlob")
 	res, err := u.http.Do(req)
 	if err != nil {
 		var withURL *url.Error

@@ -173,9 +173,9 @@ func TestWithoutKeys(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 
-	first := w.announce(t, ctx, "In blocks")
-	w.preflight(t, ctx, first)
-	if err := w.user.UploadBlocks(ctx, first, bytes.NewReader(clip), int64(len(clip)), func(int64) {}); err != nil {
+	first := w.announce(t, ctx, "In parts")
+	w.preflight(t, ctx, w.announce(t, ctx, "Never sent"))
+	if err := w.user.UploadParts(ctx, first, bytes.NewReader(clip), int64(len(clip)), func(int64) {}); err != nil {
 		t.Fatal(err)
 	}
 	azuritetest.Eventually(t, time.Minute, func() error {
@@ -219,14 +219,17 @@ func (w *world) announce(t *testing.T, ctx context.Context, title string) string
 	return v.Id
 }
 
-// grant is a valet key, and when the key that signed it ends.
+// size is what the file of a grant has, in bytes.
+const size = 9
+
+// grant is the valet key of a part, and when the key that signed it ends.
 func (w *world) grant(t *testing.T, ctx context.Context, id string) (at *url.URL, ends string) {
 	t.Helper()
-	res, err := w.user.API().GetUploadWithResponse(ctx, id)
-	if err != nil || res.StatusCode() != http.StatusOK {
+	res, err := w.user.API().BeginUploadWithResponse(ctx, id, client.UploadBegin{SizeBytes: size})
+	if err != nil || res.StatusCode() != http.StatusOK || len(res.JSON200.Send) != 1 {
 		t.Fatalf("grant: %v %s", err, res.Status())
 	}
-	if at, err = url.Parse(res.JSON200.Url); err != nil {
+	if at, err = url.Parse(res.JSON200.Send[0].Url); err != nil {
 		t.Fatal("the valet key is not a URL")
 	}
 	if at.Host != keyless.Name+".blob.core.windows.net" || at.Query().Get("skoid") != "web" || at.Query().Get("spr") != "https" {
@@ -235,20 +238,20 @@ func (w *world) grant(t *testing.T, ctx context.Context, id string) (at *url.URL
 	return at, at.Query().Get("ske")
 }
 
-// preflight asks what a browser asks before it sends a block from the page's origin,
+// preflight asks what a browser asks before it sends a part from the page's origin,
 // and from a stranger's.
 func (w *world) preflight(t *testing.T, ctx context.Context, id string) {
 	at, _ := w.grant(t, ctx, id)
 	transport := w.account.Transport()
 	defer transport.CloseIdleConnections()
 	for from, want := range map[string]int{origin: http.StatusOK, "https://elsewhere.example.org": http.StatusForbidden} {
-		req, err := http.NewRequestWithContext(ctx, http.MethodOptions, at.String()+"&comp=block", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodOptions, at.String(), nil)
 		if err != nil {
 			t.Fatal("the valet key is not a URL")
 		}
 		req.Header.Set("Origin", from)
 		req.Header.Set("Access-Control-Request-Method", http.MethodPut)
-		req.Header.Set("Access-Control-Request-Headers", "content-md5")
+		req.Header.Set("Access-Control-Request-Headers", "content-md5,x-ms-blob-type")
 		res, err := transport.RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)
@@ -267,10 +270,11 @@ func (w *world) delegation(t *testing.T, ctx context.Context) {
 	var keys []string
 	azuritetest.Eventually(t, time.Minute, func() error {
 		at, key := w.grant(t, ctx, id)
-		req, err := http.NewRequestWithContext(ctx, http.MethodPut, at.String()+"&comp=block&blockid=MDAwMDAw", strings.NewReader("block"))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut, at.String(), strings.NewReader("short"))
 		if err != nil {
 			t.Fatal("the valet key is not a URL")
 		}
+		req.Header.Set("x-ms-blob-type", "BlockBlob") // of a wrong length, so it makes room for the next
 		transport := w.account.Transport()
 		defer transport.CloseIdleConnections()
 		res, err := transport.RoundTrip(req)

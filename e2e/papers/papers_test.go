@@ -134,7 +134,7 @@ func TestTwoWebRolesBehindOneAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{ids[0], other.Id} {
-		if err := user.UploadBlocks(t.Context(), id, bytes.NewReader(content), int64(len(content)), func(int64) {}); err != nil {
+		if err := user.UploadParts(t.Context(), id, bytes.NewReader(content), int64(len(content)), func(int64) {}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := user.AwaitReady(t.Context(), id); err != nil {

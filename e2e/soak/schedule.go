@@ -193,7 +193,7 @@ func (p plan) print(w io.Writer) {
 	for _, l := range p.Lives {
 		how := "PUT"
 		if l.Blocks {
-			how = "blocks"
+			how = "parts"
 		}
 		if l.Outage > 0 {
 			how += fmt.Sprintf(", of which %.0f %% can be read at first", 100*l.Outage)

@@ -175,7 +175,7 @@ func (u *users) arrive(ctx context.Context, h *history, key string) error {
 
 func (u *users) upload(ctx context.Context, h *history) error {
 	if h.life.Blocks {
-		return u.uploadBlocks(ctx, h)
+		return u.uploadParts(ctx, h)
 	}
 	content, err := os.ReadFile(h.clip.path)
 	if err != nil {
@@ -204,7 +204,7 @@ func (u *users) arrived(h *history, status, lost int, body []byte) error {
 	return nil
 }
 
-func (u *users) uploadBlocks(ctx context.Context, h *history) error {
+func (u *users) uploadParts(ctx context.Context, h *history) error {
 	file, err := os.Open(h.clip.path)
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (u *users) uploadBlocks(ctx context.Context, h *history) error {
 			return err
 		}
 		try, stop := context.WithTimeout(ctx, 30*time.Second)
-		err = user.UploadBlocks(try, h.id, file, h.clip.size, func(int64) {})
+		err = user.UploadParts(try, h.id, file, h.clip.size, func(int64) {})
 		stop()
 		user.Close()
 		if err == nil {
@@ -233,7 +233,7 @@ func (u *users) uploadBlocks(ctx context.Context, h *history) error {
 		}
 		u.count(0)
 		if ctx.Err() != nil || time.Now().After(deadline) {
-			return fmt.Errorf("upload in blocks: %w: %w", errImpatient, err)
+			return fmt.Errorf("upload in parts: %w: %w", errImpatient, err)
 		}
 		pause(ctx, 400*time.Millisecond)
 	}

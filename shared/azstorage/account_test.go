@@ -191,23 +191,31 @@ func TestSignedURLs(t *testing.T) {
 		t.Fatal(err)
 	}
 	putBlob(t, a, "content")
-	write, err := a.SignWrite(t.Context(), "box", "v/source", time.Minute)
+	there, err := a.SignCreate(t.Context(), "box", "v/source", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, _ := fetch(t, http.MethodGet, write, ""); status != 403 {
-		t.Errorf("read with the valet key: %d, want 403", status)
+	create, err := a.SignCreate(t.Context(), "box", "v/part", time.Minute)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if status, _ := fetch(t, http.MethodDelete, write, ""); status != 403 {
-		t.Errorf("delete with the valet key: %d, want 403", status)
+	for _, c := range []struct {
+		what, method, url string
+		status            int
+	}{
+		{"read", http.MethodGet, there, 403},
+		{"delete", http.MethodDelete, there, 403},
+		{"overwrite", http.MethodPut, there, 403},
+		{"stage a block over it", http.MethodPut, there + "&comp=block&blockid=MDAwMDAwMDAwMDAwMDAw", 403},
+		{"create another blob", http.MethodPut, strings.Replace(create, "part", "other", 1), 403},
+		{"create it", http.MethodPut, create, 201},
+		{"create it again", http.MethodPut, create, 403},
+	} {
+		if status, body := fetch(t, c.method, c.url, "text"); status != c.status {
+			t.Errorf("%s: %d, want %d: %s", c.what, status, c.status, body)
+		}
 	}
-	if status, body := fetch(t, http.MethodPut, write+"&comp=block&blockid=MDAwMDAwMDAwMDAwMDAw", "block"); status != 201 {
-		t.Errorf("block with the valet key: %d %s", status, body)
-	}
-	if status, _ := fetch(t, http.MethodPut, strings.Replace(write, "source", "other", 1)+"&comp=block&blockid=MDAwMDAwMDAwMDAwMDAw", "block"); status != 403 {
-		t.Errorf("block of another blob: %d, want 403", status)
-	}
-	if _, err := a.SignWrite(t.Context(), "box", "x", 0); err == nil {
+	if _, err := a.SignCreate(t.Context(), "box", "x", 0); err == nil {
 		t.Error("a URL without a life was signed")
 	}
 }
@@ -216,7 +224,7 @@ func TestSignedURLs(t *testing.T) {
 func TestSignaturesStayOutOfErrors(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	signed, err := a.SignWrite(t.Context(), "box", "v/source", time.Minute)
+	signed, err := a.SignCreate(t.Context(), "box", "v/source", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +312,7 @@ func TestEnsureCORS(t *testing.T) {
 	if err != nil || len(properties.CORS) != 1 {
 		t.Errorf("%d rules, want 1 for all origins; %v", len(properties.CORS), err)
 	}
-	signed, err := a.SignWrite(t.Context(), "box", "b", time.Minute)
+	signed, err := a.SignCreate(t.Context(), "box", "b", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -424,7 +432,7 @@ func TestSignWithAnIdentity(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			signed, err := a.SignWrite(t.Context(), "box", "b", time.Hour)
+			signed, err := a.SignCreate(t.Context(), "box", "b", time.Hour)
 			if c.fails != (err != nil) {
 				t.Fatalf("key of %v: %v", c.life, err)
 			} else if err != nil {
@@ -442,7 +450,7 @@ func TestSignWithAnIdentity(t *testing.T) {
 		if lent != c.lent {
 			t.Errorf("key of %v: %d lent, want %d", c.life, lent, c.lent)
 		}
-		if _, err := a.SignWrite(t.Context(), "box", "b", 8*24*time.Hour); err == nil {
+		if _, err := a.SignCreate(t.Context(), "box", "b", 8*24*time.Hour); err == nil {
 			t.Error("a URL was signed for longer than a lent key lives")
 		}
 	}

@@ -11,23 +11,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
 )
 
-// SignWrite returns a key of one blob: a URL that stages blocks and creates or
-// overwrites the blob for a while, and does not read, list or delete. The holder
-// must not be trusted with what is committed: check size and content after.
-// container is a base name. Keep the URL out of logs: see Redact.
-func (a *Account) SignWrite(ctx context.Context, container, blob string, life time.Duration) (string, error) {
-	return a.sign(ctx, container, blob, life, sas.BlobPermissions{Create: true, Write: true})
-}
-
 // SignCreate returns the valet key of one blob that is not there yet: a URL that
-// creates it, once, and does nothing else. Storage refuses whatever its holder tries
-// with a blob that is there, so the key is worthless after its first use. The rest
-// is as for SignWrite.
+// creates it and does nothing else. Storage refuses whatever its holder tries with a
+// blob that is there, so the key is worthless after its first use. What was created is
+// still the holder's word: check size and content. container is a base name. Keep the
+// URL out of logs: see Redact.
 func (a *Account) SignCreate(ctx context.Context, container, blob string, life time.Duration) (string, error) {
-	return a.sign(ctx, container, blob, life, sas.BlobPermissions{Create: true})
-}
-
-func (a *Account) sign(ctx context.Context, container, blob string, life time.Duration, may sas.BlobPermissions) (string, error) {
 	if life <= 0 {
 		return "", errors.New("sign blob URL: life must be positive")
 	}
@@ -35,7 +24,7 @@ func (a *Account) sign(ctx context.Context, container, blob string, life time.Du
 	values := sas.BlobSignatureValues{
 		// No start time: it would refuse callers whose clock is behind.
 		ExpiryTime:    time.Now().UTC().Add(life),
-		Permissions:   may.String(),
+		Permissions:   new(sas.BlobPermissions{Create: true}).String(),
 		ContainerName: a.Name(container),
 		BlobName:      blob,
 		Protocol:      sas.ProtocolHTTPS,

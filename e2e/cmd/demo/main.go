@@ -162,7 +162,7 @@ func upload(ctx context.Context, user *journey.User, path, title string) (string
 	}
 	started := time.Now()
 	b := progress.New("upload", size, true)
-	err = user.UploadBlocks(ctx, video.Id, file, size, b.To)
+	err = user.UploadParts(ctx, video.Id, file, size, b.To)
 	b.End()
 	if err != nil {
 		return "", err

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -82,18 +81,8 @@ func (s *Server) GetUpload(c *gin.Context, id api.ID) {
 		abort(c, err)
 		return
 	}
-	answer := uploadOf(sending)
-	if sending.Video.Upload == nil { // it may come in blocks
-		key, err := s.uploads.Key(c.Request.Context(), video.ID(id))
-		if err != nil {
-			abort(c, err)
-			return
-		}
-		answer.BlockSizeBytes, answer.BlockIdDigits = blobstore.BlockSize, blobstore.BlockIDDigits
-		answer.BlocksHeld, answer.Url, answer.ExpiresAt = key.Held, key.URL, key.Expires
-	}
 	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, answer)
+	c.JSON(http.StatusOK, uploadOf(sending))
 }
 
 // BeginUpload implements POST /videos/{id}/upload.

@@ -67,7 +67,7 @@ func (in *intake) Read(p []byte) (int, error) {
 func (in *intake) failed(err error) error {
 	switch {
 	case problem.Is(err, problem.RequestTimeout):
-		in.err = problem.New(http.StatusRequestTimeout, problem.RequestTimeout, "The body came too slowly. What arrived is kept: go on with the upload's blocks.").Because(err)
+		in.err = problem.New(http.StatusRequestTimeout, problem.RequestTimeout, "The body came too slowly. What arrived is kept: go on with the upload's parts.").Because(err)
 	default:
 		in.err = problem.New(http.StatusBadRequest, problem.BodyIncomplete, "The body ended before its Content-Length. What arrived is kept.").Because(err)
 	}

@@ -8,29 +8,29 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
 // MinMemory is the least that New takes for the buffers of all uploads, in bytes:
-// one block.
-const MinMemory = blobstore.BlockSize
+// one part.
+const MinMemory = sourceparts.PartBytes
 
 // bufferWait is how long an upload waits for its first buffer before it is refused.
 const bufferWait = 2 * time.Second
 
 // memory bounds the buffers of all uploads of this process. An upload holds one
-// block from its start to its end, so it never waits for another upload half way,
-// and borrows up to two more, block by block, while nobody waits for a first one.
+// part from its start to its end, so it never waits for another upload half way,
+// and borrows up to two more, one by one, while nobody waits for a first one.
 type memory struct {
-	blocks *semaphore.Weighted
-	pool   sync.Pool // of *[]byte: buffers that were used before
+	parts *semaphore.Weighted
+	pool  sync.Pool // of *[]byte: buffers that were used before
 }
 
 func newMemory(bytes int64) *memory {
 	return &memory{
-		blocks: semaphore.NewWeighted(bytes / blobstore.BlockSize),
-		pool:   sync.Pool{New: func() any { b := make([]byte, blobstore.BlockSize); return &b }},
+		parts: semaphore.NewWeighted(bytes / sourceparts.PartBytes),
+		pool:  sync.Pool{New: func() any { b := make([]byte, sourceparts.PartBytes); return &b }},
 	}
 }
 
@@ -39,7 +39,7 @@ func newMemory(bytes int64) *memory {
 func (m *memory) reserve(ctx context.Context) (*buffers, error) {
 	ctx, cancel := context.WithTimeout(ctx, bufferWait)
 	defer cancel()
-	if err := m.blocks.Acquire(ctx, 1); err != nil {
+	if err := m.parts.Acquire(ctx, 1); err != nil {
 		return nil, problem.New(http.StatusTooManyRequests, problem.TooBusy, "Too many uploads are under way. Nothing was taken; try again soon.")
 	}
 	return &buffers{memory: m, held: 1, returned: make(chan struct{}, 1)}, nil
@@ -51,11 +51,11 @@ type buffers struct {
 	returned chan struct{} // says that take may try again
 
 	mu   sync.Mutex
-	held int // blocks of memory: 1 at least
+	held int // parts of memory: 1 at least
 	busy int // of those, in use
 }
 
-// take returns a buffer of one block. It waits for a buffer of the same upload
+// take returns a buffer of one part. It waits for a buffer of the same upload
 // when there are no others.
 func (b *buffers) take(ctx context.Context) (*[]byte, error) {
 	for {
@@ -77,7 +77,7 @@ func (b *buffers) mayTake() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.busy == b.held {
-		if b.held > blocksInFlight || !b.memory.blocks.TryAcquire(1) {
+		if b.held > partsInFlight || !b.memory.parts.TryAcquire(1) {
 			return false
 		}
 		b.held++
@@ -93,7 +93,7 @@ func (b *buffers) give(buffer *[]byte) {
 	b.busy--
 	if b.held > 1 {
 		b.held--
-		b.memory.blocks.Release(1)
+		b.memory.parts.Release(1)
 	}
 	b.mu.Unlock()
 	select {
@@ -103,4 +103,4 @@ func (b *buffers) give(buffer *[]byte) {
 }
 
 // close ends the reservation; every buffer must have been given back.
-func (b *buffers) close() { b.memory.blocks.Release(int64(b.held)) }
+func (b *buffers) close() { b.memory.parts.Release(int64(b.held)) }

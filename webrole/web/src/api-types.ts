@@ -98,11 +98,8 @@ export interface paths {
         };
         /**
          * What is there of an upload, and keys for what is missing
-         * @description The same answer as that of POST, for whoever only wants to know. When no upload
-         *     has begun there are no keys of parts; then the answer has a key for the whole blob,
-         *     into which older clients put blocks: cut the file into blocks of `blockSizeBytes`
-         *     and put block *n* with `PUT {url}&comp=block&blockid={base64, URL-encoded}`
-         *     where the base64 is that of *n* in decimal, zero-padded to `blockIdDigits`.
+         * @description The same answer as that of POST, for whoever only wants to know: it changes
+         *     nothing. There are no keys when no upload has begun.
          */
         get: operations["getUpload"];
         put?: never;
@@ -1790,14 +1787,6 @@ export interface components {
             expiresAt: string;
             /** @description The beginning of the video can be watched already. */
             playable: boolean;
-            /** Format: int64 */
-            blockSizeBytes?: number;
-            /** @description Width of a block's number in its id, before base64. */
-            blockIdDigits?: number;
-            /** @description Numbers of the blocks that need not be sent again. */
-            blocksHeld?: number[];
-            /** @description A write-only SAS of the blob. It is a secret. */
-            url?: string;
         };
         PartHeld: {
             number: number;

@@ -119,7 +119,7 @@ const stateTexts: Partial<Record<Video['state'], string>> = {
 export function stateText(video: Video, exact = false) {
   let text: string = stateTexts[video.state] || video.state;
   if (exact && video.state === 'processing') text += ` ${video.progress.percent} %`;
-  if (video.playable && video.state === 'processing') text += ', can be watched already';
+  if (video.playable && ['awaiting_upload', 'processing'].includes(video.state)) text += ', can be watched already';
   if (video.error) text += `: ${video.error.detail}`;
   return text;
 }

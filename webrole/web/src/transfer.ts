@@ -1,14 +1,9 @@
-// One file on its way to storage, block by block with a valet key. The server says
-// which blocks it holds, so a broken transfer goes on where it stopped: this browser
-// remembers which video a file (name, size, time) belongs to.
-import { Problem, type Upload, type Video, call, sleep } from './api';
-import { sum } from './md5';
+// One file on its way to storage, from its announcement to the request that says it is
+// there. The server says which parts it holds, so a broken transfer goes on where it
+// stopped: this browser remembers which video a file (name, size, time) belongs to.
+import { Problem, type Video, call } from './api';
 import { remember, remembered } from './memory';
-
-const atOnce = 4; // blocks in flight
-const mostTries = 8;
-const longestPause = 30_000; // ms
-const renewBefore = 60_000; // ms before a key ends
+import { OtherFile, Parts } from './parts';
 
 export interface Metadata {
   title: string;
@@ -26,16 +21,19 @@ export class Cancelled extends Error {}
 
 export class Transfer {
   video: Video | null = null;
-  sent = 0; // bytes that storage holds
-  found = 0; // of these, the bytes that it held before
   paused = false;
-  retrying = false; // the connection broke; it is tried again
+  private parts: Parts | null = null;
   private readonly ending = new AbortController();
   private readonly speeds: { at: number; sent: number }[] = [];
 
   // changed is called whenever there is something new to show. id is that of a video
   // which waits for this file, when another browser announced it.
-  constructor(readonly file: File, private readonly changed: () => void, private readonly id = '') {}
+  constructor(readonly file: File, private readonly changed: () => void, private id = '') {}
+
+  get sent() { return this.parts?.sent ?? 0; } // bytes that storage holds
+  get found() { return this.parts?.found ?? 0; } // of these, the bytes that it held before
+  get retrying() { return this.parts?.retrying ?? false; } // the connection broke; it is tried again
+  get playable() { return this.parts?.playable ?? false; } // the beginning can be watched already
 
   pause(paused: boolean) {
     this.paused = paused;
@@ -55,11 +53,17 @@ export class Transfer {
   async run(metadata: Metadata): Promise<Video> {
     try {
       this.video = await this.announce(metadata);
-      await this.sendBlocks(this.video);
-      const video = await call<Video>('POST', `/videos/${this.video.id}/upload/complete`, { signal: this.ending.signal });
+      this.speeds.length = 0;
+      this.parts = new Parts(this.video.id, this.file, this.ending.signal, () => this.paused, () => this.progress());
+      const md5 = await this.parts.send();
+      const video = await call<Video>('POST', `/videos/${this.video.id}/upload/complete`, { body: { md5 }, signal: this.ending.signal });
       await remember(fingerprint(this.file), null);
       return video;
     } catch (err) {
+      if (err instanceof OtherFile || (err instanceof Problem && err.code === 'upload_conflict')) {
+        this.id = ''; // the next try makes a video of its own
+        await remember(fingerprint(this.file), null);
+      }
       throw this.ending.signal.aborted ? new Cancelled() : err;
     }
   }
@@ -83,7 +87,7 @@ export class Transfer {
       });
       if (video?.state === 'awaiting_upload') {
         if (this.id) return video; // it was described where it was announced
-        return call<Video>('PATCH', `/videos/${video.id}`, { body: metadata, headers: { 'If-Match': video.etag } });
+        return await this.describe(video, metadata);
       }
     }
     const body = { ...metadata, sizeBytes: file.size, fingerprint: fingerprint(file) };
@@ -104,55 +108,13 @@ export class Transfer {
     return create(newKey());
   }
 
-  private async sendBlocks(video: Video) {
-    const getKey = () => call<Upload>('GET', `/videos/${video.id}/upload`, { signal: this.ending.signal });
-    let key = await getKey();
-    const size = key.blockSizeBytes ?? 0;
-    const length = (n: number) => Math.min(size, this.file.size - n * size);
-    const held = new Set(key.blocksHeld ?? []);
-    const todo: number[] = [];
-    for (let n = 0; n * size < this.file.size; n++) if (!held.has(n)) todo.push(n);
-    this.sent = this.found = [...held].reduce((bytes, n) => bytes + length(n), 0);
-    this.speeds.length = 0;
-    this.progress();
-
-    const put = async (n: number) => {
-      let { data, sum: md5 } = await sum(await this.file.slice(n * size, n * size + length(n)).arrayBuffer());
-      for (let tries = 0; ; tries++) {
-        while (this.paused && !this.ending.signal.aborted) await sleep(200);
-        if (Date.parse(key.expiresAt) - Date.now() < renewBefore) key = await getKey();
-        const status = await this.putOnce(key, n, data, md5);
-        this.retrying = status !== 201;
-        if (status === 201) break;
-        if (status === 403) key = await getKey();
-        // 400: the block did not arrive as it was sent. 0: there was no answer.
-        else if (status !== 0 && status < 500 && ![400, 408, 429].includes(status)) throw new Error(`Storage refused a block (${status}).`);
-        if (tries >= mostTries) throw new Error('Storage cannot be reached. What arrived is kept.');
-        this.changed();
-        await sleep(Math.min(longestPause, 500 * 2 ** tries) * (0.8 + 0.4 * Math.random()));
-      }
-      this.sent += length(n);
-      this.progress();
-    };
-    let failure: unknown = null;
-    await Promise.all(Array.from({ length: atOnce }, async () => {
-      for (let n = todo.shift(); n !== undefined && failure === null; n = todo.shift()) {
-        await put(n).catch((err: unknown) => { failure ??= err; });
-      }
-    }));
-    if (failure !== null) throw failure;
-  }
-
-  // putOnce returns the status of storage's answer, or 0 when there was none. Storage
-  // compares the sum, and refuses what was changed on the way (paper row Q12).
-  private async putOnce(key: Upload, n: number, body: ArrayBuffer, md5: string): Promise<number> {
-    const url = `${key.url}&comp=block&blockid=${encodeURIComponent(btoa(String(n).padStart(key.blockIdDigits ?? 0, '0')))}`;
+  // describe says it again when the video changed meanwhile: work on it may have begun.
+  private async describe(video: Video, metadata: Metadata): Promise<Video> {
     try {
-      const answer = await fetch(url, { method: 'PUT', body, headers: { 'x-ms-version': '2021-12-02', 'Content-MD5': md5 }, signal: this.ending.signal });
-      return answer.status;
+      return await call<Video>('PATCH', `/videos/${video.id}`, { body: metadata, headers: { 'If-Match': video.etag } });
     } catch (err) {
-      if (this.ending.signal.aborted) throw err;
-      return 0;
+      if (!(err instanceof Problem) || err.status !== 412) throw err;
+      return this.describe(await call<Video>('GET', `/videos/${video.id}`), metadata);
     }
   }
 

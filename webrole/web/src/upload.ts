@@ -115,13 +115,15 @@ class Row {
     this.cancel.textContent = phase === 'refused' || phase === 'waiting' ? 'Remove' : 'Cancel';
     const name = video?.title ?? this.file.name;
     for (const button of [this.pause, this.cancel, this.link]) button.setAttribute('aria-label', `${button.textContent}: ${name}`);
-    this.link.hidden = !video;
     const known = video ?? transfer.video;
-    if (known) this.item.dataset.id = known.id;
-    if (video) {
-      this.link.href = `/watch/${video.id}`;
-      this.item.dataset.state = video.state;
+    this.link.hidden = !video && !transfer.playable;
+    if (known) {
+      this.item.dataset.id = known.id;
+      this.link.href = `/watch/${known.id}`;
     }
+    if (phase === 'sending' && transfer.playable) this.link.target = '_blank'; // the page that sends must stay
+    else this.link.removeAttribute('target');
+    if (video) this.item.dataset.state = video.state;
   }
 
   private text(): string {
@@ -139,6 +141,7 @@ class Row {
     const parts = [`${megabytes(transfer.sent)} of ${megabytes(this.file.size)}`];
     if (transfer.found > 0) parts.unshift(`Going on at ${megabytes(transfer.found)}`);
     const speed = transfer.speed();
+    if (transfer.playable) parts.push('can be watched already');
     if (speed > 0) parts.push(`${megabytes(speed)}/s`, timeLeft((this.file.size - transfer.sent) / speed));
     return parts.join(' · ');
   }
@@ -201,7 +204,7 @@ addEventListener('drop', (event) => {
   add([...event.dataTransfer?.files ?? []]).catch((err) => say(message(err)));
 });
 
-// Files go one after another, each with several blocks at a time: the first can be
+// Files go one after another, each with several parts at a time: the first can be
 // watched while the last is still being sent.
 let sending = false;
 $<HTMLFormElement>('upload').addEventListener('submit', async (event) => {

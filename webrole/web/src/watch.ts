@@ -60,7 +60,7 @@ function show(v: Video) {
   $('description').textContent = v.description;
   $('video').dataset.state = v.state;
   say(stateText(v, true));
-  $('working').hidden = v.state !== 'processing';
+  $('working').hidden = v.state !== 'processing' && !(v.state === 'awaiting_upload' && v.playable);
   $<HTMLProgressElement>('bar').value = v.progress.percent;
   const facts: [string, string | Node][] = [['Channel', v.channel], ['Actors', v.actors.join(', ')], ['Directors', v.directors.join(', ')], ['Tags', v.tags.join(', ')],
     ['Length', v.durationSeconds ? duration(v.durationSeconds) : ''],
@@ -73,7 +73,7 @@ function show(v: Video) {
   if (v.links.download) $<HTMLAnchorElement>('download').href = v.links.download;
   scrub.pictures(v.links.storyboard).catch((err) => console.info('storyboard', message(err)));
   player.update(v);
-  $('waiting').hidden = Boolean(v.links.master);
+  $('waiting').hidden = Boolean(v.links.master) && v.state !== 'awaiting_upload';
   if (v.state === 'awaiting_upload') {
     // Also on another device: whoever has the file may send what is missing.
     if (!$('waiting').querySelector('a')) $('waiting').replaceChildren('The upload is not complete. ', element('a', { href: `/upload?video=${id}` }, 'Go on with it'), ', here or on another device, with the same file.');
