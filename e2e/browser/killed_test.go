@@ -37,10 +37,13 @@ func weigh(most int) string {
 }
 
 // largeFile is a video of a few seconds that is followed by zeros.
-func largeFile(t *testing.T, size int64) string {
+func largeFile(t *testing.T, size int64) string { return padded(t, clip(t, 5), size) }
+
+// padded is a copy of a video that is followed by zeros.
+func padded(t *testing.T, film string, size int64) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "large.mp4")
-	head, err := os.ReadFile(clip(t, 5))
+	head, err := os.ReadFile(film)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -200,6 +200,35 @@ func TestUploadGoesOnInAnotherTab(t *testing.T) {
 	}
 }
 
+// TestPlaysWhileItUploads: storage takes 12 of 16 parts, and then nothing more. The
+// page that sends leads to the video, and another tab plays it.
+func TestPlaysWhileItUploads(t *testing.T) {
+	s := stacktest.Start(t, stack.Options{Workers: 1})
+	tab := open(t)
+	visit(t, tab, s.BaseURL()+"/upload")
+	const some = 12
+	eval[any](t, tab, stalling(some))
+	if err := chromedp.Do(tab, chromedp.SetUploadFiles(`#file`, []string{padded(t, clip(t, 60), 64<<20)})); err != nil {
+		t.Fatal(err)
+	}
+	until(t, tab, "the file can be sent", `!document.getElementById('send').disabled`)
+	if err := chromedp.Do(tab, chromedp.Click(`#send`)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, tab, "the page leads to what can be watched", `document.querySelector('#files [data-phase=sending] a:not([hidden])')`)
+	shoot(t, tab, "upload-playable")
+	if sent := eval[int](t, tab, `window.taken`); sent > some {
+		t.Errorf("%d parts were sent", sent)
+	}
+	watch, closeWatch := chromedp.NewContext(tab)
+	defer closeWatch()
+	visit(t, watch, eval[string](t, tab, `document.querySelector('#files a').href`))
+	until(t, watch, "it is still waiting for its upload", `document.getElementById('video').dataset.state === 'awaiting_upload' && document.querySelector('#waiting a')`)
+	eval[any](t, watch, `const film = document.getElementById('player'); film.muted = true; film.play().catch(() => {}); null`)
+	until(t, watch, "it plays", `document.getElementById('player').currentTime > 0.5`)
+	shoot(t, watch, "upload-plays")
+}
+
 func visit(t *testing.T, tab context.Context, url string) {
 	t.Helper()
 	if err := chromedp.Do(tab, chromedp.Navigate(url)); err != nil {
