@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo register up down test test-unit test-e2e lint fmt generate bench soak soak-mutations fuzz picture docs-check build images test-deploy scene scenario bootstrap fork clean
+.PHONY: help demo register up down test test-unit test-e2e lint fmt generate bench burst soak soak-mutations fuzz picture docs-check build images test-deploy scene scenario bootstrap fork clean
 
 MODULES := ./shared/... ./webrole/... ./workerrole/... ./e2e/...
 
@@ -64,6 +64,10 @@ generate: ## regenerate what is generated (the API from docs/openapi.yaml, the p
 bench: ## print ratios measured in one run
 	@scripts/bootstrap run
 	@scripts/gorun bench
+
+burst: ## upload 60 videos at once to workers that follow the queues, and to fixed fleets; a plot in .run/; needs root
+	@scripts/bootstrap run
+	@scripts/gorun burst
 
 picture: ## the moving picture of the README, docs/picture.gif, made in Chromium from a running stack
 	@scripts/bootstrap test
