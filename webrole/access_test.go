@@ -86,6 +86,7 @@ operators POST /api/v1/ops/poison/:poisonId/redrive
 operators GET /api/v1/ops/workers
 operators GET /api/v1/ops/events
 operators GET /api/v1/ops/scale
+operators GET /api/v1/ops/audit
 operators GET /api/v1/ops/keys
 operators POST /api/v1/ops/keys
 operators DELETE /api/v1/ops/keys/:keyId

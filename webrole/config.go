@@ -38,6 +38,7 @@ type config struct {
 	Token     string       // WEBROLE_TOKEN: needed on any address but loopback
 	Anonymous bool         // WEBROLE_ANONYMOUS: without token or key one is a viewer
 	SignIn    access.OIDC  // WEBROLE_OIDC_ISSUER and the like: where people sign in
+	Links     access.Links // WEBROLE_PLAYBACK_KEYS, WEBROLE_PLAYBACK_LIFE: tokens that play private videos
 	Hosts     []string     // WEBROLE_HOSTS: names that the public listener answers for
 	Origins   []string     // WEBROLE_ORIGINS: where browsers see the pages, for the blob service's CORS rules
 	Rate      edge.Limits  // WEBROLE_RATE_LIMIT, WEBROLE_PLAYBACK_RATE_LIMIT: requests per client and 10 s
@@ -138,6 +139,13 @@ func (c *config) readAccess(env *settings.Reader) {
 	var anonymous error
 	c.Anonymous, anonymous = onOff(env.Text("WEBROLE_ANONYMOUS", "off"))
 	env.Bad("WEBROLE_ANONYMOUS", anonymous)
+	c.Links.Life = env.Duration("WEBROLE_PLAYBACK_LIFE", 6*time.Hour, time.Second, 7*24*time.Hour)
+	for _, key := range words(env.Getenv("WEBROLE_PLAYBACK_KEYS")) {
+		if len(key) < minSessionKey {
+			env.Bad("WEBROLE_PLAYBACK_KEYS", fmt.Errorf("a key has %d characters, needs at least %d", len(key), minSessionKey))
+		}
+		c.Links.Keys = append(c.Links.Keys, []byte(key))
+	}
 	c.SignIn = access.OIDC{
 		Issuer: env.Getenv("WEBROLE_OIDC_ISSUER"), ClientID: env.Getenv("WEBROLE_OIDC_CLIENT_ID"), ClientSecret: env.Getenv("WEBROLE_OIDC_CLIENT_SECRET"),
 		URL: env.Getenv("WEBROLE_URL"), Role: access.Role(env.Text("WEBROLE_OIDC_ROLE", string(access.Viewer))),
@@ -290,7 +298,7 @@ func (c config) checkSignIn(bad func(name, format string, args ...any)) {
 func (c config) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Any("storage", c.Storage), slog.String("visibility", workqueue.Visibilities(c.Queues)),
-		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""), slog.Bool("anonymous", c.Anonymous), slog.String("issuer", c.SignIn.Issuer),
+		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""), slog.Bool("anonymous", c.Anonymous), slog.Int("playbackKeys", len(c.Links.Keys)), slog.String("issuer", c.SignIn.Issuer),
 		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Any("rate", c.Rate), slog.Any("proxies", c.Proxies), slog.Bool("publicOps", c.PublicOps), slog.Any("limits", c.Limits),
 		slog.Any("prices", c.Prices), slog.Any("scaling", c.Scaling),
 		slog.String("webDir", c.WebDir), slog.Bool("lab", c.Lab != nil), slog.Int64("uploadMemory", c.UploadMemory),

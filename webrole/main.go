@@ -12,11 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
+	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
@@ -100,7 +102,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	videos := videostore.New(account, queues)
 	videos.SetLimits(cfg.Limits)
 	videos.Observe(videostore.Observer{Video: measured.changed})
-	register, keys := workers.New(account), apikeys.New(account)
+	register, keys, trail := workers.New(account), apikeys.New(account), audit.New(account)
 	scale := scaling.NewSource(queues, register, workflow.Pools(), cfg.Scaling)
 	shown := board.New(board.Parts{Queues: queues, Workers: register, Scale: scale, Title: func(ctx context.Context, id video.ID) (string, error) {
 		rec, err := videos.Get(ctx, id)
@@ -114,7 +116,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		Videos: videos, Blobs: blobs, Uploads: upload.New(account, blobs, videos, cfg.UploadMemory),
 		Catalog: catalog.New(account), Search: searchindex.New(account),
 		Races: registrations.New(account), Views: views.New(account),
-		Workers: register, Keys: keys, Queues: queues, Board: shown, Scale: scale, Prices: cfg.Prices,
+		Workers: register, Keys: keys, Trail: trail, Queues: queues, Board: shown, Scale: scale, Prices: cfg.Prices, Links: cfg.Links,
 		OpenQueue: func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) },
 	})
 	if err != nil {
@@ -137,6 +139,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		pages.ShowLab()
 	}
 	return listen(ctx, cfg, account, site{
-		api: api, pages: pages, board: shown, scale: scale, playback: playback.New(videos, blobs), who: who, videos: videos, measured: measured,
+		api: api, pages: pages, board: shown, scale: scale, playback: playback.New(videos, blobs), who: who, videos: videos,
+		trail: access.Trail{Entries: trail, From: func(r *http.Request) string { return cfg.Proxies.Client(r).String() }}, measured: measured,
 	})
 }

@@ -46,6 +46,7 @@ type site struct {
 	ready    *readiness
 	who      access.Authenticator
 	videos   access.Videos
+	trail    access.Trail
 	measured *metrics
 }
 
@@ -88,8 +89,8 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 		admins = signIn.Programs() // the way back from the issuer leads to the public listener
 	}
 	front := func(h http.Handler, hosts []string, who access.Authenticator) http.Handler {
-		return edge.Chain(h, edge.Deadline, edge.Span, edge.RequestID, instance(cfg.Instance), edge.Log(s.measured.observe), edge.Headers(blobOrigin),
-			edge.Recover, edge.Hosts(hosts), edge.Rate(cfg.Rate, cfg.Proxies), access.Identify(who), edge.SameOrigin)
+		return edge.Chain(h, access.Hide, edge.Deadline, edge.Span, edge.RequestID, instance(cfg.Instance), edge.Log(s.measured.observe), edge.Headers(blobOrigin),
+			edge.Recover, edge.Hosts(hosts), edge.Rate(cfg.Rate, cfg.Proxies), access.Identify(who, cfg.Links), edge.SameOrigin)
 	}
 	r.routes = [2]*gin.Engine{publicRoutes(s, cfg.PublicOps, cfg.localLab()), adminRoutes(s, s.measured)}
 	for _, engine := range r.routes {
@@ -146,7 +147,7 @@ func newServer(h http.Handler) *http.Server {
 // publicRoutes is pages, API and playback; operations only if they are wanted here;
 // and the lab if there is one.
 func publicRoutes(s site, ops bool, lab *url.URL) *gin.Engine {
-	r := newEngine(s.videos)
+	r := newEngine(s)
 	s.health(r)
 	if signIn, ok := s.who.(*access.SignIn); ok {
 		signIn.Register(r)
@@ -165,7 +166,7 @@ func publicRoutes(s site, ops bool, lab *url.URL) *gin.Engine {
 
 // adminRoutes is what operators need: operations, metrics, profiles.
 func adminRoutes(s site, m *metrics) *gin.Engine {
-	r := newEngine(s.videos)
+	r := newEngine(s)
 	s.health(r)
 	s.api.Register(r, httpapi.IsOps)
 	r.GET("/metrics", gin.WrapH(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})))
@@ -188,14 +189,14 @@ func adminRoutes(s site, m *metrics) *gin.Engine {
 // newEngine is Gin without its own logging and recovery, which edge does, and
 // with raw paths: an id of a%2Fb is one bad id, not two path segments. Before every
 // handler stands the rule of its route.
-func newEngine(videos access.Videos) *gin.Engine {
+func newEngine(s site) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.UseRawPath = true
 	r.UnescapePathValues = true
 	r.RedirectTrailingSlash = false
 	r.HandleMethodNotAllowed = true
-	r.Use(edge.Route, access.Enforce(videos))
+	r.Use(edge.Route, access.Enforce(s.videos, s.trail))
 	r.NoRoute(httpapi.NoRoute)
 	r.NoMethod(httpapi.NoMethod)
 	return r

@@ -44,6 +44,7 @@ type config struct {
 	JanitorEvery   time.Duration
 	JanitorGrace   time.Duration
 	ClipLife       time.Duration
+	AuditLife      time.Duration
 	AbandonAfter   time.Duration
 	PurgeLinger    time.Duration
 	DrainTimeout   time.Duration
@@ -75,6 +76,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 		JanitorEvery:   env.Duration("CUTROOM_JANITOR_INTERVAL", time.Hour, 100*time.Millisecond, 0),
 		JanitorGrace:   env.Duration("CUTROOM_JANITOR_GRACE", 24*time.Hour, 0, 0),
 		ClipLife:       env.Duration("CUTROOM_CLIP_LIFE", 7*24*time.Hour, 0, 0),
+		AuditLife:      env.Duration("CUTROOM_AUDIT_LIFE", 90*24*time.Hour, 24*time.Hour, 0),
 		AbandonAfter:   env.Duration("CUTROOM_ABANDON_AFTER", 7*24*time.Hour, time.Second, 0),
 		PurgeLinger:    env.Duration("CUTROOM_PURGE_LINGER", 10*time.Second, time.Second, 0),
 		DrainTimeout:   env.Duration("WORKERROLE_DRAIN_TIMEOUT", 25*time.Second, time.Second, 0),

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
@@ -112,7 +113,7 @@ func runWith(ctx context.Context, cfg config) error {
 	r := &role{
 		cfg: cfg, log: log, measured: measured, queues: queues, tool: tool, scratch: scratch, held: held,
 		blobs: blobstore.New(account), videos: videostore.New(account, queues), catalog: catalog.New(account),
-		search: searchindex.New(account), races: registrations.New(account), views: views.New(account),
+		search: searchindex.New(account), races: registrations.New(account), views: views.New(account), trail: audit.New(account),
 		twins: twins.New(account), register: workers.New(account),
 	}
 	r.videos.Observe(videostore.Observer{Video: measured.changed, Attempt: measured.attempt})
@@ -154,6 +155,7 @@ type role struct {
 	search   *searchindex.Index
 	races    *registrations.Store
 	views    *views.Counter
+	trail    *audit.Trail
 	twins    *twins.Index
 	register *workers.Register
 }
@@ -213,6 +215,10 @@ func (r *role) leader() *upkeep.Leader {
 		{Name: "janitor", Every: r.cfg.JanitorEvery, Do: janitor.Pass},
 		{Name: "sum views", Every: 10 * time.Minute, Do: func(ctx context.Context) (upkeep.Pass, error) {
 			return upkeep.Pass{}, r.views.RollUp(ctx, time.Now(), r.videos.Exists)
+		}},
+		{Name: "forget old changes", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
+			removed, err := r.trail.Forget(ctx, time.Now().Add(-r.cfg.AuditLife))
+			return upkeep.Pass{Items: removed}, err
 		}},
 		{Name: "forget dead workers", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
 			return upkeep.Pass{}, r.register.Forget(ctx, time.Now().Add(-24*time.Hour))

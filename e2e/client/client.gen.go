@@ -467,6 +467,45 @@ type Attempt struct {
 // its lease, and nobody noted the end.
 type AttemptOutcome string
 
+// AuditEntry defines model for AuditEntry.
+type AuditEntry struct {
+	// Action Method and route.
+	//
+	// Example: DELETE /api/v1/videos/:id
+	Action string    `json:"action"`
+	At     time.Time `json:"at"`
+
+	// From Network of the client: an address of IPv4, a /64 of IPv6.
+	From string `json:"from"`
+
+	// Key Id of the API key; missing: another way.
+	Key *string `json:"key,omitempty"`
+
+	// Made Address of what was made.
+	Made *string `json:"made,omitempty"`
+
+	// Owner Who; empty: nobody known.
+	Owner string `json:"owner"`
+
+	// RequestId The same in both entries and in the logs.
+	RequestId string `json:"requestId"`
+	Role      string `json:"role"`
+
+	// Status Of the answer; missing in the entry from before.
+	Status *int `json:"status,omitempty"`
+
+	// Subject What the route names.
+	//
+	// Example: id=mfrggzdfmztwq2lknnwg23tpoa
+	Subject string `json:"subject"`
+}
+
+// AuditList defines model for AuditList.
+type AuditList struct {
+	Items         []AuditEntry `json:"items"`
+	NextPageToken *string      `json:"nextPageToken,omitempty"`
+}
+
 // Bib defines model for Bib.
 type Bib = int
 
@@ -1901,6 +1940,14 @@ type LabSceneRunParams struct {
 	After *int `form:"after,omitempty" json:"after,omitempty"`
 }
 
+// ListAuditParams defines parameters for ListAudit.
+type ListAuditParams struct {
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // ListKeysParams defines parameters for ListKeys.
 type ListKeysParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -2389,6 +2436,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /lab/workers (the `LabWorkers` operationId).
 	LabWorkers(ctx context.Context, body LabWorkersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAudit Who asked for which change, newest first
+	//
+	// A change has two entries: one written before it is done, and one with the status
+	// of the answer. Without the first nothing is done. Refused requests have none.
+	//
+	// Corresponds with GET /ops/audit (the `ListAudit` operationId).
+	ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// WatchBoard What queues and workers do, as server-sent events
 	//
@@ -3337,6 +3392,24 @@ func (c *Client) LabWorkersWithBody(ctx context.Context, contentType string, bod
 // Corresponds with POST /lab/workers (the `LabWorkers` operationId).
 func (c *Client) LabWorkers(ctx context.Context, body LabWorkersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewLabWorkersRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAudit Who asked for which change, newest first
+//
+// A change has two entries: one written before it is done, and one with the status
+// of the answer. Without the first nothing is done. Refused requests have none.
+//
+// Corresponds with GET /ops/audit (the `ListAudit` operationId).
+func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAuditRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5059,6 +5132,72 @@ func NewLabWorkersRequestWithBody(server string, contentType string, body io.Rea
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListAuditRequest constructs an http.Request for the ListAudit method
+func NewListAuditRequest(server string, params *ListAuditParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/ops/audit")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "pageToken", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -7195,6 +7334,16 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /lab/workers (the `LabWorkers` operationId).
 	LabWorkersWithResponse(ctx context.Context, body LabWorkersJSONRequestBody, reqEditors ...RequestEditorFn) (*LabWorkersResponse, error)
 
+	// ListAuditWithResponse Who asked for which change, newest first
+	//
+	// A change has two entries: one written before it is done, and one with the status
+	// of the answer. Without the first nothing is done. Refused requests have none.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /ops/audit (the `ListAudit` operationId).
+	ListAuditWithResponse(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*ListAuditResponse, error)
+
 	// WatchBoardWithResponse What queues and workers do, as server-sent events
 	//
 	// The first event is a `snapshot` with everything; each `change` after it has what
@@ -8495,6 +8644,54 @@ func (r LabWorkersResponse) ContentType() string {
 	return ""
 }
 
+type ListAuditResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AuditList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAuditResponse) GetJSON200() *AuditList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListAuditResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAuditResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAuditResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAuditResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAuditResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type WatchBoardResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -8584,6 +8781,11 @@ func (r ListKeysResponse) ContentType() string {
 	return ""
 }
 
+// CreateKeyResponse201Headers the declared response headers of an HTTP 201 response for CreateKey
+type CreateKeyResponse201Headers struct {
+	Location *string
+}
+
 type CreateKeyResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -8591,6 +8793,8 @@ type CreateKeyResponse struct {
 	JSON201 *MadeKey
 	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationproblemJSONDefault *Problem
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateKeyResponse201Headers
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -10801,6 +11005,22 @@ func (c *ClientWithResponses) LabWorkersWithResponse(ctx context.Context, body L
 	return ParseLabWorkersResponse(rsp)
 }
 
+// ListAuditWithResponse Who asked for which change, newest first
+//
+// A change has two entries: one written before it is done, and one with the status
+// of the answer. Without the first nothing is done. Refused requests have none.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /ops/audit (the `ListAudit` operationId).
+func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*ListAuditResponse, error) {
+	rsp, err := c.ListAudit(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAuditResponse(rsp)
+}
+
 // WatchBoardWithResponse What queues and workers do, as server-sent events
 //
 // The first event is a `snapshot` with everything; each `change` after it has what
@@ -12142,6 +12362,39 @@ func ParseLabWorkersResponse(rsp *http.Response) (*LabWorkersResponse, error) {
 	return response, nil
 }
 
+// ParseListAuditResponse parses an HTTP response from a ListAuditWithResponse call
+func ParseListAuditResponse(rsp *http.Response) (*ListAuditResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAuditResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AuditList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseWatchBoardResponse parses an HTTP response from a WatchBoardWithResponse call
 func ParseWatchBoardResponse(rsp *http.Response) (*WatchBoardResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -12229,6 +12482,19 @@ func ParseCreateKeyResponse(rsp *http.Response) (*CreateKeyResponse, error) {
 		}
 		response.ApplicationproblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateKeyResponse201Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = &value
+		}
+		response.Headers201 = &headers
 	}
 
 	return response, nil

@@ -81,12 +81,13 @@ func TestSecretsStaySecret(t *testing.T) {
 	known := secrets{
 		"the access token": "token-Zq8vT4nWb2LkYx", "the worker's token": "worker-Rj5mPc9sHd7GfA", "a guessed token": "guess-Bn3kVt6yQw1XzE",
 		"a password": "password-Uu2iOo4pLl8Kk", "a cookie": "cookie-Mm6nJj3hGg9Ff", "a token in an address": "query-Tt7yRr5eWw3Qq",
+		"a key of playback": "playback-Vv4bNn7mKk2Ll9Pp6Oo3Ii8Uu",
 	}
 	s := stacktest.Start(t, stack.Options{
 		Workers: 1,
 		Env: []string{
 			"WEBROLE_TOKEN=" + known["the access token"], "WORKERROLE_ADMIN_TOKEN=" + known["the worker's token"],
-			"WEBROLE_PUBLIC_OPS=on", "WEBROLE_ANONYMOUS=on", "CUTROOM_LOG_LEVEL=debug",
+			"WEBROLE_PLAYBACK_KEYS=" + known["a key of playback"], "WEBROLE_PUBLIC_OPS=on", "WEBROLE_ANONYMOUS=on", "CUTROOM_LOG_LEVEL=debug",
 		},
 		Through: func(connection string) (_ string, err error) {
 			if proxy, err = faultproxy.Start(connection, 7); err != nil {
@@ -114,6 +115,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	l.ask("GET", s.BaseURL()+"/watch/nonsense?sig="+known["a token in an address"], "", nil)
 
 	id := l.upload(base, uploader, known)
+	l.allowed["GET /api/v1/videos/"+id] = true // it tells whoever sees the video a token that plays it
 	proxy.Begin(faultproxy.Burst{Service: faultproxy.Blob, Fault: faultproxy.Reset, Share: 0.3, Length: 2 * time.Second})
 	proxy.Begin(faultproxy.Burst{Service: faultproxy.Table, Fault: faultproxy.Busy, Share: 0.1, Length: 2 * time.Second})
 	stacktest.Eventually(t, "the video is ready", func() bool {
@@ -123,6 +125,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	if proxy.Met(faultproxy.Blob, faultproxy.Reset) == 0 {
 		t.Error("no request met a fault: errors of storage were not looked at")
 	}
+	l.playByLink(s.BaseURL(), id, uploader, known)
 	for _, path := range []string{"", "/steps", "/journey", "/cost", "/captions", "/upload"} {
 		l.ask("GET", base+"/videos/"+id+path, operator, nil)
 	}
@@ -154,6 +157,50 @@ func unpack(t *testing.T, text []byte, into any) {
 	if err := json.Unmarshal(text, into); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
+}
+
+// playByLink plays a private video as a player does that knows its address and nothing
+// else. The token in the address is a secret from then on; only who asks the API for
+// the video is told it.
+func (l *listener) playByLink(site, id, credentials string, known secrets) {
+	l.t.Helper()
+	var v client.Video
+	unpack(l.t, l.ask("GET", site+"/api/v1/videos/"+id, credentials, nil), &v)
+	if v.Links.Master == nil || !strings.Contains(*v.Links.Master, "/~") {
+		l.t.Fatalf("no address with a token: %v", v.Links.Master)
+	}
+	base := site + strings.TrimSuffix(*v.Links.Master, "master.m3u8")
+	_, token, _ := strings.Cut(strings.Trim(*v.Links.Master, "/"), "~")
+	known["a token of playback"], _, _ = strings.Cut(token, "/")
+
+	address := regexp.MustCompile(`(?m)^[^#\n].*$|URI="([^"]+)"`)
+	segments := 0
+	for lists := []string{"master.m3u8"}; len(lists) > 0; lists = lists[1:] {
+		for _, found := range address.FindAllStringSubmatch(string(l.ask("GET", base+lists[0], "", nil)), -1) {
+			name := found[0]
+			if found[1] != "" {
+				name = found[1]
+			}
+			if strings.Contains(name, ".m3u8") {
+				lists = append(lists, name)
+				continue
+			}
+			if res := l.ask("GET", base+name, "", nil); !bytes.Contains(res[:min(len(res), 64)], []byte("ftyp")) && !bytes.Contains(res[:min(len(res), 64)], []byte("styp")) && !bytes.Contains(res[:min(len(res), 64)], []byte("moof")) {
+				l.t.Errorf("%s is no piece of a film: %.200s", name, res)
+			}
+			segments++
+		}
+	}
+	if segments < 3 { // a beginning and its segments
+		l.t.Errorf("only %d pieces were played", segments)
+	}
+	good := "~" + known["a token of playback"] + "/"
+	for _, bad := range []string{"", strings.Replace(good, "/", "x/", 1)} { // without, and a spoilt one
+		if text := l.ask("GET", strings.Replace(base, good, bad, 1)+"master.m3u8", "", nil); bytes.Contains(text, []byte("#EXTM3U")) {
+			l.t.Error("a stranger plays a private video")
+		}
+	}
+	l.ask("GET", strings.Replace(base, "/v/", "/v/x/", 1)+"master.m3u8", "", nil) // in a place where no token belongs
 }
 
 // upload brings a video by valet key, whose signature is a secret from then on.

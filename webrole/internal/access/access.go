@@ -35,6 +35,9 @@ type Identity struct {
 	Key   string // id of the API key that was shown, for the log; empty: another way
 
 	SignedIn bool // in a browser, which can sign out
+
+	Plays video.ID // the only video that this is about, of who shows a token of Links
+	Until int64    // when that token ends, Unix seconds
 }
 
 // BuiltIn is who everybody is on loopback without configuration, and who holds
@@ -73,6 +76,9 @@ const (
 func May(who Identity, do Action, v video.Video) bool {
 	owns := who.Owner != "" && who.Owner == v.Owner
 	sees := who.is(Viewer) && (v.Visibility != video.Private || owns) || who.is(Operator)
+	if who.Plays != "" {
+		return (do == See || do == Play) && who.Plays == v.ID
+	}
 	switch do {
 	case Look:
 		return who.is(Viewer)

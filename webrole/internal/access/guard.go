@@ -8,6 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -17,9 +18,10 @@ import (
 var ErrUnknown = errors.New("credentials are missing or unknown")
 
 // Identify asks an Authenticator who sent each request, for all that comes behind
-// it. Who is unknown gets 401, but for health and the sign-in; a browser that asks for
-// a page is sent there, if there is one.
-func Identify(a Authenticator) func(http.Handler) http.Handler {
+// it. Who shows a token of links that counts is nobody else. Who is unknown gets 401, but
+// for health and the sign-in, or 404 for a token; a browser that asks for a page is sent
+// to the sign-in, if there is one.
+func Identify(a Authenticator, links Links) func(http.Handler) http.Handler {
 	_, people := a.(*SignIn)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,7 +29,14 @@ func Identify(a Authenticator) func(http.Handler) http.Handler {
 				next.ServeHTTP(w, r)
 				return
 			}
-			who, err := a.Authenticate(r)
+			who, byLink := links.identify(r)
+			var err error
+			if !byLink {
+				who, err = a.Authenticate(r)
+			}
+			if _, token := shown(r); token && errors.Is(err, ErrUnknown) {
+				err = videostore.ErrNotFound // spoilt, over, or of another video: as if there were none
+			}
 			if errors.Is(err, ErrUnknown) {
 				if people && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" {
 					http.Redirect(w, r, SignInPath+"?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusFound)
@@ -62,19 +71,31 @@ type Videos interface {
 
 // Enforce stands before every handler of a router and lets through what the rule of
 // the route allows. An operator may do everything, so nothing is read for one; for
-// others one point read tells whose the video is.
-func Enforce(videos Videos) gin.HandlerFunc {
+// others one point read tells whose the video is. What changes something is written
+// down before it is done, and what was answered after it.
+func Enforce(videos Videos, trail Trail) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		route := c.Request.Method + " " + c.FullPath()
 		if c.FullPath() == "" || free[route] {
 			return // no route: NoRoute and NoMethod answer
 		}
-		if err := check(c, videos, rules[route]); err != nil {
+		err := check(c, videos, rules[route])
+		var entry audit.Entry
+		noted := err == nil && trail.Entries != nil && notes(c.Request.Method, rules[route])
+		if noted {
+			entry, err = trail.begin(c)
+		}
+		if err != nil {
 			c.Abort()
 			if c.Request.ContentLength != 0 {
 				c.Header("Connection", "close") // the rest of the body is not read
 			}
 			problem.Write(c.Writer, c.Request, err)
+			return
+		}
+		if noted {
+			c.Next()
+			trail.end(c, entry)
 		}
 	}
 }

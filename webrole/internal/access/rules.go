@@ -70,6 +70,7 @@ var rules = map[string]Action{
 	"GET /api/v1/ops/workers":                   Operate,
 	"GET /api/v1/ops/events":                    Operate,
 	"GET /api/v1/ops/scale":                     Operate,
+	"GET /api/v1/ops/audit":                     Operate,
 	"GET /api/v1/ops/keys":                      Operate,
 	"POST /api/v1/ops/keys":                     Operate,
 	"DELETE /api/v1/ops/keys/:keyId":            Operate,

@@ -11,7 +11,7 @@ import (
 )
 
 // publicVideo is a video as the API shows it.
-func publicVideo(rec videostore.Record, progress videostore.Progress) api.Video {
+func (s *Server) publicVideo(rec videostore.Record, progress videostore.Progress) api.Video {
 	v := rec.Video
 	out := api.Video{
 		Id: string(v.ID), Title: v.Title, Description: v.Description,
@@ -20,7 +20,7 @@ func publicVideo(rec videostore.Record, progress videostore.Progress) api.Video 
 		State: api.State(v.State), Playable: v.Playable,
 		Progress:  api.Progress{Percent: progress.Percent, ChunksDone: progress.ChunksDone, ChunksTotal: progress.ChunksTotal},
 		SizeBytes: v.SizeBytes, DurationSeconds: v.DurationSeconds, Width: v.Width, Height: v.Height, Fps: v.FPS.Float(),
-		Renditions: []api.Rendition{}, CreatedAt: v.CreatedAt, Etag: encodeETag(rec.ETag), Links: links(rec),
+		Renditions: []api.Rendition{}, CreatedAt: v.CreatedAt, Etag: encodeETag(rec.ETag), Links: s.links(rec),
 	}
 	if v.Fingerprint != "" {
 		out.Fingerprint = &v.Fingerprint
@@ -37,12 +37,12 @@ func publicVideo(rec videostore.Record, progress videostore.Progress) api.Video 
 	for _, r := range v.Renditions {
 		out.Renditions = append(out.Renditions, api.Rendition{Name: r.Name, Width: r.Width, Height: r.Height, Bandwidth: r.MaxRate})
 	}
-	out.Made = made(v)
+	out.Made = made(v, s.tokens.Base(v))
 	return out
 }
 
 // made is what steps left with the generation that plays.
-func made(v video.Video) *[]api.Made {
+func made(v video.Video, base string) *[]api.Made {
 	var all []api.Made
 	for _, m := range v.Made {
 		if m.Generation != v.Playing() {
@@ -50,7 +50,7 @@ func made(v video.Video) *[]api.Made {
 		}
 		out := api.Made{Step: m.Step, Files: []api.MadeFile{}}
 		for _, f := range m.Files {
-			url := fmt.Sprintf("/v/%s/files/%s/%s?g=%d", v.ID, m.Step, f.Name, m.Generation)
+			url := fmt.Sprintf("%s/files/%s/%s?g=%d", base, m.Step, f.Name, m.Generation)
 			out.Files = append(out.Files, api.MadeFile{Name: f.Name, Url: url, ContentType: f.ContentType, Bytes: f.Bytes})
 		}
 		if len(m.Facts) > 0 {

@@ -29,6 +29,7 @@ func (s *Server) CreateKey(c *gin.Context) {
 		abort(c, err)
 		return
 	}
+	c.Header("Location", Base+"/ops/keys/"+made.ID) // for the audit trail, too
 	c.Header("Cache-Control", "no-store")
 	c.JSON(http.StatusCreated, api.MadeKey{Key: publicKey(made), Text: text})
 }
@@ -60,6 +61,27 @@ func (s *Server) RevokeKey(c *gin.Context, keyID string) {
 	}
 	c.Status(http.StatusNoContent)
 	c.Writer.WriteHeaderNow()
+}
+
+// ListAudit implements GET /ops/audit.
+func (s *Server) ListAudit(c *gin.Context, params api.ListAuditParams) {
+	found, next, err := s.trail.List(c.Request.Context(), cmp.Or(value(params.Limit), defaultLimit), value(params.PageToken))
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	items := []api.AuditEntry{}
+	for _, e := range found {
+		item := api.AuditEntry{
+			At: e.At, Owner: e.Owner, Role: e.Role, Key: some(e.Key), From: e.From, Action: e.Action, Subject: e.Subject, RequestId: e.Request, Made: some(e.Made),
+		}
+		if e.Status != 0 {
+			item.Status = &e.Status
+		}
+		items = append(items, item)
+	}
+	c.Header("Cache-Control", "no-store")
+	c.JSON(http.StatusOK, api.AuditList{Items: items, NextPageToken: nextToken(next)})
 }
 
 func publicKey(k apikeys.Key) api.Key {

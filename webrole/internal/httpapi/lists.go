@@ -134,7 +134,7 @@ func (s *Server) hydrate(ctx context.Context, page idPage) ([]api.Video, error) 
 				errs[i] = err
 			case rec.Video.State != video.Deleting && (page.own || rec.Video.Visibility == video.Public):
 				progress, _ := rec.Progress() // one point read a video, and no more
-				v := publicVideo(rec, progress)
+				v := s.publicVideo(rec, progress)
 				found[i] = &v
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
+	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/registrations"
@@ -20,6 +21,7 @@ import (
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/price"
@@ -44,9 +46,11 @@ type Server struct {
 	queues  *workqueue.Queues
 	workers *workers.Register
 	keys    *apikeys.Store
+	trail   *audit.Trail
 	views   *views.Counter
 	races   *registrations.Store
 	prices  price.Table
+	tokens  access.Links
 	board   *board.Board
 	scale   *scaling.Source
 	glances *recent.Cache[video.ID, glance]
@@ -69,8 +73,10 @@ type Parts struct {
 	Views   *views.Counter
 	Workers *workers.Register
 	Keys    *apikeys.Store
+	Trail   *audit.Trail
 	Queues  *workqueue.Queues
 	Prices  price.Table
+	Links   access.Links // tokens for private videos
 	Board   *board.Board
 	Scale   *scaling.Source
 
@@ -86,8 +92,8 @@ func New(p Parts) (*Server, error) {
 	}
 	s := &Server{
 		doc: doc, videos: p.Videos, blobs: p.Blobs, uploads: p.Uploads, catalog: p.Catalog, search: p.Search,
-		races: p.Races, views: p.Views, workers: p.Workers, keys: p.Keys, queues: p.Queues, board: p.Board, scale: p.Scale,
-		prices: p.Prices, glances: newGlances(p.Videos), asked: newAsked(),
+		races: p.Races, views: p.Views, workers: p.Workers, keys: p.Keys, trail: p.Trail, queues: p.Queues, board: p.Board, scale: p.Scale,
+		prices: p.Prices, tokens: p.Links, glances: newGlances(p.Videos), asked: newAsked(),
 	}
 	s.openQueues(p.OpenQueue)
 	return s, nil
@@ -154,9 +160,9 @@ func (o only) add(register func(string, ...gin.HandlerFunc) gin.IRoutes, path st
 }
 
 // links says where a video's things are. Playback addresses appear when they answer.
-func links(v videostore.Record) api.Links {
+func (s *Server) links(v videostore.Record) api.Links {
 	self := Base + "/videos/" + string(v.Video.ID)
-	play := "/v/" + string(v.Video.ID)
+	play := s.tokens.Base(v.Video)
 	l := api.Links{Self: self, Steps: self + "/steps", Watch: "/watch/" + string(v.Video.ID)}
 	if v.Video.State == "awaiting_upload" {
 		l.Content, l.Upload = ptr(self+"/content"), ptr(self+"/upload")

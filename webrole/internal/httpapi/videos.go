@@ -318,7 +318,7 @@ func (s *Server) change(c *gin.Context, id api.ID, change func(context.Context, 
 
 // answer writes a record, with its progress when there can be any.
 func (s *Server) answer(c *gin.Context, status int, rec videostore.Record) {
-	write(c, status, rec, s.progress(c.Request.Context(), rec))
+	s.write(c, status, rec, s.progress(c.Request.Context(), rec))
 }
 
 // progress needs the step rows only when META does not say enough. When they
@@ -335,8 +335,8 @@ func (s *Server) progress(ctx context.Context, rec videostore.Record) videostore
 	return g.progress
 }
 
-func write(c *gin.Context, status int, rec videostore.Record, progress videostore.Progress) {
-	out := publicVideo(rec, progress)
+func (s *Server) write(c *gin.Context, status int, rec videostore.Record, progress videostore.Progress) {
+	out := s.publicVideo(rec, progress)
 	c.Header("ETag", out.Etag)
 	c.Header("Cache-Control", "no-store")
 	c.JSON(status, out)

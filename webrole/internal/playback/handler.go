@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/gin-gonic/gin"
@@ -63,11 +64,16 @@ type request struct {
 	generation int  // which generation to show
 	pinned     bool // the address names it, so the answer may be kept for ever
 	from       int  // the chunk that a playlist begins with
+
+	until time.Time // when the token in the address ends; zero: there is none
 }
 
 func (q request) cache() string {
 	if !q.pinned {
 		return askAgain
+	}
+	if !q.until.IsZero() { // the address is the permission, and caches end with it
+		return fmt.Sprintf("public, max-age=%d, immutable", max(0, int(time.Until(q.until)/time.Second)))
 	}
 	if q.video.Visibility == video.Private {
 		return "private, " + forEver
@@ -126,6 +132,9 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 		return request{}, err
 	}
 	q := request{video: rec.Video, generation: rec.Video.Playing()}
+	if who.Until > 0 {
+		q.until = time.Unix(who.Until, 0)
+	}
 	if g := r.URL.Query().Get("g"); g != "" {
 		n, err := strconv.Atoi(g)
 		if err != nil || n < 1 {

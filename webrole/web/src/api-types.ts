@@ -709,6 +709,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/ops/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who asked for which change, newest first
+         * @description A change has two entries: one written before it is done, and one with the status
+         *     of the answer. Without the first nothing is done. Refused requests have none.
+         */
+        get: operations["listAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/ops/keys": {
         parameters: {
             query?: never;
@@ -1024,7 +1045,11 @@ export interface paths {
         };
         /**
          * Multivariant playlist
-         * @description 404 `not_playable_yet` until audio and every rendition have a segment; grows while the video is made; never cached.
+         * @description The addresses of a private video have a token behind the id, `/v/{id}/~{token}/…`,
+         *     which plays it for some hours without cookie and header; this holds for all
+         *     addresses of playback. Take them from the video's `links`.
+         *
+         *     404 `not_playable_yet` until audio and every rendition have a segment; grows while the video is made; never cached.
          */
         get: operations["playMaster"];
         put?: never;
@@ -2313,6 +2338,37 @@ export interface components {
             /** @description The secret. It is not shown again. */
             text: string;
         };
+        AuditEntry: {
+            /** Format: date-time */
+            at: string;
+            /** @description Who; empty: nobody known. */
+            owner: string;
+            role: string;
+            /** @description Id of the API key; missing: another way. */
+            key?: string;
+            /** @description Network of the client: an address of IPv4, a /64 of IPv6. */
+            from: string;
+            /**
+             * @description Method and route.
+             * @example DELETE /api/v1/videos/:id
+             */
+            action: string;
+            /**
+             * @description What the route names.
+             * @example id=mfrggzdfmztwq2lknnwg23tpoa
+             */
+            subject: string;
+            /** @description The same in both entries and in the logs. */
+            requestId: string;
+            /** @description Of the answer; missing in the entry from before. */
+            status?: number;
+            /** @description Address of what was made. */
+            made?: string;
+        };
+        AuditList: {
+            items: components["schemas"]["AuditEntry"][];
+            nextPageToken?: string;
+        };
         KeyList: {
             items: components["schemas"]["Key"][];
             nextPageToken?: string;
@@ -3592,6 +3648,31 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listAudit: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
+                pageToken?: components["parameters"]["PageToken"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of entries. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listKeys: {
         parameters: {
             query?: {
@@ -3633,6 +3714,8 @@ export interface operations {
             /** @description The key, with its text. */
             201: {
                 headers: {
+                    /** @description Where it is revoked. */
+                    Location?: string;
                     [name: string]: unknown;
                 };
                 content: {

@@ -1,0 +1,68 @@
+package access
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/cutroom/cutroom/shared/audit"
+)
+
+// Trail is where changes are written down: who asked for them, and from where. The zero
+// value writes nothing.
+type Trail struct {
+	Entries interface {
+		Write(ctx context.Context, e audit.Entry) error
+	}
+	From func(*http.Request) string // the network of a client
+}
+
+// outcomeWithin bounds the second row, which is written when the answer is out.
+const outcomeWithin = 3 * time.Second
+
+// notes reports whether a request is one to write down: it changes something that is
+// not everybody's, such as views and what is made first.
+func notes(method string, do Action) bool {
+	switch do {
+	case Clip, Change, Create, Races, Operate:
+		return method != http.MethodGet && method != http.MethodHead
+	}
+	return false
+}
+
+// begin writes down what is about to be done. When that fails it must not be done.
+func (t Trail) begin(c *gin.Context) (e audit.Entry, _ error) {
+	who := From(c.Request.Context())
+	e = audit.Entry{
+		Owner: who.Owner, Role: string(who.Role), Key: who.Key, From: t.From(c.Request),
+		Action: c.Request.Method + " " + c.FullPath(), Request: c.Writer.Header().Get("X-Request-Id"),
+	}
+	for _, p := range c.Params {
+		if e.Subject != "" {
+			e.Subject += " "
+		}
+		e.Subject += p.Key + "=" + clip(p.Value)
+	}
+	return e, t.Entries.Write(c.Request.Context(), e)
+}
+
+// maxParameter bounds one value of a path, in bytes. Ours are shorter.
+const maxParameter = 100
+
+func clip(text string) string { return text[:min(len(text), maxParameter)] }
+
+// end writes down what was answered. It may be lost: the row before says what was asked.
+func (t Trail) end(c *gin.Context, e audit.Entry) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), outcomeWithin)
+	defer cancel()
+	e.Status = c.Writer.Status()
+	if e.Status < http.StatusBadRequest {
+		e.Made = c.Writer.Header().Get("Location")
+	}
+	if err := t.Entries.Write(ctx, e); err != nil {
+		slog.WarnContext(ctx, "the outcome of a change is not in the audit trail", "request", e.Request, "status", e.Status, "error", err)
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// TestStrangersLearnNothing: a private video and one that never was are the same to
+// whoever may not see them, on every route: the same bytes but for ids, the same
+// headers, and the same requests to storage, which is what the time of an answer is
+// made of.
+func TestStrangersLearnNothing(t *testing.T) {
+	t.Parallel()
+	tap := azuritetest.NewTap(t)
+	c := openCommunity(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": tap.ConnectionString(), "WEBROLE_PLAYBACK_KEYS": linkKey, "WEBROLE_QUOTA_WAITING": "0"})
+	asked := 0
+	for base, routes := range c.listeners() {
+		for _, route := range routes {
+			if !strings.Contains(route.Path, ":id") {
+				continue
+			}
+			for _, who := range []string{nobody, viewer, stranger} {
+				// Of several tries the cheapest counts: a key is read again every 5 s.
+				var cost [2]int64
+				var said [2]string
+				for try := range 3 {
+					for i, id := range []string{c.announce(owner, video.Private), string(video.NewID())} { // nobody has asked for them
+						before := tap.Requests()
+						status, text := c.said(who, route.Method, base+addressOf(route, fillWith(id)), id)
+						spent := tap.Requests() - before
+						if try == 0 || spent < cost[i] {
+							cost[i] = spent
+						}
+						said[i] = fmt.Sprint(status, " ", text)
+					}
+				}
+				asked++
+				if cost[0] != cost[1] {
+					t.Errorf("%s %s as %s: %d requests to storage for a private video, %d for none", route.Method, route.Path, who, cost[0], cost[1])
+				}
+				if said[0] != said[1] {
+					t.Errorf("%s %s as %s: a private video\n%s\nnone\n%s", route.Method, route.Path, who, said[0], said[1])
+				}
+			}
+		}
+	}
+	if asked < 60 {
+		t.Errorf("only %d routes and people were tried", asked)
+	}
+}
+
+// said is the whole answer, with the id and what is new in each answer taken out.
+func (c *community) said(who, method, url, id string) (status int, text string) {
+	c.t.Helper()
+	req := c.request(method, url, nil)
+	if key := c.keys[who]; key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	req.Header.Set("X-Request-Id", "same")
+	resp, err := c.client.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // reading only
+	var body, head bytes.Buffer
+	if _, err := body.ReadFrom(resp.Body); err != nil {
+		c.t.Fatal(err)
+	}
+	resp.Header.Del("Date")
+	if err := resp.Header.Write(&head); err != nil {
+		c.t.Fatal(err)
+	}
+	if resp.StatusCode == http.StatusOK && !strings.Contains(url, "/watch/") && !strings.Contains(url, "/embed/") {
+		c.t.Errorf("%s %s as %s: 200", method, url, who)
+	}
+	return resp.StatusCode, strings.ReplaceAll(head.String()+body.String(), id, "ID")
+}
