@@ -14,7 +14,7 @@ type State string
 
 // The states, as the API shows them.
 const (
-	AwaitingUpload State = "awaiting_upload" // metadata is known, bytes are not
+	AwaitingUpload State = "awaiting_upload" // metadata is known, not all bytes are: see Video.Early
 	Uploaded       State = "uploaded"        // the source blob is committed and a probe is promised
 	Processing     State = "processing"      // probed: chunks are planned and being encoded
 	Ready          State = "ready"           // everything is written

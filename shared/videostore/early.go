@@ -106,12 +106,14 @@ func (r reach) since(chunks, sound int) func(workflow.Step, int) bool {
 // can be made of them. Returns whether anything changed.
 func (r *reach) arrive(needs *video.Needs, head int) (changed bool) {
 	before := *r
+	// snippet: what-has-arrived
 	r.arrived = max(r.arrived, leading(needs.Chunks, head))
 	r.sound = max(r.sound, leading(needs.Sound, head))
 	if more := min(r.arrived-r.chunks, r.credit); more > 0 {
 		r.chunks, r.credit = r.chunks+more, r.credit-more
 	}
 	return *r != before
+	// end snippet
 }
 
 func leading(needs []int, head int) int {

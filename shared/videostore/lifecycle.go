@@ -87,10 +87,14 @@ func (s *Store) afterUpload(ctx context.Context, v *video.Video) ([]Intent, []ta
 	if v.Early() && v.Chunks > 0 {
 		return s.rest(ctx, v)
 	}
+	promised := v.Early() && !v.Upload.Late && len(v.Upload.Wants) == 0
 	if !v.Early() {
 		v.Lane = s.sender.Lane(ctx, v.Channel, v.Priority == video.High)
 	}
 	v.State, v.Generation = video.Uploaded, max(1, v.Generation)
+	if promised { // the first step is on its way, or reads what has arrived by now
+		return []Intent{FollowIntent()}, nil, nil
+	}
 	return []Intent{begin(*v), FollowIntent()}, nil, nil
 }
 

@@ -91,7 +91,7 @@ func (s *Server) GetJourney(c *gin.Context, id api.ID) {
 // journey puts the runs on one time axis.
 func journey(v video.Video, runs []run, now time.Time, why func(string) string) api.Journey {
 	out := api.Journey{Generation: v.Generation, Now: now, Items: make([]api.JourneyItem, len(runs))}
-	axis := axis{open: v.State.Active()}
+	axis := axis{open: v.Working()}
 	if v.Generation == 1 {
 		axis.see(v.UploadedAt)
 	}
