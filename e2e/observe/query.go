@@ -45,7 +45,7 @@ func (p *prometheus) all(ctx context.Context, root string) ([]Query, error) {
 		}
 	}
 	if alerts == 0 {
-		return nil, fmt.Errorf("Prometheus knows no alert: %+v", answer) //nolint:staticcheck // a name
+		return nil, fmt.Errorf("no alert is known to Prometheus: %+v", answer)
 	}
 	return append(queries, Query{"poison", `ALERTS{alertname="CutroomPoison", alertstate="firing"}`}), nil
 }
