@@ -42,6 +42,7 @@ type config struct {
 	Hosts     []string     // WEBROLE_HOSTS: names that the public listener answers for
 	Origins   []string     // WEBROLE_ORIGINS: where browsers see the pages, for the blob service's CORS rules
 	Rate      edge.Limits  // WEBROLE_RATE_LIMIT, WEBROLE_PLAYBACK_RATE_LIMIT: requests per client and 10 s
+	Open      int          // WEBROLE_CONNECTIONS: connections that each client may have open
 	Proxies   edge.Proxies // WEBROLE_TRUSTED_PROXIES: whose X-Forwarded-For is believed
 	PublicOps bool         // WEBROLE_PUBLIC_OPS: operator's routes on the public listener, too
 
@@ -66,9 +67,11 @@ const (
 	minToken      = 16 // characters
 	minSessionKey = 32 // characters
 	maxRate       = 1_000_000
-	maxDrain      = 10 * time.Minute
-	maxFleet      = 1000 // workers
-	maxOpen       = 500  // lines of a ledger, see videostore.BudgetsTable
+
+	maxConnections = 1_000_000
+	maxDrain       = 10 * time.Minute
+	maxFleet       = 1000 // workers
+	maxOpen        = 500  // lines of a ledger, see videostore.BudgetsTable
 
 	minUploadMemory = upload.MinMemory >> 20 // MiB
 	maxUploadMemory = 64 << 10               // MiB
@@ -90,6 +93,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 			API:      env.Int("WEBROLE_RATE_LIMIT", 0, 0, maxRate),
 			Playback: env.Int("WEBROLE_PLAYBACK_RATE_LIMIT", 0, 0, maxRate),
 		},
+		Open: env.Int("WEBROLE_CONNECTIONS", 1000, 0, maxConnections),
 		Limits: videostore.Limits{
 			ClipsOfVideo:  env.Int("WEBROLE_CLIPS_PER_VIDEO", 8, 1, maxOpen),
 			Clips:         env.Int("WEBROLE_CLIPS", 64, 1, maxOpen),

@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 const testToken = "a-token-of-enough-letters"
@@ -203,4 +208,54 @@ func (s *server) headersOf(method, url string) http.Header {
 	}
 	_ = resp.Body.Close()
 	return resp.Header
+}
+
+// TestConnectionsOfOneClient: of the connections that one client opens, and says nothing
+// on, only so many stay. A trusted proxy may have more.
+func TestConnectionsOfOneClient(t *testing.T) {
+	t.Parallel()
+	const most = 8
+	s := start(t, map[string]string{"WEBROLE_CONNECTIONS": strconv.Itoa(most)})
+	closed := func(conn net.Conn, within time.Duration) bool {
+		t.Helper()
+		if err := conn.SetReadDeadline(time.Now().Add(within)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := conn.Read(make([]byte, 1))
+		return !errors.Is(err, os.ErrDeadlineExceeded)
+	}
+	var held []net.Conn
+	for range most {
+		held = append(held, s.dial())
+	}
+	for range 20 {
+		if !closed(s.dial(), 10*time.Second) {
+			t.Error("a connection beyond the bound stays open")
+		}
+	}
+	for i, conn := range held {
+		if closed(conn, 20*time.Millisecond) {
+			t.Errorf("connection %d of %d was closed", i, most)
+		}
+		_ = conn.Close()
+	}
+	azuritetest.Eventually(t, 10*time.Second, func() error { // when the server has noticed
+		res, err := s.client.Get(s.public + "/livez")
+		if err != nil {
+			return err
+		}
+		return res.Body.Close()
+	})
+	metrics := s.send(s.request(http.MethodGet, s.admin+"/metrics", nil))
+	if !strings.Contains(string(metrics.body), "\ncutroom_http_connections_refused_total 2") {
+		t.Error("metrics do not count what was refused")
+	}
+
+	behind := start(t, map[string]string{"WEBROLE_CONNECTIONS": strconv.Itoa(most), "WEBROLE_TRUSTED_PROXIES": "127.0.0.1"})
+	for range 3 * most {
+		held = append(held, behind.dial())
+	}
+	if closed(held[len(held)-1], 200*time.Millisecond) {
+		t.Error("a trusted proxy's connection was closed")
+	}
 }

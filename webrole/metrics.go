@@ -26,6 +26,7 @@ type metrics struct {
 	requests *prometheus.HistogramVec
 	uploads  prometheus.Counter
 	bytes    prometheus.Counter
+	refused  prometheus.Counter // connections
 }
 
 // newMetrics registers what is told while the role runs; show adds what is asked for.
@@ -34,6 +35,9 @@ func newMetrics() *metrics {
 		registry: prometheus.NewRegistry(), storage: sharedmetrics.NewStorage(),
 		uploads: prometheus.NewCounter(prometheus.CounterOpts{Name: "cutroom_uploads_total", Help: "Uploads that are complete."}),
 		bytes:   prometheus.NewCounter(prometheus.CounterOpts{Name: "cutroom_upload_bytes_total", Help: "Bytes of complete uploads, whichever way they came."}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "cutroom_http_connections_refused_total", Help: "Connections closed at once because their client had too many (WEBROLE_CONNECTIONS).",
+		}),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "cutroom_http_request_seconds", Help: "Time from header to end of answer.",
 			Buckets: []float64{.005, .02, .1, .5, 2, 10, 60, 600},
@@ -42,7 +46,7 @@ func newMetrics() *metrics {
 	for _, a := range areas {
 		m.requests.WithLabelValues(a, http.MethodGet, "200") // or a rate would miss the first answer
 	}
-	m.registry.MustRegister(m.storage, m.requests, m.uploads, m.bytes, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.storage, m.requests, m.uploads, m.bytes, m.refused, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

@@ -102,6 +102,7 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 		newServer(front(r.routes[0], allowedHosts(cfg.Addr, cfg.Hosts), s.who)),
 		newServer(front(r.routes[1], allowedHosts(cfg.AdminAddr, nil), admins)),
 	}
+	r.servers[0].ConnState = edge.NewConnections(cfg.Open, cfg.Proxies, s.measured.refused.Inc).Track
 	// Streams of events have no end of their own.
 	r.servers[0].RegisterOnShutdown(s.board.Close)
 	return r, nil

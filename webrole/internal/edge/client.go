@@ -54,10 +54,15 @@ func (p Proxies) Client(r *http.Request) netip.Prefix {
 		}
 		client = hop.WithZone("").Unmap()
 	}
+	return network(client)
+}
+
+// network is what counts as one client: an address, of IPv6 its /64.
+func network(client netip.Addr) netip.Prefix {
 	bits := client.BitLen()
 	if client.Is6() {
 		bits = 64
 	}
-	network, _ := client.Prefix(bits) // of an invalid address: the zero prefix, one client for all
-	return network
+	all, _ := client.Prefix(bits) // of an invalid address: the zero prefix, one client for all
+	return all
 }

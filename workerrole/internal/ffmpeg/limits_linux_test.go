@@ -43,7 +43,10 @@ func TestEvidenceAndTrouble(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			_, err := run(t.Context(), command{path: script(t, c.script+"\n"), dir: t.TempDir(), stdout: &out, limits: c.limits})
+			ctx, used := WithUsage(t.Context())
+			began := time.Now()
+			_, err := run(ctx, command{path: script(t, c.script+"\n"), dir: t.TempDir(), stdout: &out, limits: c.limits})
+			t.Logf("%v, processor %v, memory %d MiB, disk %d KiB: %v", time.Since(began).Round(time.Millisecond), used.CPU().Round(time.Millisecond), used.Memory()>>20, used.Disk()>>10, err)
 			got := "nothing"
 			var trouble *TroubleError
 			switch {
