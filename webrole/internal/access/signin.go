@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/gin-gonic/gin"
@@ -155,9 +156,10 @@ func (s *SignIn) begin(w http.ResponseWriter, r *http.Request) error {
 }
 
 // ours reports whether a text is the path of a page here: "//host" and "/\host" are
-// other hosts to browsers.
+// other hosts to browsers, which also drop some control characters.
 func ours(next string) bool {
-	return len(next) <= maxNext && strings.HasPrefix(next, "/") && !strings.HasPrefix(next, "//") && !strings.ContainsAny(next, "\\\r\n\t\x00")
+	return len(next) <= maxNext && strings.HasPrefix(next, "/") && !strings.HasPrefix(next, "//") &&
+		!strings.ContainsFunc(next, func(r rune) bool { return r == '\\' || unicode.IsControl(r) })
 }
 
 func (s *SignIn) end(w http.ResponseWriter, r *http.Request) error {
