@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -112,6 +113,28 @@ func TestDocsDiagramsAreDrawn(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A drawing that says it is of a source, and shows something else, is refused.
+func TestDocsDiagramsShowTheirWords(t *testing.T) {
+	t.Parallel()
+	all := handbookPages(t)
+	one, other := all[0].Diagrams()[0], all[1].Diagrams()[0]
+	root := t.TempDir()
+	name := filepath.Join(root, filepath.FromSlash(handbook.Drawings), one.File("light"))
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	drawn, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(handbook.Drawings), other.File("light")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, append([]byte(one.Mark("light")), drawn...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Check(root, "light"); !errors.Is(err, handbook.ErrDrawing) {
+		t.Errorf("a drawing of something else: %v, want ErrDrawing", err)
 	}
 }
 

@@ -111,6 +111,9 @@ func everyAttemptIsCounted(t *testing.T, view videostore.View) {
 			spent.Requests["blob.read"] == 0 || spent.Requests["blob.write"] == 0 || spent.Requests["table.write"] < 2) {
 			t.Errorf("%s spent %+v: want something of everything", s.Key, spent)
 		}
+		if received := len(tries) - notCounted; spent.Requests[azstorage.QueueWrite] < received {
+			t.Errorf("%s spent %+v: want a message received for each of %d attempts", s.Key, spent, received)
+		}
 	}
 	t.Logf("%+v", all)
 }

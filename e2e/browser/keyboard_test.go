@@ -18,7 +18,7 @@ const focused = `(() => {
   const at = document.activeElement, hit = at?.matches(%q) ?? false;
   const ring = (e) => e && getComputedStyle(e).outlineStyle !== 'none' && parseFloat(getComputedStyle(e).outlineWidth) > 0;
   const box = at?.getBoundingClientRect();
-  return { Hit: hit, Token: at?.matches('#board .token') ?? false, Seen: ring(at) || ring(at?.nextElementSibling), Within: !box || (box.bottom > 0 && box.top < innerHeight),
+  return { Hit: hit, Token: at?.matches('#board .token') ?? false, Seen: ring(at) || ring(at?.labels?.[0]), Within: !box || (box.bottom > 0 && box.top < innerHeight),
     What: at ? at.tagName.toLowerCase() + (at.id ? '#' + at.id : '') + ' ' + (at.getAttribute('aria-label') ?? at.textContent ?? '').trim().slice(0, 30) : '' };
 })()`
 

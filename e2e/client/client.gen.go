@@ -2720,11 +2720,10 @@ type ClientInterface interface {
 	// GetCost What the processing cost
 	//
 	// What workers counted while they worked on the steps of the newest generation,
-	// up to the write that ended each attempt and the messages that it promised,
-	// and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
+	// up to the write that ended each attempt and the messages that it promised: also
+	// a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
 	// attempts that were lost with their worker (`attemptsNotCounted`) or still run;
-	// the requests that carry messages to workers (polls, most of them empty,
-	// renewals, deletes) and what else follows a commit; index and purge; clips and
+	// polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
 	// captions; uploads, playing, and storing.
 	//
 	// Corresponds with GET /videos/{id}/cost (the `GetCost` operationId).
@@ -4025,11 +4024,10 @@ func (c *Client) PutContentWithBody(ctx context.Context, id ID, params *PutConte
 // GetCost What the processing cost
 //
 // What workers counted while they worked on the steps of the newest generation,
-// up to the write that ended each attempt and the messages that it promised,
-// and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
+// up to the write that ended each attempt and the messages that it promised: also
+// a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
 // attempts that were lost with their worker (`attemptsNotCounted`) or still run;
-// the requests that carry messages to workers (polls, most of them empty,
-// renewals, deletes) and what else follows a commit; index and purge; clips and
+// polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
 // captions; uploads, playing, and storing.
 //
 // Corresponds with GET /videos/{id}/cost (the `GetCost` operationId).
@@ -7663,11 +7661,10 @@ type ClientWithResponsesInterface interface {
 	// GetCostWithResponse What the processing cost
 	//
 	// What workers counted while they worked on the steps of the newest generation,
-	// up to the write that ended each attempt and the messages that it promised,
-	// and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
+	// up to the write that ended each attempt and the messages that it promised: also
+	// a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
 	// attempts that were lost with their worker (`attemptsNotCounted`) or still run;
-	// the requests that carry messages to workers (polls, most of them empty,
-	// renewals, deletes) and what else follows a commit; index and purge; clips and
+	// polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
 	// captions; uploads, playing, and storing.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -11538,11 +11535,10 @@ func (c *ClientWithResponses) PutContentWithBodyWithResponse(ctx context.Context
 // GetCostWithResponse What the processing cost
 //
 // What workers counted while they worked on the steps of the newest generation,
-// up to the write that ended each attempt and the messages that it promised,
-// and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
+// up to the write that ended each attempt and the messages that it promised: also
+// a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
 // attempts that were lost with their worker (`attemptsNotCounted`) or still run;
-// the requests that carry messages to workers (polls, most of them empty,
-// renewals, deletes) and what else follows a commit; index and purge; clips and
+// polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
 // captions; uploads, playing, and storing.
 //
 // Returns a wrapper object for the known response body format(s).

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -57,7 +58,7 @@ var (
 
 // Check reports whether the committed drawing for a scheme is that of the source.
 // Mermaid draws only what it can read, so a drawing that fits proves that the
-// source has no error.
+// source has no error; and the drawing has the words of the source.
 func (d Diagram) Check(root, scheme string) error {
 	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(Drawings), d.File(scheme)))
 	if err != nil {
@@ -69,7 +70,35 @@ func (d Diagram) Check(root, scheme string) error {
 	if err := wellFormed(string(text)); err != nil {
 		return fmt.Errorf("diagram %s: %w: %w", d.File(scheme), ErrDrawing, err)
 	}
+	if missing, all := d.notShown(string(text)); 5*len(missing) > all {
+		return fmt.Errorf("diagram %s: %w: of %d words it lacks %q", d.File(scheme), ErrDrawing, all, missing)
+	}
 	return nil
+}
+
+var (
+	longWord = regexp.MustCompile(`[a-z]{4,}`)
+	unshown  = regexp.MustCompile(`(?s)<style.*?</style>|<[^>]+>`)
+	// grammar are words of Mermaid's own language, which no drawing shows.
+	grammar = regexp.MustCompile(`^(sequencediagram|flowchart|statediagram|subgraph|direction|participant|actor|note|over|right|left|loop|else|acctitle|activate|deactivate|autonumber|state|class|classdef|style|linkstyle|rect|break|critical|option)$`)
+)
+
+// notShown returns the words of the source that a drawing lacks, and how many it should
+// have. Some are names that only the source uses.
+func (d Diagram) notShown(svg string) (missing []string, all int) {
+	shown := strings.ToLower(unshown.ReplaceAllString(svg, " "))
+	words := longWord.FindAllString(strings.ToLower(title.ReplaceAllString(d.Source, "")), -1)
+	slices.Sort(words)
+	for _, word := range slices.Compact(words) {
+		if grammar.MatchString(word) {
+			continue
+		}
+		all++
+		if !strings.Contains(shown, word) {
+			missing = append(missing, word)
+		}
+	}
+	return missing, all
 }
 
 // wellFormed says whether an SVG can be read, and is not Mermaid's picture of an error.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -342,10 +343,12 @@ func TestDrainGivesBackWithinASecond(t *testing.T) {
 func TestWorkThatMovesKeepsItsLease(t *testing.T) {
 	t.Parallel()
 	qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(2*time.Second))
+	var renewals atomic.Int64
 	h := queuetest.Recorder{Next: func(ctx context.Context, job *consumer.Job) error {
 		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			job.Progress()
 		}
+		renewals.Store(job.Renewals())
 		return ctx.Err()
 	}}
 	withStall := func(o *consumer.Options) { o.StallAfter = time.Second }
@@ -358,6 +361,9 @@ func TestWorkThatMovesKeepsItsLease(t *testing.T) {
 	a, b := one.Stats().Queue(jobs), two.Stats().Queue(jobs)
 	if n := len(h.IDs()); n != 1 || a.Renewals+b.Renewals < 5 || a.Completed+b.Completed != 1 {
 		t.Errorf("%d deliveries, %d renewals: %+v %+v", n, a.Renewals+b.Renewals, a, b)
+	}
+	if n := renewals.Load(); n < 5 || n > a.Renewals+b.Renewals {
+		t.Errorf("the job knows of %d renewals, the consumers of %d", n, a.Renewals+b.Renewals)
 	}
 }
 

@@ -57,8 +57,12 @@ type Job struct {
 	Inserted     time.Time // when the message was sent, by the service's clock
 	Received     time.Time
 
-	moved atomic.Int64 // Unix nanoseconds of the latest Progress
+	moved    atomic.Int64 // Unix nanoseconds of the latest Progress
+	renewals atomic.Int64
 }
+
+// Renewals is how often the lease was renewed so far: a request to the queue each.
+func (j *Job) Renewals() int64 { return j.renewals.Load() }
 
 // Progress says that the work moved. The lease is renewed only while Progress is
 // called at least every Options.StallAfter (60 s). So a handler that hangs loses its

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/workitem"
@@ -21,7 +20,6 @@ type owner struct {
 	lease   *workqueue.Lease
 	job     *Job
 	handler Handler
-	renewed atomic.Int64
 	ended   bool // nothing is left to settle: released early, or not ours any more
 }
 
@@ -150,7 +148,7 @@ func (o *owner) renew(stop func(error)) time.Time {
 	switch {
 	case err == nil:
 		o.line.count.renewals.Add(1)
-		o.renewed.Add(1)
+		o.job.renewals.Add(1)
 		return time.Now().Add(o.renewEvery())
 	case errors.Is(err, workqueue.ErrLeaseLost):
 		o.line.count.staleRenewals.Add(1)

@@ -112,7 +112,7 @@ func (c *Consumer) runningItems() []Running {
 		items = append(items, Running{
 			Queue: o.job.Queue, Step: o.job.Item.Step, Subject: o.job.Item.Subject, Item: o.job.Item.ID,
 			MessageID: o.job.MessageID, Attempt: o.job.Attempt(), Since: o.job.Received,
-			Dequeues: o.job.DequeueCount, Renewals: o.renewed.Load(), Inserted: o.job.Inserted,
+			Dequeues: o.job.DequeueCount, Renewals: o.job.Renewals(), Inserted: o.job.Inserted,
 			Moved: o.job.lastMoved(), Deadline: o.lease.Deadline(), Visibility: o.lease.Visibility(),
 		})
 	}

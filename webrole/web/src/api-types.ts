@@ -288,11 +288,10 @@ export interface paths {
         /**
          * What the processing cost
          * @description What workers counted while they worked on the steps of the newest generation,
-         *     up to the write that ended each attempt and the messages that it promised,
-         *     and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
+         *     up to the write that ended each attempt and the messages that it promised: also
+         *     a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
          *     attempts that were lost with their worker (`attemptsNotCounted`) or still run;
-         *     the requests that carry messages to workers (polls, most of them empty,
-         *     renewals, deletes) and what else follows a commit; index and purge; clips and
+         *     polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
          *     captions; uploads, playing, and storing.
          */
         get: operations["getCost"];

@@ -76,7 +76,7 @@ func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
 	if err := Room(r.Scratch, r.Room); err != nil {
 		return err
 	}
-	ctx, meter := metered(ctx)
+	ctx, meter := metered(ctx, job)
 	claim, err := r.Videos.ClaimSince(ctx, key, job.MessageID, r.Worker, asked(job))
 	switch {
 	case errors.Is(err, videostore.ErrDone):
@@ -104,12 +104,15 @@ func asked(job *consumer.Job) time.Time {
 	return job.Item.Time
 }
 
-// metered returns a context below which is counted what an attempt spends.
-func metered(ctx context.Context) (context.Context, videostore.Meter) {
+// metered returns a context below which is counted what an attempt spends. The runtime
+// receives and renews outside of it, so that is added: one receive for each delivery,
+// which is less when a worker receives several messages at once.
+func metered(ctx context.Context, job *consumer.Job) (context.Context, videostore.Meter) {
 	ctx, requests := azstorage.WithTally(ctx)
 	ctx, used := ffmpeg.WithUsage(ctx)
 	return ctx, func() videostore.Spent {
 		counts := requests.Counts()
+		counts.Requests[azstorage.QueueWrite] += 1 + int(job.Renewals())
 		return videostore.Spent{
 			Requests: counts.Requests, Sent: counts.Sent, Received: counts.Received,
 			CPU: used.CPU().Round(time.Millisecond).Seconds(),
@@ -128,7 +131,7 @@ func (r *Runner) handlePlain(ctx context.Context, key workflow.Key, job *consume
 		Claim: &videostore.Claim{Step: videostore.Step{Key: key}}, Progress: job.Progress, Log: r.Log.With("video", key.ID, "step", key.Step),
 		Again: job.DequeueCount > 1 && job.Item.Snoozes == 0, blobs: r.Blobs,
 	}
-	ctx, meter := metered(ctx)
+	ctx, meter := metered(ctx, job)
 	begun := time.Now()
 	// A request that storage throttles is slow, but counts as progress.
 	_, err := r.Step.Run(tablestore.OnRequest(ctx, job.Progress), work)
