@@ -206,20 +206,13 @@ func (s *Store) write(ctx context.Context, rec Record, intents []Intent, more ..
 		ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
 	}
 	etags, err := s.videos.Submit(ctx, ops)
-	switch {
-	case err == nil:
-		rec.ETag = etags[0]
-	case isStale(err) || errors.Is(err, tablestore.ErrExists):
-		// Perhaps it was written, and its reply was lost: what refused the repetition is
-		// then what we wrote, to the microsecond of UpdatedAt.
-		row, err := s.videos.Get(ctx, string(rec.Video.ID), metaKey)
-		if err != nil || row.String("Doc") != meta.Props["Doc"] {
-			return Record{}, ErrChanged
-		}
-		rec.ETag = row.ETag
-	default:
+	if isStale(err) || errors.Is(err, tablestore.ErrExists) {
+		return Record{}, ErrChanged
+	}
+	if err != nil {
 		return Record{}, fmt.Errorf("write video %s: %w", rec.Video.ID, err)
 	}
+	rec.ETag = etags[0]
 	return rec, s.sendRows(ctx, rec.Video.ID, out)
 }
 
