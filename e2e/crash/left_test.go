@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -136,8 +137,11 @@ func (l *lane) traces(id video.ID) (found []string) {
 		}
 	}
 	for _, table := range provision.Tables {
-		if table == workers.Table {
-			continue // a worker that was frozen after its heartbeat says for ever what it did
+		switch table {
+		case workers.Table: // a worker that was frozen after its heartbeat says for ever what it did
+			continue
+		case audit.Table: // who deleted what stays known
+			continue
 		}
 		for _, row := range l.rows(table, "") {
 			if table == videostore.VideosTable && row.PartitionKey != string(id) {

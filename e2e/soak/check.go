@@ -30,8 +30,8 @@ type checker struct {
 
 // mayName are tables whose rows may name a video that is gone: the register of workers says
 // for ever what a worker did that was killed; poison is judged by itself; a used
-// Idempotency-Key stays used.
-var mayName = []string{"workers", "poison", "idempotency"}
+// Idempotency-Key stays used; who changed what stays in the audit trail.
+var mayName = []string{"workers", "poison", "idempotency", "audit"}
 
 // atRest is what still keeps the stack from being at rest and clean. It is asked
 // again and again until it is empty.

@@ -83,14 +83,23 @@ func (t *Trail) Write(ctx context.Context, e Entry) error {
 	_, err := t.table.Insert(ctx, tablestore.Entity{
 		PartitionKey: dayOf(at), RowKey: tablestore.InvertedTime(at) + tablestore.Separator + strings.ToLower(rand.Text()[:8]),
 		Props: map[string]any{
-			"Owner": e.Owner, "Role": e.Role, "Key": e.Key, "From": e.From, "Action": e.Action, "Subject": e.Subject,
-			"Request": e.Request, "Status": int32(e.Status), "Made": e.Made,
+			"Owner": e.Owner, "Role": e.Role, "Key": e.Key, "From": e.From, "Action": e.Action, "Subject": storable(e.Subject),
+			"Request": e.Request, "Status": int32(e.Status), "Made": storable(e.Made),
 		},
 	})
 	if err != nil {
 		return fmt.Errorf("write the audit trail: %w", err)
 	}
 	return nil
+}
+
+// maxText is the longest text of an entry that a client chose, in bytes.
+const maxText = 1024
+
+// storable makes a row possible of whatever stands in an address: a table takes UTF-8
+// only, and a refused row would refuse the request with 500 instead of its own code.
+func storable(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxText)], "\uFFFD")
 }
 
 // List returns a page of at most limit entries, newest first: row ranges of the newest
