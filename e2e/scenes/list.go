@@ -27,6 +27,7 @@ var plays = map[string]func(context.Context, *Stage) error{
 	"index-follows":         indexFollows,
 	"a-film":                aFilm,
 	"the-race":              theRace,
+	"while-it-uploads":      whileItUploads,
 }
 
 // children has the program of every actor that is a process of its own.

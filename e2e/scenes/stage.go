@@ -127,6 +127,14 @@ func (s *Stage) open(actor string, worker bool, options []Option) *azstorage.Acc
 	return account
 }
 
+// holder is the transport of an actor who has no credential but signed URLs.
+func (s *Stage) holder(actor string) *tap {
+	t := s.tapOf(actor, false, s.cfg)
+	t.account = s.Account(actor)
+	context.AfterFunc(s.ending, t.close)
+	return t
+}
+
 // tapOf makes an actor's transport. It is closed when the scene ends.
 func (s *Stage) tapOf(actor string, worker bool, cfg azstorage.Config) *tap {
 	return &tap{stage: s, actor: actor, worker: worker, cfg: cfg, client: &http.Client{Transport: &http.Transport{

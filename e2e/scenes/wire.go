@@ -336,6 +336,8 @@ func (t *tap) readBlob(method, path string, query url.Values) meaning {
 		m.verb = "list the blocks of " + blob
 	case comp == "lease":
 		m.verb = "lease " + blob
+	case comp == "list":
+		m.verb = "list the blobs"
 	case query.Get("restype") == "container" && comp == "":
 		m.verb = strings.ToLower(method) + " the container"
 	default:

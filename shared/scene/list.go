@@ -69,6 +69,11 @@ var all = []Scene{
 		Page:  "patterns/valet-key-upload.md",
 	},
 	{
+		Name: "while-it-uploads", Title: "The beginning is made while the end is sent", Rows: []string{"Q12", "Q14"},
+		Learn: "A film that is sent in parts, each written once, can be worked on before the last one came. What was made early is what would have been made later.",
+		Page:  "patterns/encode-while-uploading.md",
+	},
+	{
 		Name: "lost-replies", Title: "Done, and the answer was lost", Rows: []string{"Q13"},
 		Learn: "After a broken connection nobody knows whether the request was done. It is repeated, and the repetition must recognise its own work.",
 		Page:  "patterns/retries-and-unknown-outcomes.md",
