@@ -39,8 +39,9 @@ test: ## everything: unit, Azurite, crash, end to end in Chromium
 	@$(MAKE) --no-print-directory test-unit
 	@$(MAKE) --no-print-directory test-e2e
 
+# -parallel: many of these tests wait, for a lease to end or a deadline to pass.
 test-unit: ## the tests of shared, webrole and workerrole, with Azurite and the race detector
-	@scripts/gotest ./shared/... ./webrole/... ./workerrole/... -- -race -timeout 15m $(TESTFLAGS)
+	@scripts/gotest ./shared/... ./webrole/... ./workerrole/... -- -race -parallel 4 -timeout 15m $(TESTFLAGS)
 
 # One package at a time: these tests measure time and fill all cores.
 test-e2e: ## the tests of e2e: built roles, crashes, browser, documentation

@@ -19,7 +19,7 @@ type Query struct{ Where, Expr string }
 
 // Dashboard returns the queries of the dashboard's panels. root is the repository.
 func Dashboard(root string) (queries []Query, _ error) {
-	text, err := os.ReadFile(filepath.Join(root, "deploy", "grafana", "dashboards", "cutroom.json"))
+	text, err := os.ReadFile(filepath.Join(root, "deploy", "grafana", "dashboards", "overview.json"))
 	if err != nil {
 		return nil, fmt.Errorf("read the dashboard: %w", err)
 	}
