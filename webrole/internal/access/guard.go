@@ -81,7 +81,7 @@ func Enforce(videos Videos, trail Trail) gin.HandlerFunc {
 		}
 		err := check(c, videos, rules[route])
 		var entry audit.Entry
-		noted := err == nil && trail.Entries != nil && notes(c.Request.Method, rules[route])
+		noted := err == nil && trail.Entries != nil && notes(route, c.Request.Method, rules[route])
 		if noted {
 			entry, err = trail.begin(c)
 		}
