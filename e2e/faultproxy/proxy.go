@@ -167,8 +167,8 @@ func (p *Proxy) Begin(b Burst) {
 	}
 }
 
-// Outage makes the last part of a blob unreadable for a while. name is the end
-// of its path.
+// Outage makes the last part of every blob whose path contains name unreadable for a
+// while.
 func (p *Proxy) Outage(name string, share float64, length time.Duration) {
 	for _, f := range p.fronts {
 		if f.service == Blob {
@@ -188,7 +188,7 @@ func (f *front) readable(r *http.Request, res *http.Response) (int64, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for name, o := range f.out {
-		if !strings.HasSuffix(r.URL.Path, name) || time.Now().After(o.until) {
+		if !strings.Contains(r.URL.Path, name) || time.Now().After(o.until) {
 			continue
 		}
 		var from, to int64

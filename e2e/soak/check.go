@@ -133,7 +133,8 @@ func orphans(blobs map[string][]string, truths map[string]*truth, left *findings
 			named := func(r row) bool {
 				return strings.Contains(r.all(), name) || t.stopped() && r.text("State") == "running" && strings.Contains(name, r.text("Attempt"))
 			}
-			if name != id+"/source" && !slices.ContainsFunc(t.rows, named) {
+			part := t.doc.Upload.Epoch != "" && strings.HasPrefix(name, id+"/parts/"+t.doc.Upload.Epoch+"/")
+			if !part && name != id+"/source" && !slices.ContainsFunc(t.rows, named) {
 				left.add("blob that no row names: %s/%s", container, name)
 			}
 		}

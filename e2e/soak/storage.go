@@ -158,6 +158,9 @@ type metaDoc struct {
 	Playable   bool   `json:"playable"`
 	Generation int    `json:"generation"`
 	Serving    int    `json:"serving"`
+	Upload     struct {
+		Epoch string `json:"epoch"`
+	} `json:"upload"`
 	Error      *struct {
 		Code string `json:"code"`
 	} `json:"error"`

@@ -248,7 +248,7 @@ func (u *users) act(ctx context.Context, h *history, key string) error {
 	if h.life.Outage > 0 { // the probe needs the whole file: wait for it
 		for range 400 {
 			if u.planned(ctx, h.id) {
-				u.outage("/"+h.id+"/source", h.life.Outage, outageLength)
+				u.outage("/"+h.id+"/parts/", h.life.Outage, outageLength)
 				break
 			}
 			pause(ctx, 25*time.Millisecond)
