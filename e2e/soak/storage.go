@@ -161,7 +161,7 @@ type metaDoc struct {
 	Upload     struct {
 		Epoch string `json:"epoch"`
 	} `json:"upload"`
-	Error      *struct {
+	Error *struct {
 		Code string `json:"code"`
 	} `json:"error"`
 }
