@@ -60,7 +60,6 @@ func padded(t *testing.T, film string, size int64) string {
 // upload of 64 MiB began. Another process with the same profile, in which the same file
 // is chosen, makes no second video and sends nothing again but what was in flight.
 func TestUploadGoesOnAfterTheBrowserWasKilled(t *testing.T) {
-	t.Parallel()
 	const size, block, inFlight = 64 << 20, 4 << 20, 4
 	const enough = size * 5 / 8 // for a machine on which two seconds last longer
 	s := stacktest.Start(t, stack.Options{})

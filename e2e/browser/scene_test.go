@@ -69,7 +69,6 @@ func answer(t *testing.T, tab context.Context, s *lab.Stack, axe string) {
 // by keyboard; its diagram and its sentences grow; and the page is good to look at,
 // wide and narrow, light and dark.
 func TestPlayASceneInThePage(t *testing.T) {
-	t.Parallel()
 	s, err := lab.Start(t.Context(), stacktest.Complete(t, stack.Options{Workers: 1}))
 	if err != nil {
 		t.Fatal(err)

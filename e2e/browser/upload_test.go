@@ -62,7 +62,6 @@ func eval[T any](t *testing.T, tab context.Context, expression string) T {
 // again (paper row Q12). Each row becomes a link that plays, and
 // the search finds it.
 func TestUploadThroughThePage(t *testing.T) {
-	t.Parallel()
 	s := stacktest.Start(t, stack.Options{Workers: 1})
 	tab := open(t)
 	letter := filepath.Join(t.TempDir(), "letter.mp4")
@@ -126,7 +125,6 @@ func stalling(parts int) string {
 // Whoever chooses the file again sends only what storage does not hold: in another tab,
 // which remembers the file, and on another device, by the link on the video's page.
 func TestUploadGoesOnInAnotherTab(t *testing.T) {
-	t.Parallel()
 	s := stacktest.Start(t, stack.Options{})
 	user, err := journey.New(s.BaseURL())
 	if err != nil {
@@ -205,7 +203,6 @@ func TestUploadGoesOnInAnotherTab(t *testing.T) {
 // TestPlaysWhileItUploads: storage takes 12 of 16 parts, and then nothing more. The
 // page that sends leads to the video, and another tab plays it.
 func TestPlaysWhileItUploads(t *testing.T) {
-	t.Parallel()
 	s := stacktest.Start(t, stack.Options{Workers: 1})
 	tab := open(t)
 	visit(t, tab, s.BaseURL()+"/upload")
