@@ -167,7 +167,7 @@ func upload(ctx context.Context, user *journey.User, path, title string) (string
 	if err != nil {
 		return "", err
 	}
-	fmt.Printf("uploaded:   %.1f MB in %.1f s, in blocks straight to the blob (valet key)\n",
+	fmt.Printf("uploaded:   %.1f MB in %.1f s, in parts straight to storage (valet keys)\n",
 		float64(size)/1e6, time.Since(started).Seconds())
 	return video.Id, nil
 }
