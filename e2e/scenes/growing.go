@@ -21,7 +21,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// growing is a film on its way up, and what a worker has of it.
+// growing is a film that is being uploaded, part by part.
 type growing struct {
 	*Stage
 	id     video.ID
@@ -74,9 +74,9 @@ func (g *growing) writtenOnce(ctx context.Context) error {
 	return nil
 }
 
-// encodeEarly tries after each part whether the first second of the film can be made.
+// encodeEarly tries after each part whether the first two seconds of the film can be made.
 func (g *growing) encodeEarly(ctx context.Context) (early []byte, err error) {
-	g.Say("A worker begins with the first part: its head says how long the film is and where each picture lies. It wants the first two seconds. What it asks for and is not there, it is refused, and then it throws the attempt away.")
+	g.Say("A worker begins with the first part: its head says how long the film is and where each picture lies. It wants the first two seconds. When bytes that it needs are not there, it throws the attempt away.")
 	for early == nil && g.sent < g.layout.Count() {
 		if early, err = g.attempt(ctx); err != nil {
 			return nil, err
