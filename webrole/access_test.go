@@ -31,6 +31,7 @@ free GET /auth/signin
 free GET /auth/callback
 free POST /auth/signout
 viewers GET /
+viewers GET /mine
 viewers GET /upload
 viewers GET /race
 viewers GET /learn

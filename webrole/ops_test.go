@@ -118,7 +118,7 @@ func TestListeners(t *testing.T) {
 		t.Errorf("videos on the admin listener: %d", got.StatusCode)
 	}
 	id := s.create(map[string]any{}).Id
-	for _, path := range []string{"/", "/upload", "/race", "/board", "/watch/" + id} {
+	for _, path := range []string{"/", "/mine", "/upload", "/race", "/board", "/watch/" + id} {
 		page := s.get(path)
 		text := string(page.body)
 		if page.StatusCode != http.StatusOK || !strings.Contains(text, "<main") || strings.Contains(text, "<style") || strings.Contains(text, " onclick") {

@@ -266,6 +266,7 @@ func TestSignIn(t *testing.T) {
 	if sent.StatusCode != http.StatusFound || sent.Header.Get("Location") != "/auth/signin?next=%2Fupload%3Fa%3Db" {
 		t.Errorf("a page without a session: %d %q", sent.StatusCode, sent.Header.Get("Location"))
 	}
+	g.visit(http.MethodGet, "/embed/aaaaaaaaaaaaaaaaaaaaaaaaaa", nil, "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe").want(t, 401, "unauthorized")
 	refused := g.visit(http.MethodGet, "/api/v1/videos", nil)
 	refused.want(t, 401, "unauthorized")
 	if strings.Contains(refused.Header.Get("WWW-Authenticate"), "Basic") {

@@ -19,8 +19,14 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 )
 
-// toJourney shows the part of a page that asks for what it shows when it is seen.
-const toJourney = `document.getElementById('journey')?.scrollIntoView(); null`
+// toJourney shows the part of a page that asks for what it shows when it is seen. While a
+// page loads, what comes above moves that part away again, so it is scrolled to until it
+// shows something.
+const toJourney = `(function scroll() {
+	document.getElementById('journey')?.scrollIntoView();
+	if (document.getElementById('journey') && !document.querySelector('#steps tr')) setTimeout(scroll, 200);
+	return null;
+})()`
 
 // waterfall is what the page shows of the journey.
 type waterfall struct {

@@ -127,6 +127,7 @@ func TestEveryPageEverywhere(t *testing.T) {
 		{"home", "/", `#videos li`, 60_000},
 		{"found", "/?q=img", `#videos li`, 60_000},
 		{"nothing", "/?q=qqqqzzzz", `#status`, 60_000},
+		{"mine", "/mine", `#videos li[data-state=ready]`, 60_000},
 		{"upload", "/upload", `#drop`, 60_000},
 		{"watch", "/watch/" + v.Id, `#steps tr`, 350_000},
 		{"embed", "/embed/" + v.Id, `#title`, 350_000},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -129,5 +130,41 @@ func TestPlayASceneInThePage(t *testing.T) {
 	})
 	if errors := said.take(); len(errors) > 0 {
 		t.Errorf("the console says\n%s", strings.Join(errors, "\n"))
+	}
+	t.Run("broken off", func(t *testing.T) { brokenOff(t, tab, s) })
+}
+
+// brokenOff loads a page again in the middle of a scene, and then takes the network away:
+// the page shows the same run and goes on with it.
+func brokenOff(t *testing.T, tab context.Context, s *lab.Stack) {
+	visit(t, tab, s.BaseURL()+"/learn/papers-scene")
+	press(t, tab, "#go", kb.Enter)
+	truth(t, tab, `document.querySelectorAll('#told li').length >= 3`)
+	run := eval[string](t, tab, `location.hash`)
+	if !strings.HasPrefix(run, "#run=") {
+		t.Fatalf("the address ends with %q, want the run", run)
+	}
+	if err := chromedp.Do(tab, chromedp.Reload()); err != nil {
+		t.Fatal(err)
+	}
+	truth(t, tab, `document.querySelectorAll('#told li').length >= 2`)
+	if again := eval[string](t, tab, `location.hash`); again != run {
+		t.Errorf("the page that was loaded again shows %q, want %q", again, run)
+	}
+	offline := func(off bool) {
+		rule := network.EmulateNetworkConditionsByRuleParams{MatchedNetworkConditions: []*network.Conditions{{DownloadThroughput: -1, UploadThroughput: -1, Offline: off}}}
+		if _, err := chromedp.Call(tab, network.EmulateNetworkConditionsByRule, rule); err != nil {
+			t.Fatal(err)
+		}
+	}
+	offline(true)
+	for range 3 {
+		press(t, tab, "#faster", kb.Enter)
+	}
+	truth(t, tab, `document.body.textContent.includes('No answer. Asking again')`)
+	offline(false)
+	truth(t, tab, `document.querySelector('#told .end')`)
+	if end := eval[string](t, tab, `document.querySelector('#told .end').textContent`); end != "Everything that was told was true." {
+		t.Errorf("the scene ends with %q", end)
 	}
 }

@@ -20,7 +20,7 @@ var ErrUnknown = errors.New("credentials are missing or unknown")
 // Identify asks an Authenticator who sent each request, for all that comes behind
 // it. Who shows a token of links that counts is nobody else. Who is unknown gets 401, but
 // for health and the sign-in, or 404 for a token; a browser that asks for a page is sent
-// to the sign-in, if there is one.
+// to the sign-in, if there is one, but not in a frame, where issuers show nothing.
 func Identify(a Authenticator, links Links) func(http.Handler) http.Handler {
 	_, people := a.(*SignIn)
 	return func(next http.Handler) http.Handler {
@@ -38,7 +38,7 @@ func Identify(a Authenticator, links Links) func(http.Handler) http.Handler {
 				err = videostore.ErrNotFound // spoilt, over, or of another video: as if there were none
 			}
 			if errors.Is(err, ErrUnknown) {
-				if people && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" {
+				if people && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") != "iframe" {
 					http.Redirect(w, r, SignInPath+"?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusFound)
 					return
 				}

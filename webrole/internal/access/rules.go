@@ -11,6 +11,7 @@ import (
 // With a route that is missing here the role does not start.
 var rules = map[string]Action{
 	"GET /":               Look,
+	"GET /mine":           Look, // whose they are the list of the API knows
 	"GET /upload":         Look,
 	"GET /race":           Look,
 	"GET /learn":          Look,

@@ -42,7 +42,7 @@ type Pages struct {
 }
 
 // The pages: name and title. A page's script has its name.
-var titles = map[string]string{"home": "Videos", "upload": "Upload", "watch": "Watch", "embed": "Video", "race": "Find your finish", "board": "Board", "tables": "Board as tables", "scene": "Scene", "learn": "Learn", "pattern": "Pattern"}
+var titles = map[string]string{"home": "Videos", "mine": "My videos", "upload": "Upload", "watch": "Watch", "embed": "Video", "race": "Find your finish", "board": "Board", "tables": "Board as tables", "scene": "Scene", "learn": "Learn", "pattern": "Pattern"}
 
 // New reads the embedded pages, or those under dir, which are then read again
 // for every request so that they can be edited while the role runs.
@@ -96,6 +96,7 @@ func (p *Pages) Register(r gin.IRoutes, ops bool, glance func(context.Context) (
 		})
 	}
 	r.GET("/", show("home"))
+	r.GET("/mine", show("mine"))
 	r.GET("/upload", show("upload"))
 	r.GET("/race", show("race"))
 	r.GET("/board", show("board"))
@@ -158,7 +159,7 @@ func (p *Pages) show(c *gin.Context, name, id string, data any) {
 	ctx := c.Request.Context()
 	if err := t.ExecuteTemplate(&html, "layout", map[string]any{
 		"Name": name, "Title": title, "ID": id, "Data": data, "Lab": p.lab, "Open": p.open,
-		"SignsIn": access.SignsIn(ctx), "SignedIn": access.From(ctx).SignedIn,
+		"SignsIn": access.SignsIn(ctx), "SignedIn": access.From(ctx).SignedIn, "Owns": access.From(ctx).Owner != "",
 	}); err != nil {
 		problem.Write(c.Writer, c.Request, fmt.Errorf("draw page %s: %w", name, err))
 		return

@@ -16,7 +16,10 @@ void poll(2000, async () => {
     return settled(video);
   } catch (err) {
     if (!(err instanceof Problem) || err.status !== 404) throw err;
-    tell('This video does not exist, or it was deleted.');
+    // The same words for both: a stranger learns nothing. In a frame of another site an
+    // owner is a stranger, too, so the way to the page is left.
+    tell('There is no such video any more, or it is private. Its owner can watch it on its own page.');
+    $<HTMLAnchorElement>('title').textContent = 'Open its page';
     player.stop();
     return true;
   }

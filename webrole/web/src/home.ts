@@ -1,5 +1,5 @@
 import { $, type Facets, type Video, type VideoPage, call, duration, element, message, poll, say, stateText } from './api';
-import { paint, read } from './storyboard';
+import { thumb } from './thumb';
 
 const list = $('videos');
 interface Card { item: HTMLLIElement; looks: string }
@@ -11,47 +11,16 @@ let pages = 1;
 let next = '';
 
 function card(video: Video) {
-  const thumb = element('div', { class: 'thumb' });
-  if (video.links.poster) {
-    const image = element('img', { src: video.links.poster, alt: '', loading: 'lazy' });
-    image.addEventListener('error', () => image.remove(), { once: true });
-    thumb.append(image);
-  } else {
-    thumb.append(element('span', {}, video.state === 'failed' ? 'No picture' : 'No picture yet'));
-  }
-  if (video.links.storyboard) skim(thumb, video.links.storyboard, video.durationSeconds);
   const facts = [stateText(video)];
   if (video.durationSeconds) facts.push(duration(video.durationSeconds));
   if (video.channel !== 'main') facts.push(video.channel);
   const article = element('article', { class: 'card' },
-    element('a', { href: video.links.watch }, thumb, element('h2', {}, video.title)),
+    element('a', { href: video.links.watch }, thumb(video), element('h2', {}, video.title)),
     element('p', {}, facts.join(' · ')));
   if (video.state === 'processing') {
     article.append(element('progress', { 'aria-label': `Processing of ${video.title}` }));
   }
   return element('li', { 'data-id': video.id, 'data-state': video.state }, article);
-}
-
-// skim shows the moment of a video that the pointer is at, from left to right.
-function skim(thumb: HTMLElement, url: string, length: number) {
-  const picture = element('div', { class: 'tile skim', hidden: true });
-  let tiles: Awaited<ReturnType<typeof read>> | null = null;
-  thumb.addEventListener('pointerenter', () => {
-    if (tiles) return;
-    tiles = []; // asked for once
-    read(url).then((found) => { tiles = found; }).catch((err) => console.info('storyboard', message(err)));
-  });
-  thumb.addEventListener('pointermove', (event) => {
-    const box = thumb.getBoundingClientRect();
-    const second = (event.clientX - box.left) / box.width * length;
-    const tile = tiles?.find((t) => second >= t.from && second < t.to);
-    if (!tile) return;
-    paint(picture, tile);
-    picture.style.scale = String(box.width / tile.width);
-    picture.hidden = false;
-  });
-  thumb.addEventListener('pointerleave', () => { picture.hidden = true; });
-  thumb.append(picture);
 }
 
 // words is the part of a page's address that a search is made of; null for none.

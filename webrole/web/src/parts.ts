@@ -8,7 +8,8 @@ const atOnce = 4; // parts in flight
 const mostTries = 8;
 const longestPause = 30_000; // ms
 const renewBefore = 60_000; // ms before a key ends
-const askEvery = 2000; // ms, while there is news or something is awaited
+const askOften = 1000; // ms, until the beginning can be watched
+const askEvery = 2000; // ms, while there is news
 const askSeldom = 10_000; // ms, after a minute in which nothing could be watched
 
 // OtherFile says that another file was sent for this video.
@@ -58,7 +59,7 @@ export class Parts {
   private tick() {
     const since = performance.now() - this.askedAt;
     const impatient = !this.playable && (performance.now() - this.began < 60_000 || since > askSeldom);
-    if (since < askEvery || this.paused() || this.signal.aborted || !(this.news || impatient)) return;
+    if (since < (impatient ? askOften : askEvery) || this.paused() || this.signal.aborted || !(this.news || impatient)) return;
     this.askBeside();
   }
 

@@ -1,7 +1,7 @@
 // A scene at /learn/{scene}. It plays at its own speed in whoever keeps the stack,
 // because leases run on while somebody reads. This page asks for what is told and shows
 // that at the reader's pace, as sentences and as a sequence diagram.
-import { $, call, element, message, say, sleep } from './api';
+import { $, call, element, message, Problem, say, sleep } from './api';
 import type { components } from './api-types';
 import { Sequence } from './sequence';
 
@@ -91,7 +91,29 @@ function answers(): Record<string, string> | undefined {
   return Object.keys(chosen).length === form.querySelectorAll('fieldset').length ? chosen : undefined;
 }
 
-async function play() {
+// patience is how many seconds the page goes on asking when it gets no answer.
+const patience = 30;
+
+// ask returns what happened in a run after an event. The scene goes on without this page,
+// and its events are kept, so a connection that breaks loses nothing.
+async function ask(run: string, after: number): Promise<Run> {
+  for (let left = patience; ; left--) {
+    try {
+      return await call<Run>('GET', `/lab/scene-runs/${run}?after=${after}`);
+    } catch (err) {
+      if (left === 0 || (err instanceof Problem && err.status < 500)) throw err;
+      say('No answer. Asking again');
+      await sleep(1000);
+    }
+  }
+}
+
+// The address names the run, so that a page that is loaded again shows the same one.
+const named = () => new URLSearchParams(location.hash.slice(1)).get('run');
+const name = (run: string) => history.replaceState(null, '', run ? `#run=${run}` : location.pathname);
+
+// play shows a run from its beginning, or begins one.
+async function play(run?: string) {
   const mine = ++turn;
   paused = skip = false;
   sequence.clear();
@@ -100,10 +122,13 @@ async function play() {
   go.hidden = next.disabled = false;
   again.disabled = true;
   try {
-    const begun = await call<{ run: string }>('POST', `/lab/scenes/${go.dataset.scene}`, { body: { answers: answers() } });
+    if (!run) {
+      run = (await call<{ run: string }>('POST', `/lab/scenes/${go.dataset.scene}`, { body: { answers: answers() } })).run;
+      name(run);
+    }
     for (let seen = 0, over = false; !over && mine === turn;) {
-      const run = await call<Run>('GET', `/lab/scene-runs/${begun.run}?after=${seen}`);
-      for (const e of run.events) {
+      const { events } = await ask(run, seen);
+      for (const e of events) {
         if (mine !== turn) return;
         show(e);
         seen = e.number;
@@ -111,9 +136,10 @@ async function play() {
         say(over ? e.text : 'Playing');
         if (!over) await read(e);
       }
-      if (run.events.length === 0) say('Waiting for what happens next');
+      if (events.length === 0) say('Waiting for what happens next');
     }
   } catch (err) {
+    name(''); // another try begins a new run
     say(message(err));
   }
   finish();
@@ -145,6 +171,8 @@ function start() {
     skip = paces[pace]!.factor === Infinity && !paused;
   });
   again.addEventListener('click', () => void play());
+  const run = named();
+  if (run) void play(run);
 }
 
 start();

@@ -109,7 +109,7 @@ poll(1500, async () => {
     await journey();
   } catch (err) {
     if (!(err instanceof Problem) || err.status !== 404) throw err;
-    say('This video does not exist, or it was deleted.');
+    say('There is no such video any more, or it is private and not yours.');
     $('waiting').textContent = '';
     player.stop();
     return true;
