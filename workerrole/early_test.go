@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,8 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cutroom/cutroom/shared/azuritetest"
-	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/sourceparts/partstest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -26,74 +25,27 @@ import (
 // sending is an upload in parts, as the web role takes it.
 type sending struct {
 	bench
-	t       *testing.T
-	id      video.ID
-	layout  sourceparts.Layout
-	content []byte
-	sent    map[int]bool
+	*partstest.Sending
+	t *testing.T
 }
 
 func (b bench) send(t *testing.T, content []byte, parts int) *sending {
 	t.Helper()
-	s := &sending{bench: b, t: t, id: video.NewID(), content: content, sent: map[int]bool{}, layout: sourceparts.Layout{
-		Bytes: int64(len(content)), PartBytes: int64(len(content)/parts + 1), Epoch: "e",
-	}}
-	v := video.Video{ID: s.id, Title: "A clip", Channel: "tests", State: video.AwaitingUpload, Visibility: video.Public, Priority: video.Normal, CreatedAt: time.Now().UTC(),
-		Upload: &video.Upload{Bytes: s.layout.Bytes, PartBytes: s.layout.PartBytes, Epoch: s.layout.Epoch}}
+	layout := partstest.Layout(content, parts)
+	v := video.Video{ID: video.NewID(), Title: "A clip", Channel: "tests", State: video.AwaitingUpload, Visibility: video.Public, Priority: video.Normal,
+		CreatedAt: time.Now().UTC(), Upload: partstest.Upload(layout)}
 	if _, err := b.videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	return s
-}
-
-// part sends one part, unless it was sent.
-func (s *sending) part(n int) {
-	s.t.Helper()
-	if s.sent[n] {
-		return
-	}
-	s.sent[n] = true
-	r := s.layout.Range(n)
-	_, err := s.blobs.Put(s.t.Context(), video.SourcesContainer, sourceparts.Name(s.id, s.layout, n),
-		bytes.NewReader(s.content[r.Offset:r.Offset+r.Length]), r.Length, blobstore.Options{IfNoneMatch: true})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *sending) held() []sourceparts.Part {
-	s.t.Helper()
-	held, err := sourceparts.Held(s.t.Context(), s.blobs, s.id, s.layout)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return held
-}
-
-// arrived tells of what is held, and sends what is wanted.
-func (s *sending) arrived() video.Video {
-	s.t.Helper()
-	for {
-		rec, err := s.videos.Arrived(s.t.Context(), s.id, s.held())
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		before := len(s.sent)
-		for _, n := range rec.Video.Upload.Wants {
-			s.part(n)
-		}
-		if len(s.sent) == before {
-			return rec.Video
-		}
-	}
+	return &sending{bench: b, t: t, Sending: partstest.New(t, b.videos, b.blobs, v.ID, layout, content)}
 }
 
 // until tells of what is held until the video is as it should be.
 func (s *sending) until(d time.Duration, is func(videostore.View) error) {
 	s.t.Helper()
 	azuritetest.Eventually(s.t, d, func() error {
-		s.arrived()
-		view, err := s.videos.View(s.t.Context(), s.id)
+		s.Arrived()
+		view, err := s.videos.View(s.t.Context(), s.ID)
 		if err == nil {
 			err = is(view)
 		}
@@ -102,21 +54,6 @@ func (s *sending) until(d time.Duration, is func(videostore.View) error) {
 		}
 		return nil
 	})
-}
-
-// complete sends the rest.
-func (s *sending) complete() {
-	s.t.Helper()
-	for n := range s.layout.Count() {
-		s.part(n)
-	}
-	etag, err := sourceparts.PutManifest(s.t.Context(), s.blobs, s.id, sourceparts.Manifest{Layout: s.layout, Parts: s.held()})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if _, err := s.videos.UploadedInParts(s.t.Context(), s.id, s.layout.Epoch, s.layout.Bytes, etag); err != nil {
-		s.t.Fatal(err)
-	}
 }
 
 func done(view videostore.View) (names []string) {
@@ -140,7 +77,7 @@ func ready(view videostore.View) error {
 // sums are the MD5s of everything that chunks and sound became, and the facts of META.
 func (s *sending) sums() (sums map[string]string, view videostore.View) {
 	s.t.Helper()
-	view, err := s.videos.View(s.t.Context(), s.id)
+	view, err := s.videos.View(s.t.Context(), s.ID)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -172,28 +109,51 @@ func (s *sending) sums() (sums map[string]string, view videostore.View) {
 	return sums, view
 }
 
-// whole is what the same file becomes when all of it was there before work began.
-func (b bench) whole(t *testing.T, content []byte, parts int) (sums map[string]string, view videostore.View) {
-	t.Helper()
-	whole := b.send(t, content, parts)
-	whole.complete()
-	whole.until(4*time.Minute, ready)
-	return whole.sums()
+// clips of TestPlayableWhileItUploads are made by ffmpeg with these arguments behind its
+// input. Pictures are few and small, because only what is read when matters here.
+var inputs = []struct {
+	name, container string
+	args            []string
+	cut             string               // so many seconds from its start, without encoding
+	damage          func(content []byte) // afterwards
+	waits           bool                 // nothing of it is made before its last byte
+}{
+	{name: "index at the end", container: "mp4"},
+	{name: "index at the start", container: "mov", args: []string{"-movflags", "+faststart"}},
+	{name: "cues at the end", container: "mkv"},
+	{name: "WebM", container: "webm", args: []string{"-c:v", "libvpx", "-deadline", "realtime", "-cpu-used", "16", "-b:v", "300k", "-c:a", "libopus"}},
+	{name: "AVI", container: "avi", args: []string{"-c:v", "mpeg4", "-q:v", "10", "-c:a", "libmp3lame"}},
+	{name: "MPEG-TS", container: "ts"},
+	{name: "rate that varies, edit list", container: "mp4", args: []string{"-vf", "select=not(between(mod(n\\,50)\\,10\\,30))", "-vsync", "vfr", "-bf", "2"}, cut: "1.3"},
+	{name: "fragments without an index", container: "mp4", args: []string{"-movflags", "frag_keyframe+empty_moov"}, waits: true},
+	{name: "rubbish where the index says pictures", container: "mp4", damage: func(c []byte) {
+		_, _ = rand.NewChaCha8([32]byte{}).Read(c[len(c)*6/10 : len(c)*9/10])
+	}},
 }
 
-// early makes a clip with keyframes every two seconds, in a container. Pictures are few
-// and small, because only what is read when matters here.
-func early(t *testing.T, container string, args ...string) []byte {
+// clipOf makes the clip number n, with keyframes every two seconds.
+func clipOf(t *testing.T, n int) []byte {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "clip."+container)
-	all := slices.Concat([]string{"-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=192x108:r=15:d=60", "-f", "lavfi", "-i", "sine=d=60",
-		"-c:v", "libx264", "-preset", "ultrafast", "-g", "30", "-pix_fmt", "yuv420p", "-c:a", "aac"}, args, []string{path})
-	if out, err := exec.CommandContext(t.Context(), "ffmpeg", all...).CombinedOutput(); err != nil {
-		t.Fatalf("make a clip: %v\n%s", err, out)
+	c := inputs[n]
+	run := func(args ...string) {
+		if out, err := exec.CommandContext(t.Context(), "ffmpeg", append([]string{"-nostdin", "-v", "error"}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("make a clip: %v\n%s", err, out)
+		}
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "clip."+c.container)
+	run(slices.Concat([]string{"-f", "lavfi", "-i", "testsrc2=s=192x108:r=15:d=60", "-f", "lavfi", "-i", "sine=d=60",
+		"-c:v", "libx264", "-preset", "ultrafast", "-g", "30", "-pix_fmt", "yuv420p", "-c:a", "aac"}, c.args, []string{path})...)
+	if c.cut != "" {
+		run("-ss", c.cut, "-i", path, "-c", "copy", filepath.Join(dir, "cut."+c.container))
+		path = filepath.Join(dir, "cut."+c.container)
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if c.damage != nil {
+		c.damage(content)
 	}
 	return content
 }
@@ -202,55 +162,50 @@ const partsOfClip = 24
 
 // TestPlayableWhileItUploads: of a file whose last parts are not sent the first chunks
 // can be watched. When all is sent the video becomes ready, and everything that was made
-// has the bytes that it has when the file was complete before. A file that cannot be read
-// early waits for its last byte, and becomes ready too.
+// has the bytes that it has when the file was complete before, also of a file whose index
+// lies. A file that cannot be read early waits for its last byte, and becomes
+// ready too.
 func TestPlayableWhileItUploads(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	stop := b.work(t)
-	for _, c := range []struct {
-		name, container string
-		args            []string
-		waits           bool
-	}{
-		{name: "index at the end", container: "mp4"},
-		{name: "index at the start", container: "mov", args: []string{"-movflags", "+faststart"}},
-		{name: "cues at the end", container: "mkv"},
-		{name: "fragments without an index", container: "mp4", args: []string{"-movflags", "frag_keyframe+empty_moov"}, waits: true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			content := early(t, c.container, c.args...)
-			s := b.send(t, content, partsOfClip)
-			s.part(0)
-			s.arrived()
-			s.part(partsOfClip - 1)
-			for n := range partsOfClip * 2 / 3 {
-				s.part(n)
-			}
-			if c.waits {
-				s.until(4*time.Minute, func(view videostore.View) error {
-					if !view.Video.Upload.Late && len(view.Video.Upload.Wants) == 0 {
-						return errors.New("it was not looked at")
-					}
-					return nil
-				})
-				s.complete()
+	t.Run("inputs", func(t *testing.T) {
+		for n, c := range inputs {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				content := clipOf(t, n)
+				whole := b.send(t, content, partsOfClip)
+				whole.Complete()
+				s := b.send(t, content, partsOfClip)
+				s.Part(0)
+				s.Arrived()
+				s.Beginning(partsOfClip * 2 / 3)
+				if c.waits {
+					s.until(4*time.Minute, func(view videostore.View) error {
+						if !view.Video.Upload.Late && len(view.Video.Upload.Wants) == 0 {
+							return errors.New("it was not looked at")
+						}
+						return nil
+					})
+					s.Complete()
+					s.until(4*time.Minute, ready)
+					return
+				}
+				s.until(4*time.Minute, beginning)
+				view, err := b.videos.View(t.Context(), s.ID)
+				if err != nil || view.Video.State != video.AwaitingUpload || len(s.Sent) == partsOfClip {
+					t.Errorf("playable with %d of %d parts, state %s, %v", len(s.Sent), partsOfClip, view.Video.State, err)
+				}
+				if _, found := view.Find(1, workflow.StepEncode, len(view.Plans[1].Chunks)-1); found {
+					t.Error("the last chunk was begun before the last byte")
+				}
+				s.Complete()
 				s.until(4*time.Minute, ready)
-				return
-			}
-			s.until(4*time.Minute, beginning)
-			view, err := b.videos.View(t.Context(), s.id)
-			if err != nil || view.Video.State != video.AwaitingUpload || len(s.sent) == partsOfClip {
-				t.Errorf("playable with %d of %d parts, state %s, %v", len(s.sent), partsOfClip, view.Video.State, err)
-			}
-			if _, found := view.Find(1, workflow.StepEncode, len(view.Plans[1].Chunks)-1); found {
-				t.Error("the last chunk was begun before the last byte")
-			}
-			s.complete()
-			s.until(4*time.Minute, ready)
-			s.equalsWhole()
-		})
-	}
+				whole.until(4*time.Minute, ready)
+				s.equals(whole)
+			})
+		}
+	})
 	stop()
 }
 
@@ -262,11 +217,11 @@ func beginning(view videostore.View) error {
 	return nil
 }
 
-// equalsWhole compares a video with what the same file becomes when it was complete.
-func (s *sending) equalsWhole() {
+// equals compares a video with what the same file became when it was complete before.
+func (s *sending) equals(whole *sending) {
 	s.t.Helper()
 	sums, view := s.sums()
-	want, other := s.whole(s.t, s.content, partsOfClip)
+	want, other := whole.sums()
 	if diff := cmp.Diff(want, sums); diff != "" || len(sums) < 8 {
 		s.t.Errorf("%d outputs (-whole +while it uploads):\n%s", len(sums), diff)
 	}

@@ -77,6 +77,9 @@ type Video struct {
 	// Lane is the lane of the queues that the video's messages travel on, chosen
 	// when its upload is complete (paper row Q5).
 	Lane int `json:"lane,omitempty"`
+	// Bulk: the channel had sent much when the lane was chosen, and others waited, too.
+	// The encoders of such a video step back on the processor.
+	Bulk bool `json:"bulk,omitempty"`
 
 	State State    `json:"state"`
 	Error *Failure `json:"error,omitempty"` // set when State is Failed

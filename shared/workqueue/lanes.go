@@ -82,10 +82,11 @@ var everyLane = func() (all []int) {
 
 // laneLengths remembers how many messages are in each lane, summed over all queues.
 type laneLengths struct {
-	mu     sync.Mutex
-	readAt time.Time
-	length [Lanes]int64
-	sent   *lru.Cache[string, sending] // by customer
+	mu      sync.Mutex
+	firstAt time.Time // when the length of lane 0 was read
+	sidesAt time.Time // when those of the others were
+	length  [Lanes]int64
+	sent    *lru.Cache[string, sending] // by customer
 }
 
 // sending is what one customer has sent lately through this process.
@@ -104,31 +105,30 @@ type sending struct {
 // A customer who sends much fills at most two lanes, and others find a lane that is
 // nearly empty.
 //
-// The lengths are read at most once a second. What a customer sent is counted in
+// In the last case the job is bulk: the customer sends much while others wait, so what
+// the job runs may step back for them.
+//
+// The lengths are read at most once a second, and those of the other lanes only while
+// lane 0 is not short: somebody waits for the answer. What a customer sent is counted in
 // this process only, so with n senders it may send n times as much before it counts
 // as busy. When the lengths cannot be read the choice is still a valid lane, perhaps
 // not the shortest.
-func (qs *Queues) Lane(ctx context.Context, customer string, urgent bool) int {
+func (qs *Queues) Lane(ctx context.Context, customer string, urgent bool) (lane int, bulk bool) {
 	l := &qs.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Since(l.readAt) >= lengthsFor {
-		if read, err := qs.laneLengths(ctx); err == nil {
-			l.length = read
-		}
-		l.readAt = time.Now() // after a failure, too: senders must not all wait for the same timeout
-	}
-	lane := 0
+	qs.measure(ctx, &l.firstAt, everyLane[:1])
 	if l.length[0] > shortLane {
+		qs.measure(ctx, &l.sidesAt, everyLane[1:])
 		open := everyLane
-		if !urgent && !l.quiet(customer) {
+		if bulk = !urgent && !l.quiet(customer); bulk {
 			open = twoLanes(customer)
 		}
 		lane = slices.MinFunc(open, func(a, b int) int { return cmp.Compare(l.length[a], l.length[b]) })
 	}
 	l.note(customer)
 	l.length[lane]++ // an estimate of its messages, until the lengths are read again
-	return lane
+	return lane, bulk
 }
 
 // quiet reports whether a customer has sent little lately. The caller holds mu.
@@ -147,14 +147,28 @@ func (l *laneLengths) note(customer string) {
 	l.sent.Add(customer, s)
 }
 
-// laneLengths reads the lengths of all queues that have lanes, in parallel.
-func (qs *Queues) laneLengths(ctx context.Context) (sum [Lanes]int64, _ error) {
+// measure reads the lengths of some lanes unless that was done at a time not long ago.
+// The caller holds mu.
+func (qs *Queues) measure(ctx context.Context, at *time.Time, lanes []int) {
+	if time.Since(*at) < lengthsFor {
+		return
+	}
+	if read, err := qs.laneLengths(ctx, lanes); err == nil {
+		for _, lane := range lanes {
+			qs.lanes.length[lane] = read[lane]
+		}
+	}
+	*at = time.Now() // after a failure, too: senders must not all wait for the same timeout
+}
+
+// laneLengths reads the lengths of all queues of some lanes, in parallel.
+func (qs *Queues) laneLengths(ctx context.Context, lanes []int) (sum [Lanes]int64, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	for _, spec := range qs.specs {
-		if !spec.Laned {
+		if !spec.Laned || !slices.Contains(lanes, spec.lane) {
 			continue
 		}
 		group.Go(func() error {

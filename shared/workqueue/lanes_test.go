@@ -23,7 +23,7 @@ func stack(t *testing.T) *workqueue.Queues {
 // place chooses a lane for a job of the customer and puts its first item there.
 func place(t *testing.T, qs *workqueue.Queues, customer string, i int) int {
 	t.Helper()
-	lane := qs.Lane(t.Context(), customer, false)
+	lane, _ := qs.Lane(t.Context(), customer, false)
 	send(t, qs.Queue(workqueue.LaneName("first", lane)), newItem(t, fmt.Sprint(customer, i), nil))
 	return lane
 }
@@ -49,7 +49,7 @@ func TestQuietCustomersFindAShortLane(t *testing.T) {
 	if long != 2 || got[0] > 6 {
 		t.Errorf("sixty jobs of one customer went to lanes %v, want two of them full", got)
 	}
-	if lane := qs.Lane(t.Context(), "noisy", true); got[lane] > 20 {
+	if lane, _ := qs.Lane(t.Context(), "noisy", true); got[lane] > 20 {
 		t.Errorf("an urgent job of the same customer went to lane %d of %v", lane, got)
 	}
 	for i := range 12 {
@@ -81,7 +81,7 @@ func TestTwoLanesAreTheCustomersOwn(t *testing.T) {
 		n := 0
 		for _, qs := range []*workqueue.Queues{first, second} {
 			for i := range 10 {
-				lane := qs.Lane(t.Context(), customer, false)
+				lane, _ := qs.Lane(t.Context(), customer, false)
 				if i >= 4 && !used[lane] { // it has shown that it is busy
 					used[lane] = true
 					n++

@@ -35,7 +35,7 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 	c := &Consumer{options: options.withDefaults()}
 	c.log = c.options.Log.With("worker", c.options.Worker)
 	c.breakers = newBreakers(c.options, c.log)
-	byName, byBase := map[string]*pool{}, map[string]*lanes{}
+	byName, side := map[string]*pool{}, &lanes{}
 	for _, spec := range queues.Specs() {
 		slots := c.options.Pools[spec.Pool]
 		if slots <= 0 {
@@ -52,13 +52,11 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 			pool:  p,
 			share: &share{lane: spec.Lane(), weight: float64(spec.Weight), urgent: spec.Urgent, maxWait: spec.MaxWait},
 			wake:  make(chan struct{}, 1),
-			lanes: byBase[spec.Base()],
+			lanes: side,
 		}
-		if l.lanes == nil {
-			l.lanes = &lanes{}
-			byBase[spec.Base()] = l.lanes
+		if spec.Laned {
+			side.lines = append(side.lines, l)
 		}
-		l.lanes.lines = append(l.lanes.lines, l)
 		c.lines = append(c.lines, l)
 	}
 	// A dead worker's message is hidden for the visibility timeout. Lengths count

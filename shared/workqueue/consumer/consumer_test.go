@@ -557,6 +557,7 @@ type exhausted struct {
 	queuetest.Recorder
 	fail   error
 	refuse int // times that it cannot record the end
+	spare  bool
 	mu     sync.Mutex
 	ended  []string
 }
@@ -577,6 +578,9 @@ func (e *exhausted) Exhausted(_ context.Context, job *consumer.Job, cause error)
 		return errors.New("the table is busy")
 	}
 	e.ended = append(e.ended, job.Item.ID+": "+cause.Error())
+	if e.spare {
+		return workqueue.Unwanted("it is sent again later")
+	}
 	return nil
 }
 
@@ -615,6 +619,20 @@ func TestFailuresMakePoisonAndRedriveHelps(t *testing.T) {
 				t.Errorf("after the redrive (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// An item whose work does not count as failed is deleted, not made poison.
+func TestUnwantedAtTheEndIsNoPoison(t *testing.T) {
+	t.Parallel()
+	qs := queuetest.Open(t, azuritetest.Account(t), oneQueue(30*time.Second))
+	h := &exhausted{fail: workqueue.Permanent(errors.New("not yet")), refuse: 1, spare: true}
+	c, drain := run(t, qs, h)
+	send(t, qs, jobs, "x")
+	poisoned(t, qs, 0)
+	drain()
+	if s := c.Stats().Queue(jobs); s.Unwanted != 1 || s.Poisoned != 0 || len(h.ended) != 1 {
+		t.Errorf("counters %+v, told %v", s, h.ended)
 	}
 }
 

@@ -43,7 +43,9 @@ func Handle[T any](work func(ctx context.Context, job *Job, data T) error) Handl
 
 // Exhausted is implemented by handlers that record the failure of the work before its
 // item becomes poison. It may be called again and must be idempotent. When it returns
-// an error the item does not become poison yet: it is hidden and delivered again.
+// [workqueue.Unwanted] the item is deleted instead: the work does not count as failed.
+// With any other error the item does not become poison yet: it is hidden and delivered
+// again.
 type Exhausted interface {
 	Exhausted(ctx context.Context, job *Job, cause error) error
 }

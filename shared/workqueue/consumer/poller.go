@@ -11,8 +11,10 @@ import (
 const (
 	firstIdlePoll = 100 * time.Millisecond
 	// Lanes other than 0 are used only while lane 0 is busy: see workqueue.Lane. To
-	// save requests they sleep: when no lane of a queue has had a message for
-	// laneAwake, lanes other than 0 are polled every asleepPoll only.
+	// save requests they sleep: when no queue with lanes has had a message for
+	// laneAwake, lanes other than 0 are polled every asleepPoll only. It is not enough
+	// that this queue has had none: while chunks of long films are on lane 0, the probe
+	// of a newcomer may be the first for minutes, and it is on another lane.
 	laneAwake  = time.Minute
 	asleepPoll = 15 * time.Second
 )
@@ -27,7 +29,7 @@ type line struct {
 	lanes *lanes
 }
 
-// lanes are the lines of one base queue. A message in one wakes the others.
+// lanes are the lines of all queues that have lanes. A message in one wakes the others.
 type lanes struct {
 	lines []*line
 	hit   atomic.Int64 // Unix nanoseconds of the latest message in any of them
@@ -41,6 +43,9 @@ func (l *line) sleeping() bool {
 // found notes that the line had a message, and wakes the other lanes if they sleep,
 // because they may have messages too.
 func (l *line) found() {
+	if !l.queue.Spec().Laned {
+		return
+	}
 	before := l.lanes.hit.Swap(time.Now().UnixNano())
 	if time.Since(time.Unix(0, before)) <= laneAwake {
 		return

@@ -119,7 +119,13 @@ func (o *owner) bury(ctx context.Context, cause error, record func(*workitem.Ite
 		_ = o.lease.Renew(ctx) // several requests follow; without the renewal they may still succeed
 	}
 	if hears, ok := o.handler.(Exhausted); ok {
-		if err := hears.Exhausted(ctx, o.job, cause); err != nil {
+		err := hears.Exhausted(ctx, o.job, cause)
+		if workqueue.IsUnwanted(err) {
+			o.log().Warn("deleted without being done", "why", err, "cause", cause)
+			o.complete(ctx, &o.line.count.unwanted)
+			return
+		}
+		if err != nil {
 			o.log().Error("cannot record the failure, putting the item back", "cause", cause, "error", err)
 			if dependency, trouble := workqueue.AsTrouble(err); trouble {
 				o.c.breakers.failed(dependency, o.job.Item.Step, err)

@@ -11,9 +11,11 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// tailSeconds is how much of the end of a source is read to find its last
-// frame; a shorter source is read whole. Packets are read, not decoded.
-const tailSeconds = 12
+// tails are how many seconds of the end of a source are read to find its last frame,
+// try by try; a source of less than twice of it is read whole. Packets are read, not
+// decoded. The first try is short, because of an upload that is going on the end has to
+// be sent first; it does not find pictures that end much sooner than the rest.
+var tails = []float64{2, 12}
 
 // probeEnd reads the first packets and those near the end. It finds out what
 // the header cannot say: whether packets are encrypted, when the last picture
@@ -25,19 +27,23 @@ func (t *Tool) probeEnd(ctx context.Context, src Source, info Info, s probedStre
 	}
 	info.Video.End = promised
 
-	seen := packetEnds{video: s.Index, start: info.Start, frame: 1 / 25.0}
+	// Five per cent, or half a second, or two frames may be missing.
+	frame := 1 / 25.0
 	if f := info.Video.AvgFPS.Float(); f > 0 {
-		seen.frame = 1 / f
+		frame = 1 / f
 	}
-	args := []string{
-		"-show_entries", "packet=stream_index,pts_time,dts_time,duration_time,flags:packet_side_data=side_data_type",
-		"-of", "compact=p=0",
+	short := func(got, want float64) bool { return want-got > max(0.05*want, 0.5, 2*frame) }
+	var seen packetEnds
+	var err error
+	for _, tail := range tails {
+		seen = packetEnds{video: s.Index, start: info.Start, frame: frame}
+		whole := false
+		whole, err = t.readTail(ctx, src, info, min(info.Duration, promised), tail, &seen)
+		damaged := errors.As(err, new(*RunError)) // perhaps not further back
+		if whole || seen.encrypted || err != nil && !damaged || seen.lastVideo > 0 && !short(seen.lastAny, info.Duration) {
+			break
+		}
 	}
-	if info.Duration > 2*tailSeconds {
-		from := info.Start + min(info.Duration, promised) - tailSeconds
-		args = append(args, "-read_intervals", "%+#8,"+strconv.FormatFloat(from, 'f', 3, 64)+"%")
-	}
-	_, err := t.ffprobe(ctx, src, &seen, args...)
 	if seen.encrypted {
 		return info, errEncrypted()
 	}
@@ -50,8 +56,6 @@ func (t *Tool) probeEnd(ctx context.Context, src Source, info Info, s probedStre
 	if seen.lastVideo <= 0 {
 		return info, cutShort(0, promised)
 	}
-	// Five per cent, or half a second, or two frames may be missing.
-	short := func(got, want float64) bool { return want-got > max(0.05*want, 0.5, 2*seen.frame) }
 	if short(seen.lastAny, info.Duration) {
 		return info, cutShort(seen.lastAny, info.Duration)
 	}
@@ -60,6 +64,20 @@ func (t *Tool) probeEnd(ctx context.Context, src Source, info Info, s probedStre
 	}
 	info.Video.End = seen.lastVideo
 	return info, nil
+}
+
+// readTail reads the first packets and those of the last seconds before end, or all of
+// them when that is not much more.
+func (t *Tool) readTail(ctx context.Context, src Source, info Info, end, tail float64, seen *packetEnds) (whole bool, _ error) {
+	args := []string{
+		"-show_entries", "packet=stream_index,pts_time,dts_time,duration_time,flags:packet_side_data=side_data_type",
+		"-of", "compact=p=0",
+	}
+	if whole = info.Duration <= 2*tail; !whole {
+		args = append(args, "-read_intervals", "%+#8,"+strconv.FormatFloat(info.Start+end-tail, 'f', 3, 64)+"%")
+	}
+	_, err := t.ffprobe(ctx, src, seen, args...)
+	return whole, err
 }
 
 func cutShort(got, want float64) error {

@@ -89,15 +89,21 @@ func (c command) rules() cage.Rules {
 	return r
 }
 
-// laterNice is how far everything steps back that nobody waits for: all but probes,
-// first chunks and first portions of sound. On a machine with nothing else to do
-// that costs nothing. It must not be more: a process far back keeps its slot for
-// long on a busy machine, and one that gets no time at all counts as stalled.
-const laterNice = 5
-
-// behindNice is for what is urgent and has a backlog: still before the rest, but
-// not before what is urgent and has none.
-const behindNice = 2
+// How far a program steps back on the processor. On a machine with nothing else to do
+// that costs nothing.
+const (
+	// laterNice is for what nobody waits for: all but probes, first chunks and first
+	// portions of sound.
+	laterNice = 3
+	// behindNice is for what is urgent and has a backlog: still before the rest, but not
+	// before what is urgent and has none.
+	behindNice = 1
+	// bulkNice is for all work of a customer with a backlog, urgent or not: with a
+	// difference, its own beginnings would keep what it has begun from ending, and the
+	// slots with it. It must not be much more: a process far back keeps its slot for
+	// long, and one that gets no time at all counts as stalled.
+	bulkNice = 12
+)
 
 func niceOf(chunk int) int {
 	if chunk == 0 {
@@ -112,7 +118,14 @@ type behindKey struct{}
 // backlog. Its first chunks step back a little, so that the processor, too, goes to
 // customers who have no backlog (paper row Q5).
 func Behind(ctx context.Context) context.Context {
-	return context.WithValue(ctx, behindKey{}, true)
+	return context.WithValue(ctx, behindKey{}, behindNice)
+}
+
+// Bulk marks the work of a customer who sends much while others wait, and what is made of
+// a video whose upload goes on and has begun already: on one machine it would slow the
+// upload down. All of it is [Behind] and steps back far.
+func Bulk(ctx context.Context) context.Context {
+	return context.WithValue(ctx, behindKey{}, bulkNice)
 }
 
 // IsBehind reports whether work was marked so.
@@ -196,8 +209,8 @@ func (c command) startAndWait(ctx context.Context, cmd *exec.Cmd) (cageFailed fu
 	if !held {
 		c.limits.impose(cmd.Process.Pid)
 	}
-	if IsBehind(ctx) {
-		c.nice = max(c.nice, behindNice)
+	if behind, is := ctx.Value(behindKey{}).(int); is {
+		c.nice = max(c.nice, behind)
 	}
 	if c.nice > 0 {
 		stepBack(cmd.Process.Pid, c.nice)

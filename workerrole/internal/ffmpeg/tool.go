@@ -36,8 +36,7 @@ type Tool struct {
 	// same on every try. 1 on a machine of one core, where it gains nothing.
 	FirstChunkProcesses int
 
-	cage   *cage.Cage // what holds the programs
-	firsts firsts     // first chunks that are being encoded, see Begin
+	cage *cage.Cage // what holds the programs
 }
 
 // needed are the parts of ffmpeg without which no video can be processed.

@@ -42,11 +42,12 @@ const (
 )
 
 // The lengths of portions, in segments. The first is what a viewer needs to
-// begin. The longest costs a core about ten seconds.
+// begin, and of a film that is still being sent it has to arrive before. The
+// longest costs a core about ten seconds.
 const (
-	firstPortion   = 3
+	firstPortion   = 2
 	longestPortion = 150
-	portionGrowth  = 4
+	portionGrowth  = 3
 )
 
 // portions cuts a track of the given length. A short rest joins the portion
@@ -88,7 +89,6 @@ func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	if index == len(plan.Sound)-1 {
 		s.end += longestPortion // a track that goes on beyond its promise is cut off there
 	}
-	defer tool.Begin(ctx, index)()
 	return s.encode(ctx, tool, src, plan, dir, progress)
 }
 

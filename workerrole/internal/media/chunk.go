@@ -62,7 +62,6 @@ func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan
 		job.Renditions = append(job.Renditions, i)
 	}
 
-	defer tool.Begin(ctx, index)()
 	var missing error
 	for _, job.Margin = range margins(plan, chunk) {
 		if err := clean(dir, plan); err != nil {

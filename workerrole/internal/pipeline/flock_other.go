@@ -9,3 +9,5 @@ import "os"
 const canFlock = false
 
 func flock(*os.File) error { return nil }
+
+func flockShared(*os.File) error { return nil }

@@ -13,9 +13,15 @@ const canFlock = true
 // flock takes a lock that belongs to f. Another opening of the same file cannot take it,
 // not even in this process. Child processes do not inherit it, because Go opens files
 // with close-on-exec. errLocked when somebody has it.
-func flock(f *os.File) error {
+func flock(f *os.File) error { return lock(f, syscall.LOCK_EX|syscall.LOCK_NB) }
+
+// flockShared takes a lock that any number of openings may have at once, and waits for
+// one that is not shared.
+func flockShared(f *os.File) error { return lock(f, syscall.LOCK_SH) }
+
+func lock(f *os.File, how int) error {
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := syscall.Flock(int(f.Fd()), how)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue

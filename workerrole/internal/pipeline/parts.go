@@ -28,8 +28,10 @@ func (e *NotYetError) Error() string {
 }
 
 const (
-	// mostWanted is how many parts one refusal asks for.
+	// mostWanted is how many parts one refusal asks for, and nextWanted when they come
+	// next anyway: waiting for more would only delay the next try.
 	mostWanted = 8
+	nextWanted = 2
 	// lookEvery is the pause between two looks for a part that is on its way.
 	lookEvery = 250 * time.Millisecond
 )
@@ -149,8 +151,13 @@ func (s *inParts) note(n int, etag string) {
 func (s *inParts) notYet(n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	missing := &NotYetError{}
-	for ; n < s.layout.Count() && s.etags[n] == "" && len(missing.Parts) < mostWanted; n++ {
+	missing, most := &NotYetError{}, nextWanted
+	for before := range n {
+		if s.etags[before] == "" {
+			most = mostWanted
+		}
+	}
+	for ; n < s.layout.Count() && s.etags[n] == "" && len(missing.Parts) < most; n++ {
 		missing.Parts = append(missing.Parts, n)
 	}
 	return missing

@@ -51,6 +51,7 @@ type Runner struct {
 	Worker  string        // name of this worker role, for the timeline
 	Scratch string        // directory for scratch directories
 	Room    int64         // bytes that must be free there before a step is taken
+	Begins  *Beginnings   // of this machine; nil when nobody waits for them
 	Watch   time.Duration // how often a running step checks whether its video still wants it
 	Log     *slog.Logger
 
@@ -155,8 +156,8 @@ func plainOutcome(ctx context.Context, err error) videostore.Outcome {
 	return videostore.OutcomeRetry
 }
 
-// Exhausted records the failure in the step row before the item becomes poison. Safe to
-// repeat.
+// Exhausted records the failure in the step row before the item becomes poison. While the
+// upload goes on the item is unwanted instead: the step is done again. Safe to repeat.
 func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) error {
 	key, err := workflow.KeyOf(job.Item)
 	if err != nil {
@@ -170,10 +171,14 @@ func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) 
 	if errors.As(cause, &killed) {
 		what = fmt.Sprintf("needs more memory than there is: it was killed %d times", killed.Times)
 	}
-	return r.Videos.FailStep(ctx, key, &video.Failure{
+	err = r.Videos.FailStep(ctx, key, &video.Failure{
 		Code:   video.ProcessingFailed,
 		Detail: fmt.Sprintf("the %s step %s; an operator finds the reason in /ops/poison", key.Step, what),
 	})
+	if errors.Is(err, videostore.ErrPostponed) {
+		return workqueue.Unwanted(err.Error())
+	}
+	return err
 }
 
 // backlog: an item that waited longer shows that its lane has a backlog.
@@ -196,7 +201,10 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 		work.moved.Store(time.Now().UnixNano())
 		job.Progress()
 	}
-	if job.Received.Sub(job.Inserted) > backlog {
+	switch {
+	case claim.Video.Bulk, claim.Video.Early() && !key.Begins():
+		ctx = ffmpeg.Bulk(ctx)
+	case job.Received.Sub(job.Inserted) > backlog:
 		ctx = ffmpeg.Behind(ctx)
 	}
 	began := time.Now()
@@ -204,6 +212,7 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 		used := ffmpeg.UsageOf(ctx)
 		work.Log.DebugContext(ctx, "attempt ended", "took", time.Since(began), "runs", used.Runs(), "cpu", used.CPU(), "memory", used.Memory(), "disk", used.Disk())
 	}()
+	defer r.inTurn(ctx, key)()
 	// snippet: order-of-writes
 	commit, err := r.run(ctx, work)
 	if err != nil {
@@ -223,6 +232,20 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 	}
 	return r.after(ctx, claim)
 	// end snippet
+}
+
+// inTurn waits with a part for the beginnings of this machine, and returns what is to be
+// called when a beginning has ended. Work with a backlog does not wait, because slots
+// that wait are lost, and nobody waits for it: there would always be a beginning.
+func (r *Runner) inTurn(ctx context.Context, key workflow.Key) (end func()) {
+	switch {
+	case r.Begins == nil, key.Declared().Stage != workflow.Part, ffmpeg.IsBehind(ctx):
+	case key.Begins():
+		return r.Begins.Begin()
+	default:
+		r.Begins.Wait(ctx)
+	}
+	return func() {}
 }
 
 // run calls the step and cancels it when its video is deleted or cancelled.

@@ -85,17 +85,14 @@ func (w *Work) Arrived() (layout sourceparts.Layout, head int, still bool) {
 	return w.growing.layout, head, true
 }
 
-// Patience for bytes of an upload that is going on: how long a run waits without making
-// progress before it is given up. The first step has little to wait with: it says what
-// it needs, and that is sent first.
-const (
-	patience      = 6 * time.Second
-	firstPatience = 2 * time.Second
-)
+// patience for bytes of an upload that is going on: how long a run waits without making
+// progress before it is given up. The first step has none: it says what it needs, and
+// that is sent first.
+const patience = 6 * time.Second
 
 func (w *Work) patience() time.Duration {
 	if w.Step.Key.Declared().Stage == workflow.First {
-		return firstPatience
+		return 0
 	}
 	return patience
 }

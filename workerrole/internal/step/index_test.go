@@ -83,7 +83,7 @@ func (m *mailbox) Send(_ context.Context, _ string, item workitem.Item, _ time.D
 }
 
 // Lane implements videostore.Sender.
-func (*mailbox) Lane(context.Context, string, bool) int { return 0 }
+func (*mailbox) Lane(context.Context, string, bool) (int, bool) { return 0, false }
 
 // Waiting implements videostore.Sender.
 func (*mailbox) Waiting(context.Context, string) (bool, error) { return true, nil }

@@ -1,0 +1,56 @@
+//go:build linux || darwin || freebsd || openbsd || netbsd || dragonfly
+
+package pipeline
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Each opening of the file has a lock of its own, so two values are what two processes are.
+func TestWorkWaitsForBeginningsOfAnyWorkerAtMostSoLong(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		one, other := &Beginnings{path: dir + "/lock"}, &Beginnings{path: dir + "/lock"}
+		waited := func(ctx context.Context) time.Duration {
+			began := time.Now()
+			other.Wait(ctx)
+			return time.Since(began)
+		}
+		if d := waited(t.Context()); d != 0 {
+			t.Errorf("waited %v for nobody", d)
+		}
+		time.AfterFunc(time.Second, one.Begin())
+		time.AfterFunc(2*time.Second, other.Begin())
+		if d := waited(t.Context()); d < 2*time.Second || d > 2*time.Second+beginningsPoll {
+			t.Errorf("waited %v, want until both have ended, 2s", d)
+		}
+		end := one.Begin()
+		if d := waited(t.Context()); d != longestWait {
+			t.Errorf("waited %v for one that does not end, want %v", d, longestWait)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if d := waited(ctx); d != time.Second {
+			t.Errorf("waited %v with a context that ended after 1s", d)
+		}
+		end()
+		if d := waited(t.Context()); d != 0 {
+			t.Errorf("waited %v after the last one ended", d)
+		}
+	})
+}
+
+func TestNobodyWaitsWithoutTheFile(t *testing.T) {
+	t.Parallel()
+	b := &Beginnings{path: t.TempDir() + "/no/such/folder/lock"}
+	defer b.Begin()()
+	ctx, cancel := context.WithTimeout(t.Context(), longestWait/2)
+	defer cancel()
+	if b.Wait(ctx); ctx.Err() != nil {
+		t.Error("waited for a file that cannot be opened")
+	}
+}
