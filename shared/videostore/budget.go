@@ -19,11 +19,11 @@ import (
 //	PartitionKey  clip, clip~<who asked>, or reprocess
 //	RowKey        <video id>__<name of the clip, or generation>    Since
 //
-// An entry is written before the work is promised. Then the entries are counted, so of
-// several requests at once rather one too many is refused than admitted. Workers do not
-// know the ledger: when it is full, its entries are compared with the rows of the work,
-// and those whose work has ended are removed. So an entry that a crash leaves is removed
-// too, and the ledger has about as many entries as the budget allows.
+// A request writes its entry first and counts the entries of its kind second. So when
+// several ask at once for the last place, too many of them may be refused, but not too
+// many admitted. Workers do not write here. When a ledger is full, its entries are compared
+// with the rows of the work, and those whose work has ended are removed, with those that
+// a crash left.
 const BudgetsTable = "budgets"
 
 // ErrBusy says that the budget is used up. Asking again in some seconds may help.

@@ -66,17 +66,10 @@ func (s *Store) ClaimSince(ctx context.Context, key workflow.Key, carrier, worke
 	}
 	c := &Claim{Video: rec.Video, store: s, metaETag: rec.ETag}
 
-	row, err := s.videos.Get(ctx, string(key.ID), key.RowKey())
-	missing := errors.Is(err, tablestore.ErrNotFound)
-	switch {
-	case missing:
-		c.Step = Step{Key: key}
-	case err != nil:
-		return nil, fmt.Errorf("read %s: %w", key, err)
-	default:
-		if c.Step, err = readStep(row); err != nil {
-			return nil, err
-		}
+	c.Step, err = s.step(ctx, key)
+	missing := errors.Is(err, errNoStep)
+	if err != nil && !missing {
+		return nil, err
 	}
 	if c.Step.State == StepDone {
 		return c, ErrDone
@@ -102,8 +95,8 @@ func (s *Store) ClaimSince(ctx context.Context, key workflow.Key, carrier, worke
 	return c, nil
 }
 
-// secondLook bounds the requests that undo what this call has written, of a video that
-// is gone or was not the first, when the caller may have stopped waiting.
+// secondLook bounds the requests that check, and perhaps undo, what a call has just
+// written. They do not end with the caller's context.
 const secondLook = 10 * time.Second
 
 // take writes the new attempt into the step row.
@@ -133,9 +126,10 @@ func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) 
 	if !missing {
 		return nil
 	}
-	// A purge may have run between the read of META and the insert, and no row may
-	// be left after it. So META is read again, also when ctx has ended: a worker that
-	// was frozen here has lost its lease when it goes on.
+	// The video may have been purged between the read of META and this insert. Then
+	// nobody would remove the new row. So META is read again, and the row is deleted if
+	// META is gone. A worker that was frozen here has lost its lease and its ctx, but it
+	// must look all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
 	defer cancel()
 	if err := c.CheckActive(ctx); err != nil {
@@ -165,52 +159,6 @@ func (c *Claim) active(ctx context.Context) (Record, error) {
 
 func wanted(key workflow.Key, v video.Video) bool {
 	return key.Declared().Wanted(v, key.Generation)
-}
-
-// Commit is what the commit of a step writes, in one transaction.
-type Commit struct {
-	Output any                // JSON-encoded into the step row
-	Plan   *video.Plan        // the first step's, else nil
-	Part   *video.AudioPart   // the sound that the step made, else nil
-	Video  func(*video.Video) // edits META; nil leaves it alone. May run several times
-	Next   []Intent           // work that follows: see Claim.Following
-	// Files and Facts are what a step that runs once adds to META. The web role serves
-	// the files by step and name. The facts are anything that encodes as a small JSON
-	// object. Bounds: video.MaxFiles, video.MaxFacts (bytes).
-	Files []video.File
-	Facts any
-	// Advance promises the next chunks: see FanOut. Every chunk's commit sets it.
-	Advance bool
-	// Head is how many parts of the upload were there, counted from the first, when a
-	// plan with Needs was made.
-	Head int
-}
-
-// changesVideo reports whether the commit changes META, so that the lists and the
-// search must follow.
-func (c Commit) changesVideo() bool {
-	return c.Video != nil || c.Plan != nil || c.leaves()
-}
-
-func (c Commit) leaves() bool { return len(c.Files) > 0 || c.Facts != nil }
-
-// made returns what the commit adds to META. An error when it is too large, or when the
-// step may add nothing.
-func (c Commit) made(key workflow.Key) (made video.Made, err error) {
-	made = video.Made{Step: key.Step, Generation: key.Generation, Files: c.Files}
-	if c.Facts != nil {
-		made.Facts, err = json.Marshal(c.Facts)
-	}
-	if step := key.Declared(); step.Stage == workflow.OnRequest || step.Count != workflow.Once && step.Count != workflow.IfSound {
-		err = errors.Join(err, errors.New("only a step that runs once leaves something with its video"))
-	}
-	if len(made.Files) > video.MaxFiles || len(made.Facts) > video.MaxFacts {
-		err = errors.Join(err, fmt.Errorf("%d files and %d bytes of facts are more than %d and %d", len(made.Files), len(made.Facts), video.MaxFiles, video.MaxFacts))
-	}
-	if err != nil {
-		return made, fmt.Errorf("what %s leaves: %w", key, err)
-	}
-	return made, nil
 }
 
 // Commit ends the step in one entity-group transaction: step row (If-Match: the fence),
@@ -345,25 +293,6 @@ func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (end 
 	return end, nil
 }
 
-// edited is the video as the commit of a step leaves it.
-func (c Commit) edited(v video.Video, key workflow.Key) (video.Video, error) {
-	if c.Video != nil {
-		c.Video(&v)
-	}
-	if c.leaves() {
-		made, err := c.made(key)
-		if err != nil {
-			return v, err
-		}
-		v.SetMade(made)
-	}
-	if c.Plan != nil {
-		v.Chunks = len(c.Plan.Chunks)
-	}
-	v.UpdatedAt = now()
-	return v, nil
-}
-
 // conflict finds out why a transaction was refused. Either it had succeeded and its
 // reply was lost (no error), or another attempt owns the step (ErrSuperseded), or a
 // user changed META (again).
@@ -418,14 +347,10 @@ func (c *Claim) AddPart(ctx context.Context, part video.AudioPart) error {
 // own reads the step's row after a conflict: ErrSuperseded when another attempt
 // owns it, ErrGone when there is none.
 func (c *Claim) own(ctx context.Context) (Step, error) {
-	row, err := c.store.videos.Get(ctx, string(c.Step.Key.ID), c.Step.Key.RowKey())
-	if errors.Is(err, tablestore.ErrNotFound) {
+	now, err := c.store.step(ctx, c.Step.Key)
+	if errors.Is(err, errNoStep) {
 		return Step{}, ErrGone
 	}
-	if err != nil {
-		return Step{}, fmt.Errorf("read %s after a conflict: %w", c.Step.Key, err)
-	}
-	now, err := readStep(row)
 	if err == nil && now.Attempt != c.Step.Attempt {
 		err = ErrSuperseded
 	}
@@ -460,66 +385,4 @@ func (c *Claim) giveBack(ctx context.Context, outcome Outcome, cause error) erro
 		c.store.tellAttempt(c.Step, step, c.Plan)
 	}
 	return nil
-}
-
-// Plan reads the plan of a generation: a point read, or none when the plan is in memory.
-// ErrGone when there is no plan.
-func (s *Store) Plan(ctx context.Context, id video.ID, generation int) (video.Plan, error) {
-	if plan, found := s.plans.Get(planID{id, generation}); found {
-		return plan, nil
-	}
-	row, err := s.videos.Get(ctx, string(id), planKey(generation))
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return video.Plan{}, ErrGone
-	}
-	if err != nil {
-		return video.Plan{}, fmt.Errorf("read plan of %s: %w", id, err)
-	}
-	plan, err := readPlan(row)
-	if err != nil {
-		return video.Plan{}, fmt.Errorf("decode plan of %s: %w", id, err)
-	}
-	s.plans.Add(planID{id, generation}, plan)
-	return plan, nil
-}
-
-func partRow(step Step, part video.AudioPart) (tablestore.Entity, error) {
-	doc, err := json.Marshal(part)
-	if err != nil {
-		return tablestore.Entity{}, fmt.Errorf("encode audio part of %s: %w", step.Key, err)
-	}
-	return tablestore.Entity{
-		PartitionKey: string(step.Key.ID), RowKey: partKey(step.Key, part.First),
-		Props: map[string]any{"Doc": string(doc), "Attempt": step.Attempt},
-	}, nil
-}
-
-func planRow(id video.ID, plan video.Plan) (tablestore.Entity, error) {
-	doc, err := json.Marshal(plan)
-	if err != nil {
-		return tablestore.Entity{}, fmt.Errorf("encode plan of %s: %w", id, err)
-	}
-	row := tablestore.Entity{
-		PartitionKey: string(id), RowKey: planKey(plan.Generation),
-		Props: map[string]any{"Doc": string(doc)},
-	}
-	if plan.Needs != nil {
-		needs, err := json.Marshal(plan.Needs)
-		if err != nil {
-			return tablestore.Entity{}, fmt.Errorf("encode what the plan of %s needs: %w", id, err)
-		}
-		row.Props["Needs"] = string(needs)
-	}
-	return row, nil
-}
-
-func readPlan(row tablestore.Entity) (plan video.Plan, _ error) {
-	if err := row.JSON("Doc", &plan); err != nil {
-		return plan, err
-	}
-	if row.String("Needs") == "" {
-		return plan, nil
-	}
-	plan.Needs = &video.Needs{}
-	return plan, row.JSON("Needs", plan.Needs)
 }

@@ -106,14 +106,11 @@ func (s *Store) Clip(ctx context.Context, key workflow.Key) (Step, error) {
 
 // request reads what somebody asked for; none when nobody did.
 func (s *Store) request(ctx context.Context, key workflow.Key, none error) (Step, error) {
-	row, err := s.videos.Get(ctx, string(key.ID), key.RowKey())
-	if errors.Is(err, tablestore.ErrNotFound) {
+	step, err := s.step(ctx, key)
+	if errors.Is(err, errNoStep) {
 		return Step{}, none
 	}
-	if err != nil {
-		return Step{}, fmt.Errorf("read %s: %w", key, err)
-	}
-	return readStep(row)
+	return step, err
 }
 
 // Clips returns a page of a video's clips in the order of their frames, and the token of

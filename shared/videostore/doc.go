@@ -17,7 +17,7 @@
 //     that the change asks for. So one transaction writes the change and an OUT row
 //     with the message. What is not sent is sent by the next delivery of the step or
 //     by the reconciler.
-//   - Fence (claim.go): a worker may lose its message without noticing. So it claims
+//   - Fence (claim.go, commit.go): a worker may lose its message without noticing. So it claims
 //     a step row, and may commit only while the row is as its claim left it (paper
 //     row Q17).
 //   - Window (fan.go): only some chunks of a video are in the queues at a time, and

@@ -196,7 +196,7 @@ func (s *Store) beginEarly(ctx context.Context, rec Record) (Record, error) {
 	before, v, upload := rec.Video, &rec.Video, *rec.Video.Upload
 	if !upload.Begun {
 		v.Generation = max(1, v.Generation)
-		v.Lane = s.sender.Lane(ctx, v.Channel, v.Priority == video.High)
+		v.Lane, v.Bulk = s.sender.Lane(ctx, v.Channel, v.Priority == video.High)
 	}
 	upload.Begun, upload.Wants = true, nil
 	v.Upload = &upload
@@ -312,6 +312,18 @@ func (s *Store) Postpone(ctx context.Context, id video.ID) (waits bool, _ error)
 		u.Late = true
 		return !before
 	})
+}
+
+// failEarly is failStep while the upload goes on. ErrChanged when it is complete by now.
+func (s *Store) failEarly(ctx context.Context, id video.ID) error {
+	waits, err := s.Postpone(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case !waits:
+		return ErrChanged
+	}
+	return ErrPostponed
 }
 
 func (s *Store) changeEarly(ctx context.Context, id video.ID, edit func(*video.Video, *video.Upload) (changed bool)) (early bool, _ error) {

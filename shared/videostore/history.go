@@ -13,8 +13,8 @@ import (
 // Outcome is how an attempt ended.
 type Outcome string
 
-// The outcomes. A lost attempt is one whose end nobody noted: its worker died, froze or
-// lost its lease, which those who come after cannot tell apart.
+// The outcomes. An attempt is lost when its worker wrote no end: it died, froze or lost
+// its lease. The next claim finds the attempt still running and cannot tell which.
 const (
 	OutcomeRunning  Outcome = "running"  // it has not ended
 	OutcomeDone     Outcome = "done"     // its commit made the output count

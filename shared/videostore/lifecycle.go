@@ -89,7 +89,7 @@ func (s *Store) afterUpload(ctx context.Context, v *video.Video) ([]Intent, []ta
 	}
 	promised := v.Early() && !v.Upload.Late && len(v.Upload.Wants) == 0
 	if !v.Early() {
-		v.Lane = s.sender.Lane(ctx, v.Channel, v.Priority == video.High)
+		v.Lane, v.Bulk = s.sender.Lane(ctx, v.Channel, v.Priority == video.High)
 	}
 	v.State, v.Generation = video.Uploaded, max(1, v.Generation)
 	if promised { // the first step is on its way, or reads what has arrived by now
@@ -269,81 +269,6 @@ func (s *Store) Reopen(ctx context.Context, view View, intents []Intent) error {
 	return nil
 }
 
-// FailStep records that the attempts of a step are used up. Call it before the item
-// becomes poison. Step row and META change in one transaction, so that nothing is added
-// to a video that is being purged. A step that fails alone does not fail the video. A
-// step that is done or no longer wanted stays as it is. Safe to repeat.
-func (s *Store) FailStep(ctx context.Context, key workflow.Key, failure *video.Failure) error {
-	for {
-		err := s.failStep(ctx, key, failure)
-		if errors.Is(err, ErrChanged) {
-			continue
-		}
-		if err != nil || !key.Declared().FailsAlone() {
-			return err
-		}
-		return s.Follow(ctx, &Claim{Step: Step{Key: key}, Video: video.Video{Playable: true}})
-	}
-}
-
-// failStep is one try. ErrChanged when the step row or META changed meanwhile.
-func (s *Store) failStep(ctx context.Context, key workflow.Key, failure *video.Failure) error {
-	rec, err := s.Get(ctx, key.ID)
-	if errors.Is(err, ErrNotFound) || err == nil && !wanted(key, rec.Video) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	step, write := Step{Key: key}, tablestore.OpReplace
-	row, err := s.videos.Get(ctx, string(key.ID), key.RowKey())
-	switch {
-	case errors.Is(err, tablestore.ErrNotFound) && key.Declared().Stage == workflow.OnRequest:
-		return nil // erased, because the video is being purged
-	case errors.Is(err, tablestore.ErrNotFound): // never claimed
-		write = tablestore.OpInsert
-	case err != nil:
-		return fmt.Errorf("read %s: %w", key, err)
-	default:
-		if step, err = readStep(row); err != nil {
-			return err
-		}
-	}
-	if step.State == StepDone {
-		return nil
-	}
-	if rec.Video.Early() {
-		_, err := s.Postpone(ctx, key.ID)
-		return err
-	}
-	at, before := now(), step
-	step.exhausted(at)
-	step.State, step.Error, step.FinishedAt = StepFailed, failure, at
-	if key.Declared().FailsAlone() {
-		ops := []tablestore.Op{{Kind: write, Entity: step.row(), IfMatch: step.etag}}
-		if write == tablestore.OpInsert {
-			ops = append(ops, unchangedMeta(rec))
-		}
-		_, err := s.videos.Submit(ctx, ops)
-		if isStale(err) || errors.Is(err, tablestore.ErrExists) {
-			return ErrChanged
-		}
-		if err != nil {
-			return fmt.Errorf("fail %s: %w", key, err)
-		}
-		s.tellAttempt(before, step, video.Plan{})
-		return nil
-	}
-	old := rec.Video
-	rec.Video.State, rec.Video.Error = video.Failed, failure
-	rec, err = s.write(ctx, rec, []Intent{FollowIntent()}, tablestore.Op{Kind: write, Entity: step.row(), IfMatch: step.etag})
-	if rec.ETag != "" {
-		s.tellVideo(old, rec.Video)
-		s.tellAttempt(before, step, video.Plan{})
-	}
-	return err
-}
-
 // MarkPlayable sets Playable when the first segments can be watched. It never clears
 // it. It is called after commits. Safe to repeat.
 func (s *Store) MarkPlayable(ctx context.Context, id video.ID) error {
@@ -366,72 +291,4 @@ func (s *Store) MarkPlayable(ctx context.Context, id video.ID) error {
 		return []Intent{FollowIntent()}, nil
 	})
 	return err
-}
-
-// Erase removes the rows of a deleted video: first all but META, so that no late worker
-// can commit. With withMeta it then removes META, and starts again if that has changed.
-// A video that is not being deleted is left alone. claimed says that a step was running,
-// whose worker may still write a blob. Safe to repeat.
-func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed bool, _ error) {
-	rows, err := collect(s.videos.Query(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.PartitionRange}))
-	if err != nil {
-		return false, fmt.Errorf("list rows of %s: %w", id, err)
-	}
-	var ops []tablestore.Op
-	var meta *Record
-	for _, row := range rows {
-		if row.RowKey == metaKey {
-			rec, err := readMeta(row)
-			if err != nil {
-				return false, err
-			}
-			if rec.Video.State != video.Deleting {
-				return false, nil
-			}
-			meta = &rec
-			continue
-		}
-		claimed = claimed || row.String("State") == string(StepRunning)
-		ops = append(ops, tablestore.Op{Kind: tablestore.OpDelete, Entity: row, IfMatch: "*"})
-	}
-	if err := s.videos.SubmitAll(ctx, ops); err != nil && !isStale(err) {
-		return claimed, fmt.Errorf("erase rows of %s: %w", id, err)
-	}
-	if !withMeta {
-		return claimed, nil
-	}
-	if meta != nil {
-		if err := errors.Join(s.forgetKey(ctx, meta.Video), s.strike(ctx, id)); err != nil {
-			return claimed, err
-		}
-		err := s.videos.Delete(ctx, string(id), metaKey, meta.ETag)
-		if errors.Is(err, tablestore.ErrChanged) {
-			again, err := s.Erase(ctx, id, withMeta) // somebody wrote META meanwhile
-			return claimed || again, err
-		}
-		if err != nil && !isStale(err) {
-			return claimed, fmt.Errorf("erase video %s: %w", id, err)
-		}
-	}
-	// The mark stays for a while: see Sweep. It says whose the video was.
-	if err := s.markErased(ctx, id, meta); err != nil {
-		return claimed, err
-	}
-	return claimed, s.CountOwned(ctx, id)
-}
-
-// markErased writes that a video was purged. Without meta, which an earlier delivery
-// removed, the mark that is there says whose it was.
-func (s *Store) markErased(ctx context.Context, id video.ID, meta *Record) error {
-	owner := ""
-	if meta != nil {
-		owner = ownerOf(meta.Video)
-	} else {
-		row, err := s.inflight.Get(ctx, inflightPartition(id), string(id))
-		if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
-			return fmt.Errorf("read the mark of %s: %w", id, err)
-		}
-		owner = row.String("Owner")
-	}
-	return s.mark(ctx, id, map[string]any{"Erased": true, "Owner": owner})
 }

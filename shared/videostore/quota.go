@@ -9,6 +9,7 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -22,12 +23,13 @@ import (
 //	              VIDEO:<id>                a line: what one video takes of them
 //	              NEW:<inverted time>__<id> the same video, newest first
 //
-// One entity-group transaction changes sums and lines (T2), on the condition that the
-// sums are as they were read. So the sums are exact however many ask at once, and a
-// repetition, which finds the line, counts nothing twice. The web role writes a line
-// before the video, and refuses what is over a quota; after that lines follow META, by
-// the step on change and by the purge. Whose request died before there was a META is
-// found by its mark: see Release.
+// Two requests at once must not both take the last free place, and a repeated request
+// must not count twice. So one entity-group transaction changes the sums and a line
+// (T2), on the condition that the sums are as they were read, and a repetition finds
+// its line. The web role writes the line before the video exists, and refuses what is
+// over a quota. Later the step on change and the purge make the line follow META. When
+// a request dies between its line and META, the reconciler finds the video's mark in
+// table "inflight" and calls Release.
 const OwnersTable = "owners"
 
 // Quota is what one owner may have. 0 is no limit.
@@ -128,8 +130,9 @@ func amounts(v video.Video, old line) (want line, seconds int64) {
 	return want, seconds
 }
 
-func count(waiting bool) int64 {
-	if waiting {
+// one is 1 for yes, for sums.
+func one(yes bool) int64 {
+	if yes {
 		return 1
 	}
 	return 0
@@ -141,14 +144,15 @@ func (s sums) replaced(old, want line, seconds int64) sums {
 		s.Day, s.Seconds = today, 0
 	}
 	s.Bytes += want.Bytes - old.Bytes
-	s.Waiting += count(want.Waiting) - count(old.Waiting)
-	s.Videos += count(want.there) - count(old.there)
+	s.Waiting += one(want.Waiting) - one(old.Waiting)
+	s.Videos += one(want.there) - one(old.there)
 	s.Seconds += seconds
 	return s
 }
 
-// over returns a *QuotaError for the first quota that after breaks and before did not.
-// What grows is refused, and what shrinks or stays never.
+// over returns a *QuotaError when the change from before to after takes more of
+// something than the quota allows. What stays equal or shrinks is always allowed, also
+// when it is over a quota that was lowered meanwhile. begins: the video is new.
 func (q Quota) over(before, after sums, begins bool) error {
 	for _, c := range []struct {
 		name                 string
@@ -165,16 +169,17 @@ func (q Quota) over(before, after sums, begins bool) error {
 	if after.Day != before.Day {
 		used = 0
 	}
-	// How long an upload is nobody knows before it is probed: it begins while there is
-	// anything left.
+	// Nobody knows how long a video is before it is probed. So a new one is let in while
+	// any minutes are left.
 	if limit > 0 && (begins && used >= limit || after.Seconds > used && after.Seconds > limit) {
 		return &QuotaError{Quota: QuotaMinutes, Limit: q.Minutes, Left: max(0, (limit-used)/60)}
 	}
 	return nil
 }
 
-// turns serialise what this process writes for one owner, so that requests at once do
-// not have to try again. Other processes are told apart by the ETag.
+// turns let one request at a time write for an owner. Without them, requests of one
+// process at once would refuse each other's transactions and try again and again. Only
+// the ETag of the sums protects against other processes.
 type turns [64]chan struct{}
 
 func newTurns() (t turns) {
@@ -201,27 +206,28 @@ func (t *turns) take(ctx context.Context, owner string) (end func(), _ error) {
 // takes nothing. v is the video as it will be. Safe to repeat.
 func (s *Store) Reserve(ctx context.Context, v video.Video) error {
 	quota := s.limits.quotaOf(ownerOf(v))
-	_, err := s.setLine(ctx, ownerOf(v), v.ID, &quota, func(context.Context) (video.Video, bool, error) { return v, true, nil })
+	_, err := s.setLine(ctx, count{owner: ownerOf(v), id: v.ID, announced: &v, quota: quota})
 	return err
 }
 
-// Release gives back what is reserved for a video that is not there: its request died
-// before it was announced, or it was purged while an older run was counting. A video
-// that is there is left alone. Safe to repeat.
+// Release makes a video's line follow META until there is nothing to write, and removes
+// the line when there is no META: the request died before it wrote one, or the video was
+// purged. Safe to repeat.
 func (s *Store) Release(ctx context.Context, owner string, id video.ID) error {
 	if owner == "" {
-		return nil // of an older release, which reserved nothing
+		return nil // the mark of an older release, which had no quotas
 	}
 	for {
-		wrote, err := s.setLine(ctx, owner, id, nil, s.current(id))
+		wrote, err := s.setLine(ctx, count{owner: owner, id: id})
 		if err != nil || !wrote {
 			return err
 		}
 	}
 }
 
-// CountOwned makes the sums of a video's owner follow META. Safe to repeat, in any order
-// and at once: who wrote looks at META again, so what is there in the end is true.
+// CountOwned makes the sums of a video's owner follow META. Several may run at once, in
+// any order: each reads META again after it has written, so the last one leaves the sums
+// right. Safe to repeat.
 func (s *Store) CountOwned(ctx context.Context, id video.ID) error {
 	owner := ""
 	rec, err := s.Get(ctx, id)
@@ -250,58 +256,65 @@ func (s *Store) CountOwned(ctx context.Context, id video.ID) error {
 	return s.Release(ctx, owner, id)
 }
 
-// current reads META for setLine.
-func (s *Store) current(id video.ID) func(context.Context) (video.Video, bool, error) {
-	return func(ctx context.Context) (video.Video, bool, error) {
-		rec, err := s.Get(ctx, id)
-		if errors.Is(err, ErrNotFound) {
-			return video.Video{}, false, nil
-		}
-		return rec.Video, err == nil, err
-	}
+// count asks for one video's line to be made right.
+type count struct {
+	owner     string
+	id        video.ID
+	announced *video.Video // as it will be; nil: as META says, or no line without META
+	quota     Quota        // refuses what is announced; zero refuses nothing
 }
 
-// setLine makes a video's line what read says, which is asked after the sums were read:
-// whoever has seen an older META then finds other sums, and asks again. With quota it
-// may refuse. wrote is false when the line was right.
-func (s *Store) setLine(ctx context.Context, owner string, id video.ID, quota *Quota, read func(context.Context) (v video.Video, there bool, err error)) (wrote bool, _ error) {
-	end, err := s.turns.take(ctx, owner)
+// source returns the video that the line is to describe; nil when there is none.
+func (s *Store) source(ctx context.Context, c count) (*video.Video, error) {
+	if c.announced != nil {
+		return c.announced, nil
+	}
+	rec, err := s.Get(ctx, c.id)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	return &rec.Video, err
+}
+
+// setLine makes a video's line right, and the sums with it. META is read after the sums.
+// So a process that has read an older META has also read older sums: its transaction is
+// refused, and it reads both again. wrote is false when the line was right already.
+func (s *Store) setLine(ctx context.Context, c count) (wrote bool, _ error) {
+	end, err := s.turns.take(ctx, c.owner)
 	if err != nil {
 		return false, err
 	}
 	defer end()
 	for {
-		before, err := s.readSums(ctx, owner)
+		before, err := s.readSums(ctx, c.owner)
 		if err != nil {
 			return false, err
 		}
-		v, there, err := read(ctx)
+		v, err := s.source(ctx, c)
 		if err != nil {
 			return false, err
 		}
-		old, row, err := s.readLine(ctx, owner, id)
+		old, row, err := s.readLine(ctx, c.owner, c.id)
 		if err != nil {
 			return false, err
 		}
 		want, seconds := line{}, int64(0)
-		if there {
-			want, seconds = amounts(v, old)
+		if v != nil {
+			want, seconds = amounts(*v, old)
 		}
 		if want == old {
 			return false, nil
 		}
 		after := before.replaced(old, want, seconds)
-		if quota != nil {
-			if err := quota.over(before, after, !old.there); err != nil {
-				return false, err
-			}
+		if err := c.quota.over(before, after, !old.there); err != nil {
+			return false, err
 		}
-		_, err = s.ownersTable.Submit(ctx, lineOps(owner, id, after, old, want, row))
+		_, err = s.ownersTable.Submit(ctx, c.ops(after, old, want, row))
 		if err == nil {
 			return true, nil
 		}
 		if !isStale(err) && !errors.Is(err, tablestore.ErrExists) {
-			return false, fmt.Errorf("count %s for its owner: %w", id, err)
+			return false, fmt.Errorf("count %s for its owner: %w", c.id, err)
 		}
 		select { // another process was first
 		case <-ctx.Done():
@@ -339,9 +352,9 @@ func (s *Store) readLine(ctx context.Context, owner string, id video.ID) (line, 
 	}, row, nil
 }
 
-// lineOps is the transaction that puts want in the place of old.
-func lineOps(owner string, id video.ID, after sums, old, want line, row tablestore.Entity) []tablestore.Op {
-	key := ownerKey(owner)
+// ops is the transaction that puts want in the place of old, whose row is given.
+func (c count) ops(after sums, old, want line, row tablestore.Entity) []tablestore.Op {
+	key, id := ownerKey(c.owner), string(c.id)
 	sum := tablestore.Op{Kind: tablestore.OpInsert, IfMatch: after.etag, Entity: tablestore.Entity{
 		PartitionKey: key, RowKey: sumsKey,
 		Props: map[string]any{"Bytes": after.Bytes, "Waiting": after.Waiting, "Videos": after.Videos, "Day": after.Day, "Seconds": after.Seconds},
@@ -353,8 +366,8 @@ func lineOps(owner string, id video.ID, after sums, old, want line, row tablesto
 	if old.there {
 		created = old.CreatedAt
 	}
-	newest := tablestore.Entity{PartitionKey: key, RowKey: newPrefix + tablestore.InvertedTime(created) + tablestore.Separator + string(id)}
-	mine := tablestore.Entity{PartitionKey: key, RowKey: linePrefix + string(id), Props: map[string]any{
+	newest := tablestore.Entity{PartitionKey: key, RowKey: newPrefix + tablestore.InvertedTime(created) + tablestore.Separator + id}
+	mine := tablestore.Entity{PartitionKey: key, RowKey: linePrefix + id, Props: map[string]any{
 		"Bytes": want.Bytes, "Waiting": want.Waiting, "Generation": int32(want.Generation), "CreatedAt": created,
 	}}
 	switch {
@@ -378,8 +391,8 @@ func (s *Store) Owned(ctx context.Context, owner string, limit int, token string
 		return nil, "", fmt.Errorf("list an owner's videos: %w", err)
 	}
 	for _, row := range rows {
-		if len(row.RowKey) > len(newPrefix)+13+len(tablestore.Separator) {
-			ids = append(ids, video.ID(row.RowKey[len(newPrefix)+13+len(tablestore.Separator):]))
+		if _, id, found := strings.Cut(row.RowKey, tablestore.Separator); found {
+			ids = append(ids, video.ID(id))
 		}
 	}
 	return ids, next, nil

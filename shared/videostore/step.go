@@ -1,7 +1,10 @@
 package videostore
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -81,6 +84,22 @@ func (s Step) row() tablestore.Entity {
 		props["ErrorCode"], props["ErrorDetail"] = string(s.Error.Code), s.Error.Detail
 	}
 	return tablestore.Entity{PartitionKey: string(s.Key.ID), RowKey: s.Key.RowKey(), Props: props}
+}
+
+// errNoStep says that a step has no row: nobody has claimed it or asked for it.
+var errNoStep = errors.New("step has no row")
+
+// step reads the row of a step. errNoStep when there is none; the returned Step then has
+// its key all the same.
+func (s *Store) step(ctx context.Context, key workflow.Key) (Step, error) {
+	row, err := s.videos.Get(ctx, string(key.ID), key.RowKey())
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return Step{Key: key}, errNoStep
+	}
+	if err != nil {
+		return Step{}, fmt.Errorf("read %s: %w", key, err)
+	}
+	return readStep(row)
 }
 
 func readStep(row tablestore.Entity) (Step, error) {

@@ -41,7 +41,7 @@ var (
 // explains the methods.
 type Sender interface {
 	Send(ctx context.Context, queue string, item workitem.Item, delay time.Duration) error
-	Lane(ctx context.Context, channel string, urgent bool) int
+	Lane(ctx context.Context, channel string, urgent bool) (lane int, bulk bool)
 	Waiting(ctx context.Context, queue string) (bool, error)
 }
 

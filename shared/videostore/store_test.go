@@ -45,7 +45,7 @@ func (o *outgoing) Send(_ context.Context, queue string, item workitem.Item, _ t
 }
 
 // Lane implements videostore.Sender.
-func (*outgoing) Lane(context.Context, string, bool) int { return 0 }
+func (*outgoing) Lane(context.Context, string, bool) (int, bool) { return 0, false }
 
 // Waiting implements videostore.Sender.
 func (o *outgoing) Waiting(context.Context, string) (bool, error) { return !o.hungry.Load(), nil }

@@ -11,12 +11,12 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// Sweep removes rows of a video that has no META. They are left by a worker that claims
-// a step, or a reconciler that promises one, in the moment of the purge and is then
-// killed. No query goes over all videos, so nothing else would find them. The purge
-// therefore leaves its mark, and the reconciler calls Sweep when the mark is old. Rows
-// of the web role stay. A video with META is left alone. Returns how many rows it
-// removed. Safe to repeat.
+// Sweep removes rows of a video that has no META, and returns how many. A worker may
+// insert a step row, or the reconciler an outbox row, while the video is being purged,
+// and be killed before it sees that META is gone. Nothing else would find such a row,
+// because no query goes over all videos. So the purge leaves the video's mark in table
+// "inflight", and the reconciler calls Sweep when that mark is old. Rows that only the
+// web role writes stay. A video with META is left alone. Safe to repeat.
 func (s *Store) Sweep(ctx context.Context, id video.ID) (removed int, _ error) {
 	rows, err := collect(s.videos.Query(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.PartitionRange}))
 	if err != nil {

@@ -1,0 +1,107 @@
+// Package partstest sends an upload in parts as the test wishes, and tells the store of
+// what has arrived as the web role does: for tests of what is made while it is sent.
+package partstest
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+)
+
+// Sending is one upload. It belongs to the goroutine of its test, which ends with the
+// first error.
+type Sending struct {
+	ID      video.ID
+	Layout  sourceparts.Layout
+	Content []byte       // of the whole file
+	Sent    map[int]bool // by number of the part
+
+	t      testing.TB
+	videos *videostore.Store
+	blobs  *blobstore.Store
+}
+
+// Layout cuts a file into about so many parts.
+func Layout(content []byte, parts int) sourceparts.Layout {
+	return sourceparts.Layout{Bytes: int64(len(content)), PartBytes: int64(len(content)/parts + 1), Epoch: "e"}
+}
+
+// Upload is what META has of an upload with that layout.
+func Upload(l sourceparts.Layout) *video.Upload {
+	return &video.Upload{Bytes: l.Bytes, PartBytes: l.PartBytes, Epoch: l.Epoch}
+}
+
+// New returns the upload of a video that exists and has that layout (Upload).
+func New(t testing.TB, videos *videostore.Store, blobs *blobstore.Store, id video.ID, l sourceparts.Layout, content []byte) *Sending {
+	return &Sending{ID: id, Layout: l, Content: content, Sent: map[int]bool{}, t: t, videos: videos, blobs: blobs}
+}
+
+// Part sends a part, unless it was sent.
+func (s *Sending) Part(n int) {
+	s.t.Helper()
+	if s.Sent[n] {
+		return
+	}
+	s.Sent[n] = true
+	r := s.Layout.Range(n)
+	_, err := s.blobs.Put(s.t.Context(), video.SourcesContainer, sourceparts.Name(s.ID, s.Layout, n),
+		bytes.NewReader(s.Content[r.Offset:r.Offset+r.Length]), r.Length, blobstore.Options{IfNoneMatch: true})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Beginning sends the last part and so many of the first.
+func (s *Sending) Beginning(head int) {
+	s.t.Helper()
+	for n := range head {
+		s.Part(n)
+	}
+	s.Part(s.Layout.Count() - 1)
+}
+
+func (s *Sending) held() []sourceparts.Part {
+	s.t.Helper()
+	held, err := sourceparts.Held(s.t.Context(), s.blobs, s.ID, s.Layout)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return held
+}
+
+// Arrived tells of what is held, and sends what is wanted until nothing more is.
+func (s *Sending) Arrived() video.Video {
+	s.t.Helper()
+	for {
+		rec, err := s.videos.Arrived(s.t.Context(), s.ID, s.held())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		before := len(s.Sent)
+		for _, n := range rec.Video.Upload.Wants {
+			s.Part(n)
+		}
+		if len(s.Sent) == before {
+			return rec.Video
+		}
+	}
+}
+
+// Complete sends the rest, and says that it is all.
+func (s *Sending) Complete() {
+	s.t.Helper()
+	for n := range s.Layout.Count() {
+		s.Part(n)
+	}
+	etag, err := sourceparts.PutManifest(s.t.Context(), s.blobs, s.ID, sourceparts.Manifest{Layout: s.Layout, Parts: s.held()})
+	if err == nil {
+		_, err = s.videos.UploadedInParts(s.t.Context(), s.ID, s.Layout.Epoch, s.Layout.Bytes, etag)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}

@@ -1,0 +1,91 @@
+package videostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
+)
+
+// ErrPostponed says that a failure is not final: the step worked on an upload that is
+// still going on, and is promised again when all of it is there.
+var ErrPostponed = errors.New("step is done again when the upload is complete")
+
+// FailStep records that the attempts of a step are used up. Call it before the item is
+// put into the poison queue, and do not put it there when this returns ErrPostponed.
+// Unless the step fails alone, the same transaction fails the video. A step that is done
+// or no longer wanted stays as it is. Safe to repeat.
+func (s *Store) FailStep(ctx context.Context, key workflow.Key, failure *video.Failure) error {
+	for {
+		err := s.failStep(ctx, key, failure)
+		if errors.Is(err, ErrChanged) {
+			continue
+		}
+		if err != nil || !key.Declared().FailsAlone() {
+			return err
+		}
+		return s.Follow(ctx, &Claim{Step: Step{Key: key}, Video: video.Video{Playable: true}})
+	}
+}
+
+// failStep is one try. ErrChanged when the step row or META changed meanwhile.
+func (s *Store) failStep(ctx context.Context, key workflow.Key, failure *video.Failure) error {
+	rec, err := s.Get(ctx, key.ID)
+	if errors.Is(err, ErrNotFound) || err == nil && !wanted(key, rec.Video) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	write := tablestore.OpReplace
+	step, err := s.step(ctx, key)
+	switch {
+	case errors.Is(err, errNoStep) && key.Declared().Stage == workflow.OnRequest:
+		return nil // erased, because the video is being purged
+	case errors.Is(err, errNoStep): // never claimed
+		write = tablestore.OpInsert
+	case err != nil:
+		return err
+	}
+	if step.State == StepDone {
+		return nil
+	}
+	if rec.Video.Early() {
+		return s.failEarly(ctx, key.ID)
+	}
+	at, before := now(), step
+	step.exhausted(at)
+	step.State, step.Error, step.FinishedAt = StepFailed, failure, at
+	if key.Declared().FailsAlone() {
+		return s.failAlone(ctx, rec, before, step, write)
+	}
+	old := rec.Video
+	rec.Video.State, rec.Video.Error = video.Failed, failure
+	rec, err = s.write(ctx, rec, []Intent{FollowIntent()}, tablestore.Op{Kind: write, Entity: step.row(), IfMatch: step.etag})
+	if rec.ETag != "" {
+		s.tellVideo(old, rec.Video)
+		s.tellAttempt(before, step, video.Plan{})
+	}
+	return err
+}
+
+// failAlone writes a failure that is not the video's. META is in the transaction when
+// the step gets its first row, so that no row is added to a video that is being purged.
+func (s *Store) failAlone(ctx context.Context, rec Record, before, failed Step, write tablestore.OpKind) error {
+	ops := []tablestore.Op{{Kind: write, Entity: failed.row(), IfMatch: failed.etag}}
+	if write == tablestore.OpInsert {
+		ops = append(ops, unchangedMeta(rec))
+	}
+	_, err := s.videos.Submit(ctx, ops)
+	if isStale(err) || errors.Is(err, tablestore.ErrExists) {
+		return ErrChanged
+	}
+	if err != nil {
+		return fmt.Errorf("fail %s: %w", failed.Key, err)
+	}
+	s.tellAttempt(before, failed, video.Plan{})
+	return nil
+}

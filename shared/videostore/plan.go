@@ -1,0 +1,73 @@
+package videostore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Plan reads the plan of a generation: a point read, or none when the plan is in memory.
+// ErrGone when there is no plan.
+func (s *Store) Plan(ctx context.Context, id video.ID, generation int) (video.Plan, error) {
+	if plan, found := s.plans.Get(planID{id, generation}); found {
+		return plan, nil
+	}
+	row, err := s.videos.Get(ctx, string(id), planKey(generation))
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return video.Plan{}, ErrGone
+	}
+	if err != nil {
+		return video.Plan{}, fmt.Errorf("read plan of %s: %w", id, err)
+	}
+	plan, err := readPlan(row)
+	if err != nil {
+		return video.Plan{}, fmt.Errorf("decode plan of %s: %w", id, err)
+	}
+	s.plans.Add(planID{id, generation}, plan)
+	return plan, nil
+}
+
+func partRow(step Step, part video.AudioPart) (tablestore.Entity, error) {
+	doc, err := json.Marshal(part)
+	if err != nil {
+		return tablestore.Entity{}, fmt.Errorf("encode audio part of %s: %w", step.Key, err)
+	}
+	return tablestore.Entity{
+		PartitionKey: string(step.Key.ID), RowKey: partKey(step.Key, part.First),
+		Props: map[string]any{"Doc": string(doc), "Attempt": step.Attempt},
+	}, nil
+}
+
+func planRow(id video.ID, plan video.Plan) (tablestore.Entity, error) {
+	doc, err := json.Marshal(plan)
+	if err != nil {
+		return tablestore.Entity{}, fmt.Errorf("encode plan of %s: %w", id, err)
+	}
+	row := tablestore.Entity{
+		PartitionKey: string(id), RowKey: planKey(plan.Generation),
+		Props: map[string]any{"Doc": string(doc)},
+	}
+	if plan.Needs != nil {
+		needs, err := json.Marshal(plan.Needs)
+		if err != nil {
+			return tablestore.Entity{}, fmt.Errorf("encode what the plan of %s needs: %w", id, err)
+		}
+		row.Props["Needs"] = string(needs)
+	}
+	return row, nil
+}
+
+func readPlan(row tablestore.Entity) (plan video.Plan, _ error) {
+	if err := row.JSON("Doc", &plan); err != nil {
+		return plan, err
+	}
+	if row.String("Needs") == "" {
+		return plan, nil
+	}
+	plan.Needs = &video.Needs{}
+	return plan, row.JSON("Needs", plan.Needs)
+}
