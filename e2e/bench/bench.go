@@ -36,6 +36,11 @@ type Options struct {
 	// Cache keeps the generated videos between runs. Empty: .run/bench in the
 	// repository.
 	Cache string
+	// Megabytes is how large the films of the section uploading are. 0: 60, or 24 when
+	// quick.
+	Megabytes int
+	// Kinds are the containers of that section, by the end of their name; empty: all.
+	Kinds []string
 	// USDPer10000 is what 10,000 storage requests cost: an assumption, used by
 	// the idle section only. 0: DefaultPrice.
 	USDPer10000 float64
@@ -64,6 +69,7 @@ var Sections = []Section{
 	{"idle", "What an idle system asks of its storage", idle},
 	{"search", "The same questions to a library of 1,000 videos and one of ten times the size", search},
 	{"busy", "A newcomer on a stack that others keep busy, against the same on an idle one", busy},
+	{"uploading", "A film on a slow line, made while it is sent, and after it was sent", uploading},
 	{"playable", "From the last part of the upload to the first frame", playable},
 }
 

@@ -45,7 +45,7 @@ func (f film) name() string {
 // a second, that lasts a number of minutes, generated into the folder cache if
 // it is not there yet: one minute is encoded and the rest copied.
 func Film(ctx context.Context, cache string, minutes int) (path string, err error) {
-	return film{width: 1280, height: 720, fps: 30, noise: 3, rate: 2_000_000, seconds: 60, loops: minutes, cheap: true}.make(ctx, cache)
+	return film{width: 1280, height: 720, fps: 30, noise: 3, rate: 1_000_000, seconds: 60, loops: minutes, cheap: true}.make(ctx, cache)
 }
 
 // make returns the path of the video in the folder, where it is generated once.

@@ -16,6 +16,11 @@ import (
 func awaitQuiet(ctx context.Context, s *stack.Stack) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	return quietFor(ctx, s)
+}
+
+// quietFor is awaitQuiet without a limit of its own.
+func quietFor(ctx context.Context, s *stack.Stack) error {
 	for quiet := 0; quiet < 3; { // three looks in a row: one message may promise the next
 		busy, err := anyBusy(ctx, s)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// 80 uploads with sound arrive while no worker runs. All are accepted; workers
+// 60 uploads with sound arrive while no worker runs. All are accepted; workers
 // that come later finish all of them. What is urgent goes before what is not,
 // whenever it came, and what is not urgent at all still moves.
 //
@@ -30,14 +30,14 @@ func TestBurstWithoutWorkers(t *testing.T) {
 		priority video.Priority
 		count    int
 	}
-	low, normal := kind{lengthy, video.Low, 2}, kind{lengthy, video.Normal, 6}
+	low, normal := kind{middling, video.Low, 2}, kind{middling, video.Normal, 6}
 	start := time.Now()
 	var ids []video.ID
 	by := map[video.Priority][]video.ID{}
 	for _, k := range []kind{low, normal, {tiny, video.Normal, burst - low.count - normal.count}} {
 		uploaded := l.uploadMany(k.clip, k.priority, k.count)
 		ids = append(ids, uploaded...)
-		if k.clip == lengthy {
+		if k.clip == middling {
 			by[k.priority] = uploaded
 		}
 	}
@@ -51,7 +51,7 @@ func TestBurstWithoutWorkers(t *testing.T) {
 		l.worker(name, "WORKERROLE_POOLS=light=4,heavy=2")
 	}
 	l.awaitEvery(time.Second, 2*time.Minute, "probed, 20 of them", func() bool { return l.count("State eq 'uploaded'") <= burst-20 })
-	by[video.High] = l.uploadMany(lengthy, video.High, 1)
+	by[video.High] = l.uploadMany(middling, video.High, 1)
 	ids = append(ids, by[video.High]...)
 	left := len(ids)
 	l.awaitEvery(time.Second, 6*time.Minute, "all ready", func() bool {

@@ -10,9 +10,16 @@
 //	delete_test.go   delete while workers are busy, dead or frozen
 //	outbox_test.go   promises without messages
 //	share_test.go    two workers, one video
-//	burst_test.go    200 uploads and no worker
+//	burst_test.go    60 uploads and no worker
 //	change_test.go   cancel, retry, reprocess
 //	clip_test.go     clips: all of the above
+//	captions_test.go captions: the same
+//	early_test.go    uploads that are worked on while they are sent
+//	quota_test.go    a web role that is killed, and the place it had reserved
+//	deleted_test.go  every queue deleted while videos are in work
+//
+// What they look at: history_test.go (what must never happen), left_test.go (what may be
+// left) and pulse_test.go (whether the machine had time for us).
 //
 // Begin with lane_test.go, which has what all of them use.
 package crash

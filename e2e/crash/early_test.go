@@ -1,14 +1,13 @@
 package crash_test
 
 import (
-	"bytes"
 	"os"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/sourceparts/partstest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -24,29 +23,68 @@ func TestKilledWhileItUploads(t *testing.T) {
 	for _, point := range []string{"probe/output", "encode/output", "encode/committed"} {
 		marker := l.arm(worker, point, "kill")
 		u := l.begin(growing)
-		u.part(0)
-		u.part(u.layout.Count() - 1)
-		for n := range u.layout.Count() / 2 {
-			u.part(n)
-		}
+		u.Beginning(u.Layout.Count() / 2)
 		l.await(2*time.Minute, "death at "+point, func() bool {
-			u.arrived()
+			u.Arrived()
 			_, err := os.Stat(marker)
 			return err == nil
 		})
 		l.dead(worker, marker)
-		if view := l.view(u.id); view.Video.State != video.AwaitingUpload || len(u.sent) == u.layout.Count() {
-			t.Errorf("%s: killed in state %s, with %d of %d parts", point, view.Video.State, len(u.sent), u.layout.Count())
+		if view := l.view(u.ID); view.Video.State != video.AwaitingUpload || len(u.Sent) == u.Layout.Count() {
+			t.Errorf("%s: killed in state %s, with %d of %d parts", point, view.Video.State, len(u.Sent), u.Layout.Count())
 		}
 		l.revive(worker)
-		u.complete()
-		l.ready(u.id)
-		l.equalsUninterrupted(growing, u.id)
-		if _, err := l.videos.Delete(t.Context(), u.id, ""); err != nil {
+		u.Complete()
+		l.ready(u.ID)
+		l.equalsUninterrupted(growing, u.ID)
+		if _, err := l.videos.Delete(t.Context(), u.ID, ""); err != nil {
 			t.Fatal(err)
 		}
-		l.gone(u.id, 2*time.Minute)
+		l.gone(u.ID, 2*time.Minute)
 	}
+}
+
+// A worker is frozen in a chunk of an upload that is going on, another one makes the
+// chunk and is stopped by SIGTERM, and the frozen one wakes. The film is that of an
+// upload that nothing disturbed.
+func TestFrozenAndStoppedWhileItUploads(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 6*time.Second)
+	zombie := l.worker("zombie", oneEncoder)
+	marker := l.arm(zombie, "encode/output", "stop")
+	u := l.begin(growing)
+	u.Beginning(u.Layout.Count() / 2)
+	l.await(2*time.Minute, "frozen in a chunk", func() bool {
+		u.Arrived()
+		_, err := os.Stat(marker)
+		return err == nil && processState(l.Pid(zombie)) == 'T'
+	})
+	var held videostore.Step
+	for _, s := range l.view(u.ID).Steps {
+		if s.Key.Step == workflow.StepEncode && s.Worker == "zombie" && s.State == videostore.StepRunning {
+			held = s
+		}
+	}
+	winner := l.worker("winner", oneEncoder)
+	l.await(2*time.Minute, "made by another worker", func() bool {
+		s, _ := l.view(u.ID).Find(1, workflow.StepEncode, held.Key.Index)
+		return s.State == videostore.StepDone && s.Worker == "winner"
+	})
+	if err := l.StopRole(winner); err != nil {
+		t.Fatal(err)
+	}
+	if view := l.view(u.ID); view.Video.State != video.AwaitingUpload || len(u.Sent) == u.Layout.Count() {
+		t.Errorf("in state %s, with %d of %d parts", view.Video.State, len(u.Sent), u.Layout.Count())
+	}
+	if err := l.Kill(zombie, stack.Wake); err != nil {
+		t.Fatal(err)
+	}
+	u.Complete()
+	if s, _ := l.ready(u.ID).Find(1, workflow.StepEncode, held.Key.Index); s.Worker != "winner" {
+		t.Errorf("%s is now by %s", s.Key, s.Worker)
+	}
+	l.equalsUninterrupted(growing, u.ID)
+	l.nothingLeft()
 }
 
 // An upload that is given up leaves nothing of what was made of it.
@@ -55,30 +93,18 @@ func TestAbandonedUploadLeavesNothing(t *testing.T) {
 	l := newLaneOn(t, world.connection, 6*time.Second, "CUTROOM_ABANDON_AFTER=30s")
 	l.worker("steady")
 	u := l.begin(growing)
-	for n := range u.layout.Count() * 2 / 3 {
-		u.part(n)
-	}
-	u.part(u.layout.Count() - 1)
+	u.Beginning(u.Layout.Count() * 2 / 3)
 	l.await(2*time.Minute, "a chunk", func() bool {
-		u.arrived()
-		return slices.ContainsFunc(l.view(u.id).Steps, func(s videostore.Step) bool {
+		u.Arrived()
+		return slices.ContainsFunc(l.view(u.ID).Steps, func(s videostore.Step) bool {
 			return s.Key.Step == workflow.StepEncode && s.State == videostore.StepDone
 		})
 	})
-	l.gone(u.id, 3*time.Minute)
-}
-
-// sending is an upload in parts that a test sends one after the other.
-type sending struct {
-	*lane
-	id      video.ID
-	layout  sourceparts.Layout
-	content []byte
-	sent    map[int]bool
+	l.gone(u.ID, 3*time.Minute)
 }
 
 // begin announces a video and lays out its file in 24 parts.
-func (l *lane) begin(c *clip) *sending {
+func (l *lane) begin(c *clip) *partstest.Sending {
 	l.t.Helper()
 	path, err := c.path()
 	if err != nil {
@@ -88,66 +114,17 @@ func (l *lane) begin(c *clip) *sending {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	u := &sending{lane: l, content: content, sent: map[int]bool{}}
-	if u.id, err = l.create("Crash early", nil); err != nil {
+	id, err := l.create("Crash early", nil)
+	if err != nil {
 		l.t.Fatal(err)
 	}
-	u.layout = sourceparts.Layout{Bytes: int64(len(content)), PartBytes: int64(len(content)/24 + 1), Epoch: "e"}
-	_, err = l.videos.Change(l.t.Context(), u.id, "", func(v *video.Video) ([]videostore.Intent, error) {
-		v.Upload = &video.Upload{Bytes: u.layout.Bytes, PartBytes: u.layout.PartBytes, Epoch: u.layout.Epoch}
+	layout := partstest.Layout(content, 24)
+	_, err = l.videos.Change(l.t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
+		v.Upload = partstest.Upload(layout)
 		return nil, nil
 	})
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	return u
-}
-
-func (u *sending) part(n int) {
-	u.t.Helper()
-	if u.sent[n] {
-		return
-	}
-	u.sent[n] = true
-	r := u.layout.Range(n)
-	_, err := u.blobs.Put(u.t.Context(), video.SourcesContainer, sourceparts.Name(u.id, u.layout, n),
-		bytes.NewReader(u.content[r.Offset:r.Offset+r.Length]), r.Length, blobstore.Options{IfNoneMatch: true})
-	if err != nil {
-		u.t.Fatal(err)
-	}
-}
-
-func (u *sending) held() []sourceparts.Part {
-	u.t.Helper()
-	held, err := sourceparts.Held(u.t.Context(), u.blobs, u.id, u.layout)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	return held
-}
-
-// arrived tells of what is held, and sends what is wanted.
-func (u *sending) arrived() {
-	u.t.Helper()
-	rec, err := u.videos.Arrived(u.t.Context(), u.id, u.held())
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	for _, n := range rec.Video.Upload.Wants {
-		u.part(n)
-	}
-}
-
-func (u *sending) complete() {
-	u.t.Helper()
-	for n := range u.layout.Count() {
-		u.part(n)
-	}
-	etag, err := sourceparts.PutManifest(u.t.Context(), u.blobs, u.id, sourceparts.Manifest{Layout: u.layout, Parts: u.held()})
-	if err == nil {
-		_, err = u.videos.UploadedInParts(u.t.Context(), u.id, u.layout.Epoch, u.layout.Bytes, etag)
-	}
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	return partstest.New(l.t, l.videos, l.blobs, id, layout, content)
 }

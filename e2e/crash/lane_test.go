@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -71,7 +72,7 @@ func newLaneOn(t *testing.T, connection string, visibility time.Duration, env ..
 	l := &lane{t: t, visibility: visibility, scratch: scratch, encoders: newShim(t, scratch)}
 	var err error
 	l.Stack, err = stack.Start(t.Context(), stack.Options{
-		Dir: t.TempDir(), Bin: world.dir, ConnectionString: connection,
+		Dir: t.TempDir(), Bin: stacktest.Bin(t), ConnectionString: connection,
 		Env: append([]string{
 			"CUTROOM_PREFIX=" + string(prefix),
 			"CUTROOM_VISIBILITY=*=" + visibility.String(),

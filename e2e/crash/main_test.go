@@ -11,14 +11,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azurite"
 	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 // world is what all tests share.
 var world struct {
-	dir        string // temporary, for the built roles and the clips
+	dir        string // temporary, for the clips
 	connection string // of the one emulator; every lane has a prefix of its own
 	pulse      pulse  // of the emulator
 }
@@ -46,9 +46,6 @@ func withWorld(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { _ = os.RemoveAll(world.dir) }()
-	if err := stack.Build(context.Background(), world.dir); err != nil {
-		return 1, err
-	}
 	if world.connection = os.Getenv(azuritetest.Variable); world.connection == "" {
 		server, err := azurite.Start(context.Background(), azurite.Options{})
 		if err != nil {
@@ -60,7 +57,7 @@ func withWorld(m *testing.M) (code int, err error) {
 	_, queues, _ := strings.Cut(world.connection, "QueueEndpoint=")
 	queues, _, _ = strings.Cut(queues, ";")
 	go world.pulse.feel(queues)
-	return m.Run(), nil
+	return stacktest.Run(m), nil
 }
 
 // clip is a source, made when it is first asked for.
@@ -90,6 +87,8 @@ var (
 	growing = &clip{name: "growing", frames: 1350, args: source("320x180", 15, 90, true)}
 	// lengthy is cut into many chunks, of which 3 are urgent.
 	lengthy = &clip{name: "lengthy", frames: 1200, args: source("64x64", 1, 240, true)}
+	// middling is half as long: some of its chunks are not urgent, and its sound is cut, too.
+	middling = &clip{name: "middling", frames: 600, args: source("64x64", 1, 120, true)}
 )
 
 func source(size string, fps, seconds int, sound bool) []string {

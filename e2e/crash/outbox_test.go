@@ -21,7 +21,7 @@ var errCrashed = errors.New("crashed before the message was sent")
 type crashed struct{}
 
 func (crashed) Send(context.Context, string, workitem.Item, time.Duration) error { return errCrashed }
-func (crashed) Lane(context.Context, string, bool) int                           { return 0 }
+func (crashed) Lane(context.Context, string, bool) (int, bool)                   { return 0, false }
 func (crashed) Waiting(context.Context, string) (bool, error)                    { return true, nil }
 
 // A web role that dies between the row and its message has promised the message

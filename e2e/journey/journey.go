@@ -130,61 +130,123 @@ func (u *User) Put(ctx context.Context, id string, content io.Reader, size int64
 	return nil
 }
 
+// How often whoever sends parts asks what else is wanted, after the beginning can be
+// watched and before: what has arrived is worked on when the web role is asked.
+const (
+	askEvery = 2 * time.Second
+	askOften = time.Second
+)
+
 // UploadParts brings the file with valet keys: each part straight into a blob of its
 // own, with a checksum (Q12), past the web role, which only writes down that they are
 // there. Parts that the service holds already are compared with the file and not sent
 // again, so calling it again after a failure resumes (Q14). progress is called with the
 // bytes that are there.
 func (u *User) UploadParts(ctx context.Context, id string, content io.ReaderAt, size int64, progress func(held int64)) error {
-	var sums []string // of all parts
-	var sent int64
-	for len(sums) == 0 || slices.Contains(sums, "") {
-		up, err := u.begin(ctx, id, size)
+	return u.upload(ctx, &sending{id: id, content: content, size: size, progress: progress})
+}
+
+// UploadLastPartLast is UploadParts in an order in which nothing can be made before the
+// upload is complete, because work begins with the last part: to compare with.
+func (u *User) UploadLastPartLast(ctx context.Context, id string, content io.ReaderAt, size int64, progress func(held int64)) error {
+	return u.upload(ctx, &sending{id: id, content: content, size: size, progress: progress, lastPartLast: true})
+}
+
+// sending is one upload in parts.
+type sending struct {
+	id           string
+	content      io.ReaderAt
+	size         int64
+	progress     func(held int64)
+	lastPartLast bool
+
+	sums []string // of all parts, empty while a part is not there
+	sent int64
+}
+
+// read returns a part and its checksum.
+func (s *sending) read(n int, partBytes int64) ([]byte, string, error) {
+	at := int64(n) * partBytes
+	buffer := make([]byte, min(partBytes, s.size-at))
+	if _, err := s.content.ReadAt(buffer, at); err != nil && !errors.Is(err, io.EOF) {
+		return nil, "", fmt.Errorf("read part %d of %s: %w", n, s.id, err)
+	}
+	sum := md5.Sum(buffer)
+	return buffer, base64.StdEncoding.EncodeToString(sum[:]), nil
+}
+
+func (s *sending) note(n int, sum string, bytes int) {
+	s.sums[n] = sum
+	s.sent += int64(bytes)
+	s.progress(s.sent)
+}
+
+func (u *User) upload(ctx context.Context, s *sending) error {
+	for len(s.sums) == 0 || slices.Contains(s.sums, "") {
+		up, err := u.begin(ctx, s.id, s.size)
 		if err != nil {
 			return err
 		}
-		if len(sums) == 0 {
-			sums = make([]string, up.Parts)
-		}
-		part := func(n int) ([]byte, string, error) {
-			buffer := make([]byte, min(up.PartSizeBytes, size-int64(n)*up.PartSizeBytes))
-			if _, err := content.ReadAt(buffer, int64(n)*up.PartSizeBytes); err != nil && !errors.Is(err, io.EOF) {
-				return nil, "", fmt.Errorf("read part %d of %s: %w", n, id, err)
-			}
-			sum := md5.Sum(buffer)
-			sums[n] = base64.StdEncoding.EncodeToString(sum[:])
-			sent += int64(len(buffer))
-			return buffer, sums[n], nil
+		if len(s.sums) == 0 {
+			s.sums = make([]string, up.Parts)
 		}
 		for _, held := range up.Held {
-			if sums[held.Number] != "" {
+			if s.sums[held.Number] != "" {
 				continue
 			}
-			if _, sum, err := part(held.Number); err != nil || sum != held.Md5 {
-				return errors.Join(err, fmt.Errorf("part %d of %s is held with other content", held.Number, id))
+			body, sum, err := s.read(held.Number, up.PartSizeBytes)
+			if err != nil || sum != held.Md5 {
+				return errors.Join(err, fmt.Errorf("part %d of %s is held with other content", held.Number, s.id))
 			}
-			progress(sent)
+			s.note(held.Number, sum, len(body))
 		}
-		for i, ticket := range up.Send {
-			if i > 0 && i == up.First {
-				break // what was waited for is there: say so
-			}
-			body, sum, err := part(ticket.Number)
-			if err == nil {
-				err = u.putPart(ctx, ticket.Url, body, sum)
-			}
-			if err != nil {
-				return fmt.Errorf("put part %d of %s: %w", ticket.Number, id, err)
-			}
-			progress(sent)
+		if err := u.sendSome(ctx, s, up); err != nil {
+			return err
 		}
 	}
-	done, err := u.api.CompleteUploadWithResponse(ctx, id, client.UploadComplete{Md5: sums})
-	if err == nil {
-		err = refusal(done, http.StatusAccepted)
+	for tries := 3; ; tries-- {
+		done, err := u.api.CompleteUploadWithResponse(ctx, s.id, client.UploadComplete{Md5: s.sums})
+		busy := err == nil && done.StatusCode() == http.StatusServiceUnavailable && tries > 1 // it is safe to repeat
+		if err == nil {
+			err = refusal(done, http.StatusAccepted)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case !busy:
+			return fmt.Errorf("complete the upload of %s: %w", s.id, err)
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("complete the upload of %s: %w", id, err)
+}
+
+// sendSome sends parts until there is something to tell: what was waited for is there,
+// or some time has gone by.
+func (u *User) sendSome(ctx context.Context, s *sending, up client.Upload) error {
+	asked, every, first := time.Now(), askEvery, up.First
+	if !up.Playable {
+		every = askOften
+	}
+	for i, ticket := range up.Send {
+		if s.lastPartLast && ticket.Number == up.Parts-1 && len(up.Send) > 1 {
+			first = 0
+			continue
+		}
+		if i > 0 && (i == first || time.Since(asked) >= every) {
+			return nil
+		}
+		body, sum, err := s.read(ticket.Number, up.PartSizeBytes)
+		if err == nil {
+			err = u.putPart(ctx, ticket.Url, body, sum)
+		}
+		if err != nil {
+			return fmt.Errorf("put part %d of %s: %w", ticket.Number, s.id, err)
+		}
+		s.note(ticket.Number, sum, len(body))
 	}
 	return nil
 }

@@ -20,11 +20,7 @@ func TestUploadThatIsThereAlready(t *testing.T) {
 		t.Skip("-short: starts the whole system and runs ffmpeg")
 	}
 	t.Parallel()
-	bin := t.TempDir()
-	if err := stack.Build(t.Context(), bin); err != nil {
-		t.Fatal(err)
-	}
-	s := stacktest.Start(t, stack.Options{Bin: bin, Workers: 1})
+	s := stacktest.Start(t, stack.Options{Workers: 1})
 	user, err := journey.New(s.BaseURL())
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func run(m *testing.M) int {
 			return 1
 		}
 	}
-	return m.Run()
+	return stacktest.Run(m)
 }
 
 // address is one public address with several web roles behind it. Requests go to
@@ -89,12 +89,8 @@ func TestTwoWebRolesBehindOneAddress(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test runs Azurite and the built roles")
 	}
-	bin := t.TempDir()
-	if err := stack.Build(t.Context(), bin); err != nil {
-		t.Fatal(err)
-	}
 	options := stack.Options{
-		Bin: bin, ConnectionString: azuritetest.ConnectionString(t), Env: []string{"CUTROOM_PREFIX=" + azuritetest.Prefix()},
+		ConnectionString: azuritetest.ConnectionString(t), Env: []string{"CUTROOM_PREFIX=" + azuritetest.Prefix()},
 	}
 	second := stacktest.Start(t, options)
 	options.Workers = 1

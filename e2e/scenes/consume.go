@@ -114,7 +114,7 @@ func noisyNeighbour(ctx context.Context, s *Stage) error {
 	specs := []workqueue.Spec{lanedQueue}
 	producer := workqueue.OpenAll(s.Account("producer"), specs)
 	send := func(ctx context.Context, customer, id string) (lane int, err error) {
-		lane = producer.Lane(Quiet(ctx), customer, false)
+		lane, _ = producer.Lane(Quiet(ctx), customer, false)
 		return lane, sendAll(ctx, producer, workqueue.LaneName(lanedQueue.Name, lane), "film", []string{id})
 	}
 	for _, film := range numbered("loud", 30) {

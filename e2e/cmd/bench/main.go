@@ -3,6 +3,7 @@
 //
 //	make bench
 //	scripts/gorun bench -only pipeline,playable -quick
+//	scripts/gorun bench -only uploading -megabytes 500
 package main
 
 import (
@@ -10,24 +11,15 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/cutroom/cutroom/e2e/bench"
+	"github.com/cutroom/cutroom/e2e/command"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("bench", run) }
 
 func run(ctx context.Context) error {
 	var names []string
@@ -39,10 +31,15 @@ func run(ctx context.Context) error {
 	flag.BoolVar(&o.Quick, "quick", false, "smaller and shorter: for a look, not for numbers to keep")
 	flag.IntVar(&o.Runs, "runs", 0, "how often each side is measured (default 2)")
 	flag.Float64Var(&o.USDPer10000, "price", bench.DefaultPrice, "USD per 10,000 storage requests, for the idle section")
+	flag.IntVar(&o.Megabytes, "megabytes", 0, "size of the films of the section uploading (default 60)")
+	kinds := flag.String("kinds", "", "kinds of film of that section, with commas between them, such as webm,front.mp4 (default all)")
 	write := flag.Bool("write", false, "write docs/benchmarks.md, too")
 	flag.Parse()
 	if *only != "" {
 		o.Sections = strings.Split(*only, ",")
+	}
+	if *kinds != "" {
+		o.Kinds = strings.Split(*kinds, ",")
 	}
 	report, err := bench.Run(ctx, o, os.Stdout)
 	if err != nil || !*write {

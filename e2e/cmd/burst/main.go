@@ -10,24 +10,15 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/bench"
+	"github.com/cutroom/cutroom/e2e/command"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "burst:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("burst", run) }
 
 func run(ctx context.Context) error {
 	write := flag.Bool("write", false, "write docs/burst.svg instead of .run/burst.svg")

@@ -4,19 +4,13 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
 
+	"github.com/cutroom/cutroom/e2e/command"
 	"github.com/cutroom/cutroom/e2e/handbook"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
-func main() {
-	if err := run(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "handbook:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("handbook", run) }
 
 func run(ctx context.Context) error {
 	root, err := stack.Root()

@@ -13,26 +13,17 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/command"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stress"
 	"github.com/cutroom/cutroom/shared/azstorage"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "partition-stress:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("partition-stress", run) }
 
 func run(ctx context.Context) error {
 	o := stress.Options{Log: os.Stderr}

@@ -14,10 +14,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
+	"github.com/cutroom/cutroom/e2e/command"
 	"github.com/cutroom/cutroom/e2e/scenes"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azurite"
@@ -26,13 +25,7 @@ import (
 
 func main() {
 	scenes.MaybeChild()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Stdout, os.Getenv)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "scene:", err)
-		os.Exit(1)
-	}
+	command.Main("scene", func(ctx context.Context) error { return run(ctx, os.Stdout, os.Getenv) })
 }
 
 func run(ctx context.Context, out io.Writer, getenv func(string) string) (err error) {

@@ -7,23 +7,17 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/command"
 	"github.com/cutroom/cutroom/e2e/observe"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ctx, cancel := context.WithTimeout(ctx, 8*time.Minute)
-	err := observe.Run(ctx, os.Stdout)
-	cancel()
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "scrape:", err)
-		os.Exit(1)
-	}
+	command.Main("scrape", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 8*time.Minute)
+		defer cancel()
+		return observe.Run(ctx, os.Stdout)
+	})
 }

@@ -13,25 +13,16 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/command"
 	"github.com/cutroom/cutroom/e2e/soak"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "soak:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("soak", run) }
 
 func run(ctx context.Context) error {
 	o := soak.Options{Log: os.Stderr, Older: soak.Older}
