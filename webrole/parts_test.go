@@ -78,7 +78,7 @@ func toSend(parts []api.PartToSend) (out []int) {
 	return out
 }
 
-// TestUploadInParts: the first and the last part are asked for before the others, what
+// TestUploadInParts: the first and the last parts are asked for before the others, what
 // is held is told with its checksum, and complete takes nothing but the whole file of
 // whoever says so (Q12, Q14).
 func TestUploadInParts(t *testing.T) {
@@ -89,10 +89,10 @@ func TestUploadInParts(t *testing.T) {
 	path, complete := "/videos/"+v.Id+"/upload", "/videos/"+v.Id+"/upload/complete"
 	s.call(http.MethodPost, path, map[string]any{"sizeBytes": 5}).want(t, 400, "size_mismatch")
 	up := s.begin(v.Id, nil)
-	if up.Parts != 5 || up.PartSizeBytes != partBytes || up.SizeBytes != int64(len(content)) || len(up.Held) != 0 || up.First != 2 || time.Until(up.ExpiresAt) > 20*time.Minute {
+	if up.Parts != 5 || up.PartSizeBytes != partBytes || up.SizeBytes != int64(len(content)) || len(up.Held) != 0 || up.First != 3 || time.Until(up.ExpiresAt) > 20*time.Minute {
 		t.Errorf("upload %+v", up)
 	}
-	if diff := cmp.Diff([]int{0, 4, 1, 2, 3}, toSend(up.Send)); diff != "" {
+	if diff := cmp.Diff([]int{0, 4, 3, 1, 2}, toSend(up.Send)); diff != "" {
 		t.Errorf("order to send (-want +got):\n%s", diff)
 	}
 	s.call(http.MethodPost, complete, nil).want(t, 409, "upload_incomplete")

@@ -18,9 +18,10 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
-// How often what is asked. A queue is busy for busyFor after it held a message, a
-// worker held one of its messages, or this web role sent one. Within the budget what
-// is most overdue goes first.
+// How often storage is asked for each thing. A queue counts as busy until busyFor has
+// passed since it held a message, a worker held one of its messages, or this web role
+// sent one. When the budget does not allow all that is due, the longest overdue goes
+// first.
 const (
 	passEvery    = 500 * time.Millisecond // also how often lookers are told
 	peekEvery    = time.Second            // a busy queue's first messages
@@ -42,8 +43,9 @@ const (
 	titleFor    = 5 * time.Minute
 )
 
-// reader reads for all lookers, from the first to the last. Only its own goroutine
-// writes its fields, those that lookers read under board.mu.
+// reader reads storage for all lookers. It begins with the first and ends with the last.
+// Only its own goroutine writes its fields. It holds board.mu while it writes those that
+// lookers read.
 type reader struct {
 	board  *Board
 	number int
@@ -152,7 +154,8 @@ func (b *Board) abandon(r *reader) {
 	}
 }
 
-// first asks for everything once, and once more for what the answers lead to.
+// first asks for everything, and then once more: the second pass reads the messages of
+// the queues that the first one found busy.
 func (r *reader) first() error {
 	for round := 0; ; {
 		if err := r.pass(); err != nil {
@@ -191,8 +194,8 @@ type ask struct {
 	do  func(context.Context) (keep func(), err error)
 }
 
-// pass asks what is due, within the budget. After a failure it asks no more: a service
-// that is away would hold up all of it.
+// pass makes the requests that are due, within the budget. After a failure it makes no
+// more of them, because each one would wait for a service that does not answer.
 func (r *reader) pass() error {
 	now := time.Now()
 	r.rouse(now)

@@ -127,9 +127,10 @@ func (r *reader) observe(now time.Time) state {
 	return s
 }
 
-// latest says of each message that is seen at several places which of them is the
-// latest: that with the most deliveries. Rows of workers and looks at queues are not
-// of the same moment.
+// latest helps to show each message once. Workers' rows and queues are not read in the
+// same moment, so a message may be seen in both. The place with the most deliveries is
+// the newest. A message that is visible again counts half a delivery more than one that
+// a worker holds, so the values are doubled.
 func (r *reader) latest() map[string]int64 {
 	deliveries := map[string]int64{}
 	for _, w := range r.seen {

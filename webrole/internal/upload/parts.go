@@ -178,8 +178,13 @@ func (s *Service) sniffParts(ctx context.Context, v video.Video, held []sourcepa
 	return nil
 }
 
+// lastParts is how many parts of the end work waits for before it was asked: the last
+// seconds are rarely in the last part alone, and asking for more takes a second.
+const lastParts = 2
+
 // sending signs keys for the parts that are to be sent next: those that work waits for,
-// which are the first, the last and the ones it asked for, and then the others in order.
+// which are the first, the last ones and those it asked for, and then the others in
+// order.
 func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts.Part) (Sending, error) {
 	l, _ := sourceparts.LayoutOf(v.Upload)
 	there := make(map[int]bool, len(held))
@@ -195,6 +200,9 @@ func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts
 	}
 	add(0)
 	add(l.Count() - 1)
+	for i := 1; i < lastParts && !v.Upload.Begun; i++ {
+		add(l.Count() - 1 - i)
+	}
 	for _, n := range v.Upload.Wants {
 		add(n)
 	}
