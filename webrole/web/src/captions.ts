@@ -1,5 +1,5 @@
 // The captions of a video on its page: a list of languages, and a form that adds one.
-import { $, type Captions, type List, call, element, message, say, sleep } from './api';
+import { $, type Captions, type List, Problem, call, element, message, say, sleep } from './api';
 
 // chooser is a list of what the player can show: its own menu is hard to reach without a
 // pointer, and differs from browser to browser. It is called with the languages there are.
@@ -62,5 +62,7 @@ export function setUp(id: string, player: HTMLVideoElement, changed: () => void)
       say(message(err));
     }
   });
-  load().catch((err) => say(message(err)));
+  load().catch((err) => {
+    if (!(err instanceof Problem && err.status === 404)) say(message(err)); // the page itself says that there is no video
+  });
 }
