@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -125,7 +126,7 @@ func TestStepsThatFailAlone(t *testing.T) {
 				if open := ready(100).OpenAlone(); len(open) == 0 {
 					t.Error("what is promised is not open")
 				}
-				if err := s.FailStep(t.Context(), k, failure); err != nil { // poison, never claimed
+				if err := s.FailStep(t.Context(), k, time.Now(), failure); err != nil { // poison, never claimed
 					t.Fatal(err)
 				}
 			}

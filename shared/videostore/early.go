@@ -308,22 +308,9 @@ func (s *Store) Want(ctx context.Context, id video.ID, generation int, parts []i
 // when it is complete by now. Safe to repeat.
 func (s *Store) Postpone(ctx context.Context, id video.ID) (waits bool, _ error) {
 	return s.changeEarly(ctx, id, func(_ *video.Video, u *video.Upload) bool {
-		before := u.Late
 		u.Late = true
-		return !before
+		return true // also a second time: the request that completes the upload may have read the step's row before
 	})
-}
-
-// failEarly is failStep while the upload goes on. ErrChanged when it is complete by now.
-func (s *Store) failEarly(ctx context.Context, id video.ID) error {
-	waits, err := s.Postpone(ctx, id)
-	switch {
-	case err != nil:
-		return err
-	case !waits:
-		return ErrChanged
-	}
-	return ErrPostponed
 }
 
 func (s *Store) changeEarly(ctx context.Context, id video.ID, edit func(*video.Video, *video.Upload) (changed bool)) (early bool, _ error) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
@@ -206,6 +207,7 @@ func TestEarlyWorkGetsInNobodysWay(t *testing.T) {
 func TestEarlyWorkWaits(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
+	begun := time.Now()
 	id := beingSent(t, s)
 	arrived(t, s, id, 1)
 	promisedOf(out)
@@ -229,7 +231,7 @@ func TestEarlyWorkWaits(t *testing.T) {
 	if err != nil || len(view.Missing()) != 0 {
 		t.Errorf("missing while it waits: %v, %v", view.Missing(), err)
 	}
-	if err := s.FailStep(t.Context(), key(id, workflow.StepProbe, 0), &video.Failure{Code: video.ProcessingFailed}); !errors.Is(err, videostore.ErrPostponed) {
+	if err := s.FailStep(t.Context(), key(id, workflow.StepProbe, 0), time.Now(), &video.Failure{Code: video.ProcessingFailed}); !errors.Is(err, videostore.ErrPostponed) {
 		t.Errorf("attempts are used up before the last byte: %v", err)
 	}
 	if rec, err := s.Get(t.Context(), id); err != nil || rec.Video.State != video.AwaitingUpload {
@@ -241,6 +243,24 @@ func TestEarlyWorkWaits(t *testing.T) {
 	same(t, "complete", promisedOf(out), "1.probe.0")
 	if waits, err := s.Want(t.Context(), id, 1, []int{3}); waits || err != nil {
 		t.Errorf("a look that ends after the last byte waits: %t, %v", waits, err)
+	}
+
+	// Attempts on half a file say nothing about the whole one, also when the last of them
+	// fails after its last byte, in a worker that could not write how it ended.
+	probe := key(id, workflow.StepProbe, 0)
+	claimOf(t, s, probe)
+	if err := s.FailStep(t.Context(), probe, begun, &video.Failure{Code: video.ProcessingFailed}); !errors.Is(err, videostore.ErrPostponed) {
+		t.Errorf("attempts that began before the last byte are used up after it: %v", err)
+	}
+	same(t, "used up after the last byte", promisedOf(out), "1.probe.0")
+	if _, err := s.Claim(t.Context(), probe, "a new message", "w"); err != nil {
+		t.Errorf("claim for the new message: %v", err)
+	}
+	if err := s.FailStep(t.Context(), probe, time.Now(), &video.Failure{Code: video.ProcessingFailed}); err != nil {
+		t.Error(err)
+	}
+	if rec, err := s.Get(t.Context(), id); err != nil || rec.Video.State != video.Failed {
+		t.Errorf("attempts on the whole file are used up: %s, %v", rec.Video.State, err)
 	}
 }
 

@@ -4,23 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// ErrPostponed says that a failure is not final: the step worked on an upload that is
+// ErrPostponed says that a failure is not final: the step worked on an upload that was
 // still going on, and is promised again when all of it is there.
-var ErrPostponed = errors.New("step is done again when the upload is complete")
+var ErrPostponed = errors.New("step is done again with the complete upload")
 
 // FailStep records that the attempts of a step are used up. Call it before the item is
 // put into the poison queue, and do not put it there when this returns ErrPostponed.
-// Unless the step fails alone, the same transaction fails the video. A step that is done
-// or no longer wanted stays as it is. Safe to repeat.
-func (s *Store) FailStep(ctx context.Context, key workflow.Key, failure *video.Failure) error {
+// asked is when the item was asked for, because attempts on half an upload say nothing
+// about the whole. Unless the step fails alone, the same transaction fails the video. A
+// step that is done or no longer wanted stays as it is. Safe to repeat.
+func (s *Store) FailStep(ctx context.Context, key workflow.Key, asked time.Time, failure *video.Failure) error {
 	for {
-		err := s.failStep(ctx, key, failure)
+		err := s.failStep(ctx, key, asked, failure)
 		if errors.Is(err, ErrChanged) {
 			continue
 		}
@@ -32,7 +34,7 @@ func (s *Store) FailStep(ctx context.Context, key workflow.Key, failure *video.F
 }
 
 // failStep is one try. ErrChanged when the step row or META changed meanwhile.
-func (s *Store) failStep(ctx context.Context, key workflow.Key, failure *video.Failure) error {
+func (s *Store) failStep(ctx context.Context, key workflow.Key, asked time.Time, failure *video.Failure) error {
 	rec, err := s.Get(ctx, key.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && !wanted(key, rec.Video) {
 		return nil
@@ -53,8 +55,15 @@ func (s *Store) failStep(ctx context.Context, key workflow.Key, failure *video.F
 	if step.State == StepDone {
 		return nil
 	}
-	if rec.Video.Early() {
-		return s.failEarly(ctx, key.ID)
+	u := rec.Video.Upload
+	if early := rec.Video.Early(); early || u != nil && u.Begun && asked.Before(rec.Video.UploadedAt) {
+		if err := s.reopen(ctx, step); err != nil {
+			return err
+		}
+		if early {
+			return s.failEarly(ctx, key.ID)
+		}
+		return s.askAgain(ctx, rec, key)
 	}
 	at, before := now(), step
 	step.exhausted(at)
@@ -70,6 +79,35 @@ func (s *Store) failStep(ctx context.Context, key workflow.Key, failure *video.F
 		s.tellAttempt(before, step, video.Plan{})
 	}
 	return err
+}
+
+// failEarly is failStep while the upload goes on. ErrChanged when it is complete by now.
+func (s *Store) failEarly(ctx context.Context, id video.ID) error {
+	waits, err := s.Postpone(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case !waits:
+		return ErrChanged
+	}
+	return ErrPostponed
+}
+
+// askAgain is failStep for attempts that began on half an upload that is complete now. The
+// new item has no failures.
+func (s *Store) askAgain(ctx context.Context, rec Record, key workflow.Key) error {
+	intent := begin(rec.Video)
+	if declared := key.Declared(); declared.Stage != workflow.First {
+		plan, err := s.Plan(ctx, key.ID, key.Generation)
+		if err != nil {
+			return err
+		}
+		intent = intentOf(rec.Video, plan, declared, key.Index)
+	}
+	if err := s.Resend(ctx, rec, []Intent{intent}); err != nil {
+		return err
+	}
+	return ErrPostponed
 }
 
 // failAlone writes a failure that is not the video's. META is in the transaction when

@@ -252,19 +252,31 @@ func (s *Store) Delete(ctx context.Context, id video.ID, ifMatch string) (Record
 func (s *Store) Reopen(ctx context.Context, view View, intents []Intent) error {
 	for _, intent := range intents {
 		step, found := view.StepOf(intent)
-		if !found || step.State == StepDone {
+		if !found {
 			continue
 		}
-		at, before := now(), step
-		step.abandoned(at)
-		step.State, step.Carrier, step.Attempt, step.QueuedAt = StepQueued, "", "", at
-		_, err := s.videos.Update(ctx, step.row(), step.etag)
-		if err != nil && !isStale(err) {
-			return fmt.Errorf("reopen %s: %w", step.Key, err)
+		if err := s.reopen(ctx, step); err != nil {
+			return err
 		}
-		if err == nil {
-			s.tellAttempt(before, step, video.Plan{})
-		}
+	}
+	return nil
+}
+
+// reopen is Reopen for one step. It leaves alone what has no row, is done, or was changed
+// by somebody else meanwhile.
+func (s *Store) reopen(ctx context.Context, step Step) error {
+	if step.etag == "" || step.State == StepDone {
+		return nil
+	}
+	at, before := now(), step
+	step.abandoned(at)
+	step.State, step.Carrier, step.Attempt, step.QueuedAt = StepQueued, "", "", at
+	_, err := s.videos.Update(ctx, step.row(), step.etag)
+	if err != nil && !isStale(err) {
+		return fmt.Errorf("reopen %s: %w", step.Key, err)
+	}
+	if err == nil {
+		s.tellAttempt(before, step, video.Plan{})
 	}
 	return nil
 }

@@ -153,12 +153,17 @@ func (qs *Queues) measure(ctx context.Context, at *time.Time, lanes []int) {
 	if time.Since(*at) < lengthsFor {
 		return
 	}
-	if read, err := qs.laneLengths(ctx, lanes); err == nil {
-		for _, lane := range lanes {
-			qs.lanes.length[lane] = read[lane]
-		}
+	read, err := qs.laneLengths(ctx, lanes)
+	// After a failure, too, and then for all lanes: senders must not wait for one timeout
+	// after the other.
+	*at = time.Now()
+	if err != nil {
+		qs.lanes.firstAt, qs.lanes.sidesAt = *at, *at
+		return
 	}
-	*at = time.Now() // after a failure, too: senders must not all wait for the same timeout
+	for _, lane := range lanes {
+		qs.lanes.length[lane] = read[lane]
+	}
 }
 
 // laneLengths reads the lengths of all queues of some lanes, in parallel.

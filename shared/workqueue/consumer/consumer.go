@@ -121,8 +121,10 @@ func (c *Consumer) refresh(ctx context.Context) {
 			c.log.Warn("cannot refresh the queue's policy", "queue", l.queue.Name(), "error", err)
 		}
 		if paused && !l.queue.Policy().Paused {
-			for _, lane := range l.lanes.lines {
-				lane.rouse()
+			for _, lane := range c.lines {
+				if lane.queue.Spec().Base() == l.queue.Spec().Base() {
+					lane.rouse()
+				}
 			}
 		}
 	}
@@ -141,6 +143,9 @@ func refreshLine(ctx context.Context, l *line) error {
 		return err
 	}
 	l.count.length.Store(state.Length)
+	if state.Length > 0 {
+		l.found() // also when every slot is taken for minutes and nothing is received
+	}
 	return l.queue.Tune(ctx)
 }
 

@@ -78,6 +78,13 @@ func (o *owner) drop() {
 // complete deletes the message and counts it. The work is committed or unwanted. If
 // the message cannot be deleted, its next delivery finds that.
 func (o *owner) complete(ctx context.Context, count *atomic.Int64) {
+	if o.remove(ctx, count) {
+		o.c.breakers.succeeded(o.job.Item.Step)
+	}
+}
+
+// remove is complete for an item whose attempts did not succeed.
+func (o *owner) remove(ctx context.Context, count *atomic.Int64) (removed bool) {
 	err := o.lease.Complete(ctx)
 	switch {
 	case err == nil:
@@ -85,7 +92,7 @@ func (o *owner) complete(ctx context.Context, count *atomic.Int64) {
 			o.line.count.worked.Add(int64(time.Since(o.job.Received)))
 		}
 		count.Add(1)
-		o.c.breakers.succeeded(o.job.Item.Step)
+		return true
 	case errors.Is(err, workqueue.ErrLeaseLost):
 		o.line.count.staleDeletes.Add(1)
 		o.log().Info("done, but the message had become visible to others")
@@ -93,6 +100,7 @@ func (o *owner) complete(ctx context.Context, count *atomic.Int64) {
 		o.line.count.settleErrors.Add(1)
 		o.log().Warn("done, but not deleted: the message will come once more", "error", err)
 	}
+	return false
 }
 
 // fail records a failed attempt and retries the item, or poisons it when that was its
@@ -122,7 +130,7 @@ func (o *owner) bury(ctx context.Context, cause error, record func(*workitem.Ite
 		err := hears.Exhausted(ctx, o.job, cause)
 		if workqueue.IsUnwanted(err) {
 			o.log().Warn("deleted without being done", "why", err, "cause", cause)
-			o.complete(ctx, &o.line.count.unwanted)
+			o.remove(ctx, &o.line.count.unwanted)
 			return
 		}
 		if err != nil {

@@ -13,8 +13,9 @@ import (
 // sound, and on few cores ten other encoders would take most of the time from them.
 //
 // Who begins holds a shared lock on a file, which the kernel releases when the process
-// ends in any way; the others wait until nobody holds it, or some time. Where there are
-// many cores, or no file locks, nobody waits.
+// ends in any way, and sets the time of the file. The others wait until nobody holds the
+// lock. The latest beginning counts for longestWait only: it may be stopped, or wait for
+// storage. Where there are many cores, or no file locks, nobody waits.
 type Beginnings struct{ path string }
 
 // beginningsFile lies in the directory that holds the workers' scratch directories.
@@ -23,11 +24,14 @@ const beginningsFile = "cutroom-beginnings.lock"
 const (
 	// fewCores is up to how many cores others wait.
 	fewCores = 4
-	// longestWait bounds that: under a load that makes beginnings slow, the others
-	// must move on, too.
+	// longestWait bounds how long a beginning is waited for, and how long work waits for
+	// one after the other: under a load that makes them slow, the others must move on.
 	longestWait = 3 * time.Second
 	// beginningsPoll is the pause between two looks whether somebody still begins.
 	beginningsPoll = 20 * time.Millisecond
+	// beginWithin bounds how long a beginning tries to take the lock. Who waits holds
+	// the exclusive one for an instant, unless its process is stopped just then.
+	beginWithin = 100 * time.Millisecond
 )
 
 // BeginningsIn returns the beginnings of the workers that keep their scratch directories
@@ -46,8 +50,16 @@ func BeginningsIn(parent string) *Beginnings {
 // Begin is to be called before a beginning runs, and what it returns afterwards.
 func (b *Beginnings) Begin() (end func()) {
 	f := b.open()
-	if f == nil || flockShared(f) != nil {
+	if f == nil {
 		return func() {}
+	}
+	now := time.Now()
+	_ = os.Chtimes(b.path, now, now)
+	for flockShared(f) != nil {
+		if time.Since(now) > beginWithin {
+			break // nobody waits for this one
+		}
+		time.Sleep(time.Millisecond)
 	}
 	return func() { _ = f.Close() } // which releases the lock
 }
@@ -62,6 +74,9 @@ func (b *Beginnings) Wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, longestWait)
 	defer cancel()
 	for flock(f) != nil { // the lock is released at once, by Close
+		if latest, err := f.Stat(); err != nil || time.Since(latest.ModTime()) >= longestWait {
+			return
+		}
 		select {
 		case <-time.After(beginningsPoll):
 		case <-ctx.Done():

@@ -29,18 +29,33 @@ func TestWorkWaitsForBeginningsOfAnyWorkerAtMostSoLong(t *testing.T) {
 			t.Errorf("waited %v, want until both have ended, 2s", d)
 		}
 		end := one.Begin()
-		if d := waited(t.Context()); d != longestWait {
-			t.Errorf("waited %v for one that does not end, want %v", d, longestWait)
-		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if d := waited(ctx); d != time.Second {
 			t.Errorf("waited %v with a context that ended after 1s", d)
 		}
 		end()
+		end = one.Begin()
+		if d := waited(t.Context()); d < longestWait || d > longestWait+beginningsPoll {
+			t.Errorf("waited %v for one that does not end, want %v", d, longestWait)
+		}
+		if d := waited(t.Context()); d != 0 {
+			t.Errorf("waited %v more for the same one, which may be stopped", d)
+		}
+		end()
 		if d := waited(t.Context()); d != 0 {
 			t.Errorf("waited %v after the last one ended", d)
 		}
+		stopped := other.open() // in the instant in which it looks
+		if err := flock(stopped); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		one.Begin()()
+		if d := time.Since(began); d > 2*beginWithin {
+			t.Errorf("began after %v, want at most %v", d, beginWithin)
+		}
+		_ = stopped.Close()
 	})
 }
 

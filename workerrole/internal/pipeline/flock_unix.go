@@ -15,9 +15,9 @@ const canFlock = true
 // with close-on-exec. errLocked when somebody has it.
 func flock(f *os.File) error { return lock(f, syscall.LOCK_EX|syscall.LOCK_NB) }
 
-// flockShared takes a lock that any number of openings may have at once, and waits for
-// one that is not shared.
-func flockShared(f *os.File) error { return lock(f, syscall.LOCK_SH) }
+// flockShared takes a lock that any number of openings may have at once. errLocked when
+// somebody has one that is not shared.
+func flockShared(f *os.File) error { return lock(f, syscall.LOCK_SH|syscall.LOCK_NB) }
 
 func lock(f *os.File, how int) error {
 	for {

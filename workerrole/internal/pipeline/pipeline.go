@@ -156,8 +156,9 @@ func plainOutcome(ctx context.Context, err error) videostore.Outcome {
 	return videostore.OutcomeRetry
 }
 
-// Exhausted records the failure in the step row before the item becomes poison. While the
-// upload goes on the item is unwanted instead: the step is done again. Safe to repeat.
+// Exhausted records the failure in the step row before the item becomes poison. An item
+// that was sent while the upload went on is unwanted instead: the step is done again.
+// Safe to repeat.
 func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) error {
 	key, err := workflow.KeyOf(job.Item)
 	if err != nil {
@@ -171,7 +172,7 @@ func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) 
 	if errors.As(cause, &killed) {
 		what = fmt.Sprintf("needs more memory than there is: it was killed %d times", killed.Times)
 	}
-	err = r.Videos.FailStep(ctx, key, &video.Failure{
+	err = r.Videos.FailStep(ctx, key, asked(job), &video.Failure{
 		Code:   video.ProcessingFailed,
 		Detail: fmt.Sprintf("the %s step %s; an operator finds the reason in /ops/poison", key.Step, what),
 	})
@@ -183,6 +184,17 @@ func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) 
 
 // backlog: an item that waited longer shows that its lane has a backlog.
 const backlog = 3 * time.Second
+
+// stepsBack reports whether the programs of a step leave the processor to all others: for
+// a customer who sent much while others waited, and for what is made while its upload
+// goes on, but for its beginning. Not the first step, which is short and whose programs
+// have limits of real time, and nothing of a video that plays, which a viewer asked for.
+func stepsBack(key workflow.Key, v video.Video) bool {
+	if key.Declared().Stage == workflow.First || v.Serving > 0 {
+		return false
+	}
+	return v.Bulk || v.Early() && !key.Begins()
+}
 
 func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *consumer.Job) error {
 	dir, err := os.MkdirTemp(r.Scratch, r.Step.Name()+"-")
@@ -202,7 +214,7 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 		job.Progress()
 	}
 	switch {
-	case claim.Video.Bulk, claim.Video.Early() && !key.Begins():
+	case stepsBack(key, claim.Video):
 		ctx = ffmpeg.Bulk(ctx)
 	case job.Received.Sub(job.Inserted) > backlog:
 		ctx = ffmpeg.Behind(ctx)
@@ -212,7 +224,7 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 		used := ffmpeg.UsageOf(ctx)
 		work.Log.DebugContext(ctx, "attempt ended", "took", time.Since(began), "runs", used.Runs(), "cpu", used.CPU(), "memory", used.Memory(), "disk", used.Disk())
 	}()
-	defer r.inTurn(ctx, key)()
+	defer r.inTurn(ctx, claim)()
 	// snippet: order-of-writes
 	commit, err := r.run(ctx, work)
 	if err != nil {
@@ -237,10 +249,13 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 // inTurn waits with a part for the beginnings of this machine, and returns what is to be
 // called when a beginning has ended. Work with a backlog does not wait, because slots
 // that wait are lost, and nobody waits for it: there would always be a beginning.
-func (r *Runner) inTurn(ctx context.Context, key workflow.Key) (end func()) {
+func (r *Runner) inTurn(ctx context.Context, claim *videostore.Claim) (end func()) {
+	key := claim.Step.Key
+	// Not of what plays already, and not a whole track of sound, which takes minutes.
+	short := key.Declared().Makes != workflow.Sound || len(claim.Plan.Sound) > 0
 	switch {
 	case r.Begins == nil, key.Declared().Stage != workflow.Part, ffmpeg.IsBehind(ctx):
-	case key.Begins():
+	case key.Begins() && short && claim.Video.Serving == 0:
 		return r.Begins.Begin()
 	default:
 		r.Begins.Wait(ctx)
