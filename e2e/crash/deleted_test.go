@@ -8,14 +8,14 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 )
 
-// Somebody deletes every queue while six videos are in work, in whatever stage each is:
+// Somebody deletes every queue while more than twenty videos are in work, in whatever stage each is:
 // rows and blobs are all that has to be kept (docs/operate.md), so all of them end
 // ready. It is the restore of a backup without queues.
 func TestAllQueuesAreDeleted(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, 6*time.Second)
 	l.worker("first", oneEncoder)
-	ids := append(l.uploadMany(small, video.Normal, 1), l.uploadMany(tiny, video.Normal, 4)...)
+	ids := append(l.uploadMany(small, video.Normal, 1), l.uploadMany(tiny, video.Normal, 24)...)
 	l.encoding(1, func() videostore.View { return l.view(ids[0]) })
 	ids = append(ids, l.mustUpload(tiny)) // its probe's message has just been sent
 	begun, done := 0, 0
@@ -34,8 +34,8 @@ func TestAllQueuesAreDeleted(t *testing.T) {
 	}
 	at := time.Now()
 	t.Logf("all queues deleted: %d videos were ready, %d begun, %d waited", done, begun, len(ids)-done-begun)
-	if done == len(ids) {
-		t.Error("there was nothing in work")
+	if open := len(ids) - done; open < 20 {
+		t.Errorf("only %d videos were in work", open)
 	}
 	for _, id := range ids {
 		l.ready(id)

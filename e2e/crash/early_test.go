@@ -20,7 +20,7 @@ func TestKilledWhileItUploads(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, 6*time.Second)
 	worker := l.worker("victim", oneEncoder)
-	for _, point := range []string{"probe/output", "encode/output", "encode/committed"} {
+	for _, point := range []string{"probe/output", "encode/output", "encode/committed", "encode/enqueued", "audio/output"} {
 		marker := l.arm(worker, point, "kill")
 		u := l.begin(growing)
 		u.Beginning(u.Layout.Count() / 2)

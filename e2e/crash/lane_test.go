@@ -110,6 +110,7 @@ func (l *lane) end() {
 	if err := l.Stop(); err != nil {
 		l.t.Error(err)
 	}
+	stacktest.NoSecrets(l.t, l.Stack)
 }
 
 // worker starts a worker and returns the name that the stack has for it. The

@@ -83,7 +83,7 @@ var (
 	// tiny is one chunk.
 	tiny = &clip{name: "tiny", frames: 20, args: source("64x64", 10, 2, true)}
 	// growing is long enough that its middle is not needed to begin with: the probe wants
-	// its last 12 s.
+	// its last seconds.
 	growing = &clip{name: "growing", frames: 1350, args: source("320x180", 15, 90, true)}
 	// lengthy is cut into many chunks, of which 3 are urgent.
 	lengthy = &clip{name: "lengthy", frames: 1200, args: source("64x64", 1, 240, true)}

@@ -161,7 +161,7 @@ func TestScaleRulesNameTheQueues(t *testing.T) {
 }
 
 // The roles as they are deployed, without a key anywhere: a browser's upload in
-// blocks becomes a video that plays; keys that the service lends are used again and
+// parts becomes a video that plays; keys that the service lends are used again and
 // renewed; when no token can be had, users are told to come again, and nothing is lost.
 func TestWithoutKeys(t *testing.T) {
 	t.Parallel()

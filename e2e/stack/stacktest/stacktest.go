@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -94,13 +95,31 @@ func Complete(t testing.TB, o stack.Options) stack.Options {
 	return o
 }
 
-// StopAfter calls stop when the test ends, and shows the logs of s when it failed.
+// secret is what no log of a role may have: account keys, signatures of SAS, sessions.
+// Azurite's own key is public, but whoever logs that one logs any.
+var secret = regexp.MustCompile(`AccountKey=[^*"&; ]|Eby8vdM02xNOcqFlqUwJPLlm|[?&]sig=[A-Za-z0-9%+/]{8}|__Host-session=[^;" ]`)
+
+// NoSecrets fails the test when a role of s has written a secret into its log.
+func NoSecrets(t testing.TB, s *stack.Stack) {
+	t.Helper()
+	for _, name := range s.Names() {
+		for line := range strings.Lines(s.Logs(name)) {
+			if secret.MatchString(line) {
+				t.Errorf("%s has a secret in its log: %s", name, line)
+			}
+		}
+	}
+}
+
+// StopAfter calls stop when the test ends, searches the logs of s for secrets, and shows
+// them when the test failed.
 func StopAfter(t testing.TB, s *stack.Stack, stop func() error) {
 	t.Helper()
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
 			t.Errorf("stop the stack: %v", err)
 		}
+		NoSecrets(t, s)
 		if t.Failed() {
 			for _, name := range append(s.Names(), stack.Azurite) {
 				if end := lastLines(s.Logs(name), 40); end != "" {

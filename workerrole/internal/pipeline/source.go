@@ -139,10 +139,14 @@ func (r *reader) Close() error {
 	return r.body.Close()
 }
 
-// changed returns the permanent failure for a blob that has another version.
+// changed returns the permanent failure for a blob of a complete upload that has another
+// version, or is gone. No later attempt would find it.
 func changed(err error) error {
-	if errors.Is(err, blobstore.ErrChanged) {
+	switch {
+	case errors.Is(err, blobstore.ErrChanged):
 		return video.Fail(video.SourceChanged, "The uploaded file was replaced after it had been accepted. Upload it as a new video.")
+	case errors.Is(err, blobstore.ErrNotFound):
+		return video.Fail(video.SourceChanged, "The uploaded file, or a part of it, was removed after it had been accepted. Upload it as a new video.")
 	}
 	return err
 }

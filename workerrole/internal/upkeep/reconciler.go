@@ -147,6 +147,14 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *m
 	}
 	missing := view.OpenAlone()
 	switch state := view.Video.State; {
+	case state == video.Cancelled && view.Video.UploadedAt.IsZero() && mark.Indexed.Equal(view.Video.UpdatedAt) && len(missing) == 0:
+		// It keeps its mark: parts and what was made early must go some day.
+		if time.Since(mark.Since) < r.AbandonAfter {
+			return true, nil
+		}
+		r.Log.Info("remove cancelled upload", "video", mark.ID)
+		_, err := r.Videos.Delete(ctx, mark.ID, view.ETag)
+		return false, err
 	case state.Terminal():
 		indexed := mark.Indexed.Equal(view.Video.UpdatedAt)
 		if !indexed && !mark.GaveUp(workflow.The(workflow.OnChange).Name, view.Video) {

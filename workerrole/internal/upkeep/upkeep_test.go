@@ -179,6 +179,31 @@ func TestReconcilerRemovesAbandonedUploads(t *testing.T) {
 	}
 }
 
+// An upload that is cancelled half-way keeps its mark, or nobody would ever remove its
+// parts and what was made of them.
+func TestReconcilerRemovesCancelledUploads(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.create(t)
+	rec, err := b.videos.Cancel(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.videos.MarkIndexed(t.Context(), id, rec.Video.UpdatedAt); err != nil {
+		t.Fatal(err)
+	}
+	b.pass(t)
+	b.pass(t)
+	if rec, err := b.videos.Get(t.Context(), id); err != nil || rec.Video.State != video.Cancelled {
+		t.Fatalf("a cancelled upload was touched: %s, %v", rec.Video.State, err)
+	}
+	b.rec.AbandonAfter = 0
+	b.pass(t)
+	if rec, err := b.videos.Get(t.Context(), id); err != nil || rec.Video.State != video.Deleting {
+		t.Errorf("state %s, %v; want deleting", rec.Video.State, err)
+	}
+}
+
 // What a request reserved that died before it announced its video is given back; what
 // one that goes on has reserved is not.
 func TestReconcilerGivesBackWhatADeadRequestReserved(t *testing.T) {
