@@ -2,6 +2,7 @@ package soak
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -21,6 +22,7 @@ type clip struct {
 	sound  bool
 	length time.Duration
 	code   string // of the failure that a bad file must end with; empty: refused when it is uploaded
+	free   int64  // bytes behind the film that no player reads; the file is sent slowly, so that work begins before its end
 	make   func(path string) error
 
 	path string
@@ -81,6 +83,7 @@ func clips() []*clip {
 		good("no-index.mkv", "160x96", 25, 100, false, args(x264(50), []string{"-f", "matroska", "-live", "1"})...), // must be remuxed first
 		good("large.avi", "640x368", 25, 60, false, "-c:v", "mjpeg", "-q:v", "3", "-pix_fmt", "yuvj420p"),
 		good("long.mp4", "320x192", 15, 240, true, args(x264(60), aac)...),
+		slow(good("sent-slowly.mp4", "160x96", 15, 180, true, args(x264(30), aac, []string{"-movflags", "+faststart"})...)),
 		// No index, and 12 s without a keyframe: a chunk that is decoded from too near
 		// misses its first frames, and is decoded again from further back.
 		good("rare-keys.ts", "160x96", 10, 300, false, args(x264(1000), []string{"-sc_threshold", "0", "-force_key_frames", "0,1,2,3,15,20,25", "-f", "mpegts"})...),
@@ -90,6 +93,25 @@ func clips() []*clip {
 			return os.WriteFile(path, []byte(strings.Repeat("This is no video. ", 500)), 0o600)
 		}},
 	}
+}
+
+// slow is a clip with a part of its own for its film and several for nothing.
+func slow(c *clip) *clip {
+	c.free = 28 << 20
+	return c
+}
+
+// pad appends a box of free space (ISO/IEC 14496-12, 8.1.2).
+func pad(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return fmt.Errorf("append free space: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	if _, err = f.Write(append(binary.BigEndian.AppendUint32(nil, uint32(size)), "free"...)); err == nil {
+		_, err = f.Write(make([]byte, size-8))
+	}
+	return err
 }
 
 // makeClips writes the files into dir.
@@ -104,6 +126,9 @@ func makeClips(ctx context.Context, dir string) ([]*clip, error) {
 			all := append([]string{"-nostdin", "-v", "error", "-y"}, c.args...)
 			if out, err := exec.CommandContext(ctx, "ffmpeg", append(all, c.path)...).CombinedOutput(); err != nil {
 				errs = append(errs, fmt.Errorf("make %s: %w\n%s", c.name, err, out))
+			}
+			if c.free > 0 {
+				errs = append(errs, pad(c.path, c.free))
 			}
 		}
 		info, err := os.Stat(c.path)

@@ -35,6 +35,7 @@ type Report struct {
 	First, Last             map[string]int64
 	Poison                  int
 	Stale                   int // step rows of stopped videos that still say "running"
+	Early                   int // steps that were done while their upload went on
 	Looks                   int
 	Logs                    map[string]string // of the roles, when something is wrong
 }
@@ -70,7 +71,7 @@ func (r *Report) measure(ctx context.Context, c *checker, w *watcher, m *meter, 
 		r.States[state]++
 	}
 	r.Plays, r.Searches = u.plays, u.searches
-	r.Recoveries, r.Forgone, r.Looks = w.recoveries, w.forgone+len(w.waiting), w.looks
+	r.Recoveries, r.Forgone, r.Looks, r.Early = w.recoveries, w.forgone+len(w.waiting), w.looks, len(w.beforeEnd)
 	slices.Sort(r.Recoveries)
 	r.Steps, r.Again = w.redone()
 	r.Settlements = m.settled()
@@ -117,6 +118,7 @@ func (r *Report) Page() string {
 	line("in the end", "%s", counts(r.States))
 	line("answers to users", "%s; %d searches, %d first segments played", counts(r.Answers), r.Searches, r.Plays)
 	line("from a kill to the commit of a step that the worker was at", "%s; %d such steps were not wanted or not done any more", quantiles(r.Recoveries), r.Forgone)
+	line("steps that were done while their upload went on", "%d", r.Early)
 	line("steps, and attempts beyond the first", "%s; again: %s", counts(r.Steps), counts(r.Again))
 	total := 0
 	for _, n := range r.Steps {

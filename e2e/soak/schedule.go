@@ -130,6 +130,9 @@ func (d draw) lives(length time.Duration) (lives []life) {
 		if outage := 0.35 + 0.3*d.Float64(); l.Clip == "avi.avi" || l.Clip == "long.mp4" { // clips with a chunk in their middle
 			l.Outage, l.Then = outage, leave
 		}
+		if l.Clip == "sent-slowly.mp4" {
+			l.Blocks = true
+		}
 		if l.Clip == "rare-keys.ts" { // must be ready for its frames to be looked at
 			l.Then = leave
 		}

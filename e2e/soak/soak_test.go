@@ -19,6 +19,9 @@ func TestSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log("\n" + report.Page())
+	if report.Early == 0 {
+		t.Error("nothing was done before an upload ended")
+	}
 	if len(report.Findings) == 0 {
 		return
 	}

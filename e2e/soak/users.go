@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"sync"
@@ -217,7 +218,11 @@ func (u *users) uploadParts(ctx context.Context, h *history) error {
 			return err
 		}
 		try, stop := context.WithTimeout(ctx, 30*time.Second)
-		err = user.UploadParts(try, h.id, file, h.clip.size, func(int64) {})
+		var from io.ReaderAt = file
+		if h.clip.free > 0 {
+			from = line{file}
+		}
+		err = user.UploadParts(try, h.id, from, h.clip.size, func(int64) {})
 		stop()
 		user.Close()
 		if err == nil {
@@ -237,6 +242,14 @@ func (u *users) uploadParts(ctx context.Context, h *history) error {
 		}
 		pause(ctx, 400*time.Millisecond)
 	}
+}
+
+// line is a file behind a line of 3 MB/s.
+type line struct{ io.ReaderAt }
+
+func (l line) ReadAt(p []byte, at int64) (int, error) {
+	time.Sleep(time.Duration(len(p)) * time.Second / 3_000_000)
+	return l.ReaderAt.ReadAt(p, at)
 }
 
 // outageLength is longer than ffmpeg tries to get a broken connection back, and

@@ -19,6 +19,7 @@ type watcher struct {
 	violations []string
 	steps      map[stepID]seenStep
 	videos     map[string]metaDoc
+	beforeEnd  map[stepID]bool // steps that were done while their upload went on
 	early      map[string]bool // finish rows that were there before all parts were, at the last look
 	waiting    []interrupted
 	recoveries []time.Duration
@@ -43,7 +44,7 @@ type interrupted struct {
 }
 
 func newWatcher(s storage) *watcher {
-	return &watcher{storage: s, steps: map[stepID]seenStep{}, videos: map[string]metaDoc{}, early: map[string]bool{}}
+	return &watcher{storage: s, steps: map[stepID]seenStep{}, videos: map[string]metaDoc{}, early: map[string]bool{}, beforeEnd: map[stepID]bool{}}
 }
 
 // watchEvery is the pause between two looks. On a slow machine it is longer, or
@@ -96,6 +97,9 @@ func (w *watcher) look(truths map[string]*truth) {
 		w.video(id, t)
 		for key, r := range t.steps {
 			w.step(id, t, key, r)
+			if t.doc.State == "awaiting_upload" && r.text("State") == "done" {
+				w.beforeEnd[stepID{id, key}] = true
+			}
 		}
 		w.fanIn(id, t, early)
 	}

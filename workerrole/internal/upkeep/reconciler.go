@@ -147,7 +147,7 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *m
 	}
 	missing := view.OpenAlone()
 	switch state := view.Video.State; {
-	case state == video.Cancelled && view.Video.UploadedAt.IsZero() && mark.Indexed.Equal(view.Video.UpdatedAt) && len(missing) == 0:
+	case state == video.Cancelled && view.Video.Upload != nil && view.Video.UploadedAt.IsZero() && mark.Indexed.Equal(view.Video.UpdatedAt) && len(missing) == 0:
 		// It keeps its mark: parts and what was made early must go some day.
 		if time.Since(mark.Since) < r.AbandonAfter {
 			return true, nil

@@ -184,8 +184,14 @@ func TestReconcilerRemovesAbandonedUploads(t *testing.T) {
 func TestReconcilerRemovesCancelledUploads(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	id := b.create(t)
-	rec, err := b.videos.Cancel(t.Context(), id)
+	rec, err := b.videos.Create(t.Context(), video.Video{
+		ID: video.NewID(), State: video.AwaitingUpload, Priority: video.Normal, Upload: &video.Upload{Bytes: 9, PartBytes: 4, Epoch: "e"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := rec.Video.ID
+	rec, err = b.videos.Cancel(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
