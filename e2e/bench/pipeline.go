@@ -72,8 +72,8 @@ func pipeline(ctx context.Context, b *bench) (Result, error) {
 			row("CPU (worker and its ffmpegs)", cpu, ours, theirs),
 		},
 		Ratios: []Ratio{
-			{Name: "wall", Value: medianOf(ours, wall) / medianOf(theirs, wall), Target: 1.05, AtMost: true},
-			{Name: "CPU", Value: medianOf(ours, cpu) / medianOf(theirs, cpu), Target: 1.05, AtMost: true},
+			{Name: "wall", Value: medianOf(ours, wall) / medianOf(theirs, wall), Target: 1.00, AtMost: true},
+			{Name: "CPU", Value: medianOf(ours, cpu) / medianOf(theirs, cpu), Target: 1.00, AtMost: true},
 		},
 	}
 	result.Notes = append(result.Notes, fmt.Sprintf("besides, in the pipeline's runs: web role %.2f s, Azurite %.2f s of CPU",

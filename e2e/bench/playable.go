@@ -90,9 +90,9 @@ func playable(ctx context.Context, b *bench) (Result, error) {
 		}
 	}
 	for _, minutes := range lengths {
-		result.Ratios = append(result.Ratios, Ratio{Name: fmt.Sprintf("%d minutes, median", minutes), Value: median(times[minutes]), Target: 3, AtMost: true, Unit: " s"})
+		result.Ratios = append(result.Ratios, Ratio{Name: fmt.Sprintf("%d minutes, median", minutes), Value: median(times[minutes]), Target: 1.5, AtMost: true, Unit: " s"})
 	}
 	last := lengths[len(lengths)-1]
-	result.Ratios = append(result.Ratios, Ratio{Name: fmt.Sprintf("%d minutes against 1", last), Value: median(times[last]) / median(times[1]), Target: 1.3, AtMost: true})
+	result.Ratios = append(result.Ratios, Ratio{Name: fmt.Sprintf("%d minutes against 1", last), Value: median(times[last]) / median(times[1]), Target: 1.2, AtMost: true})
 	return result, nil
 }
