@@ -401,7 +401,7 @@ func TestBoardIsCheap(t *testing.T) {
 		t.Errorf("the web role takes %.1f %% of a core", ofWeb)
 	}
 	press(t, tab, ".poisoned .token", "\r")
-	truth(t, tab, `document.getElementById('follow-facts').textContent.includes('docs/patterns/poison-messages.md')`)
+	truth(t, tab, `document.querySelector('#follow-facts a[href="/patterns/poison-messages"]')?.textContent === 'docs/patterns/poison-messages.md'`)
 	portraits(t, tab)
 
 	press(t, tab, ".poisoned .small", "\r")

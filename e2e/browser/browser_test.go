@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 
 	"github.com/cutroom/cutroom/e2e/client"
@@ -77,6 +78,20 @@ func openAs(t *testing.T, profile string) context.Context {
 	// Actions wait for what they act on: without a deadline, for ever.
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(cancel)
+	violated := &console{}
+	err := chromedp.Listen(ctx, func(event any) {
+		if e, ok := event.(*cdplog.EventEntryAdded); ok && strings.Contains(e.Entry.Text, "Content Security Policy") {
+			violated.add(e.Entry.Text)
+		}
+	})
+	if err != nil {
+		t.Fatalf("listen for violations: %v", err)
+	}
+	t.Cleanup(func() {
+		for _, text := range violated.take() {
+			t.Error(text)
+		}
+	})
 	return ctx
 }
 

@@ -36,7 +36,7 @@ func TestCaptionsAreShown(t *testing.T) {
 	tab := open(t)
 	watch(t, tab, s.BaseURL()+"/watch/"+v.Id)
 	file := filepath.Join(t.TempDir(), "film.srt")
-	const text = "1\r\n00:00:02,000 --> 00:00:04,000\r\n<b>The first</b> words\r\n\r\n2\r\n00:01:05,000 --> 00:01:08,000\r\nThe second minute\r\n"
+	const text = "1\r\n00:00:02,000 --> 00:00:04,000\r\n<b>The first</b> words\r\n\r\n2\r\n00:01:05,000 --> 00:01:08,000\r\nThe second minute <img src=x onerror=\"window.owned=1\">\r\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +55,9 @@ func TestCaptionsAreShown(t *testing.T) {
 	await(t, tab, fmt.Sprintf(shownCue, 3, "The first words"))
 	shoot(t, tab, "captions")
 	await(t, tab, fmt.Sprintf(shownCue, 66, "The second minute"))
+	if eval[bool](t, tab, `'owned' in window`) {
+		t.Error("markup in captions was executed")
+	}
 
 	press(t, tab, "#subtitles", kb.ArrowUp)
 	until(t, tab, "no captions are shown", `![...document.getElementById('player').textTracks].some((t) => t.mode === 'showing')`)

@@ -15,6 +15,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/lab"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/scene"
 )
 
 // playThrough plays the scene of a page by keyboard, without pauses, to its end.
@@ -128,6 +129,13 @@ func TestPlayASceneInThePage(t *testing.T) {
 		press(t, tab, `a[href="/learn/corrupted-and-split"]`, kb.Enter)
 		playThrough(t, tab)
 	})
+	look := visitor{tab: tab, base: s.BaseURL(), said: said, axe: string(axe)}
+	for _, sight := range []sight{{"dark", 360}, {"light", 1440}} {
+		sight.set(t, tab)
+		for _, sc := range scene.All() {
+			look.at(t, visited{"scene " + sc.Name, "/learn/" + sc.Name, `#go`, 60_000}, sight)
+		}
+	}
 	if errors := said.take(); len(errors) > 0 {
 		t.Errorf("the console says\n%s", strings.Join(errors, "\n"))
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 )
 
-// corrupt changes a bit of the first part that the page sends, and keeps what
-// became of the parts.
+// corrupt changes a bit of the first part that the page sends, breaks the connection of
+// the second one, and keeps what became of the parts.
 const corrupt = `(() => {
   const real = window.fetch, answers = window.answers = [];
   window.fetch = async (url, options) => {
@@ -25,6 +25,7 @@ const corrupt = `(() => {
     let body = options.body;
     if (!answers.length) { body = body.slice(0); new Uint8Array(body)[0] ^= 1; }
     answers.push(0);
+    if (answers.length === 2) throw new TypeError('Failed to fetch');
     const mine = answers.length - 1, answer = await real(url, { ...options, body });
     answers[mine] = answer.status;
     return answer;
@@ -59,7 +60,7 @@ func eval[T any](t *testing.T, tab context.Context, expression string) T {
 
 // TestUploadThroughThePage chooses files in the upload page, as a user does who has
 // only a keyboard: two videos and something else. A part that is changed on the way is refused and sent
-// again (paper row Q12). Each row becomes a link that plays, and
+// again (paper row Q12), and one whose connection breaks, too. Each row becomes a link that plays, and
 // the search finds it.
 func TestUploadThroughThePage(t *testing.T) {
 	s := stacktest.Start(t, stack.Options{Workers: 1})
@@ -83,8 +84,8 @@ func TestUploadThroughThePage(t *testing.T) {
 	press(t, tab, `#send`, kb.Enter)
 	until(t, tab, "both are ready", `document.querySelectorAll('#files [data-state=ready]').length === 2`)
 	shoot(t, tab, "uploaded")
-	if got := eval[string](t, tab, `window.answers.join(' ')`); got != "400 201 201" {
-		t.Errorf("answers to the parts: %q; want the changed one refused and sent again", got)
+	if got := eval[string](t, tab, `window.answers.join(' ')`); got != "400 0 201 201" {
+		t.Errorf("answers to the parts: %q; want what was refused, or got no answer, sent again", got)
 	}
 	if got := eval[int](t, tab, `document.querySelectorAll('#files [data-phase=refused]').length`); got != 1 {
 		t.Errorf("%d files refused, want the letter", got)
@@ -102,6 +103,11 @@ func TestUploadThroughThePage(t *testing.T) {
 	until(t, tab, "the search finds one", `document.querySelectorAll('#videos li[data-id]').length === 1 && document.getElementById('status').textContent.startsWith('1 found')`)
 	press(t, tab, `#videos a`, kb.Enter)
 	until(t, tab, "the page of the video that was found", `document.title.startsWith('Uploaded by hand')`)
+
+	press(t, tab, `#facts a[href="/?channel=main"]`, kb.Enter)
+	until(t, tab, "the channel has both", `document.querySelectorAll('#videos li[data-id]').length === 2 && !document.getElementById('order').hidden`)
+	press(t, tab, `#sort`, kb.ArrowDown)
+	until(t, tab, "they are in the order of their titles", `location.search.includes('sort=title') && [...document.querySelectorAll('#videos h2')].map((h) => h.textContent).join() === 'clip,Uploaded by hand'`)
 }
 
 // stalling counts the parts that storage has taken from a page, and lets so many of

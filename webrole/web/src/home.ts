@@ -30,7 +30,13 @@ function words(params: URLSearchParams) {
     const value = params.get(name);
     if (value) kept.set(name, value);
   }
+  if (ofChannel(kept) && params.get('sort') === 'title') kept.set('sort', 'title');
   return kept.size ? kept : null;
+}
+
+// A channel alone is a list of its own, in either order. With more it is a search.
+function ofChannel(params: URLSearchParams | null) {
+  return Boolean(params?.has('channel')) && !['q', 'tag', 'actor'].some((name) => params?.has(name));
 }
 
 // changed is the address of the same search with one part changed, or without it.
@@ -52,6 +58,7 @@ function showCorrection(better: Record<string, string> | undefined) {
 // Counting reads up to a thousand rows, so it is done when somebody asks.
 async function showFacets() {
   const params = new URLSearchParams(query ?? '');
+  params.delete('sort');
   params.set('facets', 'true');
   params.set('limit', '1');
   const { facets } = await call<{ facets: Facets }>('GET', `/search?${params}`);
@@ -75,7 +82,7 @@ async function load() {
     const params = new URLSearchParams(query || '');
     params.set('limit', '24');
     if (token) params.set('pageToken', token);
-    const answer = await call<VideoPage>('GET', `${query ? '/search' : '/videos'}?${params}`);
+    const answer = await call<VideoPage>('GET', `${query && !ofChannel(query) ? '/search' : '/videos'}?${params}`);
     videos.push(...answer.items);
     token = answer.nextPageToken || '';
     better ||= answer.didYouMean;
@@ -89,7 +96,7 @@ async function load() {
   show(videos);
   if (query) showCorrection(better);
   if (query && videos.length === 0) say('Nothing was found. Fewer words find more, and the beginning of a word is enough.');
-  else if (query) say(`${videos.length}${next ? ' or more' : ''} found; ${cost.read} index rows read in ${cost.requests} requests`);
+  else if (query && !ofChannel(query)) say(`${videos.length}${next ? ' or more' : ''} found; ${cost.read} index rows read in ${cost.requests} requests`);
   else say('');
   $('empty').hidden = videos.length > 0 || query !== null;
 }
@@ -132,14 +139,18 @@ function showFilters() {
     return value ? [element('a', { class: 'chip', href: changed(name, ''), 'aria-label': `Without ${name} ${value}` }, `${name}: ${value} ×`)] : [];
   }), narrow);
   $('facets').hidden = !query;
+  $('order').hidden = !ofChannel(query);
+  order.value = params.get('sort') ?? '';
 }
+
+const order = $<HTMLSelectElement>('sort');
+order.addEventListener('change', () => go(changed('sort', order.value)));
 
 const q = $<HTMLInputElement>('q');
 q.value = query?.get('q') ?? '';
 
-// search shows what the box says, without leaving the page.
-function search() {
-  const to = changed('q', q.value.trim());
+// go shows another list without leaving the page.
+function go(to: string) {
   if (to === location.pathname + location.search) return;
   history.replaceState(null, '', to);
   query = words(new URLSearchParams(location.search));
@@ -148,6 +159,8 @@ function search() {
   showFilters();
   load().catch((err) => say(message(err)));
 }
+
+const search = () => go(changed('q', q.value.trim()));
 
 let typing = 0;
 q.addEventListener('input', () => {

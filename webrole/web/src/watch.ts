@@ -62,7 +62,7 @@ function show(v: Video) {
   say(stateText(v, true));
   $('working').hidden = v.state !== 'processing' && !(v.state === 'awaiting_upload' && v.playable);
   $<HTMLProgressElement>('bar').value = v.progress.percent;
-  const facts: [string, string | Node][] = [['Channel', v.channel], ['Actors', v.actors.join(', ')], ['Directors', v.directors.join(', ')], ['Tags', v.tags.join(', ')],
+  const facts: [string, string | Node][] = [['Channel', element('a', { href: `/?${new URLSearchParams({ channel: v.channel })}` }, v.channel)], ['Actors', v.actors.join(', ')], ['Directors', v.directors.join(', ')], ['Tags', v.tags.join(', ')],
     ['Length', v.durationSeconds ? duration(v.durationSeconds) : ''],
     ['Renditions', v.renditions.map((r) => r.name).join(', ')], ...others(v)];
   list('facts', facts);

@@ -43,7 +43,7 @@ export class Facts {
     facts.push(['Message', code(t.id)]);
     if (t.item) facts.push(['Work item', code(t.item)]);
     if (t.row) facts.push(['Row', code(`videos · ${t.video} · ${t.row}`)]);
-    facts.push(['Pattern', code(`docs/patterns/${pattern(t)}.md`)]);
+    facts.push(['Pattern', element('a', { href: `/patterns/${pattern(t)}` }, code(`docs/patterns/${pattern(t)}.md`))]);
     if (/^[a-z0-9-]+$/.test(t.step)) facts.push(['Code', code(`workerrole/internal/step/${t.step}.go`)]);
     return facts;
   }
