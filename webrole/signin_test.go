@@ -225,6 +225,11 @@ func TestSignInRefuses(t *testing.T) {
 		}
 	}
 
+	ahead := newGuest(s) // of a clock that is a little fast nobody is kept out
+	i.answer = with("nbf", time.Now().Add(2*time.Minute).Unix())
+	if a := ahead.visit(http.MethodGet, ahead.leave(i, "/"), nil); a.StatusCode != http.StatusFound {
+		t.Errorf("a token of a clock that is two minutes fast: %d %s", a.StatusCode, a.body)
+	}
 	i.answer = by(jose.ES256, i.key)
 	for name, spoil := range map[string]func(g *guest, back string) string{
 		"another state":      func(_ *guest, back string) string { return back + "x" },

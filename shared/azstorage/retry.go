@@ -58,7 +58,7 @@ type Retry struct {
 
 const maxRetries = 20
 
-// DefaultRetry rides out a table partition that moves for some 20 s (paper row T10).
+// DefaultRetry rides out a table partition that moves for 18 s at least (paper row T10).
 var DefaultRetry = Retry{
 	Strategy: Exponential, MaxRetries: 5,
 	Delay: 500 * time.Millisecond, MinDelay: 100 * time.Millisecond, MaxDelay: 8 * time.Second,

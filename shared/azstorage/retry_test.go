@@ -46,6 +46,18 @@ func TestPauseIsThePapersFormula(t *testing.T) {
 	}
 }
 
+// T10: however the pauses are drawn, the last try comes after a partition has moved.
+func TestDefaultRetryWaitsLongEnough(t *testing.T) {
+	t.Parallel()
+	var shortest time.Duration
+	for x := 1; x <= azstorage.DefaultRetry.MaxRetries; x++ {
+		shortest += azstorage.DefaultRetry.Pause(x, 0)
+	}
+	if shortest < 18*time.Second || shortest > 20*time.Second {
+		t.Errorf("all pauses together are %v at least; the documentation says 18 s", shortest)
+	}
+}
+
 // T11: the paper's example, five retries with z = 45 s.
 func TestPaperRetry(t *testing.T) {
 	t.Parallel()

@@ -132,10 +132,18 @@ func TestReplacedPartIsRefused(t *testing.T) {
 	if _, err := s.blobs.Put(t.Context(), video.SourcesContainer, sourceparts.Name(s.id, s.layout, 1), bytes.NewReader(other), 400_000, blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = io.ReadAll(&reader{ctx: t.Context(), from: whole})
-	if failure := new(video.Failure); !errors.As(err, &failure) || failure.Code != video.SourceChanged {
-		t.Errorf("a replaced part: %v", err)
+	refused := func(what string) {
+		t.Helper()
+		_, err = io.ReadAll(&reader{ctx: t.Context(), from: whole})
+		if failure := new(video.Failure); !errors.As(err, &failure) || failure.Code != video.SourceChanged {
+			t.Errorf("%s part: %v", what, err)
+		}
 	}
+	refused("a replaced")
+	if err := s.blobs.Delete(t.Context(), video.SourcesContainer, sourceparts.Name(s.id, s.layout, 1)); err != nil {
+		t.Fatal(err)
+	}
+	refused("a removed")
 }
 
 // A read of a part that is on its way waits for it, and one whose part does not come
