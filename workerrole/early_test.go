@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/sourceparts/partstest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -231,5 +234,49 @@ func (s *sending) equals(whole *sending) {
 	}
 	if chunk, _ := view.Find(1, workflow.StepEncode, 0); !chunk.FinishedAt.Before(view.Video.UploadedAt) {
 		s.t.Errorf("the first chunk was made after the upload")
+	}
+}
+
+// TestPartOfACompleteUploadChanges: after the last byte a part in the middle is replaced,
+// or is gone. The first attempt that meets it finds out, and the video says so.
+func TestPartOfACompleteUploadChanges(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(s *sending, part string) error{
+		"replaced": func(s *sending, part string) error {
+			r := s.Layout.Range(3)
+			_, err := s.blobs.Put(t.Context(), video.SourcesContainer, part, bytes.NewReader(s.Content[:r.Length]), r.Length, blobstore.Options{})
+			return err
+		},
+		"missing": func(s *sending, part string) error {
+			return s.blobs.Delete(t.Context(), video.SourcesContainer, part)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			content, err := os.ReadFile(clip(t, 4))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := newBench(t)
+			s := b.send(t, content, 6)
+			s.Complete()
+			if err := spoil(s, sourceparts.Name(s.ID, s.Layout, 3)); err != nil {
+				t.Fatal(err)
+			}
+			stop := b.work(t)
+			azuritetest.Eventually(t, time.Minute, func() error {
+				view, err := b.videos.View(t.Context(), s.ID)
+				switch {
+				case err != nil:
+					return err
+				case view.Video.State != video.Failed:
+					return fmt.Errorf("state %s: %v", view.Video.State, done(view))
+				case view.Video.Error.Code != video.SourceChanged:
+					t.Fatalf("failed with %+v, want %s", view.Video.Error, video.SourceChanged)
+				}
+				return nil
+			})
+			stop()
+		})
 	}
 }
