@@ -426,14 +426,6 @@ func TestBoardIsCheap(t *testing.T) {
 // beside its right edge, axe finds nothing, and a person may look at the pictures.
 func portraits(t *testing.T, tab context.Context) {
 	t.Helper()
-	root, err := stack.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	axe, err := os.ReadFile(filepath.Join(root, "webrole/web/node_modules/axe-core/axe.min.js"))
-	if err != nil {
-		t.Fatalf("%v: `scripts/bootstrap test` installs it", err)
-	}
 	for _, s := range []sight{{"light", 1440}, {"dark", 360}, {"dark", 1920}, {"light", 360}} {
 		s.set(t, tab)
 		shootWhole(t, tab, fmt.Sprintf("board-%d-%s", s.width, s.scheme))
@@ -446,7 +438,7 @@ func portraits(t *testing.T, tab context.Context) {
 		if wide != "" {
 			t.Errorf("at %d px the page is wider than the window: %s", s.width, wide)
 		}
-		if found := findings(t, tab, string(axe)); len(found) > 0 {
+		if found := findings(t, tab); len(found) > 0 {
 			t.Errorf("%v: axe found %s", s, strings.Join(found, "; "))
 		}
 	}

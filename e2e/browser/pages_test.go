@@ -70,9 +70,17 @@ func listen(t *testing.T, tab context.Context) *console {
 }
 
 // findings runs axe over the page as it is, and with everything that folds opened.
-func findings(t *testing.T, tab context.Context, axe string) []string {
+func findings(t *testing.T, tab context.Context) []string {
 	t.Helper()
-	if _, err := chromedp.Run(tab, chromedp.Evaluate[any](axe+`; null`)); err != nil {
+	root, err := stack.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	axe, err := os.ReadFile(filepath.Join(root, "webrole/web/node_modules/axe-core/axe.min.js"))
+	if err != nil {
+		t.Fatalf("%v: `scripts/bootstrap test` installs it", err)
+	}
+	if _, err := chromedp.Run(tab, chromedp.Evaluate[any](string(axe)+`; null`)); err != nil {
 		t.Fatalf("load axe: %v", err)
 	}
 	text, err := chromedp.Run(tab, chromedp.Evaluate[string](`(async () => {
@@ -117,10 +125,6 @@ func TestEveryPageEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	axe, err := os.ReadFile(filepath.Join(root, "webrole/web/node_modules/axe-core/axe.min.js"))
-	if err != nil {
-		t.Fatalf("%v: `scripts/bootstrap test` installs it", err)
-	}
 	s := stacktest.Start(t, stack.Options{Workers: 1})
 	user, err := journey.New(s.BaseURL())
 	if err != nil {
@@ -131,7 +135,7 @@ func TestEveryPageEverywhere(t *testing.T) {
 	v := uploadedAndReady(t, user, client.NewVideo{Title: hostile, Description: &description, Actors: &[]string{"Ann " + hostile}, Tags: &[]string{"<b>tag</b>"}}, clip(t, 6))
 
 	tab := open(t)
-	look := visitor{tab: tab, base: s.BaseURL(), said: listen(t, tab), axe: string(axe)}
+	look := visitor{tab: tab, base: s.BaseURL(), said: listen(t, tab)}
 	pages := []visited{
 		{"home", "/", `#videos li`, 60_000},
 		{"found", "/?q=img", `#videos li`, 60_000},
@@ -192,7 +196,6 @@ type visitor struct {
 	tab  context.Context
 	base string
 	said *console
-	axe  string
 }
 
 func (v visitor) at(t *testing.T, page visited, sight sight) {
@@ -213,7 +216,7 @@ func (v visitor) at(t *testing.T, page visited, sight sight) {
 		playable(t, tab, name)
 	}
 	shoot(t, tab, strings.ReplaceAll(name, " ", ""))
-	if found := findings(t, tab, v.axe); len(found) > 0 {
+	if found := findings(t, tab); len(found) > 0 {
 		t.Errorf("%s: axe found\n%s", name, strings.Join(found, "\n"))
 	}
 	check := `JSON.stringify([window.owned ?? 0, document.documentElement.scrollWidth - innerWidth])`

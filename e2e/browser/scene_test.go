@@ -3,8 +3,6 @@ package browser_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -36,7 +34,7 @@ func playThrough(t *testing.T, tab context.Context) {
 }
 
 // answer chooses a key by answering the questions of the scene with the keyboard.
-func answer(t *testing.T, tab context.Context, s *lab.Stack, axe string) {
+func answer(t *testing.T, tab context.Context, s *lab.Stack) {
 	t.Helper()
 	visit(t, tab, s.BaseURL()+"/learn/choosing-a-key")
 	press(t, tab, `[name=knows]`, " ")
@@ -49,7 +47,7 @@ func answer(t *testing.T, tab context.Context, s *lab.Stack, axe string) {
 		sight.set(t, tab)
 		name := fmt.Sprintf("questions-%s-%d", sight.scheme, sight.width)
 		shoot(t, tab, name)
-		if found := findings(t, tab, axe); len(found) > 0 {
+		if found := findings(t, tab); len(found) > 0 {
 			t.Errorf("%s: axe found\n%s", name, strings.Join(found, "\n"))
 		}
 		if beyond := eval[float64](t, tab, `document.documentElement.scrollWidth - innerWidth`); beyond > 0 {
@@ -76,14 +74,6 @@ func TestPlayASceneInThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	stacktest.StopAfter(t, s.Stack, s.Stop)
-	root, err := stack.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	axe, err := os.ReadFile(filepath.Join(root, "webrole/web/node_modules/axe-core/axe.min.js"))
-	if err != nil {
-		t.Fatalf("%v: `scripts/bootstrap test` installs it", err)
-	}
 	tab := open(t)
 	said := listen(t, tab)
 	sight{"light", 1440}.set(t, tab)
@@ -113,7 +103,7 @@ func TestPlayASceneInThePage(t *testing.T) {
 		sight.set(t, tab)
 		name := fmt.Sprintf("scene-%s-%d", sight.scheme, sight.width)
 		shoot(t, tab, name)
-		if found := findings(t, tab, string(axe)); len(found) > 0 {
+		if found := findings(t, tab); len(found) > 0 {
 			t.Errorf("%s: axe found\n%s", name, strings.Join(found, "\n"))
 		}
 		if beyond := eval[float64](t, tab, `document.documentElement.scrollWidth - innerWidth`); beyond > 0 {
@@ -123,13 +113,13 @@ func TestPlayASceneInThePage(t *testing.T) {
 	press(t, tab, "#again", kb.Enter)
 	truth(t, tab, `document.querySelectorAll('#told li').length < 5`)
 	truth(t, tab, `document.querySelector('#told .end')`)
-	t.Run("questionnaire", func(t *testing.T) { answer(t, tab, s, string(axe)) })
+	t.Run("questionnaire", func(t *testing.T) { answer(t, tab, s) })
 	t.Run("blobs", func(t *testing.T) {
 		visit(t, tab, s.BaseURL()+"/learn")
 		press(t, tab, `a[href="/learn/corrupted-and-split"]`, kb.Enter)
 		playThrough(t, tab)
 	})
-	look := visitor{tab: tab, base: s.BaseURL(), said: said, axe: string(axe)}
+	look := visitor{tab: tab, base: s.BaseURL(), said: said}
 	for _, sight := range []sight{{"dark", 360}, {"light", 1440}} {
 		sight.set(t, tab)
 		for _, sc := range scene.All() {
