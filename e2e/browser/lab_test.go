@@ -19,9 +19,10 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 )
 
-// TestKillAWorkerFromTheBoard: the worker that encodes a video is killed with the
-// keyboard, the board says so in words and shows the process that follows, and the
-// video becomes ready.
+// TestKillAWorkerFromTheBoard: while a video plays, the worker that encodes it is killed
+// with the keyboard. The board says so in words and shows the process that follows, the
+// player does not stall, the journey shows the attempt that was lost, and the video
+// becomes ready.
 func TestKillAWorkerFromTheBoard(t *testing.T) {
 	s, err := lab.Start(t.Context(), stacktest.Complete(t, stack.Options{Workers: 2, Env: []string{
 		"WORKERROLE_POOLS=light=4,heavy=1", "CUTROOM_VISIBILITY=*=6s",
@@ -60,13 +61,16 @@ func TestKillAWorkerFromTheBoard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := os.ReadFile(clip(t, clipSeconds))
+	content, err := os.ReadFile(slowClip(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := user.Put(t.Context(), v.Id, strings.NewReader(string(content)), int64(len(content))); err != nil {
 		t.Fatal(err)
 	}
+	viewer := open(t)
+	watch(t, viewer, s.BaseURL()+"/watch/"+v.Id)
+	stacktest.Eventually(t, "it plays", func() bool { return look(t, viewer).First != nil })
 	victim, pid := atWork(t, s, user, v.Id)
 	button := fmt.Sprintf(`[data-worker=%q] button[aria-label="Kill %s"]`, victim, victim)
 	if err := chromedp.Do(tab, chromedp.Focus(button)); err != nil {
@@ -96,6 +100,13 @@ func TestKillAWorkerFromTheBoard(t *testing.T) {
 	if _, err := user.AwaitReady(t.Context(), v.Id); err != nil {
 		t.Fatal(err)
 	}
+	until(t, viewer, "it plays on", `document.getElementById('player').currentTime > 20`)
+	if s := look(t, viewer); len(s.Waiting)+len(s.Seeks)+len(s.Refused) > 0 {
+		t.Errorf("the viewer of the video whose worker was killed saw %+v", s)
+	}
+	eval[any](t, viewer, toJourney)
+	await(t, viewer, `document.querySelectorAll('#waterfall .bar[data-kind=lost]').length ? 1 : -1`)
+
 	next, err := user.Announce(t.Context(), client.NewVideo{Title: "Straight to the blob"})
 	if err != nil {
 		t.Fatal(err)
