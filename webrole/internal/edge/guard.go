@@ -16,7 +16,7 @@ func Headers(blobOrigin string) Middleware {
 		"default-src 'self'",
 		"connect-src 'self' " + blobOrigin,
 		"img-src 'self' data: blob:",
-		"media-src 'self' blob:", // Media Source Extensions
+		"media-src 'self' blob: data:", // Media Source Extensions; hls.js gives each list of captions an empty file first
 		"worker-src 'self' blob:",
 		"object-src 'none'",
 		"base-uri 'none'",
