@@ -2706,9 +2706,9 @@ type ClientInterface interface {
 
 	// PutContentWithBody The whole file through the web role
 	//
-	// Streamed into blocks of 4 MiB, never on the web role's disk. Needs a
+	// Streamed into parts of 4 MiB or more, never on the web role's disk. Needs a
 	// `Content-Length` (411) of at most 5 GiB (413). A broken connection
-	// leaves the video in `awaiting_upload` with the blocks that arrived. 429
+	// leaves the video in `awaiting_upload` with the parts that arrived. 429
 	// `too_busy`, before the body is asked for, when too many uploads are under way
 	// here. 409 `upload_conflict` when another upload of the video was quicker.
 	//
@@ -4000,9 +4000,9 @@ func (c *Client) GetClip(ctx context.Context, id ID, clip ClipID, reqEditors ...
 
 // PutContentWithBody The whole file through the web role
 //
-// Streamed into blocks of 4 MiB, never on the web role's disk. Needs a
+// Streamed into parts of 4 MiB or more, never on the web role's disk. Needs a
 // `Content-Length` (411) of at most 5 GiB (413). A broken connection
-// leaves the video in `awaiting_upload` with the blocks that arrived. 429
+// leaves the video in `awaiting_upload` with the parts that arrived. 429
 // `too_busy`, before the body is asked for, when too many uploads are under way
 // here. 409 `upload_conflict` when another upload of the video was quicker.
 //
@@ -7647,9 +7647,9 @@ type ClientWithResponsesInterface interface {
 
 	// PutContentWithBodyWithResponse The whole file through the web role
 	//
-	// Streamed into blocks of 4 MiB, never on the web role's disk. Needs a
+	// Streamed into parts of 4 MiB or more, never on the web role's disk. Needs a
 	// `Content-Length` (411) of at most 5 GiB (413). A broken connection
-	// leaves the video in `awaiting_upload` with the blocks that arrived. 429
+	// leaves the video in `awaiting_upload` with the parts that arrived. 429
 	// `too_busy`, before the body is asked for, when too many uploads are under way
 	// here. 409 `upload_conflict` when another upload of the video was quicker.
 	//
@@ -11515,9 +11515,9 @@ func (c *ClientWithResponses) GetClipWithResponse(ctx context.Context, id ID, cl
 
 // PutContentWithBodyWithResponse The whole file through the web role
 //
-// Streamed into blocks of 4 MiB, never on the web role's disk. Needs a
+// Streamed into parts of 4 MiB or more, never on the web role's disk. Needs a
 // `Content-Length` (411) of at most 5 GiB (413). A broken connection
-// leaves the video in `awaiting_upload` with the blocks that arrived. 429
+// leaves the video in `awaiting_upload` with the parts that arrived. 429
 // `too_busy`, before the body is asked for, when too many uploads are under way
 // here. 409 `upload_conflict` when another upload of the video was quicker.
 //

@@ -73,9 +73,9 @@ export interface paths {
         get?: never;
         /**
          * The whole file through the web role
-         * @description Streamed into blocks of 4 MiB, never on the web role's disk. Needs a
+         * @description Streamed into parts of 4 MiB or more, never on the web role's disk. Needs a
          *     `Content-Length` (411) of at most 5 GiB (413). A broken connection
-         *     leaves the video in `awaiting_upload` with the blocks that arrived. 429
+         *     leaves the video in `awaiting_upload` with the parts that arrived. 429
          *     `too_busy`, before the body is asked for, when too many uploads are under way
          *     here. 409 `upload_conflict` when another upload of the video was quicker.
          */
