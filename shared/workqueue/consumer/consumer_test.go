@@ -332,7 +332,8 @@ func TestDrainGivesBackWithinASecond(t *testing.T) {
 				t.Errorf("returned %v, cause %v", returned, cause)
 			}
 			seen, err := q.Peek(t.Context(), 1)
-			if err != nil || len(seen) != 1 || seen[0].Item.Failures != 0 || seen[0].Item.Releases != 1 {
+			// A receive that was under way when the drain began may get it, and give it back, once more.
+			if err != nil || len(seen) != 1 || seen[0].Item.Failures != 0 || seen[0].Item.Releases < 1 || seen[0].Item.Releases > 2 {
 				t.Errorf("given back: %+v, %v", seen, err)
 			}
 		})
