@@ -177,8 +177,6 @@ func TestPlayableWhileItUploads(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				content := clipOf(t, n)
-				whole := b.send(t, content, partsOfClip)
-				whole.Complete()
 				s := b.send(t, content, partsOfClip)
 				s.Part(0)
 				s.Arrived()
@@ -194,6 +192,8 @@ func TestPlayableWhileItUploads(t *testing.T) {
 					s.until(4*time.Minute, ready)
 					return
 				}
+				whole := b.send(t, content, partsOfClip)
+				whole.Complete()
 				s.until(4*time.Minute, beginning)
 				view, err := b.videos.View(t.Context(), s.ID)
 				if err != nil || view.Video.State != video.AwaitingUpload || len(s.Sent) == partsOfClip {

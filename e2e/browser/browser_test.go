@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	stacktest.Main(m)
 }
 
-// clipSeconds has seams at 4, 12 and 28 s, and its poster is not in the first chunk.
-const clipSeconds = 44
+// clipSeconds has seams at 2, 6, 14 and 30 s, and its poster is not in the first chunk.
+const clipSeconds = 34
 
 // clip makes a moving picture with a tone.
 func clip(t *testing.T, seconds int) string {

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	}
 	// These tests mostly wait for leases to end, so more of them than there are
 	// cores may run at once.
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	if err := flag.Set("test.parallel", "5"); err != nil {
 		panic(err)
 	}
 	code, err := withWorld(m)

@@ -12,7 +12,7 @@ import (
 // On a quiet machine the bounds are 2 × idle + 2 s and 4 × idle, behind 50 films
 // and 200 clips: `make bench`, section busy. Here others use the machine, too, and
 // the work that waits is less, but still hours of it.
-var load = bench.Load{Films: 6, FilmMinutes: 120, Clips: 60, Burst: 16}
+var load = bench.Load{Films: 6, FilmMinutes: 120, Clips: 60, Burst: 10}
 
 // The bounds are multiples of what the idle stack took in the same run, so that a
 // slow machine widens them.

@@ -18,7 +18,7 @@ func TestTheLaboratoryTellsKeysApart(t *testing.T) {
 		t.Skip("-short: this test runs Azurite")
 	}
 	r, err := Run(t.Context(), Options{
-		Scale: 100, Step: 3 * time.Second, Rows: 60, Peak: 8, Keys: []string{"one partition", "precalculated suffix"}, Log: t.Output(),
+		Scale: 100, Step: 2 * time.Second, Rows: 60, Peak: 8, Keys: []string{"one partition", "precalculated suffix"}, Log: t.Output(),
 	})
 	if err != nil {
 		t.Fatal(err)
