@@ -26,6 +26,7 @@ func TestCancelRetryAndProcessAgain(t *testing.T) {
 	offers("edit cancel delete")
 	press(t, tab, `[data-action=cancel]`, kb.Enter)
 	offers("edit retry delete")
+	inspect(t, tab, "cancelled")
 	press(t, tab, `[data-action=retry]`, kb.Enter)
 	offers("edit cancel delete")
 	if _, err := s.AddWorker(t.Context()); err != nil {

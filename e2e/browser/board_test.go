@@ -156,7 +156,7 @@ func TestBoardIsAlive(t *testing.T) {
 	if href := eval[string](t, tab, `document.querySelector('#follow-facts a').getAttribute('href')`); href != "/watch/"+v.Id {
 		t.Errorf("the token leads to %s", href)
 	}
-	shoot(t, tab, "board-follow")
+	inspect(t, tab, "board-follow")
 	press(t, tab, "#follow", "\x1b")
 	truth(t, tab, `document.getElementById('follow').hidden && document.activeElement.matches('.token')`)
 
@@ -165,7 +165,7 @@ func TestBoardIsAlive(t *testing.T) {
 	truth(t, tab, `document.activeElement.getAttribute('aria-label') === 'Resume queue finish'`) // the way back has the focus
 	press(t, tab, `[aria-label="Clear queue purge"]`, "\r")
 	truth(t, tab, `document.getElementById('ask').open && document.activeElement.textContent === 'Leave it'`)
-	shoot(t, tab, "board-ask")
+	inspect(t, tab, "board-ask")
 	typeKeys(t, tab, "\x1b")
 	truth(t, tab, `!document.getElementById('ask').open && document.activeElement.getAttribute('aria-label') === 'Clear queue purge'`)
 

@@ -53,7 +53,7 @@ func TestCaptionsAreShown(t *testing.T) {
 	press(t, tab, "#subtitles", kb.ArrowDown)
 	until(t, tab, "they are chosen", `document.getElementById('subtitles').value === 'en'`)
 	await(t, tab, fmt.Sprintf(shownCue, 3, "The first words"))
-	shoot(t, tab, "captions")
+	inspect(t, tab, "captions")
 	await(t, tab, fmt.Sprintf(shownCue, 66, "The second minute"))
 	if eval[bool](t, tab, `'owned' in window`) {
 		t.Error("markup in captions was executed")

@@ -132,14 +132,16 @@ func raceThroughThePage(t *testing.T, tab context.Context, base string, bib int)
 	field("from", "41")
 	field("to", "42"+kb.Enter)
 	until(t, tab, "two runners of that age", `document.querySelectorAll('#runners tr').length === 2 && document.getElementById('runners').textContent.includes('<b>Ann</b>')`)
+	inspect(t, tab, "race-import")
 	field("bib", strconv.Itoa(bib)+kb.Enter)
 	until(t, tab, "the runner and the moment", `document.querySelectorAll('#runners tr').length === 1 && document.querySelector('#runners a[href*="t=11.3"]')`)
+	inspect(t, tab, "race-moment")
 	press(t, tab, `#runners button`, kb.Enter)
 	if err := chromedp.Do(tab, chromedp.WaitVisible(`#runners a[download]`)); err != nil {
 		t.Fatalf("make the clip: %v", err)
 	}
-	shoot(t, tab, "race")
 	until(t, tab, "the focus is on the clip", `document.activeElement.matches('#runners .clip a')`)
+	inspect(t, tab, "race-clip")
 }
 
 // registered enters a runner and waits until the registration leads to a video:

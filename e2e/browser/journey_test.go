@@ -105,6 +105,7 @@ func TestThePageTellsTheJourney(t *testing.T) {
 	}
 	await(t, tab, `document.querySelectorAll('#waterfall .bar[data-kind=running]').length ? 1 : -1`)
 	shootJourney(t, tab, "running")
+	inspect(t, tab, "journey-running") // no worker is left that could take it
 
 	if _, err := s.AddWorker(t.Context()); err != nil {
 		t.Fatal(err)
@@ -119,6 +120,9 @@ func TestThePageTellsTheJourney(t *testing.T) {
 	await(t, tab, settledPage)
 	judge(t, readPage(t, tab))
 	walk(t, tab)
+	press(t, tab, `#journey-table summary`, kb.Enter)
+	press(t, tab, `#cost summary`, kb.Enter)
+	inspect(t, tab, "journey-opened")
 	for _, sight := range []sight{{"light", 360}, {"dark", 768}, {"light", 1280}, {"dark", 1920}} {
 		sight.set(t, tab)
 		shootJourney(t, tab, fmt.Sprintf("%s-%d", sight.scheme, sight.width))

@@ -61,23 +61,10 @@ func TestMyVideos(t *testing.T) {
 	}
 	mine, stranger := open(t), open(t)
 	showing(t, mine, token)
-	beautiful := func(tab context.Context, name string) {
-		t.Helper()
-		for _, sight := range []sight{{"dark", 360}, {"light", 1440}} {
-			sight.set(t, tab)
-			shoot(t, tab, "mine-"+name+"-"+sight.scheme)
-			if found := findings(t, tab); len(found) > 0 {
-				t.Errorf("%s: axe found\n%s", name, strings.Join(found, "\n"))
-			}
-			if beyond := eval[float64](t, tab, `document.documentElement.scrollWidth - innerWidth`); beyond > 0 {
-				t.Errorf("%s: %.0f pixels beyond the edge", name, beyond)
-			}
-		}
-	}
 
 	visit(t, mine, s.BaseURL()+"/mine")
 	until(t, mine, "there are none", `!document.getElementById('empty').hidden && !document.querySelector('.ghost')`)
-	beautiful(mine, "empty")
+	inspect(t, mine, "mine-empty")
 
 	private, unlisted := client.Private, client.Unlisted
 	film := clip(t, 6)
@@ -103,7 +90,7 @@ func TestMyVideos(t *testing.T) {
 	if got := eval[string](t, mine, `document.querySelector('#videos [data-state=awaiting_upload] .button').getAttribute('href')`); got != "/upload?video="+begun.Id {
 		t.Errorf("an upload goes on at %q", got)
 	}
-	beautiful(mine, "full")
+	inspect(t, mine, "mine-full")
 
 	block := network.SetBlockedURLsParams{URLPatterns: []*network.BlockPattern{{URLPattern: s.BaseURL() + "/api/v1/videos*", Block: true}}}
 	if _, err := chromedp.Call(mine, network.SetBlockedURLs, block); err != nil {
@@ -111,7 +98,7 @@ func TestMyVideos(t *testing.T) {
 	}
 	visit(t, mine, s.BaseURL()+"/mine")
 	until(t, mine, "it says that there is no answer", `!document.getElementById('broken').hidden && document.getElementById('status').textContent`)
-	beautiful(mine, "broken")
+	inspect(t, mine, "mine-broken")
 	if _, err := chromedp.Call(mine, network.SetBlockedURLs, network.SetBlockedURLsParams{}); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +106,7 @@ func TestMyVideos(t *testing.T) {
 
 	visit(t, stranger, s.BaseURL()+"/mine")
 	until(t, stranger, "nobody is signed in", `document.querySelector('main').textContent.includes('Nobody is signed in')`)
-	beautiful(stranger, "nobody")
+	inspect(t, stranger, "mine-nobody")
 
 	t.Run("private", func(t *testing.T) {
 		visit(t, mine, s.BaseURL()+"/watch/"+v.Id)
@@ -133,7 +120,7 @@ func TestMyVideos(t *testing.T) {
 				t.Errorf("%s: a stranger's player has a film", page)
 			}
 		}
-		beautiful(stranger, "embed")
+		inspect(t, stranger, "mine-embed")
 
 		got, err := user.Video(t.Context(), v.Id)
 		if err != nil || got.Links.Master == nil || !strings.Contains(*got.Links.Master, "/~") {

@@ -117,6 +117,32 @@ func (s sight) set(t *testing.T, tab context.Context) {
 	}
 }
 
+// inspect looks at a page in use, dark and narrow and then light and wide, unless it is
+// told other sights: nothing is beyond the right edge, and axe finds nothing, with what
+// folds closed and opened. Then the page is as it was, light and 1280 pixels wide.
+func inspect(t *testing.T, tab context.Context, name string, sights ...sight) {
+	t.Helper()
+	began := time.Now()
+	if len(sights) == 0 {
+		sights = []sight{{"dark", 360}, {"light", 1440}}
+	}
+	eval[any](t, tab, `window.before = { y: scrollY, folded: [...document.querySelectorAll('details:not([open])')] }; null`)
+	for _, s := range sights {
+		s.set(t, tab)
+		shootWhole(t, tab, "use-"+name+"-"+s.scheme)
+		if found := findings(t, tab); len(found) > 0 {
+			t.Errorf("%s, %s, %d px: axe found\n%s", name, s.scheme, s.width, strings.Join(found, "\n"))
+		}
+		if beyond := eval[float64](t, tab, `document.documentElement.scrollWidth - innerWidth`); beyond > 0 {
+			t.Errorf("%s, %s, %d px: %.0f pixels beyond the edge", name, s.scheme, s.width, beyond)
+		}
+		eval[any](t, tab, `window.before.folded.forEach((d) => { d.open = false; }); null`)
+	}
+	sight{"light", 1280}.set(t, tab)
+	eval[any](t, tab, `scrollTo(0, window.before.y); null`)
+	t.Logf("%s was looked at for %v", name, time.Since(began).Round(10*time.Millisecond))
+}
+
 // TestEveryPageEverywhere: no page has an accessibility finding, an error on its
 // console, text that is taken for markup, or anything beside its right edge, light or
 // dark, narrow or wide; and none loads more than it may.

@@ -1,7 +1,10 @@
 package browser_test
 
 import (
+	"math"
 	"net/http"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,6 +28,7 @@ func TestWatchPage(t *testing.T) {
 	}
 	t.Cleanup(user.Close)
 	v := uploadedAndReady(t, user, client.NewVideo{Title: "As it was"}, clip(t, 20))
+	loud := upload(t, user, client.NewVideo{Title: "Loud"}, loudClip(t))
 	tab := open(t)
 	if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/watch/"+v.Id)); err != nil {
 		t.Fatal(err)
@@ -42,7 +46,7 @@ func TestWatchPage(t *testing.T) {
 		if got := eval[string](t, tab, `document.querySelector('#scrub .preview span').textContent`); !strings.HasPrefix(got, "0:10 · made by ") {
 			t.Errorf("in the middle the bar says %q", got)
 		}
-		shoot(t, tab, "bar")
+		inspect(t, tab, "bar")
 		eval[any](t, tab, `(`+point+`)('click') ?? null`)
 		until(t, tab, "the player is in the middle", `Math.abs(document.getElementById('player').currentTime - 10) < 0.1`)
 		press(t, tab, `#scrub`, kb.ArrowRight)
@@ -79,7 +83,7 @@ func TestWatchPage(t *testing.T) {
 		retype(t, tab, "As it is now")
 		press(t, tab, save, kb.Enter)
 		until(t, tab, "the page says what somebody else changed", `document.getElementById('edit-trouble').textContent.includes('title is now “As somebody calls it”')`)
-		shoot(t, tab, "conflict")
+		inspect(t, tab, "conflict")
 		somebody(client.VideoEdit{Tags: &[]string{"theirs", "too"}}) // another field is no conflict
 		press(t, tab, save, kb.Enter)
 		until(t, tab, "the new title", `document.getElementById('title').textContent === 'As it is now' && !document.getElementById('edit').open`)
@@ -99,14 +103,48 @@ func TestWatchPage(t *testing.T) {
 				field.dispatchEvent(new Event('input'));
 			}
 			return [...list.options].some((o) => o.value === 'mine, theirs'); })()`)
+		inspect(t, tab, "suggestions")
 		press(t, tab, `#edit-close`, kb.Enter)
+	})
+
+	t.Run("embed", func(t *testing.T) {
+		visit(t, tab, s.BaseURL()+"/embed/"+v.Id)
+		playable(t, tab, "embed")
+		press(t, tab, `#player`, " ")
+		until(t, tab, "Space plays", `document.getElementById('player').currentTime > 0.5`)
+		inspect(t, tab, "embed")
+	})
+
+	t.Run("loudness", func(t *testing.T) {
+		turnedDown := gain(t, user, loud.Id)
+		if turnedDown >= 0 {
+			t.Errorf("a tone as loud as it can be has a gain of %v dB", turnedDown)
+		}
+		if as := gain(t, user, v.Id); as != 0 { // so that its volume of 1 says something
+			t.Errorf("a soft tone has a gain of %v dB", as)
+		}
+		// The page sets the volume before it gives the player the film.
+		volume := func(id string) float64 {
+			t.Helper()
+			visit(t, tab, s.BaseURL()+"/watch/"+id)
+			playable(t, tab, "watch")
+			return eval[float64](t, tab, `document.getElementById('player').volume`)
+		}
+		want, got := math.Pow(10, turnedDown/20), volume(loud.Id)
+		t.Logf("a gain of %v dB is a volume of %v", turnedDown, got)
+		if math.Abs(got-want) > 0.01 {
+			t.Errorf("the loud film plays at volume %v, want %v", got, want)
+		}
+		if got := volume(v.Id); got != 1 {
+			t.Errorf("the soft film plays at volume %v", got)
+		}
 	})
 
 	t.Run("delete", func(t *testing.T) {
 		remove := `[data-action=delete]`
 		press(t, tab, remove, kb.Enter)
 		until(t, tab, "Undo has the focus", `document.activeElement.id === 'undo-button'`)
-		shoot(t, tab, "undo")
+		inspect(t, tab, "undo", sight{"dark", 360}) // one sight: the bar goes after ten seconds
 		press(t, tab, `#undo-button`, kb.Enter)
 		until(t, tab, "the page says that it stays", `document.getElementById('undo').hidden`)
 		press(t, tab, remove, kb.Enter)
@@ -116,4 +154,38 @@ func TestWatchPage(t *testing.T) {
 			t.Errorf("after the delete: %v, %v; want 404", got.StatusCode(), err)
 		}
 	})
+}
+
+// loudClip has a tone that is as loud as samples can be: that of clip is 18 dB below it.
+func loudClip(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "loud.mp4")
+	cmd := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error",
+		"-f", "lavfi", "-i", "testsrc2=s=320x180:r=25:d=4", "-f", "lavfi", "-i", "sine=d=4,volume=18dB",
+		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("make a clip: %v\n%s", err, out)
+	}
+	return path
+}
+
+// gain waits until the sound of a video was measured, and says how the player is to
+// change it, in dB.
+func gain(t *testing.T, user *journey.User, id string) (dB float64) {
+	t.Helper()
+	stacktest.Eventually(t, "the sound of "+id+" is measured", func() bool {
+		v, err := user.Video(t.Context(), id)
+		if err != nil || v.Made == nil {
+			return false
+		}
+		for _, m := range *v.Made {
+			if m.Step == "loudness" && m.Facts != nil {
+				var measured bool
+				dB, measured = (*m.Facts)["gainDb"].(float64)
+				return measured
+			}
+		}
+		return false
+	})
+	return dB
 }

@@ -1662,6 +1662,9 @@ type Seek struct {
 
 	// Master Path of the playlist to play. `?from=` begins with the chunk that shows the second, and lists those before it as gaps.
 	Master string `json:"master"`
+
+	// Preview The playlist has the smallest rendition only. Repeat the request: when this is false, `master` has all.
+	Preview bool `json:"preview"`
 }
 
 // SeekRequest defines model for SeekRequest.

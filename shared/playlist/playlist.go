@@ -17,7 +17,9 @@ package playlist
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/video"
@@ -42,6 +44,74 @@ type Presentation struct {
 	// From is the chunk that a player begins with who does not wait for those before
 	// it. They are listed as gaps (EXT-X-GAP), so the times are those of the video.
 	From int
+	// Previews are what can be watched of chunks that are not committed yet, by chunk:
+	// see [Presentation.Preview].
+	Previews map[int]video.Preview
+
+	preview bool // what Preview returned
+}
+
+// Preview returns what a viewer can watch who went to chunk From before it was committed:
+// the smallest rendition alone, of chunks that are committed or have a preview. Its
+// playlists and segments have addresses of their own, because the sound is cut in another
+// way than the committed one.
+func (p Presentation) Preview() Presentation {
+	last := len(p.Plan.Renditions) - 1
+	if last < 0 {
+		return p
+	}
+	shown := p
+	shown.preview = true
+	shown.Plan.Renditions = p.Plan.Renditions[last:]
+	shown.Chunks = make([]*video.ChunkOutput, len(p.Chunks))
+	sound := map[int]video.AudioPart{} // each segment as a part of its own, by number
+	for i, c := range p.Chunks {
+		made, found := p.Previews[i]
+		switch {
+		case c != nil:
+			low := *c
+			low.Renditions = c.Renditions[min(last, len(c.Renditions)):]
+			shown.Chunks[i] = &low
+		case found:
+			shown.Chunks[i] = between(made.Pictures, 0, p.Plan.SegmentsOf(i))
+		case i > 0: // the one before may run on
+			shown.Chunks[i] = between(p.Previews[i-1].Pictures, p.Plan.SegmentsOf(i-1), math.MaxInt)
+		}
+		if found && made.Sound != nil {
+			bySegment(sound, *made.Sound)
+		}
+	}
+	for _, part := range p.Parts { // the committed sound goes before
+		bySegment(sound, part)
+	}
+	shown.Parts, shown.Plan.Sound = nil, nil
+	for _, n := range slices.Sorted(maps.Keys(sound)) {
+		shown.Parts = append(shown.Parts, sound[n])
+		shown.Plan.Sound = append(shown.Plan.Sound, video.SoundPortion{First: n, End: n + 1})
+	}
+	return shown
+}
+
+// between returns some segments of a preview as a chunk, nil when there are none.
+func between(preview video.ChunkOutput, from, to int) *video.ChunkOutput {
+	if len(preview.Renditions) == 0 || from >= len(preview.Renditions[0].Segments) {
+		return nil
+	}
+	r := preview.Renditions[0]
+	r.Segments = r.Segments[from:min(to, len(r.Segments))]
+	c := video.ChunkOutput{Renditions: []video.RenditionOutput{r}}
+	for _, s := range r.Segments {
+		c.Frames += s.Frames
+	}
+	return &c
+}
+
+func bySegment(sound map[int]video.AudioPart, part video.AudioPart) {
+	for i := range part.Segments {
+		one := part
+		one.First, one.Segments = part.First+i, part.Segments[i:i+1]
+		sound[one.First] = one
+	}
 }
 
 // Leading returns the committed chunks from the first that is shown up to one that is
@@ -52,8 +122,17 @@ func (p Presentation) Leading() []*video.ChunkOutput {
 		if c == nil {
 			return shown[:i]
 		}
+		if p.preview && p.short(p.From+i) {
+			return shown[:i+1]
+		}
 	}
 	return shown
+}
+
+// short reports whether a chunk, not the last, lacks segments: the preview before it runs
+// on into it.
+func (p Presentation) short(i int) bool {
+	return !p.Plan.Last(i) && len(segments(p.Chunks[i], 0)) < p.Plan.SegmentsOf(i)
 }
 
 // Complete reports whether nothing more will be added.
@@ -81,13 +160,13 @@ func Master(p Presentation) string {
 		if len(p.Parts) > 0 && p.Parts[0].Channels > 0 {
 			channels = p.Parts[0].Channels
 		}
-		fmt.Fprintf(&b, "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"aud\",NAME=\"Main\",DEFAULT=YES,AUTOSELECT=YES,CHANNELS=\"%d\",URI=\"%s\"\n", channels, Address(AudioName, p.From))
+		fmt.Fprintf(&b, "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"aud\",NAME=\"Main\",DEFAULT=YES,AUTOSELECT=YES,CHANNELS=\"%d\",URI=\"%s\"\n", channels, p.address(AudioName))
 		audio = ",AUDIO=\"aud\""
 	}
 	for i, r := range p.Plan.Renditions {
 		peak, average := bandwidth(p, i)
 		fmt.Fprintf(&b, "#EXT-X-STREAM-INF:BANDWIDTH=%d,AVERAGE-BANDWIDTH=%d,RESOLUTION=%dx%d,FRAME-RATE=%.3f,CODECS=\"%s\"%s%s\n%s\n",
-			peak, average, r.Width, r.Height, p.Plan.FPS.Float(), codecs(p, i), videoRange(p.Plan), audio, Address(r.Name, p.From))
+			peak, average, r.Width, r.Height, p.Plan.FPS.Float(), codecs(p, i), videoRange(p.Plan), audio, p.address(r.Name))
 	}
 	return b.String()
 }
@@ -95,6 +174,23 @@ func Master(p Presentation) string {
 // FromParameter is the query parameter of a playlist's address that names
 // [Presentation.From].
 const FromParameter = "from"
+
+// PreviewParameter is the query parameter in the addresses of a [Presentation.Preview].
+const PreviewParameter = "preview"
+
+// address is that of a playlist of the presentation.
+func (p Presentation) address(name string) string {
+	if p.preview {
+		return PreviewAddress(name, p.From)
+	}
+	return Address(name, p.From)
+}
+
+// PreviewAddress is that of a playlist of a [Presentation.Preview], relative to the
+// others of its video.
+func PreviewAddress(name string, from int) string {
+	return fmt.Sprintf("%s.m3u8?%s=%d&%s=1", name, FromParameter, from, PreviewParameter)
+}
 
 // Address is a playlist's, relative to the others of its video.
 func Address(name string, from int) string {
@@ -168,13 +264,20 @@ func header(b *strings.Builder, p Presentation, name string) {
 	fmt.Fprintf(b, "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:%d\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:%s\n", targetDuration(p.Plan), kind)
 	// Without START a player joins a growing playlist near its live edge.
 	b.WriteString("#EXT-X-INDEPENDENT-SEGMENTS\n#EXT-X-START:TIME-OFFSET=0,PRECISE=YES\n")
-	fmt.Fprintf(b, "#EXT-X-MAP:URI=\"%s/init.mp4?g=%d\"\n", name, p.Plan.Generation)
+	fmt.Fprintf(b, "#EXT-X-MAP:URI=\"%s/init.mp4?%s\"\n", name, p.version())
 }
 
 // segment writes one entry. The generation is part of the address, so that a
 // segment may be cached for ever and a reprocessed video is never mixed up.
 func segment(b *strings.Builder, p Presentation, name string, number int, seconds float64) {
-	fmt.Fprintf(b, "#EXTINF:%.6f,\n%s/%d.m4s?g=%d\n", seconds, name, number, p.Plan.Generation)
+	fmt.Fprintf(b, "#EXTINF:%.6f,\n%s/%d.m4s?%s\n", seconds, name, number, p.version())
+}
+
+func (p Presentation) version() string {
+	if p.preview {
+		return fmt.Sprintf("g=%d&%s=1", p.Plan.Generation, PreviewParameter)
+	}
+	return fmt.Sprintf("g=%d", p.Plan.Generation)
 }
 
 // gap writes an entry that players leave out: RFC 8216bis, section 4.4.4.7.

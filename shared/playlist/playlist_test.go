@@ -156,3 +156,79 @@ func TestPlaylistFromAChunk(t *testing.T) {
 		t.Error("ready without the chunk that it begins with")
 	}
 }
+
+// TestPreview: a viewer went to chunk 1, of which there is a preview, and nothing else but
+// the beginning. The preview runs on into chunk 2, until that is there itself.
+func TestPreview(t *testing.T) {
+	t.Parallel()
+	p := presentation()
+	small := func(frames ...int64) video.ChunkOutput {
+		out := video.ChunkOutput{Renditions: []video.RenditionOutput{{Name: "240p", Codecs: "avc1.640015", Blob: "preview"}}}
+		for _, f := range frames {
+			out.Frames += f
+			out.Renditions[0].Segments = append(out.Renditions[0].Segments, video.Segment{Frames: f})
+		}
+		return out
+	}
+	p.Plan.Renditions = append(p.Plan.Renditions, video.Rendition{Name: "240p", Width: 426, Height: 240, MaxRate: 400_000})
+	p.Plan.Frames, p.Plan.Chunks = 930, []video.Chunk{{From: 0, To: 120}, {From: 120, To: 360}, {From: 360, To: 720}, {From: 720, To: 930}}
+	p.Plan.Sound = []video.SoundPortion{{First: 0, End: 2}, {First: 2, End: 8}}
+	whole := func(c *video.ChunkOutput, name string) *video.ChunkOutput {
+		r := c.Renditions[0]
+		r.Name = name
+		c.Renditions = append(c.Renditions, r)
+		return c
+	}
+	p.Chunks = []*video.ChunkOutput{whole(p.Chunks[0], "240p"), nil, nil, nil}
+	p.Parts, p.AudioDone, p.From = p.Parts[:1], false, 1
+	sound := video.AudioPart{First: 1, Codecs: "mp4a.40.2", Channels: 2, Blob: "preview"}
+	for range 4 {
+		sound.Segments = append(sound.Segments, video.AudioSegment{Samples: 192512})
+	}
+	p.Previews = map[int]video.Preview{1: {Chunk: 1, Pictures: small(120, 120, 120), Sound: &sound}}
+	if p.Ready() || !p.Preview().Ready() {
+		t.Fatalf("ready %v, and the preview %v; want only the preview", p.Ready(), p.Preview().Ready())
+	}
+
+	shown := p.Preview()
+	master := playlist.Master(shown)
+	if strings.Count(master, "#EXT-X-STREAM-INF") != 1 || !strings.Contains(master, "\n240p.m3u8?from=1&preview=1\n") || !strings.Contains(master, `URI="audio.m3u8?from=1&preview=1"`) {
+		t.Errorf("the master has more than the smallest rendition, or other addresses:\n%s", master)
+	}
+	entries := func(p playlist.Presentation) (listed []string) {
+		t.Helper()
+		text, found := playlist.Video(p, "240p")
+		if !found || strings.Contains(text, "ENDLIST") {
+			t.Errorf("a preview stays open:\n%s", text)
+		}
+		gap := ""
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "#EXT-X-GAP") {
+				gap = "gap "
+			}
+			if !strings.HasPrefix(line, "#") {
+				listed, gap = append(listed, gap+strings.TrimSpace(line)), ""
+			}
+		}
+		return listed
+	}
+	const version = ".m4s?g=1&preview=1"
+	want := []string{"gap 240p/0" + version, "240p/1" + version, "240p/2" + version, "240p/3" + version}
+	if diff := cmp.Diff(want, entries(shown)); diff != "" {
+		t.Errorf("chunk 1 and the beginning of chunk 2 (-want +got):\n%s", diff)
+	}
+	audio, _ := playlist.Audio(shown)
+	if strings.Count(audio, "#EXT-X-GAP") != 1 || strings.Count(audio, "#EXTINF") != 4 {
+		t.Errorf("sound from segment 1 on, no longer than the pictures:\n%s", audio)
+	}
+
+	p.Chunks[3] = whole(&video.ChunkOutput{Frames: 210, Renditions: small(120, 90).Renditions}, "240p") // nobody gets there yet
+	if diff := cmp.Diff(want, entries(p.Preview())); diff != "" {
+		t.Errorf("what follows a chunk that is not all there is listed (-want +got):\n%s", diff)
+	}
+	p.Previews[2] = video.Preview{Chunk: 2, Pictures: small(120, 120, 120)}
+	want = append(want, "240p/4"+version, "240p/5"+version, "240p/6"+version, "240p/7"+version)
+	if diff := cmp.Diff(want, entries(p.Preview())); diff != "" {
+		t.Errorf("a preview of chunk 2 (-want +got):\n%s", diff)
+	}
+}

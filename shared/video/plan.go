@@ -163,6 +163,9 @@ func (p Plan) SoundFrom(second float64) (segment int) {
 	return segment
 }
 
+// SegmentsOf is how many segments chunk i has, as it is planned.
+func (p Plan) SegmentsOf(i int) int { return p.segments(p.Chunks[i]) }
+
 // segments is how many segments a chunk has that is as long as it is planned.
 func (p Plan) segments(c Chunk) int {
 	return int((c.To - c.From + p.SegmentFrames - 1) / p.SegmentFrames)
@@ -195,6 +198,15 @@ type ChunkOutput struct {
 	Tiles      string            `json:"tiles,omitempty"`     // blob: one JPEG strip, tiles side by side
 	TileCount  int               `json:"tileCount,omitempty"` // tiles in the strip
 	Poster     string            `json:"poster,omitempty"`    // blob: JPEG, in the chunk that holds the poster frame
+}
+
+// Preview is what can be watched of a chunk that is not committed yet: its smallest
+// rendition, and the sound that belongs to it. It is made for a viewer who went there. It
+// may run on into the next chunk by some segments, for whoever went to the end of this one.
+type Preview struct {
+	Chunk    int         `json:"chunk"`
+	Pictures ChunkOutput `json:"pictures"`        // one rendition: the last of the plan
+	Sound    *AudioPart  `json:"sound,omitempty"` // nil when there is none
 }
 
 // RenditionOutput is one rendition of one chunk: a single blob in container

@@ -209,7 +209,8 @@ func (v View) Wanted(second float64) (wanted []Intent) {
 			needed := false
 			switch p.Step.Makes {
 			case workflow.Pictures:
-				needed = i == chunk || i == chunk+1
+				_, shown := v.Previews[plan.Generation][i] // and the chunk was sent on behind it
+				needed = (i == chunk || i == chunk+1) && !shown
 			case workflow.Sound:
 				needed = len(plan.Sound) == 0 || plan.Sound[i].First >= sound && video.SoundStart(plan.Sound[i].First) < plan.Start(chunk+2)
 			}

@@ -27,7 +27,7 @@ func (s *Store) Sweep(ctx context.Context, id video.ID) (removed int, _ error) {
 		switch kind, _, _ := strings.Cut(row.RowKey, ":"); kind {
 		case metaKey:
 			return 0, nil
-		case "NEXT", "OUT", "PART", "PLAN":
+		case "NEXT", "OUT", "PART", "PLAN", "PREVIEW":
 			left = append(left, row)
 		default:
 			if workflow.IsRow(kind) {
@@ -46,7 +46,7 @@ func (s *Store) Sweep(ctx context.Context, id video.ID) (removed int, _ error) {
 // row names them: a crash in between leaves blobs that the janitor finds. In the other
 // order it would leave rows whose blobs are missing. Safe to repeat.
 func (s *Store) DropGeneration(ctx context.Context, id video.ID, generation int) error {
-	for _, kind := range []string{"STEP", "PART", "NEXT", "PLAN"} {
+	for _, kind := range []string{"STEP", "PART", "PREVIEW", "NEXT", "PLAN"} {
 		prefix := fmt.Sprintf("%s:%05d", kind, generation)
 		rows, err := collect(s.videos.Query(ctx, tablestore.Query{
 			PartitionKey: string(id), RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix), Class: tablestore.RowRange,

@@ -16,11 +16,12 @@ import (
 // View is the snapshot of a video, read with one query.
 type View struct {
 	Record
-	Plans    map[int]video.Plan        // by generation
-	Chunks   map[int]int               // chunks promised so far, by generation; all when a generation is missing
-	Steps    []Step                    // rows that exist, in key order
-	Parts    map[int][]video.AudioPart // committed parts by generation, in order; with gaps while audio is made
-	Promised bool                      // the outbox is not empty
+	Plans    map[int]video.Plan            // by generation
+	Chunks   map[int]int                   // chunks promised so far, by generation; all when a generation is missing
+	Steps    []Step                        // rows that exist, in key order
+	Parts    map[int][]video.AudioPart     // committed parts by generation, in order; with gaps while audio is made
+	Previews map[int]map[int]video.Preview // of chunks that are not committed yet, by generation and chunk
+	Promised bool                          // the outbox is not empty
 
 	reach map[int]reach // by generation; none of older releases
 }
@@ -45,7 +46,7 @@ func (s *Store) ViewWithRequests(ctx context.Context, id video.ID, states ...Ste
 }
 
 func (s *Store) view(ctx context.Context, id video.ID, from, filter string) (View, error) {
-	view := View{Plans: map[int]video.Plan{}, Chunks: map[int]int{}, Parts: map[int][]video.AudioPart{}, reach: map[int]reach{}}
+	view := View{Plans: map[int]video.Plan{}, Chunks: map[int]int{}, Parts: map[int][]video.AudioPart{}, Previews: map[int]map[int]video.Preview{}, reach: map[int]reach{}}
 	found := false
 	rows := s.videos.Query(ctx, tablestore.Query{
 		PartitionKey: string(id), RowFrom: from, RowTo: tablestore.PrefixEnd("STEP:"), Filter: filter, Class: tablestore.RowRange,
@@ -90,6 +91,16 @@ func (v *View) add(row tablestore.Entity) (err error) {
 			err = row.JSON("Doc", &part)
 		}
 		v.Parts[generation] = append(v.Parts[generation], part)
+	case "PREVIEW":
+		var generation int
+		var preview video.Preview
+		if _, err = fmt.Sscanf(row.RowKey, "PREVIEW:%d:", &generation); err == nil {
+			err = row.JSON("Doc", &preview)
+		}
+		if v.Previews[generation] == nil {
+			v.Previews[generation] = map[int]video.Preview{}
+		}
+		v.Previews[generation][preview.Chunk] = preview
 	default:
 		if workflow.IsRow(kind) {
 			var step Step
@@ -134,7 +145,7 @@ func (v View) find(key workflow.Key) (Step, bool) {
 
 // Presentation collects what is committed of a generation, for its playlists.
 func (v View) Presentation(generation int) (playlist.Presentation, error) {
-	p := playlist.Presentation{Plan: v.Plans[generation], Parts: v.Parts[generation]}
+	p := playlist.Presentation{Plan: v.Plans[generation], Parts: v.Parts[generation], Previews: v.Previews[generation]}
 	p.Chunks = make([]*video.ChunkOutput, len(p.Plan.Chunks))
 	sound := 0
 	for _, s := range v.Steps {

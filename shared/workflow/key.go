@@ -141,6 +141,12 @@ func ParseItemID(text string) (Key, error) {
 // and the janitor removes the rest.
 func (k Key) BlobPrefix(attempt string) string { return k.BlobFolder() + attempt + "/" }
 
+// PreviewPrefix is where one attempt of the run writes previews, whose blobs do not stay
+// with what it commits.
+func (k Key) PreviewPrefix(attempt string) string {
+	return fmt.Sprintf("%sg%05d/preview/%s/", video.Prefix(k.ID), k.Generation, attempt)
+}
+
 // BlobFolder is where all attempts of the run write.
 func (k Key) BlobFolder() string {
 	if k.Language != "" {

@@ -145,6 +145,10 @@ func (s Step) Queue(v video.Video, plan video.Plan, index int) string {
 // Urgent is the queue of a run that a viewer waits for, with the video's lane.
 func (s Step) Urgent(v video.Video) string { return inLane(s.Queues[0], v) }
 
+// Hurried is the queue of a run of which a viewer has a preview: behind what is urgent, and
+// before the bulk.
+func (s Step) Hurried(v video.Video) string { return inLane(s.Queues[min(1, len(s.Queues)-1)], v) }
+
 func inLane(base string, v video.Video) string {
 	if slices.ContainsFunc(Specs, func(q workqueue.Spec) bool { return q.Name == base && q.Laned }) {
 		return workqueue.LaneName(base, v.Lane)

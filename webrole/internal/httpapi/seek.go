@@ -56,7 +56,7 @@ func (s *Server) SeekVideo(c *gin.Context, id api.ID) {
 		abort(c, err)
 		return
 	}
-	if !found.Made && view.Video.Playing() == view.Video.Generation {
+	if (!found.Made || found.Preview) && view.Video.Playing() == view.Video.Generation {
 		if wanted := s.notAskedYet(view.Wanted(body.At)); len(wanted) > 0 {
 			if err := s.videos.Resend(ctx, view.Record, wanted); err != nil {
 				abort(c, err)
@@ -72,10 +72,10 @@ func (s *Server) SeekVideo(c *gin.Context, id api.ID) {
 }
 
 // place tells which playlist shows a second of what plays: the whole one as far as it
-// leads, else one that begins with the chunk of that second.
+// leads, else one that begins with the chunk of that second, or with a preview of it.
 func place(view videostore.View, second float64) (api.Seek, error) {
 	address := func(from int) string {
-		return fmt.Sprintf("/v/%s/%s", view.Video.ID, playlist.Address("master", from))
+		return playbackPath(view.Video.ID, playlist.Address("master", from))
 	}
 	generation := view.Video.Playing()
 	if _, whole, err := view.Whole(generation); whole || err != nil {
@@ -95,8 +95,14 @@ func place(view videostore.View, second float64) (api.Seek, error) {
 		return api.Seek{Master: address(0), Made: true}, nil
 	}
 	p.From = chunk
-	return api.Seek{Master: address(chunk), From: p.Plan.Start(chunk), Made: p.Ready()}, nil
+	found := api.Seek{Master: address(chunk), From: p.Plan.Start(chunk), Made: p.Ready()}
+	if !found.Made && p.Preview().Ready() {
+		found.Master, found.Made, found.Preview = playbackPath(view.Video.ID, playlist.PreviewAddress("master", chunk)), true, true
+	}
+	return found, nil
 }
+
+func playbackPath(id video.ID, name string) string { return fmt.Sprintf("/v/%s/%s", id, name) }
 
 // notAskedYet removes the intents that this web role has sent a moment ago.
 func (s *Server) notAskedYet(intents []videostore.Intent) (left []videostore.Intent) {

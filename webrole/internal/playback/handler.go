@@ -64,11 +64,15 @@ type request struct {
 	generation int  // which generation to show
 	pinned     bool // the address names it, so the answer may be kept for ever
 	from       int  // the chunk that a playlist begins with
+	preview    bool // show what is not committed yet
 
 	until time.Time // when the token in the address ends; zero: there is none
 }
 
 func (q request) cache() string {
+	if q.preview {
+		return neverStore // another attempt, or the commit, may replace it
+	}
 	if !q.pinned {
 		return askAgain
 	}
@@ -147,7 +151,17 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 			return request{}, problem.New(http.StatusBadRequest, problem.InvalidParameter, "from is not the number of a chunk.")
 		}
 	}
+	q.preview = r.URL.Query().Has(playlist.PreviewParameter)
 	return q, nil
+}
+
+// presented is what is committed, as a request wants to see it.
+func (q request) presented(c committed) committed {
+	c.From = q.from // of this copy
+	if q.preview && c.finish == nil {
+		c.Presentation = c.Preview()
+	}
+	return c
 }
 
 func (s *Service) playlist(w http.ResponseWriter, r *http.Request, q request, name string) error {
@@ -155,8 +169,7 @@ func (s *Service) playlist(w http.ResponseWriter, r *http.Request, q request, na
 	if err != nil {
 		return err
 	}
-	c.From = q.from // of this copy
-	text, err := s.playlistText(r.Context(), q, c, name)
+	text, err := s.playlistText(r.Context(), q, q.presented(c), name)
 	if err != nil {
 		return err
 	}
@@ -230,13 +243,13 @@ func (s *Service) media(w http.ResponseWriter, r *http.Request, q request, dir, 
 		number = n
 	}
 	c, err := s.view(r.Context(), q, func(c committed) bool {
-		_, found := locate(c, dir, number)
+		_, found := locate(q.presented(c), dir, number)
 		return found
 	})
 	if err != nil {
 		return err
 	}
-	res, found := locate(c, dir, number)
+	res, found := locate(q.presented(c), dir, number)
 	if !found {
 		return missing()
 	}

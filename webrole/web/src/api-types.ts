@@ -1610,6 +1610,8 @@ export interface components {
             from: number;
             /** @description The playlist can be played now. */
             made: boolean;
+            /** @description The playlist has the smallest rendition only. Repeat the request: when this is false, `master` has all. */
+            preview: boolean;
         };
         Views: {
             /** Format: int64 */

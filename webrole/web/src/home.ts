@@ -96,7 +96,7 @@ async function load() {
   show(videos);
   if (query) showCorrection(better);
   if (query && videos.length === 0) say('Nothing was found. Fewer words find more, and the beginning of a word is enough.');
-  else if (query && !ofChannel(query)) say(`${videos.length}${next ? ' or more' : ''} found; ${cost.read} index rows read in ${cost.requests} requests`);
+  else if (query && !ofChannel(query)) say(`${videos.length}${next ? ' or more' : ''} found; ${cost.read} index rows read in ${cost.requests === 1 ? '1 request' : `${cost.requests} requests`}`);
   else say('');
   $('empty').hidden = videos.length > 0 || query !== null;
 }

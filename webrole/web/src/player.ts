@@ -17,6 +17,8 @@ export class Player {
   private hls: HlsPlayer | null = null;
   private video: Video | null = null;
   private attached = false;
+  private goesOn = false; // it plays when it can
+  private source = ''; // the list of tracks that was opened last
   private turned = false;
   private recoveries = 0;
   begins = 0; // the second that the playlist begins with
@@ -46,6 +48,7 @@ export class Player {
   // say "maybe" to it and then cannot play a playlist that grows.
   private attach(video: Video, master: string) {
     const { Hls } = window;
+    this.source = master;
     if (Hls?.isSupported()) {
       this.hls = new Hls({ startPosition: startAt(video), capLevelToPlayerSize: true });
       this.hls.on(Hls.Events.ERROR, (_, data) => { void this.failed(data); });
@@ -79,16 +82,22 @@ export class Player {
 
   // open plays a playlist that begins with a second of the video, at another one.
   open(master: string, second: number, from: number) {
-    const paused = this.element.paused && !this.element.ended;
+    const go = this.goesOn || !this.element.paused || this.element.ended;
     this.begins = from;
+    this.source = master;
     if (this.hls) {
       this.hls.config.startPosition = second;
       this.hls.loadSource(master);
     } else {
       this.element.src = `${master}#t=${second}`;
     }
-    // Loading another list pauses the element.
-    if (!paused) this.element.addEventListener('canplay', () => { this.element.play().catch((err) => console.info('play', message(err))); }, { once: true });
+    if (!go || this.goesOn) return;
+    // Loading another list pauses the element; there may be yet another before it plays.
+    this.goesOn = true;
+    this.element.addEventListener('canplay', () => {
+      this.goesOn = false;
+      this.element.play().catch((err) => console.info('play', message(err)));
+    }, { once: true });
   }
 
   stop() {
@@ -114,7 +123,7 @@ export class Player {
     await sleep(1000);
     if (data.type === window.Hls?.ErrorTypes.MEDIA_ERROR) this.hls?.recoverMediaError();
     else if (this.hls?.levels.length) this.hls.startLoad();
-    else if (this.video?.links.master) this.hls?.loadSource(this.video.links.master); // the master could not be read
+    else this.hls?.loadSource(this.source); // it could not be read
   }
 }
 

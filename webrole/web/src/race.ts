@@ -9,6 +9,8 @@ const pageSize = '50';
 // An event's key: see docs/data-model.md, table registrations.
 const eventPath = () => `/events/${encodeURIComponent(`${field('event').value.trim()}__${field('distance').value.trim()}`)}/registrations`;
 
+const requests = (n: number) => (n === 1 ? '1 request' : `${n} requests`);
+
 let next = '';
 
 async function find(more: boolean) {
@@ -27,7 +29,7 @@ async function find(more: boolean) {
   const rows = page.items.map(row);
   if (more) $('runners').append(...rows);
   else $('runners').replaceChildren(...rows);
-  if (page.items.length) say(`${$('runners').children.length}${next ? ' or more' : ''} found; ${page.entitiesRead} rows read in ${page.requests} requests`);
+  if (page.items.length) say(`${$('runners').children.length}${next ? ' or more' : ''} found; ${page.entitiesRead} rows read in ${requests(page.requests)}`);
   else say(bib ? `Nobody has bib ${bib} in this event.` : 'Nobody is registered like that in this event.');
 }
 
@@ -41,13 +43,21 @@ function row(runner: Registration): HTMLTableRowElement {
     ...[runner.name, runner.sex, String(runner.age), finish].map((text) => element('td', {}, text)), cell);
 }
 
+// labelled tells alike elements of several runners apart. What is read aloud begins with
+// what is seen, because that is what people say who speak to a page.
+function labelled<E extends HTMLElement>(e: E, runner: Registration): E {
+  e.setAttribute('aria-label', `${e.textContent}: finish of ${runner.name}`);
+  return e;
+}
+
 // clipper is the button that makes the clip of a finish, and then its link.
 function clipper(runner: Registration): Node {
-  const button = element('button', { type: 'button', 'aria-label': `Make a clip of the finish of ${runner.name}` }, 'Make the clip');
+  const button = labelled(element('button', { type: 'button' }, 'Make the clip'), runner);
   const place = element('span', { class: 'clip' }, button);
   button.addEventListener('click', async () => {
     button.disabled = true;
     button.textContent = 'Making it…';
+    labelled(button, runner);
     try {
       let clip = await call<Clip>('POST', `${eventPath()}/${runner.bib}/clips`, { body: {} });
       while (clip.state === 'queued' || clip.state === 'running') {
@@ -63,18 +73,19 @@ function clipper(runner: Registration): Node {
       say(message(err));
       button.disabled = false;
       button.textContent = 'Make the clip';
+      labelled(button, runner);
     }
   });
   return place;
 }
 
 function links(media: string, runner: Registration): (Node | string)[] {
-  const copy = element('button', { type: 'button', 'aria-label': `Copy the link to the clip of ${runner.name}` }, 'Copy link');
+  const copy = labelled(element('button', { type: 'button' }, 'Copy link'), runner);
   copy.addEventListener('click', () => {
     navigator.clipboard.writeText(new URL(media, location.href).href).then(() => say('The link is copied.')).catch((err) => say(message(err)));
   });
-  return [element('a', { href: media, class: 'button' }, 'Watch the clip'), ' ',
-    element('a', { href: media, class: 'button', download: `finish-${runner.bib}.mp4` }, 'Download'), ' ', copy];
+  return [labelled(element('a', { href: media, class: 'button' }, 'Watch the clip'), runner), ' ',
+    labelled(element('a', { href: media, class: 'button', download: `finish-${runner.bib}.mp4` }, 'Download'), runner), ' ', copy];
 }
 
 // send is a request whose progress can be seen, which fetch does not tell.
@@ -107,7 +118,7 @@ $<HTMLFormElement>('import').addEventListener('submit', async (event) => {
   $('report').textContent = 'Importing…';
   try {
     const report = await send(file);
-    $('report').textContent = `${report.accepted} stored (${report.unchanged} of them were there already), ${report.refused} refused, in ${report.requests} requests to the table service.`;
+    $('report').textContent = `${report.accepted} stored (${report.unchanged} of them were there already), ${report.refused} refused, in ${requests(report.requests)} to the table service.`;
     $('refusals').replaceChildren(...report.refusals.slice(0, 100).map((r) => element('li', {}, `Line ${r.line}${r.bib ? `, bib ${r.bib}` : ''}: ${r.detail}`)));
   } catch (err) {
     $('report').textContent = message(err);

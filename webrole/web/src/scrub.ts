@@ -112,7 +112,7 @@ export class Scrub {
     this.picture.hidden = !tile;
     if (tile) paint(this.picture, tile);
     const half = this.preview.offsetWidth / 2;
-    const at = second / this.length * this.bar.clientWidth;
-    this.preview.style.left = `${Math.max(half, Math.min(this.bar.clientWidth - half, at))}px`;
+    // Parts of the bar, and not pixels: the window may become narrower while it is shown.
+    this.preview.style.left = `clamp(${half}px, ${second / this.length * 100}%, calc(100% - ${half}px))`;
   }
 }

@@ -1,6 +1,6 @@
 // Goes to a second of a video that is being made, also when that part is not made yet:
 // the server has it made before the others, and it plays as soon as it is there.
-import { $, call, duration, message } from './api';
+import { $, call, duration, message, poll } from './api';
 import type { components } from './api-types';
 import type { Player } from './player';
 
@@ -13,23 +13,39 @@ const ahead = 30;
 export function setUp(id: string, player: Player) {
   const note = $('seeking');
   let wanted: number | null = null;
+  let how = ''; // far it is
   let left = false; // the playlist is one that begins somewhere else
+  let preview = false; // what plays has the smallest rendition only
   let asked = -1; // the end that was asked for last
 
   const find = (at: number) => call<Seek>('POST', `/videos/${id}/seek`, { body: { at } });
 
   async function to(second: number) {
+    if (second !== wanted) how = 'it is asked for';
     wanted = second;
     const found = await find(second);
     if (wanted !== second) return; // another one meanwhile
-    if (!found.made) return tell('it is asked for');
+    if (!found.made) return tell();
     wanted = null;
     note.hidden = true;
+    open(found, second);
+  }
+
+  function open(found: Seek, second: number) {
     left = found.from > 0;
+    preview = found.preview;
     player.open(found.master, second, found.from);
   }
 
-  function tell(how: string) {
+  // improve goes on in all renditions, once the part that plays is there in all.
+  async function improve() {
+    const { element, begins } = player;
+    if (element.seeking || element.currentTime < begins) return; // it is not there yet
+    const found = await find(element.currentTime);
+    if (wanted === null && preview && found.made && !found.preview) open(found, element.currentTime);
+  }
+
+  function tell() {
     if (wanted === null) return;
     note.hidden = false;
     note.textContent = `${duration(wanted)} is made before the rest and plays as soon as it is there: ${how}.`;
@@ -50,13 +66,18 @@ export function setUp(id: string, player: Player) {
     if (left && wanted === null && at < player.begins) to(at).catch((err) => console.info('seek', message(err)));
   });
 
+  // Somebody waits: it is looked for more often than what else the page shows.
+  void poll(500, async () => {
+    if (wanted !== null) await to(wanted);
+  });
+
   return {
     to,
-    // again looks whether the wanted part is there now. words says how far it is.
+    // again says how far the wanted part is, and improves what plays.
     async again(words: (second: number) => string) {
-      if (wanted === null) return;
-      await to(wanted);
-      if (wanted !== null) tell(words(wanted));
+      if (wanted === null) return preview ? improve() : undefined;
+      how = words(wanted);
+      tell();
     },
   };
 }

@@ -29,6 +29,8 @@ type ChunkJob struct {
 	Renditions []int
 	// Tiles and Poster say which still images to make.
 	Tiles, Poster bool
+	// Awaited says that a viewer waits for it, as for the first chunk.
+	Awaited bool
 	// DecodeThreads is 1, or more to decode sooner; the bytes stay the same.
 	DecodeThreads int
 }
@@ -63,7 +65,7 @@ func TilesIn(p video.Plan, from, to int64) int {
 func (t *Tool) Chunk(ctx context.Context, job ChunkJob, progress func(Progress)) error {
 	args := slices.Concat(t.globals(), fromZero, chunkArgs(t, job))
 	_, err := t.run(ctx, command{
-		path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), nice: niceOf(job.Index), limits: encodingOf(job.Plan, job.Plan.Chunks[job.Index].To-job.Plan.Chunks[job.Index].From),
+		path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), nice: niceOf(job), limits: encodingOf(job.Plan, job.Plan.Chunks[job.Index].To-job.Plan.Chunks[job.Index].From),
 	})
 	if err != nil {
 		return fmt.Errorf("encoding chunk %d: %w", job.Index, err)
@@ -103,7 +105,7 @@ func chunkArgs(t *Tool, job ChunkJob) []string {
 	for _, i := range job.Renditions {
 		r := plan.Renditions[i]
 		outputs = append(outputs, scaled(branch(), r.Width, r.Height, "yuv420p").
-			Output(PlaylistFile(r.Name), renditionOptions(plan, r, presetOf(job.Index))))
+			Output(PlaylistFile(r.Name), renditionOptions(plan, r, presetOf(job))))
 	}
 	if n := TilesIn(plan, chunk.From, min(chunk.To, job.End)); job.Tiles && n > 0 {
 		tiles := branch().Filter("select", ff.Args{fmt.Sprintf("not(mod(pts,%d))", plan.TileEvery)})
@@ -161,8 +163,8 @@ func chunkFrames(t *Tool, job ChunkJob) *ff.Stream {
 // presetOf is how hard the encoder tries. Somebody waits for the first chunk: a
 // quarter less time is worth more bits in its 2 s. The picture is no worse, and the
 // init segment is the same, as one for all chunks must be.
-func presetOf(chunk int) string {
-	if chunk == 0 {
+func presetOf(job ChunkJob) string {
+	if job.Index == 0 || job.Awaited {
 		return "superfast"
 	}
 	return "veryfast"

@@ -105,8 +105,8 @@ const (
 	bulkNice = 12
 )
 
-func niceOf(chunk int) int {
-	if chunk == 0 {
+func niceOf(job ChunkJob) int {
+	if job.Index == 0 || job.Awaited {
 		return 0
 	}
 	return laterNice

@@ -48,12 +48,19 @@ func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan
 	if src.Demuxer == "" {
 		src.Demuxer = plan.Demuxer
 	}
-	chunk, last := plan.Chunks[index], plan.Last(index)
-	job := ffmpeg.ChunkJob{
-		Source: src, Plan: plan, Index: index, Dir: dir, End: chunk.To, DecodeThreads: 1,
+	chunk := plan.Chunks[index]
+	return encodeChunk(ctx, tool, ffmpeg.ChunkJob{
+		Source: src, Plan: plan, Index: index, Dir: dir, DecodeThreads: 1,
 		Tiles:  ffmpeg.TilesIn(plan, chunk.From, chunk.To) > 0,
 		Poster: plan.PosterFrame >= chunk.From && plan.PosterFrame < chunk.To,
-	}
+	}, progress)
+}
+
+// encodeChunk runs a job with larger and larger margins until all frames are there.
+func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, progress func(frames int64)) (Encoded, error) {
+	plan, index := job.Plan, job.Index
+	chunk, last := plan.Chunks[index], plan.Last(index)
+	job.End = chunk.To
 	if last {
 		job.End += max(plan.FPS.Frames(slack), plan.Frames/20)
 		job.DecodeThreads = 2 // often the last to be done, with a core to spare
@@ -64,7 +71,7 @@ func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan
 
 	var missing error
 	for _, job.Margin = range margins(plan, chunk) {
-		if err := clean(dir, plan); err != nil {
+		if err := clean(job.Dir, plan); err != nil {
 			return Encoded{}, err
 		}
 		var encoded Encoded

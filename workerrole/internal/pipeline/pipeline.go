@@ -77,6 +77,9 @@ func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
 	if err := Room(r.Scratch, r.Room); err != nil {
 		return err
 	}
+	if p, can := r.Step.(Previewer); can && awaited(key, job) {
+		return r.preview(ctx, p, key, job)
+	}
 	ctx, meter := metered(ctx, job)
 	claim, err := r.Videos.ClaimSince(ctx, key, job.MessageID, r.Worker, asked(job))
 	switch {
@@ -194,6 +197,21 @@ func stepsBack(key workflow.Key, v video.Video) bool {
 		return false
 	}
 	return v.Bulk || v.Early() && !key.Begins()
+}
+
+// work is what an attempt needs.
+func (r *Runner) work(claim *videostore.Claim, job *consumer.Job, dir string) *Work {
+	key := claim.Step.Key
+	work := &Work{
+		Claim: claim, Dir: dir, blobs: r.Blobs, room: r.Room,
+		Prefix: key.BlobPrefix(claim.Step.Attempt),
+		Log:    r.Log.With("video", key.ID, "step", key.Step, "index", key.Index, "attempt", claim.Step.Attempts),
+	}
+	work.Progress = func() {
+		work.moved.Store(time.Now().UnixNano())
+		job.Progress()
+	}
+	return work
 }
 
 func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *consumer.Job) error {

@@ -141,7 +141,12 @@ func (w *Work) Put(ctx context.Context, path, contentType string) (video.File, e
 
 // PutAs is Put under another name than the file's.
 func (w *Work) PutAs(ctx context.Context, path, name, contentType string) (video.File, error) {
-	return w.putFile(ctx, video.MediaContainer, path, name, contentType)
+	return w.putFile(ctx, video.MediaContainer, path, w.Prefix+name, contentType)
+}
+
+// PutPreview stores a local file of a preview in container "media".
+func (w *Work) PutPreview(ctx context.Context, path, name, contentType string) (video.File, error) {
+	return w.putFile(ctx, video.MediaContainer, path, w.Step.Key.PreviewPrefix(w.Step.Attempt)+name, contentType)
 }
 
 // PutData is Put for data in memory.
@@ -157,7 +162,7 @@ func (w *Work) PutData(ctx context.Context, name string, data []byte, contentTyp
 
 // PutSource stores a copy of the source that later steps read, and returns its version.
 func (w *Work) PutSource(ctx context.Context, path, contentType string) (Pinned, error) {
-	file, err := w.putFile(ctx, video.SourcesContainer, path, filepath.Base(path), contentType)
+	file, err := w.putFile(ctx, video.SourcesContainer, path, w.Prefix+filepath.Base(path), contentType)
 	if err != nil {
 		return Pinned{}, err
 	}
@@ -169,8 +174,9 @@ func (w *Work) PutSource(ctx context.Context, path, contentType string) (Pinned,
 	return Pinned{Blob: file.Blob, ETag: head.ETag}, nil
 }
 
-func (w *Work) putFile(ctx context.Context, container, path, name, contentType string) (video.File, error) {
-	file := video.File{Name: name, Blob: w.Prefix + name, ContentType: contentType}
+func (w *Work) putFile(ctx context.Context, container, path, blob, contentType string) (video.File, error) {
+	name := filepath.Base(blob)
+	file := video.File{Name: name, Blob: blob, ContentType: contentType}
 	info, err := os.Stat(path)
 	if err == nil {
 		file.Bytes = info.Size()

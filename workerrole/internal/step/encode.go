@@ -15,7 +15,8 @@ import (
 // Encode makes one chunk in every rendition; the source is decoded once.
 //
 //	Reads   the source blob, the chunk's range of it
-//	Writes  media/{attempt}/{rendition}.m4s, tiles.jpg, sometimes poster.jpg
+//	Writes  media/{attempt}/{rendition}.m4s, tiles.jpg, sometimes poster.jpg; its preview
+//	        pictures.m4s, sound.m4s and a PREVIEW row
 //	Next    the first chunk that is not promised; finish, when all parts have ended
 //	Errors  *video.Failure when the content cannot be decoded
 //	Repeat  writes to names of its own; only one attempt's row commits
@@ -56,4 +57,29 @@ func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 		return videostore.Commit{}, err
 	}
 	return videostore.Commit{Output: out, Advance: true}, nil
+}
+
+// Preview implements pipeline.Previewer: files first, then the row that names them.
+func (s Encode) Preview(ctx context.Context, w *pipeline.Work) error {
+	source, _, err := w.OpenSource(ctx)
+	if err != nil {
+		return err
+	}
+	made, err := media.EncodePreview(ctx, s.Tool, source, w.Plan, w.Step.Key.Index, w.Dir, w.Moved)
+	if err != nil || made.Pictures == "" {
+		return err
+	}
+	pictures, err := w.PutPreview(ctx, made.Pictures, "pictures.m4s", "video/mp4")
+	if err != nil {
+		return err
+	}
+	made.Output.Pictures.Renditions[0].Blob = pictures.Blob
+	if made.Sound != "" {
+		sound, err := w.PutPreview(ctx, made.Sound, "sound.m4s", "audio/mp4")
+		if err != nil {
+			return err
+		}
+		made.Output.Sound.Blob = sound.Blob
+	}
+	return w.AddPreview(ctx, made.Output)
 }

@@ -255,6 +255,17 @@ func namesIn(view videostore.View, keeps func(generation int) bool) (n *names, o
 			n.blobs[plan.Source] = true
 		}
 	}
+	for generation := range view.Previews {
+		if !kept(generation) {
+			continue
+		}
+		for _, preview := range view.Previewed(generation) {
+			n.blobs[preview.Pictures.Renditions[0].Blob] = true
+			if preview.Sound != nil {
+				n.blobs[preview.Sound.Blob] = true
+			}
+		}
+	}
 	for _, s := range view.Steps {
 		// What was asked for stays when the generation that it reads is replaced.
 		if s.Key.Declared().Stage != workflow.OnRequest && !kept(s.Key.Generation) {
@@ -266,7 +277,9 @@ func namesIn(view videostore.View, keeps func(generation int) bool) (n *names, o
 		switch {
 		case s.State != videostore.StepDone && len(s.Output) > 0: // asked for anew: what an earlier attempt made still serves
 			n.prefixes = append(n.prefixes, s.Key.BlobFolder())
-		case s.State == videostore.StepRunning || s.State == videostore.StepDone:
+		case s.State == videostore.StepRunning:
+			n.prefixes = append(n.prefixes, s.Key.BlobPrefix(s.Attempt), s.Key.PreviewPrefix(s.Attempt))
+		case s.State == videostore.StepDone:
 			n.prefixes = append(n.prefixes, s.Key.BlobPrefix(s.Attempt))
 		}
 	}

@@ -1,0 +1,86 @@
+package media
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+)
+
+// Preview is what a viewer can watch of a chunk before all of it is made, on the local
+// disk.
+type Preview struct {
+	Output   video.Preview // complete but for the names of blobs
+	Pictures string        // file; empty when the chunk turned out to hold no frames
+	Sound    string        // file; empty when there is no sound
+}
+
+// beyond is how many segments of the next chunk a preview has, so that it shows some
+// seconds to a viewer who went to the end of its own.
+const beyond = 2
+
+// EncodePreview makes the smallest rendition of chunk index and of the beginning of the
+// next one, and the sound to it, in directories of their own in dir. Errors are those of [EncodeChunk] and
+// [EncodePortion]. progress may be called concurrently. Repeating the call gives the same bytes (Q8).
+func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string, progress func(int64)) (Preview, error) {
+	if progress == nil {
+		progress = func(int64) {}
+	}
+	if index < 0 || index >= len(plan.Chunks) || len(plan.Renditions) == 0 {
+		return Preview{}, fmt.Errorf("encoding a preview of chunk %d: the plan has %d chunks", index, len(plan.Chunks))
+	}
+	if src.Demuxer == "" {
+		src.Demuxer = plan.Demuxer
+	}
+	pictures, sound := filepath.Join(dir, fmt.Sprint("preview-", index)), filepath.Join(dir, fmt.Sprint("preview-sound-", index))
+	if err := errors.Join(os.MkdirAll(pictures, 0o700), os.MkdirAll(sound, 0o700)); err != nil {
+		return Preview{}, fmt.Errorf("make a directory for the preview: %w", err)
+	}
+	small := plan
+	small.Renditions = plan.Renditions[len(plan.Renditions)-1:]
+	small.Chunks = slices.Clone(plan.Chunks)
+	if index+1 < len(plan.Chunks) && !plan.Last(index+1) { // the last may be shorter than it is planned
+		small.Chunks[index].To = min(small.Chunks[index].To+beyond*plan.SegmentFrames, small.Chunks[index+1].To)
+	}
+	made := Preview{Output: video.Preview{Chunk: index}}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		encoded, err := encodeChunk(ctx, tool, ffmpeg.ChunkJob{Source: src, Plan: small, Index: index, Dir: pictures, DecodeThreads: 4, Awaited: true}, progress)
+		if err == nil && len(encoded.Renditions) > 0 {
+			made.Pictures = encoded.Renditions[0]
+		}
+		made.Output.Pictures = encoded.Output
+		return err
+	})
+	if plan.HasAudio {
+		group.Go(func() error {
+			s := soundOf(small, index)
+			portion, err := s.encode(ctx, tool, src, plan, sound, progress)
+			if err == nil && len(portion.Part.Segments) > 0 {
+				made.Sound, made.Output.Sound = portion.Path, &portion.Part
+			}
+			return err
+		})
+	}
+	err := group.Wait()
+	return made, err
+}
+
+// soundOf is the sound from the start of a chunk to its end, in whole segments.
+func soundOf(plan video.Plan, index int) stretch {
+	chunk := plan.Chunks[index]
+	s := stretch{packet: video.SoundPacket, urgent: true}
+	for video.SoundStart(s.first+1) <= plan.FPS.Seconds(chunk.From) {
+		s.first++
+	}
+	for s.end = s.first + 1; video.SoundStart(s.end) < plan.FPS.Seconds(chunk.To); s.end++ {
+	}
+	return s
+}
