@@ -67,6 +67,7 @@ type command struct {
 	limits   limits
 	reads    []string   // files of ours, besides the source
 	cage     *cage.Cage // nil: started as it is
+	others   *holding
 }
 
 // rules are what the program may do besides using its processor time.
@@ -137,7 +138,7 @@ type Report struct {
 }
 
 func (t *Tool) run(ctx context.Context, c command) (Report, error) {
-	c.cage = t.cage
+	c.cage, c.others = t.cage, &t.others
 	ctx, end := span(ctx, name(c.path))
 	report, err := run(ctx, c)
 	end(err)
@@ -214,6 +215,9 @@ func (c command) startAndWait(ctx context.Context, cmd *exec.Cmd) (cageFailed fu
 	}
 	if c.nice > 0 {
 		stepBack(cmd.Process.Pid, c.nice)
+		if c.others != nil {
+			defer c.others.add(cmd.Process)()
+		}
 	}
 	err = cmd.Wait()
 	spent(ctx, cmd.ProcessState)

@@ -36,7 +36,8 @@ type Tool struct {
 	// same on every try. 1 on a machine of one core, where it gains nothing.
 	FirstChunkProcesses int
 
-	cage *cage.Cage // what holds the programs
+	cage   *cage.Cage // what holds the programs
+	others holding
 }
 
 // needed are the parts of ffmpeg without which no video can be processed.

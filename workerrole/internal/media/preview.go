@@ -49,6 +49,7 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	if index+1 < len(plan.Chunks) && !plan.Last(index+1) { // the last may be shorter than it is planned
 		small.Chunks[index].To = min(small.Chunks[index].To+beyond*plan.SegmentFrames, small.Chunks[index+1].To)
 	}
+	defer tool.HoldOthers()()
 	made := Preview{Output: video.Preview{Chunk: index}}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {

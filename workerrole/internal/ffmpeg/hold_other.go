@@ -1,0 +1,7 @@
+//go:build !unix
+
+package ffmpeg
+
+import "os"
+
+var signalStop, signalGoOn os.Signal // there are none
