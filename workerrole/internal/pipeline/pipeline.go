@@ -222,15 +222,7 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 	defer func() { _ = os.RemoveAll(dir) }()
 
 	key := claim.Step.Key
-	work := &Work{
-		Claim: claim, Dir: dir, blobs: r.Blobs, room: r.Room,
-		Prefix: key.BlobPrefix(claim.Step.Attempt),
-		Log:    r.Log.With("video", key.ID, "step", key.Step, "index", key.Index, "attempt", claim.Step.Attempts),
-	}
-	work.Progress = func() {
-		work.moved.Store(time.Now().UnixNano())
-		job.Progress()
-	}
+	work := r.work(claim, job, dir)
 	switch {
 	case stepsBack(key, claim.Video):
 		ctx = ffmpeg.Bulk(ctx)
