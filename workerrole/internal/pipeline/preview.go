@@ -44,7 +44,7 @@ func (r *Runner) preview(ctx context.Context, p Previewer, key workflow.Key, job
 	case err != nil:
 		return err
 	}
-	if !there {
+	if !there && claim.Plan.Format > 1 { // before that the sound had other segments
 		dir, err := os.MkdirTemp(r.Scratch, r.Step.Name()+"-")
 		if err != nil {
 			return fmt.Errorf("make scratch directory: %w", err)

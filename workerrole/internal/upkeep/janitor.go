@@ -260,7 +260,9 @@ func namesIn(view videostore.View, keeps func(generation int) bool) (n *names, o
 			continue
 		}
 		for _, preview := range view.Previewed(generation) {
-			n.blobs[preview.Pictures.Renditions[0].Blob] = true
+			for _, r := range preview.Pictures.Renditions {
+				n.blobs[r.Blob] = true
+			}
 			if preview.Sound != nil {
 				n.blobs[preview.Sound.Blob] = true
 			}
