@@ -223,6 +223,15 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 	return n, nil
 }
 
+func (n *names) addPreview(p video.Preview) {
+	for _, r := range p.Pictures.Renditions {
+		n.blobs[r.Blob] = true
+	}
+	if p.Sound != nil {
+		n.blobs[p.Sound.Blob] = true
+	}
+}
+
 // namesIn collects what the rows of the generations name that keeps says to keep,
 // and which other generations have rows.
 func namesIn(view videostore.View, keeps func(generation int) bool) (n *names, over map[int]bool) {
@@ -260,12 +269,7 @@ func namesIn(view videostore.View, keeps func(generation int) bool) (n *names, o
 			continue
 		}
 		for _, preview := range view.Previewed(generation) {
-			for _, r := range preview.Pictures.Renditions {
-				n.blobs[r.Blob] = true
-			}
-			if preview.Sound != nil {
-				n.blobs[preview.Sound.Blob] = true
-			}
+			n.addPreview(preview)
 		}
 	}
 	for _, s := range view.Steps {
