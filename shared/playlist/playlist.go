@@ -106,6 +106,8 @@ func between(preview video.ChunkOutput, from, to int) *video.ChunkOutput {
 	return &c
 }
 
+// bySegment puts each segment of a part under its number in the whole track, as a part of
+// its own.
 func bySegment(sound map[int]video.AudioPart, part video.AudioPart) {
 	for i := range part.Segments {
 		one := part
@@ -273,6 +275,8 @@ func segment(b *strings.Builder, p Presentation, name string, number int, second
 	fmt.Fprintf(b, "#EXTINF:%.6f,\n%s/%d.m4s?%s\n", seconds, name, number, p.version())
 }
 
+// version is the query of a segment's address: bytes never change under one address that
+// may be kept.
 func (p Presentation) version() string {
 	if p.preview {
 		return fmt.Sprintf("g=%d&%s=1", p.Plan.Generation, PreviewParameter)

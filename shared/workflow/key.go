@@ -141,8 +141,8 @@ func ParseItemID(text string) (Key, error) {
 // and the janitor removes the rest.
 func (k Key) BlobPrefix(attempt string) string { return k.BlobFolder() + attempt + "/" }
 
-// PreviewPrefix is where one attempt of the run writes previews, whose blobs do not stay
-// with what it commits.
+// PreviewPrefix is where one attempt at a preview of the run writes. Beside the prefixes
+// of attempts at the run itself, because the janitor keeps the committed one of those.
 func (k Key) PreviewPrefix(attempt string) string {
 	return fmt.Sprintf("%sg%05d/preview/%s/", video.Prefix(k.ID), k.Generation, attempt)
 }

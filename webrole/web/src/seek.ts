@@ -13,7 +13,7 @@ const ahead = 30;
 export function setUp(id: string, player: Player) {
   const note = $('seeking');
   let wanted: number | null = null;
-  let how = ''; // far it is
+  let how = ''; // what the page says of the wanted part
   let left = false; // the playlist is one that begins somewhere else
   let preview = false; // what plays has the smallest rendition only
   let asked = -1; // the end that was asked for last

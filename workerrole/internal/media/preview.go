@@ -27,8 +27,12 @@ type Preview struct {
 const beyond = 2
 
 // EncodePreview makes the smallest rendition of chunk index and of the beginning of the
-// next one, and the sound to it, in directories of their own in dir. Errors are those of [EncodeChunk] and
-// [EncodePortion]. progress may be called concurrently. Repeating the call gives the same bytes (Q8).
+// next one, and the sound of both, in directories below dir, which must exist. The tool's
+// programs that step back are held meanwhile, for some seconds at most.
+//
+// progress gets frames or samples whenever work has moved; it may be nil, and is called
+// concurrently. Errors are those of [EncodeChunk] and [EncodePortion]. Repeating the call
+// gives the same bytes (Q8).
 func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string, progress func(int64)) (Preview, error) {
 	if progress == nil {
 		progress = func(int64) {}
@@ -39,7 +43,7 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	if src.Demuxer == "" {
 		src.Demuxer = plan.Demuxer
 	}
-	pictures, sound := filepath.Join(dir, fmt.Sprint("preview-", index)), filepath.Join(dir, fmt.Sprint("preview-sound-", index))
+	pictures, sound := filepath.Join(dir, "pictures"), filepath.Join(dir, "sound")
 	if err := errors.Join(os.MkdirAll(pictures, 0o700), os.MkdirAll(sound, 0o700)); err != nil {
 		return Preview{}, fmt.Errorf("make a directory for the preview: %w", err)
 	}
@@ -74,7 +78,7 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	return made, err
 }
 
-// soundOf is the sound from the start of a chunk to its end, in whole segments.
+// soundOf is the sound from the start of a chunk to its end, in segments of format 2.
 func soundOf(plan video.Plan, index int) stretch {
 	chunk := plan.Chunks[index]
 	s := stretch{packet: video.SoundPacket, urgent: true}

@@ -283,9 +283,7 @@ func namesIn(view videostore.View, keeps func(generation int) bool) (n *names, o
 		switch {
 		case s.State != videostore.StepDone && len(s.Output) > 0: // asked for anew: what an earlier attempt made still serves
 			n.prefixes = append(n.prefixes, s.Key.BlobFolder())
-		case s.State == videostore.StepRunning:
-			n.prefixes = append(n.prefixes, s.Key.BlobPrefix(s.Attempt), s.Key.PreviewPrefix(s.Attempt))
-		case s.State == videostore.StepDone:
+		case s.State == videostore.StepRunning || s.State == videostore.StepDone:
 			n.prefixes = append(n.prefixes, s.Key.BlobPrefix(s.Attempt))
 		}
 	}
