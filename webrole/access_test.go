@@ -92,8 +92,10 @@ operators GET /api/v1/ops/keys
 operators POST /api/v1/ops/keys
 operators DELETE /api/v1/ops/keys/:keyId
 operators GET /api/v1/lab
-operators GET /api/v1/lab/*scenes
-operators POST /api/v1/lab/*fault
+operators POST /api/v1/lab/:fault
+operators GET /api/v1/lab/scenes
+operators POST /api/v1/lab/scenes/:scene
+operators GET /api/v1/lab/scene-runs/:run
 operators GET /metrics
 operators GET /debug/pprof/*name
 `

@@ -219,13 +219,13 @@ func labAddress(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// localLab is the lab, if only this host can reach the public listener.
-func (c config) localLab() *url.URL {
-	if !c.local() || !c.PublicOps {
-		return nil
-	}
-	return c.Lab
-}
+// breaks reports whether the board may break the stack: there is a lab, and only this
+// host can reach the public listener.
+func (c config) breaks() bool { return c.Lab != nil && c.local() && c.PublicOps }
+
+// plays reports whether pages may play scenes. They need a lab, too, but they work below
+// names of their own: where somebody signs in, operators may play them from anywhere.
+func (c config) plays() bool { return c.breaks() || c.Lab != nil && c.Token != "" }
 
 // check tells bad what a value alone does not show: who could reach a listener,
 // and whether a folder is there.

@@ -50,8 +50,13 @@ func TestLabIsPassedOn(t *testing.T) {
 		s.call(http.MethodGet, "/lab", nil, "Authorization", "Bearer "+token).want(t, 404, "not_found")
 		s.call(http.MethodPost, "/lab/kill", `{"worker":"workerrole-1"}`, "Authorization", "Bearer "+token).want(t, 404, "not_found")
 	}
+	without.call(http.MethodPost, "/lab/scenes/the-race", `{}`, "Authorization", "Bearer "+token).want(t, 404, "not_found")
+	open.call(http.MethodPost, "/lab/scenes/the-race", `{}`).want(t, 401, "unauthorized")
 	if n := len(seen); n != 0 {
 		t.Errorf("the lab was asked %d times by requests that were refused", n)
+	}
+	if got := open.call(http.MethodPost, "/lab/scenes/the-race", `{}`, "Authorization", "Bearer "+token); got.StatusCode != http.StatusAccepted || (<-seen).URL.Path != "/api/v1/lab/scenes/the-race" {
+		t.Errorf("an operator's scene where others reach the web role: %d %s", got.StatusCode, got.body)
 	}
 
 	if page := string(s.get("/board").body); !strings.Contains(page, `id="lab"`) {

@@ -135,9 +135,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	} else {
 		pages.SayOpen()
 	}
-	if cfg.localLab() != nil {
-		pages.ShowLab()
-	}
+	pages.ShowLab(cfg.breaks(), cfg.plays())
 	return listen(ctx, cfg, account, site{
 		api: api, pages: pages, board: shown, scale: scale, playback: playback.New(videos, blobs), who: who, videos: videos,
 		trail: access.Trail{Entries: trail, From: func(r *http.Request) string { return cfg.Proxies.Client(r).String() }}, measured: measured,

@@ -92,7 +92,7 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 		return edge.Chain(h, access.Hide, edge.Deadline, edge.Span, edge.RequestID, instance(cfg.Instance), edge.Log(s.measured.observe), edge.Headers(blobOrigin),
 			edge.Recover, edge.Hosts(hosts), edge.Rate(cfg.Rate, cfg.Proxies), access.Identify(who, cfg.Links), edge.SameOrigin)
 	}
-	r.routes = [2]*gin.Engine{publicRoutes(s, cfg.PublicOps, cfg.localLab()), adminRoutes(s, s.measured)}
+	r.routes = [2]*gin.Engine{publicRoutes(s, cfg), adminRoutes(s, s.measured)}
 	for _, engine := range r.routes {
 		if err := access.Check(engine.Routes()); err != nil {
 			return nil, errors.Join(err, r.public.Close(), r.admin.Close())
@@ -146,21 +146,25 @@ func newServer(h http.Handler) *http.Server {
 }
 
 // publicRoutes is pages, API and playback; operations only if they are wanted here;
-// and the lab if there is one.
-func publicRoutes(s site, ops bool, lab *url.URL) *gin.Engine {
+// and what the lab may do.
+func publicRoutes(s site, cfg config) *gin.Engine {
 	r := newEngine(s)
 	s.health(r)
 	if signIn, ok := s.who.(*access.SignIn); ok {
 		signIn.Register(r)
 	}
-	s.pages.Register(r, ops, s.board.Glance)
+	s.pages.Register(r, cfg.PublicOps, s.board.Glance)
 	s.playback.Register(r)
-	s.api.Register(r, func(path string) bool { return ops || !httpapi.IsOps(path) })
-	if lab != nil {
-		pass := gin.WrapH(passOn(lab))
-		r.GET(labBase, pass)
-		r.GET(labBase+"/*scenes", pass)
-		r.POST(labBase+"/*fault", pass)
+	s.api.Register(r, func(path string) bool { return cfg.PublicOps || !httpapi.IsOps(path) })
+	if cfg.plays() {
+		pass := gin.WrapH(passOn(cfg.Lab))
+		r.GET(labBase+"/scenes", pass)
+		r.POST(labBase+"/scenes/:scene", pass)
+		r.GET(labBase+"/scene-runs/:run", pass)
+		if cfg.breaks() {
+			r.GET(labBase, pass)
+			r.POST(labBase+"/:fault", pass)
+		}
 	}
 	return r
 }

@@ -270,6 +270,7 @@ func busy(ctx context.Context, b *bench) (Result, error) {
 	err = b.with(ctx, 2, func(s *stack.Stack) error {
 		n, err := load.Neighbours(ctx, s, b.Cache)
 		row(n, fmt.Sprintf("%d clips", load.Clips))
+		result.Notes = append(result.Notes, "quiet channel, since its last byte: "+n.Timeline)
 		result.Ratios = append(result.Ratios, Ratio{Name: "a quiet channel's clip ready: busy ÷ idle", Value: n.Busy.Seconds() / n.Idle.Seconds(), Target: 4, AtMost: true})
 		return err
 	})

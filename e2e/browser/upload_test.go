@@ -51,7 +51,7 @@ func until(t *testing.T, tab context.Context, what, expression string) {
 // eval is what an expression is on a page.
 func eval[T any](t *testing.T, tab context.Context, expression string) T {
 	t.Helper()
-	got, err := chromedp.Run(tab, chromedp.Evaluate[T](expression))
+	got, err := chromedp.Run(tab, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
 		t.Fatalf("%s: %v", expression, err)
 	}

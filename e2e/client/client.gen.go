@@ -2268,7 +2268,8 @@ type ClientInterface interface {
 	//
 	// The web role passes everything under `/lab` on to whoever started the stack,
 	// which holds the processes and stands before the storage. Every fault ends by
-	// itself. Whoever asks elsewhere is answered 404, as at any unknown address.
+	// itself. Whoever asks elsewhere is answered 404, as at any unknown address:
+	// faults are there on loopback only, scenes also where operators sign in.
 	//
 	// Corresponds with GET /lab (the `GetLab` operationId).
 	GetLab(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3042,7 +3043,8 @@ func (c *Client) CreateFinishClip(ctx context.Context, event Event, bib BibInPat
 //
 // The web role passes everything under `/lab` on to whoever started the stack,
 // which holds the processes and stands before the storage. Every fault ends by
-// itself. Whoever asks elsewhere is answered 404, as at any unknown address.
+// itself. Whoever asks elsewhere is answered 404, as at any unknown address:
+// faults are there on loopback only, scenes also where operators sign in.
 //
 // Corresponds with GET /lab (the `GetLab` operationId).
 func (c *Client) GetLab(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7157,7 +7159,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The web role passes everything under `/lab` on to whoever started the stack,
 	// which holds the processes and stands before the storage. Every fault ends by
-	// itself. Whoever asks elsewhere is answered 404, as at any unknown address.
+	// itself. Whoever asks elsewhere is answered 404, as at any unknown address:
+	// faults are there on loopback only, scenes also where operators sign in.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10713,7 +10716,8 @@ func (c *ClientWithResponses) CreateFinishClipWithResponse(ctx context.Context, 
 //
 // The web role passes everything under `/lab` on to whoever started the stack,
 // which holds the processes and stands before the storage. Every fault ends by
-// itself. Whoever asks elsewhere is answered 404, as at any unknown address.
+// itself. Whoever asks elsewhere is answered 404, as at any unknown address:
+// faults are there on loopback only, scenes also where operators sign in.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -22,7 +22,13 @@ import (
 type listener struct {
 	variable string
 	addr     netip.AddrPort
-	ours     bool
+	ours     bool // the port
+}
+
+// another returns the listener's address with a port that nobody has.
+func (l *listener) another() (netip.AddrPort, error) {
+	free, err := freeAddr()
+	return netip.AddrPortFrom(l.addr.Addr(), free.Port()), err
 }
 
 // role is one process of the stack and its successors after restarts, which
@@ -135,7 +141,7 @@ func (r *role) rechoosePorts(all bool) bool {
 		if !l.ours || !all && checkFree(l.addr) == nil {
 			continue
 		}
-		if addr, err := freeAddr(); err == nil {
+		if addr, err := l.another(); err == nil {
 			r.mu.Lock()
 			l.addr = addr
 			r.mu.Unlock()

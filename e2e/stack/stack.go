@@ -244,11 +244,12 @@ func (s *Stack) newRole(name, binary string, spots []spot) (*role, error) {
 	r := &role{name: name, binary: filepath.Join(bin, binary), dir: s.dir}
 	for _, spot := range spots {
 		l := &listener{variable: spot.variable}
-		if spot.addr == "" || strings.HasSuffix(spot.addr, ":0") {
+		if spot.addr == "" {
+			spot.addr = "127.0.0.1:0"
+		}
+		if l.addr, err = resolve(spot.addr); err == nil && l.addr.Port() == 0 {
 			l.ours = true
-			l.addr, err = freeAddr()
-		} else {
-			l.addr, err = resolve(spot.addr)
+			l.addr, err = l.another()
 		}
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", name, err)

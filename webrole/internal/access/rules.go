@@ -76,11 +76,13 @@ var rules = map[string]Action{
 	"POST /api/v1/ops/keys":                     Operate,
 	"DELETE /api/v1/ops/keys/:keyId":            Operate,
 
-	"GET /api/v1/lab":         Operate,
-	"GET /api/v1/lab/*scenes": Operate,
-	"POST /api/v1/lab/*fault": Operate,
-	"GET /metrics":            Operate,
-	"GET /debug/pprof/*name":  Operate,
+	"GET /api/v1/lab":                 Operate,
+	"POST /api/v1/lab/:fault":         Operate,
+	"GET /api/v1/lab/scenes":          Operate,
+	"POST /api/v1/lab/scenes/:scene":  Operate,
+	"GET /api/v1/lab/scene-runs/:run": Operate,
+	"GET /metrics":                    Operate,
+	"GET /debug/pprof/*name":          Operate,
 }
 
 // Check returns an error that names the routes of a router that have no rule.

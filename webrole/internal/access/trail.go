@@ -25,7 +25,7 @@ const outcomeWithin = 3 * time.Second
 
 // labFault is the bench of faults, which is there on loopback only. It breaks the storage
 // that the trail is in, and must be able to mend it.
-const labFault = "POST /api/v1/lab/*fault"
+const labFault = "POST /api/v1/lab/:fault"
 
 // notes reports whether a request is one to write down: it changes something that is
 // not everybody's, such as views and what is made first.

@@ -3704,9 +3704,9 @@ var swaggerSpec = []string{
 	"wy2/zTuXWg78kPEJa9qiex+Pn9XhR2czrVZL/syMceiXTixyAZHPiFhlpx7BsfHqCK+5SO0IzuO4d/si",
 	"Ird/etasLwYgmNVf1gRLa3+Go1Y47ub6sa1/GGmxgIZDiibtFmnYo7fR3KfVgGh1sBvIzahUe1rlWmry",
 	"7uqkUawKWQurv29lghIuolbaKpGlaYxRpdatDPPRhbYQ4rjZxuGU0DTnAup8GXQZ9lHBAuslIe1yQqrI",
-	"3C8Xb99c3n24ukGItEbZbtG1m2MG7bcnBLhDn/pbWBvAWJ6QOKf3jKQsl66ZcY6uyBjMX3DW+47y8MkZ",
-	"eLOAx+s+BA0EWzoObSXKB+f4g4YmZ+SX6zfa5zDZy1uxjBr+0BjMPm8nDpGpVAQsgjHNqEigx6lIiVSW",
-	"eQ22J68HmjGaQfeyx/8TAAD//w==",
+	"3C8Xb99c3n24ukGItEbZbtG1m2MG7bcnBLhDn/pbWBvAWJ6QOKf3jKQsl66ZcY6uyBjM38j9zio8vrE8",
+	"fHEGTi1g9bodQQPIlo5DO4piwvn/oK/JGfnl+o32qUz2Dlcso4Y/NAazz9uJQ9QqFQHDYEwzKhJodSpS",
+	"IpXlYYNdyuuBZoxm0MTs8f8EAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

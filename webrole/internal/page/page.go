@@ -34,6 +34,7 @@ import (
 type Pages struct {
 	files fs.FS
 	lab   bool // the board shows the bench of faults
+	plays bool // a scene's page plays it, for operators
 	open  bool // nobody signs in
 	live  bool // files are read from disk and parsed at every request
 	pages map[string]*template.Template
@@ -64,9 +65,9 @@ func New(dir string) (*Pages, error) {
 	return p, p.readAssets()
 }
 
-// ShowLab puts the buttons of the bench of faults on the board. Call it before
-// Register.
-func (p *Pages) ShowLab() { p.lab = true }
+// ShowLab says what a lab may do here: break the stack, by buttons on the board, and
+// play scenes, for operators. Call it before Register.
+func (p *Pages) ShowLab(breaks, plays bool) { p.lab, p.plays = breaks, plays }
 
 // SayOpen says on the page for uploads that nobody signs in. Call it before Register.
 func (p *Pages) SayOpen() { p.open = true }
@@ -158,8 +159,8 @@ func (p *Pages) show(c *gin.Context, name, id string, data any) {
 	var html bytes.Buffer
 	ctx := c.Request.Context()
 	if err := t.ExecuteTemplate(&html, "layout", map[string]any{
-		"Name": name, "Title": title, "ID": id, "Data": data, "Lab": p.lab, "Open": p.open,
-		"SignsIn": access.SignsIn(ctx), "SignedIn": access.From(ctx).SignedIn, "Owns": access.From(ctx).Owner != "",
+		"Name": name, "Title": title, "ID": id, "Data": data, "Lab": p.lab, "Plays": p.plays, "Open": p.open,
+		"SignsIn": access.SignsIn(ctx), "SignedIn": access.From(ctx).SignedIn, "Owns": access.From(ctx).Owner != "", "Operates": access.May(access.From(ctx), access.Operate, video.Video{}),
 	}); err != nil {
 		problem.Write(c.Writer, c.Request, fmt.Errorf("draw page %s: %w", name, err))
 		return

@@ -810,7 +810,8 @@ export interface paths {
          * What the bench of faults can break, and what is broken now
          * @description The web role passes everything under `/lab` on to whoever started the stack,
          *     which holds the processes and stands before the storage. Every fault ends by
-         *     itself. Whoever asks elsewhere is answered 404, as at any unknown address.
+         *     itself. Whoever asks elsewhere is answered 404, as at any unknown address:
+         *     faults are there on loopback only, scenes also where operators sign in.
          */
         get: operations["getLab"];
         put?: never;
