@@ -12,8 +12,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 const root = "github.com/cutroom/cutroom/"
@@ -175,9 +178,93 @@ func TestArchitectureNoPackageWithoutAName(t *testing.T) {
 func TestArchitectureLongFunctionsSayWhy(t *testing.T) {
 	t.Parallel()
 	const most = 60
-	files := token.NewFileSet()
 	seen := 0
-	for _, module := range []string{"shared", "webrole", "workerrole", "e2e"} {
+	eachSource(t, []string{"shared", "webrole", "workerrole", "e2e"}, func(_ string, file *ast.File, at func(token.Pos) token.Position) {
+		for _, decl := range file.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			seen++
+			from, to := at(f.Pos()), at(f.End())
+			if lines := to.Line - from.Line + 1; lines > most && !strings.Contains("\n"+f.Doc.Text(), "\nOver 60 lines: ") {
+				t.Errorf("%s: %s has %d lines and does not say why", from, f.Name.Name, lines)
+			}
+		}
+	})
+	if seen < 500 {
+		t.Errorf("only %d functions looked at", seen)
+	}
+}
+
+// namesItself are the places beyond a step's declaration and its own file that have its
+// name: a clip and captions are things that users ask for, with rows and budgets of
+// their own, and the other words only look like a step.
+var namesItself = map[string][]string{
+	"shared/videostore/clip.go":                {"StepClip"},
+	"shared/videostore/captions.go":            {"StepCaptions"},
+	"shared/videostore/budget.go":              {"clip"},     // what is counted
+	"shared/playlist/playlist.go":              {"audio"},    // a playlist's name
+	"shared/workers/workers.go":                {"probe"},    // a row that shows that tables answer
+	"workerrole/main.go":                       {"probe"},    // a blob that shows the same
+	"workerrole/internal/ffmpeg/probe.go":      {"audio"},    // a kind of stream
+	"workerrole/internal/media/audio.go":       {"audio"},    // a kind of track
+	"workerrole/internal/pipeline/pipeline.go": {"index"},    // a field of the log
+	"webrole/internal/playback/handler.go":     {"captions"}, // a folder of addresses
+}
+
+// What a video's work is stands in one place: no other file of the product names a step.
+func TestArchitectureStepsAreNamedWhereTheyAreDeclared(t *testing.T) {
+	t.Parallel()
+	found := map[string]bool{}
+	eachSource(t, []string{"shared", "webrole", "workerrole"}, func(path string, file *ast.File, at func(token.Pos) token.Position) {
+		if strings.HasPrefix(path, "shared/workflow/") || strings.HasPrefix(path, "workerrole/internal/step/") {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			name := stepNamed(n)
+			switch {
+			case name == "":
+			case slices.Contains(namesItself[path], name):
+				found[path+" "+name] = true
+			default:
+				t.Errorf("%s names the step %s: let the declaration in shared/workflow say what is special about it", at(n.Pos()), name)
+			}
+			return true
+		})
+	})
+	for path, names := range namesItself {
+		for _, name := range names {
+			if !found[path+" "+name] {
+				t.Errorf("%s does not name %s any more: take it off the list", path, name)
+			}
+		}
+	}
+}
+
+// stepNamed is the step that a piece of source names, as a constant or as a text; or "".
+func stepNamed(n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.SelectorExpr:
+		if from, ok := n.X.(*ast.Ident); ok && from.Name == "workflow" && strings.HasPrefix(n.Sel.Name, "Step") && n.Sel.Name != "Step" && n.Sel.Name != "Steps" {
+			return n.Sel.Name
+		}
+	case *ast.BasicLit:
+		if text, err := strconv.Unquote(n.Value); err == nil {
+			if _, declared := workflow.Find(text); declared {
+				return text
+			}
+		}
+	}
+	return ""
+}
+
+// eachSource calls look for every file of those modules that somebody wrote, without
+// tests, with its path in the repository.
+func eachSource(t *testing.T, modules []string, look func(path string, file *ast.File, at func(token.Pos) token.Position)) {
+	t.Helper()
+	files := token.NewFileSet()
+	for _, module := range modules {
 		err := filepath.WalkDir(filepath.Join("..", module), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
@@ -186,24 +273,11 @@ func TestArchitectureLongFunctionsSayWhy(t *testing.T) {
 			if err != nil || ast.IsGenerated(file) {
 				return err
 			}
-			for _, decl := range file.Decls {
-				f, ok := decl.(*ast.FuncDecl)
-				if !ok {
-					continue
-				}
-				seen++
-				from, to := files.Position(f.Pos()), files.Position(f.End())
-				if lines := to.Line - from.Line + 1; lines > most && !strings.Contains("\n"+f.Doc.Text(), "\nOver 60 lines: ") {
-					t.Errorf("%s: %s has %d lines and does not say why", from, f.Name.Name, lines)
-				}
-			}
+			look(filepath.ToSlash(path)[len("../"):], file, files.Position)
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if seen < 500 {
-		t.Errorf("only %d functions looked at", seen)
 	}
 }

@@ -280,3 +280,30 @@ func TestPartOfACompleteUploadChanges(t *testing.T) {
 		})
 	}
 }
+
+// TestPartIsReplacedBeforeTheLastByte: the first chunks were made from a part that then
+// becomes another blob, so what is committed is not what was read.
+func TestPartIsReplacedBeforeTheLastByte(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	stop := b.work(t)
+	s := b.send(t, clipOf(t, 0), partsOfClip)
+	s.Part(0)
+	s.Arrived()
+	s.Beginning(partsOfClip * 2 / 3)
+	s.until(4*time.Minute, beginning)
+	r := s.Layout.Range(0)
+	part := sourceparts.Name(s.ID, s.Layout, 0)
+	if _, err := b.blobs.Put(t.Context(), video.SourcesContainer, part, bytes.NewReader(s.Content[:r.Length]), r.Length, blobstore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Complete()
+	azuritetest.Eventually(t, 2*time.Minute, func() error {
+		view, err := b.videos.View(t.Context(), s.ID)
+		if err == nil && (view.Video.State != video.Failed || view.Video.Error.Code != video.SourceChanged) {
+			err = fmt.Errorf("state %s, %+v, want %s: %v", view.Video.State, view.Video.Error, video.SourceChanged, done(view))
+		}
+		return err
+	})
+	stop()
+}

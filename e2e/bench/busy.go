@@ -51,7 +51,7 @@ func (l Load) Newcomers(ctx context.Context, s *stack.Stack, cache string, paths
 	for name, path := range paths {
 		n := Newcomer{Name: name}
 		for try := range 2 { // the first try pays for what is done once in a process
-			if n.Idle, err = soon(ctx, u, path, name); err != nil {
+			if n.Idle, _, err = soon(ctx, u, path, name); err != nil {
 				return nil, fmt.Errorf("%s, idle, try %d: %w", name, try, err)
 			}
 		}
@@ -69,7 +69,7 @@ func (l Load) Newcomers(ctx context.Context, s *stack.Stack, cache string, paths
 	}
 	for i := range found {
 		n := &found[i]
-		if n.Busy, err = soon(ctx, u, paths[n.Name], n.Name); err != nil {
+		if n.Busy, n.Timeline, err = soon(ctx, u, paths[n.Name], n.Name); err != nil {
 			return nil, fmt.Errorf("%s behind %d films: %w", n.Name, l.Films, err)
 		}
 	}
@@ -77,16 +77,20 @@ func (l Load) Newcomers(ctx context.Context, s *stack.Stack, cache string, paths
 }
 
 // soon uploads a video, waits until it can be watched and deletes it.
-func soon(ctx context.Context, u *journey.User, path, channel string) (time.Duration, error) {
+func soon(ctx context.Context, u *journey.User, path, channel string) (time.Duration, string, error) {
 	id, complete, err := bring(ctx, u, path, client.NewVideo{Title: "Newcomer", Channel: &channel})
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	if _, err := u.Await(ctx, id, func(v client.Video) bool { return v.Playable }); err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	took := time.Since(complete)
-	return took, remove(ctx, u, id)
+	list, err := steps(ctx, u, id)
+	if err != nil {
+		return 0, "", err
+	}
+	return took, timeline(cost{steps: list, uploaded: complete}), remove(ctx, u, id)
 }
 
 // Neighbours measures how long a clip takes until it is ready on an idle stack,
@@ -258,6 +262,7 @@ func busy(ctx context.Context, b *bench) (Result, error) {
 		found, err := load.Newcomers(ctx, s, b.Cache, map[string]string{"10 s clip": clip, "hour of film": hour})
 		for _, n := range found {
 			row(n, fmt.Sprintf("%d films", load.Films))
+			result.Notes = append(result.Notes, n.Name+", since its last byte: "+n.Timeline)
 			// Twice the idle time and two seconds: the target of the project.
 			result.Ratios = append(result.Ratios, Ratio{Name: n.Name + " playable: busy ÷ (2 × idle + 2 s)", Value: n.Busy.Seconds() / (2*n.Idle.Seconds() + 2), Target: 1, AtMost: true})
 		}

@@ -296,7 +296,7 @@ func TestUploadGoesOnInAnotherTab(t *testing.T) {
 }
 
 // TestPlaysWhileItUploads: storage takes 12 of 16 parts, and then nothing more. The
-// page that sends leads to the video, and another tab plays it.
+// page that sends plays the video, by keyboard, and leads to it, and another tab plays it.
 func TestPlaysWhileItUploads(t *testing.T) {
 	s := stacktest.Start(t, stack.Options{Workers: 1})
 	tab := open(t)
@@ -314,6 +314,16 @@ func TestPlaysWhileItUploads(t *testing.T) {
 	shoot(t, tab, "upload-playable")
 	if sent := eval[int](t, tab, `window.taken`); sent > some {
 		t.Errorf("%d parts were sent", sent)
+	}
+	const here, player = `#files [aria-expanded]`, `document.querySelector('#files iframe')?.contentDocument?.getElementById('player')`
+	press(t, tab, here, kb.Enter)
+	until(t, tab, "it plays in the row", player+`?.currentTime > 0.5`)
+	shoot(t, tab, "upload-plays-here")
+	inspect(t, tab, "upload-plays-here")
+	press(t, tab, here, kb.Enter)
+	until(t, tab, "the player is closed", `!document.querySelector('#files iframe') && document.querySelector('`+here+`').textContent === 'Play here'`)
+	if phase := eval[string](t, tab, `document.querySelector('#files li').dataset.phase`); phase != "sending" {
+		t.Errorf("the upload is %s", phase)
 	}
 	watch, closeWatch := chromedp.NewContext(tab)
 	defer closeWatch()

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -151,6 +152,12 @@ func (r *role) rechoosePorts(all bool) bool {
 	return again
 }
 
+// workerNice is how far workers step back where all roles share a machine. The emulator
+// is one process that answers everybody: beside twenty encoders it would have a
+// twentieth of a core, and the web role would answer that storage is away. In Azure
+// storage is elsewhere.
+const workerNice = 5
+
 func (r *role) startOnce(ctx context.Context) error {
 	log, err := openLog(r.dir, r.name)
 	if err != nil {
@@ -169,6 +176,11 @@ func (r *role) startOnce(ctx context.Context) error {
 	ownGroup(p.cmd)
 	if err := onLastingThread(p.cmd.Start); err != nil {
 		return fmt.Errorf("run %s: %w", r.binary, err)
+	}
+	if strings.HasPrefix(r.name, worker) {
+		// Of the whole group, because a Go program has threads at once. Should it fail,
+		// the worker only competes as everybody does.
+		_ = syscall.Setpriority(syscall.PRIO_PGRP, p.cmd.Process.Pid, workerNice)
 	}
 	go func() {
 		_ = p.cmd.Wait() // the state is in cmd.ProcessState

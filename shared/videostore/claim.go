@@ -174,7 +174,7 @@ func (c *Claim) Commit(ctx context.Context, commit Commit) error {
 	done := c.Step
 	at := now()
 	done.ended(OutcomeDone, at, nil, c.spent())
-	done.State, done.Output, done.FinishedAt, done.Error = StepDone, output, at, nil
+	done.State, done.Output, done.FinishedAt, done.Error, done.Read = StepDone, output, at, nil, commit.Read
 	return c.end(ctx, done, commit)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -48,6 +49,9 @@ type Step struct {
 	Error      *video.Failure  // of the last failed attempt
 	Output     json.RawMessage // of the attempt that committed
 	History    History         // of the attempts that have ended: see Tries
+	// Read are the parts that the attempt that committed read while the upload was still
+	// going on.
+	Read sourceparts.Versions
 
 	// WrittenAt is when the row was last written, by the service's clock. Committing a
 	// part of the step's output writes the row too.
@@ -76,6 +80,9 @@ func (s Step) row() tablestore.Entity {
 	}
 	if s.Input != "" {
 		props["Input"] = s.Input
+	}
+	if s.Read != "" {
+		props["Read"] = string(s.Read)
 	}
 	if history := s.History.text(); history != "" {
 		props["History"] = history
@@ -112,7 +119,7 @@ func readStep(row tablestore.Entity) (Step, error) {
 		State: StepState(row.String("State")), Attempt: row.String("Attempt"), Carrier: row.String("Carrier"),
 		Attempts: row.Int("Attempts"), Worker: row.String("Worker"), Input: row.String("Input"),
 		CreatedAt: row.Time("CreatedAt"), QueuedAt: row.Time("QueuedAt"), StartedAt: row.Time("StartedAt"), FinishedAt: row.Time("FinishedAt"),
-		History: readHistory(row), WrittenAt: row.Timestamp, etag: row.ETag,
+		History: readHistory(row), Read: sourceparts.Versions(row.String("Read")), WrittenAt: row.Timestamp, etag: row.ETag,
 	}
 	if out := row.String("Output"); out != "" {
 		s.Output = json.RawMessage(out)

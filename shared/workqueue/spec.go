@@ -45,7 +45,8 @@ type Spec struct {
 	MaxWait time.Duration
 
 	// Typical is how long an item takes one slot, until that is measured. It weighs the
-	// queue when workers are counted (paper row Q18); nothing else reads it. Default 1 s.
+	// queue when workers are counted (paper row Q18), and up to 10 s of it is brief work,
+	// which has a slot beside work that steps back. Default 1 s.
 	Typical time.Duration
 
 	MaxIdlePoll time.Duration // longest pause between two looks at an empty queue; default 5 s

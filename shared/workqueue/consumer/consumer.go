@@ -50,7 +50,7 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 		l := &line{
 			queue: queues.Queue(spec.Name),
 			pool:  p,
-			share: &share{lane: spec.Lane(), weight: float64(spec.Weight), urgent: spec.Urgent, maxWait: spec.MaxWait},
+			share: &share{lane: spec.Lane(), weight: float64(spec.Weight), urgent: spec.Urgent, brief: spec.Typical <= brief, maxWait: spec.MaxWait},
 			wake:  make(chan struct{}, 1),
 			lanes: side,
 		}

@@ -23,20 +23,22 @@ type owner struct {
 	ended   bool // nothing is left to settle: released early, or not ours any more
 }
 
-// own works on one message until it is settled.
-func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease) {
+// own works on one message until it is settled, and reports whether its work stepped
+// back.
+func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease) (back bool) {
 	o := &owner{c: c, line: l, lease: lease, job: &Job{
 		Queue: l.queue.Name(), MessageID: lease.MessageID(), DequeueCount: lease.DequeueCount(),
 		Inserted: lease.Inserted(), Received: lease.Received(),
+		stepBack: func() { l.pool.stepBack(l.share) },
 	}}
 	defer c.breakers.ended(lease)
 	ctx := context.WithoutCancel(draining) // a drain must not cut off the settling; guard tells the handler
 	if draining.Err() != nil {
 		o.settleWithin(ctx, func(ctx context.Context) { o.giveBack(ctx, 0, "draining") })
-		return
+		return false
 	}
 	if !o.admit(ctx) {
-		return
+		return false
 	}
 	o.job.Progress() // the start counts as progress
 	c.owners.Store(o, nil)
@@ -48,6 +50,7 @@ func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease
 	err := o.guard(draining.Done(), cancel, start(jobCtx, o.handler, o.job))
 	o.settleWithin(ctx, func(ctx context.Context) { o.settle(ctx, err, context.Cause(jobCtx)) })
 	end(err)
+	return o.job.back.Load()
 }
 
 // admit reads the item and reports whether its handler is to be called. If not, the

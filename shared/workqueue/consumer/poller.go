@@ -91,8 +91,7 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 		l.pool.asked(l.share, slots-len(leases))
 		for _, lease := range leases {
 			c.running.Go(func() {
-				defer l.pool.done(l.share)
-				c.own(ctx, l, lease)
+				l.pool.done(l.share, c.own(ctx, l, lease))
 			})
 		}
 		// end snippet

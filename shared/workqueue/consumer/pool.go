@@ -24,9 +24,12 @@ import (
 // extra slots for that time. A poller that found its queue empty gets its payment
 // back.
 //
-// There are two exceptions. Urgent queues have one slot beyond the pool's size, so an
+// There are three exceptions. Urgent queues have one slot beyond the pool's size, so an
 // urgent item does not wait when bulk work fills the pool
-// (docs/decisions/0013-the-reserved-slot.md). And a queue whose oldest item waited
+// (docs/decisions/0013-the-reserved-slot.md). While an item that steps back holds a slot
+// (Job.StepBack), lanes whose latest item did not step back have one more for brief work,
+// because such an item leaves them the processor, but would keep its slot
+// (docs/decisions/0052-a-slot-beside-what-steps-back.md). And a queue whose oldest item waited
 // longer than its MaxWait is next in its lane, but a lane gives no two such slots in a
 // row, so that old bulk work leaves slots to the others.
 type pool struct {
@@ -36,6 +39,7 @@ type pool struct {
 	mu      sync.Mutex
 	busy    int // slots held
 	urgent  int // of them by urgent queues
+	back    int // of them by items that step back
 	clock   float64
 	lanes   [workqueue.Lanes]lane
 	waiting []*turn // in order of arrival
@@ -47,6 +51,7 @@ type lane struct {
 	clock      float64 // of the lane's queues
 	wasOverdue bool    // the lane's latest slot went to an overdue queue
 	asking     int     // urgent queues with asking set
+	back       bool    // its latest item that said so, or ended, steps back
 }
 
 // share is what a pool knows of one queue.
@@ -54,12 +59,17 @@ type share struct {
 	lane    int
 	weight  float64
 	urgent  bool
+	brief   bool // its items are short: see brief
 	maxWait time.Duration
 
 	asking bool      // it has slots and probably more messages; guarded by pool.mu
 	paid   float64   // virtual time of the lane, guarded by pool.mu
 	oldest time.Time // when the queue's oldest item was sent; zero if unknown; guarded by pool.mu
 }
+
+// brief is the longest typical time of work that gets a slot beside work that steps back.
+// Long work would keep it from the next one, and the processor from what stepped back.
+const brief = 10 * time.Second
 
 // turn is one queue's request for slots.
 type turn struct {
@@ -172,10 +182,23 @@ func (p *pool) refund(s *share, n int) {
 	p.free(s, n)
 }
 
-// done returns the slot of a message that is settled.
-func (p *pool) done(s *share) {
+// stepBack notes that an item that holds a slot leaves the processor to others.
+func (p *pool) stepBack(s *share) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.back++
+	p.lanes[s.lane].back = true
+	p.assign()
+}
+
+// done returns the slot of a message that is settled; back if it stepped back.
+func (p *pool) done(s *share, back bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if back {
+		p.back--
+	}
+	p.lanes[s.lane].back = back
 	p.free(s, 1)
 }
 
@@ -271,8 +294,12 @@ func (p *pool) mayHave(t *turn) bool {
 	if !t.share.urgent && p.lanes[t.share.lane].asking > 0 {
 		return false // urgent items of the same lane go first
 	}
+	size := p.size
+	if p.back > 0 && t.share.brief && !p.lanes[t.share.lane].back {
+		size++
+	}
 	ordinary := p.busy - min(p.urgent, 1)
-	return ordinary < p.size || t.share.urgent && p.urgent == 0
+	return ordinary < size || t.share.urgent && p.urgent == 0
 }
 
 // same is the difference below which two virtual times are equal: sums of thirds are

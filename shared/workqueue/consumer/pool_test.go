@@ -128,7 +128,7 @@ func TestPoolNeverOverflows(t *testing.T) {
 				p.refund(shares[i], held[i])
 				held[i] = 0
 			case held[i] > 0:
-				p.done(shares[i])
+				p.done(shares[i], false)
 				held[i]--
 			}
 			if out := held[0] + held[1] + held[2]; out > p.size+1 || p.inUse() != out {
@@ -139,4 +139,72 @@ func TestPoolNeverOverflows(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Q5: work that steps back leaves others the processor, and one slot beside it: at once
+// to a lane that does not step back itself, one at a time, and never to its own.
+func TestOthersHaveASlotBesideWorkThatStepsBack(t *testing.T) {
+	t.Parallel()
+	p := &pool{size: 2}
+	noisy, louder, quiet := &share{lane: 1, weight: 3}, &share{lane: 2, weight: 3}, &share{lane: 0, weight: 3, brief: true}
+	long := &share{lane: 0, weight: 3}
+	noisy.brief, louder.brief = true, true
+	take := func(s *share) bool {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errors.New("no waiting"))
+		n, _ := p.take(ctx, s, 1, 0, nil)
+		return n == 1
+	}
+	if !take(noisy) || !take(louder) || take(quiet) {
+		t.Fatal("a pool of two slots has not two")
+	}
+	p.stepBack(noisy)
+	if take(noisy) {
+		t.Error("the lane that steps back got the slot beside itself")
+	}
+	p.stepBack(louder)
+	if take(louder) {
+		t.Error("another lane that steps back got it")
+	}
+	if take(long) {
+		t.Error("long work got it")
+	}
+	if !take(quiet) {
+		t.Fatal("a lane that does not step back had to wait")
+	}
+	if take(quiet) {
+		t.Error("there is a second one")
+	}
+	p.done(quiet, false)
+	if !take(quiet) {
+		t.Error("it is not there again")
+	}
+	p.done(noisy, true)
+	p.done(louder, true)
+	if !take(noisy) || take(noisy) || take(quiet) {
+		t.Error("without work that steps back there are not two slots")
+	}
+}
+
+// A turn that waits for a slot gets one when somebody steps back.
+func TestSteppingBackGivesASlotAtOnce(t *testing.T) {
+	t.Parallel()
+	p := &pool{size: 1}
+	if _, err := p.take(t.Context(), &share{lane: 1, weight: 1}, 1, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan int)
+	go func() {
+		n, _ := p.take(t.Context(), &share{weight: 1, brief: true}, 1, 0, nil)
+		got <- n
+	}()
+	for p.mu.Lock(); len(p.waiting) == 0; p.mu.Lock() { // bounded by the test's time
+		p.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	p.mu.Unlock()
+	p.stepBack(&share{lane: 1})
+	if n := <-got; n != 1 {
+		t.Errorf("got %d slots", n)
+	}
 }

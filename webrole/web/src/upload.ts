@@ -40,6 +40,8 @@ class Row {
   private readonly pause = element('button', { type: 'button' });
   private readonly cancel = element('button', { type: 'button' }, 'Cancel');
   private readonly link = element('a', { class: 'button' }, 'Watch');
+  private readonly here = element('button', { type: 'button' }); // plays it on this page
+  private frame: HTMLIFrameElement | null = null;
   readonly item: HTMLLIElement;
 
   constructor(readonly file: File, id = '') {
@@ -47,10 +49,11 @@ class Row {
     this.title.value = file.name.replace(/\.[^.]+$/, '').slice(0, 200) || 'Untitled';
     this.item = element('li', {},
       element('label', {}, element('span', { class: 'soft' }, `Title of ${file.name}, ${megabytes(file.size)}`), this.title),
-      element('div', { class: 'row' }, this.bar, this.words, this.pause, this.cancel, this.link));
+      element('div', { class: 'row' }, this.bar, this.words, this.pause, this.cancel, this.here, this.link));
     this.bar.setAttribute('aria-label', `Progress of ${file.name}`);
     this.pause.addEventListener('click', () => this.pressed());
     this.cancel.addEventListener('click', () => this.remove());
+    this.here.addEventListener('click', () => this.play());
     this.show();
   }
 
@@ -89,6 +92,19 @@ class Row {
     else void this.send(); // broken: again
   }
 
+  // play shows the player in the row, or closes it: the page goes on sending.
+  private play() {
+    if (this.frame) {
+      this.frame.remove();
+      this.frame = null;
+    } else {
+      const title = `Player: ${this.title.value}`;
+      this.frame = element('iframe', { src: `/embed/${this.item.dataset.id}#play`, title, allow: 'autoplay; fullscreen', allowfullscreen: true });
+      this.item.append(this.frame);
+    }
+    this.show();
+  }
+
   private remove() {
     const sent = this.phase === 'sending' || this.phase === 'broken';
     this.phase = 'cancelled';
@@ -113,10 +129,13 @@ class Row {
     this.pause.textContent = phase === 'broken' ? 'Try again' : transfer.paused ? 'Go on' : 'Pause';
     this.cancel.hidden = phase === 'making' || phase === 'settled';
     this.cancel.textContent = phase === 'refused' || phase === 'waiting' ? 'Remove' : 'Cancel';
+    this.here.textContent = this.frame ? 'Close' : 'Play here';
+    this.here.setAttribute('aria-expanded', String(this.frame !== null));
     const name = video?.title ?? this.file.name;
-    for (const button of [this.pause, this.cancel, this.link]) button.setAttribute('aria-label', `${button.textContent}: ${name}`);
+    for (const button of [this.pause, this.cancel, this.here, this.link]) button.setAttribute('aria-label', `${button.textContent}: ${name}`);
     const known = video ?? transfer.video;
     this.link.hidden = !video && !transfer.playable;
+    this.here.hidden = !transfer.playable && !video?.playable;
     if (known) {
       this.item.dataset.id = known.id;
       this.link.href = `/watch/${known.id}`;

@@ -48,6 +48,27 @@ type inParts struct {
 
 	mu    sync.Mutex
 	etags map[int]string
+
+	used *usedParts
+}
+
+// usedParts has the versions of the parts whose bytes were asked for. The sources of one
+// attempt share it.
+type usedParts struct {
+	mu    sync.Mutex
+	etags map[int]string
+}
+
+func (u *usedParts) note(n int, etag string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.etags[n] = etag
+}
+
+func (u *usedParts) versions(epoch string) sourceparts.Versions {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return sourceparts.VersionsOf(epoch, u.etags)
 }
 
 type growth struct {
@@ -77,7 +98,7 @@ func growing(ctx context.Context, blobs *blobstore.Store, id video.ID, layout so
 }
 
 func held(blobs *blobstore.Store, id video.ID, layout sourceparts.Layout, parts []sourceparts.Part) *inParts {
-	s := &inParts{blobs: blobs, id: id, layout: layout, etags: map[int]string{}}
+	s := &inParts{blobs: blobs, id: id, layout: layout, etags: map[int]string{}, used: &usedParts{etags: map[int]string{}}}
 	for _, p := range parts {
 		s.etags[p.Number] = p.ETag
 	}
@@ -178,6 +199,7 @@ func (r *partsReader) next() error {
 	if err != nil {
 		return err
 	}
+	r.source.used.note(n, etag)
 	part := layout.Range(n)
 	want := blobstore.Range{Offset: r.at - part.Offset, Length: min(r.end, part.Offset+part.Length) - r.at}
 	r.body, _, err = r.source.blobs.Open(r.ctx, video.SourcesContainer, sourceparts.Name(r.source.id, layout, n), want, etag)

@@ -223,6 +223,9 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 
 	key := claim.Step.Key
 	work := r.work(claim, job, dir)
+	if claim.Video.Bulk || stepsBack(key, claim.Video) {
+		job.StepBack() // also a probe, which keeps its priority: others go first
+	}
 	switch {
 	case stepsBack(key, claim.Video):
 		ctx = ffmpeg.Bulk(ctx)
@@ -241,6 +244,7 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 		return r.failed(ctx, claim, job, err)
 	}
 	failpoint.Hit(r.Step.Name() + "/output")
+	commit.Read = work.used()
 	commit.Next = append(commit.Next, claim.Following(commit)...)
 	// The step row is written after the output, because it makes the output count.
 	if err := claim.Commit(ctx, commit); err != nil {

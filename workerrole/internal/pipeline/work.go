@@ -56,6 +56,9 @@ func (w *Work) OpenSource(ctx context.Context) (ffmpeg.Source, Pinned, error) {
 		if err != nil {
 			return ffmpeg.Source{}, from, err
 		}
+		if w.growing != nil { // it is the same attempt's
+			whole.used = w.growing.used
+		}
 		w.growing = whole
 		source, err := serve(ctx, whole, w.Plan.Demuxer)
 		return source, from, err
@@ -83,6 +86,39 @@ func (w *Work) Arrived() (layout sourceparts.Layout, head int, still bool) {
 		head++
 	}
 	return w.growing.layout, head, true
+}
+
+// used is what the attempt has read of an upload that was still going on.
+func (w *Work) used() sourceparts.Versions {
+	if w.growing == nil {
+		return ""
+	}
+	return w.growing.used.versions(w.growing.layout.Epoch)
+}
+
+// SourceIsWhatWasRead compares the parts that steps of the plan have read while the upload
+// was going on with those that were committed. Nobody should be able to replace a part,
+// but whoever has the account's key is; then the run fails with a *video.Failure,
+// source_changed.
+func (w *Work) SourceIsWhatWasRead(ctx context.Context, view videostore.View) error {
+	var manifest *sourceparts.Manifest
+	for _, step := range view.Steps {
+		if step.Read == "" || step.Key.Generation != w.Plan.Generation {
+			continue
+		}
+		if manifest == nil {
+			from := w.upload()
+			read, err := sourceparts.ReadManifest(ctx, w.blobs, from.Blob, from.ETag)
+			if err != nil {
+				return changed(fmt.Errorf("look at the source: %w", err))
+			}
+			manifest = &read
+		}
+		if !step.Read.Match(*manifest) {
+			return changed(fmt.Errorf("%s was made from other parts: %w", step.Key, blobstore.ErrChanged))
+		}
+	}
+	return nil
 }
 
 // patience for bytes of an upload that is going on: how long a run waits without making
