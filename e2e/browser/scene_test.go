@@ -24,16 +24,22 @@ const allTrue = "Everything that was told was true."
 // playThrough plays the scene of a page by keyboard, without pauses, to its end.
 func playThrough(t *testing.T, tab context.Context) {
 	t.Helper()
-	truth(t, tab, `document.getElementById('go')?.textContent === 'Start'`)
-	press(t, tab, "#go", kb.Enter)
-	for range 3 {
-		press(t, tab, "#faster", kb.Enter)
-	}
+	begin(t, tab)
 	if end := ended(t, tab); end != allTrue {
 		t.Errorf("the scene ends with %q", end)
 	}
 	if n := eval[float64](t, tab, `document.querySelectorAll('#sequence .arrow').length`); n < 4 {
 		t.Errorf("the diagram has %v arrows, there and back", n)
+	}
+}
+
+// begin starts the scene of a page by keyboard, without pauses.
+func begin(t *testing.T, tab context.Context) {
+	t.Helper()
+	truth(t, tab, `document.getElementById('go')?.textContent === 'Start'`)
+	press(t, tab, "#go", kb.Enter)
+	for range 3 {
+		press(t, tab, "#faster", kb.Enter)
 	}
 }
 
@@ -85,10 +91,7 @@ func TestEveryScenePlaysInThePage(t *testing.T) {
 // plays plays a scene and looks at what is there at its end.
 func (v visitor) plays(t *testing.T, name string) {
 	visit(t, v.tab, v.base+"/learn/"+name)
-	press(t, v.tab, "#go", kb.Enter)
-	for range 3 {
-		press(t, v.tab, "#faster", kb.Enter)
-	}
+	begin(t, v.tab)
 	if end := ended(t, v.tab); end != allTrue {
 		// Leases are of seconds. A machine that stands still for longer than one makes a
 		// true sentence false, once, and a mistake makes it so again.

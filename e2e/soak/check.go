@@ -387,7 +387,8 @@ func (c *checker) listed(ctx context.Context, truths map[string]*truth, add func
 			continue
 		}
 		mark := `"id":"` + h.id + `"`
-		status, hits, err := c.get(ctx, fmt.Sprintf("%s/api/v1/search?limit=50&q=number%d", c.base, h.life.Number))
+		// In quotes, because number1 is the beginning of number10, too.
+		status, hits, err := c.get(ctx, fmt.Sprintf("%s/api/v1/search?limit=50&q=%%22number%d%%22", c.base, h.life.Number))
 		if err != nil || status != http.StatusOK {
 			add("search: %d %v %s", status, err, hits)
 			return
