@@ -4,7 +4,6 @@ import (
 	"flag"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -65,7 +64,8 @@ func TestZombieChangesNothing(t *testing.T) {
 			l.frozen(zombie, marker)
 			start := time.Now()
 			before := l.view(id)
-			if (strings.HasSuffix(point, "/output") || point == "audio/part") && len(l.zombieBlobs(id, before)) == 0 {
+			writes := slices.Contains([]string{"encode/output", "audio/part", "finish/output"}, point) // others may store nothing
+			if writes && len(l.zombieBlobs(id, before)) == 0 {
 				t.Errorf("the worker has written nothing before %s: the test tests nothing", point)
 			}
 
