@@ -96,7 +96,7 @@ func threeWorkers(ctx context.Context, s *Stage) error {
 		return err
 	}
 	s.Claim(bytes.Contains(raw, []byte(unknownMember)) && seen.Snoozes > 0 && seen.Failures == 0, "the unknown member is as it was, byte for byte, although the item was put back %d times, at no cost", seen.Snoozes)
-	s.Claim(bytes.Equal(data.Picture, picture), "so are all 256 bytes of the picture: base64 carries what XML cannot")
+	s.Claim(bytes.Equal(data.Picture, picture), "so are all 256 bytes of the picture, which JSON carries as base64")
 	return sharedByAll(ctx, s, node, &done)
 }
 

@@ -72,7 +72,7 @@ func choosingAKey(ctx context.Context, s *Stage) error {
 	}{
 		{need{"workers report that they are alive", "", true, 5, 50}, workers.Table},
 		{need{"runners of a race, listed by bib and by age", "event", true, 400, 50_000}, registrations.Table},
-		{need{"views of films, counted", "month", true, 7_000, 1_000_000}, views.Table},
+		{need{"views of films, counted", "day", true, 7_000, 1_000_000}, views.Table},
 		{need{"films, each with its steps", "film", false, 20, 10_000_000}, videostore.VideosTable},
 	} {
 		if err := chosen(ctx, s, n.need, n.table); err != nil {
@@ -117,7 +117,7 @@ func chosen(ctx context.Context, s *Stage, n need, table string) error {
 	s.Say("%s. The reader knows: %s. Together: %v. Busiest: %d rows a second. Rows: %d.", n.what, knows, n.together, n.peak, n.rows)
 	c := choose(n)
 	alone := c.granularity == "unique"
-	s.Claim(c.granularity == granularity[table], "%s: PartitionKey %s, because %s. Cutroom's table %s has the same", c.granularity, c.key, c.why, table)
+	s.Claim(c.granularity == granularity[table], "%s: PartitionKey %s, because %s. Cutroom's table %s is %s, too", c.granularity, c.key, c.why, table, granularity[table])
 	account := s.Account("reader")
 	name := fmt.Sprint("t", time.Now().UnixNano())
 	if err := account.Ensure(Quiet(ctx), nil, nil, []string{name}); err != nil {

@@ -250,6 +250,40 @@ func TestNoisyNeighbourWaitsForItself(t *testing.T) {
 	}
 }
 
+// Q5: a handler says that its work steps back. Another customer's item is then done beside
+// it, although the pool has one slot.
+func TestAHandlerThatStepsBackMakesRoom(t *testing.T) {
+	t.Parallel()
+	qs := queuetest.Open(t, azuritetest.Account(t), encodeQueues(0)...)
+	send(t, qs, workqueue.LaneName(normal, 1), "noisy")
+	release := make(chan struct{})
+	h := queuetest.Recorder{Next: func(ctx context.Context, job *consumer.Job) error {
+		if job.Item.ID == "noisy" {
+			job.StepBack()
+			select {
+			case <-release:
+			case <-ctx.Done(): // the test failed
+			}
+		}
+		return nil
+	}}
+	run(t, qs, &h, heavySlots(1))
+	eventually(t, func() error {
+		if count(h.IDs(), "noisy") == 0 {
+			return errors.New("the noisy item is not begun")
+		}
+		return nil
+	})
+	send(t, qs, workqueue.LaneName(normal, 2), "quiet")
+	eventually(t, func() error {
+		if count(h.IDs(), "quiet") == 0 {
+			return errors.New("the quiet customer waits for the end of work that steps back")
+		}
+		return nil
+	})
+	close(release)
+}
+
 // Low work that waited longer than it should goes first, at every second turn.
 func TestOverdueLowWorkGoesFirst(t *testing.T) {
 	t.Parallel()

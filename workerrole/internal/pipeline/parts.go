@@ -59,9 +59,14 @@ type usedParts struct {
 	etags map[int]string
 }
 
+// note keeps a version that was read. Two versions of one part make a third text, which no
+// manifest has, so that the difference is not forgotten.
 func (u *usedParts) note(n int, etag string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if was, seen := u.etags[n]; seen && was != etag {
+		etag = was + " and " + etag
+	}
 	u.etags[n] = etag
 }
 

@@ -224,7 +224,7 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 	key := claim.Step.Key
 	work := r.work(claim, job, dir)
 	if claim.Video.Bulk || stepsBack(key, claim.Video) {
-		job.StepBack() // also a probe, which keeps its priority: others go first
+		job.StepBack() // also for a probe, which is short and keeps its priority
 	}
 	switch {
 	case stepsBack(key, claim.Video):
