@@ -51,6 +51,7 @@ func TestRenamedCopyTakesOver(t *testing.T) {
 	run(t, tree, "go", "build", "-o", "bin/", "./webrole", "./workerrole")
 	t.Run("tests", func(t *testing.T) {
 		run(t, tree, "go", "test", "-short", "./shared/product", "./shared/workitem", "./shared/video", "./e2e")
+		run(t, tree, "go", "test", "-run", "^TestScriptsAreBuilt$", "./webrole/web/bundle")
 	})
 	t.Run("takes over", func(t *testing.T) { takeOver(t, filepath.Join(tree, "bin")) })
 }

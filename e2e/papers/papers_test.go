@@ -8,13 +8,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -24,10 +24,13 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azurite"
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -102,15 +105,7 @@ func TestTwoWebRolesBehindOneAddress(t *testing.T) {
 	}
 	t.Cleanup(user.Close)
 
-	file := filepath.Join(t.TempDir(), "clip.mp4")
-	if out, err := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=64x64:r=10:d=2",
-		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", file).CombinedOutput(); err != nil {
-		t.Fatalf("make a clip: %v\n%s", err, out)
-	}
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := clip(t, 2)
 
 	// The same Idempotency-Key at both roles makes one video.
 	title, key := "Lighthouse keepers", "one-key-for-both-roles"
@@ -237,6 +232,55 @@ func TestVisibilityCoversPredictableWork(t *testing.T) {
 	}
 	if s, err := queues.Queue("slow").Length(t.Context()); err != nil || s.Length != 0 {
 		t.Errorf("%d slow messages are left, %v", s.Length, err)
+	}
+}
+
+// Q16a, in the consumer: with a fixed lease that covers the work, an item is
+// received once and deleted once, and no request renews it. The same work under a
+// lease that is shorter than it needs renewals.
+func TestFixedLeaseOfPredictableWorkIsNeverRenewed(t *testing.T) {
+	t.Parallel()
+	const work = 2 * time.Second
+	for _, c := range []struct {
+		name       string
+		visibility time.Duration
+		fixed      bool
+	}{{"fixed", 4 * work, true}, {"renewed", work, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var updates atomic.Int64
+			account := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+				cfg.Transport = &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+					if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/messages/") {
+						updates.Add(1)
+					}
+					return azuritetest.None
+				}}
+			})
+			queues := queuetest.Open(t, account, workqueue.Spec{Name: "predictable", Steps: []string{"encode"}, Pool: "only", Visibility: c.visibility, MaxIdlePoll: time.Second})
+			var deliveries atomic.Int64
+			queuetest.Start(t, queues, map[string]consumer.Handler{"encode": consumer.HandlerFunc(func(ctx context.Context, job *consumer.Job) error {
+				deliveries.Add(1)
+				select {
+				case <-time.After(work):
+					return nil
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			})}, func(o *consumer.Options) { o.FixedLease = c.fixed })
+			item, err := workitem.New("encode", "a-subject", "predictable", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			queuetest.Send(t, queues, "predictable", item)
+			queuetest.WaitEmpty(t, queues.Queue("predictable"))
+			if n := deliveries.Load(); n != 1 {
+				t.Errorf("%d deliveries, want 1", n)
+			}
+			if n := updates.Load(); (n == 0) != c.fixed {
+				t.Errorf("%d renewals with FixedLease = %v", n, c.fixed)
+			}
+		})
 	}
 }
 

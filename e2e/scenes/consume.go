@@ -15,9 +15,9 @@ import (
 )
 
 // Consume runs the product's consumer as an actor until stop is called.
-func (s *Stage) Consume(ctx context.Context, actor string, specs []workqueue.Spec, options consumer.Options) (stop func(), err error) {
+func (s *Stage) Consume(ctx context.Context, actor string, specs []workqueue.Spec, options consumer.Options, road ...Option) (stop func(), err error) {
 	options.Worker, options.Log = actor, slog.New(slog.DiscardHandler)
-	c, err := consumer.New(workqueue.OpenAll(s.Worker(actor), specs), options)
+	c, err := consumer.New(workqueue.OpenAll(s.Worker(actor, road...), specs), options)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", actor, err)
 	}
@@ -105,7 +105,37 @@ func bulkAndCritical(ctx context.Context, s *Stage) error {
 		return s.Told(func(e Event) bool { return e.To == "queue "+queue && e.Text == "receive, hide for "+seconds+" s" })
 	}
 	s.Claim(hidden(criticalQueue.Name, "2") > 0 && hidden(bulkQueue.Name, "10") > 0, "each queue's messages are hidden for its own time")
+	if err := oneOfEachIsDropped(ctx, s); err != nil {
+		return err
+	}
 	return noisyNeighbour(ctx, s)
+}
+
+// oneOfEachIsDropped lets a worker die that holds a message of each queue (Q16b).
+func oneOfEachIsDropped(ctx context.Context, s *Stage) error {
+	s.Say("What is that good for? A worker takes a newsletter and a password reset, and dies with both of them.")
+	for _, spec := range []workqueue.Spec{bulkQueue, criticalQueue} {
+		if err := s.Desk("producer", spec).put(Quiet(ctx), spec.Steps[0], "dropped "+spec.Steps[0], nil); err != nil {
+			return err
+		}
+		if _, err := s.Desk("dying worker", spec).take(ctx); err != nil {
+			return err
+		}
+	}
+	died := time.Now()
+	s.Act("dying worker", "crashes")
+	reset, err := s.Desk("next worker", criticalQueue).take(ctx)
+	if err != nil {
+		return err
+	}
+	waited := time.Since(died)
+	bulk, err := s.Desk("next worker", bulkQueue).Peek(ctx, 1)
+	if err != nil {
+		return err
+	}
+	s.Claim(reset.DequeueCount() == 2 && len(bulk) == 0, "the password reset is back after %.1f s; the newsletter is still hidden, and nobody minds", waited.Seconds())
+	s.Means("With one timeout for both, either the password reset would wait for 10 s, or every newsletter that takes longer than 2 s would be sent twice.")
+	return reset.Complete(ctx)
 }
 
 // noisyNeighbour puts 30 items of one customer before one item of another.

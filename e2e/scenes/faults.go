@@ -16,11 +16,13 @@ import (
 type outcome int
 
 const (
-	through   outcome = iota
-	busy              // 503 ServerBusy, nothing applied
-	lostReply         // applied, and then the connection breaks (Q13)
-	broken            // the connection breaks before the request arrives
-	corrupted         // one byte of the body is another one when it arrives (Q12)
+	through    outcome = iota
+	busy               // 503 ServerBusy, nothing applied
+	lostReply          // applied, and then the connection breaks (Q13)
+	broken             // the connection breaks before the request arrives
+	corrupted          // one byte of the body is another one when it arrives (Q12)
+	silent             // nothing ever answers (Q13)
+	unfinished         // 500 OperationTimedOut: a part of it was done (Q10)
 )
 
 var errBroken = errors.New("connection reset by peer (made by the scene)")
@@ -60,7 +62,12 @@ func (w road) Do(r *http.Request) (*http.Response, error) {
 	what := w.choose(r)
 	switch what {
 	case busy:
-		return refusal(r), nil
+		return refusal(r, http.StatusServiceUnavailable, "ServerBusy", "The server is busy."), nil
+	case unfinished:
+		return refusal(r, http.StatusInternalServerError, "OperationTimedOut", "The operation could not be completed within the permitted time."), nil
+	case silent:
+		<-r.Context().Done()
+		return nil, r.Context().Err()
 	case broken:
 		return nil, errBroken
 	case corrupted:
@@ -83,11 +90,11 @@ func (w road) Do(r *http.Request) (*http.Response, error) {
 // CloseIdleConnections ends what a scene leaves open.
 func (w road) CloseIdleConnections() { w.client.CloseIdleConnections() }
 
-func refusal(r *http.Request) *http.Response {
-	body := `<?xml version="1.0" encoding="utf-8"?><Error><Code>ServerBusy</Code><Message>The server is busy.</Message></Error>`
+func refusal(r *http.Request, status int, code, message string) *http.Response {
+	body := `<?xml version="1.0" encoding="utf-8"?><Error><Code>` + code + `</Code><Message>` + message + `</Message></Error>`
 	return &http.Response{
-		Status: "503 Service Unavailable", StatusCode: http.StatusServiceUnavailable, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/xml"}, "X-Ms-Error-Code": {"ServerBusy"}},
+		Status: fmt.Sprint(status, " ", http.StatusText(status)), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/xml"}, "X-Ms-Error-Code": {code}},
 		Body:   io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: r,
 	}
 }

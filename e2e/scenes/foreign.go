@@ -20,7 +20,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
+
 	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
@@ -97,7 +101,89 @@ func threeWorkers(ctx context.Context, s *Stage) error {
 	}
 	s.Claim(bytes.Contains(raw, []byte(unknownMember)) && seen.Snoozes > 0 && seen.Failures == 0, "the unknown member is as it was, byte for byte, although the item was put back %d times, at no cost", seen.Snoozes)
 	s.Claim(bytes.Equal(data.Picture, picture), "so are all 256 bytes of the picture, which JSON carries as base64")
+	if err := careless(ctx, s); err != nil {
+		return err
+	}
 	return sharedByAll(ctx, s, node, &done)
+}
+
+// careless shows what the format is for, at a queue of its own: a worker that writes
+// back only what it knows (Q6), and a text that goes as it is (Q19).
+func careless(ctx context.Context, s *Stage) error {
+	if err := s.Prepare(ctx, plainQueue); err != nil {
+		return err
+	}
+	queue := s.Account("careless worker").Queue(plainQueue.Name)
+	s.Say("What is kept byte for byte is easily lost. A careless worker reads an item into a struct of the members that it knows, and writes that back.")
+	if err := sendGreetingTo(Quiet(ctx), s, plainQueue.Name, 2, "new greeting", nil); err != nil {
+		return err
+	}
+	text, err := overTheWire(ctx, queue, func(text string) (string, error) {
+		var known struct {
+			ID   string          `json:"id"`
+			Type string          `json:"type"`
+			Data json.RawMessage `json:"data"`
+		}
+		raw, err := base64.StdEncoding.DecodeString(text)
+		if err == nil {
+			err = json.Unmarshal(raw, &known)
+		}
+		if err == nil {
+			raw, err = json.Marshal(known)
+		}
+		return base64.StdEncoding.EncodeToString(raw), err
+	})
+	if err != nil {
+		return err
+	}
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return err
+	}
+	s.Claim(!bytes.Contains(raw, []byte("region")), "the region is gone, and nobody was told: what comes back is %s", raw)
+
+	s.Say("And why is the text of a message base64? On the wire it is XML, which has no character U+FFFF, and JSON may have one. It is sent as it is first, and then as base64.")
+	const noXML = "{\"name\":\"\uFFFF\"}"
+	back := map[string]string{}
+	for _, text := range []string{noXML, base64.StdEncoding.EncodeToString([]byte(noXML))} {
+		if _, err := queue.EnqueueMessage(ctx, text, nil); err != nil {
+			if _, _, answered := azstorage.Describe(err); !answered {
+				return err
+			}
+			continue // refused
+		}
+		if back[text], err = overTheWire(ctx, queue, nil); err != nil {
+			return err
+		}
+	}
+	as := base64.StdEncoding.EncodeToString([]byte(noXML))
+	s.Claim(back[noXML] != noXML && back[as] == as, "as it is, %+q came back as %+q; as base64 it came back whole", noXML, back[noXML])
+	return nil
+}
+
+// overTheWire receives a message with the bare SDK and deletes it. With rewrite it
+// writes another text into it first, and receives that.
+func overTheWire(ctx context.Context, queue *azqueue.QueueClient, rewrite func(string) (string, error)) (string, error) {
+	got, err := queue.DequeueMessage(ctx, nil)
+	if err != nil {
+		return "", err
+	}
+	if len(got.Messages) != 1 {
+		return "", fmt.Errorf("%d messages, want 1", len(got.Messages))
+	}
+	m := got.Messages[0]
+	if rewrite == nil {
+		_, err := queue.DeleteMessage(ctx, *m.MessageID, *m.PopReceipt, nil)
+		return *m.MessageText, err
+	}
+	text, err := rewrite(*m.MessageText)
+	if err != nil {
+		return "", err
+	}
+	if _, err := queue.UpdateMessage(ctx, *m.MessageID, *m.PopReceipt, text, &azqueue.UpdateMessageOptions{VisibilityTimeout: to.Ptr(int32(0))}); err != nil {
+		return "", err
+	}
+	return overTheWire(ctx, queue, nil)
 }
 
 func everyByte() []byte {
@@ -141,12 +227,16 @@ func sharedByAll(ctx context.Context, s *Stage, node *foreigner, done *diary) er
 
 // sendGreeting writes a message as a program would that is not ours.
 func sendGreeting(ctx context.Context, s *Stage, version int, id string, picture []byte) error {
+	return sendGreetingTo(ctx, s, greetQueue.Name, version, id, picture)
+}
+
+func sendGreetingTo(ctx context.Context, s *Stage, queue string, version int, id string, picture []byte) error {
 	data, err := json.Marshal(greeting{Name: "Ada", Picture: picture})
 	if err != nil {
 		return err
 	}
 	text := fmt.Sprintf(`{"specversion":"1.0","id":%q,%s,"type":%q,"data":%s}`, id, unknownMember, workitem.Item{Step: "greet", Version: version}.Type(), data)
-	_, err = s.Account("producer").Queue(greetQueue.Name).EnqueueMessage(ctx, base64.StdEncoding.EncodeToString([]byte(text)), nil)
+	_, err = s.Account("producer").Queue(queue).EnqueueMessage(ctx, base64.StdEncoding.EncodeToString([]byte(text)), nil)
 	return err
 }
 

@@ -5,11 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 )
 
 // A film is made in four portions. For each, the worker writes the output, then the
@@ -83,6 +88,52 @@ func killedInTheMiddle(ctx context.Context, s *Stage) error {
 	}
 	s.Claim(state.Length == 0, "the film is whole, and only now the message is gone")
 	s.Means("The order decides: output, row, message. Had the row been written first, encoder 2 would have believed in a portion that is not there. Cutroom's order is the same, with the next message between the row and the delete.")
+	return stopsInTime(ctx, s)
+}
+
+// stopsInTime lets renewals fail: the handler is told to stop before its visibility
+// timeout ends, so that no two workers ever make one portion (Q16c).
+func stopsInTime(ctx context.Context, s *Stage) error {
+	spec := workqueue.Spec{Name: "portions", Steps: []string{"portion"}, Pool: "heavy", Visibility: 4 * time.Second, MaxIdlePoll: 100 * time.Millisecond}
+	if err := s.Prepare(ctx, spec); err != nil {
+		return err
+	}
+	s.Say("Not every worker that is in trouble dies. Encoder 3 works on a long portion, and none of its renewals arrives. It must stop while the message is still its own.")
+	if err := s.Desk("producer", spec).put(Quiet(ctx), "portion", "a long portion", nil); err != nil {
+		return err
+	}
+	var stopped sync.Once
+	told := make(chan error, 1)
+	left := time.Duration(0)
+	var blackout atomic.Bool
+	blackout.Store(true)
+	stop, err := s.Consume(ctx, "encoder 3", []workqueue.Spec{spec}, consumer.Options{
+		Pools: map[string]int{"heavy": 1},
+		Handlers: map[string]consumer.Handler{"portion": consumer.HandlerFunc(func(ctx context.Context, job *consumer.Job) error {
+			<-ctx.Done()
+			stopped.Do(func() {
+				left = time.Until(job.Received.Add(spec.Visibility))
+				blackout.Store(false)
+				told <- context.Cause(ctx)
+			})
+			return ctx.Err()
+		})},
+	}, onTheWay(func(r *http.Request) outcome {
+		if blackout.Load() && isPut(r) && strings.Contains(r.URL.Path, "/messages/") {
+			return broken
+		}
+		return through
+	}))
+	if err != nil {
+		return err
+	}
+	defer stop()
+	select {
+	case err = <-told:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	s.Claim(errors.Is(err, workqueue.ErrLeaseEnding) && left > 0, "the handler was stopped with ErrLeaseEnding, %.1f s before the message becomes visible to others", left.Seconds())
 	return nil
 }
 

@@ -168,14 +168,19 @@ func metadataAndClear(ctx context.Context, s *Stage, q *workqueue.Queue) error {
 	}
 	s.Claim(state.Length == 39 && state.Policy.Paused, "length %d, hidden messages included, and paused", state.Length)
 
-	s.Say("Clear removes all messages, and is repeated until the service has done it. Delete removes the queue.")
-	if err := q.Clear(ctx); err != nil {
+	s.Say("Clear removes all messages. On a long queue the service removes some, and answers 500 OperationTimedOut. It answers so twice here: the same request goes on where it stopped.")
+	const clearer = "patient operator"
+	long := s.Desk(clearer, plainQueue, onTheWay(once(unfinished, 2, func(r *http.Request) bool { return r.Method == http.MethodDelete })))
+	if err := long.Clear(ctx); err != nil {
 		return err
 	}
+	asked := s.Told(func(e Event) bool { return e.From == clearer })
+	s.Claim(asked == 3, "it was asked %d times, until it said 204", asked)
 	if state, err = q.Length(ctx); err != nil {
 		return err
 	}
 	s.Claim(state.Length == 0, "the queue is empty")
+	s.Say("Delete removes the queue.")
 	if err := q.Delete(ctx); err != nil {
 		return err
 	}

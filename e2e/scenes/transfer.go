@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -170,5 +171,34 @@ func lostRenewal(ctx context.Context, s *Stage) error {
 	err = lease.Renew(ctx)
 	s.Claim(errors.Is(err, workqueue.ErrReceiptLost), "the lease says that its receipt is lost, and not that somebody else has the message")
 	s.Means("Until the deadline nobody can have the message, so the worker may finish. It cannot delete: the message will come once more, and whoever gets it finds the work done.")
+	return silence(ctx, s)
+}
+
+// silence lets nobody answer for two tries: each try waits twice as long as the one
+// before it.
+func silence(ctx context.Context, s *Stage) error {
+	retry := quickRetry
+	retry.TryTimeout = 300 * time.Millisecond
+	s.Say("Sometimes nothing answers at all, and no connection breaks. So each try has a time-out, %v here. If the service is only slow, the same time-out again would fail again: the next try gets twice as long.", retry.TryTimeout)
+	const actor = "waiting client"
+	var begins []time.Time
+	first := once(silent, 2, isPut)
+	client := blobstore.New(s.Account(actor, retrying(retry), onTheWay(func(r *http.Request) outcome {
+		begins = append(begins, time.Now())
+		return first(r)
+	})))
+	if err := s.Account("stage").Ensure(Quiet(ctx), []string{"media"}, nil, nil); err != nil {
+		return err
+	}
+	if _, err := client.Put(ctx, "media", "late", bytes.NewReader([]byte("film")), 4, blobstore.Options{}); err != nil {
+		return err
+	}
+	if len(begins) != 3 {
+		return fmt.Errorf("%d tries, want 3", len(begins))
+	}
+	// The pauses between the tries are in these, too: 70 to 230 ms at most.
+	one, two := begins[1].Sub(begins[0]), begins[2].Sub(begins[1])
+	s.Claim(one >= retry.TryTimeout && two >= 2*retry.TryTimeout, "the first try was given up after %.1f s, the second after %.1f s, and the third was answered", one.Seconds(), two.Seconds())
+	s.Means("Whether the first two were done is unknown. A blob that is written twice with the same content does no harm.")
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,6 +41,39 @@ func TestTwoRowsOfAVideoAreWrittenInOneTransaction(t *testing.T) {
 	}
 	if got := meter.Requests(); got > 5 {
 		t.Errorf("syncing again took %d requests, want at most 5", got)
+	}
+}
+
+// T3: a month's newest videos are in all of its partitions, and none of these is
+// far more loaded than the others, although they were made one after another.
+func TestAMonthIsSpreadOverItsPartitions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const videos = 160
+	var wg sync.WaitGroup
+	for i := range videos {
+		v := newVideo(fmt.Sprint("Film ", i), "one", january.Add(-time.Duration(i)*time.Second))
+		w.Put(v)
+		wg.Go(func() {
+			if err := w.Sync(t.Context(), v.ID, w.Current(v.ID)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	rows := map[string]int{}
+	for key := range w.dump(t) {
+		if key.table == RecentTable {
+			rows[key.pk]++
+		}
+	}
+	if len(rows) != RecentShards {
+		t.Errorf("the rows are in %d partitions, want %d: %v", len(rows), RecentShards, rows)
+	}
+	for key, n := range rows {
+		if n > 2*videos/RecentShards { // 20 are expected; more than 40 is 4.8 standard deviations
+			t.Errorf("partition %s has %d of %d rows", key, n, videos)
+		}
 	}
 }
 
@@ -92,7 +126,7 @@ func TestChannelPages(t *testing.T) {
 	w := newWorld(t)
 	var all []video.Video
 	for i, title := range []string{"banana", "Äpfel", "Cherry", "apple", "cherry pie"} {
-		v := newVideo(title, "O'Brien's __ / ch?nnel", january.Add(time.Duration(i)*time.Second))
+		v := newVideo(title, "O'Brien's __ / ch?nnel", january.Add(-time.Duration(i)*time.Second))
 		all = append(all, v)
 		w.sync(t, v)
 	}
@@ -198,7 +232,7 @@ func TestTokensAreChecked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i := range 3 {
-		w.sync(t, newVideo("v", "c", january.Add(time.Duration(i)*time.Second)))
+		w.sync(t, newVideo("v", "c", january.Add(-time.Duration(i)*time.Second)))
 	}
 	_, channelToken, err := w.Channel(t.Context(), "c", Newest, 1, "")
 	if err != nil || channelToken == "" {

@@ -91,13 +91,14 @@ func fork(module, name string) error {
 			return fmt.Errorf("rename in %s: %w", path, err)
 		}
 	}
-	// Imports are sorted by path, and the generated API holds its document packed.
-	for _, command := range [][]string{{"make", "fmt"}, {"go", "generate", "./webrole/internal/api"}} {
+	// Imports are sorted by path, the generated API holds its document packed, and the
+	// names in the pages' scripts are as short as the letters around them are rare.
+	for _, command := range [][]string{{"make", "fmt"}, {"go", "generate", "./webrole/internal/api", "./webrole/web"}} {
 		if _, err := output(command[0], command[1:]...); err != nil {
 			return err
 		}
 	}
-	fmt.Printf("%s is %s now, module %s: %d files changed. `make lint test-unit` checks it, `git checkout .` undoes it, docs/fork.md says what to decide.\n",
+	fmt.Printf("%s is %s now, module %s: %d files changed. `make bootstrap lint test-unit` checks it, `git checkout .` undoes it, docs/fork.md says what to decide.\n",
 		title(product.Name), title(name), module, count)
 	return nil
 }
