@@ -101,9 +101,6 @@ func threeWorkers(ctx context.Context, s *Stage) error {
 	}
 	s.Claim(bytes.Contains(raw, []byte(unknownMember)) && seen.Snoozes > 0 && seen.Failures == 0, "the unknown member is as it was, byte for byte, although the item was put back %d times, at no cost", seen.Snoozes)
 	s.Claim(bytes.Equal(data.Picture, picture), "so are all 256 bytes of the picture, which JSON carries as base64")
-	if err := careless(ctx, s); err != nil {
-		return err
-	}
 	return sharedByAll(ctx, s, node, &done)
 }
 
@@ -222,7 +219,7 @@ func sharedByAll(ctx context.Context, s *Stage, node *foreigner, done *diary) er
 	s.Claim(counts["Node worker"]+counts["old worker"]+counts["new worker"] == more, "all %d are done: %d by the Node worker, %d by the old one, %d by the new one",
 		more, counts["Node worker"], counts["old worker"], counts["new worker"])
 	s.Means("An implementation is replaced while it works: start the new workers, let both run, stop the old ones.")
-	return nil
+	return careless(ctx, s)
 }
 
 // sendGreeting writes a message as a program would that is not ours.

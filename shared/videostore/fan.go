@@ -270,8 +270,8 @@ func (v View) ended(i Intent) bool {
 }
 
 // FanIn promises the last step when every part has ended. It is called after the end of
-// each part, so the last caller sees that all have ended. Several may see it; only one
-// can insert the last step's row. Returns whether this call did. Safe to repeat.
+// each part, so the last caller sees that all have ended. Two callers may see that at
+// once; the insert of the last step's row picks one. Returns whether this call did. Safe to repeat.
 func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
 	// While chunks are not promised yet, parts are missing: skip the query.
 	if r, err := s.promised(ctx, id, plan); err != nil || r.chunks < len(plan.Chunks) {

@@ -93,7 +93,8 @@ func (c *Counter) closeVideo(ctx context.Context, id video.ID, day time.Time, vi
 		}})
 		switch _, err := c.table.Submit(ctx, ops); {
 		case err == nil:
-			// Either the purge saw these rows, or they see the purge.
+			// The purge looks for these rows after the video is marked as deleted, and we look
+			// for the mark after we have written them: one of the two removes them.
 			if there, err := exists(ctx, id); err != nil || there {
 				return err
 			}

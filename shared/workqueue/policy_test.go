@@ -54,7 +54,7 @@ func TestLateDeletesRaiseTheVisibilityForEveryRole(t *testing.T) {
 	}
 }
 
-// Two workers that suffered from the same timeout raise it once, and a pause at
+// Two workers that saw late deletes under the same timeout raise it once. A pause at
 // the same time is not lost, nor is what others keep in the metadata.
 func TestWritersOfThePolicyDoNotOverwriteEachOther(t *testing.T) {
 	t.Parallel()

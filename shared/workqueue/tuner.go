@@ -96,15 +96,15 @@ func (t *tuner) reset(now time.Time, clean int) {
 // Of two workers that see the same late deletes, only the first raises the timeout:
 // the second finds that it has changed, and takes over the new one.
 func (q *Queue) Tune(ctx context.Context) error {
-	suffered := q.Visibility()
-	verdict := q.lead.tuner.judge(time.Now(), suffered, q.spec.Visibility)
+	judged := q.Visibility()
+	verdict := q.lead.tuner.judge(time.Now(), judged, q.spec.Visibility)
 	if verdict == keep {
 		return nil
 	}
 	return q.publish(ctx, func(p Policy) Policy {
 		inForce := q.visibilityUnder(p)
 		switch {
-		case inForce != suffered: // somebody was faster
+		case inForce != judged: // somebody was faster
 		case verdict == raise:
 			p.Visibility = wholeSeconds(min(scale(inForce, raiseFactor), max(maxTuned, inForce)))
 		case verdict == lower:

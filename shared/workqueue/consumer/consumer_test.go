@@ -223,8 +223,8 @@ func TestBeginningsGoBeforeWhatContinues(t *testing.T) {
 	}
 }
 
-// Q5: the noisy neighbour. One customer has 200 items waiting; the only item of
-// another is next, and not after them.
+// Q5: the noisy neighbour. One customer has 200 items waiting. The only item of
+// another, in another lane, does not wait for them.
 func TestNoisyNeighbourWaitsForItself(t *testing.T) {
 	t.Parallel()
 	qs := queuetest.Open(t, azuritetest.Account(t), encodeQueues(0)...)

@@ -21,8 +21,8 @@ import (
 // lane pay 1/weight, and the one that has paid least is next. With weights 6:3:1 and
 // all queues of a lane full the order is H N L H H N H H N H …, and a lane of low work
 // gets a sixth of the slots of a lane of high work. A queue that was empty gets no
-// extra slots for that time. A poller that found its queue empty gets its payment
-// back.
+// extra slots for that time. A receive that finds nothing does not count: its slot is
+// not paid.
 //
 // There are three exceptions. Urgent queues have one slot beyond the pool's size, so an
 // urgent item does not wait when bulk work fills the pool
@@ -114,8 +114,8 @@ func (p *pool) take(ctx context.Context, s *share, want int, every time.Duration
 	}
 }
 
-// arrive raises what a queue and its lane have paid to what the others have paid now:
-// the time without messages earns no slots. The caller holds mu.
+// arrive raises what a queue and its lane have paid to what the others have paid now,
+// so a queue that was empty gets no extra slots for that time. The caller holds mu.
 func (p *pool) arrive(s *share) {
 	l := &p.lanes[s.lane]
 	l.paid = max(l.paid, p.clock)
@@ -141,8 +141,8 @@ func (p *pool) leave(t *turn) {
 	p.asked(t.share, t.got)
 }
 
-// asked ends a receive: n of the slots that take returned were not used and are
-// returned with their payment. If n is 0 the queue probably has more messages, and an
+// asked ends a receive: n of the slots that take returned were not used, are free
+// again and do not count as paid. If n is 0 the queue probably has more messages, and an
 // urgent queue stays counted as asking until its next take.
 func (p *pool) asked(s *share, n int) {
 	if n > 0 {
@@ -172,7 +172,7 @@ func (p *pool) ask(s *share, asking bool) {
 	}
 }
 
-// refund returns n slots that were not used, and their payment.
+// refund frees n slots that were not used, and takes back what they were charged.
 func (p *pool) refund(s *share, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -50,7 +50,7 @@ func TestWeightsShareAOneSlotPool(t *testing.T) {
 }
 
 // Old bulk work goes first, but not twice in a row.
-func TestOverdueWorkGetsEverySecondTurn(t *testing.T) {
+func TestOverdueWorkGetsEverySecondSlot(t *testing.T) {
 	t.Parallel()
 	low := &share{weight: 1, maxWait: time.Minute, oldest: time.Now().Add(-time.Hour)}
 	order := serve(&pool{size: 1}, 20, map[string]*share{"H": {weight: 6}, "N": {weight: 3}, "L": low})
@@ -94,7 +94,7 @@ func TestLanesTakeTurns(t *testing.T) {
 	}
 }
 
-// A queue that slept does not come back with credit for hours.
+// A queue that was empty for hours gets no extra slots for them.
 func TestIdleQueueSavesUpNothing(t *testing.T) {
 	t.Parallel()
 	p := &pool{size: 1}

@@ -231,11 +231,11 @@ func (r *Reconciler) resend(ctx context.Context, mark videostore.Inflight, view 
 const surelyLost = 8
 
 // isLost reports whether the message of an intent is gone from its queue. A step that a
-// living worker runs is never lost. An empty queue is certain, because its length
-// includes hidden messages and is never too low. A queue with messages is roughly first
-// in, first out: if messages at its front are much younger than the step's last sign of
-// life, and ours is not among them, they have overtaken it. The youngest at the front
-// counts, because one item that is snoozed again and again stays there and is old.
+// living worker runs is never lost. If the queue is empty the message is gone: the length
+// includes hidden messages and is never too low. Otherwise the messages at the front are
+// compared with the step. A queue is roughly first in, first out, so if one of them is
+// much newer than the step's last activity, and ours is not among them, ours is gone. The
+// newest of them is compared, because an item that is snoozed stays at the front for long.
 func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view videostore.View, intent videostore.Intent, now *moment) (bool, error) {
 	silent := time.Since(lastSign(mark, view, intent))
 	if silent <= r.Grace {
