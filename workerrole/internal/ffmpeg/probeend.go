@@ -15,7 +15,7 @@ import (
 // try by try; a source of less than twice of it is read whole. Packets are read, not
 // decoded. The first try is short, because of an upload that is going on the end has to
 // be sent first; it does not find pictures that end much sooner than the rest.
-var tails = []float64{2, 12}
+var tails = []float64{0.5, 2, 12}
 
 // probeEnd reads the first packets and those near the end. It finds out what
 // the header cannot say: whether packets are encrypted, when the last picture
