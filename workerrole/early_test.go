@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +25,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
 )
 
 // sending is an upload in parts, as the web role takes it.
@@ -212,6 +215,81 @@ func TestPlayableWhileItUploads(t *testing.T) {
 	stop()
 }
 
+// `go test ./workerrole -run EveryClip -every-clip` takes minutes more than the three kinds
+// that TestPlayableWhileItUploads does not have.
+var everyClip = flag.Bool("every-clip", false, "send every kind of clip of the media tests in parts")
+
+// TestEveryClipIsTheSameWhileItUploads: every kind of input is looked at before its upload
+// is complete, and most have chunks made of them. What becomes of it has the bytes that it
+// has when the file was complete before.
+func TestEveryClipIsTheSameWhileItUploads(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	stop := b.work(t)
+	var early atomic.Int64
+	clips := mediatest.HeavyClips()
+	want := len(clips) * 2 / 3
+	if !*everyClip {
+		want = 1
+		clips = slices.DeleteFunc(clips, func(c mediatest.Clip) bool {
+			return !slices.Contains([]string{"mpeg-ps", "ogg-theora-vorbis", "portrait-odd"}, c.Name)
+		})
+	}
+	t.Run("clips", func(t *testing.T) {
+		for _, clip := range clips {
+			t.Run(clip.Name, func(t *testing.T) {
+				t.Parallel()
+				content, err := os.ReadFile(clip.Make(t, t.TempDir()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				const parts = partsOfClip
+				s, whole := b.send(t, content, parts), b.send(t, content, parts)
+				s.Beginning(parts / 2)
+				s.until(4*time.Minute, s.rests)
+				view, err := b.videos.View(t.Context(), s.ID)
+				if err != nil || view.Video.State != video.AwaitingUpload {
+					t.Fatalf("state %s, %v", view.Video.State, err)
+				}
+				if chunk, _ := view.Find(1, workflow.StepEncode, 0); chunk.State == videostore.StepDone {
+					early.Add(1)
+				}
+				t.Logf("late %v, %d of %d parts, %v", view.Video.Upload.Late, len(s.Sent), parts, done(view))
+				s.Complete()
+				whole.Complete()
+				s.until(4*time.Minute, ready)
+				whole.until(4*time.Minute, ready)
+				s.same(whole)
+			})
+		}
+	})
+	stop()
+	if n := int(early.Load()); n < want {
+		t.Errorf("%d of %d clips were begun before their upload was complete, want %d", n, len(clips), want)
+	}
+}
+
+// rests holds when everything is made of what is held that can be.
+func (s *sending) rests(view videostore.View) error {
+	plan, planned := view.Plans[1]
+	if view.Video.Upload.Late || len(s.Sent) == s.Layout.Count() { // only complete is missing
+		return nil
+	}
+	if !planned {
+		return errors.New("there is no plan")
+	}
+	head := 0
+	for s.Sent[head] {
+		head++
+	}
+	for i, needs := range plan.Needs.Chunks {
+		if chunk, _ := view.Find(1, workflow.StepEncode, i); needs <= head && chunk.State != videostore.StepDone {
+			return fmt.Errorf("chunk %d, which needs %d parts, is not made of %d", i, needs, head)
+		}
+	}
+	return nil
+}
+
 // beginning holds when the first seconds are made and can be watched.
 func beginning(view videostore.View) error {
 	if chunk, _ := view.Find(1, workflow.StepEncode, 1); !view.Video.Playable || chunk.State != videostore.StepDone {
@@ -220,21 +298,31 @@ func beginning(view videostore.View) error {
 	return nil
 }
 
-// equals compares a video with what the same file became when it was complete before.
+// equals is same for a film of which most was made before the last byte.
 func (s *sending) equals(whole *sending) {
+	s.t.Helper()
+	view, outputs := s.same(whole)
+	if outputs < 8 {
+		s.t.Errorf("only %d outputs", outputs)
+	}
+	if chunk, _ := view.Find(1, workflow.StepEncode, 0); !chunk.FinishedAt.Before(view.Video.UploadedAt) {
+		s.t.Errorf("the first chunk was made after the upload")
+	}
+}
+
+// same compares a video with what the same file became when it was complete before.
+func (s *sending) same(whole *sending) (view videostore.View, outputs int) {
 	s.t.Helper()
 	sums, view := s.sums()
 	want, other := whole.sums()
-	if diff := cmp.Diff(want, sums); diff != "" || len(sums) < 8 {
+	if diff := cmp.Diff(want, sums); diff != "" || len(sums) == 0 {
 		s.t.Errorf("%d outputs (-whole +while it uploads):\n%s", len(sums), diff)
 	}
 	ignore := cmpopts.IgnoreFields(video.Plan{}, "Source", "Needs", "SourceETag")
 	if diff := cmp.Diff(other.Plans[1], view.Plans[1], ignore); diff != "" {
 		s.t.Errorf("plans (-whole +while it uploads):\n%s", diff)
 	}
-	if chunk, _ := view.Find(1, workflow.StepEncode, 0); !chunk.FinishedAt.Before(view.Video.UploadedAt) {
-		s.t.Errorf("the first chunk was made after the upload")
-	}
+	return view, len(sums)
 }
 
 // TestPartOfACompleteUploadChanges: after the last byte a part in the middle is replaced,

@@ -13,75 +13,122 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// A worker is killed while it works on an upload that is going on, and comes back when
-// the upload is complete. What was made before and after is what an upload that nothing
-// disturbed becomes.
-func TestKilledWhileItUploads(t *testing.T) {
-	t.Parallel()
-	l := newLane(t, 6*time.Second)
-	worker := l.worker("victim", oneEncoder)
-	for _, point := range []string{"probe/output", "encode/output", "encode/committed", "encode/enqueued", "audio/output"} {
-		marker := l.arm(worker, point, "kill")
-		u := l.begin(growing)
-		u.Beginning(u.Layout.Count() / 2)
-		l.await(2*time.Minute, "death at "+point, func() bool {
-			u.Arrived()
-			_, err := os.Stat(marker)
-			return err == nil
-		})
-		l.dead(worker, marker)
-		if view := l.view(u.ID); view.Video.State != video.AwaitingUpload || len(u.Sent) == u.Layout.Count() {
-			t.Errorf("%s: killed in state %s, with %d of %d parts", point, view.Video.State, len(u.Sent), u.Layout.Count())
-		}
-		l.revive(worker)
-		u.Complete()
-		l.ready(u.ID)
-		l.equalsUninterrupted(growing, u.ID)
+// whileItUploads are the places that a worker passes before the last byte is sent. With
+// -every-point a test takes all of them, else those that it names.
+func whileItUploads(some ...string) []string {
+	if !*everyPoint {
+		return some
 	}
-	l.nothingLeft()
+	all := []string{"audio/part", "index/catalogued", "index/indexed"}
+	for _, step := range []string{workflow.StepProbe, workflow.StepEncode, workflow.StepAudio} {
+		for _, place := range []string{"claimed", "output", "committed", "enqueued"} {
+			all = append(all, step+"/"+place)
+		}
+	}
+	return all
 }
 
-// A worker is frozen in a chunk of an upload that is going on, another one makes the
-// chunk and is stopped by SIGTERM, and the frozen one wakes. The film is that of an
-// upload that nothing disturbed.
-func TestFrozenAndStoppedWhileItUploads(t *testing.T) {
-	t.Parallel()
-	l := newLane(t, 6*time.Second)
-	zombie := l.worker("zombie", oneEncoder)
-	marker := l.arm(zombie, "encode/output", "stop")
+// reaches sends half of a film until a worker is at its point.
+func (l *lane) reaches(point string, there func() bool) *partstest.Sending {
+	l.t.Helper()
 	u := l.begin(growing)
 	u.Beginning(u.Layout.Count() / 2)
-	l.await(2*time.Minute, "frozen in a chunk", func() bool {
+	l.await(2*time.Minute, "at "+point, func() bool {
 		u.Arrived()
-		_, err := os.Stat(marker)
-		return err == nil && processState(l.Pid(zombie)) == 'T'
+		return there()
 	})
-	var held videostore.Step
-	for _, s := range l.view(u.ID).Steps {
-		if s.Key.Step == workflow.StepEncode && s.Worker == "zombie" && s.State == videostore.StepRunning {
-			held = s
-		}
-	}
-	winner := l.worker("winner", oneEncoder)
-	l.await(2*time.Minute, "made by another worker", func() bool {
-		s, _ := l.view(u.ID).Find(1, workflow.StepEncode, held.Key.Index)
-		return s.State == videostore.StepDone && s.Worker == "winner"
-	})
-	if err := l.StopRole(winner); err != nil {
-		t.Fatal(err)
-	}
 	if view := l.view(u.ID); view.Video.State != video.AwaitingUpload || len(u.Sent) == u.Layout.Count() {
-		t.Errorf("in state %s, with %d of %d parts", view.Video.State, len(u.Sent), u.Layout.Count())
+		l.t.Errorf("%s: in state %s, with %d of %d parts", point, view.Video.State, len(u.Sent), u.Layout.Count())
 	}
-	if err := l.Kill(zombie, stack.Wake); err != nil {
-		t.Fatal(err)
+	return u
+}
+
+// A worker is killed while it works on an upload that is going on, or is told to stop,
+// and comes back when the upload is complete. What was made before and after is what an
+// upload that nothing disturbed becomes.
+func TestEndedWhileItUploads(t *testing.T) {
+	t.Parallel()
+	for signal, points := range map[string][]string{
+		"kill": whileItUploads("probe/output", "encode/output", "encode/committed", "encode/enqueued", "audio/output"),
+		"term": whileItUploads("encode/claimed", "audio/committed"),
+	} {
+		t.Run(signal, func(t *testing.T) {
+			t.Parallel()
+			l := newLane(t, 6*time.Second)
+			worker := l.worker("victim", oneEncoder)
+			for _, point := range points {
+				marker := l.arm(worker, point, signal)
+				u := l.reaches(point, func() bool {
+					_, err := os.Stat(marker)
+					return err == nil
+				})
+				if signal == "kill" {
+					l.dead(worker, marker)
+				} else if _, state := l.dies(worker); state.ExitCode() != 0 {
+					t.Errorf("%s: the worker ended with %v, want exit code 0", point, state)
+				}
+				l.revive(worker)
+				u.Complete()
+				l.ready(u.ID)
+				l.equalsUninterrupted(growing, u.ID)
+			}
+			l.nothingLeft()
+		})
 	}
-	u.Complete()
-	if s, _ := l.ready(u.ID).Find(1, workflow.StepEncode, held.Key.Index); s.Worker != "winner" {
-		t.Errorf("%s is now by %s", s.Key, s.Worker)
+}
+
+// A worker is frozen in a step of an upload that is going on. Another one does the step
+// and is stopped by SIGTERM, and the frozen one wakes. The film is that of an upload that
+// nothing disturbed.
+func TestFrozenWhileItUploads(t *testing.T) {
+	t.Parallel()
+	for _, point := range whileItUploads("encode/output") {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			l := newLane(t, 6*time.Second)
+			zombie := l.worker("zombie", oneEncoder)
+			marker := l.arm(zombie, point, "stop")
+			u := l.reaches(point, func() bool {
+				_, err := os.Stat(marker)
+				return err == nil && processState(l.Pid(zombie)) == 'T'
+			})
+			var held []videostore.Step // what another one has to do; none after a commit
+			for _, s := range l.view(u.ID).Steps {
+				if s.Worker == "zombie" && s.State == videostore.StepRunning {
+					held = append(held, s)
+				}
+			}
+			if point == "encode/output" && len(held) == 0 {
+				t.Error("the frozen worker holds no step: the test tests nothing")
+			}
+			winner := l.worker("winner", oneEncoder)
+			l.await(2*time.Minute, "made by another worker", func() bool {
+				u.Arrived()
+				view := l.view(u.ID)
+				for _, was := range held {
+					if s, _ := view.Find(1, was.Key.Step, was.Key.Index); s.State != videostore.StepDone || s.Worker != "winner" {
+						return false
+					}
+				}
+				return true
+			})
+			if err := l.StopRole(winner); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Kill(zombie, stack.Wake); err != nil {
+				t.Fatal(err)
+			}
+			u.Complete()
+			view := l.ready(u.ID)
+			for _, was := range held {
+				if s, _ := view.Find(1, was.Key.Step, was.Key.Index); s.Worker != "winner" {
+					t.Errorf("%s is now by %s", s.Key, s.Worker)
+				}
+			}
+			l.equalsUninterrupted(growing, u.ID)
+			l.nothingLeft()
+		})
 	}
-	l.equalsUninterrupted(growing, u.ID)
-	l.nothingLeft()
 }
 
 // An upload that is given up leaves nothing of what was made of it.

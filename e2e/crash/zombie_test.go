@@ -34,9 +34,9 @@ func (l *lane) truth(id video.ID) map[string]string {
 	return versions
 }
 
-// `go test ./e2e/crash -run Zombie -every-point` freezes at every point of every step, which
-// takes minutes more than the points that differ most.
-var everyPoint = flag.Bool("every-point", false, "freeze a worker at every point of every step")
+// `go test ./e2e/crash -run 'Zombie|WhileItUploads' -every-point` takes every point of every
+// step, which takes minutes more than the points that differ most.
+var everyPoint = flag.Bool("every-point", false, "end or freeze a worker at every point of every step")
 
 // A worker is frozen past its lease and wakes when another one has done its
 // work. It must change nothing, and go on as a good worker.

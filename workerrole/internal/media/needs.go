@@ -6,7 +6,7 @@ import (
 )
 
 // What is read beyond the share of the file that a stretch of the video should take: in
-// seconds of video, and in bytes. Wrong guesses cost time only: a run waits for bytes
+// seconds of video, and in bytes, at most one part. Wrong guesses cost time only: a run waits for bytes
 // that are on their way, and one that misses them is thrown away. How often that is was
 // measured: decision 0056.
 const (
@@ -19,9 +19,9 @@ const (
 // both run to the end of the file, wherever that is, and wait for all of it.
 func Needs(plan video.Plan, layout sourceparts.Layout) *video.Needs {
 	needs := &video.Needs{}
-	count := layout.Count()
+	count, more := layout.Count(), min(needBytes, layout.PartBytes)
 	parts := func(seconds float64) int {
-		bytes := int64(float64(layout.Bytes)*min(1, (seconds+needSeconds)/plan.DurationSeconds)) + needBytes
+		bytes := int64(float64(layout.Bytes)*min(1, (seconds+needSeconds)/plan.DurationSeconds)) + more
 		return min(count, layout.At(min(bytes, layout.Bytes-1))+1)
 	}
 	for i, c := range plan.Chunks {

@@ -86,13 +86,24 @@ func join(parts ...[]string) []string {
 
 const small = "160x90"
 
-// Clips are good sources of many kinds.
-func Clips() []Clip {
-	video, hum := Moving(small, "30", Seconds), Hum(48000, Seconds)
+// Clips are good sources of many kinds, of half a megabyte each.
+func Clips() []Clip { return clips(Moving) }
+
+// HeavyClips are the same with pictures that do not compress: several megabytes each, for
+// tests of what is read of them.
+func HeavyClips() []Clip {
+	return clips(func(size, rate string, seconds int) []string {
+		return []string{"-f", "lavfi", "-i", fmt.Sprintf("testsrc2=s=%s:r=%s:d=%d,noise=alls=60:allf=t", size, rate, seconds)}
+	})
+}
+
+// clips makes their pictures with moving.
+func clips(moving func(size, rate string, seconds int) []string) []Clip {
+	video, hum := moving(small, "30", Seconds), Hum(48000, Seconds)
 	aac := []string{"-c:a", "aac", "-b:a", "64k"}
 	silent := recipe("silent", "mp4", video, X264(90))
 	silent.Silent = true
-	hdr := recipe("hdr", "mp4", Moving(small, "25", 6), hum, []string{
+	hdr := recipe("hdr", "mp4", moving(small, "25", 6), hum, []string{
 		"-c:v", "libx265", "-preset", "ultrafast", "-pix_fmt", "yuv420p10le",
 		"-x265-params", "log-level=none:keyint=50:pools=1",
 		"-color_primaries", "bt2020", "-color_trc", "smpte2084", "-colorspace", "bt2020nc", "-shortest",
@@ -103,9 +114,9 @@ func Clips() []Clip {
 	noIndex.Remux = true
 	return []Clip{
 		recipe("mp4-30", "mp4", video, hum, X264(90), aac, []string{"-movflags", "+faststart"}),
-		recipe("mp4-23.976", "mp4", Moving(small, "24000/1001", Seconds), hum, X264(240), aac),
-		recipe("mp4-29.97", "mp4", Moving(small, "30000/1001", Seconds), hum, X264(60), aac),
-		recipe("mp4-60-bframes", "mp4", Moving(small, "60", Seconds), hum,
+		recipe("mp4-23.976", "mp4", moving(small, "24000/1001", Seconds), hum, X264(240), aac),
+		recipe("mp4-29.97", "mp4", moving(small, "30000/1001", Seconds), hum, X264(60), aac),
+		recipe("mp4-60-bframes", "mp4", moving(small, "60", Seconds), hum,
 			[]string{"-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p", "-g", "120", "-bf", "3"}, aac),
 		recipe("vfr-gap", "mp4", video, hum,
 			[]string{"-vf", "select='not(between(t,3,7.5))*(mod(n,3)+gt(t,8))'", "-fps_mode", "vfr"}, X264(60), aac),
@@ -113,9 +124,9 @@ func Clips() []Clip {
 		recipe("late-video", "mp4", []string{"-itsoffset", "0.5"}, video, hum, X264(90), aac),
 		recipe("late-audio", "mp4", video, []string{"-itsoffset", "0.7"}, hum, X264(90), aac),
 		rotated(join(video, hum, X264(90), aac)),
-		recipe("portrait-odd", "mp4", Moving("91x161", "30", Seconds), hum,
+		recipe("portrait-odd", "mp4", moving("91x161", "30", Seconds), hum,
 			[]string{"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv444p", "-g", "90"}, aac),
-		recipe("anamorphic", "mp4", Moving("120x90", "25", 6), hum, []string{"-vf", "setsar=4/3", "-shortest"}, X264(50), aac),
+		recipe("anamorphic", "mp4", moving("120x90", "25", 6), hum, []string{"-vf", "setsar=4/3", "-shortest"}, X264(50), aac),
 		recipe("hevc-10bit", "mp4", video, hum, []string{
 			"-c:v", "libx265", "-preset", "ultrafast", "-pix_fmt", "yuv420p10le", "-x265-params", "log-level=none:keyint=60:open-gop=1:pools=1",
 		}, aac),
@@ -130,7 +141,7 @@ func Clips() []Clip {
 		recipe("avi", "avi", video, hum, []string{"-c:v", "mpeg4", "-g", "60", "-c:a", "libmp3lame"}),
 		flv,
 		recipe("ogg-theora-vorbis", "ogg", video, hum, []string{"-c:v", "libtheora", "-q:v", "6", "-g", "60", "-c:a", "libvorbis"}),
-		recipe("mpeg-ps", "vob", Moving("176x144", "25", Seconds), hum, []string{"-c:v", "mpeg2video", "-g", "15", "-bf", "2", "-b:v", "1M", "-c:a", "mp2"}),
+		recipe("mpeg-ps", "vob", moving("176x144", "25", Seconds), hum, []string{"-c:v", "mpeg2video", "-g", "15", "-bf", "2", "-b:v", "1M", "-c:a", "mp2"}),
 		recipe("mp4-fragmented", "mp4", video, hum, X264(60), aac, []string{"-movflags", "+frag_keyframe+empty_moov"}),
 		recipe("two-audio-tracks", "mp4", video, hum, Hum(44100, Seconds), []string{"-map", "0", "-map", "1", "-map", "2"}, X264(90), aac),
 		recipe("short-audio", "mp4", video, Hum(48000, 2), X264(90), aac),
