@@ -1,0 +1,169 @@
+package upload
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/provision"
+	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
+)
+
+func TestMain(m *testing.M) { azuritetest.Main(m) }
+
+// role is a web role as far as uploads need one.
+type role struct {
+	*Service
+	videos *videostore.Store
+	blobs  *blobstore.Store
+	queues *workqueue.Queues
+}
+
+func roleOn(account *azstorage.Account) role {
+	blobs, queues := blobstore.New(account), workqueue.OpenAll(account, workflow.Specs)
+	videos := videostore.New(account, queues)
+	return role{New(account, blobs, videos, 64<<20), videos, blobs, queues}
+}
+
+// upload is what a client asks of a role: begin, the parts that are missing, begin again,
+// complete. The parts go by another way, as they go past the web role.
+func (r role) upload(ctx context.Context, id video.ID, content []byte, parts *blobstore.Store) error {
+	size := int64(len(content))
+	sending, err := r.Begin(ctx, id, size, false)
+	if err != nil {
+		return err
+	}
+	for _, ticket := range sending.Send {
+		at := sending.Layout.Range(ticket.Number)
+		_, err := parts.Put(ctx, video.SourcesContainer, sourceparts.Name(id, sending.Layout, ticket.Number),
+			bytes.NewReader(content[at.Offset:at.Offset+at.Length]), at.Length, blobstore.Options{IfNoneMatch: true})
+		if err != nil && !errors.Is(err, blobstore.ErrExists) {
+			return err
+		}
+	}
+	if _, err := r.Begin(ctx, id, size, false); err != nil {
+		return err
+	}
+	_, err = r.Complete(ctx, id, nil)
+	return err
+}
+
+// A web role dies at each of the requests of an upload, which then arrived or did not.
+// The client repeats what it asked, at another web role: the upload is complete, its
+// source is the file, and the first step is promised.
+func TestAnUploadSurvivesTheDeathOfItsWebRole(t *testing.T) {
+	t.Parallel()
+	outer, account := t, azuritetest.Account(t) // which is deleted when this test ends
+	whole := roleOn(account)
+	if err := provision.Ensure(t.Context(), account, whole.queues); err != nil {
+		t.Fatal(err)
+	}
+	content := make([]byte, sourceparts.PartBytes+1000)
+	copy(content, "\x00\x00\x00\x20ftypisom\x00\x00\x02\x00isomiso2avc1mp41")
+	var ids sync.Map
+	t.Run("dies", func(t *testing.T) {
+		for name, fault := range map[string]azuritetest.Fault{"before": azuritetest.ResetBefore, "after": azuritetest.LostReply} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				for n := 0; ; n++ {
+					v := video.Video{ID: video.NewID(), Title: "A film", Channel: "tests", State: video.AwaitingUpload,
+						Visibility: video.Public, Priority: video.Normal, SizeBytes: int64(len(content)), CreatedAt: time.Now().UTC()}
+					if _, err := whole.videos.Create(t.Context(), v); err != nil {
+						t.Fatal(err)
+					}
+					ids.Store(v.ID, n)
+					dying := roleOn(azuritetest.FaultyAccount(outer, account, azuritetest.DiesAt(n, fault)))
+					died := dying.upload(t.Context(), v.ID, content, whole.blobs)
+					if died != nil {
+						if err := whole.upload(t.Context(), v.ID, content, whole.blobs); err != nil && !isComplete(err) {
+							t.Fatalf("died at request %d of %v; repeated: %v", n, died, err)
+						}
+					}
+					if err := whole.isWhole(t.Context(), v.ID, content); err != nil {
+						t.Errorf("died at request %d of %v: %v", n, died, err)
+					}
+					if died == nil {
+						t.Logf("%d requests", n)
+						if n < 10 {
+							t.Errorf("only %d requests: this test shows little", n)
+						}
+						return
+					}
+				}
+			})
+		}
+	})
+	sent := whole.sent(t)
+	ids.Range(func(id, n any) bool {
+		if !sent[string(id.(video.ID))] {
+			t.Errorf("died at request %v: the first step was never sent", n)
+		}
+		return true
+	})
+}
+
+// sent are the subjects of the messages in the queues of the first step.
+func (r role) sent(t *testing.T) map[string]bool {
+	t.Helper()
+	subjects := map[string]bool{}
+	for lane := range workqueue.Lanes {
+		for {
+			leases, err := r.queues.Queue(workqueue.LaneName(workflow.Probe, lane)).Receive(t.Context(), workqueue.MaxBatch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(leases) == 0 {
+				break
+			}
+			for _, lease := range leases {
+				item, err := lease.Item()
+				if err != nil {
+					t.Fatal(err)
+				}
+				subjects[item.Subject] = true
+			}
+		}
+	}
+	return subjects
+}
+
+// isComplete: what was asked for before the death is done, so there is nothing to begin.
+func isComplete(err error) bool {
+	var refused *problem.Error
+	return errors.As(err, &refused) && refused.Code == problem.StateConflict
+}
+
+// isWhole compares the source with the file, and sends what is promised still.
+func (r role) isWhole(ctx context.Context, id video.ID, content []byte) error {
+	if err := r.videos.Flush(ctx, id); err != nil { // as the reconciler does
+		return err
+	}
+	view, err := r.videos.View(ctx, id)
+	if err != nil {
+		return err
+	}
+	if view.Video.State != video.Uploaded || view.Video.SizeBytes != int64(len(content)) || view.Promised {
+		return fmt.Errorf("state %s, %d bytes, promised %v", view.Video.State, view.Video.SizeBytes, view.Promised)
+	}
+	layout, _ := sourceparts.LayoutOf(view.Video.Upload)
+	for n := range layout.Count() {
+		at := layout.Range(n)
+		got, err := r.blobs.Get(ctx, video.SourcesContainer, sourceparts.Name(id, layout, n))
+		if err != nil || !bytes.Equal(got, content[at.Offset:at.Offset+at.Length]) {
+			return fmt.Errorf("part %d has %d bytes, %w", n, len(got), err)
+		}
+	}
+	return nil
+}
