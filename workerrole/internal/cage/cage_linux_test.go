@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -273,6 +274,35 @@ func TestHostileProgram(t *testing.T) {
 				t.Errorf("without a cage: %s, so the attempt proves nothing", said)
 			}
 		})
+	}
+}
+
+// The same, by an ordinary user in a user namespace of their own, as in a container
+// without root. Where the system forbids such namespaces nothing is shown.
+func TestHostileProgramWithoutRoot(t *testing.T) {
+	t.Parallel()
+	opened(t)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestHostileProgram$", "-test.v")
+	cmd.Dir = t.TempDir()
+	one := func(id int) []syscall.SysProcIDMap {
+		return []syscall.SysProcIDMap{{ContainerID: 1000, HostID: id, Size: 1}}
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
+		UidMappings: one(os.Getuid()), GidMappings: one(os.Getgid()),
+	}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Logf("this system refuses user namespaces: %v", err)
+		return
+	}
+	if err != nil || bytes.Count(out, []byte("    --- PASS: TestHostileProgram/")) < 20 {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
