@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,23 +41,25 @@ func TestEveryCommandIsCaged(t *testing.T) {
 	}
 	dir := t.TempDir()
 	src, out := Source{URL: filepath.Join(dir, "source"), Demuxer: "mov"}, filepath.Join(dir, "out")
-	for name, run := range map[string]func(*Tool){
-		"chunk": func(tool *Tool) {
+	commands := map[string]func(*Tool){
+		"Chunk": func(tool *Tool) {
 			_ = tool.Chunk(t.Context(), ChunkJob{Source: src, Plan: plan, Dir: dir, End: 120, Renditions: []int{0}}, nil)
 		},
-		"sound": func(tool *Tool) {
+		"Sound": func(tool *Tool) {
 			_, _ = tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 1024, Seek: -1}, nil)
 		},
-		"first samples": func(tool *Tool) { _, _, _ = tool.FirstSamples(t.Context(), src, dir, -1) },
-		"remux":         func(tool *Tool) { _ = tool.Remux(t.Context(), src, out, nil) },
-		"probe":         func(tool *Tool) { _, _ = tool.Probe(t.Context(), src) },
-		"loudness":      func(tool *Tool) { _, _ = tool.Loudness(t.Context(), src, nil) },
-		"frame":         func(tool *Tool) { _ = tool.Frame(t.Context(), src, plan, 0, out) },
-		"clip": func(tool *Tool) {
+		"FirstSamples": func(tool *Tool) { _, _, _ = tool.FirstSamples(t.Context(), src, dir, -1) },
+		"Remux":        func(tool *Tool) { _ = tool.Remux(t.Context(), src, out, nil) },
+		"Probe":        func(tool *Tool) { _, _ = tool.Probe(t.Context(), src) },
+		"Loudness":     func(tool *Tool) { _, _ = tool.Loudness(t.Context(), src, nil) },
+		"Frame":        func(tool *Tool) { _ = tool.Frame(t.Context(), src, plan, 0, out) },
+		"Clip": func(tool *Tool) {
 			_ = tool.Clip(t.Context(), ClipJob{Video: "v.mp4", Out: out, FPS: plan.FPS, Frames: 1}, nil)
 		},
-		"download": func(tool *Tool) { _ = tool.Mux(t.Context(), "v.mp4", "a.mp4", out, nil) },
-	} {
+		"Mux": func(tool *Tool) { _ = tool.Mux(t.Context(), "v.mp4", "a.mp4", out, nil) },
+	}
+	everyMethod(t, slices.Collect(maps.Keys(commands)))
+	for name, run := range commands {
 		written := func(held *cage.Cage) int {
 			t.Helper()
 			run(&Tool{FFmpeg: program, FFprobe: program, cage: held})

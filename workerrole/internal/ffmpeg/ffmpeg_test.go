@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +72,17 @@ func inputs(args []string) (options [][]string, names []string) {
 	return options, names
 }
 
+// everyMethod fails for a method of Tool that a test of all commands does not name.
+func everyMethod(t *testing.T, named []string) {
+	t.Helper()
+	tool := reflect.TypeFor[*Tool]()
+	for i := range tool.NumMethod() {
+		if name := tool.Method(i).Name; name != "HoldOthers" && !slices.Contains(named, name) { // which runs nothing
+			t.Errorf("this test does not run Tool.%s: add it", name)
+		}
+	}
+}
+
 // Every input of every command carries the guards before it. The programs are
 // stand-ins that write down how they were called, so no command can be left out
 // by how this test builds it.
@@ -95,25 +108,26 @@ func TestEveryInputIsGuarded(t *testing.T) {
 		}
 	}
 	strangers := map[string]func(Source) error{
-		"first chunk": chunk(0), "chunk": chunk(1),
-		"sound": func(src Source) error {
+		"Chunk": chunk(1), "the first Chunk": chunk(0),
+		"Sound": func(src Source) error {
 			_, err := tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 1024, Seek: -1}, nil)
 			return err
 		},
 		// The stand-in writes no lists, which is an error of its own.
-		"first samples": func(src Source) error { _, _, _ = tool.FirstSamples(t.Context(), src, dir, -1); return nil },
-		"loudness":      func(src Source) error { _, _ = tool.Loudness(t.Context(), src, nil); return nil },
-		"frame":         func(src Source) error { return tool.Frame(t.Context(), src, plan, 1, out) },
-		"remux":         func(src Source) error { return tool.Remux(t.Context(), src, out, nil) },
+		"FirstSamples": func(src Source) error { _, _, _ = tool.FirstSamples(t.Context(), src, dir, -1); return nil },
+		"Loudness":     func(src Source) error { _, _ = tool.Loudness(t.Context(), src, nil); return nil },
+		"Frame":        func(src Source) error { return tool.Frame(t.Context(), src, plan, 1, out) },
+		"Remux":        func(src Source) error { return tool.Remux(t.Context(), src, out, nil) },
 		// The stand-in's packets are none, which is a failure of its own.
-		"probe": func(src Source) error { _, _ = tool.Probe(t.Context(), src); return nil },
+		"Probe": func(src Source) error { _, _ = tool.Probe(t.Context(), src); return nil },
 	}
 	own := map[string]func() error{
-		"clip": func() error {
+		"Clip": func() error {
 			return tool.Clip(t.Context(), ClipJob{Video: "-y.mp4", Audio: "concat:a|b", Out: out, FPS: plan.FPS, Frames: 1}, nil)
 		},
-		"download": func() error { return tool.Mux(t.Context(), "-y.mp4", "concat:a|b", out, nil) },
+		"Mux": func() error { return tool.Mux(t.Context(), "-y.mp4", "concat:a|b", out, nil) },
 	}
+	everyMethod(t, slices.Concat(slices.Collect(maps.Keys(strangers)), slices.Collect(maps.Keys(own))))
 	check := func(what string, run func() error, count int, want map[string]string, address string) {
 		t.Helper()
 		_ = os.Remove(calls)
@@ -146,7 +160,7 @@ func TestEveryInputIsGuarded(t *testing.T) {
 	for address, protocols := range map[string]string{"/tmp/x": "file", "-y.mp4": "file", "concat:a|b": "file", "http://127.0.0.1:1/x": "http,tcp"} {
 		for name, run := range strangers {
 			count := 1
-			if name == "probe" {
+			if name == "Probe" {
 				count = 1 + len(tails) // what is in it, and where it ends, for which it looks further back each time
 			}
 			check(name+" of "+address, func() error { return run(Source{URL: address, Demuxer: "mov"}) }, count, map[string]string{
