@@ -126,7 +126,7 @@ func TestChannelPages(t *testing.T) {
 	w := newWorld(t)
 	var all []video.Video
 	for i, title := range []string{"banana", "Äpfel", "Cherry", "apple", "cherry pie"} {
-		v := newVideo(title, "O'Brien's __ / ch?nnel", january.Add(-time.Duration(i)*time.Second))
+		v := newVideo(title, "O'Brien's __ / ch?nnel", january.Add(time.Duration(i)*time.Second))
 		all = append(all, v)
 		w.sync(t, v)
 	}
@@ -232,7 +232,7 @@ func TestTokensAreChecked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i := range 3 {
-		w.sync(t, newVideo("v", "c", january.Add(-time.Duration(i)*time.Second)))
+		w.sync(t, newVideo("v", "c", january.Add(time.Duration(i)*time.Second)))
 	}
 	_, channelToken, err := w.Channel(t.Context(), "c", Newest, 1, "")
 	if err != nil || channelToken == "" {
