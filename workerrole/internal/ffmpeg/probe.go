@@ -32,6 +32,8 @@ type Info struct {
 	NeedsRemux bool
 	// CanToneMap says that this ffmpeg can show HDR on ordinary screens.
 	CanToneMap bool
+
+	bytes int64 // of the source; 0 when unknown
 }
 
 // VideoStream is the video that is shown: the first that is not cover art.
@@ -79,7 +81,7 @@ func (t *Tool) ffprobe(ctx context.Context, src Source, out interface{ Write([]b
 
 // entries are what is used of ffprobe's answer. Tags are left out: their number
 // and size are a stranger's choice.
-const entries = "error=code:format=format_name,start_time,duration:" +
+const entries = "error=code:format=format_name,start_time,duration,size:" +
 	"stream=index,codec_type,codec_name,codec_tag_string,width,height,sample_aspect_ratio,field_order,color_transfer," +
 	"r_frame_rate,avg_frame_rate,start_time,duration,sample_rate,channels:" +
 	"stream_disposition=attached_pic,timed_thumbnails:stream_side_data=side_data_type,rotation"
@@ -151,6 +153,7 @@ type probed struct {
 		Name     string  `json:"format_name"`
 		Start    seconds `json:"start_time"`
 		Duration seconds `json:"duration"`
+		Bytes    int64   `json:"size,string"`
 	} `json:"format"`
 	Streams []probedStream `json:"streams"`
 }
@@ -195,7 +198,7 @@ func (s *seconds) UnmarshalJSON(data []byte) error {
 // info picks the video and says what is wrong with the file as a whole.
 func (p probed) info() (Info, probedStream, error) {
 	demuxer, _, _ := strings.Cut(p.Format.Name, ",")
-	info := Info{Demuxer: demuxer, Start: p.Format.Start.Value, Duration: p.Format.Duration.Value, Streams: len(p.Streams)}
+	info := Info{Demuxer: demuxer, Start: p.Format.Start.Value, Duration: p.Format.Duration.Value, Streams: len(p.Streams), bytes: p.Format.Bytes}
 	var pick *probedStream
 	for i := range p.Streams {
 		s := &p.Streams[i]

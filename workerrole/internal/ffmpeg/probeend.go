@@ -17,6 +17,10 @@ import (
 // be sent first; it does not find pictures that end much sooner than the rest.
 var tails = []float64{0.5, 2, 12}
 
+// tailBytes are read of an MPEG-TS beyond the share of its end: it repeats what is needed
+// to understand it several times a second.
+const tailBytes = 256 << 10
+
 // probeEnd reads the first packets and those near the end. It finds out what
 // the header cannot say: whether packets are encrypted, when the last picture
 // ends, and whether the file was cut short.
@@ -73,7 +77,14 @@ func (t *Tool) readTail(ctx context.Context, src Source, info Info, end, tail fl
 		"-show_entries", "packet=stream_index,pts_time,dts_time,duration_time,flags:packet_side_data=side_data_type",
 		"-of", "compact=p=0",
 	}
-	if whole = info.Duration <= 2*tail; !whole {
+	switch whole = info.Duration <= 2*tail; {
+	case whole:
+	case info.Demuxer == "mpegts" && tail < tails[len(tails)-1]:
+		// Without an index a time is searched for by reading here and there, also in the
+		// middle, which of an upload that is going on has not arrived.
+		share := int64(float64(info.bytes) * tail / info.Duration)
+		args = append(args, "-nofind_stream_info", "-skip_initial_bytes", strconv.FormatInt(max(0, info.bytes-share-tailBytes), 10))
+	default:
 		args = append(args, "-read_intervals", "%+#8,"+strconv.FormatFloat(info.Start+end-tail, 'f', 3, 64)+"%")
 	}
 	_, err := t.ffprobe(ctx, src, seen, args...)
