@@ -78,6 +78,7 @@ func (u *usedParts) versions(epoch string) sourceparts.Versions {
 
 type growth struct {
 	patience time.Duration
+	next     time.Duration    // the same for the part that is sent next unasked, if it is more
 	moved    func() time.Time // when the run last made progress
 }
 
@@ -135,6 +136,13 @@ func (s *inParts) open(ctx context.Context, at, length int64) (io.ReadCloser, er
 
 // await returns the version of a part, and waits for the part when it is on its way.
 func (s *inParts) await(ctx context.Context, n int) (etag string, _ error) {
+	patience := time.Duration(0)
+	if s.grows != nil {
+		patience = s.grows.patience
+		if s.comesNext(n) {
+			patience = max(patience, s.grows.next)
+		}
+	}
 	for began := time.Now(); ; {
 		if etag := s.version(n); etag != "" {
 			return etag, nil
@@ -154,7 +162,7 @@ func (s *inParts) await(ctx context.Context, n int) (etag string, _ error) {
 		if moved := s.grows.moved(); moved.After(last) {
 			last = moved
 		}
-		if time.Since(last) >= s.grows.patience {
+		if time.Since(last) >= patience {
 			return "", s.notYet(n)
 		}
 		select {
@@ -174,15 +182,25 @@ func (s *inParts) note(n int, etag string) {
 	}
 }
 
-func (s *inParts) notYet(n int) error {
+// comesNext reports whether all parts before n were seen.
+func (s *inParts) comesNext(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	missing, most := &NotYetError{}, nextWanted
 	for before := range n {
 		if s.etags[before] == "" {
-			most = mostWanted
+			return false
 		}
 	}
+	return true
+}
+
+func (s *inParts) notYet(n int) error {
+	missing, most := &NotYetError{}, mostWanted
+	if s.comesNext(n) {
+		most = nextWanted
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for ; n < s.layout.Count() && s.etags[n] == "" && len(missing.Parts) < most; n++ {
 		missing.Parts = append(missing.Parts, n)
 	}

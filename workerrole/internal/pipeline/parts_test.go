@@ -71,10 +71,10 @@ func (s *sent) complete(without ...int) Pinned {
 	return Pinned{Blob: sourceparts.ManifestName(s.id, s.layout.Epoch), ETag: etag}
 }
 
-func (s *sent) grows(patience time.Duration) *inParts {
+func (s *sent) grows(patience, next time.Duration) *inParts {
 	s.t.Helper()
 	began := time.Now()
-	whole, err := growing(s.t.Context(), s.blobs, s.id, s.layout, growth{patience: patience, moved: func() time.Time { return began }})
+	whole, err := growing(s.t.Context(), s.blobs, s.id, s.layout, growth{patience: patience, next: next, moved: func() time.Time { return began }})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestGrowingSourceWaits(t *testing.T) {
 	s := newSent(t, noise(1<<20), 200_000) // six parts
 	s.put(0)
 	s.put(4)
-	whole := s.grows(30 * time.Second)
+	whole := s.grows(30*time.Second, 0)
 	if whole.there(0, 200_001) || !whole.there(0, 200_000) || !whole.there(800_000, 200_000) {
 		t.Error("what is there")
 	}
@@ -175,9 +175,35 @@ func TestGrowingSourceWaits(t *testing.T) {
 	if r := <-read; r.err != nil || !bytes.Equal(r.got, s.content[100_000:300_000]) {
 		t.Errorf("%d bytes, %v", len(r.got), r.err)
 	}
-	_, err := s.grows(0).open(t.Context(), 450_000, 1)
+	_, err := s.grows(0, 0).open(t.Context(), 450_000, 1)
 	if missing := new(NotYetError); !errors.As(err, &missing) || len(missing.Parts) != 2 || missing.Parts[0] != 2 || missing.Parts[1] != 3 {
 		t.Errorf("parts 2 and 3 are missing: %v", err)
+	}
+}
+
+// Whoever has no patience waits for the part that is sent next, and for no other.
+func TestGrowingSourceWaitsForTheNextPart(t *testing.T) {
+	t.Parallel()
+	s := newSent(t, noise(1<<20), 200_000) // six parts
+	s.put(0)
+	whole := s.grows(0, 30*time.Second)
+	_, err := whole.open(t.Context(), 450_000, 1)
+	if missing := new(NotYetError); !errors.As(err, &missing) || missing.Parts[0] != 2 {
+		t.Errorf("part 2 is missing: %v", err)
+	}
+	opened := make(chan error)
+	go func() {
+		_, err := whole.open(t.Context(), 250_000, 1)
+		opened <- err
+	}()
+	select {
+	case err := <-opened:
+		t.Fatalf("part 1 is not there, and was opened: %v", err)
+	case <-time.After(2 * lookEvery):
+	}
+	s.put(1)
+	if err := <-opened; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -197,7 +223,7 @@ func TestRefusedReadFailsTheRun(t *testing.T) {
 	s.put(0)
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
-	source, err := serve(ctx, s.grows(0), "")
+	source, err := serve(ctx, s.grows(0, 0), "")
 	if err != nil {
 		t.Fatal(err)
 	}

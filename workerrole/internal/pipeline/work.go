@@ -52,7 +52,7 @@ func (w *Work) OpenSource(ctx context.Context) (ffmpeg.Source, Pinned, error) {
 		from.ETag = w.Video.SourceETag
 	}
 	if layout, ok := sourceparts.LayoutOf(w.Video.Upload); ok && from.ETag == "" && from.Blob == sourceparts.ManifestName(w.Video.ID, layout.Epoch) {
-		whole, err := growing(ctx, w.blobs, w.Video.ID, layout, growth{patience: w.patience(), moved: w.lastMove})
+		whole, err := growing(ctx, w.blobs, w.Video.ID, layout, growth{patience: w.patience(), next: nextPatience, moved: w.lastMove})
 		if err != nil {
 			return ffmpeg.Source{}, from, err
 		}
@@ -123,8 +123,12 @@ func (w *Work) SourceIsWhatWasRead(ctx context.Context, view videostore.View) er
 
 // patience for bytes of an upload that is going on: how long a run waits without making
 // progress before it is given up. The first step has none: it says what it needs, and
-// that is sent first.
-const patience = 6 * time.Second
+// that is sent first. Only for the part that is being sent anyway it waits, because asking
+// for it and beginning anew takes longer.
+const (
+	patience     = 6 * time.Second
+	nextPatience = 2 * time.Second
+)
 
 func (w *Work) patience() time.Duration {
 	if w.Step.Key.Declared().Stage == workflow.First {
