@@ -46,8 +46,9 @@ type inParts struct {
 	// nil when all parts are there.
 	grows *growth
 
-	mu    sync.Mutex
-	etags map[int]string
+	mu        sync.Mutex
+	etags     map[int]string
+	nextUntil time.Time // when waits for parts that come next are over; set by the first
 
 	used *usedParts
 }
@@ -78,7 +79,7 @@ func (u *usedParts) versions(epoch string) sourceparts.Versions {
 
 type growth struct {
 	patience time.Duration
-	next     time.Duration    // the same for the part that is sent next unasked, if it is more
+	next     time.Duration    // how long it waits in all for parts that are sent next unasked
 	moved    func() time.Time // when the run last made progress
 }
 
@@ -136,13 +137,6 @@ func (s *inParts) open(ctx context.Context, at, length int64) (io.ReadCloser, er
 
 // await returns the version of a part, and waits for the part when it is on its way.
 func (s *inParts) await(ctx context.Context, n int) (etag string, _ error) {
-	patience := time.Duration(0)
-	if s.grows != nil {
-		patience = s.grows.patience
-		if s.comesNext(n) {
-			patience = max(patience, s.grows.next)
-		}
-	}
 	for began := time.Now(); ; {
 		if etag := s.version(n); etag != "" {
 			return etag, nil
@@ -162,7 +156,7 @@ func (s *inParts) await(ctx context.Context, n int) (etag string, _ error) {
 		if moved := s.grows.moved(); moved.After(last) {
 			last = moved
 		}
-		if time.Since(last) >= patience {
+		if time.Since(last) >= s.grows.patience && !s.waitsForNext(n) {
 			return "", s.notYet(n)
 		}
 		select {
@@ -180,6 +174,21 @@ func (s *inParts) note(n int, etag string) {
 	if s.etags[n] == "" {
 		s.etags[n] = etag
 	}
+}
+
+// waitsForNext reports whether part n comes next, and the time for such waits is not over.
+// It is for all of them together: else a file without an index, which is read from its
+// beginning, would hold a slot for as long as its upload lasts.
+func (s *inParts) waitsForNext(n int) bool {
+	if !s.comesNext(n) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nextUntil.IsZero() {
+		s.nextUntil = time.Now().Add(s.grows.next)
+	}
+	return time.Now().Before(s.nextUntil)
 }
 
 // comesNext reports whether all parts before n were seen.

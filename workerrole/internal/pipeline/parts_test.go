@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -203,6 +204,27 @@ func TestGrowingSourceWaitsForTheNextPart(t *testing.T) {
 	}
 	s.put(1)
 	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+
+	// All such waits together have an end, while parts go on coming.
+	short := s.grows(0, 8*lookEvery)
+	for n := 2; ; n++ {
+		if n == 5 {
+			t.Fatal("it waited for every part")
+		}
+		var sending sync.WaitGroup
+		sending.Go(func() {
+			time.Sleep(5 * lookEvery)
+			s.put(n)
+		})
+		_, err = short.open(t.Context(), int64(n)*200_000, 1)
+		sending.Wait()
+		if err != nil {
+			break
+		}
+	}
+	if missing := new(NotYetError); !errors.As(err, &missing) {
 		t.Error(err)
 	}
 }

@@ -123,11 +123,11 @@ func (w *Work) SourceIsWhatWasRead(ctx context.Context, view videostore.View) er
 
 // patience for bytes of an upload that is going on: how long a run waits without making
 // progress before it is given up. The first step has none: it says what it needs, and
-// that is sent first. Only for the part that is being sent anyway it waits, because asking
-// for it and beginning anew takes longer.
+// that is sent first. Only for parts that are being sent anyway it waits a little, because
+// asking for them and beginning anew takes longer.
 const (
 	patience     = 6 * time.Second
-	nextPatience = 2 * time.Second
+	nextPatience = 3 * time.Second
 )
 
 func (w *Work) patience() time.Duration {
