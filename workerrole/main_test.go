@@ -195,7 +195,13 @@ func (b bench) work(t *testing.T) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, func(name string) string { return env[name] }) }()
+	go func() {
+		err := run(ctx, func(name string) string { return env[name] })
+		if ctx.Err() == nil { // what the test waits for will not come
+			t.Errorf("the role ended by itself: %v", err)
+		}
+		ended <- err
+	}()
 	return func() {
 		t.Helper()
 		cancel()

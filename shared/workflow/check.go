@@ -50,7 +50,7 @@ func check(steps []Step, specs []workqueue.Spec) error {
 		}
 		for _, queue := range s.Queues {
 			if !slices.ContainsFunc(specs, func(q workqueue.Spec) bool { return q.Name == queue }) {
-				bad("%q travels on queue %q, which is not declared: add it to the queue list", s.Name, queue)
+				bad("%q travels on queue %q, which is not declared: add it to workflow.Specs", s.Name, queue)
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func TestCheckNamesEveryMistake(t *testing.T) {
 	probe := []string{Probe}
 	for want, steps := range map[string][]Step{
 		"set Queues to one that the queue list declares": with(Step{Name: "x", Stage: Part}),
-		"add it to the queue list":                       with(Step{Name: "x", Stage: Part, Queues: []string{"gpu"}}),
+		"add it to workflow.Specs":                       with(Step{Name: "x", Stage: Part, Queues: []string{"gpu"}}),
 		"set Stage to when it is due":                    with(Step{Name: "x", Queues: probe}),
 		"use lower-case letters, digits and hyphens":     with(Step{Name: "Poster Sheet", Stage: Part, Queues: probe}),
 		"is declared twice":                              with(Step{Name: StepAudio, Stage: Part, Queues: probe}),
