@@ -42,8 +42,8 @@ func TestLostAfterAPreview(t *testing.T) {
 				l.frozen(lost, marker)
 			}
 			before := l.view(id)
-			if n := len(before.Previews[1]); n != 1 {
-				t.Fatalf("%d chunks have a preview, want one", n)
+			if len(before.Previews[1]) == 0 { // there may be two: urgent work has a slot beside the encoder's
+				t.Fatal("no chunk has a preview")
 			}
 			for chunk := range before.Previews[1] { // that second's, or the next
 				if answer := seek(before.Plans[1].Start(chunk) + 0.1); !strings.Contains(answer, `"preview":true`) {
