@@ -135,6 +135,8 @@ func whole(ctx context.Context, u *journey.User, path, channel string) (time.Dur
 // Together is what happened to uploads that came at the same time.
 type Together struct {
 	Playable int // how many could be watched when the first had its fourth chunk
+	// Began is the time from the first step's start until all of them could be watched.
+	Began time.Duration
 	// Overtaken is how many later chunks, of any of them, were begun while the
 	// unluckiest one's first chunk was waiting: after its probe, before its start.
 	Overtaken int
@@ -179,6 +181,7 @@ func together(all [][]client.Step) (t Together) {
 	type beginning struct{ probed, started, playable time.Time }
 	var beginnings []beginning
 	var later []time.Time // when chunks after the first were begun
+	var first time.Time   // when the first step of all was begun
 	var fourth time.Time  // when the first of all had its fourth
 	for _, list := range all {
 		var b beginning
@@ -189,6 +192,7 @@ func together(all [][]client.Step) (t Together) {
 			switch started, finished := *step.Started, *step.Finished; {
 			case step.Step == "probe":
 				b.probed = finished
+				first = earliest(first, started)
 			case step.Step == "encode" && step.Index == 0:
 				b.started = started
 				b.playable = latest(b.playable, finished)
@@ -196,8 +200,8 @@ func together(all [][]client.Step) (t Together) {
 				b.playable = latest(b.playable, finished)
 			case step.Step == "encode":
 				later = append(later, started)
-				if step.Index == 3 && (fourth.IsZero() || finished.Before(fourth)) {
-					fourth = finished
+				if step.Index == 3 {
+					fourth = earliest(fourth, finished)
 				}
 			}
 		}
@@ -207,6 +211,7 @@ func together(all [][]client.Step) (t Together) {
 		if !b.playable.After(fourth) {
 			t.Playable++
 		}
+		t.Began = max(t.Began, b.playable.Sub(first))
 		overtaken := 0
 		for _, started := range later {
 			if started.After(b.probed) && started.Before(b.started) {
@@ -216,6 +221,14 @@ func together(all [][]client.Step) (t Together) {
 		t.Overtaken = max(t.Overtaken, overtaken)
 	}
 	return t
+}
+
+// earliest of two times; a is zero when there was none yet.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func latest(a, b time.Time) time.Time {
@@ -289,6 +302,7 @@ func busy(ctx context.Context, b *bench) (Result, error) {
 			Name:  fmt.Sprintf("%d uploads at once: playable when the first has its fourth chunk", load.Burst),
 			Value: float64(t.Playable), Target: float64(load.Burst),
 		})
+		result.Notes = append(result.Notes, fmt.Sprintf("%d uploads at once: all playable %s after the first was begun", load.Burst, seconds(t.Began)))
 		return err
 	})
 	return result, err
