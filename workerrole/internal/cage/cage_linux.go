@@ -29,6 +29,10 @@ const (
 	maxFiles = 256
 	// tcpRules is the version of Landlock since which it knows TCP ports.
 	tcpRules = 4
+	// killedFirst makes the kernel take the program when memory runs out, of the container
+	// or of the machine, and not the worker: its item is tried again, and the worker's
+	// others go on. See proc_pid_oom_score_adj(5).
+	killedFirst = "1000"
 	// signalRules is the version since which it keeps signals inside.
 	signalRules = 6
 )
@@ -161,6 +165,7 @@ func limit(r Rules) error {
 			return fmt.Errorf("limiting resource %d: %w", resource, err)
 		}
 	}
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(killedFirst), 0) // without /proc it is as likely as others
 	return nil
 }
 

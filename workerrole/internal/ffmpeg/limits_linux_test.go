@@ -97,14 +97,17 @@ func TestTagsStayOutOfMemory(t *testing.T) {
 
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	info, err := tool.Probe(t.Context(), src)
+	ctx, used := WithUsage(t.Context())
+	began := time.Now()
+	info, err := tool.Probe(ctx, src)
 	t.Logf("Probe: %+v, %v", info, err)
 	if err == nil {
-		err = tool.Remux(t.Context(), src, filepath.Join(dir, "out.mkv"), nil)
+		err = tool.Remux(ctx, src, filepath.Join(dir, "out.mkv"), nil)
 		t.Logf("Remux: %v", err)
-		_, err = tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 48000, Seek: -1}, nil)
+		_, err = tool.Sound(ctx, SoundJob{Source: src, Dir: dir, To: 48000, Seek: -1}, nil)
 		t.Logf("Sound: %v", err)
 	}
+	t.Logf("%d runs: %v, processor %v, disk %d KiB", used.Runs(), time.Since(began), used.CPU(), used.Disk()>>10)
 	runtime.ReadMemStats(&after)
 	if all := after.TotalAlloc - before.TotalAlloc; all > 16<<20 {
 		t.Errorf("the worker took %d MiB", all>>20)
