@@ -34,7 +34,7 @@ func queue(ctx context.Context, b *bench) (Result, error) {
 			found[fields[i+1]], _ = strconv.ParseFloat(fields[i], 64)
 		}
 	}
-	if found["runtime/prefetch"] == 0 || found["runtime/loop"] == 0 {
+	if found["runtime/prefetch"] == 0 || found["runtime/loop"] == 0 || found["runtime/traced"] == 0 {
 		return Result{}, fmt.Errorf("the benchmark of the worker role prints no ratios:\n%s", out)
 	}
 	number := func(unit, format string) string { return fmt.Sprintf(format, found[unit]) }
@@ -43,10 +43,12 @@ func queue(ctx context.Context, b *bench) (Result, error) {
 			{"empty handler, 16 at a time", "items per second", "runtime against it"},
 			{"runtime", number("runtime-items/s", "%.0f"), ""},
 			{"loops that receive one, work, delete", number("loop-items/s", "%.0f"), number("runtime/loop", "%.2f")},
+			{"runtime that sends every span of its traces", number("traced-items/s", "%.0f"), number("runtime/traced", "%.2f")},
 			{"one receiver of 32 at a time, 16 that delete", number("prefetch-items/s", "%.0f"), number("runtime/prefetch", "%.2f")},
 		},
 		Ratios: []Ratio{
 			{Name: "throughput against the bare loops", Value: found["runtime/loop"], Target: 0.9},
+			{Name: "time without traces ÷ with all of them sent", Value: 1 / found["runtime/traced"], Target: 0.98},
 		},
 		Notes: []string{"the receiver of 32 is for comparison: its messages wait in the process while their visibility runs out, which the runtime never lets them"},
 	}, nil

@@ -38,6 +38,10 @@ const (
 	Cut       Fault = "cut answer"  // the answer to a read ends in its middle
 	Late      Fault = "late answer" // the request is applied, its answer is late
 
+	// ReadOnly refuses what changes anything, as Busy does. To receive a message is a
+	// change, too.
+	ReadOnly Fault = "read-only"
+
 	// Outage is of one blob: its first part can be read, the rest cannot, however
 	// often a reader comes back.
 	Outage Fault = "outage of a source"
@@ -48,7 +52,8 @@ const (
 	Refused   Fault = "late commit that was refused"
 )
 
-// Faults are those that a Burst may have.
+// Faults are those that a Burst may have, and that are drawn by chance. ReadOnly is for
+// tests that know what they wait for.
 var Faults = []Fault{Busy, Reset, LostReply, Delay, BlackHole, Cut, Late}
 
 // Service is one of a storage account, as connection strings name it.
@@ -244,11 +249,17 @@ func (p *Proxy) Met(s Service, f Fault) int { return p.Happened()[countName(s, f
 func (f *front) fate(r *http.Request) (Fault, time.Time, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if time.Now().After(f.until) || f.rng.Float64() >= f.now.Share || f.now.Fault == Cut && r.Method != http.MethodGet {
+	if time.Now().After(f.until) || f.rng.Float64() >= f.now.Share || f.now.Fault == Cut && r.Method != http.MethodGet || f.now.Fault == ReadOnly && f.reads(r) {
 		return "", f.until, f.over
 	}
 	f.count(f.now.Fault)
 	return f.now.Fault, f.until, f.over
+}
+
+// reads reports whether a request changes nothing.
+func (f *front) reads(r *http.Request) bool {
+	receives := f.service == Queue && strings.HasSuffix(r.URL.Path, "/messages") && r.URL.Query().Get("peekonly") != "true"
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && !receives
 }
 
 // maxDelay bounds how long one request is delayed.
@@ -258,7 +269,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fault, until, over := f.fate(r)
 	delay := min(time.Until(until), maxDelay)
 	switch fault {
-	case Busy:
+	case Busy, ReadOnly:
 		busy(w, r)
 		return
 	case Reset:

@@ -3,6 +3,9 @@ package consumer_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,8 +13,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -32,7 +35,7 @@ const (
 //	loop      the bare SDK: 16 goroutines that receive one message and delete it
 //	prefetch  the bare SDK: one goroutine that receives 32 ahead, 16 that delete
 //	runtime   this package
-//	traced    the same, while spans are made and sent nowhere (docs/tracing.md)
+//	traced    the same, while every span is sent over OTLP/HTTP (docs/tracing.md)
 //
 // It reports the rates and the runtime's share of the other two. 0.9 of the loop
 // and more means that leases, turns and bookkeeping are free where there is no
@@ -44,7 +47,7 @@ const (
 func BenchmarkRuntime(b *testing.B) {
 	a := azuritetest.Account(b)
 	qs := queuetest.Open(b, a, oneQueue(time.Minute))
-	traced := traceAtWill(b)
+	provider := sendingSpans(b)
 	programs := []struct {
 		name  string
 		drain func()
@@ -54,8 +57,8 @@ func BenchmarkRuntime(b *testing.B) {
 		{name: "prefetch", drain: func() { drainPrefetch(b, a.Queue(jobs)) }},
 		{name: "runtime", drain: func() { drainWithRuntime(b, qs) }},
 		{name: "traced", drain: func() {
-			traced.Store(true)
-			defer traced.Store(false)
+			spansOf().provider.Store(provider)
+			defer spansOf().provider.Store(nil)
 			drainWithRuntime(b, qs)
 		}},
 	}
@@ -80,37 +83,57 @@ func BenchmarkRuntime(b *testing.B) {
 	}
 }
 
-// traceAtWill makes spans while the switch is on. The provider of a process can be set
-// once only.
-func traceAtWill(b *testing.B) *atomic.Bool {
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(tracetest.NewNoopExporter()))
-	b.Cleanup(func() { _ = provider.Shutdown(context.Background()) })
-	w := &atWill{provider: provider}
+// spansOf makes this package's spans with a provider while it has one. A process can set
+// its provider once only, and a benchmark runs several times.
+var spansOf = sync.OnceValue(func() *atWill {
+	w := &atWill{}
 	otel.SetTracerProvider(w)
-	return &w.on
-}
+	return w
+})
 
 type atWill struct {
 	noop.TracerProvider
-	provider *sdktrace.TracerProvider
-	on       atomic.Bool
+	provider atomic.Pointer[sdktrace.TracerProvider]
 }
 
-func (w *atWill) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
-	return tracerAtWill{will: w, on: w.provider.Tracer(name, options...)}
+func (w *atWill) Tracer(name string, _ ...trace.TracerOption) trace.Tracer {
+	return tracerAtWill{will: w, name: name}
 }
 
 type tracerAtWill struct {
 	noop.Tracer
 	will *atWill
-	on   trace.Tracer
+	name string
 }
 
 func (t tracerAtWill) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
-	if t.will.on.Load() {
-		return t.on.Start(ctx, name, options...)
+	if p := t.will.provider.Load(); p != nil {
+		return p.Tracer(t.name).Start(ctx, name, options...)
 	}
 	return t.Tracer.Start(ctx, name, options...)
+}
+
+// sendingSpans returns a provider whose spans all go to a collector, which reads and
+// forgets them. It is in this process, so its work counts, too.
+func sendingSpans(b *testing.B) *sdktrace.TracerProvider {
+	var received atomic.Int64
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		received.Add(n)
+	}))
+	exporter, err := otlptracehttp.New(b.Context(), otlptracehttp.WithEndpointURL(collector.URL))
+	if err != nil {
+		b.Fatal(err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter))
+	b.Cleanup(func() {
+		err := provider.Shutdown(context.Background()) // which sends the rest
+		collector.Close()
+		if sent := received.Load(); err != nil || sent < int64(b.N*benchItems*100) {
+			b.Errorf("%d bytes of spans were sent: %v", sent, err)
+		}
+	})
+	return provider
 }
 
 func drainLoop(b *testing.B, q *azqueue.QueueClient) {
