@@ -24,6 +24,7 @@ type cost struct {
 	wall, cpu    time.Duration
 	web, azurite time.Duration // CPU time of the others
 	steps        []client.Step
+	programs     []client.StepCost // CPU time of ffmpeg, by step
 	uploaded     time.Time
 }
 
@@ -79,12 +80,23 @@ func pipeline(ctx context.Context, b *bench) (Result, error) {
 	result.Notes = append(result.Notes, fmt.Sprintf("besides, in the pipeline's runs: web role %.2f s, Azurite %.2f s of CPU",
 		medianOf(ours, func(c cost) float64 { return c.web.Seconds() }), medianOf(ours, func(c cost) float64 { return c.azurite.Seconds() })))
 	for _, c := range ours {
-		result.Notes = append(result.Notes, fmt.Sprintf("wall %.1f s, CPU %.1f s; %s", c.wall.Seconds(), c.cpu.Seconds(), timeline(c)))
+		result.Notes = append(result.Notes, fmt.Sprintf("wall %.1f s, CPU %.1f s, of which ffmpeg: %s; %s", c.wall.Seconds(), c.cpu.Seconds(), c.byStep(), timeline(c)))
 	}
 	for _, c := range theirs {
 		result.Notes = append(result.Notes, fmt.Sprintf("one ffmpeg: wall %.1f s, CPU %.1f s", c.wall.Seconds(), c.cpu.Seconds()))
 	}
 	return result, nil
+}
+
+// byStep says how much CPU time the programs of each step took.
+func (c cost) byStep() string {
+	var texts []string
+	for _, s := range c.programs {
+		if s.CpuSeconds > 0 {
+			texts = append(texts, fmt.Sprintf("%s %.1f", s.Step, s.CpuSeconds))
+		}
+	}
+	return strings.Join(texts, ", ")
 }
 
 func medianOf(costs []cost, of func(cost) float64) float64 {
@@ -145,6 +157,14 @@ func throughPipeline(ctx context.Context, s *stack.Stack, path string) (cost, []
 	if c.steps, err = steps(ctx, u, id); err != nil {
 		return c, nil, err
 	}
+	paid, err := u.API().GetCostWithResponse(ctx, id)
+	if err != nil {
+		return c, nil, fmt.Errorf("ask what %s cost: %w", id, err)
+	}
+	if paid.JSON200 == nil {
+		return c, nil, fmt.Errorf("ask what %s cost: %w", id, &journey.Refusal{Status: paid.StatusCode(), Body: paid.Body})
+	}
+	c.programs = paid.JSON200.Steps
 	return c, v.Renditions, remove(ctx, u, id)
 }
 
