@@ -61,6 +61,27 @@ func TestKilledWhileEncoding(t *testing.T) {
 	l.nothingLeft()
 }
 
+// troubles is what a worker says of itself: the items that met trouble, and those that
+// failed.
+func (l *lane) troubles(worker string) (troubled, failed int) {
+	l.t.Helper()
+	var list struct {
+		Items []struct {
+			Name    string
+			Details struct{ Failed, Troubled int }
+		}
+	}
+	if err := json.Unmarshal(l.ask(http.StatusOK, http.MethodGet, "/api/v1/ops/workers"), &list); err != nil {
+		l.t.Fatal(err)
+	}
+	for _, w := range list.Items {
+		if w.Name == worker {
+			return w.Details.Troubled, w.Details.Failed
+		}
+	}
+	return 0, 0
+}
+
 // ffmpeg alone is killed, as by a system that is out of memory: its work is done
 // again, and the item is not to blame.
 func TestEncoderKilledAlone(t *testing.T) {
@@ -78,24 +99,11 @@ func TestEncoderKilledAlone(t *testing.T) {
 	view := l.ready(id)
 	l.hold(start, attempts(before, view))
 	l.await(20*time.Second, "said by the worker that there was trouble and no failure", func() bool {
-		var list struct {
-			Items []struct {
-				Name    string
-				Details struct{ Failed, Troubled int }
-			}
+		troubled, failed := l.troubles("patient")
+		if failed != 0 {
+			t.Fatalf("killing ffmpeg was recorded as %d failures", failed)
 		}
-		if err := json.Unmarshal(l.ask(http.StatusOK, http.MethodGet, "/api/v1/ops/workers"), &list); err != nil {
-			t.Fatal(err)
-		}
-		for _, w := range list.Items {
-			if w.Name == "patient" && w.Details.Failed != 0 {
-				t.Fatalf("%+v: killing ffmpeg was recorded as a failure", w)
-			}
-			if w.Name == "patient" && w.Details.Troubled > 0 {
-				return true
-			}
-		}
-		return false
+		return troubled > 0
 	})
 	l.equalsUninterrupted(large, id)
 	for _, v := range h.end() {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cutroom/cutroom/shared/memorytest"
 	"github.com/cutroom/cutroom/workerrole/internal/cage"
 )
 
@@ -38,7 +38,7 @@ func TestTheKernelEndsTheProgramAndNotTheWorker(t *testing.T) {
 	if got := scoreOf(t); got != 1000 {
 		t.Errorf("a program's oom_score_adj is %d, want 1000", got)
 	}
-	group, err := memoryGroup(t)
+	group, err := memorytest.NewGroup(t, groupMemory)
 	if err != nil {
 		t.Logf("only the score was looked at: no control group for memory can be made here: %v", err)
 		return
@@ -48,7 +48,7 @@ func TestTheKernelEndsTheProgramAndNotTheWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), program, "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), groupOf+"="+group)
+	cmd.Env = append(os.Environ(), groupOf+"="+group.Dir())
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil || !bytes.Contains(out, []byte("the worker goes on")) {
@@ -58,7 +58,7 @@ func TestTheKernelEndsTheProgramAndNotTheWorker(t *testing.T) {
 
 // asWorker runs a program that takes all memory of a group that this process is in, too.
 func asWorker(t *testing.T, group string) {
-	if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
+	if err := memorytest.Join(group); err != nil {
 		t.Fatal(err)
 	}
 	// Not Go's memory, of which the race detector takes several times as much.
@@ -115,20 +115,4 @@ func scoreOf(t *testing.T) int {
 		}
 	}
 	return score
-}
-
-// memoryGroup makes a control group with groupMemory, for version 1 or 2 of the kernel's
-// interface. That needs root, and a container often shows it read-only.
-func memoryGroup(t *testing.T) (dir string, err error) {
-	for parent, limit := range map[string]string{"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"} {
-		dir = filepath.Join(parent, fmt.Sprintf("cutroom-test-%d", os.Getpid()))
-		if err = os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // as the kernel makes them
-			continue
-		}
-		t.Cleanup(func() { _ = os.Remove(dir) })
-		if err = os.WriteFile(filepath.Join(dir, limit), []byte(strconv.Itoa(groupMemory)), 0); err == nil {
-			return dir, nil
-		}
-	}
-	return "", err
 }

@@ -1,0 +1,56 @@
+package crash_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/memorytest"
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+const (
+	tooLittle = 48 << 20 // of memory, beside what the worker had before: not enough for an encoder
+	enough    = 4 << 30
+)
+
+// A container's memory is used up: the kernel ends encoder after encoder and never the
+// worker. That is trouble and nobody's failure, so the item goes back again and again, and
+// with more memory the video becomes ready.
+func TestEncodersWithoutMemory(t *testing.T) {
+	t.Parallel()
+	group, err := memorytest.NewGroup(t, enough)
+	if err != nil {
+		t.Logf("nothing is shown: %v", err)
+		return
+	}
+	l := newLane(t, 10*time.Second)
+	worker := l.worker("narrow", oneEncoder)
+	pid := l.Pid(worker)
+	if err := group.Add(pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := group.Limit(tooLittle); err != nil {
+		t.Fatal(err)
+	}
+	id := l.mustUpload(large)
+	h := l.watch(id)
+	l.await(3*time.Minute, "two encoders ended by the kernel", func() bool { n, _ := l.troubles("narrow"); return n >= 2 })
+	if view := l.view(id); view.Video.State != video.Processing || view.Video.Error != nil {
+		t.Errorf("the video is %s with %v", view.Video.State, view.Video.Error)
+	}
+	if _, failed := l.troubles("narrow"); failed != 0 {
+		t.Errorf("%d failures were recorded", failed)
+	}
+	if err := group.Limit(enough); err != nil {
+		t.Fatal(err)
+	}
+	l.ready(id)
+	if l.Pid(worker) != pid {
+		t.Error("the worker ended")
+	}
+	l.equalsUninterrupted(large, id)
+	for _, v := range h.end() {
+		t.Error(v)
+	}
+	l.nothingLeft()
+}
