@@ -16,7 +16,6 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/azurite"
 	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
@@ -24,18 +23,7 @@ import (
 // to come back, workers stop receiving, and afterwards everything goes on by itself
 // (docs/operate.md).
 func TestStorageThatCanOnlyBeRead(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test runs Azurite and the built roles")
-	}
-	emulator, err := azurite.Start(t.Context(), azurite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := emulator.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	emulator := ownEmulator(t)
 	proxy, err := faultproxy.Start(emulator.ConnectionString(), 1)
 	if err != nil {
 		t.Fatal(err)

@@ -38,10 +38,9 @@ import (
 
 func TestMain(m *testing.M) { stacktest.Main(m) }
 
-// The whole application on a service that splits and moves its ranges all the
-// time and cuts its pages: upload, watch, search, edit, delete. Nobody sees an
-// answer 5xx, nothing is lost, and search and lists end equal to the truth (T10).
-func TestTheApplicationRidesOutPartitionMoves(t *testing.T) {
+// ownEmulator starts Azurite for one test, which disturbs it.
+func ownEmulator(t *testing.T) *azurite.Server {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: this test runs Azurite and the built roles")
 	}
@@ -54,6 +53,14 @@ func TestTheApplicationRidesOutPartitionMoves(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return emulator
+}
+
+// The whole application on a service that splits and moves its ranges all the
+// time and cuts its pages: upload, watch, search, edit, delete. Nobody sees an
+// answer 5xx, nothing is lost, and search and lists end equal to the truth (T10).
+func TestTheApplicationRidesOutPartitionMoves(t *testing.T) {
+	emulator := ownEmulator(t)
 	proxy, err := partitions.Start(emulator.ConnectionString(), partitions.Config{
 		Seed: 42, Scale: 10, Churn: 400 * time.Millisecond, MoveTime: time.Second, EmptyPages: 0.25, ShortPages: 0.25,
 	})
