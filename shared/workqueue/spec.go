@@ -40,10 +40,6 @@ type Spec struct {
 	// pool's size, so they do not wait while bulk work fills it (paper row Q5).
 	Urgent bool
 
-	// Bulk queues carry what nobody waits for now. They get no slot while urgent work of
-	// any lane or pool waits for one, for up to a minute.
-	Bulk bool
-
 	// MaxWait: when the queue's oldest item is older, the queue gets the next slot
 	// of its lane. A lane gives no two such slots in a row. 0 means never.
 	MaxWait time.Duration

@@ -35,7 +35,7 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 	c := &Consumer{options: options.withDefaults()}
 	c.log = c.options.Log.With("worker", c.options.Worker)
 	c.breakers = newBreakers(c.options, c.log)
-	byName, side, together := map[string]*pool{}, &lanes{}, &rush{}
+	byName, side := map[string]*pool{}, &lanes{}
 	for _, spec := range queues.Specs() {
 		slots := c.options.Pools[spec.Pool]
 		if slots <= 0 {
@@ -43,14 +43,14 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 		}
 		p := byName[spec.Pool]
 		if p == nil {
-			p = &pool{name: spec.Pool, size: slots, rush: together}
+			p = &pool{name: spec.Pool, size: slots}
 			byName[spec.Pool] = p
 			c.pools = append(c.pools, p)
 		}
 		l := &line{
 			queue: queues.Queue(spec.Name),
 			pool:  p,
-			share: &share{lane: spec.Lane(), weight: float64(spec.Weight), urgent: spec.Urgent, bulk: spec.Bulk, brief: spec.Typical <= brief, maxWait: spec.MaxWait},
+			share: &share{lane: spec.Lane(), weight: float64(spec.Weight), urgent: spec.Urgent, brief: spec.Typical <= brief, maxWait: spec.MaxWait},
 			wake:  make(chan struct{}, 1),
 			lanes: side,
 		}

@@ -24,8 +24,7 @@ import (
 // extra slots for that time. A receive that finds nothing does not count: its slot is
 // not paid.
 //
-// There are four exceptions. Bulk queues wait for the urgent queues of all lanes, for a
-// bounded time: see rush. Urgent queues have one slot beyond the pool's size, so an
+// There are three exceptions. Urgent queues have one slot beyond the pool's size, so an
 // urgent item does not wait when bulk work fills the pool
 // (docs/decisions/0013-the-reserved-slot.md). While an item that steps back holds a slot
 // (Job.StepBack), lanes whose latest item did not step back have one more for brief work,
@@ -36,7 +35,6 @@ import (
 type pool struct {
 	name string
 	size int
-	rush *rush // of all pools of a consumer; nil: bulk work never waits
 
 	mu      sync.Mutex
 	busy    int // slots held
@@ -61,7 +59,6 @@ type share struct {
 	lane    int
 	weight  float64
 	urgent  bool
-	bulk    bool // see Spec.Bulk
 	brief   bool // its items are short: see brief
 	maxWait time.Duration
 
@@ -99,12 +96,6 @@ func (p *pool) take(ctx context.Context, s *share, want int, every time.Duration
 		defer ticker.Stop()
 		tick = ticker.C
 	}
-	var again <-chan time.Time
-	if s.urgent || s.bulk {
-		ticker := time.NewTicker(rushPoll)
-		defer ticker.Stop()
-		again = ticker.C
-	}
 	for {
 		select {
 		case <-t.granted:
@@ -116,10 +107,6 @@ func (p *pool) take(ctx context.Context, s *share, want int, every time.Duration
 			return t.got, nil
 		case <-tick:
 			look()
-		case <-again: // a rush has gone on, or has ended in another pool
-			p.mu.Lock()
-			p.assign()
-			p.mu.Unlock()
 		case <-ctx.Done():
 			p.leave(t)
 			return 0, context.Cause(ctx)
@@ -244,9 +231,8 @@ func (p *pool) hold(s *share, n int) {
 
 // assign gives every free slot to a request that may have it. The caller holds mu.
 func (p *pool) assign() {
-	now := time.Now()
 	for {
-		t := p.next(now)
+		t := p.next(time.Now())
 		if t == nil {
 			break
 		}
@@ -261,10 +247,6 @@ func (p *pool) assign() {
 		}
 		return t.got > 0
 	})
-	// A turn for one slot is a look at a queue that may be empty.
-	if slices.ContainsFunc(p.waiting, func(t *turn) bool { return t.share.urgent && t.want > 1 }) {
-		p.rush.goesOn(now)
-	}
 }
 
 // next returns who gets the next slot, or nil. It chooses the lane that paid least. In
@@ -273,7 +255,7 @@ func (p *pool) assign() {
 func (p *pool) next(now time.Time) *turn {
 	lane, found := 0, false
 	for _, t := range p.waiting {
-		if p.mayHave(t, now) && (!found || p.lanes[t.share.lane].paid < p.lanes[lane].paid-same) {
+		if p.mayHave(t) && (!found || p.lanes[t.share.lane].paid < p.lanes[lane].paid-same) {
 			lane, found = t.share.lane, true
 		}
 	}
@@ -283,7 +265,7 @@ func (p *pool) next(now time.Time) *turn {
 	var cheapest, overdue *turn
 	var worst float64
 	for _, t := range p.waiting {
-		if t.share.lane != lane || !p.mayHave(t, now) {
+		if t.share.lane != lane || !p.mayHave(t) {
 			continue
 		}
 		if cheapest == nil || t.share.before(cheapest.share) {
@@ -305,8 +287,8 @@ func (p *pool) next(now time.Time) *turn {
 // mayHave reports whether a turn may get another slot. Only one urgent item is counted
 // in the slot beyond the pool's size. Further urgent items need ordinary slots, or a
 // backlog of them would take every slot that becomes free. The caller holds mu.
-func (p *pool) mayHave(t *turn, now time.Time) bool {
-	if t.got >= t.want || t.share.bulk && p.rush.holds(now) {
+func (p *pool) mayHave(t *turn) bool {
+	if t.got >= t.want {
 		return false
 	}
 	if !t.share.urgent && p.lanes[t.share.lane].asking > 0 {
