@@ -1,0 +1,206 @@
+package pipeline
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azurite"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/workerrole/internal/cage"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+	"github.com/cutroom/cutroom/workerrole/internal/media"
+	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
+)
+
+// BenchmarkReaderAndCage is what it costs that ffmpeg reads by way of the worker and runs
+// in a cage (docs/patterns/safe-ffmpeg.md), in percent of the processor time that ffmpeg
+// takes for a film:
+//
+//	reader-%  beyond what ffmpeg takes when it reads as many bytes from storage itself
+//	cage-%    the starts
+//	worker-%  all of the worker's own time meanwhile, with the reading from storage
+//
+//	go test -run '^$' -bench ReaderAndCage -benchtime 3x ./workerrole/internal/pipeline
+func BenchmarkReaderAndCage(b *testing.B) {
+	p := newPriced(b)
+	sums := map[string]float64{}
+	for b.Loop() {
+		own := cpu(b, syscall.RUSAGE_SELF)
+		_, before, _ := p.seen.sum()
+		ctx, usage := ffmpeg.WithUsage(b.Context())
+		p.film(b, ctx)
+		own = cpu(b, syscall.RUSAGE_SELF) - own
+		_, after, _ := p.seen.sum()
+
+		whole := (usage.CPU() + own).Seconds()
+		through, direct := p.reading(b)
+		sums["s-film"] += whole
+		sums["MB-read"] += float64(after-before) / 1e6
+		sums["reader-%"] += 100 * (through - direct) * float64(after-before) / whole
+		sums["cage-%"] += 100 * p.start(b) * float64(usage.Runs()) / whole
+		sums["worker-%"] += 100 * own.Seconds() / whole
+	}
+	for unit, sum := range sums {
+		b.ReportMetric(sum/float64(b.N), unit)
+	}
+}
+
+// priced is a film in storage, and what its steps need.
+type priced struct {
+	tool  *ffmpeg.Tool
+	blobs *blobstore.Store
+	seen  *downloads
+	size  int64
+	url   string // signed, for ffmpeg itself
+}
+
+func newPriced(b *testing.B) priced {
+	b.Helper()
+	must := func(err error) {
+		b.Helper()
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	path := filepath.Join(b.TempDir(), "film.mp4")
+	mediatest.FFmpeg(b, []string{"-f", "lavfi", "-i", "testsrc2=s=1280x720:r=30:d=44,noise=alls=8:allf=t"}, mediatest.Hum(48000, 44),
+		[]string{"-c:v", "libx264", "-preset", "veryfast", "-b:v", "4M", "-pix_fmt", "yuv420p", "-g", "90", "-c:a", "aac", "-movflags", "+faststart", path})
+	emulator, err := azurite.Start(b.Context(), azurite.Options{})
+	must(err)
+	b.Cleanup(func() { _ = emulator.Stop() })
+	p := priced{seen: new(downloads)}
+	account, err := azstorage.Open(azstorage.Config{ConnectionString: emulator.ConnectionString(), Transport: p.seen})
+	must(err)
+	b.Cleanup(account.CloseIdle)
+	must(account.Ensure(b.Context(), []string{video.SourcesContainer}, nil, nil))
+	p.blobs = blobstore.New(account)
+	must(p.blobs.PutFile(b.Context(), video.SourcesContainer, "x/source", path, blobstore.Options{}))
+	info, err := p.blobs.Head(b.Context(), video.SourcesContainer, "x/source")
+	must(err)
+	p.size = info.Size
+	client, err := azblob.NewClientFromConnectionString(emulator.ConnectionString(), nil)
+	must(err)
+	p.url, err = client.ServiceClient().NewContainerClient(video.SourcesContainer).NewBlobClient("x/source").
+		GetSASURL(sas.BlobPermissions{Read: true}, time.Now().Add(time.Hour), nil)
+	must(err)
+	p.tool, err = ffmpeg.Open(b.Context(), "", "")
+	must(err)
+	return p
+}
+
+// source opens the film as an attempt does.
+func (p priced) source(ctx context.Context, b *testing.B) ffmpeg.Source {
+	b.Helper()
+	source, _, err := openSource(ctx, p.blobs, Pinned{Blob: "x/source"}, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return source
+}
+
+// film does what reads the source, each step with a reader of its own.
+func (p priced) film(b *testing.B, ctx context.Context) {
+	b.Helper()
+	attempt := func(run func(context.Context, ffmpeg.Source) error) {
+		b.Helper()
+		ctx, end := context.WithCancel(ctx)
+		defer end()
+		if err := run(ctx, p.source(ctx, b)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var plan video.Plan
+	attempt(func(ctx context.Context, source ffmpeg.Source) error {
+		info, err := p.tool.Probe(ctx, source)
+		if err != nil {
+			return err
+		}
+		plan, err = media.Plan(info, media.DefaultLimits)
+		return err
+	})
+	for i := range plan.Chunks {
+		attempt(func(ctx context.Context, source ffmpeg.Source) error {
+			_, err := media.EncodeChunk(ctx, p.tool, source, plan, i, b.TempDir(), nil)
+			return err
+		})
+	}
+	for i := range plan.Sound {
+		attempt(func(ctx context.Context, source ffmpeg.Source) error {
+			_, err := media.EncodePortion(ctx, p.tool, source, plan, i, b.TempDir(), nil)
+			return err
+		})
+	}
+	attempt(func(ctx context.Context, source ffmpeg.Source) error {
+		_, err := p.tool.Loudness(ctx, source, nil)
+		return err
+	})
+}
+
+// readings is how often the film is read each way: one reading takes some hundredths of
+// a second.
+const readings = 12
+
+// reading returns the processor time of one byte, in seconds: of this process and ffmpeg
+// together when it reads by way of us, and when it reads from storage.
+func (p priced) reading(b *testing.B) (through, direct float64) {
+	b.Helper()
+	all := func() time.Duration { return cpu(b, syscall.RUSAGE_SELF) + cpu(b, syscall.RUSAGE_CHILDREN) }
+	read := func(url string) float64 {
+		before := all()
+		mediatest.FFmpeg(b, []string{"-i", url, "-c", "copy", "-f", "null", "-"})
+		return (all() - before).Seconds() / float64(p.size)
+	}
+	for range readings {
+		ctx, end := context.WithCancel(b.Context())
+		through += read(p.source(ctx, b).URL) / readings
+		end()
+		direct += read(p.url) / readings
+	}
+	return through, direct
+}
+
+// start returns how much more processor time, in seconds, a program takes that starts in
+// the cage.
+func (p priced) start(b *testing.B) float64 {
+	b.Helper()
+	const starts = 50
+	held, err := cage.Open(cage.Try)
+	if err != nil {
+		b.Fatal(err)
+	}
+	run := func(in *cage.Cage) float64 {
+		before := cpu(b, syscall.RUSAGE_CHILDREN)
+		for range starts {
+			cmd := exec.CommandContext(b.Context(), p.tool.FFprobe, "-version")
+			failed, _, err := in.Hold(cmd, cage.Rules{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := cmd.Run(); err != nil {
+				b.Fatal(err, failed())
+			}
+			_ = failed()
+		}
+		return (cpu(b, syscall.RUSAGE_CHILDREN) - before).Seconds() / starts
+	}
+	return run(held) - run(nil)
+}
+
+// cpu is the processor time of this process, or of its children that have ended.
+func cpu(b *testing.B, who int) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(who, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
