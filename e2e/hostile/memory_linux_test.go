@@ -23,6 +23,15 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 )
 
+const (
+	// connections is how many the web role keeps open for one client.
+	connections = 600
+	// fewer are under way at once where something else is tried.
+	fewer = connections - 100
+	// stayedOpen stands for the status on a connection that the server did not close.
+	stayedOpen = 1
+)
+
 // memoryBound is the most by which one kind of abuse may raise the web role's memory.
 const memoryBound = 96 << 20
 
@@ -31,14 +40,16 @@ type abuse struct {
 	name  string
 	count int // of requests or connections
 	want  int // status; 0: the connection is closed without one
-	one   func(ctx context.Context, to string) (status int, err error)
+	// atOnce is how many of them are under way at a time.
+	atOnce int
+	one    func(ctx context.Context, to string) (status int, err error)
 }
 
 // TestAbuseDoesNotMakeTheWebRoleLarge: each bound of the web role is met many times at
 // once. What is refused costs little memory, and what is held until its deadline costs no
 // more than its connection.
 func TestAbuseDoesNotMakeTheWebRoleLarge(t *testing.T) {
-	s := stacktest.Start(t, stack.Options{Env: []string{"WEBROLE_CONNECTIONS=600", "WEBROLE_RATE_LIMIT=800"}})
+	s := stacktest.Start(t, stack.Options{Env: []string{fmt.Sprint("WEBROLE_CONNECTIONS=", connections), "WEBROLE_RATE_LIMIT=800"}})
 	u, err := journey.New(s.BaseURL())
 	if err != nil {
 		t.Fatal(err)
@@ -50,14 +61,16 @@ func TestAbuseDoesNotMakeTheWebRoleLarge(t *testing.T) {
 		}
 	}
 	for _, c := range []abuse{
-		{"a JSON text of 10 MB", 200, http.StatusRequestEntityTooLarge, post(bytes.Repeat([]byte("1"), 10_000_000))},
-		{"JSON 10,000 deep", 200, http.StatusBadRequest, post(bytes.Repeat([]byte("["), 10_000))},
-		{"64 KiB of headers", 200, http.StatusRequestHeaderFieldsTooLarge, func(ctx context.Context, to string) (int, error) {
+		{"a JSON text of 10 MB", 200, http.StatusRequestEntityTooLarge, fewer, post(bytes.Repeat([]byte("1"), 10_000_000))},
+		{"JSON 10,000 deep", 200, http.StatusBadRequest, fewer, post(bytes.Repeat([]byte("["), 10_000))},
+		{"64 KiB of headers", 200, http.StatusRequestHeaderFieldsTooLarge, fewer, func(ctx context.Context, to string) (int, error) {
 			return ask(ctx, http.MethodGet, to+"/api/v1/videos", nil, http.Header{"X-Long": {strings.Repeat("x", 64<<10)}})
 		}},
-		{"a body that stops", 300, http.StatusRequestTimeout, stopsAfter("POST /api/v1/videos HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n{" + strings.Repeat(" ", 30_000))},
-		{"headers that stop", 300, 0, stopsAfter("GET / HTTP/1.1\r\nX-Long: " + strings.Repeat("x", 16<<10))},
-		{"a burst", 2500, http.StatusTooManyRequests, func(ctx context.Context, to string) (int, error) {
+		{"a body that stops", 300, http.StatusRequestTimeout, fewer, stopsAfter("POST /api/v1/videos HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n{" + strings.Repeat(" ", 30_000))},
+		{"headers that stop", 300, 0, fewer, stopsAfter("GET / HTTP/1.1\r\nX-Long: " + strings.Repeat("x", 16<<10))},
+		{"a file of 5 GiB and a byte", 200, http.StatusRequestEntityTooLarge, fewer, post([]byte(`{"title":"x","sizeBytes":5368709121}`))},
+		{"connections", 2 * connections, 0, 2 * connections, opens},
+		{"a burst", 2500, http.StatusTooManyRequests, fewer, func(ctx context.Context, to string) (int, error) {
 			return ask(ctx, http.MethodGet, to+"/api/v1/videos/"+strings.Repeat("b", 26), nil, nil)
 		}},
 	} {
@@ -77,7 +90,7 @@ func (c abuse) meet(t *testing.T, s *stack.Stack) {
 	var mu sync.Mutex
 	told := map[int]int{}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(500)
+	group.SetLimit(c.atOnce)
 	for range c.count {
 		group.Go(func() error {
 			status, err := c.one(ctx, s.BaseURL())
@@ -153,6 +166,18 @@ func stopsAfter(text string) func(context.Context, string) (int, error) {
 		code, _, _ := strings.Cut(rest, " ")
 		return strconv.Atoi(code)
 	}
+}
+
+// opens opens a connection and says nothing on it, until the server closes it or a while
+// has passed.
+func opens(ctx context.Context, to string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	status, err := stopsAfter("")(ctx, to)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return stayedOpen, nil
+	}
+	return status, err
 }
 
 // peak is the most memory that a process had, in bytes.

@@ -8,11 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/azurite"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/cage"
@@ -74,22 +73,15 @@ func newPriced(b *testing.B) priced {
 	path := filepath.Join(b.TempDir(), "film.mp4")
 	mediatest.FFmpeg(b, []string{"-f", "lavfi", "-i", "testsrc2=s=1280x720:r=30:d=44,noise=alls=8:allf=t"}, mediatest.Hum(48000, 44),
 		[]string{"-c:v", "libx264", "-preset", "veryfast", "-b:v", "4M", "-pix_fmt", "yuv420p", "-g", "90", "-c:a", "aac", "-movflags", "+faststart", path})
-	emulator, err := azurite.Start(b.Context(), azurite.Options{})
-	must(err)
-	b.Cleanup(func() { _ = emulator.Stop() })
 	p := priced{seen: new(downloads)}
-	account, err := azstorage.Open(azstorage.Config{ConnectionString: emulator.ConnectionString(), Transport: p.seen})
-	must(err)
-	b.Cleanup(account.CloseIdle)
+	account := azuritetest.AccountWith(b, func(cfg *azstorage.Config) { cfg.Transport = p.seen })
 	must(account.Ensure(b.Context(), []string{video.SourcesContainer}, nil, nil))
 	p.blobs = blobstore.New(account)
 	must(p.blobs.PutFile(b.Context(), video.SourcesContainer, "x/source", path, blobstore.Options{}))
 	info, err := p.blobs.Head(b.Context(), video.SourcesContainer, "x/source")
 	must(err)
 	p.size = info.Size
-	client, err := azblob.NewClientFromConnectionString(emulator.ConnectionString(), nil)
-	must(err)
-	p.url, err = client.ServiceClient().NewContainerClient(video.SourcesContainer).NewBlobClient("x/source").
+	p.url, err = account.Container(video.SourcesContainer).NewBlobClient("x/source").
 		GetSASURL(sas.BlobPermissions{Read: true}, time.Now().Add(time.Hour), nil)
 	must(err)
 	p.tool, err = ffmpeg.Open(b.Context(), "", "")
