@@ -1,0 +1,196 @@
+// Package kedascaler compares what this system says of its queues with what KEDA's own
+// scalers say of the same Azurite. e2e/cmd/keda runs it, for `make test-deploy`.
+//
+// Three things can be compared (Q4, Q18). KEDA's azure-queue scaler counts a queue with
+// hidden messages or without; GET /ops/scale tells both. KEDA's metrics-api scaler reads
+// that route with the trigger that the chart prints, and must hand over the number of
+// workers wanted. Beyond 32 visible messages of a lane nobody can tell them from hidden
+// ones by asking the queue, and KEDA counts all as visible; only the sum is compared then.
+package kedascaler
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// token protects the web role's routes of operators, as in a cluster.
+const token = "0123456789abcdef"
+
+// Trigger is one entry of a ScaledObject's triggers, with the parameters that its
+// TriggerAuthentication resolves to.
+type Trigger struct {
+	Type     string            `json:"type"`
+	Metadata map[string]string `json:"metadata"`
+	Auth     map[string]string `json:"auth"`
+}
+
+// fill is what one lane of a queue gets before all are compared.
+type fill struct {
+	queue        string
+	lane         int
+	visible, hid int
+}
+
+var fills = []fill{
+	{workflow.Probe, 0, 4, 3},         // some of each
+	{workflow.Index, 0, 0, 2},         // only work in progress
+	{workflow.EncodeNormal, 0, 31, 1}, // as many as KEDA tells apart
+	{workflow.EncodeNormal, 2, 9, 0},  // another lane of the same queue
+	{workflow.Purge, 0, 33, 5},        // more than one peek shows
+}
+
+// Run starts a stack without workers, fills queues, and compares. scaler is the program
+// of deploy/kubernetes/keda; chart is the trigger that the chart prints, whose address is
+// replaced by the stack's. out gets the numbers.
+func Run(ctx context.Context, scaler string, chart Trigger, out io.Writer) error {
+	s, err := stack.Start(ctx, stack.Options{BaseEnv: stack.Environ(), WebEnv: []string{"WEBROLE_TOKEN=" + token, "WEBROLE_SCALE_BULK=1m"}})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Stop() }()
+	account, err := azstorage.Open(azstorage.Config{ConnectionString: s.ConnectionString(), Prefix: s.Getenv("CUTROOM_PREFIX")})
+	if err != nil {
+		return err
+	}
+	defer account.CloseIdle()
+	queues := workqueue.OpenAll(account, workflow.Specs)
+	if err := fillAll(ctx, queues); err != nil {
+		return err
+	}
+	ours, err := askScale(ctx, s)
+	if err != nil {
+		return err
+	}
+	chart.Metadata["url"] = s.AdminURL(stack.Web) + "/api/v1/ops/scale"
+	chart.Auth = map[string]string{"token": token}
+	triggers := []Trigger{chart}
+	for _, spec := range queues.Specs() {
+		for _, strategy := range []string{"all", "visibleonly"} {
+			triggers = append(triggers, Trigger{
+				Type:     "azure-queue",
+				Metadata: map[string]string{"queueName": s.Getenv("CUTROOM_PREFIX") + spec.Name, "queueLengthStrategy": strategy},
+				Auth:     map[string]string{"connection": s.ConnectionString()},
+			})
+		}
+	}
+	numbers, err := ask(ctx, scaler, triggers)
+	if err != nil {
+		return err
+	}
+	return compare(ours, queues.Specs(), numbers, out)
+}
+
+// fillAll sends and receives messages, so that each lane has what its fill says.
+func fillAll(ctx context.Context, queues *workqueue.Queues) error {
+	for _, f := range fills {
+		lane := workqueue.LaneName(f.queue, f.lane)
+		for i := range f.visible + f.hid {
+			item := workitem.Item{ID: fmt.Sprintf("%s-%d", lane, i), Step: "probe", Subject: "nobody"}
+			if err := queues.Send(ctx, lane, item, 0); err != nil {
+				return err
+			}
+		}
+		if f.hid == 0 {
+			continue
+		}
+		if taken, err := queues.Queue(lane).Receive(ctx, f.hid); err != nil || len(taken) != f.hid {
+			return fmt.Errorf("receive %d messages of %s: %d, %v", f.hid, lane, len(taken), err)
+		}
+	}
+	return nil
+}
+
+func askScale(ctx context.Context, s *stack.Stack) (scale client.Scale, _ error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.AdminURL(stack.Web)+"/api/v1/ops/scale", nil)
+	if err != nil {
+		return scale, fmt.Errorf("ask how many workers are wanted: %w", err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return scale, fmt.Errorf("ask how many workers are wanted: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return scale, fmt.Errorf("ask how many workers are wanted: %s", res.Status)
+	}
+	if err := json.NewDecoder(res.Body).Decode(&scale); err != nil {
+		return scale, fmt.Errorf("ask how many workers are wanted: %w", err)
+	}
+	return scale, nil
+}
+
+// ask hands the triggers to KEDA's scalers and returns their numbers, in order.
+func ask(ctx context.Context, scaler string, triggers []Trigger) ([]int, error) {
+	var in, said bytes.Buffer
+	lines := json.NewEncoder(&in)
+	for _, t := range triggers {
+		if err := lines.Encode(t); err != nil {
+			return nil, fmt.Errorf("write a trigger: %w", err)
+		}
+	}
+	cmd := exec.CommandContext(ctx, scaler)
+	cmd.Stdin, cmd.Stderr = &in, &said
+	text, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("ask KEDA's scalers: %w: %s", err, said.String())
+	}
+	var numbers []int
+	for _, field := range strings.Fields(string(text)) {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, fmt.Errorf("read what KEDA's scalers say: %w", err)
+		}
+		numbers = append(numbers, n)
+	}
+	if len(numbers) != len(triggers) {
+		return nil, fmt.Errorf("KEDA's scalers answered %d of %d questions", len(numbers), len(triggers))
+	}
+	return numbers, nil
+}
+
+// compare holds KEDA's numbers to ours: first the workers wanted, then two for each lane.
+func compare(ours client.Scale, lanes []workqueue.Spec, numbers []int, out io.Writer) error {
+	var wrong []error
+	_, _ = fmt.Fprintf(out, "workers wanted: %d, by way of KEDA %d\n", ours.Wanted, numbers[0])
+	if ours.Wanted < 2 || numbers[0] != ours.Wanted {
+		wrong = append(wrong, fmt.Errorf("workers wanted: KEDA %d, we %d (more than one expected)", numbers[0], ours.Wanted))
+	}
+	all, visible, few := map[string]int{}, map[string]int{}, map[string]bool{}
+	for i, lane := range lanes {
+		base := lane.Base()
+		all[base] += numbers[1+2*i]
+		visible[base] += numbers[2+2*i]
+		few[base] = (few[base] || lane.Lane() == 0) && numbers[2+2*i] < workqueue.MaxBatch
+	}
+	for _, q := range ours.Queues {
+		_, _ = fmt.Fprintf(out, "%-14s visible %3d, hidden %2d; KEDA all %3d, visibleonly %3d\n", q.Name, q.Visible, q.Hidden, all[q.Name], visible[q.Name])
+		if q.Visible+q.Hidden != int64(all[q.Name]) {
+			wrong = append(wrong, fmt.Errorf("%s: KEDA counts %d messages, we %d", q.Name, all[q.Name], q.Visible+q.Hidden))
+		}
+		if few[q.Name] && q.Visible != int64(visible[q.Name]) {
+			wrong = append(wrong, fmt.Errorf("%s: KEDA counts %d visible messages, we %d", q.Name, visible[q.Name], q.Visible))
+		}
+	}
+	for _, f := range fills { // nothing compared would be nothing shown
+		if all[f.queue] < f.visible+f.hid {
+			wrong = append(wrong, fmt.Errorf("%s: KEDA counts %d messages of %d", f.queue, all[f.queue], f.visible+f.hid))
+		}
+	}
+	return errors.Join(wrong...)
+}
