@@ -115,24 +115,23 @@ func fillAll(ctx context.Context, queues *workqueue.Queues) error {
 	return nil
 }
 
-func askScale(ctx context.Context, s *stack.Stack) (scale client.Scale, _ error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.AdminURL(stack.Web)+"/api/v1/ops/scale", nil)
+func askScale(ctx context.Context, s *stack.Stack) (client.Scale, error) {
+	operator := client.WithRequestEditorFn(func(_ context.Context, req *http.Request) error {
+		req.Header.Set("Authorization", "Bearer "+token)
+		return nil
+	})
+	api, err := client.NewClientWithResponses(s.AdminURL(stack.Web)+"/api/v1", operator)
 	if err != nil {
-		return scale, fmt.Errorf("ask how many workers are wanted: %w", err)
+		return client.Scale{}, fmt.Errorf("ask how many workers are wanted: %w", err)
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	res, err := http.DefaultClient.Do(req)
+	answer, err := api.GetScaleWithResponse(ctx)
 	if err != nil {
-		return scale, fmt.Errorf("ask how many workers are wanted: %w", err)
+		return client.Scale{}, fmt.Errorf("ask how many workers are wanted: %w", err)
 	}
-	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK {
-		return scale, fmt.Errorf("ask how many workers are wanted: %s", res.Status)
+	if answer.JSON200 == nil {
+		return client.Scale{}, fmt.Errorf("ask how many workers are wanted: %s", answer.Status())
 	}
-	if err := json.NewDecoder(res.Body).Decode(&scale); err != nil {
-		return scale, fmt.Errorf("ask how many workers are wanted: %w", err)
-	}
-	return scale, nil
+	return *answer.JSON200, nil
 }
 
 // ask hands the triggers to KEDA's scalers and returns their numbers, in order.
