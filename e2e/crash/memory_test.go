@@ -20,7 +20,7 @@ func TestEncodersWithoutMemory(t *testing.T) {
 	t.Parallel()
 	group, err := memorytest.NewGroup(t, enough)
 	if err != nil {
-		t.Logf("nothing is shown: %v", err)
+		t.Logf("NOT SHOWN: no control group for memory can be made here: %v", err)
 		return
 	}
 	l := newLane(t, 10*time.Second)

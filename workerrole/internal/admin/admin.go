@@ -23,6 +23,14 @@ import (
 // started this process can tell it from a stranger on the same port.
 const InstanceHeader = "X-Cutroom-Instance"
 
+// What a connection may take: whoever reaches the port may open one, also without the
+// token. The time of an answer has no bound: a profile lasts as long as it is asked to.
+const (
+	readTime  = 5 * time.Second // of a request: net/http reads its body, wanted or not
+	idleTime  = 2 * time.Minute
+	maxHeader = 32 << 10 // bytes
+)
+
 // Server answers /livez, /readyz, /metrics and /debug/pprof.
 type Server struct {
 	Instance string
@@ -47,7 +55,7 @@ func (s *Server) Start(ctx context.Context, addr string) error {
 		return fmt.Errorf("listen for admin requests: %w", err)
 	}
 	s.addr = listener.Addr()
-	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second}
+	s.http = &http.Server{Handler: s.handler(), ReadTimeout: readTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}
 	go func() {
 		if err := s.http.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			slog.Error("admin listener stopped", "error", err)

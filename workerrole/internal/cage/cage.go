@@ -7,9 +7,9 @@
 //	no_new_privs  nothing that it executes has more rights than it
 //	rlimits       processor time, address space, size of a file, open files, no core file
 //	Landlock      files: those that it is told to read, directories that it is told to
-//	              write; TCP: one port; signals: to itself only
-//	seccomp       no other process, no socket but a TCP one, none of the system calls
-//	              that reach into other processes or into the kernel
+//	              write; TCP: one port, at whatever address; signals: to itself only
+//	seccomp       no other process, no socket but a TCP one that connects, none of the
+//	              system calls that reach into other processes or into the kernel
 //
 // None of this needs root or a namespace, so it also works in a container. What a kernel
 // lacks is said once, at the start (Open).
@@ -47,7 +47,7 @@ func ParseMode(text string) (Mode, error) {
 type Rules struct {
 	Read    []string // files and directories, with what is in them; may be missing
 	Write   []string // directories, with what is in them; must exist
-	Connect int      // TCP port
+	Connect int      // TCP port, at whatever address: Landlock knows no addresses
 
 	CPU    time.Duration // of all threads
 	Memory int64         // bytes of address space

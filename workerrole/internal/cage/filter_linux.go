@@ -24,17 +24,41 @@ const allow verdict = unix.SECCOMP_RET_ALLOW
 func refuse(errno unix.Errno) verdict { return verdict(unix.SECCOMP_RET_ERRNO | uint32(errno)) }
 
 // refused are calls that a program that converts media never makes, and that reach into
-// other processes or far into the kernel.
+// other processes or far into the kernel, or let others reach the program. io_uring makes
+// calls that no filter sees. A pair of Unix sockets can send datagrams to any other one.
 var refused = []uintptr{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP,
 	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_IO_URING_SETUP,
 	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
 	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT,
 	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_OPEN_BY_HANDLE_AT,
+	unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, // listen alone takes a port, too
+	unix.SYS_SOCKETPAIR, unix.SYS_IOPRIO_SET,
+}
+
+// refusedWith are calls that are refused when one of the arguments has one of the bits.
+var refusedWith = []struct {
+	call  uintptr
+	args  []uint32
+	bits  uint32
+	errno unix.Errno
+}{
+	// TCP Fast Open connects, and Landlock does not look at it.
+	{unix.SYS_SENDTO, []uint32{3}, unix.MSG_FASTOPEN, unix.EACCES},
+	{unix.SYS_SENDMSG, []uint32{2}, unix.MSG_FASTOPEN, unix.EACCES},
+	{unix.SYS_SENDMMSG, []uint32{3}, unix.MSG_FASTOPEN, unix.EACCES},
+	// Process 0 is the caller. A limit of another process of the user ends it, a priority
+	// keeps it waiting. PRIO_PROCESS is 0, too.
+	{unix.SYS_PRLIMIT64, []uint32{0}, ^uint32(0), unix.EPERM},
+	{unix.SYS_SCHED_SETAFFINITY, []uint32{0}, ^uint32(0), unix.EPERM},
+	{unix.SYS_SCHED_SETSCHEDULER, []uint32{0}, ^uint32(0), unix.EPERM},
+	{unix.SYS_SCHED_SETPARAM, []uint32{0}, ^uint32(0), unix.EPERM},
+	{unix.SYS_SCHED_SETATTR, []uint32{0}, ^uint32(0), unix.EPERM},
+	{unix.SYS_SETPRIORITY, []uint32{0, 1}, ^uint32(0), unix.EPERM},
 }
 
 // filter limits the system calls of this thread and of the program that it becomes.
-// network says whether TCP sockets are allowed: to where, Landlock says.
+// network says whether TCP sockets are allowed: to which port, Landlock says.
 func filter(network bool) error {
 	if !canFilter() {
 		return nil // Open has said so
@@ -71,6 +95,15 @@ func filter(network bool) error {
 		p.and(^uint32(unix.IPPROTO_TCP)) // 0 is TCP, too; MPTCP is none that Landlock knows
 		p.unless(0, refuse(unix.EACCES))
 	})
+	for _, r := range refusedWith {
+		p.call(uint32(r.call), func(p *program) {
+			for _, arg := range r.args {
+				p.load(callArgs + arg*argSize)
+				p.and(r.bits)
+				p.unless(0, refuse(r.errno))
+			}
+		})
+	}
 	p.end(allow)
 	list := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
 	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&list)), 0, 0); err != nil {
