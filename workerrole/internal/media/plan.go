@@ -95,16 +95,32 @@ func Plan(info ffmpeg.Info, limits Limits) (video.Plan, error) {
 	if p.HasAudio { // which may go on behind the pictures
 		p.Sound = portions(max(p.DurationSeconds, min(info.Duration, limits.MaxDuration.Seconds())))
 	}
-	p.SeekMargin = 1
-	if info.Demuxer == "mpegts" || info.Demuxer == "mpeg" {
-		p.SeekMargin = 5 // no index: seeks land where they land
-	}
+	p.SeekMargin = seekMargin(info.Demuxer, p.FPS)
 	// Whole seconds between tiles, unless the video is so long that they grow.
 	p.TileEvery = max(p.FPS.Frames(1), (p.Frames+maxTiles-1)/maxTiles, 1)
 	p.TileWidth, p.TileHeight = within(p.Width, p.Height, tileSide)
 	p.PosterFrame = p.Frames / 10
 	return p, nil
 }
+
+// seekMargin is how many seconds before its first picture a chunk is looked for in the
+// source. What is decoded before that picture is thrown away, so less is better; too
+// little costs the chunk a second try.
+func seekMargin(demuxer string, fps video.Rational) float64 {
+	switch demuxer {
+	case "mov", "matroska":
+		// Their index leads to the keyframe before. Older releases of ffmpeg look it up
+		// in the order of decoding, where a keyframe is some pictures earlier than shown.
+		return fps.Seconds(reordered) + 0.1
+	case "mpegts", "mpeg":
+		return 5 // no index: seeks land where they land
+	}
+	return 1
+}
+
+// reordered is by how many pictures encoders may show a picture later than it is
+// decoded: 2 by default in x264, 4 with a deep pyramid of B-frames.
+const reordered = 4
 
 func (l Limits) check(info ffmpeg.Info) error {
 	v := info.Video
