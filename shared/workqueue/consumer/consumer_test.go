@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +27,13 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
 )
 
-func TestMain(m *testing.M) { azuritetest.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(collecting) != "" {
+		collect()
+		return
+	}
+	azuritetest.Main(m)
+}
 
 const (
 	jobs = "jobs" // a queue
