@@ -110,7 +110,7 @@ build: ## build both roles into bin/
 images: ## build the container images (Docker or buildah)
 	@scripts/images
 
-test-deploy: ## try deploy/: alerts, chart, images twice, containers and pods with a read-only root; needs root, promtool, helm, etcd, kubectl, terraform, buildah, podman, podman-compose, catatonit (skips what is missing)
+test-deploy: ## try deploy/: alerts, chart, images twice, containers and pods with a read-only root; needs root, promtool, helm, etcd, kubectl, terraform, buildah, podman, podman-compose, catatonit (skips what is missing; REQUIRE=1 fails then; CLIP=file is sent instead of generated clips)
 	@scripts/test-deploy
 
 bootstrap: ## install what `make test` needs

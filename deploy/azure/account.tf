@@ -38,9 +38,9 @@ resource "azapi_resource" "blobs" {
       cors = {
         corsRules = [{
           allowedOrigins  = concat(["https://${local.web_host}"], var.origins)
-          allowedMethods  = ["GET", "HEAD", "PUT", "OPTIONS"]
-          allowedHeaders  = ["x-ms-*", "content-type", "content-md5", "range", "if-match", "if-none-match"]
-          exposedHeaders  = ["x-ms-*", "etag", "content-length", "content-range", "content-md5"]
+          allowedMethods  = ["PUT"]
+          allowedHeaders  = ["content-md5", "x-ms-blob-type", "x-ms-version"]
+          exposedHeaders  = []
           maxAgeInSeconds = 3600
         }]
       }

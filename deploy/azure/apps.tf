@@ -30,6 +30,11 @@ resource "azapi_resource" "diagnostics" {
 locals {
   web_host = "${var.name}-web.${azapi_resource.environment.output.properties.defaultDomain}"
 
+  # Where nothing is given nothing is set, and the role's defaults hold.
+  front = concat(
+    length(var.hosts) == 0 ? [] : [{ name = "WEBROLE_HOSTS", value = join(",", concat([local.web_host], var.hosts)) }],
+    length(var.proxies) == 0 ? [] : [{ name = "WEBROLE_TRUSTED_PROXIES", value = join(",", var.proxies) }],
+  )
   registries = var.registry == null ? [] : [var.registry.server]
   otlp       = var.traces ? [{ name = "OTEL_EXPORTER_OTLP_ENDPOINT", value = "http://${var.name}-collector" }] : []
   storage = [
@@ -69,7 +74,7 @@ resource "azapi_resource" "web" {
           name      = "webrole"
           image     = var.images.webrole
           resources = { cpu = 0.5, memory = "1Gi" }
-          env = concat(local.storage, local.otlp, [
+          env = concat(local.storage, local.otlp, local.front, [
             { name = "AZURE_CLIENT_ID", value = azapi_resource.identity["web"].output.properties.clientId },
             { name = "WEBROLE_TOKEN", secretRef = "token" },
             { name = "WEBROLE_SCALE_FLOOR", value = tostring(var.workers.min) },

@@ -24,7 +24,7 @@ variable "location" {
 
 variable "images" {
   type        = object({ webrole = string, workerrole = string })
-  description = "The images, by digest for a release."
+  description = "The images, as `make images` made them and you pushed them; by digest, so that they stay what they are."
 }
 
 variable "registry" {
@@ -47,6 +47,22 @@ variable "origins" {
   type        = list(string)
   default     = []
   description = "Where people see the pages besides the web app's own address, such as https://video.example.org."
+}
+
+variable "hosts" {
+  type        = list(string)
+  default     = []
+  description = "WEBROLE_HOSTS: names that the web role answers for besides the web app's own, such as video.example.org. Empty: every name that the ingress passes on."
+  validation {
+    condition     = alltrue([for host in var.hosts : can(regex("^[a-z0-9.-]+$", host))])
+    error_message = "Want names of hosts, in lower case and without https://."
+  }
+}
+
+variable "proxies" {
+  type        = list(string)
+  default     = []
+  description = "WEBROLE_TRUSTED_PROXIES: the networks from which the ingress reaches the web role, such as 10.0.0.0/8. Empty: all users are one client."
 }
 
 variable "workers" {

@@ -7,11 +7,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -90,6 +92,9 @@ func read(service string, from *otlp.Span) span {
 	}
 	for _, a := range from.Attributes {
 		s.attributes[a.Key] = a.Value.GetStringValue()
+		if n, ok := a.Value.Value.(*common.AnyValue_IntValue); ok {
+			s.attributes[a.Key] = strconv.FormatInt(n.IntValue, 10)
+		}
 	}
 	s.step = s.attributes["workitem.step"]
 	for _, l := range from.Links {

@@ -1,8 +1,8 @@
 // Command check reads what `helm template` prints and refuses what a Kubernetes API
 // server would: members that the types do not have, values of the wrong type, and pods
 // that the "restricted" pod security standard does not admit. It knows Kubernetes' own
-// kinds, and those of the custom resource definitions in the files that are its
-// arguments; of others it only says that it skipped them.
+// kinds, those of the Prometheus operator, and those of the custom resource definitions
+// in the files that are its arguments; of others it only says that it skipped them.
 //
 // It is a module of its own, so that nothing else depends on Kubernetes.
 package main
@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -34,6 +35,9 @@ func check(in io.Reader, paths []string) error {
 	definitions, err := readDefinitions(paths)
 	if err != nil {
 		return err
+	}
+	if err := monitoringv1.AddToScheme(scheme.Scheme); err != nil {
+		return fmt.Errorf("prepare the Prometheus operator's types: %w", err)
 	}
 	strict := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks())

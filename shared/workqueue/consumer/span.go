@@ -16,12 +16,13 @@ var tracer = otel.Tracer("workqueue")
 // message was settled. The first delivery continues the span of who sent the item. A
 // later one has a trace of its own with a link to it, for who asked has ended long ago,
 // and the attempt before may be lost. Names are those of OpenTelemetry's conventions for
-// messaging.
+// messaging, and where those have none they are ours: docs/tracing.md.
 func (o *owner) span(ctx context.Context) (_ context.Context, end func(error)) {
 	item := o.job.Item
 	asker := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": item.Traceparent})
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
-		attribute.String("messaging.system", "azure_storage_queue"), attribute.String("messaging.operation.type", "process"),
+		attribute.String("messaging.system", "azure_storage_queue"),
+		attribute.String("messaging.operation.name", "process"), attribute.String("messaging.operation.type", "process"),
 		attribute.String("messaging.destination.name", o.job.Queue), attribute.String("messaging.message.id", o.job.MessageID),
 		attribute.String("messaging.message.conversation_id", item.Subject),
 		attribute.String("workitem.id", item.ID), attribute.String("workitem.step", item.Step),

@@ -37,6 +37,12 @@ securityContext:
 {{- end }}
 {{- end }}
 
+{{/* The port of otlp.endpoint: its own, or that of its scheme. */}}
+{{- define "cutroom.tracesPort" -}}
+{{- $at := urlParse .Values.otlp.endpoint }}
+{{- regexFind ":[0-9]+$" $at.host | trimPrefix ":" | default (eq $at.scheme "https" | ternary "443" "80") }}
+{{- end }}
+
 {{- define "cutroom.labels" -}}
 app.kubernetes.io/name: cutroom
 app.kubernetes.io/instance: {{ .Release.Name }}
