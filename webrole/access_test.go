@@ -177,17 +177,8 @@ func (c *community) announce(who string, v video.Visibility) string {
 // that nothing changes. A route that the table above lacks fails the test.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
-	bench := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(bench.Close)
-	c := openCommunity(t, map[string]string{
-		"CUTROOM_LAB":         strings.Replace(bench.URL, "http://", "http://lab:"+testToken+"@", 1),
-		"WEBROLE_OIDC_ISSUER": "http://127.0.0.1:1", "WEBROLE_OIDC_CLIENT_ID": "us", "WEBROLE_URL": "http://127.0.0.1", "WEBROLE_SESSION_KEYS": sessionKey,
-	})
-	classes := map[string]string{}
-	for line := range strings.Lines(strings.TrimSpace(wanted)) {
-		class, route, _ := strings.Cut(strings.TrimSpace(line), " ")
-		classes[route] = class
-	}
+	c := openAll(t)
+	classes := wantedRoutes()
 	videos := map[video.Visibility]string{}
 	for _, v := range []video.Visibility{video.Public, video.Unlisted, video.Private} {
 		videos[v] = c.announce(owner, v)
@@ -224,6 +215,28 @@ func TestMatrix(t *testing.T) {
 			t.Errorf("there is no route %s any more", route)
 		}
 	}
+}
+
+// openAll is a community on a role that has every route there is: with a lab, and with an
+// issuer, which is away.
+func openAll(t *testing.T) *community {
+	t.Helper()
+	bench := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(bench.Close)
+	return openCommunity(t, map[string]string{
+		"CUTROOM_LAB":         strings.Replace(bench.URL, "http://", "http://lab:"+testToken+"@", 1),
+		"WEBROLE_OIDC_ISSUER": "http://127.0.0.1:1", "WEBROLE_OIDC_CLIENT_ID": "us", "WEBROLE_URL": "http://127.0.0.1", "WEBROLE_SESSION_KEYS": sessionKey,
+	})
+}
+
+// wantedRoutes is for whom each route is, by method and path.
+func wantedRoutes() map[string]string {
+	classes := map[string]string{}
+	for line := range strings.Lines(strings.TrimSpace(wanted)) {
+		class, route, _ := strings.Cut(strings.TrimSpace(line), " ")
+		classes[route] = class
+	}
+	return classes
 }
 
 func fillWith(id string) map[string]string {
@@ -425,7 +438,7 @@ func TestKeys(t *testing.T) {
 // shows.
 func TestOpenOnLoopback(t *testing.T) {
 	t.Parallel()
-	s := start(t, nil)
+	s := startOps(t, nil)
 	v := s.create(map[string]any{"visibility": "private", "priority": "high"})
 	for _, header := range []string{"", "Bearer nonsense", "Basic Og=="} {
 		s.call(http.MethodGet, "/videos/"+v.Id, nil, "Authorization", header).want(t, http.StatusOK, "")

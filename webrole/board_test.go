@@ -135,7 +135,7 @@ func (l *looker) sees(what string, check func(*looker) bool) {
 // TestBoardShowsAMessage: what is told of a message from its sending to its end.
 func TestBoardShowsAMessage(t *testing.T) {
 	t.Parallel()
-	s := start(t, nil)
+	s := startOps(t, nil)
 	l := s.look(s.public)
 	l.sees("a snapshot", func(l *looker) bool { return len(l.kinds) > 0 && len(l.specs) == len(workflow.Specs) })
 	if l.kinds[0] != board.Snapshot {
@@ -222,7 +222,7 @@ func TestBoardShowsAMessage(t *testing.T) {
 func TestBoardHasOneReader(t *testing.T) {
 	t.Parallel()
 	tap := azuritetest.NewTap(t)
-	s := start(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": tap.ConnectionString()})
+	s := startOps(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": tap.ConnectionString()})
 	for _, spec := range s.queues.Specs() { // every lane is busy: the dearest board
 		item, err := workitem.New(spec.Steps[0], string(video.NewID()), spec.Name, nil)
 		if err != nil {
@@ -282,7 +282,7 @@ func TestBoardHasOneReader(t *testing.T) {
 // wait for it. That serve returns without an error is looked at by start.
 func TestDrainEndsStreams(t *testing.T) {
 	t.Parallel()
-	s := start(t, map[string]string{"WEBROLE_DRAIN_TIMEOUT": "20s"})
+	s := startOps(t, map[string]string{"WEBROLE_DRAIN_TIMEOUT": "20s"})
 	lookers := []*looker{s.look(s.public), s.look(s.admin)}
 	for _, l := range lookers {
 		l.sees("a snapshot", func(l *looker) bool { return len(l.kinds) > 0 })
@@ -306,7 +306,7 @@ func TestDrainEndsStreams(t *testing.T) {
 // that it lives.
 func TestStreamOutlivesTheDeadline(t *testing.T) {
 	t.Parallel()
-	s := start(t, nil)
+	s := startOps(t, nil)
 	l := s.look(s.public)
 	l.sees("a snapshot", func(l *looker) bool { return len(l.kinds) > 0 })
 	time.Sleep(promised + slack)
@@ -337,7 +337,7 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
 // and no longer.
 func TestWhoDoesNotReadIsCutOff(t *testing.T) {
 	t.Parallel()
-	s := start(t, nil)
+	s := startOps(t, nil)
 	p := pipes{make(chan net.Conn), make(chan struct{})}
 	defer close(p.done)
 	server := &http.Server{Handler: s.role.servers[0].Handler, ReadHeaderTimeout: time.Second}
@@ -365,7 +365,7 @@ func TestWhoDoesNotReadIsCutOff(t *testing.T) {
 // TestTablesWithoutScript: what the board shows, for browsers without script.
 func TestTablesWithoutScript(t *testing.T) {
 	t.Parallel()
-	s := start(t, nil)
+	s := startOps(t, nil)
 	const name = `<script>alert(1)</script>`
 	if err := workers.New(s.account).Beat(t.Context(), workers.Worker{Name: name, SeenAt: time.Now().UTC()}); err != nil {
 		t.Fatal(err)

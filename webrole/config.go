@@ -138,7 +138,7 @@ func (c *config) readAccess(env *settings.Reader) {
 	c.Proxies, proxies = edge.ParseProxies(words(env.Getenv("WEBROLE_TRUSTED_PROXIES")))
 	env.Bad("WEBROLE_TRUSTED_PROXIES", proxies)
 	var ops error
-	c.PublicOps, ops = onOff(env.Text("WEBROLE_PUBLIC_OPS", c.opsUnset()))
+	c.PublicOps, ops = onOff(env.Text("WEBROLE_PUBLIC_OPS", "off"))
 	env.Bad("WEBROLE_PUBLIC_OPS", ops)
 	var anonymous error
 	c.Anonymous, anonymous = onOff(env.Text("WEBROLE_ANONYMOUS", "off"))
@@ -176,15 +176,6 @@ func (c *config) readQuotas(env *settings.Reader) {
 			*q.local = *q.everybody
 		}
 	}
-}
-
-// opsUnset is what WEBROLE_PUBLIC_OPS is when nobody sets it: on, if the public
-// listener is for this host alone. A name or a proxy says that others come, too.
-func (c config) opsUnset() string {
-	if c.local() && len(c.Hosts) == 0 && len(c.Proxies) == 0 {
-		return "on"
-	}
-	return "off"
 }
 
 // local reports whether the public listener is on loopback.

@@ -29,7 +29,7 @@ const (
 func TestHangingStorage(t *testing.T) {
 	t.Parallel()
 	storage := azuritetest.NewHanging(t)
-	s := start(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": storage.ConnectionString, "WEBROLE_DRAIN_TIMEOUT": "10s"})
+	s := startOps(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": storage.ConnectionString, "WEBROLE_DRAIN_TIMEOUT": "10s"})
 	v := s.create(map[string]any{})
 	doc, err := document()
 	if err != nil {

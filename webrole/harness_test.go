@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -89,6 +90,14 @@ func start(t *testing.T, variables map[string]string) *server {
 		role.account.CloseIdle()
 	})
 	return s
+}
+
+// startOps is start with operations on the public listener, as every stack has them.
+func startOps(t *testing.T, variables map[string]string) *server {
+	t.Helper()
+	env := map[string]string{"WEBROLE_PUBLIC_OPS": "on"}
+	maps.Copy(env, variables)
+	return start(t, env)
 }
 
 // address replaces "every address" by one that can be dialled.

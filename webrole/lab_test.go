@@ -25,7 +25,7 @@ func TestLabIsPassedOn(t *testing.T) {
 	t.Cleanup(bench.Close)
 	address := strings.Replace(bench.URL, "http://", "http://lab:"+token+"@", 1)
 
-	s := start(t, map[string]string{"CUTROOM_LAB": address})
+	s := startOps(t, map[string]string{"CUTROOM_LAB": address})
 	got := s.call(http.MethodPost, "/lab/kill", `{"worker":"workerrole-1"}`, "Authorization", "Bearer of-somebody-else", "Cookie", "a=b")
 	if got.StatusCode != http.StatusAccepted || string(got.body) != `{"says":"done"}` || got.Header.Get("Content-Security-Policy") == "" {
 		t.Errorf("answer: %d %s", got.StatusCode, got.body)

@@ -13,9 +13,11 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
+// queue is what operators are told of a queue, on the listener where they always are.
 func (s *server) queue(name string) api.Queue {
 	s.t.Helper()
-	for _, q := range decode[api.QueueList](s.t, s.call(http.MethodGet, "/ops/queues", nil), http.StatusOK).Items {
+	listed := s.send(s.request(http.MethodGet, s.admin+"/api/v1/ops/queues", nil))
+	for _, q := range decode[api.QueueList](s.t, listed, http.StatusOK).Items {
 		if q.Name == name {
 			return q
 		}
@@ -27,7 +29,7 @@ func (s *server) queue(name string) api.Queue {
 // TestQueuesAreOperated: length, peek, pause, resume and clear (Q4, Q10).
 func TestQueuesAreOperated(t *testing.T) {
 	t.Parallel()
-	s := start(t, nil)
+	s := startOps(t, nil)
 	v := s.create(map[string]any{})
 	s.call(http.MethodPut, "/videos/"+v.Id+"/content", movie(100)).want(t, http.StatusAccepted, "")
 	if q := s.queue("probe"); q.Length != 1 || q.Paused || q.VisibilitySeconds != 60 || q.Pool == nil {
@@ -53,7 +55,7 @@ func TestQueuesAreOperated(t *testing.T) {
 // TestPoisonIsRedriven: a step that failed its video takes the video up again.
 func TestPoisonIsRedriven(t *testing.T) {
 	t.Parallel()
-	s := start(t, nil)
+	s := startOps(t, nil)
 	v := s.create(map[string]any{})
 	s.call(http.MethodPut, "/videos/"+v.Id+"/content", movie(100)).want(t, http.StatusAccepted, "")
 	ctx := t.Context()
@@ -88,7 +90,7 @@ func TestPoisonIsRedriven(t *testing.T) {
 // TestWorkersAreListed: heartbeats, but not those of long ago.
 func TestWorkersAreListed(t *testing.T) {
 	t.Parallel()
-	s := start(t, nil)
+	s := startOps(t, nil)
 	register := workers.New(s.account)
 	for name, seen := range map[string]time.Time{"alive": time.Now().UTC(), "long-gone": time.Now().UTC().Add(-time.Hour)} {
 		if err := register.Beat(t.Context(), workers.Worker{Name: name, SeenAt: seen, Done: 7}); err != nil {
@@ -231,7 +233,7 @@ func lookup(name, value string) func(string) string {
 // (Q4, Q18).
 func TestScaleIsTold(t *testing.T) {
 	t.Parallel()
-	s := start(t, map[string]string{"WEBROLE_SCALE_FLOOR": "2", "WEBROLE_SCALE_CEILING": "7"})
+	s := startOps(t, map[string]string{"WEBROLE_SCALE_FLOOR": "2", "WEBROLE_SCALE_CEILING": "7"})
 	v := s.create(map[string]any{})
 	s.call(http.MethodPut, "/videos/"+v.Id+"/content", movie(100)).want(t, http.StatusAccepted, "")
 	got := decode[api.Scale](t, s.call(http.MethodGet, "/ops/scale", nil), http.StatusOK)

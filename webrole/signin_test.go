@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -14,8 +15,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,12 +35,14 @@ type issuer struct {
 	*httptest.Server
 	t *testing.T
 
-	mu     sync.Mutex
-	key    *ecdsa.PrivateKey // the one that is published
-	id     string
-	asked  url.Values // the parameters with which somebody was sent here
-	used   map[string]bool
-	answer func(claims map[string]any) string // the ID token
+	mu    sync.Mutex
+	key   *ecdsa.PrivateKey // the one that is published
+	id    string
+	asked url.Values // the parameters with which somebody was sent here
+	used  map[string]bool
+	// exchanges is how often somebody came with a code.
+	exchanges int
+	answer    func(claims map[string]any) string // the ID token
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -81,6 +86,7 @@ func (i *issuer) token(w http.ResponseWriter, r *http.Request) {
 	good := base64.RawURLEncoding.EncodeToString(sum[:]) == asked.Get("code_challenge") && !i.used[code] &&
 		user == "us" && password == "client-secret" && r.FormValue("redirect_uri") == asked.Get("redirect_uri")
 	i.used[code] = true
+	i.exchanges++
 	i.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	if !good {
@@ -324,6 +330,67 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("after the sign-out: %d, %v", a.StatusCode, g.cookies)
 	}
 	g.visit(http.MethodGet, "/api/v1/videos/"+mine.Id, nil).want(t, 401, "unauthorized")
+}
+
+// TestSignInIsLimited: who repeats the way to the issuer, or back, is limited as at the
+// API, and so is what the issuer is asked for him.
+func TestSignInIsLimited(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	i.answer = func(map[string]any) string { return "a.b.c" }
+	const limit, often = 20, 200
+	env := signInSettings(i, sessionKey)
+	env["WEBROLE_RATE_LIMIT"], env["WEBROLE_TRUSTED_PROXIES"] = strconv.Itoa(limit), "127.0.0.1"
+	g := newGuest(start(t, env))
+	from := func(client, path string) func() answer {
+		return func() answer { return g.visit(http.MethodGet, path, nil, "X-Forwarded-For", client) }
+	}
+	if n := untilLimited(t, often, from("198.51.100.1", "/auth/signin")); n < limit || n == often {
+		t.Errorf("%d of %d ways to the issuer were shown", n, often)
+	}
+	back := g.leave(i, "/") // another client
+	held := maps.Clone(g.cookies)
+	n := untilLimited(t, often, func() answer {
+		maps.Copy(g.cookies, held) // which the answer takes away
+		return from("198.51.100.2", back)()
+	})
+	i.mu.Lock()
+	asked := i.exchanges
+	i.mu.Unlock()
+	// Package oauth2 shows the client's secret in two ways until one was taken.
+	if n < limit || n == often || asked < n || asked > 2*n {
+		t.Errorf("of %d ways back %d were looked at, and the issuer was asked %d times", often, n, asked)
+	}
+}
+
+// TestIssuerAway: while the issuer is silent, whoever comes waits as long as one request
+// to it takes, however many wait, and the issuer is not asked for each of them.
+func TestIssuerAway(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	silent, release := context.WithCancel(t.Context())
+	away := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		select {
+		case <-silent.Done():
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(func() { release(); away.Close() })
+	s := start(t, signInSettings(&issuer{Server: away}, sessionKey))
+	const callers = 20
+	begin := time.Now()
+	var waiting sync.WaitGroup
+	for range callers {
+		waiting.Go(func() { s.get("/auth/signin").want(t, 503, "issuer_unavailable") })
+	}
+	waiting.Wait()
+	if took := time.Since(begin); took > 9*time.Second { // two requests in a row would be 10 s
+		t.Errorf("%d callers waited for up to %v", callers, took)
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("the issuer was asked %d times", n)
+	}
 }
 
 // TestSignInSettings: a sign-in that is not safe does not start.

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
@@ -53,6 +57,70 @@ func TestStrangersLearnNothing(t *testing.T) {
 	if asked < 60 {
 		t.Errorf("only %d routes and people were tried", asked)
 	}
+}
+
+// How long answers are compared: medians of so many pairs, which take turns. Twice as long
+// and a little more would be a row read for one and not for the other, which the requests
+// above show exactly; the clock shows what no request to storage is.
+const (
+	timedPairs  = 11
+	timedFactor = 2
+	timedSlack  = 5 * time.Millisecond
+)
+
+// TestStrangersWaitAlike: on every route the answer about a private video takes as long as
+// the one about a video that never was.
+func TestStrangersWaitAlike(t *testing.T) {
+	t.Parallel()
+	c := openCommunity(t, map[string]string{"WEBROLE_PLAYBACK_KEYS": linkKey, "WEBROLE_QUOTA_WAITING": "0"})
+	var ids [timedPairs][2]string
+	for i := range ids {
+		ids[i] = [2]string{c.announce(owner, video.Private), string(video.NewID())}
+	}
+	measure := func(who, method, base string, route gin.RouteInfo) (private, none time.Duration) {
+		var took [2][]time.Duration
+		for n, pair := range ids {
+			for turn := range 2 {
+				which := (n + turn) % 2
+				begin := time.Now()
+				c.said(who, method, base+addressOf(route, fillWith(pair[which])), pair[which])
+				took[which] = append(took[which], time.Since(begin))
+			}
+		}
+		return median(took[0]), median(took[1])
+	}
+	asked, largest, where := 0, 0.0, ""
+	for base, routes := range c.listeners() {
+		for _, route := range routes {
+			if !strings.Contains(route.Path, ":id") {
+				continue
+			}
+			for _, who := range []string{nobody, viewer, stranger} {
+				asked++
+				private, none := measure(who, route.Method, base, route)
+				apart := func() bool { return private > timedFactor*none+timedSlack || none > timedFactor*private+timedSlack }
+				if apart() { // a machine that does something else, or a difference: it is there again
+					private, none = measure(who, route.Method, base, route)
+				}
+				name := fmt.Sprintf("%s %s as %s: %v for a private video, %v for none", route.Method, route.Path, who, private, none)
+				if apart() {
+					t.Error(name)
+				}
+				if ratio := float64(max(private, none)) / float64(min(private, none)); ratio > largest {
+					largest, where = ratio, name
+				}
+			}
+		}
+	}
+	t.Logf("medians of %d pairs for %d routes and people; furthest apart: %s", timedPairs, asked, where)
+	if asked < 60 {
+		t.Errorf("only %d routes and people were tried", asked)
+	}
+}
+
+func median(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)/2]
 }
 
 // said is the whole answer, with the id and what is new in each answer taken out.

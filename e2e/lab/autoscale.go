@@ -53,11 +53,11 @@ func (b *bench) follow(ctx context.Context) {
 	}
 }
 
-// askScale asks the web role, as any autoscaler would.
+// askScale asks the web role where operators do, as any autoscaler would.
 func (b *bench) askScale(ctx context.Context) (scale client.Scale, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.stack.BaseURL()+"/api/v1/ops/scale", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.stack.AdminURL(stack.Web)+"/api/v1/ops/scale", nil)
 	if err != nil {
 		return scale, fmt.Errorf("ask how many workers are wanted: %w", err)
 	}

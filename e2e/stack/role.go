@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -158,6 +159,28 @@ func (r *role) rechoosePorts(all bool) bool {
 // storage is elsewhere.
 const workerNice = 5
 
+// withPublicOps has the web role answer operators on its public listener, too, unless
+// somebody has decided: a stack is for whoever starts it, and what uses it has one
+// address (docs/decisions/0057-operations-in-public-by-a-setting.md). Where others are
+// let in and there is no token the role would refuse to start.
+func withPublicOps(env []string) []string {
+	letsOthersIn := lastOf(env, "WEBROLE_HOSTS") != "" || lastOf(env, "WEBROLE_TRUSTED_PROXIES") != ""
+	if lastOf(env, "WEBROLE_PUBLIC_OPS") != "" || letsOthersIn && lastOf(env, "WEBROLE_TOKEN") == "" {
+		return env
+	}
+	return append(env, "WEBROLE_PUBLIC_OPS=on")
+}
+
+// lastOf is the value that counts of a variable, "" when it is not there.
+func lastOf(env []string, name string) string {
+	for _, v := range slices.Backward(env) {
+		if value, found := strings.CutPrefix(v, name+"="); found {
+			return value
+		}
+	}
+	return ""
+}
+
 func (r *role) startOnce(ctx context.Context) error {
 	log, err := openLog(r.dir, r.name)
 	if err != nil {
@@ -171,6 +194,9 @@ func (r *role) startOnce(ctx context.Context) error {
 	p.cmd.Env = append(append([]string{}, r.env...), "CUTROOM_INSTANCE="+p.instance)
 	for _, l := range r.listeners {
 		p.cmd.Env = append(p.cmd.Env, l.variable+"="+l.addr.String())
+	}
+	if strings.HasPrefix(r.name, webrole) {
+		p.cmd.Env = withPublicOps(p.cmd.Env)
 	}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	ownGroup(p.cmd)

@@ -40,6 +40,57 @@ func alive(t *testing.T, s *stack.Stack, name string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
+// TestOperationsOnTheStacksOneAddress: what uses a stack finds the operator's routes on
+// its public address, on every web role, unless whoever started it decided otherwise or
+// lets others in without a token. Metrics are never there.
+func TestOperationsOnTheStacksOneAddress(t *testing.T) {
+	t.Parallel()
+	s := stacktest.Start(t, stack.Options{})
+	web := func(env ...string) string {
+		name, err := s.AddWeb(t.Context(), env...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	const token = "WEBROLE_TOKEN=a-token-of-enough-letters"
+	for _, c := range []struct {
+		about, name string
+		status      int
+	}{
+		{"the first", stack.Web, http.StatusOK},
+		{"another", web(), http.StatusOK},
+		{"an empty variable is none", web("WEBROLE_PUBLIC_OPS="), http.StatusOK},
+		{"switched off", web("WEBROLE_PUBLIC_OPS=off"), http.StatusNotFound},
+		{"with a name", web("WEBROLE_HOSTS=video.example.org"), http.StatusNotFound},
+		{"behind a proxy", web("WEBROLE_TRUSTED_PROXIES=192.0.2.1"), http.StatusNotFound},
+		{"with a name and a token", web("WEBROLE_HOSTS=video.example.org", token), http.StatusOK},
+	} {
+		for path, want := range map[string]int{"/api/v1/ops/queues": c.status, "/board/tables": c.status, "/metrics": http.StatusNotFound} {
+			if got := status(t, s.WebURL(c.name)+path); got != want {
+				t.Errorf("%s: %s: %d, want %d", c.about, path, got, want)
+			}
+		}
+	}
+}
+
+// status asks as an operator and returns what comes of it.
+func status(t *testing.T, url string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer a-token-of-enough-letters")
+	h := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+	res, err := h.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
 func pidFile(t *testing.T, s *stack.Stack, name string) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.Dir(), name+".pid"))

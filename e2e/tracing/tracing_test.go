@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,11 +81,33 @@ func TestOneTraceFromUploadToReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	measured(t, s)
+	showSecrets(t, s.BaseURL(), v.Id)
 	key := s.ConnectionString()
 	if err := s.Stop(); err != nil { // the last spans are sent
 		t.Fatal(err)
 	}
 	judge(t, collected, key)
+}
+
+// showSecrets asks with an API key and with a token of playback, which no span may hold.
+func showSecrets(t *testing.T, site, id string) {
+	t.Helper()
+	for _, path := range []string{"/api/v1/videos/" + id, "/v/" + id + "/~69247c50.Abcdefghijklmnop_-1234/master.m3u8"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, site+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer key_q6h4zt2mwc5a_abcdefghijklmnopqrstuvwxyz")
+		req.Header.Set("Cookie", "__Host-session=MTc2MzkyODQwMHxhYmNkZWZn")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", path, res.Status)
+		}
+	}
 }
 
 // measured holds that what the dashboard and the alerts name is exported by a running
@@ -120,6 +143,25 @@ func measured(t *testing.T, s *stack.Stack) {
 	}
 }
 
+// messaging holds an attempt to OpenTelemetry's conventions for messaging, and to our own
+// attributes.
+func messaging(t *testing.T, s span, again bool) {
+	t.Helper()
+	for key, want := range map[string]string{"messaging.system": "azure_storage_queue", "messaging.operation.name": "process", "messaging.operation.type": "process"} {
+		if got := s.attributes[key]; got != want {
+			t.Errorf("an attempt on %s has %s = %q, want %q", s.step, key, got, want)
+		}
+	}
+	for _, key := range []string{"messaging.destination.name", "messaging.message.id", "messaging.message.conversation_id", "workitem.id"} {
+		if s.attributes[key] == "" {
+			t.Errorf("an attempt on %s has no %s", s.step, key)
+		}
+	}
+	if count, err := strconv.Atoi(s.attributes["messaging.message.dequeue_count"]); err != nil || count < 1 || again && count == 1 {
+		t.Errorf("an attempt on %s, delivered again %v, has the dequeue count %q", s.step, again, s.attributes["messaging.message.dequeue_count"])
+	}
+}
+
 func judge(t *testing.T, collected *sink, connection string) {
 	t.Helper()
 	spans, raw := collected.all()
@@ -143,6 +185,7 @@ func judge(t *testing.T, collected *sink, connection string) {
 		}
 		if s.kind == otlp.Span_SPAN_KIND_CONSUMER {
 			steps[s.step]++
+			messaging(t, s, len(s.links) > 0)
 			if s.parent != "" {
 				traces[s.trace] = true
 			} else if len(s.links) == 0 {
@@ -172,6 +215,9 @@ func judge(t *testing.T, collected *sink, connection string) {
 		if kinds[kind] == 0 {
 			t.Errorf("no span of %q among %v", kind, kinds)
 		}
+	}
+	if secret := stacktest.Secret(raw); secret != "" {
+		t.Errorf("spans hold a secret: %.12q…", secret)
 	}
 	_, account, _ := strings.Cut(connection, "AccountKey=")
 	account, _, _ = strings.Cut(account, ";")

@@ -316,20 +316,32 @@ func TestEnsureCORS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	preflight := func(origin string) int {
+	may := func(origin, method, headers string) int {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, signed, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		req.Header.Set("Origin", origin)
-		req.Header.Set("Access-Control-Request-Method", http.MethodPut)
-		req.Header.Set("Access-Control-Request-Headers", "content-md5,x-ms-blob-type")
+		req.Header.Set("Access-Control-Request-Method", method)
+		req.Header.Set("Access-Control-Request-Headers", headers)
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
 		return resp.StatusCode
+	}
+	const sent = "content-md5,x-ms-blob-type,x-ms-version" // by parts.ts
+	preflight := func(origin string) int { return may(origin, http.MethodPut, sent) }
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodDelete, http.MethodPost} {
+		if status := may(page, method, sent); status != 403 {
+			t.Errorf("a page may %s: %d, want 403", method, status)
+		}
+	}
+	for _, header := range []string{"range", "if-match", "x-ms-meta-a", "x-ms-copy-source", "content-type"} {
+		if status := may(page, http.MethodPut, header+","+sent); status != 403 {
+			t.Errorf("a page may send %s: %d, want 403", header, status)
+		}
 	}
 	for _, origin := range []string{page, other} {
 		if status := preflight(origin); status != 200 {
@@ -372,6 +384,31 @@ func TestEnsureCORS(t *testing.T) {
 	for _, origin := range append(newest, configured) {
 		if status := preflight(origin); status != 200 {
 			t.Errorf("preflight of %s: %d, want 200", origin, status)
+		}
+	}
+
+	// A rule that an earlier release made, before ours or alone, goes into ours.
+	const before = "https://before.example.org"
+	earlier := &service.CORSRule{
+		AllowedOrigins: to.Ptr(before), AllowedMethods: to.Ptr("GET,HEAD,PUT,OPTIONS"),
+		AllowedHeaders: to.Ptr("x-ms-*,content-type,content-md5,range,if-match,if-none-match"),
+		ExposedHeaders: to.Ptr("x-ms-*,etag,content-length,content-range,content-md5"), MaxAgeInSeconds: to.Ptr[int32](3600),
+	}
+	ours := properties.CORS[0]
+	for _, rules := range [][]*service.CORSRule{{foreign, earlier}, {earlier, ours, foreign}} {
+		if _, err := a.ServiceBlobs().SetProperties(t.Context(), &service.SetPropertiesOptions{CORS: rules}); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.EnsureCORS(t.Context(), []string{page}); err != nil {
+			t.Fatal(err)
+		}
+		if properties, err = a.ServiceBlobs().GetProperties(t.Context(), nil); err != nil || len(properties.CORS) != 2 {
+			t.Fatalf("%d rules after an upgrade, want ours and the stranger's; %v", len(properties.CORS), err)
+		}
+		for _, origin := range []string{before, page} {
+			if put, get := preflight(origin), may(origin, http.MethodGet, sent); put != 200 || get != 403 {
+				t.Errorf("after an upgrade %s may PUT: %d, GET: %d; want 200 and 403", origin, put, get)
+			}
 		}
 	}
 

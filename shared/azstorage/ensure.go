@@ -42,14 +42,19 @@ func (a *Account) Ensure(ctx context.Context, containers, queues, tables []strin
 	return errors.Join(errs...)
 }
 
-// What a browser needs to upload blocks with a signed URL (the valet key) and
-// to read what came of it.
+// What a page needs to put a part of an upload with a signed URL (the valet key), and no
+// more: see webrole/web/src/parts.ts, which reads the status of the answer and none of its
+// headers.
 const (
-	corsMethods = "GET,HEAD,PUT,OPTIONS"
-	corsAllowed = "x-ms-*,content-type,content-md5,range,if-match,if-none-match"
-	corsExposed = "x-ms-*,etag,content-length,content-range,content-md5"
+	corsMethods = "PUT"
+	corsAllowed = "content-md5,x-ms-blob-type,x-ms-version"
+	corsExposed = ""
 	corsMaxAge  = 3600 // seconds
 )
+
+// earlierCORS are the methods and headers of rules that earlier releases made, which
+// EnsureCORS replaces.
+var earlierCORS = [][2]string{{"GET,HEAD,PUT,OPTIONS", "x-ms-*,content-type,content-md5,range,if-match,if-none-match"}}
 
 // What EnsureCORS keeps and tries. A service takes 64 origins in a rule and 2 KiB
 // for all rules together.
@@ -61,13 +66,16 @@ const (
 )
 
 // EnsureCORS lets pages of these origins, such as "http://127.0.0.1:8080", call
-// the blob service with signed URLs. Rules that others made are kept. Of origins on
+// the blob service with signed URLs. Rules that others made are kept, those of earlier
+// releases are replaced. Of origins on
 // loopback that earlier calls added, only the newest stay: a role that takes a free
 // port has another one at every start. Safe to repeat; it writes only when
-// something is missing. The service takes five rules at most; a sixth is its error.
+// something is missing or too much. The service takes five rules at most; a sixth is its error.
 //
-// The service's properties have no ETag, so two writers at once lose one of the
-// changes. It therefore reads back what it wrote, and writes again until its origins
+// The service's properties have no ETag: reading them tells none, and setting them takes
+// no condition, so two writers at once lose one of the changes
+// (https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties).
+// It therefore reads back what it wrote, and writes again until its origins
 // are there. A writer that read before and writes after that is not seen: whoever
 // must be sure calls it again.
 //
@@ -100,26 +108,37 @@ func (a *Account) EnsureCORS(ctx context.Context, origins []string) error {
 	}
 }
 
-// corsWith adds the origins that are missing to our rule.
+// corsWith adds the origins that are missing to our rule, into which those of earlier
+// releases go.
 func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.CORSRule, missing bool) {
-	wanted := slices.DeleteFunc(slices.Clone(origins), func(origin string) bool {
+	allowed := func(origin string) bool {
 		return slices.ContainsFunc(rules, func(r *service.CORSRule) bool { return corsAllows(r, origin) })
-	})
-	if len(wanted) == 0 {
+	}
+	if !slices.ContainsFunc(rules, earlierRule) && !slices.ContainsFunc(origins, func(o string) bool { return !allowed(o) }) {
 		return rules, false
 	}
-	own := slices.IndexFunc(rules, ownRule)
-	if own < 0 {
-		return append(rules, &service.CORSRule{
-			AllowedOrigins:  to.Ptr(strings.Join(wanted, ",")),
-			AllowedMethods:  to.Ptr(corsMethods),
-			AllowedHeaders:  to.Ptr(corsAllowed),
-			ExposedHeaders:  to.Ptr(corsExposed),
-			MaxAgeInSeconds: to.Ptr[int32](corsMaxAge),
-		}), true
-	}
 	// What is wanted now is the newest, even if it was there.
-	old := slices.DeleteFunc(strings.Split(*rules[own].AllowedOrigins, ","), func(o string) bool { return slices.Contains(origins, o) })
+	var own *service.CORSRule
+	var old []string
+	for _, r := range rules {
+		if !ownRule(r) && !earlierRule(r) {
+			changed = append(changed, r)
+			continue
+		}
+		for origin := range strings.SplitSeq(*r.AllowedOrigins, ",") {
+			if !slices.Contains(origins, origin) && !slices.Contains(old, origin) {
+				old = append(old, origin)
+			}
+		}
+		if own == nil { // it keeps its place
+			own = &service.CORSRule{}
+			changed = append(changed, own)
+		}
+	}
+	if own == nil {
+		own = &service.CORSRule{}
+		changed = append(changed, own)
+	}
 	all := slices.Concat(old, origins)
 	surplus := -corsLoopback
 	for _, origin := range all {
@@ -134,8 +153,14 @@ func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.C
 		}
 		return drop
 	})
-	rules[own].AllowedOrigins = to.Ptr(strings.Join(all, ","))
-	return rules, true
+	*own = service.CORSRule{
+		AllowedOrigins:  to.Ptr(strings.Join(all, ",")),
+		AllowedMethods:  to.Ptr(corsMethods),
+		AllowedHeaders:  to.Ptr(corsAllowed),
+		ExposedHeaders:  to.Ptr(corsExposed),
+		MaxAgeInSeconds: to.Ptr[int32](corsMaxAge),
+	}
+	return changed, true
 }
 
 // onLoopback reports whether only browsers on one host see pages of the origin.
@@ -153,7 +178,14 @@ func corsAllows(r *service.CORSRule, origin string) bool {
 }
 
 // ownRule recognises the rule that EnsureCORS makes.
-func ownRule(r *service.CORSRule) bool {
+func ownRule(r *service.CORSRule) bool { return madeOf(r, corsMethods, corsAllowed) }
+
+// earlierRule recognises one that it made in an earlier release.
+func earlierRule(r *service.CORSRule) bool {
+	return slices.ContainsFunc(earlierCORS, func(e [2]string) bool { return madeOf(r, e[0], e[1]) })
+}
+
+func madeOf(r *service.CORSRule, methods, headers string) bool {
 	return r.AllowedOrigins != nil && r.AllowedMethods != nil && r.AllowedHeaders != nil &&
-		*r.AllowedMethods == corsMethods && *r.AllowedHeaders == corsAllowed
+		*r.AllowedMethods == methods && *r.AllowedHeaders == headers
 }

@@ -1,11 +1,18 @@
 package playlist_test
 
 import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
 )
 
 // FuzzGrowing commits the chunks and the portions of sound of a plan in any order. A
@@ -66,4 +73,92 @@ func longer(t *testing.T, before, after string) string {
 		t.Errorf("it listed\n%s\nand now\n%s", before, after)
 	}
 	return after
+}
+
+// FuzzLists draws the multivariant playlist of a video, with captions and without, and the
+// playlist of the captions, and reads them as a player does (RFC 8216, sections 4.1 and 4.2):
+// whatever a language is called, a line is a tag with attributes or one address.
+func FuzzLists(f *testing.F) {
+	f.Add("en", "English", 60, 30.1, int64(30000), int64(1001), uint8(0x13), 2)
+	f.Add("pt_br", "a \"name\",URI=\"https://evil.example\"\n#EXT-X-ENDLIST", 60, 14400.0, int64(25), int64(1), uint8(0x02), 6)
+	f.Add("zh-Hant-u-nu-hanidec", "中文\\\u200d", 6, 0.04, int64(1), int64(1), uint8(0xff), 0)
+	f.Add("fa", "", 0, 12.0, int64(240), int64(1), uint8(0x11), -1)
+	f.Add("en-x-a", "\r", -7, 60.0000000001, int64(120), int64(1), uint8(0x20), 1)
+	f.Fuzz(func(t *testing.T, tag, name string, segmentSeconds int, seconds float64, num, den int64, shape uint8, channels int) {
+		if num < 1 || den < 1 || num > 1e6 || den > 1e6 || !(seconds <= 48*3600) || seconds/max(1, float64(segmentSeconds)) > 10_000 {
+			return // no probe says so
+		}
+		plan := video.Plan{Generation: 1, FPS: video.Rational{Num: num, Den: den}, SegmentFrames: 120, HasAudio: shape&0x10 != 0}
+		chunk := &video.ChunkOutput{Frames: 120}
+		for n := range int(shape % 7) {
+			plan.Renditions = append(plan.Renditions, video.Rendition{Name: fmt.Sprintf("%dp", 100*n), Width: 160 * (n + 1), Height: 90 * (n + 1)})
+			chunk.Renditions = append(chunk.Renditions, video.RenditionOutput{Codecs: "avc1.64001f", Segments: []video.Segment{{Frames: 120, Range: video.Range{Length: int64(shape) * 1000}}}})
+		}
+		plan.Chunks = []video.Chunk{{To: 120}}
+		p := playlist.Presentation{Plan: plan, Chunks: []*video.ChunkOutput{chunk}, AudioDone: shape&0x20 != 0, Parts: []video.AudioPart{{Channels: channels, Codecs: "mp4a.40.2"}}}
+		if shape&0x40 != 0 {
+			p = p.Preview()
+		}
+		master := playlist.Master(p)
+		plain := addresses(t, master)
+		if len(plain) != len(p.Plan.Renditions) || strings.Contains(master, "SUBTITLES") {
+			t.Errorf("%d renditions are listed as\n%s", len(p.Plan.Renditions), master)
+		}
+		key, err := videostore.CaptionsKey(video.NewID(), tag)
+		if err != nil {
+			return
+		}
+		tracks := []playlist.CaptionsTrack{{Language: key.Language, Name: videostore.LanguageName(key.Language)}, {Language: "en", Name: name}}
+		with := playlist.WithCaptions(master, tracks)
+		if !slices.Equal(addresses(t, with), plain) || strings.Count(with, ",SUBTITLES=\"subs\"\n") != len(plain) || len(plain) > 0 && strings.Count(with, "\n#EXT-X-MEDIA:TYPE=SUBTITLES,") != len(tracks) {
+			t.Errorf("captions make of\n%s\nthis:\n%s", master, with)
+		}
+		list := playlist.Captions(key.Language, segmentSeconds, seconds)
+		var sum float64
+		target := 0
+		for line := range strings.Lines(list) {
+			var d float64
+			if n, _ := fmt.Sscanf(line, "#EXTINF:%f,", &d); n == 1 {
+				sum += d
+				if d <= 0 || math.Round(d) > float64(target) {
+					t.Errorf("a segment of %v s in a list whose longest has %d s", d, target)
+				}
+			}
+			_, _ = fmt.Sscanf(line, "#EXT-X-TARGETDURATION:%d", &target)
+		}
+		segments := addresses(t, list)
+		if math.Abs(sum-max(0, seconds)) > 1e-6*float64(len(segments)+1) || target < 1 || !strings.HasSuffix(list, "#EXT-X-ENDLIST\n") {
+			t.Errorf("captions of %v s in pieces of %d s have %v s:\n%.2000s", seconds, segmentSeconds, sum, list)
+		}
+	})
+}
+
+var (
+	// attributes is a tag with a list of them.
+	attributes = regexp.MustCompile(`^#EXT-X-[A-Z-]+:[A-Z0-9-]+=("[^"]*"|[^",\s]+)(,[A-Z0-9-]+=("[^"]*"|[^",\s]+))*$`)
+	attribute  = regexp.MustCompile(`([A-Z0-9-]+)=("[^"]*"|[^",\s]+)`)
+	// plainTag has one value or none.
+	plainTag = regexp.MustCompile(`^#(EXTM3U|EXTINF:[0-9.]+,|EXT-X-[A-Z-]+(:[A-Z0-9]+)?)$`)
+	// address is relative, and of this video.
+	address = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9/-]*\.(m3u8|vtt)(\?[a-z0-9=&]+)?$`)
+)
+
+// addresses reads a playlist and returns its addresses, those of media groups left out.
+func addresses(t *testing.T, text string) (found []string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		elsewhere := slices.ContainsFunc(attribute.FindAllStringSubmatch(line, -1), func(a []string) bool {
+			return a[1] == "URI" && !address.MatchString(strings.Trim(a[2], `"`))
+		})
+		switch {
+		case strings.ContainsFunc(line, unicode.IsControl) || !utf8.ValidString(line):
+			t.Errorf("line %q", line)
+		case address.MatchString(line):
+			found = append(found, line)
+		case !attributes.MatchString(line) && !plainTag.MatchString(line) || elsewhere:
+			t.Errorf("line %q in\n%.2000s", line, text)
+		}
+	}
+	return found
 }

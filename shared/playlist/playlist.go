@@ -21,6 +21,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -413,7 +414,7 @@ func WithCaptions(master string, tracks []CaptionsTrack) string {
 	}
 	var media strings.Builder
 	for _, t := range tracks {
-		fmt.Fprintf(&media, "#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID=\"subs\",NAME=%q,LANGUAGE=%q,DEFAULT=NO,AUTOSELECT=YES,URI=\"captions/%s.m3u8\"\n", t.Name, t.Language, t.Language)
+		fmt.Fprintf(&media, "#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID=\"subs\",NAME=%s,LANGUAGE=%s,DEFAULT=NO,AUTOSELECT=YES,URI=\"captions/%s.m3u8\"\n", quoted(t.Name), quoted(t.Language), t.Language)
 	}
 	var b strings.Builder
 	for line := range strings.Lines(master) {
@@ -427,11 +428,24 @@ func WithCaptions(master string, tracks []CaptionsTrack) string {
 	return b.String()
 }
 
-// Captions draws the media playlist of a language for a video of a length.
+// quoted writes a quoted string. It has no escapes, so what it cannot have is left out
+// (RFC 8216, section 4.2).
+func quoted(text string) string {
+	return `"` + strings.Map(func(r rune) rune {
+		if r == '"' || unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, "")) + `"`
+}
+
+// Captions draws the media playlist of a language for a video of a length. Pieces that
+// no file has, of less than a second, count as a second: the list has an end.
 func Captions(language string, segmentSeconds int, seconds float64) string {
+	segmentSeconds = max(1, segmentSeconds)
 	var b strings.Builder
 	fmt.Fprintf(&b, "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:%d\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:VOD\n", segmentSeconds)
-	for n := 0; seconds > 0; n++ {
+	for n := 0; seconds >= 1e-6; n++ { // less is nothing as it is written
 		fmt.Fprintf(&b, "#EXTINF:%.6f,\n%s/%d.vtt\n", min(seconds, float64(segmentSeconds)), language, n)
 		seconds -= float64(segmentSeconds)
 	}

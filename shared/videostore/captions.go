@@ -27,6 +27,10 @@ var captionsPrefix = workflow.Key{Step: workflow.StepCaptions}.Declared().Rows +
 // request of a bounded size.
 const maxLanguages = 50
 
+// maxTag is how long a tag may be, in bytes: as the API takes them. Package language
+// takes any number of private subtags, and a row key is 1 KiB at most.
+const maxTag = 44
+
 var (
 	// ErrNoCaptions says that the video has no captions in that language.
 	ErrNoCaptions = errors.New("captions not found")
@@ -39,6 +43,9 @@ var (
 // CaptionsKey names the captions of a video in a language: a BCP 47 tag, of which
 // all spellings are one (pt_br is pt-BR). ErrLanguage.
 func CaptionsKey(id video.ID, tag string) (workflow.Key, error) {
+	if len(tag) > maxTag {
+		return workflow.Key{}, fmt.Errorf("a tag of %d bytes: %w", len(tag), ErrLanguage)
+	}
 	parsed, err := language.Parse(tag)
 	if base, _, _ := parsed.Raw(); err != nil || base.String() == "und" {
 		return workflow.Key{}, fmt.Errorf("%q: %w", tag, ErrLanguage)

@@ -11,7 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -19,6 +19,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/gorilla/securecookie"
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
@@ -69,8 +70,8 @@ type SignIn struct {
 	codecs map[string][]securecookie.Codec // by cookie
 	client *http.Client
 
-	mu       sync.Mutex
-	provider *oidc.Provider // nil until the issuer was asked for the first time
+	provider atomic.Pointer[oidc.Provider] // nil until the issuer has answered once
+	asking   singleflight.Group            // so that all who wait for the first answer share one request
 }
 
 // NewSignIn returns the sign-in of a configuration that is complete.
@@ -248,21 +249,37 @@ func (s *SignIn) role(claim any) Role {
 	return found
 }
 
-// flow is the OAuth 2 client and its issuer, which is asked once what it can do.
+// flow is the OAuth 2 client and its issuer, which is asked once what it can do. While it
+// is away, whoever comes waits for the request that is under way, not for those of others
+// before him.
 func (s *SignIn) flow(ctx context.Context) (oauth2.Config, *oidc.Provider, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.provider == nil {
-		provider, err := oidc.NewProvider(oidc.ClientContext(ctx, s.client), s.config.Issuer)
+	provider := s.provider.Load()
+	if provider == nil {
+		asked := s.asking.DoChan("", func() (any, error) {
+			// It is for all who wait, so it does not end with one of them: the client's
+			// timeout ends it.
+			found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), s.client), s.config.Issuer)
+			if err == nil {
+				s.provider.Store(found)
+			}
+			return found, err
+		})
+		var err error
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case answer := <-asked:
+			err = answer.Err
+			provider, _ = answer.Val.(*oidc.Provider)
+		}
 		if err != nil {
 			return oauth2.Config{}, nil, problem.New(http.StatusServiceUnavailable, problem.IssuerAway, "The place where people sign in does not answer. Try again soon.").Because(err)
 		}
-		s.provider = provider
 	}
 	return oauth2.Config{
-		ClientID: s.config.ClientID, ClientSecret: s.config.ClientSecret, Endpoint: s.provider.Endpoint(),
+		ClientID: s.config.ClientID, ClientSecret: s.config.ClientSecret, Endpoint: provider.Endpoint(),
 		RedirectURL: s.config.URL + callbackPath, Scopes: []string{oidc.ScopeOpenID},
-	}, s.provider, nil
+	}, provider, nil
 }
 
 func (s *SignIn) read(r *http.Request, name string, into any) bool {

@@ -22,7 +22,7 @@ const maxClients = 1 << 16
 
 // Limits are how many requests a client may make in 10 s. Zero is no limit.
 type Limits struct {
-	API      int // requests under /api/, and others that show credentials
+	API      int // requests under /api/ and /auth/, and others that show credentials
 	Playback int // requests under /v/
 }
 
@@ -30,7 +30,8 @@ type Limits struct {
 // allow. It stands before the token is checked, so that guessing is counted, too. A
 // client has as many requests at once as its limit, which come back evenly over 10 s.
 // It counts in this process only: with n web roles a client gets up to n times as
-// many. Health and pages are not counted.
+// many. Health and pages are not counted; the sign-in is, because each way back makes us
+// ask the issuer.
 func Rate(limits Limits, proxies Proxies) Middleware {
 	api, playback := newLimiter(limits.API), newLimiter(limits.Playback)
 	return func(next http.Handler) http.Handler {
@@ -39,7 +40,7 @@ func Rate(limits Limits, proxies Proxies) Middleware {
 			switch {
 			case strings.HasPrefix(r.URL.Path, "/v/"):
 				l = playback
-			case strings.HasPrefix(r.URL.Path, "/api/"), r.Header.Get("Authorization") != "":
+			case strings.HasPrefix(r.URL.Path, "/api/"), strings.HasPrefix(r.URL.Path, "/auth/"), r.Header.Get("Authorization") != "":
 				l = api
 			}
 			if wait := l.wait(proxies.Client(r)); wait > 0 {

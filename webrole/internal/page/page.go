@@ -35,6 +35,7 @@ type Pages struct {
 	files fs.FS
 	lab   bool // the board shows the bench of faults
 	plays bool // a scene's page plays it, for operators
+	ops   bool // operations are here, and the board has something to show
 	open  bool // nobody signs in
 	live  bool // files are read from disk and parsed at every request
 	pages map[string]*template.Template
@@ -81,8 +82,10 @@ func (p *Pages) parse(name string) (*template.Template, error) {
 }
 
 // Register adds the pages' routes. What the board shows is for operators: with ops,
-// a page has it as tables, for browsers without script; glance reads it.
+// a page has it as tables, for browsers without script; glance reads it. Without, the
+// board says where it is.
 func (p *Pages) Register(r gin.IRoutes, ops bool, glance func(context.Context) (api.BoardEvent, error)) {
+	p.ops = ops
 	show := func(name string) gin.HandlerFunc {
 		return func(c *gin.Context) { p.show(c, name, "", nil) }
 	}
@@ -159,7 +162,7 @@ func (p *Pages) show(c *gin.Context, name, id string, data any) {
 	var html bytes.Buffer
 	ctx := c.Request.Context()
 	if err := t.ExecuteTemplate(&html, "layout", map[string]any{
-		"Name": name, "Title": title, "ID": id, "Data": data, "Lab": p.lab, "Plays": p.plays, "Open": p.open,
+		"Name": name, "Title": title, "ID": id, "Data": data, "Lab": p.lab, "Ops": p.ops, "Plays": p.plays, "Open": p.open,
 		"SignsIn": access.SignsIn(ctx), "SignedIn": access.From(ctx).SignedIn, "Owns": access.From(ctx).Owner != "", "Operates": access.May(access.From(ctx), access.Operate, video.Video{}),
 	}); err != nil {
 		problem.Write(c.Writer, c.Request, fmt.Errorf("draw page %s: %w", name, err))
