@@ -12,7 +12,7 @@ import (
 // On a quiet machine the bounds are 2 × idle + 2 s and 4 × idle, behind 50 films
 // and 200 clips: `make bench`, section busy. Here others use the machine, too, and
 // the work that waits is less, but still hours of it.
-var load = bench.Load{Films: 6, FilmMinutes: 120, Clips: 60, Burst: 10}
+var load = bench.Load{Films: 6, FilmMinutes: 120, Clips: 60, Burst: 20}
 
 // The bounds are multiples of what the idle stack took in the same run, so that a
 // slow machine widens them.
@@ -59,17 +59,19 @@ func TestQuietChannelDoesNotWaitForANoisyOne(t *testing.T) {
 	}
 }
 
-// Q5: of many uploads at once every one begins before another goes on. It is told
-// by counting what overtakes whom, which a slow machine does not change: what goes
-// on gets a turn now and then, so a few later chunks may begin while a first one
-// waits, of the 200 and more that there are.
+// Q5: of many uploads at once every one can be watched before any has its fourth chunk.
+// A few later chunks may begin while a first one waits: the second and third go on in a
+// lane that has no first one.
 func TestUploadsAtOnceAllBegin(t *testing.T) {
 	got, err := load.Together(t.Context(), stacktest.Start(t, stack.Options{Env: []string{"WEBROLE_RATE_LIMIT=0"}}), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d of %d uploads were playable when the first had its fourth chunk; at most %d later chunks began while a first one waited", got.Playable, load.Burst, got.Overtaken)
-	if limit := load.Burst; got.Overtaken > limit { // lately 2 to 6
+	t.Logf("%d of %d uploads were playable when the first had its fourth chunk, all after %.1f s; at most %d later chunks began while a first one waited", got.Playable, load.Burst, got.Began.Seconds(), got.Overtaken)
+	if got.Playable < load.Burst {
+		t.Errorf("%d of %d uploads were playable when the first had its fourth chunk", got.Playable, load.Burst)
+	}
+	if limit := load.Burst / 2; got.Overtaken > limit {
 		t.Errorf("%d later chunks overtook a first one, want at most %d", got.Overtaken, limit)
 	}
 }

@@ -66,10 +66,12 @@ func byUrgency(v video.Video, _ video.Plan, index int) string {
 	return EncodeNormal
 }
 
-// firstPortionFirst chooses the queue of a portion of sound: the first of a new
-// video is as urgent as its first chunk. A whole track in one item is not.
+// firstPortionFirst chooses the queue of a portion of sound: the first of a new video is
+// as urgent as its first chunk, and so is the second when there are no more, for such a
+// video has no chunk in the bulk either. A whole track in one item is not.
 func firstPortionFirst(v video.Video, plan video.Plan, index int) string {
-	if index == 0 && len(plan.Sound) > 0 && v.Serving == 0 {
+	lead := index == 0 || len(plan.Sound) == 2
+	if lead && len(plan.Sound) > 0 && v.Serving == 0 {
 		return AudioFirst
 	}
 	return Audio

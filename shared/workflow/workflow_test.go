@@ -11,6 +11,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 func TestDeclarationIsSound(t *testing.T) {
@@ -110,6 +111,37 @@ func TestWanted(t *testing.T) {
 			if got := (Step{Stage: stage}).Wanted(videos[name], 1); got != slices.Contains(wanted, name) {
 				t.Errorf("stage %d, %s: wanted = %t", stage, name, got)
 			}
+		}
+	}
+}
+
+// What a new video needs to begin is in no bulk queue, and a clip of ten seconds, which
+// has two portions of sound and three chunks, is in none at all (Q5).
+func TestBeginningsAreNotBulk(t *testing.T) {
+	t.Parallel()
+	bulk := func(queue string) bool {
+		i := slices.IndexFunc(Specs, func(s workqueue.Spec) bool { return s.Name == queue })
+		return Specs[i].Bulk
+	}
+	plan := func(portions int) video.Plan { return video.Plan{Sound: make([]video.SoundPortion, portions)} }
+	again := video.Video{Serving: 1}
+	for _, c := range []struct {
+		what  string
+		queue string
+		bulk  bool
+	}{
+		{"first chunk", byUrgency(video.Video{}, plan(3), 0), false},
+		{"third chunk", byUrgency(video.Video{}, plan(3), 2), false},
+		{"fourth chunk", byUrgency(video.Video{}, plan(3), 3), true},
+		{"first chunk, made again", byUrgency(again, plan(3), 0), true},
+		{"first portion", firstPortionFirst(video.Video{}, plan(3), 0), false},
+		{"second portion of three", firstPortionFirst(video.Video{}, plan(3), 1), true},
+		{"second portion of two", firstPortionFirst(video.Video{}, plan(2), 1), false},
+		{"first portion, made again", firstPortionFirst(again, plan(2), 0), true},
+		{"a whole track", firstPortionFirst(video.Video{}, plan(0), 0), true},
+	} {
+		if got := bulk(c.queue); got != c.bulk {
+			t.Errorf("%s travels on %s, which is bulk: %t, want %t", c.what, c.queue, got, c.bulk)
 		}
 	}
 }

@@ -40,6 +40,16 @@ type Spec struct {
 	// pool's size, so they do not wait while bulk work fills it (paper row Q5).
 	Urgent bool
 
+	// Bulk queues carry what nobody waits for now. They get no slot while urgent work of
+	// any lane or pool waits for one, for up to a minute
+	// (docs/decisions/0055-bulk-waits-a-minute-for-beginnings.md).
+	Bulk bool
+
+	// PoolShare is the most of its pool's slots that the queue may hold at once, with its
+	// lanes: 0.5 is half of them, and at least one. It keeps work that may be long from
+	// filling a pool that is there for short work. 0 means all of them.
+	PoolShare float64
+
 	// MaxWait: when the queue's oldest item is older, the queue gets the next slot
 	// of its lane. A lane gives no two such slots in a row. 0 means never.
 	MaxWait time.Duration

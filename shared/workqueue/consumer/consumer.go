@@ -35,7 +35,8 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 	c := &Consumer{options: options.withDefaults()}
 	c.log = c.options.Log.With("worker", c.options.Worker)
 	c.breakers = newBreakers(c.options, c.log)
-	byName, side := map[string]*pool{}, &lanes{}
+	byName, side, together := map[string]*pool{}, &lanes{}, &rush{}
+	bounds := map[string]*bound{} // by base name: lanes share one
 	for _, spec := range queues.Specs() {
 		slots := c.options.Pools[spec.Pool]
 		if slots <= 0 {
@@ -43,14 +44,17 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 		}
 		p := byName[spec.Pool]
 		if p == nil {
-			p = &pool{name: spec.Pool, size: slots}
+			p = &pool{name: spec.Pool, size: slots, rush: together}
 			byName[spec.Pool] = p
 			c.pools = append(c.pools, p)
+		}
+		if _, known := bounds[spec.Base()]; !known {
+			bounds[spec.Base()] = boundOf(spec, slots)
 		}
 		l := &line{
 			queue: queues.Queue(spec.Name),
 			pool:  p,
-			share: &share{lane: spec.Lane(), weight: float64(spec.Weight), urgent: spec.Urgent, brief: spec.Typical <= brief, maxWait: spec.MaxWait},
+			share: &share{lane: spec.Lane(), weight: float64(spec.Weight), urgent: spec.Urgent, bulk: spec.Bulk, brief: spec.Typical <= brief, bound: bounds[spec.Base()], maxWait: spec.MaxWait},
 			wake:  make(chan struct{}, 1),
 			lanes: side,
 		}

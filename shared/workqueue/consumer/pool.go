@@ -24,7 +24,8 @@ import (
 // extra slots for that time. A receive that finds nothing does not count: its slot is
 // not paid.
 //
-// There are three exceptions. Urgent queues have one slot beyond the pool's size, so an
+// There are four exceptions. Bulk queues wait for the urgent queues of all lanes, for a
+// bounded time: see rush. Urgent queues have one slot beyond the pool's size, so an
 // urgent item does not wait when bulk work fills the pool
 // (docs/decisions/0013-the-reserved-slot.md). While an item that steps back holds a slot
 // (Job.StepBack), lanes whose latest item did not step back have one more for brief work,
@@ -35,6 +36,7 @@ import (
 type pool struct {
 	name string
 	size int
+	rush *rush // of all pools of a consumer; nil: bulk work never waits
 
 	mu      sync.Mutex
 	busy    int // slots held
@@ -59,12 +61,26 @@ type share struct {
 	lane    int
 	weight  float64
 	urgent  bool
+	bulk    bool // see Spec.Bulk
 	brief   bool // its items are short: see brief
+	bound   *bound
 	maxWait time.Duration
 
 	asking bool      // it has slots and probably more messages; guarded by pool.mu
 	paid   float64   // virtual time of the lane, guarded by pool.mu
 	oldest time.Time // when the queue's oldest item was sent; zero if unknown; guarded by pool.mu
+}
+
+// bound is the most slots that a queue and its lanes may hold. Guarded by pool.mu; nil
+// has none.
+type bound struct{ most, held int }
+
+// boundOf returns the bound of a declaration in a pool of this size.
+func boundOf(spec workqueue.Spec, size int) *bound {
+	if spec.PoolShare <= 0 {
+		return nil
+	}
+	return &bound{most: max(1, int(spec.PoolShare*float64(size)))}
 }
 
 // brief is the longest typical time of work that gets a slot beside work that steps back.
@@ -96,6 +112,12 @@ func (p *pool) take(ctx context.Context, s *share, want int, every time.Duration
 		defer ticker.Stop()
 		tick = ticker.C
 	}
+	var again <-chan time.Time
+	if s.urgent || s.bulk {
+		ticker := time.NewTicker(rushPoll)
+		defer ticker.Stop()
+		again = ticker.C
+	}
 	for {
 		select {
 		case <-t.granted:
@@ -107,6 +129,10 @@ func (p *pool) take(ctx context.Context, s *share, want int, every time.Duration
 			return t.got, nil
 		case <-tick:
 			look()
+		case <-again: // a rush has gone on, or has ended in another pool
+			p.mu.Lock()
+			p.assign()
+			p.mu.Unlock()
 		case <-ctx.Done():
 			p.leave(t)
 			return 0, context.Cause(ctx)
@@ -227,12 +253,16 @@ func (p *pool) hold(s *share, n int) {
 	if s.urgent {
 		p.urgent += n
 	}
+	if s.bound != nil {
+		s.bound.held += n
+	}
 }
 
 // assign gives every free slot to a request that may have it. The caller holds mu.
 func (p *pool) assign() {
+	now := time.Now()
 	for {
-		t := p.next(time.Now())
+		t := p.next(now)
 		if t == nil {
 			break
 		}
@@ -247,6 +277,10 @@ func (p *pool) assign() {
 		}
 		return t.got > 0
 	})
+	// A turn for one slot is a look at a queue that may be empty.
+	if slices.ContainsFunc(p.waiting, func(t *turn) bool { return t.share.urgent && t.want > 1 }) {
+		p.rush.goesOn(now)
+	}
 }
 
 // next returns who gets the next slot, or nil. It chooses the lane that paid least. In
@@ -255,7 +289,7 @@ func (p *pool) assign() {
 func (p *pool) next(now time.Time) *turn {
 	lane, found := 0, false
 	for _, t := range p.waiting {
-		if p.mayHave(t) && (!found || p.lanes[t.share.lane].paid < p.lanes[lane].paid-same) {
+		if p.mayHave(t, now) && (!found || p.lanes[t.share.lane].paid < p.lanes[lane].paid-same) {
 			lane, found = t.share.lane, true
 		}
 	}
@@ -265,7 +299,7 @@ func (p *pool) next(now time.Time) *turn {
 	var cheapest, overdue *turn
 	var worst float64
 	for _, t := range p.waiting {
-		if t.share.lane != lane || !p.mayHave(t) {
+		if t.share.lane != lane || !p.mayHave(t, now) {
 			continue
 		}
 		if cheapest == nil || t.share.before(cheapest.share) {
@@ -287,8 +321,11 @@ func (p *pool) next(now time.Time) *turn {
 // mayHave reports whether a turn may get another slot. Only one urgent item is counted
 // in the slot beyond the pool's size. Further urgent items need ordinary slots, or a
 // backlog of them would take every slot that becomes free. The caller holds mu.
-func (p *pool) mayHave(t *turn) bool {
-	if t.got >= t.want {
+func (p *pool) mayHave(t *turn, now time.Time) bool {
+	if t.got >= t.want || t.share.bulk && p.rush.holds(now) {
+		return false
+	}
+	if b := t.share.bound; b != nil && b.held >= b.most {
 		return false
 	}
 	if !t.share.urgent && p.lanes[t.share.lane].asking > 0 {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // serve hands out n slots of p, one after the other, to queues that always have
@@ -206,5 +208,32 @@ func TestSteppingBackGivesASlotAtOnce(t *testing.T) {
 	p.stepBack(&share{lane: 1})
 	if n := <-got; n != 1 {
 		t.Errorf("got %d slots", n)
+	}
+}
+
+// Q5: a queue with a share of the pool never holds more, whichever of its lanes asks, and
+// the rest is for others.
+func TestAQueueHoldsItsShareOfAPool(t *testing.T) {
+	t.Parallel()
+	p := &pool{size: 4}
+	half := boundOf(workqueue.Spec{PoolShare: 0.5}, p.size)
+	long, other := &share{weight: 3, bound: half}, &share{lane: 1, weight: 3, bound: half}
+	if n, err := p.take(t.Context(), long, 4, 0, nil); n != 2 || err != nil {
+		t.Fatalf("got %d of 4 slots, want 2: %v", n, err)
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if n, err := p.take(soon, other, 1, 0, nil); err == nil {
+		t.Fatalf("another lane of the queue got %d slots more", n)
+	}
+	if n, err := p.take(t.Context(), &share{weight: 1}, 4, 0, nil); n != 2 || err != nil {
+		t.Fatalf("others got %d of the 2 slots that are left: %v", n, err)
+	}
+	p.done(long, false)
+	if n, err := p.take(t.Context(), other, 4, 0, nil); n != 1 || err != nil {
+		t.Errorf("got %d slots after one was returned, want 1: %v", n, err)
+	}
+	if one := boundOf(workqueue.Spec{PoolShare: 0.5}, 1); one.most != 1 {
+		t.Errorf("in a pool of one slot it may hold %d", one.most)
 	}
 }

@@ -1,0 +1,54 @@
+package consumer
+
+import (
+	"sync"
+	"time"
+)
+
+// rush is a time in which urgent work waits for slots, in any lane and any pool of a
+// consumer. Bulk queues of all lanes then get no slot, or of fifty uploads at once the
+// first would be done before the last is begun: it may be in a lane that has little to
+// do, and a lane's turn is worth as much for bulk as for urgent work.
+//
+// A rush holds bulk work up for longestHold at most and then no more until urgent work
+// has had no need to wait for rushGap: one customer's urgent work must not stop
+// the bulk of another for as long as it likes
+// (docs/decisions/0055-bulk-waits-a-minute-for-beginnings.md). Safe for concurrent use.
+type rush struct {
+	mu    sync.Mutex
+	since time.Time // when urgent work began to wait
+	last  time.Time // when it was last seen waiting
+}
+
+const (
+	// longestHold is enough for some fifty beginnings on two cores.
+	longestHold = time.Minute
+	// rushGap is how long after the last waiting urgent item a rush goes on: what is
+	// received now may lead to urgent work in another pool, as a probe does.
+	rushGap = 2 * time.Second
+	// rushPoll is the pause between two looks of a waiting queue whether a rush goes on.
+	rushPoll = 500 * time.Millisecond
+)
+
+// goesOn notes that urgent work waits now.
+func (r *rush) goesOn(now time.Time) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Sub(r.last) > rushGap {
+		r.since = now
+	}
+	r.last = now
+}
+
+// holds reports whether bulk work waits now.
+func (r *rush) holds(now time.Time) bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now.Sub(r.last) <= rushGap && now.Sub(r.since) < longestHold
+}
