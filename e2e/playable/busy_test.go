@@ -18,7 +18,7 @@ var load = bench.Load{Films: 6, FilmMinutes: 120, Clips: 60, Burst: 20}
 // slow machine widens them.
 const (
 	newcomerFactor, newcomerSlack = 3, 4 * time.Second
-	// Lately 7 to 11 s against 2.2 s on two cores. Before bulk stepped back on the
+	// Lately 4 to 6 s against 1.9 s on two cores. Before bulk stepped back on the
 	// processor it was 18 to 22 s, and without lanes over a minute.
 	neighbourFactor, neighbourSlack = 6, 4 * time.Second
 )

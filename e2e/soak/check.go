@@ -3,10 +3,12 @@ package soak
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -172,12 +174,14 @@ func (c *checker) rowsLeft(table string, rows []row, truths map[string]*truth, l
 	}
 }
 
-// scratchLeft finds files of steps that are over.
+// scratchLeft finds files of steps that are over. A worker's directory has a file beside
+// it that the worker holds a lock on while it lives.
 func (c *checker) scratchLeft(left *findings) {
-	dirs, _ := filepath.Glob(filepath.Join(c.scratch, "cutroom-worker-*"))
-	for _, dir := range dirs {
-		pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), "cutroom-worker-"))
-		if err == nil && syscall.Kill(pid, 0) != nil {
+	const lockSuffix = ".lock"
+	locks, _ := filepath.Glob(filepath.Join(c.scratch, "cutroom-scratch-*"+lockSuffix))
+	for _, name := range locks {
+		dir := strings.TrimSuffix(name, lockSuffix)
+		if !locked(name) {
 			left.add("scratch directory of a worker that is dead: %s", filepath.Base(dir))
 			continue
 		}
@@ -186,6 +190,17 @@ func (c *checker) scratchLeft(left *findings) {
 			left.add("scratch directory of a step that is over: %s, with %d files", strings.TrimPrefix(inside[0], c.scratch), len(files))
 		}
 	}
+}
+
+// locked reports whether a process holds the lock of a file; false also for one that is
+// gone meanwhile.
+func locked(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	defer func() { _ = f.Close() }()
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
 // doubles finds videos that one list names twice. A list is a partition; the

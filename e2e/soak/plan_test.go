@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -88,5 +89,39 @@ func TestSeedDecidesThePlan(t *testing.T) {
 		if !strings.Contains(text(7), string(want)) {
 			t.Errorf("ten minutes without %q", want)
 		}
+	}
+}
+
+// Scratch that nobody uses any more is found: of a worker that is dead, and of a step that
+// is over. An empty directory of a living worker is as it should be.
+func TestScratchThatIsLeftIsFound(t *testing.T) {
+	t.Parallel()
+	c := &checker{scratch: t.TempDir()}
+	plant := func(name string, lives bool, inside ...string) {
+		dir := filepath.Join(c.scratch, "cutroom-scratch-"+name)
+		if err := os.MkdirAll(filepath.Join(append([]string{dir}, inside...)...), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		lock, err := os.Create(dir + ".lock")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = lock.Close() })
+		if lives {
+			if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	plant("idle", true)
+	var left findings
+	if c.scratchLeft(&left); len(left) > 0 {
+		t.Errorf("an idle worker: %v", left)
+	}
+	plant("dead", false)
+	plant("over", true, "encode-1")
+	c.scratchLeft(&left)
+	if len(left) != 2 || !strings.Contains(left[0], "dead") || !strings.Contains(left[1], "over/encode-1") {
+		t.Errorf("found %v, want a dead worker's directory and a step's", left)
 	}
 }

@@ -210,6 +210,44 @@ func TestBeginningsOvertakeBulk(t *testing.T) {
 	}
 }
 
+// Q5: bulk work waits while beginnings wait for slots, and not because one of them has the
+// reserved slot: its queue, which is empty now, is only looked at.
+func TestOneBeginningDoesNotHoldBulkUp(t *testing.T) {
+	t.Parallel()
+	specs := encodeQueues(0)
+	specs[2].Bulk = true
+	qs := queuetest.Open(t, azuritetest.Account(t), specs...)
+	send(t, qs, normal, ids("normal", 2)...)
+	bulk, urgent := make(chan struct{}), make(chan struct{})
+	h := queuetest.Recorder{Next: func(ctx context.Context, job *consumer.Job) error {
+		end := urgent
+		if job.Queue == normal {
+			end = bulk
+		}
+		select {
+		case <-end:
+		case <-ctx.Done():
+		}
+		return nil
+	}}
+	run(t, qs, &h, heavySlots(1))
+	begun := func(prefix string, want int) func() error {
+		return func() error {
+			if n := count(h.IDs(), prefix); n < want {
+				return fmt.Errorf("%d items %s have begun, want %d", n, prefix, want)
+			}
+			return nil
+		}
+	}
+	eventually(t, begun("normal", 1))
+	send(t, qs, first, "first")
+	eventually(t, begun("first", 1))
+	time.Sleep(300 * time.Millisecond) // the poller of its queue waits for a slot meanwhile
+	close(bulk)
+	azuritetest.Eventually(t, 1500*time.Millisecond, begun("normal", 2)) // a rush goes on for 2 s
+	close(urgent)
+}
+
 // Q5: of fifty uploads of one customer every one begins before the first goes on.
 func TestBeginningsGoBeforeWhatContinues(t *testing.T) {
 	t.Parallel()

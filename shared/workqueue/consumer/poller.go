@@ -108,7 +108,7 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 			idle = min(2*idle, spec.MaxIdlePoll)
 			l.wait(ctx, spread(idle))
 		case len(leases) > 0:
-			want, idle = workqueue.MaxBatch, firstIdlePoll
+			want, idle = c.wantNext(ctx, l, slots, len(leases)), firstIdlePoll
 			l.count.received.Add(int64(len(leases)))
 			l.found()
 			l.pool.sawOldest(l.share, leases[0].Inserted()) // the next one is about as old
@@ -124,6 +124,22 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 			}
 		}
 	}
+}
+
+// wantNext is for how many messages to ask after a receive that found some. Bulk work
+// waits while an urgent queue wants more slots than one for a look (see rush). So such a
+// queue wants one when it is empty: when it gave less than was asked for, or when that
+// was one and a peek finds no other.
+func (c *Consumer) wantNext(ctx context.Context, l *line, asked, got int) int {
+	if l.share.urgent {
+		if got < asked {
+			return 1
+		}
+		if got == 1 && !c.hasMore(ctx, l) {
+			return 1
+		}
+	}
+	return workqueue.MaxBatch
 }
 
 // longestIdle is the longest pause after an empty answer. If the queue's length is not
@@ -177,17 +193,23 @@ func (l *line) wait(ctx context.Context, d time.Duration) (woken bool) {
 
 // lookAtOldest peeks at the queue while it waits for a slot. The pool needs to know
 // how long the queue's oldest item has waited.
-func (c *Consumer) lookAtOldest(ctx context.Context, l *line) {
+func (c *Consumer) lookAtOldest(ctx context.Context, l *line) { c.hasMore(ctx, l) }
+
+// hasMore peeks at the queue, tells the pool of its oldest item, and reports whether there
+// is one; also true when it cannot be known.
+func (c *Consumer) hasMore(ctx context.Context, l *line) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	seen, err := l.queue.Peek(ctx, 1)
-	switch {
-	case err != nil: // the next look may succeed
-	case len(seen) == 0:
-		l.pool.sawOldest(l.share, time.Time{})
-	default:
-		l.pool.sawOldest(l.share, seen[0].Inserted)
+	if err != nil {
+		return true // the next look may succeed
 	}
+	if len(seen) == 0 {
+		l.pool.sawOldest(l.share, time.Time{})
+		return false
+	}
+	l.pool.sawOldest(l.share, seen[0].Inserted)
+	return true
 }
 
 func lookEvery(maxWait time.Duration) time.Duration {

@@ -10,10 +10,11 @@ import (
 // first would be done before the last is begun: it may be in a lane that has little to
 // do, and a lane's turn is worth as much for bulk as for urgent work.
 //
-// A rush holds bulk work up for longestHold at most and then no more until urgent work
-// has had no need to wait for rushGap: one customer's urgent work must not stop
-// the bulk of another for as long as it likes
-// (docs/decisions/0055-bulk-waits-a-minute-for-beginnings.md). Safe for concurrent use.
+// A rush holds bulk work up for longestHold at most. It ends when urgent work has had no
+// need to wait for rushGap, and the next one begins no sooner than bulk work has been free
+// for as long as it was held: one customer's urgent work must not stop the bulk of another
+// for more than half of the time (docs/decisions/0055-bulk-waits-a-minute-for-beginnings.md).
+// Safe for concurrent use.
 type rush struct {
 	mu    sync.Mutex
 	since time.Time // when urgent work began to wait
@@ -38,6 +39,10 @@ func (r *rush) goesOn(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Sub(r.last) > rushGap {
+		held := min(r.last.Sub(r.since)+rushGap, longestHold)
+		if now.Sub(r.since) < 2*held {
+			return // bulk work has its turns first
+		}
 		r.since = now
 	}
 	r.last = now
