@@ -266,3 +266,57 @@ func TestPlansCountWhatTheyPromised(t *testing.T) {
 		})
 	}
 }
+
+// The release that made a plan declared a step of today's AfterReady as a part. The last
+// step waits for it, whatever becomes of it, and it is not asked for again after ready (Q6).
+func TestPlanOfAReleaseThatDeclaredTheStepElsewhere(t *testing.T) {
+	t.Parallel()
+	failure := &video.Failure{Code: video.ProcessingFailed, Detail: "x"}
+	for name, end := range map[string]func(*testing.T, *videostore.Store, workflow.Key) error{
+		"done": func(t *testing.T, s *videostore.Store, k workflow.Key) error {
+			c := claimOf(t, s, k)
+			return errors.Join(c.Commit(t.Context(), videostore.Commit{}), s.Follow(t.Context(), c))
+		},
+		"failed": func(t *testing.T, s *videostore.Store, k workflow.Key) error {
+			c := claimOf(t, s, k)
+			return errors.Join(c.Fail(t.Context(), failure), s.Follow(t.Context(), c))
+		},
+		"poison": func(t *testing.T, s *videostore.Store, k workflow.Key) error {
+			return s.FailStep(t.Context(), k, time.Now(), failure)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, out := setup(t)
+			id, p := uploaded(t, s), promising()
+			moved := slices.IndexFunc(p.Promises, func(p video.Promise) bool { return p.Step == workflow.StepDigest })
+			if !p.Promises[moved].After {
+				t.Fatal("the digest is declared as a part: choose another step for this test")
+			}
+			p.Promises[moved].After = false
+			probed(t, s, id, p)
+			if !asks(out.takeItems(), workflow.StepDigest) {
+				t.Fatal("the digest is not promised with the parts")
+			}
+			parts(t, s, id, p, workflow.StepDigest)
+			view, err := s.View(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k := key(id, workflow.StepDigest, 0)
+			if asked, _ := view.AskedFor(k); !asked {
+				t.Error("the timeline says that nobody has asked for the digest")
+			}
+			if err := end(t, s, k); err != nil {
+				t.Fatal(err)
+			}
+			if !asks(out.takeItems(), workflow.StepFinish) {
+				t.Fatal("the last step is not promised after the end of the digest")
+			}
+			readyToPlay(t, s, id, 1)
+			if asks(out.takeItems(), workflow.StepDigest) {
+				t.Error("the digest is promised a second time, after ready")
+			}
+		})
+	}
+}

@@ -166,7 +166,7 @@ func TestPartsArePromisedAsTheyArrive(t *testing.T) {
 		t.Errorf("complete: %s, %q", v.State, v.SourceETag)
 	}
 	rest := promisedOf(out)
-	for _, want := range []string{"1.audio.0", "1.audio.1", "1.digest.0", "1.encode.3", "1.encode.10"} {
+	for _, want := range []string{"1.audio.0", "1.audio.1", "1.checked.0", "1.encode.3", "1.encode.10"} {
 		if !slices.Contains(rest, want) {
 			t.Errorf("complete: promised %v, not %s", rest, want)
 		}
@@ -176,7 +176,7 @@ func TestPartsArePromisedAsTheyArrive(t *testing.T) {
 	}
 	ends(t, s, key(id, workflow.StepAudio, 0))
 	ends(t, s, key(id, workflow.StepAudio, 1))
-	ends(t, s, key(id, workflow.StepDigest, 0))
+	ends(t, s, key(id, stepChecked, 0))
 	after := append(rest, promisedOf(out)...)
 	for _, want := range []string{fmt.Sprintf("1.encode.%d", chunks-1), "1.finish.0"} {
 		if !slices.Contains(after, want) {
@@ -275,7 +275,7 @@ func TestPlanOfAnUploadThatEndsMeanwhile(t *testing.T) {
 	complete(t, s, id)
 	same(t, "complete while the first step is on its way", promisedOf(out))
 	probedEarly(t, c, earlyPlan(3), 1)
-	same(t, "the plan", promisedOf(out), "1.encode.0", "1.encode.1", "1.encode.2", "1.audio.0", "1.audio.1", "1.digest.0")
+	same(t, "the plan", promisedOf(out), "1.encode.0", "1.encode.1", "1.encode.2", "1.audio.0", "1.audio.1", "1.checked.0")
 	if rec, err := s.Get(t.Context(), id); err != nil || rec.Video.State != video.Processing {
 		t.Errorf("state %s, %v", rec.Video.State, err)
 	}

@@ -107,17 +107,17 @@ func (c *Claim) Following(commit Commit) (next []Intent) {
 // complete. Safe to repeat.
 func (s *Store) Follow(ctx context.Context, c *Claim) error {
 	key, step := c.Step.Key, c.Step.Key.Declared()
-	if step.Stage != workflow.Part {
+	if step.Stage != workflow.Part && step.Stage != workflow.AfterReady {
 		return nil
+	}
+	plan, err := s.Plan(ctx, key.ID, key.Generation)
+	if err != nil || workflow.StageIn(plan, step) != workflow.Part {
+		return err
 	}
 	if !c.Video.Playable && step.Makes != workflow.Nothing {
 		if err := s.MarkPlayable(ctx, key.ID); err != nil {
 			return err
 		}
-	}
-	plan, err := s.Plan(ctx, key.ID, key.Generation)
-	if err != nil {
-		return err
 	}
 	_, err = s.FanIn(ctx, key.ID, plan)
 	return err
@@ -127,7 +127,8 @@ func (s *Store) Follow(ctx context.Context, c *Claim) error {
 // since when; zero when only the message knows that.
 func (v View) AskedFor(key workflow.Key) (asked bool, since time.Time) {
 	after := workflow.First
-	switch step := key.Declared(); step.Stage {
+	step := key.Declared()
+	switch workflow.StageIn(v.Plans[key.Generation], step) {
 	case workflow.AfterReady:
 		after = workflow.Last
 	case workflow.Part:

@@ -22,7 +22,13 @@ import (
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
-func TestMain(m *testing.M) { azuritetest.Main(m) }
+// stepChecked is a part that fails alone. No step of ours is one, but a fork's may be.
+const stepChecked = "checked"
+
+func TestMain(m *testing.M) {
+	workflow.Steps = append(workflow.Steps, workflow.Step{Name: stepChecked, Stage: workflow.Part, Alone: true, Queues: []string{workflow.Audio}})
+	azuritetest.Main(m)
+}
 
 // outgoing records what is sent, and fails while broken is set.
 type outgoing struct {

@@ -38,8 +38,9 @@ func Promises(plan video.Plan, stage Stage) (promised []Promise) {
 			continue
 		}
 		step, known := Find(p.Step)
+		step.Stage, step.Alone = stage, step.FailsAlone() // at today's stage
 		if !known { // a newer release planned: it is counted and asked for, and run elsewhere
-			step.Stage, step.Alone, step.Queues = stage, p.Alone, []string{p.Queue}
+			step.Alone, step.Queues = p.Alone, []string{p.Queue}
 			if p.PerChunk {
 				step.Count = PerChunk
 			}
@@ -47,4 +48,17 @@ func Promises(plan video.Plan, stage Stage) (promised []Promise) {
 		promised = append(promised, Promise{Step: step, Items: p.Items})
 	}
 	return promised
+}
+
+// StageIn returns when a step of a plan is due: as the plan stores it. The release that
+// planned may have declared the step at another stage than this one does (Q6).
+func StageIn(plan video.Plan, step Step) Stage {
+	for _, stage := range []Stage{Part, AfterReady} {
+		for _, p := range Promises(plan, stage) {
+			if p.Step.Name == step.Name {
+				return stage
+			}
+		}
+	}
+	return step.Stage
 }

@@ -52,7 +52,7 @@ var Specs = travelling([]workqueue.Spec{
 	{Name: EncodeNormal, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 30 * time.Second, Weight: 3, Bulk: true, MaxWait: 10 * time.Minute, MaxIdlePoll: 2 * time.Second},
 	{Name: EncodeLow, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 30 * time.Second, Weight: 1, Bulk: true, MaxWait: 30 * time.Minute, MaxIdlePoll: 2 * time.Second},
 	{Name: AudioFirst, Pool: Light, Laned: true, Visibility: 60 * time.Second, Typical: time.Second, Weight: 6, Urgent: true, MaxIdlePoll: time.Second},
-	{Name: Audio, Pool: Light, Laned: true, Visibility: 120 * time.Second, Typical: 3 * time.Second, Weight: 3, PoolShare: 0.5, MaxIdlePoll: 2 * time.Second},
+	{Name: Audio, Pool: Light, Laned: true, Visibility: 120 * time.Second, Typical: 3 * time.Second, Weight: 3, Bulk: true, PoolShare: 0.5, MaxIdlePoll: 2 * time.Second},
 	{Name: Finish, Pool: Light, Laned: true, Visibility: 120 * time.Second, Typical: 3 * time.Second, Weight: 3},
 	{Name: Index, Pool: Light, Visibility: 30 * time.Second, Typical: 300 * time.Millisecond, Weight: 2},
 	{Name: Purge, Pool: Light, Visibility: 60 * time.Second, Typical: 500 * time.Millisecond, Weight: 1},

@@ -158,13 +158,12 @@ func inLane(base string, v video.Video) string {
 
 // Wanted reports whether a video still wants a run of the step: while its
 // generation is being made; of one that fails alone, also while the generation
-// plays; of what somebody asked for, only the tombstone is the end.
+// plays; of what somebody asked for, only the tombstone is the end. A step after ready is
+// wanted earlier, too: a plan of another release may have promised it as a part.
 func (s Step) Wanted(v video.Video, generation int) bool {
 	switch s.Stage {
-	case First, Part, Last:
-		return v.Working() && v.Generation == generation || s.Alone && plays(v, generation)
-	case AfterReady:
-		return plays(v, generation)
+	case First, Part, Last, AfterReady:
+		return v.Working() && v.Generation == generation || s.FailsAlone() && plays(v, generation)
 	case OnRequest:
 		return v.State != video.Deleting
 	}

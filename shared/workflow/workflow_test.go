@@ -95,7 +95,7 @@ func TestWanted(t *testing.T) {
 	t.Parallel()
 	want := map[Stage][]string{
 		First: {"new"}, Part: {"new"}, Last: {"new"},
-		AfterReady: {"ready", "again", "broken again"},
+		AfterReady: {"new", "ready", "again", "broken again"}, // "new": by a plan of another release
 		OnRequest:  {"new", "ready", "again", "broken again", "failed"},
 	}
 	videos := map[string]video.Video{
@@ -135,8 +135,10 @@ func TestBeginningsAreNotBulk(t *testing.T) {
 		{"fourth chunk", byUrgency(video.Video{}, plan(3), 3), true},
 		{"first chunk, made again", byUrgency(again, plan(3), 0), true},
 		{"first portion", firstPortionFirst(video.Video{}, plan(3), 0), false},
-		{"second portion of three", firstPortionFirst(video.Video{}, plan(3), 1), false},
+		{"second portion of three", firstPortionFirst(video.Video{}, plan(3), 1), true},
 		{"second portion of two", firstPortionFirst(video.Video{}, plan(2), 1), false},
+		{"first portion, made again", firstPortionFirst(again, plan(2), 0), true},
+		{"a whole track", firstPortionFirst(video.Video{}, plan(0), 0), true},
 	} {
 		if got := bulk(c.queue); got != c.bulk {
 			t.Errorf("%s travels on %s, which is bulk: %t, want %t", c.what, c.queue, got, c.bulk)
