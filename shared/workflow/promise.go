@@ -39,7 +39,7 @@ func Promises(plan video.Plan, stage Stage) (promised []Promise) {
 		}
 		step, known := Find(p.Step)
 		step.Stage, step.Alone = stage, step.FailsAlone() // at today's stage
-		if !known { // a newer release planned: it is counted and asked for, and run elsewhere
+		if !known {                                       // a newer release planned: it is counted and asked for, and run elsewhere
 			step.Alone, step.Queues = p.Alone, []string{p.Queue}
 			if p.PerChunk {
 				step.Count = PerChunk

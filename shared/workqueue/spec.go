@@ -82,6 +82,15 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
+// SlotsOf returns how many slots of a pool of this size the queue may hold at once, with
+// its lanes.
+func (s Spec) SlotsOf(size int) int {
+	if s.PoolShare == 0 {
+		return size
+	}
+	return max(1, int(s.PoolShare*float64(size)))
+}
+
 // PoisonName is the name of the queue for the poison messages of a base queue and
 // of its other lanes.
 func PoisonName(base string) string { return base + "-poison" }

@@ -77,10 +77,10 @@ type bound struct{ most, held int }
 
 // boundOf returns the bound of a declaration in a pool of this size.
 func boundOf(spec workqueue.Spec, size int) *bound {
-	if spec.PoolShare <= 0 {
+	if spec.PoolShare == 0 {
 		return nil
 	}
-	return &bound{most: max(1, int(spec.PoolShare*float64(size)))}
+	return &bound{most: spec.SlotsOf(size)}
 }
 
 // brief is the longest typical time of work that gets a slot beside work that steps back.

@@ -112,13 +112,21 @@ func TestIdleQueueSavesUpNothing(t *testing.T) {
 func TestPoolNeverOverflows(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		p := &pool{size: rapid.IntRange(1, 6).Draw(t, "slots")}
-		shares := []*share{{weight: 6, urgent: true}, {weight: 3}, {weight: 1}}
-		held := make([]int, len(shares))
+		p := &pool{size: rapid.IntRange(1, 6).Draw(t, "slots"), rush: &rush{}}
+		half := boundOf(workqueue.Spec{PoolShare: 0.5}, p.size)
+		shares := []*share{
+			{weight: 6, urgent: true}, {weight: 3, brief: true}, {weight: 1, bulk: true},
+			{weight: 3, bound: half, bulk: true}, {weight: 3, bound: half, lane: 1}, {weight: 3, brief: true, lane: 2},
+		}
+		held, back := make([]int, len(shares)), 0 // back: of the slots held, by items that step back
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			i := rapid.IntRange(0, len(shares)-1).Draw(t, "queue")
-			switch {
-			case rapid.Bool().Draw(t, "take"):
+			all := held[i]
+			if i == 4 {
+				all -= back
+			}
+			switch action := rapid.SampledFrom([]string{"take", "refund", "done", "step back", "done, stepped back"}).Draw(t, "action"); {
+			case action == "take":
 				ctx, cancel := context.WithCancelCause(context.Background())
 				cancel(errors.New("no waiting"))
 				n, err := p.take(ctx, shares[i], rapid.IntRange(1, 32).Draw(t, "want"), 0, nil)
@@ -126,18 +134,35 @@ func TestPoolNeverOverflows(t *testing.T) {
 					p.rest(shares[i])
 					held[i] += n
 				}
-			case held[i] > 0 && rapid.Bool().Draw(t, "unused"):
-				p.refund(shares[i], held[i])
-				held[i] = 0
-			case held[i] > 0:
+			case action == "refund" && all > 0:
+				p.refund(shares[i], all)
+				held[i] -= all
+			case action == "done" && all > 0:
 				p.done(shares[i], false)
 				held[i]--
+			case action == "step back" && held[4] > back:
+				p.stepBack(shares[4])
+				back++
+			case action == "done, stepped back" && back > 0:
+				p.done(shares[4], true)
+				held[4]--
+				back--
 			}
-			if out := held[0] + held[1] + held[2]; out > p.size+1 || p.inUse() != out {
-				t.Fatalf("%d slots out, pool counts %d of %d", out, p.inUse(), p.size)
+			out := 0
+			for _, n := range held {
+				out += n
 			}
-			if held[1]+held[2] > p.size {
-				t.Fatalf("bulk work holds %d of %d slots and the reserved one", held[1]+held[2], p.size)
+			if p.inUse() != out {
+				t.Fatalf("%d slots out, the pool counts %d", out, p.inUse())
+			}
+			if most := p.size + 1 + min(back, 1); out > most {
+				t.Fatalf("%d slots out of %d, the reserved one, and %d beside what steps back", out, p.size, back)
+			}
+			if bulk := out - held[0]; bulk > p.size+min(back, 1) {
+				t.Fatalf("bulk work holds %d of %d slots", bulk, p.size)
+			}
+			if held[3]+held[4] > half.most {
+				t.Fatalf("two lanes of a queue hold %d slots of the %d of its share", held[3]+held[4], half.most)
 			}
 		}
 	})
