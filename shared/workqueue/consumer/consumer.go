@@ -22,6 +22,7 @@ type Consumer struct {
 	running  sync.WaitGroup
 	draining atomic.Bool
 	breakers *breakers
+	rush     *rush
 	owners   sync.Map // of *owner: the items in progress
 }
 
@@ -32,10 +33,10 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 	if err := options.check(queues.Specs()); err != nil {
 		return nil, fmt.Errorf("new consumer: %w", err)
 	}
-	c := &Consumer{options: options.withDefaults()}
+	c := &Consumer{options: options.withDefaults(), rush: &rush{}}
 	c.log = c.options.Log.With("worker", c.options.Worker)
 	c.breakers = newBreakers(c.options, c.log)
-	byName, side, together := map[string]*pool{}, &lanes{}, &rush{}
+	byName, side := map[string]*pool{}, &lanes{}
 	bounds := map[string]*bound{} // by base name: lanes share one
 	for _, spec := range queues.Specs() {
 		slots := c.options.Pools[spec.Pool]
@@ -44,7 +45,7 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 		}
 		p := byName[spec.Pool]
 		if p == nil {
-			p = &pool{name: spec.Pool, size: slots, rush: together}
+			p = &pool{name: spec.Pool, size: slots, rush: c.rush}
 			byName[spec.Pool] = p
 			c.pools = append(c.pools, p)
 		}

@@ -17,8 +17,9 @@ import (
 // Safe for concurrent use.
 type rush struct {
 	mu    sync.Mutex
-	since time.Time // when urgent work began to wait
-	last  time.Time // when it was last seen waiting
+	since time.Time     // when urgent work began to wait
+	last  time.Time     // when it was last seen waiting
+	held  time.Duration // by the rushes before this one
 }
 
 const (
@@ -39,9 +40,11 @@ func (r *rush) goesOn(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Sub(r.last) > rushGap {
-		held := min(r.last.Sub(r.since)+rushGap, longestHold)
-		if now.Sub(r.since) < 2*held {
+		if now.Sub(r.since) < 2*r.length() {
 			return // bulk work has its turns first
+		}
+		if !r.since.IsZero() {
+			r.held += r.length()
 		}
 		r.since = now
 	}
@@ -57,3 +60,17 @@ func (r *rush) holds(now time.Time) bool {
 	defer r.mu.Unlock()
 	return now.Sub(r.last) <= rushGap && now.Sub(r.since) < longestHold
 }
+
+// total returns for how long bulk work was held up since the start.
+func (r *rush) total(now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.since.IsZero() {
+		return 0
+	}
+	return r.held + min(now.Sub(r.since), r.length())
+}
+
+// length is how long the latest rush held bulk work up, or will have if no urgent work
+// waits any more. The caller holds mu.
+func (r *rush) length() time.Duration { return min(r.last.Sub(r.since)+rushGap, longestHold) }

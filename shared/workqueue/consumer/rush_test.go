@@ -81,6 +81,10 @@ func TestARushHoldsBulkUpForAMinuteAtMost(t *testing.T) {
 		if d := waitedFor(t, p, bulk); d < time.Second {
 			t.Errorf("in a new rush it waited %v only", d)
 		}
+		time.Sleep(longestHold)
+		if d, want := r.total(time.Now()), longestHold+time.Second+rushGap; d < want-time.Second || d > want+time.Second {
+			t.Errorf("the two are counted as %v, want %v", d, want)
+		}
 	})
 }
 
