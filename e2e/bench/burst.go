@@ -91,7 +91,7 @@ func burst(ctx context.Context, q *quotas, path string, o stack.Options) (f Flee
 	w := &watcher{s: s, q: q, held: map[int]bool{}, begun: time.Now(), until: make(chan struct{}), least: o.Workers}
 	var group errgroup.Group
 	group.Go(func() error { return w.watch(ctx, &f) })
-	ids, err := bringMany(ctx, user, path, burstVideos, "burst")
+	ids, err := bringMany(ctx, user, path, burstVideos, oneChannel("burst"))
 	f.Uploaded = time.Since(w.begun)
 	for _, id := range ids {
 		var v client.Video

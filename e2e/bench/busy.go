@@ -64,7 +64,7 @@ func (l Load) Newcomers(ctx context.Context, s *stack.Stack, cache string, paths
 	if err != nil {
 		return nil, err
 	}
-	if _, err := bringMany(ctx, u, path, l.Films, "films"); err != nil {
+	if _, err := bringMany(ctx, u, path, l.Films, oneChannel("films")); err != nil {
 		return nil, err
 	}
 	for i := range found {
@@ -111,7 +111,7 @@ func (l Load) Neighbours(ctx context.Context, s *stack.Stack, cache string) (n N
 			return n, err
 		}
 	}
-	if _, err := bringMany(ctx, u, path, l.Clips, "noisy"); err != nil {
+	if _, err := bringMany(ctx, u, path, l.Clips, oneChannel("noisy")); err != nil {
 		return n, err
 	}
 	n.Busy, n.Timeline, err = whole(ctx, u, path, "quiet")
@@ -142,9 +142,10 @@ type Together struct {
 	Overtaken int
 }
 
-// Together uploads a burst to a stack without workers, starts two of them and waits
-// until all of it is ready. Uploads that arrive one after the other would measure
-// how fast they arrive: the first may be far ahead before the last is there.
+// Together uploads a burst, each video of a channel of its own, to a stack without
+// workers, starts two of them and waits until all of it is ready. Uploads that arrive one
+// after the other would measure how fast they arrive: the first may be far ahead before
+// the last is there.
 func (l Load) Together(ctx context.Context, s *stack.Stack, cache string) (t Together, err error) {
 	u, err := journey.New(s.BaseURL())
 	if err != nil {
@@ -155,7 +156,7 @@ func (l Load) Together(ctx context.Context, s *stack.Stack, cache string) (t Tog
 	if err != nil {
 		return t, err
 	}
-	ids, err := bringMany(ctx, u, path, l.Burst, "burst")
+	ids, err := bringMany(ctx, u, path, l.Burst, func(i int) string { return fmt.Sprint("burst ", i) })
 	if err != nil {
 		return t, err
 	}
@@ -238,14 +239,18 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// bringMany uploads the same file many times, some at a time.
-func bringMany(ctx context.Context, u *journey.User, path string, count int, channel string) ([]string, error) {
+func oneChannel(name string) func(int) string { return func(int) string { return name } }
+
+// bringMany uploads the same file many times, some at a time, each to the channel that
+// channel names.
+func bringMany(ctx context.Context, u *journey.User, path string, count int, channel func(i int) string) ([]string, error) {
 	ids := make([]string, count)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(6)
 	for i := range count {
 		group.Go(func() (err error) {
-			ids[i], _, err = bring(ctx, u, path, client.NewVideo{Title: fmt.Sprintf("%s %d", channel, i), Channel: &channel})
+			name := channel(i)
+			ids[i], _, err = bring(ctx, u, path, client.NewVideo{Title: fmt.Sprintf("%s %d", name, i), Channel: &name})
 			return err
 		})
 	}

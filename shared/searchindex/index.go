@@ -49,6 +49,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/catalog"
@@ -78,6 +79,7 @@ type Index struct {
 	postings *tablestore.Table
 	variants *tablestore.Table
 	keeper   *indexrows.Keeper
+	scanTime time.Duration // see the constant
 }
 
 // New returns the index of an account, whose tables exist.
@@ -87,6 +89,7 @@ func New(a *azstorage.Account) *Index {
 		postings: tablestore.New(a.Table(PostingsTable)),
 		variants: tablestore.New(a.Table(VariantsTable)),
 		keeper:   indexrows.New(a, PostingsTable, referenceRow, PostingsTable),
+		scanTime: scanTime,
 	}
 	x.keeper.Rows = rowsOf
 	x.keeper.Applied = x.keepVocabulary

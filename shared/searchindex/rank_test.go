@@ -196,6 +196,39 @@ func TestCostOfLongLists(t *testing.T) {
 	}
 }
 
+// Slow storage shortens pages instead of making them late, and loses no hit.
+func TestSlowScansEndEarly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	seed(t, w, 60, map[string]int{"frequent": 1, "common": 2, "rare": 3})
+	q := Query{Q: `"rare" "common"`}
+	whole, err := w.Search(t.Context(), q, 100, "")
+	if err != nil || len(whole.Hits) != 10 || whole.Next != "" {
+		t.Fatalf("%d hits, want 10: %v", len(whole.Hits), err)
+	}
+	w.scanTime = 1
+	var found []video.ID
+	pages := 0
+	for token := ""; pages == 0 || token != ""; pages++ {
+		r, err := w.Search(t.Context(), q, 100, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range r.Hits {
+			found = append(found, h.ID)
+		}
+		token = r.Next
+	}
+	if pages < 3 {
+		t.Errorf("%d pages: no scan was ended by the time", pages)
+	}
+	for i, h := range whole.Hits {
+		if i >= len(found) || found[i] != h.ID || len(found) != len(whole.Hits) {
+			t.Fatalf("found %v, want the hits of the whole scan", found)
+		}
+	}
+}
+
 func TestFacetsCountTheWholeResult(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -24,11 +25,14 @@ const (
 	// maxLists is how many lists are intersected. For further words the terms of
 	// each candidate are read.
 	maxLists = 8
-	// maxRequests and maxRead bound the cost of one scan for hits. A search that
-	// reaches them returns the hits so far and a token to continue. A page is one
-	// scan, or two when it is a later page with facets.
+	// maxRequests, maxRead and scanTime bound one scan for hits. A search that reaches
+	// one of them returns the hits so far and a token to continue. A page is one scan, or
+	// two when it is a later page with facets, and the API answers within 10 s. Requests
+	// of a scan follow one another: 400 are done in time when one takes 7 ms, and when
+	// storage is slow the time ends the scan before.
 	maxRequests = 400
 	maxRead     = 5000
+	scanTime    = 3 * time.Second
 	// maxAhead is how many rows one request asks for. maxBetween is how many
 	// unwanted rows are read along; more are skipped with a new request.
 	maxAhead   = 500
@@ -56,7 +60,7 @@ type Result struct {
 	Requests     int
 }
 
-// errSpent ends a scan that has reached maxRequests or maxRead.
+// errSpent ends a scan that has reached maxRequests, maxRead or scanTime.
 var errSpent = errors.New("search has reached its limit of cost")
 
 // Search finds videos. limit is clamped as in package catalog. A query without
@@ -222,14 +226,15 @@ func (h hits) first(n int) hits {
 }
 
 // scan reads hits from a place on, most of them at the most. It stops early at
-// maxRequests and maxRead.
+// maxRequests, maxRead and scanTime, but not before it got on.
 func (x *Index) scan(ctx context.Context, p *plan, from string, most int) (hits, error) {
 	ctx, meter := tablestore.WithMeter(ctx)
+	begun := time.Now()
 	var found hits
 	start, reached := from, from
 	candidates := &rowstream.Intersection{Lists: x.lists(p, most), Step: func(from string) error {
 		reached = from
-		if from != start && (meter.Requests() > maxRequests || meter.EntitiesRead() > maxRead) {
+		if from != start && (meter.Requests() > maxRequests || meter.EntitiesRead() > maxRead || time.Since(begun) > x.scanTime) {
 			return errSpent
 		}
 		return nil
