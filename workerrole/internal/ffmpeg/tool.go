@@ -42,7 +42,7 @@ type Tool struct {
 
 // needed are the parts of ffmpeg without which no video can be processed.
 var needed = map[string][]string{
-	"-filters":  {"fps", "trim", "scale", "split", "select", "tile", "aresample", "apad", "atrim", "asetpts", "ebur128"},
+	"-filters":  {"fps", "trim", "scale", "split", "select", "tile", "aresample", "apad", "atrim", "asetpts", "aformat", "ebur128"},
 	"-encoders": {"libx264", "aac", "mjpeg", "pcm_s16le"},
 	"-muxers":   {"hls", "mp4", "matroska", "image2", "framecrc", "null"},
 }
