@@ -22,6 +22,13 @@ const pulseEvery = video.SampleRate / 8
 // the tones, a click in the error, a lost stretch in the noise and the pulses.
 const tonesAndPulses = "0.2*sin(2*PI*440*t)+0.1*sin(2*PI*2917*t)+0.01*(random(0)-0.5)+0.5*lt(mod(t,0.125),0.0002)"
 
+// otherSide is such sound for a second channel, which cannot be taken for the first.
+const otherSide = "0.2*sin(2*PI*523*t)+0.1*sin(2*PI*2489*t)+0.01*(random(1)-0.5)+0.5*lt(mod(t+0.04,0.125),0.0002)"
+
+// around are the other channels of 5.1; the plan's two channels hold all but the
+// deepest (LFE).
+const around = "0.05*sin(2*PI*659*t)|0.05*sin(2*PI*60*t)|0.05*sin(2*PI*784*t)|0.05*sin(2*PI*988*t)"
+
 // A portion that was made on its own, in any order, joins its neighbours without
 // a gap, a click or a shift (Q16c): around a seam the error against the source is
 // no larger than in the rest of the track, and every sample is at its time.
@@ -33,11 +40,11 @@ func TestSoundJoinsSeamlessly(t *testing.T) {
 		sound   string
 		options []string
 	}{
-		"mp4 48k stereo":   {tonesAndPulses + "|" + tonesAndPulses + ":s=48000", []string{"-c:a", "aac", "-f", "mp4"}},
+		"mp4 48k stereo":   {tonesAndPulses + "|" + otherSide + ":s=48000", []string{"-c:a", "aac", "-f", "mp4"}},
 		"mp4 44.1k mono":   {tonesAndPulses + ":s=44100", []string{"-c:a", "aac", "-f", "mp4"}},
 		"mp4 mp3 vbr":      {tonesAndPulses + ":s=44100", []string{"-c:a", "libmp3lame", "-q:a", "2", "-f", "mp4"}},
-		"mkv 44.1k stereo": {tonesAndPulses + "|" + tonesAndPulses + ":s=44100", []string{"-c:a", "aac", "-f", "matroska"}},
-		"mkv 5.1":          {tonesAndPulses + "|" + tonesAndPulses + "|0|0|0|0:s=48000:c=5.1", []string{"-c:a", "ac3", "-f", "matroska"}},
+		"mkv 44.1k stereo": {tonesAndPulses + "|" + otherSide + ":s=44100", []string{"-c:a", "aac", "-f", "matroska"}},
+		"mkv 5.1":          {tonesAndPulses + "|" + otherSide + "|" + around + ":s=48000:c=5.1", []string{"-c:a", "ac3", "-f", "matroska"}},
 		"webm opus":        {tonesAndPulses + ":s=48000", []string{"-c:v", "libvpx", "-deadline", "realtime", "-c:a", "libopus", "-f", "webm"}},
 		"ts 44.1k":         {tonesAndPulses + ":s=44100", []string{"-c:a", "aac", "-f", "mpegts"}},
 		"mkv vorbis":       {tonesAndPulses + ":s=44100", []string{"-c:a", "libvorbis", "-f", "matroska"}},
@@ -60,11 +67,13 @@ func TestSoundJoinsSeamlessly(t *testing.T) {
 			write(t, whole, track)
 			got := pcm(t, "-i", whole)
 
-			length := max(int64(len(want)), int64(math.Ceil(plan.DurationSeconds*video.SampleRate)))
+			length := max(int64(len(want[0])), int64(math.Ceil(plan.DurationSeconds*video.SampleRate)))
 			if n := samples - video.AACPacket; n != length && n+video.SampleRate/10 < length || n > length {
 				t.Errorf("the track has %d samples, want %d", n, length)
 			}
-			checkSeams(t, plan, want, got)
+			for channel := range want {
+				checkSeams(t, plan, channel, want[channel], got[channel])
+			}
 		})
 	}
 }
@@ -98,20 +107,24 @@ func joinSound(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Pl
 	return track, samples
 }
 
-// pcm decodes the first channel of a file, so that sample n is at n ÷ rate.
-func pcm(t *testing.T, input ...string) []float64 {
+// pcm decodes the channels of a file, mixed to as many as ours have, so that sample n
+// of each is at n ÷ rate.
+func pcm(t *testing.T, input ...string) (channels [ffmpeg.AudioChannels][]float64) {
 	t.Helper()
 	args := append([]string{"-nostdin", "-v", "fatal", "-copyts"}, input...)
-	raw := output(t, "ffmpeg", append(args, "-map", "0:a:0", "-af", "aresample=48000:async=1:min_comp=0.000001:first_pts=0,aformat=channel_layouts=stereo,pan=mono|c0=c0", "-f", "f32le", "-")...)
-	list := make([]float64, len(raw)/4)
-	for i := range list {
-		list[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
+	raw := output(t, "ffmpeg", append(args, "-map", "0:a:0", "-af", "aresample=48000:async=1:min_comp=0.000001:first_pts=0,aformat=channel_layouts=stereo", "-f", "f32le", "-")...)
+	for c := range channels {
+		channels[c] = make([]float64, len(raw)/4/len(channels))
+		for i := range channels[c] {
+			channels[c][i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*(i*len(channels)+c):])))
+		}
 	}
-	return list
+	return channels
 }
 
-// checkSeams compares what is around every seam with the rest of the track.
-func checkSeams(t *testing.T, plan video.Plan, want, got []float64) {
+// checkSeams compares what is around every seam with the rest of the track, in one
+// channel.
+func checkSeams(t *testing.T, plan video.Plan, channel int, want, got []float64) {
 	t.Helper()
 	const window = pulseEvery // so that each holds one pulse
 	end := min(len(want), len(got)) - window
@@ -136,6 +149,10 @@ func checkSeams(t *testing.T, plan video.Plan, want, got []float64) {
 	}
 	slices.Sort(elsewhere)
 	usual := elsewhere[len(elsewhere)*9/10]
+	// Sound of another channel is as loud, and wrong everywhere, not only at seams.
+	if loud := difference(want, make([]float64, len(want)), 0, len(want), 0); usual > loud/4 {
+		t.Errorf("channel %d: error %.5f where no seam is, the sound itself has %.5f", channel, usual, loud)
+	}
 	for seam := range seams {
 		for _, at := range []int{seam - window/2, seam, seam + window} {
 			best, lag := math.Inf(1), 0
@@ -145,20 +162,20 @@ func checkSeams(t *testing.T, plan video.Plan, want, got []float64) {
 				}
 			}
 			if lag != 0 {
-				t.Errorf("sample %d, seam at %d: shifted by %d samples", at, seam, lag)
+				t.Errorf("channel %d, sample %d, seam at %d: shifted by %d samples", channel, at, seam, lag)
 			}
 			if best > 1.25*usual {
-				t.Errorf("sample %d, seam at %d: error %.5f, elsewhere %.5f", at, seam, best, usual)
+				t.Errorf("channel %d, sample %d, seam at %d: error %.5f, elsewhere %.5f", channel, at, seam, best, usual)
 			}
 		}
 		// Packet by packet, which shows a click.
 		for at := seam - 2*video.AACPacket; at <= seam+video.AACPacket; at += video.AACPacket {
 			if d := difference(want, got, at, video.AACPacket, 0); d > 2.5*usual {
-				t.Errorf("packet at sample %d, seam at %d: error %.5f, elsewhere %.5f", at, seam, d, usual)
+				t.Errorf("channel %d, packet at sample %d, seam at %d: error %.5f, elsewhere %.5f", channel, at, seam, d, usual)
 			}
 		}
 	}
-	t.Logf("error elsewhere: median %.5f, 90 %% below %.5f, worst %.5f", elsewhere[len(elsewhere)/2], usual, elsewhere[len(elsewhere)-1])
+	t.Logf("channel %d: error elsewhere: median %.5f, 90 %% below %.5f, worst %.5f", channel, elsewhere[len(elsewhere)/2], usual, elsewhere[len(elsewhere)-1])
 }
 
 // difference is the RMS of the difference of n samples, the second shifted.
