@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
@@ -215,6 +217,43 @@ func TestBoardShowsAMessage(t *testing.T) {
 	}
 	// Where it was before makes no difference.
 	s.look(s.admin, "Last-Event-ID", "1-3").sees("a snapshot", func(l *looker) bool { return len(l.kinds) > 0 && l.kinds[0] == board.Snapshot })
+}
+
+// TestBoardSaysThatABreakerIsOpen: which dependency a worker does not trust, and why, in
+// the stream that the picture is drawn from and in the tables, for as long as it lasts.
+func TestBoardSaysThatABreakerIsOpen(t *testing.T) {
+	t.Parallel()
+	s := startOps(t, nil)
+	l := s.look(s.public)
+	register := workers.New(s.account)
+	beat := func(w workers.Worker) {
+		t.Helper()
+		w.SeenAt = time.Now().Add(time.Minute).UTC() // not silent while we look: the tables then say only that
+		if err := register.Beat(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tables := func(want, never string) { // they are made of what the looker sees
+		t.Helper()
+		if text := string(s.get("/board/tables").body); !strings.Contains(text, want) || strings.Contains(text, never) {
+			t.Errorf("the tables: want %q and not %q: %s", want, never, text)
+		}
+	}
+	const reason, state, well = "503 <ServerBusy>", "<td>trouble with blob: 503 &lt;ServerBusy&gt;</td>", "<td>working</td>"
+	since, trouble := time.Now().UTC().Truncate(time.Second), "trouble with blob: "+reason
+	beat(workers.Worker{Name: "sick", Trouble: trouble, Breakers: []workers.Breaker{{Dependency: "blob", State: "open", Since: since, Reason: reason}}})
+	l.sees("the open breaker", func(l *looker) bool {
+		w := l.workers["sick"]
+		return cmp.Equal(w.Breakers, []api.BoardBreaker{{Dependency: "blob", State: "open", Since: since, Reason: reason}}) && w.Trouble != nil && *w.Trouble == trouble
+	})
+	tables(state, well)
+
+	beat(workers.Worker{Name: "sick"})
+	l.sees("that it is closed", func(l *looker) bool {
+		w, there := l.workers["sick"]
+		return there && len(w.Breakers) == 0 && w.Trouble == nil
+	})
+	tables(well, "trouble with")
 }
 
 // TestBoardHasOneReader: storage is asked within the budget, as often for twenty

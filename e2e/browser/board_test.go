@@ -141,6 +141,7 @@ func TestBoardIsAlive(t *testing.T) {
 	tab := open(t)
 	openBoard(t, tab, s, witness)
 	truth(t, tab, `document.getElementById('board-workers').hasAttribute('data-none')`)
+	showsABreaker(t, tab, s)
 
 	const title = `</script><img src=x onerror="window.hacked=1">&lt;b&gt;`
 	user := newUser(t, s)
@@ -187,6 +188,28 @@ func TestBoardIsAlive(t *testing.T) {
 		t.Error("the title was run")
 	}
 	unbroken(t, tab)
+}
+
+// showsABreaker: a worker that receives nothing says so, and because of what, until its
+// breaker is closed. Only a heartbeat is needed, as a worker in trouble writes it.
+func showsABreaker(t *testing.T, tab context.Context, s *stack.Stack) {
+	t.Helper()
+	register := workers.New(openAccount(t, s))
+	const reason = "trouble with blob since then: 503 ServerBusy"
+	seen := time.Now().Add(time.Minute).UTC() // not silent while we look: that takes the words away, too
+	sick := workers.Worker{Name: "sick", SeenAt: seen, Trouble: reason, Breakers: []workers.Breaker{{Dependency: "blob", State: "open", Since: time.Now().UTC(), Reason: "503 ServerBusy"}}}
+	if err := register.Beat(t.Context(), sick); err != nil {
+		t.Fatal(err)
+	}
+	const node = `document.querySelector('[data-worker="sick"]')`
+	truth(t, tab, node+`?.innerText.includes('receives nothing') && `+node+`.innerText.includes('blob open') && `+node+`.innerText.includes('`+reason+`')`)
+	if err := register.Beat(t.Context(), workers.Worker{Name: "sick", SeenAt: seen}); err != nil {
+		t.Fatal(err)
+	}
+	truth(t, tab, node+` && !/receives nothing|blob|trouble/.test(`+node+`.innerText) && document.getElementById('log').textContent.includes('Worker sick receives again.')`)
+	if err := register.Leave(t.Context(), "sick"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestBoardShowsAKilledWorker: its message stays where it was until the lease ends,
@@ -239,9 +262,8 @@ type crowd struct {
 	sent     int
 }
 
-const crowdTokens, crowdWorkers, crowdSlots = 200, 8, 3
-
-func newCrowd(t *testing.T, s *stack.Stack) *crowd {
+// openAccount is the way to a stack's storage beside its roles.
+func openAccount(t *testing.T, s *stack.Stack) *azstorage.Account {
 	t.Helper()
 	connection := s.ConnectionString()
 	cfg, err := azstorage.ConfigFromEnv(func(name string) string {
@@ -258,6 +280,14 @@ func newCrowd(t *testing.T, s *stack.Stack) *crowd {
 		t.Fatal(err)
 	}
 	t.Cleanup(account.CloseIdle)
+	return account
+}
+
+const crowdTokens, crowdWorkers, crowdSlots = 200, 8, 3
+
+func newCrowd(t *testing.T, s *stack.Stack) *crowd {
+	t.Helper()
+	account := openAccount(t, s)
 	c := &crowd{t: t, queues: workqueue.OpenAll(account, workflow.Specs), register: workers.New(account), held: map[int][]*workqueue.Lease{}, done: make([]int64, crowdWorkers)}
 	user := newUser(t, s)
 	for i := range 12 {
