@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,12 +19,14 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/ownport"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 )
 
 // trueOutage is how long a service is away with the clocks of production instead
@@ -231,4 +237,61 @@ func TestFullDiskOfOneWorkerFailsNoVideo(t *testing.T) {
 	if w, err = s.row(t, "no room"); err != nil || w.Failed != 0 || w.Troubled == 0 || !strings.Contains(w.Trouble, "scratch disk") {
 		t.Errorf("the worker without room: %+v, %v", w, err)
 	}
+}
+
+// A probe of the platform asks /readyz: 503 with the reason while a breaker is open, and
+// 200 afterwards. Blobs are away, because /readyz asks a queue by itself: whether it
+// answers 503 is up to the breaker alone. The register, which the board reads, says the same.
+func TestReadinessFollowsTheBreaker(t *testing.T) {
+	t.Parallel()
+	s, outage := newSite(t), azuritetest.NewOutage(t)
+	port, err := ownport.Free()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	s.start(t, "probed", nil, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": outage.ConnectionString(), "WORKERROLE_ADMIN_ADDR": address})
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	answers := func(path string, status int, text string) func() error {
+		return func() error {
+			res, err := client.Get("http://" + address + path)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = res.Body.Close() }()
+			body, err := io.ReadAll(res.Body)
+			if err == nil && (res.StatusCode != status || !strings.HasPrefix(string(body), text)) {
+				err = fmt.Errorf("%s: %d %q, want %d %q", path, res.StatusCode, body, status, text)
+			}
+			return err
+		}
+	}
+	azuritetest.Eventually(t, time.Minute, answers("/readyz", http.StatusOK, "ok\n"))
+
+	reason := fmt.Sprintf("trouble with %s since ", azstorage.Blobs)
+	outage.Set(azstorage.Blobs, azuritetest.ServerBusy)
+	ids := s.upload(t, clip(t, 2), 3) // what nobody works on meets no trouble
+	azuritetest.Eventually(t, time.Minute, answers("/readyz", http.StatusServiceUnavailable, "not ready: "+reason))
+	azuritetest.Eventually(t, 20*time.Second, func() error {
+		w, err := s.row(t, "probed")
+		if err == nil && (len(w.Breakers) != 1 || w.Breakers[0].Dependency != string(azstorage.Blobs) || w.Breakers[0].State != consumer.BreakerOpen ||
+			w.Breakers[0].Reason == "" || !strings.HasPrefix(w.Trouble, reason)) {
+			err = fmt.Errorf("the register says %q, %+v", w.Trouble, w.Breakers)
+		}
+		return err
+	})
+	if err := answers("/livez", http.StatusOK, "ok\n")(); err != nil { // to restart it would not help
+		t.Error(err)
+	}
+
+	outage.Set(azstorage.Blobs, azuritetest.None)
+	azuritetest.Eventually(t, time.Minute, answers("/readyz", http.StatusOK, "ok\n"))
+	azuritetest.Eventually(t, 20*time.Second, func() error {
+		w, err := s.row(t, "probed")
+		if err == nil && (len(w.Breakers) > 0 || w.Trouble != "") {
+			err = fmt.Errorf("the register says %q, %+v", w.Trouble, w.Breakers)
+		}
+		return err
+	})
+	azuritetest.Eventually(t, 2*time.Minute, func() error { return s.state(t, video.Ready, ids...) }) // ready, and it receives
 }
