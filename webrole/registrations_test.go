@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -283,6 +284,100 @@ func TestFinishInAVideo(t *testing.T) {
 	s.index(v.Id)
 	if got := moments(); len(got) != 0 {
 		t.Errorf("untied: %v", got)
+	}
+}
+
+// TestTablesAreAwayForAStartList: whoever registers runners during an outage of the tables
+// is told to come again. No runner is there in part, also where the outage begins in the
+// middle, and the same list, sent again, adds what is missing.
+func TestTablesAreAwayForAStartList(t *testing.T) {
+	t.Parallel()
+	outage := azuritetest.NewOutage(t)
+	s := start(t, map[string]string{
+		"AZURE_STORAGE_CONNECTION_STRING": outage.ConnectionString(), "CUTROOM_RETRY_MAX": "3", "CUTROOM_RETRY_DELAY": "100ms",
+	})
+	rows := tablestore.New(s.account.Table(registrations.Table)) // not by way of the outage
+	stored := func() map[int32]int {                             // how many rows each bib has
+		t.Helper()
+		count := map[int32]int{}
+		for row, err := range rows.Query(t.Context(), tablestore.Query{PartitionKey: newYork, Select: []string{"Bib"}, Class: tablestore.RowRange}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			bib, _ := row.Props["Bib"].(int32)
+			count[bib]++
+		}
+		return count
+	}
+	away := func(a answer) {
+		t.Helper()
+		a.want(t, http.StatusServiceUnavailable, "storage_unavailable")
+		if a.Header.Get("Retry-After") == "" {
+			t.Errorf("it does not say when to come again: %v", a.Header)
+		}
+	}
+	const john = `[{"bib":90001,"name":"John","sex":"M","age":55}]`
+	for _, fault := range []azuritetest.Fault{azuritetest.ServerBusy, azuritetest.ResetBefore} {
+		before := outage.Set(azstorage.Tables, fault)
+		away(s.register(newYork, john))
+		if fired := outage.Set(azstorage.Tables, azuritetest.None) - before; fired == 0 {
+			t.Errorf("fault %d was met by no request", fault)
+		}
+		if got := stored(); len(got) > 0 {
+			t.Errorf("fault %d: refused, and stored: %v", fault, got)
+		}
+	}
+	if report := decode[api.ImportReport](t, s.register(newYork, john), http.StatusOK); report.Accepted != 1 || report.Unchanged != 0 {
+		t.Errorf("afterwards: %+v", report)
+	}
+
+	// John alone was refused before anything was tried: the trail of changes is written
+	// first. A list that is being stored meets the outage with its runners. It is longer
+	// than what an import holds at a time, so that something is always left to store.
+	const n = 1200
+	whole, err := io.ReadAll(field(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := bytes.Index(whole, []byte("\n1100,"))
+	body, send := io.Pipe()
+	req := s.request(http.MethodPost, s.public+"/api/v1"+eventPath(newYork), nil, "Content-Type", "text/csv")
+	req.Body, req.ContentLength = body, -1
+	answered := make(chan answer, 1)
+	go func() {
+		defer close(answered)
+		answered <- s.send(req)
+	}()
+	if _, err := send.Write(whole[:later]); err != nil {
+		t.Fatal(err)
+	}
+	azuritetest.Eventually(t, time.Minute, func() error {
+		_, err := rows.Get(t.Context(), newYork, "GUARD:00001")
+		return err
+	})
+	outage.Set(azstorage.Tables, azuritetest.ServerBusy)
+	_, _ = send.Write(whole[later:]) // an answer may come before it is read
+	_ = send.Close()
+	a, ok := <-answered
+	if !ok {
+		t.FailNow()
+	}
+	away(a)
+	outage.Set(azstorage.Tables, azuritetest.None)
+	got := stored()
+	there := len(got) - 1 // without John
+	t.Logf("%d of %d runners are there", there, n)
+	for bib, count := range got {
+		if count != 3 {
+			t.Errorf("bib %d has %d rows of 3", bib, count)
+		}
+	}
+	report := decode[api.ImportReport](t, s.register(newYork, string(whole)), http.StatusOK)
+	if report.Accepted != n || report.Unchanged != there || report.Refused != 0 {
+		t.Errorf("the same list again: %+v, want %d of which %d were there", report, n, there)
+	}
+	if got := stored(); len(got) != n+1 {
+		t.Errorf("%d runners, want %d", len(got), n+1)
 	}
 }
 
