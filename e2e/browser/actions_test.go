@@ -16,6 +16,7 @@ import (
 // TestCancelRetryAndProcessAgain: the page of a video offers what its state allows, and
 // does it, by keyboard.
 func TestCancelRetryAndProcessAgain(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Start(t, stack.Options{}) // without a worker, so that it waits
 	user := newUser(t, s)
 	v := upload(t, user, client.NewVideo{Title: "Perhaps"}, clip(t, 2))
@@ -54,6 +55,7 @@ exec ffmpeg "$@"
 // TestRetryAStepThatFailedAlone: a step after ready that is broken leaves the video ready.
 // Its page offers to try again, by keyboard, and what is mended is done.
 func TestRetryAStepThatFailedAlone(t *testing.T) {
+	t.Parallel()
 	program := filepath.Join(t.TempDir(), "ffmpeg")
 	if err := os.WriteFile(program, []byte(brokenLoudness), 0o755); err != nil { //nolint:gosec // a program
 		t.Fatal(err)

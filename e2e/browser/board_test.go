@@ -215,6 +215,7 @@ func showsABreaker(t *testing.T, tab context.Context, s *stack.Stack) {
 // TestBoardShowsAKilledWorker: its message stays where it was until the lease ends,
 // comes back with one delivery more, and another worker takes it.
 func TestBoardShowsAKilledWorker(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Start(t, stack.Options{Workers: 1, Env: []string{"WORKERROLE_POOLS=light=2,heavy=1", "CUTROOM_VISIBILITY=*=20s"}})
 	tab := open(t)
 	openBoard(t, tab, s, witness)

@@ -21,6 +21,8 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 )
 
+// TestMain runs the tests. Those that judge stalls, times or costs run first, one after the
+// other; the rest wait most of their time and are parallel.
 func TestMain(m *testing.M) {
 	scenes.MaybeChild()
 	stacktest.Main(m)

@@ -26,6 +26,7 @@ const shownCue = `(() => { const p = document.getElementById('player'), track = 
 // TestCaptionsAreShown sends an SRT file through the page of a video, and the
 // player that is open shows its cues at their times: all by keyboard.
 func TestCaptionsAreShown(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Start(t, stack.Options{Workers: 1})
 	user, err := journey.New(s.BaseURL())
 	if err != nil {

@@ -61,6 +61,7 @@ func uploadedAndReady(t *testing.T, user *journey.User, v client.NewVideo, path 
 // registered, a video shows the finish, and the bib alone leads to a clip that
 // starts at the right frame and plays.
 func TestFindYourOwnFinish(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Start(t, stack.Options{Workers: 1})
 	user, err := journey.New(s.BaseURL())
 	if err != nil {

@@ -73,6 +73,7 @@ func readPage(t *testing.T, tab context.Context) (w waterfall) {
 // somebody looks at the page of the video. The page draws the attempt as running, then
 // as lost, and the next worker's beside it; in words, and in a table.
 func TestThePageTellsTheJourney(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Start(t, stack.Options{Env: []string{"CUTROOM_VISIBILITY=*=6s", "CUTROOM_RECONCILE_INTERVAL=2s", "CUTROOM_RECONCILE_GRACE=2s"}})
 	killed, err := s.AddWorker(t.Context(), "WORKERROLE_NAME=victim", "WORKERROLE_POOLS=light=4,heavy=1", "CUTROOM_FAILPOINT=encode/output#3:kill:"+filepath.Join(t.TempDir(), "killed"))
 	if err != nil {

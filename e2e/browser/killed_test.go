@@ -59,6 +59,7 @@ func padded(t *testing.T, film string, size int64) string {
 // TestUploadGoesOnAfterTheBrowserWasKilled: the browser gets SIGKILL two seconds after an
 // upload of 64 MiB began, and when a tenth, a half and nine tenths of it are there.
 func TestUploadGoesOnAfterTheBrowserWasKilled(t *testing.T) {
+	t.Parallel()
 	const size = 64 << 20
 	s := stacktest.Start(t, stack.Options{})
 	path := largeFile(t, size)

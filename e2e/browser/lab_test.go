@@ -24,6 +24,7 @@ import (
 // player does not stall, the journey shows the attempt that was lost, and the video
 // becomes ready.
 func TestKillAWorkerFromTheBoard(t *testing.T) {
+	t.Parallel()
 	s, err := lab.Start(t.Context(), stacktest.Complete(t, stack.Options{Workers: 2, Env: []string{
 		"WORKERROLE_POOLS=light=4,heavy=1", "CUTROOM_VISIBILITY=*=6s",
 	}}))

@@ -53,6 +53,7 @@ const playAddress = `(address) => {
 // them plays for its owner. For a stranger there is none, on its page, in its frame and at
 // its address; with the address that its owner was given, hls.js plays it for anybody.
 func TestMyVideos(t *testing.T) {
+	t.Parallel()
 	const token = "token-of-this-test-only"
 	s := stacktest.Start(t, stack.Options{Workers: 1, Env: []string{"WEBROLE_TOKEN=" + token, "WEBROLE_ANONYMOUS=on", "WEBROLE_PLAYBACK_KEYS=a-key-of-playback-of-this-test-only"}})
 	user, err := journey.NewThrough(s.BaseURL(), bearer(token))

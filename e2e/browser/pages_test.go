@@ -147,6 +147,7 @@ func inspect(t *testing.T, tab context.Context, name string, sights ...sight) {
 // console, text that is taken for markup, or anything beside its right edge, light or
 // dark, narrow or wide; and none loads more than it may.
 func TestEveryPageEverywhere(t *testing.T) {
+	t.Parallel()
 	root, err := stack.Root()
 	if err != nil {
 		t.Fatal(err)

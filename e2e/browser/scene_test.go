@@ -65,6 +65,7 @@ const shownIsTold = `(async () => {
 // browsers. Its page shows all that it tells, in order, and axe finds nothing in what is
 // there at the end.
 func TestEveryScenePlaysInThePage(t *testing.T) {
+	t.Parallel()
 	s, err := lab.Start(t.Context(), stacktest.Complete(t, stack.Options{Workers: 1}))
 	if err != nil {
 		t.Fatal(err)
@@ -127,6 +128,7 @@ func (v visitor) plays(t *testing.T, name string) {
 // TestOperatorsPlayScenesFromAnywhere: where others reach the web role, a scene's page
 // plays for an operator, says to a viewer who may, and nobody can break the stack.
 func TestOperatorsPlayScenesFromAnywhere(t *testing.T) {
+	t.Parallel()
 	const token = "token-of-this-test-only"
 	s, err := lab.Start(t.Context(), stacktest.Complete(t, stack.Options{
 		Workers: 1, WebAddr: "0.0.0.0:0", Env: []string{"WEBROLE_TOKEN=" + token, "WEBROLE_ANONYMOUS=on"},
@@ -207,6 +209,7 @@ func answer(t *testing.T, tab context.Context, s *lab.Stack) {
 // by keyboard; its diagram and its sentences grow; and the page is good to look at,
 // wide and narrow, light and dark.
 func TestPlayASceneInThePage(t *testing.T) {
+	t.Parallel()
 	s, err := lab.Start(t.Context(), stacktest.Complete(t, stack.Options{Workers: 1}))
 	if err != nil {
 		t.Fatal(err)

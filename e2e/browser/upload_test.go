@@ -63,6 +63,7 @@ func eval[T any](t *testing.T, tab context.Context, expression string) T {
 // again (paper row Q12), and one whose connection breaks, too. Each row becomes a link that plays, and
 // the search finds it.
 func TestUploadThroughThePage(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Start(t, stack.Options{Workers: 1})
 	tab := open(t)
 	letter := filepath.Join(t.TempDir(), "letter.mp4")
@@ -217,6 +218,7 @@ func stalling(parts int) string {
 // Whoever chooses the file again sends only what storage does not hold: in another tab,
 // which remembers the file, and on another device, by the link on the video's page.
 func TestUploadGoesOnInAnotherTab(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Start(t, stack.Options{})
 	user, err := journey.New(s.BaseURL())
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 // parts, changing its words while somebody else does, and thinking again about a
 // delete.
 func TestWatchPage(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Start(t, stack.Options{Workers: 1})
 	user, err := journey.New(s.BaseURL())
 	if err != nil {
