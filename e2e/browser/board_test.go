@@ -203,6 +203,9 @@ func showsABreaker(t *testing.T, tab context.Context, s *stack.Stack) {
 	}
 	const node = `document.querySelector('[data-worker="sick"]')`
 	truth(t, tab, node+`?.innerText.includes('receives nothing') && `+node+`.innerText.includes('blob open') && `+node+`.innerText.includes('`+reason+`')`)
+	// For who cannot see the picture.
+	truth(t, tab, `(document.getElementById('tables').open = true) && document.getElementById('workers').innerText.includes('receives nothing: `+reason+`')`)
+	eval[bool](t, tab, `document.getElementById('tables').open = false`)
 	if err := register.Beat(t.Context(), workers.Worker{Name: "sick", SeenAt: seen}); err != nil {
 		t.Fatal(err)
 	}

@@ -116,8 +116,8 @@ func wantPool(s Settings, seen Observation, pool string) (int, string) {
 }
 
 // wantFor is the rule for queues that share some slots of each worker. name is theirs, for
-// people.
-func wantFor(s Settings, workers int, name string, queues []Queue, each int) (int, string) {
+// people; size is how many slots they are.
+func wantFor(s Settings, workers int, name string, queues []Queue, size int) (int, string) {
 	var all, urgent load
 	for _, q := range queues {
 		all.add(q)
@@ -125,7 +125,7 @@ func wantFor(s Settings, workers int, name string, queues []Queue, each int) (in
 			urgent.add(q)
 		}
 	}
-	slots := int64(max(each, 1))
+	slots := int64(max(size, 1))
 	within := func(l load, target time.Duration) int64 {
 		left := max(target-l.oldest, target/patience, time.Second)
 		return ceil(int64(l.work), slots*int64(left))

@@ -52,7 +52,7 @@ export function fromModel(model: Model, actions: TableActions) {
     name: l.name, pool: q.pool, length: l.length, visibility: `${q.visibilitySeconds} s`, paused: q.paused, poison: false, lead: i === 0,
   })));
   const workers = [...model.workers.values()].map((w) => ({
-    name: w.name, seen: new Date(w.seenAt).toLocaleTimeString() + (w.silent ? ', silent' : ''), done: String(w.done),
+    name: w.name, seen: new Date(w.seenAt).toLocaleTimeString() + (w.silent ? ', silent' : '') + (w.trouble ? `, receives nothing: ${w.trouble}` : ''), done: String(w.done),
     busy: w.tasks.map((t) => `${t.step} ${t.video}, delivery ${t.dequeueCount}`).join(', '),
   }));
   drawAll(queues, workers, model.poison, actions);
