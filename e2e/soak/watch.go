@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // watcher reads the rows of all videos again and again, from outside, and
@@ -158,8 +160,12 @@ func (w *watcher) step(id string, t *truth, key string, r row) {
 	}
 	now.attempt, now.number = before.attempt, before.number
 	if attempt, number := r.text("Attempt"), r.number("Attempts"); strings.HasPrefix(key, "STEP:") {
-		// Every claim counts on. A row that was written anew counts from the start.
-		if number < before.number || number == before.number && attempt != "" && before.attempt != "" && attempt != before.attempt {
+		// Every claim counts on. A row that was written anew counts from the start. The row
+		// of finish comes with its promise. Other rows come with their first claim, and it
+		// takes the row back when the video was cancelled meanwhile: after a retry the
+		// step has a first attempt again.
+		again := number == before.number && attempt != "" && before.attempt != "" && attempt != before.attempt
+		if number < before.number || again && (now.step == workflow.StepFinish || number > 1) {
 			w.violation("%s of %s was promised anew: attempt %d comes after attempt %d", key, id, number, before.number)
 		}
 		if attempt != "" {

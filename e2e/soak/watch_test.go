@@ -57,6 +57,14 @@ func TestWatcher(t *testing.T) {
 			videoAt("processing", map[string]row{finish: stepAt("running", "a", 1)}),
 			videoAt("processing", map[string]row{finish: stepAt("running", "b", 1)}),
 		}, "was promised anew"},
+		"a first claim that a cancel undid": {[]map[string]*truth{
+			videoAt("processing", map[string]row{first: stepAt("running", "a", 1)}),
+			videoAt("processing", map[string]row{first: stepAt("running", "b", 1)}),
+		}, ""},
+		"a second claim counted as the first": {[]map[string]*truth{
+			videoAt("processing", map[string]row{first: stepAt("running", "a", 2)}),
+			videoAt("processing", map[string]row{first: stepAt("running", "b", 1)}),
+		}, "was promised anew"},
 		"an id that comes back": {[]map[string]*truth{
 			videoAt("processing", map[string]row{first: done}), {}, videoAt("processing", map[string]row{first: stepAt("done", "z", 1)}),
 		}, ""},
