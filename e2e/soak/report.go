@@ -42,13 +42,27 @@ type Report struct {
 
 func (r *Report) add(what string, list []string) {
 	const most = 25
-	for i, text := range list {
+	for i, text := range inTurns(list) {
 		if i == most {
 			r.Findings = append(r.Findings, fmt.Sprintf("%s: and %d more", what, len(list)-most))
 			return
 		}
 		r.Findings = append(r.Findings, what+": "+text)
 	}
+}
+
+// inTurns orders texts so that each kind, told by its first word, has its turn: many of one
+// kind must not push another off the page.
+func inTurns(list []string) []string {
+	had, turn := map[string]int{}, map[string]int{}
+	for _, text := range list {
+		kind, _, _ := strings.Cut(text, " ")
+		turn[text] = had[kind]
+		had[kind]++
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b string) int { return turn[a] - turn[b] })
+	return list
 }
 
 func (r *Report) measure(ctx context.Context, c *checker, w *watcher, m *meter, u *users, t *chaos, p *faultproxy.Proxy) {

@@ -1,6 +1,8 @@
 package soak
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +116,22 @@ func TestJudge(t *testing.T) {
 	} {
 		if got := test.h.judge(test.t); (got == "") != test.fine {
 			t.Errorf("%+v: %q, want fine: %v", test.h, got, test.fine)
+		}
+	}
+}
+
+// A page of 25 findings has something of each kind.
+func TestFindingsOfEachKindAreOnThePage(t *testing.T) {
+	t.Parallel()
+	var list []string
+	for i := range 40 {
+		list = append(list, fmt.Sprint("in flight: ", i))
+	}
+	r := &Report{}
+	r.add("not at rest", append(list, "promise a", "promise b", "running c"))
+	for _, want := range []string{"not at rest: in flight: 0", "not at rest: promise a", "not at rest: promise b", "not at rest: running c", "not at rest: and 18 more"} {
+		if !slices.Contains(r.Findings, want) {
+			t.Errorf("no %q in %v", want, r.Findings)
 		}
 	}
 }
