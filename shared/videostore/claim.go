@@ -126,10 +126,11 @@ func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) 
 	if !missing {
 		return nil
 	}
-	// The video may have been purged between the read of META and this insert. Then
-	// nobody would remove the new row. So META is read again, and the row is deleted if
-	// META is gone. A worker that was frozen here has lost its lease and its ctx, but it
-	// must look all the same.
+	// The video may have been purged or cancelled between the read of META and this insert.
+	// Nobody would remove the new row of a purged video, and that of a cancelled one would
+	// say that somebody works. So META is read again, and the row is deleted if the step is
+	// not wanted. A worker that was frozen here has lost its lease and its ctx, but it must
+	// look all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
 	defer cancel()
 	if err := c.CheckActive(ctx); err != nil {

@@ -385,18 +385,28 @@ func TestClipsArePaged(t *testing.T) {
 	}
 }
 
-// erasedMeanwhile returns a store whose first write to table videos waits until the video
-// that begin makes is deleted and erased, another store for looking, and whether
-// that has happened.
+// erasedMeanwhile is meanwhile for a video that is deleted and erased.
 func erasedMeanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) video.ID) (late, s *videostore.Store, id video.ID, erased *atomic.Bool) {
+	t.Helper()
+	return meanwhile(t, begin, func(s *videostore.Store, id video.ID) error {
+		_, err1 := s.Delete(t.Context(), id, "")
+		_, err2 := s.Erase(t.Context(), id, true)
+		return errors.Join(err1, err2)
+	})
+}
+
+// meanwhile returns a store whose first write to table videos waits until something was
+// done to the video that begin makes, another store for looking, and whether that has
+// happened.
+func meanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) video.ID, do func(*videostore.Store, video.ID) error) (late, s *videostore.Store, id video.ID, done *atomic.Bool) {
 	t.Helper()
 	prefix := azuritetest.Prefix()
 	var once sync.Once
-	var erase func()
+	var happens func()
 	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
 		insert := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, videostore.VideosTable)
 		if insert || strings.HasSuffix(r.URL.Path, "$batch") {
-			once.Do(erase)
+			once.Do(happens)
 		}
 		return azuritetest.None
 	}}
@@ -410,16 +420,14 @@ func erasedMeanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) vide
 	out := &outgoing{}
 	s = videostore.New(a, out)
 	id = begin(s, out)
-	erased = &atomic.Bool{}
-	erase = func() {
-		_, err1 := s.Delete(t.Context(), id, "")
-		_, err2 := s.Erase(t.Context(), id, true)
-		if err := errors.Join(err1, err2); err != nil {
+	done = &atomic.Bool{}
+	happens = func() {
+		if err := do(s, id); err != nil {
 			t.Error(err)
 		}
-		erased.Store(true)
+		done.Store(true)
 	}
-	return videostore.New(account(faults), out), s, id, erased
+	return videostore.New(account(faults), out), s, id, done
 }
 
 // The video is deleted and erased after the request has looked at it and before

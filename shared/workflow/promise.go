@@ -38,8 +38,9 @@ func Promises(plan video.Plan, stage Stage) (promised []Promise) {
 			continue
 		}
 		step, known := Find(p.Step)
-		step.Stage, step.Alone = stage, step.FailsAlone() // at today's stage
-		if !known {                                       // a newer release planned: it is counted and asked for, and run elsewhere
+		// Whether it fails alone is asked before the stage is replaced: it depends on it.
+		step.Stage, step.Alone = stage, step.FailsAlone()
+		if !known { // a newer release planned: it is counted and asked for, and run elsewhere
 			step.Alone, step.Queues = p.Alone, []string{p.Queue}
 			if p.PerChunk {
 				step.Count = PerChunk

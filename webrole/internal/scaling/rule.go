@@ -105,8 +105,8 @@ func wantPool(s Settings, seen Observation, pool string) (int, string) {
 	queues := slices.DeleteFunc(slices.Clone(seen.Queues), func(q Queue) bool { return q.Pool != pool || q.Paused })
 	n, why := wantFor(s, seen.Workers, pool, queues, seen.Slots[pool])
 	for _, q := range queues {
-		if q.Slots == 0 {
-			continue
+		if q.Slots == 0 || q.Slots >= seen.Slots[pool] {
+			continue // it shares all slots, and has been counted with the others
 		}
 		if more, reason := wantFor(s, seen.Workers, q.Name, []Queue{q}, q.Slots); more > n {
 			n, why = more, reason
