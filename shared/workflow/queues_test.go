@@ -24,9 +24,18 @@ func TestSpecsAreSound(t *testing.T) {
 			t.Errorf("%q is no queue name", n)
 		}
 	}
-	for _, s := range workflow.Specs {
-		if s.Visibility < 30*time.Second || s.Weight < 1 || len(s.Steps) == 0 || s.MaxIdlePoll > 5*time.Second || workflow.Pools()[s.Pool] < 1 {
-			t.Errorf("%+v", s)
+	for _, s := range workflow.Specs { // 0 is the default, which is sound
+		switch {
+		case s.Visibility != 0 && s.Visibility < 30*time.Second:
+			t.Errorf("queue %s: its messages are hidden for %v, want at least 30 s: renewals come late on a busy machine", s.Name, s.Visibility)
+		case s.Weight < 0:
+			t.Errorf("queue %s has a weight of %d", s.Name, s.Weight)
+		case len(s.Steps) == 0:
+			t.Errorf("queue %s carries no step: name it in Step.Queues", s.Name)
+		case s.MaxIdlePoll > 5*time.Second:
+			t.Errorf("queue %s: workers look at it every %v only, want 5 s at most", s.Name, s.MaxIdlePoll)
+		case workflow.Pools()[s.Pool] < 1:
+			t.Errorf("queue %s: pool %q has no slots in workflow.Pools", s.Name, s.Pool)
 		}
 	}
 }
