@@ -63,7 +63,9 @@ func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, pr
 	job.End = chunk.To
 	if last {
 		job.End += max(plan.FPS.Frames(slack), plan.Frames/20)
-		job.DecodeThreads = 2 // often the last to be done, with a core to spare
+	}
+	if index >= len(plan.Chunks)-2 {
+		job.DecodeThreads = 2 // one of them is the last to be done, often with a core to spare
 	}
 	for i := range plan.Renditions {
 		job.Renditions = append(job.Renditions, i)
