@@ -83,7 +83,7 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 			return
 		}
 		// snippet: slots-first
-		slots, err := l.pool.take(ctx, l.share, want, lookEvery(spec.MaxWait), func() { c.lookAtOldest(ctx, l) })
+		slots, err := l.pool.take(ctx, l.share, want, l.lookEvery(), func() bool { return c.hasMore(ctx, l) })
 		if err != nil {
 			return
 		}
@@ -191,10 +191,6 @@ func (l *line) wait(ctx context.Context, d time.Duration) (woken bool) {
 	return false
 }
 
-// lookAtOldest peeks at the queue while it waits for a slot. The pool needs to know
-// how long the queue's oldest item has waited.
-func (c *Consumer) lookAtOldest(ctx context.Context, l *line) { c.hasMore(ctx, l) }
-
 // hasMore peeks at the queue, tells the pool of its oldest item, and reports whether there
 // is one; also true when it cannot be known.
 func (c *Consumer) hasMore(ctx context.Context, l *line) bool {
@@ -212,9 +208,17 @@ func (c *Consumer) hasMore(ctx context.Context, l *line) bool {
 	return true
 }
 
-func lookEvery(maxWait time.Duration) time.Duration {
-	if maxWait <= 0 {
-		return 0
+// lookEvery is how often a line peeks at its queue while it waits for a slot; 0 means
+// never. The pool needs to know how long the oldest item of a queue with MaxWait has
+// waited. Of an urgent queue it needs to know whether something came since the latest
+// receive, because bulk work waits for that; so it is looked at as often as with a slot.
+func (l *line) lookEvery() time.Duration {
+	spec := l.queue.Spec()
+	switch {
+	case spec.Urgent:
+		return l.longestIdle()
+	case spec.MaxWait > 0:
+		return min(max(spec.MaxWait/4, 100*time.Millisecond), 10*time.Second)
 	}
-	return min(max(maxWait/4, 100*time.Millisecond), 10*time.Second)
+	return 0
 }

@@ -93,12 +93,16 @@ type turn struct {
 	want    int
 	got     int
 	granted chan struct{} // closed when got is at least 1
+	// backlog says that the queue has messages as far as known: a turn for one slot is a
+	// look at a queue that may be empty. Guarded by pool.mu.
+	backlog bool
 }
 
 // take waits for at least one slot and returns how many it got, at most want. While
-// it waits it calls look at the interval every; 0 means never.
-func (p *pool) take(ctx context.Context, s *share, want int, every time.Duration, look func()) (int, error) {
-	t := &turn{share: s, want: want, granted: make(chan struct{})}
+// it waits it calls look at the interval every, which reports whether the queue has
+// messages; 0 means never.
+func (p *pool) take(ctx context.Context, s *share, want int, every time.Duration, look func() bool) (int, error) {
+	t := &turn{share: s, want: want, granted: make(chan struct{}), backlog: want > 1}
 	p.mu.Lock()
 	p.ask(s, false)
 	p.arrive(s)
@@ -128,7 +132,11 @@ func (p *pool) take(ctx context.Context, s *share, want int, every time.Duration
 		case <-t.granted:
 			return t.got, nil
 		case <-tick:
-			look()
+			found := look()
+			p.mu.Lock()
+			t.backlog = found
+			p.assign()
+			p.mu.Unlock()
 		case <-again: // a rush has gone on, or has ended in another pool
 			p.mu.Lock()
 			p.assign()
@@ -277,8 +285,7 @@ func (p *pool) assign() {
 		}
 		return t.got > 0
 	})
-	// A turn for one slot is a look at a queue that may be empty.
-	if slices.ContainsFunc(p.waiting, func(t *turn) bool { return t.share.urgent && t.want > 1 }) {
+	if slices.ContainsFunc(p.waiting, func(t *turn) bool { return t.share.urgent && t.backlog }) {
 		p.rush.goesOn(now)
 	}
 }

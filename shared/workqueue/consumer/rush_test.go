@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,5 +104,30 @@ func TestLookingIsNoRush(t *testing.T) {
 			t.Errorf("bulk work waited %v", d)
 		}
 		p.done(urgent, false)
+	})
+}
+
+// An urgent queue that was empty gets messages while its look waits for a slot: from the
+// next peek on that is a rush, and when another worker has taken them it is none.
+func TestAPeekTellsAWaitingLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rush{}
+		full, urgent := &pool{size: 1, rush: r}, &share{lane: 1, weight: 6, urgent: true}
+		_, _ = waitedFor(t, full, urgent), waitedFor(t, full, urgent)
+		var holds atomic.Bool // the queue has messages
+		go func() { _, _ = full.take(t.Context(), urgent, 1, time.Second, holds.Load) }()
+		p, bulk := &pool{size: 4, rush: r}, &share{lane: 2, weight: 3, bulk: true}
+		time.Sleep(5 * time.Second) // in the bubble's time
+		if d := waitedFor(t, p, bulk); d != 0 {
+			t.Errorf("of an empty queue it waited %v", d)
+		}
+		holds.Store(true)
+		time.Sleep(1500 * time.Millisecond)
+		time.AfterFunc(10*time.Second, func() { holds.Store(false) })
+		if d := waitedFor(t, p, bulk); d < 9*time.Second || d > 11*time.Second+rushGap+2*rushPoll {
+			t.Errorf("bulk work waited %v for an urgent queue that had messages for 10 s", d)
+		}
+		full.done(urgent, false)
 	})
 }
