@@ -160,8 +160,9 @@ type sending struct {
 	progress     func(held int64)
 	lastPartLast bool
 
-	sums []string // of all parts, empty while a part is not there
-	sent int64
+	sums    []string // of all parts, empty while a part is not there
+	refused []int    // parts that storage refused, each once
+	sent    int64
 }
 
 // read returns a part and its checksum.
@@ -243,6 +244,13 @@ func (u *User) sendSome(ctx context.Context, s *sending, up client.Upload) error
 		if err == nil {
 			err = u.putPart(ctx, ticket.Url, body, sum)
 		}
+		var refused *Refusal
+		if errors.As(err, &refused) && refused.Status == http.StatusForbidden && !slices.Contains(s.refused, ticket.Number) {
+			// The part is there, by a try whose answer was lost or that arrived late, or
+			// the key is too old: what is held says which (Q13).
+			s.refused = append(s.refused, ticket.Number)
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("put part %d of %s: %w", ticket.Number, s.id, err)
 		}
@@ -262,16 +270,12 @@ func (u *User) begin(ctx context.Context, id string, size int64) (client.Upload,
 	return *res.JSON200, nil
 }
 
-// putPart repeats a try whose outcome is unknown. When that try had been successful the
-// key is refused, because the part is there (Q13); complete compares its checksum.
+// putPart repeats a try whose outcome is unknown. The key creates the part once: when that
+// try had been successful the next one is refused.
 func (u *User) putPart(ctx context.Context, target string, part []byte, sum string) error {
 	const tries = 4
 	for try := 1; ; try++ {
 		again, err := u.putPartOnce(ctx, target, part, sum)
-		var refused *Refusal
-		if try > 1 && errors.As(err, &refused) && refused.Status == http.StatusForbidden {
-			return nil
-		}
 		if err == nil || !again || try == tries {
 			return err
 		}

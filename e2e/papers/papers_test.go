@@ -6,8 +6,11 @@ package papers_test
 import (
 	"bytes"
 	"context"
+	"crypto/md5" // what Azure Storage checks transfers with; not a secret
+	"encoding/base64"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -15,6 +18,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -332,5 +336,66 @@ func TestBase64CarriesWhatXMLCannot(t *testing.T) {
 		t.Errorf("plain JSON came back whole, so this test shows nothing: %q", got)
 	} else {
 		t.Logf("plain JSON: %q, %v", got, err)
+	}
+}
+
+// onceBefore reads from content, and calls then before the first read.
+type onceBefore struct {
+	content io.ReaderAt
+	then    func()
+	once    sync.Once
+}
+
+func (r *onceBefore) ReadAt(p []byte, at int64) (int, error) {
+	r.once.Do(r.then)
+	return r.content.ReadAt(p, at)
+}
+
+// Q13: a part that an earlier try has sent arrives late, when the next try has already
+// been told that it is missing. Its key creates a part once, so storage refuses the
+// second; the client asks what is held, and the upload ends well.
+func TestPartThatArrivesLate(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: this test runs Azurite and a built web role")
+	}
+	s := stacktest.Start(t, stack.Options{
+		ConnectionString: azuritetest.ConnectionString(t), Env: []string{"CUTROOM_PREFIX=" + azuritetest.Prefix()},
+	})
+	user, err := journey.New(s.BaseURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(user.Close)
+	video, err := user.Announce(t.Context(), client.NewVideo{Title: "A late part"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := clip(t, 2)
+	size, puts := int64(len(content)), 0
+	late := func() {
+		begun, err := user.API().BeginUploadWithResponse(t.Context(), video.Id, client.UploadBegin{SizeBytes: size})
+		if err != nil || begun.JSON200 == nil || len(begun.JSON200.Send) != 1 {
+			t.Fatalf("begin: %v, %s", err, begun.Body)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, begun.JSON200.Send[0].Url, bytes.NewReader(content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := md5.Sum(content)
+		req.Header.Set("Content-MD5", base64.StdEncoding.EncodeToString(sum[:]))
+		req.Header.Set("x-ms-blob-type", "BlockBlob")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		if res.StatusCode != http.StatusCreated {
+			t.Fatalf("the late part: %s", res.Status)
+		}
+	}
+	err = user.UploadParts(t.Context(), video.Id, &onceBefore{content: bytes.NewReader(content), then: late}, size, func(int64) { puts++ })
+	if err != nil || puts != 1 {
+		t.Errorf("the upload counted %d parts, %v", puts, err)
 	}
 }
