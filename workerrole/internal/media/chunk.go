@@ -63,9 +63,9 @@ func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, pr
 	job.End = chunk.To
 	if last {
 		job.End += max(plan.FPS.Frames(slack), plan.Frames/20)
-	}
-	if index >= len(plan.Chunks)-2 {
-		job.DecodeThreads = 2 // one of them is the last to be done, often with a core to spare
+		// Often the last to be done, with a core to spare. Not the one before it, too: two
+		// threads read further ahead, and a film that is still being sent may not be there.
+		job.DecodeThreads = 2
 	}
 	for i := range plan.Renditions {
 		job.Renditions = append(job.Renditions, i)
