@@ -248,6 +248,46 @@ func TestOneBeginningDoesNotHoldBulkUp(t *testing.T) {
 	close(urgent)
 }
 
+// Q5: bulk work is also held up for an urgent item that came after its queue was last
+// received from, when every slot was taken already.
+func TestAFullWorkerSeesWhatIsUrgent(t *testing.T) {
+	t.Parallel()
+	specs := encodeQueues(0)
+	specs[2].Bulk = true
+	qs := queuetest.Open(t, azuritetest.Account(t), specs...)
+	end := make(chan struct{})
+	h := queuetest.Recorder{Next: func(ctx context.Context, _ *consumer.Job) error {
+		select {
+		case <-end:
+		case <-ctx.Done():
+		}
+		return nil
+	}}
+	c, _ := run(t, qs, &h, heavySlots(1))
+	for n := range 2 { // one at a time, so that each time nothing more is found: the slot, and the reserved one
+		send(t, qs, first, fmt.Sprint("first", n))
+		eventually(t, func() error {
+			if begun := len(h.IDs()); begun != n+1 {
+				return fmt.Errorf("%d items have begun, want %d", begun, n+1)
+			}
+			return nil
+		})
+	}
+	time.Sleep(time.Second) // longer than the peeks that follow a receive
+	if held := c.Stats().BulkHeld; held != 0 {
+		t.Fatalf("bulk work was held up for %v while no urgent item waited", held)
+	}
+	send(t, qs, first, "first2")
+	eventually(t, func() error {
+		if c.Stats().BulkHeld == 0 {
+			return errors.New("bulk work is not held up for the urgent item that waits")
+		}
+		return nil
+	})
+	close(end)
+	queuetest.WaitEmpty(t, qs.Queue(first))
+}
+
 // Q5: of fifty uploads of one customer every one begins before the first goes on.
 func TestBeginningsGoBeforeWhatContinues(t *testing.T) {
 	t.Parallel()

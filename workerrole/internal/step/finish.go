@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
@@ -57,13 +55,13 @@ func (s Finish) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if out.Frames, err = verify(whole); err != nil {
 		return videostore.Commit{}, err
 	}
-	// They wait for storage more than they work, so they do it at the same time. Each
-	// fills in fields of its own.
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.playlists(ctx, w, whole, &out) })
-	group.Go(func() error { return s.pictures(ctx, w, whole, &out) })
-	group.Go(func() error { return s.download(ctx, w, whole, &out) })
-	if err := group.Wait(); err != nil {
+	if err := s.playlists(ctx, w, whole, &out); err != nil {
+		return videostore.Commit{}, err
+	}
+	if err := s.pictures(ctx, w, whole, &out); err != nil {
+		return videostore.Commit{}, err
+	}
+	if err := s.download(ctx, w, whole, &out); err != nil {
 		return videostore.Commit{}, err
 	}
 	duration := w.Plan.FPS.Seconds(out.Frames)
