@@ -10,12 +10,14 @@ import (
 
 const (
 	firstIdlePoll = 100 * time.Millisecond
-	// Lanes other than 0 are used only while lane 0 is busy: see workqueue.Lane. To
-	// save requests they sleep: when no queue with lanes has had a message for
-	// laneAwake, lanes other than 0 are polled every asleepPoll only. It is not enough
-	// that this queue has had none: while chunks of long films are on lane 0, the probe
-	// of a newcomer may be the first for minutes, and it is on another lane.
+	// Lanes other than 0 are used only while lane 0 is busy (see workqueue.Queues.Lane), so
+	// most of the time there is nothing in them. To save requests they are polled less often:
+	// dozing times less while only lanes 0 have had a message within laneAwake, and every
+	// asleepPoll when no lane of any queue has had one. It is not enough that this queue has
+	// had none: while chunks of long films are in a lane, the probe of a newcomer may be the
+	// first for minutes.
 	laneAwake  = time.Minute
+	dozing     = 2
 	asleepPoll = 15 * time.Second
 )
 
@@ -32,22 +34,36 @@ type line struct {
 // lanes are the lines of all queues that have lanes. A message in one wakes the others.
 type lanes struct {
 	lines []*line
-	hit   atomic.Int64 // Unix nanoseconds of the latest message in any of them
+	any   latest // message in any of them
+	side  latest // message in a lane other than 0
 }
 
-// sleeping reports whether this lane is polled seldom.
-func (l *line) sleeping() bool {
-	return l.queue.Spec().Lane() > 0 && time.Since(time.Unix(0, l.lanes.hit.Load())) > laneAwake
+// latest is when something happened last, in Unix nanoseconds.
+type latest struct{ at atomic.Int64 }
+
+// now notes that it happens, and reports whether the time before is longer ago than
+// laneAwake.
+func (t *latest) now() (first bool) {
+	before := t.at.Swap(time.Now().UnixNano())
+	return time.Since(time.Unix(0, before)) > laneAwake
 }
 
-// found notes that the line had a message, and wakes the other lanes if they sleep,
-// because they may have messages too.
+func (t *latest) awake() bool { return time.Since(time.Unix(0, t.at.Load())) <= laneAwake }
+
+// sleeping reports whether this lane is polled every asleepPoll only.
+func (l *line) sleeping() bool { return l.queue.Spec().Lane() > 0 && !l.lanes.any.awake() }
+
+// found notes that the line had a message, and wakes the other lanes if they sleep or
+// doze, because they may have messages too.
 func (l *line) found() {
 	if !l.queue.Spec().Laned {
 		return
 	}
-	before := l.lanes.hit.Swap(time.Now().UnixNano())
-	if time.Since(time.Unix(0, before)) <= laneAwake {
+	wake := l.lanes.any.now()
+	if l.queue.Spec().Lane() > 0 {
+		wake = l.lanes.side.now() || wake
+	}
+	if !wake {
 		return
 	}
 	for _, other := range l.lanes.lines {
@@ -150,6 +166,9 @@ func (l *line) longestIdle() time.Duration {
 		return min(asleepPoll, l.queue.Visibility())
 	}
 	longest := l.queue.Spec().MaxIdlePoll
+	if l.queue.Spec().Lane() > 0 && !l.lanes.side.awake() {
+		longest = min(dozing*longest, asleepPoll)
+	}
 	if l.count.length.Load() > 0 {
 		longest = min(longest, time.Second)
 	}

@@ -1,0 +1,69 @@
+package consumer
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// Q5, and what an idle queue costs: lanes other than 0 are polled as often as lane 0 only
+// while one of them has messages, less often while lane 0 alone has some, and seldom after
+// a minute without any. A message wakes them.
+func TestLanesDozeAndSleep(t *testing.T) {
+	t.Parallel()
+	queues := workqueue.OpenAll(azuritetest.Account(t), []workqueue.Spec{{Name: "work", Laned: true, MaxIdlePoll: time.Second}})
+	synctest.Test(t, func(t *testing.T) {
+		all := &lanes{}
+		for lane := range workqueue.Lanes {
+			all.lines = append(all.lines, &line{
+				queue: queues.Queue(workqueue.LaneName("work", lane)), lanes: all, wake: make(chan struct{}, 1),
+			})
+		}
+		first, second, third := all.lines[0], all.lines[1], all.lines[2]
+		expect := func(when string, lane0, others time.Duration, roused bool) {
+			t.Helper()
+			if d := first.longestIdle(); d != lane0 {
+				t.Errorf("%s: lane 0 is polled every %v, want %v", when, d, lane0)
+			}
+			for _, l := range all.lines[1:] {
+				if d := l.longestIdle(); d != others {
+					t.Errorf("%s: %s is polled every %v, want %v", when, l.queue.Name(), d, others)
+				}
+			}
+			if woken := third.wait(t.Context(), time.Millisecond); woken != roused {
+				t.Errorf("%s: lane 2 was woken: %v, want %v", when, woken, roused)
+			}
+			for _, l := range all.lines {
+				l.wait(t.Context(), time.Millisecond)
+			}
+		}
+		const doze = dozing * time.Second
+		expect("at the start", time.Second, asleepPoll, false)
+		first.found()
+		expect("a message in lane 0", time.Second, doze, true)
+		first.found()
+		expect("another one", time.Second, doze, false)
+		second.found()
+		expect("a message in lane 1", time.Second, time.Second, true)
+		second.found()
+		expect("another one there", time.Second, time.Second, false)
+		time.Sleep(laneAwake - time.Second)
+		first.found()
+		time.Sleep(2 * time.Second)
+		expect("nothing in other lanes than 0 for a minute", time.Second, doze, false)
+		third.count.length.Store(1)
+		if d := third.longestIdle(); d != time.Second {
+			t.Errorf("a lane with a hidden message is polled every %v, want 1 s", d)
+		}
+		third.count.length.Store(0)
+		time.Sleep(laneAwake)
+		expect("nothing at all for a minute", time.Second, asleepPoll, false)
+		third.found()
+		if !second.wait(t.Context(), time.Millisecond) {
+			t.Error("a message in lane 2 did not wake lane 1")
+		}
+	})
+}
