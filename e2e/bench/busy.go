@@ -31,6 +31,14 @@ var (
 	oneMinute  = film{width: 320, height: 180, fps: 24, rate: 100_000, seconds: 60, cheap: true, thin: true}
 )
 
+// Clip makes the clip of ten seconds, once for each cache.
+func Clip(ctx context.Context, cache string) (string, error) { return tenSeconds.make(ctx, cache) }
+
+// Film makes one of the films of the load, once for each cache.
+func (l Load) Film(ctx context.Context, cache string) (string, error) {
+	return l.film().make(ctx, cache)
+}
+
 // Newcomer is how soon a video could be watched, on an idle stack and behind the
 // films of others, from the last byte of its upload.
 type Newcomer struct {
@@ -64,7 +72,8 @@ func (l Load) Newcomers(ctx context.Context, s *stack.Stack, cache string, paths
 	if err != nil {
 		return nil, err
 	}
-	if _, err := bringMany(ctx, u, path, l.Films, oneChannel("films")); err != nil {
+	films, err := bringMany(ctx, u, path, l.Films, oneChannel("films"))
+	if err != nil {
 		return nil, err
 	}
 	for i := range found {
@@ -73,7 +82,28 @@ func (l Load) Newcomers(ctx context.Context, s *stack.Stack, cache string, paths
 			return nil, fmt.Errorf("%s behind %d films: %w", n.Name, l.Films, err)
 		}
 	}
-	return found, nil
+	return found, stillWait(ctx, u, films, l.Films)
+}
+
+// stillWait is an error when fewer than least of the load's videos are still in the making,
+// or one failed: then less than that load was measured.
+func stillWait(ctx context.Context, u *journey.User, ids []string, least int) error {
+	n := 0
+	for _, id := range ids {
+		v, err := u.Video(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case v.State == client.Failed:
+			return fmt.Errorf("%s of the load failed: %+v", id, v.Error)
+		case v.State != client.Ready:
+			n++
+		}
+	}
+	if n < least {
+		return fmt.Errorf("%d of %d videos of the load were still in the making at the end, want %d", n, len(ids), least)
+	}
+	return nil
 }
 
 // soon uploads a video, waits until it can be watched and deletes it.
@@ -111,11 +141,14 @@ func (l Load) Neighbours(ctx context.Context, s *stack.Stack, cache string) (n N
 			return n, err
 		}
 	}
-	if _, err := bringMany(ctx, u, path, l.Clips, oneChannel("noisy")); err != nil {
+	clips, err := bringMany(ctx, u, path, l.Clips, oneChannel("noisy"))
+	if err != nil {
 		return n, err
 	}
-	n.Busy, n.Timeline, err = whole(ctx, u, path, "quiet")
-	return n, err
+	if n.Busy, n.Timeline, err = whole(ctx, u, path, "quiet"); err != nil {
+		return n, err
+	}
+	return n, stillWait(ctx, u, clips, 1)
 }
 
 // whole uploads a video and waits until it is ready.
@@ -307,7 +340,7 @@ func busy(ctx context.Context, b *bench) (Result, error) {
 			Name:  fmt.Sprintf("%d uploads at once: playable when the first has its fourth chunk", load.Burst),
 			Value: float64(t.Playable), Target: float64(load.Burst),
 		})
-		result.Notes = append(result.Notes, fmt.Sprintf("%d uploads at once: all playable %s after the first was begun", load.Burst, seconds(t.Began)))
+		result.Notes = append(result.Notes, fmt.Sprintf("%d uploads at once: all playable %s after the first was begun; at most %d later chunks began while a first one waited", load.Burst, seconds(t.Began), t.Overtaken))
 		return err
 	})
 	return result, err

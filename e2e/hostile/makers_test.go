@@ -62,6 +62,33 @@ func of(from maker, change func(t *testing.T, data []byte) []byte) maker {
 	}
 }
 
+// joined is one file after the other.
+func joined(first, second maker) maker {
+	return of(first, func(t *testing.T, data []byte) []byte {
+		t.Helper()
+		return append(data, second(t)...)
+	})
+}
+
+// longTags puts tags before the first cluster of a live Matroska file, whose segment has
+// no size.
+func longTags(count, size int) func(*testing.T, []byte) []byte {
+	element := func(id string, content ...[]byte) []byte { // with a length of eight bytes
+		body := slices.Concat(content...)
+		return slices.Concat([]byte(id), binary.BigEndian.AppendUint64(nil, 1<<56|uint64(len(body))), body)
+	}
+	return func(t *testing.T, data []byte) []byte {
+		t.Helper()
+		cluster := bytes.Index(data, []byte("\x1f\x43\xb6\x75"))
+		if cluster < 0 {
+			t.Fatal("no cluster")
+		}
+		simple := element("\x67\xc8", element("\x45\xa3", []byte("TITLE")), element("\x44\x87", bytes.Repeat([]byte{1}, size)))
+		tags := element("\x12\x54\xc3\x67", bytes.Repeat(element("\x73\x73", element("\x63\xc0"), simple), count))
+		return slices.Concat(data[:cluster], tags, data[cluster:])
+	}
+}
+
 // once makes a file a single time for all who want it.
 func once(m maker) maker {
 	var mu sync.Mutex

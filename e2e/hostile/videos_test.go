@@ -87,6 +87,11 @@ func kinds(secret, trap string, seeds int) []kind {
 		{name: name(38, "1 x 1"), make: made(tiny, "-vf format=rgb24,scale=1:1 -c:v libx264 -pix_fmt yuv444p"), failed: []string{"too_small"}},
 		{name: name(48, "encrypted"), make: made(tiny, x264, "-encryption_scheme cenc-aes-ctr -encryption_key 76a6c65c5ea762046bd749a2e632ccbb -encryption_kid a7e61c373e219033c21091fa607bf3b8"), failed: []string{"encrypted_media"}},
 
+		{name: name(49, "sound of an unknown codec, and no picture"), make: of(made(hum, aac), func(_ *testing.T, data []byte) []byte { return bytes.Replace(data, []byte("mp4a"), []byte("zzzz"), 1) }), failed: []string{noVideo, unsupported}},
+
+		// ffmpeg 5.1 may go on without tags for which it has no memory.
+		{name: name(50, "20 tags of 16 MiB"), make: of(made(moving, x264, "-live 1 -f matroska"), longTags(20, 16<<20)), any: true, failed: []string{unsupported, corrupt}},
+
 		// Odd, and fine.
 		{name: name(36, "1,000 cuts"), make: cuts, ready: fewThumbnails},
 		{name: name(37, "161 x 91"), make: made("-f lavfi -i testsrc2=s=161x91:r=15:d=2 -c:v libx264 -preset ultrafast -pix_fmt yuv444p"), ready: ready},
@@ -101,6 +106,9 @@ func kinds(secret, trap string, seeds int) []kind {
 		{name: name(46, "no sound"), make: made(moving, x264), ready: ready},
 		{name: name(46, "six channels"), make: made(moving, "-f lavfi -i anoisesrc=d=2:a=0.1 -af pan=5.1|c0=c0|c1=c0|c2=c0|c3=c0|c4=c0|c5=c0", x264, aac), ready: ready},
 		{name: name(46, "sound that is ten seconds longer"), make: made(moving, "-f lavfi -i sine=d=12", x264, aac), ready: ready},
+		{name: name(51, "pictures that change their size and format"), make: joined(
+			made("-f lavfi -i color=black:s=160x90:r=10:d=3", x264, "-f mpegts"),
+			made("-f lavfi -i color=white:s=320x240:r=10:d=3 -c:v libx264 -preset ultrafast -pix_fmt yuv444p -output_ts_offset 3 -f mpegts")), ready: ready},
 		{name: name(47, "tags with a script and a place"), make: made(moving, x264, "-metadata title=<script>alert(1)</script> -metadata location=+37.5665+126.9780/ -movflags use_metadata_tags"), ready: withoutTags},
 	}
 	for seed := range seeds {

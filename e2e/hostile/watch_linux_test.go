@@ -21,6 +21,7 @@ import (
 // watch looks at every program that the workers start, a hundred times a second, at
 // what it has open: files and connections. The system tells it in /proc.
 type watch struct {
+	s         *stack.Stack
 	processes map[int]bool   // programs seen
 	looks     int            // at programs
 	files     map[string]int // paths that a program had open
@@ -34,7 +35,7 @@ type watch struct {
 // observe begins to watch the workers of s, whose scratch directories are in one folder.
 func observe(t *testing.T, s *stack.Stack, scratch string) *watch {
 	t.Helper()
-	w := &watch{processes: map[int]bool{}, files: map[string]int{}, reached: map[netip.AddrPort]int{}, sockets: map[string]bool{}}
+	w := &watch{s: s, processes: map[int]bool{}, files: map[string]int{}, reached: map[netip.AddrPort]int{}, sockets: map[string]bool{}}
 	done := make(chan struct{})
 	var looking sync.WaitGroup
 	looking.Go(func() {
@@ -158,6 +159,13 @@ func (w *watch) check(t *testing.T, scratch string, others []netip.AddrPort) {
 	w.stop()
 	if len(w.processes) < 10 || w.looks < 10 || len(w.reached) == 0 {
 		t.Errorf("too little was seen: %d programs in %d looks, %d connections", len(w.processes), w.looks, len(w.reached))
+	}
+	for _, worker := range w.s.Workers() {
+		has := peak(t, w.s.Pid(worker))
+		t.Logf("%s took %d MiB", worker, has>>20)
+		if has > 256<<20 {
+			t.Errorf("%s took %d MiB, want 256 at most", worker, has>>20)
+		}
 	}
 	libraries := []string{"/lib/", "/lib64/", "/usr/lib/", "/usr/local/lib/", "/etc/ld.so.cache", "/usr/share/", "/sys/devices/system/", "/proc/", "/dev/null", "/opt/"}
 	for path, times := range w.files {

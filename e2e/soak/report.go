@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,6 +33,7 @@ type Report struct {
 	Steps, Again            map[string]int
 	Settlements             int // messages of steps that were done with
 	Outcomes                map[string]int
+	Charged                 map[string]int // attempts that counted as failures, by step and reason
 	Peak                    map[string]int64
 	First, Last             map[string]int64
 	Poison                  int
@@ -142,6 +145,7 @@ func (r *Report) Page() string {
 		max(0, r.Settlements-total), r.Settlements, total)
 	line("stale receipts", "%d deletes and %d renewals were refused, %d receipts lost their answer", r.Outcomes["stale_delete"], r.Outcomes["stale_renewal"], r.Outcomes["receipt_lost"])
 	line("messages", "%s", counts(r.Outcomes))
+	line("attempts that counted as failures", "%s", counts(r.Charged))
 	line("poison", "%d", r.Poison)
 	line("steps of cancelled or failed videos that still say running", "%d", r.Stale)
 	line("ids that a deleted video left and a new one got", "%d", r.CameBack)
@@ -166,6 +170,27 @@ func (r *Report) Page() string {
 		}
 	}
 	return b.String()
+}
+
+// failed finds what a worker logs about an attempt that counts as a failure, and changing
+// what differs from one to the next: ids, addresses, numbers.
+var (
+	failed   = regexp.MustCompile(`msg="attempt failed" .*?step=(\S+) .*error=("(?:[^"\\]|\\.)*"|\S+)`)
+	changing = regexp.MustCompile(`https?://\S+|\b[a-z2-7]{26}\b|[0-9a-f-]{36}|\d+`)
+)
+
+// charges counts the failed attempts in a worker's log, by step and reason.
+func charges(log string) map[string]int {
+	found := map[string]int{}
+	for _, match := range failed.FindAllStringSubmatch(log, -1) {
+		reason := match[2]
+		if text, err := strconv.Unquote(reason); err == nil {
+			reason = text
+		}
+		reason, _, _ = strings.Cut(changing.ReplaceAllString(reason, "…"), "\n")
+		found[match[1]+": "+strings.ReplaceAll(reason, "|", "/")]++
+	}
+	return found
 }
 
 func counts(m map[string]int) string {

@@ -8,13 +8,13 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 )
 
-// A minute and a half of load and faults: see the page that it prints. `make soak` runs
+// Two minutes of load and faults: see the page that it prints. `make soak` runs
 // it for as long as you like.
 func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: runs the whole system under load and faults for minutes")
 	}
-	report, err := Run(t.Context(), Options{Seed: 1, Duration: 90 * time.Second, Bin: stacktest.Bin(t), Older: Older, Log: t.Output()})
+	report, err := Run(t.Context(), Options{Seed: 1, Duration: 2 * time.Minute, Bin: stacktest.Bin(t), Older: Older, Log: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -445,6 +445,24 @@ func TestClipAskedForDuringADelete(t *testing.T) {
 	}
 }
 
+// The end of the last part promises nothing to a video that is erased meanwhile.
+func TestFanInDuringADelete(t *testing.T) {
+	t.Parallel()
+	p := plan(1, false)
+	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, _ *outgoing) video.ID {
+		id := uploaded(t, s)
+		probed(t, s, id, p)
+		parts(t, s, id, p)
+		return id
+	})
+	if won, err := late.FanIn(t.Context(), id, p); won || err != nil || !erased.Load() {
+		t.Errorf("FanIn = %t, %v; erased in between: %t", won, err, erased.Load())
+	}
+	if n, err := s.Sweep(t.Context(), id); err != nil || n != 0 {
+		t.Errorf("%d rows are left of the erased video, %v", n, err)
+	}
+}
+
 // A step that fails while its video is erased adds nothing to it.
 func TestStepFailsDuringADelete(t *testing.T) {
 	t.Parallel()

@@ -30,16 +30,17 @@ func (c *Counter) RollUp(ctx context.Context, now time.Time, exists Exists) erro
 	if err != nil {
 		return fmt.Errorf("rolling up views: %w", err)
 	}
+	var errs []error // a day that cannot be closed keeps no other one open
 	for _, date := range days {
 		day, err := time.Parse(dayFormat, date)
 		if err != nil || now.Before(day.AddDate(0, 0, 1).Add(closeAfter)) {
 			continue
 		}
 		if err := c.closeDay(ctx, day, exists); err != nil {
-			return fmt.Errorf("rolling up views of %s: %w", date, err)
+			errs = append(errs, fmt.Errorf("rolling up views of %s: %w", date, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // closeDay writes the sums, then removes what they were made of, then the day's

@@ -115,13 +115,13 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// What a new video needs to begin is in no bulk queue, and a clip of ten seconds, which
-// has two portions of sound and three chunks, is in none at all (Q5).
+// What a new video needs to begin is in urgent queues, which have no other work and are
+// never bulk. A clip of ten seconds, which has two portions of sound and three chunks, is
+// in no bulk queue at all (Q5).
 func TestBeginningsAreNotBulk(t *testing.T) {
 	t.Parallel()
-	bulk := func(queue string) bool {
-		i := slices.IndexFunc(Specs, func(s workqueue.Spec) bool { return s.Name == queue })
-		return Specs[i].Bulk
+	spec := func(queue string) workqueue.Spec {
+		return Specs[slices.IndexFunc(Specs, func(s workqueue.Spec) bool { return s.Name == queue })]
 	}
 	plan := func(portions int) video.Plan { return video.Plan{Sound: make([]video.SoundPortion, portions)} }
 	again := video.Video{Serving: 1}
@@ -140,8 +140,14 @@ func TestBeginningsAreNotBulk(t *testing.T) {
 		{"first portion, made again", firstPortionFirst(again, plan(2), 0), true},
 		{"a whole track", firstPortionFirst(video.Video{}, plan(0), 0), true},
 	} {
-		if got := bulk(c.queue); got != c.bulk {
+		if got := spec(c.queue).Bulk; got != c.bulk {
 			t.Errorf("%s travels on %s, which is bulk: %t, want %t", c.what, c.queue, got, c.bulk)
+		}
+	}
+	beginnings := []string{Probe, byUrgency(video.Video{}, plan(3), 0), firstPortionFirst(video.Video{}, plan(3), 0)}
+	for _, s := range Specs {
+		if begins := slices.Contains(beginnings, s.Name); s.Urgent != begins {
+			t.Errorf("queue %s is urgent: %t; what it carries lets a video begin: %t", s.Name, s.Urgent, begins)
 		}
 	}
 }

@@ -50,7 +50,7 @@ var (
 const (
 	Disk   = "disk"   // the scratch directory is full, broken or read-only
 	Host   = "host"   // out of memory, files or processes
-	Killed = "killed" // a child process was killed from outside, mostly for lack of memory
+	Killed = "killed" // a child process was killed from outside, mostly for lack of memory, or took too long by the clock
 )
 
 // AsTrouble reports whether err is trouble: it is about something that the worker

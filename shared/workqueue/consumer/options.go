@@ -60,9 +60,9 @@ type Options struct {
 	// because workers are also killed for reasons that are not the item's.
 	MaxUnexplained int
 
-	// MaxKills is how many times the child processes of one item may be killed
-	// from outside before the item is poison: it needs more memory than there
-	// is. Default 8.
+	// MaxKills is how many times the child processes of one item may be killed from
+	// outside, or for taking too long, before the item is poison: it needs more memory
+	// or time than there is. Default 8.
 	MaxKills int
 
 	// TroublePause and MaxTroublePause bound how long an item that met trouble

@@ -244,5 +244,5 @@ type KilledError struct {
 }
 
 func (e *KilledError) Error() string {
-	return fmt.Sprintf("its processes were killed from outside %d times: it probably needs more memory than workers have: %v", e.Times, e.Err)
+	return fmt.Sprintf("its processes were killed %d times, from outside or because they took too long: it probably needs more memory or time than workers have: %v", e.Times, e.Err)
 }

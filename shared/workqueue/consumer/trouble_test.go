@@ -321,7 +321,7 @@ func TestEightKillsArePoison(t *testing.T) {
 			if n := len(h.IDs()); n != min(kills, 8) {
 				t.Errorf("killed %d times", n)
 			}
-			if want == 1 && (!strings.Contains(list[0].Reason, "killed from outside 8 times") || list[0].Failures != 1 || len(h.ended) != 1) {
+			if want == 1 && (!strings.Contains(list[0].Reason, "killed 8 times, from outside") || list[0].Failures != 1 || len(h.ended) != 1) {
 				t.Errorf("poisoned %+v, told %v", list[0], h.ended)
 			}
 			if s := c.Stats().Queue(jobs); s.CrashLoops != 0 {
@@ -358,14 +358,25 @@ func TestStatsDoNotWaitForARenewal(t *testing.T) {
 	}}
 	bad := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix, c.Transport = good.Prefix(), faults })
 	qs := queuetest.Open(t, bad, oneQueue(12*time.Second))
-	done := make(chan struct{})
-	c, _ := run(t, qs, consumer.HandlerFunc(func(context.Context, *consumer.Job) error { <-done; return nil }))
+	begun, done := make(chan struct{}, 2), make(chan struct{})
+	c, _ := run(t, qs, consumer.HandlerFunc(func(context.Context, *consumer.Job) error {
+		begun <- struct{}{}
+		<-done
+		return nil
+	}))
 	t.Cleanup(func() { close(done) })
 	send(t, qs, jobs, "x")
+	<-begun
 	<-renewing // it holds the lease's lock for 2 s
 	start := time.Now()
 	running := c.Stats().Running
 	if took := time.Since(start); took > 500*time.Millisecond || len(running) != 1 || running[0].Deadline.Before(start) {
 		t.Errorf("stats %+v after %v", running, took)
+	}
+	send(t, qs, jobs, "y")
+	select {
+	case <-begun:
+	case <-time.After(time.Second):
+		t.Error("a new item waits for another one's renewal")
 	}
 }

@@ -1,6 +1,7 @@
 package ffmpeg
 
 import (
+	"os"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/video"
@@ -14,6 +15,12 @@ type limits struct {
 	cpu    time.Duration // of all threads
 	memory int64         // bytes of address space; never all of it is used
 	file   int64         // bytes that it writes, in one file and in all together
+}
+
+// metCPU reports whether a run that ended has used up its processor time. The system's
+// two counts of it differ.
+func (l limits) metCPU(state *os.ProcessState) bool {
+	return state != nil && state.UserTime()+state.SystemTime() >= l.cpu*4/5
 }
 
 // The kinds of run. Measured with ffmpeg 5.1 on two cores: the program alone has

@@ -52,7 +52,7 @@ type VideoStream struct {
 // Probe looks at the source: what is in it, and where its video really ends.
 //
 // A *video.Failure is permanent: the bytes are to blame (Q15). Any other error
-// may pass: a TroubleError, or the limit of 45 s per call ran out. Probe changes
+// may pass: trouble, such as 45 s that ran out for one call. Probe changes
 // nothing and may be repeated.
 func (t *Tool) Probe(ctx context.Context, src Source) (Info, error) {
 	raw, err := t.probeStreams(ctx, src)

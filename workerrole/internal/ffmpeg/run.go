@@ -177,8 +177,11 @@ func run(ctx context.Context, c command) (Report, error) {
 		return report, trouble
 	}
 	// What was too much is, also when the program ended well meanwhile.
-	if ctx.Err() != nil && (err != nil || errors.As(context.Cause(ctx), new(*RunError))) {
-		return report, context.Cause(ctx)
+	if cause := context.Cause(ctx); cause != nil && (err != nil || errors.As(cause, new(*RunError))) {
+		if errors.As(cause, new(*timeLimitError)) && c.limits.metCPU(cmd.ProcessState) {
+			return report, c.failed(-1, report)
+		}
+		return report, cause
 	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -239,12 +242,15 @@ func (c command) output(tooMuch func()) io.Writer {
 	return c.stdout
 }
 
-// timeLimitError says that a run took too long by the clock. That may be the
-// machine's doing, so it is no evidence about the bytes.
+// timeLimitError says that a run took too long by the clock, though not too much
+// processor time. That may be the machine's doing, so it is no evidence about the bytes.
 type timeLimitError struct {
 	program string
 	limit   time.Duration
 }
+
+// Trouble is that of a killed program, which is bounded: a program may also wait for ever.
+func (e *timeLimitError) Trouble() string { return TroubleKilled }
 
 func (e *timeLimitError) Error() string {
 	return fmt.Sprintf("%s took more than %s", e.program, e.limit)

@@ -13,7 +13,7 @@ import (
 const (
 	TroubleSource = "source" // the source could not be read
 	TroubleDisk   = "disk"   // no space is left on the local disk
-	TroubleKilled = "killed" // a signal that we did not send ended the program
+	TroubleKilled = "killed" // a signal that we did not send ended the program, or we did for being slow by the clock
 )
 
 // TroubleError says that a run failed because of its surroundings. The item is
@@ -66,7 +66,7 @@ func environment(state *os.ProcessState, l limits, report Report, err error) err
 		}
 		return surroundings(TroubleDisk, err)
 	}
-	if state.UserTime()+state.SystemTime() >= l.cpu*4/5 { // the system's two counts differ
+	if l.metCPU(state) {
 		return nil // our limit, whatever signal it ended with
 	}
 	status, ok := state.Sys().(syscall.WaitStatus)
