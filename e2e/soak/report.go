@@ -68,7 +68,10 @@ func inTurns(list []string) []string {
 	return list
 }
 
-func (r *Report) measure(ctx context.Context, c *checker, w *watcher, m *meter, u *users, t *chaos, p *faultproxy.Proxy) {
+func (r *Report) measure(ctx context.Context, c *checker, w *watcher, m *meter, u *users, t *chaos, p *faultproxy.Proxy, on *roles) {
+	for _, name := range on.workers {
+		r.charge(on.Logs(name))
+	}
 	r.Events, r.Faults, r.Answers = t.counts, p.Happened(), u.answers
 	r.States = map[string]int{}
 	truths, _ := c.storage.truths(ctx)
@@ -144,8 +147,7 @@ func (r *Report) Page() string {
 	line("deliveries with nothing left to do", "%d at least: %d messages of steps were done with, for %d steps (a killed worker takes its latest counts with it)",
 		max(0, r.Settlements-total), r.Settlements, total)
 	line("stale receipts", "%d deletes and %d renewals were refused, %d receipts lost their answer", r.Outcomes["stale_delete"], r.Outcomes["stale_renewal"], r.Outcomes["receipt_lost"])
-	line("messages", "%s", counts(r.Outcomes))
-	line("attempts that counted as failures", "%s", counts(r.Charged))
+	line("messages", "%s; attempts that counted as failures: %s", counts(r.Outcomes), counts(r.Charged))
 	line("poison", "%d", r.Poison)
 	line("steps of cancelled or failed videos that still say running", "%d", r.Stale)
 	line("ids that a deleted video left and a new one got", "%d", r.CameBack)
@@ -179,18 +181,19 @@ var (
 	changing = regexp.MustCompile(`https?://\S+|\b[a-z2-7]{26}\b|[0-9a-f-]{36}|\d+`)
 )
 
-// charges counts the failed attempts in a worker's log, by step and reason.
-func charges(log string) map[string]int {
-	found := map[string]int{}
+// charge adds the failed attempts in a worker's log, by step and reason.
+func (r *Report) charge(log string) {
+	if r.Charged == nil {
+		r.Charged = map[string]int{}
+	}
 	for _, match := range failed.FindAllStringSubmatch(log, -1) {
 		reason := match[2]
 		if text, err := strconv.Unquote(reason); err == nil {
 			reason = text
 		}
 		reason, _, _ = strings.Cut(changing.ReplaceAllString(reason, "…"), "\n")
-		found[match[1]+": "+strings.ReplaceAll(reason, "|", "/")]++
+		r.Charged[match[1]+": "+strings.ReplaceAll(reason, "|", "/")]++
 	}
-	return found
 }
 
 func counts(m map[string]int) string {

@@ -14,7 +14,9 @@ time=2026-11-25T09:00:02Z level=WARN msg="attempt failed" step=encode failures=2
 time=2026-11-25T09:00:03Z level=WARN msg="attempt failed" step=finish failures=1 error=EOF
 `
 	want := map[string]int{`encode: encode "…": chunk … / …`: 2, "finish: EOF": 1}
-	if got := charges(log); !maps.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+	var r Report
+	r.charge(log)
+	if !maps.Equal(r.Charged, want) {
+		t.Errorf("%v, want %v", r.Charged, want)
 	}
 }

@@ -215,13 +215,7 @@ func (r *Report) soak(ctx context.Context, on *roles, p plan, sources []*clip, p
 	r.add("not at rest", left)
 	r.add("wrong", wrong)
 	r.add("a user could not go on", people.stuck())
-	r.measure(ctx, c, watcher, meter, people, trouble, proxy)
-	r.Charged = map[string]int{}
-	for _, name := range on.workers {
-		for reason, n := range charges(on.Logs(name)) {
-			r.Charged[reason] += n
-		}
-	}
+	r.measure(ctx, c, watcher, meter, people, trouble, proxy, on)
 	if err := on.Stop(); err != nil {
 		r.add("a role did not stop", []string{err.Error()})
 	}
