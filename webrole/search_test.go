@@ -2,14 +2,10 @@ package main
 
 import (
 	"net/http"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cutroom/cutroom/shared/azuritetest"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -72,54 +68,4 @@ func TestSearchAnswers(t *testing.T) {
 		t.Errorf("facets of nothing (-want +got):\n%s", diff)
 	}
 	s.call(http.MethodGet, "/search?q=x&sort=oldest", nil).want(t, http.StatusBadRequest, "invalid_parameter")
-}
-
-// TestSearchesAtOnceAreShared: what storage is asked does not follow how many search for the
-// same thing at once. Searches that are written alike are not taken for one another, and
-// what was indexed before somebody asked is found.
-func TestSearchesAtOnceAreShared(t *testing.T) {
-	t.Parallel()
-	wire := azuritetest.NewWire(t)
-	s := start(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": wire.ConnectionString()})
-	add := func() {
-		made := s.create(map[string]any{"title": "Old harbour", "description": "Filmed from a kite"})
-		s.makeReady(made.Id)
-		s.index(made.Id)
-	}
-	search := func(query string, hits int) {
-		t.Helper()
-		if r := decode[api.SearchResult](t, s.call(http.MethodGet, "/search?"+query, nil), http.StatusOK); len(r.Items) != hits {
-			t.Errorf("%s: %d hits, want %d", query, len(r.Items), hits)
-		}
-	}
-	queries := func() (n int) {
-		for _, call := range wire.Take() {
-			if call.Class != tablestore.Point { // each answer reads its videos itself
-				n++
-			}
-		}
-		return n
-	}
-	add()
-	wire.Take()
-	search("q=harbour", 1)
-	one := queries()
-	const askers = 60
-	began := time.Now()
-	var wg sync.WaitGroup
-	for range askers {
-		wg.Go(func() { search("q=harbour", 1) })
-	}
-	wg.Wait()
-	took := time.Since(began)
-	if n, most := queries(), one*min(askers/2, 2+int(took/(50*time.Millisecond))); one == 0 || n > most {
-		t.Errorf("%d queries for %d searches in %v, one of which asks %d; want %d at most", n, askers, took, one, most)
-	}
-	for range 5 {
-		wg.Go(func() { search("q=old+kite&title=harbour", 1) })
-		wg.Go(func() { search("q=old&title=kite+harbour", 0) })
-	}
-	wg.Wait()
-	add()
-	search("q=harbour", 2)
 }

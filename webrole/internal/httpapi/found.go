@@ -1,15 +1,10 @@
 package httpapi
 
 import (
-	"context"
-	"fmt"
-	"time"
-
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/api"
-	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
 
 // idPage is a page of what an index knows: ids, in order. The videos themselves
@@ -31,30 +26,6 @@ func newPage(hits []catalog.Summary, next string) idPage {
 		p.ids[i] = hit.ID
 	}
 	return p
-}
-
-// searched is what somebody searches for.
-type searched struct {
-	query searchindex.Query
-	limit int
-	token string
-}
-
-// String tells any two of them apart: words may have spaces.
-func (s searched) String() string { return fmt.Sprintf("%#v %d %q", s.query, s.limit, s.token) }
-
-const maxSearches = 64
-
-// newSearches lets those who search for the same thing at once share one reading, which
-// may take hundreds of requests. Each sees what was indexed before they asked.
-func newSearches(index *searchindex.Index) *recent.Cache[searched, searchindex.Result] {
-	return recent.New(maxSearches, func(ctx context.Context, s searched) (searchindex.Result, error) {
-		return index.Search(ctx, s.query, s.limit, s.token)
-	})
-}
-
-func (s *Server) searchFor(ctx context.Context, what searched) (searchindex.Result, error) {
-	return s.searches.Get(ctx, what, func(searchindex.Result, time.Duration) bool { return false })
 }
 
 func searchPage(found searchindex.Result) idPage {

@@ -68,7 +68,7 @@ func (s *Server) SearchVideos(c *gin.Context, params api.SearchVideosParams) {
 		query.Sort = searchindex.Best
 	}
 	s.page(c, params.PageToken, params.Limit, func(ctx context.Context, limit int, token string) (idPage, error) {
-		found, err := s.searchFor(ctx, searched{query, limit, token})
+		found, err := s.search.Search(ctx, query, limit, token)
 		return searchPage(found), err
 	}, func(p idPage, items []api.Video, next *string) any {
 		return api.SearchResult{

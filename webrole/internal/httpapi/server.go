@@ -37,24 +37,24 @@ const Base = "/api/v1"
 // Server implements api.ServerInterface. It is safe for concurrent use and keeps
 // nothing between requests but what may be read again: any web role answers any request (paper row Q1).
 type Server struct {
-	doc      *openapi3.T
-	videos   *videostore.Store
-	blobs    *blobstore.Store
-	uploads  *upload.Service
-	catalog  *catalog.Catalog
-	queues   *workqueue.Queues
-	workers  *workers.Register
-	keys     *apikeys.Store
-	trail    *audit.Trail
-	views    *views.Counter
-	races    *registrations.Store
-	prices   price.Table
-	tokens   access.Links
-	board    *board.Board
-	scale    *scaling.Source
-	glances  *recent.Cache[video.ID, glance]
-	searches *recent.Cache[searched, searchindex.Result]
-	asked    *asked
+	doc     *openapi3.T
+	videos  *videostore.Store
+	blobs   *blobstore.Store
+	uploads *upload.Service
+	catalog *catalog.Catalog
+	search  *searchindex.Index
+	queues  *workqueue.Queues
+	workers *workers.Register
+	keys    *apikeys.Store
+	trail   *audit.Trail
+	views   *views.Counter
+	races   *registrations.Store
+	prices  price.Table
+	tokens  access.Links
+	board   *board.Board
+	scale   *scaling.Source
+	glances *recent.Cache[video.ID, glance]
+	asked   *asked
 
 	queueNames []string // every queue and its poison queue, in order
 	byName     map[string]*workqueue.Queue
@@ -91,9 +91,9 @@ func New(p Parts) (*Server, error) {
 		return nil, fmt.Errorf("read the API's document: %w", err)
 	}
 	s := &Server{
-		doc: doc, videos: p.Videos, blobs: p.Blobs, uploads: p.Uploads, catalog: p.Catalog,
+		doc: doc, videos: p.Videos, blobs: p.Blobs, uploads: p.Uploads, catalog: p.Catalog, search: p.Search,
 		races: p.Races, views: p.Views, workers: p.Workers, keys: p.Keys, trail: p.Trail, queues: p.Queues, board: p.Board, scale: p.Scale,
-		prices: p.Prices, tokens: p.Links, glances: newGlances(p.Videos), searches: newSearches(p.Search), asked: newAsked(),
+		prices: p.Prices, tokens: p.Links, glances: newGlances(p.Videos), asked: newAsked(),
 	}
 	s.openQueues(p.OpenQueue)
 	return s, nil

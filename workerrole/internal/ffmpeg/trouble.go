@@ -13,7 +13,7 @@ import (
 const (
 	TroubleSource = "source" // the source could not be read
 	TroubleDisk   = "disk"   // no space is left on the local disk
-	TroubleKilled = "killed" // a signal that we did not send ended the program, or we did for being slow by the clock
+	TroubleKilled = "killed" // a signal that we did not send ended the program, or it took too long by the clock
 )
 
 // TroubleError says that a run failed because of its surroundings. The item is
