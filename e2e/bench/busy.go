@@ -85,7 +85,7 @@ func (l Load) Newcomers(ctx context.Context, s *stack.Stack, cache string, paths
 	return found, stillWait(ctx, u, films, l.Films)
 }
 
-// stillWait is an error when fewer than least of the load's videos are still in the making,
+// stillWait returns an error when fewer than least of the load's videos are still in the making,
 // or one failed: then less than that load was measured.
 func stillWait(ctx context.Context, u *journey.User, ids []string, least int) error {
 	n := 0

@@ -232,8 +232,8 @@ func TestMarginsGrowToTheStart(t *testing.T) {
 	}
 }
 
-// A viewer begins with the first portion of sound. No portion is longer than ten minutes
-// and a rest of half of that, which cost a core some 20 s (Q16c).
+// A viewer begins with the first portion of sound. A portion has ten minutes at most, the
+// last one up to fifteen because a short rest joins it; they cost a core some 20 s (Q16c).
 func TestSoundIsCutIntoPortions(t *testing.T) {
 	t.Parallel()
 	for _, seconds := range []float64{0.04, 1, 5, 14, 28, 60, 600, 3600, 14399} {
