@@ -222,7 +222,8 @@ func (r *role) leader() *upkeep.Leader {
 			return upkeep.Pass{Items: removed}, err
 		}},
 		{Name: "forget dead workers", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
-			return upkeep.Pass{}, r.register.Forget(ctx, time.Now().Add(-24*time.Hour))
+			read, err := r.register.Forget(ctx, time.Now().Add(-24*time.Hour))
+			return upkeep.Pass{Items: read}, err
 		}},
 	}}
 }

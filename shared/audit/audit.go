@@ -165,20 +165,36 @@ func (t *Trail) Forget(ctx context.Context, before time.Time) (removed int, _ er
 		if !ok || day >= dayOf(before) {
 			continue
 		}
-		var ops []tablestore.Op
-		for entry, err := range t.table.Query(ctx, tablestore.Query{PartitionKey: day, Select: []string{"Request"}, Class: tablestore.RowRange}) {
-			if err != nil {
-				return removed, fmt.Errorf("read %s of the audit trail: %w", day, err)
-			}
-			ops = append(ops, tablestore.Op{Kind: tablestore.OpDelete, Entity: entry})
-		}
-		if err := t.table.SubmitAll(ctx, ops); err != nil {
+		gone, err := t.forgetDay(ctx, day)
+		removed += gone
+		if err != nil {
 			return removed, fmt.Errorf("remove %s of the audit trail: %w", day, err)
 		}
 		if err := t.table.Delete(ctx, daysKey, row.RowKey, row.ETag); err != nil && !errors.Is(err, tablestore.ErrNotFound) {
 			return removed, fmt.Errorf("close %s of the audit trail: %w", day, err)
 		}
-		removed += len(ops)
 	}
 	return removed, nil
+}
+
+// forgetDay removes a day's entries a page at a time, so that a day of any size needs
+// little memory and whoever repeats it begins with what is left.
+func (t *Trail) forgetDay(ctx context.Context, day string) (removed int, _ error) {
+	for token := ""; ; {
+		page, next, err := t.table.Page(ctx, tablestore.Query{PartitionKey: day, Select: []string{"Request"}, Class: tablestore.RowRange}, token)
+		if err != nil {
+			return removed, err
+		}
+		ops := make([]tablestore.Op, len(page))
+		for i, entry := range page {
+			ops[i] = tablestore.Op{Kind: tablestore.OpDelete, Entity: entry}
+		}
+		if err := t.table.SubmitAll(ctx, ops); err != nil {
+			return removed, err
+		}
+		removed += len(page)
+		if token = next; token == "" {
+			return removed, nil
+		}
+	}
 }

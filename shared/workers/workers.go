@@ -10,6 +10,7 @@
 package workers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -127,23 +128,24 @@ func (r *Register) Leave(ctx context.Context, name string) error {
 }
 
 // Forget removes the rows of workers that were last seen before a time: killed
-// ones, which could not leave.
-func (r *Register) Forget(ctx context.Context, before time.Time) error {
+// ones, which could not leave. It returns how many rows it read. Safe to repeat: it goes
+// on after a row that cannot be removed.
+func (r *Register) Forget(ctx context.Context, before time.Time) (read int, _ error) {
 	all, err := r.List(ctx, time.Time{})
 	if err != nil {
-		return err
+		return 0, err
 	}
+	var errs []error
 	for _, w := range all {
 		if w.SeenAt.Before(before) {
-			if err := r.Leave(ctx, w.Name); err != nil {
-				return err
-			}
+			errs = append(errs, r.Leave(ctx, w.Name))
 		}
 	}
-	return nil
+	return len(all), errors.Join(errs...)
 }
 
-// List returns the workers seen since, by name: one partition.
+// List returns the workers seen since, by name: one partition. A worker whose row cannot
+// be read, such as one of a later release, is listed with that as its trouble.
 func (r *Register) List(ctx context.Context, since time.Time) ([]Worker, error) {
 	var list []Worker
 	for row, err := range r.table.Query(ctx, tablestore.Query{PartitionKey: partition, Class: tablestore.PartitionRange}) {
@@ -152,7 +154,8 @@ func (r *Register) List(ctx context.Context, since time.Time) ([]Worker, error) 
 		}
 		var w Worker
 		if err := row.JSON("Doc", &w); err != nil {
-			return nil, fmt.Errorf("decode worker %s: %w", row.RowKey, err)
+			name, _ := tablestore.UnescapeKey(row.RowKey)
+			w = Worker{Name: cmp.Or(name, row.RowKey), SeenAt: row.Time("SeenAt"), Trouble: fmt.Sprintf("its row cannot be read: %v", err)}
 		}
 		if !w.SeenAt.Before(since) {
 			list = append(list, w)

@@ -106,12 +106,16 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 	stopped := false // the handler was told to stop: the lease is not renewed any more
 	stop := func(cause error) { stopped = true; cancel(cause) }
 	for {
+		due := time.Now().Add(o.c.options.StallAfter / 4)
 		switch {
 		case stopped: // when draining, the timer is set for the release
 		case o.c.options.FixedLease:
-			timer.Reset(time.Until(o.stallAt()))
+			due = earliest(due, o.stallAt())
 		default:
-			timer.Reset(time.Until(earliest(renewAt, o.stopAt(), o.stallAt())))
+			due = earliest(due, renewAt, o.stopAt(), o.stallAt())
+		}
+		if !stopped {
+			timer.Reset(time.Until(due))
 		}
 		select {
 		case err := <-result:
@@ -124,20 +128,24 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 		case <-timer.C:
 		}
 		now := time.Now()
+		// A timer this late tells that the process stood still, and the handler with it:
+		// the machine was suspended, or somebody stopped the process. That is no stall.
+		if now.Round(0).Sub(due.Round(0)) > o.c.options.StallAfter/4 { // without the monotonic clock, which stops too
+			o.job.Progress()
+		}
 		switch {
 		case o.ended:
 		case stopped:
 			// The drain does not wait for a slow handler. Another worker may begin the
 			// step while it runs, which does no harm: only one of them can commit.
 			o.settleWithin(context.Background(), func(ctx context.Context) { o.giveBack(ctx, 0, "draining") })
+		case !o.c.options.FixedLease && !now.Before(o.stopAt()):
+			o.line.count.leasesEnding.Add(1)
+			stop(workqueue.ErrLeaseEnding)
 		case !now.Before(o.stallAt()):
 			o.line.count.stalled.Add(1)
 			stop(workqueue.ErrStalled)
-		case o.c.options.FixedLease:
-		case !now.Before(o.stopAt()):
-			o.line.count.leasesEnding.Add(1)
-			stop(workqueue.ErrLeaseEnding)
-		default:
+		case !o.c.options.FixedLease && !now.Before(renewAt):
 			renewAt = o.renew(stop)
 		}
 	}

@@ -20,7 +20,9 @@ const leaseBlob = "upkeep"
 const leaseTime = 15 * time.Second
 
 // Duty is what the leader does repeatedly. Each has a goroutine of its own, so that a long
-// one does not delay the others.
+// one does not delay the others. Reconciler and janitor look at every video, so a pass of
+// theirs has a budget and the next goes on where it stopped. A duty that removes what it
+// has dealt with, or recognises it, needs neither: its next pass begins with what is left.
 type Duty struct {
 	Name  string
 	Every time.Duration // from the end of a pass to the beginning of the next
