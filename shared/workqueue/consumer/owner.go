@@ -106,15 +106,8 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 	stopped := false // the handler was told to stop: the lease is not renewed any more
 	stop := func(cause error) { stopped = true; cancel(cause) }
 	for {
-		due := time.Now().Add(o.c.options.StallAfter / 4)
-		switch {
-		case stopped: // when draining, the timer is set for the release
-		case o.c.options.FixedLease:
-			due = earliest(due, o.stallAt())
-		default:
-			due = earliest(due, renewAt, o.stopAt(), o.stallAt())
-		}
-		if !stopped {
+		due := o.nextLook(renewAt)
+		if !stopped { // when draining, the timer is set for the release
 			timer.Reset(time.Until(due))
 		}
 		select {
@@ -128,9 +121,7 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 		case <-timer.C:
 		}
 		now := time.Now()
-		// A timer this late tells that the process stood still, and the handler with it:
-		// the machine was suspended, or somebody stopped the process. That is no stall.
-		if now.Round(0).Sub(due.Round(0)) > o.c.options.StallAfter/4 { // without the monotonic clock, which stops too
+		if o.stoodStill(due, now) {
 			o.job.Progress()
 		}
 		switch {
@@ -149,6 +140,23 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 			renewAt = o.renew(stop)
 		}
 	}
+}
+
+// nextLook is when guard has something to do again, or sees that it has not: after a
+// quarter of StallAfter at most, so that stoodStill can tell.
+func (o *owner) nextLook(renewAt time.Time) time.Time {
+	due := earliest(time.Now().Add(o.c.options.StallAfter/4), o.stallAt())
+	if o.c.options.FixedLease {
+		return due
+	}
+	return earliest(due, renewAt, o.stopAt())
+}
+
+// stoodStill reports whether a look that was due came so late that the whole process must
+// have stood still, and its handler with it: somebody stopped it, or the machine was
+// suspended. That is no stall. The monotonic clock is left out because it stops, too.
+func (o *owner) stoodStill(due, now time.Time) bool {
+	return now.Round(0).Sub(due.Round(0)) > o.c.options.StallAfter/4
 }
 
 // renew renews the lease and returns when to renew it again.
