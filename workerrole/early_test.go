@@ -271,8 +271,8 @@ func TestEveryClipIsTheSameWhileItUploads(t *testing.T) {
 	}
 }
 
-// rests holds when everything is made of what is held that can be. Needs are a guess, and
-// parts are small here: one part more than the guess is enough, the guess may be too low.
+// rests holds when everything is made of what is held that can be. A chunk's needs are a
+// guess that may be too low, so it must be made when one part more than that is there.
 func (s *sending) rests(view videostore.View) error {
 	plan, planned := view.Plans[1]
 	if view.Video.Upload.Late || len(s.Sent) == s.Layout.Count() { // only complete is missing

@@ -222,8 +222,8 @@ func (r *role) leader() *upkeep.Leader {
 			return upkeep.Pass{Items: removed}, err
 		}},
 		{Name: "forget dead workers", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
-			read, err := r.register.Forget(ctx, time.Now().Add(-24*time.Hour))
-			return upkeep.Pass{Items: read}, err
+			rows, unreadable, err := r.register.Forget(ctx, time.Now().Add(-24*time.Hour))
+			return upkeep.Pass{Items: rows, Unreadable: unreadable}, err
 		}},
 	}}
 }

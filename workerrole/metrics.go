@@ -250,7 +250,7 @@ var (
 	upkeepFailed     = prometheus.NewDesc("cutroom_upkeep_failed_passes_total", "Passes that ended with an error.", []string{"duty"}, nil)
 	upkeepSeconds    = prometheus.NewDesc("cutroom_upkeep_seconds_total", "Time that the passes took.", []string{"duty"}, nil)
 	upkeepItems      = prometheus.NewDesc("cutroom_upkeep_items_total", "Videos that the passes looked at.", []string{"duty"}, nil)
-	upkeepUnreadable = prometheus.NewDesc("cutroom_upkeep_unreadable_total", "Videos that a pass could not read and left as they are.", []string{"duty"}, nil)
+	upkeepUnreadable = prometheus.NewDesc("cutroom_upkeep_unreadable_total", "Videos, or rows of workers, that a pass could not read.", []string{"duty"}, nil)
 	upkeepResent     = prometheus.NewDesc("cutroom_upkeep_resent_total", "Messages that were lost and were sent again.", nil, nil)
 	outboxBacklog    = prometheus.NewDesc("cutroom_outbox_backlog", "Videos whose promised messages were not sent in time, in the latest pass; 0 on workers that do not lead.", nil, nil)
 )

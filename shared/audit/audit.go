@@ -165,7 +165,7 @@ func (t *Trail) Forget(ctx context.Context, before time.Time) (removed int, _ er
 		if !ok || day >= dayOf(before) {
 			continue
 		}
-		gone, err := t.forgetDay(ctx, day)
+		gone, err := t.table.ClearPartition(ctx, day)
 		removed += gone
 		if err != nil {
 			return removed, fmt.Errorf("remove %s of the audit trail: %w", day, err)
@@ -175,26 +175,4 @@ func (t *Trail) Forget(ctx context.Context, before time.Time) (removed int, _ er
 		}
 	}
 	return removed, nil
-}
-
-// forgetDay removes a day's entries a page at a time, so that a day of any size needs
-// little memory and whoever repeats it begins with what is left.
-func (t *Trail) forgetDay(ctx context.Context, day string) (removed int, _ error) {
-	for token := ""; ; {
-		page, next, err := t.table.Page(ctx, tablestore.Query{PartitionKey: day, Select: []string{"Request"}, Class: tablestore.RowRange}, token)
-		if err != nil {
-			return removed, err
-		}
-		ops := make([]tablestore.Op, len(page))
-		for i, entry := range page {
-			ops[i] = tablestore.Op{Kind: tablestore.OpDelete, Entity: entry}
-		}
-		if err := t.table.SubmitAll(ctx, ops); err != nil {
-			return removed, err
-		}
-		removed += len(page)
-		if token = next; token == "" {
-			return removed, nil
-		}
-	}
 }

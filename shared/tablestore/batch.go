@@ -289,6 +289,32 @@ func chunk(ops []Op) ([][]Op, error) {
 	return chunks, nil
 }
 
+// ClearPartition removes all rows of a partition and returns how many it removed. It reads
+// and removes a page at a time, so the memory it needs does not depend on the number of
+// rows, and a call after one that failed begins with what is left. Others may see the rows
+// go, and rows that are inserted meanwhile may stay. Safe to repeat. Errors are those of
+// Page and SubmitAll.
+func (t *Table) ClearPartition(ctx context.Context, pk string) (removed int, _ error) {
+	query := Query{PartitionKey: pk, Select: []string{"RowKey"}, Class: RowRange}
+	for token := ""; ; {
+		rows, next, err := t.Page(ctx, query, token)
+		if err != nil {
+			return removed, err
+		}
+		ops := make([]Op, len(rows))
+		for i, row := range rows {
+			ops[i] = Op{Kind: OpDelete, Entity: Entity{PartitionKey: pk, RowKey: row.RowKey}}
+		}
+		if err := t.SubmitAll(ctx, ops); err != nil {
+			return removed, err
+		}
+		removed += len(rows)
+		if token = next; token == "" {
+			return removed, nil
+		}
+	}
+}
+
 // submitTolerant drops deletes of rows that are gone and tries again.
 func (t *Table) submitTolerant(ctx context.Context, ops []Op) error {
 	for len(ops) > 0 {

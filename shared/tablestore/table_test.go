@@ -506,6 +506,36 @@ func TestSubmitAll(t *testing.T) {
 	}
 }
 
+// More rows than a page holds, and another partition that stays. What an earlier call left
+// is removed by the next.
+func TestClearPartition(t *testing.T) {
+	t.Parallel()
+	table, ctx := open(t, nil), t.Context()
+	ops := []tablestore.Op{{Kind: tablestore.OpUpsert, Entity: row("other", "r", nil)}}
+	const rows = 1100
+	for i := range rows {
+		ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row("full", tablestore.Pad(int64(i), 5), nil)})
+	}
+	if err := table.SubmitAll(ctx, ops); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{rows, 0} {
+		if removed, err := table.ClearPartition(ctx, "full"); err != nil || removed != want {
+			t.Errorf("removed %d rows, %v: want %d", removed, err, want)
+		}
+	}
+	var left []string
+	for e, err := range table.Query(ctx, tablestore.Query{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, e.PartitionKey)
+	}
+	if fmt.Sprint(left) != "[other]" {
+		t.Errorf("rows of %v are left, want those of other", left)
+	}
+}
+
 // emptyPages answers every other query with an empty page that carries the
 // continuation token of the request, as Azure may and Azurite never does.
 type emptyPages struct {

@@ -61,7 +61,7 @@ func (c *Counter) closeDay(ctx context.Context, day time.Time, exists Exists) er
 		return err
 	}
 	for n := range Shards {
-		if err := c.clear(ctx, shardKey(date, n+1)); err != nil {
+		if _, err := c.table.ClearPartition(ctx, shardKey(date, n+1)); err != nil {
 			return err
 		}
 	}
@@ -107,24 +107,6 @@ func (c *Counter) closeVideo(ctx context.Context, id video.ID, day time.Time, vi
 			}
 			// Another day was added meanwhile, or the video is on its way out.
 		default:
-			return err
-		}
-	}
-}
-
-// clear removes the rows of one partition.
-func (c *Counter) clear(ctx context.Context, pk string) error {
-	query := tablestore.Query{PartitionKey: pk, Select: []string{"RowKey"}, Class: tablestore.RowRange}
-	for {
-		rows, next, err := c.table.Page(ctx, query, "")
-		if err != nil {
-			return err
-		}
-		ops := make([]tablestore.Op, len(rows))
-		for i, row := range rows {
-			ops[i] = tablestore.Op{Kind: tablestore.OpDelete, Entity: tablestore.Entity{PartitionKey: pk, RowKey: row.RowKey}}
-		}
-		if err := c.table.SubmitAll(ctx, ops); err != nil || next == "" {
 			return err
 		}
 	}

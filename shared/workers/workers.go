@@ -48,6 +48,9 @@ type Worker struct {
 	Queues map[string]Count `json:"queues,omitempty"`
 	// Breakers are the dependencies whose circuit breaker is not closed.
 	Breakers []Breaker `json:"breakers,omitempty"`
+
+	// Unreadable says that List could read nothing of the row but Name and SeenAt.
+	Unreadable bool `json:"-"`
 }
 
 // Count is what became of the items of one queue at one worker.
@@ -128,24 +131,27 @@ func (r *Register) Leave(ctx context.Context, name string) error {
 }
 
 // Forget removes the rows of workers that were last seen before a time: killed
-// ones, which could not leave. It returns how many rows it read. Safe to repeat: it goes
-// on after a row that cannot be removed.
-func (r *Register) Forget(ctx context.Context, before time.Time) (read int, _ error) {
+// ones, which could not leave. It returns how many rows there were, and how many of them
+// could not be read. It goes on after a row that cannot be removed. Safe to repeat.
+func (r *Register) Forget(ctx context.Context, before time.Time) (rows, unreadable int, _ error) {
 	all, err := r.List(ctx, time.Time{})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var errs []error
 	for _, w := range all {
+		if w.Unreadable {
+			unreadable++
+		}
 		if w.SeenAt.Before(before) {
 			errs = append(errs, r.Leave(ctx, w.Name))
 		}
 	}
-	return len(all), errors.Join(errs...)
+	return len(all), unreadable, errors.Join(errs...)
 }
 
-// List returns the workers seen since, by name: one partition. A worker whose row cannot
-// be read, such as one of a later release, is listed with that as its trouble.
+// List returns the workers seen since, by name: one partition. Of a worker whose row cannot
+// be read, such as one of a later release, it tells the name and when it was seen.
 func (r *Register) List(ctx context.Context, since time.Time) ([]Worker, error) {
 	var list []Worker
 	for row, err := range r.table.Query(ctx, tablestore.Query{PartitionKey: partition, Class: tablestore.PartitionRange}) {
@@ -155,7 +161,7 @@ func (r *Register) List(ctx context.Context, since time.Time) ([]Worker, error) 
 		var w Worker
 		if err := row.JSON("Doc", &w); err != nil {
 			name, _ := tablestore.UnescapeKey(row.RowKey)
-			w = Worker{Name: cmp.Or(name, row.RowKey), SeenAt: row.Time("SeenAt"), Trouble: fmt.Sprintf("its row cannot be read: %v", err)}
+			w = Worker{Name: cmp.Or(name, row.RowKey), SeenAt: row.Time("SeenAt"), Unreadable: true}
 		}
 		if !w.SeenAt.Before(since) {
 			list = append(list, w)

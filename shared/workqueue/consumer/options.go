@@ -33,7 +33,8 @@ type Options struct {
 	// Worker names this process in histories and statistics. Default: host name.
 	Worker string
 
-	// StallAfter is how long a handler may make no progress. Default 60 s.
+	// StallAfter is how long a handler may make no progress. Default 60 s. It begins anew
+	// when the whole process stood still, such as on a suspended machine.
 	StallAfter time.Duration
 
 	// StopWithin is how long a handler may go on after the drain began. Then its

@@ -122,7 +122,7 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 		}
 		now := time.Now()
 		if o.stoodStill(due, now) {
-			o.job.Progress()
+			o.job.Progress() // the handler has StallAfter again
 		}
 		switch {
 		case o.ended:
@@ -131,6 +131,7 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 			// step while it runs, which does no harm: only one of them can commit.
 			o.settleWithin(context.Background(), func(ctx context.Context) { o.giveBack(ctx, 0, "draining") })
 		case !o.c.options.FixedLease && !now.Before(o.stopAt()):
+			// Before the stall, because a lease that ends costs the item nothing.
 			o.line.count.leasesEnding.Add(1)
 			stop(workqueue.ErrLeaseEnding)
 		case !now.Before(o.stallAt()):
@@ -142,8 +143,9 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 	}
 }
 
-// nextLook is when guard has something to do again, or sees that it has not: after a
-// quarter of StallAfter at most, so that stoodStill can tell.
+// nextLook is when guard looks at the lease and the handler again: when one of them may be
+// due, and after a quarter of StallAfter at most, because stoodStill measures how late a
+// look is.
 func (o *owner) nextLook(renewAt time.Time) time.Time {
 	due := earliest(time.Now().Add(o.c.options.StallAfter/4), o.stallAt())
 	if o.c.options.FixedLease {
