@@ -61,7 +61,7 @@ func (b *Beginnings) Begin() (end func()) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return func() { _ = f.Close() } // which releases the lock
+	return func() { release(f) }
 }
 
 // Wait returns when nothing begins, ctx has ended or the longest wait is over.
@@ -70,10 +70,10 @@ func (b *Beginnings) Wait(ctx context.Context) {
 	if f == nil {
 		return
 	}
-	defer f.Close() //nolint:errcheck // nothing is written
+	defer release(f)
 	ctx, cancel := context.WithTimeout(ctx, longestWait)
 	defer cancel()
-	for flock(f) != nil { // the lock is released at once, by Close
+	for flock(f) != nil { // a lock that is taken here is released at once
 		if latest, err := f.Stat(); err != nil || time.Since(latest.ModTime()) >= longestWait {
 			return
 		}
@@ -83,6 +83,12 @@ func (b *Beginnings) Wait(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// release ends the lock of f, if there is one. Nothing is written, so no error matters.
+func release(f *os.File) {
+	_ = unlock(f)
+	_ = f.Close()
 }
 
 // open returns nil where nobody waits, also when the file cannot be opened: the order
