@@ -53,7 +53,8 @@ type Exhausted interface {
 // Job is one delivery of an item to a handler.
 type Job struct {
 	Item         workitem.Item
-	Queue        string // base name
+	Queue        string // without the prefix of the account; of a lane, its own name
+	Base         string // the same without the lane: what the queue is called where it is declared
 	MessageID    string
 	DequeueCount int64
 	Inserted     time.Time // when the message was sent, by the service's clock

@@ -22,9 +22,9 @@ type Previewer interface {
 }
 
 // awaited reports whether a message asks for a part that a viewer went to: it came
-// through the queue of the first parts, and its part is not the first.
+// through the queue of the first parts, in any lane, and its part is not the first.
 func awaited(key workflow.Key, job *consumer.Job) bool {
-	return !key.Begins() && job.Queue == key.Declared().Queues[0]
+	return !key.Begins() && job.Base == key.Declared().Queues[0]
 }
 
 // preview makes a preview and sends the part on to another queue. The slots of the
