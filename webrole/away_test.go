@@ -13,6 +13,7 @@ import (
 // TestStorageAway: without storage requests fail with a problem that says so,
 // and readiness with them.
 func TestStorageAway(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	s := start(t, map[string]string{"CUTROOM_RETRY_STRATEGY": "none"})
 	v := s.create(map[string]any{})

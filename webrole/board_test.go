@@ -136,6 +136,7 @@ func (l *looker) sees(what string, check func(*looker) bool) {
 
 // TestBoardShowsAMessage: what is told of a message from its sending to its end.
 func TestBoardShowsAMessage(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	s := startOps(t, nil)
 	l := s.look(s.public)
@@ -222,6 +223,7 @@ func TestBoardShowsAMessage(t *testing.T) {
 // TestBoardSaysThatABreakerIsOpen: which dependency a worker does not trust, and why, in
 // the stream that the picture is drawn from and in the tables, for as long as it lasts.
 func TestBoardSaysThatABreakerIsOpen(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	s := startOps(t, nil)
 	l := s.look(s.public)
@@ -259,6 +261,7 @@ func TestBoardSaysThatABreakerIsOpen(t *testing.T) {
 // TestBoardHasOneReader: storage is asked within the budget, as often for twenty
 // lookers as for one, and not at all for none.
 func TestBoardHasOneReader(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	tap := azuritetest.NewTap(t)
 	s := startOps(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": tap.ConnectionString()})
@@ -320,6 +323,7 @@ func TestBoardHasOneReader(t *testing.T) {
 // TestDrainEndsStreams: a stream has no end of its own, and a role that stops does not
 // wait for it. That serve returns without an error is looked at by start.
 func TestDrainEndsStreams(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	s := startOps(t, map[string]string{"WEBROLE_DRAIN_TIMEOUT": "20s"})
 	lookers := []*looker{s.look(s.public), s.look(s.admin)}
@@ -344,6 +348,7 @@ func TestDrainEndsStreams(t *testing.T) {
 // TestStreamOutlivesTheDeadline: the API's 10 s are not those of a stream, which says
 // that it lives.
 func TestStreamOutlivesTheDeadline(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	s := startOps(t, nil)
 	l := s.look(s.public)
@@ -375,6 +380,7 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
 // TestWhoDoesNotReadIsCutOff: a client that stopped reading holds a stream for 10 s
 // and no longer.
 func TestWhoDoesNotReadIsCutOff(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	s := startOps(t, nil)
 	p := pipes{make(chan net.Conn), make(chan struct{})}

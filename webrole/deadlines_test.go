@@ -27,6 +27,7 @@ const (
 // whose storage accepts connections and never answers. Each says in time that it is
 // away, and when to come again.
 func TestHangingStorage(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	storage := azuritetest.NewHanging(t)
 	s := startOps(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": storage.ConnectionString, "WEBROLE_DRAIN_TIMEOUT": "10s"})
@@ -49,7 +50,7 @@ func TestHangingStorage(t *testing.T) {
 			begin := time.Now()
 			a := s.send(s.request(method, url, body, append(headers, "If-Match", "*")...))
 			took := time.Since(begin)
-			if took > promised+slack {
+			if took > promised+azuritetest.Patience(slack) {
 				t.Errorf("%s: %d after %v", name, a.StatusCode, took)
 			}
 			if a.StatusCode != http.StatusServiceUnavailable || a.code(t) != "storage_unavailable" || a.Header.Get("Retry-After") == "" {
@@ -87,6 +88,7 @@ func TestHangingStorage(t *testing.T) {
 // TestHangingStorageEndsAStream: what has a pace of its own does not hang for
 // ever either when storage falls silent in the middle.
 func TestHangingStorageEndsAStream(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	storage := azuritetest.NewHanging(t)
 	s := start(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": storage.ConnectionString, "WEBROLE_DRAIN_TIMEOUT": "10s"})
@@ -110,7 +112,7 @@ func TestHangingStorageEndsAStream(t *testing.T) {
 			begin := time.Now()
 			a := s.send(req)
 			a.want(t, http.StatusServiceUnavailable, "storage_unavailable")
-			if took := time.Since(begin); took > 40*time.Second || a.Header.Get("Retry-After") == "" {
+			if took := time.Since(begin); took > azuritetest.Patience(40*time.Second) || a.Header.Get("Retry-After") == "" {
 				t.Errorf("%s: after %v, Retry-After %q", path, took, a.Header.Get("Retry-After"))
 			}
 		})
@@ -126,6 +128,7 @@ func TestHangingStorageEndsAStream(t *testing.T) {
 
 // TestSlowUploadIsNotCutOff: a body that moves may take longer than any deadline.
 func TestSlowUploadIsNotCutOff(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	s := start(t, nil)
 	v := s.create(map[string]any{})
@@ -168,7 +171,7 @@ func (s *server) dial() net.Conn {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(45 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(azuritetest.Patience(45 * time.Second))); err != nil {
 		s.t.Fatal(err)
 	}
 	return conn
@@ -177,6 +180,7 @@ func (s *server) dial() net.Conn {
 // TestBodiesThatStall sends a part of a body and then nothing, with the
 // connection open. Each is answered in time, and the connection is closed.
 func TestBodiesThatStall(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	open := start(t, nil)
 	guarded := start(t, map[string]string{"WEBROLE_TOKEN": "a token of enough length"})
@@ -220,7 +224,7 @@ func TestBodiesThatStall(t *testing.T) {
 			if n, err := conn.Read(make([]byte, 1)); err == nil || n > 0 || !isClosed(err) {
 				t.Errorf("the connection stays open: %d, %v", n, err)
 			}
-			if took := time.Since(begin); took > c.within+2*slack {
+			if took := time.Since(begin); took > c.within+azuritetest.Patience(2*slack) {
 				t.Errorf("took %v, want %v", took, c.within)
 			}
 		})
@@ -236,6 +240,7 @@ func isClosed(err error) bool {
 // TestSlowDownloadIsNotCutOff: a player may take its time over a file that is far
 // larger than what fits between it and storage.
 func TestSlowDownloadIsNotCutOff(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.chunk(0, 2)
@@ -258,6 +263,7 @@ func TestSlowDownloadIsNotCutOff(t *testing.T) {
 // TestFairClientsKeepTheirConnection: a client that sends what it announced is not
 // punished, neither for a body that nobody wanted nor for requests in a row.
 func TestFairClientsKeepTheirConnection(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	s := start(t, nil)
 	const head = " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n"

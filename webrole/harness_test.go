@@ -342,7 +342,7 @@ func (s *server) raw(text string, closeWrite bool) (status int, body string) {
 		s.t.Fatal(err)
 	}
 	defer conn.Close() //nolint:errcheck // the answer is read
-	if err := conn.SetDeadline(time.Now().Add(15 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(azuritetest.Patience(15 * time.Second))); err != nil {
 		s.t.Fatal(err)
 	}
 	if _, err := conn.Write([]byte(text)); err != nil {

@@ -410,6 +410,7 @@ func TestGrowingVideoIsReadForAll(t *testing.T) {
 // TestWhatIsNotThereCostsLittle: names that nothing has read no view, and ids that
 // no video has are remembered for a moment.
 func TestWhatIsNotThereCostsLittle(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	wire := azuritetest.NewWire(t)
 	f := newFixture(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": wire.ConnectionString()})

@@ -207,6 +207,7 @@ const pageOf = 5
 // of three times the size. A page of videos costs one point read of the truth for
 // each video on it, of one that is being made, too.
 func TestQueryClasses(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
 	wire := azuritetest.NewWire(t)
 	w := newWorld(t, wire)

@@ -63,8 +63,9 @@ func TestReadinessAsksOnce(t *testing.T) {
 // they are not ready, and still answer; then the public one closes while the
 // upload goes on; the admin listener answers to the end.
 func TestDrain(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
-	const delay = 3 * time.Second
+	delay := azuritetest.Patience(3 * time.Second) // long enough to see what happens meanwhile
 	s := start(t, map[string]string{"WEBROLE_DRAIN_DELAY": delay.String(), "WEBROLE_DRAIN_TIMEOUT": "30s"})
 	v := s.create(map[string]any{})
 	for _, listener := range []string{s.public, s.admin} {
@@ -85,7 +86,7 @@ func TestDrain(t *testing.T) {
 
 	begin := time.Now()
 	s.stop()
-	azuritetest.Eventually(t, delay/2, func() error {
+	azuritetest.Eventually(t, 1500*time.Millisecond, func() error {
 		for _, listener := range []string{s.public, s.admin} {
 			if got := s.send(s.request(http.MethodGet, listener+"/readyz", nil)); got.StatusCode != http.StatusServiceUnavailable || !bytes.Contains(got.body, []byte("stopping")) {
 				return fmt.Errorf("%s/readyz: %d %s", listener, got.StatusCode, got.body)

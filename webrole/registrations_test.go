@@ -291,6 +291,7 @@ func TestFinishInAVideo(t *testing.T) {
 // is told to come again. No runner is there in part, also where the outage begins in the
 // middle, and the same list, sent again, adds what is missing.
 func TestTablesAreAwayForAStartList(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	outage := azuritetest.NewOutage(t)
 	s := start(t, map[string]string{

@@ -20,6 +20,7 @@ import (
 // headers, and the same requests to storage, which is what the time of an answer is
 // made of.
 func TestStrangersLearnNothing(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
 	tap := azuritetest.NewTap(t)
 	c := openCommunity(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": tap.ConnectionString(), "WEBROLE_PLAYBACK_KEYS": linkKey, "WEBROLE_QUOTA_WAITING": "0"})
@@ -71,6 +72,7 @@ const (
 // TestStrangersWaitAlike: on every route the answer about a private video takes as long as
 // the one about a video that never was.
 func TestStrangersWaitAlike(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
 	c := openCommunity(t, map[string]string{"WEBROLE_PLAYBACK_KEYS": linkKey, "WEBROLE_QUOTA_WAITING": "0"})
 	var ids [timedPairs][2]string

@@ -164,6 +164,7 @@ type bench struct {
 
 func newBench(t *testing.T) bench {
 	t.Helper()
+	azuritetest.Slow(t, "runs a worker and ffmpeg")
 	account := azuritetest.Account(t)
 	queues := workqueue.OpenAll(account, workflow.Specs)
 	if err := provision.Ensure(t.Context(), account, queues); err != nil {
@@ -210,7 +211,7 @@ func (b bench) work(t *testing.T) (stop func()) {
 			if err != nil {
 				t.Errorf("the role stopped with %v", err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(azuritetest.Patience(10 * time.Second)):
 			t.Error("the role does not stop")
 		}
 		left, _ := os.ReadDir(env["WORKERROLE_SCRATCH"])

@@ -43,6 +43,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
+	azuritetest.Slow(t, "runs workers and ffmpeg")
 	s := &site{account: azuritetest.Account(t)}
 	s.queues = workqueue.OpenAll(s.account, workflow.Specs)
 	if err := provision.Ensure(t.Context(), s.account, s.queues); err != nil {

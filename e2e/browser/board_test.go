@@ -27,6 +27,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -137,7 +138,7 @@ func upload(t *testing.T, user *journey.User, v client.NewVideo, path string) cl
 // TestBoardIsAlive: a message appears, a worker takes it, it goes. Pausing and
 // resuming, following and the dialog work by keyboard; a hostile title is a text.
 func TestBoardIsAlive(t *testing.T) {
-	s := stacktest.Start(t, stack.Options{Env: []string{"WORKERROLE_POOLS=light=2,heavy=1", "CUTROOM_VISIBILITY=*=10s"}})
+	s := stacktest.Start(t, stack.Options{Env: []string{"WORKERROLE_POOLS=light=2,heavy=1", "CUTROOM_VISIBILITY=*=10s", stacktest.SlowEncoder(t, slow)}})
 	tab := open(t)
 	openBoard(t, tab, s, witness)
 	truth(t, tab, `document.getElementById('board-workers').hasAttribute('data-none')`)
@@ -145,7 +146,7 @@ func TestBoardIsAlive(t *testing.T) {
 
 	const title = `</script><img src=x onerror="window.hacked=1">&lt;b&gt;`
 	user := newUser(t, s)
-	v := upload(t, user, client.NewVideo{Title: title}, slowClip(t)) // its parts wait, and are made, for longer than looks are apart
+	v := upload(t, user, client.NewVideo{Title: title}, plainClip(t)) // its parts wait, and are made, for longer than looks are apart
 	const waiting = `.queue[data-queue="probe"] .token[data-state="lane"]`
 	if err := chromedp.Do(tab, chromedp.WaitVisible(waiting)); err != nil {
 		t.Fatalf("the message is not shown: %v", err)
@@ -219,11 +220,11 @@ func showsABreaker(t *testing.T, tab context.Context, s *stack.Stack) {
 // comes back with one delivery more, and another worker takes it.
 func TestBoardShowsAKilledWorker(t *testing.T) {
 	t.Parallel()
-	s := stacktest.Start(t, stack.Options{Workers: 1, Env: []string{"WORKERROLE_POOLS=light=2,heavy=1", "CUTROOM_VISIBILITY=*=20s"}})
+	s := stacktest.Start(t, stack.Options{Workers: 1, Env: []string{"WORKERROLE_POOLS=light=2,heavy=1", "CUTROOM_VISIBILITY=*=10s", stacktest.SlowEncoder(t, slow)}})
 	tab := open(t)
 	openBoard(t, tab, s, witness)
 	user := newUser(t, s)
-	v := upload(t, user, client.NewVideo{Title: "Interrupted"}, slowClip(t))
+	v := upload(t, user, client.NewVideo{Title: "Interrupted"}, plainClip(t))
 	const held = `.worker .token[data-state="slot"][title^="encode 3"]` // 16 s of film, which take seconds to encode
 	if err := chromedp.Do(tab, chromedp.WaitVisible(held)); err != nil {
 		t.Fatalf("no worker holds a chunk: %v", err)
@@ -238,7 +239,7 @@ func TestBoardShowsAKilledWorker(t *testing.T) {
 	if _, err := s.AddWorker(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	patience, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	patience, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(4*time.Minute))
 	defer cancel()
 	if _, err := user.AwaitReady(patience, v.Id); err != nil {
 		t.Fatal(err)
@@ -467,7 +468,7 @@ func portraits(t *testing.T, tab context.Context) {
 		const tooWide = `document.documentElement.scrollWidth <= innerWidth ? '' : document.documentElement.scrollWidth + ' px, because of ' +
 			[...document.querySelectorAll('body *')].filter((e) => !e.closest('.scroll, #air') && e.getBoundingClientRect().right > innerWidth).map((e) => e.className || e.id || e.tagName).slice(0, 5).join(', ')`
 		wide := eval[string](t, tab, tooWide)
-		for deadline := time.Now().Add(2 * time.Second); wide != "" && time.Now().Before(deadline); wide = eval[string](t, tab, tooWide) {
+		for began := time.Now(); wide != "" && !azuritetest.Late(began, 2*time.Second); wide = eval[string](t, tab, tooWide) {
 		}
 		if wide != "" {
 			t.Errorf("at %d px the page is wider than the window: %s", s.width, wide)
@@ -492,12 +493,15 @@ func shootWhole(t *testing.T, tab context.Context, name string) {
 	}
 }
 
-// slowClip takes a worker some seconds for each chunk.
-func slowClip(t *testing.T) string {
+// slow is how long a worker holds each chunk whose place on the board is looked at.
+const slow = 3 * time.Second
+
+// plainClip has chunks of 2, 4, 8, 16 and 2 s, which are made in no time.
+func plainClip(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "slow.mp4")
+	path := filepath.Join(t.TempDir(), "plain.mp4")
 	cmd := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error",
-		"-f", "lavfi", "-i", "testsrc2=s=1280x720:r=30:d=32", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", path)
+		"-f", "lavfi", "-i", "testsrc2=s=160x90:r=15:d=32", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", path)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("make a clip: %v\n%s", err, out)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/scenes"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 // TestMain runs the tests. Those that judge stalls, times or costs run first, one after the
@@ -28,15 +29,15 @@ func TestMain(m *testing.M) {
 	stacktest.Main(m)
 }
 
-// clipSeconds has seams at 2, 6, 14 and 30 s, and its poster is not in the first chunk.
-const clipSeconds = 34
+// clipSeconds has seams at 2, 6 and 14 s, and its poster is not in the first chunk.
+const clipSeconds = 16
 
 // clip makes a moving picture with a tone.
 func clip(t *testing.T, seconds int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "clip.mp4")
 	cmd := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error",
-		"-f", "lavfi", "-i", fmt.Sprintf("testsrc2=s=426x240:r=30:d=%d", seconds),
+		"-f", "lavfi", "-i", fmt.Sprintf("testsrc2=s=256x144:r=25:d=%d", seconds),
 		"-f", "lavfi", "-i", fmt.Sprintf("sine=d=%d", seconds),
 		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", path)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -78,7 +79,7 @@ func openAs(t *testing.T, profile string) context.Context {
 	ctx, close := chromedp.NewContext(allocator)
 	t.Cleanup(close)
 	// Actions wait for what they act on: without a deadline, for ever.
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, azuritetest.Patience(5*time.Minute))
 	t.Cleanup(cancel)
 	violated := &console{}
 	err := chromedp.Listen(ctx, func(event any) {
@@ -166,8 +167,7 @@ func look(t *testing.T, ctx context.Context) seen {
 // playToEnd waits for the end and judges the whole.
 func playToEnd(t *testing.T, ctx context.Context) seen {
 	t.Helper()
-	deadline := time.Now().Add(2*time.Minute + clipSeconds*time.Second)
-	for {
+	for began := time.Now(); ; {
 		s := look(t, ctx)
 		if s.Ended {
 			if s.First == nil || *s.First > 0.1 {
@@ -196,7 +196,7 @@ func playToEnd(t *testing.T, ctx context.Context) seen {
 			}
 			return s
 		}
-		if time.Now().After(deadline) {
+		if azuritetest.Late(began, 2*time.Minute+clipSeconds*time.Second) {
 			shoot(t, ctx, "stuck")
 			t.Fatalf("it does not end: %+v", s)
 		}

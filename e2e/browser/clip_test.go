@@ -18,6 +18,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 // numbered makes a video whose every frame says its number, in 12 stripes that
@@ -156,8 +157,7 @@ func registered(t *testing.T, user *journey.User, event string, runner client.Ne
 	if report.JSON200 == nil || report.JSON200.Accepted != 1 {
 		t.Fatalf("register: %s", report.Body)
 	}
-	deadline := time.Now().Add(time.Minute)
-	for {
+	for began := time.Now(); ; {
 		list, err := user.API().ListRegistrationsWithResponse(t.Context(), event, &client.ListRegistrationsParams{Bib: &runner.Bib})
 		if err != nil {
 			t.Fatal(err)
@@ -168,7 +168,7 @@ func registered(t *testing.T, user *journey.User, event string, runner client.Ne
 		if moments := list.JSON200.Items[0].Moments; len(moments) > 0 {
 			return moments[0]
 		}
-		if time.Now().After(deadline) {
+		if azuritetest.Late(began, time.Minute) {
 			t.Fatalf("no video shows the finish: %s", list.Body)
 		}
 		time.Sleep(50 * time.Millisecond) // the pace of looking, bounded by the deadline
@@ -178,8 +178,7 @@ func registered(t *testing.T, user *journey.User, event string, runner client.Ne
 // await asks the page for a number until it is not negative.
 func await(t *testing.T, tab context.Context, script string) float64 {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
+	for began := time.Now(); ; {
 		n, err := chromedp.Run(tab, chromedp.Evaluate[float64](script))
 		if err != nil {
 			t.Fatalf("%s: %v", script, err)
@@ -187,9 +186,9 @@ func await(t *testing.T, tab context.Context, script string) float64 {
 		if n >= 0 {
 			return n
 		}
-		if time.Now().After(deadline) {
+		if azuritetest.Late(began, time.Minute) {
 			shoot(t, tab, "clip-stuck")
-			t.Fatalf("still negative after a minute: %s", script)
+			t.Fatalf("still negative after %v: %s", time.Since(began).Round(time.Second), script)
 		}
 		time.Sleep(50 * time.Millisecond) // the pace of looking, bounded by the deadline
 	}

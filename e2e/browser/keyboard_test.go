@@ -11,6 +11,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 // focused says what has the focus, and whether one can see that.
@@ -29,7 +31,7 @@ func reach(t *testing.T, tab context.Context, selector string) {
 	t.Helper()
 	var way []string
 	among := false // tokens
-	for deadline := time.Now().Add(time.Minute); ; {
+	for began := time.Now(); ; {
 		at := eval[struct {
 			Hit, Seen, Within, Token bool
 			What                     string
@@ -41,7 +43,7 @@ func reach(t *testing.T, tab context.Context, selector string) {
 			return
 		}
 		way = append(way, at.What)
-		if time.Now().After(deadline) || len(way) > 600 {
+		if azuritetest.Late(began, time.Minute) || len(way) > 600 {
 			shoot(t, tab, "unreachable")
 			t.Fatalf("Tab does not lead to %s; it led to %s", selector, strings.Join(way[max(0, len(way)-60):], " → "))
 		}
@@ -106,7 +108,7 @@ func chooseFiles(t *testing.T, tab context.Context, selector string, files ...st
 		if _, err := chromedp.Call(tab, dom.SetFileInputFiles, dom.SetFileInputFilesParams{Files: files, BackendNodeID: e.BackendNodeID}); err != nil {
 			t.Fatalf("choose %v: %v", files, err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(azuritetest.Patience(10 * time.Second)):
 		t.Fatalf("Space in %s opens no dialog", selector)
 	}
 	if _, err := chromedp.Call(tab, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{}); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/lab"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 // TestKillAWorkerFromTheBoard: while a video plays, the worker that encodes it is killed
@@ -26,7 +27,7 @@ import (
 func TestKillAWorkerFromTheBoard(t *testing.T) {
 	t.Parallel()
 	s, err := lab.Start(t.Context(), stacktest.Complete(t, stack.Options{Workers: 2, Env: []string{
-		"WORKERROLE_POOLS=light=4,heavy=1", "CUTROOM_VISIBILITY=*=6s",
+		"WORKERROLE_POOLS=light=4,heavy=1", "CUTROOM_VISIBILITY=*=6s", stacktest.SlowEncoder(t, slow),
 	}}))
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +39,7 @@ func TestKillAWorkerFromTheBoard(t *testing.T) {
 	}
 	t.Cleanup(user.Close)
 	tab := open(t)
-	tab, cancel := context.WithTimeout(tab, 2*time.Minute)
+	tab, cancel := context.WithTimeout(tab, azuritetest.Patience(2*time.Minute))
 	t.Cleanup(cancel)
 	said := listen(t, tab)
 	for _, sight := range []sight{{"dark", 360}, {"light", 1280}} {
@@ -62,7 +63,7 @@ func TestKillAWorkerFromTheBoard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := os.ReadFile(slowClip(t))
+	content, err := os.ReadFile(plainClip(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestKillAWorkerFromTheBoard(t *testing.T) {
 // atWork waits until a worker encodes the video, and returns it with its process.
 func atWork(t *testing.T, s *lab.Stack, user *journey.User, id string) (name string, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for began := time.Now(); !azuritetest.Late(began, time.Minute); time.Sleep(20 * time.Millisecond) {
 		res, err := user.API().ListStepsWithResponse(t.Context(), id)
 		if err != nil || res.JSON200 == nil {
 			t.Fatalf("steps of %s: %v", id, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 // corrupt changes a bit of the first part that the page sends, breaks the connection of
@@ -35,12 +36,12 @@ const corrupt = `(() => {
 // until looks at a page until an expression is true.
 func until(t *testing.T, tab context.Context, what, expression string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) { // the pace of looking
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) { // the pace of looking
 		is, err := chromedp.Run(tab, chromedp.Evaluate[bool](`!!(`+expression+`)`))
 		if err == nil && is {
 			return
 		}
-		if time.Now().After(deadline) {
+		if azuritetest.Late(began, time.Minute) {
 			shoot(t, tab, "stuck")
 			text, _ := chromedp.Run(tab, chromedp.Evaluate[string](`document.body.innerText`))
 			t.Fatalf("not in time: %s (%v). The page says:\n%s", what, err, text)

@@ -63,7 +63,7 @@ func TestCaptionsKilledAtEveryBoundary(t *testing.T) {
 	id := l.mustUpload(tiny)
 	l.ready(id)
 	l.settled(id)
-	for i, point := range []string{"captions/claimed", "captions/output", "captions/committed", "captions/enqueued"} {
+	for i, point := range points([]string{"captions/claimed", "captions/committed"}, "captions/output", "captions/enqueued") {
 		text := fmt.Sprintf("killed %d", i)
 		marker := l.arm(worker, point, "kill")
 		key := l.sendCaptions(id, "en", text)

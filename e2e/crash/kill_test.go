@@ -2,6 +2,7 @@ package crash_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -18,21 +19,46 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// A worker is killed at a boundary between two writes and started again. Each
-// lane takes its points one after the other: every declared step has a lane with
-// the four places that all steps have, and the rest is what one step has alone.
-func TestKilledAtEveryBoundary(t *testing.T) {
-	t.Parallel()
-	lanes := map[string][]string{
-		"last chunk": {"encode/committed#4", "encode/enqueued#4", "index/indexed", "purge/unlisted"}, // fan-in
+// places are the boundaries between two writes that all steps have, in order.
+var places = []string{"claimed", "output", "committed", "enqueued"}
+
+// thorough is for `make test-all`: without it a test takes the points that differ most.
+var thorough = flag.Bool("thorough", false, "end or freeze a worker at every point of every step; a burst of 60 uploads")
+
+// points are some, and with -thorough more.
+func points(some []string, more ...string) []string {
+	if *thorough {
+		some = append(some, more...)
 	}
+	return some
+}
+
+// boundaries are, of every step of a plan, those of its places at which a worker is to be
+// ended: with -thorough all, else one, so that each step and each place has its turn.
+func boundaries(of ...string) map[string][]string {
+	all, turn := map[string][]string{}, 0
 	for _, step := range workflow.Steps {
-		if step.Shown() {
-			for _, place := range []string{"claimed", "output", "committed", "enqueued"} {
-				lanes[step.Name] = append(lanes[step.Name], step.Name+"/"+place)
-			}
+		if !step.Shown() {
+			continue
+		}
+		some := of
+		if !*thorough {
+			some = of[turn%len(of):][:1]
+			turn++
+		}
+		for _, place := range some {
+			all[step.Name] = append(all[step.Name], step.Name+"/"+place)
 		}
 	}
+	return all
+}
+
+// A worker is killed at a boundary between two writes and started again. Each lane takes
+// its points one after the other: those of the steps, and what one step has alone.
+func TestKilledAtEveryBoundary(t *testing.T) {
+	t.Parallel()
+	lanes := boundaries(places...)
+	lanes["last chunk"] = []string{"encode/committed#4", "encode/enqueued#4", "index/indexed", "purge/unlisted"} // fan-in
 	for step, more := range map[string]string{
 		workflow.StepProbe: "purge/rows", workflow.StepEncode: "index/catalogued",
 		workflow.StepAudio: "audio/part", workflow.StepFinish: "purge/blobs",

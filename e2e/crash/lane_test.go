@@ -22,6 +22,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -124,7 +125,7 @@ func (l *lane) worker(name string, env ...string) string {
 	return process
 }
 
-// await polls until ok says so, and fails the test after limit.
+// await polls until ok says so, and fails the test after the patience for limit.
 func (l *lane) await(limit time.Duration, what string, ok func() bool) {
 	l.t.Helper()
 	l.awaitEvery(150*time.Millisecond, limit, what, ok)
@@ -132,19 +133,17 @@ func (l *lane) await(limit time.Duration, what string, ok func() bool) {
 
 func (l *lane) awaitEvery(pause, limit time.Duration, what string, ok func() bool) {
 	l.t.Helper()
-	deadline := time.Now().Add(limit)
-	for !ok() {
-		if time.Now().After(deadline) {
-			l.t.Fatalf("after %v: not %s", limit, what)
+	for began := time.Now(); !ok(); time.Sleep(pause) {
+		if azuritetest.Late(began, limit) {
+			l.t.Fatalf("after %v: not %s", time.Since(began).Round(time.Second), what)
 		}
-		time.Sleep(pause)
 	}
 }
 
 // dies waits for a process to end and returns when that was.
 func (l *lane) dies(process string) (time.Time, *os.ProcessState) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(l.t.Context(), azuritetest.Patience(3*time.Minute))
 	defer cancel()
 	state, err := l.Wait(ctx, process)
 	if err != nil {

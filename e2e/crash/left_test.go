@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/audit"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -27,7 +28,7 @@ func (l *lane) nothingLeft() {
 		if left = l.leftovers(); len(left) == 0 {
 			return
 		}
-		if time.Since(start) > 3*time.Minute {
+		if azuritetest.Late(start, 3*time.Minute) {
 			l.t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
 			return
 		}
@@ -164,8 +165,8 @@ func (l *lane) gone(id video.ID, limit time.Duration) {
 		if found = l.traces(id); len(found) == 0 {
 			return
 		}
-		if time.Since(start) > limit {
-			l.t.Fatalf("%v after its deletion, video %s still has:\n%s", limit, id, strings.Join(found, "\n"))
+		if azuritetest.Late(start, limit) {
+			l.t.Fatalf("%v after its deletion, video %s still has:\n%s", time.Since(start).Round(time.Second), id, strings.Join(found, "\n"))
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azurite"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/tablestore"
 )
@@ -62,7 +63,7 @@ func TestFaultsDoWhatTheyAreCalled(t *testing.T) {
 	direct, p, account := behindProxy(t)
 	table, blobs := tablestore.New(account.Table("things")), blobstore.New(account)
 	insert := func(key string) error {
-		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), azuritetest.Patience(5*time.Second))
 		defer stop()
 		_, err := table.Insert(ctx, tablestore.Entity{PartitionKey: "p", RowKey: key})
 		return err
@@ -164,7 +165,7 @@ func TestLateCommitArrives(t *testing.T) {
 	case <-parcel.Caught():
 	case err := <-sent:
 		t.Fatalf("the commit was not held: %v", err)
-	case <-time.After(10 * time.Second):
+	case <-time.After(azuritetest.Patience(10 * time.Second)):
 		t.Fatal("no commit was found")
 	}
 	if found := parcel.Found(); len(found) != 2 || found[0] != key || found[1] != "soak-1" {
@@ -179,7 +180,7 @@ func TestLateCommitArrives(t *testing.T) {
 	}
 	parcel.Lose()
 	parcel.Release()
-	for deadline := time.Now().Add(10 * time.Second); p.Met(Table, Refused) == 0; {
+	for deadline := time.Now().Add(azuritetest.Patience(10 * time.Second)); p.Met(Table, Refused) == 0; {
 		if time.Now().After(deadline) {
 			t.Fatalf("the late commit was not refused: %v", p.Happened())
 		}

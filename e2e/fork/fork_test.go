@@ -19,6 +19,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azurite"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/product"
 )
 
@@ -81,7 +82,7 @@ func takeOver(t *testing.T, renamed string) {
 	env := append(stack.Environ(), "AZURE_STORAGE_CONNECTION_STRING="+emulator.ConnectionString(),
 		"WEBROLE_ADDR=127.0.0.1:0", "WEBROLE_ADMIN_ADDR=127.0.0.1:0", "WORKERROLE_ADMIN_ADDR=127.0.0.1:0")
 	for _, role := range []string{"webrole", "workerrole"} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it ends at once
+		ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(time.Minute)) // it ends at once
 		cmd := exec.CommandContext(ctx, filepath.Join(renamed, role))
 		cmd.Env = append(env, setting(product.Name, "PREFIX", prefix))
 		out, err := cmd.CombinedOutput()
@@ -225,7 +226,7 @@ func start(t *testing.T, binary string, env []string) (log string) {
 
 // await returns the match of what once appears in the file.
 func await(t *testing.T, file string, what *regexp.Regexp) []string {
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(azuritetest.Patience(time.Minute)); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

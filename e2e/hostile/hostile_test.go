@@ -85,7 +85,7 @@ func (a *targets) prove(t *testing.T) {
 		if reached == &a.asked {
 			input = server.URL + "/manifest.mp4"
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(10*time.Second))
 		cmd := exec.CommandContext(ctx, "ffprobe", "-v", "error", input)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -198,7 +198,7 @@ func (c *corpus) ends(t *testing.T, u *upload) {
 	if u.refused != "" || u.id == "" || u.ended != "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(2*time.Minute))
 	defer cancel()
 	v, err := c.user.AwaitReady(ctx, u.id)
 	var failure *journey.Failed
@@ -265,7 +265,7 @@ func (c *corpus) goodOne(t *testing.T) *upload {
 // ready waits until a good file is ready.
 func (c *corpus) ready(t *testing.T, u *upload) (id string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(2*time.Minute))
 	defer cancel()
 	if _, err := c.user.AwaitReady(ctx, u.id); err != nil {
 		t.Fatalf("a good file among the bad ones: %v", err)

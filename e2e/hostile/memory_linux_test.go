@@ -21,6 +21,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 const (
@@ -85,7 +86,7 @@ func (c abuse) meet(t *testing.T, s *stack.Stack) {
 		t.Fatal(err)
 	}
 	before, began := peak(t, pid), time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(90*time.Second))
 	defer cancel()
 	var mu sync.Mutex
 	told := map[int]int{}

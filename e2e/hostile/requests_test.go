@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 const (
@@ -168,7 +169,7 @@ func (g *guarded) testRequests(t *testing.T) {
 	for _, c := range g.requests(t) {
 		t.Run(name(c.number, c.name), func(t *testing.T) {
 			r := g.ask(t, c.method, c.path, c.body, c.headers...)
-			if r.took > 5*time.Second {
+			if r.took > azuritetest.Patience(5*time.Second) {
 				t.Errorf("took %v", r.took)
 			}
 			code := ""
@@ -400,7 +401,7 @@ func (g *guarded) raw(t *testing.T, text string) (status int, body string) {
 		t.Fatal(err)
 	}
 	defer conn.Close() //nolint:errcheck // the answer is read
-	if err := conn.SetDeadline(time.Now().Add(15 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(azuritetest.Patience(15 * time.Second))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, text); err != nil {

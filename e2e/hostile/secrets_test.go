@@ -20,6 +20,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/faultproxy"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 // secrets are what nobody may read anywhere, by what they are.
@@ -241,7 +242,7 @@ func TestStartErrorsTellNoSecret(t *testing.T) {
 			"AccountName=a;AccountKey=" + known["a key"], "AccountKey=" + known["a key"] + ";=;nonsense",
 			"AccountName=a;AccountKey=" + known["a key"] + "!;BlobEndpoint=::", "SharedAccessSignature=sv=1&sig=" + known["a key"],
 		} {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(30*time.Second))
 			cmd := exec.CommandContext(ctx, filepath.Join(bin, role))
 			cmd.Env = []string{
 				"AZURE_STORAGE_CONNECTION_STRING=" + connection, "WEBROLE_TOKEN=" + known["a short token"], "WORKERROLE_ADMIN_TOKEN=" + known["a short token"],

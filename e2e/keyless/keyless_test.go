@@ -173,7 +173,7 @@ func TestWithoutKeys(t *testing.T) {
 	}
 	clip := clip(t)
 	w := begin(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(3*time.Minute))
 	defer cancel()
 
 	first := w.announce(t, ctx, "In parts")
@@ -317,7 +317,7 @@ func (w *world) outage(t *testing.T, ctx context.Context, id string) {
 			t.Fatalf("without a token: %s, Retry-After %q: %s", res.Status(), res.HTTPResponse.Header.Get("Retry-After"), res.Body)
 		case !bytes.Contains(res.Body, []byte(`"storage_unavailable"`)):
 			t.Fatalf("without a token: %s", res.Body)
-		case took > 15*time.Second:
+		case took > azuritetest.Bound(15*time.Second):
 			t.Errorf("the answer took %v; 10 s are promised", took)
 		}
 		return nil

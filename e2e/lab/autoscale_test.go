@@ -10,6 +10,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 // Q18: a burst, and the number of worker processes follows it by itself: one, more, one.
@@ -47,7 +48,7 @@ func TestWorkersFollowTheQueues(t *testing.T) {
 	}
 	stacktest.Eventually(t, "there are more workers", func() bool { watch(); return slices.Max(sizes) > 1 })
 	var ids []string
-	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(azuritetest.Patience(4 * time.Minute)); ; time.Sleep(50 * time.Millisecond) {
 		watch()
 		if burst := s.lab().Burst; burst != nil && !burst.Running && len(burst.Ids) == videos && s.allReady(burst.Ids) {
 			ids = burst.Ids

@@ -22,6 +22,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/scenes"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
@@ -58,7 +59,7 @@ func newDrill(t *testing.T) *drill {
 		t.Fatal(err)
 	}
 	t.Cleanup(user.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(8*time.Minute))
 	t.Cleanup(cancel)
 	return &drill{Stack: s, t: t, user: user, clip: clip(t), ctx: ctx}
 }
@@ -194,7 +195,7 @@ func (s *drill) busy(id string) (name string) {
 // all queues whose name begins so.
 func (s *drill) counted(name, queue string, outcomes ...string) (sum float64) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(s.ctx, azuritetest.Patience(5*time.Second))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.AdminURL(name)+"/metrics", nil)
 	if err != nil {
@@ -339,7 +340,7 @@ func freezes(t *testing.T, s *drill) {
 			return true
 		})
 		counted := false
-		for deadline := time.Now().Add(10 * time.Second); !counted && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(azuritetest.Patience(10 * time.Second)); !counted && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 			counted = stale(victim) > count
 		}
 		if counted && others {

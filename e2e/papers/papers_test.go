@@ -219,7 +219,7 @@ func TestVisibilityCoversPredictableWork(t *testing.T) {
 		t.Errorf("work that fits its timeout: %v", err)
 	}
 	for len(receive("quick")) == 0 {
-		if time.Since(began) > quick+3*time.Second {
+		if time.Since(began) > quick+azuritetest.Patience(3*time.Second) {
 			t.Fatalf("the dead worker's message is not back after %v", time.Since(began))
 		}
 		time.Sleep(50 * time.Millisecond)

@@ -152,6 +152,7 @@ func TestRefusalsAreTheServices(t *testing.T) {
 // Whatever the service does with the pages, the rows are those that Azurite has:
 // none missing, none twice, in order. While ranges split and move.
 func TestCutPagesLoseAndRepeatNothing(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
 	p, table, direct := through(t, Config{Seed: 11, EmptyPages: 0.4, ShortPages: 0.4, Churn: 150 * time.Millisecond, MoveTime: 50 * time.Millisecond}, patient)
 	ctx := t.Context()
@@ -235,7 +236,7 @@ func TestPagesOfAnApplication(t *testing.T) {
 func TestWritesRideOutMoves(t *testing.T) {
 	t.Parallel()
 	p, table, direct := through(t, Config{Seed: 9, Churn: 100 * time.Millisecond, MoveTime: 150 * time.Millisecond}, patient)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(time.Minute))
 	defer cancel()
 	// A fast machine has written 40 of each before ranges have moved often enough.
 	const partitions, atLeast, atMost = 6, 40, 1000

@@ -22,6 +22,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/tablestore"
 )
@@ -105,7 +106,7 @@ func TestKilledImportIsRepeated(t *testing.T) {
 	if _, err := half.Write(list[:len(list)/2]); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(azuritetest.Patience(time.Minute))
 	for one := 1; ; {
 		page, err := user.Runners(t.Context(), killed, client.ListRegistrationsParams{Limit: &one})
 		if err == nil && len(page.Items) > 0 {

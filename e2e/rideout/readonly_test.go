@@ -35,7 +35,7 @@ func TestStorageThatCanOnlyBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(user.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(4*time.Minute))
 	defer cancel()
 
 	clip := clip(t)

@@ -86,7 +86,7 @@ func TestTheApplicationRidesOutPartitionMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(user.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(4*time.Minute))
 	defer cancel()
 
 	look := lookers(ctx, user)

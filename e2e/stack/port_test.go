@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 // Somebody has the port when the role wants it, and has let go of it when we
@@ -46,7 +48,7 @@ func main() {
 		t.Fatal(err)
 	}
 	r := &role{name: "role", binary: binary, dir: dir, env: os.Environ(), listeners: []*listener{{variable: "ROLE_ADDR", addr: first, ours: true}}}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(time.Minute))
 	defer cancel()
 	if err := r.start(ctx); err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/ownport"
 )
 
@@ -339,7 +340,7 @@ func TestFromEnvListsEveryBadVariable(t *testing.T) {
 // Stop leaves no goroutine. Not parallel: the goroutines of others would count.
 func TestStopLeavesNoGoroutine(t *testing.T) {
 	present := goleak.IgnoreCurrent()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(2*time.Minute))
 	defer cancel()
 	if testing.Short() {
 		t.Skip("-short: this test runs Azurite and the built roles")

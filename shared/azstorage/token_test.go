@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 // moody is a credential that fails as long as err is set.
@@ -41,6 +42,7 @@ func (m *moody) fail(err error) {
 // An identity endpoint that is away is trouble that passes: it is retried as a busy
 // service is, and named. A refused identity is the same the next time.
 func TestNoToken(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	away := error(&azidentity.AuthenticationFailedError{})
 	for name, c := range map[string]struct {
@@ -78,7 +80,7 @@ func TestNoToken(t *testing.T) {
 			t.Errorf("%s: the identity was asked %d times in a second, want once", name, n)
 		}
 		m.fail(nil)
-		for deadline := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(azuritetest.Patience(10 * time.Second)); err != nil && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 			_, err = a.Queue("q").GetProperties(t.Context(), nil)
 		}
 		if err != nil {
@@ -89,6 +91,7 @@ func TestNoToken(t *testing.T) {
 
 // Many requests at once do not wait for the failures of one another.
 func TestAwayForMany(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	silent := &silentIdentity{}
 	a, err := azstorage.Open(azstorage.Config{Account: "films", Credential: silent, Retry: azstorage.Retry{Strategy: azstorage.NoRetry}})
@@ -105,7 +108,7 @@ func TestAwayForMany(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > azuritetest.Patience(20*time.Second) {
 		t.Errorf("40 requests without a token took %v, %d of them asked", took, silent.asked.Load())
 	}
 }

@@ -9,10 +9,10 @@
 //		…
 //
 // CUTROOM_TEST_AZURITE may hold the connection string of an emulator that runs
-// already; then that one is used. It may be behind the model of partition
-// servers in e2e/partitions, which makes faults; CUTROOM_TEST_AZURITE_CALM then
-// is the same emulator without them. Without an emulator tests fail: only -short
-// skips them.
+// already, such as the one that all packages of `make test` share. It may be behind
+// the model of partition servers in e2e/partitions, which makes faults;
+// CUTROOM_TEST_AZURITE_CALM then is the same emulator without them. Without an
+// emulator tests fail. With -short they skip themselves, unless one runs already.
 package azuritetest
 
 import (
@@ -20,6 +20,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"sync"
 	"testing"
@@ -48,19 +49,22 @@ func connection() (string, error) {
 	if s := os.Getenv(Variable); s != "" {
 		return s, nil
 	}
-	start.Do(func() { server, failed = azurite.Start(context.Background(), azurite.Options{}) })
+	start.Do(func() { server, failed = azurite.Start(context.Background(), azurite.Options{InMemory: true}) })
 	if failed != nil {
 		return "", failed
 	}
 	return server.ConnectionString(), nil
 }
 
+// lacking reports whether tests have to do without an emulator.
+func lacking() bool { return testing.Short() && os.Getenv(Variable) == "" }
+
 // ConnectionString starts the emulator if need be, for tests that hand it to a
 // process of their own.
 func ConnectionString(t testing.TB) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs the storage emulator, which -short leaves out")
+	if lacking() {
+		t.Skip("needs the storage emulator, which -short does not start")
 	}
 	s, err := connection()
 	if err != nil {
@@ -69,11 +73,11 @@ func ConnectionString(t testing.TB) string {
 	return s
 }
 
-// Main runs the tests, stops the emulator and fails when goroutines are left. With
-// -short it leaves out examples, which cannot skip themselves and need the emulator.
+// Main runs the tests, stops the emulator and fails when goroutines are left. Where
+// there is no emulator it leaves out examples, which cannot skip themselves.
 func Main(m *testing.M) {
 	flag.Parse()
-	if testing.Short() {
+	if lacking() {
 		_ = flag.Set("test.skip", "^Example")
 	}
 	code := m.Run()
@@ -90,6 +94,8 @@ func Main(m *testing.M) {
 			code = 1
 		}
 	}
+	plain.CloseIdleConnections()
+	http.DefaultClient.CloseIdleConnections()
 	if code == 0 {
 		err := goleak.Find()
 		// An emulator that stays closes connections when they were idle for 5 s.
@@ -171,20 +177,3 @@ func Prefix() string { return fmt.Sprintf("t%09x", rand.Uint64()&0xfffffffff) }
 // Clean deletes every container, queue and table under the account's prefix,
 // which must not be empty.
 func Clean(ctx context.Context, a *azstorage.Account) error { return azurite.Clean(ctx, a) }
-
-// Eventually polls check until it returns nil, or fails the test with its last
-// error after the deadline.
-func Eventually(t testing.TB, within time.Duration, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(within)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %v", within, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}

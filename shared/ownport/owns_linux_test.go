@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 func ask(hidden string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	port, err := Free()
 	if err != nil {

@@ -159,6 +159,7 @@ func TestTheFirstLineHasTheBib(t *testing.T) {
 // An import that fails at any request is completed by its repetition: the rows
 // are those of an import that nothing disturbed.
 func TestAKilledImportIsCompleted(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
 	undisturbed := newRace(t)
 	list := field(100, 1)

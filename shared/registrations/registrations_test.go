@@ -285,6 +285,7 @@ func TestEditsThatMeet(t *testing.T) {
 // never arrive. With a retry the caller never learns of it; without one nothing
 // is half done.
 func TestUnknownOutcomes(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
 	edited := Registration{Event: marathonKey, Bib: 1234, Name: "Jon", Sex: Male, Age: 56}
 	added := Registration{Event: marathonKey, Bib: 9, Name: "New", Sex: Female, Age: 30}

@@ -118,6 +118,7 @@ func TestVideoRowsFollow(t *testing.T) {
 
 // A worker dies at every request of a move to another event (T8).
 func TestCrashWhileAVideoMoves(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
 	for died := 0; ; died++ {
 		r := newRace(t)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/rowstream"
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -103,6 +104,7 @@ func TestSearchFindsWhatAPersonExpects(t *testing.T) {
 }
 
 func TestHostileTexts(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
 	w := newWorld(t)
 	for i, s := range []string{
@@ -138,6 +140,7 @@ func TestHostileTexts(t *testing.T) {
 }
 
 func TestTheRareWordDecidesTheCost(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
 	w := newWorld(t)
 	cost := func(q Query) Result {
@@ -183,6 +186,7 @@ func TestTheRareWordDecidesTheCost(t *testing.T) {
 }
 
 func TestCommonBeginnings(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
 	w := newWorld(t)
 	for i := range 30 { // 60 terms that begin with "s", more than maxExpand

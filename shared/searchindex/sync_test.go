@@ -54,6 +54,7 @@ func TestUnindexingLeavesNothing(t *testing.T) {
 // The back-reference of a video with all the words it may have is larger than a
 // property of a row may be.
 func TestAVideoWithVeryManyWords(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
 	w := newWorld(t)
 	v := newVideo("film", 0)
@@ -96,6 +97,7 @@ func TestReprocessingKeepsAVideoFindable(t *testing.T) {
 // A worker dies at every possible request of an edit; the repeated item must
 // end with the rows of the model.
 func TestCrashBetweenPartitions(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
 	for _, fault := range []azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply} {
 		w := newWorld(t)
@@ -276,6 +278,7 @@ func TestVariantsAreNotLostBetweenTwoWorkers(t *testing.T) {
 
 // A loaded index is one that was made by Syncs.
 func TestLoadMakesTheRowsOfSyncs(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
 	w := newWorld(t)
 	var all []video.Video

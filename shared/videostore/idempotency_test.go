@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azuritetest"
@@ -109,15 +111,22 @@ func TestRepetitionsAtOnceMakeOneVideo(t *testing.T) {
 	t.Parallel()
 	a, s, _ := keyed(t, nil)
 	var last video.ID
+	// Those who were not the first have 10 s to remove their videos: on a machine that is
+	// slower some stay, for the reconciler.
+	var slow atomic.Bool
 	for round := range 3 {
 		var mu sync.Mutex
 		made := map[video.ID]int{}
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
+				began := time.Now()
 				rec, err := s.CreateOnce(t.Context(), "key", "body", awaiting())
 				if err != nil {
 					t.Error(err)
+				}
+				if time.Since(began) > 10*time.Second {
+					slow.Store(true)
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -128,7 +137,7 @@ func TestRepetitionsAtOnceMakeOneVideo(t *testing.T) {
 		if len(made) != 1 || made[last] != 0 {
 			t.Fatalf("round %d made %v, want one new video", round, made)
 		}
-		if videos, marks := rows(t, a, videostore.VideosTable), rows(t, a, videostore.InflightTable); videos != 1+round || marks != 1+round {
+		if videos, marks := rows(t, a, videostore.VideosTable), rows(t, a, videostore.InflightTable); !slow.Load() && (videos != 1+round || marks != 1+round) {
 			t.Errorf("round %d: %d videos and %d marks, want %d", round, videos, marks, 1+round)
 		}
 		for last = range made {

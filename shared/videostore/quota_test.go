@@ -229,6 +229,7 @@ func TestLateCountDoesNotStay(t *testing.T) {
 // Whoever dies between any two requests of an announcement or a purge leaves sums that
 // are those of the lines, and what upkeep does makes them true.
 func TestQuotaSurvivesDeath(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	var lived, purged bool
 	faults := [2]azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply}

@@ -170,6 +170,7 @@ func fill(t *testing.T, c *Counter) (ids []video.ID, want []Views) {
 // TestKilledRollUp breaks the roll-up at every request; the next one ends with
 // the same sums, and reading is right in between.
 func TestKilledRollUp(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
 	for _, fault := range []azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply} {
 		for at := 0; ; at += 4 { // every fourth request: each kind has its turn

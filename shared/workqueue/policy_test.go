@@ -16,6 +16,7 @@ import (
 // Q16d: deletes that came too late raise the visibility, and another role, which
 // has seen nothing of it, learns of it with the queue's length.
 func TestLateDeletesRaiseTheVisibilityForEveryRole(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	a := azuritetest.Account(t)
 	_, worker := open(t, a, 2*time.Second)
@@ -57,6 +58,7 @@ func TestLateDeletesRaiseTheVisibilityForEveryRole(t *testing.T) {
 // Two workers that saw late deletes under the same timeout raise it once. A pause at
 // the same time is not lost, nor is what others keep in the metadata.
 func TestWritersOfThePolicyDoNotOverwriteEachOther(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	a := azuritetest.Account(t)
 	_, one := open(t, a, 2*time.Second)

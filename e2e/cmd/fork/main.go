@@ -98,7 +98,7 @@ func fork(module, name string) error {
 			return err
 		}
 	}
-	fmt.Printf("%s is %s now, module %s: %d files changed. `make bootstrap lint test-unit` checks it, `git checkout .` undoes it, docs/fork.md says what to decide.\n",
+	fmt.Printf("%s is %s now, module %s: %d files changed. `make check` checks it, `git checkout .` undoes it, docs/fork.md says what to decide.\n",
 		title(product.Name), title(name), module, count)
 	return nil
 }

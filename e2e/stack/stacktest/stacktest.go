@@ -10,8 +10,11 @@ package stacktest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,10 +23,11 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 // BinVariable names a folder with roles that are built already, so that several
-// test binaries share them: `make test-e2e` sets it. Linking both takes a core 6 s.
+// test binaries share them: scripts/test sets it. Linking both takes a core 6 s.
 const BinVariable = "CUTROOM_TEST_BIN"
 
 var (
@@ -96,6 +100,22 @@ func Complete(t testing.TB, o stack.Options) stack.Options {
 	return o
 }
 
+// SlowEncoder is a setting of workers, for tests that must see work under way: ffmpeg
+// sleeps so long before it encodes pictures, which costs no processor time.
+func SlowEncoder(t testing.TB, sleep time.Duration) string {
+	t.Helper()
+	ffmpeg, err := exec.LookPath("ffmpeg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "ffmpeg")
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *libx264*) sleep %.1f ;; esac\nexec %s \"$@\"\n", sleep.Seconds(), ffmpeg)
+	if err := os.WriteFile(path, []byte(script), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	return "FFMPEG_PATH=" + path
+}
+
 // secret is what nobody may write down: account keys, signatures of SAS, sessions, API
 // keys, tokens of playback, what somebody shows to be let in, the address of a lab with its
 // token. Azurite's own key is public, but whoever logs that one logs any.
@@ -138,14 +158,15 @@ func StopAfter(t testing.TB, s *stack.Stack, stop func() error) {
 	})
 }
 
-// Eventually waits a minute for what is to happen.
+// Eventually waits for what is to happen: a minute on a machine at rest.
 func Eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited a minute for: %s", what)
+	azuritetest.Eventually(t, time.Minute, func() error {
+		if !done() {
+			return errors.New("not yet: " + what)
 		}
-	}
+		return nil
+	})
 }
 
 func lastLines(text string, n int) string {

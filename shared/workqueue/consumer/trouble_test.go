@@ -187,6 +187,7 @@ func notYet(ok bool) error {
 // An hour of a service that fails, with short clocks: longer than five failed
 // attempts would last. Every item is done and none is poison.
 func TestOutageOfEachServiceBuriesNothing(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	faults := map[string]azuritetest.Fault{
 		"busy": azuritetest.ServerBusy, "reset": azuritetest.ResetBefore, "silence": azuritetest.Silence, "forbidden": azuritetest.Forbidden,
@@ -346,6 +347,7 @@ func (g *greedy) Handle(ctx context.Context, job *consumer.Job) error {
 
 // Stats answers while a renewal gets no answer.
 func TestStatsDoNotWaitForARenewal(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	good := azuritetest.Account(t)
 	renewing := make(chan struct{}, 100)
@@ -370,13 +372,13 @@ func TestStatsDoNotWaitForARenewal(t *testing.T) {
 	<-renewing // it holds the lease's lock for 2 s
 	start := time.Now()
 	running := c.Stats().Running
-	if took := time.Since(start); took > 500*time.Millisecond || len(running) != 1 || running[0].Deadline.Before(start) {
+	if took := time.Since(start); took > azuritetest.Patience(500*time.Millisecond) || len(running) != 1 || running[0].Deadline.Before(start) {
 		t.Errorf("stats %+v after %v", running, took)
 	}
 	send(t, qs, jobs, "y")
 	select {
 	case <-begun:
-	case <-time.After(time.Second):
+	case <-time.After(azuritetest.Patience(time.Second)):
 		t.Error("a new item waits for another one's renewal")
 	}
 }

@@ -43,7 +43,7 @@ func look(t *testing.T, b *Board) *Looker {
 
 func next(t *testing.T, l *Looker) Event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(20*time.Second))
 	defer cancel()
 	event, err := l.Next(ctx)
 	if err != nil {
@@ -118,6 +118,7 @@ func TestLookersAreBounded(t *testing.T) {
 
 // Opening and closing the board again and again costs no more than keeping it open.
 func TestTheBudgetOutlivesReaders(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	b := open(t)
 	began := time.Now()

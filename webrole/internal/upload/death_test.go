@@ -64,6 +64,7 @@ func (r role) upload(ctx context.Context, id video.ID, content []byte, parts *bl
 // The client repeats what it asked, at another web role: the upload is complete, its
 // source is the file, and the first step is promised.
 func TestAnUploadSurvivesTheDeathOfItsWebRole(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
 	outer, account := t, azuritetest.Account(t) // which is deleted when this test ends
 	whole := roleOn(account)

@@ -22,6 +22,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 var something byte
@@ -375,7 +377,7 @@ func received(t *testing.T, l net.Listener) (all []string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = last.Close() }()
-	if err := l.(*net.TCPListener).SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := l.(*net.TCPListener).SetDeadline(time.Now().Add(azuritetest.Patience(30 * time.Second))); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -550,7 +552,7 @@ func TestHostileProgramWithoutRoot(t *testing.T) {
 func TestHostileProgramThatSpins(t *testing.T) {
 	t.Parallel()
 	held := opened(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(time.Minute))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "while :; do :; done")
 	failed, _, err := held.Hold(cmd, rulesFor(t.TempDir(), 0))

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -221,7 +222,7 @@ func TestCancelKillsTheWholeGroup(t *testing.T) {
 		if !errors.Is(err, why) {
 			t.Errorf("the error is %v, want the cause", err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(azuritetest.Patience(5 * time.Second)):
 		t.Fatal("the process outlived its context")
 	}
 	// The grandchild writes 20 times a second as long as it lives.
@@ -234,9 +235,9 @@ func TestCancelKillsTheWholeGroup(t *testing.T) {
 
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(azuritetest.Patience(10 * time.Second)); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("it did not happen within 10 s")
+			t.Fatal("it did not happen")
 		}
 	}
 }

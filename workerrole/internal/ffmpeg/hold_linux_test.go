@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 // stateOf is the letter of a process in /proc: T for one that is stopped.
@@ -31,7 +33,7 @@ func TestProgramsAreHeldForAMoment(t *testing.T) {
 	forget := tool.others.add(cmd.Process)
 	awaitState := func(what string, stopped bool) {
 		t.Helper()
-		for deadline := time.Now().Add(2 * holdAtMost); (stateOf(t, cmd.Process.Pid) == "T") != stopped; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(azuritetest.Patience(2 * holdAtMost)); (stateOf(t, cmd.Process.Pid) == "T") != stopped; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: stopped is %t", what, !stopped)
 			}

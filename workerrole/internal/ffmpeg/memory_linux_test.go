@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/memorytest"
 	"github.com/cutroom/cutroom/workerrole/internal/cage"
 )
@@ -105,7 +106,7 @@ func scoreOf(t *testing.T) int {
 		}
 	}()
 	score := 0
-	for deadline := time.Now().Add(30 * time.Second); score == 0 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(azuritetest.Patience(30 * time.Second)); score == 0 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid))
 		if err != nil {
 			t.Fatal(err)

@@ -109,6 +109,7 @@ type history struct {
 // index that was made at one go, and when all videos are deleted nothing is left
 // (paper row T8).
 func TestIndexesFollowRandomHistories(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -145,6 +146,7 @@ func TestIndexesFollowRandomHistories(t *testing.T) {
 // A worker died while it wrote the catalogue. The video is hidden before its
 // note expires: the catalogue has to wait, search does not wait for it.
 func TestAVideoIsHiddenThoughAnIndexIsBusy(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	h := newHistory(t, 0)
 	videos := h.worker.index.Videos
@@ -309,7 +311,7 @@ func (h *history) deliver() {
 // patient waits for them, else they stay in the queue.
 func (h *history) drain(patient bool) {
 	h.Helper()
-	limit := time.Now().Add(2 * time.Minute)
+	limit := time.Now().Add(azuritetest.Patience(2 * time.Minute))
 	for {
 		var snoozed []workitem.Item
 		items := h.box.items

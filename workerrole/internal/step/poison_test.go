@@ -61,6 +61,7 @@ func consume(t *testing.T, stall time.Duration, retry azstorage.Retry, meet func
 
 // Throttling makes an indexing run long. It moves all the same, and is no failure.
 func TestThrottledIndexingIsNotStalled(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	const stall = 2 * time.Second
 	var requests atomic.Int32
@@ -99,6 +100,7 @@ func TestThrottledIndexingIsNotStalled(t *testing.T) {
 
 // A burial of an item without a row of its own is written down in the video's mark.
 func TestBurialsAreNoted(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	// A request that the service refuses: an outage would be nobody's failure.
 	plain, queues, c := consume(t, time.Minute, azstorage.Retry{Strategy: azstorage.NoRetry}, func(r *http.Request) error {

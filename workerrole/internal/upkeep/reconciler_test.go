@@ -232,8 +232,9 @@ func TestPoisonIsNotSentAgain(t *testing.T) {
 // Thousands of uploads that nobody finishes cost the reconciler the list of their
 // marks and nothing else, and a promise among them is still kept.
 func TestEmptyUploadsCostNothing(t *testing.T) {
+	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
-	const empty = 5000
+	const empty = 2000
 	b := setup(t)
 	var wg sync.WaitGroup
 	for range 50 {

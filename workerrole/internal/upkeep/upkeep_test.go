@@ -370,6 +370,7 @@ func (l *leaseAnswers) Do(r *http.Request) (*http.Response, error) {
 }
 
 func TestOneLeaderAtATime(t *testing.T) {
+	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	b := setup(t)
 	var passes atomic.Int32
