@@ -2,9 +2,10 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo register up down test test-unit test-e2e lint fmt generate bench burst soak soak-mutations fuzz picture docs-check build images test-deploy scene scenario bootstrap fork clean
+.PHONY: help demo register up down check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations fuzz picture docs-check build images test-deploy scene scenario bootstrap fork clean
 
 MODULES := ./shared/... ./webrole/... ./workerrole/... ./e2e/...
+export TESTFLAGS
 
 # Extra flags for every `go test`, such as -v or -run.
 TESTFLAGS ?=
@@ -33,23 +34,17 @@ up: ## start Azurite, the web role and workers in the background (WORKERS=3; 1..
 down: ## stop what `make up` started, without loss
 	@scripts/gorun up -down
 
-test: ## everything: unit, Azurite, crash, end to end in Chromium
+check: ## before each commit: lint, and the tests that need no more than the emulator; minutes
 	@scripts/bootstrap test
-	go vet $(MODULES)
-	@$(MAKE) --no-print-directory test-unit
-	@$(MAKE) --no-print-directory test-e2e
+	@scripts/test check
 
-# -parallel: many of these tests wait, for a lease to end or a deadline to pass.
-# -vet=off: `make test` and `make lint` run all of go vet.
-test-unit: ## the tests of shared, webrole and workerrole, with Azurite and the race detector
-	@scripts/gotest ./shared/... ./webrole/... ./workerrole/... -- -race -vet=off -parallel 4 -timeout 15m $(TESTFLAGS)
+test: ## everything that protects a promise: unit, emulator, crash and browser tests
+	@scripts/bootstrap test
+	@scripts/test test
 
-# These measure time and fill all cores: one package at a time.
-ALONE := ./e2e/browser ./e2e/crash ./e2e/playable ./e2e/soak
-test-e2e: ## the tests of e2e: built roles, crashes, browser, documentation
-	@go build -o .tools/roles/ ./webrole ./workerrole
-	@CUTROOM_TEST_BIN='$(CURDIR)/.tools/roles' scripts/gotest "$$(go list ./e2e/... | grep -vxF "$$(go list $(ALONE))" | tr '\n' ' ')" -- -race -vet=off -count=1 -p 2 -timeout 25m $(TESTFLAGS)
-	@CUTROOM_TEST_BIN='$(CURDIR)/.tools/roles' scripts/gotest $(ALONE) -- -race -vet=off -count=1 -p 1 -timeout 25m $(TESTFLAGS)
+test-all: ## that, and what docs/testing.md says it leaves out: for the night, and for a release
+	@scripts/bootstrap test
+	@scripts/test all
 
 # These tests count requests, of which the model makes more: pages are cut.
 COUNTING := TestImportOfAWholeField|TestThePapersExample|TestThePapersRace|TestMoments|TestFinishInAVideo|TestImportIsWholeTransactions|TestTheRareWordDecidesTheCost|TestQueryClasses
