@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo register up down check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations fuzz picture docs-check build images test-deploy scene scenario bootstrap fork clean
+.PHONY: help demo register up down check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations mutations fuzz picture docs-check build images test-deploy scene scenario bootstrap fork clean
 
 MODULES := ./shared/... ./webrole/... ./workerrole/... ./e2e/...
 export TESTFLAGS
@@ -89,9 +89,14 @@ soak: ## load and faults for SOAKTIME (default 30m), drawn from SEED; then a che
 	@scripts/bootstrap run
 	@scripts/gorun soak -time '$(SOAKTIME)' -seed '$(SEED)'
 
-soak-mutations: ## make five mistakes in copies of the sources, and tell which of them a soak of two minutes finds
+soak-mutations: ## build the roles with five mistakes, one by one, and tell which of them a soak of two minutes finds
 	@scripts/bootstrap run
 	@scripts/gorun soak -mutations -time 2m -seed 1 -settle 90s
+
+export RUN
+mutations: ## make the mistakes of e2e/mutations one by one, and tell whether the tests find them; RUN=regexp chooses some
+	@scripts/bootstrap test
+	@scripts/gorun mutations -run "$$RUN"
 
 fuzz: ## fuzz every fuzz target for FUZZTIME (default 30s)
 	@scripts/fuzz '$(FUZZTIME)'

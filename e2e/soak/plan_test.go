@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 )
 
@@ -24,27 +23,6 @@ func TestCommitOfPart(t *testing.T) {
 	}
 	if commitOfPart.MatchString(strings.Replace(body, "done", "running", 1)) {
 		t.Error("a claim is taken for a commit")
-	}
-}
-
-// Every mutation changes a text that is there: one that follows the code no longer
-// would say nothing about the soak.
-func TestMutationsFollowTheCode(t *testing.T) {
-	t.Parallel()
-	root, err := stack.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range Mutations {
-		for _, e := range m.Edits {
-			text, err := os.ReadFile(filepath.Join(root, e.File))
-			if err != nil {
-				t.Error(err)
-			}
-			if n := strings.Count(string(text), e.Old); n != 1 {
-				t.Errorf("%s: %s has the text %d times, want once: %s", m.Name, e.File, n, e.Old)
-			}
-		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/command"
+	"github.com/cutroom/cutroom/e2e/mutations"
 	"github.com/cutroom/cutroom/e2e/soak"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
@@ -33,13 +34,13 @@ func run(ctx context.Context) error {
 	flag.DurationVar(&o.Visibility, "visibility", 0, "lease of every message; longer for a busy machine (default 8s)")
 	flag.DurationVar(&o.Settle, "settle", 0, "how long nothing may change on the way to rest (default 6m)")
 	logs := flag.String("logs", "", "folder for the logs of the roles when something is wrong")
-	mutations := flag.Bool("mutations", false, "make mistakes in a copy of the sources instead, one after the other, and fail when one is not found")
+	mistakes := flag.Bool("mutations", false, "build the roles with mistakes instead, one after the other, and fail when one is not found")
 	only := flag.String("mutation", "", "with -mutations: only those whose name contains this")
 	flag.Parse()
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64N(1_000_000) + 1
 	}
-	if *mutations {
+	if *mistakes {
 		return mutate(ctx, o, *only)
 	}
 	root, err := stack.Root()
@@ -69,11 +70,11 @@ func run(ctx context.Context) error {
 	return soakErr
 }
 
-// mutate tries every mutation with the same load.
+// mutate tries every mutation that a soak must find with the same load.
 func mutate(ctx context.Context, o soak.Options, only string) error {
 	var errs []error
-	for _, m := range soak.Mutations {
-		if !strings.Contains(m.Name, only) {
+	for _, m := range mutations.Mutations {
+		if len(m.Soak) == 0 || !strings.Contains(m.Name, only) {
 			continue
 		}
 		err := soak.Mutate(ctx, m, o)

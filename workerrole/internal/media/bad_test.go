@@ -105,7 +105,7 @@ func TestPromiseIsChecked(t *testing.T) {
 	tool := tool(t)
 	src, info := probe(t, tool, mediatest.Clips()[0].Make(t, t.TempDir()))
 	for factor, want := range map[float64]video.Code{2: video.CorruptMedia, 0.2: video.CorruptMedia} {
-		lying := info
+		src, lying := src, info
 		lying.Video.End *= factor
 		plan, err := media.Plan(lying, media.DefaultLimits)
 		if err != nil {

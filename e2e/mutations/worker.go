@@ -1,0 +1,131 @@
+package mutations
+
+// worker are mistakes in what a worker receives, leads and bears.
+var worker = []Mutation{
+	{
+		Name: "that audio-first is not bulk",
+		Edits: []Edit{{
+			File: "shared/workflow/queues.go",
+			Old:  `{Name: AudioFirst, `,
+			New:  `{Name: AudioFirst, Bulk: true, `,
+		}},
+		Package: "./shared/workflow", Test: "TestBeginningsAreNotBulk",
+		Says: "first portion travels on audio-first, which is bulk: true",
+	},
+	{
+		Name: "the bound of a queue",
+		Edits: []Edit{{
+			File: "shared/workqueue/consumer/pool.go",
+			Old:  `if b := t.share.bound; b != nil && b.held >= b.most {`,
+			New:  `if b := t.share.bound; false && b != nil && b.held >= b.most {`,
+		}},
+		Package: "./shared/workqueue/consumer", Test: "TestAQueueHoldsItsShareOfAPool",
+		Says: "got 4 of 4 slots, want 2",
+	},
+	{
+		Name: "the bound of a queue, by one",
+		Edits: []Edit{{
+			File: "shared/workqueue/consumer/pool.go",
+			Old:  `if b := t.share.bound; b != nil && b.held >= b.most {`,
+			New:  `if b := t.share.bound; b != nil && b.held > b.most {`,
+		}},
+		Package: "./shared/workqueue/consumer", Test: "TestPoolNeverOverflows",
+		Says: "two lanes of a queue hold",
+	},
+	{
+		Name: "that a late timer is no stall",
+		Edits: []Edit{{
+			File: "shared/workqueue/consumer/owner.go",
+			Old:  `if o.stoodStill(due, now) {`,
+			New:  `if false && o.stoodStill(due, now) {`,
+		}},
+		Package: "./shared/workqueue/consumer", Test: "TestStandstillIsNoStall/lease_goes_on",
+		Says: "Stalled:1",
+	},
+	{
+		// A late timer is no stall, and then nothing is: either guard holds without the other.
+		Name: "the end of the lease before the stall, and that a late timer is no stall",
+		Edits: []Edit{{
+			File: "shared/workqueue/consumer/owner.go",
+			Old:  `case !o.c.options.FixedLease && !now.Before(o.stopAt()):`,
+			New:  `case !o.c.options.FixedLease && !now.Before(o.stopAt()) && now.Before(o.stallAt()):`,
+		}, {
+			File: "shared/workqueue/consumer/owner.go",
+			Old:  `if o.stoodStill(due, now) {`,
+			New:  `if false && o.stoodStill(due, now) {`,
+		}},
+		Package: "./shared/workqueue/consumer", Test: "TestStandstillIsNoStall/lease_has_ended",
+		Says: "Stalled:1",
+	},
+	{
+		Name: "one name of the lease for all",
+		Edits: []Edit{{
+			File: "workerrole/internal/upkeep/leader.go",
+			Old:  `video.ControlContainer, leaseBlob, leaseTime)`,
+			New:  `video.ControlContainer, leaseBlob+time.Now().Format("150405.000000000"), leaseTime)`,
+		}},
+		Package: "./workerrole/internal/upkeep", Test: "TestOneLeaderAtATime",
+		Says: "two lead",
+	},
+	{
+		Name: "heed of a lease that is taken",
+		Edits: []Edit{{
+			File: "shared/blobstore/lease.go",
+			Old:  `err = fmt.Errorf("%w: %w", ErrLeaseTaken, err)`,
+			New:  `err = nil`,
+		}},
+		Package: "./workerrole/internal/upkeep", Test: "TestOneLeaderAtATime",
+		Says: "two lead",
+	},
+	{
+		Name: "the release of the lease at the end",
+		Edits: []Edit{{
+			File: "workerrole/internal/upkeep/leader.go",
+			Old:  `if err := lease.Release(release); err != nil {`,
+			New:  `if err := release.Err(); err != nil {`,
+		}},
+		Package: "./workerrole/internal/upkeep", Test: "TestOneLeaderAtATime",
+		Says: "the second does not take over",
+	},
+	{
+		Name: "the reconciler",
+		Edits: []Edit{{
+			File: "workerrole/main.go",
+			Old:  `Do: reconciler.Pass}`,
+			New:  `Do: func(context.Context) (upkeep.Pass, error) { _ = reconciler.Pass; return upkeep.Pass{}, nil }}`,
+		}},
+		Package: "./e2e/crash", Test: "TestPromiseIsKeptAfterACrash",
+		Says: "after 30s: not probed",
+		Soak: []string{"was uploaded and is uploaded", "was uploaded and is processing", "is still being deleted", "promise "},
+	},
+	{
+		Name: "the breaker in /readyz",
+		Edits: []Edit{{
+			File: "workerrole/main.go",
+			Old:  `if err := work.Ready(); err != nil {`,
+			New:  `if err := work.Ready(); false && err != nil {`,
+		}},
+		Package: "./workerrole", Test: "TestReadinessFollowsTheBreaker",
+		Says: `/readyz: 200 "ok\n", want 503`,
+	},
+	{
+		Name: "that only trouble of now counts",
+		Edits: []Edit{{
+			File: "shared/workqueue/consumer/breaker.go",
+			Old:  "if s.State == BreakerOpen {\n\t\t\treturn &TroubleError{s}",
+			New:  "if s.Troubles > 0 {\n\t\t\treturn &TroubleError{s}",
+		}},
+		Package: "./workerrole", Test: "TestReadinessFollowsTheBreaker",
+		Says: "not ready: trouble with blob since 0001-01-01T00:00:00Z",
+	},
+	{
+		Name: "the room that a copy needs",
+		Edits: []Edit{{
+			File: "workerrole/internal/step/probe.go",
+			Old:  `if err := w.NeedRoom(source.CopyLimit()); err != nil {`,
+			New:  `if err := w.NeedRoom(0); err != nil {`,
+		}},
+		Package: "./workerrole", Test: "TestCopyWithoutRoomIsMadeByAnother",
+		Says: "want it begun and left",
+	},
+}
