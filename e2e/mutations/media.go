@@ -80,7 +80,7 @@ var media = []Mutation{
 		Package: "./workerrole/internal/ffmpeg", Test: "TestLoudnessIsThatOfBS1770",
 		Says: "want -23.0 LUFS with a peak of -23",
 	},
-	// Of the three of the sound, two damage it where a filter more is enough.
+	// No guard makes the sound right: the next two damage it, with a filter more.
 	{
 		Name: "the time of one side of the sound, from the second portion on",
 		Edits: []Edit{{

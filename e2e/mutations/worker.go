@@ -43,7 +43,7 @@ var worker = []Mutation{
 		Says: "Stalled:1",
 	},
 	{
-		// A late timer is no stall, and then nothing is: either guard holds without the other.
+		// The first alone is not missed: after a late timer no stall is due.
 		Name: "the end of the lease before the stall, and that a late timer is no stall",
 		Edits: []Edit{{
 			File: "shared/workqueue/consumer/owner.go",
