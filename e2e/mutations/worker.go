@@ -33,6 +33,37 @@ var worker = []Mutation{
 		Says: "two lanes of a queue hold",
 	},
 	{
+		Name: "the lanes of a viewer's queue",
+		Edits: []Edit{{
+			File: "workerrole/internal/pipeline/preview.go",
+			Old:  `job.Base == key.Declared().Queues[0]`,
+			New:  `job.Queue == key.Declared().Queues[0]`,
+		}},
+		Package: "./workerrole/internal/pipeline", Test: "TestAViewerIsRecognisedInEveryLane",
+		Says: "lane 1: a viewer's chunk is not recognised",
+	},
+	{
+		Name: "the lane that a job leaves out of its queue's name",
+		Edits: []Edit{{
+			File: "shared/workqueue/consumer/owner.go",
+			Old:  `Base: l.queue.Spec().Base(), `,
+			New:  `Base: l.queue.Name(), `,
+		}},
+		Package: "./shared/workqueue/consumer", Test: "TestAJobNamesItsQueueInEveryLane",
+		Says: "queues and their bases",
+	},
+	{
+		Name: "that a lock ends before its file is closed",
+		Edits: []Edit{{
+			File: "workerrole/internal/pipeline/beginnings.go",
+			Old: `	_ = unlock(f)
+`,
+			New: ``,
+		}},
+		Package: "./workerrole/internal/pipeline", Test: "TestALockEndsThoughAChildHasTheFile",
+		Says: "after its release",
+	},
+	{
 		Name: "that a late timer is no stall",
 		Edits: []Edit{{
 			File: "shared/workqueue/consumer/owner.go",

@@ -4,6 +4,7 @@ package pipeline
 
 import (
 	"context"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,6 +58,30 @@ func TestWorkWaitsForBeginningsOfAnyWorkerAtMostSoLong(t *testing.T) {
 		}
 		_ = stopped.Close()
 	})
+}
+
+// Between fork and exec a child of this process has every file open that the process has,
+// so closing a file does not end its lock. The second descriptor here is the child's.
+func TestALockEndsThoughAChildHasTheFile(t *testing.T) {
+	t.Parallel()
+	b := &Beginnings{path: t.TempDir() + "/lock"}
+	f, other := b.open(), b.open()
+	defer other.Close() //nolint:errcheck // nothing is written
+	if err := flockShared(f); err != nil {
+		t.Fatal(err)
+	}
+	child, err := syscall.Dup(int(f.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(child) //nolint:errcheck // nothing is written
+	if flock(other) == nil {
+		t.Fatal("the lock is not held")
+	}
+	release(f)
+	if err := flock(other); err != nil {
+		t.Errorf("after its release: %v", err)
+	}
 }
 
 func TestNobodyWaitsWithoutTheFile(t *testing.T) {
