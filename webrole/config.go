@@ -54,6 +54,7 @@ type config struct {
 	Lab    *url.URL    // CUTROOM_LAB: the bench of faults, with its token; nil but in the stack of make demo and make up
 
 	WebDir       string        // WEBROLE_WEB_DIR: page sources to serve instead of the embedded ones
+	WorkTime     time.Duration // WEBROLE_REQUEST_TIMEOUT: for the work on a request
 	DrainTimeout time.Duration // WEBROLE_DRAIN_TIMEOUT: for requests under way when the role stops
 
 	UploadMemory int64         // WEBROLE_UPLOAD_MEMORY, in bytes: buffers of all uploads through this role
@@ -70,6 +71,7 @@ const (
 
 	maxConnections = 1_000_000
 	maxDrain       = 10 * time.Minute
+	maxWorkTime    = 10 * time.Minute
 	maxFleet       = 1000 // workers
 	maxOpen        = 500  // lines of a ledger, see videostore.BudgetsTable
 
@@ -107,6 +109,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 			CoolDown: env.Duration("WEBROLE_SCALE_COOL_DOWN", 5*time.Minute, 0, 24*time.Hour),
 		},
 		UploadMemory: int64(env.Int("WEBROLE_UPLOAD_MEMORY", 256, minUploadMemory, maxUploadMemory)) << 20,
+		WorkTime:     env.Duration("WEBROLE_REQUEST_TIMEOUT", edge.WorkTime, time.Second, maxWorkTime),
 		DrainTimeout: env.Duration("WEBROLE_DRAIN_TIMEOUT", 20*time.Second, 0, maxDrain),
 	}
 	// On loopback there is no load balancer that would have to notice.

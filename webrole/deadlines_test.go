@@ -30,7 +30,7 @@ func TestHangingStorage(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	storage := azuritetest.NewHanging(t)
-	s := startOps(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": storage.ConnectionString, "WEBROLE_DRAIN_TIMEOUT": "10s"})
+	s := startOps(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": storage.ConnectionString, "WEBROLE_DRAIN_TIMEOUT": "10s", "WEBROLE_REQUEST_TIMEOUT": "9s"})
 	v := s.create(map[string]any{})
 	doc, err := document()
 	if err != nil {
@@ -91,7 +91,7 @@ func TestHangingStorageEndsAStream(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	storage := azuritetest.NewHanging(t)
-	s := start(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": storage.ConnectionString, "WEBROLE_DRAIN_TIMEOUT": "10s"})
+	s := start(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": storage.ConnectionString, "WEBROLE_DRAIN_TIMEOUT": "10s", "WEBROLE_REQUEST_TIMEOUT": "9s"})
 	v := s.create(map[string]any{})
 	var wg sync.WaitGroup
 	stream := func(method, path, kind string, first, rest io.Reader, size int64) {

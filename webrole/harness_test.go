@@ -60,6 +60,7 @@ func start(t *testing.T, variables map[string]string) *server {
 	env := map[string]string{
 		"AZURE_STORAGE_CONNECTION_STRING": azuritetest.ConnectionString(t), "CUTROOM_PREFIX": prefix,
 		"WEBROLE_ADDR": "127.0.0.1:0", "WEBROLE_ADMIN_ADDR": "127.0.0.1:0", "WEBROLE_DRAIN_TIMEOUT": "2s",
+		"WEBROLE_REQUEST_TIMEOUT": min(azuritetest.Patience(9*time.Second), maxWorkTime).Truncate(time.Second).String(),
 	}
 	for k, v := range variables {
 		env[k] = v

@@ -89,7 +89,7 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 		admins = signIn.Programs() // the way back from the issuer leads to the public listener
 	}
 	front := func(h http.Handler, hosts []string, who access.Authenticator) http.Handler {
-		return edge.Chain(h, access.Hide, edge.Deadline, edge.Span, edge.RequestID, instance(cfg.Instance), edge.Log(s.measured.observe), edge.Headers(blobOrigin),
+		return edge.Chain(h, access.Hide, edge.Deadline(cfg.WorkTime), edge.Span, edge.RequestID, instance(cfg.Instance), edge.Log(s.measured.observe), edge.Headers(blobOrigin),
 			edge.Recover, edge.Hosts(hosts), edge.Rate(cfg.Rate, cfg.Proxies), access.Identify(who, cfg.Links), edge.SameOrigin)
 	}
 	r.routes = [2]*gin.Engine{publicRoutes(s, cfg), adminRoutes(s, s.measured)}

@@ -75,7 +75,7 @@ func newLaneOn(t *testing.T, connection string, visibility time.Duration, env ..
 	l.Stack, err = stack.Start(t.Context(), stack.Options{
 		Dir: t.TempDir(), Bin: stacktest.Bin(t), ConnectionString: connection,
 		Env: append([]string{
-			"CUTROOM_PREFIX=" + string(prefix),
+			"CUTROOM_PREFIX=" + string(prefix), stacktest.Unhurried(),
 			"CUTROOM_VISIBILITY=*=" + visibility.String(),
 			"CUTROOM_RECONCILE_INTERVAL=2s", "CUTROOM_RECONCILE_GRACE=2s",
 			"CUTROOM_JANITOR_INTERVAL=3s", "CUTROOM_JANITOR_GRACE=0s",

@@ -97,7 +97,13 @@ func Complete(t testing.TB, o stack.Options) stack.Options {
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
+	o.Env = append([]string{Unhurried()}, o.Env...)
 	return o
+}
+
+// Unhurried is a setting of web roles: requests have the time that a busy machine needs.
+func Unhurried() string {
+	return "WEBROLE_REQUEST_TIMEOUT=" + min(azuritetest.Patience(9*time.Second), 10*time.Minute).Truncate(time.Second).String()
 }
 
 // SlowEncoder is a setting of workers, for tests that must see work under way: ffmpeg

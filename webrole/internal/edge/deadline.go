@@ -16,9 +16,9 @@ import (
 // How long a request may take. docs/patterns/deadlines-and-backpressure.md says
 // why, and what a client sees.
 const (
-	// workTime is for the work on a request, from the end of its body to the first
+	// WorkTime is for the work on a request, from the end of its body to the first
 	// byte of the answer: a second less than the 10 s that clients are promised.
-	workTime = 9 * time.Second
+	WorkTime = 9 * time.Second
 	// bodyTime is for a whole body, read or not.
 	bodyTime = 10 * time.Second
 	// drainTime is for the rest of a body that the handler did not read. net/http
@@ -41,26 +41,28 @@ const (
 var ErrSlow = errors.New("body came too slowly")
 
 // Deadline bounds the time of every request, so it has to stand before all that
-// may answer. The request's context ends when the work takes longer than 9 s, and
+// may answer. The request's context ends when the work takes longer than work, and
 // its body has to arrive within 10 s. While a handler reads the body the first
-// clock stands still. Whoever streams says so with StreamsIn or StreamsOut.
-func Deadline(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithCancelCause(azstorage.WithCallLimit(r.Context(), callTime))
-		defer cancel(nil)
-		c := &clock{Context: ctx, cancel: cancel}
-		c.start()
-		defer c.stop()
-		r = r.WithContext(c)
-		if r.Body != nil && r.Body != http.NoBody {
-			b := &body{ReadCloser: r.Body, clock: c, control: http.NewResponseController(w)}
-			c.body = b
-			r.Body = b
-			_ = b.control.SetReadDeadline(time.Now().Add(bodyTime)) // fails without a connection: in tests
-			defer b.leave()
-		}
-		next.ServeHTTP(w, r)
-	})
+// clock stands still. A handler that streams says so with StreamsIn or StreamsOut.
+func Deadline(work time.Duration) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithCancelCause(azstorage.WithCallLimit(r.Context(), callTime))
+			defer cancel(nil)
+			c := &clock{Context: ctx, cancel: cancel, work: work}
+			c.start()
+			defer c.stop()
+			r = r.WithContext(c)
+			if r.Body != nil && r.Body != http.NoBody {
+				b := &body{ReadCloser: r.Body, clock: c, control: http.NewResponseController(w)}
+				c.body = b
+				r.Body = b
+				_ = b.control.SetReadDeadline(time.Now().Add(bodyTime)) // fails without a connection: in tests
+				defer b.leave()
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
 }
 
 // StreamsIn gives the body of r its own pace: it may take as long as it likes
@@ -91,7 +93,8 @@ func clockOf(r *http.Request) *clock {
 type clock struct {
 	context.Context
 	cancel context.CancelCauseFunc
-	body   *body // nil: the request has none
+	work   time.Duration // how long it runs
+	body   *body         // nil: the request has none
 
 	mu    sync.Mutex
 	timer *time.Timer // nil: stands still
@@ -117,8 +120,8 @@ func (c *clock) start() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.timer == nil {
-		c.ends = time.Now().Add(workTime)
-		c.timer = time.AfterFunc(workTime, func() { c.cancel(context.DeadlineExceeded) })
+		c.ends = time.Now().Add(c.work)
+		c.timer = time.AfterFunc(c.work, func() { c.cancel(context.DeadlineExceeded) })
 	}
 }
 

@@ -31,7 +31,8 @@ type ChunkJob struct {
 	Tiles, Poster bool
 	// Awaited says that a viewer waits for it, as for the first chunk.
 	Awaited bool
-	// DecodeThreads is 1, or more to decode sooner; the bytes stay the same.
+	// DecodeThreads is for previews, to decode sooner; 0 is 1. Of a damaged source several
+	// threads make other pictures each time, so what is kept is decoded by one.
 	DecodeThreads int
 }
 

@@ -50,7 +50,7 @@ func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan
 	}
 	chunk := plan.Chunks[index]
 	return encodeChunk(ctx, tool, ffmpeg.ChunkJob{
-		Source: src, Plan: plan, Index: index, Dir: dir, DecodeThreads: 1,
+		Source: src, Plan: plan, Index: index, Dir: dir,
 		Tiles:  ffmpeg.TilesIn(plan, chunk.From, chunk.To) > 0,
 		Poster: plan.PosterFrame >= chunk.From && plan.PosterFrame < chunk.To,
 	}, progress)
@@ -63,9 +63,6 @@ func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, pr
 	job.End = chunk.To
 	if last {
 		job.End += max(plan.FPS.Frames(slack), plan.Frames/20)
-		// Often the last to be done, with a core to spare. Not the one before it, too: two
-		// threads read further ahead, and a film that is still being sent may not be there.
-		job.DecodeThreads = 2
 	}
 	for i := range plan.Renditions {
 		job.Renditions = append(job.Renditions, i)
@@ -145,7 +142,6 @@ func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, progr
 	if job.Index == 0 && !ffmpeg.IsBehind(ctx) && tool.FirstChunkProcesses > 1 && len(job.Renditions) > 1 {
 		top, rest := job, job
 		top.Renditions, top.Tiles, top.Poster = job.Renditions[:1], false, false
-		top.DecodeThreads = 2 // it is the slower of the two
 		rest.Renditions = job.Renditions[1:]
 		jobs = []ffmpeg.ChunkJob{top, rest}
 	}
