@@ -49,7 +49,7 @@ func (l *lane) reaches(point string, there func() bool) *partstest.Sending {
 func TestEndedWhileItUploads(t *testing.T) {
 	t.Parallel()
 	for signal, points := range map[string][]string{
-		"kill": whileItUploads("probe/output", "encode/committed", "audio/output"),
+		"kill": whileItUploads("encode/committed", "audio/output"),
 		"term": whileItUploads("encode/claimed"),
 	} {
 		t.Run(signal, func(t *testing.T) {

@@ -77,8 +77,8 @@ func newLaneOn(t *testing.T, connection string, visibility time.Duration, env ..
 		Env: append([]string{
 			"CUTROOM_PREFIX=" + string(prefix), stacktest.Unhurried(),
 			"CUTROOM_VISIBILITY=*=" + visibility.String(),
-			"CUTROOM_RECONCILE_INTERVAL=2s", "CUTROOM_RECONCILE_GRACE=2s",
-			"CUTROOM_JANITOR_INTERVAL=3s", "CUTROOM_JANITOR_GRACE=0s",
+			"CUTROOM_RECONCILE_INTERVAL=3s", "CUTROOM_RECONCILE_GRACE=2s",
+			"CUTROOM_JANITOR_INTERVAL=5s", "CUTROOM_JANITOR_GRACE=0s",
 			"CUTROOM_PURGE_LINGER=1s",
 			"WORKERROLE_SCRATCH=" + l.scratch,
 			"FFMPEG_PATH=" + l.encoders.program,

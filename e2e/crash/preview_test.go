@@ -16,7 +16,7 @@ import (
 // meanwhile, and the video is what it would have been.
 func TestLostAfterAPreview(t *testing.T) {
 	t.Parallel()
-	for _, signal := range []string{"kill", "stop"} {
+	for _, signal := range points([]string{"kill"}, "stop") {
 		t.Run(signal, func(t *testing.T) {
 			t.Parallel()
 			l := newLane(t, 6*time.Second)
