@@ -9,6 +9,16 @@ var media = []Mutation{
 	unguarded("Chunk", "chunk.go", `in := t.guard(job.Source)`, `in := ff.KwArgs{}`, "Chunk of /tmp/x"),
 	unguarded("Mux", "mux.go", `ff.Input(Source{URL: videoFile}.input(), trusted())`, `ff.Input(Source{URL: videoFile}.input(), ff.KwArgs{})`, "Mux"),
 	{
+		Name: "that a program without a processor has not stalled",
+		Edits: []Edit{{
+			File: "workerrole/internal/ffmpeg/starved.go",
+			Old:  `} else if known && wants && used-base < most {`,
+			New:  `} else if false && known && wants && used-base < most {`,
+		}},
+		Package: "./workerrole/internal/ffmpeg", Test: "TestStarvedProgramsHaveNotStalled",
+		Says: "it counts as stalled",
+	},
+	{
 		Name:    "the whitelist of protocols of an encode",
 		Edits:   []Edit{encodeWithout("protocol_whitelist")},
 		Package: "./workerrole/internal/ffmpeg", Test: "TestEveryInputIsGuarded",

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cutroom/cutroom/workerrole/internal/cage"
@@ -62,7 +63,7 @@ type command struct {
 	dir      string // working directory
 	source   Source // for redaction
 	stdout   io.Writer
-	progress func(Progress) // parses stdout; called only when the work has moved
+	progress func(Progress) // parses stdout; called when the work has moved, or waits for a processor
 	nice     int            // how far it steps back for others when cores are short: 0 to 19
 	limits   limits
 	reads    []string   // files of ours, besides the source
@@ -222,6 +223,9 @@ func (c command) startAndWait(ctx context.Context, cmd *exec.Cmd) (cageFailed fu
 			defer c.others.add(cmd.Process)()
 		}
 	}
+	if w, tells := cmd.Stdout.(*progressWriter); tells {
+		defer w.watchStarved(cmd.Process.Pid, starvedLook, starvedCPU)()
+	}
 	err = cmd.Wait()
 	spent(ctx, cmd.ProcessState)
 	return cageFailed, err
@@ -301,10 +305,14 @@ func (b *tailBuffer) String() string { return string(bytes.ToValidUTF8(b.buf, []
 
 // progressWriter reads the key=value lines of -progress.
 type progressWriter struct {
-	report    func(Progress)
-	start     time.Time
-	rest      []byte
-	now, last Progress
+	report func(Progress)
+	start  time.Time
+	rest   []byte
+	now    Progress
+
+	mu    sync.Mutex // report is called by one at a time
+	last  Progress
+	moved int
 }
 
 func (w *progressWriter) Write(p []byte) (int, error) {
@@ -338,8 +346,11 @@ func (w *progressWriter) Write(p []byte) (int, error) {
 // block ends one report. ffmpeg's loop reports after each packet it handled,
 // so before the first frame a report in itself means that work moves.
 func (w *progressWriter) block() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.now != w.last || (w.now.Frames == 0 && time.Since(w.start) < beforeFirstFrame) {
 		w.last = w.now
+		w.moved++
 		w.report(w.now)
 	}
 }
