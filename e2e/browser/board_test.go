@@ -138,7 +138,7 @@ func upload(t *testing.T, user *journey.User, v client.NewVideo, path string) cl
 // TestBoardIsAlive: a message appears, a worker takes it, it goes. Pausing and
 // resuming, following and the dialog work by keyboard; a hostile title is a text.
 func TestBoardIsAlive(t *testing.T) {
-	s := stacktest.Start(t, stack.Options{Env: []string{"WORKERROLE_POOLS=light=2,heavy=1", "CUTROOM_VISIBILITY=*=10s", stacktest.SlowEncoder(t, slow)}})
+	s := stacktest.Start(t, stack.Options{Env: []string{"WORKERROLE_POOLS=light=2,heavy=1", "CUTROOM_VISIBILITY=*=10s", stacktest.RealTime(t)}})
 	tab := open(t)
 	openBoard(t, tab, s, witness)
 	truth(t, tab, `document.getElementById('board-workers').hasAttribute('data-none')`)
@@ -220,7 +220,7 @@ func showsABreaker(t *testing.T, tab context.Context, s *stack.Stack) {
 // comes back with one delivery more, and another worker takes it.
 func TestBoardShowsAKilledWorker(t *testing.T) {
 	t.Parallel()
-	s := stacktest.Start(t, stack.Options{Workers: 1, Env: []string{"WORKERROLE_POOLS=light=2,heavy=1", "CUTROOM_VISIBILITY=*=10s", stacktest.SlowEncoder(t, slow)}})
+	s := stacktest.Start(t, stack.Options{Workers: 1, Env: []string{"WORKERROLE_POOLS=light=2,heavy=1", "CUTROOM_VISIBILITY=*=10s", stacktest.RealTime(t)}})
 	tab := open(t)
 	openBoard(t, tab, s, witness)
 	user := newUser(t, s)
@@ -493,10 +493,7 @@ func shootWhole(t *testing.T, tab context.Context, name string) {
 	}
 }
 
-// slow is how long a worker holds each chunk whose place on the board is looked at.
-const slow = 3 * time.Second
-
-// plainClip has chunks of 2, 4, 8, 16 and 2 s, which are made in no time.
+// plainClip has chunks of 2, 4, 8, 16 and 2 s.
 func plainClip(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "plain.mp4")

@@ -27,7 +27,7 @@ import (
 func TestKillAWorkerFromTheBoard(t *testing.T) {
 	t.Parallel()
 	s, err := lab.Start(t.Context(), stacktest.Complete(t, stack.Options{Workers: 2, Env: []string{
-		"WORKERROLE_POOLS=light=4,heavy=1", "CUTROOM_VISIBILITY=*=6s", stacktest.SlowEncoder(t, slow),
+		"WORKERROLE_POOLS=light=4,heavy=1", "CUTROOM_VISIBILITY=*=6s", stacktest.RealTime(t),
 	}}))
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ type drill struct {
 func newDrill(t *testing.T) *drill {
 	t.Helper()
 	o := stacktest.Complete(t, stack.Options{Workers: 2, Env: []string{
-		"WORKERROLE_POOLS=light=4,heavy=1", "CUTROOM_VISIBILITY=*=" + visibility.String(), "CUTROOM_RECONCILE_INTERVAL=2s", "CUTROOM_RECONCILE_GRACE=5s",
+		"WORKERROLE_POOLS=light=4,heavy=1", "CUTROOM_VISIBILITY=*=" + visibility.String(), "CUTROOM_RECONCILE_INTERVAL=2s", "CUTROOM_RECONCILE_GRACE=5s", stacktest.RealTime(t),
 	}})
 	s, err := Start(t.Context(), o)
 	if err != nil {
@@ -64,11 +64,11 @@ func newDrill(t *testing.T) *drill {
 	return &drill{Stack: s, t: t, user: user, clip: clip(t), ctx: ctx}
 }
 
-// clip takes a worker some seconds for each chunk.
+// clip has chunks of 2, 4 and 6 s.
 func clip(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "clip.mp4")
-	cmd := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=1280x720:r=30:d=12",
+	cmd := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=160x90:r=15:d=12",
 		"-f", "lavfi", "-i", "sine=d=12", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", path)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("make a clip: %v\n%s", err, out)

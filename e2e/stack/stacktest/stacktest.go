@@ -106,16 +106,17 @@ func Unhurried() string {
 	return "WEBROLE_REQUEST_TIMEOUT=" + min(azuritetest.Patience(9*time.Second), 10*time.Minute).Truncate(time.Second).String()
 }
 
-// SlowEncoder is a setting of workers, for tests that must see work under way: ffmpeg
-// sleeps so long before it encodes pictures, which costs no processor time.
-func SlowEncoder(t testing.TB, sleep time.Duration) string {
+// RealTime is a setting of workers, for tests that must see work under way: ffmpeg reads
+// what it encodes no faster than it plays, which costs no processor time. The cage lets
+// no program start another one, so a script that sleeps would not do.
+func RealTime(t testing.TB) string {
 	t.Helper()
 	ffmpeg, err := exec.LookPath("ffmpeg")
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "ffmpeg")
-	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *libx264*) sleep %.1f ;; esac\nexec %s \"$@\"\n", sleep.Seconds(), ffmpeg)
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *libx264*) exec %[1]s -re \"$@\" ;; esac\nexec %[1]s \"$@\"\n", ffmpeg)
 	if err := os.WriteFile(path, []byte(script), 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
