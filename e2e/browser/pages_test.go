@@ -199,15 +199,17 @@ func TestEveryPageEverywhere(t *testing.T) {
 			t.Errorf("%s: it answers to its user after %.0f ms, want less than %.0f", name, took, most)
 		}
 	}
-	// The pages of patterns are made by one program: two above, and the others twice.
+	// The pages of patterns are made by one program: two above, and every other one once, dark or light.
 	patterns, err := handbook.Pages(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sight := range []sight{{"dark", 360}, {"light", 1440}} {
+	for i, sight := range []sight{{"dark", 360}, {"light", 1440}} {
 		sight.set(t, tab)
-		for _, p := range patterns {
-			look.at(t, visited{"pattern " + p.Name, "/patterns/" + p.Name, `figure img`, 60_000}, sight)
+		for n, p := range patterns {
+			if n%2 == i {
+				look.at(t, visited{"pattern " + p.Name, "/patterns/" + p.Name, `figure img`, 60_000}, sight)
+			}
 		}
 	}
 }
