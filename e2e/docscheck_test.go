@@ -294,3 +294,27 @@ func TestDocsCheckFindsMistakes(t *testing.T) {
 		t.Errorf("link: %q", match)
 	}
 }
+
+// A test that scripts/test or the Makefile has in a list, to run it alone or to leave it
+// out, is there: one that was renamed would run beside others, or not at all.
+func TestDocsScriptsNameTestsThatExist(t *testing.T) {
+	t.Parallel()
+	declared := map[string]bool{}
+	walk(t, func(path string) {
+		for _, match := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(read(t, path), -1) {
+			declared[match[1]] = true
+		}
+	}, "_test.go")
+	named := 0
+	for _, path := range []string{"scripts/test", "Makefile"} {
+		for _, name := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(read(t, path), -1) {
+			named++
+			if !declared[name] && name != "TestDocs" { // all whose names begin so
+				t.Errorf("%s names %s, which is no test", path, name)
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("only %d names looked at", named)
+	}
+}
