@@ -221,8 +221,9 @@ func (c *corpus) ends(t *testing.T, u *upload) {
 	if err != nil || steps.JSON200 == nil {
 		t.Fatalf("steps: %v", err)
 	}
+	most := int(azuritetest.Patience(time.Second) / time.Second) // 1; on a busy machine leases end
 	for _, step := range steps.JSON200.Items {
-		if step.Attempts > 1 {
+		if step.Attempts > most {
 			t.Errorf("step %s took %d attempts: %+v", step.Step, step.Attempts, step.Error)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
 // What a run meets by its own doing is evidence about the bytes, a RunError; what
@@ -37,7 +39,7 @@ func TestEvidenceAndTrouble(t *testing.T) {
 		"stopped":               {"exit 255", small, TroubleKilled}, // ffmpeg's way
 		"disk full":             {"echo 'av_interleaved_write_frame(): No space left on device' >&2; exit 1", small, TroubleDisk},
 		"disk full, status 0":   {"echo 'x: No space left on device' >&2", small, TroubleDisk},
-		"both of them":          {"trap '' XCPU; while :; do :; done", limits{wall: 4 * time.Second, cpu: time.Second, memory: 1 << 30}, evidence},
+		"both of them":          {"trap '' XCPU; while :; do :; done", limits{wall: azuritetest.Patience(4 * time.Second), cpu: time.Second, memory: 1 << 30}, evidence},
 		"longer than the clock": {"/bin/sleep 60", limits{wall: 100 * time.Millisecond, cpu: time.Hour, memory: 1 << 30}, TroubleKilled},
 	} {
 		t.Run(name, func(t *testing.T) {
