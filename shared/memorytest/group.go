@@ -2,6 +2,7 @@
 package memorytest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,8 +23,8 @@ func NewGroup(t *testing.T, memory int64) (*Group, error) {
 	t.Helper()
 	var problem error
 	// Version 1 of the kernel's interface, and version 2.
-	for parent, limit := range map[string]string{"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"} {
-		g := &Group{filepath.Join(parent, fmt.Sprintf("cutroom-test-%d-%d", os.Getpid(), groups.Add(1))), limit}
+	for _, kind := range []struct{ parent, limit string }{{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"}} {
+		g := &Group{filepath.Join(kind.parent, fmt.Sprintf("cutroom-test-%d-%d", os.Getpid(), groups.Add(1))), kind.limit}
 		if err := os.Mkdir(g.dir, 0o755); err != nil { //nolint:gosec // as the kernel makes them
 			problem = fmt.Errorf("make a control group: %w", err)
 			continue
@@ -43,7 +44,13 @@ func (g *Group) Add(pid int) error { return g.write("cgroup.procs", int64(pid)) 
 func (g *Group) Limit(memory int64) error { return g.write(g.limit, memory) }
 
 func (g *Group) write(file string, value int64) error {
-	if err := os.WriteFile(filepath.Join(g.dir, file), []byte(strconv.FormatInt(value, 10)), 0); err != nil {
+	// The kernel makes the files of a group: where one is missing the folder is no group.
+	f, err := os.OpenFile(filepath.Join(g.dir, file), os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString(strconv.FormatInt(value, 10))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("set %s of a control group: %w", file, err)
 	}
 	return nil
