@@ -117,7 +117,9 @@ func TestThePageTellsTheJourney(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Bars travel to where they belong: none is measured on its way.
-	const settledPage = `document.getElementById('video').dataset.state === 'ready' && !document.getAnimations().some((a) => a instanceof CSSTransition) && !document.querySelector('#waterfall .bar[data-kind=running]') && document.getElementById('cost-sum').textContent.startsWith('Cost:') ? 1 : -1`
+	// Checks of the film go on after it is ready, and on a busy machine the victim had one
+	// of them in hand as well: the page has settled when all steps are done.
+	const settledPage = `document.getElementById('video').dataset.state === 'ready' && /^(\d+) of \1 steps done/.test(document.getElementById('journey-sum').textContent) && !document.getAnimations().some((a) => a instanceof CSSTransition) && document.getElementById('cost-sum').textContent.startsWith('Cost:') ? 1 : -1`
 	await(t, tab, settledPage)
 	judge(t, readPage(t, tab))
 	walk(t, tab)
@@ -144,12 +146,12 @@ func shootJourney(t *testing.T, tab context.Context, name string) {
 	shoot(t, tab, "journey-"+name)
 }
 
-// judge looks at the waterfall of a video that is ready, one of whose chunks was lost.
+// judge looks at the waterfall of a video all of whose steps are done. Its chunk was lost
+// with the worker, and perhaps what else that worker had in hand.
 func judge(t *testing.T, w waterfall) {
 	t.Helper()
 	kinds := map[string]int{}
-	lost, next := -1, -1
-	for i, bar := range w.Bars {
+	for _, bar := range w.Bars {
 		kinds[bar.Kind]++
 		if bar.Left < bar.TrackLeft-1 || bar.Right > bar.TrackTo+4 || bar.Right <= bar.Left {
 			t.Errorf("%s is drawn from %.1f to %.1f, outside its track from %.1f to %.1f, or is nothing", bar.Words, bar.Left, bar.Right, bar.TrackLeft, bar.TrackTo)
@@ -157,31 +159,53 @@ func judge(t *testing.T, w waterfall) {
 		if bar.Words == "" || !strings.HasPrefix(bar.Words, bar.Row) {
 			t.Errorf("a bar of %s says %q", bar.Row, bar.Words)
 		}
-		if bar.Kind == "lost" {
-			lost = i
-		} else if lost >= 0 && next < 0 && bar.Row == w.Bars[lost].Row && bar.Kind == "done" {
-			next = i
-		}
 	}
 	t.Logf("%s %s; bars: %v", w.Sum, w.Cost, kinds)
-	if kinds["lost"] != 1 || kinds["running"] != 0 || kinds["waiting"] == 0 || kinds["done"] < 5 || next < 0 {
-		t.Fatalf("bars %v: want one lost attempt, a done one after it, waits, and nothing that runs", kinds)
+	if kinds["running"] != 0 || kinds["waiting"] == 0 || kinds["done"] < 5 {
+		t.Errorf("bars %v: want done ones, waits, and nothing that runs", kinds)
 	}
-	if a, b := w.Bars[lost], w.Bars[next]; b.Left < a.Right-1 || !strings.Contains(a.Words, "attempt 1 by victim, lost") || !strings.Contains(b.Words, "attempt 2 by ") {
-		t.Errorf("the lost attempt %q ends at %.1f, the next, %q, begins at %.1f", a.Words, a.Right, b.Words, b.Left)
+	lost, chunks := 0, 0
+	for i, bar := range w.Bars {
+		if bar.Kind == "lost" {
+			lost++
+			if strings.HasPrefix(bar.Row, "encode") {
+				chunks++
+			}
+			judgeLost(t, w, i)
+		}
 	}
-	if rows := strings.Join(w.Table, "\n"); strings.Count(rows, "|lost|1|victim|") != 1 {
-		t.Errorf("the table tells of no lost attempt:\n%s", rows)
+	if chunks != 1 {
+		t.Errorf("%d chunks were lost with the worker, want 1", chunks)
 	}
-	if !strings.Contains(w.Sum, "1 attempt lost and made again") {
-		t.Errorf("the summary is %q", w.Sum)
+	if rows := strings.Join(w.Table, "\n"); strings.Count(rows, "|lost|1|victim|") != lost {
+		t.Errorf("the table tells of other than %d lost attempts:\n%s", lost, rows)
 	}
-	if !strings.Contains(w.Cost, "Cost: $0.") || strings.Contains(w.Cost, " 0 storage requests") || !strings.HasPrefix(w.Missing, "1 attempt is not counted") {
-		t.Errorf("the cost is %q, %q", w.Cost, w.Missing)
+	attempts := map[bool]string{true: "1 attempt ", false: fmt.Sprintf("%d attempts ", lost)}[lost == 1]
+	if !strings.Contains(w.Sum, attempts+"lost and made again") {
+		t.Errorf("%d attempts were lost, and the summary is %q", lost, w.Sum)
+	}
+	if !strings.Contains(w.Cost, "Cost: $0.") || strings.Contains(w.Cost, " 0 storage requests") || !strings.HasPrefix(w.Missing, attempts) {
+		t.Errorf("%d attempts were lost; the cost is %q, %q", lost, w.Cost, w.Missing)
 	}
 	if w.Stops != 1 || w.Owned {
 		t.Errorf("%d bars in the order of the tab key, want 1; a stranger's text became markup: %t", w.Stops, w.Owned)
 	}
+}
+
+// judgeLost looks at the bar of a lost attempt: the next one is beside it, and done.
+func judgeLost(t *testing.T, w waterfall, lost int) {
+	t.Helper()
+	a := w.Bars[lost]
+	for _, b := range w.Bars[lost+1:] {
+		if b.Row != a.Row || b.Kind != "done" {
+			continue
+		}
+		if b.Left < a.Right-1 || !strings.Contains(a.Words, "attempt 1 by victim, lost") || !strings.Contains(b.Words, "attempt 2 by ") {
+			t.Errorf("the lost attempt %q ends at %.1f, the next, %q, begins at %.1f", a.Words, a.Right, b.Words, b.Left)
+		}
+		return
+	}
+	t.Errorf("no attempt of %s is done after the lost one", a.Row)
 }
 
 // walk goes through the bars by keyboard, and reads what is said of each.
