@@ -149,7 +149,7 @@ func clipOf(t *testing.T, n int) []byte {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "clip."+c.container)
-	run(slices.Concat([]string{"-f", "lavfi", "-i", "testsrc2=s=192x108:r=15:d=32", "-f", "lavfi", "-i", "sine=d=32",
+	run(slices.Concat([]string{"-f", "lavfi", "-i", "testsrc2=s=192x108:r=15:d=32", "-f", "lavfi", "-i", "anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=32",
 		"-c:v", "libx264", "-preset", "ultrafast", "-g", "30", "-pix_fmt", "yuv420p", "-c:a", "aac"}, c.args, []string{path})...)
 	if c.cut != "" {
 		run("-ss", c.cut, "-i", path, "-c", "copy", filepath.Join(dir, "cut."+c.container))

@@ -25,12 +25,12 @@ import (
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
 
-// clip makes a video of a test picture and a tone.
+// clip makes a video of a test picture and noise.
 func clip(t *testing.T, seconds int, args ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "clip.mp4")
 	all := append([]string{"-nostdin", "-v", "error", "-f", "lavfi", "-i", fmt.Sprintf("testsrc2=s=320x240:r=30:d=%d", seconds),
-		"-f", "lavfi", "-i", fmt.Sprintf("sine=d=%d", seconds)}, args...)
+		"-f", "lavfi", "-i", fmt.Sprintf("anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=%d", seconds)}, args...)
 	all = append(all, "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", path)
 	if out, err := exec.CommandContext(t.Context(), "ffmpeg", all...).CombinedOutput(); err != nil {
 		t.Fatalf("make a clip: %v\n%s", err, out)

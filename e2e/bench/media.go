@@ -22,7 +22,7 @@ type film struct {
 	loops              int // copies of it in a row, without encoding again; 0 is 1
 	silent             bool
 	thin               bool // sound of a quarter of the usual rate: a small file
-	cheap              bool // to make, at the same rate: it looks worse
+	cheap              bool // to make and to process, at the same rate: it looks worse, and ffmpeg encodes noise faster than a tone
 }
 
 func (f film) total() int { return f.seconds * max(1, f.loops) }
@@ -95,11 +95,14 @@ func (f film) encodeArgs() []string {
 	}
 	args := []string{"-f", "lavfi", "-i", picture}
 	if !f.silent {
-		sound := "128k"
+		sound, source := "128k", "sine=frequency=330:beep_factor=4:sample_rate=48000"
+		if f.cheap {
+			source = "anoisesrc=color=pink:amplitude=0.2:sample_rate=48000:seed=1"
+		}
 		if f.thin {
 			sound = "32k"
 		}
-		args = append(args, "-f", "lavfi", "-i", "sine=frequency=330:beep_factor=4:sample_rate=48000,aformat=channel_layouts=stereo",
+		args = append(args, "-f", "lavfi", "-i", source+",aformat=channel_layouts=stereo",
 			"-c:a", "aac", "-b:a", sound)
 	}
 	return append(args, "-t", strconv.Itoa(f.seconds),

@@ -32,13 +32,13 @@ func TestMain(m *testing.M) {
 // clipSeconds has seams at 2, 6 and 14 s, and its poster is not in the first chunk.
 const clipSeconds = 16
 
-// clip makes a moving picture with a tone.
+// clip makes a moving picture with sound.
 func clip(t *testing.T, seconds int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "clip.mp4")
 	cmd := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error",
 		"-f", "lavfi", "-i", fmt.Sprintf("testsrc2=s=256x144:r=25:d=%d", seconds),
-		"-f", "lavfi", "-i", fmt.Sprintf("sine=d=%d", seconds),
+		"-f", "lavfi", "-i", fmt.Sprintf("anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=%d", seconds),
 		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", path)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("make a clip: %v\n%s", err, out)

@@ -28,7 +28,7 @@ func numbered(t *testing.T, rate string, seconds int) string {
 	path := filepath.Join(t.TempDir(), "numbered.mp4")
 	cmd := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error",
 		"-f", "lavfi", "-i", fmt.Sprintf("color=black:s=384x216:r=%s:d=%d,geq=lum='16+219*mod(floor(N/pow(2,floor(12*X/W))),2)':cb=128:cr=128", rate, seconds),
-		"-f", "lavfi", "-i", fmt.Sprintf("sine=d=%d", seconds),
+		"-f", "lavfi", "-i", fmt.Sprintf("anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=%d", seconds),
 		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-g", "250", "-c:a", "aac", path)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("make a video: %v\n%s", err, out)

@@ -25,7 +25,7 @@ func numberedFilm(t *testing.T, seconds int) string {
 	path := filepath.Join(t.TempDir(), "film.mp4")
 	cmd := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error",
 		"-f", "lavfi", "-i", fmt.Sprintf("color=black:s=24x12:r=10:d=%d,geq=lum='16+219*mod(floor(N/pow(2,floor(12*X/W))),2)':cb=128:cr=128,scale=640:360:flags=neighbor", seconds),
-		"-f", "lavfi", "-i", fmt.Sprintf("sine=d=%d", seconds),
+		"-f", "lavfi", "-i", fmt.Sprintf("anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=%d", seconds),
 		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-g", "50", "-c:a", "aac", path)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("make a film: %v\n%s", err, out)
@@ -41,7 +41,7 @@ func hour(t *testing.T) string {
 	for _, args := range [][]string{
 		{"-f", "lavfi", "-i", "testsrc2=s=1280x720:r=25:d=60",
 			"-f", "lavfi", "-i", "color=black:s=24x12:r=25:d=60,geq=lum='16+219*mod(floor(N/pow(2,floor(12*X/W))),2)':cb=128:cr=128,scale=1280x360:flags=neighbor",
-			"-f", "lavfi", "-i", "sine=d=60", "-filter_complex", "[0][1]overlay",
+			"-f", "lavfi", "-i", "anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=60", "-filter_complex", "[0][1]overlay",
 			"-c:v", "libx264", "-preset", "ultrafast", "-b:v", "700k", "-maxrate", "700k", "-bufsize", "1400k", "-pix_fmt", "yuv420p", "-g", "50", "-c:a", "aac", minute},
 		{"-stream_loop", "59", "-i", minute, "-c", "copy", path},
 	} {

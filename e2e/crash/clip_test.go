@@ -21,7 +21,7 @@ import (
 // white for a bit that is set, the lowest on the left.
 var numbered = &clip{name: "numbered", frames: 480, args: []string{
 	"-f", "lavfi", "-i", "color=black:s=192x108:r=15:d=32,geq=lum='16+219*mod(floor(N/pow(2,floor(12*X/W))),2)':cb=128:cr=128",
-	"-f", "lavfi", "-i", "sine=f=440:r=48000:d=32", "-c:a", "aac", "-b:a", "64k",
+	"-f", "lavfi", "-i", "anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=32", "-c:a", "aac", "-b:a", "64k",
 	"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-g", "250",
 }}
 

@@ -94,7 +94,7 @@ var (
 func source(size string, fps, seconds int, sound bool) []string {
 	args := []string{"-f", "lavfi", "-i", fmt.Sprintf("testsrc2=s=%s:r=%d:d=%d", size, fps, seconds)}
 	if sound {
-		args = append(args, "-f", "lavfi", "-i", fmt.Sprintf("sine=f=440:r=48000:d=%d", seconds), "-c:a", "aac", "-b:a", "64k")
+		args = append(args, "-f", "lavfi", "-i", fmt.Sprintf("anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=%d", seconds), "-c:a", "aac", "-b:a", "64k")
 	}
 	return append(args, "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-g", fmt.Sprint(2*fps), "-movflags", "+faststart")
 }

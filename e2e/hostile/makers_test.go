@@ -41,7 +41,7 @@ func ffmpeg(t *testing.T, args ...string) []byte {
 const (
 	moving = "-f lavfi -i testsrc2=s=160x90:r=15:d=2"
 	tiny   = "-f lavfi -i testsrc2=s=64x64:r=5:d=1"
-	hum    = "-f lavfi -i sine=d=2"
+	hum    = "-f lavfi -i anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=2"
 	x264   = "-c:v libx264 -preset ultrafast -pix_fmt yuv420p"
 	aac    = "-c:a aac -b:a 48k"
 )
@@ -106,7 +106,7 @@ func once(m maker) maker {
 
 // good is an ordinary film, with its index in front. seconds may be 2 or more.
 func good(seconds string) maker {
-	return made("-f lavfi -i testsrc2=s=160x90:r=15:d="+seconds, "-f lavfi -i sine=d="+seconds, x264, aac, "-movflags +faststart")
+	return made("-f lavfi -i testsrc2=s=160x90:r=15:d="+seconds, "-f lavfi -i anoisesrc=c=pink:a=0.2:r=48000:seed=1:d="+seconds, x264, aac, "-movflags +faststart")
 }
 
 func text(content string) maker {

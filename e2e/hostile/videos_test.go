@@ -105,7 +105,7 @@ func kinds(secret, trap string, seeds int) []kind {
 		{name: name(45, "tracks that are switched off"), make: of(whole, overwrite("tkhd", 1, 1, 0, 0, 0)), ready: ready},
 		{name: name(46, "no sound"), make: made(moving, x264), ready: ready},
 		{name: name(46, "six channels"), make: made(moving, "-f lavfi -i anoisesrc=d=2:a=0.1 -af pan=5.1|c0=c0|c1=c0|c2=c0|c3=c0|c4=c0|c5=c0", x264, aac), ready: ready},
-		{name: name(46, "sound that is ten seconds longer"), make: made(moving, "-f lavfi -i sine=d=12", x264, aac), ready: ready},
+		{name: name(46, "sound that is ten seconds longer"), make: made(moving, "-f lavfi -i anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=12", x264, aac), ready: ready},
 		{name: name(51, "pictures that change their size and format"), make: joined(
 			made("-f lavfi -i color=black:s=160x90:r=10:d=3", x264, "-f mpegts"),
 			made("-f lavfi -i color=white:s=320x240:r=10:d=3 -c:v libx264 -preset ultrafast -pix_fmt yuv444p -output_ts_offset 3 -f mpegts")), ready: ready},

@@ -358,7 +358,7 @@ func clip(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "clip.mp4")
 	out, err := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=128x72:r=25:d=6",
-		"-f", "lavfi", "-i", "sine=d=6", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", path).CombinedOutput()
+		"-f", "lavfi", "-i", "anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=6", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", path).CombinedOutput()
 	if err != nil {
 		t.Fatalf("make a clip: %v\n%s", err, out)
 	}

@@ -141,7 +141,7 @@ func (b *bench) clip(ctx context.Context, n int) (string, error) {
 	next := path + ".next"
 	cmd := exec.CommandContext(ctx, cmp.Or(b.stack.Getenv("FFMPEG_PATH"), "ffmpeg"), "-nostdin", "-hide_banner", "-loglevel", "error", "-y",
 		"-f", "lavfi", "-i", fmt.Sprintf("gradients=size=640x360:rate=25:duration=%d:nb_colors=5:speed=0.02:seed=%d", burstSeconds, n),
-		"-f", "lavfi", "-i", fmt.Sprintf("sine=frequency=%d:sample_rate=48000:duration=%d", 200+20*n, burstSeconds),
+		"-f", "lavfi", "-i", fmt.Sprintf("sine=frequency=%d:sample_rate=48000:duration=%d,volume=volume=0:enable='gt(mod(t,1),0.1)'", 200+20*n, burstSeconds),
 		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", "-b:a", "64k", "-movflags", "+faststart", "-f", "mp4", next)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

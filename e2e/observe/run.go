@@ -116,7 +116,7 @@ func upload(ctx context.Context, user *journey.User, content []byte) (string, er
 func clip(ctx context.Context, dir string) ([]byte, error) {
 	path := filepath.Join(dir, "measured.mp4")
 	cmd := exec.CommandContext(ctx, "ffmpeg", "-nostdin", "-v", "error", "-y", "-f", "lavfi", "-i", "testsrc2=s=320x180:r=25:d=8",
-		"-f", "lavfi", "-i", "sine=d=8", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", "-movflags", "+faststart", path)
+		"-f", "lavfi", "-i", "anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=8", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", "-movflags", "+faststart", path)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("make a clip: %w: %s", err, text)
 	}

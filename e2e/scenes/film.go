@@ -43,7 +43,7 @@ func aFilm(ctx context.Context, s *Stage) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	source := filepath.Join(dir, "source.mov")
-	if err := ffmpeg(ctx, "-f lavfi -i testsrc2=s=256x144:r=10:d=1 -f lavfi -i sine=d=1 -c:v mpeg4 -c:a aac", source); err != nil {
+	if err := ffmpeg(ctx, "-f lavfi -i testsrc2=s=256x144:r=10:d=1 -f lavfi -i anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=1 -c:v mpeg4 -c:a aac", source); err != nil {
 		return err
 	}
 	film := video.Video{ID: video.NewID(), Title: "A harbour in the morning", Channel: "ships", Visibility: video.Public, State: video.Ready, CreatedAt: time.Now(), DurationSeconds: 1}

@@ -42,7 +42,7 @@ func numbers(size, rate string, frames int, noise bool) []string {
 }
 
 func hum(seconds float64) []string {
-	return []string{"-f", "lavfi", "-i", fmt.Sprintf("sine=f=440:r=48000:d=%g", seconds)}
+	return []string{"-f", "lavfi", "-i", fmt.Sprintf("anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=%g", seconds)}
 }
 
 func x264(gop int) []string {

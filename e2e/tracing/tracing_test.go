@@ -28,7 +28,7 @@ func clip(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "clip.mp4")
 	cmd := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=640x360:r=30:d=40",
-		"-f", "lavfi", "-i", "sine=d=40", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", path)
+		"-f", "lavfi", "-i", "anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=40", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", path)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("make a clip: %v\n%s", err, out)
 	}

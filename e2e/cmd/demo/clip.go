@@ -65,7 +65,7 @@ func encodeClip(ctx context.Context, path, filter string) error {
 	}
 	cmd := exec.CommandContext(ctx, ffmpeg, "-nostdin", "-hide_banner", "-loglevel", "error", "-y",
 		"-f", "lavfi", "-i", fmt.Sprintf("testsrc2=size=1280x720:rate=30:duration=%d", clipSeconds),
-		"-f", "lavfi", "-i", fmt.Sprintf("sine=frequency=220:beep_factor=4:sample_rate=48000:duration=%d", clipSeconds),
+		"-f", "lavfi", "-i", fmt.Sprintf("sine=frequency=880:sample_rate=48000:duration=%d,volume=volume=0:enable='gt(mod(t,1),0.1)'", clipSeconds),
 		"-vf", filter, "-c:v", "libx264", "-preset", "veryfast", "-crf", "26", "-pix_fmt", "yuv420p",
 		"-c:a", "aac", "-b:a", "96k", "-movflags", "+faststart", "-f", "mp4", path)
 	var stderr bytes.Buffer

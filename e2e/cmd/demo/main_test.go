@@ -37,7 +37,7 @@ func TestDemoEndsWhenTheVideoIsReady(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "small clip.mp4")
 	make := exec.Command("ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x180:rate=25:duration=5",
-		"-f", "lavfi", "-i", "sine=duration=5", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", file)
+		"-f", "lavfi", "-i", "anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=5", "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", file)
 	if out, err := make.CombinedOutput(); err != nil {
 		t.Fatalf("generate a clip: %v\n%s", err, out)
 	}

@@ -33,9 +33,9 @@ func Moving(size, rate string, seconds int) []string {
 	return []string{"-f", "lavfi", "-i", fmt.Sprintf("testsrc2=s=%s:r=%s:d=%d", size, rate, seconds)}
 }
 
-// Hum is a lavfi source of sound.
+// Hum is a lavfi source of sound. ffmpeg takes five times as long to encode a pure tone.
 func Hum(rate, seconds int) []string {
-	return []string{"-f", "lavfi", "-i", fmt.Sprintf("sine=f=440:r=%d:d=%d", rate, seconds)}
+	return []string{"-f", "lavfi", "-i", fmt.Sprintf("anoisesrc=c=pink:a=0.2:r=%d:seed=1:d=%d", rate, seconds)}
 }
 
 // FlashBeep is a pair of lavfi sources, video and audio: each second starts
