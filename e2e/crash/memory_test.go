@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	tooLittle = 24 << 20 // of memory, beside what the worker had before: not enough for an encoder
+	tooLittle = 32 << 20 // of memory, beside what the worker had before: not enough for an encoder
 	enough    = 4 << 30
 )
 
@@ -25,6 +25,9 @@ func TestEncodersWithoutMemory(t *testing.T) {
 	}
 	l := newLane(t, 10*time.Second)
 	worker := l.worker("narrow", oneEncoder)
+	// The worker has its own memory before there is a bound. Else it may stand still,
+	// because the kernel takes away its program again and again before it ends a process.
+	l.ready(l.mustUpload(tiny))
 	pid := l.Pid(worker)
 	if err := group.Add(pid); err != nil {
 		t.Fatal(err)
