@@ -42,7 +42,7 @@ const playAddress = `(address) => {
   player.hidden = false;
   player.muted = true;
   const hls = new Hls();
-  hls.on(Hls.Events.ERROR, (_, data) => { seen.error = data.details; seen.status = data.response?.code ?? 0; });
+  hls.on(Hls.Events.ERROR, (_, data) => { if (data.fatal) seen.error = data.details; seen.status = data.response?.code ?? 0; });
   hls.on(Hls.Events.MANIFEST_PARSED, () => player.play());
   hls.loadSource(address);
   hls.attachMedia(player);
