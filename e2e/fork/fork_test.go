@@ -34,21 +34,30 @@ func setting(name, rest, value string) string {
 	return strings.ToUpper(name) + "_" + rest + "=" + value
 }
 
+// renamedCopy is a copy of the repository after `make fork`.
+func renamedCopy(t *testing.T) (tree string) {
+	t.Helper()
+	tree = copyRepository(t)
+	run(t, tree, "make", "fork", "MODULE=example.com/acme/"+newName, "NAME="+newName)
+	return tree
+}
+
+// A renamed copy has the old name nowhere, and its sources are formatted.
+func TestRenamedCopyHasOneName(t *testing.T) {
+	azuritetest.Slow(t, "copies the repository")
+	tree := renamedCopy(t)
+	oldNameIsGone(t, tree)
+	if out := run(t, tree, "gofmt", "-l", "shared", "webrole", "workerrole", "e2e"); out != "" {
+		t.Errorf("gofmt would change\n%s", out)
+	}
+}
+
 // A renamed copy builds, its tests pass, and it takes over: it reads the message
 // that the original sent, knows the original's idempotency keys, and refuses the
 // original's settings.
 func TestRenamedCopyTakesOver(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test builds a copy of the repository and runs the roles")
-	}
-	tree := copyRepository(t)
-	run(t, tree, "make", "fork", "MODULE=example.com/acme/"+newName, "NAME="+newName)
-	t.Run("no other file holds the old name", func(t *testing.T) { oldNameIsGone(t, tree) })
-	t.Run("formatted", func(t *testing.T) {
-		if out := run(t, tree, "gofmt", "-l", "shared", "webrole", "workerrole", "e2e"); out != "" {
-			t.Errorf("gofmt would change\n%s", out)
-		}
-	})
+	azuritetest.Slow(t, "builds a copy of the repository and runs the roles")
+	tree := renamedCopy(t)
 	run(t, tree, "go", "build", "-o", "bin/", "./webrole", "./workerrole")
 	t.Run("tests", func(t *testing.T) {
 		run(t, tree, "go", "test", "-short", "./shared/product", "./shared/workitem", "./shared/video", "./e2e")
