@@ -13,6 +13,16 @@ var storage = []Mutation{
 		Says: "removed 1000 rows",
 	},
 	{
+		Name: "words in scripts that the segmenter does not know",
+		Edits: []Edit{{
+			File: "shared/searchindex/words.go",
+			Old:  `case kind == segment.None:`,
+			New:  `case false:`,
+		}},
+		Package: "./shared/searchindex", Test: "TestEveryLetterIsAWord",
+		Says: "has no term",
+	},
+	{
 		Name: "the fence of a commit",
 		Edits: []Edit{{
 			File: "shared/videostore/claim.go",

@@ -1,6 +1,6 @@
 // Package fold makes texts comparable the way people compare them: "CAFÉ" and
-// "café", full-width and half-width, ligatures and letters are the same. Title
-// keys (shared/catalog) and search terms (shared/searchindex) are folded here,
+// "café", full-width and half-width, ligatures and letters, digits of any script are
+// the same. Title keys (shared/catalog) and search terms (shared/searchindex) are folded here,
 // so that both agree.
 package fold
 
@@ -13,7 +13,7 @@ import (
 )
 
 // Text returns s without case, accents, compatibility forms and invisible
-// characters, in NFKC. Bytes that are not UTF-8 are dropped. Folding twice is
+// characters, with digits from 0 to 9, in NFKC. Bytes that are not UTF-8 are dropped. Folding twice is
 // folding once. Text does not change the order or number of words.
 func Text(s string) string {
 	s = norm.NFKD.String(strings.ToValidUTF8(s, ""))
@@ -48,7 +48,7 @@ var letters = strings.NewReplacer(
 )
 
 // keep drops the accents of the Latin, Greek and Cyrillic scripts, and what
-// cannot be seen. Marks of other scripts stay: there they are vowels, or the
+// cannot be seen, and writes digits as 0 to 9. Marks of other scripts stay: there they are vowels, or the
 // difference between か and が.
 func keep(r rune) rune {
 	switch {
@@ -60,5 +60,18 @@ func keep(r rune) rune {
 		unicode.Is(unicode.Cf, r):
 		return -1
 	}
-	return r
+	return digit(r)
+}
+
+// digit writes the decimal digits of every script as 0 to 9. Unicode has them in runs,
+// from zero to nine.
+func digit(r rune) rune {
+	if r <= unicode.MaxASCII || !unicode.Is(unicode.Nd, r) {
+		return r
+	}
+	before := rune(0)
+	for unicode.Is(unicode.Nd, r-before-1) {
+		before++
+	}
+	return '0' + before%10
 }

@@ -24,8 +24,9 @@ func TestText(t *testing.T) {
 		"zero\u200bwidth\u00ad": "zerowidth",
 		"bad \xff bytes":        "bad  bytes",
 		"①²":                    "12",
-		"Йод Ёлка Ї":            "йод елка і",
-		"И\u0323\u0306":         "й",
+		"٠٩ ۴ ๒๕๖๙ ០៩ ᠑ 𞥐𝟗": "09 4 2569 09 1 09",
+		"Йод Ёлка Ї":        "йод елка і",
+		"И\u0323\u0306":     "й",
 	} {
 		if got := fold.Text(in); got != want {
 			t.Errorf("Text(%q) = %q, want %q", in, got, want)

@@ -2,7 +2,8 @@
 // tables, whose rows shared/indexrows keeps equal to the videos.
 //
 // A text is split into words, each folded (case and accents do not count): these
-// are terms. A posting is the row that says that a video has a term.
+// are terms. Where spaces do not tell words apart, terms are neighbouring characters
+// (words.go). A posting is the row that says that a video has a term.
 //
 // # Table postings
 //
@@ -142,7 +143,8 @@ var listed = []field{title, actor, director, tag, channel}
 // Limits of what one video may put into the index, because every term costs some
 // four requests. Of a very long text the first words count.
 const (
-	maxTerms            = 120 // per field
+	maxTitleTerms       = 200 // as many as it has characters, so any part of it is found
+	maxTerms            = 120 // per other field
 	maxDescriptionTerms = 300
 	maxBytes            = 30_000 // of one property of row TEXT, so never over 32,768 UTF-16 units
 )
@@ -185,7 +187,7 @@ func analyse(v video.Video) map[field]fieldText {
 		}
 		texts[f] = text
 	}
-	add(title, maxTerms, v.Title)
+	add(title, maxTitleTerms, v.Title)
 	add(actor, maxTerms, v.Actors...)
 	add(director, maxTerms, v.Directors...)
 	add(tag, maxTerms, v.Tags...)

@@ -55,9 +55,9 @@ func (q *Query) typedTexts() []typedText {
 // ErrQueryTooLong says that a query has more than MaxWords words.
 var ErrQueryTooLong = errors.New("query has too many words")
 
-// MaxWords is how many different words a query may have, pairs of Chinese or
-// Japanese characters counting as words.
-const MaxWords = 64
+// MaxWords is how many different words a query may have. Where characters are words,
+// each may count, so it is as many as a title has characters.
+const MaxWords = 200
 
 // clause is one condition: field f holds a wanted term.
 type clause struct {

@@ -103,6 +103,55 @@ func TestSearchFindsWhatAPersonExpects(t *testing.T) {
 	}
 }
 
+// Titles of scripts with and without spaces, and words with signs. Each is found by all of
+// it, as a phrase too, and by its parts; none is found by the words of another.
+func TestTitlesInEveryScript(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	titles := map[string][]string{ // the parts that find it
+		"เรือสีแดงออกจากท่าเรือ":    {"เรือ", "สีแดง", "ท่าเรือ", "แดงออก", "แด", "สีแด", "ท่"},
+		"แมวน้อยบนหลังคา ตอนที่ ๑๒": {"แมว", "หลังคา", "น้อยบน", "ตอนที่ 12", "แมวน"},
+		"ເຮືອສີແດງ":                 {"ເຮືອ", "ແດງ", "ອສີ"},
+		"ទូកក្រហមចេញពីកំពង់ផែ":      {"ទូក", "ក្រហម", "កំពង់ផែ", "ចេញពី"},
+		"သင်္ဘောနီ ထွက်ခွာ":         {"သင်္ဘော", "နီ", "ခွာ", "ထွက်"},
+		"서울에서부산까지 2부":               {"서울", "부산", "에서부", "까지", "2", "산"},
+		"東京タワーの夜":                   {"東京", "タワー", "京タ", "夜", "ーの"},
+		"佐々木の船":                     {"佐々木", "々木", "の船"},
+		"红色的船在港口":                   {"红色", "港口", "在港"},
+		"Красный корабль ४७":        {"красный", "47", "корабли", "кора"},
+		"अध्याय ३":                  {"अध्याय", "3", "अध्"},
+		"السفينة الحمراء ١٩":        {"السفينة", "19"},
+		"𞤀𞤣𞤤𞤢𞤥 𞤆𞤵𞤤𞤢𞤪":               {"𞤣𞤤𞤢", "𞤆𞤵𞤤𞤢𞤪", "𞤀𞤣"}, // younger than the tables of the segmenter
+		"C++ for beginners":         {"c++", "C+", "c++ beginners", `"c++ for"`, `"c for"`},
+		"C# in a day":               {"c#", "C# day", `"C# in"`},
+		"F# and ASP.NET":            {"f#", "asp.net", "asp", `"asp.net"`, "aspnet"},
+		"Reactive .NET":             {"reactive .net", "reactive net", `"reactive .net"`},
+		"Rock+Pop #1":               {"rock pop", "rock+pop", `"rock pop"`, "rock #1"},
+	}
+	ids := map[string]video.ID{}
+	var all []video.Video
+	for title := range titles {
+		v := newVideo(title, time.Duration(len(ids))*time.Minute)
+		ids[title] = v.ID
+		all = append(all, v)
+	}
+	if err := w.Load(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	for title, parts := range titles {
+		for _, q := range append(parts, title, `"`+title+`"`, strings.ToUpper(title)) {
+			if diff := cmp.Diff([]video.ID{ids[title]}, w.pages(t, Query{Title: q}, 5)); diff != "" {
+				t.Errorf("%q by %q (-want +got):\n%s", title, q, diff)
+			}
+		}
+	}
+	for q, want := range map[string]int{".net": 2, "net": 2, "c": 2, `"c"`: 2, "船": 2, "c++ in": 0, "ดแ": 0, "เรือแดง": 0, "부서": 0, "夜京": 0} {
+		if got := w.pages(t, Query{Title: q}, 5); len(got) != want {
+			t.Errorf("%q finds %d titles, want %d", q, len(got), want)
+		}
+	}
+}
+
 func TestHostileTexts(t *testing.T) {
 	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/blevesearch/segment"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -55,11 +56,15 @@ func variantKeys(kind, text string) (pk, rkPrefix string) {
 
 // rests returns a word and each text that is left of it without one letter. If two
 // words differ by one typo, they have such a text in common: that is how the word
-// that was meant is found. Words that are not corrected have none: short words,
-// numbers, and scripts without letters.
+// that was meant is found. Words that are not corrected have none: short words, numbers,
+// and the neighbouring characters that are terms where the segmenter knows no words.
 func rests(word string) []string {
 	runes := []rune(word)
 	if len(runes) < minCorrected || len(runes) > maxCorrected || !onlyLetters(word) {
+		return nil
+	}
+	first := segment.NewWordSegmenterDirect([]byte(word))
+	if first.Segment() && first.Type() == segment.None {
 		return nil
 	}
 	all := []string{word}

@@ -23,11 +23,39 @@ const (
 // in their order.
 type word struct {
 	text  string   // letters, digits and marks only, or one symbol such as an emoji
+	term  string   // what a query with this word asks for: the text with its signs, "c++"
 	parts []string // "o'brien" is the word "obrien" with the parts "o" and "brien"
 
-	// Chinese and Japanese have no spaces, so there every character is a word (cjk).
-	// joined says that no space or punctuation is between it and the one before.
-	cjk, joined bool
+	// Where spaces do not tell words apart, every character is a word, and gram
+	// neighbours make a term. joined says that no space or punctuation is between
+	// the character and the one before.
+	gram   int // 0: a word by itself
+	joined bool
+}
+
+// Of Chinese, Japanese and Korean two characters make a term. A letter says less, so of
+// scripts such as Thai and Khmer it takes three.
+const (
+	characterGram = 2
+	letterGram    = 3
+	maxMarks      = maxTermRunes/letterGram - 1 // of one letter, so that a term always fits
+)
+
+// gramOf returns how many neighbours make a term with a character, in a segment of a
+// kind; 0 if it is a part of a word. The segmenter knows no words in scripts that are
+// written without spaces, and in those that are younger than its tables. Korean has
+// spaces, but a word there has its particles and what it is composed of without any.
+func gramOf(kind int, r rune) int {
+	switch {
+	case !inWord(r):
+		return 0
+	case kind == segment.Ideo, kind == segment.Kana,
+		unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana):
+		return characterGram
+	case kind == segment.None:
+		return letterGram
+	}
+	return 0
 }
 
 // splitWords returns the words of a text. Emoji and similar symbols are words,
@@ -35,46 +63,93 @@ type word struct {
 func splitWords(text string) []word {
 	text = fold.Text(cut(text, maxTextRunes))
 	text = cut(strings.ReplaceAll(text, "_", " "), maxTextRunes) // folding can make it longer
-	var words []word
-	joinable := false
+	s := splitter{text: text}
 	segments := segment.NewWordSegmenterDirect([]byte(text))
-	for segments.Segment() {
-		s := segments.Text()
-		switch kind := segments.Type(); {
-		case kind == segment.Ideo || kind == segment.Kana:
-			for _, r := range s {
-				if !inWord(r) {
-					joinable = false
-					continue
-				}
-				if unicode.IsMark(r) && len(words) > 0 && joinable { // a mark belongs to its letter
-					words[len(words)-1].text += string(r)
-					continue
-				}
-				words = append(words, word{text: string(r), cjk: true, joined: joinable})
-				joinable = true
-			}
-			continue
-		case kind == segment.Letter || kind == segment.Number:
-			parts := strings.FieldsFunc(s, func(r rune) bool { return !inWord(r) })
-			if len(parts) == 0 {
-				break
-			}
-			w := word{text: cut(strings.Join(parts, ""), maxTermRunes)}
-			if len(parts) > 1 {
-				for _, p := range parts {
-					w.parts = append(w.parts, cut(p, maxTermRunes))
-				}
-			}
-			words = append(words, w)
-		default:
-			if r, _ := utf8.DecodeRuneInString(s); unicode.Is(unicode.So, r) {
-				words = append(words, word{text: cut(s, maxTermRunes)})
-			}
-		}
-		joinable = false
+	for at := 0; segments.Segment(); at += len(segments.Bytes()) {
+		s.segment(at, at+len(segments.Bytes()), segments.Type())
 	}
-	return words
+	return s.words
+}
+
+// splitter collects the words of a text.
+type splitter struct {
+	text  string
+	words []word
+	open  bool // the last word is a character, and nothing has come after it
+}
+
+// segment adds the words between two places: characters, and what is between them.
+func (s *splitter) segment(from, to, kind int) {
+	rest := from
+	for i, r := range s.text[from:to] {
+		at := from + i
+		switch gram := gramOf(kind, r); {
+		case unicode.IsMark(r) && s.open && rest == at: // it belongs to the letter before
+			last := &s.words[len(s.words)-1].text
+			if utf8.RuneCountInString(*last) <= maxMarks {
+				*last += string(r)
+			}
+		case gram > 0:
+			s.word(rest, at)
+			s.words = append(s.words, word{text: string(r), gram: gram, joined: s.open})
+			s.open = true
+		default:
+			continue
+		}
+		rest = at + utf8.RuneLen(r)
+	}
+	s.word(rest, to)
+}
+
+// word adds what is between two places: a word or a symbol.
+func (s *splitter) word(from, to int) {
+	if from == to {
+		return
+	}
+	s.open = false
+	text := s.text[from:to]
+	parts := strings.FieldsFunc(text, func(r rune) bool { return !inWord(r) })
+	if len(parts) == 0 {
+		if r, _ := utf8.DecodeRuneInString(text); unicode.Is(unicode.So, r) {
+			s.words = append(s.words, word{text: cut(text, maxTermRunes), term: cut(text, maxTermRunes)})
+		}
+		return
+	}
+	w := word{text: cut(strings.Join(parts, ""), maxTermRunes)}
+	before, after := signsAround(s.text[:from], parts[0], s.text[to:])
+	w.term = cut(before+w.text+after, maxTermRunes)
+	if len(parts) > 1 {
+		for _, p := range parts {
+			w.parts = append(w.parts, cut(p, maxTermRunes))
+		}
+	}
+	for _, p := range parts { // "asp.net" is found by ".net"
+		if dotted := "." + p; beginsWithLetter(p) && strings.Contains(text, dotted) {
+			w.parts = append(w.parts, cut(dotted, maxTermRunes))
+		}
+	}
+	s.words = append(s.words, w)
+}
+
+// signsAround returns the signs that belong to a word, as in "c++", "c#" and ".net". A
+// single sign between two words is punctuation, and so are dots in a row.
+func signsAround(textBefore, word, textAfter string) (before, after string) {
+	rest := strings.TrimLeft(textAfter, "+#")
+	after = textAfter[:len(textAfter)-len(rest)]
+	if next, _ := utf8.DecodeRuneInString(rest); len(after) == 1 && inWord(next) {
+		after = ""
+	}
+	if rest, dotted := strings.CutSuffix(textBefore, "."); dotted && beginsWithLetter(word) {
+		if last, _ := utf8.DecodeLastRuneInString(rest); last != '.' && !inWord(last) {
+			before = "."
+		}
+	}
+	return before, after
+}
+
+func beginsWithLetter(word string) bool {
+	r, _ := utf8.DecodeRuneInString(word)
+	return unicode.IsLetter(r)
 }
 
 func inWord(r rune) bool {
@@ -92,9 +167,20 @@ func cut(s string, runes int) string {
 	return s
 }
 
+// termAt returns the term that begins with word i, and the first word after it. At the
+// end of a run of characters it is made of fewer than gram.
+func termAt(words []word, i int) (term string, end int) {
+	if words[i].gram == 0 {
+		return words[i].term, i + 1
+	}
+	for end = i + 1; end < len(words) && end < i+words[i].gram && words[end].joined; {
+		end++
+	}
+	return strings.Join(texts(words[i:end]), ""), end
+}
+
 // termsOf returns the terms of a text, each once and in order: its words and their
-// parts. For Chinese and Japanese these are all pairs of neighbouring characters and
-// the last character of each run, so that every character begins a term.
+// parts. Where characters are words, each of them begins a term.
 func termsOf(words []word) []string {
 	seen := make(map[string]bool)
 	var terms []string
@@ -105,11 +191,11 @@ func termsOf(words []word) []string {
 		}
 	}
 	for i, w := range words {
-		if w.cjk && i+1 < len(words) && words[i+1].joined {
-			add(w.text + words[i+1].text)
-			continue
+		term, _ := termAt(words, i)
+		add(term)
+		if w.gram == 0 {
+			add(w.text)
 		}
-		add(w.text)
 		for _, p := range w.parts {
 			add(p)
 		}
@@ -137,22 +223,18 @@ func (w wanted) in(terms []string, l language) bool {
 }
 
 // wantedOf returns the terms that a text must have to match the words of a query. The
-// last word may be a beginning if lastIsPrefix is set. A single Chinese or Japanese
-// character always may be, because a text has it in pairs with the following one.
+// last term may be a beginning if lastIsPrefix is set. Characters that are too few for a
+// term always may be, because a text has them in terms with what follows.
 func wantedOf(words []word, lastIsPrefix bool) []wanted {
 	var all []wanted
+	covered := 0 // the words before are in a term
 	for i, w := range words {
-		last := i == len(words)-1
-		next := !last && words[i+1].joined
-		switch {
-		case w.cjk && next:
-			all = append(all, wanted{term: w.text + words[i+1].text})
-		case w.cjk && w.joined: // the end of a run: inside the pair before
-		case w.cjk:
-			all = append(all, wanted{term: w.text, prefix: true})
-		default:
-			all = append(all, wanted{term: w.text, prefix: last && lastIsPrefix})
+		term, end := termAt(words, i)
+		if end <= covered {
+			continue
 		}
+		covered = end
+		all = append(all, wanted{term: term, prefix: end-i < w.gram || end == len(words) && lastIsPrefix})
 	}
 	return slices.Compact(all)
 }
