@@ -13,14 +13,24 @@ var storage = []Mutation{
 		Says: "removed 1000 rows",
 	},
 	{
-		Name: "words in scripts that the segmenter does not know",
+		Name: "neighbours in scripts of which the segmenter knows no words",
 		Edits: []Edit{{
 			File: "shared/searchindex/words.go",
 			Old:  `case kind == segment.None:`,
 			New:  `case false:`,
 		}},
-		Package: "./shared/searchindex", Test: "TestEveryLetterIsAWord",
-		Says: "has no term",
+		Package: "./shared/searchindex", Test: "TestTermsOf",
+		Says: `terms of "สวัสดี"`,
+	},
+	{
+		Name: "videos that an earlier release indexed",
+		Edits: []Edit{{
+			File: "shared/searchindex/index.go",
+			Old:  `row.Int(wordsProperty) < wordsVersion`,
+			New:  `false`,
+		}},
+		Package: "./workerrole/internal/upkeep", Test: "TestVideosOfAnEarlierReleaseAreIndexedAgain",
+		Says: "has 0 hits by its title",
 	},
 	{
 		Name: "the fence of a commit",

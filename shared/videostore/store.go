@@ -232,7 +232,7 @@ func metaRow(v video.Video) (tablestore.Entity, error) {
 func readMeta(row tablestore.Entity) (Record, error) {
 	rec := Record{ETag: row.ETag}
 	if err := row.JSON("Doc", &rec.Video); err != nil {
-		return Record{}, fmt.Errorf("decode video %s: %w", row.PartitionKey, err)
+		return Record{}, fmt.Errorf("decode video %s: %w: %w", row.PartitionKey, ErrUnreadable, err)
 	}
 	return rec, nil
 }

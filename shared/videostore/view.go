@@ -73,6 +73,7 @@ func (v *View) add(row tablestore.Entity) (err error) {
 	switch kind {
 	case metaKey:
 		v.Record, err = readMeta(row)
+		return err
 	case "NEXT":
 		var generation int
 		_, err = fmt.Sscanf(row.RowKey, "NEXT:%d", &generation)
