@@ -15,13 +15,13 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/logging"
+	"github.com/cutroom/cutroom/shared/price"
 	"github.com/cutroom/cutroom/shared/settings"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/edge"
-	"github.com/cutroom/cutroom/webrole/internal/price"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )

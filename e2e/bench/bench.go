@@ -41,17 +41,9 @@ type Options struct {
 	Megabytes int
 	// Kinds are the containers of that section, by the end of their name; empty: all.
 	Kinds []string
-	// USDPer10000 is what 10,000 storage requests cost: an assumption, used by
-	// the idle section only. 0: DefaultPrice.
-	USDPer10000 float64
 	// Log gets a line for people about every step. Nil: nothing.
 	Log io.Writer
 }
-
-// DefaultPrice in USD per 10,000 requests is what Azure's price list shows for
-// queue operations ("class 2") in most regions; look yours up:
-// https://azure.microsoft.com/pricing/details/storage/queues/
-const DefaultPrice = 0.0004
 
 // Section is one thing that is measured.
 type Section struct {
@@ -182,9 +174,6 @@ func pick[T any](b *bench, quick, whole T) T {
 func Run(ctx context.Context, o Options, out io.Writer) (Report, error) {
 	if o.Runs <= 0 {
 		o.Runs = 2
-	}
-	if o.USDPer10000 <= 0 {
-		o.USDPer10000 = DefaultPrice
 	}
 	report := Report{Machine: machine(), Quick: o.Quick}
 	for _, name := range o.Sections {

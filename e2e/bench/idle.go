@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,10 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azurite"
+	"github.com/cutroom/cutroom/shared/price"
 	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 )
 
 // settle is how long workers are left alone before counting: pollers of empty
@@ -27,8 +31,7 @@ import (
 const settle = 15 * time.Second
 
 // idle counts every request that a web role and two workers without work send to
-// their storage, and says what that costs: the paper's advice to poll less often
-// when there is nothing is about money.
+// their storage, and says what that costs.
 func idle(ctx context.Context, b *bench) (Result, error) {
 	dir, err := os.MkdirTemp("", "cutroom-bench-azurite-")
 	if err != nil {
@@ -46,7 +49,8 @@ func idle(ctx context.Context, b *bench) (Result, error) {
 	}
 	defer counter.stop()
 
-	s, err := b.start(ctx, stack.Options{Workers: 2, ConnectionString: counter.connection})
+	const workers = 2
+	s, err := b.start(ctx, stack.Options{Workers: workers, ConnectionString: counter.connection})
 	if err != nil {
 		return Result{}, err
 	}
@@ -60,7 +64,7 @@ func idle(ctx context.Context, b *bench) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	workers, web, _, err := meters(s)
+	busy, web, _, err := meters(s)
 	if err != nil {
 		return Result{}, err
 	}
@@ -73,39 +77,70 @@ func idle(ctx context.Context, b *bench) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	workers2, web2, _, err := meters(s)
+	busy2, web2, _, err := meters(s)
 	if err != nil {
 		return Result{}, err
 	}
 
 	percent := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
 	return Result{
-		Rows: costs(before, after, took, b.USDPer10000),
+		Rows: costs(before, after, took),
+		Ratios: []Ratio{{Name: "looks for messages ÷ those that the queues declare", Target: 1.1, AtMost: true,
+			Value: float64(after[looks]-before[looks]) / took.Minutes() / (workers * declared(workflow.Specs).looks())}},
 		Notes: []string{
 			fmt.Sprintf("one web role and two workers, %d queues; CPU of one core: Azurite %.1f %%, workers %.1f %% together, web role %.1f %%",
-				len(workflow.Specs), percent(cpu2-cpu), percent(workers2-workers), percent(web2-web)),
-			fmt.Sprintf("assumes %g USD per 10,000 requests of any kind, 730 hours a month: change it with -price", b.USDPer10000),
+				len(workflow.Specs), percent(cpu2-cpu), percent(busy2-busy), percent(web2-web)),
+			"prices of shared/price, 730 hours a month",
 		},
 	}, nil
 }
 
-// costs are the requests of a while by kind, and their price in a month.
-func costs(before, after map[string]int, took time.Duration, usdPer10000 float64) [][]string {
-	const month = 730 * 60 // minutes
-	cost := func(perMinute float64) string {
-		return fmt.Sprintf("%.2f USD", perMinute*month/10_000*usdPer10000)
+// polling is how many times a minute one worker without work asks its queues.
+type polling struct {
+	first   float64 // looks at lane 0 of every queue
+	asleep  float64 // looks at the other lanes
+	lengths float64 // length and policy
+}
+
+// looks are those for messages, in all lanes.
+func (p polling) looks() float64 { return p.first + p.asleep }
+
+// usd is what that costs in a month.
+func (p polling) usd() float64 { return monthly(looks, p.looks()) + monthly(lengths, p.lengths) }
+
+// declared is the polling that follows from the longest pauses of the queues. Real pauses
+// are up to a fifth shorter, by chance, and never longer.
+func declared(specs []workqueue.Spec) (p polling) {
+	for _, spec := range specs {
+		p.first += perMinute(cmp.Or(spec.MaxIdlePoll, 5*time.Second))
+		p.lengths += perMinute(15 * time.Second)
+		if spec.Laned {
+			p.asleep += (workqueue.Lanes - 1) * perMinute(consumer.AsleepPoll)
+		}
 	}
+	return p
+}
+
+func perMinute(pause time.Duration) float64 { return float64(time.Minute) / float64(pause) }
+
+// monthly is the price of so many requests a minute, for a month of 730 hours.
+func monthly(r request, perMinute float64) float64 {
+	return price.Default.Per10000(r.kind) * perMinute * 60 * 730 / 10_000
+}
+
+// costs are the requests of a while, and their price in a month.
+func costs(before, after map[request]int, took time.Duration) [][]string {
 	rows := [][]string{{"requests", "per minute", "per month"}}
-	total := 0.0
-	for _, kind := range slices.Sorted(maps.Keys(after)) {
-		perMinute := float64(after[kind]-before[kind]) / took.Minutes()
-		if perMinute == 0 {
+	sum, usd := 0.0, 0.0
+	for _, r := range slices.SortedFunc(maps.Keys(after), func(a, b request) int { return cmp.Compare(a.what, b.what) }) {
+		n := float64(after[r]-before[r]) / took.Minutes()
+		if n == 0 {
 			continue
 		}
-		total += perMinute
-		rows = append(rows, []string{kind, fmt.Sprintf("%.0f", perMinute), cost(perMinute)})
+		sum, usd = sum+n, usd+monthly(r, n)
+		rows = append(rows, []string{r.what, fmt.Sprintf("%.0f", n), fmt.Sprintf("%.2f USD", monthly(r, n))})
 	}
-	return append(rows, []string{"all", fmt.Sprintf("%.0f", total), cost(total)})
+	return append(rows, []string{"all", fmt.Sprintf("%.0f", sum), fmt.Sprintf("%.2f USD", usd)})
 }
 
 // counter is a proxy in front of each of Azurite's services that counts.
@@ -114,16 +149,29 @@ type counter struct {
 	servers    []*http.Server
 
 	mu   sync.Mutex
-	seen map[string]int // by service and what was asked
+	seen map[request]int
 }
 
+// request is what was asked, in words, and what it is billed as.
+type request struct {
+	what string
+	kind azstorage.RequestKind
+}
+
+// What idle roles ask of queues and leases.
+var (
+	looks   = request{"queue: look for messages", "queue.write"}
+	lengths = request{"queue: length and policy", "queue.read"}
+	leases  = request{"blob: PUT lease", "blob.read"}
+)
+
 func startCounter(to *azurite.Server) (*counter, error) {
-	c := &counter{seen: map[string]int{}}
+	c := &counter{seen: map[request]int{}}
 	var ports []int
 	for _, service := range []struct {
-		name string
+		name azstorage.Service
 		port int
-	}{{"blob", to.BlobPort}, {"queue", to.QueuePort}, {"table", to.TablePort}} {
+	}{{azstorage.Blobs, to.BlobPort}, {azstorage.Queues, to.QueuePort}, {azstorage.Tables, to.TablePort}} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			c.stop()
@@ -133,7 +181,7 @@ func startCounter(to *azurite.Server) (*counter, error) {
 		target := &url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", service.port)}
 		proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)} // whoever asked hears of it
 		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			c.count(service.name + ": " + asked(service.name, r))
+			c.count(request{string(service.name) + ": " + asked(service.name, r), azstorage.Classify(service.name, r)})
 			proxy.ServeHTTP(w, r)
 		})}
 		c.servers = append(c.servers, server)
@@ -144,12 +192,12 @@ func startCounter(to *azurite.Server) (*counter, error) {
 }
 
 // asked names a request without the names in it.
-func asked(service string, r *http.Request) string {
+func asked(service azstorage.Service, r *http.Request) string {
 	comp := r.URL.Query().Get("comp")
 	switch {
-	case service == "queue" && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/messages"):
+	case service == azstorage.Queues && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/messages"):
 		return "look for messages"
-	case service == "queue" && comp == "metadata":
+	case service == azstorage.Queues && comp == "metadata":
 		return "length and policy"
 	case comp != "":
 		return r.Method + " " + comp
@@ -157,13 +205,13 @@ func asked(service string, r *http.Request) string {
 	return r.Method
 }
 
-func (c *counter) count(kind string) {
+func (c *counter) count(r request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.seen[kind]++
+	c.seen[r]++
 }
 
-func (c *counter) counts() map[string]int {
+func (c *counter) counts() map[request]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.seen)

@@ -260,8 +260,8 @@ func (l *line) ReadAt(p []byte, at int64) (int, error) {
 // work is how many requests were made that an idle stack does not make.
 func (c *counter) work() int {
 	n := 0
-	for kind, count := range c.counts() {
-		if !slices.Contains([]string{"queue: look for messages", "queue: length and policy", "blob: PUT lease"}, kind) {
+	for r, count := range c.counts() {
+		if r.what != looks.what && r.what != lengths.what && r.what != leases.what {
 			n += count
 		}
 	}

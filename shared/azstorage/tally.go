@@ -18,7 +18,8 @@ type RequestKind string
 
 // What is done. A message that is received, renewed or sent is a write; a list is a
 // query of rows, or of names. A read asks for one blob, row or property, whether its
-// content comes or not.
+// content comes or not, and so does the lease of a blob, which the price list has among
+// "other" operations at the price of a read.
 const (
 	read   = "read"
 	write  = "write"
@@ -106,7 +107,7 @@ func (c counter) Do(req *policy.Request) (*http.Response, error) {
 	if tally == nil && c.seen == nil {
 		return req.Next()
 	}
-	kind, begun := classify(c.service, req.Raw()), time.Now()
+	kind, begun := Classify(c.service, req.Raw()), time.Now()
 	if tally != nil {
 		tally.request(kind, req.Raw().ContentLength)
 	}
@@ -146,14 +147,19 @@ func (b *talliedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// classify names the kind of a request by its method and address.
-func classify(service Service, r *http.Request) RequestKind {
+// Classify names the kind of a request by its method and address. What blobs are billed
+// for: https://learn.microsoft.com/azure/storage/blobs/map-rest-apis-transaction-categories
+func Classify(service Service, r *http.Request) RequestKind {
 	query := r.URL.Query()
 	switch r.Method {
 	case http.MethodDelete:
 		return kindOf(service, remove)
 	case http.MethodHead:
 		return kindOf(service, read)
+	case http.MethodPut:
+		if service == Blobs && query.Get("comp") == "lease" {
+			return kindOf(service, read)
+		}
 	case http.MethodGet:
 		switch {
 		case query.Get("comp") == "list", service == Tables && !namesRow(r.URL.Path):

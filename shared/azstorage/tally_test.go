@@ -30,7 +30,7 @@ func TestTallyCountsByKind(t *testing.T) {
 		want map[azstorage.RequestKind]int
 	}{
 		"blobs": {func(ctx context.Context) error { return useBlobs(ctx, blobstore.New(a), content) },
-			map[azstorage.RequestKind]int{"blob.write": 1, "blob.read": 2, "blob.list": 1, "blob.delete": 1}},
+			map[azstorage.RequestKind]int{"blob.write": 1, "blob.read": 4, "blob.list": 1, "blob.delete": 1}},
 		"queues": {func(ctx context.Context) error { return useQueue(ctx, a.Queue("line")) },
 			map[azstorage.RequestKind]int{"queue.write": 3, "queue.read": 2, "queue.delete": 1}},
 		"tables": {func(ctx context.Context) error { return useTable(ctx, tablestore.New(a.Table("rows"))) },
@@ -71,6 +71,13 @@ func useBlobs(ctx context.Context, blobs *blobstore.Store, content []byte) error
 		return err
 	}
 	_ = body.Close()
+	lease, err := blobs.AcquireLease(ctx, "box", "a", blobstore.MinLease)
+	if err != nil {
+		return err
+	}
+	if err := lease.Release(ctx); err != nil {
+		return err
+	}
 	for _, err := range blobs.List(ctx, "box", "") {
 		if err != nil {
 			return err

@@ -30,7 +30,6 @@ func run(ctx context.Context) error {
 	only := flag.String("only", "", "sections to run, with commas between them: "+strings.Join(names, ", "))
 	flag.BoolVar(&o.Quick, "quick", false, "smaller and shorter: for a look, not for numbers to keep")
 	flag.IntVar(&o.Runs, "runs", 0, "how often each side is measured (default 2)")
-	flag.Float64Var(&o.USDPer10000, "price", bench.DefaultPrice, "USD per 10,000 storage requests, for the idle section")
 	flag.IntVar(&o.Megabytes, "megabytes", 0, "size of the films of the section uploading (default 60)")
 	kinds := flag.String("kinds", "", "kinds of film of that section, with commas between them, such as webm,front.mp4 (default all)")
 	write := flag.Bool("write", false, "write docs/benchmarks.md, too")

@@ -13,13 +13,16 @@ const (
 	// Lanes other than 0 are used only while lane 0 is busy (see workqueue.Queues.Lane), so
 	// most of the time there is nothing in them. To save requests they are polled less often:
 	// dozing times less while only lanes 0 have had a message within laneAwake, and every
-	// asleepPoll when no lane of any queue has had one. It is not enough that this queue has
+	// AsleepPoll when no lane of any queue has had one. It is not enough that this queue has
 	// had none: while chunks of long films are in a lane, the probe of a newcomer may be the
 	// first for minutes.
-	laneAwake  = time.Minute
-	dozing     = 2
-	asleepPoll = 15 * time.Second
+	laneAwake = time.Minute
+	dozing    = 2
 )
+
+// AsleepPoll is the pause between two looks at a lane other than 0 while no lane of any
+// queue has had a message for a minute.
+const AsleepPoll = 15 * time.Second
 
 // line is one queue as this consumer sees it.
 type line struct {
@@ -50,7 +53,7 @@ func (t *latest) now() (first bool) {
 
 func (t *latest) awake() bool { return time.Since(time.Unix(0, t.at.Load())) <= laneAwake }
 
-// sleeping reports whether this lane is polled every asleepPoll only.
+// sleeping reports whether this lane is polled every AsleepPoll only.
 func (l *line) sleeping() bool { return l.queue.Spec().Lane() > 0 && !l.lanes.any.awake() }
 
 // found notes that the line had a message, and wakes the other lanes if they sleep or
@@ -163,11 +166,11 @@ func (c *Consumer) wantNext(ctx context.Context, l *line, asked, got int) int {
 // soon after their leases end.
 func (l *line) longestIdle() time.Duration {
 	if l.sleeping() {
-		return min(asleepPoll, l.queue.Visibility())
+		return min(AsleepPoll, l.queue.Visibility())
 	}
 	longest := l.queue.Spec().MaxIdlePoll
 	if l.queue.Spec().Lane() > 0 && !l.lanes.side.awake() {
-		longest = min(dozing*longest, asleepPoll)
+		longest = min(dozing*longest, AsleepPoll)
 	}
 	if l.count.length.Load() > 0 {
 		longest = min(longest, time.Second)

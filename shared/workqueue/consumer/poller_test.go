@@ -41,7 +41,7 @@ func TestLanesDozeAndSleep(t *testing.T) {
 			}
 		}
 		const doze = dozing * time.Second
-		expect("at the start", time.Second, asleepPoll, false)
+		expect("at the start", time.Second, AsleepPoll, false)
 		first.found()
 		expect("a message in lane 0", time.Second, doze, true)
 		first.found()
@@ -60,7 +60,7 @@ func TestLanesDozeAndSleep(t *testing.T) {
 		}
 		third.count.length.Store(0)
 		time.Sleep(laneAwake)
-		expect("nothing at all for a minute", time.Second, asleepPoll, false)
+		expect("nothing at all for a minute", time.Second, AsleepPoll, false)
 		third.found()
 		if !second.wait(t.Context(), time.Millisecond) {
 			t.Error("a message in lane 2 did not wake lane 1")

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/price"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/webrole/internal/price"
 )
 
 func TestEveryKindOfRequestHasAPrice(t *testing.T) {
