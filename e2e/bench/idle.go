@@ -27,7 +27,7 @@ import (
 )
 
 // settle is how long workers are left alone before counting: pollers of empty
-// queues slow down step by step to one look in 5 s.
+// queues slow down step by step to their longest pause.
 const settle = 15 * time.Second
 
 // idle counts every request that a web role and two workers without work send to
@@ -81,18 +81,21 @@ func idle(ctx context.Context, b *bench) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-
 	percent := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
 	return Result{
-		Rows: costs(before, after, took),
-		Ratios: []Ratio{{Name: "looks for messages ÷ those that the queues declare", Target: 1.1, AtMost: true,
-			Value: float64(after[looks]-before[looks]) / took.Minutes() / (workers * declared(workflow.Specs).looks())}},
+		Rows:   costs(before, after, took),
+		Ratios: []Ratio{polled(float64(after[looks]-before[looks]) / took.Minutes() / workers)},
 		Notes: []string{
 			fmt.Sprintf("one web role and two workers, %d queues; CPU of one core: Azurite %.1f %%, workers %.1f %% together, web role %.1f %%",
 				len(workflow.Specs), percent(cpu2-cpu), percent(busy2-busy), percent(web2-web)),
 			"prices of shared/price, 730 hours a month",
 		},
 	}, nil
+}
+
+// polled compares the looks of one worker in a minute with those that its queues declare.
+func polled(n float64) Ratio {
+	return Ratio{Name: "looks for messages ÷ those that the queues declare", Value: n / declared(workflow.Specs).looks(), Target: 1.1, AtMost: true}
 }
 
 // polling is how many times a minute one worker without work asks its queues.

@@ -67,7 +67,7 @@ func curve(s *Stage) {
 		}
 		pauses = append(pauses, fmt.Sprintf("%.0f to %.0f s", least.Seconds(), most.Seconds()))
 	}
-	s.Say("The curve. The paper's example is pause = min(zmin + rand(0.8·z, 1.2·z)·(2^x − 1), zmax), with z = 45 s: %s.", strings.Join(pauses, ", "))
+	s.Say("The curve. The paper's formula is pause = min(zmin + rand(0.8·z, 1.2·z)·(2^x − 1), zmax). With its numbers, z = 45 s, zmin = 3 s and zmax = 90 s: %s.", strings.Join(pauses, ", "))
 	s.Claim(paper.Pause(1, 0) == 39*time.Second && paper.Pause(5, 0.5) == 90*time.Second, "the first pause is 39 s at least, and the last is the bound, 90 s")
 
 	s.Say("The herd. 200 clients are refused at the same moment and try again. How many come in the busiest 20 ms of the second wave?")

@@ -65,9 +65,9 @@ var DefaultRetry = Retry{
 	TryTimeout: 30 * time.Second,
 }
 
-// PaperRetry is the paper's example, 5 retries with z = 45 s, inside the bounds
-// of the storage library of its time (zmin 3 s, zmax 90 s). It suits batch
-// programs; a user would not wait for it.
+// PaperRetry has the paper's numbers: 5 retries with z = 45 s from its example for the
+// storage library, zmin 3 s and zmax 90 s from the code under its formula. The bound of a
+// try is ours. It suits batch programs; a user would not wait for it.
 var PaperRetry = Retry{
 	Strategy: Exponential, MaxRetries: 5,
 	Delay: 45 * time.Second, MinDelay: 3 * time.Second, MaxDelay: 90 * time.Second,

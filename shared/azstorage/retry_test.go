@@ -58,12 +58,12 @@ func TestDefaultRetryWaitsLongEnough(t *testing.T) {
 	}
 }
 
-// T11: the paper's example, five retries with z = 45 s.
+// T11: the paper's numbers, five retries with z = 45 s between zmin = 3 s and zmax = 90 s.
 func TestPaperRetry(t *testing.T) {
 	t.Parallel()
 	r := azstorage.PaperRetry
-	if r.MaxRetries != 5 || r.Delay != 45*time.Second {
-		t.Fatalf("PaperRetry has %d retries, z = %v; want 5 and 45s", r.MaxRetries, r.Delay)
+	if r.MaxRetries != 5 || r.Delay != 45*time.Second || r.MinDelay != 3*time.Second || r.MaxDelay != 90*time.Second {
+		t.Fatalf("PaperRetry has %d retries, z = %v, zmin = %v, zmax = %v; want 5, 45s, 3s and 90s", r.MaxRetries, r.Delay, r.MinDelay, r.MaxDelay)
 	}
 	var low, high []time.Duration
 	for x := 1; x <= r.MaxRetries; x++ {
