@@ -202,7 +202,7 @@ func answer(t *testing.T, tab context.Context, s *lab.Stack) {
 	press(t, tab, `#questions [type=reset]`, kb.Enter)
 	press(t, tab, "#again", kb.Enter)
 	truth(t, tab, `document.querySelector('#told .end')`)
-	truth(t, tab, `document.querySelectorAll('#told .claim').length === 9`) // two of each of four tables, and one of a wrong answer
+	truth(t, tab, `document.querySelectorAll('#told .claim').length === 11`) // two of each of five tables, and one of a wrong answer
 }
 
 // TestPlayASceneInThePage: three scenes, of queues, tables and blobs. One is begun, stepped through, hastened and played again

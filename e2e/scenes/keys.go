@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/registrations"
@@ -17,8 +19,8 @@ import (
 type need struct {
 	what     string
 	subject  string // what a reader knows; empty: nothing, it wants all of it
-	together bool   // are rows of several subjects changed in one transaction, or listed together?
-	peak     int    // rows a second of the busiest subject, or of all where they are together
+	together bool   // are several rows of one subject changed in one transaction, or listed together?
+	peak     int    // rows a second of the busiest subject, or of all where there is none
 	rows     int
 }
 
@@ -45,35 +47,36 @@ func choose(n need) choice {
 	case n.subject == "":
 		return choice{"single", "one fixed word", "few rows, all of them listed at once, hardly a load", 0}
 	case together:
-		return choice{"some", word, "rows of one " + word + " are used together, and its load fits one partition", 0}
+		return choice{"some", word + ", RowKey what tells its rows apart", "rows of one " + word + " are used together, and its load fits one partition", 0}
 	}
-	return choice{"unique", word, "each " + word + " stands alone: it is read by its key, and its writes go anywhere", 0}
+	return choice{"unique", word + ", RowKey a constant", "each " + word + " is one row, read by its key; no transaction has two of them, and writes go anywhere", 0}
 }
 
 // granularity is what docs/data-model.md says of Cutroom's tables; a test compares.
 var granularity = map[string]string{
-	workers.Table: "single", registrations.Table: "some", views.Table: "some, with a suffix", videostore.VideosTable: "unique",
+	workers.Table: "single", registrations.Table: "some", videostore.VideosTable: "some", views.Table: "some, with a suffix", videostore.IdempotencyTable: "unique",
 }
 
 // loads are the rows a second that the answers to the last question stand for.
 var loads = map[string]int{"few": 5, "hundreds": 400, "thousands": 7_000}
 
-// choosingAKey asks the paper's questions of four tables that Cutroom has, takes the
+// choosingAKey asks the paper's questions of five tables that Cutroom has, takes the
 // key that follows, and looks what the dominant query costs with it (T4). A reader who
 // has answered the questions gets the key of their own table.
 func choosingAKey(ctx context.Context, s *Stage) error {
 	if len(s.answers) > 0 {
 		return yourKey(ctx, s)
 	}
-	s.Say("Three questions lead to a PartitionKey. What does the reader know? Which rows are changed or listed together? How many rows a second does the busiest of them get, against the %d that one partition takes? More partitions spread the load; fewer make transactions and lists possible.", partitionTarget)
+	s.Say("Three questions lead to a PartitionKey. What does the reader know? Are several rows of one subject changed or listed together? How many rows a second does the busiest subject get, against the %d that one partition takes? More partitions spread the load; fewer make transactions and lists possible.", partitionTarget)
 	for _, n := range []struct {
 		need
 		table string // Cutroom's, see docs/data-model.md
 	}{
 		{need{"workers report that they are alive", "", true, 5, 50}, workers.Table},
 		{need{"runners of a race, listed by bib and by age", "event", true, 400, 50_000}, registrations.Table},
+		{need{"films, each with its steps", "film", true, 20, 500_000_000}, videostore.VideosTable},
 		{need{"views of films, counted", "day", true, 7_000, 1_000_000}, views.Table},
-		{need{"films, each with its steps", "film", false, 20, 10_000_000}, videostore.VideosTable},
+		{need{"which film a client's key made", "key", false, 1, 10_000_000}, videostore.IdempotencyTable},
 	} {
 		if err := chosen(ctx, s, n.need, n.table); err != nil {
 			return err
@@ -85,7 +88,7 @@ func choosingAKey(ctx context.Context, s *Stage) error {
 		return err
 	}
 	s.Claim(written < 0.5 && model.Refused() > 0, "%d views were refused with 503 ServerBusy; of the last second's, %.0f %% were counted", model.Refused(), 100*written)
-	s.Means("None of the four is the best one. A single partition stops the views, and a partition for each runner would make the list of a race 50,000 queries.")
+	s.Means("None of them is the best one. A single partition stops the views, and a partition for each row would make the list of a race 50,000 queries and leave a film's steps without a transaction.")
 	return nil
 }
 
@@ -99,8 +102,8 @@ func yourKey(ctx context.Context, s *Stage) error {
 		s.Means("Whoever wants every row lists them together, whatever they are to each other.")
 	}
 	like := ""
-	for table, of := range granularity {
-		if of == choose(n).granularity {
+	for _, table := range slices.Sorted(maps.Keys(granularity)) {
+		if granularity[table] == choose(n).granularity {
 			like = table
 		}
 	}
@@ -110,7 +113,7 @@ func yourKey(ctx context.Context, s *Stage) error {
 	if n.peak > comfortable && !n.together && n.subject != "" {
 		s.Means("A single subject with so many rows a second is more than its partition takes, whatever the key. Give what is written its own key, or a suffix that its reader can compute: see the scene hot-keys.")
 	}
-	s.Means("Other answers lead to other keys: choose them above and play again, or leave them open to see four tables that Cutroom has.")
+	s.Means("Other answers lead to other keys: choose them above and play again, or leave them open to see five tables that Cutroom has.")
 	return nil
 }
 

@@ -130,9 +130,9 @@ func TestEveryAnswerOfAQuestionnaire(t *testing.T) {
 			if p.err != nil || p.counts[scenes.Claim] < 2 {
 				t.Errorf("%v: %v, %v", answers, p.err, p.counts)
 			}
-			keys[regexp.MustCompile(`PartitionKey [^,]+`).FindString(p.told.String())] = true
+			keys[regexp.MustCompile(`PartitionKey .+?, because`).FindString(p.told.String())] = true
 		}
-		if len(keys) < 4 {
+		if len(keys) < 5 { // one fixed word, with a suffix, and for a subject: alone, together, with a suffix
 			t.Errorf("%s: %d answers lead to %v", sc.Name, len(all), keys)
 		}
 		if err := scenes.Run(t.Context(), cfg, sc.Name, map[string]string{sc.Questions[0].Name: "perhaps"}, func(scenes.Event) { t.Error("it plays") }); !errors.Is(err, scene.ErrAnswer) {

@@ -19,8 +19,8 @@ type Key struct {
 	RowKey       string
 }
 
-// reference is the content of a back-reference: partition `~<id>`, so its
-// granularity is unique (T4). It is read by point queries (T5) and written under
+// reference is the content of a back-reference: partition `~<id>`, nearly always alone
+// there (unique, T4). It is read by point queries (T5) and written under
 // its ETag only.
 type reference struct {
 	Rows keys  `json:"rows"` // what the last run that ended has written

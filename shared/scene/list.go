@@ -105,16 +105,16 @@ var all = []Scene{
 	},
 	{
 		Name: "choosing-a-key", Title: "Choosing a key", Rows: []string{"T4"},
-		Learn: "Three questions lead to a PartitionKey: what a reader knows, which rows belong together, and how busy the busiest of them is.",
+		Learn: "Three questions lead to a PartitionKey: what a reader knows, whether rows of one subject belong together, and how busy the busiest subject is.",
 		Page:  "patterns/synthetic-keys.md",
 		Questions: []Question{
 			{"knows", "Your table: what does its reader know?", []Option{
 				{"subject", "the subject, such as a race, a month or a film"},
 				{"nothing", "nothing: it wants every row"},
 			}},
-			{"together", "Are rows of one subject changed in one transaction, or listed together?", []Option{
+			{"together", "Are several rows of one subject changed in one transaction, or listed together?", []Option{
 				{"yes", "yes"},
-				{"no", "no: each is read by its own key"},
+				{"no", "no: each row is read by its own key"},
 			}},
 			{"busy", "How many rows a second does the busiest subject get?", []Option{
 				{"few", "a few"},
@@ -125,7 +125,7 @@ var all = []Scene{
 	},
 	{
 		Name: "hot-keys", Title: "Hot keys, and keys that spread", Rows: []string{"T3", "T9", "S2", "S3"},
-		Learn: "One PartitionKey takes 2,000 rows a second and no more, and keys that only grow do not help. A suffix spreads the load; a random one is paid for by readers, a computed one is not.",
+		Learn: "One PartitionKey takes 2,000 rows of 1 KiB a second and hardly more, and keys that only grow do not help. A suffix spreads the load; a random one is paid for by readers, a computed one is not.",
 		Page:  "patterns/partition-stress.md",
 	},
 	{

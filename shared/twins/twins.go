@@ -10,7 +10,8 @@
 // Partition `<video id>` has a row for each key of a video, RowKey its kind and
 // property Key, so that a deleted video finds what to remove. It is written first.
 //
-// Granularity (T4): unique. Digests spread writes over all partitions (T3).
+// Granularity (T4): unique, but for the two rows of a video. Digests spread writes over
+// all partitions (T3).
 package twins
 
 import (
@@ -87,7 +88,7 @@ func (x *Index) First(ctx context.Context, id video.ID, key string, lives func(c
 
 // Remove forgets a deleted video. Safe to repeat.
 func (x *Index) Remove(ctx context.Context, id video.ID) error {
-	for row, err := range x.table.Query(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.PartitionRange}) {
+	for row, err := range x.table.Query(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange}) {
 		if err != nil {
 			return fmt.Errorf("list the keys of %s: %w", id, err)
 		}

@@ -2,7 +2,7 @@
 // partition, so its rows can change in one entity-group transaction and be read with
 // one query (paper rows T2 and T5).
 //
-//	PartitionKey  the video id: random, unique, never append-only (T3, T4)
+//	PartitionKey  the video id: random, never append-only (T3), one for all rows of a video (some, T4)
 //	RowKey        CLIP:<generation>:<first>:<n>   one clip, which is a step that somebody asked for
 //	              META                            the video: title, state, error …
 //	              NEXT:<generation>               how many chunks are promised so far

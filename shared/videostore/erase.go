@@ -14,7 +14,7 @@ import (
 // A video that is not being deleted is left alone. claimed says that a step was running,
 // whose worker may still write a blob. Safe to repeat.
 func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed bool, _ error) {
-	rows, err := collect(s.videos.Query(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.PartitionRange}))
+	rows, err := collect(s.videos.Query(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange}))
 	if err != nil {
 		return false, fmt.Errorf("list rows of %s: %w", id, err)
 	}

@@ -127,7 +127,7 @@ func (s *Store) Inflight(ctx context.Context, from video.ID) iter.Seq2[Inflight,
 			first = inflightPartition(from)
 		}
 		for shard := range inflightShards {
-			query := tablestore.Query{PartitionKey: fmt.Sprintf("%02d", shard), Class: tablestore.PartitionRange}
+			query := tablestore.Query{PartitionKey: fmt.Sprintf("%02d", shard), Class: tablestore.RowRange}
 			switch {
 			case query.PartitionKey < first:
 				continue

@@ -18,7 +18,7 @@ import (
 // "inflight", and the reconciler calls Sweep when that mark is old. Rows that only the
 // web role writes stay. A video with META is left alone. Safe to repeat.
 func (s *Store) Sweep(ctx context.Context, id video.ID) (removed int, _ error) {
-	rows, err := collect(s.videos.Query(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.PartitionRange}))
+	rows, err := collect(s.videos.Query(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange}))
 	if err != nil {
 		return 0, fmt.Errorf("look for rows that are left of %s: %w", id, err)
 	}

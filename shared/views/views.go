@@ -16,7 +16,7 @@
 //
 // Partition `DAYS` has a row for each day that is not closed yet.
 //
-// Granularity (T4): some for the days, unique for `~<id>`.
+// Granularity (T4): some. A day has several partitions, a video's sums have one.
 //
 // Next: workerrole/main.go, where the roll-up is a duty of the elected worker.
 package views

@@ -154,7 +154,7 @@ func (r *Register) Forget(ctx context.Context, before time.Time) (rows, unreadab
 // be read, such as one of a later release, it tells the name and when it was seen.
 func (r *Register) List(ctx context.Context, since time.Time) ([]Worker, error) {
 	var list []Worker
-	for row, err := range r.table.Query(ctx, tablestore.Query{PartitionKey: partition, Class: tablestore.PartitionRange}) {
+	for row, err := range r.table.Query(ctx, tablestore.Query{PartitionKey: partition, Class: tablestore.RowRange}) {
 		if err != nil {
 			return nil, fmt.Errorf("list workers: %w", err)
 		}
