@@ -37,6 +37,26 @@ var media = []Mutation{
 		Says: "a chunk was encoded",
 	},
 	{
+		Name: "that streams may begin like something else",
+		Edits: []Edit{{
+			File: "shared/video/container.go",
+			Old:  `^(fLaC|`,
+			New:  `^(fLaC|ID3|`,
+		}},
+		Package: "./workerrole/internal/media", Test: "TestRefusingAndReadingAgree",
+		Says: "after a tag is refused as sound alone",
+	},
+	{
+		Name: "WMV among the containers",
+		Edits: []Edit{{
+			File: "shared/video/container.go",
+			Old:  `	{"WMV", "asf", []string{"application/vnd.ms-asf"}, []string{".wmv", ".asf"}},` + "\n",
+			New:  ``,
+		}},
+		Package: "./workerrole/internal/media", Test: "TestRefusingAndReadingAgree",
+		Says: "asf after a tag cannot be read",
+	},
+	{
 		Name: "the list of entries that ffprobe is asked for",
 		Edits: []Edit{{
 			File: "workerrole/internal/ffmpeg/probe.go",

@@ -161,7 +161,7 @@ func (s *Service) sniffParts(ctx context.Context, v video.Video, held []sourcepa
 		return nil
 	}
 	l, _ := sourceparts.LayoutOf(v.Upload)
-	body, _, err := s.blobs.Open(ctx, video.SourcesContainer, sourceparts.Name(v.ID, l, 0), blobstore.Range{Length: min(sniffLen, held[0].Bytes)}, held[0].ETag)
+	body, _, err := s.blobs.Open(ctx, video.SourcesContainer, sourceparts.Name(v.ID, l, 0), blobstore.Range{Length: min(video.HeadBytes, held[0].Bytes)}, held[0].ETag)
 	if err != nil {
 		return fmt.Errorf("look at upload of %s: %w", v.ID, err)
 	}

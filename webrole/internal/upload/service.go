@@ -90,7 +90,7 @@ func (s *Service) Put(ctx context.Context, id video.ID, body Body) (videostore.R
 	}
 	defer buffers.close()
 	in := newIntake(body)
-	head, err := in.peek(sniffLen)
+	head, err := in.peek(video.HeadBytes)
 	if err != nil {
 		return videostore.Record{}, err
 	}

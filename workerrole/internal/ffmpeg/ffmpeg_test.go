@@ -165,7 +165,7 @@ func TestEveryInputIsGuarded(t *testing.T) {
 				count = 1 + len(tails) // what is in it, and where it ends, for which it looks further back each time
 			}
 			check(name+" of "+address, func() error { return run(Source{URL: address, Demuxer: "mov"}) }, count, map[string]string{
-				"-protocol_whitelist": protocols, "-format_whitelist": Containers, "-f": "mov", "-max_pixels": "9437184", "-max_streams": "64",
+				"-protocol_whitelist": protocols, "-format_whitelist": demuxers, "-f": "mov", "-max_pixels": "9437184", "-max_streams": "64",
 			}, address)
 		}
 	}
@@ -173,7 +173,7 @@ func TestEveryInputIsGuarded(t *testing.T) {
 		check(name, run, 2, map[string]string{"-protocol_whitelist": "file", "-format_whitelist": "mov", "-f": "mov"}, "")
 	}
 	for _, name := range []string{"hls", "concat", "dash", "sdp", "image2", "applehttp"} {
-		if slices.Contains(strings.Split(Containers, ","), name) {
+		if slices.Contains(strings.Split(demuxers, ","), name) {
 			t.Errorf("%s reads other files and must not be a container", name)
 		}
 	}

@@ -130,13 +130,13 @@ func refused(code int, r Report) error {
 		if audioDemuxers[demuxer] {
 			return video.Fail(video.NoVideoStream, "This is an audio file.")
 		}
-		return video.Fail(video.UnsupportedMedia, "This kind of file is not accepted.")
+		return video.Fail(video.UnsupportedMedia, "The file is in none of the containers that are read: %s.", video.ContainerNames())
 	case code == averrorNoMemory:
 		return video.Fail(video.UnsupportedMedia, "The file's description of itself needs more memory than we allow.")
 	case code == 0: // it got past the container, and ended without naming a reason
 		return video.Fail(video.UnsupportedMedia, "A stream of the file is coded in a way that we cannot open.")
 	}
-	for known := range strings.SplitSeq(Containers, ",") {
+	for known := range strings.SplitSeq(demuxers, ",") {
 		if strings.HasPrefix(demuxer, known) {
 			return video.Fail(video.CorruptMedia, "The file begins like a video, but its structure is damaged or incomplete.")
 		}
@@ -226,8 +226,9 @@ func (p probed) info() (Info, probedStream, error) {
 		return info, *pick, video.Fail(video.CorruptMedia, "The video's size cannot be read.")
 	}
 	info.Video = pick.video()
-	// FLV is sought by reading from the start, which would make every chunk read everything.
-	info.NeedsRemux = !p.Format.Duration.Known || info.Duration <= 0 || demuxer == "flv"
+	// FLV is sought by reading from the start, which would make every chunk read everything,
+	// and ASF that has no index by guessing, which reads half of it.
+	info.NeedsRemux = !p.Format.Duration.Known || info.Duration <= 0 || demuxer == "flv" || demuxer == "asf"
 	return info, *pick, nil
 }
 

@@ -7,12 +7,18 @@ import (
 	"strings"
 
 	ff "github.com/u2takey/ffmpeg-go"
+
+	"github.com/cutroom/cutroom/shared/video"
 )
 
-// Containers are the demuxers that may open a stranger's file. None of them
-// reads another file or address that its content names: hls, concat, dash, sdp
-// and image2 do, and must never be added.
-const Containers = "mov,matroska,mpegts,mpeg,avi,flv,ogg"
+// demuxers may open a stranger's file.
+var demuxers = func() string {
+	var names []string
+	for _, c := range video.Containers {
+		names = append(names, c.Demuxer)
+	}
+	return strings.Join(names, ",")
+}()
 
 // Guards against small files that ask for much work.
 const (
@@ -70,7 +76,7 @@ func absolute(path string) string {
 func (t *Tool) guard(s Source) ff.KwArgs {
 	kw := ff.KwArgs{
 		"protocol_whitelist": "file",
-		"format_whitelist":   Containers,
+		"format_whitelist":   demuxers,
 		"max_pixels":         strconv.Itoa(maxPixels),
 		"max_streams":        strconv.Itoa(maxStreams),
 	}

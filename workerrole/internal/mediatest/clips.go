@@ -110,6 +110,8 @@ func clips(moving func(size, rate string, seconds int) []string) []Clip {
 	}, aac)
 	flv := recipe("flv", "flv", video, Hum(44100, Seconds), X264(60), aac)
 	flv.Remux = true
+	wmv := recipe("wmv", "asf", video, hum, []string{"-c:v", "wmv2", "-g", "60", "-c:a", "wmav2"})
+	wmv.Remux = true
 	noIndex := recipe("mkv-live", "matroska", video, hum, X264(60), aac, []string{"-live", "1"})
 	noIndex.Remux = true
 	return []Clip{
@@ -136,6 +138,8 @@ func clips(moving func(size, rate string, seconds int) []string) []Clip {
 		recipe("ts-open-gop", "mpegts", video, hum, []string{
 			"-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p", "-g", "45", "-bf", "3", "-flags", "-cgop", "-x264-params", "open-gop=1",
 		}, aac),
+		unaligned(recipe("ts", "mpegts", video, hum, X264(60), aac)),
+		wmv,
 		recipe("mkv-44.1k", "matroska", video, Hum(44100, Seconds), X264(60), aac),
 		noIndex,
 		recipe("avi", "avi", video, hum, []string{"-c:v", "mpeg4", "-g", "60", "-c:a", "libmp3lame"}),
@@ -160,6 +164,17 @@ func editList(args []string) Clip {
 		path := filepath.Join(dir, "edit-list")
 		FFmpeg(t, []string{"-ss", "0.57", "-i", whole, "-c", "copy", "-f", "mp4", path})
 		return path
+	}}
+}
+
+// unaligned cuts a stream inside its first packet, as a recording may begin.
+func unaligned(stream Clip) Clip {
+	return Clip{Name: "ts-unaligned", Make: func(t testing.TB, dir string) string {
+		data, err := os.ReadFile(stream.Make(t, dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Write(t, dir, "ts-unaligned", data[100:])
 	}}
 }
 
