@@ -5,16 +5,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/video"
 )
 
 // corrupt changes a bit of the first part that the page sends, breaks the connection of
@@ -146,6 +150,57 @@ const gated = `(() => {
     } finally { parts.underWay--; }
   };
 })(); null`
+
+// TestPageAndServerRefuseTheSame: the page judges files as they are chosen, by the patterns of
+// the server, in another language.
+func TestPageAndServerRefuseTheSame(t *testing.T) {
+	t.Parallel()
+	s := stacktest.Start(t, stack.Options{Workers: 1})
+	user, err := journey.New(s.BaseURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(user.Close)
+	zeros := string(make([]byte, 600))
+	heads := map[string]string{
+		"short": "\x00", "playlist": "#EXTM3U\nvideo.ts\n\x00\x01", "PNG": "\x89PNG\r\n\x1a\n" + zeros, "JPEG": "\xff\xd8\xff\xe0" + zeros,
+		"HEIC": "\x00\x00\x00\x18ftypheic" + zeros, "WAV": "RIFF\xff\x0a\x00\x80WAVE" + zeros, "ZIP": "PK\x03\x04" + zeros,
+		"tar": zeros[:257] + "ustar" + zeros, "program": "MZ" + zeros[:76] + "This program cannot be run in DOS mode" + zeros, "text": "Dear Sir, \xe9\r\n\tno video",
+		"zeros": zeros, "padding": strings.Repeat("\xff", 600), "text and zeros": "Dear Sir, no video" + zeros, "AVI": "RIFF\xff\x0a\x00\x80AVI LIST" + zeros, "tag": "ID3\x04" + zeros,
+		"MP4": "\x00\x00\x00\x18ftypisom" + zeros,
+	}
+	want, dir := map[string]string{}, t.TempDir()
+	var files []string
+	for name, head := range heads {
+		v, err := user.Announce(t.Context(), client.NewVideo{Title: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch err := user.Put(t.Context(), v.Id, strings.NewReader(head), int64(len(head))); {
+		case err == nil:
+			want[name] = "waiting"
+		case journey.Code(err) == "unsupported_media":
+			want[name] = "refused"
+		default:
+			t.Fatalf("%s: %v", name, err)
+		}
+		files = append(files, filepath.Join(dir, name+".mp4"))
+		if err := os.WriteFile(files[len(files)-1], []byte(head), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tab := open(t)
+	visit(t, tab, s.BaseURL()+"/upload")
+	chooseFiles(t, tab, `#file`, files...)
+	until(t, tab, "the files are looked at", fmt.Sprintf(`document.querySelectorAll('#files [data-phase=waiting], #files [data-phase=refused]').length === %d`, len(files)))
+	got := eval[map[string]string](t, tab, `Object.fromEntries([...document.querySelectorAll('#files li')].map((row) => [row.querySelector('input').value, row.dataset.phase]))`)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-server +page):\n%s", diff)
+	}
+	if refused := eval[string](t, tab, `document.querySelector('#files [data-phase=refused]').textContent`); !strings.Contains(refused, video.ContainerNames()) {
+		t.Errorf("the page does not say what is read: %q", refused)
+	}
+}
 
 // pausesAndGoesOn sends a file by keyboard and pauses in its middle: what is under way
 // ends, nothing more begins, and whoever goes on sends the rest, each part once.

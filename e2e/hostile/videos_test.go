@@ -42,7 +42,7 @@ func kinds(secret, trap string, seeds int) []kind {
 	last := once(made(moving, hum, x264, aac))
 	ready := func(*testing.T, madeVideo) {}
 	list := []kind{
-		// Refused when they are uploaded: they do not begin like a video.
+		// Refused when they are uploaded: by their first bytes they certainly are no video.
 		{name: name(1, "zero bytes"), make: text(""), refused: unsupported},
 		{name: name(2, "one byte"), make: text("x"), refused: unsupported},
 		{name: name(3, "text"), make: text(strings.Repeat("not a video at all\n", 100)), refused: unsupported},
@@ -58,14 +58,14 @@ func kinds(secret, trap string, seeds int) []kind {
 		{name: name(13, "DASH manifest"), make: text(manifest(trap + "/x.mp4")), refused: unsupported},
 		{name: name(14, "SDP"), make: text("v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 9 RTP/AVP 96\na=rtpmap:96 H264/90000\n"), refused: unsupported},
 		{name: name(15, "playlist with a data URI"), make: playlist("data:text/plain;base64,I0VYVE0zVQo="), refused: unsupported},
-		{name: name(16, "XBIN"), make: text("XBIN\x1a\x50\x00\x19\x00\x10\x00" + strings.Repeat("\x01", 600)), refused: unsupported},
 
-		// Found out by the probe. The first two get past the first look.
+		// Found out by the probe.
+		{name: name(16, "XBIN"), make: text("XBIN\x1a\x50\x00\x19\x00\x10\x00" + strings.Repeat("\x01", 600)), failed: []string{unsupported}},
 		{name: name(13, "disguised DASH manifest that points at a local file"), make: disguised("file://" + secret), failed: []string{unsupported}},
 		{name: name(13, "disguised DASH manifest that points at a URL"), make: disguised(trap + "/x.mp4"), failed: []string{unsupported}},
 		{name: name(17, "AVI with a playlist as subtitles"), make: gab2("file://" + secret), failed: []string{noVideo}},
 		{name: name(18, "sound only"), make: made(hum, aac), failed: []string{noVideo}},
-		{name: name(19, "MP3 with a cover"), make: made(hum, tiny, "-map 0 -map 1 -frames:v 1 -c:v mjpeg -disposition:v attached_pic -f mp3"), refused: unsupported},
+		{name: name(19, "MP3 with a cover"), make: made(hum, tiny, "-map 0 -map 1 -frames:v 1 -c:v mjpeg -disposition:v attached_pic -f mp3"), failed: []string{noVideo}},
 		{name: name(19, "M4A with a cover"), make: made(hum, tiny, "-map 0 -map 1 -frames:v 1 -c:v mjpeg -disposition:v attached_pic"), failed: []string{noVideo}},
 		{name: name(20, "subtitles only"), make: subtitles, failed: []string{noVideo}},
 		{name: name(21, "init segment only"), make: of(made(moving, x264, "-movflags frag_keyframe+empty_moov"), until("moof")), failed: []string{corrupt}},
@@ -89,6 +89,8 @@ func kinds(secret, trap string, seeds int) []kind {
 
 		{name: name(49, "sound of an unknown codec, and no picture"), make: of(made(hum, aac), func(_ *testing.T, data []byte) []byte { return bytes.Replace(data, []byte("mp4a"), []byte("zzzz"), 1) }), failed: []string{noVideo, unsupported}},
 
+		{name: name(52, "H.264 without a container"), make: made(moving, x264, "-f h264"), failed: []string{unsupported}},
+
 		// ffmpeg 5.1 may go on without tags for which it has no memory.
 		{name: name(50, "20 tags of 16 MiB"), make: of(made(moving, x264, "-live 1 -f matroska"), longTags(20, 16<<20)), any: true, failed: []string{unsupported, corrupt}},
 
@@ -109,6 +111,8 @@ func kinds(secret, trap string, seeds int) []kind {
 		{name: name(51, "pictures that change their size and format"), make: joined(
 			made("-f lavfi -i color=black:s=160x90:r=10:d=3", x264, "-f mpegts"),
 			made("-f lavfi -i color=white:s=320x240:r=10:d=3 -c:v libx264 -preset ultrafast -pix_fmt yuv444p -output_ts_offset 3 -f mpegts")), ready: ready},
+		{name: name(53, "MPEG-TS that begins inside a packet"), make: of(made(moving, hum, x264, aac, "-f mpegts"), func(_ *testing.T, data []byte) []byte { return data[100:] }), ready: ready},
+		{name: name(54, "WMV"), make: made(moving, hum, "-c:v wmv2 -c:a wmav2 -f asf"), ready: ready},
 		{name: name(47, "tags with a script and a place"), make: made(moving, x264, "-metadata title=<script>alert(1)</script> -metadata location=+37.5665+126.9780/ -movflags use_metadata_tags"), ready: withoutTags},
 	}
 	for seed := range seeds {

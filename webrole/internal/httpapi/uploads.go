@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,9 +66,8 @@ func wantMedia(r *http.Request) error {
 	if err != nil {
 		return problem.New(http.StatusUnsupportedMediaType, problem.UnsupportedType, "The Content-Type cannot be read.").Because(err)
 	}
-	switch {
-	case strings.HasPrefix(kind, "video/"), kind == "application/octet-stream", kind == "application/mp4",
-		kind == "application/ogg", kind == "application/x-matroska":
+	ofContainer := func(c video.Container) bool { return slices.Contains(c.Types, kind) }
+	if strings.HasPrefix(kind, "video/") || kind == "application/octet-stream" || slices.ContainsFunc(video.Containers, ofContainer) {
 		return nil
 	}
 	return problem.New(http.StatusUnsupportedMediaType, problem.UnsupportedType, "Send the bare file as application/octet-stream or video/*.")

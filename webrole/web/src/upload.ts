@@ -1,7 +1,7 @@
 // The page that sends files: a row for each, from its choice to the link that plays it.
 import { $, type Video, call, element, message, poll, say, settled, stateText } from './api';
 import { unfinished } from './memory';
-import { looksLikeVideo } from './sniff';
+import { otherKind } from './sniff';
 import { suggestAll } from './suggest';
 import { Cancelled, type Metadata, Transfer, fingerprint } from './transfer';
 
@@ -33,6 +33,7 @@ class Row {
   video: Video | null = null;
   readonly transfer: Transfer;
   private trouble = '';
+  private kind = ''; // what it is, if that is no video
 
   private readonly title = element('input', { maxlength: 200, required: true });
   private readonly bar = element('progress', { max: 1, value: 0 });
@@ -58,7 +59,8 @@ class Row {
   }
 
   async check() {
-    this.phase = await looksLikeVideo(this.file) ? 'waiting' : 'refused';
+    this.kind = await otherKind(this.file) ?? '';
+    this.phase = this.kind ? 'refused' : 'waiting';
     this.show();
   }
 
@@ -150,7 +152,7 @@ class Row {
     switch (phase) {
       case 'checking': return 'Looking at it…';
       case 'waiting': return 'Not sent yet';
-      case 'refused': return 'This does not begin like a video that can be read (MP4, MOV, Matroska, WebM, MPEG, AVI, FLV, Ogg, WMV).';
+      case 'refused': return `This is not a video: it is ${this.kind}. A video may be in ${$('upload').dataset.containers}.`;
       case 'broken': return this.trouble;
       case 'making': case 'settled': return video ? stateText(video, true) : '';
       case 'cancelled': return '';
@@ -199,7 +201,7 @@ async function add(files: Iterable<File>) {
     rows.push(row);
     $('files').append(row.item);
     await row.check();
-    if (row.phase === 'refused') say(`${file.name} does not begin like a video.`);
+    if (row.phase === 'refused') say(`${file.name} is not a video.`);
     ready();
   }
 }
