@@ -36,7 +36,7 @@ func (f *fixture) makeCaptions(language, text string) {
 	}
 	whole, segment := "WEBVTT\n\n"+text, playlist.CaptionsHeader+"\n"+text
 	out := video.CaptionsOutput{
-		Blob: f.put(fmt.Sprintf("%s-%d.vtt", language, len(text)), []byte(whole+segment)), Bytes: int64(len(whole)), Cues: 1,
+		Blob: f.put(fmt.Sprintf("%s-%d.vtt", language, len(text)), []byte(whole+segment)), Bytes: int64(len(whole)), Cues: 1, LeftOut: 2, Charset: "windows-1252",
 		SegmentSeconds: 60, Segments: []int64{int64(len(segment))},
 	}
 	if err := claim.Commit(f.t.Context(), videostore.Commit{Output: out}); err != nil {
@@ -67,6 +67,10 @@ func TestCaptions(t *testing.T) {
 	}
 
 	f.makeCaptions("en-US", cue)
+	shown := decode[api.CaptionsList](t, f.call(http.MethodGet, f.captions(), nil), http.StatusOK).Items[0]
+	if *shown.Cues != 1 || *shown.LeftOut != 2 || *shown.Charset != "windows-1252" {
+		t.Errorf("shown: %+v", shown)
+	}
 	made := f.call(http.MethodGet, f.captions()+"/en-US", nil)
 	if want := "WEBVTT\n\n" + cue; made.StatusCode != http.StatusOK || string(made.body) != want || made.Header.Get("Content-Type") != "text/vtt; charset=utf-8" {
 		t.Errorf("made: %d %q %v", made.StatusCode, made.body, made.Header)

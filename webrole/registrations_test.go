@@ -63,7 +63,7 @@ func TestThePapersRace(t *testing.T) {
 	t.Parallel()
 	s := start(t, calm())
 	report := decode[api.ImportReport](t, s.register(newYork, `[{"bib":1234,"name":"John","sex":"M","age":55}]`), http.StatusOK)
-	if diff := cmp.Diff(api.ImportReport{Accepted: 1, Requests: 1, Refusals: []api.Refusal{}}, report); diff != "" {
+	if diff := cmp.Diff(api.ImportReport{Accepted: 1, Requests: 1, Refusals: []api.Refusal{}, Charset: "utf-8"}, report); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 	rows := tablestore.New(s.account.Table(registrations.Table))
@@ -144,6 +144,45 @@ func TestOneRunner(t *testing.T) {
 	s.call(http.MethodPatch, john, `{"age":57}`, "If-Match", "*").want(t, http.StatusNotFound, "not_found")
 	if got, _ := s.runners(newYork, ""); !slices.Equal(got, []string{"7 Ann F 50"}) {
 		t.Errorf("left: %v", got)
+	}
+}
+
+// Lists come as spreadsheets save them, in the encoding of the sender's language, and
+// the report says in which.
+func TestStartListsOfSpreadsheets(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	for event, c := range map[string]struct{ list, languages, charset, runner string }{
+		"UTF-8__Full":        {"bib;name;sex;age\n1;Zoë Müller;F;30\n", "", "utf-8", "1 Zoë Müller F 30"},
+		"Mark__Full":         {"\ufeffBib\tName\tSex\tAge\r\n1\tZoë\tF\t30\r\n", "pl", "utf-8", "1 Zoë F 30"},
+		"Western__Full":      {"Age;Sex;Name;Bib\r\n30;F;Zo\xeb M\xfcller;1\r\n", "", "windows-1252", "1 Zoë Müller F 30"},
+		"Czech__Full":        {"bib;name;sex;age\r\n1;V\xe1clav Dvo\xf8\xe1k;M;30\r\n", "en-US,en;q=0.9,cs;q=0.8", "windows-1250", "1 Václav Dvořák M 30"},
+		"Danish__Full":       {"bib;name;sex;age\r\n1;S\xf8ren;M;30\r\n", "da,en;q=0.5", "windows-1252", "1 Søren M 30"},
+		"Not a header__Full": {"bib;name;sex;age\r\n1;S\xf8ren;M;30\r\n", ";;q=x,,", "windows-1252", "1 Søren M 30"},
+	} {
+		headers := []string{"Content-Type", "text/csv"}
+		if c.languages != "" {
+			headers = append(headers, "Accept-Language", c.languages)
+		}
+		report := decode[api.ImportReport](t, s.call(http.MethodPost, eventPath(event), []byte(c.list), headers...), http.StatusOK)
+		if report.Accepted != 1 || report.Charset != c.charset {
+			t.Errorf("%s: %+v, want it in %s", event, report, c.charset)
+		}
+		if got, _ := s.runners(event, ""); !slices.Equal(got, []string{c.runner}) {
+			t.Errorf("%s: %v, want %s", event, got, c.runner)
+		}
+	}
+	// What cannot be read says what to do.
+	for list, code := range map[string]string{
+		"bib;name;sex\n1;Ann;F\n": "invalid_body: Line 1: the first line must name the columns bib, name, sex and age and, if there are finishes, finishedAt, separated by commas, semicolons or tabs; age is missing. 0 rows before it are stored; importing all again is safe.",
+		"bib,name,sex,age\n1,\x89PNG\x81\xb4\xd9\xff\xee\x81,F,30\n": "undecodable_text: The list cannot be read: the encoding of the text cannot be told from its bytes: save it as UTF-8 and send it again. In Excel that is the file type CSV UTF-8. 0 of its rows are stored; importing all again is safe.",
+	} {
+		a := s.call(http.MethodPost, eventPath(newYork), []byte(list), "Content-Type", "text/csv")
+		code, detail, _ := strings.Cut(code, ": ")
+		a.want(t, http.StatusBadRequest, code)
+		if got := decode[api.Problem](t, a, http.StatusBadRequest); got.Detail != detail {
+			t.Errorf("%q: %q, want %q", list, got.Detail, detail)
+		}
 	}
 }
 

@@ -701,6 +701,11 @@ type BoardWorker struct {
 
 // Captions defines model for Captions.
 type Captions struct {
+	// Charset What its file was read as: an encoding's name in the WHATWG standard. `utf-8` text is not changed.
+	//
+	// Example: windows-1251
+	Charset *string `json:"charset,omitempty"`
+
 	// CreatedAt When that was sent.
 	CreatedAt time.Time `json:"createdAt"`
 
@@ -712,7 +717,10 @@ type Captions struct {
 	//
 	// Example: pt-BR
 	Language string `json:"language"`
-	Links    struct {
+
+	// LeftOut Cues that are not in it, because they end before they begin or after 24 hours, and cues whose text ends after 2,000 characters.
+	LeftOut *int `json:"leftOut,omitempty"`
+	Links   struct {
 		// Media The WebVTT file, once there is one.
 		Media *string `json:"media,omitempty"`
 		Self  string  `json:"self"`
@@ -844,7 +852,8 @@ type Failure struct {
 	// `too_many_pixels`, `too_small`, `too_long`, `too_many_frames`,
 	// `too_many_streams`, `encrypted_media`, `source_changed` (the blob
 	// was replaced after the upload was complete),
-	// `invalid_captions` (of captions: not WebVTT or SRT with cues), or
+	// `invalid_captions` (of captions: not WebVTT or SRT with cues),
+	// `undecodable_text` (of captions: their encoding cannot be told), or
 	// `processing_failed` (not the file's fault). More may come.
 	//
 	//
@@ -857,6 +866,11 @@ type Failure struct {
 type ImportReport struct {
 	// Accepted Rows that are stored now, with the unchanged ones.
 	Accepted int `json:"accepted"`
+
+	// Charset What the list was read as: an encoding's name in the WHATWG standard. JSON is `utf-8`.
+	//
+	// Example: windows-1250
+	Charset string `json:"charset"`
 
 	// Refusals The first 1,000.
 	Refusals []Refusal `json:"refusals"`
@@ -2192,9 +2206,12 @@ type ClientInterface interface {
 
 	// ImportRegistrationsWithBody Register runners, one or a whole race
 	//
-	// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
-	// `finishedAt`; read as a stream and written in entity-group transactions of up
-	// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+	// A JSON array, or CSV whose first line names the columns `bib`, `name`, `sex`,
+	// `age` and, optionally, `finishedAt`, in any case and order, separated by commas,
+	// semicolons or tabs. CSV that is not Unicode is read in an encoding that is
+	// used for the languages of Accept-Language; `charset` of the report says which,
+	// and 400 `undecodable_text` that none fits. The body is read as a stream and
+	// written in entity-group transactions of up to 100 operations. Rows that cannot be taken are in the report, the others are stored.
 	// Repeating an import changes nothing; giving a `finishedAt` to a known runner
 	// adds or changes it. 409 `bib_taken` when no row could be taken because other
 	// runners have the bibs.
@@ -2206,9 +2223,12 @@ type ClientInterface interface {
 
 	// ImportRegistrations Register runners, one or a whole race
 	//
-	// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
-	// `finishedAt`; read as a stream and written in entity-group transactions of up
-	// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+	// A JSON array, or CSV whose first line names the columns `bib`, `name`, `sex`,
+	// `age` and, optionally, `finishedAt`, in any case and order, separated by commas,
+	// semicolons or tabs. CSV that is not Unicode is read in an encoding that is
+	// used for the languages of Accept-Language; `charset` of the report says which,
+	// and 400 `undecodable_text` that none fits. The body is read as a stream and
+	// written in entity-group transactions of up to 100 operations. Rows that cannot be taken are in the report, the others are stored.
 	// Repeating an import changes nothing; giving a `finishedAt` to a known runner
 	// adds or changes it. 409 `bib_taken` when no row could be taken because other
 	// runners have the bibs.
@@ -2640,7 +2660,7 @@ type ClientInterface interface {
 	// GetCaptions Captions as clean WebVTT
 	//
 	// 404 `captions_not_ready` with Retry-After while they are being made, 409
-	// `invalid_captions` when what was sent last cannot be read and nothing was
+	// `invalid_captions` or `undecodable_text` when what was sent last cannot be read and nothing was
 	// before.
 	//
 	// Corresponds with GET /videos/{id}/captions/{language} (the `GetCaptions` operationId).
@@ -2649,10 +2669,12 @@ type ClientInterface interface {
 	// CreateCaptionsWithBody Send captions in a language
 	//
 	// WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
-	// kept. Players offer it with the video, also while that is still being made.
+	// kept. Text that is not Unicode is read in an encoding that is used for the
+	// language; `charset` says which. Players offer it with the video, also while that is still being made.
 	// Safe to repeat: the same file asks for nothing new. Another file replaces the
 	// one before, which is served until the new one is ready. A file without cues
-	// fails with `invalid_captions`, and nothing else fails with it.
+	// fails with `invalid_captions`, one whose encoding cannot be told, or that is
+	// damaged, with `undecodable_text`, and nothing else fails with it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2662,10 +2684,12 @@ type ClientInterface interface {
 	// CreateCaptionsWithTextBody Send captions in a language
 	//
 	// WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
-	// kept. Players offer it with the video, also while that is still being made.
+	// kept. Text that is not Unicode is read in an encoding that is used for the
+	// language; `charset` says which. Players offer it with the video, also while that is still being made.
 	// Safe to repeat: the same file asks for nothing new. Another file replaces the
 	// one before, which is served until the new one is ready. A file without cues
-	// fails with `invalid_captions`, and nothing else fails with it.
+	// fails with `invalid_captions`, one whose encoding cannot be told, or that is
+	// damaged, with `undecodable_text`, and nothing else fails with it.
 	//
 	// Takes a body of the `text/plain` content type.
 	//
@@ -2887,9 +2911,12 @@ func (c *Client) ListRegistrations(ctx context.Context, event Event, params *Lis
 
 // ImportRegistrationsWithBody Register runners, one or a whole race
 //
-// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
-// `finishedAt`; read as a stream and written in entity-group transactions of up
-// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+// A JSON array, or CSV whose first line names the columns `bib`, `name`, `sex`,
+// `age` and, optionally, `finishedAt`, in any case and order, separated by commas,
+// semicolons or tabs. CSV that is not Unicode is read in an encoding that is
+// used for the languages of Accept-Language; `charset` of the report says which,
+// and 400 `undecodable_text` that none fits. The body is read as a stream and
+// written in entity-group transactions of up to 100 operations. Rows that cannot be taken are in the report, the others are stored.
 // Repeating an import changes nothing; giving a `finishedAt` to a known runner
 // adds or changes it. 409 `bib_taken` when no row could be taken because other
 // runners have the bibs.
@@ -2911,9 +2938,12 @@ func (c *Client) ImportRegistrationsWithBody(ctx context.Context, event Event, c
 
 // ImportRegistrations Register runners, one or a whole race
 //
-// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
-// `finishedAt`; read as a stream and written in entity-group transactions of up
-// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+// A JSON array, or CSV whose first line names the columns `bib`, `name`, `sex`,
+// `age` and, optionally, `finishedAt`, in any case and order, separated by commas,
+// semicolons or tabs. CSV that is not Unicode is read in an encoding that is
+// used for the languages of Accept-Language; `charset` of the report says which,
+// and 400 `undecodable_text` that none fits. The body is read as a stream and
+// written in entity-group transactions of up to 100 operations. Rows that cannot be taken are in the report, the others are stored.
 // Repeating an import changes nothing; giving a `finishedAt` to a known runner
 // adds or changes it. 409 `bib_taken` when no row could be taken because other
 // runners have the bibs.
@@ -3865,7 +3895,7 @@ func (c *Client) DeleteCaptions(ctx context.Context, id ID, language Language, r
 // GetCaptions Captions as clean WebVTT
 //
 // 404 `captions_not_ready` with Retry-After while they are being made, 409
-// `invalid_captions` when what was sent last cannot be read and nothing was
+// `invalid_captions` or `undecodable_text` when what was sent last cannot be read and nothing was
 // before.
 //
 // Corresponds with GET /videos/{id}/captions/{language} (the `GetCaptions` operationId).
@@ -3884,10 +3914,12 @@ func (c *Client) GetCaptions(ctx context.Context, id ID, language Language, reqE
 // CreateCaptionsWithBody Send captions in a language
 //
 // WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
-// kept. Players offer it with the video, also while that is still being made.
+// kept. Text that is not Unicode is read in an encoding that is used for the
+// language; `charset` says which. Players offer it with the video, also while that is still being made.
 // Safe to repeat: the same file asks for nothing new. Another file replaces the
 // one before, which is served until the new one is ready. A file without cues
-// fails with `invalid_captions`, and nothing else fails with it.
+// fails with `invalid_captions`, one whose encoding cannot be told, or that is
+// damaged, with `undecodable_text`, and nothing else fails with it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3907,10 +3939,12 @@ func (c *Client) CreateCaptionsWithBody(ctx context.Context, id ID, language Lan
 // CreateCaptionsWithTextBody Send captions in a language
 //
 // WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
-// kept. Players offer it with the video, also while that is still being made.
+// kept. Text that is not Unicode is read in an encoding that is used for the
+// language; `charset` says which. Players offer it with the video, also while that is still being made.
 // Safe to repeat: the same file asks for nothing new. Another file replaces the
 // one before, which is served until the new one is ready. A file without cues
-// fails with `invalid_captions`, and nothing else fails with it.
+// fails with `invalid_captions`, one whose encoding cannot be told, or that is
+// damaged, with `undecodable_text`, and nothing else fails with it.
 //
 // Takes a body of the `text/plain` content type.
 //
@@ -7079,9 +7113,12 @@ type ClientWithResponsesInterface interface {
 
 	// ImportRegistrationsWithBodyWithResponse Register runners, one or a whole race
 	//
-	// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
-	// `finishedAt`; read as a stream and written in entity-group transactions of up
-	// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+	// A JSON array, or CSV whose first line names the columns `bib`, `name`, `sex`,
+	// `age` and, optionally, `finishedAt`, in any case and order, separated by commas,
+	// semicolons or tabs. CSV that is not Unicode is read in an encoding that is
+	// used for the languages of Accept-Language; `charset` of the report says which,
+	// and 400 `undecodable_text` that none fits. The body is read as a stream and
+	// written in entity-group transactions of up to 100 operations. Rows that cannot be taken are in the report, the others are stored.
 	// Repeating an import changes nothing; giving a `finishedAt` to a known runner
 	// adds or changes it. 409 `bib_taken` when no row could be taken because other
 	// runners have the bibs.
@@ -7093,9 +7130,12 @@ type ClientWithResponsesInterface interface {
 
 	// ImportRegistrationsWithResponse Register runners, one or a whole race
 	//
-	// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
-	// `finishedAt`; read as a stream and written in entity-group transactions of up
-	// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+	// A JSON array, or CSV whose first line names the columns `bib`, `name`, `sex`,
+	// `age` and, optionally, `finishedAt`, in any case and order, separated by commas,
+	// semicolons or tabs. CSV that is not Unicode is read in an encoding that is
+	// used for the languages of Accept-Language; `charset` of the report says which,
+	// and 400 `undecodable_text` that none fits. The body is read as a stream and
+	// written in entity-group transactions of up to 100 operations. Rows that cannot be taken are in the report, the others are stored.
 	// Repeating an import changes nothing; giving a `finishedAt` to a known runner
 	// adds or changes it. 409 `bib_taken` when no row could be taken because other
 	// runners have the bibs.
@@ -7577,7 +7617,7 @@ type ClientWithResponsesInterface interface {
 	// GetCaptionsWithResponse Captions as clean WebVTT
 	//
 	// 404 `captions_not_ready` with Retry-After while they are being made, 409
-	// `invalid_captions` when what was sent last cannot be read and nothing was
+	// `invalid_captions` or `undecodable_text` when what was sent last cannot be read and nothing was
 	// before.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -7588,10 +7628,12 @@ type ClientWithResponsesInterface interface {
 	// CreateCaptionsWithBodyWithResponse Send captions in a language
 	//
 	// WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
-	// kept. Players offer it with the video, also while that is still being made.
+	// kept. Text that is not Unicode is read in an encoding that is used for the
+	// language; `charset` says which. Players offer it with the video, also while that is still being made.
 	// Safe to repeat: the same file asks for nothing new. Another file replaces the
 	// one before, which is served until the new one is ready. A file without cues
-	// fails with `invalid_captions`, and nothing else fails with it.
+	// fails with `invalid_captions`, one whose encoding cannot be told, or that is
+	// damaged, with `undecodable_text`, and nothing else fails with it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -7601,10 +7643,12 @@ type ClientWithResponsesInterface interface {
 	// CreateCaptionsWithTextBodyWithResponse Send captions in a language
 	//
 	// WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
-	// kept. Players offer it with the video, also while that is still being made.
+	// kept. Text that is not Unicode is read in an encoding that is used for the
+	// language; `charset` says which. Players offer it with the video, also while that is still being made.
 	// Safe to repeat: the same file asks for nothing new. Another file replaces the
 	// one before, which is served until the new one is ready. A file without cues
-	// fails with `invalid_captions`, and nothing else fails with it.
+	// fails with `invalid_captions`, one whose encoding cannot be told, or that is
+	// damaged, with `undecodable_text`, and nothing else fails with it.
 	//
 	// Takes a body of the `text/plain` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10588,9 +10632,12 @@ func (c *ClientWithResponses) ListRegistrationsWithResponse(ctx context.Context,
 
 // ImportRegistrationsWithBodyWithResponse Register runners, one or a whole race
 //
-// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
-// `finishedAt`; read as a stream and written in entity-group transactions of up
-// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+// A JSON array, or CSV whose first line names the columns `bib`, `name`, `sex`,
+// `age` and, optionally, `finishedAt`, in any case and order, separated by commas,
+// semicolons or tabs. CSV that is not Unicode is read in an encoding that is
+// used for the languages of Accept-Language; `charset` of the report says which,
+// and 400 `undecodable_text` that none fits. The body is read as a stream and
+// written in entity-group transactions of up to 100 operations. Rows that cannot be taken are in the report, the others are stored.
 // Repeating an import changes nothing; giving a `finishedAt` to a known runner
 // adds or changes it. 409 `bib_taken` when no row could be taken because other
 // runners have the bibs.
@@ -10608,9 +10655,12 @@ func (c *ClientWithResponses) ImportRegistrationsWithBodyWithResponse(ctx contex
 
 // ImportRegistrationsWithResponse Register runners, one or a whole race
 //
-// A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
-// `finishedAt`; read as a stream and written in entity-group transactions of up
-// to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+// A JSON array, or CSV whose first line names the columns `bib`, `name`, `sex`,
+// `age` and, optionally, `finishedAt`, in any case and order, separated by commas,
+// semicolons or tabs. CSV that is not Unicode is read in an encoding that is
+// used for the languages of Accept-Language; `charset` of the report says which,
+// and 400 `undecodable_text` that none fits. The body is read as a stream and
+// written in entity-group transactions of up to 100 operations. Rows that cannot be taken are in the report, the others are stored.
 // Repeating an import changes nothing; giving a `finishedAt` to a known runner
 // adds or changes it. 409 `bib_taken` when no row could be taken because other
 // runners have the bibs.
@@ -11404,7 +11454,7 @@ func (c *ClientWithResponses) DeleteCaptionsWithResponse(ctx context.Context, id
 // GetCaptionsWithResponse Captions as clean WebVTT
 //
 // 404 `captions_not_ready` with Retry-After while they are being made, 409
-// `invalid_captions` when what was sent last cannot be read and nothing was
+// `invalid_captions` or `undecodable_text` when what was sent last cannot be read and nothing was
 // before.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -11421,10 +11471,12 @@ func (c *ClientWithResponses) GetCaptionsWithResponse(ctx context.Context, id ID
 // CreateCaptionsWithBodyWithResponse Send captions in a language
 //
 // WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
-// kept. Players offer it with the video, also while that is still being made.
+// kept. Text that is not Unicode is read in an encoding that is used for the
+// language; `charset` says which. Players offer it with the video, also while that is still being made.
 // Safe to repeat: the same file asks for nothing new. Another file replaces the
 // one before, which is served until the new one is ready. A file without cues
-// fails with `invalid_captions`, and nothing else fails with it.
+// fails with `invalid_captions`, one whose encoding cannot be told, or that is
+// damaged, with `undecodable_text`, and nothing else fails with it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -11440,10 +11492,12 @@ func (c *ClientWithResponses) CreateCaptionsWithBodyWithResponse(ctx context.Con
 // CreateCaptionsWithTextBodyWithResponse Send captions in a language
 //
 // WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
-// kept. Players offer it with the video, also while that is still being made.
+// kept. Text that is not Unicode is read in an encoding that is used for the
+// language; `charset` says which. Players offer it with the video, also while that is still being made.
 // Safe to repeat: the same file asks for nothing new. Another file replaces the
 // one before, which is served until the new one is ready. A file without cues
-// fails with `invalid_captions`, and nothing else fails with it.
+// fails with `invalid_captions`, one whose encoding cannot be told, or that is
+// damaged, with `undecodable_text`, and nothing else fails with it.
 //
 // Takes a body of the `text/plain` content type, and returns a wrapper object for the known response body format(s).
 //

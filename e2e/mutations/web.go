@@ -90,6 +90,16 @@ var web = []Mutation{
 		Package: "./webrole", Test: "TestBoardSaysThatABreakerIsOpen",
 		Says: "the tables: want",
 	},
+	{
+		Name: "semicolons and tabs in start lists",
+		Edits: []Edit{{
+			File: "webrole/internal/startlist/csv.go",
+			Old:  `range ",;\t"`,
+			New:  `range ","`,
+		}},
+		Package: "./webrole/internal/startlist", Test: "TestCSV",
+		Says: "semicolons, whole",
+	},
 	// The two of the picture are in the script that is made from
 	// webrole/web/src/board/picture.ts: names of properties stay as they are there.
 	{

@@ -159,4 +159,44 @@ var worker = []Mutation{
 		Package: "./workerrole", Test: "TestCopyWithoutRoomIsMadeByAnother",
 		Says: "want it begun and left",
 	},
+	{
+		Name: "the language of captions",
+		Edits: []Edit{{
+			File: "workerrole/internal/step/captions.go",
+			Old:  `language.Make(w.Step.Key.Language)`,
+			New:  `language.Und`,
+		}},
+		Package: "./workerrole/internal/step", Test: "TestCaptionsOfALanguage",
+		Says: "Gyõr",
+	},
+	{
+		Name: "that neighbours among letters tell encodings apart",
+		Edits: []Edit{{
+			File: "shared/charset/guess.go",
+			Old:  `if len(alikes) > 1 {`,
+			New:  `if len(alikes) > 1000 {`,
+		}},
+		Package: "./shared/charset", Test: "TestOrderOfPreference",
+		Says: "РТЙЧЕФ",
+	},
+	{
+		Name: "that damaged UTF-8 is refused",
+		Edits: []Edit{{
+			File: "shared/charset/charset.go",
+			Old:  `return valid >= 4*invalid`,
+			New:  `return invalid == 0`,
+		}},
+		Package: "./shared/charset", Test: "TestRefusals",
+		Says: "damaged UTF-8 was read as",
+	},
+	{
+		Name: "that damaged times are no text",
+		Edits: []Edit{{
+			File: "workerrole/internal/captions/captions.go",
+			Old:  `case almost.MatchString(line):`,
+			New:  `case false && almost.MatchString(line):`,
+		}},
+		Package: "./workerrole/internal/captions", Test: "TestUnreadable",
+		Says: "a letter in a time: <nil>",
+	},
 }

@@ -298,6 +298,8 @@ type CaptionsOutput struct {
 	Blob           string  `json:"blob"`
 	Bytes          int64   `json:"bytes"` // of the whole file
 	Cues           int     `json:"cues"`
+	LeftOut        int     `json:"leftOut,omitempty"` // cues, or the end of their text
+	Charset        string  `json:"charset,omitempty"` // what the file was read as; "" before there was a choice
 	SegmentSeconds int     `json:"segmentSeconds"`
 	Segments       []int64 `json:"segments"` // bytes of each; after the last there are no cues
 }

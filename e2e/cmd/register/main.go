@@ -27,6 +27,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/progress"
 	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/charset"
 )
 
 const (
@@ -84,6 +85,9 @@ func startList(path, n string) ([]string, error) {
 		var made bytes.Buffer
 		err = journey.StartList(&made, count)
 		text = made.Bytes()
+	}
+	if err == nil {
+		text, _, err = charset.Decode(text) // at once: each part alone is little to tell its encoding from
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the start list: %w", err)

@@ -27,7 +27,7 @@ func TestRegister(t *testing.T) {
 		return out.String(), err
 	}
 	file := filepath.Join(t.TempDir(), "runners.csv")
-	if err := os.WriteFile(file, []byte("age,bib,name,sex\n55,1234,John,M\n54,1235,Jane,W\n59,7,Zoë O'Brien,F\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("Age;Bib;Name;Sex\r\n55;1234;John;M\r\n54;1235;Jane;W\r\n59;7;Zo\xeb O'Brien;F\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {

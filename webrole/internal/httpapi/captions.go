@@ -162,7 +162,10 @@ func publicCaptions(captions videostore.Step) (api.Captions, error) {
 	out.Links.Self = Base + "/videos/" + id + "/captions/" + language
 	made, found, err := captions.CaptionsOutput()
 	if found {
-		out.Cues, out.Links.Media = &made.Cues, ptr("/v/"+id+"/captions/"+language+".vtt")
+		out.Cues, out.LeftOut, out.Links.Media = &made.Cues, &made.LeftOut, ptr("/v/"+id+"/captions/"+language+".vtt")
+		if made.Charset != "" {
+			out.Charset = &made.Charset
+		}
 	}
 	if captions.State == videostore.StepFailed && captions.Error != nil {
 		out.Error = &api.Failure{Code: string(captions.Error.Code), Detail: captions.Error.Detail}

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
+	"golang.org/x/text/language"
 
+	"github.com/cutroom/cutroom/shared/charset"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -127,11 +128,12 @@ func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
 	}
 	edge.StreamsIn(c.Request)
 	body := http.MaxBytesReader(c.Writer, c.Request.Body, maxStartList)
-	format, code := startList(startlist.JSON), problem.InvalidJSON
-	if kind == "text/csv" {
-		format, code = startlist.CSV, problem.InvalidBody
+	text := charset.NewReader(body, languagesOf(c.Request)...)
+	rows, code := startlist.CSV(text), problem.InvalidBody
+	if kind == "application/json" {
+		rows, code = startlist.JSON(body), problem.InvalidJSON
 	}
-	report, err := s.races.Import(c.Request.Context(), key, format(body))
+	report, err := s.races.Import(c.Request.Context(), key, rows)
 	if err != nil {
 		refuseBody(c, importProblem(err, code, report.Accepted))
 		return
@@ -141,15 +143,24 @@ func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
 		return
 	}
 	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, publicReport(report))
+	c.JSON(http.StatusOK, publicReport(report, text.Charset()))
 }
 
-type startList func(io.Reader) iter.Seq2[registrations.Row, error]
+// languagesOf are those that whoever sends a request reads, the likeliest first: a list
+// is probably in one of them. A header that cannot be read tells none.
+func languagesOf(r *http.Request) []language.Tag {
+	const most = 10
+	tags, _, _ := language.ParseAcceptLanguage(r.Header.Get("Accept-Language"))
+	return tags[:min(len(tags), most)]
+}
 
 // importProblem says where a list could not be read any further.
 func importProblem(err error, code string, stored int) error {
 	var bad *startlist.FormatError
+	var undecodable *charset.Error
 	switch {
+	case errors.As(err, &undecodable):
+		return problem.New(http.StatusBadRequest, problem.UndecodableText, "The list cannot be read: %v. In Excel that is the file type CSV UTF-8. %d of its rows are stored; importing all again is safe.", undecodable, stored).Because(err)
 	case errors.As(err, &bad):
 		return problem.New(http.StatusBadRequest, code, "Line %d: %s. %d rows before it are stored; importing all again is safe.", bad.Line, bad.Detail, stored).Because(err)
 	case errors.Is(err, edge.ErrSlow):
@@ -160,9 +171,9 @@ func importProblem(err error, code string, stored int) error {
 	return err
 }
 
-func publicReport(r registrations.Report) api.ImportReport {
+func publicReport(r registrations.Report, encoding string) api.ImportReport {
 	out := api.ImportReport{
-		Accepted: r.Accepted, Unchanged: r.Unchanged, Refused: r.Refused, Requests: r.Requests, Refusals: []api.Refusal{},
+		Charset: encoding, Accepted: r.Accepted, Unchanged: r.Unchanged, Refused: r.Refused, Requests: r.Requests, Refusals: []api.Refusal{},
 	}
 	for _, refusal := range r.Refusals {
 		shown := api.Refusal{Line: refusal.Line, Code: string(refusal.Code), Detail: refusal.Detail}

@@ -46,6 +46,7 @@ const (
 	PreconditionFail  = "precondition_failed"
 	BodyTooLarge      = "body_too_large"
 	FileTooLarge      = "file_too_large"
+	UndecodableText   = "undecodable_text"
 	UnsupportedType   = "unsupported_content_type"
 	RangeUnsatisfied  = "range_not_satisfiable"
 	HostNotAllowed    = "host_not_allowed"

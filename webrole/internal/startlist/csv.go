@@ -4,20 +4,23 @@ import (
 	"bufio"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/cutroom/cutroom/shared/charset"
 	"github.com/cutroom/cutroom/shared/registrations"
 )
 
-// CSV reads comma-separated values (RFC 4180) whose first line names the columns
-// bib, name, sex, age and, if there are finishes, finishedAt, in any order. A
-// byte order mark and blank lines are skipped. A value never spans lines, since
-// no name holds a line break: so a mistake costs its own line only. Its errors
-// are *FormatError, and those of r.
-func CSV(r io.Reader) iter.Seq2[registrations.Row, error] {
+// CSV reads values separated by commas (RFC 4180), semicolons or tabs, as the first
+// line has them, which names the columns bib, name, sex, age and, if there are finishes,
+// finishedAt, in any case and order. Blank lines are skipped. A value never spans
+// lines, since no name holds a line break: so a mistake costs its own line only. Its
+// errors are *FormatError, and those of r.
+func CSV(r *charset.Reader) iter.Seq2[registrations.Row, error] {
 	return func(yield func(registrations.Row, error) bool) {
 		lines := bufio.NewReaderSize(r, maxRow)
 		var one oneLine
@@ -29,28 +32,26 @@ func CSV(r io.Reader) iter.Seq2[registrations.Row, error] {
 			line, tooLong, err := nextLine(lines)
 			if err != nil {
 				if columns == nil && errors.Is(err, io.EOF) {
-					err = &FormatError{Line: number, Detail: wantHeader}
+					err = &FormatError{Line: number, Detail: wantHeader + "; the list is empty"}
 				}
 				if !errors.Is(err, io.EOF) {
 					yield(registrations.Row{}, err)
 				}
 				return
 			}
-			if number == 1 {
-				line = strings.TrimPrefix(line, "\uFEFF")
-			}
-			one.rest = line
-			record, err := values.Read()
-			switch {
-			case errors.Is(err, io.EOF) && !tooLong: // a blank line
+			if strings.Trim(line, "\r\n\t ,;") == "" && !tooLong { // as Excel writes empty rows
 				continue
-			case columns == nil:
-				if columns = header(record); columns == nil || err != nil || tooLong {
-					yield(registrations.Row{}, &FormatError{Line: number, Detail: wantHeader, Cause: err})
+			}
+			if columns == nil {
+				var detail string
+				if columns, values.Comma, detail = header(line); columns == nil {
+					yield(registrations.Row{}, &FormatError{Line: number, Detail: wantHeader + "; " + detail})
 					return
 				}
 				continue
 			}
+			one.rest = line
+			record, err := values.Read()
 			if !yield(csvRow(number, columns, record, err, tooLong), nil) {
 				return
 			}
@@ -62,6 +63,8 @@ func csvRow(number int, columns map[string]int, record []string, err error, tooL
 	switch {
 	case tooLong:
 		return unreadable(number, "the line is too long")
+	case slices.ContainsFunc(record, lost):
+		return unreadable(number, "the line has characters that are lost, or not in the encoding of the list: save the list as UTF-8")
 	case err != nil:
 		return unreadable(number, "the line has a quote in the wrong place, or one that is not closed")
 	case len(record) != len(columns):
@@ -79,27 +82,64 @@ func csvRow(number int, columns map[string]int, record []string, err error, tooL
 	}.row(number)
 }
 
-const wantHeader = "the first line must name the columns bib,name,sex,age and, if there are finishes, finishedAt"
+func lost(value string) bool {
+	return !utf8.ValidString(value) || strings.ContainsRune(value, utf8.RuneError)
+}
 
-// header returns the place of every column, or nil.
-func header(record []string) map[string]int {
-	columns := map[string]int{}
-	for i, name := range record {
-		name = strings.TrimSpace(name)
-		if _, twice := columns[name]; twice || !slices.Contains(members, name) {
-			return nil
+const wantHeader = "the first line must name the columns bib, name, sex and age and, if there are finishes, finishedAt, separated by commas, semicolons or tabs"
+
+// header finds the separator with which a line names the columns, and their places, or
+// says what is wrong with it.
+func header(line string) (columns map[string]int, separator rune, wrong string) {
+	if line == "" { // see nextLine
+		return nil, 0, "it is too long"
+	}
+	wrong = "it has a quote in the wrong place, or one that is not closed"
+	most := -1
+	for _, separator := range ",;\t" {
+		values := csv.NewReader(strings.NewReader(line))
+		values.Comma = separator
+		record, err := values.Read()
+		if err != nil {
+			continue
 		}
-		columns[name] = i
+		columns, mistakes := columnsOf(record)
+		if len(mistakes) == 0 {
+			return columns, separator, ""
+		}
+		if len(columns) > most {
+			most, wrong = len(columns), strings.Join(mistakes, ", ")
+		}
+	}
+	if most == 0 {
+		wrong = "it names none of them"
+	}
+	return nil, 0, wrong
+}
+
+// columnsOf returns the places of the columns that are known, and what is wrong.
+func columnsOf(record []string) (columns map[string]int, mistakes []string) {
+	columns = map[string]int{}
+	for i, given := range record {
+		known := slices.IndexFunc(members, func(name string) bool { return strings.EqualFold(name, strings.TrimSpace(given)) })
+		if known < 0 {
+			mistakes = append(mistakes, fmt.Sprintf("column %d is none of these", i+1))
+			continue
+		}
+		if _, twice := columns[members[known]]; twice {
+			mistakes = append(mistakes, members[known]+" is there twice")
+		}
+		columns[members[known]] = i
 	}
 	for _, name := range members[:4] {
 		if _, there := columns[name]; !there {
-			return nil
+			mistakes = append(mistakes, name+" is missing")
 		}
 	}
-	return columns
+	return columns, mistakes
 }
 
-// nextLine returns a line with its end. One that is too long is skipped.
+// nextLine returns a line with its end. One that is too long is skipped and empty.
 func nextLine(r *bufio.Reader) (line string, tooLong bool, err error) {
 	text, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {

@@ -409,7 +409,7 @@ export interface paths {
         /**
          * Captions as clean WebVTT
          * @description 404 `captions_not_ready` with Retry-After while they are being made, 409
-         *     `invalid_captions` when what was sent last cannot be read and nothing was
+         *     `invalid_captions` or `undecodable_text` when what was sent last cannot be read and nothing was
          *     before.
          */
         get: operations["getCaptions"];
@@ -417,10 +417,12 @@ export interface paths {
         /**
          * Send captions in a language
          * @description WebVTT or SRT, at most 1 MiB. A work item cleans it: times and plain text are
-         *     kept. Players offer it with the video, also while that is still being made.
+         *     kept. Text that is not Unicode is read in an encoding that is used for the
+         *     language; `charset` says which. Players offer it with the video, also while that is still being made.
          *     Safe to repeat: the same file asks for nothing new. Another file replaces the
          *     one before, which is served until the new one is ready. A file without cues
-         *     fails with `invalid_captions`, and nothing else fails with it.
+         *     fails with `invalid_captions`, one whose encoding cannot be told, or that is
+         *     damaged, with `undecodable_text`, and nothing else fails with it.
          */
         post: operations["createCaptions"];
         /** Remove captions */
@@ -476,9 +478,12 @@ export interface paths {
         put?: never;
         /**
          * Register runners, one or a whole race
-         * @description A JSON array, or CSV with the header `bib,name,sex,age` and, optionally,
-         *     `finishedAt`; read as a stream and written in entity-group transactions of up
-         *     to 100 operations. Rows that cannot be taken are in the report, the others are stored.
+         * @description A JSON array, or CSV whose first line names the columns `bib`, `name`, `sex`,
+         *     `age` and, optionally, `finishedAt`, in any case and order, separated by commas,
+         *     semicolons or tabs. CSV that is not Unicode is read in an encoding that is
+         *     used for the languages of Accept-Language; `charset` of the report says which,
+         *     and 400 `undecodable_text` that none fits. The body is read as a stream and
+         *     written in entity-group transactions of up to 100 operations. Rows that cannot be taken are in the report, the others are stored.
          *     Repeating an import changes nothing; giving a `finishedAt` to a known runner
          *     adds or changes it. 409 `bib_taken` when no row could be taken because other
          *     runners have the bibs.
@@ -1523,7 +1528,8 @@ export interface components {
              *     `too_many_pixels`, `too_small`, `too_long`, `too_many_frames`,
              *     `too_many_streams`, `encrypted_media`, `source_changed` (the blob
              *     was replaced after the upload was complete),
-             *     `invalid_captions` (of captions: not WebVTT or SRT with cues), or
+             *     `invalid_captions` (of captions: not WebVTT or SRT with cues),
+             *     `undecodable_text` (of captions: their encoding cannot be told), or
              *     `processing_failed` (not the file's fault). More may come.
              * @example unsupported_media
              */
@@ -1691,6 +1697,13 @@ export interface components {
             createdAt: string;
             /** @description Of what is served. */
             cues?: number;
+            /** @description Cues that are not in it, because they end before they begin or after 24 hours, and cues whose text ends after 2,000 characters. */
+            leftOut?: number;
+            /**
+             * @description What its file was read as: an encoding's name in the WHATWG standard. `utf-8` text is not changed.
+             * @example windows-1251
+             */
+            charset?: string;
             error?: components["schemas"]["Failure"];
             links: {
                 self: string;
@@ -1760,6 +1773,11 @@ export interface components {
             requests: number;
         };
         ImportReport: {
+            /**
+             * @description What the list was read as: an encoding's name in the WHATWG standard. JSON is `utf-8`.
+             * @example windows-1250
+             */
+            charset: string;
             /** @description Rows that are stored now, with the unchanged ones. */
             accepted: number;
             /** @description Rows that were there already. */

@@ -23,6 +23,17 @@ function chooser(player: HTMLVideoElement) {
   };
 }
 
+// about is what there is to know of captions beside their language.
+function about(c: Captions): string {
+  if (c.error) return c.error.detail;
+  if (c.state === 'failed') return 'failed';
+  if (c.state !== 'ready') return 'is being made…';
+  return [
+    c.charset && c.charset !== 'utf-8' ? `read as ${c.charset}` : '',
+    c.leftOut ? `${c.leftOut} of the cues left out or cut: they end before they begin, or are too long` : '',
+  ].filter(Boolean).join(', ');
+}
+
 // setUp shows what there is. changed is called when there is one more or one less to
 // choose from: a player reads the list of them once.
 export function setUp(id: string, player: HTMLVideoElement, changed: () => void) {
@@ -44,7 +55,7 @@ export function setUp(id: string, player: HTMLVideoElement, changed: () => void)
       const remove = element('button', { type: 'button', class: 'danger', 'aria-label': `Remove captions ${c.name}` }, 'Remove');
       remove.onclick = () => { call('DELETE', `/videos/${id}/captions/${c.language}`).then(load).catch((err) => say(message(err))); };
       return element('li', {}, c.links.media ? element('a', { href: c.links.media, hreflang: c.language }, c.name) : c.name,
-        ` ${c.error ? c.error.detail : (c.state === 'ready' ? '' : c.state === 'failed' ? 'failed' : 'is being made…')} `, remove);
+        ` ${about(c)} `, remove);
     }));
     return items.some((c) => c.state === 'queued' || c.state === 'running');
   }

@@ -88,6 +88,9 @@ function links(media: string, runner: Registration): (Node | string)[] {
     labelled(element('a', { href: media, class: 'button', download: `finish-${runner.bib}.mp4` }, 'Download'), runner), ' ', copy];
 }
 
+// readAs says that the encoding of a list was a guess: whether it was right shows in the names.
+const readAs = (charset: string) => (charset === 'utf-8' ? '' : ` The list was read as ${charset}. If names look wrong, save it as UTF-8 and import it under another event: in this one the bibs are taken.`);
+
 // send is a request whose progress can be seen, which fetch does not tell.
 function send(file: File): Promise<ImportReport> {
   return new Promise((done, failed) => {
@@ -118,7 +121,7 @@ $<HTMLFormElement>('import').addEventListener('submit', async (event) => {
   $('report').textContent = 'Importing…';
   try {
     const report = await send(file);
-    $('report').textContent = `${report.accepted} stored (${report.unchanged} of them were there already), ${report.refused} refused, in ${requests(report.requests)} to the table service.`;
+    $('report').textContent = `${report.accepted} stored (${report.unchanged} of them were there already), ${report.refused} refused, in ${requests(report.requests)} to the table service.${readAs(report.charset)}`;
     $('refusals').replaceChildren(...report.refusals.slice(0, 100).map((r) => element('li', {}, `Line ${r.line}${r.bib ? `, bib ${r.bib}` : ''}: ${r.detail}`)));
   } catch (err) {
     $('report').textContent = message(err);

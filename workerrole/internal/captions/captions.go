@@ -15,13 +15,10 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
-	"github.com/asticode/go-astisub"
-	"golang.org/x/text/encoding/charmap"
-	encoding "golang.org/x/text/encoding/unicode"
-	"golang.org/x/text/transform"
+	"golang.org/x/text/language"
 
+	"github.com/cutroom/cutroom/shared/charset"
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -36,126 +33,159 @@ const (
 
 // ErrUnreadable says that a file has no cues that can be read. Its text is for
 // the user.
-var ErrUnreadable = errors.New("not a WebVTT or SRT file with cues")
+var ErrUnreadable = errors.New("it is not a WebVTT or SRT file with cues")
 
 // Track is captions in the order of their times. Every cue has text and ends after
 // it begins.
-type Track struct{ cues []cue }
+type Track struct {
+	cues    []cue
+	charset string
+	leftOut int
+}
 
 type cue struct {
 	from, to time.Duration
 	text     string // escaped, lines separated by one newline
 }
 
-// Read reads WebVTT, when the file says so, or SRT, in UTF-8, UTF-16 with a byte
-// order mark, or else Windows-1252, as older SRT files are. ErrUnreadable.
-func Read(file []byte) (Track, error) {
-	text, err := decode(file)
+// Read reads WebVTT, when the file says so, or SRT, in the encodings that people have
+// for a language. ErrUnreadable, *charset.Error.
+func Read(file []byte, in language.Tag) (Track, error) {
+	if len(file) > video.MaxCaptions {
+		return Track{}, fmt.Errorf("%w: it is larger than %d bytes", ErrUnreadable, video.MaxCaptions)
+	}
+	text, encoding, err := charset.Decode(file, in)
+	if err != nil {
+		return Track{}, err //nolint:wrapcheck // its text is for the user
+	}
+	blocks, err := parse(string(text))
 	if err != nil {
 		return Track{}, err
 	}
-	parsed, err := parse(text)
-	if err != nil {
-		return Track{}, err
-	}
-	var track Track
-	for _, item := range parsed.Items {
-		c := cue{from: max(0, item.StartAt).Truncate(time.Millisecond), to: item.EndAt.Truncate(time.Millisecond), text: plain(item)}
-		if c.text == "" || c.to <= c.from || c.to > latest {
+	track := Track{charset: encoding}
+	for _, b := range blocks {
+		text, cut := plain(b.lines)
+		late := b.to <= b.from || b.to > latest
+		if text != "" && (late || cut) {
+			track.leftOut++
+		}
+		if text == "" || late {
 			continue
 		}
-		if track.cues = append(track.cues, c); len(track.cues) > maxCues {
-			return Track{}, fmt.Errorf("%w: more than %d cues", ErrUnreadable, maxCues)
+		if track.cues = append(track.cues, cue{b.from, b.to, text}); len(track.cues) > maxCues {
+			return Track{}, fmt.Errorf("%w: it has more than %d", ErrUnreadable, maxCues)
 		}
 	}
-	if len(track.cues) == 0 {
-		return Track{}, ErrUnreadable
+	switch {
+	case track.leftOut > 0 && len(track.cues) == 0:
+		return Track{}, fmt.Errorf("%w: all of them end before they begin, or after %v", ErrUnreadable, latest)
+	case len(track.cues) == 0:
+		return Track{}, fmt.Errorf("%w: it has no line such as 00:00:01,000 --> 00:00:02,500 with text below it", ErrUnreadable)
 	}
 	slices.SortStableFunc(track.cues, func(a, b cue) int { return int(a.from - b.from) })
 	return track, nil
 }
 
-// decode returns the file as UTF-8, without a byte order mark and carriage returns,
-// simplified.
-func decode(file []byte) ([]byte, error) {
-	if len(file) > video.MaxCaptions {
-		return nil, fmt.Errorf("%w: larger than %d bytes", ErrUnreadable, video.MaxCaptions)
+// block is a cue as it stands in the file.
+type block struct {
+	from, to time.Duration
+	lines    []string
+}
+
+const clock = `((?:\d{1,4}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,3})?)`
+
+var (
+	// timing is the beginning of a line that begins a cue. Settings may follow.
+	timing = regexp.MustCompile(`^\s*` + clock + `\s*-->\s*` + clock + `(?:\s|$)`)
+	// almost is what looks like one, to a person, too.
+	almost = regexp.MustCompile(`^\s*\d+\s*:\s*\d.*-->`)
+	number = regexp.MustCompile(`^\s*\d+\s*$`)
+)
+
+// parse finds the cues. In WebVTT their text ends at a blank line, and what stands
+// between them is no text. SRT has a number before each, and people leave blank lines in
+// the text, or none after it.
+func parse(text string) (blocks []block, _ error) {
+	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
+	webVTT := strings.HasPrefix(strings.TrimSpace(text), "WEBVTT")
+	var open *block // whose text the next line belongs to
+	for i, line := range strings.Split(text, "\n") {
+		times := timing.FindStringSubmatch(line)
+		switch {
+		case times != nil:
+			if open != nil && len(open.lines) > 0 && number.MatchString(open.lines[len(open.lines)-1]) {
+				open.lines = open.lines[:len(open.lines)-1]
+			}
+			blocks = append(blocks, block{from: since(times[1]), to: since(times[2])})
+			open = &blocks[len(blocks)-1]
+		case almost.MatchString(line):
+			return nil, fmt.Errorf("%w: the times in line %d are not like 00:00:01,000 --> 00:00:02,500", ErrUnreadable, i+1)
+		case webVTT && strings.TrimSpace(line) == "":
+			open = nil
+		case open != nil:
+			open.lines = append(open.lines, line)
+		}
 	}
-	other := charmap.Windows1252.NewDecoder()
-	var decoder transform.Transformer = encoding.BOMOverride(other)
-	if utf8.Valid(file) {
-		decoder = encoding.BOMOverride(encoding.UTF8.NewDecoder())
+	return blocks, nil
+}
+
+// since reads a time of timing.
+func since(text string) time.Duration {
+	parts := strings.Split(strings.ReplaceAll(text, ",", "."), ":")
+	if len(parts) == 2 {
+		parts = append([]string{"0"}, parts...)
 	}
-	text, _, err := transform.Bytes(decoder, file)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
-	}
-	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
-	return simplify(bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))), nil
+	d, _ := time.ParseDuration(parts[0] + "h" + parts[1] + "m" + parts[2] + "s") // digits only
+	return d
 }
 
 var (
-	// timing is the beginning of a line that begins a cue; what may follow are
-	// settings, such as a region.
-	timing = regexp.MustCompile(`^\s*[\d:]+[.,]\d+\s*-->\s*[\d:]+[.,]\d+`)
-	tag    = regexp.MustCompile(`<[^<>]*>`)
+	lineBreak = regexp.MustCompile(`(?i)<br\s*/?>`)
+	// markup is the tags of WebVTT, those of HTML that are found in SRT and any with
+	// attributes, and the overrides of ASS and MicroDVD as ffmpeg knows them: {\an8},
+	// {y:i}. Other angles and braces are text.
+	markup = regexp.MustCompile(`(?i)</?(?:(?:b|i|u|s|em|strong|font|span|p|div|c|v|lang|ruby|rt|a|script|style)(?:\.[^\s<>]*)?\s*/?)?>` +
+		`|<[a-z]\w*\s+[\w-]+\s*=[^<>]*>` +
+		`|<(?:v|lang)(?:\.[^\s<>]*)?\s[^<>]*>` +
+		`|<[\d:]+\.\d+>` +
+		`|\{(?:\\|[cfopsy]:)[^{}]*\}`)
 )
 
-// simplify takes out what is not kept anyway and what the library does not bear:
-// settings of regions that it does not know, "-->" in the text, and tags, which it
-// collects for each word.
-func simplify(text []byte) []byte {
-	lines := bytes.Split(text, []byte("\n"))
-	for i, line := range lines {
-		if begins := timing.Find(line); begins != nil {
-			lines[i] = begins
-			continue
-		}
-		line = bytes.ReplaceAll(line, []byte("-->"), []byte("->"))
-		line = tag.ReplaceAll(line, nil)
-		lines[i] = bytes.ReplaceAll(line, []byte("<"), []byte("&lt;"))
-	}
-	return bytes.Join(lines, []byte("\n"))
-}
-
-// parse lets the library read the file. It panics at some damaged ones, such as a
-// cue without an end.
-func parse(text []byte) (parsed *astisub.Subtitles, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", ErrUnreadable, p)
-		}
-	}()
-	if strings.HasPrefix(strings.TrimSpace(string(text[:min(len(text), 100)])), "WEBVTT") {
-		parsed, err = astisub.ReadFromWebVTT(bytes.NewReader(text))
-	} else {
-		parsed, err = astisub.ReadFromSRT(bytes.NewReader(text))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
-	}
-	return parsed, nil
-}
-
-// plain is the text of a cue, without what would be markup.
-func plain(item *astisub.Item) string {
-	var lines []string
+// plain is the text of a cue, without what would be markup, and whether it was cut.
+func plain(lines []string) (text string, cut bool) {
+	var kept []string
 	left := maxText
-	for _, line := range item.Lines {
-		text := strings.TrimSpace(strings.Map(func(r rune) rune {
-			if left--; left < 0 || unicode.IsControl(r) {
-				return -1
+	for _, line := range lines {
+		line = markup.ReplaceAllString(lineBreak.ReplaceAllString(line, "\n"), "")
+		for part := range strings.SplitSeq(line, "\n") {
+			part = strings.TrimSpace(strings.Map(func(r rune) rune {
+				switch left--; {
+				case left < 0:
+					cut = true
+					return -1
+				case r == '\t':
+					return ' '
+				case unicode.IsControl(r):
+					return -1
+				}
+				return r
+			}, html.UnescapeString(part)))
+			if part != "" {
+				kept = append(kept, escape.Replace(part))
 			}
-			return r
-		}, html.UnescapeString(line.String())))
-		if text != "" {
-			lines = append(lines, escape.Replace(text))
 		}
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(kept, "\n"), cut
 }
 
 var escape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// Charset is the encoding of the file; charset.UTF8 if it was Unicode already.
+func (t Track) Charset() string { return t.charset }
+
+// LeftOut is how many cues were left out, or the end of their text, because they end
+// before they begin, or too late, or are too long.
+func (t Track) LeftOut() int { return t.leftOut }
 
 // Cues is how many there are.
 func (t Track) Cues() int { return len(t.cues) }
@@ -183,7 +213,7 @@ func (t Track) Segments(length time.Duration) ([][]byte, error) {
 			}
 			c.write(files[n])
 			if size += len(c.text); size > maxCut {
-				return nil, fmt.Errorf("%w: its cues last too long", ErrUnreadable)
+				return nil, fmt.Errorf("%w: they last too long", ErrUnreadable)
 			}
 		}
 	}

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/text/language"
+
+	"github.com/cutroom/cutroom/shared/charset"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -18,8 +21,8 @@ import (
 //	Reads   the file that came with the request: WebVTT or SRT
 //	Writes  media/{attempt}/captions.vtt: the whole file, then its segments
 //	Next    nothing
-//	Errors  *video.Failure invalid_captions when there is nothing to read; the
-//	        captions fail, the video does not
+//	Errors  *video.Failure invalid_captions when there is nothing to read, or
+//	        undecodable_text; the captions fail, the video does not
 //	Repeat  writes the same to a name of its own; only one attempt's row commits
 type Captions struct{}
 
@@ -36,19 +39,26 @@ func (Captions) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	track, err := captions.Read(file)
+	track, err := captions.Read(file, language.Make(w.Step.Key.Language))
 	var segments [][]byte
 	if err == nil {
 		segments, err = track.Segments(captionsSegment)
 	}
-	if errors.Is(err, captions.ErrUnreadable) {
-		err = video.Fail(video.InvalidCaptions, "%v", err)
+	var undecodable *charset.Error
+	switch {
+	case errors.As(err, &undecodable):
+		err = video.Fail(video.UndecodableText, "The file cannot be read: %v.", undecodable)
+	case errors.Is(err, captions.ErrUnreadable):
+		err = video.Fail(video.InvalidCaptions, "The file cannot be read: %v.", err)
 	}
 	if err != nil {
 		return videostore.Commit{}, err
 	}
 	whole := track.Whole()
-	out := video.CaptionsOutput{Bytes: int64(len(whole)), Cues: track.Cues(), SegmentSeconds: int(captionsSegment.Seconds())}
+	out := video.CaptionsOutput{
+		Bytes: int64(len(whole)), Cues: track.Cues(), LeftOut: track.LeftOut(), Charset: track.Charset(),
+		SegmentSeconds: int(captionsSegment.Seconds()),
+	}
 	for _, s := range segments {
 		out.Segments = append(out.Segments, int64(len(s)))
 	}
