@@ -168,6 +168,7 @@ func TestOrderOfPreference(t *testing.T) {
 		{"pl", "Wa\xb3\xeasa", "Wałęsa"},
 		{"de", "100 \x80, 5 m\xb2, \x84Zo\xeb\x93", "100 €, 5 m², „Zoë“"},
 		{"en", "It\x92s \x85 5\xb0", "It’s … 5°"},
+		{"fr", "Mr\xa0X,\xa07\xa0\xe0\xa08\xa0!", "Mr\u00a0X,\u00a07\u00a0à\u00a08\u00a0!"},
 		{"zh", "\xc4\xe3\xba\xc3", "你好"},
 		{"zh-TW", "\xa7A\xa6n", "你好"},
 		{"ja", "\xca\xdd\xb6\xb8\x82\xcc\x93\xfa\x96\x7b", "ﾊﾝｶｸの日本"},
@@ -282,6 +283,7 @@ func TestRefusals(t *testing.T) {
 		"half of a pair in UTF-16":    {"\xff\xfe1\x00\x00\xd8", "de", charset.Error{Charset: "utf-16le", Line: 1}},
 		"a byte after many, in cp125": {"\xfc\n" + strings.Repeat("gr\xfcn\n", 20_000) + "\x81", "de", charset.Error{Charset: "windows-1252", Line: 20_002}},
 		"Mac OS Roman":                {mac, "de", charset.Error{}},
+		"MS-DOS":                      {"Sch\x94ne Gr\x81\xe1e aus M\x81nchen, J\x94rg", "de", charset.Error{}},
 		"a picture":                   {"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x07\x80\xb4\xd9\xff\xee\x81", "en", charset.Error{}},
 		"a photograph":                {"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01\x01\x01\xff\xdb\x00C\x00\x08\x9d\x81\x07\xb5\xf7", "fr", charset.Error{}},
 	} {

@@ -171,9 +171,9 @@ func halfWidth(c rune) bool { return c >= '\uff61' && c <= '\uff9f' }
 func misplaced(c, before, after rune) bool {
 	inside := ofWord(before) && ofWord(after)
 	switch {
-	case strings.ContainsRune("’·–—…־׳״\u00ad\u200c\u200d\u200e\u200f", c), c >= '\u3000' && c < '\u3040', c >= '\uff00' && c < '\uff61':
+	case strings.ContainsRune("’·–—…־׳״\u00a0\u00ad\u200c\u200d\u200e\u200f", c), c >= '\u3000' && c < '\u3040', c >= '\uff00' && c < '\uff61':
 		return false
-	case strings.ContainsRune("“”„‚‘«»‹›•§°™®©€£\u00a0", c):
+	case strings.ContainsRune("“”„‚‘«»‹›•§°™®©€£", c):
 		return inside
 	case strings.ContainsRune("²³", c) && before == 'm':
 		return inside
