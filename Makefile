@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo register up down check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations mutations fuzz picture docs-check build images test-deploy scene scenario bootstrap fork clean
+.PHONY: help differential demo register up down check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations mutations fuzz picture docs-check build images test-deploy scene scenario bootstrap fork clean
 
 MODULES := ./shared/... ./webrole/... ./workerrole/... ./e2e/...
 export TESTFLAGS
@@ -51,6 +51,11 @@ COUNTING := TestImportOfAWholeField|TestThePapersExample|TestThePapersRace|TestM
 test-partitions: ## tests of shared, both roles and crashes, with tables behind a model of Azure's partition servers (T10)
 	@scripts/bootstrap test
 	@scripts/gorun partitions go test -count=1 -p 1 -timeout 30m -skip '^($(COUNTING)|TestBurstWithoutWorkers)$$' $(TESTFLAGS) ./shared/... ./webrole/... ./workerrole/... ./e2e/crash
+
+N ?= 200
+differential: ## N films as people have them, drawn anew: does what comes out have what one pass of ffmpeg shows? SEED=S for those from a seed on
+	@scripts/bootstrap test
+	go test -count=1 -timeout 0 ./workerrole/internal/media -run '^TestFilmsAreAsOnePassShowsThem$$' $(TESTFLAGS) -args -films $(N) -seed $(SEED)
 
 lint: ## gofmt, go vet, staticcheck, import directions, go.mod without go.work
 	@scripts/lint

@@ -1372,6 +1372,17 @@ type NewVideo struct {
 	Visibility *Visibility `json:"visibility,omitempty"`
 }
 
+// Notice What a video lacks of its source, and plays without.
+type Notice struct {
+	// Code `audio_not_decodable`, `audio_truncated`. Expect others later.
+	//
+	// Example: audio_not_decodable
+	Code string `json:"code"`
+
+	// Detail For people.
+	Detail string `json:"detail"`
+}
+
 // Owner Whose videos a key makes, sees when they are private, and changes.
 //
 // Example: studio-3
@@ -1800,8 +1811,9 @@ type Video struct {
 	Id VideoID `json:"id"`
 
 	// Links Addresses on this server. Those of playback are there when they can answer.
-	Links Links   `json:"links"`
-	Made  *[]Made `json:"made,omitempty"`
+	Links   Links     `json:"links"`
+	Made    *[]Made   `json:"made,omitempty"`
+	Notices *[]Notice `json:"notices,omitempty"`
 
 	// Playable Turns true with the first committed chunk and never back.
 	Playable bool `json:"playable"`

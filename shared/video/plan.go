@@ -20,9 +20,12 @@ type Plan struct {
 
 	Renditions []Rendition `json:"renditions"` // tallest first, never empty
 	HasAudio   bool        `json:"hasAudio"`
+	Heard      Heard       `json:"heard"`
 	// Sound is how the audio track is cut into portions, from format 2 on; empty
 	// before that, and without audio.
 	Sound []SoundPortion `json:"sound,omitempty"`
+	// SoundSeconds is where the source's sound ends; 0 when that is not known.
+	SoundSeconds float64 `json:"soundSeconds,omitempty"`
 	// Promises are the steps that this generation has after its first one, from
 	// format 3 on: what is declared later is not waited for.
 	Promises []Promise `json:"promises,omitempty"`
@@ -35,14 +38,30 @@ type Plan struct {
 	Height          int     `json:"height"`            // displayed pixels of the source
 	Rotated         bool    `json:"rotated,omitempty"` // the source says that its pictures must be turned
 
-	SeekMargin float64 `json:"seekMargin"`    // seconds before a chunk where decoding starts, on the first try
-	ToneMap    bool    `json:"toneMap"`       // HDR source and this ffmpeg can map it to SDR
-	HDR        string  `json:"hdr,omitempty"` // transfer of the source when it is HDR: "smpte2084", "arib-std-b67"
+	// Pictures is how many frames the source's pictures last when its sound goes on after
+	// them; 0 otherwise. The last picture stays.
+	Pictures   int64 `json:"pictures,omitempty"`
+	Interlaced bool  `json:"interlaced,omitempty"` // each picture of the source is two, a field apart
+
+	SeekMargin float64 `json:"seekMargin"`          // seconds before a chunk where decoding starts, on the first try
+	ToneMap    bool    `json:"toneMap"`             // HDR source and this ffmpeg can map it to SDR
+	HDR        string  `json:"hdr,omitempty"`       // transfer of the source when it is HDR: "smpte2084", "arib-std-b67"
+	FullRange  bool    `json:"fullRange,omitempty"` // black is 0 and not 16
+	// Primaries are those of a source that says how its numbers become colours. Then the
+	// renditions say it, too, with the matrix of BT.709; else players guess of both alike.
+	Primaries string `json:"primaries,omitempty"`
 
 	TileEvery   int64 `json:"tileEvery"`   // frames between storyboard tiles; at most 100 tiles in all
 	TileWidth   int   `json:"tileWidth"`   // pixels
 	TileHeight  int   `json:"tileHeight"`  // pixels
 	PosterFrame int64 `json:"posterFrame"` // the frame that becomes the poster
+}
+
+// Heard says what of the sound of a source is heard.
+type Heard struct {
+	Track    int  `json:"track,omitempty"`    // which audio stream, counted from 0
+	Discrete bool `json:"discrete,omitempty"` // its channels have no names: the first two are heard
+	Pair     bool `json:"pair,omitempty"`     // it and the next are the left and the right channel
 }
 
 // Needs says how many parts of an upload, counted from the first, must be there for each

@@ -111,6 +111,9 @@ type Video struct {
 	FPS             Rational    `json:"fps"`
 	Renditions      []Rendition `json:"renditions"`
 
+	// Notices are what the newest generation lacks of its source.
+	Notices []Notice `json:"notices,omitempty"`
+
 	// Made is what steps that run once in a generation left with the video, of the
 	// generation that plays and of the newest.
 	Made []Made `json:"made,omitempty"`

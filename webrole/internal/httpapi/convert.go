@@ -37,6 +37,13 @@ func (s *Server) publicVideo(rec videostore.Record, progress videostore.Progress
 	for _, r := range v.Renditions {
 		out.Renditions = append(out.Renditions, api.Rendition{Name: r.Name, Width: r.Width, Height: r.Height, Bandwidth: r.MaxRate})
 	}
+	if len(v.Notices) > 0 {
+		notices := make([]api.Notice, len(v.Notices))
+		for i, n := range v.Notices {
+			notices[i] = api.Notice{Code: string(n), Detail: n.Detail()}
+		}
+		out.Notices = &notices
+	}
 	out.Made = made(v, s.tokens.Base(v))
 	return out
 }

@@ -1481,6 +1481,7 @@ export interface components {
             /** Format: double */
             fps: number;
             renditions: components["schemas"]["Rendition"][];
+            notices?: components["schemas"]["Notice"][];
             /** Format: date-time */
             createdAt: string;
             /** Format: date-time */
@@ -1521,6 +1522,16 @@ export interface components {
             chunksDone: number;
             /** @description 0 until the plan is made. */
             chunksTotal: number;
+        };
+        /** @description What a video lacks of its source, and plays without. */
+        Notice: {
+            /**
+             * @description `audio_not_decodable`, `audio_truncated`. Expect others later.
+             * @example audio_not_decodable
+             */
+            code: string;
+            /** @description For people. */
+            detail: string;
         };
         Failure: {
             /**

@@ -64,7 +64,7 @@ function show(v: Video) {
   $<HTMLProgressElement>('bar').value = v.progress.percent;
   const facts: [string, string | Node][] = [['Channel', element('a', { href: `/?${new URLSearchParams({ channel: v.channel })}` }, v.channel)], ['Actors', v.actors.join(', ')], ['Directors', v.directors.join(', ')], ['Tags', v.tags.join(', ')],
     ['Length', v.durationSeconds ? duration(v.durationSeconds) : ''],
-    ['Renditions', v.renditions.map((r) => r.name).join(', ')], ...others(v)];
+    ['Renditions', v.renditions.map((r) => r.name).join(', ')], ['Left out', (v.notices || []).map((n) => n.detail).join(' ')], ...others(v)];
   list('facts', facts);
   list('found', made(v));
   $('found-out').hidden = !v.made?.length;

@@ -27,7 +27,7 @@ const (
 // packets are to be taken out.
 const SoundFile = "sound.mp4"
 
-// SoundJob is one run of ffmpeg over a stretch of the first audio stream. Times
+// SoundJob is one run of ffmpeg over a stretch of the audio stream that is heard. Times
 // are samples at video.SampleRate from the start of the track.
 type SoundJob struct {
 	Source Source
@@ -39,9 +39,6 @@ type SoundJob struct {
 	// Seek is the second where reading starts; negative means at the start of
 	// the source. It must be well before From: see FirstSamples.
 	Seek float64
-	// Rate is that of the source, in samples per second, as FirstSamples tells it;
-	// it may be 0 when From is.
-	Rate int64
 	// Grid is where the frames of the source lie; zero to take the container's
 	// word for it.
 	Grid SoundGrid
@@ -54,13 +51,35 @@ type SoundJob struct {
 // the start, whatever the two rates are; and it needs a little before From.
 func (j SoundJob) Second() int64 { return max(0, j.From-video.AACPacket) / video.SampleRate }
 
-// Sound encodes one stretch. The same job gives the same bytes, and packet n is
-// made of the samples from From + (n-1) × video.AACPacket on: the first one holds
-// the priming of the encoder.
+// Sound encodes one stretch, and returns where the sound that was decoded for it ends. The
+// same job gives the same bytes, and packet n is made of the samples from From + (n-1) ×
+// video.AACPacket on: the first one holds the priming of the encoder.
 //
-// Sample n of the track is always at second n ÷ rate: silence fills a late start
-// and gaps.
-func (t *Tool) Sound(ctx context.Context, job SoundJob, progress func(Progress)) (Report, error) {
+// Sample n of the track is always at second n ÷ rate: silence fills a late start and gaps.
+// One program decodes, and another encodes what this one has put in its place. A program
+// that did both would begin its filters again, and its counting, where channels or rate of
+// the source change.
+func (t *Tool) Sound(ctx context.Context, job SoundJob, progress func(Progress)) (end int64, err error) {
+	if err := t.decodeSound(ctx, job, progress); err != nil {
+		return 0, fmt.Errorf("decoding sound: %w", err)
+	}
+	if end, err = job.place(); err != nil {
+		return 0, fmt.Errorf("putting sound in its place: %w", LocalFile(err))
+	}
+	if err := t.encodeSound(ctx, job); err != nil {
+		return 0, fmt.Errorf("encoding sound: %w", err)
+	}
+	return end, nil
+}
+
+// Files beside SoundFile.
+const (
+	decodedFile = "decoded.pcm" // what came out of the decoder, in stereo, as 32-bit numbers
+	framesFile  = "frames.txt"  // where it belongs
+	placedFile  = "placed.pcm"  // the stretch, without gaps
+)
+
+func (t *Tool) decodeSound(ctx context.Context, job SoundJob, progress func(Progress)) error {
 	second := job.Second()
 	if job.Seek <= 0 {
 		second = 0 // all in one go, as the first stretch is: by counting
@@ -69,35 +88,38 @@ func (t *Tool) Sound(ctx context.Context, job SoundJob, progress func(Progress))
 	if shift := job.Grid.expression(); shift != "" {
 		sound = sound.Filter("asetpts", ff.Args{shift})
 	}
+	rate := ff.Args{strconv.Itoa(video.SampleRate)}
 	sound = sound.
-		Filter("atrim", nil, ff.KwArgs{"start": second}).
-		Filter("aresample", ff.Args{strconv.Itoa(video.SampleRate)}, ff.KwArgs{
-			// The first sample goes where it belongs, exactly; later on only gaps
-			// of a tenth of a second count, and are filled.
-			"async": 1, "min_comp": "0.000001", "first_pts": second * job.Rate,
-		}).
-		Filter("atrim", nil, ff.KwArgs{"start_pts": job.From, "end_pts": job.To}).
-		Filter("apad", nil, ff.KwArgs{"whole_len": max(0, min(job.Pad, job.To)-job.From)}).
-		Filter("asetpts", ff.Args{"N"})
-	out := sound.Output(SoundFile, ff.KwArgs{
-		"vn": "", "sn": "", "dn": "", "map_metadata": "-1", "map_chapters": "-1",
-		"fflags": "+bitexact", "flags": "+bitexact", "threads": "1",
-		"ac": strconv.Itoa(AudioChannels), "c:a": "aac", "b:a": strconv.Itoa(AudioBitRate),
-		"f": "mp4",
+		Filter("atrim", nil, ff.KwArgs{"start": second, "end": float64(job.To)/video.SampleRate + 1}).
+		Filter("aresample", rate).
+		Filter("aformat", nil, ff.KwArgs{"sample_fmts": "flt", "channel_layouts": "stereo"})
+	out := sound.Output("[f=f32le]"+decodedFile+"|[f=framecrc]"+framesFile, ff.KwArgs{
+		"vn": "", "sn": "", "dn": "", "map_metadata": "-1", "map_chapters": "-1", "c:a": "pcm_f32le", "f": "tee",
 	})
+	return t.runSound(ctx, job, slices.Concat(fromZero, out.GetArgs()), progress)
+}
+
+func (t *Tool) encodeSound(ctx context.Context, job SoundJob) error {
+	in := ff.KwArgs{"protocol_whitelist": "file", "format_whitelist": "f32le", "f": "f32le", "ar": strconv.Itoa(video.SampleRate), "ac": strconv.Itoa(AudioChannels)}
+	out := ff.Input(Source{URL: filepath.Join(job.Dir, placedFile)}.input(), in).Output(SoundFile, ff.KwArgs{
+		"map_metadata": "-1", "fflags": "+bitexact", "flags": "+bitexact", "threads": "1",
+		"c:a": "aac", "b:a": strconv.Itoa(AudioBitRate), "f": "mp4",
+	})
+	job.Source = Source{}
+	return t.runSound(ctx, job, out.GetArgs(), nil)
+}
+
+func (t *Tool) runSound(ctx context.Context, job SoundJob, args []string, progress func(Progress)) error {
 	nice := 0
 	if job.Nice {
 		nice = laterNice
 	}
-	args := slices.Concat(t.globals(), fromZero, out.GetArgs())
-	report, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), nice: nice, limits: sounding})
-	if err != nil {
-		return report, fmt.Errorf("encoding sound: %w", err)
-	}
-	return report, nil
+	_, err := t.run(ctx, command{path: t.FFmpeg, args: slices.Concat(t.globals(), args), dir: job.Dir, source: job.Source, progress: quiet(progress), nice: nice, limits: sounding})
+	return err
 }
 
-// soundInput opens the first audio stream of a source.
+// soundInput opens the sound of a source that is heard, as one stream whose channels have
+// names.
 func (t *Tool) soundInput(src Source, seek float64) *ff.Stream {
 	in := t.guard(src)
 	in["threads"] = "1"
@@ -108,7 +130,16 @@ func (t *Tool) soundInput(src Source, seek float64) *ff.Stream {
 		in["noaccurate_seek"] = "" // samples are picked by their times, in a filter
 		in["ss"] = strconv.FormatFloat(seek, 'f', 6, 64)
 	}
-	return ff.Input(src.input(), in).Get("a:0")
+	input := ff.Input(src.input(), in)
+	track := func(n int) *ff.Stream { return input.Get("a:" + strconv.Itoa(n)) }
+	switch heard := src.Heard; {
+	case heard.Pair:
+		return ff.Filter([]*ff.Stream{track(heard.Track), track(heard.Track + 1)}, "join", nil, ff.KwArgs{"inputs": 2, "channel_layout": "stereo"})
+	case heard.Discrete:
+		return track(heard.Track).Filter("pan", ff.Args{"stereo|c0=c0|c1=c1"})
+	default:
+		return track(heard.Track)
+	}
 }
 
 // SoundFrames are the first decoded audio frames after a seek.
@@ -162,6 +193,7 @@ func (t *Tool) FirstSamples(ctx context.Context, src Source, dir string, seek fl
 type frameList struct {
 	base       video.Rational // seconds of a tick
 	at, length []int64        // ticks
+	bytes      []int64
 }
 
 func readFrames(path string) (frameList, error) {
@@ -183,10 +215,11 @@ func readFrames(path string) (frameList, error) {
 		}
 		at, err1 := strconv.ParseInt(strings.TrimSpace(f[2]), 10, 64)
 		n, err2 := strconv.ParseInt(strings.TrimSpace(f[3]), 10, 64)
-		if err := errors.Join(err1, err2); err != nil {
+		bytes, err3 := strconv.ParseInt(strings.TrimSpace(f[4]), 10, 64)
+		if err := errors.Join(err1, err2, err3); err != nil {
 			return list, fmt.Errorf("reading the list of frames: %w", err)
 		}
-		list.at, list.length = append(list.at, at), append(list.length, n)
+		list.at, list.length, list.bytes = append(list.at, at), append(list.length, n), append(list.bytes, bytes)
 	}
 	return list, nil
 }

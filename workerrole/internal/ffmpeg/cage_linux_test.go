@@ -49,7 +49,7 @@ func TestEveryCommandIsCaged(t *testing.T) {
 			_, _ = tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 1024, Seek: -1}, nil)
 		},
 		"FirstSamples": func(tool *Tool) { _, _, _ = tool.FirstSamples(t.Context(), src, dir, -1) },
-		"Remux":        func(tool *Tool) { _ = tool.Remux(t.Context(), src, out, nil) },
+		"Remux":        func(tool *Tool) { _ = tool.Remux(t.Context(), src, Info{}, out, nil) },
 		"Probe":        func(tool *Tool) { _, _ = tool.Probe(t.Context(), src) },
 		"Loudness":     func(tool *Tool) { _, _ = tool.Loudness(t.Context(), src, nil) },
 		"Frame":        func(tool *Tool) { _ = tool.Frame(t.Context(), src, plan, 0, out) },

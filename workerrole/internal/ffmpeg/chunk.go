@@ -105,29 +105,62 @@ func chunkArgs(t *Tool, job ChunkJob) []string {
 	var outputs []*ff.Stream
 	for _, i := range job.Renditions {
 		r := plan.Renditions[i]
-		outputs = append(outputs, scaled(branch(), r.Width, r.Height, "yuv420p").
+		outputs = append(outputs, scaled(branch(), plan, r.Width, r.Height).
 			Output(PlaylistFile(r.Name), renditionOptions(plan, r, presetOf(job))))
 	}
 	if n := TilesIn(plan, chunk.From, min(chunk.To, job.End)); job.Tiles && n > 0 {
 		tiles := branch().Filter("select", ff.Args{fmt.Sprintf("not(mod(pts,%d))", plan.TileEvery)})
-		outputs = append(outputs, scaled(tiles, plan.TileWidth, plan.TileHeight, "yuvj420p").
+		outputs = append(outputs, still(tiles, plan, plan.TileWidth, plan.TileHeight).
 			Filter("tile", ff.Args{fmt.Sprintf("%dx1", n)}).
 			Output(TilesFile, stillOptions(4)))
 	}
 	if job.Poster {
 		r := posterSize(plan)
 		poster := branch().Filter("select", ff.Args{fmt.Sprintf("eq(pts,%d)", plan.PosterFrame)})
-		outputs = append(outputs, scaled(poster, r.Width, r.Height, "yuvj420p").
+		outputs = append(outputs, still(poster, plan, r.Width, r.Height).
 			Output(PosterFile, stillOptions(3)))
 	}
 	return ff.MergeOutputs(outputs...).GetArgs()
 }
 
-// scaled makes pictures of square pixels.
-func scaled(s *ff.Stream, width, height int, format string) *ff.Stream {
-	return s.Filter("scale", ff.Args{strconv.Itoa(width), strconv.Itoa(height)}).
-		Filter("setsar", ff.Args{"1"}).
-		Filter("format", ff.Args{format})
+// scaled makes pictures of a rendition.
+func scaled(s *ff.Stream, plan video.Plan, width, height int) *ff.Stream {
+	convert := ff.KwArgs{}
+	if converted(plan) {
+		convert = ff.KwArgs{"out_color_matrix": "bt709", "out_range": "tv"}
+	}
+	s = fitted(s, width, height, convert).Filter("format", ff.Args{"yuv420p"})
+	if converted(plan) {
+		s = s.Filter("setparams", nil, ff.KwArgs{"range": "tv", "colorspace": "bt709", "color_primaries": plan.Primaries, "color_trc": "bt709"})
+	}
+	return s
+}
+
+// converted reports whether colours are converted while pictures are scaled. Those of HDR
+// are before, or stay as they are.
+func converted(plan video.Plan) bool { return plan.Primaries != "" && plan.HDR == "" }
+
+// still makes pictures as JPEG has them.
+func still(s *ff.Stream, plan video.Plan, width, height int) *ff.Stream {
+	convert := ff.KwArgs{}
+	if converted(plan) {
+		convert = ff.KwArgs{"out_color_matrix": "bt601", "out_range": "pc"}
+	}
+	return fitted(s, width, height, convert).Filter("format", ff.Args{"yuvj420p"})
+}
+
+// fitted makes pictures of square pixels. One that has another shape than the film, after
+// a change on the way, keeps it, between black bars.
+func fitted(s *ff.Stream, width, height int, more ff.KwArgs) *ff.Stream {
+	side := func(whole int, ofOther string) string {
+		return fmt.Sprintf("if(lt(abs(dar*%d/%d-1),0.06),%d,min(%d,2*trunc(%s/2)))", height, width, whole, whole, ofOther)
+	}
+	more["w"] = side(width, fmt.Sprintf("%d*dar", height))
+	more["h"] = side(height, fmt.Sprintf("%d/dar", width))
+	more["eval"] = "frame"
+	return s.Filter("scale", nil, more).
+		Filter("pad", ff.Args{strconv.Itoa(width), strconv.Itoa(height), "(ow-iw)/2", "(oh-ih)/2"}, ff.KwArgs{"eval": "frame"}).
+		Filter("setsar", ff.Args{"1"})
 }
 
 // chunkFrames are the pictures of a chunk, each of which has its number as its time.
@@ -152,9 +185,15 @@ func chunkFrames(t *Tool, job ChunkJob) *ff.Stream {
 		grid["start_time"] = 0
 	}
 
-	frames := ff.Input(job.Source.input(), in).Get("V:0"). // V: video that is not cover art
-								Filter("fps", ff.Args{plan.FPS.String()}, grid).
-								Trim(ff.KwArgs{"start_pts": chunk.From, "end_pts": job.End})
+	frames := ff.Input(job.Source.input(), in).Get("V:0") // V: video that is not cover art
+	if plan.Interlaced {
+		frames = frames.Filter("bwdif", nil, ff.KwArgs{"deint": "interlaced"})
+	}
+	frames = frames.Filter("fps", ff.Args{plan.FPS.String()}, grid)
+	if plan.Pictures > 0 && job.End > plan.Pictures {
+		frames = frames.Filter("tpad", nil, ff.KwArgs{"stop": -1, "stop_mode": "clone"})
+	}
+	frames = frames.Trim(ff.KwArgs{"start_pts": chunk.From, "end_pts": job.End})
 	if plan.ToneMap {
 		frames = toneMap(frames, plan)
 	}
@@ -211,6 +250,13 @@ func posterSize(plan video.Plan) video.Rendition {
 	return plan.Renditions[len(plan.Renditions)-1]
 }
 
+func rangeOf(plan video.Plan) string {
+	if plan.FullRange {
+		return "full"
+	}
+	return "limited"
+}
+
 // toneMap turns HDR into SDR. It works in floating point on every pixel, so
 // the picture is made as small as the largest rendition first.
 func toneMap(s *ff.Stream, plan video.Plan) *ff.Stream {
@@ -218,7 +264,7 @@ func toneMap(s *ff.Stream, plan video.Plan) *ff.Stream {
 	return s.
 		Filter("scale", ff.Args{strconv.Itoa(top.Width), strconv.Itoa(top.Height)}).
 		Filter("zscale", nil, ff.KwArgs{
-			"tin": plan.HDR, "pin": "bt2020", "min": "bt2020nc", "rin": "limited", "t": "linear", "npl": "100",
+			"tin": plan.HDR, "pin": "bt2020", "min": "bt2020nc", "rin": rangeOf(plan), "t": "linear", "npl": "100",
 		}).
 		Filter("format", ff.Args{"gbrpf32le"}).
 		Filter("zscale", nil, ff.KwArgs{"p": "bt709"}).

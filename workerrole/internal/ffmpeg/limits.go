@@ -64,10 +64,3 @@ func bytesAt(bitRate int, seconds float64) int64 {
 
 // copyLimit is how many bytes a copy may have: containers differ, by an eighth at most.
 func copyLimit(bytes int64) int64 { return bytes + bytes/8 + besides }
-
-// copyingOf returns the limits of a run that copies this many bytes.
-func copyingOf(bytes int64) limits {
-	l := copying
-	l.file = copyLimit(bytes)
-	return l
-}

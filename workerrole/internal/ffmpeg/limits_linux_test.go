@@ -126,7 +126,7 @@ func TestTagsStayOutOfMemory(t *testing.T) {
 			return err
 		}},
 		"Remux": {copying, func(ctx context.Context) error {
-			return tool.Remux(ctx, src, filepath.Join(t.TempDir(), "out.mkv"), nil)
+			return tool.Remux(ctx, src, Info{}, filepath.Join(t.TempDir(), "out.mkv"), nil)
 		}},
 	} {
 		ctx, used := WithUsage(t.Context())

@@ -20,7 +20,7 @@ type Loudness struct {
 // Silence is the gate of EBU R128: nothing below it counts.
 const Silence = -70.0
 
-// Loudness measures the first audio stream of a source as it is played, which is in
+// Loudness measures the audio stream of a source that is heard, as it is played, which is in
 // stereo. That also bounds its cost: 5.1 channels take 2.7 times the processor time of two.
 // It writes nothing.
 func (t *Tool) Loudness(ctx context.Context, src Source, progress func(Progress)) (Loudness, error) {

@@ -4,26 +4,72 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	ff "github.com/u2takey/ffmpeg-go"
+
+	"github.com/cutroom/cutroom/shared/video"
 )
 
 // RemuxedDemuxer is the container that Remux writes.
 const RemuxedDemuxer = "matroska"
 
-// Remux copies the source's video and first audio stream, without decoding,
-// into a Matroska file at out, which has the duration and the index that the
-// source lacks. Repeating it overwrites the file.
-func (t *Tool) Remux(ctx context.Context, src Source, out string, progress func(Progress)) error {
+// Remux copies the source's pictures and the sound that is heard into a Matroska file at
+// out, which has an index and one time line: it begins where the first of both does, and
+// goes on where the times of the source jump. Repeating it overwrites the file.
+func (t *Tool) Remux(ctx context.Context, src Source, info Info, out string, progress func(Progress)) error {
 	in := t.guard(src)
 	in["fflags"] = "+genpts"
 	input := ff.Input(src.input(), in)
-	cmd := ff.Output([]*ff.Stream{input.Get("V:0"), input.Get("a:0?")}, out, ff.KwArgs{
+	streams := []*ff.Stream{input.Get("V:0")}
+	if info.HasAudio {
+		streams = append(streams, input.Get("a:"+strconv.Itoa(info.Audio.Track)))
+	}
+	options := ff.KwArgs{
 		"c": "copy", "sn": "", "dn": "", "map_metadata": "-1", "map_chapters": "-1",
 		"fflags": "+bitexact", "max_muxing_queue_size": "4096", "f": RemuxedDemuxer,
-	})
-	return t.copy(ctx, "remuxing the source", command{source: src, progress: progress}, cmd, out)
+	}
+	if info.decodesSound() {
+		streams[1] = streams[1].Filter("aresample", ff.Args{strconv.Itoa(video.SampleRate)}).
+			Filter("aformat", nil, ff.KwArgs{"sample_fmts": "flt", "channel_layouts": "stereo"})
+		// Matroska counts milliseconds: blocks of 24 fall on them.
+		options["c:a"], options["frame_size"] = "flac", strconv.Itoa(video.SampleRate*24/1000)
+		options["c:v"] = "copy"
+		delete(options, "c")
+	}
+	cmd := ff.Output(streams, out, options)
+	// Where recordings were joined, the last sound of one comes after the first picture of the
+	// next. It is taken for a jump back, and not for a gap, when the first recording is
+	// longer than this. ffmpeg's own 10 s would leave a gap as long as a recording.
+	const longestGap = "3"
+	return t.copy(ctx, "remuxing the source", command{source: src, progress: progress}, cmd, src.CopyLimit(info), out, "-dts_delta_threshold", longestGap)
 }
+
+// decodesSound reports whether the copy has the sound without loss instead of as it is.
+// The channels of AAC in an MPEG-TS may change on the way. Each packet says how many there
+// are, and in Matroska only the beginning of the file would.
+func (i Info) decodesSound() bool {
+	return i.HasAudio && i.Demuxer == "mpegts" && strings.HasPrefix(i.Audio.Codec, "aac")
+}
+
+// CopyLimit is how many bytes a copy of the source by Remux may have.
+func (s Source) CopyLimit(info Info) int64 {
+	bytes := copyLimit(s.size())
+	if info.decodesSound() {
+		seconds := info.Duration
+		if seconds <= 0 {
+			seconds = float64(s.size()) / thinnest
+		}
+		bytes += int64(min(seconds, video.MaxDuration.Seconds()) * flacRate)
+	}
+	return bytes
+}
+
+const (
+	thinnest = 4_000   // bytes of a second of film of which nothing is known
+	flacRate = 192_000 // bytes of a second of 16-bit stereo, before it is compressed
+)
 
 // Mux joins a whole video track and a whole audio track (empty: none), both
 // fragmented MP4 that we made, into an MP4 at out that starts playing before it
@@ -38,10 +84,12 @@ func (t *Tool) Mux(ctx context.Context, videoFile, audioFile, out string, progre
 	})
 	// Without copyts each file is moved to start at 0 on its own, and the sound,
 	// which starts with priming samples before 0, would come 21 ms late.
-	return t.copy(ctx, "making the download", command{reads: []string{videoFile, audioFile}, progress: progress}, cmd, out, "-copyts")
+	limit := copyLimit(Source{URL: videoFile}.size() + Source{URL: audioFile}.size())
+	return t.copy(ctx, "making the download", command{reads: []string{videoFile, audioFile}, progress: progress}, cmd, limit, out, "-copyts")
 }
 
-func (t *Tool) copy(ctx context.Context, what string, c command, cmd *ff.Stream, out string, globals ...string) error {
+// copy runs a command that writes out, of at most so many bytes.
+func (t *Tool) copy(ctx context.Context, what string, c command, cmd *ff.Stream, limit int64, out string, globals ...string) error {
 	dir, err := filepath.Abs(filepath.Dir(out))
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -49,11 +97,8 @@ func (t *Tool) copy(ctx context.Context, what string, c command, cmd *ff.Stream,
 	args := append([]string{"-nostdin", "-hide_banner", "-v", "error", "-y", "-progress", "pipe:1", "-nostats"}, globals...)
 	args = append(args, cmd.GetArgs()...)
 	args[len(args)-1] = "file:" + filepath.Join(dir, filepath.Base(out)) // never an option, never another protocol
-	bytes := c.source.size()
-	for _, path := range c.reads {
-		bytes += Source{URL: path}.size()
-	}
-	c.path, c.args, c.dir, c.progress, c.limits = t.FFmpeg, args, dir, quiet(c.progress), copyingOf(bytes)
+	c.path, c.args, c.dir, c.progress, c.limits = t.FFmpeg, args, dir, quiet(c.progress), copying
+	c.limits.file = limit
 	if _, err := t.run(ctx, c); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}

@@ -22,18 +22,19 @@ type Info struct {
 	Demuxer  string  // ffmpeg's name of the container; goes to Source.Demuxer
 	Start    float64 // earliest timestamp of any stream: the zero of every time below
 	Duration float64 // of the container, from Start; 0 when it does not say
-	Streams  int     // of any kind
+	Streams  int     // of pictures and sound
 
 	Video    VideoStream
-	HasAudio bool // the first audio stream can be decoded
+	HasAudio bool // there is an audio stream that can be decoded
+	Audio    AudioStream
+	Notices  []video.Notice // what of the source is left out
 
-	// NeedsRemux says that the source has no duration or no index, so that
-	// chunks cannot be planned or sought: Remux it, then probe the result.
+	// NeedsRemux says that the source cannot be cut as it is: it has no duration or no
+	// index, or the times of its streams may jump or begin apart. Remux it, then probe the
+	// result.
 	NeedsRemux bool
 	// CanToneMap says that this ffmpeg can show HDR on ordinary screens.
 	CanToneMap bool
-
-	bytes int64 // of the source; 0 when unknown
 }
 
 // VideoStream is the video that is shown: the first that is not cover art.
@@ -46,7 +47,18 @@ type VideoStream struct {
 	AvgFPS        video.Rational // frames ÷ duration; zero when unknown
 	Interlaced    bool
 	HDR           string  // transfer function when it is HDR: "smpte2084" or "arib-std-b67"
+	FullRange     bool    // black is 0 and not 16
+	Primaries     string  // when it says how its numbers become colours; else players guess
 	End           float64 // end of the last frame, from Info.Start; 0 when unknown
+}
+
+// AudioStream is the sound that is heard.
+type AudioStream struct {
+	video.Heard
+	Codec string
+	End   float64 // end of the last packet, from Info.Start; 0 when unknown
+
+	index int // of the stream
 }
 
 // Probe looks at the source: what is in it, and where its video really ends.
@@ -59,7 +71,7 @@ func (t *Tool) Probe(ctx context.Context, src Source) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	info, picked, err := raw.info()
+	info, picked, err := raw.info(t.decodes)
 	if err != nil {
 		return Info{}, err
 	}
@@ -81,10 +93,10 @@ func (t *Tool) ffprobe(ctx context.Context, src Source, out interface{ Write([]b
 
 // entries are what is used of ffprobe's answer. Tags are left out: their number
 // and size are a stranger's choice.
-const entries = "error=code:format=format_name,start_time,duration,size:" +
+const entries = "error=code:format=format_name,start_time,duration:" +
 	"stream=index,codec_type,codec_name,codec_tag_string,width,height,sample_aspect_ratio,field_order,color_transfer," +
-	"r_frame_rate,avg_frame_rate,start_time,duration,sample_rate,channels:" +
-	"stream_disposition=attached_pic,timed_thumbnails:stream_side_data=side_data_type,rotation"
+	"pix_fmt,color_range,color_space,color_primaries,r_frame_rate,avg_frame_rate,start_time,duration,sample_rate,channels,channel_layout:" +
+	"stream_disposition=attached_pic,timed_thumbnails,default:stream_side_data=side_data_type,rotation"
 
 func (t *Tool) probeStreams(ctx context.Context, src Source) (probed, error) {
 	var out bytes.Buffer
@@ -153,7 +165,6 @@ type probed struct {
 		Name     string  `json:"format_name"`
 		Start    seconds `json:"start_time"`
 		Duration seconds `json:"duration"`
-		Bytes    int64   `json:"size,string"`
 	} `json:"format"`
 	Streams []probedStream `json:"streams"`
 }
@@ -168,12 +179,17 @@ type probedStream struct {
 	SAR         string         `json:"sample_aspect_ratio"`
 	FieldOrder  string         `json:"field_order"`
 	Transfer    string         `json:"color_transfer"`
+	Pixels      string         `json:"pix_fmt"`
+	Range       string         `json:"color_range"`
+	Matrix      string         `json:"color_space"`
+	Primaries   string         `json:"color_primaries"`
 	FPS         string         `json:"r_frame_rate"`
 	AvgFPS      string         `json:"avg_frame_rate"`
 	Start       seconds        `json:"start_time"`
 	Duration    seconds        `json:"duration"`
 	SampleRate  string         `json:"sample_rate"`
 	Channels    int            `json:"channels"`
+	Layout      string         `json:"channel_layout"`
 	Disposition map[string]int `json:"disposition"`
 	SideData    []struct {
 		Type     string  `json:"side_data_type"`
@@ -195,15 +211,18 @@ func (s *seconds) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// info picks the video and says what is wrong with the file as a whole.
-func (p probed) info() (Info, probedStream, error) {
+// info picks what is seen and heard, and says what is wrong with the file as a whole.
+func (p probed) info(decodes map[string]bool) (Info, probedStream, error) {
 	demuxer, _, _ := strings.Cut(p.Format.Name, ",")
-	info := Info{Demuxer: demuxer, Start: p.Format.Start.Value, Duration: p.Format.Duration.Value, Streams: len(p.Streams), bytes: p.Format.Bytes}
+	info := Info{Demuxer: demuxer, Start: p.Format.Start.Value, Duration: p.Format.Duration.Value}
 	var pick *probedStream
 	for i := range p.Streams {
 		s := &p.Streams[i]
 		if s.encrypted() {
 			return info, *s, errEncrypted()
+		}
+		if s.Type == "video" || s.Type == "audio" { // fonts and data cost nothing
+			info.Streams++
 		}
 		if s.Type == "video" && pick == nil && s.Disposition["attached_pic"] == 0 && s.Disposition["timed_thumbnails"] == 0 {
 			pick = s
@@ -212,25 +231,55 @@ func (p probed) info() (Info, probedStream, error) {
 	if pick == nil {
 		return info, probedStream{}, video.Fail(video.NoVideoStream, "The file holds no video.")
 	}
-	for _, s := range p.Streams {
-		if s.Type == "audio" { // the first is the one that is encoded
-			rate, _ := strconv.Atoi(s.SampleRate)
-			info.HasAudio = s.known() && rate > 0 && s.Channels > 0
-			break
-		}
-	}
-	if !pick.known() {
+	info.Audio, info.HasAudio, info.Notices = p.sound(decodes)
+	if !pick.known() || !decodes[pick.Codec] {
 		return info, *pick, video.Fail(video.UnsupportedMedia, "The video is coded in a way that we cannot decode.")
 	}
 	if pick.Width <= 0 || pick.Height <= 0 {
 		return info, *pick, video.Fail(video.CorruptMedia, "The video's size cannot be read.")
 	}
 	info.Video = pick.video()
-	// FLV is sought by reading from the start, which would make every chunk read everything,
-	// and ASF that has no index by guessing, which reads half of it.
-	info.NeedsRemux = !p.Format.Duration.Known || info.Duration <= 0 || demuxer == "flv" || demuxer == "asf"
+	// Only these two have an index of all streams on one time line. Elsewhere times jump
+	// where recordings were joined, streams begin apart, and a seek reads from the start.
+	indexed := demuxer == "mov" || demuxer == "matroska"
+	info.NeedsRemux = !indexed || !p.Format.Duration.Known || info.Duration <= 0
 	return info, *pick, nil
 }
+
+// sound picks the track that players take: the first with the default flag that can be
+// decoded, else the first that can.
+func (p probed) sound(decodes map[string]bool) (heard AudioStream, found bool, notices []video.Notice) {
+	var tracks []probedStream
+	for _, s := range p.Streams {
+		if s.Type == "audio" {
+			tracks = append(tracks, s)
+		}
+	}
+	var pick probedStream
+	for i, s := range tracks {
+		rate, _ := strconv.Atoi(s.SampleRate)
+		flagged := s.Disposition["default"] == 1 && pick.Disposition["default"] == 0
+		if s.known() && decodes[s.Codec] && rate > 0 && s.Channels > 0 && (!found || flagged) {
+			pick, found, heard.Track = s, true, i
+		}
+	}
+	if !found {
+		if len(tracks) > 0 {
+			notices = append(notices, video.AudioNotDecodable)
+		}
+		return heard, false, notices
+	}
+	heard.index, heard.Codec = pick.Index, pick.Codec
+	heard.Discrete = pick.Channels > namedChannels && (pick.Layout == "" || pick.Layout == "unknown")
+	if next := heard.Track + 1; next < len(tracks) {
+		heard.Pair = strings.Contains(pick.Layout, "(FL)") && strings.Contains(tracks[next].Layout, "(FR)") && tracks[next].Codec == pick.Codec
+	}
+	return heard, true, nil
+}
+
+// namedChannels is up to how many channels ffmpeg takes the usual order for granted when
+// a source does not say which they are.
+const namedChannels = 8
 
 func errEncrypted() error {
 	return video.Fail(video.EncryptedMedia, "The file is encrypted.")
@@ -238,6 +287,20 @@ func errEncrypted() error {
 
 func (s probedStream) known() bool {
 	return s.Codec != "" && s.Codec != "unknown" && s.Codec != "none"
+}
+
+// primaries are those of a stream that says how its numbers become colours, or that holds
+// colours themselves; empty for one that leaves it to the player.
+func (s probedStream) primaries() string {
+	rgb := strings.Contains(s.Pixels, "rgb") || strings.Contains(s.Pixels, "bgr") || strings.HasPrefix(s.Pixels, "gbr") || s.Pixels == "pal8"
+	unknown := func(tag string) bool { return tag == "" || tag == "unknown" || tag == "reserved" }
+	switch {
+	case !rgb && unknown(s.Matrix) && s.Range != "pc":
+		return ""
+	case unknown(s.Primaries):
+		return "bt709"
+	}
+	return s.Primaries
 }
 
 func (s probedStream) encrypted() bool {
@@ -266,6 +329,8 @@ func (s probedStream) video() VideoStream {
 	if s.Transfer == "smpte2084" || s.Transfer == "arib-std-b67" {
 		v.HDR = s.Transfer
 	}
+	v.FullRange = s.Range == "pc"
+	v.Primaries = s.primaries()
 	for _, d := range s.SideData {
 		if quarter := int(math.Round(d.Rotation / 90)); quarter != 0 {
 			v.Rotation = ((quarter*90)%360 + 360) % 360

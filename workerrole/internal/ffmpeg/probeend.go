@@ -17,10 +17,6 @@ import (
 // be sent first; it does not find pictures that end much sooner than the rest.
 var tails = []float64{0.5, 2, 12}
 
-// tailBytes are read of an MPEG-TS beyond the share of its end: it repeats what is needed
-// to understand it several times a second.
-const tailBytes = 256 << 10
-
 // probeEnd reads the first packets and those near the end. It finds out what
 // the header cannot say: whether packets are encrypted, when the last picture
 // ends, and whether the file was cut short.
@@ -40,7 +36,10 @@ func (t *Tool) probeEnd(ctx context.Context, src Source, info Info, s probedStre
 	var seen packetEnds
 	var err error
 	for _, tail := range tails {
-		seen = packetEnds{video: s.Index, start: info.Start, frame: frame}
+		seen = packetEnds{video: s.Index, audio: -1, start: info.Start, frame: frame}
+		if info.HasAudio {
+			seen.audio = info.Audio.index
+		}
 		whole := false
 		whole, err = t.readTail(ctx, src, info, min(info.Duration, promised), tail, &seen)
 		damaged := errors.As(err, new(*RunError)) // perhaps not further back
@@ -66,7 +65,7 @@ func (t *Tool) probeEnd(ctx context.Context, src Source, info Info, s probedStre
 	if info.Demuxer == "mov" && short(seen.lastVideo, promised) {
 		return info, cutShort(seen.lastVideo, promised) // this container's index is exact
 	}
-	info.Video.End = seen.lastVideo
+	info.Video.End, info.Audio.End = seen.lastVideo, seen.lastAudio
 	return info, nil
 }
 
@@ -77,14 +76,7 @@ func (t *Tool) readTail(ctx context.Context, src Source, info Info, end, tail fl
 		"-show_entries", "packet=stream_index,pts_time,dts_time,duration_time,flags:packet_side_data=side_data_type",
 		"-of", "compact=p=0",
 	}
-	switch whole = info.Duration <= 2*tail; {
-	case whole:
-	case info.Demuxer == "mpegts" && tail < tails[len(tails)-1]:
-		// Without an index a time is searched for by reading here and there, also in the
-		// middle, which of an upload that is going on has not arrived.
-		share := int64(float64(info.bytes) * tail / info.Duration)
-		args = append(args, "-nofind_stream_info", "-skip_initial_bytes", strconv.FormatInt(max(0, info.bytes-share-tailBytes), 10))
-	default:
+	if whole = info.Duration <= 2*tail; !whole {
 		args = append(args, "-read_intervals", "%+#8,"+strconv.FormatFloat(info.Start+end-tail, 'f', 3, 64)+"%")
 	}
 	_, err := t.ffprobe(ctx, src, seen, args...)
@@ -95,14 +87,14 @@ func cutShort(got, want float64) error {
 	return video.Fail(video.CorruptMedia, "The file promises %.1f seconds but ends after %.1f.", want, got)
 }
 
-// packetEnds reads ffprobe's packet lines as they come and keeps two numbers:
+// packetEnds reads ffprobe's packet lines as they come and keeps three numbers:
 // a file that cannot be sought may print millions of lines.
 type packetEnds struct {
-	video              int     // index of the video stream
-	start, frame       float64 // zero of the times; seconds of a frame without a duration
-	rest               []byte
-	lastVideo, lastAny float64
-	encrypted          bool
+	video, audio                  int     // indices of streams; -1 for none
+	start, frame                  float64 // zero of the times; seconds of a frame without a duration
+	rest                          []byte
+	lastVideo, lastAudio, lastAny float64
+	encrypted                     bool
 }
 
 func (e *packetEnds) Write(p []byte) (int, error) {
@@ -149,7 +141,10 @@ func (e *packetEnds) line(line string) {
 	}
 	end := when + length - e.start
 	e.lastAny = max(e.lastAny, end)
-	if index == e.video {
+	switch index {
+	case e.video:
 		e.lastVideo = max(e.lastVideo, end)
+	case e.audio:
+		e.lastAudio = max(e.lastAudio, end)
 	}
 }

@@ -35,6 +35,9 @@ type Source struct {
 	// Empty before the probe.
 	Demuxer string
 
+	// Heard is what of its sound is heard.
+	Heard video.Heard
+
 	served *served // the reads behind the address; nil for a local file
 }
 
@@ -51,9 +54,6 @@ func (s Source) size() int64 {
 	}
 	return 0
 }
-
-// CopyLimit is how many bytes a copy of the source may have, in another container.
-func (s Source) CopyLimit() int64 { return copyLimit(s.size()) }
 
 // input is the source in ffmpeg's words: "file:" keeps a path from being read
 // as an option or as another protocol.

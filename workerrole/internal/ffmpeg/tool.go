@@ -36,15 +36,16 @@ type Tool struct {
 	// same on every try. 1 on a machine of one core, where it gains nothing.
 	FirstChunkProcesses int
 
-	cage   *cage.Cage // what holds the programs
-	others holding
+	decodes map[string]bool // by the name of the codec
+	cage    *cage.Cage      // what holds the programs
+	others  holding
 }
 
 // needed are the parts of ffmpeg without which no video can be processed.
 var needed = map[string][]string{
-	"-filters":  {"fps", "trim", "scale", "split", "select", "tile", "aresample", "apad", "atrim", "asetpts", "aformat", "ebur128"},
-	"-encoders": {"libx264", "aac", "mjpeg", "pcm_s16le"},
-	"-muxers":   {"hls", "mp4", "matroska", "image2", "framecrc", "null"},
+	"-filters":  {"fps", "trim", "scale", "split", "select", "tile", "aresample", "atrim", "asetpts", "aformat", "pan", "join", "ebur128", "bwdif", "tpad", "pad", "setparams"},
+	"-encoders": {"libx264", "aac", "mjpeg", "pcm_f32le", "pcm_s16le", "flac"},
+	"-muxers":   {"hls", "mp4", "matroska", "image2", "framecrc", "tee", "f32le", "null"},
 }
 
 // Open is OpenIn a cage of what this system has.
@@ -96,7 +97,23 @@ func OpenIn(ctx context.Context, held *cage.Cage, ffmpegPath, ffprobePath string
 			t.HasToneMap = have["zscale"] && have["tonemap"]
 		}
 	}
-	return t, nil
+	t.decodes, err = t.decoders(ctx)
+	return t, err
+}
+
+// decoders are the codecs that this ffmpeg can decode.
+func (t *Tool) decoders(ctx context.Context) (map[string]bool, error) {
+	out, err := t.ask(ctx, t.FFmpeg, "-hide_banner", "-codecs")
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string]bool)
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(line); len(f) >= 2 && strings.HasPrefix(f[0], "D") { // "DEV.L. h264"
+			names[f[1]] = true
+		}
+	}
+	return names, nil
 }
 
 func find(path, name string) (string, error) {

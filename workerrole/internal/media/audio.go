@@ -22,6 +22,8 @@ type Portion struct {
 	// Part is complete but for the name of the blob. Only the run that starts
 	// with segment 0 holds the init segment, which is the same for all.
 	Part video.AudioPart
+	// Truncated says that the source has sound beyond what could be decoded.
+	Truncated bool
 }
 
 const (
@@ -39,6 +41,9 @@ const (
 	// priming samples of AAC shift it out of its own time, and players then
 	// wait for ever for something to fill the gap.
 	shortestAudio = video.SampleRate / 10 // samples
+	// unheard is how many seconds of sound may be missing at the end and not be missed: a
+	// packet that was cut, or two.
+	unheard = 0.5
 	// runUp is how long before it is needed sound must be decoded, in seconds:
 	// the first frames after a seek lack what went before them.
 	runUp = 0.5
@@ -89,7 +94,7 @@ func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	}
 	p := plan.Sound[index]
 	s := stretch{first: p.First, end: p.End, packet: video.SoundPacket, urgent: index == 0}
-	if index == len(plan.Sound)-1 {
+	if s.last = index == len(plan.Sound)-1; s.last {
 		s.end += longestPortion // a track that goes on beyond its promise is cut off there
 	}
 	return s.encode(ctx, tool, src, plan, dir, progress)
@@ -132,12 +137,14 @@ type stretch struct {
 	first, end int                     // segments, half-open
 	packet     func(segment int) int64 // first packet of a segment
 	urgent     bool                    // somebody waits for it
+	last       bool                    // it is to hold the end of the track
 }
 
 func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, dir string, progress func(int64)) (Portion, error) {
 	if src.Demuxer == "" {
 		src.Demuxer = plan.Demuxer
 	}
+	src.Heard = plan.Heard
 	from, to := s.packet(s.first), s.packet(s.end)
 	start := max(0, from-preroll-1) // packet n is made of the samples of packets n-1 and n
 	job := ffmpeg.SoundJob{
@@ -150,7 +157,7 @@ func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Sourc
 			return Portion{}, err
 		}
 	}
-	_, err := tool.Sound(ctx, job, func(p ffmpeg.Progress) {
+	end, err := tool.Sound(ctx, job, func(p ffmpeg.Progress) {
 		if progress != nil {
 			progress(p.OutTime.Microseconds() * video.SampleRate / 1e6)
 		}
@@ -170,7 +177,9 @@ func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Sourc
 	if want := min(to, job.Pad/video.AACPacket) - from; int64(len(packets)) < want {
 		return Portion{}, fmt.Errorf("encoding sound: %d packets came out, %d are needed", len(packets), want)
 	}
-	return s.write(packets, filepath.Join(dir, "audio.m4s"))
+	made, err := s.write(packets, filepath.Join(dir, "audio.m4s"))
+	made.Truncated = s.last && float64(end)/video.SampleRate < plan.SoundSeconds-unheard
+	return made, err
 }
 
 // approach finds a place to start reading that is far enough before the stretch,
@@ -183,7 +192,6 @@ func approach(ctx context.Context, tool *ffmpeg.Tool, plan video.Plan, job *ffmp
 	if err != nil {
 		return err
 	}
-	job.Rate = first.Rate
 	if first.Tick > 0 {
 		var known bool
 		if job.Grid, known = ffmpeg.Grid(first); !known {

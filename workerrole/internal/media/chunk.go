@@ -61,7 +61,8 @@ func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, pr
 	plan, index := job.Plan, job.Index
 	chunk, last := plan.Chunks[index], plan.Last(index)
 	job.End = chunk.To
-	if last {
+	open := last && plan.Pictures == 0 // else the last picture stays up to the planned end
+	if open {
 		job.End += max(plan.FPS.Frames(slack), plan.Frames/20)
 	}
 	for i := range plan.Renditions {
@@ -85,7 +86,7 @@ func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, pr
 		switch {
 		case err == nil:
 			missing = nil
-			if last {
+			if open {
 				missing = truth(plan, chunk.From+frames, frames >= job.End-chunk.From)
 			}
 			if missing == nil {

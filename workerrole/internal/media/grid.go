@@ -19,8 +19,8 @@ const (
 )
 
 // grid chooses the constant frame rate of the output. A source of constant rate
-// keeps it exactly; a faster one is halved until it fits; a source of variable
-// rate gets one that holds its busiest parts.
+// keeps it exactly; a faster one is halved until it fits; of an interlaced one each
+// field is a picture; a source of variable rate gets one that holds its busiest parts.
 func grid(v ffmpeg.VideoStream) video.Rational {
 	rate, avg := v.FPS, v.AvgFPS
 	switch {
@@ -34,6 +34,9 @@ func grid(v ffmpeg.VideoStream) video.Rational {
 		rate = tidy(avg) // rate counts fields
 	default:
 		rate = variable(rate, avg.Float())
+	}
+	if v.Interlaced && rate.Float() <= maxGrid/2+0.01 {
+		rate = reduce(video.Rational{Num: 2 * rate.Num, Den: rate.Den}) // each field is a picture of its own
 	}
 	for rate.Float() > maxGrid+0.01 {
 		rate = reduce(video.Rational{Num: rate.Num, Den: 2 * rate.Den})

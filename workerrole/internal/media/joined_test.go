@@ -36,7 +36,7 @@ func probe(t *testing.T, tool *ffmpeg.Tool, path string) (ffmpeg.Source, ffmpeg.
 	if info.NeedsRemux {
 		out := filepath.Join(t.TempDir(), "remuxed")
 		src.Demuxer = info.Demuxer
-		if err := media.Remux(t.Context(), tool, src, out, nil); err != nil {
+		if err := media.Remux(t.Context(), tool, src, info, out, nil); err != nil {
 			t.Fatalf("Remux: %v", err)
 		}
 		src = ffmpeg.Source{URL: out}

@@ -8,17 +8,17 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-// Remux gives a source without duration or index (ffmpeg.Info.NeedsRemux) both,
-// by copying its streams into the local file out, without decoding. Probe the
-// result as ffmpeg.Source{URL: out} and plan that.
+// Remux makes a local file out of a source that cannot be cut as it is
+// (ffmpeg.Info.NeedsRemux): one time line, with an index. Probe the result as
+// ffmpeg.Source{URL: out} and plan that.
 //
 // A *video.Failure says that the source is broken; any other error may pass.
 // progress gets the bytes written so far; it may be nil. Repeating the call
 // overwrites out.
-func Remux(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, out string, progress func(bytes int64)) error {
-	err := tool.Remux(ctx, src, out, bytesOf(progress))
+func Remux(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, info ffmpeg.Info, out string, progress func(bytes int64)) error {
+	err := tool.Remux(ctx, src, info, out, bytesOf(progress))
 	if errors.As(err, new(*ffmpeg.RunError)) {
-		return video.Fail(video.CorruptMedia, "The file has no index, and its streams cannot be copied into one that has.")
+		return video.Fail(video.CorruptMedia, "Its pictures and sound cannot be brought onto one time line.")
 	}
 	return err
 }

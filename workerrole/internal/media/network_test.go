@@ -68,7 +68,7 @@ func TestServedSourceGivesTheSameBytes(t *testing.T) {
 	tool := tool(t)
 	for _, clip := range mediatest.Clips() {
 		switch clip.Name {
-		case "mp4-30", "ts-open-gop", "mkv-44.1k":
+		case "mp4-30", "mp4-fragmented", "mkv-44.1k":
 		default:
 			continue
 		}
@@ -163,7 +163,7 @@ func TestReadThatFailsFailsTheRun(t *testing.T) {
 				_, err = media.EncodePortion(t.Context(), tool, serve(t, path, breaks), plan, len(plan.Sound)-1, t.TempDir(), nil)
 				check("sound", err)
 			}
-			err = media.Remux(t.Context(), tool, serve(t, path, breaks), t.TempDir()+"/out", nil)
+			err = media.Remux(t.Context(), tool, serve(t, path, breaks), info, t.TempDir()+"/out", nil)
 			check("remux", err)
 		}
 	}

@@ -14,8 +14,7 @@ import (
 type Limits struct {
 	MaxPixels   int           // in a picture: too_many_pixels
 	MinSide     int           // pixels of the shorter side: too_small
-	MaxFPS      float64       // frames per second of the source: too_many_frames
-	MaxFrames   int64         // on the grid: too_many_frames
+	MaxFrames   int64         // of the source, and on the grid: too_many_frames
 	MaxDecoded  int64         // pixels of all frames together: too_many_pixels
 	MaxDuration time.Duration // too_long
 	MaxStreams  int           // of any kind: too_many_streams
@@ -25,7 +24,6 @@ type Limits struct {
 var DefaultLimits = Limits{
 	MaxPixels:   9_437_184, // 4096 × 2304
 	MinSide:     16,
-	MaxFPS:      120,
 	MaxFrames:   1_000_000,
 	MaxDecoded:  3_600_000_000_000, // 4 hours of 3840 × 2160 at 30 frames a second
 	MaxDuration: video.MaxDuration,
@@ -67,23 +65,31 @@ func Plan(info ffmpeg.Info, limits Limits) (video.Plan, error) {
 	if info.NeedsRemux {
 		return video.Plan{}, ErrNeedsRemux
 	}
-	end := info.Video.End
-	if end <= 0 {
-		end = info.Duration
+	pictures := info.Video.End
+	if pictures <= 0 {
+		pictures = info.Duration
 	}
 	p := video.Plan{
-		Format:   video.PlanFormat,
-		Demuxer:  info.Demuxer,
-		FPS:      grid(info.Video),
-		HasAudio: info.HasAudio,
-		HDR:      info.Video.HDR,
-		ToneMap:  info.Video.HDR != "" && info.CanToneMap,
+		Format:     video.PlanFormat,
+		Demuxer:    info.Demuxer,
+		FPS:        grid(info.Video),
+		Interlaced: info.Video.Interlaced,
+		HasAudio:   info.HasAudio,
+		Heard:      info.Audio.Heard,
+		HDR:        info.Video.HDR,
+		FullRange:  info.Video.FullRange,
+		Primaries:  info.Video.Primaries,
+		ToneMap:    info.Video.HDR != "" && info.CanToneMap,
 	}
-	p.Frames = max(1, p.FPS.Frames(end))
-	if p.Frames > limits.MaxFrames {
-		return video.Plan{}, video.Fail(video.TooManyFrames, "The video has %d frames; %d are allowed.", p.Frames, limits.MaxFrames)
+	p.Frames = max(1, p.FPS.Frames(pictures))
+	if info.HasAudio && info.Audio.End > pictures+overhang { // the last picture stays
+		p.Pictures, p.Frames = p.Frames, p.FPS.Frames(info.Audio.End)
 	}
-	if all := p.Frames * int64(info.Video.Width*info.Video.Height); all > limits.MaxDecoded {
+	decoded := max(p.Frames, int64(info.Video.AvgFPS.Float()*pictures)) // of a fast camera's, some are left out
+	if decoded > limits.MaxFrames {
+		return video.Plan{}, video.Fail(video.TooManyFrames, "The video has %d frames; %d are allowed.", decoded, limits.MaxFrames)
+	}
+	if all := decoded * int64(info.Video.Width*info.Video.Height); all > limits.MaxDecoded {
 		return video.Plan{}, video.Fail(video.TooManyPixels, "All pictures have %d million pixels together; %d are allowed.", all/1e6, limits.MaxDecoded/1e6)
 	}
 	p.DurationSeconds = p.FPS.Seconds(p.Frames)
@@ -92,7 +98,8 @@ func Plan(info ffmpeg.Info, limits Limits) (video.Plan, error) {
 	p.Renditions = ladder(p.Width, p.Height)
 	p.SegmentFrames = max(1, p.FPS.Frames(segmentSeconds))
 	p.Chunks = cut(p.Frames, p.SegmentFrames, longest(p, info.Video))
-	if p.HasAudio { // which may go on behind the pictures
+	if p.HasAudio {
+		p.SoundSeconds = info.Audio.End
 		p.Sound = portions(max(p.DurationSeconds, min(info.Duration, limits.MaxDuration.Seconds())))
 	}
 	p.SeekMargin = seekMargin(info.Demuxer, p.FPS)
@@ -112,11 +119,12 @@ func seekMargin(demuxer string, fps video.Rational) float64 {
 		// Their index leads to the keyframe before. Older releases of ffmpeg look it up
 		// in the order of decoding, where a keyframe is some pictures earlier than shown.
 		return fps.Seconds(reordered) + 0.1
-	case "mpegts", "mpeg":
-		return 5 // no index: seeks land where they land
 	}
 	return 1
 }
+
+// overhang is how many seconds sound usually ends after the pictures: a packet or two.
+const overhang = 0.1
 
 // reordered is by how many pictures encoders may show a picture later than it is
 // decoded: 2 by default in x264, 4 with a deep pyramid of B-frames.
@@ -124,10 +132,6 @@ const reordered = 4
 
 func (l Limits) check(info ffmpeg.Info) error {
 	v := info.Video
-	rate := v.AvgFPS.Float()
-	if rate == 0 {
-		rate = v.FPS.Float()
-	}
 	seconds := max(info.Duration, v.End)
 	switch {
 	case info.Streams > l.MaxStreams:
@@ -138,8 +142,6 @@ func (l Limits) check(info ffmpeg.Info) error {
 		return video.Fail(video.TooSmall, "A picture has %d × %d pixels; each side must have %d.", v.Width, v.Height, l.MinSide)
 	case seconds > l.MaxDuration.Seconds():
 		return video.Fail(video.TooLong, "The video lasts %s; %s are allowed.", time.Duration(seconds)*time.Second, l.MaxDuration)
-	case rate > l.MaxFPS*1.001:
-		return video.Fail(video.TooManyFrames, "The video has %.0f frames per second; %.0f are allowed.", rate, l.MaxFPS)
 	}
 	return nil
 }

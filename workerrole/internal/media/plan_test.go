@@ -81,7 +81,7 @@ func TestGridKeepsConstantRates(t *testing.T) {
 	}
 	interlaced := source(720, 576, "50/1", "25/1", 60).Video
 	interlaced.Interlaced = true
-	if got := grid(interlaced).String(); got != "25/1" {
+	if got := grid(interlaced).String(); got != "50/1" {
 		t.Errorf("interlaced: %s", got)
 	}
 }
@@ -193,8 +193,8 @@ func TestLimits(t *testing.T) {
 		"streams":  {func(i *ffmpeg.Info) { i.Streams = 17 }, video.TooManyStreams},
 		"long":     {func(i *ffmpeg.Info) { i.Video.End = 4*3600 + 1 }, video.TooLong},
 		"long-any": {func(i *ffmpeg.Info) { i.Duration = (5 * time.Hour).Seconds() }, video.TooLong},
-		"rate": {func(i *ffmpeg.Info) {
-			i.Video.FPS, i.Video.AvgFPS = video.Rational{Num: 121, Den: 1}, video.Rational{Num: 121, Den: 1}
+		"frames": {func(i *ffmpeg.Info) { // of which some would be left out
+			i.Video.FPS, i.Video.AvgFPS, i.Video.End = video.Rational{Num: 1000, Den: 1}, video.Rational{Num: 1000, Den: 1}, 1001
 		}, video.TooManyFrames},
 	} {
 		info := source(640, 360, "30/1", "30/1", 10)

@@ -68,7 +68,7 @@ func TestSoundJoinsSeamlessly(t *testing.T) {
 			got := pcm(t, "-i", whole)
 
 			length := max(int64(len(want[0])), int64(math.Ceil(plan.DurationSeconds*video.SampleRate)))
-			if n := samples - video.AACPacket; n != length && n+video.SampleRate/10 < length || n > length {
+			if n := samples - video.AACPacket; n != length && n+video.SampleRate/10 < length || n > length+1 { // a resampler rounds up
 				t.Errorf("the track has %d samples, want %d", n, length)
 			}
 			for channel := range want {

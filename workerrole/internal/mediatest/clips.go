@@ -108,12 +108,10 @@ func clips(moving func(size, rate string, seconds int) []string) []Clip {
 		"-x265-params", "log-level=none:keyint=50:pools=1",
 		"-color_primaries", "bt2020", "-color_trc", "smpte2084", "-colorspace", "bt2020nc", "-shortest",
 	}, aac)
-	flv := recipe("flv", "flv", video, Hum(44100, Seconds), X264(60), aac)
-	flv.Remux = true
-	wmv := recipe("wmv", "asf", video, hum, []string{"-c:v", "wmv2", "-g", "60", "-c:a", "wmav2"})
-	wmv.Remux = true
-	noIndex := recipe("mkv-live", "matroska", video, hum, X264(60), aac, []string{"-live", "1"})
-	noIndex.Remux = true
+	remuxed := func(c Clip) Clip {
+		c.Remux = true
+		return c
+	}
 	return []Clip{
 		recipe("mp4-30", "mp4", video, hum, X264(90), aac, []string{"-movflags", "+faststart"}),
 		recipe("mp4-23.976", "mp4", moving(small, "24000/1001", Seconds), hum, X264(240), aac),
@@ -135,17 +133,17 @@ func clips(moving func(size, rate string, seconds int) []string) []Clip {
 		recipe("webm-vp9-opus", "webm", video, hum, []string{
 			"-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-b:v", "200k", "-g", "60", "-c:a", "libopus",
 		}),
-		recipe("ts-open-gop", "mpegts", video, hum, []string{
+		remuxed(recipe("ts-open-gop", "mpegts", video, hum, []string{
 			"-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p", "-g", "45", "-bf", "3", "-flags", "-cgop", "-x264-params", "open-gop=1",
-		}, aac),
-		unaligned(recipe("ts", "mpegts", video, hum, X264(60), aac)),
-		wmv,
+		}, aac)),
+		unaligned(remuxed(recipe("ts", "mpegts", video, hum, X264(60), aac))),
+		remuxed(recipe("wmv", "asf", video, hum, []string{"-c:v", "wmv2", "-g", "60", "-c:a", "wmav2"})),
 		recipe("mkv-44.1k", "matroska", video, Hum(44100, Seconds), X264(60), aac),
-		noIndex,
-		recipe("avi", "avi", video, hum, []string{"-c:v", "mpeg4", "-g", "60", "-c:a", "libmp3lame"}),
-		flv,
-		recipe("ogg-theora-vorbis", "ogg", video, hum, []string{"-c:v", "libtheora", "-q:v", "6", "-g", "60", "-c:a", "libvorbis"}),
-		recipe("mpeg-ps", "vob", moving("176x144", "25", Seconds), hum, []string{"-c:v", "mpeg2video", "-g", "15", "-bf", "2", "-b:v", "1M", "-c:a", "mp2"}),
+		remuxed(recipe("mkv-live", "matroska", video, hum, X264(60), aac, []string{"-live", "1"})),
+		remuxed(recipe("avi", "avi", video, hum, []string{"-c:v", "mpeg4", "-g", "60", "-c:a", "libmp3lame"})),
+		remuxed(recipe("flv", "flv", video, Hum(44100, Seconds), X264(60), aac)),
+		remuxed(recipe("ogg-theora-vorbis", "ogg", video, hum, []string{"-c:v", "libtheora", "-q:v", "6", "-g", "60", "-c:a", "libvorbis"})),
+		remuxed(recipe("mpeg-ps", "vob", moving("176x144", "25", Seconds), hum, []string{"-c:v", "mpeg2video", "-g", "15", "-bf", "2", "-b:v", "1M", "-c:a", "mp2"})),
 		recipe("mp4-fragmented", "mp4", video, hum, X264(60), aac, []string{"-movflags", "+frag_keyframe+empty_moov"}),
 		recipe("two-audio-tracks", "mp4", video, hum, Hum(44100, Seconds), []string{"-map", "0", "-map", "1", "-map", "2"}, X264(90), aac),
 		recipe("short-audio", "mp4", video, Hum(48000, 2), X264(90), aac),

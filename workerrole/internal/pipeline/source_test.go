@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -92,7 +93,7 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %s", what, err, video.SourceChanged)
 		}
 	}
-	if again, err := tool.Probe(ctx, before); err != nil || again != info {
+	if again, err := tool.Probe(ctx, before); err != nil || !reflect.DeepEqual(again, info) {
 		t.Errorf("what an attempt has read and keeps: %+v, %v, want %+v", again, err, info)
 	}
 	_, err = tool.Probe(ctx, late)

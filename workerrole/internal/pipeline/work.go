@@ -61,9 +61,12 @@ func (w *Work) OpenSource(ctx context.Context) (ffmpeg.Source, Pinned, error) {
 		}
 		w.growing = whole
 		source, err := serve(ctx, whole, w.Plan.Demuxer)
+		source.Heard = w.Plan.Heard
 		return source, from, err
 	}
-	return openSource(ctx, w.blobs, from, w.Plan.Demuxer)
+	source, from, err := openSource(ctx, w.blobs, from, w.Plan.Demuxer)
+	source.Heard = w.Plan.Heard
+	return source, from, err
 }
 
 // upload is what the uploader sent: one file, or the manifest of its parts.

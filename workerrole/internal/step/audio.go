@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -52,6 +53,13 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 		return videostore.Commit{}, err
 	}
 	commit := videostore.Commit{Output: AudioOutput{Segments: len(made.Part.Segments)}}
+	if made.Truncated {
+		commit.Video = func(v *video.Video) {
+			if !slices.Contains(v.Notices, video.AudioTruncated) {
+				v.Notices = append(v.Notices, video.AudioTruncated)
+			}
+		}
+	}
 	if len(made.Part.Segments) == 0 {
 		return commit, nil // the track is shorter than the container says
 	}

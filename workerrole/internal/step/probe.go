@@ -42,9 +42,9 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	layout, head, growing := w.Arrived()
 	if info.NeedsRemux {
 		if growing {
-			return videostore.Commit{}, video.Fail(video.UnsupportedMedia, "The file has no index: it can be read when all of it is there.")
+			return videostore.Commit{}, video.Fail(video.UnsupportedMedia, "This kind of file can be read when all of it is there.")
 		}
-		if info, from, err = s.remux(ctx, w, source); err != nil {
+		if info, from, err = s.remux(ctx, w, source, info); err != nil {
 			return videostore.Commit{}, err
 		}
 	}
@@ -69,25 +69,26 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 				v.State = video.Processing
 			}
 			v.DurationSeconds, v.Width, v.Height = plan.DurationSeconds, plan.Width, plan.Height
-			v.FPS, v.Renditions = plan.FPS, plan.Renditions
+			v.FPS, v.Renditions, v.Notices = plan.FPS, plan.Renditions, info.Notices
 		},
 	}, nil
 }
 
-// remux copies the streams of a source without an index into a file that has one. Without
-// it every chunk would have to read everything before it.
-func (s Probe) remux(ctx context.Context, w *pipeline.Work, source ffmpeg.Source) (ffmpeg.Info, pipeline.Pinned, error) {
+// remux brings a source that cannot be cut as it is onto one time line, in a file that has
+// an index.
+func (s Probe) remux(ctx context.Context, w *pipeline.Work, source ffmpeg.Source, found ffmpeg.Info) (ffmpeg.Info, pipeline.Pinned, error) {
 	path := filepath.Join(w.Dir, "prepared.mkv")
-	if err := w.NeedRoom(source.CopyLimit()); err != nil {
+	if err := w.NeedRoom(source.CopyLimit(found)); err != nil {
 		return ffmpeg.Info{}, pipeline.Pinned{}, err
 	}
-	if err := media.Remux(ctx, s.Tool, source, path, w.Moved); err != nil {
+	if err := media.Remux(ctx, s.Tool, source, found, path, w.Moved); err != nil {
 		return ffmpeg.Info{}, pipeline.Pinned{}, err
 	}
 	info, err := s.Tool.Probe(ctx, ffmpeg.Source{URL: path})
 	if err != nil {
 		return ffmpeg.Info{}, pipeline.Pinned{}, err
 	}
+	info.Notices = append(found.Notices, info.Notices...)
 	copied, err := w.PutSource(ctx, path, "video/x-matroska")
 	return info, copied, err
 }
