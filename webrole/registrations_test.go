@@ -174,7 +174,7 @@ func TestStartListsOfSpreadsheets(t *testing.T) {
 	}
 	// What cannot be read says what to do.
 	for list, code := range map[string]string{
-		"bib;name;sex\n1;Ann;F\n": "invalid_body: Line 1: the first line must name the columns bib, name, sex and age and, if there are finishes, finishedAt, separated by commas, semicolons or tabs; age is missing. 0 rows before it are stored; importing all again is safe.",
+		"bib;name;sex\n1;Ann;F\n":                                    "invalid_body: Line 1: the first line must name the columns bib, name, sex and age and, if there are finishes, finishedAt, separated by commas, semicolons or tabs; age is missing. 0 rows before it are stored; importing all again is safe.",
 		"bib,name,sex,age\n1,\x89PNG\x81\xb4\xd9\xff\xee\x81,F,30\n": "undecodable_text: The list cannot be read: the encoding of the text cannot be told from its bytes: save it as UTF-8 and send it again. In Excel that is the file type CSV UTF-8. 0 of its rows are stored; importing all again is safe.",
 	} {
 		a := s.call(http.MethodPost, eventPath(newYork), []byte(list), "Content-Type", "text/csv")
