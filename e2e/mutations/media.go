@@ -110,13 +110,53 @@ var media = []Mutation{
 		Package: "./workerrole/internal/ffmpeg", Test: "TestLoudnessIsThatOfBS1770",
 		Says: "want -23.0 LUFS with a peak of -23",
 	},
+	{
+		Name: "the copy of what has no one time line",
+		Edits: []Edit{{
+			File: "workerrole/internal/ffmpeg/probe.go",
+			Old:  `indexed := demuxer == "mov" ||`,
+			New:  `indexed := demuxer == "mpegts" || demuxer == "mov" ||`,
+		}},
+		Package: "./workerrole/internal/media", Test: "TestFilmsAreAsOnePassShowsThem",
+		Says: "want",
+	},
+	{
+		Name: "jumps of times that are shorter than ten seconds",
+		Edits: []Edit{{
+			File: "workerrole/internal/ffmpeg/mux.go",
+			Old:  `longestGap = "3"`,
+			New:  `longestGap = "10"`,
+		}},
+		Package: "./workerrole/internal/media", Test: "TestFilmsAreAsOnePassShowsThem",
+		Says: "flashes",
+	},
+	{
+		Name: "the last picture while sound goes on",
+		Edits: []Edit{{
+			File: "workerrole/internal/ffmpeg/chunk.go",
+			Old:  `if plan.Pictures > 0 && job.End > plan.Pictures {`,
+			New:  `if false && plan.Pictures > 0 && job.End > plan.Pictures {`,
+		}},
+		Package: "./workerrole/internal/media", Test: "TestChunksJoinSeamlessly/late-audio",
+		Says: "frames are there",
+	},
+	{
+		Name: "the place of sound after a gap",
+		Edits: []Edit{{
+			File: "workerrole/internal/ffmpeg/place.go",
+			Old:  `if late := at - end; i == 0 || late > jitter ||`,
+			New:  `if late := at - end; i == 0 ||`,
+		}},
+		Package: "./workerrole/internal/ffmpeg", Test: "TestPlace",
+		Says: "ends at",
+	},
 	// No guard makes the sound right: the next two damage it, with a filter more.
 	{
 		Name: "the time of one side of the sound, from the second portion on",
 		Edits: []Edit{{
 			File: "workerrole/internal/ffmpeg/audio.go",
-			Old:  "out := sound.Output(SoundFile, ",
-			New:  "if job.From > 0 {\n\t\tsound = sound.Filter(\"adelay\", ff.Args{\"0|1S\"})\n\t}\n\tout := sound.Output(SoundFile, ",
+			Old:  "out := sound.Output(\"[f=f32le]\"",
+			New:  "if job.From > 0 {\n\t\tsound = sound.Filter(\"adelay\", ff.Args{\"0|1S\"})\n\t}\n\tout := sound.Output(\"[f=f32le]\"",
 		}},
 		Package: "./workerrole/internal/media", Test: "TestSoundJoinsSeamlessly/mp4_48k_stereo",
 		Says: "shifted by 1 samples",
@@ -125,8 +165,8 @@ var media = []Mutation{
 		Name: "the right place of both sides of the sound",
 		Edits: []Edit{{
 			File: "workerrole/internal/ffmpeg/audio.go",
-			Old:  "out := sound.Output(SoundFile, ",
-			New:  "out := sound.Filter(\"channelmap\", ff.Args{\"1|0\"}).Output(SoundFile, ",
+			Old:  "out := sound.Output(\"[f=f32le]\"",
+			New:  "out := sound.Filter(\"channelmap\", ff.Args{\"1|0\"}).Output(\"[f=f32le]\"",
 		}},
 		Package: "./workerrole/internal/media", Test: "TestSoundJoinsSeamlessly/mp4_48k_stereo",
 		Says: "where no seam is, the sound itself has",

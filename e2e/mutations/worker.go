@@ -153,7 +153,7 @@ var worker = []Mutation{
 		Name: "the room that a copy needs",
 		Edits: []Edit{{
 			File: "workerrole/internal/step/probe.go",
-			Old:  `if err := w.NeedRoom(source.CopyLimit()); err != nil {`,
+			Old:  `if err := w.NeedRoom(source.CopyLimit(found)); err != nil {`,
 			New:  `if err := w.NeedRoom(0); err != nil {`,
 		}},
 		Package: "./workerrole", Test: "TestCopyWithoutRoomIsMadeByAnother",

@@ -1,0 +1,68 @@
+package ffmpeg
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestPlace: frames that follow one another, are late, come again, or lie outside the
+// stretch are where a model puts them that marks one sample after the other.
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		job := SoundJob{Dir: t.TempDir(), From: r.Int64N(5000), Pad: r.Int64N(40_000)}
+		job.To = job.From + 1 + r.Int64N(40_000)
+		var list, decoded bytes.Buffer
+		list.WriteString("#tb 0: 1/48000\n")
+		next, model, at, end, sample := int64(0), map[int64]uint32{}, r.Int64N(8000), int64(0), uint32(0)
+		for i := range 10 {
+			length := 1 + r.Int64N(3000)
+			at += pickOne(r, 0, 0, 0, jitter, -jitter, jitter+1, -jitter-1, 5000, -3000)
+			if i == 0 || at-end > jitter || end-at > jitter {
+				end = at
+			}
+			for n := range length {
+				sample++
+				_ = binary.Write(&decoded, binary.LittleEndian, [AudioChannels]uint32{sample, sample})
+				if end+n >= next {
+					model[end+n], next = sample, end+n+1
+				}
+			}
+			fmt.Fprintf(&list, "0, %d, %d, %d, %d, 0x0\n", at, at, length, length*sampleBytes)
+			end += length
+			at += length
+		}
+		write := func(name string, data []byte) {
+			if err := os.WriteFile(filepath.Join(job.Dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(framesFile, list.Bytes())
+		write(decodedFile, decoded.Bytes())
+		got, err := job.place()
+		if err != nil || got != end {
+			t.Fatalf("seed %d: ends at %d, %v; want %d", seed, got, err, end)
+		}
+		placed, err := os.ReadFile(filepath.Join(job.Dir, placedFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := min(job.To, max(next, job.Pad, job.From)) - job.From
+		if n := int64(len(placed)) / sampleBytes; n != want {
+			t.Fatalf("seed %d: %d samples, want %d", seed, n, want)
+		}
+		for n := range want {
+			if got := binary.LittleEndian.Uint32(placed[n*sampleBytes:]); got != model[job.From+n] {
+				t.Fatalf("seed %d: sample %d is number %d of what was decoded, want %d", seed, job.From+n, got, model[job.From+n])
+			}
+		}
+	}
+}
+
+func pickOne(r *rand.Rand, from ...int64) int64 { return from[r.IntN(len(from))] }
