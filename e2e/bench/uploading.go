@@ -35,7 +35,7 @@ var kinds = []struct {
 	{name: "MOV", ext: "mov"},
 	{name: "WebM", ext: "webm", anew: []string{"-c:v", "libvpx", "-deadline", "realtime", "-cpu-used", "8", "-b:v", "8M", "-g", "90", "-c:a", "libopus"}},
 	{name: "MKV", ext: "mkv"},
-	{name: "MPEG-TS", ext: "ts"},
+	{name: "MPEG-TS", ext: "ts", waits: true},
 	{name: "MP4, most bytes in its first half", ext: "first.mp4", anew: uneven("lt")},
 	{name: "MP4, most bytes in its second half", ext: "second.mp4", anew: uneven("gt")},
 	{name: "MP4 in fragments", ext: "fragments.mp4", args: []string{"-movflags", "+frag_keyframe+empty_moov+default_base_moof"}, waits: true},
