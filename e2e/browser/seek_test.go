@@ -41,7 +41,9 @@ func hour(t *testing.T) string {
 	for _, args := range [][]string{
 		{"-f", "lavfi", "-i", "testsrc2=s=1280x720:r=25:d=60",
 			"-f", "lavfi", "-i", "color=black:s=24x12:r=25:d=60,geq=lum='16+219*mod(floor(N/pow(2,floor(12*X/W))),2)':cb=128:cr=128,scale=1280x360:flags=neighbor",
-			"-f", "lavfi", "-i", "anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=60", "-filter_complex", "[0][1]overlay",
+			// At 44,100 samples a second a minute is nearly a whole number of AAC packets, so that
+			// sixty in a row keep their sound with their pictures.
+			"-f", "lavfi", "-i", "anoisesrc=c=pink:a=0.2:r=44100:seed=1:d=60", "-filter_complex", "[0][1]overlay",
 			"-c:v", "libx264", "-preset", "ultrafast", "-b:v", "700k", "-maxrate", "700k", "-bufsize", "1400k", "-pix_fmt", "yuv420p", "-g", "50", "-c:a", "aac", minute},
 		{"-stream_loop", "59", "-i", minute, "-c", "copy", path},
 	} {
