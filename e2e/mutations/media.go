@@ -138,7 +138,7 @@ var media = []Mutation{
 			New:  `if false && plan.Pictures > 0 && job.End > plan.Pictures {`,
 		}},
 		Package: "./workerrole/internal/media", Test: "TestChunksJoinSeamlessly/late-audio",
-		Says: "frames are there",
+		Says: "300 frames, one pass has 321",
 	},
 	{
 		Name: "the place of sound after a gap",
