@@ -66,6 +66,9 @@ func (t *Tool) Sound(ctx context.Context, job SoundJob, progress func(Progress))
 	if end, err = job.place(); err != nil {
 		return 0, fmt.Errorf("putting sound in its place: %w", LocalFile(err))
 	}
+	if err := os.Remove(filepath.Join(job.Dir, decodedFile)); err != nil { // it is large
+		return 0, fmt.Errorf("removing decoded sound: %w", LocalFile(err))
+	}
 	if err := t.encodeSound(ctx, job); err != nil {
 		return 0, fmt.Errorf("encoding sound: %w", err)
 	}
@@ -79,6 +82,11 @@ const (
 	placedFile  = "placed.pcm"  // the stretch, without gaps
 )
 
+// longestRunUp is how many samples before a stretch are written down with it. Where more
+// must be decoded, because samples have to be counted from the start, a filter counts them
+// and drops them: those of hours would fill the disk.
+const longestRunUp = 10 * video.SampleRate
+
 func (t *Tool) decodeSound(ctx context.Context, job SoundJob, progress func(Progress)) error {
 	second := job.Second()
 	if job.Seek <= 0 {
@@ -88,10 +96,18 @@ func (t *Tool) decodeSound(ctx context.Context, job SoundJob, progress func(Prog
 	if shift := job.Grid.expression(); shift != "" {
 		sound = sound.Filter("asetpts", ff.Args{shift})
 	}
-	rate := ff.Args{strconv.Itoa(video.SampleRate)}
+	rate, counting := ff.Args{strconv.Itoa(video.SampleRate)}, ff.KwArgs{}
+	fromStart := job.Seek <= 0 && job.From > longestRunUp
+	if fromStart {
+		counting = ff.KwArgs{"async": 1, "min_comp": "0.000001", "first_pts": 0}
+	}
 	sound = sound.
 		Filter("atrim", nil, ff.KwArgs{"start": second, "end": float64(job.To)/video.SampleRate + 1}).
-		Filter("aresample", rate).
+		Filter("aresample", rate, counting)
+	if fromStart {
+		sound = sound.Filter("atrim", nil, ff.KwArgs{"start_pts": job.From})
+	}
+	sound = sound.
 		Filter("aformat", nil, ff.KwArgs{"sample_fmts": "flt", "channel_layouts": "stereo"})
 	out := sound.Output("[f=f32le]"+decodedFile+"|[f=framecrc]"+framesFile, ff.KwArgs{
 		"vn": "", "sn": "", "dn": "", "map_metadata": "-1", "map_chapters": "-1", "c:a": "pcm_f32le", "f": "tee",

@@ -297,10 +297,15 @@ func (s probedStream) primaries() string {
 	switch {
 	case !rgb && unknown(s.Matrix) && s.Range != "pc":
 		return ""
-	case unknown(s.Primaries):
+	case !namedPrimaries[s.Primaries]:
 		return "bt709"
 	}
 	return s.Primaries
+}
+
+// namedPrimaries are those that a rendition can say.
+var namedPrimaries = map[string]bool{
+	"bt709": true, "bt470m": true, "bt470bg": true, "smpte170m": true, "smpte240m": true, "bt2020": true, "smpte431": true, "smpte432": true,
 }
 
 func (s probedStream) encrypted() bool {

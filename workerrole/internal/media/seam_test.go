@@ -191,3 +191,25 @@ func difference(a, b []float64, at, n, shift int) float64 {
 	}
 	return math.Sqrt(sum / float64(n))
 }
+
+// A stretch far from the start of a track whose samples have to be counted costs no more
+// disk than one that is near: else the sound of some hours would fill it.
+func TestDistantSoundTakesLittleDisk(t *testing.T) {
+	t.Parallel()
+	tool := tool(t)
+	path := filepath.Join(t.TempDir(), "long")
+	mediatest.FFmpeg(t, mediatest.Moving("32x32", "1", 150), mediatest.Hum(44100, 150), mediatest.X264(10), []string{"-c:a", "libvorbis", "-f", "matroska", path})
+	src, info := probe(t, tool, path)
+	plan, err := media.Plan(info, media.DefaultLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan = manySeams(plan)
+	ctx, used := ffmpeg.WithUsage(t.Context())
+	if _, err := media.EncodePortion(ctx, tool, src, plan, len(plan.Sound)-2, t.TempDir(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if most := int64(20 * 8 * video.SampleRate); used.Disk() > most { // 20 s, as they are decoded
+		t.Errorf("a stretch of some seconds took %d bytes, want at most %d", used.Disk(), most)
+	}
+}
