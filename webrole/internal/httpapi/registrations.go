@@ -146,7 +146,7 @@ func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
 	c.JSON(http.StatusOK, publicReport(report, text.Charset()))
 }
 
-// languagesOf are those that whoever sends a request reads, the likeliest first: a list
+// languagesOf are those that the sender of a request reads, the likeliest first: a list
 // is probably in one of them. A header that cannot be read tells none.
 func languagesOf(r *http.Request) []language.Tag {
 	const most = 10

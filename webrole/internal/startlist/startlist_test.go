@@ -38,7 +38,7 @@ func read(list iter.Seq2[registrations.Row, error]) (rows []string, err error) {
 	return rows, nil
 }
 
-// csvOf reads a list of which nobody said the language.
+// csvOf reads a list whose language was not sent.
 func csvOf(r io.Reader) iter.Seq2[registrations.Row, error] { return CSV(charset.NewReader(r)) }
 
 func TestCSV(t *testing.T) {

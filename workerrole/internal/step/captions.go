@@ -16,7 +16,7 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 )
 
-// Captions makes clean WebVTT of a subtitle file that somebody sent.
+// Captions makes clean WebVTT of an uploaded subtitle file.
 //
 //	Reads   the file that came with the request: WebVTT or SRT
 //	Writes  media/{attempt}/captions.vtt: the whole file, then its segments

@@ -19,7 +19,7 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/step"
 )
 
-// From the file that somebody sent to what is served, or to the reason why nothing is:
+// From an uploaded file to what is served, or to the reason why nothing is:
 // the language of the captions says what the bytes mean.
 func TestCaptionsOfALanguage(t *testing.T) {
 	t.Parallel()

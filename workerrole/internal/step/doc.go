@@ -7,7 +7,7 @@
 //	digest    finds an upload of the same video, when the video is ready
 //	loudness  measures the sound of a video that is ready
 //	clip      a short MP4, when somebody asks for one
-//	captions  clean WebVTT of a file that somebody sent
+//	captions  clean WebVTT of an uploaded file
 //	index     makes catalogue and search follow META
 //	purge     removes everything of a deleted video
 //
