@@ -55,7 +55,7 @@ test-partitions: ## tests of shared, both roles and crashes, with tables behind 
 N ?= 200
 differential: ## N films as people have them, drawn anew: does what comes out have what one pass of ffmpeg shows? SEED=S for those from a seed on
 	@scripts/bootstrap test
-	go test -count=1 -timeout 0 ./workerrole/internal/media -run '^TestFilmsAreAsOnePassShowsThem$$' $(TESTFLAGS) -args -films $(N) -seed $(SEED)
+	go test -count=1 -timeout 0 -parallel 4 ./e2e/differential $(TESTFLAGS) -args -films $(N) -seed $(SEED)
 
 lint: ## gofmt, go vet, staticcheck, import directions, go.mod without go.work
 	@scripts/lint

@@ -185,7 +185,7 @@ func (r *role) consumer() (*consumer.Consumer, error) {
 			return nil, fmt.Errorf("step %q is listed in workerrole/main.go: declare it in workflow.Steps", s.Name())
 		}
 		handlers[s.Name()] = &pipeline.Runner{Videos: r.videos, Blobs: r.blobs, Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, Room: r.cfg.ScratchFree, Begins: begins, Watch: 5 * time.Second, Log: r.log,
-			Delivered: r.measured.delivered, Ended: r.measured.ended}
+			CheckHost: r.checkHost, Delivered: r.measured.delivered, Ended: r.measured.ended}
 	}
 	for _, declared := range workflow.Steps {
 		if handlers[declared.Name] == nil {
@@ -314,6 +314,15 @@ func (r *role) probes() map[string]func(context.Context) error {
 			_, err := r.queues.Queue(workflow.Probe).Length(azstorage.WithoutRetry(ctx))
 			return err
 		},
-		workqueue.Disk: func(context.Context) error { return pipeline.ProbeScratch(r.scratch.Dir, r.cfg.ScratchFree) },
+		workqueue.Disk: func(context.Context) error { return r.scratch.Probe(r.cfg.ScratchFree) },
+		workqueue.Host: r.tool.Check,
 	}
+}
+
+// checkHost looks for trouble of this machine that a failed step may have met.
+func (r *role) checkHost(ctx context.Context) error {
+	if err := r.scratch.Probe(r.cfg.ScratchFree); err != nil {
+		return err
+	}
+	return r.tool.Check(ctx)
 }

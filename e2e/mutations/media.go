@@ -117,7 +117,7 @@ var media = []Mutation{
 			Old:  `indexed := demuxer == "mov" ||`,
 			New:  `indexed := demuxer == "mpegts" || demuxer == "mov" ||`,
 		}},
-		Package: "./workerrole/internal/media", Test: "TestFilmsAreAsOnePassShowsThem",
+		Package: "./e2e/differential", Test: "TestFilmsAreAsOnePassShowsThem",
 		Says: "want",
 	},
 	{
@@ -127,7 +127,7 @@ var media = []Mutation{
 			Old:  `longestGap = "3"`,
 			New:  `longestGap = "10"`,
 		}},
-		Package: "./workerrole/internal/media", Test: "TestFilmsAreAsOnePassShowsThem",
+		Package: "./e2e/differential", Test: "TestFilmsAreAsOnePassShowsThem",
 		Says: "flashes",
 	},
 	{

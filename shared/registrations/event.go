@@ -2,10 +2,10 @@ package registrations
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/visible"
 )
 
 // Event is a race over one distance: the PartitionKey of its rows, made by
@@ -18,7 +18,7 @@ type Event string
 // error is an *Invalid with code InvalidEvent.
 func ParseEvent(text string) (Event, error) {
 	fields := strings.Split(text, tablestore.Separator)
-	if len(fields) != 2 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+	if len(fields) != 2 || !utf8.ValidString(text) || !visible.Is(text, "") {
 		return "", errEvent
 	}
 	for _, f := range fields {

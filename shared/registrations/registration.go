@@ -6,12 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/visible"
 )
 
 // Sex is the category that a runner starts in.
@@ -84,8 +84,8 @@ func (r Registration) normalised() (Registration, error) {
 	switch {
 	case r.Bib < 1 || r.Bib > MaxBib:
 		return r, invalid(InvalidBib, "a bib is a whole number from 1 to %d", MaxBib)
-	case r.Name == "" || !wellFormed || strings.ContainsFunc(r.Name, unicode.IsControl):
-		return r, invalid(InvalidName, "a name is UTF-8 text, not blank and without control characters")
+	case !wellFormed || !visible.Is(r.Name, ""):
+		return r, invalid(InvalidName, "a name is UTF-8 text that can be seen, without characters that change how others are shown")
 	case utf8.RuneCountInString(r.Name) > MaxName:
 		return r, invalid(NameTooLong, "a name has at most %d characters", MaxName)
 	case !slices.Contains([]Sex{Female, Male, NonBinary}, r.Sex):

@@ -134,7 +134,7 @@ func TestHostileNames(t *testing.T) {
 	r := newRace(t)
 	taken := []string{
 		"O'Brien", "__", "_", "a__b__M__55", "AC/DC", `back\slash`, "50 % + #1?", "🏃🏽‍♀️ Zoë", "山田 太郎", "!", "x!2Fy",
-		"ﬁnn", "finn", strings.Repeat("é", MaxName), strings.Repeat("🏃", 50), "\u202egnoL",
+		"ﬁnn", "finn", strings.Repeat("é", MaxName), strings.Repeat("🏃", 50), "\u200fדנה",
 	}
 	var list, want []Registration
 	for i, name := range taken {
@@ -160,6 +160,8 @@ func TestHostileNames(t *testing.T) {
 		{InvalidName, Registration{Bib: 100, Name: " \t ", Sex: Male, Age: 30}},
 		{InvalidName, Registration{Bib: 100, Name: "a\x00b", Sex: Male, Age: 30}},
 		{InvalidName, Registration{Bib: 100, Name: "a\nb", Sex: Male, Age: 30}},
+		{InvalidName, Registration{Bib: 100, Name: "\u202egnoL", Sex: Male, Age: 30}},
+		{InvalidName, Registration{Bib: 100, Name: "\u200b", Sex: Male, Age: 30}},
 		{InvalidName, Registration{Bib: 100, Name: "a\xffb", Sex: Male, Age: 30}},
 		{InvalidBib, Registration{Bib: 0, Name: "x", Sex: Male, Age: 30}},
 		{InvalidBib, Registration{Bib: 100_000, Name: "x", Sex: Male, Age: 30}},

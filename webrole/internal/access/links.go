@@ -75,24 +75,31 @@ type tokenKey struct{}
 
 // Hide takes tokens out of the path, before anybody can write it down: log, trace,
 // metric and error see the address without. Identify finds the token in the context.
-// Everything in a path of playback that looks like a token goes, but only one behind
-// the id can count.
+// Everything in a path that looks like a token goes, but only one behind the id of
+// playback can count; elsewhere its mark stays, so that such an address leads nowhere.
 func Hide(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, "/v/") || !strings.Contains(r.URL.Path, "/"+tokenMark) {
+		if !strings.Contains(r.URL.Path, "/"+tokenMark) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		segments, token := strings.Split(r.URL.Path, "/"), ""
-		kept := segments[:0:0]
-		for i, s := range segments { // "", "v", id, token, …
-			if !strings.HasPrefix(s, tokenMark) {
+		plays, shows := strings.HasPrefix(r.URL.Path, "/v/"), ""
+		var kept []string
+		for i, s := range strings.Split(r.URL.Path, "/") { // "", "v", id, token, …
+			switch token, is := strings.CutPrefix(s, tokenMark); {
+			case !is:
 				kept = append(kept, s)
-			} else if i == 3 {
-				token = s[len(tokenMark):]
+			case !plays:
+				kept = append(kept, tokenMark)
+			case i == 3:
+				shows = token
 			}
 		}
-		clean := r.WithContext(context.WithValue(r.Context(), tokenKey{}, token))
+		ctx := r.Context()
+		if plays {
+			ctx = context.WithValue(ctx, tokenKey{}, shows)
+		}
+		clean := r.WithContext(ctx)
 		clean.URL = &url.URL{Path: strings.Join(kept, "/"), RawQuery: r.URL.RawQuery}
 		clean.RequestURI = clean.URL.RequestURI()
 		next.ServeHTTP(w, clean)

@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
+	"github.com/cutroom/cutroom/shared/visible"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
@@ -17,8 +18,8 @@ import (
 func (s *Server) CreateKey(c *gin.Context) {
 	var body api.NewKey
 	err := s.readJSON(c, "NewKey", &body)
-	if err == nil && hasControl(body.Name, "") {
-		err = problem.New(http.StatusBadRequest, problem.InvalidBody, "Member /name: it has control characters.")
+	if err == nil && !visible.Is(body.Name, "") {
+		err = problem.New(http.StatusBadRequest, problem.InvalidBody, "Member /name: it is blank, or has characters that cannot be seen or that change how others are shown.")
 	}
 	var made apikeys.Key
 	var text string

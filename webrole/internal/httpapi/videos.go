@@ -6,13 +6,13 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/visible"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -86,7 +86,7 @@ func apply(v *video.Video, edit api.VideoEdit) error {
 			return
 		}
 		*dst = strings.TrimSpace(*src)
-		if *dst == "" || hasControl(*dst, "") {
+		if !visible.Is(*dst, "") {
 			bad = name
 		}
 	}
@@ -106,7 +106,7 @@ func apply(v *video.Video, edit api.VideoEdit) error {
 	lines("tags", &v.Tags, edit.Tags)
 	if edit.Description != nil {
 		v.Description = strings.TrimSpace(*edit.Description)
-		if hasControl(v.Description, "\n\r\t") {
+		if v.Description != "" && !visible.Is(v.Description, "\n\r\t") {
 			bad = "description"
 		}
 	}
@@ -116,11 +116,11 @@ func apply(v *video.Video, edit api.VideoEdit) error {
 	if edit.Priority != nil {
 		v.Priority = video.Priority(*edit.Priority)
 	}
-	if hasControl(v.Fingerprint, "") {
+	if v.Fingerprint != "" && !visible.Is(v.Fingerprint, "") {
 		bad = "fingerprint"
 	}
 	if bad != "" {
-		return problem.New(http.StatusBadRequest, problem.InvalidBody, "Member /%s: it is blank or has control characters.", bad)
+		return problem.New(http.StatusBadRequest, problem.InvalidBody, "Member /%s: it is blank, or has characters that cannot be seen or that change how others are shown.", bad)
 	}
 	if edit.Race != nil {
 		return tie(v, *edit.Race)
@@ -141,10 +141,6 @@ func tie(v *video.Video, race api.RaceEdit) error {
 	v.Race = &video.Race{Event: race.Event, FirstFrameAt: race.FirstFrameAt.UTC().Truncate(time.Millisecond)}
 	_, err := registrations.CheckRace(*v.Race)
 	return err
-}
-
-func hasControl(s, allowed string) bool {
-	return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune(allowed, r) })
 }
 
 // GetVideo implements GET /videos/{id}.

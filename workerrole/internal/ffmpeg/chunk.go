@@ -127,7 +127,7 @@ func chunkArgs(t *Tool, job ChunkJob) []string {
 func scaled(s *ff.Stream, plan video.Plan, width, height int) *ff.Stream {
 	convert := ff.KwArgs{}
 	if converted(plan) {
-		convert = ff.KwArgs{"out_color_matrix": "bt709", "out_range": "tv"}
+		convert = ff.KwArgs{"out_color_matrix": "bt709", "out_range": "tv", "flags": exactColours}
 	}
 	s = fitted(s, width, height, convert).Filter("format", ff.Args{"yuv420p"})
 	if converted(plan) {
@@ -135,6 +135,10 @@ func scaled(s *ff.Stream, plan video.Plan, width, height int) *ff.Stream {
 	}
 	return s
 }
+
+// exactColours makes the scaler round: its quick way is off by up to 6 of 255. It takes a
+// tenth more processor time than that, a hundredth of what encoding takes.
+const exactColours = "bicubic+accurate_rnd+full_chroma_int+full_chroma_inp"
 
 // converted reports whether colours are converted while pictures are scaled. Those of HDR
 // are before, or stay as they are.
@@ -144,7 +148,7 @@ func converted(plan video.Plan) bool { return plan.Primaries != "" && plan.HDR =
 func still(s *ff.Stream, plan video.Plan, width, height int) *ff.Stream {
 	convert := ff.KwArgs{}
 	if converted(plan) {
-		convert = ff.KwArgs{"out_color_matrix": "bt601", "out_range": "pc"}
+		convert = ff.KwArgs{"out_color_matrix": "bt601", "out_range": "pc", "flags": exactColours}
 	}
 	return fitted(s, width, height, convert).Filter("format", ff.Args{"yuvj420p"})
 }

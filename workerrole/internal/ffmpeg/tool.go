@@ -145,6 +145,17 @@ func (t *Tool) names(ctx context.Context, list string) (map[string]bool, error) 
 	return names, nil
 }
 
+// Check starts both programs, as each step does. That they cannot be started is trouble of
+// kind "host".
+func (t *Tool) Check(ctx context.Context) error {
+	for _, program := range []string{t.FFprobe, t.FFmpeg} {
+		if _, err := t.ask(ctx, program, "-version"); err != nil {
+			return surroundings(TroubleHost, err)
+		}
+	}
+	return nil
+}
+
 func (t *Tool) ask(ctx context.Context, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

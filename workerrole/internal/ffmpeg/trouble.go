@@ -12,7 +12,8 @@ import (
 // Kinds of trouble: what a run met that says nothing about the bytes.
 const (
 	TroubleSource = "source" // the source could not be read
-	TroubleDisk   = "disk"   // no space is left on the local disk
+	TroubleDisk   = "disk"   // a local file cannot be made, or no space is left
+	TroubleHost   = "host"   // the program cannot be started
 	TroubleKilled = "killed" // a signal that we did not send ended the program, or it took too long by the clock
 )
 

@@ -55,6 +55,9 @@ type Runner struct {
 	Watch   time.Duration // how often a running step checks whether its video still wants it
 	Log     *slog.Logger
 
+	// CheckHost, if set, is asked after a failure: trouble if scratch or ffmpeg do not work.
+	CheckHost func(context.Context) error
+
 	// Delivered and Ended, if set, are told of every delivery, and of every attempt of a
 	// step without rows; videostore.Observer is told of the other attempts. For metrics.
 	Delivered func(*consumer.Job)
@@ -215,9 +218,9 @@ func (r *Runner) work(claim *videostore.Claim, job *consumer.Job, dir string) *W
 }
 
 func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *consumer.Job) error {
-	dir, err := os.MkdirTemp(r.Scratch, r.Step.Name()+"-")
+	dir, err := r.makeDir()
 	if err != nil {
-		return r.failed(ctx, claim, job, fmt.Errorf("make scratch directory: %w", err))
+		return r.failed(ctx, claim, job, err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 
@@ -241,7 +244,7 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 	// snippet: order-of-writes
 	commit, err := r.run(ctx, work)
 	if err != nil {
-		return r.failed(ctx, claim, job, err)
+		return r.failed(ctx, claim, job, r.blame(ctx, dir, err))
 	}
 	failpoint.Hit(r.Step.Name() + "/output")
 	commit.Read = work.used()
@@ -322,6 +325,30 @@ func (r *Runner) after(ctx context.Context, claim *videostore.Claim) error {
 	}
 	failpoint.Hit(r.Step.Name() + "/enqueued")
 	return nil
+}
+
+// makeDir makes a directory for an attempt.
+func (r *Runner) makeDir() (string, error) {
+	dir, err := os.MkdirTemp(r.Scratch, r.Step.Name()+"-")
+	return dir, diskTrouble("make a directory for an attempt", err)
+}
+
+// blame returns the trouble of this host in the place of what a step failed with, if
+// there is any: the item does not pay for it. A step on a sick host may say of a good
+// film that it is corrupt.
+func (r *Runner) blame(ctx context.Context, dir string, err error) error {
+	_, trouble := workqueue.AsTrouble(err)
+	if trouble || r.CheckHost == nil || context.Cause(ctx) != nil || errors.Is(err, videostore.ErrGone) || errors.As(err, new(*NotYetError)) {
+		return err
+	}
+	_, sick := os.Stat(dir)
+	if sick = diskTrouble("look for the directory of the attempt", sick); sick == nil {
+		sick = r.CheckHost(ctx)
+	}
+	if sick != nil {
+		return fmt.Errorf("%w; the step said: %v", sick, err) //nolint:errorlint // it is no evidence
+	}
+	return err
 }
 
 // failed records the end of an attempt and returns the error for the consumer.

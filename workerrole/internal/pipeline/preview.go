@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -45,9 +44,9 @@ func (r *Runner) preview(ctx context.Context, p Previewer, key workflow.Key, job
 		return err
 	}
 	if !there && claim.Plan.Format > 1 { // before that the sound had other segments
-		dir, err := os.MkdirTemp(r.Scratch, r.Step.Name()+"-")
+		dir, err := r.makeDir()
 		if err != nil {
-			return fmt.Errorf("make scratch directory: %w", err)
+			return err
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 		work := r.work(claim, job, dir)

@@ -1,23 +1,16 @@
 package pipeline
 
-import (
-	"fmt"
+import "fmt"
 
-	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
-)
-
-// Room returns trouble of kind "disk" when less than need bytes are free below dir. It
+// Room returns trouble of kind "disk" when less than need bytes are free below dir, or when that cannot be found out. It
 // is asked before a step is taken, and once more by a step that knows how much it will
 // write: a disk that is nearly full is the worker's trouble, and costs the item nothing.
 func Room(dir string, need int64) error {
-	free, known := freeBytes(dir)
-	if !known || free >= need {
-		return nil
+	free, err := freeBytes(dir)
+	if err == nil && free < need {
+		err = fmt.Errorf("it has %d MiB left, and %d are needed", free>>20, need>>20)
 	}
-	return &ffmpeg.TroubleError{
-		Kind: ffmpeg.TroubleDisk,
-		Err:  fmt.Errorf("the scratch disk has %d MiB left, and %d are needed", free>>20, need>>20),
-	}
+	return diskTrouble("look for room on the scratch disk", err)
 }
 
 // NeedRoom is Room for the scratch directory of the attempt, on top of what must stay

@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
 // A scratch directory has a random name. Its owner holds a lock on the file
@@ -25,6 +28,7 @@ type Scratch struct {
 	Dir string
 
 	parent string
+	mu     sync.Mutex
 	lock   *os.File
 }
 
@@ -55,8 +59,13 @@ func MakeScratch(parent string) (*Scratch, error) {
 
 // Close removes the directory and then releases its lock.
 func (s *Scratch) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	err := os.RemoveAll(s.Dir)
-	return errors.Join(err, os.Remove(s.lock.Name()), s.lock.Close())
+	if e := os.Remove(s.lock.Name()); !errors.Is(e, os.ErrNotExist) {
+		err = errors.Join(err, e)
+	}
+	return errors.Join(err, s.lock.Close())
 }
 
 // Sweep removes the directories of workers that were killed and returns how many. Any
@@ -129,15 +138,43 @@ func stillNamed(f *os.File) error {
 	return nil
 }
 
-// ProbeScratch checks that need bytes are free below dir, writes 1 MiB there and removes it, to find out for the consumer's
-// circuit breaker whether the disk takes files.
-func ProbeScratch(dir string, need int64) error {
-	if err := Room(dir, need); err != nil {
-		return fmt.Errorf("probe the scratch directory: %w", err)
+// Probe finds out whether the directory takes files, and makes it again when somebody
+// removed it: need bytes must be free, and 1 MiB is written, read and removed. What fails
+// is trouble of kind "disk". Safe to repeat, also while steps run.
+func (s *Scratch) Probe(need int64) error {
+	err := s.keep()
+	if err == nil {
+		err = Room(s.Dir, need)
 	}
+	if err == nil {
+		err = tryFile(s.Dir)
+	}
+	return diskTrouble("probe the scratch directory", err)
+}
+
+// keep makes what is missing of the directory and its lock. A cleaner of temporary files
+// takes both.
+func (s *Scratch) keep() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stillNamed(s.lock) != nil {
+		lock, err := lockFile(s.lock.Name(), os.O_CREATE)
+		if err != nil {
+			return err
+		}
+		_ = s.lock.Close()
+		s.lock = lock
+	}
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	return os.Chmod(s.Dir, 0o700) //nolint:gosec // a directory of this user alone
+}
+
+func tryFile(dir string) error {
 	file, err := os.CreateTemp(dir, "probe-")
 	if err != nil {
-		return fmt.Errorf("probe the scratch directory: %w", err)
+		return err
 	}
 	defer func() { _ = os.Remove(file.Name()) }()
 	_, err = file.Write(make([]byte, 1<<20))
@@ -145,7 +182,16 @@ func ProbeScratch(dir string, need int64) error {
 		err = file.Sync() // some file systems report errors only here
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
-		return fmt.Errorf("probe the scratch directory: %w", err)
+		return err
 	}
-	return nil
+	_, err = os.ReadFile(file.Name())
+	return err
+}
+
+// diskTrouble says that an error of a local file is not the item's doing. nil stays nil.
+func diskTrouble(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &ffmpeg.TroubleError{Kind: ffmpeg.TroubleDisk, Err: fmt.Errorf("%s: %w", doing, err)}
 }

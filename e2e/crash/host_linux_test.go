@@ -1,0 +1,137 @@
+package crash_test
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// sickHost is the machine of one worker: its scratch, its ffmpeg, its limits.
+type sickHost struct {
+	*testing.T
+	scratch, ffmpeg string
+	pid             int
+}
+
+func (h *sickHost) must(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// own is the worker's scratch directory.
+func (h *sickHost) own() string {
+	h.Helper()
+	locks, err := filepath.Glob(filepath.Join(h.scratch, "cutroom-scratch-*.lock"))
+	if err != nil || len(locks) != 1 {
+		h.Fatalf("locks of scratch directories: %v, %v", locks, err)
+	}
+	return strings.TrimSuffix(locks[0], ".lock")
+}
+
+// instead puts a program in ffmpeg's place and returns what puts ffmpeg back.
+func (h *sickHost) instead(script string, mode os.FileMode) (mend func()) {
+	h.Helper()
+	h.must(os.Rename(h.ffmpeg, h.ffmpeg+".real"))
+	h.must(os.WriteFile(h.ffmpeg, []byte(script), mode))
+	return func() { h.must(os.Rename(h.ffmpeg+".real", h.ffmpeg)) }
+}
+
+// A worker whose host is sick fails no film: the items cost nothing, the worker is not
+// ready and says why, and it goes on by itself when the host is well. Another worker makes
+// the films meanwhile.
+func TestSickHostFailsNoFilm(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 10*time.Second)
+	h := &sickHost{T: t, scratch: t.TempDir(), ffmpeg: filepath.Join(t.TempDir(), "ffmpeg")}
+	real, err := exec.LookPath("ffmpeg")
+	h.must(err)
+	h.must(os.WriteFile(h.ffmpeg, []byte("#!/bin/sh\nexec "+real+` "$@"`+"\n"), 0o700)) //nolint:gosec // a program
+	worker := l.worker("sick", "WORKERROLE_SCRATCH="+h.scratch, "FFMPEG_PATH="+h.ffmpeg)
+	h.pid = l.Pid(worker)
+	for _, fault := range []struct {
+		name string
+		says string // of the worker that is not ready; "" mends itself at once
+		make func() (mend func())
+	}{
+		{"scratch is removed", "", func() func() {
+			dir := h.own()
+			h.must(os.RemoveAll(dir))
+			h.must(os.Remove(dir + ".lock"))
+			return func() {}
+		}},
+		{"scratch cannot be written", "disk", func() func() {
+			dir := h.own()
+			h.must(os.RemoveAll(dir))
+			h.must(os.WriteFile(dir, nil, 0o600))
+			return func() { h.must(os.Remove(dir)) }
+		}},
+		{"ffmpeg is gone", "host", func() func() {
+			mend := h.instead("", 0o600)
+			h.must(os.Remove(h.ffmpeg))
+			return mend
+		}},
+		{"ffmpeg cannot be started", "host", func() func() { return h.instead("no program", 0o600) }},
+		{"ffmpeg hangs", "host", func() func() { return h.instead("#!/bin/sh\nexec "+real+" -nostdin -v quiet -re -f lavfi -i anullsrc -f null -\n", 0o700) }},
+		{"no more files", "", func() func() {
+			var before unix.Rlimit
+			h.must(unix.Prlimit(h.pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 8, Max: 1024}, &before))
+			time.AfterFunc(5*time.Second, func() { _ = unix.Prlimit(h.pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1024, Max: 1024}, nil) })
+			return func() {}
+		}},
+	} {
+		t.Logf("%s", fault.name)
+		mend := fault.make()
+		id := l.mustUpload(tiny)
+		if fault.says != "" {
+			l.await(3*time.Minute, "not ready because "+fault.name, func() bool {
+				status, says := l.readiness(worker)
+				return status == http.StatusServiceUnavailable && strings.Contains(says, fault.says)
+			})
+			if v := l.view(id).Video; v.State == video.Failed {
+				t.Errorf("%s: the video failed: %v", fault.name, v.Error)
+			}
+		}
+		if fault.name == "ffmpeg hangs" { // another worker is well
+			well := l.worker("well")
+			l.ready(id)
+			h.must(l.StopRole(well))
+		}
+		mend()
+		l.ready(id)
+		l.await(time.Minute, "ready again after "+fault.name, func() bool { status, _ := l.readiness(worker); return status == http.StatusOK })
+	}
+	if _, failed := l.troubles("sick"); failed != 0 {
+		t.Errorf("%d attempts were charged", failed)
+	}
+	if l.Pid(worker) != h.pid {
+		t.Error("the worker ended")
+	}
+	l.nothingLeft()
+}
+
+// readiness is what a role says at /readyz.
+func (l *lane) readiness(name string) (status int, says string) {
+	l.t.Helper()
+	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodGet, l.AdminURL(name)+"/readyz", nil)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = res.Body.Close() }()
+	var b strings.Builder
+	_ = res.Write(&b)
+	return res.StatusCode, b.String()
+}
