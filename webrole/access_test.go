@@ -13,8 +13,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
@@ -108,14 +110,18 @@ const (
 	owner    = "owner"    // a key that may upload, whose videos these are
 	lookerOn = "looker"   // a key that may only watch, of the owner
 	operator = "operator" // holds the token
+	newcomer = "newcomer" // a key of the owner with a role of a later release; not in the matrix
 )
 
 var people = []string{nobody, viewer, stranger, owner, lookerOn, operator}
 
+// membersOnly is a visibility of a later release.
+const membersOnly video.Visibility = "members"
+
 // allowed says whether somebody may use a route for a video, and whether he sees the
 // video at all. It is written down, not computed as package access does.
 func allowed(class, who string, v video.Visibility) (may, sees bool) {
-	sees = v != video.Private || who == owner || who == lookerOn || who == operator
+	sees = v == video.Public || v == video.Unlisted || who == owner || who == lookerOn || who == operator
 	switch class {
 	case "free", "viewers":
 		return true, true
@@ -148,6 +154,11 @@ func openCommunity(t *testing.T, variables map[string]string) *community {
 	c.keys[stranger] = c.newKey("studio-2", api.RoleUploader).Text
 	c.keys[owner] = c.newKey("studio-3", api.RoleUploader).Text
 	c.keys[lookerOn] = c.newKey("studio-3", api.RoleViewer).Text
+	_, text, err := apikeys.New(c.account).Create(t.Context(), apikeys.Key{Name: "of a test", Owner: "studio-3", Role: "curator"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.keys[newcomer] = text
 	return c
 }
 
@@ -173,8 +184,9 @@ func (c *community) announce(who string, v video.Visibility) string {
 }
 
 // TestMatrix asks for every route of both listeners, as everybody, for videos of every
-// visibility. What is allowed gets as far as a check that comes after the rules, so
-// that nothing changes. A route that the table above lacks fails the test.
+// visibility and of one that this release does not know. What is allowed gets as far as a
+// check that comes after the rules, so that nothing changes. A route that the table above
+// lacks fails the test.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
 	c := openAll(t)
@@ -182,6 +194,14 @@ func TestMatrix(t *testing.T) {
 	videos := map[video.Visibility]string{}
 	for _, v := range []video.Visibility{video.Public, video.Unlisted, video.Private} {
 		videos[v] = c.announce(owner, v)
+	}
+	videos[membersOnly] = c.announce(owner, video.Public)
+	_, err := c.videos.Change(t.Context(), video.ID(videos[membersOnly]), "", func(v *video.Video) ([]videostore.Intent, error) {
+		v.Visibility = membersOnly
+		return nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	unknown := string(video.NewID())
 	seen := map[string]bool{}
@@ -213,6 +233,27 @@ func TestMatrix(t *testing.T) {
 	for route := range classes {
 		if !seen[route] {
 			t.Errorf("there is no route %s any more", route)
+		}
+	}
+}
+
+// TestUnknownRole: who has a role that this release does not know may do nothing, not even
+// with videos of his own.
+func TestUnknownRole(t *testing.T) {
+	t.Parallel()
+	c := openAll(t)
+	id := c.announce(owner, video.Public)
+	classes := wantedRoutes()
+	for base, routes := range c.listeners() {
+		for _, route := range routes {
+			name := route.Method + " " + route.Path
+			if classes[name] == "free" {
+				continue
+			}
+			status, _, err := c.ask(newcomer, route.Method, base+addressOf(route, fillWith(id)))
+			if err != nil || status != http.StatusForbidden && status != http.StatusNotFound {
+				t.Errorf("%s: %d, %v", name, status, err)
+			}
 		}
 	}
 }

@@ -935,9 +935,8 @@ type Key struct {
 	// RevokedAt Missing while the key is valid.
 	RevokedAt *time.Time `json:"revokedAt,omitempty"`
 
-	// Role What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
-	// changes them. `operator`: all videos, queues, workers and keys.
-	Role Role `json:"role"`
+	// Role A `Role`. Another one is of a later release, and may do nothing here.
+	Role string `json:"role"`
 }
 
 // KeyList defines model for KeyList.

@@ -122,4 +122,24 @@ var web = []Mutation{
 		Package: "./e2e/browser", Test: "TestBoardIsAlive",
 		Says: "!/receives nothing|blob|trouble/",
 	},
+	{
+		Name: "that an unknown visibility is private",
+		Edits: []Edit{{
+			File: "webrole/internal/access/access.go",
+			Old:  `v.Visibility.Linked() || owns`,
+			New:  `v.Visibility != video.Private || owns`,
+		}},
+		Package: "./webrole/internal/access", Test: "TestUnknownAllowsTheLeast",
+		Says: "an unknown Visibility may do",
+	},
+	{
+		Name: "that an unknown state is hidden",
+		Edits: []Edit{{
+			File: "shared/video/video.go",
+			Old:  `return !s.Terminal() && !s.Active() && s != AwaitingUpload`,
+			New:  `return s == Deleting`,
+		}},
+		Package: "./webrole/internal/access", Test: "TestUnknownAllowsTheLeast",
+		Says: "an unknown State may do",
+	},
 }

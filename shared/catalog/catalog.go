@@ -89,7 +89,7 @@ func New(a *azstorage.Account) *Catalog {
 // Listed reports whether the lists show a video: it is public, was uploaded, and
 // is not being deleted.
 func Listed(v video.Video) bool {
-	return v.Visibility == video.Public && v.State != video.AwaitingUpload && v.State != video.Deleting &&
+	return v.Visibility == video.Public && v.State != video.AwaitingUpload && !v.State.Gone() &&
 		(v.State != video.Cancelled || !v.UploadedAt.IsZero()) // cancelled before it arrived
 }
 

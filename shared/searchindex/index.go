@@ -101,7 +101,7 @@ func New(a *azstorage.Account) *Index {
 // Searchable reports whether the search finds a video: it is public and ready. A
 // video that is being reprocessed still plays its old generation and is found.
 func Searchable(v video.Video) bool {
-	return v.Visibility == video.Public && v.State != video.Deleting && (v.State == video.Ready || v.Serving > 0)
+	return v.Visibility == video.Public && !v.State.Gone() && (v.State == video.Ready || v.Serving > 0)
 }
 
 // Sync makes the rows of video id equal to the truth, which current reads: see

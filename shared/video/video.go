@@ -32,6 +32,10 @@ func (s State) Terminal() bool {
 // video inactive drops its work quietly.
 func (s State) Active() bool { return s == Uploaded || s == Processing }
 
+// Gone reports whether a video in this state is shown to nobody: it is being deleted, or
+// this release does not know the state.
+func (s State) Gone() bool { return !s.Terminal() && !s.Active() && s != AwaitingUpload }
+
 // Visibility says who may find a video.
 type Visibility string
 
@@ -41,6 +45,10 @@ const (
 	Unlisted Visibility = "unlisted"
 	Private  Visibility = "private"
 )
+
+// Linked reports whether whoever has a video's address may see it. A visibility that this
+// release does not know is private.
+func (v Visibility) Linked() bool { return v == Public || v == Unlisted }
 
 // Priority is the user's wish; it chooses the encode queue (paper row Q5).
 type Priority string

@@ -107,7 +107,7 @@ func (s *Store) AllCaptions(ctx context.Context, id video.ID) (all []Step, _ err
 func (s *Store) RequestCaptions(ctx context.Context, key workflow.Key, input string) (Step, error) {
 	for {
 		rec, err := s.Get(ctx, key.ID)
-		if err == nil && rec.Video.State == video.Deleting {
+		if err == nil && rec.Video.State.Gone() {
 			err = ErrNotFound
 		}
 		if err != nil {

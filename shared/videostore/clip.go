@@ -44,7 +44,7 @@ func (s *Store) Footage(ctx context.Context, id video.ID) (Footage, error) {
 	if err != nil {
 		return Footage{}, err
 	}
-	if rec.Video.State == video.Deleting {
+	if rec.Video.State.Gone() {
 		return Footage{}, ErrNotFound
 	}
 	generation := rec.Video.Serving
@@ -146,7 +146,7 @@ func (s *Store) RequestClip(ctx context.Context, key workflow.Key, asker string)
 	reserved := false
 	for {
 		rec, err := s.Get(ctx, key.ID)
-		if err == nil && rec.Video.State == video.Deleting {
+		if err == nil && rec.Video.State.Gone() {
 			err = ErrNotFound
 		}
 		if err == nil && rec.Video.Serving != key.Generation {

@@ -56,7 +56,7 @@ func (s *Store) uploaded(ctx context.Context, id video.ID, epoch string, sizeByt
 		}
 		before, v := rec.Video, &rec.Video
 		switch {
-		case v.State != video.AwaitingUpload && (v.UploadedAt.IsZero() || v.State == video.Deleting):
+		case v.State != video.AwaitingUpload && (v.UploadedAt.IsZero() || v.State.Gone()):
 			return Record{}, ErrState
 		case v.State != video.AwaitingUpload:
 			return rec, nil // a repeated request

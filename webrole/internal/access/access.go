@@ -72,12 +72,14 @@ const (
 	Operate        // queues, workers, poison, keys, metrics, faults
 )
 
-// May reports whether who may do it. v is the video of See, Play, Clip and Change.
+// May reports whether who may do it. v is the video of See, Play, Clip and Change. A role,
+// visibility or state that this release does not know allows the least.
 func May(who Identity, do Action, v video.Video) bool {
 	owns := who.Owner != "" && who.Owner == v.Owner
-	sees := who.is(Viewer) && (v.Visibility != video.Private || owns) || who.is(Operator)
+	there := !v.State.Gone()
+	sees := there && (who.is(Viewer) && (v.Visibility.Linked() || owns) || who.is(Operator))
 	if who.Plays != "" {
-		return (do == See || do == Play) && who.Plays == v.ID
+		return there && (do == See || do == Play) && who.Plays == v.ID
 	}
 	switch do {
 	case Look:

@@ -121,9 +121,7 @@ func check(c *gin.Context, videos Videos, do Action) error {
 		if err != nil {
 			return err
 		}
-		if v = rec.Video; v.State == video.Deleting {
-			return videostore.ErrNotFound
-		}
+		v = rec.Video
 		if err := MaySee(ctx, v); err != nil {
 			return err
 		}
@@ -135,7 +133,7 @@ func check(c *gin.Context, videos Videos, do Action) error {
 }
 
 // MaySee returns videostore.ErrNotFound when who asks may not see v: a private video
-// and none at all are the same to strangers.
+// and none at all are the same to strangers, and one that is being deleted to everybody.
 func MaySee(ctx context.Context, v video.Video) error {
 	if !May(From(ctx), See, v) {
 		return videostore.ErrNotFound

@@ -39,7 +39,7 @@ const macBytes = 16
 // know the addresses again.
 func (l Links) Base(v video.Video) string {
 	base := "/v/" + string(v.ID)
-	if len(l.Keys) == 0 || v.Visibility != video.Private {
+	if len(l.Keys) == 0 || v.Visibility.Linked() {
 		return base
 	}
 	step := max(time.Second, l.Life/6)

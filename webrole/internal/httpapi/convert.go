@@ -22,6 +22,9 @@ func (s *Server) publicVideo(rec videostore.Record, progress videostore.Progress
 		SizeBytes: v.SizeBytes, DurationSeconds: v.DurationSeconds, Width: v.Width, Height: v.Height, Fps: v.FPS.Float(),
 		Renditions: []api.Rendition{}, CreatedAt: v.CreatedAt, Etag: encodeETag(rec.ETag), Links: s.links(rec),
 	}
+	if !v.Visibility.Linked() {
+		out.Visibility = api.Private
+	}
 	if v.Fingerprint != "" {
 		out.Fingerprint = &v.Fingerprint
 	}

@@ -87,6 +87,6 @@ func (s *Server) ListAudit(c *gin.Context, params api.ListAuditParams) {
 
 func publicKey(k apikeys.Key) api.Key {
 	return api.Key{
-		Id: k.ID, Name: k.Name, Owner: k.Owner, Role: api.Role(k.Role), CreatedAt: k.CreatedAt, RevokedAt: moment(k.RevokedAt),
+		Id: k.ID, Name: k.Name, Owner: k.Owner, Role: k.Role, CreatedAt: k.CreatedAt, RevokedAt: moment(k.RevokedAt),
 	}
 }

@@ -132,7 +132,7 @@ func (s *Server) hydrate(ctx context.Context, page idPage) ([]api.Video, error) 
 			case errors.Is(err, videostore.ErrNotFound):
 			case err != nil:
 				errs[i] = err
-			case rec.Video.State != video.Deleting && (page.own || rec.Video.Visibility == video.Public):
+			case access.MaySee(ctx, rec.Video) == nil && (page.own || rec.Video.Visibility == video.Public):
 				progress, _ := rec.Progress() // one point read a video, and no more
 				v := s.publicVideo(rec, progress)
 				found[i] = &v

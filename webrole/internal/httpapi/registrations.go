@@ -16,6 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/edge"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -95,7 +96,7 @@ func (s *Server) withMoments(ctx context.Context, event registrations.Event, run
 				if err != nil && !errors.Is(err, videostore.ErrNotFound) {
 					return nil, err
 				}
-				if err == nil && rec.Video.State != video.Deleting && rec.Video.Visibility == video.Public {
+				if err == nil && access.MaySee(ctx, rec.Video) == nil && rec.Video.Visibility == video.Public {
 					title = &rec.Video.Title
 				}
 				titles[m.VideoID] = title

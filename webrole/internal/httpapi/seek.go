@@ -12,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
@@ -44,8 +45,8 @@ func (s *Server) SeekVideo(c *gin.Context, id api.ID) {
 	}
 	ctx := c.Request.Context()
 	view, err := s.videos.View(ctx, video.ID(id))
-	if err == nil && view.Video.State == video.Deleting {
-		err = videostore.ErrNotFound
+	if err == nil {
+		err = access.MaySee(ctx, view.Video)
 	}
 	if err != nil {
 		abort(c, err)

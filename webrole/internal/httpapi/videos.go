@@ -184,11 +184,11 @@ const retrying = "retrying"
 // failure is the text of a video.Failure, which is written for whoever sent the file.
 var failure = regexp.MustCompile(`^[a-z]+(_[a-z]+)+: `)
 
-// existing reads a video; a tombstone is not found.
+// existing reads a video that who asks may see; a tombstone is not found.
 func (s *Server) existing(ctx context.Context, id video.ID) (videostore.Record, error) {
 	rec, err := s.videos.Get(ctx, id)
-	if err == nil && rec.Video.State == video.Deleting {
-		return rec, videostore.ErrNotFound
+	if err == nil {
+		err = access.MaySee(ctx, rec.Video)
 	}
 	return rec, err
 }
@@ -253,8 +253,8 @@ func (s *Server) EditVideo(c *gin.Context, id api.ID, params api.EditVideoParams
 	}
 	who := access.From(c.Request.Context())
 	rec, err := s.videos.Change(c.Request.Context(), video.ID(id), ifMatch, func(v *video.Video) ([]videostore.Intent, error) {
-		if v.State == video.Deleting {
-			return nil, videostore.ErrNotFound
+		if err := access.MaySee(c.Request.Context(), *v); err != nil {
+			return nil, err
 		}
 		before := v.Priority
 		if err := apply(v, body); err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/oapi-codegen/runtime/types"
 
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -46,9 +45,6 @@ func (s *Server) GetViews(c *gin.Context, id api.ID) {
 }
 
 func (s *Server) mustExist(c *gin.Context, id api.ID) error {
-	exists, err := s.videos.Exists(c.Request.Context(), video.ID(id))
-	if err == nil && !exists {
-		err = videostore.ErrNotFound
-	}
+	_, err := s.existing(c.Request.Context(), video.ID(id))
 	return err
 }

@@ -79,7 +79,7 @@ func (q request) cache() string {
 	if !q.until.IsZero() { // the address is the permission, and caches end with it
 		return fmt.Sprintf("public, max-age=%d, immutable", max(0, int(time.Until(q.until)/time.Second)))
 	}
-	if q.video.Visibility == video.Private {
+	if !q.video.Visibility.Linked() {
 		return "private, " + forEver
 	}
 	return "public, " + forEver
@@ -123,9 +123,6 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 		return request{}, videostore.ErrNotFound
 	}
 	rec, err := s.videos.Get(r.Context(), id)
-	if err == nil && rec.Video.State == video.Deleting {
-		err = videostore.ErrNotFound
-	}
 	if err == nil {
 		err = access.MaySee(r.Context(), rec.Video)
 	}

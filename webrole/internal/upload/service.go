@@ -124,7 +124,7 @@ func (s *Service) Complete(ctx context.Context, id video.ID, sums [][]byte) (vid
 		return videostore.Record{}, err
 	}
 	switch {
-	case rec.Video.State == video.Deleting:
+	case rec.Video.State.Gone():
 		return videostore.Record{}, videostore.ErrNotFound
 	case rec.Video.State != video.AwaitingUpload:
 		return s.videos.Uploaded(ctx, id, rec.Video.SizeBytes, rec.Video.SourceETag) // repeated, or refused
@@ -150,10 +150,10 @@ func (s *Service) awaiting(ctx context.Context, id video.ID) (videostore.Record,
 	if err != nil {
 		return videostore.Record{}, err
 	}
-	switch rec.Video.State {
-	case video.AwaitingUpload:
+	switch {
+	case rec.Video.State == video.AwaitingUpload:
 		return rec, nil
-	case video.Deleting:
+	case rec.Video.State.Gone():
 		return videostore.Record{}, videostore.ErrNotFound
 	}
 	return videostore.Record{}, notAwaiting()

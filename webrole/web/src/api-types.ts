@@ -2355,7 +2355,8 @@ export interface components {
             id: string;
             name: string;
             owner: components["schemas"]["Owner"];
-            role: components["schemas"]["Role"];
+            /** @description A `Role`. Another one is of a later release, and may do nothing here. */
+            role: string;
             /** Format: date-time */
             createdAt: string;
             /**
