@@ -86,6 +86,8 @@ operators POST /api/v1/ops/queues/:queue/pause
 operators POST /api/v1/ops/queues/:queue/resume
 operators GET /api/v1/ops/poison
 operators POST /api/v1/ops/poison/:poisonId/redrive
+operators GET /api/v1/ops/unreadable
+operators DELETE /api/v1/ops/unreadable/:rowId
 operators GET /api/v1/ops/workers
 operators GET /api/v1/ops/events
 operators GET /api/v1/ops/scale

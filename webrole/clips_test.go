@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -288,4 +289,24 @@ func TestTooManyClips(t *testing.T) {
 	f.call(http.MethodPost, "/videos/"+string(f.id)+"/reprocess", nil).want(t, http.StatusAccepted, "")
 	f.call(http.MethodPost, "/videos/"+other+"/reprocess", nil).want(t, http.StatusTooManyRequests, "too_busy")
 	f.call(http.MethodPost, "/videos/"+string(f.id)+"/reprocess", nil).want(t, http.StatusConflict, "state_conflict")
+}
+
+// A clip whose plan cannot be read hides no other.
+func TestClipWithoutPlan(t *testing.T) {
+	t.Parallel()
+	f := ready(t)
+	good := decode[api.Clip](t, f.call(http.MethodPost, f.clips(), `{"startSeconds":0,"durationSeconds":1}`), http.StatusAccepted)
+	rows := tablestore.New(f.account.Table(videostore.VideosTable))
+	for _, row := range []tablestore.Entity{
+		{PartitionKey: string(f.id), RowKey: "CLIP:00002:000000000:000025", Props: map[string]any{"State": "done"}},
+		{PartitionKey: string(f.id), RowKey: "PLAN:00002", Props: map[string]any{"Doc": "{"}},
+	} {
+		if _, err := rows.Insert(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed := decode[api.ClipList](t, f.call(http.MethodGet, f.clips(), nil), http.StatusOK)
+	if len(listed.Items) != 1 || listed.Items[0].Id != good.Id {
+		t.Errorf("listed: %+v", listed.Items)
+	}
 }

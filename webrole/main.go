@@ -28,6 +28,7 @@ import (
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/tracing"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -86,7 +87,7 @@ func run(ctx context.Context, getenv func(string) string) error {
 // open joins the parts and opens both listeners.
 func open(ctx context.Context, cfg config) (*role, error) {
 	measured := newMetrics()
-	cfg.Storage.Seen = measured.storage.Seen
+	measured.storage.Configure(&cfg.Storage)
 	account, err := azstorage.Open(cfg.Storage)
 	if err != nil {
 		return nil, err
@@ -106,7 +107,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	scale := scaling.NewSource(queues, register, workflow.Pools(), cfg.Scaling)
 	shown := board.New(board.Parts{Queues: queues, Workers: register, Scale: scale, Title: func(ctx context.Context, id video.ID) (string, error) {
 		rec, err := videos.Get(ctx, id)
-		if errors.Is(err, videostore.ErrNotFound) {
+		if errors.Is(err, videostore.ErrNotFound) || errors.Is(err, tablestore.ErrUnreadable) {
 			return "", nil
 		}
 		return rec.Video.Title, err
@@ -117,7 +118,8 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		Catalog: catalog.New(account), Search: searchindex.New(account),
 		Races: registrations.New(account), Views: views.New(account),
 		Workers: register, Keys: keys, Trail: trail, Queues: queues, Board: shown, Scale: scale, Prices: cfg.Prices, Links: cfg.Links,
-		OpenQueue: func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) },
+		Unreadable: tablestore.OpenUnreadable(account),
+		OpenQueue:  func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) },
 	})
 	if err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ func runWith(ctx context.Context, cfg config) error {
 	defer stopTracing()
 
 	measured := newMetrics(cfg.Queues)
-	cfg.Storage.Seen = measured.storage.Seen
+	measured.storage.Configure(&cfg.Storage)
 	account, err := azstorage.Open(cfg.Storage)
 	if err != nil {
 		return err
@@ -224,8 +224,8 @@ func (r *role) leader() *upkeep.Leader {
 			return upkeep.Pass{Items: removed}, err
 		}},
 		{Name: "forget dead workers", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
-			rows, unreadable, err := r.register.Forget(ctx, time.Now().Add(-24*time.Hour))
-			return upkeep.Pass{Items: rows, Unreadable: unreadable}, err
+			rows, err := r.register.Forget(ctx, time.Now().Add(-24*time.Hour))
+			return upkeep.Pass{Items: rows}, err
 		}},
 	}}
 }

@@ -245,19 +245,18 @@ func outcomes(q consumer.QueueStats) map[string]int64 {
 type upkeepMetrics struct{ leader *upkeep.Leader }
 
 var (
-	leads            = prometheus.NewDesc("cutroom_upkeep_leader", "1 on the worker that is elected for upkeep.", nil, nil)
-	upkeepPasses     = prometheus.NewDesc("cutroom_upkeep_passes_total", "Passes of a duty.", []string{"duty"}, nil)
-	upkeepFailed     = prometheus.NewDesc("cutroom_upkeep_failed_passes_total", "Passes that ended with an error.", []string{"duty"}, nil)
-	upkeepSeconds    = prometheus.NewDesc("cutroom_upkeep_seconds_total", "Time that the passes took.", []string{"duty"}, nil)
-	upkeepItems      = prometheus.NewDesc("cutroom_upkeep_items_total", "Videos that the passes looked at.", []string{"duty"}, nil)
-	upkeepUnreadable = prometheus.NewDesc("cutroom_upkeep_unreadable_total", "Videos, or rows of workers, that a pass could not read.", []string{"duty"}, nil)
-	upkeepResent     = prometheus.NewDesc("cutroom_upkeep_resent_total", "Messages that were lost and were sent again.", nil, nil)
-	outboxBacklog    = prometheus.NewDesc("cutroom_outbox_backlog", "Videos whose promised messages were not sent in time, in the latest pass; 0 on workers that do not lead.", nil, nil)
+	leads         = prometheus.NewDesc("cutroom_upkeep_leader", "1 on the worker that is elected for upkeep.", nil, nil)
+	upkeepPasses  = prometheus.NewDesc("cutroom_upkeep_passes_total", "Passes of a duty.", []string{"duty"}, nil)
+	upkeepFailed  = prometheus.NewDesc("cutroom_upkeep_failed_passes_total", "Passes that ended with an error.", []string{"duty"}, nil)
+	upkeepSeconds = prometheus.NewDesc("cutroom_upkeep_seconds_total", "Time that the passes took.", []string{"duty"}, nil)
+	upkeepItems   = prometheus.NewDesc("cutroom_upkeep_items_total", "Videos that the passes looked at.", []string{"duty"}, nil)
+	upkeepResent  = prometheus.NewDesc("cutroom_upkeep_resent_total", "Messages that were lost and were sent again.", nil, nil)
+	outboxBacklog = prometheus.NewDesc("cutroom_outbox_backlog", "Videos whose promised messages were not sent in time, in the latest pass; 0 on workers that do not lead.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (upkeepMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{leads, upkeepPasses, upkeepFailed, upkeepSeconds, upkeepItems, upkeepUnreadable, upkeepResent, outboxBacklog} {
+	for _, d := range []*prometheus.Desc{leads, upkeepPasses, upkeepFailed, upkeepSeconds, upkeepItems, upkeepResent, outboxBacklog} {
 		ch <- d
 	}
 }
@@ -271,7 +270,7 @@ func (m upkeepMetrics) Collect(ch chan<- prometheus.Metric) {
 	for _, s := range m.leader.Stats() {
 		for d, v := range map[*prometheus.Desc]float64{
 			upkeepPasses: float64(s.Passes), upkeepFailed: float64(s.Failed), upkeepSeconds: s.Time.Seconds(),
-			upkeepItems: float64(s.Items), upkeepUnreadable: float64(s.Unreadable),
+			upkeepItems: float64(s.Items),
 		} {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, s.Name)
 		}

@@ -134,7 +134,7 @@ func TestUpkeepMetrics(t *testing.T) {
 	for _, f := range families {
 		found[f.GetName()] = len(f.GetMetric())
 	}
-	for name, want := range map[string]int{"cutroom_upkeep_leader": 1, "cutroom_upkeep_passes_total": 2, "cutroom_upkeep_unreadable_total": 2} {
+	for name, want := range map[string]int{"cutroom_upkeep_leader": 1, "cutroom_upkeep_passes_total": 2, "cutroom_upkeep_items_total": 2} {
 		if found[name] != want {
 			t.Errorf("%s has %d series, want %d", name, found[name], want)
 		}

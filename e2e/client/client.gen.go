@@ -1748,6 +1748,25 @@ type Tags = []string
 // Title defines model for Title.
 type Title = string
 
+// UnreadableList defines model for UnreadableList.
+type UnreadableList struct {
+	Items         []UnreadableRow `json:"items"`
+	NextPageToken *string         `json:"nextPageToken,omitempty"`
+}
+
+// UnreadableRow defines model for UnreadableRow.
+type UnreadableRow struct {
+	// Id For deleting.
+	Id           string    `json:"id"`
+	PartitionKey string    `json:"partitionKey"`
+	Reason       string    `json:"reason"`
+	RowKey       string    `json:"rowKey"`
+	SeenAt       time.Time `json:"seenAt"`
+
+	// Table Its name without the stack's prefix.
+	Table string `json:"table"`
+}
+
 // Upload defines model for Upload.
 type Upload struct {
 	// ExpiresAt When the URLs end.
@@ -1995,6 +2014,14 @@ type ListPoisonParams struct {
 // PeekQueueParams defines parameters for PeekQueue.
 type PeekQueueParams struct {
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ListUnreadableParams defines parameters for ListUnreadable.
+type ListUnreadableParams struct {
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 }
 
 // SearchVideosParams defines parameters for SearchVideos.
@@ -2570,6 +2597,23 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /ops/scale (the `GetScale` operationId).
 	GetScale(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListUnreadable Rows of tables that could not be read
+	//
+	// A row that is damaged, or of a later release, is left out of lists and searches.
+	// Each is here until it is deleted or has changed.
+	//
+	// Corresponds with GET /ops/unreadable (the `ListUnreadable` operationId).
+	ListUnreadable(ctx context.Context, params *ListUnreadableParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteUnreadable Delete a row that could not be read
+	//
+	// What the row says is lost. Row `META` of table `videos` is a video: it is deleted
+	// with everything that belongs to it, as `DELETE /videos/{id}` does. 412 when the row
+	// has changed since it could not be read.
+	//
+	// Corresponds with DELETE /ops/unreadable/{rowId} (the `DeleteUnreadable` operationId).
+	DeleteUnreadable(ctx context.Context, rowId string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListWorkers Worker roles that were heard of
 	//
@@ -3676,6 +3720,43 @@ func (c *Client) ResumeQueue(ctx context.Context, queue QueueName, reqEditors ..
 // Corresponds with GET /ops/scale (the `GetScale` operationId).
 func (c *Client) GetScale(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetScaleRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListUnreadable Rows of tables that could not be read
+//
+// A row that is damaged, or of a later release, is left out of lists and searches.
+// Each is here until it is deleted or has changed.
+//
+// Corresponds with GET /ops/unreadable (the `ListUnreadable` operationId).
+func (c *Client) ListUnreadable(ctx context.Context, params *ListUnreadableParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListUnreadableRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteUnreadable Delete a row that could not be read
+//
+// What the row says is lost. Row `META` of table `videos` is a video: it is deleted
+// with everything that belongs to it, as `DELETE /videos/{id}` does. 412 when the row
+// has changed since it could not be read.
+//
+// Corresponds with DELETE /ops/unreadable/{rowId} (the `DeleteUnreadable` operationId).
+func (c *Client) DeleteUnreadable(ctx context.Context, rowId string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteUnreadableRequest(c.Server, rowId)
 	if err != nil {
 		return nil, err
 	}
@@ -5734,6 +5815,106 @@ func NewGetScaleRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListUnreadableRequest constructs an http.Request for the ListUnreadable method
+func NewListUnreadableRequest(server string, params *ListUnreadableParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/ops/unreadable")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageToken != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "pageToken", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteUnreadableRequest constructs an http.Request for the DeleteUnreadable method
+func NewDeleteUnreadableRequest(server string, rowId string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "rowId", rowId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/ops/unreadable/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListWorkersRequest constructs an http.Request for the ListWorkers method
 func NewListWorkersRequest(server string) (*http.Request, error) {
 	var err error
@@ -7512,6 +7693,27 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /ops/scale (the `GetScale` operationId).
 	GetScaleWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetScaleResponse, error)
 
+	// ListUnreadableWithResponse Rows of tables that could not be read
+	//
+	// A row that is damaged, or of a later release, is left out of lists and searches.
+	// Each is here until it is deleted or has changed.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /ops/unreadable (the `ListUnreadable` operationId).
+	ListUnreadableWithResponse(ctx context.Context, params *ListUnreadableParams, reqEditors ...RequestEditorFn) (*ListUnreadableResponse, error)
+
+	// DeleteUnreadableWithResponse Delete a row that could not be read
+	//
+	// What the row says is lost. Row `META` of table `videos` is a video: it is deleted
+	// with everything that belongs to it, as `DELETE /videos/{id}` does. 412 when the row
+	// has changed since it could not be read.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /ops/unreadable/{rowId} (the `DeleteUnreadable` operationId).
+	DeleteUnreadableWithResponse(ctx context.Context, rowId string, reqEditors ...RequestEditorFn) (*DeleteUnreadableResponse, error)
+
 	// ListWorkersWithResponse Worker roles that were heard of
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -9285,6 +9487,95 @@ func (r GetScaleResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetScaleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListUnreadableResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *UnreadableList
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListUnreadableResponse) GetJSON200() *UnreadableList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListUnreadableResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListUnreadableResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListUnreadableResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListUnreadableResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListUnreadableResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteUnreadableResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteUnreadableResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteUnreadableResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteUnreadableResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteUnreadableResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteUnreadableResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11277,6 +11568,39 @@ func (c *ClientWithResponses) GetScaleWithResponse(ctx context.Context, reqEdito
 	return ParseGetScaleResponse(rsp)
 }
 
+// ListUnreadableWithResponse Rows of tables that could not be read
+//
+// A row that is damaged, or of a later release, is left out of lists and searches.
+// Each is here until it is deleted or has changed.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /ops/unreadable (the `ListUnreadable` operationId).
+func (c *ClientWithResponses) ListUnreadableWithResponse(ctx context.Context, params *ListUnreadableParams, reqEditors ...RequestEditorFn) (*ListUnreadableResponse, error) {
+	rsp, err := c.ListUnreadable(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListUnreadableResponse(rsp)
+}
+
+// DeleteUnreadableWithResponse Delete a row that could not be read
+//
+// What the row says is lost. Row `META` of table `videos` is a video: it is deleted
+// with everything that belongs to it, as `DELETE /videos/{id}` does. 412 when the row
+// has changed since it could not be read.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /ops/unreadable/{rowId} (the `DeleteUnreadable` operationId).
+func (c *ClientWithResponses) DeleteUnreadableWithResponse(ctx context.Context, rowId string, reqEditors ...RequestEditorFn) (*DeleteUnreadableResponse, error) {
+	rsp, err := c.DeleteUnreadable(ctx, rowId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteUnreadableResponse(rsp)
+}
+
 // ListWorkersWithResponse Worker roles that were heard of
 //
 // Returns a wrapper object for the known response body format(s).
@@ -12832,6 +13156,68 @@ func ParseGetScaleResponse(rsp *http.Response) (*GetScaleResponse, error) {
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListUnreadableResponse parses an HTTP response from a ListUnreadableWithResponse call
+func ParseListUnreadableResponse(rsp *http.Response) (*ListUnreadableResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListUnreadableResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest UnreadableList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteUnreadableResponse parses an HTTP response from a DeleteUnreadableWithResponse call
+func ParseDeleteUnreadableResponse(rsp *http.Response) (*DeleteUnreadableResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteUnreadableResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

@@ -87,7 +87,10 @@ func (s *Store) Find(ctx context.Context, text string) (Key, error) {
 	if err != nil {
 		return Key{}, fmt.Errorf("read API key: %w", err)
 	}
-	k := keyOf(row)
+	k, err := tablestore.Decode(ctx, s.table, row, readKey)
+	if err != nil {
+		return Key{}, ErrNotFound // it may be revoked
+	}
 	if subtle.ConstantTimeCompare([]byte(row.String("Hash")), []byte(hash(text))) != 1 || !k.RevokedAt.IsZero() {
 		return Key{}, ErrNotFound
 	}
@@ -109,12 +112,10 @@ func isID(text string) bool {
 // List returns keys, valid and revoked, in no order that means anything: a scan, for
 // operators. limit is from 1 to 1000; next continues it and is empty at the end.
 func (s *Store) List(ctx context.Context, limit int, token string) (keys []Key, next string, err error) {
-	rows, next, err := s.table.Page(ctx, tablestore.Query{Class: tablestore.Scan, PageSize: int32(limit)}, token)
+	query := tablestore.Query{Class: tablestore.Scan, PageSize: int32(limit), Read: tablestore.Into(&keys, readKey)}
+	_, next, err = s.table.Page(ctx, query, token)
 	if err != nil {
 		return nil, "", fmt.Errorf("list API keys: %w", err)
-	}
-	for _, row := range rows {
-		keys = append(keys, keyOf(row))
 	}
 	return keys, next, nil
 }
@@ -125,7 +126,7 @@ func (s *Store) Revoke(ctx context.Context, id string) error {
 		return ErrNotFound
 	}
 	row, err := s.table.Get(ctx, id, rowKey)
-	if err == nil && keyOf(row).RevokedAt.IsZero() {
+	if err == nil && row.Time("RevokedAt").IsZero() {
 		revoked := tablestore.Entity{PartitionKey: id, RowKey: rowKey, Props: map[string]any{"RevokedAt": time.Now().UTC().Truncate(time.Millisecond)}}
 		_, err = s.table.Merge(ctx, revoked, tablestore.AnyETag)
 	}
@@ -138,9 +139,12 @@ func (s *Store) Revoke(ctx context.Context, id string) error {
 	return nil
 }
 
-func keyOf(row tablestore.Entity) Key {
+func readKey(row tablestore.Entity) (Key, error) {
+	if !isID(row.PartitionKey) {
+		return Key{}, errors.New("its partition is no id of a key")
+	}
 	return Key{
 		ID: row.PartitionKey, Name: row.String("Name"), Owner: row.String("Owner"), Role: row.String("Role"),
 		CreatedAt: row.Time("CreatedAt"), RevokedAt: row.Time("RevokedAt"),
-	}
+	}, nil
 }

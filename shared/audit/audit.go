@@ -69,6 +69,13 @@ func dayOfRow(rowKey string) (day string, ok bool) {
 	return dayOf(t), err == nil && bad == nil
 }
 
+func readDay(row tablestore.Entity) error {
+	if _, ok := dayOfRow(row.RowKey); !ok {
+		return errors.New("its key is no day")
+	}
+	return nil
+}
+
 // Write inserts an entry, of now. The row of the day comes first, so that no entry is
 // in a day that nobody finds.
 func (t *Trail) Write(ctx context.Context, e Entry) error {
@@ -106,7 +113,7 @@ func storable(text string) string {
 // days (T5). next continues it and is empty at the end; tablestore.ErrToken for a token
 // that is not ours.
 func (t *Trail) List(ctx context.Context, limit int, token string) (entries []Entry, next string, _ error) {
-	query := tablestore.Query{PartitionKey: daysKey, Class: tablestore.RowRange}
+	query := tablestore.Query{PartitionKey: daysKey, Class: tablestore.RowRange, Read: readDay}
 	first, inner, resumed := strings.Cut(token, ".")
 	if token != "" {
 		if _, ok := dayOfRow(first); !ok || !resumed || len(first) != 8 {
@@ -118,10 +125,7 @@ func (t *Trail) List(ctx context.Context, limit int, token string) (entries []En
 		if err != nil {
 			return nil, "", fmt.Errorf("list days of the audit trail: %w", err)
 		}
-		day, ok := dayOfRow(row.RowKey)
-		if !ok {
-			continue
-		}
+		day, _ := dayOfRow(row.RowKey)
 		if row.RowKey != first {
 			inner = "" // the token is of another day
 		}
@@ -129,12 +133,12 @@ func (t *Trail) List(ctx context.Context, limit int, token string) (entries []En
 			if len(entries) == limit {
 				return entries, row.RowKey + "." + inner, nil
 			}
-			rows, more, err := t.table.Page(ctx, tablestore.Query{PartitionKey: day, Class: tablestore.RowRange, PageSize: int32(limit - len(entries))}, inner)
+			page := tablestore.Query{
+				PartitionKey: day, Class: tablestore.RowRange, PageSize: int32(limit - len(entries)), Read: tablestore.Into(&entries, readEntry),
+			}
+			_, more, err := t.table.Page(ctx, page, inner)
 			if err != nil {
 				return nil, "", fmt.Errorf("read the audit trail: %w", err)
-			}
-			for _, r := range rows {
-				entries = append(entries, entryOf(r))
 			}
 			if inner = more; more == "" {
 				break
@@ -144,25 +148,25 @@ func (t *Trail) List(ctx context.Context, limit int, token string) (entries []En
 	return entries, "", nil
 }
 
-func entryOf(row tablestore.Entity) Entry {
+func readEntry(row tablestore.Entity) (Entry, error) {
 	inverted, _, _ := strings.Cut(row.RowKey, tablestore.Separator)
-	at, _ := tablestore.ParseInvertedTime(inverted) // zero: not ours
+	at, err := tablestore.ParseInvertedTime(inverted)
 	return Entry{
 		At: at, Owner: row.String("Owner"), Role: row.String("Role"), Key: row.String("Key"), From: row.String("From"),
 		Action: row.String("Action"), Subject: row.String("Subject"), Request: row.String("Request"), Status: row.Int("Status"), Made: row.String("Made"),
-	}
+	}, err
 }
 
 // Forget removes the days that ended before a time, the oldest too, and returns how
 // many rows went. A day's own row goes last, so that whoever is killed leaves a day that
 // is found again. Safe to repeat.
 func (t *Trail) Forget(ctx context.Context, before time.Time) (removed int, _ error) {
-	for row, err := range t.table.Query(ctx, tablestore.Query{PartitionKey: daysKey, RowFrom: dayRow(before), Class: tablestore.RowRange}) {
+	for row, err := range t.table.Query(ctx, tablestore.Query{PartitionKey: daysKey, RowFrom: dayRow(before), Class: tablestore.RowRange, Read: readDay}) {
 		if err != nil {
 			return removed, fmt.Errorf("list days of the audit trail: %w", err)
 		}
-		day, ok := dayOfRow(row.RowKey)
-		if !ok || day >= dayOf(before) {
+		day, _ := dayOfRow(row.RowKey)
+		if day >= dayOf(before) {
 			continue
 		}
 		gone, err := t.table.ClearPartition(ctx, day)

@@ -28,6 +28,8 @@ type Account struct {
 	idle    func()
 	signing chan struct{} // a lock that a context can wait for
 	grant   delegation    // guarded by signing
+
+	unreadable func(table string, rows int) // may be nil
 }
 
 // Open makes the clients. It sends nothing, so a wrong key shows at the first call.
@@ -42,7 +44,7 @@ func Open(cfg Config) (*Account, error) {
 	if cfg.Retry == (Retry{}) {
 		cfg.Retry = DefaultRetry
 	}
-	a := &Account{prefix: cfg.Prefix, seen: cfg.Seen, secure: len(ends.blob) > 5 && ends.blob[:5] == "https", signing: make(chan struct{}, 1), idle: func() {}}
+	a := &Account{prefix: cfg.Prefix, seen: cfg.Seen, unreadable: cfg.Unreadable, secure: len(ends.blob) > 5 && ends.blob[:5] == "https", signing: make(chan struct{}, 1), idle: func() {}}
 	transport := cfg.Transport
 	if transport == nil {
 		client := newHTTPClient()
@@ -145,9 +147,24 @@ func (a *Account) Queue(base string) *azqueue.QueueClient {
 	return a.queues.NewQueueClient(a.Name(base))
 }
 
+// Table is the client of a table that knows where it belongs.
+type Table struct {
+	*aztables.Client
+
+	Account *Account
+	Base    string // its name without the prefix
+}
+
 // Table returns the client of a table, given its base name. Wrap it with
 // tablestore.New, which keeps the service's limits.
-func (a *Account) Table(base string) *aztables.Client { return a.tables.NewClient(a.Name(base)) }
+func (a *Account) Table(base string) Table { return Table{a.tables.NewClient(a.Name(base)), a, base} }
+
+// CountUnreadable tells Config.Unreadable.
+func (a *Account) CountUnreadable(table string, rows int) {
+	if a.unreadable != nil {
+		a.unreadable(table, rows)
+	}
+}
 
 // ServiceBlobs returns the client of the blob service.
 func (a *Account) ServiceBlobs() *service.Client { return a.blobs }

@@ -48,6 +48,10 @@ type Config struct {
 	// Seen, if set, is told of every try of every request when its answer begins, for
 	// metrics. It must be quick and safe for concurrent use.
 	Seen func(Try)
+
+	// Unreadable, if set, is told of rows of a table that could not be read, given the
+	// table's base name, and of none when the table is opened. As quick and safe as Seen.
+	Unreadable func(table string, rows int)
 }
 
 // Try is one try of a request to storage.

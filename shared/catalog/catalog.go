@@ -175,10 +175,10 @@ func monthRow(t time.Time) string {
 const lastMonth = 999_999
 
 // monthOf undoes monthRow: "2026-11".
-func monthOf(rowKey string) (month string, ok bool) {
+func monthOf(rowKey string) (month string, _ error) {
 	n, err := strconv.Atoi(rowKey)
 	t, err2 := time.Parse("200601", strconv.Itoa(lastMonth-n))
-	return t.Format(monthFormat), err == nil && err2 == nil
+	return t.Format(monthFormat), errors.Join(err, err2)
 }
 
 // Place is the RowKey that sorts videos newest first: `<inverted time>__<id>`.

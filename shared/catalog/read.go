@@ -61,7 +61,7 @@ func (c *Catalog) Channel(ctx context.Context, channel string, sort Sort, limit 
 	limit = clamp(limit)
 	list := &rowstream.Partition{
 		Table: c.catalog, PartitionKey: channelKey(channel),
-		Until: tablestore.PrefixEnd(prefix), Ahead: int32(limit + 1),
+		Until: tablestore.PrefixEnd(prefix), Ahead: int32(limit + 1), Read: readable,
 	}
 	page, last, more, err := take(ctx, list, from, limit)
 	if err != nil {
@@ -95,19 +95,18 @@ func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []S
 	last := ""
 	for row, err := range c.recent.Query(ctx, tablestore.Query{
 		PartitionKey: monthsKey, RowFrom: latest, Select: []string{"RowKey"}, PageSize: monthsAhead, Class: tablestore.RowRange,
+		Read: func(row tablestore.Entity) error { _, err := monthOf(row.RowKey); return err },
 	}) {
 		if err != nil {
 			return nil, "", fmt.Errorf("listing months: %w", err)
 		}
-		month, ok := monthOf(row.RowKey)
-		if !ok {
-			continue
-		}
+		month, _ := monthOf(row.RowKey)
 		list := &rowstream.Union{}
 		for shard := range RecentShards {
 			list.Lists = append(list.Lists, &rowstream.Partition{
 				Table: c.recent, PartitionKey: recentKey(month, shard),
 				Ahead: int32(limit/RecentShards + 2), // an even spread, and a little more
+				Read:  readable,
 			})
 		}
 		part, partLast, more, err := take(ctx, list, from, limit-len(page))
@@ -139,6 +138,9 @@ func endsInID(place string) bool {
 	return err == nil
 }
 
+// readable is for rows that carry a summary.
+func readable(row tablestore.Entity) error { _, err := SummaryFrom(row); return err }
+
 // take reads up to limit rows, and one more to know whether the list goes on. With
 // limit 0 it reads that one only.
 func take(ctx context.Context, list rowstream.List, from string, limit int) (page []Summary, last string, more bool, err error) {
@@ -150,7 +152,11 @@ func take(ctx context.Context, list rowstream.List, from string, limit int) (pag
 		if len(page) == limit {
 			return page, last, true, nil
 		}
-		page = append(page, SummaryFrom(row))
+		summary, err := SummaryFrom(row)
+		if err != nil {
+			return page, last, false, err
+		}
+		page = append(page, summary)
 		last, from = row.RowKey, rowstream.After(row.RowKey)
 	}
 }

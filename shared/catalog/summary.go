@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -48,12 +50,16 @@ func (s Summary) Props() map[string]any {
 }
 
 // SummaryFrom reads the summary of a row.
-func SummaryFrom(e tablestore.Entity) Summary {
+func SummaryFrom(e tablestore.Entity) (Summary, error) {
+	id, err := video.ParseID(e.String("Id"))
+	if err == nil && !strings.HasSuffix(e.RowKey, tablestore.Separator+string(id)) {
+		err = fmt.Errorf("its key is of another video than %s", id)
+	}
 	return Summary{
-		ID: video.ID(e.String("Id")), Title: e.String("Title"), Channel: e.String("Channel"),
+		ID: id, Title: e.String("Title"), Channel: e.String("Channel"),
 		Visibility: video.Visibility(e.String("Visibility")),
 		State:      video.State(e.String("State")), Playable: e.Bool("Playable"),
 		DurationSeconds: e.Float("DurationSeconds"), Width: e.Int("Width"), Height: e.Int("Height"),
 		CreatedAt: e.Time("CreatedAt"), ReadyAt: e.Time("ReadyAt"),
-	}
+	}, err
 }

@@ -13,12 +13,13 @@ import (
 
 // Storage counts the requests of a role to storage. It is safe for concurrent use.
 type Storage struct {
-	requests  *prometheus.CounterVec
-	throttled *prometheus.CounterVec
-	seconds   *prometheus.HistogramVec
+	requests   *prometheus.CounterVec
+	throttled  *prometheus.CounterVec
+	seconds    *prometheus.HistogramVec
+	unreadable *prometheus.CounterVec
 }
 
-// NewStorage returns counters for azstorage.Config.Seen, with the series that alerts read.
+// NewStorage returns counters for azstorage.Config, with the series that alerts read.
 func NewStorage() *Storage {
 	s := &Storage{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -31,6 +32,9 @@ func NewStorage() *Storage {
 			Name: "cutroom_storage_request_seconds", Help: "Time of a try until its answer begins.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 5, 30},
 		}, []string{"service"}),
+		unreadable: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cutroom_unreadable_rows_total", Help: "Times that a row could not be read and was left out or left as it is.",
+		}, []string{"table"}),
 	}
 	for _, service := range []azstorage.Service{azstorage.Blobs, azstorage.Queues, azstorage.Tables} {
 		s.throttled.WithLabelValues(string(service))
@@ -39,8 +43,14 @@ func NewStorage() *Storage {
 	return s
 }
 
-// Seen counts one try.
-func (s *Storage) Seen(t azstorage.Try) {
+// Configure has an account tell what it does.
+func (s *Storage) Configure(c *azstorage.Config) {
+	c.Seen = s.seen
+	c.Unreadable = func(table string, rows int) { s.unreadable.WithLabelValues(table).Add(float64(rows)) }
+}
+
+// seen counts one try.
+func (s *Storage) seen(t azstorage.Try) {
 	service, operation := Split(t.Kind)
 	s.requests.WithLabelValues(service, operation, strconv.Itoa(t.Status)).Inc()
 	s.seconds.WithLabelValues(service).Observe(t.Took.Seconds())
@@ -54,6 +64,7 @@ func (s *Storage) Describe(ch chan<- *prometheus.Desc) {
 	s.requests.Describe(ch)
 	s.throttled.Describe(ch)
 	s.seconds.Describe(ch)
+	s.unreadable.Describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -61,6 +72,7 @@ func (s *Storage) Collect(ch chan<- prometheus.Metric) {
 	s.requests.Collect(ch)
 	s.throttled.Collect(ch)
 	s.seconds.Collect(ch)
+	s.unreadable.Collect(ch)
 }
 
 // Split returns the two labels of a kind of request: "blob" and "write" of "blob.write".

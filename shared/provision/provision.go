@@ -12,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/twins"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -30,6 +31,7 @@ var (
 		views.Table,
 		registrations.Table,
 		twins.Table,
+		tablestore.UnreadableTable,
 	}, videostore.Tables...)
 )
 

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -317,12 +319,15 @@ func (w *window) readGuards(ctx context.Context, bibs []int) error {
 		group.Go(func() error {
 			if first == last {
 				found, err := w.store.Get(ctx, w.event, first)
-				if err == nil {
+				switch {
+				case err == nil:
 					w.keep(found)
-				} else if errors.Is(err, ErrNotFound) {
-					return nil
+				case errors.Is(err, tablestore.ErrUnreadable):
+					w.keep(Registration{Bib: first}) // taken, by whomever
+				case !errors.Is(err, ErrNotFound):
+					return err
 				}
-				return err
+				return nil
 			}
 			query := tablestore.Query{
 				PartitionKey: string(w.event), Class: tablestore.RowRange,
@@ -332,7 +337,12 @@ func (w *window) readGuards(ctx context.Context, bibs []int) error {
 				if err != nil {
 					return fmt.Errorf("reading guards: %w", err)
 				}
-				w.keep(registrationFrom(row))
+				found, err := tablestore.Decode(ctx, w.store.rows, row, readRegistration)
+				if err != nil {
+					found = Registration{}
+					found.Bib, _ = strconv.Atoi(strings.TrimPrefix(row.RowKey, guardPrefix))
+				}
+				w.keep(found)
 			}
 			return nil
 		})

@@ -1,6 +1,7 @@
 package registrations
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -154,7 +155,9 @@ func (r Registration) entity(rowKey string) tablestore.Entity {
 	return tablestore.Entity{PartitionKey: string(r.Event), RowKey: rowKey, Props: props}
 }
 
-func registrationFrom(e tablestore.Entity) Registration {
+// readRegistration reads any of the three rows, which say the same and have keys that
+// follow from it.
+func readRegistration(e tablestore.Entity) (Registration, error) {
 	r := Registration{
 		Event: Event(e.PartitionKey), Bib: e.Int("Bib"), Name: e.String("Name"), Sex: Sex(e.String("Sex")),
 		Age: e.Int("Age"), FinishedAt: e.Time("FinishedAt"), ETag: e.String("Version"),
@@ -162,5 +165,9 @@ func registrationFrom(e tablestore.Entity) Registration {
 	if strings.HasPrefix(e.RowKey, guardPrefix) {
 		r.guard = e.ETag
 	}
-	return r
+	_, err := r.normalised()
+	if err == nil && !slices.Contains([]string{guardKey(r.Bib), r.bibKey(), r.ageKey()}, e.RowKey) {
+		err = errors.New("its key is of another registration")
+	}
+	return r, err
 }

@@ -240,6 +240,63 @@ func TestEdit(t *testing.T) {
 	r.add(Registration{Bib: 1234, Name: "Somebody else", Sex: Female, Age: 33}) // the bib is free
 }
 
+// TestRowsThatWereDeleted: a row that cannot be read is one an operator may delete. Its
+// runner can still be changed and taken off the list, and the import calls the bib taken.
+func TestRowsThatWereDeleted(t *testing.T) {
+	t.Parallel()
+	r := newRace(t)
+	list := func(name string, bibs ...int) Report {
+		t.Helper()
+		report, err := r.Import(t.Context(), marathonKey, func(yield func(Row, error) bool) {
+			for i, bib := range bibs {
+				if !yield(Row{Line: i + 1, Registration: Registration{Bib: bib, Name: name, Sex: Male, Age: 40}}, nil) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return report
+	}
+	list("John", 1, 2, 3)
+	drop := func(bib int) {
+		t.Helper()
+		now, err := r.Get(t.Context(), marathonKey, bib)
+		if err == nil {
+			err = r.rows.Delete(t.Context(), newYork, now.bibKey(), tablestore.AnyETag)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	finish := time.Now()
+	for _, edit := range []Edit{{FinishedAt: &finish}, {Name: ptr("Johnny")}} {
+		drop(1)
+		if _, err := r.Edit(t.Context(), marathonKey, 1, "", edit); err != nil {
+			t.Errorf("edit: %v", err)
+		}
+		if page, _, err := r.List(t.Context(), marathonKey, Query{Bib: ptr(1)}, 1, ""); err != nil || len(page) != 1 {
+			t.Errorf("after the edit: %v, %v", page, err)
+		}
+	}
+	drop(1)
+	if err := r.Delete(t.Context(), marathonKey, 1, ""); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	for _, bib := range []int{2, 3} {
+		if _, err := r.rows.Upsert(t.Context(), tablestore.Entity{PartitionKey: newYork, RowKey: guardKey(bib), Props: map[string]any{"Bib": "two"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if report := list("John", 2, 3, 4); report.Taken != 2 || report.Accepted != 1 {
+		t.Errorf("with guards that cannot be read: %+v", report)
+	}
+	if report := list("John", 2); report.Taken != 1 {
+		t.Errorf("with one that cannot be read: %+v", report)
+	}
+}
+
 // Somebody else's edit comes between the reading and the transaction of ours. It
 // moves no key, so only the version can tell: with an ETag ours is late, without
 // one it is made again on top of the other.

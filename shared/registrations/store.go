@@ -49,7 +49,7 @@ func (s *Store) Get(ctx context.Context, event Event, bib int) (Registration, er
 	if err != nil {
 		return Registration{}, fmt.Errorf("bib %d: %w", bib, err)
 	}
-	return registrationFrom(row), nil
+	return tablestore.Decode(ctx, s.rows, row, readRegistration)
 }
 
 // Query selects runners: one bib, or a range of ages, or all.
@@ -70,16 +70,12 @@ func (s *Store) List(ctx context.Context, event Event, q Query, limit int, token
 	if from >= to {
 		return nil, "", nil
 	}
-	rows, next, err := s.rows.Page(ctx, tablestore.Query{
+	_, next, err = s.rows.Page(ctx, tablestore.Query{
 		PartitionKey: string(event), RowFrom: from, RowTo: to,
-		PageSize: int32(min(max(limit, 1), MaxLimit)), Class: tablestore.RowRange,
+		PageSize: int32(min(max(limit, 1), MaxLimit)), Class: tablestore.RowRange, Read: tablestore.Into(&page, readRegistration),
 	}, token)
 	if err != nil {
 		return nil, "", fmt.Errorf("listing registrations: %w", err)
-	}
-	page = make([]Registration, len(rows))
-	for i, row := range rows {
-		page[i] = registrationFrom(row)
 	}
 	return page, next, nil
 }
@@ -141,8 +137,8 @@ func set[T any](dst, src *T) {
 func (r Registration) replacing(old Registration) []tablestore.Op {
 	ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: r.entity(guardKey(r.Bib)), IfMatch: old.guard}}
 	for _, key := range [][2]string{{old.bibKey(), r.bibKey()}, {old.ageKey(), r.ageKey()}} {
-		if key[0] == key[1] {
-			ops = append(ops, tablestore.Op{Kind: tablestore.OpReplace, Entity: r.entity(key[1])})
+		if key[0] == key[1] { // it may be gone: see withoutGone
+			ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: r.entity(key[1])})
 			continue
 		}
 		ops = append(ops,
@@ -192,6 +188,9 @@ func (s *Store) change(ctx context.Context, event Event, bib int, ifMatch string
 			return now, fmt.Errorf("bib %d: %w", bib, ErrChanged)
 		}
 		ops, next, err := plan(now)
+		if err == nil && try > 0 {
+			ops, err = s.withoutGone(ctx, ops)
+		}
 		if err != nil {
 			return now, fmt.Errorf("bib %d: %w", bib, err)
 		}
@@ -207,6 +206,24 @@ func (s *Store) change(ctx context.Context, event Event, bib int, ifMatch string
 		}
 		// Read again: with an ETag, that tells a change from a removal.
 	}
+}
+
+// withoutGone leaves out the removal of rows that are not there: an operator deletes a row
+// that cannot be read, and its runner stays.
+func (s *Store) withoutGone(ctx context.Context, ops []tablestore.Op) (left []tablestore.Op, _ error) {
+	for _, op := range ops {
+		if op.Kind == tablestore.OpDelete && op.IfMatch == "" { // not the guard
+			_, err := s.rows.Get(ctx, op.Entity.PartitionKey, op.Entity.RowKey)
+			if errors.Is(err, tablestore.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		left = append(left, op)
+	}
+	return left, nil
 }
 
 // overtaken reports whether a transaction failed because somebody else made one

@@ -94,22 +94,40 @@ func (s *Store) MomentsOf(ctx context.Context, event Event, list []Registration)
 	if first.IsZero() {
 		return moments, nil
 	}
+	var shown []footage
 	query := tablestore.Query{
-		PartitionKey: string(event), Class: tablestore.RowRange,
+		PartitionKey: string(event), Class: tablestore.RowRange, Read: tablestore.Into(&shown, readFootage),
 		RowFrom: videoKey(first.Add(-video.MaxDuration)), RowTo: videoKey(last.Add(time.Millisecond)),
 	}
-	for row, err := range s.rows.Query(ctx, query) {
+	for _, err := range s.rows.Query(ctx, query) {
 		if err != nil {
 			return nil, fmt.Errorf("looking for videos of the finish: %w", err)
 		}
-		from, length := row.Time("FirstFrameAt"), time.Duration(row.Float("DurationSeconds")*float64(time.Second))
+	}
+	for _, v := range shown {
 		for i, r := range list {
-			at := r.FinishedAt.Sub(from)
-			if r.FinishedAt.IsZero() || at < 0 || at >= length {
+			at := r.FinishedAt.Sub(v.from)
+			if r.FinishedAt.IsZero() || at < 0 || at >= v.length {
 				continue
 			}
-			moments[i] = append(moments[i], Moment{VideoID: video.ID(row.String("Id")), Title: row.String("Title"), At: at})
+			moments[i] = append(moments[i], Moment{VideoID: v.id, Title: v.title, At: at})
 		}
 	}
 	return moments, nil
+}
+
+// footage is a row that ties a video to an event.
+type footage struct {
+	id     video.ID
+	title  string
+	from   time.Time
+	length time.Duration
+}
+
+func readFootage(row tablestore.Entity) (footage, error) {
+	id, err := video.ParseID(row.String("Id"))
+	return footage{
+		id: id, title: row.String("Title"), from: row.Time("FirstFrameAt"),
+		length: time.Duration(row.Float("DurationSeconds") * float64(time.Second)),
+	}, err
 }

@@ -46,6 +46,9 @@ type Partition struct {
 	Filter       string // OData, answered by the service
 	Ahead        int32  // rows to read first; 0 is a small number
 
+	// Read, if set, leaves out rows: see tablestore.Query.
+	Read func(tablestore.Entity) error
+
 	rows []tablestore.Entity // read ahead
 	more bool                // the table has rows after the last of rows
 	read bool                // rows and more are known
@@ -74,7 +77,7 @@ func (p *Partition) Seek(ctx context.Context, from string) (tablestore.Entity, b
 	}
 	query := tablestore.Query{
 		PartitionKey: p.PartitionKey, RowFrom: from, RowTo: p.Until, Filter: p.Filter,
-		PageSize: p.Ahead, Class: tablestore.RowRange,
+		PageSize: p.Ahead, Class: tablestore.RowRange, Read: p.Read,
 	}
 	rows, next, err := p.Table.Page(ctx, query, "")
 	if err != nil {

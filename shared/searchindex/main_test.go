@@ -75,7 +75,8 @@ func content(table string, row tablestore.Entity) any {
 	case row.RowKey == textRow:
 		return row.String("DescriptionWords")
 	}
-	return catalog.SummaryFrom(row)
+	summary, _ := catalog.SummaryFrom(row) // back-references have none
+	return summary
 }
 
 // model is what dump should show.

@@ -115,9 +115,9 @@ func jsonList(values []string) string {
 
 // textsOf is what a posting says about its video: all but the description.
 func textsOf(posting tablestore.Entity) (video.Video, error) {
-	s := catalog.SummaryFrom(posting)
+	s, err := catalog.SummaryFrom(posting)
 	v := video.Video{ID: s.ID, Title: s.Title, Channel: s.Channel}
-	return v, errors.Join(
+	return v, errors.Join(err,
 		posting.JSON(tagsProperty, &v.Tags), posting.JSON(actorsProperty, &v.Actors), posting.JSON(directorsProperty, &v.Directors))
 }
 
@@ -139,6 +139,7 @@ func (x *Index) list(f field, e entry, ahead int) rowstream.List {
 	for _, pk := range partitions(f, e.term) {
 		lists = append(lists, &rowstream.Partition{
 			Table: x.postings, PartitionKey: pk, Filter: strings.Join(conditions, " and "), Ahead: int32(ahead),
+			Read: func(row tablestore.Entity) error { _, err := textsOf(row); return err },
 		})
 	}
 	if len(lists) == 1 {

@@ -205,7 +205,11 @@ func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result
 		}
 	}
 	for _, row := range shown {
-		result.Hits = append(result.Hits, catalog.SummaryFrom(row))
+		hit, err := catalog.SummaryFrom(row)
+		if err != nil {
+			return result, nil, nil, err
+		}
+		result.Hits = append(result.Hits, hit)
 	}
 	return result, next, p.doubtful, nil
 }
@@ -375,9 +379,21 @@ func (x *Index) holds(ctx context.Context, candidate tablestore.Entity, c condit
 	if errors.Is(err, tablestore.ErrNotFound) {
 		return false, nil // on its way out of the index
 	}
+	found := false
+	if err == nil {
+		found, err = tablestore.Decode(ctx, x.postings, row, c.hold)
+	}
+	if errors.Is(err, tablestore.ErrUnreadable) {
+		return false, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("reading words of %s: %w", id, err)
 	}
+	return found, nil
+}
+
+// hold reports whether the words of a video, as its row has them, fulfil the conditions.
+func (c conditions) hold(row tablestore.Entity) (bool, error) {
 	spoken := language(row.String(languageProperty))
 	for _, clause := range c.clauses {
 		if !anyOf(clause.field, func(f field) bool {

@@ -84,17 +84,17 @@ func (x *Index) findVariants(ctx context.Context, kind string, texts []string) (
 	for _, text := range texts {
 		group.Go(func() error {
 			pk, rk := variantKeys(kind, text)
-			rows, err := x.variants.First(ctx, tablestore.Query{
+			var found []string
+			_, err := x.variants.First(ctx, tablestore.Query{
 				PartitionKey: pk, RowFrom: rk, RowTo: tablestore.PrefixEnd(rk), Class: tablestore.RowRange,
+				Read: tablestore.Into(&found, func(row tablestore.Entity) (string, error) { return row.String("Term"), nil }),
 			}, maxVariants)
 			if err != nil {
 				return fmt.Errorf("finding variants of %q: %w", text, err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			for _, row := range rows {
-				terms = append(terms, row.String("Term"))
-			}
+			terms = append(terms, found[:min(len(found), maxVariants)]...)
 			return nil
 		})
 	}

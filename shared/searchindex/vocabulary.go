@@ -264,13 +264,21 @@ type entry struct {
 func (x *Index) lookUp(ctx context.Context, f field, term string) ([]entry, error) {
 	pk, rk := termKeys(term)
 	row, err := x.terms.Get(ctx, pk, rk)
-	if errors.Is(err, tablestore.ErrNotFound) || err == nil && !occursIn(row, f) {
-		return nil, nil
+	var found entry
+	if err == nil && occursIn(row, f) {
+		found, err = tablestore.Decode(ctx, x.terms, row, readEntry)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, tablestore.ErrNotFound) && !errors.Is(err, tablestore.ErrUnreadable) {
 		return nil, fmt.Errorf("looking up term %q: %w", term, err)
 	}
-	return []entry{{term: term, videos: row.Int("Videos")}}, nil
+	if found.term == "" {
+		return nil, nil
+	}
+	return []entry{found}, nil
+}
+
+func readEntry(row tablestore.Entity) (entry, error) {
+	return entry{term: row.String("Term"), videos: row.Int("Videos")}, nil
 }
 
 // occursIn reports whether a term may occur in field f. The vocabulary does not say
@@ -293,14 +301,9 @@ func (x *Index) expand(ctx context.Context, f field, prefix string, limit int) (
 	if f != anyField && f != description {
 		query.Filter = propertyOf(f, "") + " eq true"
 	}
-	for row, err := range x.terms.Query(ctx, query) {
-		if err != nil {
-			return nil, false, fmt.Errorf("expanding prefix %q: %w", prefix, err)
-		}
-		if len(entries) == limit {
-			return entries, false, nil
-		}
-		entries = append(entries, entry{term: row.String("Term"), videos: row.Int("Videos")})
+	query.Read = tablestore.Into(&entries, readEntry)
+	if _, err := x.terms.First(ctx, query, limit+1); err != nil {
+		return nil, false, fmt.Errorf("expanding prefix %q: %w", prefix, err)
 	}
-	return entries, true, nil
+	return entries[:min(limit, len(entries))], len(entries) <= limit, nil
 }

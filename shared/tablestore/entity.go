@@ -23,17 +23,39 @@ type Entity struct {
 	Timestamp    time.Time      // of the last write, set by reads
 	Props        map[string]any // without keys, ETag and Timestamp
 
-	opID string // write id of the write that made this version
+	opID    string // write id of the write that made this version
+	mistake *error // what Err returns; nil in a row that was not read
 }
 
 // opIDProperty is the property of the write id: see the package comment.
 const opIDProperty = "OpId"
 
-// String returns a property, or "" when it is missing or has another type.
-func (e Entity) String(name string) string {
-	s, _ := e.Props[name].(string)
-	return s
+// Err returns the first mistake that a getter met: a property that is there and has
+// another type than it was asked for. Decode, Into and Query.Read look at it.
+func (e Entity) Err() error {
+	if e.mistake == nil {
+		return nil
+	}
+	return *e.mistake
 }
+
+// property returns a property, or the zero value when it is missing or has another type.
+func property[T any](e Entity, name string) T {
+	value, ok := e.Props[name].(T)
+	if !ok {
+		e.mistaken(name, value)
+	}
+	return value
+}
+
+func (e Entity) mistaken(name string, wanted any) {
+	if there := e.Props[name]; there != nil && e.mistake != nil && *e.mistake == nil {
+		*e.mistake = fmt.Errorf("property %s has type %T, want %T", name, there, wanted)
+	}
+}
+
+// String returns a property, or "" when it is missing or has another type.
+func (e Entity) String(name string) string { return property[string](e, name) }
 
 // Int64 returns a number, or 0.
 func (e Entity) Int64(name string) int64 {
@@ -47,6 +69,7 @@ func (e Entity) Int64(name string) int64 {
 	case float64:
 		return int64(v)
 	}
+	e.mistaken(name, int64(0))
 	return 0
 }
 
@@ -62,28 +85,19 @@ func (e Entity) Float(name string) float64 {
 }
 
 // Bool returns a property, or false.
-func (e Entity) Bool(name string) bool {
-	b, _ := e.Props[name].(bool)
-	return b
-}
+func (e Entity) Bool(name string) bool { return property[bool](e, name) }
 
 // Time returns a property in UTC, or the zero time.
-func (e Entity) Time(name string) time.Time {
-	t, _ := e.Props[name].(time.Time)
-	return t
-}
+func (e Entity) Time(name string) time.Time { return property[time.Time](e, name) }
 
 // Bytes returns a property, or nil.
-func (e Entity) Bytes(name string) []byte {
-	b, _ := e.Props[name].([]byte)
-	return b
-}
+func (e Entity) Bytes(name string) []byte { return property[[]byte](e, name) }
 
 // JSON decodes a string property into dst. A missing or empty one leaves dst as it is.
 func (e Entity) JSON(name string, dst any) error {
 	text := e.String(name)
 	if text == "" {
-		return nil
+		return e.Err()
 	}
 	if err := json.Unmarshal([]byte(text), dst); err != nil {
 		return fmt.Errorf("property %s of row %q/%q: %w", name, e.PartitionKey, e.RowKey, err)
@@ -144,7 +158,8 @@ func wire(value any) (any, string) {
 	}
 }
 
-// decode reads a row as the SDK returns it.
+// decode reads a row as the SDK returns it. With an error it returns keys and ETag, if
+// they could be read.
 func decode(text []byte) (Entity, error) {
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
 	decoder.UseNumber()
@@ -152,7 +167,10 @@ func decode(text []byte) (Entity, error) {
 	if err := decoder.Decode(&row); err != nil {
 		return Entity{}, fmt.Errorf("decode row: %w", err)
 	}
-	e := Entity{Props: make(map[string]any, len(row))}
+	e := Entity{Props: make(map[string]any, len(row)), mistake: new(error)}
+	e.PartitionKey, _ = row["PartitionKey"].(string)
+	e.RowKey, _ = row["RowKey"].(string)
+	e.ETag, _ = row["odata.etag"].(string)
 	for name, raw := range row {
 		if raw == nil || strings.HasPrefix(name, "odata.") || strings.HasSuffix(name, typeSuffix) {
 			continue
@@ -160,13 +178,10 @@ func decode(text []byte) (Entity, error) {
 		edm, _ := row[name+typeSuffix].(string)
 		value, err := unwire(raw, edm)
 		if err != nil {
-			return Entity{}, fmt.Errorf("decode property %s: %w", name, err)
+			return e, fmt.Errorf("decode property %s: %w", name, err)
 		}
 		switch name {
-		case "PartitionKey":
-			e.PartitionKey, _ = value.(string)
-		case "RowKey":
-			e.RowKey, _ = value.(string)
+		case "PartitionKey", "RowKey":
 		case "Timestamp":
 			e.Timestamp = asTime(value)
 		case opIDProperty:
@@ -175,7 +190,6 @@ func decode(text []byte) (Entity, error) {
 			e.Props[name] = value
 		}
 	}
-	e.ETag, _ = row["odata.etag"].(string)
 	return e, nil
 }
 

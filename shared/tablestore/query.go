@@ -26,6 +26,11 @@ type Query struct {
 	Select                     []string // properties wanted; empty means all. Keys always come.
 	PageSize                   int32    // rows per request, 1 to 1000; 0 means 1000
 
+	// Read decodes a row for the caller, as Into does. A row for which it returns an
+	// error, or that cannot be decoded at all, is left out and reported: see Decode.
+	// Without it a row that cannot be decoded is an error.
+	Read func(Entity) error
+
 	// Class is the highest cost that the caller expects. A dearer query is refused
 	// with ErrClass. The zero value allows everything.
 	Class Class
@@ -181,9 +186,16 @@ func (t *Table) fetch(ctx context.Context, q Query, at position) ([]Entity, posi
 		return nil, position{}, fmt.Errorf("query table (%s): %w", q.Cost(), err)
 	}
 	count(ctx, q.Cost(), len(reply.Entities))
-	page := make([]Entity, len(reply.Entities))
-	for i, text := range reply.Entities {
-		if page[i], err = decode(text); err != nil {
+	page := make([]Entity, 0, len(reply.Entities))
+	for _, text := range reply.Entities {
+		e, err := decode(text)
+		if q.Read != nil {
+			err = t.read(ctx, e, q.Read, err)
+		}
+		switch {
+		case err == nil:
+			page = append(page, e)
+		case q.Read == nil:
 			return nil, position{}, fmt.Errorf("query table (%s): %w", q.Cost(), err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 )
@@ -33,11 +34,19 @@ const AnyETag = "*"
 
 // Table is one table. It is safe for concurrent use.
 type Table struct {
-	client *aztables.Client
+	client   azstorage.Table
+	reported *lru.Cache[string, struct{}] // versions of rows that could not be read
 }
 
 // New wraps a client made by azstorage.Account.Table.
-func New(client *aztables.Client) *Table { return &Table{client: client} }
+func New(client azstorage.Table) *Table {
+	reported, err := lru.New[string, struct{}](maxReported)
+	if err != nil {
+		panic(err) // maxReported is not positive
+	}
+	client.Account.CountUnreadable(client.Base, 0)
+	return &Table{client: client, reported: reported}
+}
 
 // Get reads one row: a point query, the cheapest there is. ErrNotFound.
 func (t *Table) Get(ctx context.Context, pk, rk string) (Entity, error) {
@@ -52,7 +61,7 @@ func (t *Table) Get(ctx context.Context, pk, rk string) (Entity, error) {
 	countRead(ctx, 1)
 	e, err := decode(reply.Value)
 	if err != nil {
-		return Entity{}, rowError("get", pk, rk, err)
+		return Entity{}, rowError("get", pk, rk, t.read(ctx, e, nil, err))
 	}
 	if e.ETag == "" {
 		e.ETag = string(reply.ETag)

@@ -85,18 +85,22 @@ func (s Step) CaptionsOutput() (out video.CaptionsOutput, found bool, _ error) {
 func (s *Store) AllCaptions(ctx context.Context, id video.ID) (all []Step, _ error) {
 	rows := s.videos.Query(ctx, tablestore.Query{
 		PartitionKey: string(id), RowFrom: captionsPrefix, RowTo: tablestore.PrefixEnd(captionsPrefix), Class: tablestore.RowRange,
+		Read: tablestore.Into(&all, readCaptions),
 	})
-	for row, err := range rows {
+	for _, err := range rows {
 		if err != nil {
 			return nil, fmt.Errorf("list captions of %s: %w", id, err)
 		}
-		step, err := readStep(row)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, step)
 	}
 	return all, nil
+}
+
+func readCaptions(row tablestore.Entity) (Step, error) {
+	step, err := readStep(row)
+	if err == nil {
+		_, _, err = step.CaptionsOutput()
+	}
+	return step, err
 }
 
 // RequestCaptions asks for captions to be made from a blob in container "sources",

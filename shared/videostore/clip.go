@@ -116,19 +116,12 @@ func (s *Store) request(ctx context.Context, key workflow.Key, none error) (Step
 // Clips returns a page of a video's clips in the order of their frames, and the token of
 // the next page, empty at the end. tablestore.ErrToken for a token that is not ours.
 func (s *Store) Clips(ctx context.Context, id video.ID, limit int, token string) (clips []Step, next string, err error) {
-	rows, next, err := s.videos.Page(ctx, tablestore.Query{
+	_, next, err = s.videos.Page(ctx, tablestore.Query{
 		PartitionKey: string(id), RowFrom: clipPrefix, RowTo: tablestore.PrefixEnd(clipPrefix),
-		PageSize: int32(limit), Class: tablestore.RowRange,
+		PageSize: int32(limit), Class: tablestore.RowRange, Read: tablestore.Into(&clips, readStep),
 	}, token)
 	if err != nil {
 		return nil, "", fmt.Errorf("list clips of %s: %w", id, err)
-	}
-	for _, row := range rows {
-		clip, err := readStep(row)
-		if err != nil {
-			return nil, "", err
-		}
-		clips = append(clips, clip)
 	}
 	return clips, next, nil
 }

@@ -234,15 +234,38 @@ func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 
 // Delete sets the state deleting, the tombstone, and promises the purge. From then on
 // only the purge step finds the video. With ifMatch it deletes only that version, else
-// ErrChanged. Safe to repeat.
+// ErrChanged. A video whose META cannot be read is deleted in any version. Safe to repeat.
 func (s *Store) Delete(ctx context.Context, id video.ID, ifMatch string) (Record, error) {
-	return s.Change(ctx, id, ifMatch, func(v *video.Video) ([]Intent, error) {
+	rec, err := s.Change(ctx, id, ifMatch, func(v *video.Video) ([]Intent, error) {
 		if v.State == video.Deleting {
 			return nil, ErrUnchanged
 		}
 		v.State = video.Deleting
 		return []Intent{RemoveIntent()}, nil
 	})
+	if errors.Is(err, tablestore.ErrUnreadable) {
+		return s.bury(ctx, id)
+	}
+	return rec, err
+}
+
+// bury puts the tombstone in the place of a META that cannot be read. What can be read
+// of it stays, such as whose it is: the purge needs that.
+func (s *Store) bury(ctx context.Context, id video.ID) (Record, error) {
+	row, err := s.videos.Get(ctx, string(id), metaKey)
+	if err != nil {
+		return Record{}, fmt.Errorf("read video %s: %w", id, err)
+	}
+	rec, err := readMeta(row)
+	if err == nil {
+		return s.Delete(ctx, id, "") // somebody has mended it
+	}
+	rec.Video.ID, rec.Video.State = id, video.Deleting
+	rec, err = s.write(ctx, rec, []Intent{RemoveIntent()})
+	if errors.Is(err, ErrChanged) {
+		return s.Delete(ctx, id, "")
+	}
+	return rec, err
 }
 
 // Reopen clears the claims of the steps that intents name, so that a new message may

@@ -23,7 +23,7 @@ func (s *Store) Plan(ctx context.Context, id video.ID, generation int) (video.Pl
 	if err != nil {
 		return video.Plan{}, fmt.Errorf("read plan of %s: %w", id, err)
 	}
-	plan, err := readPlan(row)
+	plan, err := tablestore.Decode(ctx, s.videos, row, readPlan)
 	if err != nil {
 		return video.Plan{}, fmt.Errorf("decode plan of %s: %w", id, err)
 	}

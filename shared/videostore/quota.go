@@ -383,19 +383,19 @@ func (c count) ops(after sums, old, want line, row tablestore.Entity) []tablesto
 // and state: a row range (T5). next continues it and is empty at the end;
 // tablestore.ErrToken for a token that is not ours.
 func (s *Store) Owned(ctx context.Context, owner string, limit int, token string) (ids []video.ID, next string, err error) {
-	rows, next, err := s.ownersTable.Page(ctx, tablestore.Query{
+	_, next, err = s.ownersTable.Page(ctx, tablestore.Query{
 		PartitionKey: ownerKey(owner), RowFrom: newPrefix, RowTo: tablestore.PrefixEnd(newPrefix),
-		PageSize: int32(limit), Class: tablestore.RowRange,
+		PageSize: int32(limit), Class: tablestore.RowRange, Read: tablestore.Into(&ids, readOwned),
 	}, token)
 	if err != nil {
 		return nil, "", fmt.Errorf("list an owner's videos: %w", err)
 	}
-	for _, row := range rows {
-		if _, id, found := strings.Cut(row.RowKey, tablestore.Separator); found {
-			ids = append(ids, video.ID(id))
-		}
-	}
 	return ids, next, nil
+}
+
+func readOwned(row tablestore.Entity) (video.ID, error) {
+	_, id, _ := strings.Cut(row.RowKey, tablestore.Separator)
+	return video.ParseID(id)
 }
 
 // reserveClip takes one of the clips that whoever asks may have waiting, in a ledger of

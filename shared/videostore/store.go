@@ -30,9 +30,6 @@ var (
 	ErrNotFound = errors.New("video not found")
 	ErrExists   = errors.New("video exists already")
 	ErrChanged  = errors.New("video was changed by someone else")
-	// ErrUnreadable says that a row of the video cannot be decoded. The row must be
-	// kept, and all blobs of the video, because the row may name them.
-	ErrUnreadable = errors.New("video has a row that cannot be read")
 	// ErrUnchanged is returned by an edit function of Change to write nothing.
 	ErrUnchanged = errors.New("nothing to change")
 )
@@ -137,7 +134,7 @@ func (s *Store) Get(ctx context.Context, id video.ID) (Record, error) {
 	if err != nil {
 		return Record{}, fmt.Errorf("read video %s: %w", id, err)
 	}
-	return readMeta(row)
+	return tablestore.Decode(ctx, s.videos, row, readMeta)
 }
 
 // Exists reports whether a video exists and is not being deleted: a point read.
@@ -229,10 +226,20 @@ func metaRow(v video.Video) (tablestore.Entity, error) {
 	}, nil
 }
 
+// OfMeta reports whether a row that cannot be read is META, and of which video: [Store.Delete]
+// removes it, with all that it may name.
+func OfMeta(row tablestore.Unreadable) (id video.ID, isMeta bool) {
+	return video.ID(row.PartitionKey), row.Table == VideosTable && row.RowKey == metaKey
+}
+
+// readMeta returns with an error what could be read.
 func readMeta(row tablestore.Entity) (Record, error) {
 	rec := Record{ETag: row.ETag}
 	if err := row.JSON("Doc", &rec.Video); err != nil {
-		return Record{}, fmt.Errorf("decode video %s: %w: %w", row.PartitionKey, ErrUnreadable, err)
+		return rec, fmt.Errorf("decode video %s: %w", row.PartitionKey, err)
+	}
+	if string(rec.Video.ID) != row.PartitionKey {
+		return rec, fmt.Errorf("decode video %s: it is of %q", row.PartitionKey, rec.Video.ID)
 	}
 	return rec, nil
 }

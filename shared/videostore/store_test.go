@@ -289,6 +289,55 @@ func TestDeletedVideoCannotComeBack(t *testing.T) {
 	}
 }
 
+// A video whose META cannot be read can be deleted, and what can be read of it is enough
+// for its owner to have room again.
+func TestDeletingWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), nil, nil, append([]string{tablestore.UnreadableTable}, videostore.Tables...)); err != nil {
+		t.Fatal(err)
+	}
+	out := &outgoing{}
+	s, rows := videostore.New(a, out), tablestore.New(a.Table(videostore.VideosTable))
+	for doc, left := range map[string]int{
+		`{"id":"%s","owner":"studio","state":"ready","title":5}`: 0, // a member of another type
+		`{"id":"another","owner":"studio","state":"ready"}%.0s`:  0,
+		`{not json%.0s`: 1, // nobody knows whose it was: the line in the quota stays
+	} {
+		id := video.NewID()
+		if _, err := s.Create(t.Context(), video.Video{ID: id, Owner: "studio", State: video.AwaitingUpload}); err != nil {
+			t.Fatal(err)
+		}
+		row := tablestore.Entity{PartitionKey: string(id), RowKey: "META", Props: map[string]any{"Doc": fmt.Sprintf(doc, id)}}
+		if _, err := rows.Upsert(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Get(t.Context(), id); !errors.Is(err, tablestore.ErrUnreadable) {
+			t.Fatalf("%s is read: %v", doc, err)
+		}
+		for range 2 { // repeating does no harm
+			if rec, err := s.Delete(t.Context(), id, "a version"); err != nil && !errors.Is(err, videostore.ErrChanged) || err == nil && rec.Video.State != video.Deleting {
+				t.Fatalf("%s: %+v, %v", doc, rec, err)
+			}
+		}
+		if sent := out.take(); len(sent) != 1 || sent[0] != "purge: purge" {
+			t.Errorf("sent %q", sent)
+		}
+		if _, err := s.Erase(t.Context(), id, true); err != nil {
+			t.Fatal(err)
+		}
+		ids, _, err := s.Owned(t.Context(), "studio", 10, "")
+		if err != nil || len(ids) != left {
+			t.Errorf("%s: its owner has %v, %v", doc, ids, err)
+		}
+		for _, id := range ids {
+			if err := s.Release(t.Context(), "studio", id); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestFanInHasOneWinner(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)

@@ -23,13 +23,22 @@ type View struct {
 	Previews map[int]map[int]video.Preview // of chunks that are not committed yet, by generation and chunk
 	Promised bool                          // the outbox is not empty
 
+	// LeftOut are steps whose rows cannot be read, of a view by Look.
+	LeftOut map[workflow.Key]bool
+
 	reach map[int]reach // by generation; none of older releases
 }
 
 // View reads a video with one row-range query (T5). Its cost grows with the length of
 // the video: one of 4 hours has about 800 rows.
 func (s *Store) View(ctx context.Context, id video.ID) (View, error) {
-	return s.view(ctx, id, metaKey, "")
+	return s.view(ctx, id, metaKey, "", false)
+}
+
+// Look is View for people: rows that cannot be read are left out and reported. Nothing
+// may be decided by it, for what is left out may be done, and may name blobs.
+func (s *Store) Look(ctx context.Context, id video.ID) (View, error) {
+	return s.view(ctx, id, metaKey, "", true)
 }
 
 // ViewWithRequests is View with the steps that somebody asked for (clips): those in the
@@ -42,77 +51,98 @@ func (s *Store) ViewWithRequests(ctx context.Context, id video.ID, states ...Ste
 			filter += " or State eq " + tablestore.Quote(string(state))
 		}
 	}
-	return s.view(ctx, id, "", filter)
+	return s.view(ctx, id, "", filter, false)
 }
 
-func (s *Store) view(ctx context.Context, id video.ID, from, filter string) (View, error) {
-	view := View{Plans: map[int]video.Plan{}, Chunks: map[int]int{}, Parts: map[int][]video.AudioPart{}, Previews: map[int]map[int]video.Preview{}, reach: map[int]reach{}}
-	found := false
+func (s *Store) view(ctx context.Context, id video.ID, from, filter string, leaveOut bool) (View, error) {
+	view := View{
+		Plans: map[int]video.Plan{}, Chunks: map[int]int{}, Parts: map[int][]video.AudioPart{}, Previews: map[int]map[int]video.Preview{},
+		LeftOut: map[workflow.Key]bool{}, reach: map[int]reach{},
+	}
+	found, unreadable := false, error(nil)
 	rows := s.videos.Query(ctx, tablestore.Query{
 		PartitionKey: string(id), RowFrom: from, RowTo: tablestore.PrefixEnd("STEP:"), Filter: filter, Class: tablestore.RowRange,
+		Read: func(row tablestore.Entity) error {
+			found = found || row.RowKey == metaKey
+			err := view.add(row)
+			if err == nil {
+				return nil
+			}
+			if !leaveOut || row.RowKey == metaKey {
+				unreadable = fmt.Errorf("decode row %s of video %s: %w: %w", row.RowKey, id, tablestore.ErrUnreadable, err)
+			}
+			if key, bad := workflow.ParseRowKey(id, row.RowKey); bad == nil {
+				view.LeftOut[key] = true
+			}
+			return err
+		},
 	})
-	for row, err := range rows {
+	for _, err := range rows {
 		if err != nil {
 			return View{}, fmt.Errorf("read all of video %s: %w", id, err)
 		}
-		if row.RowKey == metaKey {
-			found = true
-		}
-		if err := view.add(row); err != nil {
-			return View{}, err
-		}
 	}
-	if !found {
+	switch {
+	case !found:
 		return View{}, ErrNotFound
+	case unreadable != nil:
+		return View{}, unreadable
 	}
 	return view, nil
 }
 
-func (v *View) add(row tablestore.Entity) (err error) {
+// add takes what a row says, or nothing of it with an error.
+func (v *View) add(row tablestore.Entity) error {
+	take, err := v.read(row)
+	if err == nil {
+		err = row.Err()
+	}
+	if err == nil {
+		take()
+	}
+	return err
+}
+
+// read returns what takes a row into the view.
+func (v *View) read(row tablestore.Entity) (take func(), err error) {
 	kind, _, _ := strings.Cut(row.RowKey, ":")
+	generation := 0
 	switch kind {
 	case metaKey:
-		v.Record, err = readMeta(row)
-		return err
+		rec, err := readMeta(row)
+		return func() { v.Record = rec }, err
 	case "NEXT":
-		var generation int
 		_, err = fmt.Sscanf(row.RowKey, "NEXT:%d", &generation)
-		v.reach[generation] = readReach(row)
-		v.Chunks[generation] = row.Int("Chunks")
+		far := readReach(row)
+		return func() { v.reach[generation], v.Chunks[generation] = far, far.chunks }, err
 	case "OUT":
-		v.Promised = true
+		return func() { v.Promised = true }, nil
 	case "PLAN":
-		var plan video.Plan
-		plan, err = readPlan(row)
-		v.Plans[plan.Generation] = plan
+		plan, err := readPlan(row)
+		return func() { v.Plans[plan.Generation] = plan }, err
 	case "PART":
-		var generation int
 		var part video.AudioPart
 		if _, err = fmt.Sscanf(row.RowKey, "PART:%d:", &generation); err == nil {
 			err = row.JSON("Doc", &part)
 		}
-		v.Parts[generation] = append(v.Parts[generation], part)
+		return func() { v.Parts[generation] = append(v.Parts[generation], part) }, err
 	case "PREVIEW":
-		var generation int
 		var preview video.Preview
 		if _, err = fmt.Sscanf(row.RowKey, "PREVIEW:%d:", &generation); err == nil {
 			err = row.JSON("Doc", &preview)
 		}
-		if v.Previews[generation] == nil {
-			v.Previews[generation] = map[int]video.Preview{}
-		}
-		v.Previews[generation][preview.Chunk] = preview
-	default:
-		if workflow.IsRow(kind) {
-			var step Step
-			step, err = readStep(row)
-			v.Steps = append(v.Steps, step)
-		}
+		return func() {
+			if v.Previews[generation] == nil {
+				v.Previews[generation] = map[int]video.Preview{}
+			}
+			v.Previews[generation][preview.Chunk] = preview
+		}, err
 	}
-	if err != nil {
-		return fmt.Errorf("decode row %s of video %s: %w: %w", row.RowKey, row.PartitionKey, ErrUnreadable, err)
+	if !workflow.IsRow(kind) {
+		return func() {}, nil
 	}
-	return nil
+	step, err := readStep(row)
+	return func() { v.Steps = append(v.Steps, step) }, err
 }
 
 // Find returns a step of the view, or false when it has no row.

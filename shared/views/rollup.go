@@ -89,8 +89,9 @@ func (c *Counter) closeVideo(ctx context.Context, id video.ID, day time.Time, vi
 		if err != nil {
 			return err
 		}
+		before, _ := tablestore.Decode(ctx, c.table, all, countOf) // one that cannot be read is reported, and begins anew
 		ops = append(ops, tablestore.Op{Kind: kind, IfMatch: all.ETag, Entity: tablestore.Entity{
-			PartitionKey: videoKey(id), RowKey: allRow, Props: map[string]any{"Views": all.Int64("Views") + views},
+			PartitionKey: videoKey(id), RowKey: allRow, Props: map[string]any{"Views": before + views},
 		}})
 		switch _, err := c.table.Submit(ctx, ops); {
 		case err == nil:
@@ -112,6 +113,8 @@ func (c *Counter) closeVideo(ctx context.Context, id video.ID, day time.Time, vi
 	}
 }
 
+func readCount(row tablestore.Entity) error { _, err := countOf(row); return err }
+
 // videoSum is the number of a video's views on one day.
 type videoSum struct {
 	id    video.ID
@@ -131,7 +134,7 @@ func (c *Counter) sums(ctx context.Context, date string) iter.Seq2[videoSum, err
 			return more, err
 		}
 		for n := range Shards {
-			rows := c.table.Query(ctx, tablestore.Query{PartitionKey: shardKey(date, n+1), Class: tablestore.RowRange})
+			rows := c.table.Query(ctx, tablestore.Query{PartitionKey: shardKey(date, n+1), Class: tablestore.RowRange, Read: readCount})
 			next, stop := iter.Pull2(rows)
 			defer stop()
 			h := &head{next: next}

@@ -136,7 +136,8 @@ func (c *Counter) add(ctx context.Context, pk string, id video.ID, viewID string
 	if err != nil {
 		return err
 	}
-	row.Props["Views"] = row.Int64("Views") + 1
+	views, _ := tablestore.Decode(ctx, c.table, row, countOf) // one that cannot be read is reported, and begins anew
+	row.Props["Views"] = views + 1
 	latest := strings.Fields(row.String("Latest"))
 	row.Props["Latest"] = strings.Join(append(latest[max(0, len(latest)-viewIDsKept+1):], viewID), " ")
 	_, err = c.table.Update(ctx, row, row.ETag)
@@ -159,14 +160,22 @@ func (c *Counter) openDay(ctx context.Context, date string) error {
 // openDays lists the days that are not closed, oldest first: one row range.
 func (c *Counter) openDays(ctx context.Context) ([]string, error) {
 	var days []string
-	for row, err := range c.table.Query(ctx, tablestore.Query{PartitionKey: daysKey, Select: []string{"RowKey"}, Class: tablestore.RowRange}) {
+	query := tablestore.Query{PartitionKey: daysKey, Select: []string{"RowKey"}, Class: tablestore.RowRange, Read: tablestore.Into(&days, readOpenDay)}
+	for _, err := range c.table.Query(ctx, query) {
 		if err != nil {
 			return nil, fmt.Errorf("listing open days: %w", err)
 		}
-		days = append(days, row.RowKey)
 	}
 	return days, nil
 }
+
+func readOpenDay(row tablestore.Entity) (string, error) {
+	_, err := time.Parse(dayFormat, row.RowKey)
+	return row.RowKey, err
+}
+
+// countOf reads any row that counts views.
+func countOf(row tablestore.Entity) (int64, error) { return row.Int64("Views"), nil }
 
 // Of returns the views of a video: one row range for the closed days, one for
 // the list of open days, and Shards point queries for each of these, of which
@@ -182,7 +191,7 @@ func (c *Counter) Of(ctx context.Context, id video.ID) (Views, error) {
 	if err != nil {
 		return Views{}, fmt.Errorf("views of %s: %w", id, err)
 	}
-	v := Views{Total: all.Int64("Views")}
+	v := Views{Total: all}
 	closed := map[time.Time]bool{}
 	for _, d := range days {
 		closed[d.Date] = true
@@ -207,19 +216,30 @@ func (c *Counter) Of(ctx context.Context, id video.ID) (Views, error) {
 }
 
 // closed reads row ALL and the newest days: the first rows of the partition.
-func (c *Counter) closed(ctx context.Context, id video.ID) (all tablestore.Entity, days []Day, err error) {
-	rows, err := c.table.First(ctx, tablestore.Query{PartitionKey: videoKey(id), Class: tablestore.RowRange}, 1+daysShown)
+func (c *Counter) closed(ctx context.Context, id video.ID) (all int64, days []Day, err error) {
+	rows, err := c.table.First(ctx, tablestore.Query{PartitionKey: videoKey(id), Class: tablestore.RowRange, Read: readClosed}, 1+daysShown)
 	if err != nil {
-		return all, nil, err
+		return 0, nil, err
 	}
 	for _, row := range rows {
-		if date, ok := parseDay(row.RowKey); ok {
-			days = append(days, Day{date, row.Int64("Views")})
-		} else if row.RowKey == allRow {
-			all = row
+		views := row.Int64("Views")
+		if row.RowKey == allRow {
+			all = views
+			continue
 		}
+		date, _ := parseDay(row.RowKey)
+		days = append(days, Day{date, views})
 	}
 	return all, days, nil
+}
+
+// readClosed checks a row of a video's sums.
+func readClosed(row tablestore.Entity) error {
+	if _, ok := parseDay(row.RowKey); !ok && row.RowKey != allRow {
+		return errors.New("its key is no day")
+	}
+	_, err := countOf(row)
+	return err
 }
 
 // fanOut sums the suffixes of one day.
@@ -230,10 +250,12 @@ func (c *Counter) fanOut(ctx context.Context, date string, id video.ID) (sum int
 	for i := range counts {
 		group.Go(func() error {
 			row, err := c.table.Get(ctx, shardKey(date, i+1), string(id))
-			if errors.Is(err, tablestore.ErrNotFound) {
+			if err == nil {
+				counts[i], err = tablestore.Decode(ctx, c.table, row, countOf)
+			}
+			if errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrUnreadable) {
 				return nil
 			}
-			counts[i] = row.Int64("Views")
 			return err
 		})
 	}

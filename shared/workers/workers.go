@@ -10,11 +10,11 @@
 package workers
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
@@ -48,9 +48,6 @@ type Worker struct {
 	Queues map[string]Count `json:"queues,omitempty"`
 	// Breakers are the dependencies whose circuit breaker is not closed.
 	Breakers []Breaker `json:"breakers,omitempty"`
-
-	// Unreadable says that List could read nothing of the row but Name and SeenAt.
-	Unreadable bool `json:"-"`
 }
 
 // Count is what became of the items of one queue at one worker.
@@ -130,42 +127,45 @@ func (r *Register) Leave(ctx context.Context, name string) error {
 	return nil
 }
 
-// Forget removes the rows of workers that were last seen before a time: killed
-// ones, which could not leave. It returns how many rows there were, and how many of them
-// could not be read. It goes on after a row that cannot be removed. Safe to repeat.
-func (r *Register) Forget(ctx context.Context, before time.Time) (rows, unreadable int, _ error) {
-	all, err := r.List(ctx, time.Time{})
-	if err != nil {
-		return 0, 0, err
-	}
+// Forget removes the rows of workers that were last seen before a time: killed ones,
+// which could not leave, whether the rest of their rows can be read or not. It returns
+// how many rows there were, and goes on after one that cannot be removed. Safe to repeat.
+func (r *Register) Forget(ctx context.Context, before time.Time) (rows int, _ error) {
+	query := tablestore.Query{PartitionKey: partition, Select: []string{"SeenAt"}, Class: tablestore.RowRange}
 	var errs []error
-	for _, w := range all {
-		if w.Unreadable {
-			unreadable++
+	for row, err := range r.table.Query(ctx, query) {
+		if err != nil {
+			return rows, errors.Join(append(errs, fmt.Errorf("list workers: %w", err))...)
 		}
-		if w.SeenAt.Before(before) {
-			errs = append(errs, r.Leave(ctx, w.Name))
+		rows++
+		if !row.Time("SeenAt").Before(before) {
+			continue
+		}
+		err := r.table.Delete(ctx, partition, row.RowKey, row.ETag)
+		if err != nil && !errors.Is(err, tablestore.ErrNotFound) && !errors.Is(err, tablestore.ErrChanged) {
+			errs = append(errs, fmt.Errorf("forget worker %s: %w", row.RowKey, err))
 		}
 	}
-	return len(all), unreadable, errors.Join(errs...)
+	return rows, errors.Join(errs...)
 }
 
-// List returns the workers seen since, by name: one partition. Of a worker whose row cannot
-// be read, such as one of a later release, it tells the name and when it was seen.
+// List returns the workers seen since, by name: one partition. A row that cannot be read,
+// such as one of a later release, is left out: see tablestore.Query.
 func (r *Register) List(ctx context.Context, since time.Time) ([]Worker, error) {
 	var list []Worker
-	for row, err := range r.table.Query(ctx, tablestore.Query{PartitionKey: partition, Class: tablestore.RowRange}) {
+	query := tablestore.Query{PartitionKey: partition, Class: tablestore.RowRange, Read: tablestore.Into(&list, readWorker)}
+	for _, err := range r.table.Query(ctx, query) {
 		if err != nil {
 			return nil, fmt.Errorf("list workers: %w", err)
 		}
-		var w Worker
-		if err := row.JSON("Doc", &w); err != nil {
-			name, _ := tablestore.UnescapeKey(row.RowKey)
-			w = Worker{Name: cmp.Or(name, row.RowKey), SeenAt: row.Time("SeenAt"), Unreadable: true}
-		}
-		if !w.SeenAt.Before(since) {
-			list = append(list, w)
-		}
 	}
-	return list, nil
+	return slices.DeleteFunc(list, func(w Worker) bool { return w.SeenAt.Before(since) }), nil
+}
+
+func readWorker(row tablestore.Entity) (w Worker, err error) {
+	err = row.JSON("Doc", &w)
+	if err == nil && tablestore.EscapeKey(w.Name) != row.RowKey {
+		err = fmt.Errorf("its key is of another worker than %q", w.Name)
+	}
+	return w, err
 }

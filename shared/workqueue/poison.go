@@ -123,14 +123,11 @@ const (
 // ListPoison returns a page of poison items, ordered by queue, and the token of the
 // next page, empty at the end. It scans the whole table, which is small (T5).
 func (qs *Queues) ListPoison(ctx context.Context, limit int, token string) ([]Poisoned, string, error) {
-	query := tablestore.Query{PageSize: int32(min(max(limit, 1), 1000)), Class: tablestore.Scan}
-	rows, next, err := qs.poison.Page(ctx, query, token)
+	var found []Poisoned
+	query := tablestore.Query{PageSize: int32(min(max(limit, 1), 1000)), Class: tablestore.Scan, Read: tablestore.Into(&found, readPoisoned)}
+	_, next, err := qs.poison.Page(ctx, query, token)
 	if err != nil {
 		return nil, "", fmt.Errorf("list poisoned items: %w", err)
-	}
-	found := make([]Poisoned, 0, len(rows))
-	for _, row := range rows {
-		found = append(found, poisonedOf(row))
 	}
 	return found, next, nil
 }
@@ -141,7 +138,7 @@ func (qs *Queues) GetPoison(ctx context.Context, id string) (Poisoned, error) {
 	if err != nil {
 		return Poisoned{}, err
 	}
-	return poisonedOf(row), nil
+	return tablestore.Decode(ctx, qs.poison, row, readPoisoned)
 }
 
 // Redrive sends a poison item to its queue once more, with all counters reset and
@@ -152,7 +149,10 @@ func (qs *Queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
 	if err != nil {
 		return Poisoned{}, err
 	}
-	p := poisonedOf(row)
+	p, err := tablestore.Decode(ctx, qs.poison, row, readPoisoned)
+	if err != nil {
+		return Poisoned{}, err
+	}
 	q := qs.byName[p.Queue]
 	if q == nil {
 		return p, fmt.Errorf("redrive %s: there is no queue %q", id, p.Queue)
@@ -233,13 +233,12 @@ func (qs *Queues) poisonRow(ctx context.Context, id string) (tablestore.Entity, 
 	return row, nil
 }
 
-func poisonedOf(row tablestore.Entity) Poisoned {
-	text, _ := row.Props["Text"].([]byte)
+func readPoisoned(row tablestore.Entity) (Poisoned, error) {
 	return Poisoned{
 		ID: row.PartitionKey + "~" + row.RowKey, Queue: row.PartitionKey, MessageID: row.RowKey,
 		Reason: row.String("Reason"), History: row.String("History"),
 		ItemID: row.String("ItemId"), Step: row.String("Step"), Subject: row.String("Subject"),
-		Text: string(text), Failures: row.Int("Failures"), DequeueCount: row.Int64("DequeueCount"),
+		Text: string(row.Bytes("Text")), Failures: row.Int("Failures"), DequeueCount: row.Int64("DequeueCount"),
 		Inserted: row.Time("Inserted"), PoisonedAt: row.Time("PoisonedAt"),
-	}
+	}, nil
 }

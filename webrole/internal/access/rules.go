@@ -68,6 +68,8 @@ var rules = map[string]Action{
 	"POST /api/v1/ops/queues/:queue/resume":     Operate,
 	"GET /api/v1/ops/poison":                    Operate,
 	"POST /api/v1/ops/poison/:poisonId/redrive": Operate,
+	"GET /api/v1/ops/unreadable":                Operate,
+	"DELETE /api/v1/ops/unreadable/:rowId":      Operate,
 	"GET /api/v1/ops/workers":                   Operate,
 	"GET /api/v1/ops/events":                    Operate,
 	"GET /api/v1/ops/scale":                     Operate,

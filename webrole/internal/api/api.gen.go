@@ -1333,6 +1333,25 @@ type Tags = []string
 // Title defines model for Title.
 type Title = string
 
+// UnreadableList defines model for UnreadableList.
+type UnreadableList struct {
+	Items         []UnreadableRow `json:"items"`
+	NextPageToken *string         `json:"nextPageToken,omitempty"`
+}
+
+// UnreadableRow defines model for UnreadableRow.
+type UnreadableRow struct {
+	// Id For deleting.
+	Id           string    `json:"id"`
+	PartitionKey string    `json:"partitionKey"`
+	Reason       string    `json:"reason"`
+	RowKey       string    `json:"rowKey"`
+	SeenAt       time.Time `json:"seenAt"`
+
+	// Table Its name without the stack's prefix.
+	Table string `json:"table"`
+}
+
 // Upload defines model for Upload.
 type Upload struct {
 	// ExpiresAt When the URLs end.
@@ -1575,6 +1594,14 @@ type PeekQueueParams struct {
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// ListUnreadableParams defines parameters for ListUnreadable.
+type ListUnreadableParams struct {
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// PageToken `nextPageToken` of the page before. Opaque, and good for the same query only.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+}
+
 // SearchVideosParams defines parameters for SearchVideos.
 type SearchVideosParams struct {
 	// Q Words of any field.
@@ -1744,6 +1771,12 @@ type ServerInterface interface {
 	// GetScale How many workers the queues want
 	// (GET /ops/scale)
 	GetScale(c *gin.Context)
+	// ListUnreadable Rows of tables that could not be read
+	// (GET /ops/unreadable)
+	ListUnreadable(c *gin.Context, params ListUnreadableParams)
+	// DeleteUnreadable Delete a row that could not be read
+	// (DELETE /ops/unreadable/{rowId})
+	DeleteUnreadable(c *gin.Context, rowId string)
 	// ListWorkers Worker roles that were heard of
 	// (GET /ops/workers)
 	ListWorkers(c *gin.Context)
@@ -2437,6 +2470,66 @@ func (siw *ServerInterfaceWrapper) GetScale(c *gin.Context) {
 	}
 
 	siw.Handler.GetScale(c)
+}
+
+// ListUnreadable operation middleware
+func (siw *ServerInterfaceWrapper) ListUnreadable(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListUnreadableParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", c.Request.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pageToken: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListUnreadable(c, params)
+}
+
+// DeleteUnreadable operation middleware
+func (siw *ServerInterfaceWrapper) DeleteUnreadable(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "rowId" -------------
+	var rowId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "rowId", c.Param("rowId"), &rowId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter rowId: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteUnreadable(c, rowId)
 }
 
 // ListWorkers operation middleware
@@ -3426,6 +3519,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/ops/queues/:queue/resume", wrapper.ResumeQueue)
 	router.GET(options.BaseURL+"/ops/poison", wrapper.ListPoison)
 	router.POST(options.BaseURL+"/ops/poison/:poisonId/redrive", wrapper.RedrivePoison)
+	router.GET(options.BaseURL+"/ops/unreadable", wrapper.ListUnreadable)
+	router.DELETE(options.BaseURL+"/ops/unreadable/:rowId", wrapper.DeleteUnreadable)
 	router.GET(options.BaseURL+"/ops/workers", wrapper.ListWorkers)
 	router.GET(options.BaseURL+"/ops/scale", wrapper.GetScale)
 	router.GET(options.BaseURL+"/ops/audit", wrapper.ListAudit)
@@ -3440,272 +3535,278 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"3L37chs5sif8Kgh+J6Llc0rUxXLPtBQT30qy3eMzvsiSur1nh70qsAokMaoCqgGUaNqhF9rX2BfbQCZQ",
-	"FxJFFm2qd2bnj2mLLAIoIDOR119+HSQyL6RgwujB6dfBjNGUKfjnq1s6tf9NmU4ULwyXYnA6+JUpzaUg",
-	"ckLMjJGcGZpSQyMykYrEbyb776hJZvFwEA10MmM5tUOYRcEGpwNtFBfTwePjYzQoqKI5M26uCz5+I66o",
-	"mdk/uJ2nsH9EA0Fz+8sxHw+igWK/l1yxdHBqVMmaE/ybYpPB6eD/O6jf5gC/1QcXfDywM15mvHjzsmOC",
-	"JOPF2hkKagxT9of/8+90/8vh/k/7v309in48efy3QbTygtHg1QMTZnX74GNCRUpSrg0VCYvIPyQXLCXj",
-	"BTFzSUphDyCRiukz2OIrqgy3P/8bW/htV2zKtVHUfqzJ3s3RM7vhgfdisIx1L8Y+07zI7LPHh0dH5D2b",
-	"k/+S6p5ccrMg76iiZibF3d3rMssG0SCnn98yMbUHdXx4GA1yLvzfJ6Ft+JkJhstc3YvbGSPT6ntiJNEz",
-	"OR+S87FmwkTwolIwYmbUkCKjC02EnEewe/Y7KvScKcLtx4bcs8JUm/B7ydSi3oVpixpzLnhe5oPTo2rF",
-	"XBg2ZQqW3EkjPP1mGvyVp0y+eYnjpywvpGEiWfyNLaq5kPPq2RqP7dvnWm/QOIUXL1qncBS1SHU0+nx8",
-	"tD8aff4T++0/wpT6ZgIs270Qx9NdK3hxdBwa9i0V05JO2eq5n5OLyyty8idi6DQiukxmhGrCBJGKFGb/",
-	"4rqDljM/Yl8+Pd//H8iqv309jv78uPf3/bvfmh8eRX9+fPb1MOri4bc856balyWayuDL5tQpm9AyM5Yz",
-	"gFEckTk2WUdyV3TKbuU9CzBJLNhnU30fewFQ0CkjYzaRig3Jh4L+XjJkjKmUKchi+5SmOSOwbiJFtuhi",
-	"j6KavuOITw5/+jG0QR9LVrL3MEiQY363328jVn+rZetx9ONxx7lcM5GCRFwztfLP9BR+fzo+LAKTPdpf",
-	"60IKzeCiOk8SVhg7lL05hXFCnhZFxhOQYwf/0CjstpAMOFH74F9a0Uc1mVBl/2OPM6FZhgIvkSJhSrD0",
-	"jMytsOaG5Zqk0l0OGiRh4C4PrcQ9dgDPPPqbcmcvCIMF3s9Kf3vrDgeWAZQcZyxfM2mBT/zHdpP7cQPz",
-	"nxPFJqWmmRU7lEwoz0rFYDXXjdt1Z/vQGrRjP1QpBFPfdXZIT09OnXa1D/bL71jso+dE5Cy8Kmq5+aIp",
-	"Nw9X5WY0ODeG5QW8YqFkwZThyKVMpCw9D6hf77jWXEzJfMYzRrixO66H5MOEUJJJbay+cUrmMyaAkzKp",
-	"NZlTUDB4wlL7shOpcmoGp4OUGrZveM5WxUY0YEpJFVB9o4Eo8zFrftV4IVmaROaBKzOFdSUyz7kxLB0C",
-	"ubL0FCS9FflDophRi1P3hVOSFGcpoVPKxXAkFMsY1fZHdkalSivHIkINEZIkUpshbMEp4UaDVGGKpNw+",
-	"MlHyC7NsYr8fCfs9DIWzCDmW6cJuEUO9jIl0OLJylwl7dH8fWLK2bx/Be9g9hEWCZDZwEfm1DaKBnWPw",
-	"2/KWRoPP+3a4/QeqrITXdlx3/tfV8O6DlziL++u1n8w/7uas/qymdp+8hRU8Rnh9BenohouE1XSiDSvI",
-	"jKZkTrndBbx/uSYUR+xPN9pQZfyc/X6CRxUys5o339894TXnqCmu3nA5/gdLDLBXmXLzStjdWuEwmoR1",
-	"+nfMzGQKdKFkaZh98/qSffnq7avbV+SAFvzg4egABIg+OAXFeuW96BZ7MFEyX13Me2bgdnQ6U5JxJswp",
-	"oYLQNFVMa/vNm6uHk4hQcvDjifvzx2FoinvU1dszvEn94OdXb8g9W5yRHEWMnUaaGVNkThfBAXOahpTj",
-	"emVza/dY6WOfDA4h5wJPvj3Gp5k8I5buFqeeO++FnIvgGJZEmDZv0rCBBiokF2QszYwwYUWKhuPlXkRO",
-	"dXhcmbGgANSGmlKvzvZh0rDqqn3089ipF1YS5V7tHYSuBF0i+Qb2hBrUjixZEpAhbeLk6V/yiZpOv6ST",
-	"/IuZ/36c3Qsxnx4/N4WkQT20yV0UuAnOw727o8rI80q9uOamdzLeW64DNxsoeq1/rLu+Gxz8WM1DlaLw",
-	"d8uy2Cw/cMbQei/4uHV1/2T/t97oiQYXkqr0QjHqhFf7PVNW2EtcJIsgDSlGnR6zSl5WNPeXHJYa2eaX",
-	"b6zH/8ZPVa0muDX2LS9lKQJnCZfhqkgBVd4eZsbsXeLo367fyxoNJNu6VLgwP54EOUJmKdPmhiVSpAGu",
-	"O59Ww+KT5IFrPs4YyZnWdNqeJpXlOGvso7tTVnYLL+D21J3b0+Eqqzh2bB8C35AekjeCUBInMyqmLI5Q",
-	"RnJdSYuUp+ANwgfs2pfurcBEFwuYZs7GxDLuD5okmUzu+1/a0+BBWuMU5Thc0Br9WFQxWGDGtT1dKhYk",
-	"d9KsYumVCZY5t5Bch27f8yxzh5mDYpdblfbFYWvwteYSjhuYEVSh/oIHzhW8A6HBkH4DxPhaKlJk0ujI",
-	"E+OEK1BJ7alrQQs9k8bTa0bt25Gci9IwHeFDePDwvWBzZwn3X/MN3gahRScUL7TNY8CTdgiF7BIgbSA5",
-	"xZzzcmZJ1y5XuXvbq5ZI3PIBjcIVukAFag3r4AN2wxw3ayBAcCSk2+2MMwVXN8aR93a08QmV1pXhVm/V",
-	"TrHxliLXtRk8cy6rFdYoCiU/85wadkYSK5A1mfE0ZaLeGiNlT6HqfxLWmYBoyfPjSpRKwZZIeru9f4fT",
-	"BS9xGrIXnS6ljVR0Ci7AknVQEKxwdYS/yjnJrXRy8oQkVJAxI4oljD8wK2XnZ1aVZtrArhI6lg+MPD/q",
-	"tYXLtgkFyeoOr15WY6c76cBvTkCHgPeubt8e51qZ7UF+JYZ9Nj7eQGvPW3BnnUNJhy19HlC3bwxd6Npv",
-	"WwrDMxdkgze0M6cMtILgjFyk7HMnLSSzUtyDi10q+01Yf+ZCs20NULsF60wju09nJC3RCcU0mdEHVr1n",
-	"h/EwXx3xWs6bIbBSgG5ELYPFKOjiYVjFY0XwWn3wvrINiq81T1vE1NqnTsLE+y8Q/oCRyJybGfhaMirY",
-	"smZDuCEz5/aF7/EywG/TVb0mZUlGFUt/tYzDM24WDY1vo/oWDWCO7UQ4yN81EmlluwtaavScu6/GUmaM",
-	"CtRoZNZxRv6FLvHdz4OqonPESAHG6kSqhIHpXJTjjOsZS88IhbAi3qwc2Nj+wm8c/BQUesLcdduP+h9C",
-	"O77ECm5F36JKO8kI+1NtYWjWaA0N+PPtJFWn9qy6ebYQA7WKSFMMvdDsqjXaRpJC7lpxNl8sGiwjSwMc",
-	"cUZok5G8FmUkMSzLGjZBQybUb60YTfUVU7hDIVmMN6cz1HVlIwn7GU2XKaSTsXQXUdgLNpNiamkR9JFl",
-	"93I/+gC/g67Oeem9qlPpPnmv1nZc/7Xx4tQITeZUmDMSH8jCHh/NWFyJKh96alNRwnhmiSR4E04yKTvc",
-	"4QJvgdUv7ApakqT53SzsMmioqRuUETc6zl//0C81qt4HJ+vc2luq70Pi31/nXr13auiYJZa7nWLBFJnJ",
-	"LNWEm5C031qz4UH/HjV1Ik9l7XcrFrvVF1a+AEf8K5HqkIy/tXIbPKoadFGniLr92UJEBa4PK0CsTOlw",
-	"kAo2p5nuudGqRbQBv1Tg6uLo5/W69Tbhgi1Vm173FZiPjCYz4t6d0DTV3yKdeCWCBm6xfmkrGpV3pjWJ",
-	"IHzPVQfSyXlVEHTJeZqGvSvcZKynGojPdk78qYrFtGceo58zaC9KzdquoSSTelvr3DtSA/pYPzcjqj5o",
-	"NFJletrBqaJctEV7Q6lzYb5VEYhRMafT4lM9J5xJ9IqHZEcaioW8yljiQ3Jlcc9Y0WDyxlq7tVbecdFY",
-	"lWytuhPYrraOkUmjyXhB7EhBLUUzJkKy8IN3gBmmDZkxqsyY0W3CjDwL+lxvrO5Ls3pI9BetalKNndOG",
-	"Zuyt5doAeb8EexUjRp5vnSljbVwjJbwF2ft49GP6rCcRfEOQ1FB9v6V9A9d3gJ/WevW48VK8cuwNN8aO",
-	"nI7fjMu6k69OqsFqFa17EvRvtxpebx5NVAuhkPi6pPAaelV2JYpRs9bucmFKa171J8GkZOEgoHfpa6Ye",
-	"Wp6OkJ9m3Sm+Rg+MM297JCO244GQihhaecbFfWCfcpZyGnYIfmLjX29vyYRnLCLSCVr0/soOrUOzbLL5",
-	"ToKnQse51i3od8OaytzYMZbeXCpTTsv//b802btQVPPs2drQWXAS+7Jt2gCH/bCRF4L5FfZGrzI4rP2y",
-	"qEm4Xx6Ip92Pfjz/QZ0ZUn3ixvd/u+SQ37zKhGHwvqm8zaNoZKc6fvYD1gHDmpU8Fa1jxV1EgCu23uRp",
-	"747uXs6oECwLphlU/hVdhxuGwYz1hBqaySm6oRuppT+eLKcvr9CZT0dcI5b6iZy0xPS77Vxj28qakKX1",
-	"i+C/O0+Fi+dWyXM7EC/vrk6ipl8LmOgppArcUJ1mQ8X4ShsyUS5xpPWyfRwmXqrsXEpkvKglRMaLhnSw",
-	"f3nJkPFid1KBp0FB0NrIVcLsLSkyXuxESkCO7hNmiFzK0CJddpy+RPdXWGf2D72XpvHckpIvUpb6ZDtN",
-	"5mBTgVPN5z/NqD7FDE/wFpoZ48r5WSIiFaRYWVXcu7vkBMJ1irjMRB3WQ/yUnpRC7LnAkCuuvcoZXECa",
-	"ZHDQ8cIw/VrJ3DkhAxkLMuWYW4DZUjpqZ4ovyNyqF5ZNeqrUMOet7DGj94j2HDgpyk6BcaVkwrSWqspu",
-	"mUzygk3BWphMCiXHLCKlZgo+0QttWD4k76VBxaIRX2LKaTKRO30zA1coapFEO7sG8+TtT0VPd7xVqrOM",
-	"qo089NI99hgNpq2ip4CLyG1hb/68xh8AF4VSEwwr+g92Y1gRHmmJnRuv0VjzCq0ECLZ17PUO+pVGK5wf",
-	"ZPNV9gqJlpd08WHyK2fzwJ2ZuqukpR6Egzju99sGrt2A+Pvg8poU366bOjw8DCzlZU1uSz4ku8s9dZak",
-	"KHs+2aTFHo8baWjW69mljVqmH6SRgR8xtHWvacICt0bivd6rjPVAs2DEVUOcFfOBUBkhc8UN89719dca",
-	"jhq5iTtXui4PZ2bnh7A3F5DGL0WE2VkT2BjRSAtZSbSWWyTX4J4FZESCWvwuRnI+w6A7ADKezYxpBrce",
-	"zTJ497DnyH7Tead/eIAQiAtD2Uejpayu1fM3dPrdL7h0+DBkY/sifyLt5Te2JUwgaB4EiDmUBB6XQpeF",
-	"NcNZegeKfxyROJFQtFF/IOQdEPOdNorRPI5GIjZS3tkduyv4Z5Zp+5j9SOc0y/wfmRRT/294FpR13f49",
-	"jgkDMJGoRdFai5alStidy0eIyR4kamZyPBIYySgymlidbGKQIEhZZBIqJGqv8zM7IRcPNOPpXeIs1Zjs",
-	"yQnxf52CR9z5T6QiN9e3qMElJdPPrOo2EnGBegQX0zu0CGKyJ6Sp3BA/WN2ozMyzIXknFSM5Xdg1MFel",
-	"Uvk9VnY9aEQyQ3m2WRmGk60eDxHFm9zOdc3s/4cqLOpKw5U8mEYyqTZSYTpWVOm2pBTuZCD1LMwsrvxt",
-	"bQ7bUXR42D999BpHDAkNmKxLxW/eQe2VXNIsq2LvmOpjFTqedKT/V++9btdAN0YHHM2WbeWui746juYk",
-	"9Xs1trPxPqFT/09ZKsECJTXhGpZPM7da1JHpZ67JmE25ZY0GW1lTwJ1ZrbZFhGWaNYxylyJhN2FGi4KJ",
-	"bWKNm7Ta7UxOtw1vDMuDlidGUXs692XXvnFjzSy3VZAvHNgCMACFnLuqQC1zhk9xTWTBRN8tWqc+u1IQ",
-	"I6u0gm5jubk1q9eiwNQ3a6AKrDwLZbmj3ty/UMRVUgZOwo/1LlyulGWV3R0RmmlJTB3RxHqbOUklhkOI",
-	"Yjmz6iGsfbxY8n638go6Uw66q/KasXSq7zHqNyTtos/aIUCSjPKcpVulEHQ4vYvM6gepva6q/A6q7zXE",
-	"HbkhC9byfLvHfXC87d1qR3H6ObeuS3FVjXldisrRdV2K2s91XQpXG3ldioaTy6cR1FchE+7+Ws2jodxw",
-	"Mb0JpzNAJS2+U43dYc8Da1GxdAsYDs10Sx3sM9dGn7oQ9Lw6RL7kZOjPei7TAImo9rq1SLn+M8iEfwuJ",
-	"6G/wOYe8wa+lIoo9yHsupkNyTu7Zwsl0vMHje7a4ix3OCQ+X13XGq6uawHX8/gEegl17kPd9aqUtK9t1",
-	"ck1AX+vPMb4QcDnuFl/LjMVDcu7qJCF3E51aEBOufG9YZmyVtlRWeX5WvG823cD96sIxS8V59Vl2HP8u",
-	"HKuWip7Sr/rWxwqCRaRMEymwEBncYGpIMN1ETgBPZ0yTe9AhURmqXZMJFc6zGEjmawSKV4O6GS86vqnh",
-	"CFZVajkXVosJfplTbVi4lL6Q/qsV/bXxOs7g93ERBFXyBcDOf0qoJlpKUSFtQLJ8pU4XPDElxmvTLQO2",
-	"De9c4BupFlDdFvwaVbuOJC7nrwqIZ4fls6rSF1XSIYIp9fF9wFvVfjscPUSJYfUAHCBeTyEZm9T+dzyW",
-	"yCv3TSCoaomr1DehiVmTdIP4LoE1cEMmshQpkaUZklc0meGSUpmUuWVZ8BDJuSCooOhgPo41Jvszv92S",
-	"17yjmmzlxs1kmQqmdd/LDdfSdRQwbw8X4hrHPTLsLXzxdYsLqFSBWHF88HDwlaePB7Dsg6/2JR4PvtpB",
-	"HmOEsWAPrIFaBEvtnTpj52wv2bsZuzYoeL+7Gv8+Ep19Nh0F8yxRzAzJm6pSSM8sXSEMx8YXugeoLxg+",
-	"uPTOYidq6BoHJBC7YCzVK4UQCRV2lWMfL3qM/gUqpwI5ytsnIluD8FUnUEsDSqCjILfJvklplJT50L7a",
-	"ECJXw4ejfvpJa7fXHPouFJJ1lYS7UkreyZyJYLi3MxL4Wsl8JXnA3QzbJA90pfJuH8ff8iZFZArTTyut",
-	"8wFwvVFja9bdse/R2mscdSOcdLQEx3gUhBz5/AZ/+uJwlQDes7lPtQnfrhOaabZSi9AnqaaChvixBeo0",
-	"PAongLSSTAKjraJCdUSdNuRZBDeZzV9zwfXsG/YCvN0tIneIgC+idZvy/HDtO0UDNJufYOBvyG4JbZi7",
-	"TLfYqXB+ItT/M+nALbYk7i0NX7m5mt8aqF0aR8ua7KCjZRy5tfuz5PieseSepeAfGS/sfyICvjWnT49p",
-	"uuxZm5TO14tFMgGv4HTjG5/j1TBGQJeNqLpWCxVQXhl0x9Es2wcojRZ6Cf6kv//Ak8oa6NmjoD32eWMm",
-	"BPu8cryINOwzssF9ZPet44SrQpNthEQV0V23NpT1deB2YwqXe2y5ymBD0krjUftLrth2q5twMWWqUFx0",
-	"qMNoxDL1g7OuqLpvw5NiUrRHgYU4Pc3tJ/wLQxcYz5fFAYDerroDFJeKm8VmUEj3nD16mmwWA/YZKJr4",
-	"wi68BbWMB/elQd8ZI0ZChLGBwkJ+5hdnJHF8DdaANpjsTpXiD0wPySFgUYJ6fkpKUYF2rejf63ERfRh8",
-	"3Uvd2meaGtPah+GhVvHY5iujenIlpN5ZQ/WhE89MV1gmFNyQOb1nOiKaMd3wW1HFSKH4AzXOaYiBuiWg",
-	"L23KlMv954MojBY8vPtvp/+xBt07GlxRZf7KsjSQpZu+CEQx7aHrMq/Be5UBuJox1ezHkxbmi2UAzUTK",
-	"FJnSB0ZEl7+pG0eyC/fPri206/ZtbuUNE4H3WYdWGTT0z8nN+Y2r8AEPKzrUxpkc4+tzDe+PGOiyLpOB",
-	"WKU3m6k3ozc7APzb2dUE367CSlr2JG2Lz4Fu+9TyavBEEJVpOxO0qkjdCuKsq+qz22RdV5fpZmq9QPdO",
-	"7sIK7caZ2pkRetW4DJa5UUrtyBLDXA5HYO/ji2fNIN2MTwFQ2h5kBsik89VoXBu8eCnl4PUl+enkxZ8C",
-	"TvRg2s8NZjiIhvGLZzNcn4jSpUSfEQFOtbGiIpkRKcIuX0sJ0mzEAv4ID61HjDzPtPRJ/x43myDuby/Q",
-	"yBobMlT1B8ml4LC5lJ3e5vMvpWLE4zdoylOojcBkAKiwR5RaByhN9j4e4bH3rgsOuX/oWJbmdJxRcb9R",
-	"ZBn0T3rb371zdaARUkeYqOVUMR2GGMm4NlhoqRlVyQyyGxEsnCrNTjGyhsEQDz0wZlby5jR1MVmqR0Ib",
-	"WRQsjYiQxKv3LiACg0HCW9SAK7ATE8y2BngMOSd0JFwt0Lmu9T0XiIE8bashTWSWyTlceYV7szNfGWcg",
-	"4DdmdiiEtyAyc7jCS7xkl6Zfhquc3backkOHp9SZ7xO5gW59hmt7pMMGHlORUQEAI21c1mZtMFNJsMC2",
-	"uSC06ldGjMjR4SEqA7DYRhaPnlkNx2sRGYW4/nDQ2W3gcGNak19o1NzG9laECLGCNvp28LUKdY0LMsn4",
-	"dGa2wF/7Rowh3r5Rt8Mf2qZqrA+82RKqQQXt45bZue27uIA7oRl3dv9+9FdKQERTQcB9Akk4QhIlZW6F",
-	"hINw9JI5hmvpjn1OGEtZGp+Sk8Pn9rmRiDHr8Q5iPHEtjKTIFoiRhjkCWaHREDg5/qkSQ+gfwWzJkYgB",
-	"D3z/fGKYikPyJWMT0wGQY41WK6a04VkGwqrKOupHx5nvMLIFzS8F1lo7YWUDWtzw3kKWImGpFe1Wqp55",
-	"nLQ7l8QTNx4aCancfeDyaVl6RmKHrnlH71K6gPFRilfPRNC4aMZISqHY85fby7ORiCEToJrHSvsxQ4HZ",
-	"goZvrt5XylU/Q0O3nn7gEgyq7/vlRgEp3sBEF24e+AicN/pTNRd8+A4nPH8J08FHl3bOT/WUn/enct/O",
-	"u+96jcBT0Iuki/FdrxggpRC3XDs3xBYewlveLLq1G0wFgXZPtafQXd8KURwwAM5FEFKIeRDeJ+wHFQ0g",
-	"vPNa0Zxt5TCsYkLfmA/mu2C1pu86h1cpsuQWLj0WRjA+h8sttoPGmHaChj4EQ6060SqbDuzmlvv3HuRk",
-	"REqRMa1JDMuKrV4B837X5gV3y+V7r+YZoP94ZTem/IGJqBl5tlIB4uNBDdybSTVNjvn4zlBsVdQ/NR9q",
-	"aLuhCi5vfsXaEmepoBQ8OkON+T9vPrwncEFGXu9KWIQBv6MemeMwddSjHmA5XPD03ntmQi3+Xq908gvQ",
-	"YdPt38/VkUNYWHelajv3niWGpTBBv8A2Bp23waPcbYSgfkG3r5uOuJecyblofnr07TGdbzmypw+9rN2h",
-	"sKbLhOH239eMbi7z8CXQ31uu0O7etL3evLsil6AGHrV3ZUMJStU/LSC5qUjnPA0ZcRdgpzNFnDnuIhvh",
-	"3Z0xa9F1wDo6qtrUfC0aVCvpBx+Nj1eTR423CW9DXVW9TZVpoyC8f/n4FVNHh4eHhz1/dc9DqKTnnjDI",
-	"3jiT4wgdlxESzTMwdDx6UorZ95YH9qDWNQJeiMD9EDkc6WdD8uqBqQUxauHs8naoxM4yhJ9vTlzjIq2K",
-	"ZFdfu9624FHIrMufp2XOoGKDa2JUCV0TrOU2tMYMmzMVnxJImWF6SGIfboxPwbjESyUiRkqwA0eudAv0",
-	"rnxIYnvk1Ej7PM2y6nlEOo0qOAi7s/dsodvGC84/8Jm68E8/YN+6DZmxX/0w9o9f6qHsnx+q4R6jQYXV",
-	"urmnRYWI7DFbg3gQa4U/VCR0ZmzdgqxSU2bAroaMPtM6LyjgWLGFu0l+XGb3fadjlmordLU+BfHrIGgT",
-	"KbOXcr4lLtBm4NqOXEx3JNR5RuFTrgmqD2ckRvzZ2CNUQ/jYh84aCEJ21ftpW3VeLpMK7ORbQBOH4uw0",
-	"ZSkpi946FtBfp+uoBuVdeu9m+xM9k2WWElV2rNqh965LC1qH7Ltm5ow/YD6Bh9n0gHp9ij/NINoGFrjF",
-	"Om3KXqW26qi64YQbG7/C/YgeHOrEVvtXvXcdnPxFaQhUfljig0KbM0JrB+33emD/kH5DTUfvMq4pNi/0",
-	"buYJ1HYuAzH28fw6UO1XNJQFWqF3UwGJzMQapRj/0Jk04BTD/m2OBnNGdal6YnxHg1JNwwCdK9K1atcY",
-	"fr3OBh8VfTg0zl1290DuuNkIfe63i8xBKowZGZd6UZeIAGOcVTqNA8r23Vso4hZ+H6K+2+hlaH0Yx7HW",
-	"Mk23SaP9rkHuhXDcNdOQsbmSuM/T/5LlO3tcG20mO84nqVLI3OlhBzlGgzrIXkbRpAIy2Yicobc3ojpb",
-	"CD2N9VTXIOMGCHCPPZFN1TycoPaCbbirelgsPIP+btowmjYbDMBDOei0aVN4BfIIw7V2dcpgwEfWSg5c",
-	"/d6lAAa//D0cDafTbXG1A9vH7vtCIiCvoQNuPuOY2VBl40M02okz+3dvkRvux3mLHr/AsFZGhmVuXbK4",
-	"hHdGzawRvcUxjYR/D0n8/9s3+kvcKgWuixG9+jR3LYJgEzC4hZF/rLt3QWVuCNVkSotwnkWhmDVeNryu",
-	"7+oA4DEMgvzOcYDt5Mk1K5gv80fmqJonc20lNnqxSIw7gn0iaJaFtm2JB90eVsgJOdZs+4X/1kFDzqbf",
-	"NiXXdFLZ5iKU/tUIHd3MbtBd5q3K14No8G4QDf57TxPyNcspLOQd/ue9FBdcULVAm3EZTpO64NmdKy+t",
-	"rNcUJYxD0llF2YwGCRUJy/DfPsgazIi6cQlq3agUawrIOp3N39sOGLAJVCm8fLUKm6vs1XWOkEtPbJ67",
-	"40gIT7urv6dM2YiZ0g1z4dDAv7+T6XbwDt1YKihh7d6w/hvQtzl1CyxlA3xDmIk8quFaslvXhwBUo0Yn",
-	"nk1YlttBR24JxReih76HGK4XrrahheUYxGns2t9dZJ6AaHjKxJPbZQy4FuTid5bI3XqVZsuIyC9VKf9S",
-	"LONzwRXTa3ua/XL9Vnuw2J7ijysdtB2rjo6xZiKNwRVSt6w/hcRz7PbYyE3z6TIIR8IEOK6Wq5lbrn9M",
-	"jO+XCewz6UNdbqkyN82aix52p/2NXtPOCr6vyzRmVA9JhdGLrMicannYkdqX0QUNWtRWd4KbQnBr2zYv",
-	"EKc4zp1Ovwo71uynwUKu/yu3cIf65jpyRD6jVqqUKatLVkfYv+lvnf7fov/nxwHYgu4SGBdLn89khpt7",
-	"Rg4ddgyvSr+7K1o2mGT1xMt04c/cEZ7bP88EUYPFGmcXEhzIoxf2ALdVH0VIlf6ZPzBSFnUbf6i6R8Y6",
-	"rWCqHPiN3bAAOTSTjfQ9L/ZlgWvaL6TdKoWQF1uezJBgpkgDa8lV5lcZY22UjvU1SKvt3fsu+7HzGC4b",
-	"IKNbnMTG8hvoaoX1Jw7pJeP2WGZQe9YoyhmST97rxLKU5KUGiIRm19LQDXN8svZOOW5i/iJXfc9edfS5",
-	"CmDGbmwpvs5n8C2tFnq6GbZc5R/TweF70mKa1ZCr3xd9l1zHz5euAUB1tcSbcl27N7oKmHpCHVQtJ9Y9",
-	"j1hTDUdJbxCc4OXefY2WSkCol9VSCFMAE5nn3JiqHMFqJK7ChSYd/u9vKQotGmUW63/jntuykBQu/224",
-	"qfK7bJOw4nM8Hjdc4/0abhm2WbO3D4VQmDey9TrYjm8pOG1kjnwT+3R3/mtLtgYYdC3QoiXM6Fa+/6BB",
-	"kbVlWzFDg/ails6z2iFkJdllUrjmiJ5U2l1EQKitayYC8mA3SWn/L1W4P2VVOez2P2fBdpg83rxc5anj",
-	"H0kyo4omBsxERUUq83YaUT5R0+mXdJJ/MfPfj7N7IebT4+emkHSpBpvufzne/9NvX49/DBdewyJ24Yb4",
-	"5lBUbz9EZ0uKRUeACOCJnx8S+wTZ++X28hnef4D1F/nuBVWbgF6v2WiOERK7K80celpj+MMIXyb88k2y",
-	"W5LB5TjjSVXOrxjEL6xVXJcupmcN14PP2GgB6MIgAMaNv0bB+kBbAPw14XQ1ZsV07G9BFHT54tgmk2iH",
-	"VriyE/ZUb6o2ntul3faCvmtMEDoJfPFdsIzbwqfjGcy5KK0QvbFzutp8P+gqx9AkYVoTeAJSW6gg51dv",
-	"yD1btE1cxKFGfw+h/gdg8qFlJwWhAhPKyLg0JJOysDrlmYO0pveswgYtqNZzqSA09Nfb2ytyQTVP7OHD",
-	"ToH+yagCM9i94cyYYvD4CA7/iQzldaKbyAeuoRuVnJA5G8O6MQHR9TnCD/4huWApGbvW+Ho4EiNxO4PM",
-	"T4S09Plj2Krh1EUN1QNgsdiFua6ssjRMj8RePGdjO/YBWJ2CZge04PEz7/cjP0tvLO/F7Jgd4B/2AVXB",
-	"d7J0JMB5Zm1pSNLzgUGoHV4CP7EPwejQYR++RQ8X/HIkqgryCQeATnjHTzPpsYDnM2pOSZzKRB94yhnm",
-	"aTwkJ4dHJC4FLc1MKv6FpTHIUlkCKkXKhOG+Ee1IgM8/guLCeCLVGLI+6h8A8Vgdyz5yQmIhzR2UUsWY",
-	"vtcsqZYCukuMAFFRMzYksdcfTsmMT2eQ1Wd/5vNE8eCgqB0FnQcN8GWQekguqvr9OJEpiyNn9dgPUIDF",
-	"OMryhldJBi5t8OiQQKqE3U64bsYLw1zbiBeHz11dJZ2yu1LQB8ozq5TGhE8gd4KMsUr85PDPJHaz3FkZ",
-	"JksT1+glFby6kGYkENsGys7s7EPyqXJDuWJ1Q5VxIWzokIO92eRckII6ul3AiVsuHAmqXeKV63SW8XsW",
-	"AdNC72yZQ0rRHLBEqSBHP5K/8YsD3PTnsALcppPjnzAj+MXhcycX2qWgBP5LqN2ZZogb1gIrHTMmSGLf",
-	"kCGwLGQHZzxhQrMa5Wzw7s2tAyhBUaBPDw5kwQRy5lCq6YH70UHuFEJU8gaXiCppTQimNAqLo+Hh8BAy",
-	"7QomaMEHp4Pnw8Ohg7OZgdA8gKItffAV/vt4oBrlC/DAlJmO3gJyblW4OksPRvgBo6Icu0q0fM6OnO6Z",
-	"1Vpu//Ts1NfVjvk4Rq5QpRBMOTqL6ZTFlozsP14rmSPQeQz3R0z2xtLMCBdJVqYsfWYFHJ2yaCQ8O1Kx",
-	"sB+O+XhIPogMeghU6T8zxZgHDoBisyF5XdVAusZwPGcjMYGsIS6MXMFEMPY0jaxf3jVuMj5FF48ZGZhL",
-	"8SYdnA7sBXvd2mTwS9OcGUhN/fvXAbdbDFlAvnzo1NUS4Q3bq2brMQoPhBVI/QaCgqA1A73GjIvdDHYr",
-	"tx8q9FC9mQdvOXLJxgdrneTxN6uC4G0C9H+MlRgNVHJaFBlP4PAO/uFwAvqte6VkCW765RseMEOhf2KD",
-	"ShzargNzDE9TrfvAA82AplTmOVUL14ZXlUJHji0sbyHXeFcEtF9r0uZvjyvUuWErX0ERqN3GQoZii+et",
-	"MkmpyOXNr7X7ztVVWpEQAbqbZp8jkANUpBHxHu9sEY1EXBeqxWeQqkhAOGM/KlSEFDfG3jaCQIreYn+q",
-	"ZFkQo6jQNIF3xEr4kWXwo8NDUnGrHpK6RKyGPnYanmI1ek0hlYmWzRCsVx+OBKY+cZcBDJ2cPNqYT9k7",
-	"syIIniDNl4JSbYyEOck4EjRNtd01PwI3Vof5CXYM613dBQtoCXOS+HxZXHcFf2AXOhI4an2dWqrQIanl",
-	"O1C15Za75y5kutiKR3pZEcuwmKH+a4Z9NgeJfmgPX9lOY8xuWs17aNkZLi72ZFzf6t4V4HgwEu3BNMCc",
-	"5HwnHI8baE0BPOgI70Crq2CQD/xP3cz/GK1XEA6+jvn4EZncB+HahPMSPm8d5LYS5c0EAikh0XzS1dIB",
-	"osiIFYmvTvasOpBLxZ7tYmNv6T3DHDEBmo1rl8+1OfN8BPq71TLAiFkrYZ2O1d65n5lZ2rYQha5f/DID",
-	"fedbu5ZSiGe74wtj8yV9wcdvxBU1SAlFGHTbGvO6EX2rr5bmOn/QJGaGTuNTcnL8Z2t6gbcctNY7Lxkq",
-	"wy4iJ0fHSw/59oGNZuraUAzNt8/xVcrNDun/2yRuX60E/cy95eMfSn2XcOUR6mBfqSCgKCnoZ2cvzTOo",
-	"zFSNegbHn7l8YL6X83dLu4Oqdc0fQ+dBLeo1FylZyBLNX3x9q8vBR2M+Pq1hc6km8dWHm1tygI5U7K4B",
-	"LxETn5MN+/RDZbeg/wL/uGu4MbxmsckOwuxzRI9pc8MlBJoauOlPQ9NtbPZeBH28mS599/vvJOR3eHno",
-	"mVUF312dEKoAcIfW54An2kmrvn8S0mxGx4PTr+5fB+MSc/r832mJm8gan9l76Uvzg3ueZY0/dcIE27e2",
-	"wsFXVYrHALWDFVdQiCw6I06Vvv93vc9Nk25ZC/utNZ1enl+7ri/9JndO7m+Z3ciiOXfV2d5/UpeNwif8",
-	"gX0BSgQXKS4IXTYHAxxVFvqAli5AGnSgnDsFHisn5tKaJ4ozfQoKmjdb6hINV6ePXlB4xF9rCAo5Ek7i",
-	"uWZc5FPDJ4k5ER4917emItfYkbTq049WAMAId/gtzuGdtr2//tmscHiLzea3O5FdGd4V4JurRMLzb0fr",
-	"GvwuK+62xIS3Uic11W14UfwCLnKsBS30TBqnA9WV8GeY3BbjEmLXepljbtscPd2uKTB2WqwFO1IkZMKS",
-	"OKWGAtAbeuJg0gtJVQpXXTwk55CIw4QZiYwLBj7XGoUbUoprVGd7gbAsgy06ekHQ3Q0ap0OF1feaOOZE",
-	"f3qWWSuGZFLe1/Dpx4fguGsCkCDXQNqiGQn8Gdxj4IC2P0dvM7jKEZ7USAnO4WwBCbRMVwa3HWrKjH1Z",
-	"weYj0dhmV6AHXg2uSVIasAxwe9GnHb+l2uzD/uy/eRn7bFcsODwFCFPnvcjmdKFbFV7NIx2SG+y6TZhY",
-	"Dl1ZeWZ37+T4J+zcPS71IiZjtpAiJccvfnQekqCh/8mqmnCIg40sCNY30MU+jtifB2syCTHhrac3HTXA",
-	"VF1MaSoZeECW3ncnbEpNhblQhdGsuIQQIMr7fUjOdQzZxa/3bNHk1lVJ+jf7wL+6IPWtLwMn+CvNOMbp",
-	"Xd9Q1178+w/JhW0dKqe74rgCqLyV8+hSn299ozF3a7p+pdzVI+Il6qQGlnuxTLOzRuXwPWMFNqGYUT0b",
-	"jsS5H8Q1cbMCAqO7zbDz2sBwgB1RXf4btHp7Ij0Z+tT1UZCPdjarb6vXwfr3bOFCQHZ/7TkNIX3NXgOw",
-	"lrcyqUrlOpp5QxNPoLzhYJ0W+Lgrdb5KKHCxXkjPo/laEXHw9Z4t3qRLDrSlWhw6gSYhCtzIqNhxQV4Q",
-	"8HD5uL9DlfC07H1dq/bXNWwKEtRmpRqWt1arbmS0/7ia0d7PZXftD2oXDk87VOM0Ove/xnjuFNKu+cC/",
-	"uphudGNYq/D6pg4AU7ITWQ21DOgmsLSKWSkYkUAD17E59i4AeTvj0Ot2w7EdfMX/vkkfD1yjjX5Wov9Z",
-	"X5p+cXS8oWSv6aNZZjVYWEVFIX/DqvADjBiusQeDdg0nXBHd95/IVWmsbGqeNEL8NKfr3PwaKaqTZz56",
-	"hKInI+ca2rzj+nBpTjvYLcz/cNB51YWE4OwRqTNmHZ4egwItvHwQJIbsfTyJyMejw2cb9vTgK/z38SDJ",
-	"GFXbOxdhUxBYupMeL+3QH6tWLj0CKY76aljgXQhocMZixpcDcuq7N74RQCcBXjF271+wR06FB9uu6a56",
-	"uefHzeaIx2tr2B6fVHo3W7oGCP6XwioHz4+XwbF2Qv9vpbz3LmL0L1S9GCrlm96D8T5jeUj7/mYi7iAB",
-	"YKunYY8rO/R27AGrAW4vxxm2P+ENMMUfNMmZoSk1dBen8b66QlHZc41kub8k0FL2uq8uc8h17sVZ+PjT",
-	"7Os1jP2NG5vxidmNZlhB/FltfXnrlkO07c3SHk0z6Hy7wKYGFWfICXimPJym89NyRTIqED4EOWpB5oxP",
-	"Zw2oEAc8Cm7cZfC7IXkNrkNqwEsFuZA+LVIW2vsq0DPn7FdMbxuJY6LtKGeV94xr544Ex1GFw0n1va59",
-	"ZZAiMuc66A3+mRnEGH1CyYcTdFzyWADZALI1rkkQ8sUuKKaCAphX6JA1SioV3d7aBsxkp570qQKFfLL9",
-	"ayT0d2xiVZWgd8dhLuu8Bkqxk6REToLbBQWOG6IpWOnRHUrJMntCqcYEfUBDiwC64vfYGsIOrkdU3eV1",
-	"VLEWKGw5s6SkCRfIexPOsrSChFtAuBn5CjKhveMGfOgug9QsAzrQkbDPRW5lXJCRq+Elv5fSMD0aILIq",
-	"KWaKahZBiYJwLJ1QzUgqXZ5yKUw0EgBIipNPuEjR9+QgAaTKNdmbUTWWpYqI+4d+NiSf0NGNHnYEitN2",
-	"MBzIB3ClYCRjxrhUFmjepRRLoH0X5NzW2IMxVLAQLYfkhi70SHj2S6QOJrwi3h22UFnVy1ZwWFOUoGKB",
-	"5wAFTAHd7fdBh8UWaofRlXVaNVb73oHapZ7fPRwC9u1iXR6jbxebBVWh3z1MXevaT4pVxZx2wKWORmOm",
-	"TUyK0nj8bqelAl3PZIblKBULggCwRw6u2Fyi3lq1QOQGY0FW46VkLEuRstRfNE5iuGjdjCP+eegFtVQd",
-	"RsUAf90oTqs+sG8SKEdbfedLKw6IFaQRcVuJMgNLaYl8YKoB4qEASxTCFxOqXCFT3Zyv6x0cumfwLVxp",
-	"7yoq37+cY6wFt7rWNYbn/f1XJErBBn1aTbGi0cYN6e48vCQfXMoOLVwaUkbFtKRT9jjMn5d/3l5tByyH",
-	"zcflZoFD6L6e16zuwZh/2sUdfNVsmjNh/qBlrnDy+5ZgwfZlnh3bTku30PU+y3WdHHttUcYLffDV/udx",
-	"mBcnT7Ujlxkv7JN91pTKucgkTZ9yPT/XeIK91gT1aAdftWHFY3eCUr+lrWrkdliPOpkyAu6pEEUgUl//",
-	"ZKcohH7uUqZ2kUy1+31GWNcnFXDbLqmQsKR/FNN/lhVBrGQsqUr/SVf1hKJ121V9rQBPnvbarPB00C/2",
-	"pC9ywAU3Tykd/9CXqW/k/ET/cW8UvJaduYBaNBgXT3Q373JL0cbucpR8gqJaZzTEWArk/vpBk4Qamslp",
-	"Ca4SxsGxAHW7Z5Wvn4NDZCQUS5gw3uRy/k5vjCzhjxCcFbr4/iVncVRlrUcj0Xwyqp2b6C5dCq8BAtKQ",
-	"vIcnqMfvT6gge7cvnnVlrPZzO8Q5i11heZVTj283JO+lIUZOMbY3b20h1CZbc+8vYFXGZ4AmEIAP6DKz",
-	"YFdaVpY3DHPWYQ0+tUmNbwIJiZpQf6qnaDdrX/eIBd1caJ5iIwJAed+lQYyumfAe/IuZmTUU0Vob0xHc",
-	"ToL8DdwccHY2WL1KnUQmlqIKWTTMTydJuhPooEmy6zrlQlyu8G1hmEZwBcE+myFp5y818tZpzkYifpOy",
-	"vJCGiWSx/ze2iE9JG7bBlZpk/MFSH4yC4AIuyKEdiIBHCIHxoSCW1yPf5VznrhzMp8pCxCPlkwlETRDB",
-	"AaQbTsi163yXVklViAMPab8EcvFdVq79m6dD8ouGkkBAtbI/GIk9Sn755c3LZ0NSZQeC13YORR6ndeSF",
-	"ZZr94JxYkBPs5aDP5+9MDfzVXU1bXpX13kAe3m9Pll3o4LP+2PzCxqSrJhZsMiL02yuFxEt9DuKlZMNX",
-	"t4jxGZrQPXYAzzxGGxMTa4Lm+snzEs8dRq/HrQjxd602gDq2LhGx2ruK804OTzCSKqTliDMnV7SLQOfy",
-	"AXGHKPbZ4obly/JgNUERC4a/kay7K4WP170QR6ynfKyNlZRWjlg+hVegGQT4lcy53k0kGt+wpoUIwXAy",
-	"OdYRVi/CAqATkStCCYvmrrJhv3nbV2xWYHc7KBR271alTTXwKkPXzNaq/rfUAMOEf3Tx7y5oefeyuQbx",
-	"3FW5766Ix9X5ruoWwBJMu0B/D3F2gH1ovs2U7M6jg0E7mKxHFel5krDCsHQHW3VjZEFarXh6bEmxjO20",
-	"ajZd+oeeUC32c3RqxlnmnOP5WVXd9eJwJ+gNDVHg9wNAcXx0oLGR1X59o5Tq2v9GKGIzfkb3eQQSqK4y",
-	"urDXs7S6LTbpENKVA+wsgTOpVxTcqaAHAqrK/WNQVw75H05ANzDVXDsI4/ttjBnmL6Qsssr9SMRcPNCM",
-	"p3d+NCeM2y0UIF+jhu5BiCBRdcqzD46EK2kMJzn1ZwQohnPuzjVq3YpGCrWKdlFFRrlw1S47EKJu4daM",
-	"SjJGBfnExr/e3u6OsreM0YXtSFyUtUlvrm/rIs4j8o5fWKupUhzxJaz9dOrqO9t7ZslkJO5ZYYakzQDc",
-	"LN3/EUJ1ehKj7v7mWdags+FItDXVBqICNISBctRGz1hrBg7JeaNLh/1hRhM0k0fCapZIa5ErAeaupjBt",
-	"FDk64xI1aJou7CbAYJVbqWR6JKwG4pILV1khahG5tS1J43luuq3JFrn30Tk+7+tyrHixLQCTg26C8/vG",
-	"367w2k5gn453fr912aH1xdPIEUUvZ99qN9evxY/05BblDYPkNCdZuCB0w425cvl56JRuzQOe+FcvubJv",
-	"sdnjB7uxc33GbWB1Gg4oJPo+FXj5HWrBDOkx0xnx8LVk7+OLZ5gvaeeuUpVdGYGdoJa6MzkXI0ENieEx",
-	"17QgXnYTNIRvs+cifFA3BHQ4xiMBn9vJHTYecNVdIsUk44mJSSkygINuOgBA2lrt4rD2EcJcXCNIr/N2",
-	"162OyFKBfZcSI103NTgJB9TBtb+LpHLu12hJ01kjpZ8UN+dfAjHHbtlq+80A2QclkEtz6RREVvHze7yt",
-	"FbyjN/4gkIIbDhTfA2QXnL1Fns7KDtZ09m0SpQzGExSjOdTPGOl678kJObF6oGWRHNSmCswaQrOu9PkH",
-	"aNFyjzjumtCRiC9xifuYnxqTvZOjo2dAM96MJD/zC/vxc/DNj5W9EkgihWAACjoSGaMPrCUixKqnuFYs",
-	"i2bTPcCxBvEwErV8iJqtEsHrX5VhTKSKnNTxwgJnwIBbKVIrTehiJGZMMSfU8ImGVIMBfJs4/LbdW9Da",
-	"Rb+XPLkPBxSuSuM2blO8tNknrd0wLnJN0cjex6PjZ6cgTuPEPR4Mw0C8COMwVQARlZ86gujP893LF4Nt",
-	"i8/7yEiZGBbGMOmjjcLmHvz7Uymjf5gz6bZ1ksTMlCynsxavNaSPawodkLBOYwjnIIB97uppXBJy09iH",
-	"r1LP4tqwQi+lXtfXfTQSZeFx5+aKG6dXMMjbhvIM18q26kxQFWkZV7Tg/fqnYBOOBIW4KH9AhCEYI2UZ",
-	"f2BqgVaVb1Ug2JxmFUI+o5qdVXGDQvHEUjZKBvgD0xW4sMMmjOzFn15dXH94++ru6vrN5aub+BkmGnBh",
-	"DVyrEK30G86s3GpYCq4UcC/2z76X5hI3NH5mRSZatKoUZyNRyCyDjYQ6XlfEFLkIJ3xR7UxVUYV2o6up",
-	"oq6l2pmLS4DxXaopO0O1BivXvOZ/5sVXBC3iof2oK1WzxN/la5HaPKnDUXZXQlmiJVqSCVU7QxLC0/e+",
-	"WZhiZ7GPZab7hyyVYIu1CGEbuKkN1s+Fc1J40PucMeyHmzuIfZe7Tj0AD0SuFMNqqiG59GTRNHRxROX7",
-	"loiRcAI68q17kAWGxPnFVMVHSSaTe7d8qUFSkbmSGEjLO0jqP922PCFV+Sk6CMsdzA5pC0EJmpINZZLV",
-	"Tfzp1mQXWVkqBXYzIPQz109Gg4q5ab873hK4M6wc0RBoRvwv4SXLku+sbQ06F9qSJrbRUnOZbbCjE8iX",
-	"4UGwtGv/xv8UwaArXEujlQ/WNUe+3JmhLd4nSqTs5uw4bgYb/k+xU4DeXRaEEozkAqA+RPXsHy7JAbdu",
-	"7gGltJFFwdIzND2BsDALqFZUQBi6EWkmBeuz05qx+x0zzC2ztz2unAKfgEdaQEYf1pq3DANXJgrLdy4P",
-	"EMVWSI/EghnMUIBWqpHjtM/YwsgpVlxZihMp1rRWSJduD93FYi2vkbBKg/Awe2c+LazZNQcZOrazA0Ci",
-	"1Y2HpG6jYA9DSugur0ei6YKHGFfde8k3y7xbMBM3ra/K6VNkVAjo0hAoW2X3NbHu3tNix7/Gcf/ohgR2",
-	"6nAjAsxRosZTCdfgoJpjbGQXt9fPErtaILY0MlMbTbr2gPViH8t5az3KN/DEU26nYZ3OXrysoarHcVxS",
-	"KgUwltVFtSsPsL3hAWZ1RQl4sivfGYFrtU7AIHeAik5Gygm5+nBzGzk4XOncOtkCcBW0pZB7IefQ+97h",
-	"roIP1jI5eJatlAF9EbtJeVhy5/SYUQBOLUWHVoiN45+SJNwM3TwmSVGBM2dsZyYHOsAVwxJ6tx9oe8FG",
-	"TRyGiH0w58u0UZn0O40VXDZedMm9F9t/3fjmxTFm+UDQHmMDylhL4qp019K/i3/3LcOufrklX0uVPcZR",
-	"1TPo836u98eZHEOL/FNyYS2Gi0yOXUDU3mFxw5UU+5tpJKoGZbFmIgXk4l+u3xLsiowalR3Yp1Lb1UTQ",
-	"TeAMmgECIoKpbD6qzEj4o4gw4dp9Z0flCC8ssxRoWTQdCxM2b6DB6Hu8Qk9xlY6LYDZ/ijOWYU7D2FrW",
-	"uvOYowrR1mMKW+sLHoKWdt5p+aFBOM774Lmpil5bIqDuKvW+PThPxI72qwItG+op4Oj3Ph6dPFvvu8QH",
-	"gXbRi6n5FwYD4qWAP/OgFK5JnGBzn/xh3w6A7GoRcEZOjl6MRFwKXRaFpaj0Lmcppw0fJIIGoCfSm6HU",
-	"B9RWMlYDMuXC7mhDquxeW8DBYR4Xyv2/IruaIqZyFBlJLNfsQojBCzYll1RkKu2ZuihIHwckfgHT+pyq",
-	"HYozj5pfFxo4YubCzxg7exLlHLg7kAl97QWStSs+qK0z6hK200Z5wRp2weEdaL8rzarZkddlDs3KiKMX",
-	"JMQLe63EKWA5l8D9bId8cuk26A9gFT9VmFv+4CxNuqhvALwGq8uhbmwaVNc6ifzBNw3vVrzq+EySSUuy",
-	"KV04fC9r+Ip9WZoaL+R93bdTV/BGsmDoPdq7OX42DOlS2DL8SaunoCd5l9u2FLtB5virnBM5MY7S63jZ",
-	"HDCT0pYGbRe0ayXJhUK48F1KW+dBjasrioh2lpI3m0BvgHAiLlW73mczaeoROs4PZrUb3Cuv9NJjxuyA",
-	"I3zhk19zKITvN7rZ7ttu9GNU9fr++28dFbG04AcPR7Dhbrjlt3nnUsuBHzI+YU1bdO/j8bM6/OhsptVq",
-	"yZ+ZMQ790olFLiDyGRGr7NQjODZeHeE1F6kdwXkc925fROT2T8+a9cUABLP6y5pgae3PcNQKx91cP7b1",
-	"DyMtFtBwSNGk3SINe/Q2mvu0GhCtDnYDuRmVak+rXEtN3l2dNIpVIWth9fetTFDCRdRKWyWyNI0xqtS6",
-	"lWE+utAWQhw32zicEprmXECdL4Muwz4qWGC9JKRdTkgVmfvl4u2by7sPVzcIkdYo2y26dnPMoP32hAB3",
-	"6FN/C2sDGMsTEuf0npGU5dI1M87RFRmD+Ru531mFxzeWhy/OwKkFrF63I2gA2dJxaEdRTDj/H/Q1OSO/",
-	"XL/RPpXJ3uGKZdTwh8Zg9nk7cYhapSJgGIxpRkUCrU5FSqSyPGywS3k90IzRDJqYPf6fAAAA//8=",
+	"3L3rchs5sj/4KgjuiWj5nBJ1sdwzLcXEriTbPT7jiyyp23t22KsCq0ASoyqgGkCJph16oX2NfbENZAJ1",
+	"IVFk0aZ6p//zYdoiiwAqkUjk9ZdfB4nMCymYMHpw+nUwYzRlCv756pZO7X9TphPFC8OlGJwOfmVKcymI",
+	"nBAzYyRnhqbU0IhMpCLxm8n+O2qSWTwcRAOdzFhO7RBmUbDB6UAbxcV08Pj4GA0KqmjOjJvrgo/fiCtq",
+	"ZvYPbucp7B/RQNDc/nLMx4NooNjvJVcsHZwaVbLmBP+h2GRwOvjfDuq3OcBv9cEFHw/sjJcZL9687Jgg",
+	"yXixdoaCGsOU/eH//U+6/+Vw/6f9374eRT+ePP7HIFp5wWjw6oEJs0o++JhQkZKUa0NFwiLyL8kFS8l4",
+	"QcxcklLYDUikYvoMSHxFleH25/9gC092xaZcG0Xtx5rs3Rw9swQPvBeDZax7MfaZ5kVmnz0+PDoi79mc",
+	"/I9U9+SSmwV5RxU1Mynu7l6XWTaIBjn9/JaJqd2o48PDaJBz4f8+CZHhZyYYLnOVFrczRqbV98RIomdy",
+	"PiTnY82EieBFpWDEzKghRUYXmgg5j4B69jsq9Jwpwu3HhtyzwlRE+L1kalFTYdrixpwLnpf54PSoWjEX",
+	"hk2ZgiV38ghPv5kHf+Upk29e4vgpywtpmEgW/2CLai48efVsjcf27XOtN2jswosXrV04ilqsOhp9Pj7a",
+	"H40+/4X99l9hTn0zgSPbvRB3prtW8OLoODTsWyqmJZ2y1X0/JxeXV+TkL8TQaUR0mcwI1YQJIhUpzP7F",
+	"dQcvZ37Evuf0fP//wqP629fj6K+Pe//cv/ut+eFR9NfHZ18Po64z/Jbn3FR0WeKpDL5sTp2yCS0zY08G",
+	"HBTHZO6YrGO5Kzplt/KeBQ5JLNhnU30fewFQ0CkjYzaRig3Jh4L+XjI8GFMpU5DF9ilNc0Zg3USKbNF1",
+	"PIpq+o4tPjn86ccQgT6WrGTvYZDgifndfr+NWP2tlq3H0Y/HHftyzUQKEnHN1Mo/01P4/eX4sAhM9mh/",
+	"rQspNIOL6jxJWGHsUPbmFMYJeVoUGU9Ajh38S6Ow20Iy4ETtjX9pRR/VZEKV/Y/dzoRmGQq8RIqEKcHS",
+	"MzK3wpoblmuSSnc5aJCEgbs8tBL32AE88+hvyp29IAwWeD8r/e2tOxzYA6DkOGP5mkkLfOK/tpvcjxuY",
+	"/5woNik1zazYoWRCeVYqBqu5btyuO6NDa9AOeqhSCKa+a++Qn56cO+1qH+yX37HYR38S8WThVVHLzRdN",
+	"uXm4KjejwbkxLC/gFQslC6YMx1PKRMrS84D69Y5rzcWUzGc8Y4QbS3E9JB8mhJJMamP1jVMynzEBJymT",
+	"WpM5BQWDJyy1LzuRKqdmcDpIqWH7hudsVWxEA6aUVAHVNxqIMh+z5leNF5KlSWQeuDJTWFci85wbw9Ih",
+	"sCtLT0HSW5E/JIoZtTh1XzglSXGWEjqlXAxHQrGMUW1/ZGdUqrRyLCLUECFJIrUZAglOCTcapApTJOX2",
+	"kYmSX5g9Jvb7kbDfw1A4i5BjmS4siRjqZUykw5GVu0zYrfvnwLK1ffsI3sPSEBYJktnAReTXNogGdo7B",
+	"b8skjQaf9+1w+w9UWQmv7bhu/6+r4d0HL3EW99drP5l/3M1Z/VlN7T55Cyt4jPD6CvLRDRcJq/lEG1aQ",
+	"GU3JnHJLBbx/uSYUR+zPN9pQZfyc/X6CWxUys5o33z894zXnqDmuJrgc/4slBo5XmXLzSlhqrZwwmoR1",
+	"+nfMzGQKfKFkaZh98/qSffnq7avbV+SAFvzg4egABIg+OAXFeuW96BY0mCiZry7mPTNwOzqdKck4E+aU",
+	"UEFomiqmtf3mzdXDSUQoOfjxxP354zA0xT3q6u0Z3qR+8POrN+SeLc5IjiLGTiPNjCkyp4vggDlNQ8px",
+	"vbK5tXus9LFPBoeQc4E73x7j00yeEct3i1N/Ou+FnIvgGJZFmDZv0rCBBiokF2QszYwwYUWKhu3lXkRO",
+	"dXhcmbGgANSGmlKvzvZh0rDqKjr6eezUCyuJcq/2DkJXgi6RfQM0oQa1I8uWBGRImzl5+rd8oqbTL+kk",
+	"/2Lmvx9n90LMp8fPTSFpUA9tni4Kpwn2w72748rIn5V6cU2idx68t1wHbjZQ9Fr/WHd9N07wYzUPVYrC",
+	"3y3LYrP8wBlD673g49bV/ZP933qjJxpcSKrSC8WoE17t90xZYS9xkSyCPKQYdXrMKntZ0dxfclhuZJtf",
+	"vrEe/xs/VbWaIGnsW17KUgT2Ei7DVZECqrzdzIzZu8Txv12/lzUaWLZ1qXBhfjwJngiZpUybG5ZIkQZO",
+	"3fm0GhafJA9c83HGSM60ptP2NKksx1mDju5OWaEWXsDtqTvJ0+Eqq07s2D4EviE9JG8EoSROZlRMWRyh",
+	"jOS6khYpT8EbhA/YtS/dW4GJLhYwzZyNiT24P2iSZDK5739pT4MbaY1TlONwQWv0Y1HFYIEZ13Z3qViQ",
+	"3Emz6kivTLB8cgvJdej2Pc8yt5k5KHa5VWlfHLYGX2su4biBGUEV6i94YF/BOxAaDPk3wIyvpSJFJo2O",
+	"PDNOuAKV1O66FrTQM2k8v2bUvh3JuSgN0xE+hBsP3ws2d5Zw/zXf4G0QWnRC8ULbPAY8aYdQeFwCrA0s",
+	"p5hzXs4s69rlKndve9USmVs+oFG4wheoQK05OviAJZg7zRoYEBwJ6XaUcabgKmEce2/HG59QaV0ZbvVW",
+	"7RQbbymeuvYBz5zLauVoFIWSn3lODTsjiRXImsx4mjJRk8ZI2VOo+p+EdSZgWvL8uBKlUrAllt6O9u9w",
+	"uuAlTkP2otOltJGKTsEFWLIODoIVro7wdzknuZVOTp6QhAoyZkSxhPEHZqXs/Myq0kwboCqhY/nAyPOj",
+	"XiRctk0oSFa3efWyGpTu5ANPnIAOAe9d3b499rUy24PnlRj22fh4A609b0HKOoeSDlv6PKBu3xi60LXf",
+	"thSGZy7IBm9oZ04ZaAXBGblI2edOXkhmpbgHF7tU9puw/syFZtsaoJYE60wjS6czkpbohGKazOgDq96z",
+	"w3iYr454LefNEFgpQDei9oDFKOjiYVjFY0XwWn3wvrINiq81T1vM1KJTJ2Pi/RcIf8BIZM7NDHwtGRVs",
+	"WbMh3JCZc/vC93gZ4Lfpql6TsiSjiqW/2oPDM24WDY1vo/oWDWCO7UQ4yN81EmmF3AUtNXrO3VdjKTNG",
+	"BWo0MuvYI/9Cl/ju50FV0TlipABjdSJVwsB0LspxxvWMpWeEQlgRb1YOx9j+whMOfgoKPWHuuu3H/Q8h",
+	"ii8dBbeib1GlnWQE+lQkDM0areEBv7+drOrUnlU3zxZioFYRaYqhF5pdtUbbyFJ4ulaczReLxpGRpYET",
+	"cUZo8yB5LcpIYliWNWyChkyo31oxmuorppBCIVmMN6cz1HVlIwn7GU2XOaTzYOkuprAXbCbF1PIi6CPL",
+	"7uV+/AF+B13t89J7VbvSvfNere24/mvjxakRmsypMGckPpCF3T6asbgSVT701OaihPHMMknwJpxkUna4",
+	"wwXeAqtf2BW0JEnzu1nYZdBQUzcoI250nL/+oV9qVL0PTtZJ2luq70Pi31/nXr13auiYJfZ0O8WCKTKT",
+	"WaoJNyFpv7Vmw4P+PWrqRJ7K2u9WLHarL6x8AY74VyLVIRl/a+U2eFQ16KJOEXX02UJEBa4PK0CsTOlw",
+	"kAo2p5nuSWjVYtqAXypwdXH083rdeptwwZaqTa/7CsxHRpMZce9OaJrqb5FOvBJBA7dYv7QVjco705pM",
+	"EL7nqg3pPHlVEHTJeZqGvSvcZKynGojPdk78qYrFtGceo58zaC9KzdquoSSTelvr3DtSA/pYPzcjqj5o",
+	"NFJletrBqaJctEV7Q6lzYb5VEYhRMafT4lM9J5xJ9IqHZEcaioW8yljiQ3Jlcc9Y0TjkjbV2a62846Kx",
+	"KtladSdArraOkUmjyXhB7EhBLUUzJkKy8IN3gBmmDZkxqsyY0W3CjDwL+lxvrO5Ls3pI9BetalINymlD",
+	"M/bWntoAe78EexUjRv7cOlPG2rhGSngLsvfx6Mf0WU8m+IYgqaH6fkv7Bq7vwHla69XjxkvxyrE33Bg7",
+	"cjp+My7rdr7aqcZRq3jds6B/u9XwenNroloIhcTXJYXX0KuyK1GMmrV2lwtTWvOqPwsmJQsHAb1LXzP1",
+	"0PJ0hPw063bxNXpgnHnbIxmxHQ+EVMTQyjMu7gN0ylnKadgh+ImNf729JROesYhIJ2jR+ys7tA7Nssnm",
+	"OwmeCm3nWregp4Y1lbmxYyy9uVSmnJb/7/+jyd6Foppnz9aGzoKT2Jdt8wY47IeNvBDMr7A3epXBYe2X",
+	"Rc3C/fJAPO9+9OP5D+rMkOoTN77/2yWH/OZVJgyD903lbW5FIzvVnWc/YB0wrI+S56J1R3EXEeDqWG/y",
+	"tHdHdy9nVAiWBdMMKv+KrsMNw2DGekINzeQU3dCN1NIfT5bTl1f4zKcjrhFL/UROWmL63XausW1lTcjS",
+	"+kXw352nwsVzq+S5HYiXd1cnUdOvBYfoKaQK3FCdZkN18JU2ZKJc4kjrZfs4TLxU2bmUyHhRS4iMFw3p",
+	"YP/ykiHjxe6kAk+DgqBFyFXG7C0pMl7sREpAju4TZohcytAiXXacvkT3V1hn9g+9l6bx3JKSL1KW+mQ7",
+	"TeZgU4FTzec/zag+xQxP8BaaGePK+VkiIhWkWFlV3Lu75ATCdYq4zEQd1kP8lJ6VQsdzgSFXXHuVM7iA",
+	"NMngoOOFYfq1krlzQgYyFmTKMbcAs6V01M4UX5C5VS/sMempUsOct7LHjN4j2nPgpCg7BcaVkgnTWqoq",
+	"u2UyyQs2BWthMimUHLOIlJop+EQvtGH5kLyXBhWLRnyJKafJRG73zQxcoahFEu3sGsyTtz8VPd3xVqnO",
+	"Mqo2nqGX7rHHaDBtFT0FXESOhL3P5zX+AE5RKDXBsKL/YDeGFeGRlo5z4zUaa17hlQDDtra9pqBfabRy",
+	"8oPHfPV4hUTLS7r4MPmVs3ngzkzdVdJSD8JBHPf7bQPXbkD8fXB5TY5v100dHh4GlvKyZrclH5Klck+d",
+	"JSnKnk82ebHH40YamvV6dolQy/yDPDLwI4ZI95omLHBrJN7rvXqwHmgWjLhqiLNiPhAqI2SuuGHeu77+",
+	"WsNRIzdx50rX5eHM7PwQ9uYC0viliDA7awKEEY20kJVEa7lFcg3SLCAjEtTidzGS8xkG3QGQ8WxmTDO4",
+	"9WiWwbuHPUf2m847/cMDhEBcGMo+Gi1lda3uv6HT737Bpc2HIRvki/yOtJffIEuYQdA8CDBzKAk8LoUu",
+	"C2uGs/QOFP84InEioWij/kDIO2DmO20Uo3kcjURspLyzFLsr+GeWafuY/UjnNMv8H5kUU/9veBaUdd3+",
+	"PY4JAzCRqEXRWouWpUrYnctHiMkeJGpmcjwSGMkoMppYnWxikCFIWWQSKiRqr/MzOyEXDzTj6V3iLNWY",
+	"7MkJ8X+dgkfc+U+kIjfXt6jBJSXTz6zqNhJxgXoEF9M7tAhisiekqdwQP1jdqMzMsyF5JxUjOV3YNTBX",
+	"pVL5PVaoHjQimaE826wMw85Wj4eY4k1u57pm9v9DFRZ1peFKHkwjmVQbqTAdK6p0W1IKtzOQehY+LK78",
+	"bW0O21F0eNg/ffQaRwwJDZisS8Vv3kHtlVzSLKti75jqYxU6nnSk/1fvvY5qoBujA45my7Zy10VfbUdz",
+	"kvq9GuRsvE9o1/9blkqwQElNuIbl08ytFnVk+plrMmZTbo9G41hZU8DtWa22RYRlmjWMcpciYYkwo0XB",
+	"xDaxxk1a7XYmpyPDG8PyoOWJUdSezn3ZRTdurJnlSAX5wgESgAEo5NxVBWqZM3yKayILJvqSaJ367EpB",
+	"jKzSCrqN5SZpVq9Fgalv1kAVWHkWynJHvbl/oYirpAzshB/rXbhcKcsquzsiNNOSmDqiifU2c5JKDIcQ",
+	"xXJm1UNY+3ix5P1u5RV0phx0V+U1Y+lU32PUb0jaRZ+1Q4AkGeU5S7dKIehweheZ1Q9Se11V+R1U32uI",
+	"O3JDFqzl+XaP++B427vVjuL0c25dl+KqGvO6FJWj67oUtZ/ruhSuNvK6FA0nl08jqK9CJtz9tZpHQ7nh",
+	"YnoTTmeASlp8pxq7w+4H1qJi6RYcODTTLXewz1wbfepC0PNqE/mSk6H/0XOZBshEtdetxcr1n8FD+I+Q",
+	"iP4Gn3PIG/xaKqLYg7znYjok5+SeLZxMxxs8vmeLu9jhnPBweV1nvLqqCVx33j/AQ0C1B3nfp1baHmW7",
+	"Tq4J6Gv9T4wvBFyOu8XXMmPxkJy7OknI3USnFsSEK98blhlbpS2VVZ6fFe+bTTdwv7pwzFJxXr2XHdu/",
+	"C8eq5aKn9Ku+9bGCYBEp00QKLEQGN5gaEkw3kRPA0xnT5B50SFSGatdkQoXzLAaS+RqB4tWgbsaLjm9q",
+	"OIJVlVrOhdVigl/mVBsWLqUvpP9qRX9tvI4z+H1cBEGVfAGw858SqomWUlRIG5AsX6nTBU9MifHadMuA",
+	"bcM7F/hGqgVUtwW/RtWuI4nL+asC4tlh+ayq9EWVdIhgSn18H/BWtd8ORw9xYlg9AAeI11NIxia1/x23",
+	"JfLKfRMIqlriKvdNaGLWJN0gvktgDdyQiSxFSmRphuQVTWa4pFQmZW6PLHiI5FwQVFB0MB/HGpP9D78l",
+	"yWveUU22cuNmskwF07rv5YZr6doKmLeHC3GN4x4P7C188XWLC6hUgVhxfPBw8JWnjwew7IOv9iUeD77a",
+	"QR5jhLFgD6yBWgRL7Z06Y+dsL9m7GbsIFLzfXY1/H4nOPpuOgnmWKGaG5E1VKaRnlq8QhmPjC90D1BcM",
+	"H1x6Z7ETNXSNAxKYXTCW6pVCiIQKu8qxjxc9Rn+CyqlAjvL2icjWIHzVCdTSgBLoKMhtHt+kNErKfGhf",
+	"bQiRq+HDUT/9pEXtNZu+C4VkXSXhrpSSdzJnIhju7YwEvlYyX0kecDfDNskDXam828fxt7xJEZnC9NNK",
+	"63wAXG/UIM26O/Y9WnuNrW6Ek46W4BiPgpAjn9/gT18crjLAezb3qTbh23VCM81WahH6JNVU0BA/tkCd",
+	"hkfhBJBWkklgtFVUqI6o04Y8iyCR2fw1F1zPvoEW4O1uMblDBHwRrSPK88O17xQN0Gx+goG/IbslRDB3",
+	"mW5BqXB+ItT/M+nALbZk7i0NX7m5mt8aqF0aR8ua7OCjZRy5tfRZcnzPWHLPUvCPjBf2PxEB35rTp8c0",
+	"XfasTUrn68UimYBXcLrxjc/xahgjoMtGVF2rhQoorwy642iW7QOURgu9BH/S33/gWWUN9OxR0B77vDET",
+	"gn1e2V5EGvYZ2eA+snTr2OGq0GQbIVFFdNetDWV9HbjdmMLlHluuMtiQtNJ41P6SK7bd6iZcTJkqFBcd",
+	"6jAasUz94Kwrqu7b8KSYFO1RYCFOT3P7Cf/C0AXG82VxAKC3q+4AxaXiZrEZFNI9Z7eeJpvFgH0Giia+",
+	"sAtvQS3jwX1p8HfGiJEQYWygsJCf+cUZSdy5BmtAG0x2p0rxB6aH5BCwKEE9PyWlqEC7VvTv9biIPgy+",
+	"7qVu7TNNjWntw/BQq3hs85VRPbkSUu+sofrQiWemKywTCm7InN4zHRHNmG74rahipFD8gRrnNMRA3RLQ",
+	"lzZlyuX+80EURgse3v0fp/+1Bt07GlxRZf7OsjSQpZu+CEQx7abrMq/Be5UBuJox1ezHkxbmiz0AmomU",
+	"KTKlD4yILn9TN45kF+6fXVuI6vZtbuUNE4H3WYdWGTT0z8nN+Y2r8AEPKzrUxpkc4+tzDe+PGOiyLpOB",
+	"WKU3m6k3ozc7APzb2dUE367CSlr2JG2Lz4Fu+9Se1eCOICrTdiZoVZG6FcRZV9Vnt8m6ri7TzdR6gW5K",
+	"7sIK7caZ2pkRetW4DJZPo5TasSWGuRyOwN7HF8+aQboZnwKgtN3IDJBJ56vRuDZ48VLKwetL8tPJi78E",
+	"nOjBtJ8bzHAQDeMX92a4PhGlS4k+IwKcamNFRTIjUoRdvpYTpNmIBfwRHlqPGHmeaemT/j1uNkHc316g",
+	"kTU2ZKjqD5JLwWFzKTu9zedfSsWIx2/QlKdQG4HJAFBhjyi1DlCa7H08wm3vXRcccv/QsSzN6Tij4n6j",
+	"yDLon/S2v3vnakMj5I4wU8upYjoMMZJxbbDQUjOqkhlkNyJYOFWanWJkDYMhHnpgzKzkzWnqYrJUj4Q2",
+	"sihYGhEhiVfvXUAEBoOEt6gBV2AnJphtDfAYck7oSLhaoHNd63suEAN52lZDmsgsk3O48gr3Zme+Ms5A",
+	"wG/M7FAIb0Fk5nCFl86SXZp+Ga5ydmQ5JYcOT6kz3ydyA936DNf2SIcNPKYiowIARtq4rM3aYKaSYIFt",
+	"c0Fo1a+MGJGjw0NUBmCxjSwePbMajtciMgpx/eGgs9vA4ca0Jr/QqEnGNilCjFhBG307+FqFusYFmWR8",
+	"OjNb4K99I8YQb9+o2+EPbVM11gfebAnVoIL2ccvsJPsuLuBOaMad3b8f/ZUSENFUEHCfQBKOkERJmVsh",
+	"4SAcvWSO4Vq6Y58TxlKWxqfk5PC5fW4kYsx6vIMYT1wLIymyBWKkYY5AVmg0BE6Of6rEEPpHMFtyJGLA",
+	"A98/nxim4pB8ydjEdADkWKPViilteJaBsKqyjvrxceY7jGzB80uBtRYlrGxAixveW8hSJCy1ot1K1TOP",
+	"k3bnknjixkMjIZW7D1w+LUvPSOzQNe/oXUoXMD5K8eqZCBoXzRhJKRR7/nJ7eTYSMWQCVPNYaT9mKDBb",
+	"0PDN1ftKuepnaOjW0w9cgkH1fb/cKGDFG5jows0DH4HzRn+q5oIP3+GE5y9hOvjo0s75qZ7y8/5U7tt5",
+	"912vEXgKepF0HXzXKwZYKXRarp0bYgsP4S1vFt1aAlNBoN1T7Sl017dCFAcMgHMRhBRiHoT3CftBRQMI",
+	"77xWNGdbOQyrmNA35oP5Llit6bv24VWKR3ILlx4LIxifw+UW20FjTDtBQx+CoVadaJVNB6i5Jf3eg5yM",
+	"SCkypjWJYVmx1Stg3u8iXpBaLt97Nc8A/ccr1JjyByaiZuTZSgWIjwc1cG8m1Tw55uM7Q7FVUf/UfKih",
+	"7YYquLz5FWtLnKWCUvDoDDXm/7758J7ABRl5vSthEQb8jnpkjsPUUY96gOVwwdN775kJtfh7vdLJL8CH",
+	"Tbd/P1dHDmFh3ZWq7dx7lhmWwgT9AtsYdN4Gj3K3EYL6BR1dN21xLzmTc9H89OjbYzrfsmVPH3pZS6Gw",
+	"psuE4fbf14xuLvPwJdDfW67Q7t60vd68uyKXoAYetamyoQSl6p8WkNxUpHOehoy4C7DTmSLOHHeRjTB1",
+	"Z8xadB2wjo6rNjVfiwbVSvrBR+Pj1eRR423CZKirqrepMm0UhPcvH79i6ujw8PCw56/ueQiV9NwzBtkb",
+	"Z3IcoeMyQqZ5BoaOR09KMfvenoE9qHWN4CxE4H6IHI70syF59cDUghi1cHZ5O1RiZxnCzzcnrnGRVkWy",
+	"q69dky24FTLr8udpmTOo2OCaGFVC1wRruQ2tMcPmTMWnBFJmmB6S2Icb41MwLvFSiYiREuzAkSvdAr0r",
+	"H5LYbjk10j5Ps6x6HpFOowoOwlL2ni1023jB+Qc+Uxf+6QfsW7chM/arH8b+8Us9lP3zQzXcYzSosFo3",
+	"97SoEJE9ZmsQD2Kt8IeKhM6MrVuQVWrKDNjVkNFnWvsFBRwrtnA3y4/L7L7vdMxybYWu1qcgfh0EbSJl",
+	"9lLOt8QF2gxc25GL6baEOs8ofMo1QfXhjMSIPxt7hGoIH/vQWQNByK56P22rzstlUgFKvgU0cSjOTlOW",
+	"krLorWMB/3W6jmpQ3qX3brY/0TNZZilRZceqHXrvurSgdci+a2bO+APmE3iYTQ+o16f40wyibWCBW0en",
+	"zdmr3FZtVTeccIPwK6cf0YNDndhq/6r3roOTvygNgcoPy3xQaHNGaO2g/V4P7B/Sb6jp6F3GNcXmhd7N",
+	"PIHazmUgxj6eXweq/YqGskAr9G4qIJGZWKMU4x86kwacYti/zfFgzqguVU+M72hQqmkYoHNFulbtGsOv",
+	"19ngo+IPh8a5y+4eeDpuNkKfe3KROUiFMSPjUi/qEhE4GGeVTuOAsn33Foq4hd+HqO8IvQytD+O4o7XM",
+	"023WaL9r8PRCOO6aacjYXEnc5+n/yPKd3a6NNpMd55NUKWTu9LCD3EGDOsheRtGkAjLZiJyhtzeiOlsI",
+	"PY31VNcgIwEEuMeeyKZqbk5Qe8E23FU9LBaeQX83bRhNmw0G4KEcdNq0KbwCeYThWrs6ZTDgI2slB65+",
+	"71IAg1/+Ho6G0+m2uNoB8rH7vpAIeNbQATefccxsqLLxIRrtxJn9u7fIDffjvEWPX2BYKyPDMrcuWVzC",
+	"O6Nm1oje4phGwr+HJP7f7Rv9LW6VAtfFiF59mrsWQUAEDG5h5B/r7l1QmRtCNZnSIpxnUShmjZcNr+u7",
+	"OgB4DIMgv3McYDt5cs0K5sv88XBUzZO5thIbvVgkRopgnwiaZSGyLZ1BR8MKOSHHmm2/8N86eMjZ9Num",
+	"5JpOLttchNK/GqGjm9kNusu8Vfl6EA3eDaLB/9nThHzNcgoLeYf/eS/FBRdULdBmXIbTpC54dufKSyvr",
+	"NUUJ45B0VlE2o0FCRcIy/LcPsgYzom5cglo3KsWaArJOZ/P3tgMGbAJVCi9frcLmKnt1nSPk0hOb++5O",
+	"JISn3dXfU6ZsxEzphrlwaODf38l0O3iHbiwVlLCWNqw/Afo2p26BpWyAbwgfIo9quJbt1vUhANWo0Yln",
+	"E5bldtCRW0Lxhfih7yaG64UrMrSwHIM4jV303UXmCYiGp0w8uV3GgGtBLn5nidytV2m2jIj8Iqwwtcrp",
+	"LmhYj3Yt509KzPZMHQ1VVp01/nII6x4NdPBtM5+VnHf9qu6V0bcjRNAsfuMKUKpeY64lSnL/gyaFYhP+",
+	"uSfsCE6w9L7VKzTSrt3Kg/SvICCWYmCfC66YXtsL75frt9qDDPe8NrnSQZ9D1Qk01kykMbjQrBqBuU6n",
+	"ULCAXUIbOY0+zQphbJgAh+dyFXwrZIQFFf0yyH0FRqg7MlXmplmr08NfYX+j17RBg+/r8p4Z1UNSYTuj",
+	"CGfOJDnsSAnN6CLMclbnBg1DcDFtKx7O4Jg7W3AVrq7Zh4WFQkZXbuEOLdB1col8JrZUKVPWBqm2sH+z",
+	"6LpspCU3nx8H4C66S6dcDsZ8JjMk7hk5dJhDvIIM6K6E2mDK1xMv84Xfc8d4jn7+EESNI9bYu+4zemE3",
+	"cFuzQ4RMsJ/5AyNl4dyHvncGHqzTCt7MgSZZggXYoZmkpu95sS8LXNN+IS2pFEKlbLkzQ4IZRg2MLofo",
+	"UGUattFd1teuHa3sXt9lP3Zuw2UDnHaLndhYtgXd0LBuySEEZdxuywxqFhvFXEPyyXsrWZaSvNQArdHs",
+	"dhvSTI5P1uoix02saDxV30Orjv5oAazhja3o1/mavqVFR0/31Jar/GM6f3xPOlWzinb1+6Lvkuu8i6Vr",
+	"ANCALfOmXNdusa7Ct54QGVWrknXPI0ZZw8HWGzwpeLl3X6OlEpAiwGophKmjicxzbkxVxmI1ElcZRZOO",
+	"uMm3FBMXjfKc9b9xz21ZgAyX/zanqfLXbZPo5HODHjdc4/0atRm22SK0D4XQuzce63VwL99SqNzIOPqm",
+	"49PdMbIt2Rog4rVAi5awxlt1IoMGR9YekeowNHgvauk8q51lVpKkJoVrqulZpd19BoTauiY0IA92k8z4",
+	"vxIywlOiEQC1/z0L/cPs8ebl6pk6/pEkM6poYsBMVFSkMm+nn+UTNZ1+SSf5FzP//Ti7F2I+PX5uCkmX",
+	"avfp/pfj/b/89vX4x3DBPixiF66Xbw5h9na5dLYyWXQEFgHW+vkhsU+QvV9uL5/h/QcYkZHvelG1l+j1",
+	"mo2mKiGxu9IEpKc1hj+M8GXCL99kuyUZXI4znlQwEIpB3MtaxXXJa3rWcD34TJ8W8DIMAiDu+GsUrA+0",
+	"1bihZpyuhr6Yxv8tSJSuzgDbqxLtUC5XKGF39WZLl1ZHTk5HTVI9QWgn8MV3cWQcCZ/uzGCuTmmF6I2d",
+	"02E6+EFXTwxNEqY1gScgJYoKcn71htyzRdvERfxy9PcQ6n8AJh9adlIQKjARkYxLQzIpC6tTnjkodHrP",
+	"KkzZgmo9lwpCin+/vb0iF1TzxG4+UAr0T0YVmMHuDWfGFIPHRwgUTWQoHxjdRD7hAbqYyQmZszGsGxNX",
+	"XX8s/OBfkguWkvHCpSEOR2IkbmeQMYxQqD7vEFt8nLpos3oADB+7MNfNV5aG6ZHYi+dsbMc+AKtT0OyA",
+	"Fjx+5v1+5GfpjeW9mB2zA/zDPqAq2FeWjgQ4z6wtDcmdPqAMNedLoDn2IRidaeO+RQ8X/HIkKuSBCQdg",
+	"V3jHTzPpMaTnM2pOSZzKRB94zhnmaTwkJ4dHJC4FLc1MKv6FpXHlB04US5kw3DcwHgmIFUVQlBpPpBpD",
+	"tlDcchwrq2PZR05ILKS5gxK8GNM+m6X4UkBXkhEgcWrGhiT2+sMpmfHpDLJB7c98fjFuHIAhoKDzYBO+",
+	"fFYPyUWF+xAnMmVx5Kwe+wEKsBhHWSZ4lZzi0k2PDgmk2FhywnUzXhjm2o28OHzu6nHplN2Vgj5Qnlml",
+	"NCZ8Ajk3ZIzoAieHfyWxm+XOyjBZmrhGvalg+YU0I4GYSFCuaGcfkk+VG8qBHBiqjEt9gM5K2NNPzgUp",
+	"qOPbBey4PYUjQbVL2HMd8jJ+zyI4tNBzXeaQijYHDFoqyNGP5B/84gCJ/hxWgGQ6Of4JM8lfHD53cqFd",
+	"Qkzgv4RayjRTI2AtsNIxY4Ik9g0ZAhJDVnnGEyY0q9HxBu/e3DpgGxQF+vTgQBZM4MkcSjU9cD86yJ1C",
+	"iEre4BLRSK0JwZRGYXE0PBweQoZmwQQt+OB08Hx4OHQwSDMQmgdQ7KcPvsJ/Hw9Uo+wFHpgy09GTQs6t",
+	"Cldnd8IIP2A0nWM3kpbP2bHTPbNay+1fnp36euwxH8d4KlQpBFOOz2I6ZbFlI/uP10rmCJAfw/0Rk72x",
+	"NDPCRZKVKUufWQFHpywaCX8cqVjYD8d8PCQfRAa9J6q0sZlizANOQJHikLyuamddQ0Ges5GYQLYZF0au",
+	"YGkYu5tG1i/vGn4Zn9qN24wHmEvxJh2cDuwFe90iMvilac4MpDT/8+uAWxJD9pgvOzt1NWh4w/aq9XuM",
+	"wgNh5Vq/gaCQbM1ArzFTZzeD3crthwo9VBPz4C3HU7LxwVonefzNqiB4mwD/H2MFTwPNnhZFxhPYvIN/",
+	"ubhlv3WvlLrBTb98wwPWLPTdbHCJQ2l2IKDhaap1H3iAItCUyjynauHaN6tS6MgdC3u28NR4VwS07Wvy",
+	"5m+PK9y5gZSvoHjYkrGQodjieau8VipyefNr7b5z9bhWJESACqjZ5wjkABVpRLzHO1tEIxHXBY7xGaS4",
+	"EhDO2McMFSHFjbG3jSCQ2rnYnypZFsQoKjRN4B0RQWFkD/jR4SGpTqsekrq0sIbMdhqeYjXqUSGViZbN",
+	"EMQ5GI4EpsxxlzkOHcA8Sp1P9TyzIgieIM2XghJ/jIQ5yTgSNE21pZofgRurw/wEFMM6aXfBAsrGnCQ+",
+	"zxrXXcFm2IWOBI5aX6eWK3RIavnOZW255e65C5kutjojvayIZTjVUN8+wz6bg0Q/tIevbKcxZsWtBu9b",
+	"doaLiz3ZqW91fQuceDAS7cY0QMDkfCcnHgloTQHc6AjvQKurYJAP/E/dh/8xWq8gHHwd8/EjHnIfhGsz",
+	"zkv4vLWR20qUNxMIpIRE80lXKxCIIiPGKL462bPqQC4Ve7YLwt7Se4a5hQI0G9w2q5ue+XME+rvVMsCI",
+	"WSthnY7VptzPzCyRLcSh6xe/fIC+861dKzLEQd7xhbH5kr7g4zfiihrkhCIM1m6Ned2IvtVXS3OdP2gS",
+	"M0On8Sk5Of6rNb3AWw5a652XDJVhF5GTo+Olh3zbyUYTfm0ohubb+/gq5WaH/P9tErevVoJ+5t7y8Q/l",
+	"vku48gh1cMFUEFCUFPRBtJfmGVT0qkYdjDufuXxgvgf4d0u7g6rl0R/D50Et6jUXKVnIEs1ffH2ry8FH",
+	"Yz4+reGWqSbx1YebW3KAjlTsygIvEROfyw90+qGyW9B/gX/cNdwYXrPYZAdh1QKiDrVPwyUEmhp4+0/D",
+	"021M/14MfbyZL3Gw72bkd3h56JlVBd9dnRCqAKiJ1vuAO9rJq77vFvJsRseD06/uXwfjEnP6/N9piURk",
+	"jc/svfSl+cE9z7LGnzphgu1bW+HgqyrFY4DbwYorKEQWnRGnSt83vqZz06Rb1sJ+a02nl+fXrltQv8md",
+	"k/tbZjeyaM7tWtrXn9TlxvAJf2BfgBPBRYoLQpfNwQBHlYU+oKULkAYdKOdOgceKm7m05oniTJ+CgubN",
+	"lrq0x+E7oBcUHvHXGoKJjoSTeK6JG/nU8EliToRHXfYtzcg1drL13ipnBQD8dIff4hzeadv769/NCoe3",
+	"2Gx+ux3ZleFdAQW6Cjbc/3a0rnHeZXW6LTPhrdTJTXX7ZhS/gKcda0ELPZPG6UA1gsIZJrfFuITYtezm",
+	"mNs2R0+3ayaNHTprwY4cCZmwJE6poQAQiJ44mPRCUpXCVRcPyTkk4jBhRiLjgoHPtUZvh5TiGg3cXiAs",
+	"y4BERy8IurtB43RowvpeE3c40Z+eZdaKIZmU9zXs/vEhOO6awDV4aiBt0YwE/gzuMXBA25+jtxlc5Qhr",
+	"a6QE53C2gARapiuD2w41Zca+rGDzkWiQ2RV2gleDa5KUBiwDJC/6tOO3VJt9oM/+m5exz3bFQtVTgL51",
+	"3otsThe6VRnY3NIhucFu7YSJ5dCVlWeWeifHP2HH93GpFzEZs4UUKTl+8aPzkAQN/U9W1YRNHGw8gmB9",
+	"A1/s44j9z2DNJqFDeOv5TUcNEF4XU5pKBh6QpffdyTGlpsLqqMJoVlxCCBDl/T4k57oD2XVe79mieVpX",
+	"Jek/7AN/dkHqW6YGdvBXmnGM07t+s64t/fdvkgvbOjRXd8VxBRCLK/vRpT7f+gZ17tZ0fW65q2PFS9RJ",
+	"DSwTZJlmZ42K83vGCmxeMqN6NhyJcz+Ia/5nBQRGd5th57WB4cBxRHXZl488iZ4M/Q37KMhHO5vVt2Ps",
+	"OPr3bOFCQJa+dp+GkL5mrwFYy1uZVCWWHU3gofkrcN5wsE4LfNyVOl8lFLhYL6Tn0XytiDj4es8Wb9Il",
+	"B9pSLQ6dQHMZBW5kVOy4IC8IeLh83N+hkXhe9r6uVfvrGoiCDLVZqYblrdWqGxntP65mtPdz2V37jdqF",
+	"w9MO1diNTvrX2OCdQto1rfizi+lGF4+1Cq9vBgLwNjuR1VDLgG4Cy6uYlYIRCTRw3THHwjiQtzMOPZI3",
+	"bNvBV/zvm/TxwDVo6Wcl+p/15ekXR8cbSj2bPprlowYLq7go5G9YFX6ALcQ19u7QrlGJK6L7/h25Ko2V",
+	"Tc2dRmio5nSdxK8RxjrPzEePbPVk7FxD4ndcHy7NaQfUwvwPB7lYXUgI6h+ROmPW4TAyKNDCywfBhcje",
+	"x5OIfDw6fLaBpgdf4b+PB0nGqNreuQhEQUDyTn68tEN/rFoA9QikOO6r4aR3IaDBGYsZXw4ArC9tfAOJ",
+	"Tga8Yuzev2CPnAoP0l7zXfVyz4+bTTWP19awPT6p9G62Ag4w/C+FVQ6eHy+Dqu2E/99Kee9dxOhfqHp4",
+	"VMo3vQfjfcbykPb9zUzcwQJwrJ7meFzZobc7HrAaOO3lOMO2ObwBwvmDJjkzNKWG7mI33ldXKCp7rgEx",
+	"95cEWspe99VlztK+Jwsffxq6XsPY30jYjE/MbjTDChrSauvLpFsO0baJpT0Ka9D5doHNMKqTISfgmfIw",
+	"rM5PyxXJqEDYGTxRCzJnfDprQMw4wFpw4y6DJg7Ja3AdUgNeKsiF9GmRstDeV4GeOWe/YnrbSBwTbUc5",
+	"q7xnXDt3JDiOKvxWqu917SuDFJE510Fv8M/MIDbtE0o+nKDjkscCyAYAsnHNpfBc7IJjKiiAeYUqWqPr",
+	"UtHtrS0rDI01/n8FqPcOupnmdMrQcQgdCACkkyiWMapZBAeBTQyR4FEM9P0ajsQrmsywCFm1RQEaltgS",
+	"hno/Ztrl4q/xP/70ds8SBMv6XLtdJdz44LOd1ueOgcHj0scUIgtuYpyDr0rON3gGquISy0oautJrkkkr",
+	"K67lnMTvXt2ex9VifCegGB318Mdpm0UwdbYRKMD1j1kmxVRbPQPy8DWJX756++r2VSuiHENvzyGkSjT8",
+	"0fORaHCdiyfwAFFCDInJQ+tYMhSFtITra98dHf+1h323+dLCJqZTaN36/VyE701oLST681ADG7nTSPtU",
+	"IRk/2eFrVBN1SPCqJErv7np3JS81upedJCVyEiQXVFdvCOWihO2W41lmr4dUY3UQQHhGgJvze0yoWDiM",
+	"OTwNhn02OqrudbAWc2bvMU24wIt/wlmWVjimC8h1wUsdyjC81xgCeC593SyjydCRsM9FbmVckJEDECC/",
+	"l9IwPRogHDgpZgouGJoklsrYQZlqRlLpiiRKYaKRABRtnHzCRYqOb4dHIlWuyd6MqrEsVUTcP/SzIfmE",
+	"UTYUJYhuqu1gOJC//KRgJGPGuDw66DipFEug5yQk/NeAuTHKOS2H5IYu9Ej4uz+xYi8gQRCkFft+rUqP",
+	"FfDwFNU3scB9gOrJgOH4+6BDnIR6OHWlvFfdQL93oHad+XcPhyizu1iXB5bdBbGgJP27h6kL7ftJsaqS",
+	"3A641IZvzLSJSVEa33TCmcjA1zOZYS1cdQRBANgthzhQLtForvr2coOBaGtuUzKWpUhZ6rVcJzFcqsCM",
+	"Y9OO0AtqqTo8GgP8daMytvrAvkmgFnb1nS+tOCBWkEbEkRJlBtbxE/nAVANBSAEANmgME6pcFWXdUbbr",
+	"HRwkdfAtHK7AKpTsn047bWGEr9VNcb+//4pEKdjgT2umVjzauCHdnYeX5IPLF6SFy4HMqJiWdMoeh/nz",
+	"8q/b+wwASGbzdrlZYBO6r+c1q3sw5t92cQdfNZvmTJg/aJkrJ/l9S7Bgz01/HNvqtFvoeoV6XfvhXiTK",
+	"eKEPvtr/PA7z4uSpKHKZ8cI+2WdNqZyLTNL0Kdfzcw2C22tNUAx78FUbVjx2Z0f2W9qqRm6H9VDJqbXS",
+	"OjgC4WX7Z1pGXZCb4fG3zuTcPZ0Ri/xJBdy2SyokLOlfxfTfZUUQqB1LqtJ/01U9oWjddlVfK7Slp702",
+	"KzAvdMo/6YsccMHNU0rHP/Rl6hs5P9F/3BsFr2VnLqAWDcbFE93NuyQp2thdjpJPUNHvjIYY6xDdXz9o",
+	"klBDMzktwVXCODgWADTgrAo0cnCIjIRiCRPGm1wu2OKNkSXwI4KzQuv5v+UsjqqSmWgkmk9GdWQFYzVL",
+	"sX2AXxuS9/AE9U1nEirI3u2LZ12+9H5uhzhnsXPpVwU9+HZD8l4aYuQUEwvmLRICMII19/4GVmV8BlAm",
+	"AeySLjMLqNKysrxhmLMOa/CpTWp8E8iG1oT6XT1Fu1n7omtEk+BC8xS750Brkl0axOiaCdPgT2Zm1jho",
+	"a21Mx3A7yTBqgHaBs7Nx1Ku8bTzEUlTx0ob56SRJd/YudPZ3rRJdfN1V3S4M04jsIthnMyTt5MlG0QzN",
+	"2UjEb1KWF9IwkSz2/8EW8SlpY8a4OreMP1jug1EQ2cRFWLVDMPHwRDA+VOPzeuS7nOvc1aL6uAiEW1M+",
+	"mUDIFuFjQLrhhI2onc/oxOYlUHNAoBDIlQTYv3k6JL9oiBcApJ79wUjsUfLLL29ePhuSKjUZvLZzqDA7",
+	"rcO+LNPsB+fEgoIELwd9MVFnXvKv7mra8qqsaQNJwL89WWqzw+77Y5ObG5OumlhAZGwrY68UEi8154mX",
+	"Mp1f3SLAcGhC99gBPPMYbcyKrhma6ydPij53AOE+1Bg637XaAOrYulhnRbvq5J0cnmAah5D2RJw5uaJd",
+	"+ksuHxD0jGJzSG5YviwPhh0Bx29k626YguN1L8QRaC4fa2MlpZUj9pzCK9AMsouUzLneTRqMCy2aBi8a",
+	"TcaZHOsIS6dhAdA+z1XAhUVzF2aBJ9725eIV0uYOUArcu1U5mw2w3NA1s7Wq/y0ABDDhH408sAte3r1s",
+	"rhGEd4U1sCvmcSADq7oFHAmmXZZRD3F2gM3Tvs2U7E7ihUE7DlmPEvbzJGGFYekOSHVjZEFa/eN6kKRY",
+	"BpZbNZsu/UNPqBb7OTo14yxzzvH8rCotfXG4E+iYhijw9ABELh8daBCyotc3Sqku+jdCEZvBe7r3I5AI",
+	"c5XRhb2epdVtsUOQkK4WaWfZ40m9oiClgh4IgLTwjwGoBeR/OAHdAHR0vWiMb/YzZpi/kLLIKvcjEXPx",
+	"QDOe3vnRnDBu92+BfI0aNwzxyUTV3tU+OBKunjqcYdn/IEAlrnN3rlHrVjRSKJS2iyoyyoUrtduBEHUL",
+	"t2ZUkjEqyCc2/vX2dnecvWWMLmxH4qKsTXpzfVtXkB+Rd/zCWk2V4ogvYe2nU1dc3qaZZZORuGeFGZL2",
+	"AeBm6f6PECfYsxh19zfPsgafDUeirak24FygGxXUwjcanVszcEjOGy2C7A8zmqCZPBJWs0Reixz+AHcF",
+	"zWmjwtoZl6hB03RhiQCDVW6lkumRsBqIy2xePQpRi8mtbUkaz3PTbU222L2PzvF5X5djxYtt0d8cbhzs",
+	"3zf+duWs7QRz7njn91uXHVpfPI0EdfRy9i21dc2i/EhPblHeMEhOc5KFC0iTXndjrlx+HrepW/OAJ/7s",
+	"ec/2LTZ7/IAaO9dnHAGr3XAoRdH3qcDL71ALZkiPmc6Ix84mex9fPMN8STt3VSfhapjsBLXUncm5GAlq",
+	"SAyPuY4p8bKboCF8m42C4YO6i60DUR8J+NxO7oA54VTdJVJMMp6YmJQiAyz6pgMApK3VLg5rHyHMxTUi",
+	"hDtvd91njSyhe3QpMdK1coSdcChBXPu7yNUbZFm0pOmskdJPCtr1p4DrghKNlZ7RAbYPSiCX5tIpiKzi",
+	"52m8rRW8ozf+IJCDGw4U34BoFyd7izydFQrWfPZtEqUMxhMUozkU7xnpGn/KCTmxeqA9IjmoTRWSPoRm",
+	"He7CD9Af6h6bSGhCRyK+xCXuY35qTPZOjo6eAc94M5L8zC/sx8/BNz9W9kogiRSCASLxSGSMPrCWiBCr",
+	"nuJasSyaHT8BRB/Ew0jU8iFq9mkFr39VAzaRKnJSxwsLnAEDbqVIrTShi5GYMcWcUMMnGlINBvA9KvHb",
+	"dmNTaxf9XvLkPhxQuCqNI9ymeGmzSWO7W2XkOjKSvY9Hx89OQZzGiXs8GIaBeBHGYaoAIio/dQTR7+e7",
+	"ly8G2yJf9JGRMjEsDKDURxsF4h7851Mpo3+YM+m2tZPEzJQsp7PWWWtIH2SwkIR1GkM4BwHsc1fM55KQ",
+	"m8Y+fJX6I64NK/RS6nV93UcjURYe9HKuuHF6BYO8bSjPcP3Xq7YoVYWocUUL3q9/CjbhSFCIi/IHhDeD",
+	"MVKW8QemFmhV+T4pgs1pVrXnYFSzsypuUCieWM5GyQB/YLoCF3bYhJG9+NOri+sPb1/dXV2/uXx1Ez/D",
+	"RAMurIFrFaKVJvmZlVsNS8HVIe/F/tn30lwiQeNnVmSiRatKcTYShcwyICSACLgKyshFOOGLijJVOSfa",
+	"ja6gk7p+jmcuLgHGd6mm7AzVGiyb9Zr/mRdfkbXQF9D72NXJWubv8rVIbZ7U4Si7K6Es0xItyYSqncGY",
+	"4e573yxMsbPYx/Kh+5cslcAm7Z3whBtOU7tTCBfOSeE7buSMYTPu3PX3cLnr1KN/QeRKMaymGpJLzxZN",
+	"QxdHVL5pkhgJJ6Aj3zcMj8CQOL+Yqs5Rksnk3i1fapBUZK4kBtLyDpb6b0eWJ+QqP0UHY7mN2SFvISJK",
+	"U7KhTLK6id/dmu0iK0ulwFYqhH7m+sl4UDE37XfHWwJ3hpUjGgLNCD4ovGRZ8p21rUHnQlvSxDZaai6z",
+	"DSg6gXwZHkRqvPZv/G8RDLrCtTT6iCGoQuSxFhja4n2iRMoSZ8dxMyD4vwWloHVAWRBKMJIL3Twgqmf/",
+	"cEkOSLq5R7PTRhYFS8/Q9ATGwiygWlEBYehGpJkUrA+lNWP3Oz4wt8ze9rhyCucEPNICMvoQ6KJlGLgy",
+	"UVi+c3mAKLZCeiQWzGCGAvRxjtxJ+4z905xixZXlOJFiTWsFs+to6C4Wa3mNhFUahMf4PPNpYc2WXXig",
+	"Yzs7VMpb3XhI6h4udjOkFOCBH4mmCx5iXHXjN9+p927BTNy0viqnT5FRIcJIDDeM3dfMuntPix3/Gsf9",
+	"o7uh2KnDXVAwR4kazyVcg4NqjrGRXdxeP0tsqYPA9niY2lD2tQes1/GxJ2+tR/kGnnhKchrW6ezFyxqq",
+	"etyJS0qlAEO3uqh25QG2NzxgPK8oAU925TsjcK3WCQ0QHJqrk5FyQq4+3NxGDotbOrdOtgBQF4C5uBdy",
+	"DtgYDvQZfLD2kINn2UoZ0BexlZ3vieCcHjMKqM2l6NAKf8FVPyXuCc7QfcYkKSpk+IztzORAB7hiWELv",
+	"6IG2FxBq4gCM7IM5X+aNyqTfaazgsvGiS+692P7rxndOjzHLB4L2GBtQxloSV6W7lv5T/KfvV3j1yy35",
+	"WqrsMY6qhmWf93O9P87keN8sCnZKLqzFcJHJsQuI2jssbriSYn8zjUTVHTHWTKQAm/7L9VuCLdlRo7ID",
+	"+1Rqu5oIWpmcQSdSQEQwlc1HlRkJvxURJly77+yoHLHNZZYCL4umY2HC5g0oKn2PV+gprtKdIpjN7+KM",
+	"ZZjTMLaWte7c5qiC0/aA5tb6goegn6Z3Wn5oMI7zPvjTVEWvLRNQd5V63x7sJwLX+1WBlg31FLD1ex+P",
+	"Tp6t913ig8C76MXU/AuDAfFSwJ95UArXoVKwuU/+sG8HKJq1CDgjJ0cvRiIuhS6LwnJUepezlNOGDxJB",
+	"A9AT6c1Q6gNqKxmrAZlyYSnakCq71xZwcJjHhXL/f5FdTRFTOYqMJPbU7EKIwQs2JZdUZCrtnrooSB8H",
+	"JH4B0/qcqh2KM9+yoy40cMzMhZ8xdvYkyjlwd+Ah9LUXyNau+KC2zqhL2E4b5QVrjgsO7zqGuNKs+jjy",
+	"usyhWRlx9IKEzsJeK3EKjpxL4H62w3Ny6Qj0BxwVP1X4tPzBWZp0Ud8AeA1Wl0PdVTmornUy+QNn8/Xd",
+	"SBrxmSSTlmVTunDggtbwFfuAZecLTd7XTYN1BW8kC4beo72b42fDkC71K6zjSaun7ASdbttS7AaZ4+9y",
+	"TuTEOE6v42VzwExKWxq0XdCulSQXCuHCt0hu7Qc1rq4oItpZSt5sAr0Bwom4VO0aL86kqUfo2D+Y1RK4",
+	"V17ppceM2cGJ8IVPfs2hEL4nNPzUdYy3hH6Mvg6gn8Pg9J+/dVTE0oIfPBwBwd1wy2/zzqWWw3nI+IQ1",
+	"bdG9j8fP6vCjs5lWqyV/ZsY46F0nFrmAyGdErLJTj+CO8eoIr7lI7QjO47h3+yIit3951qwvBiCY1V/W",
+	"DEtrf4bjVtju5vrhCEVhmNcCup0pmrT7M2KD8AamX6v72epgN5CbUan2tMq11OTd1UmjWBWyFlZ/38oE",
+	"JVxErbRVIkvTGKNKrVsZ5qMLbSG+erOHzCmhac4F1PkyaHHuo4IF1ktC2uWEVJG5Xy7evrm8+3B1gxBp",
+	"jbLdoouaYwa9/ycEToc+9bewNgDwPiFxTu8ZSVkuXSf1HF2RMZi/kfudVXgyKQsHC58tzsCpBUe97oXS",
+	"QNGm4xBFUUw4/x80VTojv1y/0T6Vyd7himXU8IfGYPZ5O3GIW6UiYBiMaUZFAn2WRUokAKBa3pCAaOgG",
+	"mjGaQQfFx/8vAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/registrations"
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/access"
@@ -139,9 +140,13 @@ func (s *Server) ListClips(c *gin.Context, id api.ID, params api.ListClipsParams
 		abort(c, err)
 		return
 	}
-	items := make([]api.Clip, len(found))
-	for i, clip := range found {
-		if items[i], err = s.publicClip(ctx, clip); err != nil {
+	items := make([]api.Clip, 0, len(found))
+	for _, clip := range found {
+		item, err := s.publicClip(ctx, clip)
+		switch {
+		case err == nil:
+			items = append(items, item)
+		case !errors.Is(err, tablestore.ErrUnreadable): // its plan's row
 			abort(c, err)
 			return
 		}

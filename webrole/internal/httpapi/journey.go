@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -29,7 +30,7 @@ type run struct {
 func runsOf(view videostore.View) []run {
 	generation := view.Video.Generation
 	runs := firstRun(view)
-	has := map[workflow.Key]bool{}
+	has := maps.Clone(view.LeftOut)
 	for _, s := range view.Steps {
 		if step, known := workflow.Find(s.Key.Step); s.Key.Generation == generation && (step.Shown() || !known) {
 			has[s.Key] = true
@@ -67,7 +68,7 @@ func runsOf(view videostore.View) []run {
 func firstRun(view videostore.View) []run {
 	v := view.Video
 	first := workflow.Key{ID: v.ID, Generation: v.Generation, Step: workflow.The(workflow.First).Name}
-	if _, claimed := view.Find(v.Generation, first.Step, 0); claimed || v.UploadedAt.IsZero() || !v.State.Active() {
+	if _, claimed := view.Find(v.Generation, first.Step, 0); claimed || view.LeftOut[first] || v.UploadedAt.IsZero() || !v.State.Active() {
 		return nil
 	}
 	r := run{Step: videostore.Step{Key: first, State: videostore.StepQueued}}

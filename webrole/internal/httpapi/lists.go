@@ -11,6 +11,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/access"
@@ -129,7 +130,7 @@ func (s *Server) hydrate(ctx context.Context, page idPage) ([]api.Video, error) 
 			defer func() { <-slots }()
 			rec, err := s.videos.Get(ctx, id)
 			switch {
-			case errors.Is(err, videostore.ErrNotFound):
+			case errors.Is(err, videostore.ErrNotFound), errors.Is(err, tablestore.ErrUnreadable):
 			case err != nil:
 				errs[i] = err
 			case access.MaySee(ctx, rec.Video) == nil && (page.own || rec.Video.Visibility == video.Public):

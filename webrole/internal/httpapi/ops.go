@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -199,6 +200,43 @@ func (s *Server) redrive(ctx context.Context, poisonID string) error {
 	}
 	_, err = s.queues.Redrive(ctx, poisonID)
 	return err
+}
+
+// ListUnreadable implements GET /ops/unreadable.
+func (s *Server) ListUnreadable(c *gin.Context, params api.ListUnreadableParams) {
+	rows, next, err := s.unreadable.List(c.Request.Context(), cmp.Or(value(params.Limit), defaultLimit), value(params.PageToken))
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	items := []api.UnreadableRow{}
+	for _, r := range rows {
+		items = append(items, api.UnreadableRow{Id: r.ID, Table: r.Table, PartitionKey: r.PartitionKey, RowKey: r.RowKey, Reason: r.Reason, SeenAt: r.SeenAt})
+	}
+	c.Header("Cache-Control", "no-store")
+	c.JSON(http.StatusOK, api.UnreadableList{Items: items, NextPageToken: nextToken(next)})
+}
+
+// DeleteUnreadable implements DELETE /ops/unreadable/{rowId}.
+func (s *Server) DeleteUnreadable(c *gin.Context, rowID string) {
+	ctx := c.Request.Context()
+	row, err := s.unreadable.Get(ctx, rowID)
+	if id, isVideo := videostore.OfMeta(row); err == nil && isVideo {
+		_, err = s.videos.Delete(ctx, id, "")
+	} else if err == nil {
+		err = s.unreadable.Delete(ctx, row)
+	}
+	switch {
+	case errors.Is(err, tablestore.ErrNotFound), errors.Is(err, videostore.ErrNotFound):
+		err = problem.New(http.StatusNotFound, problem.NotFound, "There is no such row.").Because(err)
+	case errors.Is(err, tablestore.ErrChanged):
+		err = problem.New(http.StatusPreconditionFailed, problem.PreconditionFail, "The row has changed since it could not be read.").Because(err)
+	case err == nil:
+		c.Status(http.StatusNoContent)
+		c.Writer.WriteHeaderNow()
+		return
+	}
+	abort(c, err)
 }
 
 // ListWorkers implements GET /ops/workers.

@@ -93,7 +93,7 @@ func (s *Server) withMoments(ctx context.Context, event registrations.Event, run
 			title, known := titles[m.VideoID]
 			if !known {
 				rec, err := s.videos.Get(ctx, m.VideoID)
-				if err != nil && !errors.Is(err, videostore.ErrNotFound) {
+				if err != nil && !errors.Is(err, videostore.ErrNotFound) && !errors.Is(err, tablestore.ErrUnreadable) {
 					return nil, err
 				}
 				if err == nil && access.MaySee(ctx, rec.Video) == nil && rec.Video.Visibility == video.Public {

@@ -17,6 +17,7 @@ import (
 	"github.com/cutroom/cutroom/shared/price"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
@@ -56,6 +57,8 @@ type Server struct {
 	glances *recent.Cache[video.ID, glance]
 	asked   *asked
 
+	unreadable *tablestore.UnreadableRows
+
 	queueNames []string // every queue and its poison queue, in order
 	byName     map[string]*workqueue.Queue
 }
@@ -80,6 +83,8 @@ type Parts struct {
 	Board   *board.Board
 	Scale   *scaling.Source
 
+	Unreadable *tablestore.UnreadableRows
+
 	// OpenQueue opens the poison queues, which only the operator's routes use.
 	OpenQueue func(workqueue.Spec) *workqueue.Queue
 }
@@ -93,7 +98,7 @@ func New(p Parts) (*Server, error) {
 	s := &Server{
 		doc: doc, videos: p.Videos, blobs: p.Blobs, uploads: p.Uploads, catalog: p.Catalog, search: p.Search,
 		races: p.Races, views: p.Views, workers: p.Workers, keys: p.Keys, trail: p.Trail, queues: p.Queues, board: p.Board, scale: p.Scale,
-		prices: p.Prices, tokens: p.Links, glances: newGlances(p.Videos), asked: newAsked(),
+		prices: p.Prices, tokens: p.Links, glances: newGlances(p.Videos), asked: newAsked(), unreadable: p.Unreadable,
 	}
 	s.openQueues(p.OpenQueue)
 	return s, nil

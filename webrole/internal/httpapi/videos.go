@@ -209,7 +209,7 @@ const (
 
 func newGlances(videos *videostore.Store) *recent.Cache[video.ID, glance] {
 	return recent.New(maxGlances, func(ctx context.Context, id video.ID) (glance, error) {
-		view, err := videos.View(ctx, id)
+		view, err := videos.Look(ctx, id)
 		if err != nil {
 			return glance{}, err
 		}

@@ -674,6 +674,49 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/ops/unreadable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Rows of tables that could not be read
+         * @description A row that is damaged, or of a later release, is left out of lists and searches.
+         *     Each is here until it is deleted or has changed.
+         */
+        get: operations["listUnreadable"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ops/unreadable/{rowId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a row that could not be read
+         * @description What the row says is lost. Row `META` of table `videos` is a video: it is deleted
+         *     with everything that belongs to it, as `DELETE /videos/{id}` does. 412 when the row
+         *     has changed since it could not be read.
+         */
+        delete: operations["deleteUnreadable"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/ops/workers": {
         parameters: {
             query?: never;
@@ -2055,6 +2098,21 @@ export interface components {
         };
         PoisonList: {
             items: components["schemas"]["Poison"][];
+            nextPageToken?: string;
+        };
+        UnreadableRow: {
+            /** @description For deleting. */
+            id: string;
+            /** @description Its name without the stack's prefix. */
+            table: string;
+            partitionKey: string;
+            rowKey: string;
+            reason: string;
+            /** Format: date-time */
+            seenAt: string;
+        };
+        UnreadableList: {
+            items: components["schemas"]["UnreadableRow"][];
             nextPageToken?: string;
         };
         Worker: {
@@ -3630,6 +3688,52 @@ export interface operations {
         responses: {
             /** @description The item is on its queue again. */
             202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listUnreadable: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
+                pageToken?: components["parameters"]["PageToken"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of rows. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UnreadableList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteUnreadable: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                rowId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            204: {
                 headers: {
                     [name: string]: unknown;
                 };

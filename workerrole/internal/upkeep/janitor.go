@@ -10,6 +10,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -114,9 +115,8 @@ func (j *Janitor) Pass(ctx context.Context) (Pass, error) {
 		pass.Items++
 		removed += o.removed
 		switch {
-		case errors.Is(o.err, videostore.ErrUnreadable):
+		case errors.Is(o.err, tablestore.ErrUnreadable):
 			j.Log.Error("keep all blobs of a video that cannot be read", "video", owner, "error", o.err)
-			pass.Unreadable++
 		case ctx.Err() != nil:
 			return pass, ctx.Err()
 		case o.err != nil:

@@ -31,22 +31,20 @@ type Duty struct {
 
 // Pass is the result of one pass of a duty.
 type Pass struct {
-	Items      int // that were checked
-	Unreadable int // left as they are because they could not be read
-	Unsent     int // found with a promise in the outbox that should have been sent by then
-	Resent     int // messages that were lost and were sent again
+	Items  int // that were checked
+	Unsent int // found with a promise in the outbox that should have been sent by then
+	Resent int // messages that were lost and were sent again
 }
 
 // DutyStats counts what a duty did since the process started.
 type DutyStats struct {
-	Name       string
-	Passes     int64
-	Failed     int64 // passes that ended with an error
-	Items      int64
-	Unreadable int64
-	Resent     int64
-	Unsent     int64         // in the latest pass
-	Time       time.Duration // all passes together
+	Name   string
+	Passes int64
+	Failed int64 // passes that ended with an error
+	Items  int64
+	Resent int64
+	Unsent int64         // in the latest pass
+	Time   time.Duration // all passes together
 }
 
 // Leader runs duties while it holds the lease.
@@ -144,7 +142,6 @@ func (l *Leader) do(ctx context.Context, d Duty) {
 		s.Failed++
 	}
 	s.Items += int64(pass.Items)
-	s.Unreadable += int64(pass.Unreadable)
 	s.Resent += int64(pass.Resent)
 	s.Unsent = int64(pass.Unsent)
 	s.Time += time.Since(begun)

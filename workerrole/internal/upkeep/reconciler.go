@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
@@ -80,9 +81,8 @@ func (r *Reconciler) Pass(ctx context.Context) (Pass, error) {
 		}
 		pass.Items++
 		healthy, err := r.check(ctx, mark, now, &pass)
-		if errors.Is(err, videostore.ErrUnreadable) {
+		if errors.Is(err, tablestore.ErrUnreadable) {
 			r.Log.Error("leave a video that cannot be read", "video", mark.ID, "error", err)
-			pass.Unreadable++
 			healthy, err = true, nil // checking it in every pass would not help
 		}
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 )
@@ -30,9 +31,8 @@ func (r *Renewer) Pass(ctx context.Context) (pass Pass, _ error) {
 		switch {
 		case ctx.Err() != nil:
 			return pass, ctx.Err()
-		case errors.Is(err, videostore.ErrUnreadable):
+		case errors.Is(err, tablestore.ErrUnreadable): // reported by the store
 			r.Log.Error("leave a video in the index that cannot be read", "video", id, "error", err)
-			pass.Unreadable++
 		case err != nil:
 			if errs = append(errs, err); len(errs) == maxErrors {
 				return pass, errors.Join(errs...)
