@@ -176,9 +176,9 @@ type Together struct {
 }
 
 // Together uploads a burst, each video of a channel of its own, to a stack without
-// workers, starts two of them and waits until all of it is ready. Uploads that arrive one
-// after the other would measure how fast they arrive: the first may be far ahead before
-// the last is there.
+// workers, starts two of them and waits until all can be watched and one has its fourth
+// chunk. Uploads that arrive one after the other would measure how fast they arrive: the
+// first may be far ahead before the last is there.
 func (l Load) Together(ctx context.Context, s *stack.Stack, cache string) (t Together, err error) {
 	u, err := journey.New(s.BaseURL())
 	if err != nil {
@@ -198,20 +198,32 @@ func (l Load) Together(ctx context.Context, s *stack.Stack, cache string) (t Tog
 			return t, err
 		}
 	}
-	all := make([][]client.Step, len(ids))
-	for i, id := range ids {
-		if _, err := awaitReady(ctx, u, id); err != nil {
-			return t, err
-		}
-		if all[i], err = steps(ctx, u, id); err != nil {
+	for _, id := range ids {
+		if _, err := u.Await(ctx, id, func(v client.Video) bool { return v.Playable }); err != nil {
 			return t, err
 		}
 	}
-	return together(all), nil
+	for { // all have begun; what comes after the first fourth chunk tells nothing
+		all := make([][]client.Step, len(ids))
+		for i, id := range ids {
+			if all[i], err = steps(ctx, u, id); err != nil {
+				return t, err
+			}
+		}
+		if t, decided := together(all); decided {
+			return t, nil
+		}
+		select {
+		case <-ctx.Done():
+			return t, fmt.Errorf("wait for a fourth chunk: %w", ctx.Err())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
-// together counts what overtook what in the timelines of videos.
-func together(all [][]client.Step) (t Together) {
+// together counts what overtook what in the timelines of videos. It is decided when one
+// of them has its fourth chunk.
+func together(all [][]client.Step) (t Together, decided bool) {
 	type beginning struct{ probed, started, playable time.Time }
 	var beginnings []beginning
 	var later []time.Time // when chunks after the first were begun
@@ -220,10 +232,14 @@ func together(all [][]client.Step) (t Together) {
 	for _, list := range all {
 		var b beginning
 		for _, step := range list {
-			if step.Started == nil || step.Finished == nil {
-				continue // the index follows the video (T8)
+			if step.Started == nil {
+				continue
 			}
-			switch started, finished := *step.Started, *step.Finished; {
+			started, finished := *step.Started, time.Time{}
+			if step.Finished != nil {
+				finished = *step.Finished
+			}
+			switch {
 			case step.Step == "probe":
 				b.probed = finished
 				first = earliest(first, started)
@@ -234,7 +250,7 @@ func together(all [][]client.Step) (t Together) {
 				b.playable = latest(b.playable, finished)
 			case step.Step == "encode":
 				later = append(later, started)
-				if step.Index == 3 {
+				if step.Index == 3 && !finished.IsZero() {
 					fourth = earliest(fourth, finished)
 				}
 			}
@@ -254,7 +270,7 @@ func together(all [][]client.Step) (t Together) {
 		}
 		t.Overtaken = max(t.Overtaken, overtaken)
 	}
-	return t
+	return t, !fourth.IsZero()
 }
 
 // earliest of two times; a is zero when there was none yet.

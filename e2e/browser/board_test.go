@@ -400,6 +400,7 @@ func (c *crowd) move(ctx context.Context) {
 // in the browser, and the web role less than 2 % for twenty lookers more. The bounds
 // here are twice that, because tests share the machine.
 func TestBoardIsCheap(t *testing.T) {
+	t.Parallel()
 	s := stacktest.Start(t, stack.Options{})
 	c := newCrowd(t, s)
 	moving, stop := context.WithCancel(t.Context())

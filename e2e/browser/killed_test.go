@@ -57,7 +57,7 @@ func padded(t *testing.T, film string, size int64) string {
 }
 
 // TestUploadGoesOnAfterTheBrowserWasKilled: the browser gets SIGKILL two seconds after an
-// upload of 64 MiB began, and when a tenth, a half and nine tenths of it are there.
+// upload of 64 MiB began, and when nine tenths of it are there.
 func TestUploadGoesOnAfterTheBrowserWasKilled(t *testing.T) {
 	t.Parallel()
 	const size = 64 << 20
@@ -69,13 +69,11 @@ func TestUploadGoesOnAfterTheBrowserWasKilled(t *testing.T) {
 			time.Sleep(time.Until(began.Add(2 * time.Second))) // the moment that the issue names
 		})
 	})
-	for _, percent := range []int{10, 50, 90} {
-		t.Run(fmt.Sprintf("at %d %%", percent), func(t *testing.T) {
-			killedBrowser(t, s, path, size, size-1, func(tab context.Context, _ time.Time) {
-				until(t, tab, "so much is there", fmt.Sprintf(`window.taken >= %d`, size*percent/100))
-			})
+	t.Run("at 90 %", func(t *testing.T) {
+		killedBrowser(t, s, path, size, size-1, func(tab context.Context, _ time.Time) {
+			until(t, tab, "so much is there", fmt.Sprintf(`window.taken >= %d`, size*9/10))
 		})
-	}
+	})
 }
 
 // killedBrowser begins an upload, at most so many bytes of it, and kills the browser when

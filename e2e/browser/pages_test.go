@@ -165,25 +165,26 @@ func TestEveryPageEverywhere(t *testing.T) {
 	tab := open(t)
 	look := visitor{tab: tab, base: s.BaseURL(), said: listen(t, tab)}
 	pages := []visited{
-		{"home", "/", `#videos li`, 60_000},
-		{"found", "/?q=img", `#videos li`, 60_000},
-		{"nothing", "/?q=qqqqzzzz", `#status`, 60_000},
-		{"channel", "/?channel=main&sort=title", `#videos li`, 60_000},
-		{"mine", "/mine", `#videos li[data-state=ready]`, 60_000},
-		{"upload", "/upload", `#drop`, 60_000},
-		{"watch", "/watch/" + v.Id, `#steps tr`, 350_000},
-		{"embed", "/embed/" + v.Id, `#title`, 350_000},
-		{"race", "/race?event=E&distance=Full&bib=7", `#status`, 60_000},
-		{"board", "/board", `#board-queues .queue`, 60_000},
-		{"board as tables", "/board/tables", `table`, 60_000},
-		{"learn", "/learn", `#S3`, 60_000},
-		{"pattern with diagram", "/patterns/visibility-and-leases", `figure img`, 60_000},
-		{"pattern with plot", "/patterns/partition-stress", `img.plot`, 60_000},
+		{"home", "/", `#videos li`, 60_000, false},
+		{"found", "/?q=img", `#videos li`, 60_000, false},
+		{"nothing", "/?q=qqqqzzzz", `#status`, 60_000, false},
+		{"channel", "/?channel=main&sort=title", `#videos li`, 60_000, false},
+		{"mine", "/mine", `#videos li[data-state=ready]`, 60_000, false},
+		{"upload", "/upload", `#drop`, 60_000, false},
+		{"watch", "/watch/" + v.Id, `#steps tr`, 350_000, false},
+		{"embed", "/embed/" + v.Id, `#title`, 350_000, false},
+		{"race", "/race?event=E&distance=Full&bib=7", `#status`, 60_000, false},
+		{"board", "/board", `#board-queues .queue`, 60_000, false},
+		{"board as tables", "/board/tables", `table`, 60_000, false},
+		{"learn", "/learn", `#S3`, 60_000, false},
+		{"pattern with diagram", "/patterns/visibility-and-leases", `figure img`, 60_000, false},
+		{"pattern with plot", "/patterns/partition-stress", `img.plot`, 60_000, false},
 	}
 	soonest := map[string]float64{}
-	for _, sight := range []sight{{"light", 1280}, {"dark", 360}, {"light", 360}, {"dark", 1920}} {
+	for i, sight := range []sight{{"light", 1280}, {"dark", 360}, {"light", 360}, {"dark", 1920}} {
 		sight.set(t, tab)
 		for _, page := range pages {
+			page.alike = i > 1 // both schemes and both widths were seen
 			look.at(t, page, sight)
 			took := eval[float64](t, tab, `performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd`)
 			if best, seen := soonest[page.name]; !seen || took < best {
@@ -199,7 +200,8 @@ func TestEveryPageEverywhere(t *testing.T) {
 			t.Errorf("%s: it answers to its user after %.0f ms, want less than %.0f", name, took, most)
 		}
 	}
-	// The pages of patterns are made by one program: two above, and every other one once, dark or light.
+	// The pages of patterns are made by one program: axe looks at two above and at a fourth of
+	// the others.
 	patterns, err := handbook.Pages(root)
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +210,7 @@ func TestEveryPageEverywhere(t *testing.T) {
 		sight.set(t, tab)
 		for n, p := range patterns {
 			if n%2 == i {
-				look.at(t, visited{"pattern " + p.Name, "/patterns/" + p.Name, `figure img`, 60_000}, sight)
+				look.at(t, visited{"pattern " + p.Name, "/patterns/" + p.Name, `figure img`, 60_000, n%8 > 1}, sight)
 			}
 		}
 	}
@@ -219,6 +221,7 @@ type visited struct {
 	name, path string
 	shown      string  // there when the page has drawn what it asked for
 	limit      float64 // bytes of its first load, without pictures and media
+	alike      bool    // axe has seen one that is made in the same way
 }
 
 // visitor looks at pages, one after the other.
@@ -246,8 +249,10 @@ func (v visitor) at(t *testing.T, page visited, sight sight) {
 		playable(t, tab, name)
 	}
 	shoot(t, tab, strings.ReplaceAll(name, " ", ""))
-	if found := findings(t, tab); len(found) > 0 {
-		t.Errorf("%s: axe found\n%s", name, strings.Join(found, "\n"))
+	if !page.alike {
+		if found := findings(t, tab); len(found) > 0 {
+			t.Errorf("%s: axe found\n%s", name, strings.Join(found, "\n"))
+		}
 	}
 	check := `JSON.stringify([window.owned ?? 0, document.documentElement.scrollWidth - innerWidth])`
 	if got, err := chromedp.Run(tab, chromedp.Evaluate[string](check)); err != nil || !strings.HasPrefix(got, "[0,") || got != "[0,0]" && !strings.HasPrefix(got, "[0,-") {

@@ -73,8 +73,10 @@ func TestEveryScenePlaysInThePage(t *testing.T) {
 	stacktest.StopAfter(t, s.Stack, s.Stop)
 	sights := []sight{{"light", 1440}, {"dark", 360}, {"dark", 1440}, {"light", 360}}
 	tabs := make(chan visitor, len(sights)) // the lab plays as many at a time
+	browser := open(t)
 	for _, sight := range sights {
-		tab := open(t)
+		tab, closeTab := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+		defer closeTab()
 		sight.set(t, tab)
 		tabs <- visitor{tab: tab, base: s.BaseURL(), said: listen(t, tab)}
 	}
@@ -264,7 +266,7 @@ func TestPlayASceneInThePage(t *testing.T) {
 	for _, sight := range []sight{{"dark", 360}, {"light", 1440}} {
 		sight.set(t, tab)
 		for _, sc := range scene.All() {
-			look.at(t, visited{"scene " + sc.Name, "/learn/" + sc.Name, `#go`, 60_000}, sight)
+			look.at(t, visited{"scene " + sc.Name, "/learn/" + sc.Name, `#go`, 60_000, false}, sight)
 		}
 	}
 	if errors := said.take(); len(errors) > 0 {

@@ -13,14 +13,14 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// Sixteen uploads with sound, or 60, arrive while no worker runs. All are accepted; workers
+// Ten uploads with sound, or 60, arrive while no worker runs. All are accepted; workers
 // that come later finish all of them. What is urgent goes before what is not,
 // whenever it came, and what is not urgent at all still moves.
 //
 // Not parallel: it needs the whole machine for a while. The emulator is its own,
 // because one that remembers so much answers late.
 func TestBurstWithoutWorkers(t *testing.T) {
-	burst := 16
+	burst := 10
 	if *thorough {
 		burst = 60
 	}

@@ -81,7 +81,9 @@ func TestSickHostFailsNoFilm(t *testing.T) {
 			return mend
 		}},
 		{"ffmpeg cannot be started", "host", func() func() { return h.instead("no program", 0o600) }},
-		{"ffmpeg hangs", "host", func() func() { return h.instead("#!/bin/sh\nexec "+real+" -nostdin -v quiet -re -f lavfi -i anullsrc -f null -\n", 0o700) }},
+		{"ffmpeg hangs", "host", func() func() {
+			return h.instead("#!/bin/sh\nexec "+real+" -nostdin -v quiet -re -f lavfi -i anullsrc -f null -\n", 0o700)
+		}},
 		{"no more files", "", func() func() {
 			var before unix.Rlimit
 			h.must(unix.Prlimit(h.pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 8, Max: 1024}, &before))

@@ -25,7 +25,7 @@ const (
 )
 
 func busyStack(t *testing.T) *stack.Stack {
-	return stacktest.Start(t, stack.Options{Workers: 2, Env: []string{"WEBROLE_RATE_LIMIT=0"}})
+	return stacktest.Start(t, stack.Options{Dir: t.TempDir(), Workers: 2, Env: []string{"WEBROLE_RATE_LIMIT=0"}})
 }
 
 // Q5: a clip, a minute and an hour with sound that come behind ten long films with sound can
@@ -73,7 +73,7 @@ func TestQuietChannelDoesNotWaitForANoisyOne(t *testing.T) {
 // A few later chunks may begin while a first one waits: the second and third go on in a
 // lane that has no first one.
 func TestUploadsAtOnceAllBegin(t *testing.T) {
-	got, err := load.Together(t.Context(), stacktest.Start(t, stack.Options{Env: []string{"WEBROLE_RATE_LIMIT=0"}}), t.TempDir())
+	got, err := load.Together(t.Context(), stacktest.Start(t, stack.Options{Dir: t.TempDir(), Env: []string{"WEBROLE_RATE_LIMIT=0"}}), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

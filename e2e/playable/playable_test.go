@@ -27,7 +27,7 @@ const (
 // The hour is 115 chunks and a file of almost 1 GB. What a viewer waits for is
 // one probe by ranges and one chunk, as for the minute.
 func TestAnHourPlaysAsSoonAsAMinute(t *testing.T) {
-	s := stacktest.Start(t, stack.Options{Workers: 2, Env: []string{"WEBROLE_RATE_LIMIT=0"}})
+	s := stacktest.Start(t, stack.Options{Dir: t.TempDir(), Workers: 2, Env: []string{"WEBROLE_RATE_LIMIT=0"}})
 	cache := t.TempDir()
 	best := map[int]bench.Start{}
 	for _, minutes := range []int{1, 10, 60} {

@@ -68,6 +68,10 @@ type Options struct {
 	// Azurite's ports. 0: free ones.
 	BlobPort, QueuePort, TablePort int
 
+	// InMemory keeps what Azurite holds in memory, a fifth cheaper. It is lost when
+	// Azurite ends.
+	InMemory bool
+
 	// ConnectionString uses a storage account that exists instead of starting
 	// Azurite. Give every stack a CUTROOM_PREFIX of its own then.
 	ConnectionString string

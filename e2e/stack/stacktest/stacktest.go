@@ -94,8 +94,8 @@ func Complete(t testing.TB, o stack.Options) stack.Options {
 	if o.BaseEnv == nil {
 		o.BaseEnv = stack.Environ()
 	}
-	if o.Dir == "" {
-		o.Dir = t.TempDir()
+	if o.Dir == "" { // a test that brings one may start another stack with what is in it
+		o.Dir, o.InMemory = t.TempDir(), !o.Supervise
 	}
 	o.Env = append([]string{Unhurried()}, o.Env...)
 	return o

@@ -116,7 +116,7 @@ func TestIndexesFollowRandomHistories(t *testing.T) {
 			t.Parallel()
 			h := newHistory(t, seed)
 			for range 2 {
-				for range 20 {
+				for range 12 {
 					h.operate()
 					if h.rand.IntN(2) == 0 {
 						h.deliver()
