@@ -201,7 +201,7 @@ func newEngine(s site) *gin.Engine {
 	r.UnescapePathValues = true
 	r.RedirectTrailingSlash = false
 	r.HandleMethodNotAllowed = true
-	r.Use(edge.Route, access.Enforce(s.videos, s.trail))
+	r.Use(edge.Route, s.pages.ForPeople, access.Enforce(s.videos, s.trail))
 	r.NoRoute(httpapi.NoRoute)
 	r.NoMethod(httpapi.NoMethod)
 	return r

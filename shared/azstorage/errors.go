@@ -1,9 +1,12 @@
 package azstorage
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 )
@@ -47,6 +50,34 @@ func Describe(err error) (status int, code string, ok bool) {
 		return f.Status, f.Code, true
 	}
 	return reply.StatusCode, reply.ErrorCode, true
+}
+
+// Brief is the text of an error on one line, for people. Of what a service replied, which
+// the SDK prints whole, it has the status and the code.
+func Brief(err error) string {
+	text := err.Error()
+	for _, reply := range replies(err) {
+		said := fmt.Sprintf("%d %s", reply.StatusCode, cmp.Or(reply.ErrorCode, http.StatusText(reply.StatusCode)))
+		text = strings.ReplaceAll(text, reply.Error(), said)
+	}
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// replies are all that services replied in the tree of an error.
+func replies(err error) (all []*azcore.ResponseError) {
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	case *azcore.ResponseError:
+		return append(all, e)
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); inner != nil {
+			return replies(inner)
+		}
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			all = append(all, replies(inner)...)
+		}
+	}
+	return all
 }
 
 // HasCode reports whether err carries one of the storage codes.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
@@ -85,7 +86,7 @@ func (b *breakers) failed(dependency, step string, err error) {
 	k.troubles++
 	k.row++
 	k.steps[step] = true
-	k.latest, k.reason = time.Now(), err.Error()
+	k.latest, k.reason = time.Now(), azstorage.Brief(err)
 	if k.state == BreakerHalfOpen || k.state == BreakerClosed && k.row >= opensAfter {
 		k.misled = k.misled || k.state == BreakerClosed && k.pause > 0
 		b.open(dependency, k)
@@ -193,7 +194,7 @@ func (b *breakers) retry(ctx context.Context, dependency string) {
 	k := b.of(dependency)
 	switch {
 	case err != nil:
-		k.latest, k.reason = time.Now(), err.Error()
+		k.latest, k.reason = time.Now(), azstorage.Brief(err)
 		b.open(dependency, k)
 	case b.probes[dependency] == nil || k.misled:
 		k.state = BreakerHalfOpen

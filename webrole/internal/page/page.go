@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +45,7 @@ type Pages struct {
 }
 
 // The pages: name and title. A page's script has its name.
-var titles = map[string]string{"home": "Videos", "mine": "My videos", "upload": "Upload", "watch": "Watch", "embed": "Video", "race": "Find your finish", "board": "Board", "tables": "Board as tables", "scene": "Scene", "learn": "Learn", "pattern": "Pattern"}
+var titles = map[string]string{"home": "Videos", "mine": "My videos", "upload": "Upload", "watch": "Watch", "embed": "Video", "race": "Find your finish", "board": "Board", "tables": "Board as tables", "scene": "Scene", "learn": "Learn", "pattern": "Pattern", "trouble": "Trouble"}
 
 // New reads the embedded pages, or those under dir, which are then read again
 // for every request so that they can be edited while the role runs.
@@ -143,13 +144,46 @@ func framed(c *gin.Context) {
 	h.Del("X-Frame-Options")
 }
 
+// ForPeople makes problems pages for browsers that were sent to an address by a person.
+// Programs, and the scripts of our pages, get JSON.
+func (p *Pages) ForPeople(c *gin.Context) {
+	r := c.Request
+	forScripts := slices.ContainsFunc([]string{"/api/", "/v/", "/static/"}, func(s string) bool { return strings.HasPrefix(r.URL.Path, s) })
+	if !forScripts && strings.Contains(r.Header.Get("Accept"), "text/html") {
+		c.Request = r.WithContext(problem.WithPage(r.Context(), p.trouble))
+	}
+}
+
+func (p *Pages) trouble(w http.ResponseWriter, r *http.Request, what api.Problem) bool {
+	html, err := p.draw(r.Context(), "trouble", "", what)
+	if err != nil {
+		return false
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(what.Status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(html) // the client is gone; nothing to do
+	}
+	return true
+}
+
 func (p *Pages) show(c *gin.Context, name, id string, data any) {
+	html, err := p.draw(c.Request.Context(), name, id, data)
+	if err != nil {
+		problem.Write(c.Writer, c.Request, err)
+		return
+	}
+	c.Header("Cache-Control", "no-cache")
+	c.Data(http.StatusOK, "text/html; charset=utf-8", html)
+}
+
+// draw fills a page's template.
+func (p *Pages) draw(ctx context.Context, name, id string, data any) ([]byte, error) {
 	t := p.pages[name]
 	if p.live {
 		var err error
 		if t, err = p.parse(name); err != nil {
-			problem.Write(c.Writer, c.Request, err)
-			return
+			return nil, err
 		}
 	}
 	title := titles[name]
@@ -158,18 +192,17 @@ func (p *Pages) show(c *gin.Context, name, id string, data any) {
 		title = one.Title
 	case pattern:
 		title = one.Title
+	case api.Problem:
+		title = one.Title
 	}
 	var html bytes.Buffer
-	ctx := c.Request.Context()
 	if err := t.ExecuteTemplate(&html, "layout", map[string]any{
 		"Name": name, "Title": title, "ID": id, "Data": data, "Lab": p.lab, "Ops": p.ops, "Plays": p.plays, "Open": p.open,
 		"SignsIn": access.SignsIn(ctx), "SignedIn": access.From(ctx).SignedIn, "Owns": access.From(ctx).Owner != "", "Operates": access.May(access.From(ctx), access.Operate, video.Video{}),
 	}); err != nil {
-		problem.Write(c.Writer, c.Request, fmt.Errorf("draw page %s: %w", name, err))
-		return
+		return nil, fmt.Errorf("draw page %s: %w", name, err)
 	}
-	c.Header("Cache-Control", "no-cache")
-	c.Data(http.StatusOK, "text/html; charset=utf-8", html.Bytes())
+	return html.Bytes(), nil
 }
 
 // asset is a file of static/ as it is sent.

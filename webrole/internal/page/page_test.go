@@ -5,9 +5,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
 // A browser gets scripts compressed and asks for them once; whoever does not know
@@ -63,6 +66,52 @@ func TestAcceptsGzip(t *testing.T) {
 	} {
 		if got := acceptsGzip(header); got != want {
 			t.Errorf("%q: %v", header, got)
+		}
+	}
+}
+
+// People get a page of a problem where they asked for a page, programs get JSON.
+func TestPeopleGetPagesOfProblems(t *testing.T) {
+	t.Parallel()
+	gin.SetMode(gin.TestMode)
+	pages, err := New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := gin.New()
+	engine.Use(pages.ForPeople)
+	pages.Register(engine, false, nil)
+	engine.NoRoute(func(c *gin.Context) {
+		problem.Write(c.Writer, c.Request, problem.New(http.StatusNotFound, problem.NotFound, "There is nothing at this address."))
+	})
+	for _, c := range []struct {
+		method, path, accept string
+		status               int
+		page                 bool
+	}{
+		{"GET", "/nothing", "text/html,*/*;q=0.8", 404, true},
+		{"GET", "/learn/lease", "text/html", 404, true},
+		{"GET", "/patterns/nothing", "text/html", 404, true},
+		{"GET", "/watch/nope", "text/html", 400, true},
+		{"GET", "/nothing", "*/*", 404, false},
+		{"GET", "/nothing", "", 404, false},
+		{"GET", "/api/v1/nothing", "text/html", 404, false},
+		{"GET", "/v/nothing", "text/html", 404, false},
+		{"GET", "/static/nothing.js", "text/html", 404, false},
+	} {
+		req := httptest.NewRequestWithContext(t.Context(), c.method, c.path, nil)
+		req.Header.Set("Accept", c.accept)
+		w := httptest.NewRecorder()
+		engine.ServeHTTP(w, req)
+		text, kind := w.Body.String(), problem.ContentType
+		if c.page {
+			kind = "text/html; charset=utf-8"
+		}
+		if w.Code != c.status || w.Header().Get("Content-Type") != kind || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%s %s, %q: %d, %v", c.method, c.path, c.accept, w.Code, w.Header())
+		}
+		if c.method == "GET" && strings.Contains(text, `<main id="main"`) != c.page {
+			t.Errorf("%s %s, %q: %s", c.method, c.path, c.accept, text)
 		}
 	}
 }

@@ -113,8 +113,18 @@ func (e *Error) Because(cause error) *Error {
 	return e
 }
 
-// Write answers with the problem that err stands for. Nothing may have been
-// written before. Server errors are logged here, once.
+// Page writes an answer that shows a problem to people, or returns false and writes nothing.
+type Page func(http.ResponseWriter, *http.Request, api.Problem) bool
+
+type pageKey struct{}
+
+// WithPage makes Write answer the requests of a context by a page.
+func WithPage(ctx context.Context, page Page) context.Context {
+	return context.WithValue(ctx, pageKey{}, page)
+}
+
+// Write answers with the problem that err stands for, as JSON or by a Page. Nothing may
+// have been written before. Server errors are logged here, once.
 func Write(w http.ResponseWriter, r *http.Request, err error) {
 	e, storageCode := from(err)
 	if e.Code == ClientClosed && errors.Is(context.Cause(r.Context()), context.DeadlineExceeded) {
@@ -134,7 +144,6 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 		slog.ErrorContext(r.Context(), "request failed", "request", requestID, "method", r.Method, "path", r.URL.Path, "code", e.Code, "error", err)
 	}
 	h := w.Header()
-	h.Set("Content-Type", ContentType)
 	h.Set("Cache-Control", "no-store")
 	h.Del("ETag")
 	h.Del("Content-Length")
@@ -145,6 +154,10 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", fmt.Sprint(e.RetryAfter))
 	}
+	if page, ok := r.Context().Value(pageKey{}).(Page); ok && page(w, r, body) {
+		return
+	}
+	h.Set("Content-Type", ContentType)
 	w.WriteHeader(e.Status)
 	if r.Method == http.MethodHead {
 		return

@@ -51,7 +51,9 @@ export async function call<T = unknown>(method: string, path: string, { body, he
     init.headers = { ...headers, 'Content-Type': 'application/json' };
     init.body = JSON.stringify(body);
   }
-  const answer = await fetch(`/api/v1${path}`, init);
+  const answer = await fetch(`/api/v1${path}`, init).catch((err: unknown) => {
+    throw signal?.aborted ? err : new Error('The server cannot be reached. Is there a network?');
+  });
   const text = await answer.text();
   let json: object = {};
   try {
@@ -64,6 +66,35 @@ export async function call<T = unknown>(method: string, path: string, { body, he
 }
 
 export const sleep = (ms: number) => new Promise<void>((done) => { setTimeout(done, ms); });
+
+const longestPause = 30_000; // ms
+const mostTries = 8;
+
+// rest waits before the next try, longer each time, or until the network is back.
+export async function rest(tries: number) {
+  const over = new AbortController();
+  const back = new Promise((done) => { addEventListener('online', done, { signal: over.signal }); });
+  await Promise.race([back, sleep(Math.min(longestPause, 500 * 2 ** tries) * (0.8 + 0.4 * Math.random()))]);
+  over.abort();
+}
+
+// hopeless reports whether so many tries are enough. Without a network none is.
+export const hopeless = (tries: number) => tries >= mostTries && navigator.onLine;
+
+// insist repeats a request that is safe to repeat while it fails for a reason that passes.
+// broken is called before each further try.
+export async function insist<T>(request: () => Promise<T>, signal: AbortSignal, broken: () => void): Promise<T> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await request();
+    } catch (err) {
+      const final = err instanceof Problem && err.status < 500 && ![408, 429].includes(err.status);
+      if (final || signal.aborted || hopeless(tries)) throw err;
+    }
+    broken();
+    await rest(tries);
+  }
+}
 
 export const message = (err: unknown) => (err instanceof Error ? err.message : String(err));
 

@@ -111,7 +111,10 @@ async function load() {
   const lab = await call<Lab>('GET', '/lab');
   showWorkers(lab.workers);
   showRest(lab);
-  $('lab').hidden = false;
+  if ($('lab').hidden) {
+    $('lab').hidden = false;
+    if (location.hash === '#lab') $('lab').scrollIntoView(); // it was not there yet when the browser looked
+  }
 }
 
 press($<HTMLButtonElement>('lab-add'), 'workers', { action: 'add' });

@@ -27,7 +27,7 @@ function next(video: Video) {
 function card(video: Video) {
   const facts = [date(video.createdAt)];
   if (video.durationSeconds) facts.push(duration(video.durationSeconds));
-  if (video.sizeBytes) facts.push(`${size(video.sizeBytes)} uploaded`);
+  if (video.sizeBytes) facts.push(video.state === 'awaiting_upload' ? `a file of ${size(video.sizeBytes)}` : `${size(video.sizeBytes)} uploaded`);
   if (video.channel !== 'main') facts.push(`channel ${video.channel}`);
   const words = element('div', {},
     element('h2', {}, element('a', { href: video.links.watch }, video.title)),

@@ -1,12 +1,10 @@
 // The parts of one file on their way to storage. The server says which it holds, which
 // to send next, and which are waited for; each is put with a key that creates its blob,
 // once. So whoever comes first with a part has sent it, and nobody can replace it.
-import { Problem, type Upload, call, sleep } from './api';
+import { type Upload, call, hopeless, insist, rest, sleep } from './api';
 import { sum } from './md5';
 
 const atOnce = 4; // parts in flight
-const mostTries = 8;
-const longestPause = 30_000; // ms
 const renewBefore = 60_000; // ms before a key ends
 const askOften = 1000; // ms, until the beginning can be watched
 const askEvery = 2000; // ms, while there is news
@@ -73,19 +71,11 @@ export class Parts {
   }
 
   private async askNow() {
-    for (let tries = 0; ; tries++) {
+    this.learn(await insist(() => {
       this.askedAt = performance.now();
       this.news = 0;
-      try {
-        const upload = await call<Upload>('POST', `/videos/${this.id}/upload`, { body: { sizeBytes: this.file.size }, signal: this.signal });
-        this.learn(upload);
-        return;
-      } catch (err) {
-        const final = err instanceof Problem && err.status < 500 && ![408, 429].includes(err.status);
-        if (err instanceof OtherFile || final || this.signal.aborted || tries >= mostTries) throw err;
-      }
-      await this.rest(tries);
-    }
+      return call<Upload>('POST', `/videos/${this.id}/upload`, { body: { sizeBytes: this.file.size }, signal: this.signal });
+    }, this.signal, () => this.broke()));
   }
 
   private learn(upload: Upload) {
@@ -193,9 +183,9 @@ export class Parts {
       // 400: it did not arrive as it was sent. 0: there was no answer.
       else if (status !== 0 && status < 500 && ![400, 408, 409, 429].includes(status)) throw new Error(`Storage refused a part (${status}).`);
       if (this.held.has(n)) return;
-      if (tries >= mostTries) throw new Error('Storage cannot be reached. What arrived is kept.');
-      this.changed();
-      await this.rest(tries);
+      if (hopeless(tries)) throw new Error('Storage cannot be reached. What arrived is kept.');
+      this.broke();
+      await rest(tries);
     }
   }
 
@@ -216,9 +206,8 @@ export class Parts {
     this.signal.throwIfAborted();
   }
 
-  private async rest(tries: number) {
+  private broke() {
     this.retrying = true;
     this.changed();
-    await sleep(Math.min(longestPause, 500 * 2 ** tries) * (0.8 + 0.4 * Math.random()));
   }
 }

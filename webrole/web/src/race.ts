@@ -17,7 +17,10 @@ async function find(more: boolean) {
   const params = new URLSearchParams({ limit: pageSize });
   const [bib, from, to] = [field('bib').value, field('from').value, field('to').value];
   if (bib) params.set('bib', bib);
-  else if (from || to) {
+  else if (from && to && Number(from) > Number(to)) {
+    say('The ages are the wrong way round: the first is the younger one.');
+    return;
+  } else if (from || to) {
     params.set('ageFrom', from || '0');
     params.set('ageTo', to || '150');
   }

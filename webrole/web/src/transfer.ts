@@ -1,7 +1,7 @@
 // One file on its way to storage, from its announcement to the request that says it is
 // there. The server says which parts it holds, so a broken transfer goes on where it
 // stopped: this browser remembers which video a file (name, size, time) belongs to.
-import { Problem, type Video, call } from './api';
+import { Problem, type Video, call, insist } from './api';
 import { remember, remembered } from './memory';
 import { OtherFile, Parts } from './parts';
 
@@ -23,6 +23,7 @@ export class Transfer {
   video: Video | null = null;
   paused = false;
   private parts: Parts | null = null;
+  private broken = false; // what comes before and after the parts is tried again
   private readonly ending = new AbortController();
   private readonly speeds: { at: number; sent: number }[] = [];
 
@@ -32,7 +33,7 @@ export class Transfer {
 
   get sent() { return this.parts?.sent ?? 0; } // bytes that storage holds
   get found() { return this.parts?.found ?? 0; } // of these, the bytes that it held before
-  get retrying() { return this.parts?.retrying ?? false; } // the connection broke; it is tried again
+  get retrying() { return this.broken || (this.parts?.retrying ?? false); } // the connection broke; it is tried again
   get playable() { return this.parts?.playable ?? false; } // the beginning can be watched already
 
   pause(paused: boolean) {
@@ -56,7 +57,7 @@ export class Transfer {
       this.speeds.length = 0;
       this.parts = new Parts(this.video.id, this.file, this.ending.signal, () => this.paused, () => this.progress());
       const md5 = await this.parts.send();
-      const video = await call<Video>('POST', `/videos/${this.video.id}/upload/complete`, { body: { md5 }, signal: this.ending.signal });
+      const video = await this.ask('POST', `/videos/${this.video.id}/upload/complete`, { md5 });
       await remember(fingerprint(this.file), null);
       return video;
     } catch (err) {
@@ -66,6 +67,13 @@ export class Transfer {
       }
       throw this.ending.signal.aborted ? new Cancelled() : err;
     }
+  }
+
+  private async ask(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Video> {
+    const { signal } = this.ending;
+    const video = await insist(() => call<Video>(method, path, { body, headers, signal }), signal, () => { this.broken = true; this.changed(); });
+    this.broken = false;
+    return video;
   }
 
   // bytes per second over the last seconds; 0 when that is not known.
@@ -81,7 +89,7 @@ export class Transfer {
     const known = await remembered(fingerprint(file));
     const waiting = this.id || known?.id;
     if (waiting) {
-      const video = await call<Video>('GET', `/videos/${waiting}`).catch((err) => {
+      const video = await this.ask('GET', `/videos/${waiting}`).catch((err) => {
         if (!(err instanceof Problem) || err.status !== 404) throw err;
         return null;
       });
@@ -93,7 +101,7 @@ export class Transfer {
     const body = { ...metadata, sizeBytes: file.size, fingerprint: fingerprint(file) };
     const create = async (key: string) => {
       await remember(fingerprint(file), { key }); // first: the answer may be lost
-      const video = await call<Video>('POST', '/videos', { body, headers: { 'Idempotency-Key': key } });
+      const video = await this.ask('POST', '/videos', body, { 'Idempotency-Key': key });
       await remember(fingerprint(file), { key, id: video.id });
       return video;
     };
@@ -111,10 +119,10 @@ export class Transfer {
   // describe says it again when the video changed meanwhile: work on it may have begun.
   private async describe(video: Video, metadata: Metadata): Promise<Video> {
     try {
-      return await call<Video>('PATCH', `/videos/${video.id}`, { body: metadata, headers: { 'If-Match': video.etag } });
+      return await this.ask('PATCH', `/videos/${video.id}`, metadata, { 'If-Match': video.etag });
     } catch (err) {
       if (!(err instanceof Problem) || err.status !== 412) throw err;
-      return this.describe(await call<Video>('GET', `/videos/${video.id}`), metadata);
+      return this.describe(await this.ask('GET', `/videos/${video.id}`), metadata);
     }
   }
 

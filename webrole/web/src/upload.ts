@@ -33,6 +33,7 @@ class Row {
   video: Video | null = null;
   readonly transfer: Transfer;
   private trouble = '';
+  private begun = false; // it is its turn to be sent
   private kind = ''; // what it is, if that is no video
 
   private readonly title = element('input', { maxlength: 200, required: true });
@@ -59,13 +60,14 @@ class Row {
   }
 
   async check() {
-    this.kind = await otherKind(this.file) ?? '';
+    this.kind = this.file.size === 0 ? 'an empty file' : await otherKind(this.file) ?? '';
     this.phase = this.kind ? 'refused' : 'waiting';
     this.show();
   }
 
   async send() {
     this.phase = 'sending';
+    this.begun = sending = true;
     this.show();
     try {
       this.video = await this.transfer.run(metadata(this.title.value.trim() || this.file.name));
@@ -77,6 +79,7 @@ class Row {
       this.trouble = message(err);
       say(`${this.file.name}: ${this.trouble}`);
     } finally {
+      sending = rows.some((row) => row.phase === 'sending');
       this.show();
     }
   }
@@ -118,7 +121,7 @@ class Row {
     field('file').focus();
   }
 
-  private show() {
+  show() {
     const { phase, transfer, video } = this;
     this.item.dataset.phase = phase;
     this.title.readOnly = !['checking', 'waiting', 'broken'].includes(phase);
@@ -127,7 +130,7 @@ class Row {
     if (phase === 'making' && video) this.bar.value = video.progress.percent / 100;
     else if (phase === 'settled') this.bar.value = 1;
     else this.bar.value = this.file.size ? transfer.sent / this.file.size : 0;
-    this.pause.hidden = phase !== 'sending' && phase !== 'broken';
+    this.pause.hidden = (phase !== 'sending' || !this.begun) && phase !== 'broken';
     this.pause.textContent = phase === 'broken' ? 'Try again' : transfer.paused ? 'Go on' : 'Pause';
     this.cancel.hidden = phase === 'making' || phase === 'settled';
     this.cancel.textContent = phase === 'refused' || phase === 'waiting' ? 'Remove' : 'Cancel';
@@ -152,11 +155,12 @@ class Row {
     switch (phase) {
       case 'checking': return 'Looking at it…';
       case 'waiting': return 'Not sent yet';
-      case 'refused': return `This is not a video: it is ${this.kind}. A video may be in ${$('upload').dataset.containers}.`;
+      case 'refused': return this.file.size === 0 ? 'The file is empty.' : `This is not a video: it is ${this.kind}. A video may be in ${$('upload').dataset.containers}.`;
       case 'broken': return this.trouble;
       case 'making': case 'settled': return video ? stateText(video, true) : '';
       case 'cancelled': return '';
     }
+    if (!this.begun) return 'Waits for its turn';
     if (transfer.paused) return `Paused at ${megabytes(transfer.sent)}`;
     if (transfer.retrying) return 'The connection broke; trying again…';
     const parts = [`${megabytes(transfer.sent)} of ${megabytes(this.file.size)}`];
@@ -169,6 +173,7 @@ class Row {
 }
 
 const rows: Row[] = [];
+let sending = false; // a file is on its way
 const send = $<HTMLButtonElement>('send');
 
 // ready keeps the button's words and state true.
@@ -227,15 +232,16 @@ addEventListener('drop', (event) => {
 
 // Files go one after another, each with several parts at a time: the first can be
 // watched while the last is still being sent.
-let sending = false;
 $<HTMLFormElement>('upload').addEventListener('submit', async (event) => {
   event.preventDefault();
   const chosen = rows.filter((row) => row.phase === 'waiting');
-  for (const row of chosen) row.phase = 'sending';
-  ready();
   sending = true;
+  for (const row of chosen) {
+    row.phase = 'sending';
+    row.show();
+  }
+  ready();
   for (const row of chosen) if (row.phase === 'sending') await row.send();
-  sending = rows.some((row) => row.phase === 'sending');
   ready();
 });
 

@@ -56,7 +56,8 @@ func TestEveryCommandIsCaged(t *testing.T) {
 		"Clip": func(tool *Tool) {
 			_ = tool.Clip(t.Context(), ClipJob{Video: "v.mp4", Out: out, FPS: plan.FPS, Frames: 1}, nil)
 		},
-		"Mux": func(tool *Tool) { _ = tool.Mux(t.Context(), "v.mp4", "a.mp4", out, nil) },
+		"Mux":   func(tool *Tool) { _ = tool.Mux(t.Context(), "v.mp4", "a.mp4", out, nil) },
+		"Check": func(tool *Tool) { _ = tool.Check(t.Context()) },
 	}
 	everyMethod(t, slices.Collect(maps.Keys(commands)))
 	for name, run := range commands {

@@ -132,7 +132,7 @@ export class Picture {
     const lanes = new Map<string, LaneView>();
     const rows = element('div', { class: 'lanes' });
     for (const [i, lane] of q.lanes.entries()) {
-      const name = element('span', { class: 'lane-name', 'aria-hidden': true }, q.lanes.length > 1 ? String(i) : '');
+      const name = element('span', { class: 'lane-name', 'aria-hidden': true }, q.lanes.length > 1 ? `lane ${i}` : '');
       const tokens = element('div', { class: 'tokens', role: 'group', 'aria-label': q.lanes.length > 1 ? `${q.name}, lane ${i}` : q.name });
       const more = element('span', { class: 'more' });
       const node = element('div', { class: 'lane', hidden: i > 0 }, name, tokens, more);
@@ -186,7 +186,7 @@ export class Picture {
       this.workers.set(w.name, view);
       this.workerList.append(node);
     }
-    const states = [w.leader ? 'leader' : '', w.draining ? 'stopping' : '', w.silent ? 'silent' : '', w.trouble ? 'receives nothing' : '',
+    const states = [w.leader && !w.silent ? 'leader' : '', w.draining ? 'stopping' : '', w.silent ? 'silent' : '', w.trouble ? 'receives nothing' : '',
       ...w.breakers.map((b) => `${b.dependency} ${b.state}`)].filter(Boolean);
     if (view.chips.textContent !== states.join('')) view.chips.replaceChildren(...states.map((s) => element('span', { class: 'tag' }, s)));
     view.node.classList.toggle('silent', w.silent);
