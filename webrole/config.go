@@ -45,6 +45,7 @@ type config struct {
 	Open      int          // WEBROLE_CONNECTIONS: connections that each client may have open
 	Proxies   edge.Proxies // WEBROLE_TRUSTED_PROXIES: whose X-Forwarded-For is believed
 	PublicOps bool         // WEBROLE_PUBLIC_OPS: operator's routes on the public listener, too
+	OpsFrom   edge.Proxies // WEBROLE_OPS_NETWORKS: where they are asked for there; empty: anywhere
 
 	Limits videostore.Limits // WEBROLE_CLIPS_PER_VIDEO, WEBROLE_CLIPS, WEBROLE_REPROCESSINGS: work that waits at once; WEBROLE_QUOTA_*: what an owner may have
 
@@ -143,6 +144,8 @@ func (c *config) readAccess(env *settings.Reader) {
 	var ops error
 	c.PublicOps, ops = onOff(env.Text("WEBROLE_PUBLIC_OPS", "off"))
 	env.Bad("WEBROLE_PUBLIC_OPS", ops)
+	c.OpsFrom, ops = edge.ParseProxies(words(env.Getenv("WEBROLE_OPS_NETWORKS")))
+	env.Bad("WEBROLE_OPS_NETWORKS", ops)
 	var anonymous error
 	c.Anonymous, anonymous = onOff(env.Text("WEBROLE_ANONYMOUS", "off"))
 	env.Bad("WEBROLE_ANONYMOUS", anonymous)
@@ -297,7 +300,7 @@ func (c config) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Any("storage", c.Storage), slog.String("visibility", workqueue.Visibilities(c.Queues)),
 		slog.String("address", c.Addr), slog.String("admin", c.AdminAddr), slog.Bool("token", c.Token != ""), slog.Bool("anonymous", c.Anonymous), slog.Int("playbackKeys", len(c.Links.Keys)), slog.String("issuer", c.SignIn.Issuer),
-		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Any("rate", c.Rate), slog.Any("proxies", c.Proxies), slog.Bool("publicOps", c.PublicOps), slog.Any("limits", c.Limits),
+		slog.Any("hosts", c.Hosts), slog.Any("origins", c.Origins), slog.Any("rate", c.Rate), slog.Any("proxies", c.Proxies), slog.Bool("publicOps", c.PublicOps), slog.Any("opsFrom", c.OpsFrom), slog.Any("limits", c.Limits),
 		slog.Any("prices", c.Prices), slog.Any("scaling", c.Scaling),
 		slog.String("webDir", c.WebDir), slog.Bool("lab", c.Lab != nil), slog.Int64("uploadMemory", c.UploadMemory),
 		slog.Duration("drainDelay", c.DrainDelay), slog.Duration("drainTimeout", c.DrainTimeout))

@@ -132,6 +132,17 @@ func TestOperationsInPublic(t *testing.T) {
 			}
 		})
 	}
+	for networks, status := range map[string]int{"192.0.2.0/24,::1": 404, "192.0.2.7,127.0.0.0/8": 200} {
+		s := start(t, map[string]string{"WEBROLE_PUBLIC_OPS": "on", "WEBROLE_OPS_NETWORKS": networks})
+		for _, path := range []string{"/api/v1/ops/queues", "/api/v1/ops/keys", "/board/tables"} {
+			if got := s.get(path); got.StatusCode != status {
+				t.Errorf("%s, for %s: %d, want %d", path, networks, got.StatusCode, status)
+			}
+		}
+		if got := s.get("/api/v1/videos"); got.StatusCode != http.StatusOK {
+			t.Errorf("videos, with operations for %s: %d", networks, got.StatusCode)
+		}
+	}
 	for _, others := range []string{"WEBROLE_HOSTS", "WEBROLE_TRUSTED_PROXIES"} {
 		env := map[string]string{"WEBROLE_PUBLIC_OPS": "on", others: "192.0.2.1"}
 		if _, err := loadConfig(func(name string) string { return env[name] }); err == nil || !strings.Contains(err.Error(), "WEBROLE_PUBLIC_OPS") {

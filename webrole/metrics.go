@@ -46,7 +46,7 @@ func newMetrics() *metrics {
 	for _, a := range areas {
 		m.requests.WithLabelValues(a, http.MethodGet, "200") // or a rate would miss the first answer
 	}
-	m.registry.MustRegister(m.storage, m.requests, m.uploads, m.bytes, m.refused, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(sharedmetrics.NewBuild(), m.storage, m.requests, m.uploads, m.bytes, m.refused, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

@@ -148,7 +148,7 @@ func newServer(h http.Handler) *http.Server {
 // publicRoutes is pages, API and playback; operations only if they are wanted here;
 // and what the lab may do.
 func publicRoutes(s site, cfg config) *gin.Engine {
-	r := newEngine(s)
+	r := newEngine(s, opsFrom(cfg.OpsFrom, cfg.Proxies))
 	s.health(r)
 	if signIn, ok := s.who.(*access.SignIn); ok {
 		signIn.Register(r)
@@ -167,6 +167,16 @@ func publicRoutes(s site, cfg config) *gin.Engine {
 		}
 	}
 	return r
+}
+
+// opsFrom answers operators of these networks only, and all others as if there were nothing.
+func opsFrom(networks, proxies edge.Proxies) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		ops := httpapi.IsOps(c.FullPath()) || c.FullPath() == "/board/tables"
+		if ops && len(networks) > 0 && !networks.Include(proxies.Client(c.Request)) {
+			httpapi.NoRoute(c)
+		}
+	}
 }
 
 // adminRoutes is what operators need: operations, metrics, profiles.
@@ -194,14 +204,16 @@ func adminRoutes(s site, m *metrics) *gin.Engine {
 // newEngine is Gin without its own logging and recovery, which edge does, and
 // with raw paths: an id of a%2Fb is one bad id, not two path segments. Before every
 // handler stands the rule of its route.
-func newEngine(s site) *gin.Engine {
+func newEngine(s site, before ...gin.HandlerFunc) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.UseRawPath = true
 	r.UnescapePathValues = true
 	r.RedirectTrailingSlash = false
 	r.HandleMethodNotAllowed = true
-	r.Use(edge.Route, s.pages.ForPeople, access.Enforce(s.videos, s.trail))
+	r.Use(edge.Route, s.pages.ForPeople)
+	r.Use(before...)
+	r.Use(access.Enforce(s.videos, s.trail))
 	r.NoRoute(httpapi.NoRoute)
 	r.NoMethod(httpapi.NoMethod)
 	return r

@@ -16,7 +16,10 @@ import (
 func TestMetadataLives(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
-	title := `<script>alert("x")</script> {{7*7}} ` + "\u202e" + `O'Brien 日本`
+	title := `<script>alert("x")</script> {{7*7}} ` + "\u200f" + `O'Brien 日本`
+	for _, deceives := range []string{"\u202egnol", "\u200b", "a\u2066b"} {
+		s.call(http.MethodPost, "/videos", map[string]any{"title": deceives}).want(t, http.StatusBadRequest, "invalid_body")
+	}
 	created := s.call(http.MethodPost, "/videos", map[string]any{
 		"title": title, "description": "two\nlines", "actors": []string{"Ann Actor"}, "directors": []string{"Dee"},
 		"tags": []string{"tag"}, "channel": "some/where#?", "visibility": "unlisted", "priority": "high", "sizeBytes": 12, "fingerprint": "f|12|1",

@@ -52,9 +52,16 @@ func main() {
 	slog.SetDefault(log)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
-	if len(os.Args) > 1 && os.Args[1] == health.Command {
+	command := ""
+	if len(os.Args) > 1 {
+		command = os.Args[1]
+	}
+	switch command {
+	case product.VersionCommand:
+		fmt.Println("cutroom workerrole", product.Version())
+	case health.Command:
 		err = health.Ask(ctx, cmp.Or(os.Getenv("WORKERROLE_ADMIN_ADDR"), defaultAdminAddr), os.Args[2:]...)
-	} else {
+	default:
 		err = run(ctx, os.Getenv)
 	}
 	stop()

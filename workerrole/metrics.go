@@ -66,7 +66,7 @@ func newMetrics(specs []workqueue.Spec) *metrics {
 		workRequests: counter("cutroom_work_requests_total", "Requests to storage by attempts of steps.", "service", "operation"),
 		workBytes:    counter("cutroom_work_bytes_total", "Bytes between steps and storage.", "direction"),
 	}
-	m.registry.MustRegister(m.storage, m.playable, m.ready, m.failed, m.attempts, m.wait, m.took, m.cpu, m.mediaSeconds, m.encodingCPU,
+	m.registry.MustRegister(sharedmetrics.NewBuild(), m.storage, m.playable, m.ready, m.failed, m.attempts, m.wait, m.took, m.cpu, m.mediaSeconds, m.encodingCPU,
 		m.workRequests, m.workBytes, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.begin(specs)
 	return m

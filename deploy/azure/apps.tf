@@ -33,6 +33,7 @@ locals {
   # Where nothing is given nothing is set, and the role's defaults hold.
   front = concat(
     length(var.hosts) == 0 ? [] : [{ name = "WEBROLE_HOSTS", value = join(",", concat([local.web_host], var.hosts)) }],
+    var.ops == null ? [] : [{ name = "WEBROLE_PUBLIC_OPS", value = "on" }, { name = "WEBROLE_OPS_NETWORKS", value = join(",", var.ops) }],
     length(var.proxies) == 0 ? [] : [{ name = "WEBROLE_TRUSTED_PROXIES", value = join(",", var.proxies) }],
   )
   registries = var.registry == null ? [] : [var.registry.server]
@@ -41,6 +42,19 @@ locals {
     { name = "AZURE_STORAGE_ACCOUNT", value = azapi_resource.account.name },
     { name = "AZURE_TOKEN_CREDENTIALS", value = "ManagedIdentityCredential" },
   ]
+
+  # What is given by name, and secrets: their names there are those of the settings, as the
+  # platform writes them. nonsensitive: the names are none.
+  given = { for role in ["webrole", "workerrole"] : role => concat(
+    [for name, value in var.env[role] : { name = name, value = value }],
+    [for name in nonsensitive(keys(var.secrets[role])) : { name = name, secretRef = lower(replace(name, "_", "-")) }],
+  ) }
+  kept = { for role, identity in { webrole = "web", workerrole = "worker" } : role => concat(
+    [{ name = "token", value = var.token }],
+    [for name in nonsensitive(keys(var.secrets[role])) : startswith(var.secrets[role][name], "https://") ?
+      { name = lower(replace(name, "_", "-")), keyVaultUrl = var.secrets[role][name], identity = azapi_resource.identity[identity].id } :
+    { name = lower(replace(name, "_", "-")), value = var.secrets[role][name] }],
+  ) }
 
   # Queues whose length says how many workers there should be, and how many of their
   # messages one worker is for; lanes included. docs/azure.md says what this cannot
@@ -65,7 +79,7 @@ resource "azapi_resource" "web" {
       configuration = {
         activeRevisionsMode = "Single"
         registries          = [for server in local.registries : { server = server, identity = azapi_resource.identity["web"].id }]
-        secrets             = [{ name = "token", value = var.token }]
+        secrets             = local.kept.webrole
         ingress             = { external = true, targetPort = 8080, transport = "auto", allowInsecure = false, traffic = [{ latestRevision = true, weight = 100 }] }
       }
       template = {
@@ -74,7 +88,7 @@ resource "azapi_resource" "web" {
           name      = "webrole"
           image     = var.images.webrole
           resources = { cpu = 0.5, memory = "1Gi" }
-          env = concat(local.storage, local.otlp, local.front, [
+          env = concat(local.storage, local.otlp, local.front, local.given.webrole, [
             { name = "AZURE_CLIENT_ID", value = azapi_resource.identity["web"].output.properties.clientId },
             { name = "WEBROLE_TOKEN", secretRef = "token" },
             { name = "WEBROLE_SCALE_FLOOR", value = tostring(var.workers.min) },
@@ -109,7 +123,7 @@ resource "azapi_resource" "worker" {
       configuration = {
         activeRevisionsMode = "Single"
         registries          = [for server in local.registries : { server = server, identity = azapi_resource.identity["worker"].id }]
-        secrets             = [{ name = "token", value = var.token }]
+        secrets             = local.kept.workerrole
       }
       template = {
         terminationGracePeriodSeconds = 30
@@ -118,7 +132,7 @@ resource "azapi_resource" "worker" {
           image        = var.images.workerrole
           resources    = { cpu = 2, memory = "4Gi" }
           volumeMounts = [{ volumeName = "scratch", mountPath = "/scratch" }]
-          env = concat(local.storage, local.otlp, [
+          env = concat(local.storage, local.otlp, local.given.workerrole, [
             { name = "AZURE_CLIENT_ID", value = azapi_resource.identity["worker"].output.properties.clientId },
             { name = "WORKERROLE_ADMIN_TOKEN", secretRef = "token" },
             { name = "WORKERROLE_POOLS", value = "heavy=2,light=4" },

@@ -65,6 +65,29 @@ variable "proxies" {
   description = "WEBROLE_TRUSTED_PROXIES: the networks from which the ingress reaches the web role, such as 10.0.0.0/8. Empty: all users are one client."
 }
 
+variable "env" {
+  type        = object({ webrole = optional(map(string), {}), workerrole = optional(map(string), {}) })
+  default     = {}
+  description = "More settings of the roles, by name: docs/configuration.md."
+}
+
+variable "secrets" {
+  type        = object({ webrole = optional(map(string), {}), workerrole = optional(map(string), {}) })
+  default     = {}
+  sensitive   = true
+  description = "Settings that are secrets of the apps, such as WEBROLE_OIDC_CLIENT_SECRET and WEBROLE_SESSION_KEYS. A value that begins with https:// is the address of a secret in a Key Vault, which the role's identity may read."
+}
+
+variable "ops" {
+  type        = list(string)
+  default     = null
+  description = "Networks such as 203.0.113.0/24 from which operators reach /api/v1/ops and the board at the web app's address. It needs proxies. Null: they are not there."
+  validation {
+    condition     = var.ops == null || length(coalesce(var.ops, [])) > 0 && length(var.proxies) > 0
+    error_message = "Want at least one network, 0.0.0.0/0 for operators anywhere; and proxies, or the ingress is the one client."
+  }
+}
+
 variable "workers" {
   type        = object({ min = number, max = number })
   default     = { min = 1, max = 10 }

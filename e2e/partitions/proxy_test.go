@@ -121,7 +121,7 @@ func TestRefusalsAreTheServices(t *testing.T) {
 	if status, code, ok := azstorage.Describe(failed); !ok || status != http.StatusServiceUnavailable || code != "ServerBusy" || !azstorage.IsUnavailable(failed) {
 		t.Fatalf("over the limit: %d %s %v", status, code, failed)
 	}
-	ops := make([]tablestore.Op, 10)
+	ops := make([]tablestore.Op, 100) // more than a second's worth, however slow the machine is
 	for i := range ops {
 		ops[i] = tablestore.Op{Kind: tablestore.OpUpsert, Entity: row("hot", fmt.Sprint("t", i))}
 	}

@@ -9,7 +9,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/product"
 )
+
+// NewBuild returns the metric that says which version runs.
+func NewBuild() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "cutroom_build_info", Help: "Always 1; the version that runs is a label.", ConstLabels: prometheus.Labels{"version": product.Version()},
+	}, func() float64 { return 1 })
+}
 
 // Storage counts the requests of a role to storage. It is safe for concurrent use.
 type Storage struct {

@@ -26,6 +26,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/cutroom/cutroom/shared/product"
 )
 
 // endpoints are the variables of which one switches tracing on.
@@ -46,7 +48,7 @@ func Start(ctx context.Context, service, instance string) (stop func(), _ error)
 		return nil, fmt.Errorf("open the exporter of spans: %w", err)
 	}
 	about, err := resource.New(ctx, resource.WithAttributes(
-		attribute.String("service.name", service), attribute.String("service.instance.id", instance),
+		attribute.String("service.name", service), attribute.String("service.version", product.Version()), attribute.String("service.instance.id", instance),
 	), resource.WithFromEnv())
 	if err != nil {
 		return nil, fmt.Errorf("describe this process to the collector: %w", err)

@@ -27,6 +27,9 @@ func ParseProxies(list []string) (Proxies, error) {
 	return all, nil
 }
 
+// Include reports whether a client is in one of the networks.
+func (p Proxies) Include(client netip.Prefix) bool { return p.trusts(client.Addr()) }
+
 func (p Proxies) trusts(addr netip.Addr) bool {
 	for _, network := range p {
 		if network.Contains(addr) {
