@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/cutroom/cutroom/shared/video"
 )
 
 // sickHost is the machine of one worker: its scratch, its ffmpeg, its limits.
@@ -46,18 +44,36 @@ func (h *sickHost) instead(script string, mode os.FileMode) (mend func()) {
 	return func() { h.must(os.Rename(h.ffmpeg+".real", h.ffmpeg)) }
 }
 
+// newSickHost starts a worker with a scratch and an ffmpeg of its own.
+func newSickHost(t *testing.T, l *lane) (h *sickHost, worker string) {
+	t.Helper()
+	h = &sickHost{T: t, scratch: t.TempDir(), ffmpeg: filepath.Join(t.TempDir(), "ffmpeg")}
+	program, err := exec.LookPath("ffmpeg")
+	h.must(err)
+	h.must(os.WriteFile(h.ffmpeg, []byte("#!/bin/sh\nexec "+program+` "$@"`+"\n"), 0o700)) //nolint:gosec // a program
+	worker = l.worker("sick", "WORKERROLE_SCRATCH="+h.scratch, "FFMPEG_PATH="+h.ffmpeg)
+	h.pid = l.Pid(worker)
+	return h, worker
+}
+
+// healthy is the end of each test: the same worker is ready, and no attempt was charged.
+func (h *sickHost) healthy(l *lane, worker, after string) {
+	h.Helper()
+	l.await(time.Minute, "ready again after "+after, func() bool { status, _ := l.readiness(worker); return status == http.StatusOK })
+	if _, failed := l.troubles("sick"); failed != 0 {
+		h.Errorf("%d attempts were charged", failed)
+	}
+	if l.Pid(worker) != h.pid {
+		h.Error("the worker ended")
+	}
+}
+
 // A worker whose host is sick fails no film: the items cost nothing, the worker is not
-// ready and says why, and it goes on by itself when the host is well. Another worker makes
-// the films meanwhile.
+// ready and says why, and it goes on by itself when the host is well.
 func TestSickHostFailsNoFilm(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, 10*time.Second)
-	h := &sickHost{T: t, scratch: t.TempDir(), ffmpeg: filepath.Join(t.TempDir(), "ffmpeg")}
-	real, err := exec.LookPath("ffmpeg")
-	h.must(err)
-	h.must(os.WriteFile(h.ffmpeg, []byte("#!/bin/sh\nexec "+real+` "$@"`+"\n"), 0o700)) //nolint:gosec // a program
-	worker := l.worker("sick", "WORKERROLE_SCRATCH="+h.scratch, "FFMPEG_PATH="+h.ffmpeg)
-	h.pid = l.Pid(worker)
+	h, worker := newSickHost(t, l)
 	for _, fault := range []struct {
 		name string
 		says string // of the worker that is not ready; "" mends itself at once
@@ -81,9 +97,6 @@ func TestSickHostFailsNoFilm(t *testing.T) {
 			return mend
 		}},
 		{"ffmpeg cannot be started", "host", func() func() { return h.instead("no program", 0o600) }},
-		{"ffmpeg hangs", "host", func() func() {
-			return h.instead("#!/bin/sh\nexec "+real+" -nostdin -v quiet -re -f lavfi -i anullsrc -f null -\n", 0o700)
-		}},
 		{"no more files", "", func() func() {
 			var before unix.Rlimit
 			h.must(unix.Prlimit(h.pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 8, Max: 1024}, &before))
@@ -91,34 +104,43 @@ func TestSickHostFailsNoFilm(t *testing.T) {
 			return func() {}
 		}},
 	} {
-		t.Logf("%s", fault.name)
 		mend := fault.make()
 		id := l.mustUpload(tiny)
 		if fault.says != "" {
-			l.await(3*time.Minute, "not ready because "+fault.name, func() bool {
-				status, says := l.readiness(worker)
-				return status == http.StatusServiceUnavailable && strings.Contains(says, fault.says)
-			})
-			if v := l.view(id).Video; v.State == video.Failed {
-				t.Errorf("%s: the video failed: %v", fault.name, v.Error)
-			}
-		}
-		if fault.name == "ffmpeg hangs" { // another worker is well
-			well := l.worker("well")
-			l.ready(id)
-			h.must(l.StopRole(well))
+			l.notReady(worker, fault.says, fault.name)
 		}
 		mend()
 		l.ready(id)
-		l.await(time.Minute, "ready again after "+fault.name, func() bool { status, _ := l.readiness(worker); return status == http.StatusOK })
-	}
-	if _, failed := l.troubles("sick"); failed != 0 {
-		t.Errorf("%d attempts were charged", failed)
-	}
-	if l.Pid(worker) != h.pid {
-		t.Error("the worker ended")
+		h.healthy(l, worker, fault.name)
 	}
 	l.nothingLeft()
+}
+
+// An ffmpeg that hangs is found out after a minute without progress. Another worker makes
+// the film meanwhile.
+func TestHangingProgramFailsNoFilm(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 10*time.Second)
+	h, worker := newSickHost(t, l)
+	program, err := exec.LookPath("ffmpeg")
+	h.must(err)
+	mend := h.instead("#!/bin/sh\nexec "+program+" -nostdin -v quiet -re -f lavfi -i anullsrc -f null -\n", 0o700)
+	id := l.mustUpload(tiny)
+	l.notReady(worker, "host", "ffmpeg hangs")
+	l.worker("well")
+	l.ready(id)
+	mend()
+	h.healthy(l, worker, "ffmpeg hangs")
+	l.nothingLeft()
+}
+
+// notReady waits until a worker says that it is not ready, and why.
+func (l *lane) notReady(worker, why, because string) {
+	l.t.Helper()
+	l.await(3*time.Minute, "not ready because "+because, func() bool {
+		status, says := l.readiness(worker)
+		return status == http.StatusServiceUnavailable && strings.Contains(says, why)
+	})
 }
 
 // readiness is what a role says at /readyz.
