@@ -73,7 +73,7 @@ func newLaneOn(t *testing.T, connection string, visibility time.Duration, env ..
 	l := &lane{t: t, visibility: visibility, scratch: scratch, encoders: newShim(t, scratch)}
 	var err error
 	l.Stack, err = stack.Start(t.Context(), stack.Options{
-		Dir: t.TempDir(), Bin: stacktest.Bin(t), ConnectionString: connection,
+		Dir: t.TempDir(), Bin: stacktest.Bin(t), ConnectionString: connection, InMemory: true,
 		Env: append([]string{
 			"CUTROOM_PREFIX=" + string(prefix), stacktest.Unhurried(),
 			"CUTROOM_VISIBILITY=*=" + visibility.String(),

@@ -20,10 +20,11 @@ type marks struct {
 }
 
 // The allowed differences: in seconds, of a time, to which joined recordings add a packet
-// or two for each seam; of a flash from its beep; of the end. And of a colour, of 255.
+// or two for each seam; of a flash from its beep, which may be a picture of the film's
+// rate; of the end. And of a colour, of 255.
 const (
 	timeOff   = 0.11
-	pairOff   = 0.04
+	pairOff   = 0.05
 	endOff    = 0.25
 	colourOff = 3
 )
@@ -82,8 +83,8 @@ func marksOf(t *testing.T, pictures, sound string) (m marks) {
 			m.flashes = append(m.flashes, float64(i)/rate)
 		}
 	}
-	if count > rate/2 {
-		for i, level := range middle(rate / 2) {
+	if quiet := rate * 3 / 4; count > quiet { // when no film flashes
+		for i, level := range middle(quiet) {
 			m.ground[i] = int(level)
 		}
 	}

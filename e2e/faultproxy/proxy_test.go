@@ -23,7 +23,7 @@ import (
 // it directly, and through a proxy without retries.
 func behindProxy(t *testing.T) (direct *azstorage.Account, p *Proxy, through *azstorage.Account) {
 	t.Helper()
-	emulator, err := azurite.Start(t.Context(), azurite.Options{})
+	emulator, err := azurite.Start(t.Context(), azurite.Options{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
 	}

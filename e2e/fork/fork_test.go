@@ -69,7 +69,7 @@ func TestRenamedCopyTakesOver(t *testing.T) {
 // takeOver leaves an uploaded video in a queue by the roles of this tree, and
 // has it made ready by the renamed ones.
 func takeOver(t *testing.T, renamed string) {
-	emulator, err := azurite.Start(t.Context(), azurite.Options{})
+	emulator, err := azurite.Start(t.Context(), azurite.Options{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
 	}

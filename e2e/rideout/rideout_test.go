@@ -44,7 +44,7 @@ func ownEmulator(t *testing.T) *azurite.Server {
 	if testing.Short() {
 		t.Skip("-short: this test runs Azurite and the built roles")
 	}
-	emulator, err := azurite.Start(t.Context(), azurite.Options{})
+	emulator, err := azurite.Start(t.Context(), azurite.Options{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -131,7 +131,11 @@ func scaled(s *ff.Stream, plan video.Plan, width, height int) *ff.Stream {
 	}
 	s = fitted(s, width, height, convert).Filter("format", ff.Args{"yuv420p"})
 	if converted(plan) {
-		s = s.Filter("setparams", nil, ff.KwArgs{"range": "tv", "colorspace": "bt709", "color_primaries": plan.Primaries, "color_trc": "bt709"})
+		primaries := plan.Primaries
+		if plan.ToneMap {
+			primaries = "bt709"
+		}
+		s = s.Filter("setparams", nil, ff.KwArgs{"range": "tv", "colorspace": "bt709", "color_primaries": primaries, "color_trc": "bt709"})
 	}
 	return s
 }
@@ -261,12 +265,17 @@ func rangeOf(plan video.Plan) string {
 	return "limited"
 }
 
-// toneMap turns HDR into SDR. It works in floating point on every pixel, so
-// the picture is made as small as the largest rendition first.
+// toneMap turns HDR and wide colours into those of BT.709. It works in floating point on
+// every pixel, so the picture is made as small as the largest rendition first.
 func toneMap(s *ff.Stream, plan video.Plan) *ff.Stream {
 	top := plan.Renditions[0]
+	s = s.Filter("scale", ff.Args{strconv.Itoa(top.Width), strconv.Itoa(top.Height)})
+	if plan.HDR == "" {
+		return s.Filter("zscale", nil, ff.KwArgs{
+			"pin": plan.Primaries, "tin": "bt709", "rin": rangeOf(plan), "p": "bt709", "t": "bt709", "m": "bt709", "r": "limited",
+		}).Filter("format", ff.Args{"yuv420p"})
+	}
 	return s.
-		Filter("scale", ff.Args{strconv.Itoa(top.Width), strconv.Itoa(top.Height)}).
 		Filter("zscale", nil, ff.KwArgs{
 			"tin": plan.HDR, "pin": "bt2020", "min": "bt2020nc", "rin": rangeOf(plan), "t": "linear", "npl": "100",
 		}).

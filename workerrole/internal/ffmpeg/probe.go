@@ -49,6 +49,7 @@ type VideoStream struct {
 	HDR           string  // transfer function when it is HDR: "smpte2084" or "arib-std-b67"
 	FullRange     bool    // black is 0 and not 16
 	Primaries     string  // when it says how its numbers become colours; else players guess
+	Wide          bool    // SDR, with colours that screens of BT.709 do not have
 	End           float64 // end of the last frame, from Info.Start; 0 when unknown
 }
 
@@ -297,7 +298,7 @@ func (s probedStream) primaries() string {
 	switch {
 	case !rgb && unknown(s.Matrix) && s.Range != "pc":
 		return ""
-	case !namedPrimaries[s.Primaries]:
+	case !namedPrimaries[s.Primaries], wide[s.Primaries] && !rgb && unknown(s.Matrix): // the latter cannot be mapped
 		return "bt709"
 	}
 	return s.Primaries
@@ -307,6 +308,10 @@ func (s probedStream) primaries() string {
 var namedPrimaries = map[string]bool{
 	"bt709": true, "bt470m": true, "bt470bg": true, "smpte170m": true, "smpte240m": true, "bt2020": true, "smpte431": true, "smpte432": true,
 }
+
+// wide are the primaries of colours that screens of BT.709 do not have. Players differ in
+// what they show of them.
+var wide = map[string]bool{"bt2020": true, "smpte431": true, "smpte432": true}
 
 func (s probedStream) encrypted() bool {
 	if s.Tag == "encv" || s.Tag == "enca" {
@@ -336,6 +341,7 @@ func (s probedStream) video() VideoStream {
 	}
 	v.FullRange = s.Range == "pc"
 	v.Primaries = s.primaries()
+	v.Wide = v.HDR == "" && wide[v.Primaries]
 	for _, d := range s.SideData {
 		if quarter := int(math.Round(d.Rotation / 90)); quarter != 0 {
 			v.Rotation = ((quarter*90)%360 + 360) % 360

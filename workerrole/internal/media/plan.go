@@ -79,7 +79,7 @@ func Plan(info ffmpeg.Info, limits Limits) (video.Plan, error) {
 		HDR:        info.Video.HDR,
 		FullRange:  info.Video.FullRange,
 		Primaries:  info.Video.Primaries,
-		ToneMap:    info.Video.HDR != "" && info.CanToneMap,
+		ToneMap:    (info.Video.HDR != "" || info.Video.Wide) && info.CanToneMap,
 	}
 	p.Frames = max(1, p.FPS.Frames(pictures))
 	if info.HasAudio && info.Audio.End > pictures+overhang { // the last picture stays
