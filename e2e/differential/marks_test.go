@@ -21,16 +21,17 @@ type marks struct {
 
 // The allowed differences: in seconds, of a time, to which joined recordings add a packet
 // or two for each seam; of a flash from its beep, which may be a picture of the film's
-// rate; of the end. And of a colour, of 255.
+// rate, and at a seam two packets; of the end. And of a colour, of 255.
 const (
 	timeOff   = 0.11
 	pairOff   = 0.05
+	seamOff   = 0.07
 	endOff    = 0.25
 	colourOff = 3
 )
 
 // differ tells each difference from what is wanted.
-func (m marks) differ(want marks) (problems []string) {
+func (m marks) differ(want marks, pair float64) (problems []string) {
 	near := func(what string, got, want []float64, off float64) {
 		if len(got) != len(want) {
 			problems = append(problems, fmt.Sprintf("%d %s, want %d", len(got), what, len(want)))
@@ -44,7 +45,7 @@ func (m marks) differ(want marks) (problems []string) {
 	}
 	near("flashes", m.flashes, want.flashes, timeOff)
 	near("beeps", m.beeps, want.beeps, timeOff)
-	near("pairs", m.pairs(), want.pairs(), pairOff)
+	near("pairs", m.pairs(), want.pairs(), pair)
 	near("end", []float64{m.end}, []float64{want.end}, endOff)
 	for i := range m.ground {
 		if off := m.ground[i] - want.ground[i]; off > colourOff || off < -colourOff {

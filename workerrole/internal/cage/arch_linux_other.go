@@ -4,4 +4,4 @@ package cage
 
 const auditArch = 0 // its system calls are not filtered
 
-var forks []uintptr
+var refusedHere []uintptr

@@ -3,6 +3,7 @@ package cage
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +27,19 @@ func refuse(errno unix.Errno) verdict { return verdict(unix.SECCOMP_RET_ERRNO | 
 // refused are calls that a program that converts media never makes, and that reach into
 // other processes or far into the kernel, or let others reach the program. io_uring makes
 // calls that no filter sees. A pair of Unix sockets can send datagrams to any other one.
+// Landlock does not look at modes, owners, times and attributes of files, nor at watches.
+// Memory that belongs to no process outlives the run, and no limit counts it.
 var refused = []uintptr{
+	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
+	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, setXattrAt, removeXattrAt,
+	unix.SYS_INOTIFY_INIT1, unix.SYS_INOTIFY_ADD_WATCH, unix.SYS_FANOTIFY_INIT, unix.SYS_FANOTIFY_MARK, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_MKNODAT,
+	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
+	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
+	unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET,
+	unix.SYS_SETPGID, unix.SYS_SETSID,
+	unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_SETTIMEOFDAY, unix.SYS_ADJTIMEX,
+	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_REBOOT, unix.SYS_ACCT, unix.SYS_SYSLOG, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_QUOTACTL, unix.SYS_VHANGUP,
+	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR,
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP,
 	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_IO_URING_SETUP,
 	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
@@ -35,6 +48,12 @@ var refused = []uintptr{
 	unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, // listen alone takes a port, too
 	unix.SYS_SOCKETPAIR, unix.SYS_IOPRIO_SET,
 }
+
+// Calls since Linux 6.13, the same number everywhere.
+const (
+	setXattrAt    = 463
+	removeXattrAt = 466
+)
 
 // refusedWith are calls that are refused when one of the arguments has one of the bits.
 var refusedWith = []struct {
@@ -70,7 +89,7 @@ func filter(network bool) error {
 	if runtime.GOARCH == "amd64" {
 		p.from(1<<30, refuse(unix.EPERM)) // the numbers of x32
 	}
-	for _, call := range append(forks, refused...) {
+	for _, call := range slices.Concat(refusedHere, refused) {
 		p.when(uint32(call), refuse(unix.EPERM))
 	}
 	// Threads are made by clone. The C library falls back to it from clone3, whose
@@ -80,6 +99,10 @@ func filter(network bool) error {
 		p.load(callArgs)
 		p.and(unix.CLONE_THREAD)
 		p.when(0, refuse(unix.EPERM))
+	})
+	p.call(unix.SYS_PRCTL, func(p *program) { // it ends with its worker
+		p.load(callArgs)
+		p.when(unix.PR_SET_PDEATHSIG, refuse(unix.EPERM))
 	})
 	p.call(unix.SYS_SOCKET, func(p *program) {
 		if !network {

@@ -9,7 +9,10 @@ import (
 // whole when the context ends, and ties its life to ours.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		return syscall.Kill(cmd.Process.Pid, syscall.SIGKILL) // it may have left its group
+	}
 }
 
 // stepBack lowers the priority of a process that has just started and has made

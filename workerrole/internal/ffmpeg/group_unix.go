@@ -11,7 +11,10 @@ import (
 // whole when the context ends. Only Linux can tie its life to ours as well.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		return syscall.Kill(cmd.Process.Pid, syscall.SIGKILL) // it may have left its group
+	}
 }
 
 // stepBack lowers the priority of a process that has just started. Should it
