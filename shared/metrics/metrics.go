@@ -14,9 +14,9 @@ import (
 
 // NewBuild returns the metric that says which version runs.
 func NewBuild() prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "cutroom_build_info", Help: "Always 1; the version that runs is a label.", ConstLabels: prometheus.Labels{"version": product.Version()},
-	}, func() float64 { return 1 })
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "cutroom_build_info", Help: "Always 1; the version that runs is a label."}, []string{"version"})
+	build.WithLabelValues(product.Version()).Set(1)
+	return build
 }
 
 // Storage counts the requests of a role to storage. It is safe for concurrent use.
