@@ -13,7 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// Ten uploads, or 60, arrive while no worker runs. All are accepted; workers
+// Ten uploads with sound, or 60, arrive while no worker runs. All are accepted; workers
 // that come later finish all of them. What is urgent goes before what is not,
 // whenever it came, and what is not urgent at all still moves.
 //
@@ -33,7 +33,7 @@ func TestBurstWithoutWorkers(t *testing.T) {
 		priority video.Priority
 		count    int
 	}
-	low, normal := kind{middling, video.Low, 2}, kind{silent, video.Normal, 4}
+	low, normal := kind{middling, video.Low, 2}, kind{lengthy, video.Normal, 4}
 	start := time.Now()
 	var ids []video.ID
 	by := map[video.Priority][]video.ID{}

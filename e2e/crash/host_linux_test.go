@@ -126,7 +126,7 @@ func TestHangingProgramFailsNoFilm(t *testing.T) {
 	h.must(err)
 	mend := h.instead("#!/bin/sh\nexec "+program+" -nostdin -v quiet -re -f lavfi -i anullsrc -f null -\n", 0o700)
 	id := l.mustUpload(tiny)
-	l.notReady(worker, "host", "ffmpeg hangs")
+	l.await(3*time.Minute, "trouble because ffmpeg hangs", func() bool { troubled, _ := l.troubles("sick"); return troubled > 0 })
 	l.worker("well")
 	l.ready(id)
 	mend()

@@ -87,8 +87,6 @@ var (
 	growing = &clip{name: "growing", frames: 1350, args: source("320x180", 15, 90, true)}
 	// lengthy is cut into many chunks, of which 3 are urgent.
 	lengthy = &clip{name: "lengthy", frames: 1200, args: source("64x64", 1, 240, true)}
-	// silent is lengthy without its sound, which takes most of the work.
-	silent = &clip{name: "silent", frames: 1200, args: source("64x64", 1, 240, false)}
 	// middling is half as long: some of its chunks are not urgent, and its sound is cut, too.
 	middling = &clip{name: "middling", frames: 600, args: source("64x64", 1, 120, true)}
 )
