@@ -32,12 +32,18 @@ func TestMain(m *testing.M) {
 // clipSeconds has seams at 2, 6 and 14 s, and its poster is not in the first chunk.
 const clipSeconds = 16
 
-// clip makes a moving picture with sound.
+// clip makes a small moving picture with sound.
 func clip(t *testing.T, seconds int) string {
+	t.Helper()
+	return moving(t, "256x144", seconds)
+}
+
+// moving makes a moving picture of a size, with sound.
+func moving(t *testing.T, size string, seconds int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "clip.mp4")
 	cmd := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error",
-		"-f", "lavfi", "-i", fmt.Sprintf("testsrc2=s=256x144:r=25:d=%d", seconds),
+		"-f", "lavfi", "-i", fmt.Sprintf("testsrc2=s=%s:r=25:d=%d", size, seconds),
 		"-f", "lavfi", "-i", fmt.Sprintf("anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=%d", seconds),
 		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", path)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -238,7 +244,7 @@ func TestWatchWhileItIsTranscodedAndAfterwards(t *testing.T) {
 	}
 	page := s.BaseURL() + "/watch/" + v.Id
 	watch(t, tab, page)
-	file, err := os.Open(clip(t, clipSeconds))
+	file, err := os.Open(moving(t, "854x480", clipSeconds)) // a small one may be ready before its first frame is shown
 	if err != nil {
 		t.Fatal(err)
 	}
