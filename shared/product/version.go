@@ -2,7 +2,7 @@ package product
 
 import "runtime/debug"
 
-// version is what a release is called: who builds one sets it, with -ldflags
+// version is the name of a release. Its build sets it, with -ldflags
 // "-X github.com/cutroom/cutroom/shared/product.version=v1.2.0".
 var version string
 

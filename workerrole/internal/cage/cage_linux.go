@@ -153,11 +153,15 @@ func become(spec, path string, args []string) error {
 	return fmt.Errorf("starting %s: %w", path, errno)
 }
 
-// giveUpRights leaves the program no capability of root, and no file of ours but the three
-// that it is given. Who has no capabilities cannot give any up, and an old kernel knows no
-// ranges: then there is nothing to do.
+// giveUpRights leaves the program no capability of root but those that open files, which
+// Landlock bounds: scratch may lie below a directory of another user. And it leaves no file
+// of ours but the three that it is given. A worker without capabilities has none to give
+// up, and an old kernel cannot close a range of files: both errors are ignored.
 func giveUpRights() {
-	for right := uintptr(0); unix.Prctl(unix.PR_CAPBSET_DROP, right, 0, 0, 0) == nil; right++ {
+	for right := range uintptr(unix.CAP_LAST_CAP + 1) {
+		if right != unix.CAP_DAC_OVERRIDE && right != unix.CAP_DAC_READ_SEARCH {
+			_ = unix.Prctl(unix.PR_CAPBSET_DROP, right, 0, 0, 0)
+		}
 	}
 	_ = unix.CloseRange(reportFile+1, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 }

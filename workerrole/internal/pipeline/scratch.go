@@ -138,8 +138,8 @@ func stillNamed(f *os.File) error {
 	return nil
 }
 
-// Probe finds out whether the directory takes files, and makes it again when somebody
-// removed it: need bytes must be free, and 1 MiB is written, read and removed. What fails
+// Probe finds out whether the directory takes files, and makes it again when it was
+// removed: need bytes must be free, and 1 MiB is written, read and removed. What fails
 // is trouble of kind "disk". Safe to repeat, also while steps run.
 func (s *Scratch) Probe(need int64) error {
 	err := s.keep()
