@@ -28,6 +28,7 @@ import (
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
+	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/tracing"
 	"github.com/cutroom/cutroom/shared/twins"
 	"github.com/cutroom/cutroom/shared/video"
@@ -208,8 +209,9 @@ func (r *role) consumer() (*consumer.Consumer, error) {
 // leader does what one worker does for all.
 func (r *role) leader() *upkeep.Leader {
 	reconciler := upkeep.Reconciler{
-		Videos: r.videos, Budget: r.cfg.ReconcileEvery, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
-		UnbornAfter: time.Minute, AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace, Log: r.log,
+		Videos: r.videos, Blobs: r.blobs, Budget: r.cfg.ReconcileEvery, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
+		UnbornAfter: time.Minute, AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace,
+		KeyLife: sourceparts.KeyLife, Log: r.log,
 		Queue: func(ctx context.Context, name string) (upkeep.QueueState, error) {
 			return upkeep.StateOf(ctx, r.queues.Queue(name))
 		},

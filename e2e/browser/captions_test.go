@@ -33,7 +33,7 @@ func TestCaptionsAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(user.Close)
-	v := uploadedAndReady(t, user, client.NewVideo{Title: "With captions"}, clip(t, 70))
+	v := uploadedAndReady(t, user, client.NewVideo{Title: "With captions"}, moving(t, "64x64", 70))
 	tab := open(t)
 	watch(t, tab, s.BaseURL()+"/watch/"+v.Id)
 	file := filepath.Join(t.TempDir(), "film.srt")

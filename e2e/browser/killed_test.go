@@ -57,10 +57,10 @@ func padded(t *testing.T, film string, size int64) string {
 }
 
 // TestUploadGoesOnAfterTheBrowserWasKilled: the browser gets SIGKILL two seconds after an
-// upload of 64 MiB began, and when nine tenths of it are there.
+// upload of 40 MiB began, and when nine tenths of it are there.
 func TestUploadGoesOnAfterTheBrowserWasKilled(t *testing.T) {
 	t.Parallel()
-	const size = 64 << 20
+	const size = 40 << 20
 	s := stacktest.Start(t, stack.Options{})
 	path := largeFile(t, size)
 	t.Run("after 2 s", func(t *testing.T) {

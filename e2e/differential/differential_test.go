@@ -17,7 +17,7 @@ import (
 
 // More films are for `make differential`, which draws others each time.
 var (
-	films     = flag.Int("films", 30, "how many films to draw")
+	films     = flag.Int("films", 15, "how many films to draw")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first film; the next ones follow. 0 draws one")
 )
 

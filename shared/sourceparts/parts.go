@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -31,6 +32,10 @@ const PartBytes = 4 << 20
 
 // MaxParts bounds the parts of one upload: as many as one request lists.
 const MaxParts = 5000
+
+// KeyLife is how long the valet key of a part opens: long enough for some parts over a
+// slow line, short enough to be worthless soon. Clients ask for another.
+const KeyLife = 15 * time.Minute
 
 // ErrLayout says that a layout makes no sense: it was not made by this package.
 var ErrLayout = errors.New("layout of an upload is not possible")
@@ -90,8 +95,8 @@ type Part struct {
 // Found is what is there of an upload.
 type Found struct {
 	Held []Part // whole parts, ascending
-	// Odd are blobs under a part's name that have not its length. Nobody can use or
-	// replace them, so whoever takes the upload removes them.
+	// Odd are blobs under a part's name that have not its length. A key bounds no length,
+	// and nobody can use or replace what is there: see Tidy.
 	Odd []blobstore.Info
 }
 
@@ -122,6 +127,21 @@ func Look(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) (F
 func Held(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) ([]Part, error) {
 	found, err := Look(ctx, blobs, id, l)
 	return found.Held, err
+}
+
+// Tidy removes the odd blobs of an upload and returns the whole parts. Safe to repeat.
+func Tidy(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) ([]Part, error) {
+	found, err := Look(ctx, blobs, id, l)
+	if err != nil {
+		return nil, err
+	}
+	for _, odd := range found.Odd {
+		err := blobs.DeleteVersion(ctx, video.SourcesContainer, odd.Name, odd.ETag)
+		if err != nil && !errors.Is(err, blobstore.ErrChanged) {
+			return nil, fmt.Errorf("remove a part of %s that has a wrong length: %w", id, err)
+		}
+	}
+	return found.Held, nil
 }
 
 // Head is how many parts are held from the first on without a gap. held ascends.

@@ -103,6 +103,9 @@ type Video struct {
 	// Upload says how the file comes in parts; nil before that, and when it comes as
 	// one blob.
 	Upload *Upload `json:"upload,omitempty"`
+	// GivenUp counts uploads in parts that were given up or refused. Their keys may still
+	// write for a while.
+	GivenUp int `json:"givenUp,omitempty"`
 
 	// Owner is who may change the video, and see it when it is private. Empty, in
 	// videos of older releases, is LocalOwner.

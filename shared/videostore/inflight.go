@@ -26,8 +26,8 @@ type Inflight struct {
 	// Indexed is the UpdatedAt of the META that the index step read last. Zero when it
 	// has not run since the mark was renewed.
 	Indexed time.Time
-	// Awaits: nothing was promised, the video waits for its upload. Every promise
-	// renews the mark first, and that clears Awaits.
+	// Awaits: nothing was promised and no key given, the video waits for its upload.
+	// Every promise, and the first key, renews the mark first, and that clears Awaits.
 	Awaits bool
 	// Erased: the video was purged. The mark stays for a while, because a late worker
 	// may still insert a row: see Sweep.
@@ -65,6 +65,10 @@ func inflightPartition(id video.ID) string {
 func (s *Store) markInflight(ctx context.Context, v video.Video) error {
 	return s.mark(ctx, v.ID, map[string]any{"Owner": ownerOf(v)})
 }
+
+// MarkSending renews the mark of a video before keys are given for its upload: the
+// reconciler then removes what they write that no row names. Safe to repeat.
+func (s *Store) MarkSending(ctx context.Context, v video.Video) error { return s.markInflight(ctx, v) }
 
 // mark replaces the mark and everything that it says.
 func (s *Store) mark(ctx context.Context, id video.ID, props map[string]any) error {

@@ -22,6 +22,10 @@ import (
 // maxTickets is how many parts a client gets keys for at a time.
 const maxTickets = 32
 
+// maxGivenUp is how many uploads of one video may be given up or refused: their keys
+// still write until they end, so each lets its holder store as much once more.
+const maxGivenUp = 10
+
 // Sending is how far an upload in parts has come, and what is to be sent next.
 type Sending struct {
 	Video   video.Video
@@ -50,7 +54,8 @@ func (s *Service) Begin(ctx context.Context, id video.ID, size int64, anew bool)
 	if rec, err = s.layOut(ctx, rec, size, anew); err != nil {
 		return Sending{}, err
 	}
-	held, err := s.held(ctx, rec.Video)
+	l, _ := sourceparts.LayoutOf(rec.Video.Upload)
+	held, err := sourceparts.Tidy(ctx, s.blobs, id, l)
 	if err != nil {
 		return Sending{}, err
 	}
@@ -100,10 +105,16 @@ func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64,
 	case size > MaxSize:
 		return rec, tooLarge()
 	}
+	mine := &video.Upload{Bytes: size, PartBytes: sourceparts.PartBytes, Epoch: newEpoch()}
+	if rec.Video.GivenUp >= maxGivenUp {
+		return rec, conflict("%d uploads of this video were given up. Upload the file as a video of its own.", maxGivenUp)
+	}
 	if err := s.room(ctx, rec.Video, size); err != nil {
 		return rec, err
 	}
-	mine := &video.Upload{Bytes: size, PartBytes: sourceparts.PartBytes, Epoch: newEpoch()}
+	if err := s.videos.MarkSending(ctx, rec.Video); err != nil {
+		return rec, err
+	}
 	rec, err := s.replaceUpload(ctx, id, old, mine)
 	if err == nil && rec.Video.Upload.Bytes != size {
 		err = conflict("Another upload of this video came in between.")
@@ -121,6 +132,9 @@ func (s *Service) replaceUpload(ctx context.Context, id video.ID, old, mine *vid
 			return nil, notAwaiting()
 		case there == nil && old == nil, there != nil && old != nil && there.Epoch == old.Epoch && !there.Begun:
 			v.Upload = mine
+			if old != nil {
+				v.GivenUp++
+			}
 			return nil, nil
 		case there == nil:
 			return nil, conflict("Another upload of this video came in between.")
@@ -130,27 +144,12 @@ func (s *Service) replaceUpload(ctx context.Context, id video.ID, old, mine *vid
 	if err != nil || old == nil || rec.Video.Upload != mine {
 		return rec, err
 	}
-	// The row goes before the blobs: what a crash leaves here is the janitor's.
+	// The row goes before the blobs: what a crash leaves here, or a key writes that is
+	// still valid, is the reconciler's.
 	if _, err := s.blobs.DeletePrefix(ctx, video.SourcesContainer, sourceparts.Prefix(id, old.Epoch)); err != nil {
 		return rec, fmt.Errorf("remove the parts of %s that were given up: %w", id, err)
 	}
 	return rec, nil
-}
-
-// held lists the parts that are there, after removing what bars the way of one.
-func (s *Service) held(ctx context.Context, v video.Video) ([]sourceparts.Part, error) {
-	l, _ := sourceparts.LayoutOf(v.Upload)
-	found, err := sourceparts.Look(ctx, s.blobs, v.ID, l)
-	if err != nil {
-		return nil, err
-	}
-	for _, odd := range found.Odd {
-		err := s.blobs.DeleteVersion(ctx, video.SourcesContainer, odd.Name, odd.ETag)
-		if err != nil && !errors.Is(err, blobstore.ErrChanged) {
-			return nil, fmt.Errorf("remove a part of %s that has a wrong length: %w", v.ID, err)
-		}
-	}
-	return found.Held, nil
 }
 
 // sniffParts looks at the first bytes as soon as they are there: whoever sends something
@@ -210,9 +209,9 @@ func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts
 	for n := range l.Count() {
 		add(n)
 	}
-	out := Sending{Video: v, Layout: l, Held: held, First: first, Expires: time.Now().Add(keyLife).UTC().Truncate(time.Second)}
+	out := Sending{Video: v, Layout: l, Held: held, First: first, Expires: time.Now().Add(sourceparts.KeyLife).UTC().Truncate(time.Second)}
 	for _, n := range order {
-		url, err := s.account.SignCreate(ctx, video.SourcesContainer, sourceparts.Name(v.ID, l, n), keyLife)
+		url, err := s.account.SignCreate(ctx, video.SourcesContainer, sourceparts.Name(v.ID, l, n), sourceparts.KeyLife)
 		if err != nil {
 			return Sending{}, fmt.Errorf("sign upload of %s: %w", v.ID, err)
 		}
@@ -226,7 +225,7 @@ func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts
 // them: what is held must be the caller's file. Safe to repeat.
 func (s *Service) completeParts(ctx context.Context, v video.Video, sums [][]byte) (videostore.Record, error) {
 	l, _ := sourceparts.LayoutOf(v.Upload)
-	held, err := s.held(ctx, v)
+	held, err := sourceparts.Tidy(ctx, s.blobs, v.ID, l)
 	if err != nil {
 		return videostore.Record{}, err
 	}

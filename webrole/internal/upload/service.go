@@ -22,7 +22,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
@@ -33,10 +32,6 @@ import (
 
 // MaxSize is the largest file that is taken, in bytes.
 const MaxSize = 5 << 30
-
-// keyLife is how long a valet key opens: long enough for some parts over a slow line,
-// short enough to be worthless soon. Clients ask for another.
-const keyLife = 15 * time.Minute
 
 // Service is safe for concurrent use.
 type Service struct {

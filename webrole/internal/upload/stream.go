@@ -31,7 +31,8 @@ func (s *Service) putParts(ctx context.Context, rec videostore.Record, r io.Read
 	if err != nil {
 		return rec, err
 	}
-	held, err := s.held(ctx, rec.Video)
+	l, _ := sourceparts.LayoutOf(rec.Video.Upload)
+	held, err := sourceparts.Tidy(ctx, s.blobs, rec.Video.ID, l)
 	if err != nil {
 		return rec, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -24,6 +25,7 @@ import (
 // leader starts over. Not safe for concurrent use.
 type Reconciler struct {
 	Videos *videostore.Store
+	Blobs  *blobstore.Store
 	Queue  func(ctx context.Context, name string) (QueueState, error)
 	// Workers lists the living workers with the steps they run.
 	Workers func(ctx context.Context) ([]workers.Worker, error)
@@ -39,6 +41,8 @@ type Reconciler struct {
 	UnbornAfter time.Duration
 	// AbandonAfter is how long an upload may take before its video is deleted.
 	AbandonAfter time.Duration
+	// KeyLife is how long a key that was given for an upload writes.
+	KeyLife time.Duration
 	// SweepAfter is how long after a purge the mark is kept: late workers may insert rows.
 	SweepAfter time.Duration
 	Log        *slog.Logger
@@ -89,7 +93,7 @@ func (r *Reconciler) Pass(ctx context.Context) (Pass, error) {
 			errs = append(errs, fmt.Errorf("reconcile %s: %w", mark.ID, err))
 		}
 		if healthy {
-			r.looks[mark.ID] = look{etag: mark.ETag, due: time.Now().Add(pause(time.Since(mark.Since))), round: r.round}
+			r.looks[mark.ID] = look{etag: mark.ETag, due: time.Now().Add(r.pause(mark)), round: r.round}
 		}
 	}
 	r.next = ""
@@ -106,8 +110,8 @@ func (r *Reconciler) Pass(ctx context.Context) (Pass, error) {
 // request.
 func (r *Reconciler) due(mark videostore.Inflight) bool {
 	age := time.Since(mark.Since)
-	awaits := mark.Awaits && age < r.AbandonAfter // nothing was promised, but perhaps reserved
-	if age < r.Grace || awaits && (mark.Owner == "" || age < r.UnbornAfter) || mark.Erased && age < r.SweepAfter {
+	awaits := mark.Awaits && age < r.AbandonAfter // nothing was promised, no key given, but perhaps reserved
+	if age < r.Grace || awaits && (mark.Owner == "" || age < r.UnbornAfter) || mark.Erased && age < min(r.KeyLife, r.SweepAfter) {
 		return false
 	}
 	if r.looks == nil {
@@ -123,9 +127,14 @@ func (r *Reconciler) due(mark videostore.Inflight) bool {
 }
 
 // pause is how long a healthy video is not checked. Most messages are lost when they are
-// promised, so young marks are checked in every pass and old ones seldom.
-func pause(age time.Duration) time.Duration {
-	if age < time.Minute {
+// promised, so young marks are checked in every pass and old ones seldom. A video that was
+// purged is checked twice: when its keys have ended, and when no worker can be late.
+func (r *Reconciler) pause(mark videostore.Inflight) time.Duration {
+	age := time.Since(mark.Since)
+	switch {
+	case mark.Erased:
+		return r.SweepAfter - age
+	case age < time.Minute:
 		return 0
 	}
 	return min(age/4, 5*time.Minute)
@@ -161,12 +170,15 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *m
 			missing = append(missing, videostore.FollowIntent())
 		}
 		if indexed && len(missing) == 0 {
-			return false, r.Videos.Settle(ctx, mark)
+			return r.settle(ctx, mark, view)
 		}
 	case state == video.AwaitingUpload:
 		if time.Since(mark.Since) >= r.AbandonAfter {
 			r.Log.Info("remove abandoned upload", "video", mark.ID)
 			_, err := r.Videos.Delete(ctx, mark.ID, view.ETag)
+			return false, err
+		}
+		if err := r.tidy(ctx, view.Video); err != nil {
 			return false, err
 		}
 		missing = append(view.Missing(), missing...) // of what was promised while it is sent
@@ -189,6 +201,9 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *m
 func (r *Reconciler) sweep(ctx context.Context, mark videostore.Inflight) (healthy bool, _ error) {
 	if err := r.Videos.Release(ctx, mark.Owner, mark.ID); err != nil {
 		return false, err
+	}
+	if _, err := r.Blobs.DeletePrefix(ctx, video.SourcesContainer, video.Prefix(mark.ID)); err != nil {
+		return false, err // what its keys wrote after the purge
 	}
 	if time.Since(mark.Since) < r.SweepAfter {
 		return true, nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -424,7 +428,7 @@ func TestRowsWithoutAVideoAreSwept(t *testing.T) {
 		}
 		return keys
 	}
-	b.rec.SweepAfter = time.Hour
+	b.rec.SweepAfter, b.rec.KeyLife = time.Hour, time.Hour
 	b.pass(t)
 	if len(left()) != 3 {
 		t.Errorf("left %v: within the grace time a worker may still clean up itself", left())
@@ -438,4 +442,76 @@ func TestRowsWithoutAVideoAreSwept(t *testing.T) {
 	if marks, err := b.marks(t); err != nil || len(marks) != 0 {
 		t.Errorf("in flight: %v, %v; want nothing", marks, err)
 	}
+}
+
+// Keys of an upload write whatever their holder likes, as long as they live. What no row
+// names goes: parts of a wrong length and of uploads that were given up, while the upload
+// is waited for and when it is complete, and anything of a video that was purged.
+func TestWhatKeysWroteIsRemoved(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.create(t)
+	now, old := sourceparts.Layout{Bytes: 5, PartBytes: 2, Epoch: "now"}, sourceparts.Layout{Bytes: 5, PartBytes: 2, Epoch: "old"}
+	put := func(l sourceparts.Layout, n int, content string) string {
+		name := sourceparts.Name(id, l, n)
+		if _, err := b.blobs.Put(t.Context(), video.SourcesContainer, name, strings.NewReader(content), int64(len(content)), blobstore.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		return video.SourcesContainer + ": " + name
+	}
+	left := func(why string, want ...string) {
+		t.Helper()
+		b.pass(t)
+		if diff := cmp.Diff(want, b.blobsLeft(t)); diff != "" {
+			t.Errorf("%s: blobs left (-want +got):\n%s", why, diff)
+		}
+	}
+	change := func(by func(v *video.Video)) {
+		t.Helper()
+		if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) { by(v); return nil, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(func(v *video.Video) {
+		v.Upload, v.GivenUp = &video.Upload{Bytes: now.Bytes, PartBytes: now.PartBytes, Epoch: now.Epoch}, 1
+	})
+	rec, err := b.videos.Get(t.Context(), id)
+	if err == nil {
+		err = b.videos.MarkSending(t.Context(), rec.Video)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := put(now, 0, "ab")
+	put(now, 1, "far more than two bytes")
+	put(old, 0, "ab")
+	left("while it is waited for", whole)
+
+	rest := []string{whole, put(now, 1, "cd"), put(now, 2, "e")}
+	b.rec.KeyLife = time.Hour
+	if _, err := b.videos.UploadedInParts(t.Context(), id, now.Epoch, now.Bytes, "etag"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.videos.Cancel(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if rec, err = b.videos.Get(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.videos.MarkIndexed(t.Context(), id, rec.Video.UpdatedAt); err != nil {
+		t.Fatal(err)
+	}
+	late := put(old, 1, "cd")
+	left("complete, and keys still write", append(slices.Clone(rest), late)...)
+	b.rec.KeyLife = 0
+	left("complete, and keys have ended", rest...)
+
+	if _, err := b.videos.Delete(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.videos.Erase(t.Context(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	b.rec.SweepAfter = time.Hour
+	left("purged")
 }
