@@ -62,7 +62,7 @@ owners POST /api/v1/videos/:id/cancel
 owners POST /api/v1/videos/:id/reprocess
 seers GET /api/v1/videos/:id/steps
 seers GET /api/v1/videos/:id/journey
-seers GET /api/v1/videos/:id/cost
+owners GET /api/v1/videos/:id/cost
 seers GET /api/v1/videos/:id/views
 seers POST /api/v1/videos/:id/views
 seers POST /api/v1/videos/:id/seek
@@ -497,6 +497,30 @@ func TestOpenOnLoopback(t *testing.T) {
 	guarded := openCommunity(t, nil)
 	if page := string(guarded.get("/upload").body); strings.Contains(page, "Nobody signs in here") {
 		t.Error("the page says that nobody signs in, where people do")
+	}
+}
+
+// TestWorkersAreForOwners: which workers made a video, and what it cost, is told to its
+// owner and to operators. Their names are those of hosts.
+func TestWorkersAreForOwners(t *testing.T) {
+	t.Parallel()
+	c := openCommunity(t, nil)
+	id := c.announce(owner, video.Public)
+	c.as(owner, "PUT", "/api/v1/videos/"+id+"/content", movie(100)).want(t, 202, "")
+	if _, err := c.videos.Claim(t.Context(), workflow.Key{ID: video.ID(id), Generation: 1, Step: workflow.StepProbe}, "message", "host-of-ours-7"); err != nil {
+		t.Fatal(err)
+	}
+	for who, told := range map[string]bool{owner: true, operator: true, stranger: false, nobody: false} {
+		for _, path := range []string{"/steps", "/journey"} {
+			a := c.as(who, "GET", "/api/v1/videos/"+id+path, nil)
+			if a.StatusCode != http.StatusOK || bytes.Contains(a.body, []byte("host-of-ours")) != told {
+				t.Errorf("%s tells %q %d %s", path, who, a.StatusCode, a.body)
+			}
+		}
+		v := decode[api.Video](t, c.as(who, "GET", "/api/v1/videos/"+id, nil), http.StatusOK)
+		if v.MayChange == nil || *v.MayChange != told {
+			t.Errorf("%q may change it: %v", who, v.MayChange)
+		}
 	}
 }
 

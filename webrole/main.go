@@ -103,7 +103,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		return nil, err
 	}
 	queues := workqueue.OpenAll(account, cfg.Queues)
-	if err := provision.Ensure(ctx, account, queues); err != nil {
+	if err := provision.Await(ctx, account, queues, cfg.Addr, cfg.AdminAddr); err != nil {
 		return nil, err
 	}
 	blobs := blobstore.New(account)
@@ -139,7 +139,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	if cfg.Token != "" {
 		who = access.NewCredentials(cfg.Token, keys, cfg.Anonymous)
 		if cfg.SignIn.Issuer != "" {
-			who = access.NewSignIn(cfg.SignIn, who)
+			who = access.NewSignIn(cfg.SignIn, keys, who)
 		}
 	} else {
 		pages.SayOpen()

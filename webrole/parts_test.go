@@ -130,10 +130,10 @@ func TestUploadInParts(t *testing.T) {
 	s.call(http.MethodPost, path, nil).want(t, 409, "state_conflict")
 }
 
-// TestValetKeyIsWorthlessAfterItsUse: a key creates one part, once. It neither reads nor
+// TestValetKeyCreatesAndNoMore: a key creates one part, once. It neither reads nor
 // deletes, and whatever its holder tries with what is there, also after complete, is
 // refused and changes nothing.
-func TestValetKeyIsWorthlessAfterItsUse(t *testing.T) {
+func TestValetKeyCreatesAndNoMore(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
 	content := movie(partBytes + 7)

@@ -327,10 +327,14 @@ func TestSignIn(t *testing.T) {
 	gone := &guest{start(t, signInSettings(i, nextKey)), g.cookies}
 	gone.visit(http.MethodGet, "/api/v1/videos", nil).want(t, 401, "unauthorized")
 
+	copied := &guest{s, maps.Clone(g.cookies)}
+	copied.visit(http.MethodGet, "/api/v1/videos/"+mine.Id, nil).want(t, 200, "")
 	if a := g.visit(http.MethodPost, "/auth/signout", nil); a.StatusCode != http.StatusSeeOther || len(g.cookies) != 0 {
 		t.Errorf("after the sign-out: %d, %v", a.StatusCode, g.cookies)
 	}
 	g.visit(http.MethodGet, "/api/v1/videos/"+mine.Id, nil).want(t, 401, "unauthorized")
+	// The session has ended, and not this cookie alone.
+	copied.visit(http.MethodGet, "/api/v1/videos/"+mine.Id, nil).want(t, 401, "unauthorized")
 }
 
 // TestSignInIsLimited: who repeats the way to the issuer, or back, is limited as at the

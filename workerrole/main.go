@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
@@ -102,7 +103,7 @@ func runWith(ctx context.Context, cfg config) error {
 		return err
 	}
 	queues := workqueue.OpenAll(account, cfg.Queues)
-	if err := provision.Ensure(ctx, account, queues); err != nil {
+	if err := provision.Await(ctx, account, queues, cfg.AdminAddr); err != nil {
 		return err
 	}
 	held, err := openCage(cfg.Sandbox, log)
@@ -121,7 +122,7 @@ func runWith(ctx context.Context, cfg config) error {
 	r := &role{
 		cfg: cfg, log: log, measured: measured, queues: queues, tool: tool, scratch: scratch, held: held,
 		blobs: blobstore.New(account), videos: videostore.New(account, queues), catalog: catalog.New(account),
-		search: searchindex.New(account), races: registrations.New(account), views: views.New(account), trail: audit.New(account),
+		search: searchindex.New(account), races: registrations.New(account), views: views.New(account), trail: audit.New(account), keys: apikeys.New(account),
 		twins: twins.New(account), register: workers.New(account),
 	}
 	r.videos.Observe(videostore.Observer{Video: measured.changed, Attempt: measured.attempt})
@@ -164,6 +165,7 @@ type role struct {
 	races    *registrations.Store
 	views    *views.Counter
 	trail    *audit.Trail
+	keys     *apikeys.Store
 	twins    *twins.Index
 	register *workers.Register
 }
@@ -230,6 +232,10 @@ func (r *role) leader() *upkeep.Leader {
 		}},
 		{Name: "forget old changes", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
 			removed, err := r.trail.Forget(ctx, time.Now().Add(-r.cfg.AuditLife))
+			return upkeep.Pass{Items: removed}, err
+		}},
+		{Name: "forget ended sessions", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
+			removed, err := r.keys.ForgetSessions(ctx, time.Now())
 			return upkeep.Pass{Items: removed}, err
 		}},
 		{Name: "forget dead workers", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {

@@ -112,7 +112,11 @@ const observe = `(() => {
   console.info = (...args) => { if (args[0] === 'hls') seen.errors.push(args.slice(1).join(' ')); info(...args); };
   performance.setResourceTimingBufferSize(10000);
   player.muted = true;
-  player.addEventListener('canplay', () => player.play(), { once: true });
+  const there = setInterval(() => {
+    if (player.hidden) return;
+    clearInterval(there);
+    player.play().catch(() => {});
+  }, 20);
   player.addEventListener('playing', () => {
     if (seen.first !== null) return;
     seen.first = player.currentTime;

@@ -56,6 +56,7 @@ func TestColoursAreThoseOfTheFilm(t *testing.T) {
 		v := uploadedAndReady(t, user, client.NewVideo{Title: name}, path)
 		visit(t, tab, s.BaseURL()+"/watch/"+v.Id)
 		playable(t, tab, "watch")
+		eval[any](t, tab, `(() => { const p = document.getElementById('player'); p.muted = true; return p.play(); })() ?? null`)
 		shown := eval[[]int](t, tab, colourShown)
 		for i := range filmed {
 			if off := shown[i] - filmed[i]; off > 3 || off < -3 {

@@ -216,6 +216,13 @@ func TestEveryPageEverywhere(t *testing.T) {
 	}
 }
 
+// shifted is the sum of the page's layout shifts so far.
+const shifted = `new Promise((done) => { let sum = 0;
+  const look = (list) => { for (const e of list.getEntries()) if (!e.hadRecentInput) sum += e.value; };
+  const observer = new PerformanceObserver(look);
+  observer.observe({ type: 'layout-shift', buffered: true });
+  setTimeout(() => { look({ getEntries: () => observer.takeRecords() }); done(sum); }, 50); })`
+
 // visited is a page that is looked at.
 type visited struct {
 	name, path string
@@ -254,6 +261,10 @@ func (v visitor) at(t *testing.T, page visited, sight sight) {
 			t.Errorf("%s: axe found\n%s", name, strings.Join(found, "\n"))
 		}
 	}
+	// What moves by itself while somebody reads is 0.1 at most of what they see.
+	if shift := eval[float64](t, tab, shifted); shift > 0.1 {
+		t.Errorf("%s: the layout shifts by %.2f", name, shift)
+	}
 	check := `JSON.stringify([window.owned ?? 0, document.documentElement.scrollWidth - innerWidth])`
 	if got, err := chromedp.Run(tab, chromedp.Evaluate[string](check)); err != nil || !strings.HasPrefix(got, "[0,") || got != "[0,0]" && !strings.HasPrefix(got, "[0,-") {
 		t.Errorf("%s: executed markup, pixels beyond the edge: %s, %v", name, got, err)
@@ -272,12 +283,12 @@ func (v visitor) at(t *testing.T, page visited, sight sight) {
 func playable(t *testing.T, tab context.Context, name string) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) { // the pace of looking
-		length, err := chromedp.Run(tab, chromedp.Evaluate[float64](`document.getElementById('player').duration || 0`))
-		if err == nil && length > 1 {
+		there, err := chromedp.Run(tab, chromedp.Evaluate[bool](`!document.getElementById('player').hidden`))
+		if err == nil && there {
 			return
 		}
 		if azuritetest.Late(began, 20*time.Second) {
-			t.Fatalf("%s: the player has no film: %v, %v", name, length, err)
+			t.Fatalf("%s: the player has no film: %v", name, err)
 		}
 	}
 }

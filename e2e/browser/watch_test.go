@@ -1,12 +1,14 @@
 package browser_test
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -36,6 +38,14 @@ func TestWatchPage(t *testing.T) {
 	}
 	playable(t, tab, "watch")
 
+	t.Run("nothing is loaded before", func(t *testing.T) {
+		until(t, tab, "the playlist is there", `performance.getEntriesByType('resource').some((e) => e.name.endsWith('.m3u8'))`)
+		time.Sleep(time.Second) // in which a player that loads by itself has loaded
+		if got := eval[float64](t, tab, `performance.getEntriesByType('resource').filter((e) => /\/v\/.*\.(m4s|mp4)/.test(e.name)).length`); got != 0 {
+			t.Errorf("%.0f parts of the film were loaded before somebody plays it", got)
+		}
+	})
+
 	t.Run("bar", func(t *testing.T) {
 		until(t, tab, "all parts are made", `document.querySelectorAll('#scrub .parts > [data-state=done]').length >= 3 && !document.querySelector('#scrub .parts > :not([data-state=done])')`)
 		if got := eval[string](t, tab, `document.getElementById('scrub').getAttribute('aria-valuetext')`); !strings.Contains(got, "of 0:20") {
@@ -59,6 +69,30 @@ func TestWatchPage(t *testing.T) {
 		until(t, tab, "Space plays", `!document.getElementById('player').paused`)
 		press(t, tab, `#player`, " ")
 		until(t, tab, "Space pauses", `document.getElementById('player').paused`)
+	})
+
+	t.Run("keys", func(t *testing.T) {
+		eval[any](t, tab, `document.activeElement.blur() ?? null`)
+		for _, step := range []struct{ key, holds string }{
+			{"k", `!document.getElementById('player').paused`},
+			{"m", `document.getElementById('player').muted`},
+			{" ", `document.getElementById('player').paused && scrollY === 0`},
+			{kb.ArrowLeft, `document.getElementById('player').currentTime < 14`},
+		} {
+			if err := chromedp.Do(tab, chromedp.KeyEvent(step.key)); err != nil {
+				t.Fatal(err)
+			}
+			until(t, tab, fmt.Sprintf("key %q", step.key), step.holds)
+		}
+	})
+
+	t.Run("clip", func(t *testing.T) {
+		press(t, tab, `#clip summary`, kb.Enter)
+		reach(t, tab, `#clip-from`)
+		retype(t, tab, "3")
+		press(t, tab, `#make-clip button`, kb.Enter)
+		until(t, tab, "the clip has a link", `document.querySelector('#clip-made a')?.href.includes('/clips/')`)
+		inspect(t, tab, "clip-made")
 	})
 
 	t.Run("edit", func(t *testing.T) {
@@ -90,6 +124,21 @@ func TestWatchPage(t *testing.T) {
 		until(t, tab, "the new title", `document.getElementById('title').textContent === 'As it is now' && !document.getElementById('edit').open`)
 		until(t, tab, "the focus is where it was", `document.activeElement.id === 'edit-open'`)
 		until(t, tab, "the tags of somebody else", `document.getElementById('facts').textContent.includes('theirs, too')`)
+	})
+
+	t.Run("race", func(t *testing.T) {
+		press(t, tab, `#edit-open`, kb.Enter)
+		press(t, tab, `#edit .race summary`, kb.Enter)
+		reach(t, tab, `#edit-race-event`)
+		typeKeys(t, tab, "City Run 2026")
+		eval[any](t, tab, `document.getElementById('edit-race-first-frame').value = '2026-05-03T10:00:00.500', null`)
+		inspect(t, tab, "race-of-a-film")
+		press(t, tab, `#edit-form button[type=submit]`, kb.Enter)
+		until(t, tab, "it is saved", `!document.getElementById('edit').open`)
+		now, err := user.API().GetVideoWithResponse(t.Context(), v.Id)
+		if err != nil || now.JSON200 == nil || now.JSON200.Race == nil || now.JSON200.Race.Event != "City Run 2026__Full" || now.JSON200.Race.FirstFrameAt.Nanosecond() != 5e8 {
+			t.Errorf("the film shows the race %+v, %v", now.JSON200, err)
+		}
 	})
 
 	t.Run("suggestions", func(t *testing.T) {

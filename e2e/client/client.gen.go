@@ -1829,9 +1829,12 @@ type Video struct {
 	Id VideoID `json:"id"`
 
 	// Links Addresses on this server. Those of playback are there when they can answer.
-	Links   Links     `json:"links"`
-	Made    *[]Made   `json:"made,omitempty"`
-	Notices *[]Notice `json:"notices,omitempty"`
+	Links Links   `json:"links"`
+	Made  *[]Made `json:"made,omitempty"`
+
+	// MayChange Whether who asks may change it; then they are also told which workers made it, and what it cost. Not in lists.
+	MayChange *bool     `json:"mayChange,omitempty"`
+	Notices   *[]Notice `json:"notices,omitempty"`
 
 	// Playable Turns true with the first committed chunk and never back.
 	Playable bool `json:"playable"`
@@ -2807,7 +2810,7 @@ type ClientInterface interface {
 	// a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
 	// attempts that were lost with their worker (`attemptsNotCounted`) or still run;
 	// polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
-	// captions; uploads, playing, and storing.
+	// captions; uploads, playing, and storing. For who may change the video.
 	//
 	// Corresponds with GET /videos/{id}/cost (the `GetCost` operationId).
 	GetCost(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4159,7 +4162,7 @@ func (c *Client) PutContentWithBody(ctx context.Context, id ID, params *PutConte
 // a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
 // attempts that were lost with their worker (`attemptsNotCounted`) or still run;
 // polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
-// captions; uploads, playing, and storing.
+// captions; uploads, playing, and storing. For who may change the video.
 //
 // Corresponds with GET /videos/{id}/cost (the `GetCost` operationId).
 func (c *Client) GetCost(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7928,7 +7931,7 @@ type ClientWithResponsesInterface interface {
 	// a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
 	// attempts that were lost with their worker (`attemptsNotCounted`) or still run;
 	// polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
-	// captions; uploads, playing, and storing.
+	// captions; uploads, playing, and storing. For who may change the video.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11935,7 +11938,7 @@ func (c *ClientWithResponses) PutContentWithBodyWithResponse(ctx context.Context
 // a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
 // attempts that were lost with their worker (`attemptsNotCounted`) or still run;
 // polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
-// captions; uploads, playing, and storing.
+// captions; uploads, playing, and storing. For who may change the video.
 //
 // Returns a wrapper object for the known response body format(s).
 //

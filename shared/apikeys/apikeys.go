@@ -5,7 +5,11 @@
 //	              nothing to do with each other, and each request reads one)
 //	RowKey        "KEY"           Hash, Name, Owner, Role, CreatedAt, RevokedAt
 //
-// A revoked key keeps its row, so that operators see that there was one.
+// A revoked key keeps its row, so that operators see that there was one. The table also
+// has the sessions of people who signed out, until they would have ended by themselves:
+//
+//	PartitionKey  the session's id
+//	RowKey        "SIGNEDOUT"     Until
 package apikeys
 
 import (
@@ -112,7 +116,7 @@ func isID(text string) bool {
 // List returns keys, valid and revoked, in no order that means anything: a scan, for
 // operators. limit is from 1 to 1000; next continues it and is empty at the end.
 func (s *Store) List(ctx context.Context, limit int, token string) (keys []Key, next string, err error) {
-	query := tablestore.Query{Class: tablestore.Scan, PageSize: int32(limit), Read: tablestore.Into(&keys, readKey)}
+	query := tablestore.Query{Class: tablestore.Scan, Filter: "RowKey eq '" + rowKey + "'", PageSize: int32(limit), Read: tablestore.Into(&keys, readKey)}
 	_, next, err = s.table.Page(ctx, query, token)
 	if err != nil {
 		return nil, "", fmt.Errorf("list API keys: %w", err)

@@ -12,9 +12,9 @@ import (
 )
 
 // SignCreate returns the valet key of one blob that is not there yet: a URL that
-// creates it and does nothing else. Storage refuses whatever its holder tries with a
-// blob that is there, so the key is worthless after its first use. What was created is
-// still the holder's word: check size and content. container is a base name. Keep the
+// creates it. Storage refuses to read, replace or delete a blob that is there; it allows
+// snapshots, which go with the blob. What was created is the holder's word, of whatever
+// length: check size and content, and remove what is not wanted. container is a base name. Keep the
 // URL out of logs: see Redact.
 func (a *Account) SignCreate(ctx context.Context, container, blob string, life time.Duration) (string, error) {
 	if life <= 0 {

@@ -43,7 +43,7 @@ var rules = map[string]Action{
 	"POST /api/v1/videos/:id/reprocess":                   Change,
 	"GET /api/v1/videos/:id/steps":                        See,
 	"GET /api/v1/videos/:id/journey":                      See,
-	"GET /api/v1/videos/:id/cost":                         See,
+	"GET /api/v1/videos/:id/cost":                         Change,
 	"GET /api/v1/videos/:id/views":                        See,
 	"POST /api/v1/videos/:id/views":                       See,
 	"POST /api/v1/videos/:id/seek":                        See, // what somebody watches is made first

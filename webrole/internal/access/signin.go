@@ -18,9 +18,11 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/gin-gonic/gin"
 	"github.com/gorilla/securecookie"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
@@ -61,12 +63,14 @@ type OIDC struct {
 }
 
 // SignIn lets people sign in at an OpenID Connect issuer, with PKCE, state and nonce,
-// and knows them by a signed cookie afterwards. It is an Authenticator: who shows
-// other credentials, or none, is asked of the next one. It keeps nothing between
-// requests, so any web role with the same keys takes the next one.
+// and knows them by a signed cookie afterwards, until they sign out. It is an
+// Authenticator: who shows other credentials, or none, is asked of the next one. Any web
+// role with the same keys takes the next request.
 type SignIn struct {
 	config OIDC
 	next   Authenticator
+	ended  *apikeys.Store
+	open   *lru.Cache[string, time.Time]   // when a session was last found not to have ended
 	codecs map[string][]securecookie.Codec // by cookie
 	client *http.Client
 
@@ -75,8 +79,12 @@ type SignIn struct {
 }
 
 // NewSignIn returns the sign-in of a configuration that is complete.
-func NewSignIn(config OIDC, next Authenticator) *SignIn {
-	s := &SignIn{config: config, next: next, client: &http.Client{Timeout: issuerTime}, codecs: map[string][]securecookie.Codec{}}
+func NewSignIn(config OIDC, ended *apikeys.Store, next Authenticator) *SignIn {
+	open, err := lru.New[string, time.Time](maxKnown)
+	if err != nil {
+		panic(err) // maxKnown is not positive
+	}
+	s := &SignIn{config: config, next: next, ended: ended, open: open, client: &http.Client{Timeout: issuerTime}, codecs: map[string][]securecookie.Codec{}}
 	for name, life := range map[string]time.Duration{sessionCookie: sessionLife, signInCookie: signInLife} {
 		for _, key := range config.Keys {
 			hash := sha256.Sum256([]byte(name + "\x00" + key))
@@ -94,6 +102,7 @@ func (s *SignIn) Programs() Authenticator { return s.next }
 
 // session is what the cookie of somebody who signed in has.
 type session struct {
+	ID    string `json:"i"` // empty in cookies of older releases, which end by themselves
 	Owner string `json:"o"`
 	Role  Role   `json:"r"`
 }
@@ -103,10 +112,44 @@ func (s *SignIn) Authenticate(r *http.Request) (Identity, error) {
 	if r.Header.Get("Authorization") == "" {
 		var known session
 		if s.read(r, sessionCookie, &known) {
+			if err := s.stillOpen(r.Context(), known.ID); err != nil {
+				return Identity{}, err
+			}
 			return Identity{Owner: known.Owner, Role: known.Role, SignedIn: true}, nil
 		}
 	}
 	return s.next.Authenticate(r)
+}
+
+// stillOpen returns ErrUnknown when somebody signed out of a session. What was read is
+// believed for keyLife.
+func (s *SignIn) stillOpen(ctx context.Context, id string) error {
+	if at, ok := s.open.Get(id); id == "" || ok && time.Since(at) < keyLife {
+		return nil
+	}
+	now := time.Now()
+	over, err := s.ended.SignedOut(ctx, id)
+	if err == nil && over {
+		return ErrUnknown
+	}
+	if err == nil {
+		s.open.Add(id, now)
+	}
+	return err
+}
+
+// signOut ends the session for every copy of its cookie.
+func (s *SignIn) signOut(w http.ResponseWriter, r *http.Request) error {
+	var known session
+	if s.read(r, sessionCookie, &known) && known.ID != "" {
+		if err := s.ended.SignOut(r.Context(), known.ID, time.Now().Add(sessionLife)); err != nil {
+			return err
+		}
+		s.open.Remove(known.ID)
+	}
+	s.forget(w, sessionCookie)
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+	return nil
 }
 
 // Register adds the routes of the sign-in.
@@ -121,11 +164,7 @@ func (s *SignIn) Register(r gin.IRoutes) {
 	}
 	r.GET(SignInPath, handle(s.begin))
 	r.GET(callbackPath, handle(s.end))
-	r.POST(signOutPath, handle(func(w http.ResponseWriter, r *http.Request) error {
-		s.forget(w, sessionCookie)
-		http.Redirect(w, r, "/", http.StatusSeeOther)
-		return nil
-	}))
+	r.POST(signOutPath, handle(s.signOut))
 }
 
 // attempt is what we remember of a sign-in while somebody is at the issuer.
@@ -220,7 +259,7 @@ func (s *SignIn) verify(ctx context.Context, provider *oidc.Provider, raw, nonce
 	if token.Subject == "" {
 		return session{}, errors.New("the ID token names nobody")
 	}
-	return session{Owner: ownerOf(token.Subject), Role: s.role(claims[s.config.RoleClaim])}, nil
+	return session{ID: rand.Text(), Owner: ownerOf(token.Subject), Role: s.role(claims[s.config.RoleClaim])}, nil
 }
 
 var plainOwner = regexp.MustCompile(`^[A-Za-z0-9._@+-]{1,59}$`)

@@ -86,10 +86,10 @@ func list(s []string) []string {
 }
 
 // timeline is the runs of a video as the API lists them.
-func timeline(runs []run, why func(string) string) []api.Step {
+func timeline(runs []run, t told) []api.Step {
 	steps := make([]api.Step, len(runs))
 	for i, r := range runs {
-		steps[i] = publicStep(r.Step, why)
+		steps[i] = publicStep(r.Step, t)
 		if r.pictures {
 			steps[i].From, steps[i].To = &r.from, &r.to
 		}
@@ -97,16 +97,13 @@ func timeline(runs []run, why func(string) string) []api.Step {
 	return steps
 }
 
-func publicStep(s videostore.Step, why func(string) string) api.Step {
+func publicStep(s videostore.Step, t told) api.Step {
 	out := api.Step{
 		Generation: s.Key.Generation, Step: s.Key.Step, Index: s.Key.Index, State: string(s.State), Attempts: s.Attempts,
-		Started: moment(s.StartedAt), Finished: moment(s.FinishedAt),
-	}
-	if s.Worker != "" {
-		out.Worker = &s.Worker
+		Worker: t.worker(s.Worker), Started: moment(s.StartedAt), Finished: moment(s.FinishedAt),
 	}
 	if s.Error != nil {
-		out.Error = ptr(why(string(s.Error.Code) + ": " + s.Error.Detail))
+		out.Error = ptr(t.why(string(s.Error.Code) + ": " + s.Error.Detail))
 	}
 	return out
 }

@@ -86,11 +86,11 @@ func (s *Server) GetJourney(c *gin.Context, id api.ID) {
 		return
 	}
 	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, journey(rec.Video, g.runs, time.Now().UTC(), saysWhy(c)))
+	c.JSON(http.StatusOK, journey(rec.Video, g.runs, time.Now().UTC(), toldTo(c, rec.Video)))
 }
 
 // journey puts the runs on one time axis.
-func journey(v video.Video, runs []run, now time.Time, why func(string) string) api.Journey {
+func journey(v video.Video, runs []run, now time.Time, t told) api.Journey {
 	out := api.Journey{Generation: v.Generation, Now: now, Items: make([]api.JourneyItem, len(runs))}
 	axis := axis{open: v.Working()}
 	if v.Generation == 1 {
@@ -105,7 +105,7 @@ func journey(v video.Video, runs []run, now time.Time, why func(string) string) 
 			item.State = api.RunPlanned
 		}
 		for _, a := range r.Tries() {
-			item.Attempts = append(item.Attempts, attempt(a, why))
+			item.Attempts = append(item.Attempts, attempt(a, t))
 			axis.see(a.Queued, a.Started, a.Ended)
 			axis.open = axis.open || a.Ended.IsZero()
 		}
@@ -120,10 +120,10 @@ func journey(v video.Video, runs []run, now time.Time, why func(string) string) 
 }
 
 // attempt is an attempt as the API shows it.
-func attempt(a videostore.Attempt, why func(string) string) api.Attempt {
+func attempt(a videostore.Attempt, t told) api.Attempt {
 	return api.Attempt{
-		Number: a.Number, Worker: some(a.Worker), QueuedAt: moment(a.Queued), StartedAt: a.Started,
-		EndedAt: moment(a.Ended), Outcome: api.AttemptOutcome(a.Outcome), Error: some(why(a.Error)),
+		Number: a.Number, Worker: t.worker(a.Worker), QueuedAt: moment(a.Queued), StartedAt: a.Started,
+		EndedAt: moment(a.Ended), Outcome: api.AttemptOutcome(a.Outcome), Error: some(t.why(a.Error)),
 	}
 }
 

@@ -155,27 +155,38 @@ func (s *Server) GetVideo(c *gin.Context, id api.ID) {
 
 // ListSteps implements GET /videos/{id}/steps.
 func (s *Server) ListSteps(c *gin.Context, id api.ID) {
-	_, g, err := s.lookAt(c.Request.Context(), video.ID(id))
+	rec, g, err := s.lookAt(c.Request.Context(), video.ID(id))
 	if err != nil {
 		abort(c, err)
 		return
 	}
 	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, api.StepList{Items: timeline(g.runs, saysWhy(c))})
+	c.JSON(http.StatusOK, api.StepList{Items: timeline(g.runs, toldTo(c, rec.Video))})
 }
 
-// saysWhy returns what is told of an error inside: to operators all of it, to others
-// its code, because the rest names hosts and blobs of ours.
-func saysWhy(c *gin.Context) func(text string) string {
-	if access.May(access.From(c.Request.Context()), access.Operate, video.Video{}) {
-		return func(text string) string { return text }
+// told says what somebody is told of the work on a video: operators the whole of every
+// error, others its code, for the rest names hosts and blobs of ours; and who may change
+// the video which workers made it, whose names are those of hosts.
+type told struct{ errors, workers bool }
+
+func toldTo(c *gin.Context, v video.Video) told {
+	who := access.From(c.Request.Context())
+	return told{errors: access.May(who, access.Operate, video.Video{}), workers: access.May(who, access.Change, v)}
+}
+
+func (t told) why(text string) string {
+	if t.errors || text == "" || failure.MatchString(text) {
+		return text
 	}
-	return func(text string) string {
-		if text == "" || failure.MatchString(text) {
-			return text
-		}
-		return retrying
+	return retrying
+}
+
+// worker is nil for who is not told, and where there is none.
+func (t told) worker(name string) *string {
+	if !t.workers {
+		return nil
 	}
+	return some(name)
 }
 
 // retrying stands for an error that is no business of those who are told of it.
@@ -333,6 +344,7 @@ func (s *Server) progress(ctx context.Context, rec videostore.Record) videostore
 
 func (s *Server) write(c *gin.Context, status int, rec videostore.Record, progress videostore.Progress) {
 	out := s.publicVideo(rec, progress)
+	out.MayChange = ptr(access.May(access.From(c.Request.Context()), access.Change, rec.Video))
 	c.Header("ETag", out.Etag)
 	c.Header("Cache-Control", "no-store")
 	c.JSON(status, out)

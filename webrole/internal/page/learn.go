@@ -60,6 +60,17 @@ func (m learnMap) titleOf(name string) (string, bool) {
 // patternOf is the address of the pattern's page that belongs to a scene.
 func patternOf(s scene.Scene) string { return "/" + strings.TrimSuffix(s.Page, ".md") }
 
+// nextScene is the scene that is best watched after s: nil after the last.
+func nextScene(s scene.Scene) *scene.Scene {
+	all := scene.All()
+	for i := range all[:len(all)-1] {
+		if all[i].Name == s.Name {
+			return &all[i+1]
+		}
+	}
+	return nil
+}
+
 // pattern is the page of a pattern.
 type pattern struct {
 	Title string

@@ -45,8 +45,7 @@ func (w *Window) Decide(seen Observation) Decision {
 	}
 	d := Decision{Wanted: w.past[0].now, Now: now, Why: why, Seen: seen}
 	if d.Wanted > now {
-		d.Why = fmt.Sprintf("%s were wanted %s ago, and the cool-down is %v; now %d: %s",
-			count(d.Wanted), seconds(seen.At.Sub(w.past[0].at)), w.settings.CoolDown, now, why)
+		d.Why = fmt.Sprintf("so many were wanted until %s ago; fewer, now %d, only %s after that", seconds(seen.At.Sub(w.past[0].at)), now, seconds(w.settings.CoolDown))
 	}
 	return d
 }

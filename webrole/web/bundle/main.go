@@ -25,7 +25,7 @@ func main() {
 
 // scripts are one for each page, and those that run beside a page or in a part of
 // one. What they share becomes a file of its own, so that a browser loads it once.
-var scripts = []string{"home", "mine", "upload", "watch", "embed", "race", "board", "lab", "scene", "md5-worker"}
+var scripts = []string{"home", "mine", "upload", "watch", "embed", "race", "board", "lab", "learn", "scene", "md5-worker"}
 
 // bundle writes the scripts of the pages under web into out.
 func bundle(web, out string) error {

@@ -292,7 +292,7 @@ export interface paths {
          *     a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
          *     attempts that were lost with their worker (`attemptsNotCounted`) or still run;
          *     polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
-         *     captions; uploads, playing, and storing.
+         *     captions; uploads, playing, and storing. For who may change the video.
          */
         get: operations["getCost"];
         put?: never;
@@ -1531,6 +1531,8 @@ export interface components {
             readyAt?: string;
             /** @description For `If-Match`. */
             etag: string;
+            /** @description Whether who asks may change it; then they are also told which workers made it, and what it cost. Not in lists. */
+            mayChange?: boolean;
             links: components["schemas"]["Links"];
             made?: components["schemas"]["Made"][];
         };

@@ -1,4 +1,4 @@
-import { $, type BoardEvent, Problem, call, element, message, say } from './api';
+import { $, type BoardEvent, Problem, type VideoPage, call, element, message, say } from './api';
 import { ask } from './board/ask';
 import { hue, short } from './board/colour';
 import { Facts } from './board/facts';
@@ -52,7 +52,7 @@ const picture = new Picture(model, {
     picture.mark(id);
     $('follow').focus();
   },
-}, $('board-queues'), $('board-workers'), $('board-poison'), $('air'));
+}, $('board-queues'), $('board-workers'), $('board-gone'), $('board-poison'), $('air'));
 
 const tableActions = {
   pause: (name: string, paused: boolean, button: HTMLButtonElement) => { void pause(name, paused, button); },
@@ -74,7 +74,7 @@ function sums() {
   const silent = workers.filter((w) => w.silent).length;
   $('sum-waiting').textContent = String(waiting);
   $('sum-running').textContent = String(running);
-  $('sum-workers').textContent = `${workers.length - silent}${silent ? ` + ${silent} silent` : ''}`;
+  $('sum-workers').textContent = model.trouble && silent ? 'unknown' : `${workers.length - silent}${silent ? ` + ${silent} silent` : ''}`;
   $('sum-poison').textContent = String(model.poison.length);
   const scale = model.scale;
   $('sum-wanted').textContent = scale ? `${scale.wanted} of ${scale.floor}–${scale.ceiling}` : '–';
@@ -147,17 +147,20 @@ function hear(event: BoardEvent, whole: boolean) {
   if (!live) {
     live = true;
     $('board').hidden = false;
+    $('board').classList.remove('coming');
     $('hold').hidden = false;
     say('');
   }
-  $('link').textContent = model.trouble ? 'storage is away' : 'live';
+  $('link').textContent = model.trouble ? `storage is away: ${model.trouble}` : 'live';
   $('link').dataset['state'] = model.trouble ? 'away' : 'live';
   words.say(happened, Date.parse(event.at));
+  if (happened.length) $('headline').textContent = happened.at(-1) ?? '';
   redraw();
 }
 
 // readOnce shows the tables without the stream.
 async function readOnce(): Promise<boolean> {
+  $('board').hidden = true; // until the stream is there
   try {
     await fromAPI(tableActions);
     tables.open = true;
@@ -187,6 +190,28 @@ $('hold').addEventListener('click', () => {
   $('hold').setAttribute('aria-pressed', String(held));
   if (!held) redraw();
 });
+
+// What somebody breaks here belongs to what happened.
+document.addEventListener('broken', (event) => {
+  const text = (event as CustomEvent<string>).detail;
+  words.say([text], Date.now());
+  $('headline').textContent = text;
+});
+
+// For a room (?view=talk) there is what one sees from its back: what is in use, large,
+// the latest event as a sentence, and the newest film in a corner.
+async function talk() {
+  document.body.classList.add('talk');
+  $('headline').hidden = false;
+  $('talk').textContent = 'All of it';
+  $<HTMLAnchorElement>('talk').href = '/board';
+  const { items } = await call<VideoPage>('GET', '/videos?limit=24');
+  const film = items.find((v) => v.playable);
+  if (!film) return;
+  $('film').replaceChildren(element('iframe', { src: `/embed/${film.id}#play`, title: film.title, allow: 'autoplay; fullscreen' }));
+  $('film').hidden = false;
+}
+if (new URLSearchParams(location.search).get('view') === 'talk') talk().catch((err) => say(message(err)));
 
 // --- The keyboard: one stop for all tokens, arrows between them ---
 

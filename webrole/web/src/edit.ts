@@ -3,6 +3,7 @@
 // nobody overwrites the same field unseen.
 import { $, Problem, type Video, call, message } from './api';
 import { suggestAll } from './suggest';
+import { type Race, raceIn, showRace } from './tie';
 
 const field = (id: string) => $<HTMLInputElement>(`edit-${id}`);
 const lists = ['actors', 'directors', 'tags'] as const;
@@ -17,6 +18,7 @@ export function setUp(read: () => Video, saved: (v: Video) => void) {
   const dialog = $<HTMLDialogElement>('edit');
   let before: Video; // as the form was filled
   let version: Video; // the newest that we know of
+  let raceBefore: Race | null = null; // as the form shows it
 
   suggestAll(field);
   const trouble = (words: string) => { $('edit-trouble').textContent = words; };
@@ -24,10 +26,12 @@ export function setUp(read: () => Video, saved: (v: Video) => void) {
 
   async function save() {
     const mine = changed();
-    const body = Object.fromEntries(mine.map((name) => {
+    const body: Record<string, unknown> = Object.fromEntries(mine.map((name) => {
       const value = field(name).value.trim();
       return [name, (lists as readonly string[]).includes(name) ? split(value) : value];
     }));
+    const race = raceIn('edit-race-');
+    if (JSON.stringify(race) !== JSON.stringify(raceBefore)) body.race = race ?? { event: '' };
     try {
       saved(await call<Video>('PATCH', `/videos/${before.id}`, { body, headers: { 'If-Match': version.etag } }));
       dialog.close();
@@ -44,6 +48,8 @@ export function setUp(read: () => Video, saved: (v: Video) => void) {
   $('edit-open').addEventListener('click', () => {
     before = version = read();
     for (const name of names) field(name).value = text(before, name);
+    showRace('edit-race-', before.race);
+    raceBefore = raceIn('edit-race-');
     trouble('');
     dialog.showModal();
   });

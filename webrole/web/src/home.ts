@@ -92,6 +92,8 @@ async function load() {
   }
   if (mine !== asked) return; // somebody has typed on
   next = token;
+  // What failed concerns its owner, who sees it in My videos.
+  videos.splice(0, Infinity, ...videos.filter((v) => v.playable || !['failed', 'cancelled'].includes(v.state)));
   $('more').hidden = !next;
   show(videos);
   if (query) showCorrection(better);
@@ -139,6 +141,7 @@ function showFilters() {
     return value ? [element('a', { class: 'chip', href: changed(name, ''), 'aria-label': `Without ${name} ${value}` }, `${name}: ${value} ×`)] : [];
   }), narrow);
   $('facets').hidden = !query;
+  $('about').hidden = query !== null;
   $('order').hidden = !ofChannel(query);
   order.value = params.get('sort') ?? '';
 }
@@ -150,9 +153,16 @@ const q = $<HTMLInputElement>('q');
 q.value = query?.get('q') ?? '';
 
 // go shows another list without leaving the page.
-function go(to: string) {
+function go(to: string, typed = false) {
   if (to === location.pathname + location.search) return;
-  history.replaceState(null, '', to);
+  // Back leads to the list before; of a search that is being typed there is one entry.
+  if (typed && query) history.replaceState(null, '', to);
+  else history.pushState(null, '', to);
+  open();
+}
+
+// open shows the list that the address names.
+function open() {
   query = words(new URLSearchParams(location.search));
   pages = 1;
   $('mean').hidden = true;
@@ -160,7 +170,12 @@ function go(to: string) {
   load().catch((err) => say(message(err)));
 }
 
-const search = () => go(changed('q', q.value.trim()));
+addEventListener('popstate', () => {
+  open();
+  q.value = query?.get('q') ?? '';
+});
+
+const search = () => go(changed('q', q.value.trim()), true);
 
 let typing = 0;
 q.addEventListener('input', () => {

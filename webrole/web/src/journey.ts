@@ -76,7 +76,8 @@ function summary(rows: Row[], length: number) {
   const workers = new Set(attempts.map((a) => a.worker).filter(Boolean));
   const count = (outcome: Attempt['outcome']) => attempts.filter((a) => a.outcome === outcome).length;
   const made = rows.filter((r) => r.item.state === 'done').length;
-  const parts = [`${made} of ${plural(rows.length, 'step')} done in ${seconds(length)}, by ${plural(workers.size, 'worker')}`];
+  const by = workers.size ? `, by ${plural(workers.size, 'worker')}` : ''; // whose names not everybody is told
+  const parts = [`${made} of ${plural(rows.length, 'step')} done in ${seconds(length)}${by}`];
   if (count('lost')) parts.push(`${plural(count('lost'), 'attempt')} lost and made again`);
   if (count('retry')) parts.push(`${plural(count('retry'), 'attempt')} failed and tried again`);
   return `${parts.join('; ')}.`;
@@ -291,7 +292,7 @@ export function setUp(id: string, video: () => Video | null) {
     const v = video();
     if (!seen || !v || (!settled(v) && looks++ % pace > 0)) return;
     pace = 1 + Math.floor(view.show(await call<Journey>('GET', `/videos/${id}/journey`)) / 100);
-    if (settled(v) || looks % 4 === 1) showCost(await call<Cost>('GET', `/videos/${id}/cost`), !settled(v));
+    if (v.mayChange && (settled(v) || looks % 4 === 1)) showCost(await call<Cost>('GET', `/videos/${id}/cost`), !settled(v));
   }
   new IntersectionObserver((entries) => {
     seen = entries.at(-1)?.isIntersecting ?? false;

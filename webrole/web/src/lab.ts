@@ -21,6 +21,7 @@ async function act(button: HTMLButtonElement | null, fault: string, body: object
   try {
     const done = await call<LabDone>('POST', `/lab/${fault}`, { body });
     tell(done.says);
+    document.dispatchEvent(new CustomEvent('broken', { detail: done.says }));
     await load();
   } catch (err) {
     tell(message(err));
@@ -78,9 +79,11 @@ function showWorkers(workers: LabWorker[]) {
     if (!shown) {
       shown = card(w.name);
       cards.set(w.name, shown);
-      $('lab-workers').append(shown.root);
     }
     shown.show(w);
+    // Its place is the worker's card in the picture, whose name ends with the process.
+    const place = (w.pid && document.querySelector(`#board-workers [data-worker$="-${w.pid}"]:not([hidden])`)) || $('lab-workers');
+    if (shown.root.parentElement !== place) place.append(shown.root);
   }
 }
 

@@ -20,8 +20,19 @@ function size(bytes: number) {
 // next is what its owner may do about a video that does not go on by itself.
 function next(video: Video) {
   if (video.state === 'awaiting_upload') return element('a', { class: 'button', href: `/upload?video=${video.id}`, 'aria-label': `Go on with the upload of ${video.title}` }, 'Go on with the upload');
-  if (video.state === 'failed' || video.state === 'cancelled') return element('a', { class: 'button', href: video.links.watch, 'aria-label': `Retry or delete ${video.title}` }, 'Retry or delete');
-  return '';
+  if (video.state !== 'failed' && video.state !== 'cancelled') return '';
+  const button = element('button', { type: 'button', 'aria-label': `Retry ${video.title}` }, 'Retry');
+  button.addEventListener('click', () => {
+    button.disabled = true;
+    call('POST', `/videos/${video.id}/retry`).then(() => {
+      awaited = true;
+      return load();
+    }).catch((err) => {
+      button.disabled = false;
+      say(message(err));
+    });
+  });
+  return button;
 }
 
 function card(video: Video) {

@@ -10,6 +10,10 @@ declare global {
 
 const mostRecoveries = 10;
 
+// Viewers are what is paid for: nothing of the film is loaded before somebody wants to see
+// it, and no more than a minute ahead of what they see.
+const mostAhead = 60; // seconds
+
 // Quality is one that a viewer may choose.
 export interface Quality { value: number; name: string }
 
@@ -50,7 +54,11 @@ export class Player {
     const { Hls } = window;
     this.source = master;
     if (Hls?.isSupported()) {
-      this.hls = new Hls({ startPosition: startAt(video), capLevelToPlayerSize: true });
+      const start = startAt(video);
+      this.hls = new Hls({
+        startPosition: start, capLevelToPlayerSize: true, autoStartLoad: start > 0 || this.element.autoplay || !this.element.paused,
+        maxBufferLength: 30, maxMaxBufferLength: mostAhead,
+      });
       this.hls.on(Hls.Events.ERROR, (_, data) => { void this.failed(data); });
       this.hls.on(Hls.Events.MANIFEST_PARSED, (_, { levels }) => {
         const list = levels.map((level, value) => ({ value, name: `${Math.min(level.width, level.height)}p` }));
@@ -58,11 +66,31 @@ export class Player {
       });
       this.hls.loadSource(master);
       this.hls.attachMedia(this.element);
+      this.element.addEventListener('play', () => this.begin(-1), { once: true });
     } else if (this.element.canPlayType('application/vnd.apple.mpegurl')) {
       this.element.src = `${master}#t=${startAt(video)}`;
     } else {
       this.tell('This browser cannot play the video here. Download it instead.');
     }
+  }
+
+  // begin loads the film from a second on, or from where it was to start: -1.
+  private begin(second: number) {
+    if (!this.hls || this.hls.config.autoStartLoad) return;
+    this.hls.config.autoStartLoad = true; // from now on, also of another playlist
+    if (this.hls.levels.length) this.hls.startLoad(second);
+  }
+
+  // seek goes to a second that the playlist reaches.
+  seek(second: number) {
+    this.begin(second);
+    this.element.currentTime = second;
+  }
+
+  // toggle plays or pauses.
+  toggle() {
+    if (!this.element.paused) this.element.pause();
+    else this.element.play().catch((err) => console.info('play', message(err)));
   }
 
   choose(quality: number) {
@@ -77,6 +105,7 @@ export class Player {
   // has reports whether the playlist reaches a second.
   has(second: number) {
     const { seekable } = this.element;
+    if (!seekable.length && this.video?.links.download) return second <= this.video.durationSeconds; // nothing was loaded yet
     return second >= this.begins && second <= (seekable.length ? seekable.end(seekable.length - 1) : 0);
   }
 
@@ -86,6 +115,7 @@ export class Player {
     this.begins = from;
     this.source = master;
     if (this.hls) {
+      this.hls.config.autoStartLoad = true;
       this.hls.config.startPosition = second;
       this.hls.loadSource(master);
     } else {

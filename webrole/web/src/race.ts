@@ -1,6 +1,7 @@
 // The page of a race: a start list goes in, a bib or an age group leads to the moment
 // in the video, and from there to a clip that one can keep or pass on.
-import { $, type Clip, type ImportReport, Problem, type Registration, type RegistrationPage, call, duration, element, message, say, sleep } from './api';
+import { $, type ImportReport, Problem, type Registration, type RegistrationPage, call, duration, element, message, say } from './api';
+import { made } from './clip';
 
 const field = (id: string) => $<HTMLInputElement>(id);
 const names = ['event', 'distance', 'bib', 'from', 'to'] as const;
@@ -42,6 +43,7 @@ function row(runner: Registration): HTMLTableRowElement {
     element('a', { href: m.watch }, `${m.title} at ${duration(m.atSeconds)}`)));
   const cell = element('td', {}, element('ul', { class: 'plain' }, ...moments));
   if (moments.length) cell.append(clipper(runner));
+  else cell.append(element('span', { class: 'soft' }, runner.finishedAt ? 'No film that is tied to this race shows it.' : 'The list has no time of the finish.'));
   return element('tr', { 'data-bib': runner.bib }, element('th', { scope: 'row' }, String(runner.bib)),
     ...[runner.name, runner.sex, String(runner.age), finish].map((text) => element('td', {}, text)), cell);
 }
@@ -62,14 +64,9 @@ function clipper(runner: Registration): Node {
     button.textContent = 'Making it…';
     labelled(button, runner);
     try {
-      let clip = await call<Clip>('POST', `${eventPath()}/${runner.bib}/clips`, { body: {} });
-      while (clip.state === 'queued' || clip.state === 'running') {
-        await sleep(400);
-        clip = await call<Clip>('GET', clip.links.self.replace(/^\/api\/v1/, ''));
-      }
-      if (!clip.links.media) throw new Error(clip.error?.detail ?? 'The clip could not be made.');
+      const media = await made(`${eventPath()}/${runner.bib}/clips`, {});
       const focused = [button, document.body].includes(document.activeElement as HTMLElement); // disabled, it may have lost it
-      place.replaceChildren(...links(clip.links.media, runner));
+      place.replaceChildren(...links(media, runner));
       if (focused) place.querySelector('a')?.focus();
       say(`The clip of ${runner.name} is there.`);
     } catch (err) {
@@ -124,6 +121,7 @@ $<HTMLFormElement>('import').addEventListener('submit', async (event) => {
   $('report').textContent = 'Importing…';
   try {
     const report = await send(file);
+    if (!field('bib').value) await find(false);
     $('report').textContent = `${report.accepted} stored (${report.unchanged} of them were there already), ${report.refused} refused, in ${requests(report.requests)} to the table service.${readAs(report.charset)}`;
     $('refusals').replaceChildren(...report.refusals.slice(0, 100).map((r) => element('li', {}, `Line ${r.line}${r.bib ? `, bib ${r.bib}` : ''}: ${r.detail}`)));
   } catch (err) {

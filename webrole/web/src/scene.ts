@@ -3,6 +3,7 @@
 // that at the reader's pace, as sentences and as a sequence diagram.
 import { $, call, element, message, Problem, say, sleep } from './api';
 import type { components } from './api-types';
+import { remember } from './played';
 import { Sequence } from './sequence';
 
 type Event = components['schemas']['LabSceneEvent'];
@@ -43,7 +44,8 @@ function item(e: Event) {
   const at = element('span', { class: 'at' }, `${e.seconds.toFixed(2)} s `);
   switch (e.kind) {
     case 'wire': {
-      const refused = !e.wire?.status || e.wire.status >= 400;
+      // That a row is not there yet is an answer like others.
+      const refused = !e.wire?.status || (e.wire.status >= 400 && !(e.wire.status === 404 && e.wire.method === 'GET'));
       return element('li', { class: 'wire' }, element('details', {},
         element('summary', {}, at, `${e.from} → ${e.to}: ${e.text} ← `, element('span', refused ? { class: 'refused' } : {}, e.reply ?? '')),
         ...(e.wire ? exchange(e.wire) : [])));
@@ -134,6 +136,7 @@ async function play(run?: string) {
         seen = e.number;
         over = e.kind === 'end';
         say(over ? e.text : 'Playing');
+        if (over) remember(go.dataset.scene ?? '');
         if (!over) await read(e);
       }
       if (events.length === 0) say('Waiting for what happens next');
@@ -149,6 +152,7 @@ function finish() {
   const focused = document.activeElement === go || document.activeElement === next;
   go.hidden = next.disabled = true;
   again.disabled = false;
+  $('after').hidden = false;
   if (focused) again.focus(); // a hidden button would lose it
 }
 

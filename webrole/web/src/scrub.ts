@@ -17,6 +17,7 @@ export class Scrub {
 
   private readonly made = element('div', { class: 'parts' });
   private readonly head = element('div', { class: 'playhead' });
+  private readonly wish = element('div', { class: 'playhead wish', hidden: true });
   private readonly picture = element('div', { class: 'tile' });
   private readonly time = element('span');
   private readonly preview = element('div', { class: 'preview', hidden: true }, this.picture, this.time);
@@ -27,7 +28,7 @@ export class Scrub {
   // asked to go.
   constructor(private readonly bar: HTMLElement, private readonly playing: Player, private readonly goTo: (second: number) => void) {
     const player = this.player = playing.element;
-    bar.replaceChildren(this.made, this.head, this.preview);
+    bar.replaceChildren(this.made, this.head, this.wish, this.preview);
     bar.addEventListener('pointermove', (event) => this.show(this.at(event)));
     bar.addEventListener('pointerleave', () => { this.preview.hidden = true; });
     bar.addEventListener('click', (event) => this.seek(this.at(event)));
@@ -69,6 +70,12 @@ export class Scrub {
     }
   }
 
+  // mark shows which second is waited for, if one is.
+  mark(second: number | null) {
+    this.wish.hidden = second === null;
+    if (second !== null) this.wish.style.left = this.place(second);
+  }
+
   // words says how far the part is that shows a second.
   words(second: number) { return this.partAt(second)?.words ?? 'waiting'; }
 
@@ -81,8 +88,10 @@ export class Scrub {
     return Math.max(0, Math.min(1, (event.clientX - box.left) / box.width)) * this.length;
   }
 
-  private seek(second: number) {
-    if (this.playing.has(second)) this.player.currentTime = second;
+  private place(second: number) { return `${this.length ? Math.min(1, second / this.length) * 100 : 0}%`; }
+
+  seek(second: number) {
+    if (this.playing.has(second)) this.playing.seek(second);
     else this.goTo(second);
   }
 
@@ -96,7 +105,7 @@ export class Scrub {
 
   private move() {
     const now = this.player.currentTime;
-    this.head.style.left = `${this.length ? Math.min(1, now / this.length) * 100 : 0}%`;
+    this.head.style.left = this.place(now);
     this.bar.setAttribute('aria-valuemax', String(Math.round(this.length)));
     this.bar.setAttribute('aria-valuenow', String(Math.round(now)));
     const made = this.parts.filter((p) => p.state === 'done').length;

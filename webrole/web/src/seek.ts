@@ -1,6 +1,6 @@
 // Goes to a second of a video that is being made, also when that part is not made yet:
 // the server has it made before the others, and it plays as soon as it is there.
-import { $, call, duration, message, poll } from './api';
+import { $, call, duration, element, message, poll } from './api';
 import type { components } from './api-types';
 import type { Player } from './player';
 
@@ -10,8 +10,12 @@ type Seek = components['schemas']['Seek'];
 // seconds: about what a chunk takes.
 const ahead = 30;
 
-export function setUp(id: string, player: Player) {
+// setUp returns how to go to a second. mark is told which one is waited for, or null.
+export function setUp(id: string, player: Player, mark: (second: number | null) => void) {
   const note = $('seeking');
+  const words = element('span');
+  const stay = element('button', { type: 'button' }, 'Stay here');
+  note.replaceChildren(words, ' ', stay);
   let wanted: number | null = null;
   let how = ''; // what the page says of the wanted part
   let left = false; // the playlist is one that begins somewhere else
@@ -20,14 +24,23 @@ export function setUp(id: string, player: Player) {
 
   const find = (at: number) => call<Seek>('POST', `/videos/${id}/seek`, { body: { at } });
 
+  function want(second: number | null) {
+    wanted = second;
+    mark(second);
+    if (second === null) note.hidden = true;
+  }
+  stay.addEventListener('click', () => {
+    want(null);
+    player.element.focus();
+  });
+
   async function to(second: number) {
     if (second !== wanted) how = 'it is asked for';
-    wanted = second;
+    want(second);
     const found = await find(second);
     if (wanted !== second) return; // another one meanwhile
     if (!found.made) return tell();
-    wanted = null;
-    note.hidden = true;
+    want(null);
     open(found, second);
   }
 
@@ -39,16 +52,16 @@ export function setUp(id: string, player: Player) {
 
   // improve goes on in all renditions, once the part that plays is there in all.
   async function improve() {
-    const { element, begins } = player;
-    if (element.seeking || element.currentTime < begins) return; // it is not there yet
-    const found = await find(element.currentTime);
-    if (wanted === null && preview && found.made && !found.preview) open(found, element.currentTime);
+    const film = player.element;
+    if (film.seeking || film.currentTime < player.begins) return; // it is not there yet
+    const found = await find(film.currentTime);
+    if (wanted === null && preview && found.made && !found.preview) open(found, film.currentTime);
   }
 
   function tell() {
     if (wanted === null) return;
     note.hidden = false;
-    note.textContent = `${duration(wanted)} is made before the rest and plays as soon as it is there: ${how}.`;
+    words.textContent = `${duration(wanted)} is made before the rest and plays as soon as it is there: ${how}.`;
   }
 
   // A viewer who went ahead meets parts that are not made: they are asked for in time.
@@ -74,9 +87,9 @@ export function setUp(id: string, player: Player) {
   return {
     to,
     // again says how far the wanted part is, and improves what plays.
-    async again(words: (second: number) => string) {
+    async again(stateOf: (second: number) => string) {
       if (wanted === null) return preview ? improve() : undefined;
-      how = words(wanted);
+      how = stateOf(wanted);
       tell();
     },
   };

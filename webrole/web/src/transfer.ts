@@ -4,6 +4,7 @@
 import { Problem, type Video, call, insist } from './api';
 import { remember, remembered } from './memory';
 import { OtherFile, Parts } from './parts';
+import type { Race } from './tie';
 
 export interface Metadata {
   title: string;
@@ -14,6 +15,7 @@ export interface Metadata {
   tags: string[];
   visibility: string;
   priority: string;
+  race?: Race | undefined;
 }
 
 // Cancelled is thrown by Transfer.run when cancel was called.

@@ -3,6 +3,7 @@ import { $, type Video, call, element, message, poll, say, settled, stateText } 
 import { unfinished } from './memory';
 import { otherKind } from './sniff';
 import { suggestAll } from './suggest';
+import { raceIn } from './tie';
 import { Cancelled, type Metadata, Transfer, fingerprint } from './transfer';
 
 const field = (id: string) => $<HTMLInputElement>(id);
@@ -14,7 +15,7 @@ function metadata(title: string): Metadata {
   return {
     title, description: field('description').value, channel: field('channel').value.trim(),
     actors: names('actors'), directors: names('directors'), tags: names('tags'),
-    visibility: field('visibility').value, priority: field('priority').value,
+    visibility: field('visibility').value, priority: field('priority').value, race: raceIn('race-') ?? undefined,
   };
 }
 
@@ -38,6 +39,7 @@ class Row {
 
   private readonly title = element('input', { maxlength: 200, required: true });
   private readonly bar = element('progress', { max: 1, value: 0 });
+  private readonly stage = element('strong', { class: 'stage-name' }); // what the bar stands for
   private readonly words = element('span', { class: 'soft' });
   private readonly pause = element('button', { type: 'button' });
   private readonly cancel = element('button', { type: 'button' }, 'Cancel');
@@ -51,7 +53,7 @@ class Row {
     this.title.value = file.name.replace(/\.[^.]+$/, '').slice(0, 200) || 'Untitled';
     this.item = element('li', {},
       element('label', {}, element('span', { class: 'soft' }, `Title of ${file.name}, ${megabytes(file.size)}`), this.title),
-      element('div', { class: 'row' }, this.bar, this.words, this.pause, this.cancel, this.here, this.link));
+      element('div', { class: 'row' }, this.stage, this.bar, this.words, this.pause, this.cancel, this.here, this.link));
     this.bar.setAttribute('aria-label', `Progress of ${file.name}`);
     this.pause.addEventListener('click', () => this.pressed());
     this.cancel.addEventListener('click', () => this.remove());
@@ -127,6 +129,7 @@ class Row {
     this.title.readOnly = !['checking', 'waiting', 'broken'].includes(phase);
     this.words.textContent = this.text();
     this.bar.hidden = phase === 'refused';
+    this.stage.textContent = phase === 'sending' && this.begun ? '1 of 2: sending' : phase === 'making' ? '2 of 2: making' : '';
     if (phase === 'making' && video) this.bar.value = video.progress.percent / 100;
     else if (phase === 'settled') this.bar.value = 1;
     else this.bar.value = this.file.size ? transfer.sent / this.file.size : 0;

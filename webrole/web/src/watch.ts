@@ -1,7 +1,9 @@
 import { $, type List, Problem, type Step, type Video, call, duration, element, message, poll, say, settled, stateText } from './api';
 import { setUp as setUpCaptions } from './captions';
+import { setUp as setUpClip } from './clip';
 import { setUp as setUpEdit } from './edit';
 import { setUp as setUpJourney } from './journey';
+import { setUp as setUpKeys } from './keys';
 import { Player } from './player';
 import { setUp as setUpRemove } from './remove';
 import { Scrub } from './scrub';
@@ -14,8 +16,8 @@ const player = new Player($<HTMLVideoElement>('player'), say, (list) => {
   choice.hidden = $('quality-label').hidden = false;
   choice.onchange = () => player.choose(Number(choice.value));
 });
-const seek = setUpSeek(id, player);
 const scrub = new Scrub($('scrub'), player, (second) => { seek.to(second).catch((err) => say(message(err))); });
+const seek = setUpSeek(id, player, (second) => scrub.mark(second));
 let video: Video;
 let known = false; // video is there
 let broken = false; // a step has failed, alone if the video is ready
@@ -59,7 +61,8 @@ function show(v: Video) {
   $('title').textContent = v.title;
   $('description').textContent = v.description;
   $('video').dataset.state = v.state;
-  say(stateText(v, true));
+  say(v.state === 'ready' ? '' : stateText(v, true));
+  $('stage').toggleAttribute('data-growing', !settled(v)); // its time line is the one below
   $('working').hidden = v.state !== 'processing' && !(v.state === 'awaiting_upload' && v.playable);
   $<HTMLProgressElement>('bar').value = v.progress.percent;
   const facts: [string, string | Node][] = [['Channel', element('a', { href: `/?${new URLSearchParams({ channel: v.channel })}` }, v.channel)], ['Actors', v.actors.join(', ')], ['Directors', v.directors.join(', ')], ['Tags', v.tags.join(', ')],
@@ -68,7 +71,9 @@ function show(v: Video) {
   list('facts', facts);
   list('found', made(v));
   $('found-out').hidden = !v.made?.length;
-  for (const button of actions) button.hidden = !may[button.dataset.action ?? '']?.(v);
+  for (const button of actions) button.hidden = !v.mayChange || !may[button.dataset.action ?? '']?.(v);
+  $('send-captions').hidden = !v.mayChange;
+  $('clip').hidden = v.state !== 'ready';
   $('download').hidden = !v.links.download;
   if (v.links.download) $<HTMLAnchorElement>('download').href = v.links.download;
   scrub.pictures(v.links.storyboard).catch((err) => console.info('storyboard', message(err)));
@@ -91,12 +96,14 @@ player.element.addEventListener('playing', () => { views().catch((err) => consol
 async function steps() {
   const { items } = await call<List<Step>>('GET', `/videos/${id}/steps`);
   broken = items.some((s) => s.state === 'failed');
-  for (const button of actions) if (button.dataset.action === 'retry') button.hidden = !may.retry?.(video);
+  for (const button of actions) if (button.dataset.action === 'retry') button.hidden = !video.mayChange || !may.retry?.(video);
   scrub.update(items, video.durationSeconds);
   await seek.again((second) => scrub.words(second));
 }
 
 setUpCaptions(id, player.element, () => player.reload());
+setUpClip(id, player.element);
+setUpKeys(player, scrub);
 const journey = setUpJourney(id, () => (known ? video : null));
 
 let still = 0;
@@ -146,6 +153,7 @@ $('share').addEventListener('toggle', () => {
 });
 for (const name of ['link', 'frame']) {
   $(`share-${name}-copy`).addEventListener('click', () => {
-    navigator.clipboard.writeText($<HTMLInputElement>(`share-${name}`).value).then(() => say('Copied.')).catch((err) => say(message(err)));
+    const tell = (text: string) => { $('share-said').textContent = text; };
+    navigator.clipboard.writeText($<HTMLInputElement>(`share-${name}`).value).then(() => tell('Copied.')).catch((err) => tell(message(err)));
   });
 }

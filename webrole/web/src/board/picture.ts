@@ -46,7 +46,7 @@ export class Picture {
 
   constructor(
     private readonly model: Model, private readonly actions: Actions,
-    private readonly queueList: HTMLElement, private readonly workerList: HTMLElement, private readonly poisonList: HTMLElement, private readonly air: HTMLElement,
+    private readonly queueList: HTMLElement, private readonly workerList: HTMLElement, private readonly goneList: HTMLElement, private readonly poisonList: HTMLElement, private readonly air: HTMLElement,
   ) {}
 
   // draw makes the page look like the model. With motion, tokens travel.
@@ -174,6 +174,16 @@ export class Picture {
     }
     for (const w of this.model.workers.values()) this.drawWorker(w);
     this.workerList.toggleAttribute('data-none', names.size === 0);
+    this.fold();
+  }
+
+  // fold leaves one line of those that are silent and hold nothing any more, unless storage
+  // does not tell who is.
+  private fold() {
+    const holds = new Set([...this.model.tokens.values()].map((t) => (t.place.kind === 'slot' ? t.place.worker : '')));
+    const gone = this.model.trouble ? [] : [...this.model.workers.values()].filter((w) => w.silent && !holds.has(w.name)).map((w) => w.name);
+    for (const [name, view] of this.workers) view.node.hidden = gone.includes(name);
+    setText(this.goneList, gone.length ? `${gone.length} gone: ${gone.join(', ')}` : '');
   }
 
   private drawWorker(w: BoardWorker) {

@@ -1,0 +1,53 @@
+package apikeys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/tablestore"
+)
+
+const signedOut = "SIGNEDOUT"
+
+// SignOut notes that the session of somebody who signed in has ended. until is when it
+// would have ended by itself. Safe to repeat.
+func (s *Store) SignOut(ctx context.Context, session string, until time.Time) error {
+	_, err := s.table.Upsert(ctx, tablestore.Entity{PartitionKey: session, RowKey: signedOut, Props: map[string]any{"Until": until.UTC()}})
+	if err != nil {
+		return fmt.Errorf("end a session: %w", err)
+	}
+	return nil
+}
+
+// SignedOut reports whether a session was ended: a point read.
+func (s *Store) SignedOut(ctx context.Context, session string) (bool, error) {
+	_, err := s.table.Get(ctx, session, signedOut)
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read whether a session has ended: %w", err)
+	}
+	return true, nil
+}
+
+// ForgetSessions removes the notes of sessions that would have ended before now, and
+// returns how many. It scans the table. Safe to repeat.
+func (s *Store) ForgetSessions(ctx context.Context, now time.Time) (removed int, _ error) {
+	over := tablestore.Query{Class: tablestore.Scan, Filter: "RowKey eq '" + signedOut + "'", Select: []string{"PartitionKey", "RowKey", "Until"}}
+	for row, err := range s.table.Query(ctx, over) {
+		if err != nil {
+			return removed, fmt.Errorf("list sessions that have ended: %w", err)
+		}
+		if row.Time("Until").After(now) {
+			continue
+		}
+		if err := s.table.Delete(ctx, row.PartitionKey, signedOut, tablestore.AnyETag); err != nil && !errors.Is(err, tablestore.ErrNotFound) {
+			return removed, fmt.Errorf("forget a session: %w", err)
+		}
+		removed++
+	}
+	return removed, nil
+}

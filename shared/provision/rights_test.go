@@ -1,0 +1,82 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/health"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+func TestMain(m *testing.M) { azuritetest.Main(m) }
+
+// forbidding answers 403, as storage does before an assignment counts, while it is shut.
+type forbidding struct {
+	next  http.RoundTripper
+	looks func() bool // whether the request is refused
+}
+
+func (f forbidding) Do(r *http.Request) (*http.Response, error) {
+	if !f.looks() {
+		return f.next.RoundTrip(r)
+	}
+	header := http.Header{"X-Ms-Error-Code": {"AuthorizationPermissionMismatch"}}
+	return &http.Response{StatusCode: http.StatusForbidden, Status: "403 Forbidden", Header: header, Body: http.NoBody, Request: r}, nil
+}
+
+// TestRoleWaitsForItsRights: while storage refuses a role it is alive, not ready, and says
+// why; it starts when its rights count, and gives up when they never do.
+func TestRoleWaitsForItsRights(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	granted, transport := make(chan struct{}), &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	account := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+		cfg.Transport = forbidding{transport, func() bool {
+			select {
+			case <-granted:
+				return false
+			default:
+				return true
+			}
+		}}
+	})
+	queues := workqueue.OpenAll(account, nil)
+	ensure := func() error { return Ensure(t.Context(), account, queues) }
+	over := make(chan error, 1)
+	go func() { over <- await(t.Context(), time.Hour, 10*time.Millisecond, []string{addr}, ensure) }()
+	azuritetest.Eventually(t, 10*time.Second, func() error { return health.Ask(t.Context(), addr, "livez") })
+	if err := health.Ask(t.Context(), addr); err == nil {
+		t.Error("it is ready without rights")
+	}
+	close(granted)
+	if err := <-over; err != nil {
+		t.Errorf("with its rights: %v", err)
+	}
+	if err := health.Ask(t.Context(), addr, "livez"); err == nil {
+		t.Error("the address is not free")
+	}
+	shut := azuritetest.AccountWith(t, func(cfg *azstorage.Config) { cfg.Transport = forbidding{looks: func() bool { return true }} })
+	never := func() error { return Ensure(t.Context(), shut, workqueue.OpenAll(shut, nil)) }
+	if err := await(t.Context(), 50*time.Millisecond, 10*time.Millisecond, nil, never); !refused(err) {
+		t.Errorf("rights that never come: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := await(ctx, time.Hour, time.Hour, nil, never); !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped while it waits: %v", err)
+	}
+}

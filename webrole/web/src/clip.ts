@@ -1,0 +1,29 @@
+// Makes a clip of what is shown: a file of its own, with a link that one can pass on.
+import { $, type Clip, call, element, message, sleep } from './api';
+
+// made asks for a clip and waits until it is there. It returns the address of its file.
+export async function made(path: string, body: object): Promise<string> {
+  let clip = await call<Clip>('POST', path, { body });
+  while (clip.state === 'queued' || clip.state === 'running') {
+    await sleep(400);
+    clip = await call<Clip>('GET', clip.links.self.replace(/^\/api\/v1/, ''));
+  }
+  if (!clip.links.media) throw new Error(clip.error?.detail ?? 'The clip could not be made.');
+  return clip.links.media;
+}
+
+export function setUp(id: string, player: HTMLVideoElement) {
+  const from = $<HTMLInputElement>('clip-from');
+  const said = $('clip-made');
+  $('clip').addEventListener('toggle', () => { from.value = player.currentTime.toFixed(1); });
+  $<HTMLFormElement>('make-clip').addEventListener('submit', async (event) => {
+    event.preventDefault();
+    said.textContent = 'Making it…';
+    try {
+      const media = await made(`/videos/${id}/clips`, { startSeconds: Number(from.value), durationSeconds: Number($<HTMLInputElement>('clip-length').value) });
+      said.replaceChildren(element('a', { href: media }, 'Watch the clip'), ', or ', element('a', { href: media, download: 'clip.mp4' }, 'download it'), '.');
+    } catch (err) {
+      said.textContent = message(err);
+    }
+  });
+}
