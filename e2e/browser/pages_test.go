@@ -216,12 +216,20 @@ func TestEveryPageEverywhere(t *testing.T) {
 	}
 }
 
-// shifted is the sum of the page's layout shifts so far.
-const shifted = `new Promise((done) => { let sum = 0;
-  const look = (list) => { for (const e of list.getEntries()) if (!e.hadRecentInput) sum += e.value; };
+// shift is how much of a page has moved by itself, and which parts of it.
+type shift struct {
+	Sum   float64
+	Parts []string
+}
+
+const shifted = `new Promise((done) => { let sum = 0; const parts = [];
+  const look = (list) => { for (const e of list.getEntries()) if (!e.hadRecentInput) {
+    sum += e.value;
+    parts.push(e.value.toFixed(3) + ': ' + e.sources.map((s) => s.node?.id || s.node?.className || s.node?.nodeName).join(' '));
+  } };
   const observer = new PerformanceObserver(look);
   observer.observe({ type: 'layout-shift', buffered: true });
-  setTimeout(() => { look({ getEntries: () => observer.takeRecords() }); done(sum); }, 50); })`
+  setTimeout(() => { look({ getEntries: () => observer.takeRecords() }); done({ Sum: sum, Parts: parts }); }, 50); })`
 
 // visited is a page that is looked at.
 type visited struct {
@@ -255,15 +263,15 @@ func (v visitor) at(t *testing.T, page visited, sight sight) {
 	if page.name == "watch" || page.name == "embed" {
 		playable(t, tab, name)
 	}
+	// What moves by itself while somebody reads is 0.1 at most of what they see.
+	if shift := eval[shift](t, tab, shifted); shift.Sum > 0.1 {
+		t.Errorf("%s: the layout shifts by %.2f: %q", name, shift.Sum, shift.Parts)
+	}
 	shoot(t, tab, strings.ReplaceAll(name, " ", ""))
 	if !page.alike {
 		if found := findings(t, tab); len(found) > 0 {
 			t.Errorf("%s: axe found\n%s", name, strings.Join(found, "\n"))
 		}
-	}
-	// What moves by itself while somebody reads is 0.1 at most of what they see.
-	if shift := eval[float64](t, tab, shifted); shift > 0.1 {
-		t.Errorf("%s: the layout shifts by %.2f", name, shift)
 	}
 	check := `JSON.stringify([window.owned ?? 0, document.documentElement.scrollWidth - innerWidth])`
 	if got, err := chromedp.Run(tab, chromedp.Evaluate[string](check)); err != nil || !strings.HasPrefix(got, "[0,") || got != "[0,0]" && !strings.HasPrefix(got, "[0,-") {

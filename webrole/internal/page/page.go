@@ -100,7 +100,7 @@ func (p *Pages) Register(r gin.IRoutes, ops bool, glance func(context.Context) (
 			p.show(c, "tables", "", &seen)
 		})
 	}
-	r.GET("/", show("home"))
+	r.GET("/", func(c *gin.Context) { p.show(c, "home", "", c.Request.URL.RawQuery != "") }) // whether something is searched for
 	r.GET("/mine", show("mine"))
 	r.GET("/upload", show("upload"))
 	r.GET("/race", show("race"))

@@ -12,18 +12,28 @@ export async function made(path: string, body: object): Promise<string> {
   return clip.links.media;
 }
 
+// setUp returns how to say whether clips can be made now.
 export function setUp(id: string, player: HTMLVideoElement) {
+  const button = $<HTMLFormElement>('make-clip').querySelector('button')!;
   const from = $<HTMLInputElement>('clip-from');
   const said = $('clip-made');
-  $('clip').addEventListener('toggle', () => { from.value = player.currentTime.toFixed(1); });
+  const length = $<HTMLInputElement>('clip-length');
+  $('clip').addEventListener('toggle', () => { // the moment that is shown, or the last that is long enough
+    const last = Number.isFinite(player.duration) ? player.duration - Number(length.value) : player.currentTime;
+    from.value = Math.max(0, Math.min(player.currentTime, last)).toFixed(1);
+  });
   $<HTMLFormElement>('make-clip').addEventListener('submit', async (event) => {
     event.preventDefault();
     said.textContent = 'Making it…';
     try {
-      const media = await made(`/videos/${id}/clips`, { startSeconds: Number(from.value), durationSeconds: Number($<HTMLInputElement>('clip-length').value) });
+      const media = await made(`/videos/${id}/clips`, { startSeconds: Number(from.value), durationSeconds: Number(length.value) });
       said.replaceChildren(element('a', { href: media }, 'Watch the clip'), ', or ', element('a', { href: media, download: 'clip.mp4' }, 'download it'), '.');
     } catch (err) {
       said.textContent = message(err);
     }
   });
+  return (ready: boolean) => {
+    if (ready && button.disabled) said.textContent = '';
+    button.disabled = !ready;
+  };
 }

@@ -83,7 +83,10 @@ function showWorkers(workers: LabWorker[]) {
     shown.show(w);
     // Its place is the worker's card in the picture, whose name ends with the process.
     const place = (w.pid && document.querySelector(`#board-workers [data-worker$="-${w.pid}"]:not([hidden])`)) || $('lab-workers');
-    if (shown.root.parentElement !== place) place.append(shown.root);
+    if (shown.root.parentElement === place) continue;
+    const focused = shown.root.contains(document.activeElement) ? document.activeElement as HTMLElement : null;
+    place.append(shown.root);
+    focused?.focus({ preventScroll: true });
   }
 }
 

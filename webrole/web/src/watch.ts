@@ -22,6 +22,8 @@ let video: Video;
 let known = false; // video is there
 let broken = false; // a step has failed, alone if the video is ready
 
+const showClip = setUpClip(id, player.element);
+
 const actions = document.querySelectorAll<HTMLButtonElement>('[data-action]');
 
 const may: Record<string, (v: Video) => boolean> = {
@@ -70,10 +72,10 @@ function show(v: Video) {
     ['Renditions', v.renditions.map((r) => r.name).join(', ')], ['Left out', (v.notices || []).map((n) => n.detail).join(' ')], ...others(v)];
   list('facts', facts);
   list('found', made(v));
-  $('found-out').hidden = !v.made?.length;
+  $('found-none').hidden = Boolean(v.made?.length);
   for (const button of actions) button.hidden = !v.mayChange || !may[button.dataset.action ?? '']?.(v);
   $('send-captions').hidden = !v.mayChange;
-  $('clip').hidden = v.state !== 'ready';
+  showClip(v.state === 'ready');
   $('download').hidden = !v.links.download;
   if (v.links.download) $<HTMLAnchorElement>('download').href = v.links.download;
   scrub.pictures(v.links.storyboard).catch((err) => console.info('storyboard', message(err)));
@@ -102,7 +104,6 @@ async function steps() {
 }
 
 setUpCaptions(id, player.element, () => player.reload());
-setUpClip(id, player.element);
 setUpKeys(player, scrub);
 const journey = setUpJourney(id, () => (known ? video : null));
 
