@@ -59,6 +59,11 @@ func TestKillAWorkerFromTheBoard(t *testing.T) {
 		}
 	}
 
+	if err := chromedp.Do(tab, chromedp.Navigate(s.BaseURL()+"/learn"), chromedp.Navigate(s.BaseURL()+"/board#lab")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, tab, "an address of the lab leads to it", `(() => { const top = document.getElementById('lab').getBoundingClientRect().top; return scrollY > 0 && top < innerHeight; })()`)
+
 	v, err := user.Announce(t.Context(), client.NewVideo{Title: "Killed from the board"})
 	if err != nil {
 		t.Fatal(err)
