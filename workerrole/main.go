@@ -32,7 +32,6 @@ import (
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/tracing"
 	"github.com/cutroom/cutroom/shared/twins"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
@@ -319,7 +318,7 @@ func sweepScratch(ctx context.Context, scratch *pipeline.Scratch, log *slog.Logg
 func (r *role) probes() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		string(azstorage.Blobs): func(ctx context.Context) error {
-			_, err := r.blobs.Put(azstorage.WithoutRetry(ctx), video.ControlContainer, "probe", strings.NewReader(""), 0, blobstore.Options{})
+			_, err := r.blobs.Put(azstorage.WithoutRetry(ctx), workqueue.ControlContainer, "probe", strings.NewReader(""), 0, blobstore.Options{})
 			return err
 		},
 		string(azstorage.Tables): func(ctx context.Context) error {

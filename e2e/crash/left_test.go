@@ -61,7 +61,7 @@ func (l *lane) leftovers() (left []string) {
 			left = append(left, "rows without a video: "+id)
 		}
 	}
-	for _, container := range []string{video.MediaContainer, video.SourcesContainer, video.ClaimsContainer} {
+	for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
 		for _, name := range l.blobNames(container, "") {
 			id, _, _ := strings.Cut(name, "/")
 			uploaded := (name == video.SourceBlob(video.ID(id)) || strings.HasPrefix(name, video.PartsPrefix(video.ID(id)))) && named[id] != ""
@@ -132,7 +132,7 @@ func (l *lane) blobNames(container, prefix string) []string {
 // traces is everything anywhere that belongs to a video, but for messages.
 func (l *lane) traces(id video.ID) (found []string) {
 	l.t.Helper()
-	for _, container := range []string{video.MediaContainer, video.SourcesContainer, video.ClaimsContainer} {
+	for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
 		for _, name := range l.blobNames(container, video.Prefix(id)) {
 			found = append(found, "blob "+container+"/"+name)
 		}

@@ -35,6 +35,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 func TestMain(m *testing.M) { stacktest.Main(m) }
@@ -374,7 +375,7 @@ func (c *corpus) nothingLeft(t *testing.T) {
 		}
 	}
 	azuritetest.Eventually(t, 2*time.Minute, func() error {
-		for _, container := range []string{video.MediaContainer, video.SourcesContainer, video.ClaimsContainer} {
+		for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
 			for blob, err := range blobs.List(t.Context(), container, "") {
 				if err != nil {
 					return err

@@ -92,8 +92,8 @@ var worker = []Mutation{
 		Name: "one name of the lease for all",
 		Edits: []Edit{{
 			File: "workerrole/internal/upkeep/leader.go",
-			Old:  `video.ControlContainer, leaseBlob, leaseTime)`,
-			New:  `video.ControlContainer, leaseBlob+time.Now().Format("150405.000000000"), leaseTime)`,
+			Old:  `workqueue.ControlContainer, leaseBlob, leaseTime)`,
+			New:  `workqueue.ControlContainer, leaseBlob+time.Now().Format("150405.000000000"), leaseTime)`,
 		}},
 		Package: "./workerrole/internal/upkeep", Test: "TestOneLeaderAtATime",
 		Says: "two lead",

@@ -5,12 +5,9 @@ import (
 	"context"
 	"crypto/md5"
 	"encoding/base64"
-	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
@@ -32,72 +29,40 @@ type Block struct {
 	Size  int64  // bytes
 }
 
-// A block's id is base64 of BlockIDDigits characters: all ids of a blob must have
-// one length. Blocks put by valet key are numbered, "000000000000007", so that
-// anybody can take the upload up again. Other uploads write six digits, a hyphen
-// and a tag, "000007-9f86d081", which keeps them apart: of a file, and of an upload
-// through the web role, the tag is a hash of the block, of a stream a random one.
-const (
-	BlockIDDigits = 15
-	tagLength     = 8
-)
+// blockIDDigits is the length of a block's id before base64: all ids of a blob must have
+// one length.
+const blockIDDigits = 15
 
-// BlockID returns the id of block index of an upload by valet key: in
-// JavaScript, btoa(String(index).padStart(15, "0")).
+// BlockID returns the id of block index: in JavaScript,
+// btoa(String(index).padStart(15, "0")).
 func BlockID(index int) string {
-	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%0*d", BlockIDDigits, index))
+	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%0*d", blockIDDigits, index))
 }
 
-func taggedID(index int, tag string) string {
-	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%06d-%s", index, tag))
-}
-
-// contentTag is the tag of a block that carries the hash of its content.
-func contentTag(sum [md5.Size]byte) string { return hex.EncodeToString(sum[:tagLength/2]) }
-
-// blockIndex undoes BlockID, or taggedID.
-func blockIndex(id string) (index int, tagged, ok bool) {
-	raw, err := base64.StdEncoding.DecodeString(id)
-	if err != nil || len(raw) != BlockIDDigits {
-		return 0, false, false
+// blockIndex undoes BlockID.
+func blockIndex(id string) (index int, ok bool) {
+	digits, err := base64.StdEncoding.DecodeString(id)
+	if err == nil {
+		index, err = strconv.Atoi(string(digits))
 	}
-	digits, _, tagged := strings.Cut(string(raw), "-")
-	index, err = strconv.Atoi(digits)
-	if err != nil || index < 0 || tagged != (len(digits) == 6) || !tagged && BlockID(index) != id {
-		return 0, false, false
-	}
-	return index, tagged, true
+	return index, err == nil && index >= 0 && BlockID(index) == id
 }
 
-// StagedBlocks lists the blocks of an upload that are staged and not committed,
-// in their order and one for each place: a numbered one, put by valet key, before
-// one that came through Stage. When two of those differ at any place, different
-// files were sent, and none of them counts: a list never mixes them. A blob that
-// was never written to has no blocks.
+// StagedBlocks lists the blocks of an upload that are staged and not committed, in their
+// order. A blob that was never written to has none.
 func (s *Store) StagedBlocks(ctx context.Context, container, name string) ([]Block, error) {
 	staged, err := s.uncommitted(ctx, container, name)
 	if err != nil {
 		return nil, err
 	}
-	numbered, tagged := map[int]Block{}, map[int]Block{}
-	differ := false
+	var blocks []Block
 	for id, size := range staged {
-		index, isTagged, ok := blockIndex(id)
-		switch {
-		case !ok:
-		case isTagged:
-			_, twice := tagged[index]
-			differ = differ || twice
-			tagged[index] = Block{ID: id, Index: index, Size: size}
-		default:
-			numbered[index] = Block{ID: id, Index: index, Size: size}
+		if index, ok := blockIndex(id); ok {
+			blocks = append(blocks, Block{ID: id, Index: index, Size: size})
 		}
 	}
-	if differ {
-		clear(tagged)
-	}
-	maps.Copy(tagged, numbered)
-	return slices.SortedFunc(maps.Values(tagged), func(a, b Block) int { return a.Index - b.Index }), nil
+	slices.SortFunc(blocks, func(a, b Block) int { return a.Index - b.Index })
+	return blocks, nil
 }
 
 // uncommitted returns the sizes of all staged blocks by id.
@@ -118,13 +83,11 @@ func (s *Store) uncommitted(ctx context.Context, container, name string) (map[st
 	return sizes, nil
 }
 
-// Stage uploads block index of at most BlockSize bytes, with its MD5, and returns
-// its id, which holds a hash of the content: two uploads to one name, of different
-// files, never take each other's blocks. Safe to repeat. ErrCorrupt.
+// Stage uploads block index of at most BlockSize bytes, with its MD5, and returns its id.
+// Safe to repeat. ErrCorrupt.
 func (s *Store) Stage(ctx context.Context, container, name string, index int, content []byte) (id string, err error) {
-	sum := md5.Sum(content)
-	id = taggedID(index, contentTag(sum))
-	return id, s.stage(ctx, container, name, id, content, sum)
+	id = BlockID(index)
+	return id, s.stage(ctx, container, name, id, content, md5.Sum(content))
 }
 
 func (s *Store) stage(ctx context.Context, container, name, id string, content []byte, sum [md5.Size]byte) error {

@@ -53,9 +53,9 @@ func (s *Store) Put(ctx context.Context, container, name string, body io.ReadSee
 	return s.settle(ctx, "put", container, name, o, mark, *tries, reply.ETag, err)
 }
 
-// PutFile writes a blob from a file. A large file goes in blocks whose ids carry
-// a hash of their content: after a failure, another call with the same file
-// sends only what is missing (paper row Q14).
+// PutFile writes a blob from a file; a large one in blocks, of which each is checked and
+// repeated by itself (paper row Q14). Only one writer may write to a name at a time: names
+// of outputs have the attempt's id. Safe to repeat. ErrExists, ErrCorrupt, ErrTooLarge.
 func (s *Store) PutFile(ctx context.Context, container, name, path string, o Options) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -70,17 +70,13 @@ func (s *Store) PutFile(ctx context.Context, container, name, path string, o Opt
 		_, err = s.Put(ctx, container, name, file, stat.Size(), o)
 		return err
 	}
-	held, err := s.uncommitted(ctx, container, name)
-	if err != nil {
-		return err
-	}
-	return s.putBlocks(ctx, container, name, file, held, o)
+	return s.putBlocks(ctx, container, name, file, o)
 }
 
 func tooLarge(limit int64) error { return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit) }
 
-// putBlocks stages the blocks of r that are not held yet and commits all.
-func (s *Store) putBlocks(ctx context.Context, container, name string, r io.Reader, held map[string]int64, o Options) error {
+// putBlocks stages the blocks of r and commits them.
+func (s *Store) putBlocks(ctx context.Context, container, name string, r io.Reader, o Options) error {
 	whole := md5.New()
 	var ids []string
 	group, stage := errgroup.WithContext(ctx)
@@ -104,12 +100,8 @@ func (s *Store) putBlocks(ctx context.Context, container, name string, r io.Read
 		}
 		_, _ = whole.Write(content) // a hash never fails
 		sum := md5.Sum(content)
-		id := taggedID(len(ids), contentTag(sum))
+		id := BlockID(len(ids))
 		ids = append(ids, id)
-		if n, ok := held[id]; ok && n == int64(len(content)) {
-			free <- content[:BlockSize]
-			continue
-		}
 		group.Go(func() error {
 			defer func() { free <- content[:BlockSize] }()
 			return s.stage(stage, container, name, id, content, sum)

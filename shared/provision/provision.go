@@ -23,7 +23,7 @@ import (
 
 // Containers and Tables are the base names, without those of package workqueue.
 var (
-	Containers = []string{video.SourcesContainer, video.MediaContainer, video.ClaimsContainer, video.ControlContainer}
+	Containers = []string{video.SourcesContainer, video.MediaContainer, workqueue.ClaimsContainer, workqueue.ControlContainer}
 	Tables     = append([]string{
 		workers.Table,
 		apikeys.Table, audit.Table,

@@ -1,11 +1,10 @@
 package video
 
-// Containers. Names are completed with the stack's prefix by azstorage.
+// Containers. Names are completed with the stack's prefix by azstorage. Package workqueue
+// has two more.
 const (
 	SourcesContainer = "sources" // uploads, and remuxed copies of uploads without an index
 	MediaContainer   = "media"   // everything that workers make
-	ClaimsContainer  = "claims"  // claim checks: payloads too large for a message (paper row Q9)
-	ControlContainer = "control" // leases of elected duties
 )
 
 // SourceBlob is the name of the uploaded file in SourcesContainer.

@@ -28,7 +28,7 @@ type Queues struct {
 	onSend []func(queue string)
 }
 
-// Containers that the queues use. Names are completed with the stack's prefix.
+// Containers that the queues use, and elected duties the second. Names are completed with the stack's prefix.
 const (
 	ClaimsContainer  = "claims"  // claim checks (paper row Q9)
 	ControlContainer = "control" // blob leases: one writer at a time may change a queue's policy

@@ -66,7 +66,7 @@ func (s Purge) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 		return none, err
 	}
 	failpoint.Hit("purge/unlisted")
-	for _, container := range []string{video.MediaContainer, video.SourcesContainer, video.ClaimsContainer} {
+	for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
 		if _, err := s.Blobs.DeletePrefix(ctx, container, video.Prefix(id)); err != nil {
 			return none, fmt.Errorf("delete blobs of %s: %w", id, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // Janitor removes blobs that no row names: the output of attempts that were killed or
@@ -40,7 +41,7 @@ type Janitor struct {
 
 // containers are read side by side. Names begin with the owner, a video's id, and are
 // listed in order, so the rows of each video are read once for all three.
-var containers = [3]string{video.MediaContainer, video.SourcesContainer, video.ClaimsContainer}
+var containers = [3]string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer}
 
 // shelf is how far one container was read.
 type shelf struct {

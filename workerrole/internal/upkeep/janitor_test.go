@@ -22,6 +22,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
@@ -40,7 +41,7 @@ func (b *bench) put(t *testing.T, container, name string) string {
 // blobsLeft lists the blobs of all videos, by container.
 func (b *bench) blobsLeft(t *testing.T) (left []string) {
 	t.Helper()
-	for _, container := range []string{video.SourcesContainer, video.MediaContainer, video.ClaimsContainer} {
+	for _, container := range []string{video.SourcesContainer, video.MediaContainer, workqueue.ClaimsContainer} {
 		for blob, err := range b.blobs.List(t.Context(), container, "") {
 			if err != nil {
 				t.Fatal(err)
@@ -83,7 +84,7 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 			for i, id := range ids {
 				source := b.put(t, video.SourcesContainer, video.SourceBlob(id))
 				want = append(want, video.SourcesContainer+": "+source)
-				for _, container := range []string{video.SourcesContainer, video.MediaContainer, video.ClaimsContainer} {
+				for _, container := range []string{video.SourcesContainer, video.MediaContainer, workqueue.ClaimsContainer} {
 					orphan := b.put(t, container, string(id)+"/orphan")
 					if i == videos/2 {
 						want = append(want, container+": "+orphan)

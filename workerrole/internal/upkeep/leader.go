@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// leaseBlob is the blob in video.ControlContainer whose lease makes a worker the leader.
+// leaseBlob is the blob in workqueue.ControlContainer whose lease makes a worker the leader.
 const leaseBlob = "upkeep"
 
 // leaseTime is the shortest that the service grants (15 s to 60 s, or infinite), so that
@@ -66,7 +66,7 @@ func (l *Leader) Leading() bool { return l.leading.Load() }
 // next pass tries again.
 func (l *Leader) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		lease, err := l.Blobs.AcquireLease(ctx, video.ControlContainer, leaseBlob, leaseTime)
+		lease, err := l.Blobs.AcquireLease(ctx, workqueue.ControlContainer, leaseBlob, leaseTime)
 		switch {
 		case errors.Is(err, blobstore.ErrLeaseTaken):
 		case err != nil:

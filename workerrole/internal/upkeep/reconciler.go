@@ -331,7 +331,7 @@ func (m *moment) busy(ctx context.Context, view videostore.View, intent videosto
 	}
 	return slices.ContainsFunc(m.workers, func(w workers.Worker) bool {
 		return w.Name == step.Worker && slices.ContainsFunc(w.Busy, func(t workers.Task) bool {
-			return t.Video == string(step.Key.ID) && t.Step == step.Key.Step
+			return t.Item == step.Key.ItemID()
 		})
 	}), nil
 }

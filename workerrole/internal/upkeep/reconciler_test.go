@@ -71,14 +71,16 @@ func TestLiveStepsAreNotStolen(t *testing.T) {
 	b.rec.OrphanAfter = time.Millisecond
 	b.rec.Queue = front(video.NewID(), old, young)
 	asked := 0
-	busy := []workers.Task{{Video: string(key.ID), Step: key.Step}}
+	busy := []workers.Task{{Item: key.ItemID()}}
 	b.rec.Workers = func(context.Context) ([]workers.Worker, error) {
 		asked++
 		return []workers.Worker{{Name: "worker-0"}, {Name: "worker-1", Busy: busy}}, nil
 	}
 	b.pass(t)
 	b.sent(t, workflow.Probe, 0, "its worker is busy with it")
-	busy = []workers.Task{{Video: string(video.NewID()), Step: key.Step}}
+	other := key
+	other.Index++ // of the same film
+	busy = []workers.Task{{Item: other.ItemID()}}
 	b.pass(t)
 	b.sent(t, workflow.Probe, 1, "its worker has forgotten it")
 	if asked != 2 {
