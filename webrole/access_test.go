@@ -73,6 +73,7 @@ seers GET /api/v1/videos/:id/captions
 seers GET /api/v1/videos/:id/captions/:language
 owners POST /api/v1/videos/:id/captions/:language
 owners DELETE /api/v1/videos/:id/captions/:language
+viewers GET /api/v1/events
 viewers GET /api/v1/events/:event/registrations
 operators POST /api/v1/events/:event/registrations
 viewers GET /api/v1/events/:event/registrations/:bib

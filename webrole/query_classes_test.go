@@ -141,6 +141,7 @@ var visits = []visit{
 	{"searchVideos", get("/search?q=neeedle&limit=5")},
 	{"searchVideos", get("/search?actor=ann&tag=needle&channel=harbour&limit=5")},
 	{"searchVideos", get("/search?q=%22needle+in+the%22&limit=5")},
+	{"listEvents", get("/events")},
 	{"listRegistrations", get("/events/{event}/registrations?bib=7")},
 	{"listRegistrations", get("/events/{event}/registrations?age=30&limit=2")},
 	{"listRegistrations", get("/events/{event}/registrations?ageFrom=30&ageTo=34&limit=5")},

@@ -187,6 +187,26 @@ func TestStartListsOfSpreadsheets(t *testing.T) {
 }
 
 // TestBadStartLists: what cannot be read, and what of it is stored.
+// TestEventsAreListed: an event is on the list when it has a start list, once, as people
+// write it.
+func TestEventsAreListed(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	for range 2 {
+		for _, event := range []string{"Zürich & Lake__Half", "City Run 2026__Full"} {
+			s.call(http.MethodPost, "/events/"+url.PathEscape(event)+"/registrations", []map[string]any{{"bib": 7, "name": "Ann", "sex": "F", "age": 30}}).want(t, http.StatusOK, "")
+		}
+	}
+	first := decode[api.EventList](t, s.call(http.MethodGet, "/events?limit=1", nil), http.StatusOK)
+	if first.NextPageToken == nil {
+		t.Fatalf("the first page: %+v", first)
+	}
+	rest := decode[api.EventList](t, s.call(http.MethodGet, "/events?pageToken="+url.QueryEscape(*first.NextPageToken), nil), http.StatusOK)
+	if diff := cmp.Diff([]string{"City Run 2026__Full", "Zürich & Lake__Half"}, append(first.Items, rest.Items...)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
 func TestBadStartLists(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)

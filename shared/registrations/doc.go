@@ -28,7 +28,8 @@
 //	VIDEO:<time of the first frame, Unix milliseconds, 13 digits>__<id>
 //
 // are the videos that show the race, kept equal to them by shared/indexrows (T8);
-// PartitionKey `~<id>`, RowKey `REF` is the back-reference.
+// PartitionKey `~<id>`, RowKey `REF` is the back-reference. PartitionKey `~events` has a
+// row for each event that has a start list.
 //
 // Next: webrole/internal/startlist, how a start list is read.
 package registrations

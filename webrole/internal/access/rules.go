@@ -54,6 +54,7 @@ var rules = map[string]Action{
 	"GET /api/v1/videos/:id/captions/:language":           See,
 	"POST /api/v1/videos/:id/captions/:language":          Change,
 	"DELETE /api/v1/videos/:id/captions/:language":        Change,
+	"GET /api/v1/events":                                  Look,
 	"GET /api/v1/events/:event/registrations":             Look,
 	"POST /api/v1/events/:event/registrations":            Races,
 	"GET /api/v1/events/:event/registrations/:bib":        Look,

@@ -57,6 +57,17 @@ func (s *Server) ListRegistrations(c *gin.Context, event api.Event, params api.L
 	})
 }
 
+// ListEvents implements GET /events.
+func (s *Server) ListEvents(c *gin.Context, params api.ListEventsParams) {
+	events, next, err := s.races.Events(c.Request.Context(), cmp.Or(value(params.Limit), defaultLimit), value(params.PageToken))
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	c.Header("Cache-Control", "no-store")
+	c.JSON(http.StatusOK, api.EventList{Items: list(events), NextPageToken: nextToken(next)})
+}
+
 // registrationQuery wants one of the three ways to ask.
 func registrationQuery(p api.ListRegistrationsParams) (registrations.Query, error) {
 	ways := 0
@@ -141,6 +152,10 @@ func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
 	}
 	if report.Accepted == 0 && report.Refused > 0 && report.Taken == report.Refused {
 		abort(c, problem.New(http.StatusConflict, string(registrations.BibTaken), "Other runners have the bibs of all rows."))
+		return
+	}
+	if err := s.races.NoteEvent(c.Request.Context(), key); err != nil {
+		abort(c, err) // what was stored stays: the same import lists the event, too
 		return
 	}
 	c.Header("Cache-Control", "no-store")

@@ -457,6 +457,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The events that have a start list, by name */
+        get: operations["listEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/events/{event}/registrations": {
         parameters: {
             query?: never;
@@ -1819,6 +1836,10 @@ export interface components {
             atSeconds: number;
             /** @description The page that plays it from there. */
             watch: string;
+        };
+        EventList: {
+            items: string[];
+            nextPageToken?: string;
         };
         RegistrationList: {
             items: components["schemas"]["Registration"][];
@@ -3391,6 +3412,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SearchResult"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listEvents: {
+        parameters: {
+            query?: {
+                limit?: components["parameters"]["Limit"];
+                /** @description `nextPageToken` of the page before. Opaque, and good for the same query only. */
+                pageToken?: components["parameters"]["PageToken"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventList"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,6 +1,6 @@
 // The page of a race: a start list goes in, a bib or an age group leads to the moment
 // in the video, and from there to a clip that one can keep or pass on.
-import { $, type ImportReport, Problem, type Registration, type RegistrationPage, call, duration, element, message, say } from './api';
+import { $, type ImportReport, type List, Problem, type Registration, type RegistrationPage, call, duration, element, message, say } from './api';
 import { made } from './clip';
 
 const field = (id: string) => $<HTMLInputElement>(id);
@@ -45,7 +45,7 @@ function row(runner: Registration): HTMLTableRowElement {
   if (moments.length) cell.append(clipper(runner));
   else cell.append(element('span', { class: 'soft' }, runner.finishedAt ? 'No film that is tied to this race shows it.' : 'The list has no time of the finish.'));
   return element('tr', { 'data-bib': runner.bib }, element('th', { scope: 'row' }, String(runner.bib)),
-    ...[runner.name, runner.sex, String(runner.age), finish].map((text) => element('td', {}, text)), cell);
+    element('td', {}, runner.name), cell, ...[finish, String(runner.age), runner.sex].map((text) => element('td', {}, text)));
 }
 
 // labelled tells alike elements of several runners apart. What is read aloud begins with
@@ -143,4 +143,15 @@ $('more').addEventListener('click', () => { find(true).catch((err) => say(messag
 // A link can be passed on: /race?event=…&distance=Full&bib=1234.
 const address = new URLSearchParams(location.search);
 for (const name of names) field(name).value = address.get(name) ?? field(name).value;
+
+// Which events there are, to choose from.
+async function events() {
+  const { items } = await call<List<string>>('GET', '/events?limit=100');
+  const parts = items.map((text) => text.split('__') as [string, string]);
+  $('events').replaceChildren(...[...new Set(parts.map(([event]) => event))].map((event) => element('option', { value: event })));
+  $('known').hidden = items.length === 0 || Boolean(field('event').value);
+  $('known').replaceChildren('Events: ', ...parts.flatMap(([event, distance]) => [element('a', { class: 'chip', href: `/race?${new URLSearchParams({ event, distance })}` }, `${event}, ${distance}`), ' ']));
+}
+events().catch((err) => console.info('events', message(err)));
+
 if (address.get('event')) find(false).catch((err) => say(message(err)));
