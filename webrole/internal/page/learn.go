@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"html/template"
 	"io/fs"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -73,9 +75,45 @@ func nextScene(s scene.Scene) *scene.Scene {
 
 // pattern is the page of a pattern.
 type pattern struct {
-	Title string
-	Body  template.HTML
-	Plays []scene.Scene // that show it
+	Title        string
+	Body         template.HTML
+	Parts        []link        // its headings
+	Before, Next *link         // the patterns beside it; nil at the ends
+	Plays        []scene.Scene // that show it
+}
+
+// link leads to a place: a page, or a part of this one.
+type link struct{ To, Title string }
+
+var heading = regexp.MustCompile(`<h2 id="([^"]+)">([^<]+)</h2>`)
+
+// partsOf are the headings of a page.
+func partsOf(body []byte) (parts []link) {
+	for _, m := range heading.FindAllStringSubmatch(string(body), -1) {
+		parts = append(parts, link{"#" + m[1], html.UnescapeString(m[2])})
+	}
+	return parts
+}
+
+// beside are the pages before and after a pattern's, in the order of the map.
+func (m learnMap) beside(name string) (before, next *link) {
+	var all []link
+	at := -1
+	for _, group := range m.Patterns {
+		for _, p := range group.Patterns {
+			if p.Name == name {
+				at = len(all)
+			}
+			all = append(all, link{"/patterns/" + p.Name, p.Title})
+		}
+	}
+	if at > 0 {
+		before = &all[at-1]
+	}
+	if at+1 < len(all) {
+		next = &all[at+1]
+	}
+	return before, next
 }
 
 func (p *Pages) readMap() (learnMap, error) {
@@ -118,7 +156,8 @@ func (p *Pages) showPattern(c *gin.Context) {
 		problem.Write(c.Writer, c.Request, fmt.Errorf("read the page of a pattern: %w", err))
 		return
 	}
-	one := pattern{Title: title, Body: template.HTML(body)} //nolint:gosec // ours: made from docs/patterns
+	one := pattern{Title: title, Body: template.HTML(body), Parts: partsOf(body)} //nolint:gosec // ours: made from docs/patterns
+	one.Before, one.Next = m.beside(name)
 	for _, s := range scene.All() {
 		if patternOf(s) == "/patterns/"+name {
 			one.Plays = append(one.Plays, s)
