@@ -132,6 +132,7 @@ func TestUploadThroughThePage(t *testing.T) {
 	press(t, tab, `#sort`, kb.ArrowDown)
 	until(t, tab, "they are in the order of their titles", `location.search.includes('sort=title') && [...document.querySelectorAll('#videos h2')].map((h) => h.textContent).join() === 'clip,Uploaded by hand'`)
 	inspect(t, tab, "channel")
+	t.Run("offline at the end", func(t *testing.T) { offlineAtTheEnd(t, tab, s.BaseURL()) })
 }
 
 // gated lets six parts of a file go to storage. Those that follow wait before the wire
@@ -250,6 +251,31 @@ func pausesAndGoesOn(t *testing.T, user *journey.User, tab context.Context, base
 	t.Logf("of %d parts %d were begun before the pause", held.JSON200.Parts, begun)
 	if sent != held.JSON200.Parts || different != sent {
 		t.Errorf("%d parts were sent %d times, and there are %d", different, sent, held.JSON200.Parts)
+	}
+}
+
+// offlineAtTheEnd loses the network before the last request of an upload, for longer than
+// a try lasts: the page says that it tries again, and does so when the network is back,
+// long before its pause would be over.
+func offlineAtTheEnd(t *testing.T, tab context.Context, base string) {
+	t.Helper()
+	visit(t, tab, base+"/upload")
+	eval[any](t, tab, `(() => { const real = window.fetch;
+	  window.tries = 0; window.away = true;
+	  window.fetch = (url, options) => (window.away && String(url).endsWith('/upload/complete') ? (window.tries++, Promise.reject(new TypeError('Failed to fetch'))) : real(url, options));
+	})(); null`)
+	chooseFiles(t, tab, `#file`, clip(t, 4))
+	until(t, tab, "the file can be sent", `!document.getElementById('send').disabled`)
+	press(t, tab, `#send`, kb.Enter)
+	until(t, tab, "the fifth try has failed, so the next is 6 s away or more", `window.tries >= 5`)
+	if said := eval[string](t, tab, `document.querySelector('#files li').textContent`); !strings.Contains(said, "trying again") || strings.Contains(said, "Failed to fetch") {
+		t.Errorf("offline, the row says %q", said)
+	}
+	back := time.Now()
+	eval[any](t, tab, `window.away = false, dispatchEvent(new Event('online')), null`)
+	until(t, tab, "it is sent", `document.querySelector('#files [data-phase=making], #files [data-phase=settled]')`)
+	if took := time.Since(back); took > azuritetest.Patience(4*time.Second) {
+		t.Errorf("it went on %v after the network was back", took)
 	}
 }
 
