@@ -64,10 +64,10 @@ func (t *Tool) Sound(ctx context.Context, job SoundJob, progress func(Progress))
 		return 0, fmt.Errorf("decoding sound: %w", err)
 	}
 	if end, err = job.place(); err != nil {
-		return 0, fmt.Errorf("putting sound in its place: %w", LocalFile(err))
+		return 0, fmt.Errorf("putting sound in its place: %w", err)
 	}
 	if err := os.Remove(filepath.Join(job.Dir, decodedFile)); err != nil { // it is large
-		return 0, fmt.Errorf("removing decoded sound: %w", LocalFile(err))
+		return 0, fmt.Errorf("removing decoded sound: %w", err)
 	}
 	if err := t.encodeSound(ctx, job); err != nil {
 		return 0, fmt.Errorf("encoding sound: %w", err)

@@ -186,7 +186,7 @@ func run(ctx context.Context, c command) (Report, error) {
 	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return report, fmt.Errorf("running %s: %w", name(c.path), LocalFile(err))
+		return report, fmt.Errorf("running %s: %w", name(c.path), err)
 	}
 	if err != nil {
 		err = c.failed(exit.ExitCode(), report)

@@ -41,15 +41,6 @@ func sourceTrouble(err error) error {
 	return &TroubleError{Kind: TroubleSource, Err: err}
 }
 
-// LocalFile marks an error of writing a local file as trouble when the disk is
-// full, and returns any other as it is.
-func LocalFile(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return &TroubleError{Kind: TroubleDisk, Err: err}
-	}
-	return err
-}
-
 // fullDisk is what strerror says of ENOSPC and EDQUOT, at the end of a line. It
 // is the only wording of ffmpeg (5.1) that is trouble: a muxer that cannot write
 // has no other way to say so, and may still end with status 0.

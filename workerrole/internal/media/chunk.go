@@ -97,7 +97,7 @@ func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, pr
 		case errors.As(err, new(*ffmpeg.RunError)):
 			missing = undecodable(plan, chunk, "")
 		default:
-			return Encoded{}, ffmpeg.LocalFile(err)
+			return Encoded{}, err
 		}
 	}
 	return Encoded{}, missing

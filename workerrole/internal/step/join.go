@@ -9,7 +9,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
 )
 
@@ -33,7 +32,7 @@ func join(ctx context.Context, blobs *blobstore.Store, path string, pieces []med
 		_, err = io.Copy(file, body)
 		_ = body.Close()
 		if err != nil {
-			return fmt.Errorf("join %s: %w", name, ffmpeg.LocalFile(err))
+			return fmt.Errorf("join %s: %w", name, err)
 		}
 		progress()
 	}
