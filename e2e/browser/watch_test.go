@@ -72,12 +72,12 @@ func TestWatchPage(t *testing.T) {
 	})
 
 	t.Run("keys", func(t *testing.T) {
-		eval[any](t, tab, `window.was = scrollY, document.getElementById('player').currentTime = 8, document.activeElement.blur() ?? null`)
+		eval[any](t, tab, `(() => { const p = document.getElementById('player'); window.was = scrollY; p.loop = true; p.currentTime = 8; })(), document.activeElement.blur() ?? null`)
 		for _, step := range []struct{ key, holds string }{
+			{kb.ArrowRight, `Math.abs(document.getElementById('player').currentTime - 13) < 0.5`},
 			{"k", `!document.getElementById('player').paused`},
 			{"m", `document.getElementById('player').muted`},
 			{" ", `document.getElementById('player').paused && scrollY === window.was`},
-			{kb.ArrowRight, `document.getElementById('player').currentTime > 13`},
 		} {
 			if err := chromedp.Do(tab, chromedp.KeyEvent(step.key)); err != nil {
 				t.Fatal(err)
@@ -159,8 +159,9 @@ func TestWatchPage(t *testing.T) {
 	t.Run("embed", func(t *testing.T) {
 		visit(t, tab, s.BaseURL()+"/embed/"+v.Id)
 		playable(t, tab, "embed")
-		press(t, tab, `#player`, " ")
-		until(t, tab, "Space plays", `document.getElementById('player').currentTime > 0.5`)
+		press(t, tab, `.play`, kb.Enter)
+		until(t, tab, "it plays", `document.getElementById('player').currentTime > 0.5`)
+		until(t, tab, "the focus is on the player", `document.activeElement.id === 'player'`)
 		inspect(t, tab, "embed")
 	})
 

@@ -1,7 +1,7 @@
 // Plays a video in an element of the page: while it is made, and when it is ready.
 import type HlsPlayer from 'hls.js';
 import type { ErrorData } from 'hls.js';
-import { type Video, call, message, sleep } from './api';
+import { type Video, call, element, message, sleep } from './api';
 
 // The library is a script of its own, beside ours.
 declare global {
@@ -25,6 +25,7 @@ export class Player {
   private source = ''; // the list of tracks that was opened last
   private turned = false;
   private recoveries = 0;
+  private readonly start = element('button', { type: 'button', class: 'play', 'aria-label': 'Play' }, '▶');
   begins = 0; // the second that the playlist begins with
 
   // tell says what went wrong; offer gets the qualities, when there are several.
@@ -67,6 +68,7 @@ export class Player {
       this.hls.loadSource(master);
       this.hls.attachMedia(this.element);
       this.element.addEventListener('play', () => this.begin(-1), { once: true });
+      if (!this.hls.config.autoStartLoad) this.offerStart();
     } else if (this.element.canPlayType('application/vnd.apple.mpegurl')) {
       this.element.src = `${master}#t=${startAt(video)}`;
     } else {
@@ -74,11 +76,29 @@ export class Player {
     }
   }
 
+  // offerStart shows a button instead of the browser's controls, which would say that
+  // something is being loaded.
+  private offerStart() {
+    this.element.controls = false;
+    this.start.addEventListener('click', () => this.toggle());
+    this.element.after(this.start);
+  }
+
   // begin loads the film from a second on, or from where it was to start: -1.
   private begin(second: number) {
     if (!this.hls || this.hls.config.autoStartLoad) return;
-    this.hls.config.autoStartLoad = true; // from now on, also of another playlist
+    this.wanted();
     if (this.hls.levels.length) this.hls.startLoad(second);
+  }
+
+  // wanted notes that somebody wants to see the film.
+  private wanted() {
+    if (!this.hls) return;
+    this.hls.config.autoStartLoad = true; // from now on, also of another playlist
+    const focused = document.activeElement === this.start;
+    this.start.remove();
+    this.element.controls = true;
+    if (focused) this.element.focus();
   }
 
   // seek goes to a second that the playlist reaches.
@@ -115,7 +135,7 @@ export class Player {
     this.begins = from;
     this.source = master;
     if (this.hls) {
-      this.hls.config.autoStartLoad = true;
+      this.wanted();
       this.hls.config.startPosition = second;
       this.hls.loadSource(master);
     } else {
