@@ -138,7 +138,7 @@ const beside = `(() => {
   Object.assign(film.style, { position: 'fixed', left: '24px', bottom: '66px', width: '512px', height: '288px', border: '3px solid #1f6f5c', borderRadius: '10px', zIndex: 9 });
   film.onload = () => { const wait = setInterval(() => {
     const player = film.contentDocument.querySelector('video');
-    if (!player || player.readyState < 2) return;
+    if (!player || player.hidden) return;
     clearInterval(wait);
     player.muted = true;
     player.play();
