@@ -32,7 +32,11 @@ func TestFilmsAreAsOnePassShowsThem(t *testing.T) {
 	if first == 0 {
 		first = rand.Uint64() >> 1
 	}
+	seeds := []uint64{501196} // joined MPEG-TS, the rate of whose MP2 changes: was red once
 	for seed := first; seed < first+uint64(*films); seed++ {
+		seeds = append(seeds, seed)
+	}
+	for _, seed := range seeds {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			f, dir := draw(seed), t.TempDir()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	ff "github.com/u2takey/ffmpeg-go"
 
@@ -47,11 +46,9 @@ func (t *Tool) Remux(ctx context.Context, src Source, info Info, out string, pro
 }
 
 // decodesSound reports whether the copy has the sound without loss instead of as it is.
-// The channels of AAC in an MPEG-TS may change on the way. Each packet says how many there
-// are, and in Matroska only the beginning of the file would.
-func (i Info) decodesSound() bool {
-	return i.HasAudio && i.Demuxer == "mpegts" && strings.HasPrefix(i.Audio.Codec, "aac")
-}
+// In an MPEG-TS channels and rate may change on the way. Each packet says what they are,
+// and in Matroska only the beginning of the file would.
+func (i Info) decodesSound() bool { return i.HasAudio && i.Demuxer == "mpegts" }
 
 // CopyLimit is how many bytes a copy of the source by Remux may have.
 func (s Source) CopyLimit(info Info) int64 {
