@@ -172,7 +172,7 @@ func run(ctx context.Context, c command) (Report, error) {
 	filled()
 	report := Report{Stderr: c.source.redact(tail.String())}
 	if cageErr := cageFailed(); cageErr != nil && ctx.Err() == nil {
-		return report, fmt.Errorf("starting %s in its cage: %w", name(c.path), cageErr)
+		return report, &TroubleError{Kind: TroubleHost, Err: fmt.Errorf("starting %s in its cage: %w", name(c.path), cageErr)}
 	}
 	if trouble := c.source.served.trouble(); trouble != nil {
 		return report, trouble
@@ -186,7 +186,7 @@ func run(ctx context.Context, c command) (Report, error) {
 	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return report, fmt.Errorf("running %s: %w", name(c.path), err)
+		return report, &TroubleError{Kind: TroubleHost, Err: fmt.Errorf("running %s: %w", name(c.path), err)}
 	}
 	if err != nil {
 		err = c.failed(exit.ExitCode(), report)
