@@ -175,7 +175,7 @@ func TestEveryPageEverywhere(t *testing.T) {
 		{"embed", "/embed/" + v.Id, `#title`, 350_000, false},
 		{"race", "/race?event=E&distance=Full&bib=7", `#status`, 60_000, false},
 		{"board", "/board", `#board-queues .queue`, 60_000, false},
-		{"board for a room", "/board?view=talk", `.talk #headline`, 60_000, false},
+		{"presenter's view", "/board?view=talk", `.talk #headline`, 60_000, false},
 		{"board as tables", "/board/tables", `table`, 60_000, false},
 		{"learn", "/learn", `#S3`, 60_000, false},
 		{"pattern with diagram", "/patterns/visibility-and-leases", `figure img`, 60_000, false},

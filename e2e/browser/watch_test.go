@@ -72,12 +72,12 @@ func TestWatchPage(t *testing.T) {
 	})
 
 	t.Run("keys", func(t *testing.T) {
-		eval[any](t, tab, `(() => { const p = document.getElementById('player'); window.was = scrollY; p.loop = true; p.currentTime = 8; })(), document.activeElement.blur() ?? null`)
+		eval[any](t, tab, `(() => { const p = document.getElementById('player'); addEventListener('keydown', (e) => { window.scrolls = !e.defaultPrevented; }); p.loop = true; p.currentTime = 8; })(), document.activeElement.blur() ?? null`)
 		for _, step := range []struct{ key, holds string }{
 			{kb.ArrowRight, `Math.abs(document.getElementById('player').currentTime - 13) < 0.5`},
 			{"k", `!document.getElementById('player').paused`},
 			{"m", `document.getElementById('player').muted`},
-			{" ", `document.getElementById('player').paused && scrollY === window.was`},
+			{" ", `document.getElementById('player').paused && !window.scrolls`},
 		} {
 			if err := chromedp.Do(tab, chromedp.KeyEvent(step.key)); err != nil {
 				t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cutroom/cutroom/shared/azuritetest"
 )
@@ -62,4 +63,35 @@ func FuzzIDOf(f *testing.F) {
 			t.Errorf("%q has the id %q", text, id)
 		}
 	})
+}
+
+// TestSessionsEnd: a session that was signed out of stays so until its cookie would have
+// ended, is no key in the list, and is then forgotten.
+func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), nil, nil, []string{Table}); err != nil {
+		t.Fatal(err)
+	}
+	s, now := New(a), time.Now()
+	made, _, err := s.Create(t.Context(), Key{Name: "a program", Owner: "studio", Role: "viewer"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for session, left := range map[string]time.Duration{"OVER": -time.Minute, "LIVE": time.Hour} {
+		if err := s.SignOut(t.Context(), session, now.Add(left)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if keys, _, err := s.List(t.Context(), 10, ""); err != nil || len(keys) != 1 || keys[0] != made {
+		t.Errorf("keys %+v, %v; want %+v alone", keys, err, made)
+	}
+	if n, err := s.ForgetSessions(t.Context(), now); err != nil || n != 1 {
+		t.Errorf("%d sessions forgotten, %v; want 1", n, err)
+	}
+	for session, want := range map[string]bool{"OVER": false, "LIVE": true, "NEVER": false} {
+		if over, err := s.SignedOut(t.Context(), session); err != nil || over != want {
+			t.Errorf("session %s has ended: %v, %v; want %v", session, over, err, want)
+		}
+	}
 }

@@ -11,8 +11,8 @@ import (
 
 const signedOut = "SIGNEDOUT"
 
-// SignOut notes that the session of somebody who signed in has ended. until is when it
-// would have ended by itself. Safe to repeat.
+// SignOut ends a session for every copy of its cookie. session is the id in the cookie;
+// until is when the cookie ends by itself. Safe to repeat.
 func (s *Store) SignOut(ctx context.Context, session string, until time.Time) error {
 	_, err := s.table.Upsert(ctx, tablestore.Entity{PartitionKey: session, RowKey: signedOut, Props: map[string]any{"Until": until.UTC()}})
 	if err != nil {

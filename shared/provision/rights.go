@@ -18,12 +18,13 @@ import (
 const (
 	rightsPatience = 10 * time.Minute
 	rightsPause    = 5 * time.Second
+	wrongKey       = "AuthenticationFailed" // storage's code for a signature that does not match
 )
 
-// Await is Ensure for the start of a role: while storage answers 403 it asks again, for
-// ten minutes. Meanwhile the role is alive and not ready: addrs, which are its
+// Await is Ensure for the start of a role: while rights are missing (403) it asks again,
+// for ten minutes. Meanwhile the role is alive and not ready: addrs, which are its
 // listeners', answer /livez with 200 and all else with 503 and the reason. They are free
-// again when it returns.
+// again when it returns. Safe to repeat. A wrong key fails at once.
 func Await(ctx context.Context, account *azstorage.Account, queues *workqueue.Queues, addrs ...string) error {
 	return await(ctx, rightsPatience, rightsPause, addrs, func() error { return Ensure(ctx, account, queues) })
 }
@@ -49,9 +50,10 @@ func await(ctx context.Context, patience, pause time.Duration, addrs []string, e
 	return err
 }
 
+// refused tells rights that are missing, which may come, from a wrong key, which stays wrong.
 func refused(err error) bool {
-	status, _, answered := azstorage.Describe(err)
-	return answered && status == http.StatusForbidden
+	status, code, answered := azstorage.Describe(err)
+	return answered && status == http.StatusForbidden && code != wrongKey
 }
 
 // answerNotReady listens until stop is called.

@@ -16,9 +16,12 @@ import (
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
 
+const missingRight = "AuthorizationPermissionMismatch"
+
 // forbidding answers 403, as storage does before an assignment counts, while it is shut.
 type forbidding struct {
 	next  http.RoundTripper
+	code  string
 	looks func() bool // whether the request is refused
 }
 
@@ -26,7 +29,7 @@ func (f forbidding) Do(r *http.Request) (*http.Response, error) {
 	if !f.looks() {
 		return f.next.RoundTrip(r)
 	}
-	header := http.Header{"X-Ms-Error-Code": {"AuthorizationPermissionMismatch"}}
+	header := http.Header{"X-Ms-Error-Code": {f.code}}
 	return &http.Response{StatusCode: http.StatusForbidden, Status: "403 Forbidden", Header: header, Body: http.NoBody, Request: r}, nil
 }
 
@@ -45,7 +48,7 @@ func TestRoleWaitsForItsRights(t *testing.T) {
 	granted, transport := make(chan struct{}), &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	account := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
-		cfg.Transport = forbidding{transport, func() bool {
+		cfg.Transport = forbidding{transport, missingRight, func() bool {
 			select {
 			case <-granted:
 				return false
@@ -69,10 +72,23 @@ func TestRoleWaitsForItsRights(t *testing.T) {
 	if err := health.Ask(t.Context(), addr, "livez"); err == nil {
 		t.Error("the address is not free")
 	}
-	shut := azuritetest.AccountWith(t, func(cfg *azstorage.Config) { cfg.Transport = forbidding{looks: func() bool { return true }} })
+	shut := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+		cfg.Transport = forbidding{code: missingRight, looks: func() bool { return true }}
+	})
 	never := func() error { return Ensure(t.Context(), shut, workqueue.OpenAll(shut, nil)) }
 	if err := await(t.Context(), 50*time.Millisecond, 10*time.Millisecond, nil, never); !refused(err) {
 		t.Errorf("rights that never come: %v", err)
+	}
+	wrong := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+		cfg.Transport = forbidding{code: wrongKey, looks: func() bool { return true }}
+	})
+	tries := 0
+	err = await(t.Context(), time.Hour, time.Millisecond, nil, func() error {
+		tries++
+		return Ensure(t.Context(), wrong, workqueue.OpenAll(wrong, nil))
+	})
+	if err == nil || tries != 1 {
+		t.Errorf("a wrong key: %d tries, %v", tries, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

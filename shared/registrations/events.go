@@ -11,7 +11,7 @@ import (
 // distance.
 const eventsKey = "~events"
 
-// NoteEvent puts an event on the list of events. Safe to repeat.
+// NoteEvent puts an event on the list of events: one upsert. Safe to repeat.
 func (s *Store) NoteEvent(ctx context.Context, event Event) error {
 	_, err := s.rows.Upsert(ctx, tablestore.Entity{PartitionKey: eventsKey, RowKey: string(event)})
 	if err != nil {

@@ -75,7 +75,7 @@ func (p *Pages) ShowLab(breaks, plays bool) { p.lab, p.plays = breaks, plays }
 func (p *Pages) SayOpen() { p.open = true }
 
 func (p *Pages) parse(name string) (*template.Template, error) {
-	t, err := template.New(name).Funcs(template.FuncMap{"patternOf": patternOf, "nextScene": nextScene, "media": media}).ParseFS(p.files, "templates/layout.html", "templates/lab.html", "templates/"+name+".html")
+	t, err := template.New(name).Funcs(template.FuncMap{"patternOf": patternOf, "nextScene": nextScene, "media": media}).ParseFS(p.files, "templates/layout.html", "templates/lab.html", "templates/racefields.html", "templates/"+name+".html")
 	if err != nil {
 		return nil, fmt.Errorf("read page %s: %w", name, err)
 	}

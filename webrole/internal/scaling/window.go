@@ -45,7 +45,7 @@ func (w *Window) Decide(seen Observation) Decision {
 	}
 	d := Decision{Wanted: w.past[0].now, Now: now, Why: why, Seen: seen}
 	if d.Wanted > now {
-		d.Why = fmt.Sprintf("so many were wanted until %s ago; fewer, now %d, only %s after that", seconds(seen.At.Sub(w.past[0].at)), now, seconds(w.settings.CoolDown))
+		d.Why = fmt.Sprintf("so many were needed %s ago, and workers stay for %s; %d would do now", seconds(seen.At.Sub(w.past[0].at)), seconds(w.settings.CoolDown), now)
 	}
 	return d
 }

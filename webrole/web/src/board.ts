@@ -160,7 +160,7 @@ function hear(event: BoardEvent, whole: boolean) {
 
 // readOnce shows the tables without the stream.
 async function readOnce(): Promise<boolean> {
-  $('board').hidden = true; // until the stream is there
+  if ($('board').classList.contains('coming')) $('board').hidden = true; // what was shown once stays
   try {
     await fromAPI(tableActions);
     tables.open = true;
@@ -191,19 +191,19 @@ $('hold').addEventListener('click', () => {
   if (!held) redraw();
 });
 
-// What somebody breaks here belongs to what happened.
-document.addEventListener('broken', (event) => {
+// What is broken with the lab belongs to what happened.
+document.addEventListener('lab-act', (event) => {
   const text = (event as CustomEvent<string>).detail;
   words.say([text], Date.now());
   $('headline').textContent = text;
 });
 
-// For a room (?view=talk) there is what one sees from its back: what is in use, large,
-// the latest event as a sentence, and the newest film in a corner.
-async function talk() {
+// The presenter's view (?view=talk) can be read from the back of a room: what is in use,
+// large, the latest event as a sentence, and the newest film in a corner.
+async function showPresenterView() {
   document.body.classList.add('talk');
   $('headline').hidden = false;
-  $('talk').textContent = 'All of it';
+  $('talk').textContent = 'Full board';
   $<HTMLAnchorElement>('talk').href = '/board';
   const { items } = await call<VideoPage>('GET', '/videos?limit=24');
   const film = items.find((v) => v.playable);
@@ -211,7 +211,7 @@ async function talk() {
   $('film').replaceChildren(element('iframe', { src: `/embed/${film.id}#play`, title: film.title, allow: 'autoplay; fullscreen' }));
   $('film').hidden = false;
 }
-if (new URLSearchParams(location.search).get('view') === 'talk') talk().catch((err) => say(message(err)));
+if (new URLSearchParams(location.search).get('view') === 'talk') showPresenterView().catch((err) => say(message(err)));
 
 // --- The keyboard: one stop for all tokens, arrows between them ---
 

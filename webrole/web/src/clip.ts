@@ -1,8 +1,8 @@
 // Makes a clip of what is shown: a file of its own, with a link that one can pass on.
 import { $, type Clip, call, element, message, sleep } from './api';
 
-// made asks for a clip and waits until it is there. It returns the address of its file.
-export async function made(path: string, body: object): Promise<string> {
+// makeClip asks for a clip and waits until it is there. It returns the address of its file.
+export async function makeClip(path: string, body: object): Promise<string> {
   let clip = await call<Clip>('POST', path, { body });
   while (clip.state === 'queued' || clip.state === 'running') {
     await sleep(400);
@@ -12,7 +12,7 @@ export async function made(path: string, body: object): Promise<string> {
   return clip.links.media;
 }
 
-// setUp returns how to say whether clips can be made now.
+// setUp returns a function that is to be told whether clips can be made now.
 export function setUp(id: string, player: HTMLVideoElement) {
   const button = $<HTMLFormElement>('make-clip').querySelector('button')!;
   const from = $<HTMLInputElement>('clip-from');
@@ -26,7 +26,7 @@ export function setUp(id: string, player: HTMLVideoElement) {
     event.preventDefault();
     said.textContent = 'Making it…';
     try {
-      const media = await made(`/videos/${id}/clips`, { startSeconds: Number(from.value), durationSeconds: Number(length.value) });
+      const media = await makeClip(`/videos/${id}/clips`, { startSeconds: Number(from.value), durationSeconds: Number(length.value) });
       said.replaceChildren(element('a', { href: media }, 'Watch the clip'), ', or ', element('a', { href: media, download: 'clip.mp4' }, 'download it'), '.');
     } catch (err) {
       said.textContent = message(err);

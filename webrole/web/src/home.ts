@@ -83,7 +83,8 @@ async function load() {
     params.set('limit', '24');
     if (token) params.set('pageToken', token);
     const answer = await call<VideoPage>('GET', `${query && !ofChannel(query) ? '/search' : '/videos'}?${params}`);
-    videos.push(...answer.items);
+    // What failed concerns its owner, who sees it in My videos.
+    videos.push(...answer.items.filter((v) => v.playable || !['failed', 'cancelled'].includes(v.state)));
     token = answer.nextPageToken || '';
     better ||= answer.didYouMean;
     cost.read += answer.entitiesRead ?? 0;
@@ -92,8 +93,6 @@ async function load() {
   }
   if (mine !== asked) return; // somebody has typed on
   next = token;
-  // What failed concerns its owner, who sees it in My videos.
-  videos.splice(0, Infinity, ...videos.filter((v) => v.playable || !['failed', 'cancelled'].includes(v.state)));
   $('more').hidden = !next;
   show(videos);
   if (query) showCorrection(better);
@@ -141,7 +140,7 @@ function showFilters() {
     return value ? [element('a', { class: 'chip', href: changed(name, ''), 'aria-label': `Without ${name} ${value}` }, `${name}: ${value} ×`)] : [];
   }), narrow);
   $('facets').hidden = !query;
-  $('about').hidden = query !== null;
+  $('introduction').hidden = query !== null;
   $('order').hidden = !ofChannel(query);
   order.value = params.get('sort') ?? '';
 }

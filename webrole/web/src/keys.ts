@@ -4,23 +4,23 @@ import { message } from './api';
 import type { Player } from './player';
 import type { Scrub } from './scrub';
 
-// These have keys of their own.
-const own = 'input, textarea, select, button, a, summary, video, [role=slider], [role=grid], dialog';
+// These use the keys themselves.
+const usesKeys = 'input, textarea, select, button, a, summary, video, [role=slider], [role=grid], dialog';
 
 export function setUp(player: Player, scrub: Scrub) {
   const film = player.element;
-  const whole = () => (document.fullscreenElement ? document.exitFullscreen() : film.requestFullscreen());
+  const toggleFullScreen = () => (document.fullscreenElement ? document.exitFullscreen() : film.requestFullscreen());
   const acts: Record<string, () => void> = {
     ' ': () => player.toggle(),
     k: () => player.toggle(),
     m: () => { film.muted = !film.muted; },
-    f: () => { whole().catch((err) => console.info('full screen', message(err))); },
+    f: () => { toggleFullScreen().catch((err) => console.info('full screen', message(err))); },
     ArrowLeft: () => scrub.seek(Math.max(0, film.currentTime - 5)),
     ArrowRight: () => scrub.seek(film.currentTime + 5),
   };
   document.addEventListener('keydown', (event) => {
     const act = acts[event.key];
-    if (!act || film.hidden || event.ctrlKey || event.metaKey || event.altKey || (event.target as Element).closest(own)) return;
+    if (!act || film.hidden || event.ctrlKey || event.metaKey || event.altKey || (event.target as Element).closest(usesKeys)) return;
     event.preventDefault();
     act();
   });

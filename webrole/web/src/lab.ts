@@ -21,7 +21,7 @@ async function act(button: HTMLButtonElement | null, fault: string, body: object
   try {
     const done = await call<LabDone>('POST', `/lab/${fault}`, { body });
     tell(done.says);
-    document.dispatchEvent(new CustomEvent('broken', { detail: done.says }));
+    document.dispatchEvent(new CustomEvent('lab-act', { detail: done.says }));
     await load();
   } catch (err) {
     tell(message(err));

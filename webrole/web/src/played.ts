@@ -1,4 +1,4 @@
-// Which scenes somebody played to their end, in this browser.
+// Which scenes were played to their end in this browser.
 const key = 'scenes-played';
 
 export function played(): string[] {

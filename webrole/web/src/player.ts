@@ -10,8 +10,8 @@ declare global {
 
 const mostRecoveries = 10;
 
-// Viewers are what is paid for: nothing of the film is loaded before somebody wants to see
-// it, and no more than a minute ahead of what they see.
+// Viewers are what is paid for: nothing of the film is loaded before it is played,
+// and no more than a minute ahead.
 const mostAhead = 60; // seconds
 
 // Quality is one that a viewer may choose.
@@ -67,8 +67,8 @@ export class Player {
       });
       this.hls.loadSource(master);
       this.hls.attachMedia(this.element);
-      this.element.addEventListener('play', () => this.begin(-1), { once: true });
-      if (!this.hls.config.autoStartLoad) this.offerStart();
+      this.element.addEventListener('play', () => this.startLoading(-1), { once: true });
+      if (!this.hls.config.autoStartLoad) this.showPlayButton();
     } else if (this.element.canPlayType('application/vnd.apple.mpegurl')) {
       this.element.src = `${master}#t=${startAt(video)}`;
     } else {
@@ -76,23 +76,23 @@ export class Player {
     }
   }
 
-  // offerStart shows a button instead of the browser's controls, which would say that
+  // showPlayButton shows a button instead of the browser's controls, which would say that
   // something is being loaded.
-  private offerStart() {
+  private showPlayButton() {
     this.element.controls = false;
     this.start.addEventListener('click', () => this.toggle());
     this.element.after(this.start);
   }
 
-  // begin loads the film from a second on, or from where it was to start: -1.
-  private begin(second: number) {
+  // startLoading loads the film from a second on, or from where it was to start: -1.
+  private startLoading(second: number) {
     if (!this.hls || this.hls.config.autoStartLoad) return;
-    this.wanted();
+    this.showControls();
     if (this.hls.levels.length) this.hls.startLoad(second);
   }
 
-  // wanted notes that somebody wants to see the film.
-  private wanted() {
+  // showControls puts the browser's controls in place of the button: the film is wanted.
+  private showControls() {
     if (!this.hls) return;
     this.hls.config.autoStartLoad = true; // from now on, also of another playlist
     const focused = document.activeElement === this.start;
@@ -103,7 +103,7 @@ export class Player {
 
   // seek goes to a second that the playlist reaches.
   seek(second: number) {
-    this.begin(second);
+    this.startLoading(second);
     this.element.currentTime = second;
   }
 
@@ -135,7 +135,7 @@ export class Player {
     this.begins = from;
     this.source = master;
     if (this.hls) {
-      this.wanted();
+      this.showControls();
       this.hls.config.startPosition = second;
       this.hls.loadSource(master);
     } else {

@@ -1,7 +1,7 @@
 // The page of a race: a start list goes in, a bib or an age group leads to the moment
 // in the video, and from there to a clip that one can keep or pass on.
 import { $, type ImportReport, type List, Problem, type Registration, type RegistrationPage, call, duration, element, message, say } from './api';
-import { made } from './clip';
+import { makeClip } from './clip';
 
 const field = (id: string) => $<HTMLInputElement>(id);
 const names = ['event', 'distance', 'bib', 'from', 'to'] as const;
@@ -64,7 +64,7 @@ function clipper(runner: Registration): Node {
     button.textContent = 'Making it…';
     labelled(button, runner);
     try {
-      const media = await made(`${eventPath()}/${runner.bib}/clips`, {});
+      const media = await makeClip(`${eventPath()}/${runner.bib}/clips`, {});
       const focused = [button, document.body].includes(document.activeElement as HTMLElement); // disabled, it may have lost it
       place.replaceChildren(...links(media, runner));
       if (focused) place.querySelector('a')?.focus();

@@ -186,7 +186,11 @@ func run(ctx context.Context, c command) (Report, error) {
 	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return report, &TroubleError{Kind: TroubleHost, Err: fmt.Errorf("running %s: %w", name(c.path), err)}
+		err = fmt.Errorf("running %s: %w", name(c.path), err)
+		if cmd.Process == nil {
+			err = &TroubleError{Kind: TroubleHost, Err: err}
+		}
+		return report, err
 	}
 	if err != nil {
 		err = c.failed(exit.ExitCode(), report)
