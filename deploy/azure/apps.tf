@@ -7,7 +7,7 @@ resource "azapi_resource" "logs" {
 }
 
 resource "azapi_resource" "environment" {
-  type      = "Microsoft.App/managedEnvironments@2024-03-01"
+  type      = "Microsoft.App/managedEnvironments@2025-01-01"
   name      = var.name
   parent_id = azapi_resource.group.id
   location  = var.location
@@ -64,7 +64,7 @@ locals {
 }
 
 resource "azapi_resource" "web" {
-  type      = "Microsoft.App/containerApps@2024-03-01"
+  type      = "Microsoft.App/containerApps@2025-01-01"
   name      = "${var.name}-web"
   parent_id = azapi_resource.group.id
   location  = var.location
@@ -106,9 +106,9 @@ resource "azapi_resource" "web" {
   depends_on = [azapi_resource.grant, azapi_resource.pull]
 }
 
-# An API version that takes an identity in a scale rule: 2024-03-01 does not.
+# The scale rules have an identity, which API versions before 2025-01-01 do not take.
 resource "azapi_resource" "worker" {
-  type      = "Microsoft.App/containerApps@2024-02-02-preview"
+  type      = "Microsoft.App/containerApps@2025-01-01"
   name      = "${var.name}-worker"
   parent_id = azapi_resource.group.id
   location  = var.location

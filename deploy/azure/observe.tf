@@ -12,7 +12,7 @@ resource "azapi_resource" "insights" {
 
 resource "azapi_resource" "collector" {
   count     = var.traces ? 1 : 0
-  type      = "Microsoft.App/containerApps@2024-03-01"
+  type      = "Microsoft.App/containerApps@2025-01-01"
   name      = "${var.name}-collector"
   parent_id = azapi_resource.group.id
   location  = var.location

@@ -5,7 +5,7 @@ terraform {
     # `terraform plan`, without asking Azure.
     azapi = {
       source  = "azure/azapi"
-      version = "1.15.0"
+      version = "~> 2.0"
     }
   }
 }

@@ -171,7 +171,7 @@ func registered(t *testing.T, user *journey.User, event string, runner client.Ne
 		if azuritetest.Late(began, time.Minute) {
 			t.Fatalf("no video shows the finish: %s", list.Body)
 		}
-		time.Sleep(50 * time.Millisecond) // the pace of looking, bounded by the deadline
+		time.Sleep(azuritetest.Pace(began))
 	}
 }
 
@@ -190,7 +190,7 @@ func await(t *testing.T, tab context.Context, script string) float64 {
 			shoot(t, tab, "clip-stuck")
 			t.Fatalf("still negative after %v: %s", time.Since(began).Round(time.Second), script)
 		}
-		time.Sleep(50 * time.Millisecond) // the pace of looking, bounded by the deadline
+		time.Sleep(azuritetest.Pace(began))
 	}
 }
 

@@ -291,7 +291,7 @@ func (v visitor) at(t *testing.T, page visited, sight sight) {
 // playable waits until the player knows the film.
 func playable(t *testing.T, tab context.Context, name string) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) { // the pace of looking
+	for began := time.Now(); ; time.Sleep(azuritetest.Pace(began)) {
 		there, err := chromedp.Run(tab, chromedp.Evaluate[bool](`!document.getElementById('player').hidden`))
 		if err == nil && there {
 			return

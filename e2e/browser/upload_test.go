@@ -40,7 +40,7 @@ const corrupt = `(() => {
 // until looks at a page until an expression is true.
 func until(t *testing.T, tab context.Context, what, expression string) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) { // the pace of looking
+	for began := time.Now(); ; time.Sleep(azuritetest.Pace(began)) {
 		is, err := chromedp.Run(tab, chromedp.Evaluate[bool](`!!(`+expression+`)`))
 		if err == nil && is {
 			return

@@ -53,11 +53,11 @@ func TestBurstWithoutWorkers(t *testing.T) {
 	for _, name := range []string{"first", "second"} {
 		l.worker(name, "WORKERROLE_POOLS=light=4,heavy=2")
 	}
-	l.awaitEvery(time.Second, 2*time.Minute, "probed, some of them", func() bool { return l.count("State eq 'uploaded'") < burst-3 })
+	l.await(2*time.Minute, "probed, some of them", func() bool { return l.count("State eq 'uploaded'") < burst-3 })
 	by[video.High] = l.uploadMany(middling, video.High, 1)
 	ids = append(ids, by[video.High]...)
 	left := len(ids)
-	l.awaitEvery(time.Second, 6*time.Minute, "all ready", func() bool {
+	l.await(6*time.Minute, "all ready", func() bool {
 		if failed := l.count("State eq 'failed'"); failed > 0 {
 			t.Fatalf("%d videos failed", failed)
 		}

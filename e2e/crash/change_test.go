@@ -60,7 +60,7 @@ func TestCancelRetryReprocess(t *testing.T) {
 
 	l.ask(http.StatusAccepted, http.MethodPost, at+"/reprocess")
 	plays := 0
-	l.awaitEvery(200*time.Millisecond, 4*time.Minute, "ready again", func() bool {
+	l.await(4*time.Minute, "ready again", func() bool {
 		view := l.view(id)
 		if view.Video.State == video.Ready && view.Video.Serving == 2 {
 			return true

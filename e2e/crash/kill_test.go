@@ -174,7 +174,7 @@ func (l *lane) recovered(point string, id video.ID, before videostore.View) time
 	l.t.Helper()
 	name, place, _ := strings.Cut(point, "/")
 	var at time.Time
-	l.await(l.visibility+3*time.Minute, "taken up again after "+point, func() bool {
+	l.awaitEvery(200*time.Millisecond, l.visibility+3*time.Minute, "taken up again after "+point, func() bool {
 		if !running(place) {
 			for _, queue := range queuesOf(name) {
 				if l.length(queue) > 0 {

@@ -128,15 +128,23 @@ func (l *lane) worker(name string, env ...string) string {
 // await polls until ok says so, and fails the test after the patience for limit.
 func (l *lane) await(limit time.Duration, what string, ok func() bool) {
 	l.t.Helper()
-	l.awaitEvery(150*time.Millisecond, limit, what, ok)
+	for began := time.Now(); !ok(); time.Sleep(azuritetest.Pace(began)) {
+		l.notLate(began, limit, what)
+	}
 }
 
+// awaitEvery is await for what must be seen soon after it happens.
 func (l *lane) awaitEvery(pause, limit time.Duration, what string, ok func() bool) {
 	l.t.Helper()
 	for began := time.Now(); !ok(); time.Sleep(pause) {
-		if azuritetest.Late(began, limit) {
-			l.t.Fatalf("after %v: not %s", time.Since(began).Round(time.Second), what)
-		}
+		l.notLate(began, limit, what)
+	}
+}
+
+func (l *lane) notLate(began time.Time, limit time.Duration, what string) {
+	l.t.Helper()
+	if azuritetest.Late(began, limit) {
+		l.t.Fatalf("after %v: not %s", time.Since(began).Round(time.Second), what)
 	}
 }
 

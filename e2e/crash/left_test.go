@@ -32,7 +32,7 @@ func (l *lane) nothingLeft() {
 			l.t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
 			return
 		}
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(azuritetest.Pace(start))
 	}
 }
 
@@ -168,6 +168,6 @@ func (l *lane) gone(id video.ID, limit time.Duration) {
 		if azuritetest.Late(start, limit) {
 			l.t.Fatalf("%v after its deletion, video %s still has:\n%s", time.Since(start).Round(time.Second), id, strings.Join(found, "\n"))
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(azuritetest.Pace(start))
 	}
 }

@@ -26,9 +26,7 @@ func (u *User) FinishClip(ctx context.Context, event string, bib int, before, af
 // AwaitClip waits until a clip can be played. It ends with *Failed when the clip
 // failed.
 func (u *User) AwaitClip(ctx context.Context, clip client.Clip) (client.Clip, error) {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	for began := time.Now(); ; {
 		switch clip.State {
 		case client.ClipReady:
 			return clip, nil
@@ -38,7 +36,7 @@ func (u *User) AwaitClip(ctx context.Context, clip client.Clip) (client.Clip, er
 		select {
 		case <-ctx.Done():
 			return clip, fmt.Errorf("wait for clip %s of %s, now %s: %w", clip.Id, clip.VideoId, clip.State, ctx.Err())
-		case <-tick.C:
+		case <-time.After(pace(began)):
 		}
 		res, err := u.api.GetClipWithResponse(ctx, clip.VideoId, clip.Id)
 		if err == nil {

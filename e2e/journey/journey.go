@@ -337,13 +337,17 @@ func (f *Failed) Error() string {
 	return fmt.Sprintf("the video is %s with code %s: %s", f.State, f.Code, f.Detail)
 }
 
+// pace is the pause before one asks again for what one has waited for since began: what is
+// measured so is told too long by 4 % at most.
+func pace(began time.Time) time.Duration {
+	return min(max(time.Since(began)/25, 50*time.Millisecond), 500*time.Millisecond)
+}
+
 // Await asks for the video again and again until done is true, which also sees
 // every answer in between. It ends with *Failed when the video failed or was
 // cancelled, and with the error of ctx.
 func (u *User) Await(ctx context.Context, id string, done func(client.Video) bool) (client.Video, error) {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	for began := time.Now(); ; {
 		v, err := u.Video(ctx, id)
 		if err != nil {
 			return v, err
@@ -362,7 +366,7 @@ func (u *User) Await(ctx context.Context, id string, done func(client.Video) boo
 		select {
 		case <-ctx.Done():
 			return v, fmt.Errorf("wait for video %s, now %s at %d %%: %w", id, v.State, v.Progress.Percent, ctx.Err())
-		case <-tick.C:
+		case <-time.After(pace(began)):
 		}
 	}
 }
@@ -387,9 +391,7 @@ func (u *User) Search(ctx context.Context, q string) (client.SearchResult, error
 // AwaitFound searches until the video is among the hits: the index is written by
 // a work item, so it follows a moment later (T8).
 func (u *User) AwaitFound(ctx context.Context, q, id string) (client.SearchResult, error) {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	for began := time.Now(); ; {
 		result, err := u.Search(ctx, q)
 		if err != nil {
 			return result, err
@@ -400,7 +402,7 @@ func (u *User) AwaitFound(ctx context.Context, q, id string) (client.SearchResul
 		select {
 		case <-ctx.Done():
 			return result, fmt.Errorf("search for %q does not find video %s: %w", q, id, ctx.Err())
-		case <-tick.C:
+		case <-time.After(pace(began)):
 		}
 	}
 }

@@ -43,11 +43,18 @@ func runnable() (minute, now float64) {
 // Late reports whether more than Patience of limit has passed since a wait began.
 func Late(began time.Time, limit time.Duration) bool { return time.Since(began) > Patience(limit) }
 
+// Pace is the pause before a test that has waited since began looks again: a tenth of that
+// time, from 20 to 500 ms. Looking costs the emulator and the roles what they need for what
+// is waited for.
+func Pace(began time.Time) time.Duration {
+	return min(max(time.Since(began)/10, 20*time.Millisecond), 500*time.Millisecond)
+}
+
 // Eventually polls check until it returns nil, or fails the test with its last
 // error after the Patience of within.
 func Eventually(t testing.TB, within time.Duration, check func() error) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	for began := time.Now(); ; time.Sleep(Pace(began)) {
 		err := check()
 		if err == nil {
 			return

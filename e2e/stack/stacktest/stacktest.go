@@ -69,6 +69,19 @@ func Bin(t testing.TB) string {
 	return bin
 }
 
+// Copy puts roles that are built already into dir, where a program under test would build
+// them: it finds them up to date, and does not link them again.
+func Copy(t testing.TB, dir string) {
+	t.Helper()
+	built := os.Getenv(BinVariable)
+	if built == "" {
+		return
+	}
+	if err := os.CopyFS(dir, os.DirFS(built)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Start starts a stack, and stops it when the test ends. Empty options get the
 // built roles, the clean environment and a folder of the test's own. When the
 // test failed the end of every log is shown. Only -short skips.

@@ -44,8 +44,8 @@ const (
 )
 
 // reader reads storage for all lookers. It begins with the first and ends with the last.
-// Only its own goroutine writes its fields. It holds board.mu while it writes those that
-// lookers read.
+// Its own goroutine writes its fields, and so do the asks, for which it waits. It holds
+// board.mu while it writes those that lookers read.
 type reader struct {
 	board  *Board
 	number int

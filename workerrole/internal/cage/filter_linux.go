@@ -2,185 +2,116 @@ package cage
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
-	"unsafe"
 
+	seccomp "github.com/elastic/go-seccomp-bpf"
+	"github.com/elastic/go-seccomp-bpf/arch"
 	"golang.org/x/sys/unix"
 )
 
-// Where a filter finds the parts of a system call (struct seccomp_data, little endian).
-const (
-	callNumber = 0
-	callArch   = 4
-	callArgs   = 16
-	argSize    = 8
-)
-
-// verdict is what becomes of a system call: it is made, or fails with an error.
-type verdict uint32
-
-const allow verdict = unix.SECCOMP_RET_ALLOW
-
-func refuse(errno unix.Errno) verdict { return verdict(unix.SECCOMP_RET_ERRNO | uint32(errno)) }
-
-// refused are calls that a program that converts media never makes, and that reach into
-// other processes or far into the kernel, or let others reach the program. io_uring makes
-// calls that no filter sees. A pair of Unix sockets can send datagrams to any other one.
-// Landlock does not look at modes, owners, times and attributes of files, nor at watches.
-// Memory that belongs to no process outlives the run, and no limit counts it.
-var refused = []uintptr{
-	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
-	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, setXattrAt, removeXattrAt,
-	unix.SYS_INOTIFY_INIT1, unix.SYS_INOTIFY_ADD_WATCH, unix.SYS_FANOTIFY_INIT, unix.SYS_FANOTIFY_MARK, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_MKNODAT,
-	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
-	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
-	unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET,
-	unix.SYS_SETPGID, unix.SYS_SETSID,
-	unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_SETTIMEOFDAY, unix.SYS_ADJTIMEX,
-	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_REBOOT, unix.SYS_ACCT, unix.SYS_SYSLOG, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_QUOTACTL, unix.SYS_VHANGUP,
-	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR,
-	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP,
-	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_IO_URING_SETUP,
-	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
-	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT,
-	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_OPEN_BY_HANDLE_AT,
-	unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, // listen alone takes a port, too
-	unix.SYS_SOCKETPAIR, unix.SYS_IOPRIO_SET,
+// allowed are the system calls that ffmpeg, ffprobe and their libraries make, as strace
+// shows them for all media tests, and their like of other C libraries and processors. All
+// other calls fail, those that a later kernel adds, too: a file's mode, owner, times and
+// attributes, which Landlock does not look at, watches, shared memory, which outlives a
+// program, other processes, and everything that is for an administrator.
+var allowed = [][]string{
+	{ // start and end of the program, its threads and their signals
+		"execve", "exit", "exit_group", "arch_prctl", "set_tid_address", "set_robust_list", "get_robust_list", "rseq", "restart_syscall",
+		"futex", "futex_waitv", "futex_wait", "futex_wake", "futex_requeue", "membarrier", "sched_yield", "getcpu", "sched_getaffinity",
+		"sched_getparam", "sched_getscheduler", "sched_get_priority_max", "sched_get_priority_min", "getpriority",
+		"rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigsuspend", "rt_sigtimedwait", "sigaltstack", "pause", "tgkill",
+	},
+	{ // memory
+		"brk", "mmap", "mprotect", "munmap", "mremap", "madvise", "mincore", "get_mempolicy",
+	},
+	{ // files, which Landlock bounds
+		"open", "openat", "openat2", "close", "close_range", "read", "readv", "pread64", "preadv", "preadv2", "write", "writev", "pwrite64", "pwritev", "pwritev2",
+		"lseek", "fadvise64", "fallocate", "ftruncate", "fsync", "fdatasync", "stat", "lstat", "fstat", "newfstatat", "statx", "statfs", "fstatfs",
+		"access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents64", "getcwd", "rename", "renameat", "renameat2", "unlink", "unlinkat",
+		"dup", "dup2", "dup3", "fcntl", "flock", "pipe", "pipe2", "eventfd2",
+		"poll", "ppoll", "select", "pselect6", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2",
+	},
+	{ // time, and what the machine and the process are
+		"clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time", "times", "getrusage", "uname", "sysinfo", "getrandom", "getrlimit",
+		"getpid", "getppid", "gettid", "getpgrp", "getpgid", "getuid", "geteuid", "getgid", "getegid", "getresuid", "getresgid", "capget",
+	},
 }
 
-// Calls since Linux 6.13, the same number everywhere.
-const (
-	setXattrAt    = 463
-	removeXattrAt = 466
-)
+// allowedWith are calls that are allowed if their arguments are so. Of two lines for a
+// call either is enough.
+var allowedWith = []seccomp.NameWithConditions{
+	{Name: "clone", Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.BitsSet, Value: unix.CLONE_THREAD}}},
+	// Names of threads and memory; not, for one, that it may outlive its worker.
+	{Name: "prctl", Conditions: is(0, unix.PR_SET_NAME)}, {Name: "prctl", Conditions: is(0, unix.PR_GET_NAME)}, {Name: "prctl", Conditions: is(0, unix.PR_SET_VMA)},
+	{Name: "prctl", Conditions: is(0, unix.PR_GET_NO_NEW_PRIVS)}, {Name: "prctl", Conditions: is(0, unix.PR_CAPBSET_READ)},
+	// Is it a terminal, and how wide? Not what types into one.
+	{Name: "ioctl", Conditions: is(1, unix.TCGETS)}, {Name: "ioctl", Conditions: is(1, unix.TIOCGWINSZ)}, {Name: "ioctl", Conditions: is(1, unix.TIOCINQ)},
+	{Name: "ioctl", Conditions: is(1, fioNonBlocking)},
+	// Process 0 is the caller: a limit of another process of the user ends it, a priority
+	// keeps it waiting.
+	{Name: "prlimit64", Conditions: is(0, 0)}, {Name: "sched_setaffinity", Conditions: is(0, 0)}, {Name: "sched_setscheduler", Conditions: is(0, 0)},
+	{Name: "setpriority", Conditions: slices.Concat(is(0, unix.PRIO_PROCESS), is(1, 0))},
+}
 
-// refusedWith are calls that are refused when one of the arguments has one of the bits.
-var refusedWith = []struct {
-	call  uintptr
-	args  []uint32
-	bits  uint32
-	errno unix.Errno
-}{
-	// TCP Fast Open connects, and Landlock does not look at it.
-	{unix.SYS_SENDTO, []uint32{3}, unix.MSG_FASTOPEN, unix.EACCES},
-	{unix.SYS_SENDMSG, []uint32{2}, unix.MSG_FASTOPEN, unix.EACCES},
-	{unix.SYS_SENDMMSG, []uint32{3}, unix.MSG_FASTOPEN, unix.EACCES},
-	// Process 0 is the caller. A limit of another process of the user ends it, a priority
-	// keeps it waiting. PRIO_PROCESS is 0, too.
-	{unix.SYS_PRLIMIT64, []uint32{0}, ^uint32(0), unix.EPERM},
-	{unix.SYS_SCHED_SETAFFINITY, []uint32{0}, ^uint32(0), unix.EPERM},
-	{unix.SYS_SCHED_SETSCHEDULER, []uint32{0}, ^uint32(0), unix.EPERM},
-	{unix.SYS_SCHED_SETPARAM, []uint32{0}, ^uint32(0), unix.EPERM},
-	{unix.SYS_SCHED_SETATTR, []uint32{0}, ^uint32(0), unix.EPERM},
-	{unix.SYS_SETPRIORITY, []uint32{0, 1}, ^uint32(0), unix.EPERM},
+// allowedToConnect are for a program that reads from a port: which, Landlock says. It does
+// not look at TCP Fast Open, which connects by sending, nor at protocols beside TCP.
+var allowedToConnect = []seccomp.NameWithConditions{
+	{Name: "socket", Conditions: slices.Concat(tcp, is(2, 0))}, {Name: "socket", Conditions: slices.Concat(tcp, is(2, unix.IPPROTO_TCP))},
+	without("sendto", 3, unix.MSG_FASTOPEN), without("sendmsg", 2, unix.MSG_FASTOPEN), without("sendmmsg", 3, unix.MSG_FASTOPEN),
+}
+
+var connecting = []string{"connect", "recvfrom", "recvmsg", "recvmmsg", "getsockopt", "setsockopt", "getsockname", "getpeername", "shutdown"}
+
+// tcp is what socket is called with; the upper bits of the kind are flags.
+var tcp = slices.Concat(is(0, unix.AF_INET), seccomp.ArgumentConditions{
+	{Argument: 1, Operation: seccomp.BitsSet, Value: unix.SOCK_STREAM}, {Argument: 1, Operation: seccomp.BitsNotSet, Value: 0xf &^ unix.SOCK_STREAM}})
+
+const fioNonBlocking = 0x5421 // FIONBIO
+
+func is(argument uint32, value uint64) seccomp.ArgumentConditions {
+	return seccomp.ArgumentConditions{{Argument: argument, Operation: seccomp.Equal, Value: value}}
+}
+
+func without(call string, argument uint32, bits uint64) seccomp.NameWithConditions {
+	return seccomp.NameWithConditions{Name: call, Conditions: seccomp.ArgumentConditions{{Argument: argument, Operation: seccomp.BitsNotSet, Value: bits}}}
 }
 
 // filter limits the system calls of this thread and of the program that it becomes.
-// network says whether TCP sockets are allowed: to which port, Landlock says.
+// network says whether TCP sockets are allowed.
 func filter(network bool) error {
 	if !canFilter() {
 		return nil // Open has said so
 	}
-	p := program{}
-	p.load(callArch)
-	p.unless(auditArch, refuse(unix.EPERM)) // another table of numbers
-	p.load(callNumber)
-	if runtime.GOARCH == "amd64" {
-		p.from(1<<30, refuse(unix.EPERM)) // the numbers of x32
+	policy, err := policyFor(network)
+	if err == nil {
+		err = seccomp.LoadFilter(seccomp.Filter{Policy: policy})
 	}
-	for _, call := range slices.Concat(refusedHere, refused) {
-		p.when(uint32(call), refuse(unix.EPERM))
-	}
-	// Threads are made by clone. The C library falls back to it from clone3, whose
-	// flags a filter cannot read.
-	p.when(unix.SYS_CLONE3, refuse(unix.ENOSYS))
-	p.call(unix.SYS_CLONE, func(p *program) {
-		p.load(callArgs)
-		p.and(unix.CLONE_THREAD)
-		p.when(0, refuse(unix.EPERM))
-	})
-	p.call(unix.SYS_PRCTL, func(p *program) { // it ends with its worker
-		p.load(callArgs)
-		p.when(unix.PR_SET_PDEATHSIG, refuse(unix.EPERM))
-	})
-	p.call(unix.SYS_SOCKET, func(p *program) {
-		if !network {
-			p.end(refuse(unix.EACCES))
-			return
-		}
-		p.load(callArgs)
-		p.unless(unix.AF_INET, refuse(unix.EACCES))
-		p.load(callArgs + argSize)
-		p.and(0xf) // the rest are flags
-		p.unless(unix.SOCK_STREAM, refuse(unix.EACCES))
-		p.load(callArgs + 2*argSize)
-		p.and(^uint32(unix.IPPROTO_TCP)) // 0 is TCP, too; MPTCP is none that Landlock knows
-		p.unless(0, refuse(unix.EACCES))
-	})
-	for _, r := range refusedWith {
-		p.call(uint32(r.call), func(p *program) {
-			for _, arg := range r.args {
-				p.load(callArgs + arg*argSize)
-				p.and(r.bits)
-				p.unless(0, refuse(r.errno))
-			}
-		})
-	}
-	p.end(allow)
-	list := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
-	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&list)), 0, 0); err != nil {
+	if err != nil {
 		return fmt.Errorf("limiting system calls: %w", err)
 	}
 	return nil
 }
 
+func policyFor(network bool) (seccomp.Policy, error) {
+	here, err := arch.GetInfo("")
+	if err != nil {
+		return seccomp.Policy{}, err
+	}
+	names, conditions := slices.Concat(allowed...), slices.Clone(allowedWith)
+	if network {
+		names, conditions = append(names, connecting...), append(conditions, allowedToConnect...)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { _, known := here.SyscallNames[name]; return !known }) // another processor's
+	return seccomp.Policy{DefaultAction: seccomp.ActionErrno, Syscalls: []seccomp.SyscallGroup{
+		{Names: names, NamesWithCondtions: conditions, Action: seccomp.ActionAllow},
+		// Threads are made by clone. The C library falls back to it from clone3, whose
+		// flags a filter cannot read.
+		{Names: []string{"clone3"}, Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS)},
+	}}, nil
+}
+
 // canFilter reports whether the kernel has filters, and we have the numbers.
 func canFilter() bool {
-	if auditArch == 0 {
-		return false
-	}
-	mode := uint32(unix.SECCOMP_RET_ERRNO)
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&mode)))
-	return errno == 0
-}
-
-// program is a filter in classic BPF.
-type program []unix.SockFilter
-
-func (p *program) add(code uint16, k uint32, yes, no uint8) {
-	*p = append(*p, unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k})
-}
-
-func (p *program) load(at uint32) { p.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, at, 0, 0) }
-
-func (p *program) and(mask uint32) { p.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, mask, 0, 0) }
-
-func (p *program) end(v verdict) { p.add(unix.BPF_RET|unix.BPF_K, uint32(v), 0, 0) }
-
-// when ends with a verdict if what was loaded is k.
-func (p *program) when(k uint32, v verdict) {
-	p.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, k, 0, 1)
-	p.end(v)
-}
-
-// unless ends with a verdict if what was loaded is not k.
-func (p *program) unless(k uint32, v verdict) {
-	p.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, k, 1, 0)
-	p.end(v)
-}
-
-// from ends with a verdict if what was loaded is k or more.
-func (p *program) from(k uint32, v verdict) {
-	p.add(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, k, 0, 1)
-	p.end(v)
-}
-
-// call looks at the arguments of one system call, and allows it if body does not end it.
-func (p *program) call(number uint32, body func(*program)) {
-	var inner program
-	body(&inner)
-	inner.end(allow)
-	p.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, number, 0, uint8(len(inner)))
-	*p = append(*p, inner...)
+	_, err := arch.GetInfo("")
+	return err == nil && seccomp.Supported()
 }

@@ -45,6 +45,12 @@ func encoding(width, height int) limits {
 	return limits{wall: 2 * time.Hour, cpu: 2 * time.Hour, memory: 512<<20 + pixels*bytesPerPixel, file: besides}
 }
 
+// maxMetadata is how many bytes of a source the first look at it may read. A film has a few
+// megabytes to read before its streams are known; what is beyond that are tags and attached
+// files, which each program that reads the film keeps in memory. ffmpeg would go on without
+// those for which it has none, and say nothing.
+const maxMetadata = 192 << 20
+
 // besides is for the files beside the large ones: stills, lists, boxes.
 const besides = 64 << 20
 

@@ -101,6 +101,7 @@ const entries = "error=code:format=format_name,start_time,duration:" +
 
 func (t *Tool) probeStreams(ctx context.Context, src Source) (probed, error) {
 	var out bytes.Buffer
+	defer src.served.bound(maxMetadata, tooMuchMetadata())()
 	_, err := t.ffprobe(ctx, src, &out, "-show_entries", entries, "-of", "json")
 	var p probed
 	if jsonErr := json.Unmarshal(out.Bytes(), &p); jsonErr != nil && err == nil {
@@ -120,6 +121,10 @@ func (t *Tool) probeStreams(ctx context.Context, src Source) (probed, error) {
 const averrorNoMemory = -12
 
 var complainer = regexp.MustCompile(`(?m)^\[([a-z0-9_,]+) @ 0x[0-9a-f]+\]`)
+
+func tooMuchMetadata() error {
+	return video.Fail(video.TooMuchMetadata, "What the file holds beside pictures and sound (tags, attached files, lists of frames) is more than %d MiB.", maxMetadata>>20)
+}
 
 // audioDemuxers hold sound only; a picture in one is cover art.
 var audioDemuxers = map[string]bool{
@@ -145,7 +150,7 @@ func refused(code int, r Report) error {
 		}
 		return video.Fail(video.UnsupportedMedia, "The file is in none of the containers that are read: %s.", video.ContainerNames())
 	case code == averrorNoMemory:
-		return video.Fail(video.UnsupportedMedia, "The file's description of itself needs more memory than we allow.")
+		return tooMuchMetadata()
 	case code == 0: // it got past the container, and ended without naming a reason
 		return video.Fail(video.UnsupportedMedia, "A stream of the file is coded in a way that we cannot open.")
 	}

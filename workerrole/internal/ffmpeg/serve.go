@@ -5,11 +5,13 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,6 +39,7 @@ func Serve(ctx context.Context, size int64, open OpenAt) (Source, error) {
 		return Source{}, fmt.Errorf("opening a port for the source: %w", err)
 	}
 	s := &served{path: "/" + rand.Text(), port: listener.Addr().(*net.TCPAddr).Port, size: size, open: open, failed: make(chan struct{})}
+	s.left.Store(math.MaxInt64)
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -60,6 +63,9 @@ type served struct {
 	port int
 	size int64
 	open OpenAt
+
+	left    atomic.Int64 // bytes that may still be read; see bound
+	tooMuch error        // what a read beyond them fails with
 
 	once   sync.Once
 	failed chan struct{} // closed with the first read that failed
@@ -91,21 +97,36 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Length", strconv.FormatInt(s.size-from, 10))
 	w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, s.size-1, s.size))
 	w.WriteHeader(http.StatusPartialContent)
-	in := &noted{Reader: body}
+	in := &noted{Reader: body, served: s}
 	n, _ := io.CopyN(w, in, s.size-from) // an error of w is ffmpeg's, who has gone or seeks
 	if in.err != nil && n < s.size-from {
 		s.fail(r.Context(), in.err)
 	}
 }
 
+// bound lets no more than so many bytes be read until the returned function is called:
+// a read beyond them fails, with that error.
+func (s *served) bound(bytes int64, tooMuch error) (unbound func()) {
+	if s == nil {
+		return func() {}
+	}
+	s.tooMuch = tooMuch
+	s.left.Store(bytes)
+	return func() { s.left.Store(math.MaxInt64) }
+}
+
 // noted keeps the error of a reader apart from that of the writer behind it.
 type noted struct {
 	io.Reader
-	err error
+	served *served
+	err    error
 }
 
 func (n *noted) Read(p []byte) (int, error) {
 	k, err := n.Reader.Read(p)
+	if n.served.left.Add(-int64(k)) < 0 {
+		err = n.served.tooMuch
+	}
 	if err != nil {
 		n.err = err
 	}

@@ -51,13 +51,14 @@ func probe(t *testing.T, tool *ffmpeg.Tool, path string) (ffmpeg.Source, ffmpeg.
 	return src, info
 }
 
-// manySeams cuts a plan into short chunks, so that a clip of seconds has many
-// seams, and gives it a second rendition.
+// manySeams cuts a plan into short chunks, so that a clip of seconds has several
+// seams, and gives it a second rendition. Each chunk and each portion costs the start of
+// an ffmpeg, which takes longer than the encoding of some seconds of a small picture.
 func manySeams(p video.Plan) video.Plan {
 	p.SegmentFrames = p.FPS.Frames(1)
 	p.Chunks = nil
 	for from := int64(0); from < p.Frames; {
-		to := from + 2*p.SegmentFrames
+		to := from + 3*p.SegmentFrames
 		if len(p.Chunks) == 0 {
 			to = from + p.SegmentFrames
 		}
