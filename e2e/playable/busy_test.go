@@ -49,11 +49,16 @@ func TestNewcomerDoesNotWaitForFilms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	idle := map[string]time.Duration{}
 	for _, n := range found {
+		idle[n.Name] = n.Idle
 		t.Logf("%s: playable after %.2f s on an idle stack, after %.2f s behind %d films of two hours", n.Name, n.Idle.Seconds(), n.Busy.Seconds(), load.Films)
 		if limit := newcomerFactor*n.Idle + azuritetest.Bound(newcomerSlack); n.Busy > limit {
 			t.Errorf("%s: %v behind %d films, want at most %v", n.Name, n.Busy, load.Films, limit)
 		}
+	}
+	if minute, hour := idle["a minute of 720p"], idle["an hour"]; hour > longest(minute) {
+		t.Errorf("an hour is playable after %v, a minute after %v; want at most %v", hour, minute, longest(minute))
 	}
 }
 

@@ -86,7 +86,7 @@ func quote(expression string) string {
 	return "'" + expression + "'"
 }
 
-// joinSound encodes every portion, the last one first, and joins them. Some are
+// joinSound encodes every portion, the last one first, and joins them. One is
 // encoded once more: the bytes are the same.
 func joinSound(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan) (track []byte, samples int64) {
 	t.Helper()
@@ -96,7 +96,7 @@ func joinSound(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Pl
 	}
 	for i, portion := range made {
 		data := read(t, portion.Path)
-		if i%3 == 1 && !bytes.Equal(read(t, encodePortion(t, tool, src, plan, i).Path), data) {
+		if i == 1 && !bytes.Equal(read(t, encodePortion(t, tool, src, plan, i).Path), data) {
 			t.Errorf("portion %d has other bytes the second time", i)
 		}
 		for _, s := range portion.Part.Segments {
