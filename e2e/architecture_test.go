@@ -119,7 +119,7 @@ func module(name string) func(string) bool {
 func TestArchitectureRuntimeStandsAlone(t *testing.T) {
 	t.Parallel()
 	own := tree("shared/product", // one name, which make fork changes
-		"shared/settings", "shared/workitem", "shared/workqueue", "shared/azstorage", "shared/blobstore", "shared/tablestore")
+		"shared/settings", "shared/storable", "shared/workitem", "shared/workqueue", "shared/azstorage", "shared/blobstore", "shared/tablestore")
 	support := tree("shared/azuritetest", "shared/azurite")
 	seen := 0
 	for _, p := range goList(t) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +33,35 @@ func (s *server) putURL(url string, content []byte, n int) answer {
 	s.t.Helper()
 	from := n * partBytes
 	part := content[from:min(len(content), from+partBytes)]
-	return s.send(s.request(http.MethodPut, url, part, "x-ms-blob-type", "BlockBlob", "Content-MD5", sum(part)))
+	return s.send(s.request(http.MethodPut, url, part, "x-ms-blob-type", "BlockBlob", "If-None-Match", "*", "Content-MD5", sum(part)))
+}
+
+// Of many requests that put one part at the same moment, as tabs with the same file do, one
+// writes it: what a manifest names never changes (H1).
+func TestPartIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	content := movie(4000)
+	v := s.create(map[string]any{"sizeBytes": len(content)})
+	url := urlOf(t, s.begin(v.Id, nil), 0)
+	var written, refused atomic.Int32
+	var sending sync.WaitGroup
+	for range 8 {
+		sending.Go(func() {
+			switch got := s.putURL(url, content, 0); got.StatusCode {
+			case http.StatusCreated:
+				written.Add(1)
+			case http.StatusConflict, http.StatusForbidden:
+				refused.Add(1)
+			default:
+				t.Errorf("%d %s", got.StatusCode, got.body)
+			}
+		})
+	}
+	sending.Wait()
+	if written.Load() != 1 || refused.Load() != 7 {
+		t.Errorf("%d wrote it and %d were refused", written.Load(), refused.Load())
+	}
 }
 
 // putParts sends the parts in todo, or the first that a client is told to send.

@@ -88,7 +88,7 @@ func TestPagesMayUpload(t *testing.T) {
 	v := s.create(map[string]any{})
 	key := s.begin(v.Id, map[string]any{"sizeBytes": 9}).Send[0].Url
 	preflight := s.send(s.request(http.MethodOptions, key, nil, "Origin", s.public,
-		"Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "x-ms-version,x-ms-blob-type,content-md5"))
+		"Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "x-ms-version,x-ms-blob-type,content-md5,if-none-match"))
 	if preflight.StatusCode != http.StatusOK || preflight.Header.Get("Access-Control-Allow-Origin") != s.public {
 		t.Errorf("our page: %d %v", preflight.StatusCode, preflight.Header)
 	}

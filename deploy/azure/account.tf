@@ -39,7 +39,7 @@ resource "azapi_resource" "blobs" {
         corsRules = [{
           allowedOrigins  = concat(["https://${local.web_host}"], var.origins)
           allowedMethods  = ["PUT"]
-          allowedHeaders  = ["content-md5", "x-ms-blob-type", "x-ms-version"]
+          allowedHeaders  = ["content-md5", "if-none-match", "x-ms-blob-type", "x-ms-version"]
           exposedHeaders  = []
           maxAgeInSeconds = 3600
         }]

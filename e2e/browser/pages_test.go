@@ -269,7 +269,8 @@ func (v visitor) at(t *testing.T, page visited, sight sight) {
 		t.Errorf("%s: the layout shifts by %.2f: %q", name, shift.Sum, shift.Parts)
 	}
 	shoot(t, tab, strings.ReplaceAll(name, " ", ""))
-	if !page.alike {
+	// Two sights have both schemes and both widths, and axe takes longest of all.
+	if !page.alike && (sight.scheme == "dark") == (sight.width < 1000) {
 		if found := findings(t, tab); len(found) > 0 {
 			t.Errorf("%s: axe found\n%s", name, strings.Join(found, "\n"))
 		}

@@ -856,8 +856,8 @@ type Facets struct {
 type Failure struct {
 	// Code `unsupported_media`, `corrupt_media`, `no_video_stream`,
 	// `too_many_pixels`, `too_small`, `too_long`, `too_many_frames`,
-	// `too_many_streams`, `encrypted_media`, `source_changed` (the blob
-	// was replaced after the upload was complete),
+	// `too_many_streams`, `too_much_metadata`, `encrypted_media`,
+	// `source_changed` (the blob was replaced after the upload was complete),
 	// `invalid_captions` (of captions: not WebVTT or SRT with cues),
 	// `undecodable_text` (of captions: their encoding cannot be told), or
 	// `processing_failed` (not the file's fault). More may come.
@@ -2896,9 +2896,10 @@ type ClientInterface interface {
 	// BeginUploadWithBody Begin an upload, or go on with it
 	//
 	// Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
-	// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
-	// order of `send`. A URL creates the blob of one part, once; 403 says that the part
-	// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+	// `PUT {url}`, headers `x-ms-blob-type: BlockBlob` and `If-None-Match: *`, and its
+	// `Content-MD5`, in the order of `send`. A URL creates the blob of one part, once:
+	// 403 or 409 says that the part is there, 403 also that the URL is too old. Without
+	// the condition two requests at the same moment may both write. Then, and every few seconds, ask again: the
 	// answer says what is held and brings keys for what is missing, and work begins on
 	// what has arrived. Of an upload that was begun before, compare the checksums of what
 	// is held with your file (Q14). 409 `upload_conflict` when a file of another size
@@ -2913,9 +2914,10 @@ type ClientInterface interface {
 	// BeginUpload Begin an upload, or go on with it
 	//
 	// Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
-	// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
-	// order of `send`. A URL creates the blob of one part, once; 403 says that the part
-	// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+	// `PUT {url}`, headers `x-ms-blob-type: BlockBlob` and `If-None-Match: *`, and its
+	// `Content-MD5`, in the order of `send`. A URL creates the blob of one part, once:
+	// 403 or 409 says that the part is there, 403 also that the URL is too old. Without
+	// the condition two requests at the same moment may both write. Then, and every few seconds, ask again: the
 	// answer says what is held and brings keys for what is missing, and work begins on
 	// what has arrived. Of an upload that was begun before, compare the checksums of what
 	// is held with your file (Q14). 409 `upload_conflict` when a file of another size
@@ -4343,9 +4345,10 @@ func (c *Client) GetUpload(ctx context.Context, id ID, reqEditors ...RequestEdit
 // BeginUploadWithBody Begin an upload, or go on with it
 //
 // Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
-// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
-// order of `send`. A URL creates the blob of one part, once; 403 says that the part
-// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+// `PUT {url}`, headers `x-ms-blob-type: BlockBlob` and `If-None-Match: *`, and its
+// `Content-MD5`, in the order of `send`. A URL creates the blob of one part, once:
+// 403 or 409 says that the part is there, 403 also that the URL is too old. Without
+// the condition two requests at the same moment may both write. Then, and every few seconds, ask again: the
 // answer says what is held and brings keys for what is missing, and work begins on
 // what has arrived. Of an upload that was begun before, compare the checksums of what
 // is held with your file (Q14). 409 `upload_conflict` when a file of another size
@@ -4370,9 +4373,10 @@ func (c *Client) BeginUploadWithBody(ctx context.Context, id ID, contentType str
 // BeginUpload Begin an upload, or go on with it
 //
 // Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
-// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
-// order of `send`. A URL creates the blob of one part, once; 403 says that the part
-// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+// `PUT {url}`, headers `x-ms-blob-type: BlockBlob` and `If-None-Match: *`, and its
+// `Content-MD5`, in the order of `send`. A URL creates the blob of one part, once:
+// 403 or 409 says that the part is there, 403 also that the URL is too old. Without
+// the condition two requests at the same moment may both write. Then, and every few seconds, ask again: the
 // answer says what is held and brings keys for what is missing, and work begins on
 // what has arrived. Of an upload that was begun before, compare the checksums of what
 // is held with your file (Q14). 409 `upload_conflict` when a file of another size
@@ -8117,9 +8121,10 @@ type ClientWithResponsesInterface interface {
 	// BeginUploadWithBodyWithResponse Begin an upload, or go on with it
 	//
 	// Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
-	// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
-	// order of `send`. A URL creates the blob of one part, once; 403 says that the part
-	// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+	// `PUT {url}`, headers `x-ms-blob-type: BlockBlob` and `If-None-Match: *`, and its
+	// `Content-MD5`, in the order of `send`. A URL creates the blob of one part, once:
+	// 403 or 409 says that the part is there, 403 also that the URL is too old. Without
+	// the condition two requests at the same moment may both write. Then, and every few seconds, ask again: the
 	// answer says what is held and brings keys for what is missing, and work begins on
 	// what has arrived. Of an upload that was begun before, compare the checksums of what
 	// is held with your file (Q14). 409 `upload_conflict` when a file of another size
@@ -8134,9 +8139,10 @@ type ClientWithResponsesInterface interface {
 	// BeginUploadWithResponse Begin an upload, or go on with it
 	//
 	// Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
-	// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
-	// order of `send`. A URL creates the blob of one part, once; 403 says that the part
-	// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+	// `PUT {url}`, headers `x-ms-blob-type: BlockBlob` and `If-None-Match: *`, and its
+	// `Content-MD5`, in the order of `send`. A URL creates the blob of one part, once:
+	// 403 or 409 says that the part is there, 403 also that the URL is too old. Without
+	// the condition two requests at the same moment may both write. Then, and every few seconds, ask again: the
 	// answer says what is held and brings keys for what is missing, and work begins on
 	// what has arrived. Of an upload that was begun before, compare the checksums of what
 	// is held with your file (Q14). 409 `upload_conflict` when a file of another size
@@ -12233,9 +12239,10 @@ func (c *ClientWithResponses) GetUploadWithResponse(ctx context.Context, id ID, 
 // BeginUploadWithBodyWithResponse Begin an upload, or go on with it
 //
 // Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
-// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
-// order of `send`. A URL creates the blob of one part, once; 403 says that the part
-// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+// `PUT {url}`, headers `x-ms-blob-type: BlockBlob` and `If-None-Match: *`, and its
+// `Content-MD5`, in the order of `send`. A URL creates the blob of one part, once:
+// 403 or 409 says that the part is there, 403 also that the URL is too old. Without
+// the condition two requests at the same moment may both write. Then, and every few seconds, ask again: the
 // answer says what is held and brings keys for what is missing, and work begins on
 // what has arrived. Of an upload that was begun before, compare the checksums of what
 // is held with your file (Q14). 409 `upload_conflict` when a file of another size
@@ -12256,9 +12263,10 @@ func (c *ClientWithResponses) BeginUploadWithBodyWithResponse(ctx context.Contex
 // BeginUploadWithResponse Begin an upload, or go on with it
 //
 // Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
-// `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
-// order of `send`. A URL creates the blob of one part, once; 403 says that the part
-// is there, or that the URL is too old. Then, and every few seconds, ask again: the
+// `PUT {url}`, headers `x-ms-blob-type: BlockBlob` and `If-None-Match: *`, and its
+// `Content-MD5`, in the order of `send`. A URL creates the blob of one part, once:
+// 403 or 409 says that the part is there, 403 also that the URL is too old. Without
+// the condition two requests at the same moment may both write. Then, and every few seconds, ask again: the
 // answer says what is held and brings keys for what is missing, and work begins on
 // what has arrived. Of an upload that was begun before, compare the checksums of what
 // is held with your file (Q14). 409 `upload_conflict` when a file of another size

@@ -294,6 +294,7 @@ func (u *User) putPartOnce(ctx context.Context, target string, part []byte, sum 
 	}
 	req.Header.Set("Content-MD5", sum)
 	req.Header.Set("x-ms-blob-type", "BlockBlob")
+	req.Header.Set("If-None-Match", "*")
 	res, err := u.http.Do(req)
 	if err != nil {
 		var withURL *url.Error
@@ -303,7 +304,7 @@ func (u *User) putPartOnce(ctx context.Context, target string, part []byte, sum 
 		return ctx.Err() == nil, fmt.Errorf("connection: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode == http.StatusCreated {
+	if res.StatusCode == http.StatusCreated || res.StatusCode == http.StatusConflict { // it is there; completing compares it
 		return false, nil
 	}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, 1000))

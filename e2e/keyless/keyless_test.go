@@ -254,7 +254,7 @@ func (w *world) preflight(t *testing.T, ctx context.Context, id string) {
 		}
 		req.Header.Set("Origin", from)
 		req.Header.Set("Access-Control-Request-Method", http.MethodPut)
-		req.Header.Set("Access-Control-Request-Headers", "content-md5,x-ms-blob-type")
+		req.Header.Set("Access-Control-Request-Headers", "content-md5,if-none-match,x-ms-blob-type")
 		res, err := transport.RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)

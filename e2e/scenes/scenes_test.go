@@ -66,6 +66,8 @@ type play struct {
 	told    bytes.Buffer
 	counts  map[scenes.Kind]int
 	last    scenes.Event
+	cast    []string
+	settled bool // the claim that settles the guess was told
 	gap     bool // an event was missing, or came twice
 	err     error
 }
@@ -77,6 +79,12 @@ func (p *play) run(cfg azstorage.Config) {
 		p.gap = p.gap || e.Number != p.last.Number+1
 		p.last = e
 		p.counts[e.Kind]++
+		for _, who := range []string{e.From, e.To} {
+			if who != "" && !slices.Contains(p.cast, who) {
+				p.cast = append(p.cast, who)
+			}
+		}
+		p.settled = p.settled || e.Kind == scenes.Claim && strings.Contains(e.Text, p.Guess.Claim)
 		printer.Print(e)
 	})
 }
@@ -90,6 +98,17 @@ func (p *play) judge(t *testing.T) {
 	}
 	if p.counts[scenes.Step] < 2 || p.counts[scenes.Claim] < 2 || p.counts[scenes.Wire] < 2 {
 		t.Errorf("too little is told to learn from: %v", p.counts)
+	}
+	for _, who := range p.Cast {
+		if !slices.Contains(p.cast, who) {
+			t.Errorf("the list says that %q takes part; there were %q", who, p.cast)
+		}
+	}
+	if len(p.Cast) < 2 {
+		t.Errorf("the list says that %q take part", p.Cast)
+	}
+	if p.Guess.Claim == "" || !p.settled || p.Guess.Right >= len(p.Guess.Answers) {
+		t.Errorf("no claim has %q, which settles the guess", p.Guess.Claim)
 	}
 	if signed := regexp.MustCompile(`(?i)sig=|AccountKey|SharedKey(Lite)? [^:]+:[^\[]`).FindString(p.told.String()); signed != "" {
 		t.Errorf("a secret is told: %q", signed)

@@ -331,7 +331,7 @@ func TestEnsureCORS(t *testing.T) {
 		_ = resp.Body.Close()
 		return resp.StatusCode
 	}
-	const sent = "content-md5,x-ms-blob-type,x-ms-version" // by parts.ts
+	const sent = "content-md5,if-none-match,x-ms-blob-type,x-ms-version" // by parts.ts
 	preflight := func(origin string) int { return may(origin, http.MethodPut, sent) }
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodDelete, http.MethodPost} {
 		if status := may(page, method, sent); status != 403 {

@@ -47,14 +47,14 @@ func (a *Account) Ensure(ctx context.Context, containers, queues, tables []strin
 // headers.
 const (
 	corsMethods = "PUT"
-	corsAllowed = "content-md5,x-ms-blob-type,x-ms-version"
+	corsAllowed = "content-md5,if-none-match,x-ms-blob-type,x-ms-version"
 	corsExposed = ""
 	corsMaxAge  = 3600 // seconds
 )
 
 // earlierCORS are the methods and headers of rules that earlier releases made, which
 // EnsureCORS replaces.
-var earlierCORS = [][2]string{{"GET,HEAD,PUT,OPTIONS", "x-ms-*,content-type,content-md5,range,if-match,if-none-match"}}
+var earlierCORS = [][2]string{{"GET,HEAD,PUT,OPTIONS", "x-ms-*,content-type,content-md5,range,if-match,if-none-match"}, {"PUT", "content-md5,x-ms-blob-type,x-ms-version"}}
 
 // What EnsureCORS keeps and tries. A service takes 64 origins in a rule and 2 KiB
 // for all rules together.

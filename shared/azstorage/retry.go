@@ -165,10 +165,10 @@ func callEnd(ctx context.Context) (end time.Time, bounded, limited bool) {
 // unknown: the service may have done the work.
 var ErrTryTimeout = errors.New("storage did not answer in time")
 
-// retryableStatus is the paper's list (row T11).
+// retryableStatus is the paper's list (row T11), and 502, which comes from a proxy.
 var retryableStatus = []int{
 	http.StatusRequestTimeout, http.StatusTooManyRequests,
-	http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+	http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
 // retryPolicy repeats a request as Retry says. It stands before the SDK's

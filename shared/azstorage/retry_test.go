@@ -146,8 +146,8 @@ func createQueue(ctx context.Context, a *azstorage.Account) error {
 func TestWhatIsRetried(t *testing.T) {
 	t.Parallel()
 	for status, tries := range map[int]int{
-		0: 4, 408: 4, 429: 4, 500: 4, 503: 4, 504: 4,
-		400: 1, 401: 1, 403: 1, 404: 1, 409: 1, 412: 1, 413: 1, 501: 1, 502: 1, 505: 1,
+		0: 4, 408: 4, 429: 4, 500: 4, 502: 4, 503: 4, 504: 4,
+		400: 1, 401: 1, 403: 1, 404: 1, 409: 1, 412: 1, 413: 1, 501: 1, 505: 1,
 		201: 1,
 	} {
 		s := &script{statuses: []int{status}}

@@ -20,9 +20,22 @@ type Scene struct {
 	Learn string   // what one knows afterwards: one or two sentences
 	Page  string   // the pattern's page, below docs, such as "patterns/claim-check.md"
 
+	// Cast is who takes part in every run, in the order in which they mostly come in.
+	Cast []string
+	// Guess is what a reader may say before it plays.
+	Guess Guess
+
 	// Questions may be answered before it plays, all of them: then it is about the
 	// reader's own case.
 	Questions []Question
+}
+
+// Guess asks a reader what will happen. One of the scene's own claims settles it.
+type Guess struct {
+	Text    string   // what is asked
+	Answers []string // for people
+	Right   int      // index of the answer that is true
+	Claim   string   // words of the claim that settles it
 }
 
 // Question is one that a scene asks its reader.

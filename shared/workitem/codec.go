@@ -122,18 +122,30 @@ func (i Item) members() ([]member, error) {
 // error is [ErrNewerVersion]: the message must keep its text.
 func Decode(text string) (Item, error) {
 	raw := []byte(text)
-	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
-		decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	if !IsPlain(text) {
+		decoded, err := base64.RawStdEncoding.DecodeString(standardBase64.Replace(text))
 		if err != nil {
 			return Item{}, fmt.Errorf("%w: neither JSON nor base64: %w", ErrMalformed, err)
 		}
 		raw = decoded
 	}
-	order, err := splitObject(raw)
+	order, err := splitObject(bytes.TrimPrefix(bytes.TrimSpace(raw), []byte(byteOrderMark)))
 	if err != nil {
 		return Item{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return fromMembers(order)
+}
+
+// byteOrderMark is what some programs begin a text with.
+const byteOrderMark = "\uFEFF"
+
+// standardBase64 turns the alphabet of addresses into the usual one and removes what both
+// may have or leave out.
+var standardBase64 = strings.NewReplacer("-", "+", "_", "/", "=", "", "\r", "", "\n", "", " ", "")
+
+// IsPlain reports whether the text of a message is JSON as it is, and not base64.
+func IsPlain(text string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(strings.TrimSpace(text), byteOrderMark), "{")
 }
 
 // splitObject cuts a JSON object into its members without touching their values.

@@ -23,6 +23,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cutroom/cutroom/shared/product"
+	"github.com/cutroom/cutroom/shared/storable"
 )
 
 // Bounds on what deliveries add to a message. A message holds 48 KiB before base64;
@@ -110,7 +111,7 @@ func DecodeData[T any](i Item) (data T, err error) {
 // Fail records one failed attempt.
 func (i *Item) Fail(at time.Time, worker string, cause error) {
 	i.Failures++
-	i.LastError = truncate(oneLine(cause.Error()), maxErrorBytes)
+	i.LastError = truncate(storable.Text(oneLine(cause.Error()), maxErrorBytes), maxErrorBytes)
 	i.History = lastLines(i.History, fmt.Sprintf("%s %s %s", at.UTC().Format(time.RFC3339), worker, i.LastError), maxHistoryLines)
 }
 

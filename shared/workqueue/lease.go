@@ -184,11 +184,28 @@ func (l *Lease) recorded(record func(*workitem.Item)) (string, error) {
 		return l.text, nil
 	}
 	record(&l.item)
-	text, err := encode(l.item)
+	text, err := l.encoded()
+	if errors.Is(err, ErrTooLarge) { // the counters decide what becomes of it, the texts do not
+		l.item.History, l.item.LastError = "", ""
+		text, err = l.encoded()
+	}
 	if errors.Is(err, ErrTooLarge) {
 		return l.text, nil
 	}
 	return text, err
+}
+
+// encoded is the item's text as the message had it: base64 is a third longer than JSON that
+// came as it is, and may not fit.
+func (l *Lease) encoded() (string, error) {
+	if !workitem.IsPlain(l.text) {
+		return encode(l.item)
+	}
+	text, err := l.item.JSON()
+	if len(text) > maxMessage {
+		return "", fmt.Errorf("%w: %d bytes", ErrTooLarge, len(text))
+	}
+	return string(text), err
 }
 
 // update sends Update Message, at most three times, and reports how often it was

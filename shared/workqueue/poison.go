@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/storable"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/workitem"
 )
@@ -45,9 +47,13 @@ type Poisoned struct {
 
 // poisonBox is the table and the queue for the poison items of one queue.
 type poisonBox struct {
-	table *tablestore.Table
-	queue *azqueue.QueueClient // <queue>-poison
+	account *azstorage.Account
+	table   *tablestore.Table
+	queue   *azqueue.QueueClient // <queue>-poison
 }
+
+// maxProperty is how many UTF-16 code units of a text are kept. A property holds 32,768.
+const maxProperty = 32_000
 
 // Poison ends the deliveries of the item. In this order it writes a row in
 // [PoisonTable] with the reason and the history, sends a copy to the queue
@@ -74,22 +80,22 @@ func (l *Lease) Poison(ctx context.Context, reason string, record func(*workitem
 func (b *poisonBox) put(ctx context.Context, l *Lease, text, reason string) error {
 	row, err := b.table.Get(ctx, l.queue.spec.Name, l.messageID)
 	switch {
-	case errors.Is(err, tablestore.ErrNotFound):
+	case errors.Is(err, tablestore.ErrNotFound), azstorage.HasCode(err, azstorage.CodeTableNotFound):
 		row = tablestore.Entity{PartitionKey: l.queue.spec.Name, RowKey: l.messageID, Props: map[string]any{}}
 	case err != nil:
 		return err
 	}
-	row.Props["Reason"] = reason
-	row.Props["History"] = l.item.History
-	row.Props["ItemId"] = l.item.ID
-	row.Props["Step"] = l.item.Step
-	row.Props["Subject"] = l.item.Subject
+	for name, value := range map[string]string{
+		"Reason": reason, "History": l.item.History, "ItemId": l.item.ID, "Step": l.item.Step, "Subject": l.item.Subject,
+	} {
+		row.Props[name] = storable.Text(value, maxProperty)
+	}
 	row.Props["Text"] = []byte(text) // binary holds 64 KiB, a string property half of that
 	row.Props["Failures"] = int32(l.item.Failures)
 	row.Props["DequeueCount"] = l.dequeueCount
 	row.Props["Inserted"] = l.inserted.UTC()
 	row.Props["PoisonedAt"] = time.Now().UTC()
-	etag, err := b.table.Upsert(ctx, row)
+	etag, err := b.upsert(ctx, row)
 	if err != nil {
 		return err
 	}
@@ -111,6 +117,19 @@ func (b *poisonBox) put(ctx context.Context, l *Lease, text, reason string) erro
 		return b.removeCopy(ctx, row)
 	}
 	return err
+}
+
+// upsert writes a row, and makes the table if it is missing: without it a poison item
+// would come back for ever.
+func (b *poisonBox) upsert(ctx context.Context, row tablestore.Entity) (etag string, err error) {
+	etag, err = b.table.Upsert(ctx, row)
+	if azstorage.HasCode(err, azstorage.CodeTableNotFound) {
+		if err := b.account.Ensure(ctx, nil, nil, []string{PoisonTable}); err != nil {
+			return etag, err
+		}
+		etag, err = b.table.Upsert(ctx, row)
+	}
+	return etag, err
 }
 
 // Properties of the row that name the copy in the poison queue. The receipt from
@@ -141,9 +160,21 @@ func (qs *Queues) GetPoison(ctx context.Context, id string) (Poisoned, error) {
 	return tablestore.Decode(ctx, qs.poison, row, readPoisoned)
 }
 
+// ErrRedriving says that somebody else is redriving the item at this moment.
+var ErrRedriving = errors.New("somebody else is redriving this item")
+
+const (
+	// redriving is the property that says since when somebody redrives the item.
+	redriving = "RedrivingSince"
+	// redriveTakes is how long a redrive may take. One that began earlier was cut off.
+	redriveTakes = time.Minute
+)
+
 // Redrive sends a poison item to its queue once more, with all counters reset and
 // the same id, and removes its row. Before that, change what made the work fail, or
-// it fails again. Safe to repeat: a repetition after a crash may send a duplicate.
+// it fails again. Of several at once one sends it, because each claims the row first, and
+// the others get [ErrRedriving]. A repetition after a crash may send a duplicate, a minute
+// later at the earliest.
 func (qs *Queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
 	row, err := qs.poisonRow(ctx, id)
 	if err != nil {
@@ -156,6 +187,9 @@ func (qs *Queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
 	q := qs.byName[p.Queue]
 	if q == nil {
 		return p, fmt.Errorf("redrive %s: there is no queue %q", id, p.Queue)
+	}
+	if row, err = qs.claimRow(ctx, row); err != nil {
+		return p, fmt.Errorf("redrive %s: %w", id, err)
 	}
 	item, err := workitem.Decode(p.Text)
 	if err == nil {
@@ -174,6 +208,20 @@ func (qs *Queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
 	return p, nil
 }
 
+// claimRow marks a row as being redriven by this caller alone.
+func (qs *Queues) claimRow(ctx context.Context, row tablestore.Entity) (tablestore.Entity, error) {
+	if time.Since(row.Time(redriving)) < redriveTakes {
+		return row, ErrRedriving
+	}
+	row.Props[redriving] = time.Now().UTC()
+	etag, err := qs.poison.Update(ctx, row, row.ETag)
+	if errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound) {
+		err = ErrRedriving
+	}
+	row.ETag = etag
+	return row, err
+}
+
 // DiscardPoison removes a poison item for good. A missing one is no error.
 func (qs *Queues) DiscardPoison(ctx context.Context, id string) error {
 	row, err := qs.poisonRow(ctx, id)
@@ -183,7 +231,7 @@ func (qs *Queues) DiscardPoison(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	box := &poisonBox{table: qs.poison, queue: qs.account.Queue(PoisonName(row.PartitionKey))}
+	box := &poisonBox{account: qs.account, table: qs.poison, queue: qs.account.Queue(PoisonName(row.PartitionKey))}
 	if q := qs.byName[row.PartitionKey]; q != nil {
 		box = q.poison
 	}
@@ -218,9 +266,12 @@ func (b *poisonBox) removeCopy(ctx context.Context, row tablestore.Entity) error
 	return nil
 }
 
+// poisonID is the name of a queue and a message's id, which the service makes.
+var poisonID = regexp.MustCompile(`^[a-z0-9-]{3,63}~[0-9A-Za-z-]{1,64}$`)
+
 func (qs *Queues) poisonRow(ctx context.Context, id string) (tablestore.Entity, error) {
 	queue, message, _ := strings.Cut(id, "~")
-	if queue == "" || message == "" || strings.ContainsAny(id, `/\#?`) {
+	if !poisonID.MatchString(id) {
 		return tablestore.Entity{}, fmt.Errorf("poisoned item %q: %w", id, ErrNoPoison)
 	}
 	row, err := qs.poison.Get(ctx, queue, message)

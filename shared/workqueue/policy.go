@@ -104,9 +104,29 @@ func (q *Queue) setPaused(ctx context.Context, paused bool) error {
 func (q *Queue) adopt(p Policy) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.read = true
 	if p.Epoch >= q.policy.Epoch {
 		q.policy = p
 	}
+}
+
+// ReadPolicy reads the policy unless this process has read it before. Before it is known
+// nothing may be received: the queue may be paused.
+func (q *Queue) ReadPolicy(ctx context.Context) error {
+	q = q.lead
+	q.mu.Lock()
+	read := q.read
+	q.mu.Unlock()
+	if read {
+		return nil
+	}
+	_, err := q.Length(ctx)
+	if IsMissing(err) {
+		if err = q.Create(ctx); err == nil {
+			_, err = q.Length(ctx)
+		}
+	}
+	return err
 }
 
 // publish changes the policy for every role. Set Queue Metadata replaces the whole
@@ -114,10 +134,13 @@ func (q *Queue) adopt(p Policy) {
 // A blob lease admits one writer at a time. An equal policy is not written.
 func (q *Queue) publish(ctx context.Context, change func(Policy) Policy) error {
 	q = q.lead
-	lock, err := q.lockPolicy(ctx)
+	lock, held, err := q.lockPolicy(ctx)
 	if err != nil {
 		return fmt.Errorf("policy of queue %s: %w", q.spec.Name, err)
 	}
+	// A request that is sent when the lease has ended could undo what the next writer wrote.
+	ctx, cancel := context.WithDeadline(ctx, held.Add(policyLease-policyMargin))
+	defer cancel()
 	defer func() { _ = lock.Release(context.WithoutCancel(ctx)) }() // the lease ends by itself too
 
 	got, err := q.client.GetProperties(ctx, nil)
@@ -142,16 +165,24 @@ func (q *Queue) publish(ctx context.Context, change func(Policy) Policy) error {
 	return nil
 }
 
-// lockPolicy waits for the blob lease under which the queue's metadata is written.
-// When its holder dies the lease ends after 15 s, the shortest that there is.
-func (q *Queue) lockPolicy(ctx context.Context) (*blobstore.BlobLease, error) {
+const (
+	// policyLease is how long a writer may take: the shortest lease that there is.
+	policyLease = blobstore.MinLease
+	// policyMargin is how long before its end the last request must have its answer.
+	policyMargin = 3 * time.Second
+)
+
+// lockPolicy waits for the blob lease under which the queue's metadata is written, and
+// returns since when it is held at least. When its holder dies it ends by itself.
+func (q *Queue) lockPolicy(ctx context.Context) (lock *blobstore.BlobLease, held time.Time, err error) {
 	for {
-		lock, err := q.blobs.AcquireLease(ctx, ControlContainer, "queue-policy/"+q.spec.Name, 15*time.Second)
+		held = time.Now()
+		lock, err = q.blobs.AcquireLease(ctx, ControlContainer, "queue-policy/"+q.spec.Name, policyLease)
 		if !errors.Is(err, blobstore.ErrLeaseTaken) {
-			return lock, err
+			return lock, held, err
 		}
 		if err := sleep(ctx, 250*time.Millisecond); err != nil {
-			return nil, fmt.Errorf("another writer holds the lock: %w", err)
+			return nil, held, fmt.Errorf("another writer holds the lock: %w", err)
 		}
 	}
 }
@@ -171,9 +202,9 @@ func readPolicy(metadata map[string]*string) Policy {
 		}
 	}
 	p := Policy{Paused: members[metaPaused] == "true"}
-	p.Epoch, _ = strconv.ParseInt(members[metaEpoch], 10, 64) // a text that is no number counts as the oldest
-	if ms, err := strconv.ParseInt(members[metaVisibility], 10, 64); err == nil {
-		p.Visibility = min(max(time.Duration(ms)*time.Millisecond, 0), maxVisibility)
+	p.Epoch, _ = strconv.ParseInt(members[metaEpoch], 10, 64)                               // a text that is no number counts as the oldest
+	if ms, err := strconv.ParseInt(members[metaVisibility], 10, 64); err == nil && ms > 0 { // people write there, too
+		p.Visibility = time.Duration(min(max(ms, minVisibility.Milliseconds()), maxVisibility.Milliseconds())) * time.Millisecond
 	}
 	if ms, err := strconv.ParseInt(members[metaChanged], 10, 64); err == nil && ms > 0 {
 		p.Changed = time.UnixMilli(ms).UTC()

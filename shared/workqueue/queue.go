@@ -46,6 +46,7 @@ type Queue struct {
 	tuner  tuner
 	mu     sync.Mutex
 	policy Policy // the newest that was read; zero when none was
+	read   bool   // one was read
 }
 
 // Open returns the queue of spec. It makes no request.
@@ -55,7 +56,7 @@ func Open(a *azstorage.Account, spec Spec) *Queue {
 		spec:   spec,
 		client: a.Queue(spec.Name),
 		blobs:  blobstore.New(a),
-		poison: &poisonBox{table: tablestore.New(a.Table(PoisonTable)), queue: a.Queue(PoisonName(spec.Base()))},
+		poison: &poisonBox{account: a, table: tablestore.New(a.Table(PoisonTable)), queue: a.Queue(PoisonName(spec.Base()))},
 	}
 	q.lead = q
 	return q
@@ -97,7 +98,17 @@ func (q *Queue) check(ctx context.Context, item workitem.Item) (workitem.Item, e
 	}
 	item.DataRef = q.spec.ClaimPrefix(item.Subject) + item.ID
 	options := blobstore.Options{ContentType: "application/json"}
-	if _, err := q.blobs.Put(ctx, ClaimsContainer, item.DataRef, bytes.NewReader(item.Data), int64(len(item.Data)), options); err != nil {
+	put := func() error {
+		_, err := q.blobs.Put(ctx, ClaimsContainer, item.DataRef, bytes.NewReader(item.Data), int64(len(item.Data)), options)
+		return err
+	}
+	err := put()
+	if azstorage.HasCode(err, azstorage.CodeContainerNotFound) { // it was there at the start
+		if err = q.poison.account.Ensure(ctx, []string{ClaimsContainer}, nil, nil); err == nil {
+			err = put()
+		}
+	}
+	if err != nil {
 		return item, fmt.Errorf("claim check %s: %w", item.DataRef, err)
 	}
 	return item, nil

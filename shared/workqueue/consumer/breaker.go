@@ -211,7 +211,7 @@ func (b *breakers) probe(ctx context.Context, dependency string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	return probe(ctx)
+	return recovered(func() error { return probe(ctx) })
 }
 
 // check probes all dependencies and returns the first that is in trouble, if any.

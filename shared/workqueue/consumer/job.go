@@ -97,6 +97,17 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
+// recovered calls what a user of the runtime has written, other than a handler. A panic is
+// its error: it must not end the worker, and every worker after it.
+func recovered(call func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return call()
+}
+
 var errHandlerExited = errors.New("handler ended its goroutine")
 
 // start runs the handler in a goroutine of its own. The channel yields exactly one

@@ -68,6 +68,9 @@ func (o *owner) admit(ctx context.Context) (ok bool) {
 			o.bury(ctx, err, nil)
 		case trouble:
 			o.trouble(ctx, dependency, err)
+		case errors.As(err, new(*PanicError)):
+			o.line.count.panics.Add(1)
+			o.fail(ctx, err)
 		case err != nil:
 			o.giveBack(ctx, o.c.options.retryDelay(1), err.Error())
 		case item.Failures >= o.maxFailures():
@@ -94,7 +97,11 @@ func (o *owner) open(ctx context.Context) (workitem.Item, error) {
 	}
 	ctx, cancel := context.WithDeadline(ctx, o.stopAt())
 	defer cancel()
-	return o.lease.Open(ctx)
+	err = recovered(func() error { // Spec.ClaimPrefix is called
+		item, err = o.lease.Open(ctx)
+		return err
+	})
+	return item, err
 }
 
 // guard waits for the handler and renews the lease meanwhile. It returns when the

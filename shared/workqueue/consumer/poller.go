@@ -84,6 +84,29 @@ func (l *line) rouse() {
 	}
 }
 
+// policyRetry is the pause before a policy that could not be read is asked for again.
+const policyRetry = time.Second
+
+// mayReceive waits for what keeps the queue from being polled, and reports whether nothing
+// does: a policy that was never read, because the queue may be paused; a pause; a breaker.
+func (c *Consumer) mayReceive(ctx context.Context, l *line) bool {
+	reading, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	if err := l.queue.ReadPolicy(reading); err != nil {
+		if ctx.Err() == nil {
+			c.log.Warn("nothing is received before the queue's policy is read", "queue", l.queue.Name(), "error", err)
+			l.wait(ctx, spread(policyRetry))
+		}
+		return false
+	}
+	if l.queue.Policy().Paused {
+		l.pool.rest(l.share)
+		l.wait(ctx, c.options.RefreshPolicy)
+		return false
+	}
+	return c.breakers.wait(ctx) == nil
+}
+
 // poll receives from one queue until ctx ends. It asks only for as many messages as
 // it holds slots, because a message that waits in this process would use up its
 // visibility timeout. The pause after an empty answer doubles, up to
@@ -93,13 +116,8 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 	idle := firstIdlePoll
 	want := 1 // while the queue may be empty: other queues need slots too
 	for ctx.Err() == nil {
-		if l.queue.Policy().Paused {
-			l.pool.rest(l.share)
-			l.wait(ctx, c.options.RefreshPolicy)
+		if !c.mayReceive(ctx, l) {
 			continue
-		}
-		if c.breakers.wait(ctx) != nil {
-			return
 		}
 		// snippet: slots-first
 		slots, err := l.pool.take(ctx, l.share, want, l.lookEvery(), func() bool { return c.hasMore(ctx, l) })

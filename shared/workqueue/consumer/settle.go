@@ -127,7 +127,12 @@ func (o *owner) bury(ctx context.Context, cause error, record func(*workitem.Ite
 		_ = o.lease.Renew(ctx) // several requests follow; without the renewal they may still succeed
 	}
 	if hears, ok := o.handler.(Exhausted); ok {
-		err := hears.Exhausted(ctx, o.job, cause)
+		err := recovered(func() error { return hears.Exhausted(ctx, o.job, cause) })
+		var panicked *PanicError
+		if errors.As(err, &panicked) {
+			o.line.count.panics.Add(1)
+			o.log().Error("Exhausted panicked", "panic", panicked.Value, "stack", string(panicked.Stack))
+		}
 		if workqueue.IsUnwanted(err) {
 			o.log().Warn("deleted without being done", "why", err, "cause", cause)
 			o.remove(ctx, &o.line.count.unwanted)

@@ -106,9 +106,10 @@ export interface paths {
         /**
          * Begin an upload, or go on with it
          * @description Cut the file into parts of `partSizeBytes`; the last is shorter. Put part *n* with
-         *     `PUT {url}`, header `x-ms-blob-type: BlockBlob`, and its `Content-MD5`, in the
-         *     order of `send`. A URL creates the blob of one part, once; 403 says that the part
-         *     is there, or that the URL is too old. Then, and every few seconds, ask again: the
+         *     `PUT {url}`, headers `x-ms-blob-type: BlockBlob` and `If-None-Match: *`, and its
+         *     `Content-MD5`, in the order of `send`. A URL creates the blob of one part, once:
+         *     403 or 409 says that the part is there, 403 also that the URL is too old. Without
+         *     the condition two requests at the same moment may both write. Then, and every few seconds, ask again: the
          *     answer says what is held and brings keys for what is missing, and work begins on
          *     what has arrived. Of an upload that was begun before, compare the checksums of what
          *     is held with your file (Q14). 409 `upload_conflict` when a file of another size
@@ -1599,8 +1600,8 @@ export interface components {
             /**
              * @description `unsupported_media`, `corrupt_media`, `no_video_stream`,
              *     `too_many_pixels`, `too_small`, `too_long`, `too_many_frames`,
-             *     `too_many_streams`, `encrypted_media`, `source_changed` (the blob
-             *     was replaced after the upload was complete),
+             *     `too_many_streams`, `too_much_metadata`, `encrypted_media`,
+             *     `source_changed` (the blob was replaced after the upload was complete),
              *     `invalid_captions` (of captions: not WebVTT or SRT with cues),
              *     `undecodable_text` (of captions: their encoding cannot be told), or
              *     `processing_failed` (not the file's fault). More may come.

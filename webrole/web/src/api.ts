@@ -42,8 +42,13 @@ interface Request {
   signal?: AbortSignal;
 }
 
+// What a page waits for an answer, in ms. A file takes longer.
+const longestAnswer = 60_000;
+const longestFile = 600_000;
+
 export async function call<T = unknown>(method: string, path: string, { body, headers = {}, signal }: Request = {}): Promise<T> {
-  const init: RequestInit = { method, headers, signal: signal ?? null };
+  const time = AbortSignal.timeout(body instanceof Blob ? longestFile : longestAnswer);
+  const init: RequestInit = { method, headers, signal: signal ? AbortSignal.any([signal, time]) : time };
   if (body instanceof Blob) {
     init.headers = { ...headers, 'Content-Type': body.type };
     init.body = body;
@@ -52,7 +57,8 @@ export async function call<T = unknown>(method: string, path: string, { body, he
     init.body = JSON.stringify(body);
   }
   const answer = await fetch(`/api/v1${path}`, init).catch((err: unknown) => {
-    throw signal?.aborted ? err : new Error('The server cannot be reached. Is there a network?');
+    if (signal?.aborted) throw err;
+    throw new Error(time.aborted ? 'The server did not answer in time.' : 'The server cannot be reached. Is there a network?');
   });
   const text = await answer.text();
   let json: object = {};

@@ -9,6 +9,19 @@ export interface Memory { key?: string; id?: string }
 
 const table = 'uploads';
 
+// A database that is blocked answers nothing, not even an error: it is done without.
+const longestWait = 2000; // ms
+
+async function inTime<T>(work: Promise<T>): Promise<T> {
+  let timer = 0;
+  const late = new Promise<never>((_, failed) => { timer = setTimeout(() => failed(new Error('the database does not answer')), longestWait); });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 const result = <T>(request: IDBRequest<T>) => new Promise<T>((done, failed) => {
   request.onsuccess = () => done(request.result);
   request.onerror = () => failed(request.error);
@@ -20,7 +33,7 @@ function open(): Promise<IDBDatabase> {
   if (opened) return opened;
   const request = indexedDB.open('cutroom', 1);
   request.onupgradeneeded = () => { request.result.createObjectStore(table); };
-  opened = result(request);
+  opened = inTime(result(request));
   return opened;
 }
 

@@ -10,6 +10,9 @@ const askOften = 1000; // ms, until the beginning can be watched
 const askEvery = 2000; // ms, while there is news
 const askSeldom = 10_000; // ms, after a minute in which nothing could be watched
 
+// patience is how many ms a part may take: at 32 KB/s, or less after each try in vain.
+const patience = (bytes: number, tries: number) => (30_000 + bytes / 32) * (tries + 1);
+
 // OtherFile says that another file was sent for this video.
 export class OtherFile extends Error {}
 
@@ -168,8 +171,9 @@ export class Parts {
       await this.pause();
       if (Date.parse(this.upload?.expiresAt ?? '') - Date.now() < renewBefore) await this.ask();
       if (this.held.has(n)) return;
-      const status = await this.putOnce(this.urls.get(n) ?? '', data, md5);
-      this.retrying = status !== 201 && status !== 403;
+      const status = await this.putOnce(this.urls.get(n) ?? '', data, md5, patience(data.byteLength, tries));
+      const there = status === 403 || status === 409;
+      this.retrying = status !== 201 && !there;
       if (status === 201) {
         this.news++;
         const waited = this.first.has(n);
@@ -178,10 +182,10 @@ export class Parts {
         if (waited && this.first.size === 0) this.askBeside();
         return;
       }
-      // 403: the part is there, perhaps by a try of ours whose answer was lost; or the key is too old.
-      if (status === 403) await this.ask();
+      // The part is there, by another tab or by a try of ours whose answer was lost; or the key is too old.
+      if (there) await this.ask();
       // 400: it did not arrive as it was sent. 0: there was no answer.
-      else if (status !== 0 && status < 500 && ![400, 408, 409, 429].includes(status)) throw new Error(`Storage refused a part (${status}).`);
+      else if (status !== 0 && status < 500 && ![400, 408, 429].includes(status)) throw new Error(`Storage refused a part (${status}).`);
       if (this.held.has(n)) return;
       if (hopeless(tries)) throw new Error('Storage cannot be reached. What arrived is kept.');
       this.broke();
@@ -189,12 +193,13 @@ export class Parts {
     }
   }
 
-  // putOnce returns the status of storage's answer, or 0 when there was none. Storage
-  // compares the sum, and refuses what was changed on the way (paper row Q12).
-  private async putOnce(url: string, body: ArrayBuffer, md5: string): Promise<number> {
+  // putOnce returns the status of storage's answer, or 0 when there was none in time. Storage
+  // compares the sum, and refuses what was changed on the way (paper row Q12). A part is
+  // created once: of two that come at the same time, storage refuses the second.
+  private async putOnce(url: string, body: ArrayBuffer, md5: string, ms: number): Promise<number> {
     try {
-      const headers = { 'x-ms-version': '2021-12-02', 'x-ms-blob-type': 'BlockBlob', 'Content-MD5': md5 };
-      return (await fetch(url, { method: 'PUT', body, headers, signal: this.signal })).status;
+      const headers = { 'x-ms-version': '2021-12-02', 'x-ms-blob-type': 'BlockBlob', 'Content-MD5': md5, 'If-None-Match': '*' };
+      return (await fetch(url, { method: 'PUT', body, headers, signal: AbortSignal.any([this.signal, AbortSignal.timeout(ms)]) })).status;
     } catch (err) {
       if (this.signal.aborted) throw err;
       return 0;

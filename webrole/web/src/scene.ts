@@ -25,8 +25,21 @@ let skip = false; // show the next event at once, also while paused
 
 const sequence = new Sequence();
 
-// reading is how long one needs for an event, in milliseconds.
-const reading = (e: Event) => 500 + e.text.split(' ').length * 150;
+// reading is how long one needs for an event, in milliseconds. A request is seen as an
+// arrow, and read by those who want to know more.
+const reading = (e: Event) => (e.kind === 'wire' ? 400 : 500 + e.text.split(' ').length * 150);
+
+// settle says, at the claim that decides it, whether the reader guessed right.
+function settle(e: Event) {
+  const form = $<HTMLFormElement>('guess');
+  const { claim, right } = form.dataset;
+  const chosen = form.querySelector<HTMLInputElement>('input:checked');
+  if (e.kind !== 'claim' || !claim || !e.text.includes(claim) || !chosen || form.dataset.settled) return;
+  form.dataset.settled = 'yes';
+  const text = (value?: string) => form.querySelector(`input[value="${value}"]`)?.parentElement?.textContent?.trim() ?? '';
+  $('told').append(element('li', { class: 'note guessed' },
+    chosen.value === right ? `You were right: ${text(right)}.` : `You said: ${text(chosen.value)}. It is: ${text(right)}.`));
+}
 
 const lines = (headers: { name: string; value: string }[], body: string) =>
   [...headers.map((h) => `${h.name}: ${h.value}`), ...(body ? ['', body] : [])].join('\n');
@@ -64,8 +77,8 @@ function show(e: Event) {
   const line = item(e);
   told.append(line);
   told.hidden = false;
+  settle(e);
   sequence.add(e);
-  $('sequence').hidden = false;
   $('sequence').replaceChildren(sequence.draw());
   $('sequence').scrollTop = $('sequence').scrollHeight;
   line.scrollIntoView({ block: 'nearest' });
@@ -118,8 +131,7 @@ const name = (run: string) => history.replaceState(null, '', run ? `#run=${run}`
 async function play(run?: string) {
   const mine = ++turn;
   paused = skip = false;
-  sequence.clear();
-  $('told').replaceChildren();
+  clear();
   go.textContent = 'Pause';
   go.hidden = next.disabled = false;
   again.disabled = true;
@@ -146,6 +158,14 @@ async function play(run?: string) {
     say(message(err));
   }
   finish();
+}
+
+// clear shows who takes part, before anything happened.
+function clear() {
+  sequence.clear(($('sequence').dataset.cast ?? '').split('|'));
+  $('sequence').replaceChildren(sequence.draw());
+  $('told').replaceChildren();
+  delete $('guess').dataset.settled;
 }
 
 function finish() {
@@ -175,6 +195,7 @@ function start() {
     skip = paces[pace]!.factor === Infinity && !paused;
   });
   again.addEventListener('click', () => void play());
+  clear();
   const run = named();
   if (run) void play(run);
 }

@@ -1,5 +1,4 @@
-// A sequence diagram that grows: who takes part as columns, in the order in which they
-// appear, and one row for each arrow.
+// A sequence diagram that grows: who takes part as columns, and one row for each arrow.
 import type { components } from './api-types';
 
 type Event = components['schemas']['LabSceneEvent'];
@@ -25,8 +24,8 @@ export class Sequence {
   private who: string[] = [];
   private rows: Event[] = [];
 
-  clear() {
-    this.who = [];
+  clear(cast: string[]) {
+    this.who = cast;
     this.rows = [];
   }
 

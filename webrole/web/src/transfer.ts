@@ -56,19 +56,33 @@ export class Transfer {
   async run(metadata: Metadata): Promise<Video> {
     try {
       this.video = await this.announce(metadata);
+      if (this.video.state !== 'awaiting_upload') return await this.done(this.video);
       this.speeds.length = 0;
       this.parts = new Parts(this.video.id, this.file, this.ending.signal, () => this.paused, () => this.progress());
       const md5 = await this.parts.send();
       const video = await this.ask('POST', `/videos/${this.video.id}/upload/complete`, { md5 });
-      await remember(fingerprint(this.file), null);
-      return video;
+      return await this.done(video);
     } catch (err) {
+      const ended = err instanceof Problem && err.code === 'state_conflict' && this.video ? await this.ended(this.video.id) : null;
+      if (ended) return await this.done(ended);
       if (err instanceof OtherFile || (err instanceof Problem && err.code === 'upload_conflict')) {
         this.id = ''; // the next try makes a video of its own
         await remember(fingerprint(this.file), null);
       }
       throw this.ending.signal.aborted ? new Cancelled() : err;
     }
+  }
+
+  private async done(video: Video): Promise<Video> {
+    await remember(fingerprint(this.file), null);
+    return video;
+  }
+
+  // ended is the video of this file if all of it has arrived: another tab sent the rest, or
+  // the answer that said so was lost.
+  private async ended(id: string): Promise<Video | null> {
+    const video = await this.ask('GET', `/videos/${id}`).catch(() => null);
+    return video && !['awaiting_upload', 'failed', 'cancelled', 'deleting'].includes(video.state) ? video : null;
   }
 
   private async ask(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Video> {
@@ -99,6 +113,8 @@ export class Transfer {
         if (this.id) return video; // it was described where it was announced
         return await this.describe(video, metadata);
       }
+      const ended = video && await this.ended(video.id);
+      if (ended) return ended;
     }
     const body = { ...metadata, sizeBytes: file.size, fingerprint: fingerprint(file) };
     const create = async (key: string) => {
