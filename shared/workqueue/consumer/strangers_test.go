@@ -94,13 +94,13 @@ func TestPlainMessagesKeepTheirCounters(t *testing.T) {
 	qs := queuetest.Open(t, a, oneQueue(2*time.Second))
 	var attempts atomic.Int32
 	h := queuetest.Recorder{Next: func(context.Context, *consumer.Job) error {
-		if attempts.Add(1) < 8 {
+		if attempts.Add(1) < 5 {
 			return workqueue.Snooze(time.Second/2, "not yet")
 		}
 		return nil
 	}}
 	sendPlain(t, a, newItem(t, "item"), 50_000)
-	w, _ := run(t, qs, &h, func(o *consumer.Options) { o.MaxUnexplained = 3 })
+	w, _ := run(t, qs, &h, func(o *consumer.Options) { o.MaxUnexplained = 2 })
 	queuetest.WaitEmpty(t, qs.Queue(jobs))
 	if s := w.Stats().Queue(jobs); s.Completed != 1 || s.CrashLoops != 0 {
 		t.Errorf("counters are %+v", s)

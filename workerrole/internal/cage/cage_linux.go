@@ -30,6 +30,8 @@ const (
 	maxFiles = 256
 	// tcpRules is the version of Landlock since which it knows TCP ports.
 	tcpRules = 4
+	// threadStack is how much of its addresses each thread of a program takes.
+	threadStack = 2 << 20
 	// killedFirst makes the kernel take the program when memory runs out, of the container
 	// or of the machine, and not the worker: its item is tried again, and the worker's
 	// others go on. See proc_pid_oom_score_adj(5).
@@ -140,7 +142,10 @@ func become(spec, path string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("naming the arguments: %w", err)
 	}
-	environment := []*byte{nil} // it gets no keys of ours
+	environment, err := syscall.SlicePtrFromStrings(Environment)
+	if err != nil {
+		return fmt.Errorf("naming the environment: %w", err)
+	}
 	// From here on this process may not get any memory, so nothing is called that takes some.
 	if r.Memory > 0 {
 		memory := unix.Rlimit{Cur: uint64(r.Memory), Max: uint64(r.Memory)}
@@ -168,7 +173,8 @@ func giveUpRights() {
 
 // limit sets what the program may take, except for its memory.
 func limit(r Rules) error {
-	limits := map[int]unix.Rlimit{unix.RLIMIT_CORE: {}, unix.RLIMIT_NOFILE: {Cur: maxFiles, Max: maxFiles}}
+	limits := map[int]unix.Rlimit{unix.RLIMIT_CORE: {}, unix.RLIMIT_NOFILE: {Cur: maxFiles, Max: maxFiles},
+		unix.RLIMIT_STACK: {Cur: threadStack, Max: threadStack}}
 	if r.CPU > 0 { // a signal of its own first, then the one that nothing survives
 		limits[unix.RLIMIT_CPU] = unix.Rlimit{Cur: uint64(r.CPU.Seconds()), Max: uint64(r.CPU.Seconds()) + 5}
 	}

@@ -22,7 +22,7 @@ var allowed = [][]string{
 		"rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigsuspend", "rt_sigtimedwait", "sigaltstack", "pause", "tgkill",
 	},
 	{ // memory
-		"brk", "mmap", "mprotect", "munmap", "mremap", "madvise", "mincore", "get_mempolicy",
+		"brk", "mmap", "mprotect", "munmap", "mremap", "madvise", "mincore", "mlock", "get_mempolicy", "set_mempolicy",
 	},
 	{ // files, which Landlock bounds
 		"open", "openat", "openat2", "close", "close_range", "read", "readv", "pread64", "preadv", "preadv2", "write", "writev", "pwrite64", "pwritev", "pwritev2",

