@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -294,6 +295,50 @@ func stalling(parts int) string {
     return answer;
   };
 })(); null`, parts)
+}
+
+// TestSameFileFromTwoTabs: two tabs send the same file at the same time. They make one
+// video, and it becomes ready (H1): each part is written once, and who is not the last to
+// say that all is there is told what became of it.
+func TestSameFileFromTwoTabs(t *testing.T) {
+	t.Parallel()
+	s := stacktest.Start(t, stack.Options{Workers: 1})
+	user := newUser(t, s)
+	browser := open(t)
+	path := filepath.Join(t.TempDir(), "large.mp4") // several parts: noise does not compress
+	if out, err := exec.CommandContext(t.Context(), "ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=640x360:r=25:d=5,noise=alls=60:allf=t",
+		"-c:v", "libx264", "-preset", "ultrafast", "-qp", "10", "-pix_fmt", "yuv420p", path).CombinedOutput(); err != nil {
+		t.Fatalf("make a film: %v\n%s", err, out)
+	}
+	var tabs []context.Context
+	for range 2 {
+		tab, closeTab := chromedp.NewContext(browser)
+		defer closeTab()
+		visit(t, tab, s.BaseURL()+"/upload")
+		if err := chromedp.Do(tab, chromedp.SetUploadFiles(`#file`, []string{path})); err != nil {
+			t.Fatal(err)
+		}
+		until(t, tab, "the file can be sent", `!document.getElementById('send').disabled`)
+		tabs = append(tabs, tab)
+	}
+	for _, tab := range tabs {
+		if err := chromedp.Do(tab, chromedp.Click(`#send`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids := map[string]bool{}
+	for _, tab := range tabs {
+		until(t, tab, "it is sent", `document.querySelector('#files [data-phase=making], #files [data-phase=settled]')`)
+		ids[eval[string](t, tab, `document.querySelector('#files li').dataset.id`)] = true
+	}
+	if len(ids) != 1 {
+		t.Fatalf("the tabs made the videos %v", ids)
+	}
+	for id := range ids {
+		if _, err := user.AwaitReady(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestUploadGoesOnInAnotherTab: the tab of a large upload is closed in its middle.

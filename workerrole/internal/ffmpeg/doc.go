@@ -2,7 +2,7 @@
 //
 // Every call carries the same guards, built in one place (guard): a whitelist
 // of containers and of protocols before the input, limits on pixels and
-// streams, an empty environment, a process group of its own that dies with us,
+// streams, an environment without keys, a process group of its own that dies with us,
 // limits of what a process may take. ffmpeg reads a source through us (Serve),
 // so that we know what became of every read.
 //
