@@ -44,6 +44,19 @@ func (h *sickHost) instead(script string, mode os.FileMode) (mend func()) {
 	return func() { h.must(os.Rename(h.ffmpeg+".real", h.ffmpeg)) }
 }
 
+// mount puts another file system over the worker's scratch and returns what takes it away.
+// Where the system refuses that to a test the fault is left out, and the log says so.
+func (h *sickHost) mount(options string, flags uintptr) (mend func()) {
+	h.Helper()
+	dir := h.own()
+	if err := unix.Mount("none", dir, "tmpfs", flags, options); err != nil {
+		h.Logf("NOT SHOWN: this system refuses a mount: %v", err)
+		return nil
+	}
+	h.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return func() { h.must(unix.Unmount(dir, unix.MNT_DETACH)) }
+}
+
 // newSickHost starts a worker with a scratch and an ffmpeg of its own.
 func newSickHost(t *testing.T, l *lane) (h *sickHost, worker string) {
 	t.Helper()
@@ -91,6 +104,8 @@ func TestSickHostFailsNoFilm(t *testing.T) {
 			h.must(os.WriteFile(dir, nil, 0o600))
 			return func() { h.must(os.Remove(dir)) }
 		}},
+		{"scratch is read-only", "disk", func() func() { return h.mount("", unix.MS_RDONLY) }},
+		{"scratch has no inodes", "disk", func() func() { return h.mount("nr_inodes=1", 0) }},
 		{"ffmpeg is gone", "host", func() func() {
 			mend := h.instead("", 0o600)
 			h.must(os.Remove(h.ffmpeg))
@@ -105,6 +120,9 @@ func TestSickHostFailsNoFilm(t *testing.T) {
 		}},
 	} {
 		mend := fault.make()
+		if mend == nil {
+			continue
+		}
 		id := l.mustUpload(tiny)
 		if fault.says != "" {
 			l.notReady(worker, fault.says, fault.name)

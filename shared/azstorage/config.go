@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -96,6 +97,15 @@ func (c Config) validate() error {
 	return errors.Join(append(errs, c.Retry.validate())...)
 }
 
+// tidy takes from a connection string what editors and other tools leave at its ends.
+func tidy(text string) string {
+	text = strings.Trim(strings.TrimPrefix(text, "\uFEFF"), "; \t\r\n")
+	if strings.EqualFold(text, DevelopmentStorage) {
+		return DevelopmentStorage
+	}
+	return text
+}
+
 // ConfigFromEnv reads the configuration through getenv, which is os.Getenv or a
 // test's own. One error lists every bad variable.
 //
@@ -113,7 +123,7 @@ func (c Config) validate() error {
 func ConfigFromEnv(getenv func(string) string) (Config, error) {
 	env := settings.Reader{Getenv: getenv}
 	c := Config{
-		ConnectionString: getenv("AZURE_STORAGE_CONNECTION_STRING"),
+		ConnectionString: tidy(getenv("AZURE_STORAGE_CONNECTION_STRING")),
 		Account:          getenv("AZURE_STORAGE_ACCOUNT"),
 		EndpointSuffix:   getenv("AZURE_STORAGE_ENDPOINT_SUFFIX"),
 		Prefix:           getenv("CUTROOM_PREFIX"),

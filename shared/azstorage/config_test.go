@@ -90,6 +90,17 @@ func TestOneErrorListsEveryBadVariable(t *testing.T) {
 	}
 }
 
+// What editors and other tools leave at the ends of a connection string is not part of it.
+func TestConnectionStringIsTidied(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"UseDevelopmentStorage=true;", "\uFEFFUseDevelopmentStorage=true\r\n", " usedevelopmentstorage=TRUE "} {
+		got, err := azstorage.ConfigFromEnv(env(map[string]string{"AZURE_STORAGE_CONNECTION_STRING": text}))
+		if err != nil || !got.UsesAzurite() {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]azstorage.Config{

@@ -1,8 +1,10 @@
 package workqueue_test
 
 import (
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,6 +54,53 @@ func TestLateDeletesRaiseTheVisibilityForEveryRole(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, state.Policy); diff != "" || state.Length != 1 || other.Visibility() != 3*time.Second {
 		t.Errorf("the other role sees length %d, visibility %v, policy (-want +got):\n%s", state.Length, other.Visibility(), diff)
+	}
+}
+
+// A policy is written under a lease of 15 s, and no request about it may last longer: it would
+// undo what the next writer wrote (H8).
+func TestPolicyIsWrittenWithinItsLease(t *testing.T) {
+	t.Parallel()
+	good := azuritetest.Account(t)
+	_, q := open(t, good, 2*time.Second)
+	var longest atomic.Int64
+	bad := azuritetest.FaultyAccount(t, good, func(r *http.Request) azuritetest.Fault {
+		if r.URL.Query().Get("comp") == "metadata" {
+			end, bounded := r.Context().Deadline()
+			if !bounded {
+				end = time.Now().Add(time.Hour)
+			}
+			longest.Store(max(longest.Load(), int64(time.Until(end))))
+		}
+		return azuritetest.None
+	})
+	if err := workqueue.Open(bad, q.Spec()).Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if most := time.Duration(longest.Load()); most <= 0 || most > 12*time.Second {
+		t.Errorf("a request about the policy may last %v", most)
+	}
+}
+
+// What people write into the metadata is bounded (H15): a timeout of 30 ms would end every
+// lease at once, and one of years hides messages of dead workers for ever.
+func TestVisibilityOfTheMetadataIsBounded(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	_, q := open(t, a, 2*time.Second)
+	for text, want := range map[string]time.Duration{
+		"30": time.Second, "-5": 2 * time.Second, "0": 2 * time.Second, "soon": 2 * time.Second,
+		"9223372036854775807": 7 * 24 * time.Hour, "5000": 5 * time.Second,
+	} {
+		if _, err := a.Queue(jobs).SetMetadata(t.Context(), &azqueue.SetMetadataOptions{Metadata: map[string]*string{"visibility_ms": &text}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.Length(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := q.Visibility(); got != want {
+			t.Errorf("%q: the visibility is %v, want %v", text, got, want)
+		}
 	}
 }
 

@@ -244,7 +244,7 @@ func verifyRendition(job ffmpeg.ChunkJob, r video.Rendition, path string) (video
 	if err != nil {
 		return out, 0, err
 	}
-	out.Init, out.InitSum, out.Codecs = list.init, in.sum, in.codecs
+	out.Init, out.InitSum, out.InitKind, out.Codecs = list.init, in.sum, in.kind, in.codecs
 
 	var frames int64
 	end := list.init.Offset + list.init.Length

@@ -74,6 +74,7 @@ func byteRange(text string) (video.Range, error) {
 // initSegment is what a player must know before the first segment.
 type initSegment struct {
 	sum       string // SHA-256, hex
+	kind      string // SHA-256 of what a decoder takes from it, hex
 	codecs    string // RFC 6381
 	timescale int64  // ticks per second
 }
@@ -95,9 +96,35 @@ func readInit(f io.ReaderAt, r video.Range) (initSegment, error) {
 	if stsd.AvcX == nil || stsd.AvcX.AvcC == nil {
 		return s, errors.New("the init segment does not describe H.264")
 	}
+	if s.kind, err = kindOf(parsed.Moov); err != nil {
+		return s, fmt.Errorf("reading the init segment: %w", err)
+	}
 	c := stsd.AvcX.AvcC
 	s.codecs = fmt.Sprintf("avc1.%02x%02x%02x", c.AVCProfileIndication, c.ProfileCompatibility, c.AVCLevelIndication)
 	return s, nil
+}
+
+// kindOf sums up what a decoder needs of an init segment: size, clock, edit list, how the
+// pictures are coded and what fragments leave out. Tags and bit rates are left out, which
+// versions of ffmpeg write as they like.
+func kindOf(moov *mp4.MoovBox) (string, error) {
+	track := moov.Trak
+	boxes := []mp4.Box{track.Tkhd, track.Mdia.Mdhd, moov.Mvex.Trex}
+	if track.Edts != nil {
+		boxes = append(boxes, track.Edts)
+	}
+	for _, box := range track.Mdia.Minf.Stbl.Stsd.AvcX.Children {
+		if _, isRate := box.(*mp4.BtrtBox); !isRate {
+			boxes = append(boxes, box)
+		}
+	}
+	hash := sha256.New()
+	for _, box := range boxes {
+		if err := box.Encode(hash); err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
 // segment is the timing of one media segment, in ticks of the init segment.

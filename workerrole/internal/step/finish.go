@@ -78,13 +78,13 @@ func (s Finish) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 // enough: with less than this share of the plan's frames the file was cut off.
 const enough = 0.95
 
-// verify counts the frames and compares the chunks' init segments, which must be equal
-// because a player reads only the first.
+// verify counts the frames and compares the chunks' init segments, of which a player reads
+// only the first.
 func verify(p playlist.Presentation) (frames int64, err error) {
 	for i, chunk := range p.Chunks {
 		frames += chunk.Frames
 		for r, out := range chunk.Renditions {
-			if first := p.Chunks[0].Renditions[r]; out.InitSum != first.InitSum {
+			if !out.SameInit(p.Chunks[0].Renditions[r]) {
 				return 0, fmt.Errorf("chunk %d of rendition %s has another init segment than chunk 0", i, out.Name)
 			}
 		}

@@ -1,0 +1,53 @@
+package media
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/Eyevinn/mp4ff/mp4"
+
+	"github.com/cutroom/cutroom/shared/video"
+)
+
+// Two versions of ffmpeg describe one rendition in init segments that differ in tags and
+// bit rates; a chunk of each can be played after either. Another picture size or another
+// coding is another kind.
+func TestKindsOfInitSegments(t *testing.T) {
+	t.Parallel()
+	kind := func(level byte, change func(*mp4.MoovBox)) video.RenditionOutput {
+		t.Helper()
+		init := mp4.CreateEmptyInit()
+		init.AddEmptyTrack(90000, "video", "und")
+		moov := init.Moov
+		entry := mp4.CreateVisualSampleEntryBox("avc1", 160, 90, &mp4.AvcCBox{})
+		entry.AvcC.AVCProfileIndication, entry.AvcC.AVCLevelIndication = 100, level
+		moov.Trak.Mdia.Minf.Stbl.Stsd.AddChild(entry)
+		change(moov)
+		var data bytes.Buffer
+		if err := init.Encode(&data); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readInit(bytes.NewReader(data.Bytes()), video.Range{Length: int64(data.Len())})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return video.RenditionOutput{InitSum: got.sum, InitKind: got.kind}
+	}
+	plain := kind(30, func(*mp4.MoovBox) {})
+	noted := kind(30, func(m *mp4.MoovBox) {
+		m.Trak.Mdia.Minf.Stbl.Stsd.AvcX.AddChild(&mp4.BtrtBox{MaxBitrate: 800_000})
+	})
+	if plain.InitSum == noted.InitSum || !plain.SameInit(noted) {
+		t.Errorf("with a bit rate it is another kind: %+v %+v", plain, noted)
+	}
+	for what, other := range map[string]video.RenditionOutput{
+		"level":    kind(31, func(*mp4.MoovBox) {}),
+		"clock":    kind(30, func(m *mp4.MoovBox) { m.Trak.Mdia.Mdhd.Timescale = 1000 }),
+		"size":     kind(30, func(m *mp4.MoovBox) { m.Trak.Tkhd.Width = 320 << 16 }),
+		"defaults": kind(30, func(m *mp4.MoovBox) { m.Mvex.Trex.DefaultSampleDuration = 7 }),
+	} {
+		if plain.SameInit(other) {
+			t.Errorf("another %s is the same kind", what)
+		}
+	}
+}
