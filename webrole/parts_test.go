@@ -41,7 +41,7 @@ func (s *server) putURL(url string, content []byte, n int) answer {
 func TestPartIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
-	content := movie(4000)
+	content := movie(partBytes)
 	v := s.create(map[string]any{"sizeBytes": len(content)})
 	url := urlOf(t, s.begin(v.Id, nil), 0)
 	var written, refused atomic.Int32

@@ -21,15 +21,21 @@ import (
 // allTrue is how a scene ends whose every claim held.
 const allTrue = "Everything that was told was true."
 
-// playThrough plays the scene of a page by keyboard, without pauses, to its end.
+// playThrough guesses how the scene of a page goes, and plays it by keyboard, without pauses,
+// to its end.
 func playThrough(t *testing.T, tab context.Context) {
 	t.Helper()
+	truth(t, tab, `document.getElementById('guess')`)
+	eval[any](t, tab, `(() => { const g = document.getElementById('guess'); g.querySelector('input[value="' + g.dataset.right + '"]').click(); })() ?? null`)
 	begin(t, tab)
 	if end := ended(t, tab); end != allTrue {
 		t.Errorf("the scene ends with %q", end)
 	}
 	if n := eval[float64](t, tab, `document.querySelectorAll('#sequence .arrow').length`); n < 4 {
 		t.Errorf("the diagram has %v arrows, there and back", n)
+	}
+	if said := eval[string](t, tab, `document.querySelector('#told .guessed')?.textContent ?? ''`); !strings.HasPrefix(said, "You were right: ") {
+		t.Errorf("of the right guess the page says %q", said)
 	}
 }
 

@@ -3,27 +3,27 @@ package mutations
 // worker are mistakes in what a worker receives, leads and bears.
 var worker = []Mutation{
 	{
-		Name:    "what is stored of a failure is made storable",
+		Name:    "that what is stored of a failure is made storable",
 		Edits:   []Edit{{"shared/workqueue/poison.go", "row.Props[name] = storable.Text(value, maxProperty)", "row.Props[name], _ = value, storable.Text"}},
 		Package: "./shared/workqueue/consumer", Test: "TestEveryFailureCanBeRecorded/a_long_subject", Says: "not within",
 	},
 	{
-		Name:    "a queue is not polled before its policy was read",
+		Name:    "that a queue is not polled before its policy was read",
 		Edits:   []Edit{{"shared/workqueue/policy.go", "\tif read {\n", "\tif read || true {\n"}},
 		Package: "./shared/workqueue/consumer", Test: "TestUnreadPolicyIsAPause", Says: "were handled on a paused queue",
 	},
 	{
-		Name:    "a redrive claims the row first",
+		Name:    "that a redrive claims the row first",
 		Edits:   []Edit{{"shared/workqueue/poison.go", "qs.poison.Update(ctx, row, row.ETag)", `qs.poison.Update(ctx, row, "*")`}, {"shared/workqueue/poison.go", "if time.Since(row.Time(redriving)) < redriveTakes {", "if false {"}},
 		Package: "./shared/workqueue/consumer", Test: "TestRedriveAtOnceSendsOnce", Says: "said that they sent it",
 	},
 	{
-		Name:    "the policy is written within its lease",
+		Name:    "that the policy is written within its lease",
 		Edits:   []Edit{{"shared/workqueue/policy.go", "context.WithDeadline(ctx, held.Add(policyLease-policyMargin))", "context.WithDeadline(ctx, held.Add(time.Hour))"}},
 		Package: "./shared/workqueue", Test: "TestPolicyIsWrittenWithinItsLease", Says: "a request about the policy may last",
 	},
 	{
-		Name:    "all calls that are not in the table are refused",
+		Name:    "that all calls that are not in the table are refused",
 		Edits:   []Edit{{"workerrole/internal/cage/filter_linux.go", "DefaultAction: seccomp.ActionErrno,", "DefaultAction: seccomp.ActionAllow,"}},
 		Package: "./workerrole/internal/cage", Test: "TestHostileCalls", Says: "made:",
 	},

@@ -17,7 +17,7 @@ const (
 	TooLong          Code = "too_long"
 	TooManyFrames    Code = "too_many_frames"
 	TooManyStreams   Code = "too_many_streams"
-	TooMuchMetadata  Code = "too_much_metadata" // tags, attachments and indexes that need too much memory
+	TooMuchMetadata  Code = "too_much_metadata" // tags, attached files and indexes that are too large to be read
 	EncryptedMedia   Code = "encrypted_media"
 	InvalidCaptions  Code = "invalid_captions" // not WebVTT or SRT with cues
 	UndecodableText  Code = "undecodable_text" // captions or a list in an encoding that cannot be told, or damaged

@@ -160,8 +160,9 @@ func (qs *Queues) GetPoison(ctx context.Context, id string) (Poisoned, error) {
 	return tablestore.Decode(ctx, qs.poison, row, readPoisoned)
 }
 
-// ErrRedriving says that somebody else is redriving the item at this moment.
-var ErrRedriving = errors.New("somebody else is redriving this item")
+// ErrRedriving says that the item is being redriven, or that a redrive was cut off less than
+// a minute ago.
+var ErrRedriving = errors.New("the item is being redriven")
 
 const (
 	// redriving is the property that says since when somebody redrives the item.

@@ -23,7 +23,7 @@ func demo(t *testing.T, file string) (string, error) {
 		t.Fatalf("build demo: %v\n%s", err, out)
 	}
 	dir := t.TempDir()
-	stacktest.Copy(t, filepath.Join(dir, "bin"))
+	stacktest.CopyRoles(t, filepath.Join(dir, "bin"))
 	cmd := exec.CommandContext(t.Context(), program, "-dir", dir)
 	cmd.Env = append(stack.Environ(), "FILE="+file, "DEMO_EXIT=1",
 		"AZURITE_BLOB_PORT=0", "AZURITE_QUEUE_PORT=0", "AZURITE_TABLE_PORT=0",

@@ -28,7 +28,7 @@ func newCheckout(t *testing.T) checkout {
 		t.Skip("-short: this test runs Azurite and the built roles")
 	}
 	c := checkout{program: filepath.Join(t.TempDir(), "up"), dir: t.TempDir()}
-	stacktest.Copy(t, filepath.Join(c.dir, "bin"))
+	stacktest.CopyRoles(t, filepath.Join(c.dir, "bin"))
 	if out, err := exec.Command("go", "build", "-o", c.program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("build up: %v\n%s", err, out)
 	}

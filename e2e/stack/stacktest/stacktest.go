@@ -69,9 +69,9 @@ func Bin(t testing.TB) string {
 	return bin
 }
 
-// Copy puts roles that are built already into dir, where a program under test would build
+// CopyRoles puts roles that are built already into dir, where a program under test would build
 // them: it finds them up to date, and does not link them again.
-func Copy(t testing.TB, dir string) {
+func CopyRoles(t testing.TB, dir string) {
 	t.Helper()
 	built := os.Getenv(BinVariable)
 	if built == "" {

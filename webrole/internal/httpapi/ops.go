@@ -173,7 +173,7 @@ func (s *Server) RedrivePoison(c *gin.Context, poisonID string) {
 	case errors.Is(err, workqueue.ErrNoPoison):
 		err = problem.New(http.StatusNotFound, problem.PoisonNotFound, "There is no such poisoned item.")
 	case errors.Is(err, workqueue.ErrRedriving):
-		err = problem.New(http.StatusConflict, problem.StateConflict, "Somebody else is redriving this item. Look again in a minute.")
+		err = problem.New(http.StatusConflict, problem.StateConflict, "This item is being redriven, or a redrive of it was cut off. Look again in a minute.")
 	case err == nil:
 		c.Status(http.StatusAccepted)
 		c.Writer.WriteHeaderNow()

@@ -29,14 +29,16 @@ const sequence = new Sequence();
 // arrow, and read by those who want to know more.
 const reading = (e: Event) => (e.kind === 'wire' ? 400 : 500 + e.text.split(' ').length * 150);
 
-// settle says, at the claim that decides it, whether the reader guessed right.
+// settle says whether the reader guessed right, at the claim that decides it. A scene about
+// the reader's own table may not make that claim: then at the end.
 function settle(e: Event) {
-  const form = $<HTMLFormElement>('guess');
-  const { claim, right } = form.dataset;
-  const chosen = form.querySelector<HTMLInputElement>('input:checked');
-  if (e.kind !== 'claim' || !claim || !e.text.includes(claim) || !chosen || form.dataset.settled) return;
-  form.dataset.settled = 'yes';
-  const text = (value?: string) => form.querySelector(`input[value="${value}"]`)?.parentElement?.textContent?.trim() ?? '';
+  const guess = $('guess');
+  const { claim, right } = guess.dataset;
+  const chosen = guess.querySelector<HTMLInputElement>('input:checked');
+  const decides = e.kind === 'end' || (e.kind === 'claim' && !!claim && e.text.includes(claim));
+  if (!decides || !chosen || guess.dataset.settled) return;
+  guess.dataset.settled = 'yes';
+  const text = (value?: string) => guess.querySelector(`input[value="${value}"]`)?.parentElement?.textContent?.trim() ?? '';
   $('told').append(element('li', { class: 'note guessed' },
     chosen.value === right ? `You were right: ${text(right)}.` : `You said: ${text(chosen.value)}. It is: ${text(right)}.`));
 }
@@ -185,6 +187,8 @@ function start() {
     paused = !paused;
     go.textContent = paused ? 'Go on' : 'Pause';
   });
+  // Enter on an answer would load the page anew.
+  document.querySelector('#questions')?.addEventListener('submit', (e) => { e.preventDefault(); });
   next.addEventListener('click', () => {
     skip = true;
     wake();

@@ -55,7 +55,7 @@ export class Transfer {
   // error it may be called again.
   async run(metadata: Metadata): Promise<Video> {
     try {
-      this.video = await alone(fingerprint(this.file), () => this.announce(metadata));
+      this.video = await alone(fingerprint(this.file), this.ending.signal, () => this.announce(metadata));
       if (this.video.state !== 'awaiting_upload') return await this.done(this.video);
       this.speeds.length = 0;
       this.parts = new Parts(this.video.id, this.file, this.ending.signal, () => this.paused, () => this.progress());
@@ -114,7 +114,7 @@ export class Transfer {
         return await this.describe(video, metadata);
       }
       const ended = video && await this.ended(video.id);
-      if (ended) return ended;
+      if (ended) return this.id ? ended : await this.describe(ended, metadata);
     }
     const body = { ...metadata, sizeBytes: file.size, fingerprint: fingerprint(file) };
     const create = async (key: string) => {
@@ -157,7 +157,7 @@ export const fingerprint = (file: File) => `${file.name.slice(0, 200)}|${file.si
 
 // alone lets one tab at a time do it, where the browser has locks: two that announce a file
 // at the same moment would make two videos.
-const alone = <T>(what: string, task: () => Promise<T>): Promise<T> =>
-  ('locks' in navigator ? navigator.locks.request(what, task) as Promise<T> : task());
+const alone = <T>(what: string, signal: AbortSignal, task: () => Promise<T>): Promise<T> =>
+  ('locks' in navigator ? navigator.locks.request(what, { signal }, task) as Promise<T> : task());
 
 const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('');

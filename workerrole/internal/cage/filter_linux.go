@@ -10,7 +10,7 @@ import (
 )
 
 // allowed are the system calls that ffmpeg, ffprobe and their libraries make, as strace
-// shows them for all media tests, and their like of other C libraries and processors. All
+// shows them for media tests, and their like of other C libraries and processors. All
 // other calls fail, those that a later kernel adds, too: a file's mode, owner, times and
 // attributes, which Landlock does not look at, watches, shared memory, which outlives a
 // program, other processes, and everything that is for an administrator.
