@@ -189,7 +189,7 @@ func (l *Lease) recorded(record func(*workitem.Item)) (string, error) {
 		l.item.History, l.item.LastError = "", ""
 		text, err = l.encoded()
 	}
-	if errors.Is(err, ErrTooLarge) {
+	if errors.Is(err, ErrTooLarge) { // a few bytes below the limit: it ends as a crash loop
 		return l.text, nil
 	}
 	return text, err
