@@ -236,7 +236,7 @@ func outcomes(q consumer.QueueStats) map[string]int64 {
 		"released": q.Released, "troubled": q.Troubled, "troubled_often": q.TroubledOften, "snoozed": q.Snoozed, "put_back": q.PutBack, "renewed": q.Renewals,
 		"stale_delete": q.StaleDeletes, "stale_renewal": q.StaleRenewals, "stale_release": q.StaleReleases, "receipt_lost": q.ReceiptsLost,
 		"stalled": q.Stalled, "empty_poll": q.EmptyPolls, "superseded": q.Superseded, "lease_ending": q.LeasesEnding,
-		"panicked": q.Panics, "crash_loop": q.CrashLoops, "receive_error": q.ReceiveErrors, "renew_error": q.RenewErrors, "settle_error": q.SettleErrors,
+		"panicked": q.Panics, "hook_hung": q.HooksHung, "crash_loop": q.CrashLoops, "receive_error": q.ReceiveErrors, "renew_error": q.RenewErrors, "settle_error": q.SettleErrors,
 	}
 }
 

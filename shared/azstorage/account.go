@@ -26,6 +26,7 @@ type Account struct {
 	seen    func(Try)
 	secure  bool // https: signed URLs refuse http
 	idle    func()
+	clock   clock
 	signing chan struct{} // a lock that a context can wait for
 	grant   delegation    // guarded by signing
 
@@ -69,7 +70,7 @@ func Open(cfg Config) (*Account, error) {
 
 // of returns the options for the clients of one service.
 func (a *Account) of(s Service, options policy.ClientOptions) policy.ClientOptions {
-	options.PerCallPolicies = append(append([]policy.Policy{spans(s), marker(s)}, options.PerCallPolicies...), counter{s, a.seen})
+	options.PerCallPolicies = append(append([]policy.Policy{spans(s), marker(s)}, options.PerCallPolicies...), &a.clock, counter{s, a.seen})
 	return options
 }
 

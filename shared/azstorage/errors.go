@@ -15,6 +15,7 @@ import (
 // https://learn.microsoft.com/rest/api/storageservices/status-and-error-codes2
 const (
 	CodeBlobAlreadyExists   = "BlobAlreadyExists"
+	CodeBlobImmutable       = "BlobImmutableDueToPolicy"
 	CodeBlobNotFound        = "BlobNotFound"
 	CodeContainerExists     = "ContainerAlreadyExists"
 	CodeContainerNotFound   = "ContainerNotFound"

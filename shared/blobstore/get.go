@@ -43,7 +43,7 @@ func (s *Store) Open(ctx context.Context, container, name string, r Range, ifMat
 	if err != nil {
 		return nil, Info{}, s.fail("open", container, name, err)
 	}
-	info := infoOf(name, reply)
+	info := s.infoOf(name, reply)
 	left := info.Size - r.Offset
 	if r.Length > 0 {
 		left = min(left, r.Length)
@@ -63,9 +63,9 @@ func (s *Store) download(ctx context.Context, container, name string, r Range, i
 	return s.blob(container, name).DownloadStream(ctx, options)
 }
 
-func infoOf(name string, reply blob.DownloadStreamResponse) Info {
+func (s *Store) infoOf(name string, reply blob.DownloadStreamResponse) Info {
 	info := Info{Name: name, MD5: reply.BlobContentMD5}
-	fill(&info, reply.ContentLength, reply.ETag, reply.ContentType, reply.LastModified)
+	s.fill(&info, reply.ContentLength, reply.ETag, reply.ContentType, reply.LastModified)
 	if reply.ContentRange == nil {
 		info.MD5 = reply.ContentMD5 // the whole blob came
 	} else if _, total, found := strings.Cut(*reply.ContentRange, "/"); found {
@@ -179,7 +179,7 @@ func (s *Store) getPart(ctx context.Context, container, name string, offset int6
 		if reply, err = s.download(ctx, container, name, Range{Offset: offset, Length: BlockSize}, etag, true); err != nil {
 			return nil, Info{}, err
 		}
-		info = infoOf(name, reply)
+		info = s.infoOf(name, reply)
 		part, err = io.ReadAll(reply.Body)
 		err = errors.Join(err, reply.Body.Close())
 		if err != nil {

@@ -58,9 +58,9 @@ type Info struct {
 	Size         int64 // bytes of the whole blob, also when a range was opened
 	ETag         string
 	ContentType  string
-	LastModified time.Time
-	MD5          []byte // of the whole blob, when the service knows it
-	mark         string // of the conditional write that made it, see markKey; Head only
+	LastModified time.Time // by this machine's clock
+	MD5          []byte    // of the whole blob, when the service knows it
+	mark         string    // of the conditional write that made it, see markKey; Head only
 }
 
 func (s *Store) block(container, name string) *blockblob.Client {
@@ -100,7 +100,7 @@ func (s *Store) Head(ctx context.Context, container, name string) (Info, error) 
 		return Info{}, s.fail("look at", container, name, err)
 	}
 	info := Info{Name: name, MD5: p.ContentMD5}
-	fill(&info, p.ContentLength, p.ETag, p.ContentType, p.LastModified)
+	s.fill(&info, p.ContentLength, p.ETag, p.ContentType, p.LastModified)
 	for k, v := range p.Metadata {
 		if v != nil && strings.EqualFold(k, markKey) {
 			info.mark = *v
@@ -109,7 +109,7 @@ func (s *Store) Head(ctx context.Context, container, name string) (Info, error) 
 	return info, nil
 }
 
-func fill(info *Info, size *int64, etag *azcore.ETag, contentType *string, modified *time.Time) {
+func (s *Store) fill(info *Info, size *int64, etag *azcore.ETag, contentType *string, modified *time.Time) {
 	if size != nil {
 		info.Size = *size
 	}
@@ -120,7 +120,7 @@ func fill(info *Info, size *int64, etag *azcore.ETag, contentType *string, modif
 		info.ContentType = *contentType
 	}
 	if modified != nil {
-		info.LastModified = modified.UTC()
+		info.LastModified = s.account.LocalTime(modified.UTC())
 	}
 }
 
@@ -144,16 +144,16 @@ func (s *Store) ListPage(ctx context.Context, base, marker string) (page []Info,
 	if reply.NextMarker != nil {
 		next = *reply.NextMarker
 	}
-	return infosOf(reply.ListBlobsFlatSegmentResponse), next, nil
+	return s.infosOf(reply.ListBlobsFlatSegmentResponse), next, nil
 }
 
-func infosOf(page container.ListBlobsFlatSegmentResponse) []Info {
+func (s *Store) infosOf(page container.ListBlobsFlatSegmentResponse) []Info {
 	infos := make([]Info, len(page.Segment.BlobItems))
 	for i, item := range page.Segment.BlobItems {
 		infos[i] = Info{Name: *item.Name}
 		if p := item.Properties; p != nil {
 			infos[i].MD5 = p.ContentMD5
-			fill(&infos[i], p.ContentLength, p.ETag, p.ContentType, p.LastModified)
+			s.fill(&infos[i], p.ContentLength, p.ETag, p.ContentType, p.LastModified)
 			infos[i].ETag = quoted(infos[i].ETag)
 		}
 	}
@@ -180,7 +180,7 @@ func (s *Store) list(ctx context.Context, base, prefix string, uncommitted bool)
 				yield(Info{}, s.fail("list", base, prefix+"*", err))
 				return
 			}
-			for _, info := range infosOf(page.ListBlobsFlatSegmentResponse) {
+			for _, info := range s.infosOf(page.ListBlobsFlatSegmentResponse) {
 				if !yield(info, nil) {
 					return
 				}

@@ -188,7 +188,7 @@ func (t *Table) fetch(ctx context.Context, q Query, at position) ([]Entity, posi
 	count(ctx, q.Cost(), len(reply.Entities))
 	page := make([]Entity, 0, len(reply.Entities))
 	for _, text := range reply.Entities {
-		e, err := decode(text)
+		e, err := t.decode(text)
 		if q.Read != nil {
 			err = t.read(ctx, e, q.Read, err)
 		}

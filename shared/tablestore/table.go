@@ -48,6 +48,13 @@ func New(client azstorage.Table) *Table {
 	return &Table{client: client, reported: reported}
 }
 
+// decode reads a row and converts the time of its last write.
+func (t *Table) decode(text []byte) (Entity, error) {
+	e, err := decode(text)
+	e.Timestamp = t.client.Account.LocalTime(e.Timestamp)
+	return e, err
+}
+
 // Get reads one row: a point query, the cheapest there is. ErrNotFound.
 func (t *Table) Get(ctx context.Context, pk, rk string) (Entity, error) {
 	if err := checkKeys(pk, rk); err != nil {
@@ -59,7 +66,7 @@ func (t *Table) Get(ctx context.Context, pk, rk string) (Entity, error) {
 		return Entity{}, rowError("get", pk, rk, err)
 	}
 	countRead(ctx, 1)
-	e, err := decode(reply.Value)
+	e, err := t.decode(reply.Value)
 	if err != nil {
 		return Entity{}, rowError("get", pk, rk, t.read(ctx, e, nil, err))
 	}

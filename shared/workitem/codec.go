@@ -107,6 +107,7 @@ func (i Item) members() ([]member, error) {
 		{"releases", count(i.Releases)},
 		{"kills", count(i.Kills)},
 		{"snoozes", count(i.Snoozes)},
+		{"starts", count(i.Starts)},
 		{"lasterror", text(i.LastError)},
 		{"history", text(i.History)},
 		{"dataref", text(i.DataRef)},
@@ -188,7 +189,7 @@ func fromMembers(order []member) (Item, error) {
 	fields := map[string]any{
 		"specversion": &spec, "id": &item.ID, "source": &item.Source, "type": &eventType,
 		"subject": &item.Subject, "time": &at, "datacontenttype": &ignored, "traceparent": &item.Traceparent,
-		"failures": &item.Failures, "releases": &item.Releases, "kills": &item.Kills, "snoozes": &item.Snoozes,
+		"failures": &item.Failures, "releases": &item.Releases, "kills": &item.Kills, "snoozes": &item.Snoozes, "starts": &item.Starts,
 		"lasterror": &item.LastError, "history": &item.History, "dataref": &item.DataRef, "data": &item.Data,
 	}
 	// The version is read first: the other members may mean something else in another.
@@ -227,7 +228,7 @@ func fromMembers(order []member) (Item, error) {
 		}
 		item.Time = t.UTC()
 	}
-	for name, n := range map[string]int{"failures": item.Failures, "releases": item.Releases, "kills": item.Kills, "snoozes": item.Snoozes} {
+	for name, n := range map[string]int{"failures": item.Failures, "releases": item.Releases, "kills": item.Kills, "snoozes": item.Snoozes, "starts": item.Starts} {
 		if n < 0 || n > 1_000_000 {
 			return Item{}, fmt.Errorf("%w: %s is %d", ErrMalformed, name, n)
 		}

@@ -66,6 +66,7 @@ type Item struct {
 	Releases  int    // releases (drain, lease ending, trouble): not the item's fault
 	Kills     int    // releases because a child process was killed; many mean that the item needs too much memory
 	Snoozes   int    // snoozes (not yet, newer version)
+	Starts    int    // attempts that were noted before they began and have left no other record: see Lease.Note
 	LastError string // of the latest failure
 	History   string // the latest failures, oldest first, one line each: "<time> <worker> <error>"
 
@@ -118,7 +119,7 @@ func (i *Item) Fail(at time.Time, worker string, cause error) {
 // Reset forgets what happened to earlier attempts, as a redrive from the poison
 // queue does. The id stays, so that the work is still recognised as the same.
 func (i *Item) Reset() {
-	i.Failures, i.Releases, i.Kills, i.Snoozes, i.LastError, i.History = 0, 0, 0, 0, "", ""
+	i.Failures, i.Releases, i.Kills, i.Snoozes, i.Starts, i.LastError, i.History = 0, 0, 0, 0, 0, "", ""
 }
 
 // Unexplained is the number of earlier deliveries that left no record in the item: the

@@ -53,7 +53,7 @@ var errSettled = errors.New("lease is settled already")
 
 func newLease(q *Queue, m *azqueue.DequeuedMessage, visibility time.Duration, asked time.Time) *Lease {
 	l := &Lease{
-		queue: q, messageID: *m.MessageID, dequeueCount: *m.DequeueCount, inserted: *m.InsertionTime,
+		queue: q, messageID: *m.MessageID, dequeueCount: *m.DequeueCount, inserted: q.account.LocalTime(*m.InsertionTime),
 		received: asked, visibility: visibility,
 		text: *m.MessageText, receipt: *m.PopReceipt,
 	}
@@ -69,7 +69,8 @@ func (l *Lease) MessageID() string { return l.messageID }
 // DequeueCount is how often the message was received, this time included.
 func (l *Lease) DequeueCount() int64 { return l.dequeueCount }
 
-// Inserted is when the message was sent, by the service's clock.
+// Inserted is when the message was sent, by this machine's clock: see
+// azstorage.Account.LocalTime.
 func (l *Lease) Inserted() time.Time { return l.inserted }
 
 // Received is when we asked for the message.
@@ -131,6 +132,29 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return l.saying("renew", err)
 }
 
+// Note is Renew with a change of the item, which stays in the message if the worker dies.
+func (l *Lease) Note(ctx context.Context, change func(*workitem.Item)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text, err := l.recorded(change)
+	if err == nil {
+		_, err = l.update(ctx, text, l.visibility)
+	}
+	return l.saying("note", err)
+}
+
+// HasRoom reports whether the message has room for a change of the item. One that another
+// program sent may be as large as a message can be.
+func (l *Lease) HasRoom(change func(*workitem.Item)) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	item := l.item
+	change(&item)
+	item.History, item.LastError = "", ""
+	_, err := l.encode(item)
+	return !errors.Is(err, ErrTooLarge)
+}
+
 // Complete deletes the message, whose work is done and committed (paper row Q3).
 //
 // Success does not prove that nobody else worked on it: after the deadline the
@@ -184,24 +208,24 @@ func (l *Lease) recorded(record func(*workitem.Item)) (string, error) {
 		return l.text, nil
 	}
 	record(&l.item)
-	text, err := l.encoded()
+	text, err := l.encode(l.item)
 	if errors.Is(err, ErrTooLarge) { // the counters decide what becomes of it, the texts do not
 		l.item.History, l.item.LastError = "", ""
-		text, err = l.encoded()
+		text, err = l.encode(l.item)
 	}
-	if errors.Is(err, ErrTooLarge) { // a few bytes below the limit: it ends as a crash loop
+	if errors.Is(err, ErrTooLarge) { // see HasRoom
 		return l.text, nil
 	}
 	return text, err
 }
 
-// encoded is the item's text as the message had it: base64 is a third longer than JSON that
-// came as it is, and may not fit.
-func (l *Lease) encoded() (string, error) {
+// encode returns the item's text as the message had it: base64 is a third longer than JSON
+// that came as it is, and may not fit.
+func (l *Lease) encode(item workitem.Item) (string, error) {
 	if !workitem.IsPlain(l.text) {
-		return encode(l.item)
+		return encode(item)
 	}
-	text, err := l.item.JSON()
+	text, err := item.JSON()
 	if len(text) > maxMessage {
 		return "", fmt.Errorf("%w: %d bytes", ErrTooLarge, len(text))
 	}

@@ -35,10 +35,11 @@ var ErrTooLarge = errors.New("work item is larger than a queue message")
 
 // Queue is one queue and the poison queue beside it. It is safe for concurrent use.
 type Queue struct {
-	spec   Spec
-	client *azqueue.QueueClient
-	blobs  *blobstore.Store
-	poison *poisonBox
+	spec    Spec
+	account *azstorage.Account
+	client  *azqueue.QueueClient
+	blobs   *blobstore.Store
+	poison  *poisonBox
 
 	// lead is lane 0, whose policy holds for all lanes; lane 0 points to itself. The
 	// fields below are used in the lead only.
@@ -53,10 +54,11 @@ type Queue struct {
 func Open(a *azstorage.Account, spec Spec) *Queue {
 	spec = spec.withDefaults()
 	q := &Queue{
-		spec:   spec,
-		client: a.Queue(spec.Name),
-		blobs:  blobstore.New(a),
-		poison: &poisonBox{account: a, table: tablestore.New(a.Table(PoisonTable)), queue: a.Queue(PoisonName(spec.Base()))},
+		spec:    spec,
+		account: a,
+		client:  a.Queue(spec.Name),
+		blobs:   blobstore.New(a),
+		poison:  &poisonBox{account: a, table: tablestore.New(a.Table(PoisonTable)), queue: a.Queue(PoisonName(spec.Base()))},
 	}
 	q.lead = q
 	return q
@@ -104,7 +106,7 @@ func (q *Queue) check(ctx context.Context, item workitem.Item) (workitem.Item, e
 	}
 	err := put()
 	if azstorage.HasCode(err, azstorage.CodeContainerNotFound) { // it was there at the start
-		if err = q.poison.account.Ensure(ctx, []string{ClaimsContainer}, nil, nil); err == nil {
+		if err = q.account.Ensure(ctx, []string{ClaimsContainer}, nil, nil); err == nil {
 			err = put()
 		}
 	}
@@ -180,7 +182,7 @@ func (q *Queue) Peek(ctx context.Context, limit int) ([]Peeked, error) {
 	for _, m := range got.Messages {
 		p := Peeked{
 			MessageID: *m.MessageID, Text: *m.MessageText, DequeueCount: *m.DequeueCount,
-			Inserted: *m.InsertionTime, Expires: *m.ExpirationTime,
+			Inserted: q.account.LocalTime(*m.InsertionTime), Expires: q.account.LocalTime(*m.ExpirationTime),
 		}
 		p.Item, p.Err = workitem.Decode(p.Text)
 		seen = append(seen, p)

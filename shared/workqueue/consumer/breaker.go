@@ -16,27 +16,29 @@ import (
 // The states of a breaker.
 const (
 	BreakerClosed   = "closed"    // receiving
-	BreakerHalfOpen = "half-open" // receiving one item at a time, to see how it fares
+	BreakerHalfOpen = "half-open" // of the steps that met the trouble, receiving one item at a time
 	BreakerOpen     = "open"      // not receiving
 )
 
 const (
-	opensAfter   = 3               // troubles in a row
-	forgetAfter  = 5 * time.Minute // trouble older than this does not count
-	probeTimeout = 5 * time.Second
+	opensAfter   = 3                // troubles in a row
+	forgetAfter  = 5 * time.Minute  // trouble older than this does not count
+	probeTimeout = 15 * time.Second // a machine may be slow without being sick
 )
 
 // breakers are the circuit breakers of one worker, one for each dependency: storage's
-// three services, the disk, memory, the way to the sources. While one is open the
-// worker receives nothing, because most items would meet the same trouble. Items in
-// progress go on.
+// three services, the disk, memory, the way to the sources. While one is open that has a
+// probe, which every step may need, the worker receives nothing, because most items would
+// meet the same trouble. One without a probe holds up the steps that met the trouble. Items
+// in progress go on.
 //
 //	closed ─ 3 troubles in a row ─→ open ─ pause ─→ probe ─ well ─→ closed
 //	                                 ↑                │ no probe, or it was well before
 //	                                 └── trouble ── half-open ─ an item is done ─→ closed
 //
 // The pause doubles while the trouble lasts. In a row means that no item of a step that
-// met the trouble was done in between. Items of other steps may not need the dependency.
+// met the trouble was done in between. Items of other steps may not need the dependency:
+// they neither close a breaker nor wait for the item that a half-open one tries.
 // (Why not a library: docs/decisions/0024-trouble-costs-nothing.md.)
 type breakers struct {
 	pause, maxPause time.Duration
@@ -99,7 +101,7 @@ func (b *breakers) succeeded(step string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for dependency, k := range b.all {
-		if k.state == BreakerHalfOpen && (step != receiving || k.steps[step]) {
+		if k.state == BreakerHalfOpen && k.steps[step] {
 			b.close(dependency, k)
 		}
 		if k.state == BreakerClosed && k.steps[step] {
@@ -108,11 +110,12 @@ func (b *breakers) succeeded(step string) {
 	}
 }
 
-// wait returns when the worker may receive, or with an error when ctx ends.
-func (b *breakers) wait(ctx context.Context) error {
+// wait returns when the worker may receive items of these steps, or with an error when ctx
+// ends.
+func (b *breakers) wait(ctx context.Context, steps []string) error {
 	for {
 		b.mu.Lock()
-		limit, changed := b.limit(), b.changed
+		limit, changed := b.limit(steps), b.changed
 		b.mu.Unlock()
 		if limit > 0 {
 			return nil
@@ -125,13 +128,13 @@ func (b *breakers) wait(ctx context.Context) error {
 	}
 }
 
-// admit returns how many of the wanted items may be received, and a function that
-// must be called with what was received.
-func (b *breakers) admit(want int) (n int, came func([]*workqueue.Lease)) {
+// admit returns how many of the wanted items of these steps may be received, and a function
+// that must be called with what was received.
+func (b *breakers) admit(want int, steps []string) (n int, came func([]*workqueue.Lease)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n = min(want, b.limit())
-	if n == 0 || !b.halfOpen() {
+	n = min(want, b.limit(steps))
+	if n == 0 || !b.tries(steps) {
 		return n, func([]*workqueue.Lease) {}
 	}
 	b.trying = true
@@ -211,7 +214,7 @@ func (b *breakers) probe(ctx context.Context, dependency string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	return recovered(func() error { return probe(ctx) })
+	return callHook(ctx, probe)
 }
 
 // check probes all dependencies and returns the first that is in trouble, if any.
@@ -266,22 +269,30 @@ func (k *breaker) forget() {
 	clear(k.steps)
 }
 
-// limit is how many items may be received at once.
-func (b *breakers) limit() int {
-	switch {
-	case b.has(BreakerOpen), b.trying && b.halfOpen():
-		return 0
-	case b.halfOpen():
+// limit is how many items of these steps may be received at once.
+func (b *breakers) limit(steps []string) int {
+	tries := b.tries(steps)
+	for dependency, k := range b.all {
+		if k.state == BreakerOpen && (b.probes[dependency] != nil || k.met(steps)) || tries && b.trying {
+			return 0
+		}
+	}
+	if tries {
 		return 1
 	}
 	return workqueue.MaxBatch
 }
 
-func (b *breakers) halfOpen() bool { return b.has(BreakerHalfOpen) }
+// met reports whether one of these steps met the trouble, or a receive did.
+func (k *breaker) met(steps []string) bool {
+	return k.steps[receiving] || slices.ContainsFunc(steps, func(s string) bool { return k.steps[s] })
+}
 
-func (b *breakers) has(state string) bool {
+// tries reports whether an item of these steps would be one with which a half-open breaker
+// finds out whether its dependency works again.
+func (b *breakers) tries(steps []string) bool {
 	for _, k := range b.all {
-		if k.state == state {
+		if k.state == BreakerHalfOpen && k.met(steps) {
 			return true
 		}
 	}

@@ -57,7 +57,7 @@ type Job struct {
 	Base         string // the same without the lane: what the queue is called where it is declared
 	MessageID    string
 	DequeueCount int64
-	Inserted     time.Time // when the message was sent, by the service's clock
+	Inserted     time.Time // when the message was sent, by this machine's clock
 	Received     time.Time
 
 	moved    atomic.Int64 // Unix nanoseconds of the latest Progress
@@ -97,32 +97,44 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// recovered calls what a user of the runtime has written, other than a handler. A panic is
-// its error: it must not end the worker, and every worker after it.
-func recovered(call func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return call()
-}
+var (
+	errExited = errors.New("user code ended its goroutine")
+	errHangs  = errors.New("a hook did not return when its time was over")
+)
 
-var errHandlerExited = errors.New("handler ended its goroutine")
+// hookGrace is how long after the end of its context a hook may return.
+const hookGrace = time.Second
 
-// start runs the handler in a goroutine of its own. The channel yields exactly one
-// error, also after a panic or runtime.Goexit.
-func start(ctx context.Context, h Handler, job *Job) <-chan error {
+// start calls what a user of the runtime has written, in a goroutine of its own. A panic is
+// its error: it must not end the worker, and every worker after it. The channel yields
+// exactly one error, also after runtime.Goexit.
+func start(ctx context.Context, call func(context.Context) error) <-chan error {
 	result := make(chan error, 1)
 	go func() {
-		err := errHandlerExited // stays when the handler calls runtime.Goexit
+		err := errExited // stays after runtime.Goexit
 		defer func() {
 			if v := recover(); v != nil {
 				err = &PanicError{Value: v, Stack: debug.Stack()}
 			}
 			result <- err
 		}()
-		err = h.Handle(ctx, job)
+		err = call(ctx)
 	}()
 	return result
+}
+
+// callHook calls a hook and waits for it until its context has ended, and a little longer.
+func callHook(ctx context.Context, call func(context.Context) error) error {
+	result := start(ctx, call)
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-time.After(hookGrace):
+		return errHangs
+	}
 }

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ type owner struct {
 	lease   *workqueue.Lease
 	job     *Job
 	handler Handler
+	noted   bool // the message says that this attempt began
 	ended   bool // nothing is left to settle: released early, or not ours any more
 }
 
@@ -47,7 +49,7 @@ func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease
 	ctx, end := o.span(ctx)
 	jobCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	err := o.guard(draining.Done(), cancel, start(jobCtx, o.handler, o.job))
+	err := o.guard(draining.Done(), cancel, start(jobCtx, func(ctx context.Context) error { return o.handler.Handle(ctx, o.job) }))
 	o.settleWithin(ctx, func(ctx context.Context) { o.settle(ctx, err, context.Cause(jobCtx)) })
 	end(err)
 	return o.job.back.Load()
@@ -68,21 +70,44 @@ func (o *owner) admit(ctx context.Context) (ok bool) {
 			o.bury(ctx, err, nil)
 		case trouble:
 			o.trouble(ctx, dependency, err)
-		case errors.As(err, new(*PanicError)):
-			o.line.count.panics.Add(1)
+		case errors.As(err, new(*PanicError)), errors.Is(err, errHangs):
 			o.fail(ctx, err)
 		case err != nil:
 			o.giveBack(ctx, o.c.options.retryDelay(1), err.Error())
 		case item.Failures >= o.maxFailures():
-			o.bury(ctx, errors.New(item.LastError), nil) // an earlier poisoning was interrupted
-		case unexplained >= o.c.options.MaxUnexplained:
-			o.line.count.crashLoops.Add(1)
-			o.bury(ctx, fmt.Errorf("crash loop: %d deliveries ended without a word", unexplained), nil)
+			// An earlier poisoning was interrupted.
+			o.bury(ctx, errors.New(cmp.Or(item.LastError, "all attempts failed, and the message had no room for why")), nil)
+		case unexplained >= o.c.options.MaxUnexplained/2:
+			ok = o.noteStart(ctx, unexplained)
 		default:
 			ok = true
 		}
 	})
 	return ok
+}
+
+// noteStart decides about an item whose deliveries end without a record. It may kill its
+// workers, or the replies that brought it were lost and no worker has seen it. So from here on
+// the message says of each attempt that it began, before it begins.
+func (o *owner) noteStart(ctx context.Context, unexplained int) (ok bool) {
+	most := o.c.options.MaxUnexplained
+	start := func(i *workitem.Item) { i.Starts++ }
+	hasRoom := o.lease.HasRoom(start)
+	switch {
+	case o.job.Item.Starts >= most-most/2, !hasRoom && unexplained >= most:
+		o.line.count.crashLoops.Add(1)
+		o.bury(ctx, fmt.Errorf("crash loop: %d deliveries ended without a word", unexplained), nil)
+		return false
+	case !hasRoom:
+		return true
+	}
+	if err := o.lease.Note(ctx, start); err != nil {
+		o.line.count.renewErrors.Add(1)
+		o.log().Warn("cannot note that an attempt begins: the message comes when its visibility ends", "error", err)
+		return false
+	}
+	o.noted = true
+	return true
 }
 
 // open reads the item and finds its handler, if this worker has one for its step and
@@ -97,11 +122,16 @@ func (o *owner) open(ctx context.Context) (workitem.Item, error) {
 	}
 	ctx, cancel := context.WithDeadline(ctx, o.stopAt())
 	defer cancel()
-	err = recovered(func() error { // Spec.ClaimPrefix is called
-		item, err = o.lease.Open(ctx)
+	opened := item
+	err = o.callHook(ctx, "Spec.ClaimPrefix", func(ctx context.Context) error {
+		var err error
+		opened, err = o.lease.Open(ctx)
 		return err
 	})
-	return item, err
+	if errors.Is(err, errHangs) { // it may still write to opened
+		return item, err
+	}
+	return opened, err
 }
 
 // guard waits for the handler and renews the lease meanwhile. It returns when the

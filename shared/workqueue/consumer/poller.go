@@ -104,7 +104,7 @@ func (c *Consumer) mayReceive(ctx context.Context, l *line) bool {
 		l.wait(ctx, c.options.RefreshPolicy)
 		return false
 	}
-	return c.breakers.wait(ctx) == nil
+	return c.breakers.wait(ctx, l.queue.Spec().Steps) == nil
 }
 
 // poll receives from one queue until ctx ends. It asks only for as many messages as
@@ -202,7 +202,10 @@ const receiving = "receive"
 // receive goes on when ctx ends, because a request that is cut off may have hidden
 // messages that nobody knows. Messages that come after the drain began are released.
 func (c *Consumer) receive(ctx context.Context, l *line, slots int) (leases []*workqueue.Lease, err error) {
-	slots, came := c.breakers.admit(slots)
+	if l.queue.Policy().Paused { // perhaps since the poller waited for its slots
+		return nil, nil
+	}
+	slots, came := c.breakers.admit(slots, l.queue.Spec().Steps)
 	if slots == 0 {
 		return nil, nil
 	}

@@ -112,6 +112,10 @@ func (o *owner) fail(ctx context.Context, err error) {
 		o.bury(ctx, err, o.failure(err))
 		return
 	}
+	if !o.lease.HasRoom(o.failure(err)) {
+		o.bury(ctx, fmt.Errorf("no second attempt, for the message has no room to count it: %w", err), nil)
+		return
+	}
 	delay, told := workqueue.AsRetryAfter(err)
 	if !told {
 		delay = o.c.options.retryDelay(failures)
@@ -127,12 +131,7 @@ func (o *owner) bury(ctx context.Context, cause error, record func(*workitem.Ite
 		_ = o.lease.Renew(ctx) // several requests follow; without the renewal they may still succeed
 	}
 	if hears, ok := o.handler.(Exhausted); ok {
-		err := recovered(func() error { return hears.Exhausted(ctx, o.job, cause) })
-		var panicked *PanicError
-		if errors.As(err, &panicked) {
-			o.line.count.panics.Add(1)
-			o.log().Error("Exhausted panicked", "panic", panicked.Value, "stack", string(panicked.Stack))
-		}
+		err := o.exhausted(ctx, hears, cause)
 		if workqueue.IsUnwanted(err) {
 			o.log().Warn("deleted without being done", "why", err, "cause", cause)
 			o.remove(ctx, &o.line.count.unwanted)
@@ -158,6 +157,28 @@ func (o *owner) bury(ctx context.Context, cause error, record func(*workitem.Ite
 		o.line.count.settleErrors.Add(1)
 		o.log().Error("cannot put poison aside: it will come again", "cause", cause, "error", err)
 	}
+}
+
+// exhausted has half of the time for settling, so that the item can be put back after it.
+func (o *owner) exhausted(ctx context.Context, hears Exhausted, cause error) error {
+	ctx, cancel := context.WithTimeout(ctx, o.c.options.SettleTimeout/2)
+	defer cancel()
+	return o.callHook(ctx, "Exhausted", func(ctx context.Context) error { return hears.Exhausted(ctx, o.job, cause) })
+}
+
+// callHook calls a hook, and counts and logs what it must not do.
+func (o *owner) callHook(ctx context.Context, name string, call func(context.Context) error) error {
+	err := callHook(ctx, call)
+	var panicked *PanicError
+	switch {
+	case errors.As(err, &panicked):
+		o.line.count.panics.Add(1)
+		o.log().Error("a hook panicked", "hook", name, "panic", panicked.Value, "stack", string(panicked.Stack))
+	case errors.Is(err, errHangs):
+		o.line.count.hooksHung.Add(1)
+		o.log().Error("a hook hangs", "hook", name)
+	}
+	return err
 }
 
 // giveBack releases the message: visible to others after delay. It costs the item no
@@ -218,8 +239,17 @@ func (o *owner) putBack(ctx context.Context) {
 	o.release(ctx, delay, func(i *workitem.Item) { i.Snoozes++ })
 }
 
+// release puts the message back with a record of why. So the attempt that the message says
+// began has ended with a word.
 func (o *owner) release(ctx context.Context, delay time.Duration, record func(*workitem.Item)) {
-	err := o.lease.Release(ctx, delay, record)
+	err := o.lease.Release(ctx, delay, func(i *workitem.Item) {
+		if record != nil {
+			record(i)
+		}
+		if o.noted {
+			i.Starts--
+		}
+	})
 	switch {
 	case err == nil:
 	case errors.Is(err, workqueue.ErrLeaseLost):

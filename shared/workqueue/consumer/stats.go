@@ -11,9 +11,9 @@ import (
 type counters struct {
 	received, completed, unwanted, failed, poisoned, released, snoozed, putBack, troubled, troubledOften atomic.Int64
 
-	emptyPolls, receiveErrors, renewErrors, settleErrors                        atomic.Int64
-	renewals, staleRenewals, staleDeletes, staleReleases                        atomic.Int64
-	superseded, receiptsLost, leasesEnding, stalled, panics, crashLoops, length atomic.Int64
+	emptyPolls, receiveErrors, renewErrors, settleErrors                                   atomic.Int64
+	renewals, staleRenewals, staleDeletes, staleReleases                                   atomic.Int64
+	superseded, receiptsLost, leasesEnding, stalled, panics, hooksHung, crashLoops, length atomic.Int64
 
 	worked atomic.Int64 // nanoseconds, of completed items
 }
@@ -76,6 +76,7 @@ type QueueStats struct {
 	LeasesEnding  int64 `json:"leasesEnding"`  // stopped before the lease ended (Q16c)
 	Stalled       int64 `json:"stalled"`
 	Panics        int64 `json:"panics"`
+	HooksHung     int64 `json:"hooksHung"` // Exhausted and the like did not return in time
 	CrashLoops    int64 `json:"crashLoops"`
 }
 
@@ -89,7 +90,7 @@ type Running struct {
 	Attempt   int       `json:"attempt"`
 	Dequeues  int64     `json:"dequeueCount"` // deliveries of the message, this one included
 	Renewals  int64     `json:"renewals"`     // of the lease
-	Inserted  time.Time `json:"insertedAt"`   // when the message was sent, by the service's clock
+	Inserted  time.Time `json:"insertedAt"`   // when the message was sent, by this machine's clock
 	Since     time.Time `json:"since"`
 	Moved     time.Time `json:"moved"`    // latest progress
 	Deadline  time.Time `json:"deadline"` // of the lease
@@ -135,7 +136,7 @@ func (l *line) stats() QueueStats {
 		Worked: time.Duration(n.worked.Load()), EmptyPolls: n.emptyPolls.Load(), ReceiveErrors: n.receiveErrors.Load(), RenewErrors: n.renewErrors.Load(),
 		SettleErrors: n.settleErrors.Load(), Renewals: n.renewals.Load(), StaleRenewals: n.staleRenewals.Load(),
 		Superseded: n.superseded.Load(), StaleDeletes: n.staleDeletes.Load(), StaleReleases: n.staleReleases.Load(), ReceiptsLost: n.receiptsLost.Load(),
-		LeasesEnding: n.leasesEnding.Load(), Stalled: n.stalled.Load(), Panics: n.panics.Load(), CrashLoops: n.crashLoops.Load(),
+		LeasesEnding: n.leasesEnding.Load(), Stalled: n.stalled.Load(), Panics: n.panics.Load(), HooksHung: n.hooksHung.Load(), CrashLoops: n.crashLoops.Load(),
 	}
 }
 

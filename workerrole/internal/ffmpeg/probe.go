@@ -65,7 +65,7 @@ type AudioStream struct {
 // Probe looks at the source: what is in it, and where its video really ends.
 //
 // A *video.Failure is permanent: the bytes are to blame (Q15). Any other error
-// may pass: trouble, such as 45 s that ran out for one call. Probe changes
+// may pass: trouble, such as five minutes that ran out for one call. Probe changes
 // nothing and may be repeated.
 func (t *Tool) Probe(ctx context.Context, src Source) (Info, error) {
 	raw, err := t.probeStreams(ctx, src)

@@ -63,7 +63,7 @@ type command struct {
 	dir      string // working directory
 	source   Source // for redaction
 	stdout   io.Writer
-	progress func(Progress) // parses stdout; called when the work has moved, or waits for a processor
+	progress func(Progress) // parses stdout; called when the work has moved
 	nice     int            // how far it steps back for others when cores are short: 0 to 19
 	limits   limits
 	reads    []string   // files of ours, besides the source
@@ -227,8 +227,12 @@ func (c command) startAndWait(ctx context.Context, cmd *exec.Cmd) (cageFailed fu
 			defer c.others.add(cmd.Process)()
 		}
 	}
-	if w, tells := cmd.Stdout.(*progressWriter); tells {
-		defer w.watchStarved(cmd.Process.Pid, starvedLook, starvedCPU)()
+	if alive, is := ctx.Value(starvedKey{}).(func()); is {
+		moved := func() int { return 0 }
+		if w, tells := cmd.Stdout.(*progressWriter); tells {
+			moved = w.moves
+		}
+		defer watchStarved(cmd.Process.Pid, starvedLook, starvedCPU, moved, alive)()
 	}
 	err = cmd.Wait()
 	spent(ctx, cmd.ProcessState)

@@ -1,6 +1,7 @@
 package ffmpeg
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -13,11 +14,20 @@ const (
 	starvedCPU = 30 * time.Second
 )
 
-// watchStarved keeps a program that waits for a processor from counting as stalled. On a
-// machine that is busy with other things one that steps back may get none for minutes, and
-// that is not the film's fault. A program that waits for anything else, or computes and
-// does not move, says nothing here. It returns what ends the watch.
-func (w *progressWriter) watchStarved(pid int, every, most time.Duration) (end func()) {
+type starvedKey struct{}
+
+// WhenStarved returns a context below which alive is called while a program waits for a
+// processor. On a machine that is busy with other things one that steps back may get none
+// for minutes, and that is not the film's fault: it has not stalled. Of a program that waits
+// for anything else, or computes and does not move, nothing is said. alive is called by
+// several goroutines.
+func WhenStarved(ctx context.Context, alive func()) context.Context {
+	return context.WithValue(ctx, starvedKey{}, alive)
+}
+
+// watchStarved calls alive while a program wants a processor and has used little since it
+// moved last. It returns what ends the watch.
+func watchStarved(pid int, every, most time.Duration, moved func() int, alive func()) (end func()) {
 	done := make(chan struct{})
 	var ended sync.WaitGroup
 	ended.Go(func() {
@@ -31,10 +41,10 @@ func (w *progressWriter) watchStarved(pid int, every, most time.Duration) (end f
 			case <-tick.C:
 			}
 			wants, used, known := processorOf(pid)
-			if n := w.moves(); n != moves {
+			if n := moved(); n != moves {
 				moves, base = n, used
 			} else if known && wants && used-base < most {
-				w.repeat()
+				alive()
 			}
 		}
 	})
@@ -49,11 +59,4 @@ func (w *progressWriter) moves() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.moved
-}
-
-// repeat reports what was reported last.
-func (w *progressWriter) repeat() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.report(w.last)
 }

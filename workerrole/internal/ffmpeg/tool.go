@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 
 	ff "github.com/u2takey/ffmpeg-go"
 
@@ -157,8 +156,6 @@ func (t *Tool) Check(ctx context.Context) error {
 }
 
 func (t *Tool) ask(ctx context.Context, program string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
 	var out bytes.Buffer
 	_, err := t.run(ctx, command{path: program, args: args, stdout: &out, limits: probing})
 	if err != nil {

@@ -235,6 +235,7 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 	case job.Received.Sub(job.Inserted) > backlog:
 		ctx = ffmpeg.Behind(ctx)
 	}
+	ctx = ffmpeg.WhenStarved(ctx, work.Progress)
 	began := time.Now()
 	defer func() {
 		used := ffmpeg.UsageOf(ctx)

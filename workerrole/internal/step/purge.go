@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/registrations"
@@ -39,6 +40,9 @@ type Purge struct {
 	Linger  time.Duration // the wait for workers that were running a step
 }
 
+// immutablePause is the wait for a policy of the account to allow that a blob is deleted.
+const immutablePause = time.Hour
+
 // Name implements pipeline.Step.
 func (Purge) Name() string { return workflow.StepPurge }
 
@@ -67,7 +71,11 @@ func (s Purge) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 	}
 	failpoint.Hit("purge/unlisted")
 	for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
-		if _, err := s.Blobs.DeletePrefix(ctx, container, video.Prefix(id)); err != nil {
+		_, err := s.Blobs.DeletePrefix(ctx, container, video.Prefix(id))
+		if azstorage.HasCode(err, azstorage.CodeBlobImmutable) {
+			return none, workqueue.Snooze(immutablePause, err.Error())
+		}
+		if err != nil {
 			return none, fmt.Errorf("delete blobs of %s: %w", id, err)
 		}
 		w.Progress()

@@ -1,0 +1,91 @@
+package histories_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// Every item that was sent and acknowledged ends as done or as poison with a reason. No
+// attempt begins for a message that has ended, or beside another one of the same message.
+// Poison has had its attempts. A paused queue is not received from. A policy does not go back.
+// Times are those of one clock. Requests are bounded. One redrive of several sends the item.
+func TestHistories(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		p := plans(rt)
+		var wrong, log []string
+		synctest.Test(t, func(t *testing.T) { wrong, log = play(t, p) })
+		if len(wrong) > 0 {
+			rt.Fatalf("%s\n\n%s", strings.Join(wrong, "\n"), strings.Join(log, "\n"))
+		}
+	})
+}
+
+// poisoned is a poison row by its message's id.
+func (w *world) poisoned() map[string]map[string]any {
+	found := map[string]map[string]any{}
+	for _, e := range w.service.tables[workqueue.PoisonTable] {
+		found[e.values["RowKey"].(string)] = e.values
+	}
+	return found
+}
+
+// judge compares how items have ended with what handlers did.
+func (w *world) judge() {
+	poison := map[string]bool{} // items
+	for id, values := range w.poisoned() {
+		item, reason := fmt.Sprint(values["ItemId"]), fmt.Sprint(values["Reason"])
+		text, _ := base64.StdEncoding.DecodeString(fmt.Sprint(values["Text"]))
+		if inner, err := base64.StdEncoding.DecodeString(string(text)); item == "" && err == nil {
+			item = strings.TrimPrefix(string(inner), "garbage of ")
+		}
+		poison[item] = true
+		w.logf("poison: %s, %s", item, reason[:min(len(reason), 80)])
+		i := w.plan.item(item)
+		allowed := i.Shape == garbage || w.givenUp[id] || w.failed[id] >= maxFailures ||
+			w.failed[id] > 0 && strings.Contains(reason, "no room") ||
+			w.started[id] >= maxUnexplained-maxUnexplained/2 && strings.Contains(reason, "crash loop")
+		if !allowed || reason == "" {
+			w.wrongf("%s is poison after %d attempts of which %d failed, because %q", item, w.started[id], w.failed[id], reason)
+		}
+	}
+	calm := len(w.plan.Storms) == 0
+	for id, n := range w.failed {
+		if calm && n > maxFailures {
+			w.wrongf("%d attempts of message %s failed", n, id)
+		}
+	}
+	for id := range w.sent {
+		if w.done[id] == 0 && !poison[id] {
+			w.wrongf("%s was sent, and is neither done nor poison", id)
+		}
+	}
+}
+
+// redrive lets several operators redrive one poison item at once.
+func (w *world) redrive() {
+	for id, values := range w.poisoned() {
+		queue := fmt.Sprint(values["PartitionKey"])
+		var operators sync.WaitGroup
+		for range 3 {
+			operators.Go(func() {
+				queues := workqueue.OpenAll(w.account(&line{}), specs())
+				_, err := queues.Redrive(context.Background(), queue+"~"+id)
+				w.locked(func() { w.logf("redrive of %s: %v", id, err) })
+			})
+		}
+		operators.Wait()
+		if left := w.left(); left != 1 {
+			w.wrongf("three redrives of one item at once sent %d", left)
+		}
+		return
+	}
+}
