@@ -63,7 +63,7 @@ func TestReadinessAsksOnce(t *testing.T) {
 func TestDrain(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
-	delay := min(azuritetest.Patience(3*time.Second), time.Minute) // long enough to see what happens meanwhile, and what a role takes
+	delay := min(azuritetest.Patience(3*time.Second), 15*time.Second) // long enough to see what happens meanwhile, and not to be taken for a stalled upload
 	s := start(t, map[string]string{"WEBROLE_DRAIN_DELAY": delay.String(), "WEBROLE_DRAIN_TIMEOUT": "10m"})
 	v := s.create(map[string]any{})
 	for _, listener := range []string{s.public, s.admin} {

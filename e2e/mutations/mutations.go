@@ -6,6 +6,7 @@
 // in their places, also for the roles that a test builds.
 //
 //	storage.go  tables, and the rows of videos and workers
+//	runtime.go  the queue runtime, in random histories
 //	worker.go   queues, upkeep, trouble
 //	media.go    what is asked of ffmpeg, and what it made
 //	web.go      requests, and the board
@@ -40,12 +41,14 @@ type Mutation struct {
 	// Says is a part of what the test prints then: one that fails because the machine is
 	// slow must not pass for one that has seen the mistake.
 	Says string
+	// Env are more variables for the test.
+	Env []string
 	// Soak are parts of findings, one of which a soak must report. Empty: no soak is asked.
 	Soak []string
 }
 
 // Mutations are all of them, quick ones and slow ones.
-var Mutations = slices.Concat(storage, worker, media, web)
+var Mutations = slices.Concat(storage, runtime, worker, media, web)
 
 // Overlay writes the files as the mistake leaves them into dir, which must exist, and
 // returns the path of the list that go's -overlay wants.
@@ -109,7 +112,7 @@ func (m Mutation) Run(ctx context.Context) (found bool, said string, err error) 
 	}
 	// Without vet, which knows nothing that the test does not and takes seconds.
 	test := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-run", only(m.Test), m.Package)
-	test.Dir, test.Env = root, environ(overlay)
+	test.Dir, test.Env = root, append(environ(overlay), m.Env...)
 	var out bytes.Buffer
 	test.Stdout, test.Stderr = &out, &out
 	test.WaitDelay = time.Minute // what the test has started may have its output open
@@ -123,7 +126,8 @@ func (m Mutation) Run(ctx context.Context) (found bool, said string, err error) 
 	case strings.Contains(said, "[build failed]") || strings.Contains(said, "[setup failed]"):
 		return false, said, fmt.Errorf("mutation %q does not build\n%s", m.Name, said)
 	}
-	found = failed != nil && strings.Contains(said, "--- FAIL: "+m.Test+" ") && strings.Contains(said, m.Says)
+	ended := strings.Contains(said, "--- FAIL: "+m.Test+" ") || strings.Contains(said, "panic: "+m.Says) // which ends the whole process
+	found = failed != nil && ended && strings.Contains(said, m.Says)
 	return found, said, nil
 }
 

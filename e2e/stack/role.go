@@ -221,9 +221,9 @@ func (r *role) startOnce(ctx context.Context) error {
 	return r.waitReady(ctx, p)
 }
 
-// readyTimeout bounds the start of one role. It is long because tests share few
-// cores; a role that ends is noticed at once.
-const readyTimeout = 60 * time.Second
+// readyTimeout bounds the start of one role. It is long because a machine may be busy with
+// other things, and workers step back; a role that ends is noticed at once.
+const readyTimeout = 10 * time.Minute
 
 func (r *role) waitReady(ctx context.Context, p *process) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)

@@ -21,7 +21,7 @@ type plan struct {
 }
 
 const (
-	chaos   = 3 * time.Minute // how long things go wrong
+	chaos   = 2 * time.Minute // how long things go wrong
 	quiet   = time.Hour       // how long a healthy worker may then take for what is left
 	workers = 2
 )
@@ -158,7 +158,7 @@ func plans(t *rapid.T) plan {
 	}), 1, workers).Draw(t, "workers")
 	p.Pauses = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) pause {
 		return pause{
-			Queue: rapid.SampledFrom(queueNames).Draw(t, "queue"), From: within(chaos/2).Draw(t, "from"),
+			Queue: rapid.SampledFrom(queueNames).Draw(t, "queue"), From: within(chaos/8).Draw(t, "from"),
 			Paused: rapid.Bool().Draw(t, "paused"), SlowDown: !calm && rapid.Bool().Draw(t, "slow"),
 		}
 	}), 0, 3).Draw(t, "pauses")

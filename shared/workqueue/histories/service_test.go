@@ -392,8 +392,11 @@ const (
 	badGateway fault = "502"     // with a page in Latin-1
 	lost       fault = "lost"    // the request does not arrive
 	lostReply  fault = "unheard" // it is done, and the reply does not arrive
-	slow       fault = "slow"    // it arrives half a minute late, also when the client has given up
+	slow       fault = "slow"    // it arrives late
 )
+
+// lateBy is longer than the lease of a policy and shorter than what a client waits for an answer.
+const lateBy = 20 * time.Second
 
 var faults = []fault{busy, badGateway, lost, lostReply, slow}
 
@@ -430,7 +433,7 @@ func (l *line) Do(r *http.Request) (*http.Response, error) {
 	}
 	delay := l.delay()
 	if f == slow {
-		delay += 30 * time.Second
+		delay += lateBy
 	}
 	select {
 	case <-time.After(delay):

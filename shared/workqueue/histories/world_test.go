@@ -40,8 +40,8 @@ var (
 
 func specs() []workqueue.Spec {
 	return []workqueue.Spec{
-		{Name: brief, Steps: []string{brief}, Pool: brief, Visibility: 2 * time.Second, MaxIdlePoll: time.Second, MaxFailures: maxFailures},
-		{Name: long, Steps: []string{long}, Pool: long, Laned: true, Visibility: 10 * time.Second, MaxIdlePoll: 2 * time.Second, MaxFailures: maxFailures},
+		{Name: brief, Steps: []string{brief}, Pool: brief, Visibility: 4 * time.Second, MaxIdlePoll: 2 * time.Second, MaxFailures: maxFailures},
+		{Name: long, Steps: []string{long}, Pool: long, Laned: true, Visibility: 10 * time.Second, MaxIdlePoll: 4 * time.Second, MaxFailures: maxFailures},
 	}
 }
 

@@ -1,0 +1,173 @@
+package histories_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+)
+
+// script runs one consumer on the model until the function returns, with pauses of seconds.
+func script(t *testing.T, l *line, handlers map[string]consumer.Handler, change func(*consumer.Options), then func(*workqueue.Queues, *consumer.Consumer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(plan{})
+		queues := workqueue.OpenAll(w.account(&line{}), specs())
+		if err := queues.Ensure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		options := consumer.Options{
+			Handlers: handlers, Pools: map[string]int{brief: 2, long: 2}, Worker: "w", FirstRetry: time.Second, MaxRetry: time.Second,
+			TroublePause: time.Second, MaxTroublePause: 5 * time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		}
+		change(&options)
+		c, err := consumer.New(workqueue.OpenAll(w.account(l), specs()), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			c.Run(ctx)
+		}()
+		then(queues, c)
+		cancel()
+		<-gone
+		time.Sleep(2 * time.Hour) // until hooks that hang have ended
+	})
+}
+
+func sendOne(t *testing.T, queues *workqueue.Queues, queue, id string) {
+	t.Helper()
+	item, err := workitem.New(queue, "subject", id, nil)
+	if err == nil {
+		err = queues.Send(context.Background(), queue, item, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func noWork(context.Context, *consumer.Job) error { return nil }
+
+// A message whose deliveries were lost on their way, which no handler has seen, is no item
+// that kills its workers, however often that happens (H12).
+func TestLostRepliesAreNoCrashLoop(t *testing.T) {
+	t.Parallel()
+	var lose atomic.Int32
+	lose.Store(60)
+	l := &line{fault: func(r *http.Request) fault {
+		receive := r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, brief+"/messages") && r.URL.Query().Get("peekonly") == ""
+		if receive && lose.Add(-1) >= 0 {
+			return lostReply
+		}
+		return none
+	}}
+	handlers := map[string]consumer.Handler{brief: consumer.HandlerFunc(noWork), long: consumer.HandlerFunc(noWork)}
+	script(t, l, handlers, func(*consumer.Options) {}, func(queues *workqueue.Queues, c *consumer.Consumer) {
+		sendOne(t, queues, brief, "item")
+		time.Sleep(20 * time.Minute)
+		if s := c.Stats().Queue(brief); s.Completed != 1 || s.CrashLoops != 0 || lose.Load() > 0 {
+			t.Errorf("%d replies were not lost, counters are %+v", lose.Load(), s)
+		}
+	})
+}
+
+// Trouble with a dependency that has no probe holds up the steps that met it, also while one
+// item tries for half a minute whether it is over (H11).
+func TestTroubleHoldsUpItsOwnSteps(t *testing.T) {
+	t.Parallel()
+	var begun, away atomic.Int32
+	away.Store(3)
+	handlers := map[string]consumer.Handler{
+		brief: consumer.HandlerFunc(func(context.Context, *consumer.Job) error { begun.Add(1); return nil }),
+		long: consumer.HandlerFunc(func(context.Context, *consumer.Job) error {
+			if away.Add(-1) >= 0 {
+				return sourceTrouble{}
+			}
+			time.Sleep(30 * time.Second)
+			return nil
+		}),
+	}
+	script(t, &line{}, handlers, func(*consumer.Options) {}, func(queues *workqueue.Queues, c *consumer.Consumer) {
+		for _, id := range []string{"a", "b", "c", "d"} {
+			sendOne(t, queues, long, id)
+		}
+		for n := int32(1); n <= 60; n++ {
+			sendOne(t, queues, brief, "item")
+			time.Sleep(5 * time.Second) // two looks at an empty queue
+			if begun.Load() < n {
+				t.Fatalf("an item of another step waits: breakers are %+v", c.Stats().Breakers)
+			}
+		}
+		if s := c.Stats().Queue(long); s.Completed != 4 || s.Troubled < 3 {
+			t.Errorf("counters are %+v", s)
+		}
+	})
+}
+
+// hanging is a handler whose hook does not return for an hour.
+type hanging struct{ consumer.HandlerFunc }
+
+// Exhausted implements consumer.Exhausted.
+func (hanging) Exhausted(context.Context, *consumer.Job, error) error {
+	time.Sleep(time.Hour)
+	return nil
+}
+
+// A hook that hangs is given up, and its slot works on other items (H6). So is a probe.
+func TestHooksThatHang(t *testing.T) {
+	t.Parallel()
+	handlers := map[string]consumer.Handler{
+		brief: hanging{func(_ context.Context, job *consumer.Job) error {
+			if job.Item.ID == "bad" {
+				return workqueue.Permanent(errors.New("no"))
+			}
+			return nil
+		}},
+		long: consumer.HandlerFunc(func(_ context.Context, job *consumer.Job) error {
+			if job.Attempt() == 1 && job.Item.Releases < 3 {
+				return sourceTrouble{}
+			}
+			return nil
+		}),
+	}
+	var probes atomic.Int32
+	change := func(o *consumer.Options) {
+		o.Probes = map[string]func(context.Context) error{source: func(context.Context) error {
+			if probes.Add(1) == 1 {
+				time.Sleep(time.Hour)
+			}
+			return nil
+		}}
+	}
+	script(t, &line{}, handlers, change, func(queues *workqueue.Queues, c *consumer.Consumer) {
+		sendOne(t, queues, brief, "bad")
+		sendOne(t, queues, brief, "bad")
+		time.Sleep(time.Minute)
+		for range 10 {
+			sendOne(t, queues, brief, "good")
+		}
+		for range 3 {
+			sendOne(t, queues, long, "item")
+		}
+		time.Sleep(10 * time.Minute)
+		if s := c.Stats().Queue(brief); s.Completed != 10 || s.HooksHung < 4 {
+			t.Errorf("counters are %+v", s)
+		}
+		if s := c.Stats().Queue(long); s.Completed != 3 || probes.Load() < 2 {
+			t.Errorf("after %d probes the counters are %+v", probes.Load(), s)
+		}
+	})
+}
