@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/storable"
 	"github.com/cutroom/cutroom/shared/tablestore"
 )
 
@@ -90,8 +91,8 @@ func (t *Trail) Write(ctx context.Context, e Entry) error {
 	_, err := t.table.Insert(ctx, tablestore.Entity{
 		PartitionKey: dayOf(at), RowKey: tablestore.InvertedTime(at) + tablestore.Separator + strings.ToLower(rand.Text()[:8]),
 		Props: map[string]any{
-			"Owner": e.Owner, "Role": e.Role, "Key": e.Key, "From": e.From, "Action": e.Action, "Subject": storable(e.Subject),
-			"Request": e.Request, "Status": int32(e.Status), "Made": storable(e.Made),
+			"Owner": e.Owner, "Role": e.Role, "Key": e.Key, "From": e.From, "Action": e.Action, "Subject": kept(e.Subject),
+			"Request": e.Request, "Status": int32(e.Status), "Made": kept(e.Made),
 		},
 	})
 	if err != nil {
@@ -100,14 +101,12 @@ func (t *Trail) Write(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// maxText is the longest text of an entry that a client chose, in bytes.
+// maxText is the longest text of an entry that a client chose, in UTF-16 units.
 const maxText = 1024
 
-// storable makes a row possible of whatever stands in an address: a table takes UTF-8
-// only, and a refused row would refuse the request with 500 instead of its own code.
-func storable(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), maxText)], "\uFFFD")
-}
+// kept makes a row possible of whatever stands in an address: a row that is refused would
+// refuse the request with 500 instead of its own code.
+func kept(text string) string { return storable.Text(text, maxText) }
 
 // List returns a page of at most limit entries, newest first: row ranges of the newest
 // days (T5). next continues it and is empty at the end; tablestore.ErrToken for a token

@@ -70,6 +70,9 @@ func Open(cfg Config) (*Account, error) {
 
 // of returns the options for the clients of one service.
 func (a *Account) of(s Service, options policy.ClientOptions) policy.ClientOptions {
+	if s == Tables {
+		options.PerCallPolicies = append(options.PerCallPolicies[:len(options.PerCallPolicies):len(options.PerCallPolicies)], asciiRows{})
+	}
 	options.PerCallPolicies = append(append([]policy.Policy{spans(s), marker(s)}, options.PerCallPolicies...), &a.clock, counter{s, a.seen})
 	return options
 }

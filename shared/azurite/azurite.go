@@ -92,8 +92,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 			return nil, fmt.Errorf("start the emulator on port %d: %w", port, ownport.ErrStranger)
 		}
 	}
-	// The context only bounds the start: the emulator outlives it.
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	// The context only bounds the start: the emulator outlives it. A machine may be busy; an
+	// emulator that ends is noticed at once.
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	s, err := launch(ctx, script, o)
 	// A free port can be lost to somebody else before Azurite has it.

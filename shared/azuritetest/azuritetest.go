@@ -162,7 +162,7 @@ func AccountWith(t testing.TB, change func(*azstorage.Config)) *azstorage.Accoun
 	t.Cleanup(func() {
 		a.CloseIdle()
 		defer cleaner.CloseIdle()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), Patience(time.Minute))
 		defer cancel()
 		if err := Clean(ctx, cleaner); err != nil {
 			t.Errorf("clean up after the test: %v", err)

@@ -26,6 +26,7 @@ const (
 	LostReply         // the request is applied, then the connection breaks (paper row Q13)
 	Forbidden         // 403 AuthenticationFailed, nothing applied
 	Silence           // no answer comes until the caller gives up, nothing applied
+	Immutable         // 409 BlobImmutableDueToPolicy, nothing applied
 )
 
 // ErrReset is the transport error that a broken connection gives.
@@ -115,6 +116,8 @@ func (f *Faults) Do(r *http.Request) (*http.Response, error) {
 		return answer(r, http.StatusInternalServerError, "OperationTimedOut"), nil
 	case Forbidden:
 		return answer(r, http.StatusForbidden, "AuthenticationFailed"), nil
+	case Immutable:
+		return answer(r, http.StatusConflict, "BlobImmutableDueToPolicy"), nil
 	case ResetBefore:
 		return nil, ErrReset
 	case Silence:

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf16"
-	"unicode/utf8"
 )
 
 // Entity is one row. The values of Props are string, int32, int64, int,
@@ -130,26 +128,7 @@ func encode(e Entity, op string) ([]byte, error) {
 	}
 	row["PartitionKey"], row["RowKey"] = e.PartitionKey, e.RowKey
 	row[opIDProperty] = op
-	text, err := json.Marshal(row)
-	return ascii(text), err
-}
-
-// ascii replaces the characters beyond ASCII in JSON by their escapes. Azurite cuts a long
-// body into pieces, and breaks a character that lies across a cut.
-func ascii(text []byte) []byte {
-	out := make([]byte, 0, len(text))
-	for _, r := range string(text) {
-		switch {
-		case r < utf8.RuneSelf:
-			out = append(out, byte(r))
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
-		default:
-			out = fmt.Appendf(out, `\u%04x`, r)
-		}
-	}
-	return out
+	return json.Marshal(row)
 }
 
 // wire returns the JSON value of a property and its EDM type, which may be left

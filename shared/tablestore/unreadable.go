@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/storable"
 )
 
 // ErrUnreadable says that a row is there and is not what its reader wants: it is
@@ -112,8 +113,7 @@ func OpenUnreadable(a *azstorage.Account) *UnreadableRows {
 }
 
 func (u *UnreadableRows) note(ctx context.Context, table string, row Entity, cause error) error {
-	reason := cause.Error()
-	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "\uFFFD")
+	reason := storable.Text(cause.Error(), maxReason)
 	sum := sha256.Sum256([]byte(row.PartitionKey + "\x00" + row.RowKey))
 	_, err := u.notes.Upsert(ctx, Entity{PartitionKey: table, RowKey: hex.EncodeToString(sum[:16]), Props: map[string]any{
 		"Partition": row.PartitionKey, "Row": row.RowKey, "Version": row.ETag, "Reason": reason, "SeenAt": time.Now(),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/storable"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -88,9 +89,18 @@ func (s Step) row() tablestore.Entity {
 		props["History"] = history
 	}
 	if s.Error != nil {
-		props["ErrorCode"], props["ErrorDetail"] = string(s.Error.Code), s.Error.Detail
+		failure := stored(s.Error)
+		props["ErrorCode"], props["ErrorDetail"] = string(failure.Code), failure.Detail
 	}
 	return tablestore.Entity{PartitionKey: string(s.Key.ID), RowKey: s.Key.RowKey(), Props: props}
+}
+
+// maxDetail is how much of a failure's text is kept, in UTF-16 units.
+const maxDetail = 2000
+
+// stored is a failure as rows hold it: see package storable.
+func stored(failure *video.Failure) *video.Failure {
+	return &video.Failure{Code: failure.Code, Detail: storable.Text(failure.Detail, maxDetail)}
 }
 
 // errNoStep says that a step has no row: nobody has claimed it or asked for it.

@@ -216,6 +216,9 @@ func (s *Store) write(ctx context.Context, rec Record, intents []Intent, more ..
 const metaKey = "META"
 
 func metaRow(v video.Video) (tablestore.Entity, error) {
+	if v.Error != nil {
+		v.Error = stored(v.Error)
+	}
 	doc, err := json.Marshal(v)
 	if err != nil {
 		return tablestore.Entity{}, fmt.Errorf("encode video %s: %w", v.ID, err)

@@ -66,6 +66,7 @@ func (l *Leader) Leading() bool { return l.leading.Load() }
 // next pass tries again.
 func (l *Leader) Run(ctx context.Context) {
 	for ctx.Err() == nil {
+		asked := time.Now()
 		lease, err := l.Blobs.AcquireLease(ctx, workqueue.ControlContainer, leaseBlob, leaseTime)
 		switch {
 		case errors.Is(err, blobstore.ErrLeaseTaken):
@@ -74,14 +75,19 @@ func (l *Leader) Run(ctx context.Context) {
 				l.Log.Warn("stand for election", "error", err)
 			}
 		default:
-			l.lead(ctx, lease)
+			l.lead(ctx, lease, asked)
 		}
 		sleep(ctx, leaseTime/3)
 	}
 }
 
-// lead runs the duties until the lease is lost or ctx ends.
-func (l *Leader) lead(ctx context.Context, lease *blobstore.BlobLease) {
+// leaseMargin is how long before the end of its lease a leader stops that could not renew it.
+const leaseMargin = 3 * time.Second
+
+// lead runs the duties until the lease is lost or ctx ends. held is since when the lease is
+// held at least: what is asked of storage may take longer than the lease lasts, and then
+// somebody else leads.
+func (l *Leader) lead(ctx context.Context, lease *blobstore.BlobLease, held time.Time) {
 	l.leading.Store(true)
 	defer l.leading.Store(false)
 	l.Log.Info("elected for upkeep")
@@ -96,10 +102,15 @@ func (l *Leader) lead(ctx context.Context, lease *blobstore.BlobLease) {
 		if term.Err() != nil {
 			break
 		}
-		if err := lease.Renew(term); err != nil {
+		asked := time.Now()
+		renewing, cancel := context.WithDeadline(term, held.Add(leaseTime-leaseMargin))
+		err := lease.Renew(renewing)
+		cancel()
+		if err != nil {
 			l.Log.Warn("lost the upkeep lease", "error", err)
 			break
 		}
+		held = asked
 	}
 	stop()
 	<-done

@@ -429,6 +429,46 @@ func TestOneLeaderAtATime(t *testing.T) {
 	})
 }
 
+// A leader that cannot renew its lease stops before somebody else may lead, also when storage
+// does not even answer (H8).
+func TestLeaderStopsWithItsLease(t *testing.T) {
+	azuritetest.Slow(t, "waits for a lease to end")
+	t.Parallel()
+	b := setup(t)
+	storage := azuritetest.NewHanging(t)
+	own := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
+		cfg.Prefix, cfg.ConnectionString = b.account.Prefix(), storage.ConnectionString
+	})
+	ended := make(chan struct{})
+	l := &upkeep.Leader{Blobs: blobstore.New(own), Log: slog.New(slog.DiscardHandler), Duties: []upkeep.Duty{
+		{Name: "wait", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
+			storage.Hang()
+			<-ctx.Done()
+			close(ended)
+			return upkeep.Pass{}, nil
+		}},
+	}}
+	ctx, stop := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	go func() { defer close(gone); l.Run(ctx) }()
+	defer func() { stop(); <-gone }()
+	azuritetest.Eventually(t, time.Minute, func() error {
+		if !l.Leading() {
+			return errors.New("nobody leads")
+		}
+		return nil
+	})
+	azuritetest.Eventually(t, time.Minute, func() error {
+		_, err := blobstore.New(b.account).AcquireLease(t.Context(), workqueue.ControlContainer, "upkeep", blobstore.MinLease)
+		return err
+	})
+	select {
+	case <-ended:
+	default:
+		t.Error("somebody else leads, and the first goes on")
+	}
+}
+
 // A duty that takes long does not delay another.
 func TestDutiesHaveClocksOfTheirOwn(t *testing.T) {
 	t.Parallel()

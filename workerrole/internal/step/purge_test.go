@@ -1,0 +1,52 @@
+package step_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/provision"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+// A blob that a policy of the account keeps delays the purge and does not fail it (H21).
+func TestPurgeWaitsForImmutableBlobs(t *testing.T) {
+	t.Parallel()
+	a := azuritetest.Account(t)
+	if err := a.Ensure(t.Context(), provision.Containers, nil, provision.Tables); err != nil {
+		t.Fatal(err)
+	}
+	box := &mailbox{}
+	var kept atomic.Bool
+	kept.Store(true)
+	w := newWorker(azuritetest.FaultyAccount(t, a, func(r *http.Request) azuritetest.Fault {
+		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, video.MediaContainer) && kept.Load() {
+			return azuritetest.Immutable
+		}
+		return azuritetest.None
+	}), box)
+	v := video.Video{ID: video.NewID(), Title: "kept", Channel: "c", Visibility: video.Public, State: video.Ready, Priority: video.Normal, CreatedAt: started}
+	if _, err := w.index.Videos.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.purge.Blobs.Put(t.Context(), video.MediaContainer, video.Prefix(v.ID)+"blob", strings.NewReader("x"), 1, blobstore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.index.Videos.Delete(t.Context(), v.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	item := box.items[len(box.items)-1]
+	err := w.handle(t.Context(), item)
+	if wait, snoozed := workqueue.AsSnooze(err); !snoozed || wait < time.Minute {
+		t.Errorf("while the blob is kept: %v", err)
+	}
+	kept.Store(false)
+	if err := w.handle(t.Context(), item); err != nil {
+		t.Errorf("when it may go: %v", err)
+	}
+}
