@@ -45,7 +45,7 @@ func makeFixture(t *testing.T, variables map[string]string, headers []string, ed
 		Generation: 1, FPS: video.Rational{Num: 25, Den: 1}, Frames: 300, SegmentFrames: 100,
 		Chunks:     []video.Chunk{{From: 0, To: 200}, {From: 200, To: 300}},
 		Renditions: []video.Rendition{{Name: "240p", Width: 426, Height: 240, MaxRate: 400_000}},
-		HasAudio:   true, DurationSeconds: 12, Width: 426, Height: 240,
+		HasAudio:   true, Sound: []video.SoundPortion{{End: 3}}, DurationSeconds: 12, Width: 426, Height: 240,
 	}
 	for _, edit := range edits {
 		edit(&f.plan)
@@ -90,21 +90,11 @@ func (f *fixture) chunk(index, segments int) {
 
 func (f *fixture) audio() {
 	f.t.Helper()
-	ctx := f.t.Context()
-	claim, err := f.videos.Claim(ctx, workflow.Key{ID: f.id, Generation: 1, Step: workflow.StepAudio}, "message", "worker-1")
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	part := video.AudioPart{Blob: f.put("a.mp4", f.blob), Init: video.Range{Length: 50}, Codecs: "mp4a.40.2", Channels: 2}
 	for i := range 3 {
 		part.Segments = append(part.Segments, video.AudioSegment{Samples: 4 * video.SampleRate, Range: video.Range{Offset: int64(50 + 100*i), Length: 100}})
 	}
-	if err := claim.AddPart(ctx, part); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := claim.Commit(ctx, videostore.Commit{}); err != nil {
-		f.t.Fatal(err)
-	}
+	f.commit(workflow.StepAudio, 0, nil, videostore.Commit{Part: &part})
 }
 
 // portion commits an item of sound: segments of 4 s from the given one on.

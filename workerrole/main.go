@@ -174,7 +174,7 @@ func (r *role) steps() []pipeline.Step {
 	return []pipeline.Step{
 		step.Probe{Tool: r.tool, Limits: media.DefaultLimits},
 		step.Encode{Tool: r.tool},
-		step.Audio{Videos: r.videos, Tool: r.tool},
+		step.Audio{Tool: r.tool},
 		step.Digest{Videos: r.videos, Twins: r.twins, Tool: r.tool},
 		step.Finish{Videos: r.videos, Blobs: r.blobs, Tool: r.tool},
 		step.Loudness{Tool: r.tool},

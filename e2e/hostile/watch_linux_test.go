@@ -18,7 +18,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
-// watch looks at every program that the workers start, a hundred times a second, at
+// watch looks at every program that the workers start, thirty times a second, at
 // what it has open: files and connections. The system tells it in /proc.
 type watch struct {
 	s         *stack.Stack
@@ -43,7 +43,7 @@ func observe(t *testing.T, s *stack.Stack, scratch string) *watch {
 			select {
 			case <-done:
 				return
-			case <-time.After(10 * time.Millisecond):
+			case <-time.After(30 * time.Millisecond):
 			}
 			for _, worker := range s.Workers() {
 				w.worker(s.Pid(worker))

@@ -50,7 +50,7 @@ var runtime = histories([]Mutation{
 	},
 	{
 		Name:  "that what failed as often as it may is poison",
-		Edits: []Edit{{"shared/workqueue/consumer/settle.go", "if failures >= o.maxFailures() {", "if failures > o.maxFailures() {"}},
+		Edits: []Edit{{"shared/workqueue/consumer/settle.go", "if failures >= o.maxFailures() {", "if failures > o.maxFailures() {"}, {"shared/workqueue/consumer/owner.go", "case item.Failures >= o.maxFailures():", "case item.Failures > o.maxFailures():"}},
 	},
 })
 

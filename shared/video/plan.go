@@ -76,9 +76,8 @@ type Needs struct {
 // is like PlanFormat; a worker that does not know it cannot read the source.
 const PartsFormat = 4
 
-// PlanFormat is the newest way to plan a source in one file. From format 2 on the audio track is cut
-// into Plan.Sound; before that it is one item, which the step audio still works
-// on. From format 3 on the plan stores what it promises. Everything that counts a
+// PlanFormat is the newest way to plan a source in one file. The audio track is cut into
+// Plan.Sound, and the plan stores what it promises. Everything that counts a
 // plan's items asks workflow.Promises, and the messages of a plan say its format
 // (paper row Q6): see [Plan.MessageVersion].
 const PlanFormat = 3
@@ -92,18 +91,6 @@ type Promise struct {
 	After    bool   `json:"after,omitempty"`    // due when the video is ready
 	Alone    bool   `json:"alone,omitempty"`    // fails alone
 	Queue    string `json:"queue"`              // base name
-}
-
-// SoundItems is how many items the step audio has: one for each portion, or one
-// for the whole track of a plan of the first format; 0 without audio.
-func (p Plan) SoundItems() int {
-	switch {
-	case !p.HasAudio:
-		return 0
-	case p.Format < 2:
-		return 1
-	}
-	return len(p.Sound)
 }
 
 // MessageVersion is the version of the messages that ask for the steps of this

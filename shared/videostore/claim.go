@@ -317,34 +317,6 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 	return true, nil
 }
 
-// AddPart commits a part while the step goes on. It is for plans of the first format,
-// where one item is the whole track. One transaction writes the part and checks the
-// fence, so a worker that lost the step cannot add one. Safe to repeat.
-func (c *Claim) AddPart(ctx context.Context, part video.AudioPart) error {
-	row, err := partRow(c.Step, part)
-	if err != nil {
-		return err
-	}
-	etags, err := c.store.videos.Submit(ctx, []tablestore.Op{
-		{Kind: tablestore.OpReplace, Entity: c.Step.row(), IfMatch: c.Step.etag},
-		{Kind: tablestore.OpInsert, Entity: row},
-	})
-	if err == nil {
-		c.Step.etag = etags[0]
-		return nil
-	}
-	if !isStale(err) && !errors.Is(err, tablestore.ErrExists) {
-		return fmt.Errorf("commit audio part %d of %s: %w", part.First, c.Step.Key, err)
-	}
-	// Either another attempt owns the step, or the reply of our first request was lost.
-	now, err := c.own(ctx)
-	if err != nil {
-		return err
-	}
-	c.Step.etag = now.etag
-	return nil
-}
-
 // own reads the step's row after a conflict: ErrSuperseded when another attempt
 // owns it, ErrGone when there is none.
 func (c *Claim) own(ctx context.Context) (Step, error) {

@@ -54,8 +54,7 @@ type Step struct {
 	// going on.
 	Read sourceparts.Versions
 
-	// WrittenAt is when the row was last written, by this machine's clock. Committing a
-	// part of the step's output writes the row too.
+	// WrittenAt is when the row was last written, by this machine's clock.
 	WrittenAt time.Time
 
 	etag string

@@ -112,6 +112,9 @@ func plan(chunks int, audio bool) video.Plan {
 	for i := range chunks {
 		p.Chunks = append(p.Chunks, video.Chunk{From: int64(i) * 120, To: int64(i+1) * 120})
 	}
+	if audio {
+		p.Sound = []video.SoundPortion{{End: chunks}}
+	}
 	p.Frames = int64(chunks) * 120
 	return p
 }
@@ -211,9 +214,6 @@ func TestClaimIsAFence(t *testing.T) {
 	}
 	if err := stale.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 1}}); !errors.Is(err, videostore.ErrSuperseded) {
 		t.Errorf("stale commit: %v, want ErrSuperseded", err)
-	}
-	if err := stale.AddPart(t.Context(), video.AudioPart{}); !errors.Is(err, videostore.ErrSuperseded) {
-		t.Errorf("stale part: %v, want ErrSuperseded", err)
 	}
 	if err := fresh.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}}); err != nil {
 		t.Fatal(err)
@@ -589,7 +589,7 @@ func TestRetryKeepsFinishedChunks(t *testing.T) {
 	if _, err := s.Retry(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"encode-first: encode", "audio: audio", "encode-high: encode", "index: index"}
+	want := []string{"encode-first: encode", "audio-first: audio", "encode-high: encode", "index: index"}
 	if diff := cmp.Diff(want, out.take()); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}

@@ -197,7 +197,7 @@ func (v View) Presentation(generation int) (playlist.Presentation, error) {
 			p.Chunks[s.Key.Index] = out
 		}
 	}
-	p.AudioDone = sound >= p.Plan.SoundItems()
+	p.AudioDone = sound >= len(p.Plan.Sound)
 	return p, nil
 }
 

@@ -106,7 +106,7 @@ func (s Step) Items(plan video.Plan) int {
 	case s.Count == PerChunk:
 		return len(plan.Chunks)
 	case s.Count == PerPortion:
-		return plan.SoundItems()
+		return len(plan.Sound)
 	case s.Count == IfSound && !plan.HasAudio:
 		return 0
 	}

@@ -93,51 +93,18 @@ func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 		return Portion{}, fmt.Errorf("encoding portion %d of the sound: the plan has %d", index, len(plan.Sound))
 	}
 	p := plan.Sound[index]
-	s := stretch{first: p.First, end: p.End, packet: video.SoundPacket, urgent: index == 0}
+	s := stretch{first: p.First, end: p.End, urgent: index == 0}
 	if s.last = index == len(plan.Sound)-1; s.last {
 		s.end += longestPortion // a track that goes on beyond its promise is cut off there
 	}
 	return s.encode(ctx, tool, src, plan, dir, progress)
 }
 
-// EncodeTrack encodes what is missing of the audio track of a plan of the first
-// format, which is one item, portion after portion, and reports each. held and
-// samples are what earlier attempts committed, maybe with other lengths: work
-// goes on behind it. An error of report ends the encoding and is returned.
-func EncodeTrack(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, dir string, held int, samples int64, report func(Portion) error, progress func(samples int64)) error {
-	if samples%video.AACPacket != 0 {
-		return nil // only the last packet of a track is shorter: it is all there
-	}
-	from := samples / video.AACPacket
-	promised := portions(plan.DurationSeconds)
-	limit := promised[len(promised)-1].End + longestPortion
-	for n := firstPortion; held < limit; n = min(portionGrowth*n, longestPortion) {
-		s := stretch{first: held, end: held + n, urgent: held == 0, packet: func(segment int) int64 {
-			return from + video.SoundPacket(segment-held)
-		}}
-		made, err := s.encode(ctx, tool, src, plan, dir, progress)
-		if err != nil {
-			return err
-		}
-		if len(made.Part.Segments) > 0 {
-			if err := report(made); err != nil {
-				return err
-			}
-		}
-		if len(made.Part.Segments) < n {
-			return nil
-		}
-		held, from = s.end, s.packet(s.end)
-	}
-	return nil
-}
-
 // stretch is a run of segments to be made in one go.
 type stretch struct {
-	first, end int                     // segments, half-open
-	packet     func(segment int) int64 // first packet of a segment
-	urgent     bool                    // somebody waits for it
-	last       bool                    // it is to hold the end of the track
+	first, end int  // segments, half-open
+	urgent     bool // somebody waits for it
+	last       bool // it is to hold the end of the track
 }
 
 func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, dir string, progress func(int64)) (Portion, error) {
@@ -145,7 +112,7 @@ func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Sourc
 		src.Demuxer = plan.Demuxer
 	}
 	src.Heard = plan.Heard
-	from, to := s.packet(s.first), s.packet(s.end)
+	from, to := video.SoundPacket(s.first), video.SoundPacket(s.end)
 	start := max(0, from-preroll-1) // packet n is made of the samples of packets n-1 and n
 	job := ffmpeg.SoundJob{
 		Source: src, Dir: dir, Nice: !s.urgent, Seek: -1,
@@ -269,8 +236,8 @@ func (s stretch) write(packets []packet, path string) (Portion, error) {
 		}
 		made.Part.Init = video.Range{Length: int64(out.Len())}
 	}
-	for segment, from := s.first, s.packet(s.first); segment < s.end; segment++ {
-		n := min(int(s.packet(segment+1)-from), len(packets))
+	for segment, from := s.first, video.SoundPacket(s.first); segment < s.end; segment++ {
+		n := min(int(video.SoundPacket(segment+1)-from), len(packets))
 		offset := int64(out.Len())
 		samples, err := writeSegment(&out, segment, from, packets[:n])
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"image/jpeg"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -238,46 +237,5 @@ func TestChunkIsDeterministic(t *testing.T) {
 				t.Errorf("chunk %d: try %d gave other bytes", index, try)
 			}
 		}
-	}
-}
-
-// A track of the first format is one item. When its worker is killed, the next
-// goes on behind the segments that were committed (Q16c).
-func TestTrackResumes(t *testing.T) {
-	t.Parallel()
-	tool := tool(t)
-	path := filepath.Join(t.TempDir(), "long")
-	mediatest.FFmpeg(t, mediatest.Moving("32x32", "5", 41), []string{"-f", "lavfi", "-i", "anoisesrc=d=41:r=48000:c=pink:a=0.3"}, mediatest.X264(10), []string{"-c:a", "aac", "-f", "mp4", path})
-	src, info := probe(t, tool, path)
-	plan, err := media.Plan(info, media.DefaultLimits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan.Format, plan.Sound = 0, nil
-	run := func(held int, samples int64, report func(media.Portion) error) error {
-		return media.EncodeTrack(t.Context(), tool, src, plan, t.TempDir(), held, samples, report, nil)
-	}
-	const whole = 1923 * video.AACPacket // 41 s as the source's own packets have them, and the priming
-	for _, held := range []struct {
-		segments int
-		samples  int64
-	}{{0, 0}, {1, 188 * 1024}, {3, 563 * 1024}, {9, 1688 * 1024}, {11, whole}} { // as versions before committed them
-		next, samples := held.segments, held.samples
-		err := run(held.segments, held.samples, func(p media.Portion) error {
-			if p.Part.First != next || (p.Part.Init.Length > 0) != (next == 0) {
-				t.Errorf("after %d segments: a portion starts with segment %d: %+v", next, p.Part.First, p.Part.Init)
-			}
-			for _, s := range p.Part.Segments {
-				samples += s.Samples
-				next++
-			}
-			return nil
-		})
-		if err != nil || samples != whole {
-			t.Errorf("after %d segments: %d samples in all, want %d: %v", held.segments, samples, whole, err)
-		}
-	}
-	if err := run(0, 0, func(media.Portion) error { return io.ErrClosedPipe }); err != io.ErrClosedPipe { //nolint:errorlint // handed through as it is
-		t.Errorf("the error of report came back as %v", err)
 	}
 }

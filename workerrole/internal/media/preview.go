@@ -78,10 +78,10 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	return made, err
 }
 
-// soundOf is the sound from the start of a chunk to its end, in segments of format 2.
+// soundOf is the sound from the start of a chunk to its end, in segments of the plan.
 func soundOf(plan video.Plan, index int) stretch {
 	chunk := plan.Chunks[index]
-	s := stretch{packet: video.SoundPacket, urgent: true}
+	s := stretch{urgent: true}
 	for video.SoundStart(s.first+1) <= plan.FPS.Seconds(chunk.From) {
 		s.first++
 	}

@@ -43,7 +43,7 @@ func (r *Runner) preview(ctx context.Context, p Previewer, key workflow.Key, job
 	case err != nil:
 		return err
 	}
-	if !there && claim.Plan.Format > 1 { // before that the sound had other segments
+	if !there {
 		dir, err := r.makeDir()
 		if err != nil {
 			return err

@@ -21,13 +21,8 @@ import (
 //	Next    finish, when every chunk and every other portion is done already
 //	Errors  *video.Failure when the track cannot be decoded
 //	Repeat  writes to a name of its own; only one attempt's row commits
-//
-// In a plan of the first format the whole track is one item. Its portions are then made
-// one after another and each is committed while the step goes on. A repetition begins
-// after the committed ones.
 type Audio struct {
-	Videos *videostore.Store
-	Tool   *ffmpeg.Tool
+	Tool *ffmpeg.Tool
 }
 
 // Name implements pipeline.Step.
@@ -44,9 +39,6 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	source, _, err := w.OpenSource(ctx)
 	if err != nil {
 		return videostore.Commit{}, err
-	}
-	if w.Plan.Format < 2 {
-		return s.track(ctx, w, source)
 	}
 	made, err := media.EncodePortion(ctx, s.Tool, source, w.Plan, w.Step.Key.Index, w.Dir, w.Moved)
 	if err != nil {
@@ -65,42 +57,6 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	}
 	commit.Part, err = s.put(ctx, w, made)
 	return commit, err
-}
-
-// track encodes the whole track.
-func (s Audio) track(ctx context.Context, w *pipeline.Work, source ffmpeg.Source) (videostore.Commit, error) {
-	view, err := s.Videos.View(ctx, w.Video.ID)
-	if err != nil {
-		return videostore.Commit{}, fmt.Errorf("read committed audio of %s: %w", w.Video.ID, err)
-	}
-	held, samples := 0, int64(0) // of earlier attempts
-	for _, part := range view.Parts[w.Plan.Generation] {
-		held += len(part.Segments)
-		for _, segment := range part.Segments {
-			samples += segment.Samples
-		}
-	}
-	playable := w.Video.Playable
-	err = media.EncodeTrack(ctx, s.Tool, source, w.Plan, w.Dir, held, samples, func(made media.Portion) error {
-		part, err := s.put(ctx, w, made)
-		if err != nil {
-			return err
-		}
-		if err := w.AddPart(ctx, *part); err != nil {
-			return err
-		}
-		w.Progress()
-		held += len(part.Segments)
-		if playable {
-			return nil
-		}
-		playable = true // from here on the chunks' commits call it
-		return s.Videos.MarkPlayable(ctx, w.Video.ID)
-	}, w.Moved)
-	if err != nil {
-		return videostore.Commit{}, err
-	}
-	return videostore.Commit{Output: AudioOutput{Segments: held}}, nil
 }
 
 // put stores a portion's segments under the attempt's prefix.

@@ -277,7 +277,7 @@ func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view 
 	return !busy, err
 }
 
-// lastSign is when a step was last written or promised; committing a part writes it too.
+// lastSign is when a step was last written or promised.
 // A step that was never claimed has no row. For it META, the other steps of the video and
 // the mark count; the mark is renewed with every promise.
 func lastSign(mark videostore.Inflight, view videostore.View, intent videostore.Intent) time.Time {

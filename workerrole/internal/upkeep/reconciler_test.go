@@ -3,7 +3,6 @@ package upkeep_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -86,45 +85,6 @@ func TestLiveStepsAreNotStolen(t *testing.T) {
 	if asked != 2 {
 		t.Errorf("the register was read %d times in two passes", asked)
 	}
-}
-
-// Parts that a step commits on its way are signs of life.
-func TestPartsAreSignsOfLife(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	id := b.create(t)
-	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
-		t.Fatal(err)
-	}
-	plan := video.Plan{Generation: 1, Source: video.SourceBlob(id), Chunks: []video.Chunk{{To: 1}}, HasAudio: true,
-		FPS: video.Rational{Num: 1, Den: 1}, SegmentFrames: 1, Renditions: []video.Rendition{{Name: "240p"}}}
-	claim := func(step string) *videostore.Claim {
-		c, err := b.videos.Claim(t.Context(), workflow.Key{ID: id, Generation: 1, Step: step}, step, "w")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	if err := claim(workflow.StepProbe).Commit(t.Context(), videostore.Commit{Plan: &plan, Video: func(v *video.Video) { v.State = video.Processing }}); err != nil {
-		t.Fatal(err)
-	}
-	claim(workflow.StepEncode)
-	audio := claim(workflow.StepAudio)
-	b.rec.Queue = front(id, time.Now().Add(time.Hour))
-	begun := time.Now()
-	for part := 0; time.Since(begun) < azuritetest.Patience(1500*time.Millisecond); part++ {
-		if err := audio.AddPart(t.Context(), video.AudioPart{First: part, Blob: fmt.Sprint(part)}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	if err := audio.AddPart(t.Context(), video.AudioPart{First: 1000, Blob: "last"}); err != nil {
-		t.Fatal(err)
-	}
-	b.rec.OrphanAfter = time.Since(begun) // the chunk was silent for longer
-	b.pass(t)
-	b.sent(t, workflow.Audio, 0, "it has just committed a part")
-	b.sent(t, workflow.EncodeFirst, 1, "the chunk has been silent")
 }
 
 // In a queue that moves, what was passed by is lost; one item that is put back

@@ -292,7 +292,7 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 		}
 		return c
 	}
-	plan := video.Plan{Generation: 1, Source: video.SourceBlob(id), Chunks: []video.Chunk{{To: 1}, {From: 1, To: 2}}, HasAudio: true,
+	plan := video.Plan{Generation: 1, Source: video.SourceBlob(id), Chunks: []video.Chunk{{To: 1}, {From: 1, To: 2}}, HasAudio: true, Sound: []video.SoundPortion{{End: 1}},
 		FPS: video.Rational{Num: 1, Den: 1}, SegmentFrames: 1, Renditions: []video.Rendition{{Name: "240p"}}}
 	if err := claim(workflow.StepProbe, 0).Commit(t.Context(), videostore.Commit{Plan: &plan, Video: func(v *video.Video) { v.State = video.Processing }}); err != nil {
 		t.Fatal(err)
@@ -313,7 +313,7 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 	keep = append(keep, put(video.MediaContainer, workflow.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 1}.BlobPrefix(running.Step.Attempt)+"240p.m4s"))
 	audio := claim(workflow.StepAudio, 0)
 	part := put(video.MediaContainer, workflow.Key{ID: id, Generation: 1, Step: workflow.StepAudio, Index: 0}.BlobPrefix("killed-attempt")+"00000.m4s")
-	if err := audio.AddPart(t.Context(), video.AudioPart{Blob: part}); err != nil {
+	if err := audio.Commit(t.Context(), videostore.Commit{Part: &video.AudioPart{Blob: part}}); err != nil {
 		t.Fatal(err)
 	}
 	keep = append(keep, part)
