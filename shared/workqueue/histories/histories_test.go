@@ -31,7 +31,7 @@ func TestHistories(t *testing.T) {
 				var wrong, log []string
 				synctest.Test(t, func(t *testing.T) { wrong, log = play(t, p) })
 				if len(wrong) > 0 {
-					rt.Fatalf("%s\n\n%s", strings.Join(wrong, "\n"), strings.Join(log, "\n"))
+					rt.Fatalf("WRONG: %s\n\n%s", strings.Join(wrong, "\nWRONG: "), strings.Join(log, "\n"))
 				}
 			})
 		})
