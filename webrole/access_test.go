@@ -478,7 +478,7 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// TestOpenOnLoopback: without a token whoever comes is the built-in owner, whatever he
+// TestOpenOnLoopback: without a token anyone who comes is the built-in owner, whatever he
 // shows.
 func TestOpenOnLoopback(t *testing.T) {
 	t.Parallel()

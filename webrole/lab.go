@@ -15,7 +15,7 @@ import (
 // labBase is where the bench of faults is.
 const labBase = httpapi.Base + "/lab"
 
-// passOn hands requests to the bench of faults (e2e/lab), which whoever started the
+// passOn hands requests to the bench of faults (e2e/lab), which the process that started the
 // stack keeps: it holds the processes. Our own guards (host, origin, token, deadline)
 // stand before it, and the client's credentials stay here.
 func passOn(lab *url.URL) http.Handler {

@@ -30,7 +30,7 @@ func linkOf(t *testing.T, id string, life time.Duration, keys ...string) string 
 	return base
 }
 
-// TestLinksPlay: with an address that has a token whoever has it plays one private
+// TestLinksPlay: with an address that has a token anyone who has it plays one private
 // video; with one that is spoilt, over, of another video or of a key that nobody has
 // any more, there is no such video. Keys rotate.
 func TestLinksPlay(t *testing.T) {

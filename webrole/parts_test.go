@@ -109,7 +109,7 @@ func toSend(parts []api.PartToSend) (out []int) {
 
 // TestUploadInParts: the first and the last parts are asked for before the others, what
 // is held is told with its checksum, and complete takes nothing but the whole file of
-// whoever says so (Q12, Q14).
+// no matter who says so (Q12, Q14).
 func TestUploadInParts(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -320,7 +320,7 @@ func TestPutContinuesParts(t *testing.T) {
 	}
 }
 
-// TestTwoClientsSendParts: of two different files of one size each part is of whoever
+// TestTwoClientsSendParts: of two different files of one size each part is of the client that
 // was first, nobody's complete takes a mixture, and two clients with the same file help
 // each other.
 func TestTwoClientsSendParts(t *testing.T) {

@@ -258,7 +258,7 @@ func newWorld(t *testing.T, wire *azuritetest.Wire) *world {
 	return w
 }
 
-// mustCoverAPI fails for operations of the document that no visit has: whoever
+// mustCoverAPI fails for operations of the document that no visit has: anyone who
 // adds a route says here what it costs.
 func mustCoverAPI(t *testing.T) {
 	t.Helper()

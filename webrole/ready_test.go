@@ -15,7 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azuritetest"
 )
 
-// TestReadinessAsksOnce: however many ask, and whoever of them leaves, storage is
+// TestReadinessAsksOnce: however many ask, and no matter which of them leaves, storage is
 // asked once, and again when the answer is old.
 func TestReadinessAsksOnce(t *testing.T) {
 	t.Parallel()

@@ -346,7 +346,7 @@ func TestFinishInAVideo(t *testing.T) {
 	}
 }
 
-// TestTablesAreAwayForAStartList: whoever registers runners during an outage of the tables
+// TestTablesAreAwayForAStartList: anyone who registers runners during an outage of the tables
 // is told to come again. No runner is there in part, also where the outage begins in the
 // middle, and the same list, sent again, adds what is missing.
 func TestTablesAreAwayForAStartList(t *testing.T) {

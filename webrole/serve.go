@@ -32,7 +32,7 @@ const (
 	maxHeader     = 32 << 10 // bytes
 )
 
-// instanceHeader carries the instance that the starter chose, so that whoever
+// instanceHeader carries the instance that the starter chose, so that the process that
 // started this process can tell it from a stranger on the same port.
 const instanceHeader = "X-Cutroom-Instance"
 
@@ -108,7 +108,7 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 	return r, nil
 }
 
-// serve answers until ctx ends, then drains: first /readyz says no, so that whoever
+// serve answers until ctx ends, then drains: first /readyz says no, so that anyone who
 // sends requests here stops; after DrainDelay the listeners close, and requests
 // under way end. The admin listener closes last.
 func (r *role) serve(ctx context.Context) error {

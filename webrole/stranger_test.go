@@ -16,7 +16,7 @@ import (
 )
 
 // TestStrangersLearnNothing: a private video and one that never was are the same to
-// whoever may not see them, on every route: the same bytes but for ids, the same
+// anyone who may not see them, on every route: the same bytes but for ids, the same
 // headers, and the same requests to storage, which is what the time of an answer is
 // made of.
 func TestStrangersLearnNothing(t *testing.T) {

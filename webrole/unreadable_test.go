@@ -155,7 +155,7 @@ func TestUnreadableRowsHideNothingElse(t *testing.T) {
 }
 
 // operationsWithLists are those of the document whose answer has an array of objects.
-// Those of the lab are passed on to whoever started the stack.
+// Those of the lab are passed on to the process that started the stack.
 func operationsWithLists(t *testing.T) (names []string) {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromFile("../docs/openapi.yaml")

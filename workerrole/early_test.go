@@ -132,7 +132,7 @@ var inputs = []struct {
 	{name: "AVI", container: "avi", args: []string{"-c:v", "mpeg4", "-q:v", "10", "-c:a", "libmp3lame"}, waits: true, night: true},
 	{name: "MPEG-TS", container: "ts", waits: true},
 	{name: "rate that varies, edit list", container: "mp4", args: []string{"-vf", "select=not(between(mod(n\\,50)\\,10\\,30))", "-vsync", "vfr", "-bf", "2"}, cut: "1.3"},
-	{name: "fragments without an index", container: "mp4", args: []string{"-movflags", "frag_keyframe+empty_moov"}, waits: true},
+	{name: "fragments without an index", container: "mp4", args: []string{"-movflags", "frag_keyframe+empty_moov"}, waits: true, night: true},
 	{name: "rubbish where the index says pictures", container: "mp4", damage: func(c []byte) {
 		_, _ = rand.NewChaCha8([32]byte{}).Read(c[len(c)*6/10 : len(c)*9/10])
 	}},

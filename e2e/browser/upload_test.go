@@ -205,7 +205,7 @@ func TestPageAndServerRefuseTheSame(t *testing.T) {
 }
 
 // pausesAndGoesOn sends a file by keyboard and pauses in its middle: what is under way
-// ends, nothing more begins, and whoever goes on sends the rest, each part once.
+// ends, nothing more begins, and anyone who goes on sends the rest, each part once.
 func pausesAndGoesOn(t *testing.T, user *journey.User, tab context.Context, base string) {
 	t.Helper()
 	const size = 64 << 20
@@ -342,7 +342,7 @@ func TestSameFileFromTwoTabs(t *testing.T) {
 }
 
 // TestUploadGoesOnInAnotherTab: the tab of a large upload is closed in its middle.
-// Whoever chooses the file again sends only what storage does not hold: in another tab,
+// Anyone who chooses the file again sends only what storage does not hold: in another tab,
 // which remembers the file, and on another device, by the link on the video's page.
 func TestUploadGoesOnInAnotherTab(t *testing.T) {
 	t.Parallel()

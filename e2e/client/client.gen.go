@@ -2346,9 +2346,9 @@ type ClientInterface interface {
 
 	// GetLab What the bench of faults can break, and what is broken now
 	//
-	// The web role passes everything under `/lab` on to whoever started the stack,
+	// The web role passes everything under `/lab` on to the process that started the stack,
 	// which holds the processes and stands before the storage. Every fault ends by
-	// itself. Whoever asks elsewhere is answered 404, as at any unknown address:
+	// itself. A client that asks elsewhere is answered 404, as at any unknown address:
 	// faults are there on loopback only, scenes also where operators sign in.
 	//
 	// Corresponds with GET /lab (the `GetLab` operationId).
@@ -2536,7 +2536,7 @@ type ClientInterface interface {
 	// line comes when there was nothing to tell for 15 s.
 	//
 	// One reader asks storage for all who look, at most 20 times per second, and not at
-	// all when nobody looks. Whoever reads too slowly misses changes and gets a new
+	// all when nobody looks. A client that reads too slowly misses changes and gets a new
 	// `snapshot` instead, or is cut off after 10 s. `Last-Event-ID` is not needed: a
 	// stream always begins with a `snapshot`. Streams end when the role stops.
 	// 429 `too_busy` beyond 256 streams.
@@ -2887,7 +2887,7 @@ type ClientInterface interface {
 
 	// GetUpload What is there of an upload, and keys for what is missing
 	//
-	// The same answer as that of POST, for whoever only wants to know: it changes
+	// The same answer as that of POST, for a client that only wants to know: it changes
 	// nothing. There are no keys when no upload has begun.
 	//
 	// Corresponds with GET /videos/{id}/upload (the `GetUpload` operationId).
@@ -3165,9 +3165,9 @@ func (c *Client) CreateFinishClip(ctx context.Context, event Event, bib BibInPat
 
 // GetLab What the bench of faults can break, and what is broken now
 //
-// The web role passes everything under `/lab` on to whoever started the stack,
+// The web role passes everything under `/lab` on to the process that started the stack,
 // which holds the processes and stands before the storage. Every fault ends by
-// itself. Whoever asks elsewhere is answered 404, as at any unknown address:
+// itself. A client that asks elsewhere is answered 404, as at any unknown address:
 // faults are there on loopback only, scenes also where operators sign in.
 //
 // Corresponds with GET /lab (the `GetLab` operationId).
@@ -3555,7 +3555,7 @@ func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEdit
 // line comes when there was nothing to tell for 15 s.
 //
 // One reader asks storage for all who look, at most 20 times per second, and not at
-// all when nobody looks. Whoever reads too slowly misses changes and gets a new
+// all when nobody looks. A client that reads too slowly misses changes and gets a new
 // `snapshot` instead, or is cut off after 10 s. `Last-Event-ID` is not needed: a
 // stream always begins with a `snapshot`. Streams end when the role stops.
 // 429 `too_busy` beyond 256 streams.
@@ -4326,7 +4326,7 @@ func (c *Client) ListSteps(ctx context.Context, id ID, reqEditors ...RequestEdit
 
 // GetUpload What is there of an upload, and keys for what is missing
 //
-// The same answer as that of POST, for whoever only wants to know: it changes
+// The same answer as that of POST, for a client that only wants to know: it changes
 // nothing. There are no keys when no upload has begun.
 //
 // Corresponds with GET /videos/{id}/upload (the `GetUpload` operationId).
@@ -7503,9 +7503,9 @@ type ClientWithResponsesInterface interface {
 
 	// GetLabWithResponse What the bench of faults can break, and what is broken now
 	//
-	// The web role passes everything under `/lab` on to whoever started the stack,
+	// The web role passes everything under `/lab` on to the process that started the stack,
 	// which holds the processes and stands before the storage. Every fault ends by
-	// itself. Whoever asks elsewhere is answered 404, as at any unknown address:
+	// itself. A client that asks elsewhere is answered 404, as at any unknown address:
 	// faults are there on loopback only, scenes also where operators sign in.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -7701,7 +7701,7 @@ type ClientWithResponsesInterface interface {
 	// line comes when there was nothing to tell for 15 s.
 	//
 	// One reader asks storage for all who look, at most 20 times per second, and not at
-	// all when nobody looks. Whoever reads too slowly misses changes and gets a new
+	// all when nobody looks. A client that reads too slowly misses changes and gets a new
 	// `snapshot` instead, or is cut off after 10 s. `Last-Event-ID` is not needed: a
 	// stream always begins with a `snapshot`. Streams end when the role stops.
 	// 429 `too_busy` beyond 256 streams.
@@ -8110,7 +8110,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetUploadWithResponse What is there of an upload, and keys for what is missing
 	//
-	// The same answer as that of POST, for whoever only wants to know: it changes
+	// The same answer as that of POST, for a client that only wants to know: it changes
 	// nothing. There are no keys when no upload has begun.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -11243,9 +11243,9 @@ func (c *ClientWithResponses) CreateFinishClipWithResponse(ctx context.Context, 
 
 // GetLabWithResponse What the bench of faults can break, and what is broken now
 //
-// The web role passes everything under `/lab` on to whoever started the stack,
+// The web role passes everything under `/lab` on to the process that started the stack,
 // which holds the processes and stands before the storage. Every fault ends by
-// itself. Whoever asks elsewhere is answered 404, as at any unknown address:
+// itself. A client that asks elsewhere is answered 404, as at any unknown address:
 // faults are there on loopback only, scenes also where operators sign in.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -11561,7 +11561,7 @@ func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params 
 // line comes when there was nothing to tell for 15 s.
 //
 // One reader asks storage for all who look, at most 20 times per second, and not at
-// all when nobody looks. Whoever reads too slowly misses changes and gets a new
+// all when nobody looks. A client that reads too slowly misses changes and gets a new
 // `snapshot` instead, or is cut off after 10 s. `Last-Event-ID` is not needed: a
 // stream always begins with a `snapshot`. Streams end when the role stops.
 // 429 `too_busy` beyond 256 streams.
@@ -12222,7 +12222,7 @@ func (c *ClientWithResponses) ListStepsWithResponse(ctx context.Context, id ID, 
 
 // GetUploadWithResponse What is there of an upload, and keys for what is missing
 //
-// The same answer as that of POST, for whoever only wants to know: it changes
+// The same answer as that of POST, for a client that only wants to know: it changes
 // nothing. There are no keys when no upload has begun.
 //
 // Returns a wrapper object for the known response body format(s).

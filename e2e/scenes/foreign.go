@@ -194,7 +194,7 @@ func everyByte() []byte {
 // sharedByAll gives the three workers twelve greetings.
 func sharedByAll(ctx context.Context, s *Stage, node *foreigner, done *diary) error {
 	const more = 12
-	s.Say("Now %d greetings of version 1, which all three can do. Whoever has time takes the next.", more)
+	s.Say("Now %d greetings of version 1, which all three can do. Any worker that has time takes the next.", more)
 	for _, name := range numbered("greeting", more) {
 		if err := sendGreeting(Quiet(ctx), s, 1, name, nil); err != nil {
 			return err

@@ -99,7 +99,7 @@ func yourKey(ctx context.Context, s *Stage) error {
 		n.subject = "subject"
 	}
 	if n.subject == "" && !n.together {
-		s.Means("Whoever wants every row lists them together, whatever they are to each other.")
+		s.Means("Anyone who wants every row lists them together, whatever they are to each other.")
 	}
 	like := ""
 	for _, table := range slices.Sorted(maps.Keys(granularity)) {

@@ -124,7 +124,7 @@ func lateDeletes(ctx context.Context, s *Stage) error {
 	if err != nil {
 		return err
 	}
-	s.Claim(next.Visibility() == 2*time.Second, "the next message is hidden for 2 s, by whoever receives it")
+	s.Claim(next.Visibility() == 2*time.Second, "the next message is hidden for 2 s, by any worker that receives it")
 	return next.Complete(Quiet(ctx))
 }
 

@@ -170,7 +170,7 @@ func lostRenewal(ctx context.Context, s *Stage) error {
 	}
 	err = lease.Renew(ctx)
 	s.Claim(errors.Is(err, workqueue.ErrReceiptLost), "the lease says that its receipt is lost, and not that somebody else has the message")
-	s.Means("Until the deadline nobody can have the message, so the worker may finish. It cannot delete: the message will come once more, and whoever gets it finds the work done.")
+	s.Means("Until the deadline nobody can have the message, so the worker may finish. It cannot delete: the message will come once more, and the worker that gets it finds the work done.")
 	return silence(ctx, s)
 }
 

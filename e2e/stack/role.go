@@ -69,7 +69,7 @@ func (p *process) alive() bool {
 // are known to be its own. It tries other ports when one that we chose was taken
 // meanwhile. Cancelling ctx ends the waiting and the process.
 //
-// Whoever took a port may have let go of it before we look: a probe for a free
+// Anyone who took a port may have let go of it before we look: a probe for a free
 // port opens it for a moment. The role has ended by then, so a role that ended
 // before it was ready is tried on other ports, too, three times at most: it may
 // as well have ended because of its configuration.
@@ -160,7 +160,7 @@ func (r *role) rechoosePorts(all bool) bool {
 const workerNice = 5
 
 // withPublicOps has the web role answer operators on its public listener, too, unless
-// somebody has decided: a stack is for whoever starts it, and what uses it has one
+// somebody has decided: a stack is for anyone who starts it, and what uses it has one
 // address (docs/decisions/0057-operations-in-public-by-a-setting.md). Where others are
 // let in and there is no token the role would refuse to start.
 func withPublicOps(env []string) []string {

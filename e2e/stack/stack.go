@@ -4,7 +4,7 @@
 //
 // A port is trusted only when two things are known: the system says that our
 // child listens on it (package ownport), and the role repeats a nonce that we
-// gave it. Otherwise one would talk to whoever had the port first.
+// gave it. Otherwise one would talk to anyone who had the port first.
 //
 // Everything that a stack writes is in one folder: NAME.pid, NAME.log, data/.
 //
@@ -51,7 +51,7 @@ type Options struct {
 	Bin string
 	// Workers is how many worker roles to start with; AddWorker adds more.
 	Workers int
-	// MaxWorkers, when it is more than Workers, is for whoever starts and stops workers
+	// MaxWorkers, when it is more than Workers, is for anyone who starts and stops workers
 	// as the queues want (package lab): the most there may be. This package ignores it.
 	MaxWorkers int
 	// Env is added to the environment of every role, as "NAME=value"; the last

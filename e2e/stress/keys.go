@@ -65,7 +65,7 @@ func Keys() []Key {
 			partition: one(day), where: known(one(day)),
 		}, {
 			// The number is given when the row is written and kept with the id by
-			// whoever wants to read it.
+			// anyone who wants to read it.
 			Name: "sequential", Row: "T3", Example: "000000001234", Color: "#8a6d00", spread: oneRange,
 			partition: func(string) string { return tablestore.Pad(sequence.Add(1), 12) },
 		}, {

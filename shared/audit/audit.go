@@ -157,7 +157,7 @@ func readEntry(row tablestore.Entity) (Entry, error) {
 }
 
 // Forget removes the days that ended before a time, the oldest too, and returns how
-// many rows went. A day's own row goes last, so that whoever is killed leaves a day that
+// many rows went. A day's own row goes last, so that a process that is killed leaves a day that
 // is found again. Safe to repeat.
 func (t *Trail) Forget(ctx context.Context, before time.Time) (removed int, _ error) {
 	for row, err := range t.table.Query(ctx, tablestore.Query{PartitionKey: daysKey, RowFrom: dayRow(before), Class: tablestore.RowRange, Read: readDay}) {

@@ -220,7 +220,7 @@ func TestSignedURLs(t *testing.T) {
 	}
 }
 
-// Whoever reads a log must not be able to read a video.
+// Anyone who reads a log must not be able to read a video.
 func TestSignaturesStayOutOfErrors(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)

@@ -17,7 +17,7 @@ var signature = regexp.MustCompile(`(?i)(^|[^a-z])sig(?:=|%3d)[^&\s"'<>\\)]*`)
 var accountKey = regexp.MustCompile(`(?i)\bAccountKey=[^;\s"']*`)
 
 // Redact returns text without the signatures of signed URLs and without account
-// keys. Whoever holds such a URL may use it, so it belongs in no log, no error
+// keys. Anyone who holds such a URL may use it, so it belongs in no log, no error
 // and no message to a user.
 func Redact(text string) string {
 	text = signature.ReplaceAllString(text, "${1}[signature removed]")

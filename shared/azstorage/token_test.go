@@ -113,7 +113,7 @@ func TestAwayForMany(t *testing.T) {
 	}
 }
 
-// silentIdentity answers after the patience of whoever asks.
+// silentIdentity answers after the patience of its caller.
 type silentIdentity struct{ asked atomic.Int32 }
 
 func (s *silentIdentity) GetToken(ctx context.Context, _ policy.TokenRequestOptions) (azcore.AccessToken, error) {

@@ -25,8 +25,8 @@ const (
 // 403) and a container, queue or table that is missing or being deleted. A
 // missing blob or row and a conflict are no trouble: they are answers.
 //
-// A call that the caller's context ended is trouble too. Whoever ends contexts
-// for reasons of his own looks at those first.
+// A call that the caller's context ended is trouble too. A caller that ends contexts
+// for reasons of its own looks at those first.
 func Trouble(err error) (Service, bool) {
 	if status, code, answered := Describe(err); answered {
 		return serviceOf(err), troubleAnswer(status, code)

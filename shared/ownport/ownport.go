@@ -1,5 +1,5 @@
 // Package ownport answers whether a listening port belongs to a certain process.
-// Whoever starts a server as a child and then talks to "its" port must know that
+// Anyone who starts a server as a child and then talks to "its" port must know that
 // it is not talking to a stranger that had the port first. Used by tests and by
 // the stack runner, never by a role.
 package ownport
@@ -17,7 +17,7 @@ import (
 var ErrStranger = errors.New("another process listens on this port")
 
 // ErrHidden says that the process keeps its open files from us, as the worker role does:
-// whoever talks to it must recognise it by what it answers.
+// anyone who talks to it must recognise it by what it answers.
 var ErrHidden = errors.New("the process does not show its open files")
 
 // Free returns a port on loopback that nobody listens on at this moment. It can

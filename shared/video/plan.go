@@ -208,7 +208,7 @@ type ChunkOutput struct {
 
 // Preview is what can be watched of a chunk that is not committed yet: its smallest
 // rendition, and the sound that belongs to it. It is made for a viewer who went there. It
-// may run on into the next chunk by some segments, for whoever went to the end of this one.
+// may run on into the next chunk by some segments, for a viewer who went to the end of this one.
 type Preview struct {
 	Chunk    int         `json:"chunk"`
 	Pictures ChunkOutput `json:"pictures"`        // one rendition: the last of the plan
@@ -255,7 +255,7 @@ const (
 
 // SoundPacket is the number of the first AAC packet of an audio segment, counted
 // from the start of the track. It follows from the segment's number alone, so
-// that a portion has its place whoever makes the one before it (paper row Q16c).
+// that a portion has its place no matter who makes the one before it (paper row Q16c).
 // Packet n holds the samples from (n-1) × AACPacket on: the first one holds the
 // priming of the encoder.
 func SoundPacket(segment int) int64 {

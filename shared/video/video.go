@@ -46,7 +46,7 @@ const (
 	Private  Visibility = "private"
 )
 
-// Linked reports whether whoever has a video's address may see it. A visibility that this
+// Linked reports whether anyone who has a video's address may see it. A visibility that this
 // release does not know is private.
 func (v Visibility) Linked() bool { return v == Public || v == Unlisted }
 
@@ -60,7 +60,7 @@ const (
 	Low    Priority = "low"
 )
 
-// LocalOwner owns the videos of a stack in which nobody signs in, and of whoever holds
+// LocalOwner owns the videos of a stack in which nobody signs in, and of anyone who holds
 // the access token.
 const LocalOwner = "local"
 

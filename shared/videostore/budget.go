@@ -44,7 +44,7 @@ func (s *Store) SetLimits(l Limits) { s.limits = l }
 
 const (
 	clipBudget      = "clip"
-	ownClips        = "clip~" // and whoever asked for them
+	ownClips        = "clip~" // and the requester
 	reprocessBudget = "reprocess"
 	// unpromised is how long an entry is kept whose work is not promised: its request
 	// may still be in progress.

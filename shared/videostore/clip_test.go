@@ -200,7 +200,7 @@ func TestClipIsAStep(t *testing.T) {
 	}
 }
 
-// A clip that fails leaves the video alone, and whoever asks again gets it tried
+// A clip that fails leaves the video alone, and anyone who asks again gets it tried
 // again.
 func TestClipFailsAlone(t *testing.T) {
 	t.Parallel()

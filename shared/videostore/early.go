@@ -145,7 +145,7 @@ func (c *Claim) planned(commit Commit) ([]tablestore.Op, []Intent, error) {
 }
 
 // Arrived promises what can be made of the parts of an upload that are held, ascending.
-// Whoever takes parts calls it when more have come; parts that come without a call wait
+// The code that takes parts calls it when more have come; parts that come without a call wait
 // for the next one, or until the upload is complete. Safe to repeat.
 func (s *Store) Arrived(ctx context.Context, id video.ID, held []sourceparts.Part) (Record, error) {
 	for {

@@ -13,7 +13,7 @@ type Observer struct {
 	// Video is told of every change of META by an edit or by the end of a step.
 	Video func(before, after video.Video)
 	// Attempt is told of every attempt whose end was written into its step's row, by
-	// whoever wrote it: that an attempt was lost is told by the next claim. The plan is
+	// no matter who wrote it: that an attempt was lost is told by the next claim. The plan is
 	// empty where it was not read.
 	Attempt func(key workflow.Key, plan video.Plan, a Attempt)
 }

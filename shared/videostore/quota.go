@@ -398,7 +398,7 @@ func readOwned(row tablestore.Entity) (video.ID, error) {
 	return video.ParseID(id)
 }
 
-// reserveClip takes one of the clips that whoever asks may have waiting, in a ledger of
+// reserveClip takes one of the clips that a requester may have waiting, in a ledger of
 // the owner's own: see BudgetsTable.
 func (s *Store) reserveClip(ctx context.Context, asker, entry string) error {
 	limit := s.limits.quotaOf(asker).Clips

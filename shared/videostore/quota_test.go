@@ -226,7 +226,7 @@ func TestLateCountDoesNotStay(t *testing.T) {
 	}
 }
 
-// Whoever dies between any two requests of an announcement or a purge leaves sums that
+// A process that dies between any two requests of an announcement or a purge leaves sums that
 // are those of the lines, and what upkeep does makes them true.
 func TestQuotaSurvivesDeath(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")
@@ -280,7 +280,7 @@ func TestQuotaSurvivesDeath(t *testing.T) {
 	}
 }
 
-// Whoever asks for clips has a quota of their own, whosever the video is.
+// Each requester of clips has a quota of their own, no matter who owns the video.
 func TestQuotaOfClips(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)

@@ -44,7 +44,7 @@ func (c *Counter) RollUp(ctx context.Context, now time.Time, exists Exists) erro
 }
 
 // closeDay writes the sums, then removes what they were made of, then the day's
-// row. Whoever is killed in between leaves a day that is closed again: the videos
+// row. A worker that is killed in between leaves a day that is closed again: the videos
 // that have their sum are recognised by it.
 func (c *Counter) closeDay(ctx context.Context, day time.Time, exists Exists) error {
 	date := day.Format(dayFormat)

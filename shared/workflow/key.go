@@ -12,7 +12,7 @@ import (
 )
 
 // Key names one run of one step. Its row, its message, its blobs and its name in
-// the API are derived from it, and so are the same whoever makes them. The JSON
+// the API are derived from it, and so are the same no matter who makes them. The JSON
 // form, without the video, is that of the outbox.
 type Key struct {
 	ID         video.ID `json:"-"`

@@ -63,7 +63,7 @@ type Spec struct {
 	MaxFailures int           // failed attempts before an item is poison; default 5
 
 	// ClaimPrefix returns how the names of a subject's claim checks begin. A
-	// message that names another blob is refused, because whoever can send messages
+	// message that names another blob is refused, because anyone who can send messages
 	// could read any blob. Default "<subject>/".
 	ClaimPrefix func(subject string) string
 

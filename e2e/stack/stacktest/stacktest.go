@@ -138,7 +138,7 @@ func RealTime(t testing.TB) string {
 
 // secret is what nobody may write down: account keys, signatures of SAS, sessions, API
 // keys, tokens of playback, what somebody shows to be let in, the address of a lab with its
-// token. Azurite's own key is public, but whoever logs that one logs any.
+// token. Azurite's own key is public, but anyone who logs that one logs any.
 var secret = regexp.MustCompile(`AccountKey=[^*"&; ]|Eby8vdM02xNOcqFlqUwJPLlm|[?&]sig=[A-Za-z0-9%+/]{8}|__Host-(session|signin)=[^;" ]|` +
 	`key_[a-z2-7]{12}_[a-z2-7]{8}|~[0-9a-f]{6,}\.[A-Za-z0-9_-]{22}|(?i:bearer|basic)(?: |%20|\+)[A-Za-z0-9._~+/=-]{16}|//lab:[^@*" ]+@`)
 

@@ -819,40 +819,6 @@ func TestPermanentAndMalformedArePoisonAtOnce(t *testing.T) {
 	}
 }
 
-// Kills and drains are not the item's fault, but an item that always takes its
-// worker down is found out.
-func TestCrashLoopBackstop(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ deliveries, poison int }{"nineteen crashes": {19, 0}, "twenty crashes": {20, 1}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := azuritetest.Account(t)
-			qs := queuetest.Open(t, a, oneQueue(30*time.Second))
-			send(t, qs, jobs, "x")
-			client := a.Queue(jobs)
-			for range c.deliveries { // deliveries that nobody accounted for
-				got, err := client.DequeueMessage(t.Context(), nil)
-				if err != nil || len(got.Messages) != 1 {
-					t.Fatal(len(got.Messages), err)
-				}
-				m := got.Messages[0]
-				if _, err := client.UpdateMessage(t.Context(), *m.MessageID, *m.PopReceipt, *m.MessageText, nil); err != nil {
-					t.Fatal(err)
-				}
-			}
-			var h queuetest.Recorder
-			run(t, qs, &h)
-			list := poisoned(t, qs, c.poison)
-			if len(h.IDs()) != 1-c.poison {
-				t.Errorf("%d deliveries reached the handler", len(h.IDs()))
-			}
-			if c.poison == 1 && !strings.Contains(list[0].Reason, "crash loop") {
-				t.Errorf("reason %q", list[0].Reason)
-			}
-		})
-	}
-}
-
 // Snoozing is no failure, however often it happens.
 func TestSnoozeCostsNoAttempt(t *testing.T) {
 	t.Parallel()

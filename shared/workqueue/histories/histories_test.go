@@ -28,10 +28,10 @@ func TestHistories(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(rt *rapid.T) {
 				p := plans(rt)
-				var wrong, log []string
-				synctest.Test(t, func(t *testing.T) { wrong, log = play(t, p) })
-				if len(wrong) > 0 {
-					rt.Fatalf("WRONG: %s\n\n%s", strings.Join(wrong, "\nWRONG: "), strings.Join(log, "\n"))
+				var w *world
+				synctest.Test(t, func(t *testing.T) { w = play(t, p) })
+				if len(w.wrong) > 0 {
+					rt.Fatalf("WRONG: %s\n\n%s", strings.Join(w.wrong, "\nWRONG: "), strings.Join(w.log, "\n"))
 				}
 			})
 		})
@@ -49,6 +49,7 @@ func (w *world) poisoned() map[string]map[string]any {
 
 // judge compares how items have ended with what handlers did.
 func (w *world) judge() {
+	w.poison = len(w.poisoned())
 	poison := map[string]bool{} // items
 	for id, values := range w.poisoned() {
 		item, reason := fmt.Sprint(values["ItemId"]), fmt.Sprint(values["Reason"])

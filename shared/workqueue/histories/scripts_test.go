@@ -3,9 +3,11 @@ package histories_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -82,6 +84,26 @@ func TestLostRepliesAreNoCrashLoop(t *testing.T) {
 			t.Errorf("%d replies were not lost, counters are %+v", lose.Load(), s)
 		}
 	})
+}
+
+// An item that kills each worker is poison before it kills for ever; one kill less, and it is
+// done. Whether a worker died of the item or of something else cannot be told.
+func TestItemsThatKillTheirWorkers(t *testing.T) {
+	t.Parallel()
+	for kills, poison := range map[int]int{maxUnexplained - 1: 0, maxUnexplained: 1, maxUnexplained + 5: 1} {
+		t.Run(fmt.Sprint(kills, " kills"), func(t *testing.T) {
+			t.Parallel()
+			p := plan{
+				Items:   []item{{ID: "item", Queue: brief, Shape: ours, About: "subject", Script: slices.Repeat([]outcome{dies}, kills)}},
+				Workers: []life{{End: chaos}},
+			}
+			var w *world
+			synctest.Test(t, func(t *testing.T) { w = play(t, p) })
+			if n := w.poison; n != poison || len(w.wrong) > 0 || poison == 1 && w.attempts["item"] != maxUnexplained {
+				t.Errorf("%d are poison after %d attempts, want %d; %q\n%s", n, w.attempts["item"], poison, w.wrong, strings.Join(w.log, "\n"))
+			}
+		})
+	}
 }
 
 // Trouble with a dependency that has no probe holds up the steps that met it, also while one

@@ -64,6 +64,7 @@ type world struct {
 	log      []string
 	wrong    []string
 	requests int
+	poison   int // items, in the end
 }
 
 func newWorld(p plan) *world {
@@ -442,11 +443,11 @@ func (w *world) scrawl(s scrawl) {
 	w.service.queues[name].metadata.Set("x-ms-meta-visibility_ms", s.Value)
 }
 
-// play lets a history happen, and returns what was wrong in it and what happened.
-func play(t *testing.T, p plan) (wrong, log []string) {
+// play lets a history happen, and returns what came of it.
+func play(t *testing.T, p plan) *world {
 	w := newWorld(p)
 	if err := workqueue.OpenAll(w.account(&line{}), specs()).Ensure(t.Context()); err != nil {
-		return []string{err.Error()}, nil
+		t.Fatal(err)
 	}
 	w.began = time.Now()
 	var all sync.WaitGroup
@@ -473,7 +474,8 @@ func play(t *testing.T, p plan) (wrong, log []string) {
 	w.finish()
 	w.judge()
 	w.redrive()
-	return append(w.wrong, w.service.problem...), w.log
+	w.wrong = append(w.wrong, w.service.problem...)
+	return w
 }
 
 // live runs a worker for its time, and again when it died.

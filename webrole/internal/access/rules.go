@@ -99,7 +99,7 @@ func Check(routes gin.RoutesInfo) error {
 	return errors.Join(missing...)
 }
 
-// free are the routes that answer whoever asks, also without an identity.
+// free are the routes that answer everyone, also without an identity.
 var free = map[string]bool{
 	"GET /livez": true, "GET /readyz": true,
 	"GET " + SignInPath: true, "GET " + callbackPath: true, "POST " + signOutPath: true,

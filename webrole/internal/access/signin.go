@@ -57,7 +57,7 @@ type OIDC struct {
 	ClientID     string
 	ClientSecret string   // empty: a public client, which PKCE protects
 	URL          string   // where browsers see us, such as https://video.example.org
-	Role         Role     // of whoever the issuer gives none of ours
+	Role         Role     // of users to whom the issuer gives none of ours
 	RoleClaim    string   // name of the claim that has roles, a text or a list
 	Keys         []string // the first signs cookies, all are taken: keys rotate
 }
@@ -289,7 +289,7 @@ func (s *SignIn) role(claim any) Role {
 }
 
 // flow is the OAuth 2 client and its issuer, which is asked once what it can do. While it
-// is away, whoever comes waits for the request that is under way, not for those of others
+// is away, anyone who comes waits for the request that is under way, not for those of others
 // before him.
 func (s *SignIn) flow(ctx context.Context) (oauth2.Config, *oidc.Provider, error) {
 	provider := s.provider.Load()

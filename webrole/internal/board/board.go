@@ -107,7 +107,7 @@ type Looker struct {
 	behind  bool // the next event is a snapshot
 }
 
-// Look adds a looker. The first one starts the reader. Whoever looks must leave.
+// Look adds a looker. The first one starts the reader. Each must leave.
 func (b *Board) Look() (*Looker, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 type idPage struct {
 	ids  []video.ID
 	next string // opaque; empty on the last page
-	own  bool   // the list of whoever asks: also what is not public
+	own  bool   // the requester's own list: also what is not public
 
 	// Of searches only.
 	entitiesRead, requests int

@@ -192,7 +192,7 @@ func (t told) worker(name string) *string {
 // retrying stands for an error that is no business of those who are told of it.
 const retrying = "retrying"
 
-// failure is the text of a video.Failure, which is written for whoever sent the file.
+// failure is the text of a video.Failure, which is written for the uploader.
 var failure = regexp.MustCompile(`^[a-z]+(_[a-z]+)+: `)
 
 // existing reads a video that who asks may see; a tombstone is not found.

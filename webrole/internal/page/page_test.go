@@ -13,7 +13,7 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
-// A browser gets scripts compressed and asks for them once; whoever does not know
+// A browser gets scripts compressed and asks for them once; a client that does not know
 // gzip, or asks for a part, gets them as they are.
 func TestStaticFilesAreCompressed(t *testing.T) {
 	t.Parallel()

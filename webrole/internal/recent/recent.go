@@ -17,7 +17,7 @@ import (
 const (
 	// minPause is the least between the starts of two readings of one value, and a
 	// reading that takes long is followed by a pause of pauseFactor times as long:
-	// whoever asks, a value is read for a fifth of the time at most.
+	// no matter who asks, a value is read for a fifth of the time at most.
 	minPause    = 50 * time.Millisecond
 	pauseFactor = 4
 	// readTimeout ends a reading. It is of the reading's own, because those who

@@ -58,7 +58,7 @@ func TestReadingsAreShared(t *testing.T) {
 	}
 }
 
-// Whoever stops waiting does not take the others with him.
+// Anyone who stops waiting does not take the others with him.
 func TestOneCancellationFailsNobodyElse(t *testing.T) {
 	t.Parallel()
 	begun, let := make(chan struct{}), make(chan struct{})

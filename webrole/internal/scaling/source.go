@@ -54,7 +54,7 @@ func (s *Source) Now(ctx context.Context) (Decision, error) {
 	if d, known := s.remembered(); known {
 		return d, nil
 	}
-	// Whoever asks meanwhile waits for the same reading, which has a deadline of its own.
+	// Anyone who asks meanwhile waits for the same reading, which has a deadline of its own.
 	result := s.underWay.DoChan("", func() (any, error) {
 		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 		defer cancel()

@@ -86,7 +86,7 @@ func (b *buffers) mayTake() bool {
 	return true
 }
 
-// give takes a buffer back. What was borrowed goes to whoever needs it most.
+// give takes a buffer back. What was borrowed goes to the upload that needs it most.
 func (b *buffers) give(buffer *[]byte) {
 	b.memory.pool.Put(buffer)
 	b.mu.Lock()

@@ -23,7 +23,7 @@ const partsInFlight = 2
 
 // putParts stores r, of size bytes, part by part, and returns the video with its layout.
 // Parts that are held with the same content are not stored again, so an upload that
-// broke off goes on, whoever sent what is there (paper row Q14). A part that is held
+// broke off goes on, no matter who sent what is there (paper row Q14). A part that is held
 // with other content is of another file: 409 upload_conflict.
 func (s *Service) putParts(ctx context.Context, rec videostore.Record, r io.Reader, size int64, buffers *buffers) (videostore.Record, error) {
 	old := rec.Video.Upload

@@ -98,7 +98,7 @@ export interface paths {
         };
         /**
          * What is there of an upload, and keys for what is missing
-         * @description The same answer as that of POST, for whoever only wants to know: it changes
+         * @description The same answer as that of POST, for a client that only wants to know: it changes
          *     nothing. There are no keys when no upload has begun.
          */
         get: operations["getUpload"];
@@ -851,7 +851,7 @@ export interface paths {
          *     line comes when there was nothing to tell for 15 s.
          *
          *     One reader asks storage for all who look, at most 20 times per second, and not at
-         *     all when nobody looks. Whoever reads too slowly misses changes and gets a new
+         *     all when nobody looks. A client that reads too slowly misses changes and gets a new
          *     `snapshot` instead, or is cut off after 10 s. `Last-Event-ID` is not needed: a
          *     stream always begins with a `snapshot`. Streams end when the role stops.
          *     429 `too_busy` beyond 256 streams.
@@ -874,9 +874,9 @@ export interface paths {
         };
         /**
          * What the bench of faults can break, and what is broken now
-         * @description The web role passes everything under `/lab` on to whoever started the stack,
+         * @description The web role passes everything under `/lab` on to the process that started the stack,
          *     which holds the processes and stands before the storage. Every fault ends by
-         *     itself. Whoever asks elsewhere is answered 404, as at any unknown address:
+         *     itself. A client that asks elsewhere is answered 404, as at any unknown address:
          *     faults are there on loopback only, scenes also where operators sign in.
          */
         get: operations["getLab"];

@@ -3,7 +3,7 @@
 // written some seconds later.
 
 // Memory of a file's upload: the key of the request that announced it, and the video
-// once its id is known. The key is random, because whoever can guess it is answered
+// once its id is known. The key is random, because anyone who can guess it is answered
 // with the video.
 export interface Memory { key?: string; id?: string }
 

@@ -3,7 +3,7 @@ import { $, Problem, type Video, type VideoPage, call, duration, element, messag
 import { thumb } from './thumb';
 
 const cards = new Map<string, { item: HTMLLIElement; looks: string }>();
-const seen = { public: 'Public', unlisted: 'Whoever has the link', private: 'Private' };
+const seen = { public: 'Public', unlisted: 'Anyone with the link', private: 'Private' };
 let pages = 1;
 let still = 0; // asked, while nothing changes by itself
 let awaited = true; // something changes by itself, or the list is not here yet

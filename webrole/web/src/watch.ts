@@ -82,7 +82,7 @@ function show(v: Video) {
   player.update(v);
   $('waiting').hidden = Boolean(v.links.master) && v.state !== 'awaiting_upload';
   if (v.state === 'awaiting_upload') {
-    // Also on another device: whoever has the file may send what is missing.
+    // Also on another device: anyone who has the file may send what is missing.
     if (!$('waiting').querySelector('a')) $('waiting').replaceChildren('The upload is not complete. ', element('a', { href: `/upload?video=${id}` }, 'Go on with it'), ', here or on another device, with the same file.');
   } else if (!v.links.master) $('waiting').textContent = v.state === 'failed' ? 'There is nothing to watch.' : 'It can be watched as soon as its first seconds are processed.';
 }

@@ -19,11 +19,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// InstanceHeader carries the instance that the starter chose, so that whoever
+// InstanceHeader carries the instance that the starter chose, so that anyone who
 // started this process can tell it from a stranger on the same port.
 const InstanceHeader = "X-Cutroom-Instance"
 
-// What a connection may take: whoever reaches the port may open one, also without the
+// What a connection may take: anyone who reaches the port may open one, also without the
 // token. The time of an answer has no bound: a profile lasts as long as it is asked to.
 const (
 	readTime  = 5 * time.Second // of a request: net/http reads its body, wanted or not

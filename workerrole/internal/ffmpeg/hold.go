@@ -7,7 +7,7 @@ import (
 )
 
 // The programs of a tool are held this long at most, and then go on for at least as long
-// as the pause says, whoever asks. So viewers who seek all the time cost the others a
+// as the pause says, no matter who asks. So viewers who seek all the time cost the others a
 // third of their time, and no lease.
 const (
 	holdAtMost = 3 * time.Second

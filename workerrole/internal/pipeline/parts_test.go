@@ -90,8 +90,8 @@ func noise(size int) []byte {
 	return content
 }
 
-// A source in parts reads as the one file that it is, by whoever jumps about in it and by
-// whoever reads it to its end; part and block of the reader need not fit.
+// A source in parts reads as the one file that it is, by a reader that jumps about in it and by
+// one that reads it to its end; part and block of the reader need not fit.
 func TestPartsReadAsOneFile(t *testing.T) {
 	t.Parallel()
 	s := newSent(t, noise(3<<20+4321), 300_000)
@@ -182,7 +182,7 @@ func TestGrowingSourceWaits(t *testing.T) {
 	}
 }
 
-// Whoever has no patience waits for the part that is sent next, and for no other.
+// Anyone who has no patience waits for the part that is sent next, and for no other.
 func TestGrowingSourceWaitsForTheNextPart(t *testing.T) {
 	t.Parallel()
 	s := newSent(t, noise(1<<20), 200_000) // six parts

@@ -256,7 +256,7 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 	}
 	failpoint.Hit(r.Step.Name() + "/committed")
 	// Only what this commit promised: other rows of the outbox may be being sent by
-	// whoever wrote them.
+	// no matter who wrote them.
 	if err := claim.Send(ctx); err != nil {
 		return err
 	}

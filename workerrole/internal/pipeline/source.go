@@ -31,7 +31,7 @@ type origin interface {
 }
 
 // openSource lets ffmpeg read one version of a blob until ctx ends, and returns the
-// version. Whoever has the valet key of a file in one blob can overwrite it while the
+// version. Anyone who has the valet key of a file in one blob can overwrite it while the
 // key is valid, also after the content was verified. So every request names the verified
 // version (If-Match). When the blob has another, the run fails with a *video.Failure,
 // source_changed. Other errors of a read fail it with an ffmpeg.TroubleError.

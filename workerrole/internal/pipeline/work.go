@@ -101,7 +101,7 @@ func (w *Work) used() sourceparts.Versions {
 
 // SourceIsWhatWasRead compares the parts that steps of the plan have read while the upload
 // was going on with those that were committed. Nobody should be able to replace a part,
-// but whoever has the account's key is; then the run fails with a *video.Failure,
+// but anyone who has the account's key is; then the run fails with a *video.Failure,
 // source_changed.
 func (w *Work) SourceIsWhatWasRead(ctx context.Context, view videostore.View) error {
 	var manifest *sourceparts.Manifest
