@@ -3,6 +3,8 @@ package workqueue
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -125,8 +127,18 @@ func (qs *Queues) sent(queue string) {
 	hooks := qs.onSend
 	qs.mu.Unlock()
 	for _, hook := range hooks {
-		hook(queue)
+		call(hook, queue)
 	}
+}
+
+// call calls a hook. The item is sent: a panic is not its sender's.
+func call(hook func(queue string), queue string) {
+	defer func() {
+		if v := recover(); v != nil {
+			slog.Error("a hook of OnSend panicked", "queue", queue, "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	hook(queue)
 }
 
 // Listed is a queue that exists in the account under the stack's prefix.

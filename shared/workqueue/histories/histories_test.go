@@ -52,11 +52,8 @@ func (w *world) judge() {
 	w.poison = len(w.poisoned())
 	poison := map[string]bool{} // items
 	for id, values := range w.poisoned() {
-		item, reason := fmt.Sprint(values["ItemId"]), fmt.Sprint(values["Reason"])
-		text, _ := base64.StdEncoding.DecodeString(fmt.Sprint(values["Text"]))
-		if inner, err := base64.StdEncoding.DecodeString(string(text)); item == "" && err == nil {
-			item = strings.TrimPrefix(string(inner), "garbage of ")
-		}
+		text, _ := base64.StdEncoding.DecodeString(fmt.Sprint(values["Text"])) // as rows have bytes
+		item, reason := itemOf(string(text)), fmt.Sprint(values["Reason"])
 		poison[item] = true
 		w.logf("poison: %s, %s", item, reason[:min(len(reason), 80)])
 		i := w.plan.item(item)
@@ -73,8 +70,8 @@ func (w *world) judge() {
 			w.wrongf("%d attempts of message %s failed", n, id)
 		}
 	}
-	for id := range w.sent {
-		if w.done[id] == 0 && !poison[id] {
+	for id, sent := range w.sent {
+		if sent && w.done[id] == 0 && !poison[id] {
 			w.wrongf("%s was sent, and is neither done nor poison", id)
 		}
 	}

@@ -11,13 +11,14 @@ import (
 
 // plan is a history before it happens.
 type plan struct {
-	Seed    uint64        // of what happens by chance: delays, which requests of a storm fail
-	Skew    time.Duration // of the service's clock
-	Items   []item
-	Workers []life
-	Storms  []storm
-	Pauses  []pause
-	Scrawl  []scrawl
+	Seed     uint64        // of what happens by chance: delays, which requests of a storm fail
+	Skew     time.Duration // of the service's clock
+	Items    []item
+	Workers  []life
+	Storms   []storm
+	Pauses   []pause
+	Scrawl   []scrawl
+	Removals []removal
 }
 
 const (
@@ -131,6 +132,12 @@ type scrawl struct {
 	Value string // of the visibility
 }
 
+// removal is of every message of a queue, by another tool.
+type removal struct {
+	At    time.Duration
+	Queue string
+}
+
 func within(longest time.Duration) *rapid.Generator[time.Duration] {
 	return rapid.Custom(func(t *rapid.T) time.Duration {
 		return time.Duration(rapid.Int64Range(0, longest.Milliseconds()).Draw(t, "ms")) * time.Millisecond
@@ -178,6 +185,9 @@ func plans(t *rapid.T) plan {
 			Value: rapid.SampledFrom([]string{"30", "-1", "many", "600000"}).Draw(t, "value"),
 		}
 	}), 0, 1).Draw(t, "scrawl")
+	p.Removals = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) removal {
+		return removal{At: within(chaos).Draw(t, "at"), Queue: rapid.SampledFrom(queueNames).Draw(t, "queue")}
+	}), 0, 1).Draw(t, "removals")
 	return p
 }
 

@@ -9,10 +9,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -52,7 +55,8 @@ func script(t *testing.T, l *line, handlers map[string]consumer.Handler, change 
 
 func sendOne(t *testing.T, queues *workqueue.Queues, queue, id string) {
 	t.Helper()
-	item, err := workitem.New(queue, "subject", id, nil)
+	step, _, _ := strings.Cut(queue, "-") // a lane has its queue's step
+	item, err := workitem.New(step, "subject", id, nil)
 	if err == nil {
 		err = queues.Send(context.Background(), queue, item, 0)
 	}
@@ -82,6 +86,50 @@ func TestLostRepliesAreNoCrashLoop(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		if s := c.Stats().Queue(brief); s.Completed != 1 || s.CrashLoops != 0 || lose.Load() > 0 {
 			t.Errorf("%d replies were not lost, counters are %+v", lose.Load(), s)
+		}
+	})
+}
+
+// Two lanes that have work get slots in turn, whatever their items take (paper row Q5).
+func TestLanesTakeTurns(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		slots := rapid.IntRange(1, 4).Draw(rt, "slots")
+		each := rapid.IntRange(4, 20).Draw(rt, "items of each lane")
+		takes := rapid.SliceOfN(within(3*time.Second), 2*each, 2*each).Draw(rt, "takes")
+		var mu sync.Mutex
+		begun, worst := map[string]int{}, 0
+		handlers := map[string]consumer.Handler{
+			brief: consumer.HandlerFunc(noWork),
+			long: consumer.HandlerFunc(func(_ context.Context, job *consumer.Job) error {
+				mu.Lock()
+				begun[job.Queue]++
+				if ahead := begun[long] - begun[workqueue.LaneName(long, 2)]; max(begun[long], begun[workqueue.LaneName(long, 2)]) < each {
+					worst = max(worst, ahead, -ahead)
+				}
+				n := begun[long] + begun[workqueue.LaneName(long, 2)]
+				mu.Unlock()
+				time.Sleep(takes[(n-1)%len(takes)])
+				return nil
+			}),
+		}
+		change := func(o *consumer.Options) { o.Pools[long] = slots }
+		script(t, &line{}, handlers, change, func(queues *workqueue.Queues, c *consumer.Consumer) {
+			if err := queues.Queue(long).Pause(context.Background()); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Minute)
+			for range each {
+				sendOne(t, queues, long, "item")
+				sendOne(t, queues, workqueue.LaneName(long, 2), "item")
+			}
+			if err := queues.Queue(long).Resume(context.Background()); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(10 * time.Minute)
+		})
+		if begun[long] != each || worst > slots+2 {
+			rt.Fatalf("of %d slots one lane was ahead by %d; begun %v", slots, worst, begun)
 		}
 	})
 }

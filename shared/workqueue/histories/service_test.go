@@ -32,6 +32,7 @@ type service struct {
 	blobs   map[string]*blob
 	made    int                  // numbers of messages, receipts and versions
 	deleted map[string]time.Time // when messages were, by id
+	cleared map[string]bool      // messages that somebody else removed, by id
 	problem []string             // what a client must not do
 }
 
@@ -59,7 +60,7 @@ type blob struct {
 }
 
 func newService(skew time.Duration) *service {
-	return &service{skew: skew, queues: map[string]*queue{}, tables: map[string]map[string]*row{}, blobs: map[string]*blob{}, deleted: map[string]time.Time{}}
+	return &service{skew: skew, queues: map[string]*queue{}, tables: map[string]map[string]*row{}, blobs: map[string]*blob{}, deleted: map[string]time.Time{}, cleared: map[string]bool{}}
 }
 
 func (s *service) number() string {
@@ -238,6 +239,19 @@ func (s *service) delete(q *queue, id string, query url.Values) answer {
 	q.messages = slices.DeleteFunc(q.messages, func(other *message) bool { return other == m })
 	s.deleted[id] = time.Now()
 	return answer{status: http.StatusNoContent}
+}
+
+// clear removes all messages of a queue, as another tool does, and returns their texts.
+func (s *service) clear(name string) (texts []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queues[name]
+	for _, m := range q.messages {
+		texts = append(texts, m.text)
+		s.deleted[m.id], s.cleared[m.id] = time.Now(), true
+	}
+	q.messages = nil
+	return texts
 }
 
 // textOf reads the text of a message in the body of a request.

@@ -55,6 +55,7 @@ type world struct {
 	chance   *rand.Rand
 	attempts map[string]int       // of each item
 	sent     map[string]bool      // items that were acknowledged
+	removed  map[string]bool      // items of which a message was removed by somebody else
 	sends    map[string]time.Time // when each item was first sent
 	done     map[string]int       // attempts of each item that succeeded or were not wanted
 	failed   map[string]int       // attempts of each message that failed
@@ -70,7 +71,7 @@ type world struct {
 func newWorld(p plan) *world {
 	return &world{
 		plan: p, service: newService(p.Skew), began: time.Now(), chance: rand.New(rand.NewPCG(p.Seed, 1)),
-		attempts: map[string]int{}, sent: map[string]bool{}, sends: map[string]time.Time{}, done: map[string]int{},
+		attempts: map[string]int{}, sent: map[string]bool{}, removed: map[string]bool{}, sends: map[string]time.Time{}, done: map[string]int{},
 		failed: map[string]int{}, givenUp: map[string]bool{}, started: map[string]int{}, running: map[string]*worker{},
 	}
 }
@@ -284,6 +285,9 @@ func (k *worker) begin(job *consumer.Job, i item) outcome {
 	w := k.world
 	w.service.mu.Lock()
 	deleted, gone := w.service.deleted[job.MessageID]
+	if w.service.cleared[job.MessageID] && time.Since(deleted) < time.Second { // it was under way
+		gone = false
+	}
 	w.service.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -381,7 +385,7 @@ func (w *world) send(i item) {
 		}
 		time.Sleep(time.Second)
 	}
-	w.locked(func() { w.logf("%s was sent", i.ID); w.sent[i.ID] = true })
+	w.locked(func() { w.logf("%s was sent", i.ID); w.sent[i.ID] = !w.removed[i.ID] })
 }
 
 func (w *world) try(a *azstorage.Account, queues *workqueue.Queues, i item) error {
@@ -405,7 +409,7 @@ func (w *world) try(a *azstorage.Account, queues *workqueue.Queues, i item) erro
 		}
 		text = string(raw)
 	case garbage:
-		text = base64.StdEncoding.EncodeToString([]byte("garbage of " + i.ID))
+		text = base64.StdEncoding.EncodeToString([]byte(garbageOf + i.ID))
 	default:
 		return queues.Send(context.Background(), i.Queue, made, 0)
 	}
@@ -443,6 +447,29 @@ func (w *world) scrawl(s scrawl) {
 	w.service.queues[name].metadata.Set("x-ms-meta-visibility_ms", s.Value)
 }
 
+// remove removes the messages of a queue. What becomes of their items is not judged.
+func (w *world) remove(r removal) {
+	for _, text := range w.service.clear(r.Queue) {
+		w.locked(func() {
+			item := itemOf(text)
+			w.logf("somebody removes %s from %s", item, r.Queue)
+			delete(w.sent, item)
+			w.removed[item] = true
+		})
+	}
+}
+
+// itemOf is whose message has this text.
+func itemOf(text string) string {
+	if item, err := workitem.Decode(text); err == nil {
+		return item.ID
+	}
+	raw, _ := base64.StdEncoding.DecodeString(text) // by send
+	return strings.TrimPrefix(string(raw), garbageOf)
+}
+
+const garbageOf = "garbage of "
+
 // play lets a history happen, and returns what came of it.
 func play(t *testing.T, p plan) *world {
 	w := newWorld(p)
@@ -465,6 +492,9 @@ func play(t *testing.T, p plan) *world {
 	}
 	for _, s := range p.Scrawl {
 		at(s.At, func() { w.scrawl(s) })
+	}
+	for _, r := range p.Removals {
+		at(r.At, func() { w.remove(r) })
 	}
 	for n, life := range p.Workers {
 		at(life.Start, func() { w.live(fmt.Sprint("w", n), life) })
