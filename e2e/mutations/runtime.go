@@ -45,10 +45,6 @@ var runtime = histories([]Mutation{
 		Edits: []Edit{{"shared/azstorage/clock.go", "if a.clock.ahead.Abs() <= clockSlack || there.IsZero() {", "if a.clock.ahead.Abs() <= clockSlack || true {"}},
 	},
 	{
-		Name:  "that a handler stops before its lease ends",
-		Edits: []Edit{{"shared/workqueue/consumer/owner.go", "o.lease.Deadline().Add(-margin(o.lease.Visibility()))", "o.lease.Deadline().Add(margin(o.lease.Visibility()))"}},
-	},
-	{
 		Name:  "that what failed as often as it may is poison",
 		Edits: []Edit{{"shared/workqueue/consumer/settle.go", "if failures >= o.maxFailures() {", "if failures > o.maxFailures() {"}, {"shared/workqueue/consumer/owner.go", "case item.Failures >= o.maxFailures():", "case item.Failures > o.maxFailures():"}},
 	},
