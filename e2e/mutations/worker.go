@@ -151,7 +151,7 @@ var worker = []Mutation{
 			New:  `Do: func(context.Context) (upkeep.Pass, error) { _ = reconciler.Pass; return upkeep.Pass{}, nil }}`,
 		}},
 		Package: "./e2e/crash", Test: "TestPromiseIsKeptAfterACrash",
-		Says: "after 30s: not probed",
+		Says: ": not probed",
 		Soak: []string{"was uploaded and is uploaded", "was uploaded and is processing", "is still being deleted", "promise "},
 	},
 	{

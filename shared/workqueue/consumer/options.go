@@ -58,7 +58,9 @@ type Options struct {
 
 	// MaxUnexplained is how many deliveries of an item may end without a record in
 	// its message before it is poison: it probably kills its workers. Default 20,
-	// because workers are also killed for reasons that are not the item's.
+	// because workers are also killed for reasons that are not the item's. From half of
+	// them on the message says of each attempt that it begins, and only those count:
+	// a delivery whose reply was lost has reached no handler.
 	MaxUnexplained int
 
 	// MaxKills is how many times the child processes of one item may be killed from
