@@ -87,8 +87,14 @@ var media = []Mutation{
 			Old:  `set(unix.RLIMIT_AS, memory, memory)`,
 			New:  `_ = memory`,
 		}},
+		Package: "./workerrole/internal/ffmpeg", Test: "TestEvidenceAndTrouble/too_much_memory",
+		Says: "want evidence",
+	},
+	{
+		Name:    "the bound of what a first look reads",
+		Edits:   []Edit{{"workerrole/internal/ffmpeg/probe.go", "src.served.bound(maxMetadata, ", "src.served.bound(maxMetadata<<20, "}},
 		Package: "./workerrole/internal/ffmpeg", Test: "TestTagsStayOutOfMemory",
-		Says: "more than the 512 that it may have",
+		Says: "want too_much_metadata of the first",
 	},
 	{
 		Name: "that too long by the clock is trouble",
