@@ -108,7 +108,7 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 	return r, nil
 }
 
-// serve answers until ctx ends, then drains: first /readyz says no, so that anyone who
+// serve answers until ctx ends, then drains: first /readyz says no, so that what
 // sends requests here stops; after DrainDelay the listeners close, and requests
 // under way end. The admin listener closes last.
 func (r *role) serve(ctx context.Context) error {

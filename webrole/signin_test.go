@@ -78,7 +78,7 @@ func (i *issuer) rotate(id string) {
 	i.key, i.id = key, id
 }
 
-// token changes a code for an ID token: once, for anyone who holds the verifier of PKCE.
+// token changes a code for an ID token: once, for the holder of the verifier of PKCE.
 func (i *issuer) token(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	asked, code := i.asked, r.FormValue("code")
@@ -368,7 +368,7 @@ func TestSignInIsLimited(t *testing.T) {
 	}
 }
 
-// TestIssuerAway: while the issuer is silent, anyone who comes waits as long as one request
+// TestIssuerAway: while the issuer is silent, each request waits as long as one request
 // to it takes, however many wait, and the issuer is not asked for each of them.
 func TestIssuerAway(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")

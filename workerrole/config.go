@@ -29,7 +29,7 @@ type config struct {
 	Storage    azstorage.Config
 	Queues     []workqueue.Spec // with the visibility timeouts of CUTROOM_VISIBILITY
 	Name       string           // of this worker, unique among all
-	Instance   string           // returned by the admin listener, so that anyone who started the worker recognises it
+	Instance   string           // returned by the admin listener, so that the program that started the worker recognises it
 	AdminAddr  string
 	AdminToken string         // needed to read more than health, and to listen off loopback
 	Pools      map[string]int // slots by pool

@@ -182,7 +182,7 @@ func startCounter(to *azurite.Server) (*counter, error) {
 		}
 		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
 		target := &url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", service.port)}
-		proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)} // anyone who asked hears of it
+		proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)} // the client hears of it
 		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			c.count(request{string(service.name) + ": " + asked(service.name, r), azstorage.Classify(service.name, r)})
 			proxy.ServeHTTP(w, r)

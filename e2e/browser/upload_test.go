@@ -205,7 +205,7 @@ func TestPageAndServerRefuseTheSame(t *testing.T) {
 }
 
 // pausesAndGoesOn sends a file by keyboard and pauses in its middle: what is under way
-// ends, nothing more begins, and anyone who goes on sends the rest, each part once.
+// ends, nothing more begins, and the next try sends the rest, each part once.
 func pausesAndGoesOn(t *testing.T, user *journey.User, tab context.Context, base string) {
 	t.Helper()
 	const size = 64 << 20

@@ -130,7 +130,7 @@ func (u *User) Put(ctx context.Context, id string, content io.Reader, size int64
 	return nil
 }
 
-// How often anyone who sends parts asks what else is wanted, after the beginning can be
+// How often a client that sends parts asks what else is wanted, after the beginning can be
 // watched and before: what has arrived is worked on when the web role is asked.
 const (
 	askEvery = 2 * time.Second

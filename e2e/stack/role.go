@@ -69,7 +69,7 @@ func (p *process) alive() bool {
 // are known to be its own. It tries other ports when one that we chose was taken
 // meanwhile. Cancelling ctx ends the waiting and the process.
 //
-// Anyone who took a port may have let go of it before we look: a probe for a free
+// A process that took a port may have let go of it before we look: a probe for a free
 // port opens it for a moment. The role has ended by then, so a role that ended
 // before it was ready is tried on other ports, too, three times at most: it may
 // as well have ended because of its configuration.

@@ -51,7 +51,7 @@ type Options struct {
 	Bin string
 	// Workers is how many worker roles to start with; AddWorker adds more.
 	Workers int
-	// MaxWorkers, when it is more than Workers, is for anyone who starts and stops workers
+	// MaxWorkers, when it is more than Workers, is for a program that starts and stops workers
 	// as the queues want (package lab): the most there may be. This package ignores it.
 	MaxWorkers int
 	// Env is added to the environment of every role, as "NAME=value"; the last

@@ -42,7 +42,7 @@ func alive(t *testing.T, s *stack.Stack, name string) bool {
 }
 
 // TestOperationsOnTheStacksOneAddress: what uses a stack finds the operator's routes on
-// its public address, on every web role, unless anyone who started it decided otherwise or
+// its public address, on every web role, unless the one who started it decided otherwise or
 // lets others in without a token. Metrics are never there.
 func TestOperationsOnTheStacksOneAddress(t *testing.T) {
 	t.Parallel()

@@ -91,8 +91,8 @@ func (t *Trail) Write(ctx context.Context, e Entry) error {
 	_, err := t.table.Insert(ctx, tablestore.Entity{
 		PartitionKey: dayOf(at), RowKey: tablestore.InvertedTime(at) + tablestore.Separator + strings.ToLower(rand.Text()[:8]),
 		Props: map[string]any{
-			"Owner": e.Owner, "Role": e.Role, "Key": e.Key, "From": e.From, "Action": e.Action, "Subject": kept(e.Subject),
-			"Request": e.Request, "Status": int32(e.Status), "Made": kept(e.Made),
+			"Owner": e.Owner, "Role": e.Role, "Key": e.Key, "From": e.From, "Action": e.Action, "Subject": storable.Text(e.Subject, maxText),
+			"Request": e.Request, "Status": int32(e.Status), "Made": storable.Text(e.Made, maxText),
 		},
 	})
 	if err != nil {
@@ -101,12 +101,9 @@ func (t *Trail) Write(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// maxText is the longest text of an entry that a client chose, in UTF-16 units.
+// maxText is the longest text of an entry that a client chose, in UTF-16 units. A row that is
+// refused would refuse the request with 500 instead of its own code.
 const maxText = 1024
-
-// kept makes a row possible of whatever stands in an address: a row that is refused would
-// refuse the request with 500 instead of its own code.
-func kept(text string) string { return storable.Text(text, maxText) }
 
 // List returns a page of at most limit entries, newest first: row ranges of the newest
 // days (T5). next continues it and is empty at the end; tablestore.ErrToken for a token

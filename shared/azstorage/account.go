@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -70,10 +71,11 @@ func Open(cfg Config) (*Account, error) {
 
 // of returns the options for the clients of one service.
 func (a *Account) of(s Service, options policy.ClientOptions) policy.ClientOptions {
+	policies := slices.Concat([]policy.Policy{spans(s), marker(s)}, options.PerCallPolicies)
 	if s == Tables {
-		options.PerCallPolicies = append(options.PerCallPolicies[:len(options.PerCallPolicies):len(options.PerCallPolicies)], asciiRows{})
+		policies = append(policies, asciiRows{})
 	}
-	options.PerCallPolicies = append(append([]policy.Policy{spans(s), marker(s)}, options.PerCallPolicies...), &a.clock, counter{s, a.seen})
+	options.PerCallPolicies = append(policies, &a.clock, counter{s, a.seen})
 	return options
 }
 

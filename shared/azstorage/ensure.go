@@ -76,7 +76,7 @@ const (
 // no condition, so two writers at once lose one of the changes
 // (https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties).
 // It therefore reads back what it wrote, and writes again until its origins
-// are there. A writer that read before and writes after that is not seen: anyone who
+// are there. A writer that read before and writes after that is not seen: a caller that
 // must be sure calls it again.
 //
 // It needs a right that data roles of Azure do not have: there, deployment sets

@@ -70,7 +70,7 @@ type Refusal struct {
 // Import registers the runners of a list that is read as it is stored, at most a
 // thousand rows at a time. Rows that cannot be taken are reported
 // and do not hinder the others. A runner who is there already is unchanged,
-// anyone who added it: repeating an import, also one that was killed half way,
+// no matter who added it: repeating an import, also one that was killed half way,
 // changes nothing that is there and adds what is missing. A finish that is new
 // or another one is stored. An error of rows ends the import; what the report
 // counts is stored even then. ErrContended.

@@ -75,7 +75,7 @@ func (s *Store) ClaimSince(ctx context.Context, key workflow.Key, carrier, worke
 		return c, ErrDone
 	}
 	declared := key.Declared()
-	if !declared.Wanted(rec.Video, key.Generation) || missing && declared.Stage == workflow.OnRequest { // anyone who asks for the step writes its row
+	if !declared.Wanted(rec.Video, key.Generation) || missing && declared.Stage == workflow.OnRequest { // the request for the step writes its row
 		return nil, ErrGone
 	}
 	if c.Step.State == StepRunning && c.Step.Carrier != "" && c.Step.Carrier != carrier {

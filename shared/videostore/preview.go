@@ -60,7 +60,7 @@ func (c *Claim) AddPreview(ctx context.Context, preview video.Preview) error {
 }
 
 // HandOn sends the chunk of a preview to the queue where chunks are made that somebody
-// hurries. Safe to repeat: anyone who comes second finds it claimed or done.
+// hurries. Safe to repeat: a second worker finds it claimed or done.
 func (c *Claim) HandOn(ctx context.Context) error {
 	key := c.Step.Key
 	rec := Record{Video: c.Video, ETag: c.metaETag}

@@ -380,7 +380,7 @@ func TestFanInHasOneWinner(t *testing.T) {
 
 // Q5: a film has only so many chunks in the queues. Each commit promises the next,
 // or two when the queues run empty, and together they promise every chunk once,
-// anyone who commits at the same time.
+// no matter which commits come at the same time.
 func TestCommitsPromiseTheNextChunks(t *testing.T) {
 	t.Parallel()
 	for _, hungry := range []bool{false, true} {

@@ -289,7 +289,7 @@ func (s *SignIn) role(claim any) Role {
 }
 
 // flow is the OAuth 2 client and its issuer, which is asked once what it can do. While it
-// is away, anyone who comes waits for the request that is under way, not for those of others
+// is away, a request waits for the request that is under way, not for those of others
 // before him.
 func (s *SignIn) flow(ctx context.Context) (oauth2.Config, *oidc.Provider, error) {
 	provider := s.provider.Load()

@@ -386,7 +386,7 @@ func (r *reader) publish(now time.Time) {
 	r.version++
 	r.whole = Event{}
 	if first {
-		return // anyone who waits begins with a snapshot
+		return // each look begins with a snapshot
 	}
 	data, err := json.Marshal(change)
 	if err != nil { // cannot be: a snapshot would say so

@@ -45,7 +45,7 @@ func TestStorageThatIsAwayIs503(t *testing.T) {
 	}
 }
 
-// Anyone who is told "not now" is told when to come again, whatever the reason; and
+// A client that is told "not now" is told when to come again, whatever the reason; and
 // a request that our own deadline ended was not given up by its client.
 func TestNotNowSaysWhen(t *testing.T) {
 	t.Parallel()

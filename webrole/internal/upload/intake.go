@@ -13,7 +13,7 @@ import (
 )
 
 // intake reads a body and fails instead of ending when the body is shorter than
-// promised or its checksum is wrong: anyone who stores it then commits nothing.
+// promised or its checksum is wrong: the caller that stores it then commits nothing.
 type intake struct {
 	r    *bufio.Reader
 	left int64

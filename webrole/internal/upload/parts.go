@@ -44,7 +44,7 @@ type Ticket struct {
 
 // Begin says what is held of an upload and what to send next, and fixes how the file is
 // cut when nobody has. size is the file's, in bytes; 0 when it was announced before.
-// anew gives up what was sent before. Anyone who sends parts repeats it: what has arrived
+// anew gives up what was sent before. The client that sends parts repeats it: what has arrived
 // is worked on.
 func (s *Service) Begin(ctx context.Context, id video.ID, size int64, anew bool) (Sending, error) {
 	rec, err := s.awaiting(ctx, id)
@@ -69,7 +69,7 @@ func (s *Service) Begin(ctx context.Context, id video.ID, size int64, anew bool)
 	return s.sending(ctx, rec.Video, held)
 }
 
-// Look is Begin for anyone who only wants to know: it changes nothing.
+// Look is Begin for a client that only wants to know: it changes nothing.
 func (s *Service) Look(ctx context.Context, id video.ID) (Sending, error) {
 	rec, err := s.awaiting(ctx, id)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Service) replaceUpload(ctx context.Context, id video.ID, old, mine *vid
 	return rec, nil
 }
 
-// sniffParts looks at the first bytes as soon as they are there: anyone who sends something
+// sniffParts looks at the first bytes as soon as they are there: a client that sends something
 // else need not send all of it. What is no video is removed, unless work on it has
 // begun: then it was looked at.
 func (s *Service) sniffParts(ctx context.Context, v video.Video, held []sourceparts.Part) error {

@@ -1,4 +1,4 @@
-// A scene at /learn/{scene}. It plays at its own speed in anyone who keeps the stack,
+// A scene at /learn/{scene}. It plays at its own speed in the process that keeps the stack,
 // because leases run on while somebody reads. This page asks for what is told and shows
 // that at the reader's pace, as sentences and as a sequence diagram.
 import { $, call, element, message, Problem, say, sleep } from './api';

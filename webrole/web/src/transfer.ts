@@ -152,7 +152,7 @@ export class Transfer {
   }
 }
 
-// fingerprint tells files apart, for anyone who goes on with an upload elsewhere.
+// fingerprint tells files apart, so that an upload can go on elsewhere.
 export const fingerprint = (file: File) => `${file.name.slice(0, 200)}|${file.size}|${file.lastModified}`;
 
 // alone lets one tab at a time do it, where the browser has locks: two that announce a file

@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// InstanceHeader carries the instance that the starter chose, so that anyone who
+// InstanceHeader carries the instance that the starter chose, so that the program that
 // started this process can tell it from a stranger on the same port.
 const InstanceHeader = "X-Cutroom-Instance"
 

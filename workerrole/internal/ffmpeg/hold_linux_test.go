@@ -52,7 +52,7 @@ func TestProgramsAreHeldForAMoment(t *testing.T) {
 	awaitState("asked again at once", false)
 
 	tool.others.notTill = time.Time{}
-	forgotten := tool.HoldOthers() // anyone who asked for it never comes back
+	forgotten := tool.HoldOthers() // its caller never comes back
 	awaitState("held", true)
 	awaitState("forgotten", false)
 	forgotten()

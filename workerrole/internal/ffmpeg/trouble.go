@@ -28,7 +28,7 @@ func (e *TroubleError) Error() string { return e.Err.Error() }
 
 func (e *TroubleError) Unwrap() error { return e.Err }
 
-// Trouble returns the kind. Anyone who decides about retries asks for this method
+// Trouble returns the kind. The code that decides about retries asks for this method
 // with errors.As, and need not know this package.
 func (e *TroubleError) Trouble() string { return e.Kind }
 
@@ -68,7 +68,7 @@ func environment(state *os.ProcessState, l limits, report Report, err error) err
 	return nil
 }
 
-// surroundings hides the RunError in err: anyone who finds one takes it for
+// surroundings hides the RunError in err: the code that finds one takes it for
 // evidence about the bytes.
 func surroundings(kind string, err error) error {
 	return &TroubleError{Kind: kind, Err: errors.New(err.Error())}

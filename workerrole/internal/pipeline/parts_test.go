@@ -182,7 +182,7 @@ func TestGrowingSourceWaits(t *testing.T) {
 	}
 }
 
-// Anyone who has no patience waits for the part that is sent next, and for no other.
+// A reader without patience waits for the part that is sent next, and for no other.
 func TestGrowingSourceWaitsForTheNextPart(t *testing.T) {
 	t.Parallel()
 	s := newSent(t, noise(1<<20), 200_000) // six parts

@@ -73,7 +73,7 @@ func mustBeThere(t *testing.T, dir string, want bool) {
 	}
 }
 
-// Anyone who owns a directory is told by its lock and not by its process id: this
+// The owner of a directory is told by its lock and not by its process id: this
 // process has two directories at once, and both are safe.
 func TestScratchOfAKilledWorkerIsRemoved(t *testing.T) {
 	t.Parallel()
