@@ -161,7 +161,7 @@ const workerNice = 5
 
 // withPublicOps has the web role answer operators on its public listener, too, unless
 // somebody has decided: a stack is for anyone who starts it, and what uses it has one
-// address (docs/decisions/0057-operations-in-public-by-a-setting.md). Where others are
+// address (docs/decisions/0057-public-operations-are-opt-in.md). Where others are
 // let in and there is no token the role would refuse to start.
 func withPublicOps(env []string) []string {
 	letsOthersIn := lastOf(env, "WEBROLE_HOSTS") != "" || lastOf(env, "WEBROLE_TRUSTED_PROXIES") != ""

@@ -39,7 +39,7 @@ const (
 // The pause doubles while the trouble lasts. In a row means that no item of a step that
 // met the trouble was done in between. Items of other steps may not need the dependency:
 // they neither close a breaker nor wait for the item that a half-open one tries.
-// (Why not a library: docs/decisions/0024-trouble-costs-nothing.md.)
+// (Why not a library: docs/decisions/0024-dependency-failures-open-a-circuit-breaker.md.)
 type breakers struct {
 	pause, maxPause time.Duration
 	probes          map[string]func(context.Context) error
