@@ -87,8 +87,6 @@ func TestArchitectureImportsPointOneWay(t *testing.T) {
 		}},
 		{"only one package drives ffmpeg", "", "workerrole/internal/ffmpeg", module("github.com/u2takey/ffmpeg-go")},
 		{"only one package knows about credentials", "", "shared/azstorage", module("github.com/Azure/azure-sdk-for-go/sdk/azidentity")},
-		{"roles do not start Azurite", "webrole", "", tree("shared/azurite")},
-		{"roles do not start Azurite", "workerrole", "", tree("shared/azurite")},
 	}
 	for _, p := range goList(t) {
 		for _, rule := range rules {
@@ -120,7 +118,7 @@ func TestArchitectureRuntimeStandsAlone(t *testing.T) {
 	t.Parallel()
 	own := tree("shared/product", // one name, which make fork changes
 		"shared/settings", "shared/storable", "shared/workitem", "shared/workqueue", "shared/azstorage", "shared/blobstore", "shared/tablestore")
-	support := tree("shared/azuritetest", "shared/azurite")
+	support := tree("shared/testkit")
 	seen := 0
 	for _, p := range goList(t) {
 		if !own(p.ImportPath) {
@@ -155,7 +153,8 @@ func TestArchitectureBinariesHoldNoTestSupport(t *testing.T) {
 		for _, dep := range p.Deps {
 			base := dep[strings.LastIndex(dep, "/")+1:]
 			ours := strings.HasPrefix(dep, root) && strings.HasSuffix(base, "test")
-			if ours || dep == "testing" {
+			kit := in(dep, "shared/testkit") && !in(p.ImportPath, "e2e")
+			if ours || kit || dep == "testing" {
 				t.Errorf("%s would contain %s", p.ImportPath, dep)
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 )
 
 // promised is how long a client waits for an answer at most; slack is for a busy

@@ -3,7 +3,7 @@
 // On Linux alone: elsewhere Go's programs take no certificate authority from a
 // variable.
 
-package keyless_test
+package keyless
 
 import (
 	"bytes"
@@ -23,11 +23,10 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
-	"github.com/cutroom/cutroom/e2e/keyless"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
@@ -44,8 +43,8 @@ const (
 
 // world is the account, the identities, and a user.
 type world struct {
-	identity *keyless.Identity
-	account  *keyless.Account
+	identity *Identity
+	account  *Account
 	stack    *stack.Stack
 	user     *journey.User
 	owner    *azstorage.Account // with the key, past everything
@@ -57,16 +56,16 @@ func begin(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	roles, err := keyless.Roles(filepath.Join(root, "deploy", "azure", "identities.tf"))
+	roles, err := Roles(filepath.Join(root, "deploy", "azure", "identities.tf"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &world{}
-	if w.identity, err = keyless.StartIdentity(tokenLife, "web", "worker"); err != nil {
+	if w.identity, err = StartIdentity(tokenLife, "web", "worker"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.identity.Close() })
-	if w.account, err = keyless.Open(t.Context(), t.TempDir(), w.identity, roles, delegationLife); err != nil {
+	if w.account, err = Open(t.Context(), t.TempDir(), w.identity, roles, delegationLife); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -87,7 +86,7 @@ func begin(t *testing.T) *world {
 		"CUTROOM_RECONCILE_INTERVAL=3s", "CUTROOM_RECONCILE_GRACE=3s",
 		"CUTROOM_RETRY_MAX=3", "CUTROOM_RETRY_DELAY=200ms", // says 503 sooner
 	})
-	w.stack = stacktest.Start(t, stack.Options{Workers: 1, Account: keyless.Name, Env: common, WebEnv: w.identity.Env("web")})
+	w.stack = stacktest.Start(t, stack.Options{Workers: 1, Account: Name, Env: common, WebEnv: w.identity.Env("web")})
 	transport := w.account.Transport()
 	t.Cleanup(transport.CloseIdleConnections)
 	if w.user, err = journey.NewThrough(w.stack.BaseURL(), transport); err != nil {
@@ -235,7 +234,7 @@ func (w *world) grant(t *testing.T, ctx context.Context, id string) (at *url.URL
 	if at, err = url.Parse(res.JSON200.Send[0].Url); err != nil {
 		t.Fatal("the valet key is not a URL")
 	}
-	if at.Host != keyless.Name+".blob.core.windows.net" || at.Query().Get("skoid") != "web" || at.Query().Get("spr") != "https" {
+	if at.Host != Name+".blob.core.windows.net" || at.Query().Get("skoid") != "web" || at.Query().Get("spr") != "https" {
 		t.Fatalf("valet key at %s, signed for %s, protocols %q", at.Host, at.Query().Get("skoid"), at.Query().Get("spr"))
 	}
 	return at, at.Query().Get("ske")

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/azurite"
 	"github.com/cutroom/cutroom/shared/scene"
+	"github.com/cutroom/cutroom/shared/testkit/azurite"
 )
 
 // ErrUnknown says that there is no scene of a name.

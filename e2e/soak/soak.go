@@ -18,7 +18,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/faultproxy"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/azurite"
+	"github.com/cutroom/cutroom/shared/testkit/azurite"
 )
 
 // Options says how long to run what.

@@ -27,7 +27,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azurite"
+	"github.com/cutroom/cutroom/shared/testkit/azurite"
 )
 
 // Names of the processes; a number follows for roles: "workerrole-2".

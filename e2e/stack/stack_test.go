@@ -19,8 +19,8 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
-	"github.com/cutroom/cutroom/shared/azuritetest"
 	"github.com/cutroom/cutroom/shared/ownport"
+	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 )
 
 func TestMain(m *testing.M) { stacktest.Main(m) }

@@ -20,8 +20,8 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/partitions"
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/azurite"
 	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/testkit/azurite"
 )
 
 // Options says how to stress what.

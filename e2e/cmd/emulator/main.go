@@ -5,7 +5,7 @@
 //
 // The command finds the connection string in CUTROOM_TEST_AZURITE, which the tests know.
 //
-// Next: shared/azuritetest.
+// Next: shared/testkit/azuritetest.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/cutroom/cutroom/shared/azurite"
+	"github.com/cutroom/cutroom/shared/testkit/azurite"
 )
 
 func main() {

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/partitions"
-	"github.com/cutroom/cutroom/shared/azurite"
+	"github.com/cutroom/cutroom/shared/testkit/azurite"
 )
 
 func main() {

@@ -19,8 +19,8 @@ import (
 	"github.com/cutroom/cutroom/e2e/command"
 	"github.com/cutroom/cutroom/e2e/scenes"
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/azurite"
 	"github.com/cutroom/cutroom/shared/scene"
+	"github.com/cutroom/cutroom/shared/testkit/azurite"
 )
 
 func main() {

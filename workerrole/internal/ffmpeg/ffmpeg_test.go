@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 )
 

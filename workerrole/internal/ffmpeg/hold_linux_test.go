@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 )
 
 // stateOf is the letter of a process in /proc: T for one that is stopped.

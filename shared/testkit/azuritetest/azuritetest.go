@@ -29,7 +29,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/azurite"
+	"github.com/cutroom/cutroom/shared/testkit/azurite"
 )
 
 // Variables name an emulator to use instead of starting one.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/azurite"
 	"github.com/cutroom/cutroom/shared/ownport"
+	"github.com/cutroom/cutroom/shared/testkit/azurite"
 )
 
 func TestStrangersPortIsRefused(t *testing.T) {
