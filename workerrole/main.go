@@ -188,12 +188,11 @@ func (r *role) steps() []pipeline.Step {
 // consumer receives items and runs their steps.
 func (r *role) consumer() (*consumer.Consumer, error) {
 	handlers := map[string]consumer.Handler{}
-	begins := pipeline.BeginningsIn(r.cfg.Scratch)
 	for _, s := range r.steps() {
 		if _, declared := workflow.Find(s.Name()); !declared {
 			return nil, fmt.Errorf("step %q is listed in workerrole/main.go: declare it in workflow.Steps", s.Name())
 		}
-		handlers[s.Name()] = &pipeline.Runner{Videos: r.videos, Blobs: r.blobs, Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, Room: r.cfg.ScratchFree, Begins: begins, Watch: 5 * time.Second, Log: r.log,
+		handlers[s.Name()] = &pipeline.Runner{Videos: r.videos, Blobs: r.blobs, Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, Room: r.cfg.ScratchFree, Watch: 5 * time.Second, Log: r.log,
 			CheckHost: r.checkHost, Delivered: r.measured.delivered, Ended: r.measured.ended}
 	}
 	for _, declared := range workflow.Steps {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -215,8 +214,6 @@ func (b bench) work(t *testing.T) (stop func()) {
 			t.Error("the role does not stop")
 		}
 		left, _ := os.ReadDir(env["WORKERROLE_SCRATCH"])
-		// The lock that all workers of a machine share stays (pipeline.Beginnings).
-		left = slices.DeleteFunc(left, func(e os.DirEntry) bool { return e.Name() == "cutroom-beginnings.lock" })
 		if len(left) != 0 {
 			t.Errorf("scratch files are left: %v", left)
 		}

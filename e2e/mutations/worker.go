@@ -78,17 +78,6 @@ var worker = []Mutation{
 		Says: "queues and their bases",
 	},
 	{
-		Name: "that a lock ends before its file is closed",
-		Edits: []Edit{{
-			File: "workerrole/internal/pipeline/beginnings.go",
-			Old: `	_ = unlock(f)
-`,
-			New: ``,
-		}},
-		Package: "./workerrole/internal/pipeline", Test: "TestALockEndsThoughAChildHasTheFile",
-		Says: "after its release",
-	},
-	{
 		Name: "that a late timer is no stall",
 		Edits: []Edit{{
 			File: "shared/workqueue/consumer/owner.go",

@@ -55,6 +55,7 @@ type Job struct {
 	Item         workitem.Item
 	Queue        string // without the prefix of the account; of a lane, its own name
 	Base         string // the same without the lane: what the queue is called where it is declared
+	Urgent       bool   // the queue is: see workqueue.Spec
 	MessageID    string
 	DequeueCount int64
 	Inserted     time.Time // when the message was sent, by this machine's clock

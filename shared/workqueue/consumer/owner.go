@@ -29,7 +29,7 @@ type owner struct {
 // back.
 func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease) (back bool) {
 	o := &owner{c: c, line: l, lease: lease, job: &Job{
-		Queue: l.queue.Name(), Base: l.queue.Spec().Base(), MessageID: lease.MessageID(), DequeueCount: lease.DequeueCount(),
+		Queue: l.queue.Name(), Base: l.queue.Spec().Base(), Urgent: l.queue.Spec().Urgent, MessageID: lease.MessageID(), DequeueCount: lease.DequeueCount(),
 		Inserted: lease.Inserted(), Received: lease.Received(),
 		stepBack: func() { l.pool.stepBack(l.share) },
 	}}

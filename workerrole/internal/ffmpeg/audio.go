@@ -42,8 +42,6 @@ type SoundJob struct {
 	// Grid is where the frames of the source lie; zero to take the container's
 	// word for it.
 	Grid SoundGrid
-	// Nice is whether others go first when cores are short.
-	Nice bool
 }
 
 // Second is the second of the source from which on decoded sound is needed. A
@@ -126,11 +124,7 @@ func (t *Tool) encodeSound(ctx context.Context, job SoundJob) error {
 }
 
 func (t *Tool) runSound(ctx context.Context, job SoundJob, args []string, progress func(Progress)) error {
-	nice := 0
-	if job.Nice {
-		nice = laterNice
-	}
-	_, err := t.run(ctx, command{path: t.FFmpeg, args: slices.Concat(t.globals(), args), dir: job.Dir, source: job.Source, progress: quiet(progress), nice: nice, limits: sounding})
+	_, err := t.run(ctx, command{path: t.FFmpeg, args: slices.Concat(t.globals(), args), dir: job.Dir, source: job.Source, progress: quiet(progress), limits: sounding})
 	return err
 }
 

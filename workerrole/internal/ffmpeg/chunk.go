@@ -66,7 +66,7 @@ func TilesIn(p video.Plan, from, to int64) int {
 func (t *Tool) Chunk(ctx context.Context, job ChunkJob, progress func(Progress)) error {
 	args := slices.Concat(t.globals(), fromZero, chunkArgs(t, job))
 	_, err := t.run(ctx, command{
-		path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), nice: niceOf(job), limits: encodingOf(job.Plan, job.Plan.Chunks[job.Index].To-job.Plan.Chunks[job.Index].From),
+		path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), limits: encodingOf(job.Plan, job.Plan.Chunks[job.Index].To-job.Plan.Chunks[job.Index].From),
 	})
 	if err != nil {
 		return fmt.Errorf("encoding chunk %d: %w", job.Index, err)

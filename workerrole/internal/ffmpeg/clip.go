@@ -46,7 +46,7 @@ func (t *Tool) Clip(ctx context.Context, job ClipJob, progress func(Progress)) e
 	args := slices.Concat(t.globals(), []string{"-copyts"}, clipArgs(job))
 	l := encoding(maxPixels, 1)
 	l.file += bytesAt(job.MaxRate+AudioBitRate, job.FPS.Seconds(job.Frames))
-	_, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: filepath.Dir(job.Out), reads: []string{job.Video, job.Audio}, progress: quiet(progress), nice: laterNice, limits: l})
+	_, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: filepath.Dir(job.Out), reads: []string{job.Video, job.Audio}, progress: quiet(progress), limits: l})
 	if err != nil {
 		return fmt.Errorf("encoding a clip: %w", err)
 	}

@@ -78,7 +78,7 @@ func everyMethod(t *testing.T, named []string) {
 	t.Helper()
 	tool := reflect.TypeFor[*Tool]()
 	for i := range tool.NumMethod() {
-		if name := tool.Method(i).Name; name != "HoldOthers" && !slices.Contains(named, name) { // which runs nothing
+		if name := tool.Method(i).Name; !slices.Contains(named, name) {
 			t.Errorf("this test does not run Tool.%s: add it", name)
 		}
 	}

@@ -15,9 +15,9 @@ func ownGroup(cmd *exec.Cmd) {
 	}
 }
 
-// stepBack lowers the priority of a process that has just started and has made
-// no threads yet. Should it fail, the process only competes as everybody does.
-func stepBack(pid, by int) {
+// renice lowers the priority of a process that has just started and has made
+// no threads yet. Should it fail, the process competes like all others.
+func renice(pid, by int) {
 	const zero = 20 // the system call counts from 40 down to 1
 	if was, err := syscall.Getpriority(syscall.PRIO_PROCESS, pid); err == nil {
 		_ = syscall.Setpriority(syscall.PRIO_PROCESS, pid, min(zero-was+by, 19))

@@ -7,5 +7,5 @@ import "os/exec"
 // ownGroup does nothing here: the context kills the child alone.
 func ownGroup(*exec.Cmd) {}
 
-// stepBack does nothing here: all processes compete alike.
-func stepBack(int, int) {}
+// renice does nothing here: all processes compete alike.
+func renice(int, int) {}

@@ -17,9 +17,9 @@ func ownGroup(cmd *exec.Cmd) {
 	}
 }
 
-// stepBack lowers the priority of a process that has just started. Should it
-// fail, the process only competes as everybody does.
-func stepBack(pid, by int) {
+// renice lowers the priority of a process that has just started. Should it
+// fail, the process competes like all others.
+func renice(pid, by int) {
 	if was, err := syscall.Getpriority(syscall.PRIO_PROCESS, pid); err == nil {
 		_ = syscall.Setpriority(syscall.PRIO_PROCESS, pid, min(was+by, 19))
 	}

@@ -29,7 +29,7 @@ func (t *Tool) Loudness(ctx context.Context, src Source, progress func(Progress)
 		Filter("ebur128", nil, ff.KwArgs{"peak": "true", "framelog": "verbose"}).
 		Output("-", ff.KwArgs{"f": "null"})
 	args := slices.Concat(t.globals(), []string{"-v", "info"}, out.GetArgs()) // the summary is an info
-	report, err := t.run(ctx, command{path: t.FFmpeg, args: args, source: src, progress: quiet(progress), nice: laterNice, limits: sounding})
+	report, err := t.run(ctx, command{path: t.FFmpeg, args: args, source: src, progress: quiet(progress), limits: sounding})
 	if err != nil {
 		return Loudness{}, fmt.Errorf("measuring loudness: %w", err)
 	}

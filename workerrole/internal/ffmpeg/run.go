@@ -64,11 +64,9 @@ type command struct {
 	source   Source // for redaction
 	stdout   io.Writer
 	progress func(Progress) // parses stdout; called when the work has moved
-	nice     int            // how far it steps back for others when cores are short: 0 to 19
 	limits   limits
 	reads    []string   // files of ours, besides the source
 	cage     *cage.Cage // nil: started as it is
-	others   *holding
 }
 
 // rules are what the program may do besides using its processor time.
@@ -91,47 +89,21 @@ func (c command) rules() cage.Rules {
 	return r
 }
 
-// How far a program steps back on the processor. On a machine with nothing else to do
-// that costs nothing.
-const (
-	// laterNice is for what nobody waits for: all but probes, first chunks and first
-	// portions of sound.
-	laterNice = 3
-	// behindNice is for what is urgent and has a backlog: still before the rest, but not
-	// before what is urgent and has none.
-	behindNice = 1
-	// bulkNice is for all work of a customer with a backlog, urgent or not: with a
-	// difference, its own beginnings would keep what it has begun from ending, and the
-	// slots with it. It must not be much more: a process far back keeps its slot for
-	// long, and one that gets no time at all counts as stalled.
-	bulkNice = 12
-)
+// lowNice is the priority of what nobody waits for, as nice(1) counts. On a machine with
+// nothing else to do it costs nothing. It must not be more: a program that hardly runs
+// keeps its slot for long, and one that gets no time at all counts as stalled.
+const lowNice = 10
 
-func niceOf(job ChunkJob) int {
-	if job.Index == 0 || job.Awaited {
-		return 0
-	}
-	return laterNice
+type lowKey struct{}
+
+// LowPriority returns a context whose programs leave the processor to others when cores
+// are short.
+func LowPriority(ctx context.Context) context.Context {
+	return context.WithValue(ctx, lowKey{}, true)
 }
 
-type behindKey struct{}
-
-// Behind marks work that has waited longer than fresh work does: its lane has a
-// backlog. Its first chunks step back a little, so that the processor, too, goes to
-// customers who have no backlog (paper row Q5).
-func Behind(ctx context.Context) context.Context {
-	return context.WithValue(ctx, behindKey{}, behindNice)
-}
-
-// Bulk marks the work of a customer who sends much while others wait, and what is made of
-// a video whose upload goes on and has begun already: on one machine it would slow the
-// upload down. All of it is [Behind] and steps back far.
-func Bulk(ctx context.Context) context.Context {
-	return context.WithValue(ctx, behindKey{}, bulkNice)
-}
-
-// IsBehind reports whether work was marked so.
-func IsBehind(ctx context.Context) bool { return ctx.Value(behindKey{}) != nil }
+// HasLowPriority reports whether ctx is of [LowPriority].
+func HasLowPriority(ctx context.Context) bool { return ctx.Value(lowKey{}) != nil }
 
 // Report is what a run left behind besides its files.
 type Report struct {
@@ -139,7 +111,7 @@ type Report struct {
 }
 
 func (t *Tool) run(ctx context.Context, c command) (Report, error) {
-	c.cage, c.others = t.cage, &t.others
+	c.cage = t.cage
 	ctx, end := span(ctx, name(c.path))
 	report, err := run(ctx, c)
 	end(err)
@@ -218,14 +190,8 @@ func (c command) startAndWait(ctx context.Context, cmd *exec.Cmd) (cageFailed fu
 	if !held {
 		c.limits.impose(cmd.Process.Pid)
 	}
-	if behind, is := ctx.Value(behindKey{}).(int); is {
-		c.nice = max(c.nice, behind)
-	}
-	if c.nice > 0 {
-		stepBack(cmd.Process.Pid, c.nice)
-		if c.others != nil {
-			defer c.others.add(cmd.Process)()
-		}
+	if HasLowPriority(ctx) {
+		renice(cmd.Process.Pid, lowNice)
 	}
 	if alive, is := ctx.Value(starvedKey{}).(func()); is {
 		moved := func() int { return 0 }

@@ -37,7 +37,6 @@ type Tool struct {
 
 	decodes map[string]bool // by the name of the codec
 	cage    *cage.Cage      // what holds the programs
-	others  holding
 }
 
 // needed are the parts of ffmpeg without which no video can be processed.

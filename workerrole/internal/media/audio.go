@@ -93,7 +93,7 @@ func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 		return Portion{}, fmt.Errorf("encoding portion %d of the sound: the plan has %d", index, len(plan.Sound))
 	}
 	p := plan.Sound[index]
-	s := stretch{first: p.First, end: p.End, urgent: index == 0}
+	s := stretch{first: p.First, end: p.End}
 	if s.last = index == len(plan.Sound)-1; s.last {
 		s.end += longestPortion // a track that goes on beyond its promise is cut off there
 	}
@@ -103,7 +103,6 @@ func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 // stretch is a run of segments to be made in one go.
 type stretch struct {
 	first, end int  // segments, half-open
-	urgent     bool // somebody waits for it
 	last       bool // it is to hold the end of the track
 }
 
@@ -115,7 +114,7 @@ func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Sourc
 	from, to := video.SoundPacket(s.first), video.SoundPacket(s.end)
 	start := max(0, from-preroll-1) // packet n is made of the samples of packets n-1 and n
 	job := ffmpeg.SoundJob{
-		Source: src, Dir: dir, Nice: !s.urgent, Seek: -1,
+		Source: src, Dir: dir, Seek: -1,
 		From: start * video.AACPacket, To: (to + lookahead) * video.AACPacket,
 		Pad: int64(math.Ceil(plan.DurationSeconds * video.SampleRate)),
 	}

@@ -137,10 +137,10 @@ func truth(plan video.Plan, total int64, more bool) error {
 
 // runChunk runs ffmpeg once, or for the first chunk, which somebody is waiting
 // for, once for the largest rendition and at the same time once for the others.
-// That costs more, so with a backlog it is once again.
+// That costs more, so with a low priority it is once again.
 func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, progress func(int64)) error {
 	jobs := []ffmpeg.ChunkJob{job}
-	if job.Index == 0 && !ffmpeg.IsBehind(ctx) && tool.FirstChunkProcesses > 1 && len(job.Renditions) > 1 {
+	if job.Index == 0 && !ffmpeg.HasLowPriority(ctx) && tool.FirstChunkProcesses > 1 && len(job.Renditions) > 1 {
 		top, rest := job, job
 		top.Renditions, top.Tiles, top.Poster = job.Renditions[:1], false, false
 		rest.Renditions = job.Renditions[1:]

@@ -27,8 +27,7 @@ type Preview struct {
 const beyond = 2
 
 // EncodePreview makes the smallest rendition of chunk index and of the beginning of the
-// next one, and the sound of both, in directories below dir, which must exist. The tool's
-// programs that step back are held meanwhile, for some seconds at most.
+// next one, and the sound of both, in directories below dir, which must exist.
 //
 // progress gets frames or samples whenever work has moved; it may be nil, and is called
 // concurrently. Errors are those of [EncodeChunk] and [EncodePortion]. Repeating the call
@@ -53,7 +52,6 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	if index+1 < len(plan.Chunks) && !plan.Last(index+1) { // the last may be shorter than it is planned
 		small.Chunks[index].To = min(small.Chunks[index].To+beyond*plan.SegmentFrames, small.Chunks[index+1].To)
 	}
-	defer tool.HoldOthers()()
 	made := Preview{Output: video.Preview{Chunk: index}}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -81,7 +79,7 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 // soundOf is the sound from the start of a chunk to its end, in segments of the plan.
 func soundOf(plan video.Plan, index int) stretch {
 	chunk := plan.Chunks[index]
-	s := stretch{urgent: true}
+	var s stretch
 	for video.SoundStart(s.first+1) <= plan.FPS.Seconds(chunk.From) {
 		s.first++
 	}

@@ -9,7 +9,3 @@ import "os"
 const canFlock = false
 
 func flock(*os.File) error { return nil }
-
-func flockShared(*os.File) error { return nil }
-
-func unlock(*os.File) error { return nil }

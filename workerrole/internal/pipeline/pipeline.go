@@ -51,7 +51,6 @@ type Runner struct {
 	Worker  string        // name of this worker role, for the timeline
 	Scratch string        // directory for scratch directories
 	Room    int64         // bytes that must be free there before a step is taken
-	Begins  *Beginnings   // of this machine; nil when nobody waits for them
 	Watch   time.Duration // how often a running step checks whether its video still wants it
 	Log     *slog.Logger
 
@@ -188,18 +187,11 @@ func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) 
 	return err
 }
 
-// backlog: an item that waited longer shows that its lane has a backlog.
-const backlog = 3 * time.Second
-
-// stepsBack reports whether the programs of a step leave the processor to all others: for
-// a customer who sent much while others waited, and for what is made while its upload
-// goes on, but for its beginning. Not the first step, which is short and whose programs
-// have limits of real time, and nothing of a video that plays, which a viewer asked for.
-func stepsBack(key workflow.Key, v video.Video) bool {
-	if key.Declared().Stage == workflow.First || v.Serving > 0 {
-		return false
-	}
-	return v.Bulk || v.Early() && !key.Begins()
+// lowPriority reports whether the programs of an item leave the processor to others: of
+// all that is not urgent, and of all work of a channel that sent much while others waited.
+// The first step is short, and its programs have limits of real time.
+func lowPriority(key workflow.Key, v video.Video, job *consumer.Job) bool {
+	return !job.Urgent || v.Bulk && key.Declared().Stage != workflow.First
 }
 
 // work is what an attempt needs.
@@ -226,14 +218,8 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 
 	key := claim.Step.Key
 	work := r.work(claim, job, dir)
-	if claim.Video.Bulk || stepsBack(key, claim.Video) {
-		job.StepBack() // also for a probe, which is short and keeps its priority
-	}
-	switch {
-	case stepsBack(key, claim.Video):
-		ctx = ffmpeg.Bulk(ctx)
-	case job.Received.Sub(job.Inserted) > backlog:
-		ctx = ffmpeg.Behind(ctx)
+	if lowPriority(key, claim.Video, job) {
+		ctx = ffmpeg.LowPriority(ctx)
 	}
 	ctx = ffmpeg.WhenStarved(ctx, work.Progress)
 	began := time.Now()
@@ -241,7 +227,6 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 		used := ffmpeg.UsageOf(ctx)
 		work.Log.DebugContext(ctx, "attempt ended", "took", time.Since(began), "runs", used.Runs(), "cpu", used.CPU(), "memory", used.Memory(), "disk", used.Disk())
 	}()
-	defer r.inTurn(ctx, claim)()
 	// snippet: order-of-writes
 	commit, err := r.run(ctx, work)
 	if err != nil {
@@ -262,23 +247,6 @@ func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *cons
 	}
 	return r.after(ctx, claim)
 	// end snippet
-}
-
-// inTurn waits with a part for the beginnings of this machine, and returns what is to be
-// called when a beginning has ended. Work with a backlog does not wait, because slots
-// that wait are lost, and nobody waits for it: there would always be a beginning.
-func (r *Runner) inTurn(ctx context.Context, claim *videostore.Claim) (end func()) {
-	key := claim.Step.Key
-	// Not of what plays already, and not a whole track of sound, which takes minutes.
-	short := key.Declared().Makes != workflow.Sound || len(claim.Plan.Sound) > 0
-	switch {
-	case r.Begins == nil, key.Declared().Stage != workflow.Part, ffmpeg.IsBehind(ctx):
-	case key.Begins() && short && claim.Video.Serving == 0:
-		return r.Begins.Begin()
-	default:
-		r.Begins.Wait(ctx)
-	}
-	return func() {}
 }
 
 // run calls the step and cancels it when its video is deleted or cancelled.

@@ -28,3 +28,26 @@ func TestAViewerIsRecognisedInEveryLane(t *testing.T) {
 		}
 	}
 }
+
+// Q5: what a viewer waits for has the processor, and a channel that sends much does not.
+func TestPriorityOfPrograms(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		step   string
+		urgent bool
+		bulk   bool
+		low    bool
+	}{
+		{workflow.StepProbe, true, false, false},
+		{workflow.StepProbe, true, true, false},
+		{workflow.StepEncode, true, false, false},
+		{workflow.StepEncode, true, true, true},
+		{workflow.StepEncode, false, false, true},
+		{workflow.StepFinish, false, true, true},
+	} {
+		key, v := workflow.Key{Step: c.step}, video.Video{Bulk: c.bulk}
+		if got := lowPriority(key, v, &consumer.Job{Urgent: c.urgent}); got != c.low {
+			t.Errorf("%+v: low priority is %t", c, got)
+		}
+	}
+}

@@ -1,7 +1,0 @@
-//go:build !unix
-
-package ffmpeg
-
-import "os"
-
-var signalStop, signalGoOn os.Signal // there are none
