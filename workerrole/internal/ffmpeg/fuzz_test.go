@@ -8,19 +8,6 @@ import (
 	"time"
 )
 
-// A range is understood, as a byte from 0 on, or refused.
-func FuzzOffset(f *testing.F) {
-	for _, seed := range []string{"", "bytes=0-", "bytes=1000-", "bytes=-5", "bytes=9-1", "bytes=0-1,5-", "bytes=9223372036854775808-", "bytes", "items=1-"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, header string) {
-		n, err := offset(header)
-		if n < 0 || err == nil && header != "" && n == 0 && header[:6] != "bytes=" {
-			t.Errorf("offset(%q) = %d, %v", header, n, err)
-		}
-	})
-}
-
 // Whatever ffprobe says of a stranger's file, it is a source with pictures that have a codec, or an error.
 func FuzzProbed(f *testing.F) {
 	f.Add([]byte(`{"format":{"format_name":"mov,mp4","duration":"9"},"streams":[{"codec_type":"video","codec_name":"h264","width":64,"height":64,"r_frame_rate":"30/1","avg_frame_rate":"0/0","sample_aspect_ratio":"1:1"}]}`))

@@ -154,12 +154,12 @@ func servedFile(t *testing.T, path string) Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src, err := Serve(t.Context(), info.Size(), func(_ context.Context, offset int64) (io.ReadCloser, error) {
+	src, err := Serve(t.Context(), info.Size(), func() io.ReadSeeker {
 		f, err := os.Open(path)
-		if err == nil {
-			_, err = f.Seek(offset, io.SeekStart)
+		if err != nil {
+			panic(err)
 		}
-		return f, err
+		return f
 	})
 	if err != nil {
 		t.Fatal(err)

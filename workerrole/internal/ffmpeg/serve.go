@@ -3,28 +3,23 @@ package ffmpeg
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// OpenAt opens one version of a source from a byte on, which is below its size.
-// What it returns goes on after broken connections, and fails when the version
-// is no longer there. It may be called at the same time.
-type OpenAt func(ctx context.Context, offset int64) (io.ReadCloser, error)
-
 // writeBuffer is how many bytes may wait for ffmpeg.
 const writeBuffer = 128 << 10
 
 // Serve lets ffmpeg read a source of size bytes by ranges, until ctx ends. The
-// address is on this machine, is not to be guessed, and carries no key.
+// address is on this machine, is not to be guessed, and carries no key. Each request
+// opens the source, several at the same time.
 //
 // ffmpeg never talks to storage itself, for two reasons. It would have to be
 // given a signature, on a command line that others may see. And it hides from us
@@ -32,7 +27,7 @@ const writeBuffer = 128 << 10
 // the end of the file, and it may still end with status 0. Here every read that
 // fails is known by its error: it ends the run that made it, with that error if
 // it is a *video.Failure, and otherwise with a TroubleError of kind "source".
-func Serve(ctx context.Context, size int64, open OpenAt) (Source, error) {
+func Serve(ctx context.Context, size int64, open func() io.ReadSeeker) (Source, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -62,7 +57,7 @@ type served struct {
 	path string
 	port int
 	size int64
-	open OpenAt
+	open func() io.ReadSeeker
 
 	left    atomic.Int64 // bytes that may still be read; see bound
 	tooMuch error        // what a read beyond them fails with
@@ -77,31 +72,19 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	from, err := offset(r.Header.Get("Range"))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	w.Header().Set("Content-Type", "application/octet-stream") // else its first bytes are read to find out
+	in := &noted{ReadSeeker: s.open(), served: s}
+	http.ServeContent(w, r, "", time.Time{}, in)
+	if in.err == nil { // an error of w is ffmpeg's, which has gone or seeks
 		return
 	}
-	if from >= s.size {
-		w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", s.size))
-		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
-		return
+	if r.Context().Err() == nil {
+		s.once.Do(func() {
+			s.err = in.err
+			close(s.failed)
+		})
 	}
-	body, err := s.open(r.Context(), from)
-	if err != nil {
-		s.fail(r.Context(), err)
-	}
-	defer func() { _ = body.Close() }()
-	w.Header().Set("Accept-Ranges", "bytes")
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("Content-Length", strconv.FormatInt(s.size-from, 10))
-	w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, s.size-1, s.size))
-	w.WriteHeader(http.StatusPartialContent)
-	in := &noted{Reader: body, served: s}
-	n, _ := io.CopyN(w, in, s.size-from) // an error of w is ffmpeg's, who has gone or seeks
-	if in.err != nil && n < s.size-from {
-		s.fail(r.Context(), in.err)
-	}
+	panic(http.ErrAbortHandler) // breaks the connection
 }
 
 // bound lets no more than so many bytes be read until the returned function is called:
@@ -117,46 +100,20 @@ func (s *served) bound(bytes int64, tooMuch error) (unbound func()) {
 
 // noted keeps the error of a reader apart from that of the writer behind it.
 type noted struct {
-	io.Reader
+	io.ReadSeeker
 	served *served
 	err    error
 }
 
 func (n *noted) Read(p []byte) (int, error) {
-	k, err := n.Reader.Read(p)
+	k, err := n.ReadSeeker.Read(p)
 	if n.served.left.Add(-int64(k)) < 0 {
 		err = n.served.tooMuch
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, io.EOF) {
 		n.err = err
 	}
 	return k, err
-}
-
-// offset reads the only form of the header that ffmpeg uses: "bytes=1000-".
-func offset(header string) (int64, error) {
-	if header == "" {
-		return 0, nil
-	}
-	text, ok := strings.CutPrefix(header, "bytes=")
-	from, rest, dash := strings.Cut(text, "-")
-	n, err := strconv.ParseInt(from, 10, 64)
-	if !ok || !dash || rest != "" || err != nil || n < 0 {
-		return 0, fmt.Errorf("range %q is not understood", header)
-	}
-	return n, nil
-}
-
-// fail notes a read that failed, unless ffmpeg gave it up itself, and breaks the
-// connection.
-func (s *served) fail(ctx context.Context, err error) {
-	if ctx.Err() == nil {
-		s.once.Do(func() {
-			s.err = err
-			close(s.failed)
-		})
-	}
-	panic(http.ErrAbortHandler)
 }
 
 // trouble returns what became of the reads so far: nil when all went well.

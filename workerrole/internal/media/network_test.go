@@ -2,11 +2,9 @@ package media_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"os"
-	"sync/atomic"
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/video"
@@ -19,27 +17,17 @@ import (
 // served is a local file behind an address, as the steps hand a blob to ffmpeg.
 func served(t *testing.T, path string) ffmpeg.Source {
 	t.Helper()
-	return serve(t, path, func(_ int64, body io.ReadCloser) (io.ReadCloser, error) { return body, nil })
+	return serve(t, path, func(body io.ReadSeeker) io.ReadSeeker { return body })
 }
 
-// serve is served with a change to each read; reads are counted from 1.
-func serve(t *testing.T, path string, change func(read int64, body io.ReadCloser) (io.ReadCloser, error)) ffmpeg.Source {
+// serve is served with a change to each read.
+func serve(t *testing.T, path string, change func(body io.ReadSeeker) io.ReadSeeker) ffmpeg.Source {
 	t.Helper()
-	info, err := os.Stat(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var reads atomic.Int64
-	src, err := ffmpeg.Serve(t.Context(), info.Size(), func(_ context.Context, offset int64) (io.ReadCloser, error) {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := f.Seek(offset, io.SeekStart); err != nil {
-			return nil, err
-		}
-		return change(reads.Add(1), f)
-	})
+	src, err := ffmpeg.Serve(t.Context(), int64(len(content)), func() io.ReadSeeker { return change(bytes.NewReader(content)) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +36,7 @@ func serve(t *testing.T, path string, change func(read int64, body io.ReadCloser
 
 // broken is a reader that fails after some bytes.
 type broken struct {
-	io.ReadCloser
+	io.ReadSeeker
 	left int
 	err  error
 }
@@ -57,7 +45,7 @@ func (b *broken) Read(p []byte) (int, error) {
 	if b.left == 0 {
 		return 0, b.err
 	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	n, err := b.ReadSeeker.Read(p[:min(len(p), b.left)])
 	b.left -= n
 	return n, err
 }
@@ -141,9 +129,7 @@ func TestReadThatFailsFailsTheRun(t *testing.T) {
 	replaced := video.Fail(video.SourceChanged, "It was replaced.")
 	for name, left := range map[string]int{"at once": 0, "in the middle": int(size.Size()) * 6 / 10, "at the end": int(size.Size()) - 10} {
 		for _, why := range []error{away, replaced} {
-			breaks := func(_ int64, body io.ReadCloser) (io.ReadCloser, error) {
-				return &broken{ReadCloser: body, left: left, err: why}, nil
-			}
+			breaks := func(body io.ReadSeeker) io.ReadSeeker { return &broken{ReadSeeker: body, left: left, err: why} }
 			check := func(what string, err error) {
 				t.Helper()
 				var trouble interface{ Trouble() string }

@@ -89,16 +89,6 @@ func newPriced(b *testing.B) priced {
 	return p
 }
 
-// source opens the film as an attempt does.
-func (p priced) source(ctx context.Context, b *testing.B) ffmpeg.Source {
-	b.Helper()
-	source, _, err := openSource(ctx, p.blobs, Pinned{Blob: "x/source"}, "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	return source
-}
-
 // film does what reads the source, each step with a reader of its own.
 func (p priced) film(b *testing.B, ctx context.Context) {
 	b.Helper()
@@ -106,7 +96,7 @@ func (p priced) film(b *testing.B, ctx context.Context) {
 		b.Helper()
 		ctx, end := context.WithCancel(ctx)
 		defer end()
-		if err := run(ctx, p.source(ctx, b)); err != nil {
+		if err := run(ctx, opened(b, ctx, p.blobs, pin(b, p.blobs, "x/source"))); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -153,7 +143,7 @@ func (p priced) reading(b *testing.B) (through, direct float64) {
 	}
 	for range readings {
 		ctx, end := context.WithCancel(b.Context())
-		through += read(p.source(ctx, b).URL) / readings
+		through += read(opened(b, ctx, p.blobs, pin(b, p.blobs, "x/source")).URL) / readings
 		end()
 		direct += read(p.url) / readings
 	}

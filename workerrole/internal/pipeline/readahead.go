@@ -2,10 +2,14 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/cutroom/cutroom/shared/blobstore"
 )
 
 const (
@@ -20,173 +24,179 @@ const (
 	kept = 8 << 20
 )
 
-// readAhead reads one version of a source for one attempt. ffmpeg asks for everything
-// from a byte on, reads a little, goes away and asks again elsewhere, and each run of an
-// attempt begins with the same head and index. So requests to storage are small after a
-// jump and grow with what is really read, so that what is read in vain is less than what
-// is read. What was read last is kept for the next run.
+// readAhead reads a source for one attempt. ffmpeg asks for everything from a byte on,
+// reads a little, goes away and asks again elsewhere, and each run of an attempt begins
+// with the same head and index. So requests to storage are small after a jump and grow
+// with what is really read, so that what is read in vain is less than what is read. What
+// was read last is kept for the next run.
 //
 // A request is read to its end even when ffmpeg has gone: Azurite opens a file for each
 // block of a reply, and never closes those of a reply that is not read to its end. With
 // requests for all the rest it had no files left after some eighty runs on an hour of
 // film, and answered no read any more.
-//
-// Every request names the version, so a change of the blob is also noticed in the middle.
 type readAhead struct {
-	ctx  context.Context // of the attempt: what it reads is counted there
-	from origin
-	size int64
+	ctx     context.Context // of the attempt: what it reads is counted there
+	from    *source
+	perPart int64 // blocks of a part; each part begins with a block of its own
+	end     int64 // number of blocks
 
 	mu     sync.Mutex
-	blocks map[int64]*block // by place in the blob, in blocks
-	used   []*block         // those that have come, the last used last
+	blocks *simplelru.LRU[int64, *block]
 }
 
 // block is a piece of the source that has come, or is on its way.
 type block struct {
-	number int64
-	came   chan struct{} // closed when data or err are there
-	data   []byte
-	err    error
+	came chan struct{} // closed when data or err are there
+	data []byte
+	err  error
 }
 
-func newReadAhead(ctx context.Context, from origin) *readAhead {
-	return &readAhead{ctx: ctx, from: from, size: from.size(), blocks: map[int64]*block{}}
+func newReadAhead(ctx context.Context, from *source) *readAhead {
+	a := &readAhead{ctx: ctx, from: from, perPart: (from.layout.PartBytes + blockSize - 1) / blockSize}
+	a.end = a.numberOf(max(0, from.layout.Bytes-1)) + 1
+	a.blocks, _ = simplelru.NewLRU[int64, *block](kept/blockSize, nil) // an error only of a size below 1
+	return a
 }
 
-// open starts reading at a byte, which is below the size, and fails when that cannot be
-// read.
-func (s *readAhead) open(offset int64) (io.ReadCloser, error) {
-	r := &aheadReader{source: s, start: offset, at: offset, ahead: offset / blockSize}
-	_, err := s.wait(r.block())
-	return r, err
+// numberOf is the block that has a byte of the source.
+func (a *readAhead) numberOf(at int64) int64 {
+	part := int64(a.from.layout.At(at))
+	return part*a.perPart + (at-part*a.from.layout.PartBytes)/blockSize
 }
 
-// block returns a block, and sees to it that count blocks from one on, which is not
+// place says in which part a block lies, and where in it.
+func (a *readAhead) place(number int64) (part int, in blobstore.Range) {
+	part, in.Offset = int(number/a.perPart), number%a.perPart*blockSize
+	in.Length = min(blockSize, a.from.layout.Range(part).Length-in.Offset)
+	return part, in
+}
+
+// request returns a block, and sees to it that count blocks from one on, which is not
 // before it, are there or on their way; next is the first block behind those.
-func (s *readAhead) block(number, from, count int64) (b *block, next int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.blocks[number] == nil {
+func (a *readAhead) request(number, from, count int64) (b *block, next int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b, found := a.blocks.Get(number)
+	if !found {
 		from, count = number, max(count, firstRun/blockSize) // perhaps it was there, and is no longer kept
 	}
-	last := (s.size + blockSize - 1) / blockSize
-	for ; from < last && s.blocks[from] != nil; from++ {
+	for ; from < a.end && a.blocks.Contains(from); from++ {
 		count--
 	}
 	var run []*block
-	for next = from; next < min(from+count, last) && s.blocks[next] == nil; next++ {
-		if next != number && !s.from.there(next*blockSize, s.length(next)) {
-			break // only who needs it waits for it
+	for next = from; next < min(from+count, a.end) && !a.blocks.Contains(next); next++ {
+		part, in := a.place(next)
+		if next != number && a.from.version(part) == "" {
+			break // only a reader that needs it waits for it
 		}
-		b := &block{number: next, came: make(chan struct{})}
-		s.blocks[next] = b
-		run = append(run, b)
+		if in.Offset == 0 && len(run) > 0 {
+			go a.receive(next-int64(len(run)), run)
+			run = nil
+		}
+		added := &block{came: make(chan struct{})}
+		a.blocks.Add(next, added)
+		run = append(run, added)
+		if next == number {
+			b = added
+		}
 	}
 	if len(run) > 0 {
-		go s.receive(run)
+		go a.receive(next-int64(len(run)), run)
 	}
-	b = s.blocks[number]
-	s.use(b)
 	return b, next
 }
 
-// length is how many bytes a block has.
-func (s *readAhead) length(number int64) int64 { return min(blockSize, s.size-number*blockSize) }
-
-// use moves a block to the end of those that are kept.
-func (s *readAhead) use(b *block) {
-	if i := slices.Index(s.used, b); i >= 0 && i < len(s.used)/2 {
-		s.used = append(slices.Delete(s.used, i, i+1), b)
-	}
-}
-
-// receive reads a run, and hands on each block as soon as it is there.
-func (s *readAhead) receive(run []*block) {
-	at := run[0].number * blockSize
-	body, err := s.from.open(s.ctx, at, min(int64(len(run))*blockSize, s.size-at))
+// receive reads blocks of one part, and hands on each as soon as it is there. One that
+// failed is forgotten.
+func (a *readAhead) receive(first int64, run []*block) {
+	part, want := a.place(first)
+	_, last := a.place(first + int64(len(run)) - 1)
+	want.Length = last.Offset + last.Length - want.Offset
+	body, err := a.from.open(a.ctx, part, want)
 	if err == nil {
 		defer func() { _ = body.Close() }()
 	}
-	for _, b := range run {
+	for i, b := range run {
+		number := first + int64(i)
 		if err == nil {
-			b.data = make([]byte, s.length(b.number))
+			_, in := a.place(number)
+			b.data = make([]byte, in.Length)
 			_, err = io.ReadFull(body, b.data)
 		}
 		if err != nil {
 			b.err = changed(fmt.Errorf("read the source: %w", err))
+			a.forget(number)
 		}
-		s.keep(b)
 		close(b.came)
 	}
 }
 
-// keep makes room for a block that has come. One that failed is forgotten.
-func (s *readAhead) keep(b *block) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if b.err != nil {
-		delete(s.blocks, b.number)
-		return
-	}
-	s.used = append(s.used, b)
-	for len(s.used) > kept/blockSize {
-		delete(s.blocks, s.used[0].number)
-		s.used = s.used[1:]
-	}
+func (a *readAhead) forget(number int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.blocks.Remove(number)
 }
 
-// wait returns the content of a block.
-func (s *readAhead) wait(b *block) ([]byte, error) {
-	select {
-	case <-b.came:
-		return b.data, b.err
-	case <-s.ctx.Done():
-		return nil, context.Cause(s.ctx)
-	}
-}
+// reader returns a reader at the beginning of the source. What it has asked for and not
+// read is wanted by the next one, so it need not be closed.
+func (a *readAhead) reader() *reader { return &reader{source: a} }
 
-// aheadReader is one reader of the source: one request of ffmpeg's.
-type aheadReader struct {
+// reader is an io.ReadSeeker. Not safe for concurrent use.
+type reader struct {
 	source    *readAhead
-	start, at int64 // bytes
+	start, at int64 // bytes; start is where the latest jump led
 	ahead     int64 // the first block that this reader has not asked for
 	run       int64 // blocks that it asked for last
-	data      []byte
 }
 
-// block returns the block where the reader is, and asks for what follows before it is
+// Seek implements io.Seeker.
+func (r *reader) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += r.at
+	case io.SeekEnd:
+		offset += r.source.from.layout.Bytes
+	}
+	if offset < 0 {
+		return 0, errors.New("seek to before the beginning of the source")
+	}
+	*r = reader{source: r.source, start: offset, at: offset, ahead: r.source.numberOf(offset)}
+	return offset, nil
+}
+
+// Read implements io.Reader.
+func (r *reader) Read(p []byte) (int, error) {
+	if r.at >= r.source.from.layout.Bytes {
+		return 0, io.EOF
+	}
+	number := r.source.numberOf(r.at)
+	b := r.request(number)
+	select {
+	case <-b.came:
+	case <-r.source.ctx.Done():
+		return 0, context.Cause(r.source.ctx)
+	}
+	if b.err != nil {
+		return 0, b.err
+	}
+	part, in := r.source.place(number)
+	n := copy(p, b.data[r.at-r.source.from.layout.Range(part).Offset-in.Offset:])
+	r.at += int64(n)
+	return n, nil
+}
+
+// request returns the block where the reader is, and asks for what follows before it is
 // needed.
-func (r *aheadReader) block() *block {
-	number, count := r.at/blockSize, int64(0)
+func (r *reader) request(number int64) *block {
+	count := int64(0)
 	if number >= r.ahead-r.run/4 {
 		read := max(r.at-r.start, 2*firstRun)
 		count = min(read/2, longestRun) / blockSize
 		r.run = count
 	}
-	b, next := r.source.block(number, max(number, r.ahead), count)
+	b, next := r.source.request(number, max(number, r.ahead), count)
 	if count > 0 {
 		r.ahead = next
 	}
 	return b
 }
-
-func (r *aheadReader) Read(p []byte) (int, error) {
-	if len(r.data) == 0 {
-		if r.at >= r.source.size {
-			return 0, io.EOF
-		}
-		data, err := r.source.wait(r.block())
-		if err != nil {
-			return 0, err
-		}
-		r.data = data[r.at%blockSize:]
-	}
-	n := copy(p, r.data)
-	r.data = r.data[n:]
-	r.at += int64(n)
-	return n, nil
-}
-
-// Close does nothing: what is on its way is wanted by the next reader.
-func (r *aheadReader) Close() error { return nil }

@@ -36,6 +36,30 @@ func film(t *testing.T, colour string) string {
 	return path
 }
 
+// pin is the version of a blob that is there now.
+func pin(t testing.TB, blobs *blobstore.Store, blob string) Pinned {
+	t.Helper()
+	head, err := blobs.Head(t.Context(), video.SourcesContainer, blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Pinned{Blob: blob, ETag: head.ETag}
+}
+
+// opened is a source that ffmpeg can read until ctx ends.
+func opened(t testing.TB, ctx context.Context, blobs *blobstore.Store, from Pinned) ffmpeg.Source { //nolint:revive // t comes first
+	t.Helper()
+	whole, err := openSource(ctx, blobs, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := whole.serve(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
 // A blob that is replaced after its version was noted is never processed:
 // neither by who opens it later, nor by who had opened it before.
 func TestReplacedSourceIsRefused(t *testing.T) {
@@ -60,10 +84,8 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
-	before, pinned, err := openSource(ctx, blobs, Pinned{Blob: blob}, "")
-	if err != nil || pinned.ETag == "" {
-		t.Fatalf("open %+v: %v", pinned, err)
-	}
+	pinned := pin(t, blobs, blob)
+	before := opened(t, ctx, blobs, pinned)
 	info, err := tool.Probe(ctx, before)
 	if err != nil {
 		t.Fatal(err)
@@ -76,14 +98,7 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	unread := func() ffmpeg.Source { // open, and nothing has read it yet
-		t.Helper()
-		source, _, err := openSource(ctx, blobs, Pinned{Blob: blob}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return source
-	}
+	unread := func() ffmpeg.Source { return opened(t, ctx, blobs, pin(t, blobs, blob)) } // nothing has read it yet
 	late := unread()
 	put(film(t, "blue"))
 	refused := func(what string, err error) {
@@ -98,10 +113,7 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 	}
 	_, err = tool.Probe(ctx, late)
 	refused("probe", err)
-	if _, err := tool.Probe(ctx, unread()); err != nil {
-		t.Errorf("a source that is not pinned, as of an older release: %v", err)
-	}
-	_, _, err = openSource(ctx, blobs, pinned, "")
+	_, err = openSource(ctx, blobs, pinned)
 	refused("open", err)
 
 	late = unread()
@@ -130,11 +142,7 @@ func sourceOf(t *testing.T, size int) (content []byte, url string, seen *downloa
 	if err := blobs.PutFile(t.Context(), video.SourcesContainer, "x/source", path, blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	source, _, err := openSource(t.Context(), blobs, Pinned{Blob: "x/source"}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content, source.URL, seen
+	return content, opened(t, t.Context(), blobs, pin(t, blobs, "x/source")).URL, seen
 }
 
 // get reads from a byte on, at most length bytes, and goes away, as ffmpeg does.

@@ -33,7 +33,7 @@ type Work struct {
 	room  int64        // bytes of scratch that must stay free
 	moved atomic.Int64 // when Progress was last called, in Unix nanoseconds
 
-	growing *inParts // of the latest OpenSource; nil when the upload is complete
+	source *source // of OpenSource
 }
 
 // Moved is Progress as a callback that gets a number of frames.
@@ -41,32 +41,28 @@ func (w *Work) Moved(int64) { w.Progress() }
 
 // OpenSource lets ffmpeg read the upload or its remuxed copy until ctx ends, and returns
 // the version, which is the verified one. If the source was replaced the run fails with
-// a *video.Failure, source_changed. An upload in parts that is still going on has no
-// version yet: what is missing of it fails the run with a *NotYetError.
-func (w *Work) OpenSource(ctx context.Context) (ffmpeg.Source, Pinned, error) {
-	from := Pinned{Blob: w.Plan.Source, ETag: w.Plan.SourceETag}
+// a *video.Failure, source_changed. An upload that is still going on has no version yet:
+// what is missing of it fails the run with a *NotYetError. Call it once in an attempt.
+func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, from Pinned, err error) {
+	from = Pinned{Blob: w.Plan.Source, ETag: w.Plan.SourceETag}
 	if from.Blob == "" { // not planned yet
 		from = w.upload()
 	}
 	if from.ETag == "" && sourceparts.IsManifest(from.Blob) { // planned before all of it was there
 		from.ETag = w.Video.SourceETag
 	}
-	if layout, ok := sourceparts.LayoutOf(w.Video.Upload); ok && from.ETag == "" && from.Blob == sourceparts.ManifestName(w.Video.ID, layout.Epoch) {
-		whole, err := growing(ctx, w.blobs, w.Video.ID, layout, growth{patience: w.patience(), next: nextPatience, moved: w.lastMove})
-		if err != nil {
-			return ffmpeg.Source{}, from, err
-		}
-		if w.growing != nil { // it is the same attempt's
-			whole.used = w.growing.used
-		}
-		w.growing = whole
-		source, err := serve(ctx, whole, w.Plan.Demuxer)
-		source.Heard = w.Plan.Heard
-		return source, from, err
+	layout, inParts := sourceparts.LayoutOf(w.Video.Upload)
+	if inParts && from.ETag == "" && from.Blob == sourceparts.ManifestName(w.Video.ID, layout.Epoch) {
+		w.source, err = openUploading(ctx, w.blobs, w.Video.ID, layout, arrivals{patience: w.patience(), next: nextPatience, moved: w.lastMove})
+	} else {
+		w.source, err = openSource(ctx, w.blobs, from)
 	}
-	source, from, err := openSource(ctx, w.blobs, from, w.Plan.Demuxer)
-	source.Heard = w.Plan.Heard
-	return source, from, err
+	if err != nil {
+		return ffmpeg.Source{}, from, err
+	}
+	served, err := w.source.serve(ctx)
+	served.Demuxer, served.Heard = w.Plan.Demuxer, w.Plan.Heard
+	return served, from, err
 }
 
 // upload is what the uploader sent: one file, or the manifest of its parts.
@@ -78,61 +74,7 @@ func (w *Work) upload() Pinned {
 	return from
 }
 
-// Arrived says what is there of an upload that is still going on: its layout, and how many
-// parts from the first on without a gap. False when the source that was opened last is
-// complete.
-func (w *Work) Arrived() (layout sourceparts.Layout, head int, still bool) {
-	if w.growing == nil {
-		return layout, 0, false
-	}
-	for head < w.growing.layout.Count() && w.growing.version(head) != "" {
-		head++
-	}
-	return w.growing.layout, head, true
-}
-
-// used is what the attempt has read of an upload that was still going on.
-func (w *Work) used() sourceparts.Versions {
-	if w.growing == nil {
-		return ""
-	}
-	return w.growing.used.versions(w.growing.layout.Epoch)
-}
-
-// SourceIsWhatWasRead compares the parts that steps of the plan have read while the upload
-// was going on with those that were committed. Nobody should be able to replace a part,
-// but anyone who has the account's key is; then the run fails with a *video.Failure,
-// source_changed.
-func (w *Work) SourceIsWhatWasRead(ctx context.Context, view videostore.View) error {
-	var manifest *sourceparts.Manifest
-	for _, step := range view.Steps {
-		if step.Read == "" || step.Key.Generation != w.Plan.Generation {
-			continue
-		}
-		if manifest == nil {
-			from := w.upload()
-			read, err := sourceparts.ReadManifest(ctx, w.blobs, from.Blob, from.ETag)
-			if err != nil {
-				return changed(fmt.Errorf("look at the source: %w", err))
-			}
-			manifest = &read
-		}
-		if !step.Read.Match(*manifest) {
-			return changed(fmt.Errorf("%s was made from other parts: %w", step.Key, blobstore.ErrChanged))
-		}
-	}
-	return nil
-}
-
-// patience for bytes of an upload that is going on: how long a run waits without making
-// progress before it is given up. The first step has none: it says what it needs, and
-// that is sent first. Only for parts that are being sent anyway it waits a little, because
-// asking for them and beginning anew takes longer.
-const (
-	patience     = 6 * time.Second
-	nextPatience = 3 * time.Second
-)
-
+// patience is how long a read waits for bytes of an upload that is going on.
 func (w *Work) patience() time.Duration {
 	if w.Step.Key.Declared().Stage == workflow.First {
 		return 0
@@ -144,12 +86,12 @@ func (w *Work) lastMove() time.Time { return time.Unix(0, w.moved.Load()) }
 
 // ReadUpload opens the upload in the version that was verified. Every read counts as
 // progress.
-func (w *Work) ReadUpload(ctx context.Context) (io.ReadCloser, error) {
-	_, whole, err := pin(ctx, w.blobs, w.upload())
+func (w *Work) ReadUpload(ctx context.Context) (io.Reader, error) {
+	whole, err := openSource(ctx, w.blobs, w.upload())
 	if err != nil {
 		return nil, err
 	}
-	return moving{&reader{ctx: ctx, from: whole}, w.Progress}, nil
+	return moving{newReadAhead(ctx, whole).reader(), w.Progress}, nil
 }
 
 // ReadInput returns what came with the request, at most limit bytes of it.
@@ -168,13 +110,13 @@ func (w *Work) ReadInput(ctx context.Context, limit int64) ([]byte, error) {
 }
 
 type moving struct {
-	io.ReadCloser
+	io.Reader
 	progress func()
 }
 
 func (m moving) Read(p []byte) (int, error) {
 	m.progress()
-	return m.ReadCloser.Read(p)
+	return m.Reader.Read(p)
 }
 
 // Put stores a local file under the attempt's prefix, in container "media".

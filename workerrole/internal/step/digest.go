@@ -54,7 +54,6 @@ func (s Digest) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if err != nil {
 		return none, err
 	}
-	defer upload.Close() //nolint:errcheck // reading only
 	sum := sha256.New()
 	size, err := io.Copy(sum, upload)
 	if err != nil {

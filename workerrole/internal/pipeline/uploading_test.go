@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -72,14 +73,23 @@ func (s *sent) complete(without ...int) Pinned {
 	return Pinned{Blob: sourceparts.ManifestName(s.id, s.layout.Epoch), ETag: etag}
 }
 
-func (s *sent) grows(patience, next time.Duration) *inParts {
+func (s *sent) uploading(patience, next time.Duration) *source {
 	s.t.Helper()
 	began := time.Now()
-	whole, err := growing(s.t.Context(), s.blobs, s.id, s.layout, growth{patience: patience, next: next, moved: func() time.Time { return began }})
+	whole, err := openUploading(s.t.Context(), s.blobs, s.id, s.layout, arrivals{patience: patience, next: next, moved: func() time.Time { return began }})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return whole
+}
+
+// read reads from a byte on.
+func read(ctx context.Context, whole *source, at, length int64) ([]byte, error) {
+	r := newReadAhead(ctx, whole).reader()
+	if _, err := r.Seek(at, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(r, length))
 }
 
 func noise(size int) []byte {
@@ -96,25 +106,22 @@ func TestPartsReadAsOneFile(t *testing.T) {
 	t.Parallel()
 	s := newSent(t, noise(3<<20+4321), 300_000)
 	from := s.complete()
-	source, pinned, err := openSource(t.Context(), s.blobs, from, "")
-	if err != nil || pinned != from {
-		t.Fatalf("%+v: %v", pinned, err)
-	}
+	source := opened(t, t.Context(), s.blobs, from)
 	for _, at := range []int{0, 299_999, 300_000, 1 << 20, len(s.content) - 1} {
 		got, err := get(t.Context(), source.URL, at, 700_000)
 		if want := s.content[at:min(at+700_000, len(s.content))]; err != nil || !bytes.Equal(got, want) {
 			t.Errorf("from byte %d: %d bytes, which differ from the %d of the source: %v", at, len(got), len(want), err)
 		}
 	}
-	_, whole, err := pin(t.Context(), s.blobs, from)
+	whole, err := openSource(t.Context(), s.blobs, from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := io.ReadAll(&reader{ctx: t.Context(), from: whole})
+	all, err := read(t.Context(), whole, 0, s.layout.Bytes)
 	if err != nil || !bytes.Equal(all, s.content) {
 		t.Errorf("all: %d bytes, %v", len(all), err)
 	}
-	_, _, err = openSource(t.Context(), s.blobs, Pinned{Blob: from.Blob, ETag: `"0x1"`}, "")
+	_, err = openSource(t.Context(), s.blobs, Pinned{Blob: from.Blob, ETag: `"0x1"`})
 	if failure := new(video.Failure); !errors.As(err, &failure) || failure.Code != video.SourceChanged {
 		t.Errorf("another manifest: %v", err)
 	}
@@ -125,7 +132,7 @@ func TestReplacedPartIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSent(t, noise(1<<20), 400_000)
 	from := s.complete()
-	_, whole, err := pin(t.Context(), s.blobs, from)
+	whole, err := openSource(t.Context(), s.blobs, from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +142,7 @@ func TestReplacedPartIsRefused(t *testing.T) {
 	}
 	refused := func(what string) {
 		t.Helper()
-		_, err = io.ReadAll(&reader{ctx: t.Context(), from: whole})
+		_, err = read(t.Context(), whole, 0, s.layout.Bytes)
 		if failure := new(video.Failure); !errors.As(err, &failure) || failure.Code != video.SourceChanged {
 			t.Errorf("%s part: %v", what, err)
 		}
@@ -154,29 +161,24 @@ func TestGrowingSourceWaits(t *testing.T) {
 	s := newSent(t, noise(1<<20), 200_000) // six parts
 	s.put(0)
 	s.put(4)
-	whole := s.grows(30*time.Second, 0)
-	if whole.there(0, 200_001) || !whole.there(0, 200_000) || !whole.there(800_000, 200_000) {
-		t.Error("what is there")
-	}
+	whole := s.uploading(30*time.Second, 0)
 	type result struct {
 		got []byte
 		err error
 	}
-	read := make(chan result)
+	done := make(chan result)
 	go func() {
-		body, err := whole.open(t.Context(), 100_000, 200_000)
-		if err != nil {
-			read <- result{err: err}
-			return
-		}
-		got, err := io.ReadAll(body)
-		read <- result{got, err}
+		got, err := read(t.Context(), whole, 100_000, 200_000)
+		done <- result{got, err}
 	}()
 	s.put(1)
-	if r := <-read; r.err != nil || !bytes.Equal(r.got, s.content[100_000:300_000]) {
+	if r := <-done; r.err != nil || !bytes.Equal(r.got, s.content[100_000:300_000]) {
 		t.Errorf("%d bytes, %v", len(r.got), r.err)
 	}
-	_, err := s.grows(0, 0).open(t.Context(), 450_000, 1)
+	if got := (&Work{source: whole}).used(); !strings.HasPrefix(string(got), "0-1 ") {
+		t.Errorf("parts 0 and 1 were read: %q", got)
+	}
+	_, err := read(t.Context(), s.uploading(0, 0), 450_000, 1)
 	if missing := new(NotYetError); !errors.As(err, &missing) || len(missing.Parts) != 2 || missing.Parts[0] != 2 || missing.Parts[1] != 3 {
 		t.Errorf("parts 2 and 3 are missing: %v", err)
 	}
@@ -187,14 +189,14 @@ func TestGrowingSourceWaitsForTheNextPart(t *testing.T) {
 	t.Parallel()
 	s := newSent(t, noise(1<<20), 200_000) // six parts
 	s.put(0)
-	whole := s.grows(0, 30*time.Second)
-	_, err := whole.open(t.Context(), 450_000, 1)
+	whole := s.uploading(0, 30*time.Second)
+	_, err := read(t.Context(), whole, 450_000, 1)
 	if missing := new(NotYetError); !errors.As(err, &missing) || missing.Parts[0] != 2 {
 		t.Errorf("part 2 is missing: %v", err)
 	}
 	opened := make(chan error)
 	go func() {
-		_, err := whole.open(t.Context(), 250_000, 1)
+		_, err := read(t.Context(), whole, 250_000, 1)
 		opened <- err
 	}()
 	select {
@@ -208,7 +210,7 @@ func TestGrowingSourceWaitsForTheNextPart(t *testing.T) {
 	}
 
 	// All such waits together have an end, while parts go on coming.
-	short := s.grows(0, 8*lookEvery)
+	short := s.uploading(0, 8*lookEvery)
 	for n := 2; ; n++ {
 		if n == 5 {
 			t.Fatal("it waited for every part")
@@ -218,7 +220,7 @@ func TestGrowingSourceWaitsForTheNextPart(t *testing.T) {
 			time.Sleep(5 * lookEvery)
 			s.put(n)
 		})
-		_, err = short.open(t.Context(), int64(n)*200_000, 1)
+		_, err = read(t.Context(), short, int64(n)*200_000, 1)
 		sending.Wait()
 		if err != nil {
 			break
@@ -245,7 +247,7 @@ func TestRefusedReadFailsTheRun(t *testing.T) {
 	s.put(0)
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
-	source, err := serve(ctx, s.grows(0, 0), "")
+	source, err := s.uploading(0, 0).serve(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,9 +256,7 @@ func TestRefusedReadFailsTheRun(t *testing.T) {
 		t.Fatalf("probe without the index: %v", err)
 	}
 	from := s.complete(0)
-	if source, _, err = openSource(ctx, s.blobs, from, ""); err != nil {
-		t.Fatal(err)
-	}
+	source = opened(t, ctx, s.blobs, from)
 	info, err := tool.Probe(ctx, source)
 	if err != nil {
 		t.Fatal(err)
