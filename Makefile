@@ -61,9 +61,9 @@ lint: ## gofmt, go vet, staticcheck, import directions, go.mod without go.work
 	@scripts/lint
 
 fmt: ## format the Go sources
-	gofmt -w shared webrole workerrole e2e
+	gofmt -w docs shared webrole workerrole e2e
 
-generate: ## regenerate what is generated (the API from docs/openapi.yaml, the page)
+generate: ## regenerate what is generated: the API from docs/openapi.yaml, the page, quoted code and diagrams of docs/patterns
 	go generate $(MODULES)
 
 bench: ## print ratios measured in one run

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -83,7 +82,7 @@ func TestDocsScenesAreOnTheirPages(t *testing.T) {
 func TestDocsSnippetsAreTheSource(t *testing.T) {
 	t.Parallel()
 	for _, p := range handbookPages(t) {
-		text, err := handbook.WithSnippets("..", p.Text)
+		text, err := handbook.Quoting("..", p.Text)
 		if err != nil {
 			t.Errorf("%s: %v", p.Path(), err)
 		} else if text != p.Text {
@@ -104,61 +103,38 @@ func TestDocsDiagramsAreDrawn(t *testing.T) {
 	t.Parallel()
 	for _, p := range handbookPages(t) {
 		for _, d := range p.Diagrams() {
-			if d.Title() == "" {
+			if !d.Titled() {
 				t.Errorf("%s: a diagram has no accTitle", p.Path())
 			}
-			for _, scheme := range handbook.Schemes {
-				if err := d.Check("..", scheme); err != nil {
-					t.Errorf("%v: `go generate ./e2e` draws it anew", err)
-				}
+			if err := d.Check(".."); err != nil {
+				t.Errorf("%v: `go generate ./e2e` draws it anew", err)
 			}
 		}
 	}
 }
 
-// A drawing that says it is of a source, and shows something else, is refused.
-func TestDocsDiagramsShowTheirWords(t *testing.T) {
+// A drawing that shows something else than its source says, or was changed, is refused.
+func TestDocsDiagramsAreThoseOfTheirSources(t *testing.T) {
 	t.Parallel()
-	all := handbookPages(t)
-	one, other := all[0].Diagrams()[0], all[1].Diagrams()[0]
+	d := handbookPages(t)[0].Diagrams()[0]
+	drawn := read(t, d.File)
 	root := t.TempDir()
-	name := filepath.Join(root, filepath.FromSlash(handbook.Drawings), one.File("light"))
+	name := filepath.Join(root, filepath.FromSlash(d.File))
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	drawn, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(handbook.Drawings), other.File("light")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, append([]byte(one.Mark("light")), drawn...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := one.Check(root, "light"); !errors.Is(err, handbook.ErrDrawing) {
-		t.Errorf("a drawing of something else: %v, want ErrDrawing", err)
-	}
-}
-
-// What the web role shows at /learn and /patterns is made from the docs as they are.
-func TestDocsRenderedPagesAreCurrent(t *testing.T) {
-	t.Parallel()
-	files, err := handbook.Render("..", handbookPages(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range files {
-		if got, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(name))); err != nil {
-			t.Errorf("%v: `go generate ./e2e` makes it", err)
-		} else if !bytes.Equal(got, want) {
-			t.Errorf("%s is not what the docs make: `go generate ./e2e` makes it anew", name)
+	changed := d
+	changed.Source += "note over A: changed"
+	for _, c := range []struct {
+		d    handbook.Diagram
+		text string
+		want error
+	}{{d, drawn, nil}, {changed, drawn, handbook.ErrStale}, {d, strings.Replace(drawn, "<text", "<txt", 1), handbook.ErrStale}, {d, "<svg/>", handbook.ErrStale}} {
+		if err := os.WriteFile(name, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
 		}
-	}
-	old, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(handbook.Rendered), "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range old {
-		if files[handbook.Rendered+"/"+filepath.Base(file)] == nil {
-			t.Errorf("%s belongs to no page", file)
+		if err := c.d.Check(root); !errors.Is(err, c.want) {
+			t.Errorf("check a drawing: %v, want %v", err, c.want)
 		}
 	}
 }

@@ -7,149 +7,123 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/chromedp/chromedp"
 )
 
-// library is what Chromium runs; npm puts it there.
-const library = "e2e/handbook/node_modules/mermaid/dist/mermaid.min.js"
+// The version of Mermaid that draws. npm puts it into .tools.
+const mermaidVersion = "12.3.0"
+
+// drawnAs changes when all diagrams are to be drawn anew: with another version of
+// Mermaid, or another way to use it.
+const drawnAs = "mermaid " + mermaidVersion + ", 4"
+
+// drawing draws a source and removes the symbols and rules of style that it does not use.
+// Text is drawn as SVG, because pictures cannot show HTML everywhere, and identifiers
+// are the same in every run. Pages in dark colours invert the picture.
+const drawing = `(async source => {
+	mermaid.initialize({
+		startOnLoad: false, securityLevel: 'strict', deterministicIds: true, deterministicIDSeed: 'cutroom', htmlLabels: false,
+		flowchart: { htmlLabels: false, useMaxWidth: false, wrappingWidth: 320 }, sequence: { useMaxWidth: false }, state: { useMaxWidth: false },
+		theme: 'base', themeVariables: {
+			fontFamily: 'system-ui, sans-serif', fontSize: '15px', background: '#ffffff', textColor: '#16181d', lineColor: '#4a5160',
+			primaryColor: '#e8eefc', primaryTextColor: '#16181d', primaryBorderColor: '#3d63b8', secondaryColor: '#f3f0e6', tertiaryColor: '#f6f7f9',
+			noteBkgColor: '#fff4d6', noteTextColor: '#16181d', noteBorderColor: '#b98900', edgeLabelBackground: '#ffffff',
+		},
+	})
+	document.body.innerHTML = (await mermaid.render('d', source)).svg
+	const svg = document.querySelector('svg'), style = svg.querySelector('style')
+	for (const part of svg.querySelectorAll('defs > [id]')) if (!RegExp('#' + part.id + '[")]').test(svg.outerHTML)) part.remove()
+	const used = rule => rule.selectorText && svg.parentNode.querySelector(rule.selectorText)
+	style.textContent = [...style.sheet.cssRules].filter(used).map(rule => rule.cssText).join('\n')
+	svg.setAttribute('height', svg.viewBox.baseVal.height)
+	return new XMLSerializer().serializeToString(svg)
+})`
 
 // Draw draws the diagrams whose committed drawings are not theirs, and removes drawings
-// that no page has. It returns how many it drew. For the first it installs Mermaid
-// with npm and needs Chromium.
-func Draw(ctx context.Context, root string, diagrams []Diagram) (int, error) {
-	var tab context.Context
-	drawn := 0
-	wanted := map[string]bool{}
+// that no page has. When there are any to draw it installs Mermaid with npm, once, and
+// needs Chromium.
+func Draw(ctx context.Context, root string, diagrams []Diagram) error {
+	var wanted []string
 	for _, d := range diagrams {
-		for _, scheme := range Schemes {
-			wanted[d.File(scheme)] = true
-			if d.Check(root, scheme) == nil {
-				continue
-			}
-			if tab == nil {
-				var stop func()
-				var err error
-				if tab, stop, err = openMermaid(ctx, root); err != nil {
-					return drawn, err
-				}
-				defer stop()
-			}
-			svg, err := draw(tab, d, scheme)
-			if err != nil {
-				return drawn, err
-			}
-			if err := os.WriteFile(filepath.Join(root, filepath.FromSlash(Drawings), d.File(scheme)), []byte(d.Mark(scheme)+"\n"+svg+"\n"), 0o600); err != nil {
-				return drawn, fmt.Errorf("keep diagram %s: %w", d.Name, err)
-			}
-			drawn++
+		wanted = append(wanted, filepath.Base(d.File))
+	}
+	stale := slices.DeleteFunc(slices.Clone(diagrams), func(d Diagram) bool { return d.Check(root) == nil })
+	if len(stale) > 0 {
+		if err := drawAll(ctx, root, stale); err != nil {
+			return fmt.Errorf("draw diagrams: %w", err)
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(Drawings), "*.*.svg"))
+	drawings, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(Folder), "*-[0-9].svg"))
 	if err != nil {
-		return drawn, fmt.Errorf("look for old diagrams: %w", err)
+		return fmt.Errorf("look for old drawings: %w", err)
 	}
-	for _, file := range files {
-		if !wanted[filepath.Base(file)] {
+	for _, file := range drawings {
+		if !slices.Contains(wanted, filepath.Base(file)) {
 			if err := os.Remove(file); err != nil {
-				return drawn, fmt.Errorf("remove an old diagram: %w", err)
+				return fmt.Errorf("remove an old drawing: %w", err)
 			}
 		}
 	}
-	return drawn, nil
+	return nil
 }
 
-// openMermaid starts Chromium with an empty page that has the library.
-func openMermaid(ctx context.Context, root string) (tab context.Context, stop func(), err error) {
-	if err := os.MkdirAll(filepath.Join(root, filepath.FromSlash(Drawings)), 0o750); err != nil {
-		return nil, nil, fmt.Errorf("draw diagrams: %w", err)
-	}
-	script, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(library)))
-	if os.IsNotExist(err) {
-		install := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-		install.Dir, install.Stderr = filepath.Join(root, "e2e/handbook"), os.Stderr
-		if err := install.Run(); err != nil {
-			return nil, nil, fmt.Errorf("install Mermaid: %w", err)
-		}
-		script, err = os.ReadFile(filepath.Join(root, filepath.FromSlash(library)))
-	}
+// drawAll draws them in a Chromium with an empty page that has Mermaid.
+func drawAll(ctx context.Context, root string, diagrams []Diagram) error {
+	mermaid, err := library(ctx, root)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read Mermaid: %w", err)
+		return err
 	}
 	options := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
 	options = append(options, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900))
 	if program := os.Getenv("CUTROOM_TEST_BROWSER"); program != "" {
 		options = append(options, chromedp.ExecPath(program))
 	}
-	allocator, closeBrowser := chromedp.NewExecAllocator(ctx, options...)
+	limited, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	allocator, closeBrowser := chromedp.NewExecAllocator(limited, options...)
+	defer closeBrowser()
 	tab, closeTab := chromedp.NewContext(allocator)
-	tab, cancel := context.WithTimeout(tab, 5*time.Minute)
-	stop = func() { cancel(); closeTab(); closeBrowser() }
+	defer closeTab()
 	if err := chromedp.Do(tab, chromedp.Navigate("about:blank")); err != nil {
-		stop()
-		return nil, nil, fmt.Errorf("start Chromium: %w", err)
+		return fmt.Errorf("start Chromium: %w", err)
 	}
-	if _, err := chromedp.Run(tab, chromedp.Evaluate[any](string(script)+"\n;null")); err != nil {
-		stop()
-		return nil, nil, fmt.Errorf("load Mermaid: %w", err)
+	if _, err := chromedp.Run(tab, chromedp.Evaluate[any](mermaid+"\n;null")); err != nil {
+		return fmt.Errorf("load Mermaid: %w", err)
 	}
-	return tab, stop, nil
-}
-
-// settings of Mermaid for a scheme. Text is drawn as SVG, because pictures cannot show
-// HTML everywhere; identifiers are the same in every run. A change of these has to
-// change drawnAs.
-func settings(scheme string) map[string]any {
-	colours := map[string]any{
-		"fontFamily": "system-ui, sans-serif", "fontSize": "15px", "background": "#ffffff",
-		"primaryColor": "#e8eefc", "primaryTextColor": "#16181d", "primaryBorderColor": "#3d63b8",
-		"secondaryColor": "#f3f0e6", "tertiaryColor": "#f6f7f9", "lineColor": "#4a5160", "textColor": "#16181d",
-		"noteBkgColor": "#fff4d6", "noteTextColor": "#16181d", "noteBorderColor": "#b98900", "edgeLabelBackground": "#ffffff",
-	}
-	if scheme == "dark" {
-		colours = map[string]any{
-			"darkMode": true, "fontFamily": "system-ui, sans-serif", "fontSize": "15px", "background": "#14171c",
-			"primaryColor": "#22304d", "primaryTextColor": "#eceff4", "primaryBorderColor": "#8aabf0",
-			"secondaryColor": "#2b2a22", "tertiaryColor": "#1d2127", "lineColor": "#aab2c0", "textColor": "#eceff4",
-			"noteBkgColor": "#3a3216", "noteTextColor": "#f5efdc", "noteBorderColor": "#d0a93a", "edgeLabelBackground": "#14171c",
-			"actorTextColor": "#eceff4", "signalColor": "#aab2c0", "signalTextColor": "#eceff4", "labelTextColor": "#eceff4", "loopTextColor": "#eceff4",
+	for _, d := range diagrams {
+		source, err := json.Marshal(d.Source)
+		if err != nil {
+			return err
+		}
+		svg, err := chromedp.Run(tab, chromedp.Evaluate[string](drawing+"("+string(source)+")", chromedp.EvalAwaitPromise))
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.File, err)
+		}
+		svg += "\n"
+		if err := os.WriteFile(filepath.Join(root, filepath.FromSlash(d.File)), []byte(d.mark(svg)+svg), 0o600); err != nil {
+			return err
 		}
 	}
-	return map[string]any{
-		"startOnLoad": false, "theme": "base", "themeVariables": colours, "htmlLabels": false,
-		"deterministicIds": true, "deterministicIDSeed": "cutroom", "securityLevel": "strict",
-		"flowchart": map[string]any{"htmlLabels": false, "useMaxWidth": false, "wrappingWidth": 320}, "sequence": map[string]any{"useMaxWidth": false},
-		"state": map[string]any{"useMaxWidth": false},
-	}
+	return nil
 }
 
-var viewBox = regexp.MustCompile(`viewBox="[-0-9.]+ [-0-9.]+ ([0-9.]+) ([0-9.]+)"`)
-
-// draw returns the SVG of a diagram, with a size of its own.
-func draw(tab context.Context, d Diagram, scheme string) (string, error) {
-	config, err := json.Marshal(settings(scheme))
-	if err != nil {
-		return "", fmt.Errorf("draw %s: %w", d.Name, err)
+// library returns Mermaid as a script of one file. npm checks what it downloads.
+func library(ctx context.Context, root string) (string, error) {
+	folder := filepath.Join(root, ".tools", "mermaid-"+mermaidVersion)
+	const script = "package/dist/mermaid.min.js"
+	if _, err := os.Stat(filepath.Join(folder, script)); err != nil {
+		if err := os.MkdirAll(folder, 0o750); err != nil {
+			return "", err
+		}
+		unpack := exec.CommandContext(ctx, "sh", "-ec", `tar -xzf "$(npm pack --silent "mermaid@$0")" "$1"`, mermaidVersion, script)
+		unpack.Dir, unpack.Stderr = folder, os.Stderr
+		if err := unpack.Run(); err != nil {
+			return "", fmt.Errorf("install Mermaid: %w", err)
+		}
 	}
-	source, err := json.Marshal(d.Source)
-	if err != nil {
-		return "", fmt.Errorf("draw %s: %w", d.Name, err)
-	}
-	svg, err := chromedp.Run(tab, chromedp.Evaluate[string](fmt.Sprintf(
-		`(async () => { document.body.innerHTML = ''; mermaid.initialize(%s);
-		  try { return (await mermaid.render('d', %s)).svg } catch (e) { return 'error: ' + e.message } })()`, config, source), chromedp.EvalAwaitPromise))
-	if err != nil {
-		return "", fmt.Errorf("draw %s: %w", d.Name, err)
-	}
-	if message, failed := strings.CutPrefix(svg, "error: "); failed {
-		return "", fmt.Errorf("draw %s: Mermaid says: %s", d.Name, message)
-	}
-	svg = strings.ReplaceAll(svg, "<br>", "<br/>")
-	if size := viewBox.FindStringSubmatch(svg); size != nil && !strings.Contains(svg[:strings.Index(svg, ">")], ` height="`) {
-		svg = strings.Replace(svg, "<svg ", fmt.Sprintf(`<svg height="%s" `, size[2]), 1)
-	}
-	return svg, nil
+	text, err := os.ReadFile(filepath.Join(folder, script))
+	return string(text), err
 }

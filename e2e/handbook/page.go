@@ -6,7 +6,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -23,9 +22,8 @@ var Sections = []string{
 
 // Page is the page of a pattern.
 type Page struct {
-	Name  string // of the file, without .md
-	Title string
-	Text  string // Markdown, with "\n" at the ends of lines
+	Name string // of the file, without .md
+	Text string // Markdown, with "\n" at the ends of lines
 }
 
 // Pages reads the pages of all patterns, by name.
@@ -44,10 +42,8 @@ func Pages(root string) ([]Page, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read pages: %w", err)
 		}
-		title, _, _ := strings.Cut(strings.TrimPrefix(string(text), "# "), "\n")
-		pages = append(pages, Page{Name: name, Title: title, Text: string(text)})
+		pages = append(pages, Page{Name: name, Text: string(text)})
 	}
-	slices.SortFunc(pages, func(a, b Page) int { return strings.Compare(a.Name, b.Name) })
 	return pages, nil
 }
 
@@ -63,11 +59,11 @@ func (p Page) Section(heading string) (string, bool) {
 
 var fence = regexp.MustCompile("(?m)^```mermaid\n((?s:.*?))^```$")
 
-// Diagrams returns the Mermaid sources of the page, in order.
+// Diagrams returns the diagrams of the page, in order.
 func (p Page) Diagrams() []Diagram {
 	var all []Diagram
 	for i, match := range fence.FindAllStringSubmatch(p.Text, -1) {
-		all = append(all, Diagram{Name: fmt.Sprintf("%s-%d", p.Name, i+1), Source: match[1]})
+		all = append(all, Diagram{File: fmt.Sprintf("%s/%s-%d.svg", Folder, p.Name, i+1), Source: match[1]})
 	}
 	return all
 }

@@ -13,7 +13,7 @@ import "embed"
 
 //go:generate go run ./bundle
 
-// Files holds templates/, static/, and learn/, which package e2e/handbook makes from docs.
+// Files holds templates/ and static/.
 //
-//go:embed templates static learn
+//go:embed templates static
 var Files embed.FS

@@ -16,17 +16,21 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/docs"
 	"github.com/cutroom/cutroom/shared/scene"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/handbook"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/web"
 )
@@ -34,6 +38,7 @@ import (
 // Pages is safe for concurrent use.
 type Pages struct {
 	files fs.FS
+	docs  fs.FS
 	lab   bool // the board shows the bench of faults
 	plays bool // a scene's page plays it, for operators
 	ops   bool // operations are here, and the board has something to show
@@ -42,17 +47,22 @@ type Pages struct {
 	pages map[string]*template.Template
 
 	assets map[string]asset // by name; none when live
+
+	handbook func() (*handbook.Handbook, error) // rendered at the first call, or at each when live
 }
 
 // The pages: name and title. A page's script has its name.
 var titles = map[string]string{"home": "Videos", "mine": "My videos", "upload": "Upload", "watch": "Watch", "embed": "Video", "race": "Find your finish", "board": "Board", "tables": "Board as tables", "scene": "Scene", "learn": "Learn", "pattern": "Pattern", "trouble": "Trouble"}
 
-// New reads the embedded pages, or those under dir, which are then read again
-// for every request so that they can be edited while the role runs.
+// New reads the embedded pages, or those under dir and in docs beside it, which are
+// then read again for every request so that they can be edited while the role runs.
 func New(dir string) (*Pages, error) {
-	p := &Pages{files: web.Files, pages: map[string]*template.Template{}, assets: map[string]asset{}}
+	p := &Pages{files: web.Files, docs: docs.Files, pages: map[string]*template.Template{}, assets: map[string]asset{}}
+	read := func() (*handbook.Handbook, error) { return handbook.Read(p.docs) }
+	p.handbook = sync.OnceValues(read)
 	if dir != "" {
-		p.files, p.live = os.DirFS(dir), true
+		p.files, p.docs, p.live = os.DirFS(dir), os.DirFS(filepath.Join(dir, "../../docs")), true
+		p.handbook = read
 	}
 	for name := range titles {
 		t, err := p.parse(name)
@@ -190,7 +200,7 @@ func (p *Pages) draw(ctx context.Context, name, id string, data any) ([]byte, er
 	switch one := data.(type) {
 	case scene.Scene:
 		title = one.Title
-	case pattern:
+	case patternPage:
 		title = one.Title
 	case api.Problem:
 		title = one.Title
@@ -219,11 +229,24 @@ func (p *Pages) asset(name string) (asset, error) {
 	if !p.live {
 		return asset{}, fs.ErrNotExist
 	}
-	content, err := fs.ReadFile(p.files, name)
+	content, err := p.read(name)
 	if err != nil {
-		return asset{}, fmt.Errorf("read %s: %w", name, err)
+		return asset{}, err
 	}
 	return newAsset(content), nil
+}
+
+// read returns a file of static/. The drawings of the handbook are below it, too.
+func (p *Pages) read(name string) ([]byte, error) {
+	files := p.files
+	if drawing, is := strings.CutPrefix(name, "static/patterns/"); is {
+		files, name = p.docs, "patterns/"+drawing
+	}
+	content, err := fs.ReadFile(files, name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return content, nil
 }
 
 // newAsset compresses what shrinks by compression. A write to a buffer cannot fail.
@@ -242,17 +265,22 @@ func newAsset(content []byte) asset {
 
 // readAssets reads all of static/, once: it is embedded and does not change.
 func (p *Pages) readAssets() error {
-	return fs.WalkDir(p.files, "static", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
+	names, err := fs.Glob(p.docs, "patterns/*.svg")
+	for i := range names {
+		names[i] = "static/" + names[i]
+	}
+	err = errors.Join(err, fs.WalkDir(p.files, "static", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			names = append(names, name)
 		}
-		content, err := fs.ReadFile(p.files, name)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", name, err)
-		}
+		return err
+	}))
+	for _, name := range names {
+		content, readErr := p.read(name)
+		err = errors.Join(err, readErr)
 		p.assets[name] = newAsset(content)
-		return nil
-	})
+	}
+	return err
 }
 
 // static serves a file with the hash of its content as ETag: a new version of

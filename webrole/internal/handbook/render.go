@@ -1,0 +1,194 @@
+package handbook
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	markup "github.com/yuin/goldmark/renderer/html"
+	"github.com/yuin/goldmark/util"
+)
+
+var (
+	quoteMark = regexp.MustCompile("(?m)^<!-- snippet: .+ -->\n") // see e2e/handbook
+	rowsLine  = regexp.MustCompile(`(?m)<p>Rows?: .*</p>`)
+	rowID     = regexp.MustCompile(`\b(?:Q[0-9]+[a-d]?|T[0-9]+|S[1-3])\b`)
+)
+
+// Wide tables scroll by themselves, also by keyboard; a header without words is none.
+var tables = strings.NewReplacer("<table>", `<div class="scroll" tabindex="0"><table>`, "</table>", "</table></div>",
+	` align="right"`, ` class="number"`, "<th></th>", "<td></td>")
+
+// render turns Markdown of a document into HTML. The documents are ours and trusted: some
+// have HTML in them.
+func render(files fs.FS, name, text string) (string, error) {
+	own := renderer.WithNodeRenderers(util.Prioritized(&document{files: files, name: name}, 100))
+	md := goldmark.New(
+		goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID()),
+		goldmark.WithRendererOptions(markup.WithUnsafe(), own),
+	)
+	var out bytes.Buffer
+	anchors := parser.NewContext(parser.WithIDs(slugs{}))
+	if err := md.Convert([]byte(quoteMark.ReplaceAllString(text, "")), &out, parser.WithContext(anchors)); err != nil {
+		return "", fmt.Errorf("render Markdown: %w", err)
+	}
+	page := tables.Replace(out.String())
+	return rowsLine.ReplaceAllStringFunc(page, func(line string) string {
+		return rowID.ReplaceAllString(line, `<a href="/learn#$0">$0</a>`)
+	}), nil
+}
+
+// slugs are the anchors that GitHub gives headings, so that links hold in both places.
+type slugs map[string]bool
+
+// Generate implements parser.IDs.
+func (s slugs) Generate(heading []byte, _ ast.NodeKind) []byte {
+	first := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsLetter(r), unicode.IsNumber(r), r == '_', r == '-':
+			return unicode.ToLower(r)
+		case r == ' ':
+			return '-'
+		}
+		return -1
+	}, strings.TrimSpace(string(heading)))
+	slug := first
+	for n := 1; s[slug]; n++ {
+		slug = fmt.Sprintf("%s-%d", first, n)
+	}
+	s[slug] = true
+	return []byte(slug)
+}
+
+// Put implements parser.IDs.
+func (s slugs) Put(slug []byte) { s[string(slug)] = true }
+
+// document renders what our pages show otherwise than Markdown does by itself: code in
+// colours, diagrams as pictures, and links that lead to what the web role has.
+type document struct {
+	files    fs.FS
+	name     string // such as "patterns/claim-check.md"
+	diagrams int    // seen so far
+}
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (d *document) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
+	reg.Register(ast.KindFencedCodeBlock, d.code)
+	reg.Register(ast.KindLink, d.link)
+	reg.Register(ast.KindImage, d.image)
+}
+
+func (d *document) code(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	block, _ := node.(*ast.FencedCodeBlock)
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	text := string(block.Lines().Value(source))
+	switch string(block.Language(source)) {
+	case "mermaid":
+		return ast.WalkSkipChildren, d.diagram(w, text)
+	case "go":
+		_, _ = fmt.Fprintf(w, "<pre class=\"go\" tabindex=\"0\"><code>%s</code></pre>\n", colour(text))
+	default:
+		_, _ = fmt.Fprintf(w, "<pre tabindex=\"0\"><code>%s</code></pre>\n", html.EscapeString(text))
+	}
+	return ast.WalkSkipChildren, nil
+}
+
+var (
+	diagramTitle = regexp.MustCompile(`(?m)^\s*accTitle:\s*(.+)$`)
+	diagramSize  = regexp.MustCompile(`viewBox="[-0-9.]+ [-0-9.]+ ([0-9]+)[0-9.]* ([0-9]+)[0-9.]*"`)
+)
+
+// diagram shows the drawing that e2e/handbook made of a diagram.
+func (d *document) diagram(w util.BufWriter, mermaid string) error {
+	d.diagrams++
+	file := fmt.Sprintf("%s-%d.svg", strings.TrimSuffix(d.name, ".md"), d.diagrams)
+	svg, err := fs.ReadFile(d.files, file)
+	if err != nil {
+		return fmt.Errorf("show a diagram: %w", err)
+	}
+	size, title := diagramSize.FindSubmatch(svg), diagramTitle.FindStringSubmatch(mermaid)
+	if size == nil || title == nil {
+		return fmt.Errorf("show a diagram: %s has no size, or its source no accTitle", file)
+	}
+	_, _ = fmt.Fprintf(w, `<figure class="scroll" tabindex="0"><img src="/static/%s" alt="%s" width="%s" height="%s" loading="lazy"></figure>`+"\n",
+		file, html.EscapeString(strings.TrimSpace(title[1])), size[1], size[2])
+	return nil
+}
+
+// link keeps links to other sites and to pages that the web role has. A link to another
+// file of the repository becomes its path, since a role does not know where that is.
+func (d *document) link(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	link, _ := node.(*ast.Link)
+	address, file := d.address(string(link.Destination))
+	switch {
+	case address != "" && entering:
+		_, _ = fmt.Fprintf(w, `<a href="%s">`, html.EscapeString(address))
+	case address != "":
+		_, _ = w.WriteString("</a>")
+	case words(node, source) == path.Base(file):
+		if entering {
+			_, _ = fmt.Fprintf(w, `<code class="path">%s</code>`, html.EscapeString(file))
+		}
+		return ast.WalkSkipChildren, nil
+	case !entering:
+		_, _ = fmt.Fprintf(w, ` <span class="path">(%s)</span>`, html.EscapeString(file))
+	}
+	return ast.WalkContinue, nil
+}
+
+// address is where the web role has the target of a link, or "" and the file's path.
+func (d *document) address(target string) (address, file string) {
+	if strings.Contains(target, "://") || strings.HasPrefix(target, "#") {
+		return target, ""
+	}
+	name, fragment, has := strings.Cut(target, "#")
+	if has {
+		fragment = "#" + fragment
+	}
+	file = path.Join("docs", path.Dir(d.name), name)
+	switch page, isPattern := strings.CutPrefix(file, "docs/patterns/"); {
+	case file == "docs/papers.md", file == "docs/patterns/README.md":
+		return "/learn", ""
+	case isPattern && path.Ext(page) == ".md":
+		return "/patterns/" + strings.TrimSuffix(page, ".md") + fragment, ""
+	}
+	return "", file
+}
+
+func (d *document) image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	image, _ := node.(*ast.Image)
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	file := path.Join(path.Dir(d.name), string(image.Destination))
+	if _, err := fs.Stat(d.files, file); err != nil {
+		return ast.WalkStop, fmt.Errorf("show a picture: %w", err)
+	}
+	_, _ = fmt.Fprintf(w, `<img class="plot" src="/static/%s" alt="%s">`, html.EscapeString(file), html.EscapeString(words(node, source)))
+	return ast.WalkSkipChildren, nil
+}
+
+// words is the text inside a node.
+func words(node ast.Node, source []byte) string {
+	var b strings.Builder
+	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
+		if text, is := child.(*ast.Text); is {
+			b.Write(text.Segment.Value(source))
+		}
+		b.WriteString(words(child, source))
+	}
+	return b.String()
+}
