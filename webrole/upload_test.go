@@ -166,8 +166,12 @@ func TestUploadsShareTheirMemory(t *testing.T) {
 	for i := range paths {
 		paths[i] = "/videos/" + s.create(map[string]any{}).Id + "/content"
 	}
+	// As curl does, the client waits with the body for an answer to the header: a refusal
+	// closes the connection, and a client that is still writing may not see why.
+	s.client.Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
 	put := func(path string) answer {
 		req := s.request(http.MethodPut, s.public+"/api/v1"+path, nil)
+		req.Header.Set("Expect", "100-continue")
 		req.Body, req.ContentLength = io.NopCloser(&generated{left: size, each: func() {}}), size
 		return s.send(req)
 	}

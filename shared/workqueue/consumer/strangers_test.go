@@ -44,7 +44,7 @@ func TestEveryFailureCanBeRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := azuritetest.Account(t)
-			spec := oneQueue(2 * time.Second)
+			spec := oneQueue(time.Minute) // a lease that ends would be one more attempt
 			spec.MaxFailures = 2
 			qs := queuetest.Open(t, a, spec)
 			h := queuetest.Recorder{Next: func(context.Context, *consumer.Job) error { return c.err }}
