@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/hex"
 	"errors"
 	"flag"
@@ -339,7 +338,7 @@ func TestPartOfACompleteUploadChanges(t *testing.T) {
 	for name, spoil := range map[string]func(s *sending, part string) error{
 		"replaced": func(s *sending, part string) error {
 			r := s.Layout.Range(3)
-			_, err := s.blobs.Put(t.Context(), video.SourcesContainer, part, bytes.NewReader(s.Content[:r.Length]), r.Length, blobstore.Options{})
+			_, err := s.blobs.Put(t.Context(), video.SourcesContainer, part, s.Content[:r.Length], blobstore.Options{})
 			return err
 		},
 		"missing": func(s *sending, part string) error {
@@ -389,7 +388,7 @@ func TestPartIsReplacedBeforeTheLastByte(t *testing.T) {
 	s.until(4*time.Minute, beginning)
 	r := s.Layout.Range(0)
 	part := sourceparts.Name(s.ID, s.Layout, 0)
-	if _, err := b.blobs.Put(t.Context(), video.SourcesContainer, part, bytes.NewReader(s.Content[:r.Length]), r.Length, blobstore.Options{}); err != nil {
+	if _, err := b.blobs.Put(t.Context(), video.SourcesContainer, part, s.Content[:r.Length], blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	s.Complete()

@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -317,7 +316,7 @@ func sweepScratch(ctx context.Context, scratch *pipeline.Scratch, log *slog.Logg
 func (r *role) probes() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		string(azstorage.Blobs): func(ctx context.Context) error {
-			_, err := r.blobs.Put(azstorage.WithoutRetry(ctx), workqueue.ControlContainer, "probe", strings.NewReader(""), 0, blobstore.Options{})
+			_, err := r.blobs.Put(azstorage.WithoutRetry(ctx), workqueue.ControlContainer, "probe", []byte(""), blobstore.Options{})
 			return err
 		},
 		string(azstorage.Tables): func(ctx context.Context) error {

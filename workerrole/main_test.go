@@ -181,7 +181,7 @@ func newBench(t *testing.T) bench {
 // put writes the source blob.
 func (b bench) put(t *testing.T, path string) {
 	t.Helper()
-	if err := b.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(b.id), path, blobstore.Options{}); err != nil {
+	if _, err := b.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(b.id), path, ""); err != nil {
 		t.Fatal(err)
 	}
 }

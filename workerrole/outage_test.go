@@ -61,7 +61,7 @@ func (s *site) upload(t *testing.T, path string, n int) (ids []video.ID) {
 		if _, err := s.videos.Create(t.Context(), v); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(v.ID), path, blobstore.Options{}); err != nil {
+		if _, err := s.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(v.ID), path, ""); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.videos.Uploaded(t.Context(), v.ID, 1, ""); err != nil {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -42,7 +41,7 @@ func TestPromiseIsKeptAfterACrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(id), path, blobstore.Options{}); err != nil {
+	if _, err := l.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(id), path, ""); err != nil {
 		t.Fatal(err)
 	}
 	_, err = videostore.New(l.account, crashed{}).Uploaded(t.Context(), id, info.Size(), "")

@@ -112,7 +112,7 @@ func TestFaultsDoWhatTheyAreCalled(t *testing.T) {
 
 	content := bytes.Repeat([]byte("0123456789"), 50_000)
 	p.Begin(Burst{Service: Table, Fault: Busy, Share: 1, Length: time.Minute}) // not for blobs
-	if _, err := blobs.Put(t.Context(), "things", "a", bytes.NewReader(content), int64(len(content)), blobstore.Options{}); err != nil {
+	if _, err := blobs.Put(t.Context(), "things", "a", content, blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	read := func() ([]byte, error) {

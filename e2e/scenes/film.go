@@ -50,7 +50,7 @@ func aFilm(ctx context.Context, s *Stage) error {
 
 	s.Say("Somebody uploads a film. The web role stores it in a blob, puts a work item into a queue, and answers. It converts nothing itself.")
 	web := s.Account("web role")
-	if err := blobstore.New(web).PutFile(ctx, video.SourcesContainer, string(film.ID), source, blobstore.Options{ContentType: "video/quicktime"}); err != nil {
+	if _, err := blobstore.New(web).PutFile(ctx, video.SourcesContainer, string(film.ID), source, "video/quicktime"); err != nil {
 		return err
 	}
 	producer := workqueue.OpenAll(web, []workqueue.Spec{filmQueue})
@@ -105,7 +105,7 @@ func convert(ctx context.Context, s *Stage, worker *azstorage.Account, film, dir
 			return err
 		}
 		s.Act("worker role", "ffmpeg makes %s", format.name)
-		if err := blobs.PutFile(ctx, video.MediaContainer, film+"/"+format.name, path, blobstore.Options{}); err != nil {
+		if _, err := blobs.PutFile(ctx, video.MediaContainer, film+"/"+format.name, path, ""); err != nil {
 			return err
 		}
 	}

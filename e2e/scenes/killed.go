@@ -163,7 +163,7 @@ func (e *encoder) work(ctx context.Context) error {
 			return err
 		}
 		content := fmt.Appendf(nil, "the pictures of portion %d", portion)
-		if _, err := blobs.Put(ctx, filmsBlobs, portionName(portion), bytes.NewReader(content), int64(len(content)), blobstore.Options{}); err != nil {
+		if _, err := blobs.Put(ctx, filmsBlobs, portionName(portion), content, blobstore.Options{}); err != nil {
 			return err
 		}
 		e.made++

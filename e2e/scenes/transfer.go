@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
@@ -40,7 +41,7 @@ func corruption(ctx context.Context, s *Stage) error {
 	s.Say("The same accident, and the request carries the MD5 of its body.")
 	careful := blobstore.New(s.Account("careful", onTheWay(once(corrupted, 1, isPut))))
 	put := func() error {
-		_, err := careful.Put(ctx, "media", "careful", bytes.NewReader(frame), int64(len(frame)), blobstore.Options{})
+		_, err := careful.Put(ctx, "media", "careful", frame, blobstore.Options{})
 		return err
 	}
 	err = put()
@@ -56,46 +57,51 @@ func corruption(ctx context.Context, s *Stage) error {
 	return nil
 }
 
+func filmOf(a *azstorage.Account) *blockblob.Client {
+	return a.Container("media").NewBlockBlobClient("film")
+}
+
 // splitUpload sends four blocks, loses the connection after two, and goes on.
 func splitUpload(ctx context.Context, s *Stage, film []byte) error {
 	const blocks = 4
 	part := func(i int) []byte { return film[i*len(film)/blocks : (i+1)*len(film)/blocks] }
 	s.Say("A film goes up in %d blocks. After two of them the connection breaks, for good.", blocks)
 	sent := 0
-	first := blobstore.New(s.Account("browser", retrying(azstorage.Retry{Strategy: azstorage.NoRetry}), onTheWay(func(*http.Request) outcome {
+	first := filmOf(s.Account("browser", retrying(azstorage.Retry{Strategy: azstorage.NoRetry}), onTheWay(func(*http.Request) outcome {
 		if sent++; sent > 2 {
 			return broken
 		}
 		return through
 	})))
+	ids := []string{"AAAA", "AAAB", "AAAC", "AAAD"} // base64 of one length
+	stage := func(film *blockblob.Client, i int) error {
+		_, err := film.StageBlock(ctx, ids[i], streaming.NopCloser(bytes.NewReader(part(i))), nil)
+		return err
+	}
 	var failure error
 	for i := 0; i < blocks && failure == nil; i++ {
-		_, failure = first.Stage(ctx, "media", "film", i, part(i))
+		failure = stage(first, i)
 	}
 	s.Claim(failure != nil && sent == 3, "the third block did not arrive")
 
 	s.Say("The browser comes back. It asks which blocks are there, and sends the others. Then it commits the list: only now there is a blob.")
-	again := blobstore.New(s.Account("browser, later"))
-	staged, err := again.StagedBlocks(ctx, "media", "film")
+	account := s.Account("browser, later")
+	again := filmOf(account)
+	there, err := again.GetBlockList(ctx, blockblob.BlockListTypeUncommitted, nil)
 	if err != nil {
 		return err
 	}
-	s.Claim(len(staged) == 2, "the service has kept two blocks, for a week if need be")
-	var ids []string
-	for _, b := range staged {
-		ids = append(ids, b.ID)
-	}
-	for i := len(staged); i < blocks; i++ {
-		blockID, err := again.Stage(ctx, "media", "film", i, part(i))
-		if err != nil {
+	held := len(there.UncommittedBlocks)
+	s.Claim(held == 2, "the service has kept two blocks, for a week if need be")
+	for i := held; i < blocks; i++ {
+		if err := stage(again, i); err != nil {
 			return err
 		}
-		ids = append(ids, blockID)
 	}
-	if _, err := again.Commit(ctx, "media", "film", ids, blobstore.Options{}); err != nil {
+	if _, err := again.CommitBlockList(ctx, ids, nil); err != nil {
 		return err
 	}
-	stored, err := again.Get(Quiet(ctx), "media", "film")
+	stored, err := blobstore.New(account).Get(Quiet(ctx), "media", "film")
 	if err != nil {
 		return err
 	}
@@ -190,7 +196,7 @@ func silence(ctx context.Context, s *Stage) error {
 	if err := s.Account("stage").Ensure(Quiet(ctx), []string{"media"}, nil, nil); err != nil {
 		return err
 	}
-	if _, err := client.Put(ctx, "media", "late", bytes.NewReader([]byte("film")), 4, blobstore.Options{}); err != nil {
+	if _, err := client.Put(ctx, "media", "late", []byte("film"), blobstore.Options{}); err != nil {
 		return err
 	}
 	if len(begins) != 3 {

@@ -72,7 +72,10 @@ func Open(cfg Config) (*Account, error) {
 // of returns the options for the clients of one service.
 func (a *Account) of(s Service, options policy.ClientOptions) policy.ClientOptions {
 	policies := slices.Concat([]policy.Policy{spans(s), marker(s)}, options.PerCallPolicies)
-	if s == Tables {
+	switch s {
+	case Blobs:
+		policies = append(policies, checksums{})
+	case Tables:
 		policies = append(policies, asciiRows{})
 	}
 	options.PerCallPolicies = append(policies, &a.clock, counter{s, a.seen})

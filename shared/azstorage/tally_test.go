@@ -57,7 +57,7 @@ func TestTallyCountsByKind(t *testing.T) {
 }
 
 func useBlobs(ctx context.Context, blobs *blobstore.Store, content []byte) error {
-	if _, err := blobs.Put(ctx, "box", "a", bytes.NewReader(content), int64(len(content)), blobstore.Options{}); err != nil {
+	if _, err := blobs.Put(ctx, "box", "a", content, blobstore.Options{}); err != nil {
 		return err
 	}
 	if _, err := blobs.Head(ctx, "box", "a"); err != nil {

@@ -1,7 +1,6 @@
 package blobstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +47,7 @@ func (s *Store) AcquireLease(ctx context.Context, container, name string, d time
 	seconds := int32(d / time.Second)
 	_, err = client.AcquireLease(ctx, seconds, nil)
 	if azstorage.HasCode(err, azstorage.CodeBlobNotFound) {
-		_, err = s.Put(ctx, container, name, bytes.NewReader(nil), 0, Options{IfNoneMatch: true})
+		_, err = s.Put(ctx, container, name, nil, Options{IfNoneMatch: true})
 		// Somebody else may have made it, and even leased it.
 		if err == nil || errors.Is(err, ErrExists) || errors.Is(err, ErrChanged) {
 			_, err = client.AcquireLease(ctx, seconds, nil)

@@ -27,7 +27,7 @@ var (
 	ErrNotFound = errors.New("blob not found")
 	ErrExists   = errors.New("blob exists already")                 // Options.IfNoneMatch
 	ErrChanged  = errors.New("blob was changed by somebody else")   // stale ETag: 412
-	ErrTooLarge = errors.New("content is larger than allowed")      // MaxBlocks, or Get
+	ErrTooLarge = errors.New("content is larger than allowed")      // Get
 	ErrCorrupt  = errors.New("blob content does not match its MD5") // paper row Q12
 )
 
@@ -130,34 +130,54 @@ func (s *Store) List(ctx context.Context, container, prefix string) iter.Seq2[In
 	return s.list(ctx, container, prefix, false)
 }
 
+func (s *Store) list(ctx context.Context, container, prefix string, uncommitted bool) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		for marker := ""; ; {
+			page, next, err := s.page(ctx, container, prefix, marker, uncommitted)
+			if err != nil {
+				yield(Info{}, err)
+				return
+			}
+			for _, info := range page {
+				if !yield(info, nil) {
+					return
+				}
+			}
+			if marker = next; next == "" {
+				return
+			}
+		}
+	}
+}
+
 // ListPage returns a page of blobs in the order of names and the marker of the
 // next page, "" at the end. The first page has the marker "".
-func (s *Store) ListPage(ctx context.Context, base, marker string) (page []Info, next string, err error) {
-	options := &container.ListBlobsFlatOptions{}
+func (s *Store) ListPage(ctx context.Context, container, marker string) (page []Info, next string, err error) {
+	return s.page(ctx, container, "", marker, false)
+}
+
+func (s *Store) page(ctx context.Context, base, prefix, marker string, uncommitted bool) (page []Info, next string, err error) {
+	options := &container.ListBlobsFlatOptions{Prefix: &prefix, Include: container.ListBlobsInclude{UncommittedBlobs: uncommitted}}
 	if marker != "" {
 		options.Marker = &marker
 	}
 	reply, err := s.account.Container(base).NewListBlobsFlatPager(options).NextPage(ctx)
 	if err != nil {
-		return nil, "", s.fail("list", base, "*", err)
+		return nil, "", s.fail("list", base, prefix+"*", err)
 	}
 	if reply.NextMarker != nil {
 		next = *reply.NextMarker
 	}
-	return s.infosOf(reply.ListBlobsFlatSegmentResponse), next, nil
-}
-
-func (s *Store) infosOf(page container.ListBlobsFlatSegmentResponse) []Info {
-	infos := make([]Info, len(page.Segment.BlobItems))
-	for i, item := range page.Segment.BlobItems {
-		infos[i] = Info{Name: *item.Name}
+	page = make([]Info, len(reply.Segment.BlobItems))
+	for i, item := range reply.Segment.BlobItems {
+		page[i] = Info{Name: *item.Name}
 		if p := item.Properties; p != nil {
-			infos[i].MD5 = p.ContentMD5
-			s.fill(&infos[i], p.ContentLength, p.ETag, p.ContentType, p.LastModified)
-			infos[i].ETag = quoted(infos[i].ETag)
+			page[i].MD5 = p.ContentMD5
+			s.fill(&page[i], p.ContentLength, p.ETag, p.ContentType, p.LastModified)
+			page[i].ETag = quoted(page[i].ETag)
 		}
 	}
-	return infos
+	return page, next, nil
 }
 
 // quoted returns an ETag as headers have it: a list of blobs leaves the quotes out.
@@ -166,27 +186,6 @@ func quoted(etag string) string {
 		return etag
 	}
 	return `"` + etag + `"`
-}
-
-func (s *Store) list(ctx context.Context, base, prefix string, uncommitted bool) iter.Seq2[Info, error] {
-	return func(yield func(Info, error) bool) {
-		pager := s.account.Container(base).NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
-			Prefix:  to.Ptr(prefix),
-			Include: container.ListBlobsInclude{UncommittedBlobs: uncommitted},
-		})
-		for pager.More() {
-			page, err := pager.NextPage(ctx)
-			if err != nil {
-				yield(Info{}, s.fail("list", base, prefix+"*", err))
-				return
-			}
-			for _, info := range s.infosOf(page.ListBlobsFlatSegmentResponse) {
-				if !yield(info, nil) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // Delete removes a blob with its snapshots. A missing blob is fine, so it may
@@ -256,15 +255,10 @@ func (s *Store) DeletePrefix(ctx context.Context, container, prefix string) (n i
 	return int(gone.Load()), err
 }
 
-// dropStaged lets go of blocks that were staged and never committed. The service
-// has no call for that, but a commit of nothing does it, and leaves an empty blob
-// to delete.
+// dropStaged drops blocks that were staged and never committed: an empty blob takes their
+// place and goes.
 func (s *Store) dropStaged(ctx context.Context, container, name string) (removed bool, err error) {
-	staged, err := s.uncommitted(ctx, container, name)
-	if err != nil || len(staged) == 0 {
-		return false, err
-	}
-	if _, err := s.commit(ctx, container, name, nil, nil, Options{}); err != nil {
+	if _, err := s.Put(ctx, container, name, nil, Options{}); err != nil {
 		return false, err
 	}
 	return s.remove(ctx, container, name)

@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
@@ -48,7 +51,7 @@ func TestPutAndGet(t *testing.T) {
 	t.Parallel()
 	s := open(t, plain)
 	want := noise(100_000)
-	etag, err := s.Put(t.Context(), box, "a/b", bytes.NewReader(want), int64(len(want)), blobstore.Options{ContentType: "video/mp4"})
+	etag, err := s.Put(t.Context(), box, "a/b", want, blobstore.Options{ContentType: "video/mp4"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +74,7 @@ func TestPutAndGet(t *testing.T) {
 	if _, err := s.Get(t.Context(), box, "a/c"); !errors.Is(err, blobstore.ErrNotFound) {
 		t.Errorf("Get of nothing: %v, want ErrNotFound", err)
 	}
-	if _, err := s.Put(t.Context(), box, "a/b", bytes.NewReader(want), int64(len(want)), blobstore.Options{IfNoneMatch: true}); !errors.Is(err, blobstore.ErrExists) {
+	if _, err := s.Put(t.Context(), box, "a/b", want, blobstore.Options{IfNoneMatch: true}); !errors.Is(err, blobstore.ErrExists) {
 		t.Errorf("Put over a blob: %v, want ErrExists", err)
 	}
 }
@@ -97,14 +100,20 @@ func TestCorruptionOnTheWayIsRefused(t *testing.T) {
 	f := &flipper{}
 	s := open(t, func(c *azstorage.Config) { c.Transport = f })
 	data := noise(5000)
-	if _, err := s.Put(t.Context(), box, "x", bytes.NewReader(data), 5000, blobstore.Options{}); !errors.Is(err, blobstore.ErrCorrupt) {
+	if _, err := s.Put(t.Context(), box, "x", data, blobstore.Options{}); !errors.Is(err, blobstore.ErrCorrupt) {
 		t.Errorf("Put: %v, want ErrCorrupt", err)
 	}
-	if _, err := s.Stage(t.Context(), box, "x", 0, data); !errors.Is(err, blobstore.ErrCorrupt) {
-		t.Errorf("Stage: %v, want ErrCorrupt", err)
+	for _, size := range []int{5000, 2*blobstore.BlockSize + 1} { // at once, and in blocks
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, noise(size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.PutFile(t.Context(), box, "x", path, ""); !errors.Is(err, blobstore.ErrCorrupt) {
+			t.Errorf("PutFile of %d bytes: %v, want ErrCorrupt", size, err)
+		}
 	}
-	if f.flipped.Load() < 2 {
-		t.Errorf("%d uploads were corrupted, want at least 2", f.flipped.Load())
+	if f.flipped.Load() < 3 {
+		t.Errorf("%d uploads were corrupted, want at least 3", f.flipped.Load())
 	}
 }
 
@@ -114,7 +123,7 @@ func TestLostReplyOfAFirstPutIsNoConflict(t *testing.T) {
 		return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/once")
 	})}
 	s := open(t, func(c *azstorage.Config) { c.Transport = faults })
-	if _, err := s.Put(t.Context(), box, "once", strings.NewReader("data"), 4, blobstore.Options{IfNoneMatch: true}); err != nil {
+	if _, err := s.Put(t.Context(), box, "once", []byte("data"), blobstore.Options{IfNoneMatch: true}); err != nil {
 		t.Errorf("Put whose reply was lost: %v", err)
 	}
 	if faults.Fired() != 1 {
@@ -142,12 +151,13 @@ func TestPutFileAgain(t *testing.T) {
 	if err := os.WriteFile(path, want, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.PutFile(azstorage.WithoutRetry(t.Context()), box, "big", path, blobstore.Options{}); !errors.Is(err, azuritetest.ErrReset) {
+	if _, err := s.PutFile(azstorage.WithoutRetry(t.Context()), box, "big", path, ""); !errors.Is(err, azuritetest.ErrReset) {
 		t.Fatalf("the first call was not interrupted: %v", err)
 	}
 	sent.Store(0)
 	refuseFrom.Store(1000)
-	if err := s.PutFile(t.Context(), box, "big", path, blobstore.Options{}); err != nil {
+	etag, err := s.PutFile(t.Context(), box, "big", path, "")
+	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := s.Get(t.Context(), box, "big")
@@ -155,20 +165,25 @@ func TestPutFileAgain(t *testing.T) {
 		t.Errorf("content differs: %d bytes, %v", len(got), err)
 	}
 	info, err := s.Head(t.Context(), box, "big")
-	if sum := md5.Sum(want); err != nil || !bytes.Equal(info.MD5, sum[:]) {
-		t.Errorf("MD5 of the whole file: %x, %v", info.MD5, err)
+	if sum := md5.Sum(want); err != nil || !bytes.Equal(info.MD5, sum[:]) || info.ETag != etag {
+		t.Errorf("MD5 of the whole file: %x in version %s, want %s; %v", info.MD5, info.ETag, etag, err)
 	}
 }
 
 func TestDeletePrefixRemovesStagedBlocksToo(t *testing.T) {
 	t.Parallel()
-	s := open(t, plain)
+	a := azuritetest.AccountWith(t, plain)
+	if err := a.Ensure(t.Context(), []string{box}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	s := blobstore.New(a)
 	for _, name := range []string{"v1/a", "v1/b", "v2/a"} {
-		if _, err := s.Put(t.Context(), box, name, strings.NewReader("x"), 1, blobstore.Options{}); err != nil {
+		if _, err := s.Put(t.Context(), box, name, []byte("x"), blobstore.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Stage(t.Context(), box, "v1/staged", 0, []byte("x")); err != nil {
+	staged := a.Container(box).NewBlockBlobClient("v1/staged")
+	if _, err := staged.StageBlock(t.Context(), "AAAA", streaming.NopCloser(strings.NewReader("x")), nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // safe to repeat
@@ -186,8 +201,8 @@ func TestDeletePrefixRemovesStagedBlocksToo(t *testing.T) {
 	if len(left) != 1 || left[0] != "v2/a" {
 		t.Errorf("left: %v, want only v2/a", left)
 	}
-	if blocks, err := s.StagedBlocks(t.Context(), box, "v1/staged"); err != nil || len(blocks) != 0 {
-		t.Errorf("staged blocks left: %v, %v", blocks, err)
+	if blocks, err := staged.GetBlockList(t.Context(), blockblob.BlockListTypeUncommitted, nil); !azstorage.IsNotFound(err) {
+		t.Errorf("staged blocks left: %+v, %v", blocks.BlockList, err)
 	}
 }
 
@@ -214,39 +229,6 @@ func TestLease(t *testing.T) {
 	_ = second.Release(t.Context())
 }
 
-func TestValetKeyUpload(t *testing.T) {
-	t.Parallel()
-	s := open(t, plain)
-	if blocks, err := s.StagedBlocks(t.Context(), box, "up"); err != nil || len(blocks) != 0 {
-		t.Fatalf("blocks of nothing: %v, %v", blocks, err)
-	}
-	for _, i := range []int{2, 0, 1, 0} { // any order, repeated
-		if _, err := s.Stage(t.Context(), box, "up", i, bytes.Repeat([]byte{byte('a' + i)}, 10+i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	blocks, err := s.StagedBlocks(t.Context(), box, "up")
-	if err != nil || len(blocks) != 3 {
-		t.Fatalf("StagedBlocks: %v, %v", blocks, err)
-	}
-	var ids []string
-	for i, b := range blocks {
-		if b.Index != i || b.Size != int64(10+i) || b.ID != blobstore.BlockID(i) {
-			t.Errorf("block %d: %+v", i, b)
-		}
-		ids = append(ids, b.ID)
-	}
-	for range 2 { // repeated by a caller that saw no reply
-		if _, err := s.Commit(t.Context(), box, "up", ids, blobstore.Options{ContentType: "video/mp4"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := s.Get(t.Context(), box, "up")
-	if err != nil || string(got) != "aaaaaaaaaabbbbbbbbbbbcccccccccccc" {
-		t.Errorf("content %q, %v", got, err)
-	}
-}
-
 func TestLostRepliesDoNoHarm(t *testing.T) {
 	t.Parallel()
 	content := noise(3 * blobstore.BlockSize)
@@ -264,40 +246,39 @@ func TestLostRepliesDoNoHarm(t *testing.T) {
 		do   func(*blobstore.Store, *testing.T) error
 	}{
 		"plain put": {query("comp", ""), func(s *blobstore.Store, t *testing.T) error {
-			_, err := s.Put(t.Context(), box, "x", strings.NewReader("data"), 4, blobstore.Options{})
+			_, err := s.Put(t.Context(), box, "x", []byte("data"), blobstore.Options{})
 			return err
 		}},
 		"first put": {query("comp", ""), func(s *blobstore.Store, t *testing.T) error {
-			_, err := s.Put(t.Context(), box, "x", strings.NewReader("data"), 4, blobstore.Options{IfNoneMatch: true})
+			_, err := s.Put(t.Context(), box, "x", []byte("data"), blobstore.Options{IfNoneMatch: true})
 			return err
 		}},
 		"put of a version": {func(r *http.Request) bool { return r.Header.Get("If-Match") != "" }, func(s *blobstore.Store, t *testing.T) error {
-			etag, err := s.Put(t.Context(), box, "x", strings.NewReader("old"), 3, blobstore.Options{})
+			etag, err := s.Put(t.Context(), box, "x", []byte("old"), blobstore.Options{})
 			if err != nil {
 				return err
 			}
-			_, err = s.Put(t.Context(), box, "x", strings.NewReader("new"), 3, blobstore.Options{IfMatch: etag})
+			_, err = s.Put(t.Context(), box, "x", []byte("new"), blobstore.Options{IfMatch: etag})
 			return err
 		}},
 		"block": {query("comp", "block"), func(s *blobstore.Store, t *testing.T) error {
-			return s.PutFile(t.Context(), box, "x", path, blobstore.Options{})
+			_, err := s.PutFile(t.Context(), box, "x", path, "")
+			return err
 		}},
 		"commit": {query("comp", "blocklist"), func(s *blobstore.Store, t *testing.T) error {
-			return s.PutFile(t.Context(), box, "x", path, blobstore.Options{})
-		}},
-		"first commit": {query("comp", "blocklist"), func(s *blobstore.Store, t *testing.T) error {
-			return s.PutFile(t.Context(), box, "x", path, blobstore.Options{IfNoneMatch: true})
+			_, err := s.PutFile(t.Context(), box, "x", path, "")
+			return err
 		}},
 		"delete": {func(r *http.Request) bool {
 			return r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/x")
 		}, func(s *blobstore.Store, t *testing.T) error {
-			if _, err := s.Put(t.Context(), box, "x", strings.NewReader("data"), 4, blobstore.Options{}); err != nil {
+			if _, err := s.Put(t.Context(), box, "x", []byte("data"), blobstore.Options{}); err != nil {
 				return err
 			}
 			return s.Delete(t.Context(), box, "x")
 		}},
 		"acquire lease": {leaseAction("acquire"), func(s *blobstore.Store, t *testing.T) error {
-			if _, err := s.Put(t.Context(), box, "x", strings.NewReader(""), 0, blobstore.Options{}); err != nil {
+			if _, err := s.Put(t.Context(), box, "x", []byte(""), blobstore.Options{}); err != nil {
 				return err
 			}
 			l, err := s.AcquireLease(t.Context(), box, "x", blobstore.MinLease)
@@ -341,10 +322,10 @@ func TestRealConflictStaysOne(t *testing.T) {
 		return r.Header.Get("If-None-Match") == "*"
 	})}
 	s := open(t, func(c *azstorage.Config) { c.Transport = faults })
-	if _, err := s.Put(t.Context(), box, "x", strings.NewReader("theirs"), 6, blobstore.Options{}); err != nil {
+	if _, err := s.Put(t.Context(), box, "x", []byte("theirs"), blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Put(t.Context(), box, "x", strings.NewReader("theirs"), 6, blobstore.Options{IfNoneMatch: true})
+	_, err := s.Put(t.Context(), box, "x", []byte("theirs"), blobstore.Options{IfNoneMatch: true})
 	if !errors.Is(err, blobstore.ErrExists) || faults.Fired() != 1 {
 		t.Errorf("Put over their blob after %d faults: %v, want ErrExists", faults.Fired(), err)
 	}
@@ -377,7 +358,7 @@ func TestReadResumesAfterBrokenConnections(t *testing.T) {
 	c := &cutter{after: 300_000}
 	s := open(t, func(cfg *azstorage.Config) { cfg.Transport = c })
 	want := noise(1_000_000)
-	if _, err := s.Put(t.Context(), box, "x", bytes.NewReader(want), int64(len(want)), blobstore.Options{}); err != nil {
+	if _, err := s.Put(t.Context(), box, "x", want, blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range []blobstore.Range{{}, {Offset: 5}, {Offset: 100, Length: 700_000}} {
@@ -437,7 +418,7 @@ func TestSilentDownloadIsTakenUpAgain(t *testing.T) {
 	s := open(t, func(cfg *azstorage.Config) { cfg.Transport = q })
 	s.SetStall(100 * time.Millisecond)
 	want := noise(1000)
-	if _, err := s.Put(t.Context(), box, "x", bytes.NewReader(want), 1000, blobstore.Options{}); err != nil {
+	if _, err := s.Put(t.Context(), box, "x", want, blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	body, _, err := s.Open(t.Context(), box, "x", blobstore.Range{}, "")
@@ -456,7 +437,7 @@ func TestReadRefusesANewVersion(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(cfg *azstorage.Config) { cfg.Transport = &cutter{after: 100} })
 	put := func() {
-		if _, err := s.Put(t.Context(), box, "x", bytes.NewReader(noise(1000)), 1000, blobstore.Options{}); err != nil {
+		if _, err := s.Put(t.Context(), box, "x", noise(1000), blobstore.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -494,7 +475,7 @@ func TestCorruptionOnTheWayDownIsSeen(t *testing.T) {
 	t.Parallel()
 	f := &downFlipper{}
 	s := open(t, func(cfg *azstorage.Config) { cfg.Transport = f })
-	if _, err := s.Put(t.Context(), box, "x", bytes.NewReader(noise(blobstore.BlockSize+5)), blobstore.BlockSize+5, blobstore.Options{}); err != nil {
+	if _, err := s.Put(t.Context(), box, "x", noise(blobstore.BlockSize+5), blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Get(t.Context(), box, "x"); !errors.Is(err, blobstore.ErrCorrupt) {

@@ -67,7 +67,7 @@ func PutManifest(ctx context.Context, blobs *blobstore.Store, id video.ID, m Man
 	if err != nil {
 		return "", fmt.Errorf("write %s: %w", name, err)
 	}
-	etag, err = blobs.Put(ctx, video.SourcesContainer, name, bytes.NewReader(content), int64(len(content)),
+	etag, err = blobs.Put(ctx, video.SourcesContainer, name, content,
 		blobstore.Options{ContentType: "application/json", IfNoneMatch: true})
 	if !errors.Is(err, blobstore.ErrExists) {
 		return etag, err

@@ -1,7 +1,6 @@
 package sourceparts_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -28,7 +27,7 @@ func open(t *testing.T) *blobstore.Store {
 // put writes a part, whatever its length.
 func put(ctx context.Context, t *testing.T, blobs *blobstore.Store, name string, content []byte) string {
 	t.Helper()
-	etag, err := blobs.Put(ctx, video.SourcesContainer, name, bytes.NewReader(content), int64(len(content)), blobstore.Options{IfNoneMatch: true})
+	etag, err := blobs.Put(ctx, video.SourcesContainer, name, content, blobstore.Options{IfNoneMatch: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package workqueue
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -101,7 +100,7 @@ func (q *Queue) check(ctx context.Context, item workitem.Item) (workitem.Item, e
 	item.DataRef = q.spec.ClaimPrefix(item.Subject) + item.ID
 	options := blobstore.Options{ContentType: "application/json"}
 	put := func() error {
-		_, err := q.blobs.Put(ctx, ClaimsContainer, item.DataRef, bytes.NewReader(item.Data), int64(len(item.Data)), options)
+		_, err := q.blobs.Put(ctx, ClaimsContainer, item.DataRef, item.Data, options)
 		return err
 	}
 	err := put()

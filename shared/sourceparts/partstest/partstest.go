@@ -3,7 +3,6 @@
 package partstest
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
@@ -49,7 +48,7 @@ func (s *Sending) Part(n int) {
 	s.Sent[n] = true
 	r := s.Layout.Range(n)
 	_, err := s.blobs.Put(s.t.Context(), video.SourcesContainer, sourceparts.Name(s.ID, s.Layout, n),
-		bytes.NewReader(s.Content[r.Offset:r.Offset+r.Length]), r.Length, blobstore.Options{IfNoneMatch: true})
+		s.Content[r.Offset:r.Offset+r.Length], blobstore.Options{IfNoneMatch: true})
 	if err != nil {
 		s.t.Fatal(err)
 	}

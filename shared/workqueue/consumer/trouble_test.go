@@ -212,7 +212,7 @@ func TestOutageOfEachServiceBuriesNothing(t *testing.T) {
 			})
 			qs, blobs := queuetest.Open(t, bad, oneQueue(5*time.Second)), blobstore.New(bad)
 			write := func(ctx context.Context, name string) error {
-				_, err := blobs.Put(ctx, "media", name, strings.NewReader("x"), 1, blobstore.Options{})
+				_, err := blobs.Put(ctx, "media", name, []byte("x"), blobstore.Options{})
 				return err
 			}
 			away.Store(true)

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -41,7 +40,7 @@ func (s *Server) CreateCaptions(c *gin.Context, id api.ID, language api.Language
 	sum := sha256.Sum256(file)
 	input := video.CaptionsBlob(key.ID, key.Language, hex.EncodeToString(sum[:]))
 	// Written anew even when it is there: the janitor spares what is young.
-	_, err = s.blobs.Put(ctx, video.SourcesContainer, input, bytes.NewReader(file), int64(len(file)), blobstore.Options{ContentType: "text/plain"})
+	_, err = s.blobs.Put(ctx, video.SourcesContainer, input, file, blobstore.Options{ContentType: "text/plain"})
 	var captions videostore.Step
 	if err == nil {
 		captions, err = s.videos.RequestCaptions(ctx, key, input)

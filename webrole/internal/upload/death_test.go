@@ -48,7 +48,7 @@ func (r role) upload(ctx context.Context, id video.ID, content []byte, parts *bl
 	for _, ticket := range sending.Send {
 		at := sending.Layout.Range(ticket.Number)
 		_, err := parts.Put(ctx, video.SourcesContainer, sourceparts.Name(id, sending.Layout, ticket.Number),
-			bytes.NewReader(content[at.Offset:at.Offset+at.Length]), at.Length, blobstore.Options{IfNoneMatch: true})
+			content[at.Offset:at.Offset+at.Length], blobstore.Options{IfNoneMatch: true})
 		if err != nil && !errors.Is(err, blobstore.ErrExists) {
 			return err
 		}

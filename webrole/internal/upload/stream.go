@@ -89,7 +89,7 @@ func (s *Service) streamParts(ctx context.Context, v video.Video, held []sourcep
 // held is the MD5 of what is there, if that is known.
 func (s *Service) putPart(ctx context.Context, id video.ID, l sourceparts.Layout, n int, content, held []byte) error {
 	if held == nil {
-		_, err := s.blobs.Put(ctx, video.SourcesContainer, sourceparts.Name(id, l, n), bytes.NewReader(content), int64(len(content)), blobstore.Options{IfNoneMatch: true})
+		_, err := s.blobs.Put(ctx, video.SourcesContainer, sourceparts.Name(id, l, n), content, blobstore.Options{IfNoneMatch: true})
 		if !errors.Is(err, blobstore.ErrExists) {
 			return err
 		}

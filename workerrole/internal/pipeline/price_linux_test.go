@@ -77,7 +77,8 @@ func newPriced(b *testing.B) priced {
 	account := azuritetest.AccountWith(b, func(cfg *azstorage.Config) { cfg.Transport = p.seen })
 	must(account.Ensure(b.Context(), []string{video.SourcesContainer}, nil, nil))
 	p.blobs = blobstore.New(account)
-	must(p.blobs.PutFile(b.Context(), video.SourcesContainer, "x/source", path, blobstore.Options{}))
+	_, err := p.blobs.PutFile(b.Context(), video.SourcesContainer, "x/source", path, "")
+	must(err)
 	info, err := p.blobs.Head(b.Context(), video.SourcesContainer, "x/source")
 	must(err)
 	p.size = info.Size

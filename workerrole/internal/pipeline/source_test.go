@@ -76,7 +76,7 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 	const blob = "x/source"
 	put := func(path string) {
 		t.Helper()
-		if err := blobs.PutFile(t.Context(), video.SourcesContainer, blob, path, blobstore.Options{}); err != nil {
+		if _, err := blobs.PutFile(t.Context(), video.SourcesContainer, blob, path, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -139,7 +139,7 @@ func sourceOf(t *testing.T, size int) (content []byte, url string, seen *downloa
 		t.Fatal(err)
 	}
 	blobs := blobstore.New(account)
-	if err := blobs.PutFile(t.Context(), video.SourcesContainer, "x/source", path, blobstore.Options{}); err != nil {
+	if _, err := blobs.PutFile(t.Context(), video.SourcesContainer, "x/source", path, ""); err != nil {
 		t.Fatal(err)
 	}
 	return content, opened(t, t.Context(), blobs, pin(t, blobs, "x/source")).URL, seen

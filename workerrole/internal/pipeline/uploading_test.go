@@ -44,7 +44,7 @@ func (s *sent) put(n int) {
 	s.t.Helper()
 	r := s.layout.Range(n)
 	_, err := s.blobs.Put(s.t.Context(), video.SourcesContainer, sourceparts.Name(s.id, s.layout, n),
-		bytes.NewReader(s.content[r.Offset:r.Offset+r.Length]), r.Length, blobstore.Options{IfNoneMatch: true})
+		s.content[r.Offset:r.Offset+r.Length], blobstore.Options{IfNoneMatch: true})
 	if err != nil {
 		s.t.Error(err)
 	}
@@ -137,7 +137,7 @@ func TestReplacedPartIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := bytes.Repeat([]byte{7}, 400_000)
-	if _, err := s.blobs.Put(t.Context(), video.SourcesContainer, sourceparts.Name(s.id, s.layout, 1), bytes.NewReader(other), 400_000, blobstore.Options{}); err != nil {
+	if _, err := s.blobs.Put(t.Context(), video.SourcesContainer, sourceparts.Name(s.id, s.layout, 1), other, blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	refused := func(what string) {

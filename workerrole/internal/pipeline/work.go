@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -126,18 +125,20 @@ func (w *Work) Put(ctx context.Context, path, contentType string) (video.File, e
 
 // PutAs is Put under another name than the file's.
 func (w *Work) PutAs(ctx context.Context, path, name, contentType string) (video.File, error) {
-	return w.putFile(ctx, video.MediaContainer, path, w.Prefix+name, contentType)
+	file, _, err := w.putFile(ctx, video.MediaContainer, path, w.Prefix+name, contentType)
+	return file, err
 }
 
 // PutPreview stores a local file of a preview in container "media".
 func (w *Work) PutPreview(ctx context.Context, path, name, contentType string) (video.File, error) {
-	return w.putFile(ctx, video.MediaContainer, path, w.Step.Key.PreviewPrefix(w.Step.Attempt)+name, contentType)
+	file, _, err := w.putFile(ctx, video.MediaContainer, path, w.Step.Key.PreviewPrefix(w.Step.Attempt)+name, contentType)
+	return file, err
 }
 
 // PutData is Put for data in memory.
 func (w *Work) PutData(ctx context.Context, name string, data []byte, contentType string) (video.File, error) {
 	file := video.File{Name: name, Blob: w.Prefix + name, ContentType: contentType, Bytes: int64(len(data))}
-	_, err := w.blobs.Put(ctx, video.MediaContainer, file.Blob, bytes.NewReader(data), file.Bytes, blobstore.Options{ContentType: contentType})
+	_, err := w.blobs.Put(ctx, video.MediaContainer, file.Blob, data, blobstore.Options{ContentType: contentType})
 	if err != nil {
 		return video.File{}, fmt.Errorf("store %s of %s: %w", name, w.Step.Key, err)
 	}
@@ -147,29 +148,19 @@ func (w *Work) PutData(ctx context.Context, name string, data []byte, contentTyp
 
 // PutSource stores a copy of the source that later steps read, and returns its version.
 func (w *Work) PutSource(ctx context.Context, path, contentType string) (Pinned, error) {
-	file, err := w.putFile(ctx, video.SourcesContainer, path, w.Prefix+filepath.Base(path), contentType)
-	if err != nil {
-		return Pinned{}, err
-	}
-	// No other attempt writes this name, so the version is the one that was put.
-	head, err := w.blobs.Head(ctx, video.SourcesContainer, file.Blob)
-	if err != nil {
-		return Pinned{}, fmt.Errorf("look at %s of %s: %w", file.Name, w.Step.Key, err)
-	}
-	return Pinned{Blob: file.Blob, ETag: head.ETag}, nil
+	file, etag, err := w.putFile(ctx, video.SourcesContainer, path, w.Prefix+filepath.Base(path), contentType)
+	return Pinned{Blob: file.Blob, ETag: etag}, err
 }
 
-func (w *Work) putFile(ctx context.Context, container, path, blob, contentType string) (video.File, error) {
+func (w *Work) putFile(ctx context.Context, container, path, blob, contentType string) (file video.File, etag string, err error) {
 	name := filepath.Base(blob)
-	file := video.File{Name: name, Blob: blob, ContentType: contentType}
 	info, err := os.Stat(path)
 	if err == nil {
-		file.Bytes = info.Size()
-		err = w.blobs.PutFile(ctx, container, file.Blob, path, blobstore.Options{ContentType: contentType})
+		etag, err = w.blobs.PutFile(ctx, container, blob, path, contentType)
 	}
 	if err != nil {
-		return video.File{}, fmt.Errorf("store %s of %s: %w", name, w.Step.Key, err)
+		return video.File{}, "", fmt.Errorf("store %s of %s: %w", name, w.Step.Key, err)
 	}
 	w.Progress()
-	return file, nil
+	return video.File{Name: name, Blob: blob, ContentType: contentType, Bytes: info.Size()}, etag, nil
 }

@@ -45,7 +45,7 @@ func TestCaptionsOfALanguage(t *testing.T) {
 			t.Fatal(err)
 		}
 		input := video.CaptionsBlob(v.ID, tag, "file")
-		if _, err := blobs.Put(t.Context(), video.SourcesContainer, input, strings.NewReader(c.lines), int64(len(c.lines)), blobstore.Options{}); err != nil {
+		if _, err := blobs.Put(t.Context(), video.SourcesContainer, input, []byte(c.lines), blobstore.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := videos.RequestCaptions(t.Context(), key, input); err != nil {

@@ -34,7 +34,7 @@ func TestPurgeWaitsForImmutableBlobs(t *testing.T) {
 	if _, err := w.index.Videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.purge.Blobs.Put(t.Context(), video.MediaContainer, video.Prefix(v.ID)+"blob", strings.NewReader("x"), 1, blobstore.Options{}); err != nil {
+	if _, err := w.purge.Blobs.Put(t.Context(), video.MediaContainer, video.Prefix(v.ID)+"blob", []byte("x"), blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.index.Videos.Delete(t.Context(), v.ID, ""); err != nil {

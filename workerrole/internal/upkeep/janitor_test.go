@@ -32,7 +32,7 @@ func (b *bench) janitor() *upkeep.Janitor {
 
 func (b *bench) put(t *testing.T, container, name string) string {
 	t.Helper()
-	if _, err := b.blobs.Put(t.Context(), container, name, strings.NewReader("x"), 1, blobstore.Options{}); err != nil {
+	if _, err := b.blobs.Put(t.Context(), container, name, []byte("x"), blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return name

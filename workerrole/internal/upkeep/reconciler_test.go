@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -417,7 +416,7 @@ func TestWhatKeysWroteIsRemoved(t *testing.T) {
 	now, old := sourceparts.Layout{Bytes: 5, PartBytes: 2, Epoch: "now"}, sourceparts.Layout{Bytes: 5, PartBytes: 2, Epoch: "old"}
 	put := func(l sourceparts.Layout, n int, content string) string {
 		name := sourceparts.Name(id, l, n)
-		if _, err := b.blobs.Put(t.Context(), video.SourcesContainer, name, strings.NewReader(content), int64(len(content)), blobstore.Options{}); err != nil {
+		if _, err := b.blobs.Put(t.Context(), video.SourcesContainer, name, []byte(content), blobstore.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		return video.SourcesContainer + ": " + name

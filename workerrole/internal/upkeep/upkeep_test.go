@@ -298,7 +298,7 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	put := func(container, name string) string {
-		if _, err := b.blobs.Put(t.Context(), container, name, strings.NewReader("x"), 1, blobstore.Options{}); err != nil {
+		if _, err := b.blobs.Put(t.Context(), container, name, []byte("x"), blobstore.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		return name
@@ -642,7 +642,7 @@ func TestJanitorKeepsClips(t *testing.T) {
 	id := b.ready(t)
 	put := func(key workflow.Key, attempt, name string) string {
 		name = key.BlobPrefix(attempt) + name
-		if _, err := b.blobs.Put(t.Context(), video.MediaContainer, name, strings.NewReader("x"), 1, blobstore.Options{}); err != nil {
+		if _, err := b.blobs.Put(t.Context(), video.MediaContainer, name, []byte("x"), blobstore.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		return name
@@ -666,7 +666,7 @@ func TestJanitorKeepsClips(t *testing.T) {
 		}
 	}
 	segments := b.whole(t, id, 1) + "segments"
-	if _, err := b.blobs.Put(t.Context(), video.MediaContainer, segments, strings.NewReader("x"), 1, blobstore.Options{}); err != nil {
+	if _, err := b.blobs.Put(t.Context(), video.MediaContainer, segments, []byte("x"), blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	done, running := b.ask(t, id, 1), b.ask(t, id, 2)
