@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 
@@ -28,8 +29,18 @@ func isPut(r *http.Request) bool { return r.Method == http.MethodPut }
 func corruption(ctx context.Context, s *Stage) error {
 	frame := []byte("one frame of the film")
 	s.Say("One bit of an upload changes on its way. The client sends no checksum, so nobody can tell.")
-	careless := s.Account("careless", onTheWay(once(corrupted, 1, isPut)))
-	if _, err := careless.Container("media").NewBlockBlobClient("careless").Upload(ctx, streaming.NopCloser(bytes.NewReader(frame)), nil); err != nil {
+	url, err := s.Account("stage").SignCreate(Quiet(ctx), "media", "careless", time.Minute)
+	if err != nil {
+		return err
+	}
+	road := s.holder("careless") // our own clients always send one
+	onTheWay(once(corrupted, 1, isPut))(&road.cfg)
+	road.next = road.cfg.Transport
+	careless, err := blockblob.NewClientWithNoCredential(url, &blockblob.ClientOptions{ClientOptions: policy.ClientOptions{Transport: road}})
+	if err != nil {
+		return err
+	}
+	if _, err := careless.Upload(ctx, streaming.NopCloser(bytes.NewReader(frame)), nil); err != nil {
 		return err
 	}
 	stored, err := blobstore.New(s.Account("reader")).Get(ctx, "media", "careless")
