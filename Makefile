@@ -50,7 +50,7 @@ test-all: ## that, and what docs/testing.md says it leaves out: for the night, a
 COUNTING := TestImportOfAWholeField|TestThePapersExample|TestThePapersRace|TestMoments|TestFinishInAVideo|TestImportIsWholeTransactions|TestTheRareWordDecidesTheCost|TestQueryClasses
 test-partitions: ## tests of shared, both roles and crashes, with tables behind a model of Azure's partition servers (T10)
 	@scripts/bootstrap test
-	@scripts/gorun partitions go test -count=1 -p 1 -timeout 30m -skip '^($(COUNTING)|TestBurstWithoutWorkers)$$' $(TESTFLAGS) ./shared/... ./webrole/... ./workerrole/... ./e2e/crash
+	@scripts/gorun emulator -partitions go test -count=1 -p 1 -timeout 30m -skip '^($(COUNTING)|TestBurstWithoutWorkers)$$' $(TESTFLAGS) ./shared/... ./webrole/... ./workerrole/... ./e2e/crash
 
 N ?= 200
 differential: ## N films as people have them, drawn anew: does what comes out have what one pass of ffmpeg shows? SEED=S for those from a seed on

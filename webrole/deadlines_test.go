@@ -14,6 +14,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // promised is how long a client waits for an answer at most; slack is for a busy
@@ -29,14 +30,14 @@ const (
 func TestHangingStorage(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
-	storage := azuritetest.NewHanging(t)
-	s := startOps(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": storage.ConnectionString, "WEBROLE_DRAIN_TIMEOUT": "10s", "WEBROLE_REQUEST_TIMEOUT": "9s"})
+	storage := azuritetest.NewProxy(t)
+	s := startOps(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": storage.ConnectionString(), "WEBROLE_DRAIN_TIMEOUT": "10s", "WEBROLE_REQUEST_TIMEOUT": "9s"})
 	v := s.create(map[string]any{})
 	doc, err := document()
 	if err != nil {
 		t.Fatal(err)
 	}
-	storage.Hang()
+	storage.BeginAll(inject.Silence)
 
 	values := strings.NewReplacer("{id}", v.Id, "{event}", "2011%20New%20York%20City%20Marathon__Full", "{bib}", "7",
 		"{clip}", "g1-0-50", "{language}", "en", "{queue}", "probe", "{poisonId}", "probe~x", "{keyId}", strings.Repeat("a", 12))
@@ -90,8 +91,8 @@ func TestHangingStorage(t *testing.T) {
 func TestHangingStorageEndsAStream(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
-	storage := azuritetest.NewHanging(t)
-	s := start(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": storage.ConnectionString, "WEBROLE_DRAIN_TIMEOUT": "10s", "WEBROLE_REQUEST_TIMEOUT": "9s"})
+	storage := azuritetest.NewProxy(t)
+	s := start(t, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": storage.ConnectionString(), "WEBROLE_DRAIN_TIMEOUT": "10s", "WEBROLE_REQUEST_TIMEOUT": "9s"})
 	v := s.create(map[string]any{})
 	var wg sync.WaitGroup
 	stream := func(method, path, kind string, first, rest io.Reader, size int64) {
@@ -122,7 +123,7 @@ func TestHangingStorageEndsAStream(t *testing.T) {
 	stream(http.MethodPut, "/videos/"+v.Id+"/content", "video/mp4", strings.NewReader(content[:blobstore.BlockSize]), strings.NewReader(content[blobstore.BlockSize:]), int64(len(content)))
 	stream(http.MethodPost, "/events/2011%20New%20York%20City%20Marathon__Full/registrations", "text/csv",
 		strings.NewReader("bib,name,sex,age\n"), strings.NewReader("1,Ada,F,30\n"), -1)
-	storage.Hang()
+	storage.BeginAll(inject.Silence)
 	wg.Wait()
 }
 

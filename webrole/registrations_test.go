@@ -20,6 +20,7 @@ import (
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -352,7 +353,7 @@ func TestFinishInAVideo(t *testing.T) {
 func TestTablesAreAwayForAStartList(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
-	outage := azuritetest.NewOutage(t)
+	outage := azuritetest.NewProxy(t)
 	s := start(t, map[string]string{
 		"AZURE_STORAGE_CONNECTION_STRING": outage.ConnectionString(), "CUTROOM_RETRY_MAX": "3", "CUTROOM_RETRY_DELAY": "100ms",
 	})
@@ -377,14 +378,15 @@ func TestTablesAreAwayForAStartList(t *testing.T) {
 		}
 	}
 	const john = `[{"bib":90001,"name":"John","sex":"M","age":55}]`
-	for _, fault := range []azuritetest.Fault{azuritetest.ServerBusy, azuritetest.ResetBefore} {
-		before := outage.Set(azstorage.Tables, fault)
+	for _, fault := range []inject.Fault{inject.ServerBusy, inject.Reset} {
+		outage.Begin(inject.Burst{Service: azstorage.Tables, Fault: fault})
 		away(s.register(newYork, john))
-		if fired := outage.Set(azstorage.Tables, azuritetest.None) - before; fired == 0 {
-			t.Errorf("fault %d was met by no request", fault)
+		outage.Calm()
+		if outage.Met(azstorage.Tables, fault) == 0 {
+			t.Errorf("fault %s was met by no request", fault)
 		}
 		if got := stored(); len(got) > 0 {
-			t.Errorf("fault %d: refused, and stored: %v", fault, got)
+			t.Errorf("fault %s: refused, and stored: %v", fault, got)
 		}
 	}
 	if report := decode[api.ImportReport](t, s.register(newYork, john), http.StatusOK); report.Accepted != 1 || report.Unchanged != 0 {
@@ -415,7 +417,7 @@ func TestTablesAreAwayForAStartList(t *testing.T) {
 		_, err := rows.Get(t.Context(), newYork, "GUARD:00001")
 		return err
 	})
-	outage.Set(azstorage.Tables, azuritetest.ServerBusy)
+	outage.Begin(inject.Burst{Service: azstorage.Tables, Fault: inject.ServerBusy})
 	_, _ = send.Write(whole[later:]) // an answer may come before it is read
 	_ = send.Close()
 	a, ok := <-answered
@@ -423,7 +425,7 @@ func TestTablesAreAwayForAStartList(t *testing.T) {
 		t.FailNow()
 	}
 	away(a)
-	outage.Set(azstorage.Tables, azuritetest.None)
+	outage.Calm()
 	got := stored()
 	there := len(got) - 1 // without John
 	t.Logf("%d of %d runners are there", there, n)

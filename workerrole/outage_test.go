@@ -21,6 +21,7 @@ import (
 	"github.com/cutroom/cutroom/shared/ownport"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
@@ -154,7 +155,7 @@ func TestOutageOfOneServiceFailsNoVideo(t *testing.T) {
 	for _, service := range []azstorage.Service{azstorage.Blobs, azstorage.Tables, azstorage.Queues} {
 		t.Run(string(service), func(t *testing.T) {
 			t.Parallel()
-			s, outage := newSite(t), azuritetest.NewOutage(t)
+			s, outage := newSite(t), azuritetest.NewProxy(t)
 			s.start(t, "only", nil, map[string]string{"AZURE_STORAGE_CONNECTION_STRING": outage.ConnectionString()})
 			ids := s.upload(t, path, 3)
 			azuritetest.Eventually(t, time.Minute, func() error { // work is in progress
@@ -165,17 +166,17 @@ func TestOutageOfOneServiceFailsNoVideo(t *testing.T) {
 				return err
 			})
 			told := false
-			for _, fault := range []azuritetest.Fault{azuritetest.ServerBusy, azuritetest.ResetBefore, azuritetest.Silence} {
-				before := outage.Set(service, fault)
+			for _, fault := range []inject.Fault{inject.ServerBusy, inject.Reset, inject.Silence} {
+				outage.Begin(inject.Burst{Service: service, Fault: fault})
 				for end := time.Now().Add(each); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 					w, err := s.row(t, "only")
 					told = told || err == nil && w.Trouble != ""
 				}
-				if fired := outage.Set(service, fault) - before; fired < 3 {
-					t.Errorf("fault %d was met by %d requests", fault, fired)
+				if fired := outage.Met(service, fault); fired < 3 {
+					t.Errorf("fault %s was met by %d requests", fault, fired)
 				}
 			}
-			outage.Set(service, azuritetest.None)
+			outage.Calm()
 			healed := time.Now()
 			azuritetest.Eventually(t, 4*time.Minute, func() error { return s.state(t, video.Ready, ids...) })
 			t.Logf("%s away for %v: all ready %.1f s later", service, 3*each, time.Since(healed).Seconds())
@@ -245,7 +246,7 @@ func TestFullDiskOfOneWorkerFailsNoVideo(t *testing.T) {
 // answers 503 is up to the breaker alone. The register, which the board reads, says the same.
 func TestReadinessFollowsTheBreaker(t *testing.T) {
 	t.Parallel()
-	s, outage := newSite(t), azuritetest.NewOutage(t)
+	s, outage := newSite(t), azuritetest.NewProxy(t)
 	port, err := ownport.Free()
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +271,7 @@ func TestReadinessFollowsTheBreaker(t *testing.T) {
 	azuritetest.Eventually(t, time.Minute, answers("/readyz", http.StatusOK, "ok\n"))
 
 	reason := fmt.Sprintf("trouble with %s since ", azstorage.Blobs)
-	outage.Set(azstorage.Blobs, azuritetest.ServerBusy)
+	outage.Begin(inject.Burst{Service: azstorage.Blobs, Fault: inject.ServerBusy})
 	ids := s.upload(t, clip(t, 2), 3) // what nobody works on meets no trouble
 	azuritetest.Eventually(t, time.Minute, answers("/readyz", http.StatusServiceUnavailable, "not ready: "+reason))
 	azuritetest.Eventually(t, 20*time.Second, func() error {
@@ -285,7 +286,7 @@ func TestReadinessFollowsTheBreaker(t *testing.T) {
 		t.Error(err)
 	}
 
-	outage.Set(azstorage.Blobs, azuritetest.None)
+	outage.Calm()
 	azuritetest.Eventually(t, time.Minute, answers("/readyz", http.StatusOK, "ok\n"))
 	azuritetest.Eventually(t, 20*time.Second, func() error {
 		w, err := s.row(t, "probed")

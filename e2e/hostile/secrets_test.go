@@ -17,10 +17,11 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/client"
-	"github.com/cutroom/cutroom/e2e/faultproxy"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // secrets are what nobody may read anywhere, by what they are.
@@ -78,7 +79,7 @@ func (l *listener) ask(method, url, credentials string, body []byte, headers ...
 // wrong, and with storage that breaks on the way, and looks for each secret in every
 // log and in every answer that is not there to tell it.
 func TestSecretsStaySecret(t *testing.T) {
-	var proxy *faultproxy.Proxy
+	var proxy *inject.Proxy
 	known := secrets{
 		"the access token": "token-Zq8vT4nWb2LkYx", "the worker's token": "worker-Rj5mPc9sHd7GfA", "a guessed token": "guess-Bn3kVt6yQw1XzE",
 		"a password": "password-Uu2iOo4pLl8Kk", "a cookie": "cookie-Mm6nJj3hGg9Ff", "a token in an address": "query-Tt7yRr5eWw3Qq",
@@ -91,7 +92,7 @@ func TestSecretsStaySecret(t *testing.T) {
 			"WEBROLE_PLAYBACK_KEYS=" + known["a key of playback"], "WEBROLE_PUBLIC_OPS=on", "WEBROLE_ANONYMOUS=on", "CUTROOM_LOG_LEVEL=debug",
 		},
 		Through: func(connection string) (_ string, err error) {
-			if proxy, err = faultproxy.Start(connection, 7); err != nil {
+			if proxy, err = inject.Start(connection, 7); err != nil {
 				return "", err
 			}
 			return proxy.ConnectionString(), nil
@@ -121,15 +122,15 @@ func TestSecretsStaySecret(t *testing.T) {
 	var begun time.Time
 	stacktest.Eventually(t, "the video is ready", func() bool {
 		// Again, if the worker asked for no blob meanwhile: the machine may be busy.
-		if proxy.Met(faultproxy.Blob, faultproxy.Reset) == 0 && time.Since(begun) > burst {
+		if proxy.Met(azstorage.Blobs, inject.Reset) == 0 && time.Since(begun) > burst {
 			begun = time.Now()
-			proxy.Begin(faultproxy.Burst{Service: faultproxy.Blob, Fault: faultproxy.Reset, Share: 0.3, Length: burst})
-			proxy.Begin(faultproxy.Burst{Service: faultproxy.Table, Fault: faultproxy.Busy, Share: 0.1, Length: burst})
+			proxy.Begin(inject.Burst{Service: azstorage.Blobs, Fault: inject.Reset, Share: 0.3, Length: burst})
+			proxy.Begin(inject.Burst{Service: azstorage.Tables, Fault: inject.ServerBusy, Share: 0.1, Length: burst})
 		}
 		var v client.Video
 		return json.Unmarshal(l.ask("GET", base+"/videos/"+id, uploader, nil), &v) == nil && v.State == client.Ready
 	})
-	if proxy.Met(faultproxy.Blob, faultproxy.Reset) == 0 {
+	if proxy.Met(azstorage.Blobs, inject.Reset) == 0 {
 		t.Error("no request met a fault: errors of storage were not looked at")
 	}
 	l.playByLink(s.BaseURL(), id, uploader, known)

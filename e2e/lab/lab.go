@@ -4,7 +4,7 @@
 //
 //	http.go       routes, token, problems
 //	workers.go    kill, freeze, stop, add and remove
-//	storage.go    the faults of package faultproxy
+//	storage.go    the faults of package inject
 //	duplicate.go  a message twice
 //	burst.go      twenty videos
 //	scenes.go     the scenes of package scenes, for the page
@@ -29,9 +29,9 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/client"
-	"github.com/cutroom/cutroom/e2e/faultproxy"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -103,7 +103,7 @@ type bench struct {
 	token    string
 	listener net.Listener
 	server   *http.Server
-	proxy    *faultproxy.Proxy // set by stand
+	proxy    *inject.Proxy // set by stand
 
 	background context.Context // ends with calm
 	cancel     context.CancelFunc
@@ -121,7 +121,7 @@ type bench struct {
 	frozen   map[string]frozen
 	stays    map[string]bool // stopped, until somebody adds a worker
 	changing bool            // a worker is being added
-	faults   map[faultproxy.Service]fault
+	faults   map[azstorage.Service]fault
 	armed    time.Time // until when the next message is duplicated
 	twice    []client.LabDuplicated
 	burst    *client.LabBurstState
@@ -135,7 +135,7 @@ func open() (*bench, error) {
 	}
 	b := &bench{
 		token: rand.Text(), listener: listener, ready: make(chan struct{}),
-		frozen: map[string]frozen{}, stays: map[string]bool{}, faults: map[faultproxy.Service]fault{},
+		frozen: map[string]frozen{}, stays: map[string]bool{}, faults: map[azstorage.Service]fault{},
 	}
 	b.background, b.cancel = context.WithCancel(context.Background())
 	b.server = &http.Server{Handler: b.routes(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute}
@@ -146,7 +146,7 @@ func open() (*bench, error) {
 // stand puts the proxy before the storage. It draws nothing that anybody would want
 // to see again: the seed is fixed.
 func (b *bench) stand(connection string) (string, error) {
-	proxy, err := faultproxy.Start(connection, 1)
+	proxy, err := inject.Start(connection, 1)
 	if err != nil {
 		return "", err
 	}

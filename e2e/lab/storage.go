@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/client"
-	"github.com/cutroom/cutroom/e2e/faultproxy"
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // fault is what disturbs one service.
@@ -17,13 +18,13 @@ type fault struct {
 	before int // requests that had met such a fault before
 }
 
-var services = map[client.LabService]faultproxy.Service{
-	client.LabBlob: faultproxy.Blob, client.LabQueue: faultproxy.Queue, client.LabTable: faultproxy.Table,
+var services = map[client.LabService]azstorage.Service{
+	client.LabBlob: azstorage.Blobs, client.LabQueue: azstorage.Queues, client.LabTable: azstorage.Tables,
 }
 
-var faultKinds = map[client.LabFaultKind]faultproxy.Fault{
-	client.LabSlow: faultproxy.Delay, client.LabBusy: faultproxy.Busy, client.LabReset: faultproxy.Reset,
-	client.LabLostReply: faultproxy.LostReply, client.LabBlackHole: faultproxy.BlackHole,
+var faultKinds = map[client.LabFaultKind]inject.Fault{
+	client.LabSlow: inject.Delay, client.LabBusy: inject.ServerBusy, client.LabReset: inject.Reset,
+	client.LabLostReply: inject.LostReply, client.LabBlackHole: inject.Silence,
 }
 
 // meaning completes "… of the requests to the tables".
@@ -41,7 +42,7 @@ func (b *bench) disturb(_ *http.Request, asked client.LabStorage) (client.LabDon
 		b.mu.Lock()
 		delete(b.faults, service)
 		b.mu.Unlock()
-		b.proxy.Begin(faultproxy.Burst{Service: service})
+		b.proxy.Begin(inject.Burst{Service: service})
 		return client.LabDone{Says: fmt.Sprintf("Nothing disturbs the %ss any more.", asked.Service)}, nil
 	}
 	kind, known := faultKinds[asked.Fault]
@@ -67,7 +68,7 @@ func (b *bench) disturb(_ *http.Request, asked client.LabStorage) (client.LabDon
 		client.LabFault{Service: asked.Service, Fault: asked.Fault, Share: share, Until: until}, b.proxy.Met(service, kind),
 	}
 	b.mu.Unlock()
-	b.proxy.Begin(faultproxy.Burst{Service: service, Fault: kind, Share: share, Length: length})
+	b.proxy.Begin(inject.Burst{Service: service, Fault: kind, Share: share, Length: length})
 	return client.LabDone{Until: &until, Says: fmt.Sprintf("For %.0f s, %.0f %% of the requests to the %ss %s.",
 		length.Seconds(), 100*share, asked.Service, meaning[asked.Fault])}, nil
 }

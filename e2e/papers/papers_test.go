@@ -31,6 +31,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/azurite"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
@@ -254,11 +255,11 @@ func TestFixedLeaseOfPredictableWorkIsNeverRenewed(t *testing.T) {
 			t.Parallel()
 			var updates atomic.Int64
 			account := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
-				cfg.Transport = &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+				cfg.Transport = &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 					if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/messages/") {
 						updates.Add(1)
 					}
-					return azuritetest.None
+					return inject.None
 				}}
 			})
 			queues := queuetest.Open(t, account, workqueue.Spec{Name: "predictable", Steps: []string{"encode"}, Pool: "only", Visibility: c.visibility, MaxIdlePoll: time.Second})

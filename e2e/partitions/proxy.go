@@ -5,123 +5,70 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
-	"sync/atomic"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
-// Proxy is a running model in front of a table endpoint.
+// Proxy is a running model before the table service of an emulator. Blobs and queues stay
+// where they are.
 type Proxy struct {
-	cfg    Config
-	model  *model
-	target *url.URL
-	origin string // the connection string without the proxy
-	client *http.Transport
-	server *http.Server
-	addr   string
-	served chan error
-	number atomic.Int64 // of requests, for their ids
+	*inject.Way
+	cfg   Config
+	model *model
+	next  http.RoundTripper
 }
 
-// Start listens on a free port of the loopback address and forwards what it lets
-// through to the table endpoint of the connection string, which must name one,
-// as Azurite's do.
+// Start stands before the tables that the connection string names, as Azurite's does.
 func Start(connectionString string, cfg Config) (*Proxy, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, err
 	}
-	target, err := url.Parse(tableEndpoint(connectionString))
-	if err != nil || target.Host == "" {
-		return nil, errors.New("partition proxy: the connection string names no TableEndpoint")
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("partition proxy: %w", err)
-	}
-	p := &Proxy{
-		cfg: cfg, model: newModel(cfg), target: target, origin: connectionString, addr: listener.Addr().String(),
-		// Azurite closes idle connections after 5 s: ours go before.
-		client: &http.Transport{IdleConnTimeout: 3 * time.Second, MaxIdleConnsPerHost: 256, DisableCompression: true},
-		served: make(chan error, 1),
-	}
-	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute, IdleTimeout: 5 * time.Second} // as Azurite's
-	go func() { p.served <- p.server.Serve(listener) }()
-	return p, nil
+	p := &Proxy{cfg: cfg, model: newModel(cfg)}
+	p.Way, err = inject.Open(connectionString, func(service azstorage.Service, next http.RoundTripper) http.RoundTripper {
+		if service != azstorage.Tables {
+			return nil
+		}
+		p.next = next
+		return p
+	})
+	return p, err
 }
-
-// Close ends the proxy with all its connections. Safe to repeat.
-func (p *Proxy) Close() error {
-	err := p.server.Close()
-	<-p.served
-	p.served <- nil // for a second call
-	p.client.CloseIdleConnections()
-	return err
-}
-
-// ConnectionString is the one that Start was given, with its tables behind the
-// proxy. Blobs and queues stay where they are.
-func (p *Proxy) ConnectionString() string {
-	through := *p.target
-	through.Host = p.addr
-	return strings.Replace(p.origin, tableEndpoint(p.origin), through.String(), 1)
-}
-
-// URL is where the counters are, as JSON, for people: the Stats.
-func (p *Proxy) URL() string { return "http://" + p.addr + statsPath }
 
 // Stats is what has happened so far.
 func (p *Proxy) Stats() Stats { return p.model.stats() }
 
-const statsPath = "/.partitions"
-
-func tableEndpoint(connectionString string) string {
-	for pair := range strings.SplitSeq(connectionString, ";") {
-		if name, value, _ := strings.Cut(pair, "="); strings.EqualFold(strings.TrimSpace(name), "TableEndpoint") {
-			return strings.TrimSpace(value)
+// RoundTrip answers for the table service.
+func (p *Proxy) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
 		}
-	}
-	return ""
-}
-
-// ServeHTTP answers for the table service.
-func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == statsPath {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(p.Stats())
-		return
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return // the client has gone
 	}
 	began := p.cfg.Now()
 	op, err := read(r, body)
 	if err != nil || op.kind == management || op.kind == dropTable {
 		// What the model does not understand the service may refuse.
-		p.manage(w, r, op, body)
-		return
+		return p.manage(r, op, body)
 	}
 	fate, rangeEnd := p.model.admit(op.table, op.key, op.kind == rows || op.query.exact, op.cost)
 	switch fate {
 	case refused, away:
-		p.fail(w, r, http.StatusServiceUnavailable, "ServerBusy", "The server is busy.")
-		return
+		return busy(r), nil
 	case timedOut:
 		// The service gives up after a while, its client may have done so before.
 		pause(r.Context(), min(p.cfg.MoveTime/4, 10*time.Second))
-		p.fail(w, r, http.StatusInternalServerError, "OperationTimedOut", "Operation could not be completed within the specified time.")
-		return
+		return inject.Refusal(r, http.StatusInternalServerError, "OperationTimedOut", "Operation could not be completed within the specified time."), nil
 	case reset:
-		BreakConnection(w)
-		return
+		return nil, inject.ErrReset
 	}
 	var answer *reply
 	if op.kind == query {
@@ -129,27 +76,31 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		answer, err = p.forward(r, r.URL.Query(), body)
 	}
-	if err != nil || fate == lostReply || p.model.replyLost(op.table, op.key, began) {
-		BreakConnection(w)
-		return
+	if err != nil {
+		return nil, err
 	}
-	answer.send(w)
+	if fate == lostReply || p.model.replyLost(op.table, op.key, began) {
+		return nil, inject.ErrReset
+	}
+	return answer.response(), nil
 }
 
-func (p *Proxy) manage(w http.ResponseWriter, r *http.Request, op operation, body []byte) {
+func (p *Proxy) manage(r *http.Request, op operation, body []byte) (*http.Response, error) {
 	if !p.model.admitAccount() {
-		p.fail(w, r, http.StatusServiceUnavailable, "ServerBusy", "The server is busy.")
-		return
+		return busy(r), nil
 	}
 	answer, err := p.forward(r, r.URL.Query(), body)
 	if err != nil {
-		BreakConnection(w)
-		return
+		return nil, err
 	}
-	if op.kind == dropTable && answer.status < 300 {
+	if op.kind == dropTable && answer.StatusCode < http.StatusMultipleChoices {
 		p.model.forget(op.table)
 	}
-	answer.send(w)
+	return answer.response(), nil
+}
+
+func busy(r *http.Request) *http.Response {
+	return inject.Refusal(r, http.StatusServiceUnavailable, "ServerBusy", "The server is busy.")
 }
 
 // Names of the service: https://learn.microsoft.com/rest/api/storageservices/query-timeout-and-pagination
@@ -180,7 +131,7 @@ func (p *Proxy) query(r *http.Request, op operation, rangeEnd string) (*reply, e
 		values.Del("$select")
 	}
 	answer, err := p.forward(r, values, nil)
-	if err != nil || answer.status != http.StatusOK {
+	if err != nil || answer.StatusCode != http.StatusOK {
 		return answer, err
 	}
 	found, err := answer.rows()
@@ -188,13 +139,13 @@ func (p *Proxy) query(r *http.Request, op operation, rangeEnd string) (*reply, e
 		return answer, nil // not ours to judge
 	}
 	if how == emptyPage && len(found) > 0 {
-		setToken(answer.header, found[0].PartitionKey, found[0].RowKey)
+		setToken(answer.Header, found[0].PartitionKey, found[0].RowKey)
 		p.model.countPages(true, false, false)
 		return answer, answer.clear()
 	}
-	ended := beyond && answer.header.Get(nextPartition) == ""
+	ended := beyond && answer.Header.Get(nextPartition) == ""
 	if ended {
-		setToken(answer.header, rangeEnd, "")
+		setToken(answer.Header, rangeEnd, "")
 	}
 	p.model.countPages(ended && len(found) == 0, how == shortPage && len(found) == newTop, ended)
 	costs := map[string]float64{}
@@ -218,11 +169,10 @@ func setToken(h http.Header, partitionKey, rowKey string) {
 	}
 }
 
-// reply is an answer of Azurite, read to its end.
+// reply is an answer of Azurite whose body was read to its end.
 type reply struct {
-	status int
-	header http.Header
-	body   []byte
+	*http.Response
+	body []byte
 }
 
 type rowKeys struct{ PartitionKey, RowKey string }
@@ -245,91 +195,29 @@ func (a *reply) clear() error {
 	return err
 }
 
-func (a *reply) send(w http.ResponseWriter) {
-	for name, values := range a.header {
-		w.Header()[name] = values
-	}
-	if a.status != http.StatusNoContent && a.status != http.StatusNotModified {
-		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
-	}
-	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // the client may have gone
+// response is the answer as it goes on.
+func (a *reply) response() *http.Response {
+	a.Body, a.ContentLength = io.NopCloser(bytes.NewReader(a.body)), int64(len(a.body))
+	a.Header.Del("Content-Length") // of the body before it was changed
+	return a.Response
 }
 
-// ConnectionHeaders concern one connection, not the request: a proxy does not
-// hand them on.
-var ConnectionHeaders = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length"}
-
-// forward sends the request on, with other query values and the path and
-// headers as they are, so that the signature holds.
+// forward sends the request on, with other query values and the path and headers as they
+// are, so that the signature holds: it covers the date and the path.
 func (p *Proxy) forward(r *http.Request, values url.Values, body []byte) (*reply, error) {
-	to := *r.URL
-	to.Scheme, to.Host, to.RawQuery = p.target.Scheme, p.target.Host, values.Encode()
-	req, err := http.NewRequestWithContext(r.Context(), r.Method, to.String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
+	req := r.Clone(r.Context())
+	req.URL.RawQuery = values.Encode()
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	if len(body) == 0 {
+		req.Body = nil
 	}
-	req.URL = &to // keeps the path's own escapes
-	req.Host = r.Host
-	req.Header = r.Header.Clone()
-	for _, name := range ConnectionHeaders {
-		req.Header.Del(name)
-	}
-	res, err := p.client.RoundTrip(req)
+	res, err := p.next.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
 	content, err := io.ReadAll(res.Body)
-	if err != nil {
-		return nil, err
-	}
-	header := res.Header.Clone()
-	for _, name := range ConnectionHeaders {
-		header.Del(name)
-	}
-	return &reply{status: res.StatusCode, header: header, body: content}, nil
-}
-
-// fail answers as the table service does: its code in the header and in an OData
-// or XML body. There is no Retry-After, as on Azure.
-func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, status int, code, message string) {
-	id := fmt.Sprintf("partitions-%08d", p.number.Add(1))
-	message += fmt.Sprintf("\nRequestId:%s\nTime:%s", id, time.Now().UTC().Format("2006-01-02T15:04:05.0000000Z"))
-	w.Header().Set("x-ms-error-code", code)
-	w.Header().Set("x-ms-request-id", id)
-	w.Header().Set("x-ms-version", "2019-02-02")
-	if strings.Contains(r.Header.Get("Accept"), "json") {
-		type text struct {
-			Lang  string `json:"lang"`
-			Value string `json:"value"`
-		}
-		type failure struct {
-			Code    string `json:"code"`
-			Message text   `json:"message"`
-		}
-		w.Header().Set("Content-Type", "application/json;odata=minimalmetadata;streaming=true;charset=utf-8")
-		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(map[string]failure{"odata.error": {Code: code, Message: text{"en-US", message}}})
-		return
-	}
-	w.Header().Set("Content-Type", "application/xml")
-	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, `<?xml version="1.0" encoding="utf-8"?><error xmlns="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata"><code>%s</code><message xml:lang="en-US">%s</message></error>`, code, message)
-}
-
-// BreakConnection makes the client see a reset. Nothing can be answered after it.
-func BreakConnection(w http.ResponseWriter) {
-	if h, ok := w.(http.Hijacker); ok {
-		if conn, _, err := h.Hijack(); err == nil {
-			if tcp, ok := conn.(*net.TCPConn); ok {
-				_ = tcp.SetLinger(0)
-			}
-			_ = conn.Close()
-			return
-		}
-	}
-	panic(http.ErrAbortHandler)
+	return &reply{res, content}, err
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/client"
-	"github.com/cutroom/cutroom/e2e/faultproxy"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/e2e/stack/stacktest"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // Storage that can be read and not written: what is ready plays on, what writes is told
@@ -24,7 +24,7 @@ import (
 // (docs/operate.md).
 func TestStorageThatCanOnlyBeRead(t *testing.T) {
 	emulator := ownEmulator(t)
-	proxy, err := faultproxy.Start(emulator.ConnectionString(), 1)
+	proxy, err := inject.Start(emulator.ConnectionString(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,9 +58,7 @@ func TestStorageThatCanOnlyBeRead(t *testing.T) {
 	for range 6 {
 		waiting = append(waiting, upload("Waiting"))
 	}
-	for _, service := range faultproxy.Services {
-		proxy.Begin(faultproxy.Burst{Service: service, Fault: faultproxy.ReadOnly, Share: 1, Length: 10 * time.Minute})
-	}
+	proxy.BeginAll(inject.ReadOnly)
 
 	awaitBreaker(ctx, t, s, true)
 	for range 5 {

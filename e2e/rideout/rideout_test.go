@@ -67,11 +67,7 @@ func TestTheApplicationRidesOutPartitionMoves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := proxy.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(proxy.Close)
 	s := stacktest.Start(t, stack.Options{Workers: 2, ConnectionString: proxy.ConnectionString(), Env: []string{
 		"WEBROLE_RATE_LIMIT=0", "CUTROOM_PURGE_LINGER=1s",
 		"CUTROOM_RECONCILE_INTERVAL=3s", "CUTROOM_RECONCILE_GRACE=3s",

@@ -33,7 +33,7 @@ func partitionSplits(ctx context.Context, s *Stage) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, model.Close()) }()
+	defer model.Close()
 	s.Say("A table of %d channels with %d films. The emulator has one server; a model of Azure's stands before it: a range of PartitionKeys splits whenever it likes, and one half moves to another server, which takes a quarter of a second.", channels, films)
 	rows := tablestore.New(s.Account("writer", behind(model), retrying(patient)).Table("films"))
 	var ops []tablestore.Op
@@ -162,7 +162,7 @@ func pressed(ctx context.Context, s *Stage, table string, key func(int) string) 
 	if err != nil {
 		return 0, stats, err
 	}
-	defer func() { err = errors.Join(err, model.Close()) }()
+	defer model.Close()
 	rows := tablestore.New(s.Account("viewers", behind(model), retrying(azstorage.Retry{Strategy: azstorage.NoRetry})).Table(table))
 	var mu sync.Mutex
 	tried, done := 0, 0

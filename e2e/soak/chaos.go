@@ -15,15 +15,16 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cutroom/cutroom/e2e/faultproxy"
 	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // chaos does the events of the plan.
 type chaos struct {
 	stack   *stack.Stack
 	storage storage
-	proxy   *faultproxy.Proxy
+	proxy   *inject.Proxy
 	watcher *watcher
 	workers []string // names in the stack
 	webs    []string // the same
@@ -65,7 +66,7 @@ func (c *chaos) do(ctx context.Context, number int, e event) {
 		case killWeb:
 			// The queues are silent first, so that a request dies between its row and
 			// its message.
-			c.proxy.Begin(faultproxy.Burst{Service: faultproxy.Queue, Fault: faultproxy.BlackHole, Share: 1, Length: 3 * time.Second})
+			c.proxy.Begin(inject.Burst{Service: azstorage.Queues, Fault: inject.Silence, Share: 1, Length: 3 * time.Second})
 			pause(ctx, 1500*time.Millisecond)
 			c.signal(web, stack.Die, e.Kind)
 		case termWorker:
@@ -176,7 +177,7 @@ func (c *chaos) repeat(finishing []stepID) {
 var commitOfPart = regexp.MustCompile(`"PartitionKey":"([a-z2-7]+)"[^\n]*"RowKey":"(STEP:[0-9]+:(?:encode|audio):[0-9]+)"[^\n]*"State":"done"[^\n]*"Worker":"([^"]+)"`)
 
 // committed is which step a parcel commits, and for whom.
-func committed(p *faultproxy.Parcel) (step stepID, worker string) {
+func committed(p *inject.Held) (step stepID, worker string) {
 	found := p.Found()
 	return stepID{found[0], found[1]}, found[2]
 }

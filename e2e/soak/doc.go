@@ -8,7 +8,7 @@
 //	check.go     what must be true at the end
 //	report.go    one page
 //
-// Package faultproxy makes storage busy, slow or silent, and loses replies.
+// Package inject makes storage busy, slow or silent, and loses replies.
 // The emulator itself is never disturbed: it keeps acknowledged writes in memory
 // for a while, Azure does not.
 //

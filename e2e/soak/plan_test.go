@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { stacktest.Main(m) }
 
-// What a held commit says is found in the request as the SDK sends it: package
-// faultproxy tests the holding.
+// What a held commit says is found in the request as the SDK sends it: package inject
+// tests the holding.
 func TestCommitOfPart(t *testing.T) {
 	t.Parallel()
 	body := `{"PartitionKey":"abc234","RowKey":"STEP:00001:encode:00002","Attempt":"a","State":"done","Worker":"soak-1"}`

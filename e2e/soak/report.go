@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cutroom/cutroom/e2e/faultproxy"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // Report is what a soak came to.
@@ -68,7 +68,7 @@ func inTurns(list []string) []string {
 	return list
 }
 
-func (r *Report) measure(ctx context.Context, c *checker, w *watcher, m *meter, u *users, t *chaos, p *faultproxy.Proxy, on *roles) {
+func (r *Report) measure(ctx context.Context, c *checker, w *watcher, m *meter, u *users, t *chaos, p *inject.Proxy, on *roles) {
 	for _, name := range on.workers {
 		r.charge(on.Logs(name))
 	}

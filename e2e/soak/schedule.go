@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cutroom/cutroom/e2e/faultproxy"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // plan is everything that will happen, decided by the seed and the duration
@@ -77,7 +77,7 @@ type event struct {
 
 type timedBurst struct {
 	At time.Duration
-	faultproxy.Burst
+	inject.Burst
 }
 
 // newVideo is the time between two new videos, in the mean.
@@ -178,8 +178,8 @@ func (d draw) events(length time.Duration) (events []event) {
 
 func (d draw) bursts(length time.Duration) (bursts []timedBurst) {
 	for at := 2 * time.Second; at < length; at += d.between(500*time.Millisecond, 6*time.Second) {
-		bursts = append(bursts, timedBurst{At: at, Burst: faultproxy.Burst{
-			Service: faultproxy.Services[d.IntN(len(faultproxy.Services))], Fault: faultproxy.Faults[d.IntN(len(faultproxy.Faults))],
+		bursts = append(bursts, timedBurst{At: at, Burst: inject.Burst{
+			Service: inject.Services[d.IntN(len(inject.Services))], Fault: inject.Drawn[d.IntN(len(inject.Drawn))],
 			Share: 0.1 + 0.9*d.Float64(), Length: d.between(200*time.Millisecond, 4*time.Second),
 		}})
 	}

@@ -15,10 +15,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cutroom/cutroom/e2e/faultproxy"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/azurite"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // Options says how long to run what.
@@ -96,7 +96,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, emulator.Stop()) }()
-	proxy, err := faultproxy.Start(emulator.ConnectionString(), o.Seed)
+	proxy, err := inject.Start(emulator.ConnectionString(), o.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func startRoles(ctx context.Context, o Options, dir, scratch, old, connection st
 }
 
 // soak lets the plan happen, waits for rest, checks what is there and stops the roles.
-func (r *Report) soak(ctx context.Context, on *roles, p plan, sources []*clip, proxy *faultproxy.Proxy, outside storage, dir, scratch string) (*Report, error) {
+func (r *Report) soak(ctx context.Context, on *roles, p plan, sources []*clip, proxy *inject.Proxy, outside storage, dir, scratch string) (*Report, error) {
 	o := r.Options
 	var turn atomic.Int64
 	gate := func() string { return on.WebURL(on.webs[int(turn.Add(1))%webs]) } // as a load balancer chooses

@@ -22,6 +22,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -31,12 +32,12 @@ func TestEnsureMayBeRepeated(t *testing.T) {
 	// Of every request the first reply is lost, and the second is "busy".
 	var mu sync.Mutex
 	seen := map[string]int{}
-	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+	faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		key := r.Method + r.URL.Path
 		seen[key]++
-		return map[int]azuritetest.Fault{1: azuritetest.LostReply, 2: azuritetest.ServerBusy}[seen[key]]
+		return map[int]inject.Fault{1: inject.LostReply, 2: inject.ServerBusy}[seen[key]]
 	}}
 	a := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Transport, c.Retry = faults, quick })
 	for range 2 {
@@ -83,7 +84,7 @@ func TestDescribe(t *testing.T) {
 			t.Errorf("%d %s: wrong answers", c.status, c.code)
 		}
 	}
-	if _, _, ok := azstorage.Describe(azuritetest.ErrReset); ok {
+	if _, _, ok := azstorage.Describe(inject.ErrReset); ok {
 		t.Error("a broken connection has no storage code")
 	}
 	if _, _, ok := azstorage.Describe(nil); ok {
@@ -97,16 +98,16 @@ func TestLostRepliesOfQueues(t *testing.T) {
 	t.Parallel()
 	var lose func(*http.Request) bool
 	fire := make(chan struct{}, 1)
-	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+	faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 		select {
 		case <-fire:
 			if lose(r) {
-				return azuritetest.LostReply
+				return inject.LostReply
 			}
 			fire <- struct{}{}
 		default:
 		}
-		return azuritetest.None
+		return inject.None
 	}}
 	a := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Transport, c.Retry = faults, quick })
 	if err := a.Ensure(t.Context(), nil, []string{"q"}, nil); err != nil {
@@ -279,14 +280,14 @@ func TestSignaturesStayOutOfErrors(t *testing.T) {
 func TestPipelineRedacts(t *testing.T) {
 	t.Parallel()
 	leaky := transportFunc(func(r *http.Request) (*http.Response, error) {
-		return nil, &url.Error{Op: "Get", URL: "http://h/b?sv=1&sig=topsecret%3D", Err: azuritetest.ErrReset}
+		return nil, &url.Error{Op: "Get", URL: "http://h/b?sv=1&sig=topsecret%3D", Err: inject.ErrReset}
 	})
 	a, err := azstorage.Open(azstorage.Config{Transport: leaky, Retry: quick})
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = createQueue(azstorage.WithoutRetry(t.Context()), a)
-	if err == nil || strings.Contains(err.Error(), "topsecret") || !errors.Is(err, azuritetest.ErrReset) {
+	if err == nil || strings.Contains(err.Error(), "topsecret") || !errors.Is(err, inject.ErrReset) {
 		t.Errorf("error: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // elsewhen is a service whose clock is ahead.
@@ -14,7 +15,7 @@ type elsewhen struct{ ahead time.Duration }
 
 // Do implements azcore's policy.Transporter.
 func (e elsewhen) Do(r *http.Request) (*http.Response, error) {
-	answer, err := (&azuritetest.Faults{Choose: func(*http.Request) azuritetest.Fault { return azuritetest.None }}).Do(r)
+	answer, err := (&inject.Transport{Choose: func(*http.Request) inject.Fault { return inject.None }}).Do(r)
 	if err == nil {
 		answer.Header.Set("Date", time.Now().Add(e.ahead).UTC().Format(http.TimeFormat))
 	}

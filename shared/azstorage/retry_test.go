@@ -15,6 +15,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // T11, the paper's formula, by hand: y = rand(0.8z, 1.2z)·(2^x − 1), min(zmin + y, zmax).
@@ -110,7 +111,7 @@ func (s *script) Do(r *http.Request) (*http.Response, error) {
 		}
 	}
 	if status == 0 {
-		return nil, azuritetest.ErrReset
+		return nil, inject.ErrReset
 	}
 	header := s.header.Clone()
 	if header == nil {

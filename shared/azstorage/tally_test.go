@@ -15,6 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // What a context's calls send is counted by kind, as the price lists have it.
@@ -139,7 +140,7 @@ func TestTallyCountsEveryTry(t *testing.T) {
 	if err := same.Ensure(t.Context(), nil, nil, []string{"rows"}); err != nil {
 		t.Fatal(err)
 	}
-	faults := &azuritetest.Faults{Choose: azuritetest.Once(azuritetest.ServerBusy, 1, func(r *http.Request) bool { return r.Method == http.MethodGet })}
+	faults := &inject.Transport{Choose: inject.Once(inject.ServerBusy, 1, func(r *http.Request) bool { return r.Method == http.MethodGet })}
 	a := azuritetest.AccountWith(t, func(cfg *azstorage.Config) { cfg.Prefix, cfg.Transport = same.Prefix(), faults })
 	ctx, tally := azstorage.WithTally(t.Context())
 	_, err := tablestore.New(a.Table("rows")).Get(ctx, "p", "nobody")

@@ -23,6 +23,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -119,7 +120,7 @@ func TestCorruptionOnTheWayIsRefused(t *testing.T) {
 
 func TestLostReplyOfAFirstPutIsNoConflict(t *testing.T) {
 	t.Parallel()
-	faults := &azuritetest.Faults{Choose: azuritetest.Once(azuritetest.LostReply, 1, func(r *http.Request) bool {
+	faults := &inject.Transport{Choose: inject.Once(inject.LostReply, 1, func(r *http.Request) bool {
 		return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/once")
 	})}
 	s := open(t, func(c *azstorage.Config) { c.Transport = faults })
@@ -138,11 +139,11 @@ func TestPutFileAgain(t *testing.T) {
 	t.Parallel()
 	var sent, refuseFrom atomic.Int32
 	refuseFrom.Store(4)
-	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+	faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 		if isBlock(r) && sent.Add(1) >= refuseFrom.Load() {
-			return azuritetest.ResetBefore
+			return inject.Reset
 		}
-		return azuritetest.None
+		return inject.None
 	}}
 	s := open(t, func(c *azstorage.Config) { c.Transport = faults })
 	const blocks = 5
@@ -151,7 +152,7 @@ func TestPutFileAgain(t *testing.T) {
 	if err := os.WriteFile(path, want, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.PutFile(azstorage.WithoutRetry(t.Context()), box, "big", path, ""); !errors.Is(err, azuritetest.ErrReset) {
+	if _, err := s.PutFile(azstorage.WithoutRetry(t.Context()), box, "big", path, ""); !errors.Is(err, inject.ErrReset) {
 		t.Fatalf("the first call was not interrupted: %v", err)
 	}
 	sent.Store(0)
@@ -297,7 +298,7 @@ func TestLostRepliesDoNoHarm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			faults := &azuritetest.Faults{Choose: azuritetest.Once(azuritetest.LostReply, 1, c.lose)}
+			faults := &inject.Transport{Choose: inject.Once(inject.LostReply, 1, c.lose)}
 			s := open(t, func(cfg *azstorage.Config) { cfg.Transport = faults })
 			if err := c.do(s, t); err != nil {
 				t.Error(err)
@@ -318,7 +319,7 @@ func leaseAction(want string) func(*http.Request) bool {
 // Somebody else's blob is not taken for our own, lost reply or not.
 func TestRealConflictStaysOne(t *testing.T) {
 	t.Parallel()
-	faults := &azuritetest.Faults{Choose: azuritetest.Once(azuritetest.ServerBusy, 1, func(r *http.Request) bool {
+	faults := &inject.Transport{Choose: inject.Once(inject.ServerBusy, 1, func(r *http.Request) bool {
 		return r.Header.Get("If-None-Match") == "*"
 	})}
 	s := open(t, func(c *azstorage.Config) { c.Transport = faults })
@@ -351,7 +352,7 @@ func (c *cutter) Do(r *http.Request) (*http.Response, error) {
 
 type broken struct{}
 
-func (broken) Read([]byte) (int, error) { return 0, azuritetest.ErrReset }
+func (broken) Read([]byte) (int, error) { return 0, inject.ErrReset }
 
 func TestReadResumesAfterBrokenConnections(t *testing.T) {
 	t.Parallel()

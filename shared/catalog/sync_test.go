@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/shared/indexrows"
-	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -22,14 +22,14 @@ func later() time.Time { return time.Now().Add(2 * indexrows.Expiry) }
 // video must be in some channel.
 func TestCrashBetweenPartitions(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply} {
+	for _, fault := range []inject.Fault{inject.Reset, inject.LostReply} {
 		for at := 0; ; at++ {
 			w := newWorld(t)
 			v := newVideo("old", "one", january)
 			w.sync(t, v)
 			v.Title, v.Channel = "new", "two"
 			w.Put(v)
-			dying := w.faulty(t, azuritetest.DiesAt(at, fault))
+			dying := w.faulty(t, inject.DiesAt(at, fault))
 			failed := dying.Sync(t.Context(), v.ID, w.Current(v.ID)) != nil
 			seen := 0
 			for _, channel := range []string{"one", "two"} {
@@ -63,7 +63,7 @@ func TestRemoveAfterACrash(t *testing.T) {
 	w := newWorld(t)
 	v := newVideo("v", "one", january)
 	w.Put(v)
-	dying := w.faulty(t, azuritetest.DiesAt(5, azuritetest.ResetBefore)) // after month, reference, note, two partitions; before the report
+	dying := w.faulty(t, inject.DiesAt(5, inject.Reset)) // after month, reference, note, two partitions; before the report
 	if err := dying.Sync(t.Context(), v.ID, w.Current(v.ID)); err == nil {
 		t.Fatal("nothing failed")
 	}

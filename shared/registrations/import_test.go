@@ -15,6 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // field is n runners with every step-th bib.
@@ -172,24 +173,24 @@ func TestAKilledImportIsCompleted(t *testing.T) {
 	undisturbed.add(list...)
 	want := undisturbed.keys()
 	wantRunners := undisturbed.list(t.Context(), Query{}, 1000)
-	for _, fault := range []azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply} {
+	for _, fault := range []inject.Fault{inject.Reset, inject.LostReply} {
 		for died := 0; ; died++ {
 			r := newRace(t)
 			r.add(field(25, 4)...) // some are there without a finish
-			dying, _ := r.faulty(azstorage.Retry{Strategy: azstorage.NoRetry}, azuritetest.DiesAt(died, fault))
+			dying, _ := r.faulty(azstorage.Retry{Strategy: azstorage.NoRetry}, inject.DiesAt(died, fault))
 			_, err := dying.Import(t.Context(), marathonKey, rowsFrom(list...))
 			if got := r.keys(); len(got)%rowsPerRunner != 0 {
-				t.Errorf("fault %d at request %d: %d rows", fault, died, len(got))
+				t.Errorf("fault %s at request %d: %d rows", fault, died, len(got))
 			}
 			report := r.importing(list...)
 			if report.Accepted != len(list) {
-				t.Errorf("fault %d at request %d: %+v", fault, died, report)
+				t.Errorf("fault %s at request %d: %+v", fault, died, report)
 			}
 			if diff := cmp.Diff(want, r.keys()); diff != "" {
-				t.Errorf("fault %d at request %d (-want +got):\n%s", fault, died, diff)
+				t.Errorf("fault %s at request %d (-want +got):\n%s", fault, died, diff)
 			}
 			if diff := cmp.Diff(wantRunners, r.list(t.Context(), Query{}, 1000), plain); diff != "" {
-				t.Errorf("fault %d at request %d (-want +got):\n%s", fault, died, diff)
+				t.Errorf("fault %s at request %d (-want +got):\n%s", fault, died, diff)
 			}
 			if err == nil {
 				if died < 5 {
@@ -243,7 +244,7 @@ func TestFinishOfARunnerWhoIsEdited(t *testing.T) {
 	list := field(100, 1)
 	r.add(list...)
 	var once sync.Once
-	s, _ := r.faulty(quick, func(q *http.Request) azuritetest.Fault {
+	s, _ := r.faulty(quick, func(q *http.Request) inject.Fault {
 		if strings.HasSuffix(q.URL.Path, "$batch") {
 			once.Do(func() {
 				if _, err := r.Edit(t.Context(), marathonKey, 50, "", Edit{Age: ptr(99)}); err != nil {
@@ -251,7 +252,7 @@ func TestFinishOfARunnerWhoIsEdited(t *testing.T) {
 				}
 			})
 		}
-		return azuritetest.None
+		return inject.None
 	})
 	finish := time.Date(2011, 11, 6, 13, 0, 0, 0, time.UTC)
 	for i := range list {

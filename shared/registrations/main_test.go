@@ -9,6 +9,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -47,9 +48,9 @@ func openRace(t *testing.T, account *azstorage.Account) *race {
 
 // faulty is the same race seen through a transport that breaks, with the
 // retries of retry.
-func (r *race) faulty(retry azstorage.Retry, choose func(*http.Request) azuritetest.Fault) (*Store, *azuritetest.Faults) {
+func (r *race) faulty(retry azstorage.Retry, choose func(*http.Request) inject.Fault) (*Store, *inject.Transport) {
 	r.t.Helper()
-	faults := &azuritetest.Faults{Choose: choose}
+	faults := &inject.Transport{Choose: choose}
 	account := azuritetest.AccountWith(r.t, func(cfg *azstorage.Config) {
 		cfg.Prefix, cfg.Retry, cfg.Transport = r.account.Prefix(), retry, faults
 	})

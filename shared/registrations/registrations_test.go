@@ -15,6 +15,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 var john = Registration{Event: marathonKey, Bib: 1234, Name: "John", Sex: Male, Age: 55}
@@ -312,7 +313,7 @@ func TestEditsThatMeet(t *testing.T) {
 			t.Fatal(err)
 		}
 		var once sync.Once
-		s, _ := r.faulty(quick, func(q *http.Request) azuritetest.Fault {
+		s, _ := r.faulty(quick, func(q *http.Request) inject.Fault {
 			if strings.HasSuffix(q.URL.Path, "$batch") {
 				once.Do(func() {
 					if _, err := r.Edit(t.Context(), marathonKey, 1234, now.ETag, Edit{FinishedAt: &finish}); err != nil {
@@ -320,7 +321,7 @@ func TestEditsThatMeet(t *testing.T) {
 					}
 				})
 			}
-			return azuritetest.None
+			return inject.None
 		})
 		want, ifMatch := john, ""
 		want.FinishedAt = finish
@@ -363,7 +364,7 @@ func TestUnknownOutcomes(t *testing.T) {
 		},
 	} {
 		after := map[string][]Registration{"edit": {edited}, "delete": nil, "import": {added, john}}[name]
-		for _, fault := range []azuritetest.Fault{azuritetest.LostReply, azuritetest.ResetBefore, azuritetest.ServerBusy} {
+		for _, fault := range []inject.Fault{inject.LostReply, inject.Reset, inject.ServerBusy} {
 			for _, retried := range []bool{true, false} {
 				r := newRace(t)
 				r.add(john)
@@ -371,22 +372,22 @@ func TestUnknownOutcomes(t *testing.T) {
 				if !retried {
 					retry.MaxRetries = 0
 				}
-				s, faults := r.faulty(retry, azuritetest.Once(fault, 1, func(q *http.Request) bool { return strings.HasSuffix(q.URL.Path, "$batch") }))
+				s, faults := r.faulty(retry, inject.Once(fault, 1, func(q *http.Request) bool { return strings.HasSuffix(q.URL.Path, "$batch") }))
 				err := do(s)
 				if (err == nil) != retried || faults.Fired() != 1 {
-					t.Errorf("%s, fault %d, retried %v: %v, %d faults", name, fault, retried, err, faults.Fired())
+					t.Errorf("%s, fault %s, retried %v: %v, %d faults", name, fault, retried, err, faults.Fired())
 				}
 				want := after
-				if !retried && fault != azuritetest.LostReply {
+				if !retried && fault != inject.LostReply {
 					want = []Registration{john} // nothing was done
 				}
 				byBib, byAge := r.list(t.Context(), Query{}, 10), r.list(t.Context(), Query{AgeFrom: ptr(0)}, 10)
 				slices.SortFunc(byAge, func(a, b Registration) int { return a.Bib - b.Bib })
 				if diff := cmp.Diff(want, byBib, plain); diff != "" {
-					t.Errorf("%s, fault %d, retried %v: by bib (-want +got):\n%s", name, fault, retried, diff)
+					t.Errorf("%s, fault %s, retried %v: by bib (-want +got):\n%s", name, fault, retried, diff)
 				}
 				if diff := cmp.Diff(byBib, byAge, cmpopts.IgnoreUnexported(Registration{})); diff != "" || len(r.keys()) != 3*len(want) {
-					t.Errorf("%s, fault %d, retried %v: the orders differ (-bib +age):\n%s%q", name, fault, retried, diff, r.keys())
+					t.Errorf("%s, fault %s, retried %v: the orders differ (-bib +age):\n%s%q", name, fault, retried, diff, r.keys())
 				}
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -125,7 +126,7 @@ func TestCrashWhileAVideoMoves(t *testing.T) {
 		v := film("Finish", newYork, raceDay, time.Hour)
 		r.tie(v)
 		v.Race = &video.Race{Event: "another__10k", FirstFrameAt: raceDay}
-		dying, _ := r.faulty(azstorage.Retry{Strategy: azstorage.NoRetry}, azuritetest.DiesAt(died, azuritetest.ResetBefore))
+		dying, _ := r.faulty(azstorage.Retry{Strategy: azstorage.NoRetry}, inject.DiesAt(died, inject.Reset))
 		failed := dying.Sync(t.Context(), v.ID, is(v)) != nil
 		r.keeper.Now = func() time.Time { return time.Now().Add(2 * indexrows.Expiry) }
 		r.tie(v)

@@ -12,6 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/indexrows/indexrowstest"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -35,7 +36,7 @@ func newWorld(t testing.TB) *world {
 }
 
 // faulty is the same world seen through a transport that breaks.
-func (w *world) faulty(t *testing.T, choose func(*http.Request) azuritetest.Fault) *Index {
+func (w *world) faulty(t *testing.T, choose func(*http.Request) inject.Fault) *Index {
 	t.Helper()
 	return New(azuritetest.FaultyAccount(t, w.account, choose))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -137,14 +138,14 @@ func TestReprocessingKeepsAVideoFindable(t *testing.T) {
 func TestCrashBetweenPartitions(t *testing.T) {
 	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
-	for _, fault := range []azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply} {
+	for _, fault := range []inject.Fault{inject.Reset, inject.LostReply} {
 		w := newWorld(t)
 		for at := 0; ; at++ {
 			v := newVideo("alpha beta", 0)
 			w.sync(t, v)
 			v.Title, v.Tags = "beta gamma", []string{"delta"}
 			w.Put(v)
-			dying := w.faulty(t, azuritetest.DiesAt(at, fault))
+			dying := w.faulty(t, inject.DiesAt(at, fault))
 			failed := dying.Sync(t.Context(), v.ID, w.Current(v.ID)) != nil
 			if at%2 == 1 { // it was changed back meanwhile
 				v.Title, v.Tags = "alpha beta", nil
@@ -268,11 +269,11 @@ func TestATermIsNotLostBetweenTwoWorkers(t *testing.T) {
 	last, next := newVideo("unicorn", 0), newVideo("unicorn", time.Minute)
 	w.sync(t, last)
 	var once sync.Once
-	slow := w.faulty(t, func(r *http.Request) azuritetest.Fault {
+	slow := w.faulty(t, func(r *http.Request) inject.Fault {
 		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "unicorn") {
 			once.Do(func() { w.sync(t, next) })
 		}
-		return azuritetest.None
+		return inject.None
 	})
 	w.Gone(last.ID)
 	if err := slow.Remove(t.Context(), last.ID); err != nil {
@@ -294,13 +295,13 @@ func TestVariantsAreNotLostBetweenTwoWorkers(t *testing.T) {
 	last, next := newVideo("unicorn", 0), newVideo("unicorn", time.Minute)
 	w.sync(t, last)
 	var once sync.Once
-	slow := w.faulty(t, func(r *http.Request) azuritetest.Fault {
+	slow := w.faulty(t, func(r *http.Request) inject.Fault {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "$batch") && len(w.Videos()) == 0 {
 			if _, err := w.terms.Get(t.Context(), "un", "unicorn"); errors.Is(err, tablestore.ErrNotFound) {
 				once.Do(func() { w.sync(t, next) })
 			}
 		}
-		return azuritetest.None
+		return inject.None
 	})
 	w.Gone(last.ID)
 	if err := slow.Remove(t.Context(), last.ID); err != nil {

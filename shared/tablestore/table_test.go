@@ -18,6 +18,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -230,10 +231,10 @@ func TestLostReplies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var armed atomic.Bool
-			once := azuritetest.Once(azuritetest.LostReply, 1, write)
-			faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+			once := inject.Once(inject.LostReply, 1, write)
+			faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 				if !armed.Load() {
-					return azuritetest.None
+					return inject.None
 				}
 				return once(r)
 			}}
@@ -266,11 +267,11 @@ func last(etags []string, err error) (string, error) {
 func TestRealConflictsStayConflicts(t *testing.T) {
 	t.Parallel()
 	var busy atomic.Int32
-	faults := &azuritetest.Faults{Choose: func(*http.Request) azuritetest.Fault {
+	faults := &inject.Transport{Choose: func(*http.Request) inject.Fault {
 		if busy.Add(-1) >= 0 {
-			return azuritetest.ServerBusy
+			return inject.ServerBusy
 		}
-		return azuritetest.None
+		return inject.None
 	}}
 	table, ctx := open(t, faults), t.Context()
 	old, err := table.Insert(ctx, row("p", "r", nil))
@@ -301,19 +302,19 @@ func TestRealConflictsStayConflicts(t *testing.T) {
 func TestBusyPartitionLosesNoUpdate(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int32
-	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+	faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 		if strings.HasSuffix(r.URL.Path, "/Tables") {
-			return azuritetest.None
+			return inject.None
 		}
 		switch n.Add(1) % 5 {
 		case 1:
-			return azuritetest.ServerBusy
+			return inject.ServerBusy
 		case 2:
-			return azuritetest.TimedOut
+			return inject.TimedOut
 		case 3:
-			return azuritetest.LostReply
+			return inject.LostReply
 		}
-		return azuritetest.None
+		return inject.None
 	}}
 	table, ctx := open(t, faults), t.Context()
 	if _, err := table.Insert(ctx, row("p", "counter", map[string]any{"N": 0})); err != nil {
@@ -340,7 +341,7 @@ type refusing struct{ t *testing.T }
 
 func (r refusing) Do(req *http.Request) (*http.Response, error) {
 	r.t.Errorf("%s %s was sent", req.Method, req.URL.Path)
-	return nil, azuritetest.ErrReset
+	return nil, inject.ErrReset
 }
 
 func TestLimitsAreRefusedBeforeTheWire(t *testing.T) {

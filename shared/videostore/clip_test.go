@@ -16,6 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -403,12 +404,12 @@ func meanwhile(t *testing.T, begin func(*videostore.Store, *outgoing) video.ID, 
 	prefix := azuritetest.Prefix()
 	var once sync.Once
 	var happens func()
-	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+	faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 		insert := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, videostore.VideosTable)
 		if insert || strings.HasSuffix(r.URL.Path, "$batch") {
 			once.Do(happens)
 		}
-		return azuritetest.None
+		return inject.None
 	}}
 	account := func(transport policy.Transporter) *azstorage.Account {
 		return azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix, c.Transport = prefix, transport })

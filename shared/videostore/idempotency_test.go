@@ -13,6 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 )
@@ -35,7 +36,7 @@ func rows(t *testing.T, a *azstorage.Account, table string) (n int) {
 
 // keyed opens an account with the tables of the store, twice: as it is, and with
 // somebody who does things before a request goes out.
-func keyed(t *testing.T, before func(*http.Request) azuritetest.Fault) (a *azstorage.Account, calm, disturbed *videostore.Store) {
+func keyed(t *testing.T, before func(*http.Request) inject.Fault) (a *azstorage.Account, calm, disturbed *videostore.Store) {
 	t.Helper()
 	a = azuritetest.Account(t)
 	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
@@ -156,14 +157,14 @@ func TestNotTheFirstCleansUpForACallerWhoIsGone(t *testing.T) {
 	defer cancel()
 	var first sync.Once
 	var wins func()
-	a, s, slow := keyed(t, func(r *http.Request) azuritetest.Fault {
+	a, s, slow := keyed(t, func(r *http.Request) inject.Fault {
 		switch {
 		case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, videostore.IdempotencyTable):
 			first.Do(wins)
 		case r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "META"):
 			cancel()
 		}
-		return azuritetest.None
+		return inject.None
 	})
 	var winner videostore.Record
 	wins = func() {
@@ -187,11 +188,11 @@ func TestNotTheFirstCleansUpForACallerWhoIsGone(t *testing.T) {
 // makes another video: the first is one that nobody knows.
 func TestCreateThatDiesIsRepeated(t *testing.T) {
 	t.Parallel()
-	_, s, dying := keyed(t, func(r *http.Request) azuritetest.Fault {
+	_, s, dying := keyed(t, func(r *http.Request) inject.Fault {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, videostore.IdempotencyTable) {
-			return azuritetest.ServerBusy
+			return inject.ServerBusy
 		}
-		return azuritetest.None
+		return inject.None
 	})
 	v := awaiting()
 	if _, err := dying.CreateOnce(t.Context(), "key", "body", v); err == nil {
@@ -215,14 +216,14 @@ func TestEraseLeavesLivingVideosAlone(t *testing.T) {
 	t.Parallel()
 	var once sync.Once
 	var meanwhile func()
-	_, s, slow := keyed(t, func(r *http.Request) azuritetest.Fault {
+	_, s, slow := keyed(t, func(r *http.Request) inject.Fault {
 		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "META") {
 			once.Do(meanwhile)
 			if r.Header.Get("If-Match") == "*" {
 				t.Error("META is deleted whatever it is")
 			}
 		}
-		return azuritetest.None
+		return inject.None
 	})
 	id := uploaded(t, s)
 	if claimed, err := s.Erase(t.Context(), id, true); err != nil || claimed {

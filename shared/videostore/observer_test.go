@@ -12,6 +12,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -64,14 +65,14 @@ func observed(t *testing.T, lose bool) (*videostore.Store, *outgoing, *[]string)
 	t.Helper()
 	transactions := 0 // one after the other
 	a := azuritetest.AccountWith(t, func(c *azstorage.Config) {
-		c.Transport = &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+		c.Transport = &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 			if !lose || !strings.HasSuffix(r.URL.Path, "$batch") {
-				return azuritetest.None
+				return inject.None
 			}
 			if transactions++; transactions%2 == 0 {
-				return azuritetest.None // the repetition, which is refused
+				return inject.None // the repetition, which is refused
 			}
-			return azuritetest.LostReply
+			return inject.LostReply
 		}}
 	})
 	if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {

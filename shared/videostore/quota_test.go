@@ -15,6 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 )
@@ -209,14 +210,14 @@ func TestLateCountDoesNotStay(t *testing.T) {
 	}
 	ready(video.Processing)
 	// META changes just before the slow one writes, and a faster one has nothing to do.
-	slow := videostore.New(azuritetest.FaultyAccount(t, a, func(r *http.Request) azuritetest.Fault {
+	slow := videostore.New(azuritetest.FaultyAccount(t, a, func(r *http.Request) inject.Fault {
 		if strings.HasSuffix(r.URL.Path, "/$batch") {
 			ready(video.Ready)
 			if err := s.CountOwned(context.WithoutCancel(t.Context()), v.ID); err != nil {
 				t.Error(err)
 			}
 		}
-		return azuritetest.None
+		return inject.None
 	}), &outgoing{})
 	if err := slow.CountOwned(t.Context(), v.ID); err != nil {
 		t.Fatal(err)
@@ -232,11 +233,11 @@ func TestQuotaSurvivesDeath(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	var lived, purged bool
-	faults := [2]azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply}
+	faults := [2]inject.Fault{inject.Reset, inject.LostReply}
 	for n := range 40 {
 		a := opened(t)
 		whole := videostore.New(a, &outgoing{})
-		dying := videostore.New(azuritetest.FaultyAccount(t, a, azuritetest.DiesAt(n/2, faults[n%2])), &outgoing{})
+		dying := videostore.New(azuritetest.FaultyAccount(t, a, inject.DiesAt(n/2, faults[n%2])), &outgoing{})
 		v := ownedBy("ann", 100)
 		_, died := dying.Create(t.Context(), v)
 		ledgerOf(t, a, "ann")
@@ -262,7 +263,7 @@ func TestQuotaSurvivesDeath(t *testing.T) {
 		if _, err := whole.Delete(t.Context(), v.ID, ""); err != nil {
 			t.Fatal(err)
 		}
-		dying := videostore.New(azuritetest.FaultyAccount(t, a, azuritetest.DiesAt(n/2, faults[n%2])), &outgoing{})
+		dying := videostore.New(azuritetest.FaultyAccount(t, a, inject.DiesAt(n/2, faults[n%2])), &outgoing{})
 		_, died := dying.Erase(t.Context(), v.ID, true)
 		if _, err := whole.Erase(t.Context(), v.ID, true); err != nil { // its message comes again
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 var today = time.Date(2026, 11, 20, 18, 30, 0, 0, time.UTC)
 
 // opener opens another counter of the same table, which storage treats badly.
-type opener func(faults *azuritetest.Faults, retry azstorage.Retry) *Counter
+type opener func(faults *inject.Transport, retry azstorage.Retry) *Counter
 
 // open makes a counter on a table of the test's own.
 func open(t *testing.T) (c *Counter, faulty opener) {
@@ -32,7 +33,7 @@ func open(t *testing.T) (c *Counter, faulty opener) {
 	if err := account.Ensure(t.Context(), nil, nil, []string{Table}); err != nil {
 		t.Fatal(err)
 	}
-	return New(account), func(faults *azuritetest.Faults, retry azstorage.Retry) *Counter {
+	return New(account), func(faults *inject.Transport, retry azstorage.Retry) *Counter {
 		return New(azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
 			cfg.Prefix, cfg.Transport, cfg.Retry = account.Prefix(), faults, retry
 		}))
@@ -104,7 +105,7 @@ func TestLostReplyAtABusyRowCountsOnce(t *testing.T) {
 	others, faulty := open(t)
 	id := video.NewID()
 	others.mustCount(t, id, today, 60) // every suffix has a row
-	faults := &azuritetest.Faults{Choose: azuritetest.Once(azuritetest.LostReply, 1, func(r *http.Request) bool { return r.Method == http.MethodPut })}
+	faults := &inject.Transport{Choose: inject.Once(inject.LostReply, 1, func(r *http.Request) bool { return r.Method == http.MethodPut })}
 	c := faulty(faults, azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 3, Delay: 2 * time.Second})
 	c.days.Store(today.Format(dayFormat), struct{}{})
 	done := make(chan error, 1)
@@ -130,11 +131,11 @@ func TestLostReplyCountsOnce(t *testing.T) {
 	_, faulty := open(t)
 	// The reply of every other write is lost.
 	var writes atomic.Int64
-	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+	faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 		if r.Method != http.MethodGet && writes.Add(1)%2 == 1 {
-			return azuritetest.LostReply
+			return inject.LostReply
 		}
-		return azuritetest.None
+		return inject.None
 	}}
 	c := faulty(faults, azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 3, Delay: 10 * time.Millisecond})
 	id := video.NewID()
@@ -172,11 +173,11 @@ func fill(t *testing.T, c *Counter) (ids []video.ID, want []Views) {
 func TestKilledRollUp(t *testing.T) {
 	azuritetest.Slow(t, "makes thousands of requests")
 	t.Parallel()
-	for _, fault := range []azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply} {
+	for _, fault := range []inject.Fault{inject.Reset, inject.LostReply} {
 		for at := 0; ; at += 4 { // every fourth request: each kind has its turn
 			c, faulty := open(t)
 			ids, want := fill(t, c)
-			dying := faulty(&azuritetest.Faults{Choose: azuritetest.DiesAt(at, fault)}, azstorage.Retry{Strategy: azstorage.NoRetry})
+			dying := faulty(&inject.Transport{Choose: inject.DiesAt(at, fault)}, azstorage.Retry{Strategy: azstorage.NoRetry})
 			killed := dying.RollUp(t.Context(), today, always) != nil
 			check := func(when string) {
 				for i, id := range ids {

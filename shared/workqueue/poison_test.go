@@ -10,6 +10,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
@@ -113,12 +114,12 @@ func TestMalformedMessageIsKeptAsItCame(t *testing.T) {
 func TestBurialIsRepeatableAndLeavesOneEntry(t *testing.T) {
 	t.Parallel()
 	// The delete is refused for good, as if the worker had died before it.
-	bad, good, faults := faulty(t, azuritetest.None, 0, messageCall(http.MethodDelete))
-	faults.Choose = func(r *http.Request) azuritetest.Fault {
+	bad, good, faults := faulty(t, inject.None, 0, messageCall(http.MethodDelete))
+	faults.Choose = func(r *http.Request) inject.Fault {
 		if messageCall(http.MethodDelete)(r) {
-			return azuritetest.ResetBefore
+			return inject.Reset
 		}
-		return azuritetest.None
+		return inject.None
 	}
 	qs, q := open(t, good, time.Second)
 	_, dying := open(t, bad, time.Second)
@@ -143,18 +144,18 @@ func TestRedriveWhileItIsPoisoned(t *testing.T) {
 	t.Parallel()
 	var operator *workqueue.Queues
 	var redriven atomic.Int32
-	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+	faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, workqueue.PoisonName(jobs)+"/messages") && redriven.Add(1) == 1 {
 			seen, _, err := operator.ListPoison(t.Context(), 10, "")
 			if err != nil || len(seen) != 1 {
 				t.Errorf("the operator sees %d items, %v", len(seen), err)
-				return azuritetest.None
+				return inject.None
 			}
 			if _, err := operator.Redrive(t.Context(), seen[0].ID); err != nil {
 				t.Errorf("redrive: %v", err)
 			}
 		}
-		return azuritetest.None
+		return inject.None
 	}}
 	same := azuritetest.Account(t)
 	a := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix, c.Transport = same.Prefix(), faults })

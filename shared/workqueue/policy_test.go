@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
@@ -64,7 +65,7 @@ func TestPolicyIsWrittenWithinItsLease(t *testing.T) {
 	good := azuritetest.Account(t)
 	_, q := open(t, good, 2*time.Second)
 	var longest atomic.Int64
-	bad := azuritetest.FaultyAccount(t, good, func(r *http.Request) azuritetest.Fault {
+	bad := azuritetest.FaultyAccount(t, good, func(r *http.Request) inject.Fault {
 		if r.URL.Query().Get("comp") == "metadata" {
 			end, bounded := r.Context().Deadline()
 			if !bounded {
@@ -72,7 +73,7 @@ func TestPolicyIsWrittenWithinItsLease(t *testing.T) {
 			}
 			longest.Store(max(longest.Load(), int64(time.Until(end))))
 		}
-		return azuritetest.None
+		return inject.None
 	})
 	if err := workqueue.Open(bad, q.Spec()).Pause(t.Context()); err != nil {
 		t.Fatal(err)

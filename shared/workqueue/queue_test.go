@@ -14,6 +14,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
@@ -245,10 +246,10 @@ func TestRenewalHidesLongerAndKeepsTheText(t *testing.T) {
 
 // faulty returns two accounts with the same names: one whose requests meet the
 // fault, and a sound one.
-func faulty(t *testing.T, fault azuritetest.Fault, n int, match func(*http.Request) bool) (bad, good *azstorage.Account, faults *azuritetest.Faults) {
+func faulty(t *testing.T, fault inject.Fault, n int, match func(*http.Request) bool) (bad, good *azstorage.Account, faults *inject.Transport) {
 	t.Helper()
 	good = azuritetest.Account(t)
-	faults = &azuritetest.Faults{Choose: azuritetest.Once(fault, n, match)}
+	faults = &inject.Transport{Choose: inject.Once(fault, n, match)}
 	bad = azuritetest.AccountWith(t, func(c *azstorage.Config) {
 		c.Prefix = good.Prefix()
 		c.Transport = faults
@@ -262,7 +263,7 @@ func messageCall(method string) func(*http.Request) bool {
 	}
 }
 
-func wantFired(t *testing.T, f *azuritetest.Faults, n int) {
+func wantFired(t *testing.T, f *inject.Transport, n int) {
 	t.Helper()
 	if f.Fired() != n {
 		t.Errorf("%d faults fired, want %d: the test has shown nothing", f.Fired(), n)
@@ -273,7 +274,7 @@ func wantFired(t *testing.T, f *azuritetest.Faults, n int) {
 // everybody's: the lease runs to its new end and work that fits is finished.
 func TestLostRenewalReply(t *testing.T) {
 	t.Parallel()
-	bad, good, faults := faulty(t, azuritetest.LostReply, 1, messageCall(http.MethodPut))
+	bad, good, faults := faulty(t, inject.LostReply, 1, messageCall(http.MethodPut))
 	_, sender := open(t, good, 3*time.Second)
 	_, q := open(t, bad, 3*time.Second)
 	send(t, sender, newItem(t, "x", nil))
@@ -297,7 +298,7 @@ func TestLostRenewalReply(t *testing.T) {
 // A renewal that never arrived is simply repeated.
 func TestRenewalSurvivesResetsAndServerBusy(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]azuritetest.Fault{"reset": azuritetest.ResetBefore, "busy": azuritetest.ServerBusy, "timed out": azuritetest.TimedOut} {
+	for name, fault := range map[string]inject.Fault{"reset": inject.Reset, "busy": inject.ServerBusy, "timed out": inject.TimedOut} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bad, _, faults := faulty(t, fault, 2, messageCall(http.MethodPut))
@@ -318,7 +319,7 @@ func TestRenewalSurvivesResetsAndServerBusy(t *testing.T) {
 // Q13: a repeated delete that finds nothing has met its own success.
 func TestLostDeleteReply(t *testing.T) {
 	t.Parallel()
-	bad, _, faults := faulty(t, azuritetest.LostReply, 1, messageCall(http.MethodDelete))
+	bad, _, faults := faulty(t, inject.LostReply, 1, messageCall(http.MethodDelete))
 	_, q := open(t, bad, 10*time.Second)
 	send(t, q, newItem(t, "x", nil))
 	if err := receive(t, q).Complete(t.Context()); err != nil {
@@ -333,7 +334,7 @@ func TestLostDeleteReply(t *testing.T) {
 // Q13: giving back whose reply is lost has given back.
 func TestLostReleaseReply(t *testing.T) {
 	t.Parallel()
-	bad, _, faults := faulty(t, azuritetest.LostReply, 1, messageCall(http.MethodPut))
+	bad, _, faults := faulty(t, inject.LostReply, 1, messageCall(http.MethodPut))
 	_, q := open(t, bad, 10*time.Second)
 	send(t, q, newItem(t, "x", nil))
 	if err := receive(t, q).Release(t.Context(), 0, func(i *workitem.Item) { i.Releases++ }); err != nil {
@@ -348,7 +349,7 @@ func TestLostReleaseReply(t *testing.T) {
 // Q13: a lost reply to sending sends twice; the id tells.
 func TestLostSendReplyIsADuplicateWithTheSameID(t *testing.T) {
 	t.Parallel()
-	bad, _, faults := faulty(t, azuritetest.LostReply, 1, messageCall(http.MethodPost))
+	bad, _, faults := faulty(t, inject.LostReply, 1, messageCall(http.MethodPost))
 	_, q := open(t, bad, 10*time.Second)
 	send(t, q, newItem(t, "the-same", nil))
 	wantFired(t, faults, 1)
@@ -362,7 +363,7 @@ func TestLostSendReplyIsADuplicateWithTheSameID(t *testing.T) {
 // Q13, Q7: a lost reply to receiving hides the message for its visibility, not for ever.
 func TestLostReceiveReply(t *testing.T) {
 	t.Parallel()
-	bad, _, faults := faulty(t, azuritetest.LostReply, 1, func(r *http.Request) bool {
+	bad, _, faults := faulty(t, inject.LostReply, 1, func(r *http.Request) bool {
 		return messageCall(http.MethodGet)(r) && r.URL.Query().Get("peekonly") == ""
 	})
 	_, q := open(t, bad, time.Second)
@@ -379,7 +380,7 @@ func TestLostReceiveReply(t *testing.T) {
 // Q10: a long queue is not cleared in one call.
 func TestClearIsRepeatedUntilItIsDone(t *testing.T) {
 	t.Parallel()
-	bad, _, faults := faulty(t, azuritetest.TimedOut, 3, messageCall(http.MethodDelete))
+	bad, _, faults := faulty(t, inject.TimedOut, 3, messageCall(http.MethodDelete))
 	_, q := open(t, bad, time.Second)
 	for i := range 5 {
 		send(t, q, newItem(t, fmt.Sprint(i), nil))
@@ -395,7 +396,7 @@ func TestClearIsRepeatedUntilItIsDone(t *testing.T) {
 
 func TestClearStopsWithItsContext(t *testing.T) {
 	t.Parallel()
-	bad, _, _ := faulty(t, azuritetest.TimedOut, -1, messageCall(http.MethodDelete))
+	bad, _, _ := faulty(t, inject.TimedOut, -1, messageCall(http.MethodDelete))
 	_, q := open(t, bad, time.Second)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()

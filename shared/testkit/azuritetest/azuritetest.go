@@ -30,6 +30,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/azurite"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // Variables name an emulator to use instead of starting one.
@@ -94,7 +95,7 @@ func Main(m *testing.M) {
 			code = 1
 		}
 	}
-	plain.CloseIdleConnections()
+	inject.CloseIdle()
 	http.DefaultClient.CloseIdleConnections()
 	if code == 0 {
 		err := goleak.Find()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -31,7 +32,7 @@ func TestCleanLeavesOthersAlone(t *testing.T) {
 
 func TestLostReplyIsApplied(t *testing.T) {
 	t.Parallel()
-	faults := &azuritetest.Faults{Choose: azuritetest.Once(azuritetest.LostReply, 1, func(r *http.Request) bool { return r.Method == http.MethodPut })}
+	faults := &inject.Transport{Choose: inject.Once(inject.LostReply, 1, func(r *http.Request) bool { return r.Method == http.MethodPut })}
 	a := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Transport = faults })
 	ctx := azstorage.WithoutRetry(t.Context())
 	if _, err := a.Container("media").Create(ctx, nil); err == nil {

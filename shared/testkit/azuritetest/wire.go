@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httputil"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // TableCall is one request to the table service, as it was on the wire.
@@ -25,7 +25,7 @@ type TableCall struct {
 // Wire stands between a program and the emulator's table service and notes every
 // request. What it tells does not depend on what our own code says of itself.
 type Wire struct {
-	connection string
+	*inject.Way
 
 	mu    sync.Mutex
 	calls []TableCall
@@ -35,15 +35,20 @@ type Wire struct {
 func NewWire(t testing.TB) *Wire {
 	t.Helper()
 	w := &Wire{}
-	w.connection = interpose(t, ConnectionString(t), "TableEndpoint=", func(through *httputil.ReverseProxy) http.Handler {
-		through.ModifyResponse = w.note
-		return through
+	w.Way = way(t, func(service azstorage.Service, next http.RoundTripper) http.RoundTripper {
+		if service != azstorage.Tables {
+			return nil
+		}
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			answer, err := next.RoundTrip(r)
+			if err == nil {
+				err = w.note(r, answer)
+			}
+			return answer, err
+		})
 	})
 	return w
 }
-
-// ConnectionString is the emulator's, with tables by way of the wire.
-func (w *Wire) ConnectionString() string { return w.connection }
 
 // Take returns the calls since the last Take.
 func (w *Wire) Take() []TableCall {
@@ -55,17 +60,15 @@ func (w *Wire) Take() []TableCall {
 }
 
 // note reads an answer and hands it on.
-func (w *Wire) note(answer *http.Response) error {
+func (w *Wire) note(r *http.Request, answer *http.Response) error {
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
 		return err
 	}
 	_ = answer.Body.Close()
 	answer.Body = io.NopCloser(bytes.NewReader(body))
-	answer.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	answer.ContentLength = int64(len(body))
 
-	r := answer.Request
 	call := TableCall{Class: tablestore.Point, Text: r.Method + " " + r.URL.Path}
 	resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 	call.Table, _, _ = strings.Cut(resource, "(")

@@ -21,6 +21,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
@@ -592,13 +593,13 @@ func TestWorkStopsBeforeItsLeaseEnds(t *testing.T) {
 	good := azuritetest.Account(t)
 	var mu sync.Mutex
 	blackout := true
-	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+	faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		if blackout && r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/messages/") {
-			return azuritetest.ResetBefore
+			return inject.Reset
 		}
-		return azuritetest.None
+		return inject.None
 	}}
 	bad := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix, c.Transport = good.Prefix(), faults })
 	const visibility = 3 * time.Second
@@ -896,11 +897,11 @@ func TestLostRepliesLoseNoWork(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
 	good := azuritetest.Account(t)
-	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+	faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 		if !strings.Contains(r.URL.Path, "/messages") || rand.IntN(10) > 0 {
-			return azuritetest.None
+			return inject.None
 		}
-		kinds := []azuritetest.Fault{azuritetest.LostReply, azuritetest.ResetBefore, azuritetest.ServerBusy, azuritetest.TimedOut}
+		kinds := []inject.Fault{inject.LostReply, inject.Reset, inject.ServerBusy, inject.TimedOut}
 		return kinds[rand.IntN(len(kinds))]
 	}}
 	bad := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix, c.Transport = good.Prefix(), faults })

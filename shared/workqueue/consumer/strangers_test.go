@@ -16,6 +16,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
@@ -174,12 +175,12 @@ func TestUnreadPolicyIsAPause(t *testing.T) {
 	send(t, qs, jobs, ids("i", 5)...)
 	var hidden, asked atomic.Bool
 	hidden.Store(true)
-	worker := workqueue.OpenAll(azuritetest.FaultyAccount(t, good, func(r *http.Request) azuritetest.Fault {
+	worker := workqueue.OpenAll(azuritetest.FaultyAccount(t, good, func(r *http.Request) inject.Fault {
 		if r.Method != http.MethodGet || r.URL.Query().Get("comp") != "metadata" || !hidden.Load() {
-			return azuritetest.None
+			return inject.None
 		}
 		asked.Store(true)
-		return azuritetest.ServerBusy
+		return inject.ServerBusy
 	}), qs.Specs())
 	var h queuetest.Recorder
 	w, _ := run(t, worker, &h)

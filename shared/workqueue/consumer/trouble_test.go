@@ -14,6 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
@@ -189,8 +190,8 @@ func notYet(ok bool) error {
 func TestOutageOfEachServiceBuriesNothing(t *testing.T) {
 	azuritetest.Slow(t, "waits for time to pass")
 	t.Parallel()
-	faults := map[string]azuritetest.Fault{
-		"busy": azuritetest.ServerBusy, "reset": azuritetest.ResetBefore, "silence": azuritetest.Silence, "forbidden": azuritetest.Forbidden,
+	faults := map[string]inject.Fault{
+		"busy": inject.ServerBusy, "reset": inject.Reset, "silence": inject.Silence, "forbidden": inject.Forbidden,
 	}
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
@@ -200,11 +201,11 @@ func TestOutageOfEachServiceBuriesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			var away atomic.Bool
-			transport := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+			transport := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 				if away.Load() && strings.Contains(r.URL.Path, "media") {
 					return fault
 				}
-				return azuritetest.None
+				return inject.None
 			}}
 			bad := azuritetest.AccountWith(t, func(c *azstorage.Config) {
 				c.Prefix, c.Transport = good.Prefix(), transport
@@ -240,11 +241,11 @@ func TestQueueOutageOpensTheBreaker(t *testing.T) {
 	t.Parallel()
 	good := azuritetest.Account(t)
 	var away atomic.Bool
-	faults := &azuritetest.Faults{Choose: func(*http.Request) azuritetest.Fault {
+	faults := &inject.Transport{Choose: func(*http.Request) inject.Fault {
 		if away.Load() {
-			return azuritetest.ResetBefore
+			return inject.Reset
 		}
-		return azuritetest.None
+		return inject.None
 	}}
 	bad := azuritetest.AccountWith(t, func(c *azstorage.Config) {
 		c.Prefix, c.Transport, c.Retry = good.Prefix(), faults, azstorage.Retry{Strategy: azstorage.NoRetry}
@@ -351,12 +352,12 @@ func TestStatsDoNotWaitForARenewal(t *testing.T) {
 	t.Parallel()
 	good := azuritetest.Account(t)
 	renewing := make(chan struct{}, 100)
-	faults := &azuritetest.Faults{Choose: func(r *http.Request) azuritetest.Fault {
+	faults := &inject.Transport{Choose: func(r *http.Request) inject.Fault {
 		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/messages/") {
 			renewing <- struct{}{}
-			return azuritetest.Silence
+			return inject.Silence
 		}
-		return azuritetest.None
+		return inject.None
 	}}
 	bad := azuritetest.AccountWith(t, func(c *azstorage.Config) { c.Prefix, c.Transport = good.Prefix(), faults })
 	qs := queuetest.Open(t, bad, oneQueue(12*time.Second))

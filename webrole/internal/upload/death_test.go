@@ -14,6 +14,7 @@ import (
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -75,7 +76,7 @@ func TestAnUploadSurvivesTheDeathOfItsWebRole(t *testing.T) {
 	copy(content, "\x00\x00\x00\x20ftypisom\x00\x00\x02\x00isomiso2avc1mp41")
 	var ids sync.Map
 	t.Run("dies", func(t *testing.T) {
-		for name, fault := range map[string]azuritetest.Fault{"before": azuritetest.ResetBefore, "after": azuritetest.LostReply} {
+		for name, fault := range map[string]inject.Fault{"before": inject.Reset, "after": inject.LostReply} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				for n := 0; ; n++ {
@@ -85,7 +86,7 @@ func TestAnUploadSurvivesTheDeathOfItsWebRole(t *testing.T) {
 						t.Fatal(err)
 					}
 					ids.Store(v.ID, n)
-					dying := roleOn(azuritetest.FaultyAccount(outer, account, azuritetest.DiesAt(n, fault)))
+					dying := roleOn(azuritetest.FaultyAccount(outer, account, inject.DiesAt(n, fault)))
 					died := dying.upload(t.Context(), v.ID, content, whole.blobs)
 					if died != nil {
 						if err := whole.upload(t.Context(), v.ID, content, whole.blobs); err != nil && !isComplete(err) {

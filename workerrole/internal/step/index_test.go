@@ -25,6 +25,7 @@ import (
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/twins"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -192,11 +193,11 @@ func newHistory(t *testing.T, seed uint64) *history {
 	}
 	h := &history{T: t, rand: rand.New(rand.NewPCG(seed, 3)), account: a, box: &mailbox{}, die: &atomic.Int64{}}
 	h.worker = newWorker(a, h.box)
-	h.dying = newWorker(azuritetest.FaultyAccount(t, a, func(*http.Request) azuritetest.Fault {
+	h.dying = newWorker(azuritetest.FaultyAccount(t, a, func(*http.Request) inject.Fault {
 		if h.die.Add(-1) < 0 {
-			return []azuritetest.Fault{azuritetest.ResetBefore, azuritetest.LostReply}[seed%2]
+			return []inject.Fault{inject.Reset, inject.LostReply}[seed%2]
 		}
-		return azuritetest.None
+		return inject.None
 	}), h.box)
 	return h
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
@@ -24,11 +25,11 @@ func TestPurgeWaitsForImmutableBlobs(t *testing.T) {
 	box := &mailbox{}
 	var kept atomic.Bool
 	kept.Store(true)
-	w := newWorker(azuritetest.FaultyAccount(t, a, func(r *http.Request) azuritetest.Fault {
+	w := newWorker(azuritetest.FaultyAccount(t, a, func(r *http.Request) inject.Fault {
 		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, video.MediaContainer) && kept.Load() {
-			return azuritetest.Immutable
+			return inject.Immutable
 		}
-		return azuritetest.None
+		return inject.None
 	}), box)
 	v := video.Video{ID: video.NewID(), Title: "kept", Channel: "c", Visibility: video.Public, State: video.Ready, Priority: video.Normal, CreatedAt: started}
 	if _, err := w.index.Videos.Create(t.Context(), v); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workers"
@@ -218,11 +219,11 @@ func TestReconcilerGivesBackWhatADeadRequestReserved(t *testing.T) {
 	b.videos.SetLimits(videostore.Limits{Local: videostore.Quota{Waiting: 2}})
 	b.create(t)
 	unborn := video.Video{ID: video.NewID(), State: video.AwaitingUpload, Priority: video.Normal}
-	dying := videostore.New(azuritetest.FaultyAccount(t, b.account, func(r *http.Request) azuritetest.Fault {
+	dying := videostore.New(azuritetest.FaultyAccount(t, b.account, func(r *http.Request) inject.Fault {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, videostore.VideosTable) {
-			return azuritetest.ResetBefore
+			return inject.Reset
 		}
-		return azuritetest.None
+		return inject.None
 	}), b.queues)
 	if _, err := dying.Create(t.Context(), unborn); err == nil {
 		t.Fatal("the video was announced")
@@ -435,14 +436,14 @@ func TestLeaderStopsWithItsLease(t *testing.T) {
 	azuritetest.Slow(t, "waits for a lease to end")
 	t.Parallel()
 	b := setup(t)
-	storage := azuritetest.NewHanging(t)
+	storage := azuritetest.NewProxy(t)
 	own := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {
-		cfg.Prefix, cfg.ConnectionString = b.account.Prefix(), storage.ConnectionString
+		cfg.Prefix, cfg.ConnectionString = b.account.Prefix(), storage.ConnectionString()
 	})
 	ended := make(chan struct{})
 	l := &upkeep.Leader{Blobs: blobstore.New(own), Log: slog.New(slog.DiscardHandler), Duties: []upkeep.Duty{
 		{Name: "wait", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
-			storage.Hang()
+			storage.BeginAll(inject.Silence)
 			<-ctx.Done()
 			close(ended)
 			return upkeep.Pass{}, nil

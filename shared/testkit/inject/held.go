@@ -1,4 +1,4 @@
-package faultproxy
+package inject
 
 import (
 	"regexp"
@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Parcel is a write to a table that is kept on its way.
-type Parcel struct {
+// Held is a write to a table that is kept on its way.
+type Held struct {
 	caught chan struct{} // closed when there is one; then found is set
 	wanted *regexp.Regexp
 	found  []string
@@ -18,26 +18,26 @@ type Parcel struct {
 }
 
 // Caught is closed when a write is being kept.
-func (p *Parcel) Caught() <-chan struct{} { return p.caught }
+func (p *Held) Caught() <-chan struct{} { return p.caught }
 
 // Found is what the groups of the expression matched in its body, once it is caught.
-func (p *Parcel) Found() []string { return p.found }
+func (p *Held) Found() []string { return p.found }
 
 // Lose says that the sender has died: the write still arrives, and nobody is told
 // what became of it.
-func (p *Parcel) Lose() { p.lost.Store(true) }
+func (p *Held) Lose() { p.lost.Store(true) }
 
 // Release lets the write arrive, or none be kept. Safe to repeat.
-func (p *Parcel) Release() { p.once.Do(func() { close(p.freed) }) }
+func (p *Held) Release() { p.once.Do(func() { close(p.freed) }) }
 
 // Hold keeps the next write to a table whose body matches, until it is released.
 // What becomes of its sender meanwhile makes no difference: a packet knows of no
 // lease.
-func (p *Proxy) Hold(wanted *regexp.Regexp) *Parcel {
-	held := &Parcel{wanted: wanted, caught: make(chan struct{}), freed: make(chan struct{})}
+func (p *Proxy) Hold(wanted *regexp.Regexp) *Held {
+	held := &Held{wanted: wanted, caught: make(chan struct{}), freed: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.parcels = append(p.parcels, held)
+	p.held = append(p.held, held)
 	return held
 }
 
@@ -53,10 +53,10 @@ func (p *Proxy) keep(body []byte) (lost bool) {
 	return held.lost.Load()
 }
 
-func (p *Proxy) catch(body []byte) *Parcel {
+func (p *Proxy) catch(body []byte) *Held {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.parcels = slices.DeleteFunc(p.parcels, func(held *Parcel) bool {
+	p.held = slices.DeleteFunc(p.held, func(held *Held) bool {
 		select {
 		case <-held.freed:
 			return true
@@ -64,12 +64,12 @@ func (p *Proxy) catch(body []byte) *Parcel {
 			return false
 		}
 	})
-	for i, held := range p.parcels {
+	for i, held := range p.held {
 		found := held.wanted.FindSubmatch(body)
 		if found == nil {
 			continue
 		}
-		p.parcels = slices.Delete(p.parcels, i, i+1)
+		p.held = slices.Delete(p.held, i, i+1)
 		for _, group := range found[1:] {
 			held.found = append(held.found, string(group))
 		}

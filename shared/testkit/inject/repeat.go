@@ -1,4 +1,4 @@
-package faultproxy
+package inject
 
 import (
 	"encoding/xml"
@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
 )
 
 // repeat is a message that is to be sent twice.
@@ -28,7 +30,7 @@ func (p *Proxy) Repeat(until time.Time, wanted func(queue, text string) bool, se
 
 // again forwards a message a second time when somebody wants that.
 func (f *front) again(r *http.Request, body []byte, status int) {
-	if f.service != Queue || r.Method != http.MethodPost || status != http.StatusCreated {
+	if f.service != azstorage.Queues || r.Method != http.MethodPost || status != http.StatusCreated {
 		return
 	}
 	path, sends := strings.CutSuffix(r.URL.Path, "/messages")
@@ -40,7 +42,9 @@ func (f *front) again(r *http.Request, body []byte, status int) {
 	if sent == nil {
 		return
 	}
-	if res, err := f.forward(r, body); err == nil {
+	next := r.Clone(r.Context())
+	next.Body, _ = r.GetBody()
+	if res, err := f.next.RoundTrip(next); err == nil {
 		_, _ = io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
 		if res.StatusCode == http.StatusCreated {

@@ -1,9 +1,10 @@
-package faultproxy
+package inject_test
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -17,11 +18,12 @@ import (
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azurite"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // behindProxy starts an emulator with a table and a container "things", and opens
 // it directly, and through a proxy without retries.
-func behindProxy(t *testing.T) (direct *azstorage.Account, p *Proxy, through *azstorage.Account) {
+func behindProxy(t *testing.T) (direct *azstorage.Account, p *inject.Proxy, through *azstorage.Account) {
 	t.Helper()
 	emulator, err := azurite.Start(t.Context(), azurite.Options{InMemory: true})
 	if err != nil {
@@ -36,7 +38,7 @@ func behindProxy(t *testing.T) (direct *azstorage.Account, p *Proxy, through *az
 		t.Fatal(err)
 	}
 	t.Cleanup(direct.CloseIdle)
-	if p, err = Start(emulator.ConnectionString(), 1); err != nil {
+	if p, err = inject.Start(emulator.ConnectionString(), 1); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
@@ -77,21 +79,21 @@ func TestFaultsDoWhatTheyAreCalled(t *testing.T) {
 	}
 
 	for _, test := range []struct {
-		fault   Fault
+		fault   inject.Fault
 		length  time.Duration
 		fails   bool
 		applied bool
 		slow    bool
 	}{
-		{Busy, time.Minute, true, false, false},
-		{Reset, time.Minute, true, false, false},
-		{LostReply, time.Minute, true, true, false},
-		{BlackHole, 700 * time.Millisecond, true, false, true},
-		{Delay, 700 * time.Millisecond, false, true, true},
-		{Late, 700 * time.Millisecond, false, true, true},
+		{inject.ServerBusy, time.Minute, true, false, false},
+		{inject.Reset, time.Minute, true, false, false},
+		{inject.LostReply, time.Minute, true, true, false},
+		{inject.Silence, 700 * time.Millisecond, true, false, true},
+		{inject.Delay, 700 * time.Millisecond, false, true, true},
+		{inject.Late, 700 * time.Millisecond, false, true, true},
 	} {
 		key := strings.ReplaceAll(string(test.fault), " ", "-")
-		p.Begin(Burst{Service: Table, Fault: test.fault, Share: 1, Length: test.length})
+		p.Begin(inject.Burst{Service: azstorage.Tables, Fault: test.fault, Share: 1, Length: test.length})
 		start := time.Now()
 		err := insert(key)
 		took := time.Since(start)
@@ -105,13 +107,13 @@ func TestFaultsDoWhatTheyAreCalled(t *testing.T) {
 		if test.slow && took < 500*time.Millisecond {
 			t.Errorf("%s: took %v", test.fault, took)
 		}
-		if n := p.Met(Table, test.fault); n == 0 {
+		if n := p.Met(azstorage.Tables, test.fault); n == 0 {
 			t.Errorf("%s is not counted", test.fault)
 		}
 	}
 
 	content := bytes.Repeat([]byte("0123456789"), 50_000)
-	p.Begin(Burst{Service: Table, Fault: Busy, Share: 1, Length: time.Minute}) // not for blobs
+	p.Begin(inject.Burst{Service: azstorage.Tables, Fault: inject.ServerBusy, Share: 1, Length: time.Minute}) // not for blobs
 	if _, err := blobs.Put(t.Context(), "things", "a", content, blobstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -126,9 +128,9 @@ func TestFaultsDoWhatTheyAreCalled(t *testing.T) {
 	if got, err := read(); err != nil || !bytes.Equal(got, content) {
 		t.Errorf("through a calm proxy: %d bytes, %v", len(got), err)
 	}
-	p.Begin(Burst{Service: Blob, Fault: Cut, Share: 1, Length: time.Minute})
+	p.Begin(inject.Burst{Service: azstorage.Blobs, Fault: inject.Cut, Share: 1, Length: time.Minute})
 	_, _ = read() // the store may read on from where the answer ended
-	if n := p.Met(Blob, Cut); n == 0 {
+	if n := p.Met(azstorage.Blobs, inject.Cut); n == 0 {
 		t.Error("no answer was cut")
 	}
 }
@@ -153,7 +155,7 @@ func TestLateCommitArrives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unwanted, parcel := p.Hold(commit), p.Hold(commit)
+	unwanted, held := p.Hold(commit), p.Hold(commit)
 	unwanted.Release()
 	sender, dies := context.WithCancel(t.Context())
 	sent := make(chan error, 1)
@@ -162,13 +164,13 @@ func TestLateCommitArrives(t *testing.T) {
 		sent <- err
 	}()
 	select {
-	case <-parcel.Caught():
+	case <-held.Caught():
 	case err := <-sent:
 		t.Fatalf("the commit was not held: %v", err)
 	case <-time.After(azuritetest.Patience(10 * time.Second)):
 		t.Fatal("no commit was found")
 	}
-	if found := parcel.Found(); len(found) != 2 || found[0] != key || found[1] != "soak-1" {
+	if found := held.Found(); len(found) != 2 || found[0] != key || found[1] != "soak-1" {
 		t.Errorf("held %q, want %s by soak-1", found, key)
 	}
 	dies()
@@ -178,14 +180,14 @@ func TestLateCommitArrives(t *testing.T) {
 	if _, err := tablestore.New(direct.Table("things")).Update(t.Context(), at("second", "done"), etag); err != nil {
 		t.Fatal(err)
 	}
-	parcel.Lose()
-	parcel.Release()
-	for deadline := time.Now().Add(azuritetest.Patience(10 * time.Second)); p.Met(Table, Refused) == 0; {
-		if time.Now().After(deadline) {
-			t.Fatalf("the late commit was not refused: %v", p.Happened())
+	held.Lose()
+	held.Release()
+	azuritetest.Eventually(t, 10*time.Second, func() error {
+		if p.Met(azstorage.Tables, inject.LateRefused) == 0 {
+			return fmt.Errorf("the late commit was not refused: %v", p.Happened())
 		}
-		pause(t.Context(), 20*time.Millisecond)
-	}
+		return nil
+	})
 }
 
 // A message is sent twice when somebody wants that: the one that is meant, and only

@@ -1,4 +1,4 @@
-package faultproxy
+package inject_test
 
 import (
 	"bytes"
@@ -13,19 +13,20 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azurite"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // BenchmarkWay is what the way through a calm proxy costs (docs/lab.md). The two ways
 // take turns, so that what else the machine does meets both; medians are reported.
 //
-//	go test -run '^$' -bench Way ./e2e/faultproxy
+//	go test -run '^$' -bench Way ./shared/testkit/inject
 func BenchmarkWay(b *testing.B) {
 	emulator, err := azurite.Start(b.Context(), azurite.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = emulator.Stop() })
-	p, err := Start(emulator.ConnectionString(), 1)
+	p, err := inject.Start(emulator.ConnectionString(), 1)
 	if err != nil {
 		b.Fatal(err)
 	}
