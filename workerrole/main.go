@@ -208,7 +208,7 @@ func (r *role) consumer() (*consumer.Consumer, error) {
 // leader does what one worker does for all.
 func (r *role) leader() *upkeep.Leader {
 	reconciler := upkeep.Reconciler{
-		Videos: r.videos, Blobs: r.blobs, Budget: r.cfg.ReconcileEvery, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
+		Videos: r.videos, Blobs: r.blobs, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
 		UnbornAfter: time.Minute, AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace,
 		KeyLife: sourceparts.KeyLife, Log: r.log,
 		Queue: func(ctx context.Context, name string) (upkeep.QueueState, error) {
@@ -218,7 +218,7 @@ func (r *role) leader() *upkeep.Leader {
 			return r.register.List(ctx, time.Now().Add(-upkeep.Alive))
 		},
 	}
-	janitor := upkeep.Janitor{Videos: r.videos, Blobs: r.blobs, Budget: r.cfg.JanitorEvery, Grace: r.cfg.JanitorGrace, ClipLife: r.cfg.ClipLife, Log: r.log}
+	janitor := upkeep.Janitor{Videos: r.videos, Blobs: r.blobs, Grace: r.cfg.JanitorGrace, ClipLife: r.cfg.ClipLife, Log: r.log}
 	renewer := upkeep.Renewer{Search: r.search, Videos: r.videos, Log: r.log}
 	return &upkeep.Leader{Blobs: r.blobs, Log: r.log, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: r.cfg.ReconcileEvery, Do: reconciler.Pass},

@@ -130,54 +130,35 @@ func (s *Store) List(ctx context.Context, container, prefix string) iter.Seq2[In
 	return s.list(ctx, container, prefix, false)
 }
 
-func (s *Store) list(ctx context.Context, container, prefix string, uncommitted bool) iter.Seq2[Info, error] {
+func (s *Store) list(ctx context.Context, base, prefix string, uncommitted bool) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		for marker := ""; ; {
-			page, next, err := s.page(ctx, container, prefix, marker, uncommitted)
+		pages := s.account.Container(base).NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
+			Prefix: &prefix, Include: container.ListBlobsInclude{UncommittedBlobs: uncommitted},
+		})
+		for pages.More() {
+			page, err := pages.NextPage(ctx)
 			if err != nil {
-				yield(Info{}, err)
+				yield(Info{}, s.fail("list", base, prefix+"*", err))
 				return
 			}
-			for _, info := range page {
-				if !yield(info, nil) {
+			for _, item := range page.Segment.BlobItems {
+				if !yield(s.infoIn(item), nil) {
 					return
 				}
 			}
-			if marker = next; next == "" {
-				return
-			}
 		}
 	}
 }
 
-// ListPage returns a page of blobs in the order of names and the marker of the
-// next page, "" at the end. The first page has the marker "".
-func (s *Store) ListPage(ctx context.Context, container, marker string) (page []Info, next string, err error) {
-	return s.page(ctx, container, "", marker, false)
-}
-
-func (s *Store) page(ctx context.Context, base, prefix, marker string, uncommitted bool) (page []Info, next string, err error) {
-	options := &container.ListBlobsFlatOptions{Prefix: &prefix, Include: container.ListBlobsInclude{UncommittedBlobs: uncommitted}}
-	if marker != "" {
-		options.Marker = &marker
+// infoIn is what a list says of a blob.
+func (s *Store) infoIn(item *container.BlobItem) Info {
+	info := Info{Name: *item.Name}
+	if p := item.Properties; p != nil {
+		info.MD5 = p.ContentMD5
+		s.fill(&info, p.ContentLength, p.ETag, p.ContentType, p.LastModified)
+		info.ETag = quoted(info.ETag)
 	}
-	reply, err := s.account.Container(base).NewListBlobsFlatPager(options).NextPage(ctx)
-	if err != nil {
-		return nil, "", s.fail("list", base, prefix+"*", err)
-	}
-	if reply.NextMarker != nil {
-		next = *reply.NextMarker
-	}
-	page = make([]Info, len(reply.Segment.BlobItems))
-	for i, item := range reply.Segment.BlobItems {
-		page[i] = Info{Name: *item.Name}
-		if p := item.Properties; p != nil {
-			page[i].MD5 = p.ContentMD5
-			s.fill(&page[i], p.ContentLength, p.ETag, p.ContentType, p.LastModified)
-			page[i].ETag = quoted(page[i].ETag)
-		}
-	}
-	return page, next, nil
+	return info
 }
 
 // quoted returns an ETag as headers have it: a list of blobs leaves the quotes out.

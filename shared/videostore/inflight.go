@@ -120,24 +120,13 @@ func (s *Store) markAtRest(ctx context.Context, rec Record) error {
 	}
 }
 
-// Inflight lists the marks from a video on, or all when from is empty: one small
-// partition after the other. Only the leader's reconciler should call it. Its cost
-// grows with the work in progress, not with the number of videos. An error ends the
-// sequence.
-func (s *Store) Inflight(ctx context.Context, from video.ID) iter.Seq2[Inflight, error] {
+// Inflight lists the marks: one small partition after the other. Only the leader's
+// reconciler should call it. Its cost grows with the work in progress, not with the
+// number of videos. An error ends the sequence.
+func (s *Store) Inflight(ctx context.Context) iter.Seq2[Inflight, error] {
 	return func(yield func(Inflight, error) bool) {
-		first := ""
-		if from != "" {
-			first = inflightPartition(from)
-		}
 		for shard := range inflightShards {
 			query := tablestore.Query{PartitionKey: fmt.Sprintf("%02d", shard), Class: tablestore.RowRange}
-			switch {
-			case query.PartitionKey < first:
-				continue
-			case query.PartitionKey == first:
-				query.RowFrom = string(from)
-			}
 			for row, err := range s.inflight.Query(ctx, query) {
 				if err != nil {
 					yield(Inflight{}, fmt.Errorf("list videos in flight: %w", err))

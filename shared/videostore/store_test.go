@@ -84,7 +84,7 @@ func setup(t *testing.T) (*videostore.Store, *outgoing) {
 
 func inflight(t *testing.T, s *videostore.Store) (marks []videostore.Inflight, _ error) {
 	t.Helper()
-	for mark, err := range s.Inflight(t.Context(), "") {
+	for mark, err := range s.Inflight(t.Context()) {
 		if err != nil {
 			return nil, err
 		}

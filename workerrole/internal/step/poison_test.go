@@ -125,7 +125,7 @@ func TestBurialsAreNoted(t *testing.T) {
 		}
 		c.WaitCounts(t, e.queue, func(s consumer.QueueStats) bool { return s.Poisoned == 1 })
 		noted := false
-		for mark, err := range videos.Inflight(t.Context(), "") {
+		for mark, err := range videos.Inflight(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"strings"
 	"time"
@@ -21,162 +22,101 @@ import (
 // superseded, of replaced generations, and of workers that wrote after a purge. It also
 // removes the rows of replaced generations and of clips whose time is over. It lists
 // whole containers, so it runs seldom.
-//
-// Between passes it keeps in memory where it stopped; a new leader starts over. Not safe
-// for concurrent use.
 type Janitor struct {
 	Videos *videostore.Store
 	Blobs  *blobstore.Store
-	// Budget ends a pass; the next continues there. 0: no end.
-	Budget time.Duration
 	// Grace: blobs that are younger stay, because their attempt may not have committed.
 	Grace time.Duration
 	// ClipLife is how long a clip is kept after it was made. 0: for ever.
 	ClipLife time.Duration
 	Log      *slog.Logger
-
-	from   string   // owner at which the next pass begins, "" for the first
-	places [3]shelf // where the pages with that owner begin
 }
 
 // containers are read side by side. Names begin with the owner, a video's id, and are
 // listed in order, so the rows of each video are read once for all three.
 var containers = [3]string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer}
 
-// shelf is how far one container was read.
+// shelf is one container, as far as it was read.
 type shelf struct {
 	container string
-	marker    string // of the page
-	next      string // marker of the page after it
-	read      bool   // whether there is a page
-	page      []blobstore.Info
+	next      func() (blobstore.Info, error, bool)
+	blob      blobstore.Info // the next one; has no name at the end
+	err       error          // of the list, which ends there
 }
 
-// first returns the blob that comes next, or false at the end.
-func (s *shelf) first(ctx context.Context, blobs *blobstore.Store) (blobstore.Info, bool, error) {
-	for len(s.page) == 0 {
-		if s.read {
-			if s.next == "" {
-				return blobstore.Info{}, false, nil
-			}
-			s.marker = s.next
-		}
-		var err error
-		if s.page, s.next, err = blobs.ListPage(ctx, s.container, s.marker); err != nil {
-			return blobstore.Info{}, false, err
-		}
-		s.read = true
-	}
-	return s.page[0], true, nil
-}
+func (s *shelf) advance() { s.blob, s.err, _ = s.next() }
 
-func ownerOf(name string) string {
-	owner, _, _ := strings.Cut(name, "/")
+func (s *shelf) owner() string {
+	owner, _, _ := strings.Cut(s.blob.Name, "/")
 	return owner
 }
 
 // Pass removes blobs, video by video.
-func (j *Janitor) Pass(ctx context.Context) (Pass, error) {
-	end := time.Now().Add(j.Budget)
-	shelves := j.places
-	for i := range shelves {
-		shelves[i] = shelf{container: containers[i], marker: j.places[i].marker}
+func (j *Janitor) Pass(ctx context.Context) (pass Pass, _ error) {
+	var shelves [3]*shelf
+	for i, container := range containers {
+		next, stop := iter.Pull2(j.Blobs.List(ctx, container, ""))
+		defer stop()
+		shelves[i] = &shelf{container: container, next: next}
+		shelves[i].advance()
 	}
-	from := j.from
-	j.from, j.places = "", [3]shelf{} // after an error of the list the next pass starts over
-	var pass Pass
-	var errs []error
 	removed := 0
 	defer func() {
 		if removed > 0 {
 			j.Log.Info("removed blobs that no row names", "count", removed)
 		}
 	}()
+	var failed failures
 	for {
-		owner, found, err := nextOwner(ctx, j.Blobs, &shelves)
-		if err != nil || !found {
-			return pass, errors.Join(append(errs, err)...)
-		}
-		if owner >= from && (len(errs) == maxErrors || j.Budget > 0 && pass.Items > 0 && time.Now().After(end)) {
-			for i := range shelves {
-				shelves[i].page = nil
+		owner := ""
+		for _, s := range shelves {
+			if s.err != nil {
+				return pass, errors.Join(failed.err(), s.err)
 			}
-			j.from, j.places = owner, shelves
-			return pass, errors.Join(errs...)
-		}
-		o := &estate{j: j, owner: owner, skip: owner < from} // on the first page, but done in the pass before
-		for i := range shelves {
-			if err := o.clear(ctx, &shelves[i]); err != nil {
-				return pass, errors.Join(append(errs, err)...)
+			if o := s.owner(); o != "" && (owner == "" || o < owner) {
+				owner = o
 			}
 		}
-		if o.skip {
-			continue
+		if owner == "" {
+			return pass, failed.err()
 		}
 		pass.Items++
-		removed += o.removed
+		n, err := j.clear(ctx, owner, shelves)
+		removed += n
 		switch {
-		case errors.Is(o.err, tablestore.ErrUnreadable):
-			j.Log.Error("keep all blobs of a video that cannot be read", "video", owner, "error", o.err)
 		case ctx.Err() != nil:
 			return pass, ctx.Err()
-		case o.err != nil:
-			errs = append(errs, fmt.Errorf("clear up after %s: %w", owner, o.err))
+		case errors.Is(err, tablestore.ErrUnreadable):
+			j.Log.Error("keep all blobs of a video that cannot be read", "video", owner, "error", err)
+		case err != nil:
+			failed.add(fmt.Errorf("clear up after %s: %w", owner, err))
 		}
 	}
 }
 
-// nextOwner returns the owner whose blobs come next in any container.
-func nextOwner(ctx context.Context, blobs *blobstore.Store, shelves *[3]shelf) (owner string, found bool, _ error) {
-	for i := range shelves {
-		blob, more, err := shelves[i].first(ctx, blobs)
-		if err != nil {
-			return "", false, err
-		}
-		if o := ownerOf(blob.Name); more && (!found || o < owner) {
-			owner, found = o, true
-		}
-	}
-	return owner, found, nil
-}
-
-// estate is the blobs of one owner.
-type estate struct {
-	j       *Janitor
-	owner   string
-	skip    bool   // take the blobs off the shelves without removing them
-	named   *names // nil until a blob is old enough to be removed
-	removed int
-	err     error // after an error all further blobs stay
-}
-
-// clear takes the owner's blobs off a shelf and removes those that are old enough and
-// that no row names. It returns errors of the list; errors with this owner are in e.err.
-func (e *estate) clear(ctx context.Context, s *shelf) error {
-	for {
-		blob, more, err := s.first(ctx, e.j.Blobs)
-		if err != nil {
-			return err
-		}
-		if !more || ownerOf(blob.Name) != e.owner {
-			return nil
-		}
-		s.page = s.page[1:]
-		if e.skip || e.err != nil || time.Since(blob.LastModified) < e.j.Grace {
-			continue
-		}
-		if e.named == nil {
-			if e.named, e.err = e.j.named(ctx, e.owner); e.err != nil {
+// clear takes the owner's blobs off the shelves and removes those that are old enough and
+// that no row names. After an error all further blobs of this owner stay.
+func (j *Janitor) clear(ctx context.Context, owner string, shelves [3]*shelf) (removed int, err error) {
+	var named *names // nil until a blob is old enough to be removed
+	for _, s := range shelves {
+		for ; s.err == nil && s.owner() == owner; s.advance() {
+			if err != nil || time.Since(s.blob.LastModified) < j.Grace {
 				continue
 			}
-		}
-		if e.named.has(blob.Name) {
-			continue
-		}
-		if e.err = e.j.Blobs.Delete(ctx, s.container, blob.Name); e.err == nil {
-			e.removed++
+			if named == nil {
+				if named, err = j.named(ctx, owner); err != nil {
+					continue
+				}
+			}
+			if named.has(s.blob.Name) {
+				continue
+			}
+			if err = j.Blobs.Delete(ctx, s.container, s.blob.Name); err == nil {
+				removed++
+			}
 		}
 	}
+	return removed, err
 }
 
 // names is what the rows of one video name.

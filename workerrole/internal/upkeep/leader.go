@@ -3,6 +3,7 @@ package upkeep
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -20,9 +21,8 @@ const leaseBlob = "upkeep"
 const leaseTime = 15 * time.Second
 
 // Duty is what the leader does repeatedly. Each has a goroutine of its own, so that a long
-// one does not delay the others. Reconciler and janitor look at every video, so a pass of
-// theirs has a budget and the next goes on where it stopped. A duty that removes what it
-// has dealt with, or recognises it, needs neither: its next pass begins with what is left.
+// one does not delay the others. An item that fails is reported and stepped over, so that
+// it does not keep a pass from the items behind it.
 type Duty struct {
 	Name  string
 	Every time.Duration // from the end of a pass to the beginning of the next
@@ -179,4 +179,26 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-timer.C:
 	}
+}
+
+// failures are the errors of a pass with its items. Only the first ones are told.
+type failures struct {
+	first []error
+	count int
+}
+
+const maxErrors = 10
+
+func (f *failures) add(err error) {
+	if f.count++; f.count <= maxErrors {
+		f.first = append(f.first, err)
+	}
+}
+
+func (f *failures) err() error {
+	err := errors.Join(f.first...)
+	if f.count > maxErrors {
+		err = fmt.Errorf("%w\nand %d more", err, f.count-maxErrors)
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,16 +22,14 @@ import (
 // between writing a promise and sending it, and a message may be lost or cleared. The
 // reconciler finds such videos by their marks and sends again.
 //
-// Between passes it keeps in memory where it stopped and which videos were healthy; a new
-// leader starts over. Not safe for concurrent use.
+// Between passes it keeps in memory which videos were healthy; a new leader starts over.
+// Not safe for concurrent use.
 type Reconciler struct {
 	Videos *videostore.Store
 	Blobs  *blobstore.Store
 	Queue  func(ctx context.Context, name string) (QueueState, error)
 	// Workers lists the living workers with the steps they run.
 	Workers func(ctx context.Context) ([]workers.Worker, error)
-	// Budget ends a pass; the next continues there. 0: no end.
-	Budget time.Duration
 	// Grace: a promise that is younger is not checked.
 	Grace time.Duration
 	// OrphanAfter: a step that was silent for less does not count as lost while its
@@ -47,38 +46,27 @@ type Reconciler struct {
 	SweepAfter time.Duration
 	Log        *slog.Logger
 
-	next  video.ID          // where the latest pass stopped; empty when it reached the end
-	looks map[video.ID]look // videos that were found healthy
-	round int               // times that all marks were read
+	looks map[video.ID]look // videos that were found healthy in the latest pass, or before
 }
 
 // look says when a healthy video is to be checked again, unless its mark changes.
 type look struct {
-	etag  string
-	due   time.Time
-	round int
+	etag string
+	due  time.Time
 }
 
-// maxErrors ends a pass: storage is in trouble, and every other video would have to wait
-// for it too.
-const maxErrors = 10
-
 // Pass checks the marked videos that are due.
-func (r *Reconciler) Pass(ctx context.Context) (Pass, error) {
-	end := time.Now().Add(r.Budget)
-	now := &moment{r: r, queues: map[string]QueueState{}}
-	var pass Pass
-	var errs []error
-	for mark, err := range r.Videos.Inflight(ctx, r.next) {
-		if err == nil {
-			err = ctx.Err()
+func (r *Reconciler) Pass(ctx context.Context) (pass Pass, _ error) {
+	now := &moment{r: r}
+	looks := map[video.ID]look{}
+	var failed failures
+	for mark, err := range r.Videos.Inflight(ctx) {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return pass, errors.Join(failed.err(), err)
 		}
-		if err != nil {
-			return pass, errors.Join(append(errs, err)...)
-		}
-		if len(errs) == maxErrors || r.Budget > 0 && pass.Items > 0 && time.Now().After(end) {
-			r.next = mark.ID
-			return pass, errors.Join(errs...)
+		if l, seen := r.looks[mark.ID]; seen && l.etag == mark.ETag && (r.awaits(mark) || time.Now().Before(l.due)) {
+			looks[mark.ID] = l
+			continue
 		}
 		if !r.due(mark) {
 			continue
@@ -90,40 +78,28 @@ func (r *Reconciler) Pass(ctx context.Context) (Pass, error) {
 			healthy, err = true, nil // checking it in every pass would not help
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("reconcile %s: %w", mark.ID, err))
+			failed.add(fmt.Errorf("reconcile %s: %w", mark.ID, err))
 		}
 		if healthy {
-			r.looks[mark.ID] = look{etag: mark.ETag, due: time.Now().Add(r.pause(mark)), round: r.round}
+			looks[mark.ID] = look{etag: mark.ETag, due: time.Now().Add(r.pause(mark))}
 		}
 	}
-	r.next = ""
-	for id, l := range r.looks {
-		if l.round < r.round { // not seen in the round that ends here
-			delete(r.looks, id)
-		}
-	}
-	r.round++
-	return pass, errors.Join(errs...)
+	r.looks = looks
+	return pass, failed.err()
 }
 
-// due reports whether a video is to be checked. The mark alone decides, so it costs no
-// request.
+// awaits reports whether nothing was promised yet, because the upload is waited for.
+func (r *Reconciler) awaits(mark videostore.Inflight) bool {
+	return mark.Awaits && time.Since(mark.Since) < r.AbandonAfter
+}
+
+// due reports whether a mark is old enough for its video to be checked. The mark alone
+// decides, so it costs no request.
 func (r *Reconciler) due(mark videostore.Inflight) bool {
 	age := time.Since(mark.Since)
-	awaits := mark.Awaits && age < r.AbandonAfter // nothing was promised, no key given, but perhaps reserved
-	if age < r.Grace || awaits && (mark.Owner == "" || age < r.UnbornAfter) || mark.Erased && age < min(r.KeyLife, r.SweepAfter) {
-		return false
-	}
-	if r.looks == nil {
-		r.looks = map[video.ID]look{}
-	}
-	l, found := r.looks[mark.ID]
-	if !found || l.etag != mark.ETag || !awaits && !time.Now().Before(l.due) {
-		return true
-	}
-	l.round = r.round
-	r.looks[mark.ID] = l
-	return false
+	unborn := r.awaits(mark) && (mark.Owner == "" || age < r.UnbornAfter) // nothing to check but what a request may have reserved
+	late := mark.Erased && age < min(r.KeyLife, r.SweepAfter)
+	return age >= r.Grace && !unborn && !late
 }
 
 // pause is how long a healthy video is not checked. Most messages are lost when they are
@@ -293,15 +269,25 @@ func lastSign(mark videostore.Inflight, view videostore.View, intent videostore.
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// moment is what a pass knows of queues and workers. Each is read at most once.
+// moment is what a pass knows of queues and workers, each read at most once in freshFor.
 type moment struct {
 	r       *Reconciler
+	since   time.Time
 	queues  map[string]QueueState
-	workers []workers.Worker
-	asked   bool // workers were read
+	workers []workers.Worker // nil: not read yet
+}
+
+// freshFor bounds how old the knowledge is by which a message counts as lost.
+const freshFor = 10 * time.Second
+
+func (m *moment) refresh() {
+	if time.Since(m.since) >= freshFor {
+		m.since, m.queues, m.workers = time.Now(), map[string]QueueState{}, nil
+	}
 }
 
 func (m *moment) queue(ctx context.Context, name string) (QueueState, error) {
+	m.refresh()
 	q, known := m.queues[name]
 	if known {
 		return q, nil
@@ -322,12 +308,11 @@ func (m *moment) busy(ctx context.Context, view videostore.View, intent videosto
 	if !found || step.State != videostore.StepRunning || m.r.Workers == nil {
 		return false, nil
 	}
-	if !m.asked {
+	if m.refresh(); m.workers == nil {
 		var err error
 		if m.workers, err = m.r.Workers(ctx); err != nil {
 			return false, err
 		}
-		m.asked = true
 	}
 	return slices.ContainsFunc(m.workers, func(w workers.Worker) bool {
 		return w.Name == step.Worker && slices.ContainsFunc(w.Busy, func(t workers.Task) bool {

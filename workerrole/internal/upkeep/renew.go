@@ -23,7 +23,7 @@ type Renewer struct {
 
 // Pass indexes one video after the other, so it leaves the tables to the users.
 func (r *Renewer) Pass(ctx context.Context) (pass Pass, _ error) {
-	var errs []error
+	var failed failures
 	for id, err := range r.Search.Outdated(ctx) {
 		if err == nil {
 			err = r.renew(ctx, id)
@@ -34,9 +34,7 @@ func (r *Renewer) Pass(ctx context.Context) (pass Pass, _ error) {
 		case errors.Is(err, tablestore.ErrUnreadable): // reported by the store
 			r.Log.Error("leave a video in the index that cannot be read", "video", id, "error", err)
 		case err != nil:
-			if errs = append(errs, err); len(errs) == maxErrors {
-				return pass, errors.Join(errs...)
-			}
+			failed.add(err)
 		default:
 			pass.Items++
 		}
@@ -44,7 +42,7 @@ func (r *Renewer) Pass(ctx context.Context) (pass Pass, _ error) {
 	if pass.Items > 0 {
 		r.Log.Info("indexed videos again", "count", pass.Items)
 	}
-	return pass, errors.Join(errs...)
+	return pass, failed.err()
 }
 
 func (r *Renewer) renew(ctx context.Context, id video.ID) error {

@@ -104,7 +104,7 @@ func (b *bench) waiting(t *testing.T, queue string) []string {
 
 func (b *bench) marks(t *testing.T) (marks []videostore.Inflight, _ error) {
 	t.Helper()
-	for mark, err := range b.videos.Inflight(t.Context(), "") {
+	for mark, err := range b.videos.Inflight(t.Context()) {
 		if err != nil {
 			return nil, err
 		}
