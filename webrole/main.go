@@ -73,7 +73,7 @@ func main() {
 // under way finish and returns.
 func run(ctx context.Context, getenv func(string) string) error {
 	cfg, err := loadConfig(getenv)
-	if err = errors.Join(product.CheckSettings(os.Environ()), err); err != nil {
+	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	slog.InfoContext(ctx, "configuration", "config", cfg)

@@ -50,6 +50,7 @@ func makeFixture(t *testing.T, variables map[string]string, headers []string, ed
 	for _, edit := range edits {
 		edit(&f.plan)
 	}
+	f.plan.Promises = workflow.Stored(f.plan)
 	f.commit(workflow.StepProbe, 0, nil, videostore.Commit{Plan: &f.plan, Video: func(v *video.Video) {
 		v.State, v.DurationSeconds, v.Renditions = video.Processing, 12, f.plan.Renditions
 	}})
@@ -242,7 +243,7 @@ func TestWatchWhileItIsMade(t *testing.T) {
 func TestWatchWhilePortionsAreMissing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil, func(p *video.Plan) {
-		p.Format, p.Sound = video.PlanFormat, []video.SoundPortion{{First: 0, End: 1}, {First: 1, End: 2}, {First: 2, End: 4}}
+		p.Sound = []video.SoundPortion{{First: 0, End: 1}, {First: 1, End: 2}, {First: 2, End: 4}}
 		p.Chunks = []video.Chunk{{From: 0, To: 50}, {From: 50, To: 300}} // 1 segment of 2 s, then 3
 	})
 	portion := func(index int) {

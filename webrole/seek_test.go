@@ -24,7 +24,7 @@ func (f *fixture) seek(at float64) api.Seek {
 func TestSeekAsksForWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil, func(p *video.Plan) {
-		p.Format, p.Frames, p.DurationSeconds, p.Chunks, p.Sound = 2, 5000, 200, nil, nil
+		p.Frames, p.DurationSeconds, p.Chunks, p.Sound = 5000, 200, nil, nil
 		for i := range int64(25) {
 			p.Chunks = append(p.Chunks, video.Chunk{From: i * 200, To: (i + 1) * 200}) // 8 s
 		}
@@ -90,7 +90,7 @@ func TestSeekAsksForWhatIsMissing(t *testing.T) {
 func TestSeekShowsAPreview(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil, func(p *video.Plan) {
-		p.Format, p.Frames, p.DurationSeconds, p.Chunks, p.Sound = 2, 5000, 200, nil, nil
+		p.Frames, p.DurationSeconds, p.Chunks, p.Sound = 5000, 200, nil, nil
 		for i := range int64(25) {
 			p.Chunks = append(p.Chunks, video.Chunk{From: i * 200, To: (i + 1) * 200}) // 8 s
 		}

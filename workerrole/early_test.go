@@ -37,7 +37,7 @@ type sending struct {
 func (b bench) send(t *testing.T, content []byte, parts int) *sending {
 	t.Helper()
 	layout := partstest.Layout(content, parts)
-	v := video.Video{ID: video.NewID(), Title: "A clip", Channel: "tests", State: video.AwaitingUpload, Visibility: video.Public, Priority: video.Normal,
+	v := video.Video{ID: video.NewID(), Title: "A clip", Owner: video.LocalOwner, Channel: "tests", State: video.AwaitingUpload, Visibility: video.Public, Priority: video.Normal,
 		CreatedAt: time.Now().UTC(), Upload: partstest.Upload(layout)}
 	if _, err := b.videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)

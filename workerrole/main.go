@@ -75,7 +75,7 @@ func main() {
 // and returns.
 func run(ctx context.Context, getenv func(string) string) error {
 	cfg, err := loadConfig(getenv)
-	if err = errors.Join(product.CheckSettings(os.Environ()), err, failpoint.Check()); err != nil {
+	if err = errors.Join(err, failpoint.Check()); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	return runWith(ctx, cfg)

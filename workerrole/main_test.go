@@ -15,6 +15,8 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/provision"
+	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/sourceparts/partstest"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -38,16 +40,13 @@ func clip(t *testing.T, seconds int, args ...string) string {
 }
 
 // TestOneWorkerMakesAVideoReady runs the whole worker role in this process: the
-// shortest way from a source blob to a video that is ready.
+// shortest way from an upload to a video that is ready.
 func TestOneWorkerMakesAVideoReady(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	videos, blobs, id := b.videos, b.blobs, b.id
-	b.put(t, clip(t, 20))
 	stop := b.work(t)
-	if _, err := videos.Uploaded(t.Context(), id, 1, ""); err != nil {
-		t.Fatal(err)
-	}
+	b.begin(t, clip(t, 20)).Complete()
 
 	var view videostore.View
 	azuritetest.Eventually(t, time.Minute, func() (err error) {
@@ -122,20 +121,17 @@ func everyAttemptIsCounted(t *testing.T, view videostore.View) {
 	t.Logf("%+v", all)
 }
 
-// TestReplacedSourceFailsTheVideo: the holder of a valet key writes another film
-// over the one that was verified. The first attempt finds out.
+// TestReplacedSourceFailsTheVideo: a part is written over after the upload was verified,
+// which takes the account's key. The first attempt finds out.
 func TestReplacedSourceFailsTheVideo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.put(t, clip(t, 2))
-	head, err := b.blobs.Head(t.Context(), video.SourcesContainer, video.SourceBlob(b.id))
-	if err != nil {
+	upload := b.begin(t, clip(t, 2))
+	upload.Complete()
+	part := sourceparts.Name(b.id, upload.Layout, 0)
+	if _, err := b.blobs.PutFile(t.Context(), video.SourcesContainer, part, clip(t, 3), ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.videos.Uploaded(t.Context(), b.id, head.Size, head.ETag); err != nil {
-		t.Fatal(err)
-	}
-	b.put(t, clip(t, 3))
 	stop := b.work(t)
 	var view videostore.View
 	azuritetest.Eventually(t, time.Minute, func() (err error) {
@@ -170,7 +166,7 @@ func newBench(t *testing.T) bench {
 		t.Fatal(err)
 	}
 	b := bench{account: account, videos: videostore.New(account, queues), blobs: blobstore.New(account), id: video.NewID()}
-	v := video.Video{ID: b.id, Title: "A clip", Channel: "tests", State: video.AwaitingUpload,
+	v := video.Video{ID: b.id, Title: "A clip", Owner: video.LocalOwner, Channel: "tests", State: video.AwaitingUpload,
 		Visibility: video.Public, Priority: video.Normal, CreatedAt: time.Now().UTC()}
 	if _, err := b.videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
@@ -178,12 +174,10 @@ func newBench(t *testing.T) bench {
 	return b
 }
 
-// put writes the source blob.
-func (b bench) put(t *testing.T, path string) {
+// begin begins the upload of a file: Complete sends it, and the worker gets to work.
+func (b bench) begin(t *testing.T, path string) *partstest.Sending {
 	t.Helper()
-	if _, err := b.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(b.id), path, ""); err != nil {
-		t.Fatal(err)
-	}
+	return partstest.Begin(t, b.videos, b.blobs, b.id, path)
 }
 
 // work runs a worker role. stop ends it and checks that it leaves nothing behind.

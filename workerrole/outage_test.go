@@ -20,6 +20,7 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/ownport"
 	"github.com/cutroom/cutroom/shared/provision"
+	"github.com/cutroom/cutroom/shared/sourceparts/partstest"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
@@ -57,17 +58,12 @@ func newSite(t *testing.T) *site {
 func (s *site) upload(t *testing.T, path string, n int) (ids []video.ID) {
 	t.Helper()
 	for range n {
-		v := video.Video{ID: video.NewID(), Title: "A clip", Channel: "tests", State: video.AwaitingUpload,
+		v := video.Video{ID: video.NewID(), Title: "A clip", Owner: video.LocalOwner, Channel: "tests", State: video.AwaitingUpload,
 			Visibility: video.Public, Priority: video.Normal, CreatedAt: time.Now().UTC()}
 		if _, err := s.videos.Create(t.Context(), v); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(v.ID), path, ""); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.videos.Uploaded(t.Context(), v.ID, 1, ""); err != nil {
-			t.Fatal(err)
-		}
+		partstest.Begin(t, s.videos, s.blobs, v.ID, path).Complete()
 		ids = append(ids, v.ID)
 	}
 	return ids

@@ -64,7 +64,7 @@ func (l *lane) leftovers() (left []string) {
 	for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
 		for _, name := range l.blobNames(container, "") {
 			id, _, _ := strings.Cut(name, "/")
-			uploaded := (name == video.SourceBlob(video.ID(id)) || strings.HasPrefix(name, video.PartsPrefix(video.ID(id)))) && named[id] != ""
+			uploaded := strings.HasPrefix(name, video.PartsPrefix(video.ID(id))) && named[id] != ""
 			if !uploaded && !strings.Contains(named[id], name) {
 				left = append(left, "blob "+container+"/"+name)
 			}

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/sourceparts/partstest"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
@@ -37,14 +36,9 @@ func TestPromiseIsKeptAfterACrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.blobs.PutFile(t.Context(), video.SourcesContainer, video.SourceBlob(id), path, ""); err != nil {
-		t.Fatal(err)
-	}
-	_, err = videostore.New(l.account, crashed{}).Uploaded(t.Context(), id, info.Size(), "")
+	dying := videostore.New(l.account, crashed{})
+	upload := partstest.Begin(t, dying, l.blobs, id, path)
+	_, err = dying.Uploaded(t.Context(), id, upload.Layout.Epoch, upload.Manifest())
 	if !errors.Is(err, errCrashed) {
 		t.Fatalf("Uploaded = %v, want the crash", err)
 	}

@@ -52,10 +52,6 @@ const (
 	corsMaxAge  = 3600 // seconds
 )
 
-// earlierCORS are the methods and headers of rules that earlier releases made, which
-// EnsureCORS replaces.
-var earlierCORS = [][2]string{{"GET,HEAD,PUT,OPTIONS", "x-ms-*,content-type,content-md5,range,if-match,if-none-match"}, {"PUT", "content-md5,x-ms-blob-type,x-ms-version"}}
-
 // What EnsureCORS keeps and tries. A service takes 64 origins in a rule and 2 KiB
 // for all rules together.
 // https://learn.microsoft.com/rest/api/storageservices/cross-origin-resource-sharing--cors--support-for-the-azure-storage-services
@@ -66,11 +62,10 @@ const (
 )
 
 // EnsureCORS lets pages of these origins, such as "http://127.0.0.1:8080", call
-// the blob service with signed URLs. Rules that others made are kept, those of earlier
-// releases are replaced. Of origins on
+// the blob service with signed URLs. Rules that others made are kept. Of origins on
 // loopback that earlier calls added, only the newest stay: a role that takes a free
-// port has another one at every start. Safe to repeat; it writes only when
-// something is missing or too much. The service takes five rules at most; a sixth is its error.
+// port has another one at every start. Safe to repeat; it writes only when something is
+// missing. The service takes five rules at most; a sixth is its error.
 //
 // The service's properties have no ETag: reading them tells none, and setting them takes
 // no condition, so two writers at once lose one of the changes
@@ -108,36 +103,22 @@ func (a *Account) EnsureCORS(ctx context.Context, origins []string) error {
 	}
 }
 
-// corsWith adds the origins that are missing to our rule, into which those of earlier
-// releases go.
+// corsWith adds the origins that are missing to our rule.
 func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.CORSRule, missing bool) {
-	allowed := func(origin string) bool {
-		return slices.ContainsFunc(rules, func(r *service.CORSRule) bool { return corsAllows(r, origin) })
-	}
-	if !slices.ContainsFunc(rules, earlierRule) && !slices.ContainsFunc(origins, func(o string) bool { return !allowed(o) }) {
+	i := slices.IndexFunc(rules, ownRule)
+	if i >= 0 && containsAll(strings.Split(*rules[i].AllowedOrigins, ","), origins) {
 		return rules, false
 	}
-	// What is wanted now is the newest, even if it was there.
-	var own *service.CORSRule
-	var old []string
-	for _, r := range rules {
-		if !ownRule(r) && !earlierRule(r) {
-			changed = append(changed, r)
-			continue
-		}
-		for origin := range strings.SplitSeq(*r.AllowedOrigins, ",") {
-			if !slices.Contains(origins, origin) && !slices.Contains(old, origin) {
-				old = append(old, origin)
-			}
-		}
-		if own == nil { // it keeps its place
-			own = &service.CORSRule{}
-			changed = append(changed, own)
-		}
+	changed = slices.Clone(rules)
+	if i < 0 {
+		i, changed = len(rules), append(changed, &service.CORSRule{AllowedOrigins: to.Ptr("")})
 	}
-	if own == nil {
-		own = &service.CORSRule{}
-		changed = append(changed, own)
+	// What is wanted now is the newest, even if it was there.
+	var old []string
+	for origin := range strings.SplitSeq(*changed[i].AllowedOrigins, ",") {
+		if origin != "" && !slices.Contains(origins, origin) {
+			old = append(old, origin)
+		}
 	}
 	all := slices.Concat(old, origins)
 	surplus := -corsLoopback
@@ -153,7 +134,7 @@ func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.C
 		}
 		return drop
 	})
-	*own = service.CORSRule{
+	changed[i] = &service.CORSRule{
 		AllowedOrigins:  to.Ptr(strings.Join(all, ",")),
 		AllowedMethods:  to.Ptr(corsMethods),
 		AllowedHeaders:  to.Ptr(corsAllowed),
@@ -173,19 +154,12 @@ func onLoopback(origin string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func corsAllows(r *service.CORSRule, origin string) bool {
-	return ownRule(r) && slices.ContainsFunc(strings.Split(*r.AllowedOrigins, ","), func(o string) bool { return o == origin || o == "*" })
+func containsAll(have, want []string) bool {
+	return !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(have, w) })
 }
 
 // ownRule recognises the rule that EnsureCORS makes.
-func ownRule(r *service.CORSRule) bool { return madeOf(r, corsMethods, corsAllowed) }
-
-// earlierRule recognises one that it made in an earlier release.
-func earlierRule(r *service.CORSRule) bool {
-	return slices.ContainsFunc(earlierCORS, func(e [2]string) bool { return madeOf(r, e[0], e[1]) })
-}
-
-func madeOf(r *service.CORSRule, methods, headers string) bool {
+func ownRule(r *service.CORSRule) bool {
 	return r.AllowedOrigins != nil && r.AllowedMethods != nil && r.AllowedHeaders != nil &&
-		*r.AllowedMethods == methods && *r.AllowedHeaders == headers
+		*r.AllowedMethods == corsMethods && *r.AllowedHeaders == corsAllowed
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -22,8 +21,7 @@ const manifestName = "manifest"
 // ErrManifest says that a manifest cannot be read, or does not fit its layout.
 var ErrManifest = errors.New("manifest of an upload is not readable")
 
-// Manifest is the source of a video that came in parts: all of them, each in the version
-// that was checked.
+// Manifest is the source of a video: all parts, each in the version that was checked.
 type Manifest struct {
 	Layout
 	Parts []Part `json:"parts"` // all, ascending
@@ -31,13 +29,6 @@ type Manifest struct {
 
 // ManifestName is the name of the manifest in video.SourcesContainer.
 func ManifestName(id video.ID, epoch string) string { return Prefix(id, epoch) + manifestName }
-
-// IsManifest reports whether a source, such as video.Plan.Source, is a manifest and not
-// the file itself.
-func IsManifest(source string) bool {
-	_, rest, _ := strings.Cut(source, "/")
-	return strings.HasPrefix(rest, "parts/") && strings.HasSuffix(rest, "/"+manifestName)
-}
 
 // Check returns ErrManifest when parts are missing or have not the length of their place.
 func (m Manifest) Check() error {

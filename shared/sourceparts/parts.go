@@ -47,8 +47,7 @@ type Layout struct {
 	Epoch     string `json:"epoch"`     // part of every name: parts of another epoch are another upload
 }
 
-// LayoutOf returns the layout of an upload, or false when it has none: it is not sent in
-// parts, or nobody has begun to send it.
+// LayoutOf returns the layout of an upload, or false when it has none yet.
 func LayoutOf(u *video.Upload) (Layout, bool) {
 	if u == nil {
 		return Layout{}, false

@@ -149,9 +149,6 @@ func manifest(ctx context.Context, t *testing.T, blobs *blobstore.Store, id vide
 	if _, err := sourceparts.ReadManifest(ctx, blobs, name, `"0x1"`); !errors.Is(err, blobstore.ErrChanged) {
 		t.Errorf("another version: %v", err)
 	}
-	if !sourceparts.IsManifest(name) || sourceparts.IsManifest(video.SourceBlob(id)) || sourceparts.IsManifest(sourceparts.Name(id, m.Layout, 1)) {
-		t.Error("IsManifest")
-	}
 	// A manifest is no part.
 	if held, err := sourceparts.Held(ctx, blobs, id, m.Layout); err != nil || len(held) != m.Count() {
 		t.Errorf("held beside the manifest: %d, %v", len(held), err)

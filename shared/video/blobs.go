@@ -3,15 +3,12 @@ package video
 // Containers. Names are completed with the stack's prefix by azstorage. Package workqueue
 // has two more.
 const (
-	SourcesContainer = "sources" // uploads, and remuxed copies of uploads without an index
+	SourcesContainer = "sources" // parts of uploads, and remuxed copies of uploads without an index
 	MediaContainer   = "media"   // everything that workers make
 )
 
-// SourceBlob is the name of the uploaded file in SourcesContainer.
-func SourceBlob(id ID) string { return string(id) + "/source" }
-
-// PartsPrefix is the start of the names, in SourcesContainer, of an upload that comes in
-// parts: see package sourceparts.
+// PartsPrefix is the start of the names, in SourcesContainer, of the parts of an upload:
+// see package sourceparts.
 func PartsPrefix(id ID) string { return string(id) + "/parts/" }
 
 // CaptionsBlob is the name, in SourcesContainer, of captions as they were sent. sum

@@ -8,10 +8,8 @@ package video
 // seconds do not add up across chunks.
 type Plan struct {
 	Generation int    `json:"generation"`
-	Format     int    `json:"format,omitempty"`     // PlanFormat when the plan was made; 0: before formats were numbered
-	Source     string `json:"source"`               // blob in container "sources": the upload, or its remuxed copy
-	SourceETag string `json:"sourceETag,omitempty"` // the version that was probed: every read asks for it
-	Demuxer    string `json:"demuxer"`              // ffmpeg's name for the container, pinned when the source is opened
+	Copy       *Blob  `json:"copy,omitempty"` // the remuxed copy that is read in place of the upload; nil: the upload is
+	Demuxer    string `json:"demuxer"`        // ffmpeg's name for the container, pinned when the source is opened
 
 	FPS           Rational `json:"fps"`           // the grid
 	Frames        int64    `json:"frames"`        // what the container promises; the last chunk tells the truth
@@ -21,13 +19,12 @@ type Plan struct {
 	Renditions []Rendition `json:"renditions"` // tallest first, never empty
 	HasAudio   bool        `json:"hasAudio"`
 	Heard      Heard       `json:"heard"`
-	// Sound is how the audio track is cut into portions, from format 2 on; empty
-	// before that, and without audio.
+	// Sound is how the audio track is cut into portions; empty without audio.
 	Sound []SoundPortion `json:"sound,omitempty"`
 	// SoundSeconds is where the source's sound ends; 0 when that is not known.
 	SoundSeconds float64 `json:"soundSeconds,omitempty"`
-	// Promises are the steps that this generation has after its first one, from
-	// format 3 on: what is declared later is not waited for.
+	// Promises are the steps that this generation has after its first one: what is
+	// declared later is not waited for.
 	Promises []Promise `json:"promises,omitempty"`
 	// Needs is set in a plan that was made while the upload was going on. It has a
 	// property of its own in the plan's row.
@@ -72,15 +69,11 @@ type Needs struct {
 	Sound  []int `json:"sound,omitempty"`
 }
 
-// PartsFormat is the format of a plan whose source is a manifest of parts. Otherwise it
-// is like PlanFormat; a worker that does not know it cannot read the source.
-const PartsFormat = 4
-
-// PlanFormat is the newest way to plan a source in one file. The audio track is cut into
-// Plan.Sound, and the plan stores what it promises. Everything that counts a
-// plan's items asks workflow.Promises, and the messages of a plan say its format
-// (paper row Q6): see [Plan.MessageVersion].
-const PlanFormat = 3
+// Blob is one version of a blob in container "sources".
+type Blob struct {
+	Name string `json:"name"`
+	ETag string `json:"etag"`
+}
 
 // Promise is a step that a plan promised: all that a worker needs to know to count
 // it and to ask for it, also one of a release without that step (paper row Q6).
@@ -92,11 +85,6 @@ type Promise struct {
 	Alone    bool   `json:"alone,omitempty"`    // fails alone
 	Queue    string `json:"queue"`              // base name
 }
-
-// MessageVersion is the version of the messages that ask for the steps of this
-// plan. A worker that does not know the plan's format
-// must not count its items, and leaves such messages to a newer one.
-func (p Plan) MessageVersion() int { return max(1, p.Format) }
 
 // SoundPortion is the half-open range [First, End) of audio segments that one
 // item of the step audio makes. The last portion runs to the end of the track
@@ -157,8 +145,7 @@ func (p Plan) ChunkAt(second float64) (int, bool) {
 	return 0, false
 }
 
-// SoundFrom returns the first segment of the portion of sound that a second belongs to:
-// 0 when the track is one portion.
+// SoundFrom returns the first segment of the portion of sound that a second belongs to.
 func (p Plan) SoundFrom(second float64) (segment int) {
 	for _, portion := range p.Sound {
 		if SoundStart(portion.First) > second {
@@ -246,7 +233,7 @@ const (
 	AACPacket  = 1024  // samples in a packet
 )
 
-// The audio segments of a plan of format 2, in seconds: one as long as the first
+// The audio segments of a plan, in seconds: one as long as the first
 // chunk of video, the others as long as a segment of video.
 const (
 	firstSoundSegment = 2
@@ -273,8 +260,8 @@ func SoundStart(segment int) float64 {
 // SoundSeconds is how long an audio segment is that is not the last.
 func SoundSeconds(segment int) float64 { return SoundStart(segment+1) - SoundStart(segment) }
 
-// AudioPart is a run of audio segments committed together: a PART row. In plans
-// of format 2 it is what one portion became; they are committed in any order.
+// AudioPart is what one portion of sound became: a PART row. Portions are committed in
+// any order.
 type AudioPart struct {
 	First    int            `json:"first"` // number of the first segment in the whole track
 	Blob     string         `json:"blob"`
@@ -313,7 +300,7 @@ type CaptionsOutput struct {
 	Bytes          int64   `json:"bytes"` // of the whole file
 	Cues           int     `json:"cues"`
 	LeftOut        int     `json:"leftOut,omitempty"` // cues, or the end of their text
-	Charset        string  `json:"charset,omitempty"` // what the file was read as; "" before there was a choice
+	Charset        string  `json:"charset,omitempty"` // what the file was read as
 	SegmentSeconds int     `json:"segmentSeconds"`
 	Segments       []int64 `json:"segments"` // bytes of each; after the last there are no cues
 }

@@ -15,7 +15,7 @@ type State string
 // The states, as the API shows them.
 const (
 	AwaitingUpload State = "awaiting_upload" // metadata is known, not all bytes are: see Video.Early
-	Uploaded       State = "uploaded"        // the source blob is committed and a probe is promised
+	Uploaded       State = "uploaded"        // all parts are there and a probe is promised
 	Processing     State = "processing"      // probed: chunks are planned and being encoded
 	Ready          State = "ready"           // everything is written
 	Failed         State = "failed"          // Video.Error says why; retry or reprocess may help
@@ -97,19 +97,17 @@ type Video struct {
 
 	SizeBytes   int64  `json:"sizeBytes"`             // bytes announced, then bytes stored
 	Fingerprint string `json:"fingerprint,omitempty"` // the uploader's mark for the same file
-	// SourceETag is the version of the source blob that was verified: nothing
-	// else is processed. Empty before that, and for videos of older releases.
+	// SourceETag is the version of the upload, which is that of its manifest: nothing
+	// else is processed. Empty while parts are missing.
 	SourceETag string `json:"sourceETag,omitempty"`
-	// Upload says how the file comes in parts; nil before that, and when it comes as
-	// one blob.
+	// Upload says how the file comes in parts; nil before the first request for its parts.
 	Upload *Upload `json:"upload,omitempty"`
 	// GivenUp counts uploads in parts that were given up or refused. Their keys may still
 	// write for a while.
 	GivenUp int `json:"givenUp,omitempty"`
 
-	// Owner is who may change the video, and see it when it is private. Empty, in
-	// videos of older releases, is LocalOwner.
-	Owner string `json:"owner,omitempty"`
+	// Owner may change the video, and see it when it is private.
+	Owner string `json:"owner"`
 
 	// KeyHash is the hash of the Idempotency-Key that made the video, or empty.
 	KeyHash string `json:"keyHash,omitempty"`

@@ -102,7 +102,10 @@ const secondLook = 10 * time.Second
 // take writes the new attempt into the step row.
 func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) error {
 	now, before := now(), c.Step
-	c.Step.abandoned(now)
+	if c.Step.State == StepRunning { // the attempt before was lost, and the step waited for nothing since
+		c.Step.ended(OutcomeLost, now, nil, nil)
+		c.Step.QueuedAt = now
+	}
 	c.Step.State, c.Step.Carrier, c.Step.Worker = StepRunning, carrier, worker
 	c.Step.Attempt = uuid.NewString()
 	c.Step.Attempts++
@@ -346,7 +349,7 @@ func (c *Claim) Release(ctx context.Context, cause error) error {
 func (c *Claim) giveBack(ctx context.Context, outcome Outcome, cause error) error {
 	step, at := c.Step, now()
 	step.ended(outcome, at, cause, c.spent())
-	step.State, step.FinishedAt = StepQueued, at
+	step.State, step.FinishedAt, step.QueuedAt = StepQueued, at, at
 	if cause != nil {
 		step.Error = &video.Failure{Code: "retrying", Detail: cause.Error()}
 	}

@@ -54,12 +54,12 @@ func readReach(row tablestore.Entity) reach {
 	return r
 }
 
-// promised reads how much of a plan has been promised: a point read. Plans of older
-// releases have no such row, and all their chunks were promised at once.
+// promised reads how much of a plan has been promised: a point read. ErrGone when the
+// generation was removed.
 func (s *Store) promised(ctx context.Context, id video.ID, plan video.Plan) (reach, error) {
 	row, err := s.videos.Get(ctx, string(id), nextKey(plan.Generation))
 	if errors.Is(err, tablestore.ErrNotFound) {
-		return reach{chunks: len(plan.Chunks)}, nil
+		return reach{}, ErrGone
 	}
 	if err != nil {
 		return reach{}, fmt.Errorf("read how far %s is promised: %w", id, err)
@@ -170,15 +170,6 @@ func (s *Store) Arrived(ctx context.Context, id video.ID, held []sourceparts.Par
 			return rec, err
 		}
 	}
-}
-
-// sendAnew replaces the upload of a video. What was made of the one before is not of the
-// new file: it stays with a generation that nobody wants any more.
-func sendAnew(v *video.Video, upload *video.Upload) {
-	if v.Early() {
-		v.Generation, v.Chunks, v.Playable = v.Generation+1, 0, false
-	}
-	v.Upload = upload
 }
 
 func holds(held []sourceparts.Part, numbers []int) bool {

@@ -66,7 +66,7 @@ func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed 
 func (s *Store) markErased(ctx context.Context, id video.ID, meta *Record) error {
 	owner := ""
 	if meta != nil {
-		owner = ownerOf(meta.Video)
+		owner = meta.Video.Owner
 	} else {
 		row, err := s.inflight.Get(ctx, inflightPartition(id), string(id))
 		if err != nil && !errors.Is(err, tablestore.ErrNotFound) {

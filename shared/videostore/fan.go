@@ -57,8 +57,7 @@ func choose(v video.Video, plan video.Plan, due func(step workflow.Step, index i
 	return intents
 }
 
-// intentOf asks for one step of a plan, with the message version of the plan's format,
-// so that workers that do not know the format snooze it.
+// intentOf asks for one step of a plan.
 func intentOf(v video.Video, plan video.Plan, step workflow.Step, index int) Intent {
 	generation := plan.Generation
 	if step.Stage == workflow.First {
@@ -69,19 +68,12 @@ func intentOf(v video.Video, plan video.Plan, step workflow.Step, index int) Int
 		Key:   workflow.Key{ID: v.ID, Generation: generation, Step: step.Name, Index: index},
 	}
 	intent.alone = step.FailsAlone()
-	if version := plan.MessageVersion(); version > 1 {
-		intent.Version = version
-	}
 	return intent
 }
 
 // begin asks for the step that plans a generation.
 func begin(v video.Video) Intent {
-	var plan video.Plan
-	if v.Upload != nil {
-		plan.Format = video.PartsFormat
-	}
-	return intentOf(v, plan, workflow.The(workflow.First), 0)
+	return intentOf(v, video.Plan{}, workflow.The(workflow.First), 0)
 }
 
 // Following returns the intents that follow from a commit, beside those that the step
@@ -135,8 +127,8 @@ func (v View) AskedFor(key workflow.Key) (asked bool, since time.Time) {
 		if r := v.reach[key.Generation]; r.early && !r.has(step, key.Index) {
 			return false, time.Time{}
 		}
-		chunks, windowed := v.Chunks[key.Generation]
-		if windowed && step.Count == workflow.PerChunk && key.Index >= min(window, chunks) {
+		chunks := v.reach[key.Generation].chunks
+		if step.Count == workflow.PerChunk && key.Index >= min(window, chunks) {
 			return key.Index < chunks, time.Time{}
 		}
 	}
@@ -180,11 +172,7 @@ func (v View) Missing() []Intent {
 		return []Intent{first}
 	}
 	plan := v.Plans[v.Video.Generation]
-	chunks, known := v.Chunks[plan.Generation]
-	if !known {
-		chunks = len(plan.Chunks)
-	}
-	if missing := slices.DeleteFunc(parts(v.Video, plan, 0, chunks), v.ended); len(missing) > 0 {
+	if missing := slices.DeleteFunc(parts(v.Video, plan, 0, v.reach[plan.Generation].chunks), v.ended); len(missing) > 0 {
 		return missing
 	}
 	if last := intentOf(v.Video, plan, workflow.The(workflow.Last), 0); v.open(last) {
@@ -213,7 +201,7 @@ func (v View) Wanted(second float64) (wanted []Intent) {
 				_, shown := v.Previews[plan.Generation][i] // and the chunk was sent on behind it
 				needed = (i == chunk || i == chunk+1) && !shown
 			case workflow.Sound:
-				needed = len(plan.Sound) == 0 || plan.Sound[i].First >= sound && video.SoundStart(plan.Sound[i].First) < plan.Start(chunk+2)
+				needed = plan.Sound[i].First >= sound && video.SoundStart(plan.Sound[i].First) < plan.Start(chunk+2)
 			}
 			if intent := intentOf(v.Video, plan, p.Step, i); needed && v.open(intent) && !v.running(intent) {
 				intent.Queue = p.Step.Urgent(v.Video)

@@ -36,7 +36,7 @@ type Attempt struct {
 	Outcome Outcome   `json:"o"`
 	Error   string    `json:"x,omitempty"`
 	// Spent is nil when it is not known: of a lost attempt, whose worker took the
-	// count with it, and of attempts by workers of older releases.
+	// count with it.
 	Spent *Spent `json:"u,omitempty"`
 }
 
@@ -64,8 +64,7 @@ func (s *Spent) Add(more Spent) {
 type Meter func() Spent
 
 // History is what a step row keeps of the attempts that have ended, in order. It is
-// written with the row and never on its own, so it costs no request. Workers of older
-// releases drop it when they write the row: see [Step.Tries].
+// written with the row and never on its own, so it costs no request.
 type History struct {
 	Attempts []Attempt `json:"a,omitempty"`
 	// Folded are attempts before those, too many to keep one by one.
@@ -127,83 +126,36 @@ func readHistory(row tablestore.Entity) (h History) {
 	return h
 }
 
-// recorded reports whether the newest attempt's end is in the history.
-func (s Step) recorded() bool {
-	n := len(s.History.Attempts)
-	return s.Attempts == 0 || n > 0 && s.History.Attempts[n-1].Number == s.Attempts
-}
-
-// latest is the newest attempt as the row itself describes it: of one that runs, or
-// whose end a worker of an older release wrote.
-func (s Step) latest() Attempt {
-	a := Attempt{Number: s.Attempts, Worker: s.Worker, Queued: s.QueuedAt, Started: s.StartedAt, Ended: s.FinishedAt}
-	switch {
-	case s.State == StepRunning:
-		a.Outcome, a.Ended = OutcomeRunning, time.Time{}
-	case s.State == StepDone:
-		a.Outcome = OutcomeDone
-	case s.FinishedAt.Before(s.StartedAt): // reopened while it ran
-		a.Outcome, a.Ended = OutcomeLost, s.QueuedAt
-	case s.State == StepFailed:
-		a.Outcome = OutcomeFailed
-	case s.Error == nil:
-		a.Outcome = OutcomeReleased
-	default:
-		a.Outcome = OutcomeRetry
-	}
-	if s.Error != nil && (a.Outcome == OutcomeFailed || a.Outcome == OutcomeRetry) {
-		a.Error = s.Error.Error()
-	}
-	if a.Queued.After(a.Started) { // reopened since
-		a.Queued = time.Time{}
-	}
-	return a
-}
-
 // Tries are the attempts that the row knows, in order, the one that runs last. Fewer
-// than Attempts when the oldest were folded, or dropped by workers of older releases.
+// than Attempts when the oldest were folded.
 func (s Step) Tries() []Attempt {
 	tries := slices.Clone(s.History.Attempts)
-	if !s.recorded() && !s.StartedAt.IsZero() {
-		tries = append(tries, s.latest())
-	}
-	// A row says when its step was asked for. Who comes later waited from the end of the
-	// attempt before, which is not always known.
-	for i := range tries {
-		switch {
-		case i > 0 && tries[i].Queued.Before(tries[i-1].Ended):
-			tries[i].Queued = tries[i-1].Ended
-		case i == 0 && tries[i].Number > 1:
-			tries[i].Queued = time.Time{}
-		}
+	if s.State == StepRunning {
+		tries = append(tries, s.newest())
 	}
 	return tries
 }
 
-// ended notes in the history how the newest attempt ended, unless that is noted.
+// newest is the attempt that runs.
+func (s Step) newest() Attempt {
+	return Attempt{Number: s.Attempts, Worker: s.Worker, Queued: s.QueuedAt, Started: s.StartedAt, Outcome: OutcomeRunning}
+}
+
+// ended notes in the history how the attempt that runs ended.
 func (s *Step) ended(outcome Outcome, at time.Time, cause error, spent *Spent) {
-	if s.recorded() {
-		return
-	}
-	a := s.latest()
-	a.Outcome, a.Ended, a.Spent, a.Error = outcome, at, spent, ""
+	a := s.newest()
+	a.Outcome, a.Ended, a.Spent = outcome, at, spent
 	if cause != nil {
 		a.Error = cause.Error()
 	}
 	s.History = s.History.with(a)
 }
 
-// abandoned notes how the newest attempt ended, when nobody has: see [Step.latest]. An
-// attempt that seems to run has been lost.
+// abandoned notes that the attempt that seems to run was lost.
 func (s *Step) abandoned(noticed time.Time) {
-	if s.recorded() || s.StartedAt.IsZero() {
-		return
+	if s.State == StepRunning {
+		s.ended(OutcomeLost, noticed, nil, nil)
 	}
-	a := s.latest()
-	if a.Outcome == OutcomeRunning {
-		a.Outcome, a.Ended = OutcomeLost, noticed
-	}
-	s.History = s.History.with(a)
 }
 
 // promises counts ahead, for the attempt that ends with a commit, what sending the
@@ -247,18 +199,14 @@ func (s Step) Spent() (sum Spent, notCounted int) {
 	if s.State == StepRunning {
 		ended--
 	}
-	return sum, max(0, ended-counted)
+	return sum, ended - counted
 }
 
 // WaitingSince is since when a queued step waits to be claimed; zero when it does not
-// wait, or nobody has noted since when.
+// wait.
 func (s Step) WaitingSince() time.Time {
 	if s.State != StepQueued {
 		return time.Time{}
-	}
-	tries := s.Tries()
-	if n := len(tries); n > 0 && tries[n-1].Ended.After(s.QueuedAt) {
-		return tries[n-1].Ended
 	}
 	return s.QueuedAt
 }

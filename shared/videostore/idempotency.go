@@ -93,7 +93,7 @@ func (s *Store) discard(ctx context.Context, made Record) {
 	defer cancel()
 	id := made.Video.ID
 	if s.videos.Delete(ctx, string(id), metaKey, made.ETag) == nil {
-		if s.Release(ctx, ownerOf(made.Video), id) == nil {
+		if s.Release(ctx, made.Video.Owner, id) == nil {
 			_ = s.inflight.Delete(ctx, inflightPartition(id), string(id), tablestore.AnyETag)
 		}
 	}
@@ -117,9 +117,6 @@ func (s *Store) forgetKey(ctx context.Context, v video.Video) error {
 // hashKey makes a PartitionKey of any text. The key itself, which a client chose, is not
 // stored. Keys are their owner's: nobody meets a video of somebody else by guessing one.
 func hashKey(owner, key string) string {
-	if owner != "" && owner != video.LocalOwner { // whose keys were hashed before there were owners
-		key = owner + "\x00" + key
-	}
-	sum := sha256.Sum256([]byte("idempotency key\x00" + key))
+	sum := sha256.Sum256([]byte("idempotency key\x00" + owner + "\x00" + key))
 	return hex.EncodeToString(sum[:])
 }

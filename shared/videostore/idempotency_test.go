@@ -18,8 +18,13 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 )
 
+// epoch is that of the upload of every video of awaiting.
+const epoch = "e"
+
+// awaiting is a video of which some parts may be there.
 func awaiting() video.Video {
-	return video.Video{ID: video.NewID(), Title: "A title", State: video.AwaitingUpload, Priority: video.Normal}
+	return video.Video{ID: video.NewID(), Title: "A title", Owner: video.LocalOwner, State: video.AwaitingUpload, Priority: video.Normal,
+		Upload: &video.Upload{Bytes: 900, PartBytes: 1000, Epoch: epoch}}
 }
 
 // rows counts what a table holds.

@@ -32,7 +32,7 @@ type Inflight struct {
 	// Erased: the video was purged. The mark stays for a while, because a late worker
 	// may still insert a row: see Sweep.
 	Erased bool
-	// Owner is whose quota counts the video; empty in marks of older releases.
+	// Owner is whose quota counts the video.
 	Owner string
 	// ETag changes whenever the mark does.
 	ETag string
@@ -63,7 +63,7 @@ func inflightPartition(id video.ID) string {
 // a mark without work, which the reconciler removes. In the other order it would leave
 // work that the reconciler cannot find.
 func (s *Store) markInflight(ctx context.Context, v video.Video) error {
-	return s.mark(ctx, v.ID, map[string]any{"Owner": ownerOf(v)})
+	return s.mark(ctx, v.ID, map[string]any{"Owner": v.Owner})
 }
 
 // MarkSending renews the mark of a video before keys are given for its upload: the
@@ -86,7 +86,7 @@ func (s *Store) mark(ctx context.Context, id video.ID, props map[string]any) err
 func (s *Store) markCreated(ctx context.Context, v video.Video) (etag string, _ error) {
 	etag, err := s.inflight.Insert(ctx, tablestore.Entity{
 		PartitionKey: inflightPartition(v.ID), RowKey: string(v.ID),
-		Props: map[string]any{"Since": now(), "Awaits": v.State == video.AwaitingUpload, "Owner": ownerOf(v)},
+		Props: map[string]any{"Since": now(), "Awaits": v.State == video.AwaitingUpload, "Owner": v.Owner},
 	})
 	if errors.Is(err, tablestore.ErrExists) {
 		return "", s.markInflight(ctx, v)
@@ -104,7 +104,7 @@ func (s *Store) markAtRest(ctx context.Context, rec Record) error {
 	id := rec.Video.ID
 	row := tablestore.Entity{PartitionKey: inflightPartition(id), RowKey: string(id)}
 	for {
-		row.Props = map[string]any{"Since": now(), "Indexed": rec.Video.UpdatedAt.UTC(), "Owner": ownerOf(rec.Video)}
+		row.Props = map[string]any{"Since": now(), "Indexed": rec.Video.UpdatedAt.UTC(), "Owner": rec.Video.Owner}
 		_, err := s.inflight.Insert(ctx, row)
 		if errors.Is(err, tablestore.ErrExists) {
 			row.Props = map[string]any{"Since": now(), "Awaits": false, "Erased": false}

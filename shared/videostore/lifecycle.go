@@ -32,23 +32,13 @@ func ofStage(stage workflow.Stage) Intent {
 	return Intent{Queue: step.Queue(video.Video{}, video.Plan{}, 0), Key: workflow.Key{Step: step.Name}}
 }
 
-// Uploaded records that the source blob is committed, with its ETag. One transaction
-// sets the state uploaded and promises the first step. Later only this version of the
-// blob is processed. Safe to repeat: a second call changes nothing. ErrState for a video
-// that is deleted or was cancelled before its upload.
-func (s *Store) Uploaded(ctx context.Context, id video.ID, sizeBytes int64, etag string) (Record, error) {
-	return s.uploaded(ctx, id, "", sizeBytes, etag)
-}
-
-// UploadedInParts is Uploaded for an upload in parts. etag is that of the manifest of an
-// epoch: ErrChanged when the upload was begun anew meanwhile and has another. Of a video
-// that was planned while its upload went on, it sets the state processing and promises
-// what is open.
-func (s *Store) UploadedInParts(ctx context.Context, id video.ID, epoch string, sizeBytes int64, etag string) (Record, error) {
-	return s.uploaded(ctx, id, epoch, sizeBytes, etag)
-}
-
-func (s *Store) uploaded(ctx context.Context, id video.ID, epoch string, sizeBytes int64, etag string) (Record, error) {
+// Uploaded records that all parts of an upload are there. etag is that of the manifest of
+// an epoch: only this version is processed. One transaction sets the state uploaded and
+// promises the first step. Of a video that was planned while its upload went on, it sets
+// the state processing and promises what is open. Safe to repeat: a second call changes
+// nothing. ErrChanged when the upload was begun anew meanwhile and has another epoch,
+// ErrState for a video that is deleted or was cancelled before its upload.
+func (s *Store) Uploaded(ctx context.Context, id video.ID, epoch, etag string) (Record, error) {
 	for {
 		rec, err := s.Get(ctx, id)
 		if err != nil {
@@ -60,8 +50,6 @@ func (s *Store) uploaded(ctx context.Context, id video.ID, epoch string, sizeByt
 			return Record{}, ErrState
 		case v.State != video.AwaitingUpload:
 			return rec, nil // a repeated request
-		case epoch == "":
-			sendAnew(v, nil)
 		case v.Upload == nil || v.Upload.Epoch != epoch:
 			return Record{}, ErrChanged
 		}
@@ -69,7 +57,7 @@ func (s *Store) uploaded(ctx context.Context, id video.ID, epoch string, sizeByt
 		if err != nil {
 			return Record{}, err
 		}
-		v.SizeBytes, v.SourceETag, v.UploadedAt = sizeBytes, etag, now()
+		v.SizeBytes, v.SourceETag, v.UploadedAt = v.Upload.Bytes, etag, now()
 		changed, err := s.write(ctx, rec, intents, ops...)
 		if errors.Is(err, ErrChanged) {
 			continue

@@ -28,7 +28,7 @@ func TestCommitsAreToldOnce(t *testing.T) {
 			t.Parallel()
 			s, out, told := observed(t, lose)
 			id := uploaded(t, s)
-			if _, err := s.Uploaded(t.Context(), id, 1000, ""); err != nil { // repeated
+			if _, err := s.Uploaded(t.Context(), id, epoch, "etag"); err != nil { // repeated
 				t.Fatal(err)
 			}
 			p := plan(1, false)

@@ -22,7 +22,6 @@ import (
 type Intent struct {
 	Queue string `json:"q"`
 	workflow.Key
-	Version int `json:"v,omitempty"` // of the message; 0: the first
 	// Item is the id of the item. Empty: Key.ItemID, so that an intent that is sent
 	// twice makes two messages of the same item.
 	Item string `json:"id,omitempty"`
@@ -46,7 +45,6 @@ func (i Intent) item() (workitem.Item, error) {
 		name = i.ItemID()
 	}
 	item, err := workitem.New(i.Step, string(i.ID), name, i.Payload())
-	item.Version = max(item.Version, i.Version)
 	item.Traceparent = i.Trace
 	return item, err
 }

@@ -68,13 +68,6 @@ func (l Limits) quotaOf(owner string) Quota {
 	return l.Owner
 }
 
-func ownerOf(v video.Video) string {
-	if v.Owner == "" {
-		return video.LocalOwner
-	}
-	return v.Owner
-}
-
 const (
 	sumsKey    = "QUOTA"
 	linePrefix = "VIDEO:"
@@ -205,8 +198,7 @@ func (t *turns) take(ctx context.Context, owner string) (end func(), _ error) {
 // Reserve takes what a video needs from its owner's quota, or returns a *QuotaError and
 // takes nothing. v is the video as it will be. Safe to repeat.
 func (s *Store) Reserve(ctx context.Context, v video.Video) error {
-	quota := s.limits.quotaOf(ownerOf(v))
-	_, err := s.setLine(ctx, count{owner: ownerOf(v), id: v.ID, announced: &v, quota: quota})
+	_, err := s.setLine(ctx, count{owner: v.Owner, id: v.ID, announced: &v, quota: s.limits.quotaOf(v.Owner)})
 	return err
 }
 
@@ -214,9 +206,6 @@ func (s *Store) Reserve(ctx context.Context, v video.Video) error {
 // the line when there is no META: the request died before it wrote one, or the video was
 // purged. Safe to repeat.
 func (s *Store) Release(ctx context.Context, owner string, id video.ID) error {
-	if owner == "" {
-		return nil // the mark of an older release, which had no quotas
-	}
 	for {
 		wrote, err := s.setLine(ctx, count{owner: owner, id: id})
 		if err != nil || !wrote {
@@ -244,7 +233,7 @@ func (s *Store) CountOwned(ctx context.Context, id video.ID) error {
 	case err != nil:
 		return err
 	default:
-		owner = ownerOf(rec.Video)
+		owner = rec.Video.Owner
 		old, _, err := s.readLine(ctx, owner, id)
 		if err != nil {
 			return err

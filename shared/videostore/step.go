@@ -44,7 +44,7 @@ type Step struct {
 	Input string
 
 	CreatedAt  time.Time // when somebody asked for it; on request only
-	QueuedAt   time.Time
+	QueuedAt   time.Time // since when it waits, or waited for its newest attempt
 	StartedAt  time.Time
 	FinishedAt time.Time
 	Error      *video.Failure  // of the last failed attempt

@@ -17,7 +17,6 @@ import (
 type View struct {
 	Record
 	Plans    map[int]video.Plan            // by generation
-	Chunks   map[int]int                   // chunks promised so far, by generation; all when a generation is missing
 	Steps    []Step                        // rows that exist, in key order
 	Parts    map[int][]video.AudioPart     // committed parts by generation, in order; with gaps while audio is made
 	Previews map[int]map[int]video.Preview // of chunks that are not committed yet, by generation and chunk
@@ -26,7 +25,7 @@ type View struct {
 	// LeftOut are steps whose rows cannot be read, of a view by Look.
 	LeftOut map[workflow.Key]bool
 
-	reach map[int]reach // by generation; none of older releases
+	reach map[int]reach // by generation
 }
 
 // View reads a video with one row-range query (T5). Its cost grows with the length of
@@ -56,7 +55,7 @@ func (s *Store) ViewWithRequests(ctx context.Context, id video.ID, states ...Ste
 
 func (s *Store) view(ctx context.Context, id video.ID, from, filter string, leaveOut bool) (View, error) {
 	view := View{
-		Plans: map[int]video.Plan{}, Chunks: map[int]int{}, Parts: map[int][]video.AudioPart{}, Previews: map[int]map[int]video.Preview{},
+		Plans: map[int]video.Plan{}, Parts: map[int][]video.AudioPart{}, Previews: map[int]map[int]video.Preview{},
 		LeftOut: map[workflow.Key]bool{}, reach: map[int]reach{},
 	}
 	found, unreadable := false, error(nil)
@@ -113,8 +112,7 @@ func (v *View) read(row tablestore.Entity) (take func(), err error) {
 		return func() { v.Record = rec }, err
 	case "NEXT":
 		_, err = fmt.Sscanf(row.RowKey, "NEXT:%d", &generation)
-		far := readReach(row)
-		return func() { v.reach[generation], v.Chunks[generation] = far, far.chunks }, err
+		return func() { v.reach[generation] = readReach(row) }, err
 	case "OUT":
 		return func() { v.Promised = true }, nil
 	case "PLAN":

@@ -22,17 +22,8 @@ func Stored(plan video.Plan) (stored []video.Promise) {
 }
 
 // Promises returns what a plan promised of a stage, Part or AfterReady, in order:
-// what the plan stores, however much is declared today. An older plan promised the
-// pictures and the sound.
+// what the plan stores, however much is declared today.
 func Promises(plan video.Plan, stage Stage) (promised []Promise) {
-	if len(plan.Promises) == 0 {
-		for _, s := range Of(stage) {
-			if n := s.Items(plan); n > 0 && s.Makes != Nothing {
-				promised = append(promised, Promise{Step: s, Items: n})
-			}
-		}
-		return promised
-	}
 	for _, p := range plan.Promises {
 		if p.After != (stage == AfterReady) {
 			continue

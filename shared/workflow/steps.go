@@ -68,10 +68,10 @@ func byUrgency(v video.Video, _ video.Plan, index int) string {
 
 // firstPortionFirst chooses the queue of a portion of sound: the first of a new video is
 // as urgent as its first chunk, and so is the second when there are no more, for such a
-// video has no chunk in the bulk either. A whole track in one item is not.
+// video has no chunk in the bulk either.
 func firstPortionFirst(v video.Video, plan video.Plan, index int) string {
 	lead := index == 0 || len(plan.Sound) == 2
-	if lead && len(plan.Sound) > 0 && v.Serving == 0 {
+	if lead && v.Serving == 0 {
 		return AudioFirst
 	}
 	return Audio

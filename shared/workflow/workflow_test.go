@@ -95,7 +95,7 @@ func TestWanted(t *testing.T) {
 	t.Parallel()
 	want := map[Stage][]string{
 		First: {"new"}, Part: {"new"}, Last: {"new"},
-		AfterReady: {"new", "ready", "again", "broken again"}, // "new": by a plan of another release
+		AfterReady: {"new", "ready", "again", "broken again"}, // "new": by a plan that promised it as a part
 		OnRequest:  {"new", "ready", "again", "broken again", "failed"},
 	}
 	videos := map[string]video.Video{
@@ -138,7 +138,6 @@ func TestBeginningsAreNotBulk(t *testing.T) {
 		{"second portion of three", firstPortionFirst(video.Video{}, plan(3), 1), true},
 		{"second portion of two", firstPortionFirst(video.Video{}, plan(2), 1), false},
 		{"first portion, made again", firstPortionFirst(again, plan(2), 0), true},
-		{"a whole track", firstPortionFirst(video.Video{}, plan(0), 0), true},
 	} {
 		if got := spec(c.queue).Bulk; got != c.bulk {
 			t.Errorf("%s travels on %s, which is bulk: %t, want %t", c.what, c.queue, got, c.bulk)

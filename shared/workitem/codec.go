@@ -20,9 +20,7 @@ type member struct {
 	value json.RawMessage
 }
 
-// typeName also matches the product's former name: a message may have been in its
-// queue while the product was renamed.
-var typeName = regexp.MustCompile(`^(?:` + product.Name + `|` + product.FormerName + `)\.work\.([a-z][a-z0-9-]{0,39})\.v([1-9][0-9]{0,5})$`)
+var typeName = regexp.MustCompile(`^` + product.Name + `\.work\.([a-z][a-z0-9-]{0,39})\.v([1-9][0-9]{0,5})$`)
 
 // Encode returns the text of the queue message: base64, because a message is XML on
 // the wire, which cannot hold every character (paper row Q19).

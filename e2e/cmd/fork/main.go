@@ -24,13 +24,9 @@ import (
 	"github.com/cutroom/cutroom/shared/product"
 )
 
-// nameFile holds the former name. Its path is in no text that changes.
-const nameFile = "shared/product/product.go"
-
 var (
 	modulePattern = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)+(/[A-Za-z0-9._-]+)+$`)
 	namePattern   = regexp.MustCompile(`^[a-z][a-z0-9]{1,19}$`)
-	formerName    = regexp.MustCompile(`(?m)^const FormerName = .*$`)
 	moduleLine    = regexp.MustCompile(`(?m)^module (\S+)/shared$`)
 )
 
@@ -80,9 +76,6 @@ func fork(module, name string) error {
 	count := 0
 	for path, text := range texts {
 		after := renamed.Replace(text)
-		if path == nameFile {
-			after = formerName.ReplaceAllString(after, fmt.Sprintf("const FormerName = %q", product.Name))
-		}
 		if after == text {
 			continue
 		}

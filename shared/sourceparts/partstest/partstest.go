@@ -3,6 +3,7 @@
 package partstest
 
 import (
+	"os"
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
@@ -37,6 +38,25 @@ func Upload(l sourceparts.Layout) *video.Upload {
 // New returns the upload of a video that exists and has that layout (Upload).
 func New(t testing.TB, videos *videostore.Store, blobs *blobstore.Store, id video.ID, l sourceparts.Layout, content []byte) *Sending {
 	return &Sending{ID: id, Layout: l, Content: content, Sent: map[int]bool{}, t: t, videos: videos, blobs: blobs}
+}
+
+// Begin fixes how a file is cut into parts for a video that waits for it, as the first
+// request of an upload does.
+func Begin(t testing.TB, videos *videostore.Store, blobs *blobstore.Store, id video.ID, path string) *Sending {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := sourceparts.Layout{Bytes: int64(len(content)), PartBytes: sourceparts.PartBytes, Epoch: "e"}
+	_, err = videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
+		v.Upload = Upload(l)
+		return nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(t, videos, blobs, id, l, content)
 }
 
 // Part sends a part, unless it was sent.
@@ -93,14 +113,20 @@ func (s *Sending) Arrived() video.Video {
 // Complete sends the rest, and says that it is all.
 func (s *Sending) Complete() {
 	s.t.Helper()
+	if _, err := s.videos.Uploaded(s.t.Context(), s.ID, s.Layout.Epoch, s.Manifest()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Manifest sends the rest, writes the manifest and returns its ETag.
+func (s *Sending) Manifest() (etag string) {
+	s.t.Helper()
 	for n := range s.Layout.Count() {
 		s.Part(n)
 	}
 	etag, err := sourceparts.PutManifest(s.t.Context(), s.blobs, s.ID, sourceparts.Manifest{Layout: s.Layout, Parts: s.held()})
-	if err == nil {
-		_, err = s.videos.UploadedInParts(s.t.Context(), s.ID, s.Layout.Epoch, s.Layout.Bytes, etag)
-	}
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	return etag
 }

@@ -243,7 +243,7 @@ func (s *Service) completeParts(ctx context.Context, v video.Video, sums [][]byt
 	etag, err := sourceparts.PutManifest(ctx, s.blobs, v.ID, sourceparts.Manifest{Layout: l, Parts: held})
 	if err == nil {
 		var rec videostore.Record
-		if rec, err = s.videos.UploadedInParts(ctx, v.ID, l.Epoch, l.Bytes, etag); err == nil {
+		if rec, err = s.videos.Uploaded(ctx, v.ID, l.Epoch, etag); err == nil {
 			return rec, nil
 		}
 	}

@@ -11,7 +11,7 @@
 // A crash in between leaves parts in state awaiting_upload, and repeating the request
 // finds them.
 //
-// Next: shared/videostore, where UploadedInParts is.
+// Next: shared/videostore, where Uploaded is.
 package upload
 
 import (
@@ -122,7 +122,7 @@ func (s *Service) Complete(ctx context.Context, id video.ID, sums [][]byte) (vid
 	case rec.Video.State.Gone():
 		return videostore.Record{}, videostore.ErrNotFound
 	case rec.Video.State != video.AwaitingUpload:
-		return s.videos.Uploaded(ctx, id, rec.Video.SizeBytes, rec.Video.SourceETag) // repeated, or refused
+		return s.videos.Uploaded(ctx, id, "", "") // repeated, or refused
 	case rec.Video.Upload == nil:
 		return videostore.Record{}, incomplete("Nothing has been uploaded.")
 	}

@@ -70,7 +70,6 @@ func Plan(info ffmpeg.Info, limits Limits) (video.Plan, error) {
 		pictures = info.Duration
 	}
 	p := video.Plan{
-		Format:     video.PlanFormat,
 		Demuxer:    info.Demuxer,
 		FPS:        grid(info.Video),
 		Interlaced: info.Video.Interlaced,

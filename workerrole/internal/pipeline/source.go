@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
@@ -13,13 +12,6 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
-
-// Pinned is one version of a blob in video.SourcesContainer. A manifest of parts names
-// the version of each part, so its own version is that of the whole source.
-type Pinned struct {
-	Blob string
-	ETag string // empty: the upload is going on, and its manifest is not written yet
-}
 
 // source is one version of an upload, or of its remuxed copy: a row of blobs, its parts,
 // that reads as one file.
@@ -36,31 +28,40 @@ type source struct {
 	read  map[int]string // of those that were read
 }
 
-// openSource opens one version of a blob or of a manifest's parts. Anyone who has the
-// account's key can replace a blob after its content was verified, so every request names
-// the verified version (If-Match). When a blob has another one, the run fails with a
-// *video.Failure, source_changed. Other errors of a read fail it with an
-// ffmpeg.TroubleError.
-func openSource(ctx context.Context, blobs *blobstore.Store, from Pinned) (*source, error) {
-	if sourceparts.IsManifest(from.Blob) {
-		manifest, err := sourceparts.ReadManifest(ctx, blobs, from.Blob, from.ETag)
-		if err != nil {
-			return nil, changed(fmt.Errorf("look at the source: %w", err))
-		}
-		id, _, _ := strings.Cut(from.Blob, "/")
-		return inParts(blobs, video.ID(id), manifest.Layout, manifest.Parts), nil
+// openUpload opens the parts of a complete upload. Anyone who has the account's key can
+// replace a blob after its content was verified, so every request names the verified
+// version (If-Match). When a blob has another one, the run fails with a *video.Failure,
+// source_changed. Other errors of a read fail it with an ffmpeg.TroubleError.
+func openUpload(ctx context.Context, blobs *blobstore.Store, v video.Video) (*source, error) {
+	manifest, err := readManifest(ctx, blobs, v)
+	if err != nil {
+		return nil, err
 	}
-	head, err := blobs.Head(ctx, video.SourcesContainer, from.Blob)
-	if err == nil && from.ETag != "" && head.ETag != from.ETag {
+	return inParts(blobs, v.ID, manifest.Layout, manifest.Parts), nil
+}
+
+func readManifest(ctx context.Context, blobs *blobstore.Store, v video.Video) (sourceparts.Manifest, error) {
+	layout, _ := sourceparts.LayoutOf(v.Upload)
+	manifest, err := sourceparts.ReadManifest(ctx, blobs, sourceparts.ManifestName(v.ID, layout.Epoch), v.SourceETag)
+	if err != nil {
+		return manifest, changed(fmt.Errorf("look at the source: %w", err))
+	}
+	return manifest, nil
+}
+
+// openCopy opens a remuxed copy, with the errors of openUpload.
+func openCopy(ctx context.Context, blobs *blobstore.Store, from video.Blob) (*source, error) {
+	head, err := blobs.Head(ctx, video.SourcesContainer, from.Name)
+	if err == nil && head.ETag != from.ETag {
 		err = blobstore.ErrChanged
 	}
 	if err != nil {
-		return nil, changed(fmt.Errorf("look at the source: %w", err))
+		return nil, changed(fmt.Errorf("look at the copy of the source: %w", err))
 	}
 	return &source{
 		blobs: blobs, layout: sourceparts.Layout{Bytes: head.Size, PartBytes: max(1, head.Size)},
-		name:  func(int) string { return from.Blob },
-		etags: map[int]string{0: head.ETag}, read: map[int]string{},
+		name:  func(int) string { return from.Name },
+		etags: map[int]string{0: from.ETag}, read: map[int]string{},
 	}, nil
 }
 

@@ -37,19 +37,19 @@ func film(t *testing.T, colour string) string {
 }
 
 // pin is the version of a blob that is there now.
-func pin(t testing.TB, blobs *blobstore.Store, blob string) Pinned {
+func pin(t testing.TB, blobs *blobstore.Store, blob string) video.Blob {
 	t.Helper()
 	head, err := blobs.Head(t.Context(), video.SourcesContainer, blob)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Pinned{Blob: blob, ETag: head.ETag}
+	return video.Blob{Name: blob, ETag: head.ETag}
 }
 
-// opened is a source that ffmpeg can read until ctx ends.
-func opened(t testing.TB, ctx context.Context, blobs *blobstore.Store, from Pinned) ffmpeg.Source { //nolint:revive // t comes first
+// opened is a remuxed copy that ffmpeg can read until ctx ends.
+func opened(t testing.TB, ctx context.Context, blobs *blobstore.Store, from video.Blob) ffmpeg.Source { //nolint:revive // t comes first
 	t.Helper()
-	whole, err := openSource(ctx, blobs, from)
+	whole, err := openCopy(ctx, blobs, from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 	}
 	_, err = tool.Probe(ctx, late)
 	refused("probe", err)
-	_, err = openSource(ctx, blobs, pinned)
+	_, err = openCopy(ctx, blobs, pinned)
 	refused("open", err)
 
 	late = unread()

@@ -161,10 +161,9 @@ func (w *Work) SourceIsWhatWasRead(ctx context.Context, view videostore.View) er
 			continue
 		}
 		if manifest == nil {
-			from := w.upload()
-			read, err := sourceparts.ReadManifest(ctx, w.blobs, from.Blob, from.ETag)
+			read, err := readManifest(ctx, w.blobs, w.Video)
 			if err != nil {
-				return changed(fmt.Errorf("look at the source: %w", err))
+				return err
 			}
 			manifest = &read
 		}

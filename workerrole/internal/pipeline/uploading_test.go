@@ -13,6 +13,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/sourceparts/partstest"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
@@ -50,8 +51,9 @@ func (s *sent) put(n int) {
 	}
 }
 
-// complete sends all parts but those that were sent, and writes the manifest.
-func (s *sent) complete(without ...int) Pinned {
+// complete sends all parts but those that were sent, writes the manifest, and returns
+// the video.
+func (s *sent) complete(without ...int) video.Video {
 	s.t.Helper()
 	done := map[int]bool{}
 	for _, n := range without {
@@ -70,7 +72,7 @@ func (s *sent) complete(without ...int) Pinned {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return Pinned{Blob: sourceparts.ManifestName(s.id, s.layout.Epoch), ETag: etag}
+	return video.Video{ID: s.id, SourceETag: etag, Upload: partstest.Upload(s.layout)}
 }
 
 func (s *sent) uploading(patience, next time.Duration) *source {
@@ -105,23 +107,27 @@ func noise(size int) []byte {
 func TestPartsReadAsOneFile(t *testing.T) {
 	t.Parallel()
 	s := newSent(t, noise(3<<20+4321), 300_000)
-	from := s.complete()
-	source := opened(t, t.Context(), s.blobs, from)
+	v := s.complete()
+	whole, err := openUpload(t.Context(), s.blobs, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := whole.serve(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, at := range []int{0, 299_999, 300_000, 1 << 20, len(s.content) - 1} {
 		got, err := get(t.Context(), source.URL, at, 700_000)
 		if want := s.content[at:min(at+700_000, len(s.content))]; err != nil || !bytes.Equal(got, want) {
 			t.Errorf("from byte %d: %d bytes, which differ from the %d of the source: %v", at, len(got), len(want), err)
 		}
 	}
-	whole, err := openSource(t.Context(), s.blobs, from)
-	if err != nil {
-		t.Fatal(err)
-	}
 	all, err := read(t.Context(), whole, 0, s.layout.Bytes)
 	if err != nil || !bytes.Equal(all, s.content) {
 		t.Errorf("all: %d bytes, %v", len(all), err)
 	}
-	_, err = openSource(t.Context(), s.blobs, Pinned{Blob: from.Blob, ETag: `"0x1"`})
+	v.SourceETag = `"0x1"`
+	_, err = openUpload(t.Context(), s.blobs, v)
 	if failure := new(video.Failure); !errors.As(err, &failure) || failure.Code != video.SourceChanged {
 		t.Errorf("another manifest: %v", err)
 	}
@@ -131,8 +137,7 @@ func TestPartsReadAsOneFile(t *testing.T) {
 func TestReplacedPartIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSent(t, noise(1<<20), 400_000)
-	from := s.complete()
-	whole, err := openSource(t.Context(), s.blobs, from)
+	whole, err := openUpload(t.Context(), s.blobs, s.complete())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,8 +260,13 @@ func TestRefusedReadFailsTheRun(t *testing.T) {
 	if missing := new(NotYetError); !errors.As(err, &missing) {
 		t.Fatalf("probe without the index: %v", err)
 	}
-	from := s.complete(0)
-	source = opened(t, ctx, s.blobs, from)
+	whole, err := openUpload(ctx, s.blobs, s.complete(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if source, err = whole.serve(ctx); err != nil {
+		t.Fatal(err)
+	}
 	info, err := tool.Probe(ctx, source)
 	if err != nil {
 		t.Fatal(err)

@@ -38,39 +38,26 @@ type Work struct {
 // Moved is Progress as a callback that gets a number of frames.
 func (w *Work) Moved(int64) { w.Progress() }
 
-// OpenSource lets ffmpeg read the upload or its remuxed copy until ctx ends, and returns
-// the version, which is the verified one. If the source was replaced the run fails with
-// a *video.Failure, source_changed. An upload that is still going on has no version yet:
-// what is missing of it fails the run with a *NotYetError. Call it once in an attempt.
-func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, from Pinned, err error) {
-	from = Pinned{Blob: w.Plan.Source, ETag: w.Plan.SourceETag}
-	if from.Blob == "" { // not planned yet
-		from = w.upload()
-	}
-	if from.ETag == "" && sourceparts.IsManifest(from.Blob) { // planned before all of it was there
-		from.ETag = w.Video.SourceETag
-	}
-	layout, inParts := sourceparts.LayoutOf(w.Video.Upload)
-	if inParts && from.ETag == "" && from.Blob == sourceparts.ManifestName(w.Video.ID, layout.Epoch) {
+// OpenSource lets ffmpeg read the upload or its remuxed copy until ctx ends, in the version
+// that was verified. If the source was replaced the run fails with a *video.Failure,
+// source_changed. An upload that is still going on has no version yet: what is missing of
+// it fails the run with a *NotYetError. Call it once in an attempt.
+func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, err error) {
+	switch {
+	case w.Plan.Copy != nil:
+		w.source, err = openCopy(ctx, w.blobs, *w.Plan.Copy)
+	case w.Video.SourceETag != "":
+		w.source, err = openUpload(ctx, w.blobs, w.Video)
+	default:
+		layout, _ := sourceparts.LayoutOf(w.Video.Upload)
 		w.source, err = openUploading(ctx, w.blobs, w.Video.ID, layout, arrivals{patience: w.patience(), next: nextPatience, moved: w.lastMove})
-	} else {
-		w.source, err = openSource(ctx, w.blobs, from)
 	}
 	if err != nil {
-		return ffmpeg.Source{}, from, err
+		return ffmpeg.Source{}, err
 	}
 	served, err := w.source.serve(ctx)
 	served.Demuxer, served.Heard = w.Plan.Demuxer, w.Plan.Heard
-	return served, from, err
-}
-
-// upload is what the uploader sent: one file, or the manifest of its parts.
-func (w *Work) upload() Pinned {
-	from := Pinned{Blob: video.SourceBlob(w.Video.ID), ETag: w.Video.SourceETag}
-	if layout, ok := sourceparts.LayoutOf(w.Video.Upload); ok {
-		from.Blob = sourceparts.ManifestName(w.Video.ID, layout.Epoch)
-	}
-	return from
+	return served, err
 }
 
 // patience is how long a read waits for bytes of an upload that is going on.
@@ -86,7 +73,7 @@ func (w *Work) lastMove() time.Time { return time.Unix(0, w.moved.Load()) }
 // ReadUpload opens the upload in the version that was verified. Every read counts as
 // progress.
 func (w *Work) ReadUpload(ctx context.Context) (io.Reader, error) {
-	whole, err := openSource(ctx, w.blobs, w.upload())
+	whole, err := openUpload(ctx, w.blobs, w.Video)
 	if err != nil {
 		return nil, err
 	}
@@ -147,9 +134,9 @@ func (w *Work) PutData(ctx context.Context, name string, data []byte, contentTyp
 }
 
 // PutSource stores a copy of the source that later steps read, and returns its version.
-func (w *Work) PutSource(ctx context.Context, path, contentType string) (Pinned, error) {
+func (w *Work) PutSource(ctx context.Context, path, contentType string) (video.Blob, error) {
 	file, etag, err := w.putFile(ctx, video.SourcesContainer, path, w.Prefix+filepath.Base(path), contentType)
-	return Pinned{Blob: file.Blob, ETag: etag}, err
+	return video.Blob{Name: file.Blob, ETag: etag}, err
 }
 
 func (w *Work) putFile(ctx context.Context, container, path, blob, contentType string) (file video.File, etag string, err error) {

@@ -36,7 +36,7 @@ type AudioOutput struct {
 
 // Run implements pipeline.Step.
 func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
-	source, _, err := w.OpenSource(ctx)
+	source, err := w.OpenSource(ctx)
 	if err != nil {
 		return videostore.Commit{}, err
 	}

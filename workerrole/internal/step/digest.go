@@ -91,7 +91,7 @@ func (s Digest) twin(ctx context.Context, id video.ID, key string) (string, erro
 
 // looks hashes pictures from the beginning, the middle and the end.
 func (s Digest) looks(ctx context.Context, w *pipeline.Work) (hashes string, _ error) {
-	source, _, err := w.OpenSource(ctx)
+	source, err := w.OpenSource(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -29,7 +29,7 @@ func (Encode) Name() string { return workflow.StepEncode }
 
 // Run implements pipeline.Step.
 func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
-	source, _, err := w.OpenSource(ctx)
+	source, err := w.OpenSource(ctx)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
@@ -61,7 +61,7 @@ func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 
 // Preview implements pipeline.Previewer: files first, then the row that names them.
 func (s Encode) Preview(ctx context.Context, w *pipeline.Work) error {
-	source, _, err := w.OpenSource(ctx)
+	source, err := w.OpenSource(ctx)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ const targetLUFS = -16
 
 // Run implements pipeline.Step.
 func (s Loudness) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
-	source, _, err := w.OpenSource(ctx)
+	source, err := w.OpenSource(ctx)
 	if err != nil {
 		return videostore.Commit{}, err
 	}

@@ -14,7 +14,7 @@ import (
 
 // Probe examines an upload, makes its plan, and promises the first chunks and the sound.
 //
-//	Reads   the source blob, by ranges
+//	Reads   the upload, by ranges
 //	Writes  sources/{attempt}/prepared.mkv, only when the upload has no index;
 //	        rows PLAN, META (processing) and the outbox, with the commit
 //	Next    encode for the first chunks, the other parts, index
@@ -30,7 +30,7 @@ func (Probe) Name() string { return workflow.StepProbe }
 
 // Run implements pipeline.Step.
 func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, error) {
-	source, from, err := w.OpenSource(ctx)
+	source, err := w.OpenSource(ctx)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
@@ -40,11 +40,12 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	}
 	w.Progress()
 	layout, head, growing := w.Arrived()
+	var copied *video.Blob
 	if info.NeedsRemux {
 		if growing {
 			return videostore.Commit{}, video.Fail(video.UnsupportedMedia, "This kind of file can be read when all of it is there.")
 		}
-		if info, from, err = s.remux(ctx, w, source, info); err != nil {
+		if info, copied, err = s.remux(ctx, w, source, info); err != nil {
 			return videostore.Commit{}, err
 		}
 	}
@@ -52,10 +53,7 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	plan.Generation, plan.Source, plan.SourceETag = w.Step.Key.Generation, from.Blob, from.ETag
-	if w.Video.Upload != nil {
-		plan.Format = video.PartsFormat
-	}
+	plan.Generation, plan.Copy = w.Step.Key.Generation, copied
 	if growing {
 		plan.Needs = media.Needs(plan, layout)
 	}
@@ -76,19 +74,19 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 
 // remux brings a source that cannot be cut as it is onto one time line, in a file that has
 // an index.
-func (s Probe) remux(ctx context.Context, w *pipeline.Work, source ffmpeg.Source, found ffmpeg.Info) (ffmpeg.Info, pipeline.Pinned, error) {
+func (s Probe) remux(ctx context.Context, w *pipeline.Work, source ffmpeg.Source, found ffmpeg.Info) (ffmpeg.Info, *video.Blob, error) {
 	path := filepath.Join(w.Dir, "prepared.mkv")
 	if err := w.NeedRoom(source.CopyLimit(found)); err != nil {
-		return ffmpeg.Info{}, pipeline.Pinned{}, err
+		return ffmpeg.Info{}, nil, err
 	}
 	if err := media.Remux(ctx, s.Tool, source, found, path, w.Moved); err != nil {
-		return ffmpeg.Info{}, pipeline.Pinned{}, err
+		return ffmpeg.Info{}, nil, err
 	}
 	info, err := s.Tool.Probe(ctx, ffmpeg.Source{URL: path})
 	if err != nil {
-		return ffmpeg.Info{}, pipeline.Pinned{}, err
+		return ffmpeg.Info{}, nil, err
 	}
 	info.Notices = append(found.Notices, info.Notices...)
 	copied, err := w.PutSource(ctx, path, "video/x-matroska")
-	return info, copied, err
+	return info, &copied, err
 }

@@ -177,7 +177,7 @@ func (n *names) addPreview(p video.Preview) {
 // and which other generations have rows.
 func namesIn(view videostore.View, keeps func(generation int) bool) (n *names, over map[int]bool) {
 	id := view.Video.ID
-	n, over = &names{blobs: map[string]bool{video.SourceBlob(id): true}}, map[int]bool{}
+	n, over = &names{blobs: map[string]bool{}}, map[int]bool{}
 	if l, inParts := sourceparts.LayoutOf(view.Video.Upload); inParts {
 		n.prefixes = append(n.prefixes, sourceparts.Prefix(id, l.Epoch))
 	}
@@ -201,8 +201,8 @@ func namesIn(view videostore.View, keeps func(generation int) bool) (n *names, o
 		}
 	}
 	for generation, plan := range view.Plans {
-		if kept(generation) {
-			n.blobs[plan.Source] = true
+		if kept(generation) && plan.Copy != nil {
+			n.blobs[plan.Copy.Name] = true
 		}
 	}
 	for generation := range view.Previews {

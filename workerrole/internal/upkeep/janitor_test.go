@@ -78,7 +78,7 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 	slices.Sort(ids)
 	var want []string
 	for i, id := range ids {
-		source := b.put(t, video.SourcesContainer, video.SourceBlob(id))
+		source := b.put(t, video.SourcesContainer, video.PartsPrefix(id)+epoch+"/00000")
 		want = append(want, video.SourcesContainer+": "+source)
 		for _, container := range []string{video.SourcesContainer, video.MediaContainer, workqueue.ClaimsContainer} {
 			orphan := b.put(t, container, string(id)+"/orphan")
@@ -262,7 +262,7 @@ func TestJanitorDoesNotDelayTheReconciler(t *testing.T) {
 	})
 	id := b.create(t)
 	b.queues.shut.Store(true)
-	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); !errors.Is(err, errShut) {
+	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); !errors.Is(err, errShut) {
 		t.Fatal(err)
 	}
 	b.queues.shut.Store(false)

@@ -97,7 +97,7 @@ func (r *Reconciler) awaits(mark videostore.Inflight) bool {
 // decides, so it costs no request.
 func (r *Reconciler) due(mark videostore.Inflight) bool {
 	age := time.Since(mark.Since)
-	unborn := r.awaits(mark) && (mark.Owner == "" || age < r.UnbornAfter) // nothing to check but what a request may have reserved
+	unborn := r.awaits(mark) && age < r.UnbornAfter // nothing to check but what a request may have reserved
 	late := mark.Erased && age < min(r.KeyLife, r.SweepAfter)
 	return age >= r.Grace && !unborn && !late
 }

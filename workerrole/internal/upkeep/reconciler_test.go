@@ -30,7 +30,7 @@ import (
 func (b *bench) claimed(t *testing.T, worker string) workflow.Key {
 	t.Helper()
 	id := b.create(t)
-	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
+	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.queues.Queue(workflow.Probe).Clear(t.Context()); err != nil {
@@ -206,7 +206,7 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 	for range 50 {
 		wg.Go(func() {
 			for range empty / 50 {
-				v := video.Video{ID: video.NewID(), State: video.AwaitingUpload}
+				v := video.Video{ID: video.NewID(), Owner: video.LocalOwner, State: video.AwaitingUpload}
 				if _, err := b.videos.Create(t.Context(), v); err != nil {
 					t.Error(err)
 					return
@@ -217,7 +217,7 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 	wg.Wait()
 	id := b.create(t)
 	b.queues.shut.Store(true)
-	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); !errors.Is(err, errShut) {
+	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); !errors.Is(err, errShut) {
 		t.Fatal(err)
 	}
 	b.queues.shut.Store(false)
@@ -267,7 +267,7 @@ func TestHealthyVideosAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.create(t)
-	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
+	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); err != nil {
 		t.Fatal(err)
 	}
 	items := func() int {
@@ -315,7 +315,7 @@ func TestPassStepsOverWhatItCannotRead(t *testing.T) {
 	b.queues.shut.Store(true)
 	for range videos {
 		id := b.create(t)
-		if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); !errors.Is(err, errShut) {
+		if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); !errors.Is(err, errShut) {
 			t.Fatal(err)
 		}
 		ids = append(ids, id)
@@ -339,11 +339,11 @@ func TestCreatingAgainHidesNoPromise(t *testing.T) {
 	b := setup(t)
 	id := b.create(t)
 	b.queues.shut.Store(true)
-	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); !errors.Is(err, errShut) {
+	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); !errors.Is(err, errShut) {
 		t.Fatal(err)
 	}
 	b.queues.shut.Store(false)
-	if _, err := b.videos.Create(t.Context(), video.Video{ID: id, State: video.AwaitingUpload}); !errors.Is(err, videostore.ErrExists) {
+	if _, err := b.videos.Create(t.Context(), video.Video{ID: id, Owner: video.LocalOwner, State: video.AwaitingUpload}); !errors.Is(err, videostore.ErrExists) {
 		t.Fatal(err)
 	}
 	b.pass(t)
@@ -438,7 +438,7 @@ func TestWhatKeysWroteIsRemoved(t *testing.T) {
 
 	rest := []string{whole, put(now, 1, "cd"), put(now, 2, "e")}
 	b.rec.KeyLife = time.Hour
-	if _, err := b.videos.UploadedInParts(t.Context(), id, now.Epoch, now.Bytes, "etag"); err != nil {
+	if _, err := b.videos.Uploaded(t.Context(), id, now.Epoch, "etag"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.videos.Cancel(t.Context(), id); err != nil {

@@ -73,9 +73,13 @@ func setup(t *testing.T) *bench {
 	return b
 }
 
+// epoch is that of the upload of every video of create.
+const epoch = "e"
+
 func (b *bench) create(t *testing.T) video.ID {
 	t.Helper()
-	v := video.Video{ID: video.NewID(), State: video.AwaitingUpload, Priority: video.Normal}
+	v := video.Video{ID: video.NewID(), Owner: video.LocalOwner, State: video.AwaitingUpload, Priority: video.Normal,
+		Upload: &video.Upload{Bytes: 1, PartBytes: 1, Epoch: epoch}}
 	if _, err := b.videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +129,7 @@ func TestReconcilerSendsWhatWasForgotten(t *testing.T) {
 	b := setup(t)
 	id := b.create(t)
 	b.queues.shut.Store(true) // the web role dies between row and message
-	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); !errors.Is(err, errShut) {
+	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); !errors.Is(err, errShut) {
 		t.Fatal(err)
 	}
 	b.queues.shut.Store(false)
@@ -143,7 +147,7 @@ func TestReconcilerReplacesALostMessage(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.create(t)
-	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
+	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); err != nil {
 		t.Fatal(err)
 	}
 	key := workflow.Key{ID: id, Generation: 1, Step: workflow.StepProbe}
@@ -218,7 +222,7 @@ func TestReconcilerGivesBackWhatADeadRequestReserved(t *testing.T) {
 	b := setup(t)
 	b.videos.SetLimits(videostore.Limits{Local: videostore.Quota{Waiting: 2}})
 	b.create(t)
-	unborn := video.Video{ID: video.NewID(), State: video.AwaitingUpload, Priority: video.Normal}
+	unborn := video.Video{ID: video.NewID(), Owner: video.LocalOwner, State: video.AwaitingUpload, Priority: video.Normal}
 	dying := videostore.New(azuritetest.FaultyAccount(t, b.account, func(r *http.Request) inject.Fault {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, videostore.VideosTable) {
 			return inject.Reset
@@ -229,7 +233,7 @@ func TestReconcilerGivesBackWhatADeadRequestReserved(t *testing.T) {
 		t.Fatal("the video was announced")
 	}
 	another := func() error {
-		_, err := b.videos.Create(t.Context(), video.Video{ID: video.NewID(), State: video.AwaitingUpload, Priority: video.Normal})
+		_, err := b.videos.Create(t.Context(), video.Video{ID: video.NewID(), Owner: video.LocalOwner, State: video.AwaitingUpload, Priority: video.Normal})
 		return err
 	}
 	var full *videostore.QuotaError
@@ -283,7 +287,7 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.create(t)
-	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
+	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); err != nil {
 		t.Fatal(err)
 	}
 	claim := func(step string, index int) *videostore.Claim {
@@ -293,8 +297,9 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 		}
 		return c
 	}
-	plan := video.Plan{Generation: 1, Source: video.SourceBlob(id), Chunks: []video.Chunk{{To: 1}, {From: 1, To: 2}}, HasAudio: true, Sound: []video.SoundPortion{{End: 1}},
+	plan := video.Plan{Generation: 1, Chunks: []video.Chunk{{To: 1}, {From: 1, To: 2}}, HasAudio: true, Sound: []video.SoundPortion{{End: 1}},
 		FPS: video.Rational{Num: 1, Den: 1}, SegmentFrames: 1, Renditions: []video.Rendition{{Name: "240p"}}}
+	plan.Promises = slices.DeleteFunc(workflow.Stored(plan), func(p video.Promise) bool { return p.After })
 	if err := claim(workflow.StepProbe, 0).Commit(t.Context(), videostore.Commit{Plan: &plan, Video: func(v *video.Video) { v.State = video.Processing }}); err != nil {
 		t.Fatal(err)
 	}
@@ -319,9 +324,9 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 	}
 	keep = append(keep, part)
 	put(video.MediaContainer, workflow.Key{ID: id, Generation: 1, Step: workflow.StepEncode, Index: 0}.BlobPrefix("loser")+"240p.m4s")
-	put(video.MediaContainer, video.SourceBlob(video.NewID())) // of a video that was purged
+	put(video.MediaContainer, video.Prefix(video.NewID())+"x") // of a video that was purged
 	put(video.MediaContainer, "not-a-video/x")
-	put(video.SourcesContainer, video.SourceBlob(id))
+	put(video.SourcesContainer, video.PartsPrefix(id)+epoch+"/00000")
 
 	for _, grace := range []time.Duration{time.Hour, 0} {
 		j := upkeep.Janitor{Videos: b.videos, Blobs: b.blobs, Grace: grace, Log: slog.New(slog.DiscardHandler)}
@@ -346,8 +351,8 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 			t.Errorf("blobs left (-want +got):\n%s", diff)
 		}
 	}
-	if _, err := b.blobs.Head(t.Context(), video.SourcesContainer, video.SourceBlob(id)); err != nil {
-		t.Errorf("the source: %v", err)
+	if _, err := b.blobs.Head(t.Context(), video.SourcesContainer, video.PartsPrefix(id)+epoch+"/00000"); err != nil {
+		t.Errorf("a part of the upload: %v", err)
 	}
 }
 
@@ -505,7 +510,7 @@ func TestDutiesHaveClocksOfTheirOwn(t *testing.T) {
 func (b *bench) ready(t *testing.T) video.ID {
 	t.Helper()
 	id := b.create(t)
-	if _, err := b.videos.Uploaded(t.Context(), id, 1, ""); err != nil {
+	if _, err := b.videos.Uploaded(t.Context(), id, epoch, "etag"); err != nil {
 		t.Fatal(err)
 	}
 	for _, queue := range []string{workflow.Probe, workflow.Index} {
@@ -519,8 +524,9 @@ func (b *bench) ready(t *testing.T) video.ID {
 
 func (b *bench) finish(t *testing.T, id video.ID, generation int) {
 	t.Helper()
-	plan := video.Plan{Generation: generation, Source: video.SourceBlob(id), Chunks: []video.Chunk{{To: 9}}, FPS: video.Rational{Num: 1, Den: 1},
+	plan := video.Plan{Generation: generation, Chunks: []video.Chunk{{To: 9}}, FPS: video.Rational{Num: 1, Den: 1},
 		SegmentFrames: 1, Renditions: []video.Rendition{{Name: "240p"}}}
+	plan.Promises = slices.DeleteFunc(workflow.Stored(plan), func(p video.Promise) bool { return p.After })
 	rec, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
 		v.State = video.Processing
 		return nil, nil
