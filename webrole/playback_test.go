@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -50,7 +51,7 @@ func makeFixture(t *testing.T, variables map[string]string, headers []string, ed
 	for _, edit := range edits {
 		edit(&f.plan)
 	}
-	f.plan.Promises = workflow.Stored(f.plan)
+	f.plan.Promises = slices.DeleteFunc(workflow.Stored(f.plan), func(p video.Promise) bool { return p.After })
 	f.commit(workflow.StepProbe, 0, nil, videostore.Commit{Plan: &f.plan, Video: func(v *video.Video) {
 		v.State, v.DurationSeconds, v.Renditions = video.Processing, 12, f.plan.Renditions
 	}})
