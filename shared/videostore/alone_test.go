@@ -233,7 +233,7 @@ func TestPlansCountWhatTheyPromised(t *testing.T) {
 		plan  video.Plan
 		waits []string
 	}{
-		"without a step of today": {old, nil},
+		"without a step of today":        {old, nil},
 		"with a step of another release": {newer, []string{"unheard-of", "unheard-of"}},
 	} {
 		t.Run(name, func(t *testing.T) {
