@@ -192,7 +192,7 @@ const repeats = 7
 func (s *shelf) measure(ctx context.Context, q question) (e effort, err error) {
 	times := make([]time.Duration, repeats)
 	for i := range times {
-		metered, meter := tablestore.WithMeter(ctx)
+		metered, meter := azstorage.WithCounter(ctx)
 		began := time.Now()
 		if e.hits, err = q.ask(metered, s); err != nil {
 			return e, fmt.Errorf("%s: %w", q.name, err)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -149,7 +150,7 @@ func chosen(ctx context.Context, s *Stage, n need, table string) error {
 			return err
 		}
 	}
-	metered, meter := tablestore.WithMeter(ctx)
+	metered, meter := azstorage.WithCounter(ctx)
 	for _, place := range places {
 		if alone {
 			if _, err := rows.Get(metered, place, "row-0"); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/tablestore"
 )
@@ -37,7 +38,7 @@ func theRace(ctx context.Context, s *Stage) error {
 
 	s.Say("Who has bib 1234? Who is 55? Each question is one range of RowKeys, and reads the rows it shows and no others.")
 	for _, ask := range []registrations.Query{{Bib: &john.Bib}, {AgeFrom: &john.Age, AgeTo: &john.Age}} {
-		metered, meter := tablestore.WithMeter(ctx)
+		metered, meter := azstorage.WithCounter(ctx)
 		found, _, err := race.List(metered, event, ask, 10, "")
 		if err != nil {
 			return err

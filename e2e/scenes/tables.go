@@ -147,7 +147,7 @@ func queryClasses(ctx context.Context, s *Stage) error {
 		return err
 	}
 	s.Say("Point: both keys are known. One row is read.")
-	metered, meter := tablestore.WithMeter(ctx)
+	metered, meter := azstorage.WithCounter(ctx)
 	if _, err := rows.Get(metered, "channel-2", "film-07"); err != nil {
 		return err
 	}

@@ -259,7 +259,7 @@ func hold(ctx context.Context, table *tablestore.Table, key Key, perSecond float
 // readCost counts the requests for one row by its id, where the partition may
 // be any of several.
 func readCost(ctx context.Context, table *tablestore.Table, key Key, ids []string) (float64, error) {
-	metered, meter := tablestore.WithMeter(ctx)
+	metered, meter := azstorage.WithCounter(ctx)
 	sample := ids[:min(len(ids), 30)]
 	for _, id := range sample {
 		found := false

@@ -78,7 +78,7 @@ func (a *Account) of(s Service, options policy.ClientOptions) policy.ClientOptio
 	case Tables:
 		policies = append(policies, asciiRows{})
 	}
-	options.PerCallPolicies = append(policies, &a.clock, counter{s, a.seen})
+	options.PerCallPolicies = append(policies, &a.clock, counting{s, a.seen})
 	return options
 }
 

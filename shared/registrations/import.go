@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
 )
 
@@ -75,7 +76,7 @@ type Refusal struct {
 // or another one is stored. An error of rows ends the import; what the report
 // counts is stored even then. ErrContended.
 func (s *Store) Import(ctx context.Context, event Event, rows iter.Seq2[Row, error]) (Report, error) {
-	ctx, meter := tablestore.WithMeter(ctx)
+	ctx, meter := azstorage.WithCounter(ctx)
 	im := &importer{store: s, event: event}
 	var now []Row
 	var failed error

@@ -66,7 +66,7 @@ func TestMoments(t *testing.T) {
 		"before":        {at(-time.Millisecond), nil},
 		"no finish":     {time.Time{}, nil},
 	} {
-		ctx, meter := tablestore.WithMeter(t.Context())
+		ctx, meter := azstorage.WithCounter(t.Context())
 		got, err := r.MomentsOf(ctx, marathonKey, []Registration{{Event: marathonKey, Bib: 1, FinishedAt: c.finish}})
 		if diff := cmp.Diff([][]Moment{c.want}, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
@@ -75,7 +75,7 @@ func TestMoments(t *testing.T) {
 			t.Errorf("%s: %d requests, %d of them row ranges", name, meter.Requests(), n)
 		}
 	}
-	ctx, meter := tablestore.WithMeter(t.Context())
+	ctx, meter := azstorage.WithCounter(t.Context())
 	got, err := r.MomentsOf(ctx, marathonKey, []Registration{{FinishedAt: at(3 * time.Hour)}, {}, {FinishedAt: at(time.Hour)}})
 	if err != nil || len(got) != 3 || len(got[0]) != 2 || len(got[1]) != 0 || len(got[2]) != 1 || meter.Requests() != 1 {
 		t.Errorf("of a page: %v in %d requests, %v", got, meter.Requests(), err)

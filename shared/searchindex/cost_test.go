@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -28,7 +28,7 @@ func TestCostOfIndexing(t *testing.T) {
 		before := len(w.dump(t))
 		v := typicalVideo(0)
 		w.Put(v)
-		ctx, meter := tablestore.WithMeter(t.Context())
+		ctx, meter := azstorage.WithCounter(t.Context())
 		if err := w.Sync(ctx, v.ID, w.Current(v.ID)); err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/rowstream"
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -75,7 +76,7 @@ var errSpent = errors.New("search has reached its limit of cost")
 // order Best, a removed video moves the following hits up by one, so the next page
 // may leave one out. Errors: ErrBadToken, ErrQueryTooLong.
 func (x *Index) Search(ctx context.Context, q Query, limit int, token string) (Result, error) {
-	ctx, meter := tablestore.WithMeter(ctx)
+	ctx, meter := azstorage.WithCounter(ctx)
 	switch {
 	case limit <= 0:
 		limit = catalog.DefaultLimit
@@ -232,7 +233,7 @@ func (h hits) first(n int) hits {
 // scan reads hits from a place on, most of them at the most. It stops early at
 // maxRequests, maxRead and scanTime, but not before it got on.
 func (x *Index) scan(ctx context.Context, p *plan, from string, most int) (hits, error) {
-	ctx, meter := tablestore.WithMeter(ctx)
+	ctx, meter := azstorage.WithCounter(ctx)
 	begun := time.Now()
 	var found hits
 	start, reached := from, from

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/rowstream"
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -225,7 +226,7 @@ func TestTheRareWordDecidesTheCost(t *testing.T) {
 	if page := cost(Query{Q: "common words"}); len(page.Hits) != 10 || page.EntitiesRead > 60 {
 		t.Errorf("a page of 10 of 150 cost %d rows in %d requests", page.EntitiesRead, page.Requests)
 	}
-	ctx, meter := tablestore.WithMeter(t.Context())
+	ctx, meter := azstorage.WithCounter(t.Context())
 	if _, err := w.Search(ctx, Query{Q: "comm"}, 10, ""); err != nil {
 		t.Fatal(err)
 	}

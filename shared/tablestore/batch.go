@@ -101,7 +101,7 @@ func (t *Table) Submit(ctx context.Context, ops []Op) (etags []string, err error
 	if size > MaxBatchBytes {
 		return nil, fmt.Errorf("table transaction: %w", limitf("%d bytes, at most %d", size, MaxBatchBytes))
 	}
-	count(ctx, Point, 0)
+	azstorage.CountQuery(ctx, Point)
 	try, tries := azstorage.WithAttempts(ctx)
 	var reply *http.Response
 	_, err = t.client.SubmitTransaction(policy.WithCaptureResponse(try, &reply), actions, nil)

@@ -14,7 +14,35 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
 )
+
+// Class says how much of a table a query may read, the cheapest first (paper row T5).
+type Class int
+
+// The classes. No request of a user may be a Scan.
+const (
+	Point          Class = iota // one row, by both keys
+	RowRange                    // a run of rows of one partition
+	PartitionRange              // a run of partitions
+	Scan                        // the whole table
+)
+
+// String returns "point", "row range", "partition range" or "scan".
+func (c Class) String() string {
+	switch c {
+	case Point:
+		return "point"
+	case RowRange:
+		return "row range"
+	case PartitionRange:
+		return "partition range"
+	case Scan:
+		return "scan"
+	}
+	return fmt.Sprintf("class %d", int(c))
+}
 
 // Query selects rows, in the order of their keys. Ranges are half-open: From is
 // included, To is not, and an empty bound is open.
@@ -181,11 +209,12 @@ func (t *Table) fetch(ctx context.Context, q Query, at position) ([]Entity, posi
 			options.NextRowKey = to.Ptr(at.RowKey)
 		}
 	}
+	azstorage.CountQuery(ctx, q.Cost())
 	reply, err := t.client.NewListEntitiesPager(options).NextPage(ctx)
 	if err != nil {
 		return nil, position{}, fmt.Errorf("query table (%s): %w", q.Cost(), err)
 	}
-	count(ctx, q.Cost(), len(reply.Entities))
+	azstorage.CountRows(ctx, len(reply.Entities))
 	page := make([]Entity, 0, len(reply.Entities))
 	for _, text := range reply.Entities {
 		e, err := t.decode(text)

@@ -60,12 +60,12 @@ func (t *Table) Get(ctx context.Context, pk, rk string) (Entity, error) {
 	if err := checkKeys(pk, rk); err != nil {
 		return Entity{}, rowError("get", pk, rk, err)
 	}
-	count(ctx, Point, 0)
+	azstorage.CountQuery(ctx, Point)
 	reply, err := t.client.GetEntity(ctx, pk, rk, nil)
 	if err != nil {
 		return Entity{}, rowError("get", pk, rk, err)
 	}
-	countRead(ctx, 1)
+	azstorage.CountRows(ctx, 1)
 	e, err := t.decode(reply.Value)
 	if err != nil {
 		return Entity{}, rowError("get", pk, rk, t.read(ctx, e, nil, err))
@@ -84,7 +84,7 @@ func (t *Table) Insert(ctx context.Context, e Entity) (etag string, err error) {
 	if err != nil {
 		return "", rowError("insert", e.PartitionKey, e.RowKey, err)
 	}
-	count(ctx, Point, 0)
+	azstorage.CountQuery(ctx, Point)
 	try, tries := azstorage.WithAttempts(ctx)
 	reply, err := t.client.AddEntity(try, body, nil)
 	if err == nil {
@@ -100,7 +100,7 @@ func (t *Table) Upsert(ctx context.Context, e Entity) (etag string, err error) {
 	if err != nil {
 		return "", rowError("upsert", e.PartitionKey, e.RowKey, err)
 	}
-	count(ctx, Point, 0)
+	azstorage.CountQuery(ctx, Point)
 	reply, err := t.client.UpsertEntity(ctx, body, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
 	if err != nil {
 		return "", rowError("upsert", e.PartitionKey, e.RowKey, err)
@@ -126,7 +126,7 @@ func (t *Table) update(ctx context.Context, e Entity, ifMatch string, mode aztab
 	if err != nil {
 		return "", rowError("update", e.PartitionKey, e.RowKey, err)
 	}
-	count(ctx, Point, 0)
+	azstorage.CountQuery(ctx, Point)
 	try, tries := azstorage.WithAttempts(ctx)
 	reply, err := t.client.UpdateEntity(try, body, &aztables.UpdateEntityOptions{IfMatch: etagOf(ifMatch), UpdateMode: mode})
 	if err == nil {
@@ -153,7 +153,7 @@ func (t *Table) Delete(ctx context.Context, pk, rk, ifMatch string) error {
 	if err := checkKeys(pk, rk); err != nil {
 		return rowError("delete", pk, rk, err)
 	}
-	count(ctx, Point, 0)
+	azstorage.CountQuery(ctx, Point)
 	try, tries := azstorage.WithAttempts(ctx)
 	_, err := t.client.DeleteEntity(try, pk, rk, &aztables.DeleteEntityOptions{IfMatch: etagOf(ifMatch)})
 	if err != nil && *tries > 1 && azstorage.HasCode(err, azstorage.CodeResourceNotFound) {

@@ -507,7 +507,7 @@ func TestSubmitAll(t *testing.T) {
 		tablestore.Op{Kind: tablestore.OpDelete, Entity: row("p1", "00001", nil)},
 	)
 	for range 2 {
-		counted, meter := tablestore.WithMeter(ctx)
+		counted, meter := azstorage.WithCounter(ctx)
 		if err := table.SubmitAll(counted, ops); err != nil {
 			t.Fatal(err)
 		}
@@ -635,7 +635,7 @@ func TestContinuationTokensAreFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := tablestore.Query{PartitionKey: "p", RowFrom: "r", RowTo: "s", PageSize: 5, Select: []string{"N"}, Class: tablestore.RowRange}
-	counted, meter := tablestore.WithMeter(ctx)
+	counted, meter := azstorage.WithCounter(ctx)
 	i := 0
 	for e, err := range table.Query(counted, q) {
 		if err != nil {
@@ -696,7 +696,7 @@ func TestClasses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	outer, all := tablestore.WithMeter(t.Context())
+	outer, all := azstorage.WithCounter(t.Context())
 	for _, c := range []struct {
 		query tablestore.Query
 		class tablestore.Class
@@ -707,7 +707,7 @@ func TestClasses(t *testing.T) {
 		{tablestore.Query{PartitionFrom: "b"}, tablestore.Scan, 2},
 		{tablestore.Query{Filter: "Name eq " + tablestore.Quote("O'Brien")}, tablestore.Scan, 3},
 	} {
-		ctx, meter := tablestore.WithMeter(outer)
+		ctx, meter := azstorage.WithCounter(outer)
 		n := 0
 		for _, err := range table.Query(ctx, c.query) {
 			if err != nil {

@@ -342,7 +342,7 @@ func TestOwned(t *testing.T) {
 		slices.Reverse(want)
 		var got []video.ID
 		for token := ""; ; {
-			ctx, meter := tablestore.WithMeter(t.Context())
+			ctx, meter := azstorage.WithCounter(t.Context())
 			page, next, err := s.Owned(ctx, owner, 2, token)
 			if err != nil || len(page) > 2 || meter.Requests() > 2 || meter.ByClass(tablestore.Scan)+meter.ByClass(tablestore.PartitionRange) > 0 {
 				t.Fatal(page, meter.Requests(), err)

@@ -91,7 +91,7 @@ func TestEveryViewCounts(t *testing.T) {
 	if n := len(c.rows(t)); n < 2+6 { // the day, the other video and, of 200 views at random, nearly all suffixes
 		t.Errorf("%d rows: the views are not spread", n)
 	}
-	ctx, meter := tablestore.WithMeter(t.Context())
+	ctx, meter := azstorage.WithCounter(t.Context())
 	if _, err := c.Of(ctx, id); err != nil || meter.Requests() != 2+Shards || meter.ByClass(tablestore.RowRange) != 2 {
 		t.Errorf("reading took %d requests, %d of them row ranges; error %v", meter.Requests(), meter.ByClass(tablestore.RowRange), err)
 	}

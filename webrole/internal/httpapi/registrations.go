@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"golang.org/x/text/language"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/charset"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -40,7 +41,7 @@ func (s *Server) ListRegistrations(c *gin.Context, event api.Event, params api.L
 		return
 	}
 	limit := cmp.Or(value(params.Limit), defaultLimit)
-	ctx, cost := tablestore.WithMeter(c.Request.Context())
+	ctx, cost := azstorage.WithCounter(c.Request.Context())
 	runners, next, err := s.races.List(ctx, key, query, limit, value(params.PageToken))
 	if err != nil {
 		abort(c, err)

@@ -20,7 +20,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -114,7 +113,7 @@ func asked(job *consumer.Job) time.Time {
 // receives and renews outside of it, so that is added: one receive for each delivery,
 // which is less when a worker receives several messages at once.
 func metered(ctx context.Context, job *consumer.Job) (context.Context, videostore.Meter) {
-	ctx, requests := azstorage.WithTally(ctx)
+	ctx, requests := azstorage.WithCounter(ctx)
 	ctx, used := ffmpeg.WithUsage(ctx)
 	return ctx, func() videostore.Spent {
 		counts := requests.Counts()
@@ -140,7 +139,7 @@ func (r *Runner) handlePlain(ctx context.Context, key workflow.Key, job *consume
 	ctx, meter := metered(ctx, job)
 	begun := time.Now()
 	// A request that storage throttles is slow, but counts as progress.
-	_, err := r.Step.Run(tablestore.OnRequest(ctx, job.Progress), work)
+	_, err := r.Step.Run(azstorage.OnRequest(ctx, job.Progress), work)
 	if r.Ended != nil {
 		spent := meter()
 		r.Ended(key.Step, videostore.Attempt{Started: begun, Ended: time.Now(), Outcome: plainOutcome(ctx, err), Spent: &spent})

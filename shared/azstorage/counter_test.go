@@ -19,7 +19,7 @@ import (
 )
 
 // What a context's calls send is counted by kind, as the price lists have it.
-func TestTallyCountsByKind(t *testing.T) {
+func TestCounterCountsByKind(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
 	if err := a.Ensure(t.Context(), []string{"box"}, []string{"line"}, []string{"rows"}); err != nil {
@@ -39,11 +39,11 @@ func TestTallyCountsByKind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, tally := azstorage.WithTally(t.Context())
+			ctx, counter := azstorage.WithCounter(t.Context())
 			if err := c.do(ctx); err != nil {
 				t.Fatal(err)
 			}
-			got := tally.Counts()
+			got := counter.Counts()
 			if diff := cmp.Diff(c.want, got.Requests); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
@@ -134,7 +134,7 @@ func useTable(ctx context.Context, table *tablestore.Table) error {
 }
 
 // Every try is a request that the service may have served.
-func TestTallyCountsEveryTry(t *testing.T) {
+func TestCounterCountsEveryTry(t *testing.T) {
 	t.Parallel()
 	same := azuritetest.Account(t)
 	if err := same.Ensure(t.Context(), nil, nil, []string{"rows"}); err != nil {
@@ -142,12 +142,12 @@ func TestTallyCountsEveryTry(t *testing.T) {
 	}
 	faults := &inject.Transport{Choose: inject.Once(inject.ServerBusy, 1, func(r *http.Request) bool { return r.Method == http.MethodGet })}
 	a := azuritetest.AccountWith(t, func(cfg *azstorage.Config) { cfg.Prefix, cfg.Transport = same.Prefix(), faults })
-	ctx, tally := azstorage.WithTally(t.Context())
+	ctx, counter := azstorage.WithCounter(t.Context())
 	_, err := tablestore.New(a.Table("rows")).Get(ctx, "p", "nobody")
 	if !azstorage.IsNotFound(err) {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[azstorage.RequestKind]int{"table.read": 2}, tally.Counts().Requests); diff != "" {
+	if diff := cmp.Diff(map[azstorage.RequestKind]int{"table.read": 2}, counter.Counts().Requests); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }

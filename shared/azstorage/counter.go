@@ -1,0 +1,226 @@
+package azstorage
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+)
+
+// RequestKind is a kind of request that a price list tells apart: a service and what
+// is done there, such as "blob.write".
+type RequestKind string
+
+// What is done. A message that is received, renewed or sent is a write; a list is a
+// query of rows, or of names. A read asks for one blob, row or property, whether its
+// content comes or not, and so does the lease of a blob, which the price list has among
+// "other" operations at the price of a read.
+const (
+	read   = "read"
+	write  = "write"
+	list   = "list"
+	remove = "delete"
+)
+
+// RequestKinds are all kinds, in the order of the services.
+func RequestKinds() (all []RequestKind) {
+	for _, service := range []Service{Blobs, Queues, Tables} {
+		for _, what := range []string{write, read, list, remove} {
+			all = append(all, kindOf(service, what))
+		}
+	}
+	return all
+}
+
+// Kinds that are counted ahead of their requests. An entity-group transaction is one
+// write, however many rows it has.
+const (
+	QueueWrite  RequestKind = "queue.write"
+	TableWrite  RequestKind = "table.write"
+	TableDelete RequestKind = "table.delete"
+)
+
+func kindOf(service Service, what string) RequestKind {
+	return RequestKind(string(service) + "." + what)
+}
+
+// Counter counts the requests below one context: what an account would be billed for.
+// Every try counts, also one that fails, for the service may have done the work. It is
+// safe for concurrent use.
+type Counter struct {
+	outer *Counter
+	each  func() // nil, or called for every try
+
+	mu     sync.Mutex
+	counts Counts
+}
+
+// Counts is what a Counter has counted.
+type Counts struct {
+	Requests map[RequestKind]int
+	Queries  map[string]int // calls of tables, by class
+	Rows     int            // that came back from tables
+	Sent     int64          // bytes of the bodies of requests
+	Received int64          // bytes of the bodies of answers, as far as they were read
+}
+
+type counterKey struct{}
+
+// WithCounter returns a context below which every request is counted, and the counter.
+// Those of outer contexts count it, too.
+func WithCounter(ctx context.Context) (context.Context, *Counter) { return withCounter(ctx, nil) }
+
+// OnRequest returns a context below which f is called for every try of a request. A step
+// that makes many requests reports its progress this way, also while it is throttled.
+func OnRequest(ctx context.Context, f func()) context.Context {
+	ctx, _ = withCounter(ctx, f)
+	return ctx
+}
+
+func withCounter(ctx context.Context, each func()) (context.Context, *Counter) {
+	c := &Counter{outer: counterOf(ctx), each: each, counts: Counts{Requests: map[RequestKind]int{}, Queries: map[string]int{}}}
+	return context.WithValue(ctx, counterKey{}, c), c
+}
+
+func counterOf(ctx context.Context) *Counter {
+	c, _ := ctx.Value(counterKey{}).(*Counter)
+	return c
+}
+
+// CountQuery counts a call of a table by its class, which package tablestore knows.
+func CountQuery(ctx context.Context, class fmt.Stringer) {
+	counterOf(ctx).add(func(c *Counts) { c.Queries[class.String()]++ })
+}
+
+// CountRows counts rows that came back from a table.
+func CountRows(ctx context.Context, n int) { counterOf(ctx).add(func(c *Counts) { c.Rows += n }) }
+
+// Counts returns what was counted so far.
+func (c *Counter) Counts() Counts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.counts
+	now.Requests, now.Queries = maps.Clone(now.Requests), maps.Clone(now.Queries)
+	return now
+}
+
+// Requests is the number of requests of all kinds.
+func (c *Counter) Requests() (n int) {
+	for _, of := range c.Counts().Requests {
+		n += of
+	}
+	return n
+}
+
+// EntitiesRead is the number of rows that came back.
+func (c *Counter) EntitiesRead() int { return c.Counts().Rows }
+
+// ByClass is the number of calls of one tablestore.Class. A write is a point.
+func (c *Counter) ByClass(class fmt.Stringer) int { return c.Counts().Queries[class.String()] }
+
+// add changes the counts of a counter, which may be nil, and of the outer ones.
+func (c *Counter) add(change func(*Counts)) {
+	for ; c != nil; c = c.outer {
+		c.mu.Lock()
+		change(&c.counts)
+		c.mu.Unlock()
+	}
+}
+
+func (c *Counter) request(kind RequestKind, sent int64) {
+	c.add(func(counts *Counts) {
+		counts.Requests[kind]++
+		counts.Sent += max(0, sent)
+	})
+	for ; c != nil; c = c.outer {
+		if c.each != nil {
+			c.each()
+		}
+	}
+}
+
+func (c *Counter) received(n int64) { c.add(func(counts *Counts) { counts.Received += max(0, n) }) }
+
+// counting counts tries: it stands behind the retryPolicy.
+type counting struct {
+	service Service
+	seen    func(Try) // may be nil
+}
+
+// Do implements policy.Policy.
+func (c counting) Do(req *policy.Request) (*http.Response, error) {
+	counter := counterOf(req.Raw().Context())
+	if counter == nil && c.seen == nil {
+		return req.Next()
+	}
+	kind, begun := Classify(c.service, req.Raw()), time.Now()
+	counter.request(kind, req.Raw().ContentLength)
+	resp, err := req.Next()
+	if c.seen != nil {
+		try := Try{Kind: kind, Took: time.Since(begun)}
+		if resp != nil {
+			try.Status = resp.StatusCode
+		}
+		c.seen(try)
+	}
+	if counter == nil || err != nil || resp == nil || resp.Body == nil {
+		return resp, err
+	}
+	if whole, buffered := resp.Body.(io.Seeker); buffered {
+		if size, err := whole.Seek(0, io.SeekEnd); err == nil {
+			counter.received(size)
+		}
+		_, err = whole.Seek(0, io.SeekStart)
+		return resp, err
+	}
+	if resp.Body != http.NoBody {
+		resp.Body = &countedBody{ReadCloser: resp.Body, counter: counter}
+	}
+	return resp, nil
+}
+
+// countedBody counts what is read of a stream.
+type countedBody struct {
+	io.ReadCloser
+	counter *Counter
+}
+
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.counter.received(int64(n))
+	return n, err
+}
+
+// Classify names the kind of a request by its method and address. What blobs are billed
+// for: https://learn.microsoft.com/azure/storage/blobs/map-rest-apis-transaction-categories
+func Classify(service Service, r *http.Request) RequestKind {
+	query := r.URL.Query()
+	switch r.Method {
+	case http.MethodDelete:
+		return kindOf(service, remove)
+	case http.MethodHead:
+		return kindOf(service, read)
+	case http.MethodPut:
+		if service == Blobs && query.Get("comp") == "lease" {
+			return kindOf(service, read)
+		}
+	case http.MethodGet:
+		switch {
+		case query.Get("comp") == "list", service == Tables && !namesRow(r.URL.Path):
+			return kindOf(service, list)
+		case service == Queues && query.Get("comp") == "" && query.Get("peekonly") == "":
+			return kindOf(service, write) // received: the message is hidden
+		}
+		return kindOf(service, read)
+	}
+	return kindOf(service, write)
+}
+
+// namesRow reports whether the path of a table's address names one row by both keys.
+func namesRow(path string) bool { return strings.Contains(path, "(PartitionKey=") }
