@@ -52,13 +52,13 @@ func newMetrics() *metrics {
 
 // show adds what the board and the scaling signal tell when metrics are collected.
 func (m *metrics) show(b *board.Board, scale *scaling.Source) {
-	lookers := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "cutroom_board_lookers", Help: "Streams of /ops/events that are open.",
-	}, func() float64 { return float64(b.Lookers()) })
+	watchers := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "cutroom_board_watchers", Help: "Streams of /ops/events that are open.",
+	}, func() float64 { return float64(b.Watchers()) })
 	reads := prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "cutroom_board_storage_requests_total", Help: "Storage requests of the one reader for all who look at the board.",
+		Name: "cutroom_board_storage_requests_total", Help: "Storage requests of the one reader for all who watch the board.",
 	}, func() float64 { return float64(b.Requests()) })
-	m.registry.MustRegister(lookers, reads, scaleMetrics{scale})
+	m.registry.MustRegister(watchers, reads, scaleMetrics{scale})
 }
 
 // changed is told of every change of META that this role committed.
@@ -124,7 +124,7 @@ func area(path string) string {
 	case strings.HasSuffix(path, "/content"):
 		return "content"
 	case path == "/api/v1/ops/events":
-		return "events" // they last as long as somebody looks
+		return "events" // they last as long as a page is open
 	case strings.HasPrefix(path, "/api/v1/ops/"):
 		return "ops"
 	case strings.HasPrefix(path, "/api/"):

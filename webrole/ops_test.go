@@ -252,8 +252,8 @@ func TestScaleIsTold(t *testing.T) {
 			t.Errorf("the metrics lack %s", line)
 		}
 	}
-	shown, err := s.role.board.Glance(t.Context())
-	if err != nil || shown.Scale == nil || shown.Scale.Wanted != 2 || shown.Scale.Ceiling != 7 {
+	shown, err := s.role.board.Snapshot(t.Context())
+	if err != nil || shown.Scale.Wanted != 2 || shown.Scale.Ceiling != 7 {
 		t.Errorf("the board shows %+v, %v", shown.Scale, err)
 	}
 }

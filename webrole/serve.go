@@ -153,7 +153,7 @@ func publicRoutes(s site, cfg config) *gin.Engine {
 	if signIn, ok := s.who.(*access.SignIn); ok {
 		signIn.Register(r)
 	}
-	s.pages.Register(r, cfg.PublicOps, s.board.Glance)
+	s.pages.Register(r, cfg.PublicOps, s.board.Snapshot)
 	s.playback.Register(r)
 	s.api.Register(r, func(path string) bool { return cfg.PublicOps || !httpapi.IsOps(path) })
 	if cfg.plays() {

@@ -296,21 +296,14 @@ func (l *library) firstEvent() (items []string, _ error) {
 		if err := json.Unmarshal([]byte(data), &event); err != nil {
 			return nil, err
 		}
-		for _, w := range value(event.Workers) {
+		for _, w := range event.Workers {
 			items = append(items, w.Name)
 		}
-		for _, p := range value(event.Poison) {
+		for _, p := range event.Poison {
 			items = append(items, p.Id)
 		}
 		return items, nil
 	}
-}
-
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }
 
 // try damages rows, looks at the list, deletes them as an operator does, and puts back

@@ -526,30 +526,27 @@ type BoardCount struct {
 	OldestSeconds float64 `json:"oldestSeconds"`
 }
 
-// BoardEvent What the board shows. In a `change`, what is missing did not change.
+// BoardEvent What the board shows.
 type BoardEvent struct {
 	// At By the web role's clock.
 	At time.Time `json:"at"`
 
-	// Gone Names of workers that are not listed any more.
-	Gone *[]string `json:"gone,omitempty"`
-
 	// Poison All of them, at most 50.
-	Poison *[]Poison     `json:"poison,omitempty"`
-	Queues *[]BoardQueue `json:"queues,omitempty"`
+	Poison []Poison     `json:"poison"`
+	Queues []BoardQueue `json:"queues"`
 
-	// Samples For plots, oldest first: in a snapshot of the last 5 minutes, in a change the newest.
-	Samples *[]BoardSample `json:"samples,omitempty"`
+	// Samples For plots, of the last 5 minutes, oldest first.
+	Samples []BoardSample `json:"samples"`
 
 	// Scale How many workers the queues want; `/ops/scale` has the rest.
-	Scale *BoardScale `json:"scale,omitempty"`
+	Scale BoardScale `json:"scale"`
 
-	// Trouble Why there is nothing newer; empty when that is over.
-	Trouble *string `json:"trouble,omitempty"`
+	// Trouble Why there is nothing newer; empty when storage answers.
+	Trouble string `json:"trouble"`
 
 	// Videos What the videos of messages are called.
-	Videos  *[]BoardVideo  `json:"videos,omitempty"`
-	Workers *[]BoardWorker `json:"workers,omitempty"`
+	Videos  []BoardVideo  `json:"videos"`
+	Workers []BoardWorker `json:"workers"`
 }
 
 // BoardLane defines model for BoardLane.
@@ -591,7 +588,7 @@ type BoardMessage struct {
 	Video *string `json:"video,omitempty"`
 }
 
-// BoardQueue A queue with its lanes. In a `change` it has the lanes that changed.
+// BoardQueue A queue with its lanes.
 type BoardQueue struct {
 	DeclaredVisibilitySeconds float64     `json:"declaredVisibilitySeconds"`
 	Lanes                     []BoardLane `json:"lanes"`
@@ -2531,15 +2528,13 @@ type ClientInterface interface {
 
 	// WatchBoard What queues and workers do, as server-sent events
 	//
-	// The first event is a `snapshot` with everything; each `change` after it has what
-	// changed since the event before. The `data` of both is a `BoardEvent`. A comment
-	// line comes when there was nothing to tell for 15 s.
+	// An event `snapshot` comes every 500 ms; its `data` is a `BoardEvent`: everything
+	// that the board shows.
 	//
-	// One reader asks storage for all who look, at most 20 times per second, and not at
-	// all when nobody looks. A client that reads too slowly misses changes and gets a new
-	// `snapshot` instead, or is cut off after 10 s. `Last-Event-ID` is not needed: a
-	// stream always begins with a `snapshot`. Streams end when the role stops.
-	// 429 `too_busy` beyond 256 streams.
+	// One reader asks storage for all streams, at most 20 times per second, and not at
+	// all when there is none. A client that reads slowly misses events, and one that does
+	// not read for 10 s is cut off. `Last-Event-ID` is not needed. Streams end when the
+	// role stops. 429 `too_busy` beyond 256 streams.
 	//
 	// Corresponds with GET /ops/events (the `WatchBoard` operationId).
 	WatchBoard(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3550,15 +3545,13 @@ func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEdit
 
 // WatchBoard What queues and workers do, as server-sent events
 //
-// The first event is a `snapshot` with everything; each `change` after it has what
-// changed since the event before. The `data` of both is a `BoardEvent`. A comment
-// line comes when there was nothing to tell for 15 s.
+// An event `snapshot` comes every 500 ms; its `data` is a `BoardEvent`: everything
+// that the board shows.
 //
-// One reader asks storage for all who look, at most 20 times per second, and not at
-// all when nobody looks. A client that reads too slowly misses changes and gets a new
-// `snapshot` instead, or is cut off after 10 s. `Last-Event-ID` is not needed: a
-// stream always begins with a `snapshot`. Streams end when the role stops.
-// 429 `too_busy` beyond 256 streams.
+// One reader asks storage for all streams, at most 20 times per second, and not at
+// all when there is none. A client that reads slowly misses events, and one that does
+// not read for 10 s is cut off. `Last-Event-ID` is not needed. Streams end when the
+// role stops. 429 `too_busy` beyond 256 streams.
 //
 // Corresponds with GET /ops/events (the `WatchBoard` operationId).
 func (c *Client) WatchBoard(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7696,15 +7689,13 @@ type ClientWithResponsesInterface interface {
 
 	// WatchBoardWithResponse What queues and workers do, as server-sent events
 	//
-	// The first event is a `snapshot` with everything; each `change` after it has what
-	// changed since the event before. The `data` of both is a `BoardEvent`. A comment
-	// line comes when there was nothing to tell for 15 s.
+	// An event `snapshot` comes every 500 ms; its `data` is a `BoardEvent`: everything
+	// that the board shows.
 	//
-	// One reader asks storage for all who look, at most 20 times per second, and not at
-	// all when nobody looks. A client that reads too slowly misses changes and gets a new
-	// `snapshot` instead, or is cut off after 10 s. `Last-Event-ID` is not needed: a
-	// stream always begins with a `snapshot`. Streams end when the role stops.
-	// 429 `too_busy` beyond 256 streams.
+	// One reader asks storage for all streams, at most 20 times per second, and not at
+	// all when there is none. A client that reads slowly misses events, and one that does
+	// not read for 10 s is cut off. `Last-Event-ID` is not needed. Streams end when the
+	// role stops. 429 `too_busy` beyond 256 streams.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11556,15 +11547,13 @@ func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params 
 
 // WatchBoardWithResponse What queues and workers do, as server-sent events
 //
-// The first event is a `snapshot` with everything; each `change` after it has what
-// changed since the event before. The `data` of both is a `BoardEvent`. A comment
-// line comes when there was nothing to tell for 15 s.
+// An event `snapshot` comes every 500 ms; its `data` is a `BoardEvent`: everything
+// that the board shows.
 //
-// One reader asks storage for all who look, at most 20 times per second, and not at
-// all when nobody looks. A client that reads too slowly misses changes and gets a new
-// `snapshot` instead, or is cut off after 10 s. `Last-Event-ID` is not needed: a
-// stream always begins with a `snapshot`. Streams end when the role stops.
-// 429 `too_busy` beyond 256 streams.
+// One reader asks storage for all streams, at most 20 times per second, and not at
+// all when there is none. A client that reads slowly misses events, and one that does
+// not read for 10 s is cut off. `Last-Event-ID` is not needed. Streams end when the
+// role stops. 429 `too_busy` beyond 256 streams.
 //
 // Returns a wrapper object for the known response body format(s).
 //

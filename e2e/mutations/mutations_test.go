@@ -78,20 +78,20 @@ func TestWhatCountsAsFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: runs go test")
 	}
-	const guard = "if !utf8.Valid(data) {"
+	const guard = "if strings.ContainsRune(v, 0) {"
 	for name, c := range map[string]struct {
 		mistake, says string
 		found, broken bool
 	}{
-		"a mistake":            {"if false && !utf8.Valid(data) {", "want ok false", true, false},
-		"other words":          {"if false && !utf8.Valid(data) {", "no such words", false, false},
-		"no mistake":           {"if ! utf8.Valid(data) {", "", false, false},
-		"what does not build":  {"if nobody.Valid(data) {", "", false, true},
+		"a mistake":            {"if false && strings.ContainsRune(v, 0) {", "want ok false", true, false},
+		"other words":          {"if false && strings.ContainsRune(v, 0) {", "no such words", false, false},
+		"no mistake":           {"if strings.ContainsRune(v, rune(0)) {", "", false, false},
+		"what does not build":  {"if nobody.ContainsRune(v, 0) {", "", false, true},
 		"what does not change": {"", "", false, true},
 	} {
 		m := Mutation{
-			Name: name, Edits: []Edit{{File: "webrole/internal/strictjson/check.go", Old: guard, New: c.mistake}},
-			Package: "./webrole/internal/strictjson", Test: "TestCheck/invalid_UTF-8", Says: c.says,
+			Name: name, Edits: []Edit{{File: "webrole/internal/strictjson/parse.go", Old: guard, New: c.mistake}},
+			Package: "./webrole/internal/strictjson", Test: "TestParse/NUL", Says: c.says,
 		}
 		if c.mistake == "" {
 			m.Edits[0].Old = "no such text"

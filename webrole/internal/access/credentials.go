@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/cutroom/cutroom/shared/apikeys"
+	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
 
 // Open lets everybody in as BuiltIn. It is for loopback, and for nobody else.
@@ -33,22 +32,14 @@ type Credentials struct {
 	token     [sha256.Size]byte
 	anonymous bool
 	keys      *apikeys.Store
-	known     *lru.Cache[[sha256.Size]byte, known] // by hash of the key: no key is kept in memory
-}
-
-type known struct {
-	who   Identity
-	since time.Time
+	known     *recent.Memory[[sha256.Size]byte, Identity] // by hash of the key: no key is kept in memory
 }
 
 // NewCredentials returns an Authenticator for a token, which is not empty, and for
 // keys. With anonymous, who shows nothing is a viewer.
 func NewCredentials(token string, keys *apikeys.Store, anonymous bool) *Credentials {
-	remembered, err := lru.New[[sha256.Size]byte, known](maxKnown)
-	if err != nil {
-		panic(err) // maxKnown is not positive
-	}
-	return &Credentials{token: sha256.Sum256([]byte(token)), anonymous: anonymous, keys: keys, known: remembered}
+	known := recent.NewMemory[[sha256.Size]byte, Identity](maxKnown, keyLife)
+	return &Credentials{token: sha256.Sum256([]byte(token)), anonymous: anonymous, keys: keys, known: known}
 }
 
 // Authenticate implements Authenticator.
@@ -64,8 +55,8 @@ func (c *Credentials) Authenticate(r *http.Request) (Identity, error) {
 	if subtle.ConstantTimeCompare(c.token[:], sum[:]) == 1 {
 		return BuiltIn, nil
 	}
-	if k, ok := c.known.Get(sum); ok && time.Since(k.since) < keyLife {
-		return k.who, nil
+	if who, ok := c.known.Get(sum); ok {
+		return who, nil
 	}
 	now := time.Now()
 	key, err := c.keys.Find(r.Context(), given)
@@ -76,6 +67,6 @@ func (c *Credentials) Authenticate(r *http.Request) (Identity, error) {
 		return Identity{}, err
 	}
 	who := Identity{Owner: key.Owner, Role: Role(key.Role), Key: key.ID}
-	c.known.Add(sum, known{who, now})
+	c.known.Add(sum, who, now)
 	return who, nil
 }

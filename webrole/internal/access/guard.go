@@ -70,9 +70,7 @@ type Videos interface {
 }
 
 // Enforce stands before every handler of a router and lets through what the rule of
-// the route allows. An operator may do everything, so nothing is read for one; for
-// others one point read tells whose the video is. What changes something is written
-// down before it is done, and what was answered after it.
+// the route allows. A change is written down before it is made, and its answer after it.
 func Enforce(videos Videos, trail Trail) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		route := c.Request.Method + " " + c.FullPath()
@@ -100,16 +98,25 @@ func Enforce(videos Videos, trail Trail) gin.HandlerFunc {
 	}
 }
 
+// recordKey is where check leaves the video that it has read.
+const recordKey = "cutroom.record"
+
+// Record is the video of the route, if Enforce has read it and the requester may see it.
+func Record(c *gin.Context) (rec videostore.Record, read bool) {
+	rec, read = c.Value(recordKey).(videostore.Record)
+	return rec, read
+}
+
+// check reads the video of a route to see whose it is, except for operators, who may do
+// everything, and for playback, which reads the video itself and asks MaySee.
 func check(c *gin.Context, videos Videos, do Action) error {
 	ctx := c.Request.Context()
 	who := From(ctx)
 	var v video.Video
-	switch do {
-	case Play:
-		if who.is(Viewer) {
-			return nil // MaySee follows
-		}
-	case See, Clip, Change:
+	switch {
+	case do == Play && who.is(Viewer):
+		return nil
+	case do == See, do == Clip, do == Change:
 		if who.is(Operator) {
 			return nil
 		}
@@ -125,6 +132,7 @@ func check(c *gin.Context, videos Videos, do Action) error {
 		if err := MaySee(ctx, v); err != nil {
 			return err
 		}
+		c.Set(recordKey, rec)
 	}
 	if !May(who, do, v) {
 		return Refused(c.Writer, ctx)
@@ -132,8 +140,8 @@ func check(c *gin.Context, videos Videos, do Action) error {
 	return nil
 }
 
-// MaySee returns videostore.ErrNotFound when who asks may not see v: a private video
-// and none at all are the same to strangers, and one that is being deleted to everybody.
+// MaySee returns videostore.ErrNotFound when the requester may not see v: strangers cannot
+// tell a private video from none, and a video that is being deleted is not there for anyone.
 func MaySee(ctx context.Context, v video.Video) error {
 	if !May(From(ctx), See, v) {
 		return videostore.ErrNotFound
@@ -141,8 +149,8 @@ func MaySee(ctx context.Context, v video.Video) error {
 	return nil
 }
 
-// Refused is the answer to somebody who may not do it: 401 when nobody signed in,
-// which may help, else 403.
+// Refused is the answer to a requester without the right: 401 without credentials, because
+// signing in may help, else 403.
 func Refused(w http.ResponseWriter, ctx context.Context) error {
 	if who := From(ctx); who.Owner == "" && who.Key == "" {
 		return unauthorized(w, askerOf(ctx).people)

@@ -18,12 +18,12 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/gin-gonic/gin"
 	"github.com/gorilla/securecookie"
-	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
 
 // Paths of the sign-in, which need no identity.
@@ -70,7 +70,7 @@ type SignIn struct {
 	config OIDC
 	next   Authenticator
 	ended  *apikeys.Store
-	open   *lru.Cache[string, time.Time]   // when a session was last found not to have ended
+	open   *recent.Memory[string, bool]    // sessions that were found not to have ended
 	codecs map[string][]securecookie.Codec // by cookie
 	client *http.Client
 
@@ -80,11 +80,10 @@ type SignIn struct {
 
 // NewSignIn returns the sign-in of a configuration that is complete.
 func NewSignIn(config OIDC, ended *apikeys.Store, next Authenticator) *SignIn {
-	open, err := lru.New[string, time.Time](maxKnown)
-	if err != nil {
-		panic(err) // maxKnown is not positive
+	s := &SignIn{
+		config: config, next: next, ended: ended, open: recent.NewMemory[string, bool](maxKnown, keyLife),
+		client: &http.Client{Timeout: issuerTime}, codecs: map[string][]securecookie.Codec{},
 	}
-	s := &SignIn{config: config, next: next, ended: ended, open: open, client: &http.Client{Timeout: issuerTime}, codecs: map[string][]securecookie.Codec{}}
 	for name, life := range map[string]time.Duration{sessionCookie: sessionLife, signInCookie: signInLife} {
 		for _, key := range config.Keys {
 			hash := sha256.Sum256([]byte(name + "\x00" + key))
@@ -102,7 +101,7 @@ func (s *SignIn) Programs() Authenticator { return s.next }
 
 // session is what the cookie of somebody who signed in has.
 type session struct {
-	ID    string `json:"i"` // empty in cookies of older releases, which end by themselves
+	ID    string `json:"i"`
 	Owner string `json:"o"`
 	Role  Role   `json:"r"`
 }
@@ -121,10 +120,10 @@ func (s *SignIn) Authenticate(r *http.Request) (Identity, error) {
 	return s.next.Authenticate(r)
 }
 
-// stillOpen returns ErrUnknown when somebody signed out of a session. What was read is
-// believed for keyLife.
+// stillOpen returns ErrUnknown when a session was signed out of, which may be noticed
+// keyLife later.
 func (s *SignIn) stillOpen(ctx context.Context, id string) error {
-	if at, ok := s.open.Get(id); id == "" || ok && time.Since(at) < keyLife {
+	if open, _ := s.open.Get(id); open {
 		return nil
 	}
 	now := time.Now()
@@ -133,7 +132,7 @@ func (s *SignIn) stillOpen(ctx context.Context, id string) error {
 		return ErrUnknown
 	}
 	if err == nil {
-		s.open.Add(id, now)
+		s.open.Add(id, true, now)
 	}
 	return err
 }
@@ -141,7 +140,7 @@ func (s *SignIn) stillOpen(ctx context.Context, id string) error {
 // signOut ends the session for every copy of its cookie.
 func (s *SignIn) signOut(w http.ResponseWriter, r *http.Request) error {
 	var known session
-	if s.read(r, sessionCookie, &known) && known.ID != "" {
+	if s.read(r, sessionCookie, &known) {
 		if err := s.ended.SignOut(r.Context(), known.ID, time.Now().Add(sessionLife)); err != nil {
 			return err
 		}

@@ -1,6 +1,6 @@
 // Package board shows people what queues and workers do, while it happens. However
-// many look, one reader asks storage, at most [Budget] times per second, and not at
-// all when nobody looks. What it costs is in docs/board.md.
+// many watch, one reader asks storage, at most [Budget] times per second, and not at
+// all when nobody watches. What it costs is in docs/board.md.
 //
 // Nothing depends on what is shown: it is read without taking anything, and may be
 // a second or two old.
@@ -10,32 +10,34 @@ package board
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"strconv"
 	"sync"
-	"time"
+	"sync/atomic"
 
-	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/recent"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
-// MaxLookers is how many may look at once through one web role.
-const MaxLookers = 256
+// MaxWatchers is how many may watch at once through one web role.
+const MaxWatchers = 256
 
-// maxPending is how many events wait for a looker that reads slowly. One that is
-// further behind gets a snapshot instead.
-const maxPending = 16
+// Budget is how many storage requests per second a board may make, for any number of
+// watchers. A board that was closed may make burst at once when it is opened, which
+// is what reading everything takes.
+const (
+	Budget = 20
+	burst  = 60
+)
 
 var (
-	// ErrCrowded says that [MaxLookers] look already.
-	ErrCrowded = errors.New("too many look at the board")
+	// ErrCrowded says that [MaxWatchers] watch already.
+	ErrCrowded = errors.New("too many watch the board")
 	// ErrClosed says that the role stops.
 	ErrClosed = errors.New("the board is closed")
 )
@@ -53,25 +55,20 @@ type Parts struct {
 
 // Board is safe for concurrent use.
 type Board struct {
-	parts  Parts
-	meter  meter
-	titles *lru.Cache[string, title]
+	parts    Parts
+	titles   *recent.Memory[video.ID, string]
+	budget   *rate.Limiter // outlives readers: opening the board again and again gets no more
+	requests atomic.Int64
 
-	mu      sync.Mutex
-	closed  bool
-	lookers map[*Looker]bool
-	reader  *reader // nil while nobody looks
-	opened  int     // readers since the start, for the ids of events
+	mu       sync.Mutex
+	closed   bool
+	watchers int
+	reader   *reader // nil while nobody watches
 }
 
-// New returns a board that nobody looks at.
+// New returns a board that nobody watches.
 func New(parts Parts) *Board {
-	titles, err := lru.New[string, title](maxTitles)
-	if err != nil {
-		panic(err) // for a size below 1 only
-	}
-	b := &Board{parts: parts, titles: titles, lookers: map[*Looker]bool{}}
-	b.meter.refill(time.Now())
+	b := &Board{parts: parts, titles: recent.NewMemory[video.ID, string](maxTitles, titleLife), budget: rate.NewLimiter(Budget, burst)}
 	parts.Queues.OnSend(func(queue string) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -82,171 +79,109 @@ func New(parts Parts) *Board {
 	return b
 }
 
-// Event is one server-sent event. Data is JSON without line breaks, shared by all
-// lookers: read-only.
-type Event struct {
-	Kind string // "snapshot" or "change"
-	ID   string
-	Data []byte
+// mayAsk reports whether one more storage request may be made now, and counts it.
+func (b *Board) mayAsk() bool {
+	allowed := b.budget.Allow()
+	if allowed {
+		b.requests.Add(1)
+	}
+	return allowed
 }
 
-// The kinds of events.
-const (
-	Snapshot = "snapshot"
-	Change   = "change"
-)
+// Requests is how often storage was asked for all watchers, since the start.
+func (b *Board) Requests() int64 { return b.requests.Load() }
 
-// Looker is one who looks. Its methods are for one goroutine.
-type Looker struct {
+// Watchers is how many watch now.
+func (b *Board) Watchers() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.watchers
+}
+
+// Watcher is one stream of states. Its methods are for one goroutine.
+type Watcher struct {
 	board  *Board
 	reader *reader
-	wake   chan struct{} // holds one when there is something new
-
-	// Guarded by board.mu.
-	pending []Event
-	behind  bool // the next event is a snapshot
+	seen   *published
 }
 
-// Look adds a looker. The first one starts the reader. Each must leave.
-func (b *Board) Look() (*Looker, error) {
+// Watch adds a watcher. The first one starts the reader. Each must be closed. ErrCrowded,
+// ErrClosed.
+func (b *Board) Watch() (*Watcher, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.closed:
 		return nil, ErrClosed
-	case len(b.lookers) >= MaxLookers:
+	case b.watchers >= MaxWatchers:
 		return nil, ErrCrowded
 	}
 	if b.reader == nil {
-		b.opened++
-		b.reader = newReader(b, b.opened)
+		b.reader = newReader(b)
 		go b.reader.run()
 	}
-	l := &Looker{board: b, reader: b.reader, wake: make(chan struct{}, 1), behind: true}
-	b.lookers[l] = true
-	return l, nil
+	b.watchers++
+	return &Watcher{b, b.reader, b.reader.start}, nil
 }
 
-// Leave ends the looking. With the last looker the reader stops.
-func (l *Looker) Leave() {
-	l.board.mu.Lock()
-	defer l.board.mu.Unlock()
-	delete(l.board.lookers, l)
-	if len(l.board.lookers) == 0 {
-		l.board.stop()
+// Close ends the watching, once. With the last watcher the reader stops.
+func (w *Watcher) Close() {
+	w.board.mu.Lock()
+	defer w.board.mu.Unlock()
+	if w.board.watchers--; w.board.watchers == 0 {
+		w.board.stop(ErrClosed)
 	}
 }
 
-// Close ends all looking: Next returns [ErrClosed] from now on.
+// Close ends all watching: Next returns [ErrClosed] from now on.
 func (b *Board) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	b.stop()
+	b.stop(ErrClosed)
 }
 
-// stop ends the reader. The caller holds mu.
-func (b *Board) stop() {
+// stop ends the reader; its watchers are told why. The caller holds mu.
+func (b *Board) stop(why error) {
 	if b.reader != nil {
-		b.reader.cancel()
+		b.reader.cancel(why)
 		b.reader = nil
 	}
 }
 
-// Next waits for the next event. The first is a snapshot. An error before that says
-// why nothing could be read.
-func (l *Looker) Next(ctx context.Context) (Event, error) {
-	if err := l.reader.wait(ctx); err != nil {
-		return Event{}, err
+// Next waits for a state that the watcher has not seen and returns the newest, as JSON
+// without line breaks, which all watchers share: read-only. A slow watcher misses those in
+// between. An error before the first says why nothing could be read.
+func (w *Watcher) Next(ctx context.Context) ([]byte, error) {
+	p, err := w.next(ctx)
+	if err != nil {
+		return nil, err
 	}
-	for {
-		event, found, err := l.take()
-		if found || err != nil {
-			return event, err
-		}
-		select {
-		case <-l.wake:
-		case <-l.reader.ctx.Done():
-			return Event{}, ErrClosed
-		case <-ctx.Done():
-			return Event{}, ctx.Err()
-		}
+	return p.data, nil
+}
+
+func (w *Watcher) next(ctx context.Context) (*published, error) {
+	select {
+	case <-w.seen.replaced:
+		w.seen = w.reader.newest.Load()
+		return w.seen, nil
+	case <-w.reader.ctx.Done():
+		return nil, context.Cause(w.reader.ctx)
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
-func (l *Looker) take() (event Event, found bool, err error) {
-	l.board.mu.Lock()
-	defer l.board.mu.Unlock()
-	switch {
-	case l.reader.ctx.Err() != nil:
-		return event, false, ErrClosed
-	case l.behind:
-		if event, err = l.reader.snapshot(); err != nil {
-			return event, false, err
-		}
-		l.behind, l.pending = false, nil
-		return event, true, nil
-	case len(l.pending) == 0:
-		return event, false, nil
-	}
-	event, l.pending = l.pending[0], l.pending[1:]
-	return event, true, nil
-}
-
-// tell gives every looker an event. The caller holds mu.
-func (b *Board) tell(event Event) {
-	for l := range b.lookers {
-		switch {
-		case l.behind:
-		case len(l.pending) >= maxPending:
-			l.pending, l.behind = nil, true
-		default:
-			l.pending = append(l.pending, event)
-		}
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// Glance returns what a looker would see first. While others look it costs nothing.
-func (b *Board) Glance(ctx context.Context) (api.BoardEvent, error) {
-	l, err := b.Look()
+// Snapshot returns what a watcher would see first. While others watch it costs nothing.
+func (b *Board) Snapshot(ctx context.Context) (api.BoardEvent, error) {
+	w, err := b.Watch()
 	if err != nil {
 		return api.BoardEvent{}, err
 	}
-	defer l.Leave()
-	if err := l.reader.wait(ctx); err != nil {
+	defer w.Close()
+	p, err := w.next(ctx)
+	if err != nil {
 		return api.BoardEvent{}, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return l.reader.shown.everything(), nil
-}
-
-// Lookers is how many look now.
-func (b *Board) Lookers() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.lookers)
-}
-
-// Requests is how often storage was asked for all lookers, since the start.
-func (b *Board) Requests() int64 { return b.meter.total() }
-
-// snapshot is made once for all who need it. The caller holds board.mu.
-func (r *reader) snapshot() (Event, error) {
-	if r.whole.Data == nil {
-		data, err := json.Marshal(r.shown.everything())
-		if err != nil {
-			return Event{}, fmt.Errorf("encode a snapshot of the board: %w", err)
-		}
-		r.whole = Event{Kind: Snapshot, ID: r.eventID(), Data: data}
-	}
-	return r.whole, nil
-}
-
-func (r *reader) eventID() string {
-	return strconv.Itoa(r.number) + "-" + strconv.FormatInt(r.version, 10)
+	return p.state, nil
 }

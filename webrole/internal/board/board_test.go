@@ -2,8 +2,8 @@ package board
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"strconv"
 	"testing"
 	"time"
 
@@ -11,6 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
@@ -31,87 +32,65 @@ func open(t *testing.T) *Board {
 	return b
 }
 
-func look(t *testing.T, b *Board) *Looker {
+func watch(t *testing.T, b *Board) *Watcher {
 	t.Helper()
-	l, err := b.Look()
+	w, err := b.Watch()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(l.Leave)
-	return l
+	t.Cleanup(w.Close)
+	return w
 }
 
-func next(t *testing.T, l *Looker) Event {
+// next returns the next state.
+func next(t *testing.T, w *Watcher) (state api.BoardEvent) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(20*time.Second))
 	defer cancel()
-	event, err := l.Next(ctx)
+	data, err := w.Next(ctx)
+	if err == nil {
+		err = json.Unmarshal(data, &state)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return event
+	return state
 }
 
-// tell sends changes that the reader did not make.
-func tell(b *Board, from, to int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := from; i < to; i++ {
-		b.tell(Event{Kind: Change, ID: "test-" + strconv.Itoa(i), Data: []byte("{}")})
-	}
-}
-
-// Who reads slowly holds a bounded number of events, and then gets one snapshot
-// instead of them. Nobody waits for it.
-func TestASlowLookerGetsASnapshot(t *testing.T) {
+// A slow watcher gets the newest state, and none of those in between. The reader does not
+// wait for it.
+func TestASlowWatcherGetsTheNewestState(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	quick, slow := look(t, b), look(t, b)
-	for _, l := range []*Looker{quick, slow} {
-		if e := next(t, l); e.Kind != Snapshot {
-			t.Fatalf("the first event is a %s", e.Kind)
+	quick, slow := watch(t, b), watch(t, b)
+	first := next(t, slow)
+	if first.Queues == nil || first.Workers == nil || first.Samples == nil {
+		t.Errorf("the first state is not complete: %+v", first)
+	}
+	var newest api.BoardEvent
+	for range 4 {
+		state := next(t, quick)
+		if !state.At.After(newest.At) {
+			t.Errorf("a state of %v after one of %v", state.At, newest.At)
 		}
+		newest = state
 	}
-	for i := range 3 * maxPending {
-		tell(b, i, i+1)
-		for id := "test-" + strconv.Itoa(i); ; { // changes that the reader made are among them
-			if e := next(t, quick); e.Kind != Change {
-				t.Fatalf("who keeps up got a %s", e.Kind)
-			} else if e.ID == id {
-				break
-			}
-		}
-	}
-	b.mu.Lock()
-	held := len(slow.pending)
-	b.mu.Unlock()
-	if held > maxPending {
-		t.Errorf("%d events wait for the slow one", held)
-	}
-	if e := next(t, slow); e.Kind != Snapshot {
-		t.Errorf("the slow one got a %s", e.Kind)
-	}
-	tell(b, 100, 101)
-	for {
-		if e := next(t, slow); e.ID == "test-100" {
-			break
-		} else if e.Kind != Change {
-			t.Fatalf("after its snapshot it got another %s", e.Kind)
-		}
+	if got := next(t, slow); got.At.Before(newest.At) {
+		t.Errorf("the slow watcher got a state of %v, and there is one of %v", got.At, newest.At)
 	}
 }
 
-func TestLookersAreBounded(t *testing.T) {
+func TestWatchersAreBounded(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	for range MaxLookers {
-		look(t, b)
+	for range MaxWatchers {
+		watch(t, b)
 	}
-	if _, err := b.Look(); !errors.Is(err, ErrCrowded) {
+	if _, err := b.Watch(); !errors.Is(err, ErrCrowded) {
 		t.Errorf("one more: %v", err)
 	}
 	b.Close()
-	if _, err := b.Look(); !errors.Is(err, ErrClosed) {
+	if _, err := b.Watch(); !errors.Is(err, ErrClosed) {
 		t.Errorf("after the end: %v", err)
 	}
 }
@@ -123,12 +102,12 @@ func TestTheBudgetOutlivesReaders(t *testing.T) {
 	b := open(t)
 	began := time.Now()
 	for time.Since(began) < 4*time.Second {
-		l, err := b.Look()
+		w, err := b.Watch()
 		if err != nil {
 			t.Fatal(err)
 		}
-		next(t, l)
-		l.Leave()
+		next(t, w)
+		w.Close()
 	}
 	if n, most := float64(b.Requests()), burst+Budget*(time.Since(began).Seconds()+1); n > most || n < burst {
 		t.Errorf("%v requests, want between %v and %v", n, burst, most)

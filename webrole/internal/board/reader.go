@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,11 +25,11 @@ import (
 // sent one. When the budget does not allow all that is due, the longest overdue goes
 // first.
 const (
-	passEvery    = 500 * time.Millisecond // also how often lookers are told
+	passEvery    = 500 * time.Millisecond // also how often watchers are told
 	peekEvery    = time.Second            // a busy queue's first messages
 	lengthEvery  = 2 * time.Second
-	idleEvery    = 10 * time.Second // the length of a lane that nobody uses
-	workersEvery = time.Second      // while somebody works
+	idleEvery    = 10 * time.Second // the length of a lane that is not in use
+	workersEvery = time.Second      // while there is work
 	restEvery    = 3 * time.Second  // workers that rest, and poison
 	busyFor      = 8 * time.Second
 	scaleEvery   = 2 * time.Second // workers wanted, which asks for nothing more
@@ -40,39 +42,38 @@ const (
 	maxMessages = workqueue.MaxBatch
 	maxPoison   = 50
 	maxTitles   = 1000
-	titleFor    = 5 * time.Minute
+	titleLife   = 5 * time.Minute
 )
 
-// reader reads storage for all lookers. It begins with the first and ends with the last.
-// Its own goroutine writes its fields, and so do the asks, for which it waits. It holds
-// board.mu while it writes those that lookers read.
+// reader reads storage for all watchers. It begins with the first and ends with the last.
 type reader struct {
 	board  *Board
-	number int
 	began  time.Time
-	ctx    context.Context
-	cancel context.CancelFunc
+	ctx    context.Context // its cause is why the reader ended
+	cancel context.CancelCauseFunc
 
-	ready chan struct{} // closed when the first look is done, or failed
-	err   error         // why it failed
+	start  *published // before the first state
+	newest atomic.Pointer[published]
+	wake   []string // queues that were sent to; guarded by board.mu
 
-	// Guarded by board.mu.
-	shown   state
-	whole   Event // of shown; without data when it is not made yet
-	version int64
-	wake    []string // queues that were sent to
+	// Written by the requests of a pass, for which the reader waits, one at a time.
+	mu     sync.Mutex
+	lines  []*line
+	seen   []workers.Worker
+	poison []api.Poison
+	counts map[string]counted // by worker
+	sample sample
 
-	lines       []*line
-	workersAt   time.Time // when they were asked for; zero before
-	poisonAt    time.Time
-	scaledAt    time.Time
-	seen        []workers.Worker
-	poison      []api.Poison
-	next        state
-	trouble     string
-	sample      sample
-	counts      map[string]counted // by worker
-	missedTitle []video.ID
+	workersAt, poisonAt, scaledAt time.Time // when they were asked for; zero before
+	missedTitles                  []video.ID
+	trouble                       string
+}
+
+// published is a state as watchers get it.
+type published struct {
+	state    api.BoardEvent
+	data     []byte
+	replaced chan struct{} // closed when there is a newer one
 }
 
 // line is one storage queue.
@@ -85,49 +86,27 @@ type line struct {
 	messages         []api.BoardMessage
 }
 
-type title struct {
-	text string
-	at   time.Time
-}
+func (l *line) busy() { l.busyUntil = time.Now().Add(busyFor) }
 
-func newReader(b *Board, number int) *reader {
-	ctx, cancel := context.WithCancel(azstorage.WithoutRetry(context.Background()))
-	r := &reader{board: b, number: number, began: time.Now(), ctx: ctx, cancel: cancel, ready: make(chan struct{}), counts: map[string]counted{}}
+func newReader(b *Board) *reader {
+	ctx, cancel := context.WithCancelCause(azstorage.WithoutRetry(context.Background()))
+	r := &reader{board: b, began: time.Now(), ctx: ctx, cancel: cancel, start: &published{replaced: make(chan struct{})}, poison: []api.Poison{}}
+	r.newest.Store(r.start)
 	for _, spec := range b.parts.Queues.Specs() {
 		r.lines = append(r.lines, &line{queue: b.parts.Queues.Queue(spec.Name), messages: []api.BoardMessage{}})
 	}
-	r.sample = newSample(time.Now(), b.meter.total())
+	r.sample = newSample(time.Now(), b.Requests())
 	return r
 }
 
-// wait returns when the first look is done.
-func (r *reader) wait(ctx context.Context) error {
-	select {
-	case <-r.ready:
-		return r.err
-	case <-r.ctx.Done():
-		select {
-		case <-r.ready: // it failed, and then it was cancelled
-			return r.err
-		default:
-			return ErrClosed
-		}
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// run reads until the reader is cancelled. The first look is either whole or an error
+// run reads until the reader is cancelled. The first state is either complete or an error
 // for all who wait for it.
 func (r *reader) run() {
-	if r.err = r.first(); r.err != nil {
-		r.board.abandon(r)
-		close(r.ready)
-		r.cancel()
+	if err := r.first(); err != nil {
+		r.board.abandon(r, err)
 		return
 	}
 	r.publish(time.Now())
-	close(r.ready)
 	tick := time.NewTicker(passEvery)
 	defer tick.Stop()
 	for {
@@ -145,10 +124,11 @@ func (r *reader) run() {
 	}
 }
 
-// abandon lets the next looker start anew after a first look that failed.
-func (b *Board) abandon(r *reader) {
+// abandon lets the next watcher start another reader after a first pass that failed.
+func (b *Board) abandon(r *reader, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	r.cancel(why)
 	if b.reader == r {
 		b.reader = nil
 	}
@@ -157,20 +137,20 @@ func (b *Board) abandon(r *reader) {
 // first asks for everything, and then once more: the second pass reads the messages of
 // the queues that the first one found busy.
 func (r *reader) first() error {
-	for round := 0; ; {
+	for complete := false; ; {
 		if err := r.pass(); err != nil {
 			return err
 		}
-		whole := !r.workersAt.IsZero() && !r.poisonAt.IsZero() && !slices.ContainsFunc(r.lines, func(l *line) bool { return !l.read })
-		if whole {
-			if round++; round > 1 {
-				return nil
-			}
+		if complete {
+			return nil
+		}
+		complete = !r.workersAt.IsZero() && !r.poisonAt.IsZero() && !slices.ContainsFunc(r.lines, func(l *line) bool { return !l.read })
+		if complete {
 			continue
 		}
 		select {
 		case <-r.ctx.Done():
-			return ErrClosed
+			return context.Cause(r.ctx)
 		case <-time.After(passEvery):
 		}
 	}
@@ -188,48 +168,54 @@ func (r *reader) note(err error) {
 	r.trouble = "Storage does not answer: what is shown may be old."
 }
 
-// ask is one request: do makes it, and returns how its answer is kept.
-type ask struct {
-	due time.Time
-	do  func(context.Context) (keep func(), err error)
+// publish gives the new state to all watchers.
+func (r *reader) publish(now time.Time) {
+	next := &published{state: r.observe(now), replaced: make(chan struct{})}
+	var err error
+	if next.data, err = json.Marshal(next.state); err != nil {
+		slog.Error("the board cannot be shown", "error", fmt.Errorf("encode the board: %w", err)) // a number that is none
+		return
+	}
+	close(r.newest.Swap(next).replaced)
 }
+
+// ask is one request that is due every so often.
+type ask struct {
+	last  *time.Time // when it was made; zero before
+	every time.Duration
+	do    func(context.Context) error
+}
+
+func (a ask) due() time.Time { return a.last.Add(a.every) }
 
 // pass makes the requests that are due, within the budget. After a failure it makes no
 // more of them, because each one would wait for a service that does not answer.
 func (r *reader) pass() error {
 	now := time.Now()
-	r.rouse(now)
-	due := r.due(now)
-	slices.SortStableFunc(due, func(a, b ask) int { return a.due.Compare(b.due) })
-	keep := make([]func(), len(due))
-	errs := make([]error, len(due))
+	r.wakeQueues(now)
+	due := slices.DeleteFunc(r.asks(now), func(a ask) bool { return now.Before(a.due()) })
+	slices.SortStableFunc(due, func(a, b ask) int { return a.due().Compare(b.due()) })
 	group, live := errgroup.WithContext(r.ctx)
 	group.SetLimit(parallel)
-	for i, a := range due {
-		if live.Err() != nil || !r.board.meter.take() {
+	for _, a := range due {
+		if live.Err() != nil || !r.board.mayAsk() {
 			break
 		}
+		*a.last = time.Now() // before the answer, so that a failure is not repeated at once
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(r.ctx, askTimeout)
 			defer cancel()
-			keep[i], errs[i] = a.do(ctx)
-			return errs[i]
+			return a.do(ctx)
 		})
 	}
-	err := group.Wait()
-	for _, k := range keep {
-		if k != nil {
-			k()
-		}
-	}
-	return err
+	return group.Wait()
 }
 
 // sent notes that this role sent to a queue. The caller holds board.mu.
 func (r *reader) sent(queue string) { r.wake = append(r.wake, queue) }
 
-// rouse makes the queues busy that were sent to.
-func (r *reader) rouse(now time.Time) {
+// wakeQueues makes the queues busy that were sent to.
+func (r *reader) wakeQueues(now time.Time) {
 	r.board.mu.Lock()
 	names := r.wake
 	r.wake = nil
@@ -241,157 +227,105 @@ func (r *reader) rouse(now time.Time) {
 	}
 }
 
-// due lists what is to be asked.
-func (r *reader) due(now time.Time) (due []ask) {
-	add := func(last time.Time, every time.Duration, do func(context.Context) (func(), error)) {
-		if at := last.Add(every); !now.Before(at) {
-			due = append(due, ask{at, do})
-		}
-	}
-	lively := map[int]bool{0: true} // lanes that somebody uses, in whatever queue
+// asks lists what is asked at present.
+func (r *reader) asks(now time.Time) []ask {
+	used := map[int]bool{0: true} // lanes in which any queue is busy
 	for _, l := range r.lines {
 		if now.Before(l.busyUntil) {
-			lively[l.queue.Spec().Lane()] = true
+			used[l.queue.Spec().Lane()] = true
 		}
 	}
-	working := false
+	workersPause := restEvery
+	var all []ask
 	for _, l := range r.lines {
 		every := idleEvery
-		if lively[l.queue.Spec().Lane()] {
+		if used[l.queue.Spec().Lane()] {
 			every = lengthEvery
 		}
-		add(l.lengthAt, every, r.askLength(l))
+		all = append(all, ask{&l.lengthAt, every, func(ctx context.Context) error { return r.askLength(ctx, l) }})
 		if l.read && now.Before(l.busyUntil) {
-			working = true
-			add(l.peekAt, peekEvery, r.askMessages(l))
+			workersPause = workersEvery
+			all = append(all, ask{&l.peekAt, peekEvery, func(ctx context.Context) error { return r.askMessages(ctx, l) }})
 		}
 	}
-	every := restEvery
-	if working {
-		every = workersEvery
+	all = append(all, ask{&r.workersAt, workersPause, r.askWorkers}, ask{&r.poisonAt, restEvery, r.askPoison})
+	for _, id := range r.missedTitles {
+		all = append(all, ask{&now, 0, func(ctx context.Context) error { return r.askTitle(ctx, id) }})
 	}
-	add(r.workersAt, every, r.askWorkers)
-	add(r.poisonAt, restEvery, r.askPoison)
-	for _, id := range r.missedTitle {
-		add(now, 0, r.askTitle(id))
-	}
-	return due
+	return all
 }
 
-// The asks set when they were made before they are, so that a failure is not
-// repeated at once.
-
-func (r *reader) askLength(l *line) func(context.Context) (func(), error) {
-	return func(ctx context.Context) (func(), error) {
-		l.lengthAt = time.Now()
-		state, err := l.queue.Length(ctx)
-		if err != nil && !workqueue.IsMissing(err) {
-			return nil, err
-		}
-		return func() {
-			l.read, l.length = true, state.Length
-			if state.Length > 0 || len(l.messages) > 0 {
-				l.busyUntil = time.Now().Add(busyFor)
-			}
-			if state.Length == 0 { // never too low
-				l.messages = []api.BoardMessage{}
-			}
-		}, nil
+func (r *reader) askLength(ctx context.Context, l *line) error {
+	state, err := l.queue.Length(ctx)
+	if err != nil && !workqueue.IsMissing(err) {
+		return err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.read, l.length = true, state.Length
+	if state.Length > 0 || len(l.messages) > 0 {
+		l.busy()
+	}
+	if state.Length == 0 { // never too low
+		l.messages = []api.BoardMessage{}
+	}
+	return nil
 }
 
-func (r *reader) askMessages(l *line) func(context.Context) (func(), error) {
-	return func(ctx context.Context) (func(), error) {
-		l.peekAt = time.Now()
-		seen, err := l.queue.Peek(ctx, maxMessages)
-		if err != nil && !workqueue.IsMissing(err) {
-			return nil, err
-		}
-		messages := make([]api.BoardMessage, len(seen))
-		for i, p := range seen {
-			messages[i] = messageOf(p)
-		}
-		return func() {
-			l.messages = messages
-			l.length = max(l.length, int64(len(messages)))
-			if len(messages) > 0 {
-				l.busyUntil = time.Now().Add(busyFor)
-			}
-		}, nil
+func (r *reader) askMessages(ctx context.Context, l *line) error {
+	seen, err := l.queue.Peek(ctx, maxMessages)
+	if err != nil && !workqueue.IsMissing(err) {
+		return err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.messages = api.Each(seen, messageOf)
+	l.length = max(l.length, int64(len(l.messages)))
+	if len(l.messages) > 0 {
+		l.busy()
+	}
+	return nil
 }
 
-func (r *reader) askWorkers(ctx context.Context) (func(), error) {
-	r.workersAt = time.Now()
+func (r *reader) askWorkers(ctx context.Context) error {
 	found, err := r.board.parts.Workers.List(ctx, time.Now().Add(-forgetAfter))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return func() {
-		r.count(found)
-		r.seen = found
-		for _, w := range found {
-			for _, task := range w.Busy {
-				r.busy(task)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count(found)
+	r.seen = found
+	for _, w := range found {
+		for _, task := range w.Busy { // its queue is busy until the message must have come back
+			i := slices.IndexFunc(r.lines, func(l *line) bool { return l.queue.Name() == task.Queue })
+			if i >= 0 && time.Now().Before(task.Deadline.Add(busyFor)) {
+				r.lines[i].busy()
 			}
 		}
-	}, nil
-}
-
-// busy makes the queue of a task busy until the message must have come back.
-func (r *reader) busy(task workers.Task) {
-	i := slices.IndexFunc(r.lines, func(l *line) bool { return l.queue.Name() == task.Queue })
-	if i >= 0 && time.Now().Before(task.Deadline.Add(busyFor)) {
-		r.lines[i].busyUntil = time.Now().Add(busyFor)
 	}
+	return nil
 }
 
-func (r *reader) askPoison(ctx context.Context) (func(), error) {
-	r.poisonAt = time.Now()
+func (r *reader) askPoison(ctx context.Context) error {
 	found, _, err := r.board.parts.Queues.ListPoison(ctx, maxPoison, "")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	items := make([]api.Poison, len(found))
-	for i, p := range found {
-		items[i] = PoisonOf(p)
-	}
+	items := api.Each(found, PoisonOf)
 	slices.SortStableFunc(items, func(a, b api.Poison) int {
 		return cmp.Or(b.PoisonedAt.Compare(a.PoisonedAt), cmp.Compare(a.Id, b.Id))
 	})
-	return func() { r.poison = items }, nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.poison = items
+	return nil
 }
 
-func (r *reader) askTitle(id video.ID) func(context.Context) (func(), error) {
-	return func(ctx context.Context) (func(), error) {
-		text, err := r.board.parts.Title(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		return func() { r.board.titles.Add(string(id), title{text, time.Now()}) }, nil
+func (r *reader) askTitle(ctx context.Context, id video.ID) error {
+	text, err := r.board.parts.Title(ctx, id)
+	if err == nil {
+		r.board.titles.Add(id, text, time.Now())
 	}
-}
-
-// publish shows the new state, and tells all lookers what changed.
-func (r *reader) publish(now time.Time) {
-	r.next = r.observe(now)
-	change, changed := r.next.since(r.shown)
-	r.board.mu.Lock()
-	defer r.board.mu.Unlock()
-	first := r.version == 0
-	r.shown = r.next
-	if !changed && !first {
-		return
-	}
-	r.version++
-	r.whole = Event{}
-	if first {
-		return // each look begins with a snapshot
-	}
-	data, err := json.Marshal(change)
-	if err != nil { // cannot be: a snapshot would say so
-		slog.Error("the board cannot be told", "error", fmt.Errorf("encode a change of the board: %w", err))
-		return
-	}
-	r.board.tell(Event{Kind: Change, ID: r.eventID(), Data: data})
+	return err
 }

@@ -16,7 +16,7 @@ const (
 // sample counts until it is long enough to be a point of the plots.
 type sample struct {
 	began time.Time
-	reads int64            // the meter at the start
+	reads int64            // requests of the board until then
 	done  map[string]int64 // by base queue
 }
 

@@ -1,17 +1,18 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
 
 	"github.com/cutroom/cutroom/webrole/internal/edge"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -21,41 +22,52 @@ import (
 // maxJSON bounds JSON bodies, in bytes.
 const maxJSON = 64 << 10
 
-// readJSON reads a body into dst: bounded, strict, and fitting the named schema
-// of the document.
-func (s *Server) readJSON(c *gin.Context, schema string, dst any) error {
-	if err := wantJSON(c.Request); err != nil {
-		return err
+// readJSON reads a body: bounded, strict, and fitting the schema of the document that T
+// is generated from and named after.
+func readJSON[T any](s *Server, c *gin.Context) (body T, err error) {
+	if _, err := wantType(c.Request, "application/json"); err != nil {
+		return body, err
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxJSON))
 	if err != nil {
-		return bodyReadProblem(err)
+		return body, bodyReadProblem(err)
 	}
-	if err := strictjson.Check(data); err != nil {
-		return problem.New(http.StatusBadRequest, problem.InvalidJSON, "The body is not strict JSON.").Because(err)
+	value, err := strictjson.Parse(data)
+	if err != nil {
+		return body, problem.New(http.StatusBadRequest, problem.InvalidJSON, "The body is not strict JSON.").Because(err)
 	}
-	var value any
-	if err := json.Unmarshal(data, &value); err != nil {
-		return problem.New(http.StatusBadRequest, problem.InvalidJSON, "The body is not strict JSON.").Because(err)
+	schema := s.doc.Components.Schemas[reflect.TypeFor[T]().Name()]
+	if err := schema.Value.VisitJSON(value, openapi3.VisitAsRequest()); err != nil {
+		return body, bodyProblem(err)
 	}
-	if err := s.doc.Components.Schemas[schema].Value.VisitJSON(value, openapi3.VisitAsRequest()); err != nil {
-		return bodyProblem(err)
+	if err := json.Unmarshal(data, &body); err != nil {
+		return body, problem.New(http.StatusBadRequest, problem.InvalidBody, "The body does not fit the API's document.").Because(err)
 	}
-	if err := json.Unmarshal(data, dst); err != nil {
-		return problem.New(http.StatusBadRequest, problem.InvalidBody, "The body does not fit the API's document.").Because(err)
-	}
-	return nil
+	return body, nil
 }
 
-func wantJSON(r *http.Request) error {
-	_, err := wantType(r, "application/json")
-	return err
+// readOptional is readJSON for a body that may be missing.
+func readOptional[T any](s *Server, c *gin.Context) (body T, err error) {
+	if c.Request.ContentLength == 0 {
+		return body, nil
+	}
+	return readJSON[T](s, c)
+}
+
+// bodyProblem says which member is wrong, and never repeats its value.
+func bodyProblem(err error) error {
+	var schema *openapi3.SchemaError
+	if errors.As(err, &schema) {
+		where := "/" + strings.Join(schema.JSONPointer(), "/")
+		return problem.New(http.StatusBadRequest, problem.InvalidBody, "%s", fmt.Sprintf("Member %s: %s.", where, schema.Reason))
+	}
+	return problem.New(http.StatusBadRequest, problem.InvalidBody, "The body does not fit the API's document.").Because(err)
 }
 
 // wantType returns the body's media type, which must be one of types.
 func wantType(r *http.Request, types ...string) (string, error) {
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return "", problem.New(http.StatusUnsupportedMediaType, problem.UnsupportedType, "Compressed bodies are not taken.")
+	if err := wantPlain(r); err != nil {
+		return "", err
 	}
 	kind, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	charset := parameters["charset"]
@@ -63,6 +75,14 @@ func wantType(r *http.Request, types ...string) (string, error) {
 		return "", problem.New(http.StatusUnsupportedMediaType, problem.UnsupportedType, "The body must be %s, in UTF-8.", strings.Join(types, " or "))
 	}
 	return kind, nil
+}
+
+// wantPlain refuses a compressed body.
+func wantPlain(r *http.Request) error {
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return problem.New(http.StatusUnsupportedMediaType, problem.UnsupportedType, "Compressed bodies are not taken.")
+	}
+	return nil
 }
 
 // bodyReadProblem tells a body that is too large or too slow (which package
@@ -73,4 +93,10 @@ func bodyReadProblem(err error) error {
 		return fmt.Errorf("read body: %w", err)
 	}
 	return problem.New(http.StatusBadRequest, problem.BodyIncomplete, "The body ended before its Content-Length.").Because(err)
+}
+
+// refuseBody answers without reading the rest of a body that may be gigabytes.
+func refuseBody(c *gin.Context, err error) {
+	c.Header("Connection", "close")
+	abort(c, err)
 }

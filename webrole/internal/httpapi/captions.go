@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -12,66 +13,63 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
+
+// captionsKey names the captions of a route, whose video exists.
+func (s *Server) captionsKey(c *gin.Context, id api.ID, language api.Language) (workflow.Key, error) {
+	key, err := videostore.CaptionsKey(video.ID(id), language)
+	if err == nil {
+		_, err = s.existing(c, id)
+	}
+	return key, err
+}
 
 // CreateCaptions implements POST /videos/{id}/captions/{language}: first the file,
 // then the row with the promise of the work item, then the message (Q9). The file
 // is named by its hash, so that sending it again asks for nothing new.
 func (s *Server) CreateCaptions(c *gin.Context, id api.ID, language api.Language) {
-	ctx := c.Request.Context()
-	key, err := videostore.CaptionsKey(video.ID(id), language)
-	if err == nil {
-		err = s.mustExist(c, id)
-	}
-	if err == nil {
-		_, err = wantType(c.Request, "text/vtt", "application/x-subrip", "text/plain")
-	}
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	file, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, video.MaxCaptions))
-	if err != nil {
-		abort(c, bodyReadProblem(err))
-		return
-	}
-	sum := sha256.Sum256(file)
-	input := video.CaptionsBlob(key.ID, key.Language, hex.EncodeToString(sum[:]))
-	// Written anew even when it is there: the janitor spares what is young.
-	_, err = s.blobs.Put(ctx, video.SourcesContainer, input, file, blobstore.Options{ContentType: "text/plain"})
-	var captions videostore.Step
-	if err == nil {
-		captions, err = s.videos.RequestCaptions(ctx, key, input)
-	}
-	var out api.Captions
-	if err == nil {
+	handle(c, http.StatusAccepted, func(ctx context.Context) (out api.Captions, _ error) {
+		key, err := s.captionsKey(c, id, language)
+		if err == nil {
+			_, err = wantType(c.Request, "text/vtt", "application/x-subrip", "text/plain")
+		}
+		if err != nil {
+			return out, err
+		}
+		file, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, video.MaxCaptions))
+		if err != nil {
+			return out, bodyReadProblem(err)
+		}
+		sum := sha256.Sum256(file)
+		input := video.CaptionsBlob(key.ID, key.Language, hex.EncodeToString(sum[:]))
+		// Written anew even when it is there: the janitor spares what is young.
+		_, err = s.Blobs.Put(ctx, video.SourcesContainer, input, file, blobstore.Options{ContentType: "text/plain"})
+		if err != nil {
+			return out, err
+		}
+		captions, err := s.Videos.RequestCaptions(ctx, key, input)
+		if err != nil {
+			return out, err
+		}
 		out, err = publicCaptions(captions)
-	}
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	c.Header("Location", out.Links.Self)
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusAccepted, out)
+		c.Header("Location", out.Links.Self)
+		return out, err
+	})
 }
 
 // GetCaptions implements GET /videos/{id}/captions/{language}.
 func (s *Server) GetCaptions(c *gin.Context, id api.ID, language api.Language) {
-	ctx := c.Request.Context()
-	key, err := videostore.CaptionsKey(video.ID(id), language)
-	if err == nil {
-		err = s.mustExist(c, id)
-	}
+	key, err := s.captionsKey(c, id, language)
 	var captions videostore.Step
 	if err == nil {
-		captions, err = s.videos.Captions(ctx, key)
+		captions, err = s.Videos.Captions(c.Request.Context(), key)
 	}
 	var file []byte
 	if err == nil {
-		file, err = s.captionsFile(c, captions)
+		file, err = s.captionsFile(c.Request.Context(), captions)
 	}
 	if err != nil {
 		abort(c, err)
@@ -82,7 +80,7 @@ func (s *Server) GetCaptions(c *gin.Context, id api.ID, language api.Language) {
 }
 
 // captionsFile reads what is served, or returns why there is nothing yet.
-func (s *Server) captionsFile(c *gin.Context, captions videostore.Step) ([]byte, error) {
+func (s *Server) captionsFile(ctx context.Context, captions videostore.Step) ([]byte, error) {
 	out, found, err := captions.CaptionsOutput()
 	switch {
 	case err != nil:
@@ -94,55 +92,36 @@ func (s *Server) captionsFile(c *gin.Context, captions videostore.Step) ([]byte,
 		e.RetryAfter = 1
 		return nil, e
 	}
-	body, _, err := s.blobs.Open(c.Request.Context(), video.MediaContainer, out.Blob, blobstore.Range{Length: out.Bytes}, "")
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", captions.Key, err)
-	}
-	defer body.Close() //nolint:errcheck // reading only
-	file, err := io.ReadAll(body)
+	file, err := s.Blobs.Get(ctx, video.MediaContainer, out.Blob)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", captions.Key, err)
 	}
-	return file, nil
+	return file[:min(int64(len(file)), out.Bytes)], nil
 }
 
 // ListCaptions implements GET /videos/{id}/captions: one row range of the video's
 // partition (T5).
 func (s *Server) ListCaptions(c *gin.Context, id api.ID) {
-	err := s.mustExist(c, id)
-	var all []videostore.Step
-	if err == nil {
-		all, err = s.videos.AllCaptions(c.Request.Context(), video.ID(id))
-	}
-	list := api.CaptionsList{Items: make([]api.Captions, len(all))}
-	for i, captions := range all {
-		if err == nil {
-			list.Items[i], err = publicCaptions(captions)
+	handle(c, http.StatusOK, func(ctx context.Context) (out api.CaptionsList, _ error) {
+		if _, err := s.existing(c, id); err != nil {
+			return out, err
 		}
-	}
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, list)
+		all, err := s.Videos.AllCaptions(ctx, video.ID(id))
+		out.Items = make([]api.Captions, len(all))
+		for i := 0; i < len(all) && err == nil; i++ {
+			out.Items[i], err = publicCaptions(all[i])
+		}
+		return out, err
+	})
 }
 
 // DeleteCaptions implements DELETE /videos/{id}/captions/{language}.
 func (s *Server) DeleteCaptions(c *gin.Context, id api.ID, language api.Language) {
-	key, err := videostore.CaptionsKey(video.ID(id), language)
+	key, err := s.captionsKey(c, id, language)
 	if err == nil {
-		err = s.mustExist(c, id)
+		err = s.Videos.DropCaptions(c.Request.Context(), key)
 	}
-	if err == nil {
-		err = s.videos.DropCaptions(c.Request.Context(), key)
-	}
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	c.Status(http.StatusNoContent)
-	c.Writer.WriteHeaderNow()
+	replyEmpty(c, http.StatusNoContent, err)
 }
 
 // captionsStates are the states of a step in the words of the API.
@@ -156,18 +135,13 @@ func publicCaptions(captions videostore.Step) (api.Captions, error) {
 	id, language := string(captions.Key.ID), captions.Key.Language
 	out := api.Captions{
 		Language: language, Name: videostore.LanguageName(language), VideoId: id,
-		State: captionsStates[captions.State], CreatedAt: captions.CreatedAt,
+		State: captionsStates[captions.State], CreatedAt: captions.CreatedAt, Error: stepFailure(captions),
 	}
 	out.Links.Self = Base + "/videos/" + id + "/captions/" + language
 	made, found, err := captions.CaptionsOutput()
 	if found {
-		out.Cues, out.LeftOut, out.Links.Media = &made.Cues, &made.LeftOut, ptr("/v/"+id+"/captions/"+language+".vtt")
-		if made.Charset != "" {
-			out.Charset = &made.Charset
-		}
-	}
-	if captions.State == videostore.StepFailed && captions.Error != nil {
-		out.Error = &api.Failure{Code: string(captions.Error.Code), Detail: captions.Error.Detail}
+		out.Cues, out.LeftOut, out.Links.Media = &made.Cues, &made.LeftOut, api.Ptr("/v/"+id+"/captions/"+language+".vtt")
+		out.Charset = api.Some(made.Charset)
 	}
 	return out, err
 }

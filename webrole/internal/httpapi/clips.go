@@ -18,17 +18,17 @@ import (
 
 // CreateClip implements POST /videos/{id}/clips.
 func (s *Server) CreateClip(c *gin.Context, id api.ID) {
-	var body api.NewClip
-	if err := s.readJSON(c, "NewClip", &body); err != nil {
-		abort(c, err)
-		return
-	}
-	footage, err := s.videos.Footage(c.Request.Context(), video.ID(id))
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	s.requestClip(c, footage, body.StartSeconds, body.DurationSeconds)
+	s.replyClip(c, http.StatusAccepted, func(ctx context.Context) (none videostore.Step, _ error) {
+		body, err := readJSON[api.NewClip](s, c)
+		if err != nil {
+			return none, err
+		}
+		footage, err := s.Videos.Footage(ctx, video.ID(id))
+		if err != nil {
+			return none, err
+		}
+		return s.requestClip(ctx, footage, body.StartSeconds, body.DurationSeconds)
+	})
 }
 
 const (
@@ -43,23 +43,29 @@ const (
 // CreateFinishClip implements POST /events/{event}/registrations/{bib}/clips:
 // find your own finish by your bib (T7).
 func (s *Server) CreateFinishClip(c *gin.Context, event api.Event, bib api.BibInPath) {
-	body := api.NewFinishClip{BeforeSeconds: ptr(aroundFinish), AfterSeconds: ptr(aroundFinish)}
-	if err := s.readJSON(c, "NewFinishClip", &body); err != nil {
-		abort(c, err)
-		return
-	}
-	footage, at, err := s.finish(c.Request.Context(), event, bib, value(body.VideoId))
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	// A finish near an end of the video has less around it.
-	from, to := max(0, at-*body.BeforeSeconds), min(footage.Seconds(), at+*body.AfterSeconds)
-	if to-from < shortestClip {
-		abort(c, problem.New(http.StatusBadRequest, problem.InvalidBody, "A clip lasts %g seconds at least.", shortestClip))
-		return
-	}
-	s.requestClip(c, footage, from, to-from)
+	s.replyClip(c, http.StatusAccepted, func(ctx context.Context) (none videostore.Step, _ error) {
+		body, err := readJSON[api.NewFinishClip](s, c)
+		if err != nil {
+			return none, err
+		}
+		footage, at, err := s.finish(ctx, event, bib, api.Value(body.VideoId))
+		if err != nil {
+			return none, err
+		}
+		before, after := aroundFinish, aroundFinish
+		if body.BeforeSeconds != nil {
+			before = *body.BeforeSeconds
+		}
+		if body.AfterSeconds != nil {
+			after = *body.AfterSeconds
+		}
+		// A finish near an end of the video has less around it.
+		from, to := max(0, at-before), min(footage.Seconds(), at+after)
+		if to-from < shortestClip {
+			return none, problem.New(http.StatusBadRequest, problem.InvalidBody, "A clip lasts %g seconds at least.", shortestClip)
+		}
+		return s.requestClip(ctx, footage, from, to-from)
+	})
 }
 
 // finish finds the first video, or the one that is wanted, that shows a runner's
@@ -68,7 +74,7 @@ func (s *Server) finish(ctx context.Context, event string, bib int, wanted strin
 	key, err := registrations.ParseEvent(event)
 	var runner registrations.Registration
 	if err == nil {
-		runner, err = s.races.Get(ctx, key, bib)
+		runner, err = s.Races.Get(ctx, key, bib)
 	}
 	if err != nil {
 		return footage, 0, err
@@ -81,7 +87,7 @@ func (s *Server) finish(ctx context.Context, event string, bib int, wanted strin
 		if wanted != "" && wanted != m.VideoId {
 			continue
 		}
-		footage, err = s.videos.Footage(ctx, video.ID(m.VideoId))
+		footage, err = s.Videos.Footage(ctx, video.ID(m.VideoId))
 		if err == nil && m.AtSeconds < footage.Seconds() {
 			return footage, m.AtSeconds, nil
 		}
@@ -92,78 +98,64 @@ func (s *Server) finish(ctx context.Context, event string, bib int, wanted strin
 	return footage, 0, problem.New(http.StatusNotFound, problem.MomentNotFound, "No video shows this runner's finish.")
 }
 
-func (s *Server) requestClip(c *gin.Context, footage videostore.Footage, start, length float64) {
+func (s *Server) requestClip(ctx context.Context, footage videostore.Footage, start, length float64) (videostore.Step, error) {
 	key, err := footage.Clip(start, length)
 	if err != nil {
-		abort(c, err)
-		return
+		return videostore.Step{}, err
 	}
-	clip, err := s.videos.RequestClip(c.Request.Context(), key, access.From(c.Request.Context()).Owner)
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	s.answerClip(c, http.StatusAccepted, clip)
+	return s.Videos.RequestClip(ctx, key, access.From(ctx).Owner)
 }
 
 // GetClip implements GET /videos/{id}/clips/{clip}.
 func (s *Server) GetClip(c *gin.Context, id api.ID, name api.ClipID) {
-	key, err := videostore.ParseClipID(video.ID(id), name)
-	if err == nil {
-		err = s.mustExist(c, id)
-	}
-	var clip videostore.Step
-	if err == nil {
-		clip, err = s.videos.Clip(c.Request.Context(), key)
-	}
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	s.answerClip(c, http.StatusOK, clip)
+	s.replyClip(c, http.StatusOK, func(ctx context.Context) (none videostore.Step, _ error) {
+		key, err := videostore.ParseClipID(video.ID(id), name)
+		if err == nil {
+			_, err = s.existing(c, id)
+		}
+		if err != nil {
+			return none, err
+		}
+		return s.Videos.Clip(ctx, key)
+	})
+}
+
+// replyClip answers with the clip that find returns.
+func (s *Server) replyClip(c *gin.Context, status int, find func(context.Context) (videostore.Step, error)) {
+	handle(c, status, func(ctx context.Context) (out api.Clip, _ error) {
+		clip, err := find(ctx)
+		if err != nil {
+			return out, err
+		}
+		out, err = s.publicClip(ctx, clip)
+		c.Header("Location", out.Links.Self)
+		return out, err
+	})
 }
 
 // ListClips implements GET /videos/{id}/clips: one row range of the video's
 // partition (T5).
 func (s *Server) ListClips(c *gin.Context, id api.ID, params api.ListClipsParams) {
-	limit := defaultLimit
-	if params.Limit != nil {
-		limit = *params.Limit
-	}
-	if err := s.mustExist(c, id); err != nil {
-		abort(c, err)
-		return
-	}
-	ctx := c.Request.Context()
-	found, next, err := s.videos.Clips(ctx, video.ID(id), limit, value(params.PageToken))
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	items := make([]api.Clip, 0, len(found))
-	for _, clip := range found {
-		item, err := s.publicClip(ctx, clip)
-		switch {
-		case err == nil:
-			items = append(items, item)
-		case !errors.Is(err, tablestore.ErrUnreadable): // its plan's row
-			abort(c, err)
-			return
+	handle(c, http.StatusOK, func(ctx context.Context) (out api.ClipList, _ error) {
+		if _, err := s.existing(c, id); err != nil {
+			return out, err
 		}
-	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, api.ClipList{Items: items, NextPageToken: nextToken(next)})
-}
-
-func (s *Server) answerClip(c *gin.Context, status int, clip videostore.Step) {
-	out, err := s.publicClip(c.Request.Context(), clip)
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	c.Header("Location", out.Links.Self)
-	c.Header("Cache-Control", "no-store")
-	c.JSON(status, out)
+		found, next, err := s.Videos.Clips(ctx, video.ID(id), limitOf(params.Limit), api.Value(params.PageToken))
+		if err != nil {
+			return out, err
+		}
+		out.Items, out.NextPageToken = []api.Clip{}, api.Some(next)
+		for _, clip := range found {
+			item, err := s.publicClip(ctx, clip)
+			switch {
+			case err == nil:
+				out.Items = append(out.Items, item)
+			case !errors.Is(err, tablestore.ErrUnreadable): // its plan's row
+				return out, err
+			}
+		}
+		return out, nil
+	})
 }
 
 // clipStates are the states of a step in the words of the API.
@@ -175,21 +167,18 @@ var clipStates = map[videostore.StepState]api.ClipState{
 // publicClip is a clip as the API shows it. Its times are those of its frames,
 // by the plan of its generation, which is remembered.
 func (s *Server) publicClip(ctx context.Context, clip videostore.Step) (api.Clip, error) {
-	plan, err := s.videos.Plan(ctx, clip.Key.ID, clip.Key.Generation)
+	plan, err := s.Videos.Plan(ctx, clip.Key.ID, clip.Key.Generation)
 	if err != nil {
 		return api.Clip{}, err
 	}
 	id, name := string(clip.Key.ID), clip.Key.Name()
 	out := api.Clip{
-		Id: name, VideoId: id, State: clipStates[clip.State], CreatedAt: clip.CreatedAt,
+		Id: name, VideoId: id, State: clipStates[clip.State], CreatedAt: clip.CreatedAt, Error: stepFailure(clip),
 		StartSeconds: plan.FPS.Seconds(int64(clip.Key.Index)), DurationSeconds: plan.FPS.Seconds(int64(clip.Key.Frames)),
 	}
 	out.Links.Self = Base + "/videos/" + id + "/clips/" + name
 	if clip.State == videostore.StepDone {
-		out.Links.Media = ptr("/v/" + id + "/clips/" + name + ".mp4")
-	}
-	if clip.State == videostore.StepFailed && clip.Error != nil {
-		out.Error = &api.Failure{Code: string(clip.Error.Code), Detail: clip.Error.Detail}
+		out.Links.Media = api.Ptr("/v/" + id + "/clips/" + name + ".mp4")
 	}
 	return out, nil
 }

@@ -1,13 +1,16 @@
 package httpapi
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"time"
+	"net/http"
+	"strings"
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
 // publicVideo is a video as the API shows it.
@@ -17,41 +20,50 @@ func (s *Server) publicVideo(rec videostore.Record, progress videostore.Progress
 		Id: string(v.ID), Title: v.Title, Description: v.Description,
 		Actors: list(v.Actors), Directors: list(v.Directors), Tags: list(v.Tags),
 		Channel: v.Channel, Visibility: api.Visibility(v.Visibility), Priority: api.Priority(v.Priority),
-		State: api.State(v.State), Playable: v.Playable,
+		State: api.State(v.State), Playable: v.Playable, Fingerprint: api.Some(v.Fingerprint),
 		Progress:  api.Progress{Percent: progress.Percent, ChunksDone: progress.ChunksDone, ChunksTotal: progress.ChunksTotal},
 		SizeBytes: v.SizeBytes, DurationSeconds: v.DurationSeconds, Width: v.Width, Height: v.Height, Fps: v.FPS.Float(),
-		Renditions: []api.Rendition{}, CreatedAt: v.CreatedAt, Etag: encodeETag(rec.ETag), Links: s.links(rec),
+		CreatedAt: v.CreatedAt, ReadyAt: api.Time(v.ReadyAt), Etag: encodeETag(rec.ETag), Links: s.links(v), Made: made(v, s.Links.Base(v)),
+		Renditions: api.Each(v.Renditions, func(r video.Rendition) api.Rendition {
+			return api.Rendition{Name: r.Name, Width: r.Width, Height: r.Height, Bandwidth: r.MaxRate}
+		}),
 	}
 	if !v.Visibility.Linked() {
 		out.Visibility = api.Private
 	}
-	if v.Fingerprint != "" {
-		out.Fingerprint = &v.Fingerprint
-	}
 	if v.Error != nil {
 		out.Error = &api.Failure{Code: string(v.Error.Code), Detail: v.Error.Detail}
-	}
-	if !v.ReadyAt.IsZero() {
-		out.ReadyAt = &v.ReadyAt
 	}
 	if v.Race != nil {
 		out.Race = &api.Race{Event: v.Race.Event, FirstFrameAt: v.Race.FirstFrameAt}
 	}
-	for _, r := range v.Renditions {
-		out.Renditions = append(out.Renditions, api.Rendition{Name: r.Name, Width: r.Width, Height: r.Height, Bandwidth: r.MaxRate})
-	}
 	if len(v.Notices) > 0 {
-		notices := make([]api.Notice, len(v.Notices))
-		for i, n := range v.Notices {
-			notices[i] = api.Notice{Code: string(n), Detail: n.Detail()}
-		}
-		out.Notices = &notices
+		out.Notices = api.Ptr(api.Each(v.Notices, func(n video.Notice) api.Notice { return api.Notice{Code: string(n), Detail: n.Detail()} }))
 	}
-	out.Made = made(v, s.tokens.Base(v))
 	return out
 }
 
-// made is what steps left with the generation that plays.
+// links says where a video's things are. Playback addresses appear when they answer.
+func (s *Server) links(v video.Video) api.Links {
+	self := Base + "/videos/" + string(v.ID)
+	play := s.Links.Base(v)
+	l := api.Links{Self: self, Steps: self + "/steps", Watch: "/watch/" + string(v.ID), Captions: api.Ptr(self + "/captions")}
+	if v.State == video.AwaitingUpload {
+		l.Content, l.Upload = api.Ptr(self+"/content"), api.Ptr(self+"/upload")
+	}
+	if v.Playable {
+		l.Views = api.Ptr(self + "/views")
+		l.Master = api.Ptr(play + "/master.m3u8")
+	}
+	if v.Serving > 0 { // the chunk that makes the poster may be a late one
+		l.Poster = api.Ptr(play + "/poster.jpg")
+		l.Storyboard, l.Download = api.Ptr(play+"/storyboard.vtt"), api.Ptr(play+"/download.mp4")
+		l.Clips = api.Ptr(self + "/clips")
+	}
+	return l
+}
+
+// made is what steps left with the generation that plays; nil when they left nothing.
 func made(v video.Video, base string) *[]api.Made {
 	var all []api.Made
 	for _, m := range v.Made {
@@ -77,40 +89,41 @@ func made(v video.Video, base string) *[]api.Made {
 	return &all
 }
 
-// list makes JSON's [] of a nil slice.
-func list(s []string) []string {
-	if s == nil {
-		return []string{}
-	}
-	return s
-}
-
-// timeline is the runs of a video as the API lists them.
-func timeline(runs []run, t told) []api.Step {
-	steps := make([]api.Step, len(runs))
-	for i, r := range runs {
-		steps[i] = publicStep(r.Step, t)
-		if r.pictures {
-			steps[i].From, steps[i].To = &r.from, &r.to
-		}
-	}
-	return steps
-}
-
-func publicStep(s videostore.Step, t told) api.Step {
-	out := api.Step{
-		Generation: s.Key.Generation, Step: s.Key.Step, Index: s.Key.Index, State: string(s.State), Attempts: s.Attempts,
-		Worker: t.worker(s.Worker), Started: moment(s.StartedAt), Finished: moment(s.FinishedAt),
-	}
-	if s.Error != nil {
-		out.Error = ptr(t.why(string(s.Error.Code) + ": " + s.Error.Detail))
-	}
-	return out
-}
-
-func moment(t time.Time) *time.Time {
-	if t.IsZero() {
+// stepFailure is why a step failed; nil unless it did.
+func stepFailure(s videostore.Step) *api.Failure {
+	if s.State != videostore.StepFailed || s.Error == nil {
 		return nil
 	}
-	return &t
+	return &api.Failure{Code: string(s.Error.Code), Detail: s.Error.Detail}
+}
+
+// The table service's ETag holds quotes and a time; ours is the same text in
+// base64url between quotes, so that it is one opaque word in JSON and in headers.
+
+func encodeETag(storage string) string {
+	return `"` + base64.RawURLEncoding.EncodeToString([]byte(storage)) + `"`
+}
+
+// decodeIfMatch returns the storage ETag of an If-Match header, "" for "*" and for a header
+// that is missing. The quotes may be missing, as people paste them. What cannot be one of
+// ours matches no version: 412, like a stale one.
+func decodeIfMatch(header *string) (string, error) {
+	text := strings.TrimSpace(api.Value(header))
+	if header == nil || text == "*" {
+		return "", nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(strings.Trim(strings.TrimPrefix(text, "W/"), `"`))
+	if err != nil || len(raw) == 0 {
+		return "", problem.New(http.StatusPreconditionFailed, problem.PreconditionFail, "If-Match is not a version of this.")
+	}
+	return string(raw), nil
+}
+
+// needIfMatch is decodeIfMatch for an operation that must not overwrite what its client
+// has not read.
+func needIfMatch(header *string) (string, error) {
+	if api.Value(header) == "" {
+		return "", problem.New(http.StatusPreconditionRequired, problem.PreconditionNeed, "Send the etag as If-Match.")
+	}
+	return decodeIfMatch(header)
 }

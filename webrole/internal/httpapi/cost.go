@@ -7,20 +7,14 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/price"
-	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
 // GetCost implements GET /videos/{id}/cost.
 func (s *Server) GetCost(c *gin.Context, id api.ID) {
-	rec, g, err := s.lookAt(c.Request.Context(), video.ID(id))
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, costOf(rec.Video.Generation, g.runs, s.prices))
+	rec, now, err := s.existingSnapshot(c, id)
+	reply(c, http.StatusOK, costOf(rec.Video.Generation, now.runs, s.Prices), err)
 }
 
 // costOf adds up what the runs spent, and prices it.

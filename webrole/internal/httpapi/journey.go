@@ -80,17 +80,33 @@ func firstRun(view videostore.View) []run {
 
 // GetJourney implements GET /videos/{id}/journey.
 func (s *Server) GetJourney(c *gin.Context, id api.ID) {
-	rec, g, err := s.lookAt(c.Request.Context(), video.ID(id))
-	if err != nil {
-		abort(c, err)
-		return
+	rec, now, err := s.existingSnapshot(c, id)
+	reply(c, http.StatusOK, journey(rec.Video, now.runs, time.Now().UTC(), disclosedTo(c, rec.Video)), err)
+}
+
+// ListSteps implements GET /videos/{id}/steps.
+func (s *Server) ListSteps(c *gin.Context, id api.ID) {
+	rec, now, err := s.existingSnapshot(c, id)
+	shown := disclosedTo(c, rec.Video)
+	reply(c, http.StatusOK, api.StepList{Items: api.Each(now.runs, func(r run) api.Step { return publicStep(r, shown) })}, err)
+}
+
+func publicStep(r run, shown disclosed) api.Step {
+	out := api.Step{
+		Generation: r.Key.Generation, Step: r.Key.Step, Index: r.Key.Index, State: string(r.State), Attempts: r.Attempts,
+		Worker: shown.worker(r.Worker), Started: api.Time(r.StartedAt), Finished: api.Time(r.FinishedAt),
 	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, journey(rec.Video, g.runs, time.Now().UTC(), toldTo(c, rec.Video)))
+	if r.Error != nil {
+		out.Error = api.Ptr(shown.reason(string(r.Error.Code) + ": " + r.Error.Detail))
+	}
+	if r.pictures {
+		out.From, out.To = &r.from, &r.to
+	}
+	return out
 }
 
 // journey puts the runs on one time axis.
-func journey(v video.Video, runs []run, now time.Time, t told) api.Journey {
+func journey(v video.Video, runs []run, now time.Time, shown disclosed) api.Journey {
 	out := api.Journey{Generation: v.Generation, Now: now, Items: make([]api.JourneyItem, len(runs))}
 	axis := axis{open: v.Working()}
 	if v.Generation == 1 {
@@ -99,13 +115,13 @@ func journey(v video.Video, runs []run, now time.Time, t told) api.Journey {
 	for i, r := range runs {
 		item := api.JourneyItem{
 			Step: r.Key.Step, Index: r.Key.Index, State: api.JourneyItemState(r.State),
-			AttemptsMade: r.Attempts, Attempts: []api.Attempt{}, WaitingSince: moment(r.since),
+			AttemptsMade: r.Attempts, Attempts: []api.Attempt{}, WaitingSince: api.Time(r.since),
 		}
 		if r.planned {
 			item.State = api.RunPlanned
 		}
 		for _, a := range r.Tries() {
-			item.Attempts = append(item.Attempts, attempt(a, t))
+			item.Attempts = append(item.Attempts, attempt(a, shown))
 			axis.see(a.Queued, a.Started, a.Ended)
 			axis.open = axis.open || a.Ended.IsZero()
 		}
@@ -120,10 +136,10 @@ func journey(v video.Video, runs []run, now time.Time, t told) api.Journey {
 }
 
 // attempt is an attempt as the API shows it.
-func attempt(a videostore.Attempt, t told) api.Attempt {
+func attempt(a videostore.Attempt, shown disclosed) api.Attempt {
 	return api.Attempt{
-		Number: a.Number, Worker: t.worker(a.Worker), QueuedAt: moment(a.Queued), StartedAt: a.Started,
-		EndedAt: moment(a.Ended), Outcome: api.AttemptOutcome(a.Outcome), Error: some(t.why(a.Error)),
+		Number: a.Number, Worker: shown.worker(a.Worker), QueuedAt: api.Time(a.Queued), StartedAt: a.Started,
+		EndedAt: api.Time(a.Ended), Outcome: api.AttemptOutcome(a.Outcome), Error: api.Some(shown.reason(a.Error)),
 	}
 }
 

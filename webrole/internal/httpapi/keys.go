@@ -1,13 +1,14 @@
 package httpapi
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
+	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/visible"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -16,77 +17,58 @@ import (
 // CreateKey implements POST /ops/keys. The text of the key is a secret: it is in the
 // answer, and nowhere else.
 func (s *Server) CreateKey(c *gin.Context) {
-	var body api.NewKey
-	err := s.readJSON(c, "NewKey", &body)
-	if err == nil && !visible.Is(body.Name, "") {
-		err = problem.New(http.StatusBadRequest, problem.InvalidBody, "Member /name: it is blank, or has characters that cannot be seen or that change how others are shown.")
-	}
-	var made apikeys.Key
-	var text string
-	if err == nil {
-		made, text, err = s.keys.Create(c.Request.Context(), apikeys.Key{Name: body.Name, Owner: body.Owner, Role: string(body.Role)})
-	}
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	c.Header("Location", Base+"/ops/keys/"+made.ID) // for the audit trail, too
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusCreated, api.MadeKey{Key: publicKey(made), Text: text})
+	handle(c, http.StatusCreated, func(ctx context.Context) (out api.MadeKey, _ error) {
+		body, err := readJSON[api.NewKey](s, c)
+		if err != nil {
+			return out, err
+		}
+		if !visible.Is(body.Name, "") {
+			return out, invisible("name")
+		}
+		made, text, err := s.Keys.Create(ctx, apikeys.Key{Name: body.Name, Owner: body.Owner, Role: string(body.Role)})
+		if err != nil {
+			return out, err
+		}
+		c.Header("Location", Base+"/ops/keys/"+made.ID) // for the audit trail, too
+		return api.MadeKey{Key: publicKey(made), Text: text}, nil
+	})
+}
+
+// invisible refuses a text of a body.
+func invisible(member string) error {
+	return problem.New(http.StatusBadRequest, problem.InvalidBody, "Member /%s: it is blank, or has characters that cannot be seen or that change how others are shown.", member)
 }
 
 // ListKeys implements GET /ops/keys.
 func (s *Server) ListKeys(c *gin.Context, params api.ListKeysParams) {
-	found, next, err := s.keys.List(c.Request.Context(), cmp.Or(value(params.Limit), defaultLimit), value(params.PageToken))
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	items := []api.Key{}
-	for _, k := range found {
-		items = append(items, publicKey(k))
-	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, api.KeyList{Items: items, NextPageToken: nextToken(next)})
+	found, next, err := s.Keys.List(c.Request.Context(), limitOf(params.Limit), api.Value(params.PageToken))
+	reply(c, http.StatusOK, api.KeyList{Items: api.Each(found, publicKey), NextPageToken: api.Some(next)}, err)
 }
 
 // RevokeKey implements DELETE /ops/keys/{keyId}.
 func (s *Server) RevokeKey(c *gin.Context, keyID string) {
-	err := s.keys.Revoke(c.Request.Context(), keyID)
+	err := s.Keys.Revoke(c.Request.Context(), keyID)
 	if errors.Is(err, apikeys.ErrNotFound) {
 		err = problem.New(http.StatusNotFound, problem.NotFound, "There is no such key.").Because(err)
 	}
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	c.Status(http.StatusNoContent)
-	c.Writer.WriteHeaderNow()
-}
-
-// ListAudit implements GET /ops/audit.
-func (s *Server) ListAudit(c *gin.Context, params api.ListAuditParams) {
-	found, next, err := s.trail.List(c.Request.Context(), cmp.Or(value(params.Limit), defaultLimit), value(params.PageToken))
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	items := []api.AuditEntry{}
-	for _, e := range found {
-		item := api.AuditEntry{
-			At: e.At, Owner: e.Owner, Role: e.Role, Key: some(e.Key), From: e.From, Action: e.Action, Subject: e.Subject, RequestId: e.Request, Made: some(e.Made),
-		}
-		if e.Status != 0 {
-			item.Status = &e.Status
-		}
-		items = append(items, item)
-	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, api.AuditList{Items: items, NextPageToken: nextToken(next)})
+	replyEmpty(c, http.StatusNoContent, err)
 }
 
 func publicKey(k apikeys.Key) api.Key {
 	return api.Key{
-		Id: k.ID, Name: k.Name, Owner: k.Owner, Role: k.Role, CreatedAt: k.CreatedAt, RevokedAt: moment(k.RevokedAt),
+		Id: k.ID, Name: k.Name, Owner: k.Owner, Role: k.Role, CreatedAt: k.CreatedAt, RevokedAt: api.Time(k.RevokedAt),
+	}
+}
+
+// ListAudit implements GET /ops/audit.
+func (s *Server) ListAudit(c *gin.Context, params api.ListAuditParams) {
+	found, next, err := s.Trail.List(c.Request.Context(), limitOf(params.Limit), api.Value(params.PageToken))
+	reply(c, http.StatusOK, api.AuditList{Items: api.Each(found, publicEntry), NextPageToken: api.Some(next)}, err)
+}
+
+func publicEntry(e audit.Entry) api.AuditEntry {
+	return api.AuditEntry{
+		At: e.At, Owner: e.Owner, Role: e.Role, Key: api.Some(e.Key), From: e.From, Action: e.Action, Subject: e.Subject,
+		RequestId: e.Request, Status: api.Some(e.Status), Made: api.Some(e.Made),
 	}
 }

@@ -1,13 +1,13 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
-	"sync"
+	"slices"
 
 	"github.com/gin-gonic/gin"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/searchindex"
@@ -19,136 +19,111 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
-const defaultLimit = 20
-
 // ListVideos implements GET /videos.
 func (s *Server) ListVideos(c *gin.Context, params api.ListVideosParams) {
-	order := catalog.Newest
-	if value(params.Sort) == api.ListVideosParamsSortTitle {
-		order = catalog.ByTitle
-	}
-	if order == catalog.ByTitle && params.Channel == nil {
-		abort(c, problem.New(http.StatusBadRequest, problem.InvalidParameter, "Sorting by title needs a channel."))
-		return
-	}
-	who := access.From(c.Request.Context())
-	if params.Owner != nil {
-		switch {
-		case params.Channel != nil:
-			abort(c, problem.New(http.StatusBadRequest, problem.InvalidParameter, "Your own videos are not listed by channel."))
-			return
-		case who.Owner == "":
-			abort(c, access.Refused(c.Writer, c.Request.Context()))
-			return
+	handle(c, http.StatusOK, func(ctx context.Context) (out api.VideoList, err error) {
+		ids, next, err := s.idsListed(c, params)
+		if err == nil {
+			out.Items, err = s.hydrate(ctx, ids, params.Owner != nil)
 		}
-	}
-	s.page(c, params.PageToken, params.Limit, func(ctx context.Context, limit int, token string) (idPage, error) {
-		if params.Owner != nil {
-			ids, next, err := s.videos.Owned(ctx, who.Owner, limit, token)
-			return idPage{ids: ids, next: next, own: true}, err
-		}
-		if params.Channel == nil {
-			hits, next, err := s.catalog.Recent(ctx, limit, token)
-			return newPage(hits, next), err
-		}
-		hits, next, err := s.catalog.Channel(ctx, *params.Channel, order, limit, token)
-		return newPage(hits, next), err
-	}, func(_ idPage, items []api.Video, next *string) any {
-		return api.VideoList{Items: items, NextPageToken: next}
+		out.NextPageToken = api.Some(next)
+		return out, err
 	})
+}
+
+// idsListed reads a page of the list that is asked for.
+func (s *Server) idsListed(c *gin.Context, params api.ListVideosParams) (ids []video.ID, next string, err error) {
+	ctx := c.Request.Context()
+	limit, token := limitOf(params.Limit), api.Value(params.PageToken)
+	byTitle := api.Value(params.Sort) == api.ListVideosParamsSortTitle
+	owner := access.From(ctx).Owner
+	var hits []catalog.Summary
+	switch {
+	case byTitle && params.Channel == nil:
+		return nil, "", problem.New(http.StatusBadRequest, problem.InvalidParameter, "Sorting by title needs a channel.")
+	case params.Owner != nil && params.Channel != nil:
+		return nil, "", problem.New(http.StatusBadRequest, problem.InvalidParameter, "Your own videos are not listed by channel.")
+	case params.Owner != nil && owner == "":
+		return nil, "", access.Refused(c.Writer, ctx)
+	case params.Owner != nil:
+		return s.Videos.Owned(ctx, owner, limit, token)
+	case params.Channel == nil:
+		hits, next, err = s.Catalog.Recent(ctx, limit, token)
+	case byTitle:
+		hits, next, err = s.Catalog.Channel(ctx, *params.Channel, catalog.ByTitle, limit, token)
+	default:
+		hits, next, err = s.Catalog.Channel(ctx, *params.Channel, catalog.Newest, limit, token)
+	}
+	return idsOf(hits), next, err
+}
+
+func idsOf(hits []catalog.Summary) []video.ID {
+	return api.Each(hits, func(hit catalog.Summary) video.ID { return hit.ID })
 }
 
 // SearchVideos implements GET /search.
 func (s *Server) SearchVideos(c *gin.Context, params api.SearchVideosParams) {
 	query := searchindex.Query{
-		Q: value(params.Q), Title: value(params.Title), Description: value(params.Description),
-		Actor: value(params.Actor), Director: value(params.Director), Tag: value(params.Tag), Channel: value(params.Channel),
-		Facets: value(params.Facets),
+		Q: api.Value(params.Q), Title: api.Value(params.Title), Description: api.Value(params.Description),
+		Actor: api.Value(params.Actor), Director: api.Value(params.Director), Tag: api.Value(params.Tag), Channel: api.Value(params.Channel),
+		Facets: api.Value(params.Facets),
 	}
-	if value(params.Sort) == api.SearchVideosParamsSortBest {
+	if api.Value(params.Sort) == api.SearchVideosParamsSortBest {
 		query.Sort = searchindex.Best
 	}
-	s.page(c, params.PageToken, params.Limit, func(ctx context.Context, limit int, token string) (idPage, error) {
-		found, err := s.search.Search(ctx, query, limit, token)
-		return searchPage(found), err
-	}, func(p idPage, items []api.Video, next *string) any {
-		return api.SearchResult{
-			Items: items, NextPageToken: next, EntitiesRead: p.entitiesRead, Requests: p.requests,
-			DidYouMean: p.didYouMean, Facets: p.facets,
+	handle(c, http.StatusOK, func(ctx context.Context) (api.SearchResult, error) {
+		found, err := s.Search.Search(ctx, query, limitOf(params.Limit), api.Value(params.PageToken))
+		if err != nil {
+			return api.SearchResult{}, err
 		}
+		out := publicSearch(found)
+		out.Items, err = s.hydrate(ctx, idsOf(found.Hits), false)
+		return out, err
 	})
 }
 
-// value is what a parameter says, or the zero value.
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
+// publicSearch is all of a search but the videos.
+func publicSearch(found searchindex.Result) api.SearchResult {
+	out := api.SearchResult{NextPageToken: api.Some(found.Next), EntitiesRead: found.EntitiesRead, Requests: found.Requests}
+	if m := found.DidYouMean; m != nil {
+		out.DidYouMean = &api.SearchWords{
+			Q: api.Some(m.Q), Title: api.Some(m.Title), Description: api.Some(m.Description), Actor: api.Some(m.Actor),
+			Director: api.Some(m.Director), Tag: api.Some(m.Tag), Channel: api.Some(m.Channel),
+		}
 	}
-	return v
-}
-
-func (s *Server) page(c *gin.Context, token *string, limit *int,
-	read func(ctx context.Context, limit int, token string) (idPage, error),
-	answer func(idPage, []api.Video, *string) any,
-) {
-	page, err := read(c.Request.Context(), cmp.Or(value(limit), defaultLimit), value(token))
-	if err != nil {
-		abort(c, err)
-		return
+	if counted := found.Facets; counted != nil {
+		public := func(f searchindex.Facet) api.Facet { return api.Facet{Value: f.Value, Count: f.Count} }
+		out.Facets = &api.Facets{
+			Tags: api.Each(counted.Tags, public), Channels: api.Each(counted.Channels, public), Actors: api.Each(counted.Actors, public),
+			HitsCounted: counted.HitsCounted, Complete: counted.Complete,
+		}
 	}
-	items, err := s.hydrate(c.Request.Context(), page)
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, answer(page, items, nextToken(page.next)))
-}
-
-// nextToken leaves the member out on the last page.
-func nextToken(token string) *string {
-	if token == "" {
-		return nil
-	}
-	return &token
+	return out
 }
 
 // hydrateAtOnce bounds the point reads of one list request.
 const hydrateAtOnce = 8
 
-// hydrate reads the videos of a page. An index follows the truth a moment later,
-// so what is gone, going or not public any more is left out here: a list never
-// shows a dangling entry.
-func (s *Server) hydrate(ctx context.Context, page idPage) ([]api.Video, error) {
-	found := make([]*api.Video, len(page.ids))
-	errs := make([]error, len(page.ids))
-	slots := make(chan struct{}, hydrateAtOnce)
-	var wg sync.WaitGroup
-	for i, id := range page.ids {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			rec, err := s.videos.Get(ctx, id)
-			switch {
-			case errors.Is(err, videostore.ErrNotFound), errors.Is(err, tablestore.ErrUnreadable):
-			case err != nil:
-				errs[i] = err
-			case access.MaySee(ctx, rec.Video) == nil && (page.own || rec.Video.Visibility == video.Public):
-				progress, _ := rec.Progress() // one point read a video, and no more
-				v := s.publicVideo(rec, progress)
-				found[i] = &v
+// hydrate reads the videos of a page, one point read each. An index follows the tables a
+// moment later, so videos that are gone, being deleted or, unless the list is the
+// requester's own, no longer public are left out.
+func (s *Server) hydrate(ctx context.Context, ids []video.ID, own bool) ([]api.Video, error) {
+	found := make([]api.Video, len(ids))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(hydrateAtOnce)
+	for i, id := range ids {
+		group.Go(func() error {
+			rec, err := s.Videos.Get(ctx, id)
+			if errors.Is(err, videostore.ErrNotFound) || errors.Is(err, tablestore.ErrUnreadable) {
+				return nil
 			}
+			if err == nil && access.MaySee(ctx, rec.Video) == nil && (own || rec.Video.Visibility == video.Public) {
+				progress, _ := rec.Progress()
+				found[i] = s.publicVideo(rec, progress)
+			}
+			return err
 		})
 	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	items := []api.Video{}
-	for _, v := range found {
-		if v != nil {
-			items = append(items, *v)
-		}
-	}
-	return items, nil
+	err := group.Wait()
+	return slices.DeleteFunc(found, func(v api.Video) bool { return v.Id == "" }), err
 }

@@ -6,141 +6,126 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
+	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
 // workerMemory is how long a silent worker stays listed.
 const workerMemory = 10 * time.Minute
 
-// ListQueues implements GET /ops/queues: one request per queue reads length and
-// policy together (paper rows Q4 and Q10).
-func (s *Server) ListQueues(c *gin.Context) {
-	items := make([]api.Queue, len(s.queueNames))
-	errs := make([]error, len(items))
-	var wg sync.WaitGroup
-	for i, name := range s.queueNames {
-		wg.Go(func() {
-			q := s.byName[name]
-			state, err := q.Length(c.Request.Context())
-			if err != nil && !workqueue.IsMissing(err) {
-				errs[i] = err
-				return
-			}
-			items[i] = api.Queue{
-				Name: name, Length: state.Length, Paused: state.Policy.Paused,
-				VisibilitySeconds: q.Visibility().Seconds(), Poison: q.Spec().Pool == "",
-			}
-			if pool := q.Spec().Pool; pool != "" {
-				items[i].Pool = &pool
-			}
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		abort(c, err)
-		return
-	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, api.QueueList{Items: items})
-}
-
 // openQueues opens every queue and the poison queue beside it, in order.
-func (s *Server) openQueues(open func(workqueue.Spec) *workqueue.Queue) {
+func (s *Server) openQueues() {
 	s.byName = map[string]*workqueue.Queue{}
-	for _, spec := range s.queues.Specs() {
-		s.byName[spec.Name] = s.queues.Queue(spec.Name)
-		s.queueNames = append(s.queueNames, spec.Name)
+	add := func(name string, q *workqueue.Queue) {
+		s.byName[name] = q
+		s.queueNames = append(s.queueNames, name)
+	}
+	for _, spec := range s.Queues.Specs() {
+		add(spec.Name, s.Queues.Queue(spec.Name))
 		if spec.Lane() > 0 {
 			continue // its poison goes where that of lane 0 goes
 		}
 		poison := workqueue.PoisonName(spec.Name)
 		// Visibility is that of the queue: it is what a redriven item gets.
-		s.byName[poison] = open(workqueue.Spec{Name: poison, Visibility: spec.Visibility})
-		s.queueNames = append(s.queueNames, poison)
+		add(poison, s.OpenQueue(workqueue.Spec{Name: poison, Visibility: spec.Visibility}))
 	}
 }
 
-// onQueue runs an operation on a queue that we declare.
-func (s *Server) onQueue(c *gin.Context, name string, do func(context.Context, *workqueue.Queue) error) {
+// ListQueues implements GET /ops/queues: one request per queue reads length and
+// policy together (paper rows Q4 and Q10).
+func (s *Server) ListQueues(c *gin.Context) {
+	items := make([]api.Queue, len(s.queueNames))
+	group, ctx := errgroup.WithContext(c.Request.Context())
+	for i, name := range s.queueNames {
+		group.Go(func() error {
+			q := s.byName[name]
+			state, err := q.Length(ctx)
+			items[i] = api.Queue{
+				Name: name, Length: state.Length, Paused: state.Policy.Paused,
+				VisibilitySeconds: q.Visibility().Seconds(), Pool: api.Some(q.Spec().Pool), Poison: q.Spec().Pool == "",
+			}
+			if workqueue.IsMissing(err) {
+				return nil
+			}
+			return err
+		})
+	}
+	err := group.Wait()
+	reply(c, http.StatusOK, api.QueueList{Items: items}, err)
+}
+
+// queue is one that we declare.
+func (s *Server) queue(name string) (*workqueue.Queue, error) {
 	q := s.byName[name]
 	if q == nil {
-		abort(c, problem.New(http.StatusNotFound, problem.QueueNotFound, "There is no such queue."))
-		return
+		return nil, problem.New(http.StatusNotFound, problem.QueueNotFound, "There is no such queue.")
 	}
-	if err := do(c.Request.Context(), q); err != nil {
-		abort(c, err)
-		return
+	return q, nil
+}
+
+// onQueue runs an operation on a queue that we declare.
+func (s *Server) onQueue(c *gin.Context, name string, do func(*workqueue.Queue, context.Context) error) {
+	q, err := s.queue(name)
+	if err == nil {
+		err = do(q, c.Request.Context())
 	}
-	if !c.Writer.Written() {
-		c.Status(http.StatusNoContent)
-		c.Writer.WriteHeaderNow()
-	}
+	replyEmpty(c, http.StatusNoContent, err)
 }
 
 // ClearQueue implements POST /ops/queues/{queue}/clear, for all lanes when it is
 // asked of lane 0. Work that a row promises comes back with the reconciler.
 func (s *Server) ClearQueue(c *gin.Context, queue api.QueueName) {
-	s.onQueue(c, queue, func(ctx context.Context, q *workqueue.Queue) error {
+	s.onQueue(c, queue, func(q *workqueue.Queue, ctx context.Context) error {
 		if q.Spec().Pool == "" { // a poison queue
 			return q.Clear(ctx)
 		}
-		return s.queues.Clear(ctx, queue)
+		return s.Queues.Clear(ctx, queue)
 	})
 }
 
 // PauseQueue implements POST /ops/queues/{queue}/pause.
 func (s *Server) PauseQueue(c *gin.Context, queue api.QueueName) {
-	s.onQueue(c, queue, func(ctx context.Context, q *workqueue.Queue) error { return q.Pause(ctx) })
+	s.onQueue(c, queue, (*workqueue.Queue).Pause)
 }
 
 // ResumeQueue implements POST /ops/queues/{queue}/resume.
 func (s *Server) ResumeQueue(c *gin.Context, queue api.QueueName) {
-	s.onQueue(c, queue, func(ctx context.Context, q *workqueue.Queue) error { return q.Resume(ctx) })
+	s.onQueue(c, queue, (*workqueue.Queue).Resume)
 }
 
 // PeekQueue implements GET /ops/queues/{queue}/messages.
 func (s *Server) PeekQueue(c *gin.Context, queue api.QueueName, params api.PeekQueueParams) {
-	limit := cmp.Or(value(params.Limit), workqueue.MaxBatch)
-	s.onQueue(c, queue, func(ctx context.Context, q *workqueue.Queue) error {
-		seen, err := q.Peek(ctx, limit)
-		if err != nil {
-			return err
-		}
-		items := make([]api.Message, len(seen))
-		for i, p := range seen {
-			items[i] = publicMessage(p)
-		}
-		c.Header("Cache-Control", "no-store")
-		c.JSON(http.StatusOK, api.MessageList{Items: items})
-		return nil
-	})
+	q, err := s.queue(queue)
+	var seen []workqueue.Peeked
+	if err == nil {
+		seen, err = q.Peek(c.Request.Context(), cmp.Or(api.Value(params.Limit), workqueue.MaxBatch))
+	}
+	reply(c, http.StatusOK, api.MessageList{Items: api.Each(seen, publicMessage)}, err)
 }
 
 func publicMessage(p workqueue.Peeked) api.Message {
-	m := api.Message{Id: p.MessageID, DequeueCount: p.DequeueCount, InsertedAt: moment(p.Inserted)}
+	m := api.Message{Id: p.MessageID, DequeueCount: p.DequeueCount, InsertedAt: api.Time(p.Inserted)}
 	if p.Err != nil {
-		m.Error = ptr(p.Err.Error())
+		m.Error = api.Ptr(p.Err.Error())
 	}
 	if p.Item.ID == "" {
 		return m
 	}
-	m.Type = ptr(p.Item.Type())
-	m.Subject, m.Failures = ptr(p.Item.Subject), ptr(p.Item.Failures)
-	if p.Item.LastError != "" {
-		m.LastError = ptr(p.Item.LastError)
-	}
+	m.Type, m.Subject = api.Ptr(p.Item.Type()), api.Ptr(p.Item.Subject)
+	m.Failures, m.LastError = api.Ptr(p.Item.Failures), api.Some(p.Item.LastError)
 	var data any
 	if json.Unmarshal(p.Item.Data, &data) == nil {
 		m.Data = &data
@@ -150,18 +135,8 @@ func publicMessage(p workqueue.Peeked) api.Message {
 
 // ListPoison implements GET /ops/poison.
 func (s *Server) ListPoison(c *gin.Context, params api.ListPoisonParams) {
-	limit := cmp.Or(value(params.Limit), defaultLimit)
-	found, next, err := s.queues.ListPoison(c.Request.Context(), limit, value(params.PageToken))
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	items := []api.Poison{}
-	for _, p := range found {
-		items = append(items, board.PoisonOf(p))
-	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, api.PoisonList{Items: items, NextPageToken: nextToken(next)})
+	found, next, err := s.Queues.ListPoison(c.Request.Context(), limitOf(params.Limit), api.Value(params.PageToken))
+	reply(c, http.StatusOK, api.PoisonList{Items: api.Each(found, board.PoisonOf), NextPageToken: api.Some(next)}, err)
 }
 
 // RedrivePoison implements POST /ops/poison/{poisonId}/redrive. A step whose
@@ -174,89 +149,89 @@ func (s *Server) RedrivePoison(c *gin.Context, poisonID string) {
 		err = problem.New(http.StatusNotFound, problem.PoisonNotFound, "There is no such poisoned item.")
 	case errors.Is(err, workqueue.ErrRedriving):
 		err = problem.New(http.StatusConflict, problem.StateConflict, "This item is being redriven, or a redrive of it was cut off. Look again in a minute.")
-	case err == nil:
-		c.Status(http.StatusAccepted)
-		c.Writer.WriteHeaderNow()
-		return
 	}
-	abort(c, err)
+	replyEmpty(c, http.StatusAccepted, err)
 }
 
 func (s *Server) redrive(ctx context.Context, poisonID string) error {
-	p, err := s.queues.GetPoison(ctx, poisonID)
+	p, err := s.Queues.GetPoison(ctx, poisonID)
 	if err != nil {
 		return err
 	}
 	step, _ := workflow.Find(p.Step)
 	if id, err := video.ParseID(p.Subject); err == nil && step.HasRows() && !step.FailsAlone() {
-		rec, err := s.videos.Get(ctx, id)
+		rec, err := s.Videos.Get(ctx, id)
 		if err != nil && !errors.Is(err, videostore.ErrNotFound) {
 			return err
 		}
 		if err == nil && rec.Video.State == video.Failed {
-			if _, err := s.videos.Retry(ctx, id); err != nil {
+			if _, err := s.Videos.Retry(ctx, id); err != nil {
 				return err
 			}
-			return s.queues.DiscardPoison(ctx, poisonID)
+			return s.Queues.DiscardPoison(ctx, poisonID)
 		}
 	}
-	_, err = s.queues.Redrive(ctx, poisonID)
+	_, err = s.Queues.Redrive(ctx, poisonID)
 	return err
 }
 
 // ListUnreadable implements GET /ops/unreadable.
 func (s *Server) ListUnreadable(c *gin.Context, params api.ListUnreadableParams) {
-	rows, next, err := s.unreadable.List(c.Request.Context(), cmp.Or(value(params.Limit), defaultLimit), value(params.PageToken))
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	items := []api.UnreadableRow{}
-	for _, r := range rows {
-		items = append(items, api.UnreadableRow{Id: r.ID, Table: r.Table, PartitionKey: r.PartitionKey, RowKey: r.RowKey, Reason: r.Reason, SeenAt: r.SeenAt})
-	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, api.UnreadableList{Items: items, NextPageToken: nextToken(next)})
+	rows, next, err := s.Unreadable.List(c.Request.Context(), limitOf(params.Limit), api.Value(params.PageToken))
+	reply(c, http.StatusOK, api.UnreadableList{Items: api.Each(rows, publicRow), NextPageToken: api.Some(next)}, err)
+}
+
+func publicRow(r tablestore.Unreadable) api.UnreadableRow {
+	return api.UnreadableRow{Id: r.ID, Table: r.Table, PartitionKey: r.PartitionKey, RowKey: r.RowKey, Reason: r.Reason, SeenAt: r.SeenAt}
 }
 
 // DeleteUnreadable implements DELETE /ops/unreadable/{rowId}.
 func (s *Server) DeleteUnreadable(c *gin.Context, rowID string) {
 	ctx := c.Request.Context()
-	row, err := s.unreadable.Get(ctx, rowID)
+	row, err := s.Unreadable.Get(ctx, rowID)
 	if id, isVideo := videostore.OfMeta(row); err == nil && isVideo {
-		_, err = s.videos.Delete(ctx, id, "")
+		_, err = s.Videos.Delete(ctx, id, "")
 	} else if err == nil {
-		err = s.unreadable.Delete(ctx, row)
+		err = s.Unreadable.Delete(ctx, row)
 	}
 	switch {
 	case errors.Is(err, tablestore.ErrNotFound), errors.Is(err, videostore.ErrNotFound):
 		err = problem.New(http.StatusNotFound, problem.NotFound, "There is no such row.").Because(err)
 	case errors.Is(err, tablestore.ErrChanged):
 		err = problem.New(http.StatusPreconditionFailed, problem.PreconditionFail, "The row has changed since it could not be read.").Because(err)
-	case err == nil:
-		c.Status(http.StatusNoContent)
-		c.Writer.WriteHeaderNow()
-		return
 	}
-	abort(c, err)
+	replyEmpty(c, http.StatusNoContent, err)
 }
 
 // ListWorkers implements GET /ops/workers.
 func (s *Server) ListWorkers(c *gin.Context) {
-	found, err := s.workers.List(c.Request.Context(), time.Now().Add(-workerMemory))
-	if err != nil {
-		abort(c, err)
-		return
+	found, err := s.Workers.List(c.Request.Context(), time.Now().Add(-workerMemory))
+	reply(c, http.StatusOK, api.WorkerList{Items: api.Each(found, publicWorker)}, err)
+}
+
+func publicWorker(w workers.Worker) api.Worker {
+	out := api.Worker{Name: w.Name, LastSeenAt: w.SeenAt}
+	var details map[string]any
+	if doc, err := json.Marshal(w); err == nil && json.Unmarshal(doc, &details) == nil {
+		out.Details = &details
 	}
-	items := []api.Worker{}
-	for _, w := range found {
-		item := api.Worker{Name: w.Name, LastSeenAt: w.SeenAt}
-		var details map[string]any
-		if doc, err := json.Marshal(w); err == nil && json.Unmarshal(doc, &details) == nil {
-			item.Details = &details
-		}
-		items = append(items, item)
+	return out
+}
+
+// GetScale implements GET /ops/scale (paper rows Q4 and Q18).
+func (s *Server) GetScale(c *gin.Context) {
+	d, err := s.Scale.Now(c.Request.Context())
+	targets := s.Scale.Settings()
+	reply(c, http.StatusOK, api.Scale{
+		At: d.Seen.At.UTC(), Wanted: d.Wanted, Now: d.Now, Workers: d.Seen.Workers, Why: d.Why,
+		Floor: targets.Floor, Ceiling: targets.Ceiling, BeginSeconds: targets.Begin.Seconds(),
+		BulkSeconds: targets.Bulk.Seconds(), CoolDownSeconds: targets.CoolDown.Seconds(), Queues: api.Each(d.Seen.Queues, publicQueue),
+	}, err)
+}
+
+func publicQueue(q scaling.Queue) api.ScaleQueue {
+	return api.ScaleQueue{
+		Name: q.Name, Pool: q.Pool, Urgent: q.Urgent, Paused: q.Paused, Visible: q.Visible, Hidden: q.Hidden,
+		OldestSeconds: q.Oldest.Seconds(), SecondsEach: q.Each.Seconds(), WorkSeconds: q.Work().Seconds(),
 	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, api.WorkerList{Items: items})
 }

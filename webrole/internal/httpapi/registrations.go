@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,43 +29,31 @@ const maxStartList = 64 << 20
 // ListRegistrations implements GET /events/{event}/registrations: one row range
 // for the runners (T5, T7), and one more for the videos when any has finished.
 func (s *Server) ListRegistrations(c *gin.Context, event api.Event, params api.ListRegistrationsParams) {
-	key, err := registrations.ParseEvent(event)
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	query, err := registrationQuery(params)
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	limit := cmp.Or(value(params.Limit), defaultLimit)
-	ctx, cost := azstorage.WithCounter(c.Request.Context())
-	runners, next, err := s.races.List(ctx, key, query, limit, value(params.PageToken))
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	items, err := s.withMoments(ctx, key, runners)
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, api.RegistrationList{
-		Items: items, NextPageToken: nextToken(next), EntitiesRead: cost.EntitiesRead(), Requests: cost.Requests(),
+	handle(c, http.StatusOK, func(ctx context.Context) (out api.RegistrationList, _ error) {
+		key, err := registrations.ParseEvent(event)
+		if err != nil {
+			return out, err
+		}
+		query, err := registrationQuery(params)
+		if err != nil {
+			return out, err
+		}
+		ctx, cost := azstorage.WithCounter(ctx)
+		runners, next, err := s.Races.List(ctx, key, query, limitOf(params.Limit), api.Value(params.PageToken))
+		if err != nil {
+			return out, err
+		}
+		items, err := s.withMoments(ctx, key, runners)
+		return api.RegistrationList{
+			Items: items, NextPageToken: api.Some(next), EntitiesRead: cost.EntitiesRead(), Requests: cost.Requests(),
+		}, err
 	})
 }
 
 // ListEvents implements GET /events.
 func (s *Server) ListEvents(c *gin.Context, params api.ListEventsParams) {
-	events, next, err := s.races.Events(c.Request.Context(), cmp.Or(value(params.Limit), defaultLimit), value(params.PageToken))
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, api.EventList{Items: list(events), NextPageToken: nextToken(next)})
+	events, next, err := s.Races.Events(c.Request.Context(), limitOf(params.Limit), api.Value(params.PageToken))
+	reply(c, http.StatusOK, api.EventList{Items: list(events), NextPageToken: api.Some(next)}, err)
 }
 
 // registrationQuery wants one of the three ways to ask.
@@ -90,7 +77,7 @@ func registrationQuery(p api.ListRegistrationsParams) (registrations.Query, erro
 // rows that tie videos to the event are copies, so each video is read itself,
 // once for the page: what is gone or not public any more is left out.
 func (s *Server) withMoments(ctx context.Context, event registrations.Event, runners []registrations.Registration) ([]api.Registration, error) {
-	moments, err := s.races.MomentsOf(ctx, event, runners)
+	moments, err := s.Races.MomentsOf(ctx, event, runners)
 	if err != nil {
 		return nil, err
 	}
@@ -98,18 +85,14 @@ func (s *Server) withMoments(ctx context.Context, event registrations.Event, run
 	titles := map[video.ID]*string{} // nil: not to be shown
 	for i, r := range runners {
 		items[i] = api.Registration{
-			Bib: r.Bib, Name: r.Name, Sex: api.Sex(r.Sex), Age: r.Age, FinishedAt: moment(r.FinishedAt),
+			Bib: r.Bib, Name: r.Name, Sex: api.Sex(r.Sex), Age: r.Age, FinishedAt: api.Time(r.FinishedAt),
 			Moments: []api.Moment{}, Etag: encodeETag(r.ETag),
 		}
 		for _, m := range moments[i] {
 			title, known := titles[m.VideoID]
 			if !known {
-				rec, err := s.videos.Get(ctx, m.VideoID)
-				if err != nil && !errors.Is(err, videostore.ErrNotFound) && !errors.Is(err, tablestore.ErrUnreadable) {
+				if title, err = s.publicTitle(ctx, m.VideoID); err != nil {
 					return nil, err
-				}
-				if err == nil && access.MaySee(ctx, rec.Video) == nil && rec.Video.Visibility == video.Public {
-					title = &rec.Video.Title
 				}
 				titles[m.VideoID] = title
 			}
@@ -123,6 +106,18 @@ func (s *Server) withMoments(ctx context.Context, event registrations.Event, run
 		}
 	}
 	return items, nil
+}
+
+// publicTitle is the title of a public video, and nil of any other.
+func (s *Server) publicTitle(ctx context.Context, id video.ID) (*string, error) {
+	rec, err := s.Videos.Get(ctx, id)
+	if errors.Is(err, videostore.ErrNotFound) || errors.Is(err, tablestore.ErrUnreadable) {
+		return nil, nil
+	}
+	if err != nil || access.MaySee(ctx, rec.Video) != nil || rec.Video.Visibility != video.Public {
+		return nil, err
+	}
+	return &rec.Video.Title, nil
 }
 
 // ImportRegistrations implements POST /events/{event}/registrations. The body is
@@ -146,7 +141,7 @@ func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
 	if kind == "application/json" {
 		rows, code = startlist.JSON(body), problem.InvalidJSON
 	}
-	report, err := s.races.Import(c.Request.Context(), key, rows)
+	report, err := s.Races.Import(c.Request.Context(), key, rows)
 	if err != nil {
 		refuseBody(c, importProblem(err, code, report.Accepted))
 		return
@@ -155,11 +150,10 @@ func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
 		abort(c, problem.New(http.StatusConflict, string(registrations.BibTaken), "Other runners have the bibs of all rows."))
 		return
 	}
-	if err := s.races.NoteEvent(c.Request.Context(), key); err != nil {
+	if err := s.Races.NoteEvent(c.Request.Context(), key); err != nil {
 		abort(c, err) // what was stored stays: the same import lists the event, too
 		return
 	}
-	c.Header("Cache-Control", "no-store")
 	c.JSON(http.StatusOK, publicReport(report, text.Charset()))
 }
 
@@ -189,84 +183,72 @@ func importProblem(err error, code string, stored int) error {
 }
 
 func publicReport(r registrations.Report, encoding string) api.ImportReport {
-	out := api.ImportReport{
-		Charset: encoding, Accepted: r.Accepted, Unchanged: r.Unchanged, Refused: r.Refused, Requests: r.Requests, Refusals: []api.Refusal{},
+	return api.ImportReport{
+		Charset: encoding, Accepted: r.Accepted, Unchanged: r.Unchanged, Refused: r.Refused, Requests: r.Requests,
+		Refusals: api.Each(r.Refusals, func(r registrations.Refusal) api.Refusal {
+			return api.Refusal{Line: r.Line, Bib: api.Some(r.Bib), Code: string(r.Code), Detail: r.Detail}
+		}),
 	}
-	for _, refusal := range r.Refusals {
-		shown := api.Refusal{Line: refusal.Line, Code: string(refusal.Code), Detail: refusal.Detail}
-		if refusal.Bib != "" {
-			shown.Bib = &refusal.Bib
-		}
-		out.Refusals = append(out.Refusals, shown)
-	}
-	return out
 }
 
 // GetRegistration implements GET /events/{event}/registrations/{bib}.
 func (s *Server) GetRegistration(c *gin.Context, event api.Event, bib api.BibInPath) {
-	s.registration(c, event, func(ctx context.Context, key registrations.Event) (registrations.Registration, error) {
-		return s.races.Get(ctx, key, bib)
+	s.replyRegistration(c, event, func(ctx context.Context, key registrations.Event) (registrations.Registration, error) {
+		return s.Races.Get(ctx, key, bib)
 	})
 }
 
 // EditRegistration implements PATCH /events/{event}/registrations/{bib}: all rows
 // of the runner move in one transaction (T2, T7).
 func (s *Server) EditRegistration(c *gin.Context, event api.Event, bib api.BibInPath, params api.EditRegistrationParams) {
-	s.registration(c, event, func(ctx context.Context, key registrations.Event) (registrations.Registration, error) {
-		var none registrations.Registration
-		if params.IfMatch == nil || *params.IfMatch == "" {
-			return none, problem.New(http.StatusPreconditionRequired, problem.PreconditionNeed, "Send the registration's etag as If-Match.")
-		}
-		ifMatch, err := decodeIfMatch(*params.IfMatch)
+	s.replyRegistration(c, event, func(ctx context.Context, key registrations.Event) (none registrations.Registration, _ error) {
+		ifMatch, err := needIfMatch(params.IfMatch)
 		if err != nil {
 			return none, err
 		}
-		var body api.RegistrationEdit
-		if err := s.readJSON(c, "RegistrationEdit", &body); err != nil {
+		body, err := readJSON[api.RegistrationEdit](s, c)
+		if err != nil {
 			return none, err
 		}
-		return s.races.Edit(ctx, key, bib, ifMatch, registrations.Edit{
+		return s.Races.Edit(ctx, key, bib, ifMatch, registrations.Edit{
 			Name: body.Name, Sex: (*registrations.Sex)(body.Sex), Age: body.Age, FinishedAt: body.FinishedAt,
 		})
 	})
 }
 
-// registration answers with one runner.
-func (s *Server) registration(c *gin.Context, event string, find func(context.Context, registrations.Event) (registrations.Registration, error)) {
-	ctx := c.Request.Context()
-	key, err := registrations.ParseEvent(event)
-	var runner registrations.Registration
-	if err == nil {
-		runner, err = find(ctx, key)
-	}
-	var items []api.Registration
-	if err == nil {
-		items, err = s.withMoments(ctx, key, []registrations.Registration{runner})
-	}
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	c.Header("ETag", items[0].Etag)
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, items[0])
+// replyRegistration answers with the runner that find returns.
+func (s *Server) replyRegistration(c *gin.Context, event string, find func(context.Context, registrations.Event) (registrations.Registration, error)) {
+	handle(c, http.StatusOK, func(ctx context.Context) (none api.Registration, _ error) {
+		key, err := registrations.ParseEvent(event)
+		if err != nil {
+			return none, err
+		}
+		runner, err := find(ctx, key)
+		if err != nil {
+			return none, err
+		}
+		items, err := s.withMoments(ctx, key, []registrations.Registration{runner})
+		if err != nil {
+			return none, err
+		}
+		c.Header("ETag", items[0].Etag)
+		return items[0], nil
+	})
 }
 
 // DeleteRegistration implements DELETE /events/{event}/registrations/{bib}. Safe
 // to repeat.
 func (s *Server) DeleteRegistration(c *gin.Context, event api.Event, bib api.BibInPath, params api.DeleteRegistrationParams) {
 	key, err := registrations.ParseEvent(event)
-	ifMatch := ""
-	if err == nil && params.IfMatch != nil {
-		ifMatch, err = decodeIfMatch(*params.IfMatch)
+	var ifMatch string
+	if err == nil {
+		ifMatch, err = decodeIfMatch(params.IfMatch)
 	}
 	if err == nil {
-		err = s.races.Delete(c.Request.Context(), key, bib, ifMatch)
+		err = s.Races.Delete(c.Request.Context(), key, bib, ifMatch)
 	}
-	if err != nil && !errors.Is(err, registrations.ErrNotFound) {
-		abort(c, err)
-		return
+	if errors.Is(err, registrations.ErrNotFound) {
+		err = nil
 	}
-	c.Status(http.StatusNoContent)
-	c.Writer.WriteHeaderNow()
+	replyEmpty(c, http.StatusNoContent, err)
 }

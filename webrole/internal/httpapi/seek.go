@@ -1,75 +1,69 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
-	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
-// askAgainAfter is how long a part that a viewer asked for is not asked for again: a
-// page repeats its request until the part is there.
-const askAgainAfter = 30 * time.Second
-
-// maxAsked is how many parts are remembered that viewers asked for.
-const maxAsked = 4096
-
-// asked is which parts viewers went to, and when they were asked for.
-type asked = lru.Cache[workflow.Key, time.Time]
-
-func newAsked() *asked {
-	asked, err := lru.New[workflow.Key, time.Time](maxAsked)
-	if err != nil {
-		panic(err) // maxAsked is not positive
-	}
-	return asked
-}
+const (
+	maxAsked = 4096 // parts that are remembered because a viewer asked for them
+	// askAgainAfter is how long such a part is not asked for again: a page repeats its
+	// request until the part is there.
+	askAgainAfter = 30 * time.Second
+)
 
 // SeekVideo implements POST /videos/{id}/seek. The write before the answer is the
 // outbox's, so what was asked for is sent even when this process dies.
 func (s *Server) SeekVideo(c *gin.Context, id api.ID) {
-	var body api.SeekRequest
-	if err := s.readJSON(c, "SeekRequest", &body); err != nil {
-		abort(c, err)
-		return
-	}
-	ctx := c.Request.Context()
-	view, err := s.videos.View(ctx, video.ID(id))
-	if err == nil {
-		err = access.MaySee(ctx, view.Video)
-	}
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	found, err := place(view, body.At)
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	if (!found.Made || found.Preview) && view.Video.Playing() == view.Video.Generation {
-		if wanted := s.notAskedYet(view.Wanted(body.At)); len(wanted) > 0 {
-			if err := s.videos.Resend(ctx, view.Record, wanted); err != nil {
-				abort(c, err)
-				return
-			}
-			for _, i := range wanted {
-				s.asked.Add(i.Key, time.Now())
-			}
+	handle(c, http.StatusOK, func(ctx context.Context) (out api.Seek, _ error) {
+		body, err := readJSON[api.SeekRequest](s, c)
+		if err != nil {
+			return out, err
 		}
+		view, err := s.Videos.View(ctx, video.ID(id))
+		if err == nil {
+			err = access.MaySee(ctx, view.Video)
+		}
+		if err != nil {
+			return out, err
+		}
+		out, err = place(view, body.At)
+		if err != nil || out.Made && !out.Preview || view.Video.Playing() != view.Video.Generation {
+			return out, err
+		}
+		return out, s.ask(ctx, view, body.At)
+	})
+}
+
+// ask sends the work that a second of a video needs, unless this web role sent it a
+// moment ago.
+func (s *Server) ask(ctx context.Context, view videostore.View, second float64) error {
+	wanted := slices.DeleteFunc(view.Wanted(second), func(i videostore.Intent) bool {
+		_, recently := s.asked.Get(i.Key)
+		return recently
+	})
+	if len(wanted) == 0 {
+		return nil
 	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, found)
+	if err := s.Videos.Resend(ctx, view.Record, wanted); err != nil {
+		return err
+	}
+	for _, i := range wanted {
+		s.asked.Add(i.Key, true, time.Now())
+	}
+	return nil
 }
 
 // place tells which playlist shows a second of what plays: the whole one as far as it
@@ -104,14 +98,3 @@ func place(view videostore.View, second float64) (api.Seek, error) {
 }
 
 func playbackPath(id video.ID, name string) string { return fmt.Sprintf("/v/%s/%s", id, name) }
-
-// notAskedYet removes the intents that this web role has sent a moment ago.
-func (s *Server) notAskedYet(intents []videostore.Intent) (left []videostore.Intent) {
-	for _, i := range intents {
-		if at, found := s.asked.Get(i.Key); found && time.Since(at) < askAgainAfter {
-			continue
-		}
-		left = append(left, i)
-	}
-	return left
-}

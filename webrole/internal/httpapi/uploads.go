@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
@@ -22,18 +23,18 @@ import (
 // PutContent implements PUT /videos/{id}/content.
 func (s *Server) PutContent(c *gin.Context, id api.ID, params api.PutContentParams) {
 	r := c.Request
-	if err := wantMedia(r); err != nil {
-		refuseBody(c, err)
-		return
+	err := wantMedia(r)
+	var sum []byte
+	if err == nil {
+		sum, err = upload.ParseMD5(api.Value(params.ContentMD5))
 	}
-	sum, err := upload.ParseMD5(value(params.ContentMD5))
 	if err != nil {
 		refuseBody(c, err)
 		return
 	}
 	edge.StreamsIn(r)
 	control := http.NewResponseController(c.Writer)
-	rec, err := s.uploads.Put(r.Context(), video.ID(id), upload.Body{
+	rec, err := s.Uploads.Put(r.Context(), video.ID(id), upload.Body{
 		Reader: r.Body, Size: r.ContentLength, MD5: sum,
 		Interrupt: func() { _ = control.SetReadDeadline(time.Now()) },
 	})
@@ -41,13 +42,7 @@ func (s *Server) PutContent(c *gin.Context, id api.ID, params api.PutContentPara
 		refuseBody(c, err)
 		return
 	}
-	s.answer(c, http.StatusAccepted, rec)
-}
-
-// refuseBody answers without reading the rest of a body that may be gigabytes.
-func refuseBody(c *gin.Context, err error) {
-	c.Header("Connection", "close")
-	abort(c, err)
+	s.replyVideo(c, http.StatusAccepted, rec, nil)
 }
 
 // wantMedia refuses what is certainly not a bare file. curl -T sends no type.
@@ -55,8 +50,8 @@ func wantMedia(r *http.Request) error {
 	if r.ContentLength < 0 {
 		return problem.New(http.StatusLengthRequired, problem.LengthRequired, "Send a Content-Length.")
 	}
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return problem.New(http.StatusUnsupportedMediaType, problem.UnsupportedType, "Compressed bodies are not taken.")
+	if err := wantPlain(r); err != nil {
+		return err
 	}
 	given := r.Header.Get("Content-Type")
 	if given == "" {
@@ -76,67 +71,48 @@ func wantMedia(r *http.Request) error {
 // GetUpload implements GET /videos/{id}/upload. The URLs in the answer are
 // secrets: they are never logged.
 func (s *Server) GetUpload(c *gin.Context, id api.ID) {
-	sending, err := s.uploads.Look(c.Request.Context(), video.ID(id))
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, uploadOf(sending))
+	handle(c, http.StatusOK, func(ctx context.Context) (api.Upload, error) {
+		return publicUpload(s.Uploads.Look(ctx, video.ID(id)))
+	})
 }
 
 // BeginUpload implements POST /videos/{id}/upload.
 func (s *Server) BeginUpload(c *gin.Context, id api.ID) {
-	var body api.UploadBegin
-	if c.Request.ContentLength != 0 {
-		if err := s.readJSON(c, "UploadBegin", &body); err != nil {
-			abort(c, err)
-			return
+	handle(c, http.StatusOK, func(ctx context.Context) (out api.Upload, _ error) {
+		body, err := readOptional[api.UploadBegin](s, c)
+		if err != nil {
+			return out, err
 		}
-	}
-	sending, err := s.uploads.Begin(c.Request.Context(), video.ID(id), body.SizeBytes, body.Anew)
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, uploadOf(sending))
+		return publicUpload(s.Uploads.Begin(ctx, video.ID(id), body.SizeBytes, body.Anew))
+	})
 }
 
-func uploadOf(s upload.Sending) api.Upload {
-	out := api.Upload{
+func publicUpload(s upload.Sending, err error) (api.Upload, error) {
+	if err != nil {
+		return api.Upload{}, err
+	}
+	return api.Upload{
 		SizeBytes: s.Layout.Bytes, PartSizeBytes: s.Layout.PartBytes, Parts: s.Layout.Count(), First: s.First,
-		Held: make([]api.PartHeld, len(s.Held)), Send: make([]api.PartToSend, len(s.Send)),
+		Held: api.Each(s.Held, func(p sourceparts.Part) api.PartHeld {
+			return api.PartHeld{Number: p.Number, Md5: base64.StdEncoding.EncodeToString(p.MD5)}
+		}),
+		Send:      api.Each(s.Send, func(t upload.Ticket) api.PartToSend { return api.PartToSend{Number: t.Number, Url: t.URL} }),
 		ExpiresAt: s.Expires, Playable: s.Video.Playable,
-	}
-	for i, p := range s.Held {
-		out.Held[i] = api.PartHeld{Number: p.Number, Md5: base64.StdEncoding.EncodeToString(p.MD5)}
-	}
-	for i, t := range s.Send {
-		out.Send[i] = api.PartToSend{Number: t.Number, Url: t.URL}
-	}
-	return out
+	}, nil
 }
 
 // CompleteUpload implements POST /videos/{id}/upload/complete.
 func (s *Server) CompleteUpload(c *gin.Context, id api.ID) {
-	var sums [][]byte
-	if c.Request.ContentLength != 0 {
-		var body api.UploadComplete
-		if err := s.readJSON(c, "UploadComplete", &body); err != nil {
-			abort(c, err)
-			return
-		}
-		for _, text := range body.Md5 {
-			sum, err := upload.ParseMD5(text)
-			if err != nil {
-				abort(c, err)
-				return
-			}
-			sums = append(sums, sum)
-		}
+	body, err := readOptional[api.UploadComplete](s, c)
+	sums := make([][]byte, len(body.Md5))
+	for i := 0; i < len(sums) && err == nil; i++ {
+		sums[i], err = upload.ParseMD5(body.Md5[i])
+	}
+	if err != nil {
+		abort(c, err)
+		return
 	}
 	s.change(c, id, func(ctx context.Context, id video.ID) (videostore.Record, error) {
-		return s.uploads.Complete(ctx, id, sums)
+		return s.Uploads.Complete(ctx, id, sums)
 	})
 }

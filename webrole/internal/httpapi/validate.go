@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,33 +18,29 @@ import (
 // checkParameters checks path, query and header values against the document
 // before the generated code reads them. Bodies are checked by readJSON, which
 // bounds them first.
-func checkParameters(doc *openapi3.T) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		template := documentPath(c.FullPath())
-		item := doc.Paths.Value(template)
-		if item == nil || item.GetOperation(c.Request.Method) == nil {
-			return // not ours: NoRoute and NoMethod answer
-		}
-		operation := item.GetOperation(c.Request.Method)
-		if err := onlyKnown(c, item, operation); err != nil {
-			abort(c, err)
+func (s *Server) checkParameters(c *gin.Context) {
+	template := documentPath(c.FullPath())
+	item := s.doc.Paths.Value(template)
+	operation := item.GetOperation(c.Request.Method)
+	parameters := slices.Concat(item.Parameters, operation.Parameters)
+	if err := onlyKnown(c, parameters); err != nil {
+		abort(c, err)
+		return
+	}
+	values := map[string]string{}
+	for _, p := range c.Params {
+		values[p.Key] = p.Value
+	}
+	input := &openapi3filter.RequestValidationInput{
+		Request: c.Request, PathParams: values,
+		Route: &routers.Route{Spec: s.doc, Path: template, PathItem: item, Method: c.Request.Method, Operation: operation},
+	}
+	// Parameter by parameter: ValidateRequest would read the whole body into
+	// memory as soon as the document has a security requirement.
+	for _, parameter := range parameters {
+		if err := openapi3filter.ValidateParameter(c.Request.Context(), input, parameter.Value); err != nil {
+			abort(c, parameterProblem(err))
 			return
-		}
-		values := map[string]string{}
-		for _, p := range c.Params {
-			values[p.Key] = p.Value
-		}
-		input := &openapi3filter.RequestValidationInput{
-			Request: c.Request, PathParams: values,
-			Route: &routers.Route{Spec: doc, Path: template, PathItem: item, Method: c.Request.Method, Operation: operation},
-		}
-		// Parameter by parameter: ValidateRequest would read the whole body into
-		// memory as soon as the document has a security requirement.
-		for _, parameter := range slices.Concat(item.Parameters, operation.Parameters) {
-			if err := openapi3filter.ValidateParameter(c.Request.Context(), input, parameter.Value); err != nil {
-				abort(c, parameterProblem(err))
-				return
-			}
 		}
 	}
 }
@@ -63,9 +58,9 @@ func documentPath(ginPath string) string {
 
 // onlyKnown refuses query parameters that the document does not have: a
 // misspelt filter must not look like one that matched everything.
-func onlyKnown(c *gin.Context, item *openapi3.PathItem, operation *openapi3.Operation) error {
+func onlyKnown(c *gin.Context, parameters openapi3.Parameters) error {
 	for name, given := range c.Request.URL.Query() {
-		known := slices.ContainsFunc(slices.Concat(item.Parameters, operation.Parameters), func(p *openapi3.ParameterRef) bool {
+		known := slices.ContainsFunc(parameters, func(p *openapi3.ParameterRef) bool {
 			return p.Value.In == openapi3.ParameterInQuery && p.Value.Name == name
 		})
 		if !known {
@@ -97,20 +92,4 @@ func parameterProblem(err error) error {
 		reason = schema.Reason
 	}
 	return problem.New(http.StatusBadRequest, code, "Parameter %q: %s.", bad.Parameter.Name, reason).Because(err)
-}
-
-// abort answers with a problem and runs no further handler.
-func abort(c *gin.Context, err error) {
-	c.Abort()
-	problem.Write(c.Writer, c.Request, err)
-}
-
-// bodyProblem says which member is wrong, and never repeats its value.
-func bodyProblem(err error) error {
-	var schema *openapi3.SchemaError
-	if errors.As(err, &schema) {
-		where := "/" + strings.Join(schema.JSONPointer(), "/")
-		return problem.New(http.StatusBadRequest, problem.InvalidBody, "%s", fmt.Sprintf("Member %s: %s.", where, schema.Reason))
-	}
-	return problem.New(http.StatusBadRequest, problem.InvalidBody, "The body does not fit the API's document.").Because(err)
 }

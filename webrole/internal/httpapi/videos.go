@@ -2,21 +2,25 @@ package httpapi
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/oapi-codegen/runtime/types"
 
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/visible"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
-	"github.com/cutroom/cutroom/webrole/internal/recent"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
 
@@ -25,36 +29,47 @@ const defaultChannel = "main"
 
 // CreateVideo implements POST /videos.
 func (s *Server) CreateVideo(c *gin.Context, params api.CreateVideoParams) {
-	var body api.NewVideo
-	if err := s.readJSON(c, "NewVideo", &body); err != nil {
-		abort(c, err)
-		return
+	rec, err := s.create(c, params.IdempotencyKey)
+	if err == nil {
+		c.Header("Location", Base+"/videos/"+string(rec.Video.ID))
+	}
+	s.replyVideo(c, http.StatusCreated, rec, err)
+}
+
+func (s *Server) create(c *gin.Context, key *string) (none videostore.Record, _ error) {
+	body, err := readJSON[api.NewVideo](s, c)
+	if err != nil {
+		return none, err
 	}
 	v, err := newVideo(body)
-	who := access.From(c.Request.Context())
+	if err != nil {
+		return none, err
+	}
+	ctx := c.Request.Context()
+	who := access.From(ctx)
 	v.Owner = who.Owner
-	if err == nil && v.Priority == video.High && !access.May(who, access.Hurry, v) {
-		err = access.Refused(c.Writer, c.Request.Context())
+	if v.Priority == video.High && !access.May(who, access.Hurry, v) {
+		return none, access.Refused(c.Writer, ctx)
 	}
+	if key == nil {
+		return s.Videos.Create(ctx, v)
+	}
+	hash, err := hashOf(body)
 	if err != nil {
-		abort(c, err)
-		return
+		return none, err
 	}
-	var rec videostore.Record
-	if params.IdempotencyKey != nil {
-		var hash string
-		if hash, err = hashOf(body); err == nil {
-			rec, err = s.videos.CreateOnce(c.Request.Context(), *params.IdempotencyKey, hash, v)
-		}
-	} else {
-		rec, err = s.videos.Create(c.Request.Context(), v)
-	}
+	return s.Videos.CreateOnce(ctx, *key, hash, v)
+}
+
+// hashOf names what a request asks for. It does not see white space or the order
+// of members.
+func hashOf(body api.NewVideo) (string, error) {
+	canonical, err := json.Marshal(body)
 	if err != nil {
-		abort(c, err)
-		return
+		return "", fmt.Errorf("hash body: %w", err)
 	}
-	c.Header("Location", Base+"/videos/"+string(rec.Video.ID))
-	s.answer(c, http.StatusCreated, rec)
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // newVideo checks what the document cannot say, and fills in defaults.
@@ -63,10 +78,13 @@ func newVideo(body api.NewVideo) (video.Video, error) {
 	v := video.Video{
 		ID: video.NewID(), Channel: defaultChannel, Visibility: video.Public, Priority: video.Normal,
 		State: video.AwaitingUpload, Generation: 1, CreatedAt: now, UpdatedAt: now,
-		SizeBytes: value(body.SizeBytes), Fingerprint: value(body.Fingerprint),
+		SizeBytes: api.Value(body.SizeBytes), Fingerprint: api.Value(body.Fingerprint),
 	}
 	if v.SizeBytes > upload.MaxSize {
 		return v, problem.New(http.StatusRequestEntityTooLarge, problem.FileTooLarge, "A file may have at most %d bytes.", int64(upload.MaxSize))
+	}
+	if v.Fingerprint != "" && !visible.Is(v.Fingerprint, "") {
+		return v, invisible("fingerprint")
 	}
 	edit := api.VideoEdit{
 		Title: &body.Title, Description: body.Description, Actors: body.Actors, Directors: body.Directors,
@@ -116,21 +134,18 @@ func apply(v *video.Video, edit api.VideoEdit) error {
 	if edit.Priority != nil {
 		v.Priority = video.Priority(*edit.Priority)
 	}
-	if v.Fingerprint != "" && !visible.Is(v.Fingerprint, "") {
-		bad = "fingerprint"
-	}
 	if bad != "" {
-		return problem.New(http.StatusBadRequest, problem.InvalidBody, "Member /%s: it is blank, or has characters that cannot be seen or that change how others are shown.", bad)
+		return invisible(bad)
 	}
 	if edit.Race != nil {
-		return tie(v, *edit.Race)
+		return setRace(v, *edit.Race)
 	}
 	return nil
 }
 
-// tie says which race a video shows, and since when; the index step does the
+// setRace says which race a video shows, and since when; the index step does the
 // rest. Without an event it shows none.
-func tie(v *video.Video, race api.RaceEdit) error {
+func setRace(v *video.Video, race api.RaceEdit) error {
 	if race.Event == "" {
 		v.Race = nil
 		return nil
@@ -145,207 +160,119 @@ func tie(v *video.Video, race api.RaceEdit) error {
 
 // GetVideo implements GET /videos/{id}.
 func (s *Server) GetVideo(c *gin.Context, id api.ID) {
-	rec, err := s.existing(c.Request.Context(), video.ID(id))
-	if err != nil {
-		abort(c, err)
-		return
+	rec, err := s.existing(c, id)
+	s.replyVideo(c, http.StatusOK, rec, err)
+}
+
+// existing is the video of a route, if the requester may see it: what the guard has read,
+// or, where the guard needs no video to decide, what is read now. A tombstone is not found.
+func (s *Server) existing(c *gin.Context, id api.ID) (videostore.Record, error) {
+	if rec, read := access.Record(c); read {
+		return rec, nil
 	}
-	s.answer(c, http.StatusOK, rec)
-}
-
-// ListSteps implements GET /videos/{id}/steps.
-func (s *Server) ListSteps(c *gin.Context, id api.ID) {
-	rec, g, err := s.lookAt(c.Request.Context(), video.ID(id))
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	c.Header("Cache-Control", "no-store")
-	c.JSON(http.StatusOK, api.StepList{Items: timeline(g.runs, toldTo(c, rec.Video))})
-}
-
-// told says what somebody is told of the work on a video: operators the whole of every
-// error, others its code, for the rest names hosts and blobs of ours; and who may change
-// the video which workers made it, whose names are those of hosts.
-type told struct{ errors, workers bool }
-
-func toldTo(c *gin.Context, v video.Video) told {
-	who := access.From(c.Request.Context())
-	return told{errors: access.May(who, access.Operate, video.Video{}), workers: access.May(who, access.Change, v)}
-}
-
-func (t told) why(text string) string {
-	if t.errors || text == "" || failure.MatchString(text) {
-		return text
-	}
-	return retrying
-}
-
-// worker is nil for who is not told, and where there is none.
-func (t told) worker(name string) *string {
-	if !t.workers {
-		return nil
-	}
-	return some(name)
-}
-
-// retrying stands for an error that is no business of those who are told of it.
-const retrying = "retrying"
-
-// failure is the text of a video.Failure, which is written for the uploader.
-var failure = regexp.MustCompile(`^[a-z]+(_[a-z]+)+: `)
-
-// existing reads a video that who asks may see; a tombstone is not found.
-func (s *Server) existing(ctx context.Context, id video.ID) (videostore.Record, error) {
-	rec, err := s.videos.Get(ctx, id)
+	ctx := c.Request.Context()
+	rec, err := s.Videos.Get(ctx, video.ID(id))
 	if err == nil {
 		err = access.MaySee(ctx, rec.Video)
 	}
 	return rec, err
 }
 
-// glance is what the rows of a video say beyond META.
-type glance struct {
-	etag     string // of the META that was read with them
-	progress videostore.Progress
-	runs     []run
-}
-
-const (
-	maxGlances = 64
-	// glanceFor is how long a page may be shown the same progress. Whatever
-	// changes META, such as the end of the last step, is seen at once.
-	glanceFor = time.Second
-)
-
-func newGlances(videos *videostore.Store) *recent.Cache[video.ID, glance] {
-	return recent.New(maxGlances, func(ctx context.Context, id video.ID) (glance, error) {
-		view, err := videos.Look(ctx, id)
-		if err != nil {
-			return glance{}, err
-		}
-		return glance{etag: view.ETag, progress: view.Progress(), runs: runsOf(view)}, nil
-	})
-}
-
-// look reads all rows of a video, or shares what others have just read.
-func (s *Server) look(ctx context.Context, rec videostore.Record) (glance, error) {
-	return s.glances.Get(ctx, rec.Video.ID, func(g glance, age time.Duration) bool {
-		return g.etag == rec.ETag && age < glanceFor
-	})
-}
-
-// lookAt is look for an id that somebody gave.
-func (s *Server) lookAt(ctx context.Context, id video.ID) (videostore.Record, glance, error) {
-	rec, err := s.existing(ctx, id)
-	if err != nil {
-		return rec, glance{}, err
-	}
-	g, err := s.look(ctx, rec)
-	return rec, g, err
-}
-
 // EditVideo implements PATCH /videos/{id}: META and the intent to index change
 // together, and the index follows (T8).
 func (s *Server) EditVideo(c *gin.Context, id api.ID, params api.EditVideoParams) {
-	if params.IfMatch == nil || *params.IfMatch == "" {
-		abort(c, problem.New(http.StatusPreconditionRequired, problem.PreconditionNeed, "Send the video's etag as If-Match."))
-		return
-	}
-	ifMatch, err := decodeIfMatch(*params.IfMatch)
+	rec, err := s.edit(c, id, params.IfMatch)
+	s.replyVideo(c, http.StatusOK, rec, err)
+}
+
+func (s *Server) edit(c *gin.Context, id api.ID, header *string) (none videostore.Record, _ error) {
+	ifMatch, err := needIfMatch(header)
 	if err != nil {
-		abort(c, err)
-		return
+		return none, err
 	}
-	var body api.VideoEdit
-	if err := s.readJSON(c, "VideoEdit", &body); err != nil {
-		abort(c, err)
-		return
+	body, err := readJSON[api.VideoEdit](s, c)
+	if err != nil {
+		return none, err
 	}
-	who := access.From(c.Request.Context())
-	rec, err := s.videos.Change(c.Request.Context(), video.ID(id), ifMatch, func(v *video.Video) ([]videostore.Intent, error) {
-		if err := access.MaySee(c.Request.Context(), *v); err != nil {
+	ctx := c.Request.Context()
+	return s.Videos.Change(ctx, video.ID(id), ifMatch, func(v *video.Video) ([]videostore.Intent, error) {
+		if err := access.MaySee(ctx, *v); err != nil {
 			return nil, err
 		}
 		before := v.Priority
 		if err := apply(v, body); err != nil {
 			return nil, err
 		}
-		if v.Priority == video.High && before != video.High && !access.May(who, access.Hurry, *v) {
-			return nil, access.Refused(c.Writer, c.Request.Context())
+		if v.Priority == video.High && before != video.High && !access.May(access.From(ctx), access.Hurry, *v) {
+			return nil, access.Refused(c.Writer, ctx)
 		}
 		return []videostore.Intent{videostore.FollowIntent()}, nil
 	})
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	s.answer(c, http.StatusOK, rec)
 }
 
 // DeleteVideo implements DELETE /videos/{id}.
 func (s *Server) DeleteVideo(c *gin.Context, id api.ID, params api.DeleteVideoParams) {
-	ifMatch := ""
-	if params.IfMatch != nil {
-		var err error
-		if ifMatch, err = decodeIfMatch(*params.IfMatch); err != nil {
-			abort(c, err)
-			return
-		}
+	ifMatch, err := decodeIfMatch(params.IfMatch)
+	if err == nil {
+		_, err = s.Videos.Delete(c.Request.Context(), video.ID(id), ifMatch)
 	}
-	if _, err := s.videos.Delete(c.Request.Context(), video.ID(id), ifMatch); err != nil {
-		abort(c, err)
-		return
-	}
-	c.Status(http.StatusAccepted)
-	c.Writer.WriteHeaderNow()
+	replyEmpty(c, http.StatusAccepted, err)
 }
 
 // RetryVideo implements POST /videos/{id}/retry.
-func (s *Server) RetryVideo(c *gin.Context, id api.ID) { s.change(c, id, s.videos.Retry) }
+func (s *Server) RetryVideo(c *gin.Context, id api.ID) { s.change(c, id, s.Videos.Retry) }
 
 // CancelVideo implements POST /videos/{id}/cancel.
-func (s *Server) CancelVideo(c *gin.Context, id api.ID) { s.change(c, id, s.videos.Cancel) }
+func (s *Server) CancelVideo(c *gin.Context, id api.ID) { s.change(c, id, s.Videos.Cancel) }
 
 // ReprocessVideo implements POST /videos/{id}/reprocess.
-func (s *Server) ReprocessVideo(c *gin.Context, id api.ID) { s.change(c, id, s.videos.Reprocess) }
+func (s *Server) ReprocessVideo(c *gin.Context, id api.ID) { s.change(c, id, s.Videos.Reprocess) }
 
 func (s *Server) change(c *gin.Context, id api.ID, change func(context.Context, video.ID) (videostore.Record, error)) {
-	ctx := c.Request.Context()
-	rec, err := s.existing(ctx, video.ID(id))
+	rec, err := s.existing(c, id)
 	if err == nil {
-		rec, err = change(ctx, video.ID(id))
+		rec, err = change(c.Request.Context(), video.ID(id))
 	}
+	s.replyVideo(c, http.StatusAccepted, rec, err)
+}
+
+// replyVideo answers with a video and its progress, or with the problem of err. When the
+// rows that say the progress cannot be read, the answer has what META says.
+func (s *Server) replyVideo(c *gin.Context, status int, rec videostore.Record, err error) {
 	if err != nil {
 		abort(c, err)
 		return
 	}
-	s.answer(c, http.StatusAccepted, rec)
-}
-
-// answer writes a record, with its progress when there can be any.
-func (s *Server) answer(c *gin.Context, status int, rec videostore.Record) {
-	s.write(c, status, rec, s.progress(c.Request.Context(), rec))
-}
-
-// progress needs the step rows only when META does not say enough. When they
-// cannot be read the answer still stands, with what META says.
-func (s *Server) progress(ctx context.Context, rec videostore.Record) videostore.Progress {
+	ctx := c.Request.Context()
 	progress, exact := rec.Progress()
-	if exact {
-		return progress
+	if !exact {
+		if now, err := s.snapshot(ctx, rec); err == nil {
+			progress = now.progress
+		}
 	}
-	g, err := s.look(ctx, rec)
-	if err != nil {
-		return progress
-	}
-	return g.progress
+	out := s.publicVideo(rec, progress)
+	out.MayChange = api.Ptr(access.May(access.From(ctx), access.Change, rec.Video))
+	c.Header("ETag", out.Etag)
+	c.JSON(status, out)
 }
 
-func (s *Server) write(c *gin.Context, status int, rec videostore.Record, progress videostore.Progress) {
-	out := s.publicVideo(rec, progress)
-	out.MayChange = ptr(access.May(access.From(c.Request.Context()), access.Change, rec.Video))
-	c.Header("ETag", out.Etag)
-	c.Header("Cache-Control", "no-store")
-	c.JSON(status, out)
+// CountView implements POST /videos/{id}/views.
+func (s *Server) CountView(c *gin.Context, id api.ID) {
+	_, err := s.existing(c, id)
+	if err == nil {
+		err = s.Views.Count(c.Request.Context(), video.ID(id), time.Now())
+	}
+	replyEmpty(c, http.StatusNoContent, err)
+}
+
+// GetViews implements GET /videos/{id}/views.
+func (s *Server) GetViews(c *gin.Context, id api.ID) {
+	_, err := s.existing(c, id)
+	var found views.Views
+	if err == nil {
+		found, err = s.Views.Of(c.Request.Context(), video.ID(id))
+	}
+	reply(c, http.StatusOK, api.Views{Total: found.Total, Days: api.Each(found.Days, func(d views.Day) api.DayOfViews {
+		return api.DayOfViews{Date: types.Date{Time: d.Date}, Views: d.Views}
+	})}, err)
 }

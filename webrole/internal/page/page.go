@@ -93,16 +93,16 @@ func (p *Pages) parse(name string) (*template.Template, error) {
 }
 
 // Register adds the pages' routes. What the board shows is for operators: with ops,
-// a page has it as tables, for browsers without script; glance reads it. Without, the
+// a page has it as tables, for browsers without script; snapshot reads it. Without, the
 // board says where it is.
-func (p *Pages) Register(r gin.IRoutes, ops bool, glance func(context.Context) (api.BoardEvent, error)) {
+func (p *Pages) Register(r gin.IRoutes, ops bool, snapshot func(context.Context) (api.BoardEvent, error)) {
 	p.ops = ops
 	show := func(name string) gin.HandlerFunc {
 		return func(c *gin.Context) { p.show(c, name, "", nil) }
 	}
 	if ops {
 		r.GET("/board/tables", func(c *gin.Context) {
-			seen, err := glance(c.Request.Context())
+			seen, err := snapshot(c.Request.Context())
 			if err != nil {
 				problem.Write(c.Writer, c.Request, err)
 				return

@@ -41,12 +41,15 @@ type Service struct {
 	blobs  *blobstore.Store
 	views  *recent.Cache[viewKey, committed]
 	tracks *recent.Cache[video.ID, []playlist.CaptionsTrack]
-	absent absent
+	absent *recent.Memory[sought, bool]
 }
 
 // New returns the playback of an account's videos.
 func New(videos *videostore.Store, blobs *blobstore.Store) *Service {
-	return &Service{videos: videos, blobs: blobs, views: newViews(videos), tracks: newTracks(videos), absent: newAbsent()}
+	return &Service{
+		videos: videos, blobs: blobs, views: newViews(videos), tracks: newTracks(videos),
+		absent: recent.NewMemory[sought, bool](maxMissing, missingFor),
+	}
 }
 
 // Register adds the routes under /v/.
@@ -119,7 +122,7 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 		return request{}, err
 	}
 	who := access.From(r.Context())
-	if s.absent.has(who, id) {
+	if absent, _ := s.absent.Get(sought{who, id}); absent {
 		return request{}, videostore.ErrNotFound
 	}
 	rec, err := s.videos.Get(r.Context(), id)
@@ -127,7 +130,7 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 		err = access.MaySee(r.Context(), rec.Video)
 	}
 	if errors.Is(err, videostore.ErrNotFound) {
-		s.absent.add(who, id)
+		s.absent.Add(sought{who, id}, true, time.Now())
 	}
 	if err != nil {
 		return request{}, err

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -19,8 +17,9 @@ const (
 	// change and no id is used twice, so a remembered view is never wrong; it can
 	// only be incomplete, and then it is read again.
 	maxViews = 64
-	// maxMissing is how many ids are remembered that no video has, and
-	// missingFor how long.
+	// maxMissing is how many videos are remembered that a requester was told are not
+	// there, and missingFor how long: because there is none, or because it is private.
+	// Both are answered equally fast.
 	maxMissing = 4096
 	missingFor = time.Second
 )
@@ -68,28 +67,8 @@ func (s *Service) view(ctx context.Context, q request, has func(committed) bool)
 	})
 }
 
-// absent remembers for a moment for whom there is no video with an id: there is none,
-// or it is private. Both are answered equally fast.
-type absent struct {
-	since *lru.Cache[sought, time.Time]
-}
-
+// sought is a video that a requester asked for.
 type sought struct {
 	who access.Identity
 	id  video.ID
 }
-
-func newAbsent() absent {
-	since, err := lru.New[sought, time.Time](maxMissing)
-	if err != nil {
-		panic(err) // maxMissing is not positive
-	}
-	return absent{since}
-}
-
-func (a absent) has(who access.Identity, id video.ID) bool {
-	since, found := a.since.Get(sought{who, id})
-	return found && time.Since(since) < missingFor
-}
-
-func (a absent) add(who access.Identity, id video.ID) { a.since.Add(sought{who, id}, time.Now()) }

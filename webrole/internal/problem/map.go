@@ -41,7 +41,7 @@ var answers = []struct {
 	{video.ErrInvalidID, http.StatusBadRequest, InvalidID, "A video's id is 26 characters of a-z and 2-7."},
 	{tablestore.ErrToken, http.StatusBadRequest, InvalidPageToken, "The page token is not one of this query. Start from the first page."},
 	{rowstream.ErrBadToken, http.StatusBadRequest, InvalidPageToken, "The page token is not one of this query. Start from the first page."},
-	{board.ErrCrowded, http.StatusTooManyRequests, TooBusy, "As many look at the board as may."},
+	{board.ErrCrowded, http.StatusTooManyRequests, TooBusy, "Too many watch the board."},
 	{board.ErrClosed, http.StatusServiceUnavailable, StorageBusy, "This web role stops. Ask again: another one answers."},
 	{context.Canceled, statusClientGone, ClientClosed, "The client closed the connection."},
 }

@@ -40,11 +40,7 @@ type reading[V any] struct {
 
 // New returns a cache of at most size values, which read reads.
 func New[K comparable, V any](size int, read func(context.Context, K) (V, error)) *Cache[K, V] {
-	known, err := lru.New[K, reading[V]](size)
-	if err != nil {
-		panic(err) // the size is a constant of the caller, and not positive
-	}
-	return &Cache[K, V]{read: read, known: known}
+	return &Cache[K, V]{read: read, known: newLRU[K, reading[V]](size)}
 }
 
 // Get returns the remembered value when it is enough: enough is told the value

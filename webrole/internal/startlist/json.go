@@ -58,7 +58,7 @@ var members = []string{"bib", "name", "sex", "age", "finishedAt"}
 
 // object reads one element, as strictly as every other body of the API.
 func object(line int, element json.RawMessage) registrations.Row {
-	if err := strictjson.Check(element); err != nil {
+	if _, err := strictjson.Parse(element); err != nil {
 		return unreadable(line, "the element is not strict JSON")
 	}
 	var given map[string]json.RawMessage

@@ -846,15 +846,13 @@ export interface paths {
         };
         /**
          * What queues and workers do, as server-sent events
-         * @description The first event is a `snapshot` with everything; each `change` after it has what
-         *     changed since the event before. The `data` of both is a `BoardEvent`. A comment
-         *     line comes when there was nothing to tell for 15 s.
+         * @description An event `snapshot` comes every 500 ms; its `data` is a `BoardEvent`: everything
+         *     that the board shows.
          *
-         *     One reader asks storage for all who look, at most 20 times per second, and not at
-         *     all when nobody looks. A client that reads too slowly misses changes and gets a new
-         *     `snapshot` instead, or is cut off after 10 s. `Last-Event-ID` is not needed: a
-         *     stream always begins with a `snapshot`. Streams end when the role stops.
-         *     429 `too_busy` beyond 256 streams.
+         *     One reader asks storage for all streams, at most 20 times per second, and not at
+         *     all when there is none. A client that reads slowly misses events, and one that does
+         *     not read for 10 s is cut off. `Last-Event-ID` is not needed. Streams end when the
+         *     role stops. 429 `too_busy` beyond 256 streams.
          */
         get: operations["watchBoard"];
         put?: never;
@@ -2148,28 +2146,26 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** @description What the board shows. In a `change`, what is missing did not change. */
+        /** @description What the board shows. */
         BoardEvent: {
             /**
              * Format: date-time
              * @description By the web role's clock.
              */
             at: string;
-            queues?: components["schemas"]["BoardQueue"][];
-            workers?: components["schemas"]["BoardWorker"][];
-            /** @description Names of workers that are not listed any more. */
-            gone?: string[];
+            queues: components["schemas"]["BoardQueue"][];
+            workers: components["schemas"]["BoardWorker"][];
             /** @description What the videos of messages are called. */
-            videos?: components["schemas"]["BoardVideo"][];
+            videos: components["schemas"]["BoardVideo"][];
             /** @description All of them, at most 50. */
-            poison?: components["schemas"]["Poison"][];
-            /** @description For plots, oldest first: in a snapshot of the last 5 minutes, in a change the newest. */
-            samples?: components["schemas"]["BoardSample"][];
-            scale?: components["schemas"]["BoardScale"];
-            /** @description Why there is nothing newer; empty when that is over. */
-            trouble?: string;
+            poison: components["schemas"]["Poison"][];
+            /** @description For plots, of the last 5 minutes, oldest first. */
+            samples: components["schemas"]["BoardSample"][];
+            scale: components["schemas"]["BoardScale"];
+            /** @description Why there is nothing newer; empty when storage answers. */
+            trouble: string;
         };
-        /** @description A queue with its lanes. In a `change` it has the lanes that changed. */
+        /** @description A queue with its lanes. */
         BoardQueue: {
             name: string;
             pool: string;

@@ -141,9 +141,10 @@ setInterval(() => {
 
 let live = false;
 
-function hear(event: BoardEvent, whole: boolean) {
-  const happened = model.apply(event, whole);
-  if (event.samples) sampled = true;
+function hear(event: BoardEvent) {
+  const newest = model.samples.at(-1)?.at;
+  const happened = model.apply(event);
+  sampled ||= model.samples.at(-1)?.at !== newest;
   if (!live) {
     live = true;
     $('board').hidden = false;

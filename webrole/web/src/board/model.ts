@@ -1,6 +1,6 @@
 // What the board knows, and where each message is. It is told by events, and says in
 // words what happened. Nothing here touches the page.
-import type { BoardEvent, BoardLane, BoardQueue, BoardSample, BoardScale, BoardWorker, Poison } from '../api';
+import type { BoardEvent, BoardQueue, BoardSample, BoardScale, BoardWorker, Poison } from '../api';
 
 export type Place =
   | { kind: 'lane'; lane: string } // visible
@@ -35,8 +35,6 @@ const patience = 8000;
 // other moments than workers tell of themselves. Until then it is shown where it was.
 const between = 3000;
 
-const maxSamples = 60;
-
 export const placeKey = (p: Place) => {
   switch (p.kind) {
     case 'lane': case 'hidden': return `lane ${p.lane}`;
@@ -45,9 +43,11 @@ export const placeKey = (p: Place) => {
   }
 };
 
+const byName = <T extends { name: string }>(items: T[]) => new Map(items.map((item): [string, T] => [item.name, item]));
+
 export class Model {
-  readonly queues = new Map<string, BoardQueue>();
-  readonly workers = new Map<string, BoardWorker>();
+  queues = new Map<string, BoardQueue>();
+  workers = new Map<string, BoardWorker>();
   readonly titles = new Map<string, string>();
   poison: Poison[] = [];
   samples: BoardSample[] = [];
@@ -57,37 +57,35 @@ export class Model {
   // Of the web role's clock minus ours, in ms: leases are told in its time.
   ahead = 0;
 
-  private told = false; // at least one snapshot
   private readonly slots = new Map<string, Map<string, number>>(); // by worker and pool: id to slot
 
   now() { return Date.now() + this.ahead; }
 
-  // apply takes an event in, and returns what happened in words, oldest first.
-  apply(event: BoardEvent, whole: boolean): string[] {
+  // apply takes a state in, and returns what happened since the last in words, oldest first.
+  apply(event: BoardEvent): string[] {
     this.ahead = Date.parse(event.at) - Date.now();
+    const first = this.queues.size === 0;
+    const workers = byName(event.workers);
     const words: string[] = [];
-    if (whole) {
-      for (const name of [...this.workers.keys()]) {
-        if (!event.workers?.some((w) => w.name === name)) this.forgetWorker(name, words);
-      }
-      this.samples = [];
+    for (const name of this.workers.keys()) {
+      if (!workers.has(name)) this.forgetWorker(name, words);
     }
-    for (const q of event.queues ?? []) this.takeQueue(q, words);
-    for (const w of event.workers ?? []) this.takeWorker(w, words);
-    for (const name of event.gone ?? []) this.forgetWorker(name, words);
-    for (const v of event.videos ?? []) this.titles.set(v.id, v.title);
-    if (event.poison) this.poison = event.poison;
-    if (event.scale) this.takeScale(event.scale, words);
-    this.samples = [...this.samples, ...(event.samples ?? [])].slice(-maxSamples);
-    if (event.trouble !== undefined && event.trouble !== this.trouble) {
-      words.push(event.trouble || 'Storage answers again.');
-      this.trouble = event.trouble;
+    for (const q of event.queues) tellQueue(this.queues.get(q.name), q, words);
+    for (const w of event.workers) tellWorker(this.workers.get(w.name), w, words);
+    if (this.scale && this.scale.wanted !== event.scale.wanted) {
+      words.push(`The queues want ${event.scale.wanted === 1 ? '1 worker' : `${event.scale.wanted} workers`}: ${event.scale.why}.`);
     }
+    if (event.trouble !== this.trouble) words.push(event.trouble || 'Storage answers again.');
+    this.queues = byName(event.queues);
+    this.workers = workers;
+    this.poison = event.poison;
+    this.samples = event.samples;
+    this.scale = event.scale;
+    this.trouble = event.trouble;
+    for (const v of event.videos) this.titles.set(v.id, v.title);
     const before = this.tokens;
     this.tokens = this.place(before);
     this.tell(before, words);
-    const first = !this.told;
-    this.told = true;
     return first ? [] : words;
   }
 
@@ -131,38 +129,8 @@ export class Model {
     return n;
   }
 
-  private takeQueue(q: BoardQueue, words: string[]) {
-    const was = this.queues.get(q.name);
-    if (!was) {
-      this.queues.set(q.name, q);
-      return;
-    }
-    if (was.paused !== q.paused) words.push(`Queue ${q.name} is ${q.paused ? 'paused' : 'resumed'}.`);
-    if (was.visibilitySeconds !== q.visibilitySeconds) words.push(`Visibility of ${q.name} is ${q.visibilitySeconds} s now, it was ${was.visibilitySeconds} s.`);
-    const fresh = new Map(q.lanes.map((l): [string, BoardLane] => [l.name, l]));
-    this.queues.set(q.name, { ...q, lanes: was.lanes.map((l) => fresh.get(l.name) ?? l) });
-  }
-
-  private takeScale(scale: BoardScale, words: string[]) {
-    const was = this.scale?.wanted;
-    if (was !== undefined && was !== scale.wanted) words.push(`The queues want ${scale.wanted === 1 ? '1 worker' : `${scale.wanted} workers`}: ${scale.why}.`);
-    this.scale = scale;
-  }
-
-  private takeWorker(w: BoardWorker, words: string[]) {
-    const was = this.workers.get(w.name);
-    if (!was) words.push(`Worker ${w.name} is here.`);
-    else if (was.startedAt !== w.startedAt) words.push(`Worker ${w.name} started again.`);
-    else if (!was.silent && w.silent) words.push(`Worker ${w.name} is silent. What it holds comes back when the leases end.`);
-    else if (was.silent && !w.silent) words.push(`Worker ${w.name} is heard again.`);
-    if (was && !was.draining && w.draining) words.push(`Worker ${w.name} stops and gives its messages back.`);
-    if (was && !was.leader && w.leader) words.push(`Worker ${w.name} is the leader now.`);
-    if (was && (was.trouble ?? '') !== (w.trouble ?? '')) words.push(w.trouble ? `Worker ${w.name} receives nothing: ${w.trouble}` : `Worker ${w.name} receives again.`);
-    this.workers.set(w.name, w);
-  }
-
   private forgetWorker(name: string, words: string[]) {
-    if (this.workers.delete(name)) words.push(`Worker ${name} has left.`);
+    words.push(`Worker ${name} has left.`);
     for (const key of [...this.slots.keys()]) {
       if (key.startsWith(`${name} `)) this.slots.delete(key);
     }
@@ -260,4 +228,23 @@ export class Model {
       else if (t.place.kind === 'lane') words.push(`${this.name(t)} is gone from ${t.queue}.`);
     }
   }
+}
+
+function tellQueue(was: BoardQueue | undefined, q: BoardQueue, words: string[]) {
+  if (!was) return;
+  if (was.paused !== q.paused) words.push(`Queue ${q.name} is ${q.paused ? 'paused' : 'resumed'}.`);
+  if (was.visibilitySeconds !== q.visibilitySeconds) words.push(`Visibility of ${q.name} is ${q.visibilitySeconds} s now, it was ${was.visibilitySeconds} s.`);
+}
+
+function tellWorker(was: BoardWorker | undefined, w: BoardWorker, words: string[]) {
+  if (!was) {
+    words.push(`Worker ${w.name} is here.`);
+    return;
+  }
+  if (was.startedAt !== w.startedAt) words.push(`Worker ${w.name} started again.`);
+  else if (!was.silent && w.silent) words.push(`Worker ${w.name} is silent. What it holds comes back when the leases end.`);
+  else if (was.silent && !w.silent) words.push(`Worker ${w.name} is heard again.`);
+  if (!was.draining && w.draining) words.push(`Worker ${w.name} stops and gives its messages back.`);
+  if (!was.leader && w.leader) words.push(`Worker ${w.name} is the leader now.`);
+  if ((was.trouble ?? '') !== (w.trouble ?? '')) words.push(w.trouble ? `Worker ${w.name} receives nothing: ${w.trouble}` : `Worker ${w.name} receives again.`);
 }

@@ -5,24 +5,20 @@ import type { BoardEvent } from '../api';
 const again = 3000;
 
 export interface Listener {
-  event(event: BoardEvent, whole: boolean): void;
+  event(event: BoardEvent): void;
   down(): void; // the connection broke, it is being tried again
   refused(): Promise<boolean>; // not a stream; true: do not ask again
 }
 
-// follow looks while the page is visible: a board that nobody sees costs nothing.
+// follow looks while the page is visible: a hidden board costs nothing.
 export function follow(url: string, listener: Listener) {
   let source: EventSource | undefined;
   let over = false;
-  const hear = (e: MessageEvent<string>) => {
-    listener.event(JSON.parse(e.data) as BoardEvent, e.type === 'snapshot');
-  };
   const open = () => {
     if (source || over || document.hidden) return;
     const mine = new EventSource(url);
     source = mine;
-    mine.addEventListener('snapshot', hear);
-    mine.addEventListener('change', hear);
+    mine.addEventListener('snapshot', (e: MessageEvent<string>) => listener.event(JSON.parse(e.data) as BoardEvent));
     mine.addEventListener('error', async () => {
       if (mine !== source) return;
       listener.down();

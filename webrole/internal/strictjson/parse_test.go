@@ -9,7 +9,7 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/strictjson"
 )
 
-func TestCheck(t *testing.T) {
+func TestParse(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
 	for _, c := range []struct {
@@ -36,9 +36,9 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			err := strictjson.Check([]byte(c.in))
+			_, err := strictjson.Parse([]byte(c.in))
 			if (err == nil) != c.ok {
-				t.Fatalf("Check(%.40q) = %v, want ok %v", c.in, err, c.ok)
+				t.Fatalf("Parse(%.40q) = %v, want ok %v", c.in, err, c.ok)
 			}
 			if err != nil && !errors.Is(err, strictjson.ErrInvalid) {
 				t.Errorf("error %v does not match ErrInvalid", err)
@@ -47,13 +47,13 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func FuzzCheck(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,"x\u00e9",null,true]}`, `{"a":1,"a":2}`, `"\ud83d\ude00"`, `[[[`, `"\`, `}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if strictjson.Check(data) == nil && !json.Valid(data) {
-			t.Errorf("Check accepts %q, which is not JSON", data)
+		if _, err := strictjson.Parse(data); err == nil && !json.Valid(data) {
+			t.Errorf("Parse accepts %q, which is not JSON", data)
 		}
 	})
 }

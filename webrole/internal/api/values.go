@@ -1,0 +1,41 @@
+package api
+
+import "time"
+
+// Ptr is a member that may be missing and is there.
+func Ptr[T any](v T) *T { return &v }
+
+// Some is a member that is missing when it has the zero value.
+func Some[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// Time is a time that is missing when it is zero.
+func Time(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// Value is what a parameter or member says, or the zero value when it is missing.
+func Value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// Each is a list with every item in the form of the API. It is never nil, which would be
+// null in JSON.
+func Each[A, B any](items []A, public func(A) B) []B {
+	out := make([]B, len(items))
+	for i, item := range items {
+		out[i] = public(item)
+	}
+	return out
+}

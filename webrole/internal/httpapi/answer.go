@@ -1,0 +1,54 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
+)
+
+// handle answers with what do returns, or with the problem that its error stands for.
+func handle[T any](c *gin.Context, status int, do func(context.Context) (T, error)) {
+	body, err := do(c.Request.Context())
+	reply(c, status, body, err)
+}
+
+// reply answers with a body as JSON, or with the problem that err stands for.
+func reply(c *gin.Context, status int, body any, err error) {
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	c.JSON(status, body)
+}
+
+// replyEmpty is reply without a body.
+func replyEmpty(c *gin.Context, status int, err error) {
+	if err != nil {
+		abort(c, err)
+		return
+	}
+	c.Status(status)
+	c.Writer.WriteHeaderNow()
+}
+
+// abort answers with a problem and runs no further handler.
+func abort(c *gin.Context, err error) {
+	c.Abort()
+	problem.Write(c.Writer, c.Request, err)
+}
+
+const defaultLimit = 20 // items of a page
+
+func limitOf(given *int) int { return cmp.Or(api.Value(given), defaultLimit) }
+
+// list makes JSON's [] of a nil slice.
+func list(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
