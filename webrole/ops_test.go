@@ -36,7 +36,7 @@ func TestQueuesAreOperated(t *testing.T) {
 		t.Errorf("probe: %+v", q)
 	}
 	seen := decode[api.MessageList](t, s.call(http.MethodGet, "/ops/queues/probe/messages", nil), http.StatusOK)
-	if len(seen.Items) != 1 || *seen.Items[0].Type != "cutroom.work.probe.v4" || *seen.Items[0].Subject != v.Id || seen.Items[0].DequeueCount != 0 {
+	if len(seen.Items) != 1 || *seen.Items[0].Type != "cutroom.work.probe.v1" || *seen.Items[0].Subject != v.Id || seen.Items[0].DequeueCount != 0 {
 		t.Errorf("peeked %+v", seen.Items)
 	}
 	for range 2 {

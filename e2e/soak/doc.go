@@ -14,9 +14,3 @@
 //
 // Next: soak.go, which puts them together.
 package soak
-
-// Older is the commit whose worker runs beside today's, to show that messages
-// and rows of two versions mix. Move it on when a format changes on purpose: this
-// one knows uploads in parts. One that does not must not lead: its janitor takes parts
-// for blobs that no row names (docs/decisions/0053).
-const Older = "08c902a"

@@ -35,7 +35,7 @@ func Mutate(ctx context.Context, m mutations.Mutation, o Options) (err error) {
 	if err := stack.Build(ctx, bin, "-overlay", overlay); err != nil {
 		return fmt.Errorf("mutation %q: %w", m.Name, err)
 	}
-	o.Bin, o.Older, o.FirstFinding = bin, "", true
+	o.Bin, o.FirstFinding = bin, true
 	began := time.Now()
 	report, err := Run(ctx, o)
 	if report == nil {

@@ -17,7 +17,6 @@ import (
 type Report struct {
 	Options  Options
 	Started  time.Time
-	Older    string        // which older worker ran, or why none did
 	Loaded   time.Duration // from the start until all users had finished
 	Settled  time.Duration // from then until all was at rest
 	Findings []string      // what is wrong; empty is what one wants
@@ -126,7 +125,7 @@ func (r *Report) Page() string {
 	}
 	b.WriteString("| | |\n| --- | --- |\n")
 	line("load and faults", "%v, with leases of %v; %v until the last user had finished, then %v until rest", r.Options.Duration, r.Options.Visibility, r.Loaded.Round(time.Second), r.Settled.Round(time.Second))
-	line("roles", "%d web roles, %d workers; %s", webs, workers, r.Older)
+	line("roles", "%d web roles, %d workers", webs, workers)
 	kills := 0
 	for _, k := range []kind{killWorker, killWeb, killFFmpeg, lateCommit} {
 		kills += r.Events[string(k)]

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,8 +29,6 @@ type Options struct {
 	Visibility time.Duration
 	// Bin holds the built roles. Empty: they are built.
 	Bin string
-	// Older is a commit whose worker runs beside today's. Empty: none.
-	Older string
 	// Settle is how long nothing may change on the way to rest. 0: six minutes, for
 	// the reconciler looks at an old video every five.
 	// While something does, a busy machine is waited for, three times as long at most.
@@ -45,7 +42,7 @@ type Options struct {
 // hours elsewhere.
 const visibility = 8 * time.Second
 
-// How many there are of each role. All are of today, or one worker is older.
+// How many there are of each role.
 const (
 	workers = 3
 	webs    = 2
@@ -81,9 +78,6 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 
 	report := &Report{Options: o, Started: time.Now()}
 	o.say("seed %d, %v", o.Seed, o.Duration)
-	old, why := olderWorker(ctx, o.Older, dir)
-	report.Older = why
-	o.say("%s", why)
 	p := makePlan(o.Seed, o.Duration)
 	p.print(o.Log)
 	sources, err := makeClips(ctx, dir)
@@ -110,7 +104,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return nil, fmt.Errorf("make a folder for the soak: %w", err)
 	}
-	r, err := startRoles(ctx, o, dir, scratch, old, proxy.ConnectionString())
+	r, err := startRoles(ctx, o, dir, scratch, proxy.ConnectionString())
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +118,8 @@ type roles struct {
 	webs, workers []string
 }
 
-// startRoles starts the stack behind the proxy; the last worker is the older one.
-func startRoles(ctx context.Context, o Options, dir, scratch, old, connection string) (_ *roles, err error) {
+// startRoles starts the stack behind the proxy.
+func startRoles(ctx context.Context, o Options, dir, scratch, connection string) (_ *roles, err error) {
 	s, err := stack.Start(ctx, stack.Options{
 		Dir: filepath.Join(dir, "stack"), Bin: o.Bin, ConnectionString: connection, BaseEnv: stack.Environ(), Supervise: true,
 		Env: []string{
@@ -153,11 +147,7 @@ func startRoles(ctx context.Context, o Options, dir, scratch, old, connection st
 		r.webs = append(r.webs, name)
 	}
 	for n := range workers {
-		binary := ""
-		if n == workers-1 {
-			binary = old
-		}
-		name, err := s.AddWorkerOf(ctx, binary, "WORKERROLE_NAME="+workerName(n))
+		name, err := s.AddWorker(ctx, "WORKERROLE_NAME="+workerName(n))
 		if err != nil {
 			return nil, err
 		}
@@ -301,38 +291,4 @@ func load(ctx context.Context, o Options, p plan, sources []*clip, people *users
 	}
 	drivers.Wait()
 	return lives
-}
-
-// olderWorker builds the worker role of a commit and says what will run. Where
-// there is no history, as in an archive or a shallow clone, none does.
-func olderWorker(ctx context.Context, commit, dir string) (binary, says string) {
-	if commit == "" {
-		return "", "no older worker: none was asked for"
-	}
-	root, err := stack.Root()
-	if err != nil {
-		return "", "no older worker: " + err.Error()
-	}
-	tree := filepath.Join(dir, "older")
-	run := func(in, name string, args ...string) error {
-		cmd := exec.CommandContext(ctx, name, args...)
-		cmd.Dir = in
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s %s: %w: %s", name, args[0], err, out)
-		}
-		return nil
-	}
-	// An archive leaves nothing behind in the repository, as a worktree would.
-	archive := filepath.Join(dir, "older.tar")
-	if err := run(root, "git", "archive", "-o", archive, commit); err != nil {
-		return "", "no older worker: the history has no commit " + commit
-	}
-	if err := os.MkdirAll(tree, 0o700); err != nil {
-		return "", "no older worker: " + err.Error()
-	}
-	binary = filepath.Join(dir, "workerrole-older")
-	if err := errors.Join(run(tree, "tar", "-xf", archive), run(tree, "go", "build", "-o", binary, "./workerrole")); err != nil {
-		return "", "no older worker: " + err.Error()
-	}
-	return binary, "a worker of commit " + commit + " beside today's"
 }

@@ -14,7 +14,7 @@ func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: runs the whole system under load and faults for minutes")
 	}
-	report, err := Run(t.Context(), Options{Seed: 1, Duration: 2 * time.Minute, Bin: stacktest.Bin(t), Older: Older, Log: t.Output()})
+	report, err := Run(t.Context(), Options{Seed: 1, Duration: 2 * time.Minute, Bin: stacktest.Bin(t), Log: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}

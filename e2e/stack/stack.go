@@ -174,7 +174,7 @@ func (s *Stack) startAll(ctx context.Context) error {
 		if i == 0 {
 			admin = s.options.WorkerAdminAddr
 		}
-		all.Go(func() { _, errs[i] = s.addWorker(ctx, Worker(i+1), admin, "", nil) })
+		all.Go(func() { _, errs[i] = s.addWorker(ctx, Worker(i+1), admin, nil) })
 	}
 	s.mu.Lock()
 	s.workers = max(s.workers, s.options.Workers)
@@ -307,26 +307,17 @@ func (s *Stack) AddWeb(ctx context.Context, env ...string) (string, error) {
 // AddWorker starts another worker with env added to its environment, and
 // returns its name.
 func (s *Stack) AddWorker(ctx context.Context, env ...string) (string, error) {
-	return s.AddWorkerOf(ctx, "", env...)
-}
-
-// AddWorkerOf is AddWorker for a worker that was built elsewhere, from another
-// version of the sources: binary is its path.
-func (s *Stack) AddWorkerOf(ctx context.Context, binary string, env ...string) (string, error) {
 	s.mu.Lock()
 	s.workers++
 	name := Worker(s.workers)
 	s.mu.Unlock()
-	return s.addWorker(ctx, name, "", binary, env)
+	return s.addWorker(ctx, name, "", env)
 }
 
-func (s *Stack) addWorker(ctx context.Context, name, admin, binary string, env []string) (string, error) {
+func (s *Stack) addWorker(ctx context.Context, name, admin string, env []string) (string, error) {
 	r, err := s.newRole(name, "workerrole", []spot{{"WORKERROLE_ADMIN_ADDR", admin}})
 	if err != nil {
 		return "", err
-	}
-	if binary != "" {
-		r.binary = binary
 	}
 	return name, s.launch(ctx, r, env...)
 }

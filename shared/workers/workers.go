@@ -58,8 +58,7 @@ type Count struct {
 	Renewed  int64 `json:"renewed,omitempty"` // leases
 	Released int64 `json:"released,omitempty"`
 
-	// Seconds is how long the items done took together. Workers of older releases do
-	// not tell it.
+	// Seconds is how long the items done took together.
 	Seconds float64 `json:"seconds,omitempty"`
 }
 

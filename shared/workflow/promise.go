@@ -42,8 +42,8 @@ func Promises(plan video.Plan, stage Stage) (promised []Promise) {
 	return promised
 }
 
-// StageIn returns when a step of a plan is due: as the plan stores it. The release that
-// planned may have declared the step at another stage than this one does (Q6).
+// StageIn returns when a step of a plan is due: as the plan stores it, which may differ
+// from today's declaration.
 func StageIn(plan video.Plan, step Step) Stage {
 	for _, stage := range []Stage{Part, AfterReady} {
 		for _, p := range Promises(plan, stage) {

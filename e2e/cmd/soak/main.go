@@ -26,10 +26,9 @@ import (
 func main() { command.Main("soak", run) }
 
 func run(ctx context.Context) error {
-	o := soak.Options{Log: os.Stderr, Older: soak.Older}
+	o := soak.Options{Log: os.Stderr}
 	flag.DurationVar(&o.Duration, "time", 30*time.Minute, "how long there are load and faults")
 	flag.Uint64Var(&o.Seed, "seed", 0, "decides what happens; 0: one is drawn")
-	flag.StringVar(&o.Older, "older", o.Older, "commit whose worker runs beside today's; empty: none")
 	flag.StringVar(&o.Bin, "bin", "", "folder with roles that are built already")
 	flag.DurationVar(&o.Visibility, "visibility", 0, "lease of every message; longer for a busy machine (default 8s)")
 	flag.DurationVar(&o.Settle, "settle", 0, "how long nothing may change on the way to rest (default 6m)")

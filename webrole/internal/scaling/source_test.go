@@ -43,7 +43,7 @@ func TestQueuesAreSeenWhole(t *testing.T) {
 	busy := append(take("jobs", 3), take("jobs-2", 2)...)
 	for _, w := range []workers.Worker{
 		{Name: "a", SeenAt: time.Now(), Busy: busy, Pools: map[string]int{"heavy": 2}, Queues: map[string]workers.Count{"jobs-1": {Done: 15, Seconds: 20}}},
-		{Name: "b", SeenAt: time.Now(), Pools: map[string]int{"heavy": 4}, Queues: map[string]workers.Count{"jobs": {Done: 70}}}, // of an older release: measured nothing
+		{Name: "b", SeenAt: time.Now(), Pools: map[string]int{"heavy": 4}, Queues: map[string]workers.Count{"jobs": {Done: 70}}}, // measured nothing
 		{Name: "leaving", SeenAt: time.Now(), Pools: map[string]int{"heavy": 40}, Draining: true},
 		{Name: "dead", SeenAt: time.Now().Add(-time.Minute), Pools: map[string]int{"heavy": 40}},
 	} {

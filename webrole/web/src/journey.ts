@@ -256,7 +256,7 @@ function showCost(cost: Cost, open: boolean) {
   ]);
   lines('cost-steps', cost.steps.map((s) => [s.step, number.format(s.attempts), number.format(s.requests), seconds(s.cpuSeconds), money.format(s.dollars)]));
   const gone = cost.attemptsNotCounted;
-  $('cost-missing').textContent = gone ? `${plural(gone, 'attempt')} ${gone === 1 ? 'is' : 'are'} not counted: lost with the worker, or made by one of an older release.` : '';
+  $('cost-missing').textContent = gone ? `${plural(gone, 'attempt')} ${gone === 1 ? 'is' : 'are'} not counted: lost with the worker.` : '';
 }
 
 // JourneyView is the part of the page that shows it.
