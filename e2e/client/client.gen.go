@@ -785,7 +785,7 @@ type ClipList struct {
 type Cost struct {
 	AttemptsCounted int `json:"attemptsCounted"`
 
-	// AttemptsNotCounted Ended attempts whose count nobody has: lost with their worker, or made by workers of older releases.
+	// AttemptsNotCounted Ended attempts whose count nobody has: lost with their worker.
 	AttemptsNotCounted int `json:"attemptsNotCounted"`
 
 	// AttemptsRunning They are counted when they end.

@@ -2032,7 +2032,7 @@ export interface components {
             dollars: components["schemas"]["Dollars"];
             steps: components["schemas"]["StepCost"][];
             attemptsCounted: number;
-            /** @description Ended attempts whose count nobody has: lost with their worker, or made by workers of older releases. */
+            /** @description Ended attempts whose count nobody has: lost with their worker. */
             attemptsNotCounted: number;
             /** @description They are counted when they end. */
             attemptsRunning: number;
