@@ -5,11 +5,13 @@
 // The sources stay as they are: go is given an overlay, in which the changed files stand
 // in their places, also for the roles that a test builds.
 //
-//	storage.go  tables, and the rows of videos and workers
-//	runtime.go  the queue runtime, in random histories
-//	worker.go   queues, upkeep, trouble
-//	media.go    what is asked of ffmpeg, and what it made
-//	web.go      requests, and the board
+//	storage.txt  tables, and the rows of videos and workers
+//	runtime.txt  the queue runtime, in random histories
+//	worker.txt   queues, upkeep, trouble
+//	media.txt    what is asked of ffmpeg, and what it made
+//	web.txt      requests, and the board
+//
+// parse.go says how the lists are written.
 package mutations
 
 import (
@@ -30,7 +32,11 @@ import (
 )
 
 // Edit replaces a text that is there once.
-type Edit struct{ File, Old, New string }
+type Edit struct {
+	File, Old, New string
+
+	lines map[byte]int // that were read, by their sign
+}
 
 // Mutation is a mistake in the sources that a test must find.
 type Mutation struct {
@@ -46,9 +52,6 @@ type Mutation struct {
 	// Soak are parts of findings, one of which a soak must report. Empty: no soak is asked.
 	Soak []string
 }
-
-// Mutations are all of them, quick ones and slow ones.
-var Mutations = slices.Concat(storage, runtime, worker, media, web)
 
 // Overlay writes the files as the mistake leaves them into dir, which must exist, and
 // returns the path of the list that go's -overlay wants.

@@ -19,7 +19,11 @@ func TestMutationsFollowTheCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := map[string]bool{}
-	for _, m := range Mutations {
+	all, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
 		if m.Name == "" || m.Says == "" || len(m.Edits) == 0 || names[m.Name] {
 			t.Errorf("%q needs a name of its own, edits, and what the test says", m.Name)
 		}

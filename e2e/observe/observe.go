@@ -1,6 +1,5 @@
-// Package observe tries what is made of metrics: Prometheus scrapes a stack in which
-// videos become ready, fail and are given up, and no query of the dashboard, of a rule or
-// of an alert may be empty. e2e/cmd/scrape runs it, for `make test-deploy`.
+// Package observe reads what is made of metrics: the queries of the dashboard, of the rules
+// and of the alerts. Its tests ask a Prometheus that scrapes a stack, for `make test-deploy`.
 package observe
 
 import (

@@ -29,8 +29,12 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
 	}
+	list, err := mutations.All()
+	if err != nil {
+		return err
+	}
 	all, found := 0, 0
-	for _, m := range mutations.Mutations {
+	for _, m := range list {
 		if !chosen.MatchString(m.Name + " " + m.Package + " " + m.Test) {
 			continue
 		}

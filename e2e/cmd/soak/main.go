@@ -71,8 +71,12 @@ func run(ctx context.Context) error {
 
 // mutate tries every mutation that a soak must find with the same load.
 func mutate(ctx context.Context, o soak.Options, only string) error {
+	list, err := mutations.All()
+	if err != nil {
+		return err
+	}
 	var errs []error
-	for _, m := range mutations.Mutations {
+	for _, m := range list {
 		if len(m.Soak) == 0 || !strings.Contains(m.Name, only) {
 			continue
 		}

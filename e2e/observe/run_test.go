@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/client"
@@ -24,18 +26,29 @@ import (
 // patience is how long a query may be empty after everything has happened.
 const patience = 2 * time.Minute
 
-// Run starts a stack and a Prometheus (from PATH), makes videos ready, failed and given
-// up, and returns an error that names every query without data. out gets what it found.
-func Run(ctx context.Context, out io.Writer) error {
+var withPrometheus = flag.Bool("prometheus", false, "start the Prometheus in PATH and ask every query")
+
+// A Prometheus scrapes a stack in which videos become ready, fail and are given up: every
+// query of the dashboard, every rule and every metric of an alert has data.
+func TestQueriesHaveData(t *testing.T) {
+	if !*withPrometheus {
+		t.Skip("needs -args -prometheus, as make test-deploy has it")
+	}
+	s, err := stack.Start(t.Context(), stack.Options{Workers: 2, BaseEnv: stack.Environ(), Env: []string{"WORKERROLE_POOLS=light=4,heavy=1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Stop() }()
+	if err := allHaveData(t.Context(), s, t.Output()); err != nil {
+		t.Error(err)
+	}
+}
+
+func allHaveData(ctx context.Context, s *stack.Stack, out io.Writer) error {
 	root, err := stack.Root()
 	if err != nil {
 		return err
 	}
-	s, err := stack.Start(ctx, stack.Options{Workers: 2, BaseEnv: stack.Environ(), Env: []string{"WORKERROLE_POOLS=light=4,heavy=1"}})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = s.Stop() }()
 	server, err := startPrometheus(ctx, root, s)
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
 // Package kedascaler compares what this system says of its queues with what KEDA's own
-// scalers say of the same Azurite. e2e/cmd/keda runs it, for `make test-deploy`.
+// scalers say of the same Azurite. scripts/test-keda runs it, for `make test-deploy`.
 //
 // Three things can be compared (Q4, Q18). KEDA's azure-queue scaler counts a queue with
 // hidden messages or without; GET /ops/scale tells both. KEDA's metrics-api scaler reads
@@ -13,12 +13,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
 	"strconv"
 	"strings"
+	"testing"
 
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/stack"
@@ -54,15 +56,33 @@ var fills = []fill{
 	{workflow.Purge, 0, 33, 5},        // more than one peek shows
 }
 
-// Run starts a stack without workers, fills queues, and compares. scaler is the program
-// of deploy/kubernetes/keda; chart is the trigger that the chart prints, whose address is
-// replaced by the stack's. out gets the numbers.
-func Run(ctx context.Context, scaler string, chart Trigger, out io.Writer) error {
-	s, err := stack.Start(ctx, stack.Options{BaseEnv: stack.Environ(), WebEnv: []string{"WEBROLE_TOKEN=" + token, "WEBROLE_SCALE_BULK=1m"}})
+var (
+	scaler  = flag.String("scaler", "", "the program of deploy/kubernetes/keda, built")
+	trigger = flag.String("trigger", "", "the trigger of the chart's ScaledObject, as JSON: type and metadata")
+)
+
+// KEDA's numbers are ours: of a stack without workers whose queues are filled.
+func TestScalersAgree(t *testing.T) {
+	if *scaler == "" {
+		t.Skip("needs KEDA's scalers, which scripts/test-keda builds")
+	}
+	var chart Trigger
+	if err := json.Unmarshal([]byte(*trigger), &chart); err != nil {
+		t.Fatalf("read the chart's trigger: %v", err)
+	}
+	s, err := stack.Start(t.Context(), stack.Options{BaseEnv: stack.Environ(), WebEnv: []string{"WEBROLE_TOKEN=" + token, "WEBROLE_SCALE_BULK=1m"}})
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
 	defer func() { _ = s.Stop() }()
+	if err := agree(t.Context(), s, chart, t.Output()); err != nil {
+		t.Error(err)
+	}
+}
+
+// agree fills the queues and compares. The address of the chart's trigger is replaced by the
+// stack's. out gets the numbers.
+func agree(ctx context.Context, s *stack.Stack, chart Trigger, out io.Writer) error {
 	account, err := azstorage.Open(azstorage.Config{ConnectionString: s.ConnectionString(), Prefix: s.Getenv("CUTROOM_PREFIX")})
 	if err != nil {
 		return err
@@ -88,7 +108,7 @@ func Run(ctx context.Context, scaler string, chart Trigger, out io.Writer) error
 			})
 		}
 	}
-	numbers, err := ask(ctx, scaler, triggers)
+	numbers, err := ask(ctx, *scaler, triggers)
 	if err != nil {
 		return err
 	}
