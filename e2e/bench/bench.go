@@ -19,9 +19,11 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/proc"
+	"github.com/cutroom/cutroom/e2e/report"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
@@ -48,7 +50,7 @@ type Options struct {
 // Section is one thing that is measured.
 type Section struct {
 	Name, Title string
-	run         func(context.Context, *bench) (Result, error)
+	run         func(context.Context, *bench) (report.Section, error)
 }
 
 // Sections lists all of them, in the order in which they run: those that measure
@@ -65,48 +67,11 @@ var Sections = []Section{
 	{"playable", "From the last part of the upload to the first frame", playable},
 }
 
-// Result is what a section found.
-type Result struct {
-	Rows    [][]string // a table; the first row is the heading
-	Ratios  []Ratio
-	Notes   []string
-	Skipped string // why nothing was measured; everything else is empty then
-}
-
-// Ratio is one number that has a target.
-type Ratio struct {
-	Name   string
-	Value  float64
-	Target float64
-	AtMost bool   // the target is an upper limit; else a lower one
-	Unit   string // "s" for the few targets that are no ratios
-}
-
-// Met reports whether the target is reached.
-func (r Ratio) Met() bool {
-	if r.AtMost {
-		return r.Value <= r.Target
-	}
-	return r.Value >= r.Target
-}
-
-func (r Ratio) String() string {
-	word, sign := "met", "≥"
-	if !r.Met() {
-		word = "MISSED"
-	}
-	if r.AtMost {
-		sign = "≤"
-	}
-	return fmt.Sprintf("%s: %.2f%s (target %s %g%s, %s)", r.Name, r.Value, r.Unit, sign, r.Target, r.Unit, word)
-}
-
 // Report is a whole run.
 type Report struct {
 	Machine  string
 	Quick    bool
-	Sections []Section
-	Results  []Result // of Sections, in the same order
+	Sections []report.Section
 }
 
 // Text is the report for people.
@@ -116,9 +81,8 @@ func (r Report) Text() string {
 	if r.Quick {
 		b.WriteString("Quick run: too short for numbers to keep.\n")
 	}
-	for i, section := range r.Sections {
-		fmt.Fprintf(&b, "\n%s: %s\n", section.Name, section.Title)
-		writeResult(&b, r.Results[i])
+	for _, section := range r.Sections {
+		section.WriteText(&b)
 	}
 	return b.String()
 }
@@ -130,24 +94,6 @@ func (r Report) Markdown() string {
 		"measured in this run, on this machine, in turn. Azurite, the emulator, was the storage and shared the cores;\n" +
 		"on Azure storage does not cost the worker's machine anything. `e2e/bench` says what is measured and how.\n\n" +
 		"```text\n" + r.Text() + "```\n"
-}
-
-func writeResult(w io.Writer, r Result) {
-	if r.Skipped != "" {
-		_, _ = fmt.Fprintf(w, "  skipped: %s\n", r.Skipped)
-		return
-	}
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	for _, row := range r.Rows {
-		_, _ = fmt.Fprintf(table, "  %s\n", strings.Join(row, "\t"))
-	}
-	_ = table.Flush()
-	for _, ratio := range r.Ratios {
-		_, _ = fmt.Fprintf(w, "  → %s\n", ratio)
-	}
-	for _, note := range r.Notes {
-		_, _ = fmt.Fprintf(w, "  (%s)\n", note)
-	}
 }
 
 // bench is one run.
@@ -175,49 +121,48 @@ func Run(ctx context.Context, o Options, out io.Writer) (Report, error) {
 	if o.Runs <= 0 {
 		o.Runs = 2
 	}
-	report := Report{Machine: machine(), Quick: o.Quick}
+	found := Report{Machine: proc.Machine(), Quick: o.Quick}
 	for _, name := range o.Sections {
 		if !slices.ContainsFunc(Sections, func(s Section) bool { return s.Name == name }) {
-			return report, fmt.Errorf("there is no section %q", name)
+			return found, fmt.Errorf("there is no section %q", name)
 		}
 	}
 	if runtime.GOOS != "linux" {
-		return report, errors.New("measure: this reads what processes cost from /proc, which only Linux has")
+		return found, errors.New("measure: this reads what processes cost from /proc, which only Linux has")
 	}
 	root, err := stack.Root()
 	if err != nil {
-		return report, err
+		return found, err
 	}
 	if o.Cache == "" {
 		o.Cache = filepath.Join(root, ".run", "bench")
 	}
 	if err := os.MkdirAll(o.Cache, 0o700); err != nil {
-		return report, fmt.Errorf("make a folder for generated videos: %w", err)
+		return found, fmt.Errorf("make a folder for generated videos: %w", err)
 	}
 	bin, err := os.MkdirTemp("", "cutroom-bench-bin-")
 	if err != nil {
-		return report, fmt.Errorf("make a folder for the built roles: %w", err)
+		return found, fmt.Errorf("make a folder for the built roles: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(bin) }()
 	if err := stack.Build(ctx, bin); err != nil {
-		return report, err
+		return found, err
 	}
 	b := &bench{Options: o, bin: bin}
-	_, _ = fmt.Fprintf(out, "Machine: %s\n", report.Machine)
+	_, _ = fmt.Fprintf(out, "Machine: %s\n", found.Machine)
 	for _, section := range Sections {
 		if len(o.Sections) > 0 && !slices.Contains(o.Sections, section.Name) {
 			continue
 		}
-		_, _ = fmt.Fprintf(out, "\n%s: %s\n", section.Name, section.Title)
 		result, err := section.run(ctx, b)
 		if err != nil {
-			return report, fmt.Errorf("section %s: %w", section.Name, err)
+			return found, fmt.Errorf("section %s: %w", section.Name, err)
 		}
-		writeResult(out, result)
-		report.Sections = append(report.Sections, section)
-		report.Results = append(report.Results, result)
+		result.Name, result.Title = section.Name, section.Title
+		result.WriteText(out)
+		found.Sections = append(found.Sections, result)
 	}
-	return report, nil
+	return found, nil
 }
 
 // start starts a stack with the roles that were built for this run.
@@ -225,6 +170,21 @@ func (b *bench) start(ctx context.Context, o stack.Options) (*stack.Stack, error
 	o.Bin, o.BaseEnv = b.bin, stack.Environ() // what is measured is the defaults
 	o.Env = append([]string{"WEBROLE_RATE_LIMIT=0"}, o.Env...)
 	return stack.Start(ctx, o)
+}
+
+// with runs f on a stack of its own, with a user of it.
+func (b *bench) with(ctx context.Context, o stack.Options, f func(*stack.Stack, *journey.User) error) error {
+	s, err := b.start(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Stop() }()
+	u, err := journey.New(s.BaseURL())
+	if err != nil {
+		return err
+	}
+	defer u.Close()
+	return f(s, u)
 }
 
 func median(values []float64) float64 {
@@ -237,12 +197,3 @@ func median(values []float64) float64 {
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}

@@ -2,21 +2,21 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cutroom/cutroom/e2e/chart"
 	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/film"
 	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/lab"
+	"github.com/cutroom/cutroom/e2e/load"
+	"github.com/cutroom/cutroom/e2e/report"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
@@ -31,7 +31,6 @@ const (
 type Fleet struct {
 	Name     string
 	Samples  []Sample
-	Uploaded time.Duration   // when the last upload was complete
 	Ready    []time.Duration // when each video was, in order, since the first upload began
 	Charged  int             // attempts that did not end well and were not given back
 	Released int             // attempts that were given back
@@ -54,8 +53,7 @@ func Burst(ctx context.Context, bin, cache string, say func(string)) (fleets []F
 		return nil, err
 	}
 	defer q.remove()
-	f := film{width: 320, height: 180, fps: 12, rate: 200_000, seconds: 4, cheap: true}
-	path, err := f.make(ctx, cache)
+	path, err := film.Film{Width: 320, Height: 180, FPS: 12, Rate: 200_000, Seconds: 4, Cheap: true}.Make(ctx, cache)
 	if err != nil {
 		return nil, err
 	}
@@ -88,58 +86,46 @@ func burst(ctx context.Context, q *quotas, path string, o stack.Options) (f Flee
 		return f, err
 	}
 	defer user.Close()
-	w := &watcher{s: s, q: q, held: map[int]bool{}, begun: time.Now(), until: make(chan struct{}), least: o.Workers}
+	w := &watcher{s: s, user: user, q: q, held: map[int]bool{}, begun: time.Now(), until: make(chan struct{}), least: o.Workers}
 	var group errgroup.Group
 	group.Go(func() error { return w.watch(ctx, &f) })
-	ids, err := bringMany(ctx, user, path, burstVideos, oneChannel("burst"))
-	f.Uploaded = time.Since(w.begun)
-	for _, id := range ids {
-		var v client.Video
-		if err == nil {
-			if v, err = awaitReady(ctx, user, id); err == nil {
-				f.Ready = append(f.Ready, v.ReadyAt.Sub(w.begun))
-			}
-		}
-	}
+	channel := "burst"
+	videos, err := load.Generator{User: user, AtOnce: uploadsAtOnce, Until: load.Ready}.Run(ctx, burstVideos, func(i int) load.Upload {
+		return load.Upload{Path: path, Video: client.NewVideo{Title: fmt.Sprint("burst ", i), Channel: &channel}}
+	})
 	close(w.until)
 	if err = errors.Join(err, group.Wait()); err != nil {
 		return f, err
 	}
-	slices.Sort(f.Ready)
-	for _, id := range ids {
-		if err := f.count(ctx, user, id); err != nil {
+	for _, v := range videos {
+		f.Ready = append(f.Ready, v.Ready.Sub(w.begun))
+		if err := f.count(ctx, user, v.ID); err != nil {
 			return f, err
 		}
 	}
+	slices.Sort(f.Ready)
 	return f, nil
 }
 
 // count looks at every attempt of a video.
 func (f *Fleet) count(ctx context.Context, user *journey.User, id string) error {
-	res, err := user.API().GetJourneyWithResponse(ctx, id)
-	if err != nil {
-		return fmt.Errorf("journey of %s: %w", id, err)
-	}
-	if res.JSON200 == nil {
-		return fmt.Errorf("journey of %s: %w", id, &journey.Refusal{Status: res.StatusCode(), Body: res.Body})
-	}
-	for _, item := range res.JSON200.Items {
-		for _, a := range item.Attempts {
-			switch a.Outcome {
-			case client.AttemptDone, client.AttemptRunning:
-			case client.AttemptReleased:
-				f.Released++
-			default:
-				f.Charged++
-			}
+	attempts, err := user.Attempts(ctx, id)
+	for _, a := range attempts {
+		switch a.Outcome {
+		case client.AttemptDone, client.AttemptRunning:
+		case client.AttemptReleased:
+			f.Released++
+		default:
+			f.Charged++
 		}
 	}
-	return nil
+	return err
 }
 
 // watcher samples a fleet, and holds each worker that comes to its part of a core.
 type watcher struct {
 	s     *lab.Stack
+	user  *journey.User
 	q     *quotas
 	held  map[int]bool
 	begun time.Time
@@ -165,7 +151,7 @@ func (w *watcher) watch(ctx context.Context, f *Fleet) error {
 				}
 			}
 		}
-		if scale, err := askScale(ctx, w.s.BaseURL()); err == nil {
+		if scale, err := w.user.Scale(ctx); err == nil {
 			sample.Messages = 0
 			for _, q := range scale.Queues {
 				sample.Messages += q.Visible + q.Hidden
@@ -186,27 +172,6 @@ func (w *watcher) watch(ctx context.Context, f *Fleet) error {
 		case <-time.After(sampleEvery):
 		}
 	}
-}
-
-func askScale(ctx context.Context, base string) (scale client.Scale, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/api/v1/ops/scale", nil)
-	if err != nil {
-		return scale, fmt.Errorf("ask for the queues: %w", err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return scale, fmt.Errorf("ask for the queues: %w", err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK {
-		return scale, fmt.Errorf("ask for the queues: %s", res.Status)
-	}
-	if err := json.NewDecoder(res.Body).Decode(&scale); err != nil {
-		return scale, fmt.Errorf("ask for the queues: %w", err)
-	}
-	return scale, nil
 }
 
 // Most is the largest number of workers.
@@ -245,18 +210,18 @@ func (f Fleet) Judge() error {
 	return nil
 }
 
-// BurstTable is the fleets as a table in Markdown.
-func BurstTable(fleets []Fleet) string {
-	var b strings.Builder
-	b.WriteString("| workers | half of the videos ready after | all after | worker hours | turns | attempts given back | attempts charged |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+// BurstReport is the fleets as a table.
+func BurstReport(fleets []Fleet) report.Section {
+	r := report.Section{Rows: [][]string{{"workers", "half of the videos ready after", "all after", "worker hours", "turns", "attempts given back", "attempts charged"}}}
 	for _, f := range fleets {
-		n := len(f.Ready)
-		if n == 0 {
-			continue
+		if n := len(f.Ready); n > 0 {
+			r.Rows = append(r.Rows, []string{
+				f.Name, fmt.Sprintf("%.0f s", f.Ready[n/2].Seconds()), fmt.Sprintf("%.0f s", f.Ready[n-1].Seconds()),
+				fmt.Sprintf("%.3f", f.Hours), fmt.Sprint(f.Turns()), fmt.Sprint(f.Released), fmt.Sprint(f.Charged),
+			})
 		}
-		_, _ = fmt.Fprintf(&b, "| %s | %.0f s | %.0f s | %.3f | %d | %d | %d |\n", f.Name, f.Ready[n/2].Seconds(), f.Ready[n-1].Seconds(), f.Hours, f.Turns(), f.Released, f.Charged)
 	}
-	return b.String()
+	return r
 }
 
 // BurstNote says what the machine was like: its processors, and its load before.
@@ -264,12 +229,39 @@ func BurstNote(load string) string {
 	return fmt.Sprintf("%d videos of 4 s on %d processors; each worker is held to %.0f %% of one. Load of the machine before: %s.", burstVideos, runtime.NumCPU(), 100*burstShare, load)
 }
 
-// MachineLoad is the machine's load of the latest minute, as Linux tells it.
-func MachineLoad() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "not known"
+// BurstPlot is the fleets over time as SVG: processes, messages, videos that are ready.
+func BurstPlot(fleets []Fleet, note string) []byte {
+	c := chart.Chart{
+		Title: fmt.Sprintf("%d videos uploaded at once to fleets of workers", burstVideos), Notes: []string{note},
+		X: chart.Axis{Label: "seconds since the first upload began", High: 1},
+		Panels: []chart.Panel{
+			{Title: "worker processes", Y: chart.Axis{High: burstMost + 1}},
+			{Title: "messages in the queues", Y: chart.Axis{High: 1}},
+			{Title: "videos that are ready", Y: chart.Axis{High: burstVideos * 1.05}},
+		},
 	}
-	load, _, _ := strings.Cut(string(text), " ")
-	return load
+	colors := []string{"#0b62c4", "#b3261e", "#2e7d32"}
+	for i, f := range fleets {
+		line := chart.Series{Name: f.Name, Color: colors[i%len(colors)], Width: 2, Points: make([][][2]float64, 3)}
+		add := func(panel int, at time.Duration, value float64) {
+			line.Points[panel] = append(line.Points[panel], [2]float64{at.Seconds(), value})
+		}
+		for i, s := range f.Samples {
+			c.X.High = max(c.X.High, s.At.Seconds())
+			if i > 0 {
+				add(0, s.At, float64(f.Samples[i-1].Workers))
+			}
+			add(0, s.At, float64(s.Workers))
+			if s.Messages >= 0 {
+				c.Panels[1].Y.High = max(c.Panels[1].Y.High, float64(s.Messages)*1.05)
+				add(1, s.At, float64(s.Messages))
+			}
+		}
+		for n, at := range f.Ready {
+			add(2, at, float64(n))
+			add(2, at, float64(n+1))
+		}
+		c.Series = append(c.Series, line)
+	}
+	return c.SVG()
 }

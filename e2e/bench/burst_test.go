@@ -45,7 +45,7 @@ func TestBurstIsJudged(t *testing.T) {
 // The plot is well-formed and has a line for each fleet in each panel.
 func TestBurstIsDrawn(t *testing.T) {
 	t.Parallel()
-	svg := BurstPlot([]Fleet{fleetOf(1, 4, 1), fleetOf(1, 1), fleetOf(4, 4)}, "a <note>")
+	svg := string(BurstPlot([]Fleet{fleetOf(1, 4, 1), fleetOf(1, 1), fleetOf(4, 4)}, "a <note>"))
 	if n := strings.Count(svg, "<polyline"); n != 9 {
 		t.Errorf("%d lines, want 9", n)
 	}

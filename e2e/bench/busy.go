@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/film"
 	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/load"
+	"github.com/cutroom/cutroom/e2e/report"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
@@ -22,105 +23,112 @@ type Load struct {
 
 // The videos of these measurements are small pictures with sound: what is shown
 // is who waits for whom, and every slot of every worker is taken all the time.
-func (l Load) film() film {
-	return film{width: 320, height: 180, fps: 24, rate: 60_000, seconds: 60, loops: l.FilmMinutes, cheap: true, thin: true}
+func (l Load) film() film.Film {
+	return film.Film{Width: 320, Height: 180, FPS: 24, Rate: 60_000, Seconds: 60, Loops: l.FilmMinutes, Cheap: true, Thin: true}
 }
 
 var (
-	tenSeconds = film{width: 640, height: 360, fps: 30, noise: 3, rate: 600_000, seconds: 10, cheap: true}
-	oneMinute  = film{width: 320, height: 180, fps: 24, rate: 100_000, seconds: 60, cheap: true, thin: true}
+	tenSeconds = film.Film{Width: 640, Height: 360, FPS: 30, Noise: 3, Rate: 600_000, Seconds: 10, Cheap: true}
+	oneMinute  = film.Film{Width: 320, Height: 180, FPS: 24, Rate: 100_000, Seconds: 60, Cheap: true, Thin: true}
+	// firstChunk is as long as the first chunk of a film: all of its work is urgent, but for
+	// what follows the chunk.
+	firstChunk = film.Film{Width: 320, Height: 180, FPS: 24, Rate: 100_000, Seconds: 2, Cheap: true, Thin: true}
 )
 
 // Clip makes the clip of ten seconds, once for each cache.
-func Clip(ctx context.Context, cache string) (string, error) { return tenSeconds.make(ctx, cache) }
+func Clip(ctx context.Context, cache string) (string, error) { return tenSeconds.Make(ctx, cache) }
 
 // Film makes one of the films of the load, once for each cache.
 func (l Load) Film(ctx context.Context, cache string) (string, error) {
-	return l.film().make(ctx, cache)
+	return l.film().Make(ctx, cache)
 }
 
-// Newcomer is how soon a video could be watched, on an idle stack and behind the
-// films of others, from the last byte of its upload.
+// uploadsAtOnce is how many uploads of a load are under way at the same time.
+const uploadsAtOnce = 6
+
+// many uploads the same file many times, each to the channel that channel names.
+func many(ctx context.Context, u *journey.User, path string, count int, channel func(i int) string) ([]load.Times, error) {
+	return load.Generator{User: u, AtOnce: uploadsAtOnce}.Run(ctx, count, func(i int) load.Upload {
+		name := channel(i)
+		return load.Upload{Path: path, Video: client.NewVideo{Title: fmt.Sprintf("%s %d", name, i), Channel: &name}}
+	})
+}
+
+func oneChannel(name string) func(int) string { return func(int) string { return name } }
+
+// Newcomer is how long a video took from the last byte of its upload, on an idle stack and
+// behind the films of others.
 type Newcomer struct {
 	Name       string
 	Idle, Busy time.Duration
 	Timeline   string // the steps of the busy one
 }
 
-// Newcomers measures videos on an idle stack, queues the films of load, and
-// measures the same videos again. Paths are by name. The films stay.
-func (l Load) Newcomers(ctx context.Context, s *stack.Stack, cache string, paths map[string]string) ([]Newcomer, error) {
+// measure uploads a video to a channel of its own, follows it, and deletes it when it need
+// not become ready. On an idle stack the second of two counts: the first pays for what is
+// done once in a process.
+func (n *Newcomer) measure(ctx context.Context, u *journey.User, path string, until load.Goal, busy bool) error {
+	tries := 2
+	if busy {
+		tries = 1
+	}
+	for range tries {
+		t, err := load.Generator{User: u, Until: until}.One(ctx, load.Upload{Path: path, Video: client.NewVideo{Title: "Newcomer", Channel: &n.Name}})
+		if err != nil {
+			return fmt.Errorf("%s, behind others: %t: %w", n.Name, busy, err)
+		}
+		steps, err := u.Steps(ctx, t.ID)
+		if err != nil {
+			return err
+		}
+		took := t.Ready.Sub(t.Arrived)
+		if until == load.Playable {
+			took = t.Playable.Sub(t.Arrived)
+			if err := u.Delete(ctx, t.ID); err != nil {
+				return err
+			}
+		}
+		if busy {
+			n.Busy, n.Timeline = took, timeline(steps, t.Arrived)
+		} else {
+			n.Idle = took
+		}
+	}
+	return nil
+}
+
+// Newcomers measures how soon videos can be watched on an idle stack, queues the films of
+// load, and measures the same videos again. Paths are by name. The films stay.
+func (l Load) Newcomers(ctx context.Context, s *stack.Stack, cache string, paths map[string]string) (found []Newcomer, _ error) {
 	u, err := journey.New(s.BaseURL())
 	if err != nil {
 		return nil, err
 	}
 	defer u.Close()
-	var found []Newcomer
 	for name, path := range paths {
 		n := Newcomer{Name: name}
-		for try := range 2 { // the first try pays for what is done once in a process
-			if n.Idle, _, err = soon(ctx, u, path, name); err != nil {
-				return nil, fmt.Errorf("%s, idle, try %d: %w", name, try, err)
-			}
+		if err := n.measure(ctx, u, path, load.Playable, false); err != nil {
+			return nil, err
 		}
 		found = append(found, n)
 	}
 	if err := awaitQuiet(ctx, s); err != nil {
 		return nil, err
 	}
-	path, err := l.film().make(ctx, cache)
+	path, err := l.Film(ctx, cache)
 	if err != nil {
 		return nil, err
 	}
-	films, err := bringMany(ctx, u, path, l.Films, oneChannel("films"))
+	films, err := many(ctx, u, path, l.Films, oneChannel("films"))
 	if err != nil {
 		return nil, err
 	}
 	for i := range found {
-		n := &found[i]
-		if n.Busy, n.Timeline, err = soon(ctx, u, paths[n.Name], n.Name); err != nil {
-			return nil, fmt.Errorf("%s behind %d films: %w", n.Name, l.Films, err)
+		if err := found[i].measure(ctx, u, paths[found[i].Name], load.Playable, true); err != nil {
+			return nil, err
 		}
 	}
 	return found, stillWait(ctx, u, films, l.Films)
-}
-
-// stillWait returns an error when fewer than least of the load's videos are still in the making,
-// or one failed: then less than that load was measured.
-func stillWait(ctx context.Context, u *journey.User, ids []string, least int) error {
-	n := 0
-	for _, id := range ids {
-		v, err := u.Video(ctx, id)
-		switch {
-		case err != nil:
-			return err
-		case v.State == client.Failed:
-			return fmt.Errorf("%s of the load failed: %+v", id, v.Error)
-		case v.State != client.Ready:
-			n++
-		}
-	}
-	if n < least {
-		return fmt.Errorf("%d of %d videos of the load were still in the making at the end, want %d", n, len(ids), least)
-	}
-	return nil
-}
-
-// soon uploads a video, waits until it can be watched and deletes it.
-func soon(ctx context.Context, u *journey.User, path, channel string) (time.Duration, string, error) {
-	id, complete, err := bring(ctx, u, path, client.NewVideo{Title: "Newcomer", Channel: &channel})
-	if err != nil {
-		return 0, "", err
-	}
-	if _, err := u.Await(ctx, id, func(v client.Video) bool { return v.Playable }); err != nil {
-		return 0, "", err
-	}
-	took := time.Since(complete)
-	list, err := steps(ctx, u, id)
-	if err != nil {
-		return 0, "", err
-	}
-	return took, timeline(cost{steps: list, uploaded: complete}), remove(ctx, u, id)
 }
 
 // Neighbours measures how long a clip takes until it is ready on an idle stack,
@@ -131,186 +139,130 @@ func (l Load) Neighbours(ctx context.Context, s *stack.Stack, cache string) (n N
 		return n, err
 	}
 	defer u.Close()
-	path, err := tenSeconds.make(ctx, cache)
+	path, err := Clip(ctx, cache)
 	if err != nil {
 		return n, err
 	}
 	n.Name = "quiet channel"
-	for range 2 {
-		if n.Idle, _, err = whole(ctx, u, path, "quiet"); err != nil {
-			return n, err
-		}
+	if err := n.measure(ctx, u, path, load.Ready, false); err != nil {
+		return n, err
 	}
-	clips, err := bringMany(ctx, u, path, l.Clips, oneChannel("noisy"))
+	clips, err := many(ctx, u, path, l.Clips, oneChannel("noisy"))
 	if err != nil {
 		return n, err
 	}
-	if n.Busy, n.Timeline, err = whole(ctx, u, path, "quiet"); err != nil {
+	if err := n.measure(ctx, u, path, load.Ready, true); err != nil {
 		return n, err
 	}
 	return n, stillWait(ctx, u, clips, 1)
 }
 
-// whole uploads a video and waits until it is ready.
-func whole(ctx context.Context, u *journey.User, path, channel string) (time.Duration, string, error) {
-	id, complete, err := bring(ctx, u, path, client.NewVideo{Title: "Whole", Channel: &channel})
-	if err != nil {
-		return 0, "", err
+// stillWait returns an error when fewer than least of the load's videos are still in the making,
+// or one failed: then less than that load was measured.
+func stillWait(ctx context.Context, u *journey.User, uploads []load.Times, least int) error {
+	n := 0
+	for _, t := range uploads {
+		v, err := u.Video(ctx, t.ID)
+		switch {
+		case err != nil:
+			return err
+		case v.State == client.Failed:
+			return fmt.Errorf("%s of the load failed: %+v", t.ID, v.Error)
+		case v.State != client.Ready:
+			n++
+		}
 	}
-	v, err := awaitReady(ctx, u, id)
-	if err != nil {
-		return 0, "", err
+	if n < least {
+		return fmt.Errorf("%d of %d videos of the load were still in the making at the end, want %d", n, len(uploads), least)
 	}
-	list, err := steps(ctx, u, id)
-	return v.ReadyAt.Sub(complete), timeline(cost{steps: list, uploaded: complete}), err // one machine, one clock
+	return nil
 }
 
-// Together is what happened to uploads that came at the same time.
+// Together is how long uploads that came at the same time took until all could be watched,
+// counted from the start of the first step.
 type Together struct {
-	Playable int // how many could be watched when the first had its fourth chunk
-	// Began is the time from the first step's start until all of them could be watched.
-	Began time.Duration
-	// Overtaken is how many later chunks, of any of them, were begun while the
-	// unluckiest one's first chunk was waiting: after its probe, before its start.
-	Overtaken int
+	Urgent time.Duration // of videos that are one chunk: the urgent work of all
+	Last   time.Duration // of longer ones, whose other chunks wait beside it
 }
 
-// Together uploads a burst, each video of a channel of its own, to a stack without
-// workers, starts two of them and waits until all can be watched and one has its fourth
-// chunk. Uploads that arrive one after the other would measure how fast they arrive: the
-// first may be far ahead before the last is there.
+// Ratio is what the other chunks cost the last video that begins.
+func (t Together) Ratio() float64 { return t.Last.Seconds() / t.Urgent.Seconds() }
+
+// Together uploads a burst, each video of a channel of its own, to a stack without workers,
+// and starts two of them: first with videos of one chunk, then with longer ones. Uploads that
+// arrive one after the other would measure how fast they arrive.
 func (l Load) Together(ctx context.Context, s *stack.Stack, cache string) (t Together, err error) {
 	u, err := journey.New(s.BaseURL())
 	if err != nil {
 		return t, err
 	}
 	defer u.Close()
-	path, err := oneMinute.make(ctx, cache)
-	if err != nil {
-		return t, err
+	var took [2]time.Duration
+	for i, f := range []film.Film{firstChunk, oneMinute} {
+		path, err := f.Make(ctx, cache)
+		if err != nil {
+			return t, err
+		}
+		if took[i], err = l.burst(ctx, s, u, path); err != nil {
+			return t, err
+		}
 	}
-	ids, err := bringMany(ctx, u, path, l.Burst, func(i int) string { return fmt.Sprint("burst ", i) })
+	return Together{Urgent: took[0], Last: took[1]}, nil
+}
+
+func (l Load) burst(ctx context.Context, s *stack.Stack, u *journey.User, path string) (time.Duration, error) {
+	for _, name := range s.Workers() {
+		if err := s.StopRole(name); err != nil {
+			return 0, err
+		}
+	}
+	videos, err := many(ctx, u, path, l.Burst, func(i int) string { return fmt.Sprint("burst ", i) })
 	if err != nil {
-		return t, err
+		return 0, err
 	}
 	for range 2 {
 		if _, err := s.AddWorker(ctx); err != nil {
-			return t, err
+			return 0, err
 		}
 	}
-	for _, id := range ids {
-		if _, err := u.Await(ctx, id, func(v client.Video) bool { return v.Playable }); err != nil {
-			return t, err
+	var first, last time.Time
+	for _, v := range videos {
+		if _, err := u.Await(ctx, v.ID, func(v client.Video) bool { return v.Playable }); err != nil {
+			return 0, err
 		}
-	}
-	for { // all have begun; what comes after the first fourth chunk tells nothing
-		all := make([][]client.Step, len(ids))
-		for i, id := range ids {
-			if all[i], err = steps(ctx, u, id); err != nil {
-				return t, err
-			}
+		steps, err := u.Steps(ctx, v.ID)
+		if err != nil {
+			return 0, err
 		}
-		if t, decided := together(all); decided {
-			return t, nil
-		}
-		select {
-		case <-ctx.Done():
-			return t, fmt.Errorf("wait for a fourth chunk: %w", ctx.Err())
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-}
-
-// together counts what overtook what in the timelines of videos. It is decided when one
-// of them has its fourth chunk.
-func together(all [][]client.Step) (t Together, decided bool) {
-	type beginning struct{ probed, started, playable time.Time }
-	var beginnings []beginning
-	var later []time.Time // when chunks after the first were begun
-	var first time.Time   // when the first step of all was begun
-	var fourth time.Time  // when the first of all had its fourth
-	for _, list := range all {
-		var b beginning
-		for _, step := range list {
-			if step.Started == nil {
+		for _, step := range steps {
+			if step.Index != 0 || step.Started == nil || step.Finished == nil {
 				continue
 			}
-			started, finished := *step.Started, time.Time{}
-			if step.Finished != nil {
-				finished = *step.Finished
-			}
-			switch {
-			case step.Step == "probe":
-				b.probed = finished
-				first = earliest(first, started)
-			case step.Step == "encode" && step.Index == 0:
-				b.started = started
-				b.playable = latest(b.playable, finished)
-			case step.Step == "audio" && step.Index == 0:
-				b.playable = latest(b.playable, finished)
-			case step.Step == "encode":
-				later = append(later, started)
-				if step.Index == 3 && !finished.IsZero() {
-					fourth = earliest(fourth, finished)
+			switch step.Step {
+			case "probe":
+				if first.IsZero() || step.Started.Before(first) {
+					first = *step.Started
+				}
+			case "encode", "audio":
+				if step.Finished.After(last) {
+					last = *step.Finished
 				}
 			}
 		}
-		beginnings = append(beginnings, b)
 	}
-	for _, b := range beginnings {
-		if !b.playable.After(fourth) {
-			t.Playable++
+	for _, v := range videos { // what is left of them must not run into the next burst
+		if err := u.Delete(ctx, v.ID); err != nil {
+			return 0, err
 		}
-		t.Began = max(t.Began, b.playable.Sub(first))
-		overtaken := 0
-		for _, started := range later {
-			if started.After(b.probed) && started.Before(b.started) {
-				overtaken++
-			}
-		}
-		t.Overtaken = max(t.Overtaken, overtaken)
 	}
-	return t, !fourth.IsZero()
-}
-
-// earliest of two times; a is zero when there was none yet.
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func oneChannel(name string) func(int) string { return func(int) string { return name } }
-
-// bringMany uploads the same file many times, some at a time, each to the channel that
-// channel names.
-func bringMany(ctx context.Context, u *journey.User, path string, count int, channel func(i int) string) ([]string, error) {
-	ids := make([]string, count)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(6)
-	for i := range count {
-		group.Go(func() (err error) {
-			name := channel(i)
-			ids[i], _, err = bring(ctx, u, path, client.NewVideo{Title: fmt.Sprintf("%s %d", name, i), Channel: &name})
-			return err
-		})
-	}
-	return ids, group.Wait()
+	return last.Sub(first), awaitQuiet(ctx, s)
 }
 
 // busy prints what waiting is like behind others.
-func busy(ctx context.Context, b *bench) (Result, error) {
-	load := pick(b, Load{Films: 10, FilmMinutes: 120, Clips: 40, Burst: 20}, Load{Films: 50, FilmMinutes: 120, Clips: 200, Burst: 50})
-	var result Result
-	clip, err := tenSeconds.make(ctx, b.Cache)
+func busy(ctx context.Context, b *bench) (report.Section, error) {
+	others := pick(b, Load{Films: 10, FilmMinutes: 120, Clips: 40, Burst: 20}, Load{Films: 50, FilmMinutes: 120, Clips: 200, Burst: 50})
+	result := report.Section{Rows: [][]string{{"newcomer", "behind", "idle", "busy"}}}
+	clip, err := Clip(ctx, b.Cache)
 	if err != nil {
 		return result, err
 	}
@@ -319,55 +271,40 @@ func busy(ctx context.Context, b *bench) (Result, error) {
 	if err != nil {
 		return result, err
 	}
-	result.Rows = [][]string{{"newcomer", "behind", "idle", "busy"}}
-	row := func(n Newcomer, behind string) {
+	add := func(n Newcomer, behind, bound string, value, target float64) {
 		result.Rows = append(result.Rows, []string{n.Name, behind, seconds(n.Idle), seconds(n.Busy)})
+		result.Bounds = append(result.Bounds, report.Bound{Name: bound, Value: value, Target: target, AtMost: true})
+		result.Notes = append(result.Notes, n.Name+", since its last byte: "+n.Timeline)
 	}
-
-	b.say("behind %d films of %d minutes", load.Films, load.FilmMinutes)
-	err = b.with(ctx, 2, func(s *stack.Stack) error {
-		found, err := load.Newcomers(ctx, s, b.Cache, map[string]string{"10 s clip": clip, "hour of film": hour})
-		for _, n := range found {
-			row(n, fmt.Sprintf("%d films", load.Films))
-			result.Notes = append(result.Notes, n.Name+", since its last byte: "+n.Timeline)
-			// Twice the idle time and two seconds: the target of the project.
-			result.Ratios = append(result.Ratios, Ratio{Name: n.Name + " playable: busy ÷ (2 × idle + 2 s)", Value: n.Busy.Seconds() / (2*n.Idle.Seconds() + 2), Target: 1, AtMost: true})
+	b.say("behind %d films of %d minutes", others.Films, others.FilmMinutes)
+	err = b.with(ctx, stack.Options{Workers: 2}, func(s *stack.Stack, _ *journey.User) error {
+		found, err := others.Newcomers(ctx, s, b.Cache, map[string]string{"10 s clip": clip, "hour of film": hour})
+		for _, n := range found { // twice the idle time and two seconds: the target of the project
+			add(n, fmt.Sprintf("%d films", others.Films), n.Name+" playable: busy ÷ (2 × idle + 2 s)", n.Busy.Seconds()/(2*n.Idle.Seconds()+2), 1)
 		}
 		return err
 	})
 	if err != nil {
 		return result, err
 	}
-	b.say("behind %d clips of another channel", load.Clips)
-	err = b.with(ctx, 2, func(s *stack.Stack) error {
-		n, err := load.Neighbours(ctx, s, b.Cache)
-		row(n, fmt.Sprintf("%d clips", load.Clips))
-		result.Notes = append(result.Notes, "quiet channel, since its last byte: "+n.Timeline)
-		result.Ratios = append(result.Ratios, Ratio{Name: "a quiet channel's clip ready: busy ÷ idle", Value: n.Busy.Seconds() / n.Idle.Seconds(), Target: 4, AtMost: true})
+	b.say("behind %d clips of another channel", others.Clips)
+	err = b.with(ctx, stack.Options{Workers: 2}, func(s *stack.Stack, _ *journey.User) error {
+		n, err := others.Neighbours(ctx, s, b.Cache)
+		add(n, fmt.Sprintf("%d clips", others.Clips), "a quiet channel's clip ready: busy ÷ idle", n.Busy.Seconds()/n.Idle.Seconds(), 4)
 		return err
 	})
 	if err != nil {
 		return result, err
 	}
-	b.say("%d uploads at once", load.Burst)
-	err = b.with(ctx, 0, func(s *stack.Stack) error {
-		t, err := load.Together(ctx, s, b.Cache)
-		result.Ratios = append(result.Ratios, Ratio{
-			Name:  fmt.Sprintf("%d uploads at once: playable when the first has its fourth chunk", load.Burst),
-			Value: float64(t.Playable), Target: float64(load.Burst),
+	b.say("%d uploads at once", others.Burst)
+	err = b.with(ctx, stack.Options{}, func(s *stack.Stack, _ *journey.User) error {
+		t, err := others.Together(ctx, s, b.Cache)
+		result.Bounds = append(result.Bounds, report.Bound{
+			Name:  fmt.Sprintf("%d uploads at once: the last playable ÷ the urgent work of all", others.Burst),
+			Value: t.Ratio(), Target: 1.5, AtMost: true,
 		})
-		result.Notes = append(result.Notes, fmt.Sprintf("%d uploads at once: all playable %s after the first was begun; at most %d later chunks began while a first one waited", load.Burst, seconds(t.Began), t.Overtaken))
+		result.Notes = append(result.Notes, fmt.Sprintf("%d uploads at once: the last playable %s after the first was begun; urgent work alone %s", others.Burst, seconds(t.Last), seconds(t.Urgent)))
 		return err
 	})
 	return result, err
-}
-
-// with runs f on a stack of its own with that many workers.
-func (b *bench) with(ctx context.Context, workers int, f func(*stack.Stack) error) error {
-	s, err := b.start(ctx, stack.Options{Workers: workers})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = s.Stop() }()
-	return f(s)
 }

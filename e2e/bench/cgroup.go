@@ -99,31 +99,6 @@ func (q *quotas) hold(pid int, cores float64) error {
 	return nil
 }
 
-// throttled is the share of periods in which the groups used up their quota.
-func (q *quotas) throttled() float64 {
-	var periods, short float64
-	for _, dir := range q.made {
-		text, err := os.ReadFile(filepath.Join(dir, "cpu.stat"))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(text)) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-			n, _ := strconv.ParseFloat(value, 64)
-			switch name {
-			case "nr_periods":
-				periods += n
-			case "nr_throttled":
-				short += n
-			}
-		}
-	}
-	if periods == 0 {
-		return 0
-	}
-	return short / periods
-}
-
 // remove removes the groups. Their processes must have ended.
 func (q *quotas) remove() {
 	for _, dir := range q.made {

@@ -3,24 +3,21 @@ package bench
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
-	"net"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/load"
+	"github.com/cutroom/cutroom/e2e/report"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/price"
-	"github.com/cutroom/cutroom/shared/testkit/azurite"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
@@ -32,70 +29,41 @@ const settle = 15 * time.Second
 
 // idle counts every request that a web role and two workers without work send to
 // their storage, and says what that costs.
-func idle(ctx context.Context, b *bench) (Result, error) {
-	dir, err := os.MkdirTemp("", "cutroom-bench-azurite-")
-	if err != nil {
-		return Result{}, fmt.Errorf("make a folder for Azurite: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	emulator, err := azurite.Start(ctx, azurite.Options{Dir: dir})
-	if err != nil {
-		return Result{}, err
-	}
-	defer func() { _ = emulator.Stop() }()
-	counter, err := startCounter(emulator)
-	if err != nil {
-		return Result{}, err
-	}
-	defer counter.stop()
-
+func idle(ctx context.Context, b *bench) (result report.Section, _ error) {
 	const workers = 2
-	s, err := b.start(ctx, stack.Options{Workers: workers, ConnectionString: counter.connection})
-	if err != nil {
-		return Result{}, err
-	}
-	defer func() { _ = s.Stop() }()
-	window := pick(b, 20*time.Second, 90*time.Second)
-	b.say("settling for %v, then counting for %v", settle, window)
-	if err := sleep(ctx, settle); err != nil {
-		return Result{}, err
-	}
-	cpu, err := cpuTime(emulator.PID())
-	if err != nil {
-		return Result{}, err
-	}
-	busy, web, _, err := meters(s)
-	if err != nil {
-		return Result{}, err
-	}
-	before, began := counter.counts(), time.Now()
-	if err := sleep(ctx, window); err != nil {
-		return Result{}, err
-	}
-	after, took := counter.counts(), time.Since(began)
-	cpu2, err := cpuTime(emulator.PID())
-	if err != nil {
-		return Result{}, err
-	}
-	busy2, web2, _, err := meters(s)
-	if err != nil {
-		return Result{}, err
-	}
-	percent := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
-	return Result{
-		Rows:   costs(before, after, took),
-		Ratios: []Ratio{polled(float64(after[looks]-before[looks]) / took.Minutes() / workers)},
-		Notes: []string{
+	counter := &counter{seen: map[request]int{}}
+	err := b.with(ctx, stack.Options{Workers: workers, Through: counter.stand}, func(s *stack.Stack, _ *journey.User) error {
+		defer counter.Close()
+		window := pick(b, 20*time.Second, 90*time.Second)
+		b.say("settling for %v, then counting for %v", settle, window)
+		load.Pause(ctx, settle)
+		busy, web, azurite, err := meters(s)
+		if err != nil {
+			return err
+		}
+		before, began := counter.counts(), time.Now()
+		load.Pause(ctx, window)
+		after, took := counter.counts(), time.Since(began)
+		busy2, web2, azurite2, err := meters(s)
+		if err != nil {
+			return err
+		}
+		percent := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
+		result.Rows = costs(before, after, took)
+		result.Bounds = []report.Bound{polled(float64(after[looks]-before[looks]) / took.Minutes() / workers)}
+		result.Notes = []string{
 			fmt.Sprintf("one web role and two workers, %d queues; CPU of one core: Azurite %.1f %%, workers %.1f %% together, web role %.1f %%",
-				len(workflow.Specs), percent(cpu2-cpu), percent(busy2-busy), percent(web2-web)),
+				len(workflow.Specs), percent(azurite2-azurite), percent(busy2-busy), percent(web2-web)),
 			"prices of shared/price, 730 hours a month",
-		},
-	}, nil
+		}
+		return ctx.Err()
+	})
+	return result, err
 }
 
 // polled compares the looks of one worker in a minute with those that its queues declare.
-func polled(n float64) Ratio {
-	return Ratio{Name: "looks for messages ÷ those that the queues declare", Value: n / declared(workflow.Specs).looks(), Target: 1.1, AtMost: true}
+func polled(n float64) report.Bound {
+	return report.Bound{Name: "looks for messages ÷ those that the queues declare", Value: n / declared(workflow.Specs).looks(), Target: 1.1, AtMost: true}
 }
 
 // polling is how many times a minute one worker without work asks its queues.
@@ -146,10 +114,9 @@ func costs(before, after map[request]int, took time.Duration) [][]string {
 	return append(rows, []string{"all", fmt.Sprintf("%.0f", sum), fmt.Sprintf("%.2f USD", usd)})
 }
 
-// counter is a proxy in front of each of Azurite's services that counts.
+// counter stands before the storage and counts requests.
 type counter struct {
-	connection string // of the storage behind the proxies
-	servers    []*http.Server
+	*inject.Way
 
 	mu   sync.Mutex
 	seen map[request]int
@@ -168,30 +135,28 @@ var (
 	leases  = request{"blob: PUT lease", "blob.read"}
 )
 
-func startCounter(to *azurite.Server) (*counter, error) {
-	c := &counter{seen: map[request]int{}}
-	var ports []int
-	for _, service := range []struct {
-		name azstorage.Service
-		port int
-	}{{azstorage.Blobs, to.BlobPort}, {azstorage.Queues, to.QueuePort}, {azstorage.Tables, to.TablePort}} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			c.stop()
-			return nil, fmt.Errorf("listen in front of Azurite: %w", err)
-		}
-		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
-		target := &url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", service.port)}
-		proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)} // the client hears of it
-		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			c.count(request{string(service.name) + ": " + asked(service.name, r), azstorage.Classify(service.name, r)})
-			proxy.ServeHTTP(w, r)
-		})}
-		c.servers = append(c.servers, server)
-		go func() { _ = server.Serve(listener) }() // ends with stop
+// stand is for stack.Options.Through.
+func (c *counter) stand(connection string) (_ string, err error) {
+	c.Way, err = inject.Open(connection, func(service azstorage.Service, next http.RoundTripper) http.RoundTripper {
+		return &counted{c, service, next}
+	})
+	if err != nil {
+		return "", err
 	}
-	c.connection = azstorage.AzuriteConnectionString(ports[0], ports[1], ports[2])
-	return c, nil
+	return c.ConnectionString(), nil
+}
+
+// counted is the way to one service.
+type counted struct {
+	*counter
+	service azstorage.Service
+	next    http.RoundTripper
+}
+
+// RoundTrip counts a request and sends it on.
+func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.count(request{string(c.service) + ": " + asked(c.service, r), azstorage.Classify(c.service, r)})
+	return c.next.RoundTrip(r)
 }
 
 // asked names a request without the names in it.
@@ -218,12 +183,4 @@ func (c *counter) counts() map[request]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.seen)
-}
-
-func (c *counter) stop() {
-	var errs []error
-	for _, server := range c.servers {
-		errs = append(errs, server.Close())
-	}
-	_ = errors.Join(errs...) // listeners on loopback: nothing is lost
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +14,11 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/film"
 	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/load"
+	"github.com/cutroom/cutroom/e2e/proc"
+	"github.com/cutroom/cutroom/e2e/report"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
@@ -23,9 +26,7 @@ import (
 type cost struct {
 	wall, cpu    time.Duration
 	web, azurite time.Duration // CPU time of the others
-	steps        []client.Step
-	programs     []client.StepCost // CPU time of ffmpeg, by step
-	uploaded     time.Time
+	note         string
 }
 
 // pipeline compares the whole way of a video, from the last byte of its upload
@@ -33,76 +34,53 @@ type cost struct {
 // from the same file with the same settings and as many threads as it likes. The
 // pipeline also makes a storyboard, a poster, a downloadable MP4 and verifies
 // all of it; that is in its time.
-func pipeline(ctx context.Context, b *bench) (Result, error) {
-	f := film{width: 1280, height: 720, fps: 30, noise: 8, rate: 12_000_000, seconds: pick(b, 40, 120)}
-	b.say("generating %d s of 720p, once", f.seconds)
-	path, err := f.make(ctx, b.Cache)
+func pipeline(ctx context.Context, b *bench) (report.Section, error) {
+	f := film.Film{Width: 1280, Height: 720, FPS: 30, Noise: 8, Rate: 12_000_000, Seconds: pick(b, 40, 120)}
+	b.say("generating %d s of 720p, once", f.Seconds)
+	path, err := f.Make(ctx, b.Cache)
 	if err != nil {
-		return Result{}, err
+		return report.Section{}, err
 	}
-	s, err := b.start(ctx, stack.Options{Workers: 1, Env: []string{"WORKERROLE_POOLS=light=4,heavy=2"}})
-	if err != nil {
-		return Result{}, err
-	}
-	defer func() { _ = s.Stop() }()
-
 	var ours, theirs []cost
-	for run := range b.Runs {
-		b.say("run %d of %d: pipeline", run+1, b.Runs)
-		c, ladder, err := throughPipeline(ctx, s, path)
-		if err != nil {
-			return Result{}, err
+	err = b.with(ctx, stack.Options{Workers: 1, Env: []string{"WORKERROLE_POOLS=light=4,heavy=2"}}, func(s *stack.Stack, u *journey.User) error {
+		for run := range b.Runs {
+			b.say("run %d of %d: pipeline", run+1, b.Runs)
+			c, ladder, err := throughPipeline(ctx, s, u, path)
+			if err != nil {
+				return err
+			}
+			ours = append(ours, c)
+			b.say("run %d of %d: one ffmpeg", run+1, b.Runs)
+			if c, err = throughOneFFmpeg(ctx, path, ladder, f.FPS); err != nil {
+				return err
+			}
+			theirs = append(theirs, c)
 		}
-		ours = append(ours, c)
-		b.say("run %d of %d: one ffmpeg", run+1, b.Runs)
-		if c, err = throughOneFFmpeg(ctx, path, ladder, f.fps); err != nil {
-			return Result{}, err
-		}
-		theirs = append(theirs, c)
+		return nil
+	})
+	if err != nil {
+		return report.Section{}, err
 	}
-	wall := func(c cost) float64 { return c.wall.Seconds() }
-	cpu := func(c cost) float64 { return c.cpu.Seconds() }
-	row := func(name string, of func(cost) float64, ours, theirs []cost) []string {
+	result := report.Section{Rows: [][]string{{fmt.Sprintf("median of %d", b.Runs), "pipeline", "one ffmpeg", "ratio"}}}
+	compare := func(name, bound string, of func(cost) time.Duration) {
 		a, z := medianOf(ours, of), medianOf(theirs, of)
-		return []string{name, fmt.Sprintf("%.1f s", a), fmt.Sprintf("%.1f s", z), fmt.Sprintf("%.3f", a/z)}
+		result.Rows = append(result.Rows, []string{name, fmt.Sprintf("%.1f s", a), fmt.Sprintf("%.1f s", z), fmt.Sprintf("%.3f", a/z)})
+		result.Bounds = append(result.Bounds, report.Bound{Name: bound, Value: a / z, Target: 1.00, AtMost: true})
 	}
-	result := Result{
-		Rows: [][]string{
-			{fmt.Sprintf("median of %d", b.Runs), "pipeline", "one ffmpeg", "ratio"},
-			row("wall", wall, ours, theirs),
-			row("CPU (worker and its ffmpegs)", cpu, ours, theirs),
-		},
-		Ratios: []Ratio{
-			{Name: "wall", Value: medianOf(ours, wall) / medianOf(theirs, wall), Target: 1.00, AtMost: true},
-			{Name: "CPU", Value: medianOf(ours, cpu) / medianOf(theirs, cpu), Target: 1.00, AtMost: true},
-		},
-	}
+	compare("wall", "wall", func(c cost) time.Duration { return c.wall })
+	compare("CPU (worker and its ffmpegs)", "CPU", func(c cost) time.Duration { return c.cpu })
 	result.Notes = append(result.Notes, fmt.Sprintf("besides, in the pipeline's runs: web role %.2f s, Azurite %.2f s of CPU",
-		medianOf(ours, func(c cost) float64 { return c.web.Seconds() }), medianOf(ours, func(c cost) float64 { return c.azurite.Seconds() })))
-	for _, c := range ours {
-		result.Notes = append(result.Notes, fmt.Sprintf("wall %.1f s, CPU %.1f s, of which ffmpeg: %s; %s", c.wall.Seconds(), c.cpu.Seconds(), c.byStep(), timeline(c)))
-	}
-	for _, c := range theirs {
-		result.Notes = append(result.Notes, fmt.Sprintf("one ffmpeg: wall %.1f s, CPU %.1f s", c.wall.Seconds(), c.cpu.Seconds()))
+		medianOf(ours, func(c cost) time.Duration { return c.web }), medianOf(ours, func(c cost) time.Duration { return c.azurite })))
+	for _, c := range slices.Concat(ours, theirs) {
+		result.Notes = append(result.Notes, fmt.Sprintf("wall %.1f s, CPU %.1f s%s", c.wall.Seconds(), c.cpu.Seconds(), c.note))
 	}
 	return result, nil
 }
 
-// byStep says how much CPU time the programs of each step took.
-func (c cost) byStep() string {
-	var texts []string
-	for _, s := range c.programs {
-		if s.CpuSeconds > 0 {
-			texts = append(texts, fmt.Sprintf("%s %.1f", s.Step, s.CpuSeconds))
-		}
-	}
-	return strings.Join(texts, ", ")
-}
-
-func medianOf(costs []cost, of func(cost) float64) float64 {
+func medianOf(costs []cost, of func(cost) time.Duration) float64 {
 	values := make([]float64, len(costs))
 	for i, c := range costs {
-		values[i] = of(c)
+		values[i] = of(c).Seconds()
 	}
 	return median(values)
 }
@@ -110,156 +88,64 @@ func medianOf(costs []cost, of func(cost) float64) float64 {
 // meters reads the CPU time of every process of the stack.
 func meters(s *stack.Stack) (workers, web, azurite time.Duration, err error) {
 	var errs []error
-	read := func(name string) time.Duration {
-		d, err := cpuTime(s.Pid(name))
-		errs = append(errs, err)
+	read := func(name string) (d time.Duration) {
+		if pid := s.Pid(name); pid != 0 {
+			var err error
+			d, err = proc.CPUTime(pid)
+			errs = append(errs, err)
+		}
 		return d
 	}
-	for _, name := range s.Names() {
-		if strings.HasPrefix(name, "workerrole-") && s.Pid(name) != 0 {
-			workers += read(name)
-		}
+	for _, name := range s.Workers() {
+		workers += read(name)
 	}
-	web = read(stack.Web)
-	if s.Pid(stack.Azurite) != 0 {
-		azurite = read(stack.Azurite)
-	}
-	return workers, web, azurite, errors.Join(errs...)
+	return workers, read(stack.Web), read(stack.Azurite), errors.Join(errs...)
 }
 
 // throughPipeline uploads the file, waits until it is ready and deletes it.
-func throughPipeline(ctx context.Context, s *stack.Stack, path string) (cost, []client.Rendition, error) {
-	var c cost
-	u, err := journey.New(s.BaseURL())
-	if err != nil {
-		return c, nil, err
-	}
-	defer u.Close()
+func throughPipeline(ctx context.Context, s *stack.Stack, u *journey.User, path string) (c cost, _ []client.Rendition, err error) {
 	workers, web, azurite, err := meters(s)
 	if err != nil {
 		return c, nil, err
 	}
-	id, uploaded, err := bring(ctx, u, path, client.NewVideo{Title: "Benchmark"})
+	t, err := load.Generator{User: u, Until: load.Ready}.One(ctx, load.Upload{Path: path, Video: client.NewVideo{Title: "Benchmark"}})
 	if err != nil {
 		return c, nil, err
 	}
-	c.uploaded = uploaded
-	v, err := awaitReady(ctx, u, id)
-	if err != nil {
-		return c, nil, err
-	}
-	c.wall = v.ReadyAt.Sub(uploaded) // one machine, one clock
 	workers2, web2, azurite2, err := meters(s)
 	if err != nil {
 		return c, nil, err
 	}
-	c.cpu, c.web, c.azurite = workers2-workers, web2-web, azurite2-azurite
-	if c.steps, err = steps(ctx, u, id); err != nil {
+	c = cost{wall: t.Ready.Sub(t.Arrived), cpu: workers2 - workers, web: web2 - web, azurite: azurite2 - azurite}
+	steps, err := u.Steps(ctx, t.ID)
+	if err != nil {
 		return c, nil, err
 	}
-	paid, err := u.API().GetCostWithResponse(ctx, id)
+	paid, err := u.Cost(ctx, t.ID)
 	if err != nil {
-		return c, nil, fmt.Errorf("ask what %s cost: %w", id, err)
+		return c, nil, err
 	}
-	if paid.JSON200 == nil {
-		return c, nil, fmt.Errorf("ask what %s cost: %w", id, &journey.Refusal{Status: paid.StatusCode(), Body: paid.Body})
-	}
-	c.programs = paid.JSON200.Steps
-	return c, v.Renditions, remove(ctx, u, id)
-}
-
-// awaitReady waits for a ready video by asking seldom: asking costs the machine
-// that is being measured. The video says itself when it became ready.
-func awaitReady(ctx context.Context, u *journey.User, id string) (client.Video, error) {
-	for {
-		v, err := u.Video(ctx, id)
-		switch {
-		case err != nil:
-			return v, err
-		case v.State == client.Ready && v.ReadyAt != nil:
-			return v, nil
-		case v.State == client.Failed:
-			return v, fmt.Errorf("video %s failed: %+v", id, v.Error)
-		}
-		if err := sleep(ctx, time.Second); err != nil {
-			return v, err
+	var programs []string
+	for _, p := range paid {
+		if p.CpuSeconds > 0 {
+			programs = append(programs, fmt.Sprintf("%s %.1f", p.Step, p.CpuSeconds))
 		}
 	}
+	c.note = fmt.Sprintf(", of which ffmpeg: %s; %s", strings.Join(programs, ", "), timeline(steps, t.Arrived))
+	return c, t.Video.Renditions, u.Delete(ctx, t.ID)
 }
 
-// bring announces a video and uploads the file with valet keys, part by part.
-// The upload is complete when the last part has arrived and before the web role
-// is told so: what it has to do then is ours to be fast at. (Through the web role
-// that moment cannot be seen: kernels hold many megabytes on the way.)
-func bring(ctx context.Context, u *journey.User, path string, v client.NewVideo) (id string, complete time.Time, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", complete, fmt.Errorf("upload: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err != nil {
-		return "", complete, fmt.Errorf("upload: %w", err)
-	}
-	size := info.Size()
-	v.SizeBytes = &size
-	announced, err := u.Announce(ctx, v)
-	if err != nil {
-		return "", complete, err
-	}
-	err = u.UploadParts(ctx, announced.Id, file, size, func(int64) { complete = time.Now() })
-	return announced.Id, complete, err
-}
-
-func steps(ctx context.Context, u *journey.User, id string) ([]client.Step, error) {
-	res, err := u.API().ListStepsWithResponse(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("list the steps of %s: %w", id, err)
-	}
-	if res.JSON200 == nil {
-		return nil, fmt.Errorf("list the steps of %s: %w", id, &journey.Refusal{Status: res.StatusCode(), Body: res.Body})
-	}
-	return res.JSON200.Items, nil
-}
-
-// remove deletes a video and waits until it is not found any more.
-func remove(ctx context.Context, u *journey.User, id string) error {
-	res, err := u.API().DeleteVideoWithResponse(ctx, id, nil)
-	if err != nil {
-		return fmt.Errorf("delete %s: %w", id, err)
-	}
-	if res.StatusCode() != http.StatusAccepted {
-		return fmt.Errorf("delete %s: %w", id, &journey.Refusal{Status: res.StatusCode(), Body: res.Body})
-	}
-	return nil
-}
-
-// timeline says when the steps of a run began and ended, in seconds since the
-// upload was complete.
-func timeline(c cost) string {
-	type span struct{ from, to float64 }
-	spans := map[string]span{}
-	var order []string
-	for _, s := range c.steps {
-		if s.Started == nil || s.Finished == nil {
-			continue
-		}
+// timeline says when the steps of a video began and ended, in seconds since a moment.
+func timeline(steps []client.Step, since time.Time) string {
+	steps = slices.DeleteFunc(slices.Clone(steps), func(s client.Step) bool { return s.Started == nil || s.Finished == nil })
+	slices.SortStableFunc(steps, func(a, b client.Step) int { return a.Started.Compare(*b.Started) })
+	texts := make([]string, len(steps))
+	for i, s := range steps {
 		name := s.Step
 		if name == "encode" {
 			name += " " + strconv.Itoa(s.Index)
 		}
-		spans[name] = span{s.Started.Sub(c.uploaded).Seconds(), s.Finished.Sub(c.uploaded).Seconds()}
-		order = append(order, name)
-	}
-	slices.SortStableFunc(order, func(a, b string) int {
-		if spans[a].from < spans[b].from {
-			return -1
-		}
-		return 1
-	})
-	texts := make([]string, len(order))
-	for i, name := range order {
-		texts[i] = fmt.Sprintf("%s %.1f–%.1f", name, spans[name].from, spans[name].to)
+		texts[i] = fmt.Sprintf("%s %.1f–%.1f", name, s.Started.Sub(since).Seconds(), s.Finished.Sub(since).Seconds())
 	}
 	return strings.Join(texts, ", ")
 }
@@ -301,7 +187,7 @@ func throughOneFFmpeg(ctx context.Context, path string, ladder []client.Renditio
 	}
 	wall := time.Since(began)
 	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	return cost{wall: wall, cpu: time.Duration(usage.Utime.Nano() + usage.Stime.Nano())}, nil
+	return cost{wall: wall, cpu: time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), note: ": one ffmpeg"}, nil
 }
 
 func hls(dir, name string) []string {

@@ -7,22 +7,23 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cutroom/cutroom/e2e/report"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
 // queue runs the worker role's own benchmark, which drains the same backlog with
 // the runtime and with a loop over the SDK, in turn.
-func queue(ctx context.Context, b *bench) (Result, error) {
+func queue(ctx context.Context, b *bench) (report.Section, error) {
 	root, err := stack.Root()
 	if err != nil {
-		return Result{}, err
+		return report.Section{}, err
 	}
 	cmd := exec.CommandContext(ctx, "go", "test", "./shared/workqueue/consumer", "-run", "^$", "-bench", "^BenchmarkRuntime$",
 		"-benchtime", pick(b, "2x", "10x"))
 	cmd.Dir, cmd.Env = root, stack.Environ()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return Result{}, fmt.Errorf("run the benchmark of the worker role: %w\n%s", err, out)
+		return report.Section{}, fmt.Errorf("run the benchmark of the worker role: %w\n%s", err, out)
 	}
 	found := map[string]float64{} // unit → value
 	for line := range strings.Lines(string(out)) {
@@ -35,10 +36,10 @@ func queue(ctx context.Context, b *bench) (Result, error) {
 		}
 	}
 	if found["runtime/prefetch"] == 0 || found["runtime/loop"] == 0 || found["runtime/traced"] == 0 {
-		return Result{}, fmt.Errorf("the benchmark of the worker role prints no ratios:\n%s", out)
+		return report.Section{}, fmt.Errorf("the benchmark of the worker role prints no ratios:\n%s", out)
 	}
 	number := func(unit, format string) string { return fmt.Sprintf(format, found[unit]) }
-	return Result{
+	return report.Section{
 		Rows: [][]string{
 			{"empty handler, 16 at a time", "items per second", "runtime against it"},
 			{"runtime", number("runtime-items/s", "%.0f"), ""},
@@ -46,7 +47,7 @@ func queue(ctx context.Context, b *bench) (Result, error) {
 			{"runtime that sends every span of its traces", number("traced-items/s", "%.0f"), number("runtime/traced", "%.2f")},
 			{"one receiver of 32 at a time, 16 that delete", number("prefetch-items/s", "%.0f"), number("runtime/prefetch", "%.2f")},
 		},
-		Ratios: []Ratio{
+		Bounds: []report.Bound{
 			{Name: "throughput against the bare loops", Value: found["runtime/loop"], Target: 0.9},
 			{Name: "time without traces ÷ with all of them sent", Value: 1 / found["runtime/traced"], Target: 0.98},
 		},

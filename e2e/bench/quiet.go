@@ -8,39 +8,31 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/load"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
-// awaitQuiet waits until no worker holds a message: what one measurement left
-// behind must not run into the next.
+// awaitQuiet waits until no worker holds a message: what one measurement left behind must
+// not run into the next. It asks the workers' own metrics, which costs no request to storage.
 func awaitQuiet(ctx context.Context, s *stack.Stack) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return quietFor(ctx, s)
-}
-
-// quietFor is awaitQuiet without a limit of its own.
-func quietFor(ctx context.Context, s *stack.Stack) error {
 	for quiet := 0; quiet < 3; { // three looks in a row: one message may promise the next
 		busy, err := anyBusy(ctx, s)
 		if err != nil {
 			return fmt.Errorf("wait for the workers to have nothing to do: %w", err)
 		}
-		quiet++
-		if busy {
+		if quiet++; busy {
 			quiet = 0
 		}
-		if err := sleep(ctx, 200*time.Millisecond); err != nil {
-			return fmt.Errorf("wait for the workers to have nothing to do: %w", err)
+		if load.Pause(ctx, 200*time.Millisecond); ctx.Err() != nil {
+			return fmt.Errorf("wait for the workers to have nothing to do: %w", ctx.Err())
 		}
 	}
 	return nil
 }
 
-// anyBusy reads the workers' own metrics.
 func anyBusy(ctx context.Context, s *stack.Stack) (bool, error) {
-	for _, name := range s.Names() {
-		if !strings.HasPrefix(name, "workerrole-") || s.Pid(name) == 0 {
+	for _, name := range s.Workers() {
+		if s.Pid(name) == 0 {
 			continue
 		}
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.AdminURL(name)+"/metrics", nil)

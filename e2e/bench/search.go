@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/report"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/searchindex"
@@ -78,11 +79,11 @@ type effort struct {
 // and the money, and they must not grow. The emulator looks at every row of a
 // table for every query, so its time does grow; the last line, a bare range query
 // on the largest table, shows by how much.
-func search(ctx context.Context, b *bench) (Result, error) {
+func search(ctx context.Context, b *bench) (report.Section, error) {
 	sizes := pick(b, []int{300, 1000}, []int{1000, 10_000})
 	var efforts [2][]effort
 	var bare [2]time.Duration
-	result := Result{Rows: [][]string{{"question", "hits", "requests", "rows read",
+	result := report.Section{Rows: [][]string{{"question", "hits", "requests", "rows read",
 		fmt.Sprintf("%d videos", sizes[0]), fmt.Sprintf("%d videos", sizes[1])}}}
 	for i, size := range sizes {
 		err := withShelf(ctx, b, size, func(s *shelf) error {
@@ -105,14 +106,14 @@ func search(ctx context.Context, b *bench) (Result, error) {
 			return nil
 		})
 		if err != nil {
-			return Result{}, err
+			return report.Section{}, err
 		}
 	}
 	var requests, rows float64 // the worst growth
 	for i, q := range questions {
 		small, large := efforts[0][i], efforts[1][i]
 		if small.hits != large.hits || q.hits >= 0 && small.hits != q.hits {
-			return Result{}, fmt.Errorf("%s: %d hits and %d hits", q.name, small.hits, large.hits)
+			return report.Section{}, fmt.Errorf("%s: %d hits and %d hits", q.name, small.hits, large.hits)
 		}
 		requests = max(requests, float64(large.requests)/float64(small.requests))
 		rows = max(rows, float64(large.rows)/float64(max(small.rows, 1)))
@@ -121,7 +122,7 @@ func search(ctx context.Context, b *bench) (Result, error) {
 	}
 	result.Rows = append(result.Rows, []string{"a bare range query of 20 postings", "20", "1", "20", milliseconds(bare[0]), milliseconds(bare[1])})
 	result.Notes = append(result.Notes, "common words are in quotes: without, each word costs some requests more for each of its other forms that the library has")
-	result.Ratios = []Ratio{
+	result.Bounds = []report.Bound{
 		{Name: "requests, large library ÷ small one, worst question", Value: requests, Target: 1, AtMost: true},
 		{Name: "rows read, large library ÷ small one, worst question", Value: rows, Target: 1, AtMost: true},
 	}

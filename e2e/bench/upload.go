@@ -11,6 +11,8 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/proc"
+	"github.com/cutroom/cutroom/e2e/report"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
@@ -21,38 +23,36 @@ const mib = 1 << 20
 // times as large, to see whether the web role's memory grows with the file.
 //
 // No worker runs, so nothing else is going on.
-func upload(ctx context.Context, b *bench) (Result, error) {
-	s, err := b.start(ctx, stack.Options{})
-	if err != nil {
-		return Result{}, err
-	}
-	defer func() { _ = s.Stop() }()
-	u, err := journey.New(s.BaseURL())
-	if err != nil {
-		return Result{}, err
-	}
-	defer u.Close()
+func upload(ctx context.Context, b *bench) (result report.Section, _ error) {
+	err := b.with(ctx, stack.Options{}, func(s *stack.Stack, u *journey.User) (err error) {
+		result, err = measureUploads(ctx, b, s, u)
+		return err
+	})
+	return result, err
+}
+
+func measureUploads(ctx context.Context, b *bench, s *stack.Stack, u *journey.User) (report.Section, error) {
 	pid := s.Pid(stack.Web)
-	base, err := memory(pid, "VmRSS") // before the first upload
+	base, err := proc.Memory(pid, "VmRSS") // before the first upload
 	if err != nil {
-		return Result{}, err
+		return report.Section{}, err
 	}
 	size := int64(pick(b, 64, 256)) * mib
 	sdkRate, webRate, err := uploadRates(ctx, b, s.ConnectionString(), u, size)
 	if err != nil {
-		return Result{}, err
+		return report.Section{}, err
 	}
 	small, err := peakAbove(ctx, pid, base, u, size)
 	if err != nil {
-		return Result{}, err
+		return report.Section{}, err
 	}
 	b.say("%d MiB", 8*size/mib)
 	large, err := peakAbove(ctx, pid, base, u, 8*size)
 	if err != nil {
-		return Result{}, err
+		return report.Section{}, err
 	}
 	ratio := webRate / sdkRate
-	return Result{
+	return report.Section{
 		Rows: [][]string{
 			{fmt.Sprintf("%d MiB, median of %d", size/mib, b.Runs+1), "through the web role", "UploadStream", "ratio"},
 			{"MiB per second", fmt.Sprintf("%.0f", webRate), fmt.Sprintf("%.0f", sdkRate), fmt.Sprintf("%.2f", ratio)},
@@ -60,7 +60,7 @@ func upload(ctx context.Context, b *bench) (Result, error) {
 			{"web role's memory above its base", fmt.Sprintf("%d MiB file", size/mib), fmt.Sprintf("%d MiB file", 8*size/mib), "difference"},
 			{fmt.Sprintf("peak, base %d MiB", base/mib), fmt.Sprintf("%+.1f MiB", small), fmt.Sprintf("%+.1f MiB", large), fmt.Sprintf("%+.1f MiB", large-small)},
 		},
-		Ratios: []Ratio{
+		Bounds: []report.Bound{
 			{Name: "throughput", Value: ratio, Target: 0.9},
 			{Name: "memory, difference for a file 8 times as large", Value: large - small, Target: 8, AtMost: true, Unit: " MiB"},
 		},
@@ -117,13 +117,13 @@ func direct(ctx context.Context, sdk *azblob.Client, name string, size int64) (t
 // peakAbove uploads a file through the web role and returns the role's peak of
 // memory above base, in MiB.
 func peakAbove(ctx context.Context, pid int, base int64, u *journey.User, size int64) (float64, error) {
-	if err := resetPeak(pid); err != nil {
+	if err := proc.ResetPeak(pid); err != nil {
 		return 0, err
 	}
 	if _, err := stream(ctx, u, size); err != nil {
 		return 0, err
 	}
-	top, err := memory(pid, "VmHWM")
+	top, err := proc.Memory(pid, "VmHWM")
 	return float64(top-base) / mib, err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,9 +12,11 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/film"
 	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/load"
+	"github.com/cutroom/cutroom/e2e/report"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/shared/testkit/azurite"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
@@ -60,62 +61,49 @@ type sent struct {
 // uploading sends films on a slow line in two ways: in the order in which the web role
 // asks for parts, so that they are made while they are sent, and with the last part
 // last, which is an upload that is complete before anything is made.
-func uploading(ctx context.Context, b *bench) (_ Result, err error) {
+func uploading(ctx context.Context, b *bench) (report.Section, error) {
 	megabytes := b.Megabytes
 	if megabytes == 0 {
 		megabytes = pick(b, 24, 60)
 	}
 	// A minute of it has 60 MB. The pictures are small, so that cores keep up with the line.
-	base := film{width: 320, height: 180, fps: 30, noise: 60, rate: 8_000_000, seconds: min(60, megabytes), loops: (megabytes + 59) / 60, cheap: true}
-	dir, err := os.MkdirTemp("", "cutroom-bench-azurite-")
-	if err != nil {
-		return Result{}, fmt.Errorf("make a folder for Azurite: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	emulator, err := azurite.Start(ctx, azurite.Options{Dir: dir})
-	if err != nil {
-		return Result{}, err
-	}
-	defer func() { err = errors.Join(err, emulator.Stop()) }()
-	counter, err := startCounter(emulator)
-	if err != nil {
-		return Result{}, err
-	}
-	defer counter.stop()
-	s, err := b.start(ctx, stack.Options{Workers: 2, ConnectionString: counter.connection})
-	if err != nil {
-		return Result{}, err
-	}
-	defer func() { _ = s.Stop() }()
-
-	result := Result{Rows: [][]string{{fmt.Sprintf("%d MB/s", lineRate/1_000_000), "size", "upload", "playable after the first byte", "before", "ready after the last byte", "before", "ratio", "requests for each GB", "before", "runs thrown away"}}}
-	for _, kind := range kinds {
-		if len(b.Kinds) > 0 && !slices.Contains(b.Kinds, kind.ext) {
-			continue
-		}
-		b.say("%s: generating, once", kind.name)
-		path, size, err := container(ctx, b.Cache, base, kind.ext, kind.args, kind.anew)
-		if err != nil {
-			return Result{}, err
-		}
-		var ways [2]sent
-		for i, early := range []bool{false, true} {
-			b.say("%s: %d MB, early: %t", kind.name, size/1_000_000, early)
-			if ways[i], err = send(ctx, s, counter, path, size, early); err != nil {
-				return Result{}, fmt.Errorf("%s: %w", kind.name, err)
+	base := film.Film{Width: 320, Height: 180, FPS: 30, Noise: 60, Rate: 8_000_000, Seconds: min(60, megabytes), Loops: (megabytes + 59) / 60, Cheap: true}
+	result := kindsOfFilm{report.Section{Rows: [][]string{{fmt.Sprintf("%d MB/s", lineRate/1_000_000), "size", "upload", "playable after the first byte", "before", "ready after the last byte", "before", "ratio", "requests for each GB", "before", "runs thrown away"}}}}
+	counter := &counter{seen: map[request]int{}}
+	err := b.with(ctx, stack.Options{Workers: 2, Through: counter.stand}, func(s *stack.Stack, u *journey.User) error {
+		defer counter.Close()
+		for _, kind := range kinds {
+			if len(b.Kinds) > 0 && !slices.Contains(b.Kinds, kind.ext) {
+				continue
 			}
-			if err := awaitQuiet(ctx, s); err != nil {
-				return Result{}, err
+			b.say("%s: generating, once", kind.name)
+			path, size, err := container(ctx, b.Cache, base, kind.ext, kind.args, kind.anew)
+			if err != nil {
+				return err
 			}
+			var ways [2]sent
+			for i, early := range []bool{false, true} {
+				b.say("%s: %d MB, early: %t", kind.name, size/1_000_000, early)
+				if ways[i], err = send(ctx, s, u, counter, path, early); err != nil {
+					return fmt.Errorf("%s: %w", kind.name, err)
+				}
+				if err := awaitQuiet(ctx, s); err != nil {
+					return err
+				}
+			}
+			result.add(kind.name, kind.waits, size, ways[0], ways[1])
 		}
-		result.add(kind.name, kind.waits, size, ways[0], ways[1])
-	}
-	return result, nil
+		return nil
+	})
+	return result.Section, err
 }
+
+// kindsOfFilm is the section as it grows.
+type kindsOfFilm struct{ report.Section }
 
 // add reports one kind. Its target is that of a machine that keeps up with the line, or
 // a fifth of what it was. A film that waits for its last byte has no target before it.
-func (r *Result) add(name string, waits bool, size int64, before, early sent) {
+func (r *kindsOfFilm) add(name string, waits bool, size int64, before, early sent) {
 	perGB := func(n int) string { return fmt.Sprintf("%.0f", float64(n)/float64(size)*1e9) }
 	ratio := early.ready.Seconds() / before.ready.Seconds()
 	r.Rows = append(r.Rows, []string{
@@ -124,49 +112,34 @@ func (r *Result) add(name string, waits bool, size int64, before, early sent) {
 		fmt.Sprintf("%d of %d", early.thrown, early.thrown+early.runs),
 	})
 	if !waits {
-		r.Ratios = append(r.Ratios, Ratio{Name: name + ", playable after the first byte", Value: early.playable.Seconds(), Target: 5, AtMost: true, Unit: " s"})
+		r.Bounds = append(r.Bounds, report.Bound{Name: name + ", playable after the first byte", Value: early.playable.Seconds(), Target: 5, AtMost: true, Unit: " s"})
 	}
-	r.Ratios = append(r.Ratios,
-		Ratio{Name: name + ", ready after the last byte, or five times of it by what it was in 10 s", Value: min(early.ready.Seconds()/10, 5*ratio), Target: 1, AtMost: true})
+	r.Bounds = append(r.Bounds,
+		report.Bound{Name: name + ", ready after the last byte, or five times of it by what it was in 10 s", Value: min(early.ready.Seconds()/10, 5*ratio), Target: 1, AtMost: true})
 	r.Notes = append(r.Notes, name+", since the last byte: "+early.timeline)
 }
 
 // container returns a film in another container, made once.
-func container(ctx context.Context, cache string, base film, ext string, args, anew []string) (string, int64, error) {
-	source := base
-	if len(anew) > 0 {
-		source.loops = 0
+func container(ctx context.Context, cache string, base film.Film, ext string, args, anew []string) (path string, size int64, err error) {
+	source, loops := base, []string(nil)
+	if len(anew) > 0 { // encoded again, then repeated
+		source.Loops = 0
 	}
-	from, err := source.make(ctx, cache)
+	from, err := source.Make(ctx, cache)
 	if err != nil {
 		return "", 0, err
 	}
-	path := strings.TrimSuffix(filepath.Join(cache, base.name()), "mp4") + ext
-	if _, err := os.Stat(path); err != nil && path != from {
-		part := filepath.Join(cache, "making."+ext)
-		defer func() { _ = os.Remove(part) }()
-		if len(anew) > 0 {
-			one := filepath.Join(cache, "one."+ext)
-			defer func() { _ = os.Remove(one) }()
-			how := slices.Clone(anew)
-			for i := range how {
-				how[i] = strings.ReplaceAll(how[i], "%g", strconv.Itoa(base.seconds/2))
-			}
-			if err := ffmpeg(ctx, slices.Concat([]string{"-i", from}, how, []string{one})...); err != nil {
-				return "", 0, err
-			}
-			from = one
-		}
-		in := []string{"-i", from}
-		if len(anew) > 0 && base.loops > 1 {
-			in = append([]string{"-stream_loop", strconv.Itoa(base.loops - 1)}, in...)
-		}
-		if err := ffmpeg(ctx, slices.Concat(in, []string{"-c", "copy"}, args, []string{part})...); err != nil {
+	if len(anew) > 0 {
+		one := filepath.Join(cache, "one-"+source.Name()+"."+ext)
+		how := strings.Split(strings.ReplaceAll(strings.Join(anew, "\n"), "%g", strconv.Itoa(base.Seconds/2)), "\n")
+		if err := film.Once(ctx, one, append([]string{"-i", from}, how...)...); err != nil {
 			return "", 0, err
 		}
-		if err := os.Rename(part, path); err != nil {
-			return "", 0, fmt.Errorf("make %s: %w", path, err)
-		}
+		from, loops = one, []string{"-stream_loop", strconv.Itoa(max(1, base.Loops) - 1)}
+	}
+	path = strings.TrimSuffix(filepath.Join(cache, base.Name()), "mp4") + ext
+	if err := film.Once(ctx, path, slices.Concat(loops, []string{"-i", from, "-c", "copy"}, args)...); err != nil {
+		return "", 0, err
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -176,85 +149,54 @@ func container(ctx context.Context, cache string, base film, ext string, args, a
 }
 
 // send uploads a film on a slow line, waits until it is ready, and deletes it.
-func send(ctx context.Context, s *stack.Stack, counter *counter, path string, size int64, early bool) (sent, error) {
-	u, err := journey.New(s.BaseURL())
+func send(ctx context.Context, s *stack.Stack, u *journey.User, counter *counter, path string, early bool) (sent, error) {
+	before := counter.work()
+	t, err := load.Generator{User: u}.One(ctx, load.Upload{Path: path, Video: client.NewVideo{Title: "On a slow line"}, BytesPerSecond: lineRate, LastPartLast: !early})
 	if err != nil {
-		return sent{}, err
-	}
-	defer u.Close()
-	file, err := os.Open(path)
-	if err != nil {
-		return sent{}, fmt.Errorf("upload: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	v, err := u.Announce(ctx, client.NewVideo{Title: "On a slow line", SizeBytes: &size})
-	if err != nil {
-		return sent{}, err
-	}
-	before, begun := counter.work(), time.Now()
-	var last time.Time
-	way := u.UploadParts
-	if !early {
-		way = u.UploadLastPartLast
-	}
-	if err := way(ctx, v.Id, &line{ReaderAt: file}, size, func(int64) { last = time.Now() }); err != nil {
 		return sent{}, err
 	}
 	// Asking for the video costs requests, asking the workers none.
-	ready := client.Video{}
-	for ready.ReadyAt == nil {
-		if err := quietFor(ctx, s); err != nil {
+	for t.Ready.IsZero() {
+		if err := awaitQuiet(ctx, s); err != nil {
 			return sent{}, err
 		}
-		if ready, err = u.Video(ctx, v.Id); err != nil || ready.State == client.Failed {
-			return sent{}, errors.Join(err, fmt.Errorf("video %s is %s: %+v", v.Id, ready.State, ready.Error))
+		v, err := u.Video(ctx, t.ID)
+		if err != nil || v.State == client.Failed {
+			return sent{}, errors.Join(err, fmt.Errorf("video %s is %s: %+v", t.ID, v.State, v.Error))
+		}
+		if v.ReadyAt != nil {
+			t.Ready = *v.ReadyAt
 		}
 	}
-	out := sent{upload: last.Sub(begun), ready: ready.ReadyAt.Sub(last), requests: counter.work() - before}
-	if err := out.look(ctx, u, v.Id, begun, last); err != nil {
+	out := sent{upload: t.Arrived.Sub(t.Begun), ready: t.Ready.Sub(t.Arrived), requests: counter.work() - before}
+	if err := out.look(ctx, u, t); err != nil {
 		return sent{}, err
 	}
-	return out, remove(ctx, u, v.Id)
+	return out, u.Delete(ctx, t.ID)
 }
 
 // look counts runs, and says when each of them was. A video is playable when its first
 // pictures and its first sound are there.
-func (s *sent) look(ctx context.Context, u *journey.User, id string, begun, last time.Time) error {
-	list, err := steps(ctx, u, id)
+func (s *sent) look(ctx context.Context, u *journey.User, t load.Times) error {
+	steps, err := u.Steps(ctx, t.ID)
 	if err != nil {
 		return err
 	}
-	s.timeline = timeline(cost{steps: list, uploaded: last})
-	for _, step := range list {
+	s.timeline = timeline(steps, t.Arrived)
+	for _, step := range steps {
 		if step.Index == 0 && step.Finished != nil && (step.Step == workflow.StepEncode || step.Step == workflow.StepAudio) {
-			s.playable = max(s.playable, step.Finished.Sub(begun))
+			s.playable = max(s.playable, step.Finished.Sub(t.Begun))
 		}
 	}
-	res, err := u.API().GetJourneyWithResponse(ctx, id)
-	if err != nil {
-		return fmt.Errorf("get the journey of %s: %w", id, err)
-	}
-	if res.JSON200 == nil {
-		return fmt.Errorf("get the journey of %s: %w", id, &journey.Refusal{Status: res.StatusCode(), Body: res.Body})
-	}
-	for _, item := range res.JSON200.Items {
-		for _, attempt := range item.Attempts {
-			if attempt.Outcome == client.AttemptReleased {
-				s.thrown++
-			} else {
-				s.runs++
-			}
+	attempts, err := u.Attempts(ctx, t.ID)
+	for _, attempt := range attempts {
+		if attempt.Outcome == client.AttemptReleased {
+			s.thrown++
+		} else {
+			s.runs++
 		}
 	}
-	return nil
-}
-
-// line hands on a file as slowly as a slow line would. It is for one reader.
-type line struct{ io.ReaderAt }
-
-func (l *line) ReadAt(p []byte, at int64) (int, error) {
-	time.Sleep(time.Duration(float64(len(p)) / lineRate * float64(time.Second)))
-	return l.ReaderAt.ReadAt(p, at)
+	return err
 }
 
 // work is how many requests were made that an idle stack does not make.

@@ -323,6 +323,69 @@ func (u *User) Video(ctx context.Context, id string) (client.Video, error) {
 	return *res.JSON200, nil
 }
 
+// Steps are those of a video so far.
+func (u *User) Steps(ctx context.Context, id string) ([]client.Step, error) {
+	res, err := u.api.ListStepsWithResponse(ctx, id)
+	if err == nil {
+		err = refusal(res, http.StatusOK)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the steps of %s: %w", id, err)
+	}
+	return res.JSON200.Items, nil
+}
+
+// Attempts are all of a video's items, and how each ended.
+func (u *User) Attempts(ctx context.Context, id string) (attempts []client.Attempt, _ error) {
+	res, err := u.api.GetJourneyWithResponse(ctx, id)
+	if err == nil {
+		err = refusal(res, http.StatusOK)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get the journey of %s: %w", id, err)
+	}
+	for _, item := range res.JSON200.Items {
+		attempts = append(attempts, item.Attempts...)
+	}
+	return attempts, nil
+}
+
+// Cost is what each step of a video took.
+func (u *User) Cost(ctx context.Context, id string) ([]client.StepCost, error) {
+	res, err := u.api.GetCostWithResponse(ctx, id)
+	if err == nil {
+		err = refusal(res, http.StatusOK)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask what %s cost: %w", id, err)
+	}
+	return res.JSON200.Steps, nil
+}
+
+// Scale is how long the queues are, and how many workers they want.
+func (u *User) Scale(ctx context.Context) (client.Scale, error) {
+	res, err := u.api.GetScaleWithResponse(ctx)
+	if err == nil {
+		err = refusal(res, http.StatusOK)
+	}
+	if err != nil {
+		return client.Scale{}, fmt.Errorf("ask how many workers are wanted: %w", err)
+	}
+	return *res.JSON200, nil
+}
+
+// Delete has a video removed; that goes on after the answer.
+func (u *User) Delete(ctx context.Context, id string) error {
+	res, err := u.api.DeleteVideoWithResponse(ctx, id, nil)
+	if err == nil {
+		err = refusal(res, http.StatusAccepted)
+	}
+	if err != nil {
+		return fmt.Errorf("delete %s: %w", id, err)
+	}
+	return nil
+}
+
 // Failed is the error of a video that will not become ready by itself.
 type Failed struct {
 	State  client.State

@@ -2,15 +2,14 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/journey"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
@@ -41,8 +40,16 @@ func scaleTargets(o stack.Options) []string {
 // follow keeps as many workers running as the queues want (paper row Q18), until the lab
 // closes. While nobody can say how many, they stay as they are.
 func (b *bench) follow(ctx context.Context) {
+	operator, err := journey.New(b.stack.AdminURL(stack.Web))
+	if err != nil {
+		b.stack.Say("autoscaler: %v", err)
+		return
+	}
+	defer operator.Close()
 	for wait(ctx, followEvery) {
-		scale, err := b.askScale(ctx)
+		asking, cancel := context.WithTimeout(ctx, 10*time.Second)
+		scale, err := operator.Scale(asking)
+		cancel()
 		if err != nil {
 			if ctx.Err() == nil {
 				b.stack.Say("autoscaler: %v", err)
@@ -51,28 +58,6 @@ func (b *bench) follow(ctx context.Context) {
 		}
 		b.approach(ctx, scale)
 	}
-}
-
-// askScale asks the web role where operators do, as any autoscaler would.
-func (b *bench) askScale(ctx context.Context) (scale client.Scale, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.stack.AdminURL(stack.Web)+"/api/v1/ops/scale", nil)
-	if err != nil {
-		return scale, fmt.Errorf("ask how many workers are wanted: %w", err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return scale, fmt.Errorf("ask how many workers are wanted: %w", err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK {
-		return scale, fmt.Errorf("ask how many workers are wanted: %s", res.Status)
-	}
-	if err := json.NewDecoder(res.Body).Decode(&scale); err != nil {
-		return scale, fmt.Errorf("ask how many workers are wanted: %w", err)
-	}
-	return scale, nil
 }
 
 // approach starts workers, one after the other, or tells the last ones to drain.

@@ -1,23 +1,18 @@
 package lab
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/client"
+	"github.com/cutroom/cutroom/e2e/film"
 	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/load"
 )
 
 const (
@@ -66,33 +61,27 @@ func (b *bench) burstNow() *client.LabBurstState {
 	return &now
 }
 
-// uploadAll makes one clip after the other and uploads each as soon as it is there.
+// uploadAll makes the clips and uploads them.
 func (b *bench) uploadAll(ctx context.Context, videos int) {
 	user, err := journey.New(b.stack.BaseURL())
 	if err != nil {
-		b.uploaded("", err)
+		b.uploaded(load.Times{}, err)
 		return
 	}
 	defer user.Close()
-	var uploads sync.WaitGroup
-	slots := make(chan struct{}, burstAtOnce)
-	for n := 1; n <= videos; n++ {
-		path, err := b.clip(ctx, n)
+	channel, tags := burstChannel, []string{burstChannel}
+	_, _ = load.Generator{User: user, AtOnce: burstAtOnce, Tries: burstTries, Done: b.uploaded}.Run(ctx, videos, func(i int) load.Upload {
+		path, err := b.clip(ctx, i+1)
 		if err != nil {
-			b.uploaded("", err)
-			continue
+			b.stack.Say("burst: %v", err) // the upload of what is not there says that it failed
 		}
-		slots <- struct{}{}
-		uploads.Go(func() {
-			defer func() { <-slots }()
-			b.uploaded(uploadOne(ctx, user, path, fmt.Sprintf("Burst %d of %d", n, videos)))
-		})
-	}
-	uploads.Wait()
+		title := fmt.Sprintf("Burst %d of %d", i+1, videos)
+		return load.Upload{Path: path, Whole: true, Video: client.NewVideo{Title: title, Channel: &channel, Tags: &tags}}
+	}) // Done has told of each
 }
 
 // uploaded counts one video of the burst.
-func (b *bench) uploaded(id string, err error) {
+func (b *bench) uploaded(t load.Times, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
@@ -100,56 +89,18 @@ func (b *bench) uploaded(id string, err error) {
 		b.burst.Failed, b.burst.Error = b.burst.Failed+1, &text
 		return
 	}
-	b.burst.Ids = append(b.burst.Ids, id)
-}
-
-func uploadOne(ctx context.Context, user *journey.User, path, title string) (id string, err error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("read a clip: %w", err)
-	}
-	channel, tags := burstChannel, []string{burstChannel}
-	for try := 1; ; try++ {
-		if id == "" {
-			var v client.Video
-			if v, err = user.Announce(ctx, client.NewVideo{Title: title, Channel: &channel, Tags: &tags}); err == nil {
-				id = v.Id
-			}
-		}
-		if id != "" {
-			err = user.Put(ctx, id, bytes.NewReader(content), int64(len(content)))
-		}
-		if err == nil || try == burstTries || !wait(ctx, time.Duration(try)*2*time.Second) {
-			return id, err
-		}
-	}
+	b.burst.Ids = append(b.burst.Ids, t.ID)
 }
 
 // clip makes the n-th clip once: colours that no other clip has, and a tone of its
 // own, so that step digest takes none for a copy of another.
 func (b *bench) clip(ctx context.Context, n int) (string, error) {
-	dir := filepath.Join(b.stack.Dir(), "burst")
-	path := filepath.Join(dir, fmt.Sprintf("clip-%02d.mp4", n))
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("look for a clip: %w", err)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	path := filepath.Join(b.stack.Dir(), "burst", fmt.Sprintf("clip-%02d.mp4", n))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", fmt.Errorf("make a folder for clips: %w", err)
 	}
-	next := path + ".next"
-	cmd := exec.CommandContext(ctx, cmp.Or(b.stack.Getenv("FFMPEG_PATH"), "ffmpeg"), "-nostdin", "-hide_banner", "-loglevel", "error", "-y",
+	return path, film.Once(ctx, path,
 		"-f", "lavfi", "-i", fmt.Sprintf("gradients=size=640x360:rate=25:duration=%d:nb_colors=5:speed=0.02:seed=%d", burstSeconds, n),
 		"-f", "lavfi", "-i", fmt.Sprintf("sine=frequency=%d:sample_rate=48000:duration=%d,volume=volume=0:enable='gt(mod(t,1),0.1)'", 200+20*n, burstSeconds),
-		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", "-b:a", "64k", "-movflags", "+faststart", "-f", "mp4", next)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("make a clip: %w: %s", err, strings.TrimSpace(stderr.String()))
-	}
-	if err := os.Rename(next, path); err != nil {
-		return "", fmt.Errorf("make a clip: %w", err)
-	}
-	return path, nil
+		"-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac", "-b:a", "64k", "-movflags", "+faststart")
 }

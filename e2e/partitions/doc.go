@@ -31,5 +31,7 @@
 // Signatures of the table service cover the date and the path, neither host nor
 // query, so requests pass with their signatures as they are.
 //
-// Begin with proxy.go; model.go is the model, without HTTP.
+// Begin with proxy.go; model.go is the model, without HTTP. stress.go is the partition
+// laboratory: it aims a growing load at tables whose rows get their PartitionKey in different
+// ways (keys.go), and verdict.go says which key is too coarse for it.
 package partitions

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cutroom/cutroom/e2e/bench"
 	"github.com/cutroom/cutroom/e2e/command"
+	"github.com/cutroom/cutroom/e2e/proc"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
@@ -34,7 +35,7 @@ func run(ctx context.Context) error {
 	if err := stack.Build(ctx, bin); err != nil {
 		return err
 	}
-	note := bench.BurstNote(bench.MachineLoad())
+	note := bench.BurstNote(proc.Load())
 	begun := time.Now()
 	fleets, err := bench.Burst(ctx, bin, cache, func(text string) {
 		fmt.Fprintf(os.Stderr, "%4.0f s  workers: %s\n", time.Since(begun).Seconds(), text)
@@ -46,9 +47,9 @@ func run(ctx context.Context) error {
 	if *write {
 		path = filepath.Join(root, "docs", "burst.svg")
 	}
-	if err := os.WriteFile(path, []byte(bench.BurstPlot(fleets, note)), 0o644); err != nil { //nolint:gosec // documentation
+	if err := os.WriteFile(path, bench.BurstPlot(fleets, note), 0o644); err != nil { //nolint:gosec // documentation
 		return fmt.Errorf("write the plot: %w", err)
 	}
-	fmt.Printf("%s\n%s\n%s\n", note, bench.BurstTable(fleets), path)
+	fmt.Printf("%s\n%s\n%s\n", note, bench.BurstReport(fleets).Markdown(), path)
 	return fleets[0].Judge()
 }

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
+
+	"github.com/cutroom/cutroom/e2e/film"
 )
 
 // clipSeconds is long enough for the ramp of chunks (2, 4, 8 s, rest) to show.
@@ -28,50 +26,27 @@ var fonts = []string{
 // clock, a title where a font is found, and a beep every second.
 func generateClip(ctx context.Context, dir string) (string, error) {
 	path := filepath.Join(dir, "cutroom-demo.mp4")
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("look for the demo clip: %w", err)
+	if _, err := os.Stat(path); err != nil {
+		fmt.Println("generating a clip of", clipSeconds, "s (FILE=clip.mp4 uploads one of yours)")
 	}
-	fmt.Println("generating a clip of", clipSeconds, "s (FILE=clip.mp4 uploads one of yours)")
-	title := ""
+	title := "null"
 	for _, font := range fonts {
 		if _, err := os.Stat(font); err == nil {
 			title = "drawtext=fontfile=" + font + ":text=Cutroom:fontsize=96:fontcolor=white:borderw=6:x=(w-text_w)/2:y=h/3"
 			break
 		}
 	}
-	next := path + ".next"
-	err := encodeClip(ctx, next, title)
-	if err != nil && title != "" && ctx.Err() == nil {
-		err = encodeClip(ctx, next, "") // this ffmpeg has no drawtext
+	err := encodeClip(ctx, path, title)
+	if err != nil && ctx.Err() == nil {
+		err = encodeClip(ctx, path, "null") // this ffmpeg has no drawtext
 	}
-	if err != nil {
-		return "", fmt.Errorf("generate the demo clip: %w", err)
-	}
-	if err := os.Rename(next, path); err != nil {
-		return "", fmt.Errorf("generate the demo clip: %w", err)
-	}
-	return path, nil
+	return path, err
 }
 
 func encodeClip(ctx context.Context, path, filter string) error {
-	ffmpeg := os.Getenv("FFMPEG_PATH")
-	if ffmpeg == "" {
-		ffmpeg = "ffmpeg"
-	}
-	if filter == "" {
-		filter = "null"
-	}
-	cmd := exec.CommandContext(ctx, ffmpeg, "-nostdin", "-hide_banner", "-loglevel", "error", "-y",
+	return film.Once(ctx, path,
 		"-f", "lavfi", "-i", fmt.Sprintf("testsrc2=size=1280x720:rate=30:duration=%d", clipSeconds),
 		"-f", "lavfi", "-i", fmt.Sprintf("sine=frequency=880:sample_rate=48000:duration=%d,volume=volume=0:enable='gt(mod(t,1),0.1)'", clipSeconds),
 		"-vf", filter, "-c:v", "libx264", "-preset", "veryfast", "-crf", "26", "-pix_fmt", "yuv420p",
-		"-c:a", "aac", "-b:a", "96k", "-movflags", "+faststart", "-f", "mp4", path)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w: %s", ffmpeg, err, bytes.TrimSpace(stderr.Bytes()))
-	}
-	return nil
+		"-c:a", "aac", "-b:a", "96k", "-movflags", "+faststart")
 }

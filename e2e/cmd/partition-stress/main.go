@@ -18,15 +18,15 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/command"
+	"github.com/cutroom/cutroom/e2e/partitions"
 	"github.com/cutroom/cutroom/e2e/stack"
-	"github.com/cutroom/cutroom/e2e/stress"
 	"github.com/cutroom/cutroom/shared/azstorage"
 )
 
 func main() { command.Main("partition-stress", run) }
 
 func run(ctx context.Context) error {
-	o := stress.Options{Log: os.Stderr}
+	o := partitions.Stress{Log: os.Stderr}
 	flag.Float64Var(&o.Scale, "scale", 50, "the model's budgets are Azure's divided by this")
 	flag.DurationVar(&o.Step, "step", 5*time.Second, "how long each load is held")
 	flag.IntVar(&o.Rows, "rows", 500, "rows in each table before")
@@ -39,11 +39,11 @@ func run(ctx context.Context) error {
 	} else {
 		fmt.Printf("stressing Azurite behind a model of partition servers, scale 1:%g: limits, splits and moves are modelled, the rest is measured\n", o.Scale)
 	}
-	report, err := stress.Run(ctx, o)
+	found, err := o.Run(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Print(report.Text())
+	fmt.Print(found.Head(), found.Section().Text())
 	if *out == "" {
 		root, err := stack.Root()
 		if err != nil {
@@ -51,7 +51,7 @@ func run(ctx context.Context) error {
 		}
 		*out = filepath.Join(root, ".run")
 	}
-	data, err := json.MarshalIndent(report, "", "  ")
+	data, err := json.MarshalIndent(found, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("make the folder of the reports: %w", err)
 	}
 	var names []string
-	for ending, content := range map[string][]byte{"svg": report.SVG(), "md": []byte(report.Markdown()), "json": data} {
+	for ending, content := range map[string][]byte{"svg": found.SVG(), "md": []byte("# Partition stress\n\n" + found.Head() + "\n" + found.Section().Markdown()), "json": data} {
 		name := filepath.Join(*out, "partition-stress."+ending)
 		if err := os.WriteFile(name, content, 0o644); err != nil { //nolint:gosec // reports
 			return fmt.Errorf("write a report: %w", err)

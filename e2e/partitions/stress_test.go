@@ -1,4 +1,4 @@
-package stress
+package partitions
 
 import (
 	"encoding/xml"
@@ -17,9 +17,9 @@ func TestTheLaboratoryTellsKeysApart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test runs Azurite")
 	}
-	r, err := Run(t.Context(), Options{
+	r, err := Stress{
 		Scale: 100, Step: 2 * time.Second, Rows: 60, Peak: 8, Keys: []string{"one partition", "precalculated suffix"}, Log: t.Output(),
-	})
+	}.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestTheLaboratoryTellsKeysApart(t *testing.T) {
 	if alone := coarse.Bare[len(coarse.Bare)-1]; alone.Busy > 0 || alone.Written < 2*r.Line2000 {
 		t.Errorf("Azurite alone: %+v", alone)
 	}
-	for _, text := range []string{r.Markdown(), r.Text()} {
+	for _, text := range []string{r.Head() + r.Section().Markdown(), r.Head() + r.Section().Text()} {
 		for _, word := range []string{"Too coarse", "precalculated suffix", "scale 1:100"} {
 			if !strings.Contains(text, word) {
 				t.Errorf("the report does not say %q:\n%s", word, text)
@@ -52,7 +52,7 @@ func TestTheLaboratoryTellsKeysApart(t *testing.T) {
 	if strings.Contains(string(svg), "NaN") || strings.Contains(string(svg), "Inf") {
 		t.Error("a coordinate of the plot is no number")
 	}
-	_, _ = io.WriteString(t.Output(), r.Text())
+	_, _ = io.WriteString(t.Output(), r.Section().Text())
 }
 
 // A reader of S2 does not know the suffix, one of S3 computes it.

@@ -1,13 +1,4 @@
-// Package stress is the partition laboratory (paper rows T3, T9, S1 to S3): it
-// aims a growing load at tables whose rows get their PartitionKey in different
-// ways, and shows which key is too coarse for it.
-//
-// In front of Azurite stands the model of package partitions; then the limits,
-// splits and moves are modelled, and only what Azurite and the SDK can do is
-// measured. Against Azure everything is.
-//
-// Next: e2e/cmd/partition-stress.
-package stress
+package partitions
 
 import (
 	"context"
@@ -18,14 +9,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cutroom/cutroom/e2e/partitions"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azurite"
 )
 
-// Options says how to stress what.
-type Options struct {
+// Stress says how to stress what.
+type Stress struct {
 	// ConnectionString is an account of Azure's. Empty: Azurite behind the model.
 	ConnectionString string
 	Scale            float64       // of the model's budgets; ignored against Azure
@@ -64,8 +54,11 @@ type Result struct {
 	key Key
 }
 
-// Report is the outcome of a run.
-type Report struct {
+// Laboratory is the outcome of a run of the partition laboratory (paper rows T3, T9, S1 to
+// S3): a growing load at tables whose rows get their PartitionKey in different ways. Before
+// Azurite stands the model; then limits, splits and moves are modelled, and only what Azurite
+// and the SDK can do is measured. Against Azure everything is.
+type Laboratory struct {
 	Started   time.Time
 	Modelled  bool
 	Model     string  // what the model was
@@ -79,8 +72,8 @@ type Report struct {
 }
 
 // Run makes tables, stresses each, and deletes them.
-func Run(ctx context.Context, o Options) (_ *Report, err error) {
-	r := &Report{Started: time.Now().UTC(), Scale: 1, StepTime: o.Step, TableRows: o.Rows}
+func (o Stress) Run(ctx context.Context) (_ *Laboratory, err error) {
+	r := &Laboratory{Started: time.Now().UTC(), Scale: 1, StepTime: o.Step, TableRows: o.Rows}
 	bare := o.ConnectionString
 	if bare == "" {
 		r.Modelled, r.Scale = true, o.Scale
@@ -91,8 +84,8 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		defer func() { err = errors.Join(err, emulator.Stop()) }()
 		bare = emulator.ConnectionString()
 	}
-	cfg := partitions.Config{Seed: 1, Scale: r.Scale, SplitAfter: time.Second, MoveTime: time.Second}
-	r.Line500, r.Line2000 = partitions.TargetPartitionPaper/r.Scale, partitions.TargetPartition/r.Scale
+	cfg := Config{Seed: 1, Scale: r.Scale, SplitAfter: time.Second, MoveTime: time.Second}
+	r.Line500, r.Line2000 = TargetPartitionPaper/r.Scale, TargetPartition/r.Scale
 	if r.Modelled {
 		r.Model, r.Server = cfg.String(), 2*r.Line2000
 	}
@@ -112,10 +105,10 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	return r, nil
 }
 
-// once: a refusal is what we want to see.
-var once = azstorage.Retry{Strategy: azstorage.NoRetry, TryTimeout: 30 * time.Second}
+// noRetry: a refusal is what we want to see.
+var noRetry = azstorage.Retry{Strategy: azstorage.NoRetry, TryTimeout: 30 * time.Second}
 
-func stressKey(ctx context.Context, o Options, r *Report, key Key, bare string, cfg partitions.Config) (_ *Result, err error) {
+func stressKey(ctx context.Context, o Stress, r *Laboratory, key Key, bare string, cfg Config) (_ *Result, err error) {
 	calm, err := azstorage.Open(azstorage.Config{ConnectionString: bare, Prefix: "stress"})
 	if err != nil {
 		return nil, err
@@ -132,11 +125,11 @@ func stressKey(ctx context.Context, o Options, r *Report, key Key, bare string, 
 			_, deleteErr := calm.Table(name).Delete(context.WithoutCancel(ctx), nil)
 			err = errors.Join(err, deleteErr)
 		}()
-		ids, err := load(ctx, tablestore.New(calm.Table(name)), key, o.Rows)
+		ids, err := fill(ctx, tablestore.New(calm.Table(name)), key, o.Rows)
 		if err != nil {
 			return nil, err
 		}
-		account, err := azstorage.Open(azstorage.Config{ConnectionString: connection, Prefix: "stress", Retry: once})
+		account, err := azstorage.Open(azstorage.Config{ConnectionString: connection, Prefix: "stress", Retry: noRetry})
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +150,7 @@ func stressKey(ctx context.Context, o Options, r *Report, key Key, bare string, 
 	if !r.Modelled {
 		result.Steps, err = run(bare, o.Step)
 	} else {
-		proxy, startErr := partitions.Start(bare, cfg)
+		proxy, startErr := Start(bare, cfg)
 		if startErr != nil {
 			return nil, startErr
 		}
@@ -180,9 +173,9 @@ func rowOf(partition, id string) tablestore.Entity {
 	return tablestore.Entity{PartitionKey: partition, RowKey: id, Props: map[string]any{"Viewer": "somebody", "Seconds": 42}}
 }
 
-// load brings rows as the table will have them, in transactions where the key
+// fill brings rows as the table will have them, in transactions where the key
 // allows it.
-func load(ctx context.Context, table *tablestore.Table, key Key, rows int) (ids []string, err error) {
+func fill(ctx context.Context, table *tablestore.Table, key Key, rows int) (ids []string, err error) {
 	var ops []tablestore.Op
 	for range rows {
 		id := newID()
