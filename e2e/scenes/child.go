@@ -10,13 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/scene"
 )
 
-// The variables that make this program play one actor of a scene: whom, and the
+// The variables that make this program play one actor of a scene: its name, and the
 // account's connection string, account and prefix as JSON.
 const (
 	childVariable   = "CUTROOM_SCENE_CHILD"
@@ -28,6 +28,7 @@ type place struct{ ConnectionString, Account, EndpointSuffix, Prefix string }
 
 // Child is an actor that is a process of its own, so that it can be killed.
 type Child struct {
+	ctx    context.Context
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	marks  chan string
@@ -37,34 +38,20 @@ type Child struct {
 
 // Start starts this program once more, as the actor that children has a function for.
 // What it tells is told here.
-func (s *Stage) Start(ctx context.Context, actor string) (*Child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", actor, err)
-	}
-	where, err := json.Marshal(place{s.cfg.ConnectionString, s.cfg.Account, s.cfg.EndpointSuffix, s.cfg.Prefix})
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", actor, err)
-	}
-	c := &Child{cmd: exec.CommandContext(ctx, self), marks: make(chan string, 100)}
+func (s *Stage) Start(actor string) *Child {
+	where := get(json.Marshal(place{s.cfg.ConnectionString, s.cfg.Account, s.cfg.EndpointSuffix, s.cfg.Prefix}))
+	c := &Child{ctx: s.ctx, cmd: exec.CommandContext(s.ctx, get(os.Executable())), marks: make(chan string, 100)}
 	c.cmd.Env = append(os.Environ(), childVariable+"="+actor, accountVariable+"="+string(where))
 	c.cmd.Stderr = os.Stderr
-	out, err := c.cmd.StdoutPipe()
-	if err == nil {
-		c.stdin, err = c.cmd.StdinPipe()
-	}
-	if err == nil {
-		err = c.cmd.Start()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", actor, err)
-	}
+	out := get(c.cmd.StdoutPipe())
+	c.stdin = get(c.cmd.StdinPipe())
+	must(c.cmd.Start())
 	c.read.Go(func() { s.relay(out, c.marks) })
-	return c, nil
+	return c
 }
 
 // mark is the kind of an event that is for the parent's program and not for people.
-const mark Kind = "mark"
+const mark scene.Kind = "mark"
 
 // relay tells what a child tells.
 func (s *Stage) relay(out io.Reader, marks chan<- string) {
@@ -75,29 +62,28 @@ func (s *Stage) relay(out io.Reader, marks chan<- string) {
 			return // it ended
 		}
 		var e Event
-		if json.Unmarshal(line, &e) != nil {
-			continue
-		}
-		if e.Kind == mark {
+		switch {
+		case json.Unmarshal(line, &e) != nil:
+		case e.Kind == mark:
 			marks <- e.Text
-			continue
+		default:
+			s.emit(e)
 		}
-		s.emit(e)
 	}
 }
 
 // Until waits for the child to say that it has come so far.
-func (c *Child) Until(ctx context.Context, point string) error {
+func (c *Child) Until(point string) {
 	for {
 		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %q: %w", point, context.Cause(ctx))
+		case <-c.ctx.Done():
+			must(fmt.Errorf("wait for %q: %w", point, context.Cause(c.ctx)))
 		case got, ok := <-c.marks:
 			if !ok {
-				return fmt.Errorf("wait for %q: the process ended", point)
+				must(fmt.Errorf("wait for %q: the process ended", point))
 			}
 			if got == point {
-				return nil
+				return
 			}
 		}
 	}
@@ -106,18 +92,12 @@ func (c *Child) Until(ctx context.Context, point string) error {
 // PID is the number of the process.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
-// Freeze stops the process where it is, until Thaw: SIGSTOP.
-func (c *Child) Freeze() error { return c.cmd.Process.Signal(syscall.SIGSTOP) }
-
-// Thaw lets a frozen process go on: SIGCONT.
-func (c *Child) Thaw() error { return c.cmd.Process.Signal(syscall.SIGCONT) }
-
 // Kill is the crash: the process gets no chance to say or do anything. A second call
 // does nothing.
 func (c *Child) Kill() {
 	c.killed.Do(func() {
 		_ = c.cmd.Process.Kill()
-		go func() { // a mark that nobody waits for must not keep the reader
+		go func() { // a mark for which the scene does not wait must not keep the reader
 			for range c.marks {
 			}
 		}()
@@ -131,10 +111,7 @@ func (c *Child) Kill() {
 func (s *Stage) Mark(point string) { s.emit(Event{Kind: mark, Text: point}) }
 
 // Hang works for ever, or until the parent ends.
-func (s *Stage) Hang() error {
-	_, err := io.Copy(io.Discard, os.Stdin)
-	return err
-}
+func (s *Stage) Hang() { _ = get(io.Copy(io.Discard, os.Stdin)) }
 
 // MaybeChild plays one actor and never returns if this process was started for that,
 // and returns at once if it was not. Programs that play scenes call it first thing.
@@ -151,23 +128,22 @@ func MaybeChild() {
 }
 
 func playChild(actor string) error {
-	play := children[actor]
-	if play == nil {
+	program := children[actor]
+	if program == nil {
 		return errors.New("no scene has this actor")
 	}
 	var where place
 	if err := json.Unmarshal([]byte(os.Getenv(accountVariable)), &where); err != nil {
 		return fmt.Errorf("%s: %w", accountVariable, err)
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	out := json.NewEncoder(os.Stdout)
 	s := &Stage{
-		cfg: azstorage.Config{
+		ctx: ctx, cfg: azstorage.Config{
 			ConnectionString: where.ConnectionString, Account: where.Account, EndpointSuffix: where.EndpointSuffix, Prefix: where.Prefix,
 		},
-		cancel: cancel, began: time.Now(), ending: ctx,
-		tell: func(e Event) { _ = out.Encode(e) }, // a parent that is gone needs nothing
+		began: time.Now(), tell: func(e Event) { _ = out.Encode(e) }, // a parent that is gone needs nothing
 	}
-	return play(ctx, s)
+	return s.perform(program)
 }

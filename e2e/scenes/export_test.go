@@ -6,15 +6,16 @@ import (
 	"slices"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/scene"
 )
 
 // Names are the scenes that have a program, sorted.
-func Names() []string { return slices.Sorted(maps.Keys(plays)) }
+func Names() []string { return slices.Sorted(maps.Keys(programs)) }
 
 // Granularity is what a scene says of Cutroom's tables.
 var Granularity = granularity
 
 // RunProgram plays a program that is not listed.
-func RunProgram(ctx context.Context, cfg azstorage.Config, program func(context.Context, *Stage) error, tell func(Event)) error {
-	return run(ctx, cfg, program, nil, tell)
+func RunProgram(ctx context.Context, cfg azstorage.Config, program func(context.Context, *Stage), story []scene.Line, tell func(Event)) error {
+	return run(ctx, cfg, func(s *Stage) { program(s.ctx, s) }, story, nil, tell)
 }

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -30,86 +28,46 @@ var formats = []struct{ name, arguments string }{
 
 // aFilm is the paper's whole service in small (Q2): an upload becomes a blob and a
 // work item, a worker converts it to several formats, and its words are indexed.
-func aFilm(ctx context.Context, s *Stage) error {
-	if err := s.Prepare(ctx, filmQueue); err != nil {
-		return err
-	}
-	if err := s.Account("stage").Ensure(Quiet(ctx), []string{video.SourcesContainer, video.MediaContainer}, nil, searchindex.Tables); err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "scene-film-")
-	if err != nil {
-		return fmt.Errorf("make a folder for the film: %w", err)
-	}
+func aFilm(s *Stage) {
+	s.Prepare(filmQueue)
+	s.Ensure([]string{video.SourcesContainer, video.MediaContainer}, searchindex.Tables...)
+	dir := get(os.MkdirTemp("", "scene-film-"))
 	defer func() { _ = os.RemoveAll(dir) }()
 	source := filepath.Join(dir, "source.mov")
-	if err := ffmpeg(ctx, "-f lavfi -i testsrc2=s=256x144:r=10:d=1 -f lavfi -i anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=1 -c:v mpeg4 -c:a aac", source); err != nil {
-		return err
-	}
+	must(ffmpeg(s.ctx, "-f lavfi -i testsrc2=s=256x144:r=10:d=1 -f lavfi -i anoisesrc=c=pink:a=0.2:r=48000:seed=1:d=1 -c:v mpeg4 -c:a aac", source))
 	film := video.Video{ID: video.NewID(), Title: "A harbour in the morning", Channel: "ships", Visibility: video.Public, State: video.Ready, CreatedAt: time.Now(), DurationSeconds: 1}
 
-	s.Say("Somebody uploads a film. The web role stores it in a blob, puts a work item into a queue, and answers. It converts nothing itself.")
-	web := s.Account("web role")
-	if _, err := blobstore.New(web).PutFile(ctx, video.SourcesContainer, string(film.ID), source, "video/quicktime"); err != nil {
-		return err
-	}
-	producer := workqueue.OpenAll(web, []workqueue.Spec{filmQueue})
-	if err := sendAll(ctx, producer, filmQueue.Name, "convert", []string{string(film.ID)}); err != nil {
-		return err
-	}
-	s.Say("A worker role receives the item, fetches the film, converts it to %d formats with ffmpeg, and stores each in a blob.", len(formats))
-	lease, err := s.Desk("worker role", filmQueue).take(ctx)
-	if err != nil {
-		return err
-	}
-	worker := s.Account("worker role")
-	if err := convert(ctx, s, worker, id(lease), dir); err != nil {
-		return err
-	}
+	s.Next()
+	get(s.Blobs("web role").PutFile(s.ctx, video.SourcesContainer, string(film.ID), source, "video/quicktime"))
+	s.Desk("web role", filmQueue).put("convert", string(film.ID))
+	s.Next()
+	desk := s.Desk("worker role", filmQueue)
+	lease := desk.takeOne()
+	convert(s, id(lease), dir)
 	made := s.Told(func(e Event) bool {
 		return e.From == "worker role" && strings.HasPrefix(e.Text, "put "+string(film.ID)) && e.Reply == "201"
 	})
-	s.Claim(made == len(formats), "%d blobs are there", made)
+	s.Claim(made == len(formats), made)
 
-	s.Say("The film's words go into tables, one row for each word and field. Then the work is done, and the message is deleted.")
 	truth := func(context.Context) (video.Video, bool, error) { return film, true, nil }
-	if err := searchindex.New(worker).Sync(OnlyTrouble(ctx), film.ID, truth); err != nil {
-		return err
-	}
-	if err := lease.Complete(ctx); err != nil {
-		return err
-	}
-	s.Say("Somebody searches for %q.", "harb")
-	found, err := searchindex.New(s.Account("web role")).Search(ctx, searchindex.Query{Q: "harb"}, 10, "")
-	if err != nil {
-		return err
-	}
-	s.Claim(len(found.Hits) == 1 && found.Hits[0].ID == film.ID, "the film is found by the beginning of a word of its title")
-	return nil
+	must(searchindex.New(s.Account("worker role")).Sync(OnlyTrouble(s.ctx), film.ID, truth))
+	desk.delete(lease)
+	s.Next()
+	found := get(searchindex.New(s.Account("web role")).Search(s.ctx, searchindex.Query{Q: "harb"}, 10, ""))
+	s.Claim(len(found.Hits) == 1 && found.Hits[0].ID == film.ID)
 }
 
 // convert makes every format of a film and stores it.
-func convert(ctx context.Context, s *Stage, worker *azstorage.Account, film, dir string) error {
-	blobs := blobstore.New(worker)
-	content, err := blobs.Get(ctx, video.SourcesContainer, film)
-	if err != nil {
-		return err
-	}
+func convert(s *Stage, film, dir string) {
+	blobs := s.Blobs("worker role")
 	fetched := filepath.Join(dir, "fetched.mov")
-	if err := os.WriteFile(fetched, content, 0o600); err != nil {
-		return fmt.Errorf("store the film: %w", err)
-	}
+	must(os.WriteFile(fetched, get(blobs.Get(s.ctx, video.SourcesContainer, film)), 0o600))
 	for _, format := range formats {
 		path := filepath.Join(dir, format.name)
-		if err := ffmpeg(ctx, "-i "+fetched+" "+format.arguments, path); err != nil {
-			return err
-		}
+		must(ffmpeg(s.ctx, "-i "+fetched+" "+format.arguments, path))
 		s.Act("worker role", "ffmpeg makes %s", format.name)
-		if _, err := blobs.PutFile(ctx, video.MediaContainer, film+"/"+format.name, path, ""); err != nil {
-			return err
-		}
+		get(blobs.PutFile(s.ctx, video.MediaContainer, film+"/"+format.name, path, ""))
 	}
-	return nil
 }
 
 func ffmpeg(ctx context.Context, arguments, out string) error {

@@ -2,7 +2,6 @@ package scenes
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,11 +17,9 @@ import (
 
 // need is what one knows before a key is chosen: the paper's questions (T4).
 type need struct {
-	what     string
 	subject  string // what a reader knows; empty: nothing, it wants all of it
 	together bool   // are several rows of one subject changed in one transaction, or listed together?
 	peak     int    // rows a second of the busiest subject, or of all where there is none
-	rows     int
 }
 
 // choice is the answer.
@@ -31,20 +28,18 @@ type choice struct {
 	suffixes              int // 0: none
 }
 
-// What one partition takes in a second: the target of the service. Half of it is left
+// What one partition takes in a second: the target of the service. Half of it is kept
 // for growth.
-const (
-	partitionTarget = 2000
-	comfortable     = partitionTarget / 2
-)
+const comfortable = 2000 / 2
 
-// choose is the questionnaire. Who knows nothing lists all rows, so they are together.
+// choose is the questionnaire. A reader who knows nothing lists all rows, so they are
+// together.
 func choose(n need) choice {
 	together, word := n.together || n.subject == "", cmp.Or(n.subject, "all")
 	switch {
 	case together && n.peak > comfortable:
 		suffixes := n.peak/comfortable + 1
-		return choice{"some, with a suffix", word + "~<0…" + fmt.Sprint(suffixes-1) + ">", "the busiest subject is more than one partition takes comfortably", suffixes}
+		return choice{"some, with a suffix", fmt.Sprintf("%s~<0…%d>", word, suffixes-1), "the busiest subject is more than one partition takes comfortably", suffixes}
 	case n.subject == "":
 		return choice{"single", "one fixed word", "few rows, all of them listed at once, hardly a load", 0}
 	case together:
@@ -64,43 +59,34 @@ var loads = map[string]int{"few": 5, "hundreds": 400, "thousands": 7_000}
 // choosingAKey asks the paper's questions of five tables that Cutroom has, takes the
 // key that follows, and looks what the dominant query costs with it (T4). A reader who
 // has answered the questions gets the key of their own table.
-func choosingAKey(ctx context.Context, s *Stage) error {
+func choosingAKey(s *Stage) {
 	if len(s.answers) > 0 {
-		return yourKey(ctx, s)
+		yourKey(s)
+		return
 	}
-	s.Say("Three questions lead to a PartitionKey. What does the reader know? Are several rows of one subject changed or listed together? How many rows a second does the busiest subject get, against the %d that one partition takes? More partitions spread the load; fewer make transactions and lists possible.", partitionTarget)
-	for _, n := range []struct {
+	for _, c := range []struct {
 		need
 		table string // Cutroom's, see docs/data-model.md
 	}{
-		{need{"workers report that they are alive", "", true, 5, 50}, workers.Table},
-		{need{"runners of a race, listed by bib and by age", "event", true, 400, 50_000}, registrations.Table},
-		{need{"films, each with its steps", "film", true, 20, 500_000_000}, videostore.VideosTable},
-		{need{"views of films, counted", "day", true, 7_000, 1_000_000}, views.Table},
-		{need{"which film a client's key made", "key", false, 1, 10_000_000}, videostore.IdempotencyTable},
+		{need{"", true, 5}, workers.Table},
+		{need{"event", true, 400}, registrations.Table},
+		{need{"film", true, 20}, videostore.VideosTable},
+		{need{"day", true, 7_000}, views.Table},
+		{need{"key", false, 1}, videostore.IdempotencyTable},
 	} {
-		if err := chosen(ctx, s, n.need, n.table); err != nil {
-			return err
-		}
+		chosen(s, c.need, c.table)
 	}
-	s.Say("And with the wrong answer? Views get one fixed word as their key, like the workers. 60 come in a second, to the model of Azure's partition servers that the scene hot-keys explains: one PartitionKey takes 7 in a second there.")
-	written, model, err := pressed(ctx, s, "wrongkey", func(int) string { return "views" })
-	if err != nil {
-		return err
-	}
-	s.Claim(written < 0.5 && model.Refused() > 0, "%d views were refused with 503 ServerBusy; of the last second's, %.0f %% were counted", model.Refused(), 100*written)
-	s.Means("None of them is the best one. A single partition stops the views, and a partition for each row would make the list of a race 50,000 queries and leave a film's steps without a transaction.")
-	return nil
+	s.Ensure(nil, "wrongkey")
+	written, model, err := pressed(s, "wrongkey", func(int) string { return "views" })
+	must(err)
+	s.Claim(written < 0.5 && model.Refused() > 0, model.Refused(), 100*written)
 }
 
 // yourKey is about the table that the reader has in mind.
-func yourKey(ctx context.Context, s *Stage) error {
-	n := need{what: "Your table", together: s.answers["together"] == "yes", peak: loads[s.answers["busy"]], rows: 1_000_000}
+func yourKey(s *Stage) {
+	n := need{together: s.answers["together"] == "yes", peak: loads[s.answers["busy"]]}
 	if s.answers["knows"] == "subject" {
 		n.subject = "subject"
-	}
-	if n.subject == "" && !n.together {
-		s.Means("Anyone who wants every row lists them together, whatever they are to each other.")
 	}
 	like := ""
 	for _, table := range slices.Sorted(maps.Keys(granularity)) {
@@ -108,67 +94,39 @@ func yourKey(ctx context.Context, s *Stage) error {
 			like = table
 		}
 	}
-	if err := chosen(ctx, s, n, like); err != nil {
-		return err
+	s.Next(cmp.Or(n.subject, "nothing, it wants all"), n.together, n.peak)
+	chosen(s, n, like)
+	advice := ""
+	switch {
+	case n.subject == "" && !n.together:
+		advice = "A reader who wants every row lists them together, whatever they are to each other. "
+	case n.peak > comfortable && !n.together:
+		advice = "A single subject with so many rows a second is more than its partition takes, whatever the key. Give what is written its own key, or a suffix that its reader can compute: see the scene hot-keys. "
 	}
-	if n.peak > comfortable && !n.together && n.subject != "" {
-		s.Means("A single subject with so many rows a second is more than its partition takes, whatever the key. Give what is written its own key, or a suffix that its reader can compute: see the scene hot-keys.")
-	}
-	s.Means("Other answers lead to other keys: choose them above and play again, or leave them open to see five tables that Cutroom has.")
-	return nil
+	s.Next(advice)
 }
 
-// chosen tells the questions and the answer for one table, and asks the table.
-func chosen(ctx context.Context, s *Stage, n need, table string) error {
-	knows := n.subject
-	if knows == "" {
-		knows = "nothing, it wants all"
-	}
-	s.Say("%s. The reader knows: %s. Together: %v. Busiest: %d rows a second. Rows: %d.", n.what, knows, n.together, n.peak, n.rows)
+// chosen claims the answer for one table, and what its dominant query costs.
+func chosen(s *Stage, n need, table string) {
 	c := choose(n)
-	alone := c.granularity == "unique"
-	s.Claim(c.granularity == granularity[table], "%s: PartitionKey %s, because %s. Cutroom's table %s is %s, too", c.granularity, c.key, c.why, table, granularity[table])
-	account := s.Account("reader")
+	s.Claim(c.granularity == granularity[table], c.granularity, c.key, c.why, table, granularity[table])
 	name := fmt.Sprint("t", time.Now().UnixNano())
-	if err := account.Ensure(Quiet(ctx), nil, nil, []string{name}); err != nil {
-		return err
+	s.Ensure(nil, name)
+	rows := s.Table("reader", name)
+	var places []string
+	for i := range max(c.suffixes, 1) {
+		places = append(places, fmt.Sprintf("%s-1~%d", cmp.Or(n.subject, "all"), i))
 	}
-	rows := tablestore.New(account.Table(name))
-	place := "all"
-	if n.subject != "" {
-		place = n.subject + "-1"
-	}
-	places := []string{place}
-	if c.suffixes > 0 {
-		places = nil
-		for i := range c.suffixes {
-			places = append(places, fmt.Sprintf("%s~%d", place, i))
-		}
-	}
-	for i, place := range places {
-		if _, err := rows.Insert(Quiet(ctx), tablestore.Entity{PartitionKey: place, RowKey: fmt.Sprint("row-", i)}); err != nil {
-			return err
-		}
-	}
-	metered, meter := azstorage.WithCounter(ctx)
+	metered, meter := azstorage.WithCounter(s.ctx)
+	class := tablestore.RowRange
 	for _, place := range places {
-		if alone {
-			if _, err := rows.Get(metered, place, "row-0"); err != nil {
-				return err
-			}
-			continue
-		}
-		if _, err := rows.First(metered, tablestore.Query{PartitionKey: place}, 10); err != nil {
-			return err
+		get(rows.Insert(Quiet(s.ctx), tablestore.Entity{PartitionKey: place, RowKey: "row-0"}))
+		if c.granularity == "unique" {
+			class = tablestore.Point
+			get(rows.Get(metered, place, "row-0"))
+		} else {
+			get(rows.First(metered, tablestore.Query{PartitionKey: place}, 10))
 		}
 	}
-	want, class := 1, tablestore.RowRange
-	if c.suffixes > 0 {
-		want = c.suffixes
-	}
-	if alone {
-		class = tablestore.Point
-	}
-	s.Claim(meter.ByClass(class) == want && meter.Requests() == want, "its dominant query is %d × %s", want, class)
-	return nil
+	s.Claim(meter.ByClass(class) == len(places) && meter.Requests() == len(places), len(places), class)
 }

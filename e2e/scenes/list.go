@@ -1,9 +1,7 @@
 package scenes
 
-import "context"
-
-// plays has the program of every scene. What is said about it is in package scene.
-var plays = map[string]func(context.Context, *Stage) error{
+// programs has the program of every scene. Its story is in package scene.
+var programs = map[string]func(*Stage){
 	"papers-scene":          papersScene,
 	"killed-in-the-middle":  killedInTheMiddle,
 	"stale-receipt":         staleReceipt,
@@ -31,7 +29,7 @@ var plays = map[string]func(context.Context, *Stage) error{
 }
 
 // children has the program of every actor that is a process of its own.
-var children = map[string]func(context.Context, *Stage) error{
+var children = map[string]func(*Stage){
 	actorC1:      playC1,
 	actorEncoder: playEncoder,
 }

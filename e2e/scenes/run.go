@@ -26,21 +26,25 @@ const longest = 2 * time.Minute
 //
 // Answers to the scene's questions may be nil; [scene.ErrAnswer] is for wrong ones.
 func Run(ctx context.Context, cfg azstorage.Config, name string, answers map[string]string, tell func(Event)) error {
-	play := plays[name]
+	program := programs[name]
 	sc, listed := scene.Find(name)
-	if play == nil || !listed {
+	if program == nil || !listed {
 		return fmt.Errorf("play scene %q: %w", name, ErrUnknown)
 	}
 	if err := sc.Check(answers); err != nil {
 		return fmt.Errorf("play scene %s: %w", name, err)
 	}
-	if err := run(ctx, cfg, play, answers, tell); err != nil {
+	story := sc.Story
+	if len(answers) > 0 {
+		story = sc.Answered
+	}
+	if err := run(ctx, cfg, program, story, answers, tell); err != nil {
 		return fmt.Errorf("play scene %s: %w", name, err)
 	}
 	return nil
 }
 
-func run(ctx context.Context, cfg azstorage.Config, play func(context.Context, *Stage) error, answers map[string]string, tell func(Event)) error {
+func run(ctx context.Context, cfg azstorage.Config, program func(*Stage), story []scene.Line, answers map[string]string, tell func(Event)) error {
 	cfg.Prefix = fmt.Sprintf("s%09x", rand.Uint64()&0xfffffffff)
 	account, err := azstorage.Open(cfg)
 	if err != nil {
@@ -48,17 +52,10 @@ func run(ctx context.Context, cfg azstorage.Config, play func(context.Context, *
 	}
 	defer account.CloseIdle()
 
-	limited, stop := context.WithTimeout(ctx, longest)
-	defer stop()
-	playing, cancel := context.WithCancelCause(limited)
-	s := &Stage{cfg: cfg, cancel: cancel, tell: tell, began: time.Now(), ending: playing, answers: answers}
-	err = play(playing, s)
-	s.mu.Lock()
-	if s.wrong != nil {
-		err = s.wrong // what failed after it failed because of it
-	}
-	s.mu.Unlock()
-	cancel(nil)
+	playing, stop := context.WithTimeout(ctx, longest)
+	s := &Stage{ctx: playing, cfg: cfg, tell: tell, began: time.Now(), story: story, answers: answers}
+	err = s.perform(program)
+	stop()
 
 	clean, stopCleaning := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer stopCleaning()
@@ -73,7 +70,43 @@ func run(ctx context.Context, cfg azstorage.Config, play func(context.Context, *
 	return err
 }
 
-// until polls check every 50 ms until it is true, the scene ends, or too long has passed.
+// brokenOff is what a program panics with to end its scene, as a test does with FailNow.
+// Only the goroutine of the program may.
+type brokenOff struct{ err error }
+
+// must ends the scene when something fails of which the story does not tell.
+func must(err error) {
+	if err != nil {
+		panic(brokenOff{err})
+	}
+}
+
+// get is must for what returns something.
+func get[T any](v T, err error) T {
+	must(err)
+	return v
+}
+
+// perform plays a program to its end, or to where it breaks off.
+func (s *Stage) perform(program func(*Stage)) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			b, ours := p.(brokenOff)
+			if !ours {
+				panic(p)
+			}
+			err = b.err
+		}
+	}()
+	s.advance(nil)
+	program(s)
+	if len(s.story) > 0 {
+		return fmt.Errorf("%w: %q", errUntold, s.story[0].Text)
+	}
+	return nil
+}
+
+// until polls check every 50 ms until it is true, ctx ends, or too long has passed.
 func until(ctx context.Context, what string, check func() (bool, error)) error {
 	deadline := time.After(30 * time.Second)
 	for {
@@ -90,6 +123,9 @@ func until(ctx context.Context, what string, check func() (bool, error)) error {
 		}
 	}
 }
+
+// until is the function until, which must succeed.
+func (s *Stage) until(what string, check func() (bool, error)) { must(until(s.ctx, what, check)) }
 
 // sleep is a pause of the scene itself: an actor works, or sleeps.
 func sleep(ctx context.Context, d time.Duration) error {

@@ -35,7 +35,7 @@ func TestScenes(t *testing.T) {
 	for _, sc := range scene.All() {
 		t.Run(sc.Name, func(t *testing.T) {
 			done := make(chan struct{})
-			p := &play{Scene: sc, counts: map[scenes.Kind]int{}}
+			p := &play{Scene: sc, counts: map[scene.Kind]int{}}
 			playing.Go(func() {
 				defer close(done)
 				places <- struct{}{}
@@ -51,7 +51,7 @@ func TestScenes(t *testing.T) {
 				alone.Lock()
 				defer alone.Unlock()
 				playing.Wait()
-				p = &play{Scene: sc, counts: map[scenes.Kind]int{}}
+				p = &play{Scene: sc, counts: map[scene.Kind]int{}}
 				p.run(cfg)
 			}
 			p.judge(t)
@@ -64,7 +64,7 @@ type play struct {
 	scene.Scene
 	answers map[string]string
 	told    bytes.Buffer
-	counts  map[scenes.Kind]int
+	counts  map[scene.Kind]int
 	last    scenes.Event
 	cast    []string
 	settled bool // the claim that settles the guess was told
@@ -84,7 +84,7 @@ func (p *play) run(cfg azstorage.Config) {
 				p.cast = append(p.cast, who)
 			}
 		}
-		p.settled = p.settled || e.Kind == scenes.Claim && strings.Contains(e.Text, p.Guess.Claim)
+		p.settled = p.settled || e.Kind == scene.Claim && strings.Contains(e.Text, p.Guess.Claim)
 		printer.Print(e)
 	})
 }
@@ -96,7 +96,7 @@ func (p *play) judge(t *testing.T) {
 	if p.gap || p.last.Kind != scenes.End || p.counts[scenes.End] != 1 {
 		t.Errorf("the events are not in order to one end, but to %+v", p.last)
 	}
-	if p.counts[scenes.Step] < 2 || p.counts[scenes.Claim] < 2 || p.counts[scenes.Wire] < 2 {
+	if p.counts[scene.Step] < 2 || p.counts[scene.Claim] < 2 || p.counts[scenes.Wire] < 2 {
 		t.Errorf("too little is told to learn from: %v", p.counts)
 	}
 	for _, who := range p.Cast {
@@ -144,9 +144,9 @@ func TestEveryAnswerOfAQuestionnaire(t *testing.T) {
 		asked += len(all)
 		keys := map[string]bool{}
 		for _, answers := range all {
-			p := &play{Scene: sc, answers: answers, counts: map[scenes.Kind]int{}}
+			p := &play{Scene: sc, answers: answers, counts: map[scene.Kind]int{}}
 			p.run(cfg)
-			if p.err != nil || p.counts[scenes.Claim] < 2 {
+			if p.err != nil || p.counts[scene.Claim] < 2 {
 				t.Errorf("%v: %v, %v", answers, p.err, p.counts)
 			}
 			keys[regexp.MustCompile(`PartitionKey .+?, because`).FindString(p.told.String())] = true
@@ -228,24 +228,35 @@ func TestEveryListedSceneHasAProgram(t *testing.T) {
 	}
 }
 
-// A claim that does not hold ends the scene, and a scene leaves nothing behind.
+// A claim that does not hold ends the scene, and a scene leaves nothing behind. So does
+// a program that does not fit its story.
 func TestAFalseClaimEndsTheScene(t *testing.T) {
 	t.Parallel()
 	cfg := azstorage.Config{ConnectionString: azuritetest.ConnectionString(t)}
-	var end scenes.Event
-	err := scenes.RunProgram(t.Context(), cfg, func(ctx context.Context, s *scenes.Stage) error {
-		if err := s.Account("liar").Ensure(ctx, nil, []string{"work"}, nil); err != nil {
-			return err
+	story := []scene.Line{{Kind: scene.Claim, Text: "the moon is a queue"}, {Kind: scene.Note, Text: "so it is %d"}}
+	for _, c := range []struct {
+		name, end string
+		program   func(*scenes.Stage)
+	}{
+		{"a false claim", "the moon is a queue", func(s *scenes.Stage) { s.Claim(false); t.Error("the scene went on") }},
+		{"a value that is missing", "MISSING", func(s *scenes.Stage) { s.Claim(true); t.Error("the scene went on") }},
+		{"a value too many", "EXTRA", func(s *scenes.Stage) { s.Claim(true, 1); t.Error("the scene went on") }},
+		{"a claim that is left out", "something else to tell", func(s *scenes.Stage) { s.Next(); t.Error("the scene went on") }},
+		{"a story that is not told", "its story goes on", func(*scenes.Stage) {}},
+	} {
+		var end scenes.Event
+		err := scenes.RunProgram(t.Context(), cfg, func(ctx context.Context, s *scenes.Stage) {
+			if err := s.Account("liar").Ensure(ctx, nil, []string{"work"}, nil); err != nil {
+				t.Error(err)
+			}
+			c.program(s)
+		}, story, func(e scenes.Event) { end = e })
+		if err == nil || end.Kind != scenes.End || end.Holds || !strings.Contains(end.Text, c.end) {
+			t.Errorf("%s: error %v, last event %+v", c.name, err, end)
 		}
-		s.Claim(false, "the moon is a queue")
-		_, err := s.Account("liar").Queue("work").GetProperties(ctx, nil)
-		if err == nil {
-			t.Error("the scene went on after a false claim")
+		if errors.Is(err, scenes.ErrFalse) != (c.name == "a false claim") {
+			t.Errorf("%s: error %v", c.name, err)
 		}
-		return nil
-	}, func(e scenes.Event) { end = e })
-	if !errors.Is(err, scenes.ErrFalse) || end.Kind != scenes.End || end.Holds || !strings.Contains(end.Text, "the moon is a queue") {
-		t.Errorf("error %v, last event %+v; want ErrFalse", err, end)
 	}
 	if err := scenes.Run(t.Context(), cfg, "no-such-scene", nil, nil); !errors.Is(err, scenes.ErrUnknown) {
 		t.Errorf("a scene that is not listed: %v, want ErrUnknown", err)

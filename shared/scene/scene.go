@@ -1,8 +1,9 @@
-// Package scene lists the scenes: short programs on real storage that show one row
-// of the papers each, told step by step. It has what is said about a scene before it
-// plays, so that the web role, which cannot play one, can still show that.
+// Package scene has the stories of the scenes: short programs on real storage that show
+// one row of the papers each, told step by step. A story is a file of stories/: what is
+// said about a scene before it plays, so that the web role, which cannot play one, can
+// still show that; and what is told while it plays.
 //
-// The scenes themselves are in e2e/scenes. Next: e2e/scenes/doc.go.
+// What the scenes do is in e2e/scenes. Next: e2e/scenes/doc.go.
 package scene
 
 import (
@@ -26,9 +27,30 @@ type Scene struct {
 	Guess Guess
 
 	// Questions may be answered before it plays, all of them: then it is about the
-	// reader's own case.
+	// reader's own case, and Answered is told.
 	Questions []Question
+
+	Story, Answered []Line
 }
+
+// Line is one thing that is told.
+type Line struct {
+	Kind Kind
+	Who  string // of an Act
+	Text string // for fmt.Sprintf, where it has verbs
+}
+
+// Kind says what a line is.
+type Kind string
+
+// The kinds of lines.
+const (
+	Step  Kind = "step"  // what is about to happen
+	Act   Kind = "act"   // something that an actor does without a request, such as being killed
+	Note  Kind = "note"  // what it means
+	Claim Kind = "claim" // a statement that is checked
+	Pause Kind = "pause" // the program does something before the story goes on
+)
 
 // Guess asks a reader what will happen. One of the scene's own claims settles it.
 type Guess struct {
@@ -78,6 +100,8 @@ func (q Question) values() string {
 	}
 	return strings.Join(values, ", ")
 }
+
+var all = readAll()
 
 // All returns every scene, in the order in which they are best watched.
 func All() []Scene { return slices.Clone(all) }
