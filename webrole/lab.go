@@ -32,7 +32,7 @@ func passOn(lab *url.URL) http.Handler {
 		Transport: &http.Transport{DisableKeepAlives: true}, // it is asked rarely
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if !errors.Is(err, context.Canceled) {
-				err = problem.New(http.StatusServiceUnavailable, problem.LabAway, "The bench of faults does not answer.").Because(err)
+				err = problem.New(problem.LabAway, "The bench of faults does not answer.").Because(err)
 			}
 			problem.Write(w, r, fmt.Errorf("ask the lab: %w", err))
 		},

@@ -61,7 +61,7 @@ func unauthorized(w http.ResponseWriter, people bool) *problem.Error {
 		challenge = `Bearer realm="cutroom"`
 	}
 	w.Header().Set("WWW-Authenticate", challenge)
-	return problem.New(http.StatusUnauthorized, problem.Unauthorized, "This needs an access token or an API key.")
+	return problem.New(problem.Unauthorized, "This needs an access token or an API key.")
 }
 
 // Videos reads a video. videostore.Store implements it.
@@ -155,5 +155,5 @@ func Refused(w http.ResponseWriter, ctx context.Context) error {
 	if who := From(ctx); who.Owner == "" && who.Key == "" {
 		return unauthorized(w, askerOf(ctx).people)
 	}
-	return problem.New(http.StatusForbidden, problem.Forbidden, "You may not do this.")
+	return problem.New(problem.Forbidden, "You may not do this.")
 }

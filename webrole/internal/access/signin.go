@@ -180,7 +180,7 @@ func (s *SignIn) begin(w http.ResponseWriter, r *http.Request) error {
 		next = "/"
 	}
 	if !ours(next) {
-		return problem.New(http.StatusBadRequest, problem.InvalidRedirect, "next is no page of this site.")
+		return problem.New(problem.InvalidRedirect, "next is no page of this site.")
 	}
 	flow, _, err := s.flow(r.Context())
 	if err != nil {
@@ -235,7 +235,7 @@ func (s *SignIn) end(w http.ResponseWriter, r *http.Request) error {
 
 // refuse says that somebody could not be signed in, and to the log why.
 func refuse(why error) error {
-	return problem.New(http.StatusUnauthorized, problem.Unauthorized, "You could not be signed in. Try again.").Because(why)
+	return problem.New(problem.Unauthorized, "You could not be signed in. Try again.").Because(why)
 }
 
 // verify checks an ID token: signature, algorithm, issuer, audience, times (of which
@@ -311,7 +311,7 @@ func (s *SignIn) flow(ctx context.Context) (oauth2.Config, *oidc.Provider, error
 			provider, _ = answer.Val.(*oidc.Provider)
 		}
 		if err != nil {
-			return oauth2.Config{}, nil, problem.New(http.StatusServiceUnavailable, problem.IssuerAway, "The place where people sign in does not answer. Try again soon.").Because(err)
+			return oauth2.Config{}, nil, problem.New(problem.IssuerAway, "The place where people sign in does not answer. Try again soon.").Because(err)
 		}
 	}
 	return oauth2.Config{

@@ -164,7 +164,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, ErrSlow) {
-		err = problem.New(http.StatusRequestTimeout, problem.RequestTimeout, "The body came too slowly.").Because(errors.Join(ErrSlow, err))
+		err = problem.New(problem.RequestTimeout, "The body came too slowly.").Because(errors.Join(ErrSlow, err))
 	}
 	b.over = true
 	if errors.Is(err, io.EOF) {

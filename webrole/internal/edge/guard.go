@@ -44,7 +44,7 @@ func Hosts(allowed []string) Middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if len(allowed) > 0 && !isHealth(r) && !slices.Contains(allowed, hostname(r.Host)) {
-				problem.Write(w, r, problem.New(http.StatusMisdirectedRequest, problem.HostNotAllowed, "This server does not answer for that host name."))
+				problem.Write(w, r, problem.New(problem.HostNotAllowed, "This server does not answer for that host name."))
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -65,7 +65,7 @@ func hostname(hostport string) string {
 func SameOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		problem.Write(w, r, problem.New(http.StatusForbidden, problem.CrossOrigin, "Another site's page may not do this."))
+		problem.Write(w, r, problem.New(problem.CrossOrigin, "Another site's page may not do this."))
 	}))
 	return protection.Handler(next)
 }

@@ -83,7 +83,7 @@ func Recover(next http.Handler) http.Handler {
 			if rec.status != 0 {
 				panic(http.ErrAbortHandler)
 			}
-			problem.Write(w, r, problem.New(http.StatusInternalServerError, problem.Internal, "Something went wrong on our side."))
+			problem.Write(w, r, problem.New(problem.Internal, "Something went wrong on our side."))
 		}()
 		next.ServeHTTP(rec, r)
 	})

@@ -44,7 +44,7 @@ func Rate(limits Limits, proxies Proxies) Middleware {
 				l = api
 			}
 			if wait := l.wait(proxies.Client(r)); wait > 0 {
-				e := problem.New(http.StatusTooManyRequests, problem.RateLimited, "At most %d requests in %v.", l.limit, rateWindow)
+				e := problem.New(problem.RateLimited, "At most %d requests in %v.", l.limit, rateWindow)
 				e.RetryAfter = int(wait/time.Second) + 1
 				problem.Write(w, r, e)
 				return

@@ -34,14 +34,14 @@ func readJSON[T any](s *Server, c *gin.Context) (body T, err error) {
 	}
 	value, err := strictjson.Parse(data)
 	if err != nil {
-		return body, problem.New(http.StatusBadRequest, problem.InvalidJSON, "The body is not strict JSON.").Because(err)
+		return body, problem.New(problem.InvalidJSON, "The body is not strict JSON.").Because(err)
 	}
 	schema := s.doc.Components.Schemas[reflect.TypeFor[T]().Name()]
 	if err := schema.Value.VisitJSON(value, openapi3.VisitAsRequest()); err != nil {
 		return body, bodyProblem(err)
 	}
 	if err := json.Unmarshal(data, &body); err != nil {
-		return body, problem.New(http.StatusBadRequest, problem.InvalidBody, "The body does not fit the API's document.").Because(err)
+		return body, problem.New(problem.InvalidBody, "The body does not fit the API's document.").Because(err)
 	}
 	return body, nil
 }
@@ -59,9 +59,9 @@ func bodyProblem(err error) error {
 	var schema *openapi3.SchemaError
 	if errors.As(err, &schema) {
 		where := "/" + strings.Join(schema.JSONPointer(), "/")
-		return problem.New(http.StatusBadRequest, problem.InvalidBody, "%s", fmt.Sprintf("Member %s: %s.", where, schema.Reason))
+		return problem.New(problem.InvalidBody, "%s", fmt.Sprintf("Member %s: %s.", where, schema.Reason))
 	}
-	return problem.New(http.StatusBadRequest, problem.InvalidBody, "The body does not fit the API's document.").Because(err)
+	return problem.New(problem.InvalidBody, "The body does not fit the API's document.").Because(err)
 }
 
 // wantType returns the body's media type, which must be one of types.
@@ -72,7 +72,7 @@ func wantType(r *http.Request, types ...string) (string, error) {
 	kind, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	charset := parameters["charset"]
 	if err != nil || !slices.Contains(types, kind) || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return "", problem.New(http.StatusUnsupportedMediaType, problem.UnsupportedType, "The body must be %s, in UTF-8.", strings.Join(types, " or "))
+		return "", problem.New(problem.UnsupportedType, "The body must be %s, in UTF-8.", strings.Join(types, " or "))
 	}
 	return kind, nil
 }
@@ -80,7 +80,7 @@ func wantType(r *http.Request, types ...string) (string, error) {
 // wantPlain refuses a compressed body.
 func wantPlain(r *http.Request) error {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return problem.New(http.StatusUnsupportedMediaType, problem.UnsupportedType, "Compressed bodies are not taken.")
+		return problem.New(problem.UnsupportedType, "Compressed bodies are not taken.")
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func bodyReadProblem(err error) error {
 	if errors.As(err, &tooLarge) || errors.Is(err, edge.ErrSlow) {
 		return fmt.Errorf("read body: %w", err)
 	}
-	return problem.New(http.StatusBadRequest, problem.BodyIncomplete, "The body ended before its Content-Length.").Because(err)
+	return problem.New(problem.BodyIncomplete, "The body ended before its Content-Length.").Because(err)
 }
 
 // refuseBody answers without reading the rest of a body that may be gigabytes.

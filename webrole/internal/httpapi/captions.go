@@ -86,9 +86,9 @@ func (s *Server) captionsFile(ctx context.Context, captions videostore.Step) ([]
 	case err != nil:
 		return nil, err
 	case !found && captions.State == videostore.StepFailed:
-		return nil, problem.New(http.StatusConflict, string(captions.Error.Code), "%s", captions.Error.Detail)
+		return nil, problem.New(problem.Code{Name: string(captions.Error.Code), Status: http.StatusConflict}, "%s", captions.Error.Detail)
 	case !found:
-		e := problem.New(http.StatusNotFound, problem.CaptionsNotReady, "The captions are being made.")
+		e := problem.New(problem.CaptionsNotReady, "The captions are being made.")
 		e.RetryAfter = 1
 		return nil, e
 	}

@@ -62,7 +62,7 @@ func (s *Server) CreateFinishClip(c *gin.Context, event api.Event, bib api.BibIn
 		// A finish near an end of the video has less around it.
 		from, to := max(0, at-before), min(footage.Seconds(), at+after)
 		if to-from < shortestClip {
-			return none, problem.New(http.StatusBadRequest, problem.InvalidBody, "A clip lasts %g seconds at least.", shortestClip)
+			return none, problem.New(problem.InvalidBody, "A clip lasts %g seconds at least.", shortestClip)
 		}
 		return s.requestClip(ctx, footage, from, to-from)
 	})
@@ -95,7 +95,7 @@ func (s *Server) finish(ctx context.Context, event string, bib int, wanted strin
 			return footage, 0, err
 		}
 	}
-	return footage, 0, problem.New(http.StatusNotFound, problem.MomentNotFound, "No video shows this runner's finish.")
+	return footage, 0, problem.New(problem.MomentNotFound, "No video shows this runner's finish.")
 }
 
 func (s *Server) requestClip(ctx context.Context, footage videostore.Footage, start, length float64) (videostore.Step, error) {

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/video"
@@ -114,7 +113,7 @@ func decodeIfMatch(header *string) (string, error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(strings.Trim(strings.TrimPrefix(text, "W/"), `"`))
 	if err != nil || len(raw) == 0 {
-		return "", problem.New(http.StatusPreconditionFailed, problem.PreconditionFail, "If-Match is not a version of this.")
+		return "", problem.New(problem.PreconditionFail, "If-Match is not a version of this.")
 	}
 	return string(raw), nil
 }
@@ -123,7 +122,7 @@ func decodeIfMatch(header *string) (string, error) {
 // has not read.
 func needIfMatch(header *string) (string, error) {
 	if api.Value(header) == "" {
-		return "", problem.New(http.StatusPreconditionRequired, problem.PreconditionNeed, "Send the etag as If-Match.")
+		return "", problem.New(problem.PreconditionNeed, "Send the etag as If-Match.")
 	}
 	return decodeIfMatch(header)
 }

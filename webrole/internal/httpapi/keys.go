@@ -36,7 +36,7 @@ func (s *Server) CreateKey(c *gin.Context) {
 
 // invisible refuses a text of a body.
 func invisible(member string) error {
-	return problem.New(http.StatusBadRequest, problem.InvalidBody, "Member /%s: it is blank, or has characters that cannot be seen or that change how others are shown.", member)
+	return problem.New(problem.InvalidBody, "Member /%s: it is blank, or has characters that cannot be seen or that change how others are shown.", member)
 }
 
 // ListKeys implements GET /ops/keys.
@@ -49,7 +49,7 @@ func (s *Server) ListKeys(c *gin.Context, params api.ListKeysParams) {
 func (s *Server) RevokeKey(c *gin.Context, keyID string) {
 	err := s.Keys.Revoke(c.Request.Context(), keyID)
 	if errors.Is(err, apikeys.ErrNotFound) {
-		err = problem.New(http.StatusNotFound, problem.NotFound, "There is no such key.").Because(err)
+		err = problem.New(problem.NotFound, "There is no such key.").Because(err)
 	}
 	replyEmpty(c, http.StatusNoContent, err)
 }

@@ -40,9 +40,9 @@ func (s *Server) idsListed(c *gin.Context, params api.ListVideosParams) (ids []v
 	var hits []catalog.Summary
 	switch {
 	case byTitle && params.Channel == nil:
-		return nil, "", problem.New(http.StatusBadRequest, problem.InvalidParameter, "Sorting by title needs a channel.")
+		return nil, "", problem.New(problem.InvalidParameter, "Sorting by title needs a channel.")
 	case params.Owner != nil && params.Channel != nil:
-		return nil, "", problem.New(http.StatusBadRequest, problem.InvalidParameter, "Your own videos are not listed by channel.")
+		return nil, "", problem.New(problem.InvalidParameter, "Your own videos are not listed by channel.")
 	case params.Owner != nil && owner == "":
 		return nil, "", access.Refused(c.Writer, ctx)
 	case params.Owner != nil:

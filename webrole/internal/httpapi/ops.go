@@ -71,7 +71,7 @@ func (s *Server) ListQueues(c *gin.Context) {
 func (s *Server) queue(name string) (*workqueue.Queue, error) {
 	q := s.byName[name]
 	if q == nil {
-		return nil, problem.New(http.StatusNotFound, problem.QueueNotFound, "There is no such queue.")
+		return nil, problem.New(problem.QueueNotFound, "There is no such queue.")
 	}
 	return q, nil
 }
@@ -146,9 +146,9 @@ func (s *Server) RedrivePoison(c *gin.Context, poisonID string) {
 	err := s.redrive(c.Request.Context(), poisonID)
 	switch {
 	case errors.Is(err, workqueue.ErrNoPoison):
-		err = problem.New(http.StatusNotFound, problem.PoisonNotFound, "There is no such poisoned item.")
+		err = problem.New(problem.PoisonNotFound, "There is no such poisoned item.")
 	case errors.Is(err, workqueue.ErrRedriving):
-		err = problem.New(http.StatusConflict, problem.StateConflict, "This item is being redriven, or a redrive of it was cut off. Look again in a minute.")
+		err = problem.New(problem.StateConflict, "This item is being redriven, or a redrive of it was cut off. Look again in a minute.")
 	}
 	replyEmpty(c, http.StatusAccepted, err)
 }
@@ -196,9 +196,9 @@ func (s *Server) DeleteUnreadable(c *gin.Context, rowID string) {
 	}
 	switch {
 	case errors.Is(err, tablestore.ErrNotFound), errors.Is(err, videostore.ErrNotFound):
-		err = problem.New(http.StatusNotFound, problem.NotFound, "There is no such row.").Because(err)
+		err = problem.New(problem.NotFound, "There is no such row.").Because(err)
 	case errors.Is(err, tablestore.ErrChanged):
-		err = problem.New(http.StatusPreconditionFailed, problem.PreconditionFail, "The row has changed since it could not be read.").Because(err)
+		err = problem.New(problem.PreconditionFail, "The row has changed since it could not be read.").Because(err)
 	}
 	replyEmpty(c, http.StatusNoContent, err)
 }

@@ -65,7 +65,7 @@ func registrationQuery(p api.ListRegistrationsParams) (registrations.Query, erro
 		}
 	}
 	if ways > 1 {
-		return registrations.Query{}, problem.New(http.StatusBadRequest, problem.InvalidParameter, "Ask by bib, by age, or by ageFrom and ageTo: one of the three.")
+		return registrations.Query{}, problem.New(problem.InvalidParameter, "Ask by bib, by age, or by ageFrom and ageTo: one of the three.")
 	}
 	if p.Age != nil {
 		return registrations.Query{AgeFrom: p.Age, AgeTo: p.Age}, nil
@@ -147,7 +147,7 @@ func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
 		return
 	}
 	if report.Accepted == 0 && report.Refused > 0 && report.Taken == report.Refused {
-		abort(c, problem.New(http.StatusConflict, string(registrations.BibTaken), "Other runners have the bibs of all rows."))
+		abort(c, problem.New(problem.Code{Name: string(registrations.BibTaken), Status: http.StatusConflict}, "Other runners have the bibs of all rows."))
 		return
 	}
 	if err := s.Races.NoteEvent(c.Request.Context(), key); err != nil {
@@ -166,18 +166,18 @@ func languagesOf(r *http.Request) []language.Tag {
 }
 
 // importProblem says where a list could not be read any further.
-func importProblem(err error, code string, stored int) error {
+func importProblem(err error, code problem.Code, stored int) error {
 	var bad *startlist.FormatError
 	var undecodable *charset.Error
 	switch {
 	case errors.As(err, &undecodable):
-		return problem.New(http.StatusBadRequest, problem.UndecodableText, "The list cannot be read: %v. In Excel that is the file type CSV UTF-8. %d of its rows are stored; importing all again is safe.", undecodable, stored).Because(err)
+		return problem.New(problem.UndecodableText, "The list cannot be read: %v. In Excel that is the file type CSV UTF-8. %d of its rows are stored; importing all again is safe.", undecodable, stored).Because(err)
 	case errors.As(err, &bad):
-		return problem.New(http.StatusBadRequest, code, "Line %d: %s. %d rows before it are stored; importing all again is safe.", bad.Line, bad.Detail, stored).Because(err)
+		return problem.New(code, "Line %d: %s. %d rows before it are stored; importing all again is safe.", bad.Line, bad.Detail, stored).Because(err)
 	case errors.Is(err, edge.ErrSlow):
-		return problem.New(http.StatusRequestTimeout, problem.RequestTimeout, "The body came too slowly. %d of its rows are stored; importing all again is safe.", stored).Because(err)
+		return problem.New(problem.RequestTimeout, "The body came too slowly. %d of its rows are stored; importing all again is safe.", stored).Because(err)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return problem.New(http.StatusBadRequest, problem.BodyIncomplete, "The body ended too early. %d of its rows are stored; importing all again is safe.", stored).Because(err)
+		return problem.New(problem.BodyIncomplete, "The body ended too early. %d of its rows are stored; importing all again is safe.", stored).Because(err)
 	}
 	return err
 }

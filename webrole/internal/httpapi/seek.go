@@ -82,7 +82,7 @@ func place(view videostore.View, second float64) (api.Seek, error) {
 	}
 	chunk, planned := p.Plan.ChunkAt(second)
 	if !planned {
-		e := problem.New(http.StatusNotFound, problem.NotYet, "Nothing can be watched yet.")
+		e := problem.New(problem.NotYet, "Nothing can be watched yet.")
 		e.RetryAfter = 1
 		return api.Seek{}, e
 	}

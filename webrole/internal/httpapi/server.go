@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -91,7 +90,7 @@ func (s *Server) Register(r gin.IRouter, which func(path string) bool) {
 	api.RegisterHandlersWithOptions(all, s, api.GinServerOptions{
 		BaseURL: Base,
 		ErrorHandler: func(c *gin.Context, err error, _ int) {
-			abort(c, problem.New(http.StatusBadRequest, problem.InvalidParameter, "A parameter cannot be read.").Because(err))
+			abort(c, problem.New(problem.InvalidParameter, "A parameter cannot be read.").Because(err))
 		},
 	})
 	for _, route := range all.Routes() {
@@ -115,12 +114,12 @@ func NoRoute(c *gin.Context) {
 		abort(c, video.ErrInvalidID)
 		return
 	}
-	abort(c, problem.New(http.StatusNotFound, problem.NotFound, "There is nothing at this address."))
+	abort(c, problem.New(problem.NotFound, "There is nothing at this address."))
 }
 
 // NoMethod answers for addresses that do not know the method.
 func NoMethod(c *gin.Context) {
-	abort(c, problem.New(http.StatusMethodNotAllowed, problem.MethodNotAllowed, "This address does not know that method."))
+	abort(c, problem.New(problem.MethodNotAllowed, "This address does not know that method."))
 }
 
 // Ready returns why the API cannot answer now, or nil: one point read of a row

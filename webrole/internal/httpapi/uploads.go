@@ -48,7 +48,7 @@ func (s *Server) PutContent(c *gin.Context, id api.ID, params api.PutContentPara
 // wantMedia refuses what is certainly not a bare file. curl -T sends no type.
 func wantMedia(r *http.Request) error {
 	if r.ContentLength < 0 {
-		return problem.New(http.StatusLengthRequired, problem.LengthRequired, "Send a Content-Length.")
+		return problem.New(problem.LengthRequired, "Send a Content-Length.")
 	}
 	if err := wantPlain(r); err != nil {
 		return err
@@ -59,13 +59,13 @@ func wantMedia(r *http.Request) error {
 	}
 	kind, _, err := mime.ParseMediaType(given)
 	if err != nil {
-		return problem.New(http.StatusUnsupportedMediaType, problem.UnsupportedType, "The Content-Type cannot be read.").Because(err)
+		return problem.New(problem.UnsupportedType, "The Content-Type cannot be read.").Because(err)
 	}
 	ofContainer := func(c video.Container) bool { return slices.Contains(c.Types, kind) }
 	if strings.HasPrefix(kind, "video/") || kind == "application/octet-stream" || slices.ContainsFunc(video.Containers, ofContainer) {
 		return nil
 	}
-	return problem.New(http.StatusUnsupportedMediaType, problem.UnsupportedType, "Send the bare file as application/octet-stream or video/*.")
+	return problem.New(problem.UnsupportedType, "Send the bare file as application/octet-stream or video/*.")
 }
 
 // GetUpload implements GET /videos/{id}/upload. The URLs in the answer are

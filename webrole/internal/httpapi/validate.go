@@ -64,10 +64,10 @@ func onlyKnown(c *gin.Context, parameters openapi3.Parameters) error {
 			return p.Value.In == openapi3.ParameterInQuery && p.Value.Name == name
 		})
 		if !known {
-			return problem.New(http.StatusBadRequest, problem.InvalidParameter, "The request has a query parameter that this operation does not know.")
+			return problem.New(problem.InvalidParameter, "The request has a query parameter that this operation does not know.")
 		}
 		if len(given) > 1 {
-			return problem.New(http.StatusBadRequest, problem.InvalidParameter, "The query parameter %q is given more than once.", name)
+			return problem.New(problem.InvalidParameter, "The query parameter %q is given more than once.", name)
 		}
 	}
 	return nil
@@ -76,14 +76,14 @@ func onlyKnown(c *gin.Context, parameters openapi3.Parameters) error {
 func parameterProblem(err error) error {
 	var bad *openapi3filter.RequestError
 	if !errors.As(err, &bad) || bad.Parameter == nil {
-		return problem.New(http.StatusBadRequest, problem.InvalidParameter, "The request does not fit the API's document.").Because(err)
+		return problem.New(problem.InvalidParameter, "The request does not fit the API's document.").Because(err)
 	}
 	code, reason := problem.InvalidParameter, "it is not valid"
 	switch {
 	case bad.Parameter.Name == "id" && bad.Parameter.In == openapi3.ParameterInPath:
 		code = problem.InvalidID
 	case bad.Parameter.Name == "event" && bad.Parameter.In == openapi3.ParameterInPath:
-		code = string(registrations.InvalidEvent)
+		code = problem.Code{Name: string(registrations.InvalidEvent), Status: http.StatusBadRequest}
 	case bad.Parameter.Name == "pageToken":
 		code = problem.InvalidPageToken
 	}
@@ -91,5 +91,5 @@ func parameterProblem(err error) error {
 	if errors.As(err, &schema) {
 		reason = schema.Reason
 	}
-	return problem.New(http.StatusBadRequest, code, "Parameter %q: %s.", bad.Parameter.Name, reason).Because(err)
+	return problem.New(code, "Parameter %q: %s.", bad.Parameter.Name, reason).Because(err)
 }

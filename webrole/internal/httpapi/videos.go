@@ -81,7 +81,7 @@ func newVideo(body api.NewVideo) (video.Video, error) {
 		SizeBytes: api.Value(body.SizeBytes), Fingerprint: api.Value(body.Fingerprint),
 	}
 	if v.SizeBytes > upload.MaxSize {
-		return v, problem.New(http.StatusRequestEntityTooLarge, problem.FileTooLarge, "A file may have at most %d bytes.", int64(upload.MaxSize))
+		return v, problem.New(problem.FileTooLarge, "A file may have at most %d bytes.", int64(upload.MaxSize))
 	}
 	if v.Fingerprint != "" && !visible.Is(v.Fingerprint, "") {
 		return v, invisible("fingerprint")
@@ -151,7 +151,7 @@ func setRace(v *video.Video, race api.RaceEdit) error {
 		return nil
 	}
 	if race.FirstFrameAt == nil {
-		return problem.New(http.StatusBadRequest, problem.InvalidBody, "Member /race/firstFrameAt: an event needs it.")
+		return problem.New(problem.InvalidBody, "Member /race/firstFrameAt: an event needs it.")
 	}
 	v.Race = &video.Race{Event: race.Event, FirstFrameAt: race.FirstFrameAt.UTC().Truncate(time.Millisecond)}
 	_, err := registrations.CheckRace(*v.Race)

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"net/http"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -59,7 +58,7 @@ func (p *Pages) showPattern(c *gin.Context) {
 	one := patternPage{}
 	one.Before, one.Pattern, one.Next = h.Find(c.Param("page"))
 	if one.Pattern == nil {
-		problem.Write(c.Writer, c.Request, problem.New(http.StatusNotFound, problem.NotFound, "There is no pattern of this name."))
+		problem.Write(c.Writer, c.Request, problem.New(problem.NotFound, "There is no pattern of this name."))
 		return
 	}
 	for _, s := range scene.All() {

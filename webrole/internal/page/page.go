@@ -140,7 +140,7 @@ func (p *Pages) showVideo(name string) gin.HandlerFunc {
 func (p *Pages) showScene(c *gin.Context) {
 	sc, found := scene.Find(c.Param("scene"))
 	if !found {
-		problem.Write(c.Writer, c.Request, problem.New(http.StatusNotFound, problem.NotFound, "There is no scene of this name."))
+		problem.Write(c.Writer, c.Request, problem.New(problem.NotFound, "There is no scene of this name."))
 		return
 	}
 	p.show(c, "scene", sc.Name, sc)
@@ -292,7 +292,7 @@ func (p *Pages) static(c *gin.Context) {
 	if err != nil {
 		var broken *fs.PathError
 		if errors.As(err, &broken) || errors.Is(err, fs.ErrNotExist) {
-			err = problem.New(http.StatusNotFound, problem.NotFound, "There is nothing at this address.")
+			err = problem.New(problem.NotFound, "There is nothing at this address.")
 		}
 		problem.Write(c.Writer, c.Request, err)
 		return

@@ -82,7 +82,7 @@ func TestPeopleGetPagesOfProblems(t *testing.T) {
 	engine.Use(pages.ForPeople)
 	pages.Register(engine, false, nil)
 	engine.NoRoute(func(c *gin.Context) {
-		problem.Write(c.Writer, c.Request, problem.New(http.StatusNotFound, problem.NotFound, "There is nothing at this address."))
+		problem.Write(c.Writer, c.Request, problem.New(problem.NotFound, "There is nothing at this address."))
 	})
 	for _, c := range []struct {
 		method, path, accept string

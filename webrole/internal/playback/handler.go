@@ -142,13 +142,13 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 	if g := r.URL.Query().Get("g"); g != "" {
 		n, err := strconv.Atoi(g)
 		if err != nil || n < 1 {
-			return request{}, problem.New(http.StatusBadRequest, problem.InvalidParameter, "g is not the number of a generation.")
+			return request{}, problem.New(problem.InvalidParameter, "g is not the number of a generation.")
 		}
 		q.generation, q.pinned = n, true
 	}
 	if from := r.URL.Query().Get(playlist.FromParameter); from != "" {
 		if q.from, err = strconv.Atoi(from); err != nil || q.from < 0 {
-			return request{}, problem.New(http.StatusBadRequest, problem.InvalidParameter, "from is not the number of a chunk.")
+			return request{}, problem.New(problem.InvalidParameter, "from is not the number of a chunk.")
 		}
 	}
 	q.preview = r.URL.Query().Has(playlist.PreviewParameter)
@@ -212,7 +212,7 @@ func (s *Service) playlistText(ctx context.Context, q request, c committed, name
 		return "", missing()
 	}
 	if !c.Ready() {
-		e := problem.New(http.StatusNotFound, problem.NotYet, "Nothing can be watched yet.")
+		e := problem.New(problem.NotYet, "Nothing can be watched yet.")
 		e.RetryAfter = 1
 		return "", e
 	}
@@ -395,5 +395,5 @@ func Filename(title string) string {
 }
 
 func missing() error {
-	return problem.New(http.StatusNotFound, problem.NotFound, "There is no such file.")
+	return problem.New(problem.NotFound, "There is no such file.")
 }

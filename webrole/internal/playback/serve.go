@@ -48,7 +48,7 @@ func (s *Service) send(w http.ResponseWriter, r *http.Request, res resource, con
 	part, partial, satisfiable := parseRange(header, res.length)
 	if !satisfiable {
 		h.Set("Content-Range", fmt.Sprintf("bytes */%d", res.length))
-		problem.Write(w, r, problem.New(http.StatusRequestedRangeNotSatisfiable, problem.RangeUnsatisfied, "The range lies outside of the %d bytes there are.", res.length))
+		problem.Write(w, r, problem.New(problem.RangeUnsatisfied, "The range lies outside of the %d bytes there are.", res.length))
 		return
 	}
 	status := http.StatusOK

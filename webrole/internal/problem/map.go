@@ -3,6 +3,7 @@ package problem
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"time"
 
@@ -22,28 +23,28 @@ import (
 
 // answers are the errors that say all there is to say.
 var answers = []struct {
-	err          error
-	status       int
-	code, detail string
+	err    error
+	code   Code
+	detail string
 }{
-	{videostore.ErrNotFound, http.StatusNotFound, NotFound, "There is no such video."},
-	{videostore.ErrNoClip, http.StatusNotFound, NotFound, "There is no such clip."},
-	{videostore.ErrNoCaptions, http.StatusNotFound, NotFound, "There are no captions in this language."},
-	{videostore.ErrLanguage, http.StatusBadRequest, InvalidParameter, "This is not the BCP 47 tag of a language, such as en or pt-BR."},
-	{videostore.ErrLanguages, http.StatusConflict, StateConflict, "This video has captions in as many languages as it may. Remove some."},
-	{videostore.ErrOutside, http.StatusBadRequest, InvalidBody, "The part is not inside the video."},
-	{blobstore.ErrNotFound, http.StatusNotFound, NotFound, "There is no such file any more."},
-	{videostore.ErrChanged, http.StatusPreconditionFailed, PreconditionFail, "The video was changed in the meantime. Read it again."},
-	{videostore.ErrKeyUsed, http.StatusConflict, IdempotencyMiss, "This Idempotency-Key was used with another body."},
-	{videostore.ErrState, http.StatusConflict, StateConflict, "The video is not in a state that allows this."},
-	{registrations.ErrNotFound, http.StatusNotFound, NotFound, "Nobody has this bib."},
-	{registrations.ErrChanged, http.StatusPreconditionFailed, PreconditionFail, "The registration was changed in the meantime. Read it again."},
-	{video.ErrInvalidID, http.StatusBadRequest, InvalidID, "A video's id is 26 characters of a-z and 2-7."},
-	{tablestore.ErrToken, http.StatusBadRequest, InvalidPageToken, "The page token is not one of this query. Start from the first page."},
-	{rowstream.ErrBadToken, http.StatusBadRequest, InvalidPageToken, "The page token is not one of this query. Start from the first page."},
-	{board.ErrCrowded, http.StatusTooManyRequests, TooBusy, "Too many watch the board."},
-	{board.ErrClosed, http.StatusServiceUnavailable, StorageBusy, "This web role stops. Ask again: another one answers."},
-	{context.Canceled, statusClientGone, ClientClosed, "The client closed the connection."},
+	{videostore.ErrNotFound, NotFound, "There is no such video."},
+	{videostore.ErrNoClip, NotFound, "There is no such clip."},
+	{videostore.ErrNoCaptions, NotFound, "There are no captions in this language."},
+	{videostore.ErrLanguage, InvalidParameter, "This is not the BCP 47 tag of a language, such as en or pt-BR."},
+	{videostore.ErrLanguages, StateConflict, "This video has captions in as many languages as it may. Remove some."},
+	{videostore.ErrOutside, InvalidBody, "The part is not inside the video."},
+	{blobstore.ErrNotFound, NotFound, "There is no such file any more."},
+	{videostore.ErrChanged, PreconditionFail, "The video was changed in the meantime. Read it again."},
+	{videostore.ErrKeyUsed, IdempotencyMiss, "This Idempotency-Key was used with another body."},
+	{videostore.ErrState, StateConflict, "The video is not in a state that allows this."},
+	{registrations.ErrNotFound, NotFound, "Nobody has this bib."},
+	{registrations.ErrChanged, PreconditionFail, "The registration was changed in the meantime. Read it again."},
+	{video.ErrInvalidID, InvalidID, "A video's id is 26 characters of a-z and 2-7."},
+	{tablestore.ErrToken, InvalidPageToken, "The page token is not one of this query. Start from the first page."},
+	{rowstream.ErrBadToken, InvalidPageToken, "The page token is not one of this query. Start from the first page."},
+	{board.ErrCrowded, TooBusy, "Too many watch the board."},
+	{board.ErrClosed, StorageBusy, "This web role stops. Ask again: another one answers."},
+	{context.Canceled, ClientClosed, "The client closed the connection."},
 }
 
 // from maps any error to its answer and to the storage service's code, if
@@ -63,43 +64,44 @@ func answer(err error) *Error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &failure):
-		return New(http.StatusUnsupportedMediaType, string(failure.Code), "%s", failure.Detail)
+		return New(Code{string(failure.Code), http.StatusUnsupportedMediaType}, "%s", failure.Detail)
 	case errors.As(err, &tooLarge):
-		return New(http.StatusRequestEntityTooLarge, BodyTooLarge, "The body is larger than %d bytes.", tooLarge.Limit)
+		return New(BodyTooLarge, "The body is larger than %d bytes.", tooLarge.Limit)
 	case errors.As(err, &invalid):
-		return New(http.StatusBadRequest, string(invalid.Code), "Not taken: %s.", invalid.Detail)
+		return New(Code{string(invalid.Code), http.StatusBadRequest}, "Not taken: %s.", invalid.Detail)
 	case errors.As(err, &quota):
 		return overQuota(quota)
 	case errors.Is(err, videostore.ErrBusy):
-		e := New(http.StatusTooManyRequests, TooBusy, "As much of this waits to be made as is allowed. Nothing was asked for; try again later.")
+		e := New(TooBusy, "As much of this waits to be made as is allowed. Nothing was asked for; try again later.")
 		e.RetryAfter = 5
 		return e
 	case errors.Is(err, searchindex.ErrQueryTooLong):
-		return New(http.StatusBadRequest, InvalidParameter, "A search may have at most %d words.", searchindex.MaxWords)
+		return New(InvalidParameter, "A search may have at most %d words.", searchindex.MaxWords)
 	case workqueue.IsMissing(err):
-		return New(http.StatusNotFound, QueueNotFound, "The queue does not exist yet.")
+		return New(QueueNotFound, "The queue does not exist yet.")
 	}
 	for _, a := range answers {
 		if errors.Is(err, a.err) {
-			return New(a.status, a.code, "%s", a.detail)
+			return New(a.code, "%s", a.detail)
 		}
 	}
+	var network net.Error // the service is away: the operator's trouble and no fault of the program
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, views.ErrContended), errors.Is(err, registrations.ErrContended),
 		azstorage.IsUnavailable(err):
 		return away()
-	case unreachable(err):
-		return New(http.StatusServiceUnavailable, StorageBusy, "Storage cannot be reached. Nothing is lost; try again soon.")
+	case errors.As(err, &network):
+		return New(StorageBusy, "Storage cannot be reached. Nothing is lost; try again soon.")
 	}
-	return New(http.StatusInternalServerError, Internal, internalErrorText)
+	return New(Internal, internalErrorText)
 }
 
 // overQuota is 403 where only the owner can make room, and 429 where time will.
 func overQuota(q *videostore.QuotaError) *Error {
-	e := New(http.StatusTooManyRequests, QuotaExceeded, "The quota %s of %d is used up; %d are left. Nothing was done.", q.Quota, q.Limit, q.Left)
+	e := New(QuotaExceeded, "The quota %s of %d is used up; %d are left. Nothing was done.", q.Quota, q.Limit, q.Left)
 	switch q.Quota {
 	case videostore.QuotaStored:
-		e.Status, e.RetryAfter = http.StatusForbidden, 0
+		e.Code.Status, e.RetryAfter = http.StatusForbidden, 0
 	case videostore.QuotaMinutes:
 		now := time.Now().UTC()
 		e.RetryAfter = int(now.Truncate(24*time.Hour).Add(24*time.Hour).Sub(now)/time.Second) + 1
@@ -111,5 +113,5 @@ func overQuota(q *videostore.QuotaError) *Error {
 }
 
 func away() *Error {
-	return New(http.StatusServiceUnavailable, StorageBusy, "Storage is busy or away. Nothing is lost; try again soon.")
+	return New(StorageBusy, "Storage is busy or away. Nothing is lost; try again soon.")
 }

@@ -39,7 +39,7 @@ func TestStorageThatIsAwayIs503(t *testing.T) {
 		reply{500, "InternalError"}:     500,
 	} {
 		got, _ := from(fmt.Errorf("read row: %w", err))
-		if got.Status != want || want == 503 && (got.Code != StorageBusy || got.RetryAfter == 0) {
+		if got.Code.Status != want || want == 503 && (got.Code != StorageBusy || got.RetryAfter == 0) {
 			t.Errorf("%v: %+v, want %d", err, got, want)
 		}
 	}
@@ -54,8 +54,8 @@ func TestNotNowSaysWhen(t *testing.T) {
 		reply{503, "ServerBusy"}, reply{500, "OperationTimedOut"}, reply{429, "TooManyRequests"}, reply{504, ""}, azstorage.ErrTryTimeout,
 		context.DeadlineExceeded, context.Canceled, views.ErrContended, registrations.ErrContended,
 		&net.OpError{Op: "dial", Err: errors.New("refused")},
-		New(http.StatusTooManyRequests, TooBusy, "full"), New(http.StatusTooManyRequests, RateLimited, "often"),
-		New(http.StatusServiceUnavailable, StorageBusy, "away"),
+		New(TooBusy, "full"), New(RateLimited, "often"),
+		New(StorageBusy, "away"),
 		videostore.ErrNotFound, videostore.ErrChanged, videostore.ErrState, blobstore.ErrNotFound, video.ErrInvalidID,
 		tablestore.ErrToken, &http.MaxBytesError{Limit: 1}, errors.New("anything else"),
 	} {

@@ -19,59 +19,64 @@ import (
 // ContentType of a problem (RFC 9457, section 3).
 const ContentType = "application/problem+json"
 
-// Stable codes. They never change their meaning; clients branch on them.
-const (
-	InvalidJSON       = "invalid_json"       // not JSON as we read it: syntax, duplicates, depth, UTF-8
-	InvalidBody       = "invalid_body"       // JSON that does not fit the document
-	InvalidParameter  = "invalid_parameter"  // a query, path or header value that does not fit the document
-	InvalidID         = "invalid_id"         // not 26 characters of a-z and 2-7
-	InvalidPageToken  = "invalid_page_token" // forged, damaged, or of another query
-	InvalidChecksum   = "invalid_checksum"
-	ChecksumMismatch  = "checksum_mismatch"
-	SizeMismatch      = "size_mismatch"
-	BodyIncomplete    = "body_incomplete"
-	Unauthorized      = "unauthorized"
-	Forbidden         = "forbidden" // signed in, and may not
-	InvalidRedirect   = "invalid_redirect"
-	IssuerAway        = "issuer_unavailable" // of the sign-in
-	CrossOrigin       = "cross_origin"
-	NotFound          = "not_found"
-	MethodNotAllowed  = "method_not_allowed"
-	RequestTimeout    = "request_timeout"
-	IdempotencyMiss   = "idempotency_mismatch"
-	StateConflict     = "state_conflict"
-	UploadIncomplete  = "upload_incomplete"
-	UploadConflict    = "upload_conflict"
-	LengthRequired    = "length_required"
-	PreconditionFail  = "precondition_failed"
-	BodyTooLarge      = "body_too_large"
-	FileTooLarge      = "file_too_large"
-	UndecodableText   = "undecodable_text"
-	UnsupportedType   = "unsupported_content_type"
-	RangeUnsatisfied  = "range_not_satisfiable"
-	HostNotAllowed    = "host_not_allowed"
-	PreconditionNeed  = "precondition_required"
-	RateLimited       = "rate_limited"
-	TooBusy           = "too_busy" // no room for more work at the moment; nothing was done
-	QuotaExceeded     = "quota_exceeded"
-	Internal          = "internal"
-	StorageBusy       = "storage_unavailable"
-	MomentNotFound    = "moment_not_found" // no video shows the runner's finish
-	NotYet            = "not_playable_yet"
-	CaptionsNotReady  = "captions_not_ready"
-	QueueNotFound     = "queue_not_found"
-	PoisonNotFound    = "poison_not_found"
-	LabAway           = "lab_unavailable"
-	ClientClosed      = "client_closed_request"
-	statusClientGone  = 499 // nobody reads it; it is for the log
-	internalErrorText = "Something went wrong on our side. The request id leads to the reason in the log."
+// Code is what clients branch on; it never changes its meaning.
+type Code struct {
+	Name   string
+	Status int // of the answer
+}
+
+// The codes. Failures of a video and of a registration have codes of their own.
+var (
+	InvalidJSON      = Code{"invalid_json", http.StatusBadRequest}       // not JSON as we read it: syntax, duplicates, depth, UTF-8
+	InvalidBody      = Code{"invalid_body", http.StatusBadRequest}       // JSON that does not fit the document
+	InvalidParameter = Code{"invalid_parameter", http.StatusBadRequest}  // a query, path or header value that does not fit the document
+	InvalidID        = Code{"invalid_id", http.StatusBadRequest}         // not 26 characters of a-z and 2-7
+	InvalidPageToken = Code{"invalid_page_token", http.StatusBadRequest} // forged, damaged, or of another query
+	InvalidChecksum  = Code{"invalid_checksum", http.StatusBadRequest}
+	ChecksumMismatch = Code{"checksum_mismatch", http.StatusBadRequest}
+	SizeMismatch     = Code{"size_mismatch", http.StatusBadRequest}
+	BodyIncomplete   = Code{"body_incomplete", http.StatusBadRequest}
+	Unauthorized     = Code{"unauthorized", http.StatusUnauthorized}
+	Forbidden        = Code{"forbidden", http.StatusForbidden} // signed in, and may not
+	InvalidRedirect  = Code{"invalid_redirect", http.StatusBadRequest}
+	IssuerAway       = Code{"issuer_unavailable", http.StatusServiceUnavailable} // of the sign-in
+	CrossOrigin      = Code{"cross_origin", http.StatusForbidden}
+	NotFound         = Code{"not_found", http.StatusNotFound}
+	MethodNotAllowed = Code{"method_not_allowed", http.StatusMethodNotAllowed}
+	RequestTimeout   = Code{"request_timeout", http.StatusRequestTimeout}
+	IdempotencyMiss  = Code{"idempotency_mismatch", http.StatusConflict}
+	StateConflict    = Code{"state_conflict", http.StatusConflict}
+	UploadIncomplete = Code{"upload_incomplete", http.StatusConflict}
+	UploadConflict   = Code{"upload_conflict", http.StatusConflict}
+	LengthRequired   = Code{"length_required", http.StatusLengthRequired}
+	PreconditionFail = Code{"precondition_failed", http.StatusPreconditionFailed}
+	BodyTooLarge     = Code{"body_too_large", http.StatusRequestEntityTooLarge}
+	FileTooLarge     = Code{"file_too_large", http.StatusRequestEntityTooLarge}
+	UndecodableText  = Code{"undecodable_text", http.StatusBadRequest}
+	UnsupportedType  = Code{"unsupported_content_type", http.StatusUnsupportedMediaType}
+	RangeUnsatisfied = Code{"range_not_satisfiable", http.StatusRequestedRangeNotSatisfiable}
+	HostNotAllowed   = Code{"host_not_allowed", http.StatusMisdirectedRequest}
+	PreconditionNeed = Code{"precondition_required", http.StatusPreconditionRequired}
+	RateLimited      = Code{"rate_limited", http.StatusTooManyRequests}
+	TooBusy          = Code{"too_busy", http.StatusTooManyRequests} // no room for more work at the moment; nothing was done
+	QuotaExceeded    = Code{"quota_exceeded", http.StatusTooManyRequests}
+	Internal         = Code{"internal", http.StatusInternalServerError}
+	StorageBusy      = Code{"storage_unavailable", http.StatusServiceUnavailable}
+	MomentNotFound   = Code{"moment_not_found", http.StatusNotFound} // no video shows the runner's finish
+	NotYet           = Code{"not_playable_yet", http.StatusNotFound}
+	CaptionsNotReady = Code{"captions_not_ready", http.StatusNotFound}
+	QueueNotFound    = Code{"queue_not_found", http.StatusNotFound}
+	PoisonNotFound   = Code{"poison_not_found", http.StatusNotFound}
+	LabAway          = Code{"lab_unavailable", http.StatusServiceUnavailable}
+	ClientClosed     = Code{"client_closed_request", 499} // for the log: the client does not read it
 )
+
+const internalErrorText = "Something went wrong on our side. The request id leads to the reason in the log."
 
 // Error is an error that knows its answer. Detail is for people: it holds no
 // secret and no input that was not checked.
 type Error struct {
-	Status     int
-	Code       string
+	Code       Code
 	Detail     string
 	RetryAfter int        // seconds; 0: no header
 	Cause      error      // for the log
@@ -80,9 +85,9 @@ type Error struct {
 
 func (e *Error) Error() string {
 	if e.Cause != nil {
-		return fmt.Sprintf("%s: %s: %v", e.Code, e.Detail, e.Cause)
+		return fmt.Sprintf("%s: %s: %v", e.Code.Name, e.Detail, e.Cause)
 	}
-	return e.Code + ": " + e.Detail
+	return e.Code.Name + ": " + e.Detail
 }
 
 func (e *Error) Unwrap() error { return e.Cause }
@@ -93,16 +98,16 @@ const retryAfter = 2
 
 // New returns an Error with a formatted detail. One that says "not now" (429,
 // 503) always says when to come again.
-func New(status int, code, format string, args ...any) *Error {
-	e := &Error{Status: status, Code: code, Detail: fmt.Sprintf(format, args...)}
-	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+func New(code Code, format string, args ...any) *Error {
+	e := &Error{Code: code, Detail: fmt.Sprintf(format, args...)}
+	if code.Status == http.StatusTooManyRequests || code.Status == http.StatusServiceUnavailable {
 		e.RetryAfter = retryAfter
 	}
 	return e
 }
 
 // Is reports whether err is an Error with this code.
-func Is(err error, code string) bool {
+func Is(err error, code Code) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == code
 }
@@ -131,7 +136,7 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 		e = away().Because(err) // the client waits: it was our own deadline that ended the work
 	}
 	body := api.Problem{
-		Type: "about:blank", Title: title(e.Status), Status: e.Status, Detail: e.Detail, Code: e.Code, Quota: e.Quota,
+		Type: "about:blank", Title: title(e.Code.Status), Status: e.Code.Status, Detail: e.Detail, Code: e.Code.Name, Quota: e.Quota,
 	}
 	if storageCode != "" {
 		body.StorageErrorCode = &storageCode
@@ -140,15 +145,15 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 	if requestID != "" {
 		body.RequestId = &requestID
 	}
-	if e.Status >= http.StatusInternalServerError {
-		slog.ErrorContext(r.Context(), "request failed", "request", requestID, "method", r.Method, "path", r.URL.Path, "code", e.Code, "error", err)
+	if e.Code.Status >= http.StatusInternalServerError {
+		slog.ErrorContext(r.Context(), "request failed", "request", requestID, "method", r.Method, "path", r.URL.Path, "code", e.Code.Name, "error", err)
 	}
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Del("ETag")
 	h.Del("Content-Length")
 	h.Del("Content-Disposition")
-	if e.Status == http.StatusRequestTimeout {
+	if e.Code.Status == http.StatusRequestTimeout {
 		h.Set("Connection", "close") // the rest of the body may still come
 	}
 	if e.RetryAfter > 0 {
@@ -158,7 +163,7 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	h.Set("Content-Type", ContentType)
-	w.WriteHeader(e.Status)
+	w.WriteHeader(e.Code.Status)
 	if r.Method == http.MethodHead {
 		return
 	}
@@ -166,7 +171,7 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func title(status int) string {
-	if status == statusClientGone {
+	if status == ClientClosed.Status {
 		return "Client Closed Request"
 	}
 	return http.StatusText(status)

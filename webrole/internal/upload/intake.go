@@ -7,7 +7,6 @@ import (
 	"errors"
 	"hash"
 	"io"
-	"net/http"
 
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
@@ -47,7 +46,7 @@ func (in *intake) Read(p []byte) (int, error) {
 	}
 	if in.left == 0 {
 		if in.sum != nil && !bytes.Equal(in.sum.Sum(nil), in.want) {
-			in.err = problem.New(http.StatusBadRequest, problem.ChecksumMismatch, "The bytes that arrived do not have the announced MD5.")
+			in.err = problem.New(problem.ChecksumMismatch, "The bytes that arrived do not have the announced MD5.")
 			return 0, in.err
 		}
 		return 0, io.EOF
@@ -67,9 +66,9 @@ func (in *intake) Read(p []byte) (int, error) {
 func (in *intake) failed(err error) error {
 	switch {
 	case problem.Is(err, problem.RequestTimeout):
-		in.err = problem.New(http.StatusRequestTimeout, problem.RequestTimeout, "The body came too slowly. What arrived is kept: go on with the upload's parts.").Because(err)
+		in.err = problem.New(problem.RequestTimeout, "The body came too slowly. What arrived is kept: go on with the upload's parts.").Because(err)
 	default:
-		in.err = problem.New(http.StatusBadRequest, problem.BodyIncomplete, "The body ended before its Content-Length. What arrived is kept.").Because(err)
+		in.err = problem.New(problem.BodyIncomplete, "The body ended before its Content-Length. What arrived is kept.").Because(err)
 	}
 	return in.err
 }

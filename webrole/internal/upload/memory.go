@@ -2,7 +2,6 @@ package upload
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"time"
 
@@ -40,7 +39,7 @@ func (m *memory) reserve(ctx context.Context) (*buffers, error) {
 	ctx, cancel := context.WithTimeout(ctx, bufferWait)
 	defer cancel()
 	if err := m.parts.Acquire(ctx, 1); err != nil {
-		return nil, problem.New(http.StatusTooManyRequests, problem.TooBusy, "Too many uploads are under way. Nothing was taken; try again soon.")
+		return nil, problem.New(problem.TooBusy, "Too many uploads are under way. Nothing was taken; try again soon.")
 	}
 	return &buffers{memory: m, held: 1, returned: make(chan struct{}, 1)}, nil
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"time"
 
@@ -101,7 +100,7 @@ func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64,
 	case old != nil && old.Begun:
 		return rec, conflict("What was sent before is being made already. Upload the file as a video of its own.")
 	case size == 0:
-		return rec, problem.New(http.StatusBadRequest, problem.InvalidBody, "Member /sizeBytes: how many bytes the file has must be said.")
+		return rec, problem.New(problem.InvalidBody, "Member /sizeBytes: how many bytes the file has must be said.")
 	case size > MaxSize:
 		return rec, tooLarge()
 	}
@@ -277,5 +276,5 @@ func newEpoch() string {
 }
 
 func conflict(format string, args ...any) *problem.Error {
-	return problem.New(http.StatusConflict, problem.UploadConflict, format, args...)
+	return problem.New(problem.UploadConflict, format, args...)
 }

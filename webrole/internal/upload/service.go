@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
@@ -102,7 +101,7 @@ func (s *Service) Put(ctx context.Context, id video.ID, body Body) (videostore.R
 	rec, err = s.putParts(turn, rec, in, body.Size, buffers)
 	switch {
 	case errors.Is(context.Cause(turn), ErrReplaced):
-		return videostore.Record{}, problem.New(http.StatusConflict, problem.UploadConflict, "A newer upload of this video took over.")
+		return videostore.Record{}, problem.New(problem.UploadConflict, "A newer upload of this video took over.")
 	case in.err != nil: // the client's side broke, whatever the storage layer made of it
 		return videostore.Record{}, in.err
 	case err != nil:
@@ -155,7 +154,7 @@ func (s *Service) awaiting(ctx context.Context, id video.ID) (videostore.Record,
 }
 
 func notAwaiting() error {
-	return problem.New(http.StatusConflict, problem.StateConflict, "The video is not waiting for its bytes.")
+	return problem.New(problem.StateConflict, "The video is not waiting for its bytes.")
 }
 
 // ParseMD5 reads a Content-MD5 header; empty means that there is none.
@@ -165,19 +164,19 @@ func ParseMD5(header string) ([]byte, error) {
 	}
 	sum, err := base64.StdEncoding.DecodeString(header)
 	if err != nil || len(sum) != md5.Size {
-		return nil, problem.New(http.StatusBadRequest, problem.InvalidChecksum, "Content-MD5 is not 16 bytes in base64.")
+		return nil, problem.New(problem.InvalidChecksum, "Content-MD5 is not 16 bytes in base64.")
 	}
 	return sum, nil
 }
 
 func tooLarge() error {
-	return problem.New(http.StatusRequestEntityTooLarge, problem.FileTooLarge, "A file may have at most %d bytes.", int64(MaxSize))
+	return problem.New(problem.FileTooLarge, "A file may have at most %d bytes.", int64(MaxSize))
 }
 
 func sizeMismatch(announced, got int64) error {
-	return problem.New(http.StatusBadRequest, problem.SizeMismatch, "%d bytes were announced and %d came.", announced, got)
+	return problem.New(problem.SizeMismatch, "%d bytes were announced and %d came.", announced, got)
 }
 
 func incomplete(format string, args ...any) error {
-	return problem.New(http.StatusConflict, problem.UploadIncomplete, format, args...)
+	return problem.New(problem.UploadIncomplete, format, args...)
 }
