@@ -35,6 +35,6 @@ func TestViews(t *testing.T) {
 		t.Fatal("the video cannot be deleted")
 	}
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
-		s.call(method, path, nil).want(t, http.StatusNotFound, problem.NotFound)
+		s.call(method, path, nil).want(t, http.StatusNotFound, problem.NotFound.Name)
 	}
 }
