@@ -74,7 +74,7 @@ const (
 	maxDrain       = 10 * time.Minute
 	maxWorkTime    = 10 * time.Minute
 	maxFleet       = 1000 // workers
-	maxOpen        = 500  // lines of a ledger, see videostore.BudgetsTable
+	maxOpen        = 500  // lines of a ledger, see videostore.QuotasTable
 
 	minUploadMemory = upload.MinMemory >> 20 // MiB
 	maxUploadMemory = 64 << 10               // MiB
@@ -98,9 +98,11 @@ func loadConfig(getenv func(string) string) (config, error) {
 		},
 		Open: env.Int("WEBROLE_CONNECTIONS", 1000, 0, maxConnections),
 		Limits: videostore.Limits{
-			ClipsOfVideo:  env.Int("WEBROLE_CLIPS_PER_VIDEO", 8, 1, maxOpen),
-			Clips:         env.Int("WEBROLE_CLIPS", 64, 1, maxOpen),
-			Reprocessings: env.Int("WEBROLE_REPROCESSINGS", 16, 1, maxOpen),
+			ClipsOfVideo: env.Int("WEBROLE_CLIPS_PER_VIDEO", 8, 1, maxOpen),
+			All: videostore.Quota{
+				Clips:         int64(env.Int("WEBROLE_CLIPS", 64, 1, maxOpen)),
+				Reprocessings: int64(env.Int("WEBROLE_REPROCESSINGS", 16, 1, maxOpen)),
+			},
 		},
 		Scaling: scaling.Settings{
 			Begin:    env.Duration("WEBROLE_SCALE_BEGIN", 10*time.Second, time.Second, 0),

@@ -351,7 +351,7 @@ func (w *world) measure(wire *azuritetest.Wire) []cost {
 		var c cost
 		for _, call := range wire.Take() {
 			c.requests++
-			if !strings.HasSuffix(call.Table, videostore.BudgetsTable) { // as many as the budget allows, whatever the catalogue
+			if !strings.HasSuffix(call.Table, videostore.QuotasTable) { // as many as the quota allows, whatever the catalogue
 				c.rows += call.Rows
 			}
 			c.classes[call.Class]++

@@ -161,11 +161,7 @@ func (s *Store) RequestClip(ctx context.Context, key workflow.Key, asker string)
 			return Step{}, err
 		}
 		if !reserved {
-			entry := tablestore.Join(string(key.ID), key.Name())
-			if err := s.reserveClip(ctx, asker, entry); err != nil {
-				return Step{}, err
-			}
-			if err := s.reserve(ctx, clipBudget, s.limits.Clips, entry); err != nil {
+			if err := s.reserveClip(ctx, asker, key); err != nil {
 				return Step{}, err
 			}
 			reserved = true
@@ -178,6 +174,27 @@ func (s *Store) RequestClip(ctx context.Context, key workflow.Key, asker string)
 			return Step{}, fmt.Errorf("ask for %s: %w", key, err)
 		}
 	}
+}
+
+// checkClips returns ErrBusy when a video has as many open clips as it may. The answer is
+// valid while META is unchanged, because a request for a clip changes META's ETag.
+func (s *Store) checkClips(ctx context.Context, id video.ID) error {
+	limit := s.limits.ClipsOfVideo
+	if limit == 0 {
+		return nil
+	}
+	open, err := s.videos.First(ctx, tablestore.Query{
+		PartitionKey: string(id), RowFrom: clipPrefix, RowTo: tablestore.PrefixEnd(clipPrefix),
+		Filter: "State eq " + tablestore.Quote(string(StepQueued)) + " or State eq " + tablestore.Quote(string(StepRunning)),
+		Select: []string{"PartitionKey", "RowKey"}, Class: tablestore.RowRange,
+	}, limit)
+	if err != nil {
+		return fmt.Errorf("count open clips of %s: %w", id, err)
+	}
+	if len(open) >= limit {
+		return ErrBusy
+	}
+	return nil
 }
 
 // ask writes the row of a request, queued, and the promise of its work item in one

@@ -11,7 +11,7 @@
 //	              PLAN:<generation>               how the video is cut; written once
 //	              STEP:<generation>:<step>:<n>    one step: state, claim, output
 //
-// Four more tables are inflight, idempotency, budgets and owners. Four mechanisms live here:
+// Three more tables are inflight, idempotency and quotas. Four mechanisms live here:
 //
 //   - Outbox (outbox.go): a process may die between a change of state and the message
 //     that the change asks for. So one transaction writes the change and an OUT row
@@ -25,8 +25,8 @@
 //   - In-flight index (inflight.go): it names the videos that may have unfinished
 //     work, so that the reconciler need not scan all videos (T5).
 //
-// A repeated request does not create a second video (idempotency.go). Work that anybody
-// may ask for has a budget (budget.go), and each owner has a quota (quota.go).
+// A repeated request does not create a second video (idempotency.go). Each owner has a
+// quota, and so have all together for work that anybody may ask for (quota.go, ledger.go).
 //
 // Next: shared/playlist, which turns these rows into HLS.
 package videostore

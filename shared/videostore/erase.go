@@ -42,7 +42,7 @@ func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed 
 		return claimed, nil
 	}
 	if meta != nil {
-		if err := errors.Join(s.forgetKey(ctx, meta.Video), s.strike(ctx, id)); err != nil {
+		if err := errors.Join(s.forgetKey(ctx, meta.Video), s.giveBackAll(ctx, id)); err != nil {
 			return claimed, err
 		}
 		err := s.videos.Delete(ctx, string(id), metaKey, meta.ETag)

@@ -93,7 +93,7 @@ func (s *Store) discard(ctx context.Context, made Record) {
 	defer cancel()
 	id := made.Video.ID
 	if s.videos.Delete(ctx, string(id), metaKey, made.ETag) == nil {
-		if s.Release(ctx, made.Video.Owner, id) == nil {
+		if s.CountOwned(ctx, id) == nil {
 			_ = s.inflight.Delete(ctx, inflightPartition(id), string(id), tablestore.AnyETag)
 		}
 	}

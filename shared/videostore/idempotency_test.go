@@ -98,7 +98,7 @@ func TestKeyLeadsToTheVideoWhileItLives(t *testing.T) {
 		if table == videostore.InflightTable {
 			want = 2 // what is left of each purge until its sweep
 		}
-		if table == videostore.OwnersTable {
+		if table == videostore.QuotasTable {
 			want = 1 // the sums
 		}
 		if n := rows(t, a, table); n != want {

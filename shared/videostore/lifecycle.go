@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/google/uuid"
 
@@ -195,8 +194,7 @@ func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 		err = ErrState
 	}
 	if err == nil {
-		line := tablestore.Join(string(id), strconv.Itoa(rec.Video.Generation+1))
-		err = s.reserve(ctx, reprocessBudget, s.limits.Reprocessings, line)
+		err = s.reserveReprocess(ctx, id, rec.Video.Generation+1)
 	}
 	if err != nil {
 		return Record{}, err

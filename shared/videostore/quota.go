@@ -6,46 +6,50 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math"
-	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// OwnersTable says what everybody has, and how much of it:
-//
-//	PartitionKey  the owner
-//	RowKey        QUOTA                     sums over the lines: Bytes, Waiting, Videos; Day, Seconds
-//	              VIDEO:<id>                a line: what one video takes of them
-//	              NEW:<inverted time>__<id> the same video, newest first
-//
-// Two requests at once must not both take the last free place, and a repeated request
-// must not count twice. So one entity-group transaction changes the sums and a line
-// (T2), on the condition that the sums are as they were read, and a repetition finds
-// its line. The web role writes the line before the video exists, and refuses what is
-// over a quota. Later the step on change and the purge make the line follow META. When
-// a request dies between its line and META, the reconciler finds the video's mark in
-// table "inflight" and calls Release.
-const OwnersTable = "owners"
-
-// Quota is what one owner may have. 0 is no limit.
+// Quota is what one owner, or all together, may have. 0 is no limit.
 type Quota struct {
-	StoredBytes int64 // of uploads, announced or here
-	Waiting     int64 // videos that are announced, or being processed
-	Minutes     int64 // of video that are processed in a day of UTC
-	Clips       int64 // that are being made
+	StoredBytes   int64 // of uploads, announced or here
+	Waiting       int64 // videos that are announced, or being processed
+	Minutes       int64 // of video that are processed in a day of UTC
+	Clips         int64 // that are being made, by who asked for them
+	Reprocessings int64 // that are open; a retry is not counted
+}
+
+// Limits are the quotas of a stack. 0 is no limit.
+type Limits struct {
+	ClipsOfVideo int   // open clips of one video: see checkClips
+	All          Quota // of all together: Clips and Reprocessings
+	Owner        Quota // of each owner but the next: all but Reprocessings
+	Local        Quota // of video.LocalOwner, likewise
+}
+
+// SetLimits is for the role that takes requests. Call it before the store is used.
+func (s *Store) SetLimits(l Limits) { s.limits = l }
+
+func (l Limits) quotaOf(owner string) Quota {
+	if owner == video.LocalOwner {
+		return l.Local
+	}
+	return l.Owner
 }
 
 // The names of quotas, as problems show them.
 const (
-	QuotaStored  = "stored_bytes"
-	QuotaWaiting = "videos_waiting"
-	QuotaMinutes = "minutes_a_day"
-	QuotaClips   = "clips_waiting"
+	QuotaStored        = "stored_bytes"
+	QuotaWaiting       = "videos_waiting"
+	QuotaMinutes       = "minutes_a_day"
+	QuotaClips         = "clips_waiting"
+	quotaReprocessings = "reprocessings" // only of all together, for which ErrBusy stands
 )
 
 // QuotaError says that an owner has no room for what was asked for. Nothing was done.
@@ -60,59 +64,130 @@ func (e *QuotaError) Error() string {
 	return fmt.Sprintf("quota %s of %d is used up but for %d", e.Quota, e.Limit, e.Left)
 }
 
-// quotaOf is what an owner may have.
-func (l Limits) quotaOf(owner string) Quota {
-	if owner == video.LocalOwner {
-		return l.Local
+// ErrBusy says that the quota of all together is used up. Asking again in some seconds may
+// help.
+var ErrBusy = errors.New("too much of this work is waiting already")
+
+// over returns a *QuotaError when the change from before to after takes more of something
+// than the quota allows. What stays equal or shrinks is always allowed, also when it is
+// over a quota that was lowered meanwhile.
+func (q Quota) over(before, after sums) *QuotaError {
+	for _, c := range []struct {
+		name                 string
+		limit, before, after int64
+	}{
+		{QuotaWaiting, q.Waiting, before.Waiting, after.Waiting},
+		{QuotaStored, q.StoredBytes, before.Bytes, after.Bytes},
+		{QuotaClips, q.Clips, before.Clips, after.Clips},
+		{quotaReprocessings, q.Reprocessings, before.Reprocessings, after.Reprocessings},
+	} {
+		if c.limit > 0 && c.after > c.limit && c.after > c.before {
+			return &QuotaError{Quota: c.name, Limit: c.limit, Left: max(0, c.limit-c.before)}
+		}
 	}
-	return l.Owner
+	used, limit := before.Seconds, q.Minutes*60
+	if after.Day != before.Day {
+		used = 0
+	}
+	// How long a video is, is not known before it is probed. So a new one is let in while
+	// any minutes are left.
+	begins := after.Videos > before.Videos
+	if limit > 0 && (begins && used >= limit || after.Seconds > used && after.Seconds > limit) {
+		return &QuotaError{Quota: QuotaMinutes, Limit: q.Minutes, Left: max(0, (limit-used)/60)}
+	}
+	return nil
 }
 
-const (
-	sumsKey    = "QUOTA"
-	linePrefix = "VIDEO:"
-	newPrefix  = "NEW:"
-	// maxOwnerKey bounds the owner in a key, in bytes. Longer ones are hashed.
-	maxOwnerKey = 200
-)
+// maxOwnerKey bounds the owner in a key, in bytes. Longer ones are hashed.
+const maxOwnerKey = 200
 
-func ownerKey(owner string) string {
+// all is the ledger of all owners together. EscapeKey writes digits after "!", so no owner
+// has this key.
+const all = "!all"
+
+func ledgerOf(owner string) string {
 	if key := tablestore.EscapeKey(owner); len(key) <= maxOwnerKey && key != "" {
 		return key
 	}
 	sum := sha256.Sum256([]byte(owner))
-	return "!~" + hex.EncodeToString(sum[:]) // EscapeKey writes digits after it, so nobody has this key
+	return "!~" + hex.EncodeToString(sum[:])
 }
 
-// sums is the row QUOTA.
-type sums struct {
-	Bytes, Waiting, Videos int64
-	Day                    string // 2006-01-02, of UTC
-	Seconds                int64  // of video on that day
-
-	etag string // empty: there is no row
+// Reserve takes what a video needs from its owner's quota, or returns a *QuotaError and
+// takes nothing. v is the video as it will be. Safe to repeat.
+func (s *Store) Reserve(ctx context.Context, v video.Video) error {
+	e := s.videoEntry(v.Owner, v.ID)
+	e.quota = s.limits.quotaOf(v.Owner)
+	e.want = func(_ context.Context, old line) (line, int64, error) {
+		want, seconds := videoLine(v, old)
+		return want, seconds, nil
+	}
+	_, err := s.set(ctx, e)
+	return err
 }
 
-// line is the row of one video.
-type line struct {
-	Bytes      int64
-	Waiting    bool
-	Generation int // the newest whose minutes are counted
-	CreatedAt  time.Time
-
-	there bool
+// CountOwned makes what is counted for a video's owner follow META, and removes the line
+// when there is no META: the request died before it wrote one, or the video was purged.
+// Several may run at once, in any order: each reads META again after it has written, so
+// the last one leaves the sums right. Safe to repeat.
+func (s *Store) CountOwned(ctx context.Context, id video.ID) error {
+	for {
+		owner, err := s.ownerOf(ctx, id)
+		if err != nil || owner == "" {
+			return err
+		}
+		e := s.videoEntry(owner, id)
+		old, err := s.readLine(ctx, e)
+		if err != nil {
+			return err
+		}
+		if want, seconds, err := e.want(ctx, old); err != nil || want == old && seconds == 0 {
+			return err
+		}
+		if _, err := s.set(ctx, e); err != nil {
+			return err
+		}
+	}
 }
 
-// amounts is what a video takes by its META, given the line that there is. seconds are
-// of a generation that is not counted yet, and whose length is known.
-func amounts(v video.Video, old line) (want line, seconds int64) {
-	want = line{Bytes: v.SizeBytes, Generation: old.Generation, CreatedAt: v.CreatedAt, there: true}
-	want.Waiting = v.State == video.AwaitingUpload || v.State.Active()
-	if want.Waiting && v.SizeBytes == 0 { // what arrives was reserved when it began
+// ownerOf reads whose a video is, or was by its mark; empty when there is neither.
+func (s *Store) ownerOf(ctx context.Context, id video.ID) (string, error) {
+	rec, err := s.Get(ctx, id)
+	if !errors.Is(err, ErrNotFound) {
+		return rec.Video.Owner, err
+	}
+	mark, err := s.inflight.Get(ctx, inflightPartition(id), string(id))
+	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
+		return "", fmt.Errorf("read the mark of %s: %w", id, err)
+	}
+	return mark.String("Owner"), nil
+}
+
+// videoEntry is the line of a video, as META says; none without META.
+func (s *Store) videoEntry(owner string, id video.ID) entry {
+	return entry{ledger: ledgerOf(owner), key: videoLines + string(id), want: func(ctx context.Context, old line) (line, int64, error) {
+		rec, err := s.Get(ctx, id)
+		if errors.Is(err, ErrNotFound) {
+			return line{}, 0, nil
+		}
+		want, seconds := videoLine(rec.Video, old)
+		return want, seconds, err
+	}}
+}
+
+// videoLine is what a video takes, given the line that there is. seconds are of a
+// generation that is not counted yet, and whose length is known.
+func videoLine(v video.Video, old line) (want line, seconds int64) {
+	waiting := v.State == video.AwaitingUpload || v.State.Active()
+	want = line{
+		amounts:    amounts{Bytes: v.SizeBytes, Waiting: one(waiting), Videos: 1},
+		Generation: old.Generation, CreatedAt: v.CreatedAt, etag: old.etag,
+	}
+	if waiting && v.SizeBytes == 0 { // what arrives was reserved when it began
 		want.Bytes = old.Bytes
 	}
 	switch {
-	case old.there:
+	case old.etag != "":
 		want.CreatedAt = old.CreatedAt // it is in the key of the other row
 	case v.CreatedAt.IsZero():
 		want.CreatedAt = now()
@@ -131,249 +206,107 @@ func one(yes bool) int64 {
 	return 0
 }
 
-// replaced returns the sums with one line instead of another.
-func (s sums) replaced(old, want line, seconds int64) sums {
-	if today := time.Now().UTC().Format(time.DateOnly); today > s.Day { // clocks differ: never back
-		s.Day, s.Seconds = today, 0
+// reserveClip takes one of the clips that may be made at once: of the requester's quota,
+// and of that of all together.
+func (s *Store) reserveClip(ctx context.Context, asker string, key workflow.Key) error {
+	mine := entry{ledger: ledgerOf(asker), key: clipLines + tablestore.Join(string(key.ID), key.Name()), quota: Quota{Clips: s.limits.quotaOf(asker).Clips}}
+	if err := s.take(ctx, mine, amounts{Clips: 1}); err != nil {
+		return err
 	}
-	s.Bytes += want.Bytes - old.Bytes
-	s.Waiting += one(want.Waiting) - one(old.Waiting)
-	s.Videos += one(want.there) - one(old.there)
-	s.Seconds += seconds
-	return s
+	ours := entry{ledger: all, key: mine.key, quota: Quota{Clips: s.limits.All.Clips}}
+	err := asBusy(s.take(ctx, ours, amounts{Clips: 1}))
+	if errors.Is(err, ErrBusy) {
+		return errors.Join(err, s.giveBack(ctx, mine))
+	}
+	return err
 }
 
-// over returns a *QuotaError when the change from before to after takes more of
-// something than the quota allows. What stays equal or shrinks is always allowed, also
-// when it is over a quota that was lowered meanwhile. begins: the video is new.
-func (q Quota) over(before, after sums, begins bool) error {
-	for _, c := range []struct {
-		name                 string
-		limit, before, after int64
-	}{
-		{QuotaWaiting, q.Waiting, before.Waiting, after.Waiting},
-		{QuotaStored, q.StoredBytes, before.Bytes, after.Bytes},
-	} {
-		if c.limit > 0 && c.after > c.limit && c.after > c.before {
-			return &QuotaError{Quota: c.name, Limit: c.limit, Left: max(0, c.limit-c.before)}
+// reserveReprocess takes one of the reprocessings that may be open at once.
+func (s *Store) reserveReprocess(ctx context.Context, id video.ID, generation int) error {
+	e := entry{ledger: all, key: reprocessLines + tablestore.Join(string(id), strconv.Itoa(generation)), quota: Quota{Reprocessings: s.limits.All.Reprocessings}}
+	return asBusy(s.take(ctx, e, amounts{Reprocessings: 1}))
+}
+
+func asBusy(err error) error {
+	if errors.As(err, new(*QuotaError)) {
+		return ErrBusy
+	}
+	return err
+}
+
+// take writes a line for work that was asked for. It stays until the work has ended and
+// its place is needed: see sweep.
+func (s *Store) take(ctx context.Context, e entry, takes amounts) error {
+	if e.quota == (Quota{}) {
+		return nil
+	}
+	e.want = func(_ context.Context, old line) (line, int64, error) {
+		return line{amounts: takes, CreatedAt: now(), etag: old.etag}, 0, nil
+	}
+	_, err := s.set(ctx, e)
+	return err
+}
+
+// giveBack removes a line. Safe to repeat.
+func (s *Store) giveBack(ctx context.Context, e entry) error {
+	e.quota, e.want = Quota{}, func(context.Context, line) (line, int64, error) { return line{}, 0, nil }
+	_, err := s.set(ctx, e)
+	return err
+}
+
+// giveBackAll removes the lines of all work on a video that is purged.
+func (s *Store) giveBackAll(ctx context.Context, id video.ID) error {
+	for _, kind := range []string{clipLines, reprocessLines} {
+		rows, err := s.lines(ctx, all, kind+string(id)+tablestore.Separator)
+		if err != nil {
+			return err
 		}
-	}
-	used, limit := before.Seconds, q.Minutes*60
-	if after.Day != before.Day {
-		used = 0
-	}
-	// Nobody knows how long a video is before it is probed. So a new one is let in while
-	// any minutes are left.
-	if limit > 0 && (begins && used >= limit || after.Seconds > used && after.Seconds > limit) {
-		return &QuotaError{Quota: QuotaMinutes, Limit: q.Minutes, Left: max(0, (limit-used)/60)}
+		for _, row := range rows {
+			if err := s.giveBack(ctx, entry{ledger: all, key: row.RowKey}); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// turns let one request at a time write for an owner. Without them, requests of one
-// process at once would refuse each other's transactions and try again and again. Only
-// the ETag of the sums protects against other processes.
-type turns [64]chan struct{}
+// unpromised is how long a line is kept whose work is not promised: its request may still
+// be in progress.
+const unpromised = time.Minute
 
-func newTurns() (t turns) {
-	for i := range t {
-		t[i] = make(chan struct{}, 1)
-	}
-	return t
-}
-
-// take waits for the owner's turn and returns what ends it.
-func (t *turns) take(ctx context.Context, owner string) (end func(), _ error) {
-	h := fnv.New32a()
-	h.Write([]byte(owner))
-	turn := t[h.Sum32()%uint32(len(t))]
-	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// Reserve takes what a video needs from its owner's quota, or returns a *QuotaError and
-// takes nothing. v is the video as it will be. Safe to repeat.
-func (s *Store) Reserve(ctx context.Context, v video.Video) error {
-	_, err := s.setLine(ctx, count{owner: v.Owner, id: v.ID, announced: &v, quota: s.limits.quotaOf(v.Owner)})
-	return err
-}
-
-// Release makes a video's line follow META until there is nothing to write, and removes
-// the line when there is no META: the request died before it wrote one, or the video was
-// purged. Safe to repeat.
-func (s *Store) Release(ctx context.Context, owner string, id video.ID) error {
-	for {
-		wrote, err := s.setLine(ctx, count{owner: owner, id: id})
-		if err != nil || !wrote {
-			return err
+// goesOn reports whether the work of a line has not ended: a point read.
+func (s *Store) goesOn(ctx context.Context, row tablestore.Entity) (bool, error) {
+	kind, rest, _ := strings.Cut(row.RowKey, ":")
+	id, name, _ := strings.Cut(rest, tablestore.Separator)
+	asking := time.Since(row.Time("CreatedAt")) < unpromised
+	if kind+":" == clipLines {
+		key, err := ParseClipID(video.ID(id), name)
+		if err != nil {
+			return false, nil // not ours
 		}
+		clip, err := s.Clip(ctx, key)
+		if errors.Is(err, ErrNoClip) {
+			return asking, nil
+		}
+		return !clip.Ended(), err
 	}
-}
-
-// CountOwned makes the sums of a video's owner follow META. Several may run at once, in
-// any order: each reads META again after it has written, so the last one leaves the sums
-// right. Safe to repeat.
-func (s *Store) CountOwned(ctx context.Context, id video.ID) error {
-	owner := ""
-	rec, err := s.Get(ctx, id)
+	generation, _ := strconv.Atoi(name)
+	rec, err := s.Get(ctx, video.ID(id))
 	switch {
 	case errors.Is(err, ErrNotFound):
-		mark, err := s.inflight.Get(ctx, inflightPartition(id), string(id))
-		if errors.Is(err, tablestore.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read the mark of %s: %w", id, err)
-		}
-		owner = mark.String("Owner")
-	case err != nil:
-		return err
-	default:
-		owner = rec.Video.Owner
-		old, _, err := s.readLine(ctx, owner, id)
-		if err != nil {
-			return err
-		}
-		if want, seconds := amounts(rec.Video, old); want == old && seconds == 0 {
-			return nil
-		}
+		return false, nil
+	case err == nil && rec.Video.Generation < generation:
+		return asking, nil
 	}
-	return s.Release(ctx, owner, id)
-}
-
-// count asks for one video's line to be made right.
-type count struct {
-	owner     string
-	id        video.ID
-	announced *video.Video // as it will be; nil: as META says, or no line without META
-	quota     Quota        // refuses what is announced; zero refuses nothing
-}
-
-// source returns the video that the line is to describe; nil when there is none.
-func (s *Store) source(ctx context.Context, c count) (*video.Video, error) {
-	if c.announced != nil {
-		return c.announced, nil
-	}
-	rec, err := s.Get(ctx, c.id)
-	if errors.Is(err, ErrNotFound) {
-		return nil, nil
-	}
-	return &rec.Video, err
-}
-
-// setLine makes a video's line right, and the sums with it. META is read after the sums.
-// So a process that has read an older META has also read older sums: its transaction is
-// refused, and it reads both again. wrote is false when the line was right already.
-func (s *Store) setLine(ctx context.Context, c count) (wrote bool, _ error) {
-	end, err := s.turns.take(ctx, c.owner)
-	if err != nil {
-		return false, err
-	}
-	defer end()
-	for {
-		before, err := s.readSums(ctx, c.owner)
-		if err != nil {
-			return false, err
-		}
-		v, err := s.source(ctx, c)
-		if err != nil {
-			return false, err
-		}
-		old, row, err := s.readLine(ctx, c.owner, c.id)
-		if err != nil {
-			return false, err
-		}
-		want, seconds := line{}, int64(0)
-		if v != nil {
-			want, seconds = amounts(*v, old)
-		}
-		if want == old {
-			return false, nil
-		}
-		after := before.replaced(old, want, seconds)
-		if err := c.quota.over(before, after, !old.there); err != nil {
-			return false, err
-		}
-		_, err = s.ownersTable.Submit(ctx, c.ops(after, old, want, row))
-		if err == nil {
-			return true, nil
-		}
-		if !isStale(err) && !errors.Is(err, tablestore.ErrExists) {
-			return false, fmt.Errorf("count %s for its owner: %w", c.id, err)
-		}
-		select { // another process was first
-		case <-ctx.Done():
-			return false, ctx.Err()
-		case <-time.After(rand.N(20 * time.Millisecond)):
-		}
-	}
-}
-
-func (s *Store) readSums(ctx context.Context, owner string) (sums, error) {
-	row, err := s.ownersTable.Get(ctx, ownerKey(owner), sumsKey)
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return sums{}, nil
-	}
-	if err != nil {
-		return sums{}, fmt.Errorf("read an owner's sums: %w", err)
-	}
-	return sums{
-		Bytes: row.Int64("Bytes"), Waiting: row.Int64("Waiting"), Videos: row.Int64("Videos"),
-		Day: row.String("Day"), Seconds: row.Int64("Seconds"), etag: row.ETag,
-	}, nil
-}
-
-func (s *Store) readLine(ctx context.Context, owner string, id video.ID) (line, tablestore.Entity, error) {
-	row, err := s.ownersTable.Get(ctx, ownerKey(owner), linePrefix+string(id))
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return line{}, tablestore.Entity{}, nil
-	}
-	if err != nil {
-		return line{}, row, fmt.Errorf("read what %s takes of its owner's quota: %w", id, err)
-	}
-	return line{
-		Bytes: row.Int64("Bytes"), Waiting: row.Bool("Waiting"), Generation: row.Int("Generation"),
-		CreatedAt: row.Time("CreatedAt"), there: true,
-	}, row, nil
-}
-
-// ops is the transaction that puts want in the place of old, whose row is given.
-func (c count) ops(after sums, old, want line, row tablestore.Entity) []tablestore.Op {
-	key, id := ownerKey(c.owner), string(c.id)
-	sum := tablestore.Op{Kind: tablestore.OpInsert, IfMatch: after.etag, Entity: tablestore.Entity{
-		PartitionKey: key, RowKey: sumsKey,
-		Props: map[string]any{"Bytes": after.Bytes, "Waiting": after.Waiting, "Videos": after.Videos, "Day": after.Day, "Seconds": after.Seconds},
-	}}
-	if after.etag != "" {
-		sum.Kind = tablestore.OpReplace
-	}
-	created := want.CreatedAt
-	if old.there {
-		created = old.CreatedAt
-	}
-	newest := tablestore.Entity{PartitionKey: key, RowKey: newPrefix + tablestore.InvertedTime(created) + tablestore.Separator + id}
-	mine := tablestore.Entity{PartitionKey: key, RowKey: linePrefix + id, Props: map[string]any{
-		"Bytes": want.Bytes, "Waiting": want.Waiting, "Generation": int32(want.Generation), "CreatedAt": created,
-	}}
-	switch {
-	case !want.there:
-		return []tablestore.Op{sum, {Kind: tablestore.OpDelete, Entity: mine, IfMatch: row.ETag}, {Kind: tablestore.OpDelete, Entity: newest, IfMatch: tablestore.AnyETag}}
-	case !old.there:
-		return []tablestore.Op{sum, {Kind: tablestore.OpInsert, Entity: mine}, {Kind: tablestore.OpInsert, Entity: newest}}
-	}
-	return []tablestore.Op{sum, {Kind: tablestore.OpReplace, Entity: mine, IfMatch: row.ETag}}
+	return rec.Video.Generation == generation && rec.Video.State.Active(), err
 }
 
 // Owned returns a page of an owner's videos, newest first, whatever their visibility
 // and state: a row range (T5). next continues it and is empty at the end;
 // tablestore.ErrToken for a token that is not ours.
 func (s *Store) Owned(ctx context.Context, owner string, limit int, token string) (ids []video.ID, next string, err error) {
-	_, next, err = s.ownersTable.Page(ctx, tablestore.Query{
-		PartitionKey: ownerKey(owner), RowFrom: newPrefix, RowTo: tablestore.PrefixEnd(newPrefix),
+	_, next, err = s.quotas.Page(ctx, tablestore.Query{
+		PartitionKey: ledgerOf(owner), RowFrom: newestRows, RowTo: tablestore.PrefixEnd(newestRows),
 		PageSize: int32(limit), Class: tablestore.RowRange, Read: tablestore.Into(&ids, readOwned),
 	}, token)
 	if err != nil {
@@ -385,15 +318,4 @@ func (s *Store) Owned(ctx context.Context, owner string, limit int, token string
 func readOwned(row tablestore.Entity) (video.ID, error) {
 	_, id, _ := strings.Cut(row.RowKey, tablestore.Separator)
 	return video.ParseID(id)
-}
-
-// reserveClip takes one of the clips that a requester may have waiting, in a ledger of
-// the owner's own: see BudgetsTable.
-func (s *Store) reserveClip(ctx context.Context, asker, entry string) error {
-	limit := s.limits.quotaOf(asker).Clips
-	err := s.reserve(ctx, ownClips+ownerKey(asker), int(limit), entry)
-	if errors.Is(err, ErrBusy) {
-		return &QuotaError{Quota: QuotaClips, Limit: limit}
-	}
-	return err
 }

@@ -22,7 +22,7 @@ const (
 )
 
 // Tables are all that this package keeps.
-var Tables = []string{VideosTable, InflightTable, IdempotencyTable, BudgetsTable, OwnersTable}
+var Tables = []string{VideosTable, InflightTable, IdempotencyTable, QuotasTable}
 
 // What a caller can do about each: ErrNotFound → 404; ErrExists → read it;
 // ErrChanged → read again and retry, or tell the user (412).
@@ -47,12 +47,9 @@ type Store struct {
 	videos   *tablestore.Table
 	inflight *tablestore.Table
 	keys     *tablestore.Table
-	budgets  *tablestore.Table
+	quotas   *tablestore.Table
 	limits   Limits
-	ledger   *ledger
-
-	ownersTable *tablestore.Table
-	turns       turns
+	turns    turns
 
 	sender   Sender
 	observer Observer
@@ -79,13 +76,9 @@ func New(a *azstorage.Account, sender Sender) *Store {
 		videos:   tablestore.New(a.Table(VideosTable)),
 		inflight: tablestore.New(a.Table(InflightTable)),
 		keys:     tablestore.New(a.Table(IdempotencyTable)),
-		budgets:  tablestore.New(a.Table(BudgetsTable)),
-		ledger:   newLedger(),
-
-		ownersTable: tablestore.New(a.Table(OwnersTable)),
-		turns:       newTurns(),
-
-		sender: sender,
+		quotas:   tablestore.New(a.Table(QuotasTable)),
+		turns:    newTurns(),
+		sender:   sender,
 	}
 }
 

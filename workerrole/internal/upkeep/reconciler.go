@@ -175,7 +175,7 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *m
 // moment of the purge may have left a row, and one that counted, or a request that died
 // before it announced its video, a reservation.
 func (r *Reconciler) sweep(ctx context.Context, mark videostore.Inflight) (healthy bool, _ error) {
-	if err := r.Videos.Release(ctx, mark.Owner, mark.ID); err != nil {
+	if err := r.Videos.CountOwned(ctx, mark.ID); err != nil {
 		return false, err
 	}
 	if _, err := r.Blobs.DeletePrefix(ctx, video.SourcesContainer, video.Prefix(mark.ID)); err != nil {

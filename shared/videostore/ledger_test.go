@@ -78,7 +78,7 @@ func TestOpenClipsOfOneVideo(t *testing.T) {
 func TestOpenClipsOfAllVideos(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
-	s.SetLimits(videostore.Limits{Clips: 4})
+	s.SetLimits(videostore.Limits{All: videostore.Quota{Clips: 4}})
 	var ids []video.ID
 	var keys []workflow.Key
 	for range 3 {
@@ -92,8 +92,8 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 	for _, k := range allowed(t, s, keys) { // at once: never too many
 		in[k] = true
 	}
-	if len(in) > 4 {
-		t.Fatalf("%d clips are let in, want 4 at most", len(in))
+	if len(in) != 4 {
+		t.Fatalf("%d clips are let in, want 4", len(in))
 	}
 	fill := func() {
 		t.Helper()
@@ -148,7 +148,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 func TestOpenReprocessings(t *testing.T) {
 	t.Parallel()
 	s, out := setup(t)
-	s.SetLimits(videostore.Limits{Reprocessings: 2})
+	s.SetLimits(videostore.Limits{All: videostore.Quota{Reprocessings: 2}})
 	var ids []video.ID
 	for range 6 {
 		ids = append(ids, finished(t, s, out))
@@ -170,8 +170,8 @@ func TestOpenReprocessings(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if in.Load() > 2 {
-		t.Fatalf("%d are let in at once, want 2 at most", in.Load())
+	if in.Load() != 2 {
+		t.Fatalf("%d are let in at once, want 2", in.Load())
 	}
 	states := func() (active, idle []video.ID) {
 		for _, id := range ids {
