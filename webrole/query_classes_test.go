@@ -297,7 +297,7 @@ func (w *world) grow(videos, runners int) *world {
 			title = "needle in the haystack"
 		}
 		v := video.Video{
-			ID: video.NewID(), Title: fmt.Sprintf("%s %d", title, w.listed), Channel: "Harbour", Actors: []string{"Ann Actor"}, Tags: strings.Fields(title)[:1],
+			ID: video.NewID(), Title: fmt.Sprintf("%s %d", title, w.listed), Owner: video.LocalOwner, Channel: "Harbour", Actors: []string{"Ann Actor"}, Tags: strings.Fields(title)[:1],
 			Visibility: video.Public, Priority: video.Normal, State: video.Ready, Playable: true, Generation: 1, Serving: 1,
 			CreatedAt: newest.Add(-time.Duration(w.listed) * time.Minute),
 		}
