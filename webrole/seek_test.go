@@ -99,7 +99,7 @@ func TestSeekShowsAPreview(t *testing.T) {
 	f.chunk(0, 2)
 	f.portion(0, 2)
 	key := workflow.Key{ID: f.id, Generation: 1, Step: workflow.StepEncode, Index: 20}
-	claim, there, err := f.videos.BeginPreview(t.Context(), key)
+	rec, _, there, err := f.videos.BeginPreview(t.Context(), key)
 	if err != nil || there {
 		t.Fatalf("there is a preview: %v, %v", there, err)
 	}
@@ -114,16 +114,16 @@ func TestSeekShowsAPreview(t *testing.T) {
 	}
 	preview := video.Preview{Chunk: 20, Pictures: video.ChunkOutput{Frames: 300, Renditions: []video.RenditionOutput{out}}, Sound: &sound}
 	for range 2 { // safe to repeat
-		if err := claim.AddPreview(t.Context(), preview); err != nil {
+		if err := f.videos.AddPreview(t.Context(), key, preview); err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	if _, there, err := f.videos.BeginPreview(t.Context(), key); err != nil || !there {
+	if _, _, there, err := f.videos.BeginPreview(t.Context(), key); err != nil || !there {
 		t.Errorf("there is no preview: %v, %v", there, err)
 	}
 	hurried := f.queue(workflow.EncodeHigh).Length
-	if err := claim.HandOn(t.Context()); err != nil {
+	if err := f.videos.HandOn(t.Context(), rec, key); err != nil {
 		t.Fatal(err)
 	}
 	if n := f.queue(workflow.EncodeHigh).Length - hurried; n != 1 {
@@ -155,7 +155,7 @@ func TestSeekShowsAPreview(t *testing.T) {
 	full := preview.Pictures
 	full.Frames, full.Renditions[0].Segments = 200, full.Renditions[0].Segments[:2]
 	f.commit(workflow.StepEncode, 20, full, videostore.Commit{})
-	if _, _, err := f.videos.BeginPreview(t.Context(), key); !errors.Is(err, videostore.ErrDone) {
+	if _, _, _, err := f.videos.BeginPreview(t.Context(), key); !errors.Is(err, videostore.ErrDone) {
 		t.Errorf("a preview of a chunk that is there: %v, want ErrDone", err)
 	}
 	rest := video.AudioPart{First: 2, Blob: sound.Blob, Codecs: sound.Codecs, Channels: 2}

@@ -273,11 +273,11 @@ func TestPlanOfAReleaseThatDeclaredTheStepElsewhere(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *videostore.Store, workflow.Key) error{
 		"done": func(t *testing.T, s *videostore.Store, k workflow.Key) error {
 			c := claimOf(t, s, k)
-			return errors.Join(c.Commit(t.Context(), videostore.Commit{}), s.Follow(t.Context(), c))
+			return errors.Join(c.Commit(t.Context(), videostore.Commit{}), s.Follow(t.Context(), c.Step.Key, c.Video.Playable))
 		},
 		"failed": func(t *testing.T, s *videostore.Store, k workflow.Key) error {
 			c := claimOf(t, s, k)
-			return errors.Join(c.Fail(t.Context(), failure), s.Follow(t.Context(), c))
+			return errors.Join(c.Fail(t.Context(), failure), s.Follow(t.Context(), c.Step.Key, c.Video.Playable))
 		},
 		"poison": func(t *testing.T, s *videostore.Store, k workflow.Key) error {
 			return s.FailStep(t.Context(), k, time.Now(), failure)

@@ -95,7 +95,7 @@ func ends(t *testing.T, s *videostore.Store, k workflow.Key) {
 	t.Helper()
 	c := claimOf(t, s, k)
 	commit := videostore.Commit{Output: video.ChunkOutput{Frames: 120}, Advance: k.Step == workflow.StepEncode}
-	if err := errors.Join(c.Commit(t.Context(), commit), c.Send(t.Context()), s.Follow(t.Context(), c)); err != nil {
+	if err := errors.Join(c.Commit(t.Context(), commit), c.Send(t.Context()), s.Follow(t.Context(), c.Step.Key, c.Video.Playable)); err != nil {
 		t.Fatalf("%s: %v", k, err)
 	}
 }

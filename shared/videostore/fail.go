@@ -29,7 +29,7 @@ func (s *Store) FailStep(ctx context.Context, key workflow.Key, asked time.Time,
 		if err != nil || !key.Declared().FailsAlone() {
 			return err
 		}
-		return s.Follow(ctx, &Claim{Step: Step{Key: key}, Video: video.Video{Playable: true}})
+		return s.Follow(ctx, key, true)
 	}
 }
 

@@ -95,10 +95,10 @@ func (c *Claim) Following(commit Commit) (next []Intent) {
 	return next
 }
 
-// Follow does what comes after the end of a part: the video may be playable now, or
-// complete. Safe to repeat.
-func (s *Store) Follow(ctx context.Context, c *Claim) error {
-	key, step := c.Step.Key, c.Step.Key.Declared()
+// Follow does what comes after the end of a part: the video may be playable now, unless
+// it is known to be already, or complete. Safe to repeat.
+func (s *Store) Follow(ctx context.Context, key workflow.Key, playable bool) error {
+	step := key.Declared()
 	if step.Stage != workflow.Part && step.Stage != workflow.AfterReady {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (s *Store) Follow(ctx context.Context, c *Claim) error {
 	if err != nil || workflow.StageIn(plan, step) != workflow.Part {
 		return err
 	}
-	if !c.Video.Playable && step.Makes != workflow.Nothing {
+	if !playable && step.Makes != workflow.Nothing {
 		if err := s.MarkPlayable(ctx, key.ID); err != nil {
 			return err
 		}

@@ -15,10 +15,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -26,7 +24,6 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
-	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
 // Step is the work that a message asks for. To add one, declare it in workflow.Steps,
@@ -62,347 +59,136 @@ type Runner struct {
 	Ended     func(step string, a videostore.Attempt)
 }
 
+// delivery is a message on its way to its step.
+type delivery struct {
+	job    *consumer.Job
+	key    workflow.Key
+	spent  videostore.Meter  // what the attempt has spent so far
+	claim  *videostore.Claim // nil before the claim, and of a step without rows
+	work   *Work
+	commit videostore.Commit // what the step returned
+}
+
+// A handler does a part of what a delivery needs; a middleware adds one concern to it.
+type (
+	handler    func(ctx context.Context, d *delivery) error
+	middleware func(next handler) handler
+)
+
 // Handle runs the step that the message asks for. nil means that the message may be
 // deleted; package workqueue lists what other errors mean. Safe to repeat.
 func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
-	if r.Delivered != nil {
-		r.Delivered(job)
-	}
 	key, err := workflow.KeyOf(job.Item)
 	if err != nil {
 		return workqueue.Permanent(err)
 	}
-	if !r.hasRows() {
-		return r.handlePlain(ctx, key, job)
+	d := &delivery{job: job, key: key, work: r.newWork(key, job)}
+	if !key.Declared().HasRows() { // such a step writes what may be written any number of times
+		return wrap(r.run, r.counted, r.metered, r.reported, r.slowStorage)(ctx, d)
 	}
-	if err := Room(r.Scratch, r.Room); err != nil {
-		return err
-	}
-	if p, can := r.Step.(Previewer); can && awaited(key, job) {
-		return r.preview(ctx, p, key, job)
-	}
-	ctx, meter := metered(ctx, job)
-	claim, err := r.Videos.ClaimSince(ctx, key, job.MessageID, r.Worker, asked(job))
-	switch {
-	case errors.Is(err, videostore.ErrDone):
-		return r.follow(ctx, claim)
-	case errors.Is(err, videostore.ErrGone):
-		return workqueue.Unwanted(err.Error())
-	case errors.Is(err, videostore.ErrDuplicate):
-		return nil
-	case errors.Is(err, videostore.ErrSuperseded):
-		return workqueue.Snooze(time.Second, err.Error()) // claimed by another worker meanwhile; the next delivery sees how it stands
-	case err != nil:
-		return err
-	}
-	claim.Meter = meter
-	failpoint.Hit(r.Step.Name() + "/claimed")
-	return r.attempt(ctx, claim, job)
+	return wrap(r.run,
+		r.counted,      // tells the metrics of the delivery
+		r.answered,     // says in the words of the queue why a step is not done
+		r.roomy,        // takes no step while the disk is nearly full
+		r.previewed,    // makes a preview of a part that a viewer waits for, and sends the part on
+		r.metered,      // counts what the attempt spends
+		r.whileUploads, // lets a step wait for the rest of its upload
+		r.committed,    // the order of writes
+		r.inScratch,    // gives the attempt a directory
+		r.inOrder,      // lets programs give way to more urgent ones
+		r.blamed,       // looks for trouble of this machine behind an error
+		r.watched,      // ends the attempt when its video is deleted
+	)(ctx, d)
 }
 
-// asked is when the work was asked for: the item says it to the millisecond, the
-// service to the second.
-func asked(job *consumer.Job) time.Time {
-	if job.Item.Time.IsZero() {
-		return job.Inserted
+// wrap puts middlewares around a handler, the first one outermost.
+func wrap(h handler, around ...middleware) handler {
+	for i := len(around) - 1; i >= 0; i-- {
+		h = around[i](h)
 	}
-	return job.Item.Time
+	return h
 }
 
-// metered returns a context below which is counted what an attempt spends. The runtime
-// receives and renews outside of it, so that is added: one receive for each delivery,
-// which is less when a worker receives several messages at once.
-func metered(ctx context.Context, job *consumer.Job) (context.Context, videostore.Meter) {
-	ctx, requests := azstorage.WithCounter(ctx)
-	ctx, used := ffmpeg.WithUsage(ctx)
-	return ctx, func() videostore.Spent {
-		counts := requests.Counts()
-		counts.Requests[azstorage.QueueWrite] += 1 + int(job.Renewals())
-		return videostore.Spent{
-			Requests: counts.Requests, Sent: counts.Sent, Received: counts.Received,
-			CPU: used.CPU().Round(time.Millisecond).Seconds(),
-		}
-	}
-}
-
-func (r *Runner) hasRows() bool {
-	step, _ := workflow.Find(r.Step.Name())
-	return step.HasRows()
-}
-
-// handlePlain runs a step without rows, which needs no claim and no commit.
-func (r *Runner) handlePlain(ctx context.Context, key workflow.Key, job *consumer.Job) error {
-	work := &Work{
-		Claim: &videostore.Claim{Step: videostore.Step{Key: key}}, Progress: job.Progress, Log: r.Log.With("video", key.ID, "step", key.Step),
-		Again: job.DequeueCount > 1 && job.Item.Snoozes == 0, blobs: r.Blobs,
-	}
-	ctx, meter := metered(ctx, job)
-	begun := time.Now()
-	// A request that storage throttles is slow, but counts as progress.
-	_, err := r.Step.Run(azstorage.OnRequest(ctx, job.Progress), work)
-	if r.Ended != nil {
-		spent := meter()
-		r.Ended(key.Step, videostore.Attempt{Started: begun, Ended: time.Now(), Outcome: plainOutcome(ctx, err), Spent: &spent})
-	}
+func (r *Runner) run(ctx context.Context, d *delivery) (err error) {
+	d.commit, err = r.Step.Run(ctx, d.work)
+	d.commit.Read = d.work.used()
 	return err
 }
 
-// plainOutcome is how an attempt of a step without rows ended, in the words of rows.
-func plainOutcome(ctx context.Context, err error) videostore.Outcome {
-	_, snoozed := workqueue.AsSnooze(err)
-	_, trouble := workqueue.AsTrouble(err)
-	switch {
-	case err == nil:
-		return videostore.OutcomeDone
-	case snoozed, trouble, context.Cause(ctx) != nil:
-		return videostore.OutcomeReleased
-	}
-	return videostore.OutcomeRetry
-}
-
-// Exhausted records the failure in the step row before the item becomes poison. An item
-// that was sent while the upload went on is unwanted instead: the step is done again.
-// Safe to repeat.
-func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) error {
-	key, err := workflow.KeyOf(job.Item)
-	if err != nil {
-		return nil // no step can be recorded
-	}
-	if !r.hasRows() { // or the reconciler would send the item again
-		return r.Videos.GaveUp(ctx, key.ID, key.Step)
-	}
-	what := "failed at every attempt"
-	var killed *consumer.KilledError
-	if errors.As(cause, &killed) {
-		what = fmt.Sprintf("needs more memory than there is: it was killed %d times", killed.Times)
-	}
-	err = r.Videos.FailStep(ctx, key, asked(job), &video.Failure{
-		Code:   video.ProcessingFailed,
-		Detail: fmt.Sprintf("the %s step %s; an operator finds the reason in /ops/poison", key.Step, what),
-	})
-	if errors.Is(err, videostore.ErrPostponed) {
-		return workqueue.Unwanted(err.Error())
-	}
-	return err
-}
-
-// lowPriority reports whether the programs of an item leave the processor to others: of
-// all that is not urgent, and of all work of a channel that sent much while others waited.
-// The first step is short, and its programs have limits of real time.
-func lowPriority(key workflow.Key, v video.Video, job *consumer.Job) bool {
-	return !job.Urgent || v.Bulk && key.Declared().Stage != workflow.First
-}
-
-// work is what an attempt needs.
-func (r *Runner) work(claim *videostore.Claim, job *consumer.Job, dir string) *Work {
-	key := claim.Step.Key
-	work := &Work{
-		Claim: claim, Dir: dir, blobs: r.Blobs, room: r.Room,
-		Prefix: key.BlobPrefix(claim.Step.Attempt),
-		Log:    r.Log.With("video", key.ID, "step", key.Step, "index", key.Index, "attempt", claim.Step.Attempts),
-	}
-	work.Progress = func() {
-		work.moved.Store(time.Now().UnixNano())
-		job.Progress()
-	}
-	return work
-}
-
-func (r *Runner) attempt(ctx context.Context, claim *videostore.Claim, job *consumer.Job) error {
-	dir, err := r.makeDir()
-	if err != nil {
-		return r.failed(ctx, claim, job, err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-
-	key := claim.Step.Key
-	work := r.work(claim, job, dir)
-	if lowPriority(key, claim.Video, job) {
-		ctx = ffmpeg.LowPriority(ctx)
-	}
-	ctx = ffmpeg.WhenStarved(ctx, work.Progress)
-	began := time.Now()
-	defer func() {
-		used := ffmpeg.UsageOf(ctx)
-		work.Log.DebugContext(ctx, "attempt ended", "took", time.Since(began), "runs", used.Runs(), "cpu", used.CPU(), "memory", used.Memory(), "disk", used.Disk())
-	}()
-	// snippet: order-of-writes
-	commit, err := r.run(ctx, work)
-	if err != nil {
-		return r.failed(ctx, claim, job, r.blame(ctx, dir, err))
-	}
-	failpoint.Hit(r.Step.Name() + "/output")
-	commit.Read = work.used()
-	commit.Next = append(commit.Next, claim.Following(commit)...)
-	// The step row is written after the output, because it makes the output count.
-	if err := claim.Commit(ctx, commit); err != nil {
-		return r.failed(ctx, claim, job, err)
-	}
-	failpoint.Hit(r.Step.Name() + "/committed")
-	// Only what this commit promised: other rows of the outbox may be being sent by
-	// no matter who wrote them.
-	if err := claim.Send(ctx); err != nil {
-		return err
-	}
-	return r.after(ctx, claim)
-	// end snippet
-}
-
-// run calls the step and cancels it when its video is deleted or cancelled.
-func (r *Runner) run(ctx context.Context, work *Work) (videostore.Commit, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		tick := time.NewTicker(r.Watch)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if err := work.CheckActive(ctx); errors.Is(err, videostore.ErrGone) {
-					cancel(err)
-				}
-			}
+// committed is the order of writes.
+func (r *Runner) committed(run handler) handler {
+	return func(ctx context.Context, d *delivery) (err error) {
+		// snippet: order-of-writes
+		d.claim, err = r.Videos.ClaimSince(ctx, d.key, d.job.MessageID, r.Worker, asked(d.job))
+		if errors.Is(err, videostore.ErrDone) { // by an earlier delivery, which may have sent nothing
+			return r.follow(ctx, d, r.Videos.Flush(ctx, d.key.ID))
 		}
-	}()
-	commit, err := r.Step.Run(ctx, work)
-	gone := errors.Is(context.Cause(ctx), videostore.ErrGone)
-	cancel(nil)
-	<-watched
-	if err != nil && gone {
-		return commit, videostore.ErrGone
+		if err != nil {
+			return err
+		}
+		failpoint.Hit(d.key.Step + "/claimed")
+		d.claim.Meter = d.spent
+		d.work.claimed(d.claim)
+		if err := run(ctx, d); err != nil {
+			return r.ended(ctx, d, err)
+		}
+		failpoint.Hit(d.key.Step + "/output")
+		d.commit.Next = append(d.commit.Next, d.claim.Following(d.commit)...)
+		// The step row is written after the output, because it makes the output count.
+		if err := d.claim.Commit(ctx, d.commit); err != nil {
+			return r.ended(ctx, d, err)
+		}
+		failpoint.Hit(d.key.Step + "/committed")
+		// Only what this commit promised: other rows of the outbox may be being sent.
+		return r.follow(ctx, d, d.claim.Send(ctx))
+		// end snippet
 	}
-	return commit, err
 }
 
-// follow does what comes after the commit. A delivery that finds the step done begins
-// here, so that a crash after the commit loses nothing.
-func (r *Runner) follow(ctx context.Context, claim *videostore.Claim) error {
-	if err := r.Videos.Flush(ctx, claim.Step.Key.ID); err != nil {
+// follow does what comes after the messages of a commit, unless they could not be sent.
+func (r *Runner) follow(ctx context.Context, d *delivery, err error) error {
+	if err != nil {
 		return err
 	}
-	return r.after(ctx, claim)
-}
-
-func (r *Runner) after(ctx context.Context, claim *videostore.Claim) error {
-	if err := r.Videos.Follow(ctx, claim); err != nil {
-		return fmt.Errorf("follow up %s: %w", claim.Step.Key, err)
+	if err := r.Videos.Follow(ctx, d.key, d.claim.Video.Playable); err != nil {
+		return fmt.Errorf("follow up %s: %w", d.key, err)
 	}
-	failpoint.Hit(r.Step.Name() + "/enqueued")
+	failpoint.Hit(d.key.Step + "/enqueued")
 	return nil
 }
 
-// makeDir makes a directory for an attempt.
-func (r *Runner) makeDir() (string, error) {
-	dir, err := os.MkdirTemp(r.Scratch, r.Step.Name()+"-")
-	return dir, diskTrouble("make a directory for an attempt", err)
-}
-
-// blame returns the trouble of this host in the place of what a step failed with, if
-// there is any: the item does not pay for it. A step on a sick host may say of a good
-// film that it is corrupt.
-func (r *Runner) blame(ctx context.Context, dir string, err error) error {
+// ended writes how an attempt ended that has no commit, and returns its error for the
+// consumer, which decides from it about the message.
+func (r *Runner) ended(ctx context.Context, d *delivery, err error) error {
+	cause := context.Cause(ctx)
 	_, trouble := workqueue.AsTrouble(err)
-	if trouble || r.CheckHost == nil || context.Cause(ctx) != nil || errors.Is(err, videostore.ErrGone) || errors.As(err, new(*NotYetError)) {
-		return err
-	}
-	_, sick := os.Stat(dir)
-	if sick = diskTrouble("look for the directory of the attempt", sick); sick == nil {
-		sick = r.CheckHost(ctx)
-	}
-	if sick != nil {
-		return fmt.Errorf("%w; the step said: %v", sick, err) //nolint:errorlint // it is no evidence
-	}
-	return err
-}
-
-// failed records the end of an attempt and returns the error for the consumer.
-func (r *Runner) failed(ctx context.Context, claim *videostore.Claim, job *consumer.Job, err error) error {
-	var failure *video.Failure
-	var missing *NotYetError
+	failure, failed := errors.AsType[*video.Failure](err)
+	early := failed && d.claim.Video.Early() // which says nothing about the whole file
+	_, missing := errors.AsType[*NotYetError](err)
 	switch {
-	case errors.Is(err, videostore.ErrGone):
-		r.noteEnd(ctx, nil, claim.Release) // or the row would say "running" for ever
-		return workqueue.Unwanted(err.Error())
-	case errors.Is(err, videostore.ErrSuperseded):
-		return workqueue.ErrLeaseLost // another attempt owns the step row: write nothing
-	case errors.As(err, &missing):
-		r.noteEnd(ctx, err, claim.Release)
-		return r.notYet(ctx, claim.Step.Key, job, missing)
-	case errors.As(err, &failure) && claim.Video.Early():
-		r.noteEnd(ctx, err, claim.Release)
-		return r.postponed(ctx, claim.Step.Key, failure)
-	case errors.As(err, &failure):
-		if err := claim.Fail(ctx, failure); err != nil {
-			return r.failed(ctx, claim, job, err)
+	case errors.Is(err, videostore.ErrSuperseded): // another attempt owns the row
+	case errors.Is(err, videostore.ErrGone), errors.Is(cause, workqueue.ErrDraining):
+		r.note(ctx, nil, d.claim.Release) // or the row would say "running" for ever
+	case failed && !early:
+		if err := d.claim.Fail(ctx, failure); err != nil {
+			return r.ended(ctx, d, err)
 		}
-		return r.follow(ctx, claim) // a part that failed alone may have been the last
-	case errors.Is(context.Cause(ctx), workqueue.ErrLeaseLost):
-		return workqueue.ErrLeaseLost
-	}
-	switch _, trouble := workqueue.AsTrouble(err); {
-	case errors.Is(context.Cause(ctx), workqueue.ErrDraining):
-		r.noteEnd(ctx, nil, claim.Release)
-	case trouble, errors.Is(context.Cause(ctx), workqueue.ErrLeaseEnding):
-		r.noteEnd(ctx, err, claim.Release)
+		return r.follow(ctx, d, r.Videos.Flush(ctx, d.key.ID)) // a part that failed alone may have been the last
+	case errors.Is(cause, workqueue.ErrLeaseLost): // another attempt will own it
+	case early, missing, trouble, errors.Is(cause, workqueue.ErrLeaseEnding):
+		r.note(ctx, err, d.claim.Release)
 	default:
-		r.noteEnd(ctx, err, claim.GiveBack)
+		r.note(ctx, err, d.claim.GiveBack)
 	}
 	return err
 }
 
-// notYet settles a step that needs bytes of an upload that is going on. The first step is
-// promised again when they are there (videostore.Store.Arrived). Parts were promised
-// because theirs should be: they wait a little, longer each time, for nobody knows
-// whether the rest ever comes.
-func (r *Runner) notYet(ctx context.Context, key workflow.Key, job *consumer.Job, missing *NotYetError) error {
-	waits, err := r.awaits(ctx, key, missing)
-	switch {
-	case err != nil:
-		return err
-	case !waits: // all of it has come meanwhile
-		return workqueue.Snooze(time.Second, missing.Error())
-	case key.Declared().Stage == workflow.First:
-		return workqueue.Unwanted(missing.Error())
-	}
-	return workqueue.Snooze(min(firstNotYet<<min(job.Item.Snoozes, 10), lastNotYet), missing.Error())
-}
-
-// How long a part of a video waits for bytes of the upload, at first and at most.
-const (
-	firstNotYet = 2 * time.Second
-	lastNotYet  = 2 * time.Minute
-)
-
-func (r *Runner) awaits(ctx context.Context, key workflow.Key, missing *NotYetError) (bool, error) {
-	if key.Declared().Stage == workflow.First {
-		return r.Videos.Want(ctx, key.ID, key.Generation, missing.Parts)
-	}
-	return r.Videos.StillEarly(ctx, key.ID)
-}
-
-// postponed settles a step that failed on an upload that is going on, which is not
-// final: it is done again when the upload is complete.
-func (r *Runner) postponed(ctx context.Context, key workflow.Key, failure *video.Failure) error {
-	waits, err := r.Videos.Postpone(ctx, key.ID)
-	switch {
-	case err != nil:
-		return err
-	case !waits:
-		return workqueue.Snooze(time.Second, failure.Error())
-	}
-	return workqueue.Unwanted("waits for the whole upload: " + failure.Error())
-}
-
-// noteEnd records in the step row that the attempt has ended. The job's context may
-// have ended, so the write has a deadline of its own.
-func (r *Runner) noteEnd(ctx context.Context, cause error, note func(context.Context, error) error) {
+// note writes the end of an attempt into the step row. The delivery's context may have
+// ended, so the write has a deadline of its own.
+func (r *Runner) note(ctx context.Context, cause error, write func(context.Context, error) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if err := note(ctx, cause); err != nil {
+	if err := write(ctx, cause); err != nil {
 		r.Log.Warn("note the end of an attempt", "error", err)
 	}
 }

@@ -2,9 +2,10 @@ package pipeline
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
-	"os"
 
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -15,9 +16,10 @@ import (
 // Previewer is a Step that can make something to watch of a run, within seconds, for a
 // viewer who went there.
 type Previewer interface {
-	// Preview stores the preview and its row. It may be called while the run itself is
-	// under way. What it returns does not fail the run.
-	Preview(ctx context.Context, w *Work) error
+	// Preview stores the files of a preview and returns its row, or nil when there is
+	// nothing to show. It may be called while the run itself is under way. What it returns
+	// does not fail the run.
+	Preview(ctx context.Context, w *Work) (*video.Preview, error)
 }
 
 // awaited reports whether a message asks for a part that a viewer went to: it came
@@ -26,39 +28,47 @@ func awaited(key workflow.Key, job *consumer.Job) bool {
 	return !key.Begins() && job.Base == key.Declared().Queues[0]
 }
 
-// preview makes a preview and sends the part on to another queue. The slots of the
+// previewed makes a preview and sends the part on to another queue. The slots of the
 // urgent queue are few, and a viewer who goes elsewhere meanwhile needs one again.
 //
 //	the files → the PREVIEW row → the message that asks for the part → return, and the
 //	consumer deletes this one
 //
 // A crash at any arrow repeats it, which does no harm.
-func (r *Runner) preview(ctx context.Context, p Previewer, key workflow.Key, job *consumer.Job) error {
-	claim, there, err := r.Videos.BeginPreview(ctx, key)
-	switch {
-	case errors.Is(err, videostore.ErrDone):
-		return r.Videos.Flush(ctx, key.ID)
-	case errors.Is(err, videostore.ErrGone):
-		return workqueue.Unwanted(err.Error())
-	case err != nil:
-		return err
-	}
-	if !there {
-		dir, err := r.makeDir()
+func (r *Runner) previewed(next handler) handler {
+	return func(ctx context.Context, d *delivery) error {
+		p, can := r.Step.(Previewer)
+		if !can || !awaited(d.key, d.job) {
+			return next(ctx, d)
+		}
+		rec, plan, there, err := r.Videos.BeginPreview(ctx, d.key)
+		if errors.Is(err, videostore.ErrDone) {
+			return r.Videos.Flush(ctx, d.key.ID)
+		}
 		if err != nil {
 			return err
 		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		work := r.work(claim, job, dir)
-		err = p.Preview(ctx, work)
-		_, trouble := workqueue.AsTrouble(err)
-		switch {
-		case trouble || context.Cause(ctx) != nil:
-			return err
-		case err != nil: // the part itself will tell what is wrong
-			work.Log.WarnContext(ctx, "no preview", "error", err)
+		if !there {
+			d.work.Video, d.work.Plan, d.work.Prefix = rec.Video, plan, d.key.PreviewPrefix(rand.Text())
+			if err := wrap(r.preview(p), r.inScratch)(ctx, d); err != nil {
+				return err
+			}
 		}
+		failpoint.Hit(d.key.Step + "/preview")
+		return r.Videos.HandOn(ctx, rec, d.key)
 	}
-	failpoint.Hit(r.Step.Name() + "/preview")
-	return claim.HandOn(ctx)
+}
+
+func (r *Runner) preview(p Previewer) handler {
+	return func(ctx context.Context, d *delivery) error {
+		made, err := p.Preview(ctx, d.work)
+		if err == nil && made != nil {
+			err = r.Videos.AddPreview(ctx, d.key, *made)
+		}
+		if _, trouble := workqueue.AsTrouble(err); err == nil || trouble || context.Cause(ctx) != nil {
+			return err
+		}
+		d.work.Log.WarnContext(ctx, "no preview", "error", err) // the part itself will tell what is wrong
+		return nil
+	}
 }

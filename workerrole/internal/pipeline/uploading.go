@@ -10,6 +10,8 @@ import (
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // NotYetError says that a run needs bytes of the source that have not arrived. It says
@@ -172,4 +174,45 @@ func (w *Work) SourceIsWhatWasRead(ctx context.Context, view videostore.View) er
 		}
 	}
 	return nil
+}
+
+// How long a part of a video waits for bytes of the upload, at first and at most.
+const (
+	firstNotYet = 2 * time.Second
+	lastNotYet  = 2 * time.Minute
+)
+
+// whileUploads settles a step that needs bytes of an upload that is going on, or that
+// failed on one, which is not final. The first step is promised again when its parts are
+// there (videostore.Store.Arrived). Other steps were promised because their parts should
+// be: they wait a little, longer each time, because the rest may never come.
+func (r *Runner) whileUploads(next handler) handler {
+	return func(ctx context.Context, d *delivery) error {
+		err := next(ctx, d)
+		missing, isMissing := errors.AsType[*NotYetError](err)
+		failure, failed := errors.AsType[*video.Failure](err)
+		first := d.key.Declared().Stage == workflow.First
+		waits, e := false, error(nil)
+		switch {
+		case isMissing && first:
+			waits, e = r.Videos.Want(ctx, d.key.ID, d.key.Generation, missing.Parts)
+		case isMissing:
+			waits, e = r.Videos.StillEarly(ctx, d.key.ID)
+		case failed:
+			waits, e = r.Videos.Postpone(ctx, d.key.ID)
+		default:
+			return err
+		}
+		switch {
+		case e != nil:
+			return e
+		case !waits: // all of it has come meanwhile
+			return workqueue.Snooze(time.Second, err.Error())
+		case failed:
+			return workqueue.Unwanted("waits for the whole upload: " + failure.Error())
+		case first:
+			return workqueue.Unwanted(err.Error())
+		}
+		return workqueue.Snooze(min(firstNotYet<<min(d.job.Item.Snoozes, 10), lastNotYet), err.Error())
+	}
 }

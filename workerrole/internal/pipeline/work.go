@@ -15,16 +15,20 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-// Work is one attempt of a step and what the step needs for it. A step without rows has
-// only Step.Key, Progress, Log and Again.
+// Work is what a step works with. A step without rows has only Key, Progress, Log and
+// Again.
 type Work struct {
-	*videostore.Claim
-	Dir      string // empty scratch directory, removed afterwards
-	Prefix   string // of the attempt's blob names; no other attempt has it
-	Progress func() // call it whenever the work moved: the lease is renewed only then
+	Key      workflow.Key
+	Video    video.Video
+	Plan     video.Plan // empty for the first step, which makes it, and for captions
+	Input    string     // blob that came with the request
+	Dir      string     // empty scratch directory, removed afterwards
+	Prefix   string     // of the attempt's blob names; no other attempt has it
+	Progress func()     // call it whenever the work moved: the lease is renewed only then
 	Log      *slog.Logger
 	Again    bool // an earlier delivery of the message may have done half of the work
 
@@ -33,6 +37,23 @@ type Work struct {
 	moved atomic.Int64 // when Progress was last called, in Unix nanoseconds
 
 	source *source // of OpenSource
+}
+
+func (r *Runner) newWork(key workflow.Key, job *consumer.Job) *Work {
+	work := &Work{
+		Key: key, Again: job.DequeueCount > 1 && job.Item.Snoozes == 0, blobs: r.Blobs, room: r.Room,
+		Log: r.Log.With("video", key.ID, "step", key.Step, "index", key.Index),
+	}
+	work.Progress = func() {
+		work.moved.Store(time.Now().UnixNano())
+		job.Progress()
+	}
+	return work
+}
+
+func (w *Work) claimed(c *videostore.Claim) {
+	w.Video, w.Plan, w.Input, w.Prefix = c.Video, c.Plan, c.Step.Input, w.Key.BlobPrefix(c.Step.Attempt)
+	w.Log = w.Log.With("attempt", c.Step.Attempts)
 }
 
 // Moved is Progress as a callback that gets a number of frames.
@@ -62,7 +83,7 @@ func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, err error) {
 
 // patience is how long a read waits for bytes of an upload that is going on.
 func (w *Work) patience() time.Duration {
-	if w.Step.Key.Declared().Stage == workflow.First {
+	if w.Key.Declared().Stage == workflow.First {
 		return 0
 	}
 	return patience
@@ -82,14 +103,14 @@ func (w *Work) ReadUpload(ctx context.Context) (io.Reader, error) {
 
 // ReadInput returns what came with the request, at most limit bytes of it.
 func (w *Work) ReadInput(ctx context.Context, limit int64) ([]byte, error) {
-	body, _, err := w.blobs.Open(ctx, video.SourcesContainer, w.Step.Input, blobstore.Range{}, "")
+	body, _, err := w.blobs.Open(ctx, video.SourcesContainer, w.Input, blobstore.Range{}, "")
 	if err != nil {
-		return nil, fmt.Errorf("open what came with %s: %w", w.Step.Key, err)
+		return nil, fmt.Errorf("open what came with %s: %w", w.Key, err)
 	}
 	defer body.Close() //nolint:errcheck // reading only
 	data, err := io.ReadAll(io.LimitReader(body, limit))
 	if err != nil {
-		return nil, fmt.Errorf("read what came with %s: %w", w.Step.Key, err)
+		return nil, fmt.Errorf("read what came with %s: %w", w.Key, err)
 	}
 	w.Progress()
 	return data, nil
@@ -116,18 +137,12 @@ func (w *Work) PutAs(ctx context.Context, path, name, contentType string) (video
 	return file, err
 }
 
-// PutPreview stores a local file of a preview in container "media".
-func (w *Work) PutPreview(ctx context.Context, path, name, contentType string) (video.File, error) {
-	file, _, err := w.putFile(ctx, video.MediaContainer, path, w.Step.Key.PreviewPrefix(w.Step.Attempt)+name, contentType)
-	return file, err
-}
-
 // PutData is Put for data in memory.
 func (w *Work) PutData(ctx context.Context, name string, data []byte, contentType string) (video.File, error) {
 	file := video.File{Name: name, Blob: w.Prefix + name, ContentType: contentType, Bytes: int64(len(data))}
 	_, err := w.blobs.Put(ctx, video.MediaContainer, file.Blob, data, blobstore.Options{ContentType: contentType})
 	if err != nil {
-		return video.File{}, fmt.Errorf("store %s of %s: %w", name, w.Step.Key, err)
+		return video.File{}, fmt.Errorf("store %s of %s: %w", name, w.Key, err)
 	}
 	w.Progress()
 	return file, nil
@@ -146,7 +161,7 @@ func (w *Work) putFile(ctx context.Context, container, path, blob, contentType s
 		etag, err = w.blobs.PutFile(ctx, container, blob, path, contentType)
 	}
 	if err != nil {
-		return video.File{}, "", fmt.Errorf("store %s of %s: %w", name, w.Step.Key, err)
+		return video.File{}, "", fmt.Errorf("store %s of %s: %w", name, w.Key, err)
 	}
 	w.Progress()
 	return video.File{Name: name, Blob: blob, ContentType: contentType, Bytes: info.Size()}, etag, nil

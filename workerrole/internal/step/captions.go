@@ -39,7 +39,7 @@ func (Captions) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	track, err := captions.Read(file, language.Make(w.Step.Key.Language))
+	track, err := captions.Read(file, language.Make(w.Key.Language))
 	var segments [][]byte
 	if err == nil {
 		segments, err = track.Segments(captionsSegment)

@@ -52,7 +52,7 @@ func (s Clip) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, err
 func (s Clip) gather(ctx context.Context, w *pipeline.Work) (ffmpeg.ClipJob, error) {
 	job := ffmpeg.ClipJob{
 		Video: filepath.Join(w.Dir, "video.mp4"), Out: filepath.Join(w.Dir, "clip.mp4"),
-		FPS: w.Plan.FPS, First: int64(w.Step.Key.Index), Frames: int64(w.Step.Key.Frames), MaxRate: w.Plan.Renditions[0].MaxRate,
+		FPS: w.Plan.FPS, First: int64(w.Key.Index), Frames: int64(w.Key.Frames), MaxRate: w.Plan.Renditions[0].MaxRate,
 	}
 	view, err := s.Videos.View(ctx, w.Video.ID)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
@@ -33,7 +34,7 @@ func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	encoded, err := media.EncodeChunk(ctx, s.Tool, source, w.Plan, w.Step.Key.Index, w.Dir, w.Moved)
+	encoded, err := media.EncodeChunk(ctx, s.Tool, source, w.Plan, w.Key.Index, w.Dir, w.Moved)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
@@ -59,27 +60,27 @@ func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	return videostore.Commit{Output: out, Advance: true}, nil
 }
 
-// Preview implements pipeline.Previewer: files first, then the row that names them.
-func (s Encode) Preview(ctx context.Context, w *pipeline.Work) error {
+// Preview implements pipeline.Previewer.
+func (s Encode) Preview(ctx context.Context, w *pipeline.Work) (*video.Preview, error) {
 	source, err := w.OpenSource(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	made, err := media.EncodePreview(ctx, s.Tool, source, w.Plan, w.Step.Key.Index, w.Dir, w.Moved)
+	made, err := media.EncodePreview(ctx, s.Tool, source, w.Plan, w.Key.Index, w.Dir, w.Moved)
 	if err != nil || made.Pictures == "" {
-		return err
+		return nil, err
 	}
-	pictures, err := w.PutPreview(ctx, made.Pictures, "pictures.m4s", "video/mp4")
+	pictures, err := w.PutAs(ctx, made.Pictures, "pictures.m4s", "video/mp4")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	made.Output.Pictures.Renditions[0].Blob = pictures.Blob
 	if made.Sound != "" {
-		sound, err := w.PutPreview(ctx, made.Sound, "sound.m4s", "audio/mp4")
+		sound, err := w.PutAs(ctx, made.Sound, "sound.m4s", "audio/mp4")
 		if err != nil {
-			return err
+			return nil, err
 		}
 		made.Output.Sound.Blob = sound.Blob
 	}
-	return w.AddPreview(ctx, made.Output)
+	return &made.Output, nil
 }

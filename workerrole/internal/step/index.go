@@ -39,7 +39,7 @@ func (Index) Name() string { return workflow.StepIndex }
 
 // Run implements pipeline.Step.
 func (s Index) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commit, _ error) {
-	id := w.Step.Key.ID
+	id := w.Key.ID
 	var seen []time.Time // UpdatedAt of the METAs that were read
 	current := func(ctx context.Context) (video.Video, bool, error) {
 		rec, err := s.Videos.Get(ctx, id)

@@ -53,7 +53,7 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	plan.Generation, plan.Copy = w.Step.Key.Generation, copied
+	plan.Generation, plan.Copy = w.Key.Generation, copied
 	if growing {
 		plan.Needs = media.Needs(plan, layout)
 	}

@@ -48,7 +48,7 @@ func (Purge) Name() string { return workflow.StepPurge }
 
 // Run implements pipeline.Step.
 func (s Purge) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commit, _ error) {
-	id := w.Step.Key.ID
+	id := w.Key.ID
 	rec, err := s.Videos.Get(ctx, id)
 	if err != nil && !errors.Is(err, videostore.ErrNotFound) {
 		return none, err

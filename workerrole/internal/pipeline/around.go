@@ -1,0 +1,216 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/videostore"
+	"github.com/cutroom/cutroom/shared/workflow"
+	"github.com/cutroom/cutroom/shared/workqueue"
+	"github.com/cutroom/cutroom/shared/workqueue/consumer"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
+)
+
+func (r *Runner) counted(next handler) handler {
+	return func(ctx context.Context, d *delivery) error {
+		if r.Delivered != nil {
+			r.Delivered(d.job)
+		}
+		return next(ctx, d)
+	}
+}
+
+func (r *Runner) answered(next handler) handler {
+	return func(ctx context.Context, d *delivery) error {
+		err := next(ctx, d)
+		switch {
+		case errors.Is(err, videostore.ErrGone):
+			return workqueue.Unwanted(err.Error())
+		case errors.Is(err, videostore.ErrDuplicate):
+			return nil
+		case errors.Is(err, videostore.ErrSuperseded) && d.claim == nil: // the next delivery sees how it stands
+			return workqueue.Snooze(time.Second, err.Error())
+		case errors.Is(err, videostore.ErrSuperseded):
+			return workqueue.ErrLeaseLost
+		}
+		return err
+	}
+}
+
+func (r *Runner) roomy(next handler) handler {
+	return func(ctx context.Context, d *delivery) error {
+		if err := Room(r.Scratch, r.Room); err != nil {
+			return err
+		}
+		return next(ctx, d)
+	}
+}
+
+// metered counts requests to storage and processor time. The runtime receives and renews
+// outside of it, so that is added: one receive for each delivery, which is less when a
+// worker receives several messages at once.
+func (r *Runner) metered(next handler) handler {
+	return func(ctx context.Context, d *delivery) error {
+		ctx, requests := azstorage.WithCounter(ctx)
+		ctx, used := ffmpeg.WithUsage(ctx)
+		d.spent = func() videostore.Spent {
+			counts := requests.Counts()
+			counts.Requests[azstorage.QueueWrite] += 1 + int(d.job.Renewals())
+			return videostore.Spent{
+				Requests: counts.Requests, Sent: counts.Sent, Received: counts.Received,
+				CPU: used.CPU().Round(time.Millisecond).Seconds(),
+			}
+		}
+		began := time.Now()
+		err := next(ctx, d)
+		d.work.Log.DebugContext(ctx, "attempt ended", "took", time.Since(began), "runs", used.Runs(), "cpu", used.CPU(), "memory", used.Memory(), "disk", used.Disk())
+		return err
+	}
+}
+
+// reported tells the metrics of an attempt that no row tells of.
+func (r *Runner) reported(next handler) handler {
+	return func(ctx context.Context, d *delivery) error {
+		begun := time.Now()
+		err := next(ctx, d)
+		if r.Ended == nil {
+			return err
+		}
+		outcome := videostore.OutcomeDone
+		_, snoozed := workqueue.AsSnooze(err)
+		_, trouble := workqueue.AsTrouble(err)
+		switch {
+		case err == nil:
+		case snoozed, trouble, context.Cause(ctx) != nil:
+			outcome = videostore.OutcomeReleased
+		default:
+			outcome = videostore.OutcomeRetry
+		}
+		spent := d.spent()
+		r.Ended(d.key.Step, videostore.Attempt{Started: begun, Ended: time.Now(), Outcome: outcome, Spent: &spent})
+		return err
+	}
+}
+
+// slowStorage takes a request that storage throttles for progress.
+func (r *Runner) slowStorage(next handler) handler {
+	return func(ctx context.Context, d *delivery) error {
+		return next(azstorage.OnRequest(ctx, d.job.Progress), d)
+	}
+}
+
+func (r *Runner) inScratch(next handler) handler {
+	return func(ctx context.Context, d *delivery) (err error) {
+		if d.work.Dir, err = os.MkdirTemp(r.Scratch, d.key.Step+"-"); err != nil {
+			return diskTrouble("make a directory for an attempt", err)
+		}
+		defer func() { _ = os.RemoveAll(d.work.Dir) }()
+		return next(ctx, d)
+	}
+}
+
+func (r *Runner) inOrder(next handler) handler {
+	return func(ctx context.Context, d *delivery) error {
+		if lowPriority(d.key, d.work.Video, d.job) {
+			ctx = ffmpeg.LowPriority(ctx)
+		}
+		return next(ffmpeg.WhenStarved(ctx, d.work.Progress), d)
+	}
+}
+
+// lowPriority reports whether the programs of an item leave the processor to others: of
+// all that is not urgent, and of all work of a channel that sent much while others waited.
+// The first step is short, and its programs have limits of real time.
+func lowPriority(key workflow.Key, v video.Video, job *consumer.Job) bool {
+	return !job.Urgent || v.Bulk && key.Declared().Stage != workflow.First
+}
+
+// blamed returns the trouble of this host in the place of what a step failed with, if
+// there is any: the item does not pay for it. A step on a sick host may say of a good
+// film that it is corrupt.
+func (r *Runner) blamed(next handler) handler {
+	return func(ctx context.Context, d *delivery) error {
+		err := next(ctx, d)
+		_, trouble := workqueue.AsTrouble(err)
+		if err == nil || trouble || r.CheckHost == nil || context.Cause(ctx) != nil || errors.Is(err, videostore.ErrGone) || errors.As(err, new(*NotYetError)) {
+			return err
+		}
+		_, sick := os.Stat(d.work.Dir)
+		if sick = diskTrouble("look for the directory of the attempt", sick); sick == nil {
+			sick = r.CheckHost(ctx)
+		}
+		if sick != nil {
+			return fmt.Errorf("%w; the step said: %v", sick, err) //nolint:errorlint // it is no evidence
+		}
+		return err
+	}
+}
+
+func (r *Runner) watched(next handler) handler {
+	return func(ctx context.Context, d *delivery) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		watch := make(chan struct{})
+		go func() {
+			defer close(watch)
+			tick := time.NewTicker(r.Watch)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+					if err := d.claim.CheckActive(ctx); errors.Is(err, videostore.ErrGone) {
+						cancel(err)
+					}
+				}
+			}
+		}()
+		err := next(ctx, d)
+		if err != nil && errors.Is(context.Cause(ctx), videostore.ErrGone) {
+			err = videostore.ErrGone
+		}
+		cancel(nil)
+		<-watch
+		return err
+	}
+}
+
+// asked is when the work was asked for: the item says it to the millisecond, the
+// service to the second.
+func asked(job *consumer.Job) time.Time {
+	if job.Item.Time.IsZero() {
+		return job.Inserted
+	}
+	return job.Item.Time
+}
+
+// Exhausted records the failure in the step row before the item becomes poison. An item
+// that was sent while the upload went on is unwanted instead: the step is done again.
+// Safe to repeat.
+func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) error {
+	key, err := workflow.KeyOf(job.Item)
+	if err != nil {
+		return nil // no step can be recorded
+	}
+	if !key.Declared().HasRows() { // or the reconciler would send the item again
+		return r.Videos.GaveUp(ctx, key.ID, key.Step)
+	}
+	what := "failed at every attempt"
+	var killed *consumer.KilledError
+	if errors.As(cause, &killed) {
+		what = fmt.Sprintf("needs more memory than there is: it was killed %d times", killed.Times)
+	}
+	err = r.Videos.FailStep(ctx, key, asked(job), &video.Failure{
+		Code:   video.ProcessingFailed,
+		Detail: fmt.Sprintf("the %s step %s; an operator finds the reason in /ops/poison", key.Step, what),
+	})
+	if errors.Is(err, videostore.ErrPostponed) {
+		return workqueue.Unwanted(err.Error())
+	}
+	return err
+}
