@@ -138,7 +138,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 	return cfg, errors.Join(env.Err(), log, storage)
 }
 
-// readAccess reads who may come in, and from where.
+// readAccess reads the settings of sign-in, keys and networks.
 func (c *config) readAccess(env *settings.Reader) {
 	var proxies error
 	c.Proxies, proxies = edge.ParseProxies(words(env.Getenv("WEBROLE_TRUSTED_PROXIES")))
@@ -165,8 +165,8 @@ func (c *config) readAccess(env *settings.Reader) {
 	}
 }
 
-// readQuotas reads what each owner may have. Who holds the token, or comes over
-// loopback, has quotas only where somebody set them.
+// readQuotas reads what each owner may have. The holder of the token, and requests over
+// loopback, have quotas only where they are set.
 func (c *config) readQuotas(env *settings.Reader) {
 	for _, q := range []struct {
 		name             string
@@ -223,7 +223,7 @@ func labAddress(text string) (*url.URL, error) {
 func (c config) breaks() bool { return c.Lab != nil && c.local() && c.PublicOps }
 
 // plays reports whether pages may play scenes. They need a lab, too, but they work below
-// names of their own: where somebody signs in, operators may play them from anywhere.
+// names of their own: where people sign in, operators may play them from anywhere.
 func (c config) plays() bool { return c.breaks() || c.Lab != nil && c.Token != "" }
 
 // check tells bad what a value alone does not show: who could reach a listener,

@@ -13,7 +13,7 @@ import (
 
 const (
 	readyTimeout = 3 * time.Second
-	readyMemory  = time.Second // how long one look at storage answers everybody who asks
+	readyMemory  = time.Second // how long one look at storage answers all callers
 )
 
 var (
@@ -21,7 +21,7 @@ var (
 	errNoAnswer = errors.New("storage does not answer")
 )
 
-// readiness says whether this role should be sent requests. Anybody may ask, as
+// readiness says whether this role should be sent requests. Any client may ask, as
 // often as they like: storage is asked once a second at most.
 type readiness struct {
 	probe    func(context.Context) error
@@ -35,7 +35,7 @@ type readiness struct {
 // drain makes every check fail from now on.
 func (r *readiness) drain() { r.draining.Store(true) }
 
-// check returns why not, in words for anybody; the log has the reason.
+// check returns why not, in words for any client; the log has the reason.
 func (r *readiness) check(ctx context.Context) error {
 	if r.draining.Load() {
 		return errDraining

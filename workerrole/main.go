@@ -312,7 +312,7 @@ func sweepScratch(ctx context.Context, scratch *pipeline.Scratch, log *slog.Logg
 
 // probes check for the consumer's circuit breakers whether a dependency works: with one
 // small write, because steps write. Of a queue only the length is read, because a
-// message would be work for somebody.
+// message would cause work.
 func (r *role) probes() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		string(azstorage.Blobs): func(ctx context.Context) error {

@@ -58,7 +58,7 @@ type Store struct{ table *tablestore.Table }
 func New(a *azstorage.Account) *Store { return &Store{tablestore.New(a.Table(Table))} }
 
 // Create makes a key with the name, owner and role of k, and returns it with its
-// text, which nobody can find out later.
+// text, which cannot be recovered later.
 func (s *Store) Create(ctx context.Context, k Key) (made Key, text string, err error) {
 	k.ID = strings.ToLower(rand.Text())[:idLength]
 	k.CreatedAt, k.RevokedAt = time.Now().UTC().Truncate(time.Millisecond), time.Time{}

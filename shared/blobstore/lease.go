@@ -48,7 +48,7 @@ func (s *Store) AcquireLease(ctx context.Context, container, name string, d time
 	_, err = client.AcquireLease(ctx, seconds, nil)
 	if azstorage.HasCode(err, azstorage.CodeBlobNotFound) {
 		_, err = s.Put(ctx, container, name, nil, Options{IfNoneMatch: true})
-		// Somebody else may have made it, and even leased it.
+		// Another process may have made it, and even leased it.
 		if err == nil || errors.Is(err, ErrExists) || errors.Is(err, ErrChanged) {
 			_, err = client.AcquireLease(ctx, seconds, nil)
 		}

@@ -246,7 +246,7 @@ func (s *Store) dropStaged(ctx context.Context, container, name string) (removed
 }
 
 // markKey is the metadata name of a conditional write's own mark: after a lost
-// reply it tells our blob from somebody else's (paper row Q13).
+// reply it tells our blob from another writer's (paper row Q13).
 const markKey = "writemark"
 
 func newMark() string {

@@ -3,7 +3,7 @@
 //
 // The problem: derived rows lie in many partitions, and no transaction spans two
 // partitions. A worker may die between two writes, and several workers may index
-// the same video at once. The wrong end would be a row that nobody removes.
+// the same video at once. The wrong end would be a row that is never removed.
 //
 // # The back-reference
 //

@@ -8,7 +8,7 @@ import (
 )
 
 // Load writes the derived rows of many videos at once. It is for filling a new
-// index: the tables must have no rows of these videos, and nobody else may write
+// index: the tables must have no rows of these videos, and no other process may write
 // to them. Rows of different videos that share a partition are written in one
 // transaction, so Load needs a fraction of the requests of as many Syncs. Later
 // Syncs keep its rows up to date. Applied is not called. Safe to repeat; it needs

@@ -20,7 +20,7 @@ var ErrStranger = errors.New("another process listens on this port")
 // anyone who talks to it must recognise it by what it answers.
 var ErrHidden = errors.New("the process does not show its open files")
 
-// Free returns a port on loopback that nobody listens on at this moment. It can
+// Free returns a port on loopback that is not in use at this moment. It can
 // be taken before it is used; Wait finds that out.
 func Free() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -31,7 +31,7 @@ func Free() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// Taken reports whether somebody accepts connections on a loopback port.
+// Taken reports whether a process accepts connections on a loopback port.
 func Taken(port int) bool {
 	c, err := net.DialTimeout("tcp", address(port), time.Second)
 	if err != nil {
@@ -42,9 +42,9 @@ func Taken(port int) bool {
 }
 
 // Wait waits until the process pid, or a child of it, listens on the port.
-// Returns ErrStranger at once when somebody else does, ErrHidden when that cannot be
+// Returns ErrStranger at once when another process does, ErrHidden when that cannot be
 // found out, and an error when ctx
-// ends or exited is closed before anybody does.
+// ends or exited is closed before any process does.
 func Wait(ctx context.Context, port, pid int, exited <-chan struct{}) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

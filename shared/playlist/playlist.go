@@ -42,7 +42,7 @@ type Presentation struct {
 	Chunks    []*video.ChunkOutput // by chunk index; nil where nothing is committed yet
 	Parts     []video.AudioPart    // committed audio, in order; with gaps while it is made
 	AudioDone bool                 // the audio track is complete, or there is none
-	// From is the chunk that a player begins with who does not wait for those before
+	// From is the chunk where a player begins that does not wait for those before
 	// it. They are listed as gaps (EXT-X-GAP), so the times are those of the video.
 	From int
 	// Previews are what can be watched of chunks that are not committed yet, by chunk:

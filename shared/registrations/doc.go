@@ -15,7 +15,7 @@
 //
 // The paper's two keys alone would let a second runner take bib 1234, because
 // another name makes another key. The guard's key holds the bib and nothing else:
-// inserting it fails when anybody has the bib, and one point read finds it.
+// inserting it fails when the bib is taken, and one point read finds it.
 //
 // In `BIB:` the bib is padded to five digits, so that keys sort as numbers do (T1).
 // In `AGE:` it is not padded, as in the paper, so runners of one age come in the

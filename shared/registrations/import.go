@@ -70,7 +70,7 @@ type Refusal struct {
 
 // Import registers the runners of a list that is read as it is stored, at most a
 // thousand rows at a time. Rows that cannot be taken are reported
-// and do not hinder the others. A runner who is there already is unchanged,
+// and do not hinder the others. A runner who exists already is unchanged,
 // no matter who added it: repeating an import, also one that was killed half way,
 // changes nothing that is there and adds what is missing. A finish that is new
 // or another one is stored. An error of rows ends the import; what the report
@@ -305,7 +305,7 @@ func (w *window) submit(ctx context.Context, n int, plan func(from, to int) ([]t
 // of them is a point read.
 const maxGap = 16
 
-// readGuards looks who has the bibs.
+// readGuards reads the owners of the bibs.
 func (w *window) readGuards(ctx context.Context, bibs []int) error {
 	slices.Sort(bibs)
 	group, ctx := errgroup.WithContext(ctx)

@@ -1,7 +1,7 @@
 // Package sourceparts keeps an upload as a row of blobs, its parts, and reads them as
 // one file. Each part is a blob of its own, so it is whole and checked by MD5 as soon as
 // it exists (paper row Q12), parts come in any order and from any device (Q14), and work
-// can begin on those that are there. Nobody assembles them: when the last has come, a
+// can begin on those that are there. They are never assembled: when the last has come, a
 // manifest names the version of each, and the manifest's ETag is the version of the
 // source (video.Video.SourceETag).
 //
@@ -95,7 +95,7 @@ type Part struct {
 type Found struct {
 	Held []Part // whole parts, ascending
 	// Odd are blobs under a part's name that have not its length. A key bounds no length,
-	// and nobody can use or replace what is there: see Tidy.
+	// and the stored one can be neither used nor replaced: see Tidy.
 	Odd []blobstore.Info
 }
 

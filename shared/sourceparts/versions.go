@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Versions says in a few bytes which parts of an upload somebody has read, and in which
+// Versions says in a few bytes which parts of an upload were read, and in which
 // versions: runs of their numbers and a hash of their ETags, such as "0-3,17 5f0c…". Empty
 // when nothing was read.
 type Versions string

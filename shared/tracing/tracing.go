@@ -1,8 +1,8 @@
-// Package tracing sends what a role does as OpenTelemetry spans, when somebody listens.
+// Package tracing sends what a role does as OpenTelemetry spans, if a collector is configured.
 //
 // One trace follows a video: the request that completes the upload, the row that
 // promises its first step, each attempt on each step with its requests to storage and
-// its runs of ffmpeg, up to "ready". A promise carries the span of who made it
+// its runs of ffmpeg, up to "ready". A promise carries the span of its maker
 // (https://www.w3.org/TR/trace-context/), in the outbox row and then in the message. The
 // first delivery of a message continues that span; a later one is a trace of its own
 // with a link to it, because who asked has ended long ago.
@@ -33,11 +33,11 @@ import (
 // endpoints are the variables of which one switches tracing on.
 var endpoints = []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
 
-// stopWithin is how long stop may take to send what is left.
+// stopWithin is how long stop may take to send the remaining spans.
 const stopWithin = 3 * time.Second
 
 // Start makes the process send its spans as service and instance. Call stop when the
-// work has ended: it sends what is left. A collector that is away delays nothing, and
+// work has ended: it sends the remaining spans. A collector that is away delays nothing, and
 // its spans are dropped.
 func Start(ctx context.Context, service, instance string) (stop func(), _ error) {
 	if !wanted() {

@@ -32,11 +32,11 @@ func (s State) Terminal() bool {
 // video inactive drops its work quietly.
 func (s State) Active() bool { return s == Uploaded || s == Processing }
 
-// Gone reports whether a video in this state is shown to nobody: it is being deleted, or
+// Gone reports whether a video in this state is hidden from all: it is being deleted, or
 // this release does not know the state.
 func (s State) Gone() bool { return !s.Terminal() && !s.Active() && s != AwaitingUpload }
 
-// Visibility says who may find a video.
+// Visibility says which users may find a video.
 type Visibility string
 
 // Public videos are listed and searched. Unlisted and private ones are not.
@@ -60,7 +60,7 @@ const (
 	Low    Priority = "low"
 )
 
-// LocalOwner owns the videos of a stack in which nobody signs in, and of anyone who holds
+// LocalOwner owns the videos of a stack without sign-in, and of anyone who holds
 // the access token.
 const LocalOwner = "local"
 

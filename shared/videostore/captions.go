@@ -54,7 +54,7 @@ func CaptionsKey(id video.ID, tag string) (workflow.Key, error) {
 }
 
 // LanguageName is what a language of captions is called in itself, such as
-// Deutsch; the tag when nobody knows.
+// Deutsch; the tag when it is unknown.
 func LanguageName(tag string) string {
 	parsed, err := language.Parse(tag)
 	if name := display.Self.Name(parsed); err == nil && name != "" {
@@ -129,7 +129,7 @@ func (s *Store) RequestCaptions(ctx context.Context, key workflow.Key, input str
 		case err != nil || captions.Input == input && captions.State != StepFailed:
 			return captions, err
 		}
-		// Without an attempt the row is nobody's: who works on it is superseded.
+		// Without an attempt the row has no owner: a worker in progress is superseded.
 		captions.Input, captions.Attempt, captions.Attempts, captions.CreatedAt, captions.History = input, "", 0, now(), History{}
 		out, err := s.ask(ctx, rec, &captions, write)
 		switch {

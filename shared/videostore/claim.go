@@ -38,7 +38,7 @@ type Claim struct {
 	Video video.Video
 	Plan  video.Plan // empty for the first step, which makes it, and for captions
 	Step  Step
-	// Meter is asked what the attempt has spent when its end is written. nil: nobody
+	// Meter is asked what the attempt has spent when its end is written. nil: not
 	// counts.
 	Meter Meter
 
@@ -130,8 +130,8 @@ func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) 
 		return nil
 	}
 	// The video may have been purged or cancelled between the read of META and this insert.
-	// Nobody would remove the new row of a purged video, and that of a cancelled one would
-	// say that somebody works. So META is read again, and the row is deleted if the step is
+	// The new row of a purged video would never be removed, and that of a cancelled one would
+	// say that a worker is at it. So META is read again, and the row is deleted if the step is
 	// not wanted. A worker that was frozen here has lost its lease and its ctx, but it must
 	// look all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
@@ -182,7 +182,7 @@ func (c *Claim) Commit(ctx context.Context, commit Commit) error {
 	return c.end(ctx, done, commit)
 }
 
-// spent is what the attempt has spent, with the write that records it; nil when nobody
+// spent is what the attempt has spent, with the write that records it; nil when it was not
 // counts.
 func (c *Claim) spent() *Spent {
 	if c.Meter == nil {
@@ -195,7 +195,7 @@ func (c *Claim) spent() *Spent {
 
 // Send enqueues what the commit promised. Call it after the commit and before the
 // message is deleted. If the process dies before that, Flush by the next delivery or
-// the reconciler sends what is left in the outbox. Safe to repeat.
+// the reconciler sends the rest of the outbox. Safe to repeat.
 func (c *Claim) Send(ctx context.Context) error {
 	return c.store.sendRows(ctx, c.Step.Key.ID, c.outbox)
 }

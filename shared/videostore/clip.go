@@ -11,7 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
-// A clip is a step like the others, with three differences. Somebody asks for it, so
+// A clip is a step like the others, with three differences. It is requested, so
 // its row exists before its message. It is cut from a finished generation, so the video
 // is not being processed. It fails alone. Its row key names the frames,
 //
@@ -22,7 +22,7 @@ import (
 var clipPrefix = workflow.Key{Step: workflow.StepClip}.Declared().Rows + ":"
 
 var (
-	// ErrNoClip says that nobody asked for that clip.
+	// ErrNoClip says that that clip was never requested.
 	ErrNoClip = errors.New("clip not found")
 	// ErrOutside says that a clip would not lie inside the video.
 	ErrOutside = errors.New("part is not inside the video")
@@ -99,12 +99,12 @@ func ParseClipID(id video.ID, text string) (workflow.Key, error) {
 	return k, nil
 }
 
-// Clip reads a clip: a point read. ErrNoClip when nobody asked for it.
+// Clip reads a clip: a point read. ErrNoClip when it was not requested.
 func (s *Store) Clip(ctx context.Context, key workflow.Key) (Step, error) {
 	return s.request(ctx, key, ErrNoClip)
 }
 
-// request reads what somebody asked for; none when nobody did.
+// request reads the row of a requested step; none when there is none.
 func (s *Store) request(ctx context.Context, key workflow.Key, none error) (Step, error) {
 	step, err := s.step(ctx, key)
 	if errors.Is(err, errNoStep) {

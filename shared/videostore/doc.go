@@ -3,7 +3,7 @@
 // one query (paper rows T2 and T5).
 //
 //	PartitionKey  the video id: random, never append-only (T3), one for all rows of a video (some, T4)
-//	RowKey        CLIP:<generation>:<first>:<n>   one clip, which is a step that somebody asked for
+//	RowKey        CLIP:<generation>:<first>:<n>   one clip, which is a step on request
 //	              META                            the video: title, state, error …
 //	              NEXT:<generation>               how many chunks are promised so far
 //	              OUT:<time-ordered uuid>         outbox: messages promised, not yet known to be sent

@@ -245,7 +245,7 @@ func (s *Store) promiseArrived(ctx context.Context, rec Record, head int) error 
 
 // rest sets the state of a video that was planned before its upload was complete, and
 // promises all that is open: sound, what needs the whole file, and chunks up to a full
-// window. Chunks that wait in the queue of those that get in nobody's way are promised
+// window. Chunks in the low-priority queue are enqueued
 // twice; their second message finds them done, or the first one does.
 func (s *Store) rest(ctx context.Context, v *video.Video) ([]Intent, []tablestore.Op, error) {
 	view, err := s.View(ctx, v.ID)

@@ -47,7 +47,7 @@ func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed 
 		}
 		err := s.videos.Delete(ctx, string(id), metaKey, meta.ETag)
 		if errors.Is(err, tablestore.ErrChanged) {
-			again, err := s.Erase(ctx, id, withMeta) // somebody wrote META meanwhile
+			again, err := s.Erase(ctx, id, withMeta) // META changed meanwhile
 			return claimed || again, err
 		}
 		if err != nil && !isStale(err) {

@@ -20,7 +20,7 @@ const (
 	OutcomeDone     Outcome = "done"     // its commit made the output count
 	OutcomeFailed   Outcome = "failed"   // for good
 	OutcomeRetry    Outcome = "retry"    // it failed, and the step is tried again
-	OutcomeReleased Outcome = "released" // interrupted: a drain, a lease that ended, trouble, or nobody wants the step any more
+	OutcomeReleased Outcome = "released" // interrupted: a drain, a lease that ended, a dependency, or the step is no longer wanted
 	OutcomeLost     Outcome = "lost"
 )
 
@@ -31,7 +31,7 @@ type Attempt struct {
 	Queued  time.Time `json:"q,omitzero"` // since when the step waited to be claimed
 	Started time.Time `json:"s"`
 	// Ended is zero while the attempt runs. Of a lost one it is when the loss was
-	// noticed, by the next claim: when it happened nobody knows.
+	// noticed, by the next claim: when it happened is unknown.
 	Ended   time.Time `json:"e,omitzero"`
 	Outcome Outcome   `json:"o"`
 	Error   string    `json:"x,omitempty"`

@@ -32,7 +32,7 @@ var ErrKeyUsed = errors.New("idempotency key was used with another body")
 //
 // Order of writes: the video, then the row of the key. The row decides which of several
 // equal requests was first; the others remove their videos. A crash between the two
-// writes leaves a video that nobody knows, in state awaiting_upload. The reconciler
+// writes leaves a video that no client knows, in state awaiting_upload. The reconciler
 // removes it like any upload that never came. In the other order a row without a video
 // could be a creation in progress or a purged video, and only a second write to the row
 // could tell them apart.
@@ -115,7 +115,7 @@ func (s *Store) forgetKey(ctx context.Context, v video.Video) error {
 }
 
 // hashKey makes a PartitionKey of any text. The key itself, which a client chose, is not
-// stored. Keys are their owner's: nobody meets a video of somebody else by guessing one.
+// stored. Keys are their owner's: guessing one never leads to another owner's video.
 func hashKey(owner, key string) string {
 	sum := sha256.Sum256([]byte("idempotency key\x00" + owner + "\x00" + key))
 	return hex.EncodeToString(sum[:])

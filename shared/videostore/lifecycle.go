@@ -244,7 +244,7 @@ func (s *Store) bury(ctx context.Context, id video.ID) (Record, error) {
 	}
 	rec, err := readMeta(row)
 	if err == nil {
-		return s.Delete(ctx, id, "") // somebody has mended it
+		return s.Delete(ctx, id, "") // it was repaired meanwhile
 	}
 	rec.Video.ID, rec.Video.State = id, video.Deleting
 	rec, err = s.write(ctx, rec, []Intent{RemoveIntent()})
@@ -272,7 +272,7 @@ func (s *Store) Reopen(ctx context.Context, view View, intents []Intent) error {
 }
 
 // reopen is Reopen for one step. It leaves alone what has no row, is done, or was changed
-// by somebody else meanwhile.
+// by another process meanwhile.
 func (s *Store) reopen(ctx context.Context, step Step) error {
 	if step.etag == "" || step.State == StepDone {
 		return nil

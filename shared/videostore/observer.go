@@ -7,7 +7,7 @@ import (
 
 // Observer is told what this process has committed, for metrics. A commit whose reply
 // was lost is told when it is recognised. A process that dies between its commit and the
-// call tells nobody, so each thing is told once or not at all, and never twice. The
+// call is not observed, so each thing is told once or not at all, and never twice. The
 // functions must be quick and safe for concurrent use; each may be nil.
 type Observer struct {
 	// Video is told of every change of META by an edit or by the end of a step.

@@ -25,7 +25,7 @@ type Intent struct {
 	// Item is the id of the item. Empty: Key.ItemID, so that an intent that is sent
 	// twice makes two messages of the same item.
 	Item string `json:"id,omitempty"`
-	// Trace is the W3C trace context of who promised the item; empty without tracing.
+	// Trace is the W3C trace context of the item's sender; empty without tracing.
 	Trace string `json:"tp,omitempty"`
 
 	alone bool // the step fails alone

@@ -43,7 +43,7 @@ type Step struct {
 	// when nothing came.
 	Input string
 
-	CreatedAt  time.Time // when somebody asked for it; on request only
+	CreatedAt  time.Time // when it was requested; on request only
 	QueuedAt   time.Time // since when it waits, or waited for its newest attempt
 	StartedAt  time.Time
 	FinishedAt time.Time
@@ -102,7 +102,7 @@ func stored(failure *video.Failure) *video.Failure {
 	return &video.Failure{Code: failure.Code, Detail: storable.Text(failure.Detail, maxDetail)}
 }
 
-// errNoStep says that a step has no row: nobody has claimed it or asked for it.
+// errNoStep says that a step has no row: it was neither claimed nor requested.
 var errNoStep = errors.New("step has no row")
 
 // step reads the row of a step. errNoStep when there is none; the returned Step then has

@@ -98,7 +98,7 @@ func (s *Store) Create(ctx context.Context, v video.Video) (Record, error) {
 	}
 	var quota *QuotaError
 	if err := s.Reserve(ctx, v); errors.As(err, &quota) && mark != "" {
-		// Nobody knows the id. A mark that stays costs a look, a week later.
+		// No client knows the id. A mark that stays costs a look, a week later.
 		_ = s.inflight.Delete(ctx, inflightPartition(v.ID), string(v.ID), mark)
 		return Record{}, err
 	} else if err != nil {

@@ -61,7 +61,7 @@ func (s *Store) DropGeneration(ctx context.Context, id video.ID, generation int)
 	return nil
 }
 
-// DropRequest removes the row of a step that somebody asked for (a clip), if the row is
+// DropRequest removes the row of a step on request (a clip), if the row is
 // as it was read. The janitor then finds that no row names its blob. False when the row
 // has changed and stays. Safe to repeat.
 func (s *Store) DropRequest(ctx context.Context, asked Step) (bool, error) {

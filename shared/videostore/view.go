@@ -35,12 +35,12 @@ func (s *Store) View(ctx context.Context, id video.ID) (View, error) {
 }
 
 // Look is View for people: rows that cannot be read are left out and reported. Nothing
-// may be decided by it, for what is left out may be done, and may name blobs.
+// may be decided by it, because the steps left out may be done, and may name blobs.
 func (s *Store) Look(ctx context.Context, id video.ID) (View, error) {
 	return s.view(ctx, id, metaKey, "", true)
 }
 
-// ViewWithRequests is View with the steps that somebody asked for (clips): those in the
+// ViewWithRequests is View with the steps on request (clips): those in the
 // given states, or all. Only upkeep should call it: a popular video has many.
 func (s *Store) ViewWithRequests(ctx context.Context, id video.ID, states ...StepState) (View, error) {
 	filter := ""
@@ -200,7 +200,7 @@ func (v View) Presentation(generation int) (playlist.Presentation, error) {
 }
 
 // Keeps reports whether a generation is still needed: it plays, it is the newest, or an
-// open step that somebody asked for reads it.
+// open step on request reads it.
 func (v View) Keeps(generation int) bool {
 	return generation == v.Video.Serving || generation == v.Video.Generation ||
 		slices.ContainsFunc(v.OpenAlone(), func(i Intent) bool { return i.Generation == generation })

@@ -108,7 +108,7 @@ func (r *Register) Beat(ctx context.Context, w Worker) error {
 	return nil
 }
 
-// Probe writes one row that all workers share and nobody reads: the question
+// Probe writes one row that all workers share and none reads: the question
 // whether the table service takes writes.
 func (r *Register) Probe(ctx context.Context) error {
 	if _, err := r.table.Upsert(ctx, tablestore.Entity{PartitionKey: "probe", RowKey: "probe"}); err != nil {

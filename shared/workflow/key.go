@@ -183,7 +183,7 @@ func (k Key) Payload() any {
 }
 
 // KeyOf names the run that an item asks for. The item comes from a queue, where
-// anybody may have put it: a subject that is no video's id, and data of another
+// any program may have put it: a subject that is no video's id, and data of another
 // shape, are errors that stay.
 func KeyOf(item workitem.Item) (Key, error) {
 	id, err := video.ParseID(item.Subject)

@@ -23,7 +23,7 @@ const (
 	// AfterReady waits for the last step. The video plays already, so such a step
 	// always fails alone.
 	AfterReady
-	// OnRequest waits until somebody asks. It reads a finished generation, has
+	// OnRequest waits for a request. It reads a finished generation, has
 	// rows of its own kind and always fails alone.
 	OnRequest
 	// OnChange makes other tables follow META. It has no rows, for it may run any
@@ -61,7 +61,7 @@ type Step struct {
 	Count Count
 
 	// Queues are the base queues that its messages travel on, the most urgent first:
-	// Audio for light work that nobody waits for, EncodeLow for what fills a core, or
+	// Audio for light work without urgency, EncodeLow for work that fills a core, or
 	// one of its own.
 	Queues []string
 	// Choose picks one of them; nil means the first. The plan is empty for a step
@@ -70,7 +70,7 @@ type Step struct {
 
 	// Alone: its failure leaves the video as it is. The last step waits for a part
 	// that fails alone until that has ended, failed or not, so its retries delay the
-	// moment when the video is ready: what nobody needs for that belongs AfterReady.
+	// moment when the video is ready: what is not needed for that belongs AfterReady.
 	// AfterReady and OnRequest always fail alone.
 	Alone bool
 
@@ -82,7 +82,7 @@ type Step struct {
 	Rows string
 
 	// Expires: what was made on request is removed some time after: see
-	// upkeep.Janitor.ClipLife. Who asks again gets a new one.
+	// upkeep.Janitor.ClipLife. A repeated request makes a new one.
 	Expires bool
 
 	// Makes is what the player reads of it.
@@ -158,7 +158,7 @@ func inLane(base string, v video.Video) string {
 
 // Wanted reports whether a video still wants a run of the step: while its
 // generation is being made; of one that fails alone, also while the generation
-// plays; of what somebody asked for, only the tombstone is the end. A step after ready is
+// plays; a step on request ends with the tombstone only. A step after ready is
 // wanted earlier, too: a plan of another release may have promised it as a part.
 func (s Step) Wanted(v video.Video, generation int) bool {
 	switch s.Stage {

@@ -51,7 +51,7 @@ const leadChunks = 3
 // byUrgency chooses the queue of a chunk (Q5). The first chunk of a new video
 // goes before everything else of its lane, so that every upload is soon playable;
 // the next two go before the bulk; the rest follows the user's priority.
-// Reprocessing, and what is made while the upload goes on, get in nobody's way.
+// Reprocessing, and work during the upload, have a low priority.
 func byUrgency(v video.Video, _ video.Plan, index int) string {
 	switch {
 	case v.Serving > 0, v.Early() && index >= leadChunks:

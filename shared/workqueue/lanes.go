@@ -22,7 +22,7 @@ import (
 // customer, and consumers take the lanes in turn. So a customer who fills a lane
 // delays the work of that lane only (paper row Q5).
 //
-// Before you lower the number, wait until the lanes that will go are empty: nobody
+// Before you lower the number, wait until the lanes that will go are empty: no worker
 // reads them afterwards.
 const Lanes = 4
 
@@ -62,7 +62,7 @@ func withLanes(specs []Spec) []Spec {
 
 const (
 	// shortLane: up to this many messages, new jobs go to lane 0. A queue this short
-	// makes nobody wait.
+	// delays no caller.
 	shortLane = 2
 	// lengthsFor is how long the lanes' lengths are remembered.
 	lengthsFor = time.Second
@@ -109,7 +109,7 @@ type sending struct {
 // the job runs may step back for them.
 //
 // The lengths are read at most once a second, and those of the other lanes only while
-// lane 0 is not short: somebody waits for the answer. What a customer sent is counted in
+// lane 0 is not short: a user waits for the answer. What a customer sent is counted in
 // this process only, so with n senders it may send n times as much before it counts
 // as busy. When the lengths cannot be read the choice is still a valid lane, perhaps
 // not the shortest.

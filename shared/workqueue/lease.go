@@ -79,7 +79,7 @@ func (l *Lease) Received() time.Time { return l.received }
 // Visibility is how long each receive or renewal hides the message.
 func (l *Lease) Visibility() time.Duration { return l.visibility }
 
-// Deadline is until when nobody else can get the message. It is counted from before
+// Deadline is until when no other worker can get the message. It is counted from before
 // the request that hid the message, so it is never too late. The call does not wait
 // for a request that is under way.
 func (l *Lease) Deadline() time.Time { return *l.deadline.Load() }
@@ -123,7 +123,7 @@ func (l *Lease) Open(ctx context.Context) (workitem.Item, error) {
 // A request without an answer is repeated at once with the same receipt. If the
 // service refuses that one before the deadline, the first request had arrived and
 // the reply with our new receipt was lost: [ErrReceiptLost]. Deadline is then the
-// end of that renewal; nobody else can have the message before it. Other errors
+// end of that renewal; no other worker can have the message before it. Other errors
 // leave the lease as it was, and Renew may be called again.
 func (l *Lease) Renew(ctx context.Context) error {
 	l.mu.Lock()
@@ -157,9 +157,9 @@ func (l *Lease) HasRoom(change func(*workitem.Item)) bool {
 
 // Complete deletes the message, whose work is done and committed (paper row Q3).
 //
-// Success does not prove that nobody else worked on it: after the deadline the
-// receipt stays valid until somebody else receives the message. [ErrLeaseLost] says
-// that somebody did. It is counted for [Queue.Tune] (paper row Q16d).
+// Success does not prove that no other worker worked on it: after the deadline the
+// receipt stays valid until another worker receives the message. [ErrLeaseLost] says
+// that one did. It is counted for [Queue.Tune] (paper row Q16d).
 func (l *Lease) Complete(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,7 +184,7 @@ func (l *Lease) Release(ctx context.Context, delay time.Duration, record func(*w
 		switch {
 		case err == nil, asked > 1 && l.end != nil && !errors.Is(err, errSettled):
 			// Refused after an unanswered request: that request released the message, and
-			// perhaps somebody has it already.
+			// perhaps another worker has it already.
 			l.end = errSettled
 			return nil
 		case l.end != nil, !repeatable(err), sleep(ctx, l.pause()) != nil:
@@ -296,7 +296,7 @@ func (l *Lease) delete(ctx context.Context) error {
 func (l *Lease) lose(cause error, asked time.Time, first bool) error {
 	mismatch := azstorage.HasCode(cause, string(queueerror.PopReceiptMismatch))
 	if mismatch && !l.unanswered.IsZero() && asked.Before(l.Deadline()) {
-		// Nobody else could receive the message before the deadline. So the newer
+		// No other worker could receive the message before the deadline. So the newer
 		// receipt is the one whose reply we did not get.
 		l.end = ErrReceiptLost
 		l.setDeadline(l.unanswered.Add(l.visibility))

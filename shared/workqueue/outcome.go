@@ -13,7 +13,7 @@ import (
 //
 //	nil                    done: the message is deleted (paper row Q3)
 //	Permanent(err)         poison at once: no further attempt can help
-//	Unwanted(reason)       deleted and counted as unwanted: nobody wants the work
+//	Unwanted(reason)       deleted and counted as unwanted: the work is obsolete
 //	Snooze(d, reason)      snoozed for d; costs no attempt
 //	RetryAfter(err, d)     retried after d: a failed attempt
 //	trouble, see AsTrouble released, at no cost: storage, the disk or the network
@@ -28,7 +28,7 @@ var (
 	ErrLeaseLost = errors.New("lease lost: the message is not ours any more")
 
 	// ErrReceiptLost says that a reply of the service was lost, and our newest
-	// receipt with it. The message is hidden until Lease.Deadline and nobody can
+	// receipt with it. The message is hidden until Lease.Deadline and no worker can
 	// settle it before. Work that ends by then may be committed. The message is then
 	// delivered once more, and its handler finds the work done.
 	ErrReceiptLost = errors.New("receipt lost with a reply: the message cannot be settled any more")
@@ -135,7 +135,7 @@ func RetryAfter(err error, d time.Duration) error { return &marked{err, retryAft
 // AsRetryAfter returns the delay of a [RetryAfter] error.
 func AsRetryAfter(err error) (time.Duration, bool) { return as(err, retryAfter) }
 
-// Unwanted says that nobody wants the item's work. The message is deleted, logged,
+// Unwanted says that the item's work is no longer wanted. The message is deleted, logged,
 // and not counted as completed.
 func Unwanted(reason string) error { return &marked{error: errors.New(reason), fate: unwanted} }
 

@@ -112,7 +112,7 @@ func (b *poisonBox) put(ctx context.Context, l *Lease, text, reason string) erro
 	row.Props[copyID], row.Props[copyReceipt] = *sent.Messages[0].MessageID, *sent.Messages[0].PopReceipt
 	_, err = b.table.Update(ctx, row, etag)
 	if errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrChanged) {
-		// Somebody was quicker: an operator who saw the row and has redriven the item, or
+		// Another process was quicker: an operator who saw the row and has redriven the item, or
 		// a worker that poisons it too and has a copy of its own.
 		return b.removeCopy(ctx, row)
 	}
@@ -133,7 +133,7 @@ func (b *poisonBox) upsert(ctx context.Context, row tablestore.Entity) (etag str
 }
 
 // Properties of the row that name the copy in the poison queue. The receipt from
-// sending is valid until somebody receives the copy.
+// sending is valid until a worker receives the copy.
 const (
 	copyID      = "CopyMessageId"
 	copyReceipt = "CopyReceipt"
@@ -165,7 +165,7 @@ func (qs *Queues) GetPoison(ctx context.Context, id string) (Poisoned, error) {
 var ErrRedriving = errors.New("the item is being redriven")
 
 const (
-	// redriving is the property that says since when somebody redrives the item.
+	// redriving is the property that says since when the item is being redriven.
 	redriving = "RedrivingSince"
 	// redriveTakes is how long a redrive may take. One that began earlier was cut off.
 	redriveTakes = time.Minute

@@ -141,7 +141,7 @@ func enqueue(ctx context.Context, client *azqueue.QueueClient, text string, dela
 // [Queue.Visibility]. An empty result is no error.
 //
 // The request is not repeated after an error. If only its reply was lost, messages
-// are hidden and nobody knows them; they become visible again when their
+// are hidden and no worker knows them; they become visible again when their
 // visibility timeout ends (paper row Q13).
 func (q *Queue) Receive(ctx context.Context, limit int) ([]*Lease, error) {
 	visibility := q.Visibility()

@@ -104,7 +104,7 @@ func (q *Queue) Tune(ctx context.Context) error {
 	return q.publish(ctx, func(p Policy) Policy {
 		inForce := q.visibilityUnder(p)
 		switch {
-		case inForce != judged: // somebody was faster
+		case inForce != judged: // another role was faster
 		case verdict == raise:
 			p.Visibility = wholeSeconds(min(scale(inForce, raiseFactor), max(maxTuned, inForce)))
 		case verdict == lower:

@@ -81,7 +81,7 @@ func Find() (string, error) {
 
 // Start runs an emulator and returns when it listens. The process ends with
 // Stop, and on Linux also with the process that started it. A port that
-// somebody else has is an error that wraps ownport.ErrStranger and names it.
+// another process has is an error that wraps ownport.ErrStranger and names it.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	script, err := Find()
 	if err != nil {
@@ -97,7 +97,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	s, err := launch(ctx, script, o)
-	// A free port can be lost to somebody else before Azurite has it.
+	// Another process can take a free port before Azurite does.
 	for try := 1; try < 3 && err != nil && ctx.Err() == nil && o.picksPorts(); try++ {
 		s, err = launch(ctx, script, o)
 	}

@@ -23,7 +23,7 @@ func (p *Held) Caught() <-chan struct{} { return p.caught }
 // Found is what the groups of the expression matched in its body, once it is caught.
 func (p *Held) Found() []string { return p.found }
 
-// Lose says that the sender has died: the write still arrives, and nobody is told
+// Lose says that the sender has died: the write still arrives, and its caller is not told
 // what became of it.
 func (p *Held) Lose() { p.lost.Store(true) }
 
@@ -41,7 +41,7 @@ func (p *Proxy) Hold(wanted *regexp.Regexp) *Held {
 	return held
 }
 
-// keep holds a request that somebody wants held, and reports whether its sender
+// keep holds a request that is to be held, and reports whether its sender
 // died meanwhile.
 func (p *Proxy) keep(body []byte) (lost bool) {
 	held := p.catch(body)

@@ -28,7 +28,7 @@ func (p *Proxy) Repeat(until time.Time, wanted func(queue, text string) bool, se
 	p.repeat = &repeat{until, wanted, sent}
 }
 
-// again forwards a message a second time when somebody wants that.
+// again forwards a message a second time when that was requested.
 func (f *front) again(r *http.Request, body []byte, status int) {
 	if f.service != azstorage.Queues || r.Method != http.MethodPost || status != http.StatusCreated {
 		return

@@ -253,7 +253,7 @@ func (o *owner) release(ctx context.Context, delay time.Duration, record func(*w
 	switch {
 	case err == nil:
 	case errors.Is(err, workqueue.ErrLeaseLost):
-		o.line.count.staleReleases.Add(1) // somebody else has the message
+		o.line.count.staleReleases.Add(1) // another worker has the message
 	default:
 		o.line.count.settleErrors.Add(1)
 		o.log().Warn("cannot give back: the message comes when its visibility ends", "error", err)

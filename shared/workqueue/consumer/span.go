@@ -13,7 +13,7 @@ import (
 var tracer = otel.Tracer("workqueue")
 
 // span makes a span of a delivery whose handler is called; end ends it, after the
-// message was settled. The first delivery continues the span of who sent the item. A
+// message was settled. The first delivery continues the sender's span. A
 // later one has a trace of its own with a link to it, for who asked has ended long ago,
 // and the attempt before may be lost. Names are those of OpenTelemetry's conventions for
 // messaging, and where those have none they are ours: docs/tracing.md.

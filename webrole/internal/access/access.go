@@ -1,7 +1,7 @@
-// Package access says who may do what: for the API, pages, playback, clips, events
+// Package access authorizes requests: for the API, pages, playback, clips, events
 // and operations alike.
 //
-// Who asks is an Identity, which an Authenticator finds out; what is asked for is an
+// The caller is an Identity, which an Authenticator finds out; what is requested is an
 // Action, which the table in rules.go has for every route; and May decides. A fork
 // that signs people in its own way brings another Authenticator. One that has other
 // roles changes May and the table, and nothing else.
@@ -16,7 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// Role is what somebody is trusted with. Each may do what those before it may.
+// Role is what an identity is trusted with. Each may do what those before it may.
 type Role string
 
 // The roles, in order.
@@ -28,37 +28,37 @@ const (
 
 var ranks = map[Role]int{Viewer: 1, Uploader: 2, Operator: 3}
 
-// Identity is who asks. The zero Identity may do nothing.
+// Identity is the caller. The zero Identity may do nothing.
 type Identity struct {
-	Owner string // whose videos these are; empty: nobody's
+	Owner string // the owner of new videos; empty: none
 	Role  Role
 	Key   string // id of the API key that was shown, for the log; empty: another way
 
 	SignedIn bool // in a browser, which can sign out
 
-	Plays video.ID // the only video that this is about, of who shows a token of Links
+	Plays video.ID // the only video that it may play, with a token of Links
 	Until int64    // when that token ends, Unix seconds
 }
 
-// BuiltIn is who everybody is on loopback without configuration, and who holds
+// BuiltIn is every caller on loopback without configuration, and the holder of
 // WEBROLE_TOKEN.
 var BuiltIn = Identity{Owner: video.LocalOwner, Role: Operator}
 
-// Anonymous is who shows nothing, where that is allowed.
+// Anonymous is a caller without credentials, where that is allowed.
 var Anonymous = Identity{Role: Viewer}
 
 func (who Identity) is(least Role) bool { return ranks[who.Role] >= ranks[least] }
 
-// Authenticator finds out who sent a request. It returns ErrUnknown when it does not
+// Authenticator identifies the sender of a request. It returns ErrUnknown when it does not
 // know, and another error when it can't tell now.
 type Authenticator interface {
 	Authenticate(r *http.Request) (Identity, error)
 }
 
-// Action is what somebody wants to do.
+// Action is what a caller wants to do.
 type Action int
 
-// The actions. The zero Action is none, and nobody may do it.
+// The actions. The zero Action is none, and is never allowed.
 const (
 	_       Action = iota
 	Look           // pages without data, lists and searches, which hold public videos only
@@ -72,7 +72,7 @@ const (
 	Operate        // queues, workers, poison, keys, metrics, faults
 )
 
-// May reports whether who may do it. v is the video of See, Play, Clip and Change. A role,
+// May reports whether the caller may do it. v is the video of See, Play, Clip and Change. A role,
 // visibility or state that this release does not know allows the least.
 func May(who Identity, do Action, v video.Video) bool {
 	owns := who.Owner != "" && who.Owner == v.Owner
@@ -100,7 +100,7 @@ func May(who Identity, do Action, v video.Video) bool {
 
 type contextKey struct{}
 
-// asker is who asks, and whether people sign in here.
+// asker is the caller, and whether people sign in here.
 type asker struct {
 	who    Identity
 	people bool
@@ -115,7 +115,7 @@ func askerOf(ctx context.Context) asker {
 	return a
 }
 
-// From returns who asks: the zero Identity when nobody looked.
+// From returns the caller: the zero Identity when it was not identified.
 func From(ctx context.Context) Identity { return askerOf(ctx).who }
 
 // SignsIn reports whether people sign in where a request came in.

@@ -12,7 +12,7 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
 
-// Open lets everybody in as BuiltIn. It is for loopback, and for nobody else.
+// Open admits every request as BuiltIn. It is for loopback only.
 type Open struct{}
 
 // Authenticate implements Authenticator.
@@ -36,7 +36,7 @@ type Credentials struct {
 }
 
 // NewCredentials returns an Authenticator for a token, which is not empty, and for
-// keys. With anonymous, who shows nothing is a viewer.
+// keys. With anonymous, a request without credentials is a viewer's.
 func NewCredentials(token string, keys *apikeys.Store, anonymous bool) *Credentials {
 	known := recent.NewMemory[[sha256.Size]byte, Identity](maxKnown, keyLife)
 	return &Credentials{token: sha256.Sum256([]byte(token)), anonymous: anonymous, keys: keys, known: known}

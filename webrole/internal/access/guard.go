@@ -17,8 +17,8 @@ import (
 // ErrUnknown says that a request shows no credentials that count.
 var ErrUnknown = errors.New("credentials are missing or unknown")
 
-// Identify asks an Authenticator who sent each request, for all that comes behind
-// it. Who shows a token of links that counts is nobody else. Who is unknown gets 401, but
+// Identify asks an Authenticator for the sender of each request, for all handlers behind
+// it. A valid link token overrides other credentials. An unknown sender gets 401, but
 // for health and the sign-in, or 404 for a token; a browser that asks for a page is sent
 // to the sign-in, if there is one, but not in a frame, where issuers show nothing.
 func Identify(a Authenticator, links Links) func(http.Handler) http.Handler {

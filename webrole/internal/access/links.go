@@ -73,7 +73,7 @@ func (l Links) check(id video.ID, token string) (end time.Time, ok bool) {
 
 type tokenKey struct{}
 
-// Hide takes tokens out of the path, before anybody can write it down: log, trace,
+// Hide takes tokens out of the path before it can be recorded by log, trace,
 // metric and error see the address without. Identify finds the token in the context.
 // Everything in a path that looks like a token goes, but only one behind the id of
 // playback can count; elsewhere its mark stays, so that such an address leads nowhere.
@@ -112,7 +112,7 @@ func shown(r *http.Request) (token string, ok bool) {
 	return token, ok
 }
 
-// identify is who shows a token: a viewer of one video, and of nothing else.
+// identify returns the holder of a token: a viewer of one video, and of nothing else.
 func (l Links) identify(r *http.Request) (who Identity, ok bool) {
 	token, ok := shown(r)
 	if !ok {

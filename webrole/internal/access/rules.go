@@ -46,7 +46,7 @@ var rules = map[string]Action{
 	"GET /api/v1/videos/:id/cost":                         Change,
 	"GET /api/v1/videos/:id/views":                        See,
 	"POST /api/v1/videos/:id/views":                       See,
-	"POST /api/v1/videos/:id/seek":                        See, // what somebody watches is made first
+	"POST /api/v1/videos/:id/seek":                        See, // what a viewer watches is made first
 	"GET /api/v1/videos/:id/clips":                        See,
 	"POST /api/v1/videos/:id/clips":                       Clip,
 	"GET /api/v1/videos/:id/clips/:clip":                  See,

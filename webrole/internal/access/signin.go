@@ -64,7 +64,7 @@ type OIDC struct {
 
 // SignIn lets people sign in at an OpenID Connect issuer, with PKCE, state and nonce,
 // and knows them by a signed cookie afterwards, until they sign out. It is an
-// Authenticator: who shows other credentials, or none, is asked of the next one. Any web
+// Authenticator: requests with other credentials, or none, go to the next one. Any web
 // role with the same keys takes the next request.
 type SignIn struct {
 	config OIDC
@@ -96,10 +96,10 @@ func NewSignIn(config OIDC, ended *apikeys.Store, next Authenticator) *SignIn {
 	return s
 }
 
-// Programs is who is asked about requests that show no session.
+// Programs returns the Authenticator for requests without a session.
 func (s *SignIn) Programs() Authenticator { return s.next }
 
-// session is what the cookie of somebody who signed in has.
+// session is the content of the cookie of a signed-in user.
 type session struct {
 	ID    string `json:"i"`
 	Owner string `json:"o"`
@@ -166,7 +166,7 @@ func (s *SignIn) Register(r gin.IRoutes) {
 	r.POST(signOutPath, handle(s.signOut))
 }
 
-// attempt is what we remember of a sign-in while somebody is at the issuer.
+// attempt is what we remember of a sign-in while the user is at the issuer.
 type attempt struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`
@@ -233,7 +233,7 @@ func (s *SignIn) end(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// refuse says that somebody could not be signed in, and to the log why.
+// refuse says that the sign-in failed, and to the log why.
 func refuse(why error) error {
 	return problem.New(problem.Unauthorized, "You could not be signed in. Try again.").Because(why)
 }

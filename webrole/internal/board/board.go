@@ -1,6 +1,6 @@
 // Package board shows people what queues and workers do, while it happens. However
 // many watch, one reader asks storage, at most [Budget] times per second, and not at
-// all when nobody watches. What it costs is in docs/board.md.
+// all when no board is open. What it costs is in docs/board.md.
 //
 // Nothing depends on what is shown: it is read without taking anything, and may be
 // a second or two old.
@@ -63,10 +63,10 @@ type Board struct {
 	mu       sync.Mutex
 	closed   bool
 	watchers int
-	reader   *reader // nil while nobody watches
+	reader   *reader // nil while no board is open
 }
 
-// New returns a board that nobody watches.
+// New returns a board without watchers.
 func New(parts Parts) *Board {
 	b := &Board{parts: parts, titles: recent.NewMemory[video.ID, string](maxTitles, titleLife), budget: rate.NewLimiter(Budget, burst)}
 	parts.Queues.OnSend(func(queue string) {

@@ -39,11 +39,11 @@ func (p Proxies) trusts(addr netip.Addr) bool {
 	return false
 }
 
-// Client is who sent r. Without a trusted proxy that is the other end of the
+// Client is the address that sent r. Without a trusted proxy that is the other end of the
 // connection, whatever headers say. Behind one, X-Forwarded-For is read from its
 // end, where the nearest proxy wrote: the first address that is no trusted proxy is
 // the client, and what stands before it is hearsay. An address of IPv6 is cut to its
-// /64, because anyone who has one has all of them.
+// /64, because the holder of one address has all of them.
 func (p Proxies) Client(r *http.Request) netip.Prefix {
 	var client netip.Addr // stays invalid without a connection: in tests
 	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {

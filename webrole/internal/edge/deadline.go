@@ -195,7 +195,7 @@ func (b *body) pace(n int, waited time.Duration) error {
 	return nil
 }
 
-// leave gives the rest of a body that nobody read a moment, and no more: net/http
+// leave gives the unread rest of a body a moment, and no more: net/http
 // reads it before it answers, to keep the connection.
 func (b *body) leave() {
 	if !b.over {

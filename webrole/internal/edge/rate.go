@@ -16,7 +16,7 @@ import (
 const rateWindow = 10 * time.Second
 
 // maxClients bounds a limiter's memory, to some 20 MB. Beyond it the client that was
-// silent longest is forgotten, and only that one: anyone who wants a fresh start needs
+// silent longest is forgotten, and only that one: a client that wants a fresh start needs
 // as many addresses as this within the window, each with a limit of its own.
 const maxClients = 1 << 16
 

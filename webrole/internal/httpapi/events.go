@@ -41,7 +41,7 @@ func (s *Server) WatchBoard(c *gin.Context) {
 			state, err = watcher.Next(ctx)
 		}
 	}
-	c.Abort() // the client left or read too slowly, or the role stops: nobody reads an error
+	c.Abort() // the client left or read too slowly, or the role stops: an error would not be read
 }
 
 // send writes to a client that may have stopped reading.

@@ -18,7 +18,7 @@ import (
 type run struct {
 	videostore.Step
 	planned bool      // no message asks for it yet
-	since   time.Time // since when it waits; zero when it does not, or nobody noted that
+	since   time.Time // since when it waits; zero when it does not, or it is unknown
 
 	pictures bool    // it makes those of the part
 	from, to float64 // of the video, in seconds

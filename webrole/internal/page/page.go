@@ -42,7 +42,7 @@ type Pages struct {
 	lab   bool // the board shows the bench of faults
 	plays bool // a scene's page plays it, for operators
 	ops   bool // operations are here, and the board has something to show
-	open  bool // nobody signs in
+	open  bool // no sign-in
 	live  bool // files are read from disk and parsed at every request
 	pages map[string]*template.Template
 
@@ -81,7 +81,7 @@ func New(dir string) (*Pages, error) {
 // play scenes, for operators. Call it before Register.
 func (p *Pages) ShowLab(breaks, plays bool) { p.lab, p.plays = breaks, plays }
 
-// SayOpen says on the page for uploads that nobody signs in. Call it before Register.
+// SayOpen says on the page for uploads that there is no sign-in. Call it before Register.
 func (p *Pages) SayOpen() { p.open = true }
 
 func (p *Pages) parse(name string) (*template.Template, error) {
@@ -147,7 +147,7 @@ func (p *Pages) showScene(c *gin.Context) {
 }
 
 // framed lets other sites show a page in a frame. It has nothing to click on that
-// changes anything, so it cannot be used to make somebody click.
+// changes anything, so it cannot be used for clickjacking.
 func framed(c *gin.Context) {
 	h := c.Writer.Header()
 	h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), "frame-ancestors 'none'", "frame-ancestors *", 1))

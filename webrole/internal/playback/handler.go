@@ -373,7 +373,7 @@ func poster(c committed) string {
 	return ""
 }
 
-// Filename makes a title safe as the name of a file on anybody's disk.
+// Filename makes a title safe as the name of a file on any disk.
 func Filename(title string) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {

@@ -1,5 +1,5 @@
 // Package recent remembers values that cost many storage requests and that
-// change, and lets everybody who asks for one at the same time share one
+// change, and lets all callers that ask for one at the same time share one
 // reading. The number of readings then does not follow the number of viewers.
 //
 // Next: webrole/internal/playback, which shows what is remembered.
@@ -17,7 +17,7 @@ import (
 const (
 	// minPause is the least between the starts of two readings of one value, and a
 	// reading that takes long is followed by a pause of pauseFactor times as long:
-	// no matter who asks, a value is read for a fifth of the time at most.
+	// however many callers, a value is read for a fifth of the time at most.
 	minPause    = 50 * time.Millisecond
 	pauseFactor = 4
 	// readTimeout ends a reading. It is of the reading's own, because those who

@@ -20,7 +20,7 @@ const bufferWait = 2 * time.Second
 
 // memory bounds the buffers of all uploads of this process. An upload holds one
 // part from its start to its end, so it never waits for another upload half way,
-// and borrows up to two more, one by one, while nobody waits for a first one.
+// and borrows up to two more, one by one, while no upload waits for its first one.
 type memory struct {
 	parts *semaphore.Weighted
 	pool  sync.Pool // of *[]byte: buffers that were used before

@@ -42,7 +42,7 @@ type Ticket struct {
 }
 
 // Begin says what is held of an upload and what to send next, and fixes how the file is
-// cut when nobody has. size is the file's, in bytes; 0 when it was announced before.
+// cut when that was not done. size is the file's, in bytes; 0 when it was announced before.
 // anew gives up what was sent before. The client that sends parts repeats it: what has arrived
 // is worked on.
 func (s *Service) Begin(ctx context.Context, id video.ID, size int64, anew bool) (Sending, error) {
@@ -122,7 +122,7 @@ func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64,
 }
 
 // replaceUpload gives a video the layout mine in place of old, and removes the parts of
-// old. When somebody was faster the video has theirs, which is not nil.
+// old. When another request was faster the video has its upload, which is not nil.
 func (s *Service) replaceUpload(ctx context.Context, id video.ID, old, mine *video.Upload) (videostore.Record, error) {
 	rec, err := s.videos.Change(ctx, id, "", func(v *video.Video) ([]videostore.Intent, error) {
 		there := v.Upload

@@ -23,7 +23,7 @@ const partsInFlight = 2
 
 // putParts stores r, of size bytes, part by part, and returns the video with its layout.
 // Parts that are held with the same content are not stored again, so an upload that
-// broke off goes on, no matter who sent what is there (paper row Q14). A part that is held
+// broke off goes on, whichever client sent the stored parts (paper row Q14). A part that is held
 // with other content is of another file: 409 upload_conflict.
 func (s *Service) putParts(ctx context.Context, rec videostore.Record, r io.Reader, size int64, buffers *buffers) (videostore.Record, error) {
 	old := rec.Video.Upload
@@ -38,7 +38,7 @@ func (s *Service) putParts(ctx context.Context, rec videostore.Record, r io.Read
 	}
 	err = s.streamParts(ctx, rec.Video, held, r, buffers)
 	if problem.Is(err, problem.ChecksumMismatch) {
-		// Nobody knows which part was changed on the way, and none can be replaced.
+		// It is unknown which part was changed on the way, and none can be replaced.
 		if _, err := s.replaceUpload(ctx, rec.Video.ID, rec.Video.Upload, nil); err != nil {
 			return rec, err
 		}

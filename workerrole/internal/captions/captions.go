@@ -1,4 +1,4 @@
-// Package captions reads subtitle files that anybody may have made and writes plain
+// Package captions reads subtitle files from any program and writes plain
 // WebVTT (https://www.w3.org/TR/webvtt1/): times and text, no styles, no markup,
 // nothing that a browser would interpret.
 //

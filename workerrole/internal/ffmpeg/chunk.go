@@ -208,7 +208,7 @@ func chunkFrames(t *Tool, job ChunkJob) *ff.Stream {
 	return frames
 }
 
-// presetOf is how hard the encoder tries. Somebody waits for the first chunk: a
+// presetOf is how hard the encoder tries. A viewer waits for the first chunk: a
 // quarter less time is worth more bits in its 2 s. The picture is no worse, and the
 // init segment is the same, as one for all chunks must be.
 func presetOf(job ChunkJob) string {

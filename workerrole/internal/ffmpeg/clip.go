@@ -27,7 +27,7 @@ type ClipJob struct {
 }
 
 const (
-	// clipDecoders decode, because somebody waits. One thread encodes: with a bound on
+	// clipDecoders decode, because a user waits. One thread encodes: with a bound on
 	// the rate, two of x264's give other bytes on every try, for each looks at how far
 	// the other one is.
 	clipDecoders = "2"

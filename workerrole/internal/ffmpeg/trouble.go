@@ -75,7 +75,7 @@ func surroundings(kind string, err error) error {
 }
 
 // foreign reports whether a signal came from outside: from the system that is
-// out of memory, or from somebody who stops programs. A program that crashes, or
+// out of memory, or from an operator who stops programs. A program that crashes, or
 // meets one of our limits, is sent another by its own doing.
 func foreign(signal syscall.Signal) bool {
 	switch signal {

@@ -1,5 +1,5 @@
 // Package media decides how a video is cut, has it encoded, and checks what
-// came out before anybody sees it.
+// came out before it is published.
 //
 // It works on an address to read and a local directory to write; storing the
 // files is the steps' business. Every function may be repeated: the same input

@@ -29,7 +29,7 @@ func made(args ...[]string) func(testing.TB, string) string {
 	}
 }
 
-// BadClips are sources that must be refused: what the web role lets nobody upload, and
+// BadClips are sources that must be refused: what the web role refuses to accept, and
 // containers that the corpus of whole uploads (e2e/hostile) lacks.
 func BadClips() []BadClip {
 	tiny := Moving("64x64", "10", 1)

@@ -28,7 +28,7 @@ type source struct {
 	read  map[int]string // of those that were read
 }
 
-// openUpload opens the parts of a complete upload. Anyone who has the account's key can
+// openUpload opens the parts of a complete upload. The holder of the account's key can
 // replace a blob after its content was verified, so every request names the verified
 // version (If-Match). When a blob has another one, the run fails with a *video.Failure,
 // source_changed. Other errors of a read fail it with an ffmpeg.TroubleError.

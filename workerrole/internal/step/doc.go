@@ -6,7 +6,7 @@
 //	finish    playlists, poster, storyboard, MP4         → digest, loudness, index
 //	digest    finds an upload of the same video, when the video is ready
 //	loudness  measures the sound of a video that is ready
-//	clip      a short MP4, when somebody asks for one
+//	clip      a short MP4, on request
 //	captions  clean WebVTT of an uploaded file
 //	index     makes catalogue and search follow META
 //	purge     removes everything of a deleted video

@@ -152,7 +152,7 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 	if view, err = j.dropRequests(ctx, view); err != nil {
 		return nil, err
 	}
-	// Somebody may still watch a generation that was replaced a short time ago.
+	// A viewer may still watch a generation that was replaced a short time ago.
 	replaced := time.Since(view.Video.ReadyAt) >= j.Grace
 	n, over := namesIn(view, func(generation int) bool { return !replaced || view.Keeps(generation) })
 	for generation := range over {
@@ -173,7 +173,7 @@ func (n *names) addPreview(p video.Preview) {
 	}
 }
 
-// namesIn collects what the rows of the generations name that keeps says to keep,
+// namesIn returns the blobs that the rows of retained generations reference,
 // and which other generations have rows.
 func namesIn(view videostore.View, keeps func(generation int) bool) (n *names, over map[int]bool) {
 	id := view.Video.ID

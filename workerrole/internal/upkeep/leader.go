@@ -86,7 +86,7 @@ const leaseMargin = 3 * time.Second
 
 // lead runs the duties until the lease is lost or ctx ends. held is since when the lease is
 // held at least: what is asked of storage may take longer than the lease lasts, and then
-// somebody else leads.
+// another worker leads.
 func (l *Leader) lead(ctx context.Context, lease *blobstore.BlobLease, held time.Time) {
 	l.leading.Store(true)
 	defer l.leading.Store(false)
