@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help differential demo register up down check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations mutations fuzz picture docs-check build images test-deploy scene scenario bootstrap fork clean
+.PHONY: help differential demo register up down check test test-all test-partitions lint fmt generate bench burst partition-stress soak soak-mutations mutations fuzz docs-check build images test-deploy scene scenario bootstrap fork clean
 
 MODULES := ./shared/... ./webrole/... ./workerrole/... ./e2e/...
 export TESTFLAGS
@@ -73,10 +73,6 @@ bench: ## print ratios measured in one run
 burst: ## upload 60 videos at once to workers that follow the queues, and to fixed fleets; a plot in .run/; needs root
 	@scripts/bootstrap run
 	@scripts/gorun burst
-
-picture: ## the moving picture of the README, docs/picture.gif, made in Chromium from a running stack
-	@scripts/bootstrap test
-	@scripts/gorun picture
 
 partition-stress: ## which PartitionKey carries which load (T9, S2, S3): table, plot and words in .run/; a model, or AZURE_STORAGE_CONNECTION_STRING
 	@scripts/bootstrap run

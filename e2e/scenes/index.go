@@ -11,6 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/indexrows"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -30,11 +31,11 @@ func indexFollows(s *Stage) {
 	s.Claim(finds("harbour") && !finds("lighthouse"))
 
 	var writes atomic.Int64 // partitions are written at the same time
-	dying := searchindex.New(s.Account("dying worker", retrying(azstorage.Retry{Strategy: azstorage.NoRetry}), onTheWay(func(r *http.Request) outcome {
+	dying := searchindex.New(s.Account("dying worker", retrying(azstorage.Retry{Strategy: azstorage.NoRetry}), onTheWay(func(r *http.Request) inject.Fault {
 		if r.Method != http.MethodGet && writes.Add(1) >= 2 {
-			return broken
+			return inject.Reset
 		}
-		return through
+		return inject.None
 	})))
 	err := dying.Sync(s.ctx, film.ID, truth)
 	s.Next()

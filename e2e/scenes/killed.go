@@ -13,6 +13,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 )
@@ -79,11 +80,11 @@ func stopsInTime(s *Stage) {
 			})
 			return ctx.Err()
 		})},
-	}, onTheWay(func(r *http.Request) outcome {
+	}, onTheWay(func(r *http.Request) inject.Fault {
 		if blackout.Load() && isPut(r) && strings.Contains(r.URL.Path, "/messages/") {
-			return broken
+			return inject.Reset
 		}
-		return through
+		return inject.None
 	}))
 	defer stop()
 	select {

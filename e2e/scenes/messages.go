@@ -9,6 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
@@ -74,8 +75,7 @@ func queueVocabulary(s *Stage) {
 	s.Claim(state.Length == 39 && state.Policy.Paused, state.Length)
 
 	const clearer = "patient operator"
-	isDelete := func(r *http.Request) bool { return r.Method == http.MethodDelete }
-	must(s.Desk(clearer, plainQueue, onTheWay(once(unfinished, 2, isDelete))).Clear(s.ctx))
+	must(s.Desk(clearer, plainQueue, onTheWay(inject.Once(inject.TimedOut, 2, isDelete))).Clear(s.ctx))
 	s.Claim(s.ToldOf(clearer) == 3, s.ToldOf(clearer))
 	s.Claim(q.length() == 0)
 	must(q.Delete(s.ctx))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // retries lets clients with the paper's three strategies meet a service that is busy
@@ -31,11 +32,11 @@ func retries(s *Stage) {
 // requests, and how long they took.
 func rideOut(s *Stage, strategy string, retry azstorage.Retry) (requests int, took time.Duration, err error) {
 	began := time.Now()
-	client := s.Account(strategy, retrying(retry), onTheWay(func(*http.Request) outcome {
+	client := s.Account(strategy, retrying(retry), onTheWay(func(*http.Request) inject.Fault {
 		if time.Since(began) < 1500*time.Millisecond {
-			return busy
+			return inject.ServerBusy
 		}
-		return through
+		return inject.None
 	}))
 	_, err = client.Table("films").AddEntity(s.ctx, []byte(`{"PartitionKey":"film","RowKey":"`+strategy+`"}`), nil)
 	return s.ToldOf(strategy), time.Since(began), err

@@ -14,26 +14,24 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // quickRetry repeats soon, so that a scene is short.
 var quickRetry = azstorage.Retry{Strategy: azstorage.Exponential, MaxRetries: 4, Delay: 50 * time.Millisecond, MinDelay: 20 * time.Millisecond, MaxDelay: time.Second, TryTimeout: 10 * time.Second}
 
-func isPut(r *http.Request) bool  { return r.Method == http.MethodPut }
-func isPost(r *http.Request) bool { return r.Method == http.MethodPost }
-
 // corruptedAndSplit changes one bit of an upload on its way, without and with a checksum
 // (Q12), and sends a film in blocks (Q14).
 func corruptedAndSplit(s *Stage) {
 	s.Ensure([]string{"media"})
 	frame := []byte("one frame of the film")
-	careless := s.Key("careless", "media", "careless", onTheWay(once(corrupted, 1, isPut))) // our own clients always send a checksum
+	careless := s.Key("careless", "media", "careless", onTheWay(inject.Once(inject.Corrupt, 1, isPut))) // our own clients always send a checksum
 	get(careless.Upload(s.ctx, streaming.NopCloser(bytes.NewReader(frame)), nil))
 	stored := get(s.Blobs("reader").Get(s.ctx, "media", "careless"))
 	s.Claim(!bytes.Equal(stored, frame), stored)
 
-	careful := s.Blobs("careful", onTheWay(once(corrupted, 1, isPut)))
+	careful := s.Blobs("careful", onTheWay(inject.Once(inject.Corrupt, 1, isPut)))
 	_, err := careful.Put(s.ctx, "media", "careful", frame, blobstore.Options{})
 	s.Claim(errors.Is(err, blobstore.ErrCorrupt))
 	get(careful.Put(s.ctx, "media", "careful", frame, blobstore.Options{}))
@@ -53,11 +51,11 @@ func splitUpload(s *Stage, film []byte) {
 		return err
 	}
 	sent := 0
-	first := blob("browser", retrying(azstorage.Retry{Strategy: azstorage.NoRetry}), onTheWay(func(*http.Request) outcome {
+	first := blob("browser", retrying(azstorage.Retry{Strategy: azstorage.NoRetry}), onTheWay(func(*http.Request) inject.Fault {
 		if sent++; sent > 2 {
-			return broken
+			return inject.Reset
 		}
-		return through
+		return inject.None
 	}))
 	must(stage(first, 0))
 	must(stage(first, 1))
@@ -80,7 +78,7 @@ func splitUpload(s *Stage, film []byte) {
 func lostReplies(s *Stage) {
 	s.Prepare(plainQueue)
 	s.Ensure([]string{"media"}, "films")
-	losing := func() Option { return onTheWay(once(lostReply, 1, isPost)) }
+	losing := func() Option { return onTheWay(inject.Once(inject.LostReply, 1, isPost)) }
 	_, err := s.Account("naive", retrying(quickRetry), losing()).Table("films").AddEntity(s.ctx, []byte(`{"PartitionKey":"film","RowKey":"naive"}`), nil)
 	s.Claim(azstorage.HasCode(err, azstorage.CodeEntityAlreadyExists))
 
@@ -108,7 +106,7 @@ func lostReplies(s *Stage) {
 // lostRenewal loses the answer to an update, and with it the new receipt.
 func lostRenewal(s *Stage) {
 	spec := workqueue.Spec{Name: plainQueue.Name, Visibility: time.Minute} // the scene does not wait for it
-	worker := s.Desk("unlucky worker", spec, onTheWay(once(lostReply, 1, func(r *http.Request) bool {
+	worker := s.Desk("unlucky worker", spec, onTheWay(inject.Once(inject.LostReply, 1, func(r *http.Request) bool {
 		return isPut(r) && strings.Contains(r.URL.Path, "/messages/")
 	})))
 	worker.quiet().put("film", "film 2")
@@ -122,8 +120,8 @@ func silence(s *Stage) {
 	retry.TryTimeout = 300 * time.Millisecond
 	s.Next(retry.TryTimeout)
 	var begins []time.Time
-	first := once(silent, 2, isPut)
-	client := s.Blobs("waiting client", retrying(retry), onTheWay(func(r *http.Request) outcome {
+	first := inject.Once(inject.Silence, 2, isPut)
+	client := s.Blobs("waiting client", retrying(retry), onTheWay(func(r *http.Request) inject.Fault {
 		begins = append(begins, time.Now())
 		return first(r)
 	}))

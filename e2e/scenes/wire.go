@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
 // Exchange is one request and its answer, as they were on the wire. Of the headers it
@@ -130,9 +131,7 @@ func idle(r *http.Request, answer []byte) bool {
 // close ends what is open when the scene ends.
 func (t *tap) close() {
 	t.client.CloseIdleConnections()
-	if own, ok := t.next.(interface{ CloseIdleConnections() }); ok {
-		own.CloseIdleConnections()
-	}
+	inject.CloseIdle()
 }
 
 func (t *tap) tell(r *http.Request, body []byte, res *http.Response, answer []byte, err error) {
@@ -233,90 +232,40 @@ func inside(body []byte) string {
 // meaning is what a request is for: the arrow's end and its words.
 type meaning struct{ to, verb string }
 
-// read says what a request asks for, by its method and address.
-func (t *tap) read(r *http.Request, body []byte) meaning {
-	method, u := r.Method, r.URL
-	full := u.Scheme + "://" + u.Host + u.Path
-	if rest, ok := below(full, t.account.ServiceQueues().URL()); ok {
-		return t.readQueue(method, rest, u.Query())
-	}
-	if rest, ok := below(full, t.account.ServiceBlobs().URL()); ok {
-		return t.readBlob(method, rest, u.Query())
-	}
-	path := strings.TrimPrefix(u.Path, "/")
-	if account, rest, found := strings.Cut(path, "/"); found && !strings.Contains(account, "(") {
-		path = rest // the emulator has the account in the path
-	}
-	m := t.readTable(method, path, u.Query(), body)
-	if m.verb == "replace one row" && r.Header.Get("If-Match") == "" {
-		m.verb = "insert or replace one row"
-	}
-	return m
-}
+// meanings are those of requests, by service, method in lower case, path and query. The
+// first that fits is taken.
+var meanings = []struct {
+	request *regexp.Regexp
+	meaning
+}{
+	{regexp.MustCompile(`^queue get \?`), meaning{"queues", "list queues"}},
+	{regexp.MustCompile(`^queue get (.+)/messages\?.*peekonly=true`), meaning{"queue $1", "peek"}},
+	{regexp.MustCompile(`^queue get (.+)/messages\?.*visibilitytimeout=(\d+)`), meaning{"queue $1", "receive, hide for $2 s"}},
+	{regexp.MustCompile(`^queue get (.+)/messages\?`), meaning{"queue $1", "receive"}},
+	{regexp.MustCompile(`^queue post (.+)/messages\?`), meaning{"queue $1", "send"}},
+	{regexp.MustCompile(`^queue delete (.+)/messages\?`), meaning{"queue $1", "clear"}},
+	{regexp.MustCompile(`^queue delete (.+)/messages/`), meaning{"queue $1", "delete the message"}},
+	{regexp.MustCompile(`^queue put (.+)/messages/.*visibilitytimeout=(\d+)`), meaning{"queue $1", "update, hide for $2 s"}},
+	{regexp.MustCompile(`^queue put (.+)\?.*comp=metadata`), meaning{"queue $1", "set metadata"}},
+	{regexp.MustCompile(`^queue \w+ (.+)\?.*comp=metadata`), meaning{"queue $1", "length and metadata"}},
+	{regexp.MustCompile(`^queue put (.+)\?`), meaning{"queue $1", "create the queue"}},
+	{regexp.MustCompile(`^queue (\w+) (.+)\?`), meaning{"queue $2", "$1 the queue"}},
 
-func below(full, base string) (string, bool) {
-	rest, ok := strings.CutPrefix(full, strings.TrimSuffix(base, "/"))
-	return strings.TrimPrefix(rest, "/"), ok
-}
+	{regexp.MustCompile(`^blob \w+ ([^/]+)/(.+)\?.*comp=block(?:&|$)`), meaning{"blobs $1", "stage a block of $2"}},
+	{regexp.MustCompile(`^blob put ([^/]+)/(.+)\?.*comp=blocklist`), meaning{"blobs $1", "commit the blocks of $2"}},
+	{regexp.MustCompile(`^blob \w+ ([^/]+)/(.+)\?.*comp=blocklist`), meaning{"blobs $1", "list the blocks of $2"}},
+	{regexp.MustCompile(`^blob \w+ ([^/]+)/(.+)\?.*comp=lease`), meaning{"blobs $1", "lease $2"}},
+	{regexp.MustCompile(`^blob \w+ ([^/?]+)\?.*comp=list`), meaning{"blobs $1", "list the blobs"}},
+	{regexp.MustCompile(`^blob (\w+) ([^/?]+)\?.*restype=container`), meaning{"blobs $2", "$1 the container"}},
+	{regexp.MustCompile(`^blob (\w+) ([^/]+)/(.+)\?`), meaning{"blobs $2", "$1 $3"}},
 
-func (t *tap) base(name string) string { return strings.TrimPrefix(name, t.cfg.Prefix) }
-
-func (t *tap) readQueue(method, path string, query url.Values) meaning {
-	name, rest, _ := strings.Cut(path, "/")
-	m := meaning{to: "queue " + t.base(name)}
-	switch {
-	case name == "":
-		return meaning{"queues", "list queues"}
-	case rest == "messages" && method == http.MethodGet && query.Get("peekonly") == "true":
-		m.verb = "peek"
-	case rest == "messages" && method == http.MethodGet && query.Get("visibilitytimeout") == "":
-		m.verb = "receive"
-	case rest == "messages" && method == http.MethodGet:
-		m.verb = "receive, hide for " + query.Get("visibilitytimeout") + " s"
-	case rest == "messages" && method == http.MethodPost:
-		m.verb = "send"
-	case rest == "messages":
-		m.verb = "clear"
-	case rest != "" && method == http.MethodDelete:
-		m.verb = "delete the message"
-	case rest != "":
-		m.verb = "update, hide for " + query.Get("visibilitytimeout") + " s"
-	case query.Get("comp") == "metadata" && method == http.MethodPut:
-		m.verb = "set metadata"
-	case query.Get("comp") == "metadata":
-		m.verb = "length and metadata"
-	case method == http.MethodPut:
-		m.verb = "create the queue"
-	default:
-		m.verb = strings.ToLower(method) + " the queue"
-	}
-	return m
-}
-
-func (t *tap) readTable(method, path string, query url.Values, body []byte) meaning {
-	name, keys, named := strings.Cut(path, "(")
-	m := meaning{to: "table " + t.base(name)}
-	switch {
-	case path == "$batch":
-		m.to = "tables"
-		if found := batchTable.FindSubmatch(body); found != nil {
-			m.to = "table " + t.base(string(found[1]))
-		}
-		m.verb = fmt.Sprintf("transaction of %d", len(batchPart.FindAll(body, -1)))
-	case name == "Tables":
-		m = meaning{"tables", strings.ToLower(method) + " a table"}
-	case method == http.MethodPost:
-		m.verb = "insert"
-	case method == http.MethodGet && strings.HasPrefix(keys, "PartitionKey="):
-		m.verb = "get one row"
-	case method == http.MethodGet:
-		m.verb = "query " + query.Get("$filter")
-	case named && method == http.MethodDelete:
-		m.verb = "delete one row"
-	default:
-		m.verb = map[string]string{http.MethodPut: "replace", "MERGE": "merge", http.MethodPatch: "merge"}[method] + " one row"
-	}
-	return m
+	{regexp.MustCompile(`^table (\w+) Tables\b`), meaning{"tables", "$1 a table"}},
+	{regexp.MustCompile(`^table post (\w+)`), meaning{"table $1", "insert"}},
+	{regexp.MustCompile(`^table get (\w+)\(PartitionKey=`), meaning{"table $1", "get one row"}},
+	{regexp.MustCompile(`^table get (\w+).*\?(?:.*\$filter=([^&]*))?`), meaning{"table $1", "query $2"}},
+	{regexp.MustCompile(`^table delete (\w+)`), meaning{"table $1", "delete one row"}},
+	{regexp.MustCompile(`^table put (\w+)`), meaning{"table $1", "replace one row"}},
+	{regexp.MustCompile(`^table \w+ (\w+)`), meaning{"table $1", "merge one row"}},
 }
 
 var (
@@ -324,26 +273,49 @@ var (
 	batchPart  = regexp.MustCompile(`(?m)^(?:POST|PUT|MERGE|PATCH|DELETE) \S`)
 )
 
-func (t *tap) readBlob(method, path string, query url.Values) meaning {
-	name, blob, _ := strings.Cut(path, "/")
-	m := meaning{to: "blobs " + t.base(name)}
-	switch comp := query.Get("comp"); {
-	case comp == "block":
-		m.verb = "stage a block of " + blob
-	case comp == "blocklist" && method == http.MethodPut:
-		m.verb = "commit the blocks of " + blob
-	case comp == "blocklist":
-		m.verb = "list the blocks of " + blob
-	case comp == "lease":
-		m.verb = "lease " + blob
-	case comp == "list":
-		m.verb = "list the blobs"
-	case query.Get("restype") == "container" && comp == "":
-		m.verb = strings.ToLower(method) + " the container"
-	default:
-		m.verb = strings.ToLower(method) + " " + blob
+// read says what a request asks for.
+func (t *tap) read(r *http.Request, body []byte) meaning {
+	service, path := t.service(r.URL)
+	if path == "$batch" {
+		table := "?"
+		if found := batchTable.FindSubmatch(body); found != nil {
+			table = strings.TrimPrefix(string(found[1]), t.cfg.Prefix)
+		}
+		return meaning{"table " + table, fmt.Sprintf("transaction of %d", len(batchPart.FindAll(body, -1)))}
 	}
-	return m
+	query, err := url.QueryUnescape(r.URL.RawQuery)
+	if err != nil {
+		query = r.URL.RawQuery
+	}
+	request := service + " " + strings.ToLower(r.Method) + " " + strings.TrimPrefix(path, t.cfg.Prefix) + "?" + query
+	for _, m := range meanings {
+		found := m.request.FindStringSubmatchIndex(request)
+		if found == nil {
+			continue
+		}
+		fill := func(words string) string { return string(m.request.ExpandString(nil, words, request, found)) }
+		told := meaning{fill(m.to), fill(m.verb)}
+		if told.verb == "replace one row" && r.Header.Get("If-Match") == "" {
+			told.verb = "insert or replace one row"
+		}
+		return told
+	}
+	return meaning{service + "s", request}
+}
+
+// service is the service of an address, and the path below it.
+func (t *tap) service(u *url.URL) (service, path string) {
+	full := u.Scheme + "://" + u.Host + u.Path
+	for service, base := range map[string]string{"queue": t.account.ServiceQueues().URL(), "blob": t.account.ServiceBlobs().URL()} {
+		if rest, ok := strings.CutPrefix(full, strings.TrimSuffix(base, "/")); ok {
+			return service, strings.TrimPrefix(rest, "/")
+		}
+	}
+	path = strings.TrimPrefix(u.Path, "/")
+	if account, rest, found := strings.Cut(path, "/"); found && !strings.Contains(account, "(") {
+		path = rest // the emulator has the account in the path
+	}
+	return "table", path
 }
 
 var batchAnswer = regexp.MustCompile(`HTTP/1\.1 (\d{3})`)

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -25,6 +26,7 @@ const (
 	Delay      Fault = "delay"          // the request arrives late
 	Late       Fault = "late answer"    // the request is applied, its answer is late
 	Cut        Fault = "cut answer"     // the answer to a read ends in its middle
+	Corrupt    Fault = "corrupt body"   // one bit of the body is another one when it arrives (paper row Q12)
 
 	// ReadOnly refuses what changes anything, as ServerBusy does. To receive a message is a
 	// change, too. Only a Proxy has it.
@@ -128,6 +130,13 @@ func meet(r *http.Request, fault Fault, end burstEnd, send func(*http.Request) (
 		}
 	case Delay:
 		pause(r.Context(), min(end.left, maxDelay))
+	case Corrupt:
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		body[len(body)/2] ^= 1
+		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	res, err := send(r)
 	if err != nil {
