@@ -50,7 +50,7 @@ var lists = []struct {
 	operation, path string
 	damages         []damage
 }{
-	{"listAudit", "/ops/audit?limit=100", []damage{{audit.Table, "{entry}", 1}, {audit.Table, "+DAYS strange", 0}}},
+	{"listAudit", "/ops/audit?limit=100", []damage{{audit.Table, "{entry}", 1}}},
 	{"listVideos", "/videos", []damage{
 		{catalog.RecentTable, "__{other}$", 1}, {catalog.RecentTable, "+MONTHS strange", 0}, {videostore.VideosTable, "{other} META", 1},
 	}},
@@ -78,7 +78,7 @@ var lists = []struct {
 	{"getJourney", "/videos/{id}/journey", []damage{{videostore.VideosTable, "{id} STEP:00001:encode:00001", 1}, {videostore.VideosTable, "{id} PLAN:00001", changes}}},
 	{"getCost", "/videos/{id}/cost", []damage{{videostore.VideosTable, "{id} STEP:00001:probe:00000", changes}}},
 	{"getViews", "/videos/{id}/views", []damage{
-		{views.Table, "~{id} DAY:79738877", 1}, {views.Table, "~{id} ALL", 0}, {views.Table, "2026-11-21.1 {id}", 1},
+		{views.Table, "~{id} DAY:8204694399999", 1}, {views.Table, "~{id} ALL", 0}, {views.Table, "2026-11-21.1 {id}", 1},
 		{views.Table, "+DAYS strange", 0}, {views.Table, "+~{id} DAY:strange", 0},
 	}},
 	{"listClips", "/videos/{id}/clips", []damage{{videostore.VideosTable, "{id} CLIP:00001:000000000:", 1}}},
@@ -198,7 +198,7 @@ func newLibrary(t *testing.T, wire *azuritetest.Wire) *library {
 	day := func(pk, rk string, views int64) tablestore.Entity {
 		return tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: map[string]any{"Views": views}}
 	}
-	w.write(views.Table, day("~"+string(w.id), "ALL", 3), day("~"+string(w.id), "DAY:79738876", 1), day("~"+string(w.id), "DAY:79738877", 2),
+	w.write(views.Table, day("~"+string(w.id), "ALL", 3), day("~"+string(w.id), "DAY:8204607999999", 1), day("~"+string(w.id), "DAY:8204694399999", 2),
 		day("2026-11-21.1", string(w.id), 1), tablestore.Entity{PartitionKey: "DAYS", RowKey: "2026-11-21"})
 	register := workers.New(w.account)
 	for _, name := range []string{"first", "second"} {
@@ -214,7 +214,7 @@ func newLibrary(t *testing.T, wire *azuritetest.Wire) *library {
 		keys = append(keys, made.Key.Id)
 	}
 	entry := ""
-	for row, err := range w.table(audit.Table).Query(t.Context(), tablestore.Query{Filter: "PartitionKey ne 'DAYS'"}) {
+	for row, err := range w.table(audit.Table).Query(t.Context(), tablestore.Query{}) {
 		if entry = row.RowKey; err != nil {
 			t.Fatal(err)
 		}

@@ -1,23 +1,20 @@
 // Package audit keeps who asked for which change, when, and from where: table "audit".
 //
-//	PartitionKey  the day of UTC, 2026-11-22 (some: a day is read, and removed, together)
+//	PartitionKey  <inverted time> of the beginning of the day of UTC (some: a day is
+//	              removed together), so the newest day first
 //	RowKey        <inverted time>__<8 random characters>, so newest first
 //	              Owner, Role, Key, From, Action, Subject, Status, Made, Request
 //
 // Rows are inserted and never changed. A change has two: one before it, and one that
 // says what was answered. No row has content, a secret, or more of an address than the
-// rate limit knows. PartitionKey DAYS has a row for each day that has rows, RowKey
-// <99999999 − yyyyMMdd>, newest first.
+// rate limit knows.
 package audit
 
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
@@ -27,11 +24,6 @@ import (
 
 // Table is the table's base name.
 const Table = "audit"
-
-const (
-	daysKey = "DAYS"
-	lastDay = 99_999_999
-)
 
 // Entry is one row.
 type Entry struct {
@@ -48,48 +40,19 @@ type Entry struct {
 }
 
 // Trail is safe for concurrent use.
-type Trail struct {
-	table *tablestore.Table
-	days  sync.Map // string to struct{}: days that have their row already
-}
+type Trail struct{ table *tablestore.Table }
 
 // New returns the trail of an account.
-func New(a *azstorage.Account) *Trail { return &Trail{table: tablestore.New(a.Table(Table))} }
+func New(a *azstorage.Account) *Trail { return &Trail{tablestore.New(a.Table(Table))} }
 
-func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+// dayKey is the partition of the day of UTC that t is in.
+func dayKey(t time.Time) string { return tablestore.InvertedTime(t.UTC().Truncate(24 * time.Hour)) }
 
-func dayRow(t time.Time) string {
-	t = t.UTC()
-	return tablestore.Pad(lastDay-int64(t.Year()*10000+int(t.Month())*100+t.Day()), 8)
-}
-
-// dayOfRow undoes dayRow.
-func dayOfRow(rowKey string) (day string, ok bool) {
-	n, err := strconv.Atoi(rowKey)
-	t, bad := time.Parse("20060102", strconv.Itoa(lastDay-n))
-	return dayOf(t), err == nil && bad == nil
-}
-
-func readDay(row tablestore.Entity) error {
-	if _, ok := dayOfRow(row.RowKey); !ok {
-		return errors.New("its key is no day")
-	}
-	return nil
-}
-
-// Write inserts an entry, of now. The row of the day comes first, so that no entry is
-// in a day that nobody finds.
+// Write inserts an entry, of now.
 func (t *Trail) Write(ctx context.Context, e Entry) error {
 	at := time.Now()
-	if _, known := t.days.Load(dayOf(at)); !known {
-		_, err := t.table.Insert(ctx, tablestore.Entity{PartitionKey: daysKey, RowKey: dayRow(at)})
-		if err != nil && !errors.Is(err, tablestore.ErrExists) {
-			return fmt.Errorf("open a day of the audit trail: %w", err)
-		}
-		t.days.Store(dayOf(at), struct{}{})
-	}
 	_, err := t.table.Insert(ctx, tablestore.Entity{
-		PartitionKey: dayOf(at), RowKey: tablestore.InvertedTime(at) + tablestore.Separator + strings.ToLower(rand.Text()[:8]),
+		PartitionKey: dayKey(at), RowKey: tablestore.InvertedTime(at) + tablestore.Separator + strings.ToLower(rand.Text()[:8]),
 		Props: map[string]any{
 			"Owner": e.Owner, "Role": e.Role, "Key": e.Key, "From": e.From, "Action": e.Action, "Subject": storable.Text(e.Subject, maxText),
 			"Request": e.Request, "Status": int32(e.Status), "Made": storable.Text(e.Made, maxText),
@@ -105,43 +68,22 @@ func (t *Trail) Write(ctx context.Context, e Entry) error {
 // refused would refuse the request with 500 instead of its own code.
 const maxText = 1024
 
-// List returns a page of at most limit entries, newest first: row ranges of the newest
-// days (T5). next continues it and is empty at the end; tablestore.ErrToken for a token
-// that is not ours.
+// List returns a page of at most limit entries, 1 to 1000, newest first: a range of
+// partitions (T5), for operators. next continues it and is empty at the end;
+// tablestore.ErrToken for a token that is not ours.
 func (t *Trail) List(ctx context.Context, limit int, token string) (entries []Entry, next string, _ error) {
-	query := tablestore.Query{PartitionKey: daysKey, Class: tablestore.RowRange, Read: readDay}
-	first, inner, resumed := strings.Cut(token, ".")
-	if token != "" {
-		if _, ok := dayOfRow(first); !ok || !resumed || len(first) != 8 {
-			return nil, "", tablestore.ErrToken
-		}
-		query.RowFrom = first
+	query := allDays()
+	query.PageSize, query.Read = int32(limit), tablestore.Into(&entries, readEntry)
+	_, next, err := t.table.Page(ctx, query, token)
+	if err != nil {
+		return nil, "", fmt.Errorf("read the audit trail: %w", err)
 	}
-	for row, err := range t.table.Query(ctx, query) {
-		if err != nil {
-			return nil, "", fmt.Errorf("list days of the audit trail: %w", err)
-		}
-		day, _ := dayOfRow(row.RowKey)
-		if row.RowKey != first {
-			inner = "" // the token is of another day
-		}
-		for {
-			if len(entries) == limit {
-				return entries, row.RowKey + "." + inner, nil
-			}
-			page := tablestore.Query{
-				PartitionKey: day, Class: tablestore.RowRange, PageSize: int32(limit - len(entries)), Read: tablestore.Into(&entries, readEntry),
-			}
-			_, more, err := t.table.Page(ctx, page, inner)
-			if err != nil {
-				return nil, "", fmt.Errorf("read the audit trail: %w", err)
-			}
-			if inner = more; more == "" {
-				break
-			}
-		}
-	}
-	return entries, "", nil
+	return entries, next, nil
+}
+
+// allDays selects every entry: the keys of days are digits.
+func allDays() tablestore.Query {
+	return tablestore.Query{PartitionFrom: "0", PartitionTo: ":", Class: tablestore.PartitionRange}
 }
 
 func readEntry(row tablestore.Entity) (Entry, error) {
@@ -153,26 +95,14 @@ func readEntry(row tablestore.Entity) (Entry, error) {
 	}, err
 }
 
-// Forget removes the days that ended before a time, the oldest too, and returns how
-// many rows went. A day's own row goes last, so that a process that is killed leaves a day that
-// is found again. Safe to repeat.
+// Forget removes the days that ended before a time, and returns how many rows went. Safe
+// to repeat.
 func (t *Trail) Forget(ctx context.Context, before time.Time) (removed int, _ error) {
-	for row, err := range t.table.Query(ctx, tablestore.Query{PartitionKey: daysKey, RowFrom: dayRow(before), Class: tablestore.RowRange, Read: readDay}) {
-		if err != nil {
-			return removed, fmt.Errorf("list days of the audit trail: %w", err)
-		}
-		day, _ := dayOfRow(row.RowKey)
-		if day >= dayOf(before) {
-			continue
-		}
-		gone, err := t.table.ClearPartition(ctx, day)
-		removed += gone
-		if err != nil {
-			return removed, fmt.Errorf("remove %s of the audit trail: %w", day, err)
-		}
-		if err := t.table.Delete(ctx, daysKey, row.RowKey, row.ETag); err != nil && !errors.Is(err, tablestore.ErrNotFound) {
-			return removed, fmt.Errorf("close %s of the audit trail: %w", day, err)
-		}
+	query := allDays()
+	query.PartitionFrom = dayKey(before.AddDate(0, 0, -1))
+	removed, err := t.table.Clear(ctx, query)
+	if err != nil {
+		return removed, fmt.Errorf("shorten the audit trail: %w", err)
 	}
 	return removed, nil
 }

@@ -25,13 +25,10 @@ func TestTrail(t *testing.T) {
 	var want []string
 	// Older days, as they were written then.
 	for _, day := range []time.Time{time.Date(2025, 12, 31, 12, 0, 0, 0, time.UTC), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)} {
-		if _, err := table.Insert(t.Context(), tablestore.Entity{PartitionKey: "DAYS", RowKey: tablestore.Pad(99999999-int64(day.Year()*10000+int(day.Month())*100+day.Day()), 8)}); err != nil {
-			t.Fatal(err)
-		}
 		for i := range 120 {
 			name := fmt.Sprint(day.Format(time.DateOnly), " ", i)
 			_, err := table.Insert(t.Context(), tablestore.Entity{
-				PartitionKey: day.Format(time.DateOnly), RowKey: tablestore.InvertedTime(day.Add(time.Duration(i)*time.Second)) + "__aaaaaaaa", Props: map[string]any{"Request": name},
+				PartitionKey: tablestore.InvertedTime(day.Truncate(24 * time.Hour)), RowKey: tablestore.InvertedTime(day.Add(time.Duration(i)*time.Second)) + "__aaaaaaaa", Props: map[string]any{"Request": name},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -65,7 +62,7 @@ func TestTrail(t *testing.T) {
 			t.Errorf("by %d: %d entries, want %d: %v", limit, len(got), len(want), got)
 		}
 	}
-	for _, bad := range []string{"x", "79749768", "79749768.x", "99999999.", "." + "a"} {
+	for _, bad := range []string{"x", "79749768", "." + "a"} {
 		if _, _, err := trail.List(t.Context(), 5, bad); !errors.Is(err, tablestore.ErrToken) {
 			t.Errorf("token %q: %v", bad, err)
 		}

@@ -23,7 +23,7 @@
 // merges RecentShards row range scans.
 //
 // PartitionKey `MONTHS` has one row for each month that ever had a video, RowKey
-// `<999999 − yyyyMM>`, newest first. A page reads it to skip empty months.
+// `<inverted time>` of its beginning, newest first. A page reads it to skip empty months.
 //
 // Next: shared/searchindex, how a video is found by its words.
 package catalog
@@ -33,7 +33,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -68,9 +67,10 @@ const (
 
 // Catalog reads and keeps the lists. It is safe for concurrent use.
 type Catalog struct {
+	*indexrows.Keeper
+
 	catalog *tablestore.Table
 	recent  *tablestore.Table
-	keeper  *indexrows.Keeper
 
 	months sync.Map // string to struct{}: months that have their row already
 }
@@ -80,9 +80,9 @@ func New(a *azstorage.Account) *Catalog {
 	c := &Catalog{
 		catalog: tablestore.New(a.Table(CatalogTable)),
 		recent:  tablestore.New(a.Table(RecentTable)),
-		keeper:  indexrows.New(a, CatalogTable, referenceRow, CatalogTable, RecentTable),
+		Keeper:  indexrows.New(a, CatalogTable, referenceRow, CatalogTable, RecentTable),
 	}
-	c.keeper.Rows = rowsOf
+	c.Keeper.Rows = rowsOf
 	return c
 }
 
@@ -93,21 +93,15 @@ func Listed(v video.Video) bool {
 		(v.State != video.Cancelled || !v.UploadedAt.IsZero()) // cancelled before it arrived
 }
 
-// Sync makes the rows of video id equal to the truth, which current reads: see
-// package indexrows. Safe to repeat and to run side by side. indexrows.ErrBusy: the
-// lists do not show the video any more, but call again later.
+// Sync is that of indexrows.Keeper.
 func (c *Catalog) Sync(ctx context.Context, id video.ID, current indexrows.Current) error {
-	err := c.keeper.Sync(ctx, id, func(ctx context.Context) (video.Video, bool, error) {
+	return c.Keeper.Sync(ctx, id, func(ctx context.Context) (video.Video, bool, error) {
 		v, ok, err := current(ctx)
 		if err != nil || !ok || !Listed(v) {
 			return v, ok, err
 		}
 		return v, ok, c.openMonth(ctx, v.CreatedAt) // before the first row of the month
 	})
-	if err != nil {
-		return fmt.Errorf("cataloguing: %w", err)
-	}
-	return nil
 }
 
 // Load fills an empty catalogue with many videos: see indexrows.Keeper.Load.
@@ -120,18 +114,8 @@ func (c *Catalog) Load(ctx context.Context, videos []video.Video) error {
 			return fmt.Errorf("cataloguing: %w", err)
 		}
 	}
-	if err := c.keeper.Load(ctx, videos); err != nil {
+	if err := c.Keeper.Load(ctx, videos); err != nil {
 		return fmt.Errorf("cataloguing: %w", err)
-	}
-	return nil
-}
-
-// Remove removes all rows of a video. Safe to repeat. indexrows.ErrBusy: the lists
-// do not show the video any more, but an indexing run that began less than
-// indexrows.Expiry ago may still write. Call again later.
-func (c *Catalog) Remove(ctx context.Context, id video.ID) error {
-	if err := c.keeper.Remove(ctx, id); err != nil {
-		return fmt.Errorf("uncataloguing: %w", err)
 	}
 	return nil
 }
@@ -149,7 +133,7 @@ func rowsOf(v video.Video) ([]indexrows.Row, error) {
 	return []indexrows.Row{
 		row(CatalogTable, channel, newPrefix+place),
 		row(CatalogTable, channel, titleKey(v.Title, v.ID)),
-		row(RecentTable, recentKey(v.CreatedAt.UTC().Format(monthFormat), Shard(v.ID, RecentShards)), place),
+		row(RecentTable, recentKey(v.CreatedAt, Shard(v.ID, RecentShards)), place),
 	}, nil
 }
 
@@ -169,16 +153,8 @@ func (c *Catalog) openMonth(ctx context.Context, t time.Time) error {
 
 // monthRow is the row of a month: later months sort first.
 func monthRow(t time.Time) string {
-	return tablestore.Pad(lastMonth-int64(t.UTC().Year())*100-int64(t.UTC().Month()), 6)
-}
-
-const lastMonth = 999_999
-
-// monthOf undoes monthRow: "2026-11".
-func monthOf(rowKey string) (month string, _ error) {
-	n, err := strconv.Atoi(rowKey)
-	t, err2 := time.Parse("200601", strconv.Itoa(lastMonth-n))
-	return t.Format(monthFormat), errors.Join(err, err2)
+	year, month, _ := t.UTC().Date()
+	return tablestore.InvertedTime(time.Date(year, month, 1, 0, 0, 0, 0, time.UTC))
 }
 
 // Place is the RowKey that sorts videos newest first: `<inverted time>__<id>`.
@@ -201,7 +177,10 @@ func Shard(id video.ID, n int) int {
 	return int(h.Sum32() % uint32(n))
 }
 
-func recentKey(month string, shard int) string { return fmt.Sprintf("%s~%d", month, shard) }
+// recentKey is a partition of the month that t is in.
+func recentKey(t time.Time, shard int) string {
+	return fmt.Sprintf("%s~%d", t.UTC().Format(monthFormat), shard)
+}
 
 // titleEnd follows the title in a key, so that "cherry" comes before "cherry 2" and
 // "cherry pie": a folded title has single spaces only, and no character of a key

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/rowstream"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -248,25 +247,25 @@ func TestTokensAreChecked(t *testing.T) {
 		"base64":        "AAAAAAAAAAAAAAAAAAAA",
 		"damaged":       recentToken[:len(recentToken)-3],
 		"other query":   channelToken,
-		"forged place":  rowstream.Token(recentQuery, "' or true or '"),
-		"forged number": rowstream.Token(recentQuery, "99999999999999__"+string(video.NewID())+"!"),
+		"forged place":  tablestore.Token(recentQuery, "' or true or '"),
+		"forged number": tablestore.Token(recentQuery, "99999999999999__"+string(video.NewID())+"!"),
 		"very long":     strings.Repeat("A", 100_000),
 	} {
-		if _, _, err := w.Recent(t.Context(), 1, token); !errors.Is(err, ErrBadToken) {
-			t.Errorf("Recent with %s token: %v, want ErrBadToken", name, err)
+		if _, _, err := w.Recent(t.Context(), 1, token); !errors.Is(err, tablestore.ErrToken) {
+			t.Errorf("Recent with %s token: %v, want ErrToken", name, err)
 		}
 	}
 	for name, token := range map[string]string{
 		"recent":       recentToken,
-		"forged":       rowstream.Token("channel NEW:c", "TITLE:"),
-		"forged place": rowstream.Token("channel NEW:c", "NEW:\x00__"+string(video.NewID())),
+		"forged":       tablestore.Token("channel NEW:c", "TITLE:"),
+		"forged place": tablestore.Token("channel NEW:c", "NEW:\x00__"+string(video.NewID())),
 	} {
-		if _, _, err := w.Channel(t.Context(), "c", Newest, 1, token); !errors.Is(err, ErrBadToken) {
-			t.Errorf("Channel with %s token: %v, want ErrBadToken", name, err)
+		if _, _, err := w.Channel(t.Context(), "c", Newest, 1, token); !errors.Is(err, tablestore.ErrToken) {
+			t.Errorf("Channel with %s token: %v, want ErrToken", name, err)
 		}
 	}
-	if _, _, err := w.Channel(t.Context(), "c", ByTitle, 1, channelToken); !errors.Is(err, ErrBadToken) {
-		t.Errorf("Channel in another order: %v, want ErrBadToken", err)
+	if _, _, err := w.Channel(t.Context(), "c", ByTitle, 1, channelToken); !errors.Is(err, tablestore.ErrToken) {
+		t.Errorf("Channel in another order: %v, want ErrToken", err)
 	}
 	if _, _, err := w.Channel(t.Context(), "c", "size", 1, ""); !errors.Is(err, ErrBadSort) {
 		t.Errorf("unknown sort: %v, want ErrBadSort", err)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/rowstream"
 	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/video"
 )
 
 // Sort is the order of a channel's videos.
@@ -27,16 +26,13 @@ const (
 	DefaultLimit = 20
 )
 
-// ErrBadToken says that a page token is damaged, forged or another query's.
-var ErrBadToken = rowstream.ErrBadToken
-
 // ErrBadSort says that a Sort is not one of the constants.
 var ErrBadSort = errors.New("sort is not newest or title")
 
 // Channel lists a page of a channel's videos: one row range scan (T5). next is
 // the token of the following page, "" at the end. A video that is added or removed
 // between two pages does not make another one appear twice or not at all. Errors:
-// ErrBadToken, ErrBadSort.
+// tablestore.ErrToken, ErrBadSort.
 func (c *Catalog) Channel(ctx context.Context, channel string, sort Sort, limit int, token string) (page []Summary, next string, err error) {
 	prefix := ""
 	switch sort {
@@ -47,28 +43,12 @@ func (c *Catalog) Channel(ctx context.Context, channel string, sort Sort, limit 
 	default:
 		return nil, "", fmt.Errorf("listing channel: %w: %q", ErrBadSort, sort)
 	}
-	query := "channel " + prefix + channelKey(channel)
-	from, err := rowstream.Place(query, token)
+	_, next, err = c.catalog.Page(ctx, tablestore.Query{
+		PartitionKey: channelKey(channel), RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix),
+		PageSize: int32(clamp(limit)), Class: tablestore.RowRange, Read: tablestore.Into(&page, SummaryFrom),
+	}, token)
 	if err != nil {
 		return nil, "", fmt.Errorf("listing channel: %w", err)
-	}
-	switch {
-	case from == "":
-		from = prefix
-	case !strings.HasPrefix(from, prefix) || !endsInID(from):
-		return nil, "", fmt.Errorf("listing channel: %w", ErrBadToken)
-	}
-	limit = clamp(limit)
-	list := &rowstream.Partition{
-		Table: c.catalog, PartitionKey: channelKey(channel),
-		Until: tablestore.PrefixEnd(prefix), Ahead: int32(limit + 1), Read: readable,
-	}
-	page, last, more, err := take(ctx, list, from, limit)
-	if err != nil {
-		return nil, "", fmt.Errorf("listing channel: %w", err)
-	}
-	if more {
-		next = rowstream.Token(query, rowstream.After(last))
 	}
 	return page, next, nil
 }
@@ -77,9 +57,9 @@ const recentQuery = "recent"
 
 // Recent lists a page of all videos, newest first. It costs a row range scan for
 // each two months of the list of months, and RecentShards for each month that the
-// page needs (T5). next is as in Channel. Error: ErrBadToken.
+// page needs (T5). next is as in Channel. Error: tablestore.ErrToken.
 func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []Summary, next string, err error) {
-	from, err := rowstream.Place(recentQuery, token)
+	from, err := tablestore.Place(recentQuery, token)
 	if err != nil {
 		return nil, "", fmt.Errorf("listing recent videos: %w", err)
 	}
@@ -87,7 +67,7 @@ func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []S
 	if from != "" {
 		created, _, ok := ParsePlace(strings.TrimSuffix(from, rowstream.After("")))
 		if !ok {
-			return nil, "", fmt.Errorf("listing recent videos: %w", ErrBadToken)
+			return nil, "", fmt.Errorf("listing recent videos: %w", tablestore.ErrToken)
 		}
 		latest = monthRow(created)
 	}
@@ -95,16 +75,16 @@ func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []S
 	last := ""
 	for row, err := range c.recent.Query(ctx, tablestore.Query{
 		PartitionKey: monthsKey, RowFrom: latest, Select: []string{"RowKey"}, PageSize: monthsAhead, Class: tablestore.RowRange,
-		Read: func(row tablestore.Entity) error { _, err := monthOf(row.RowKey); return err },
+		Read: func(row tablestore.Entity) error { _, err := tablestore.ParseInvertedTime(row.RowKey); return err },
 	}) {
 		if err != nil {
 			return nil, "", fmt.Errorf("listing months: %w", err)
 		}
-		month, _ := monthOf(row.RowKey)
+		begin, _ := tablestore.ParseInvertedTime(row.RowKey)
 		list := &rowstream.Union{}
 		for shard := range RecentShards {
 			list.Lists = append(list.Lists, &rowstream.Partition{
-				Table: c.recent, PartitionKey: recentKey(month, shard),
+				Table: c.recent, PartitionKey: recentKey(begin, shard),
 				Ahead: int32(limit/RecentShards + 2), // an even spread, and a little more
 				Read:  readable,
 			})
@@ -118,7 +98,7 @@ func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []S
 			last = partLast
 		}
 		if more {
-			return page, rowstream.Token(recentQuery, rowstream.After(last)), nil
+			return page, tablestore.Token(recentQuery, rowstream.After(last)), nil
 		}
 	}
 	return page, "", nil
@@ -126,17 +106,6 @@ func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []S
 
 // monthsAhead is how many months are read with one request; a page rarely needs more.
 const monthsAhead = 2
-
-// endsInID reports whether a place is just after some video's row.
-func endsInID(place string) bool {
-	key, after := strings.CutSuffix(place, rowstream.After(""))
-	at := strings.LastIndex(key, tablestore.Separator)
-	if !after || at < 0 {
-		return false
-	}
-	_, err := video.ParseID(key[at+len(tablestore.Separator):])
-	return err == nil
-}
 
 // readable is for rows that carry a summary.
 func readable(row tablestore.Entity) error { _, err := SummaryFrom(row); return err }

@@ -42,7 +42,7 @@ func TestCrashBetweenPartitions(t *testing.T) {
 			if seen == 0 {
 				t.Errorf("fault %v at request %d: the video is nowhere", fault, at)
 			}
-			w.keeper.Now = later
+			w.Keeper.Now = later
 			w.sync(t, v)
 			if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
 				t.Errorf("fault %v at request %d (-want +got):\n%s", fault, at, diff)
@@ -77,7 +77,7 @@ func TestRemoveAfterACrash(t *testing.T) {
 	if got := w.dump(t); len(got) != 1 {
 		t.Errorf("want the back-reference only: %v", got)
 	}
-	w.keeper.Now = later
+	w.Keeper.Now = later
 	if err := w.Remove(t.Context(), v.ID); err != nil {
 		t.Errorf("Remove after the note has expired: %v", err)
 	}

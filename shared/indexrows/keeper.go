@@ -96,11 +96,18 @@ func New(a *azstorage.Account, home, rowKey string, tables ...string) *Keeper {
 	return k
 }
 
-// Sync makes the derived rows of video id equal to the truth. It is safe to
-// repeat, and to run beside other Syncs of the same video. It returns ErrBusy
-// when the video must have no rows and another run may still write some, and
-// ErrContended.
+// Sync makes the derived rows of video id equal to the truth, which current reads. It is
+// safe to repeat, and to run beside other Syncs of the same video. It returns ErrBusy
+// when the video must have no rows and another run, which began less than Expiry ago, may
+// still write some: call again later. ErrContended.
 func (k *Keeper) Sync(ctx context.Context, id video.ID, current Current) error {
+	if err := k.sync(ctx, id, current); err != nil {
+		return fmt.Errorf("keep the rows of %s in table %s: %w", id, k.home, err)
+	}
+	return nil
+}
+
+func (k *Keeper) sync(ctx context.Context, id video.ID, current Current) error {
 	runID := strconv.FormatUint(rand.Uint64(), 36)
 	var own []Key // what earlier rounds of this call may have written
 	started, longest := time.Now(), 10*time.Millisecond
@@ -112,7 +119,7 @@ func (k *Keeper) Sync(ctx context.Context, id video.ID, current Current) error {
 		case done || err != nil:
 			return err
 		case time.Since(started) > contendedPatience:
-			return fmt.Errorf("indexing %s: %w", id, ErrContended)
+			return ErrContended
 		}
 		own = append(own, mayHaveWritten...)
 		longest = max(longest, time.Since(began))
@@ -138,7 +145,7 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID 
 	}
 	truth, rows, err := k.plan(ctx, current)
 	if err != nil {
-		return false, nil, fmt.Errorf("planning rows of %s: %w", id, err)
+		return false, nil, fmt.Errorf("planning rows: %w", err)
 	}
 	if len(rows) == 0 && len(own) == 0 && ref.etag == "" {
 		return true, nil, nil
@@ -160,7 +167,7 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID 
 	// 2. The truth, after the note.
 	now, ok, err := current(ctx)
 	if err != nil {
-		return false, nil, fmt.Errorf("reading %s again: %w", id, err)
+		return false, nil, fmt.Errorf("reading the video again: %w", err)
 	}
 	if again, err := fingerprint(now, ok); err != nil || !bytes.Equal(again, truth) {
 		return false, nil, err
@@ -169,7 +176,7 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID 
 
 	// 3. The rows.
 	if err := k.write(ctx, deadline, rows, change); err != nil {
-		return false, nil, fmt.Errorf("writing rows of %s: %w", id, err)
+		return false, nil, fmt.Errorf("writing rows: %w", err)
 	}
 
 	// 4. The note is replaced.
@@ -215,9 +222,9 @@ func (k *Keeper) report(ctx context.Context, id video.ID, ref reference, wanted 
 	case err != nil && overtaken(err):
 		return false, wanted, nil
 	case err != nil:
-		return false, nil, fmt.Errorf("reporting rows of %s: %w", id, err)
+		return false, nil, fmt.Errorf("reporting rows: %w", err)
 	case len(wanted) == 0 && len(ref.Runs) > 0:
-		return false, nil, fmt.Errorf("removing rows of %s: %w", id, ErrBusy)
+		return false, nil, fmt.Errorf("removing rows: %w", ErrBusy)
 	}
 	return true, nil, nil
 }

@@ -84,7 +84,7 @@ func (k *Keeper) load(ctx context.Context, id video.ID) (reference, error) {
 		return reference{}, nil
 	}
 	if err != nil {
-		return reference{}, fmt.Errorf("reading back-reference of %s: %w", id, err)
+		return reference{}, fmt.Errorf("reading back-reference: %w", err)
 	}
 	var text []byte
 	for i := 0; ; i++ {
@@ -96,7 +96,7 @@ func (k *Keeper) load(ctx context.Context, id video.ID) (reference, error) {
 	}
 	ref := reference{etag: row.ETag}
 	if err := json.Unmarshal(text, &ref); err != nil {
-		return reference{}, fmt.Errorf("reading back-reference of %s: %w", id, err)
+		return reference{}, fmt.Errorf("reading back-reference: %w", err)
 	}
 	return ref, nil
 }
@@ -106,7 +106,7 @@ func (k *Keeper) load(ctx context.Context, id video.ID) (reference, error) {
 func (k *Keeper) save(ctx context.Context, id video.ID, ref *reference) error {
 	row, err := k.entity(id, ref)
 	if err != nil {
-		return fmt.Errorf("writing back-reference of %s: %w", id, err)
+		return fmt.Errorf("writing back-reference: %w", err)
 	}
 	home := k.tables[k.home]
 	if ref.etag == "" {
@@ -115,7 +115,7 @@ func (k *Keeper) save(ctx context.Context, id video.ID, ref *reference) error {
 		ref.etag, err = home.Update(ctx, row, ref.etag)
 	}
 	if err != nil {
-		return fmt.Errorf("writing back-reference of %s: %w", id, err)
+		return fmt.Errorf("writing back-reference: %w", err)
 	}
 	return nil
 }

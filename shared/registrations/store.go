@@ -23,17 +23,18 @@ var (
 
 // Store reads and writes the registrations. It is safe for concurrent use.
 type Store struct {
-	rows   *tablestore.Table
-	keeper *indexrows.Keeper // of the videos
+	*indexrows.Keeper // of the rows that tie videos to their events
+
+	rows *tablestore.Table
 }
 
 // New returns the registrations of an account, whose table exists.
 func New(a *azstorage.Account) *Store {
 	s := &Store{
 		rows:   tablestore.New(a.Table(Table)),
-		keeper: indexrows.New(a, Table, referenceRow, Table),
+		Keeper: indexrows.New(a, Table, referenceRow, Table),
 	}
-	s.keeper.Rows = rowsOf
+	s.Keeper.Rows = rowsOf
 	return s
 }
 

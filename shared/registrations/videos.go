@@ -16,25 +16,6 @@ const (
 	referenceRow = "REF"
 )
 
-// Sync makes the rows that tie video id to its event equal to what current says:
-// see package indexrows. Safe to repeat and to run side by side.
-// indexrows.ErrBusy: the video is untied, come back later.
-func (s *Store) Sync(ctx context.Context, id video.ID, current indexrows.Current) error {
-	if err := s.keeper.Sync(ctx, id, current); err != nil {
-		return fmt.Errorf("tying to an event: %w", err)
-	}
-	return nil
-}
-
-// Remove unties a video and leaves nothing behind. Safe to repeat.
-// indexrows.ErrBusy as in Sync.
-func (s *Store) Remove(ctx context.Context, id video.ID) error {
-	if err := s.keeper.Remove(ctx, id); err != nil {
-		return fmt.Errorf("untying from an event: %w", err)
-	}
-	return nil
-}
-
 // CheckRace reads the event of a race and checks the time of the first frame,
 // which has to have 13 digits of milliseconds. The error is an *Invalid.
 func CheckRace(race video.Race) (Event, error) {

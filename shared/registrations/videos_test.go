@@ -128,7 +128,7 @@ func TestCrashWhileAVideoMoves(t *testing.T) {
 		v.Race = &video.Race{Event: "another__10k", FirstFrameAt: raceDay}
 		dying, _ := r.faulty(azstorage.Retry{Strategy: azstorage.NoRetry}, inject.DiesAt(died, inject.Reset))
 		failed := dying.Sync(t.Context(), v.ID, is(v)) != nil
-		r.keeper.Now = func() time.Time { return time.Now().Add(2 * indexrows.Expiry) }
+		r.Keeper.Now = func() time.Time { return time.Now().Add(2 * indexrows.Expiry) }
 		r.tie(v)
 		if got := r.keys(); len(got) != 0 {
 			t.Errorf("died at request %d: the old event still has %q", died, got)

@@ -2,7 +2,6 @@ package rowstream_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -90,25 +89,4 @@ func TestIntersectionCostsAsMuchAsTheShortList(t *testing.T) {
 	if long.seeks > 4 {
 		t.Errorf("%d seeks in the long list for 3 rows", long.seeks)
 	}
-}
-
-func TestTokens(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		query, place := rapid.String().Draw(t, "query"), rapid.StringN(1, -1, -1).Draw(t, "place")
-		token := rowstream.Token(query, place)
-		if got, err := rowstream.Place(query, token); err != nil || got != place {
-			t.Fatalf("place %q comes back as %q, %v", place, got, err)
-		}
-		if _, err := rowstream.Place(query+"x", token); !errors.Is(err, rowstream.ErrBadToken) {
-			t.Fatalf("another query's token: %v, want ErrBadToken", err)
-		}
-		for i := range token {
-			damaged := []byte(token)
-			damaged[i] ^= 1
-			if got, err := rowstream.Place(query, string(damaged)); err == nil && got != place {
-				t.Fatalf("damaged token gives %q", got)
-			}
-		}
-	})
 }

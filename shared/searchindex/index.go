@@ -77,10 +77,11 @@ const (
 
 // Index searches and keeps the index. It is safe for concurrent use.
 type Index struct {
+	*indexrows.Keeper
+
 	terms    *tablestore.Table
 	postings *tablestore.Table
 	variants *tablestore.Table
-	keeper   *indexrows.Keeper
 	scanTime time.Duration // see the constant
 }
 
@@ -90,11 +91,11 @@ func New(a *azstorage.Account) *Index {
 		terms:    tablestore.New(a.Table(TermsTable)),
 		postings: tablestore.New(a.Table(PostingsTable)),
 		variants: tablestore.New(a.Table(VariantsTable)),
-		keeper:   indexrows.New(a, PostingsTable, referenceRow, PostingsTable),
+		Keeper:   indexrows.New(a, PostingsTable, referenceRow, PostingsTable),
 		scanTime: scanTime,
 	}
-	x.keeper.Rows = rowsOf
-	x.keeper.Applied = x.keepVocabulary
+	x.Keeper.Rows = rowsOf
+	x.Keeper.Applied = x.keepVocabulary
 	return x
 }
 
@@ -102,26 +103,6 @@ func New(a *azstorage.Account) *Index {
 // video that is being reprocessed still plays its old generation and is found.
 func Searchable(v video.Video) bool {
 	return v.Visibility == video.Public && !v.State.Gone() && (v.State == video.Ready || v.Serving > 0)
-}
-
-// Sync makes the rows of video id equal to the truth, which current reads: see
-// package indexrows. Safe to repeat and to run side by side. indexrows.ErrBusy: the
-// video is not found any more, but call again later.
-func (x *Index) Sync(ctx context.Context, id video.ID, current indexrows.Current) error {
-	if err := x.keeper.Sync(ctx, id, current); err != nil {
-		return fmt.Errorf("indexing words: %w", err)
-	}
-	return nil
-}
-
-// Remove removes all rows of a video. Safe to repeat. indexrows.ErrBusy: the video
-// is not found any more, but an indexing run that began less than indexrows.Expiry
-// ago may still write. Call again later.
-func (x *Index) Remove(ctx context.Context, id video.ID) error {
-	if err := x.keeper.Remove(ctx, id); err != nil {
-		return fmt.Errorf("unindexing words: %w", err)
-	}
-	return nil
 }
 
 // field names a group of posting lists. It is the start of PartitionKeys.

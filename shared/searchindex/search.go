@@ -40,9 +40,6 @@ const (
 	maxBetween = 16
 )
 
-// ErrBadToken says that a page token is damaged, forged or another query's.
-var ErrBadToken = rowstream.ErrBadToken
-
 // Result is a page of hits.
 type Result struct {
 	Hits []catalog.Summary
@@ -74,7 +71,7 @@ var errSpent = errors.New("search has reached its limit of cost")
 // A video that is added or removed between two pages does not make another one
 // appear twice. It does not hide another one either, with one exception: in the
 // order Best, a removed video moves the following hits up by one, so the next page
-// may leave one out. Errors: ErrBadToken, ErrQueryTooLong.
+// may leave one out. Errors: tablestore.ErrToken, ErrQueryTooLong.
 func (x *Index) Search(ctx context.Context, q Query, limit int, token string) (Result, error) {
 	ctx, meter := azstorage.WithCounter(ctx)
 	switch {
@@ -125,7 +122,7 @@ func (x *Index) search(ctx context.Context, q Query, limit int, token string) (R
 		if err != nil {
 			return Result{}, err
 		}
-		result.Next = rowstream.Token(string(asked), string(content))
+		result.Next = tablestore.Token(string(asked), string(content))
 	}
 	return result, nil
 }
@@ -145,16 +142,16 @@ type cursor struct {
 
 func readCursor(asked, token string) (cursor, error) {
 	var at cursor
-	content, err := rowstream.Place(asked, token)
+	content, err := tablestore.Place(asked, token)
 	if err != nil || token == "" {
 		return at, err
 	}
 	if err := json.Unmarshal([]byte(content), &at); err != nil || at.From == "" || at.Skip < 0 || at.Skip > MaxRanked {
-		return at, ErrBadToken
+		return at, tablestore.ErrToken
 	}
 	for _, place := range []string{at.From, at.Until} {
 		if _, _, ok := catalog.ParsePlace(strings.TrimSuffix(place, rowstream.After(""))); place != "" && !ok {
-			return at, ErrBadToken
+			return at, tablestore.ErrToken
 		}
 	}
 	return at, nil

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/catalog"
-	"github.com/cutroom/cutroom/shared/rowstream"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
@@ -306,12 +305,12 @@ func TestTokensAndLongQueriesAreChecked(t *testing.T) {
 		"damaged":     {Query{Q: "film"}, r.Next + "A"},
 		"garbage":     {Query{Q: "film"}, "'"},
 		"other order": {Query{Q: "film", Sort: Best}, r.Next},
-		"forged":      {Query{Q: "film"}, rowstream.Token(`{"q":"film"}`, "' or true")},
-		"forged from": {Query{Q: "film"}, rowstream.Token(`{"q":"film"}`, `{"from":"' or true"}`)},
-		"forged skip": {Query{Q: "film"}, rowstream.Token(`{"q":"film"}`, `{"from":"`+catalog.Place(start, video.NewID())+`","skip":-1}`)},
+		"forged":      {Query{Q: "film"}, tablestore.Token(`{"q":"film"}`, "' or true")},
+		"forged from": {Query{Q: "film"}, tablestore.Token(`{"q":"film"}`, `{"from":"' or true"}`)},
+		"forged skip": {Query{Q: "film"}, tablestore.Token(`{"q":"film"}`, `{"from":"`+catalog.Place(start, video.NewID())+`","skip":-1}`)},
 	} {
-		if _, err := w.Search(t.Context(), c.q, 1, c.token); !errors.Is(err, ErrBadToken) {
-			t.Errorf("%s: %v, want ErrBadToken", name, err)
+		if _, err := w.Search(t.Context(), c.q, 1, c.token); !errors.Is(err, tablestore.ErrToken) {
+			t.Errorf("%s: %v, want ErrToken", name, err)
 		}
 	}
 	var words []string

@@ -90,7 +90,7 @@ func TestOutdatedVideos(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	v := newVideo("안녕하세요", 0)
-	w.keeper.Rows = func(v video.Video) ([]indexrows.Row, error) {
+	w.Keeper.Rows = func(v video.Video) ([]indexrows.Row, error) {
 		v.Title = "words of another release"
 		rows, err := rowsOf(v)
 		for _, r := range rows {
@@ -99,7 +99,7 @@ func TestOutdatedVideos(t *testing.T) {
 		return rows, err
 	}
 	w.sync(t, v)
-	w.keeper.Rows = rowsOf
+	w.Keeper.Rows = rowsOf
 	w.sync(t, newVideo("of this release", time.Minute))
 	for _, want := range [][]video.ID{{v.ID}, nil} {
 		var outdated []video.ID
@@ -151,7 +151,7 @@ func TestCrashBetweenPartitions(t *testing.T) {
 				v.Title, v.Tags = "alpha beta", nil
 			}
 			w.sync(t, v)
-			w.keeper.Now = later
+			w.Keeper.Now = later
 			w.sync(t, v)
 			if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
 				t.Fatalf("fault %v at request %d (-want +got):\n%s", fault, at, diff)
@@ -163,7 +163,7 @@ func TestCrashBetweenPartitions(t *testing.T) {
 			if rows := w.dump(t); len(rows) != 0 {
 				t.Fatalf("fault %v at request %d: rows are left: %v", fault, at, rows)
 			}
-			w.keeper.Now = time.Now
+			w.Keeper.Now = time.Now
 			if !failed {
 				if at < 20 {
 					t.Errorf("only %d requests in a Sync", at)

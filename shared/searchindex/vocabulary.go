@@ -71,7 +71,7 @@ func (x *Index) keepVocabulary(ctx context.Context, c indexrows.Change) error {
 
 // Load fills an empty index with many videos: see indexrows.Keeper.Load.
 func (x *Index) Load(ctx context.Context, videos []video.Video) error {
-	if err := x.keeper.Load(ctx, videos); err != nil {
+	if err := x.Keeper.Load(ctx, videos); err != nil {
 		return fmt.Errorf("indexing words: %w", err)
 	}
 	terms := map[string]tablestore.Entity{}

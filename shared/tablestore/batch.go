@@ -289,13 +289,13 @@ func chunk(ops []Op) ([][]Op, error) {
 	return chunks, nil
 }
 
-// ClearPartition removes all rows of a partition and returns how many it removed. It reads
-// and removes a page at a time, so the memory it needs does not depend on the number of
-// rows, and a call after one that failed begins with what is left. Others may see the rows
-// go, and rows that are inserted meanwhile may stay. Safe to repeat. Errors are those of
-// Page and SubmitAll.
-func (t *Table) ClearPartition(ctx context.Context, pk string) (removed int, _ error) {
-	query := Query{PartitionKey: pk, Select: []string{"RowKey"}, Class: RowRange}
+// Clear removes all rows that a query selects and returns how many it removed. It reads and
+// removes a page at a time, so the memory it needs does not depend on the number of rows,
+// and a call after one that failed begins with the rest. Others may see the rows go, and
+// rows that are inserted meanwhile may stay. Safe to repeat. Errors are those of Page and
+// SubmitAll.
+func (t *Table) Clear(ctx context.Context, query Query) (removed int, _ error) {
+	query.Select = []string{"RowKey"}
 	for token := ""; ; {
 		rows, next, err := t.Page(ctx, query, token)
 		if err != nil {
@@ -303,7 +303,7 @@ func (t *Table) ClearPartition(ctx context.Context, pk string) (removed int, _ e
 		}
 		ops := make([]Op, len(rows))
 		for i, row := range rows {
-			ops[i] = Op{Kind: OpDelete, Entity: Entity{PartitionKey: pk, RowKey: row.RowKey}}
+			ops[i] = Op{Kind: OpDelete, Entity: row}
 		}
 		if err := t.SubmitAll(ctx, ops); err != nil {
 			return removed, err

@@ -2,9 +2,6 @@ package tablestore
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,9 +63,6 @@ type Query struct {
 
 // ErrClass says that a query is dearer than its caller declared (paper row T5).
 var ErrClass = errors.New("query is costlier than declared")
-
-// ErrToken says that a page token was not made by this query.
-var ErrToken = errors.New("page token does not belong to this query")
 
 // Quote writes a text as an OData literal.
 func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
@@ -238,37 +232,21 @@ func (t *Table) fetch(ctx context.Context, q Query, at position) ([]Entity, posi
 	return page, next, nil
 }
 
-// pageToken is the content of a token. Sum is a checksum of the query, so that a
-// token of one list is refused by another.
-type pageToken struct {
-	position
-	Sum string `json:"s"`
-}
-
-func (q Query) sum() string {
-	sum := sha256.Sum256([]byte(q.filter()))
-	return hex.EncodeToString(sum[:6])
-}
-
 func (q Query) token(at position) string {
 	if at == (position{}) {
 		return ""
 	}
-	text, _ := json.Marshal(pageToken{position: at, Sum: q.sum()}) // strings always encode
-	return base64.RawURLEncoding.EncodeToString(text)
+	text, _ := json.Marshal(at) // strings always encode
+	return Token(q.filter(), string(text))
 }
 
-func (q Query) parseToken(token string) (position, error) {
-	if token == "" {
-		return position{}, nil
+func (q Query) parseToken(token string) (at position, err error) {
+	text, err := Place(q.filter(), token)
+	if err != nil || token == "" {
+		return at, err
 	}
-	text, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil {
+	if json.Unmarshal([]byte(text), &at) != nil || at == (position{}) {
 		return position{}, ErrToken
 	}
-	var parsed pageToken
-	if err := json.Unmarshal(text, &parsed); err != nil || parsed.Sum != q.sum() || parsed.position == (position{}) {
-		return position{}, ErrToken
-	}
-	return parsed.position, nil
+	return at, nil
 }

@@ -536,7 +536,7 @@ func TestSubmitAll(t *testing.T) {
 
 // More rows than a page holds, and another partition that stays. What an earlier call left
 // is removed by the next.
-func TestClearPartition(t *testing.T) {
+func TestClear(t *testing.T) {
 	t.Parallel()
 	table, ctx := open(t, nil), t.Context()
 	ops := []tablestore.Op{{Kind: tablestore.OpUpsert, Entity: row("other", "r", nil)}}
@@ -548,7 +548,7 @@ func TestClearPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []int{rows, 0} {
-		if removed, err := table.ClearPartition(ctx, "full"); err != nil || removed != want {
+		if removed, err := table.Clear(ctx, tablestore.Query{PartitionKey: "full"}); err != nil || removed != want {
 			t.Errorf("removed %d rows, %v: want %d", removed, err, want)
 		}
 	}

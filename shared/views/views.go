@@ -10,7 +10,7 @@
 // The price of a random suffix: nobody knows where a view was counted, so a reader
 // asks all suffixes. Therefore a day that has ended is summed once
 // ([Counter.RollUp]), into the partition `~<id>` of each video: a row
-// `DAY:<99999999 − yyyyMMdd>` for each day, newest first, and the row `ALL` with
+// `DAY:<inverted time>` for each day, newest first, and the row `ALL` with
 // their sum, which sorts before them. Both change in one entity-group transaction
 // (T2). A repetition finds the day's row, so no view counts twice.
 //
@@ -302,14 +302,10 @@ func shardKey(date string, n int) string { return date + "." + strconv.Itoa(n) }
 func videoKey(id video.ID) string { return "~" + string(id) }
 
 // dayKey is the RowKey of a closed day: later days sort first.
-func dayKey(date time.Time) string {
-	n, _ := strconv.ParseInt(date.Format("20060102"), 10, 64) // eight digits
-	return dayPrefix + tablestore.Pad(99999999-n, 8)
-}
+func dayKey(date time.Time) string { return dayPrefix + tablestore.InvertedTime(date) }
 
 func parseDay(rowKey string) (time.Time, bool) {
-	digits, ok := strings.CutPrefix(rowKey, dayPrefix)
-	n, err := strconv.ParseInt(digits, 10, 64)
-	date, err2 := time.Parse("20060102", strconv.FormatInt(99999999-n, 10))
-	return date, ok && err == nil && err2 == nil
+	inverted, ok := strings.CutPrefix(rowKey, dayPrefix)
+	date, err := tablestore.ParseInvertedTime(inverted)
+	return date, ok && err == nil
 }

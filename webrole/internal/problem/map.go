@@ -10,7 +10,6 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/rowstream"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -41,7 +40,6 @@ var answers = []struct {
 	{registrations.ErrChanged, PreconditionFail, "The registration was changed in the meantime. Read it again."},
 	{video.ErrInvalidID, InvalidID, "A video's id is 26 characters of a-z and 2-7."},
 	{tablestore.ErrToken, InvalidPageToken, "The page token is not one of this query. Start from the first page."},
-	{rowstream.ErrBadToken, InvalidPageToken, "The page token is not one of this query. Start from the first page."},
 	{board.ErrCrowded, TooBusy, "Too many watch the board."},
 	{board.ErrClosed, StorageBusy, "This web role stops. Ask again: another one answers."},
 	{context.Canceled, ClientClosed, "The client closed the connection."},

@@ -1,4 +1,4 @@
-package rowstream
+package tablestore
 
 import (
 	"crypto/sha256"
@@ -7,9 +7,9 @@ import (
 	"fmt"
 )
 
-// ErrBadToken says that a page token is not one of ours, or belongs to another
-// query. Asking for the first page again is the remedy.
-var ErrBadToken = errors.New("page token is not valid for this query")
+// ErrToken says that a page token is not one of ours, or belongs to another query.
+// Asking for the first page again is the remedy.
+var ErrToken = errors.New("page token does not belong to this query")
 
 const tokenSum = 9 // bytes of checksum, so that the text has no padding surprises
 
@@ -22,7 +22,7 @@ func Token(query, place string) string {
 }
 
 // Place reads a token that Token made for the same query, or returns
-// ErrBadToken. The empty token is the empty place: the beginning.
+// ErrToken. The empty token is the empty place: the beginning.
 //
 // The checksum catches mistakes: a damaged token, or another query's. It is no
 // secret, so the caller checks the form of the place too, and a place must
@@ -33,12 +33,12 @@ func Place(query, token string) (string, error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(raw) < tokenSum {
-		return "", fmt.Errorf("reading token: %w", ErrBadToken)
+		return "", fmt.Errorf("reading token: %w", ErrToken)
 	}
 	place := string(raw[tokenSum:])
 	// The whole text is compared: the decoder skips line ends.
 	if Token(query, place) != token {
-		return "", fmt.Errorf("comparing token: %w", ErrBadToken)
+		return "", fmt.Errorf("comparing token: %w", ErrToken)
 	}
 	return place, nil
 }
