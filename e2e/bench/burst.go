@@ -41,7 +41,7 @@ type Fleet struct {
 type Sample struct {
 	At       time.Duration
 	Workers  int   // processes
-	Messages int64 // in all queues, visible and hidden; -1 when nobody could say
+	Messages int64 // in all queues, visible and hidden; -1 when it could not be read
 }
 
 // Burst uploads 60 short videos at once to a fleet that follows the queues, from 1 to 4

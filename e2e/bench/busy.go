@@ -250,7 +250,7 @@ func (l Load) burst(ctx context.Context, s *stack.Stack, u *journey.User, path s
 			}
 		}
 	}
-	for _, v := range videos { // what is left of them must not run into the next burst
+	for _, v := range videos { // the remaining ones must not run into the next burst
 		if err := u.Delete(ctx, v.ID); err != nil {
 			return 0, err
 		}

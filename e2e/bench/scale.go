@@ -39,7 +39,7 @@ func scale(ctx context.Context, b *bench) (report.Section, error) {
 	}
 	defer q.remove() // after the processes have ended
 	// What bare ffmpegs under the same quotas make of this machine: its two "cores"
-	// may be threads of one, and then nobody gets eight times the work done.
+	// may be threads of one, and then eight do not do eight times the work.
 	b.say("bare ffmpeg, 1 and 8 processes")
 	alone, err := bareFFmpeg(ctx, q, path, 1)
 	if err != nil {

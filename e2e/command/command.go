@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Main runs a program until it returns or somebody stops it: Ctrl-C and SIGTERM end
+// Main runs a program until it returns or is stopped: Ctrl-C and SIGTERM end
 // the context. An error is printed behind the program's name, and the exit code is 1.
 func Main(name string, run func(context.Context) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -16,7 +16,7 @@ import (
 const (
 	followEvery = 2 * time.Second
 	// Shorter than the web role's own targets: on one machine workers start within
-	// seconds, and somebody looks.
+	// seconds, and a person watches.
 	localCoolDown = 30 * time.Second
 	localBulk     = 2 * time.Minute
 )
@@ -38,7 +38,7 @@ func scaleTargets(o stack.Options) []string {
 }
 
 // follow keeps as many workers running as the queues want (paper row Q18), until the lab
-// closes. While nobody can say how many, they stay as they are.
+// closes. While the number is unknown, they stay as they are.
 func (b *bench) follow(ctx context.Context) {
 	operator, err := journey.New(b.stack.AdminURL(stack.Web))
 	if err != nil {
@@ -69,7 +69,7 @@ func (b *bench) approach(ctx context.Context, scale client.Scale) {
 	b.stack.Say("autoscaler: from %d to %d workers: %s", len(staying), scale.Wanted, scale.Why)
 	for range scale.Wanted - len(staying) {
 		ended, err := b.start()
-		if err != nil { // somebody at the board adds one; the next look tells more
+		if err != nil { // a user of the board adds one; the next look tells more
 			return
 		}
 		select {

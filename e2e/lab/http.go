@@ -62,7 +62,7 @@ func (b *bench) routes() http.Handler {
 	return b.guard(mux)
 }
 
-// guard lets nobody pass without the token, and nobody before the stack is up.
+// guard refuses requests without the token, and all requests before the stack is up.
 func (b *bench) guard(next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte("Bearer " + b.token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

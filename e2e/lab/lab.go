@@ -1,6 +1,6 @@
 // Package lab is the bench of faults in the stack of `make demo` and `make up`: it
 // kills, freezes and stops workers, slows or breaks the storage, delivers messages
-// twice and uploads many videos, when somebody presses a button on the board.
+// twice and uploads many videos, when a button on the board is pressed.
 //
 //	http.go       routes, token, problems
 //	workers.go    kill, freeze, stop, add and remove
@@ -12,7 +12,7 @@
 //
 // The faults live in the process that started the stack, because it holds the
 // processes and stands before the storage. The web role only passes requests on, and
-// knows where by a variable that nobody else sets. Every fault ends by itself.
+// knows where by a variable that no other program sets. Every fault ends by itself.
 //
 // docs/lab.md says what there is to see. Next: workers.go.
 package lab
@@ -119,7 +119,7 @@ type bench struct {
 	mu       sync.Mutex
 	calming  bool
 	frozen   map[string]frozen
-	stays    map[string]bool // stopped, until somebody adds a worker
+	stays    map[string]bool // stopped, until a worker is added
 	changing bool            // a worker is being added
 	faults   map[azstorage.Service]fault
 	armed    time.Time // until when the next message is duplicated
@@ -143,7 +143,7 @@ func open() (*bench, error) {
 	return b, nil
 }
 
-// stand puts the proxy before the storage. It draws nothing that anybody would want
+// stand puts the proxy before the storage. It draws nothing that a user would want
 // to see again: the seed is fixed.
 func (b *bench) stand(connection string) (string, error) {
 	proxy, err := inject.Start(connection, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
-// frozen is a process that sleeps until somebody wakes it.
+// frozen is a process that is stopped until it is continued.
 type frozen struct {
 	pid   int
 	until time.Time
@@ -117,7 +117,7 @@ func (b *bench) freeze(r *http.Request, asked client.LabFreeze) (client.LabDone,
 	b.frozen[asked.Worker] = frozen{pid, until}
 	b.mu.Unlock()
 	b.begin(func(ctx context.Context) {
-		wait(ctx, length) // or the lab closes: nobody stays frozen
+		wait(ctx, length) // or the lab closes: no process stays frozen
 		if b.thawed(asked.Worker, pid) {
 			_ = b.stack.Kill(asked.Worker, stack.Wake)
 		}

@@ -384,7 +384,7 @@ func (m *model) split(t *table, r *keyRange, now time.Time) bool {
 	return true
 }
 
-// move takes a range away from everybody for MoveTime.
+// move makes a range unavailable for MoveTime.
 func (m *model) move(r *keyRange, to int, now time.Time) {
 	share := m.servers[r.server].load / 2
 	m.servers[r.server].load -= share // a guess until the next look
@@ -403,7 +403,7 @@ func (r *keyRange) rested(now time.Time, cfg Config) bool {
 	return !now.Before(r.moving.until.Add(rest * cfg.MoveTime))
 }
 
-// merge joins neighbours that nobody has used for long.
+// merge joins neighbours that were idle for long.
 func (m *model) merge(t *table, now time.Time) {
 	cold := func(r *keyRange) bool { return now.Sub(r.usedAt) >= m.cfg.MergeAfter }
 	for i := 1; i < len(t.ranges); i++ {

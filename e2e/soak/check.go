@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// checker judges what is left at the end, from outside: rows, messages and blobs
+// checker judges the state at the end, from outside: rows, messages and blobs
 // as the service has them, and pictures as a player gets them.
 type checker struct {
 	storage   storage

@@ -215,7 +215,7 @@ func (s storage) planned(ctx context.Context, id string) bool {
 	return err == nil
 }
 
-// stopped: no step will run until somebody asks for it.
+// stopped: no step will run until it is requested.
 func (t *truth) stopped() bool { return t.doc.State == "cancelled" || t.doc.State == "failed" }
 
 // playing is the plan of the generation that plays.

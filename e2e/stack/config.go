@@ -68,7 +68,7 @@ func Environ() []string {
 	})
 }
 
-// checkPorts finds every port of the options that somebody else holds, before
+// checkPorts finds every port of the options that another process holds, before
 // anything is built or started. The error names the holder where the system
 // tells it, the variable to change, and a value that would work.
 func (s *Stack) checkPorts() error {

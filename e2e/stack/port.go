@@ -13,7 +13,7 @@ import (
 	"github.com/cutroom/cutroom/shared/ownport"
 )
 
-// freeAddr returns a loopback address that nobody listens on. It is below the
+// freeAddr returns a loopback address that is not in use. It is below the
 // range from which systems take the ports of outgoing connections, so it stays
 // free until our child binds it, unless another stack draws the same number;
 // starting a role then tries again with another.
@@ -28,7 +28,7 @@ func freeAddr() (netip.AddrPort, error) {
 }
 
 // checkFree returns ownport.ErrStranger, with the holder where the system tells
-// it, when somebody listens on the port. Connecting comes first: on some
+// it, when a process listens on the port. Connecting comes first: on some
 // systems binding succeeds next to a listener on every address.
 func checkFree(addr netip.AddrPort) error {
 	port := int(addr.Port())

@@ -27,7 +27,7 @@ type listener struct {
 	ours     bool // the port
 }
 
-// another returns the listener's address with a port that nobody has.
+// another returns the listener's address with a free port.
 func (l *listener) another() (netip.AddrPort, error) {
 	free, err := freeAddr()
 	return netip.AddrPortFrom(l.addr.Addr(), free.Port()), err
@@ -135,7 +135,7 @@ func (r *role) startHolding(ctx context.Context) error {
 	}
 }
 
-// rechoosePorts gives up those of our chosen ports that somebody else holds, or
+// rechoosePorts gives up those of our chosen ports that another process holds, or
 // all of them, and reports whether there were any.
 func (r *role) rechoosePorts(all bool) bool {
 	again := false
@@ -154,13 +154,13 @@ func (r *role) rechoosePorts(all bool) bool {
 }
 
 // workerNice is how far workers step back where all roles share a machine. The emulator
-// is one process that answers everybody: beside twenty encoders it would have a
+// is one process that answers all clients: beside twenty encoders it would have a
 // twentieth of a core, and the web role would answer that storage is away. In Azure
 // storage is elsewhere.
 const workerNice = 5
 
 // withPublicOps has the web role answer operators on its public listener, too, unless
-// somebody has decided: a stack is for anyone who starts it, and what uses it has one
+// that is set: a stack is for anyone who starts it, and what uses it has one
 // address (docs/decisions/0057-public-operations-are-opt-in.md). Where others are
 // let in and there is no token the role would refuse to start.
 func withPublicOps(env []string) []string {
@@ -205,7 +205,7 @@ func (r *role) startOnce(ctx context.Context) error {
 	}
 	if strings.HasPrefix(r.name, worker) {
 		// Of the whole group, because a Go program has threads at once. Should it fail,
-		// the worker only competes as everybody does.
+		// the worker only competes as all others do.
 		_ = syscall.Setpriority(syscall.PRIO_PGRP, p.cmd.Process.Pid, workerNice)
 	}
 	go func() {

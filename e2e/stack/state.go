@@ -59,7 +59,7 @@ func Running(dir string) int {
 	}
 	defer func() { _ = file.Close() }()
 	if syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil {
-		return 0 // nobody holds it; closing gives it back
+		return 0 // no process holds it; closing releases it
 	}
 	pid, err := readPID(file.Name())
 	if err != nil {

@@ -50,7 +50,7 @@ func (s *Stack) keepAlive(name string, exited func() <-chan struct{}, wanted fun
 		case <-exited():
 		}
 		if !wanted() {
-			// Somebody stopped it on purpose; Restart may bring it back.
+			// It was stopped on purpose; Restart may bring it back.
 			if !s.sleep(firstPause) {
 				return
 			}

@@ -198,7 +198,7 @@ func stop(dir string) error {
 }
 
 // cleanUp is for a supervisor that was killed: it stops children that lived on
-// (they do not on Linux) and removes pid files that nobody keeps. A pid is
+// (they do not on Linux) and removes stale pid files. A pid is
 // believed only when the process runs a program of this checkout.
 func cleanUp(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*.pid"))

@@ -136,8 +136,8 @@ func RealTime(t testing.TB) string {
 	return "FFMPEG_PATH=" + path
 }
 
-// secret is what nobody may write down: account keys, signatures of SAS, sessions, API
-// keys, tokens of playback, what somebody shows to be let in, the address of a lab with its
+// secret is what no log may contain: account keys, signatures of SAS, sessions, API
+// keys, tokens of playback, credentials of requests, the address of a lab with its
 // token. Azurite's own key is public, but anyone who logs that one logs any.
 var secret = regexp.MustCompile(`AccountKey=[^*"&; ]|Eby8vdM02xNOcqFlqUwJPLlm|[?&]sig=[A-Za-z0-9%+/]{8}|__Host-(session|signin)=[^;" ]|` +
 	`key_[a-z2-7]{12}_[a-z2-7]{8}|~[0-9a-f]{6,}\.[A-Za-z0-9_-]{22}|(?i:bearer|basic)(?: |%20|\+)[A-Za-z0-9._~+/=-]{16}|//lab:[^@*" ]+@`)

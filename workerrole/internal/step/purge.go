@@ -27,7 +27,7 @@ import (
 //
 //	Writes  nothing; deletes rows, index entries and blobs, in that order:
 //	        without rows no late worker can commit, and without index entries
-//	        nobody finds a video that has no blobs
+//	        no request finds a video that has no blobs
 //	Repeat  safe
 type Purge struct {
 	Videos  *videostore.Store
