@@ -1,7 +1,6 @@
 package soak
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -15,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/load"
+	"github.com/cutroom/cutroom/e2e/proc"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/inject"
@@ -67,7 +68,7 @@ func (c *chaos) do(ctx context.Context, number int, e event) {
 			// The queues are silent first, so that a request dies between its row and
 			// its message.
 			c.proxy.Begin(inject.Burst{Service: azstorage.Queues, Fault: inject.Silence, Share: 1, Length: 3 * time.Second})
-			pause(ctx, 1500*time.Millisecond)
+			load.Pause(ctx, 1500*time.Millisecond)
 			c.signal(web, stack.Die, e.Kind)
 		case termWorker:
 			if c.busy[e.Worker].TryLock() { // a frozen process does not drain
@@ -80,15 +81,15 @@ func (c *chaos) do(ctx context.Context, number int, e event) {
 			if c.busy[e.Worker].TryLock() {
 				defer c.busy[e.Worker].Unlock()
 				c.signal(name, stack.Halt, e.Kind)
-				pause(ctx, e.For)
+				load.Pause(ctx, e.For)
 				_ = c.stack.Kill(name, stack.Wake)
 			}
 		case stopWeb:
 			c.signal(web, stack.Halt, e.Kind)
-			pause(ctx, e.For)
+			load.Pause(ctx, e.For)
 			_ = c.stack.Kill(web, stack.Wake)
 		case killFFmpeg:
-			if pid := encoderOf(c.stack.Pid(name)); pid != 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			if pid := proc.Child(c.stack.Pid(name), "ffmpeg"); pid != 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
 				c.count(string(e.Kind))
 			}
 		case zombie:
@@ -116,17 +117,17 @@ const (
 // freeze restarts a worker so that it stops itself at its point, and wakes it
 // when another worker has done its work. What has begun goes on to its end when
 // the load is over.
-func (c *chaos) freeze(load context.Context, number int, e event) {
+func (c *chaos) freeze(ctx context.Context, number int, e event) {
 	if !c.busy[e.Worker].TryLock() {
 		return
 	}
 	defer c.busy[e.Worker].Unlock()
 	name := c.workers[e.Worker]
 	marker := filepath.Join(c.dir, fmt.Sprintf("zombie-%d", number))
-	if err := c.stack.Restart(load, name, "CUTROOM_FAILPOINT="+e.Point+":stop:"+marker); err != nil {
+	if err := c.stack.Restart(ctx, name, "CUTROOM_FAILPOINT="+e.Point+":stop:"+marker); err != nil {
 		return // storage is in trouble: the supervisor starts it again
 	}
-	for deadline := time.Now().Add(comesToPoint); load.Err() == nil && time.Now().Before(deadline); pause(load, 50*time.Millisecond) {
+	for deadline := time.Now().Add(comesToPoint); ctx.Err() == nil && time.Now().Before(deadline); load.Pause(ctx, 50*time.Millisecond) {
 		if _, err := os.Stat(marker); err != nil {
 			continue
 		}
@@ -185,8 +186,8 @@ func committed(p *inject.Held) (step stepID, worker string) {
 // late kills a worker whose commit is under way, and lets the request arrive
 // when another attempt has committed the step. A worker that is only frozen
 // stops at the end of its lease when it wakes; a packet knows of no lease.
-func (c *chaos) late(load context.Context) {
-	waiting, stop := context.WithTimeout(load, comesToPoint)
+func (c *chaos) late(ctx context.Context) {
+	waiting, stop := context.WithTimeout(ctx, comesToPoint)
 	defer stop()
 	for waiting.Err() == nil {
 		parcel := c.proxy.Hold(commitOfPart)
@@ -239,7 +240,7 @@ func (c *chaos) clear(ctx context.Context) {
 			c.count(string(clearQueue))
 			return
 		}
-		pause(ctx, 200*time.Millisecond)
+		load.Pause(ctx, 200*time.Millisecond)
 	}
 }
 
@@ -248,32 +249,5 @@ func (c *chaos) end() {
 	c.wg.Wait()
 	for _, name := range c.stack.Names() {
 		_ = c.stack.Kill(name, stack.Wake)
-	}
-}
-
-// encoderOf is the process id of an ffmpeg that a worker has started, or 0;
-// always 0 where there is no /proc.
-func encoderOf(worker int) int {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		if err != nil || !bytes.Contains(text, []byte("(ffmpeg)")) {
-			continue
-		}
-		var pid, parent int
-		var state string
-		_, _ = fmt.Sscan(string(text[:bytes.IndexByte(text, ' ')]), &pid)
-		_, _ = fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &state, &parent)
-		if parent == worker && worker != 0 {
-			return pid
-		}
-	}
-	return 0
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }

@@ -5,12 +5,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/load"
+	"github.com/cutroom/cutroom/e2e/proc"
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
@@ -39,7 +40,7 @@ func newMeter(s *stack.Stack) *meter {
 func (m *meter) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		m.look(ctx)
-		pause(ctx, time.Second)
+		load.Pause(ctx, time.Second)
 	}
 }
 
@@ -49,10 +50,11 @@ func (m *meter) look(ctx context.Context) {
 		if pid == 0 {
 			continue
 		}
-		now, peak := memory(pid)
+		now, err := proc.Memory(pid, "VmRSS")
+		peak, err2 := proc.Memory(pid, "VmHWM")
 		found := scrape(ctx, m.stack.AdminURL(name))
 		m.mu.Lock()
-		if now > 0 {
+		if err == nil && err2 == nil {
 			m.memory[name] = append(m.memory[name], sample{time.Since(m.began), now})
 			m.peak[name] = max(m.peak[name], peak)
 		}
@@ -63,13 +65,13 @@ func (m *meter) look(ctx context.Context) {
 	}
 }
 
-// total sums an outcome over queues and processes.
-func (m *meter) total(outcome string) (sum int) {
+// total sums an outcome over processes and those queues for which counts is true.
+func (m *meter) total(outcome string, counts func(queue string) bool) (sum int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, counters := range m.counters {
 		for key, n := range counters {
-			if strings.HasSuffix(key, " "+outcome) {
+			if queue, what, _ := strings.Cut(key, " "); what == outcome && counts(queue) {
 				sum += int(n)
 			}
 		}
@@ -77,19 +79,11 @@ func (m *meter) total(outcome string) (sum int) {
 	return sum
 }
 
-// settled is how many messages of queues of steps were done with.
-func (m *meter) settled() (sum int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, counters := range m.counters {
-		for key, n := range counters {
-			queue, outcome, _ := strings.Cut(key, " ")
-			if outcome == "completed" && !strings.HasPrefix(queue, "index") && !strings.HasPrefix(queue, "purge") {
-				sum += int(n)
-			}
-		}
-	}
-	return sum
+func allQueues(string) bool { return true }
+
+// ofSteps tells queues whose messages are steps of a video from others.
+func ofSteps(queue string) bool {
+	return !strings.HasPrefix(queue, "index") && !strings.HasPrefix(queue, "purge")
 }
 
 // quarters are the mean memory of a role in the first and last quarter of the
@@ -119,29 +113,6 @@ const warm = 10 * time.Minute
 // a run that leaves it time between kills.
 func grows(length time.Duration, first, last int64) bool {
 	return length >= warm && first > 0 && last > first*3/2 && last-first > 16<<20
-}
-
-// memory is what a process has now and had at most, in bytes; 0 where there is
-// no /proc.
-func memory(pid int) (now, peak int64) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, 0
-	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) != 3 {
-			continue
-		}
-		kib, _ := strconv.ParseInt(fields[1], 10, 64)
-		switch fields[0] {
-		case "VmRSS:":
-			now = kib << 10
-		case "VmHWM:":
-			peak = kib << 10
-		}
-	}
-	return now, peak
 }
 
 var scraper = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}

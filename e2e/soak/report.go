@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/report"
 	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
@@ -93,11 +94,11 @@ func (r *Report) measure(ctx context.Context, c *checker, w *watcher, m *meter, 
 	r.Recoveries, r.Forgone, r.Looks, r.Early = w.recoveries, w.forgone+len(w.waiting), w.looks, len(w.beforeEnd)
 	slices.Sort(r.Recoveries)
 	r.Steps, r.Again = w.redone()
-	r.Settlements = m.settled()
+	r.Settlements = m.total("completed", ofSteps)
 	r.Stale = c.stale
 	r.Outcomes = map[string]int{}
 	for _, outcome := range []string{"received", "completed", "failed", "released", "snoozed", "stale_delete", "stale_renewal", "receipt_lost", "stalled"} {
-		r.Outcomes[outcome] = m.total(outcome)
+		r.Outcomes[outcome] = m.total(outcome, allQueues)
 	}
 	if rows, err := c.storage.rows(ctx, "poison"); err == nil {
 		r.Poison = len(rows)
@@ -113,17 +114,10 @@ func (r *Report) measure(ctx context.Context, c *checker, w *watcher, m *meter, 
 
 // Page is the report for people.
 func (r *Report) Page() string {
-	var b strings.Builder
+	s := report.Section{Rows: [][]string{{"", ""}}}
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "| %s | %s |\n", name, fmt.Sprintf(format, args...))
+		s.Rows = append(s.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
-	fmt.Fprintf(&b, "# Soak, seed %d\n\n", r.Options.Seed)
-	if len(r.Findings) == 0 {
-		b.WriteString("Nothing is wrong.\n\n")
-	} else {
-		fmt.Fprintf(&b, "**%d findings**, listed below. Again: `make soak SOAKTIME=%v SEED=%d`\n\n", len(r.Findings), r.Options.Duration, r.Options.Seed)
-	}
-	b.WriteString("| | |\n| --- | --- |\n")
 	line("load and faults", "%v, with leases of %v; %v until the last user had finished, then %v until rest", r.Options.Duration, r.Options.Visibility, r.Loaded.Round(time.Second), r.Settled.Round(time.Second))
 	line("roles", "%d web roles, %d workers", webs, workers)
 	kills := 0
@@ -151,26 +145,29 @@ func (r *Report) Page() string {
 	line("steps of cancelled or failed videos that still say running", "%d", r.Stale)
 	line("ids that a deleted video left and a new one got", "%d", r.CameBack)
 	for _, name := range slices.Sorted(maps.Keys(r.Peak)) {
-		verdict := "flat"
-		switch first, last := r.First[name], r.Last[name]; {
-		case first == 0 || last == 0:
-			verdict = "too few samples"
-		case r.Options.Duration < warm:
-			verdict = "the run is too short to tell"
-		case grows(r.Options.Duration, first, last):
-			verdict = "grows"
-		}
 		line("memory of "+name, "peak %d MiB; mean %d MiB in the first quarter, %d MiB in the last: %s (over all its lives, without encoders)",
-			r.Peak[name]>>20, r.First[name]>>20, r.Last[name]>>20, verdict)
+			r.Peak[name]>>20, r.First[name]>>20, r.Last[name]>>20, r.trend(name))
 	}
 	line("looks at all rows from outside", "%d", r.Looks)
-	if len(r.Findings) > 0 {
-		b.WriteString("\n## Findings\n\n")
-		for _, f := range r.Findings {
-			fmt.Fprintf(&b, "- %s\n", f)
-		}
+	head, end := "Nothing is wrong.\n\n", ""
+	if n := len(r.Findings); n > 0 {
+		head = fmt.Sprintf("**%d findings**, listed below. Again: `make soak SOAKTIME=%v SEED=%d`\n\n", n, r.Options.Duration, r.Options.Seed)
+		end = "## Findings\n\n- " + strings.Join(r.Findings, "\n- ") + "\n"
 	}
-	return b.String()
+	return fmt.Sprintf("# Soak, seed %d\n\n", r.Options.Seed) + head + s.Markdown() + end
+}
+
+// trend says in words what became of a role's memory.
+func (r *Report) trend(name string) string {
+	switch first, last := r.First[name], r.Last[name]; {
+	case first == 0 || last == 0:
+		return "too few samples"
+	case r.Options.Duration < warm:
+		return "the run is too short to tell"
+	case grows(r.Options.Duration, first, last):
+		return "grows"
+	}
+	return "flat"
 }
 
 // failed finds what a worker logs about an attempt that counts as a failure, and changing

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/load"
 	"github.com/cutroom/cutroom/e2e/stack"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/azurite"
@@ -161,7 +162,11 @@ func (r *Report) soak(ctx context.Context, on *roles, p plan, sources []*clip, p
 	o := r.Options
 	var turn atomic.Int64
 	gate := func() string { return on.WebURL(on.webs[int(turn.Add(1))%webs]) } // as a load balancer chooses
-	watcher, meter, people := newWatcher(outside), newMeter(on.Stack), newUsers(gate, time.Now().Add(o.Duration+patience))
+	people, err := newUsers(gate, time.Now().Add(o.Duration+patience))
+	if err != nil {
+		return nil, err
+	}
+	watcher, meter := newWatcher(outside), newMeter(on.Stack)
 	people.planned, people.outage = outside.planned, proxy.Outage
 	trouble := &chaos{
 		stack: on.Stack, storage: outside, proxy: proxy, watcher: watcher, workers: on.workers, webs: on.webs, dir: dir,
@@ -176,7 +181,7 @@ func (r *Report) soak(ctx context.Context, on *roles, p plan, sources []*clip, p
 	o.say("load and faults for %v", o.Duration)
 	living, stopLiving := context.WithCancel(ctx)
 	defer stopLiving()
-	lives := load(living, o, p, sources, people, trouble)
+	lives := liveAll(living, o, p, sources, people, trouble)
 	proxy.Calm()
 	trouble.end()
 	o.say("calm; waiting for the users to finish, then for rest")
@@ -229,7 +234,7 @@ func (c *checker) awaitRest(ctx context.Context, o Options, enough func() bool) 
 			said = time.Now()
 			o.say("after %v, %d things are not at rest:\n  %s", time.Since(calm).Round(time.Second), len(left), strings.Join(left[:min(5, len(left))], "\n  "))
 		}
-		pause(ctx, max(time.Second, 3*took)) // looking must not be what keeps the storage busy
+		load.Pause(ctx, max(time.Second, 3*took)) // looking must not be what keeps the storage busy
 		before, began := left, time.Now()
 		if left = c.atRest(ctx); !slices.Equal(before, left) {
 			moved = time.Now()
@@ -242,14 +247,14 @@ func (c *checker) awaitRest(ctx context.Context, o Options, enough func() bool) 
 // backlog is how many videos may be in the making before the next one comes.
 const backlog = 10
 
-// load does what the plan says, until the time is over, and returns with users
+// liveAll does what the plan says, until the time is over, and returns with users
 // still busy.
-func load(ctx context.Context, o Options, p plan, sources []*clip, people *users, trouble *chaos) *sync.WaitGroup {
+func liveAll(ctx context.Context, o Options, p plan, sources []*clip, people *users, trouble *chaos) *sync.WaitGroup {
 	ctx2, stop := context.WithTimeout(ctx, o.Duration)
 	defer stop()
 	began := time.Now()
 	wait := func(at time.Duration) bool {
-		pause(ctx2, time.Until(began.Add(at)))
+		load.Pause(ctx2, time.Until(began.Add(at)))
 		return ctx2.Err() == nil
 	}
 	lives, drivers := new(sync.WaitGroup), new(sync.WaitGroup)
@@ -260,7 +265,7 @@ func load(ctx context.Context, o Options, p plan, sources []*clip, people *users
 			}
 			// On a slow machine users wait: a backlog would only lengthen the end.
 			for ctx2.Err() == nil && trouble.watcher.unfinished() >= backlog {
-				pause(ctx2, watchEvery)
+				load.Pause(ctx2, watchEvery)
 			}
 			source := sources[slices.IndexFunc(sources, func(c *clip) bool { return c.name == l.Clip })]
 			lives.Go(func() { people.live(ctx, l, source, o.Seed) })
@@ -284,7 +289,7 @@ func load(ctx context.Context, o Options, p plan, sources []*clip, people *users
 	})
 	drivers.Go(func() { people.look(ctx2) })
 	for ctx2.Err() == nil {
-		pause(ctx2, 500*time.Millisecond)
+		load.Pause(ctx2, 500*time.Millisecond)
 		if o.FirstFinding && len(trouble.watcher.found()) > 0 {
 			stop()
 		}

@@ -8,11 +8,13 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/client"
 	"github.com/cutroom/cutroom/e2e/journey"
+	"github.com/cutroom/cutroom/e2e/load"
 )
 
 // history is what a client knows about one video, from the answers that it got.
@@ -41,8 +43,8 @@ type users struct {
 	base    func() string // of the web role, now
 	planned func(ctx context.Context, id string) bool
 	outage  func(name string, share float64, length time.Duration)
-	until   time.Time // they repeat requests until then at least
-	http    *http.Client
+	until   time.Time                   // they repeat requests until then at least
+	api     *client.ClientWithResponses // its requests are repeated
 
 	mu        sync.Mutex
 	histories []*history
@@ -52,11 +54,12 @@ type users struct {
 	searches  int
 }
 
-func newUsers(base func() string, until time.Time) *users {
-	return &users{base: base, until: until, answers: map[string]int{}, http: &http.Client{
-		Timeout:   30 * time.Second, // the web role may be frozen
-		Transport: &http.Transport{MaxIdleConnsPerHost: 16, IdleConnTimeout: 2 * time.Second},
-	}}
+func newUsers(base func() string, until time.Time) (*users, error) {
+	u := &users{base: base, until: until, answers: map[string]int{}}
+	once := &http.Transport{MaxIdleConnsPerHost: 16, IdleConnTimeout: 2 * time.Second}
+	var err error
+	u.api, err = client.NewClientWithResponses("http://web/api/v1", client.WithHTTPClient(&http.Client{Transport: &persistent{u, once}}))
+	return u, err
 }
 
 // stuck lists what kept users from doing all that the plan says.
@@ -80,38 +83,21 @@ func (u *users) deadline() time.Time {
 	return u.until
 }
 
-var errImpatient = errors.New("no good answer")
-
 // answer is what all generated responses have.
 type answer interface {
 	StatusCode() int
 	GetBody() []byte
 }
 
-// ask repeats a request until its answer is below 500 and is not 429, and
-// returns the status and how many tries had no answer or one that says nothing.
-func (u *users) ask(ctx context.Context, what string, request func(context.Context, *client.ClientWithResponses) (answer, error)) (answer, int, error) {
-	deadline := u.deadline()
-	for lost := 0; ; lost++ {
-		api, err := client.NewClientWithResponses(u.base()+"/api/v1", client.WithHTTPClient(u.http))
-		if err != nil {
-			return nil, lost, err
-		}
-		a, err := request(ctx, api)
-		if err == nil {
-			u.count(a.StatusCode())
-			if a.StatusCode() < 500 && a.StatusCode() != http.StatusTooManyRequests {
-				return a, lost, nil
-			}
-			err = fmt.Errorf("%d %s", a.StatusCode(), a.GetBody())
-		} else {
-			u.count(0)
-		}
-		if ctx.Err() != nil || time.Now().After(deadline) {
-			return nil, lost + 1, fmt.Errorf("%s: %w: %w", what, errImpatient, err)
-		}
-		pause(ctx, 400*time.Millisecond)
+// expect returns an error unless the answer has one of these statuses.
+func expect(what string, a answer, err error, right ...int) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", what, err)
+	case !slices.Contains(right, a.StatusCode()):
+		return fmt.Errorf("%s: %d %s", what, a.StatusCode(), a.GetBody())
 	}
+	return nil
 }
 
 func (u *users) count(status int) {
@@ -144,29 +130,25 @@ func (u *users) live(ctx context.Context, l life, c *clip, seed uint64) {
 
 // arrive announces and uploads.
 func (u *users) arrive(ctx context.Context, h *history, key string) error {
-	deadline := u.deadline()
-	for {
-		a, _, err := u.ask(ctx, "announce", func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
-			return wrap(api.CreateVideoWithResponse(ctx, &client.CreateVideoParams{IdempotencyKey: &key},
-				client.NewVideo{Title: h.title, Channel: &h.life.Channel, SizeBytes: &h.clip.size}))
-		})
-		if err != nil {
+	for deadline := u.deadline(); ; load.Pause(ctx, 500*time.Millisecond) {
+		made, err := u.api.CreateVideoWithResponse(ctx, &client.CreateVideoParams{IdempotencyKey: &key},
+			client.NewVideo{Title: h.title, Channel: &h.life.Channel, SizeBytes: &h.clip.size})
+		right := []int{http.StatusCreated}
+		if time.Now().Before(deadline) {
+			right = append(right, http.StatusConflict) // the video of this key is still being deleted
+		}
+		if err := expect("announce", made, err, right...); err != nil {
 			return err
 		}
-		made, ok := a.(*client.CreateVideoResponse)
-		if ok && made.JSON201 != nil {
-			h.cameBack = h.cameBack || h.deleted && h.id == made.JSON201.Id
-			h.id = made.JSON201.Id
-			u.mu.Lock()
-			u.ids = append(u.ids, h.id)
-			u.mu.Unlock()
-			break
+		if made.JSON201 == nil {
+			continue
 		}
-		// The video of this key is still being deleted.
-		if a.StatusCode() != http.StatusConflict || time.Now().After(deadline) {
-			return fmt.Errorf("announce: %d %s", a.StatusCode(), a.GetBody())
-		}
-		pause(ctx, 500*time.Millisecond)
+		h.cameBack = h.cameBack || h.deleted && h.id == made.JSON201.Id
+		h.id = made.JSON201.Id
+		u.mu.Lock()
+		u.ids = append(u.ids, h.id)
+		u.mu.Unlock()
+		break
 	}
 	if h.deleted { // what follows is about the new video
 		h.deleted, h.deleting, h.uploaded = false, false, false
@@ -182,13 +164,11 @@ func (u *users) upload(ctx context.Context, h *history) error {
 	if err != nil {
 		return err
 	}
-	a, lost, err := u.ask(ctx, "upload", func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
-		return wrap(api.PutContentWithBodyWithResponse(ctx, h.id, &client.PutContentParams{}, "application/octet-stream", bytes.NewReader(content)))
-	})
+	res, err := u.api.PutContentWithBodyWithResponse(ctx, h.id, &client.PutContentParams{}, "application/octet-stream", bytes.NewReader(content))
 	if err != nil {
-		return err
+		return fmt.Errorf("upload: %w", err)
 	}
-	return u.arrived(h, a.StatusCode(), lost, a.GetBody())
+	return u.arrived(h, res.StatusCode(), lost(res.HTTPResponse), res.Body)
 }
 
 // arrived reads the answer to an upload. 409 after a try without an answer says
@@ -220,7 +200,7 @@ func (u *users) uploadParts(ctx context.Context, h *history) error {
 		try, stop := context.WithTimeout(ctx, 30*time.Second)
 		var from io.ReaderAt = file
 		if h.clip.free > 0 {
-			from = line{file}
+			from = load.Line{ReaderAt: file, BytesPerSecond: 3_000_000}
 		}
 		err = user.UploadParts(try, h.id, from, h.clip.size, func(int64) {})
 		stop()
@@ -240,16 +220,8 @@ func (u *users) uploadParts(ctx context.Context, h *history) error {
 		if ctx.Err() != nil || time.Now().After(deadline) {
 			return fmt.Errorf("upload in parts: %w: %w", errImpatient, err)
 		}
-		pause(ctx, 400*time.Millisecond)
+		load.Pause(ctx, 400*time.Millisecond)
 	}
-}
-
-// line is a file behind a line of 3 MB/s.
-type line struct{ io.ReaderAt }
-
-func (l line) ReadAt(p []byte, at int64) (int, error) {
-	time.Sleep(time.Duration(len(p)) * time.Second / 3_000_000)
-	return l.ReaderAt.ReadAt(p, at)
 }
 
 // outageLength is longer than ffmpeg tries to get a broken connection back, and
@@ -264,12 +236,12 @@ func (u *users) act(ctx context.Context, h *history, key string) error {
 				u.outage("/"+h.id+"/parts/", h.life.Outage, outageLength)
 				break
 			}
-			pause(ctx, 25*time.Millisecond)
+			load.Pause(ctx, 25*time.Millisecond)
 		}
 	}
 	switch h.life.Then {
 	case edit, cancel, cancelRetry, remove:
-		pause(ctx, h.life.After)
+		load.Pause(ctx, h.life.After)
 	case again, reprocess, cut, removeLate:
 		if ready, err := u.ready(ctx, h); err != nil || !ready {
 			return err
@@ -284,7 +256,7 @@ func (u *users) act(ctx context.Context, h *history, key string) error {
 		if err := u.cancel(ctx, h); err != nil || !h.cancelled {
 			return err
 		}
-		pause(ctx, h.life.After/4)
+		load.Pause(ctx, h.life.After/4)
 		return u.retry(ctx, h)
 	case remove, removeLate:
 		return u.remove(ctx, h)
@@ -294,45 +266,25 @@ func (u *users) act(ctx context.Context, h *history, key string) error {
 		}
 		return u.arrive(ctx, h, key)
 	case reprocess:
-		_, err := u.want(ctx, h, "reprocess", []int{http.StatusAccepted, http.StatusConflict}, func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
-			return wrap(api.ReprocessVideoWithResponse(ctx, h.id))
-		})
-		return err
+		res, err := u.api.ReprocessVideoWithResponse(ctx, h.id)
+		return expect("reprocess "+h.id, res, err, http.StatusAccepted, http.StatusConflict)
 	case cut:
 		return u.cut(ctx, h)
 	}
 	return nil
 }
 
-// want is ask with the statuses that are right.
-func (u *users) want(ctx context.Context, h *history, what string, right []int, request func(context.Context, *client.ClientWithResponses) (answer, error)) (answer, error) {
-	a, _, err := u.ask(ctx, what, request)
-	if err != nil {
-		return nil, err
-	}
-	for _, status := range right {
-		if a.StatusCode() == status {
-			return a, nil
-		}
-	}
-	return nil, fmt.Errorf("%s %s: %d %s", what, h.id, a.StatusCode(), a.GetBody())
-}
-
 // ready waits until the video is ready, for a while: under faults it may take
 // long, and then the plan's act is left out.
 func (u *users) ready(ctx context.Context, h *history) (bool, error) {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); pause(ctx, 700*time.Millisecond) {
-		a, err := u.want(ctx, h, "get", []int{http.StatusOK}, func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
-			return wrap(api.GetVideoWithResponse(ctx, h.id))
-		})
-		if err != nil {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); load.Pause(ctx, 700*time.Millisecond) {
+		res, err := u.api.GetVideoWithResponse(ctx, h.id)
+		if err := expect("get "+h.id, res, err, http.StatusOK); err != nil {
 			return false, err
 		}
-		v := a.(*client.GetVideoResponse).JSON200
-		if v != nil && v.State == client.Ready {
+		if v := res.JSON200; v != nil && v.State == client.Ready {
 			return true, nil
-		}
-		if ctx.Err() != nil || v != nil && v.State == client.Failed {
+		} else if ctx.Err() != nil || v != nil && v.State == client.Failed {
 			return false, nil
 		}
 	}
@@ -343,95 +295,72 @@ func (u *users) ready(ctx context.Context, h *history) (bool, error) {
 // a page does.
 func (u *users) edit(ctx context.Context, h *history) error {
 	title := h.title + " edited"
-	for try := 0; ; try++ {
-		now, err := u.want(ctx, h, "get", []int{http.StatusOK}, func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
-			return wrap(api.GetVideoWithResponse(ctx, h.id))
-		})
-		if err != nil {
+	for try := 0; try <= 20; try++ {
+		now, err := u.api.GetVideoWithResponse(ctx, h.id)
+		if err := expect("get "+h.id, now, err, http.StatusOK); err != nil {
 			return err
 		}
-		v := now.(*client.GetVideoResponse)
-		if v.JSON200 != nil && v.JSON200.Title == title {
+		if now.JSON200 != nil && now.JSON200.Title == title {
 			h.title = title // the try without an answer did it
 			return nil
 		}
-		etag := v.HTTPResponse.Header.Get("ETag")
-		a, err := u.want(ctx, h, "edit", []int{http.StatusOK, http.StatusPreconditionFailed}, func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
-			return wrap(api.EditVideoWithResponse(ctx, h.id, &client.EditVideoParams{IfMatch: &etag}, client.VideoEdit{Title: &title}))
-		})
-		if err != nil {
+		etag := now.HTTPResponse.Header.Get("ETag")
+		res, err := u.api.EditVideoWithResponse(ctx, h.id, &client.EditVideoParams{IfMatch: &etag}, client.VideoEdit{Title: &title})
+		if err := expect("edit "+h.id, res, err, http.StatusOK, http.StatusPreconditionFailed); err != nil {
 			return err
 		}
-		if a.StatusCode() == http.StatusOK {
+		if res.StatusCode() == http.StatusOK {
 			h.title = title
 			return nil
 		}
-		if try == 20 {
-			return fmt.Errorf("edit %s: somebody else was faster %d times", h.id, try)
-		}
 	}
+	return fmt.Errorf("edit %s: another change was faster each time", h.id)
 }
 
 // cancel is refused when the video is finished already.
 func (u *users) cancel(ctx context.Context, h *history) error {
 	h.maybe = true
-	a, err := u.want(ctx, h, "cancel", []int{http.StatusAccepted, http.StatusConflict}, func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
-		return wrap(api.CancelVideoWithResponse(ctx, h.id))
-	})
-	if err != nil {
+	res, err := u.api.CancelVideoWithResponse(ctx, h.id)
+	if err := expect("cancel "+h.id, res, err, http.StatusAccepted, http.StatusConflict); err != nil {
 		return err
 	}
-	h.maybe, h.cancelled = false, a.StatusCode() == http.StatusAccepted
+	h.maybe, h.cancelled = false, res.StatusCode() == http.StatusAccepted
 	return nil
 }
 
 func (u *users) retry(ctx context.Context, h *history) error {
 	h.maybe = true
-	a, lost, err := u.ask(ctx, "retry", func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
-		return wrap(api.RetryVideoWithResponse(ctx, h.id))
-	})
-	switch {
-	case err != nil:
+	res, err := u.api.RetryVideoWithResponse(ctx, h.id)
+	if err := expect("retry "+h.id, res, err, http.StatusAccepted, http.StatusConflict, http.StatusPreconditionFailed); err != nil {
 		return err
-	case a.StatusCode() == http.StatusAccepted, a.StatusCode() == http.StatusConflict && lost > 0: // the lost try did it
+	}
+	// A conflict after a lost try says that that one did it. Else a worker changed the video
+	// in between: a user would ask again.
+	if res.StatusCode() == http.StatusAccepted || res.StatusCode() == http.StatusConflict && lost(res.HTTPResponse) > 0 {
 		h.maybe, h.cancelled = false, false
-		return nil
-	case a.StatusCode() == http.StatusPreconditionFailed || a.StatusCode() == http.StatusConflict:
-		return nil // changed by a worker in between: a user would ask again
-	}
-	return fmt.Errorf("retry %s: %d %s", h.id, a.StatusCode(), a.GetBody())
-}
-
-func (u *users) remove(ctx context.Context, h *history) error {
-	h.deleting = true
-	_, err := u.want(ctx, h, "delete", []int{http.StatusAccepted, http.StatusNotFound}, func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
-		return wrap(api.DeleteVideoWithResponse(ctx, h.id, nil))
-	})
-	if err == nil {
-		h.deleted = true
-	}
-	return err
-}
-
-func (u *users) cut(ctx context.Context, h *history) error {
-	a, err := u.want(ctx, h, "clip", []int{http.StatusAccepted}, func(ctx context.Context, api *client.ClientWithResponses) (answer, error) {
-		return wrap(api.CreateClipWithResponse(ctx, h.id, client.NewClip{StartSeconds: 1, DurationSeconds: 1}))
-	})
-	if err != nil {
-		return err
-	}
-	if made := a.(*client.CreateClipResponse); made.JSON202 != nil {
-		h.clips = append(h.clips, made.JSON202.Id)
 	}
 	return nil
 }
 
-// wrap keeps a nil pointer from becoming an answer.
-func wrap[T answer](a T, err error) (answer, error) {
-	if err != nil {
-		return nil, err
+func (u *users) remove(ctx context.Context, h *history) error {
+	h.deleting = true
+	res, err := u.api.DeleteVideoWithResponse(ctx, h.id, nil)
+	if err := expect("delete "+h.id, res, err, http.StatusAccepted, http.StatusNotFound); err != nil {
+		return err
 	}
-	return a, nil
+	h.deleted = true
+	return nil
+}
+
+func (u *users) cut(ctx context.Context, h *history) error {
+	res, err := u.api.CreateClipWithResponse(ctx, h.id, client.NewClip{StartSeconds: 1, DurationSeconds: 1})
+	if err := expect("clip "+h.id, res, err, http.StatusAccepted); err != nil {
+		return err
+	}
+	if res.JSON202 != nil {
+		h.clips = append(h.clips, res.JSON202.Id)
+	}
+	return nil
 }
 
 // look reads lists, searches and plays until ctx ends, as people do. Answers
@@ -457,7 +386,7 @@ func (u *users) look(ctx context.Context) {
 		}
 		stop()
 		user.Close()
-		pause(ctx, time.Second)
+		load.Pause(ctx, time.Second)
 	}
 }
 

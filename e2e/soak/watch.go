@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cutroom/cutroom/e2e/load"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
 
@@ -59,7 +60,7 @@ func (w *watcher) run(ctx context.Context) {
 		if truths, err := w.storage.truths(ctx); err == nil {
 			w.look(truths)
 		}
-		pause(ctx, max(watchEvery, 2*time.Since(began)))
+		load.Pause(ctx, max(watchEvery, 2*time.Since(began)))
 	}
 }
 
