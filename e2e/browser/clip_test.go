@@ -157,7 +157,8 @@ func registered(t *testing.T, user *journey.User, event string, runner client.Ne
 	if report.JSON200 == nil || report.JSON200.Accepted != 1 {
 		t.Fatalf("register: %s", report.Body)
 	}
-	for began := time.Now(); ; {
+	var found []client.Moment
+	if !azuritetest.Poll(time.Minute, func() bool {
 		list, err := user.API().ListRegistrationsWithResponse(t.Context(), event, &client.ListRegistrationsParams{Bib: &runner.Bib})
 		if err != nil {
 			t.Fatal(err)
@@ -165,33 +166,29 @@ func registered(t *testing.T, user *journey.User, event string, runner client.Ne
 		if list.JSON200 == nil || len(list.JSON200.Items) != 1 {
 			t.Fatalf("registrations of bib %d: %s", runner.Bib, list.Body)
 		}
-		if moments := list.JSON200.Items[0].Moments; len(moments) > 0 {
-			return moments[0]
-		}
-		if azuritetest.Late(began, time.Minute) {
-			t.Fatalf("no video shows the finish: %s", list.Body)
-		}
-		time.Sleep(azuritetest.Pace(began))
+		found = list.JSON200.Items[0].Moments
+		return len(found) > 0
+	}) {
+		t.Fatal("no video shows the finish")
 	}
+	return found[0]
 }
 
 // await asks the page for a number until it is not negative.
 func await(t *testing.T, tab context.Context, script string) float64 {
 	t.Helper()
-	for began := time.Now(); ; {
-		n, err := chromedp.Run(tab, chromedp.Evaluate[float64](script))
-		if err != nil {
+	var n float64
+	if !azuritetest.Poll(time.Minute, func() bool {
+		var err error
+		if n, err = chromedp.Run(tab, chromedp.Evaluate[float64](script)); err != nil {
 			t.Fatalf("%s: %v", script, err)
 		}
-		if n >= 0 {
-			return n
-		}
-		if azuritetest.Late(began, time.Minute) {
-			shoot(t, tab, "clip-stuck")
-			t.Fatalf("still negative after %v: %s", time.Since(began).Round(time.Second), script)
-		}
-		time.Sleep(azuritetest.Pace(began))
+		return n >= 0
+	}) {
+		shoot(t, tab, "clip-stuck")
+		t.Fatalf("still negative: %s", script)
 	}
+	return n
 }
 
 // playsClip opens an MP4 in the browser's own player, looks at the first picture

@@ -292,14 +292,12 @@ func (v visitor) at(t *testing.T, page visited, sight sight) {
 // playable waits until the player knows the film.
 func playable(t *testing.T, tab context.Context, name string) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(azuritetest.Pace(began)) {
-		there, err := chromedp.Run(tab, chromedp.Evaluate[bool](`!document.getElementById('player').hidden`))
-		if err == nil && there {
-			return
-		}
-		if azuritetest.Late(began, 20*time.Second) {
-			t.Fatalf("%s: the player has no film: %v", name, err)
-		}
+	var err error
+	if !azuritetest.Poll(20*time.Second, func() (there bool) {
+		there, err = chromedp.Run(tab, chromedp.Evaluate[bool](`!document.getElementById('player').hidden`))
+		return err == nil && there
+	}) {
+		t.Fatalf("%s: the player has no film: %v", name, err)
 	}
 }
 

@@ -41,16 +41,14 @@ const corrupt = `(() => {
 // until looks at a page until an expression is true.
 func until(t *testing.T, tab context.Context, what, expression string) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(azuritetest.Pace(began)) {
-		is, err := chromedp.Run(tab, chromedp.Evaluate[bool](`!!(`+expression+`)`))
-		if err == nil && is {
-			return
-		}
-		if azuritetest.Late(began, time.Minute) {
-			shoot(t, tab, "stuck")
-			text, _ := chromedp.Run(tab, chromedp.Evaluate[string](`document.body.innerText`))
-			t.Fatalf("not in time: %s (%v). The page says:\n%s", what, err, text)
-		}
+	var err error
+	if !azuritetest.Poll(time.Minute, func() (is bool) {
+		is, err = chromedp.Run(tab, chromedp.Evaluate[bool](`!!(`+expression+`)`))
+		return err == nil && is
+	}) {
+		shoot(t, tab, "stuck")
+		text, _ := chromedp.Run(tab, chromedp.Evaluate[string](`document.body.innerText`))
+		t.Fatalf("not in time: %s (%v). The page says:\n%s", what, err, text)
 	}
 }
 

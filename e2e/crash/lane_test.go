@@ -128,8 +128,8 @@ func (l *lane) worker(name string, env ...string) string {
 // await polls until ok says so, and fails the test after the patience for limit.
 func (l *lane) await(limit time.Duration, what string, ok func() bool) {
 	l.t.Helper()
-	for began := time.Now(); !ok(); time.Sleep(azuritetest.Pace(began)) {
-		l.notLate(began, limit, what)
+	if !azuritetest.Poll(limit, ok) {
+		l.t.Fatalf("not within %v: %s", limit, what)
 	}
 }
 

@@ -23,16 +23,8 @@ import (
 func (l *lane) nothingLeft() {
 	l.t.Helper()
 	var left []string
-	start := time.Now()
-	for {
-		if left = l.leftovers(); len(left) == 0 {
-			return
-		}
-		if azuritetest.Late(start, 3*time.Minute) {
-			l.t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
-			return
-		}
-		time.Sleep(azuritetest.Pace(start))
+	if !azuritetest.Poll(3*time.Minute, func() bool { left = l.leftovers(); return len(left) == 0 }) {
+		l.t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
 	}
 }
 
@@ -160,14 +152,7 @@ func (l *lane) traces(id video.ID) (found []string) {
 func (l *lane) gone(id video.ID, limit time.Duration) {
 	l.t.Helper()
 	var found []string
-	start := time.Now()
-	for {
-		if found = l.traces(id); len(found) == 0 {
-			return
-		}
-		if azuritetest.Late(start, limit) {
-			l.t.Fatalf("%v after its deletion, video %s still has:\n%s", time.Since(start).Round(time.Second), id, strings.Join(found, "\n"))
-		}
-		time.Sleep(azuritetest.Pace(start))
+	if !azuritetest.Poll(limit, func() bool { found = l.traces(id); return len(found) == 0 }) {
+		l.t.Fatalf("after its deletion, video %s still has:\n%s", id, strings.Join(found, "\n"))
 	}
 }

@@ -184,17 +184,18 @@ func start(t *testing.T, binary string, env []string) (log string) {
 
 // await returns the match of what once appears in the file.
 func await(t *testing.T, file string, what *regexp.Regexp) []string {
-	for deadline := time.Now().Add(azuritetest.Patience(time.Minute)); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	var match []string
+	if !azuritetest.Poll(time.Minute, func() bool {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if match := what.FindStringSubmatch(string(text)); match != nil {
-			return match
-		}
+		match = what.FindStringSubmatch(string(text))
+		return match != nil
+	}) {
+		t.Fatalf("%s never says %s", file, what)
 	}
-	t.Fatalf("%s never says %s", file, what)
-	return nil
+	return match
 }
 
 // run runs a command in dir to its end and returns what it wrote to stdout.

@@ -48,15 +48,16 @@ func TestWorkersFollowTheQueues(t *testing.T) {
 	}
 	stacktest.Eventually(t, "there are more workers", func() bool { watch(); return slices.Max(sizes) > 1 })
 	var ids []string
-	for deadline := time.Now().Add(azuritetest.Patience(4 * time.Minute)); ; time.Sleep(50 * time.Millisecond) {
+	if !azuritetest.Poll(4*time.Minute, func() bool {
 		watch()
-		if burst := s.lab().Burst; burst != nil && !burst.Running && len(burst.Ids) == videos && s.allReady(burst.Ids) {
-			ids = burst.Ids
-			break
+		burst := s.lab().Burst
+		if burst == nil || burst.Running || len(burst.Ids) != videos || !s.allReady(burst.Ids) {
+			return false
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not all videos are ready; workers: %v; %+v", sizes, s.lab().Burst)
-		}
+		ids = burst.Ids
+		return true
+	}) {
+		t.Fatalf("not all videos are ready; workers: %v; %+v", sizes, s.lab().Burst)
 	}
 	stacktest.Eventually(t, "there is one worker again", func() bool { watch(); return sizes[len(sizes)-1] == 1 })
 	t.Logf("workers: %v", sizes)

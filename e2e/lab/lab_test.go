@@ -349,10 +349,7 @@ func freezes(t *testing.T, s *drill) {
 			}
 			return true
 		})
-		counted := false
-		for deadline := time.Now().Add(azuritetest.Patience(10 * time.Second)); !counted && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-			counted = stale(victim) > count
-		}
+		counted := azuritetest.Poll(10*time.Second, func() bool { return stale(victim) > count })
 		if counted && others {
 			return
 		}

@@ -219,11 +219,8 @@ func TestVisibilityCoversPredictableWork(t *testing.T) {
 	if err := work["quick"].Complete(t.Context()); err != nil {
 		t.Errorf("work that fits its timeout: %v", err)
 	}
-	for len(receive("quick")) == 0 {
-		if time.Since(began) > quick+azuritetest.Patience(3*time.Second) {
-			t.Fatalf("the dead worker's message is not back after %v", time.Since(began))
-		}
-		time.Sleep(50 * time.Millisecond)
+	if !azuritetest.Poll(quick+3*time.Second, func() bool { return len(receive("quick")) > 0 }) {
+		t.Fatalf("the dead worker's message is not back after %v", time.Since(began))
 	}
 	back := time.Since(began)
 	if back < quick-time.Second/2 { // the service counts whole seconds

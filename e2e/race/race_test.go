@@ -106,17 +106,14 @@ func TestKilledImportIsRepeated(t *testing.T) {
 	if _, err := half.Write(list[:len(list)/2]); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(azuritetest.Patience(time.Minute))
-	for one := 1; ; {
+	azuritetest.Eventually(t, time.Minute, func() error {
+		one := 1
 		page, err := user.Runners(t.Context(), killed, client.ListRegistrationsParams{Limit: &one})
-		if err == nil && len(page.Items) > 0 {
-			break
+		if err == nil && len(page.Items) == 0 {
+			err = errors.New("no runner is stored")
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no runner is stored: %v", err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return err
+	})
 	if err := s.Kill(stack.Web, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

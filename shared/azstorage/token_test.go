@@ -80,10 +80,10 @@ func TestNoToken(t *testing.T) {
 			t.Errorf("%s: the identity was asked %d times in a second, want once", name, n)
 		}
 		m.fail(nil)
-		for deadline := time.Now().Add(azuritetest.Patience(10 * time.Second)); err != nil && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if !azuritetest.Poll(10*time.Second, func() bool {
 			_, err = a.Queue("q").GetProperties(t.Context(), nil)
-		}
-		if err != nil {
+			return err == nil
+		}) {
 			t.Errorf("%s: after the identity came back: %v", name, err)
 		}
 	}

@@ -50,18 +50,26 @@ func Pace(began time.Time) time.Duration {
 	return min(max(time.Since(began)/10, 20*time.Millisecond), 500*time.Millisecond)
 }
 
+// Poll looks again and again until done is true, and reports whether it was within the
+// Patience of limit.
+func Poll(limit time.Duration, done func() bool) bool {
+	for began := time.Now(); ; time.Sleep(Pace(began)) {
+		if done() {
+			return true
+		}
+		if Late(began, limit) {
+			return false
+		}
+	}
+}
+
 // Eventually polls check until it returns nil, or fails the test with its last
 // error after the Patience of within.
 func Eventually(t testing.TB, within time.Duration, check func() error) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(Pace(began)) {
-		err := check()
-		if err == nil {
-			return
-		}
-		if Late(began, within) {
-			t.Fatalf("not within %v: %v", Patience(within), err)
-		}
+	var err error
+	if !Poll(within, func() bool { err = check(); return err == nil }) {
+		t.Fatalf("not within %v: %v", Patience(within), err)
 	}
 }
 

@@ -235,10 +235,8 @@ func TestCancelKillsTheWholeGroup(t *testing.T) {
 
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(azuritetest.Patience(10 * time.Second)); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not happen")
-		}
+	if !azuritetest.Poll(10*time.Second, ok) {
+		t.Fatal("it did not happen")
 	}
 }
 
