@@ -88,11 +88,11 @@ scenario: ## the paper's scenario Q11: make scene NAME=papers-scene
 
 soak: ## load and faults for SOAKTIME (default 30m), drawn from SEED; then a check of everything from outside, and a page
 	@scripts/bootstrap run
-	@scripts/gorun soak -time '$(SOAKTIME)' -seed '$(SEED)'
+	@go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./e2e/soak -args -time '$(SOAKTIME)' -seed '$(SEED)'
 
 soak-mutations: ## build the roles with five mistakes, one by one, and tell which of them a soak of two minutes finds
 	@scripts/bootstrap run
-	@scripts/gorun soak -mutations -time 2m -seed 1 -settle 90s
+	@go test -count=1 -timeout 0 -v -run '^TestSoakFindsMistakes$$' ./e2e/soak -args -mutations -time 2m -seed 1 -settle 90s
 
 export RUN
 mutations: ## make the mistakes of e2e/mutations one by one, and tell whether the tests find them; RUN=regexp chooses some

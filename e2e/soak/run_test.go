@@ -41,7 +41,7 @@ type Options struct {
 
 // Clocks are short, here and those of upkeep, so that minutes hold what takes
 // hours elsewhere.
-const visibility = 8 * time.Second
+const usualVisibility = 8 * time.Second
 
 // How many there are of each role.
 const (
@@ -54,7 +54,7 @@ func (o Options) complete() Options {
 		o.Log = io.Discard
 	}
 	if o.Visibility == 0 {
-		o.Visibility = visibility
+		o.Visibility = usualVisibility
 	}
 	if o.Settle == 0 {
 		o.Settle = 6 * time.Minute

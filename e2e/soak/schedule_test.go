@@ -156,7 +156,7 @@ func (d draw) events(length time.Duration) (events []event) {
 	}
 	points := []string{"encode/output", "encode/output#2", "encode/claimed", "audio/part", "finish/output", "finish/claimed", "probe/output"}
 	for at := 3 * time.Second; at < length; at += d.between(time.Second, 6*time.Second) {
-		e := event{At: at, Worker: d.IntN(workers), Web: d.IntN(webs), For: d.between(time.Second, 2*visibility), Point: points[d.IntN(len(points))]}
+		e := event{At: at, Worker: d.IntN(workers), Web: d.IntN(webs), For: d.between(time.Second, 2*usualVisibility), Point: points[d.IntN(len(points))]}
 		drawn := d.IntN(total)
 		for _, k := range kinds {
 			if drawn -= k.weight; drawn < 0 {
