@@ -453,7 +453,7 @@ type Attempt struct {
 
 	// Outcome done: committed. failed: for good. retry: failed, and tried again.
 	// released: interrupted, at no cost. lost: its worker died, froze or lost
-	// its lease, and nobody noted the end.
+	// its lease, and the end was not recorded.
 	Outcome AttemptOutcome `json:"outcome"`
 
 	// QueuedAt Since when the step had waited for this attempt.
@@ -464,7 +464,7 @@ type Attempt struct {
 
 // AttemptOutcome done: committed. failed: for good. retry: failed, and tried again.
 // released: interrupted, at no cost. lost: its worker died, froze or lost
-// its lease, and nobody noted the end.
+// its lease, and the end was not recorded.
 type AttemptOutcome string
 
 // AuditEntry defines model for AuditEntry.
@@ -484,7 +484,7 @@ type AuditEntry struct {
 	// Made Address of what was made.
 	Made *string `json:"made,omitempty"`
 
-	// Owner Who; empty: nobody known.
+	// Owner The caller; empty: unknown.
 	Owner string `json:"owner"`
 
 	// RequestId The same in both entries and in the logs.
@@ -785,7 +785,7 @@ type ClipList struct {
 type Cost struct {
 	AttemptsCounted int `json:"attemptsCounted"`
 
-	// AttemptsNotCounted Ended attempts whose count nobody has: lost with their worker.
+	// AttemptsNotCounted Ended attempts whose counts were lost with their worker.
 	AttemptsNotCounted int `json:"attemptsNotCounted"`
 
 	// AttemptsRunning They are counted when they end.
@@ -906,7 +906,7 @@ type JourneyItem struct {
 	AttemptsMade int `json:"attemptsMade"`
 	Index        int `json:"index"`
 
-	// QueuedAt When it was asked for. Missing while nobody has claimed it.
+	// QueuedAt When it was requested. Missing until it is claimed.
 	QueuedAt *time.Time `json:"queuedAt,omitempty"`
 
 	// State planned: no message asks for it yet.
@@ -1331,7 +1331,7 @@ type NewKey struct {
 	// Example: studio-3
 	Owner Owner `json:"owner"`
 
-	// Role What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
+	// Role What an identity is trusted with. `viewer`: watches. `uploader`: has videos, too, and
 	// changes them. `operator`: all videos, queues, workers and keys.
 	Role Role `json:"role"`
 }
@@ -1591,7 +1591,7 @@ type RequestCost struct {
 	Kind string `json:"kind"`
 }
 
-// Role What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
+// Role What an identity is trusted with. `viewer`: watches. `uploader`: has videos, too, and
 // changes them. `operator`: all videos, queues, workers and keys.
 type Role string
 
@@ -1600,7 +1600,7 @@ type Scale struct {
 	// At When the queues were read.
 	At time.Time `json:"at"`
 
-	// BeginSeconds The target for work that somebody waits for.
+	// BeginSeconds The target for urgent work.
 	BeginSeconds float64 `json:"beginSeconds"`
 
 	// BulkSeconds The target for everything.
@@ -1641,7 +1641,7 @@ type ScaleQueue struct {
 	// SecondsEach How long an item takes one slot, by what workers measured.
 	SecondsEach float64 `json:"secondsEach"`
 
-	// Urgent Somebody waits for its work.
+	// Urgent A user waits for its work.
 	Urgent bool `json:"urgent"`
 
 	// Visible Messages that can be received now; an estimate above 31.
@@ -1835,7 +1835,7 @@ type Video struct {
 	Links Links   `json:"links"`
 	Made  *[]Made `json:"made,omitempty"`
 
-	// MayChange Whether who asks may change it; then they are also told which workers made it, and what it cost. Not in lists.
+	// MayChange Whether the caller may change it; then it also says which workers made it, and what it cost. Not in lists.
 	MayChange *bool     `json:"mayChange,omitempty"`
 	Notices   *[]Notice `json:"notices,omitempty"`
 
@@ -2610,7 +2610,7 @@ type ClientInterface interface {
 	//
 	// By the messages of all queues with their lanes, what they weigh in seconds, and
 	// the age of the oldest. For whatever starts and stops workers. The answer may be
-	// 2 s old; storage is asked when somebody asks, and not otherwise.
+	// 2 s old; storage is asked on request only.
 	//
 	// Corresponds with GET /ops/scale (the `GetScale` operationId).
 	GetScale(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2664,7 +2664,7 @@ type ClientInterface interface {
 	// `Idempotency-Key`: as long as the video lives a repetition answers with
 	// it, and with 409 `idempotency_mismatch` when the body differs. After the
 	// video is deleted the key makes a new one, with a new id. Use a random key
-	// (a UUID). A key is its owner's: somebody else's video is never the answer.
+	// (a UUID). A key is its owner's: another owner's video is never the answer.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2677,7 +2677,7 @@ type ClientInterface interface {
 	// `Idempotency-Key`: as long as the video lives a repetition answers with
 	// it, and with 409 `idempotency_mismatch` when the body differs. After the
 	// video is deleted the key makes a new one, with a new id. Use a random key
-	// (a UUID). A key is its owner's: somebody else's video is never the answer.
+	// (a UUID). A key is its owner's: another owner's video is never the answer.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2824,7 +2824,7 @@ type ClientInterface interface {
 	// a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
 	// attempts that were lost with their worker (`attemptsNotCounted`) or still run;
 	// polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
-	// captions; uploads, playing, and storing. For who may change the video.
+	// captions; uploads, playing, and storing. For callers who may change the video.
 	//
 	// Corresponds with GET /videos/{id}/cost (the `GetCost` operationId).
 	GetCost(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2955,9 +2955,9 @@ type ClientInterface interface {
 	// Corresponds with GET /videos/{id}/views (the `GetViews` operationId).
 	GetViews(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CountView Somebody watches the video
+	// CountView Count a view
 	//
-	// Counted in one of N partitions at random, so that a video everybody watches is no hot partition (S2).
+	// Counted in one of N partitions at random, so that a popular video is no hot partition (S2).
 	//
 	// Corresponds with POST /videos/{id}/views (the `CountView` operationId).
 	CountView(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3747,7 +3747,7 @@ func (c *Client) ResumeQueue(ctx context.Context, queue QueueName, reqEditors ..
 //
 // By the messages of all queues with their lanes, what they weigh in seconds, and
 // the age of the oldest. For whatever starts and stops workers. The answer may be
-// 2 s old; storage is asked when somebody asks, and not otherwise.
+// 2 s old; storage is asked on request only.
 //
 // Corresponds with GET /ops/scale (the `GetScale` operationId).
 func (c *Client) GetScale(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3861,7 +3861,7 @@ func (c *Client) ListVideos(ctx context.Context, params *ListVideosParams, reqEd
 // `Idempotency-Key`: as long as the video lives a repetition answers with
 // it, and with 409 `idempotency_mismatch` when the body differs. After the
 // video is deleted the key makes a new one, with a new id. Use a random key
-// (a UUID). A key is its owner's: somebody else's video is never the answer.
+// (a UUID). A key is its owner's: another owner's video is never the answer.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3884,7 +3884,7 @@ func (c *Client) CreateVideoWithBody(ctx context.Context, params *CreateVideoPar
 // `Idempotency-Key`: as long as the video lives a repetition answers with
 // it, and with 409 `idempotency_mismatch` when the body differs. After the
 // video is deleted the key makes a new one, with a new id. Use a random key
-// (a UUID). A key is its owner's: somebody else's video is never the answer.
+// (a UUID). A key is its owner's: another owner's video is never the answer.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4191,7 +4191,7 @@ func (c *Client) PutContentWithBody(ctx context.Context, id ID, params *PutConte
 // a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
 // attempts that were lost with their worker (`attemptsNotCounted`) or still run;
 // polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
-// captions; uploads, playing, and storing. For who may change the video.
+// captions; uploads, playing, and storing. For callers who may change the video.
 //
 // Corresponds with GET /videos/{id}/cost (the `GetCost` operationId).
 func (c *Client) GetCost(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4452,9 +4452,9 @@ func (c *Client) GetViews(ctx context.Context, id ID, reqEditors ...RequestEdito
 	return c.Client.Do(req)
 }
 
-// CountView Somebody watches the video
+// CountView Count a view
 //
-// Counted in one of N partitions at random, so that a video everybody watches is no hot partition (S2).
+// Counted in one of N partitions at random, so that a popular video is no hot partition (S2).
 //
 // Corresponds with POST /videos/{id}/views (the `CountView` operationId).
 func (c *Client) CountView(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7791,7 +7791,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// By the messages of all queues with their lanes, what they weigh in seconds, and
 	// the age of the oldest. For whatever starts and stops workers. The answer may be
-	// 2 s old; storage is asked when somebody asks, and not otherwise.
+	// 2 s old; storage is asked on request only.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -7857,7 +7857,7 @@ type ClientWithResponsesInterface interface {
 	// `Idempotency-Key`: as long as the video lives a repetition answers with
 	// it, and with 409 `idempotency_mismatch` when the body differs. After the
 	// video is deleted the key makes a new one, with a new id. Use a random key
-	// (a UUID). A key is its owner's: somebody else's video is never the answer.
+	// (a UUID). A key is its owner's: another owner's video is never the answer.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -7870,7 +7870,7 @@ type ClientWithResponsesInterface interface {
 	// `Idempotency-Key`: as long as the video lives a repetition answers with
 	// it, and with 409 `idempotency_mismatch` when the body differs. After the
 	// video is deleted the key makes a new one, with a new id. Use a random key
-	// (a UUID). A key is its owner's: somebody else's video is never the answer.
+	// (a UUID). A key is its owner's: another owner's video is never the answer.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8033,7 +8033,7 @@ type ClientWithResponsesInterface interface {
 	// a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
 	// attempts that were lost with their worker (`attemptsNotCounted`) or still run;
 	// polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
-	// captions; uploads, playing, and storing. For who may change the video.
+	// captions; uploads, playing, and storing. For callers who may change the video.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8178,9 +8178,9 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /videos/{id}/views (the `GetViews` operationId).
 	GetViewsWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetViewsResponse, error)
 
-	// CountViewWithResponse Somebody watches the video
+	// CountViewWithResponse Count a view
 	//
-	// Counted in one of N partitions at random, so that a video everybody watches is no hot partition (S2).
+	// Counted in one of N partitions at random, so that a popular video is no hot partition (S2).
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11721,7 +11721,7 @@ func (c *ClientWithResponses) ResumeQueueWithResponse(ctx context.Context, queue
 //
 // By the messages of all queues with their lanes, what they weigh in seconds, and
 // the age of the oldest. For whatever starts and stops workers. The answer may be
-// 2 s old; storage is asked when somebody asks, and not otherwise.
+// 2 s old; storage is asked on request only.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -11823,7 +11823,7 @@ func (c *ClientWithResponses) ListVideosWithResponse(ctx context.Context, params
 // `Idempotency-Key`: as long as the video lives a repetition answers with
 // it, and with 409 `idempotency_mismatch` when the body differs. After the
 // video is deleted the key makes a new one, with a new id. Use a random key
-// (a UUID). A key is its owner's: somebody else's video is never the answer.
+// (a UUID). A key is its owner's: another owner's video is never the answer.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -11842,7 +11842,7 @@ func (c *ClientWithResponses) CreateVideoWithBodyWithResponse(ctx context.Contex
 // `Idempotency-Key`: as long as the video lives a repetition answers with
 // it, and with 409 `idempotency_mismatch` when the body differs. After the
 // video is deleted the key makes a new one, with a new id. Use a random key
-// (a UUID). A key is its owner's: somebody else's video is never the answer.
+// (a UUID). A key is its owner's: another owner's video is never the answer.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12101,7 +12101,7 @@ func (c *ClientWithResponses) PutContentWithBodyWithResponse(ctx context.Context
 // a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
 // attempts that were lost with their worker (`attemptsNotCounted`) or still run;
 // polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
-// captions; uploads, playing, and storing. For who may change the video.
+// captions; uploads, playing, and storing. For callers who may change the video.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -12324,9 +12324,9 @@ func (c *ClientWithResponses) GetViewsWithResponse(ctx context.Context, id ID, r
 	return ParseGetViewsResponse(rsp)
 }
 
-// CountViewWithResponse Somebody watches the video
+// CountViewWithResponse Count a view
 //
-// Counted in one of N partitions at random, so that a video everybody watches is no hot partition (S2).
+// Counted in one of N partitions at random, so that a popular video is no hot partition (S2).
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -25,7 +25,7 @@ export interface paths {
          *     `Idempotency-Key`: as long as the video lives a repetition answers with
          *     it, and with 409 `idempotency_mismatch` when the body differs. After the
          *     video is deleted the key makes a new one, with a new id. Use a random key
-         *     (a UUID). A key is its owner's: somebody else's video is never the answer.
+         *     (a UUID). A key is its owner's: another owner's video is never the answer.
          */
         post: operations["createVideo"];
         delete?: never;
@@ -293,7 +293,7 @@ export interface paths {
          *     a receive for each delivery, and every renewal of its lease; and its price by the price table in force (`WEBROLE_PRICES`). Not in it:
          *     attempts that were lost with their worker (`attemptsNotCounted`) or still run;
          *     polls of empty queues, deletes of messages and what else follows a commit; index and purge; clips and
-         *     captions; uploads, playing, and storing. For who may change the video.
+         *     captions; uploads, playing, and storing. For callers who may change the video.
          */
         get: operations["getCost"];
         put?: never;
@@ -320,8 +320,8 @@ export interface paths {
         get: operations["getViews"];
         put?: never;
         /**
-         * Somebody watches the video
-         * @description Counted in one of N partitions at random, so that a video everybody watches is no hot partition (S2).
+         * Count a view
+         * @description Counted in one of N partitions at random, so that a popular video is no hot partition (S2).
          */
         post: operations["countView"];
         delete?: never;
@@ -763,7 +763,7 @@ export interface paths {
          * How many workers the queues want
          * @description By the messages of all queues with their lanes, what they weigh in seconds, and
          *     the age of the oldest. For whatever starts and stops workers. The answer may be
-         *     2 s old; storage is asked when somebody asks, and not otherwise.
+         *     2 s old; storage is asked on request only.
          */
         get: operations["getScale"];
         put?: never;
@@ -1547,7 +1547,7 @@ export interface components {
             readyAt?: string;
             /** @description For `If-Match`. */
             etag: string;
-            /** @description Whether who asks may change it; then they are also told which workers made it, and what it cost. Not in lists. */
+            /** @description Whether the caller may change it; then it also says which workers made it, and what it cost. Not in lists. */
             mayChange?: boolean;
             links: components["schemas"]["Links"];
             made?: components["schemas"]["Made"][];
@@ -1975,7 +1975,7 @@ export interface components {
             state: "planned" | "queued" | "running" | "done" | "failed";
             /**
              * Format: date-time
-             * @description When it was asked for. Missing while nobody has claimed it.
+             * @description When it was requested. Missing until it is claimed.
              */
             queuedAt?: string;
             /**
@@ -2005,7 +2005,7 @@ export interface components {
             /**
              * @description done: committed. failed: for good. retry: failed, and tried again.
              *     released: interrupted, at no cost. lost: its worker died, froze or lost
-             *     its lease, and nobody noted the end.
+             *     its lease, and the end was not recorded.
              * @enum {string}
              */
             outcome: "running" | "done" | "failed" | "retry" | "released" | "lost";
@@ -2032,7 +2032,7 @@ export interface components {
             dollars: components["schemas"]["Dollars"];
             steps: components["schemas"]["StepCost"][];
             attemptsCounted: number;
-            /** @description Ended attempts whose count nobody has: lost with their worker. */
+            /** @description Ended attempts whose counts were lost with their worker. */
             attemptsNotCounted: number;
             /** @description They are counted when they end. */
             attemptsRunning: number;
@@ -2350,7 +2350,7 @@ export interface components {
             ceiling: number;
             /**
              * Format: double
-             * @description The target for work that somebody waits for.
+             * @description The target for urgent work.
              */
             beginSeconds: number;
             /**
@@ -2368,7 +2368,7 @@ export interface components {
         ScaleQueue: {
             name: string;
             pool: string;
-            /** @description Somebody waits for its work. */
+            /** @description A user waits for its work. */
             urgent: boolean;
             /** @description Its work counts for nothing. */
             paused: boolean;
@@ -2412,7 +2412,7 @@ export interface components {
             nextPageToken?: string;
         };
         /**
-         * @description What somebody is trusted with. `viewer`: watches. `uploader`: has videos, too, and
+         * @description What an identity is trusted with. `viewer`: watches. `uploader`: has videos, too, and
          *     changes them. `operator`: all videos, queues, workers and keys.
          * @enum {string}
          */
@@ -2451,7 +2451,7 @@ export interface components {
         AuditEntry: {
             /** Format: date-time */
             at: string;
-            /** @description Who; empty: nobody known. */
+            /** @description The caller; empty: unknown. */
             owner: string;
             role: string;
             /** @description Id of the API key; missing: another way. */
