@@ -145,11 +145,11 @@ func (c *chaos) freeze(ctx context.Context, number int, e event) {
 		}
 		break
 	}
-	_ = os.WriteFile(marker, nil, 0o600) // from now on the point lets everybody pass
+	_ = os.WriteFile(marker, nil, 0o600) // from now on the point lets all pass
 	_ = c.stack.Kill(name, stack.Wake)
 }
 
-// awaitOvertaken waits until others have done steps, or nobody wants them any
+// awaitOvertaken waits until others have done steps, or they are not wanted any
 // more, and reports whether they are done.
 func (c *chaos) awaitOvertaken(steps []stepID) bool {
 	for end := time.Now().Add(isOvertaken); len(steps) > 0 && time.Now().Before(end); time.Sleep(watchEvery) {

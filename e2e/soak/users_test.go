@@ -73,7 +73,7 @@ func (u *users) stuck() (list []string) {
 }
 
 // patience is how long a user repeats one request that gets no good answer, at
-// least: nobody gives up while there are faults.
+// least: no user gives up while there are faults.
 const patience = 60 * time.Second
 
 func (u *users) deadline() time.Time {

@@ -26,7 +26,7 @@ type watcher struct {
 	early      map[string]bool // finish rows that were there before all parts were, at the last look
 	waiting    []interrupted
 	recoveries []time.Duration
-	forgone    int // interrupted steps that nobody wanted any more
+	forgone    int // interrupted steps that were no longer wanted
 	looks      int
 }
 

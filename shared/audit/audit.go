@@ -1,4 +1,4 @@
-// Package audit keeps who asked for which change, when, and from where: table "audit".
+// Package audit is the log of changes: the caller, the time and the origin of each. Table "audit".
 //
 //	PartitionKey  <inverted time> of the beginning of the day of UTC (some: a day is
 //	              removed together), so the newest day first
@@ -28,7 +28,7 @@ const Table = "audit"
 // Entry is one row.
 type Entry struct {
 	At      time.Time
-	Owner   string // who; empty: nobody known
+	Owner   string // the caller; empty: unknown
 	Role    string
 	Key     string // id of the API key that was shown; empty: another way
 	From    string // network of the client

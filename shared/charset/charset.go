@@ -1,5 +1,5 @@
-// Package charset turns text in the encodings that people have into UTF-8. What is
-// Unicode says so itself. All else is a guess, from the bytes and from the languages
+// Package charset converts text in common encodings to UTF-8. Text that is
+// Unicode is recognised. All else is a guess, from the bytes and from the languages
 // that the text may be in: writings.go has which encodings are tried for each.
 //
 // Next: workerrole/internal/captions and webrole/internal/startlist, which read it.

@@ -1,5 +1,5 @@
-// Package health asks a role whether it is well, for containers: their images have no
-// shell and no curl, so each role asks its own listener when it is started with
+// Package health is the health check of containers, whose images have no
+// shell and no curl: each role asks its own listener when it is started with
 // "healthcheck".
 package health
 

@@ -1,4 +1,4 @@
-// Package registrations keeps who runs in which race: the paper's own example
+// Package registrations stores the runners of races: the paper's own example
 // of dual RowKeys and composite keys (rows T2, T6, T7, S1), made useful.
 //
 // # Table registrations

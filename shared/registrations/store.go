@@ -64,7 +64,7 @@ const MaxLimit = 1000
 
 // List returns a page of runners in the order of the keys that serve the query:
 // one row range (T5, T7). next is the token of the page after it, "" at the end;
-// runners that come or go between two pages neither repeat nor hide others.
+// concurrent inserts and deletes never duplicate or skip rows.
 // tablestore.ErrToken.
 func (s *Store) List(ctx context.Context, event Event, q Query, limit int, token string) (page []Registration, next string, err error) {
 	from, to := q.bounds()
@@ -109,7 +109,7 @@ type Edit struct {
 
 // Edit changes a registration in the version ifMatch, or in any with "". Where a
 // key changes, the old row goes and the new one comes in the same transaction as
-// the guard, so that nobody ever sees the runner twice, or not at all, or with
+// the guard, so that no reader ever sees the runner twice, or not at all, or with
 // two ages (T2, T7). ErrNotFound, ErrChanged, *Invalid.
 func (s *Store) Edit(ctx context.Context, event Event, bib int, ifMatch string, edit Edit) (Registration, error) {
 	return s.change(ctx, event, bib, ifMatch, func(now Registration) ([]tablestore.Op, Registration, error) {
@@ -172,7 +172,7 @@ func (s *Store) Delete(ctx context.Context, event Event, bib int, ifMatch string
 }
 
 // changeTries is how often a change of "any version" is made again because
-// somebody else was faster.
+// another writer was faster.
 const changeTries = 10
 
 // change reads the guard and runs the transaction that plan makes of it. A lost
@@ -227,7 +227,7 @@ func (s *Store) withoutGone(ctx context.Context, ops []tablestore.Op) (left []ta
 	return left, nil
 }
 
-// overtaken reports whether a transaction failed because somebody else made one
+// overtaken reports whether a transaction failed because another writer made one
 // that touched the same runner.
 func overtaken(err error) bool {
 	return errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrExists)

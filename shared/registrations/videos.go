@@ -26,7 +26,7 @@ func CheckRace(race video.Race) (Event, error) {
 	return event, err
 }
 
-// rowsOf is one row for a video that shows a race and that anybody may watch.
+// rowsOf is one row for a public video that shows a race.
 func rowsOf(v video.Video) ([]indexrows.Row, error) {
 	if v.Race == nil || !searchindex.Searchable(v) {
 		return nil, nil

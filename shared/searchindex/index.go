@@ -38,10 +38,10 @@
 // Other spellings by which a term is found. They are written when the term gets its
 // first video and removed with its last. `=<stem>__<term>` is one for each stem of
 // the term in some language (stem.go). `~<rest>__<term>` is one for the term itself
-// and for what is left of it without one of its letters (variants.go). PartitionKey:
+// and for its forms without one letter (variants.go). PartitionKey:
 // the first two characters of the stem or the rest.
 //
-// Next: webrole/internal/httpapi, how a search is asked for.
+// Next: webrole/internal/httpapi, the API of the search.
 package searchindex
 
 import (

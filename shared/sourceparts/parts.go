@@ -1,4 +1,4 @@
-// Package sourceparts keeps an upload as a row of blobs, its parts, and reads them as
+// Package sourceparts stores an upload as a series of blobs, its parts, and reads them as
 // one file. Each part is a blob of its own, so it is whole and checked by MD5 as soon as
 // it exists (paper row Q12), parts come in any order and from any device (Q14), and work
 // can begin on those that are there. They are never assembled: when the last has come, a

@@ -1,4 +1,4 @@
-// Package storable makes what is stored about a failure storable. A record of a failure must
+// Package storable bounds and cleans the text of errors before it is stored. A record of a failure must
 // not be able to fail: an error's text may come from a stranger's server, in any encoding
 // and of any length, and a row or a message that refuses it is delivered for ever.
 package storable

@@ -5,7 +5,7 @@
 // its runs of ffmpeg, up to "ready". A promise carries the span of its maker
 // (https://www.w3.org/TR/trace-context/), in the outbox row and then in the message. The
 // first delivery of a message continues that span; a later one is a trace of its own
-// with a link to it, because who asked has ended long ago.
+// with a link to it, because the sender's span ended long ago.
 //
 // Off unless OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set.
 // OTEL_TRACES_SAMPLER and the other variables of the SDK hold

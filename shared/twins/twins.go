@@ -1,10 +1,10 @@
-// Package twins finds uploads that exist already.
+// Package twins finds duplicates: uploads of a video that exists already.
 //
 // # Table twins
 //
 // PartitionKey: what an upload is, as a synthetic key made of several properties
 // (S1): `sha256-<digest>-<bytes>` for the same file, `looks-<hashes>-<seconds>`
-// for the same pictures in another file. RowKey: `first`; property Video: who came
+// for the same pictures in another file. RowKey: `first`; property Video: the one that came
 // first. So whether there is a twin is a point query (T5).
 //
 // Partition `<video id>` has a row for each key of a video, RowKey its kind and

@@ -26,7 +26,7 @@
 //     work, so that the reconciler need not scan all videos (T5).
 //
 // A repeated request does not create a second video (idempotency.go). Each owner has a
-// quota, and so have all together for work that anybody may ask for (quota.go, ledger.go).
+// quota, and so have all together for work that any user may request (quota.go, ledger.go).
 //
 // Next: shared/playlist, which turns these rows into HLS.
 package videostore

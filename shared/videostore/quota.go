@@ -21,7 +21,7 @@ type Quota struct {
 	StoredBytes   int64 // of uploads, announced or here
 	Waiting       int64 // videos that are announced, or being processed
 	Minutes       int64 // of video that are processed in a day of UTC
-	Clips         int64 // that are being made, by who asked for them
+	Clips         int64 // in progress, by requester
 	Reprocessings int64 // that are open; a retry is not counted
 }
 

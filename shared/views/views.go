@@ -7,7 +7,7 @@
 // that takes every view of the site (T3), and all viewers of a popular video would
 // replace the same row. RowKey: the video's id; property Views.
 //
-// The price of a random suffix: nobody knows where a view was counted, so a reader
+// The price of a random suffix: it is unknown where a view was counted, so a reader
 // asks all suffixes. Therefore a day that has ended is summed once
 // ([Counter.RollUp]), into the partition `~<id>` of each video: a row
 // `DAY:<inverted time>` for each day, newest first, and the row `ALL` with
@@ -104,7 +104,7 @@ func (c *Counter) Count(ctx context.Context, id video.ID, now time.Time) error {
 	}
 	viewID := cryptorand.Text()[:viewIDLength]
 	for range maxSwaps {
-		// A suffix whose row somebody else is swapping is left to them.
+		// A suffix whose row another process is swapping is left to it.
 		pk := shardKey(date, 1+rand.IntN(Shards))
 		err := c.add(ctx, pk, id, viewID)
 		if errors.Is(err, tablestore.ErrUnclear) {

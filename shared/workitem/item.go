@@ -53,7 +53,7 @@ type Item struct {
 	Step        string          // names the handler: the middle of the CloudEvents type
 	Version     int             // of Data and what it stands for, from 1: the N in the type "cutroom.work.<step>.vN"
 	Subject     string          // what the work is about; only the handler knows what is valid
-	Source      string          // who asked, a URI reference
+	Source      string          // the sender, a URI reference
 	Time        time.Time       // when it was asked, UTC
 	Traceparent string          // W3C trace context of the asker; may be empty
 	Data        json.RawMessage // what the step needs: see [DecodeData]; nil when there is nothing or DataRef is not fetched yet

@@ -14,7 +14,7 @@ var tracer = otel.Tracer("workqueue")
 
 // span makes a span of a delivery whose handler is called; end ends it, after the
 // message was settled. The first delivery continues the sender's span. A
-// later one has a trace of its own with a link to it, for who asked has ended long ago,
+// later one has a trace of its own with a link to it, because the sender's span ended long ago,
 // and the attempt before may be lost. Names are those of OpenTelemetry's conventions for
 // messaging, and where those have none they are ours: docs/tracing.md.
 func (o *owner) span(ctx context.Context) (_ context.Context, end func(error)) {

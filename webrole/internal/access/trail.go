@@ -11,7 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/audit"
 )
 
-// Trail is where changes are written down: who asked for them, and from where. The zero
+// Trail writes the audit log: the caller and the origin of each change. The zero
 // value writes nothing.
 type Trail struct {
 	Entries interface {
