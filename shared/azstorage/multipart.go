@@ -2,11 +2,8 @@ package azstorage
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
-	"mime/multipart"
 	"net/http"
 	"strconv"
 	"strings"
@@ -46,62 +43,28 @@ func BatchFailure(err error) (BatchReply, bool) {
 	return BatchReply{}, false
 }
 
-// BatchReplies reads the multipart body of the reply to a table batch.
-func BatchReplies(resp *http.Response) ([]BatchReply, error) {
+// statusLine begins each reply inside the reply to a table batch.
+const statusLine = "HTTP/1.1 "
+
+// BatchReplies reads the multipart body of the reply to a table batch. Its boundaries are
+// passed over, because Azurite's header does not always name them.
+func BatchReplies(resp *http.Response) (replies []BatchReply, _ error) {
 	body, err := runtime.Payload(resp)
 	if err != nil {
 		return nil, err
 	}
-	outer, err := partsOf(body)
-	if err != nil {
-		return nil, err
-	}
-	var replies []BatchReply
-	for _, changeset := range outer {
-		inner, err := partsOf(changeset)
+	for _, text := range strings.Split(string(body), statusLine)[1:] {
+		reply, err := readBatchReply(statusLine + text)
 		if err != nil {
 			return nil, err
 		}
-		for _, part := range inner {
-			r, err := readBatchReply(part)
-			if err != nil {
-				return nil, err
-			}
-			replies = append(replies, r)
-		}
+		replies = append(replies, reply)
 	}
 	return replies, nil
 }
 
-// partsOf splits a multipart text. The boundary is taken from its first line:
-// Azurite's header does not always name it.
-func partsOf(text []byte) ([][]byte, error) {
-	text = bytes.TrimLeft(text, "\r\n")
-	line, _, found := bytes.Cut(text, []byte("\n"))
-	boundary := strings.TrimPrefix(strings.TrimSpace(string(line)), "--")
-	if !found || boundary == "" {
-		return nil, errors.New("table batch: reply has no boundary")
-	}
-	reader := multipart.NewReader(bytes.NewReader(text), boundary)
-	var parts [][]byte
-	for {
-		part, err := reader.NextPart()
-		if errors.Is(err, io.EOF) {
-			return parts, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		content, err := io.ReadAll(part)
-		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, err
-		}
-		parts = append(parts, content)
-	}
-}
-
-func readBatchReply(part []byte) (BatchReply, error) {
-	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(part)), nil)
+func readBatchReply(text string) (BatchReply, error) {
+	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(text)), nil)
 	if err != nil {
 		return BatchReply{}, err
 	}
@@ -110,7 +73,6 @@ func readBatchReply(part []byte) (BatchReply, error) {
 	if resp.StatusCode < 400 {
 		return r, nil
 	}
-	content, _ := io.ReadAll(resp.Body) // a short body still holds what was sent
 	var failure struct {
 		Error struct {
 			Code    string `json:"code"`
@@ -119,7 +81,7 @@ func readBatchReply(part []byte) (BatchReply, error) {
 			} `json:"message"`
 		} `json:"odata.error"`
 	}
-	if json.Unmarshal(content, &failure) == nil {
+	if json.NewDecoder(resp.Body).Decode(&failure) == nil { // a boundary may follow
 		r.Code = failure.Error.Code
 		// "1:The specified entity already exists." names operation 1.
 		if number, _, found := strings.Cut(failure.Error.Message.Value, ":"); found {

@@ -72,10 +72,10 @@ func TestImportIsWholeTransactions(t *testing.T) {
 	if diff := cmp.Diff(versions, r.versions()); diff != "" {
 		t.Errorf("a repeated import changed rows (-first +second):\n%s", diff)
 	}
-	// In another order every guard is far from the next: point reads.
+	// In another order each window reads the guards of the whole race.
 	slices.SortFunc(list, func(a, b Registration) int { return strings.Compare(a.Name, b.Name) })
 	shuffled := r.importing(list...)
-	if shuffled.Unchanged != n || shuffled.Requests > n+parallel {
+	if shuffled.Unchanged != n || shuffled.Requests > 2*(parallel+2) {
 		t.Errorf("in another order: %+v", shuffled)
 	}
 	if diff := cmp.Diff(versions, r.versions()); diff != "" {

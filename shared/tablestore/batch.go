@@ -13,34 +13,17 @@ import (
 )
 
 // OpKind is what one operation of a transaction does to its row.
-type OpKind int
+type OpKind string
 
 // The operations. OpReplace, OpMerge and OpDelete want the row to exist, in the
 // version Op.IfMatch if that is set.
 const (
-	OpInsert  OpKind = iota // the row must not exist
-	OpUpsert                // write the row whatever was there
-	OpReplace               // write the row, dropping other properties
-	OpMerge                 // write some properties, keeping the others
-	OpDelete
+	OpInsert  OpKind = "insert"  // the row must not exist
+	OpUpsert  OpKind = "upsert"  // write the row whatever was there
+	OpReplace OpKind = "replace" // write the row, dropping other properties
+	OpMerge   OpKind = "merge"   // write some properties, keeping the others
+	OpDelete  OpKind = "delete"
 )
-
-// String returns "insert", "upsert", "replace", "merge" or "delete".
-func (k OpKind) String() string {
-	switch k {
-	case OpInsert:
-		return "insert"
-	case OpUpsert:
-		return "upsert"
-	case OpReplace:
-		return "replace"
-	case OpMerge:
-		return "merge"
-	case OpDelete:
-		return "delete"
-	}
-	return fmt.Sprintf("operation %d", int(k))
-}
 
 // Op is one operation of a transaction.
 type Op struct {
@@ -74,13 +57,8 @@ func (e *BatchError) StorageError() (status int, code string) { return e.Status,
 
 // Unwrap gives the sentinel, if one fits, and the SDK's error.
 func (e *BatchError) Unwrap() []error {
-	switch {
-	case e.Status == http.StatusPreconditionFailed:
-		return []error{ErrChanged, e.err}
-	case e.Code == azstorage.CodeEntityAlreadyExists:
-		return []error{ErrExists, e.err}
-	case e.Code == azstorage.CodeResourceNotFound || e.Code == "EntityNotFound":
-		return []error{ErrNotFound, e.err}
+	if sentinel := sentinelOf(e); sentinel != nil {
+		return []error{sentinel, e.err}
 	}
 	return []error{e.err}
 }
@@ -172,7 +150,7 @@ func actionOf(op Op, writeID string) (aztables.TransactionAction, error) {
 	case OpDelete:
 		action.ActionType, action.IfMatch = aztables.TransactionTypeDelete, etagOf(op.IfMatch)
 	default:
-		return action, fmt.Errorf("unknown kind %d", op.Kind)
+		return action, fmt.Errorf("unknown kind %q", op.Kind)
 	}
 	return action, err
 }
