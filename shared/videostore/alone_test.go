@@ -50,7 +50,6 @@ func readyToPlay(t *testing.T, s *videostore.Store, id video.ID, generation int)
 	commit := videostore.Commit{Output: video.FinishOutput{Frames: 120}, Video: func(v *video.Video) {
 		v.State, v.Playable, v.Serving = video.Ready, true, generation
 	}}
-	commit.Next = c.Following(commit)
 	if err := c.Commit(t.Context(), commit); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +147,6 @@ func TestStepsThatFailAlone(t *testing.T) {
 			}
 			c := claim()
 			commit := videostore.Commit{Facts: map[string]int{"x": 1}, Files: []video.File{{Name: "a.txt", Blob: k.BlobPrefix(c.Step.Attempt) + "a.txt"}}}
-			commit.Next = c.Following(commit)
 			if err := c.Commit(t.Context(), commit); err != nil {
 				t.Fatal(err)
 			}
@@ -273,11 +271,11 @@ func TestPlanOfAReleaseThatDeclaredTheStepElsewhere(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *videostore.Store, workflow.Key) error{
 		"done": func(t *testing.T, s *videostore.Store, k workflow.Key) error {
 			c := claimOf(t, s, k)
-			return errors.Join(c.Commit(t.Context(), videostore.Commit{}), s.Follow(t.Context(), c.Step.Key, c.Video.Playable))
+			return errors.Join(c.Commit(t.Context(), videostore.Commit{}), c.Follow(t.Context()))
 		},
 		"failed": func(t *testing.T, s *videostore.Store, k workflow.Key) error {
 			c := claimOf(t, s, k)
-			return errors.Join(c.Fail(t.Context(), failure), s.Follow(t.Context(), c.Step.Key, c.Video.Playable))
+			return errors.Join(c.Fail(t.Context(), failure), c.Follow(t.Context()))
 		},
 		"poison": func(t *testing.T, s *videostore.Store, k workflow.Key) error {
 			return s.FailStep(t.Context(), k, time.Now(), failure)

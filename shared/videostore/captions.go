@@ -109,36 +109,19 @@ func readCaptions(row tablestore.Entity) (Step, error) {
 // asked for, also while a worker is at it: that worker's commit is refused.
 // ErrNotFound when the video is gone or going, ErrLanguages.
 func (s *Store) RequestCaptions(ctx context.Context, key workflow.Key, input string) (Step, error) {
-	for {
-		rec, err := s.Get(ctx, key.ID)
-		if err == nil && rec.Video.State.Gone() {
-			err = ErrNotFound
-		}
-		if err != nil {
-			return Step{}, err
-		}
-		captions, err := s.Captions(ctx, key)
-		write := tablestore.OpReplace
+	return s.ask(ctx, key, func(_ video.Video, captions *Step) (bool, error) {
 		switch {
-		case errors.Is(err, ErrNoCaptions):
-			write = tablestore.OpInsert
-			captions = Step{Key: key}
+		case captions.State == "":
 			if err := s.checkLanguages(ctx, key.ID); err != nil {
-				return Step{}, err
+				return false, err
 			}
-		case err != nil || captions.Input == input && captions.State != StepFailed:
-			return captions, err
+		case captions.Input == input && captions.State != StepFailed:
+			return false, nil
 		}
 		// Without an attempt the row has no owner: a worker in progress is superseded.
 		captions.Input, captions.Attempt, captions.Attempts, captions.CreatedAt, captions.History = input, "", 0, now(), History{}
-		out, err := s.ask(ctx, rec, &captions, write)
-		switch {
-		case err == nil:
-			return captions, s.sendRows(ctx, key.ID, out)
-		case !isStale(err) && !errors.Is(err, tablestore.ErrExists):
-			return Step{}, fmt.Errorf("ask for %s: %w", key, err)
-		}
-	}
+		return true, nil
+	})
 }
 
 // checkLanguages returns ErrLanguages when a video may not have more captions. The

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -45,6 +44,7 @@ type Claim struct {
 	store    *Store
 	metaETag string
 	outbox   []tablestore.Entity // rows that the commit wrote, for Send
+	promised int                 // chunks that are promised, as the commit of a chunk found; else 0
 }
 
 // Claim makes a new attempt the owner of a step. The write is conditional, so only one
@@ -210,10 +210,7 @@ func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
 	if c.Step.Key.Declared().FailsAlone() {
 		return c.end(ctx, failed, Commit{})
 	}
-	return c.end(ctx, failed, Commit{
-		Video: func(v *video.Video) { v.State, v.Error = video.Failed, failure },
-		Next:  []Intent{FollowIntent()},
-	})
+	return c.end(ctx, failed, Commit{Video: func(v *video.Video) { v.State, v.Error = video.Failed, failure }})
 }
 
 // end submits the transaction of a commit, again while only META was in its way.
@@ -249,22 +246,15 @@ type ending struct {
 
 // transaction is all that a commit writes, the outbox last.
 func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (end ending, err error) {
-	var advance []tablestore.Op
-	next := commit.Next
-	if commit.Advance {
-		ops, chunks, err := c.advance(ctx)
-		if err != nil {
+	var follow []tablestore.Op
+	var next []Intent
+	switch {
+	case step.State == StepDone:
+		if follow, next, err = c.fanOut(ctx, commit); err != nil {
 			return end, err
 		}
-		advance, next = ops, slices.Concat(next, chunks)
-	}
-	var first []tablestore.Op
-	if commit.Plan != nil {
-		ops, intents, err := c.planned(commit)
-		if err != nil {
-			return end, err
-		}
-		first, next = ops, slices.Concat(intents, next)
+	case commit.changesVideo():
+		next = []Intent{FollowIntent()}
 	}
 	if end.outbox, err = outboxRows(ctx, step.Key.ID, next); err != nil {
 		return end, err
@@ -282,7 +272,7 @@ func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (end 
 		}
 		ops = append(ops, tablestore.Op{Kind: tablestore.OpReplace, Entity: meta, IfMatch: c.metaETag})
 	}
-	ops = slices.Concat(ops, first, advance)
+	ops = append(ops, follow...)
 	if commit.Part != nil {
 		row, err := partRow(step, *commit.Part)
 		if err != nil {

@@ -130,50 +130,28 @@ func requestIntent(v video.Video, key workflow.Key) Intent {
 	return Intent{Queue: key.Declared().Queue(v, video.Plan{}, key.Index), Key: key}
 }
 
-// RequestClip asks for a clip of the generation that plays and returns its step. One
-// transaction writes its row and promises its item; then the item is sent. A clip that
-// exists is returned as it is, but one that failed is promised again. Safe to repeat.
+// RequestClip asks for a clip of the generation that plays and returns its step. A clip
+// that exists is returned as it is, but one that failed is promised again. Safe to repeat.
 // ErrNotFound when the video is deleted, ErrState when another generation plays, ErrBusy
 // when too many clips are open, a *QuotaError when asker has too many open.
 func (s *Store) RequestClip(ctx context.Context, key workflow.Key, asker string) (Step, error) {
 	reserved := false
-	for {
-		rec, err := s.Get(ctx, key.ID)
-		if err == nil && rec.Video.State.Gone() {
-			err = ErrNotFound
-		}
-		if err == nil && rec.Video.Serving != key.Generation {
-			err = ErrState
-		}
-		if err != nil {
-			return Step{}, err
-		}
-		clip, err := s.Clip(ctx, key)
-		write := tablestore.OpReplace
+	return s.ask(ctx, key, func(v video.Video, clip *Step) (bool, error) {
 		switch {
-		case errors.Is(err, ErrNoClip):
-			write = tablestore.OpInsert
-			clip = Step{Key: key, CreatedAt: now()}
-		case err != nil || clip.State != StepFailed:
-			return clip, err
+		case v.Serving != key.Generation:
+			return false, ErrState
+		case clip.State != "" && clip.State != StepFailed:
+			return false, nil
+		case clip.State == "":
+			clip.CreatedAt = now()
 		}
-		if err := s.checkClips(ctx, key.ID); err != nil {
-			return Step{}, err
+		if err := s.checkClips(ctx, key.ID); err != nil || reserved {
+			return err == nil, err
 		}
-		if !reserved {
-			if err := s.reserveClip(ctx, asker, key); err != nil {
-				return Step{}, err
-			}
-			reserved = true
-		}
-		out, err := s.ask(ctx, rec, &clip, write)
-		switch {
-		case err == nil:
-			return clip, s.sendRows(ctx, key.ID, out)
-		case !isStale(err) && !errors.Is(err, tablestore.ErrExists):
-			return Step{}, fmt.Errorf("ask for %s: %w", key, err)
-		}
-	}
+		reserved = true
+		err := s.reserveClip(ctx, asker, key)
+		return err == nil, err
+	})
 }
 
 // checkClips returns ErrBusy when a video has as many open clips as it may. The answer is
@@ -197,22 +175,44 @@ func (s *Store) checkClips(ctx context.Context, id video.ID) error {
 	return nil
 }
 
-// ask writes the row of a request, queued, and the promise of its work item in one
-// transaction, which is refused when META has changed. The rows that it returns
-// are to be sent.
-func (s *Store) ask(ctx context.Context, rec Record, request *Step, write tablestore.OpKind) ([]tablestore.Entity, error) {
-	if err := s.markAtRest(ctx, rec); err != nil {
-		return nil, err
+// ask asks for a step on request and returns it. One transaction writes its row, queued,
+// and promises its item; then the item is sent. prepare gets the video and the row, whose
+// State is empty when there is none, and says whether anything is to be asked for. It runs
+// again when META or the row has changed meanwhile.
+func (s *Store) ask(ctx context.Context, key workflow.Key, prepare func(v video.Video, request *Step) (bool, error)) (Step, error) {
+	for {
+		rec, err := s.Get(ctx, key.ID)
+		if err == nil && rec.Video.State.Gone() {
+			err = ErrNotFound
+		}
+		if err != nil {
+			return Step{}, err
+		}
+		request, err := s.step(ctx, key)
+		if err != nil && !errors.Is(err, errNoStep) {
+			return Step{}, err
+		}
+		if wanted, err := prepare(rec.Video, &request); err != nil || !wanted {
+			return request, err
+		}
+		if err := s.markAtRest(ctx, rec); err != nil {
+			return Step{}, err
+		}
+		request.State, request.Carrier, request.QueuedAt, request.Error = StepQueued, "", now(), nil
+		out, err := outboxRows(ctx, key.ID, []Intent{requestIntent(rec.Video, key)})
+		if err != nil {
+			return Step{}, err
+		}
+		write := tablestore.Op{Kind: tablestore.OpReplace, Entity: request.row(), IfMatch: request.etag}
+		if request.etag == "" {
+			write.Kind = tablestore.OpInsert
+		}
+		_, err = s.videos.Submit(ctx, []tablestore.Op{unchangedMeta(rec), write, {Kind: tablestore.OpInsert, Entity: out[0]}})
+		switch {
+		case err == nil:
+			return request, s.sendRows(ctx, key.ID, out)
+		case !isStale(err) && !errors.Is(err, tablestore.ErrExists):
+			return Step{}, fmt.Errorf("ask for %s: %w", key, err)
+		}
 	}
-	request.State, request.Carrier, request.QueuedAt, request.Error = StepQueued, "", now(), nil
-	out, err := outboxRows(ctx, rec.Video.ID, []Intent{requestIntent(rec.Video, request.Key)})
-	if err != nil {
-		return nil, err
-	}
-	_, err = s.videos.Submit(ctx, []tablestore.Op{
-		unchangedMeta(rec),
-		{Kind: write, Entity: request.row(), IfMatch: request.etag},
-		{Kind: tablestore.OpInsert, Entity: out[0]},
-	})
-	return out, err
 }

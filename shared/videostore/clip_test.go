@@ -53,7 +53,7 @@ func finish(t *testing.T, s *videostore.Store, id video.ID, generation int) {
 	err = c.Commit(t.Context(), videostore.Commit{Output: video.FinishOutput{Frames: 240}, Video: func(v *video.Video) {
 		v.State, v.Playable, v.Serving = video.Ready, true, generation
 	}})
-	if err != nil {
+	if err := errors.Join(err, c.Send(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -16,14 +16,11 @@ type Commit struct {
 	Plan   *video.Plan        // the first step's, else nil
 	Part   *video.AudioPart   // the sound that the step made, else nil
 	Video  func(*video.Video) // edits META; nil leaves it alone. May run several times
-	Next   []Intent           // work that follows: see Claim.Following
 	// Files and Facts are what a step that runs once adds to META. The web role serves
 	// the files by step and name. The facts are anything that encodes as a small JSON
 	// object. Bounds: video.MaxFiles, video.MaxFacts (bytes).
 	Files []video.File
 	Facts any
-	// Advance promises the next chunks: see FanOut. Every chunk's commit sets it.
-	Advance bool
 	// Head is how many parts of the upload were there, counted from the first, when a
 	// plan with Needs was made.
 	Head int

@@ -124,18 +124,15 @@ func leading(needs []int, head int) int {
 }
 
 // planned is what the commit of a plan writes beside the step row and META, and what it
-// promises unless Following does: of an upload that is still going on, what has arrived.
+// promises: of an upload that is still going on, what has arrived.
 func (c *Claim) planned(commit Commit) ([]tablestore.Op, []Intent, error) {
 	id, plan := c.Step.Key.ID, *commit.Plan
 	r := reach{chunks: min(window, len(plan.Chunks))}
-	var next []Intent
-	switch {
-	case plan.Needs != nil && c.Video.Early():
+	next := parts(c.Video, plan, 0, r.chunks)
+	if plan.Needs != nil && c.Video.Early() {
 		r = reach{early: true, credit: window}
 		r.arrive(plan.Needs, commit.Head)
 		next = choose(c.Video, plan, r.since(0, 0))
-	case plan.Needs != nil:
-		next = FanOut(c.Video, plan) // the upload is complete by now
 	}
 	row, err := planRow(id, plan)
 	return []tablestore.Op{

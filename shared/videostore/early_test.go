@@ -75,7 +75,6 @@ func probedEarly(t *testing.T, c *videostore.Claim, p video.Plan, head int) {
 			v.State = video.Processing
 		}
 	}}
-	commit.Next = c.Following(commit)
 	if err := errors.Join(c.Commit(t.Context(), commit), c.Send(t.Context())); err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +93,8 @@ func claimOf(t *testing.T, s *videostore.Store, k workflow.Key) *videostore.Clai
 func ends(t *testing.T, s *videostore.Store, k workflow.Key) {
 	t.Helper()
 	c := claimOf(t, s, k)
-	commit := videostore.Commit{Output: video.ChunkOutput{Frames: 120}, Advance: k.Step == workflow.StepEncode}
-	if err := errors.Join(c.Commit(t.Context(), commit), c.Send(t.Context()), s.Follow(t.Context(), c.Step.Key, c.Video.Playable)); err != nil {
+	commit := videostore.Commit{Output: video.ChunkOutput{Frames: 120}}
+	if err := errors.Join(c.Commit(t.Context(), commit), c.Send(t.Context()), c.Follow(t.Context())); err != nil {
 		t.Fatalf("%s: %v", k, err)
 	}
 }

@@ -29,7 +29,7 @@ func (s *Store) FailStep(ctx context.Context, key workflow.Key, asked time.Time,
 		if err != nil || !key.Declared().FailsAlone() {
 			return err
 		}
-		return s.Follow(ctx, key, true)
+		return s.afterPart(ctx, key, true, 0)
 	}
 }
 

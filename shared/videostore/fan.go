@@ -15,20 +15,14 @@ import (
 // This file turns the declared workflow into messages: how many chunks are promised at
 // a time, and what the last part's end promises.
 
-// window is how many chunks of a video are promised at first. Each chunk's commit
-// promises the next one, or two when the queue is empty: a film that is alone then soon
-// uses all workers.
+// window is how many chunks of a plan are promised with it, beside all its other parts,
+// which are few. Each chunk's commit promises the next one, or two when the queue is
+// empty: a film that is alone then soon uses all workers.
 //
 // If all chunks were in the queue at once, fifty films would be ten thousand messages.
 // A cancelled film would leave hundreds behind, and reading the queue would be slow.
 // And films would be made one after another, because a queue is first in, first out.
 const window = 8
-
-// FanOut returns the intents that a plan begins with: its first chunks, and all other
-// parts, which are few. Later chunks are promised by commits: see Commit.Advance.
-func FanOut(v video.Video, plan video.Plan) []Intent {
-	return parts(v, plan, 0, min(window, len(plan.Chunks)))
-}
 
 // parts returns the intents for the chunks [from, to) of a plan and, when from is 0, for
 // its other parts.
@@ -76,15 +70,15 @@ func begin(v video.Video) Intent {
 	return intentOf(v, video.Plan{}, workflow.The(workflow.First), 0)
 }
 
-// Following returns the intents that follow from a commit, beside those that the step
-// itself returned: the parts of a plan, the steps after ready, and the step on change.
-func (c *Claim) Following(commit Commit) (next []Intent) {
-	switch c.Step.Key.Declared().Stage {
-	case workflow.First:
-		if commit.Plan.Needs == nil { // else the transaction knows what has arrived
-			next = FanOut(c.Video, *commit.Plan)
-		}
-	case workflow.Last:
+// fanOut returns what the commit of a step promises, and what it writes to do so: the parts
+// of a plan, the next chunks, the steps after ready, and the step on change.
+func (c *Claim) fanOut(ctx context.Context, commit Commit) (ops []tablestore.Op, next []Intent, err error) {
+	switch step := c.Step.Key.Declared(); {
+	case commit.Plan != nil:
+		ops, next, err = c.planned(commit)
+	case step.Makes == workflow.Pictures:
+		ops, next, err = c.advance(ctx)
+	case step.Stage == workflow.Last:
 		for _, p := range workflow.Promises(c.Plan, workflow.AfterReady) {
 			next = append(next, intentOf(c.Video, c.Plan, p.Step, 0))
 		}
@@ -92,12 +86,18 @@ func (c *Claim) Following(commit Commit) (next []Intent) {
 	if commit.changesVideo() {
 		next = append(next, FollowIntent())
 	}
-	return next
+	return ops, next, err
 }
 
-// Follow does what comes after the end of a part: the video may be playable now, unless
-// it is known to be already, or complete. Safe to repeat.
-func (s *Store) Follow(ctx context.Context, key workflow.Key, playable bool) error {
+// Follow does what comes after the end of a part, when its messages are sent: the video
+// may be playable now, or complete. Safe to repeat.
+func (c *Claim) Follow(ctx context.Context) error {
+	return c.store.afterPart(ctx, c.Step.Key, c.Video.Playable, c.promised)
+}
+
+// afterPart is Claim.Follow. playable says that the video is known to be; promised is how
+// many chunks are promised, 0 when that is not known.
+func (s *Store) afterPart(ctx context.Context, key workflow.Key, playable bool, promised int) error {
 	step := key.Declared()
 	if step.Stage != workflow.Part && step.Stage != workflow.AfterReady {
 		return nil
@@ -111,7 +111,12 @@ func (s *Store) Follow(ctx context.Context, key workflow.Key, playable bool) err
 			return err
 		}
 	}
-	_, err = s.FanIn(ctx, key.ID, plan)
+	switch promised {
+	case 0:
+		_, err = s.FanIn(ctx, key.ID, plan)
+	case len(plan.Chunks):
+		_, err = s.promiseLast(ctx, key.ID, plan)
+	}
 	return err
 }
 
@@ -145,6 +150,7 @@ func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []Intent, error) 
 	id, plan := c.Step.Key.ID, c.Plan
 	r, err := c.store.promised(ctx, id, plan)
 	from := r.chunks
+	c.promised = from
 	if err != nil || from >= len(plan.Chunks) {
 		return nil, nil, err
 	}
@@ -159,6 +165,7 @@ func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []Intent, error) 
 		to++
 	}
 	r.chunks = min(to, r.limit(plan))
+	c.promised = r.chunks
 	return []tablestore.Op{r.replace(id, plan)}, choose(r.urgency(c.Video), plan, r.since(from, r.sound)), nil
 }
 
@@ -214,7 +221,7 @@ func (v View) Wanted(second float64) (wanted []Intent) {
 
 // running reports whether a worker has the step that an intent asks for.
 func (v View) running(i Intent) bool {
-	s, found := v.StepOf(i)
+	s, found := v.StepOf(i.Key)
 	return found && s.State == StepRunning
 }
 
@@ -254,7 +261,7 @@ func (v View) open(i Intent) bool { return !v.ended(i) }
 
 // ended is Step.Ended for the step that an intent asks for; false when it has no row.
 func (v View) ended(i Intent) bool {
-	s, found := v.StepOf(i)
+	s, found := v.StepOf(i.Key)
 	return found && (s.State == StepDone || s.State == StepFailed && i.alone)
 }
 
@@ -266,6 +273,10 @@ func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, 
 	if r, err := s.promised(ctx, id, plan); err != nil || r.chunks < len(plan.Chunks) {
 		return false, err
 	}
+	return s.promiseLast(ctx, id, plan)
+}
+
+func (s *Store) promiseLast(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
 	ended, err := s.allEnded(ctx, id, plan)
 	if err != nil || !ended {
 		return false, err

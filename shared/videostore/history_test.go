@@ -40,7 +40,7 @@ func row(t *testing.T, s *videostore.Store, k workflow.Key) videostore.Step {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step, found := view.StepOf(videostore.Intent{Key: k})
+	step, found := view.StepOf(k)
 	if !found {
 		t.Fatalf("%s has no row", k)
 	}

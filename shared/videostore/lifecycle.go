@@ -162,7 +162,7 @@ func (s *Store) counted(ctx context.Context, id video.ID) func(Record, error) (R
 // failedAlone returns the intents for the steps of a generation that failed alone.
 func (v View) failedAlone(generation int) []Intent {
 	return slices.DeleteFunc(v.alone(generation), func(i Intent) bool {
-		s, found := v.StepOf(i)
+		s, found := v.StepOf(i.Key)
 		return !found || s.State != StepFailed
 	})
 }
@@ -260,7 +260,7 @@ func (s *Store) bury(ctx context.Context, id video.ID) (Record, error) {
 // those of a running step any more, and the janitor may have removed them.
 func (s *Store) Reopen(ctx context.Context, view View, intents []Intent) error {
 	for _, intent := range intents {
-		step, found := view.StepOf(intent)
+		step, found := view.StepOf(intent.Key)
 		if !found {
 			continue
 		}

@@ -27,7 +27,7 @@ func (s *Store) BeginPreview(ctx context.Context, key workflow.Key) (rec Record,
 	if err != nil {
 		return rec, plan, false, err
 	}
-	if step, found := view.find(key); found && step.State == StepDone {
+	if step, found := view.StepOf(key); found && step.State == StepDone {
 		return rec, plan, false, ErrDone
 	}
 	plan, found := view.Plans[key.Generation]

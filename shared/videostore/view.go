@@ -143,13 +143,20 @@ func (v *View) read(row tablestore.Entity) (take func(), err error) {
 	return func() { v.Steps = append(v.Steps, step) }, err
 }
 
-// Find returns a step of the view, or false when it has no row.
-func (v View) Find(generation int, name string, index int) (Step, bool) {
-	return v.find(workflow.Key{ID: v.Video.ID, Generation: generation, Step: name, Index: index})
+// StepOf returns a step of the view, or false when it has no row.
+func (v View) StepOf(key workflow.Key) (Step, bool) {
+	for _, s := range v.Steps {
+		if s.Key == key {
+			return s, true
+		}
+	}
+	return Step{}, false
 }
 
-// StepOf returns the step that an intent asks for, or false when it has no row.
-func (v View) StepOf(i Intent) (Step, bool) { return v.find(i.Key) }
+// Find is StepOf by generation, name and index.
+func (v View) Find(generation int, name string, index int) (Step, bool) {
+	return v.StepOf(workflow.Key{ID: v.Video.ID, Generation: generation, Step: name, Index: index})
+}
 
 // Whole returns the output of a generation's last step, or false while that is not done.
 func (v View) Whole(generation int) (out video.FinishOutput, done bool, _ error) {
@@ -161,15 +168,6 @@ func (v View) Whole(generation int) (out video.FinishOutput, done bool, _ error)
 		return out, false, fmt.Errorf("decode output of %s: %w", step.Key, err)
 	}
 	return out, true, nil
-}
-
-func (v View) find(key workflow.Key) (Step, bool) {
-	for _, s := range v.Steps {
-		if s.Key == key {
-			return s, true
-		}
-	}
-	return Step{}, false
 }
 
 // Presentation collects what is committed of a generation, for its playlists.

@@ -133,7 +133,6 @@ func (r *Runner) committed(run handler) handler {
 			return r.ended(ctx, d, err)
 		}
 		failpoint.Hit(d.key.Step + "/output")
-		d.commit.Next = append(d.commit.Next, d.claim.Following(d.commit)...)
 		// The step row is written after the output, because it makes the output count.
 		if err := d.claim.Commit(ctx, d.commit); err != nil {
 			return r.ended(ctx, d, err)
@@ -150,7 +149,7 @@ func (r *Runner) follow(ctx context.Context, d *delivery, err error) error {
 	if err != nil {
 		return err
 	}
-	if err := r.Videos.Follow(ctx, d.key, d.claim.Video.Playable); err != nil {
+	if err := d.claim.Follow(ctx); err != nil {
 		return fmt.Errorf("follow up %s: %w", d.key, err)
 	}
 	failpoint.Hit(d.key.Step + "/enqueued")

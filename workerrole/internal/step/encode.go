@@ -57,7 +57,7 @@ func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if err := group.Wait(); err != nil {
 		return videostore.Commit{}, err
 	}
-	return videostore.Commit{Output: out, Advance: true}, nil
+	return videostore.Commit{Output: out}, nil
 }
 
 // Preview implements pipeline.Previewer.

@@ -257,7 +257,7 @@ func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view 
 // A step that was never claimed has no row. For it META, the other steps of the video and
 // the mark count; the mark is renewed with every promise.
 func lastSign(mark videostore.Inflight, view videostore.View, intent videostore.Intent) time.Time {
-	if s, found := view.StepOf(intent); found {
+	if s, found := view.StepOf(intent.Key); found {
 		return latest(s.QueuedAt, s.StartedAt, s.FinishedAt, s.WrittenAt)
 	}
 	last := latest(view.Video.UpdatedAt, mark.Since)
@@ -304,7 +304,7 @@ func (m *moment) queue(ctx context.Context, name string) (QueueState, error) {
 // The worker writes its row of the register also while a step writes nothing, so a chunk
 // that takes an hour is not sent again.
 func (m *moment) busy(ctx context.Context, view videostore.View, intent videostore.Intent) (bool, error) {
-	step, found := view.StepOf(intent)
+	step, found := view.StepOf(intent.Key)
 	if !found || step.State != videostore.StepRunning || m.r.Workers == nil {
 		return false, nil
 	}
