@@ -197,19 +197,18 @@ func TestArchitectureLongFunctionsSayWhy(t *testing.T) {
 }
 
 // namesItself are the places beyond a step's declaration and its own file that have its
-// name: a clip and captions are things that users ask for, with rows and budgets of
+// name: a clip and captions are things that users ask for, with rows and quotas of
 // their own, and the other words only look like a step.
 var namesItself = map[string][]string{
-	"shared/videostore/clip.go":                {"StepClip"},
-	"shared/videostore/captions.go":            {"StepCaptions"},
-	"shared/videostore/budget.go":              {"clip"},     // what is counted
-	"shared/playlist/playlist.go":              {"audio"},    // a playlist's name
-	"shared/workers/workers.go":                {"probe"},    // a row that shows that tables answer
-	"workerrole/main.go":                       {"probe"},    // a blob that shows the same
-	"workerrole/internal/ffmpeg/probe.go":      {"audio"},    // a kind of stream
-	"workerrole/internal/media/audio.go":       {"audio"},    // a kind of track
-	"workerrole/internal/pipeline/pipeline.go": {"index"},    // a field of the log
-	"webrole/internal/playback/handler.go":     {"captions"}, // a folder of addresses
+	"shared/videostore/clip.go":            {"StepClip"},
+	"shared/videostore/captions.go":        {"StepCaptions"},
+	"shared/playlist/playlist.go":          {"audio"},    // a playlist's name
+	"shared/workers/workers.go":            {"probe"},    // a row that shows that tables answer
+	"workerrole/main.go":                   {"probe"},    // a blob that shows the same
+	"workerrole/internal/ffmpeg/probe.go":  {"audio"},    // a kind of stream
+	"workerrole/internal/media/audio.go":   {"audio"},    // a kind of track
+	"workerrole/internal/pipeline/work.go": {"index"},    // a field of the log
+	"webrole/internal/playback/handler.go": {"captions"}, // a folder of addresses
 }
 
 // What a video's work is stands in one place: no other file of the product names a step.
