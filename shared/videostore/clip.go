@@ -198,6 +198,7 @@ func (s *Store) ask(ctx context.Context, key workflow.Key, prepare func(v video.
 		if err := s.markAtRest(ctx, rec); err != nil {
 			return Step{}, err
 		}
+		// snippet: asked-for
 		request.State, request.Carrier, request.QueuedAt, request.Error = StepQueued, "", now(), nil
 		out, err := outboxRows(ctx, key.ID, []Intent{requestIntent(rec.Video, key)})
 		if err != nil {
@@ -208,6 +209,7 @@ func (s *Store) ask(ctx context.Context, key workflow.Key, prepare func(v video.
 			write.Kind = tablestore.OpInsert
 		}
 		_, err = s.videos.Submit(ctx, []tablestore.Op{unchangedMeta(rec), write, {Kind: tablestore.OpInsert, Entity: out[0]}})
+		// end snippet
 		switch {
 		case err == nil:
 			return request, s.sendRows(ctx, key.ID, out)
