@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/memorytest"
+	"github.com/cutroom/cutroom/shared/testkit/memorytest"
 	"github.com/cutroom/cutroom/shared/video"
 )
 

@@ -13,12 +13,9 @@ import (
 // after it, and waits until it can be played. It ends with *Failed when the clip
 // failed.
 func (u *User) FinishClip(ctx context.Context, event string, bib int, before, after float64) (client.Clip, error) {
-	res, err := u.api.CreateFinishClipWithResponse(ctx, event, bib, client.NewFinishClip{BeforeSeconds: &before, AfterSeconds: &after})
-	if err == nil {
-		err = refusal(res, http.StatusAccepted)
-	}
+	res, err := check(u.api.CreateFinishClipWithResponse(ctx, event, bib, client.NewFinishClip{BeforeSeconds: &before, AfterSeconds: &after})).as(http.StatusAccepted, "ask for the finish of bib %d", bib)
 	if err != nil {
-		return client.Clip{}, fmt.Errorf("ask for the finish of bib %d: %w", bib, err)
+		return client.Clip{}, err
 	}
 	return u.AwaitClip(ctx, *res.JSON202)
 }
@@ -38,12 +35,9 @@ func (u *User) AwaitClip(ctx context.Context, clip client.Clip) (client.Clip, er
 			return clip, fmt.Errorf("wait for clip %s of %s, now %s: %w", clip.Id, clip.VideoId, clip.State, ctx.Err())
 		case <-time.After(pace(began)):
 		}
-		res, err := u.api.GetClipWithResponse(ctx, clip.VideoId, clip.Id)
-		if err == nil {
-			err = refusal(res, http.StatusOK)
-		}
+		res, err := check(u.api.GetClipWithResponse(ctx, clip.VideoId, clip.Id)).as(http.StatusOK, "get clip %s of %s", clip.Id, clip.VideoId)
 		if err != nil {
-			return clip, fmt.Errorf("get clip %s of %s: %w", clip.Id, clip.VideoId, err)
+			return clip, err
 		}
 		clip = *res.JSON200
 	}

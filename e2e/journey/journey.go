@@ -95,14 +95,31 @@ func refusal(a answer, want int) error {
 	return &Refusal{Status: a.StatusCode(), Problem: a.GetApplicationproblemJSONDefault(), Body: a.GetBody()}
 }
 
-// Announce creates a video; the bytes come next.
-func (u *User) Announce(ctx context.Context, v client.NewVideo) (client.Video, error) {
-	res, err := u.api.CreateVideoWithResponse(ctx, nil, v)
+// outcome is an answer, or why there is none.
+type outcome[T answer] struct {
+	answer T
+	err    error
+}
+
+func check[T answer](a T, err error) outcome[T] { return outcome[T]{a, err} }
+
+// as is the answer when it has the status hoped for; else what was asked for fails.
+func (o outcome[T]) as(want int, what string, args ...any) (T, error) {
+	err := o.err
 	if err == nil {
-		err = refusal(res, http.StatusCreated)
+		err = refusal(o.answer, want)
 	}
 	if err != nil {
-		return client.Video{}, fmt.Errorf("announce %q: %w", v.Title, err)
+		return o.answer, fmt.Errorf("%s: %w", fmt.Sprintf(what, args...), err)
+	}
+	return o.answer, nil
+}
+
+// Announce creates a video; the bytes come next.
+func (u *User) Announce(ctx context.Context, v client.NewVideo) (client.Video, error) {
+	res, err := check(u.api.CreateVideoWithResponse(ctx, nil, v)).as(http.StatusCreated, "announce %q", v.Title)
+	if err != nil {
+		return client.Video{}, err
 	}
 	return *res.JSON201, nil
 }
@@ -260,12 +277,9 @@ func (u *User) sendSome(ctx context.Context, s *sending, up client.Upload) error
 }
 
 func (u *User) begin(ctx context.Context, id string, size int64) (client.Upload, error) {
-	res, err := u.api.BeginUploadWithResponse(ctx, id, client.UploadBegin{SizeBytes: size})
-	if err == nil {
-		err = refusal(res, http.StatusOK)
-	}
+	res, err := check(u.api.BeginUploadWithResponse(ctx, id, client.UploadBegin{SizeBytes: size})).as(http.StatusOK, "begin the upload of %s", id)
 	if err != nil {
-		return client.Upload{}, fmt.Errorf("begin the upload of %s: %w", id, err)
+		return client.Upload{}, err
 	}
 	return *res.JSON200, nil
 }
@@ -313,36 +327,27 @@ func (u *User) putPartOnce(ctx context.Context, target string, part []byte, sum 
 
 // Video returns the video as it is now.
 func (u *User) Video(ctx context.Context, id string) (client.Video, error) {
-	res, err := u.api.GetVideoWithResponse(ctx, id)
-	if err == nil {
-		err = refusal(res, http.StatusOK)
-	}
+	res, err := check(u.api.GetVideoWithResponse(ctx, id)).as(http.StatusOK, "get video %s", id)
 	if err != nil {
-		return client.Video{}, fmt.Errorf("get video %s: %w", id, err)
+		return client.Video{}, err
 	}
 	return *res.JSON200, nil
 }
 
 // Steps are those of a video so far.
 func (u *User) Steps(ctx context.Context, id string) ([]client.Step, error) {
-	res, err := u.api.ListStepsWithResponse(ctx, id)
-	if err == nil {
-		err = refusal(res, http.StatusOK)
-	}
+	res, err := check(u.api.ListStepsWithResponse(ctx, id)).as(http.StatusOK, "list the steps of %s", id)
 	if err != nil {
-		return nil, fmt.Errorf("list the steps of %s: %w", id, err)
+		return nil, err
 	}
 	return res.JSON200.Items, nil
 }
 
 // Attempts are all of a video's items, and how each ended.
 func (u *User) Attempts(ctx context.Context, id string) (attempts []client.Attempt, _ error) {
-	res, err := u.api.GetJourneyWithResponse(ctx, id)
-	if err == nil {
-		err = refusal(res, http.StatusOK)
-	}
+	res, err := check(u.api.GetJourneyWithResponse(ctx, id)).as(http.StatusOK, "get the journey of %s", id)
 	if err != nil {
-		return nil, fmt.Errorf("get the journey of %s: %w", id, err)
+		return nil, err
 	}
 	for _, item := range res.JSON200.Items {
 		attempts = append(attempts, item.Attempts...)
@@ -352,38 +357,26 @@ func (u *User) Attempts(ctx context.Context, id string) (attempts []client.Attem
 
 // Cost is what each step of a video took.
 func (u *User) Cost(ctx context.Context, id string) ([]client.StepCost, error) {
-	res, err := u.api.GetCostWithResponse(ctx, id)
-	if err == nil {
-		err = refusal(res, http.StatusOK)
-	}
+	res, err := check(u.api.GetCostWithResponse(ctx, id)).as(http.StatusOK, "ask what %s cost", id)
 	if err != nil {
-		return nil, fmt.Errorf("ask what %s cost: %w", id, err)
+		return nil, err
 	}
 	return res.JSON200.Steps, nil
 }
 
 // Scale is how long the queues are, and how many workers they want.
 func (u *User) Scale(ctx context.Context) (client.Scale, error) {
-	res, err := u.api.GetScaleWithResponse(ctx)
-	if err == nil {
-		err = refusal(res, http.StatusOK)
-	}
+	res, err := check(u.api.GetScaleWithResponse(ctx)).as(http.StatusOK, "ask how many workers are wanted")
 	if err != nil {
-		return client.Scale{}, fmt.Errorf("ask how many workers are wanted: %w", err)
+		return client.Scale{}, err
 	}
 	return *res.JSON200, nil
 }
 
 // Delete has a video removed; that goes on after the answer.
 func (u *User) Delete(ctx context.Context, id string) error {
-	res, err := u.api.DeleteVideoWithResponse(ctx, id, nil)
-	if err == nil {
-		err = refusal(res, http.StatusAccepted)
-	}
-	if err != nil {
-		return fmt.Errorf("delete %s: %w", id, err)
-	}
-	return nil
+	_, err := check(u.api.DeleteVideoWithResponse(ctx, id, nil)).as(http.StatusAccepted, "delete %s", id)
+	return err
 }
 
 // Failed is the error of a video that will not become ready by itself.
@@ -442,12 +435,9 @@ func (u *User) AwaitReady(ctx context.Context, id string) (client.Video, error) 
 
 // Search returns the videos that hold all words of q, and what finding them cost.
 func (u *User) Search(ctx context.Context, q string) (client.SearchResult, error) {
-	res, err := u.api.SearchVideosWithResponse(ctx, &client.SearchVideosParams{Q: &q})
-	if err == nil {
-		err = refusal(res, http.StatusOK)
-	}
+	res, err := check(u.api.SearchVideosWithResponse(ctx, &client.SearchVideosParams{Q: &q})).as(http.StatusOK, "search for %q", q)
 	if err != nil {
-		return client.SearchResult{}, fmt.Errorf("search for %q: %w", q, err)
+		return client.SearchResult{}, err
 	}
 	return *res.JSON200, nil
 }

@@ -11,24 +11,18 @@ import (
 
 // Register brings a start list as CSV (paper row T7). Repeating it is safe.
 func (u *User) Register(ctx context.Context, event string, csv io.Reader) (client.ImportReport, error) {
-	res, err := u.api.ImportRegistrationsWithBodyWithResponse(ctx, event, "text/csv", csv)
-	if err == nil {
-		err = refusal(res, http.StatusOK)
-	}
+	res, err := check(u.api.ImportRegistrationsWithBodyWithResponse(ctx, event, "text/csv", csv)).as(http.StatusOK, "register for %q", event)
 	if err != nil {
-		return client.ImportReport{}, fmt.Errorf("register for %q: %w", event, err)
+		return client.ImportReport{}, err
 	}
 	return *res.JSON200, nil
 }
 
 // Runners returns a page of who runs, and what it cost.
 func (u *User) Runners(ctx context.Context, event string, query client.ListRegistrationsParams) (client.RegistrationList, error) {
-	res, err := u.api.ListRegistrationsWithResponse(ctx, event, &query)
-	if err == nil {
-		err = refusal(res, http.StatusOK)
-	}
+	res, err := check(u.api.ListRegistrationsWithResponse(ctx, event, &query)).as(http.StatusOK, "list the runners of %q", event)
 	if err != nil {
-		return client.RegistrationList{}, fmt.Errorf("list the runners of %q: %w", event, err)
+		return client.RegistrationList{}, err
 	}
 	return *res.JSON200, nil
 }

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cutroom/cutroom/shared/memorytest"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/testkit/memorytest"
 	"github.com/cutroom/cutroom/workerrole/internal/cage"
 )
 
