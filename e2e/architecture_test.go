@@ -257,7 +257,7 @@ func stepNamed(n ast.Node) string {
 	return ""
 }
 
-// eachSource calls look for every file of those modules that somebody wrote, without
+// eachSource calls look for every file of those modules that are written by hand, without
 // tests, with its path in the repository.
 func eachSource(t *testing.T, modules []string, look func(path string, file *ast.File, at func(token.Pos) token.Position)) {
 	t.Helper()

@@ -69,8 +69,8 @@ func readPage(t *testing.T, tab context.Context) (w waterfall) {
 	return w
 }
 
-// TestThePageTellsTheJourney kills a worker with a finished chunk in its hands while
-// somebody looks at the page of the video. The page draws the attempt as running, then
+// TestThePageTellsTheJourney kills a worker with a finished chunk in its hands while the page
+// of the video is open. The page draws the attempt as running, then
 // as lost, and the next worker's beside it; in words, and in a table.
 func TestThePageTellsTheJourney(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,7 @@ const playAddress = `(address) => {
 
 // TestMyVideos: the list of one's own videos, empty, full and broken. A private one of
 // them plays for its owner. For a stranger there is none, on its page, in its frame and at
-// its address; with the address that its owner was given, hls.js plays it for anybody.
+// its address; with the address that its owner was given, hls.js plays it for everyone.
 func TestMyVideos(t *testing.T) {
 	t.Parallel()
 	const token = "token-of-this-test-only"

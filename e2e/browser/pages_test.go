@@ -27,7 +27,7 @@ import (
 // hostile is text that does harm where it is taken for markup.
 const hostile = `<img src=x onerror="window.owned=1"><script>window.owned=1</script>"'&{{.}}`
 
-// console collects what a page's console says that nobody wants to read there.
+// console collects the errors and warnings of a page's console.
 type console struct {
 	mu     sync.Mutex
 	errors []string
@@ -264,7 +264,7 @@ func (v visitor) at(t *testing.T, page visited, sight sight) {
 	if page.name == "watch" || page.name == "embed" {
 		playable(t, tab, name)
 	}
-	// What moves by itself while somebody reads is 0.1 at most of what they see.
+	// What moves by itself while a person reads is 0.1 at most of what they see.
 	if shift := eval[shift](t, tab, shifted); shift.Sum > 0.1 {
 		t.Errorf("%s: the layout shifts by %.2f: %q", name, shift.Sum, shift.Parts)
 	}

@@ -134,7 +134,7 @@ func (v visitor) plays(t *testing.T, name string) {
 }
 
 // TestOperatorsPlayScenesFromAnywhere: where others reach the web role, a scene's page
-// plays for an operator, says to a viewer who may, and nobody can break the stack.
+// plays for an operator, tells a viewer who is allowed to, and no one can break the stack.
 func TestOperatorsPlayScenesFromAnywhere(t *testing.T) {
 	t.Parallel()
 	const token = "token-of-this-test-only"

@@ -102,7 +102,7 @@ func made(t *testing.T, user *journey.User, id string) []client.Step {
 	return slices.DeleteFunc(stepsOf(t, user, id), func(s client.Step) bool { return s.Step != "encode" || s.State != "done" })
 }
 
-// TestSeekIntoWhatIsNotMade (Q5): a viewer of a film goes to a part that nobody has
+// TestSeekIntoWhatIsNotMade (Q5): a viewer of a film goes to a part that no worker has
 // made. All queues but the urgent ones are paused, so only what is asked for again can
 // be made. It plays, with the right picture, while nearly all of the film is missing;
 // and so does the beginning again, and the rest when it is made.

@@ -144,7 +144,7 @@ const measure = `((seams) => {
   return { pulses, apart, pictures: pictures.length, loudest, waiting };
 })(%s)`
 
-// attended is what somebody heard and saw.
+// attended is what a viewer heard and saw.
 type attended struct {
 	Pulses []struct {
 		At     float64 `json:"at"`     // samples

@@ -368,7 +368,7 @@ func TestUploadGoesOnInAnotherTab(t *testing.T) {
 		t.Fatal(err)
 	}
 	const size = 64 << 20
-	if err := os.Truncate(path, size); err != nil { // zeros to its end: nobody will read it
+	if err := os.Truncate(path, size); err != nil { // zeros to its end: they are never read
 		t.Fatal(err)
 	}
 	send := func(tab context.Context, parts int) {

@@ -20,7 +20,7 @@ import (
 )
 
 // TestWatchPage does by keyboard what the page of a video offers: playing, the bar of its
-// parts, changing its words while somebody else does, and thinking again about a
+// parts, changing its words while another editor does, and thinking again about a
 // delete.
 func TestWatchPage(t *testing.T) {
 	t.Parallel()

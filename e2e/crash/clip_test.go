@@ -113,7 +113,7 @@ func TestClipKilledAtEveryBoundary(t *testing.T) {
 			l.hold(died, []string{fmt.Sprintf("%s: %d attempts, want %d", point, made.Attempts, want)})
 		}
 	}
-	// The message is lost before anybody takes it.
+	// The message is lost before a worker takes it.
 	if err := l.StopRole(worker); err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestZombieClipChangesNothing(t *testing.T) {
 	if err := l.Kill(zombie, stack.Wake); err != nil {
 		t.Fatal(err)
 	}
-	next := l.mustUpload(numbered) // for nobody but the zombie
+	next := l.mustUpload(numbered) // for the zombie alone
 	l.ready(next)
 	if diff := cmp.Diff(truth, l.truth(id)); diff != "" {
 		t.Errorf("the zombie changed rows (-before +after):\n%s", diff)

@@ -10,7 +10,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// notFound checks that nobody gets anything of a deleted video.
+// notFound checks that nothing of a deleted video is served.
 func (l *lane) notFound(id video.ID) {
 	l.t.Helper()
 	for _, path := range []string{"/api/v1/videos/" + string(id), "/api/v1/videos/" + string(id) + "/steps", "/v/" + string(id) + "/master.m3u8", "/v/" + string(id) + "/poster.jpg"} {

@@ -8,7 +8,7 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 )
 
-// Somebody deletes every queue while more than twenty videos are in work, in whatever stage each is:
+// An operator deletes every queue while more than twenty videos are in work, in whatever stage each is:
 // rows and blobs are all that has to be kept (docs/operate.md), so all of them end
 // ready, and equal to undisturbed ones. It is the restore of a backup without queues.
 func TestAllQueuesAreDeleted(t *testing.T) {

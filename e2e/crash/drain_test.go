@@ -11,7 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// SIGTERM while ffmpeg works: the message is somebody else's within a second,
+// SIGTERM while ffmpeg works: another worker has the message within a second,
 // long before its lease would have ended, and has not lost an attempt.
 func TestDrainGivesWorkBack(t *testing.T) {
 	t.Parallel()

@@ -167,7 +167,7 @@ func (l *lane) survive(worker, point string) (id video.ID, problems []string) {
 	return id, problems
 }
 
-// recovered waits until the work that was interrupted is somebody's again, and
+// recovered waits until another worker has the work that was interrupted, and
 // returns when that was: the second claim of a step that was running, or the
 // settling of a message whose step was committed.
 func (l *lane) recovered(point string, id video.ID, before videostore.View) time.Time {
@@ -203,7 +203,7 @@ func running(place string) bool {
 	return place == "claimed" || place == "output" || place == "part"
 }
 
-// expected is when interrupted work must be somebody's again at the latest. A
+// expected is when another worker must have interrupted work at the latest. A
 // settled message is seen by its queue being empty, which takes as long as the
 // chunks or portions whose messages are in there, too.
 func (l *lane) expected(point string, died time.Time, after videostore.View) time.Duration {

@@ -397,7 +397,7 @@ func (s shim) running() []int {
 	return pids
 }
 
-// alive reports whether a process exists. One that has ended and that nobody has
+// alive reports whether a process exists. One that has ended and that its parent has not
 // waited for is dead.
 func alive(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {

@@ -14,7 +14,7 @@ const (
 )
 
 // A container's memory is used up: the kernel ends encoder after encoder and never the
-// worker. That is trouble and nobody's failure, so the item goes back again and again, and
+// worker. That is trouble and no failure of the item, so the item goes back again and again, and
 // with more memory the video becomes ready.
 func TestEncodersWithoutMemory(t *testing.T) {
 	t.Parallel()

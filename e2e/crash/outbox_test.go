@@ -62,7 +62,7 @@ func (l *lane) clear(steps ...string) {
 	}
 }
 
-// Somebody clears the queues, again and again, in every stage of a video.
+// An operator clears the queues, again and again, in every stage of a video.
 func TestClearedMessagesAreSentAgain(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, 6*time.Second)

@@ -11,7 +11,7 @@ import (
 )
 
 // pulse asks the emulator again and again and remembers how long it was away.
-// A lease cannot be renewed while nobody answers, so what these tests say about
+// A lease cannot be renewed while storage does not answer, so what these tests say about
 // time and about attempts holds only for a machine that has time for us.
 type pulse struct {
 	mu     sync.Mutex

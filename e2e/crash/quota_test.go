@@ -12,7 +12,7 @@ import (
 
 // A web role that is killed in the middle of an upload has reserved a place. The place
 // stays taken for the client who goes on through another web role, and is given back
-// when nobody does.
+// when none is.
 func TestQuotaOfAKilledWebRole(t *testing.T) {
 	t.Parallel()
 	l := newLaneOn(t, world.connection, 6*time.Second, "CUTROOM_ABANDON_AFTER=8s")

@@ -73,7 +73,7 @@ func TestZombieChangesNothing(t *testing.T) {
 			if err := l.Kill(zombie, stack.Wake); err != nil {
 				t.Fatal(err)
 			}
-			next := l.mustUpload(small) // for nobody but the zombie
+			next := l.mustUpload(small) // for the zombie alone
 			after := l.ready(next)
 			for _, s := range after.Steps {
 				if s.Worker != "zombie" {

@@ -42,13 +42,13 @@ func TestMain(m *testing.M) { stacktest.Main(m) }
 
 var seeds = flag.Int("seeds", 2, "how many files of each kind that changes bytes at random")
 
-// targets are what a hostile file names, and how often somebody went there.
+// targets are what a hostile file names, and how often each was reached.
 type targets struct {
 	secret, trap  string // a path, an address
 	opened, asked atomic.Int32
 }
 
-// lay makes the targets: a pipe, which a writer can open only while somebody has it open
+// lay makes the targets: a pipe, which a writer can open only while a reader has it open
 // to read, and a server.
 func lay(t *testing.T) *targets {
 	t.Helper()
@@ -295,7 +295,7 @@ func (c *corpus) addresses(trap string) (all []netip.AddrPort) {
 }
 
 // outside lists what stands in the stack's folder, beside the scratch directories, and
-// where programs put files that nobody gave a place.
+// where programs put files by default.
 func (c *corpus) outside() (all []string) {
 	for _, dir := range []string{c.s.Dir(), c.scratch, c.temp} {
 		entries, err := os.ReadDir(dir)

@@ -42,7 +42,7 @@ type guarded struct {
 	base   string
 	client *http.Client
 
-	mine, private, deleted string // ids of videos: that one may fill, of somebody else, gone
+	mine, private, deleted string // ids of videos: that one may fill, another owner's, gone
 	film                   func(t *testing.T) string
 	stranger               string // key of an uploader who owns none of them
 	sent                   atomic.Int32
@@ -317,7 +317,7 @@ func (g *guarded) token(t *testing.T) string {
 	return *page.NextPageToken
 }
 
-// identities are ID tokens that somebody made: unsigned, for somebody else, expired, and
+// identities are forged ID tokens: unsigned, for another audience, expired, and
 // signed with the issuer's public key as if it were a shared secret. None of them counts
 // as a bearer token. TestSignInRefuses has them come from an issuer.
 func identities(t *testing.T) map[int]string {

@@ -24,7 +24,7 @@ import (
 	"github.com/cutroom/cutroom/shared/testkit/inject"
 )
 
-// secrets are what nobody may read anywhere, by what they are.
+// secrets are what must never be shown or logged, by what they are.
 type secrets map[string]string
 
 // in fails for each secret that a text has, also as it stands in a URL.

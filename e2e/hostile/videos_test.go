@@ -10,7 +10,7 @@ import (
 	"github.com/cutroom/cutroom/e2e/client"
 )
 
-// kind is a kind of file that somebody uploads, and what has to become of it.
+// kind is a kind of uploaded file, and what has to become of it.
 type kind struct {
 	name    string
 	make    maker

@@ -153,7 +153,7 @@ func address(text string) (netip.AddrPort, bool) {
 
 // check ends the watch and fails for every file outside of the scratch folder and the
 // system's libraries, and for every connection but those to the worker's own reader of
-// sources, which has a port on loopback that nobody else has.
+// sources, which has a port of its own on loopback.
 func (w *watch) check(t *testing.T, scratch string, others []netip.AddrPort) {
 	t.Helper()
 	w.stop()

@@ -4,7 +4,7 @@
 // Three things can be compared (Q4, Q18). KEDA's azure-queue scaler counts a queue with
 // hidden messages or without; GET /ops/scale tells both. KEDA's metrics-api scaler reads
 // that route with the trigger that the chart prints, and must hand over the number of
-// workers wanted. Beyond 32 visible messages of a lane nobody can tell them from hidden
+// workers wanted. Beyond 32 visible messages of a lane they cannot be told from hidden
 // ones by asking the queue, and KEDA counts all as visible; only the sum is compared then.
 package kedascaler
 

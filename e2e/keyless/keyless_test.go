@@ -334,7 +334,7 @@ func (w *world) outage(t *testing.T, ctx context.Context, id string) {
 	})
 }
 
-// leftovers are messages that nobody will do, seen by the account's owner.
+// leftovers are messages that no worker will take, seen by the account's owner.
 func (w *world) leftovers(ctx context.Context) error {
 	var left []string
 	for _, name := range workqueue.Names(workflow.Specs) {

@@ -14,7 +14,7 @@ import (
 
 // An upload that is there already is found by a key made of what it is (synthetic
 // keys, S1): the same file by its bytes, the same pictures in another container by
-// how they look. A private video is nobody's to know.
+// how they look. Private videos are not told.
 func TestUploadThatIsThereAlready(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: starts the whole system and runs ffmpeg")

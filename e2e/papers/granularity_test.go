@@ -117,7 +117,7 @@ func rowsByPartition(t *testing.T, account *azstorage.Account, table string) map
 		if err != nil {
 			t.Fatal(err)
 		}
-		if row.PartitionKey != "probe" { // written in trouble, read by nobody
+		if row.PartitionKey != "probe" { // written in trouble, never read
 			rows[row.PartitionKey]++
 		}
 	}

@@ -175,7 +175,7 @@ func TestTwoWebRolesBehindOneAddress(t *testing.T) {
 }
 
 // Q16a, Q16b: where the duration of work is known, the visibility timeout covers
-// it, so nobody else receives the message meanwhile and it is deleted without
+// it, so no other worker receives the message meanwhile and it is deleted without
 // ever being renewed. Quick and slow work have queues with timeouts of their own:
 // the message of a quick worker that died is back long before a slow one's.
 func TestVisibilityCoversPredictableWork(t *testing.T) {

@@ -1,5 +1,5 @@
 // Package race_test brings whole marathons into a running stack: how long it
-// takes, what it costs, and what is left of an import whose web role is killed.
+// takes, what it costs, and what becomes of an import whose web role is killed.
 package race_test
 
 import (

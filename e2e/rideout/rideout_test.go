@@ -57,7 +57,7 @@ func ownEmulator(t *testing.T) *azurite.Server {
 }
 
 // The whole application on a service that splits and moves its ranges all the
-// time and cuts its pages: upload, watch, search, edit, delete. Nobody sees an
+// time and cuts its pages: upload, watch, search, edit, delete. No user sees an
 // answer 5xx, nothing is lost, and search and lists end equal to the truth (T10).
 func TestTheApplicationRidesOutPartitionMoves(t *testing.T) {
 	emulator := ownEmulator(t)

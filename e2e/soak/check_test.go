@@ -90,8 +90,8 @@ type findings []string
 func (f *findings) add(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
 
 // unfinished finds work of a video that has not ended. It returns how many steps
-// of a stopped video say for ever that they run: their message found that nobody
-// wants them any more.
+// of a stopped video say for ever that they run: their message found that
+// they are not wanted any more.
 func (t *truth) unfinished(id string, left *findings) (stale int) {
 	if t.meta == nil {
 		left.add("rows without META: %s %s", id, t.rows[0].key())

@@ -70,7 +70,7 @@ func TestSeedDecidesThePlan(t *testing.T) {
 	}
 }
 
-// Scratch that nobody uses any more is found: of a worker that is dead, and of a step that
+// Scratch that is not used any more is found: of a worker that is dead, and of a step that
 // is over. An empty directory of a living worker is as it should be.
 func TestScratchThatIsLeftIsFound(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 )
 
-// Somebody has the port when the role wants it, and has let go of it when we
+// Another process has the port when the role wants it, and has let go of it when we
 // look: the role must be tried on another one.
 func TestPortLostForAMoment(t *testing.T) {
 	if testing.Short() {

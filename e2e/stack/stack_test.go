@@ -201,7 +201,7 @@ func TestRestartMeetsItsSupervisor(t *testing.T) {
 	}
 }
 
-// Nothing is built or started while somebody else holds a port, and the error
+// Nothing is built or started while another process holds a port, and the error
 // says which, and what to do.
 func TestStrangersPortIsAnErrorThatSaysSo(t *testing.T) {
 	t.Parallel()

@@ -190,7 +190,7 @@ func TestLateCommitArrives(t *testing.T) {
 	})
 }
 
-// A message is sent twice when somebody wants that: the one that is meant, and only
+// A message is sent twice when that is wanted: the one that is meant, and only
 // once more.
 func TestRepeatSendsAMessageAgain(t *testing.T) {
 	if testing.Short() {
