@@ -189,7 +189,7 @@ func (v View) Missing() []Intent {
 }
 
 // Wanted returns the intents, in their most urgent queues, for the parts that a viewer
-// needs who goes to a second of a video that is being made: the chunk that shows it, the
+// a viewer needs who goes to a second of a video that is being made: the chunk that shows it, the
 // next one, and the sound of both. What is committed or being worked on is left out, and
 // so are parts that fail alone. A part whose turn comes later is promised twice then; its
 // second message finds it done.
