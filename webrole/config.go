@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
@@ -90,8 +89,8 @@ func loadConfig(getenv func(string) string) (config, error) {
 		Instance:  getenv("CUTROOM_INSTANCE"),
 		Token:     getenv("WEBROLE_TOKEN"),
 		WebDir:    getenv("WEBROLE_WEB_DIR"),
-		Hosts:     words(getenv("WEBROLE_HOSTS")),
-		Origins:   words(getenv("WEBROLE_ORIGINS")),
+		Hosts:     env.Words("WEBROLE_HOSTS"),
+		Origins:   env.Words("WEBROLE_ORIGINS"),
 		Rate: edge.Limits{
 			API:      env.Int("WEBROLE_RATE_LIMIT", 0, 0, maxRate),
 			Playback: env.Int("WEBROLE_PLAYBACK_RATE_LIMIT", 0, 0, maxRate),
@@ -114,6 +113,11 @@ func loadConfig(getenv func(string) string) (config, error) {
 		UploadMemory: int64(env.Int("WEBROLE_UPLOAD_MEMORY", 256, minUploadMemory, maxUploadMemory)) << 20,
 		WorkTime:     env.Duration("WEBROLE_REQUEST_TIMEOUT", edge.WorkTime, time.Second, maxWorkTime),
 		DrainTimeout: env.Duration("WEBROLE_DRAIN_TIMEOUT", 20*time.Second, 0, maxDrain),
+		Prices:       settings.Parse(&env, "WEBROLE_PRICES", price.Parse),
+		Lab:          settings.Parse(&env, "CUTROOM_LAB", labAddress),
+		Queues: settings.Parse(&env, "CUTROOM_VISIBILITY", func(text string) ([]workqueue.Spec, error) {
+			return workqueue.WithVisibility(workflow.Specs, text)
+		}),
 	}
 	// On loopback there is no load balancer that would have to notice.
 	delay := 5 * time.Second
@@ -122,37 +126,21 @@ func loadConfig(getenv func(string) string) (config, error) {
 	}
 	cfg.readAccess(&env)
 	cfg.readQuotas(&env)
-	var prices error
-	cfg.Prices, prices = price.Parse(getenv("WEBROLE_PRICES"))
-	env.Bad("WEBROLE_PRICES", prices)
 	cfg.DrainDelay = env.Duration("WEBROLE_DRAIN_DELAY", delay, 0, maxDrainDelay)
-	var storage, visibility error
 	_, log := logging.New(io.Discard, getenv) // main has it
+	var storage error
 	cfg.Storage, storage = azstorage.ConfigFromEnv(getenv)
-	cfg.Queues, visibility = workqueue.WithVisibility(workflow.Specs, getenv("CUTROOM_VISIBILITY"))
-	env.Bad("CUTROOM_VISIBILITY", visibility)
-	var lab error
-	cfg.Lab, lab = labAddress(getenv("CUTROOM_LAB"))
-	env.Bad("CUTROOM_LAB", lab)
 	cfg.check(func(name, format string, args ...any) { env.Bad(name, fmt.Errorf(format, args...)) })
 	return cfg, errors.Join(env.Err(), log, storage)
 }
 
 // readAccess reads the settings of sign-in, keys and networks.
 func (c *config) readAccess(env *settings.Reader) {
-	var proxies error
-	c.Proxies, proxies = edge.ParseProxies(words(env.Getenv("WEBROLE_TRUSTED_PROXIES")))
-	env.Bad("WEBROLE_TRUSTED_PROXIES", proxies)
-	var ops error
-	c.PublicOps, ops = onOff(env.Text("WEBROLE_PUBLIC_OPS", "off"))
-	env.Bad("WEBROLE_PUBLIC_OPS", ops)
-	c.OpsFrom, ops = edge.ParseProxies(words(env.Getenv("WEBROLE_OPS_NETWORKS")))
-	env.Bad("WEBROLE_OPS_NETWORKS", ops)
-	var anonymous error
-	c.Anonymous, anonymous = onOff(env.Text("WEBROLE_ANONYMOUS", "off"))
-	env.Bad("WEBROLE_ANONYMOUS", anonymous)
+	c.Proxies = settings.Parse(env, "WEBROLE_TRUSTED_PROXIES", edge.ParseProxies)
+	c.OpsFrom = settings.Parse(env, "WEBROLE_OPS_NETWORKS", edge.ParseProxies)
+	c.PublicOps, c.Anonymous = env.On("WEBROLE_PUBLIC_OPS"), env.On("WEBROLE_ANONYMOUS")
 	c.Links.Life = env.Duration("WEBROLE_PLAYBACK_LIFE", 6*time.Hour, time.Second, 7*24*time.Hour)
-	for _, key := range words(env.Getenv("WEBROLE_PLAYBACK_KEYS")) {
+	for _, key := range env.Words("WEBROLE_PLAYBACK_KEYS") {
 		if len(key) < minSessionKey {
 			env.Bad("WEBROLE_PLAYBACK_KEYS", fmt.Errorf("a key has %d characters, needs at least %d", len(key), minSessionKey))
 		}
@@ -161,7 +149,7 @@ func (c *config) readAccess(env *settings.Reader) {
 	c.SignIn = access.OIDC{
 		Issuer: env.Getenv("WEBROLE_OIDC_ISSUER"), ClientID: env.Getenv("WEBROLE_OIDC_CLIENT_ID"), ClientSecret: env.Getenv("WEBROLE_OIDC_CLIENT_SECRET"),
 		URL: env.Getenv("WEBROLE_URL"), Role: access.Role(env.Text("WEBROLE_OIDC_ROLE", string(access.Viewer))),
-		RoleClaim: env.Text("WEBROLE_OIDC_ROLE_CLAIM", "roles"), Keys: words(env.Getenv("WEBROLE_SESSION_KEYS")),
+		RoleClaim: env.Text("WEBROLE_OIDC_ROLE_CLAIM", "roles"), Keys: env.Words("WEBROLE_SESSION_KEYS"),
 	}
 }
 
@@ -190,16 +178,6 @@ func (c *config) readQuotas(env *settings.Reader) {
 func (c config) local() bool {
 	host, _, _ := net.SplitHostPort(c.Addr)
 	return isLoopback(host)
-}
-
-func onOff(text string) (bool, error) {
-	switch text {
-	case "on":
-		return true, nil
-	case "off":
-		return false, nil
-	}
-	return false, fmt.Errorf("%q is not on or off", text)
 }
 
 // labAddress reads http://lab:token@127.0.0.1:port. The lab is on this host, or the
@@ -306,10 +284,6 @@ func (c config) LogValue() slog.Value {
 		slog.Any("prices", c.Prices), slog.Any("scaling", c.Scaling),
 		slog.String("webDir", c.WebDir), slog.Bool("lab", c.Lab != nil), slog.Int64("uploadMemory", c.UploadMemory),
 		slog.Duration("drainDelay", c.DrainDelay), slog.Duration("drainTimeout", c.DrainTimeout))
-}
-
-func words(s string) []string {
-	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // isLoopback reports whether only this host can reach a listener at host. An

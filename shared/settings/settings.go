@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -32,6 +33,27 @@ func (r *Reader) Text(name, unset string) string {
 		return v
 	}
 	return unset
+}
+
+// Words returns a list, whose items commas or spaces separate.
+func (r *Reader) Words(name string) []string {
+	return strings.FieldsFunc(r.Getenv(name), func(c rune) bool { return c == ',' || c == ' ' })
+}
+
+// On returns whether a variable is on; it is off when it is unset.
+func (r *Reader) On(name string) bool {
+	text := r.Text(name, "off")
+	if text != "on" && text != "off" {
+		r.Bad(name, fmt.Errorf("%q is not on or off", text))
+	}
+	return text == "on"
+}
+
+// Parse returns what parse makes of a variable, which is empty when it is unset.
+func Parse[T any](r *Reader, name string, parse func(string) (T, error)) T {
+	v, err := parse(r.Getenv(name))
+	r.Bad(name, err)
+	return v
 }
 
 // Int returns a whole number from low to high.

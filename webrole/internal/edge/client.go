@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -11,10 +12,11 @@ import (
 // client counts. The zero value trusts none.
 type Proxies []netip.Prefix
 
-// ParseProxies reads addresses and networks such as 10.0.0.7, 10.0.0.0/8 or fd00::/8.
-func ParseProxies(list []string) (Proxies, error) {
+// ParseProxies reads a list of addresses and networks such as 10.0.0.7, 10.0.0.0/8 or
+// fd00::/8, which commas or spaces separate.
+func ParseProxies(list string) (Proxies, error) {
 	var all Proxies
-	for _, text := range list {
+	for _, text := range strings.FieldsFunc(list, func(c rune) bool { return c == ',' || c == ' ' }) {
 		p, err := netip.ParsePrefix(text)
 		if addr, addrErr := netip.ParseAddr(text); addrErr == nil {
 			p, err = addr.Prefix(addr.BitLen())
@@ -31,12 +33,7 @@ func ParseProxies(list []string) (Proxies, error) {
 func (p Proxies) Include(client netip.Prefix) bool { return p.trusts(client.Addr()) }
 
 func (p Proxies) trusts(addr netip.Addr) bool {
-	for _, network := range p {
-		if network.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(addr) })
 }
 
 // Client is the address that sent r. Without a trusted proxy that is the other end of the

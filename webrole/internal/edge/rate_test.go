@@ -10,7 +10,7 @@ import (
 
 func TestClientBehindProxies(t *testing.T) {
 	t.Parallel()
-	proxies, err := ParseProxies([]string{"10.0.0.0/8", "127.0.0.1", "fd00::/8"})
+	proxies, err := ParseProxies("10.0.0.0/8, 127.0.0.1 fd00::/8")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestClientBehindProxies(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"nonsense", "10.0.0.0/33", "10.0.0.1:80", "example.org"} {
-		if _, err := ParseProxies([]string{bad}); err == nil {
+		if _, err := ParseProxies(bad); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}
 	}
