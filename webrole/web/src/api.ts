@@ -1,15 +1,13 @@
 // The API as the pages use it: JSON or a file in, JSON out, problems as exceptions.
 import type { components } from './api-types';
 
-type Schemas = components['schemas'];
+export type Schemas = components['schemas'];
 export type Video = Schemas['Video'];
 export type Step = Schemas['Step'];
 export type Captions = Schemas['Captions'];
 export type Facets = Schemas['Facets'];
 export type Upload = Schemas['Upload'];
-export type Queue = Schemas['Queue'];
 export type Poison = Schemas['Poison'];
-export type Worker = Schemas['Worker'];
 export type Clip = Schemas['Clip'];
 export type Registration = Schemas['Registration'];
 export type RegistrationPage = Schemas['RegistrationList'];
@@ -126,6 +124,8 @@ export function $<T extends HTMLElement = HTMLElement>(id: string): T {
   return found as T;
 }
 
+export const field = (id: string) => $<HTMLInputElement>(id);
+
 // Announces a text to everybody, screen readers included; the same text once.
 export function say(text: string) {
   const status = $('status');
@@ -141,6 +141,48 @@ export function element<K extends keyof HTMLElementTagNameMap>(name: K, attribut
   }
   made.append(...children);
   return made;
+}
+
+export function svg<K extends keyof SVGElementTagNameMap>(name: K, attributes: Record<string, string | number>, ...children: (Node | string)[]): SVGElementTagNameMap[K] {
+  const made = document.createElementNS('http://www.w3.org/2000/svg', name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
+  made.append(...children);
+  return made;
+}
+
+export const plural = (n: number, one: string, many = `${one}s`) => `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
+
+// bytes is a size for people, in powers of 1000.
+export function bytes(n: number) {
+  const units = ['bytes', 'kB', 'MB', 'GB', 'TB'];
+  let at = 0;
+  for (; n >= 1000 && at < units.length - 1; at++) n /= 1000;
+  return `${n < 100 && at > 0 ? n.toFixed(1) : Math.round(n)} ${units[at]}`;
+}
+
+// copy puts a text on the clipboard and says so.
+export function copy(text: string, tell: (text: string) => void, done: string) {
+  navigator.clipboard.writeText(text).then(() => tell(done)).catch((err) => tell(message(err)));
+}
+
+// onSubmit does a form's work in place of sending it, and tells what went wrong.
+export function onSubmit(id: string, work: (form: HTMLFormElement) => Promise<void> | void, tell = say) {
+  const form = $<HTMLFormElement>(id);
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    Promise.resolve().then(() => work(form)).catch((err) => tell(message(err)));
+  });
+}
+
+// during disables a button while work is done, and tells what went wrong.
+export async function during(button: HTMLButtonElement, work: () => Promise<void>, tell = say) {
+  button.disabled = true;
+  try {
+    await work();
+  } catch (err) {
+    tell(message(err));
+  }
+  button.disabled = false;
 }
 
 const stateTexts: Partial<Record<Video['state'], string>> = {

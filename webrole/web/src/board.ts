@@ -1,11 +1,11 @@
-import { $, type BoardEvent, Problem, type VideoPage, call, element, message, say } from './api';
+import { $, type BoardEvent, type BoardQueue, type Poison, Problem, type VideoPage, call, element, message, say } from './api';
 import { ask } from './board/ask';
 import { hue, short } from './board/colour';
 import { Facts } from './board/facts';
 import { Model } from './board/model';
 import { Picture } from './board/picture';
 import { follow } from './board/stream';
-import { fromAPI, fromModel } from './board/tables';
+import { drawTables } from './board/tables';
 import { Words } from './board/words';
 
 const model = new Model();
@@ -21,10 +21,9 @@ async function act(path: string, done: string) {
   } catch (err) {
     say(message(err));
   }
-  if (!live) await readOnce();
 }
 
-async function pause(name: string, paused: boolean, button: HTMLButtonElement) {
+async function pause({ name, paused }: BoardQueue, button: HTMLButtonElement) {
   button.disabled = true;
   await act(`/ops/queues/${name}/${paused ? 'resume' : 'pause'}`, paused ? `Queue ${name} is resumed.` : `Queue ${name} is paused. What is in progress is finished.`);
   button.disabled = false;
@@ -43,22 +42,20 @@ async function redrive(id: string, what: string) {
   if (sure) await act(`/ops/poison/${encodeURIComponent(id)}/redrive`, `${what} is on its queue again.`);
 }
 
-const picture = new Picture(model, {
-  pause: (queue, button) => { void pause(queue.name, queue.paused, button); },
-  clear: (queue) => { void clear(queue.name); },
-  redrive: (poison, what) => { void redrive(poison.id, what); },
-  follow: (id) => {
+const actions = {
+  pause: (queue: BoardQueue, button: HTMLButtonElement) => { void pause(queue, button); },
+  clear: (name: string) => { void clear(name); },
+  redrive: (p: Poison) => { void redrive(p.id, `${p.step || 'item'} of queue ${p.queue}`); },
+  follow: (id: string) => {
     facts.show(id);
     picture.mark(id);
     $('follow').focus();
   },
-}, $('board-queues'), $('board-workers'), $('board-gone'), $('board-poison'), $('air'));
-
-const tableActions = {
-  pause: (name: string, paused: boolean, button: HTMLButtonElement) => { void pause(name, paused, button); },
-  clear: (name: string) => { void clear(name); },
-  redrive: (poison: { id: string; step?: string; queue: string }) => { void redrive(poison.id, `${poison.step || 'item'} of queue ${poison.queue}`); },
 };
+
+const picture = new Picture(model, actions, $('board-queues'), $('board-workers'), $('board-gone'), $('board-poison'), $('air'));
+
+const redrawTables = () => { if (tables.open && live) drawTables(model, actions); };
 
 // --- What is above the picture ---
 
@@ -122,7 +119,7 @@ function redraw() {
     legend();
     facts.draw();
     rove();
-    if (tables.open && live) fromModel(model, tableActions);
+    redrawTables();
   });
 }
 let drawnOnce = false;
@@ -159,16 +156,15 @@ function hear(event: BoardEvent) {
   redraw();
 }
 
-// readOnce shows the tables without the stream.
-async function readOnce(): Promise<boolean> {
+// refused says why there is no stream. EventSource does not tell, so something else of the
+// operators' is asked for; it returns whether there is no reason to try again.
+async function refused(): Promise<boolean> {
   if ($('board').classList.contains('coming')) $('board').hidden = true; // what was shown once stays
   try {
-    await fromAPI(tableActions);
-    tables.open = true;
+    await call('GET', '/ops/workers');
+    say('The picture does not come through. The board as tables, /board/tables, does not need it.');
   } catch (err) {
-    if (err instanceof Problem && err.status === 404) {
-      return true; // operations are not on this listener, and the page says so
-    }
+    if (err instanceof Problem && err.status === 404) return true; // not on this listener, and the page says so
     say(message(err));
   }
   return false;
@@ -181,10 +177,10 @@ follow('/api/v1/ops/events', {
     $('link').textContent = 'not connected';
     $('link').dataset['state'] = 'away';
   },
-  refused: readOnce,
+  refused,
 });
 
-tables.addEventListener('toggle', () => { if (tables.open && live) fromModel(model, tableActions); });
+tables.addEventListener('toggle', redrawTables);
 
 $('hold').addEventListener('click', () => {
   held = !held;

@@ -1,5 +1,5 @@
 // The captions of a video on its page: a list of languages, and a form that adds one.
-import { $, type Captions, type List, Problem, call, element, message, say, sleep } from './api';
+import { $, type Captions, type List, Problem, call, element, field, message, onSubmit, say, sleep } from './api';
 
 // chooser is a list of what the player can show: its own menu is hard to reach without a
 // pointer, and differs from browser to browser. It is called with the languages there are.
@@ -38,9 +38,6 @@ function about(c: Captions): string {
 // choose from: a player reads the list of them once.
 export function setUp(id: string, player: HTMLVideoElement, changed: () => void) {
   const offer = chooser(player);
-  const form = $<HTMLFormElement>('send-captions');
-  const chosen = $<HTMLInputElement>('captions-file');
-  const language = $<HTMLInputElement>('language');
   let offered: string | null = null;
 
   // load returns whether any are still being made.
@@ -60,18 +57,13 @@ export function setUp(id: string, player: HTMLVideoElement, changed: () => void)
     return items.some((c) => c.state === 'queued' || c.state === 'running');
   }
 
-  form.addEventListener('submit', async (event) => {
-    event.preventDefault();
-    const file = chosen.files?.[0];
+  onSubmit('send-captions', async (form) => {
+    const file = field('captions-file').files?.[0];
     if (!file) return;
     const type = file.name.toLowerCase().endsWith('.vtt') ? 'text/vtt' : 'application/x-subrip';
-    try {
-      await call('POST', `/videos/${id}/captions/${encodeURIComponent(language.value.trim())}`, { body: file.slice(0, file.size, type) });
-      form.reset();
-      while (await load()) await sleep(500);
-    } catch (err) {
-      say(message(err));
-    }
+    await call('POST', `/videos/${id}/captions/${encodeURIComponent(field('language').value.trim())}`, { body: file.slice(0, file.size, type) });
+    form.reset();
+    while (await load()) await sleep(500);
   });
   load().catch((err) => {
     if (!(err instanceof Problem && err.status === 404)) say(message(err)); // the page itself says that there is no video

@@ -1,5 +1,5 @@
 // Makes a clip of what is shown: a file of its own, with a link that one can pass on.
-import { $, type Clip, call, element, message, sleep } from './api';
+import { $, type Clip, call, element, onSubmit, sleep } from './api';
 
 // makeClip asks for a clip and waits until it is there. It returns the address of its file.
 export async function makeClip(path: string, body: object): Promise<string> {
@@ -22,16 +22,11 @@ export function setUp(id: string, player: HTMLVideoElement) {
     const last = Number.isFinite(player.duration) ? player.duration - Number(length.value) : player.currentTime;
     from.value = Math.max(0, Math.min(player.currentTime, last)).toFixed(1);
   });
-  $<HTMLFormElement>('make-clip').addEventListener('submit', async (event) => {
-    event.preventDefault();
+  onSubmit('make-clip', async () => {
     said.textContent = 'Making it…';
-    try {
-      const media = await makeClip(`/videos/${id}/clips`, { startSeconds: Number(from.value), durationSeconds: Number(length.value) });
-      said.replaceChildren(element('a', { href: media }, 'Watch the clip'), ', or ', element('a', { href: media, download: 'clip.mp4' }, 'download it'), '.');
-    } catch (err) {
-      said.textContent = message(err);
-    }
-  });
+    const media = await makeClip(`/videos/${id}/clips`, { startSeconds: Number(from.value), durationSeconds: Number(length.value) });
+    said.replaceChildren(element('a', { href: media }, 'Watch the clip'), ', or ', element('a', { href: media, download: 'clip.mp4' }, 'download it'), '.');
+  }, (text) => { said.textContent = text; });
   return (ready: boolean) => {
     if (ready && button.disabled) said.textContent = '';
     button.disabled = !ready;

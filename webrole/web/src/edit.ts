@@ -1,7 +1,7 @@
 // Changes what a video is called, in place. Only what was changed in the form is sent,
 // with the version that was read (If-Match): who edits another field loses nothing, and
 // nobody overwrites the same field unseen.
-import { $, Problem, type Video, call, message } from './api';
+import { $, Problem, type Video, call, onSubmit } from './api';
 import { suggestAll } from './suggest';
 import { type Race, raceIn, showRace } from './tie';
 
@@ -54,8 +54,5 @@ export function setUp(read: () => Video, saved: (v: Video) => void) {
     dialog.showModal();
   });
   $('edit-close').addEventListener('click', () => dialog.close());
-  $<HTMLFormElement>('edit-form').addEventListener('submit', (event) => {
-    event.preventDefault();
-    save().catch((err) => trouble(message(err)));
-  });
+  onSubmit('edit-form', save, trouble);
 }

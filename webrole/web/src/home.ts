@@ -1,9 +1,8 @@
-import { $, type Facets, type Video, type VideoPage, call, duration, element, message, poll, say, stateText } from './api';
+import { $, type Facets, type Video, type VideoPage, call, duration, element, message, onSubmit, plural, poll, say, stateText } from './api';
+import { Cards, readPages } from './cards';
 import { thumb } from './thumb';
 
-const list = $('videos');
-interface Card { item: HTMLLIElement; looks: string }
-const cards = new Map<string, Card>(); // id → card and what it shows
+const cards = new Cards($('videos'), card, 6);
 const filters = ['tag', 'channel', 'actor']; // what a search is narrowed down by
 let query = words(new URLSearchParams(location.search));
 let asked = 0; // how many lists were asked for: of two answers the later question's counts
@@ -75,58 +74,24 @@ async function showFacets() {
 async function load() {
   const mine = ++asked;
   const videos: Video[] = [];
-  let token = '';
   const cost = { read: 0, requests: 0 };
-  let better: Record<string, string> | undefined;
-  for (let page = 0; page < pages; page++) {
-    const params = new URLSearchParams(query || '');
-    params.set('limit', '24');
-    if (token) params.set('pageToken', token);
-    const answer = await call<VideoPage>('GET', `${query && !ofChannel(query) ? '/search' : '/videos'}?${params}`);
+  let better: VideoPage['didYouMean'];
+  const token = await readPages(query && !ofChannel(query) ? '/search' : '/videos', query ?? new URLSearchParams(), pages, (page) => {
     // What failed concerns its owner, who sees it in My videos.
-    videos.push(...answer.items.filter((v) => v.playable || !['failed', 'cancelled'].includes(v.state)));
-    token = answer.nextPageToken || '';
-    better ||= answer.didYouMean;
-    cost.read += answer.entitiesRead ?? 0;
-    cost.requests += answer.requests ?? 0;
-    if (!token) break;
-  }
+    videos.push(...page.items.filter((v) => v.playable || !['failed', 'cancelled'].includes(v.state)));
+    better ||= page.didYouMean;
+    cost.read += page.entitiesRead ?? 0;
+    cost.requests += page.requests ?? 0;
+  });
   if (mine !== asked) return; // somebody has typed on
   next = token;
   $('more').hidden = !next;
-  show(videos);
+  cards.show(videos);
   if (query) showCorrection(better);
   if (query && videos.length === 0) say('Nothing was found. Fewer words find more, and the beginning of a word is enough.');
-  else if (query && !ofChannel(query)) say(`${videos.length}${next ? ' or more' : ''} found; ${cost.read} index rows read in ${cost.requests === 1 ? '1 request' : `${cost.requests} requests`}`);
+  else if (query && !ofChannel(query)) say(`${videos.length}${next ? ' or more' : ''} found; ${cost.read} index rows read in ${plural(cost.requests, 'request')}`);
   else say('');
   $('empty').hidden = videos.length > 0 || query !== null;
-}
-
-// Until the first answer there are grey cards, so that nothing jumps when it comes.
-list.append(...Array.from({ length: 6 }, () => element('li', { class: 'ghost', 'aria-hidden': 'true' })));
-
-// Replaces only the cards that changed, so that focus and pictures stay.
-function show(videos: Video[]) {
-  for (const ghost of list.querySelectorAll('.ghost')) ghost.remove();
-  list.removeAttribute('aria-busy');
-  const wanted = new Set(videos.map((v) => v.id));
-  for (const [id, known] of cards) {
-    if (!wanted.has(id)) {
-      known.item.remove();
-      cards.delete(id);
-    }
-  }
-  videos.forEach((video, at) => {
-    const looks = JSON.stringify([video.title, video.links, stateText(video), video.durationSeconds, video.channel]);
-    let known = cards.get(video.id);
-    if (known?.looks !== looks) {
-      const item = card(video);
-      if (known) known.item.replaceWith(item);
-      known = { item, looks };
-      cards.set(video.id, known);
-    }
-    if (list.children[at] !== known.item) list.insertBefore(known.item, list.children[at] ?? null);
-  });
 }
 
 const narrow = element('button', { type: 'button' }, 'Narrow down');
@@ -181,8 +146,7 @@ q.addEventListener('input', () => {
   clearTimeout(typing);
   typing = window.setTimeout(search, 250);
 });
-$('search').addEventListener('submit', (event) => {
-  event.preventDefault();
+onSubmit('search', () => {
   clearTimeout(typing);
   search();
 });

@@ -1,9 +1,7 @@
 // The journey of a video below its player: every attempt and every wait of every step
 // on one time axis, in pictures and in words, and what it cost.
-import { $, type Video, call, element, message, settled } from './api';
-import type { components } from './api-types';
+import { $, type Video, bytes as size, call, element, message, plural, settled, type Schemas } from './api';
 
-type Schemas = components['schemas'];
 type Journey = Schemas['Journey'];
 type Cost = Schemas['Cost'];
 type Item = Schemas['JourneyItem'];
@@ -27,8 +25,6 @@ const marks: Record<Kind, string> = { waiting: '', running: '▸', done: '✓', 
 const invisible = 0.02; // seconds: a shorter wait is none
 
 const seconds = (s: number) => (s >= 120 ? `${Math.floor(s / 60)} min ${Math.round(s % 60)} s` : `${s.toFixed(s < 9.95 ? 1 : 0)} s`);
-
-const plural = (n: number, one: string, many = `${one}s`) => `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
 
 // Turns what the API tells into rows of bars.
 function rowsOf(journey: Journey): Row[] {
@@ -227,7 +223,6 @@ function table(rows: Row[]) {
 
 const money = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', maximumSignificantDigits: 3 });
 const number = new Intl.NumberFormat('en');
-const size = (bytes: number) => (bytes >= 1e9 ? `${(bytes / 1e9).toFixed(2)} GB` : bytes >= 1e6 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e3).toFixed(1)} kB`);
 
 const lines = (id: string, cells: string[][]) => $(id).replaceChildren(...cells.map(([first = '', ...rest]) => element('tr', {},
   element('th', { scope: 'row' }, first), ...rest.map((text) => element('td', {}, text)))));

@@ -2,12 +2,11 @@
 // (docs/lab.md). The section is in the page where there is a lab, and shows itself
 // when that answers. Results are said in words; nothing asks for confirmation,
 // because everything heals.
-import { $, Problem, call, element, message, poll } from './api';
-import type { components } from './api-types';
+import { $, Problem, call, element, message, poll, type Schemas } from './api';
 
-type Lab = components['schemas']['Lab'];
-type LabDone = components['schemas']['LabDone'];
-type LabWorker = components['schemas']['LabWorker'];
+type Lab = Schemas['Lab'];
+type LabDone = Schemas['LabDone'];
+type LabWorker = Schemas['LabWorker'];
 
 const said = $('lab-said');
 

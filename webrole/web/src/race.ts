@@ -1,16 +1,13 @@
 // The page of a race: a start list goes in, a bib or an age group leads to the moment
 // in the video, and from there to a clip that one can keep or pass on.
-import { $, type ImportReport, type List, Problem, type Registration, type RegistrationPage, call, duration, element, message, say } from './api';
+import { $, type ImportReport, copy as copyText, plural, type List, Problem, type Registration, type RegistrationPage, call, duration, during, element, field, message, onSubmit, say } from './api';
 import { makeClip } from './clip';
 
-const field = (id: string) => $<HTMLInputElement>(id);
 const names = ['event', 'distance', 'bib', 'from', 'to'] as const;
 const pageSize = '50';
 
 // An event's key: see docs/data-model.md, table registrations.
 const eventPath = () => `/events/${encodeURIComponent(`${field('event').value.trim()}__${field('distance').value.trim()}`)}/registrations`;
-
-const requests = (n: number) => (n === 1 ? '1 request' : `${n} requests`);
 
 let next = '';
 
@@ -33,7 +30,7 @@ async function find(more: boolean) {
   const rows = page.items.map(row);
   if (more) $('runners').append(...rows);
   else $('runners').replaceChildren(...rows);
-  if (page.items.length) say(`${$('runners').children.length}${next ? ' or more' : ''} found; ${page.entitiesRead} rows read in ${requests(page.requests)}`);
+  if (page.items.length) say(`${$('runners').children.length}${next ? ' or more' : ''} found; ${page.entitiesRead} rows read in ${plural(page.requests, 'request')}`);
   else say(bib ? `Nobody has bib ${bib} in this event.` : 'Nobody is registered like that in this event.');
 }
 
@@ -81,9 +78,7 @@ function clipper(runner: Registration): Node {
 
 function links(media: string, runner: Registration): (Node | string)[] {
   const copy = labelled(element('button', { type: 'button' }, 'Copy link'), runner);
-  copy.addEventListener('click', () => {
-    navigator.clipboard.writeText(new URL(media, location.href).href).then(() => say('The link is copied.')).catch((err) => say(message(err)));
-  });
+  copy.addEventListener('click', () => copyText(new URL(media, location.href).href, say, 'The link is copied.'));
   return [labelled(element('a', { href: media, class: 'button' }, 'Watch the clip'), runner), ' ',
     labelled(element('a', { href: media, class: 'button', download: `finish-${runner.bib}.mp4` }, 'Download'), runner), ' ', copy];
 }
@@ -110,33 +105,27 @@ function send(file: File): Promise<ImportReport> {
   });
 }
 
-$<HTMLFormElement>('import').addEventListener('submit', async (event) => {
-  event.preventDefault();
+const report = (text: string) => { $('report').textContent = text; };
+
+onSubmit('import', async () => {
   const file = field('csv').files?.[0];
   if (!file || !$<HTMLFormElement>('find').reportValidity()) return;
-  const button = $<HTMLButtonElement>('send');
-  button.disabled = true;
   $('sending').hidden = false;
   $('refusals').replaceChildren();
-  $('report').textContent = 'Importing…';
-  try {
-    const report = await send(file);
+  report('Importing…');
+  await during($<HTMLButtonElement>('send'), async () => {
+    const done = await send(file);
     if (!field('bib').value) await find(false);
-    $('report').textContent = `${report.accepted} stored (${report.unchanged} of them were there already), ${report.refused} refused, in ${requests(report.requests)} to the table service.${readAs(report.charset)}`;
-    $('refusals').replaceChildren(...report.refusals.slice(0, 100).map((r) => element('li', {}, `Line ${r.line}${r.bib ? `, bib ${r.bib}` : ''}: ${r.detail}`)));
-  } catch (err) {
-    $('report').textContent = message(err);
-  } finally {
-    button.disabled = false;
-    $('sending').hidden = true;
-  }
+    report(`${done.accepted} stored (${done.unchanged} of them were there already), ${done.refused} refused, in ${plural(done.requests, 'request')} to the table service.${readAs(done.charset)}`);
+    $('refusals').replaceChildren(...done.refusals.slice(0, 100).map((r) => element('li', {}, `Line ${r.line}${r.bib ? `, bib ${r.bib}` : ''}: ${r.detail}`)));
+  }, report);
+  $('sending').hidden = true;
 });
 
-$<HTMLFormElement>('find').addEventListener('submit', (event) => {
-  event.preventDefault();
+onSubmit('find', () => {
   const params = new URLSearchParams(names.flatMap((name) => (field(name).value ? [[name, field(name).value]] : [])));
   history.replaceState(null, '', `/race?${params}`);
-  find(false).catch((err) => say(message(err)));
+  return find(false);
 });
 $('more').addEventListener('click', () => { find(true).catch((err) => say(message(err))); });
 

@@ -1,14 +1,13 @@
 // A scene at /learn/{scene}. It plays at its own speed in the process that keeps the stack,
 // because leases run on while somebody reads. This page asks for what is told and shows
 // that at the reader's pace, as sentences and as a sequence diagram.
-import { $, call, element, message, Problem, say, sleep } from './api';
-import type { components } from './api-types';
+import { $, call, element, message, Problem, say, sleep, type Schemas } from './api';
 import { remember } from './played';
 import { Sequence } from './sequence';
 
-type Event = components['schemas']['LabSceneEvent'];
-type Exchange = components['schemas']['LabExchange'];
-type Run = components['schemas']['LabSceneRun'];
+type Event = Schemas['LabSceneEvent'];
+type Exchange = Schemas['LabExchange'];
+type Run = Schemas['LabSceneRun'];
 
 const paces = [
   { text: 'at reading speed', factor: 1 },

@@ -1,10 +1,9 @@
 // Goes to a second of a video that is being made, also when that part is not made yet:
 // the server has it made before the others, and it plays as soon as it is there.
-import { $, call, duration, element, message, poll } from './api';
-import type { components } from './api-types';
+import { $, call, duration, element, message, poll, type Schemas } from './api';
 import type { Player } from './player';
 
-type Seek = components['schemas']['Seek'];
+type Seek = Schemas['Seek'];
 
 // ahead is how long before the end of what is made the next parts are asked for, in
 // seconds: about what a chunk takes.

@@ -1,22 +1,13 @@
 // A sequence diagram that grows: who takes part as columns, and one row for each arrow.
-import type { components } from './api-types';
+import { svg, type Schemas } from './api';
 
-type Event = components['schemas']['LabSceneEvent'];
+type Event = Schemas['LabSceneEvent'];
 
 const top = 34;
 const row = 48;
 const column = 160;
 const margin = 84; // from the left edge to the first column
 const letters = 24; // of a label before it is cut; all of it is in the text beside
-
-const space = 'http://www.w3.org/2000/svg';
-
-function svg(name: string, attributes: Record<string, string | number>, ...children: (Node | string)[]) {
-  const made = document.createElementNS(space, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
-  made.append(...children);
-  return made;
-}
 
 const cut = (text: string, most = letters) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 

@@ -1,9 +1,6 @@
 // Suggests people, tags and channels that videos have already, while somebody types: what
 // the search finds for the last word of a list and what it has in common.
-import { call, element, message } from './api';
-import type { components } from './api-types';
-
-type Facets = components['schemas']['Facets'];
+import { call, element, message, type Facets } from './api';
 
 const pause = 200; // ms without a key before the server is asked
 const atMost = 8;

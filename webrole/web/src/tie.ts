@@ -1,11 +1,8 @@
 // The fields that tie a video to a race: its event, its distance, and when its first frame
 // was seen by a clock on the wall. On two pages, with ids that begin alike.
-import { $ } from './api';
-import type { components } from './api-types';
+import { field, type Schemas } from './api';
 
-export type Race = components['schemas']['Race'];
-
-const field = (id: string) => $<HTMLInputElement>(id);
+export type Race = Schemas['Race'];
 
 // raceIn reads the fields: null when they are empty. What is there in part is an error.
 export function raceIn(prefix: string): Race | null {

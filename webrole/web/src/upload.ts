@@ -1,12 +1,11 @@
 // The page that sends files: a row for each, from its choice to the link that plays it.
-import { $, type Video, call, element, message, poll, say, settled, stateText } from './api';
+import { $, type Video, bytes, call, element, field, message, onSubmit, poll, say, settled, stateText } from './api';
 import { unfinished } from './memory';
 import { otherKind } from './sniff';
 import { suggestAll } from './suggest';
 import { raceIn } from './tie';
 import { Cancelled, type Metadata, Transfer, fingerprint } from './transfer';
 
-const field = (id: string) => $<HTMLInputElement>(id);
 const names = (id: string) => field(id).value.split(',').map((s) => s.trim()).filter(Boolean);
 
 suggestAll(field);
@@ -18,8 +17,6 @@ function metadata(title: string): Metadata {
     visibility: field('visibility').value, priority: field('priority').value, race: raceIn('race-') ?? undefined,
   };
 }
-
-const megabytes = (bytes: number) => (bytes < 1e6 ? `${Math.ceil(bytes / 1000)} KB` : `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`);
 
 function timeLeft(seconds: number) {
   if (seconds < 60) return `${Math.ceil(seconds)} s left`;
@@ -52,7 +49,7 @@ class Row {
     this.transfer = new Transfer(file, () => this.show(), id);
     this.title.value = file.name.replace(/\.[^.]+$/, '').slice(0, 200) || 'Untitled';
     this.item = element('li', {},
-      element('label', {}, element('span', { class: 'soft' }, `Title of ${file.name}, ${megabytes(file.size)}`), this.title),
+      element('label', {}, element('span', { class: 'soft' }, `Title of ${file.name}, ${bytes(file.size)}`), this.title),
       element('div', { class: 'row' }, this.stage, this.bar, this.words, this.pause, this.cancel, this.here, this.link));
     this.bar.setAttribute('aria-label', `Progress of ${file.name}`);
     this.pause.addEventListener('click', () => this.pressed());
@@ -164,13 +161,13 @@ class Row {
       case 'cancelled': return '';
     }
     if (!this.begun) return 'Waits for its turn';
-    if (transfer.paused) return `Paused at ${megabytes(transfer.sent)}`;
+    if (transfer.paused) return `Paused at ${bytes(transfer.sent)}`;
     if (transfer.retrying) return 'The connection broke; trying again…';
-    const parts = [`${megabytes(transfer.sent)} of ${megabytes(this.file.size)}`];
-    if (transfer.found > 0) parts.unshift(`Going on at ${megabytes(transfer.found)}`);
+    const parts = [`${bytes(transfer.sent)} of ${bytes(this.file.size)}`];
+    if (transfer.found > 0) parts.unshift(`Going on at ${bytes(transfer.found)}`);
     const speed = transfer.speed();
     if (transfer.playable) parts.push('can be watched already');
-    if (speed > 0) parts.push(`${megabytes(speed)}/s`, timeLeft((this.file.size - transfer.sent) / speed));
+    if (speed > 0) parts.push(`${bytes(speed)}/s`, timeLeft((this.file.size - transfer.sent) / speed));
     return parts.join(' · ');
   }
 }
@@ -235,8 +232,7 @@ addEventListener('drop', (event) => {
 
 // Files go one after another, each with several parts at a time: the first can be
 // watched while the last is still being sent.
-$<HTMLFormElement>('upload').addEventListener('submit', async (event) => {
-  event.preventDefault();
+onSubmit('upload', async () => {
   const chosen = rows.filter((row) => row.phase === 'waiting');
   sending = true;
   for (const row of chosen) {

@@ -1,4 +1,4 @@
-import { $, type List, Problem, type Step, type Video, call, duration, element, message, poll, say, settled, stateText } from './api';
+import { $, type List, Problem, type Step, type Video, call, copy, duration, during, element, message, plural, poll, say, settled, stateText } from './api';
 import { setUp as setUpCaptions } from './captions';
 import { setUp as setUpClip } from './clip';
 import { setUp as setUpEdit } from './edit';
@@ -89,7 +89,7 @@ function show(v: Video) {
 
 async function views() {
   const { total } = await call<{ total: number }>('GET', `/videos/${id}/views`);
-  $('views').textContent = total === 1 ? '1 view' : `${total.toLocaleString()} views`;
+  $('views').textContent = plural(total, 'view');
   $('views').hidden = total === 0;
 }
 
@@ -132,17 +132,10 @@ for (const button of actions) {
     setUpRemove(id, button);
     continue;
   }
-  button.addEventListener('click', async () => {
-    button.disabled = true;
-    try {
-      still = 0;
-      show(await call<Video>('POST', `/videos/${id}/${action}`));
-    } catch (err) {
-      say(message(err));
-    } finally {
-      button.disabled = false;
-    }
-  });
+  button.addEventListener('click', () => during(button, async () => {
+    still = 0;
+    show(await call<Video>('POST', `/videos/${id}/${action}`));
+  }));
 }
 setUpEdit(() => video, show);
 
@@ -154,7 +147,6 @@ $('share').addEventListener('toggle', () => {
 });
 for (const name of ['link', 'frame']) {
   $(`share-${name}-copy`).addEventListener('click', () => {
-    const tell = (text: string) => { $('share-said').textContent = text; };
-    navigator.clipboard.writeText($<HTMLInputElement>(`share-${name}`).value).then(() => tell('Copied.')).catch((err) => tell(message(err)));
+    copy($<HTMLInputElement>(`share-${name}`).value, (text) => { $('share-said').textContent = text; }, 'Copied.');
   });
 }

@@ -1,1 +1,1 @@
-import{a as o}from"./shared-KQZWB4LF.js";import{k as t}from"./shared-F6SI7F6E.js";for(let e of document.querySelectorAll("[data-scene]"))o().includes(e.dataset.scene??"")&&e.querySelector("h3")?.append(t("span",{class:"soft"}," \u2713 played"));
+import{a as o}from"./shared-KQZWB4LF.js";import{l as t}from"./shared-NNIAME5X.js";for(let e of document.querySelectorAll("[data-scene]"))o().includes(e.dataset.scene??"")&&e.querySelector("h3")?.append(t("span",{class:"soft"}," \u2713 played"));

@@ -1,18 +1,16 @@
 // The living picture: tokens in lanes and slots. An element belongs to one message
 // for as long as that is on the board, so that a move is a move and focus stays.
-import { $, element } from '../api';
-import type { BoardQueue, BoardWorker, Poison } from '../api';
+import { $, element, svg } from '../api';
+import type { BoardQueue, BoardWorker } from '../api';
 import { hue, short } from './colour';
 import { type Model, type Place, type Token, placeKey } from './model';
 import { type Plot, plot } from './plot';
+import type { TableActions } from './tables';
 
 const moveMs = 420;
 const still = matchMedia('(prefers-reduced-motion: reduce)');
 
-export interface Actions {
-  pause(queue: BoardQueue, button: HTMLButtonElement): void;
-  clear(queue: BoardQueue): void;
-  redrive(poison: Poison, what: string): void;
+export interface Actions extends TableActions {
   follow(id: string): void;
 }
 
@@ -25,12 +23,6 @@ interface QueueView {
 interface SlotView { node: HTMLElement; seat: HTMLElement; text: HTMLElement; left: HTMLElement }
 interface WorkerView { node: HTMLElement; facts: HTMLElement; chips: HTMLElement; trouble: HTMLElement; pools: HTMLElement; rows: Map<string, HTMLElement>; slots: Map<string, SlotView> }
 interface PoisonView { node: HTMLElement; seat: HTMLElement; looks: string }
-
-const svg = <K extends keyof SVGElementTagNameMap>(name: K, attributes: Record<string, string>) => {
-  const made = document.createElementNS('http://www.w3.org/2000/svg', name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-};
 
 function setText(node: Element, text: string) {
   if (node.textContent !== text) node.textContent = text;
@@ -127,7 +119,7 @@ export class Picture {
     const pause = element('button', { type: 'button', class: 'small' });
     const clear = element('button', { type: 'button', class: 'small', 'aria-label': `Clear queue ${q.name}` }, 'Clear');
     pause.addEventListener('click', () => this.actions.pause(this.model.queues.get(q.name) ?? q, pause));
-    clear.addEventListener('click', () => this.actions.clear(this.model.queues.get(q.name) ?? q));
+    clear.addEventListener('click', () => this.actions.clear(q.name));
     const done = plot('done'), age = plot('age');
     const lanes = new Map<string, LaneView>();
     const rows = element('div', { class: 'lanes' });
@@ -252,7 +244,7 @@ export class Picture {
       const seat = element('span', { class: 'seat' });
       const what = `${p.step || 'item'} of queue ${p.queue}`;
       const redrive = element('button', { type: 'button', class: 'small', 'aria-label': `Redrive ${what}` }, 'Redrive');
-      redrive.addEventListener('click', () => this.actions.redrive(p, what));
+      redrive.addEventListener('click', () => this.actions.redrive(p));
       const node = element('li', { class: 'poisoned' }, seat,
         element('div', { class: 'poison-text' }, element('p', {}, element('strong', {}, what), ` · ${p.failures ?? 0} failures · ${new Date(p.poisonedAt).toLocaleString()}`), element('p', { class: 'reason' }, p.reason)), redrive);
       this.poison.set(p.id, { node, seat, looks: '' });
@@ -360,9 +352,9 @@ export class Picture {
   private makeToken(id: string): TokenView {
     const label = element('span', { class: 'token-label', 'aria-hidden': true }), badge = element('span', { class: 'token-badge', 'aria-hidden': true, hidden: true });
     const name = element('span', { class: 'unseen' });
-    const box = svg('svg', { class: 'ring', viewBox: '0 0 36 36', 'aria-hidden': 'true' });
     const ring = svg('circle', { cx: '18', cy: '18', r: '16', pathLength: '100', 'stroke-dasharray': '100' });
-    box.append(svg('circle', { class: 'ring-back', cx: '18', cy: '18', r: '16' }), ring);
+    const back = svg('circle', { class: 'ring-back', cx: '18', cy: '18', r: '16' });
+    const box = svg('svg', { class: 'ring', viewBox: '0 0 36 36', 'aria-hidden': 'true' }, back, ring);
     const node = element('button', { type: 'button', class: 'token', tabindex: -1, 'data-id': id }, box, label, badge, name);
     node.addEventListener('click', () => this.actions.follow(id));
     return { node, name, label, badge, ring, at: '', looks: '' };

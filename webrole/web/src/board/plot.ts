@@ -1,5 +1,5 @@
 // A small plot of one number over the last minutes: a line, the newest value in words.
-import { element } from '../api';
+import { element, svg } from '../api';
 
 const width = 96, height = 22, points = 60;
 
@@ -8,20 +8,12 @@ export interface Plot { node: HTMLElement; show(values: number[], text: string, 
 const names = { done: 'done', age: 'oldest' };
 
 export function plot(kind: keyof typeof names): Plot {
-  const space = 'http://www.w3.org/2000/svg';
-  const box = document.createElementNS(space, 'svg');
-  box.setAttribute('viewBox', `0 0 ${width} ${height}`);
-  box.setAttribute('class', `plot plot-${kind}`);
-  box.setAttribute('aria-hidden', 'true');
-  const area = document.createElementNS(space, 'path');
-  area.setAttribute('class', 'plot-area');
-  const line = document.createElementNS(space, 'path');
-  line.setAttribute('class', 'plot-line');
-  box.append(area, line);
-  const value = element('span', { class: 'plot-value' });
+  const area = svg('path', { class: 'plot-area' });
+  const line = svg('path', { class: 'plot-line' });
+  const box = svg('svg', { viewBox: `0 0 ${width} ${height}`, class: `plot plot-${kind}`, 'aria-hidden': 'true' }, area, line);
+  const value = element('span', { class: 'plot-value', 'aria-hidden': 'true' });
   const words = element('span', { class: 'unseen' });
   const node = element('div', { class: 'plot-box' }, element('span', { class: 'plot-name', 'aria-hidden': true }, names[kind]), box, value, words);
-  value.setAttribute('aria-hidden', 'true');
   return {
     node,
     show(values, text, said) {

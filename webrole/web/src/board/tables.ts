@@ -1,17 +1,14 @@
-// The board as tables: for screen readers, and where the stream does not come through.
-import { $, type Poison, call, element } from '../api';
-import type { List, Queue, Worker } from '../api';
+// The board as tables, for screen readers. Where the stream does not come through the
+// server has the same as a page: /board/tables.
+import { $, type BoardLane, type BoardQueue, type Poison, element } from '../api';
 import { type Model } from './model';
 
 type Cell = Node | string;
 const row = (first: string, ...cells: (Cell | Cell[])[]) => element('tr', {}, element('th', { scope: 'row' }, first),
   ...cells.map((cell) => element('td', {}, ...[cell].flat())));
 
-interface Line { name: string; pool: string; length: number; visibility: string; paused: boolean; poison: boolean; lead: boolean }
-interface Busy { name: string; seen: string; busy: string; done: string }
-
 export interface TableActions {
-  pause(name: string, paused: boolean, button: HTMLButtonElement): void;
+  pause(queue: BoardQueue, button: HTMLButtonElement): void;
   clear(name: string): void;
   redrive(poison: Poison): void;
 }
@@ -35,38 +32,17 @@ function button(text: string, label: string, run: (self: HTMLButtonElement) => v
   return made;
 }
 
-function drawAll(queues: Line[], workers: Busy[], poison: Poison[], actions: TableActions) {
-  draw('queues', queues, (q) => {
-    const verb = q.paused ? 'resume' : 'pause';
-    const buttons = q.lead ? [button(q.paused ? 'Resume' : 'Pause', `${verb} queue ${q.name}`, (self) => actions.pause(q.name, q.paused, self))] : [];
-    buttons.push(button('Clear', `clear queue ${q.name}`, () => actions.clear(q.name)));
-    return row(q.name, q.pool, String(q.length), q.visibility, q.poison ? '' : q.paused ? 'paused' : 'open', buttons);
+export function drawTables(model: Model, actions: TableActions) {
+  const lanes = [...model.queues.values()].flatMap((q) => q.lanes.map((lane, i): [BoardQueue, BoardLane, boolean] => [q, lane, i === 0]));
+  draw('queues', lanes, ([q, lane, first]) => {
+    const verb = q.paused ? 'Resume' : 'Pause';
+    const buttons = [button('Clear', `clear queue ${lane.name}`, () => actions.clear(lane.name))];
+    if (first) buttons.unshift(button(verb, `${verb.toLowerCase()} queue ${q.name}`, (self) => actions.pause(q, self)));
+    return row(lane.name, q.pool, String(lane.length), `${q.visibilitySeconds} s`, q.paused ? 'paused' : 'open', buttons);
   });
-  draw('workers', workers, (w) => row(w.name, w.seen, w.busy || 'nothing', w.done));
-  draw('poison', poison, (p) => row(p.queue, p.step || '', p.reason, new Date(p.poisonedAt).toLocaleString(),
+  draw('workers', [...model.workers.values()], (w) => row(w.name,
+    new Date(w.seenAt).toLocaleTimeString() + (w.silent ? ', silent' : '') + (w.trouble ? `, receives nothing: ${w.trouble}` : ''),
+    w.tasks.map((t) => `${t.step} ${t.video}, delivery ${t.dequeueCount}`).join(', ') || 'nothing', String(w.done)));
+  draw('poison', model.poison, (p) => row(p.queue, p.step || '', p.reason, new Date(p.poisonedAt).toLocaleString(),
     [button('Redrive', `redrive ${p.step || 'item'} of queue ${p.queue}`, () => actions.redrive(p))]));
-}
-
-export function fromModel(model: Model, actions: TableActions) {
-  const queues = [...model.queues.values()].flatMap((q) => q.lanes.map((l, i) => ({
-    name: l.name, pool: q.pool, length: l.length, visibility: `${q.visibilitySeconds} s`, paused: q.paused, poison: false, lead: i === 0,
-  })));
-  const workers = [...model.workers.values()].map((w) => ({
-    name: w.name, seen: new Date(w.seenAt).toLocaleTimeString() + (w.silent ? ', silent' : '') + (w.trouble ? `, receives nothing: ${w.trouble}` : ''), done: String(w.done),
-    busy: w.tasks.map((t) => `${t.step} ${t.video}, delivery ${t.dequeueCount}`).join(', '),
-  }));
-  drawAll(queues, workers, model.poison, actions);
-}
-
-// fromAPI asks the routes that answer once.
-export async function fromAPI(actions: TableActions) {
-  const [queues, workers, poison] = await Promise.all([
-    call<List<Queue>>('GET', '/ops/queues'), call<List<Worker>>('GET', '/ops/workers'), call<List<Poison>>('GET', '/ops/poison')]);
-  const lines = queues.items.filter((q) => !q.poison || q.length > 0).map((q) => ({
-    name: q.name, pool: q.pool ?? '', length: q.length, visibility: q.poison ? '' : `${q.visibilitySeconds} s`, paused: q.paused, poison: q.poison, lead: !q.poison,
-  }));
-  drawAll(lines, workers.items.map((w) => ({
-    name: w.name, seen: new Date(w.lastSeenAt).toLocaleTimeString(), done: String(w.details?.done ?? ''),
-    busy: ((w.details?.busy ?? []) as { step: string; video: string }[]).map((t) => `${t.step} ${t.video}`).join(', '),
-  })), poison.items, actions);
 }
