@@ -111,7 +111,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	videos.SetLimits(cfg.Limits)
 	videos.Observe(videostore.Observer{Video: measured.changed})
 	register, keys, trail := workers.New(account), apikeys.New(account), audit.New(account)
-	scale := scaling.NewSource(queues, register, workflow.Pools(), cfg.Scaling)
+	scale := scaling.NewSource(queues, workflow.Pools(), cfg.Scaling)
 	shown := board.New(board.Parts{Queues: queues, Workers: register, Scale: scale, Title: func(ctx context.Context, id video.ID) (string, error) {
 		rec, err := videos.Get(ctx, id)
 		if errors.Is(err, videostore.ErrNotFound) || errors.Is(err, tablestore.ErrUnreadable) {
@@ -119,7 +119,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		}
 		return rec.Video.Title, err
 	}})
-	measured.show(shown, scale)
+	measured.show(shown)
 	api, err := httpapi.New(httpapi.Parts{
 		Videos: videos, Blobs: blobs, Uploads: upload.New(account, blobs, videos, cfg.UploadMemory),
 		Catalog: catalog.New(account), Search: searchindex.New(account),
@@ -146,7 +146,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	}
 	pages.ShowLab(cfg.breaks(), cfg.plays())
 	return listen(ctx, cfg, account, site{
-		api: api, pages: pages, board: shown, scale: scale, playback: playback.New(videos, blobs), who: who, videos: videos,
+		api: api, pages: pages, board: shown, playback: playback.New(videos, blobs), who: who, videos: videos,
 		trail: access.Trail{Entries: trail, From: func(r *http.Request) string { return cfg.Proxies.Client(r).String() }}, measured: measured,
 	})
 }

@@ -14,7 +14,6 @@ import (
 	sharedmetrics "github.com/cutroom/cutroom/shared/metrics"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/board"
-	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
 // metrics are for the admin listener: all that this role exports is made and registered
@@ -51,14 +50,14 @@ func newMetrics() *metrics {
 }
 
 // show adds what the board and the scaling signal tell when metrics are collected.
-func (m *metrics) show(b *board.Board, scale *scaling.Source) {
+func (m *metrics) show(b *board.Board) {
 	watchers := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "cutroom_board_watchers", Help: "Streams of /ops/events that are open.",
 	}, func() float64 { return float64(b.Watchers()) })
 	reads := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "cutroom_board_storage_requests_total", Help: "Storage requests of the one reader for all who watch the board.",
 	}, func() float64 { return float64(b.Requests()) })
-	m.registry.MustRegister(watchers, reads, scaleMetrics{scale})
+	m.registry.MustRegister(watchers, reads, scaleMetrics{b})
 }
 
 // changed is told of every change of META that this role committed.
@@ -75,7 +74,9 @@ func (m *metrics) observe(r *http.Request, status int, took time.Duration) {
 
 // scaleMetrics asks for the scaling signal when metrics are collected. Storage that does
 // not answer leaves the others as they are.
-type scaleMetrics struct{ source *scaling.Source }
+type scaleMetrics struct{ board *board.Board }
+
+const scaleTimeout = 5 * time.Second
 
 var (
 	scaleWanted  = prometheus.NewDesc("cutroom_scale_workers_wanted", "Worker roles that the queues want (GET /api/v1/ops/scale).", nil, nil)
@@ -99,7 +100,9 @@ func (m scaleMetrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	d, err := m.source.Now(context.Background()) // it has a deadline of its own
+	ctx, cancel := context.WithTimeout(context.Background(), scaleTimeout)
+	defer cancel()
+	d, err := m.board.Scale(ctx)
 	if err != nil {
 		slog.Warn("metrics lack the queues", "error", err)
 		gauge(scaleRead, 0)

@@ -10,6 +10,6 @@ import (
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
-	m.show(nil, nil)
+	m.show(nil)
 	metricstest.Documented(t, m.registry, "../docs/metrics.md", "Web role")
 }

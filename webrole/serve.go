@@ -21,7 +21,6 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
 	"github.com/cutroom/cutroom/webrole/internal/page"
 	"github.com/cutroom/cutroom/webrole/internal/playback"
-	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
 // Time-outs of both listeners. There is no write time-out: a slow player may take
@@ -42,7 +41,6 @@ type site struct {
 	pages    *page.Pages
 	playback *playback.Service
 	board    *board.Board
-	scale    *scaling.Source
 	ready    *readiness
 	who      access.Authenticator
 	videos   access.Videos

@@ -11,8 +11,10 @@ package board
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/time/rate"
 
@@ -34,6 +36,10 @@ const (
 	Budget = 20
 	burst  = 60
 )
+
+// linger is how long the reader goes on without a watcher, so that a program that asks for
+// the scaling signal again and again does not make it begin anew each time.
+const linger = 2 * time.Second
 
 var (
 	// ErrCrowded says that [MaxWatchers] watch already.
@@ -64,6 +70,7 @@ type Board struct {
 	closed   bool
 	watchers int
 	reader   *reader // nil while no board is open
+	linger   *time.Timer
 }
 
 // New returns a board without watchers.
@@ -124,12 +131,19 @@ func (b *Board) Watch() (*Watcher, error) {
 	return &Watcher{b, b.reader, b.reader.start}, nil
 }
 
-// Close ends the watching, once. With the last watcher the reader stops.
+// Close ends the watching, once. The reader stops a moment after the last watcher left.
 func (w *Watcher) Close() {
-	w.board.mu.Lock()
-	defer w.board.mu.Unlock()
-	if w.board.watchers--; w.board.watchers == 0 {
-		w.board.stop(ErrClosed)
+	b := w.board
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.watchers--; b.watchers == 0 && b.reader != nil {
+		b.linger = time.AfterFunc(linger, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if b.watchers == 0 {
+				b.stop(ErrClosed)
+			}
+		})
 	}
 }
 
@@ -143,6 +157,9 @@ func (b *Board) Close() {
 
 // stop ends the reader; its watchers are told why. The caller holds mu.
 func (b *Board) stop(why error) {
+	if b.linger != nil {
+		b.linger.Stop()
+	}
 	if b.reader != nil {
 		b.reader.cancel(why)
 		b.reader = nil
@@ -174,14 +191,29 @@ func (w *Watcher) next(ctx context.Context) (*published, error) {
 
 // Snapshot returns what a watcher would see first. While others watch it costs nothing.
 func (b *Board) Snapshot(ctx context.Context) (api.BoardEvent, error) {
+	p, err := b.now(ctx)
+	return p.state, err
+}
+
+// Scale returns how many workers the queues want (paper rows Q4 and Q18). The answer may be
+// 2 s old.
+func (b *Board) Scale(ctx context.Context) (scaling.Decision, error) {
+	p, err := b.now(ctx)
+	if err != nil {
+		return scaling.Decision{}, fmt.Errorf("count the workers wanted: %w", err)
+	}
+	return p.decision, nil
+}
+
+func (b *Board) now(ctx context.Context) (published, error) {
 	w, err := b.Watch()
 	if err != nil {
-		return api.BoardEvent{}, err
+		return published{}, err
 	}
 	defer w.Close()
 	p, err := w.next(ctx)
 	if err != nil {
-		return api.BoardEvent{}, err
+		return published{}, err
 	}
-	return p.state, nil
+	return *p, nil
 }

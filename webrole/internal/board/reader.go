@@ -18,6 +18,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
+	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
 // How often storage is asked for each thing. A queue counts as busy until busyFor has
@@ -26,6 +27,7 @@ import (
 // first.
 const (
 	passEvery    = 500 * time.Millisecond // also how often watchers are told
+	firstPause   = 20 * time.Millisecond  // until the first state is complete
 	peekEvery    = time.Second            // a busy queue's first messages
 	lengthEvery  = 2 * time.Second
 	idleEvery    = 10 * time.Second // the length of a lane that is not in use
@@ -72,6 +74,7 @@ type reader struct {
 // published is a state as watchers get it.
 type published struct {
 	state    api.BoardEvent
+	decision scaling.Decision // of Scale
 	data     []byte
 	replaced chan struct{} // closed when there is a newer one
 }
@@ -82,7 +85,7 @@ type line struct {
 	lengthAt, peekAt time.Time // when it was asked
 	busyUntil        time.Time
 	length           int64
-	read             bool
+	read             bool // the length, and the messages if there are any
 	messages         []api.BoardMessage
 }
 
@@ -134,24 +137,19 @@ func (b *Board) abandon(r *reader, why error) {
 	}
 }
 
-// first asks for everything, and then once more: the second pass reads the messages of
-// the queues that the first one found busy.
+// first asks until everything was asked for once.
 func (r *reader) first() error {
-	for complete := false; ; {
+	for {
 		if err := r.pass(); err != nil {
 			return err
 		}
-		if complete {
+		if !r.workersAt.IsZero() && !r.poisonAt.IsZero() && !slices.ContainsFunc(r.lines, func(l *line) bool { return !l.read }) {
 			return nil
-		}
-		complete = !r.workersAt.IsZero() && !r.poisonAt.IsZero() && !slices.ContainsFunc(r.lines, func(l *line) bool { return !l.read })
-		if complete {
-			continue
 		}
 		select {
 		case <-r.ctx.Done():
 			return context.Cause(r.ctx)
-		case <-time.After(passEvery):
+		case <-time.After(firstPause):
 		}
 	}
 }
@@ -170,7 +168,8 @@ func (r *reader) note(err error) {
 
 // publish gives the new state to all watchers.
 func (r *reader) publish(now time.Time) {
-	next := &published{state: r.observe(now), replaced: make(chan struct{})}
+	next := &published{decision: r.newest.Load().decision, replaced: make(chan struct{})}
+	r.observe(next, now)
 	var err error
 	if next.data, err = json.Marshal(next.state); err != nil {
 		slog.Error("the board cannot be shown", "error", fmt.Errorf("encode the board: %w", err)) // a number that is none
@@ -243,7 +242,7 @@ func (r *reader) asks(now time.Time) []ask {
 			every = lengthEvery
 		}
 		all = append(all, ask{&l.lengthAt, every, func(ctx context.Context) error { return r.askLength(ctx, l) }})
-		if l.read && now.Before(l.busyUntil) {
+		if !l.lengthAt.IsZero() && now.Before(l.busyUntil) {
 			workersPause = workersEvery
 			all = append(all, ask{&l.peekAt, peekEvery, func(ctx context.Context) error { return r.askMessages(ctx, l) }})
 		}
@@ -262,7 +261,8 @@ func (r *reader) askLength(ctx context.Context, l *line) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.read, l.length = true, state.Length
+	l.length = state.Length
+	l.read = l.read || state.Length == 0
 	if state.Length > 0 || len(l.messages) > 0 {
 		l.busy()
 	}
@@ -279,7 +279,7 @@ func (r *reader) askMessages(ctx context.Context, l *line) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.messages = api.Each(seen, messageOf)
+	l.read, l.messages = true, api.Each(seen, messageOf)
 	l.length = max(l.length, int64(len(l.messages)))
 	if len(l.messages) > 0 {
 		l.busy()

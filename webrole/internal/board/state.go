@@ -14,15 +14,20 @@ import (
 )
 
 // observe makes the state of what was read. It is never changed once it is published.
-func (r *reader) observe(now time.Time) api.BoardEvent {
-	shown := r.newest.Load().state
-	s := api.BoardEvent{At: now.UTC(), Poison: r.poison, Trouble: r.trouble, Samples: shown.Samples, Scale: shown.Scale}
+func (r *reader) observe(p *published, now time.Time) {
+	p.state = api.BoardEvent{At: now.UTC(), Poison: r.poison, Trouble: r.trouble, Samples: r.newest.Load().state.Samples}
+	s := &p.state
 	later := r.latest()
 	s.Workers = api.Each(r.seen, func(w workers.Worker) api.BoardWorker { return workerOf(w, now, later) })
-	oldest := r.queues(&s, later)
-	s.Videos = r.videos(s)
+	oldest := r.queues(s, later)
+	s.Videos = r.videos(*s)
 	if now.Sub(r.scaledAt) >= scaleEvery {
-		r.scaledAt, s.Scale = now, r.scale(now, s.Queues)
+		r.scaledAt, p.decision = now, r.decide(now, s.Queues)
+	}
+	settings := r.board.parts.Scale.Settings()
+	s.Scale = api.BoardScale{
+		Wanted: p.decision.Wanted, Now: p.decision.Now, Workers: p.decision.Seen.Workers, Why: p.decision.Why,
+		Floor: settings.Floor, Ceiling: settings.Ceiling,
 	}
 	if made, due := r.sample.take(now, r.board.Requests(), oldest); due {
 		kept := s.Samples[max(0, len(s.Samples)-maxSamples+1):]
@@ -31,7 +36,6 @@ func (r *reader) observe(now time.Time) api.BoardEvent {
 	if s.Samples == nil {
 		s.Samples = []api.BoardSample{}
 	}
-	return s
 }
 
 // latest helps to show each message once. Workers' rows and queues are not read in the
@@ -81,8 +85,8 @@ func (r *reader) queues(s *api.BoardEvent, later map[string]int64) (oldest map[s
 	return oldest
 }
 
-// scale asks how many workers the queues want, by what is shown of them.
-func (r *reader) scale(now time.Time, queues []api.BoardQueue) api.BoardScale {
+// decide asks how many workers the queues want, by what is shown of them.
+func (r *reader) decide(now time.Time, queues []api.BoardQueue) scaling.Decision {
 	var lanes []scaling.Lane
 	for _, q := range queues {
 		for _, l := range q.Lanes {
@@ -95,12 +99,7 @@ func (r *reader) scale(now time.Time, queues []api.BoardQueue) api.BoardScale {
 			lanes = append(lanes, lane)
 		}
 	}
-	source := r.board.parts.Scale
-	d := source.Decide(now, lanes, r.seen)
-	return api.BoardScale{
-		Wanted: d.Wanted, Now: d.Now, Workers: d.Seen.Workers, Why: d.Why,
-		Floor: source.Settings().Floor, Ceiling: source.Settings().Ceiling,
-	}
+	return r.board.parts.Scale.Decide(now, lanes, r.seen)
 }
 
 func queueOf(q *workqueue.Queue) api.BoardQueue {

@@ -220,7 +220,7 @@ func publicWorker(w workers.Worker) api.Worker {
 
 // GetScale implements GET /ops/scale (paper rows Q4 and Q18).
 func (s *Server) GetScale(c *gin.Context) {
-	d, err := s.Scale.Now(c.Request.Context())
+	d, err := s.Board.Scale(c.Request.Context())
 	targets := s.Scale.Settings()
 	reply(c, http.StatusOK, api.Scale{
 		At: d.Seen.At.UTC(), Wanted: d.Wanted, Now: d.Now, Workers: d.Seen.Workers, Why: d.Why,

@@ -13,8 +13,9 @@ type span struct{ from, to int64 }
 // unit or asks for several ranges: a server may ignore those and answer with the
 // whole. satisfiable is false when the range lies outside: 416.
 //
-// We read it ourselves because the storage service knows neither suffix ranges
-// nor several ranges.
+// http.ServeContent is not used: it asks a seeker, which cannot know where the range ends
+// and would have storage send the rest of the blob; it sends its header before storage has
+// answered, so a failure could not be a problem any more; and its 416 has no code.
 func parseRange(header string, size int64) (s span, partial, satisfiable bool) {
 	whole := span{0, size}
 	spec, ok := strings.CutPrefix(header, "bytes=")

@@ -4,7 +4,7 @@
 //
 //	rule.go    the rule: what was seen → workers wanted, and why
 //	window.go  the cool-down: what is wanted falls slowly
-//	source.go  reads what the rule needs
+//	source.go  what the rule needs, of what the board has read
 //
 // docs/patterns/scaling-by-queue-length.md tells the reasons. Next: window.go.
 package scaling

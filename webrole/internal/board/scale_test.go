@@ -1,17 +1,26 @@
-package scaling
+package board
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workitem"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/queuetest"
+	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
-func TestMain(m *testing.M) { azuritetest.Main(m) }
+func scale(t *testing.T, queues *workqueue.Queues, register *workers.Register) (scaling.Decision, error) {
+	t.Helper()
+	source := scaling.NewSource(queues, map[string]int{"heavy": 9}, scaling.Settings{Begin: 10 * time.Second, Bulk: 30 * time.Minute, Floor: 1, Ceiling: 10, CoolDown: time.Minute})
+	b := New(Parts{Queues: queues, Workers: register, Scale: source, Title: func(context.Context, video.ID) (string, error) { return "", nil }})
+	t.Cleanup(b.Close)
+	return b.Scale(t.Context())
+}
 
 // Q4, Q18: visible and hidden messages of all lanes are told apart, beyond the 32 that
 // one request shows, and items weigh what workers measured.
@@ -51,7 +60,7 @@ func TestQueuesAreSeenWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d, err := NewSource(queues, register, map[string]int{"heavy": 9}, usual).Now(t.Context())
+	d, err := scale(t, queues, register)
 	if err != nil || len(d.Seen.Queues) != 1 {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -72,7 +81,7 @@ func TestNobodyLives(t *testing.T) {
 	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
 		t.Fatal(err)
 	}
-	d, err := NewSource(queues, workers.New(account), map[string]int{"heavy": 9}, usual).Now(t.Context())
+	d, err := scale(t, queues, workers.New(account))
 	if err != nil || d.Wanted != 1 || d.Seen.Workers != 0 || d.Seen.Slots["heavy"] != 9 {
 		t.Errorf("%+v, %v", d, err)
 	}
