@@ -189,13 +189,12 @@ var (
 	poolSlots   = prometheus.NewDesc("cutroom_pool_slots", "Slots of a pool.", []string{"pool"}, nil)
 	breakers    = prometheus.NewDesc("cutroom_breaker_state", "Circuit breaker of a dependency: 0 closed, 1 half-open, 2 open (the worker receives nothing).", []string{"dependency"}, nil)
 	troubles    = prometheus.NewDesc("cutroom_troubles_total", "Troubles with a dependency, which cost items nothing.", []string{"dependency"}, nil)
-	bulkHeld    = prometheus.NewDesc("cutroom_bulk_held_seconds_total", "Time in which bulk queues got no slot because urgent work waited.", nil, nil)
 	poolBusy    = prometheus.NewDesc("cutroom_pool_busy", "Slots of a pool that are taken.", []string{"pool"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (queueMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{queueLength, visibility, messages, poolSlots, poolBusy, bulkHeld, breakers, troubles} {
+	for _, d := range []*prometheus.Desc{queueLength, visibility, messages, poolSlots, poolBusy, breakers, troubles} {
 		ch <- d
 	}
 }
@@ -210,7 +209,6 @@ func (m queueMetrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(poolSlots, float64(p.Slots), p.Name)
 		gauge(poolBusy, float64(p.Busy), p.Name)
 	}
-	ch <- prometheus.MustNewConstMetric(bulkHeld, prometheus.CounterValue, stats.BulkHeld.Seconds())
 	states := map[string]float64{consumer.BreakerClosed: 0, consumer.BreakerHalfOpen: 1, consumer.BreakerOpen: 2}
 	for _, b := range stats.Breakers {
 		gauge(breakers, states[b.State], b.Dependency)

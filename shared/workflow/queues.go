@@ -44,17 +44,27 @@ const ItemVersion = 1
 // Specs is the one place to add a queue. Treat it as read-only;
 // workqueue.WithVisibility returns changed copies.
 var Specs = travelling([]workqueue.Spec{
-	{Name: Probe, Pool: Light, Laned: true, Visibility: 60 * time.Second, Typical: time.Second, Weight: 6, Urgent: true, MaxIdlePoll: 500 * time.Millisecond},
-	{Name: EncodeFirst, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 2 * time.Second, Weight: 6, Urgent: true, MaxIdlePoll: time.Second},
-	{Name: EncodeHigh, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 8 * time.Second, Weight: 6, MaxWait: 5 * time.Minute, MaxIdlePoll: time.Second},
-	{Name: EncodeNormal, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 30 * time.Second, Weight: 3, Bulk: true, MaxWait: 10 * time.Minute, MaxIdlePoll: 2 * time.Second},
-	{Name: EncodeLow, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 30 * time.Second, Weight: 1, Bulk: true, MaxWait: 30 * time.Minute, MaxIdlePoll: 2 * time.Second},
-	{Name: AudioFirst, Pool: Light, Laned: true, Visibility: 60 * time.Second, Typical: time.Second, Weight: 6, Urgent: true, MaxIdlePoll: time.Second},
-	{Name: Audio, Pool: Light, Laned: true, Visibility: 120 * time.Second, Typical: 3 * time.Second, Weight: 3, Bulk: true, PoolShare: 0.5, MaxIdlePoll: 2 * time.Second},
-	{Name: Finish, Pool: Light, Laned: true, Visibility: 120 * time.Second, Typical: 3 * time.Second, Weight: 3},
+	{Name: Probe, Pool: Light, Laned: true, Visibility: 60 * time.Second, Typical: time.Second, Weight: 12, Urgent: true, MaxIdlePoll: 500 * time.Millisecond},
+	{Name: EncodeFirst, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 2 * time.Second, Weight: 12, Urgent: true, MaxIdlePoll: time.Second},
+	{Name: EncodeHigh, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 2 * time.Second, Weight: 6, MaxIdlePoll: time.Second},
+	{Name: EncodeNormal, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 30 * time.Second, Weight: 3, MaxIdlePoll: 2 * time.Second},
+	{Name: EncodeLow, Pool: Heavy, Laned: true, Visibility: 120 * time.Second, Typical: 30 * time.Second, Weight: 1, MaxIdlePoll: 2 * time.Second},
+	{Name: AudioFirst, Pool: Light, Laned: true, Visibility: 60 * time.Second, Typical: time.Second, Weight: 12, Urgent: true, MaxIdlePoll: time.Second},
+	{Name: Audio, Pool: Light, Laned: true, Visibility: 120 * time.Second, Typical: 3 * time.Second, Weight: 3, MaxIdlePoll: 2 * time.Second},
+	{Name: Finish, Pool: Light, Laned: true, Visibility: 120 * time.Second, Typical: time.Second, Weight: 6},
 	{Name: Index, Pool: Light, Visibility: 30 * time.Second, Typical: 300 * time.Millisecond, Weight: 2},
 	{Name: Purge, Pool: Light, Visibility: 60 * time.Second, Typical: 500 * time.Millisecond, Weight: 1},
 })
+
+// Niceness is how far the programs of a queue's items step back on the processor, as nice(1)
+// counts: not at all for what a viewer waits for, a little for the rest of what is short,
+// and far for bulk, which then leaves it to all others. A queue that is not named has 0.
+//
+// Bulk must not step back further: a program that hardly runs keeps its slot for long.
+var Niceness = map[string]int{EncodeHigh: 3, Finish: 3, EncodeNormal: BulkNice, EncodeLow: BulkNice, Audio: BulkNice}
+
+// BulkNice is the niceness of bulk work.
+const BulkNice = 12
 
 // travelling fills in which steps travel in each queue.
 func travelling(specs []workqueue.Spec) []workqueue.Spec {

@@ -50,15 +50,18 @@ const leadChunks = 3
 
 // byUrgency chooses the queue of a chunk (Q5). The first chunk of a new video
 // goes before everything else of its lane, so that every upload is soon playable;
-// the next two go before the bulk; the rest follows the user's priority.
-// Reprocessing, and work during the upload, have a low priority.
+// the next two go before the bulk; the rest follows the user's priority. A channel that
+// sent much while others waited gets a class less, or its first chunks would hold the
+// urgent slot all the time. Reprocessing, and work during the upload, have a low priority.
 func byUrgency(v video.Video, _ video.Plan, index int) string {
 	switch {
 	case v.Serving > 0, v.Early() && index >= leadChunks:
 		return EncodeLow
+	case v.Bulk && index == 0:
+		return EncodeHigh
 	case index == 0:
 		return EncodeFirst
-	case v.Priority == video.High || index < leadChunks:
+	case v.Priority == video.High || index < leadChunks && !v.Bulk:
 		return EncodeHigh
 	case v.Priority == video.Low:
 		return EncodeLow

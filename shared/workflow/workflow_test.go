@@ -11,7 +11,6 @@ import (
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workitem"
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 func TestDeclarationIsSound(t *testing.T) {
@@ -115,14 +114,11 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// What a new video needs to begin is in urgent queues, which have no other work and are
-// never bulk. A clip of ten seconds, which has two portions of sound and three chunks, is
-// in no bulk queue at all (Q5).
-func TestBeginningsAreNotBulk(t *testing.T) {
+// What a new video needs to be playable is in urgent queues, which have no other work. A
+// clip of ten seconds, which has two portions of sound and three chunks, is in no bulk
+// queue at all (Q5).
+func TestUrgentQueuesCarryTheFirstParts(t *testing.T) {
 	t.Parallel()
-	spec := func(queue string) workqueue.Spec {
-		return Specs[slices.IndexFunc(Specs, func(s workqueue.Spec) bool { return s.Name == queue })]
-	}
 	plan := func(portions int) video.Plan { return video.Plan{Sound: make([]video.SoundPortion, portions)} }
 	again := video.Video{Serving: 1}
 	for _, c := range []struct {
@@ -134,18 +130,20 @@ func TestBeginningsAreNotBulk(t *testing.T) {
 		{"third chunk", byUrgency(video.Video{}, plan(3), 2), false},
 		{"fourth chunk", byUrgency(video.Video{}, plan(3), 3), true},
 		{"first chunk, made again", byUrgency(again, plan(3), 0), true},
+		{"first chunk of a channel that sends much", byUrgency(video.Video{Bulk: true}, plan(3), 0), false},
+		{"second chunk of a channel that sends much", byUrgency(video.Video{Bulk: true}, plan(3), 1), true},
 		{"first portion", firstPortionFirst(video.Video{}, plan(3), 0), false},
 		{"second portion of three", firstPortionFirst(video.Video{}, plan(3), 1), true},
 		{"second portion of two", firstPortionFirst(video.Video{}, plan(2), 1), false},
 		{"first portion, made again", firstPortionFirst(again, plan(2), 0), true},
 	} {
-		if got := spec(c.queue).Bulk; got != c.bulk {
+		if got := Niceness[c.queue] == BulkNice; got != c.bulk {
 			t.Errorf("%s travels on %s, which is bulk: %t, want %t", c.what, c.queue, got, c.bulk)
 		}
 	}
-	beginnings := []string{Probe, byUrgency(video.Video{}, plan(3), 0), firstPortionFirst(video.Video{}, plan(3), 0)}
+	first := []string{Probe, byUrgency(video.Video{}, plan(3), 0), firstPortionFirst(video.Video{}, plan(3), 0)}
 	for _, s := range Specs {
-		if begins := slices.Contains(beginnings, s.Name); s.Urgent != begins {
+		if begins := slices.Contains(first, s.Name); s.Urgent != begins {
 			t.Errorf("queue %s is urgent: %t; what it carries lets a video begin: %t", s.Name, s.Urgent, begins)
 		}
 	}

@@ -31,32 +31,18 @@ type Spec struct {
 	// one, so it should be short (paper row Q16a). See [Policy] for the one in force.
 	Visibility time.Duration
 
-	// Weight is the queue's share of the pool's slots while other queues have work
-	// too: with weights 6:3:1, six, three and one of ten slots. Default 1.
+	// Weight is the queue's share of the pool's time while other queues have work too:
+	// with weights 6:3:1, six, three and one of ten seconds. Default 1.
 	Weight int
 
-	// Urgent queues carry what a user waits for. Within a lane they go before the
-	// pool's other queues. All urgent queues together have one slot beyond the
-	// pool's size, so they do not wait while bulk work fills it (paper row Q5).
+	// Urgent queues carry what a user waits for. All of them together have one slot beyond
+	// the pool's size, so they do not wait while other work fills it (paper row Q5). Give
+	// them a large weight, too.
 	Urgent bool
 
-	// Bulk queues carry what nobody waits for now. They get no slot while urgent work of
-	// any lane or pool waits for one, for up to a minute
-	// (docs/decisions/0055-bulk-waits-a-minute-for-beginnings.md).
-	Bulk bool
-
-	// PoolShare is the most of its pool's slots that the queue may hold at once, with its
-	// lanes: 0.5 is half of them, and at least one. It keeps work that may be long from
-	// filling a pool that is there for short work. 0 means all of them.
-	PoolShare float64
-
-	// MaxWait: when the queue's oldest item is older, the queue gets the next slot
-	// of its lane. A lane gives no two such slots in a row. 0 means never.
-	MaxWait time.Duration
-
-	// Typical is how long an item takes one slot, until that is measured. It weighs the
-	// queue when workers are counted (paper row Q18), and up to 10 s of it is brief work,
-	// which has a slot beside work that steps back. Default 1 s.
+	// Typical is how long an item holds its slot, until that is measured. A queue is
+	// charged for its slots by it, and it weighs the queue when workers are counted
+	// (paper row Q18). Default 1 s.
 	Typical time.Duration
 
 	MaxIdlePoll time.Duration // longest pause between two looks at an empty queue; default 5 s
@@ -80,15 +66,6 @@ func (s Spec) withDefaults() Spec {
 		s.ClaimPrefix = func(subject string) string { return subject + "/" }
 	}
 	return s
-}
-
-// SlotsOf returns how many slots of a pool of this size the queue may hold at once, with
-// its lanes.
-func (s Spec) SlotsOf(size int) int {
-	if s.PoolShare == 0 {
-		return size
-	}
-	return max(1, int(s.PoolShare*float64(size)))
 }
 
 // PoisonName is the name of the queue for the poison messages of a base queue and

@@ -22,7 +22,6 @@ type Consumer struct {
 	running  sync.WaitGroup
 	draining atomic.Bool
 	breakers *breakers
-	rush     *rush
 	owners   sync.Map // of *owner: the items in progress
 }
 
@@ -33,11 +32,10 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 	if err := options.check(queues.Specs()); err != nil {
 		return nil, fmt.Errorf("new consumer: %w", err)
 	}
-	c := &Consumer{options: options.withDefaults(), rush: &rush{}}
+	c := &Consumer{options: options.withDefaults()}
 	c.log = c.options.Log.With("worker", c.options.Worker)
 	c.breakers = newBreakers(c.options, c.log)
 	byName, side := map[string]*pool{}, &lanes{}
-	bounds := map[string]*bound{} // by base name: lanes share one
 	for _, spec := range queues.Specs() {
 		slots := c.options.Pools[spec.Pool]
 		if slots <= 0 {
@@ -45,17 +43,14 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 		}
 		p := byName[spec.Pool]
 		if p == nil {
-			p = &pool{name: spec.Pool, size: slots, rush: c.rush}
+			p = &pool{name: spec.Pool, size: slots}
 			byName[spec.Pool] = p
 			c.pools = append(c.pools, p)
-		}
-		if _, known := bounds[spec.Base()]; !known {
-			bounds[spec.Base()] = boundOf(spec, slots)
 		}
 		l := &line{
 			queue: queues.Queue(spec.Name),
 			pool:  p,
-			share: &share{lane: spec.Lane(), weight: float64(spec.Weight), urgent: spec.Urgent, bulk: spec.Bulk, brief: spec.Typical <= brief, bound: bounds[spec.Base()], maxWait: spec.MaxWait},
+			state: &queueState{weight: float64(spec.Weight), typical: spec.Typical.Seconds(), urgent: spec.Urgent},
 			wake:  make(chan struct{}, 1),
 			lanes: side,
 		}

@@ -14,7 +14,6 @@
 //
 //	poller (one per queue)            poller.go   receives messages, only into free slots
 //	  └─ pool (one per kind of work)  pool.go     says which queue gets the next free slot
-//	       │                          rush.go     bulk waits while beginnings wait, for a minute at most
 //	       └─ owner (one per message) owner.go    renews the lease while the handler works
 //	            └─ settle             settle.go   deletes, retries, releases, snoozes, poisons
 //

@@ -55,7 +55,6 @@ type Job struct {
 	Item         workitem.Item
 	Queue        string // without the prefix of the account; of a lane, its own name
 	Base         string // the same without the lane: what the queue is called where it is declared
-	Urgent       bool   // the queue is: see workqueue.Spec
 	MessageID    string
 	DequeueCount int64
 	Inserted     time.Time // when the message was sent, by this machine's clock
@@ -63,18 +62,6 @@ type Job struct {
 
 	moved    atomic.Int64 // Unix nanoseconds of the latest Progress
 	renewals atomic.Int64
-
-	back     atomic.Bool
-	stepBack func() // tells the pool; nil without one
-}
-
-// StepBack says that the work leaves the processor to others, such as by a low priority
-// of its programs. Then a lane of other customers gets a slot beside it, so that they do
-// not wait for the end of work that makes room for them anyway. It may be repeated.
-func (j *Job) StepBack() {
-	if !j.back.Swap(true) && j.stepBack != nil {
-		j.stepBack()
-	}
 }
 
 // Renewals is how often the lease was renewed so far: a request to the queue each.

@@ -123,12 +123,6 @@ func (o Options) check(specs []workqueue.Spec) error {
 		if slots > 0 && len(spec.Steps) == 0 {
 			bad("queue %s carries no step: name those of its items in Spec.Steps", spec.Name)
 		}
-		if spec.Urgent && spec.Bulk {
-			bad("queue %s is urgent and bulk: urgent work would wait for itself", spec.Name)
-		}
-		if spec.PoolShare < 0 || spec.PoolShare > 1 {
-			bad("queue %s: a share of %v of its pool: between 0 and 1", spec.Name, spec.PoolShare)
-		}
 		for _, step := range spec.Steps {
 			steps[step] = true
 			if slots > 0 && o.Handlers[step] == nil {

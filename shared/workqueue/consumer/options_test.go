@@ -19,11 +19,6 @@ func TestNewRefusesWhatWouldNeverBeConsumed(t *testing.T) {
 	account := azuritetest.Account(t)
 	nothing := consumer.HandlerFunc(func(context.Context, *consumer.Job) error { return nil })
 	mail := workqueue.Spec{Name: "mail", Steps: []string{"welcome"}, Pool: "own", Laned: true}
-	bad := func(change func(*workqueue.Spec)) workqueue.Spec {
-		s := mail
-		change(&s)
-		return s
-	}
 	for name, c := range map[string]struct {
 		spec     workqueue.Spec
 		pools    map[string]int
@@ -35,9 +30,6 @@ func TestNewRefusesWhatWouldNeverBeConsumed(t *testing.T) {
 		"no slots":               {mail, nil, map[string]consumer.Handler{"welcome": nothing}, []string{`queue mail: pool "own" has no slots`, "Options.Pools"}},
 		"no handler":             {mail, map[string]int{"own": 1}, nil, []string{`queue mail: step "welcome" has no handler`, "Options.Handlers"}},
 		"no step":                {workqueue.Spec{Name: "mail", Pool: "own"}, map[string]int{"own": 1}, nil, []string{"queue mail carries no step", "Spec.Steps"}},
-		"urgent and bulk":        {bad(func(s *workqueue.Spec) { s.Urgent, s.Bulk = true, true }), map[string]int{"own": 1}, map[string]consumer.Handler{"welcome": nothing}, []string{"queue mail is urgent and bulk"}},
-		"no share":               {bad(func(s *workqueue.Spec) { s.PoolShare = -0.5 }), map[string]int{"own": 1}, map[string]consumer.Handler{"welcome": nothing}, []string{"queue mail: a share of -0.5"}},
-		"more than all":          {bad(func(s *workqueue.Spec) { s.PoolShare = 2 }), map[string]int{"own": 1}, map[string]consumer.Handler{"welcome": nothing}, []string{"queue mail: a share of 2"}},
 		"a pool without a queue": {mail, map[string]int{"own": 1, "onw": 1}, map[string]consumer.Handler{"welcome": nothing}, []string{`pool "onw"`, "Spec.Pool"}},
 		"a step without a queue": {mail, map[string]int{"own": 0}, map[string]consumer.Handler{"welcom": nothing}, []string{`step "welcom"`, "Spec.Steps"}},
 		"two at once":            {mail, nil, map[string]consumer.Handler{"welcom": nothing}, []string{`pool "own"`, `step "welcom"`}},

@@ -25,22 +25,20 @@ type owner struct {
 	ended   bool // nothing is left to settle: released early, or not ours any more
 }
 
-// own works on one message until it is settled, and reports whether its work stepped
-// back.
-func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease) (back bool) {
+// own works on one message until it is settled.
+func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease) {
 	o := &owner{c: c, line: l, lease: lease, job: &Job{
-		Queue: l.queue.Name(), Base: l.queue.Spec().Base(), Urgent: l.queue.Spec().Urgent, MessageID: lease.MessageID(), DequeueCount: lease.DequeueCount(),
+		Queue: l.queue.Name(), Base: l.queue.Spec().Base(), MessageID: lease.MessageID(), DequeueCount: lease.DequeueCount(),
 		Inserted: lease.Inserted(), Received: lease.Received(),
-		stepBack: func() { l.pool.stepBack(l.share) },
 	}}
 	defer c.breakers.ended(lease)
 	ctx := context.WithoutCancel(draining) // a drain must not cut off the settling; guard tells the handler
 	if draining.Err() != nil {
 		o.settleWithin(ctx, func(ctx context.Context) { o.giveBack(ctx, 0, "draining") })
-		return false
+		return
 	}
 	if !o.admit(ctx) {
-		return false
+		return
 	}
 	o.job.Progress() // the start counts as progress
 	c.owners.Store(o, nil)
@@ -52,7 +50,6 @@ func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease
 	err := o.guard(draining.Done(), cancel, start(jobCtx, func(ctx context.Context) error { return o.handler.Handle(ctx, o.job) }))
 	o.settleWithin(ctx, func(ctx context.Context) { o.settle(ctx, err, context.Cause(jobCtx)) })
 	end(err)
-	return o.job.back.Load()
 }
 
 // admit reads the item and reports whether its handler is to be called. If not, the

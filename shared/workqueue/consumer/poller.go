@@ -28,7 +28,7 @@ const AsleepPoll = 15 * time.Second
 type line struct {
 	queue *workqueue.Queue
 	pool  *pool
-	share *share
+	state *queueState
 	wake  chan struct{} // holds at most one wake-up
 	count counters
 	lanes *lanes
@@ -100,7 +100,6 @@ func (c *Consumer) mayReceive(ctx context.Context, l *line) bool {
 		return false
 	}
 	if l.queue.Policy().Paused {
-		l.pool.rest(l.share)
 		l.wait(ctx, c.options.RefreshPolicy)
 		return false
 	}
@@ -120,15 +119,16 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 			continue
 		}
 		// snippet: slots-first
-		slots, err := l.pool.take(ctx, l.share, want, l.lookEvery(), func() bool { return c.hasMore(ctx, l) })
+		slots, err := l.pool.take(ctx, l.state, want)
 		if err != nil {
 			return
 		}
-		leases, err := c.receive(ctx, l, slots)
-		l.pool.asked(l.share, slots-len(leases))
+		leases, err := c.receive(ctx, l, slots.got)
+		l.pool.unused(slots, slots.got-len(leases))
 		for _, lease := range leases {
 			c.running.Go(func() {
-				l.pool.done(l.share, c.own(ctx, l, lease))
+				c.own(ctx, l, lease)
+				l.pool.done(slots, time.Since(slots.since))
 			})
 		}
 		// end snippet
@@ -145,14 +145,15 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 			idle = min(2*idle, spec.MaxIdlePoll)
 			l.wait(ctx, spread(idle))
 		case len(leases) > 0:
-			want, idle = c.wantNext(ctx, l, slots, len(leases)), firstIdlePoll
+			want, idle = 1, firstIdlePoll
+			if len(leases) == slots.got { // there may be more
+				want = workqueue.MaxBatch
+			}
 			l.count.received.Add(int64(len(leases)))
 			l.found()
-			l.pool.sawOldest(l.share, leases[0].Inserted()) // the next one is about as old
 		default:
 			want = 1
 			l.count.emptyPolls.Add(1)
-			l.pool.sawOldest(l.share, time.Time{})
 			longest := l.longestIdle()
 			if l.wait(ctx, min(spread(idle), longest)) {
 				idle = firstIdlePoll
@@ -161,22 +162,6 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 			}
 		}
 	}
-}
-
-// wantNext is for how many messages to ask after a receive that found some. Bulk work
-// waits while an urgent queue wants more slots than one for a look (see rush). So such a
-// queue wants one when it is empty: when it gave less than was asked for, or when that
-// was one and a peek finds no other.
-func (c *Consumer) wantNext(ctx context.Context, l *line, asked, got int) int {
-	if l.share.urgent {
-		if got < asked {
-			return 1
-		}
-		if got == 1 && !c.hasMore(ctx, l) {
-			return 1
-		}
-	}
-	return workqueue.MaxBatch
 }
 
 // longestIdle is the longest pause after an empty answer. If the queue's length is not
@@ -232,36 +217,4 @@ func (l *line) wait(ctx context.Context, d time.Duration) (woken bool) {
 		return true
 	}
 	return false
-}
-
-// hasMore peeks at the queue, tells the pool of its oldest item, and reports whether there
-// is one; also true when it cannot be known.
-func (c *Consumer) hasMore(ctx context.Context, l *line) bool {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	seen, err := l.queue.Peek(ctx, 1)
-	if err != nil {
-		return true // the next look may succeed
-	}
-	if len(seen) == 0 {
-		l.pool.sawOldest(l.share, time.Time{})
-		return false
-	}
-	l.pool.sawOldest(l.share, seen[0].Inserted)
-	return true
-}
-
-// lookEvery is how often a line peeks at its queue while it waits for a slot; 0 means
-// never. The pool needs to know how long the oldest item of a queue with MaxWait has
-// waited. Of an urgent queue it needs to know whether something came since the latest
-// receive, because bulk work waits for that; so it is looked at as often as with a slot.
-func (l *line) lookEvery() time.Duration {
-	spec := l.queue.Spec()
-	switch {
-	case spec.Urgent:
-		return l.longestIdle()
-	case spec.MaxWait > 0:
-		return min(max(spec.MaxWait/4, 100*time.Millisecond), 10*time.Second)
-	}
-	return 0
 }

@@ -1,97 +1,60 @@
 package consumer
 
 import (
-	"context"
-	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-// serve hands out n slots of p, one after the other, to queues that always have
-// work, and returns the order in which they got them.
-func serve(p *pool, n int, shares map[string]*share) string {
+// queueOf is a queue whose items typically take some seconds.
+func queueOf(weight, seconds float64) *queueState {
+	return &queueState{weight: weight, typical: seconds}
+}
+
+func urgentQueueOf(weight, seconds float64) *queueState {
+	q := queueOf(weight, seconds)
+	q.urgent = true
+	return q
+}
+
+// serve works on n items, one after the other, of queues that always have more, and returns
+// the order. Each item takes the typical time of its queue.
+func serve(p *pool, n int, queues map[string]*queueState) string {
 	var order strings.Builder
+	waiting := map[string]*slotRequest{}
 	for range n {
-		p.mu.Lock()
-		p.waiting = nil
-		for _, s := range shares {
-			p.arrive(s)
-			p.waiting = append(p.waiting, &turn{share: s, want: 1, granted: make(chan struct{})})
-		}
-		t := p.next(time.Now())
-		p.pay(t.share)
-		p.waiting = nil
-		p.mu.Unlock()
-		for name, s := range shares {
-			if s == t.share {
-				order.WriteString(name)
+		for name, q := range queues {
+			if waiting[name] == nil {
+				waiting[name] = p.request(q, 1)
 			}
 		}
+		for name, r := range waiting {
+			if r.got > 0 {
+				order.WriteString(name)
+				waiting[name] = p.request(r.queue, 1) // as a poller does, before the item is done
+				p.done(r, time.Duration(r.queue.typical*float64(time.Second)))
+				break
+			}
+		}
+	}
+	for _, r := range waiting {
+		p.withdraw(r)
 	}
 	return order.String()
 }
 
-// Q5: six, three and one of ten, spread evenly, also when a pool has one slot.
+// Q5: of the time, six, three and one of ten seconds, also when a pool has one slot.
 func TestWeightsShareAOneSlotPool(t *testing.T) {
 	t.Parallel()
-	shares := map[string]*share{"H": {weight: 6}, "N": {weight: 3}, "L": {weight: 1}}
-	order := serve(&pool{size: 1}, 100, shares)
-	for name, want := range map[string]int{"H": 60, "N": 30, "L": 10} {
-		if got := strings.Count(order, name); got < want-1 || got > want+1 {
-			t.Errorf("%s got %d of 100 slots, want %d: %s", name, got, want, order)
-		}
-	}
-	if strings.Contains(order, "HHHH") || strings.Contains(order, "LL") {
-		t.Errorf("turns come in bursts: %s", order)
-	}
-}
-
-// Old bulk work goes first, but not twice in a row.
-func TestOverdueWorkGetsEverySecondSlot(t *testing.T) {
-	t.Parallel()
-	low := &share{weight: 1, maxWait: time.Minute, oldest: time.Now().Add(-time.Hour)}
-	order := serve(&pool{size: 1}, 20, map[string]*share{"H": {weight: 6}, "N": {weight: 3}, "L": low})
-	if got := strings.Count(order, "L"); got < 9 || got > 12 || strings.Contains(order, "LLL") {
-		t.Errorf("overdue low work got %d of 20: %s", got, order)
-	}
-}
-
-// Q5: whatever a lane's other queues have waiting, what a video needs to begin
-// is next.
-func TestUrgentWorkGoesFirstInItsLane(t *testing.T) {
-	t.Parallel()
-	shares := map[string]*share{"U": {weight: 6, urgent: true}, "H": {weight: 6}, "L": {weight: 1, maxWait: time.Minute, oldest: time.Now().Add(-time.Hour)}}
-	order := serve(&pool{size: 1}, 40, shares)
-	if n := strings.Count(order, "U"); n < 20 || strings.Contains(order, "H") && strings.Index(order, "H") < strings.Index(order, "U") {
-		t.Errorf("urgent work got %d of 40 slots beside work that is overdue: %s", n, order)
-	}
-	delete(shares, "L")
-	if order := serve(&pool{size: 1}, 40, shares); strings.Contains(order, "H") {
-		t.Errorf("urgent work had to wait: %s", order)
-	}
-}
-
-// Q5: a customer with much work does not keep another one waiting, not even with
-// beginnings, and pays for each slot by its weight.
-func TestLanesTakeTurns(t *testing.T) {
-	t.Parallel()
-	noisy, quiet := &share{lane: 1, weight: 6, urgent: true}, &share{lane: 2, weight: 3}
-	low := &share{lane: 3, weight: 1}
-	p := &pool{size: 1}
-	_ = serve(p, 500, map[string]*share{"A": noisy})
-	order := serve(p, 90, map[string]*share{"A": noisy, "b": quiet})
-	if n := strings.Count(order, "b"); order[0] != 'A' && order[0] != 'b' || strings.Index(order, "b") > 1 || n < 28 || n > 32 {
-		t.Errorf("a lane of weight 3 beside one of weight 6 got %d of 90 slots: %s", n, order)
-	}
-	order = serve(p, 100, map[string]*share{"A": noisy, "b": quiet, "l": low})
-	for name, want := range map[string]int{"A": 60, "b": 30, "l": 10} {
-		if got := strings.Count(order, name); got < want-2 || got > want+2 {
-			t.Errorf("lane %s got %d of 100 slots, want %d: %s", name, got, want, order)
+	order := serve(&pool{size: 1}, 400, map[string]*queueState{"H": queueOf(6, 1), "N": queueOf(3, 2), "L": queueOf(1, 1)})
+	seconds := map[string]int{"H": strings.Count(order, "H"), "N": 2 * strings.Count(order, "N"), "L": strings.Count(order, "L")}
+	all := seconds["H"] + seconds["N"] + seconds["L"]
+	for name, tenths := range map[string]int{"H": 6, "N": 3, "L": 1} {
+		if got := 10 * seconds[name]; got < tenths*all-30 || got > tenths*all+30 {
+			t.Errorf("%s had %d of %d seconds, want %d tenths: %s", name, seconds[name], all, tenths, order)
 		}
 	}
 }
@@ -99,166 +62,83 @@ func TestLanesTakeTurns(t *testing.T) {
 // A queue that was empty for hours gets no extra slots for them.
 func TestIdleQueueSavesUpNothing(t *testing.T) {
 	t.Parallel()
-	p := &pool{size: 1}
-	n, h := &share{weight: 3}, &share{weight: 6}
-	_ = serve(p, 1000, map[string]*share{"N": n})
-	if order := serve(p, 12, map[string]*share{"N": n, "H": h}); strings.Count(order, "H") > 9 || order[0] != 'H' {
-		t.Errorf("after a long idle time the high queue got %s, want it first and then its share", order)
+	p, n, h := &pool{size: 1}, queueOf(3, 1), queueOf(6, 1)
+	_ = serve(p, 1000, map[string]*queueState{"N": n})
+	if order := serve(p, 12, map[string]*queueState{"N": n, "H": h}); strings.Count(order, "H") > 9 || strings.Index(order, "H") > 1 {
+		t.Errorf("after a long idle time the high queue got %s, want it soon and then its share", order)
 	}
 }
 
-// Whatever the queues do, a pool never has more slots out than it has and the
-// reserved one, keeps that for its queue, and gets every slot back.
+// What took longer than is typical is paid when it ends.
+func TestLongItemsPayForTheirLength(t *testing.T) {
+	t.Parallel()
+	p, long, short := &pool{size: 1}, queueOf(1, 1), queueOf(1, 1)
+	r := p.request(long, 1)
+	next := map[string]*slotRequest{"L": p.request(long, 1), "S": p.request(short, 1)}
+	p.done(r, 20*time.Second)
+	for i := range 15 {
+		r := next["S"]
+		if r.got != 1 {
+			t.Fatalf("the long item paid for %d seconds, want 20", i)
+		}
+		next["S"] = p.request(short, 1)
+		p.done(r, time.Second)
+	}
+}
+
+// A backlog of urgent work uses its own slot all the time. Another queue's newcomer is not
+// behind the seconds that this costs.
+func TestTheUrgentSlotDoesNotMoveTheClock(t *testing.T) {
+	t.Parallel()
+	p, bulk, urgent, newcomer := &pool{size: 1}, queueOf(1, 1), urgentQueueOf(1, 1), queueOf(1, 1)
+	held, next := p.request(bulk, 1), p.request(bulk, 1)
+	for range 60 {
+		r := p.request(urgent, 1)
+		p.done(r, time.Second)
+	}
+	r := p.request(newcomer, 1)
+	p.done(held, time.Minute)
+	if r.got+next.got != 1 || newcomer.paid > 2 {
+		t.Errorf("the newcomer has paid for %v s", newcomer.paid)
+	}
+}
+
+// Whatever the queues do, a pool never has more slots out than it has and the one for
+// urgent work, keeps that for it, and gets every slot back.
 func TestPoolNeverOverflows(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		p := &pool{size: rapid.IntRange(1, 6).Draw(t, "slots"), rush: &rush{}}
-		half := boundOf(workqueue.Spec{PoolShare: 0.5}, p.size)
-		shares := []*share{
-			{weight: 6, urgent: true}, {weight: 3, brief: true}, {weight: 1, bulk: true},
-			{weight: 3, bound: half, bulk: true}, {weight: 3, bound: half, lane: 1}, {weight: 3, brief: true, lane: 2},
-		}
-		held, back := make([]int, len(shares)), 0 // back: of the slots held, by items that step back
+		p := &pool{size: rapid.IntRange(1, 6).Draw(t, "slots")}
+		queues := []*queueState{urgentQueueOf(12, 1), urgentQueueOf(12, 1), queueOf(3, 1), queueOf(1, 10)}
+		var requests []*slotRequest
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			i := rapid.IntRange(0, len(shares)-1).Draw(t, "queue")
-			all := held[i]
-			if i == 4 {
-				all -= back
+			i := rapid.IntRange(0, len(queues)-1).Draw(t, "queue")
+			at := slices.IndexFunc(requests, func(r *slotRequest) bool { return r.queue == queues[i] && r.got > 0 })
+			switch action := rapid.SampledFrom([]string{"request", "unused", "done", "withdraw"}).Draw(t, "action"); {
+			case action == "request":
+				requests = append(requests, p.request(queues[i], rapid.IntRange(1, 32).Draw(t, "want")))
+			case action == "withdraw" && len(p.waiting) > 0:
+				p.withdraw(p.waiting[0])
+			case action == "unused" && at >= 0:
+				p.unused(requests[at], 1)
+				requests[at].got--
+			case action == "done" && at >= 0:
+				p.done(requests[at], time.Second)
+				requests[at].got--
 			}
-			switch action := rapid.SampledFrom([]string{"take", "refund", "done", "step back", "done, stepped back"}).Draw(t, "action"); {
-			case action == "take":
-				ctx, cancel := context.WithCancelCause(context.Background())
-				cancel(errors.New("no waiting"))
-				n, err := p.take(ctx, shares[i], rapid.IntRange(1, 32).Draw(t, "want"), 0, nil)
-				if err == nil {
-					p.rest(shares[i])
-					held[i] += n
+			out, urgent := 0, 0
+			for _, r := range requests {
+				out += r.got
+				if r.queue.urgent {
+					urgent += r.got
 				}
-			case action == "refund" && all > 0:
-				p.refund(shares[i], all)
-				held[i] -= all
-			case action == "done" && all > 0:
-				p.done(shares[i], false)
-				held[i]--
-			case action == "step back" && held[4] > back:
-				p.stepBack(shares[4])
-				back++
-			case action == "done, stepped back" && back > 0:
-				p.done(shares[4], true)
-				held[4]--
-				back--
 			}
-			out := 0
-			for _, n := range held {
-				out += n
+			if p.inUse() != out || out > p.size+min(urgent, 1) {
+				t.Fatalf("%d slots out of %d, %d of them urgent; the pool counts %d", out, p.size, urgent, p.inUse())
 			}
-			if p.inUse() != out {
-				t.Fatalf("%d slots out, the pool counts %d", out, p.inUse())
-			}
-			if most := p.size + 1 + min(back, 1); out > most {
-				t.Fatalf("%d slots out of %d, the reserved one, and %d beside what steps back", out, p.size, back)
-			}
-			if bulk := out - held[0]; bulk > p.size+min(back, 1) {
-				t.Fatalf("bulk work holds %d of %d slots", bulk, p.size)
-			}
-			if held[3]+held[4] > half.most {
-				t.Fatalf("two lanes of a queue hold %d slots of the %d of its share", held[3]+held[4], half.most)
+			if free := p.size - (out - min(urgent, 1)); free > 0 && len(p.waiting) > 0 {
+				t.Fatalf("%d slots are free and %d requests wait", free, len(p.waiting))
 			}
 		}
 	})
-}
-
-// Q5: work that steps back leaves others the processor, and one slot beside it: at once
-// to a lane that does not step back itself, one at a time, and never to its own.
-func TestOthersHaveASlotBesideWorkThatStepsBack(t *testing.T) {
-	t.Parallel()
-	p := &pool{size: 2}
-	noisy, louder, quiet := &share{lane: 1, weight: 3}, &share{lane: 2, weight: 3}, &share{lane: 0, weight: 3, brief: true}
-	long := &share{lane: 0, weight: 3}
-	noisy.brief, louder.brief = true, true
-	take := func(s *share) bool {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(errors.New("no waiting"))
-		n, _ := p.take(ctx, s, 1, 0, nil)
-		return n == 1
-	}
-	if !take(noisy) || !take(louder) || take(quiet) {
-		t.Fatal("a pool of two slots has not two")
-	}
-	p.stepBack(noisy)
-	if take(noisy) {
-		t.Error("the lane that steps back got the slot beside itself")
-	}
-	p.stepBack(louder)
-	if take(louder) {
-		t.Error("another lane that steps back got it")
-	}
-	if take(long) {
-		t.Error("long work got it")
-	}
-	if !take(quiet) {
-		t.Fatal("a lane that does not step back had to wait")
-	}
-	if take(quiet) {
-		t.Error("there is a second one")
-	}
-	p.done(quiet, false)
-	if !take(quiet) {
-		t.Error("it is not there again")
-	}
-	p.done(noisy, true)
-	p.done(louder, true)
-	if !take(noisy) || take(noisy) || take(quiet) {
-		t.Error("without work that steps back there are not two slots")
-	}
-}
-
-// A turn that waits for a slot gets one when somebody steps back.
-func TestSteppingBackGivesASlotAtOnce(t *testing.T) {
-	t.Parallel()
-	p := &pool{size: 1}
-	if _, err := p.take(t.Context(), &share{lane: 1, weight: 1}, 1, 0, nil); err != nil {
-		t.Fatal(err)
-	}
-	got := make(chan int)
-	go func() {
-		n, _ := p.take(t.Context(), &share{weight: 1, brief: true}, 1, 0, nil)
-		got <- n
-	}()
-	for p.mu.Lock(); len(p.waiting) == 0; p.mu.Lock() { // bounded by the test's time
-		p.mu.Unlock()
-		time.Sleep(time.Millisecond)
-	}
-	p.mu.Unlock()
-	p.stepBack(&share{lane: 1})
-	if n := <-got; n != 1 {
-		t.Errorf("got %d slots", n)
-	}
-}
-
-// Q5: a queue with a share of the pool never holds more, whichever of its lanes asks, and
-// the rest is for others.
-func TestAQueueHoldsItsShareOfAPool(t *testing.T) {
-	t.Parallel()
-	p := &pool{size: 4}
-	half := boundOf(workqueue.Spec{PoolShare: 0.5}, p.size)
-	long, other := &share{weight: 3, bound: half}, &share{lane: 1, weight: 3, bound: half}
-	if n, err := p.take(t.Context(), long, 4, 0, nil); n != 2 || err != nil {
-		t.Fatalf("got %d of 4 slots, want 2: %v", n, err)
-	}
-	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if n, err := p.take(soon, other, 1, 0, nil); err == nil {
-		t.Fatalf("another lane of the queue got %d slots more", n)
-	}
-	if n, err := p.take(t.Context(), &share{weight: 1}, 4, 0, nil); n != 2 || err != nil {
-		t.Fatalf("others got %d of the 2 slots that are left: %v", n, err)
-	}
-	p.done(long, false)
-	if n, err := p.take(t.Context(), other, 4, 0, nil); n != 1 || err != nil {
-		t.Errorf("got %d slots after one was returned, want 1: %v", n, err)
-	}
-	if one := boundOf(workqueue.Spec{PoolShare: 0.5}, 1); one.most != 1 {
-		t.Errorf("in a pool of one slot it may hold %d", one.most)
-	}
 }

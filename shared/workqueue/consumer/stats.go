@@ -27,10 +27,6 @@ type Stats struct {
 	Running  []Running    `json:"running"` // oldest first
 
 	Breakers []BreakerStats `json:"breakers"` // by dependency
-
-	// BulkHeld is how long bulk queues got no slot since the start, because urgent work
-	// waited: see workqueue.Spec.Bulk. Nanoseconds.
-	BulkHeld time.Duration `json:"bulk_held"`
 }
 
 // PoolStats says how busy a pool is.
@@ -100,7 +96,7 @@ type Running struct {
 
 // Stats returns a snapshot. It makes no request.
 func (c *Consumer) Stats() Stats {
-	s := Stats{Worker: c.options.Worker, Draining: c.draining.Load(), Running: c.runningItems(), Breakers: c.breakers.stats(), BulkHeld: c.rush.total(time.Now())}
+	s := Stats{Worker: c.options.Worker, Draining: c.draining.Load(), Running: c.runningItems(), Breakers: c.breakers.stats()}
 	for _, p := range c.pools {
 		s.Pools = append(s.Pools, PoolStats{Name: p.name, Slots: p.size, Busy: p.inUse()})
 	}

@@ -33,7 +33,6 @@ type Queue struct {
 	Visible, Hidden int64 // messages
 	Oldest          time.Duration
 	Each            time.Duration // how long one item takes a slot
-	Slots           int           // the most of a worker's that it may hold; 0: all of its pool
 }
 
 // Work is how long one slot would be busy with the queue. An item that is hidden is on
@@ -103,21 +102,6 @@ func (l *load) add(q Queue) {
 
 func wantPool(s Settings, seen Observation, pool string) (int, string) {
 	queues := slices.DeleteFunc(slices.Clone(seen.Queues), func(q Queue) bool { return q.Pool != pool || q.Paused })
-	n, why := wantFor(s, seen.Workers, pool, queues, seen.Slots[pool])
-	for _, q := range queues {
-		if q.Slots == 0 || q.Slots >= seen.Slots[pool] {
-			continue // it shares all slots, and has been counted with the others
-		}
-		if more, reason := wantFor(s, seen.Workers, q.Name, []Queue{q}, q.Slots); more > n {
-			n, why = more, reason
-		}
-	}
-	return n, why
-}
-
-// wantFor is the rule for queues that share some slots of each worker. name is theirs, for
-// people; size is how many slots they are.
-func wantFor(s Settings, workers int, name string, queues []Queue, size int) (int, string) {
 	var all, urgent load
 	for _, q := range queues {
 		all.add(q)
@@ -125,24 +109,24 @@ func wantFor(s Settings, workers int, name string, queues []Queue, size int) (in
 			urgent.add(q)
 		}
 	}
-	slots := int64(max(size, 1))
+	slots := int64(max(seen.Slots[pool], 1))
 	within := func(l load, target time.Duration) int64 {
 		left := max(target-l.oldest, target/patience, time.Second)
 		return ceil(int64(l.work), slots*int64(left))
 	}
 	tell := func(l load, what string, target time.Duration) string {
 		return fmt.Sprintf("%s work of %s is to be %s, its oldest message is %s old, and a worker has %d slots for it",
-			seconds(l.work), name, fmt.Sprintf(what, target), seconds(l.oldest), slots)
+			seconds(l.work), pool, fmt.Sprintf(what, target), seconds(l.oldest), slots)
 	}
 	n, why := within(urgent, s.Begin), tell(urgent, "begun within %v", s.Begin)
 	if bulk := within(all, s.Bulk); bulk > n {
 		n, why = bulk, tell(all, "done within %v", s.Bulk)
 	}
-	if inHand := min(ceil(all.hidden, slots), int64(workers)); inHand > n {
-		n, why = inHand, fmt.Sprintf("%d items of %s are in progress, and a worker has %d slots for them", all.hidden, name, slots)
+	if inHand := min(ceil(all.hidden, slots), int64(seen.Workers)); inHand > n {
+		n, why = inHand, fmt.Sprintf("%d items of %s are in progress, and a worker has %d slots for them", all.hidden, pool, slots)
 	}
 	if most := ceil(all.messages, slots); most < n {
-		n, why = most, fmt.Sprintf("there are only %d messages of %s, and a worker has %d slots for them", all.messages, name, slots)
+		n, why = most, fmt.Sprintf("there are only %d messages of %s, and a worker has %d slots for them", all.messages, pool, slots)
 	}
 	return int(min(n, 1<<20)), why
 }

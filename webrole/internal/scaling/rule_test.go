@@ -19,9 +19,7 @@ func TestWhatTheQueuesWant(t *testing.T) {
 	t.Parallel()
 	purge := Queue{Name: "purge", Pool: "light", Visible: 100, Each: 500 * time.Millisecond}
 	sound := Queue{Name: "sound", Pool: "light", Visible: 600, Each: 30 * time.Second}
-	half := sound
-	half.Slots = 2
-	few := half
+	few := sound
 	few.Visible, few.Oldest, few.Urgent = 6, time.Minute, true
 	paused := heavy("bulk", 1000, 0, 0, time.Minute)
 	paused.Paused = true
@@ -46,8 +44,7 @@ func TestWhatTheQueuesWant(t *testing.T) {
 		{"what is in progress asks for no more", []Queue{heavy("bulk", 0, 600, 0, time.Second)}, 3, 3, "in progress"},
 		{"a paused queue", []Queue{paused}, 1, 1, "floor"},
 		{"600 portions of sound", []Queue{purge, sound}, 1, 3, "light is to be done within 30m"},
-		{"600 portions that may hold half of the pool", []Queue{purge, half}, 1, 5, "sound is to be done within 30m"},
-		{"no more slots than messages of what may hold half", []Queue{few}, 1, 3, "only 6 messages of sound"},
+		{"no more slots than messages", []Queue{few}, 1, 2, "only 6 messages of light"},
 		{"the ceiling", []Queue{heavy("first", 900, 0, 0, 2*time.Second)}, 1, 10, "without it 90"},
 		{"the pool that wants most", []Queue{purge, heavy("first", 20, 0, 0, 2*time.Second)}, 1, 2, "heavy"},
 	} {
@@ -70,7 +67,6 @@ func TestMoreWorkWantsNoFewerWorkers(t *testing.T) {
 				time.Duration(rapid.Int64Range(0, int64(100*time.Hour)).Draw(t, "oldest")), time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "each")))
 		}
 		seen := Observation{Queues: []Queue{draw("first"), draw("bulk"), draw("sound")}, Workers: rapid.IntRange(0, 1000).Draw(t, "workers"), Slots: map[string]int{"heavy": rapid.IntRange(0, 64).Draw(t, "slots")}}
-		seen.Queues[2].Slots = rapid.IntRange(0, 8).Draw(t, "slots of sound")
 		before, _ := want(usual, seen)
 		if before < usual.Floor || before > usual.Ceiling {
 			t.Fatalf("%d workers", before)

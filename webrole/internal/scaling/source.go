@@ -58,7 +58,7 @@ func (s *Source) Decide(at time.Time, lanes []Lane, found []workers.Worker) Deci
 			place[spec.Base()] = i
 			seen.Queues = append(seen.Queues, Queue{
 				Name: spec.Base(), Pool: spec.Pool, Urgent: spec.Urgent,
-				Paused: s.queues.Queue(spec.Name).Policy().Paused, Each: s.each(spec, found), Slots: spec.SlotsOf(seen.Slots[spec.Pool]),
+				Paused: s.queues.Queue(spec.Name).Policy().Paused, Each: s.each(spec, found),
 			})
 		}
 		at := slices.IndexFunc(lanes, func(l Lane) bool { return l.Name == spec.Name })

@@ -89,21 +89,20 @@ func (c command) rules() cage.Rules {
 	return r
 }
 
-// lowNice is the priority of what nobody waits for, as nice(1) counts. On a machine with
-// nothing else to do it costs nothing. It must not be more: a program that hardly runs
-// keeps its slot for long, and one that gets no time at all counts as stalled.
-const lowNice = 10
+type niceKey struct{}
 
-type lowKey struct{}
-
-// LowPriority returns a context whose programs leave the processor to others when cores
-// are short.
-func LowPriority(ctx context.Context) context.Context {
-	return context.WithValue(ctx, lowKey{}, true)
+// WithNice returns a context whose programs leave the processor to others when cores are
+// short: by, from 0 to 19, is added to their priority as nice(1) does it. On a machine with
+// nothing else to do it costs nothing.
+func WithNice(ctx context.Context, by int) context.Context {
+	return context.WithValue(ctx, niceKey{}, by)
 }
 
-// HasLowPriority reports whether ctx is of [LowPriority].
-func HasLowPriority(ctx context.Context) bool { return ctx.Value(lowKey{}) != nil }
+// NiceOf returns the number of [WithNice], 0 without it.
+func NiceOf(ctx context.Context) int {
+	by, _ := ctx.Value(niceKey{}).(int)
+	return by
+}
 
 // Report is what a run left behind besides its files.
 type Report struct {
@@ -190,8 +189,8 @@ func (c command) startAndWait(ctx context.Context, cmd *exec.Cmd) (cageFailed fu
 	if !held {
 		c.limits.impose(cmd.Process.Pid)
 	}
-	if HasLowPriority(ctx) {
-		renice(cmd.Process.Pid, lowNice)
+	if by := NiceOf(ctx); by > 0 {
+		renice(cmd.Process.Pid, by)
 	}
 	if alive, is := ctx.Value(starvedKey{}).(func()); is {
 		moved := func() int { return 0 }

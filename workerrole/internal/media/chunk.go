@@ -140,7 +140,7 @@ func truth(plan video.Plan, total int64, more bool) error {
 // That costs more, so with a low priority it is once again.
 func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, progress func(int64)) error {
 	jobs := []ffmpeg.ChunkJob{job}
-	if job.Index == 0 && !ffmpeg.HasLowPriority(ctx) && tool.FirstChunkProcesses > 1 && len(job.Renditions) > 1 {
+	if job.Index == 0 && ffmpeg.NiceOf(ctx) == 0 && tool.FirstChunkProcesses > 1 && len(job.Renditions) > 1 {
 		top, rest := job, job
 		top.Renditions, top.Tiles, top.Poster = job.Renditions[:1], false, false
 		rest.Renditions = job.Renditions[1:]

@@ -116,18 +116,19 @@ func (r *Runner) inScratch(next handler) handler {
 
 func (r *Runner) inOrder(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
-		if lowPriority(d.key, d.work.Video, d.job) {
-			ctx = ffmpeg.LowPriority(ctx)
-		}
+		ctx = ffmpeg.WithNice(ctx, niceness(d.key, d.work.Video, d.job))
 		return next(ffmpeg.WhenStarved(ctx, d.work.Progress), d)
 	}
 }
 
-// lowPriority reports whether the programs of an item leave the processor to others: of
-// all that is not urgent, and of all work of a channel that sent much while others waited.
-// The first step is short, and its programs have limits of real time.
-func lowPriority(key workflow.Key, v video.Video, job *consumer.Job) bool {
-	return !job.Urgent || v.Bulk && key.Declared().Stage != workflow.First
+// niceness is how far the programs of an item step back: as its queue says, and as far as
+// bulk for all work of a channel that sent much while others waited. The first step is
+// short, and its programs have limits of real time.
+func niceness(key workflow.Key, v video.Video, job *consumer.Job) int {
+	if v.Bulk && key.Declared().Stage != workflow.First {
+		return workflow.BulkNice
+	}
+	return workflow.Niceness[job.Base]
 }
 
 // blamed returns the trouble of this host in the place of what a step failed with, if

@@ -33,21 +33,21 @@ func TestAViewerIsRecognisedInEveryLane(t *testing.T) {
 func TestPriorityOfPrograms(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		step   string
-		urgent bool
-		bulk   bool
-		low    bool
+		step, queue string
+		bulk        bool
+		nice        int
 	}{
-		{workflow.StepProbe, true, false, false},
-		{workflow.StepProbe, true, true, false},
-		{workflow.StepEncode, true, false, false},
-		{workflow.StepEncode, true, true, true},
-		{workflow.StepEncode, false, false, true},
-		{workflow.StepFinish, false, true, true},
+		{workflow.StepProbe, workflow.Probe, false, 0},
+		{workflow.StepProbe, workflow.Probe, true, 0},
+		{workflow.StepEncode, workflow.EncodeFirst, false, 0},
+		{workflow.StepEncode, workflow.EncodeFirst, true, workflow.BulkNice},
+		{workflow.StepEncode, workflow.EncodeHigh, false, 3},
+		{workflow.StepEncode, workflow.EncodeNormal, false, workflow.BulkNice},
+		{workflow.StepFinish, workflow.Finish, true, workflow.BulkNice},
 	} {
 		key, v := workflow.Key{Step: c.step}, video.Video{Bulk: c.bulk}
-		if got := lowPriority(key, v, &consumer.Job{Urgent: c.urgent}); got != c.low {
-			t.Errorf("%+v: low priority is %t", c, got)
+		if got := niceness(key, v, &consumer.Job{Queue: c.queue + "-2", Base: c.queue}); got != c.nice {
+			t.Errorf("%+v: the niceness is %d", c, got)
 		}
 	}
 }
