@@ -219,11 +219,9 @@ func (r *role) leader() *upkeep.Leader {
 		},
 	}
 	janitor := upkeep.Janitor{Videos: r.videos, Blobs: r.blobs, Grace: r.cfg.JanitorGrace, ClipLife: r.cfg.ClipLife, Log: r.log}
-	renewer := upkeep.Renewer{Search: r.search, Videos: r.videos, Log: r.log}
 	return &upkeep.Leader{Blobs: r.blobs, Log: r.log, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: r.cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: r.cfg.JanitorEvery, Do: janitor.Pass},
-		{Name: "renew the index", Every: time.Hour, Do: renewer.Pass},
 		{Name: "sum views", Every: 10 * time.Minute, Do: func(ctx context.Context) (upkeep.Pass, error) {
 			return upkeep.Pass{}, r.views.RollUp(ctx, time.Now(), r.videos.Exists)
 		}},

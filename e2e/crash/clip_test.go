@@ -133,7 +133,7 @@ func TestClipKilledAtEveryBoundary(t *testing.T) {
 	l.readyClip(key)
 
 	// What it would be cut from is gone: the clip fails, and nothing else does.
-	if _, err := l.blobs.DeletePrefix(t.Context(), video.MediaContainer, string(id)+"/g00002/encode/"); err != nil {
+	if err := l.blobs.DeletePrefix(t.Context(), video.MediaContainer, string(id)+"/g00002/encode/"); err != nil {
 		t.Fatal(err)
 	}
 	hopeless := l.requestClip(id, 200, 30)

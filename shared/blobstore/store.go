@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -172,25 +171,21 @@ func quoted(etag string) string {
 // Delete removes a blob with its snapshots. A missing blob is fine, so it may
 // be repeated.
 func (s *Store) Delete(ctx context.Context, container, name string) error {
-	_, err := s.remove(ctx, container, name)
+	_, err := s.remove(ctx, container, name, Options{})
 	return err
 }
 
 // DeleteVersion removes one version of a blob: ErrChanged when another is there, which
 // stays. A missing blob is fine, so it may be repeated.
 func (s *Store) DeleteVersion(ctx context.Context, container, name, etag string) error {
-	_, err := s.blob(container, name).Delete(ctx, &blob.DeleteOptions{
-		DeleteSnapshots:  to.Ptr(blob.DeleteSnapshotsOptionTypeInclude),
-		AccessConditions: Options{IfMatch: etag}.conditions(),
-	})
-	if err == nil || azstorage.HasCode(err, azstorage.CodeBlobNotFound) {
-		return nil
-	}
-	return s.fail("delete", container, name, err)
+	_, err := s.remove(ctx, container, name, Options{IfMatch: etag})
+	return err
 }
 
-func (s *Store) remove(ctx context.Context, container, name string) (removed bool, err error) {
-	_, err = s.blob(container, name).Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude)})
+func (s *Store) remove(ctx context.Context, container, name string, o Options) (found bool, err error) {
+	_, err = s.blob(container, name).Delete(ctx, &blob.DeleteOptions{
+		DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude), AccessConditions: o.conditions(),
+	})
 	if azstorage.HasCode(err, azstorage.CodeBlobNotFound) {
 		return false, nil
 	}
@@ -204,45 +199,30 @@ func (s *Store) remove(ctx context.Context, container, name string) (removed boo
 const deletesInFlight = 4
 
 // DeletePrefix removes every blob whose name starts with prefix, which must not
-// be empty, and returns how many names are gone. Names with nothing but staged
-// blocks count too. Safe to repeat.
-func (s *Store) DeletePrefix(ctx context.Context, container, prefix string) (n int, err error) {
+// be empty, and blocks that were staged under such a name. Safe to repeat.
+func (s *Store) DeletePrefix(ctx context.Context, container, prefix string) error {
 	if prefix == "" {
-		return 0, errors.New("delete blobs: an empty prefix would delete everything")
+		return errors.New("delete blobs: an empty prefix would delete everything")
 	}
-	var names []string
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(deletesInFlight)
 	for info, err := range s.list(ctx, container, prefix, true) {
 		if err != nil {
-			return 0, err
+			return errors.Join(err, group.Wait())
 		}
-		names = append(names, info.Name)
-	}
-	var gone atomic.Int64
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(deletesInFlight)
-	for _, name := range names {
 		group.Go(func() error {
-			removed, err := s.remove(ctx, container, name)
-			if err == nil && !removed {
-				removed, err = s.dropStaged(ctx, container, name)
+			found, err := s.remove(groupCtx, container, info.Name, Options{})
+			if err != nil || found {
+				return err
 			}
-			if removed {
-				gone.Add(1)
+			// Blocks that were never committed: an empty blob takes their place and goes.
+			if _, err := s.Put(groupCtx, container, info.Name, nil, Options{}); err != nil {
+				return err
 			}
-			return err
+			return s.Delete(groupCtx, container, info.Name)
 		})
 	}
-	err = group.Wait()
-	return int(gone.Load()), err
-}
-
-// dropStaged drops blocks that were staged and never committed: an empty blob takes their
-// place and goes.
-func (s *Store) dropStaged(ctx context.Context, container, name string) (removed bool, err error) {
-	if _, err := s.Put(ctx, container, name, nil, Options{}); err != nil {
-		return false, err
-	}
-	return s.remove(ctx, container, name)
+	return group.Wait()
 }
 
 // markKey is the metadata name of a conditional write's own mark: after a lost

@@ -188,7 +188,7 @@ func TestDeletePrefixRemovesStagedBlocksToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // safe to repeat
-		if _, err := s.DeletePrefix(t.Context(), box, "v1/"); err != nil {
+		if err := s.DeletePrefix(t.Context(), box, "v1/"); err != nil {
 			t.Fatal(err)
 		}
 	}

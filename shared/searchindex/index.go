@@ -45,9 +45,6 @@
 package searchindex
 
 import (
-	"context"
-	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -118,35 +115,6 @@ const (
 	tag         field = "tag"
 	channel     field = "channel"
 )
-
-// wordsVersion is of what splitting, folding and termsOf make of a text. Raise it when
-// they make other words: the leader then indexes every video again, see Outdated.
-const wordsVersion = 1
-
-// wordsProperty of a posting in the list of all videos is the wordsVersion of the
-// video's rows. Releases before it had no such property.
-const wordsProperty = "Words"
-
-// Outdated lists the videos whose rows have other words than this release makes, so that
-// its queries may miss them until Sync. It reads the list of all videos, so only the
-// leader should call it. Videos may be indexed meanwhile. An error ends the sequence.
-func (x *Index) Outdated(ctx context.Context) iter.Seq2[video.ID, error] {
-	return func(yield func(video.ID, error) bool) {
-		for _, pk := range partitions(allVideos, "") {
-			query := tablestore.Query{PartitionKey: pk, Select: []string{"RowKey", wordsProperty}, Class: tablestore.RowRange}
-			for row, err := range x.postings.Query(ctx, query) {
-				if err != nil {
-					yield("", fmt.Errorf("listing outdated videos: %w", err))
-					return
-				}
-				_, id, ok := catalog.ParsePlace(row.RowKey)
-				if ok && row.Int(wordsProperty) < wordsVersion && !yield(id, nil) {
-					return
-				}
-			}
-		}
-	}
-}
 
 // listed are the fields with lists of their own.
 var listed = []field{title, actor, director, tag, channel}
@@ -229,9 +197,7 @@ func rowsOf(v video.Video) ([]indexrows.Row, error) {
 			PartitionKey: postingKey(f, term, v.ID), RowKey: place, Props: props,
 		}})
 	}
-	versioned := maps.Clone(props)
-	versioned[wordsProperty] = wordsVersion
-	post(allVideos, "", versioned)
+	post(allVideos, "", props)
 	all := map[string]map[string]any{}
 	for _, f := range listed {
 		for _, term := range texts[f].terms {

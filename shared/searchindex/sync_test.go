@@ -84,44 +84,6 @@ func TestAVideoWithVeryManyWords(t *testing.T) {
 	}
 }
 
-// Videos that a release before indexed with other words are listed until they are indexed
-// again, and nothing is left of the other words.
-func TestOutdatedVideos(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	v := newVideo("안녕하세요", 0)
-	w.Keeper.Rows = func(v video.Video) ([]indexrows.Row, error) {
-		v.Title = "words of another release"
-		rows, err := rowsOf(v)
-		for _, r := range rows {
-			delete(r.Entity.Props, wordsProperty)
-		}
-		return rows, err
-	}
-	w.sync(t, v)
-	w.Keeper.Rows = rowsOf
-	w.sync(t, newVideo("of this release", time.Minute))
-	for _, want := range [][]video.ID{{v.ID}, nil} {
-		var outdated []video.ID
-		for id, err := range w.Outdated(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			outdated = append(outdated, id)
-			w.sync(t, v)
-		}
-		if diff := cmp.Diff(want, outdated); diff != "" {
-			t.Errorf("outdated (-want +got):\n%s", diff)
-		}
-	}
-	if diff := cmp.Diff([]video.ID{v.ID}, w.pages(t, Query{Q: "하세"}, 5)); diff != "" {
-		t.Errorf("found (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(w.model(t), w.dump(t)); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
-	}
-}
-
 func TestReprocessingKeepsAVideoFindable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -23,11 +23,8 @@ import (
 func CSV(r *charset.Reader) iter.Seq2[registrations.Row, error] {
 	return func(yield func(registrations.Row, error) bool) {
 		lines := bufio.NewReaderSize(r, maxRow)
-		var one oneLine
-		values := csv.NewReader(&one)
-		values.FieldsPerRecord = -1 // checked here, by line
-		values.ReuseRecord = true
 		var columns map[string]int
+		var separator rune
 		for number := 1; ; number++ {
 			line, tooLong, err := nextLine(lines)
 			if err != nil {
@@ -44,13 +41,14 @@ func CSV(r *charset.Reader) iter.Seq2[registrations.Row, error] {
 			}
 			if columns == nil {
 				var detail string
-				if columns, values.Comma, detail = header(line); columns == nil {
+				if columns, separator, detail = header(line); columns == nil {
 					yield(registrations.Row{}, &FormatError{Line: number, Detail: wantHeader + "; " + detail})
 					return
 				}
 				continue
 			}
-			one.rest = line
+			values := csv.NewReader(strings.NewReader(line)) // of one line: an open quote ends with it
+			values.Comma = separator
 			record, err := values.Read()
 			if !yield(csvRow(number, columns, record, err, tooLong), nil) {
 				return
@@ -75,7 +73,7 @@ func csvRow(number int, columns map[string]int, record []string, err error, tooL
 		if !there {
 			return ""
 		}
-		return strings.Clone(strings.TrimSpace(record[i])) // the reader reuses its record
+		return strings.TrimSpace(record[i])
 	}
 	return fields{
 		bib: value("bib"), name: value("name"), sex: value("sex"), age: value("age"), finishedAt: value("finishedAt"),
@@ -155,17 +153,4 @@ func nextLine(r *bufio.Reader) (line string, tooLong bool, err error) {
 		return "", false, err
 	}
 	return string(text), false, nil
-}
-
-// oneLine is a file of one line: the reader of CSV finds its end after each
-// line, so that a quote that is not closed does not swallow the rest.
-type oneLine struct{ rest string }
-
-func (o *oneLine) Read(p []byte) (int, error) {
-	if o.rest == "" {
-		return 0, io.EOF
-	}
-	n := copy(p, o.rest)
-	o.rest = o.rest[n:]
-	return n, nil
 }

@@ -145,7 +145,7 @@ func (s *Service) replaceUpload(ctx context.Context, id video.ID, old, mine *vid
 	}
 	// The row goes before the blobs: what a crash leaves here, or a key writes that is
 	// still valid, is the reconciler's.
-	if _, err := s.blobs.DeletePrefix(ctx, video.SourcesContainer, sourceparts.Prefix(id, old.Epoch)); err != nil {
+	if err := s.blobs.DeletePrefix(ctx, video.SourcesContainer, sourceparts.Prefix(id, old.Epoch)); err != nil {
 		return rec, fmt.Errorf("remove the parts of %s that were given up: %w", id, err)
 	}
 	return rec, nil

@@ -71,7 +71,7 @@ func (s Purge) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 	}
 	failpoint.Hit("purge/unlisted")
 	for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
-		_, err := s.Blobs.DeletePrefix(ctx, container, video.Prefix(id))
+		err := s.Blobs.DeletePrefix(ctx, container, video.Prefix(id))
 		if azstorage.HasCode(err, azstorage.CodeBlobImmutable) {
 			return none, workqueue.Snooze(immutablePause, err.Error())
 		}

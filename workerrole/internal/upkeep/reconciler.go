@@ -178,7 +178,7 @@ func (r *Reconciler) sweep(ctx context.Context, mark videostore.Inflight) (healt
 	if err := r.Videos.CountOwned(ctx, mark.ID); err != nil {
 		return false, err
 	}
-	if _, err := r.Blobs.DeletePrefix(ctx, video.SourcesContainer, video.Prefix(mark.ID)); err != nil {
+	if err := r.Blobs.DeletePrefix(ctx, video.SourcesContainer, video.Prefix(mark.ID)); err != nil {
 		return false, err // what its keys wrote after the purge
 	}
 	if time.Since(mark.Since) < r.SweepAfter {
