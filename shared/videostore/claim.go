@@ -176,20 +176,22 @@ func (c *Claim) Commit(ctx context.Context, commit Commit) error {
 		return fmt.Errorf("encode output of %s: %w", c.Step.Key, err)
 	}
 	done := c.Step
-	at := now()
-	done.ended(OutcomeDone, at, nil, c.spent())
-	done.State, done.Output, done.FinishedAt, done.Error, done.Read = StepDone, output, at, nil, commit.Read
+	done.State, done.Output, done.FinishedAt, done.Error, done.Read = StepDone, output, now(), nil, commit.Read
 	return c.end(ctx, done, commit)
 }
 
-// spent is what the attempt has spent, with the write that records it; nil when it was not
-// counts.
-func (c *Claim) spent() *Spent {
+// spent is what the attempt has spent, with the write that records it and with what
+// sending takes: a message for each promise, and the removal of the outbox rows. nil when
+// nothing counts.
+func (c *Claim) spent(messages, rows int) *Spent {
 	if c.Meter == nil {
 		return nil
 	}
 	spent := c.Meter()
 	spent.Add(Spent{Requests: map[azstorage.RequestKind]int{azstorage.TableWrite: 1}})
+	if messages > 0 {
+		spent.Add(Spent{Requests: map[azstorage.RequestKind]int{azstorage.QueueWrite: messages, azstorage.TableDelete: rows}})
+	}
 	return &spent
 }
 
@@ -204,9 +206,7 @@ func (c *Claim) Send(ctx context.Context) error {
 // transaction fails the video.
 func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
 	failed := c.Step
-	at := now()
-	failed.ended(OutcomeFailed, at, failure, c.spent())
-	failed.State, failed.Error, failed.FinishedAt = StepFailed, failure, at
+	failed.State, failed.Error, failed.FinishedAt = StepFailed, failure, now()
 	if c.Step.Key.Declared().FailsAlone() {
 		return c.end(ctx, failed, Commit{})
 	}
@@ -259,7 +259,11 @@ func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (end 
 	if end.outbox, err = outboxRows(ctx, step.Key.ID, next); err != nil {
 		return end, err
 	}
-	step.promises(len(next), len(end.outbox))
+	outcome, cause := OutcomeDone, error(nil)
+	if step.State == StepFailed {
+		outcome, cause = OutcomeFailed, step.Error
+	}
+	step.ended(outcome, step.FinishedAt, cause, c.spent(len(next), len(end.outbox)))
 	end.step, end.video = step, c.Video
 	ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: c.Step.etag}}
 	if commit.changesVideo() {
@@ -280,10 +284,7 @@ func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (end 
 		}
 		ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: row})
 	}
-	for _, row := range end.outbox {
-		ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
-	}
-	end.ops = ops
+	end.ops = append(ops, inserted(end.outbox)...)
 	return end, nil
 }
 
@@ -338,7 +339,7 @@ func (c *Claim) Release(ctx context.Context, cause error) error {
 
 func (c *Claim) giveBack(ctx context.Context, outcome Outcome, cause error) error {
 	step, at := c.Step, now()
-	step.ended(outcome, at, cause, c.spent())
+	step.ended(outcome, at, cause, c.spent(0, 0))
 	step.State, step.FinishedAt, step.QueuedAt = StepQueued, at, at
 	if cause != nil {
 		step.Error = &video.Failure{Code: "retrying", Detail: cause.Error()}

@@ -181,18 +181,14 @@ func holds(held []sourceparts.Part, numbers []int) bool {
 // beginEarly promises the first step of a video whose upload is going on, for the first
 // time or because what it missed has come.
 func (s *Store) beginEarly(ctx context.Context, rec Record) (Record, error) {
-	before, v, upload := rec.Video, &rec.Video, *rec.Video.Upload
+	v, upload := rec.Video, *rec.Video.Upload
 	if !upload.Begun {
 		v.Generation = max(1, v.Generation)
 		v.Lane, v.Bulk = s.sender.Lane(ctx, v.Channel, v.Priority == video.High)
 	}
 	upload.Begun, upload.Wants = true, nil
 	v.Upload = &upload
-	rec, err := s.write(ctx, rec, []Intent{begin(*v)})
-	if rec.ETag != "" {
-		s.tellVideo(before, rec.Video)
-	}
-	return rec, err
+	return s.write(ctx, rec, v, []Intent{begin(v)})
 }
 
 // promiseArrived promises chunks and sound of a plan. ErrChanged when META changed
@@ -211,7 +207,7 @@ func (s *Store) promiseArrived(ctx context.Context, rec Record, head int) error 
 		}
 		intents := choose(rec.Video, plan, r.since(before.chunks, before.sound))
 		if len(intents) > 0 {
-			if err := s.markInflight(ctx, rec.Video); err != nil {
+			if err := s.MarkInflight(ctx, rec.Video); err != nil {
 				return err
 			}
 		}
@@ -219,11 +215,7 @@ func (s *Store) promiseArrived(ctx context.Context, rec Record, head int) error 
 		if err != nil {
 			return err
 		}
-		ops := []tablestore.Op{unchangedMeta(rec), r.replace(id, plan)}
-		for _, row := range out {
-			ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
-		}
-		_, err = s.videos.Submit(ctx, ops)
+		_, err = s.videos.Submit(ctx, append(inserted(out), unchangedMeta(rec), r.replace(id, plan)))
 		if err == nil {
 			return s.sendRows(ctx, id, out)
 		}
@@ -283,34 +275,30 @@ const maxLooks = 6
 // is promised again. False when the upload is complete by now, and the step can be done.
 // Safe to repeat.
 func (s *Store) Want(ctx context.Context, id video.ID, generation int, parts []int) (waits bool, _ error) {
-	return s.changeEarly(ctx, id, func(v *video.Video, u *video.Upload) bool {
+	return s.changeEarly(ctx, id, func(v *video.Video) {
 		if v.Generation == generation {
-			u.Wants, u.Looks = parts, u.Looks+1
-			u.Late = u.Looks >= maxLooks
+			v.Upload.Wants, v.Upload.Looks = parts, v.Upload.Looks+1
+			v.Upload.Late = v.Upload.Looks >= maxLooks
 		}
-		return true
 	})
 }
 
 // Postpone records that nothing more is to be done before the upload is complete. False
 // when it is complete by now. Safe to repeat.
 func (s *Store) Postpone(ctx context.Context, id video.ID) (waits bool, _ error) {
-	return s.changeEarly(ctx, id, func(_ *video.Video, u *video.Upload) bool {
-		u.Late = true
-		return true // also a second time: the request that completes the upload may have read the step's row before
-	})
+	// META is written also a second time: the request that completes the upload may have
+	// read the step's row before.
+	return s.changeEarly(ctx, id, func(v *video.Video) { v.Upload.Late = true })
 }
 
-func (s *Store) changeEarly(ctx context.Context, id video.ID, edit func(*video.Video, *video.Upload) (changed bool)) (early bool, _ error) {
+func (s *Store) changeEarly(ctx context.Context, id video.ID, edit func(*video.Video)) (early bool, _ error) {
 	_, err := s.Change(ctx, id, "", func(v *video.Video) ([]Intent, error) {
 		if early = v.Early(); !early {
 			return nil, ErrUnchanged
 		}
 		upload := *v.Upload
-		if !edit(v, &upload) {
-			return nil, ErrUnchanged
-		}
 		v.Upload = &upload
+		edit(v)
 		return nil, nil
 	})
 	return early, err

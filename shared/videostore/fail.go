@@ -71,11 +71,10 @@ func (s *Store) failStep(ctx context.Context, key workflow.Key, asked time.Time,
 	if key.Declared().FailsAlone() {
 		return s.failAlone(ctx, rec, before, step, write)
 	}
-	old := rec.Video
-	rec.Video.State, rec.Video.Error = video.Failed, failure
-	rec, err = s.write(ctx, rec, []Intent{FollowIntent()}, tablestore.Op{Kind: write, Entity: step.row(), IfMatch: step.etag})
+	failed := rec.Video
+	failed.State, failed.Error = video.Failed, failure
+	rec, err = s.write(ctx, rec, failed, []Intent{FollowIntent()}, tablestore.Op{Kind: write, Entity: step.row(), IfMatch: step.etag})
 	if rec.ETag != "" {
-		s.tellVideo(old, rec.Video)
 		s.tellAttempt(before, step, video.Plan{})
 	}
 	return err

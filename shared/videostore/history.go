@@ -158,20 +158,6 @@ func (s *Step) abandoned(noticed time.Time) {
 	}
 }
 
-// promises counts ahead, for the attempt that ends with a commit, what sending the
-// promises of that commit will take: a message for each, and an outbox row's removal.
-func (s *Step) promises(messages, rows int) {
-	n := len(s.History.Attempts)
-	if messages == 0 || n == 0 || s.History.Attempts[n-1].Spent == nil {
-		return
-	}
-	s.History.Attempts = slices.Clone(s.History.Attempts)
-	sum := Spent{}
-	sum.Add(*s.History.Attempts[n-1].Spent)
-	sum.Add(Spent{Requests: map[azstorage.RequestKind]int{azstorage.QueueWrite: messages, azstorage.TableDelete: rows}})
-	s.History.Attempts[n-1].Spent = &sum
-}
-
 // exhausted is abandoned for a step that is not tried again: what looked like one of
 // several tries was the last.
 func (s *Step) exhausted(noticed time.Time) {

@@ -59,16 +59,13 @@ func inflightPartition(id video.ID) string {
 	return fmt.Sprintf("%02d", h.Sum32()%inflightShards)
 }
 
-// markInflight marks a video before its work is promised. In this order a crash leaves
-// a mark without work, which the reconciler removes. In the other order it would leave
-// work that the reconciler cannot find.
-func (s *Store) markInflight(ctx context.Context, v video.Video) error {
+// MarkInflight marks a video before its work is promised, or keys are given for its upload.
+// In this order a crash leaves a mark without work, which the reconciler removes. In the
+// other order it would leave work, or blobs, that the reconciler cannot find. Safe to
+// repeat.
+func (s *Store) MarkInflight(ctx context.Context, v video.Video) error {
 	return s.mark(ctx, v.ID, map[string]any{"Owner": v.Owner})
 }
-
-// MarkSending renews the mark of a video before keys are given for its upload: the
-// reconciler then removes what they write that no row names. Safe to repeat.
-func (s *Store) MarkSending(ctx context.Context, v video.Video) error { return s.markInflight(ctx, v) }
 
 // mark replaces the mark and everything that it says.
 func (s *Store) mark(ctx context.Context, id video.ID, props map[string]any) error {
@@ -89,7 +86,7 @@ func (s *Store) markCreated(ctx context.Context, v video.Video) (etag string, _ 
 		Props: map[string]any{"Since": now(), "Awaits": v.State == video.AwaitingUpload, "Owner": v.Owner},
 	})
 	if errors.Is(err, tablestore.ErrExists) {
-		return "", s.markInflight(ctx, v)
+		return "", s.MarkInflight(ctx, v)
 	}
 	if err != nil {
 		return "", fmt.Errorf("mark video %s in flight: %w", v.ID, err)
@@ -97,7 +94,7 @@ func (s *Store) markCreated(ctx context.Context, v video.Video) (etag string, _ 
 	return etag, nil
 }
 
-// markAtRest is markInflight for work that does not change META. A video without a mark
+// markAtRest is MarkInflight for work that does not change META. A video without a mark
 // is settled: the index step has followed its META, and the new mark says so. A mark
 // that exists keeps what it says about the index step.
 func (s *Store) markAtRest(ctx context.Context, rec Record) error {

@@ -38,34 +38,18 @@ func ofStage(stage workflow.Stage) Intent {
 // nothing. ErrChanged when the upload was begun anew meanwhile and has another epoch,
 // ErrState for a video that is deleted or was cancelled before its upload.
 func (s *Store) Uploaded(ctx context.Context, id video.ID, epoch, etag string) (Record, error) {
-	for {
-		rec, err := s.Get(ctx, id)
-		if err != nil {
-			return Record{}, err
-		}
-		before, v := rec.Video, &rec.Video
+	return s.changeWith(ctx, id, "", func(v *video.Video) ([]Intent, []tablestore.Op, error) {
 		switch {
 		case v.State != video.AwaitingUpload && (v.UploadedAt.IsZero() || v.State.Gone()):
-			return Record{}, ErrState
+			return nil, nil, ErrState
 		case v.State != video.AwaitingUpload:
-			return rec, nil // a repeated request
+			return nil, nil, ErrUnchanged // a repeated request
 		case v.Upload == nil || v.Upload.Epoch != epoch:
-			return Record{}, ErrChanged
-		}
-		intents, ops, err := s.afterUpload(ctx, v)
-		if err != nil {
-			return Record{}, err
+			return nil, nil, ErrChanged
 		}
 		v.SizeBytes, v.SourceETag, v.UploadedAt = v.Upload.Bytes, etag, now()
-		changed, err := s.write(ctx, rec, intents, ops...)
-		if errors.Is(err, ErrChanged) {
-			continue
-		}
-		if changed.ETag != "" {
-			s.tellVideo(before, changed.Video)
-		}
-		return changed, err
-	}
+		return s.afterUpload(ctx, v)
+	})
 }
 
 // afterUpload sets the state of a video whose upload is complete, and returns what is
@@ -122,7 +106,7 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 	if err := s.Reopen(ctx, view, missing); err != nil {
 		return Record{}, err
 	}
-	if err := s.markInflight(ctx, view.Video); err != nil { // also when an upload is awaited and nothing is promised
+	if err := s.MarkInflight(ctx, view.Video); err != nil { // also when an upload is awaited and nothing is promised
 		return Record{}, err
 	}
 	v := view.Video
@@ -199,7 +183,7 @@ func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	if err := s.markInflight(ctx, rec.Video); err != nil {
+	if err := s.MarkInflight(ctx, rec.Video); err != nil {
 		return Record{}, err
 	}
 	v := rec.Video
@@ -247,7 +231,7 @@ func (s *Store) bury(ctx context.Context, id video.ID) (Record, error) {
 		return s.Delete(ctx, id, "") // it was repaired meanwhile
 	}
 	rec.Video.ID, rec.Video.State = id, video.Deleting
-	rec, err = s.write(ctx, rec, []Intent{RemoveIntent()})
+	rec, err = s.write(ctx, rec, rec.Video, []Intent{RemoveIntent()})
 	if errors.Is(err, ErrChanged) {
 		return s.Delete(ctx, id, "")
 	}

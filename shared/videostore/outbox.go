@@ -83,6 +83,14 @@ func outboxRows(ctx context.Context, id video.ID, intents []Intent) ([]tablestor
 	return rows, nil
 }
 
+// inserted returns the operations that insert rows.
+func inserted(rows []tablestore.Entity) (ops []tablestore.Op) {
+	for _, row := range rows {
+		ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
+	}
+	return ops
+}
+
 // sendRows enqueues what outbox rows promise and then deletes them. A crash between the
 // two sends an item twice, which does no harm. The other order would lose the item.
 func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Entity) error {

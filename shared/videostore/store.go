@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -146,6 +147,14 @@ func (s *Store) Exists(ctx context.Context, id video.ID) (bool, error) {
 // edit returns ErrUnchanged nothing is written. Other errors of edit are returned as
 // they are.
 func (s *Store) Change(ctx context.Context, id video.ID, ifMatch string, edit func(*video.Video) ([]Intent, error)) (Record, error) {
+	return s.changeWith(ctx, id, ifMatch, func(v *video.Video) ([]Intent, []tablestore.Op, error) {
+		intents, err := edit(v)
+		return intents, nil, err
+	})
+}
+
+// changeWith is Change with more operations in the transaction.
+func (s *Store) changeWith(ctx context.Context, id video.ID, ifMatch string, edit func(*video.Video) ([]Intent, []tablestore.Op, error)) (Record, error) {
 	for {
 		rec, err := s.Get(ctx, id)
 		if err != nil {
@@ -154,56 +163,50 @@ func (s *Store) Change(ctx context.Context, id video.ID, ifMatch string, edit fu
 		if ifMatch != "" && rec.ETag != ifMatch {
 			return Record{}, ErrChanged
 		}
-		before := rec
-		intents, err := edit(&rec.Video)
+		after := rec.Video
+		intents, more, err := edit(&after)
 		if errors.Is(err, ErrUnchanged) {
-			return before, nil
+			return rec, nil
 		}
 		if err != nil {
 			return Record{}, err
 		}
-		changed, err := s.write(ctx, rec, intents)
-		if errors.Is(err, ErrChanged) && ifMatch == "" {
-			continue
+		changed, err := s.write(ctx, rec, after, intents, more...)
+		if !errors.Is(err, ErrChanged) || ifMatch != "" {
+			return changed, err
 		}
-		if changed.ETag != "" {
-			s.tellVideo(before.Video, changed.Video)
-		}
-		return changed, err
 	}
 }
 
-// write replaces META, adds the outbox rows and applies more, in one transaction. Then
-// it sends the messages. ErrChanged when META or a row of more is not as expected. The
-// record's ETag says whether it was written, also when the messages could not be sent.
-func (s *Store) write(ctx context.Context, rec Record, intents []Intent, more ...tablestore.Op) (Record, error) {
+// write puts after in the place of META, adds the outbox rows and applies more, in one
+// transaction. Then it sends the messages and tells the observer. ErrChanged when META or
+// a row of more is not as expected. The record's ETag says whether it was written, also
+// when the messages could not be sent.
+func (s *Store) write(ctx context.Context, rec Record, after video.Video, intents []Intent, more ...tablestore.Op) (Record, error) {
 	if len(intents) > 0 {
-		if err := s.markInflight(ctx, rec.Video); err != nil {
+		if err := s.MarkInflight(ctx, after); err != nil {
 			return Record{}, err
 		}
 	}
-	rec.Video.UpdatedAt = now()
-	meta, err := metaRow(rec.Video)
+	after.UpdatedAt = now()
+	meta, err := metaRow(after)
 	if err != nil {
 		return Record{}, err
 	}
-	out, err := outboxRows(ctx, rec.Video.ID, intents)
+	out, err := outboxRows(ctx, after.ID, intents)
 	if err != nil {
 		return Record{}, err
 	}
-	ops := append([]tablestore.Op{{Kind: tablestore.OpReplace, Entity: meta, IfMatch: rec.ETag}}, more...)
-	for _, row := range out {
-		ops = append(ops, tablestore.Op{Kind: tablestore.OpInsert, Entity: row})
-	}
+	ops := slices.Concat([]tablestore.Op{{Kind: tablestore.OpReplace, Entity: meta, IfMatch: rec.ETag}}, more, inserted(out))
 	etags, err := s.videos.Submit(ctx, ops)
 	if isStale(err) || errors.Is(err, tablestore.ErrExists) {
 		return Record{}, ErrChanged
 	}
 	if err != nil {
-		return Record{}, fmt.Errorf("write video %s: %w", rec.Video.ID, err)
+		return Record{}, fmt.Errorf("write video %s: %w", after.ID, err)
 	}
-	rec.ETag = etags[0]
-	return rec, s.sendRows(ctx, rec.Video.ID, out)
+	s.tellVideo(rec.Video, after)
+	return Record{Video: after, ETag: etags[0]}, s.sendRows(ctx, after.ID, out)
 }
 
 const metaKey = "META"

@@ -111,7 +111,7 @@ func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64,
 	if err := s.room(ctx, rec.Video, size); err != nil {
 		return rec, err
 	}
-	if err := s.videos.MarkSending(ctx, rec.Video); err != nil {
+	if err := s.videos.MarkInflight(ctx, rec.Video); err != nil {
 		return rec, err
 	}
 	rec, err := s.replaceUpload(ctx, id, old, mine)

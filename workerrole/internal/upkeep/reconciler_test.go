@@ -426,7 +426,7 @@ func TestWhatKeysWroteIsRemoved(t *testing.T) {
 	})
 	rec, err := b.videos.Get(t.Context(), id)
 	if err == nil {
-		err = b.videos.MarkSending(t.Context(), rec.Video)
+		err = b.videos.MarkInflight(t.Context(), rec.Video)
 	}
 	if err != nil {
 		t.Fatal(err)
