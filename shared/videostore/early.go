@@ -84,22 +84,18 @@ func (r reach) urgency(v video.Video) video.Video {
 	return v
 }
 
-// has reports whether a part of an early plan was promised.
-func (r reach) has(step workflow.Step, index int) bool {
-	return r.since(0, 0)(step, index)
-}
+// nothing promises no part.
+var nothing = reach{early: true}
 
-// since chooses what was promised after so many chunks and portions.
-func (r reach) since(chunks, sound int) func(workflow.Step, int) bool {
-	return func(step workflow.Step, i int) bool {
-		switch step.Count {
-		case workflow.PerChunk:
-			return chunks <= i && i < r.chunks
-		case workflow.PerPortion:
-			return sound <= i && i < r.sound
-		}
-		return false
+// promises reports whether a part is promised.
+func (r reach) promises(step workflow.Step, index int) bool {
+	switch {
+	case step.Count == workflow.PerChunk:
+		return index < r.chunks
+	case r.early:
+		return step.Count == workflow.PerPortion && index < r.sound
 	}
+	return true
 }
 
 // arrive notes that so many parts are there, counted from the first, and promises what
@@ -128,17 +124,15 @@ func leading(needs []int, head int) int {
 func (c *Claim) planned(commit Commit) ([]tablestore.Op, []Intent, error) {
 	id, plan := c.Step.Key.ID, *commit.Plan
 	r := reach{chunks: min(window, len(plan.Chunks))}
-	next := parts(c.Video, plan, 0, r.chunks)
 	if plan.Needs != nil && c.Video.Early() {
 		r = reach{early: true, credit: window}
 		r.arrive(plan.Needs, commit.Head)
-		next = choose(c.Video, plan, r.since(0, 0))
 	}
 	row, err := planRow(id, plan)
 	return []tablestore.Op{
 		{Kind: tablestore.OpUpsert, Entity: row},
 		{Kind: tablestore.OpUpsert, Entity: r.row(id, plan.Generation)},
-	}, next, err
+	}, promisedSince(c.Video, plan, nothing, r), err
 }
 
 // Arrived promises what can be made of the parts of an upload that are held, ascending.
@@ -205,7 +199,7 @@ func (s *Store) promiseArrived(ctx context.Context, rec Record, head int) error 
 		if err != nil || !r.early || !r.arrive(plan.Needs, head) {
 			return err
 		}
-		intents := choose(rec.Video, plan, r.since(before.chunks, before.sound))
+		intents := promisedSince(rec.Video, plan, before, r)
 		if len(intents) > 0 {
 			if err := s.MarkInflight(ctx, rec.Video); err != nil {
 				return err
@@ -243,27 +237,19 @@ func (s *Store) rest(ctx context.Context, v *video.Video) ([]Intent, []tablestor
 	}
 	plan, r := view.Plans[v.Generation], view.reach[v.Generation]
 	v.State = video.Processing
-	busy := len(slices.DeleteFunc(parts(*v, plan, 0, r.chunks), func(i Intent) bool {
+	busy := len(slices.DeleteFunc(promisedSince(*v, plan, nothing, r), func(i Intent) bool {
 		return i.Declared().Count != workflow.PerChunk || view.ended(i)
 	}))
 	r = reach{chunks: min(len(plan.Chunks), r.chunks+max(0, window-busy)), etag: r.etag}
-	open := slices.DeleteFunc(parts(*v, plan, 0, r.chunks), func(i Intent) bool { return view.ended(i) || view.running(i) })
+	open := slices.DeleteFunc(promisedSince(*v, plan, nothing, r), func(i Intent) bool { return view.ended(i) || view.running(i) })
 	return append(open, FollowIntent()), []tablestore.Op{r.replace(v.ID, plan)}, nil
 }
 
-// missingEarly is Missing for a video whose upload is going on.
-func (v View) missingEarly() []Intent {
-	if !v.Video.Early() || v.Video.Upload.Late {
-		return nil
-	}
-	plan, planned := v.Plans[v.Video.Generation]
-	if planned {
-		return slices.DeleteFunc(choose(v.Video, plan, v.reach[plan.Generation].since(0, 0)), v.ended)
-	}
-	if first := begin(v.Video); len(v.Video.Upload.Wants) == 0 && v.open(first) {
-		return []Intent{first}
-	}
-	return nil
+// beganEarly reports whether work is promised while the upload goes on: it is not when
+// parts are waited for that were asked for, or all of the upload is.
+func (v View) beganEarly() bool {
+	_, planned := v.Plans[v.Video.Generation]
+	return v.Video.Early() && !v.Video.Upload.Late && (planned || len(v.Video.Upload.Wants) == 0)
 }
 
 // maxLooks is how often the first step of an upload that is going on may miss parts.

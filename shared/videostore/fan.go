@@ -24,25 +24,15 @@ import (
 // And films would be made one after another, because a queue is first in, first out.
 const window = 8
 
-// parts returns the intents for the chunks [from, to) of a plan and, when from is 0, for
-// its other parts.
-func parts(v video.Video, plan video.Plan, from, to int) []Intent {
-	return choose(v, plan, func(step workflow.Step, i int) bool {
-		if step.Count == workflow.PerChunk {
-			return from <= i && i < to
-		}
-		return from == 0
-	})
-}
-
-// choose returns the intents for the parts that are due. They are ordered by index,
-// because a video plays only when it has the first chunk and the first portion of sound.
-func choose(v video.Video, plan video.Plan, due func(step workflow.Step, index int) bool) (intents []Intent) {
+// promisedSince returns the intents for the parts that a plan's reach promises and did not
+// promise before. They are ordered by index, because a video plays only when it has the
+// first chunk and the first portion of sound.
+func promisedSince(v video.Video, plan video.Plan, before, now reach) (intents []Intent) {
 	promised := workflow.Promises(plan, workflow.Part)
 	for i, more := 0, true; more; i++ {
 		more = false
 		for _, p := range promised {
-			if i < p.Items && due(p.Step, i) {
+			if i < p.Items && now.promises(p.Step, i) && !before.promises(p.Step, i) {
 				intents = append(intents, intentOf(v, plan, p.Step, i))
 			}
 			more = more || i+1 < p.Items
@@ -129,12 +119,12 @@ func (v View) AskedFor(key workflow.Key) (asked bool, since time.Time) {
 	case workflow.AfterReady:
 		after = workflow.Last
 	case workflow.Part:
-		if r := v.reach[key.Generation]; r.early && !r.has(step, key.Index) {
+		r := v.reach[key.Generation]
+		if !r.promises(step, key.Index) {
 			return false, time.Time{}
 		}
-		chunks := v.reach[key.Generation].chunks
-		if step.Count == workflow.PerChunk && key.Index >= min(window, chunks) {
-			return key.Index < chunks, time.Time{}
+		if step.Count == workflow.PerChunk && key.Index >= window {
+			return true, time.Time{}
 		}
 	}
 	before, _ := v.Find(key.Generation, workflow.The(after).Name, 0)
@@ -148,38 +138,39 @@ func (v View) AskedFor(key workflow.Key) (asked bool, since time.Time) {
 // under its ETag, and the intents. Both are empty when every chunk is promised.
 func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []Intent, error) {
 	id, plan := c.Step.Key.ID, c.Plan
-	r, err := c.store.promised(ctx, id, plan)
-	from := r.chunks
-	c.promised = from
-	if err != nil || from >= len(plan.Chunks) {
+	before, err := c.store.promised(ctx, id, plan)
+	c.promised = before.chunks
+	if err != nil || before.chunks >= len(plan.Chunks) {
 		return nil, nil, err
 	}
-	if r.early && from >= r.arrived {
+	r := before
+	if r.early && r.chunks >= r.arrived {
 		r.credit++ // the next one is promised when its bytes are there
 		return []tablestore.Op{r.replace(id, plan)}, nil, nil
 	}
-	to := from + 1
+	r.chunks++
+	next := promisedSince(r.urgency(c.Video), plan, before, r)
 	// An error here does not fail the commit: the window then stays as it is.
-	chunk := parts(c.Video, plan, from, from+1)
-	if waiting, err := c.store.sender.Waiting(ctx, chunk[0].Queue); err == nil && !waiting {
-		to++
+	if waiting, err := c.store.sender.Waiting(ctx, next[0].Queue); err == nil && !waiting && r.chunks < r.limit(plan) {
+		r.chunks++
+		next = promisedSince(r.urgency(c.Video), plan, before, r)
 	}
-	r.chunks = min(to, r.limit(plan))
 	c.promised = r.chunks
-	return []tablestore.Op{r.replace(id, plan)}, choose(r.urgency(c.Video), plan, r.since(from, r.sound)), nil
+	return []tablestore.Op{r.replace(id, plan)}, next, nil
 }
 
 // Missing returns the intents for all steps of the newest generation that were promised
 // and have not ended. A retry and the reconciler send them again.
 func (v View) Missing() []Intent {
-	if v.Video.State == video.AwaitingUpload {
-		return v.missingEarly()
+	early := v.Video.State == video.AwaitingUpload
+	if early && !v.beganEarly() {
+		return nil
 	}
 	if first := begin(v.Video); v.open(first) {
 		return []Intent{first}
 	}
 	plan := v.Plans[v.Video.Generation]
-	if missing := slices.DeleteFunc(parts(v.Video, plan, 0, v.reach[plan.Generation].chunks), v.ended); len(missing) > 0 {
+	if missing := slices.DeleteFunc(promisedSince(v.Video, plan, nothing, v.reach[plan.Generation]), v.ended); len(missing) > 0 || early {
 		return missing
 	}
 	if last := intentOf(v.Video, plan, workflow.The(workflow.Last), 0); v.open(last) {
