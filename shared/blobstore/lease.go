@@ -15,7 +15,7 @@ import (
 
 // Errors of leases.
 var (
-	ErrLeaseTaken = errors.New("somebody else holds the lease")
+	ErrLeaseTaken = errors.New("another holds the lease")
 	ErrLeaseLost  = errors.New("the lease is lost")
 )
 

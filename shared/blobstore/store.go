@@ -25,7 +25,7 @@ import (
 var (
 	ErrNotFound = errors.New("blob not found")
 	ErrExists   = errors.New("blob exists already")                 // Options.IfNoneMatch
-	ErrChanged  = errors.New("blob was changed by somebody else")   // stale ETag: 412
+	ErrChanged  = errors.New("blob was changed in the meantime")    // stale ETag: 412
 	ErrTooLarge = errors.New("content is larger than allowed")      // Get
 	ErrCorrupt  = errors.New("blob content does not match its MD5") // paper row Q12
 )

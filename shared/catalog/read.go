@@ -45,7 +45,7 @@ func (c *Catalog) Channel(ctx context.Context, channel string, sort Sort, limit 
 	}
 	_, next, err = c.catalog.Page(ctx, tablestore.Query{
 		PartitionKey: channelKey(channel), RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix),
-		PageSize: int32(clamp(limit)), Class: tablestore.RowRange, Read: tablestore.Into(&page, SummaryFrom),
+		PageSize: int32(Clamp(limit)), Class: tablestore.RowRange, Read: tablestore.Into(&page, SummaryFrom),
 	}, token)
 	if err != nil {
 		return nil, "", fmt.Errorf("listing channel: %w", err)
@@ -71,7 +71,7 @@ func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []S
 		}
 		latest = monthRow(created)
 	}
-	limit = clamp(limit)
+	limit = Clamp(limit)
 	last := ""
 	for row, err := range c.recent.Query(ctx, tablestore.Query{
 		PartitionKey: monthsKey, RowFrom: latest, Select: []string{"RowKey"}, PageSize: monthsAhead, Class: tablestore.RowRange,
@@ -130,7 +130,8 @@ func take(ctx context.Context, list rowstream.List, from string, limit int) (pag
 	}
 }
 
-func clamp(limit int) int {
+// Clamp is the length of a page that was asked for: DefaultLimit for 0, at most MaxLimit.
+func Clamp(limit int) int {
 	if limit <= 0 {
 		return DefaultLimit
 	}

@@ -17,8 +17,8 @@ const Table = "registrations"
 
 // Errors that callers act on; *Invalid is another.
 var (
-	ErrNotFound = errors.New("nobody has this bib")
-	ErrChanged  = errors.New("the registration was changed by somebody else")
+	ErrNotFound = errors.New("no runner has this bib")
+	ErrChanged  = errors.New("the registration was changed in the meantime")
 )
 
 // Store reads and writes the registrations. It is safe for concurrent use.
@@ -56,7 +56,7 @@ func (s *Store) Get(ctx context.Context, event Event, bib int) (Registration, er
 // Query selects runners: one bib, or a range of ages, or all.
 type Query struct {
 	Bib            *int // this bib only
-	AgeFrom, AgeTo *int // both included; nil is open. Both nil: everybody, by bib
+	AgeFrom, AgeTo *int // both included; nil is open. Both nil: all runners, by bib
 }
 
 // MaxLimit is the longest page.

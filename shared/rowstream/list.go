@@ -37,12 +37,11 @@ const (
 	maxAhead = 128
 )
 
-// Partition is the List of the rows of one partition whose RowKey is less than
-// Until and that match Filter (empty: all rows). It is for one goroutine.
+// Partition is the List of the rows of one partition that match Filter (empty: all
+// rows). It is for one goroutine.
 type Partition struct {
 	Table        *tablestore.Table
 	PartitionKey string
-	Until        string
 	Filter       string // OData, answered by the service
 	Ahead        int32  // rows to read first; 0 is a small number
 
@@ -76,7 +75,7 @@ func (p *Partition) Seek(ctx context.Context, from string) (tablestore.Entity, b
 		p.Ahead = max(p.Ahead/2, minAhead)
 	}
 	query := tablestore.Query{
-		PartitionKey: p.PartitionKey, RowFrom: from, RowTo: p.Until, Filter: p.Filter,
+		PartitionKey: p.PartitionKey, RowFrom: from, Filter: p.Filter,
 		PageSize: p.Ahead, Class: tablestore.RowRange, Read: p.Read,
 	}
 	rows, next, err := p.Table.Page(ctx, query, "")

@@ -143,7 +143,6 @@ func analyse(v video.Video) map[field]fieldText {
 	add := func(f field, limit int, values ...string) {
 		var text fieldText
 		wordBytes, termBytes := 0, 0
-		seen := map[string]bool{}
 		for _, value := range values {
 			words := splitWords(value)
 			for _, w := range words {
@@ -154,13 +153,12 @@ func analyse(v video.Video) map[field]fieldText {
 			}
 			text.words = append(text.words, gap)
 			for _, t := range termsOf(words) {
-				if seen[t] || len(text.terms) == limit {
+				if slices.Contains(text.terms, t) || len(text.terms) == limit {
 					continue
 				}
 				if termBytes += len(t) + 1; termBytes > maxBytes {
 					break
 				}
-				seen[t] = true
 				text.terms = append(text.terms, t)
 			}
 		}

@@ -74,13 +74,7 @@ var errSpent = errors.New("search has reached its limit of cost")
 // may leave one out. Errors: tablestore.ErrToken, ErrQueryTooLong.
 func (x *Index) Search(ctx context.Context, q Query, limit int, token string) (Result, error) {
 	ctx, meter := azstorage.WithCounter(ctx)
-	switch {
-	case limit <= 0:
-		limit = catalog.DefaultLimit
-	case limit > catalog.MaxLimit:
-		limit = catalog.MaxLimit
-	}
-	result, err := x.search(ctx, q, limit, token)
+	result, err := x.search(ctx, q, catalog.Clamp(limit), token)
 	if err != nil {
 		return Result{}, fmt.Errorf("searching: %w", err)
 	}

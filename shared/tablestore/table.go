@@ -20,7 +20,7 @@ import (
 var (
 	ErrNotFound = errors.New("row not found")
 	ErrExists   = errors.New("row exists already")
-	ErrChanged  = errors.New("row was changed by somebody else") // the ETag is stale: 412
+	ErrChanged  = errors.New("row was changed in the meantime") // the ETag is stale: 412
 )
 
 // ErrUnclear comes with ErrChanged and ErrExists when the write was tried more than
