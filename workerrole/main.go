@@ -41,7 +41,6 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/cage"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
-	"github.com/cutroom/cutroom/workerrole/internal/media"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
 	"github.com/cutroom/cutroom/workerrole/internal/step"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
@@ -171,7 +170,7 @@ type role struct {
 // steps are in the order in which a video meets them.
 func (r *role) steps() []pipeline.Step {
 	return []pipeline.Step{
-		step.Probe{Tool: r.tool, Limits: media.DefaultLimits},
+		step.Probe{Tool: r.tool},
 		step.Encode{Tool: r.tool},
 		step.Audio{Tool: r.tool},
 		step.Digest{Videos: r.videos, Twins: r.twins, Tool: r.tool},
@@ -222,22 +221,27 @@ func (r *role) leader() *upkeep.Leader {
 	return &upkeep.Leader{Blobs: r.blobs, Log: r.log, Duties: []upkeep.Duty{
 		{Name: "reconcile", Every: r.cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: r.cfg.JanitorEvery, Do: janitor.Pass},
-		{Name: "sum views", Every: 10 * time.Minute, Do: func(ctx context.Context) (upkeep.Pass, error) {
-			return upkeep.Pass{}, r.views.RollUp(ctx, time.Now(), r.videos.Exists)
-		}},
-		{Name: "forget old changes", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
-			removed, err := r.trail.Forget(ctx, time.Now().Add(-r.cfg.AuditLife))
-			return upkeep.Pass{Items: removed}, err
-		}},
-		{Name: "forget ended sessions", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
-			removed, err := r.keys.ForgetSessions(ctx, time.Now())
-			return upkeep.Pass{Items: removed}, err
-		}},
-		{Name: "forget dead workers", Every: time.Hour, Do: func(ctx context.Context) (upkeep.Pass, error) {
-			rows, err := r.register.Forget(ctx, time.Now().Add(-24*time.Hour))
-			return upkeep.Pass{Items: rows}, err
-		}},
+		{Name: "sum views", Every: 10 * time.Minute, Do: counted(func(ctx context.Context) (int, error) {
+			return 0, r.views.RollUp(ctx, time.Now(), r.videos.Exists)
+		})},
+		{Name: "forget old changes", Every: time.Hour, Do: counted(func(ctx context.Context) (int, error) {
+			return r.trail.Forget(ctx, time.Now().Add(-r.cfg.AuditLife))
+		})},
+		{Name: "forget ended sessions", Every: time.Hour, Do: counted(func(ctx context.Context) (int, error) {
+			return r.keys.ForgetSessions(ctx, time.Now())
+		})},
+		{Name: "forget dead workers", Every: time.Hour, Do: counted(func(ctx context.Context) (int, error) {
+			return r.register.Forget(ctx, time.Now().Add(-24*time.Hour))
+		})},
 	}}
+}
+
+// counted is a pass of a duty that knows only how many items it dealt with.
+func counted(do func(context.Context) (items int, err error)) func(context.Context) (upkeep.Pass, error) {
+	return func(ctx context.Context) (upkeep.Pass, error) {
+		items, err := do(ctx)
+		return upkeep.Pass{Items: items}, err
+	}
 }
 
 // run works until ctx ends, then drains.

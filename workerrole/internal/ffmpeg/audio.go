@@ -57,8 +57,8 @@ func (j SoundJob) Second() int64 { return max(0, j.From-video.AACPacket) / video
 // One program decodes, and another encodes what this one has put in its place. A program
 // that did both would begin its filters again, and its counting, where channels or rate of
 // the source change.
-func (t *Tool) Sound(ctx context.Context, job SoundJob, progress func(Progress)) (end int64, err error) {
-	if err := t.decodeSound(ctx, job, progress); err != nil {
+func (t *Tool) Sound(ctx context.Context, job SoundJob) (end int64, err error) {
+	if err := t.decodeSound(ctx, job); err != nil {
 		return 0, fmt.Errorf("decoding sound: %w", err)
 	}
 	if end, err = job.place(); err != nil {
@@ -85,7 +85,7 @@ const (
 // and drops them: those of hours would fill the disk.
 const longestRunUp = 10 * video.SampleRate
 
-func (t *Tool) decodeSound(ctx context.Context, job SoundJob, progress func(Progress)) error {
+func (t *Tool) decodeSound(ctx context.Context, job SoundJob) error {
 	second := job.Second()
 	if job.Seek <= 0 {
 		second = 0 // all in one go, as the first stretch is: by counting
@@ -110,7 +110,7 @@ func (t *Tool) decodeSound(ctx context.Context, job SoundJob, progress func(Prog
 	out := sound.Output("[f=f32le]"+decodedFile+"|[f=framecrc]"+framesFile, ff.KwArgs{
 		"vn": "", "sn": "", "dn": "", "map_metadata": "-1", "map_chapters": "-1", "c:a": "pcm_f32le", "f": "tee",
 	})
-	return t.runSound(ctx, job, slices.Concat(fromZero, out.GetArgs()), progress)
+	return t.runSound(ctx, job, slices.Concat(fromZero, out.GetArgs()))
 }
 
 func (t *Tool) encodeSound(ctx context.Context, job SoundJob) error {
@@ -120,11 +120,11 @@ func (t *Tool) encodeSound(ctx context.Context, job SoundJob) error {
 		"c:a": "aac", "b:a": strconv.Itoa(AudioBitRate), "f": "mp4",
 	})
 	job.Source = Source{}
-	return t.runSound(ctx, job, out.GetArgs(), nil)
+	return t.runSound(ctx, job, out.GetArgs())
 }
 
-func (t *Tool) runSound(ctx context.Context, job SoundJob, args []string, progress func(Progress)) error {
-	_, err := t.run(ctx, command{path: t.FFmpeg, args: slices.Concat(t.globals(), args), dir: job.Dir, source: job.Source, progress: quiet(progress), limits: sounding})
+func (t *Tool) runSound(ctx context.Context, job SoundJob, args []string) error {
+	_, err := t.run(ctx, command{path: t.FFmpeg, args: slices.Concat(t.globals(), args), dir: job.Dir, source: job.Source, limits: sounding})
 	return err
 }
 
@@ -171,7 +171,7 @@ func (f SoundFrames) Seconds() (at float64, found bool) {
 // FirstSamples decodes a few audio frames from the second seek on, or with a
 // negative one from the start of the source, and tells where they lie. dir must
 // exist. Nothing to decode is no error.
-func (t *Tool) FirstSamples(ctx context.Context, src Source, dir string, seek float64) (SoundFrames, Report, error) {
+func (t *Tool) FirstSamples(ctx context.Context, src Source, dir string, seek float64) (SoundFrames, error) {
 	const decoded, copied = "frames.txt", "packets.txt"
 	in := t.soundInput(src, seek)
 	list := func(name, codec string) *ff.Stream {
@@ -180,23 +180,23 @@ func (t *Tool) FirstSamples(ctx context.Context, src Source, dir string, seek fl
 		})
 	}
 	args := slices.Concat(t.globals(), fromZero, ff.MergeOutputs(list(decoded, "pcm_s16le"), list(copied, "copy")).GetArgs())
-	report, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, progress: quiet(nil), limits: sounding})
+	_, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, limits: sounding})
 	if err != nil {
-		return SoundFrames{}, report, fmt.Errorf("looking for the first samples: %w", err)
+		return SoundFrames{}, fmt.Errorf("looking for the first samples: %w", err)
 	}
 	frames, err := readFrames(filepath.Join(dir, decoded))
 	if err != nil {
-		return SoundFrames{}, report, err
+		return SoundFrames{}, err
 	}
 	packets, err := readFrames(filepath.Join(dir, copied))
 	if err != nil {
-		return SoundFrames{}, report, err
+		return SoundFrames{}, err
 	}
 	result := SoundFrames{Rate: frames.base.Den, At: frames.at, Sizes: frames.length}
 	if base := packets.base; base.Den > 0 && base.Den%max(1, base.Num*result.Rate) != 0 {
 		result.Tick = (base.Num*result.Rate + base.Den - 1) / base.Den
 	}
-	return result, report, nil
+	return result, nil
 }
 
 // frameList is what the muxer framecrc says about its frames.

@@ -43,20 +43,20 @@ func TestEveryCommandIsCaged(t *testing.T) {
 	src, out := Source{URL: filepath.Join(dir, "source"), Demuxer: "mov"}, filepath.Join(dir, "out")
 	commands := map[string]func(*Tool){
 		"Chunk": func(tool *Tool) {
-			_ = tool.Chunk(t.Context(), ChunkJob{Source: src, Plan: plan, Dir: dir, End: 120, Renditions: []int{0}}, nil)
+			_ = tool.Chunk(t.Context(), ChunkJob{Source: src, Plan: plan, Dir: dir, End: 120, Renditions: []int{0}})
 		},
 		"Sound": func(tool *Tool) {
-			_, _ = tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 1024, Seek: -1}, nil)
+			_, _ = tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 1024, Seek: -1})
 		},
-		"FirstSamples": func(tool *Tool) { _, _, _ = tool.FirstSamples(t.Context(), src, dir, -1) },
-		"Remux":        func(tool *Tool) { _ = tool.Remux(t.Context(), src, Info{}, out, nil) },
+		"FirstSamples": func(tool *Tool) { _, _ = tool.FirstSamples(t.Context(), src, dir, -1) },
+		"Remux":        func(tool *Tool) { _ = tool.Remux(t.Context(), src, Info{}, out) },
 		"Probe":        func(tool *Tool) { _, _ = tool.Probe(t.Context(), src) },
-		"Loudness":     func(tool *Tool) { _, _ = tool.Loudness(t.Context(), src, nil) },
+		"Loudness":     func(tool *Tool) { _, _ = tool.Loudness(t.Context(), src) },
 		"Frame":        func(tool *Tool) { _ = tool.Frame(t.Context(), src, plan, 0, out) },
 		"Clip": func(tool *Tool) {
-			_ = tool.Clip(t.Context(), ClipJob{Video: "v.mp4", Out: out, FPS: plan.FPS, Frames: 1}, nil)
+			_ = tool.Clip(t.Context(), ClipJob{Video: "v.mp4", Out: out, FPS: plan.FPS, Frames: 1})
 		},
-		"Mux":   func(tool *Tool) { _ = tool.Mux(t.Context(), "v.mp4", "a.mp4", out, nil) },
+		"Mux":   func(tool *Tool) { _ = tool.Mux(t.Context(), "v.mp4", "a.mp4", out) },
 		"Check": func(tool *Tool) { _ = tool.Check(t.Context()) },
 	}
 	everyMethod(t, slices.Collect(maps.Keys(commands)))

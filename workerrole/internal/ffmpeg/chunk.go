@@ -63,10 +63,10 @@ func TilesIn(p video.Plan, from, to int64) int {
 // as that is large enough, so a redelivered item does no harm (Q8).
 //
 // A nil error does not mean that all frames are there: verify (package media).
-func (t *Tool) Chunk(ctx context.Context, job ChunkJob, progress func(Progress)) error {
+func (t *Tool) Chunk(ctx context.Context, job ChunkJob) error {
 	args := slices.Concat(t.globals(), fromZero, chunkArgs(t, job))
 	_, err := t.run(ctx, command{
-		path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, progress: quiet(progress), limits: encodingOf(job.Plan, job.Plan.Chunks[job.Index].To-job.Plan.Chunks[job.Index].From),
+		path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, limits: encodingOf(job.Plan, job.Plan.Chunks[job.Index].To-job.Plan.Chunks[job.Index].From),
 	})
 	if err != nil {
 		return fmt.Errorf("encoding chunk %d: %w", job.Index, err)
@@ -86,13 +86,6 @@ func (t *Tool) globals() []string {
 // fromZero moves the times of a source so that it starts at 0, and keeps them
 // otherwise.
 var fromZero = []string{"-copyts", "-start_at_zero"}
-
-func quiet(progress func(Progress)) func(Progress) {
-	if progress == nil {
-		return func(Progress) {}
-	}
-	return progress
-}
 
 func chunkArgs(t *Tool, job ChunkJob) []string {
 	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]

@@ -40,13 +40,13 @@ const (
 // time 0, whatever keyframe it follows. Repeating it overwrites the file.
 //
 // A nil error does not mean that all frames are there: verify (package media).
-func (t *Tool) Clip(ctx context.Context, job ClipJob, progress func(Progress)) error {
+func (t *Tool) Clip(ctx context.Context, job ClipJob) error {
 	// Times stay as the segments have them: each input on its own would be moved
 	// to start at 0, and the sound would no longer fit the picture.
 	args := slices.Concat(t.globals(), []string{"-copyts"}, clipArgs(job))
 	l := encoding(maxPixels, 1)
 	l.file += bytesAt(job.MaxRate+AudioBitRate, job.FPS.Seconds(job.Frames))
-	_, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: filepath.Dir(job.Out), reads: []string{job.Video, job.Audio}, progress: quiet(progress), limits: l})
+	_, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: filepath.Dir(job.Out), reads: []string{job.Video, job.Audio}, limits: l})
 	if err != nil {
 		return fmt.Errorf("encoding a clip: %w", err)
 	}

@@ -11,8 +11,8 @@
 // run met (TroubleError).
 //
 // To add a command: copy frame.go, which makes a file, or loudness.go, which reads
-// a report. One that may run for more than a minute reports its progress, as
-// loudness.go does, or its item counts as stalled.
+// a report. The global options make it report its progress (WithProgress); without that
+// the item of one that runs for more than a minute counts as stalled.
 //
 // It is the only importer of ffmpeg-go, which builds the argument lists; the
 // processes are ours.

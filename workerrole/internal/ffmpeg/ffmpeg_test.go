@@ -105,28 +105,28 @@ func TestEveryInputIsGuarded(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	chunk := func(index int) func(Source) error {
 		return func(src Source) error {
-			return tool.Chunk(t.Context(), ChunkJob{Source: src, Plan: plan, Index: index, Dir: dir, Margin: 1, End: 240, Renditions: []int{0}, Tiles: true, Poster: true}, nil)
+			return tool.Chunk(t.Context(), ChunkJob{Source: src, Plan: plan, Index: index, Dir: dir, Margin: 1, End: 240, Renditions: []int{0}, Tiles: true, Poster: true})
 		}
 	}
 	strangers := map[string]func(Source) error{
 		"Chunk": chunk(1), "the first Chunk": chunk(0),
 		// The stand-in writes no lists, which is an error of its own.
 		"Sound": func(src Source) error {
-			_, _ = tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 1024, Seek: -1}, nil)
+			_, _ = tool.Sound(t.Context(), SoundJob{Source: src, Dir: dir, To: 1024, Seek: -1})
 			return nil
 		},
-		"FirstSamples": func(src Source) error { _, _, _ = tool.FirstSamples(t.Context(), src, dir, -1); return nil },
-		"Loudness":     func(src Source) error { _, _ = tool.Loudness(t.Context(), src, nil); return nil },
+		"FirstSamples": func(src Source) error { _, _ = tool.FirstSamples(t.Context(), src, dir, -1); return nil },
+		"Loudness":     func(src Source) error { _, _ = tool.Loudness(t.Context(), src); return nil },
 		"Frame":        func(src Source) error { return tool.Frame(t.Context(), src, plan, 1, out) },
-		"Remux":        func(src Source) error { return tool.Remux(t.Context(), src, Info{}, out, nil) },
+		"Remux":        func(src Source) error { return tool.Remux(t.Context(), src, Info{}, out) },
 		// The stand-in's packets are none, which is a failure of its own.
 		"Probe": func(src Source) error { _, _ = tool.Probe(t.Context(), src); return nil },
 	}
 	own := map[string]func() error{
 		"Clip": func() error {
-			return tool.Clip(t.Context(), ClipJob{Video: "-y.mp4", Audio: "concat:a|b", Out: out, FPS: plan.FPS, Frames: 1}, nil)
+			return tool.Clip(t.Context(), ClipJob{Video: "-y.mp4", Audio: "concat:a|b", Out: out, FPS: plan.FPS, Frames: 1})
 		},
-		"Mux": func() error { return tool.Mux(t.Context(), "-y.mp4", "concat:a|b", out, nil) },
+		"Mux": func() error { return tool.Mux(t.Context(), "-y.mp4", "concat:a|b", out) },
 	}
 	everyMethod(t, slices.Concat(slices.Collect(maps.Keys(strangers)), slices.Collect(maps.Keys(own)), []string{"Check"})) // which has no input
 	check := func(what string, run func() error, count int, want map[string]string, address string) {
@@ -205,7 +205,7 @@ func TestCancelKillsTheWholeGroup(t *testing.T) {
 	why := errors.New("the lease is lost")
 	done := make(chan error, 1)
 	go func() {
-		_, err := run(ctx, command{path: path, progress: func(Progress) {}, limits: anything})
+		_, err := run(ctx, command{path: path, limits: anything})
 		done <- err
 	}()
 	size := func() int64 {
@@ -269,7 +269,8 @@ func TestStderrIsCapped(t *testing.T) {
 func TestProgressMeansMovement(t *testing.T) {
 	t.Parallel()
 	var got []int64
-	w := progressWriter{report: func(p Progress) { got = append(got, p.Frames) }, start: time.Now()}
+	w := &progressWriter{start: time.Now()}
+	w.report = func() { got = append(got, w.now.frames) }
 	for _, text := range []string{
 		"frame=0\nprogress=continue\n", "frame=0\nprogress=continue\n", // reading towards the chunk
 		"fra", "me=5\nout_time_us=100\ntotal_size=N/A\nprogress=cont", "inue\n",
@@ -284,7 +285,7 @@ func TestProgressMeansMovement(t *testing.T) {
 		t.Errorf("reported %v, want %v", got, want)
 	}
 	w.start, got = time.Now().Add(-2*beforeFirstFrame), nil
-	w.now, w.last = Progress{}, Progress{}
+	w.now, w.last = progress{}, progress{}
 	_, _ = w.Write([]byte("frame=0\nprogress=continue\n"))
 	if len(got) > 0 {
 		t.Error("reading for ever without a frame counts as progress")

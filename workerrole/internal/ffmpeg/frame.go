@@ -22,7 +22,7 @@ func (t *Tool) Frame(ctx context.Context, src Source, plan video.Plan, second fl
 		Filter("scale", ff.Args{"160", "90"}).
 		Output(filepath.Base(path), ff.KwArgs{"frames:v": "1", "q:v": "3", "pix_fmt": "yuvj420p", "flags": "+bitexact", "fflags": "+bitexact", "f": "image2", "update": "1", "c:v": "mjpeg"})
 	args := slices.Concat(t.globals(), out.GetArgs())
-	_, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: filepath.Dir(path), source: src, progress: quiet(nil), limits: encodingOf(plan, 0)})
+	_, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: filepath.Dir(path), source: src, limits: encodingOf(plan, 0)})
 	if err != nil {
 		return fmt.Errorf("taking a picture: %w", err)
 	}

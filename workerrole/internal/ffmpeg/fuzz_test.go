@@ -32,8 +32,9 @@ func FuzzProgress(f *testing.F) {
 		if len(text) > maxLine {
 			return // longer lines are dropped, where depends on the cuts
 		}
-		read := func(size int) (got []Progress) {
-			w := progressWriter{report: func(p Progress) { got = append(got, p) }, start: time.Now()}
+		read := func(size int) (got []progress) {
+			w := &progressWriter{start: time.Now()}
+			w.report = func() { got = append(got, w.now) }
 			for part := range slices.Chunk(text, size) {
 				if n, err := w.Write(part); n != len(part) || err != nil {
 					t.Fatal(n, err)

@@ -71,7 +71,7 @@ func TestEvidenceAndTrouble(t *testing.T) {
 // A line without an end is not waited for.
 func TestEndlessLinesAreDropped(t *testing.T) {
 	t.Parallel()
-	progress, packets := &progressWriter{report: func(Progress) {}}, &packetEnds{}
+	progress, packets := &progressWriter{report: func() {}}, &packetEnds{}
 	for range 1000 {
 		for _, w := range []io.Writer{progress, packets} {
 			if _, err := w.Write(bytes.Repeat([]byte("x"), 32<<10)); err != nil {
@@ -105,7 +105,7 @@ func TestTagsStayOutOfMemory(t *testing.T) {
 	}
 	// Had it been asked for them, not all would be kept.
 	var answer bytes.Buffer
-	if _, err := tool.ffprobe(t.Context(), src, &answer, "-show_format", "-of", "json"); !errors.As(err, new(*RunError)) || answer.Len() > maxStdout {
+	if err := tool.ffprobe(t.Context(), src, &answer, "-show_format", "-of", "json"); !errors.As(err, new(*RunError)) || answer.Len() > maxStdout {
 		t.Errorf("all tags: %d bytes were kept, %v", answer.Len(), err)
 	}
 	runtime.ReadMemStats(&after)
@@ -131,11 +131,11 @@ func TestTagsStayOutOfMemory(t *testing.T) {
 	for name, run := range map[string]func(context.Context) error{
 		"Probe": func(ctx context.Context) error { _, err := tool.Probe(ctx, src); return err },
 		"Sound": func(ctx context.Context) error {
-			_, err := tool.Sound(ctx, SoundJob{Source: src, Dir: t.TempDir(), To: 48000, Seek: -1}, nil)
+			_, err := tool.Sound(ctx, SoundJob{Source: src, Dir: t.TempDir(), To: 48000, Seek: -1})
 			return err
 		},
 		"Remux": func(ctx context.Context) error {
-			return tool.Remux(ctx, src, Info{}, filepath.Join(t.TempDir(), "out.mkv"), nil)
+			return tool.Remux(ctx, src, Info{}, filepath.Join(t.TempDir(), "out.mkv"))
 		},
 	} {
 		ctx, used := WithUsage(t.Context())

@@ -23,17 +23,17 @@ const Silence = -70.0
 // Loudness measures the audio stream of a source that is heard, as it is played, which is in
 // stereo. That also bounds its cost: 5.1 channels take 2.7 times the processor time of two.
 // It writes nothing.
-func (t *Tool) Loudness(ctx context.Context, src Source, progress func(Progress)) (Loudness, error) {
+func (t *Tool) Loudness(ctx context.Context, src Source) (Loudness, error) {
 	out := t.soundInput(src, 0).
 		Filter("aformat", nil, ff.KwArgs{"channel_layouts": "stereo"}).
 		Filter("ebur128", nil, ff.KwArgs{"peak": "true", "framelog": "verbose"}).
 		Output("-", ff.KwArgs{"f": "null"})
 	args := slices.Concat(t.globals(), []string{"-v", "info"}, out.GetArgs()) // the summary is an info
-	report, err := t.run(ctx, command{path: t.FFmpeg, args: args, source: src, progress: quiet(progress), limits: sounding})
+	summary, err := t.run(ctx, command{path: t.FFmpeg, args: args, source: src, limits: sounding})
 	if err != nil {
 		return Loudness{}, fmt.Errorf("measuring loudness: %w", err)
 	}
-	return readLoudness(report.Stderr)
+	return readLoudness(summary)
 }
 
 var loudnessOf = map[string]*regexp.Regexp{

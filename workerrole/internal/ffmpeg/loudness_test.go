@@ -32,7 +32,7 @@ func TestLoudnessIsThatOfBS1770(t *testing.T) {
 			if out, err := exec.CommandContext(t.Context(), tool.FFmpeg, "-v", "error", "-f", "lavfi", "-i", c.sound, "-c:a", "pcm_s16le", path).CombinedOutput(); err != nil {
 				t.Fatalf("make the sound: %v\n%s", err, out)
 			}
-			got, err := tool.Loudness(t.Context(), Source{URL: path}, nil)
+			got, err := tool.Loudness(t.Context(), Source{URL: path})
 			if err != nil {
 				t.Fatal(err)
 			}

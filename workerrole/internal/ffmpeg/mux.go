@@ -17,7 +17,7 @@ const RemuxedDemuxer = "matroska"
 // Remux copies the source's pictures and the sound that is heard into a Matroska file at
 // out, which has an index and one time line: it begins where the first of both does, and
 // goes on where the times of the source jump. Repeating it overwrites the file.
-func (t *Tool) Remux(ctx context.Context, src Source, info Info, out string, progress func(Progress)) error {
+func (t *Tool) Remux(ctx context.Context, src Source, info Info, out string) error {
 	in := t.guard(src)
 	in["fflags"] = "+genpts"
 	input := ff.Input(src.input(), in)
@@ -42,7 +42,7 @@ func (t *Tool) Remux(ctx context.Context, src Source, info Info, out string, pro
 	// next. It is taken for a jump back, and not for a gap, when the first recording is
 	// longer than this. ffmpeg's own 10 s would leave a gap as long as a recording.
 	const longestGap = "3"
-	return t.copy(ctx, "remuxing the source", command{source: src, progress: progress}, cmd, src.CopyLimit(info), out, "-dts_delta_threshold", longestGap)
+	return t.copy(ctx, "remuxing the source", command{source: src}, cmd, src.CopyLimit(info), out, "-dts_delta_threshold", longestGap)
 }
 
 // decodesSound reports whether the copy has the sound without loss instead of as it is.
@@ -71,7 +71,7 @@ const (
 // Mux joins a whole video track and a whole audio track (empty: none), both
 // fragmented MP4 that we made, into an MP4 at out that starts playing before it
 // is all there. Nothing is encoded. Repeating it overwrites the file.
-func (t *Tool) Mux(ctx context.Context, videoFile, audioFile, out string, progress func(Progress)) error {
+func (t *Tool) Mux(ctx context.Context, videoFile, audioFile, out string) error {
 	streams := []*ff.Stream{ff.Input(Source{URL: videoFile}.input(), trusted()).Get("v:0")}
 	if audioFile != "" {
 		streams = append(streams, ff.Input(Source{URL: audioFile}.input(), trusted()).Get("a:0"))
@@ -82,7 +82,7 @@ func (t *Tool) Mux(ctx context.Context, videoFile, audioFile, out string, progre
 	// Without copyts each file is moved to start at 0 on its own, and the sound,
 	// which starts with priming samples before 0, would come 21 ms late.
 	limit := copyLimit(Source{URL: videoFile}.size() + Source{URL: audioFile}.size())
-	return t.copy(ctx, "making the download", command{reads: []string{videoFile, audioFile}, progress: progress}, cmd, limit, out, "-copyts")
+	return t.copy(ctx, "making the download", command{reads: []string{videoFile, audioFile}}, cmd, limit, out, "-copyts")
 }
 
 // copy runs a command that writes out, of at most so many bytes.
@@ -94,7 +94,7 @@ func (t *Tool) copy(ctx context.Context, what string, c command, cmd *ff.Stream,
 	args := append([]string{"-nostdin", "-hide_banner", "-v", "error", "-y", "-progress", "pipe:1", "-nostats"}, globals...)
 	args = append(args, cmd.GetArgs()...)
 	args[len(args)-1] = "file:" + filepath.Join(dir, filepath.Base(out)) // never an option, never another protocol
-	c.path, c.args, c.dir, c.progress, c.limits = t.FFmpeg, args, dir, quiet(c.progress), copying
+	c.path, c.args, c.dir, c.limits = t.FFmpeg, args, dir, copying
 	c.limits.file = limit
 	if _, err := t.run(ctx, c); err != nil {
 		return fmt.Errorf("%s: %w", what, err)

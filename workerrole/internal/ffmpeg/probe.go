@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"regexp"
 	"strconv"
@@ -84,12 +85,13 @@ func (t *Tool) Probe(ctx context.Context, src Source) (Info, error) {
 	return t.probeEnd(ctx, src, info, picked)
 }
 
-func (t *Tool) ffprobe(ctx context.Context, src Source, out interface{ Write([]byte) (int, error) }, args ...string) (Report, error) {
+func (t *Tool) ffprobe(ctx context.Context, src Source, out io.Writer, args ...string) error {
 	all := []string{"-hide_banner", "-v", "error"}
 	all = append(all, ff.ConvertKwargsToCmdLineArgs(t.guard(src))...)
 	all = append(all, args...)
 	all = append(all, "-i", src.input())
-	return t.run(ctx, command{path: t.FFprobe, args: all, source: src, stdout: out, limits: probing})
+	_, err := t.run(ctx, command{path: t.FFprobe, args: all, source: src, stdout: out, limits: probing})
+	return err
 }
 
 // entries are what is used of ffprobe's answer. Tags are left out: their number
@@ -102,7 +104,7 @@ const entries = "error=code:format=format_name,start_time,duration:" +
 func (t *Tool) probeStreams(ctx context.Context, src Source) (probed, error) {
 	var out bytes.Buffer
 	defer src.served.bound(maxMetadata, tooMuchMetadata())()
-	_, err := t.ffprobe(ctx, src, &out, "-show_entries", entries, "-of", "json")
+	err := t.ffprobe(ctx, src, &out, "-show_entries", entries, "-of", "json")
 	var p probed
 	if jsonErr := json.Unmarshal(out.Bytes(), &p); jsonErr != nil && err == nil {
 		return p, fmt.Errorf("reading ffprobe's answer: %w", jsonErr)
@@ -112,7 +114,7 @@ func (t *Tool) probeStreams(ctx context.Context, src Source) (probed, error) {
 	}
 	var exit *RunError
 	if errors.As(err, &exit) {
-		return p, refused(p.Error.Code, exit.Report)
+		return p, refused(p.Error.Code, exit.Stderr)
 	}
 	return p, fmt.Errorf("probing the source: %w", err)
 }
@@ -133,18 +135,18 @@ var audioDemuxers = map[string]bool{
 
 // refused turns ffprobe's refusal into a permanent failure. The source could be
 // read, so another try would end the same way.
-func refused(code int, r Report) error {
+func refused(code int, stderr string) error {
 	demuxer := ""
-	if m := complainer.FindStringSubmatch(r.Stderr); m != nil {
+	if m := complainer.FindStringSubmatch(stderr); m != nil {
 		demuxer = m[1]
 	}
 	switch {
 	// ffmpeg (5.1) has no other way to say these three.
-	case strings.Contains(r.Stderr, "max pixel count"):
+	case strings.Contains(stderr, "max pixel count"):
 		return video.Fail(video.TooManyPixels, "A picture has more than %d pixels.", maxPixels)
-	case strings.Contains(r.Stderr, "max_streams"):
+	case strings.Contains(stderr, "max_streams"):
 		return video.Fail(video.TooManyStreams, "The file has more than %d streams.", maxStreams)
-	case strings.Contains(r.Stderr, "not on whitelist"):
+	case strings.Contains(stderr, "not on whitelist"):
 		if audioDemuxers[demuxer] {
 			return video.Fail(video.NoVideoStream, "This is an audio file.")
 		}

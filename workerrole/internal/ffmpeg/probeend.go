@@ -81,8 +81,7 @@ func (t *Tool) readTail(ctx context.Context, src Source, info Info, end, tail fl
 		// nothing of it.
 		args = append(args, "-read_intervals", "%+#8,"+strconv.FormatFloat(info.Start+end-tail, 'f', 3, 64)+"%+1000000")
 	}
-	_, err := t.ffprobe(ctx, src, seen, args...)
-	return whole, err
+	return whole, t.ffprobe(ctx, src, seen, args...)
 }
 
 func cutShort(got, want float64) error {

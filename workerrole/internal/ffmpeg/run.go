@@ -17,20 +17,13 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/cage"
 )
 
-// Progress is what ffmpeg says about its work so far.
-type Progress struct {
-	Frames  int64         // video frames written by the first output
-	OutTime time.Duration // media time of the output; meaningful for audio and copies
-	Bytes   int64         // size of the first output
-}
-
 // RunError is a run of ffmpeg or ffprobe that came to a bad end by itself, with
 // every byte of the source that it wanted: evidence about those bytes, if they
 // are a stranger's. What its surroundings did to it is a TroubleError.
 type RunError struct {
 	Program string
-	Status  int // exit status; -1 when it crashed or met one of our limits
-	Report
+	Status  int    // exit status; -1 when it crashed or met one of our limits
+	Stderr  string // the end of what it wrote, without addresses
 }
 
 func (e *RunError) Error() string {
@@ -58,15 +51,14 @@ const (
 const beforeFirstFrame = 5 * time.Minute
 
 type command struct {
-	path     string
-	args     []string
-	dir      string // working directory
-	source   Source // for redaction
-	stdout   io.Writer
-	progress func(Progress) // parses stdout; called when the work has moved
-	limits   limits
-	reads    []string   // files of ours, besides the source
-	cage     *cage.Cage // nil: started as it is
+	path   string
+	args   []string
+	dir    string    // working directory
+	source Source    // for redaction
+	stdout io.Writer // nil: it tells of its progress there
+	limits limits
+	reads  []string   // files of ours, besides the source
+	cage   *cage.Cage // nil: started as it is
 }
 
 // rules are what the program may do besides using its processor time.
@@ -104,24 +96,34 @@ func NiceOf(ctx context.Context) int {
 	return by
 }
 
-// Report is what a run left behind besides its files.
-type Report struct {
-	Stderr string // the end of what it wrote, without addresses
+type progressKey struct{}
+
+// WithProgress returns a context below which moved is called whenever the work of a program
+// has moved, and while a program waits for a processor. It is called by several goroutines.
+func WithProgress(ctx context.Context, moved func()) context.Context {
+	return context.WithValue(ctx, progressKey{}, moved)
 }
 
-func (t *Tool) run(ctx context.Context, c command) (Report, error) {
+func progressOf(ctx context.Context) (moved func()) {
+	if moved, is := ctx.Value(progressKey{}).(func()); is {
+		return moved
+	}
+	return func() {}
+}
+
+func (t *Tool) run(ctx context.Context, c command) (stderr string, err error) {
 	c.cage = t.cage
 	ctx, end := span(ctx, name(c.path))
-	report, err := run(ctx, c)
+	stderr, err = run(ctx, c)
 	end(err)
-	return report, err
+	return stderr, err
 }
 
 // run starts the program in a process group of its own with an empty
 // environment and with limits, and waits for it. When ctx ends, the whole group
 // is killed and the cause of ctx is returned. A read of the source that failed
 // fails the run, whatever its status says.
-func run(ctx context.Context, c command) (Report, error) {
+func run(ctx context.Context, c command) (stderr string, _ error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.limits.wall, &timeLimitError{program: name(c.path), limit: c.limits.wall})
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
@@ -131,29 +133,29 @@ func run(ctx context.Context, c command) (Report, error) {
 	cmd := exec.CommandContext(ctx, c.path, c.args...)
 	cmd.Dir = c.dir
 	cmd.Env = cage.Environment // no storage keys for a program that reads strangers' files
-	tooMuch := func() { stop(c.failed(-1, Report{Stderr: "it wrote too much"})) }
+	tooMuch := func() { stop(c.failed(-1, "it wrote too much")) }
 	tail := &tailBuffer{limit: stderrTail}
 	cmd.Stderr = &capped{Writer: tail, left: maxStderr, over: tooMuch}
-	cmd.Stdout = c.output(tooMuch)
+	cmd.Stdout = c.output(progressOf(ctx), tooMuch)
 	ownGroup(cmd)
 	cmd.WaitDelay = 5 * time.Second
 
 	filled := c.watchDir(ctx, tooMuch)
 	cageFailed, err := c.startAndWait(ctx, cmd)
 	filled()
-	report := Report{Stderr: c.source.redact(tail.String())}
+	stderr = c.source.redact(tail.String())
 	if cageErr := cageFailed(); cageErr != nil && ctx.Err() == nil {
-		return report, &TroubleError{Kind: TroubleHost, Err: fmt.Errorf("starting %s in its cage: %w", name(c.path), cageErr)}
+		return stderr, &TroubleError{Kind: TroubleHost, Err: fmt.Errorf("starting %s in its cage: %w", name(c.path), cageErr)}
 	}
 	if trouble := c.source.served.trouble(); trouble != nil {
-		return report, trouble
+		return stderr, trouble
 	}
 	// What was too much is, also when the program ended well meanwhile.
 	if cause := context.Cause(ctx); cause != nil && (err != nil || errors.As(cause, new(*RunError))) {
 		if errors.As(cause, new(*timeLimitError)) && c.limits.metCPU(cmd.ProcessState) {
-			return report, c.failed(-1, report)
+			return stderr, c.failed(-1, stderr)
 		}
-		return report, cause
+		return stderr, cause
 	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -161,15 +163,15 @@ func run(ctx context.Context, c command) (Report, error) {
 		if cmd.Process == nil {
 			err = &TroubleError{Kind: TroubleHost, Err: err}
 		}
-		return report, err
+		return stderr, err
 	}
 	if err != nil {
-		err = c.failed(exit.ExitCode(), report)
+		err = c.failed(exit.ExitCode(), stderr)
 	}
-	if trouble := environment(cmd.ProcessState, c.limits, report, err); trouble != nil {
-		return report, trouble
+	if trouble := environment(cmd.ProcessState, c.limits, stderr, err); trouble != nil {
+		return stderr, trouble
 	}
-	return report, err
+	return stderr, err
 }
 
 // startAndWait runs cmd in the cage. The function tells whether the cage is why it failed.
@@ -192,26 +194,24 @@ func (c command) startAndWait(ctx context.Context, cmd *exec.Cmd) (cageFailed fu
 	if by := NiceOf(ctx); by > 0 {
 		renice(cmd.Process.Pid, by)
 	}
-	if alive, is := ctx.Value(starvedKey{}).(func()); is {
-		moved := func() int { return 0 }
-		if w, tells := cmd.Stdout.(*progressWriter); tells {
-			moved = w.moves
-		}
-		defer watchStarved(cmd.Process.Pid, starvedLook, starvedCPU, moved, alive)()
+	moves := func() int { return 0 }
+	if w, tells := cmd.Stdout.(*progressWriter); tells {
+		moves = w.moves
 	}
+	defer watchStarved(cmd.Process.Pid, starvedLook, starvedCPU, moves, progressOf(ctx))()
 	err = cmd.Wait()
 	spent(ctx, cmd.ProcessState)
 	return cageFailed, err
 }
 
-func (c command) failed(status int, report Report) error {
-	return &RunError{Program: name(c.path), Status: status, Report: report}
+func (c command) failed(status int, stderr string) error {
+	return &RunError{Program: name(c.path), Status: status, Stderr: stderr}
 }
 
 // output is where stdout goes; tooMuch is called when there is more than we keep.
-func (c command) output(tooMuch func()) io.Writer {
-	if c.progress != nil {
-		return &progressWriter{report: c.progress, start: time.Now()}
+func (c command) output(moved, tooMuch func()) io.Writer {
+	if c.stdout == nil {
+		return &progressWriter{report: moved, start: time.Now()}
 	}
 	if buffer, kept := c.stdout.(*bytes.Buffer); kept {
 		return &capped{Writer: buffer, left: maxStdout, over: tooMuch}
@@ -278,15 +278,18 @@ func (b *tailBuffer) String() string { return string(bytes.ToValidUTF8(b.buf, []
 
 // progressWriter reads the key=value lines of -progress.
 type progressWriter struct {
-	report func(Progress)
+	report func()
 	start  time.Time
 	rest   []byte
-	now    Progress
+	now    progress
 
-	mu    sync.Mutex // report is called by one at a time
-	last  Progress
+	mu    sync.Mutex
+	last  progress
 	moved int
 }
+
+// progress is what ffmpeg says about its work so far.
+type progress struct{ frames, outTime, bytes int64 }
 
 func (w *progressWriter) Write(p []byte) (int, error) {
 	w.rest = append(w.rest, p...)
@@ -303,11 +306,11 @@ func (w *progressWriter) Write(p []byte) (int, error) {
 			w.block()
 		case err != nil: // "N/A"
 		case key == "frame":
-			w.now.Frames = n
+			w.now.frames = n
 		case key == "out_time_us":
-			w.now.OutTime = time.Duration(n) * time.Microsecond
+			w.now.outTime = n
 		case key == "total_size":
-			w.now.Bytes = n
+			w.now.bytes = n
 		}
 	}
 	if len(w.rest) > maxLine {
@@ -321,9 +324,16 @@ func (w *progressWriter) Write(p []byte) (int, error) {
 func (w *progressWriter) block() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.now != w.last || (w.now.Frames == 0 && time.Since(w.start) < beforeFirstFrame) {
+	if w.now != w.last || (w.now.frames == 0 && time.Since(w.start) < beforeFirstFrame) {
 		w.last = w.now
 		w.moved++
-		w.report(w.now)
+		w.report()
 	}
+}
+
+// moves is how often the work has moved.
+func (w *progressWriter) moves() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.moved
 }

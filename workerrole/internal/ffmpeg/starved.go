@@ -1,7 +1,6 @@
 package ffmpeg
 
 import (
-	"context"
 	"sync"
 	"time"
 )
@@ -14,19 +13,11 @@ const (
 	starvedCPU = 30 * time.Second
 )
 
-type starvedKey struct{}
-
-// WhenStarved returns a context below which alive is called while a program waits for a
-// processor. On a machine that is busy with other things one that steps back may get none
-// for minutes, and that is not the film's fault: it has not stalled. Of a program that waits
-// for anything else, or computes and does not move, nothing is said. alive is called by
-// several goroutines.
-func WhenStarved(ctx context.Context, alive func()) context.Context {
-	return context.WithValue(ctx, starvedKey{}, alive)
-}
-
 // watchStarved calls alive while a program wants a processor and has used little since it
-// moved last. It returns what ends the watch.
+// moved last. On a machine that is busy with other things a program of low priority may get
+// none for minutes, and that is not the film's fault: it has not stalled. Of a program that
+// waits for anything else, or computes and does not move, nothing is said. It returns what
+// ends the watch.
 func watchStarved(pid int, every, most time.Duration, moved func() int, alive func()) (end func()) {
 	done := make(chan struct{})
 	var ended sync.WaitGroup
@@ -52,11 +43,4 @@ func watchStarved(pid int, every, most time.Duration, moved func() int, alive fu
 		close(done)
 		ended.Wait()
 	}
-}
-
-// moves is how often the work has moved.
-func (w *progressWriter) moves() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.moved
 }

@@ -82,7 +82,7 @@ func OpenIn(ctx context.Context, held *cage.Cage, ffmpegPath, ffprobePath string
 		t.Version = words[2]
 	}
 	for list, names := range needed {
-		have, err := t.names(ctx, list)
+		have, err := t.names(ctx, list, "")
 		if err != nil {
 			return nil, err
 		}
@@ -95,23 +95,8 @@ func OpenIn(ctx context.Context, held *cage.Cage, ffmpegPath, ffprobePath string
 			t.HasToneMap = have["zscale"] && have["tonemap"]
 		}
 	}
-	t.decodes, err = t.decoders(ctx)
+	t.decodes, err = t.names(ctx, "-codecs", "D") // "DEV.L. h264": it can decode that
 	return t, err
-}
-
-// decoders are the codecs that this ffmpeg can decode.
-func (t *Tool) decoders(ctx context.Context) (map[string]bool, error) {
-	out, err := t.ask(ctx, t.FFmpeg, "-hide_banner", "-codecs")
-	if err != nil {
-		return nil, err
-	}
-	names := make(map[string]bool)
-	for line := range strings.Lines(out) {
-		if f := strings.Fields(line); len(f) >= 2 && strings.HasPrefix(f[0], "D") { // "DEV.L. h264"
-			names[f[1]] = true
-		}
-	}
-	return names, nil
 }
 
 func find(path, name string) (string, error) {
@@ -128,15 +113,16 @@ func find(path, name string) (string, error) {
 	return found, nil
 }
 
-// names returns the second column of one of ffmpeg's lists: the names.
-func (t *Tool) names(ctx context.Context, list string) (map[string]bool, error) {
+// names returns the second column of one of ffmpeg's lists, the names, where the first
+// column has a prefix.
+func (t *Tool) names(ctx context.Context, list, prefix string) (map[string]bool, error) {
 	out, err := t.ask(ctx, t.FFmpeg, "-hide_banner", list)
 	if err != nil {
 		return nil, err
 	}
 	names := make(map[string]bool)
 	for line := range strings.Lines(out) {
-		if f := strings.Fields(line); len(f) >= 2 {
+		if f := strings.Fields(line); len(f) >= 2 && strings.HasPrefix(f[0], prefix) {
 			names[f[1]] = true
 		}
 	}

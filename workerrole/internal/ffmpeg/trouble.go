@@ -51,8 +51,8 @@ const signalled = 255
 
 // environment turns the end of a run into trouble, or returns nil when the run
 // ended by itself, whatever its status. err is what the run ended with.
-func environment(state *os.ProcessState, l limits, report Report, err error) error {
-	if fullDisk.MatchString(report.Stderr) {
+func environment(state *os.ProcessState, l limits, stderr string, err error) error {
+	if fullDisk.MatchString(stderr) {
 		if err == nil {
 			err = errors.New("writing a local file: no space left on device")
 		}

@@ -86,9 +86,8 @@ func portions(seconds float64) []video.SoundPortion {
 // no segments.
 //
 // A *video.Failure says that the sound is broken; any other error may pass.
-// progress gets the samples encoded so far, whenever work has moved; it may be
-// nil. Repeating the call gives the same bytes (Q8, Q16c).
-func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string, progress func(samples int64)) (Portion, error) {
+// Repeating the call gives the same bytes (Q8, Q16c).
+func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (Portion, error) {
 	if index < 0 || index >= len(plan.Sound) {
 		return Portion{}, fmt.Errorf("encoding portion %d of the sound: the plan has %d", index, len(plan.Sound))
 	}
@@ -97,7 +96,7 @@ func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	if s.last = index == len(plan.Sound)-1; s.last {
 		s.end += longestPortion // a track that goes on beyond its promise is cut off there
 	}
-	return s.encode(ctx, tool, src, plan, dir, progress)
+	return s.encode(ctx, tool, src, plan, dir)
 }
 
 // stretch is a run of segments to be made in one go.
@@ -106,7 +105,7 @@ type stretch struct {
 	last       bool // it is to hold the end of the track
 }
 
-func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, dir string, progress func(int64)) (Portion, error) {
+func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, dir string) (Portion, error) {
 	if src.Demuxer == "" {
 		src.Demuxer = plan.Demuxer
 	}
@@ -123,11 +122,7 @@ func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Sourc
 			return Portion{}, err
 		}
 	}
-	end, err := tool.Sound(ctx, job, func(p ffmpeg.Progress) {
-		if progress != nil {
-			progress(p.OutTime.Microseconds() * video.SampleRate / 1e6)
-		}
-	})
+	end, err := tool.Sound(ctx, job)
 	if errors.As(err, new(*ffmpeg.RunError)) {
 		return Portion{}, video.Fail(video.CorruptMedia, "The sound cannot be decoded.")
 	}
@@ -151,7 +146,7 @@ func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Sourc
 // approach finds a place to start reading that is far enough before the stretch,
 // and how the source's time stamps are rounded.
 func approach(ctx context.Context, tool *ffmpeg.Tool, plan video.Plan, job *ffmpeg.SoundJob) error {
-	first, _, err := tool.FirstSamples(ctx, job.Source, job.Dir, -1)
+	first, err := tool.FirstSamples(ctx, job.Source, job.Dir, -1)
 	if errors.As(err, new(*ffmpeg.RunError)) {
 		return nil // from the start: what cannot be decoded there will be told
 	}
@@ -171,7 +166,7 @@ func approach(ctx context.Context, tool *ffmpeg.Tool, plan video.Plan, job *ffmp
 		return nil // from the start of the source
 	}
 	for margin := max(1, plan.SeekMargin); margin < at; margin *= 4 {
-		found, _, err := tool.FirstSamples(ctx, job.Source, job.Dir, at-margin)
+		found, err := tool.FirstSamples(ctx, job.Source, job.Dir, at-margin)
 		if errors.As(err, new(*ffmpeg.RunError)) {
 			continue // damaged there: from further back
 		}

@@ -23,7 +23,7 @@ func probeAndPlan(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source) (video.Pla
 	if err != nil {
 		return video.Plan{}, err
 	}
-	return media.Plan(info, media.DefaultLimits)
+	return media.Plan(info)
 }
 
 // Sources that can never work are refused at the first try, with the reason.
@@ -87,7 +87,7 @@ func TestPlaylistsReachNothing(t *testing.T) {
 					FPS: video.Rational{Num: 10, Den: 1}, Frames: 10, SegmentFrames: 10, HasAudio: true,
 					Chunks: []video.Chunk{{To: 10}}, Renditions: []video.Rendition{{Name: "64p", Width: 64, Height: 64, MaxRate: 100000}},
 				}
-				if _, err := media.EncodeChunk(t.Context(), tool, src, plan, 0, t.TempDir(), nil); err == nil {
+				if _, err := media.EncodeChunk(t.Context(), tool, src, plan, 0, t.TempDir()); err == nil {
 					t.Errorf("%s%s: a chunk was encoded", name, ext)
 				}
 			}
@@ -108,7 +108,7 @@ func TestPromiseIsChecked(t *testing.T) {
 		src, lying := src, info
 		lying.Video.End *= factor
 		lying.Audio.End = 0 // else the last picture would stay while it goes on
-		plan, err := media.Plan(lying, media.DefaultLimits)
+		plan, err := media.Plan(lying)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestPromiseIsChecked(t *testing.T) {
 		}
 		var failure *video.Failure
 		for i := range plan.Chunks {
-			if _, err = media.EncodeChunk(t.Context(), tool, src, plan, i, t.TempDir(), nil); err != nil {
+			if _, err = media.EncodeChunk(t.Context(), tool, src, plan, i, t.TempDir()); err != nil {
 				break
 			}
 		}

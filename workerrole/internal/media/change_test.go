@@ -34,7 +34,7 @@ func TestPicturesMayChange(t *testing.T) {
 	mediatest.FFmpeg(t, []string{"-i", stream, "-c", "copy", "-f", "mp4", file})
 	for name, path := range map[string]string{"mpegts": stream, "mp4": file} {
 		src, info := probe(t, tool, path)
-		plan, err := media.Plan(info, media.DefaultLimits)
+		plan, err := media.Plan(info)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -8,7 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
@@ -35,13 +36,10 @@ const slack = 10
 // chunk's first frame, and none is missing. When leading frames are missing, it
 // starts decoding earlier and tries again.
 //
-// progress gets the frames encoded so far, whenever work has moved; it may be
-// nil, and is never called concurrently.
-//
 // A *video.Failure says that the source is broken: all bytes that ffmpeg wanted
 // were there, and no try gave every frame. Any other error may pass. Repeating
 // the call gives the same bytes (Q8, Q16c).
-func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string, progress func(frames int64)) (Encoded, error) {
+func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (Encoded, error) {
 	if index < 0 || index >= len(plan.Chunks) {
 		return Encoded{}, fmt.Errorf("encoding chunk %d: the plan has %d chunks", index, len(plan.Chunks))
 	}
@@ -53,11 +51,11 @@ func EncodeChunk(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan
 		Source: src, Plan: plan, Index: index, Dir: dir,
 		Tiles:  ffmpeg.TilesIn(plan, chunk.From, chunk.To) > 0,
 		Poster: plan.PosterFrame >= chunk.From && plan.PosterFrame < chunk.To,
-	}, progress)
+	})
 }
 
 // encodeChunk runs a job with larger and larger margins until all frames are there.
-func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, progress func(frames int64)) (Encoded, error) {
+func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) (Encoded, error) {
 	plan, index := job.Plan, job.Index
 	chunk, last := plan.Chunks[index], plan.Last(index)
 	job.End = chunk.To
@@ -76,7 +74,7 @@ func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, pr
 		}
 		var encoded Encoded
 		var frames int64
-		err := runChunk(ctx, tool, job, progress)
+		err := runChunk(ctx, tool, job)
 		if err == nil {
 			if encoded, frames, err = verify(job); err != nil {
 				err = fmt.Errorf("verifying chunk %d: %w", index, err)
@@ -138,7 +136,7 @@ func truth(plan video.Plan, total int64, more bool) error {
 // runChunk runs ffmpeg once, or for the first chunk, which somebody is waiting
 // for, once for the largest rendition and at the same time once for the others.
 // That costs more, so with a low priority it is once again.
-func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, progress func(int64)) error {
+func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) error {
 	jobs := []ffmpeg.ChunkJob{job}
 	if job.Index == 0 && ffmpeg.NiceOf(ctx) == 0 && tool.FirstChunkProcesses > 1 && len(job.Renditions) > 1 {
 		top, rest := job, job
@@ -146,34 +144,11 @@ func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob, progr
 		rest.Renditions = job.Renditions[1:]
 		jobs = []ffmpeg.ChunkJob{top, rest}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var (
-		mu     sync.Mutex
-		frames = make([]int64, len(jobs))
-		errs   = make([]error, len(jobs))
-		wg     sync.WaitGroup
-	)
-	for i, j := range jobs {
-		wg.Go(func() {
-			errs[i] = tool.Chunk(ctx, j, func(p ffmpeg.Progress) {
-				mu.Lock()
-				defer mu.Unlock()
-				frames[i] = p.Frames
-				if progress != nil {
-					progress(min(frames[0], frames[len(frames)-1]))
-				}
-			})
-			if errs[i] != nil {
-				cancel(errs[i])
-			}
-		})
+	group, ctx := errgroup.WithContext(ctx) // returns the first error, not the one that it causes
+	for _, j := range jobs {
+		group.Go(func() error { return tool.Chunk(ctx, j) })
 	}
-	wg.Wait()
-	if errors.Join(errs...) != nil {
-		return context.Cause(ctx) // the first error, not the one that it caused
-	}
-	return nil
+	return group.Wait()
 }
 
 // clean removes what an earlier try left, so that it is not taken for the

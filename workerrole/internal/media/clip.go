@@ -13,14 +13,9 @@ import (
 // MakeClip cuts a clip and verifies that none of its frames is missing. It is
 // exact to the frame because its input is: segments that EncodeChunk verified.
 //
-// progress gets the frames encoded so far; it may be nil. Any error may pass.
-// Repeating the call overwrites job.Out.
-func MakeClip(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ClipJob, progress func(frames int64)) error {
-	moved := func(ffmpeg.Progress) {}
-	if progress != nil {
-		moved = func(p ffmpeg.Progress) { progress(p.Frames) }
-	}
-	if err := tool.Clip(ctx, job, moved); err != nil {
+// Any error may pass. Repeating the call overwrites job.Out.
+func MakeClip(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ClipJob) error {
+	if err := tool.Clip(ctx, job); err != nil {
 		return err
 	}
 	frames, err := framesIn(job.Out)

@@ -71,7 +71,7 @@ func clip(t *testing.T, tool *ffmpeg.Tool, e encoding, first, frames int64) (pat
 		job.Audio = filepath.Join(dir, "audio.mp4")
 		gather(t, media.Sound(p, ffmpeg.Samples(e.plan.FPS, first), ffmpeg.Samples(e.plan.FPS, first+frames)), job.Audio)
 	}
-	if err := media.MakeClip(t.Context(), tool, job, nil); err != nil {
+	if err := media.MakeClip(t.Context(), tool, job); err != nil {
 		t.Fatalf("MakeClip(%d, %d): %v", first, frames, err)
 	}
 	return job.Out
@@ -95,7 +95,7 @@ func TestClipStartsAtItsFrame(t *testing.T) {
 			}
 			mediatest.FFmpeg(t, mediatest.Numbered("192x108", c.rate, 10), sound, mediatest.X264(250), []string{"-bf", "2", "-f", "mp4", source})
 			src, info := probe(t, tool, source)
-			plan, err := media.Plan(info, media.DefaultLimits)
+			plan, err := media.Plan(info)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +174,7 @@ func TestClipIsDeterministic(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "source")
 	mediatest.FFmpeg(t, mediatest.Moving("320x180", "30", 6), mediatest.Hum(48000, 6), mediatest.X264(90), []string{"-f", "mp4", source})
 	src, info := probe(t, tool, source)
-	plan, err := media.Plan(info, media.DefaultLimits)
+	plan, err := media.Plan(info)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func TestChunksJoinSeamlessly(t *testing.T) {
 		t.Run(clip.Name, func(t *testing.T) {
 			t.Parallel()
 			src, info := probe(t, tool, clip.Make(t, t.TempDir()))
-			plan, err := media.Plan(info, media.DefaultLimits)
+			plan, err := media.Plan(info)
 			if err != nil {
 				t.Fatalf("Plan(%+v): %v", info, err)
 			}
@@ -185,14 +185,14 @@ func TestTheFirstTrySuffices(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "clip")
 			mediatest.FFmpeg(t, mediatest.Moving("192x108", "25", 16), []string{"-g", "26", "-keyint_min", "26", "-sc_threshold", "0", "-pix_fmt", "yuv420p"}, strings.Fields(how), []string{path})
 			src, info := probe(t, tool, path)
-			plan, err := media.Plan(info, media.DefaultLimits)
+			plan, err := media.Plan(info)
 			if err != nil {
 				t.Fatal(err)
 			}
 			plan = manySeams(plan)
 			for i := 1; i < len(plan.Chunks); i++ { // the first one has a program for each half
 				ctx, used := ffmpeg.WithUsage(t.Context())
-				if _, err := media.EncodeChunk(ctx, tool, src, plan, i, t.TempDir(), nil); err != nil {
+				if _, err := media.EncodeChunk(ctx, tool, src, plan, i, t.TempDir()); err != nil {
 					t.Fatal(err)
 				}
 				if used.Runs() != 1 {
@@ -208,7 +208,7 @@ func TestChunkIsDeterministic(t *testing.T) {
 	t.Parallel()
 	tool := tool(t)
 	src, info := probe(t, tool, mediatest.Clips()[0].Make(t, t.TempDir()))
-	plan, err := media.Plan(info, media.DefaultLimits)
+	plan, err := media.Plan(info)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestChunkIsDeterministic(t *testing.T) {
 			tool.FirstChunkProcesses = 1 + try%2 // which gives the same bytes, too
 			again := plan
 			again.SeekMargin = margin
-			c, err := media.EncodeChunk(t.Context(), tool, src, again, index, t.TempDir(), nil)
+			c, err := media.EncodeChunk(t.Context(), tool, src, again, index, t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}

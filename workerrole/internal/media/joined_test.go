@@ -36,7 +36,7 @@ func probe(t *testing.T, tool *ffmpeg.Tool, path string) (ffmpeg.Source, ffmpeg.
 	if info.NeedsRemux {
 		out := filepath.Join(t.TempDir(), "remuxed")
 		src.Demuxer = info.Demuxer
-		if err := media.Remux(t.Context(), tool, src, info, out, nil); err != nil {
+		if err := media.Remux(t.Context(), tool, src, info, out); err != nil {
 			t.Fatalf("Remux: %v", err)
 		}
 		src = ffmpeg.Source{URL: out}
@@ -90,7 +90,7 @@ func encode(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan)
 		if err := os.Mkdir(sub, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		c, err := media.EncodeChunk(t.Context(), tool, src, plan, i, sub, nil)
+		c, err := media.EncodeChunk(t.Context(), tool, src, plan, i, sub)
 		if err != nil {
 			t.Fatalf("EncodeChunk(%d) of %v: %v", i, plan.Chunks, err)
 		}
@@ -136,7 +136,7 @@ func encode(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan)
 
 func encodePortion(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int) media.Portion {
 	t.Helper()
-	made, err := media.EncodePortion(t.Context(), tool, src, plan, index, t.TempDir(), nil)
+	made, err := media.EncodePortion(t.Context(), tool, src, plan, index, t.TempDir())
 	if err != nil {
 		t.Fatalf("EncodePortion(%d) of %v: %v", index, plan.Sound, err)
 	}

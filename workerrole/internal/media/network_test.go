@@ -64,7 +64,7 @@ func TestServedSourceGivesTheSameBytes(t *testing.T) {
 			t.Parallel()
 			path := clip.Make(t, t.TempDir())
 			local, info := probe(t, tool, path)
-			plan, err := media.Plan(info, media.DefaultLimits)
+			plan, err := media.Plan(info)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +94,7 @@ func TestCageGivesTheSameBytes(t *testing.T) {
 	}
 	path := mediatest.Clips()[0].Make(t, t.TempDir())
 	_, info := probe(t, caged, path)
-	plan, err := media.Plan(info, media.DefaultLimits)
+	plan, err := media.Plan(info)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestReadThatFailsFailsTheRun(t *testing.T) {
 	tool := tool(t)
 	path := mediatest.Clips()[0].Make(t, t.TempDir())
 	_, info := probe(t, tool, path)
-	plan, err := media.Plan(info, media.DefaultLimits)
+	plan, err := media.Plan(info)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,13 +143,13 @@ func TestReadThatFailsFailsTheRun(t *testing.T) {
 				_, err := tool.Probe(t.Context(), serve(t, path, breaks))
 				check("probe", err)
 			}
-			_, err := media.EncodeChunk(t.Context(), tool, serve(t, path, breaks), plan, 1, t.TempDir(), nil)
+			_, err := media.EncodeChunk(t.Context(), tool, serve(t, path, breaks), plan, 1, t.TempDir())
 			check("chunk", err)
 			if name != "at the end" { // which is not sound
-				_, err = media.EncodePortion(t.Context(), tool, serve(t, path, breaks), plan, len(plan.Sound)-1, t.TempDir(), nil)
+				_, err = media.EncodePortion(t.Context(), tool, serve(t, path, breaks), plan, len(plan.Sound)-1, t.TempDir())
 				check("sound", err)
 			}
-			err = media.Remux(t.Context(), tool, serve(t, path, breaks), info, t.TempDir()+"/out", nil)
+			err = media.Remux(t.Context(), tool, serve(t, path, breaks), info, t.TempDir()+"/out")
 			check("remux", err)
 		}
 	}
@@ -157,7 +157,7 @@ func TestReadThatFailsFailsTheRun(t *testing.T) {
 
 func chunkBytes(t *testing.T, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int) []byte {
 	t.Helper()
-	c, err := media.EncodeChunk(t.Context(), tool, src, plan, index, t.TempDir(), nil)
+	c, err := media.EncodeChunk(t.Context(), tool, src, plan, index, t.TempDir())
 	if err != nil {
 		t.Fatalf("EncodeChunk: %v", err)
 	}

@@ -9,26 +9,15 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-// Limits are what a source may ask of us. Beyond one of them it fails for good,
-// with the code named here.
-type Limits struct {
-	MaxPixels   int           // in a picture: too_many_pixels
-	MinSide     int           // pixels of the shorter side: too_small
-	MaxFrames   int64         // of the source, and on the grid: too_many_frames
-	MaxDecoded  int64         // pixels of all frames together: too_many_pixels
-	MaxDuration time.Duration // too_long
-	MaxStreams  int           // of any kind: too_many_streams
-}
-
-// DefaultLimits are the limits of the product.
-var DefaultLimits = Limits{
-	MaxPixels:   9_437_184, // 4096 × 2304
-	MinSide:     16,
-	MaxFrames:   1_000_000,
-	MaxDecoded:  3_600_000_000_000, // 4 hours of 3840 × 2160 at 30 frames a second
-	MaxDuration: video.MaxDuration,
-	MaxStreams:  16,
-}
+// What a source may ask of us. Beyond one of these it fails for good, with the code named
+// here.
+const (
+	maxPixels  = 9_437_184         // in a picture, 4096 × 2304: too_many_pixels
+	maxDecoded = 3_600_000_000_000 // pixels of all frames together, 4 hours of 3840 × 2160 at 30 frames a second: too_many_pixels
+	minSide    = 16                // pixels of the shorter side: too_small
+	maxFrames  = 1_000_000         // of the source, and on the grid: too_many_frames
+	maxStreams = 16                // of pictures and sound: too_many_streams
+)
 
 // ErrNeedsRemux is returned by Plan for a source without duration or index:
 // Remux it, and plan the result.
@@ -58,8 +47,8 @@ const (
 // the caller.
 //
 // A *video.Failure says which limit the source exceeds.
-func Plan(info ffmpeg.Info, limits Limits) (video.Plan, error) {
-	if err := limits.check(info); err != nil {
+func Plan(info ffmpeg.Info) (video.Plan, error) {
+	if err := check(info); err != nil {
 		return video.Plan{}, err
 	}
 	if info.NeedsRemux {
@@ -85,21 +74,21 @@ func Plan(info ffmpeg.Info, limits Limits) (video.Plan, error) {
 		p.Pictures, p.Frames = p.Frames, p.FPS.Frames(info.Audio.End)
 	}
 	decoded := max(p.Frames, int64(info.Video.AvgFPS.Float()*pictures)) // of a fast camera's, some are left out
-	if decoded > limits.MaxFrames {
-		return video.Plan{}, video.Fail(video.TooManyFrames, "The video has %d frames; %d are allowed.", decoded, limits.MaxFrames)
+	if decoded > maxFrames {
+		return video.Plan{}, video.Fail(video.TooManyFrames, "The video has %d frames; %d are allowed.", decoded, maxFrames)
 	}
-	if all := decoded * int64(info.Video.Width*info.Video.Height); all > limits.MaxDecoded {
-		return video.Plan{}, video.Fail(video.TooManyPixels, "All pictures have %d million pixels together; %d are allowed.", all/1e6, limits.MaxDecoded/1e6)
+	if all := decoded * int64(info.Video.Width*info.Video.Height); all > maxDecoded {
+		return video.Plan{}, video.Fail(video.TooManyPixels, "All pictures have %d million pixels together; %d are allowed.", all/1e6, int64(maxDecoded/1e6))
 	}
 	p.DurationSeconds = p.FPS.Seconds(p.Frames)
-	p.Width, p.Height = displayed(info.Video, limits.MaxPixels)
+	p.Width, p.Height = displayed(info.Video)
 	p.Rotated = info.Video.Rotation != 0
 	p.Renditions = ladder(p.Width, p.Height)
 	p.SegmentFrames = max(1, p.FPS.Frames(segmentSeconds))
 	p.Chunks = cut(p.Frames, p.SegmentFrames, longest(p, info.Video))
 	if p.HasAudio {
 		p.SoundSeconds = info.Audio.End
-		p.Sound = portions(max(p.DurationSeconds, min(info.Duration, limits.MaxDuration.Seconds())))
+		p.Sound = portions(max(p.DurationSeconds, min(info.Duration, video.MaxDuration.Seconds())))
 	}
 	p.SeekMargin = seekMargin(info.Demuxer, p.FPS)
 	// Whole seconds between tiles, unless the video is so long that they grow.
@@ -129,25 +118,25 @@ const overhang = 0.1
 // decoded: 2 by default in x264, 4 with a deep pyramid of B-frames.
 const reordered = 4
 
-func (l Limits) check(info ffmpeg.Info) error {
+func check(info ffmpeg.Info) error {
 	v := info.Video
 	seconds := max(info.Duration, v.End)
 	switch {
-	case info.Streams > l.MaxStreams:
-		return video.Fail(video.TooManyStreams, "The file has %d streams; %d are allowed.", info.Streams, l.MaxStreams)
-	case v.Width*v.Height > l.MaxPixels:
-		return video.Fail(video.TooManyPixels, "A picture has %d × %d pixels; %d in all are allowed.", v.Width, v.Height, l.MaxPixels)
-	case min(v.Width, v.Height) < l.MinSide:
-		return video.Fail(video.TooSmall, "A picture has %d × %d pixels; each side must have %d.", v.Width, v.Height, l.MinSide)
-	case seconds > l.MaxDuration.Seconds():
-		return video.Fail(video.TooLong, "The video lasts %s; %s are allowed.", time.Duration(seconds)*time.Second, l.MaxDuration)
+	case info.Streams > maxStreams:
+		return video.Fail(video.TooManyStreams, "The file has %d streams; %d are allowed.", info.Streams, maxStreams)
+	case v.Width*v.Height > maxPixels:
+		return video.Fail(video.TooManyPixels, "A picture has %d × %d pixels; %d in all are allowed.", v.Width, v.Height, maxPixels)
+	case min(v.Width, v.Height) < minSide:
+		return video.Fail(video.TooSmall, "A picture has %d × %d pixels; each side must have %d.", v.Width, v.Height, minSide)
+	case seconds > video.MaxDuration.Seconds():
+		return video.Fail(video.TooLong, "The video lasts %s; %s are allowed.", time.Duration(seconds)*time.Second, video.MaxDuration)
 	}
 	return nil
 }
 
 // displayed is the size of the picture as it is meant to be seen: rotated, and
 // with square pixels.
-func displayed(v ffmpeg.VideoStream, maxPixels int) (width, height int) {
+func displayed(v ffmpeg.VideoStream) (width, height int) {
 	width, height = v.Width, v.Height
 	if sar := v.SAR.Float(); sar > 1 {
 		width = int(math.Round(float64(width) * sar))

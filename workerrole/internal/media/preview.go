@@ -29,13 +29,9 @@ const beyond = 2
 // EncodePreview makes the smallest rendition of chunk index and of the beginning of the
 // next one, and the sound of both, in directories below dir, which must exist.
 //
-// progress gets frames or samples whenever work has moved; it may be nil, and is called
-// concurrently. Errors are those of [EncodeChunk] and [EncodePortion]. Repeating the call
+// Errors are those of [EncodeChunk] and [EncodePortion]. Repeating the call
 // gives the same bytes (Q8).
-func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string, progress func(int64)) (Preview, error) {
-	if progress == nil {
-		progress = func(int64) {}
-	}
+func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, index int, dir string) (Preview, error) {
 	if index < 0 || index >= len(plan.Chunks) || len(plan.Renditions) == 0 {
 		return Preview{}, fmt.Errorf("encoding a preview of chunk %d: the plan has %d chunks", index, len(plan.Chunks))
 	}
@@ -55,7 +51,7 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	made := Preview{Output: video.Preview{Chunk: index}}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		encoded, err := encodeChunk(ctx, tool, ffmpeg.ChunkJob{Source: src, Plan: small, Index: index, Dir: pictures, DecodeThreads: 4, Awaited: true}, progress)
+		encoded, err := encodeChunk(ctx, tool, ffmpeg.ChunkJob{Source: src, Plan: small, Index: index, Dir: pictures, DecodeThreads: 4, Awaited: true})
 		if err == nil && len(encoded.Renditions) > 0 {
 			made.Pictures = encoded.Renditions[0]
 		}
@@ -65,7 +61,7 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	if plan.HasAudio {
 		group.Go(func() error {
 			s := soundOf(small, index)
-			portion, err := s.encode(ctx, tool, src, plan, sound, progress)
+			portion, err := s.encode(ctx, tool, src, plan, sound)
 			if err == nil && len(portion.Part.Segments) > 0 {
 				made.Sound, made.Output.Sound = portion.Path, &portion.Part
 			}

@@ -20,7 +20,7 @@ func TestPreviewIsTheChunk(t *testing.T) {
 	clips := mediatest.Clips()
 	clip := clips[slices.IndexFunc(clips, func(c mediatest.Clip) bool { return !c.Silent })]
 	src, info := probe(t, tool, clip.Make(t, t.TempDir()))
-	plan, err := media.Plan(info, media.DefaultLimits)
+	plan, err := media.Plan(info)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestPreviewIsTheChunk(t *testing.T) {
 	const index = 1
 	small := plan.Renditions[len(plan.Renditions)-1]
 	e := encode(t, tool, src, plan)
-	made, err := media.EncodePreview(t.Context(), tool, src, plan, index, t.TempDir(), nil)
+	made, err := media.EncodePreview(t.Context(), tool, src, plan, index, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 // What the roles remember of the longest films that are taken is bounded (docs/security.md):
 // 512 plans in each role, 64 views of what is committed in a web role.
 func TestLongFilmsAreSmallInMemory(t *testing.T) { // alone: it reads the heap
-	plan, err := Plan(source(3840, 2160, "30", "30", DefaultLimits.MaxDuration.Seconds()-1), DefaultLimits)
+	plan, err := Plan(source(3840, 2160, "30", "30", video.MaxDuration.Seconds()-1))
 	if err != nil {
 		t.Fatal(err)
 	}

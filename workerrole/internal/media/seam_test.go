@@ -56,7 +56,7 @@ func TestSoundJoinsSeamlessly(t *testing.T) {
 			mediatest.FFmpeg(t, mediatest.Moving("32x32", "10", seconds), []string{"-f", "lavfi", "-i", "aevalsrc=" + quote(c.sound)},
 				mediatest.X264(70), c.options, []string{"-t", strconv.Itoa(seconds), path})
 			src, info := probe(t, tool, path)
-			plan, err := media.Plan(info, media.DefaultLimits)
+			plan, err := media.Plan(info)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -200,13 +200,13 @@ func TestDistantSoundTakesLittleDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "long")
 	mediatest.FFmpeg(t, mediatest.Moving("32x32", "1", 150), mediatest.Hum(44100, 150), mediatest.X264(10), []string{"-c:a", "libvorbis", "-f", "matroska", path})
 	src, info := probe(t, tool, path)
-	plan, err := media.Plan(info, media.DefaultLimits)
+	plan, err := media.Plan(info)
 	if err != nil {
 		t.Fatal(err)
 	}
 	plan = manySeams(plan)
 	ctx, used := ffmpeg.WithUsage(t.Context())
-	if _, err := media.EncodePortion(ctx, tool, src, plan, len(plan.Sound)-2, t.TempDir(), nil); err != nil {
+	if _, err := media.EncodePortion(ctx, tool, src, plan, len(plan.Sound)-2, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	if most := int64(20 * 8 * video.SampleRate); used.Disk() > most { // 20 s, as they are decoded

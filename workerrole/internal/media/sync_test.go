@@ -29,13 +29,13 @@ func TestSoundStaysWithPicture(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "clip")
 			mediatest.FFmpeg(t, pair, options, []string{path})
 			src, info := probe(t, tool, path)
-			plan, err := media.Plan(info, media.DefaultLimits)
+			plan, err := media.Plan(info)
 			if err != nil {
 				t.Fatal(err)
 			}
 			e := encode(t, tool, src, manySeams(plan))
 			download := filepath.Join(t.TempDir(), "download.mp4")
-			if err := media.MakeDownload(t.Context(), tool, e.joined[0], e.audio, download, nil); err != nil {
+			if err := tool.Mux(t.Context(), e.joined[0], e.audio, download); err != nil {
 				t.Fatal(err)
 			}
 			in := offsets(t, src.URL, src.URL, plan.FPS, "-start_at_zero")

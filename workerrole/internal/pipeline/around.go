@@ -117,7 +117,7 @@ func (r *Runner) inScratch(next handler) handler {
 func (r *Runner) inOrder(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		ctx = ffmpeg.WithNice(ctx, niceness(d.key, d.work.Video, d.job))
-		return next(ffmpeg.WhenStarved(ctx, d.work.Progress), d)
+		return next(ffmpeg.WithProgress(ctx, d.work.Progress), d)
 	}
 }
 

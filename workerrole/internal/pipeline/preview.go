@@ -11,6 +11,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
+	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
 // Previewer is a Step that can make something to watch of a run, within seconds, for a
@@ -61,7 +62,7 @@ func (r *Runner) previewed(next handler) handler {
 
 func (r *Runner) preview(p Previewer) handler {
 	return func(ctx context.Context, d *delivery) error {
-		made, err := p.Preview(ctx, d.work)
+		made, err := p.Preview(ffmpeg.WithProgress(ctx, d.work.Progress), d.work)
 		if err == nil && made != nil {
 			err = r.Videos.AddPreview(ctx, d.key, *made)
 		}

@@ -107,23 +107,23 @@ func (p priced) film(b *testing.B, ctx context.Context) {
 		if err != nil {
 			return err
 		}
-		plan, err = media.Plan(info, media.DefaultLimits)
+		plan, err = media.Plan(info)
 		return err
 	})
 	for i := range plan.Chunks {
 		attempt(func(ctx context.Context, source ffmpeg.Source) error {
-			_, err := media.EncodeChunk(ctx, p.tool, source, plan, i, b.TempDir(), nil)
+			_, err := media.EncodeChunk(ctx, p.tool, source, plan, i, b.TempDir())
 			return err
 		})
 	}
 	for i := range plan.Sound {
 		attempt(func(ctx context.Context, source ffmpeg.Source) error {
-			_, err := media.EncodePortion(ctx, p.tool, source, plan, i, b.TempDir(), nil)
+			_, err := media.EncodePortion(ctx, p.tool, source, plan, i, b.TempDir())
 			return err
 		})
 	}
 	attempt(func(ctx context.Context, source ffmpeg.Source) error {
-		_, err := p.tool.Loudness(ctx, source, nil)
+		_, err := p.tool.Loudness(ctx, source)
 		return err
 	})
 }

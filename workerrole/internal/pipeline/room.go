@@ -1,13 +1,19 @@
 package pipeline
 
-import "fmt"
+import (
+	"fmt"
 
-// Room returns trouble of kind "disk" when less than need bytes are free below dir, or when that cannot be found out. It
-// is asked before a step is taken, and once more by a step that knows how much it will
-// write: a disk that is nearly full is the worker's trouble, and costs the item nothing.
+	"golang.org/x/sys/unix"
+)
+
+// Room returns trouble of kind "disk" when this user may not write need bytes below dir, or
+// when that cannot be found out. It is asked before a step is taken, and once more by a step
+// that knows how much it will write: a disk that is nearly full is the worker's trouble, and
+// costs the item nothing.
 func Room(dir string, need int64) error {
-	free, err := freeBytes(dir)
-	if err == nil && free < need {
+	var fs unix.Statfs_t
+	err := unix.Statfs(dir, &fs)
+	if free := int64(fs.Bavail) * int64(fs.Bsize); err == nil && free < need {
 		err = fmt.Errorf("it has %d MiB left, and %d are needed", free>>20, need>>20)
 	}
 	return diskTrouble("look for room on the scratch disk", err)

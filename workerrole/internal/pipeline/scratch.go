@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
@@ -69,11 +70,8 @@ func (s *Scratch) Close() error {
 }
 
 // Sweep removes the directories of workers that were killed and returns how many. Any
-// number of workers may call it at once. On systems without flock it removes nothing.
+// number of workers may call it at once.
 func (s *Scratch) Sweep() (removed int, _ error) {
-	if !canFlock {
-		return 0, nil
-	}
 	entries, err := os.ReadDir(s.parent)
 	if err != nil {
 		return 0, fmt.Errorf("look for old scratch directories: %w", err)
@@ -120,6 +118,22 @@ func lockFile(name string, flag int) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// flock takes a lock that belongs to f. Another opening of the same file cannot take it,
+// not even in this process. Child processes lose it when they start their program,
+// because Go opens files with close-on-exec. errLocked when another opening has it.
+func flock(f *os.File) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return errLocked
+		}
+		return err
+	}
 }
 
 // stillNamed returns os.ErrNotExist unless the name of f still leads to f.

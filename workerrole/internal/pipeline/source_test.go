@@ -90,11 +90,11 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := media.Plan(info, media.DefaultLimits)
+	plan, err := media.Plan(info)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := media.EncodeChunk(ctx, tool, before, plan, 0, t.TempDir(), nil); err != nil {
+	if _, err := media.EncodeChunk(ctx, tool, before, plan, 0, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 
@@ -118,7 +118,7 @@ func TestReplacedSourceIsRefused(t *testing.T) {
 
 	late = unread()
 	put(film(t, "green"))
-	_, err = media.EncodeChunk(ctx, tool, late, plan, 0, t.TempDir(), nil)
+	_, err = media.EncodeChunk(ctx, tool, late, plan, 0, t.TempDir())
 	refused("chunk", err)
 }
 

@@ -271,11 +271,11 @@ func TestRefusedReadFailsTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := media.Plan(info, media.DefaultLimits)
+	plan, err := media.Plan(info)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := media.EncodeChunk(ctx, tool, source, plan, 0, t.TempDir(), nil); err != nil {
+	if _, err := media.EncodeChunk(ctx, tool, source, plan, 0, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 }

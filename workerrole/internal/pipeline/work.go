@@ -56,9 +56,6 @@ func (w *Work) claimed(c *videostore.Claim) {
 	w.Log = w.Log.With("attempt", c.Step.Attempts)
 }
 
-// Moved is Progress as a callback that gets a number of frames.
-func (w *Work) Moved(int64) { w.Progress() }
-
 // OpenSource lets ffmpeg read the upload or its remuxed copy until ctx ends, in the version
 // that was verified. If the source was replaced the run fails with a *video.Failure,
 // source_changed. An upload that is still going on has no version yet: what is missing of

@@ -40,7 +40,7 @@ func (s Audio) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	made, err := media.EncodePortion(ctx, s.Tool, source, w.Plan, w.Key.Index, w.Dir, w.Moved)
+	made, err := media.EncodePortion(ctx, s.Tool, source, w.Plan, w.Key.Index, w.Dir)
 	if err != nil {
 		return videostore.Commit{}, err
 	}

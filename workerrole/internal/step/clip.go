@@ -41,7 +41,7 @@ func (s Clip) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, err
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	if err := media.MakeClip(ctx, s.Tool, job, w.Moved); err != nil {
+	if err := media.MakeClip(ctx, s.Tool, job); err != nil {
 		return videostore.Commit{}, err
 	}
 	file, err := w.Put(ctx, job.Out, "video/mp4")

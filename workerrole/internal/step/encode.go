@@ -34,7 +34,7 @@ func (s Encode) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	encoded, err := media.EncodeChunk(ctx, s.Tool, source, w.Plan, w.Key.Index, w.Dir, w.Moved)
+	encoded, err := media.EncodeChunk(ctx, s.Tool, source, w.Plan, w.Key.Index, w.Dir)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
@@ -66,7 +66,7 @@ func (s Encode) Preview(ctx context.Context, w *pipeline.Work) (*video.Preview, 
 	if err != nil {
 		return nil, err
 	}
-	made, err := media.EncodePreview(ctx, s.Tool, source, w.Plan, w.Key.Index, w.Dir, w.Moved)
+	made, err := media.EncodePreview(ctx, s.Tool, source, w.Plan, w.Key.Index, w.Dir)
 	if err != nil || made.Pictures == "" {
 		return nil, err
 	}

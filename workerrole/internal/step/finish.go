@@ -170,7 +170,7 @@ func (s Finish) download(ctx context.Context, w *pipeline.Work, p playlist.Prese
 		}
 	}
 	path := filepath.Join(w.Dir, "download.mp4")
-	if err := media.MakeDownload(ctx, s.Tool, picture, sound, path, w.Moved); err != nil {
+	if err := s.Tool.Mux(ctx, picture, sound, path); err != nil {
 		return err
 	}
 	file, err := w.Put(ctx, path, "video/mp4")

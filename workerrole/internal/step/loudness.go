@@ -45,7 +45,7 @@ func (s Loudness) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit,
 	if err != nil {
 		return videostore.Commit{}, err
 	}
-	heard, err := s.Tool.Loudness(ctx, source, func(ffmpeg.Progress) { w.Progress() })
+	heard, err := s.Tool.Loudness(ctx, source)
 	if damaged := new(ffmpeg.RunError); errors.As(err, &damaged) {
 		err = video.Fail(video.CorruptMedia, "Its sound could not be measured: %v", err)
 	}

@@ -21,8 +21,7 @@ import (
 //	Errors  *video.Failure for whatever is not a video that we take
 //	Repeat  makes the same plan from the same bytes
 type Probe struct {
-	Tool   *ffmpeg.Tool
-	Limits media.Limits
+	Tool *ffmpeg.Tool
 }
 
 // Name implements pipeline.Step.
@@ -49,7 +48,7 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 			return videostore.Commit{}, err
 		}
 	}
-	plan, err := media.Plan(info, s.Limits)
+	plan, err := media.Plan(info)
 	if err != nil {
 		return videostore.Commit{}, err
 	}
@@ -79,7 +78,7 @@ func (s Probe) remux(ctx context.Context, w *pipeline.Work, source ffmpeg.Source
 	if err := w.NeedRoom(source.CopyLimit(found)); err != nil {
 		return ffmpeg.Info{}, nil, err
 	}
-	if err := media.Remux(ctx, s.Tool, source, found, path, w.Moved); err != nil {
+	if err := media.Remux(ctx, s.Tool, source, found, path); err != nil {
 		return ffmpeg.Info{}, nil, err
 	}
 	info, err := s.Tool.Probe(ctx, ffmpeg.Source{URL: path})
