@@ -145,7 +145,7 @@ func (m *metrics) attempt(key workflow.Key, plan video.Plan, a videostore.Attemp
 	m.encodingCPU.Add(a.Spent.CPU)
 }
 
-// ended counts an attempt of any step. When a lost one ended nobody knows.
+// ended counts an attempt of any step. The end of a lost one is not known.
 func (m *metrics) ended(step string, a videostore.Attempt) {
 	m.attempts.WithLabelValues(step, string(a.Outcome)).Inc()
 	if a.Outcome != videostore.OutcomeLost {

@@ -3,6 +3,7 @@ package ffmpeg
 import (
 	"context"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -24,35 +25,44 @@ func (c command) watchDir(ctx context.Context, over func()) (end func()) {
 	}
 	before, entries := usage(c.dir)
 	used := UsageOf(ctx)
-	look := func() bool {
+	look := func() (more bool) {
 		bytes, n := usage(c.dir)
 		raise(&used.disk, bytes)
-		tooMuch := bytes-before > c.limits.file || n-entries > maxEntries
-		if tooMuch {
+		if bytes-before > c.limits.file || n-entries > maxEntries {
 			over()
+			return false
 		}
-		return tooMuch
+		return true
 	}
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(lookEvery)
+	stop := every(lookEvery, look)
+	return func() {
+		stop()
+		look()
+	}
+}
+
+// every calls look at each tick, until it wants no more or the returned function is called,
+// which waits for a call under way.
+func every(pause time.Duration, look func() (more bool)) (stop func()) {
+	done := make(chan struct{})
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		tick := time.NewTicker(pause)
 		defer tick.Stop()
 		for {
 			select {
 			case <-done:
-				look()
 				return
 			case <-tick.C:
-				if look() {
-					return
-				}
+			}
+			if !look() {
+				return
 			}
 		}
-	}()
+	})
 	return func() {
 		close(done)
-		<-ended
+		looking.Wait()
 	}
 }
 

@@ -1,9 +1,6 @@
 package ffmpeg
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 const (
 	// starvedLook is the pause between two looks at a program.
@@ -18,29 +15,15 @@ const (
 // none for minutes, and that is not the film's fault: it has not stalled. Of a program that
 // waits for anything else, or computes and does not move, nothing is said. It returns what
 // ends the watch.
-func watchStarved(pid int, every, most time.Duration, moved func() int, alive func()) (end func()) {
-	done := make(chan struct{})
-	var ended sync.WaitGroup
-	ended.Go(func() {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		moves, base := -1, time.Duration(0)
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-			}
-			wants, used, known := processorOf(pid)
-			if n := moved(); n != moves {
-				moves, base = n, used
-			} else if known && wants && used-base < most {
-				alive()
-			}
+func watchStarved(pid int, pause, most time.Duration, moved func() int, alive func()) (end func()) {
+	moves, base := -1, time.Duration(0)
+	return every(pause, func() bool {
+		wants, used, known := processorOf(pid)
+		if n := moved(); n != moves {
+			moves, base = n, used
+		} else if known && wants && used-base < most {
+			alive()
 		}
+		return true
 	})
-	return func() {
-		close(done)
-		ended.Wait()
-	}
 }
