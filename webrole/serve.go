@@ -50,13 +50,12 @@ type site struct {
 
 // role is a web role whose listeners are open.
 type role struct {
+	site
 	cfg           config
 	account       *azstorage.Account
 	public, admin net.Listener
 	servers       []*http.Server // of public and admin
 	routes        [2]*gin.Engine // the same
-	ready         *readiness
-	board         *board.Board
 }
 
 // listen opens both listeners and tells the blob service which pages may upload.
@@ -66,7 +65,7 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 		return nil, err
 	}
 	s.ready = &readiness{probe: s.api.Ready}
-	r := &role{cfg: cfg, account: account, ready: s.ready, board: s.board}
+	r := &role{site: s, cfg: cfg, account: account}
 	config := net.ListenConfig{}
 	if r.public, err = config.Listen(ctx, "tcp", cfg.Addr); err != nil {
 		return nil, fmt.Errorf("open the public listener: %w", err)

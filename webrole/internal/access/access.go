@@ -67,7 +67,7 @@ const (
 	Clip           // have a clip made of a video
 	Change         // edit, fill, delete or process a video
 	Create         // announce a video, which will be one's own
-	Hurry          // priority high: before everybody else's work
+	Hurry          // priority high: before the work of others
 	Races          // start lists and results, which have no owner
 	Operate        // queues, workers, poison, keys, metrics, faults
 )

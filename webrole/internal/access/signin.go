@@ -48,7 +48,7 @@ const (
 )
 
 // algorithms are those that an issuer may sign with: with a key pair, so that what
-// everybody can read (the public key) signs nothing.
+// anyone can read (the public key) signs nothing.
 var algorithms = []string{oidc.RS256, oidc.ES256, oidc.PS256, oidc.EdDSA}
 
 // OIDC says where people sign in. The zero value has no sign-in.
@@ -330,14 +330,14 @@ func (s *SignIn) write(w http.ResponseWriter, name string, life time.Duration, v
 	if err != nil {
 		return fmt.Errorf("write cookie %s: %w", name, err)
 	}
-	http.SetCookie(w, &http.Cookie{
-		// Lax: the way back from the issuer comes from another site. What changes
-		// anything is refused for other sites by edge.SameOrigin.
-		Name: name, Value: text, Path: "/", MaxAge: int(life / time.Second), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
-	})
+	setCookie(w, name, text, int(life/time.Second))
 	return nil
 }
 
-func (s *SignIn) forget(w http.ResponseWriter, name string) {
-	http.SetCookie(w, &http.Cookie{Name: name, Path: "/", MaxAge: -1, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+func (s *SignIn) forget(w http.ResponseWriter, name string) { setCookie(w, name, "", -1) }
+
+// setCookie sets a cookie for some seconds; with -1 it goes. It is Lax because the way back
+// from the issuer comes from another site; edge.SameOrigin refuses changes from there.
+func setCookie(w http.ResponseWriter, name, text string, seconds int) {
+	http.SetCookie(w, &http.Cookie{Name: name, Value: text, Path: "/", MaxAge: seconds, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 }

@@ -27,8 +27,8 @@ const outcomeWithin = 3 * time.Second
 // that the trail is in, and must be able to mend it.
 const labFault = "POST /api/v1/lab/:fault"
 
-// notes reports whether a request is one to write down: it changes something that is
-// not everybody's, such as views and what is made first.
+// notes reports whether a request is one to write down: it changes something other than
+// what any viewer may change, such as views and what is made first.
 func notes(route, method string, do Action) bool {
 	if route == labFault {
 		return false

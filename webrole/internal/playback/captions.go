@@ -58,7 +58,7 @@ func (s *Service) captions(w http.ResponseWriter, r *http.Request, q request, pa
 		}
 		res.offset, res.length = at.Offset, at.Length
 	}
-	s.send(w, r, res, video.MediaContainer)
+	s.send(w, r, res)
 	return nil
 }
 

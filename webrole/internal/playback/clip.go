@@ -30,6 +30,6 @@ func (s *Service) clip(w http.ResponseWriter, r *http.Request, q request, file s
 		return fmt.Errorf("decode output of %s: %w", key, err)
 	}
 	q.pinned = true
-	s.send(w, r, resource{blob: out.Blob, length: out.Bytes, contentType: typeVideo, cache: q.cache()}, video.MediaContainer)
+	s.send(w, r, resource{blob: out.Blob, length: out.Bytes, contentType: typeVideo, cache: q.cache()})
 	return nil
 }

@@ -254,7 +254,7 @@ func (s *Service) media(w http.ResponseWriter, r *http.Request, q request, dir, 
 		return missing()
 	}
 	res.cache = q.cache()
-	s.send(w, r, res, video.MediaContainer)
+	s.send(w, r, res)
 	return nil
 }
 
@@ -342,7 +342,7 @@ func (s *Service) extra(w http.ResponseWriter, r *http.Request, q request, name 
 		return fmt.Errorf("look at %s: %w", res.blob, err)
 	}
 	res.length = info.Size
-	s.send(w, r, res, video.MediaContainer)
+	s.send(w, r, res)
 	return nil
 }
 
@@ -353,7 +353,7 @@ func (s *Service) file(w http.ResponseWriter, r *http.Request, q request, path s
 	made, _ := q.video.MadeBy(step, q.generation)
 	for _, f := range made.Files {
 		if f.Name == name {
-			s.send(w, r, resource{blob: f.Blob, length: f.Bytes, contentType: f.ContentType, cache: q.cache()}, video.MediaContainer)
+			s.send(w, r, resource{blob: f.Blob, length: f.Bytes, contentType: f.ContentType, cache: q.cache()})
 			return nil
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/webrole/internal/edge"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
@@ -31,7 +32,7 @@ func (res resource) etag() string {
 }
 
 // send answers with the resource or the part of it that was asked for.
-func (s *Service) send(w http.ResponseWriter, r *http.Request, res resource, container string) {
+func (s *Service) send(w http.ResponseWriter, r *http.Request, res resource) {
 	h := w.Header()
 	etag := res.etag()
 	h.Set("ETag", etag)
@@ -65,7 +66,7 @@ func (s *Service) send(w http.ResponseWriter, r *http.Request, res resource, con
 		w.WriteHeader(status)
 		return
 	}
-	body, _, err := s.blobs.Open(r.Context(), container, res.blob, blobstore.Range{Offset: res.offset + part.from, Length: part.to - part.from}, "")
+	body, _, err := s.blobs.Open(r.Context(), video.MediaContainer, res.blob, blobstore.Range{Offset: res.offset + part.from, Length: part.to - part.from}, "")
 	if err != nil {
 		h.Del("Content-Range")
 		problem.Write(w, r, fmt.Errorf("open %s: %w", res.blob, err))

@@ -73,7 +73,7 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K, enough func(value V, age t
 	}
 }
 
-// readNow reads a value for everybody who waits for it: it does not end with the
+// readNow reads a value for all who wait for it: it does not end with the
 // request that happened to be the first.
 func (c *Cache[K, V]) readNow(ctx context.Context, key K) (reading[V], error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)

@@ -17,7 +17,7 @@ import (
 
 // Settings are the targets and the bounds.
 type Settings struct {
-	Begin    time.Duration // urgent work, for which somebody waits, is begun within this
+	Begin    time.Duration // urgent work, for which a viewer waits, is begun within this
 	Bulk     time.Duration // everything is done within this
 	Floor    int           // the fewest workers, at least 1: see decision 0033
 	Ceiling  int           // the most workers
@@ -29,7 +29,7 @@ type Queue struct {
 	Name            string
 	Pool            string // whose slots its items take
 	Urgent          bool
-	Paused          bool  // nobody receives, so nobody is needed
+	Paused          bool  // no worker receives from it, so none is needed
 	Visible, Hidden int64 // messages
 	Oldest          time.Duration
 	Each            time.Duration // how long one item takes a slot

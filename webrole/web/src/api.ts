@@ -126,7 +126,7 @@ export function $<T extends HTMLElement = HTMLElement>(id: string): T {
 
 export const field = (id: string) => $<HTMLInputElement>(id);
 
-// Announces a text to everybody, screen readers included; the same text once.
+// Announces a text, to screen readers too; the same text once.
 export function say(text: string) {
   const status = $('status');
   if (status.textContent !== text) status.textContent = text;

@@ -1,6 +1,6 @@
 // Changes what a video is called, in place. Only what was changed in the form is sent,
 // with the version that was read (If-Match): who edits another field loses nothing, and
-// nobody overwrites the same field unseen.
+// no edit of the same field is overwritten unseen.
 import { $, Problem, type Video, call, onSubmit } from './api';
 import { suggestAll } from './suggest';
 import { type Race, raceIn, showRace } from './tie';

@@ -5,7 +5,7 @@ import { Player } from './player';
 const id = $('video').dataset.id ?? '';
 const tell = (text: string) => { $('waiting').textContent = text; };
 const element = $<HTMLVideoElement>('player');
-element.autoplay = location.hash === '#play'; // somebody pressed a button beside the frame
+element.autoplay = location.hash === '#play'; // the user pressed a button beside the frame
 const player = new Player(element, tell);
 
 void poll(2000, async () => {

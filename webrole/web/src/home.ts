@@ -54,7 +54,7 @@ function showCorrection(better: Record<string, string> | undefined) {
   $('mean').replaceChildren(`Nothing holds “${typed}”. Did you mean `, link, '? This is what was found for it.');
 }
 
-// Counting reads up to a thousand rows, so it is done when somebody asks.
+// Counting reads up to a thousand rows, so it is done on request.
 async function showFacets() {
   const params = new URLSearchParams(query ?? '');
   params.delete('sort');
@@ -83,7 +83,7 @@ async function load() {
     cost.read += page.entitiesRead ?? 0;
     cost.requests += page.requests ?? 0;
   });
-  if (mine !== asked) return; // somebody has typed on
+  if (mine !== asked) return; // the user has typed on
   next = token;
   $('more').hidden = !next;
   cards.show(videos);

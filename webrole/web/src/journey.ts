@@ -72,7 +72,7 @@ function summary(rows: Row[], length: number) {
   const workers = new Set(attempts.map((a) => a.worker).filter(Boolean));
   const count = (outcome: Attempt['outcome']) => attempts.filter((a) => a.outcome === outcome).length;
   const made = rows.filter((r) => r.item.state === 'done').length;
-  const by = workers.size ? `, by ${plural(workers.size, 'worker')}` : ''; // whose names not everybody is told
+  const by = workers.size ? `, by ${plural(workers.size, 'worker')}` : ''; // whose names are not shown to all
   const parts = [`${made} of ${plural(rows.length, 'step')} done in ${seconds(length)}${by}`];
   if (count('lost')) parts.push(`${plural(count('lost'), 'attempt')} lost and made again`);
   if (count('retry')) parts.push(`${plural(count('retry'), 'attempt')} failed and tried again`);
@@ -275,7 +275,7 @@ class JourneyView {
   }
 }
 
-// setUp shows the journey while somebody sees its part of the page: that of a long film
+// setUp shows the journey while its part of the page is in view: that of a long film
 // less often, and the cost, which changes slowly, now and then. What it returns is to be
 // called whenever the video, null before it is known, may have changed.
 export function setUp(id: string, video: () => Video | null) {

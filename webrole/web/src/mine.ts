@@ -51,7 +51,7 @@ function sum(videos: Video[], more: boolean) {
 }
 
 async function load(cards: Cards) {
-  // What has settled changes by somebody else only, so it is asked for rarely.
+  // A settled video changes only when another user acts, so it is asked for rarely.
   if (!awaited && still++ % 10 !== 0) return;
   try {
     const videos: Video[] = [];
@@ -69,7 +69,7 @@ async function load(cards: Cards) {
   }
 }
 
-// Where nobody is signed in the page has no list.
+// Without a signed-in user the page has no list.
 if (document.getElementById('videos')) {
   const cards = new Cards($('videos'), card, 4);
   $('more').addEventListener('click', () => {

@@ -1,6 +1,6 @@
 // The parts of one file on their way to storage. The server says which it holds, which
 // to send next, and which are waited for; each is put with a key that creates its blob,
-// once. So the first to come with a part has sent it, and nobody can replace it.
+// once. So the first to come with a part has sent it, and no later one replaces it.
 import { type Upload, call, hopeless, insist, rest, sleep } from './api';
 import { sum } from './md5';
 

@@ -1,5 +1,5 @@
 // Deletes a video after a while in which one can think again. Nothing is asked before:
-// a question that one always answers with yes protects nobody.
+// a question that one always answers with yes protects against nothing.
 import { $, call, message, say } from './api';
 
 const seconds = 10;

@@ -1,5 +1,5 @@
 // A scene at /learn/{scene}. It plays at its own speed in the process that keeps the stack,
-// because leases run on while somebody reads. This page asks for what is told and shows
+// because leases run on while the user reads. This page asks for what is told and shows
 // that at the reader's pace, as sentences and as a sequence diagram.
 import { $, call, element, message, Problem, say, sleep, type Schemas } from './api';
 import { remember } from './played';

@@ -78,7 +78,7 @@ export function setUp(id: string, player: Player, mark: (second: number | null) 
     if (left && wanted === null && at < player.begins) to(at).catch((err) => console.info('seek', message(err)));
   });
 
-  // Somebody waits: it is looked for more often than what else the page shows.
+  // A viewer waits: this is polled more often than the rest of the page.
   void poll(500, async () => {
     if (wanted !== null) await to(wanted);
   });

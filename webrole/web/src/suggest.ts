@@ -1,4 +1,4 @@
-// Suggests people, tags and channels that videos have already, while somebody types: what
+// Suggests people, tags and channels that videos have already, while the user types: what
 // the search finds for the last word of a list and what it has in common.
 import { call, element, message, type Facets } from './api';
 
@@ -22,7 +22,7 @@ export function suggest(field: HTMLInputElement, kind: 'actors' | 'tags' | 'chan
     asked = typed;
     if (typed.length < 2) return options.replaceChildren();
     const { facets } = await call<{ facets: Facets }>('GET', `/search?${new URLSearchParams({ q: typed, facets: 'true', limit: '1' })}`);
-    if (typed !== asked) return; // somebody types on
+    if (typed !== asked) return; // the user types on
     const before = field.value.slice(0, cut) + (cut ? ' ' : '');
     const has = field.value.toLowerCase().split(',').map((name) => name.trim());
     options.replaceChildren(...facets[kind]

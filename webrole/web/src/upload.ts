@@ -183,7 +183,7 @@ function ready() {
   send.textContent = waiting > 1 ? `Upload ${waiting} files` : 'Upload';
 }
 
-// Somebody goes on here with an upload that was announced elsewhere: ?video=<id>.
+// An upload that was announced elsewhere goes on here: ?video=<id>.
 const elsewhere = new URLSearchParams(location.search).get('video');
 
 async function idFor(file: File): Promise<string> {
