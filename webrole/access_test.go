@@ -508,7 +508,7 @@ func TestWorkersAreForOwners(t *testing.T) {
 	c := openCommunity(t, nil)
 	id := c.announce(owner, video.Public)
 	c.as(owner, "PUT", "/api/v1/videos/"+id+"/content", movie(100)).want(t, 202, "")
-	if _, err := c.videos.Claim(t.Context(), workflow.Key{ID: video.ID(id), Generation: 1, Step: workflow.StepProbe}, "message", "host-of-ours-7"); err != nil {
+	if _, err := c.videos.Claim(t.Context(), workflow.Key{ID: video.ID(id), Generation: 1, Step: workflow.StepProbe}, "message", "host-of-ours-7", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	for who, told := range map[string]bool{owner: true, operator: true, stranger: false, nobody: false} {
@@ -540,7 +540,7 @@ func TestErrorsInsideAreForOperators(t *testing.T) {
 	} {
 		id := c.announce(owner, video.Public)
 		c.as(owner, "PUT", "/api/v1/videos/"+id+"/content", movie(100)).want(t, 202, "")
-		claim, err := c.videos.Claim(t.Context(), workflow.Key{ID: video.ID(id), Generation: 1, Step: workflow.StepProbe}, "message", "worker-1")
+		claim, err := c.videos.Claim(t.Context(), workflow.Key{ID: video.ID(id), Generation: 1, Step: workflow.StepProbe}, "message", "worker-1", time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}

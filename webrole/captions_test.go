@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -30,7 +31,7 @@ func (f *fixture) makeCaptions(language, text string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	claim, err := f.videos.Claim(f.t.Context(), key, "message", "worker-1")
+	claim, err := f.videos.Claim(f.t.Context(), key, "message", "worker-1", time.Time{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func TestCaptionsThatAreNotTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claim, err := f.videos.Claim(t.Context(), key, "message", "worker-1")
+	claim, err := f.videos.Claim(t.Context(), key, "message", "worker-1", time.Time{})
 	if err == nil {
 		err = claim.Fail(t.Context(), &video.Failure{Code: video.InvalidCaptions, Detail: "no cues"})
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -35,7 +36,7 @@ func (f *fixture) work(clip api.Clip, end func(*videostore.Claim) error) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	claim, err := f.videos.Claim(f.t.Context(), key, "message", "worker-1")
+	claim, err := f.videos.Claim(f.t.Context(), key, "message", "worker-1", time.Time{})
 	if err == nil {
 		err = end(claim)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -39,7 +40,7 @@ func TestJourneyHasEveryAttemptAndWait(t *testing.T) {
 	k := workflow.Key{ID: f.id, Generation: 1, Step: workflow.StepEncode}
 	claim := func(worker string) *videostore.Claim {
 		t.Helper()
-		c, err := f.videos.Claim(t.Context(), k, "message", worker)
+		c, err := f.videos.Claim(t.Context(), k, "message", worker, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +116,7 @@ func TestCostIsWhatWasCounted(t *testing.T) {
 	k := workflow.Key{ID: f.id, Generation: 1, Step: workflow.StepEncode}
 	claim := func(worker string) *videostore.Claim {
 		t.Helper()
-		c, err := f.videos.Claim(t.Context(), k, "message", worker)
+		c, err := f.videos.Claim(t.Context(), k, "message", worker, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func makeFixture(t *testing.T, variables map[string]string, headers []string, ed
 // commit claims and commits one step.
 func (f *fixture) commit(step string, index int, output any, c videostore.Commit) {
 	f.t.Helper()
-	claim, err := f.videos.Claim(f.t.Context(), workflow.Key{ID: f.id, Generation: 1, Step: step, Index: index}, "message", "worker-1")
+	claim, err := f.videos.Claim(f.t.Context(), workflow.Key{ID: f.id, Generation: 1, Step: step, Index: index}, "message", "worker-1", time.Time{})
 	if err != nil {
 		f.t.Fatal(err)
 	}

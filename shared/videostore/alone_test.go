@@ -29,7 +29,7 @@ func parts(t *testing.T, s *videostore.Store, id video.ID, p video.Plan, skip ..
 			if slices.Contains(skip, k.Step) {
 				continue
 			}
-			c, err := s.Claim(t.Context(), k, k.ItemID(), "w")
+			c, err := s.Claim(t.Context(), k, k.ItemID(), "w", time.Time{})
 			if err == nil {
 				err = c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
 			}
@@ -43,7 +43,7 @@ func parts(t *testing.T, s *videostore.Store, id video.ID, p video.Plan, skip ..
 // readyToPlay makes a video ready as the last step and its runner do.
 func readyToPlay(t *testing.T, s *videostore.Store, id video.ID, generation int) {
 	t.Helper()
-	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: generation, Step: workflow.The(workflow.Last).Name}, "m", "w")
+	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: generation, Step: workflow.The(workflow.Last).Name}, "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestStepsThatFailAlone(t *testing.T) {
 			k := workflow.Key{ID: id, Generation: 1, Step: step.Name}
 			claim := func() *videostore.Claim {
 				t.Helper()
-				c, err := s.Claim(t.Context(), k, "m-"+step.Name, "w")
+				c, err := s.Claim(t.Context(), k, "m-"+step.Name, "w", time.Time{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -161,7 +161,7 @@ func TestStepsThatFailAlone(t *testing.T) {
 			if err := s.Flush(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Claim(t.Context(), k, "again", "w"); !errors.Is(err, videostore.ErrDone) {
+			if _, err := s.Claim(t.Context(), k, "again", "w", time.Time{}); !errors.Is(err, videostore.ErrDone) {
 				t.Errorf("a second delivery: %v, want ErrDone", err)
 			}
 		})
@@ -184,7 +184,7 @@ func TestStepsThatFailAloneWhileAVideoIsReprocessed(t *testing.T) {
 	}
 	for _, step := range workflow.Promises(p, workflow.AfterReady) {
 		k := workflow.Key{ID: id, Generation: 1, Step: step.Step.Name}
-		c, err := s.Claim(t.Context(), k, "m", "w")
+		c, err := s.Claim(t.Context(), k, "m", "w", time.Time{})
 		if err != nil {
 			t.Errorf("%s while another generation is made: %v", k, err)
 			continue
@@ -195,7 +195,7 @@ func TestStepsThatFailAloneWhileAVideoIsReprocessed(t *testing.T) {
 	}
 	again := promising()
 	again.Generation = 2
-	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 2, Step: workflow.The(workflow.First).Name}, "m", "w")
+	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 2, Step: workflow.The(workflow.First).Name}, "m", "w", time.Time{})
 	if err == nil {
 		err = c.Commit(t.Context(), videostore.Commit{Plan: &again, Video: func(v *video.Video) { v.State = video.Processing }})
 	}
@@ -206,7 +206,7 @@ func TestStepsThatFailAloneWhileAVideoIsReprocessed(t *testing.T) {
 	readyToPlay(t, s, id, 2)
 	out.take()
 	for _, step := range lone() {
-		if _, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 1, Step: step.Name}, "m", "w"); !errors.Is(err, videostore.ErrGone) && !errors.Is(err, videostore.ErrDone) {
+		if _, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 1, Step: step.Name}, "m", "w", time.Time{}); !errors.Is(err, videostore.ErrGone) && !errors.Is(err, videostore.ErrDone) {
 			t.Errorf("%s of the generation that was replaced: %v, want ErrGone", step.Name, err)
 		}
 	}
@@ -214,7 +214,7 @@ func TestStepsThatFailAloneWhileAVideoIsReprocessed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, step := range workflow.Promises(again, workflow.AfterReady) {
-		if _, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 2, Step: step.Step.Name}, "m", "w"); !errors.Is(err, videostore.ErrGone) {
+		if _, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 2, Step: step.Step.Name}, "m", "w", time.Time{}); !errors.Is(err, videostore.ErrGone) {
 			t.Errorf("%s of a deleted video: %v, want ErrGone", step.Step.Name, err)
 		}
 	}

@@ -37,8 +37,8 @@ type Claim struct {
 	Video video.Video
 	Plan  video.Plan // empty for the first step, which makes it, and for captions
 	Step  Step
-	// Meter is asked what the attempt has spent when its end is written. nil: not
-	// counts.
+	// Meter is asked what the attempt has spent when its end is written. nil: nothing
+	// is counted.
 	Meter Meter
 
 	store    *Store
@@ -47,16 +47,12 @@ type Claim struct {
 	promised int                 // chunks that are promised, as the commit of a chunk found; else 0
 }
 
-// Claim makes a new attempt the owner of a step. The write is conditional, so only one
-// of several workers succeeds. carrier is the id of the message that was delivered.
-// Errors: ErrDone, ErrGone, ErrDuplicate, ErrSuperseded, or trouble with storage.
-func (s *Store) Claim(ctx context.Context, key workflow.Key, carrier, worker string) (*Claim, error) {
-	return s.ClaimSince(ctx, key, carrier, worker, now())
-}
-
-// ClaimSince is Claim by a worker that knows when the work was asked for. A step that has
-// no row yet says so from then on: that is where its wait began.
-func (s *Store) ClaimSince(ctx context.Context, key workflow.Key, carrier, worker string, asked time.Time) (*Claim, error) {
+// Claim makes a new attempt the owner of a step. The write is conditional, so only one of
+// several workers succeeds. carrier is the id of the message that was delivered, and asked
+// is when the work was asked for: a step without a row waits since then, and since now
+// when that is zero. Errors: ErrDone, with a claim that may only follow up; ErrGone,
+// ErrDuplicate, ErrSuperseded, or trouble with storage.
+func (s *Store) Claim(ctx context.Context, key workflow.Key, carrier, worker string, asked time.Time) (*Claim, error) {
 	rec, err := s.Get(ctx, key.ID)
 	if errors.Is(err, ErrNotFound) {
 		return nil, ErrGone
@@ -86,7 +82,7 @@ func (s *Store) ClaimSince(ctx context.Context, key workflow.Key, carrier, worke
 			return nil, err
 		}
 	}
-	if missing {
+	if missing && !asked.IsZero() {
 		c.Step.QueuedAt = asked.UTC().Truncate(time.Microsecond)
 	}
 	if err := c.take(ctx, missing, carrier, worker); err != nil {
@@ -102,8 +98,8 @@ const secondLook = 10 * time.Second
 // take writes the new attempt into the step row.
 func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) error {
 	now, before := now(), c.Step
-	if c.Step.State == StepRunning { // the attempt before was lost, and the step waited for nothing since
-		c.Step.ended(OutcomeLost, now, nil, nil)
+	if c.Step.State == StepRunning { // the attempt before was lost, which is noticed now
+		c.Step.abandoned(now)
 		c.Step.QueuedAt = now
 	}
 	c.Step.State, c.Step.Carrier, c.Step.Worker = StepRunning, carrier, worker

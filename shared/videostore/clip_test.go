@@ -46,7 +46,7 @@ func finished(t *testing.T, s *videostore.Store, out *outgoing) video.ID {
 
 func finish(t *testing.T, s *videostore.Store, id video.ID, generation int) {
 	t.Helper()
-	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: generation, Step: workflow.StepFinish}, "m", "w")
+	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: generation, Step: workflow.StepFinish}, "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,17 +170,17 @@ func TestClipIsAStep(t *testing.T) {
 	s, out := setup(t)
 	id := finished(t, s, out)
 	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: 7, Frames: 9}
-	if _, err := s.Claim(t.Context(), k, "m", "w"); !errors.Is(err, videostore.ErrGone) {
+	if _, err := s.Claim(t.Context(), k, "m", "w", time.Time{}); !errors.Is(err, videostore.ErrGone) {
 		t.Errorf("claim of a clip that nobody asked for: %v, want ErrGone", err)
 	}
 	if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil {
 		t.Fatal(err)
 	}
-	stale, err := s.Claim(t.Context(), k, "m", "worker-1")
+	stale, err := s.Claim(t.Context(), k, "m", "worker-1", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh, err := s.Claim(t.Context(), k, "m", "worker-2")
+	fresh, err := s.Claim(t.Context(), k, "m", "worker-2", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestClipIsAStep(t *testing.T) {
 	if err := fresh.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "fresh"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Claim(t.Context(), k, "m", "w"); !errors.Is(err, videostore.ErrDone) {
+	if _, err := s.Claim(t.Context(), k, "m", "w", time.Time{}); !errors.Is(err, videostore.ErrDone) {
 		t.Errorf("claim of a clip that is done: %v, want ErrDone", err)
 	}
 	if clip, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil || clip.State != videostore.StepDone || string(clip.Output) == "" {
@@ -210,7 +210,7 @@ func TestClipFailsAlone(t *testing.T) {
 	failure := &video.Failure{Code: video.ProcessingFailed, Detail: "no"}
 	for name, fail := range map[string]func(k workflow.Key) error{
 		"at once": func(k workflow.Key) error {
-			c, err := s.Claim(t.Context(), k, "m", "w")
+			c, err := s.Claim(t.Context(), k, "m", "w", time.Time{})
 			if err != nil {
 				return err
 			}
@@ -255,7 +255,7 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 	if _, err := s.RequestClip(t.Context(), k, video.LocalOwner); err != nil {
 		t.Fatal(err)
 	}
-	c, err := s.Claim(t.Context(), k, "m", "w")
+	c, err := s.Claim(t.Context(), k, "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 	}
 	p := plan(2, false)
 	p.Generation = 2
-	probe, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 2, Step: workflow.StepProbe}, "m", "w")
+	probe, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 2, Step: workflow.StepProbe}, "m", "w", time.Time{})
 	if err == nil {
 		err = probe.Commit(t.Context(), videostore.Commit{Plan: &p})
 	}
@@ -331,7 +331,7 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 	if err != nil || !view.Keeps(1) || len(view.OpenAlone()) != 2 {
 		t.Errorf("keeps generation 1: %t, open clips %v, %v", view.Keeps(1), view.OpenAlone(), err)
 	}
-	c, err := s.Claim(t.Context(), k, "m", "w")
+	c, err := s.Claim(t.Context(), k, "m", "w", time.Time{})
 	if err != nil {
 		t.Fatalf("claim of a clip of the replaced generation: %v", err)
 	}

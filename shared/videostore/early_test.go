@@ -82,7 +82,7 @@ func probedEarly(t *testing.T, c *videostore.Claim, p video.Plan, head int) {
 
 func claimOf(t *testing.T, s *videostore.Store, k workflow.Key) *videostore.Claim {
 	t.Helper()
-	c, err := s.Claim(t.Context(), k, "message "+k.ItemID(), "worker")
+	c, err := s.Claim(t.Context(), k, "message "+k.ItemID(), "worker", time.Time{})
 	if err != nil {
 		t.Fatalf("%s: %v", k, err)
 	}
@@ -251,7 +251,7 @@ func TestEarlyWorkWaits(t *testing.T) {
 		t.Errorf("attempts that began before the last byte are used up after it: %v", err)
 	}
 	same(t, "used up after the last byte", promisedOf(out), "1.probe.0")
-	if _, err := s.Claim(t.Context(), probe, "a new message", "w"); err != nil {
+	if _, err := s.Claim(t.Context(), probe, "a new message", "w", time.Time{}); err != nil {
 		t.Errorf("claim for the new message: %v", err)
 	}
 	if err := s.FailStep(t.Context(), probe, time.Now(), &video.Failure{Code: video.ProcessingFailed}); err != nil {
@@ -291,7 +291,7 @@ func TestEarlyWorkIsCancelled(t *testing.T) {
 	if _, err := s.Cancel(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 0), "m", "w"); !errors.Is(err, videostore.ErrGone) {
+	if _, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 0), "m", "w", time.Time{}); !errors.Is(err, videostore.ErrGone) {
 		t.Errorf("a chunk of a cancelled upload: %v", err)
 	}
 	arrived(t, s, id, 5)

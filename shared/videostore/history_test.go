@@ -25,7 +25,7 @@ func spends() videostore.Spent {
 // claimed claims a step whose attempts are counted.
 func claimed(t *testing.T, s *videostore.Store, k workflow.Key, worker string) *videostore.Claim {
 	t.Helper()
-	c, err := s.Claim(t.Context(), k, "message", worker)
+	c, err := s.Claim(t.Context(), k, "message", worker, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestAStepRemembersItsAttempts(t *testing.T) {
 	k := key(id, workflow.StepEncode, 0)
 
 	asked := time.Now().UTC().Add(-5 * time.Second).Truncate(time.Millisecond)
-	if _, err := s.ClaimSince(t.Context(), k, "message", "killed", asked); err != nil {
+	if _, err := s.Claim(t.Context(), k, "message", "killed", asked); err != nil {
 		t.Fatal(err)
 	}
 	if err := claimed(t, s, k, "unlucky").GiveBack(t.Context(), errors.New("the disk is full")); err != nil {

@@ -58,7 +58,7 @@ func TestOpenClipsOfOneVideo(t *testing.T) {
 	if again := allowed(t, s, in); len(again) != 3 || len(out.take()) != 0 {
 		t.Errorf("asking again for what is open: %d of 3 answered", len(again))
 	}
-	c, err := s.Claim(t.Context(), in[0], "m", "w")
+	c, err := s.Claim(t.Context(), in[0], "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestOpenClipsOfAllVideos(t *testing.T) {
 		t.Fatalf("one too many: %v, want ErrBusy", err)
 	}
 	for k := range in {
-		c, err := s.Claim(t.Context(), k, "m", "w")
+		c, err := s.Claim(t.Context(), k, "m", "w", time.Time{})
 		if err == nil && k.ID == ids[0] {
 			err = c.Fail(t.Context(), &video.Failure{Code: video.ProcessingFailed})
 		} else if err == nil {

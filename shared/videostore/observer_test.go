@@ -34,7 +34,7 @@ func TestCommitsAreToldOnce(t *testing.T) {
 			p := plan(1, false)
 			probed(t, s, id, p)
 			encode := key(id, workflow.StepEncode, 0)
-			if _, err := s.Claim(t.Context(), encode, "message", "killed"); err != nil {
+			if _, err := s.Claim(t.Context(), encode, "message", "killed", time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := claimed(t, s, encode, "unlucky").GiveBack(t.Context(), errors.New("the disk is full")); err != nil {

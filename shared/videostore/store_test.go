@@ -132,7 +132,7 @@ func key(id video.ID, step string, index int) workflow.Key {
 // probed commits a plan, as the probe step does.
 func probed(t *testing.T, s *videostore.Store, id video.ID, p video.Plan) {
 	t.Helper()
-	c, err := s.Claim(t.Context(), key(id, workflow.StepProbe, 0), "message-1", "worker-1")
+	c, err := s.Claim(t.Context(), key(id, workflow.StepProbe, 0), "message-1", "worker-1", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,13 +188,13 @@ func TestCancelledDuringTheFirstClaim(t *testing.T) {
 		return err
 	})
 	k := key(id, workflow.StepEncode, 0)
-	if _, err := late.Claim(t.Context(), k, "message-1", "worker-1"); !errors.Is(err, videostore.ErrGone) || !cancelled.Load() {
+	if _, err := late.Claim(t.Context(), k, "message-1", "worker-1", time.Time{}); !errors.Is(err, videostore.ErrGone) || !cancelled.Load() {
 		t.Fatalf("Claim = %v, want ErrGone; cancelled in between: %t", err, cancelled.Load())
 	}
 	if _, err := s.Retry(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	c, err := s.Claim(t.Context(), k, "message-2", "worker-2")
+	c, err := s.Claim(t.Context(), k, "message-2", "worker-2", time.Time{})
 	if err != nil || c.Step.Attempts != 1 {
 		t.Fatalf("after a retry: %v, attempt %d, want the first", err, c.Step.Attempts)
 	}
@@ -207,14 +207,14 @@ func TestClaimIsAFence(t *testing.T) {
 	probed(t, s, id, plan(2, false))
 	k := key(id, workflow.StepEncode, 0)
 
-	stale, err := s.Claim(t.Context(), k, "message-7", "worker-1")
+	stale, err := s.Claim(t.Context(), k, "message-7", "worker-1", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Claim(t.Context(), k, "message-8", "worker-2"); !errors.Is(err, videostore.ErrDuplicate) {
+	if _, err := s.Claim(t.Context(), k, "message-8", "worker-2", time.Time{}); !errors.Is(err, videostore.ErrDuplicate) {
 		t.Errorf("another message claims a running step: %v, want ErrDuplicate", err)
 	}
-	fresh, err := s.Claim(t.Context(), k, "message-7", "worker-2")
+	fresh, err := s.Claim(t.Context(), k, "message-7", "worker-2", time.Time{})
 	if err != nil {
 		t.Fatalf("the same message, delivered again, must take over: %v", err)
 	}
@@ -224,7 +224,7 @@ func TestClaimIsAFence(t *testing.T) {
 	if err := fresh.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Claim(t.Context(), k, "message-7", "worker-1"); !errors.Is(err, videostore.ErrDone) {
+	if _, err := s.Claim(t.Context(), k, "message-7", "worker-1", time.Time{}); !errors.Is(err, videostore.ErrDone) {
 		t.Errorf("claim of a done step: %v, want ErrDone", err)
 	}
 	view, err := s.View(t.Context(), id)
@@ -241,7 +241,7 @@ func TestCommitSurvivesAnEditOfTheVideo(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
 	id := uploaded(t, s)
-	c, err := s.Claim(t.Context(), key(id, workflow.StepProbe, 0), "m", "w")
+	c, err := s.Claim(t.Context(), key(id, workflow.StepProbe, 0), "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestDeletedVideoCannotComeBack(t *testing.T) {
 	s, _ := setup(t)
 	id := uploaded(t, s)
 	probed(t, s, id, plan(2, false))
-	c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 0), "m", "w")
+	c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 0), "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestDeletedVideoCannotComeBack(t *testing.T) {
 	if err := c.Commit(t.Context(), videostore.Commit{Output: 1, Video: func(*video.Video) {}}); !errors.Is(err, videostore.ErrGone) {
 		t.Errorf("late commit: %v, want ErrGone", err)
 	}
-	if _, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 1), "m2", "w"); !errors.Is(err, videostore.ErrGone) {
+	if _, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 1), "m2", "w", time.Time{}); !errors.Is(err, videostore.ErrGone) {
 		t.Errorf("late claim: %v, want ErrGone", err)
 	}
 	if _, err := s.View(t.Context(), id); !errors.Is(err, videostore.ErrNotFound) {
@@ -354,7 +354,7 @@ func TestFanInHasOneWinner(t *testing.T) {
 		wins := 0
 		for i := range chunks {
 			wg.Go(func() {
-				c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, i), fmt.Sprint(i), "w")
+				c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, i), fmt.Sprint(i), "w", time.Time{})
 				if err == nil {
 					err = c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
 				}
@@ -412,7 +412,7 @@ func TestCommitsPromiseTheNextChunks(t *testing.T) {
 						if i >= chunks {
 							return
 						}
-						c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, i), fmt.Sprint(i), "w")
+						c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, i), fmt.Sprint(i), "w", time.Time{})
 						if err == nil {
 							err = c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
 						}
@@ -479,7 +479,7 @@ func TestSoundInPortions(t *testing.T) {
 	}
 	commit := func(step string, index int, c videostore.Commit) {
 		t.Helper()
-		claim, err := s.Claim(t.Context(), key(id, step, index), fmt.Sprint(step, index), "w")
+		claim, err := s.Claim(t.Context(), key(id, step, index), fmt.Sprint(step, index), "w", time.Time{})
 		if err == nil {
 			err = claim.Commit(t.Context(), c)
 		}
@@ -560,14 +560,14 @@ func TestRetryKeepsFinishedChunks(t *testing.T) {
 	s, out := setup(t)
 	id := uploaded(t, s)
 	probed(t, s, id, plan(3, true))
-	c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 1), "m", "w")
+	c, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 1), "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{}}); err != nil {
 		t.Fatal(err)
 	}
-	bad, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 2), "m2", "w")
+	bad, err := s.Claim(t.Context(), key(id, workflow.StepEncode, 2), "m2", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func (r *Runner) run(ctx context.Context, d *delivery) (err error) {
 func (r *Runner) committed(run handler) handler {
 	return func(ctx context.Context, d *delivery) (err error) {
 		// snippet: order-of-writes
-		d.claim, err = r.Videos.ClaimSince(ctx, d.key, d.job.MessageID, r.Worker, asked(d.job))
+		d.claim, err = r.Videos.Claim(ctx, d.key, d.job.MessageID, r.Worker, asked(d.job))
 		if errors.Is(err, videostore.ErrDone) { // by an earlier delivery, which may have sent nothing
 			return r.follow(ctx, d, r.Videos.Flush(ctx, d.key.ID))
 		}

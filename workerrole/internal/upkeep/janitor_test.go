@@ -122,7 +122,7 @@ func TestJanitorRemovesReplacedGenerations(t *testing.T) {
 	id := b.ready(t)
 	b.put(t, video.MediaContainer, string(id)+"/finished1/master.m3u8")
 	clip := b.ask(t, id, 3)
-	c, err := b.videos.Claim(t.Context(), clip, "m", "w")
+	c, err := b.videos.Claim(t.Context(), clip, "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestJanitorRemovesOldClips(t *testing.T) {
 	b := setup(t)
 	id := b.ready(t)
 	made, failed, waiting := b.ask(t, id, 1), b.ask(t, id, 2), b.ask(t, id, 3)
-	c, err := b.videos.Claim(t.Context(), made, "m", "w")
+	c, err := b.videos.Claim(t.Context(), made, "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestJanitorKeepsWhatEveryStepCommitted(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			c, err := b.videos.Claim(t.Context(), k, "m", "w")
+			c, err := b.videos.Claim(t.Context(), k, "m", "w", time.Time{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -37,7 +37,7 @@ func (b *bench) claimed(t *testing.T, worker string) workflow.Key {
 		t.Fatal(err)
 	}
 	key := workflow.Key{ID: id, Generation: 1, Step: workflow.StepProbe}
-	if _, err := b.videos.Claim(t.Context(), key, "carrier", worker); err != nil {
+	if _, err := b.videos.Claim(t.Context(), key, "carrier", worker, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	return key

@@ -151,7 +151,7 @@ func TestReconcilerReplacesALostMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := workflow.Key{ID: id, Generation: 1, Step: workflow.StepProbe}
-	if _, err := b.videos.Claim(t.Context(), key, "lost message", "dead worker"); err != nil {
+	if _, err := b.videos.Claim(t.Context(), key, "lost message", "dead worker", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.queues.Queue(workflow.Probe).Clear(t.Context()); err != nil {
@@ -161,7 +161,7 @@ func TestReconcilerReplacesALostMessage(t *testing.T) {
 	if got := b.waiting(t, workflow.Probe); len(got) != 1 {
 		t.Fatalf("probe queue: %v, want the message again", got)
 	}
-	if _, err := b.videos.Claim(t.Context(), key, "new message", "live worker"); err != nil {
+	if _, err := b.videos.Claim(t.Context(), key, "new message", "live worker", time.Time{}); err != nil {
 		t.Errorf("the new message cannot take the step over: %v", err)
 	}
 }
@@ -294,7 +294,7 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := func(step string, index int) *videostore.Claim {
-		c, err := b.videos.Claim(t.Context(), workflow.Key{ID: id, Generation: 1, Step: step, Index: index}, fmt.Sprint(step, index), "w")
+		c, err := b.videos.Claim(t.Context(), workflow.Key{ID: id, Generation: 1, Step: step, Index: index}, fmt.Sprint(step, index), "w", time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -538,7 +538,7 @@ func (b *bench) finish(t *testing.T, id video.ID, generation int) {
 		t.Fatal(err)
 	}
 	for _, step := range []string{workflow.StepProbe, workflow.StepEncode, workflow.StepFinish} {
-		c, err := b.videos.Claim(t.Context(), workflow.Key{ID: id, Generation: generation, Step: step}, step, "w")
+		c, err := b.videos.Claim(t.Context(), workflow.Key{ID: id, Generation: generation, Step: step}, step, "w", time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -590,7 +590,7 @@ func TestReconcilerLooksAfterClips(t *testing.T) {
 			t.Errorf("encode-high (-want +got):\n%s", diff)
 		}
 	}
-	if _, err := b.videos.Claim(t.Context(), key, "lost message", "dead worker"); err != nil {
+	if _, err := b.videos.Claim(t.Context(), key, "lost message", "dead worker", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.queues.Queue(workflow.EncodeHigh).Clear(t.Context()); err != nil {
@@ -600,7 +600,7 @@ func TestReconcilerLooksAfterClips(t *testing.T) {
 	if diff := cmp.Diff([]string{"clip"}, b.waiting(t, workflow.EncodeHigh)); diff != "" {
 		t.Errorf("encode-high after the message was lost (-want +got):\n%s", diff)
 	}
-	c, err := b.videos.Claim(t.Context(), key, "new message", "live worker")
+	c, err := b.videos.Claim(t.Context(), key, "new message", "live worker", time.Time{})
 	if err != nil {
 		t.Fatalf("the new message cannot take the clip over: %v", err)
 	}
@@ -621,7 +621,7 @@ func TestReconcilerLooksAfterClips(t *testing.T) {
 
 	// The ordinary case costs the index nothing.
 	key = b.ask(t, id, 5)
-	if c, err = b.videos.Claim(t.Context(), key, "m", "w"); err == nil {
+	if c, err = b.videos.Claim(t.Context(), key, "m", "w", time.Time{}); err == nil {
 		err = c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "b"}})
 	}
 	if err != nil {
@@ -681,7 +681,7 @@ func TestJanitorKeepsClips(t *testing.T) {
 	}
 	done, running := b.ask(t, id, 1), b.ask(t, id, 2)
 	put(done, "killed", "clip.mp4")
-	c, err := b.videos.Claim(t.Context(), done, "m1", "w")
+	c, err := b.videos.Claim(t.Context(), done, "m1", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -689,7 +689,7 @@ func TestJanitorKeepsClips(t *testing.T) {
 	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: clip}}); err != nil {
 		t.Fatal(err)
 	}
-	other, err := b.videos.Claim(t.Context(), running, "m2", "w")
+	other, err := b.videos.Claim(t.Context(), running, "m2", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
