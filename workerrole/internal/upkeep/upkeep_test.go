@@ -542,12 +542,20 @@ func (b *bench) finish(t *testing.T, id video.ID, generation int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		commit := videostore.Commit{Plan: &plan, Output: video.ChunkOutput{Frames: 9}}
-		if step == workflow.StepFinish {
-			commit.Plan, commit.Output = nil, video.FinishOutput{Frames: 9}
+		commit := videostore.Commit{Output: video.ChunkOutput{Frames: 9}}
+		switch step {
+		case workflow.StepProbe:
+			commit.Plan = &plan
+		case workflow.StepFinish:
+			commit.Output = video.FinishOutput{Frames: 9}
 			commit.Video = func(v *video.Video) { v.State, v.Serving = video.Ready, generation }
 		}
-		if err := c.Commit(t.Context(), commit); err != nil {
+		if err := errors.Join(c.Commit(t.Context(), commit), c.Send(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, queue := range []string{workflow.EncodeFirst, workflow.EncodeLow, workflow.Index} { // what the commits promised
+		if err := b.queues.Queue(queue).Clear(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
