@@ -192,8 +192,12 @@ var (
 	poolBusy    = prometheus.NewDesc("cutroom_pool_busy", "Slots of a pool that are taken.", []string{"pool"}, nil)
 )
 
-// Describe implements prometheus.Collector. The registry checks what is collected only.
-func (queueMetrics) Describe(chan<- *prometheus.Desc) {}
+// Describe implements prometheus.Collector.
+func (queueMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{queueLength, visibility, messages, poolSlots, poolBusy, breakers, troubles} {
+		ch <- d
+	}
+}
 
 // Collect implements prometheus.Collector.
 func (m queueMetrics) Collect(ch chan<- prometheus.Metric) {
@@ -249,7 +253,11 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (upkeepMetrics) Describe(chan<- *prometheus.Desc) {}
+func (upkeepMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{leads, upkeepPasses, upkeepFailed, upkeepSeconds, upkeepItems, upkeepResent, outboxBacklog} {
+		ch <- d
+	}
+}
 
 // Collect implements prometheus.Collector.
 func (m upkeepMetrics) Collect(ch chan<- prometheus.Metric) {
