@@ -237,17 +237,17 @@ func TestVisibilityCoversPredictableWork(t *testing.T) {
 	}
 }
 
-// Q16a, in the consumer: with a fixed lease that covers the work, an item is
-// received once and deleted once, and no request renews it. The same work under a
-// lease that is shorter than it needs renewals.
-func TestFixedLeaseOfPredictableWorkIsNeverRenewed(t *testing.T) {
+// Q16a, in the consumer: with a visibility timeout that covers the work amply, an item is
+// received once and deleted once, and no request renews its lease. The same work under a
+// shorter timeout needs renewals.
+func TestLeaseOfPredictableWorkIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	const work = 2 * time.Second
 	for _, c := range []struct {
 		name       string
 		visibility time.Duration
-		fixed      bool
-	}{{"fixed", 4 * work, true}, {"renewed", work, false}} {
+		covers     bool
+	}{{"covered", 10 * work, true}, {"renewed", work, false}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var updates atomic.Int64
@@ -269,7 +269,7 @@ func TestFixedLeaseOfPredictableWorkIsNeverRenewed(t *testing.T) {
 				case <-ctx.Done():
 					return context.Cause(ctx)
 				}
-			})}, func(o *consumer.Options) { o.FixedLease = c.fixed })
+			})})
 			item, err := workitem.New("encode", "a-subject", "predictable", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -279,8 +279,8 @@ func TestFixedLeaseOfPredictableWorkIsNeverRenewed(t *testing.T) {
 			if n := deliveries.Load(); n != 1 {
 				t.Errorf("%d deliveries, want 1", n)
 			}
-			if n := updates.Load(); (n == 0) != c.fixed {
-				t.Errorf("%d renewals with FixedLease = %v", n, c.fixed)
+			if n := updates.Load(); (n == 0) != c.covers {
+				t.Errorf("%d renewals under a timeout of %v", n, c.visibility)
 			}
 		})
 	}

@@ -38,10 +38,6 @@ const (
 	metaChanged    = "visibility_changed_ms" // Unix milliseconds
 )
 
-// formerMeta are the names that older releases wrote. They are read where the name of
-// today is missing, and removed by the next change.
-var formerMeta = map[string]string{"vp_vis": metaVisibility, "vp_epoch": metaEpoch, "vp_paused": metaPaused}
-
 // State is a queue's length and its policy, as of one request.
 type State struct {
 	// Length is the number of messages, hidden ones included: at least the true
@@ -193,13 +189,7 @@ func readPolicy(metadata map[string]*string) Policy {
 		if value == nil {
 			continue
 		}
-		name = strings.ToLower(name)
-		today, isFormer := formerMeta[name]
-		if _, known := members[today]; !isFormer {
-			members[name] = *value
-		} else if !known {
-			members[today] = *value
-		}
+		members[strings.ToLower(name)] = *value
 	}
 	p := Policy{Paused: members[metaPaused] == "true"}
 	p.Epoch, _ = strconv.ParseInt(members[metaEpoch], 10, 64)                               // a text that is no number counts as the oldest
@@ -216,12 +206,10 @@ func readPolicy(metadata map[string]*string) Policy {
 func writePolicy(metadata map[string]*string, p Policy) map[string]*string {
 	out := map[string]*string{}
 	for name, value := range metadata {
-		switch lower := strings.ToLower(name); lower {
+		switch strings.ToLower(name) {
 		case metaVisibility, metaEpoch, metaPaused, metaChanged:
 		default:
-			if formerMeta[lower] == "" {
-				out[name] = value
-			}
+			out[name] = value
 		}
 	}
 	if p.Visibility > 0 {

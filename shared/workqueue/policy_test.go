@@ -2,7 +2,6 @@ package workqueue_test
 
 import (
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -154,38 +153,5 @@ func TestWritersOfThePolicyDoNotOverwriteEachOther(t *testing.T) {
 	got, err := a.Queue(jobs).GetProperties(t.Context(), nil)
 	if err != nil || got.Metadata["Owner"] == nil || *got.Metadata["Owner"] != theirs {
 		t.Errorf("metadata of others is gone: %v, %v", got.Metadata, err)
-	}
-}
-
-// The policy of an older release holds until the next change, which renames it.
-func TestPolicyOfAnOlderRelease(t *testing.T) {
-	t.Parallel()
-	a := azuritetest.Account(t)
-	_, q := open(t, a, 2*time.Second)
-	vis, epoch, paused := "3000", "7", "true"
-	older := map[string]*string{"vp_vis": &vis, "vp_epoch": &epoch, "vp_paused": &paused}
-	if _, err := a.Queue(jobs).SetMetadata(t.Context(), &azqueue.SetMetadataOptions{Metadata: older}); err != nil {
-		t.Fatal(err)
-	}
-	state, err := q.Length(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(workqueue.Policy{Visibility: 3 * time.Second, Epoch: 7, Paused: true}, state.Policy); diff != "" {
-		t.Errorf("policy (-want +got):\n%s", diff)
-	}
-	if err := q.Resume(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	got, err := a.Queue(jobs).GetProperties(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	members := map[string]string{}
-	for name, value := range got.Metadata {
-		members[strings.ToLower(name)] = *value
-	}
-	if diff := cmp.Diff(map[string]string{"visibility_ms": "3000", "policy_epoch": "8", "paused": "false"}, members); diff != "" {
-		t.Errorf("metadata (-want +got):\n%s", diff)
 	}
 }

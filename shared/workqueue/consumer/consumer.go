@@ -17,8 +17,8 @@ import (
 type Consumer struct {
 	options  Options
 	log      *slog.Logger
-	pools    []*pool // by name
-	lines    []*line // in the order of the specs
+	pools    []*pool        // by name
+	pollers  []*queuePoller // in the order of the specs
 	running  sync.WaitGroup
 	draining atomic.Bool
 	breakers *breakers
@@ -47,7 +47,7 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 			byName[spec.Pool] = p
 			c.pools = append(c.pools, p)
 		}
-		l := &line{
+		l := &queuePoller{
 			queue: queues.Queue(spec.Name),
 			pool:  p,
 			state: &queueState{weight: float64(spec.Weight), typical: spec.Typical.Seconds(), urgent: spec.Urgent},
@@ -55,13 +55,13 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 			lanes: side,
 		}
 		if spec.Laned {
-			side.lines = append(side.lines, l)
+			side.pollers = append(side.pollers, l)
 		}
-		c.lines = append(c.lines, l)
+		c.pollers = append(c.pollers, l)
 	}
 	// A dead worker's message is hidden for the visibility timeout. Lengths count
 	// hidden messages: reading them twice in that time shows which queues to poll often.
-	for _, l := range c.lines {
+	for _, l := range c.pollers {
 		c.options.RefreshPolicy = min(c.options.RefreshPolicy, l.queue.Spec().Visibility/2)
 	}
 	queues.OnSend(c.Wake)
@@ -77,7 +77,7 @@ func (c *Consumer) Run(ctx context.Context) {
 	c.refresh(ctx)
 	loops.Go(func() { c.keepRefreshing(ctx) })
 	loops.Go(func() { c.breakers.run(ctx) })
-	for _, l := range c.lines {
+	for _, l := range c.pollers {
 		loops.Go(func() { c.poll(ctx, l) })
 	}
 	<-ctx.Done()
@@ -89,9 +89,9 @@ func (c *Consumer) Run(ctx context.Context) {
 // Wake makes the poller of a queue receive at once. It is called for every item that
 // is sent without delay through the same workqueue.Queues.
 func (c *Consumer) Wake(queue string) {
-	i := slices.IndexFunc(c.lines, func(l *line) bool { return l.queue.Name() == queue })
+	i := slices.IndexFunc(c.pollers, func(l *queuePoller) bool { return l.queue.Name() == queue })
 	if i >= 0 {
-		c.lines[i].rouse()
+		c.pollers[i].rouse()
 	}
 }
 
@@ -110,18 +110,18 @@ func (c *Consumer) keepRefreshing(ctx context.Context) {
 // visibility timeout when deletes came late (paper row Q16d). Lanes that sleep are
 // skipped: their policy is that of lane 0, and their poller finds their messages.
 func (c *Consumer) refresh(ctx context.Context) {
-	for _, l := range c.lines {
+	for _, l := range c.pollers {
 		if l.sleeping() {
 			l.count.length.Store(0)
 			continue
 		}
 		paused := l.queue.Policy().Paused
-		err := refreshLine(ctx, l)
+		err := refreshPoller(ctx, l)
 		if err != nil && ctx.Err() == nil {
 			c.log.Warn("cannot refresh the queue's policy", "queue", l.queue.Name(), "error", err)
 		}
 		if paused && !l.queue.Policy().Paused {
-			for _, lane := range c.lines {
+			for _, lane := range c.pollers {
 				if lane.queue.Spec().Base() == l.queue.Spec().Base() {
 					lane.rouse()
 				}
@@ -130,9 +130,9 @@ func (c *Consumer) refresh(ctx context.Context) {
 	}
 }
 
-// refreshLine has a deadline of its own, because the retries against a service that
+// refreshPoller has a deadline of its own, because the retries against a service that
 // does not answer could last longer than the outage.
-func refreshLine(ctx context.Context, l *line) error {
+func refreshPoller(ctx context.Context, l *queuePoller) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	state, err := l.queue.Length(ctx)

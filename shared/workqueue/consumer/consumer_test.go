@@ -484,17 +484,18 @@ func TestWorkStopsBeforeItsLeaseEnds(t *testing.T) {
 	}
 }
 
-// Q16d: fixed leases that are too short for the work make deletes come too late;
-// the timeout is raised, another consumer adopts it, and the late deletes end.
+// Q16d: work whose lease is not renewed, because it seems to hang, is longer than the
+// timeout, so deletes come too late; the timeout is raised, another consumer adopts it, and
+// the late deletes end.
 func TestLateDeletesRaiseTheVisibilityOfEveryWorker(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
 	const tooShort = time.Second
 	slow := consumer.HandlerFunc(func(context.Context, *consumer.Job) error { time.Sleep(1300 * time.Millisecond); return nil })
-	fixed := func(o *consumer.Options) { o.FixedLease = true }
+	stalls := func(o *consumer.Options) { o.StallAfter = 300 * time.Millisecond }
 	first, second := queuetest.Open(t, a, oneQueue(tooShort)), queuetest.Open(t, a, oneQueue(tooShort))
-	one, _ := run(t, first, slow, fixed)
-	two, drainTwo := run(t, second, slow, fixed)
+	one, _ := run(t, first, slow, stalls)
+	two, drainTwo := run(t, second, slow, stalls)
 	send(t, first, jobs, ids("i", 12)...)
 	queuetest.WaitEmpty(t, first.Queue(jobs))
 	for name, c := range map[string]queuetest.Worker{"one": one, "two": two} {
@@ -506,7 +507,7 @@ func TestLateDeletesRaiseTheVisibilityOfEveryWorker(t *testing.T) {
 	}
 	// A role that starts now knows at once.
 	drainTwo()
-	third, _ := run(t, queuetest.Open(t, a, oneQueue(tooShort)), slow, fixed)
+	third, _ := run(t, queuetest.Open(t, a, oneQueue(tooShort)), slow, stalls)
 	third.WaitCounts(t, jobs, func(s consumer.QueueStats) bool { return s.Visibility >= 2*time.Second })
 }
 

@@ -77,11 +77,6 @@ type Options struct {
 	// works. A dependency without one is tried with one item.
 	Probes map[string]func(context.Context) error
 
-	// FixedLease switches renewal off, as in the 2008 paper: the visibility timeout
-	// must cover the work (Q16a), and it is raised when deletes come late (Q16d). It
-	// is there for comparison. Renewal is better.
-	FixedLease bool
-
 	Log *slog.Logger
 }
 

@@ -17,7 +17,7 @@ import (
 // two such requests are never under way at once.
 type owner struct {
 	c       *Consumer
-	line    *line
+	poller  *queuePoller
 	lease   *workqueue.Lease
 	job     *Job
 	handler Handler
@@ -26,15 +26,15 @@ type owner struct {
 }
 
 // own works on one message until it is settled.
-func (c *Consumer) own(draining context.Context, l *line, lease *workqueue.Lease) {
-	o := &owner{c: c, line: l, lease: lease, job: &Job{
+func (c *Consumer) own(draining context.Context, l *queuePoller, lease *workqueue.Lease) {
+	o := &owner{c: c, poller: l, lease: lease, job: &Job{
 		Queue: l.queue.Name(), Base: l.queue.Spec().Base(), MessageID: lease.MessageID(), DequeueCount: lease.DequeueCount(),
 		Inserted: lease.Inserted(), Received: lease.Received(),
 	}}
 	defer c.breakers.ended(lease)
 	ctx := context.WithoutCancel(draining) // a drain must not cut off the settling; guard tells the handler
 	if draining.Err() != nil {
-		o.settleWithin(ctx, func(ctx context.Context) { o.giveBack(ctx, 0, "draining") })
+		o.settleWithin(ctx, func(ctx context.Context) { o.interrupt(ctx, 0, "draining") })
 		return
 	}
 	if !o.admit(ctx) {
@@ -62,18 +62,18 @@ func (o *owner) admit(ctx context.Context) (ok bool) {
 		dependency, trouble := workqueue.AsTrouble(err)
 		switch {
 		case errors.Is(err, workitem.ErrNewerVersion), err == nil && o.handler == nil:
-			o.putBack(ctx) // a rolling deployment: a newer worker knows the step (Q6)
+			o.deferToNewer(ctx) // a rolling deployment: a newer worker knows the step (Q6)
 		case errors.Is(err, workitem.ErrMalformed):
-			o.bury(ctx, err, nil)
+			o.moveToPoison(ctx, err, nil)
 		case trouble:
 			o.trouble(ctx, dependency, err)
 		case errors.As(err, new(*PanicError)), errors.Is(err, errHangs):
 			o.fail(ctx, err)
 		case err != nil:
-			o.giveBack(ctx, o.c.options.retryDelay(1), err.Error())
+			o.interrupt(ctx, o.c.options.retryDelay(1), err.Error())
 		case item.Failures >= o.maxFailures():
 			// An earlier poisoning was interrupted.
-			o.bury(ctx, errors.New(cmp.Or(item.LastError, "all attempts failed, and the message had no room for why")), nil)
+			o.moveToPoison(ctx, errors.New(cmp.Or(item.LastError, "all attempts failed, and the message had no room for why")), nil)
 		case unexplained >= o.c.options.MaxUnexplained/2:
 			ok = o.noteStart(ctx, unexplained)
 		default:
@@ -92,14 +92,14 @@ func (o *owner) noteStart(ctx context.Context, unexplained int) (ok bool) {
 	hasRoom := o.lease.HasRoom(start)
 	switch {
 	case o.job.Item.Starts >= most-most/2, !hasRoom && unexplained >= most:
-		o.line.count.crashLoops.Add(1)
-		o.bury(ctx, fmt.Errorf("crash loop: %d deliveries ended without a word", unexplained), nil)
+		o.poller.count.crashLoops.Add(1)
+		o.moveToPoison(ctx, fmt.Errorf("crash loop: %d deliveries ended without a word", unexplained), nil)
 		return false
 	case !hasRoom:
 		return true
 	}
 	if err := o.lease.Note(ctx, start); err != nil {
-		o.line.count.renewErrors.Add(1)
+		o.poller.count.renewErrors.Add(1)
 		o.log().Warn("cannot note that an attempt begins: the message comes when its visibility ends", "error", err)
 		return false
 	}
@@ -163,15 +163,15 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 		case stopped:
 			// The drain does not wait for a slow handler. Another worker may begin the
 			// step while it runs, which does no harm: only one of them can commit.
-			o.settleWithin(context.Background(), func(ctx context.Context) { o.giveBack(ctx, 0, "draining") })
-		case !o.c.options.FixedLease && !now.Before(o.stopAt()):
+			o.settleWithin(context.Background(), func(ctx context.Context) { o.interrupt(ctx, 0, "draining") })
+		case !now.Before(o.stopAt()):
 			// Before the stall, because a lease that ends costs the item nothing.
-			o.line.count.leasesEnding.Add(1)
+			o.poller.count.leasesEnding.Add(1)
 			stop(workqueue.ErrLeaseEnding)
 		case !now.Before(o.stallAt()):
-			o.line.count.stalled.Add(1)
+			o.poller.count.stalled.Add(1)
 			stop(workqueue.ErrStalled)
-		case !o.c.options.FixedLease && !now.Before(renewAt):
+		case !now.Before(renewAt):
 			renewAt = o.renew(stop)
 		}
 	}
@@ -181,11 +181,7 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 // due, and after a quarter of StallAfter at most, because stoodStill measures how late a
 // look is.
 func (o *owner) nextLook(renewAt time.Time) time.Time {
-	due := earliest(time.Now().Add(o.c.options.StallAfter/4), o.stallAt())
-	if o.c.options.FixedLease {
-		return due
-	}
-	return earliest(due, renewAt, o.stopAt())
+	return earliest(time.Now().Add(o.c.options.StallAfter/4), o.stallAt(), renewAt, o.stopAt())
 }
 
 // stoodStill reports whether a look that was due came so late that the whole process must
@@ -202,11 +198,11 @@ func (o *owner) renew(stop func(error)) time.Time {
 	err := o.lease.Renew(ctx)
 	switch {
 	case err == nil:
-		o.line.count.renewals.Add(1)
+		o.poller.count.renewals.Add(1)
 		o.job.renewals.Add(1)
 		return time.Now().Add(o.renewEvery())
 	case errors.Is(err, workqueue.ErrLeaseLost):
-		o.line.count.staleRenewals.Add(1)
+		o.poller.count.staleRenewals.Add(1)
 		o.ended = true
 		o.log().Info("lease lost, stopping", "error", err)
 		stop(workqueue.ErrLeaseLost)
@@ -214,11 +210,11 @@ func (o *owner) renew(stop func(error)) time.Time {
 	case errors.Is(err, workqueue.ErrReceiptLost):
 		// Nobody else gets the message before the deadline, which Renew has
 		// corrected. The handler may go on until then.
-		o.line.count.receiptsLost.Add(1)
+		o.poller.count.receiptsLost.Add(1)
 		o.log().Info("receipt lost, finishing what fits", "error", err)
 		return o.lease.Deadline()
 	default:
-		o.line.count.renewErrors.Add(1)
+		o.poller.count.renewErrors.Add(1)
 		o.log().Warn("cannot renew", "error", err)
 		return time.Now().Add(spread(o.lease.Visibility() / 20))
 	}

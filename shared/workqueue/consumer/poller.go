@@ -24,8 +24,8 @@ const (
 // queue has had a message for a minute.
 const AsleepPoll = 15 * time.Second
 
-// line is one queue as this consumer sees it.
-type line struct {
+// queuePoller receives from one queue.
+type queuePoller struct {
 	queue *workqueue.Queue
 	pool  *pool
 	state *queueState
@@ -34,11 +34,11 @@ type line struct {
 	lanes *lanes
 }
 
-// lanes are the lines of all queues that have lanes. A message in one wakes the others.
+// lanes are the pollers of all queues that have lanes. A message in one wakes the others.
 type lanes struct {
-	lines []*line
-	any   latest // message in any of them
-	side  latest // message in a lane other than 0
+	pollers []*queuePoller
+	any     latest // message in any of them
+	side    latest // message in a lane other than 0
 }
 
 // latest is when something happened last, in Unix nanoseconds.
@@ -54,11 +54,11 @@ func (t *latest) now() (first bool) {
 func (t *latest) awake() bool { return time.Since(time.Unix(0, t.at.Load())) <= laneAwake }
 
 // sleeping reports whether this lane is polled every AsleepPoll only.
-func (l *line) sleeping() bool { return l.queue.Spec().Lane() > 0 && !l.lanes.any.awake() }
+func (l *queuePoller) sleeping() bool { return l.queue.Spec().Lane() > 0 && !l.lanes.any.awake() }
 
-// found notes that the line had a message, and wakes the other lanes if they sleep or
+// found notes that the queue had a message, and wakes the other lanes if they sleep or
 // doze, because they may have messages too.
-func (l *line) found() {
+func (l *queuePoller) found() {
 	if !l.queue.Spec().Laned {
 		return
 	}
@@ -69,15 +69,15 @@ func (l *line) found() {
 	if !wake {
 		return
 	}
-	for _, other := range l.lanes.lines {
+	for _, other := range l.lanes.pollers {
 		if other != l {
 			other.rouse()
 		}
 	}
 }
 
-// rouse makes the line's poller receive at once.
-func (l *line) rouse() {
+// rouse makes the poller receive at once.
+func (l *queuePoller) rouse() {
 	select {
 	case l.wake <- struct{}{}:
 	default: // a wake-up is there already
@@ -89,7 +89,7 @@ const policyRetry = time.Second
 
 // mayReceive waits for what keeps the queue from being polled, and reports whether nothing
 // does: a policy that was never read, because the queue may be paused; a pause; a breaker.
-func (c *Consumer) mayReceive(ctx context.Context, l *line) bool {
+func (c *Consumer) mayReceive(ctx context.Context, l *queuePoller) bool {
 	reading, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	if err := l.queue.ReadPolicy(reading); err != nil {
@@ -110,7 +110,7 @@ func (c *Consumer) mayReceive(ctx context.Context, l *line) bool {
 // it holds slots, because a message that waits in this process would use up its
 // visibility timeout. The pause after an empty answer doubles, up to
 // Spec.MaxIdlePoll. A message or a wake-up sets it back.
-func (c *Consumer) poll(ctx context.Context, l *line) {
+func (c *Consumer) poll(ctx context.Context, l *queuePoller) {
 	spec := l.queue.Spec()
 	idle := firstIdlePoll
 	want := 1 // while the queue may be empty: other queues need slots too
@@ -167,7 +167,7 @@ func (c *Consumer) poll(ctx context.Context, l *line) {
 // longestIdle is the longest pause after an empty answer. If the queue's length is not
 // 0 its messages are hidden. A crashed worker may hold some, and they should be received
 // soon after their leases end.
-func (l *line) longestIdle() time.Duration {
+func (l *queuePoller) longestIdle() time.Duration {
 	if l.sleeping() {
 		return min(AsleepPoll, l.queue.Visibility())
 	}
@@ -186,7 +186,7 @@ const receiving = "receive"
 
 // receive goes on when ctx ends, because a request that is cut off may have hidden
 // messages that nobody knows. Messages that come after the drain began are released.
-func (c *Consumer) receive(ctx context.Context, l *line, slots int) (leases []*workqueue.Lease, err error) {
+func (c *Consumer) receive(ctx context.Context, l *queuePoller, slots int) (leases []*workqueue.Lease, err error) {
 	if l.queue.Policy().Paused { // perhaps since the poller waited for its slots
 		return nil, nil
 	}
@@ -209,7 +209,7 @@ func (c *Consumer) receive(ctx context.Context, l *line, slots int) (leases []*w
 }
 
 // wait sleeps for d and reports whether a wake-up cut it short.
-func (l *line) wait(ctx context.Context, d time.Duration) (woken bool) {
+func (l *queuePoller) wait(ctx context.Context, d time.Duration) (woken bool) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):

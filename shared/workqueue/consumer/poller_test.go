@@ -18,17 +18,17 @@ func TestLanesDozeAndSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &lanes{}
 		for lane := range workqueue.Lanes {
-			all.lines = append(all.lines, &line{
+			all.pollers = append(all.pollers, &queuePoller{
 				queue: queues.Queue(workqueue.LaneName("work", lane)), lanes: all, wake: make(chan struct{}, 1),
 			})
 		}
-		first, second, third := all.lines[0], all.lines[1], all.lines[2]
+		first, second, third := all.pollers[0], all.pollers[1], all.pollers[2]
 		expect := func(when string, lane0, others time.Duration, roused bool) {
 			t.Helper()
 			if d := first.longestIdle(); d != lane0 {
 				t.Errorf("%s: lane 0 is polled every %v, want %v", when, d, lane0)
 			}
-			for _, l := range all.lines[1:] {
+			for _, l := range all.pollers[1:] {
 				if d := l.longestIdle(); d != others {
 					t.Errorf("%s: %s is polled every %v, want %v", when, l.queue.Name(), d, others)
 				}
@@ -36,7 +36,7 @@ func TestLanesDozeAndSleep(t *testing.T) {
 			if woken := third.wait(t.Context(), time.Millisecond); woken != roused {
 				t.Errorf("%s: lane 2 was woken: %v, want %v", when, woken, roused)
 			}
-			for _, l := range all.lines {
+			for _, l := range all.pollers {
 				l.wait(t.Context(), time.Millisecond)
 			}
 		}

@@ -28,7 +28,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	}
 	var panicked *PanicError
 	if errors.As(err, &panicked) {
-		o.line.count.panics.Add(1)
+		o.poller.count.panics.Add(1)
 		o.log().Error("handler panicked", "panic", panicked.Value, "stack", string(panicked.Stack))
 	}
 	delay, snoozed := workqueue.AsSnooze(err)
@@ -42,7 +42,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	}
 	switch {
 	case err == nil:
-		o.complete(ctx, &o.line.count.completed)
+		o.complete(ctx, &o.poller.count.completed)
 	case stalled && trouble:
 		o.trouble(ctx, dependency, err)
 	case stalled:
@@ -50,16 +50,16 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	case cause != nil:
 		// We interrupted the handler, and its error may be a consequence of that: the
 		// output of a killed child process looks like a broken file.
-		o.giveBack(ctx, 0, cause.Error())
+		o.interrupt(ctx, 0, cause.Error())
 	case errors.Is(err, workqueue.ErrLeaseLost):
-		o.drop()
+		o.abandon()
 	case workqueue.IsUnwanted(err):
 		o.log().Warn("deleted without being done", "why", err)
-		o.complete(ctx, &o.line.count.unwanted)
+		o.complete(ctx, &o.poller.count.unwanted)
 	case snoozed:
 		o.snooze(ctx, delay, err)
 	case workqueue.IsPermanent(err):
-		o.bury(ctx, err, o.failure(err))
+		o.moveToPoison(ctx, err, o.failure(err))
 	case trouble:
 		o.trouble(ctx, dependency, err)
 	default:
@@ -67,12 +67,12 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	}
 }
 
-// drop leaves the message alone: the handler found that another delivery of the item
+// abandon leaves the message alone: the handler found that another delivery of the item
 // owns the work (paper row Q17). If the message is still ours it is delivered once
 // more, and its handler finds the work done.
-func (o *owner) drop() {
+func (o *owner) abandon() {
 	o.ended = true
-	o.line.count.superseded.Add(1)
+	o.poller.count.superseded.Add(1)
 }
 
 // complete deletes the message and counts it. The work is committed or unwanted. If
@@ -88,16 +88,16 @@ func (o *owner) remove(ctx context.Context, count *atomic.Int64) (removed bool) 
 	err := o.lease.Complete(ctx)
 	switch {
 	case err == nil:
-		if count == &o.line.count.completed {
-			o.line.count.worked.Add(int64(time.Since(o.job.Received)))
+		if count == &o.poller.count.completed {
+			o.poller.count.worked.Add(int64(time.Since(o.job.Received)))
 		}
 		count.Add(1)
 		return true
 	case errors.Is(err, workqueue.ErrLeaseLost):
-		o.line.count.staleDeletes.Add(1)
+		o.poller.count.staleDeletes.Add(1)
 		o.log().Info("done, but the message had become visible to others")
 	default:
-		o.line.count.settleErrors.Add(1)
+		o.poller.count.settleErrors.Add(1)
 		o.log().Warn("done, but not deleted: the message will come once more", "error", err)
 	}
 	return false
@@ -107,13 +107,13 @@ func (o *owner) remove(ctx context.Context, count *atomic.Int64) (removed bool) 
 // last attempt.
 func (o *owner) fail(ctx context.Context, err error) {
 	failures := o.job.Item.Failures + 1
-	o.line.count.failed.Add(1)
+	o.poller.count.failed.Add(1)
 	if failures >= o.maxFailures() {
-		o.bury(ctx, err, o.failure(err))
+		o.moveToPoison(ctx, err, o.failure(err))
 		return
 	}
 	if !o.lease.HasRoom(o.failure(err)) {
-		o.bury(ctx, fmt.Errorf("no second attempt, for the message has no room to count it: %w", err), nil)
+		o.moveToPoison(ctx, fmt.Errorf("no second attempt, for the message has no room to count it: %w", err), nil)
 		return
 	}
 	delay, told := workqueue.AsRetryAfter(err)
@@ -124,9 +124,9 @@ func (o *owner) fail(ctx context.Context, err error) {
 	o.release(ctx, delay, o.failure(err))
 }
 
-// bury makes the item poison. First its handler records that the work failed: a crash
+// moveToPoison makes the item poison. First its handler records that the work failed: a crash
 // between the two repeats both, and with the other order the record could be missing.
-func (o *owner) bury(ctx context.Context, cause error, record func(*workitem.Item)) {
+func (o *owner) moveToPoison(ctx context.Context, cause error, record func(*workitem.Item)) {
 	if time.Until(o.lease.Deadline()) < o.lease.Visibility()/2 {
 		_ = o.lease.Renew(ctx) // several requests follow; without the renewal they may still succeed
 	}
@@ -134,7 +134,7 @@ func (o *owner) bury(ctx context.Context, cause error, record func(*workitem.Ite
 		err := o.exhausted(ctx, hears, cause)
 		if workqueue.IsUnwanted(err) {
 			o.log().Warn("deleted without being done", "why", err, "cause", cause)
-			o.remove(ctx, &o.line.count.unwanted)
+			o.remove(ctx, &o.poller.count.unwanted)
 			return
 		}
 		if err != nil {
@@ -149,12 +149,12 @@ func (o *owner) bury(ctx context.Context, cause error, record func(*workitem.Ite
 	err := o.lease.Poison(ctx, cause.Error(), record)
 	switch {
 	case err == nil:
-		o.line.count.poisoned.Add(1)
+		o.poller.count.poisoned.Add(1)
 		o.log().Error("item is poison", "cause", cause)
 	case errors.Is(err, workqueue.ErrLeaseLost):
-		o.line.count.staleDeletes.Add(1)
+		o.poller.count.staleDeletes.Add(1)
 	default:
-		o.line.count.settleErrors.Add(1)
+		o.poller.count.settleErrors.Add(1)
 		o.log().Error("cannot put poison aside: it will come again", "cause", cause, "error", err)
 	}
 }
@@ -172,20 +172,20 @@ func (o *owner) callHook(ctx context.Context, name string, call func(context.Con
 	var panicked *PanicError
 	switch {
 	case errors.As(err, &panicked):
-		o.line.count.panics.Add(1)
+		o.poller.count.panics.Add(1)
 		o.log().Error("a hook panicked", "hook", name, "panic", panicked.Value, "stack", string(panicked.Stack))
 	case errors.Is(err, errHangs):
-		o.line.count.hooksHung.Add(1)
+		o.poller.count.hooksHung.Add(1)
 		o.log().Error("a hook hangs", "hook", name)
 	}
 	return err
 }
 
-// giveBack releases the message: visible to others after delay. It costs the item no
+// interrupt releases the message: visible to others after delay. It costs the item no
 // attempt, because the interruption is not its fault.
-func (o *owner) giveBack(ctx context.Context, delay time.Duration, why string) {
+func (o *owner) interrupt(ctx context.Context, delay time.Duration, why string) {
 	o.ended = true
-	o.line.count.released.Add(1)
+	o.poller.count.released.Add(1)
 	o.log().Info("given back", "why", why)
 	o.release(ctx, delay, func(i *workitem.Item) { i.Releases++ })
 }
@@ -198,21 +198,21 @@ const often = 50
 // that meets a long outage at every worker of a large fleet. Only killed child
 // processes are bounded.
 func (o *owner) trouble(ctx context.Context, dependency string, err error) {
-	o.line.count.troubled.Add(1)
+	o.poller.count.troubled.Add(1)
 	o.c.breakers.failed(dependency, o.job.Item.Step, err)
 	item := o.job.Item
 	delay := o.c.options.troubleDelay(item.Releases + 1)
 	if dependency == workqueue.Killed {
 		if kills := item.Kills + 1; kills >= o.c.options.MaxKills {
 			cause := &KilledError{Times: kills, Err: err}
-			o.bury(ctx, cause, o.failure(cause))
+			o.moveToPoison(ctx, cause, o.failure(cause))
 			return
 		}
 		delay = o.c.options.retryDelay(item.Kills + 1) // longer: perhaps another process uses the memory
 	}
 	level := slog.LevelWarn
 	if item.Releases+1 >= often {
-		o.line.count.troubledOften.Add(1)
+		o.poller.count.troubledOften.Add(1)
 		level = slog.LevelError
 	}
 	o.log().Log(ctx, level, "trouble, given back", "dependency", dependency, "releases", item.Releases+1, "retryIn", delay, "error", err)
@@ -226,14 +226,14 @@ func (o *owner) trouble(ctx context.Context, dependency string, err error) {
 
 // snooze hides the message for delay, because the handler asked for it.
 func (o *owner) snooze(ctx context.Context, delay time.Duration, why error) {
-	o.line.count.snoozed.Add(1)
+	o.poller.count.snoozed.Add(1)
 	o.log().Debug("snoozed", "why", why)
 	o.release(ctx, delay, func(i *workitem.Item) { i.Snoozes++ })
 }
 
-// putBack snoozes an item for workers that understand it.
-func (o *owner) putBack(ctx context.Context) {
-	o.line.count.putBack.Add(1)
+// deferToNewer snoozes an item for workers that understand it.
+func (o *owner) deferToNewer(ctx context.Context) {
+	o.poller.count.putBack.Add(1)
 	delay := spread(o.c.options.PutBack)
 	o.log().Info("not for this worker, put back", "version", o.job.Item.Version, "for", delay)
 	o.release(ctx, delay, func(i *workitem.Item) { i.Snoozes++ })
@@ -253,9 +253,9 @@ func (o *owner) release(ctx context.Context, delay time.Duration, record func(*w
 	switch {
 	case err == nil:
 	case errors.Is(err, workqueue.ErrLeaseLost):
-		o.line.count.staleReleases.Add(1) // another worker has the message
+		o.poller.count.staleReleases.Add(1) // another worker has the message
 	default:
-		o.line.count.settleErrors.Add(1)
+		o.poller.count.settleErrors.Add(1)
 		o.log().Warn("cannot give back: the message comes when its visibility ends", "error", err)
 	}
 }
@@ -265,7 +265,7 @@ func (o *owner) failure(err error) func(*workitem.Item) {
 	return func(i *workitem.Item) { i.Fail(time.Now(), o.c.options.Worker, err) }
 }
 
-func (o *owner) maxFailures() int { return o.line.queue.Spec().MaxFailures }
+func (o *owner) maxFailures() int { return o.poller.queue.Spec().MaxFailures }
 
 func (o *owner) log() *slog.Logger {
 	return o.c.log.With("queue", o.job.Queue, "step", o.job.Item.Step, "item", o.job.Item.ID,

@@ -100,7 +100,7 @@ func (c *Consumer) Stats() Stats {
 	for _, p := range c.pools {
 		s.Pools = append(s.Pools, PoolStats{Name: p.name, Slots: p.size, Busy: p.inUse()})
 	}
-	for _, l := range c.lines {
+	for _, l := range c.pollers {
 		s.Queues = append(s.Queues, l.stats())
 	}
 	return s
@@ -123,7 +123,7 @@ func (c *Consumer) runningItems() []Running {
 	return items
 }
 
-func (l *line) stats() QueueStats {
+func (l *queuePoller) stats() QueueStats {
 	n := &l.count
 	return QueueStats{
 		Queue: l.queue.Name(), Length: n.length.Load(), Visibility: l.queue.Visibility(), Paused: l.queue.Policy().Paused,
