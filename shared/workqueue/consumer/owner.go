@@ -185,7 +185,7 @@ func (o *owner) nextLook(renewAt time.Time) time.Time {
 }
 
 // stoodStill reports whether a look that was due came so late that the whole process must
-// have stood still, and its handler with it: somebody stopped it, or the machine was
+// have stood still, and its handler with it: it was stopped, or the machine was
 // suspended. That is no stall. The monotonic clock is left out because it stops, too.
 func (o *owner) stoodStill(due, now time.Time) bool {
 	return now.Round(0).Sub(due.Round(0)) > o.c.options.StallAfter/4
@@ -208,7 +208,7 @@ func (o *owner) renew(stop func(error)) time.Time {
 		stop(workqueue.ErrLeaseLost)
 		return time.Time{}
 	case errors.Is(err, workqueue.ErrReceiptLost):
-		// Nobody else gets the message before the deadline, which Renew has
+		// No other worker gets the message before the deadline, which Renew has
 		// corrected. The handler may go on until then.
 		o.poller.count.receiptsLost.Add(1)
 		o.log().Info("receipt lost, finishing what fits", "error", err)

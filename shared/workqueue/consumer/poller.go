@@ -185,7 +185,7 @@ func (l *queuePoller) longestIdle() time.Duration {
 const receiving = "receive"
 
 // receive goes on when ctx ends, because a request that is cut off may have hidden
-// messages that nobody knows. Messages that come after the drain began are released.
+// messages that no worker knows. Messages that come after the drain began are released.
 func (c *Consumer) receive(ctx context.Context, l *queuePoller, slots int) (leases []*workqueue.Lease, err error) {
 	if l.queue.Policy().Paused { // perhaps since the poller waited for its slots
 		return nil, nil

@@ -46,7 +46,7 @@ type QueueStats struct {
 
 	Received      int64 `json:"received"`
 	Completed     int64 `json:"completed"`
-	Unwanted      int64 `json:"unwanted"`      // deleted without being done: nobody wanted the work
+	Unwanted      int64 `json:"unwanted"`      // deleted without being done: the work is not wanted any more
 	Failed        int64 `json:"failed"`        // attempts
 	Poisoned      int64 `json:"poisoned"`      // items
 	Released      int64 `json:"released"`      // interrupted, not by trouble
