@@ -19,7 +19,7 @@ import (
 // A queue is first in, first out, so a customer who sends 500 jobs would make all
 // others wait. Azure Storage queues have no message groups, so there are several
 // queues instead. All work of a job goes into one lane, which is chosen by its
-// customer, and consumers take the lanes in turn. So a customer who fills a lane
+// customer, and consumers give lanes the same time. So a customer who fills a lane
 // delays the work of that lane only (paper row Q5).
 //
 // Before you lower the number, wait until the lanes that will go are empty: no worker
