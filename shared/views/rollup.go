@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,8 +21,10 @@ const closeAfter = time.Hour
 // that is purged.
 type Exists func(ctx context.Context, id video.ID) (bool, error)
 
-// RollUp sums every day that has ended and removes its rows. Safe to repeat, to be
-// killed anywhere, and to run twice at once.
+// RollUp sums every day that has ended and removes its rows. It reads the
+// suffixes of a day side by side, in the order of the ids, so it holds Shards
+// pages at a time however many videos were watched. Safe to repeat, to be killed
+// anywhere, and to run twice at once.
 func (c *Counter) RollUp(ctx context.Context, now time.Time, exists Exists) error {
 	days, err := c.openDays(ctx)
 	if err != nil {
@@ -45,10 +48,17 @@ func (c *Counter) RollUp(ctx context.Context, now time.Time, exists Exists) erro
 // that have their sum are recognised by it.
 func (c *Counter) closeDay(ctx context.Context, day time.Time, exists Exists) error {
 	date := day.Format(dayFormat)
-	for _, first := range idLetters {
-		if err := c.closeRange(ctx, day, string(first), exists); err != nil {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for sum, err := range c.sums(ctx, date) {
+		if err != nil {
+			_ = group.Wait()
 			return err
 		}
+		group.Go(func() error { return c.closeVideo(groupCtx, sum.id, day, sum.views, exists) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	for n := range Shards {
 		if _, err := c.table.Clear(ctx, tablestore.Query{PartitionKey: shardKey(date, n+1), Class: tablestore.RowRange}); err != nil {
@@ -60,31 +70,6 @@ func (c *Counter) closeDay(ctx context.Context, day time.Time, exists Exists) er
 		return err
 	}
 	return nil
-}
-
-// idLetters are what ids of videos begin with.
-const idLetters = "234567abcdefghijklmnopqrstuvwxyz"
-
-// closeRange closes a day for the videos whose ids have a prefix, so that memory holds the
-// sums of a part of the videos that were watched.
-func (c *Counter) closeRange(ctx context.Context, day time.Time, prefix string, exists Exists) error {
-	sums := map[video.ID]int64{}
-	for n := range Shards {
-		for row, err := range c.table.Query(ctx, tablestore.Query{
-			PartitionKey: shardKey(day.Format(dayFormat), n+1), RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix), Class: tablestore.RowRange, Read: readCount,
-		}) {
-			if err != nil {
-				return err
-			}
-			sums[video.ID(row.RowKey)] += row.Int64("Views")
-		}
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(parallel)
-	for id, sum := range sums {
-		group.Go(func() error { return c.closeVideo(ctx, id, day, sum, exists) })
-	}
-	return group.Wait()
 }
 
 // closeVideo adds a day to a video's sums, unless it is there already.
@@ -129,3 +114,64 @@ func (c *Counter) closeVideo(ctx context.Context, id video.ID, day time.Time, vi
 }
 
 func readCount(row tablestore.Entity) error { _, err := countOf(row); return err }
+
+// videoSum is the number of a video's views on one day.
+type videoSum struct {
+	id    video.ID
+	views int64
+}
+
+// sums merges the suffixes of a day, which all are in the order of the ids.
+func (c *Counter) sums(ctx context.Context, date string) iter.Seq2[videoSum, error] {
+	return func(yield func(videoSum, error) bool) {
+		type head struct {
+			row  tablestore.Entity
+			next func() (tablestore.Entity, error, bool)
+		}
+		var heads []*head
+		advance := func(h *head) (more bool, err error) {
+			h.row, err, more = h.next()
+			return more, err
+		}
+		for n := range Shards {
+			rows := c.table.Query(ctx, tablestore.Query{PartitionKey: shardKey(date, n+1), Class: tablestore.RowRange, Read: readCount})
+			next, stop := iter.Pull2(rows)
+			defer stop()
+			h := &head{next: next}
+			more, err := advance(h)
+			if err != nil {
+				yield(videoSum{}, err)
+				return
+			}
+			if more {
+				heads = append(heads, h)
+			}
+		}
+		for len(heads) > 0 {
+			least := heads[0].row.RowKey
+			for _, h := range heads {
+				least = min(least, h.row.RowKey)
+			}
+			sum := videoSum{id: video.ID(least)}
+			rest := heads[:0]
+			for _, h := range heads {
+				if h.row.RowKey == least {
+					sum.views += h.row.Int64("Views")
+					more, err := advance(h)
+					if err != nil {
+						yield(videoSum{}, err)
+						return
+					}
+					if !more {
+						continue
+					}
+				}
+				rest = append(rest, h)
+			}
+			heads = rest
+			if !yield(sum, nil) {
+				return
+			}
+		}
+	}
+}
