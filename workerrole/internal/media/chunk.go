@@ -133,7 +133,7 @@ func truth(plan video.Plan, total int64, more bool) error {
 	return nil
 }
 
-// runChunk runs ffmpeg once, or for the first chunk, which somebody is waiting
+// runChunk runs ffmpeg once, or for the first chunk, which a viewer is waiting
 // for, once for the largest rendition and at the same time once for the others.
 // That costs more, so with a low priority it is once again.
 func runChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) error {
