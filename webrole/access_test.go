@@ -199,7 +199,7 @@ func TestMatrix(t *testing.T) {
 		videos[v] = c.announce(owner, v)
 	}
 	videos[membersOnly] = c.announce(owner, video.Public)
-	_, err := c.videos.Change(t.Context(), video.ID(videos[membersOnly]), "", func(v *video.Video) ([]videostore.Intent, error) {
+	_, err := c.videos.Change(t.Context(), video.ID(videos[membersOnly]), "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 		v.Visibility = membersOnly
 		return nil, nil
 	})
@@ -544,7 +544,7 @@ func TestErrorsInsideAreForOperators(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := claim.Release(t.Context(), failed.cause); err != nil {
+		if err := claim.MarkReleased(t.Context(), failed.cause); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{"/steps", "/journey"} {

@@ -20,7 +20,7 @@ import (
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/access"
-	"github.com/cutroom/cutroom/webrole/internal/edge"
+	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
@@ -34,17 +34,17 @@ type config struct {
 	AdminAddr string           // WEBROLE_ADMIN_ADDR: metrics, profiles, operations
 	Instance  string           // CUTROOM_INSTANCE: echoed, so that a starter knows its own child
 
-	Token     string       // WEBROLE_TOKEN: needed on any address but loopback
-	Anonymous bool         // WEBROLE_ANONYMOUS: without token or key one is a viewer
-	SignIn    access.OIDC  // WEBROLE_OIDC_ISSUER and the like: where people sign in
-	Links     access.Links // WEBROLE_PLAYBACK_KEYS, WEBROLE_PLAYBACK_LIFE: tokens that play private videos
-	Hosts     []string     // WEBROLE_HOSTS: names that the public listener answers for
-	Origins   []string     // WEBROLE_ORIGINS: where browsers see the pages, for the blob service's CORS rules
-	Rate      edge.Limits  // WEBROLE_RATE_LIMIT, WEBROLE_PLAYBACK_RATE_LIMIT: requests per client and 10 s
-	Open      int          // WEBROLE_CONNECTIONS: connections that each client may have open
-	Proxies   edge.Proxies // WEBROLE_TRUSTED_PROXIES: whose X-Forwarded-For is believed
-	PublicOps bool         // WEBROLE_PUBLIC_OPS: operator's routes on the public listener, too
-	OpsFrom   edge.Proxies // WEBROLE_OPS_NETWORKS: where they are asked for there; empty: anywhere
+	Token     string             // WEBROLE_TOKEN: needed on any address but loopback
+	Anonymous bool               // WEBROLE_ANONYMOUS: without token or key one is a viewer
+	SignIn    access.OIDC        // WEBROLE_OIDC_ISSUER and the like: where people sign in
+	Links     access.Links       // WEBROLE_PLAYBACK_KEYS, WEBROLE_PLAYBACK_LIFE: tokens that play private videos
+	Hosts     []string           // WEBROLE_HOSTS: names that the public listener answers for
+	Origins   []string           // WEBROLE_ORIGINS: where browsers see the pages, for the blob service's CORS rules
+	Rate      middleware.Limits  // WEBROLE_RATE_LIMIT, WEBROLE_PLAYBACK_RATE_LIMIT: requests per client and 10 s
+	Open      int                // WEBROLE_CONNECTIONS: connections that each client may have open
+	Proxies   middleware.Proxies // WEBROLE_TRUSTED_PROXIES: whose X-Forwarded-For is believed
+	PublicOps bool               // WEBROLE_PUBLIC_OPS: operator's routes on the public listener, too
+	OpsFrom   middleware.Proxies // WEBROLE_OPS_NETWORKS: where they are asked for there; empty: anywhere
 
 	Limits videostore.Limits // WEBROLE_CLIPS_PER_VIDEO, WEBROLE_CLIPS, WEBROLE_REPROCESSINGS: work that waits at once; WEBROLE_QUOTA_*: what an owner may have
 
@@ -91,7 +91,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 		WebDir:    getenv("WEBROLE_WEB_DIR"),
 		Hosts:     env.Words("WEBROLE_HOSTS"),
 		Origins:   env.Words("WEBROLE_ORIGINS"),
-		Rate: edge.Limits{
+		Rate: middleware.Limits{
 			API:      env.Int("WEBROLE_RATE_LIMIT", 0, 0, maxRate),
 			Playback: env.Int("WEBROLE_PLAYBACK_RATE_LIMIT", 0, 0, maxRate),
 		},
@@ -111,7 +111,7 @@ func loadConfig(getenv func(string) string) (config, error) {
 			CoolDown: env.Duration("WEBROLE_SCALE_COOL_DOWN", 5*time.Minute, 0, 24*time.Hour),
 		},
 		UploadMemory: int64(env.Int("WEBROLE_UPLOAD_MEMORY", 256, minUploadMemory, maxUploadMemory)) << 20,
-		WorkTime:     env.Duration("WEBROLE_REQUEST_TIMEOUT", edge.WorkTime, time.Second, maxWorkTime),
+		WorkTime:     env.Duration("WEBROLE_REQUEST_TIMEOUT", middleware.WorkTime, time.Second, maxWorkTime),
 		DrainTimeout: env.Duration("WEBROLE_DRAIN_TIMEOUT", 20*time.Second, 0, maxDrain),
 		Prices:       settings.Parse(&env, "WEBROLE_PRICES", price.Parse),
 		Lab:          settings.Parse(&env, "CUTROOM_LAB", labAddress),
@@ -136,8 +136,8 @@ func loadConfig(getenv func(string) string) (config, error) {
 
 // readAccess reads the settings of sign-in, keys and networks.
 func (c *config) readAccess(env *settings.Reader) {
-	c.Proxies = settings.Parse(env, "WEBROLE_TRUSTED_PROXIES", edge.ParseProxies)
-	c.OpsFrom = settings.Parse(env, "WEBROLE_OPS_NETWORKS", edge.ParseProxies)
+	c.Proxies = settings.Parse(env, "WEBROLE_TRUSTED_PROXIES", middleware.ParseProxies)
+	c.OpsFrom = settings.Parse(env, "WEBROLE_OPS_NETWORKS", middleware.ParseProxies)
 	c.PublicOps, c.Anonymous = env.On("WEBROLE_PUBLIC_OPS"), env.On("WEBROLE_ANONYMOUS")
 	c.Links.Life = env.Duration("WEBROLE_PLAYBACK_LIFE", 6*time.Hour, time.Second, 7*24*time.Hour)
 	for _, key := range env.Words("WEBROLE_PLAYBACK_KEYS") {

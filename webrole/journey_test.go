@@ -47,7 +47,7 @@ func TestJourneyHasEveryAttemptAndWait(t *testing.T) {
 		return c
 	}
 	claim("killed")
-	if err := claim("unlucky").GiveBack(t.Context(), errors.New("<b>no luck</b>")); err != nil {
+	if err := claim("unlucky").MarkRetry(t.Context(), errors.New("<b>no luck</b>")); err != nil {
 		t.Fatal(err)
 	}
 	claim("lucky")
@@ -120,13 +120,13 @@ func TestCostIsWhatWasCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Meter = func() videostore.Spent {
-			return videostore.Spent{Requests: map[azstorage.RequestKind]int{"blob.read": 50}, Sent: 2e6, Received: 7, CPU: 100}
+		c.Usage = func() videostore.Usage {
+			return videostore.Usage{Requests: map[azstorage.RequestKind]int{"blob.read": 50}, Sent: 2e6, Received: 7, CPU: 100}
 		}
 		return c
 	}
 	claim("killed")
-	if err := claim("unlucky").GiveBack(t.Context(), errors.New("no luck")); err != nil {
+	if err := claim("unlucky").MarkRetry(t.Context(), errors.New("no luck")); err != nil {
 		t.Fatal(err)
 	}
 	if err := claim("lucky").Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 200}}); err != nil {

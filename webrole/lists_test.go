@@ -45,7 +45,7 @@ func (s *server) reindex(id string) error {
 // makeReady turns a new video into one that lists show.
 func (s *server) makeReady(id string) {
 	s.t.Helper()
-	_, err := s.videos.Change(s.t.Context(), video.ID(id), "", func(v *video.Video) ([]videostore.Intent, error) {
+	_, err := s.videos.Change(s.t.Context(), video.ID(id), "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 		v.State, v.Playable, v.Serving = video.Ready, true, 1
 		return nil, nil
 	})

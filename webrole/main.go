@@ -147,6 +147,6 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	pages.ShowLab(cfg.breaks(), cfg.plays())
 	return listen(ctx, cfg, account, site{
 		api: api, pages: pages, board: shown, playback: playback.New(videos, blobs), who: who, videos: videos,
-		trail: access.Trail{Entries: trail, From: func(r *http.Request) string { return cfg.Proxies.Client(r).String() }}, measured: measured,
+		trail: access.Auditor{Entries: trail, From: func(r *http.Request) string { return cfg.Proxies.Client(r).String() }}, measured: measured,
 	})
 }

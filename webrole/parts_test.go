@@ -276,8 +276,8 @@ func TestUploadBeginsAnew(t *testing.T) {
 	// What is being made already cannot be given up.
 	busy := s.create(map[string]any{})
 	s.begin(busy.Id, map[string]any{"sizeBytes": 9})
-	if _, err := s.videos.Change(t.Context(), video.ID(busy.Id), "", func(v *video.Video) ([]videostore.Intent, error) {
-		v.Upload.Begun = true
+	if _, err := s.videos.Change(t.Context(), video.ID(busy.Id), "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
+		v.Upload.Started = true
 		return nil, nil
 	}); err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func makeFixture(t *testing.T, variables map[string]string, headers []string, ed
 	for _, edit := range edits {
 		edit(&f.plan)
 	}
-	f.plan.Promises = slices.DeleteFunc(workflow.Stored(f.plan), func(p video.Promise) bool { return p.After })
+	f.plan.Promises = slices.DeleteFunc(workflow.PromisesFor(f.plan), func(p video.Promise) bool { return p.After })
 	f.commit(workflow.StepProbe, 0, nil, videostore.Commit{Plan: &f.plan, Video: func(v *video.Video) {
 		v.State, v.DurationSeconds, v.Renditions = video.Processing, 12, f.plan.Renditions
 	}})
@@ -138,7 +138,7 @@ func TestWhatStepsLeaveIsLinkedAndServed(t *testing.T) {
 	f.chunk(1, 1)
 	f.audio()
 	f.finish()
-	name := workflow.Of(workflow.AfterReady)[0].Name
+	name := workflow.StepsIn(workflow.AfterReady)[0].Name
 	file := video.File{Name: "notes.txt", Blob: f.put("notes.txt", []byte("la la")), ContentType: "text/plain", Bytes: 5}
 	f.commit(name, 0, nil, videostore.Commit{Files: []video.File{file}, Facts: map[string]any{"x": "y"}})
 	v := decode[api.Video](t, f.call(http.MethodGet, "/videos/"+string(f.id), nil), http.StatusOK)

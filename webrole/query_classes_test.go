@@ -79,7 +79,7 @@ func onFailed(path string) func(*world) func() answer {
 	return func(w *world) func() answer {
 		id := w.create(map[string]any{"title": "Another"}).Id
 		w.call(http.MethodPut, "/videos/"+id+"/content", movie(100)).want(w.t, http.StatusAccepted, "")
-		_, err := w.videos.Change(w.t.Context(), video.ID(id), "", func(v *video.Video) ([]videostore.Intent, error) {
+		_, err := w.videos.Change(w.t.Context(), video.ID(id), "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 			v.State, v.Error = video.Failed, &video.Failure{Code: "test", Detail: "test"}
 			return nil, nil
 		})
@@ -243,7 +243,7 @@ func newWorld(t *testing.T, wire *azuritetest.Wire) *world {
 	start := time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC)
 	w.call(http.MethodPatch, "/videos/"+string(w.id), map[string]any{"race": map[string]any{"event": "City Run__Full", "firstFrameAt": start}},
 		"If-Match", "*").want(t, http.StatusOK, "")
-	name := workflow.Of(workflow.AfterReady)[0].Name
+	name := workflow.StepsIn(workflow.AfterReady)[0].Name
 	w.commit(name, 0, nil, videostore.Commit{Files: []video.File{{Name: "notes.txt", Blob: w.put("notes.txt", []byte("la")), ContentType: "text/plain", Bytes: 2}}})
 	w.file = "/v/" + string(w.id) + "/files/" + name + "/notes.txt"
 	w.index(string(w.id))

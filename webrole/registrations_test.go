@@ -297,7 +297,7 @@ func TestFinishInAVideo(t *testing.T) {
 	if v.Race == nil || v.Race.Event != newYork || !v.Race.FirstFrameAt.Equal(from) {
 		t.Fatalf("race of the video: %+v", v.Race)
 	}
-	_, err := s.videos.Change(t.Context(), video.ID(v.Id), "", func(v *video.Video) ([]videostore.Intent, error) {
+	_, err := s.videos.Change(t.Context(), video.ID(v.Id), "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 		v.State, v.Playable, v.Serving, v.DurationSeconds = video.Ready, true, 1, 3600
 		return nil, nil
 	})

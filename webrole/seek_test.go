@@ -133,7 +133,7 @@ func TestSeekShowsAPreview(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wanted := view.Wanted(162); slices.ContainsFunc(wanted, func(i videostore.Intent) bool { return i.Key == key }) {
+	if wanted := view.Wanted(162); slices.ContainsFunc(wanted, func(i videostore.OutboxMessage) bool { return i.Key == key }) {
 		t.Errorf("a chunk with a preview is asked for again: %v", wanted)
 	}
 	got := f.seek(162)

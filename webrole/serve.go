@@ -17,14 +17,14 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/board"
-	"github.com/cutroom/cutroom/webrole/internal/edge"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
+	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/page"
 	"github.com/cutroom/cutroom/webrole/internal/playback"
 )
 
 // Time-outs of both listeners. There is no write time-out: a slow player may take
-// its time over a segment. Bodies and the work on requests: see edge.Deadline.
+// its time over a segment. Bodies and the work on requests: see middleware.Deadline.
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
@@ -44,7 +44,7 @@ type site struct {
 	ready    *readiness
 	who      access.Authenticator
 	videos   access.Videos
-	trail    access.Trail
+	trail    access.Auditor
 	measured *metrics
 }
 
@@ -86,8 +86,8 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 		admins = signIn.Programs() // the way back from the issuer leads to the public listener
 	}
 	front := func(h http.Handler, hosts []string, who access.Authenticator) http.Handler {
-		return edge.Chain(h, access.Hide, edge.Deadline(cfg.WorkTime), edge.Span, edge.RequestID, instance(cfg.Instance), edge.Log(s.measured.observe), edge.Headers(blobOrigin),
-			edge.Recover, edge.Hosts(hosts), edge.Rate(cfg.Rate, cfg.Proxies), access.Identify(who, cfg.Links), edge.SameOrigin)
+		return middleware.Chain(h, access.Hide, middleware.Deadline(cfg.WorkTime), middleware.Span, middleware.RequestID, instance(cfg.Instance), middleware.Log(s.measured.observe), middleware.Headers(blobOrigin),
+			middleware.Recover, middleware.Hosts(hosts), middleware.Rate(cfg.Rate, cfg.Proxies), access.Identify(who, cfg.Links), middleware.SameOrigin)
 	}
 	r.routes = [2]*gin.Engine{publicRoutes(s, cfg), adminRoutes(s, s.measured)}
 	for _, engine := range r.routes {
@@ -99,7 +99,7 @@ func listen(ctx context.Context, cfg config, account *azstorage.Account, s site)
 		newServer(front(r.routes[0], allowedHosts(cfg.Addr, cfg.Hosts), s.who)),
 		newServer(front(r.routes[1], allowedHosts(cfg.AdminAddr, nil), admins)),
 	}
-	r.servers[0].ConnState = edge.NewConnections(cfg.Open, cfg.Proxies, s.measured.refused.Inc).Track
+	r.servers[0].ConnState = middleware.NewConnections(cfg.Open, cfg.Proxies, s.measured.refused.Inc).Track
 	// Streams of events have no end of their own.
 	r.servers[0].RegisterOnShutdown(s.board.Close)
 	return r, nil
@@ -167,7 +167,7 @@ func publicRoutes(s site, cfg config) *gin.Engine {
 }
 
 // opsFrom answers operators of these networks only, and all others as if there were nothing.
-func opsFrom(networks, proxies edge.Proxies) gin.HandlerFunc {
+func opsFrom(networks, proxies middleware.Proxies) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		ops := httpapi.IsOps(c.FullPath()) || c.FullPath() == "/board/tables"
 		if ops && len(networks) > 0 && !networks.Include(proxies.Client(c.Request)) {
@@ -183,7 +183,7 @@ func adminRoutes(s site, m *metrics) *gin.Engine {
 	s.api.Register(r, httpapi.IsOps)
 	r.GET("/metrics", gin.WrapH(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})))
 	r.GET("/debug/pprof/*name", func(c *gin.Context) {
-		edge.StreamsOut(c.Request) // a profile lasts as long as it is asked to
+		middleware.StreamsOut(c.Request) // a profile lasts as long as it is asked to
 		switch c.Param("name") {
 		case "/profile":
 			pprof.Profile(c.Writer, c.Request)
@@ -198,7 +198,7 @@ func adminRoutes(s site, m *metrics) *gin.Engine {
 	return r
 }
 
-// newEngine is Gin without its own logging and recovery, which edge does, and
+// newEngine is Gin without its own logging and recovery, which middleware does, and
 // with raw paths: an id of a%2Fb is one bad id, not two path segments. Before every
 // handler stands the rule of its route.
 func newEngine(s site, before ...gin.HandlerFunc) *gin.Engine {
@@ -208,7 +208,7 @@ func newEngine(s site, before ...gin.HandlerFunc) *gin.Engine {
 	r.UnescapePathValues = true
 	r.RedirectTrailingSlash = false
 	r.HandleMethodNotAllowed = true
-	r.Use(edge.Route, s.pages.ForPeople)
+	r.Use(middleware.Route, s.pages.ShowProblems)
 	r.Use(before...)
 	r.Use(access.Enforce(s.videos, s.trail))
 	r.NoRoute(httpapi.NoRoute)
@@ -229,7 +229,7 @@ func (s site) health(r gin.IRoutes) {
 	})
 }
 
-func instance(name string) edge.Middleware {
+func instance(name string) middleware.Middleware {
 	return func(next http.Handler) http.Handler {
 		if name == "" {
 			return next

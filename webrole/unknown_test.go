@@ -24,7 +24,7 @@ func TestUnknownIsHidden(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			l := newLibrary(t, azuritetest.NewWire(t))
-			rec, err := l.videos.Change(t.Context(), l.id, "", func(v *video.Video) ([]videostore.Intent, error) {
+			rec, err := l.videos.Change(t.Context(), l.id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 				change(v)
 				return nil, nil
 			})

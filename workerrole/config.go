@@ -20,7 +20,7 @@ import (
 	"github.com/cutroom/cutroom/shared/settings"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/workerrole/internal/cage"
+	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
 // config is what the environment variables say. docs/configuration.md describes each
@@ -35,7 +35,7 @@ type config struct {
 	Pools      map[string]int // slots by pool
 
 	FFmpeg, FFprobe string // paths, or names to be found in PATH
-	Sandbox         cage.Mode
+	Sandbox         sandbox.Mode
 	Scratch         string // directory for temporary files
 	ScratchFree     int64  // bytes that must be free there before a step is taken
 
@@ -81,15 +81,15 @@ func loadConfig(getenv func(string) string) (config, error) {
 		PurgeLinger:    env.Duration("CUTROOM_PURGE_LINGER", 10*time.Second, time.Second, 0),
 		DrainTimeout:   env.Duration("WORKERROLE_DRAIN_TIMEOUT", 25*time.Second, time.Second, 0),
 	}
-	var storage, visibility, pools, sandbox error
+	var storage, visibility, pools, mode error
 	_, log := logging.New(io.Discard, getenv) // main has it
 	cfg.Storage, storage = azstorage.ConfigFromEnv(getenv)
 	cfg.Queues, visibility = workqueue.WithVisibility(workflow.Specs, getenv("CUTROOM_VISIBILITY"))
 	cfg.Pools, pools = parsePools(getenv("WORKERROLE_POOLS"))
 	env.Bad("CUTROOM_VISIBILITY", visibility)
-	cfg.Sandbox, sandbox = cage.ParseMode(env.Text("WORKERROLE_SANDBOX", string(cage.Try)))
+	cfg.Sandbox, mode = sandbox.ParseMode(env.Text("WORKERROLE_SANDBOX", string(sandbox.Try)))
 	env.Bad("WORKERROLE_POOLS", pools)
-	env.Bad("WORKERROLE_SANDBOX", sandbox)
+	env.Bad("WORKERROLE_SANDBOX", mode)
 	env.Bad("WORKERROLE_ADMIN_ADDR", checkAdmin(cfg.AdminAddr, cfg.AdminToken))
 	return cfg, errors.Join(env.Err(), log, storage)
 }

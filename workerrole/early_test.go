@@ -189,7 +189,7 @@ func TestPlayableWhileItUploads(t *testing.T) {
 				s.Beginning(partsOfClip * 2 / 3)
 				if c.waits {
 					s.until(4*time.Minute, func(view videostore.View) error {
-						if !view.Video.Upload.Late && len(view.Video.Upload.Wants) == 0 {
+						if !view.Video.Upload.DeferToComplete && len(view.Video.Upload.PriorityParts) == 0 {
 							return errors.New("it was not looked at")
 						}
 						return nil
@@ -258,7 +258,7 @@ func TestEveryClipIsTheSameWhileItUploads(t *testing.T) {
 				if chunk, _ := view.Find(1, workflow.StepEncode, 0); chunk.State == videostore.StepDone {
 					early.Add(1)
 				}
-				t.Logf("late %v, %d of %d parts, %v", view.Video.Upload.Late, len(s.Sent), parts, done(view))
+				t.Logf("late %v, %d of %d parts, %v", view.Video.Upload.DeferToComplete, len(s.Sent), parts, done(view))
 				s.Complete()
 				whole.Complete()
 				s.until(4*time.Minute, ready)
@@ -278,7 +278,7 @@ func TestEveryClipIsTheSameWhileItUploads(t *testing.T) {
 // guess that may be too low, so it must be made when one part more than that is there.
 func (s *sending) rests(view videostore.View) error {
 	plan, planned := view.Plans[1]
-	if view.Video.Upload.Late || len(s.Sent) == s.Layout.Count() { // only complete is missing
+	if view.Video.Upload.DeferToComplete || len(s.Sent) == s.Layout.Count() { // only complete is missing
 		return nil
 	}
 	if !planned {

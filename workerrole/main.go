@@ -22,6 +22,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/health"
 	"github.com/cutroom/cutroom/shared/logging"
 	"github.com/cutroom/cutroom/shared/product"
@@ -30,7 +31,6 @@ import (
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/tracing"
-	"github.com/cutroom/cutroom/shared/twins"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
 	"github.com/cutroom/cutroom/shared/workers"
@@ -38,10 +38,10 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/shared/workqueue/consumer"
 	"github.com/cutroom/cutroom/workerrole/internal/admin"
-	"github.com/cutroom/cutroom/workerrole/internal/cage"
 	"github.com/cutroom/cutroom/workerrole/internal/failpoint"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/pipeline"
+	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 	"github.com/cutroom/cutroom/workerrole/internal/step"
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
@@ -103,7 +103,7 @@ func runWith(ctx context.Context, cfg config) error {
 	if err := provision.Await(ctx, account, queues, cfg.AdminAddr); err != nil {
 		return err
 	}
-	held, err := openCage(cfg.Sandbox, log)
+	held, err := openSandbox(cfg.Sandbox, log)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func runWith(ctx context.Context, cfg config) error {
 		cfg: cfg, log: log, measured: measured, queues: queues, tool: tool, scratch: scratch, held: held,
 		blobs: blobstore.New(account), videos: videostore.New(account, queues), catalog: catalog.New(account),
 		search: searchindex.New(account), races: registrations.New(account), views: views.New(account), trail: audit.New(account), keys: apikeys.New(account),
-		twins: twins.New(account), register: workers.New(account),
+		twins: duplicates.New(account), register: workers.New(account),
 	}
 	r.videos.Observe(videostore.Observer{Video: measured.changed, Attempt: measured.attempt})
 	work, err := r.consumer()
@@ -130,17 +130,17 @@ func runWith(ctx context.Context, cfg config) error {
 	return r.run(ctx, work, r.leader())
 }
 
-// openCage makes what holds ffmpeg, and says once what it cannot hold.
-func openCage(mode cage.Mode, log *slog.Logger) (*cage.Cage, error) {
-	held, err := cage.Open(mode)
+// openSandbox makes what holds ffmpeg, and says once what it cannot hold.
+func openSandbox(mode sandbox.Mode, log *slog.Logger) (*sandbox.Sandbox, error) {
+	held, err := sandbox.Open(mode)
 	if err != nil {
 		return nil, fmt.Errorf("WORKERROLE_SANDBOX is %s: %w", mode, err)
 	}
 	if len(held.Missing()) > 0 {
 		log.Warn("ffmpeg runs with less around it than it should", "sandbox", mode, "ffmpeg", held.String())
 	}
-	if mode != cage.Off {
-		err = cage.Hide()
+	if mode != sandbox.Off {
+		err = sandbox.Hide()
 	}
 	return held, err
 }
@@ -152,7 +152,7 @@ type role struct {
 	queues   *workqueue.Queues
 	measured *metrics
 	tool     *ffmpeg.Tool
-	held     *cage.Cage
+	held     *sandbox.Sandbox
 	scratch  *pipeline.Scratch
 
 	blobs    *blobstore.Store
@@ -161,9 +161,9 @@ type role struct {
 	search   *searchindex.Index
 	races    *registrations.Store
 	views    *views.Counter
-	trail    *audit.Trail
+	trail    *audit.Log
 	keys     *apikeys.Store
-	twins    *twins.Index
+	twins    *duplicates.Index
 	register *workers.Register
 }
 
@@ -190,7 +190,7 @@ func (r *role) consumer() (*consumer.Consumer, error) {
 		if _, declared := workflow.Find(s.Name()); !declared {
 			return nil, fmt.Errorf("step %q is listed in workerrole/main.go: declare it in workflow.Steps", s.Name())
 		}
-		handlers[s.Name()] = &pipeline.Runner{Videos: r.videos, Blobs: r.blobs, Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, Room: r.cfg.ScratchFree, Watch: 5 * time.Second, Log: r.log,
+		handlers[s.Name()] = &pipeline.Runner{Videos: r.videos, Blobs: r.blobs, Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, FreeSpace: r.cfg.ScratchFree, Watch: 5 * time.Second, Log: r.log,
 			CheckHost: r.checkHost, Delivered: r.measured.delivered, Ended: r.measured.ended}
 	}
 	for _, declared := range workflow.Steps {
@@ -200,7 +200,7 @@ func (r *role) consumer() (*consumer.Consumer, error) {
 	}
 	return consumer.New(r.queues, consumer.Options{
 		Handlers: handlers, Version: workflow.ItemVersion, Pools: r.cfg.Pools, Worker: r.cfg.Name, Log: r.log, Probes: r.probes(),
-		FirstRetry: r.cfg.FirstRetry, MaxTroublePause: r.cfg.MaxTroublePause,
+		FirstRetry: r.cfg.FirstRetry, MaxDependencyPause: r.cfg.MaxTroublePause,
 	})
 }
 
@@ -208,7 +208,7 @@ func (r *role) consumer() (*consumer.Consumer, error) {
 func (r *role) leader() *upkeep.Leader {
 	reconciler := upkeep.Reconciler{
 		Videos: r.videos, Blobs: r.blobs, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
-		UnbornAfter: time.Minute, AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace,
+		CreateTimeout: time.Minute, AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace,
 		KeyLife: sourceparts.KeyLife, Log: r.log,
 		Queue: func(ctx context.Context, name string) (upkeep.QueueState, error) {
 			return upkeep.StateOf(ctx, r.queues.Queue(name))
@@ -258,7 +258,7 @@ func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.
 	if err := server.Start(ctx, r.cfg.AdminAddr); err != nil {
 		return err
 	}
-	r.log.Info("worker role is up", "admin", server.Addr(), "ffmpeg", r.tool.Version, "cage", r.held.String())
+	r.log.Info("worker role is up", "admin", server.Addr(), "ffmpeg", r.tool.Version, "sandbox", r.held.String())
 
 	var duties sync.WaitGroup
 	duties.Go(func() { leader.Run(ctx) })

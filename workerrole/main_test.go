@@ -91,10 +91,10 @@ func TestOneWorkerMakesAVideoReady(t *testing.T) {
 // what that took.
 func everyAttemptIsCounted(t *testing.T, view videostore.View) {
 	t.Helper()
-	var all videostore.Spent
+	var all videostore.Usage
 	for _, s := range view.Steps {
-		tries := s.Tries()
-		spent, notCounted := s.Spent()
+		tries := s.AllAttempts()
+		spent, notCounted := s.TotalUsage()
 		if len(tries) != s.Attempts || s.State == videostore.StepDone && (notCounted > 0 || tries[len(tries)-1].Outcome != videostore.OutcomeDone) {
 			t.Errorf("%s: %d attempts, %d not counted: %+v", s.Key, s.Attempts, notCounted, tries)
 		}

@@ -137,12 +137,12 @@ func (m *metrics) changed(before, after video.Video) {
 // attempt is told of every attempt whose end was written.
 func (m *metrics) attempt(key workflow.Key, plan video.Plan, a videostore.Attempt) {
 	m.ended(key.Step, a)
-	if a.Outcome != videostore.OutcomeDone || a.Spent == nil || key.Declared().Makes != workflow.Pictures || key.Index >= len(plan.Chunks) {
+	if a.Outcome != videostore.OutcomeDone || a.Usage == nil || key.Declared().Makes != workflow.Pictures || key.Index >= len(plan.Chunks) {
 		return
 	}
 	chunk := plan.Chunks[key.Index]
 	m.mediaSeconds.Add(plan.FPS.Seconds(chunk.To - chunk.From))
-	m.encodingCPU.Add(a.Spent.CPU)
+	m.encodingCPU.Add(a.Usage.CPU)
 }
 
 // ended counts an attempt of any step. The end of a lost one is not known.
@@ -151,15 +151,15 @@ func (m *metrics) ended(step string, a videostore.Attempt) {
 	if a.Outcome != videostore.OutcomeLost {
 		m.took.WithLabelValues(step).Observe(max(0, a.Ended.Sub(a.Started)).Seconds())
 	}
-	if a.Spent == nil {
+	if a.Usage == nil {
 		return
 	}
-	m.cpu.WithLabelValues(step).Observe(a.Spent.CPU)
-	for kind, n := range a.Spent.Requests {
+	m.cpu.WithLabelValues(step).Observe(a.Usage.CPU)
+	for kind, n := range a.Usage.Requests {
 		m.workRequests.WithLabelValues(sharedmetrics.Split(kind)).Add(float64(n))
 	}
-	m.workBytes.WithLabelValues("sent").Add(float64(a.Spent.Sent))
-	m.workBytes.WithLabelValues("received").Add(float64(a.Spent.Received))
+	m.workBytes.WithLabelValues("sent").Add(float64(a.Usage.Sent))
+	m.workBytes.WithLabelValues("received").Add(float64(a.Usage.Received))
 }
 
 // delivered measures the wait of an item that is delivered for the first time. Hosts'
@@ -188,7 +188,7 @@ var (
 	messages    = prometheus.NewDesc("cutroom_messages_total", "Messages by what became of them, all lanes of a queue together.", []string{"queue", "outcome"}, nil)
 	poolSlots   = prometheus.NewDesc("cutroom_pool_slots", "Slots of a pool.", []string{"pool"}, nil)
 	breakers    = prometheus.NewDesc("cutroom_breaker_state", "Circuit breaker of a dependency: 0 closed, 1 half-open, 2 open (the worker receives nothing).", []string{"dependency"}, nil)
-	troubles    = prometheus.NewDesc("cutroom_troubles_total", "Troubles with a dependency, which cost items nothing.", []string{"dependency"}, nil)
+	troubles    = prometheus.NewDesc("cutroom_dependency_failures_total", "Troubles with a dependency, which cost items nothing.", []string{"dependency"}, nil)
 	poolBusy    = prometheus.NewDesc("cutroom_pool_busy", "Slots of a pool that are taken.", []string{"pool"}, nil)
 )
 
@@ -212,7 +212,7 @@ func (m queueMetrics) Collect(ch chan<- prometheus.Metric) {
 	states := map[string]float64{consumer.BreakerClosed: 0, consumer.BreakerHalfOpen: 1, consumer.BreakerOpen: 2}
 	for _, b := range stats.Breakers {
 		gauge(breakers, states[b.State], b.Dependency)
-		ch <- prometheus.MustNewConstMetric(troubles, prometheus.CounterValue, float64(b.Troubles), b.Dependency)
+		ch <- prometheus.MustNewConstMetric(troubles, prometheus.CounterValue, float64(b.Failures), b.Dependency)
 	}
 	counts := map[[2]string]int64{} // by queue and outcome
 	for _, q := range stats.Queues {

@@ -78,9 +78,9 @@ func TestAttemptsAreMeasured(t *testing.T) {
 	plan := video.Plan{FPS: video.Rational{Num: 25, Den: 1}, Chunks: []video.Chunk{{From: 0, To: 50}, {From: 50, To: 150}}}
 	begun := time.Now()
 	for _, outcome := range []videostore.Outcome{videostore.OutcomeLost, videostore.OutcomeRetry, videostore.OutcomeDone} {
-		a := videostore.Attempt{Started: begun, Ended: begun.Add(2 * time.Second), Outcome: outcome, Spent: &videostore.Spent{CPU: 8}}
+		a := videostore.Attempt{Started: begun, Ended: begun.Add(2 * time.Second), Outcome: outcome, Usage: &videostore.Usage{CPU: 8}}
 		if outcome == videostore.OutcomeLost {
-			a.Spent = nil
+			a.Usage = nil
 		}
 		m.attempt(key, plan, a)
 	}

@@ -63,7 +63,7 @@ func TestRetryAStepThatFailedAlone(t *testing.T) {
 	if err := os.WriteFile(program+".broken", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The cage would not let a shell start another program.
+	// The sandbox would not let a shell start another program.
 	s := stacktest.Start(t, stack.Options{Workers: 1, Env: []string{"FFMPEG_PATH=" + program, "WORKERROLE_SANDBOX=off"}})
 	user := newUser(t, s)
 	v := upload(t, user, client.NewVideo{Title: "How loud?"}, clip(t, 2))

@@ -163,7 +163,7 @@ func (l *lane) begin(c *clip) *partstest.Sending {
 		l.t.Fatal(err)
 	}
 	layout := partstest.Layout(content, 24)
-	_, err = l.videos.Change(l.t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
+	_, err = l.videos.Change(l.t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 		v.Upload = partstest.Upload(layout)
 		return nil, nil
 	})

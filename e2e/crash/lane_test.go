@@ -281,7 +281,7 @@ func (l *lane) ready(id video.ID) videostore.View {
 		if view.Video.State == video.Failed {
 			l.t.Fatalf("video %s failed: %v", id, view.Video.Error)
 		}
-		return view.Video.State == video.Ready && len(view.OpenAlone()) == 0
+		return view.Video.State == video.Ready && len(view.OpenOptional()) == 0
 	})
 	return view
 }
@@ -356,7 +356,7 @@ func (c *clip) undisturbed(t *testing.T) result {
 }
 
 // shim is an ffmpeg that writes down the process id of everything that encodes
-// video, in its own directory because the cage allows no other, and that lets
+// video, in its own directory because the sandbox allows no other, and that lets
 // everybody else go first: the emulator must answer while encoders have all cores.
 type shim struct{ program, scratch string }
 

@@ -122,7 +122,7 @@ type corpus struct {
 	before  []string       // what stands outside of the scratch folder
 }
 
-// TestBadInput sends both corpora. There is no cage, so that only the whitelists are
+// TestBadInput sends both corpora. There is no sandbox, so that only the whitelists are
 // between a file and its targets; what a program does that gets past them is the affair
 // of TestHostileProgram.
 func TestBadInput(t *testing.T) {

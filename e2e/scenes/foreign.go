@@ -66,7 +66,7 @@ func threeWorkers(s *Stage) {
 			spec.MaxIdlePoll = 20 * time.Millisecond // the new worker looks more often, so that the scene is short
 		}
 		defer s.Consume(s.ctx, worker, spec, consumer.Options{
-			Version: version + 1, PutBack: time.Second,
+			Version: version + 1, DeferPause: time.Second,
 			Handlers: map[string]consumer.Handler{"greet": consumer.Handle(func(ctx context.Context, job *consumer.Job, g greeting) error {
 				if job.Item.ID == "new greeting" {
 					seen, data = job.Item, g // once: no other worker takes it

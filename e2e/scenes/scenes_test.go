@@ -180,7 +180,7 @@ func TestEveryRowHasAScene(t *testing.T) {
 		t.Errorf("docs/papers.md has %d rows, want 36", len(rows))
 	}
 	for _, row := range slices.Sorted(maps.Keys(rows)) {
-		if built[row] && len(scene.OfRow(row)) == 0 {
+		if built[row] && len(scene.ScenesOf(row)) == 0 {
 			t.Errorf("no scene shows row %s", row)
 		}
 	}

@@ -39,17 +39,17 @@ type Entry struct {
 	Made    string // address of what was made, of the row from after
 }
 
-// Trail is safe for concurrent use.
-type Trail struct{ table *tablestore.Table }
+// Log is safe for concurrent use.
+type Log struct{ table *tablestore.Table }
 
 // New returns the trail of an account.
-func New(a *azstorage.Account) *Trail { return &Trail{tablestore.New(a.Table(Table))} }
+func New(a *azstorage.Account) *Log { return &Log{tablestore.New(a.Table(Table))} }
 
 // dayKey is the partition of the day of UTC that t is in.
 func dayKey(t time.Time) string { return tablestore.InvertedTime(t.UTC().Truncate(24 * time.Hour)) }
 
 // Write inserts an entry, of now.
-func (t *Trail) Write(ctx context.Context, e Entry) error {
+func (t *Log) Write(ctx context.Context, e Entry) error {
 	at := time.Now()
 	_, err := t.table.Insert(ctx, tablestore.Entity{
 		PartitionKey: dayKey(at), RowKey: tablestore.InvertedTime(at) + tablestore.Separator + strings.ToLower(rand.Text()[:8]),
@@ -71,7 +71,7 @@ const maxText = 1024
 // List returns a page of at most limit entries, 1 to 1000, newest first: a range of
 // partitions (T5), for operators. next continues it and is empty at the end;
 // tablestore.ErrToken for a token that is not ours.
-func (t *Trail) List(ctx context.Context, limit int, token string) (entries []Entry, next string, _ error) {
+func (t *Log) List(ctx context.Context, limit int, token string) (entries []Entry, next string, _ error) {
 	query := allDays()
 	query.PageSize, query.Read = int32(limit), tablestore.Into(&entries, readEntry)
 	_, next, err := t.table.Page(ctx, query, token)
@@ -97,7 +97,7 @@ func readEntry(row tablestore.Entity) (Entry, error) {
 
 // Forget removes the days that ended before a time, and returns how many rows went. Safe
 // to repeat.
-func (t *Trail) Forget(ctx context.Context, before time.Time) (removed int, _ error) {
+func (t *Log) Forget(ctx context.Context, before time.Time) (removed int, _ error) {
 	query := allDays()
 	query.PartitionFrom = dayKey(before.AddDate(0, 0, -1))
 	removed, err := t.table.Clear(ctx, query)

@@ -69,8 +69,8 @@ func Open(cfg Config) (*Account, error) {
 	return a, nil
 }
 
-// of returns the options for the clients of one service.
-func (a *Account) of(s Service, options policy.ClientOptions) policy.ClientOptions {
+// clientOptions returns the options for the clients of one service.
+func (a *Account) clientOptions(s Service, options policy.ClientOptions) policy.ClientOptions {
 	policies := slices.Concat([]policy.Policy{spans(s), marker(s)}, options.PerCallPolicies)
 	switch s {
 	case Blobs:
@@ -87,21 +87,21 @@ func (a *Account) openWithKey(ends endpoints, options policy.ClientOptions) erro
 	if a.key, err = azblob.NewSharedKeyCredential(ends.account, ends.key); err != nil {
 		return err
 	}
-	if a.blobs, err = service.NewClientWithSharedKeyCredential(ends.blob+"/", a.key, &service.ClientOptions{ClientOptions: a.of(Blobs, options)}); err != nil {
+	if a.blobs, err = service.NewClientWithSharedKeyCredential(ends.blob+"/", a.key, &service.ClientOptions{ClientOptions: a.clientOptions(Blobs, options)}); err != nil {
 		return err
 	}
 	queueKey, err := azqueue.NewSharedKeyCredential(ends.account, ends.key)
 	if err != nil {
 		return err
 	}
-	if a.queues, err = azqueue.NewServiceClientWithSharedKeyCredential(ends.queue+"/", queueKey, &azqueue.ClientOptions{ClientOptions: a.of(Queues, options)}); err != nil {
+	if a.queues, err = azqueue.NewServiceClientWithSharedKeyCredential(ends.queue+"/", queueKey, &azqueue.ClientOptions{ClientOptions: a.clientOptions(Queues, options)}); err != nil {
 		return err
 	}
 	tableKey, err := aztables.NewSharedKeyCredential(ends.account, ends.key)
 	if err != nil {
 		return err
 	}
-	a.tables, err = aztables.NewServiceClientWithSharedKey(ends.table, tableKey, &aztables.ClientOptions{ClientOptions: a.of(Tables, options)})
+	a.tables, err = aztables.NewServiceClientWithSharedKey(ends.table, tableKey, &aztables.ClientOptions{ClientOptions: a.clientOptions(Tables, options)})
 	return err
 }
 
@@ -113,13 +113,13 @@ func (a *Account) openWithToken(ends endpoints, credential azcore.TokenCredentia
 		}
 	}
 	credential = &tokens{credential: credential}
-	if a.blobs, err = service.NewClient(ends.blob+"/", credential, &service.ClientOptions{ClientOptions: a.of(Blobs, options)}); err != nil {
+	if a.blobs, err = service.NewClient(ends.blob+"/", credential, &service.ClientOptions{ClientOptions: a.clientOptions(Blobs, options)}); err != nil {
 		return err
 	}
-	if a.queues, err = azqueue.NewServiceClient(ends.queue+"/", credential, &azqueue.ClientOptions{ClientOptions: a.of(Queues, options)}); err != nil {
+	if a.queues, err = azqueue.NewServiceClient(ends.queue+"/", credential, &azqueue.ClientOptions{ClientOptions: a.clientOptions(Queues, options)}); err != nil {
 		return err
 	}
-	a.tables, err = aztables.NewServiceClient(ends.table, credential, &aztables.ClientOptions{ClientOptions: a.of(Tables, options)})
+	a.tables, err = aztables.NewServiceClient(ends.table, credential, &aztables.ClientOptions{ClientOptions: a.clientOptions(Tables, options)})
 	return err
 }
 

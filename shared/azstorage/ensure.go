@@ -123,12 +123,12 @@ func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.C
 	all := slices.Concat(old, origins)
 	surplus := -corsLoopback
 	for _, origin := range all {
-		if onLoopback(origin) {
+		if isLoopbackOrigin(origin) {
 			surplus++
 		}
 	}
 	all = slices.DeleteFunc(all, func(origin string) bool {
-		drop := surplus > 0 && onLoopback(origin) && !slices.Contains(origins, origin)
+		drop := surplus > 0 && isLoopbackOrigin(origin) && !slices.Contains(origins, origin)
 		if drop {
 			surplus--
 		}
@@ -144,8 +144,8 @@ func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.C
 	return changed, true
 }
 
-// onLoopback reports whether only browsers on one host see pages of the origin.
-func onLoopback(origin string) bool {
+// isLoopbackOrigin reports whether only browsers on one host see pages of the origin.
+func isLoopbackOrigin(origin string) bool {
 	u, err := url.Parse(origin)
 	if err != nil {
 		return false

@@ -68,7 +68,7 @@ func TestNoToken(t *testing.T) {
 		}
 		ctx, tries := azstorage.WithAttempts(t.Context())
 		_, err = a.Queue("q").GetProperties(ctx, nil)
-		service, trouble := azstorage.Trouble(err)
+		service, trouble := azstorage.DependencyOf(err)
 		if !errors.Is(err, azstorage.ErrNoToken) || !azstorage.IsUnavailable(err) || !trouble || service != azstorage.Queues {
 			t.Errorf("%s: %v; trouble %v of %q", name, err, trouble, service)
 		}

@@ -19,7 +19,7 @@ const (
 	Tables Service = "table"
 )
 
-// Trouble reports that err says nothing about the blob, the row or the message
+// DependencyOf reports that err says nothing about the blob, the row or the message
 // that the call was about: the service or the network on the way to it failed.
 // These are calls without an answer, 5xx, 408, 429, refused credentials (401 and
 // 403) and a container, queue or table that is missing or being deleted. A
@@ -27,7 +27,7 @@ const (
 //
 // A call that the caller's context ended is trouble too. A caller that ends contexts
 // for reasons of its own looks at those first.
-func Trouble(err error) (Service, bool) {
+func DependencyOf(err error) (Service, bool) {
 	if status, code, answered := Describe(err); answered {
 		return serviceOf(err), troubleAnswer(status, code)
 	}

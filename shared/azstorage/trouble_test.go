@@ -70,14 +70,14 @@ func TestTroubleSaysNothingAboutTheItem(t *testing.T) {
 			"blob": {blobErr, azstorage.Blobs}, "queue": {queueErr, azstorage.Queues},
 			"row": {tableErr, azstorage.Tables}, "transaction": {batchErr, azstorage.Tables},
 		} {
-			service, got := azstorage.Trouble(fmt.Errorf("wrapped: %w", call.err))
+			service, got := azstorage.DependencyOf(fmt.Errorf("wrapped: %w", call.err))
 			if got != c.want || got && service != call.service {
 				t.Errorf("%d %s of a %s: trouble %v of %q, want %v: %v", c.status, c.code, what, got, service, c.want, call.err)
 			}
 		}
 	}
 	for _, err := range []error{nil, context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF} {
-		if _, got := azstorage.Trouble(err); got {
+		if _, got := azstorage.DependencyOf(err); got {
 			t.Errorf("%v is trouble, and no call of storage", err)
 		}
 	}

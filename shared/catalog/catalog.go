@@ -39,8 +39,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/fold"
 	"github.com/cutroom/cutroom/shared/indexrows"
+	"github.com/cutroom/cutroom/shared/normalize"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -189,7 +189,7 @@ const titleEnd = "  "
 
 // titleKey is the RowKey that sorts videos by title.
 func titleKey(title string, id video.ID) string {
-	words := strings.Join(strings.Fields(fold.Text(title)), " ")
+	words := strings.Join(strings.Fields(normalize.Text(title)), " ")
 	return titlePrefix + keyField(words) + titleEnd + tablestore.Separator + string(id)
 }
 

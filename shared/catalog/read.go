@@ -65,7 +65,7 @@ func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []S
 	}
 	latest := "" // month
 	if from != "" {
-		created, _, ok := ParsePlace(strings.TrimSuffix(from, rowstream.After("")))
+		created, _, ok := ParsePlace(strings.TrimSuffix(from, rowstream.KeyAfter("")))
 		if !ok {
 			return nil, "", fmt.Errorf("listing recent videos: %w", tablestore.ErrToken)
 		}
@@ -98,7 +98,7 @@ func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []S
 			last = partLast
 		}
 		if more {
-			return page, tablestore.Token(recentQuery, rowstream.After(last)), nil
+			return page, tablestore.Token(recentQuery, rowstream.KeyAfter(last)), nil
 		}
 	}
 	return page, "", nil
@@ -126,7 +126,7 @@ func take(ctx context.Context, list rowstream.List, from string, limit int) (pag
 			return page, last, false, err
 		}
 		page = append(page, summary)
-		last, from = row.RowKey, rowstream.After(row.RowKey)
+		last, from = row.RowKey, rowstream.KeyAfter(row.RowKey)
 	}
 }
 

@@ -74,16 +74,16 @@ func (p Presentation) Preview() Presentation {
 			low.Renditions = c.Renditions[min(last, len(c.Renditions)):]
 			shown.Chunks[i] = &low
 		case found:
-			shown.Chunks[i] = between(made.Pictures, 0, p.Plan.SegmentsOf(i))
+			shown.Chunks[i] = slicePreview(made.Pictures, 0, p.Plan.SegmentsOf(i))
 		case i > 0: // the one before may run on
-			shown.Chunks[i] = between(p.Previews[i-1].Pictures, p.Plan.SegmentsOf(i-1), math.MaxInt)
+			shown.Chunks[i] = slicePreview(p.Previews[i-1].Pictures, p.Plan.SegmentsOf(i-1), math.MaxInt)
 		}
 		if found && made.Sound != nil {
-			bySegment(sound, *made.Sound)
+			addSegments(sound, *made.Sound)
 		}
 	}
 	for _, part := range p.Parts { // the committed sound goes before
-		bySegment(sound, part)
+		addSegments(sound, part)
 	}
 	shown.Parts, shown.Plan.Sound = nil, nil
 	for _, n := range slices.Sorted(maps.Keys(sound)) {
@@ -93,8 +93,8 @@ func (p Presentation) Preview() Presentation {
 	return shown
 }
 
-// between returns some segments of a preview as a chunk, nil when there are none.
-func between(preview video.ChunkOutput, from, to int) *video.ChunkOutput {
+// slicePreview returns some segments of a preview as a chunk, nil when there are none.
+func slicePreview(preview video.ChunkOutput, from, to int) *video.ChunkOutput {
 	if len(preview.Renditions) == 0 || from >= len(preview.Renditions[0].Segments) {
 		return nil
 	}
@@ -107,9 +107,9 @@ func between(preview video.ChunkOutput, from, to int) *video.ChunkOutput {
 	return &c
 }
 
-// bySegment puts each segment of a part under its number in the whole track, as a part of
+// addSegments puts each segment of a part under its number in the whole track, as a part of
 // its own.
-func bySegment(sound map[int]video.AudioPart, part video.AudioPart) {
+func addSegments(sound map[int]video.AudioPart, part video.AudioPart) {
 	for i := range part.Segments {
 		one := part
 		one.First, one.Segments = part.First+i, part.Segments[i:i+1]

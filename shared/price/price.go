@@ -83,8 +83,8 @@ type Dollars struct{ Requests, Bytes, CPU float64 }
 // Total is the sum.
 func (d Dollars) Total() float64 { return d.Requests + d.Bytes + d.CPU }
 
-// Of is what a step, or all of them, cost.
-func (t Table) Of(spent videostore.Spent) (d Dollars) {
+// Cost is what a step, or all of them, cost.
+func (t Table) Cost(spent videostore.Usage) (d Dollars) {
 	for kind, n := range spent.Requests {
 		d.Requests += t.Requests(kind, n)
 	}

@@ -25,7 +25,7 @@ func TestPricesCanBeChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := table.Of(videostore.Spent{
+	got := table.Cost(videostore.Usage{
 		Requests: map[azstorage.RequestKind]int{"blob.write": 7, "queue.read": 10_000, "from.tomorrow": 5},
 		Sent:     1e9, Received: 5e8, CPU: 2000,
 	})

@@ -10,10 +10,10 @@ import (
 	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/tablestore"
-	"github.com/cutroom/cutroom/shared/twins"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
@@ -30,7 +30,7 @@ var (
 		catalog.CatalogTable, catalog.RecentTable, searchindex.TermsTable, searchindex.PostingsTable, searchindex.VariantsTable,
 		views.Table,
 		registrations.Table,
-		twins.Table,
+		duplicates.Table,
 		tablestore.UnreadableTable,
 	}, videostore.Tables...)
 )

@@ -25,9 +25,9 @@ type List interface {
 	Seek(ctx context.Context, from string) (tablestore.Entity, bool, error)
 }
 
-// After is the least RowKey that follows rowKey in the tables read here: their
+// KeyAfter is the least RowKey that follows rowKey in the tables read here: their
 // RowKeys end in a video's id and none is the beginning of another.
-func After(rowKey string) string { return rowKey + "!" }
+func KeyAfter(rowKey string) string { return rowKey + "!" }
 
 // Read-ahead, in rows. A list that is read row by row doubles it; a list that
 // is skipped through halves it. So a common word that is only probed at the

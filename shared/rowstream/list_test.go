@@ -39,7 +39,7 @@ func read(t rapid.TB, list rowstream.List) []string {
 			return keys
 		}
 		keys = append(keys, row.RowKey)
-		from = rowstream.After(row.RowKey)
+		from = rowstream.KeyAfter(row.RowKey)
 	}
 }
 

@@ -115,7 +115,7 @@ func Find(name string) (Scene, bool) {
 	return all[i], true
 }
 
-// OfRow returns the scenes that show a row of the papers, which may be none.
-func OfRow(row string) []Scene {
+// ScenesOf returns the scenes that show a row of the papers, which may be none.
+func ScenesOf(row string) []Scene {
 	return slices.DeleteFunc(All(), func(s Scene) bool { return !slices.Contains(s.Rows, row) })
 }

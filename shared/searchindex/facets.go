@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cutroom/cutroom/shared/fold"
+	"github.com/cutroom/cutroom/shared/normalize"
 )
 
 const (
@@ -60,7 +60,7 @@ func (t *tally) add(values ...string) {
 	}
 	counted := map[string]bool{}
 	for _, value := range values {
-		key := strings.Join(strings.Fields(fold.Text(value)), " ")
+		key := strings.Join(strings.Fields(normalize.Text(value)), " ")
 		if key == "" || counted[key] {
 			continue
 		}

@@ -35,7 +35,7 @@ func bestOf(q Query, c conditions, found hits, limit int, at cursor) (page []tab
 			return nil, next, nil
 		}
 		at.From = window.rows[0].RowKey
-		at.Until = cmp.Or(window.rest, rowstream.After(window.rows[len(window.rows)-1].RowKey))
+		at.Until = cmp.Or(window.rest, rowstream.KeyAfter(window.rows[len(window.rows)-1].RowKey))
 	} else if n := slices.IndexFunc(found.rows, func(e tablestore.Entity) bool { return e.RowKey >= at.Until }); n >= 0 {
 		window = hits{found.rows[:n], at.Until}
 	} else if window.rest != "" {

@@ -144,7 +144,7 @@ func readCursor(asked, token string) (cursor, error) {
 		return at, tablestore.ErrToken
 	}
 	for _, place := range []string{at.From, at.Until} {
-		if _, _, ok := catalog.ParsePlace(strings.TrimSuffix(place, rowstream.After(""))); place != "" && !ok {
+		if _, _, ok := catalog.ParsePlace(strings.TrimSuffix(place, rowstream.KeyAfter(""))); place != "" && !ok {
 			return at, tablestore.ErrToken
 		}
 	}
@@ -218,7 +218,7 @@ func (h hits) first(n int) hits {
 	if len(h.rows) <= n {
 		return h
 	}
-	return hits{h.rows[:n], rowstream.After(h.rows[n-1].RowKey)}
+	return hits{h.rows[:n], rowstream.KeyAfter(h.rows[n-1].RowKey)}
 }
 
 // scan reads hits from a place on, most of them at the most. It stops early at
@@ -244,7 +244,7 @@ func (x *Index) scan(ctx context.Context, p *plan, from string, most int) (hits,
 		case err != nil || !ok:
 			return found, err
 		}
-		from = rowstream.After(row.RowKey)
+		from = rowstream.KeyAfter(row.RowKey)
 		if ok, err := x.holds(ctx, row, p.checks); err != nil || !ok {
 			if err != nil {
 				return found, err

@@ -27,7 +27,7 @@ import (
 	"github.com/blevesearch/snowballstem/tamil"
 	"github.com/blevesearch/snowballstem/turkish"
 
-	"github.com/cutroom/cutroom/shared/fold"
+	"github.com/cutroom/cutroom/shared/normalize"
 )
 
 // language is the code of a language that is written in Latin letters.
@@ -156,7 +156,7 @@ func stemOf(word string, l language) string {
 func run(stem stemmer, word string) string {
 	env := snowballstem.NewEnv(word)
 	stem(env)
-	if s := fold.Text(env.Current()); s != "" {
+	if s := normalize.Text(env.Current()); s != "" {
 		return s
 	}
 	return word

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/cutroom/cutroom/shared/fold"
+	"github.com/cutroom/cutroom/shared/normalize"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -39,9 +39,9 @@ func TestLanguageOf(t *testing.T) {
 func TestStemsOfAnything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		word := fold.Text(rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-zäéßığşäöа-яюؠ-يஂ-ௐ]{1,20}`)).Draw(t, "word"))
+		word := normalize.Text(rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-zäéßığşäöа-яюؠ-يஂ-ௐ]{1,20}`)).Draw(t, "word"))
 		for l, stem := range stemsOf(word) {
-			if stem == "" || stem != fold.Text(stem) {
+			if stem == "" || stem != normalize.Text(stem) {
 				t.Errorf("%q has the stem %q in %q", word, stem, l)
 			}
 			if stemOf(word, l) != stem {

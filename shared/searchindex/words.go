@@ -8,7 +8,7 @@ import (
 
 	"github.com/blevesearch/segment"
 
-	"github.com/cutroom/cutroom/shared/fold"
+	"github.com/cutroom/cutroom/shared/normalize"
 )
 
 const (
@@ -61,7 +61,7 @@ func gramOf(kind int, r rune) int {
 // splitWords returns the words of a text. Emoji and similar symbols are words,
 // punctuation is not.
 func splitWords(text string) []word {
-	text = fold.Text(cut(text, maxTextRunes))
+	text = normalize.Text(cut(text, maxTextRunes))
 	text = cut(strings.ReplaceAll(text, "_", " "), maxTextRunes) // folding can make it longer
 	s := splitter{text: text}
 	segments := segment.NewWordSegmenterDirect([]byte(text))

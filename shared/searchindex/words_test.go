@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/cutroom/cutroom/shared/fold"
+	"github.com/cutroom/cutroom/shared/normalize"
 )
 
 func TestTermsOf(t *testing.T) {
@@ -96,7 +96,7 @@ func TestAPartOfATextWithoutSpacesMatchesIt(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		script := rapid.SampledFrom(scripts).Draw(t, "script")
-		text := []rune(fold.Text(rapid.StringOfN(rapid.RuneFrom(nil, script).Filter(inWord), 2, 40, -1).Draw(t, "text")))
+		text := []rune(normalize.Text(rapid.StringOfN(rapid.RuneFrom(nil, script).Filter(inWord), 2, 40, -1).Draw(t, "text")))
 		from := rapid.IntRange(0, len(text)-1).Draw(t, "from")
 		if unicode.IsMark(text[from]) || unicode.IsNumber(text[from]) {
 			t.Skip("nobody cuts there: rapid draws another")
@@ -120,7 +120,7 @@ func TestEveryLetterIsAWord(t *testing.T) {
 	t.Parallel()
 	for _, table := range []*unicode.RangeTable{unicode.L, unicode.N} {
 		for r := rune(0); r <= unicode.MaxRune; r++ {
-			if unicode.Is(table, r) && strings.ContainsFunc(fold.Text(string(r)), inWord) && len(termsOf(splitWords(string(r)))) == 0 {
+			if unicode.Is(table, r) && strings.ContainsFunc(normalize.Text(string(r)), inWord) && len(termsOf(splitWords(string(r)))) == 0 {
 				t.Fatalf("%U %c has no term", r, r)
 			}
 		}

@@ -91,24 +91,24 @@ type Part struct {
 	MD5    []byte `json:"md5"`  // 16 bytes, as the writer said; empty when it did not
 }
 
-// Found is what is there of an upload.
-type Found struct {
+// Received is what is there of an upload.
+type Received struct {
 	Held []Part // whole parts, ascending
 	// Odd are blobs under a part's name that have not its length. A key bounds no length,
 	// and the stored one can be neither used nor replaced: see Tidy.
 	Odd []blobstore.Info
 }
 
-// Look lists what is there of an upload: one request.
-func Look(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) (Found, error) {
+// Read lists what is there of an upload: one request.
+func Read(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) (Received, error) {
 	if err := l.Check(); err != nil {
-		return Found{}, fmt.Errorf("list parts of %s: %w", id, err)
+		return Received{}, fmt.Errorf("list parts of %s: %w", id, err)
 	}
-	var found Found
+	var found Received
 	start := Prefix(id, l.Epoch)
 	for info, err := range blobs.List(ctx, video.SourcesContainer, start) {
 		if err != nil {
-			return Found{}, fmt.Errorf("list parts of %s: %w", id, err)
+			return Received{}, fmt.Errorf("list parts of %s: %w", id, err)
 		}
 		n, err := strconv.Atoi(strings.TrimPrefix(info.Name, start))
 		switch {
@@ -124,13 +124,13 @@ func Look(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) (F
 
 // Held lists the whole parts that are there, ascending: one request.
 func Held(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) ([]Part, error) {
-	found, err := Look(ctx, blobs, id, l)
+	found, err := Read(ctx, blobs, id, l)
 	return found.Held, err
 }
 
 // Tidy removes the odd blobs of an upload and returns the whole parts. Safe to repeat.
 func Tidy(ctx context.Context, blobs *blobstore.Store, id video.ID, l Layout) ([]Part, error) {
-	found, err := Look(ctx, blobs, id, l)
+	found, err := Read(ctx, blobs, id, l)
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func TestHeldAndManifest(t *testing.T) {
 	put(ctx, t, blobs, sourceparts.Name(id, l, 1), ten[:9]) // too short
 	put(ctx, t, blobs, sourceparts.Name(id, l, 3), ten)     // behind the end
 	put(ctx, t, blobs, sourceparts.Name(id, sourceparts.Layout{Epoch: "two"}, 1), ten)
-	found, err := sourceparts.Look(ctx, blobs, id, l)
+	found, err := sourceparts.Read(ctx, blobs, id, l)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,9 +85,9 @@ func Parent(ctx context.Context) string {
 	return carrier[traceparent]
 }
 
-// In reports whether ctx is in a span. What runs all day, such as polls, makes no spans
+// HasSpan reports whether ctx is in a span. What runs all day, such as polls, makes no spans
 // outside one.
-func In(ctx context.Context) bool { return trace.SpanContextFromContext(ctx).IsValid() }
+func HasSpan(ctx context.Context) bool { return trace.SpanContextFromContext(ctx).IsValid() }
 
 // logs adds the trace to lines that are logged inside one.
 type logs struct{ slog.Handler }

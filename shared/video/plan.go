@@ -82,7 +82,7 @@ type Promise struct {
 	Items    int    `json:"items"`              // how many runs
 	PerChunk bool   `json:"perChunk,omitempty"` // one for each chunk, promised with it
 	After    bool   `json:"after,omitempty"`    // due when the video is ready
-	Alone    bool   `json:"alone,omitempty"`    // fails alone
+	Optional bool   `json:"alone,omitempty"`    // fails alone
 	Queue    string `json:"queue"`              // base name
 }
 

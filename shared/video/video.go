@@ -14,7 +14,7 @@ type State string
 
 // The states, as the API shows them.
 const (
-	AwaitingUpload State = "awaiting_upload" // metadata is known, not all bytes are: see Video.Early
+	AwaitingUpload State = "awaiting_upload" // metadata is known, not all bytes are: see Video.ProcessedEarly
 	Uploaded       State = "uploaded"        // all parts are there and a probe is promised
 	Processing     State = "processing"      // probed: chunks are planned and being encoded
 	Ready          State = "ready"           // everything is written
@@ -148,15 +148,15 @@ type Upload struct {
 	Bytes     int64  `json:"bytes"`     // of the whole file
 	PartBytes int64  `json:"partBytes"` // of each part but the last
 	Epoch     string `json:"epoch"`     // part of the parts' names
-	// Begun says that work on it was promised before all of it was there.
-	Begun bool `json:"begun,omitempty"`
-	// Wants are numbers of parts that this work misses: they are to be sent first.
-	Wants []int `json:"wants,omitempty"`
-	// Looks counts how often the first step missed parts.
-	Looks int `json:"looks,omitempty"`
-	// Late says that no more work is promised before all of it is there: the file cannot
+	// Started says that work on it was promised before all of it was there.
+	Started bool `json:"begun,omitempty"`
+	// PriorityParts are numbers of parts that this work misses: they are to be sent first.
+	PriorityParts []int `json:"wants,omitempty"`
+	// ProbeTries counts how often the first step missed parts.
+	ProbeTries int `json:"looks,omitempty"`
+	// DeferToComplete says that no more work is promised before all of it is there: the file cannot
 	// be read earlier, or a step failed, which is final only when the upload is.
-	Late bool `json:"late,omitempty"`
+	DeferToComplete bool `json:"late,omitempty"`
 }
 
 // Race ties a video to an event, so that finishers are found in it (paper row T7).
@@ -165,12 +165,14 @@ type Race struct {
 	FirstFrameAt time.Time `json:"firstFrameAt"` // wall-clock time of the first frame
 }
 
-// Early reports whether work was begun on a file that is still being sent.
-func (v Video) Early() bool { return v.State == AwaitingUpload && v.Upload != nil && v.Upload.Begun }
+// ProcessedEarly reports whether work was begun on a file that is still being sent.
+func (v Video) ProcessedEarly() bool {
+	return v.State == AwaitingUpload && v.Upload != nil && v.Upload.Started
+}
 
 // Working reports whether steps that make a video may run: see State.Active. It is also
 // true of a video whose upload is going on, when work on it was begun.
-func (v Video) Working() bool { return v.State.Active() || v.Early() }
+func (v Video) Working() bool { return v.State.Active() || v.ProcessedEarly() }
 
 // Playing returns the generation that playback shows: the finished one, or the
 // one being made while none is finished.

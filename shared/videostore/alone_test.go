@@ -16,7 +16,7 @@ import (
 // promising is a plan that stores what is declared today.
 func promising() video.Plan {
 	p := plan(1, true)
-	p.Promises = workflow.Stored(p)
+	p.Promises = workflow.PromisesFor(p)
 	return p
 }
 
@@ -43,7 +43,7 @@ func parts(t *testing.T, s *videostore.Store, id video.ID, p video.Plan, skip ..
 // readyToPlay makes a video ready as the last step and its runner do.
 func readyToPlay(t *testing.T, s *videostore.Store, id video.ID, generation int) {
 	t.Helper()
-	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: generation, Step: workflow.The(workflow.Last).Name}, "m", "w", time.Time{})
+	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: generation, Step: workflow.OnlyStepIn(workflow.Last).Name}, "m", "w", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func readyToPlay(t *testing.T, s *videostore.Store, id video.ID, generation int)
 	if err := c.Commit(t.Context(), commit); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Send(t.Context()); err != nil {
+	if err := c.SendOutbox(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -65,7 +65,7 @@ func asks(items []workitem.Item, step string) bool {
 // lone are the declared steps whose failure is nobody else's.
 func lone() (steps []workflow.Step) {
 	for _, s := range workflow.Steps {
-		if s.FailsAlone() && s.Stage != workflow.OnRequest {
+		if s.IsOptional() && s.Stage != workflow.OnRequest {
 			steps = append(steps, s)
 		}
 	}
@@ -121,14 +121,14 @@ func TestStepsThatFailAlone(t *testing.T) {
 				if !asks(out.takeItems(), step.Name) {
 					t.Fatalf("%s is not promised", step.Name)
 				}
-				if open := ready(100).OpenAlone(); len(open) == 0 {
+				if open := ready(100).OpenOptional(); len(open) == 0 {
 					t.Error("what is promised is not open")
 				}
 				if err := s.FailStep(t.Context(), k, time.Now(), failure); err != nil { // poison, never claimed
 					t.Fatal(err)
 				}
 			}
-			for _, i := range ready(100).OpenAlone() {
+			for _, i := range ready(100).OpenOptional() {
 				if i.Step == step.Name {
 					t.Error("what has failed is still waited for")
 				}
@@ -189,13 +189,13 @@ func TestStepsThatFailAloneWhileAVideoIsReprocessed(t *testing.T) {
 			t.Errorf("%s while another generation is made: %v", k, err)
 			continue
 		}
-		if err := c.GiveBack(t.Context(), nil); err != nil {
+		if err := c.MarkRetry(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	again := promising()
 	again.Generation = 2
-	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 2, Step: workflow.The(workflow.First).Name}, "m", "w", time.Time{})
+	c, err := s.Claim(t.Context(), workflow.Key{ID: id, Generation: 2, Step: workflow.OnlyStepIn(workflow.First).Name}, "m", "w", time.Time{})
 	if err == nil {
 		err = c.Commit(t.Context(), videostore.Commit{Plan: &again, Video: func(v *video.Video) { v.State = video.Processing }})
 	}
@@ -246,7 +246,7 @@ func TestPlansCountWhatTheyPromised(t *testing.T) {
 			}
 			var waits []string
 			for _, i := range view.Missing() {
-				if i.Step != workflow.The(workflow.Last).Name {
+				if i.Step != workflow.OnlyStepIn(workflow.Last).Name {
 					waits = append(waits, i.Step)
 				}
 				if i.Step == "unheard-of" && (!strings.HasPrefix(i.Queue, "audio")) {
@@ -300,7 +300,7 @@ func TestPlanOfAReleaseThatDeclaredTheStepElsewhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			k := key(id, workflow.StepDigest, 0)
-			if asked, _ := view.AskedFor(k); !asked {
+			if asked, _ := view.RequestMissing(k); !asked {
 				t.Error("the timeline says that nobody has asked for the digest")
 			}
 			if err := end(t, s, k); err != nil {

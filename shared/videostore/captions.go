@@ -109,7 +109,7 @@ func readCaptions(row tablestore.Entity) (Step, error) {
 // asked for, also while a worker is at it: that worker's commit is refused.
 // ErrNotFound when the video is gone or going, ErrLanguages.
 func (s *Store) RequestCaptions(ctx context.Context, key workflow.Key, input string) (Step, error) {
-	return s.ask(ctx, key, func(_ video.Video, captions *Step) (bool, error) {
+	return s.promiseRequest(ctx, key, func(_ video.Video, captions *Step) (bool, error) {
 		switch {
 		case captions.State == "":
 			if err := s.checkLanguages(ctx, key.ID); err != nil {

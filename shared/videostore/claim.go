@@ -37,9 +37,9 @@ type Claim struct {
 	Video video.Video
 	Plan  video.Plan // empty for the first step, which makes it, and for captions
 	Step  Step
-	// Meter is asked what the attempt has spent when its end is written. nil: nothing
+	// Usage is asked what the attempt has spent when its end is written. nil: nothing
 	// is counted.
-	Meter Meter
+	Usage UsageFunc
 
 	store    *Store
 	metaETag string
@@ -48,11 +48,11 @@ type Claim struct {
 }
 
 // Claim makes a new attempt the owner of a step. The write is conditional, so only one of
-// several workers succeeds. carrier is the id of the message that was delivered, and asked
+// several workers succeeds. messageID is that of the message that was delivered, and asked
 // is when the work was asked for: a step without a row waits since then, and since now
 // when that is zero. Errors: ErrDone, with a claim that may only follow up; ErrGone,
 // ErrDuplicate, ErrSuperseded, or trouble with storage.
-func (s *Store) Claim(ctx context.Context, key workflow.Key, carrier, worker string, asked time.Time) (*Claim, error) {
+func (s *Store) Claim(ctx context.Context, key workflow.Key, messageID, worker string, asked time.Time) (*Claim, error) {
 	rec, err := s.Get(ctx, key.ID)
 	if errors.Is(err, ErrNotFound) {
 		return nil, ErrGone
@@ -74,7 +74,7 @@ func (s *Store) Claim(ctx context.Context, key workflow.Key, carrier, worker str
 	if !declared.Wanted(rec.Video, key.Generation) || missing && declared.Stage == workflow.OnRequest { // the request for the step writes its row
 		return nil, ErrGone
 	}
-	if c.Step.State == StepRunning && c.Step.Carrier != "" && c.Step.Carrier != carrier {
+	if c.Step.State == StepRunning && c.Step.OwnerMessageID != "" && c.Step.OwnerMessageID != messageID {
 		return nil, ErrDuplicate
 	}
 	if declared.Stage != workflow.First && key.Generation > 0 {
@@ -85,7 +85,7 @@ func (s *Store) Claim(ctx context.Context, key workflow.Key, carrier, worker str
 	if missing && !asked.IsZero() {
 		c.Step.QueuedAt = asked.UTC().Truncate(time.Microsecond)
 	}
-	if err := c.take(ctx, missing, carrier, worker); err != nil {
+	if err := c.take(ctx, missing, messageID, worker); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -96,13 +96,13 @@ func (s *Store) Claim(ctx context.Context, key workflow.Key, carrier, worker str
 const secondLook = 10 * time.Second
 
 // take writes the new attempt into the step row.
-func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) error {
+func (c *Claim) take(ctx context.Context, missing bool, messageID, worker string) error {
 	now, before := now(), c.Step
 	if c.Step.State == StepRunning { // the attempt before was lost, which is noticed now
 		c.Step.abandoned(now)
 		c.Step.QueuedAt = now
 	}
-	c.Step.State, c.Step.Carrier, c.Step.Worker = StepRunning, carrier, worker
+	c.Step.State, c.Step.OwnerMessageID, c.Step.Worker = StepRunning, messageID, worker
 	c.Step.Attempt = uuid.NewString()
 	c.Step.Attempts++
 	c.Step.StartedAt = now
@@ -121,7 +121,7 @@ func (c *Claim) take(ctx context.Context, missing bool, carrier, worker string) 
 	if err != nil {
 		return fmt.Errorf("claim %s: %w", c.Step.Key, err)
 	}
-	c.store.tellAttempt(before, c.Step, c.Plan)
+	c.store.notifyAttempt(before, c.Step, c.Plan)
 	if !missing {
 		return nil
 	}
@@ -173,28 +173,28 @@ func (c *Claim) Commit(ctx context.Context, commit Commit) error {
 	}
 	done := c.Step
 	done.State, done.Output, done.FinishedAt, done.Error, done.Read = StepDone, output, now(), nil, commit.Read
-	return c.end(ctx, done, commit)
+	return c.writeEnd(ctx, done, commit)
 }
 
-// spent is what the attempt has spent, with the write that records it and with what
+// usage is what the attempt has spent, with the write that records it and with what
 // sending takes: a message for each promise, and the removal of the outbox rows. nil when
 // nothing counts.
-func (c *Claim) spent(messages, rows int) *Spent {
-	if c.Meter == nil {
+func (c *Claim) usage(messages, rows int) *Usage {
+	if c.Usage == nil {
 		return nil
 	}
-	spent := c.Meter()
-	spent.Add(Spent{Requests: map[azstorage.RequestKind]int{azstorage.TableWrite: 1}})
+	spent := c.Usage()
+	spent.Add(Usage{Requests: map[azstorage.RequestKind]int{azstorage.TableWrite: 1}})
 	if messages > 0 {
-		spent.Add(Spent{Requests: map[azstorage.RequestKind]int{azstorage.QueueWrite: messages, azstorage.TableDelete: rows}})
+		spent.Add(Usage{Requests: map[azstorage.RequestKind]int{azstorage.QueueWrite: messages, azstorage.TableDelete: rows}})
 	}
 	return &spent
 }
 
-// Send enqueues what the commit promised. Call it after the commit and before the
+// SendOutbox enqueues what the commit promised. Call it after the commit and before the
 // message is deleted. If the process dies before that, Flush by the next delivery or
 // the reconciler sends the rest of the outbox. Safe to repeat.
-func (c *Claim) Send(ctx context.Context) error {
+func (c *Claim) SendOutbox(ctx context.Context) error {
 	return c.store.sendRows(ctx, c.Step.Key.ID, c.outbox)
 }
 
@@ -203,14 +203,14 @@ func (c *Claim) Send(ctx context.Context) error {
 func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
 	failed := c.Step
 	failed.State, failed.Error, failed.FinishedAt = StepFailed, failure, now()
-	if c.Step.Key.Declared().FailsAlone() {
-		return c.end(ctx, failed, Commit{})
+	if c.Step.Key.Declared().IsOptional() {
+		return c.writeEnd(ctx, failed, Commit{})
 	}
-	return c.end(ctx, failed, Commit{Video: func(v *video.Video) { v.State, v.Error = video.Failed, failure }})
+	return c.writeEnd(ctx, failed, Commit{Video: func(v *video.Video) { v.State, v.Error = video.Failed, failure }})
 }
 
-// end submits the transaction of a commit, again while only META was in its way.
-func (c *Claim) end(ctx context.Context, step Step, commit Commit) error {
+// writeEnd submits the transaction of a commit, again while only META was in its way.
+func (c *Claim) writeEnd(ctx context.Context, step Step, commit Commit) error {
 	for {
 		end, err := c.transaction(ctx, step, commit)
 		if err != nil {
@@ -222,8 +222,8 @@ func (c *Claim) end(ctx context.Context, step Step, commit Commit) error {
 			again, err = c.conflict(ctx, step, err)
 		}
 		if err == nil && !again {
-			c.store.tellAttempt(c.Step, end.step, c.Plan)
-			c.store.tellVideo(c.Video, end.video)
+			c.store.notifyAttempt(c.Step, end.step, c.Plan)
+			c.store.notifyVideo(c.Video, end.video)
 		}
 		if !again {
 			return err
@@ -243,14 +243,14 @@ type ending struct {
 // transaction is all that a commit writes, the outbox last.
 func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (end ending, err error) {
 	var follow []tablestore.Op
-	var next []Intent
+	var next []OutboxMessage
 	switch {
 	case step.State == StepDone:
 		if follow, next, err = c.fanOut(ctx, commit); err != nil {
 			return end, err
 		}
 	case commit.changesVideo():
-		next = []Intent{FollowIntent()}
+		next = []OutboxMessage{FollowMessage()}
 	}
 	if end.outbox, err = outboxRows(ctx, step.Key.ID, next); err != nil {
 		return end, err
@@ -259,7 +259,7 @@ func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (end 
 	if step.State == StepFailed {
 		outcome, cause = OutcomeFailed, step.Error
 	}
-	step.ended(outcome, step.FinishedAt, cause, c.spent(len(next), len(end.outbox)))
+	step.ended(outcome, step.FinishedAt, cause, c.usage(len(next), len(end.outbox)))
 	end.step, end.video = step, c.Video
 	ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: c.Step.etag}}
 	if commit.changesVideo() {
@@ -291,7 +291,7 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 	if !isStale(cause) && !errors.Is(cause, tablestore.ErrExists) {
 		return false, fmt.Errorf("commit %s: %w", step.Key, cause)
 	}
-	now, err := c.own(ctx)
+	now, err := c.requireOwner(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -307,9 +307,9 @@ func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again boo
 	return true, nil
 }
 
-// own reads the step's row after a conflict: ErrSuperseded when another attempt
+// requireOwner reads the step's row after a conflict: ErrSuperseded when another attempt
 // owns it, ErrGone when there is none.
-func (c *Claim) own(ctx context.Context) (Step, error) {
+func (c *Claim) requireOwner(ctx context.Context) (Step, error) {
 	now, err := c.store.step(ctx, c.Step.Key)
 	if errors.Is(err, errNoStep) {
 		return Step{}, ErrGone
@@ -320,22 +320,22 @@ func (c *Claim) own(ctx context.Context) (Step, error) {
 	return now, err
 }
 
-// GiveBack records in the step row, for the timeline, that an attempt failed and will be
-// tried again. The carrier stays, because the same message is delivered again. A step
+// MarkRetry records in the step row, for the timeline, that an attempt failed and will be
+// tried again. The owner stays, because the same message is delivered again. A step
 // row that changed meanwhile is left as it is, which is no error.
-func (c *Claim) GiveBack(ctx context.Context, cause error) error {
-	return c.giveBack(ctx, OutcomeRetry, cause)
+func (c *Claim) MarkRetry(ctx context.Context, cause error) error {
+	return c.markUnfinished(ctx, OutcomeRetry, cause)
 }
 
-// Release is GiveBack for an attempt that was interrupted, which is no failure of the
+// MarkReleased is MarkRetry for an attempt that was interrupted, which is no failure of the
 // step. cause may be nil.
-func (c *Claim) Release(ctx context.Context, cause error) error {
-	return c.giveBack(ctx, OutcomeReleased, cause)
+func (c *Claim) MarkReleased(ctx context.Context, cause error) error {
+	return c.markUnfinished(ctx, OutcomeReleased, cause)
 }
 
-func (c *Claim) giveBack(ctx context.Context, outcome Outcome, cause error) error {
+func (c *Claim) markUnfinished(ctx context.Context, outcome Outcome, cause error) error {
 	step, at := c.Step, now()
-	step.ended(outcome, at, cause, c.spent(0, 0))
+	step.ended(outcome, at, cause, c.usage(0, 0))
 	step.State, step.FinishedAt, step.QueuedAt = StepQueued, at, at
 	if cause != nil {
 		step.Error = &video.Failure{Code: "retrying", Detail: cause.Error()}
@@ -345,7 +345,7 @@ func (c *Claim) giveBack(ctx context.Context, outcome Outcome, cause error) erro
 		return fmt.Errorf("give back %s: %w", step.Key, err)
 	}
 	if err == nil {
-		c.store.tellAttempt(c.Step, step, c.Plan)
+		c.store.notifyAttempt(c.Step, step, c.Plan)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (s *Store) Footage(ctx context.Context, id video.ID) (Footage, error) {
 	if err != nil {
 		return Footage{}, err
 	}
-	finish := workflow.Key{ID: id, Generation: generation, Step: workflow.The(workflow.Last).Name}
+	finish := workflow.Key{ID: id, Generation: generation, Step: workflow.OnlyStepIn(workflow.Last).Name}
 	row, err := s.videos.Get(ctx, string(id), finish.RowKey())
 	if err != nil {
 		return Footage{}, fmt.Errorf("read %s: %w", finish, err)
@@ -126,8 +126,8 @@ func (s *Store) Clips(ctx context.Context, id video.ID, limit int, token string)
 	return clips, next, nil
 }
 
-func requestIntent(v video.Video, key workflow.Key) Intent {
-	return Intent{Queue: key.Declared().Queue(v, video.Plan{}, key.Index), Key: key}
+func requestMessage(v video.Video, key workflow.Key) OutboxMessage {
+	return OutboxMessage{Queue: key.Declared().Queue(v, video.Plan{}, key.Index), Key: key}
 }
 
 // RequestClip asks for a clip of the generation that plays and returns its step. A clip
@@ -136,7 +136,7 @@ func requestIntent(v video.Video, key workflow.Key) Intent {
 // when too many clips are open, a *QuotaError when asker has too many open.
 func (s *Store) RequestClip(ctx context.Context, key workflow.Key, asker string) (Step, error) {
 	reserved := false
-	return s.ask(ctx, key, func(v video.Video, clip *Step) (bool, error) {
+	return s.promiseRequest(ctx, key, func(v video.Video, clip *Step) (bool, error) {
 		switch {
 		case v.Serving != key.Generation:
 			return false, ErrState
@@ -175,11 +175,11 @@ func (s *Store) checkClips(ctx context.Context, id video.ID) error {
 	return nil
 }
 
-// ask asks for a step on request and returns it. One transaction writes its row, queued,
+// promiseRequest asks for a step on request and returns it. One transaction writes its row, queued,
 // and promises its item; then the item is sent. prepare gets the video and the row, whose
 // State is empty when there is none, and says whether anything is to be asked for. It runs
 // again when META or the row has changed meanwhile.
-func (s *Store) ask(ctx context.Context, key workflow.Key, prepare func(v video.Video, request *Step) (bool, error)) (Step, error) {
+func (s *Store) promiseRequest(ctx context.Context, key workflow.Key, prepare func(v video.Video, request *Step) (bool, error)) (Step, error) {
 	for {
 		rec, err := s.Get(ctx, key.ID)
 		if err == nil && rec.Video.State.Gone() {
@@ -199,8 +199,8 @@ func (s *Store) ask(ctx context.Context, key workflow.Key, prepare func(v video.
 			return Step{}, err
 		}
 		// snippet: asked-for
-		request.State, request.Carrier, request.QueuedAt, request.Error = StepQueued, "", now(), nil
-		out, err := outboxRows(ctx, key.ID, []Intent{requestIntent(rec.Video, key)})
+		request.State, request.OwnerMessageID, request.QueuedAt, request.Error = StepQueued, "", now(), nil
+		out, err := outboxRows(ctx, key.ID, []OutboxMessage{requestMessage(rec.Video, key)})
 		if err != nil {
 			return Step{}, err
 		}

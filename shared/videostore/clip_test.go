@@ -35,7 +35,7 @@ func finished(t *testing.T, s *videostore.Store, out *outgoing) video.ID {
 	}
 	for _, m := range marks {
 		if m.ID == id {
-			if err := s.Settle(t.Context(), m); err != nil {
+			if err := s.ClearInflight(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -53,7 +53,7 @@ func finish(t *testing.T, s *videostore.Store, id video.ID, generation int) {
 	err = c.Commit(t.Context(), videostore.Commit{Output: video.FinishOutput{Frames: 240}, Video: func(v *video.Video) {
 		v.State, v.Playable, v.Serving = video.Ready, true, generation
 	}})
-	if err := errors.Join(err, c.Send(t.Context())); err != nil {
+	if err := errors.Join(err, c.SendOutbox(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -328,8 +328,8 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 		t.Errorf("asked of a generation that was replaced: %v, want ErrState", err)
 	}
 	view, err := s.ViewWithRequests(t.Context(), id, videostore.StepQueued, videostore.StepRunning)
-	if err != nil || !view.Keeps(1) || len(view.OpenAlone()) != 2 {
-		t.Errorf("keeps generation 1: %t, open clips %v, %v", view.Keeps(1), view.OpenAlone(), err)
+	if err != nil || !view.Keeps(1) || len(view.OpenOptional()) != 2 {
+		t.Errorf("keeps generation 1: %t, open clips %v, %v", view.Keeps(1), view.OpenOptional(), err)
 	}
 	c, err := s.Claim(t.Context(), k, "m", "w", time.Time{})
 	if err != nil {

@@ -31,14 +31,14 @@ type Commit struct {
 // changesVideo reports whether the commit changes META, so that the lists and the
 // search must follow.
 func (c Commit) changesVideo() bool {
-	return c.Video != nil || c.Plan != nil || c.leaves()
+	return c.Video != nil || c.Plan != nil || c.hasResults()
 }
 
-func (c Commit) leaves() bool { return len(c.Files) > 0 || c.Facts != nil }
+func (c Commit) hasResults() bool { return len(c.Files) > 0 || c.Facts != nil }
 
-// made returns what the commit adds to META. An error when it is too large, or when the
+// results returns what the commit adds to META. An error when it is too large, or when the
 // step may add nothing.
-func (c Commit) made(key workflow.Key) (made video.Made, err error) {
+func (c Commit) results(key workflow.Key) (made video.Made, err error) {
 	made = video.Made{Step: key.Step, Generation: key.Generation, Files: c.Files}
 	if c.Facts != nil {
 		made.Facts, err = json.Marshal(c.Facts)
@@ -60,8 +60,8 @@ func (c Commit) edited(v video.Video, key workflow.Key) (video.Video, error) {
 	if c.Video != nil {
 		c.Video(&v)
 	}
-	if c.leaves() {
-		made, err := c.made(key)
+	if c.hasResults() {
+		made, err := c.results(key)
 		if err != nil {
 			return v, err
 		}

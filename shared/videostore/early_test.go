@@ -63,7 +63,7 @@ func earlyPlan(chunks int) video.Plan {
 	p.Needs.Chunks[chunks-1] = partsOfUpload + 1
 	p.Sound = []video.SoundPortion{{First: 0, End: 1}, {First: 1, End: 2}}
 	p.Needs.Sound = []int{1, partsOfUpload + 1}
-	p.Promises = workflow.Stored(p)
+	p.Promises = workflow.PromisesFor(p)
 	return p
 }
 
@@ -75,7 +75,7 @@ func probedEarly(t *testing.T, c *videostore.Claim, p video.Plan, head int) {
 			v.State = video.Processing
 		}
 	}}
-	if err := errors.Join(c.Commit(t.Context(), commit), c.Send(t.Context())); err != nil {
+	if err := errors.Join(c.Commit(t.Context(), commit), c.SendOutbox(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -94,7 +94,7 @@ func ends(t *testing.T, s *videostore.Store, k workflow.Key) {
 	t.Helper()
 	c := claimOf(t, s, k)
 	commit := videostore.Commit{Output: video.ChunkOutput{Frames: 120}}
-	if err := errors.Join(c.Commit(t.Context(), commit), c.Send(t.Context()), c.Follow(t.Context())); err != nil {
+	if err := errors.Join(c.Commit(t.Context(), commit), c.SendOutbox(t.Context()), c.Follow(t.Context())); err != nil {
 		t.Fatalf("%s: %v", k, err)
 	}
 }
@@ -126,13 +126,13 @@ func TestPartsArePromisedAsTheyArrive(t *testing.T) {
 	s, out := setup(t)
 	id := beingSent(t, s)
 	encode := func(i int) workflow.Key { return key(id, workflow.StepEncode, i) }
-	if v := arrived(t, s, id, 0); v.Early() {
+	if v := arrived(t, s, id, 0); v.ProcessedEarly() {
 		t.Error("work begins without the first part")
 	}
 	arrived(t, s, id, 1)
 	v := arrived(t, s, id, 2) // again
 	same(t, "first and last part", promisedOf(out), "1.probe.0")
-	if !v.Early() || !v.Working() || v.State != video.AwaitingUpload {
+	if !v.ProcessedEarly() || !v.Working() || v.State != video.AwaitingUpload {
 		t.Errorf("state %s, upload %+v", v.State, v.Upload)
 	}
 	const chunks = 16
@@ -187,7 +187,7 @@ func TestPartsArePromisedAsTheyArrive(t *testing.T) {
 // the upload is complete.
 func TestEarlyWorkGetsInNobodysWay(t *testing.T) {
 	t.Parallel()
-	v := video.Video{State: video.AwaitingUpload, Priority: video.Normal, Upload: &video.Upload{Begun: true}}
+	v := video.Video{State: video.AwaitingUpload, Priority: video.Normal, Upload: &video.Upload{Started: true}}
 	step, _ := workflow.Find(workflow.StepEncode)
 	for i, want := range []string{workflow.EncodeFirst, workflow.EncodeHigh, workflow.EncodeHigh, workflow.EncodeLow} {
 		if got := step.Queue(v, plan(9, false), i); !strings.HasPrefix(got, want) {
@@ -210,13 +210,13 @@ func TestEarlyWorkWaits(t *testing.T) {
 	arrived(t, s, id, 1)
 	promisedOf(out)
 	for look := 1; ; look++ {
-		waits, err := s.Want(t.Context(), id, 1, []int{15, 16})
+		waits, err := s.RequestParts(t.Context(), id, 1, []int{15, 16})
 		if err != nil || !waits {
 			t.Fatalf("want: %t, %v", waits, err)
 		}
 		arrived(t, s, id, 5, 15)
 		same(t, "one of two wanted parts", promisedOf(out))
-		if v := arrived(t, s, id, 5, 15, 16); v.Upload.Late {
+		if v := arrived(t, s, id, 5, 15, 16); v.Upload.DeferToComplete {
 			same(t, "too many looks", promisedOf(out))
 			break
 		}
@@ -239,7 +239,7 @@ func TestEarlyWorkWaits(t *testing.T) {
 		t.Errorf("complete: %s", v.State)
 	}
 	same(t, "complete", promisedOf(out), "1.probe.0")
-	if waits, err := s.Want(t.Context(), id, 1, []int{3}); waits || err != nil {
+	if waits, err := s.RequestParts(t.Context(), id, 1, []int{3}); waits || err != nil {
 		t.Errorf("a look that ends after the last byte waits: %t, %v", waits, err)
 	}
 

@@ -74,5 +74,5 @@ func (s *Store) markErased(ctx context.Context, id video.ID, meta *Record) error
 		}
 		owner = row.String("Owner")
 	}
-	return s.mark(ctx, id, map[string]any{"Erased": true, "Owner": owner})
+	return s.putInflight(ctx, id, map[string]any{"Erased": true, "Owner": owner})
 }

@@ -26,7 +26,7 @@ func (s *Store) FailStep(ctx context.Context, key workflow.Key, asked time.Time,
 		if errors.Is(err, ErrChanged) {
 			continue
 		}
-		if err != nil || !key.Declared().FailsAlone() {
+		if err != nil || !key.Declared().IsOptional() {
 			return err
 		}
 		return s.afterPart(ctx, key, true, 0)
@@ -56,7 +56,7 @@ func (s *Store) failStep(ctx context.Context, key workflow.Key, asked time.Time,
 		return nil
 	}
 	u := rec.Video.Upload
-	if early := rec.Video.Early(); early || u != nil && u.Begun && asked.Before(rec.Video.UploadedAt) {
+	if early := rec.Video.ProcessedEarly(); early || u != nil && u.Started && asked.Before(rec.Video.UploadedAt) {
 		if err := s.reopen(ctx, step); err != nil {
 			return err
 		}
@@ -68,14 +68,14 @@ func (s *Store) failStep(ctx context.Context, key workflow.Key, asked time.Time,
 	at, before := now(), step
 	step.exhausted(at)
 	step.State, step.Error, step.FinishedAt = StepFailed, failure, at
-	if key.Declared().FailsAlone() {
-		return s.failAlone(ctx, rec, before, step, write)
+	if key.Declared().IsOptional() {
+		return s.failOptional(ctx, rec, before, step, write)
 	}
 	failed := rec.Video
 	failed.State, failed.Error = video.Failed, failure
-	rec, err = s.write(ctx, rec, failed, []Intent{FollowIntent()}, tablestore.Op{Kind: write, Entity: step.row(), IfMatch: step.etag})
+	rec, err = s.write(ctx, rec, failed, []OutboxMessage{FollowMessage()}, tablestore.Op{Kind: write, Entity: step.row(), IfMatch: step.etag})
 	if rec.ETag != "" {
-		s.tellAttempt(before, step, video.Plan{})
+		s.notifyAttempt(before, step, video.Plan{})
 	}
 	return err
 }
@@ -95,23 +95,23 @@ func (s *Store) failEarly(ctx context.Context, id video.ID) error {
 // askAgain is failStep for attempts that began on half an upload that is complete now. The
 // new item has no failures.
 func (s *Store) askAgain(ctx context.Context, rec Record, key workflow.Key) error {
-	intent := begin(rec.Video)
+	message := probeMessage(rec.Video)
 	if declared := key.Declared(); declared.Stage != workflow.First {
 		plan, err := s.Plan(ctx, key.ID, key.Generation)
 		if err != nil {
 			return err
 		}
-		intent = intentOf(rec.Video, plan, declared, key.Index)
+		message = messageFor(rec.Video, plan, declared, key.Index)
 	}
-	if err := s.Resend(ctx, rec, []Intent{intent}); err != nil {
+	if err := s.Resend(ctx, rec, []OutboxMessage{message}); err != nil {
 		return err
 	}
 	return ErrPostponed
 }
 
-// failAlone writes a failure that is not the video's. META is in the transaction when
+// failOptional writes a failure that is not the video's. META is in the transaction when
 // the step gets its first row, so that no row is added to a video that is being purged.
-func (s *Store) failAlone(ctx context.Context, rec Record, before, failed Step, write tablestore.OpKind) error {
+func (s *Store) failOptional(ctx context.Context, rec Record, before, failed Step, write tablestore.OpKind) error {
 	ops := []tablestore.Op{{Kind: write, Entity: failed.row(), IfMatch: failed.etag}}
 	if write == tablestore.OpInsert {
 		ops = append(ops, unchangedMeta(rec))
@@ -123,6 +123,6 @@ func (s *Store) failAlone(ctx context.Context, rec Record, before, failed Step, 
 	if err != nil {
 		return fmt.Errorf("fail %s: %w", failed.Key, err)
 	}
-	s.tellAttempt(before, failed, video.Plan{})
+	s.notifyAttempt(before, failed, video.Plan{})
 	return nil
 }

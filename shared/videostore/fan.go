@@ -24,45 +24,45 @@ import (
 // And films would be made one after another, because a queue is first in, first out.
 const window = 8
 
-// promisedSince returns the intents for the parts that a plan's reach promises and did not
+// promisedSince returns the messages for the parts that a plan's reach promises and did not
 // promise before. They are ordered by index, because a video plays only when it has the
 // first chunk and the first portion of sound.
-func promisedSince(v video.Video, plan video.Plan, before, now reach) (intents []Intent) {
+func promisedSince(v video.Video, plan video.Plan, before, now fanOutCursor) (messages []OutboxMessage) {
 	promised := workflow.Promises(plan, workflow.Part)
 	for i, more := 0, true; more; i++ {
 		more = false
 		for _, p := range promised {
 			if i < p.Items && now.promises(p.Step, i) && !before.promises(p.Step, i) {
-				intents = append(intents, intentOf(v, plan, p.Step, i))
+				messages = append(messages, messageFor(v, plan, p.Step, i))
 			}
 			more = more || i+1 < p.Items
 		}
 	}
-	return intents
+	return messages
 }
 
-// intentOf asks for one step of a plan.
-func intentOf(v video.Video, plan video.Plan, step workflow.Step, index int) Intent {
+// messageFor asks for one step of a plan.
+func messageFor(v video.Video, plan video.Plan, step workflow.Step, index int) OutboxMessage {
 	generation := plan.Generation
 	if step.Stage == workflow.First {
 		generation = v.Generation
 	}
-	intent := Intent{
+	message := OutboxMessage{
 		Queue: step.Queue(v, plan, index),
 		Key:   workflow.Key{ID: v.ID, Generation: generation, Step: step.Name, Index: index},
 	}
-	intent.alone = step.FailsAlone()
-	return intent
+	message.optional = step.IsOptional()
+	return message
 }
 
-// begin asks for the step that plans a generation.
-func begin(v video.Video) Intent {
-	return intentOf(v, video.Plan{}, workflow.The(workflow.First), 0)
+// probeMessage asks for the step that plans a generation.
+func probeMessage(v video.Video) OutboxMessage {
+	return messageFor(v, video.Plan{}, workflow.OnlyStepIn(workflow.First), 0)
 }
 
 // fanOut returns what the commit of a step promises, and what it writes to do so: the parts
 // of a plan, the next chunks, the steps after ready, and the step on change.
-func (c *Claim) fanOut(ctx context.Context, commit Commit) (ops []tablestore.Op, next []Intent, err error) {
+func (c *Claim) fanOut(ctx context.Context, commit Commit) (ops []tablestore.Op, next []OutboxMessage, err error) {
 	switch step := c.Step.Key.Declared(); {
 	case commit.Plan != nil:
 		ops, next, err = c.planned(commit)
@@ -70,11 +70,11 @@ func (c *Claim) fanOut(ctx context.Context, commit Commit) (ops []tablestore.Op,
 		ops, next, err = c.advance(ctx)
 	case step.Stage == workflow.Last:
 		for _, p := range workflow.Promises(c.Plan, workflow.AfterReady) {
-			next = append(next, intentOf(c.Video, c.Plan, p.Step, 0))
+			next = append(next, messageFor(c.Video, c.Plan, p.Step, 0))
 		}
 	}
 	if commit.changesVideo() {
-		next = append(next, FollowIntent())
+		next = append(next, FollowMessage())
 	}
 	return ops, next, err
 }
@@ -110,16 +110,16 @@ func (s *Store) afterPart(ctx context.Context, key workflow.Key, playable bool, 
 	return err
 }
 
-// AskedFor reports whether a message asks, or asked, for a run that has no row yet, and
+// RequestMissing reports whether a message asks, or asked, for a run that has no row yet, and
 // since when; zero when only the message knows that.
-func (v View) AskedFor(key workflow.Key) (asked bool, since time.Time) {
+func (v View) RequestMissing(key workflow.Key) (asked bool, since time.Time) {
 	after := workflow.First
 	step := key.Declared()
 	switch workflow.StageIn(v.Plans[key.Generation], step) {
 	case workflow.AfterReady:
 		after = workflow.Last
 	case workflow.Part:
-		r := v.reach[key.Generation]
+		r := v.cursor[key.Generation]
 		if !r.promises(step, key.Index) {
 			return false, time.Time{}
 		}
@@ -127,7 +127,7 @@ func (v View) AskedFor(key workflow.Key) (asked bool, since time.Time) {
 			return true, time.Time{}
 		}
 	}
-	before, _ := v.Find(key.Generation, workflow.The(after).Name, 0)
+	before, _ := v.Find(key.Generation, workflow.OnlyStepIn(after).Name, 0)
 	if before.State != StepDone {
 		return after == workflow.First, time.Time{}
 	}
@@ -135,8 +135,8 @@ func (v View) AskedFor(key workflow.Key) (asked bool, since time.Time) {
 }
 
 // advance returns what a chunk's commit writes to promise the next chunks: the row NEXT
-// under its ETag, and the intents. Both are empty when every chunk is promised.
-func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []Intent, error) {
+// under its ETag, and the messages. Both are empty when every chunk is promised.
+func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []OutboxMessage, error) {
 	id, plan := c.Step.Key.ID, c.Plan
 	before, err := c.store.promised(ctx, id, plan)
 	c.promised = before.chunks
@@ -145,7 +145,7 @@ func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []Intent, error) 
 	}
 	r := before
 	if r.early && r.chunks >= r.arrived {
-		r.credit++ // the next one is promised when its bytes are there
+		r.deferred++ // the next one is promised when its bytes are there
 		return []tablestore.Op{r.replace(id, plan)}, nil, nil
 	}
 	r.chunks++
@@ -159,32 +159,32 @@ func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []Intent, error) 
 	return []tablestore.Op{r.replace(id, plan)}, next, nil
 }
 
-// Missing returns the intents for all steps of the newest generation that were promised
+// Missing returns the messages for all steps of the newest generation that were promised
 // and have not ended. A retry and the reconciler send them again.
-func (v View) Missing() []Intent {
+func (v View) Missing() []OutboxMessage {
 	early := v.Video.State == video.AwaitingUpload
 	if early && !v.beganEarly() {
 		return nil
 	}
-	if first := begin(v.Video); v.open(first) {
-		return []Intent{first}
+	if first := probeMessage(v.Video); v.open(first) {
+		return []OutboxMessage{first}
 	}
 	plan := v.Plans[v.Video.Generation]
-	if missing := slices.DeleteFunc(promisedSince(v.Video, plan, nothing, v.reach[plan.Generation]), v.ended); len(missing) > 0 || early {
+	if missing := slices.DeleteFunc(promisedSince(v.Video, plan, nothing, v.cursor[plan.Generation]), v.ended); len(missing) > 0 || early {
 		return missing
 	}
-	if last := intentOf(v.Video, plan, workflow.The(workflow.Last), 0); v.open(last) {
-		return []Intent{last}
+	if last := messageFor(v.Video, plan, workflow.OnlyStepIn(workflow.Last), 0); v.open(last) {
+		return []OutboxMessage{last}
 	}
 	return nil
 }
 
-// Wanted returns the intents, in their most urgent queues, for the parts that a viewer
+// Wanted returns the messages, in their most urgent queues, for the parts that a viewer
 // a viewer needs who goes to a second of a video that is being made: the chunk that shows it, the
 // next one, and the sound of both. What is committed or being worked on is left out, and
 // so are parts that fail alone. A part whose turn comes later is promised twice then; its
 // second message finds it done.
-func (v View) Wanted(second float64) (wanted []Intent) {
+func (v View) Wanted(second float64) (wanted []OutboxMessage) {
 	plan, found := v.Plans[v.Video.Generation]
 	chunk, planned := plan.ChunkAt(second)
 	if !found || !planned || !v.Video.State.Active() {
@@ -201,36 +201,36 @@ func (v View) Wanted(second float64) (wanted []Intent) {
 			case workflow.Sound:
 				needed = plan.Sound[i].First >= sound && video.SoundStart(plan.Sound[i].First) < plan.Start(chunk+2)
 			}
-			if intent := intentOf(v.Video, plan, p.Step, i); needed && v.open(intent) && !v.running(intent) {
-				intent.Queue = p.Step.Urgent(v.Video)
-				wanted = append(wanted, intent)
+			if message := messageFor(v.Video, plan, p.Step, i); needed && v.open(message) && !v.running(message) {
+				message.Queue = p.Step.Urgent(v.Video)
+				wanted = append(wanted, message)
 			}
 		}
 	}
 	return wanted
 }
 
-// running reports whether a worker has the step that an intent asks for.
-func (v View) running(i Intent) bool {
+// running reports whether a worker has the step that a message asks for.
+func (v View) running(i OutboxMessage) bool {
 	s, found := v.StepOf(i.Key)
 	return found && s.State == StepRunning
 }
 
-// OpenAlone returns the intents for open steps whose failure is not the video's: those
+// OpenOptional returns the messages for open steps whose failure is not the video's: those
 // of the generation that plays, and clips if the view is one with requests.
-func (v View) OpenAlone() (open []Intent) {
-	open = slices.DeleteFunc(v.alone(v.Video.Serving), v.ended)
+func (v View) OpenOptional() (open []OutboxMessage) {
+	open = slices.DeleteFunc(v.optional(v.Video.Serving), v.ended)
 	for _, s := range v.Steps {
 		if s.Key.Declared().Stage == workflow.OnRequest && !s.Ended() {
-			open = append(open, requestIntent(v.Video, s.Key))
+			open = append(open, requestMessage(v.Video, s.Key))
 		}
 	}
 	return open
 }
 
-// alone returns the intents for all steps of a generation that fail alone: parts, and
+// optional returns the messages for all steps of a generation that fail alone: parts, and
 // steps after ready.
-func (v View) alone(generation int) (all []Intent) {
+func (v View) optional(generation int) (all []OutboxMessage) {
 	plan, found := v.Plans[generation]
 	if !found {
 		return nil
@@ -238,8 +238,8 @@ func (v View) alone(generation int) (all []Intent) {
 	for _, stage := range []workflow.Stage{workflow.Part, workflow.AfterReady} {
 		for _, p := range workflow.Promises(plan, stage) {
 			for i := range p.Items {
-				if p.Step.FailsAlone() {
-					all = append(all, intentOf(v.Video, plan, p.Step, i))
+				if p.Step.IsOptional() {
+					all = append(all, messageFor(v.Video, plan, p.Step, i))
 				}
 			}
 		}
@@ -247,13 +247,13 @@ func (v View) alone(generation int) (all []Intent) {
 	return all
 }
 
-// open reports whether the step that an intent asks for has not ended.
-func (v View) open(i Intent) bool { return !v.ended(i) }
+// open reports whether the step that a message asks for has not ended.
+func (v View) open(i OutboxMessage) bool { return !v.ended(i) }
 
-// ended is Step.Ended for the step that an intent asks for; false when it has no row.
-func (v View) ended(i Intent) bool {
+// ended is Step.Ended for the step that a message asks for; false when it has no row.
+func (v View) ended(i OutboxMessage) bool {
 	s, found := v.StepOf(i.Key)
-	return found && (s.State == StepDone || s.State == StepFailed && i.alone)
+	return found && (s.State == StepDone || s.State == StepFailed && i.optional)
 }
 
 // FanIn promises the last step when every part has ended. It is called after the end of
@@ -280,9 +280,9 @@ func (s *Store) promiseLast(ctx context.Context, id video.ID, plan video.Plan) (
 		if err != nil {
 			return false, err
 		}
-		intent := intentOf(rec.Video, plan, workflow.The(workflow.Last), 0)
-		last := Step{Key: intent.Key, State: StepQueued, QueuedAt: now()}
-		out, err := outboxRows(ctx, id, []Intent{intent})
+		message := messageFor(rec.Video, plan, workflow.OnlyStepIn(workflow.Last), 0)
+		last := Step{Key: message.Key, State: StepQueued, QueuedAt: now()}
+		out, err := outboxRows(ctx, id, []OutboxMessage{message})
 		if err != nil {
 			return false, err
 		}
@@ -308,7 +308,7 @@ func (s *Store) promiseLast(ctx context.Context, id video.ID, plan video.Plan) (
 func (s *Store) allEnded(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
 	open, alone := map[string]int{}, map[string]bool{}
 	for _, p := range workflow.Promises(plan, workflow.Part) {
-		open[p.Step.Name], alone[p.Step.Name] = p.Items, p.Step.FailsAlone()
+		open[p.Step.Name], alone[p.Step.Name] = p.Items, p.Step.IsOptional()
 	}
 	steps := fmt.Sprintf("STEP:%05d:", plan.Generation)
 	rows := s.videos.Query(ctx, tablestore.Query{

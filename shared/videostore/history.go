@@ -35,13 +35,13 @@ type Attempt struct {
 	Ended   time.Time `json:"e,omitzero"`
 	Outcome Outcome   `json:"o"`
 	Error   string    `json:"x,omitempty"`
-	// Spent is nil when it is not known: of a lost attempt, whose worker took the
+	// Usage is nil when it is not known: of a lost attempt, whose worker took the
 	// count with it.
-	Spent *Spent `json:"u,omitempty"`
+	Usage *Usage `json:"u,omitempty"`
 }
 
-// Spent is what a worker counted while it worked on a step: see [Meter].
-type Spent struct {
+// Usage is what a worker counted while it worked on a step: see [UsageFunc].
+type Usage struct {
 	Requests map[azstorage.RequestKind]int `json:"r,omitempty"`
 	Sent     int64                         `json:"out,omitempty"` // bytes to storage
 	Received int64                         `json:"in,omitempty"`  // bytes from storage
@@ -49,7 +49,7 @@ type Spent struct {
 }
 
 // Add adds what was spent elsewhere.
-func (s *Spent) Add(more Spent) {
+func (s *Usage) Add(more Usage) {
 	if s.Requests == nil {
 		s.Requests = map[azstorage.RequestKind]int{}
 	}
@@ -59,23 +59,23 @@ func (s *Spent) Add(more Spent) {
 	s.Sent, s.Received, s.CPU = s.Sent+more.Sent, s.Received+more.Received, s.CPU+more.CPU
 }
 
-// Meter says what an attempt has spent so far. A claim asks it before it writes the end
+// UsageFunc says what an attempt has spent so far. A claim asks it before it writes the end
 // of the attempt. What comes after that write cannot be in it.
-type Meter func() Spent
+type UsageFunc func() Usage
 
 // History is what a step row keeps of the attempts that have ended, in order. It is
 // written with the row and never on its own, so it costs no request.
 type History struct {
 	Attempts []Attempt `json:"a,omitempty"`
-	// Folded are attempts before those, too many to keep one by one.
-	Folded Folded `json:"f,omitzero"`
+	// Compacted are attempts before those, too many to keep one by one.
+	Compacted Compacted `json:"f,omitzero"`
 }
 
-// Folded is the sum of attempts that are not kept one by one.
-type Folded struct {
+// Compacted is the sum of attempts that are not kept one by one.
+type Compacted struct {
 	Attempts int   `json:"n"`
 	Counted  int   `json:"c"` // how many of them are in Spent
-	Spent    Spent `json:"u"`
+	Usage    Usage `json:"u"`
 }
 
 // Bounds of a history. A view reads the rows of all steps, so each must stay small.
@@ -92,14 +92,14 @@ func (h History) with(a Attempt) History {
 		a.Error = string(text[:maxAttemptError-1]) + "…"
 	}
 	h.Attempts = append(slices.Clone(h.Attempts), a)
-	h.Folded.Spent.Requests = maps.Clone(h.Folded.Spent.Requests)
+	h.Compacted.Usage.Requests = maps.Clone(h.Compacted.Usage.Requests)
 	for len(h.Attempts) > maxAttempts || len(h.Attempts) > 1 && len(h.text()) > maxHistoryBytes {
 		oldest := h.Attempts[0]
 		h.Attempts = h.Attempts[1:]
-		h.Folded.Attempts++
-		if oldest.Spent != nil {
-			h.Folded.Counted++
-			h.Folded.Spent.Add(*oldest.Spent)
+		h.Compacted.Attempts++
+		if oldest.Usage != nil {
+			h.Compacted.Counted++
+			h.Compacted.Usage.Add(*oldest.Usage)
 		}
 	}
 	return h
@@ -126,9 +126,9 @@ func readHistory(row tablestore.Entity) (h History) {
 	return h
 }
 
-// Tries are the attempts that the row knows, in order, the one that runs last. Fewer
+// AllAttempts are the attempts that the row knows, in order, the one that runs last. Fewer
 // than Attempts when the oldest were folded.
-func (s Step) Tries() []Attempt {
+func (s Step) AllAttempts() []Attempt {
 	tries := slices.Clone(s.History.Attempts)
 	if s.State == StepRunning {
 		tries = append(tries, s.newest())
@@ -142,9 +142,9 @@ func (s Step) newest() Attempt {
 }
 
 // ended notes in the history how the attempt that runs ended.
-func (s *Step) ended(outcome Outcome, at time.Time, cause error, spent *Spent) {
+func (s *Step) ended(outcome Outcome, at time.Time, cause error, spent *Usage) {
 	a := s.newest()
-	a.Outcome, a.Ended, a.Spent = outcome, at, spent
+	a.Outcome, a.Ended, a.Usage = outcome, at, spent
 	if cause != nil {
 		a.Error = cause.Error()
 	}
@@ -170,15 +170,15 @@ func (s *Step) exhausted(noticed time.Time) {
 	s.History.Attempts[n-1].Outcome = OutcomeFailed
 }
 
-// Spent is what the step has cost as far as it was counted, and how many of its ended
+// TotalUsage is what the step has cost as far as it was counted, and how many of its ended
 // attempts are not in it.
-func (s Step) Spent() (sum Spent, notCounted int) {
-	counted := s.History.Folded.Counted
-	sum.Add(s.History.Folded.Spent)
+func (s Step) TotalUsage() (sum Usage, notCounted int) {
+	counted := s.History.Compacted.Counted
+	sum.Add(s.History.Compacted.Usage)
 	for _, a := range s.History.Attempts {
-		if a.Spent != nil {
+		if a.Usage != nil {
 			counted++
-			sum.Add(*a.Spent)
+			sum.Add(*a.Usage)
 		}
 	}
 	ended := s.Attempts

@@ -18,8 +18,8 @@ import (
 )
 
 // spends is a meter that says that one blob was read and one second computed.
-func spends() videostore.Spent {
-	return videostore.Spent{Requests: map[azstorage.RequestKind]int{"blob.read": 1}, Received: 10, Sent: 20, CPU: 1}
+func spends() videostore.Usage {
+	return videostore.Usage{Requests: map[azstorage.RequestKind]int{"blob.read": 1}, Received: 10, Sent: 20, CPU: 1}
 }
 
 // claimed claims a step whose attempts are counted.
@@ -29,7 +29,7 @@ func claimed(t *testing.T, s *videostore.Store, k workflow.Key, worker string) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Meter = spends
+	c.Usage = spends
 	return c
 }
 
@@ -66,15 +66,15 @@ func TestAStepRemembersItsAttempts(t *testing.T) {
 	if _, err := s.Claim(t.Context(), k, "message", "killed", asked); err != nil {
 		t.Fatal(err)
 	}
-	if err := claimed(t, s, k, "unlucky").GiveBack(t.Context(), errors.New("the disk is full")); err != nil {
+	if err := claimed(t, s, k, "unlucky").MarkRetry(t.Context(), errors.New("the disk is full")); err != nil {
 		t.Fatal(err)
 	}
-	if err := claimed(t, s, k, "drained").Release(t.Context(), nil); err != nil {
+	if err := claimed(t, s, k, "drained").MarkReleased(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	last := claimed(t, s, k, "lucky")
 	want := []string{"1 killed lost", "2 unlucky retry", "3 drained released", "4 lucky running"}
-	if diff := cmp.Diff(want, told(row(t, s, k).Tries())); diff != "" {
+	if diff := cmp.Diff(want, told(row(t, s, k).AllAttempts())); diff != "" {
 		t.Errorf("while it runs (-want +got):\n%s", diff)
 	}
 	if err := last.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}}); err != nil {
@@ -82,7 +82,7 @@ func TestAStepRemembersItsAttempts(t *testing.T) {
 	}
 
 	step := row(t, s, k)
-	tries := step.Tries()
+	tries := step.AllAttempts()
 	want[3] = "4 lucky done"
 	if diff := cmp.Diff(want, told(tries)); diff != "" {
 		t.Fatalf("when it is done (-want +got):\n%s", diff)
@@ -98,8 +98,8 @@ func TestAStepRemembersItsAttempts(t *testing.T) {
 			t.Errorf("attempt %d from %v to %v overlaps with another, or has no ends", a.Number, a.Started, a.Ended)
 		}
 	}
-	spent, notCounted := step.Spent()
-	wantSpent := videostore.Spent{Requests: map[azstorage.RequestKind]int{"blob.read": 3, azstorage.TableWrite: 3}, Received: 30, Sent: 60, CPU: 3}
+	spent, notCounted := step.TotalUsage()
+	wantSpent := videostore.Usage{Requests: map[azstorage.RequestKind]int{"blob.read": 3, azstorage.TableWrite: 3}, Received: 30, Sent: 60, CPU: 3}
 	if diff := cmp.Diff(wantSpent, spent); diff != "" || notCounted != 1 {
 		t.Errorf("%d attempts are not counted, want the lost one; spent (-want +got):\n%s", notCounted, diff)
 	}
@@ -118,7 +118,7 @@ func TestAHistoryIsBounded(t *testing.T) {
 	k := key(id, workflow.StepEncode, 0)
 	const tries = 30
 	for range tries {
-		if err := claimed(t, s, k, "worker-1").GiveBack(t.Context(), errors.New(strings.Repeat("a very long story ", 1000))); err != nil {
+		if err := claimed(t, s, k, "worker-1").MarkRetry(t.Context(), errors.New(strings.Repeat("a very long story ", 1000))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,11 +130,11 @@ func TestAHistoryIsBounded(t *testing.T) {
 		t.Errorf("the history has %d bytes, want a few thousand at most", n)
 	}
 	step := row(t, s, k)
-	kept := step.Tries()
+	kept := step.AllAttempts()
 	if len(kept) == 0 || len(kept) > 20 || kept[len(kept)-1].Number != tries || step.Attempts != tries {
 		t.Errorf("%d attempts are kept of %d: %v", len(kept), step.Attempts, told(kept))
 	}
-	if spent, notCounted := step.Spent(); notCounted != 0 || spent.Requests["blob.read"] != tries || spent.CPU != tries {
+	if spent, notCounted := step.TotalUsage(); notCounted != 0 || spent.Requests["blob.read"] != tries || spent.CPU != tries {
 		t.Errorf("spent %+v, %d attempts not counted; want %d of everything, and none", spent, notCounted, tries)
 	}
 }
@@ -153,7 +153,7 @@ func TestABrokenHistoryFailsNoStep(t *testing.T) {
 			id := uploaded(t, s)
 			probed(t, s, id, plan(1, false))
 			k := key(id, workflow.StepEncode, 0)
-			if err := claimed(t, s, k, "failing").GiveBack(t.Context(), errors.New("no luck")); err != nil {
+			if err := claimed(t, s, k, "failing").MarkRetry(t.Context(), errors.New("no luck")); err != nil {
 				t.Fatal(err)
 			}
 			stored, err := table.Get(t.Context(), string(id), k.RowKey())
@@ -168,10 +168,10 @@ func TestABrokenHistoryFailsNoStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			step := row(t, s, k)
-			if diff := cmp.Diff([]string{"2 lucky done"}, told(step.Tries())); diff != "" {
+			if diff := cmp.Diff([]string{"2 lucky done"}, told(step.AllAttempts())); diff != "" {
 				t.Errorf("attempts (-want +got):\n%s", diff)
 			}
-			if _, notCounted := step.Spent(); notCounted != 1 {
+			if _, notCounted := step.TotalUsage(); notCounted != 1 {
 				t.Errorf("%d attempts are not counted, want 1", notCounted)
 			}
 		})
@@ -186,30 +186,30 @@ func TestAttemptsThatOthersEnd(t *testing.T) {
 	probed(t, s, id, plan(2, false))
 	tried, killed := key(id, workflow.StepEncode, 0), key(id, workflow.StepEncode, 1)
 	claimed(t, s, killed, "killed")
-	if err := claimed(t, s, tried, "failing").GiveBack(t.Context(), errors.New("no luck")); err != nil {
+	if err := claimed(t, s, tried, "failing").MarkRetry(t.Context(), errors.New("no luck")); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.FailStep(t.Context(), tried, time.Now(), &video.Failure{Code: video.ProcessingFailed, Detail: "given up"}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"1 failing failed"}, told(row(t, s, tried).Tries())); diff != "" {
+	if diff := cmp.Diff([]string{"1 failing failed"}, told(row(t, s, tried).AllAttempts())); diff != "" {
 		t.Errorf("given up (-want +got):\n%s", diff)
 	}
 	if _, err := s.Retry(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	step := row(t, s, killed)
-	if diff := cmp.Diff([]string{"1 killed lost"}, told(step.Tries())); diff != "" {
+	if diff := cmp.Diff([]string{"1 killed lost"}, told(step.AllAttempts())); diff != "" {
 		t.Errorf("reopened (-want +got):\n%s", diff)
 	}
-	if since := step.WaitingSince(); since.IsZero() || since.Before(step.Tries()[0].Started) {
+	if since := step.WaitingSince(); since.IsZero() || since.Before(step.AllAttempts()[0].Started) {
 		t.Errorf("it waits since %v", since)
 	}
 	if err := claimed(t, s, tried, "lucky").Fail(t.Context(), &video.Failure{Code: video.CorruptMedia, Detail: "it cannot be read"}); err != nil {
 		t.Fatal(err)
 	}
-	tries := row(t, s, tried).Tries()
-	if diff := cmp.Diff([]string{"1 failing failed", "2 lucky failed"}, told(tries)); diff != "" || tries[1].Error != "corrupt_media: it cannot be read" || tries[1].Spent == nil {
+	tries := row(t, s, tried).AllAttempts()
+	if diff := cmp.Diff([]string{"1 failing failed", "2 lucky failed"}, told(tries)); diff != "" || tries[1].Error != "corrupt_media: it cannot be read" || tries[1].Usage == nil {
 		t.Errorf("failed for good with %+v (-want +got):\n%s", tries, diff)
 	}
 }

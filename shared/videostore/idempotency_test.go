@@ -241,9 +241,9 @@ func TestEraseLeavesLivingVideosAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	meanwhile = func() { // the tombstone is written once more
-		_, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
+		_, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 			v.Title = "going"
-			return []videostore.Intent{videostore.RemoveIntent()}, nil
+			return []videostore.OutboxMessage{videostore.RemoveMessage()}, nil
 		})
 		if err != nil {
 			t.Error(err)

@@ -64,11 +64,11 @@ func inflightPartition(id video.ID) string {
 // other order it would leave work, or blobs, that the reconciler cannot find. Safe to
 // repeat.
 func (s *Store) MarkInflight(ctx context.Context, v video.Video) error {
-	return s.mark(ctx, v.ID, map[string]any{"Owner": v.Owner})
+	return s.putInflight(ctx, v.ID, map[string]any{"Owner": v.Owner})
 }
 
-// mark replaces the mark and everything that it says.
-func (s *Store) mark(ctx context.Context, id video.ID, props map[string]any) error {
+// putInflight replaces the mark and everything that it says.
+func (s *Store) putInflight(ctx context.Context, id video.ID, props map[string]any) error {
 	props["Since"] = now()
 	_, err := s.inflight.Upsert(ctx, tablestore.Entity{PartitionKey: inflightPartition(id), RowKey: string(id), Props: props})
 	if err != nil {
@@ -143,7 +143,7 @@ func readInflight(row tablestore.Entity) Inflight {
 		Awaits: row.Bool("Awaits"), Erased: row.Bool("Erased"), Owner: row.String("Owner"), ETag: row.ETag, gaveUp: map[string]time.Time{},
 	}
 	for _, stage := range []workflow.Stage{workflow.OnChange, workflow.OnDelete} {
-		step := workflow.The(stage).Name
+		step := workflow.OnlyStepIn(stage).Name
 		if at := row.Time(gaveUpProperty(step)); !at.IsZero() {
 			m.gaveUp[step] = at
 		}
@@ -190,9 +190,9 @@ func (s *Store) MarkIndexed(ctx context.Context, id video.ID, updatedAt time.Tim
 	return nil
 }
 
-// Settle removes a mark unless it was renewed since it was read, because then there is
+// ClearInflight removes a mark unless it was renewed since it was read, because then there is
 // new work. Safe to repeat.
-func (s *Store) Settle(ctx context.Context, m Inflight) error {
+func (s *Store) ClearInflight(ctx context.Context, m Inflight) error {
 	err := s.inflight.Delete(ctx, inflightPartition(m.ID), string(m.ID), m.ETag)
 	if err != nil && !isStale(err) {
 		return fmt.Errorf("settle video %s: %w", m.ID, err)

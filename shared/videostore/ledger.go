@@ -72,7 +72,7 @@ type sums struct {
 }
 
 // replaced returns the sums with one line instead of another.
-func (s sums) replaced(old, want line, seconds int64) sums {
+func (s sums) replaced(old, want usageRow, seconds int64) sums {
 	if today := time.Now().UTC().Format(time.DateOnly); today > s.Day { // clocks differ: never back
 		s.Day, s.Seconds = today, 0
 	}
@@ -94,8 +94,8 @@ func (s sums) op(ledger string) tablestore.Op {
 	return op
 }
 
-// line is the row of one video, clip or reprocessing. The zero line is none.
-type line struct {
+// usageRow is the row of one video, clip or reprocessing. The zero row is none.
+type usageRow struct {
 	amounts
 	Generation int // of a video: the newest whose minutes are counted
 	CreatedAt  time.Time
@@ -109,7 +109,7 @@ type entry struct {
 	quota       Quota // refuses what is over it; zero refuses nothing
 	// want returns what the line is to say, given what it says, and seconds of video that
 	// are to be counted. It is called after the sums were read.
-	want func(ctx context.Context, old line) (line, int64, error)
+	want func(ctx context.Context, old usageRow) (usageRow, int64, error)
 }
 
 // set makes a line, and the sums with it, what they are to be, or returns a *QuotaError.
@@ -117,7 +117,7 @@ type entry struct {
 // also read older sums: its transaction is refused, and it reads both again. wrote is
 // false when the line was right already.
 func (s *Store) set(ctx context.Context, e entry) (wrote bool, _ error) {
-	end, err := s.turns.take(ctx, e.ledger)
+	end, err := s.ownerLocks.lock(ctx, e.ledger)
 	if err != nil {
 		return false, err
 	}
@@ -136,7 +136,7 @@ func (s *Store) set(ctx context.Context, e entry) (wrote bool, _ error) {
 			return false, err
 		}
 		after := before.replaced(old, want, seconds)
-		if refusal := e.quota.over(before, after); refusal != nil {
+		if refusal := e.quota.exceededBy(before, after); refusal != nil {
 			if freed, err := s.sweep(ctx, e.ledger, before, refusal.Quota); err != nil {
 				return false, err
 			} else if !freed {
@@ -160,7 +160,7 @@ func (s *Store) set(ctx context.Context, e entry) (wrote bool, _ error) {
 }
 
 // ops is the transaction that puts want in the place of old.
-func (e entry) ops(after sums, old, want line) []tablestore.Op {
+func (e entry) ops(after sums, old, want usageRow) []tablestore.Op {
 	props := want.props()
 	props["Generation"], props["CreatedAt"] = int32(want.Generation), want.CreatedAt
 	mine := tablestore.Op{Kind: tablestore.OpInsert, IfMatch: old.etag, Entity: tablestore.Entity{PartitionKey: e.ledger, RowKey: e.key, Props: props}}
@@ -237,31 +237,31 @@ func (s *Store) readSums(ctx context.Context, ledger string) (sums, error) {
 	return sums{amounts: readAmounts(row), Day: row.String("Day"), Seconds: row.Int64("Seconds"), SweptAt: row.Time("SweptAt"), etag: row.ETag}, nil
 }
 
-func (s *Store) readLine(ctx context.Context, e entry) (line, error) {
+func (s *Store) readLine(ctx context.Context, e entry) (usageRow, error) {
 	row, err := s.quotas.Get(ctx, e.ledger, e.key)
 	if errors.Is(err, tablestore.ErrNotFound) {
-		return line{}, nil
+		return usageRow{}, nil
 	}
 	if err != nil {
-		return line{}, fmt.Errorf("read what %s takes: %w", e.key, err)
+		return usageRow{}, fmt.Errorf("read what %s takes: %w", e.key, err)
 	}
-	return line{amounts: readAmounts(row), Generation: row.Int("Generation"), CreatedAt: row.Time("CreatedAt"), etag: row.ETag}, nil
+	return usageRow{amounts: readAmounts(row), Generation: row.Int("Generation"), CreatedAt: row.Time("CreatedAt"), etag: row.ETag}, nil
 }
 
-// turns let one request at a time write to a ledger. Without them, requests of one process
+// keyedMutex lets one request at a time write to a ledger. Without them, requests of one process
 // at once would refuse each other's transactions and try again and again. Only the ETag of
 // the sums protects against other processes.
-type turns [64]chan struct{}
+type keyedMutex [64]chan struct{}
 
-func newTurns() (t turns) {
+func newKeyedMutex() (t keyedMutex) {
 	for i := range t {
 		t[i] = make(chan struct{}, 1)
 	}
 	return t
 }
 
-// take waits for the ledger's turn and returns what ends it.
-func (t *turns) take(ctx context.Context, ledger string) (end func(), _ error) {
+// lock waits for the ledger's turn and returns what ends it.
+func (t *keyedMutex) lock(ctx context.Context, ledger string) (end func(), _ error) {
 	h := fnv.New32a()
 	h.Write([]byte(ledger))
 	turn := t[h.Sum32()%uint32(len(t))]

@@ -16,19 +16,19 @@ import (
 // ErrState says that the video is not in a state that allows the request.
 var ErrState = errors.New("video is not in a state that allows this")
 
-// FollowIntent promises the step on change: catalogue and search follow META (T8).
-func FollowIntent() Intent {
-	intent := ofStage(workflow.OnChange)
-	intent.Item = uuid.NewString()
-	return intent
+// FollowMessage promises the step on change: catalogue and search follow META (T8).
+func FollowMessage() OutboxMessage {
+	message := stepsOfStage(workflow.OnChange)
+	message.Item = uuid.NewString()
+	return message
 }
 
-// RemoveIntent promises the step on delete: everything of a deleted video is removed.
-func RemoveIntent() Intent { return ofStage(workflow.OnDelete) }
+// RemoveMessage promises the step on delete: everything of a deleted video is removed.
+func RemoveMessage() OutboxMessage { return stepsOfStage(workflow.OnDelete) }
 
-func ofStage(stage workflow.Stage) Intent {
-	step := workflow.The(stage)
-	return Intent{Queue: step.Queue(video.Video{}, video.Plan{}, 0), Key: workflow.Key{Step: step.Name}}
+func stepsOfStage(stage workflow.Stage) OutboxMessage {
+	step := workflow.OnlyStepIn(stage)
+	return OutboxMessage{Queue: step.Queue(video.Video{}, video.Plan{}, 0), Key: workflow.Key{Step: step.Name}}
 }
 
 // Uploaded records that all parts of an upload are there. etag is that of the manifest of
@@ -38,7 +38,7 @@ func ofStage(stage workflow.Stage) Intent {
 // nothing. ErrChanged when the upload was begun anew meanwhile and has another epoch,
 // ErrState for a video that is deleted or was cancelled before its upload.
 func (s *Store) Uploaded(ctx context.Context, id video.ID, epoch, etag string) (Record, error) {
-	return s.changeWith(ctx, id, "", func(v *video.Video) ([]Intent, []tablestore.Op, error) {
+	return s.changeWith(ctx, id, "", func(v *video.Video) ([]OutboxMessage, []tablestore.Op, error) {
 		switch {
 		case v.State != video.AwaitingUpload && (v.UploadedAt.IsZero() || v.State.Gone()):
 			return nil, nil, ErrState
@@ -48,38 +48,38 @@ func (s *Store) Uploaded(ctx context.Context, id video.ID, epoch, etag string) (
 			return nil, nil, ErrChanged
 		}
 		v.SizeBytes, v.SourceETag, v.UploadedAt = v.Upload.Bytes, etag, now()
-		return s.afterUpload(ctx, v)
+		return s.completeUpload(ctx, v)
 	})
 }
 
-// afterUpload sets the state of a video whose upload is complete, and returns what is
+// completeUpload sets the state of a video whose upload is complete, and returns what is
 // promised then: the first step, or whatever is open of a plan that was made earlier.
-func (s *Store) afterUpload(ctx context.Context, v *video.Video) ([]Intent, []tablestore.Op, error) {
-	if v.Early() && v.Chunks > 0 {
-		return s.rest(ctx, v)
+func (s *Store) completeUpload(ctx context.Context, v *video.Video) ([]OutboxMessage, []tablestore.Op, error) {
+	if v.ProcessedEarly() && v.Chunks > 0 {
+		return s.promiseRemaining(ctx, v)
 	}
-	promised := v.Early() && !v.Upload.Late && len(v.Upload.Wants) == 0
-	if !v.Early() {
+	promised := v.ProcessedEarly() && !v.Upload.DeferToComplete && len(v.Upload.PriorityParts) == 0
+	if !v.ProcessedEarly() {
 		v.Lane, v.Bulk = s.sender.Lane(ctx, v.Channel, v.Priority == video.High)
 	}
 	v.State, v.Generation = video.Uploaded, max(1, v.Generation)
 	if promised { // the first step is on its way, or reads what has arrived by now
-		return []Intent{FollowIntent()}, nil, nil
+		return []OutboxMessage{FollowMessage()}, nil, nil
 	}
-	return []Intent{begin(*v), FollowIntent()}, nil, nil
+	return []OutboxMessage{probeMessage(*v), FollowMessage()}, nil, nil
 }
 
 // Cancel stops a video that is not finished. Running steps notice it and stop. Messages
 // in the queues are deleted when they are delivered. Safe to repeat. ErrState when the
 // video is ready, failed or deleted.
 func (s *Store) Cancel(ctx context.Context, id video.ID) (Record, error) {
-	return s.Change(ctx, id, "", func(v *video.Video) ([]Intent, error) {
+	return s.Change(ctx, id, "", func(v *video.Video) ([]OutboxMessage, error) {
 		switch v.State {
 		case video.Cancelled:
 			return nil, ErrUnchanged
 		case video.AwaitingUpload, video.Uploaded, video.Processing:
 			v.State = video.Cancelled
-			return []Intent{FollowIntent()}, nil
+			return []OutboxMessage{FollowMessage()}, nil
 		}
 		return nil, ErrState
 	})
@@ -94,7 +94,7 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 		return Record{}, err
 	}
 	if view.Video.State == video.Ready {
-		return view.Record, s.retryAlone(ctx, view)
+		return view.Record, s.retryOptional(ctx, view)
 	}
 	if view.Video.State != video.Failed && view.Video.State != video.Cancelled {
 		return Record{}, ErrState
@@ -102,7 +102,7 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 	if view.Video.UploadedAt.IsZero() {
 		view.Video.State = video.AwaitingUpload
 	}
-	missing := append(view.Missing(), view.failedAlone(view.Video.Generation)...)
+	missing := append(view.Missing(), view.failedOptional(view.Video.Generation)...)
 	if err := s.Reopen(ctx, view, missing); err != nil {
 		return Record{}, err
 	}
@@ -116,7 +116,7 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 	if err := s.Reserve(ctx, v); err != nil {
 		return Record{}, err
 	}
-	return s.counted(ctx, id)(s.Change(ctx, id, view.ETag, func(v *video.Video) ([]Intent, error) {
+	return s.reserveAgain(ctx, id)(s.Change(ctx, id, view.ETag, func(v *video.Video) ([]OutboxMessage, error) {
 		v.Error = nil
 		if v.UploadedAt.IsZero() {
 			v.State = video.AwaitingUpload
@@ -126,13 +126,13 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 		if _, planned := view.Plans[v.Generation]; planned {
 			v.State = video.Processing
 		}
-		return append(missing, FollowIntent()), nil
+		return append(missing, FollowMessage()), nil
 	}))
 }
 
-// counted gives back what was reserved for a change that did not happen. If the process
+// reserveAgain gives back what was reserved for a change that did not happen. If the process
 // dies before, the mark is there, and the step on change counts again.
-func (s *Store) counted(ctx context.Context, id video.ID) func(Record, error) (Record, error) {
+func (s *Store) reserveAgain(ctx context.Context, id video.ID) func(Record, error) (Record, error) {
 	return func(rec Record, err error) (Record, error) {
 		if err != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
@@ -143,19 +143,19 @@ func (s *Store) counted(ctx context.Context, id video.ID) func(Record, error) (R
 	}
 }
 
-// failedAlone returns the intents for the steps of a generation that failed alone.
-func (v View) failedAlone(generation int) []Intent {
-	return slices.DeleteFunc(v.alone(generation), func(i Intent) bool {
+// failedOptional returns the messages for the steps of a generation that failed alone.
+func (v View) failedOptional(generation int) []OutboxMessage {
+	return slices.DeleteFunc(v.optional(generation), func(i OutboxMessage) bool {
 		s, found := v.StepOf(i.Key)
 		return !found || s.State != StepFailed
 	})
 }
 
-// retryAlone sends again the steps that failed alone in the generation that plays. META
+// retryOptional sends again the steps that failed alone in the generation that plays. META
 // stays as it is. The mark is written first: if the process then dies, the reconciler
 // finds the reopened steps.
-func (s *Store) retryAlone(ctx context.Context, view View) error {
-	failed := view.failedAlone(view.Video.Serving)
+func (s *Store) retryOptional(ctx context.Context, view View) error {
+	failed := view.failedOptional(view.Video.Serving)
 	if len(failed) == 0 {
 		return ErrState
 	}
@@ -192,13 +192,13 @@ func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 	if err := s.Reserve(ctx, v); err != nil {
 		return Record{}, err
 	}
-	return s.counted(ctx, id)(s.Change(ctx, id, "", func(v *video.Video) ([]Intent, error) {
+	return s.reserveAgain(ctx, id)(s.Change(ctx, id, "", func(v *video.Video) ([]OutboxMessage, error) {
 		if !may(*v) {
 			return nil, ErrState
 		}
 		v.Generation++
 		v.State, v.Error, v.Chunks = video.Uploaded, nil, 0
-		return []Intent{begin(*v)}, nil
+		return []OutboxMessage{probeMessage(*v)}, nil
 	}))
 }
 
@@ -206,22 +206,22 @@ func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 // only the purge step finds the video. With ifMatch it deletes only that version, else
 // ErrChanged. A video whose META cannot be read is deleted in any version. Safe to repeat.
 func (s *Store) Delete(ctx context.Context, id video.ID, ifMatch string) (Record, error) {
-	rec, err := s.Change(ctx, id, ifMatch, func(v *video.Video) ([]Intent, error) {
+	rec, err := s.Change(ctx, id, ifMatch, func(v *video.Video) ([]OutboxMessage, error) {
 		if v.State == video.Deleting {
 			return nil, ErrUnchanged
 		}
 		v.State = video.Deleting
-		return []Intent{RemoveIntent()}, nil
+		return []OutboxMessage{RemoveMessage()}, nil
 	})
 	if errors.Is(err, tablestore.ErrUnreadable) {
-		return s.bury(ctx, id)
+		return s.setDeleting(ctx, id)
 	}
 	return rec, err
 }
 
-// bury puts the tombstone in the place of a META that cannot be read. What can be read
+// setDeleting puts the tombstone in the place of a META that cannot be read. What can be read
 // of it stays, such as whose it is: the purge needs that.
-func (s *Store) bury(ctx context.Context, id video.ID) (Record, error) {
+func (s *Store) setDeleting(ctx context.Context, id video.ID) (Record, error) {
 	row, err := s.videos.Get(ctx, string(id), metaKey)
 	if err != nil {
 		return Record{}, fmt.Errorf("read video %s: %w", id, err)
@@ -231,20 +231,20 @@ func (s *Store) bury(ctx context.Context, id video.ID) (Record, error) {
 		return s.Delete(ctx, id, "") // it was repaired meanwhile
 	}
 	rec.Video.ID, rec.Video.State = id, video.Deleting
-	rec, err = s.write(ctx, rec, rec.Video, []Intent{RemoveIntent()})
+	rec, err = s.write(ctx, rec, rec.Video, []OutboxMessage{RemoveMessage()})
 	if errors.Is(err, ErrChanged) {
 		return s.Delete(ctx, id, "")
 	}
 	return rec, err
 }
 
-// Reopen clears the claims of the steps that intents name, so that a new message may
+// Reopen clears the claims of the steps that messages name, so that a new message may
 // claim them. Call it only when their messages are known or believed to be lost. If an
 // attempt still runs, its commit is refused. That is needed, because its blobs are not
 // those of a running step any more, and the janitor may have removed them.
-func (s *Store) Reopen(ctx context.Context, view View, intents []Intent) error {
-	for _, intent := range intents {
-		step, found := view.StepOf(intent.Key)
+func (s *Store) Reopen(ctx context.Context, view View, messages []OutboxMessage) error {
+	for _, message := range messages {
+		step, found := view.StepOf(message.Key)
 		if !found {
 			continue
 		}
@@ -263,13 +263,13 @@ func (s *Store) reopen(ctx context.Context, step Step) error {
 	}
 	at, before := now(), step
 	step.abandoned(at)
-	step.State, step.Carrier, step.Attempt, step.QueuedAt = StepQueued, "", "", at
+	step.State, step.OwnerMessageID, step.Attempt, step.QueuedAt = StepQueued, "", "", at
 	_, err := s.videos.Update(ctx, step.row(), step.etag)
 	if err != nil && !isStale(err) {
 		return fmt.Errorf("reopen %s: %w", step.Key, err)
 	}
 	if err == nil {
-		s.tellAttempt(before, step, video.Plan{})
+		s.notifyAttempt(before, step, video.Plan{})
 	}
 	return nil
 }
@@ -288,12 +288,12 @@ func (s *Store) MarkPlayable(ctx context.Context, id video.ID) error {
 	if err != nil || !p.Ready() {
 		return err
 	}
-	_, err = s.Change(ctx, id, "", func(v *video.Video) ([]Intent, error) {
+	_, err = s.Change(ctx, id, "", func(v *video.Video) ([]OutboxMessage, error) {
 		if v.Playable || !v.Working() {
 			return nil, ErrUnchanged
 		}
 		v.Playable = true
-		return []Intent{FollowIntent()}, nil
+		return []OutboxMessage{FollowMessage()}, nil
 	})
 	return err
 }

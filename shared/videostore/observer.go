@@ -21,15 +21,15 @@ type Observer struct {
 // Observe sets the observer. Call it before the store is used.
 func (s *Store) Observe(o Observer) { s.observer = o }
 
-func (s *Store) tellVideo(before, after video.Video) {
+func (s *Store) notifyVideo(before, after video.Video) {
 	if s.observer.Video != nil && !before.UpdatedAt.Equal(after.UpdatedAt) {
 		s.observer.Video(before, after)
 	}
 }
 
-// tellAttempt tells of the attempt whose end is in the history of after and not in that
+// notifyAttempt tells of the attempt whose end is in the history of after and not in that
 // of before.
-func (s *Store) tellAttempt(before, after Step, plan video.Plan) {
+func (s *Store) notifyAttempt(before, after Step, plan video.Plan) {
 	n := len(after.History.Attempts)
 	if s.observer.Attempt == nil || n == 0 {
 		return

@@ -17,29 +17,29 @@ import (
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
-// Intent is the promise of one work item. The video of its key is not stored, because
+// OutboxMessage is the promise of one work item. The video of its key is not stored, because
 // it is the PartitionKey of the outbox row.
-type Intent struct {
+type OutboxMessage struct {
 	Queue string `json:"q"`
 	workflow.Key
-	// Item is the id of the item. Empty: Key.ItemID, so that an intent that is sent
-	// twice makes two messages of the same item.
+	// Item is the id of the item. Empty: Key.ItemID, so that one that is sent
+	// twice makes two queue messages of the same item.
 	Item string `json:"id,omitempty"`
 	// Trace is the W3C trace context of the item's sender; empty without tracing.
 	Trace string `json:"tp,omitempty"`
 
-	alone bool // the step fails alone
+	optional bool // the step fails alone
 }
 
-// Is reports whether an item asks for the same work as the intent. Items whose intent
+// Is reports whether an item asks for the same work as the message. Items whose message
 // sets Item (index) all ask for the same: to make other tables follow META.
-func (i Intent) Is(id video.ID, item workitem.Item) bool {
+func (i OutboxMessage) Is(id video.ID, item workitem.Item) bool {
 	i.ID = id
 	return item.Subject == string(i.ID) && item.Step == i.Step && (i.Item != "" || item.ID == i.ItemID())
 }
 
 // item builds the message.
-func (i Intent) item() (workitem.Item, error) {
+func (i OutboxMessage) item() (workitem.Item, error) {
 	name := i.Item
 	if name == "" {
 		name = i.ItemID()
@@ -51,22 +51,22 @@ func (i Intent) item() (workitem.Item, error) {
 
 var tracer = otel.Tracer("videostore")
 
-// intentsPerRow keeps an outbox row far under the 64 KiB of one property.
-const intentsPerRow = 300
+// messagesPerRow keeps an outbox row far under the 64 KiB of one property.
+const messagesPerRow = 300
 
-// outboxRows packs intents into as few rows as fit, so that a fan-out to hundreds of
+// outboxRows packs messages into as few rows as fit, so that a fan-out to hundreds of
 // chunks fits in one entity-group transaction.
-func outboxRows(ctx context.Context, id video.ID, intents []Intent) ([]tablestore.Entity, error) {
+func outboxRows(ctx context.Context, id video.ID, messages []OutboxMessage) ([]tablestore.Entity, error) {
 	var rows []tablestore.Entity
 	if parent := tracing.Parent(ctx); parent != "" {
-		intents = slices.Clone(intents)
-		for i := range intents {
-			intents[i].Trace = parent
+		messages = slices.Clone(messages)
+		for i := range messages {
+			messages[i].Trace = parent
 		}
 	}
-	for len(intents) > 0 {
-		n := min(len(intents), intentsPerRow)
-		packed, err := json.Marshal(intents[:n])
+	for len(messages) > 0 {
+		n := min(len(messages), messagesPerRow)
+		packed, err := json.Marshal(messages[:n])
 		if err != nil {
 			return nil, fmt.Errorf("encode outbox of %s: %w", id, err)
 		}
@@ -76,9 +76,9 @@ func outboxRows(ctx context.Context, id video.ID, intents []Intent) ([]tablestor
 		}
 		rows = append(rows, tablestore.Entity{
 			PartitionKey: string(id), RowKey: "OUT:" + key.String(),
-			Props: map[string]any{"Intents": string(packed)},
+			Props: map[string]any{"Messages": string(packed)},
 		})
-		intents = intents[n:]
+		messages = messages[n:]
 	}
 	return rows, nil
 }
@@ -95,18 +95,18 @@ func inserted(rows []tablestore.Entity) (ops []tablestore.Op) {
 // two sends an item twice, which does no harm. The other order would lose the item.
 func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Entity) error {
 	for _, row := range rows {
-		var intents []Intent
-		if err := row.JSON("Intents", &intents); err != nil {
+		var messages []OutboxMessage
+		if err := row.JSON("Messages", &messages); err != nil {
 			return fmt.Errorf("decode outbox row of %s: %w", id, err)
 		}
-		for _, intent := range intents {
-			intent.ID = id
-			item, err := intent.item()
+		for _, message := range messages {
+			message.ID = id
+			item, err := message.item()
 			if err != nil {
-				return fmt.Errorf("build item for %s of %s: %w", intent.Step, id, err)
+				return fmt.Errorf("build item for %s of %s: %w", message.Step, id, err)
 			}
-			if err := s.sender.Send(ctx, intent.Queue, item, 0); err != nil {
-				return fmt.Errorf("enqueue %s of %s: %w", intent.Step, id, err)
+			if err := s.sender.Send(ctx, message.Queue, item, 0); err != nil {
+				return fmt.Errorf("enqueue %s of %s: %w", message.Step, id, err)
 			}
 		}
 		if err := s.videos.Delete(ctx, row.PartitionKey, row.RowKey, "*"); err != nil && !errors.Is(err, tablestore.ErrNotFound) {
@@ -116,25 +116,25 @@ func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Ent
 	return nil
 }
 
-// Resend promises intents once more and sends them, for messages that are believed to
+// Resend promises messages once more and sends them, for messages that are believed to
 // be lost. META is not written, because users hold its ETag, so the insert of the
 // outbox row does not notice a purge. If this process is then killed, the row is left
 // without a video. The mark is written first, so that Sweep finds the row. Safe to
 // repeat.
-func (s *Store) Resend(ctx context.Context, rec Record, intents []Intent) error {
+func (s *Store) Resend(ctx context.Context, rec Record, messages []OutboxMessage) error {
 	// What upkeep sends again belongs to no trace: this is where one begins.
 	ctx, span := tracer.Start(ctx, "promise again")
 	defer span.End()
 	if err := s.markAtRest(ctx, rec); err != nil {
 		return err
 	}
-	rows, err := outboxRows(ctx, rec.Video.ID, intents)
+	rows, err := outboxRows(ctx, rec.Video.ID, messages)
 	if err != nil {
 		return err
 	}
 	for _, row := range rows {
 		if _, err := s.videos.Insert(ctx, row); err != nil {
-			return fmt.Errorf("promise %s of %s again: %w", intents[0].Step, rec.Video.ID, err)
+			return fmt.Errorf("promise %s of %s again: %w", messages[0].Step, rec.Video.ID, err)
 		}
 	}
 	return s.sendRows(ctx, rec.Video.ID, rows)

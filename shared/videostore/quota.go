@@ -68,10 +68,10 @@ func (e *QuotaError) Error() string {
 // help.
 var ErrBusy = errors.New("too much of this work is waiting already")
 
-// over returns a *QuotaError when the change from before to after takes more of something
+// exceededBy returns a *QuotaError when the change from before to after takes more of something
 // than the quota allows. What stays equal or shrinks is always allowed, also when it is
 // over a quota that was lowered meanwhile.
-func (q Quota) over(before, after sums) *QuotaError {
+func (q Quota) exceededBy(before, after sums) *QuotaError {
 	for _, c := range []struct {
 		name                 string
 		limit, before, after int64
@@ -118,7 +118,7 @@ func ledgerOf(owner string) string {
 func (s *Store) Reserve(ctx context.Context, v video.Video) error {
 	e := s.videoEntry(v.Owner, v.ID)
 	e.quota = s.limits.quotaOf(v.Owner)
-	e.want = func(_ context.Context, old line) (line, int64, error) {
+	e.want = func(_ context.Context, old usageRow) (usageRow, int64, error) {
 		want, seconds := videoLine(v, old)
 		return want, seconds, nil
 	}
@@ -165,10 +165,10 @@ func (s *Store) ownerOf(ctx context.Context, id video.ID) (string, error) {
 
 // videoEntry is the line of a video, as META says; none without META.
 func (s *Store) videoEntry(owner string, id video.ID) entry {
-	return entry{ledger: ledgerOf(owner), key: videoLines + string(id), want: func(ctx context.Context, old line) (line, int64, error) {
+	return entry{ledger: ledgerOf(owner), key: videoLines + string(id), want: func(ctx context.Context, old usageRow) (usageRow, int64, error) {
 		rec, err := s.Get(ctx, id)
 		if errors.Is(err, ErrNotFound) {
-			return line{}, 0, nil
+			return usageRow{}, 0, nil
 		}
 		want, seconds := videoLine(rec.Video, old)
 		return want, seconds, err
@@ -177,9 +177,9 @@ func (s *Store) videoEntry(owner string, id video.ID) entry {
 
 // videoLine is what a video takes, given the line that there is. seconds are of a
 // generation that is not counted yet, and whose length is known.
-func videoLine(v video.Video, old line) (want line, seconds int64) {
+func videoLine(v video.Video, old usageRow) (want usageRow, seconds int64) {
 	waiting := v.State == video.AwaitingUpload || v.State.Active()
-	want = line{
+	want = usageRow{
 		amounts:    amounts{Bytes: v.SizeBytes, Waiting: one(waiting), Videos: 1},
 		Generation: old.Generation, CreatedAt: v.CreatedAt, etag: old.etag,
 	}
@@ -234,22 +234,22 @@ func asBusy(err error) error {
 	return err
 }
 
-// take writes a line for work that was asked for. It stays until the work has ended and
+// take writes a row for requested work. It stays until the work has ended and
 // its place is needed: see sweep.
 func (s *Store) take(ctx context.Context, e entry, takes amounts) error {
 	if e.quota == (Quota{}) {
 		return nil
 	}
-	e.want = func(_ context.Context, old line) (line, int64, error) {
-		return line{amounts: takes, CreatedAt: now(), etag: old.etag}, 0, nil
+	e.want = func(_ context.Context, old usageRow) (usageRow, int64, error) {
+		return usageRow{amounts: takes, CreatedAt: now(), etag: old.etag}, 0, nil
 	}
 	_, err := s.set(ctx, e)
 	return err
 }
 
-// giveBack removes a line. Safe to repeat.
+// giveBack removes a row. Safe to repeat.
 func (s *Store) giveBack(ctx context.Context, e entry) error {
-	e.quota, e.want = Quota{}, func(context.Context, line) (line, int64, error) { return line{}, 0, nil }
+	e.quota, e.want = Quota{}, func(context.Context, usageRow) (usageRow, int64, error) { return usageRow{}, 0, nil }
 	_, err := s.set(ctx, e)
 	return err
 }

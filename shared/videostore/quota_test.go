@@ -142,7 +142,7 @@ func TestQuotaFollowsTheVideo(t *testing.T) {
 	}
 	change := func(edit func(*video.Video)) {
 		t.Helper()
-		if _, err := s.Change(t.Context(), v.ID, "", func(v *video.Video) ([]videostore.Intent, error) { edit(v); return nil, nil }); err != nil {
+		if _, err := s.Change(t.Context(), v.ID, "", func(v *video.Video) ([]videostore.OutboxMessage, error) { edit(v); return nil, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -198,7 +198,7 @@ func TestLateCountDoesNotStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready := func(state video.State) {
-		if _, err := s.Change(t.Context(), v.ID, "", func(v *video.Video) ([]videostore.Intent, error) { v.State = state; return nil, nil }); err != nil {
+		if _, err := s.Change(t.Context(), v.ID, "", func(v *video.Video) ([]videostore.OutboxMessage, error) { v.State = state; return nil, nil }); err != nil {
 			t.Error(err)
 		}
 	}

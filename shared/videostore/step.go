@@ -32,12 +32,12 @@ type Step struct {
 
 	// Attempt is the random id of the attempt that owns the row: the fencing token.
 	Attempt string
-	// Carrier is the id of the message that brought the step. When the same message is
+	// OwnerMessageID is the id of the message that brought the step. When the same message is
 	// delivered again its earlier lease must have ended, so that delivery may claim a
 	// running step at once. Another message for a running step is a duplicate.
-	Carrier  string
-	Attempts int
-	Worker   string
+	OwnerMessageID string
+	Attempts       int
+	Worker         string
 
 	// Input is the blob in container "sources" that came with the request; empty
 	// when nothing came.
@@ -63,12 +63,12 @@ type Step struct {
 // Ended reports whether nothing more is to be done: the step is committed, or it failed
 // alone. A step whose failure is the video's is not ended, because a retry repeats it.
 func (s Step) Ended() bool {
-	return s.State == StepDone || s.State == StepFailed && s.Key.Declared().FailsAlone()
+	return s.State == StepDone || s.State == StepFailed && s.Key.Declared().IsOptional()
 }
 
 func (s Step) row() tablestore.Entity {
 	props := map[string]any{
-		"State": string(s.State), "Attempt": s.Attempt, "Carrier": s.Carrier,
+		"State": string(s.State), "Attempt": s.Attempt, "OwnerMessageID": s.OwnerMessageID,
 		"Attempts": int32(s.Attempts), "Worker": s.Worker, "Output": string(s.Output),
 	}
 	for name, at := range map[string]time.Time{
@@ -125,7 +125,7 @@ func readStep(row tablestore.Entity) (Step, error) {
 	}
 	s := Step{
 		Key:   key,
-		State: StepState(row.String("State")), Attempt: row.String("Attempt"), Carrier: row.String("Carrier"),
+		State: StepState(row.String("State")), Attempt: row.String("Attempt"), OwnerMessageID: row.String("OwnerMessageID"),
 		Attempts: row.Int("Attempts"), Worker: row.String("Worker"), Input: row.String("Input"),
 		CreatedAt: row.Time("CreatedAt"), QueuedAt: row.Time("QueuedAt"), StartedAt: row.Time("StartedAt"), FinishedAt: row.Time("FinishedAt"),
 		History: readHistory(row), Read: sourceparts.Versions(row.String("Read")), WrittenAt: row.Timestamp, etag: row.ETag,

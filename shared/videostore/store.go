@@ -45,12 +45,12 @@ type Sender interface {
 
 // Store is safe for concurrent use.
 type Store struct {
-	videos   *tablestore.Table
-	inflight *tablestore.Table
-	keys     *tablestore.Table
-	quotas   *tablestore.Table
-	limits   Limits
-	turns    turns
+	videos     *tablestore.Table
+	inflight   *tablestore.Table
+	keys       *tablestore.Table
+	quotas     *tablestore.Table
+	limits     Limits
+	ownerLocks keyedMutex
 
 	sender   Sender
 	observer Observer
@@ -73,13 +73,13 @@ func New(a *azstorage.Account, sender Sender) *Store {
 		panic(err) // maxPlans is not positive
 	}
 	return &Store{
-		plans:    plans,
-		videos:   tablestore.New(a.Table(VideosTable)),
-		inflight: tablestore.New(a.Table(InflightTable)),
-		keys:     tablestore.New(a.Table(IdempotencyTable)),
-		quotas:   tablestore.New(a.Table(QuotasTable)),
-		turns:    newTurns(),
-		sender:   sender,
+		plans:      plans,
+		videos:     tablestore.New(a.Table(VideosTable)),
+		inflight:   tablestore.New(a.Table(InflightTable)),
+		keys:       tablestore.New(a.Table(IdempotencyTable)),
+		quotas:     tablestore.New(a.Table(QuotasTable)),
+		ownerLocks: newKeyedMutex(),
+		sender:     sender,
 	}
 }
 
@@ -140,21 +140,21 @@ func (s *Store) Exists(ctx context.Context, id video.ID) (bool, error) {
 	return err == nil && rec.Video.State != video.Deleting, err
 }
 
-// Change applies edit to the newest META and writes it with the intents that edit
+// Change applies edit to the newest META and writes it with the messages that edit
 // returns in one entity-group transaction. Then it sends them. With ifMatch it changes
 // only that version, else ErrChanged. Without ifMatch it repeats edit when META was
 // changed meanwhile, so edit may run several times and must have no side effects. When
 // edit returns ErrUnchanged nothing is written. Other errors of edit are returned as
 // they are.
-func (s *Store) Change(ctx context.Context, id video.ID, ifMatch string, edit func(*video.Video) ([]Intent, error)) (Record, error) {
-	return s.changeWith(ctx, id, ifMatch, func(v *video.Video) ([]Intent, []tablestore.Op, error) {
-		intents, err := edit(v)
-		return intents, nil, err
+func (s *Store) Change(ctx context.Context, id video.ID, ifMatch string, edit func(*video.Video) ([]OutboxMessage, error)) (Record, error) {
+	return s.changeWith(ctx, id, ifMatch, func(v *video.Video) ([]OutboxMessage, []tablestore.Op, error) {
+		messages, err := edit(v)
+		return messages, nil, err
 	})
 }
 
 // changeWith is Change with more operations in the transaction.
-func (s *Store) changeWith(ctx context.Context, id video.ID, ifMatch string, edit func(*video.Video) ([]Intent, []tablestore.Op, error)) (Record, error) {
+func (s *Store) changeWith(ctx context.Context, id video.ID, ifMatch string, edit func(*video.Video) ([]OutboxMessage, []tablestore.Op, error)) (Record, error) {
 	for {
 		rec, err := s.Get(ctx, id)
 		if err != nil {
@@ -164,14 +164,14 @@ func (s *Store) changeWith(ctx context.Context, id video.ID, ifMatch string, edi
 			return Record{}, ErrChanged
 		}
 		after := rec.Video
-		intents, more, err := edit(&after)
+		messages, more, err := edit(&after)
 		if errors.Is(err, ErrUnchanged) {
 			return rec, nil
 		}
 		if err != nil {
 			return Record{}, err
 		}
-		changed, err := s.write(ctx, rec, after, intents, more...)
+		changed, err := s.write(ctx, rec, after, messages, more...)
 		if !errors.Is(err, ErrChanged) || ifMatch != "" {
 			return changed, err
 		}
@@ -182,8 +182,8 @@ func (s *Store) changeWith(ctx context.Context, id video.ID, ifMatch string, edi
 // transaction. Then it sends the messages and tells the observer. ErrChanged when META or
 // a row of more is not as expected. The record's ETag says whether it was written, also
 // when the messages could not be sent.
-func (s *Store) write(ctx context.Context, rec Record, after video.Video, intents []Intent, more ...tablestore.Op) (Record, error) {
-	if len(intents) > 0 {
+func (s *Store) write(ctx context.Context, rec Record, after video.Video, messages []OutboxMessage, more ...tablestore.Op) (Record, error) {
+	if len(messages) > 0 {
 		if err := s.MarkInflight(ctx, after); err != nil {
 			return Record{}, err
 		}
@@ -193,7 +193,7 @@ func (s *Store) write(ctx context.Context, rec Record, after video.Video, intent
 	if err != nil {
 		return Record{}, err
 	}
-	out, err := outboxRows(ctx, after.ID, intents)
+	out, err := outboxRows(ctx, after.ID, messages)
 	if err != nil {
 		return Record{}, err
 	}
@@ -205,7 +205,7 @@ func (s *Store) write(ctx context.Context, rec Record, after video.Video, intent
 	if err != nil {
 		return Record{}, fmt.Errorf("write video %s: %w", after.ID, err)
 	}
-	s.tellVideo(rec.Video, after)
+	s.notifyVideo(rec.Video, after)
 	return Record{Video: after, ETag: etags[0]}, s.sendRows(ctx, after.ID, out)
 }
 
@@ -225,9 +225,9 @@ func metaRow(v video.Video) (tablestore.Entity, error) {
 	}, nil
 }
 
-// OfMeta reports whether a row that cannot be read is META, and of which video: [Store.Delete]
+// VideoOfMeta reports whether a row that cannot be read is META, and of which video: [Store.Delete]
 // removes it, with all that it may name.
-func OfMeta(row tablestore.Unreadable) (id video.ID, isMeta bool) {
+func VideoOfMeta(row tablestore.Unreadable) (id video.ID, isMeta bool) {
 	return video.ID(row.PartitionKey), row.Table == VideosTable && row.RowKey == metaKey
 }
 

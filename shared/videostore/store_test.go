@@ -26,7 +26,7 @@ import (
 const stepChecked = "checked"
 
 func TestMain(m *testing.M) {
-	workflow.Steps = append(workflow.Steps, workflow.Step{Name: stepChecked, Stage: workflow.Part, Alone: true, Queues: []string{workflow.Audio}})
+	workflow.Steps = append(workflow.Steps, workflow.Step{Name: stepChecked, Stage: workflow.Part, Optional: true, Queues: []string{workflow.Audio}})
 	azuritetest.Main(m)
 }
 
@@ -122,7 +122,7 @@ func plan(chunks int, audio bool) video.Plan {
 }
 
 func picturesAndSound(p video.Plan) []video.Promise {
-	return slices.DeleteFunc(workflow.Stored(p), func(p video.Promise) bool { return p.Step == stepChecked || p.After })
+	return slices.DeleteFunc(workflow.PromisesFor(p), func(p video.Promise) bool { return p.Step == stepChecked || p.After })
 }
 
 func key(id video.ID, step string, index int) workflow.Key {
@@ -245,7 +245,7 @@ func TestCommitSurvivesAnEditOfTheVideo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) { v.Title = "Edited"; return nil, nil }); err != nil {
+	if _, err := s.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) { v.Title = "Edited"; return nil, nil }); err != nil {
 		t.Fatal(err)
 	}
 	p := plan(1, false)
@@ -417,7 +417,7 @@ func TestCommitsPromiseTheNextChunks(t *testing.T) {
 							err = c.Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 120}})
 						}
 						if err == nil {
-							err = c.Send(t.Context())
+							err = c.SendOutbox(t.Context())
 						}
 						if err == nil {
 							_, err = s.FanIn(t.Context(), id, p)
@@ -456,7 +456,7 @@ func TestMissingIsWhatWasPromised(t *testing.T) {
 		t.Fatal(err)
 	}
 	if missing := view.Missing(); len(missing) != open {
-		t.Errorf("%d intents are missing, %d were promised", len(missing), open)
+		t.Errorf("%d messages are missing, %d were promised", len(missing), open)
 	}
 }
 
@@ -540,14 +540,14 @@ func TestSettleKeepsARenewedMark(t *testing.T) {
 	if _, err := s.Cancel(t.Context(), id); err != nil { // new work, new mark
 		t.Fatal(err)
 	}
-	if err := s.Settle(t.Context(), marks[0]); err != nil {
+	if err := s.ClearInflight(t.Context(), marks[0]); err != nil {
 		t.Fatal(err)
 	}
 	again, err := inflight(t, s)
 	if err != nil || len(again) != 1 {
 		t.Fatalf("Inflight = %v, %v; a stale Settle removed the mark", again, err)
 	}
-	if err := s.Settle(t.Context(), again[0]); err != nil {
+	if err := s.ClearInflight(t.Context(), again[0]); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := inflight(t, s); err != nil || len(left) != 0 {

@@ -25,7 +25,7 @@ type View struct {
 	// LeftOut are steps whose rows cannot be read, of a view by Look.
 	LeftOut map[workflow.Key]bool
 
-	reach map[int]reach // by generation
+	cursor map[int]fanOutCursor // by generation
 }
 
 // View reads a video with one row-range query (T5). Its cost grows with the length of
@@ -34,9 +34,9 @@ func (s *Store) View(ctx context.Context, id video.ID) (View, error) {
 	return s.view(ctx, id, metaKey, "", false)
 }
 
-// Look is View for people: rows that cannot be read are left out and reported. Nothing
+// ReadSnapshot is View for people: rows that cannot be read are left out and reported. Nothing
 // may be decided by it, because the steps left out may be done, and may name blobs.
-func (s *Store) Look(ctx context.Context, id video.ID) (View, error) {
+func (s *Store) ReadSnapshot(ctx context.Context, id video.ID) (View, error) {
 	return s.view(ctx, id, metaKey, "", true)
 }
 
@@ -56,7 +56,7 @@ func (s *Store) ViewWithRequests(ctx context.Context, id video.ID, states ...Ste
 func (s *Store) view(ctx context.Context, id video.ID, from, filter string, leaveOut bool) (View, error) {
 	view := View{
 		Plans: map[int]video.Plan{}, Parts: map[int][]video.AudioPart{}, Previews: map[int]map[int]video.Preview{},
-		LeftOut: map[workflow.Key]bool{}, reach: map[int]reach{},
+		LeftOut: map[workflow.Key]bool{}, cursor: map[int]fanOutCursor{},
 	}
 	found, unreadable := false, error(nil)
 	rows := s.videos.Query(ctx, tablestore.Query{
@@ -112,7 +112,7 @@ func (v *View) read(row tablestore.Entity) (take func(), err error) {
 		return func() { v.Record = rec }, err
 	case "NEXT":
 		_, err = fmt.Sscanf(row.RowKey, "NEXT:%d", &generation)
-		return func() { v.reach[generation] = readReach(row) }, err
+		return func() { v.cursor[generation] = readFanOutCursor(row) }, err
 	case "OUT":
 		return func() { v.Promised = true }, nil
 	case "PLAN":
@@ -160,7 +160,7 @@ func (v View) Find(generation int, name string, index int) (Step, bool) {
 
 // Whole returns the output of a generation's last step, or false while that is not done.
 func (v View) Whole(generation int) (out video.FinishOutput, done bool, _ error) {
-	step, found := v.Find(generation, workflow.The(workflow.Last).Name, 0)
+	step, found := v.Find(generation, workflow.OnlyStepIn(workflow.Last).Name, 0)
 	if !found || step.State != StepDone {
 		return out, false, nil
 	}
@@ -201,7 +201,7 @@ func (v View) Presentation(generation int) (playlist.Presentation, error) {
 // open step on request reads it.
 func (v View) Keeps(generation int) bool {
 	return generation == v.Video.Serving || generation == v.Video.Generation ||
-		slices.ContainsFunc(v.OpenAlone(), func(i Intent) bool { return i.Generation == generation })
+		slices.ContainsFunc(v.OpenOptional(), func(i OutboxMessage) bool { return i.Generation == generation })
 }
 
 // Progress is how far the newest generation is.
@@ -221,7 +221,7 @@ func (r Record) Progress() (p Progress, exact bool) {
 		p.Percent, p.ChunksDone = 100, p.ChunksTotal
 		return p, true
 	case p.ChunksTotal > 0:
-		p.Percent = workflow.The(workflow.First).Weight
+		p.Percent = workflow.OnlyStepIn(workflow.First).Weight
 		return p, false
 	}
 	return p, true
@@ -235,13 +235,13 @@ func (v View) Progress() Progress {
 		return p
 	}
 	plan := v.Plans[v.Video.Generation]
-	absent := 100 - workflow.The(workflow.First).Weight - workflow.The(workflow.Last).Weight
+	absent := 100 - workflow.OnlyStepIn(workflow.First).Weight - workflow.OnlyStepIn(workflow.Last).Weight
 	for _, part := range workflow.Promises(plan, workflow.Part) {
 		var done, total int64
 		for i := range part.Items {
 			size := part.Step.Size(plan, i)
 			total += size
-			if v.open(intentOf(v.Video, plan, part.Step, i)) {
+			if v.open(messageFor(v.Video, plan, part.Step, i)) {
 				continue
 			}
 			done += size

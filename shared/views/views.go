@@ -177,10 +177,10 @@ func readOpenDay(row tablestore.Entity) (string, error) {
 // countOf reads any row that counts views.
 func countOf(row tablestore.Entity) (int64, error) { return row.Int64("Views"), nil }
 
-// Of returns the views of a video: one row range for the closed days, one for
+// Views returns the views of a video: one row range for the closed days, one for
 // the list of open days, and Shards point queries for each of these, of which
 // there are one or two.
-func (c *Counter) Of(ctx context.Context, id video.ID) (Views, error) {
+func (c *Counter) Views(ctx context.Context, id video.ID) (Views, error) {
 	// The open days are listed first: one that is closed in between is found
 	// among the closed ones, and skipped below.
 	open, err := c.openDays(ctx)

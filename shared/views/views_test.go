@@ -83,7 +83,7 @@ func TestEveryViewCounts(t *testing.T) {
 	}
 	wg.Wait()
 	c.mustCount(t, other, today, 1)
-	got, err := c.Of(t.Context(), id)
+	got, err := c.Views(t.Context(), id)
 	want := Views{Total: viewers * each, Days: []Day{{today.Truncate(24 * time.Hour), viewers * each}}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("views: %v\n%s", err, diff)
@@ -92,7 +92,7 @@ func TestEveryViewCounts(t *testing.T) {
 		t.Errorf("%d rows: the views are not spread", n)
 	}
 	ctx, meter := azstorage.WithCounter(t.Context())
-	if _, err := c.Of(ctx, id); err != nil || meter.Requests() != 2+Shards || meter.ByClass(tablestore.RowRange) != 2 {
+	if _, err := c.Views(ctx, id); err != nil || meter.Requests() != 2+Shards || meter.ByClass(tablestore.RowRange) != 2 {
 		t.Errorf("reading took %d requests, %d of them row ranges; error %v", meter.Requests(), meter.ByClass(tablestore.RowRange), err)
 	}
 }
@@ -120,7 +120,7 @@ func TestLostReplyAtABusyRowCountsOnce(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if got, err := others.Of(t.Context(), id); err != nil || got.Total != 121 {
+	if got, err := others.Views(t.Context(), id); err != nil || got.Total != 121 {
 		t.Errorf("121 views are counted as %d, error %v", got.Total, err)
 	}
 }
@@ -140,7 +140,7 @@ func TestLostReplyCountsOnce(t *testing.T) {
 	c := faulty(faults, azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 3, Delay: 10 * time.Millisecond})
 	id := video.NewID()
 	c.mustCount(t, id, today, 10)
-	if got, err := c.Of(t.Context(), id); err != nil || got.Total != 10 {
+	if got, err := c.Views(t.Context(), id); err != nil || got.Total != 10 {
 		t.Errorf("10 views are counted as %d, error %v", got.Total, err)
 	}
 	if faults.Fired() < 6 {
@@ -181,7 +181,7 @@ func TestKilledRollUp(t *testing.T) {
 			killed := dying.RollUp(t.Context(), today, always) != nil
 			check := func(when string) {
 				for i, id := range ids {
-					got, err := c.Of(t.Context(), id)
+					got, err := c.Views(t.Context(), id)
 					if diff := cmp.Diff(want[i], got); err != nil || diff != "" {
 						t.Fatalf("fault %v at request %d, %s: %v\n%s", fault, at, when, err, diff)
 					}
@@ -226,7 +226,7 @@ func TestRollUpsAtOnce(t *testing.T) {
 		t.Error(err)
 	}
 	for i, id := range ids {
-		if got, err := c.Of(t.Context(), id); err != nil || !cmp.Equal(want[i], got) {
+		if got, err := c.Views(t.Context(), id); err != nil || !cmp.Equal(want[i], got) {
 			t.Errorf("views %+v, error %v, want %+v", got, err, want[i])
 		}
 	}
@@ -279,7 +279,7 @@ func TestNewestDaysFirst(t *testing.T) {
 		c.mustCount(t, id, today.AddDate(0, 0, -ago), 1)
 	}
 	for range 2 {
-		got, err := c.Of(t.Context(), id)
+		got, err := c.Views(t.Context(), id)
 		if err != nil || got.Total != 40 || len(got.Days) != daysShown {
 			t.Fatalf("%d views on %d days, error %v", got.Total, len(got.Days), err)
 		}

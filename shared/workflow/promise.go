@@ -8,13 +8,13 @@ type Promise struct {
 	Items int
 }
 
-// Stored is what a new plan is to store: every part and every step after ready
+// PromisesFor is what a new plan is to store: every part and every step after ready
 // that has a run in it.
-func Stored(plan video.Plan) (stored []video.Promise) {
+func PromisesFor(plan video.Plan) (stored []video.Promise) {
 	for _, s := range Steps {
 		if n := s.Items(plan); n > 0 && (s.Stage == Part || s.Stage == AfterReady) {
 			stored = append(stored, video.Promise{
-				Step: s.Name, Items: n, PerChunk: s.Count == PerChunk, After: s.Stage == AfterReady, Alone: s.FailsAlone(), Queue: s.Queues[len(s.Queues)-1],
+				Step: s.Name, Items: n, PerChunk: s.Count == PerChunk, After: s.Stage == AfterReady, Optional: s.IsOptional(), Queue: s.Queues[len(s.Queues)-1],
 			})
 		}
 	}
@@ -30,9 +30,9 @@ func Promises(plan video.Plan, stage Stage) (promised []Promise) {
 		}
 		step, known := Find(p.Step)
 		// Whether it fails alone is asked before the stage is replaced: it depends on it.
-		step.Stage, step.Alone = stage, step.FailsAlone()
+		step.Stage, step.Optional = stage, step.IsOptional()
 		if !known { // a newer release planned: it is counted and asked for, and run elsewhere
-			step.Alone, step.Queues = p.Alone, []string{p.Queue}
+			step.Optional, step.Queues = p.Optional, []string{p.Queue}
 			if p.PerChunk {
 				step.Count = PerChunk
 			}

@@ -68,11 +68,11 @@ type Step struct {
 	// that is due without one.
 	Choose func(v video.Video, plan video.Plan, index int) string
 
-	// Alone: its failure leaves the video as it is. The last step waits for a part
+	// Optional: its failure leaves the video as it is. The last step waits for a part
 	// that fails alone until that has ended, failed or not, so its retries delay the
 	// moment when the video is ready: what is not needed for that belongs AfterReady.
 	// AfterReady and OnRequest always fail alone.
-	Alone bool
+	Optional bool
 
 	// Weight is its share of the progress bar, in percent. All together are 100.
 	Weight int
@@ -92,9 +92,9 @@ type Step struct {
 // HasRows reports whether runs of the step are claimed and committed in a row.
 func (s Step) HasRows() bool { return s.Stage >= First && s.Stage <= OnRequest }
 
-// FailsAlone reports whether a failure of the step leaves its video as it is.
-func (s Step) FailsAlone() bool {
-	return s.Alone || s.Stage == AfterReady || s.Stage == OnRequest
+// IsOptional reports whether a failure of the step leaves its video as it is.
+func (s Step) IsOptional() bool {
+	return s.Optional || s.Stage == AfterReady || s.Stage == OnRequest
 }
 
 // Shown reports whether the timeline shows runs of the step.
@@ -139,17 +139,19 @@ func (s Step) Queue(v video.Video, plan video.Plan, index int) string {
 	if s.Choose != nil {
 		base = s.Choose(v, plan, index)
 	}
-	return inLane(base, v)
+	return laneQueue(base, v)
 }
 
 // Urgent is the queue of a run that a viewer waits for, with the video's lane.
-func (s Step) Urgent(v video.Video) string { return inLane(s.Queues[0], v) }
+func (s Step) Urgent(v video.Video) string { return laneQueue(s.Queues[0], v) }
 
-// Hurried is the queue of a run of which a viewer has a preview: behind what is urgent, and
+// ExpeditedQueue is the queue of a run of which a viewer has a preview: behind what is urgent, and
 // before the bulk.
-func (s Step) Hurried(v video.Video) string { return inLane(s.Queues[min(1, len(s.Queues)-1)], v) }
+func (s Step) ExpeditedQueue(v video.Video) string {
+	return laneQueue(s.Queues[min(1, len(s.Queues)-1)], v)
+}
 
-func inLane(base string, v video.Video) string {
+func laneQueue(base string, v video.Video) string {
 	if slices.ContainsFunc(Specs, func(q workqueue.Spec) bool { return q.Name == base && q.Laned }) {
 		return workqueue.LaneName(base, v.Lane)
 	}
@@ -163,7 +165,7 @@ func inLane(base string, v video.Video) string {
 func (s Step) Wanted(v video.Video, generation int) bool {
 	switch s.Stage {
 	case First, Part, Last, AfterReady:
-		return v.Working() && v.Generation == generation || s.FailsAlone() && plays(v, generation)
+		return v.Working() && v.Generation == generation || s.IsOptional() && plays(v, generation)
 	case OnRequest:
 		return v.State != video.Deleting
 	}

@@ -29,17 +29,17 @@ var Steps = []Step{
 	{Name: StepProbe, Stage: First, Queues: []string{Probe}, Weight: 2},
 	{
 		Name: StepEncode, Stage: Part, Count: PerChunk, Makes: Pictures, Weight: 90,
-		Queues: []string{EncodeFirst, EncodeHigh, EncodeNormal, EncodeLow}, Choose: byUrgency,
+		Queues: []string{EncodeFirst, EncodeHigh, EncodeNormal, EncodeLow}, Choose: chooseChunkQueue,
 	},
 	{
 		Name: StepAudio, Stage: Part, Count: PerPortion, Makes: Sound, Weight: 3,
-		Queues: []string{AudioFirst, Audio}, Choose: firstPortionFirst,
+		Queues: []string{AudioFirst, Audio}, Choose: choosePortionQueue,
 	},
 	{Name: StepFinish, Stage: Last, Queues: []string{Finish}, Weight: 5},
 	{Name: StepDigest, Stage: AfterReady, Queues: []string{Audio}},
 	{Name: StepLoudness, Stage: AfterReady, Count: IfSound, Queues: []string{Audio}},
-	{Name: StepClip, Stage: OnRequest, Rows: "CLIP", Expires: true, Alone: true, Queues: []string{EncodeHigh}},
-	{Name: StepCaptions, Stage: OnRequest, Rows: "CAPTIONS", Alone: true, Queues: []string{Finish}},
+	{Name: StepClip, Stage: OnRequest, Rows: "CLIP", Expires: true, Optional: true, Queues: []string{EncodeHigh}},
+	{Name: StepCaptions, Stage: OnRequest, Rows: "CAPTIONS", Optional: true, Queues: []string{Finish}},
 	{Name: StepIndex, Stage: OnChange, Queues: []string{Index}},
 	{Name: StepPurge, Stage: OnDelete, Queues: []string{Purge}},
 }
@@ -48,14 +48,14 @@ var Steps = []Step{
 // first quarter of a minute, which is what a viewer waits for.
 const leadChunks = 3
 
-// byUrgency chooses the queue of a chunk (Q5). The first chunk of a new video
+// chooseChunkQueue chooses the queue of a chunk (Q5). The first chunk of a new video
 // goes before everything else of its lane, so that every upload is soon playable;
 // the next two go before the bulk; the rest follows the user's priority. A channel that
 // sent much while others waited gets a class less, or its first chunks would hold the
 // urgent slot all the time. Reprocessing, and work during the upload, have a low priority.
-func byUrgency(v video.Video, _ video.Plan, index int) string {
+func chooseChunkQueue(v video.Video, _ video.Plan, index int) string {
 	switch {
-	case v.Serving > 0, v.Early() && index >= leadChunks:
+	case v.Serving > 0, v.ProcessedEarly() && index >= leadChunks:
 		return EncodeLow
 	case v.Bulk && index == 0:
 		return EncodeHigh
@@ -69,10 +69,10 @@ func byUrgency(v video.Video, _ video.Plan, index int) string {
 	return EncodeNormal
 }
 
-// firstPortionFirst chooses the queue of a portion of sound: the first of a new video is
+// choosePortionQueue chooses the queue of a portion of sound: the first of a new video is
 // as urgent as its first chunk, and so is the second when there are no more, for such a
 // video has no chunk in the bulk either.
-func firstPortionFirst(v video.Video, plan video.Plan, index int) string {
+func choosePortionQueue(v video.Video, plan video.Plan, index int) string {
 	lead := index == 0 || len(plan.Sound) == 2
 	if lead && v.Serving == 0 {
 		return AudioFirst
@@ -89,8 +89,8 @@ func Find(name string) (Step, bool) {
 	return Step{Name: name}, false
 }
 
-// Of returns the steps of a stage, in order.
-func Of(stage Stage) (found []Step) {
+// StepsIn returns the steps of a stage, in order.
+func StepsIn(stage Stage) (found []Step) {
 	for _, s := range Steps {
 		if s.Stage == stage {
 			found = append(found, s)
@@ -99,14 +99,14 @@ func Of(stage Stage) (found []Step) {
 	return found
 }
 
-// The returns the only step of a stage: First, Last, OnChange or OnDelete. [Check]
+// OnlyStepIn returns the only step of a stage: First, Last, OnChange or OnDelete. [Check]
 // holds that there is one.
-func The(stage Stage) Step { return Of(stage)[0] }
+func OnlyStepIn(stage Stage) Step { return StepsIn(stage)[0] }
 
-// Order compares two steps by name, as the timeline shows them; unknown ones last.
-func Order(a, b string) int { return place(a) - place(b) }
+// CompareByName compares two steps by name, as the timeline shows them; unknown ones last.
+func CompareByName(a, b string) int { return indexOf(a) - indexOf(b) }
 
-func place(name string) int {
+func indexOf(name string) int {
 	if i := slices.IndexFunc(Steps, func(s Step) bool { return s.Name == name }); i >= 0 {
 		return i
 	}

@@ -126,22 +126,22 @@ func TestUrgentQueuesCarryTheFirstParts(t *testing.T) {
 		queue string
 		bulk  bool
 	}{
-		{"first chunk", byUrgency(video.Video{}, plan(3), 0), false},
-		{"third chunk", byUrgency(video.Video{}, plan(3), 2), false},
-		{"fourth chunk", byUrgency(video.Video{}, plan(3), 3), true},
-		{"first chunk, made again", byUrgency(again, plan(3), 0), true},
-		{"first chunk of a channel that sends much", byUrgency(video.Video{Bulk: true}, plan(3), 0), false},
-		{"second chunk of a channel that sends much", byUrgency(video.Video{Bulk: true}, plan(3), 1), true},
-		{"first portion", firstPortionFirst(video.Video{}, plan(3), 0), false},
-		{"second portion of three", firstPortionFirst(video.Video{}, plan(3), 1), true},
-		{"second portion of two", firstPortionFirst(video.Video{}, plan(2), 1), false},
-		{"first portion, made again", firstPortionFirst(again, plan(2), 0), true},
+		{"first chunk", chooseChunkQueue(video.Video{}, plan(3), 0), false},
+		{"third chunk", chooseChunkQueue(video.Video{}, plan(3), 2), false},
+		{"fourth chunk", chooseChunkQueue(video.Video{}, plan(3), 3), true},
+		{"first chunk, made again", chooseChunkQueue(again, plan(3), 0), true},
+		{"first chunk of a channel that sends much", chooseChunkQueue(video.Video{Bulk: true}, plan(3), 0), false},
+		{"second chunk of a channel that sends much", chooseChunkQueue(video.Video{Bulk: true}, plan(3), 1), true},
+		{"first portion", choosePortionQueue(video.Video{}, plan(3), 0), false},
+		{"second portion of three", choosePortionQueue(video.Video{}, plan(3), 1), true},
+		{"second portion of two", choosePortionQueue(video.Video{}, plan(2), 1), false},
+		{"first portion, made again", choosePortionQueue(again, plan(2), 0), true},
 	} {
 		if got := Niceness[c.queue] == BulkNice; got != c.bulk {
 			t.Errorf("%s travels on %s, which is bulk: %t, want %t", c.what, c.queue, got, c.bulk)
 		}
 	}
-	first := []string{Probe, byUrgency(video.Video{}, plan(3), 0), firstPortionFirst(video.Video{}, plan(3), 0)}
+	first := []string{Probe, chooseChunkQueue(video.Video{}, plan(3), 0), choosePortionQueue(video.Video{}, plan(3), 0)}
 	for _, s := range Specs {
 		if begins := slices.Contains(first, s.Name); s.Urgent != begins {
 			t.Errorf("queue %s is urgent: %t; what it carries lets a video begin: %t", s.Name, s.Urgent, begins)

@@ -132,7 +132,7 @@ func Decode(text string) (Item, error) {
 	if err != nil {
 		return Item{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	return fromMembers(order)
+	return itemFromMembers(order)
 }
 
 // byteOrderMark is what some programs begin a text with.
@@ -180,8 +180,8 @@ func splitObject(raw []byte) ([]member, error) {
 	return order, nil
 }
 
-// fromMembers reads the members that we know.
-func fromMembers(order []member) (Item, error) {
+// itemFromMembers reads the members that we know.
+func itemFromMembers(order []member) (Item, error) {
 	item := Item{order: order}
 	var spec, eventType, at, ignored string
 	fields := map[string]any{

@@ -16,7 +16,7 @@ import (
 //	Unwanted(reason)       deleted and counted as unwanted: the work is obsolete
 //	Snooze(d, reason)      snoozed for d; costs no attempt
 //	RetryAfter(err, d)     retried after d: a failed attempt
-//	trouble, see AsTrouble released, at no cost: storage, the disk or the network
+//	trouble, see AsDependencyError released, at no cost: storage, the disk or the network
 //	                       failed, which says nothing about the item
 //	any other error        retried after a growing delay: a failed attempt
 //
@@ -46,32 +46,32 @@ var (
 )
 
 // Dependencies of a worker other than storage. Storage's are named by
-// azstorage.Service, and handlers may name their own: see [AsTrouble].
+// azstorage.Service, and handlers may name their own: see [AsDependencyError].
 const (
 	Disk   = "disk"   // the scratch directory is full, broken or read-only
 	Host   = "host"   // out of memory, files or processes
 	Killed = "killed" // a child process was killed from outside, mostly for lack of memory, or took too long by the clock
 )
 
-// AsTrouble reports whether err is trouble: it is about something that the worker
+// AsDependencyError reports whether err is trouble: it is about something that the worker
 // depends on and says nothing about the item. The item is then released at no cost.
 // Only this function decides it. Trouble is:
 //
-//   - an error of storage that azstorage.Trouble recognises;
-//   - an error in the chain with a method Trouble() string, which returns the
+//   - an error of storage that azstorage.DependencyOf recognises;
+//   - an error in the chain with a method Dependency() string, which returns the
 //     dependency: a handler's own errors may have it;
 //   - an error of the operating system that says that the disk is full or broken, or
 //     that the host has no memory, files or processes left.
 //
 // A missing blob that a row names, a conflict, a panic and all unknown errors are
 // failures. They are counted, so that an item that meets a bug becomes poison.
-func AsTrouble(err error) (dependency string, ok bool) {
-	if service, ok := azstorage.Trouble(err); ok {
+func AsDependencyError(err error) (dependency string, ok bool) {
+	if service, ok := azstorage.DependencyOf(err); ok {
 		return string(service), true
 	}
-	var own interface{ Trouble() string }
+	var own interface{ Dependency() string }
 	if errors.As(err, &own) {
-		return own.Trouble(), true
+		return own.Dependency(), true
 	}
 	for dependency, reasons := range hostTrouble {
 		for _, reason := range reasons {

@@ -15,8 +15,8 @@ import (
 // child is an error as package ffmpeg makes it.
 type child string
 
-func (e child) Error() string   { return string(e) }
-func (e child) Trouble() string { return string(e) }
+func (e child) Error() string      { return string(e) }
+func (e child) Dependency() string { return string(e) }
 
 func TestTroubleIsToldFromFailure(t *testing.T) {
 	t.Parallel()
@@ -49,7 +49,7 @@ func TestTroubleIsToldFromFailure(t *testing.T) {
 		if wrapped != nil {
 			wrapped = fmt.Errorf("encode: %w", errors.Join(c.err, errors.New("and more")))
 		}
-		if got, ok := workqueue.AsTrouble(wrapped); got != c.want || ok != (c.want != "") {
+		if got, ok := workqueue.AsDependencyError(wrapped); got != c.want || ok != (c.want != "") {
 			t.Errorf("%s: trouble with %q, %v; want %q", name, got, ok, c.want)
 		}
 	}

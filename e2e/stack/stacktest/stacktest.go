@@ -120,7 +120,7 @@ func Unhurried() string {
 }
 
 // RealTime is a setting of workers, for tests that must see work under way: ffmpeg reads
-// what it encodes no faster than it plays, which costs no processor time. The cage lets
+// what it encodes no faster than it plays, which costs no processor time. The sandbox lets
 // no program start another one, so a script that sleeps would not do.
 func RealTime(t testing.TB) string {
 	t.Helper()

@@ -49,7 +49,7 @@ func Begin(t testing.TB, videos *videostore.Store, blobs *blobstore.Store, id vi
 		t.Fatal(err)
 	}
 	l := sourceparts.Layout{Bytes: int64(len(content)), PartBytes: sourceparts.PartBytes, Epoch: "e"}
-	_, err = videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
+	_, err = videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 		v.Upload = Upload(l)
 		return nil, nil
 	})
@@ -101,7 +101,7 @@ func (s *Sending) Arrived() video.Video {
 			s.t.Fatal(err)
 		}
 		before := len(s.Sent)
-		for _, n := range rec.Video.Upload.Wants {
+		for _, n := range rec.Video.Upload.PriorityParts {
 			s.Part(n)
 		}
 		if len(s.Sent) == before {

@@ -68,11 +68,11 @@ type breaker struct {
 
 func newBreakers(o Options, log *slog.Logger) *breakers {
 	b := &breakers{
-		pause: o.TroublePause, maxPause: o.MaxTroublePause, probes: o.Probes, log: log,
+		pause: o.DependencyPause, maxPause: o.MaxDependencyPause, probes: o.Probes, log: log,
 		all: map[string]*breaker{}, changed: make(chan struct{}),
 	}
 	for dependency := range o.Probes {
-		b.of(dependency)
+		b.find(dependency)
 	}
 	return b
 }
@@ -81,7 +81,7 @@ func newBreakers(o Options, log *slog.Logger) *breakers {
 func (b *breakers) failed(dependency, step string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := b.of(dependency)
+	k := b.find(dependency)
 	if time.Since(k.latest) > forgetAfter {
 		k.forget()
 	}
@@ -194,7 +194,7 @@ func (b *breakers) retry(ctx context.Context, dependency string) {
 	err := b.probe(ctx, dependency)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := b.of(dependency)
+	k := b.find(dependency)
 	switch {
 	case err != nil:
 		k.latest, k.reason = time.Now(), azstorage.Brief(err)
@@ -234,8 +234,8 @@ func (b *breakers) check(ctx context.Context) (dependency string, err error) {
 	return "", nil
 }
 
-// of returns the breaker of a dependency. The caller holds mu, as for all below.
-func (b *breakers) of(dependency string) *breaker {
+// find returns the breaker of a dependency. The caller holds mu, as for all below.
+func (b *breakers) find(dependency string) *breaker {
 	k := b.all[dependency]
 	if k == nil {
 		k = &breaker{state: BreakerClosed, steps: map[string]bool{}}
@@ -313,7 +313,7 @@ func (b *breakers) announce() {
 type BreakerStats struct {
 	Dependency string    `json:"dependency"`
 	State      string    `json:"state"`
-	Troubles   int64     `json:"troubles"` // since the start of the process
+	Failures   int64     `json:"troubles"` // since the start of the process
 	Since      time.Time `json:"since"`    // when receiving stopped; zero when closed
 	Reason     string    `json:"reason"`   // of the latest trouble; empty when closed
 }
@@ -324,7 +324,7 @@ func (b *breakers) stats() []BreakerStats {
 	var list []BreakerStats
 	for _, dependency := range slices.Sorted(maps.Keys(b.all)) {
 		k := b.all[dependency]
-		s := BreakerStats{Dependency: dependency, State: k.state, Troubles: k.troubles}
+		s := BreakerStats{Dependency: dependency, State: k.state, Failures: k.troubles}
 		if k.state != BreakerClosed {
 			s.Since, s.Reason = k.since, k.reason
 		}
@@ -333,18 +333,18 @@ func (b *breakers) stats() []BreakerStats {
 	return list
 }
 
-// TroubleError says why a worker receives nothing.
-type TroubleError struct{ BreakerStats }
+// DependencyError says why a worker receives nothing.
+type DependencyError struct{ BreakerStats }
 
-func (e *TroubleError) Error() string {
+func (e *DependencyError) Error() string {
 	return fmt.Sprintf("trouble with %s since %s: %s", e.Dependency, e.Since.UTC().Format(time.RFC3339), e.Reason)
 }
 
-// Ready returns a [TroubleError] while a breaker is open.
+// Ready returns a [DependencyError] while a breaker is open.
 func (c *Consumer) Ready() error {
 	for _, s := range c.breakers.stats() {
 		if s.State == BreakerOpen {
-			return &TroubleError{s}
+			return &DependencyError{s}
 		}
 	}
 	return nil

@@ -48,9 +48,9 @@ type Options struct {
 	// policy. Default 15 s.
 	RefreshPolicy time.Duration
 
-	// PutBack is how long an item that this worker does not understand is snoozed.
+	// DeferPause is how long an item that this worker does not understand is snoozed.
 	// Default 30 s.
-	PutBack time.Duration
+	DeferPause time.Duration
 
 	// FirstRetry and MaxRetry bound the pause after a failed attempt, which
 	// doubles with every failure. Defaults 2 s and 5 min.
@@ -68,10 +68,10 @@ type Options struct {
 	// or time than there is. Default 8.
 	MaxKills int
 
-	// TroublePause and MaxTroublePause bound how long an item that met trouble
+	// DependencyPause and MaxDependencyPause bound how long an item that met trouble
 	// is hidden, and how long an open breaker waits before it tries again. Both
 	// double while the trouble lasts. Defaults 1 s and 30 s.
-	TroublePause, MaxTroublePause time.Duration
+	DependencyPause, MaxDependencyPause time.Duration
 
 	// Probes check cheaply whether a dependency (an azstorage.Service, workqueue.Disk)
 	// works. A dependency without one is tried with one item.
@@ -90,13 +90,13 @@ func (o Options) withDefaults() Options {
 	o.StopWithin = cmp.Or(o.StopWithin, 500*time.Millisecond)
 	o.SettleTimeout = cmp.Or(o.SettleTimeout, 15*time.Second)
 	o.RefreshPolicy = cmp.Or(o.RefreshPolicy, 15*time.Second)
-	o.PutBack = cmp.Or(o.PutBack, 30*time.Second)
+	o.DeferPause = cmp.Or(o.DeferPause, 30*time.Second)
 	o.FirstRetry = cmp.Or(o.FirstRetry, 2*time.Second)
 	o.MaxRetry = cmp.Or(o.MaxRetry, 5*time.Minute)
 	o.MaxUnexplained = cmp.Or(o.MaxUnexplained, 20)
 	o.MaxKills = cmp.Or(o.MaxKills, 8)
-	o.TroublePause = cmp.Or(o.TroublePause, time.Second)
-	o.MaxTroublePause = cmp.Or(o.MaxTroublePause, 30*time.Second)
+	o.DependencyPause = cmp.Or(o.DependencyPause, time.Second)
+	o.MaxDependencyPause = cmp.Or(o.MaxDependencyPause, 30*time.Second)
 	return o
 }
 
@@ -143,9 +143,11 @@ func (o Options) retryDelay(failures int) time.Duration {
 	return grow(o.FirstRetry, o.MaxRetry, failures)
 }
 
-// troubleDelay is how long an item is hidden at its n-th release because of trouble.
+// dependencyDelay is how long an item is hidden at its n-th release because of trouble.
 // The first are short, so that a worker without that trouble gets it soon.
-func (o Options) troubleDelay(n int) time.Duration { return grow(o.TroublePause, o.MaxTroublePause, n) }
+func (o Options) dependencyDelay(n int) time.Duration {
+	return grow(o.DependencyPause, o.MaxDependencyPause, n)
+}
 
 // grow returns first, doubled n−1 times, at most longest, varied by spread.
 func grow(first, longest time.Duration, n int) time.Duration {

@@ -25,8 +25,8 @@ type owner struct {
 	ended   bool // nothing is left to settle: released early, or not ours any more
 }
 
-// own works on one message until it is settled.
-func (c *Consumer) own(draining context.Context, l *queuePoller, lease *workqueue.Lease) {
+// work works on one message until it is settled.
+func (c *Consumer) work(draining context.Context, l *queuePoller, lease *workqueue.Lease) {
 	o := &owner{c: c, poller: l, lease: lease, job: &Job{
 		Queue: l.queue.Name(), Base: l.queue.Spec().Base(), MessageID: lease.MessageID(), DequeueCount: lease.DequeueCount(),
 		Inserted: lease.Inserted(), Received: lease.Received(),
@@ -59,14 +59,14 @@ func (o *owner) admit(ctx context.Context) (ok bool) {
 	o.job.Item = item
 	o.settleWithin(ctx, func(ctx context.Context) {
 		unexplained := item.Unexplained(o.lease.DequeueCount())
-		dependency, trouble := workqueue.AsTrouble(err)
+		dependency, trouble := workqueue.AsDependencyError(err)
 		switch {
 		case errors.Is(err, workitem.ErrNewerVersion), err == nil && o.handler == nil:
 			o.deferToNewer(ctx) // a rolling deployment: a newer worker knows the step (Q6)
 		case errors.Is(err, workitem.ErrMalformed):
 			o.moveToPoison(ctx, err, nil)
 		case trouble:
-			o.trouble(ctx, dependency, err)
+			o.releaseForDependency(ctx, dependency, err)
 		case errors.As(err, new(*PanicError)), errors.Is(err, errHangs):
 			o.fail(ctx, err)
 		case err != nil:

@@ -127,7 +127,7 @@ func (c *Consumer) poll(ctx context.Context, l *queuePoller) {
 		l.pool.unused(slots, slots.got-len(leases))
 		for _, lease := range leases {
 			c.running.Go(func() {
-				c.own(ctx, l, lease)
+				c.work(ctx, l, lease)
 				l.pool.done(slots, time.Since(slots.since))
 			})
 		}
@@ -196,7 +196,7 @@ func (c *Consumer) receive(ctx context.Context, l *queuePoller, slots int) (leas
 	}
 	defer func() {
 		came(leases)
-		if dependency, trouble := workqueue.AsTrouble(err); trouble {
+		if dependency, trouble := workqueue.AsDependencyError(err); trouble {
 			c.breakers.failed(dependency, receiving, err)
 		} else if err == nil {
 			c.breakers.succeeded(receiving)

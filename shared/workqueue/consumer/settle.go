@@ -32,7 +32,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 		o.log().Error("handler panicked", "panic", panicked.Value, "stack", string(panicked.Stack))
 	}
 	delay, snoozed := workqueue.AsSnooze(err)
-	dependency, trouble := workqueue.AsTrouble(err)
+	dependency, trouble := workqueue.AsDependencyError(err)
 	stalled := errors.Is(cause, workqueue.ErrStalled)
 	if stalled && err != nil && !trouble {
 		// The handler may hang because a dependency does.
@@ -44,7 +44,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	case err == nil:
 		o.complete(ctx, &o.poller.count.completed)
 	case stalled && trouble:
-		o.trouble(ctx, dependency, err)
+		o.releaseForDependency(ctx, dependency, err)
 	case stalled:
 		o.fail(ctx, fmt.Errorf("%w for %v", cause, o.c.options.StallAfter))
 	case cause != nil:
@@ -61,7 +61,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	case workqueue.IsPermanent(err):
 		o.moveToPoison(ctx, err, o.failure(err))
 	case trouble:
-		o.trouble(ctx, dependency, err)
+		o.releaseForDependency(ctx, dependency, err)
 	default:
 		o.fail(ctx, err)
 	}
@@ -139,7 +139,7 @@ func (o *owner) moveToPoison(ctx context.Context, cause error, record func(*work
 		}
 		if err != nil {
 			o.log().Error("cannot record the failure, putting the item back", "cause", cause, "error", err)
-			if dependency, trouble := workqueue.AsTrouble(err); trouble {
+			if dependency, trouble := workqueue.AsDependencyError(err); trouble {
 				o.c.breakers.failed(dependency, o.job.Item.Step, err)
 			}
 			o.release(ctx, o.c.options.retryDelay(o.job.Item.Failures+1), record)
@@ -193,15 +193,15 @@ func (o *owner) interrupt(ctx context.Context, delay time.Duration, why string) 
 // often: an item that meets trouble with this many releases is logged as an error.
 const often = 50
 
-// trouble releases the item at no cost, because a dependency failed. The number of
+// releaseForDependency releases the item at no cost, because a dependency failed. The number of
 // releases has no bound: a count cannot tell an item that causes the trouble from one
 // that meets a long outage at every worker of a large fleet. Only killed child
 // processes are bounded.
-func (o *owner) trouble(ctx context.Context, dependency string, err error) {
+func (o *owner) releaseForDependency(ctx context.Context, dependency string, err error) {
 	o.poller.count.troubled.Add(1)
 	o.c.breakers.failed(dependency, o.job.Item.Step, err)
 	item := o.job.Item
-	delay := o.c.options.troubleDelay(item.Releases + 1)
+	delay := o.c.options.dependencyDelay(item.Releases + 1)
 	if dependency == workqueue.Killed {
 		if kills := item.Kills + 1; kills >= o.c.options.MaxKills {
 			cause := &KilledError{Times: kills, Err: err}
@@ -234,7 +234,7 @@ func (o *owner) snooze(ctx context.Context, delay time.Duration, why error) {
 // deferToNewer snoozes an item for workers that understand it.
 func (o *owner) deferToNewer(ctx context.Context) {
 	o.poller.count.putBack.Add(1)
-	delay := spread(o.c.options.PutBack)
+	delay := spread(o.c.options.DeferPause)
 	o.log().Info("not for this worker, put back", "version", o.job.Item.Version, "for", delay)
 	o.release(ctx, delay, func(i *workitem.Item) { i.Snoozes++ })
 }

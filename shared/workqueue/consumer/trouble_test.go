@@ -25,12 +25,12 @@ const source = "source" // a dependency of the handlers own
 // told is an error that says its dependency.
 type told string
 
-func (e told) Error() string   { return "trouble with " + string(e) }
-func (e told) Trouble() string { return string(e) }
+func (e told) Error() string      { return "trouble with " + string(e) }
+func (e told) Dependency() string { return string(e) }
 
 // quick shortens the clocks of trouble.
 func quick(o *consumer.Options) {
-	o.TroublePause, o.MaxTroublePause = 20*time.Millisecond, 200*time.Millisecond
+	o.DependencyPause, o.MaxDependencyPause = 20*time.Millisecond, 200*time.Millisecond
 }
 
 // probing gives a consumer one probe.
@@ -84,7 +84,7 @@ func TestTroubleStopsReceivingAndCostsNothing(t *testing.T) {
 		}
 		return nil
 	})
-	var trouble *consumer.TroubleError
+	var trouble *consumer.DependencyError
 	if err := c.Ready(); !errors.As(err, &trouble) || trouble.Dependency != workqueue.Disk {
 		t.Errorf("ready: %v", err)
 	}
@@ -142,9 +142,9 @@ func TestHalfOpenReceivesOneItem(t *testing.T) {
 		return nil
 	})
 	most.Store(0)
-	tries := breakerOf(c, source).Troubles
+	tries := breakerOf(c, source).Failures
 	eventually(t, func() error {
-		if b := breakerOf(c, source); b.Troubles < tries+4 {
+		if b := breakerOf(c, source); b.Failures < tries+4 {
 			return fmt.Errorf("breaker %+v", b)
 		}
 		return nil

@@ -33,7 +33,7 @@ func script(t *testing.T, l *line, handlers map[string]consumer.Handler, change 
 		}
 		options := consumer.Options{
 			Handlers: handlers, Pools: map[string]int{brief: 2, long: 2}, Worker: "w", FirstRetry: time.Second, MaxRetry: time.Second,
-			TroublePause: time.Second, MaxTroublePause: 5 * time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			DependencyPause: time.Second, MaxDependencyPause: 5 * time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		}
 		change(&options)
 		c, err := consumer.New(workqueue.OpenAll(w.account(l), specs()), options)

@@ -147,8 +147,8 @@ func (w *world) start(name string, last bool) *worker {
 	}
 	c, err := consumer.New(workqueue.OpenAll(w.account(l), declared), consumer.Options{
 		Handlers: handlers, Pools: map[string]int{brief: 2, long: 2}, Version: version, Worker: name,
-		StallAfter: 10 * time.Second, RefreshPolicy: refreshPolicy, PutBack: 5 * time.Second,
-		FirstRetry: time.Second, MaxRetry: 10 * time.Second, TroublePause: time.Second, MaxTroublePause: 5 * time.Second,
+		StallAfter: 10 * time.Second, RefreshPolicy: refreshPolicy, DeferPause: 5 * time.Second,
+		FirstRetry: time.Second, MaxRetry: 10 * time.Second, DependencyPause: time.Second, MaxDependencyPause: 5 * time.Second,
 		MaxUnexplained: maxUnexplained, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
@@ -366,8 +366,8 @@ func act(o outcome) error {
 // sourceTrouble is trouble with a dependency of the handlers' own.
 type sourceTrouble struct{}
 
-func (sourceTrouble) Error() string   { return "the source is away" }
-func (sourceTrouble) Trouble() string { return source }
+func (sourceTrouble) Error() string      { return "the source is away" }
+func (sourceTrouble) Dependency() string { return source }
 
 // send sends an item until that is acknowledged, as producers do.
 func (w *world) send(i item) {

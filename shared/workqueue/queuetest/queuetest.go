@@ -76,7 +76,7 @@ func Start(t testing.TB, queues *workqueue.Queues, handlers map[string]consumer.
 	t.Helper()
 	options := consumer.Options{
 		Handlers: handlers, Pools: map[string]int{}, Worker: "w1",
-		FirstRetry: time.Second, MaxRetry: time.Second, PutBack: time.Second,
+		FirstRetry: time.Second, MaxRetry: time.Second, DeferPause: time.Second,
 		RefreshPolicy: 300 * time.Millisecond, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	for _, spec := range queues.Specs() {

@@ -100,23 +100,23 @@ func May(who Identity, do Action, v video.Video) bool {
 
 type contextKey struct{}
 
-// asker is the caller, and whether people sign in here.
-type asker struct {
-	who    Identity
-	people bool
+// caller is the identity behind a request, and whether people sign in here.
+type caller struct {
+	identity Identity
+	signsIn  bool
 }
 
-func with(ctx context.Context, a asker) context.Context {
+func withCaller(ctx context.Context, a caller) context.Context {
 	return context.WithValue(ctx, contextKey{}, a)
 }
 
-func askerOf(ctx context.Context) asker {
-	a, _ := ctx.Value(contextKey{}).(asker)
+func callerOf(ctx context.Context) caller {
+	a, _ := ctx.Value(contextKey{}).(caller)
 	return a
 }
 
-// From returns the caller: the zero Identity when it was not identified.
-func From(ctx context.Context) Identity { return askerOf(ctx).who }
+// IdentityOf returns the caller: the zero Identity when it was not identified.
+func IdentityOf(ctx context.Context) Identity { return callerOf(ctx).identity }
 
 // SignsIn reports whether people sign in where a request came in.
-func SignsIn(ctx context.Context) bool { return askerOf(ctx).people }
+func SignsIn(ctx context.Context) bool { return callerOf(ctx).signsIn }

@@ -34,7 +34,7 @@ func Identify(a Authenticator, links Links) func(http.Handler) http.Handler {
 			if !byLink {
 				who, err = a.Authenticate(r)
 			}
-			if _, token := shown(r); token && errors.Is(err, ErrUnknown) {
+			if _, token := tokenOf(r); token && errors.Is(err, ErrUnknown) {
 				err = videostore.ErrNotFound // spoilt, over, or of another video: as if there were none
 			}
 			if errors.Is(err, ErrUnknown) {
@@ -48,7 +48,7 @@ func Identify(a Authenticator, links Links) func(http.Handler) http.Handler {
 				problem.Write(w, r, err)
 				return
 			}
-			next.ServeHTTP(w, r.WithContext(with(r.Context(), asker{who, people})))
+			next.ServeHTTP(w, r.WithContext(withCaller(r.Context(), caller{who, people})))
 		})
 	}
 }
@@ -71,7 +71,7 @@ type Videos interface {
 
 // Enforce stands before every handler of a router and lets through what the rule of
 // the route allows. A change is written down before it is made, and its answer after it.
-func Enforce(videos Videos, trail Trail) gin.HandlerFunc {
+func Enforce(videos Videos, trail Auditor) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		route := c.Request.Method + " " + c.FullPath()
 		if c.FullPath() == "" || free[route] {
@@ -111,7 +111,7 @@ func Record(c *gin.Context) (rec videostore.Record, read bool) {
 // everything, and for playback, which reads the video itself and asks MaySee.
 func check(c *gin.Context, videos Videos, do Action) error {
 	ctx := c.Request.Context()
-	who := From(ctx)
+	who := IdentityOf(ctx)
 	var v video.Video
 	switch {
 	case do == Play && who.is(Viewer):
@@ -143,7 +143,7 @@ func check(c *gin.Context, videos Videos, do Action) error {
 // MaySee returns videostore.ErrNotFound when the requester may not see v: strangers cannot
 // tell a private video from none, and a video that is being deleted is not there for anyone.
 func MaySee(ctx context.Context, v video.Video) error {
-	if !May(From(ctx), See, v) {
+	if !May(IdentityOf(ctx), See, v) {
 		return videostore.ErrNotFound
 	}
 	return nil
@@ -152,8 +152,8 @@ func MaySee(ctx context.Context, v video.Video) error {
 // Refused is the answer to a requester without the right: 401 without credentials, because
 // signing in may help, else 403.
 func Refused(w http.ResponseWriter, ctx context.Context) error {
-	if who := From(ctx); who.Owner == "" && who.Key == "" {
-		return unauthorized(w, askerOf(ctx).people)
+	if who := IdentityOf(ctx); who.Owner == "" && who.Key == "" {
+		return unauthorized(w, callerOf(ctx).signsIn)
 	}
 	return problem.New(problem.Forbidden, "You may not do this.")
 }

@@ -31,7 +31,7 @@ func FuzzHide(f *testing.F) {
 				t.Errorf("%q is passed on as %q", path, r.URL.Path)
 			}
 			target, _, _ := strings.Cut(r.RequestURI, "?") // what stands in the query is no token
-			if token, _ := shown(r); token != "" && strings.Contains(target, "/"+tokenMark+url.PathEscape(token)) {
+			if token, _ := tokenOf(r); token != "" && strings.Contains(target, "/"+tokenMark+url.PathEscape(token)) {
 				t.Errorf("%q: the token is in %q", path, r.RequestURI)
 			}
 		})).ServeHTTP(httptest.NewRecorder(), r)

@@ -106,15 +106,15 @@ func Hide(next http.Handler) http.Handler {
 	})
 }
 
-// shown is the token that a request shows, or false.
-func shown(r *http.Request) (token string, ok bool) {
+// tokenOf is the token that a request shows, or false.
+func tokenOf(r *http.Request) (token string, ok bool) {
 	token, ok = r.Context().Value(tokenKey{}).(string)
 	return token, ok
 }
 
 // identify returns the holder of a token: a viewer of one video, and of nothing else.
 func (l Links) identify(r *http.Request) (who Identity, ok bool) {
-	token, ok := shown(r)
+	token, ok := tokenOf(r)
 	if !ok {
 		return Identity{}, false
 	}

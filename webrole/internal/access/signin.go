@@ -337,7 +337,7 @@ func (s *SignIn) write(w http.ResponseWriter, name string, life time.Duration, v
 func (s *SignIn) forget(w http.ResponseWriter, name string) { setCookie(w, name, "", -1) }
 
 // setCookie sets a cookie for some seconds; with -1 it goes. It is Lax because the way back
-// from the issuer comes from another site; edge.SameOrigin refuses changes from there.
+// from the issuer comes from another site; middleware.SameOrigin refuses changes from there.
 func setCookie(w http.ResponseWriter, name, text string, seconds int) {
 	http.SetCookie(w, &http.Cookie{Name: name, Value: text, Path: "/", MaxAge: seconds, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 }

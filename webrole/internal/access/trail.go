@@ -11,9 +11,9 @@ import (
 	"github.com/cutroom/cutroom/shared/audit"
 )
 
-// Trail writes the audit log: the caller and the origin of each change. The zero
+// Auditor writes the audit log: the caller and the origin of each change. The zero
 // value writes nothing.
-type Trail struct {
+type Auditor struct {
 	Entries interface {
 		Write(ctx context.Context, e audit.Entry) error
 	}
@@ -41,8 +41,8 @@ func notes(route, method string, do Action) bool {
 }
 
 // begin writes down what is about to be done. When that fails it must not be done.
-func (t Trail) begin(c *gin.Context) (e audit.Entry, _ error) {
-	who := From(c.Request.Context())
+func (t Auditor) begin(c *gin.Context) (e audit.Entry, _ error) {
+	who := IdentityOf(c.Request.Context())
 	e = audit.Entry{
 		Owner: who.Owner, Role: string(who.Role), Key: who.Key, From: t.From(c.Request),
 		Action: c.Request.Method + " " + c.FullPath(), Request: c.Writer.Header().Get("X-Request-Id"),
@@ -62,7 +62,7 @@ const maxParameter = 100
 func clip(text string) string { return text[:min(len(text), maxParameter)] }
 
 // end writes down what was answered. It may be lost: the row before says what was asked.
-func (t Trail) end(c *gin.Context, e audit.Entry) {
+func (t Auditor) end(c *gin.Context, e audit.Entry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), outcomeWithin)
 	defer cancel()
 	e.Status = c.Writer.Status()

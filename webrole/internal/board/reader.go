@@ -59,12 +59,12 @@ type reader struct {
 	wake   []string // queues that were sent to; guarded by board.mu
 
 	// Written by the requests of a pass, for which the reader waits, one at a time.
-	mu     sync.Mutex
-	lines  []*line
-	seen   []workers.Worker
-	poison []api.Poison
-	counts map[string]counted // by worker
-	sample sample
+	mu         sync.Mutex
+	queueViews []*queueView
+	seen       []workers.Worker
+	poison     []api.Poison
+	counts     map[string]counted // by worker
+	sample     sample
 
 	workersAt, poisonAt, scaledAt time.Time // when they were asked for; zero before
 	missedTitles                  []video.ID
@@ -79,8 +79,8 @@ type published struct {
 	replaced chan struct{} // closed when there is a newer one
 }
 
-// line is one storage queue.
-type line struct {
+// queueView is one storage queue.
+type queueView struct {
 	queue            *workqueue.Queue
 	lengthAt, peekAt time.Time // when it was asked
 	busyUntil        time.Time
@@ -89,14 +89,14 @@ type line struct {
 	messages         []api.BoardMessage
 }
 
-func (l *line) busy() { l.busyUntil = time.Now().Add(busyFor) }
+func (l *queueView) busy() { l.busyUntil = time.Now().Add(busyFor) }
 
 func newReader(b *Board) *reader {
 	ctx, cancel := context.WithCancelCause(azstorage.WithoutRetry(context.Background()))
 	r := &reader{board: b, began: time.Now(), ctx: ctx, cancel: cancel, start: &published{replaced: make(chan struct{})}, poison: []api.Poison{}}
 	r.newest.Store(r.start)
 	for _, spec := range b.parts.Queues.Specs() {
-		r.lines = append(r.lines, &line{queue: b.parts.Queues.Queue(spec.Name), messages: []api.BoardMessage{}})
+		r.queueViews = append(r.queueViews, &queueView{queue: b.parts.Queues.Queue(spec.Name), messages: []api.BoardMessage{}})
 	}
 	r.sample = newSample(time.Now(), b.Requests())
 	return r
@@ -143,7 +143,7 @@ func (r *reader) first() error {
 		if err := r.pass(); err != nil {
 			return err
 		}
-		if !r.workersAt.IsZero() && !r.poisonAt.IsZero() && !slices.ContainsFunc(r.lines, func(l *line) bool { return !l.read }) {
+		if !r.workersAt.IsZero() && !r.poisonAt.IsZero() && !slices.ContainsFunc(r.queueViews, func(l *queueView) bool { return !l.read }) {
 			return nil
 		}
 		select {
@@ -219,7 +219,7 @@ func (r *reader) wakeQueues(now time.Time) {
 	names := r.wake
 	r.wake = nil
 	r.board.mu.Unlock()
-	for _, l := range r.lines {
+	for _, l := range r.queueViews {
 		if slices.Contains(names, l.queue.Name()) {
 			l.busyUntil, l.peekAt = now.Add(busyFor), time.Time{}
 		}
@@ -229,14 +229,14 @@ func (r *reader) wakeQueues(now time.Time) {
 // asks lists what is asked at present.
 func (r *reader) asks(now time.Time) []ask {
 	used := map[int]bool{0: true} // lanes in which any queue is busy
-	for _, l := range r.lines {
+	for _, l := range r.queueViews {
 		if now.Before(l.busyUntil) {
 			used[l.queue.Spec().Lane()] = true
 		}
 	}
 	workersPause := restEvery
 	var all []ask
-	for _, l := range r.lines {
+	for _, l := range r.queueViews {
 		every := idleEvery
 		if used[l.queue.Spec().Lane()] {
 			every = lengthEvery
@@ -254,7 +254,7 @@ func (r *reader) asks(now time.Time) []ask {
 	return all
 }
 
-func (r *reader) askLength(ctx context.Context, l *line) error {
+func (r *reader) askLength(ctx context.Context, l *queueView) error {
 	state, err := l.queue.Length(ctx)
 	if err != nil && !workqueue.IsMissing(err) {
 		return err
@@ -272,7 +272,7 @@ func (r *reader) askLength(ctx context.Context, l *line) error {
 	return nil
 }
 
-func (r *reader) askMessages(ctx context.Context, l *line) error {
+func (r *reader) askMessages(ctx context.Context, l *queueView) error {
 	seen, err := l.queue.Peek(ctx, maxMessages)
 	if err != nil && !workqueue.IsMissing(err) {
 		return err
@@ -298,9 +298,9 @@ func (r *reader) askWorkers(ctx context.Context) error {
 	r.seen = found
 	for _, w := range found {
 		for _, task := range w.Busy { // its queue is busy until the message must have come back
-			i := slices.IndexFunc(r.lines, func(l *line) bool { return l.queue.Name() == task.Queue })
+			i := slices.IndexFunc(r.queueViews, func(l *queueView) bool { return l.queue.Name() == task.Queue })
 			if i >= 0 && time.Now().Before(task.Deadline.Add(busyFor)) {
-				r.lines[i].busy()
+				r.queueViews[i].busy()
 			}
 		}
 	}

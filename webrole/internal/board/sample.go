@@ -53,7 +53,7 @@ type counted struct {
 // did before it was first seen belongs to no sample, unless it has just started.
 func (r *reader) count(found []workers.Worker) {
 	base := map[string]string{}
-	for _, l := range r.lines {
+	for _, l := range r.queueViews {
 		base[l.queue.Name()] = l.queue.Spec().Base()
 	}
 	now := map[string]counted{}

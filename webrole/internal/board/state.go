@@ -49,7 +49,7 @@ func (r *reader) latest() map[string]int64 {
 			deliveries[t.MessageID] = max(deliveries[t.MessageID], 2*t.Dequeues)
 		}
 	}
-	for _, l := range r.lines {
+	for _, l := range r.queueViews {
 		for _, m := range l.messages { // visible after a delivery is later than that delivery
 			deliveries[m.Id] = max(deliveries[m.Id], 2*m.DequeueCount+1)
 		}
@@ -68,7 +68,7 @@ func (r *reader) queues(s *api.BoardEvent, later map[string]int64) (oldest map[s
 	oldest = map[string]float64{}
 	s.Queues = []api.BoardQueue{}
 	at := map[string]int{} // by base name
-	for _, l := range r.lines {
+	for _, l := range r.queueViews {
 		spec := l.queue.Spec()
 		i, found := at[spec.Base()]
 		if !found {
@@ -115,7 +115,7 @@ func queueOf(q *workqueue.Queue) api.BoardQueue {
 }
 
 // lane is what is shown of a storage queue, whose messages held are with workers.
-func (l *line) lane(held int64, later map[string]int64) api.BoardLane {
+func (l *queueView) lane(held int64, later map[string]int64) api.BoardLane {
 	lane := api.BoardLane{Name: l.queue.Name(), Length: l.length, Messages: []api.BoardMessage{}}
 	for _, m := range l.messages {
 		if 2*m.DequeueCount+1 >= later[m.Id] {

@@ -14,7 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
 
-	"github.com/cutroom/cutroom/webrole/internal/edge"
+	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/strictjson"
 )
@@ -89,7 +89,7 @@ func wantPlain(r *http.Request) error {
 // problem knows) from one that broke off.
 func bodyReadProblem(err error) error {
 	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) || errors.Is(err, edge.ErrSlow) {
+	if errors.As(err, &tooLarge) || errors.Is(err, middleware.ErrSlow) {
 		return fmt.Errorf("read body: %w", err)
 	}
 	return problem.New(problem.BodyIncomplete, "The body ended before its Content-Length.").Because(err)

@@ -32,9 +32,9 @@ func (s *Server) CreateClip(c *gin.Context, id api.ID) {
 }
 
 const (
-	// aroundFinish is how much is shown before a finish and after it, in seconds,
+	// finishMargin is how much is shown before a finish and after it, in seconds,
 	// when the request does not say.
-	aroundFinish = 5.0
+	finishMargin = 5.0
 	// shortestClip is the least that may be asked for, in seconds; see NewClip in
 	// the document.
 	shortestClip = 0.1
@@ -52,7 +52,7 @@ func (s *Server) CreateFinishClip(c *gin.Context, event api.Event, bib api.BibIn
 		if err != nil {
 			return none, err
 		}
-		before, after := aroundFinish, aroundFinish
+		before, after := finishMargin, finishMargin
 		if body.BeforeSeconds != nil {
 			before = *body.BeforeSeconds
 		}
@@ -103,7 +103,7 @@ func (s *Server) requestClip(ctx context.Context, footage videostore.Footage, st
 	if err != nil {
 		return videostore.Step{}, err
 	}
-	return s.Videos.RequestClip(ctx, key, access.From(ctx).Owner)
+	return s.Videos.RequestClip(ctx, key, access.IdentityOf(ctx).Owner)
 }
 
 // GetClip implements GET /videos/{id}/clips/{clip}.

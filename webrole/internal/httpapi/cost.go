@@ -18,11 +18,11 @@ func (s *Server) GetCost(c *gin.Context, id api.ID) {
 }
 
 // costOf adds up what the runs spent, and prices it.
-func costOf(generation int, runs []run, prices price.Table) api.Cost {
+func costOf(generation int, runs []stepRun, prices price.Table) api.Cost {
 	out := api.Cost{Generation: generation, Requests: []api.RequestCost{}, Steps: []api.StepCost{}}
-	var all videostore.Spent
+	var all videostore.Usage
 	for _, r := range runs {
-		spent, notCounted := r.Spent()
+		spent, notCounted := r.TotalUsage()
 		all.Add(spent)
 		ended := r.Attempts
 		if r.State == videostore.StepRunning {
@@ -40,14 +40,14 @@ func costOf(generation int, runs []run, prices price.Table) api.Cost {
 			})
 		}
 	}
-	dollars := prices.Of(all)
+	dollars := prices.Cost(all)
 	out.BytesToStorage, out.BytesFromStorage, out.CpuSeconds = all.Sent, all.Received, all.CPU
 	out.Dollars = api.Dollars{Requests: dollars.Requests, Bytes: dollars.Bytes, Cpu: dollars.CPU, Total: dollars.Total()}
 	return out
 }
 
 // addStep adds a run to its step's line. Runs come in the order of the steps.
-func addStep(steps []api.StepCost, name string, counted int, spent videostore.Spent, prices price.Table) []api.StepCost {
+func addStep(steps []api.StepCost, name string, counted int, spent videostore.Usage, prices price.Table) []api.StepCost {
 	if len(steps) == 0 || steps[len(steps)-1].Step != name {
 		steps = append(steps, api.StepCost{Step: name})
 	}
@@ -57,6 +57,6 @@ func addStep(steps []api.StepCost, name string, counted int, spent videostore.Sp
 		line.Requests += n
 	}
 	line.CpuSeconds += spent.CPU
-	line.Dollars += prices.Of(spent).Total()
+	line.Dollars += prices.Cost(spent).Total()
 	return steps
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/cutroom/cutroom/webrole/internal/edge"
+	"github.com/cutroom/cutroom/webrole/internal/middleware"
 )
 
 const (
@@ -32,7 +32,7 @@ func (s *Server) WatchBoard(c *gin.Context) {
 		abort(c, err)
 		return
 	}
-	edge.StreamsOut(c.Request)
+	middleware.StreamsOut(c.Request)
 	c.Header("Content-Type", "text/event-stream")
 	c.Header("X-Accel-Buffering", "no") // nginx would keep events back
 	err = send(c.Writer, "retry: %d\n\n", reconnect)

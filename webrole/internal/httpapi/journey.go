@@ -14,8 +14,8 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
-// run is one run of a step: one that has a row, or one that the plan promises.
-type run struct {
+// stepRun is one run of a step: one that has a row, or one that the plan promises.
+type stepRun struct {
 	videostore.Step
 	planned bool      // no message asks for it yet
 	since   time.Time // since when it waits; zero when it does not, or it is unknown
@@ -24,10 +24,10 @@ type run struct {
 	from, to float64 // of the video, in seconds
 }
 
-// runsOf is every run of the newest generation that is declared to be shown, in the
+// stepRunsOf is every run of the newest generation that is declared to be shown, in the
 // order of the work: those that have a row, and those that are promised and have none
 // yet.
-func runsOf(view videostore.View) []run {
+func stepRunsOf(view videostore.View) []stepRun {
 	generation := view.Video.Generation
 	runs := firstRun(view)
 	has := maps.Clone(view.LeftOut)
@@ -35,7 +35,7 @@ func runsOf(view videostore.View) []run {
 		if step, known := workflow.Find(s.Key.Step); s.Key.Generation == generation && (step.Shown() || !known) {
 			has[s.Key] = true
 			s.Output = nil // large, and not for the timeline
-			runs = append(runs, run{Step: s, since: s.WaitingSince()})
+			runs = append(runs, stepRun{Step: s, since: s.WaitingSince()})
 		}
 	}
 	if plan, found := view.Plans[generation]; found && view.Video.State != video.Deleting {
@@ -44,8 +44,8 @@ func runsOf(view videostore.View) []run {
 				for i := range p.Items {
 					key := workflow.Key{ID: view.Video.ID, Generation: generation, Step: p.Step.Name, Index: i}
 					if !has[key] {
-						asked, since := view.AskedFor(key)
-						runs = append(runs, run{Step: videostore.Step{Key: key, State: videostore.StepQueued}, planned: !asked, since: since})
+						asked, since := view.RequestMissing(key)
+						runs = append(runs, stepRun{Step: videostore.Step{Key: key, State: videostore.StepQueued}, planned: !asked, since: since})
 					}
 				}
 			}
@@ -55,8 +55,8 @@ func runsOf(view videostore.View) []run {
 		step, _ := workflow.Find(runs[i].Key.Step)
 		runs[i].from, runs[i].to, runs[i].pictures = step.Span(view.Plans[generation], runs[i].Key.Index)
 	}
-	slices.SortStableFunc(runs, func(a, b run) int {
-		if d := workflow.Order(a.Key.Step, b.Key.Step); d != 0 {
+	slices.SortStableFunc(runs, func(a, b stepRun) int {
+		if d := workflow.CompareByName(a.Key.Step, b.Key.Step); d != 0 {
 			return d
 		}
 		return a.Key.Index - b.Key.Index
@@ -65,17 +65,17 @@ func runsOf(view videostore.View) []run {
 }
 
 // firstRun is the step that plans, while it waits for its first worker.
-func firstRun(view videostore.View) []run {
+func firstRun(view videostore.View) []stepRun {
 	v := view.Video
-	first := workflow.Key{ID: v.ID, Generation: v.Generation, Step: workflow.The(workflow.First).Name}
+	first := workflow.Key{ID: v.ID, Generation: v.Generation, Step: workflow.OnlyStepIn(workflow.First).Name}
 	if _, claimed := view.Find(v.Generation, first.Step, 0); claimed || view.LeftOut[first] || v.UploadedAt.IsZero() || !v.State.Active() {
 		return nil
 	}
-	r := run{Step: videostore.Step{Key: first, State: videostore.StepQueued}}
+	r := stepRun{Step: videostore.Step{Key: first, State: videostore.StepQueued}}
 	if v.Generation == 1 {
 		r.since = v.UploadedAt
 	}
-	return []run{r}
+	return []stepRun{r}
 }
 
 // GetJourney implements GET /videos/{id}/journey.
@@ -88,10 +88,10 @@ func (s *Server) GetJourney(c *gin.Context, id api.ID) {
 func (s *Server) ListSteps(c *gin.Context, id api.ID) {
 	rec, now, err := s.existingSnapshot(c, id)
 	shown := disclosedTo(c, rec.Video)
-	reply(c, http.StatusOK, api.StepList{Items: api.Each(now.runs, func(r run) api.Step { return publicStep(r, shown) })}, err)
+	reply(c, http.StatusOK, api.StepList{Items: api.Each(now.runs, func(r stepRun) api.Step { return publicStep(r, shown) })}, err)
 }
 
-func publicStep(r run, shown disclosed) api.Step {
+func publicStep(r stepRun, shown disclosed) api.Step {
 	out := api.Step{
 		Generation: r.Key.Generation, Step: r.Key.Step, Index: r.Key.Index, State: string(r.State), Attempts: r.Attempts,
 		Worker: shown.worker(r.Worker), Started: api.Time(r.StartedAt), Finished: api.Time(r.FinishedAt),
@@ -106,11 +106,11 @@ func publicStep(r run, shown disclosed) api.Step {
 }
 
 // journey puts the runs on one time axis.
-func journey(v video.Video, runs []run, now time.Time, shown disclosed) api.Journey {
+func journey(v video.Video, runs []stepRun, now time.Time, shown disclosed) api.Journey {
 	out := api.Journey{Generation: v.Generation, Now: now, Items: make([]api.JourneyItem, len(runs))}
 	axis := axis{open: v.Working()}
 	if v.Generation == 1 {
-		axis.see(v.UploadedAt)
+		axis.extend(v.UploadedAt)
 	}
 	for i, r := range runs {
 		item := api.JourneyItem{
@@ -120,18 +120,18 @@ func journey(v video.Video, runs []run, now time.Time, shown disclosed) api.Jour
 		if r.planned {
 			item.State = api.RunPlanned
 		}
-		for _, a := range r.Tries() {
+		for _, a := range r.AllAttempts() {
 			item.Attempts = append(item.Attempts, attempt(a, shown))
-			axis.see(a.Queued, a.Started, a.Ended)
+			axis.extend(a.Queued, a.Started, a.Ended)
 			axis.open = axis.open || a.Ended.IsZero()
 		}
 		if len(item.Attempts) > 0 && item.Attempts[0].Number == 1 {
 			item.QueuedAt = item.Attempts[0].QueuedAt
 		}
-		axis.see(r.since)
+		axis.extend(r.since)
 		out.Items[i] = item
 	}
-	out.From, out.To = axis.between(v.CreatedAt, now)
+	out.From, out.To = axis.bounds(v.CreatedAt, now)
 	return out
 }
 
@@ -149,7 +149,7 @@ type axis struct {
 	open     bool // something goes on
 }
 
-func (a *axis) see(moments ...time.Time) {
+func (a *axis) extend(moments ...time.Time) {
 	for _, t := range moments {
 		if t.IsZero() {
 			continue
@@ -163,8 +163,8 @@ func (a *axis) see(moments ...time.Time) {
 	}
 }
 
-// between returns the ends of the axis. Nothing seen is a point.
-func (a *axis) between(unseen, now time.Time) (from, to time.Time) {
+// bounds returns the ends of the axis. Nothing seen is a point.
+func (a *axis) bounds(unseen, now time.Time) (from, to time.Time) {
 	if a.from.IsZero() {
 		return unseen, unseen
 	}

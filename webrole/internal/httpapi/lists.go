@@ -36,7 +36,7 @@ func (s *Server) idsListed(c *gin.Context, params api.ListVideosParams) (ids []v
 	ctx := c.Request.Context()
 	limit, token := limitOf(params.Limit), api.Value(params.PageToken)
 	byTitle := api.Value(params.Sort) == api.ListVideosParamsSortTitle
-	owner := access.From(ctx).Owner
+	owner := access.IdentityOf(ctx).Owner
 	var hits []catalog.Summary
 	switch {
 	case byTitle && params.Channel == nil:

@@ -159,7 +159,7 @@ func (s *Server) redrive(ctx context.Context, poisonID string) error {
 		return err
 	}
 	step, _ := workflow.Find(p.Step)
-	if id, err := video.ParseID(p.Subject); err == nil && step.HasRows() && !step.FailsAlone() {
+	if id, err := video.ParseID(p.Subject); err == nil && step.HasRows() && !step.IsOptional() {
 		rec, err := s.Videos.Get(ctx, id)
 		if err != nil && !errors.Is(err, videostore.ErrNotFound) {
 			return err
@@ -189,7 +189,7 @@ func publicRow(r tablestore.Unreadable) api.UnreadableRow {
 func (s *Server) DeleteUnreadable(c *gin.Context, rowID string) {
 	ctx := c.Request.Context()
 	row, err := s.Unreadable.Get(ctx, rowID)
-	if id, isVideo := videostore.OfMeta(row); err == nil && isVideo {
+	if id, isVideo := videostore.VideoOfMeta(row); err == nil && isVideo {
 		_, err = s.Videos.Delete(ctx, id, "")
 	} else if err == nil {
 		err = s.Unreadable.Delete(ctx, row)

@@ -18,7 +18,7 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
-	"github.com/cutroom/cutroom/webrole/internal/edge"
+	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/startlist"
 )
@@ -134,7 +134,7 @@ func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
 		refuseBody(c, err)
 		return
 	}
-	edge.StreamsIn(c.Request)
+	middleware.StreamsIn(c.Request)
 	body := http.MaxBytesReader(c.Writer, c.Request.Body, maxStartList)
 	text := charset.NewReader(body, languagesOf(c.Request)...)
 	rows, code := startlist.CSV(text), problem.InvalidBody
@@ -174,7 +174,7 @@ func importProblem(err error, code problem.Code, stored int) error {
 		return problem.New(problem.UndecodableText, "The list cannot be read: %v. In Excel that is the file type CSV UTF-8. %d of its rows are stored; importing all again is safe.", undecodable, stored).Because(err)
 	case errors.As(err, &bad):
 		return problem.New(code, "Line %d: %s. %d rows before it are stored; importing all again is safe.", bad.Line, bad.Detail, stored).Because(err)
-	case errors.Is(err, edge.ErrSlow):
+	case errors.Is(err, middleware.ErrSlow):
 		return problem.New(problem.RequestTimeout, "The body came too slowly. %d of its rows are stored; importing all again is safe.", stored).Because(err)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return problem.New(problem.BodyIncomplete, "The body ended too early. %d of its rows are stored; importing all again is safe.", stored).Because(err)

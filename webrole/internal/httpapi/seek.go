@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	maxAsked = 4096 // parts that are remembered because a viewer asked for them
+	maxSeekRequests = 4096 // parts that are remembered because a viewer asked for them
 	// askAgainAfter is how long such a part is not asked for again: a page repeats its
 	// request until the part is there.
 	askAgainAfter = 30 * time.Second
@@ -50,7 +50,7 @@ func (s *Server) SeekVideo(c *gin.Context, id api.ID) {
 // ask sends the work that a second of a video needs, unless this web role sent it a
 // moment ago.
 func (s *Server) ask(ctx context.Context, view videostore.View, second float64) error {
-	wanted := slices.DeleteFunc(view.Wanted(second), func(i videostore.Intent) bool {
+	wanted := slices.DeleteFunc(view.Wanted(second), func(i videostore.OutboxMessage) bool {
 		_, recently := s.asked.Get(i.Key)
 		return recently
 	})

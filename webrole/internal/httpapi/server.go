@@ -46,7 +46,7 @@ type Parts struct {
 	Views   *views.Counter
 	Workers *workers.Register
 	Keys    *apikeys.Store
-	Trail   *audit.Trail
+	Trail   *audit.Log
 	Queues  *workqueue.Queues
 	Prices  price.Table
 	Links   access.Links // tokens for private videos
@@ -79,7 +79,7 @@ func New(p Parts) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the API's document: %w", err)
 	}
-	s := &Server{Parts: p, doc: doc, snapshots: newSnapshots(p.Videos), asked: recent.NewMemory[workflow.Key, bool](maxAsked, askAgainAfter)}
+	s := &Server{Parts: p, doc: doc, snapshots: newSnapshots(p.Videos), asked: recent.NewMemory[workflow.Key, bool](maxSeekRequests, askAgainAfter)}
 	s.openQueues()
 	return s, nil
 }

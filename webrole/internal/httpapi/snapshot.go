@@ -18,7 +18,7 @@ import (
 type snapshot struct {
 	etag     string // of the META that was read with them
 	progress videostore.Progress
-	runs     []run
+	runs     []stepRun
 }
 
 const (
@@ -30,11 +30,11 @@ const (
 
 func newSnapshots(videos *videostore.Store) *recent.Cache[video.ID, snapshot] {
 	return recent.New(maxSnapshots, func(ctx context.Context, id video.ID) (snapshot, error) {
-		view, err := videos.Look(ctx, id)
+		view, err := videos.ReadSnapshot(ctx, id)
 		if err != nil {
 			return snapshot{}, err
 		}
-		return snapshot{etag: view.ETag, progress: view.Progress(), runs: runsOf(view)}, nil
+		return snapshot{etag: view.ETag, progress: view.Progress(), runs: stepRunsOf(view)}, nil
 	})
 }
 
@@ -61,7 +61,7 @@ func (s *Server) existingSnapshot(c *gin.Context, id api.ID) (videostore.Record,
 type disclosed struct{ errors, workers bool }
 
 func disclosedTo(c *gin.Context, v video.Video) disclosed {
-	who := access.From(c.Request.Context())
+	who := access.IdentityOf(c.Request.Context())
 	return disclosed{errors: access.May(who, access.Operate, video.Video{}), workers: access.May(who, access.Change, v)}
 }
 

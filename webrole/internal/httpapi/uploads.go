@@ -15,7 +15,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/api"
-	"github.com/cutroom/cutroom/webrole/internal/edge"
+	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
@@ -32,7 +32,7 @@ func (s *Server) PutContent(c *gin.Context, id api.ID, params api.PutContentPara
 		refuseBody(c, err)
 		return
 	}
-	edge.StreamsIn(r)
+	middleware.StreamsIn(r)
 	control := http.NewResponseController(c.Writer)
 	rec, err := s.Uploads.Put(r.Context(), video.ID(id), upload.Body{
 		Reader: r.Body, Size: r.ContentLength, MD5: sum,
@@ -72,7 +72,7 @@ func wantMedia(r *http.Request) error {
 // secrets: they are never logged.
 func (s *Server) GetUpload(c *gin.Context, id api.ID) {
 	handle(c, http.StatusOK, func(ctx context.Context) (api.Upload, error) {
-		return publicUpload(s.Uploads.Look(ctx, video.ID(id)))
+		return publicUpload(s.Uploads.Status(ctx, video.ID(id)))
 	})
 }
 
@@ -87,7 +87,7 @@ func (s *Server) BeginUpload(c *gin.Context, id api.ID) {
 	})
 }
 
-func publicUpload(s upload.Sending, err error) (api.Upload, error) {
+func publicUpload(s upload.Progress, err error) (api.Upload, error) {
 	if err != nil {
 		return api.Upload{}, err
 	}

@@ -46,7 +46,7 @@ func (s *Server) create(c *gin.Context, key *string) (none videostore.Record, _ 
 		return none, err
 	}
 	ctx := c.Request.Context()
-	who := access.From(ctx)
+	who := access.IdentityOf(ctx)
 	v.Owner = who.Owner
 	if v.Priority == video.High && !access.May(who, access.Hurry, v) {
 		return none, access.Refused(c.Writer, ctx)
@@ -195,7 +195,7 @@ func (s *Server) edit(c *gin.Context, id api.ID, header *string) (none videostor
 		return none, err
 	}
 	ctx := c.Request.Context()
-	return s.Videos.Change(ctx, video.ID(id), ifMatch, func(v *video.Video) ([]videostore.Intent, error) {
+	return s.Videos.Change(ctx, video.ID(id), ifMatch, func(v *video.Video) ([]videostore.OutboxMessage, error) {
 		if err := access.MaySee(ctx, *v); err != nil {
 			return nil, err
 		}
@@ -203,10 +203,10 @@ func (s *Server) edit(c *gin.Context, id api.ID, header *string) (none videostor
 		if err := apply(v, body); err != nil {
 			return nil, err
 		}
-		if v.Priority == video.High && before != video.High && !access.May(access.From(ctx), access.Hurry, *v) {
+		if v.Priority == video.High && before != video.High && !access.May(access.IdentityOf(ctx), access.Hurry, *v) {
 			return nil, access.Refused(c.Writer, ctx)
 		}
-		return []videostore.Intent{videostore.FollowIntent()}, nil
+		return []videostore.OutboxMessage{videostore.FollowMessage()}, nil
 	})
 }
 
@@ -251,7 +251,7 @@ func (s *Server) replyVideo(c *gin.Context, status int, rec videostore.Record, e
 		}
 	}
 	out := s.publicVideo(rec, progress)
-	out.MayChange = api.Ptr(access.May(access.From(ctx), access.Change, rec.Video))
+	out.MayChange = api.Ptr(access.May(access.IdentityOf(ctx), access.Change, rec.Video))
 	c.Header("ETag", out.Etag)
 	c.JSON(status, out)
 }
@@ -270,7 +270,7 @@ func (s *Server) GetViews(c *gin.Context, id api.ID) {
 	_, err := s.existing(c, id)
 	var found views.Views
 	if err == nil {
-		found, err = s.Views.Of(c.Request.Context(), video.ID(id))
+		found, err = s.Views.Views(c.Request.Context(), video.ID(id))
 	}
 	reply(c, http.StatusOK, api.Views{Total: found.Total, Days: api.Each(found.Days, func(d views.Day) api.DayOfViews {
 		return api.DayOfViews{Date: types.Date{Time: d.Date}, Views: d.Views}

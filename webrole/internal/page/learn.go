@@ -17,7 +17,7 @@ type learnPage struct{ *handbook.Handbook }
 func (learnPage) Scenes() []scene.Scene { return scene.All() }
 
 // ScenesOf are the scenes that show a row of the papers.
-func (learnPage) ScenesOf(row string) []scene.Scene { return scene.OfRow(row) }
+func (learnPage) ScenesOf(row string) []scene.Scene { return scene.ScenesOf(row) }
 
 // patternPage is the page of a pattern.
 type patternPage struct {

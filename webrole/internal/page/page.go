@@ -154,9 +154,9 @@ func framed(c *gin.Context) {
 	h.Del("X-Frame-Options")
 }
 
-// ForPeople makes problems pages for browsers that were sent to an address by a person.
+// ShowProblems makes problems pages for browsers that were sent to an address by a person.
 // Programs, and the scripts of our pages, get JSON.
-func (p *Pages) ForPeople(c *gin.Context) {
+func (p *Pages) ShowProblems(c *gin.Context) {
 	r := c.Request
 	forScripts := slices.ContainsFunc([]string{"/api/", "/v/", "/static/"}, func(s string) bool { return strings.HasPrefix(r.URL.Path, s) })
 	if !forScripts && strings.Contains(r.Header.Get("Accept"), "text/html") {
@@ -208,7 +208,7 @@ func (p *Pages) draw(ctx context.Context, name, id string, data any) ([]byte, er
 	var html bytes.Buffer
 	if err := t.ExecuteTemplate(&html, "layout", map[string]any{
 		"Name": name, "Title": title, "ID": id, "Data": data, "Lab": p.lab, "Ops": p.ops, "Plays": p.plays, "Open": p.open,
-		"SignsIn": access.SignsIn(ctx), "SignedIn": access.From(ctx).SignedIn, "Owns": access.From(ctx).Owner != "", "Operates": access.May(access.From(ctx), access.Operate, video.Video{}),
+		"SignsIn": access.SignsIn(ctx), "SignedIn": access.IdentityOf(ctx).SignedIn, "Owns": access.IdentityOf(ctx).Owner != "", "Operates": access.May(access.IdentityOf(ctx), access.Operate, video.Video{}),
 	}); err != nil {
 		return nil, fmt.Errorf("draw page %s: %w", name, err)
 	}

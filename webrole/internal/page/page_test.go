@@ -79,7 +79,7 @@ func TestPeopleGetPagesOfProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	engine := gin.New()
-	engine.Use(pages.ForPeople)
+	engine.Use(pages.ShowProblems)
 	pages.Register(engine, false, nil)
 	engine.NoRoute(func(c *gin.Context) {
 		problem.Write(c.Writer, c.Request, problem.New(problem.NotFound, "There is nothing at this address."))

@@ -26,13 +26,13 @@ import (
 // Cache-Control values. Playlists grow; what a generation names never changes;
 // the rest is asked for again with its ETag.
 const (
-	neverStore  = "no-store"
-	forEver     = "max-age=31536000, immutable"
-	askAgain    = "no-cache"
-	typeVideo   = "video/mp4"
-	typeAudio   = "audio/mp4"
-	typePicture = "image/jpeg"
-	typeCaption = "text/vtt; charset=utf-8"
+	neverStore   = "no-store"
+	immutableFor = "max-age=31536000, immutable"
+	askAgain     = "no-cache"
+	typeVideo    = "video/mp4"
+	typeAudio    = "audio/mp4"
+	typePicture  = "image/jpeg"
+	typeCaption  = "text/vtt; charset=utf-8"
 )
 
 // Service is safe for concurrent use.
@@ -41,14 +41,14 @@ type Service struct {
 	blobs  *blobstore.Store
 	views  *recent.Cache[viewKey, committed]
 	tracks *recent.Cache[video.ID, []playlist.CaptionsTrack]
-	absent *recent.Memory[sought, bool]
+	absent *recent.Memory[seekView, bool]
 }
 
 // New returns the playback of an account's videos.
 func New(videos *videostore.Store, blobs *blobstore.Store) *Service {
 	return &Service{
 		videos: videos, blobs: blobs, views: newViews(videos), tracks: newTracks(videos),
-		absent: recent.NewMemory[sought, bool](maxMissing, missingFor),
+		absent: recent.NewMemory[seekView, bool](maxMissing, missingFor),
 	}
 }
 
@@ -83,9 +83,9 @@ func (q request) cache() string {
 		return fmt.Sprintf("public, max-age=%d, immutable", max(0, int(time.Until(q.until)/time.Second)))
 	}
 	if !q.video.Visibility.Linked() {
-		return "private, " + forEver
+		return "private, " + immutableFor
 	}
-	return "public, " + forEver
+	return "public, " + immutableFor
 }
 
 func (s *Service) handle(w http.ResponseWriter, r *http.Request, rawID, path string) {
@@ -121,8 +121,8 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 	if err != nil {
 		return request{}, err
 	}
-	who := access.From(r.Context())
-	if absent, _ := s.absent.Get(sought{who, id}); absent {
+	who := access.IdentityOf(r.Context())
+	if absent, _ := s.absent.Get(seekView{who, id}); absent {
 		return request{}, videostore.ErrNotFound
 	}
 	rec, err := s.videos.Get(r.Context(), id)
@@ -130,7 +130,7 @@ func (s *Service) request(r *http.Request, rawID string) (request, error) {
 		err = access.MaySee(r.Context(), rec.Video)
 	}
 	if errors.Is(err, videostore.ErrNotFound) {
-		s.absent.Add(sought{who, id}, true, time.Now())
+		s.absent.Add(seekView{who, id}, true, time.Now())
 	}
 	if err != nil {
 		return request{}, err

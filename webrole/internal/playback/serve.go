@@ -11,7 +11,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/webrole/internal/edge"
+	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
@@ -73,7 +73,7 @@ func (s *Service) send(w http.ResponseWriter, r *http.Request, res resource) {
 		return
 	}
 	defer body.Close() //nolint:errcheck // reading only
-	edge.StreamsOut(r)
+	middleware.StreamsOut(r)
 	w.WriteHeader(status)
 	// A short answer breaks the connection, because its length was announced.
 	if _, err := io.Copy(w, body); err != nil && r.Context().Err() == nil {

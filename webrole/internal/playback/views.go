@@ -67,8 +67,8 @@ func (s *Service) view(ctx context.Context, q request, has func(committed) bool)
 	})
 }
 
-// sought is a video that a requester asked for.
-type sought struct {
+// seekView is a video that a requester asked for.
+type seekView struct {
 	who access.Identity
 	id  video.ID
 }

@@ -45,9 +45,9 @@ var answers = []struct {
 	{context.Canceled, ClientClosed, "The client closed the connection."},
 }
 
-// from maps any error to its answer and to the storage service's code, if
+// answerFor maps any error to its answer and to the storage service's code, if
 // storage had a part in it.
-func from(err error) (*Error, string) {
+func answerFor(err error) (*Error, string) {
 	_, storageCode, _ := azstorage.Describe(err)
 	return answer(err), storageCode
 }
@@ -68,7 +68,7 @@ func answer(err error) *Error {
 	case errors.As(err, &invalid):
 		return New(Code{string(invalid.Code), http.StatusBadRequest}, "Not taken: %s.", invalid.Detail)
 	case errors.As(err, &quota):
-		return overQuota(quota)
+		return quotaProblem(quota)
 	case errors.Is(err, videostore.ErrBusy):
 		e := New(TooBusy, "As much of this waits to be made as is allowed. Nothing was asked for; try again later.")
 		e.RetryAfter = 5
@@ -94,8 +94,8 @@ func answer(err error) *Error {
 	return New(Internal, internalErrorText)
 }
 
-// overQuota is 403 where only the owner can make room, and 429 where time will.
-func overQuota(q *videostore.QuotaError) *Error {
+// quotaProblem is 403 where only the owner can make room, and 429 where time will.
+func quotaProblem(q *videostore.QuotaError) *Error {
 	e := New(QuotaExceeded, "The quota %s of %d is used up; %d are left. Nothing was done.", q.Quota, q.Limit, q.Left)
 	switch q.Quota {
 	case videostore.QuotaStored:

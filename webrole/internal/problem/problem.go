@@ -2,7 +2,7 @@
 // 9457 problem with a stable code, and the storage service's own code where
 // storage caused it (paper row Q15).
 //
-// Next: webrole/internal/edge, which stands before every handler.
+// Next: webrole/internal/middleware, which stands before every handler.
 package problem
 
 import (
@@ -131,7 +131,7 @@ func WithPage(ctx context.Context, page Page) context.Context {
 // Write answers with the problem that err stands for, as JSON or by a Page. Nothing may
 // have been written before. Server errors are logged here, once.
 func Write(w http.ResponseWriter, r *http.Request, err error) {
-	e, storageCode := from(err)
+	e, storageCode := answerFor(err)
 	if e.Code == ClientClosed && errors.Is(context.Cause(r.Context()), context.DeadlineExceeded) {
 		e = away().Because(err) // the client waits: it was our own deadline that ended the work
 	}

@@ -27,9 +27,9 @@ const (
 
 // Cache holds the values that were used last. It is safe for concurrent use.
 type Cache[K comparable, V any] struct {
-	read     func(context.Context, K) (V, error)
-	known    *lru.Cache[K, reading[V]]
-	underWay singleflight.Group
+	read    func(context.Context, K) (V, error)
+	known   *lru.Cache[K, reading[V]]
+	loading singleflight.Group
 }
 
 type reading[V any] struct {
@@ -55,7 +55,7 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K, enough func(value V, age t
 		if r, found := c.known.Get(key); found && (r.began.After(asked) || enough(r.value, time.Since(r.began))) {
 			return r.value, nil
 		}
-		shared := c.underWay.DoChan(fmt.Sprint(key), func() (any, error) { return c.readNow(ctx, key) })
+		shared := c.loading.DoChan(fmt.Sprint(key), func() (any, error) { return c.readNow(ctx, key) })
 		select {
 		case <-ctx.Done():
 			var none V

@@ -85,8 +85,8 @@ func (b *buffers) mayTake() bool {
 	return true
 }
 
-// give takes a buffer back. What was borrowed goes to the upload that needs it most.
-func (b *buffers) give(buffer *[]byte) {
+// returnBuffer takes a buffer back. What was borrowed goes to the upload that needs it most.
+func (b *buffers) returnBuffer(buffer *[]byte) {
 	b.memory.pool.Put(buffer)
 	b.mu.Lock()
 	b.busy--

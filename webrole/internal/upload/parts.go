@@ -25,8 +25,8 @@ const maxTickets = 32
 // still write until they end, so each lets its holder store as much once more.
 const maxGivenUp = 10
 
-// Sending is how far an upload in parts has come, and what is to be sent next.
-type Sending struct {
+// Progress is how far an upload in parts has come, and what is to be sent next.
+type Progress struct {
 	Video   video.Video
 	Layout  sourceparts.Layout
 	Held    []sourceparts.Part // ascending
@@ -45,42 +45,42 @@ type Ticket struct {
 // cut when that was not done. size is the file's, in bytes; 0 when it was announced before.
 // anew gives up what was sent before. The client that sends parts repeats it: what has arrived
 // is worked on.
-func (s *Service) Begin(ctx context.Context, id video.ID, size int64, anew bool) (Sending, error) {
+func (s *Service) Begin(ctx context.Context, id video.ID, size int64, anew bool) (Progress, error) {
 	rec, err := s.awaiting(ctx, id)
 	if err != nil {
-		return Sending{}, err
+		return Progress{}, err
 	}
 	if rec, err = s.layOut(ctx, rec, size, anew); err != nil {
-		return Sending{}, err
+		return Progress{}, err
 	}
 	l, _ := sourceparts.LayoutOf(rec.Video.Upload)
 	held, err := sourceparts.Tidy(ctx, s.blobs, id, l)
 	if err != nil {
-		return Sending{}, err
+		return Progress{}, err
 	}
 	if err := s.sniffParts(ctx, rec.Video, held); err != nil {
-		return Sending{}, err
+		return Progress{}, err
 	}
 	// After the look at its first bytes, because work may begin now.
 	if rec, err = s.videos.Arrived(ctx, id, held); err != nil {
-		return Sending{}, err
+		return Progress{}, err
 	}
 	return s.sending(ctx, rec.Video, held)
 }
 
-// Look is Begin for a client that only wants to know: it changes nothing.
-func (s *Service) Look(ctx context.Context, id video.ID) (Sending, error) {
+// Status is Begin for a client that only wants to know: it changes nothing.
+func (s *Service) Status(ctx context.Context, id video.ID) (Progress, error) {
 	rec, err := s.awaiting(ctx, id)
 	if err != nil {
-		return Sending{}, err
+		return Progress{}, err
 	}
 	l, inParts := sourceparts.LayoutOf(rec.Video.Upload)
 	if !inParts {
-		return Sending{Video: rec.Video, Layout: sourceparts.Layout{Bytes: rec.Video.SizeBytes, PartBytes: sourceparts.PartBytes}}, nil
+		return Progress{Video: rec.Video, Layout: sourceparts.Layout{Bytes: rec.Video.SizeBytes, PartBytes: sourceparts.PartBytes}}, nil
 	}
 	held, err := sourceparts.Held(ctx, s.blobs, id, l)
 	if err != nil {
-		return Sending{}, err
+		return Progress{}, err
 	}
 	return s.sending(ctx, rec.Video, held)
 }
@@ -97,7 +97,7 @@ func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64,
 		return rec, nil
 	case old != nil && !anew:
 		return rec, conflict("An upload of %d bytes has begun. Begin anew, or upload the file as a video of its own.", old.Bytes)
-	case old != nil && old.Begun:
+	case old != nil && old.Started:
 		return rec, conflict("What was sent before is being made already. Upload the file as a video of its own.")
 	case size == 0:
 		return rec, problem.New(problem.InvalidBody, "Member /sizeBytes: how many bytes the file has must be said.")
@@ -124,12 +124,12 @@ func (s *Service) layOut(ctx context.Context, rec videostore.Record, size int64,
 // replaceUpload gives a video the layout mine in place of old, and removes the parts of
 // old. When another request was faster the video has its upload, which is not nil.
 func (s *Service) replaceUpload(ctx context.Context, id video.ID, old, mine *video.Upload) (videostore.Record, error) {
-	rec, err := s.videos.Change(ctx, id, "", func(v *video.Video) ([]videostore.Intent, error) {
+	rec, err := s.videos.Change(ctx, id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 		there := v.Upload
 		switch {
 		case v.State != video.AwaitingUpload:
 			return nil, notAwaiting()
-		case there == nil && old == nil, there != nil && old != nil && there.Epoch == old.Epoch && !there.Begun:
+		case there == nil && old == nil, there != nil && old != nil && there.Epoch == old.Epoch && !there.Started:
 			v.Upload = mine
 			if old != nil {
 				v.GivenUp++
@@ -155,7 +155,7 @@ func (s *Service) replaceUpload(ctx context.Context, id video.ID, old, mine *vid
 // else need not send all of it. What is no video is removed, unless work on it has
 // begun: then it was looked at.
 func (s *Service) sniffParts(ctx context.Context, v video.Video, held []sourceparts.Part) error {
-	if v.Upload.Begun || sourceparts.Head(held) == 0 {
+	if v.Upload.Started || sourceparts.Head(held) == 0 {
 		return nil
 	}
 	l, _ := sourceparts.LayoutOf(v.Upload)
@@ -183,7 +183,7 @@ const lastParts = 2
 // sending signs keys for the parts that are to be sent next: those that work waits for,
 // which are the first, the last ones and those it asked for, and then the others in
 // order.
-func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts.Part) (Sending, error) {
+func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts.Part) (Progress, error) {
 	l, _ := sourceparts.LayoutOf(v.Upload)
 	there := make(map[int]bool, len(held))
 	for _, p := range held {
@@ -198,21 +198,21 @@ func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts
 	}
 	add(0)
 	add(l.Count() - 1)
-	for i := 1; i < lastParts && !v.Upload.Begun; i++ {
+	for i := 1; i < lastParts && !v.Upload.Started; i++ {
 		add(l.Count() - 1 - i)
 	}
-	for _, n := range v.Upload.Wants {
+	for _, n := range v.Upload.PriorityParts {
 		add(n)
 	}
 	first := len(order)
 	for n := range l.Count() {
 		add(n)
 	}
-	out := Sending{Video: v, Layout: l, Held: held, First: first, Expires: time.Now().Add(sourceparts.KeyLife).UTC().Truncate(time.Second)}
+	out := Progress{Video: v, Layout: l, Held: held, First: first, Expires: time.Now().Add(sourceparts.KeyLife).UTC().Truncate(time.Second)}
 	for _, n := range order {
 		url, err := s.account.SignCreate(ctx, video.SourcesContainer, sourceparts.Name(v.ID, l, n), sourceparts.KeyLife)
 		if err != nil {
-			return Sending{}, fmt.Errorf("sign upload of %s: %w", v.ID, err)
+			return Progress{}, fmt.Errorf("sign upload of %s: %w", v.ID, err)
 		}
 		out.Send = append(out.Send, Ticket{Number: n, URL: url})
 	}

@@ -37,7 +37,7 @@ type Service struct {
 	account *azstorage.Account
 	blobs   *blobstore.Store
 	videos  *videostore.Store
-	turns   turns
+	locks   uploadLocks
 	memory  *memory
 }
 
@@ -45,7 +45,7 @@ type Service struct {
 // pass through it have memory bytes for their buffers, all together: MinMemory at
 // least, and 12 MiB for each upload that shall be fast.
 func New(account *azstorage.Account, blobs *blobstore.Store, videos *videostore.Store, memory int64) *Service {
-	return &Service{account: account, blobs: blobs, videos: videos, turns: turns{active: map[video.ID]*turn{}}, memory: newMemory(memory)}
+	return &Service{account: account, blobs: blobs, videos: videos, locks: uploadLocks{active: map[video.ID]*uploadLock{}}, memory: newMemory(memory)}
 }
 
 // Body is a file on its way in.
@@ -93,7 +93,7 @@ func (s *Service) Put(ctx context.Context, id video.ID, body Body) (videostore.R
 	}
 	// net/http ends ctx when the connection breaks, but parts that arrived whole
 	// are worth storing: what ends this upload is its reader.
-	turn, end := s.turns.take(context.WithoutCancel(ctx), id)
+	turn, end := s.locks.take(context.WithoutCancel(ctx), id)
 	defer end()
 	if body.Interrupt != nil {
 		defer context.AfterFunc(turn, body.Interrupt)()

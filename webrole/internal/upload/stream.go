@@ -27,7 +27,7 @@ const partsInFlight = 2
 // with other content is of another file: 409 upload_conflict.
 func (s *Service) putParts(ctx context.Context, rec videostore.Record, r io.Reader, size int64, buffers *buffers) (videostore.Record, error) {
 	old := rec.Video.Upload
-	rec, err := s.layOut(ctx, rec, size, old != nil && old.Bytes != size && !old.Begun)
+	rec, err := s.layOut(ctx, rec, size, old != nil && old.Bytes != size && !old.Started)
 	if err != nil {
 		return rec, err
 	}
@@ -63,12 +63,12 @@ func (s *Service) streamParts(ctx context.Context, v video.Video, held []sourcep
 		}
 		content := (*buffer)[:l.Range(n).Length]
 		if _, err = io.ReadFull(r, content); err != nil {
-			buffers.give(buffer)
+			buffers.returnBuffer(buffer)
 			break
 		}
 		group.Go(func() error {
 			slots <- struct{}{}
-			defer func() { <-slots; buffers.give(buffer) }()
+			defer func() { <-slots; buffers.returnBuffer(buffer) }()
 			return s.putPart(put, v.ID, l, n, content, there[n].MD5)
 		})
 	}
@@ -110,23 +110,23 @@ func (s *Service) putPart(ctx context.Context, id video.ID, l sourceparts.Layout
 // ErrReplaced says that a newer upload of the same video took over.
 var ErrReplaced = errors.New("a newer upload of this video took over")
 
-// turns lets one upload per video write at a time in this process, and the
+// uploadLocks lets one upload per video write at a time in this process, and the
 // newest one win: a client whose connection died comes back before we notice.
 // Two web roles do not know of each other; there the first to commit wins.
-type turns struct {
+type uploadLocks struct {
 	mu     sync.Mutex
-	active map[video.ID]*turn
+	active map[video.ID]*uploadLock
 }
 
-type turn struct {
+type uploadLock struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{}
 }
 
 // take ends the upload that is under way, waits for it, and starts the caller's
 // turn, which ends with the returned function.
-func (t *turns) take(ctx context.Context, id video.ID) (context.Context, func()) {
-	mine := &turn{done: make(chan struct{})}
+func (t *uploadLocks) take(ctx context.Context, id video.ID) (context.Context, func()) {
+	mine := &uploadLock{done: make(chan struct{})}
 	ctx, mine.cancel = context.WithCancelCause(ctx)
 	for {
 		t.mu.Lock()

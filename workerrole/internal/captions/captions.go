@@ -116,7 +116,7 @@ func parse(text string) (blocks []block, _ error) {
 			if open != nil && len(open.lines) > 0 && number.MatchString(open.lines[len(open.lines)-1]) {
 				open.lines = open.lines[:len(open.lines)-1]
 			}
-			blocks = append(blocks, block{from: since(times[1]), to: since(times[2])})
+			blocks = append(blocks, block{from: parseTime(times[1]), to: parseTime(times[2])})
 			open = &blocks[len(blocks)-1]
 		case almost.MatchString(line):
 			return nil, fmt.Errorf("%w: the times in line %d are not like 00:00:01,000 --> 00:00:02,500", ErrUnreadable, i+1)
@@ -129,8 +129,8 @@ func parse(text string) (blocks []block, _ error) {
 	return blocks, nil
 }
 
-// since reads a time of timing.
-func since(text string) time.Duration {
+// parseTime reads a time of timing.
+func parseTime(text string) time.Duration {
 	parts := strings.Split(strings.ReplaceAll(text, ",", "."), ":")
 	if len(parts) == 2 {
 		parts = append([]string{"0"}, parts...)

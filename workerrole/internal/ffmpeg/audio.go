@@ -27,7 +27,7 @@ const (
 // packets are to be taken out.
 const SoundFile = "sound.mp4"
 
-// SoundJob is one run of ffmpeg over a stretch of the audio stream that is heard. Times
+// SoundJob is one run of ffmpeg over a range of the audio stream that is heard. Times
 // are samples at video.SampleRate from the start of the track.
 type SoundJob struct {
 	Source Source
@@ -49,7 +49,7 @@ type SoundJob struct {
 // the start, whatever the two rates are; and it needs a little before From.
 func (j SoundJob) Second() int64 { return max(0, j.From-video.AACPacket) / video.SampleRate }
 
-// Sound encodes one stretch, and returns where the sound that was decoded for it ends. The
+// Sound encodes one range, and returns where the sound that was decoded for it ends. The
 // same job gives the same bytes, and packet n is made of the samples from From + (n-1) ×
 // video.AACPacket on: the first one holds the priming of the encoder.
 //
@@ -77,10 +77,10 @@ func (t *Tool) Sound(ctx context.Context, job SoundJob) (end int64, err error) {
 const (
 	decodedFile = "decoded.pcm" // what came out of the decoder, in stereo, as 32-bit numbers
 	framesFile  = "frames.txt"  // where it belongs
-	placedFile  = "placed.pcm"  // the stretch, without gaps
+	placedFile  = "placed.pcm"  // the range, without gaps
 )
 
-// longestRunUp is how many samples before a stretch are written down with it. Where more
+// longestRunUp is how many samples before a range are written down with it. Where more
 // must be decoded, because samples have to be counted from the start, a filter counts them
 // and drops them: those of hours would fill the disk.
 const longestRunUp = 10 * video.SampleRate
@@ -88,7 +88,7 @@ const longestRunUp = 10 * video.SampleRate
 func (t *Tool) decodeSound(ctx context.Context, job SoundJob) error {
 	second := job.Second()
 	if job.Seek <= 0 {
-		second = 0 // all in one go, as the first stretch is: by counting
+		second = 0 // all in one go, as the first range is: by counting
 	}
 	sound := t.soundInput(job.Source, job.Seek)
 	if shift := job.Grid.expression(); shift != "" {
@@ -110,7 +110,7 @@ func (t *Tool) decodeSound(ctx context.Context, job SoundJob) error {
 	out := sound.Output("[f=f32le]"+decodedFile+"|[f=framecrc]"+framesFile, ff.KwArgs{
 		"vn": "", "sn": "", "dn": "", "map_metadata": "-1", "map_chapters": "-1", "c:a": "pcm_f32le", "f": "tee",
 	})
-	return t.runSound(ctx, job, slices.Concat(fromZero, out.GetArgs()))
+	return t.runSound(ctx, job, slices.Concat(startAtZero, out.GetArgs()))
 }
 
 func (t *Tool) encodeSound(ctx context.Context, job SoundJob) error {
@@ -179,7 +179,7 @@ func (t *Tool) FirstSamples(ctx context.Context, src Source, dir string, seek fl
 			"vn": "", "sn": "", "dn": "", "c:a": codec, "frames:a": "5", "avoid_negative_ts": "disabled", "f": "framecrc",
 		})
 	}
-	args := slices.Concat(t.globals(), fromZero, ff.MergeOutputs(list(decoded, "pcm_s16le"), list(copied, "copy")).GetArgs())
+	args := slices.Concat(t.globals(), startAtZero, ff.MergeOutputs(list(decoded, "pcm_s16le"), list(copied, "copy")).GetArgs())
 	_, err := t.run(ctx, command{path: t.FFmpeg, args: args, dir: dir, source: src, limits: sounding})
 	if err != nil {
 		return SoundFrames{}, fmt.Errorf("looking for the first samples: %w", err)

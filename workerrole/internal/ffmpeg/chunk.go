@@ -64,7 +64,7 @@ func TilesIn(p video.Plan, from, to int64) int {
 //
 // A nil error does not mean that all frames are there: verify (package media).
 func (t *Tool) Chunk(ctx context.Context, job ChunkJob) error {
-	args := slices.Concat(t.globals(), fromZero, chunkArgs(t, job))
+	args := slices.Concat(t.globals(), startAtZero, chunkArgs(t, job))
 	_, err := t.run(ctx, command{
 		path: t.FFmpeg, args: args, dir: job.Dir, source: job.Source, limits: encodingOf(job.Plan, job.Plan.Chunks[job.Index].To-job.Plan.Chunks[job.Index].From),
 	})
@@ -83,9 +83,9 @@ func (t *Tool) globals() []string {
 	}
 }
 
-// fromZero moves the times of a source so that it starts at 0, and keeps them
+// startAtZero moves the times of a source so that it starts at 0, and keeps them
 // otherwise.
-var fromZero = []string{"-copyts", "-start_at_zero"}
+var startAtZero = []string{"-copyts", "-start_at_zero"}
 
 func chunkArgs(t *Tool, job ChunkJob) []string {
 	plan, chunk := job.Plan, job.Plan.Chunks[job.Index]

@@ -8,7 +8,7 @@
 //
 // An exit code of 0 proves nothing: package media decides whether the result is
 // right. A bad end is evidence about the bytes (RunError), or trouble that the
-// run met (TroubleError).
+// run met (DependencyError).
 //
 // To add a command: copy frame.go, which makes a file, or loudness.go, which reads
 // a report. The global options make it report its progress (WithProgress); without that

@@ -284,7 +284,7 @@ func TestProgressMeansMovement(t *testing.T) {
 	if want := []int64{0, 0, 5, 9}; !slices.Equal(got, want) {
 		t.Errorf("reported %v, want %v", got, want)
 	}
-	w.start, got = time.Now().Add(-2*beforeFirstFrame), nil
+	w.start, got = time.Now().Add(-2*firstFrameLimit), nil
 	w.now, w.last = progress{}, progress{}
 	_, _ = w.Write([]byte("frame=0\nprogress=continue\n"))
 	if len(got) > 0 {

@@ -42,7 +42,7 @@ const bytesPerPixel = 320
 // size. In the worst case it decodes from the start of a film of four hours.
 func encoding(width, height int) limits {
 	pixels := int64(min(width*height, maxPixels))
-	return limits{wall: 2 * time.Hour, cpu: 2 * time.Hour, memory: 512<<20 + pixels*bytesPerPixel, file: besides}
+	return limits{wall: 2 * time.Hour, cpu: 2 * time.Hour, memory: 512<<20 + pixels*bytesPerPixel, file: smallFilesBytes}
 }
 
 // maxMetadata is how many bytes of a source the first look at it may read. A film has a few
@@ -51,8 +51,8 @@ func encoding(width, height int) limits {
 // those for which it has none, and say nothing.
 const maxMetadata = 192 << 20
 
-// besides is for the files beside the large ones: stills, lists, boxes.
-const besides = 64 << 20
+// smallFilesBytes is for the files beside the large ones: stills, lists, boxes.
+const smallFilesBytes = 64 << 20
 
 // encodingOf returns the limits of a run that writes these frames of every rendition.
 // The encoder is held to a rate, over two seconds; twice that is never right.
@@ -69,4 +69,4 @@ func bytesAt(bitRate int, seconds float64) int64 {
 }
 
 // copyLimit is how many bytes a copy may have: containers differ, by an eighth at most.
-func copyLimit(bytes int64) int64 { return bytes + bytes/8 + besides }
+func copyLimit(bytes int64) int64 { return bytes + bytes/8 + smallFilesBytes }

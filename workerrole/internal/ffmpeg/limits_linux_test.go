@@ -36,12 +36,12 @@ func TestEvidenceAndTrouble(t *testing.T) {
 		"files, all together":   {"for i in 1 2 3 4 5; do /bin/dd if=/dev/zero of=f$i bs=64k count=8 2>/dev/null; done", small, evidence},
 		"endless answer":        {"while :; do echo yes yes yes yes yes yes yes yes yes; done", anything, evidence},
 		"endless complaints":    {"/usr/bin/yes 'it is broken in so many ways that they cannot all be told' >&2", anything, evidence},
-		"killed":                {"kill -KILL $$", small, TroubleKilled},
-		"stopped":               {"exit 255", small, TroubleKilled}, // ffmpeg's way
-		"disk full":             {"echo 'av_interleaved_write_frame(): No space left on device' >&2; exit 1", small, TroubleDisk},
-		"disk full, status 0":   {"echo 'x: No space left on device' >&2", small, TroubleDisk},
+		"killed":                {"kill -KILL $$", small, KilledChild},
+		"stopped":               {"exit 255", small, KilledChild}, // ffmpeg's way
+		"disk full":             {"echo 'av_interleaved_write_frame(): No space left on device' >&2; exit 1", small, DiskDependency},
+		"disk full, status 0":   {"echo 'x: No space left on device' >&2", small, DiskDependency},
 		"both of them":          {"trap '' XCPU; while :; do :; done", limits{wall: azuritetest.Patience(4 * time.Second), cpu: time.Second, memory: 1 << 30}, evidence},
-		"longer than the clock": {"/bin/sleep 60", limits{wall: 100 * time.Millisecond, cpu: time.Hour, memory: 1 << 30}, TroubleKilled},
+		"longer than the clock": {"/bin/sleep 60", limits{wall: 100 * time.Millisecond, cpu: time.Hour, memory: 1 << 30}, KilledChild},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,10 +51,10 @@ func TestEvidenceAndTrouble(t *testing.T) {
 			_, err := run(ctx, command{path: script(t, c.script+"\n"), dir: t.TempDir(), stdout: &out, limits: c.limits})
 			t.Logf("%v, processor %v, memory %d MiB, disk %d KiB: %v", time.Since(began).Round(time.Millisecond), used.CPU().Round(time.Millisecond), used.Memory()>>20, used.Disk()>>10, err)
 			got := "nothing"
-			var trouble interface{ Trouble() string }
+			var trouble interface{ Dependency() string }
 			switch {
 			case errors.As(err, &trouble):
-				got = trouble.Trouble()
+				got = trouble.Dependency()
 			case errors.As(err, new(*RunError)):
 				got = evidence
 			}

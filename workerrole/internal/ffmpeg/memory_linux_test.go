@@ -15,7 +15,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/testkit/memorytest"
-	"github.com/cutroom/cutroom/workerrole/internal/cage"
+	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
 const (
@@ -67,14 +67,14 @@ func asWorker(t *testing.T, group string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := cage.Open(cage.Try)
+	held, err := sandbox.Open(sandbox.Try)
 	if err != nil {
 		t.Fatal(err)
 	}
 	greedy := script(t, "x=12345678; i=0; while [ $i -lt 28 ]; do x=$x$x; i=$((i+1)); done\n")
-	_, err = run(t.Context(), command{path: greedy, dir: t.TempDir(), cage: held, limits: limits{wall: time.Minute, cpu: time.Minute, memory: 8 << 30, file: 1 << 20}})
-	var trouble *TroubleError
-	if !errors.As(err, &trouble) || trouble.Trouble() != TroubleKilled {
+	_, err = run(t.Context(), command{path: greedy, dir: t.TempDir(), sandbox: held, limits: limits{wall: time.Minute, cpu: time.Minute, memory: 8 << 30, file: 1 << 20}})
+	var trouble *DependencyError
+	if !errors.As(err, &trouble) || trouble.Dependency() != KilledChild {
 		t.Errorf("the run ended with %v, want it killed", err)
 	}
 	t.Logf("the worker has %d MiB of %d; %v; the worker goes on", len(mine)>>20, groupMemory>>20, err)
@@ -83,7 +83,7 @@ func asWorker(t *testing.T, group string) {
 // scoreOf is the oom_score_adj of a program that a run starts.
 func scoreOf(t *testing.T) int {
 	t.Helper()
-	held, err := cage.Open(cage.Try)
+	held, err := sandbox.Open(sandbox.Try)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func scoreOf(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	failed, _, err := held.Hold(cmd, cage.Rules{})
+	failed, _, err := held.Hold(cmd, sandbox.Rules{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ const (
 	jitter = 3 * video.SampleRate / 100
 )
 
-// place writes the samples of a job's stretch, each to its place, and returns where the
+// place writes the samples of a job's range, each to its place, and returns where the
 // decoded sound ends, in samples of the track. Silence fills gaps, what comes again is
 // left out, and a track that ends sooner than Pad goes on in silence.
 func (j SoundJob) place() (end int64, err error) {
@@ -49,7 +49,7 @@ func (j SoundJob) place() (end int64, err error) {
 	return end, errors.Join(err, track.out.Flush(), out.Close())
 }
 
-// track is a stretch of sound that is written from its beginning to its end.
+// track is a range of sound that is written from its beginning to its end.
 type track struct {
 	out    *bufio.Writer
 	at, to int64 // the sample that is written next, and the one to stop at
@@ -70,7 +70,7 @@ func (t *track) fill(in io.Reader, frames frameList) (end int64, err error) {
 	return end, nil
 }
 
-// frame writes what of a frame is in the stretch, and was not written yet.
+// frame writes what of a frame is in the range, and was not written yet.
 func (t *track) frame(in io.Reader, at, samples int64) error {
 	if err := t.silence(min(at, t.to)); err != nil {
 		return err

@@ -14,12 +14,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cutroom/cutroom/workerrole/internal/cage"
+	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
 // RunError is a run of ffmpeg or ffprobe that came to a bad end by itself, with
 // every byte of the source that it wanted: evidence about those bytes, if they
-// are a stranger's. What its surroundings did to it is a TroubleError.
+// are a stranger's. What its surroundings did to it is a DependencyError.
 type RunError struct {
 	Program string
 	Status  int    // exit status; -1 when it crashed or met one of our limits
@@ -45,25 +45,25 @@ const (
 	maxLine = 4 << 10
 )
 
-// beforeFirstFrame is how long ffmpeg may read and decode without writing
+// firstFrameLimit is how long ffmpeg may read and decode without writing
 // anything and still count as moving: a seek that must start far before the
 // chunk produces nothing for a while.
-const beforeFirstFrame = 5 * time.Minute
+const firstFrameLimit = 5 * time.Minute
 
 type command struct {
-	path   string
-	args   []string
-	dir    string    // working directory
-	source Source    // for redaction
-	stdout io.Writer // nil: it tells of its progress there
-	limits limits
-	reads  []string   // files of ours, besides the source
-	cage   *cage.Cage // nil: started as it is
+	path    string
+	args    []string
+	dir     string    // working directory
+	source  Source    // for redaction
+	stdout  io.Writer // nil: it tells of its progress there
+	limits  limits
+	reads   []string         // files of ours, besides the source
+	sandbox *sandbox.Sandbox // nil: started as it is
 }
 
 // rules are what the program may do besides using its processor time.
-func (c command) rules() cage.Rules {
-	r := cage.Rules{CPU: c.limits.cpu, Memory: c.limits.memory, File: c.limits.file}
+func (c command) rules() sandbox.Rules {
+	r := sandbox.Rules{CPU: c.limits.cpu, Memory: c.limits.memory, File: c.limits.file}
 	reads := c.reads
 	if c.source.served != nil {
 		r.Connect = c.source.served.port
@@ -112,7 +112,7 @@ func progressOf(ctx context.Context) (moved func()) {
 }
 
 func (t *Tool) run(ctx context.Context, c command) (stderr string, err error) {
-	c.cage = t.cage
+	c.sandbox = t.sandbox
 	ctx, end := span(ctx, name(c.path))
 	stderr, err = run(ctx, c)
 	end(err)
@@ -132,7 +132,7 @@ func run(ctx context.Context, c command) (stderr string, _ error) {
 
 	cmd := exec.CommandContext(ctx, c.path, c.args...)
 	cmd.Dir = c.dir
-	cmd.Env = cage.Environment // no storage keys for a program that reads strangers' files
+	cmd.Env = sandbox.Environment // no storage keys for a program that reads strangers' files
 	tooMuch := func() { stop(c.failed(-1, "it wrote too much")) }
 	tail := &tailBuffer{limit: stderrTail}
 	cmd.Stderr = &capped{Writer: tail, left: maxStderr, over: tooMuch}
@@ -145,7 +145,7 @@ func run(ctx context.Context, c command) (stderr string, _ error) {
 	filled()
 	stderr = c.source.redact(tail.String())
 	if cageErr := cageFailed(); cageErr != nil && ctx.Err() == nil {
-		return stderr, &TroubleError{Kind: TroubleHost, Err: fmt.Errorf("starting %s in its cage: %w", name(c.path), cageErr)}
+		return stderr, &DependencyError{Kind: HostDependency, Err: fmt.Errorf("starting %s in its sandbox: %w", name(c.path), cageErr)}
 	}
 	if trouble := c.source.served.trouble(); trouble != nil {
 		return stderr, trouble
@@ -161,7 +161,7 @@ func run(ctx context.Context, c command) (stderr string, _ error) {
 	if err != nil && !errors.As(err, &exit) {
 		err = fmt.Errorf("running %s: %w", name(c.path), err)
 		if cmd.Process == nil {
-			err = &TroubleError{Kind: TroubleHost, Err: err}
+			err = &DependencyError{Kind: HostDependency, Err: err}
 		}
 		return stderr, err
 	}
@@ -174,14 +174,14 @@ func run(ctx context.Context, c command) (stderr string, _ error) {
 	return stderr, err
 }
 
-// startAndWait runs cmd in the cage. The function tells whether the cage is why it failed.
+// startAndWait runs cmd in the sandbox. The function tells whether the sandbox is why it failed.
 func (c command) startAndWait(ctx context.Context, cmd *exec.Cmd) (cageFailed func() error, err error) {
 	// The signal that ends a child with its parent is tied to the thread that
 	// started it, so that thread must live until the child has ended.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
-	cageFailed, held, err := c.cage.Hold(cmd, c.rules())
+	cageFailed, held, err := c.sandbox.Hold(cmd, c.rules())
 	if err != nil {
 		return func() error { return err }, err
 	}
@@ -226,8 +226,8 @@ type timeLimitError struct {
 	limit   time.Duration
 }
 
-// Trouble is that of a killed program, which is bounded: a program may also wait for ever.
-func (e *timeLimitError) Trouble() string { return TroubleKilled }
+// Dependency is that of a killed program, which is bounded: a program may also wait for ever.
+func (e *timeLimitError) Dependency() string { return KilledChild }
 
 func (e *timeLimitError) Error() string {
 	return fmt.Sprintf("%s took more than %s", e.program, e.limit)
@@ -324,7 +324,7 @@ func (w *progressWriter) Write(p []byte) (int, error) {
 func (w *progressWriter) block() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.now != w.last || (w.now.frames == 0 && time.Since(w.start) < beforeFirstFrame) {
+	if w.now != w.last || (w.now.frames == 0 && time.Since(w.start) < firstFrameLimit) {
 		w.last = w.now
 		w.moved++
 		w.report()

@@ -26,7 +26,7 @@ const writeBuffer = 128 << 10
 // what became of its reads: a connection that broke for good looks to it like
 // the end of the file, and it may still end with status 0. Here every read that
 // fails is known by its error: it ends the run that made it, with that error if
-// it is a *video.Failure, and otherwise with a TroubleError of kind "source".
+// it is a *video.Failure, and otherwise with a DependencyError of kind "source".
 func Serve(ctx context.Context, size int64, open func() io.ReadSeeker) (Source, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -73,7 +73,7 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream") // else its first bytes are read to find out
-	in := &noted{ReadSeeker: s.open(), served: s}
+	in := &recordingTransport{ReadSeeker: s.open(), served: s}
 	http.ServeContent(w, r, "", time.Time{}, in)
 	if in.err == nil { // an error of w is ffmpeg's, which has gone or seeks
 		return
@@ -98,14 +98,14 @@ func (s *served) bound(bytes int64, tooMuch error) (unbound func()) {
 	return func() { s.left.Store(math.MaxInt64) }
 }
 
-// noted keeps the error of a reader apart from that of the writer behind it.
-type noted struct {
+// recordingTransport keeps the error of a reader apart from that of the writer behind it.
+type recordingTransport struct {
 	io.ReadSeeker
 	served *served
 	err    error
 }
 
-func (n *noted) Read(p []byte) (int, error) {
+func (n *recordingTransport) Read(p []byte) (int, error) {
 	k, err := n.ReadSeeker.Read(p)
 	if n.served.left.Add(-int64(k)) < 0 {
 		err = n.served.tooMuch

@@ -16,7 +16,7 @@ var tracer = otel.Tracer("ffmpeg")
 // span makes a span of a run that belongs to a trace. Its arguments are left out: they
 // hold paths of the machine.
 func span(ctx context.Context, program string) (_ context.Context, end func(error)) {
-	if !tracing.In(ctx) {
+	if !tracing.HasSpan(ctx) {
 		return ctx, func(error) {}
 	}
 	ctx, span := tracer.Start(ctx, program, trace.WithAttributes(attribute.String("process.executable.name", program)))

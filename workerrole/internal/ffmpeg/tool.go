@@ -11,7 +11,7 @@ import (
 
 	ff "github.com/u2takey/ffmpeg-go"
 
-	"github.com/cutroom/cutroom/workerrole/internal/cage"
+	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
 func init() {
@@ -35,8 +35,8 @@ type Tool struct {
 	// same on every try. 1 on a machine of one core, where it gains nothing.
 	FirstChunkProcesses int
 
-	decodes map[string]bool // by the name of the codec
-	cage    *cage.Cage      // what holds the programs
+	decodes map[string]bool  // by the name of the codec
+	sandbox *sandbox.Sandbox // what holds the programs
 }
 
 // needed are the parts of ffmpeg without which no video can be processed.
@@ -46,19 +46,19 @@ var needed = map[string][]string{
 	"-muxers":   {"hls", "mp4", "matroska", "image2", "framecrc", "tee", "f32le", "null"},
 }
 
-// Open is OpenIn a cage of what this system has.
+// Open is OpenIn a sandbox of what this system has.
 func Open(ctx context.Context, ffmpegPath, ffprobePath string) (*Tool, error) {
-	held, err := cage.Open(cage.Try)
+	held, err := sandbox.Open(sandbox.Try)
 	if err != nil {
 		return nil, err
 	}
 	return OpenIn(ctx, held, ffmpegPath, ffprobePath)
 }
 
-// OpenIn finds the two programs and checks that they can do the work inside the cage:
+// OpenIn finds the two programs and checks that they can do the work inside the sandbox:
 // an error says what is missing. An empty path means the program of that name in PATH.
-func OpenIn(ctx context.Context, held *cage.Cage, ffmpegPath, ffprobePath string) (*Tool, error) {
-	t := &Tool{FirstChunkProcesses: 1, cage: held}
+func OpenIn(ctx context.Context, held *sandbox.Sandbox, ffmpegPath, ffprobePath string) (*Tool, error) {
+	t := &Tool{FirstChunkProcesses: 1, sandbox: held}
 	if runtime.GOMAXPROCS(0) >= 2 {
 		t.FirstChunkProcesses = 2
 	}
@@ -134,7 +134,7 @@ func (t *Tool) names(ctx context.Context, list, prefix string) (map[string]bool,
 func (t *Tool) Check(ctx context.Context) error {
 	for _, program := range []string{t.FFprobe, t.FFmpeg} {
 		if _, err := t.ask(ctx, program, "-version"); err != nil {
-			return surroundings(TroubleHost, err)
+			return surroundings(HostDependency, err)
 		}
 	}
 	return nil

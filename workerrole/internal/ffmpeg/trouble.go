@@ -11,26 +11,26 @@ import (
 
 // Kinds of trouble: what a run met that says nothing about the bytes.
 const (
-	TroubleSource = "source" // the source could not be read
-	TroubleDisk   = "disk"   // a local file cannot be made, or no space is left
-	TroubleHost   = "host"   // the program cannot be started
-	TroubleKilled = "killed" // a signal that we did not send ended the program, or it took too long by the clock
+	SourceDependency = "source" // the source could not be read
+	DiskDependency   = "disk"   // a local file cannot be made, or no space is left
+	HostDependency   = "host"   // the program cannot be started
+	KilledChild      = "killed" // a signal that we did not send ended the program, or it took too long by the clock
 )
 
-// TroubleError says that a run failed because of its surroundings. The item is
+// DependencyError says that a run failed because of its surroundings. The item is
 // not to blame: it may be tried again at no cost.
-type TroubleError struct {
+type DependencyError struct {
 	Kind string // one of the kinds above
 	Err  error
 }
 
-func (e *TroubleError) Error() string { return e.Err.Error() }
+func (e *DependencyError) Error() string { return e.Err.Error() }
 
-func (e *TroubleError) Unwrap() error { return e.Err }
+func (e *DependencyError) Unwrap() error { return e.Err }
 
-// Trouble returns the kind. The code that decides about retries asks for this method
+// Dependency returns the kind. The code that decides about retries asks for this method
 // with errors.As, and need not know this package.
-func (e *TroubleError) Trouble() string { return e.Kind }
+func (e *DependencyError) Dependency() string { return e.Kind }
 
 // sourceTrouble marks an error of reading the source, unless it says that the
 // source is to blame.
@@ -38,7 +38,7 @@ func sourceTrouble(err error) error {
 	if errors.As(err, new(*video.Failure)) {
 		return err
 	}
-	return &TroubleError{Kind: TroubleSource, Err: err}
+	return &DependencyError{Kind: SourceDependency, Err: err}
 }
 
 // fullDisk is what strerror says of ENOSPC and EDQUOT, at the end of a line. It
@@ -56,14 +56,14 @@ func environment(state *os.ProcessState, l limits, stderr string, err error) err
 		if err == nil {
 			err = errors.New("writing a local file: no space left on device")
 		}
-		return surroundings(TroubleDisk, err)
+		return surroundings(DiskDependency, err)
 	}
 	if l.metCPU(state) {
 		return nil // our limit, whatever signal it ended with
 	}
 	status, ok := state.Sys().(syscall.WaitStatus)
 	if ok && status.Signaled() && foreign(status.Signal()) || state.ExitCode() == signalled {
-		return surroundings(TroubleKilled, err)
+		return surroundings(KilledChild, err)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func environment(state *os.ProcessState, l limits, stderr string, err error) err
 // surroundings hides the RunError in err: the code that finds one takes it for
 // evidence about the bytes.
 func surroundings(kind string, err error) error {
-	return &TroubleError{Kind: kind, Err: errors.New(err.Error())}
+	return &DependencyError{Kind: kind, Err: errors.New(err.Error())}
 }
 
 // foreign reports whether a signal came from outside: from the system that is

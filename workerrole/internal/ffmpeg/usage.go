@@ -36,7 +36,7 @@ func (u *Usage) Runs() int64 { return u.runs.Load() }
 func (u *Usage) CPU() time.Duration { return time.Duration(u.cpu.Load()) }
 
 // Memory is the most that one program had in memory at once, in bytes: 0 where the
-// system does not say. A program in the cage begins as a copy of this one, so it is
+// system does not say. A program in the sandbox begins as a copy of this one, so it is
 // never less than that copy takes.
 func (u *Usage) Memory() int64 { return u.memory.Load() }
 

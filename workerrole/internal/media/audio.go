@@ -92,20 +92,20 @@ func EncodePortion(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 		return Portion{}, fmt.Errorf("encoding portion %d of the sound: the plan has %d", index, len(plan.Sound))
 	}
 	p := plan.Sound[index]
-	s := stretch{first: p.First, end: p.End}
+	s := segmentRange{first: p.First, end: p.End}
 	if s.last = index == len(plan.Sound)-1; s.last {
 		s.end += longestPortion // a track that goes on beyond its promise is cut off there
 	}
 	return s.encode(ctx, tool, src, plan, dir)
 }
 
-// stretch is a run of segments to be made in one go.
-type stretch struct {
+// segmentRange is a run of segments to be made in one go.
+type segmentRange struct {
 	first, end int  // segments, half-open
 	last       bool // it is to hold the end of the track
 }
 
-func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, dir string) (Portion, error) {
+func (s segmentRange) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, plan video.Plan, dir string) (Portion, error) {
 	if src.Demuxer == "" {
 		src.Demuxer = plan.Demuxer
 	}
@@ -118,7 +118,7 @@ func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Sourc
 		Pad: int64(math.Ceil(plan.DurationSeconds * video.SampleRate)),
 	}
 	if start > 0 {
-		if err := approach(ctx, tool, plan, &job); err != nil {
+		if err := findSeekPoint(ctx, tool, plan, &job); err != nil {
 			return Portion{}, err
 		}
 	}
@@ -143,9 +143,9 @@ func (s stretch) encode(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Sourc
 	return made, err
 }
 
-// approach finds a place to start reading that is far enough before the stretch,
+// findSeekPoint finds a place to start reading that is far enough before the range,
 // and how the source's time stamps are rounded.
-func approach(ctx context.Context, tool *ffmpeg.Tool, plan video.Plan, job *ffmpeg.SoundJob) error {
+func findSeekPoint(ctx context.Context, tool *ffmpeg.Tool, plan video.Plan, job *ffmpeg.SoundJob) error {
 	first, err := tool.FirstSamples(ctx, job.Source, job.Dir, -1)
 	if errors.As(err, new(*ffmpeg.RunError)) {
 		return nil // from the start: what cannot be decoded there will be told
@@ -157,7 +157,7 @@ func approach(ctx context.Context, tool *ffmpeg.Tool, plan video.Plan, job *ffmp
 		var known bool
 		if job.Grid, known = ffmpeg.Grid(first); !known {
 			job.Grid = ffmpeg.SoundGrid{}
-			return nil // all before the stretch must be decoded, which is quick
+			return nil // all before the range must be decoded, which is quick
 		}
 	}
 	begin, any := first.Seconds()
@@ -220,8 +220,8 @@ func readPackets(path string) ([]packet, error) {
 	return packets, nil
 }
 
-// write makes segments of packets, of which the first is that of the stretch.
-func (s stretch) write(packets []packet, path string) (Portion, error) {
+// write makes segments of packets, of which the first is that of the range.
+func (s segmentRange) write(packets []packet, path string) (Portion, error) {
 	made := Portion{Path: path, Part: video.AudioPart{First: s.first, Codecs: "mp4a.40.2", Channels: ffmpeg.AudioChannels}}
 	var out bytes.Buffer
 	if s.first == 0 {

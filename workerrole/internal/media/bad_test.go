@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/workerrole/internal/cage"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
 	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
+	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
 // probeAndPlan is what the probe step does with an upload.
@@ -52,7 +52,7 @@ func TestBadSourcesAreRefused(t *testing.T) {
 func TestPlaylistsReachNothing(t *testing.T) {
 	t.Parallel()
 	tool(t) // or this test is skipped
-	off, err := cage.Open(cage.Off)
+	off, err := sandbox.Open(sandbox.Off)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,12 +80,12 @@ func encodeChunk(ctx context.Context, tool *ffmpeg.Tool, job ffmpeg.ChunkJob) (E
 				err = fmt.Errorf("verifying chunk %d: %w", index, err)
 			}
 		}
-		var gap *incomplete
+		var gap *incompleteError
 		switch {
 		case err == nil:
 			missing = nil
 			if open {
-				missing = truth(plan, chunk.From+frames, frames >= job.End-chunk.From)
+				missing = checkDuration(plan, chunk.From+frames, frames >= job.End-chunk.From)
 			}
 			if missing == nil {
 				return encoded, nil
@@ -121,8 +121,8 @@ func margins(plan video.Plan, chunk video.Chunk) []float64 {
 	return append(list, -1)
 }
 
-// truth compares the real length of the video with the promised one.
-func truth(plan video.Plan, total int64, more bool) error {
+// checkDuration compares the real length of the video with the promised one.
+func checkDuration(plan video.Plan, total int64, more bool) error {
 	if more {
 		return video.Fail(video.CorruptMedia, "The video is much longer than the %.1f seconds that the file promises.", plan.DurationSeconds)
 	}
@@ -166,13 +166,13 @@ func clean(dir string, plan video.Plan) error {
 	return nil
 }
 
-// incomplete says that frames are missing; decoding from further back may help.
-type incomplete struct{ detail string }
+// incompleteError says that frames are missing; decoding from further back may help.
+type incompleteError struct{ detail string }
 
-func (e *incomplete) Error() string { return e.detail }
+func (e *incompleteError) Error() string { return e.detail }
 
-func short(format string, args ...any) error {
-	return &incomplete{detail: fmt.Sprintf(format, args...)}
+func isIncomplete(format string, args ...any) error {
+	return &incompleteError{detail: fmt.Sprintf(format, args...)}
 }
 
 // verify reads every file of the chunk and describes it.
@@ -186,7 +186,7 @@ func verify(job ffmpeg.ChunkJob) (Encoded, int64, error) {
 			return e, 0, fmt.Errorf("rendition %s: %w", r.Name, err)
 		}
 		if i > 0 && frames != e.Output.Frames {
-			return e, 0, short("rendition %s has %d frames, others have %d", r.Name, frames, e.Output.Frames)
+			return e, 0, isIncomplete("rendition %s has %d frames, others have %d", r.Name, frames, e.Output.Frames)
 		}
 		e.Output.Frames = frames
 		e.Output.Renditions = append(e.Output.Renditions, out)
@@ -195,7 +195,7 @@ func verify(job ffmpeg.ChunkJob) (Encoded, int64, error) {
 		}
 	}
 	if want := chunk.To - chunk.From; e.Output.Frames != want && !last {
-		return e, 0, short("%d of %d frames are there", e.Output.Frames, want)
+		return e, 0, isIncomplete("%d of %d frames are there", e.Output.Frames, want)
 	}
 	return e, e.Output.Frames, verifyStills(job, &e)
 }
@@ -233,14 +233,14 @@ func verifyRendition(job ffmpeg.ChunkJob, r video.Rendition, path string) (video
 			return out, 0, err
 		}
 		if s.samples == 0 {
-			return out, 0, short("segment %d is empty", i)
+			return out, 0, isIncomplete("segment %d is empty", i)
 		}
 		// Ticks of a frame number: exact, for the time scale is a multiple of the rate.
 		if at := (from + frames) * plan.FPS.Den * in.timescale; s.start*plan.FPS.Num != at {
-			return out, 0, short("segment %d starts at tick %d of %d/s, not at frame %d", i, s.start, in.timescale, from+frames)
+			return out, 0, isIncomplete("segment %d starts at tick %d of %d/s, not at frame %d", i, s.start, in.timescale, from+frames)
 		}
 		if i < len(list.segments)-1 && s.samples != plan.SegmentFrames {
-			return out, 0, short("segment %d has %d frames, not %d", i, s.samples, plan.SegmentFrames)
+			return out, 0, isIncomplete("segment %d has %d frames, not %d", i, s.samples, plan.SegmentFrames)
 		}
 		frames += s.samples
 		out.Segments = append(out.Segments, video.Segment{Frames: s.samples, Range: where})
@@ -263,7 +263,7 @@ func verifyStills(job ffmpeg.ChunkJob, e *Encoded) error {
 			return err
 		}
 		if width < n*plan.TileWidth || height != plan.TileHeight {
-			return short("the strip of %d tiles is %d × %d pixels", n, width, height)
+			return isIncomplete("the strip of %d tiles is %d × %d pixels", n, width, height)
 		}
 		e.Tiles, e.Output.TileCount = path, n
 	}
@@ -280,7 +280,7 @@ func verifyStills(job ffmpeg.ChunkJob, e *Encoded) error {
 func imageSize(path string) (width, height int, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, 0, short("%s is missing", filepath.Base(path))
+		return 0, 0, isIncomplete("%s is missing", filepath.Base(path))
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("opening a still image: %w", err)

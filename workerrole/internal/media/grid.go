@@ -28,9 +28,9 @@ func grid(v ffmpeg.VideoStream) video.Rational {
 		rate = video.Rational{Num: 25, Den: 1}
 	case rate.Float() == 0:
 		rate = tidy(avg)
-	case avg.Float() == 0 || near(rate.Float(), avg.Float(), 0.01):
+	case avg.Float() == 0 || nearlyEqual(rate.Float(), avg.Float(), 0.01):
 		rate = tidy(rate)
-	case v.Interlaced && near(rate.Float(), 2*avg.Float(), 0.01):
+	case v.Interlaced && nearlyEqual(rate.Float(), 2*avg.Float(), 0.01):
 		rate = tidy(avg) // rate counts fields
 	default:
 		rate = variable(rate, avg.Float())
@@ -66,7 +66,7 @@ func variable(peak video.Rational, avg float64) video.Rational {
 // a time base can hold.
 func tidy(r video.Rational) video.Rational {
 	for _, s := range standard {
-		if near(r.Float(), s.Float(), 0.0003) { // 24 and 23.976 differ by 0.001
+		if nearlyEqual(r.Float(), s.Float(), 0.0003) { // 24 and 23.976 differ by 0.001
 			return s
 		}
 	}
@@ -77,7 +77,7 @@ func tidy(r video.Rational) video.Rational {
 	return r
 }
 
-func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance*b }
+func nearlyEqual(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance*b }
 
 func reduce(r video.Rational) video.Rational {
 	a, b := r.Num, r.Den

@@ -46,8 +46,8 @@ func scaled(width, height, side int) (w, h int) {
 	return side, max(side, long(height, width))
 }
 
-// within keeps the shape and makes the longer side at most side pixels.
-func within(width, height, side int) (w, h int) {
+// fitWithin keeps the shape and makes the longer side at most side pixels.
+func fitWithin(width, height, side int) (w, h int) {
 	f := min(1, float64(side)/float64(max(width, height)))
 	dim := func(n int) int { return max(2, 2*int(math.Round(float64(n)*f/2))) }
 	return dim(width), dim(height)

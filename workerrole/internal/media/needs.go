@@ -5,7 +5,7 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 )
 
-// What is read beyond the share of the file that a stretch of the video should take: in
+// What is read beyond the share of the file that a range of the video should take: in
 // seconds of video, and in bytes, at most one part. Wrong guesses cost time only: a run waits for bytes
 // that are on their way, and one that misses them is thrown away. How often that is was
 // measured: decision 0056.

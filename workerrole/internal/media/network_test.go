@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/workerrole/internal/cage"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
 	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
+	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
 // served is a local file behind an address, as the steps hand a blob to ffmpeg.
@@ -80,11 +80,11 @@ func TestServedSourceGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// The cage changes no byte.
-func TestCageGivesTheSameBytes(t *testing.T) {
+// The sandbox changes no byte.
+func TestSandboxGivesTheSameBytes(t *testing.T) {
 	t.Parallel()
-	caged := tool(t)
-	off, err := cage.Open(cage.Off)
+	sandboxed := tool(t)
+	off, err := sandbox.Open(sandbox.Off)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,14 +93,14 @@ func TestCageGivesTheSameBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := mediatest.Clips()[0].Make(t, t.TempDir())
-	_, info := probe(t, caged, path)
+	_, info := probe(t, sandboxed, path)
 	plan, err := media.Plan(info)
 	if err != nil {
 		t.Fatal(err)
 	}
 	plan = manySeams(plan)
 	src := served(t, path)
-	if !bytes.Equal(chunkBytes(t, caged, src, plan, 0), chunkBytes(t, bare, src, plan, 0)) {
+	if !bytes.Equal(chunkBytes(t, sandboxed, src, plan, 0), chunkBytes(t, bare, src, plan, 0)) {
 		t.Error("other bytes")
 	}
 }
@@ -132,9 +132,9 @@ func TestReadThatFailsFailsTheRun(t *testing.T) {
 			breaks := func(body io.ReadSeeker) io.ReadSeeker { return &broken{ReadSeeker: body, left: left, err: why} }
 			check := func(what string, err error) {
 				t.Helper()
-				var trouble interface{ Trouble() string }
+				var trouble interface{ Dependency() string }
 				var failure *video.Failure
-				switch isTrouble := errors.As(err, &trouble) && trouble.Trouble() == ffmpeg.TroubleSource; {
+				switch isTrouble := errors.As(err, &trouble) && trouble.Dependency() == ffmpeg.SourceDependency; {
 				case why == away && (!isTrouble || !errors.Is(err, away)), why == replaced && (!errors.As(err, &failure) || failure.Code != video.SourceChanged):
 					t.Errorf("%s, %s: %v", what, name, err)
 				}

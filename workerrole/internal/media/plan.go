@@ -93,7 +93,7 @@ func Plan(info ffmpeg.Info) (video.Plan, error) {
 	p.SeekMargin = seekMargin(info.Demuxer, p.FPS)
 	// Whole seconds between tiles, unless the video is so long that they grow.
 	p.TileEvery = max(p.FPS.Frames(1), (p.Frames+maxTiles-1)/maxTiles, 1)
-	p.TileWidth, p.TileHeight = within(p.Width, p.Height, tileSide)
+	p.TileWidth, p.TileHeight = fitWithin(p.Width, p.Height, tileSide)
 	p.PosterFrame = p.Frames / 10
 	return p, nil
 }

@@ -22,9 +22,9 @@ type Preview struct {
 	Sound    string        // file; empty when there is no sound
 }
 
-// beyond is how many segments of the next chunk a preview has, so that it shows some
+// previewOverrun is how many segments of the next chunk a preview has, so that it shows some
 // seconds to a viewer who went to the end of its own.
-const beyond = 2
+const previewOverrun = 2
 
 // EncodePreview makes the smallest rendition of chunk index and of the beginning of the
 // next one, and the sound of both, in directories below dir, which must exist.
@@ -46,7 +46,7 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 	small.Renditions = plan.Renditions[len(plan.Renditions)-1:]
 	small.Chunks = slices.Clone(plan.Chunks)
 	if index+1 < len(plan.Chunks) && !plan.Last(index+1) { // the last may be shorter than it is planned
-		small.Chunks[index].To = min(small.Chunks[index].To+beyond*plan.SegmentFrames, small.Chunks[index+1].To)
+		small.Chunks[index].To = min(small.Chunks[index].To+previewOverrun*plan.SegmentFrames, small.Chunks[index+1].To)
 	}
 	made := Preview{Output: video.Preview{Chunk: index}}
 	group, ctx := errgroup.WithContext(ctx)
@@ -73,9 +73,9 @@ func EncodePreview(ctx context.Context, tool *ffmpeg.Tool, src ffmpeg.Source, pl
 }
 
 // soundOf is the sound from the start of a chunk to its end, in segments of the plan.
-func soundOf(plan video.Plan, index int) stretch {
+func soundOf(plan video.Plan, index int) segmentRange {
 	chunk := plan.Chunks[index]
-	var s stretch
+	var s segmentRange
 	for video.SoundStart(s.first+1) <= plan.FPS.Seconds(chunk.From) {
 		s.first++
 	}

@@ -44,7 +44,7 @@ func (r *Runner) answered(next handler) handler {
 
 func (r *Runner) roomy(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
-		if err := Room(r.Scratch, r.Room); err != nil {
+		if err := CheckFreeSpace(r.Scratch, r.FreeSpace); err != nil {
 			return err
 		}
 		return next(ctx, d)
@@ -58,10 +58,10 @@ func (r *Runner) metered(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		ctx, requests := azstorage.WithCounter(ctx)
 		ctx, used := ffmpeg.WithUsage(ctx)
-		d.spent = func() videostore.Spent {
+		d.spent = func() videostore.Usage {
 			counts := requests.Counts()
 			counts.Requests[azstorage.QueueWrite] += 1 + int(d.job.Renewals())
-			return videostore.Spent{
+			return videostore.Usage{
 				Requests: counts.Requests, Sent: counts.Sent, Received: counts.Received,
 				CPU: used.CPU().Round(time.Millisecond).Seconds(),
 			}
@@ -83,7 +83,7 @@ func (r *Runner) reported(next handler) handler {
 		}
 		outcome := videostore.OutcomeDone
 		_, snoozed := workqueue.AsSnooze(err)
-		_, trouble := workqueue.AsTrouble(err)
+		_, trouble := workqueue.AsDependencyError(err)
 		switch {
 		case err == nil:
 		case snoozed, trouble, context.Cause(ctx) != nil:
@@ -92,7 +92,7 @@ func (r *Runner) reported(next handler) handler {
 			outcome = videostore.OutcomeRetry
 		}
 		spent := d.spent()
-		r.Ended(d.key.Step, videostore.Attempt{Started: begun, Ended: time.Now(), Outcome: outcome, Spent: &spent})
+		r.Ended(d.key.Step, videostore.Attempt{Started: begun, Ended: time.Now(), Outcome: outcome, Usage: &spent})
 		return err
 	}
 }
@@ -137,7 +137,7 @@ func niceness(key workflow.Key, v video.Video, job *consumer.Job) int {
 func (r *Runner) blamed(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		err := next(ctx, d)
-		_, trouble := workqueue.AsTrouble(err)
+		_, trouble := workqueue.AsDependencyError(err)
 		if err == nil || trouble || r.CheckHost == nil || context.Cause(ctx) != nil || errors.Is(err, videostore.ErrGone) || errors.As(err, new(*NotYetError)) {
 			return err
 		}
@@ -181,9 +181,9 @@ func (r *Runner) watched(next handler) handler {
 	}
 }
 
-// asked is when the work was asked for: the item says it to the millisecond, the
+// requestedAt is when the work was asked for: the item says it to the millisecond, the
 // service to the second.
-func asked(job *consumer.Job) time.Time {
+func requestedAt(job *consumer.Job) time.Time {
 	if job.Item.Time.IsZero() {
 		return job.Inserted
 	}
@@ -206,7 +206,7 @@ func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) 
 	if errors.As(cause, &killed) {
 		what = fmt.Sprintf("needs more memory than there is: it was killed %d times", killed.Times)
 	}
-	err = r.Videos.FailStep(ctx, key, asked(job), &video.Failure{
+	err = r.Videos.FailStep(ctx, key, requestedAt(job), &video.Failure{
 		Code:   video.ProcessingFailed,
 		Detail: fmt.Sprintf("the %s step %s; an operator finds the reason in /ops/poison", key.Step, what),
 	})

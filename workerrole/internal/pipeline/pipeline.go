@@ -34,21 +34,21 @@ type Step interface {
 	// Run writes the step's output and returns what the commit writes. It may be
 	// called several times for the same step, also while an earlier call still runs in
 	// another worker. An error that is a *video.Failure is permanent, one that
-	// workqueue.AsTrouble knows costs the item nothing, any other is a failed attempt.
+	// workqueue.AsDependencyError knows costs the item nothing, any other is a failed attempt.
 	// What a step without rows returns is not used.
 	Run(ctx context.Context, w *Work) (videostore.Commit, error)
 }
 
 // Runner turns a Step into a consumer.Handler.
 type Runner struct {
-	Videos  *videostore.Store
-	Blobs   *blobstore.Store
-	Step    Step
-	Worker  string        // name of this worker role, for the timeline
-	Scratch string        // directory for scratch directories
-	Room    int64         // bytes that must be free there before a step is taken
-	Watch   time.Duration // how often a running step checks whether its video still wants it
-	Log     *slog.Logger
+	Videos    *videostore.Store
+	Blobs     *blobstore.Store
+	Step      Step
+	Worker    string        // name of this worker role, for the timeline
+	Scratch   string        // directory for scratch directories
+	FreeSpace int64         // bytes that must be free there before a step is taken
+	Watch     time.Duration // how often a running step checks whether its video still wants it
+	Log       *slog.Logger
 
 	// CheckHost, if set, is asked after a failure: trouble if scratch or ffmpeg do not work.
 	CheckHost func(context.Context) error
@@ -63,8 +63,8 @@ type Runner struct {
 type delivery struct {
 	job    *consumer.Job
 	key    workflow.Key
-	spent  videostore.Meter  // what the attempt has spent so far
-	claim  *videostore.Claim // nil before the claim, and of a step without rows
+	spent  videostore.UsageFunc // what the attempt has spent so far
+	claim  *videostore.Claim    // nil before the claim, and of a step without rows
 	work   *Work
 	commit videostore.Commit // what the step returned
 }
@@ -119,7 +119,7 @@ func (r *Runner) run(ctx context.Context, d *delivery) (err error) {
 func (r *Runner) committed(run handler) handler {
 	return func(ctx context.Context, d *delivery) (err error) {
 		// snippet: order-of-writes
-		d.claim, err = r.Videos.Claim(ctx, d.key, d.job.MessageID, r.Worker, asked(d.job))
+		d.claim, err = r.Videos.Claim(ctx, d.key, d.job.MessageID, r.Worker, requestedAt(d.job))
 		if errors.Is(err, videostore.ErrDone) { // by an earlier delivery, which may have sent nothing
 			return r.follow(ctx, d, r.Videos.Flush(ctx, d.key.ID))
 		}
@@ -127,7 +127,7 @@ func (r *Runner) committed(run handler) handler {
 			return err
 		}
 		failpoint.Hit(d.key.Step + "/claimed")
-		d.claim.Meter = d.spent
+		d.claim.Usage = d.spent
 		d.work.claimed(d.claim)
 		if err := run(ctx, d); err != nil {
 			return r.ended(ctx, d, err)
@@ -139,7 +139,7 @@ func (r *Runner) committed(run handler) handler {
 		}
 		failpoint.Hit(d.key.Step + "/committed")
 		// Only what this commit promised: other rows of the outbox may be being sent.
-		return r.follow(ctx, d, d.claim.Send(ctx))
+		return r.follow(ctx, d, d.claim.SendOutbox(ctx))
 		// end snippet
 	}
 }
@@ -160,14 +160,14 @@ func (r *Runner) follow(ctx context.Context, d *delivery, err error) error {
 // consumer, which decides from it about the message.
 func (r *Runner) ended(ctx context.Context, d *delivery, err error) error {
 	cause := context.Cause(ctx)
-	_, trouble := workqueue.AsTrouble(err)
+	_, trouble := workqueue.AsDependencyError(err)
 	failure, failed := errors.AsType[*video.Failure](err)
-	early := failed && d.claim.Video.Early() // which says nothing about the whole file
+	early := failed && d.claim.Video.ProcessedEarly() // which says nothing about the whole file
 	_, missing := errors.AsType[*NotYetError](err)
 	switch {
 	case errors.Is(err, videostore.ErrSuperseded): // another attempt owns the row
 	case errors.Is(err, videostore.ErrGone), errors.Is(cause, workqueue.ErrDraining):
-		r.note(ctx, nil, d.claim.Release) // or the row would say "running" for ever
+		r.note(ctx, nil, d.claim.MarkReleased) // or the row would say "running" for ever
 	case failed && !early:
 		if err := d.claim.Fail(ctx, failure); err != nil {
 			return r.ended(ctx, d, err)
@@ -175,9 +175,9 @@ func (r *Runner) ended(ctx context.Context, d *delivery, err error) error {
 		return r.follow(ctx, d, r.Videos.Flush(ctx, d.key.ID)) // a part that failed alone may have been the last
 	case errors.Is(cause, workqueue.ErrLeaseLost): // another attempt will own it
 	case early, missing, trouble, errors.Is(cause, workqueue.ErrLeaseEnding):
-		r.note(ctx, err, d.claim.Release)
+		r.note(ctx, err, d.claim.MarkReleased)
 	default:
-		r.note(ctx, err, d.claim.GiveBack)
+		r.note(ctx, err, d.claim.MarkRetry)
 	}
 	return err
 }

@@ -23,9 +23,9 @@ type Previewer interface {
 	Preview(ctx context.Context, w *Work) (*video.Preview, error)
 }
 
-// awaited reports whether a message asks for a part that a viewer went to: it came
+// isSeekRequest reports whether a message asks for a part that a viewer went to: it came
 // through the queue of the first parts, in any lane, and its part is not the first.
-func awaited(key workflow.Key, job *consumer.Job) bool {
+func isSeekRequest(key workflow.Key, job *consumer.Job) bool {
 	return !key.Begins() && job.Base == key.Declared().Queues[0]
 }
 
@@ -39,7 +39,7 @@ func awaited(key workflow.Key, job *consumer.Job) bool {
 func (r *Runner) previewed(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		p, can := r.Step.(Previewer)
-		if !can || !awaited(d.key, d.job) {
+		if !can || !isSeekRequest(d.key, d.job) {
 			return next(ctx, d)
 		}
 		rec, plan, there, err := r.Videos.BeginPreview(ctx, d.key)
@@ -66,7 +66,7 @@ func (r *Runner) preview(p Previewer) handler {
 		if err == nil && made != nil {
 			err = r.Videos.AddPreview(ctx, d.key, *made)
 		}
-		if _, trouble := workqueue.AsTrouble(err); err == nil || trouble || context.Cause(ctx) != nil {
+		if _, trouble := workqueue.AsDependencyError(err); err == nil || trouble || context.Cause(ctx) != nil {
 			return err
 		}
 		d.work.Log.WarnContext(ctx, "no preview", "error", err) // the part itself will tell what is wrong

@@ -20,10 +20,10 @@ func TestAViewerIsRecognisedInEveryLane(t *testing.T) {
 		job := func(base string) *consumer.Job {
 			return &consumer.Job{Queue: workqueue.LaneName(base, lane), Base: base}
 		}
-		if !awaited(chunk(7), job(workflow.EncodeFirst)) {
+		if !isSeekRequest(chunk(7), job(workflow.EncodeFirst)) {
 			t.Errorf("lane %d: a viewer's chunk is not recognised", lane)
 		}
-		if awaited(chunk(0), job(workflow.EncodeFirst)) || awaited(chunk(7), job(workflow.EncodeNormal)) {
+		if isSeekRequest(chunk(0), job(workflow.EncodeFirst)) || isSeekRequest(chunk(7), job(workflow.EncodeNormal)) {
 			t.Errorf("lane %d: a chunk that no viewer went to is taken for one", lane)
 		}
 	}

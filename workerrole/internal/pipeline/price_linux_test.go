@@ -14,22 +14,22 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/workerrole/internal/cage"
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 	"github.com/cutroom/cutroom/workerrole/internal/media"
 	"github.com/cutroom/cutroom/workerrole/internal/mediatest"
+	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
-// BenchmarkReaderAndCage is what it costs that ffmpeg reads by way of the worker and runs
-// in a cage (docs/patterns/safe-ffmpeg.md), in percent of the processor time that ffmpeg
+// BenchmarkReaderAndSandbox is what it costs that ffmpeg reads by way of the worker and runs
+// in a sandbox (docs/patterns/safe-ffmpeg.md), in percent of the processor time that ffmpeg
 // takes for a film:
 //
 //	reader-%  beyond what ffmpeg takes when it reads as many bytes from storage itself
-//	cage-%    the starts
+//	sandbox-%    the starts
 //	worker-%  all of the worker's own time meanwhile, with the reading from storage
 //
-//	go test -run '^$' -bench ReaderAndCage -benchtime 3x ./workerrole/internal/pipeline
-func BenchmarkReaderAndCage(b *testing.B) {
+//	go test -run '^$' -bench ReaderAndSandbox -benchtime 3x ./workerrole/internal/pipeline
+func BenchmarkReaderAndSandbox(b *testing.B) {
 	p := newPriced(b)
 	sums := map[string]float64{}
 	for b.Loop() {
@@ -45,7 +45,7 @@ func BenchmarkReaderAndCage(b *testing.B) {
 		sums["s-film"] += whole
 		sums["MB-read"] += float64(after-before) / 1e6
 		sums["reader-%"] += 100 * (through - direct) * float64(after-before) / whole
-		sums["cage-%"] += 100 * p.start(b) * float64(usage.Runs()) / whole
+		sums["sandbox-%"] += 100 * p.start(b) * float64(usage.Runs()) / whole
 		sums["worker-%"] += 100 * own.Seconds() / whole
 	}
 	for unit, sum := range sums {
@@ -152,19 +152,19 @@ func (p priced) reading(b *testing.B) (through, direct float64) {
 }
 
 // start returns how much more processor time, in seconds, a program takes that starts in
-// the cage.
+// the sandbox.
 func (p priced) start(b *testing.B) float64 {
 	b.Helper()
 	const starts = 50
-	held, err := cage.Open(cage.Try)
+	held, err := sandbox.Open(sandbox.Try)
 	if err != nil {
 		b.Fatal(err)
 	}
-	run := func(in *cage.Cage) float64 {
+	run := func(in *sandbox.Sandbox) float64 {
 		before := cpu(b, syscall.RUSAGE_CHILDREN)
 		for range starts {
 			cmd := exec.CommandContext(b.Context(), p.tool.FFprobe, "-version")
-			failed, _, err := in.Hold(cmd, cage.Rules{})
+			failed, _, err := in.Hold(cmd, sandbox.Rules{})
 			if err != nil {
 				b.Fatal(err)
 			}

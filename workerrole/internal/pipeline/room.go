@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Room returns trouble of kind "disk" when this user may not write need bytes below dir, or
+// CheckFreeSpace returns trouble of kind "disk" when this user may not write need bytes below dir, or
 // when that cannot be found out. It is asked before a step is taken, and once more by a step
 // that knows how much it will write: a disk that is nearly full is the worker's trouble, and
 // costs the item nothing.
-func Room(dir string, need int64) error {
+func CheckFreeSpace(dir string, need int64) error {
 	var fs unix.Statfs_t
 	err := unix.Statfs(dir, &fs)
 	if free := int64(fs.Bavail) * int64(fs.Bsize); err == nil && free < need {
@@ -19,6 +19,6 @@ func Room(dir string, need int64) error {
 	return diskTrouble("look for room on the scratch disk", err)
 }
 
-// NeedRoom is Room for the scratch directory of the attempt, on top of what must stay
+// CheckFreeSpace is the function of that name for the scratch directory of the attempt, on top of what must stay
 // free in any case.
-func (w *Work) NeedRoom(bytes int64) error { return Room(w.Dir, w.room+bytes) }
+func (w *Work) CheckFreeSpace(bytes int64) error { return CheckFreeSpace(w.Dir, w.room+bytes) }

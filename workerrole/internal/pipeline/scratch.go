@@ -158,7 +158,7 @@ func stillNamed(f *os.File) error {
 func (s *Scratch) Probe(need int64) error {
 	err := s.keep()
 	if err == nil {
-		err = Room(s.Dir, need)
+		err = CheckFreeSpace(s.Dir, need)
 	}
 	if err == nil {
 		err = tryFile(s.Dir)
@@ -207,5 +207,5 @@ func diskTrouble(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &ffmpeg.TroubleError{Kind: ffmpeg.TroubleDisk, Err: fmt.Errorf("%s: %w", doing, err)}
+	return &ffmpeg.DependencyError{Kind: ffmpeg.DiskDependency, Err: fmt.Errorf("%s: %w", doing, err)}
 }

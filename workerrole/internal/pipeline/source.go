@@ -31,7 +31,7 @@ type source struct {
 // openUpload opens the parts of a complete upload. The holder of the account's key can
 // replace a blob after its content was verified, so every request names the verified
 // version (If-Match). When a blob has another one, the run fails with a *video.Failure,
-// source_changed. Other errors of a read fail it with an ffmpeg.TroubleError.
+// source_changed. Other errors of a read fail it with an ffmpeg.DependencyError.
 func openUpload(ctx context.Context, blobs *blobstore.Store, v video.Video) (*source, error) {
 	manifest, err := readManifest(ctx, blobs, v)
 	if err != nil {

@@ -44,9 +44,9 @@ const (
 	nextPatience = 3 * time.Second
 )
 
-// arrivals waits for the parts of an upload that is going on. Each part is read in the
+// partWaiter waits for the parts of an upload that is going on. Each part is read in the
 // version that was seen first.
-type arrivals struct {
+type partWaiter struct {
 	*source
 	patience, next time.Duration
 	moved          func() time.Time // when the run last made progress
@@ -54,7 +54,7 @@ type arrivals struct {
 }
 
 // openUploading returns a source that is still being sent.
-func openUploading(ctx context.Context, blobs *blobstore.Store, id video.ID, layout sourceparts.Layout, wait arrivals) (*source, error) {
+func openUploading(ctx context.Context, blobs *blobstore.Store, id video.ID, layout sourceparts.Layout, wait partWaiter) (*source, error) {
 	parts, err := sourceparts.Held(ctx, blobs, id, layout)
 	if err != nil {
 		return nil, fmt.Errorf("look at the source: %w", err)
@@ -65,7 +65,7 @@ func openUploading(ctx context.Context, blobs *blobstore.Store, id video.ID, lay
 }
 
 // await returns the version of a part, and waits for the part when it is on its way.
-func (a *arrivals) await(ctx context.Context, part int) (etag string, _ error) {
+func (a *partWaiter) await(ctx context.Context, part int) (etag string, _ error) {
 	for began := time.Now(); ; {
 		info, err := a.blobs.Head(ctx, video.SourcesContainer, a.name(part))
 		switch {
@@ -90,7 +90,7 @@ func (a *arrivals) await(ctx context.Context, part int) (etag string, _ error) {
 }
 
 // note keeps the version of a part that was seen, and returns the one that was seen first.
-func (a *arrivals) note(part int, etag string) string {
+func (a *partWaiter) note(part int, etag string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.etags[part] == "" {
@@ -100,7 +100,7 @@ func (a *arrivals) note(part int, etag string) string {
 }
 
 // waitsForNext reports whether a part comes next, and the time for such waits is not over.
-func (a *arrivals) waitsForNext(part int) bool {
+func (a *partWaiter) waitsForNext(part int) bool {
 	if a.head() < part {
 		return false
 	}
@@ -112,7 +112,7 @@ func (a *arrivals) waitsForNext(part int) bool {
 	return time.Now().Before(a.nextUntil)
 }
 
-func (a *arrivals) notYet(part int) error {
+func (a *partWaiter) notYet(part int) error {
 	missing, most := &NotYetError{}, mostWanted
 	if a.head() >= part {
 		most = nextWanted
@@ -195,7 +195,7 @@ func (r *Runner) whileUploads(next handler) handler {
 		waits, e := false, error(nil)
 		switch {
 		case isMissing && first:
-			waits, e = r.Videos.Want(ctx, d.key.ID, d.key.Generation, missing.Parts)
+			waits, e = r.Videos.RequestParts(ctx, d.key.ID, d.key.Generation, missing.Parts)
 		case isMissing:
 			waits, e = r.Videos.StillEarly(ctx, d.key.ID)
 		case failed:

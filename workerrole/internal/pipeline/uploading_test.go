@@ -78,7 +78,7 @@ func (s *sent) complete(without ...int) video.Video {
 func (s *sent) uploading(patience, next time.Duration) *source {
 	s.t.Helper()
 	began := time.Now()
-	whole, err := openUploading(s.t.Context(), s.blobs, s.id, s.layout, arrivals{patience: patience, next: next, moved: func() time.Time { return began }})
+	whole, err := openUploading(s.t.Context(), s.blobs, s.id, s.layout, partWaiter{patience: patience, next: next, moved: func() time.Time { return began }})
 	if err != nil {
 		s.t.Fatal(err)
 	}

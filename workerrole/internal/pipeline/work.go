@@ -41,7 +41,7 @@ type Work struct {
 
 func (r *Runner) newWork(key workflow.Key, job *consumer.Job) *Work {
 	work := &Work{
-		Key: key, Again: job.DequeueCount > 1 && job.Item.Snoozes == 0, blobs: r.Blobs, room: r.Room,
+		Key: key, Again: job.DequeueCount > 1 && job.Item.Snoozes == 0, blobs: r.Blobs, room: r.FreeSpace,
 		Log: r.Log.With("video", key.ID, "step", key.Step, "index", key.Index),
 	}
 	work.Progress = func() {
@@ -68,7 +68,7 @@ func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, err error) {
 		w.source, err = openUpload(ctx, w.blobs, w.Video)
 	default:
 		layout, _ := sourceparts.LayoutOf(w.Video.Upload)
-		w.source, err = openUploading(ctx, w.blobs, w.Video.ID, layout, arrivals{patience: w.patience(), next: nextPatience, moved: w.lastMove})
+		w.source, err = openUploading(ctx, w.blobs, w.Video.ID, layout, partWaiter{patience: w.patience(), next: nextPatience, moved: w.lastMove})
 	}
 	if err != nil {
 		return ffmpeg.Source{}, err
@@ -95,7 +95,7 @@ func (w *Work) ReadUpload(ctx context.Context) (io.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return moving{newReadAhead(ctx, whole).reader(), w.Progress}, nil
+	return progressReader{newReadAhead(ctx, whole).reader(), w.Progress}, nil
 }
 
 // ReadInput returns what came with the request, at most limit bytes of it.
@@ -113,12 +113,12 @@ func (w *Work) ReadInput(ctx context.Context, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-type moving struct {
+type progressReader struct {
 	io.Reader
 	progress func()
 }
 
-func (m moving) Read(p []byte) (int, error) {
+func (m progressReader) Read(p []byte) (int, error) {
 	m.progress()
 	return m.Reader.Read(p)
 }

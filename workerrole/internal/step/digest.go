@@ -14,7 +14,7 @@ import (
 
 	"github.com/corona10/goimagehash"
 
-	"github.com/cutroom/cutroom/shared/twins"
+	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
@@ -31,7 +31,7 @@ import (
 //	Repeat  writes the same; the earlier of two twins stays the earlier
 type Digest struct {
 	Videos *videostore.Store
-	Twins  *twins.Index
+	Twins  *duplicates.Index
 	Tool   *ffmpeg.Tool
 }
 
@@ -63,11 +63,11 @@ func (s Digest) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if facts.Looks, err = s.looks(ctx, w); err != nil {
 		return none, err
 	}
-	if facts.SameAs, err = s.twin(ctx, w.Video.ID, twins.SameFile(facts.SHA256, size)); err != nil {
+	if facts.SameAs, err = s.twin(ctx, w.Video.ID, duplicates.SameFile(facts.SHA256, size)); err != nil {
 		return none, err
 	}
 	if facts.Looks != "" {
-		key := twins.SameLook(facts.Looks, int(math.Round(w.Plan.DurationSeconds)))
+		key := duplicates.SameLook(facts.Looks, int(math.Round(w.Plan.DurationSeconds)))
 		if facts.LooksLike, err = s.twin(ctx, w.Video.ID, key); err != nil {
 			return none, err
 		}

@@ -156,7 +156,7 @@ func (s Finish) download(ctx context.Context, w *pipeline.Work, p playlist.Prese
 	picture := filepath.Join(w.Dir, "video.mp4")
 	pictures := media.Pictures(p, 0, math.MaxInt64)
 	// The parts and the download, which has the same bytes once more.
-	if err := w.NeedRoom(2 * (media.BytesOf(pictures) + media.BytesOf(media.Sound(p, 0, math.MaxInt64)))); err != nil {
+	if err := w.CheckFreeSpace(2 * (media.BytesOf(pictures) + media.BytesOf(media.Sound(p, 0, math.MaxInt64)))); err != nil {
 		return err
 	}
 	if err := join(ctx, s.Blobs, picture, pictures, w.Progress); err != nil {

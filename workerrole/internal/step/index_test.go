@@ -20,13 +20,13 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/testkit/inject"
-	"github.com/cutroom/cutroom/shared/twins"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
@@ -52,7 +52,7 @@ func newWorker(a *azstorage.Account, box *mailbox) worker {
 	}}
 	w.purge = step.Purge{
 		Videos: w.index.Videos, Blobs: blobstore.New(a), Catalog: w.index.Catalog, Search: w.index.Search,
-		Races: w.index.Races, Views: views.New(a), Twins: twins.New(a),
+		Races: w.index.Races, Views: views.New(a), Twins: duplicates.New(a),
 	}
 	return w
 }
@@ -159,9 +159,9 @@ func TestAVideoIsHiddenThoughAnIndexIsBusy(t *testing.T) {
 		t.Fatal(err)
 	}
 	change := func(edit func(*video.Video)) workitem.Item {
-		_, err := videos.Change(t.Context(), v.ID, "", func(v *video.Video) ([]videostore.Intent, error) {
+		_, err := videos.Change(t.Context(), v.ID, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 			edit(v)
-			return []videostore.Intent{videostore.FollowIntent()}, nil
+			return []videostore.OutboxMessage{videostore.FollowMessage()}, nil
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -223,7 +223,7 @@ var started = time.Date(2026, 3, 31, 23, 59, 59, 990e6, time.UTC) // so that som
 // operate does what one user does. The promised message goes to the mailbox.
 func (h *history) operate() {
 	h.Helper()
-	edit := func(v *video.Video) ([]videostore.Intent, error) {
+	edit := func(v *video.Video) ([]videostore.OutboxMessage, error) {
 		if v.State == video.Deleting {
 			return nil, videostore.ErrUnchanged
 		}
@@ -242,7 +242,7 @@ func (h *history) operate() {
 			v.Description = h.text(4)
 			v.State = []video.State{video.Ready, video.Ready, video.Processing}[h.rand.IntN(3)]
 		}
-		return []videostore.Intent{videostore.FollowIntent()}, nil
+		return []videostore.OutboxMessage{videostore.FollowMessage()}, nil
 	}
 	ctx, videos := h.Context(), h.worker.index.Videos
 	if len(h.ids) < 3 || h.rand.IntN(6) == 0 {

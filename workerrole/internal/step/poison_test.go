@@ -78,8 +78,8 @@ func TestThrottledIndexingIsNotStalled(t *testing.T) {
 	if _, err := videos.Create(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := videos.Change(t.Context(), v.ID, "", func(*video.Video) ([]videostore.Intent, error) {
-		return []videostore.Intent{videostore.FollowIntent()}, nil
+	if _, err := videos.Change(t.Context(), v.ID, "", func(*video.Video) ([]videostore.OutboxMessage, error) {
+		return []videostore.OutboxMessage{videostore.FollowMessage()}, nil
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 	if growing {
 		plan.Needs = media.Needs(plan, layout)
 	}
-	plan.Promises = workflow.Stored(plan)
+	plan.Promises = workflow.PromisesFor(plan)
 	return videostore.Commit{
 		Output: info,
 		Plan:   &plan,
@@ -75,7 +75,7 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 // an index.
 func (s Probe) remux(ctx context.Context, w *pipeline.Work, source ffmpeg.Source, found ffmpeg.Info) (ffmpeg.Info, *video.Blob, error) {
 	path := filepath.Join(w.Dir, "prepared.mkv")
-	if err := w.NeedRoom(source.CopyLimit(found)); err != nil {
+	if err := w.CheckFreeSpace(source.CopyLimit(found)); err != nil {
 		return ffmpeg.Info{}, nil, err
 	}
 	if err := media.Remux(ctx, s.Tool, source, found, path); err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
-	"github.com/cutroom/cutroom/shared/twins"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/views"
@@ -36,7 +36,7 @@ type Purge struct {
 	Search  *searchindex.Index
 	Races   *registrations.Store
 	Views   *views.Counter
-	Twins   *twins.Index
+	Twins   *duplicates.Index
 	Linger  time.Duration // the wait for workers that were running a step
 }
 

@@ -36,28 +36,28 @@ type Janitor struct {
 // listed in order, so the rows of each video are read once for all three.
 var containers = [3]string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer}
 
-// shelf is one container, as far as it was read.
-type shelf struct {
+// containerList is one container, as far as it was read.
+type containerList struct {
 	container string
 	next      func() (blobstore.Info, error, bool)
 	blob      blobstore.Info // the next one; has no name at the end
 	err       error          // of the list, which ends there
 }
 
-func (s *shelf) advance() { s.blob, s.err, _ = s.next() }
+func (s *containerList) advance() { s.blob, s.err, _ = s.next() }
 
-func (s *shelf) owner() string {
+func (s *containerList) owner() string {
 	owner, _, _ := strings.Cut(s.blob.Name, "/")
 	return owner
 }
 
 // Pass removes blobs, video by video.
 func (j *Janitor) Pass(ctx context.Context) (pass Pass, _ error) {
-	var shelves [3]*shelf
+	var shelves [3]*containerList
 	for i, container := range containers {
 		next, stop := iter.Pull2(j.Blobs.List(ctx, container, ""))
 		defer stop()
-		shelves[i] = &shelf{container: container, next: next}
+		shelves[i] = &containerList{container: container, next: next}
 		shelves[i].advance()
 	}
 	removed := 0
@@ -96,8 +96,8 @@ func (j *Janitor) Pass(ctx context.Context) (pass Pass, _ error) {
 
 // clear takes the owner's blobs off the shelves and removes those that are old enough and
 // that no row names. After an error all further blobs of this owner stay.
-func (j *Janitor) clear(ctx context.Context, owner string, shelves [3]*shelf) (removed int, err error) {
-	var named *names // nil until a blob is old enough to be removed
+func (j *Janitor) clear(ctx context.Context, owner string, shelves [3]*containerList) (removed int, err error) {
+	var named *keptBlobs // nil until a blob is old enough to be removed
 	for _, s := range shelves {
 		for ; s.err == nil && s.owner() == owner; s.advance() {
 			if err != nil || time.Since(s.blob.LastModified) < j.Grace {
@@ -119,13 +119,13 @@ func (j *Janitor) clear(ctx context.Context, owner string, shelves [3]*shelf) (r
 	return removed, err
 }
 
-// names is what the rows of one video name.
-type names struct {
+// keptBlobs is what the rows of one video name.
+type keptBlobs struct {
 	blobs    map[string]bool
 	prefixes []string // of attempts that run or are committed, of claim checks under way, and of an upload's parts
 }
 
-func (n names) has(name string) bool {
+func (n keptBlobs) has(name string) bool {
 	for _, p := range n.prefixes {
 		if strings.HasPrefix(name, p) {
 			return true
@@ -137,14 +137,14 @@ func (n names) has(name string) bool {
 // named returns the blobs that the rows of a video name. Before that it removes rows whose
 // time is over. Rows go before blobs: a crash in between leaves blobs without a row, which
 // the next pass finds.
-func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
+func (j *Janitor) named(ctx context.Context, owner string) (*keptBlobs, error) {
 	id, err := video.ParseID(owner)
 	if err != nil {
-		return &names{}, nil // no video has this id
+		return &keptBlobs{}, nil // no video has this id
 	}
 	view, err := j.Videos.ViewWithRequests(ctx, id)
 	if errors.Is(err, videostore.ErrNotFound) {
-		return &names{}, nil
+		return &keptBlobs{}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (j *Janitor) named(ctx context.Context, owner string) (*names, error) {
 	return n, nil
 }
 
-func (n *names) addPreview(p video.Preview) {
+func (n *keptBlobs) addPreview(p video.Preview) {
 	for _, r := range p.Pictures.Renditions {
 		n.blobs[r.Blob] = true
 	}
@@ -175,9 +175,9 @@ func (n *names) addPreview(p video.Preview) {
 
 // namesIn returns the blobs that the rows of retained generations reference,
 // and which other generations have rows.
-func namesIn(view videostore.View, keeps func(generation int) bool) (n *names, over map[int]bool) {
+func namesIn(view videostore.View, keeps func(generation int) bool) (n *keptBlobs, over map[int]bool) {
 	id := view.Video.ID
-	n, over = &names{blobs: map[string]bool{}}, map[int]bool{}
+	n, over = &keptBlobs{blobs: map[string]bool{}}, map[int]bool{}
 	if l, inParts := sourceparts.LayoutOf(view.Video.Upload); inParts {
 		n.prefixes = append(n.prefixes, sourceparts.Prefix(id, l.Epoch))
 	}

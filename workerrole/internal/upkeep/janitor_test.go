@@ -137,7 +137,7 @@ func TestJanitorRemovesReplacedGenerations(t *testing.T) {
 	}
 	b.finish(t, id, 2)
 	plays := b.put(t, video.MediaContainer, b.whole(t, id, 2)+"master.m3u8")
-	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
+	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 		v.ReadyAt = time.Now()
 		return nil, nil
 	}); err != nil {
@@ -290,8 +290,8 @@ func TestJanitorKeepsWhatEveryStepCommitted(t *testing.T) {
 			b := setup(t)
 			id := b.ready(t)
 			k := workflow.Key{ID: id, Generation: 1, Step: step.Name, Index: 7}
-			if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
-				if !step.FailsAlone() {
+			if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
+				if !step.IsOptional() {
 					v.State = video.Processing
 				}
 				return nil, nil
@@ -328,7 +328,7 @@ func TestJanitorKeepsParts(t *testing.T) {
 	b := setup(t)
 	id, bare := b.create(t), b.create(t)
 	l := sourceparts.Layout{Bytes: 2, PartBytes: 1, Epoch: "new"}
-	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
+	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 		v.Upload = &video.Upload{Bytes: l.Bytes, PartBytes: l.PartBytes, Epoch: l.Epoch}
 		return nil, nil
 	}); err != nil {

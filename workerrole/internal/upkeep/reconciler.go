@@ -35,9 +35,9 @@ type Reconciler struct {
 	// OrphanAfter: a step that was silent for less does not count as lost while its
 	// queue has messages.
 	OrphanAfter time.Duration
-	// UnbornAfter: an announcement that is older has its video, or never will, because
+	// CreateTimeout: an announcement that is older has its video, or never will, because
 	// its request has died. Longer than a request takes.
-	UnbornAfter time.Duration
+	CreateTimeout time.Duration
 	// AbandonAfter is how long an upload may take before its video is deleted.
 	AbandonAfter time.Duration
 	// KeyLife is how long a key that was given for an upload writes.
@@ -46,19 +46,19 @@ type Reconciler struct {
 	SweepAfter time.Duration
 	Log        *slog.Logger
 
-	looks map[video.ID]look // videos that were found healthy in the latest pass, or before
+	looks map[video.ID]nextCheck // videos that were found healthy in the latest pass, or before
 }
 
-// look says when a healthy video is to be checked again, unless its mark changes.
-type look struct {
+// nextCheck says when a healthy video is to be checked again, unless its mark changes.
+type nextCheck struct {
 	etag string
 	due  time.Time
 }
 
 // Pass checks the marked videos that are due.
 func (r *Reconciler) Pass(ctx context.Context) (pass Pass, _ error) {
-	now := &moment{r: r}
-	looks := map[video.ID]look{}
+	now := &passCache{r: r}
+	looks := map[video.ID]nextCheck{}
 	var failed failures
 	for mark, err := range r.Videos.Inflight(ctx) {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
@@ -81,7 +81,7 @@ func (r *Reconciler) Pass(ctx context.Context) (pass Pass, _ error) {
 			failed.add(fmt.Errorf("reconcile %s: %w", mark.ID, err))
 		}
 		if healthy {
-			looks[mark.ID] = look{etag: mark.ETag, due: time.Now().Add(r.pause(mark))}
+			looks[mark.ID] = nextCheck{etag: mark.ETag, due: time.Now().Add(r.pause(mark))}
 		}
 	}
 	r.looks = looks
@@ -97,7 +97,7 @@ func (r *Reconciler) awaits(mark videostore.Inflight) bool {
 // decides, so it costs no request.
 func (r *Reconciler) due(mark videostore.Inflight) bool {
 	age := time.Since(mark.Since)
-	unborn := r.awaits(mark) && age < r.UnbornAfter // nothing to check but what a request may have reserved
+	unborn := r.awaits(mark) && age < r.CreateTimeout // nothing to check but what a request may have reserved
 	late := mark.Erased && age < min(r.KeyLife, r.SweepAfter)
 	return age >= r.Grace && !unborn && !late
 }
@@ -117,7 +117,7 @@ func (r *Reconciler) pause(mark videostore.Inflight) time.Duration {
 }
 
 // check checks one video and reports whether there was nothing to do.
-func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *moment, pass *Pass) (healthy bool, _ error) {
+func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *passCache, pass *Pass) (healthy bool, _ error) {
 	view, err := r.Videos.ViewWithRequests(ctx, mark.ID, videostore.StepQueued, videostore.StepRunning)
 	if errors.Is(err, videostore.ErrNotFound) {
 		return r.sweep(ctx, mark)
@@ -130,7 +130,7 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *m
 		r.Log.Info("send what the outbox promised", "video", mark.ID)
 		return false, r.Videos.Flush(ctx, mark.ID)
 	}
-	missing := view.OpenAlone()
+	missing := view.OpenOptional()
 	switch state := view.Video.State; {
 	case state == video.Cancelled && view.Video.Upload != nil && view.Video.UploadedAt.IsZero() && mark.Indexed.Equal(view.Video.UpdatedAt) && len(missing) == 0:
 		// It keeps its mark: parts and what was made early must go some day.
@@ -142,8 +142,8 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *m
 		return false, err
 	case state.Terminal():
 		indexed := mark.Indexed.Equal(view.Video.UpdatedAt)
-		if !indexed && !mark.GaveUp(workflow.The(workflow.OnChange).Name, view.Video) {
-			missing = append(missing, videostore.FollowIntent())
+		if !indexed && !mark.GaveUp(workflow.OnlyStepIn(workflow.OnChange).Name, view.Video) {
+			missing = append(missing, videostore.FollowMessage())
 		}
 		if indexed && len(missing) == 0 {
 			return r.settle(ctx, mark, view)
@@ -160,8 +160,8 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *m
 		missing = append(view.Missing(), missing...) // of what was promised while it is sent
 	case state == video.Deleting:
 		missing = nil
-		if !mark.GaveUp(workflow.The(workflow.OnDelete).Name, view.Video) {
-			missing = append(missing, videostore.RemoveIntent())
+		if !mark.GaveUp(workflow.OnlyStepIn(workflow.OnDelete).Name, view.Video) {
+			missing = append(missing, videostore.RemoveMessage())
 		}
 	default:
 		missing = append(view.Missing(), missing...)
@@ -192,12 +192,12 @@ func (r *Reconciler) sweep(ctx context.Context, mark videostore.Inflight) (healt
 		r.Log.Info("removed rows that were left of a purged video", "video", mark.ID, "count", removed)
 		return false, nil // the next pass makes sure that none is left
 	}
-	return false, r.Videos.Settle(ctx, mark)
+	return false, r.Videos.ClearInflight(ctx, mark)
 }
 
 // resend promises again those intents whose messages are lost, and counts them.
-func (r *Reconciler) resend(ctx context.Context, mark videostore.Inflight, view videostore.View, intents []videostore.Intent, now *moment) (int, error) {
-	var lost []videostore.Intent
+func (r *Reconciler) resend(ctx context.Context, mark videostore.Inflight, view videostore.View, intents []videostore.OutboxMessage, now *passCache) (int, error) {
+	var lost []videostore.OutboxMessage
 	for _, intent := range intents {
 		is, err := r.isLost(ctx, mark, view, intent, now)
 		if err != nil {
@@ -217,9 +217,9 @@ func (r *Reconciler) resend(ctx context.Context, mark videostore.Inflight, view 
 	return len(lost), r.Videos.Resend(ctx, view.Record, lost)
 }
 
-// surelyLost: after this many times OrphanAfter without a sign of life a step is sent
+// lostFactor: after this many times OrphanAfter without a sign of life a step is sent
 // again whatever its queue holds. A second message does no harm.
-const surelyLost = 8
+const lostFactor = 8
 
 // isLost reports whether the message of an intent is gone from its queue. A step that a
 // living worker runs is never lost. If the queue is empty the message is gone: the length
@@ -227,7 +227,7 @@ const surelyLost = 8
 // compared with the step. A queue is roughly first in, first out, so if one of them is
 // much newer than the step's last activity, and ours is not among them, ours is gone. The
 // newest of them is compared, because an item that is snoozed stays at the front for long.
-func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view videostore.View, intent videostore.Intent, now *moment) (bool, error) {
+func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view videostore.View, intent videostore.OutboxMessage, now *passCache) (bool, error) {
 	silent := time.Since(lastSign(mark, view, intent))
 	if silent <= r.Grace {
 		return false, nil
@@ -246,7 +246,7 @@ func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view 
 		}
 	}
 	passedBy := time.Since(front) < silent-time.Minute
-	if !q.Empty && (silent <= r.OrphanAfter || !passedBy && silent <= surelyLost*r.OrphanAfter) {
+	if !q.Empty && (silent <= r.OrphanAfter || !passedBy && silent <= lostFactor*r.OrphanAfter) {
 		return false, nil
 	}
 	busy, err := now.busy(ctx, view, intent)
@@ -256,7 +256,7 @@ func (r *Reconciler) isLost(ctx context.Context, mark videostore.Inflight, view 
 // lastSign is when a step was last written or promised.
 // A step that was never claimed has no row. For it META, the other steps of the video and
 // the mark count; the mark is renewed with every promise.
-func lastSign(mark videostore.Inflight, view videostore.View, intent videostore.Intent) time.Time {
+func lastSign(mark videostore.Inflight, view videostore.View, intent videostore.OutboxMessage) time.Time {
 	if s, found := view.StepOf(intent.Key); found {
 		return latest(s.QueuedAt, s.StartedAt, s.FinishedAt, s.WrittenAt)
 	}
@@ -269,8 +269,8 @@ func lastSign(mark videostore.Inflight, view videostore.View, intent videostore.
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// moment is what a pass knows of queues and workers, each read at most once in freshFor.
-type moment struct {
+// passCache is what a pass knows of queues and workers, each read at most once in freshFor.
+type passCache struct {
 	r       *Reconciler
 	since   time.Time
 	queues  map[string]QueueState
@@ -280,13 +280,13 @@ type moment struct {
 // freshFor bounds how old the knowledge is by which a message counts as lost.
 const freshFor = 10 * time.Second
 
-func (m *moment) refresh() {
+func (m *passCache) refresh() {
 	if time.Since(m.since) >= freshFor {
 		m.since, m.queues, m.workers = time.Now(), map[string]QueueState{}, nil
 	}
 }
 
-func (m *moment) queue(ctx context.Context, name string) (QueueState, error) {
+func (m *passCache) queue(ctx context.Context, name string) (QueueState, error) {
 	m.refresh()
 	q, known := m.queues[name]
 	if known {
@@ -303,7 +303,7 @@ func (m *moment) queue(ctx context.Context, name string) (QueueState, error) {
 // busy reports whether the worker that claimed a step is alive and says that it runs it.
 // The worker writes its row of the register also while a step writes nothing, so a chunk
 // that takes an hour is not sent again.
-func (m *moment) busy(ctx context.Context, view videostore.View, intent videostore.Intent) (bool, error) {
+func (m *passCache) busy(ctx context.Context, view videostore.View, intent videostore.OutboxMessage) (bool, error) {
 	step, found := view.StepOf(intent.Key)
 	if !found || step.State != videostore.StepRunning || m.r.Workers == nil {
 		return false, nil

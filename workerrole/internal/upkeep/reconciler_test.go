@@ -182,9 +182,9 @@ func TestPoisonIsNotSentAgain(t *testing.T) {
 		if marks, err := b.marks(t); err != nil || len(marks) != 1 {
 			t.Fatalf("in flight: %v, %v; want the mark until the index follows", marks, err)
 		}
-		if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
+		if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 			v.Title = "Another"
-			return []videostore.Intent{videostore.FollowIntent()}, nil
+			return []videostore.OutboxMessage{videostore.FollowMessage()}, nil
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +201,7 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 	t.Parallel()
 	const empty = 2000
 	b := setup(t)
-	b.rec.UnbornAfter = time.Hour // however long it takes to make them
+	b.rec.CreateTimeout = time.Hour // however long it takes to make them
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
@@ -417,7 +417,7 @@ func TestWhatKeysWroteIsRemoved(t *testing.T) {
 	}
 	change := func(by func(v *video.Video)) {
 		t.Helper()
-		if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) { by(v); return nil, nil }); err != nil {
+		if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) { by(v); return nil, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -65,7 +65,7 @@ func setup(t *testing.T) *bench {
 	}
 	b.videos = videostore.New(a, b.queues)
 	b.rec = upkeep.Reconciler{
-		Videos: b.videos, Blobs: b.blobs, UnbornAfter: time.Minute, AbandonAfter: time.Hour, OrphanAfter: time.Hour, Log: slog.New(slog.DiscardHandler),
+		Videos: b.videos, Blobs: b.blobs, CreateTimeout: time.Minute, AbandonAfter: time.Hour, OrphanAfter: time.Hour, Log: slog.New(slog.DiscardHandler),
 		Queue: func(ctx context.Context, name string) (upkeep.QueueState, error) {
 			return upkeep.StateOf(ctx, b.queues.Queue(name))
 		},
@@ -255,7 +255,7 @@ func TestReconcilerSettlesWhatIsFinishedAndIndexed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.create(t)
-	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) { v.Upload = nil; return nil, nil }); err != nil {
+	if _, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) { v.Upload = nil; return nil, nil }); err != nil {
 		t.Fatal(err) // parts that were sent would keep the mark
 	}
 	if _, err := b.videos.Cancel(t.Context(), id); err != nil {
@@ -302,7 +302,7 @@ func TestJanitorKeepsWhatRowsName(t *testing.T) {
 	}
 	plan := video.Plan{Generation: 1, Chunks: []video.Chunk{{To: 1}, {From: 1, To: 2}}, HasAudio: true, Sound: []video.SoundPortion{{End: 1}},
 		FPS: video.Rational{Num: 1, Den: 1}, SegmentFrames: 1, Renditions: []video.Rendition{{Name: "240p"}}}
-	plan.Promises = slices.DeleteFunc(workflow.Stored(plan), func(p video.Promise) bool { return p.After })
+	plan.Promises = slices.DeleteFunc(workflow.PromisesFor(plan), func(p video.Promise) bool { return p.After })
 	if err := claim(workflow.StepProbe, 0).Commit(t.Context(), videostore.Commit{Plan: &plan, Video: func(v *video.Video) { v.State = video.Processing }}); err != nil {
 		t.Fatal(err)
 	}
@@ -529,8 +529,8 @@ func (b *bench) finish(t *testing.T, id video.ID, generation int) {
 	t.Helper()
 	plan := video.Plan{Generation: generation, Chunks: []video.Chunk{{To: 9}}, FPS: video.Rational{Num: 1, Den: 1},
 		SegmentFrames: 1, Renditions: []video.Rendition{{Name: "240p"}}}
-	plan.Promises = slices.DeleteFunc(workflow.Stored(plan), func(p video.Promise) bool { return p.After })
-	rec, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.Intent, error) {
+	plan.Promises = slices.DeleteFunc(workflow.PromisesFor(plan), func(p video.Promise) bool { return p.After })
+	rec, err := b.videos.Change(t.Context(), id, "", func(v *video.Video) ([]videostore.OutboxMessage, error) {
 		v.State = video.Processing
 		return nil, nil
 	})
@@ -550,7 +550,7 @@ func (b *bench) finish(t *testing.T, id video.ID, generation int) {
 			commit.Output = video.FinishOutput{Frames: 9}
 			commit.Video = func(v *video.Video) { v.State, v.Serving = video.Ready, generation }
 		}
-		if err := errors.Join(c.Commit(t.Context(), commit), c.Send(t.Context())); err != nil {
+		if err := errors.Join(c.Commit(t.Context(), commit), c.SendOutbox(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -66,5 +66,5 @@ func (r *Reconciler) settle(ctx context.Context, mark videostore.Inflight, view 
 			return false, err
 		}
 	}
-	return false, r.Videos.Settle(ctx, mark)
+	return false, r.Videos.ClearInflight(ctx, mark)
 }

@@ -1,4 +1,4 @@
-package cage
+package sandbox
 
 import (
 	"fmt"
@@ -57,7 +57,7 @@ var allowedWith = []seccomp.NameWithConditions{
 // not look at TCP Fast Open, which connects by sending, nor at protocols beside TCP.
 var allowedToConnect = []seccomp.NameWithConditions{
 	{Name: "socket", Conditions: slices.Concat(tcp, is(2, 0))}, {Name: "socket", Conditions: slices.Concat(tcp, is(2, unix.IPPROTO_TCP))},
-	without("sendto", 3, unix.MSG_FASTOPEN), without("sendmsg", 2, unix.MSG_FASTOPEN), without("sendmmsg", 3, unix.MSG_FASTOPEN),
+	forbid("sendto", 3, unix.MSG_FASTOPEN), forbid("sendmsg", 2, unix.MSG_FASTOPEN), forbid("sendmmsg", 3, unix.MSG_FASTOPEN),
 }
 
 var connecting = []string{"connect", "recvfrom", "recvmsg", "recvmmsg", "getsockopt", "setsockopt", "getsockname", "getpeername", "shutdown"}
@@ -72,7 +72,7 @@ func is(argument uint32, value uint64) seccomp.ArgumentConditions {
 	return seccomp.ArgumentConditions{{Argument: argument, Operation: seccomp.Equal, Value: value}}
 }
 
-func without(call string, argument uint32, bits uint64) seccomp.NameWithConditions {
+func forbid(call string, argument uint32, bits uint64) seccomp.NameWithConditions {
 	return seccomp.NameWithConditions{Name: call, Conditions: seccomp.ArgumentConditions{{Argument: argument, Operation: seccomp.BitsNotSet, Value: bits}}}
 }
 

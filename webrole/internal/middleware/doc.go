@@ -1,10 +1,10 @@
-// Package edge is what every request passes before a handler sees it: deadlines,
+// Package middleware is what every request passes before a handler sees it: deadlines,
 // request id and log line, recovery, security headers, host allow-list, cross-origin
 // protection, and the rate limit. They are plain net/http, so
 // that they hold for pages, API and playback alike.
 //
 // Next: webrole/internal/httpapi, the routes behind it.
-package edge
+package middleware
 
 import "net/http"
 

@@ -1,18 +1,18 @@
 //go:build !linux
 
-package cage
+package sandbox
 
 import (
 	"os/exec"
 	"runtime"
 )
 
-func (c *Cage) look() {
+func (c *Sandbox) look() {
 	c.missing = []string{"anything: " + runtime.GOOS + " has no Landlock"}
 }
 
 // Hold changes nothing here.
-func (c *Cage) Hold(*exec.Cmd, Rules) (failed func() error, held bool, err error) {
+func (c *Sandbox) Hold(*exec.Cmd, Rules) (failed func() error, held bool, err error) {
 	return func() error { return nil }, false, nil
 }
 

@@ -12,23 +12,23 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/workerrole/internal/cage"
+	"github.com/cutroom/cutroom/workerrole/internal/sandbox"
 )
 
-// Every command runs in the cage: a program in ffmpeg's place writes nothing outside the
-// directory of its attempt, and without the cage it does.
-func TestEveryCommandIsCaged(t *testing.T) {
+// Every command runs in the sandbox: a program in ffmpeg's place writes nothing outside the
+// directory of its attempt, and without the sandbox it does.
+func TestEveryCommandIsSandboxed(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: runs programs")
 	}
-	full, err := cage.Open(cage.Try)
+	full, err := sandbox.Open(sandbox.Try)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// An old kernel does not hold files back, and says so.
 	holdsFiles := !slices.ContainsFunc(full.Missing(), func(m string) bool { return strings.HasPrefix(m, "files:") })
-	off, err := cage.Open(cage.Off)
+	off, err := sandbox.Open(sandbox.Off)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +61,9 @@ func TestEveryCommandIsCaged(t *testing.T) {
 	}
 	everyMethod(t, slices.Collect(maps.Keys(commands)))
 	for name, run := range commands {
-		written := func(held *cage.Cage) int {
+		written := func(held *sandbox.Sandbox) int {
 			t.Helper()
-			run(&Tool{FFmpeg: program, FFprobe: program, cage: held})
+			run(&Tool{FFmpeg: program, FFprobe: program, sandbox: held})
 			files, err := os.ReadDir(outside)
 			if err != nil {
 				t.Fatal(err)
@@ -74,10 +74,10 @@ func TestEveryCommandIsCaged(t *testing.T) {
 			return len(files)
 		}
 		if n := written(full); holdsFiles != (n == 0) {
-			t.Errorf("%s: %d files outside; the cage is %s", name, n, full)
+			t.Errorf("%s: %d files outside; the sandbox is %s", name, n, full)
 		}
 		if n := written(off); n == 0 {
-			t.Errorf("%s: not even without a cage, so this proves nothing", name)
+			t.Errorf("%s: not even without a sandbox, so this proves nothing", name)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestOnePlaceStartsPrograms(t *testing.T) {
 		}
 		for _, i := range file.Imports {
 			in := filepath.Base(filepath.Dir(path))
-			if i.Path.Value == `"os/exec"` && in != "ffmpeg" && in != "cage" {
+			if i.Path.Value == `"os/exec"` && in != "ffmpeg" && in != "sandbox" {
 				t.Errorf("%s starts programs: that is for package ffmpeg to do", path)
 			}
 		}

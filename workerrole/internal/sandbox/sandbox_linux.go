@@ -1,4 +1,4 @@
-package cage
+package sandbox
 
 import (
 	"encoding/json"
@@ -20,7 +20,7 @@ import (
 
 const (
 	// marker is the name by which a process knows that it is the copy.
-	marker = "cutroom-cage"
+	marker = "cutroom-sandbox"
 	// reportFile is where the copy says why it could not become the program. It is
 	// closed when it did.
 	reportFile = 3
@@ -47,7 +47,7 @@ const plainFiles = abi.AccessFSReadFile | abi.AccessFSReadDir | abi.AccessFSWrit
 // libraries are what programs need to start.
 var libraries = []string{"/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/opt", "/nix/store", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/dev/urandom", "/dev/random"}
 
-func (c *Cage) look() {
+func (c *Sandbox) look() {
 	c.enabled = true
 	c.landlock, _ = abi.LandlockGetABIVersion()
 	c.seccomp = canFilter()
@@ -66,19 +66,19 @@ func (c *Cage) look() {
 }
 
 // Hold changes a command that has not been started: it will be held, or fail to start.
-// The function tells, when the command has ended or did not start, whether the cage was
+// The function tells, when the command has ended or did not start, whether the sandbox was
 // the reason; it must be called. held is false when nothing was changed.
-func (c *Cage) Hold(cmd *exec.Cmd, r Rules) (failed func() error, held bool, err error) {
+func (c *Sandbox) Hold(cmd *exec.Cmd, r Rules) (failed func() error, held bool, err error) {
 	if c == nil || !c.enabled {
 		return func() error { return nil }, false, nil
 	}
 	spec, err := json.Marshal(r)
 	if err != nil {
-		return nil, false, fmt.Errorf("describing the cage: %w", err)
+		return nil, false, fmt.Errorf("describing the sandbox: %w", err)
 	}
 	report, write, err := os.Pipe()
 	if err != nil {
-		return nil, false, fmt.Errorf("making the cage: %w", err)
+		return nil, false, fmt.Errorf("making the sandbox: %w", err)
 	}
 	cmd.Args = append([]string{marker, string(spec), cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/proc/self/exe"

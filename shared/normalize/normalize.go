@@ -1,8 +1,8 @@
-// Package fold makes texts comparable the way people compare them: "CAFÉ" and
+// Package normalize makes texts comparable the way people compare them: "CAFÉ" and
 // "café", full-width and half-width, ligatures and letters, digits of any script are
 // the same. Title keys (shared/catalog) and search terms (shared/searchindex) are folded here,
 // so that both agree.
-package fold
+package normalize
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-// Package cage starts programs that read strangers' bytes so that they can do little
+// Package sandbox starts programs that read strangers' bytes so that they can do little
 // besides their work, whatever those bytes make of them.
 //
 // A program is not started directly. This binary starts itself once more; the copy sets
@@ -15,7 +15,7 @@
 // lacks is said once, at the start (Open).
 //
 // Next: workerrole/internal/ffmpeg, which starts all its programs so.
-package cage
+package sandbox
 
 import (
 	"fmt"
@@ -54,8 +54,8 @@ type Rules struct {
 	File   int64         // bytes of the largest file that it writes
 }
 
-// Cage holds programs. The zero value and nil hold nothing. It is safe for concurrent use.
-type Cage struct {
+// Sandbox holds programs. The zero value and nil hold nothing. It is safe for concurrent use.
+type Sandbox struct {
 	landlock int // version of the kernel's Landlock; 0: none
 	seccomp  bool
 	missing  []string
@@ -68,8 +68,8 @@ type Cage struct {
 var Environment = []string{"MALLOC_ARENA_MAX=1"}
 
 // Open finds out what this kernel can hold, or returns why that is not enough for mode.
-func Open(mode Mode) (*Cage, error) {
-	c := &Cage{}
+func Open(mode Mode) (*Sandbox, error) {
+	c := &Sandbox{}
 	if mode == Off {
 		c.missing = []string{"anything: it is switched off"}
 		return c, nil
@@ -82,10 +82,10 @@ func Open(mode Mode) (*Cage, error) {
 }
 
 // Missing lists what programs are not held back from; nil when nothing is missing.
-func (c *Cage) Missing() []string { return c.missing }
+func (c *Sandbox) Missing() []string { return c.missing }
 
 // String says what programs are held by.
-func (c *Cage) String() string {
+func (c *Sandbox) String() string {
 	var parts []string
 	if c.landlock > 0 {
 		parts = append(parts, fmt.Sprintf("Landlock %d", c.landlock))

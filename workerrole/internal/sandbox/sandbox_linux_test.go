@@ -1,4 +1,4 @@
-package cage
+package sandbox
 
 import (
 	"bufio"
@@ -339,7 +339,7 @@ func rulesFor(dir string, port int) Rules {
 }
 
 // try runs one attempt of the hostile program, held or not.
-func try(t *testing.T, held *Cage, r Rules, what, arg string) (said string, ok bool) {
+func try(t *testing.T, held *Sandbox, r Rules, what, arg string) (said string, ok bool) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "hostile", what, arg)
 	cmd.Path, _ = os.Executable()
@@ -355,7 +355,7 @@ func try(t *testing.T, held *Cage, r Rules, what, arg string) (said string, ok b
 	}
 	err = cmd.Run()
 	if err := failed(); err != nil {
-		t.Fatalf("%s: the cage: %v", what, err)
+		t.Fatalf("%s: the sandbox: %v", what, err)
 	}
 	if cmd.ProcessState == nil {
 		t.Fatalf("%s: %v", what, err)
@@ -363,9 +363,9 @@ func try(t *testing.T, held *Cage, r Rules, what, arg string) (said string, ok b
 	return strings.TrimSpace(out.String()) + " (" + cmd.ProcessState.String() + ")", err == nil
 }
 
-// opened is the cage of this kernel, whatever it can hold. What it cannot is named, and
+// opened is the sandbox of this kernel, whatever it can hold. What it cannot is named, and
 // "required" refuses it.
-func opened(t *testing.T) *Cage {
+func opened(t *testing.T) *Sandbox {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: runs programs")
@@ -391,7 +391,7 @@ const (
 )
 
 // lacks reports whether this kernel holds nobody back so.
-func (c *Cage) lacks(by string) bool {
+func (c *Sandbox) lacks(by string) bool {
 	return by != byLimits && slices.ContainsFunc(c.missing, func(m string) bool { return strings.HasPrefix(m, by) })
 }
 
@@ -437,7 +437,7 @@ func received(t *testing.T, l net.Listener) (all []string) {
 }
 
 // A program that has been taken over gets nowhere. Each attempt is also made without the
-// cage, where it succeeds: else it would prove nothing.
+// sandbox, where it succeeds: else it would prove nothing.
 func TestHostileProgram(t *testing.T) {
 	t.Parallel()
 	held := opened(t)
@@ -531,13 +531,13 @@ func TestHostileProgram(t *testing.T) {
 			if lacks {
 				t.Logf("NOT SHOWN: nothing holds it back on this kernel, as %q says: %s", held, said)
 			} else if ok != (c.want == "") || !strings.Contains(said, c.want) {
-				t.Errorf("in the cage: %s, want %q", said, c.want)
+				t.Errorf("in the sandbox: %s, want %q", said, c.want)
 			}
 			t.Logf("| %s | %s |", name, said)
 			at := reachable[name]
 			if at != nil && !lacks {
 				if got := received(t, at); (len(got) > 0) != (c.want == "") {
-					t.Errorf("from the cage its listener received %q", got)
+					t.Errorf("from the sandbox its listener received %q", got)
 				}
 			}
 			switch c.what {
@@ -550,10 +550,10 @@ func TestHostileProgram(t *testing.T) {
 				return
 			}
 			if !ok {
-				t.Errorf("without a cage: %s, so the attempt proves nothing", said)
+				t.Errorf("without a sandbox: %s, so the attempt proves nothing", said)
 			}
 			if at != nil && !slices.Contains(received(t, at), string(stolen)) {
-				t.Error("without a cage its listener received nothing, so the attempt proves nothing")
+				t.Error("without a sandbox its listener received nothing, so the attempt proves nothing")
 			}
 		})
 	}
@@ -617,7 +617,7 @@ func TestNoPortNoSocket(t *testing.T) {
 
 // Every call of today's kernels that is not in the table of what is allowed is refused, and
 // so are numbers that no kernel has yet. The names below must be among the refused: they
-// are what was found to reach out of the cage, and a table may not let them in by mistake.
+// are what was found to reach out of the sandbox, and a table may not let them in by mistake.
 func TestHostileCalls(t *testing.T) {
 	t.Parallel()
 	held := opened(t)
@@ -662,7 +662,7 @@ func TestHostileCalls(t *testing.T) {
 	}
 	t.Logf("%d calls are refused", len(numbers))
 	if said, ok := try(t, held, rulesFor(t.TempDir(), 1), "calls", strings.Join(numbers, ",")); ok || !strings.Contains(said, "operation not permitted") {
-		t.Errorf("in the cage: %s", said)
+		t.Errorf("in the sandbox: %s", said)
 	}
 	for what, want := range map[string]string{"outlive the worker": "operation not permitted", "rights": "none"} {
 		if what == "rights" && os.Getuid() != 0 {
@@ -688,13 +688,13 @@ func TestScratchBelowAnothersDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if said, ok := try(t, held, rulesFor(dir, 0), "write", filepath.Join(dir, "output")); !ok {
-		t.Errorf("in the cage: %s", said)
+		t.Errorf("in the sandbox: %s", said)
 	}
 }
 
-// A program that cannot be started, or a directory that is not there, is the cage's
+// A program that cannot be started, or a directory that is not there, is the sandbox's
 // failure and not the program's.
-func TestCageSaysWhyItFailed(t *testing.T) {
+func TestSandboxSaysWhyItFailed(t *testing.T) {
 	t.Parallel()
 	held := opened(t)
 	for name, c := range map[string]struct {

@@ -1,4 +1,4 @@
-package twins_test
+package duplicates_test
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cutroom/cutroom/shared/duplicates"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
-	"github.com/cutroom/cutroom/shared/twins"
 	"github.com/cutroom/cutroom/shared/video"
 )
 
@@ -16,14 +16,14 @@ func TestMain(m *testing.M) { azuritetest.Main(m) }
 func TestTheFirstOneStaysFirstWhileItLives(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, []string{twins.Table}); err != nil {
+	if err := a.Ensure(t.Context(), nil, nil, []string{duplicates.Table}); err != nil {
 		t.Fatal(err)
 	}
-	x := twins.New(a)
+	x := duplicates.New(a)
 	gone := map[video.ID]bool{}
 	first := func(id video.ID) video.ID {
 		t.Helper()
-		got, err := x.First(t.Context(), id, twins.SameFile(strings.Repeat("ab", 32), 7), func(_ context.Context, id video.ID) (bool, error) {
+		got, err := x.First(t.Context(), id, duplicates.SameFile(strings.Repeat("ab", 32), 7), func(_ context.Context, id video.ID) (bool, error) {
 			return !gone[id], nil
 		})
 		if err != nil {
@@ -61,16 +61,16 @@ func TestTheFirstOneStaysFirstWhileItLives(t *testing.T) {
 func TestOneIsFirst(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
-	if err := a.Ensure(t.Context(), nil, nil, []string{twins.Table}); err != nil {
+	if err := a.Ensure(t.Context(), nil, nil, []string{duplicates.Table}); err != nil {
 		t.Fatal(err)
 	}
-	x := twins.New(a)
+	x := duplicates.New(a)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	found := map[video.ID]int{}
 	for range 8 {
 		wg.Go(func() {
-			id, err := x.First(t.Context(), video.NewID(), twins.SameLook("00ff", 12), func(context.Context, video.ID) (bool, error) { return true, nil })
+			id, err := x.First(t.Context(), video.NewID(), duplicates.SameLook("00ff", 12), func(context.Context, video.ID) (bool, error) { return true, nil })
 			if err != nil {
 				t.Error(err)
 			}

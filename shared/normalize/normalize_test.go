@@ -1,9 +1,9 @@
-package fold_test
+package normalize_test
 
 import (
 	"testing"
 
-	"github.com/cutroom/cutroom/shared/fold"
+	"github.com/cutroom/cutroom/shared/normalize"
 )
 
 func TestText(t *testing.T) {
@@ -28,7 +28,7 @@ func TestText(t *testing.T) {
 		"Йод Ёлка Ї":        "йод елка і",
 		"И\u0323\u0306":     "й",
 	} {
-		if got := fold.Text(in); got != want {
+		if got := normalize.Text(in); got != want {
 			t.Errorf("Text(%q) = %q, want %q", in, got, want)
 		}
 	}
@@ -37,8 +37,8 @@ func TestText(t *testing.T) {
 func FuzzTextIsStable(f *testing.F) {
 	f.Add("Ünïcödé ½ ᾳ ẞ ﷺ И\u0323\u0306\u0306")
 	f.Fuzz(func(t *testing.T, s string) {
-		once := fold.Text(s)
-		if twice := fold.Text(once); twice != once {
+		once := normalize.Text(s)
+		if twice := normalize.Text(once); twice != once {
 			t.Errorf("Text(%q) = %q, folded again %q", s, once, twice)
 		}
 	})

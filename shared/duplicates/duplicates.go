@@ -1,4 +1,4 @@
-// Package twins finds duplicates: uploads of a video that exists already.
+// Package duplicates finds duplicates: uploads of a video that exists already.
 //
 // # Table twins
 //
@@ -12,7 +12,7 @@
 //
 // Granularity (T4): unique, but for the two rows of a video. Digests spread writes over
 // all partitions (T3).
-package twins
+package duplicates
 
 import (
 	"context"
