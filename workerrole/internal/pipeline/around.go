@@ -104,7 +104,7 @@ func (r *Runner) slowStorage(next handler) handler {
 	}
 }
 
-func (r *Runner) inScratch(next handler) handler {
+func (r *Runner) scratched(next handler) handler {
 	return func(ctx context.Context, d *delivery) (err error) {
 		if d.work.Dir, err = os.MkdirTemp(r.Scratch, d.key.Step+"-"); err != nil {
 			return diskTrouble("make a directory for an attempt", err)
@@ -114,7 +114,7 @@ func (r *Runner) inScratch(next handler) handler {
 	}
 }
 
-func (r *Runner) inOrder(next handler) handler {
+func (r *Runner) prioritized(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		ctx = ffmpeg.WithNice(ctx, niceness(d.key, d.work.Video, d.job))
 		return next(ffmpeg.WithProgress(ctx, d.work.Progress), d)

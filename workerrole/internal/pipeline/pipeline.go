@@ -87,17 +87,17 @@ func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
 		return wrap(r.run, r.counted, r.metered, r.reported, r.slowStorage)(ctx, d)
 	}
 	return wrap(r.run,
-		r.counted,      // tells the metrics of the delivery
-		r.answered,     // says in the words of the queue why a step is not done
-		r.roomy,        // takes no step while the disk is nearly full
-		r.previewed,    // makes a preview of a part that a viewer waits for, and sends the part on
-		r.metered,      // counts what the attempt spends
-		r.whileUploads, // lets a step wait for the rest of its upload
-		r.committed,    // the order of writes
-		r.inScratch,    // gives the attempt a directory
-		r.inOrder,      // lets programs give way to more urgent ones
-		r.blamed,       // looks for trouble of this machine behind an error
-		r.watched,      // ends the attempt when its video is deleted
+		r.counted,     // tells the metrics of the delivery
+		r.answered,    // says in the words of the queue why a step is not done
+		r.roomy,       // takes no step while the disk is nearly full
+		r.previewed,   // makes a preview of a part that a viewer waits for, and sends the part on
+		r.metered,     // counts what the attempt spends
+		r.uploadAware, // lets a step wait for the rest of its upload
+		r.committed,   // the order of writes
+		r.scratched,   // gives the attempt a directory
+		r.prioritized, // lets programs give way to more urgent ones
+		r.blamed,      // looks for trouble of this machine behind an error
+		r.watched,     // ends the attempt when its video is deleted
 	)(ctx, d)
 }
 

@@ -51,7 +51,7 @@ func (r *Runner) previewed(next handler) handler {
 		}
 		if !there {
 			d.work.Video, d.work.Plan, d.work.Prefix = rec.Video, plan, d.key.PreviewPrefix(rand.Text())
-			if err := wrap(r.preview(p), r.inScratch)(ctx, d); err != nil {
+			if err := wrap(r.preview(p), r.scratched)(ctx, d); err != nil {
 				return err
 			}
 		}
