@@ -42,7 +42,7 @@ type Entry struct {
 // Log is safe for concurrent use.
 type Log struct{ table *tablestore.Table }
 
-// New returns the trail of an account.
+// New returns the audit log of an account.
 func New(a *azstorage.Account) *Log { return &Log{tablestore.New(a.Table(Table))} }
 
 // dayKey is the partition of the day of UTC that t is in.
