@@ -92,7 +92,7 @@ soak: ## load and faults for SOAKTIME (default 30m), drawn from SEED; then a che
 
 soak-mutations: ## build the roles with five mistakes, one by one, and tell which of them a soak of two minutes finds
 	@scripts/bootstrap run
-	@go test -count=1 -timeout 0 -v -run '^TestSoakFindsMistakes$$' ./e2e/soak -args -mutations -time 2m -seed 1 -settle 90s
+	@go test -tags mutations -count=1 -timeout 0 -v -run '^TestSoakFindsMistakes$$' ./e2e/soak -args -time 2m -seed 1 -settle 90s
 
 export RUN
 mutations: ## make the mistakes of e2e/mutations one by one, and tell whether the tests find them; RUN=regexp chooses some

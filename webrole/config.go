@@ -51,7 +51,7 @@ type config struct {
 	Scaling scaling.Settings // WEBROLE_SCALE_*: how many workers are wanted
 
 	Prices price.Table // WEBROLE_PRICES: what things cost, for GET /videos/{id}/cost
-	Lab    *url.URL    // CUTROOM_LAB: the bench of faults, with its token; nil but in the stack of make demo and make up
+	Lab    *url.URL    // CUTROOM_LAB: the lab, with its token; nil but in the stack of make demo and make up
 
 	WebDir       string        // WEBROLE_WEB_DIR: page sources to serve instead of the embedded ones
 	WorkTime     time.Duration // WEBROLE_REQUEST_TIMEOUT: for the work on a request

@@ -12,10 +12,10 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
-// labBase is where the bench of faults is.
+// labBase is where the lab is.
 const labBase = httpapi.Base + "/lab"
 
-// passOn hands requests to the bench of faults (e2e/lab), which the process that started the
+// passOn hands requests to the lab (e2e/lab), which the process that started the
 // stack keeps: it holds the processes. Our own guards (host, origin, token, deadline)
 // stand before it, and the client's credentials stay here.
 func passOn(lab *url.URL) http.Handler {
@@ -32,7 +32,7 @@ func passOn(lab *url.URL) http.Handler {
 		Transport: &http.Transport{DisableKeepAlives: true}, // it is asked rarely
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if !errors.Is(err, context.Canceled) {
-				err = problem.New(problem.LabAway, "The bench of faults does not answer.").Because(err)
+				err = problem.New(problem.LabAway, "The lab does not answer.").Because(err)
 			}
 			problem.Write(w, r, fmt.Errorf("ask the lab: %w", err))
 		},

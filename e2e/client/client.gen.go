@@ -2341,7 +2341,7 @@ type ClientInterface interface {
 	// Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
 	CreateFinishClip(ctx context.Context, event Event, bib BibInPath, body CreateFinishClipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetLab What the bench of faults can break, and what is broken now
+	// GetLab What the lab can break, and what is broken now
 	//
 	// The web role passes everything under `/lab` on to the process that started the stack,
 	// which holds the processes and stands before the storage. Every fault ends by
@@ -3158,7 +3158,7 @@ func (c *Client) CreateFinishClip(ctx context.Context, event Event, bib BibInPat
 	return c.Client.Do(req)
 }
 
-// GetLab What the bench of faults can break, and what is broken now
+// GetLab What the lab can break, and what is broken now
 //
 // The web role passes everything under `/lab` on to the process that started the stack,
 // which holds the processes and stands before the storage. Every fault ends by
@@ -7494,7 +7494,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /events/{event}/registrations/{bib}/clips (the `CreateFinishClip` operationId).
 	CreateFinishClipWithResponse(ctx context.Context, event Event, bib BibInPath, body CreateFinishClipJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateFinishClipResponse, error)
 
-	// GetLabWithResponse What the bench of faults can break, and what is broken now
+	// GetLabWithResponse What the lab can break, and what is broken now
 	//
 	// The web role passes everything under `/lab` on to the process that started the stack,
 	// which holds the processes and stands before the storage. Every fault ends by
@@ -11232,7 +11232,7 @@ func (c *ClientWithResponses) CreateFinishClipWithResponse(ctx context.Context, 
 	return ParseCreateFinishClipResponse(rsp)
 }
 
-// GetLabWithResponse What the bench of faults can break, and what is broken now
+// GetLabWithResponse What the lab can break, and what is broken now
 //
 // The web role passes everything under `/lab` on to the process that started the stack,
 // which holds the processes and stands before the storage. Every fault ends by

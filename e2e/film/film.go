@@ -1,4 +1,4 @@
-// Package film makes videos with ffmpeg, each once: for benchmarks, the bench of faults and
+// Package film makes videos with ffmpeg, each once: for benchmarks, the lab and
 // the demo.
 package film
 

@@ -1,4 +1,4 @@
-// Package lab is the bench of faults in the stack of `make demo` and `make up`: it
+// Package lab injects faults into the stack of `make demo` and `make up`: it
 // kills, freezes and stops workers, slows or breaks the storage, delivers messages
 // twice and uploads many videos, when a button on the board is pressed.
 //
@@ -54,7 +54,7 @@ const (
 	keptDuplicates = 10
 )
 
-// Stack is a running stack with a bench of faults.
+// Stack is a running stack with a lab.
 type Stack struct {
 	*stack.Stack
 	bench *bench

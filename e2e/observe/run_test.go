@@ -1,10 +1,11 @@
+//go:build deploy
+
 package observe
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -26,14 +27,9 @@ import (
 // patience is how long a query may be empty after everything has happened.
 const patience = 2 * time.Minute
 
-var withPrometheus = flag.Bool("prometheus", false, "start the Prometheus in PATH and ask every query")
-
-// A Prometheus scrapes a stack in which videos become ready, fail and are given up: every
+// The Prometheus in PATH scrapes a stack in which videos become ready, fail and are given up: every
 // query of the dashboard, every rule and every metric of an alert has data.
 func TestQueriesHaveData(t *testing.T) {
-	if !*withPrometheus {
-		t.Skip("needs -args -prometheus, as make test-deploy has it")
-	}
 	s, err := stack.Start(t.Context(), stack.Options{Workers: 2, BaseEnv: stack.Environ(), Env: []string{"WORKERROLE_POOLS=light=4,heavy=1"}})
 	if err != nil {
 		t.Fatal(err)

@@ -1,3 +1,5 @@
+//go:build mutations
+
 package soak
 
 import (
@@ -13,16 +15,10 @@ import (
 	"github.com/cutroom/cutroom/e2e/stack"
 )
 
-var (
-	mistakes = flag.Bool("mutations", false, "build the roles with mistakes, one after the other, and soak them")
-	only     = flag.String("mutation", "", "with -mutations: only those whose name contains this")
-)
+var only = flag.String("mutation", "", "only those whose name contains this")
 
 // Each mutation that a soak must find is found with the same load.
 func TestSoakFindsMistakes(t *testing.T) {
-	if !*mistakes {
-		t.Skip("needs -args -mutations, as make soak-mutations has it")
-	}
 	list, err := mutations.All()
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func FromEnv(getenv func(string) string) (Options, error) {
 	return o, env.Err()
 }
 
-// mostWorkers is as many as the bench of faults allows, too.
+// mostWorkers is as many as the lab allows, too.
 const mostWorkers = 8
 
 // parseWorkers reads "3", or "1..4": as many as the queues want.

@@ -248,7 +248,7 @@ func (s *Store) readLine(ctx context.Context, e entry) (usageRow, error) {
 	return usageRow{amounts: readAmounts(row), Generation: row.Int("Generation"), CreatedAt: row.Time("CreatedAt"), etag: row.ETag}, nil
 }
 
-// keyedMutex lets one request at a time write to a ledger. Without them, requests of one process
+// keyedMutex lets one request at a time write to a ledger. Without it, requests of one process
 // at once would refuse each other's transactions and try again and again. Only the ETag of
 // the sums protects against other processes.
 type keyedMutex [64]chan struct{}

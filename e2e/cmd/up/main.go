@@ -2,7 +2,7 @@
 //
 // `up` starts a copy of itself in a session of its own, the supervisor, and
 // returns when everything is ready. The supervisor holds the stack (package
-// stack), starts again what dies, and has the bench of faults (package lab).
+// stack), starts again what dies, and has the lab.
 // `up -down` asks it to drain and waits.
 //
 // Next: e2e/stack.

@@ -149,7 +149,7 @@ func TestUpAfterTheSupervisorWasKilled(t *testing.T) {
 	}
 }
 
-// hasLab asks the stack that out tells of for its bench of faults.
+// hasLab asks the stack that out tells of for its lab.
 func hasLab(t *testing.T, out string) {
 	t.Helper()
 	base := regexp.MustCompile(`http://\S+`).FindString(out)
@@ -163,7 +163,7 @@ func hasLab(t *testing.T, out string) {
 	}
 	defer func() { _ = res.Body.Close() }()
 	if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusOK || !bytes.Contains(body, []byte(stack.Worker(2))) {
-		t.Errorf("the bench of faults: %d %s", res.StatusCode, body)
+		t.Errorf("the lab: %d %s", res.StatusCode, body)
 	}
 }
 

@@ -23,7 +23,7 @@ type Auditor struct {
 // outcomeWithin bounds the second row, which is written when the answer is out.
 const outcomeWithin = 3 * time.Second
 
-// labFault is the bench of faults, which is there on loopback only. It breaks the storage
+// labFault is the lab, which is there on loopback only. It breaks the storage
 // that the trail is in, and must be able to mend it.
 const labFault = "POST /api/v1/lab/:fault"
 

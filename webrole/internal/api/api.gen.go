@@ -3890,9 +3890,9 @@ var swaggerSpec = []string{
 	"iL4PoA3G4OSfv3WUF9OC798fAmHdcMvrf+/y9IHvMz5hTSv32aej53X401ljq6WnvzBjHGKxE39cQOQ1",
 	"IlapqUdwx3V1hDdcQLqh82U+u3kZkZu/PG8WawOqzuova8ak9U47roQNbq4fjkoURsctoI5P0aTdMRLb",
 	"uTcAElv92FYHu4bckMpcoFXyqCbvL48blb+QNbH6+1YCLeEiamX7ElmaxhhVat/KMJ9caA1h6Zutd04I",
-	"TXMuoGiaQUN6H5UssPgU8kgnpIoMfj5/9/bi9uPlNeLNNWqgiy5qjpmw0nFC4DzoE3/bagO4+BMS5/SO",
-	"kZTl0tk5OTo5YzCpI/c7q9hkUhYOTT9bnIK7DEyBuoVMA3ycjkMUdeIAPYvQT+qUfL56q30qlb2rFcuo",
-	"4feNwezzduIQt0pFwAAY04yKBDo/Q+ftZMaANyTAQ7qBZoxm0NPx4f8LAAD//w==",
+	"TXMuoGiaQUN6H5UssPgU8kgnpIoMfj5/9/bi9uPlNeLNNWqgiy5qZnR84m9YbQALf0LinN4xkrJcOtsm",
+	"R8dmDGZ0RODsgLM8k7JwCPrZ4hRcZKD+121jGoDjdByiohMB6E2EHlKn5PPVW+3Tp+z9rFhGDb9vDGaf",
+	"txOHOFQqAkr/mGZUJNDtGbptJzMG/CABEtINNGM0gz6OD/9fAAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

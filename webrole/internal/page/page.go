@@ -39,7 +39,7 @@ import (
 type Pages struct {
 	files fs.FS
 	docs  fs.FS
-	lab   bool // the board shows the bench of faults
+	lab   bool // the board shows the lab
 	plays bool // a scene's page plays it, for operators
 	ops   bool // operations are here, and the board has something to show
 	open  bool // no sign-in

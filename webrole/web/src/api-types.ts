@@ -871,7 +871,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What the bench of faults can break, and what is broken now
+         * What the lab can break, and what is broken now
          * @description The web role passes everything under `/lab` on to the process that started the stack,
          *     which holds the processes and stands before the storage. Every fault ends by
          *     itself. A client that asks elsewhere is answered 404, as at any unknown address:

@@ -1,4 +1,4 @@
-// The bench of faults on the board: buttons for what the stack's own lab can break
+// The lab on the board: buttons for the faults that the stack can inject.
 // (docs/lab.md). The section is in the page where there is a lab, and shows itself
 // when that answers. Results are said in words; nothing asks for confirmation,
 // because everything heals.

@@ -16,7 +16,7 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/ffmpeg"
 )
 
-func (r *Runner) counted(next handler) handler {
+func (r *Runner) countDelivery(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		if r.Delivered != nil {
 			r.Delivered(d.job)
@@ -25,7 +25,7 @@ func (r *Runner) counted(next handler) handler {
 	}
 }
 
-func (r *Runner) answered(next handler) handler {
+func (r *Runner) translateError(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		err := next(ctx, d)
 		switch {
@@ -42,7 +42,7 @@ func (r *Runner) answered(next handler) handler {
 	}
 }
 
-func (r *Runner) roomy(next handler) handler {
+func (r *Runner) requireSpace(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		if err := CheckFreeSpace(r.Scratch, r.FreeSpace); err != nil {
 			return err
@@ -51,10 +51,10 @@ func (r *Runner) roomy(next handler) handler {
 	}
 }
 
-// metered counts requests to storage and processor time. The runtime receives and renews
+// countUsage counts requests to storage and processor time. The runtime receives and renews
 // outside of it, so that is added: one receive for each delivery, which is less when a
 // worker receives several messages at once.
-func (r *Runner) metered(next handler) handler {
+func (r *Runner) countUsage(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		ctx, requests := azstorage.WithCounter(ctx)
 		ctx, used := ffmpeg.WithUsage(ctx)
@@ -73,8 +73,8 @@ func (r *Runner) metered(next handler) handler {
 	}
 }
 
-// reported tells the metrics of an attempt that no row tells of.
-func (r *Runner) reported(next handler) handler {
+// reportAttempt tells the metrics of an attempt that no row tells of.
+func (r *Runner) reportAttempt(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		begun := time.Now()
 		err := next(ctx, d)
@@ -97,14 +97,14 @@ func (r *Runner) reported(next handler) handler {
 	}
 }
 
-// slowStorage takes a request that storage throttles for progress.
-func (r *Runner) slowStorage(next handler) handler {
+// progressByRequest takes a request that storage throttles for progress.
+func (r *Runner) progressByRequest(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		return next(azstorage.OnRequest(ctx, d.job.Progress), d)
 	}
 }
 
-func (r *Runner) scratched(next handler) handler {
+func (r *Runner) makeScratch(next handler) handler {
 	return func(ctx context.Context, d *delivery) (err error) {
 		if d.work.Dir, err = os.MkdirTemp(r.Scratch, d.key.Step+"-"); err != nil {
 			return diskTrouble("make a directory for an attempt", err)
@@ -114,7 +114,7 @@ func (r *Runner) scratched(next handler) handler {
 	}
 }
 
-func (r *Runner) prioritized(next handler) handler {
+func (r *Runner) setNiceness(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		ctx = ffmpeg.WithNice(ctx, niceness(d.key, d.work.Video, d.job))
 		return next(ffmpeg.WithProgress(ctx, d.work.Progress), d)
@@ -131,10 +131,10 @@ func niceness(key workflow.Key, v video.Video, job *consumer.Job) int {
 	return workflow.Niceness[job.Base]
 }
 
-// blamed returns the trouble of this host in the place of what a step failed with, if
+// blameHost returns the trouble of this host in the place of what a step failed with, if
 // there is any: the item does not pay for it. A step on a sick host may say of a good
 // film that it is corrupt.
-func (r *Runner) blamed(next handler) handler {
+func (r *Runner) blameHost(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		err := next(ctx, d)
 		_, trouble := workqueue.AsDependencyError(err)
@@ -152,7 +152,7 @@ func (r *Runner) blamed(next handler) handler {
 	}
 }
 
-func (r *Runner) watched(next handler) handler {
+func (r *Runner) watchVideo(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		watch := make(chan struct{})

@@ -84,20 +84,20 @@ func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
 	}
 	d := &delivery{job: job, key: key, work: r.newWork(key, job)}
 	if !key.Declared().HasRows() { // such a step writes what may be written any number of times
-		return wrap(r.run, r.counted, r.metered, r.reported, r.slowStorage)(ctx, d)
+		return wrap(r.run, r.countDelivery, r.countUsage, r.reportAttempt, r.progressByRequest)(ctx, d)
 	}
 	return wrap(r.run,
-		r.counted,     // tells the metrics of the delivery
-		r.answered,    // says in the words of the queue why a step is not done
-		r.roomy,       // takes no step while the disk is nearly full
-		r.previewed,   // makes a preview of a part that a viewer waits for, and sends the part on
-		r.metered,     // counts what the attempt spends
-		r.uploadAware, // lets a step wait for the rest of its upload
-		r.committed,   // the order of writes
-		r.scratched,   // gives the attempt a directory
-		r.prioritized, // lets programs give way to more urgent ones
-		r.blamed,      // looks for trouble of this machine behind an error
-		r.watched,     // ends the attempt when its video is deleted
+		r.countDelivery,  // tells the metrics of the delivery
+		r.translateError, // says in the words of the queue why a step is not done
+		r.requireSpace,   // takes no step while the disk is nearly full
+		r.previewSeek,    // makes a preview of a part that a viewer waits for, and sends the part on
+		r.countUsage,     // counts what the attempt spends
+		r.awaitUpload,    // lets a step wait for the rest of its upload
+		r.claimAndCommit, // the order of writes
+		r.makeScratch,    // gives the attempt a directory
+		r.setNiceness,    // lets programs give way to more urgent ones
+		r.blameHost,      // looks for trouble of this machine behind an error
+		r.watchVideo,     // ends the attempt when its video is deleted
 	)(ctx, d)
 }
 
@@ -115,8 +115,8 @@ func (r *Runner) run(ctx context.Context, d *delivery) (err error) {
 	return err
 }
 
-// committed is the order of writes.
-func (r *Runner) committed(run handler) handler {
+// claimAndCommit is the order of writes.
+func (r *Runner) claimAndCommit(run handler) handler {
 	return func(ctx context.Context, d *delivery) (err error) {
 		// snippet: order-of-writes
 		d.claim, err = r.Videos.Claim(ctx, d.key, d.job.MessageID, r.Worker, requestedAt(d.job))

@@ -29,14 +29,14 @@ func isSeekRequest(key workflow.Key, job *consumer.Job) bool {
 	return !key.Begins() && job.Base == key.Declared().Queues[0]
 }
 
-// previewed makes a preview and sends the part on to another queue. The slots of the
+// previewSeek makes a preview and sends the part on to another queue. The slots of the
 // urgent queue are few, and a viewer who goes elsewhere meanwhile needs one again.
 //
 //	the files → the PREVIEW row → the message that asks for the part → return, and the
 //	consumer deletes this one
 //
 // A crash at any arrow repeats it, which does no harm.
-func (r *Runner) previewed(next handler) handler {
+func (r *Runner) previewSeek(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		p, can := r.Step.(Previewer)
 		if !can || !isSeekRequest(d.key, d.job) {
@@ -51,7 +51,7 @@ func (r *Runner) previewed(next handler) handler {
 		}
 		if !there {
 			d.work.Video, d.work.Plan, d.work.Prefix = rec.Video, plan, d.key.PreviewPrefix(rand.Text())
-			if err := wrap(r.preview(p), r.scratched)(ctx, d); err != nil {
+			if err := wrap(r.preview(p), r.makeScratch)(ctx, d); err != nil {
 				return err
 			}
 		}

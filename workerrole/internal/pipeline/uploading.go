@@ -182,11 +182,11 @@ const (
 	lastNotYet  = 2 * time.Minute
 )
 
-// uploadAware settles a step that needs bytes of an upload that is going on, or that
+// awaitUpload settles a step that needs bytes of an upload that is going on, or that
 // failed on one, which is not final. The first step is promised again when its parts are
 // there (videostore.Store.Arrived). Other steps were promised because their parts should
 // be: they wait a little, longer each time, because the rest may never come.
-func (r *Runner) uploadAware(next handler) handler {
+func (r *Runner) awaitUpload(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		err := next(ctx, d)
 		missing, isMissing := errors.AsType[*NotYetError](err)
