@@ -204,6 +204,9 @@ func (r *role) consumer() (*consumer.Consumer, error) {
 	})
 }
 
+// dutyReconcile is the duty that knows the backlog of the outbox.
+const dutyReconcile = "reconcile"
+
 // leader does what one worker does for all.
 func (r *role) leader() *upkeep.Leader {
 	reconciler := upkeep.Reconciler{
@@ -218,8 +221,8 @@ func (r *role) leader() *upkeep.Leader {
 		},
 	}
 	janitor := upkeep.Janitor{Videos: r.videos, Blobs: r.blobs, Grace: r.cfg.JanitorGrace, ClipLife: r.cfg.ClipLife, Log: r.log}
-	return &upkeep.Leader{Blobs: r.blobs, Log: r.log, Duties: []upkeep.Duty{
-		{Name: "reconcile", Every: r.cfg.ReconcileEvery, Do: reconciler.Pass},
+	return &upkeep.Leader{Blobs: r.blobs, Log: r.log, Led: r.measured.led, Passed: r.measured.passed, Duties: []upkeep.Duty{
+		{Name: dutyReconcile, Every: r.cfg.ReconcileEvery, Do: reconciler.Pass},
 		{Name: "janitor", Every: r.cfg.JanitorEvery, Do: janitor.Pass},
 		{Name: "sum views", Every: 10 * time.Minute, Do: counted(func(ctx context.Context) (int, error) {
 			return 0, r.views.RollUp(ctx, time.Now(), r.videos.Exists)
@@ -247,7 +250,7 @@ func counted(do func(context.Context) (items int, err error)) func(context.Conte
 // run works until ctx ends, then drains.
 func (r *role) run(ctx context.Context, work *consumer.Consumer, leader *upkeep.Leader) error {
 	status := newStatus(r.cfg, work, leader)
-	r.measured.show(work, leader)
+	r.measured.show(work, leader.Duties)
 	server := &admin.Server{Instance: r.cfg.Instance, Token: r.cfg.AdminToken, Registry: r.measured.registry, Note: r.note(), Ready: func(ctx context.Context) error {
 		if err := work.Ready(); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	sharedmetrics "github.com/cutroom/cutroom/shared/metrics"
@@ -25,49 +26,54 @@ type metrics struct {
 	storage  *sharedmetrics.Storage
 	lanes    map[string]lane // by the name of a storage queue
 
-	playable, ready           prometheus.Histogram
-	failed, attempts          *prometheus.CounterVec
-	wait, took, cpu           *prometheus.HistogramVec
-	mediaSeconds, encodingCPU prometheus.Counter
-	workRequests, workBytes   *prometheus.CounterVec
+	playable, ready                              prometheus.Observer
+	failed, attempts                             *prometheus.CounterVec
+	wait, took, cpu                              *prometheus.HistogramVec
+	mediaSeconds, encodingCPU, resent            prometheus.Counter
+	workRequests, workBytes                      *prometheus.CounterVec
+	passes, failedPasses, passSeconds, passItems *prometheus.CounterVec
+	leads, backlog                               prometheus.Gauge
 }
 
 type lane struct{ queue, lane string }
 
 // newMetrics registers what is told by observers; show adds what is asked for.
 func newMetrics(specs []workqueue.Spec) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry(), storage: sharedmetrics.NewStorage(), lanes: map[string]lane{}}
+	m.registry.MustRegister(sharedmetrics.NewBuild(), m.storage, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	auto := promauto.With(m.registry)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		return auto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+		return auto.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return auto.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	work := []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
-	m := &metrics{
-		registry: prometheus.NewRegistry(), storage: sharedmetrics.NewStorage(), lanes: map[string]lane{},
-		playable: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "cutroom_video_playable_seconds", Help: "From the complete upload until the video can be watched, once for each video.",
-			Buckets: []float64{1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60, 300, 1800},
-		}),
-		ready: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "cutroom_video_ready_seconds", Help: "From the complete upload until the video is ready, once for each video.",
-			Buckets: []float64{5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600},
-		}),
-		failed:   counter("cutroom_videos_failed_total", "Videos that failed: because of the file, or because processing was given up.", "cause"),
-		attempts: counter("cutroom_attempts_total", "Attempts of steps by how they ended.", "step", "outcome"),
-		wait: histogram("cutroom_queue_wait_seconds", "From the request for work to its first delivery.",
-			[]float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}, "queue", "lane"),
-		took: histogram("cutroom_step_seconds", "Time of an attempt from claim to end.", work, "step"),
-		cpu:  histogram("cutroom_step_cpu_seconds", "Processor time of ffmpeg and ffprobe in an attempt.", work, "step"),
-		mediaSeconds: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "cutroom_encode_media_seconds_total", Help: "Seconds of video in chunks that were encoded and committed."}),
-		encodingCPU: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "cutroom_encode_cpu_seconds_total", Help: "Processor time that encoding them took."}),
-		workRequests: counter("cutroom_work_requests_total", "Requests to storage by attempts of steps.", "service", "operation"),
-		workBytes:    counter("cutroom_work_bytes_total", "Bytes between steps and storage.", "direction"),
-	}
-	m.registry.MustRegister(sharedmetrics.NewBuild(), m.storage, m.playable, m.ready, m.failed, m.attempts, m.wait, m.took, m.cpu, m.mediaSeconds, m.encodingCPU,
-		m.workRequests, m.workBytes, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	m.playable = histogram("cutroom_video_playable_seconds", "From the complete upload until the video can be watched, once for each video.",
+		[]float64{1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60, 300, 1800}).WithLabelValues()
+	m.ready = histogram("cutroom_video_ready_seconds", "From the complete upload until the video is ready, once for each video.",
+		[]float64{5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600}).WithLabelValues()
+	m.failed = counter("cutroom_videos_failed_total", "Videos that failed: because of the file, or because processing was given up.", "cause")
+	m.attempts = counter("cutroom_attempts_total", "Attempts of steps by how they ended.", "step", "outcome")
+	m.wait = histogram("cutroom_queue_wait_seconds", "From the request for work to its first delivery.",
+		[]float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}, "queue", "lane")
+	m.took = histogram("cutroom_step_seconds", "Time of an attempt from claim to end.", work, "step")
+	m.cpu = histogram("cutroom_step_cpu_seconds", "Processor time of ffmpeg and ffprobe in an attempt.", work, "step")
+	m.mediaSeconds = counter("cutroom_encode_media_seconds_total", "Seconds of video in chunks that were encoded and committed.").WithLabelValues()
+	m.encodingCPU = counter("cutroom_encode_cpu_seconds_total", "Processor time that encoding them took.").WithLabelValues()
+	m.workRequests = counter("cutroom_work_requests_total", "Requests to storage by attempts of steps.", "service", "operation")
+	m.workBytes = counter("cutroom_work_bytes_total", "Bytes between steps and storage.", "direction")
+	m.passes = counter("cutroom_upkeep_passes_total", "Passes of a duty.", "duty")
+	m.failedPasses = counter("cutroom_upkeep_failed_passes_total", "Passes that ended with an error.", "duty")
+	m.passSeconds = counter("cutroom_upkeep_seconds_total", "Time that the passes took.", "duty")
+	m.passItems = counter("cutroom_upkeep_items_total", "Videos that the passes looked at.", "duty")
+	m.resent = counter("cutroom_upkeep_resent_total", "Messages that were lost and were sent again.").WithLabelValues()
+	m.leads = gauge("cutroom_upkeep_leader", "1 on the worker that is elected for upkeep.")
+	m.backlog = gauge("cutroom_outbox_backlog", "Videos whose promised messages were not sent in time, in the latest pass; 0 on workers that do not lead.")
 	m.begin(specs)
 	return m
 }
@@ -101,10 +107,38 @@ func (m *metrics) begin(specs []workqueue.Spec) {
 	}
 }
 
-// show adds what the worker's parts count themselves. They are read when metrics are
-// collected.
-func (m *metrics) show(work *consumer.Consumer, leader *upkeep.Leader) {
-	m.registry.MustRegister(queueMetrics{work, m.lanes}, upkeepMetrics{leader})
+// show adds what the consumer counts itself, read when metrics are collected, and the series
+// of the duties.
+func (m *metrics) show(work *consumer.Consumer, duties []upkeep.Duty) {
+	m.registry.MustRegister(queueMetrics{work, m.lanes})
+	for _, d := range duties {
+		for _, counter := range []*prometheus.CounterVec{m.passes, m.failedPasses, m.passSeconds, m.passItems} {
+			counter.WithLabelValues(d.Name)
+		}
+	}
+}
+
+// led is told when this worker begins to lead and when it has stopped.
+func (m *metrics) led(leads bool) {
+	m.leads.Set(0)
+	m.backlog.Set(0)
+	if leads {
+		m.leads.Set(1)
+	}
+}
+
+// passed is told of every pass of a duty.
+func (m *metrics) passed(duty string, pass upkeep.Pass, failed bool, took time.Duration) {
+	m.passes.WithLabelValues(duty).Inc()
+	if failed {
+		m.failedPasses.WithLabelValues(duty).Inc()
+	}
+	m.passSeconds.WithLabelValues(duty).Add(took.Seconds())
+	m.passItems.WithLabelValues(duty).Add(float64(pass.Items))
+	m.resent.Add(float64(pass.Resent))
+	if duty == dutyReconcile {
+		m.backlog.Set(float64(pass.Unsent))
+	}
 }
 
 // Why a video failed.
@@ -236,46 +270,4 @@ func outcomes(q consumer.QueueStats) map[string]int64 {
 		"stalled": q.Stalled, "empty_poll": q.EmptyPolls, "superseded": q.Superseded, "lease_ending": q.LeasesEnding,
 		"panicked": q.Panics, "hook_hung": q.HooksHung, "crash_loop": q.CrashLoops, "receive_error": q.ReceiveErrors, "renew_error": q.RenewErrors, "settle_error": q.SettleErrors,
 	}
-}
-
-// upkeepMetrics reads the leader's counters when metrics are collected. They stay when
-// the worker is no longer the leader.
-type upkeepMetrics struct{ leader *upkeep.Leader }
-
-var (
-	leads         = prometheus.NewDesc("cutroom_upkeep_leader", "1 on the worker that is elected for upkeep.", nil, nil)
-	upkeepPasses  = prometheus.NewDesc("cutroom_upkeep_passes_total", "Passes of a duty.", []string{"duty"}, nil)
-	upkeepFailed  = prometheus.NewDesc("cutroom_upkeep_failed_passes_total", "Passes that ended with an error.", []string{"duty"}, nil)
-	upkeepSeconds = prometheus.NewDesc("cutroom_upkeep_seconds_total", "Time that the passes took.", []string{"duty"}, nil)
-	upkeepItems   = prometheus.NewDesc("cutroom_upkeep_items_total", "Videos that the passes looked at.", []string{"duty"}, nil)
-	upkeepResent  = prometheus.NewDesc("cutroom_upkeep_resent_total", "Messages that were lost and were sent again.", nil, nil)
-	outboxBacklog = prometheus.NewDesc("cutroom_outbox_backlog", "Videos whose promised messages were not sent in time, in the latest pass; 0 on workers that do not lead.", nil, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (upkeepMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{leads, upkeepPasses, upkeepFailed, upkeepSeconds, upkeepItems, upkeepResent, outboxBacklog} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (m upkeepMetrics) Collect(ch chan<- prometheus.Metric) {
-	leading, backlog, resent := 0.0, 0.0, 0.0
-	if m.leader.Leading() {
-		leading = 1
-	}
-	for _, s := range m.leader.Stats() {
-		for d, v := range map[*prometheus.Desc]float64{
-			upkeepPasses: float64(s.Passes), upkeepFailed: float64(s.Failed), upkeepSeconds: s.Time.Seconds(),
-			upkeepItems: float64(s.Items),
-		} {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, s.Name)
-		}
-		backlog += leading * float64(s.Unsent)
-		resent += float64(s.Resent)
-	}
-	ch <- prometheus.MustNewConstMetric(leads, prometheus.GaugeValue, leading)
-	ch <- prometheus.MustNewConstMetric(upkeepResent, prometheus.CounterValue, resent)
-	ch <- prometheus.MustNewConstMetric(outboxBacklog, prometheus.GaugeValue, backlog)
 }

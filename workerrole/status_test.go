@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"maps"
 	"testing"
 	"time"
@@ -107,7 +106,7 @@ func value(t *testing.T, m *metrics, name string) (sum float64) {
 			continue
 		}
 		for _, series := range f.GetMetric() {
-			sum += series.GetCounter().GetValue() + series.GetHistogram().GetSampleSum()
+			sum += series.GetCounter().GetValue() + series.GetGauge().GetValue() + series.GetHistogram().GetSampleSum()
 		}
 	}
 	return sum
@@ -116,16 +115,12 @@ func value(t *testing.T, m *metrics, name string) (sum float64) {
 // Every duty has its counters from the start, so that a rate over them is right.
 func TestUpkeepMetrics(t *testing.T) {
 	t.Parallel()
-	leader := &upkeep.Leader{}
-	for _, name := range []string{"reconcile", "janitor"} {
-		leader.Duties = append(leader.Duties, upkeep.Duty{Name: name, Do: func(context.Context) (upkeep.Pass, error) { return upkeep.Pass{}, nil }})
-	}
 	work, err := consumer.New(workqueue.OpenAll(azuritetest.Account(t), nil), consumer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := newMetrics(nil)
-	m.show(work, leader)
+	m.show(work, []upkeep.Duty{{Name: dutyReconcile}, {Name: "janitor"}})
 	families, err := m.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -137,6 +132,23 @@ func TestUpkeepMetrics(t *testing.T) {
 	for name, want := range map[string]int{"cutroom_upkeep_leader": 1, "cutroom_upkeep_passes_total": 2, "cutroom_upkeep_items_total": 2} {
 		if found[name] != want {
 			t.Errorf("%s has %d series, want %d", name, found[name], want)
+		}
+	}
+	for range 2 {
+		m.led(true)
+		m.passed(dutyReconcile, upkeep.Pass{Items: 2, Unsent: 1, Resent: 3}, true, time.Second)
+		m.passed("janitor", upkeep.Pass{Items: 4}, false, time.Second)
+		if n := value(t, m, "cutroom_outbox_backlog") + value(t, m, "cutroom_upkeep_leader"); n != 2 {
+			t.Errorf("backlog and leader are %v, want 1 and 1", n)
+		}
+		m.led(false)
+	}
+	for name, want := range map[string]float64{
+		"cutroom_outbox_backlog": 0, "cutroom_upkeep_leader": 0, "cutroom_upkeep_resent_total": 6, "cutroom_upkeep_items_total": 12,
+		"cutroom_upkeep_passes_total": 4, "cutroom_upkeep_failed_passes_total": 2, "cutroom_upkeep_seconds_total": 4,
+	} {
+		if got := value(t, m, name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
 }

@@ -128,6 +128,8 @@ func valueSize(name string, value any) (int, error) {
 			return 0, limitf("property %s: time %s is before 1601", name, v.Format(time.RFC3339))
 		}
 		return 8, nil
+	case error: // of Props
+		return 0, fmt.Errorf("encode property %s: %w", name, v)
 	default:
 		return 0, limitf("property %s has type %T: want string, int, int32, int64, float64, bool, time.Time or []byte", name, value)
 	}

@@ -115,7 +115,7 @@ func (c *Claim) take(ctx context.Context, missing bool, messageID, worker string
 	} else {
 		c.Step.etag, err = c.store.videos.Update(ctx, c.Step.row(), c.Step.etag)
 	}
-	if errors.Is(err, tablestore.ErrExists) || isStale(err) {
+	if isStale(err) {
 		return ErrSuperseded
 	}
 	if err != nil {
@@ -288,7 +288,7 @@ func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (end 
 // reply was lost (no error), or another attempt owns the step (ErrSuperseded), or a
 // user changed META (again).
 func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again bool, _ error) {
-	if !isStale(cause) && !errors.Is(cause, tablestore.ErrExists) {
+	if !isStale(cause) {
 		return false, fmt.Errorf("commit %s: %w", step.Key, cause)
 	}
 	now, err := c.requireOwner(ctx)

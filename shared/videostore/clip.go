@@ -213,7 +213,7 @@ func (s *Store) promiseRequest(ctx context.Context, key workflow.Key, prepare fu
 		switch {
 		case err == nil:
 			return request, s.sendRows(ctx, key.ID, out)
-		case !isStale(err) && !errors.Is(err, tablestore.ErrExists):
+		case !isStale(err):
 			return Step{}, fmt.Errorf("ask for %s: %w", key, err)
 		}
 	}

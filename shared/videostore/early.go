@@ -213,7 +213,7 @@ func (s *Store) promiseArrived(ctx context.Context, rec Record, head int) error 
 		if err == nil {
 			return s.sendRows(ctx, id, out)
 		}
-		if !isStale(err) && !errors.Is(err, tablestore.ErrExists) {
+		if !isStale(err) {
 			return fmt.Errorf("promise what has arrived of %s: %w", id, err)
 		}
 		now, err := s.Get(ctx, id)

@@ -14,65 +14,99 @@ import (
 // A video that is not being deleted is left alone. claimed says that a step was running,
 // whose worker may still write a blob. Safe to repeat.
 func (s *Store) Erase(ctx context.Context, id video.ID, withMeta bool) (claimed bool, _ error) {
-	rows, err := collect(s.videos.Query(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange}))
-	if err != nil {
-		return false, fmt.Errorf("list rows of %s: %w", id, err)
+	rec, err := s.Get(ctx, id)
+	there := !errors.Is(err, ErrNotFound)
+	if there && (err != nil || rec.Video.State != video.Deleting) {
+		return false, err
 	}
-	var ops []tablestore.Op
-	var meta *Record
-	for _, row := range rows {
-		if row.RowKey == metaKey {
-			rec, err := readMeta(row)
-			if err != nil {
-				return false, err
-			}
-			if rec.Video.State != video.Deleting {
-				return false, nil
-			}
-			meta = &rec
-			continue
-		}
-		claimed = claimed || row.String("State") == string(StepRunning)
-		ops = append(ops, tablestore.Op{Kind: tablestore.OpDelete, Entity: row, IfMatch: "*"})
-	}
-	if err := s.videos.SubmitAll(ctx, ops); err != nil && !isStale(err) {
-		return claimed, fmt.Errorf("erase rows of %s: %w", id, err)
-	}
-	if !withMeta {
-		return claimed, nil
-	}
-	if meta != nil {
-		if err := errors.Join(s.forgetKey(ctx, meta.Video), s.giveBackAll(ctx, id)); err != nil {
-			return claimed, err
-		}
-		err := s.videos.Delete(ctx, string(id), metaKey, meta.ETag)
-		if errors.Is(err, tablestore.ErrChanged) {
-			again, err := s.Erase(ctx, id, withMeta) // META changed meanwhile
-			return claimed || again, err
-		}
-		if err != nil && !isStale(err) {
-			return claimed, fmt.Errorf("erase video %s: %w", id, err)
-		}
-	}
-	// The mark stays for a while: see Sweep. It says whose the video was.
-	if err := s.markErased(ctx, id, meta); err != nil {
+	claimed, err = s.eraseRows(ctx, id)
+	if err != nil || !withMeta {
 		return claimed, err
 	}
-	return claimed, s.CountOwned(ctx, id)
+	mark := Inflight{ID: id, Owner: rec.Video.Owner}
+	if there {
+		err = errors.Join(s.forgetKey(ctx, rec.Video), s.giveBackAll(ctx, id))
+		if err == nil {
+			err = s.videos.Delete(ctx, string(id), metaKey, rec.ETag)
+		}
+		if errors.Is(err, tablestore.ErrChanged) {
+			again, err := s.Erase(ctx, id, withMeta)
+			return claimed || again, err
+		}
+		if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
+			return claimed, fmt.Errorf("erase video %s: %w", id, err)
+		}
+	} else if mark, err = s.inflightMark(ctx, id); err != nil { // an earlier delivery removed META
+		return claimed, err
+	}
+	// The mark stays for a while: see Sweep. It says whose the video was.
+	mark.Erased = true
+	return claimed, errors.Join(s.mark(ctx, mark), s.CountOwned(ctx, id))
 }
 
-// markErased writes that a video was purged. Without meta, which an earlier delivery
-// removed, the mark that is there says whose it was.
-func (s *Store) markErased(ctx context.Context, id video.ID, meta *Record) error {
-	owner := ""
-	if meta != nil {
-		owner = meta.Video.Owner
-	} else {
-		row, err := s.inflight.Get(ctx, inflightPartition(id), string(id))
-		if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
-			return fmt.Errorf("read the mark of %s: %w", id, err)
+// eraseRows removes all rows but META.
+func (s *Store) eraseRows(ctx context.Context, id video.ID) (claimed bool, _ error) {
+	var ops []tablestore.Op
+	query := tablestore.Query{PartitionKey: string(id), Select: []string{"State"}, Class: tablestore.RowRange}
+	for row, err := range s.videos.Query(ctx, query) {
+		if err != nil {
+			return false, fmt.Errorf("list rows of %s: %w", id, err)
 		}
-		owner = row.String("Owner")
+		if row.RowKey != metaKey {
+			claimed = claimed || row.String("State") == string(StepRunning)
+			ops = append(ops, tablestore.Op{Kind: tablestore.OpDelete, Entity: row})
+		}
 	}
-	return s.putInflight(ctx, id, map[string]any{"Erased": true, "Owner": owner})
+	if err := s.videos.SubmitAll(ctx, ops); err != nil {
+		return claimed, fmt.Errorf("erase rows of %s: %w", id, err)
+	}
+	return claimed, nil
+}
+
+// Sweep removes rows of a video that has no META, and returns how many. A worker may
+// insert a step row, or the reconciler an outbox row, while the video is being purged,
+// and be killed before it sees that META is gone. Nothing else would find such a row,
+// because no query goes over all videos. So the purge leaves the video's mark in table
+// "inflight", and the reconciler calls Sweep when that mark is old. A video with META is
+// left alone. Safe to repeat.
+func (s *Store) Sweep(ctx context.Context, id video.ID) (removed int, _ error) {
+	if _, err := s.Get(ctx, id); !errors.Is(err, ErrNotFound) {
+		return 0, err
+	}
+	removed, err := s.videos.Clear(ctx, tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange})
+	if err != nil {
+		return removed, fmt.Errorf("remove rows that are left of %s: %w", id, err)
+	}
+	return removed, nil
+}
+
+// DropGeneration removes plan, parts and steps of a generation that is not needed any
+// more: see View.Keeps. Its clips stay. The rows go first and the blobs later, when no
+// row names them: a crash in between leaves blobs that the janitor finds. In the other
+// order it would leave rows whose blobs are missing. Safe to repeat.
+func (s *Store) DropGeneration(ctx context.Context, id video.ID, generation int) error {
+	for _, kind := range []string{"STEP", "PART", "PREVIEW", "NEXT", "PLAN"} {
+		prefix := fmt.Sprintf("%s:%05d", kind, generation)
+		_, err := s.videos.Clear(ctx, tablestore.Query{
+			PartitionKey: string(id), RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix), Class: tablestore.RowRange,
+		})
+		if err != nil {
+			return fmt.Errorf("remove generation %d of %s: %w", generation, id, err)
+		}
+	}
+	return nil
+}
+
+// DropRequest removes the row of a step on request (a clip), if the row is
+// as it was read. The janitor then finds that no row names its blob. False when the row
+// has changed and stays. Safe to repeat.
+func (s *Store) DropRequest(ctx context.Context, asked Step) (bool, error) {
+	err := s.videos.Delete(ctx, string(asked.Key.ID), asked.Key.RowKey(), asked.etag)
+	if errors.Is(err, tablestore.ErrChanged) {
+		return false, nil
+	}
+	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
+		return false, fmt.Errorf("remove %s: %w", asked.Key, err)
+	}
+	return true, nil
 }

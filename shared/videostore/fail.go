@@ -117,7 +117,7 @@ func (s *Store) failOptional(ctx context.Context, rec Record, before, failed Ste
 		ops = append(ops, unchangedMeta(rec))
 	}
 	_, err := s.videos.Submit(ctx, ops)
-	if isStale(err) || errors.Is(err, tablestore.ErrExists) {
+	if isStale(err) {
 		return ErrChanged
 	}
 	if err != nil {

@@ -38,52 +38,58 @@ var ErrKeyUsed = errors.New("idempotency key was used with another body")
 // could tell them apart.
 func (s *Store) CreateOnce(ctx context.Context, key, bodyHash string, v video.Video) (Record, error) {
 	v.KeyHash = hashKey(v.Owner, key)
-	var made *Record
+	mine := tablestore.Entity{
+		PartitionKey: v.KeyHash, RowKey: idempotencyRow,
+		Props: map[string]any{"BodyHash": bodyHash, "VideoID": string(v.ID), "CreatedAt": now()},
+	}
+	var made Record
 	for {
-		row, err := s.keys.Get(ctx, v.KeyHash, idempotencyRow)
-		free := errors.Is(err, tablestore.ErrNotFound)
-		if err != nil && !free {
-			return Record{}, fmt.Errorf("read idempotency key: %w", err)
-		}
-		if !free {
-			rec, err := s.Get(ctx, video.ID(row.String("VideoID")))
-			switch {
-			case errors.Is(err, ErrNotFound) || err == nil && rec.Video.State == video.Deleting:
-			case err != nil:
-				return Record{}, err
-			default:
-				if made != nil && made.Video.ID != rec.Video.ID {
-					s.discard(ctx, *made)
-				}
-				if row.String("BodyHash") != bodyHash {
-					return Record{}, ErrKeyUsed
-				}
-				return rec, nil
+		row, earlier, err := s.createdBefore(ctx, v.KeyHash)
+		switch {
+		case err != nil:
+			return Record{}, err
+		case earlier.ETag != "":
+			if made.ETag != "" && made.Video.ID != earlier.Video.ID {
+				s.discard(ctx, made)
 			}
-		}
-		if made == nil {
-			rec, err := s.Create(ctx, v)
-			if err != nil {
+			if row.String("BodyHash") != bodyHash {
+				return Record{}, ErrKeyUsed
+			}
+			return earlier, nil
+		case made.ETag == "":
+			if made, err = s.Create(ctx, v); err != nil {
 				return Record{}, err
 			}
-			made = &rec
 		}
-		mine := tablestore.Entity{
-			PartitionKey: v.KeyHash, RowKey: idempotencyRow,
-			Props: map[string]any{"BodyHash": bodyHash, "VideoID": string(v.ID), "CreatedAt": now()},
-		}
-		if free {
+		if row.ETag == "" {
 			_, err = s.keys.Insert(ctx, mine)
 		} else {
 			_, err = s.keys.Update(ctx, mine, row.ETag)
 		}
 		if err == nil {
-			return *made, nil
+			return made, nil
 		}
-		if !isStale(err) && !errors.Is(err, tablestore.ErrExists) {
+		if !isStale(err) {
 			return Record{}, fmt.Errorf("write idempotency key: %w", err)
 		}
 	}
+}
+
+// createdBefore reads the row of a key and the video that it names; zero for what is not
+// there, or is being deleted.
+func (s *Store) createdBefore(ctx context.Context, keyHash string) (row tablestore.Entity, rec Record, err error) {
+	row, err = s.keys.Get(ctx, keyHash, idempotencyRow)
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return tablestore.Entity{}, rec, nil
+	}
+	if err != nil {
+		return row, rec, fmt.Errorf("read idempotency key: %w", err)
+	}
+	rec, err = s.Get(ctx, video.ID(row.String("VideoID")))
+	if errors.Is(err, ErrNotFound) || err == nil && rec.Video.State == video.Deleting {
+		return row, Record{}, nil
+	}
+	return row, rec, err
 }
 
 // discard removes a video whose request was not the first, also when the caller has
@@ -92,10 +98,8 @@ func (s *Store) discard(ctx context.Context, made Record) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
 	defer cancel()
 	id := made.Video.ID
-	if s.videos.Delete(ctx, string(id), metaKey, made.ETag) == nil {
-		if s.CountOwned(ctx, id) == nil {
-			_ = s.inflight.Delete(ctx, inflightPartition(id), string(id), tablestore.AnyETag)
-		}
+	if s.videos.Delete(ctx, string(id), metaKey, made.ETag) == nil && s.CountOwned(ctx, id) == nil {
+		_ = s.ClearInflight(ctx, Inflight{ID: id, ETag: tablestore.AnyETag})
 	}
 }
 

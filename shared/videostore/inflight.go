@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"hash/fnv"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
-	"github.com/cutroom/cutroom/shared/workflow"
 )
 
 // inflightShards is the number of partitions of table "inflight". The suffix is
@@ -21,7 +19,7 @@ const inflightShards = 16
 
 // Inflight is a mark: this video may have unfinished work.
 type Inflight struct {
-	ID    video.ID
+	ID    video.ID  `row:"-"`
 	Since time.Time // when the mark was last renewed
 	// Indexed is the UpdatedAt of the META that the index step read last. Zero when it
 	// has not run since the mark was renewed.
@@ -34,29 +32,32 @@ type Inflight struct {
 	Erased bool
 	// Owner is whose quota counts the video.
 	Owner string
+	// Poison is the item of a step without rows that became poison last: see GaveUp.
+	Poison string
 	// ETag changes whenever the mark does.
-	ETag string
-
-	gaveUp map[string]time.Time // by step: UpdatedAt of META when its item became poison
+	ETag string `row:"-"`
 }
 
 // GaveUp reports whether the item of a step without rows became poison, and META has
 // not changed since.
-func (m Inflight) GaveUp(step string, meta video.Video) bool {
-	at, found := m.gaveUp[step]
-	return found && at.Equal(meta.UpdatedAt)
-}
+func (m Inflight) GaveUp(step string, meta video.Video) bool { return m.Poison == poisoned(step, meta) }
 
-// gaveUpProperty is the property of a mark that says when the item of a step without
-// rows became poison: "IndexGaveUp".
-func gaveUpProperty(step string) string {
-	return strings.ToUpper(step[:1]) + step[1:] + "GaveUp"
+func poisoned(step string, meta video.Video) string {
+	return step + " of " + meta.UpdatedAt.UTC().Format(time.RFC3339Nano)
 }
 
 func inflightPartition(id video.ID) string {
+	return fmt.Sprintf("%02d", hashOf(string(id))%inflightShards)
+}
+
+func hashOf(text string) uint32 {
 	h := fnv.New32a()
-	h.Write([]byte(id))
-	return fmt.Sprintf("%02d", h.Sum32()%inflightShards)
+	h.Write([]byte(text))
+	return h.Sum32()
+}
+
+func (m Inflight) row() tablestore.Entity {
+	return tablestore.Entity{PartitionKey: inflightPartition(m.ID), RowKey: string(m.ID), Props: tablestore.Props(m)}
 }
 
 // MarkInflight marks a video before its work is promised, or keys are given for its upload.
@@ -64,54 +65,35 @@ func inflightPartition(id video.ID) string {
 // other order it would leave work, or blobs, that the reconciler cannot find. Safe to
 // repeat.
 func (s *Store) MarkInflight(ctx context.Context, v video.Video) error {
-	return s.putInflight(ctx, v.ID, map[string]any{"Owner": v.Owner})
+	return s.mark(ctx, Inflight{ID: v.ID, Owner: v.Owner})
 }
 
-// putInflight replaces the mark and everything that it says.
-func (s *Store) putInflight(ctx context.Context, id video.ID, props map[string]any) error {
-	props["Since"] = now()
-	_, err := s.inflight.Upsert(ctx, tablestore.Entity{PartitionKey: inflightPartition(id), RowKey: string(id), Props: props})
-	if err != nil {
-		return fmt.Errorf("mark video %s in flight: %w", id, err)
+// mark replaces a mark and everything that it says.
+func (s *Store) mark(ctx context.Context, m Inflight) error {
+	m.Since = now()
+	if _, err := s.inflight.Upsert(ctx, m.row()); err != nil {
+		return fmt.Errorf("mark video %s in flight: %w", m.ID, err)
 	}
 	return nil
-}
-
-// markCreated marks a video that is about to be inserted. A mark that exists is of an
-// earlier call, whose video may have work by now, so it is renewed without Awaits. etag
-// is that of a new mark, else empty.
-func (s *Store) markCreated(ctx context.Context, v video.Video) (etag string, _ error) {
-	etag, err := s.inflight.Insert(ctx, tablestore.Entity{
-		PartitionKey: inflightPartition(v.ID), RowKey: string(v.ID),
-		Props: map[string]any{"Since": now(), "Awaits": v.State == video.AwaitingUpload, "Owner": v.Owner},
-	})
-	if errors.Is(err, tablestore.ErrExists) {
-		return "", s.MarkInflight(ctx, v)
-	}
-	if err != nil {
-		return "", fmt.Errorf("mark video %s in flight: %w", v.ID, err)
-	}
-	return etag, nil
 }
 
 // markAtRest is MarkInflight for work that does not change META. A video without a mark
 // is settled: the index step has followed its META, and the new mark says so. A mark
 // that exists keeps what it says about the index step.
 func (s *Store) markAtRest(ctx context.Context, rec Record) error {
-	id := rec.Video.ID
-	row := tablestore.Entity{PartitionKey: inflightPartition(id), RowKey: string(id)}
+	row := Inflight{ID: rec.Video.ID, Since: now(), Indexed: rec.Video.UpdatedAt, Owner: rec.Video.Owner}.row()
 	for {
-		row.Props = map[string]any{"Since": now(), "Indexed": rec.Video.UpdatedAt.UTC(), "Owner": rec.Video.Owner}
 		_, err := s.inflight.Insert(ctx, row)
 		if errors.Is(err, tablestore.ErrExists) {
-			row.Props = map[string]any{"Since": now(), "Awaits": false, "Erased": false}
-			_, err = s.inflight.Merge(ctx, row, tablestore.AnyETag)
+			renewed := row
+			renewed.Props = map[string]any{"Since": now(), "Awaits": false, "Erased": false}
+			_, err = s.inflight.Merge(ctx, renewed, tablestore.AnyETag)
 		}
 		if errors.Is(err, tablestore.ErrNotFound) {
 			continue // settled meanwhile
 		}
 		if err != nil {
-			return fmt.Errorf("mark video %s in flight: %w", id, err)
+			return fmt.Errorf("mark video %s in flight: %w", rec.Video.ID, err)
 		}
 		return nil
 	}
@@ -137,18 +119,34 @@ func (s *Store) Inflight(ctx context.Context) iter.Seq2[Inflight, error] {
 	}
 }
 
+// readInflight reads what can be read: a mark is a hint, which no damage may hide.
 func readInflight(row tablestore.Entity) Inflight {
-	m := Inflight{
-		ID: video.ID(row.RowKey), Since: row.Time("Since"), Indexed: row.Time("Indexed"),
-		Awaits: row.Bool("Awaits"), Erased: row.Bool("Erased"), Owner: row.String("Owner"), ETag: row.ETag, gaveUp: map[string]time.Time{},
-	}
-	for _, stage := range []workflow.Stage{workflow.OnChange, workflow.OnDelete} {
-		step := workflow.OnlyStepIn(stage).Name
-		if at := row.Time(gaveUpProperty(step)); !at.IsZero() {
-			m.gaveUp[step] = at
-		}
-	}
+	m := Inflight{ID: video.ID(row.RowKey), ETag: row.ETag}
+	_ = row.Struct(&m)
 	return m
+}
+
+// inflightMark reads the mark of a video; it is zero but for the id when there is none.
+func (s *Store) inflightMark(ctx context.Context, id video.ID) (Inflight, error) {
+	row, err := s.inflight.Get(ctx, inflightPartition(id), string(id))
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return Inflight{ID: id}, nil
+	}
+	if err != nil {
+		return Inflight{}, fmt.Errorf("read the mark of %s: %w", id, err)
+	}
+	return readInflight(row), nil
+}
+
+// noteInflight writes one property of a mark. It does nothing when the mark is gone or is not
+// of the version etag.
+func (s *Store) noteInflight(ctx context.Context, id video.ID, etag, property string, value any) error {
+	row := Inflight{ID: id}.row()
+	row.Props = map[string]any{property: value}
+	if _, err := s.inflight.Merge(ctx, row, etag); err != nil && !isStale(err) {
+		return fmt.Errorf("note %s of %s: %w", property, id, err)
+	}
+	return nil
 }
 
 // GaveUp writes into the mark that the item of a step without rows becomes poison. The
@@ -162,32 +160,18 @@ func (s *Store) GaveUp(ctx context.Context, id video.ID, step string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.inflight.Merge(ctx, tablestore.Entity{
-		PartitionKey: inflightPartition(id), RowKey: string(id),
-		Props: map[string]any{gaveUpProperty(step): rec.Video.UpdatedAt.UTC()},
-	}, tablestore.AnyETag)
-	if err != nil && !isStale(err) {
-		return fmt.Errorf("note that %s of %s gave up: %w", step, id, err)
-	}
-	return nil
+	return s.noteInflight(ctx, id, tablestore.AnyETag, "Poison", poisoned(step, rec.Video))
 }
 
 // MarkIndexed writes into the mark that catalogue and search follow the META of
 // updatedAt. It does nothing when the mark is gone, or was renewed meanwhile, because
 // there is newer work then. Safe to repeat.
 func (s *Store) MarkIndexed(ctx context.Context, id video.ID, updatedAt time.Time) error {
-	row, err := s.inflight.Get(ctx, inflightPartition(id), string(id))
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return nil
+	m, err := s.inflightMark(ctx, id)
+	if err != nil || m.ETag == "" {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("read the mark of %s: %w", id, err)
-	}
-	row.Props = map[string]any{"Indexed": updatedAt.UTC()} // merged, because a purge may have written Erased
-	if _, err := s.inflight.Merge(ctx, row, row.ETag); err != nil && !isStale(err) {
-		return fmt.Errorf("mark %s as indexed: %w", id, err)
-	}
-	return nil
+	return s.noteInflight(ctx, id, m.ETag, "Indexed", updatedAt.UTC())
 }
 
 // ClearInflight removes a mark unless it was renewed since it was read, because then there is

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -50,57 +49,48 @@ func (a amounts) plus(b amounts, times int64) amounts {
 	}
 }
 
-func (a amounts) props() map[string]any {
-	return map[string]any{"Bytes": a.Bytes, "Waiting": a.Waiting, "Videos": a.Videos, "Clips": a.Clips, "Reprocessings": a.Reprocessings}
-}
-
-func readAmounts(row tablestore.Entity) amounts {
-	return amounts{
-		Bytes: row.Int64("Bytes"), Waiting: row.Int64("Waiting"), Videos: row.Int64("Videos"),
-		Clips: row.Int64("Clips"), Reprocessings: row.Int64("Reprocessings"),
-	}
-}
-
-// sums is the row SUMS.
-type sums struct {
+// ledgerRow is a line, or the sums. The zero row is none.
+type ledgerRow struct {
 	amounts
-	Day     string    // 2006-01-02, of UTC
-	Seconds int64     // of video on that day
-	SweptAt time.Time // when lines were last compared with their work
+	CreatedAt  time.Time // of a line
+	Generation int       // of a video's line: the newest whose minutes are counted
+
+	Day     string    // of the sums: 2006-01-02, of UTC
+	Seconds int64     // of the sums: of video on that day
+	SweptAt time.Time // of the sums: when lines were last compared with their work
 
 	etag string // empty: there is no row
 }
 
 // replaced returns the sums with one line instead of another.
-func (s sums) replaced(old, want usageRow, seconds int64) sums {
-	if today := time.Now().UTC().Format(time.DateOnly); today > s.Day { // clocks differ: never back
-		s.Day, s.Seconds = today, 0
+func (r ledgerRow) replaced(old, want ledgerRow, seconds int64) ledgerRow {
+	if today := time.Now().UTC().Format(time.DateOnly); today > r.Day { // clocks differ: never back
+		r.Day, r.Seconds = today, 0
 	}
-	s.amounts = s.plus(want.amounts, 1).plus(old.amounts, -1)
-	s.Seconds += seconds
-	return s
+	r.amounts = r.plus(want.amounts, 1).plus(old.amounts, -1)
+	r.Seconds += seconds
+	return r
 }
 
-func (s sums) op(ledger string) tablestore.Op {
-	props := s.props()
-	props["Day"], props["Seconds"] = s.Day, s.Seconds
-	if !s.SweptAt.IsZero() {
-		props["SweptAt"] = s.SweptAt
-	}
-	op := tablestore.Op{Kind: tablestore.OpInsert, IfMatch: s.etag, Entity: tablestore.Entity{PartitionKey: ledger, RowKey: sumsKey, Props: props}}
-	if s.etag != "" {
-		op.Kind = tablestore.OpReplace
+// op writes the row over the version that was read.
+func (r ledgerRow) op(ledger, key string) tablestore.Op {
+	op := tablestore.Op{Kind: tablestore.OpReplace, IfMatch: r.etag, Entity: tablestore.Entity{PartitionKey: ledger, RowKey: key, Props: tablestore.Props(r)}}
+	if r.etag == "" {
+		op.Kind = tablestore.OpInsert
 	}
 	return op
 }
 
-// usageRow is the row of one video, clip or reprocessing. The zero row is none.
-type usageRow struct {
-	amounts
-	Generation int // of a video: the newest whose minutes are counted
-	CreatedAt  time.Time
-
-	etag string // empty: there is no row
+func (s *Store) ledgerRow(ctx context.Context, ledger, key string) (r ledgerRow, _ error) {
+	row, err := s.quotas.Get(ctx, ledger, key)
+	if errors.Is(err, tablestore.ErrNotFound) {
+		return r, nil
+	}
+	r.etag = row.ETag
+	if err = errors.Join(err, row.Struct(&r)); err != nil {
+		return r, fmt.Errorf("read %s of a quota: %w", key, err)
+	}
+	return r, nil
 }
 
 // entry is one line of a ledger, and what it is to become.
@@ -109,7 +99,7 @@ type entry struct {
 	quota       Quota // refuses what is over it; zero refuses nothing
 	// want returns what the line is to say, given what it says, and seconds of video that
 	// are to be counted. It is called after the sums were read.
-	want func(ctx context.Context, old usageRow) (usageRow, int64, error)
+	want func(ctx context.Context, old ledgerRow) (ledgerRow, int64, error)
 }
 
 // set makes a line, and the sums with it, what they are to be, or returns a *QuotaError.
@@ -117,17 +107,17 @@ type entry struct {
 // also read older sums: its transaction is refused, and it reads both again. wrote is
 // false when the line was right already.
 func (s *Store) set(ctx context.Context, e entry) (wrote bool, _ error) {
-	end, err := s.ownerLocks.lock(ctx, e.ledger)
-	if err != nil {
-		return false, err
-	}
-	defer end()
+	// Without this, requests of one process at once would refuse each other's transactions
+	// again and again. Only the ETag of the sums protects against other processes.
+	lock := &s.ledgerLocks[hashOf(e.ledger)%uint32(len(s.ledgerLocks))]
+	lock.Lock()
+	defer lock.Unlock()
 	for {
-		before, err := s.readSums(ctx, e.ledger)
+		before, err := s.ledgerRow(ctx, e.ledger, sumsKey)
 		if err != nil {
 			return false, err
 		}
-		old, err := s.readLine(ctx, e)
+		old, err := s.ledgerRow(ctx, e.ledger, e.key)
 		if err != nil {
 			return false, err
 		}
@@ -137,10 +127,12 @@ func (s *Store) set(ctx context.Context, e entry) (wrote bool, _ error) {
 		}
 		after := before.replaced(old, want, seconds)
 		if refusal := e.quota.exceededBy(before, after); refusal != nil {
-			if freed, err := s.sweep(ctx, e.ledger, before, refusal.Quota); err != nil {
+			freed, err := s.sweep(ctx, e.ledger, before, refusal.Quota)
+			if err == nil && !freed {
+				err = refusal
+			}
+			if err != nil {
 				return false, err
-			} else if !freed {
-				return false, refusal
 			}
 			continue
 		}
@@ -148,72 +140,66 @@ func (s *Store) set(ctx context.Context, e entry) (wrote bool, _ error) {
 		if err == nil {
 			return true, nil
 		}
-		if !isStale(err) && !errors.Is(err, tablestore.ErrExists) {
+		if !isStale(err) {
 			return false, fmt.Errorf("count %s: %w", e.key, err)
 		}
-		select { // another process was first
-		case <-ctx.Done():
-			return false, ctx.Err()
-		case <-time.After(rand.N(20 * time.Millisecond)):
-		}
+		time.Sleep(rand.N(20 * time.Millisecond)) // another process was first
 	}
 }
 
-// ops is the transaction that puts want in the place of old.
-func (e entry) ops(after sums, old, want usageRow) []tablestore.Op {
-	props := want.props()
-	props["Generation"], props["CreatedAt"] = int32(want.Generation), want.CreatedAt
-	mine := tablestore.Op{Kind: tablestore.OpInsert, IfMatch: old.etag, Entity: tablestore.Entity{PartitionKey: e.ledger, RowKey: e.key, Props: props}}
-	newest := tablestore.Op{Kind: tablestore.OpInsert}
-	id, isVideo := strings.CutPrefix(e.key, videoLines)
-	switch {
-	case want.CreatedAt.IsZero(): // the zero line
-		mine.Kind, newest.Kind, newest.IfMatch = tablestore.OpDelete, tablestore.OpDelete, tablestore.AnyETag
-		want.CreatedAt = old.CreatedAt
-	case old.etag != "":
-		mine.Kind, isVideo = tablestore.OpReplace, false // it is listed already
+// ops is the transaction that puts want in the place of old. A video has its row of the list
+// as long as its line.
+func (e entry) ops(sums, old, want ledgerRow) []tablestore.Op {
+	want.etag = old.etag
+	mine, newest := want.op(e.ledger, e.key), tablestore.Op{Kind: tablestore.OpInsert}
+	created := want.CreatedAt
+	if created.IsZero() {
+		mine.Kind, newest.Kind, created = tablestore.OpDelete, tablestore.OpDelete, old.CreatedAt
 	}
-	if !isVideo {
-		return []tablestore.Op{after.op(e.ledger), mine}
+	ops := []tablestore.Op{sums.op(e.ledger, sumsKey), mine}
+	if id, isVideo := strings.CutPrefix(e.key, videoLines); isVideo && mine.Kind != tablestore.OpReplace {
+		newest.Entity = tablestore.Entity{PartitionKey: e.ledger, RowKey: newestRows + tablestore.InvertedTime(created) + tablestore.Separator + id}
+		ops = append(ops, newest)
 	}
-	newest.Entity = tablestore.Entity{PartitionKey: e.ledger, RowKey: newestRows + tablestore.InvertedTime(want.CreatedAt) + tablestore.Separator + id}
-	return []tablestore.Op{after.op(e.ledger), mine, newest}
+	return ops
 }
 
 // sweep makes room in a ledger: it removes lines of work that has ended, as many as fit
 // one transaction. Workers do not write here, so such lines stay until the ledger is full.
 // False when there are none, or the last sweep was a moment ago.
-func (s *Store) sweep(ctx context.Context, ledger string, before sums, quota string) (freed bool, _ error) {
+func (s *Store) sweep(ctx context.Context, ledger string, sums ledgerRow, quota string) (freed bool, _ error) {
 	kind := map[string]string{QuotaClips: clipLines, quotaReprocessings: reprocessLines}[quota]
-	if kind == "" || time.Since(before.SweptAt) < sweepEvery {
+	if kind == "" || time.Since(sums.SweptAt) < sweepEvery {
 		return false, nil
 	}
 	rows, err := s.lines(ctx, ledger, kind)
 	if err != nil {
 		return false, err
 	}
-	after, ops := before, make([]tablestore.Op, 1)
+	var ops []tablestore.Op
 	for _, row := range rows {
-		if len(ops) == tablestore.MaxBatchOps {
+		if len(ops) == tablestore.MaxBatchOps-1 {
 			break
 		}
+		var line ledgerRow
 		goesOn, err := s.goesOn(ctx, row)
-		if err != nil {
+		if err = errors.Join(err, row.Struct(&line)); err != nil {
 			return false, err
 		}
 		if !goesOn {
-			after.amounts = after.plus(readAmounts(row), -1)
+			sums.amounts = sums.plus(line.amounts, -1)
 			ops = append(ops, tablestore.Op{Kind: tablestore.OpDelete, Entity: row, IfMatch: row.ETag})
 		}
 	}
-	after.SweptAt = now()
-	ops[0] = after.op(ledger)
-	if _, err := s.quotas.Submit(ctx, ops); isStale(err) {
+	sums.SweptAt = now()
+	_, err = s.quotas.Submit(ctx, append(ops, sums.op(ledger, sumsKey)))
+	if isStale(err) {
 		return true, nil // another process was first: look again
-	} else if err != nil {
+	}
+	if err != nil {
 		return false, fmt.Errorf("remove what has ended: %w", err)
 	}
-	return len(ops) > 1, nil
+	return len(ops) > 0, nil
 }
 
 func (s *Store) lines(ctx context.Context, ledger, prefix string) ([]tablestore.Entity, error) {
@@ -224,51 +210,4 @@ func (s *Store) lines(ctx context.Context, ledger, prefix string) ([]tablestore.
 		return nil, fmt.Errorf("list what waits: %w", err)
 	}
 	return rows, nil
-}
-
-func (s *Store) readSums(ctx context.Context, ledger string) (sums, error) {
-	row, err := s.quotas.Get(ctx, ledger, sumsKey)
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return sums{}, nil
-	}
-	if err != nil {
-		return sums{}, fmt.Errorf("read what is counted: %w", err)
-	}
-	return sums{amounts: readAmounts(row), Day: row.String("Day"), Seconds: row.Int64("Seconds"), SweptAt: row.Time("SweptAt"), etag: row.ETag}, nil
-}
-
-func (s *Store) readLine(ctx context.Context, e entry) (usageRow, error) {
-	row, err := s.quotas.Get(ctx, e.ledger, e.key)
-	if errors.Is(err, tablestore.ErrNotFound) {
-		return usageRow{}, nil
-	}
-	if err != nil {
-		return usageRow{}, fmt.Errorf("read what %s takes: %w", e.key, err)
-	}
-	return usageRow{amounts: readAmounts(row), Generation: row.Int("Generation"), CreatedAt: row.Time("CreatedAt"), etag: row.ETag}, nil
-}
-
-// keyedMutex lets one request at a time write to a ledger. Without it, requests of one process
-// at once would refuse each other's transactions and try again and again. Only the ETag of
-// the sums protects against other processes.
-type keyedMutex [64]chan struct{}
-
-func newKeyedMutex() (t keyedMutex) {
-	for i := range t {
-		t[i] = make(chan struct{}, 1)
-	}
-	return t
-}
-
-// lock waits for the ledger's turn and returns what ends it.
-func (t *keyedMutex) lock(ctx context.Context, ledger string) (end func(), _ error) {
-	h := fnv.New32a()
-	h.Write([]byte(ledger))
-	turn := t[h.Sum32()%uint32(len(t))]
-	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }

@@ -71,7 +71,7 @@ var ErrBusy = errors.New("too much of this work is waiting already")
 // exceededBy returns a *QuotaError when the change from before to after takes more of something
 // than the quota allows. What stays equal or shrinks is always allowed, also when it is
 // over a quota that was lowered meanwhile.
-func (q Quota) exceededBy(before, after sums) *QuotaError {
+func (q Quota) exceededBy(before, after ledgerRow) *QuotaError {
 	for _, c := range []struct {
 		name                 string
 		limit, before, after int64
@@ -116,13 +116,13 @@ func ledgerOf(owner string) string {
 // Reserve takes what a video needs from its owner's quota, or returns a *QuotaError and
 // takes nothing. v is the video as it will be. Safe to repeat.
 func (s *Store) Reserve(ctx context.Context, v video.Video) error {
-	e := s.videoEntry(v.Owner, v.ID)
-	e.quota = s.limits.quotaOf(v.Owner)
-	e.want = func(_ context.Context, old usageRow) (usageRow, int64, error) {
-		want, seconds := videoLine(v, old)
-		return want, seconds, nil
-	}
-	_, err := s.set(ctx, e)
+	_, err := s.set(ctx, entry{
+		ledger: ledgerOf(v.Owner), key: videoLines + string(v.ID), quota: s.limits.quotaOf(v.Owner),
+		want: func(_ context.Context, old ledgerRow) (ledgerRow, int64, error) {
+			want, seconds := videoLine(v, old)
+			return want, seconds, nil
+		},
+	})
 	return err
 }
 
@@ -131,23 +131,27 @@ func (s *Store) Reserve(ctx context.Context, v video.Video) error {
 // Several may run at once, in any order: each reads META again after it has written, so
 // the last one leaves the sums right. Safe to repeat.
 func (s *Store) CountOwned(ctx context.Context, id video.ID) error {
-	for {
+	for wrote := true; wrote; {
 		owner, err := s.ownerOf(ctx, id)
 		if err != nil || owner == "" {
 			return err
 		}
-		e := s.videoEntry(owner, id)
-		old, err := s.readLine(ctx, e)
+		wrote, err = s.set(ctx, entry{
+			ledger: ledgerOf(owner), key: videoLines + string(id),
+			want: func(ctx context.Context, old ledgerRow) (want ledgerRow, seconds int64, err error) {
+				rec, err := s.Get(ctx, id)
+				if errors.Is(err, ErrNotFound) {
+					return want, 0, nil
+				}
+				want, seconds = videoLine(rec.Video, old)
+				return want, seconds, err
+			},
+		})
 		if err != nil {
 			return err
 		}
-		if want, seconds, err := e.want(ctx, old); err != nil || want == old && seconds == 0 {
-			return err
-		}
-		if _, err := s.set(ctx, e); err != nil {
-			return err
-		}
 	}
+	return nil
 }
 
 // ownerOf reads whose a video is, or was by its mark; empty when there is neither.
@@ -156,35 +160,19 @@ func (s *Store) ownerOf(ctx context.Context, id video.ID) (string, error) {
 	if !errors.Is(err, ErrNotFound) {
 		return rec.Video.Owner, err
 	}
-	mark, err := s.inflight.Get(ctx, inflightPartition(id), string(id))
-	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
-		return "", fmt.Errorf("read the mark of %s: %w", id, err)
-	}
-	return mark.String("Owner"), nil
-}
-
-// videoEntry is the line of a video, as META says; none without META.
-func (s *Store) videoEntry(owner string, id video.ID) entry {
-	return entry{ledger: ledgerOf(owner), key: videoLines + string(id), want: func(ctx context.Context, old usageRow) (usageRow, int64, error) {
-		rec, err := s.Get(ctx, id)
-		if errors.Is(err, ErrNotFound) {
-			return usageRow{}, 0, nil
-		}
-		want, seconds := videoLine(rec.Video, old)
-		return want, seconds, err
-	}}
+	mark, err := s.inflightMark(ctx, id)
+	return mark.Owner, err
 }
 
 // videoLine is what a video takes, given the line that there is. seconds are of a
 // generation that is not counted yet, and whose length is known.
-func videoLine(v video.Video, old usageRow) (want usageRow, seconds int64) {
-	waiting := v.State == video.AwaitingUpload || v.State.Active()
-	want = usageRow{
-		amounts:    amounts{Bytes: v.SizeBytes, Waiting: one(waiting), Videos: 1},
-		Generation: old.Generation, CreatedAt: v.CreatedAt, etag: old.etag,
-	}
-	if waiting && v.SizeBytes == 0 { // what arrives was reserved when it began
-		want.Bytes = old.Bytes
+func videoLine(v video.Video, old ledgerRow) (want ledgerRow, seconds int64) {
+	want = ledgerRow{amounts: amounts{Bytes: v.SizeBytes, Videos: 1}, Generation: old.Generation, CreatedAt: v.CreatedAt, etag: old.etag}
+	if v.State == video.AwaitingUpload || v.State.Active() {
+		want.Waiting = 1
+		if v.SizeBytes == 0 { // what arrives was reserved when it began
+			want.Bytes = old.Bytes
+		}
 	}
 	switch {
 	case old.etag != "":
@@ -198,59 +186,46 @@ func videoLine(v video.Video, old usageRow) (want usageRow, seconds int64) {
 	return want, seconds
 }
 
-// one is 1 for yes, for sums.
-func one(yes bool) int64 {
-	if yes {
-		return 1
-	}
-	return 0
-}
-
 // reserveClip takes one of the clips that may be made at once: of the requester's quota,
 // and of that of all together.
 func (s *Store) reserveClip(ctx context.Context, asker string, key workflow.Key) error {
-	mine := entry{ledger: ledgerOf(asker), key: clipLines + tablestore.Join(string(key.ID), key.Name()), quota: Quota{Clips: s.limits.quotaOf(asker).Clips}}
-	if err := s.take(ctx, mine, amounts{Clips: 1}); err != nil {
+	mine, line, one := ledgerOf(asker), clipLines+tablestore.Join(string(key.ID), key.Name()), amounts{Clips: 1}
+	if err := s.take(ctx, mine, line, one, Quota{Clips: s.limits.quotaOf(asker).Clips}); err != nil {
 		return err
 	}
-	ours := entry{ledger: all, key: mine.key, quota: Quota{Clips: s.limits.All.Clips}}
-	err := asBusy(s.take(ctx, ours, amounts{Clips: 1}))
+	err := s.take(ctx, all, line, one, Quota{Clips: s.limits.All.Clips})
 	if errors.Is(err, ErrBusy) {
-		return errors.Join(err, s.giveBack(ctx, mine))
+		err = errors.Join(err, s.giveBack(ctx, mine, line))
 	}
 	return err
 }
 
 // reserveReprocess takes one of the reprocessings that may be open at once.
 func (s *Store) reserveReprocess(ctx context.Context, id video.ID, generation int) error {
-	e := entry{ledger: all, key: reprocessLines + tablestore.Join(string(id), strconv.Itoa(generation)), quota: Quota{Reprocessings: s.limits.All.Reprocessings}}
-	return asBusy(s.take(ctx, e, amounts{Reprocessings: 1}))
+	line := reprocessLines + tablestore.Join(string(id), strconv.Itoa(generation))
+	return s.take(ctx, all, line, amounts{Reprocessings: 1}, Quota{Reprocessings: s.limits.All.Reprocessings})
 }
 
-func asBusy(err error) error {
-	if errors.As(err, new(*QuotaError)) {
+// take writes a line for requested work, which stays until the work has ended and its place
+// is needed: see sweep. ErrBusy when the quota of all is used up.
+func (s *Store) take(ctx context.Context, ledger, key string, takes amounts, quota Quota) error {
+	if quota == (Quota{}) {
+		return nil
+	}
+	_, err := s.set(ctx, entry{ledger, key, quota, func(_ context.Context, old ledgerRow) (ledgerRow, int64, error) {
+		return ledgerRow{amounts: takes, CreatedAt: now(), etag: old.etag}, 0, nil
+	}})
+	if ledger == all && errors.As(err, new(*QuotaError)) {
 		return ErrBusy
 	}
 	return err
 }
 
-// take writes a row for requested work. It stays until the work has ended and
-// its place is needed: see sweep.
-func (s *Store) take(ctx context.Context, e entry, takes amounts) error {
-	if e.quota == (Quota{}) {
-		return nil
-	}
-	e.want = func(_ context.Context, old usageRow) (usageRow, int64, error) {
-		return usageRow{amounts: takes, CreatedAt: now(), etag: old.etag}, 0, nil
-	}
-	_, err := s.set(ctx, e)
-	return err
-}
-
-// giveBack removes a row. Safe to repeat.
-func (s *Store) giveBack(ctx context.Context, e entry) error {
-	e.quota, e.want = Quota{}, func(context.Context, usageRow) (usageRow, int64, error) { return usageRow{}, 0, nil }
-	_, err := s.set(ctx, e)
+// giveBack removes a line. Safe to repeat.
+func (s *Store) giveBack(ctx context.Context, ledger, key string) error {
+	_, err := s.set(ctx, entry{ledger, key, Quota{}, func(context.Context, ledgerRow) (none ledgerRow, _ int64, _ error) {
+		return none, 0, nil
+	}})
 	return err
 }
 
@@ -262,7 +237,7 @@ func (s *Store) giveBackAll(ctx context.Context, id video.ID) error {
 			return err
 		}
 		for _, row := range rows {
-			if err := s.giveBack(ctx, entry{ledger: all, key: row.RowKey}); err != nil {
+			if err := s.giveBack(ctx, all, row.RowKey); err != nil {
 				return err
 			}
 		}

@@ -28,9 +28,10 @@ func collect(rows iter.Seq2[tablestore.Entity, error]) ([]tablestore.Entity, err
 	return all, nil
 }
 
-// isStale reports whether a conditional write met a row that had changed or was gone.
+// isStale reports whether a conditional write met a row that had changed, was gone, or was
+// there.
 func isStale(err error) bool {
-	return errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound)
+	return errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrExists)
 }
 
 // now is the time in microseconds. A table keeps 100 ns and JSON more, and what is read

@@ -27,7 +27,7 @@ const (
 
 // Step is one step row. The timeline that users see has a line for each.
 type Step struct {
-	Key   workflow.Key
+	Key   workflow.Key `row:"-"`
 	State StepState
 
 	// Attempt is the random id of the attempt that owns the row: the fencing token.
@@ -49,13 +49,13 @@ type Step struct {
 	FinishedAt time.Time
 	Error      *video.Failure  // of the last failed attempt
 	Output     json.RawMessage // of the attempt that committed
-	History    History         // of the attempts that have ended: see Tries
+	History    History         `row:"-"` // of the attempts that have ended: see AllAttempts
 	// Read are the parts that the attempt that committed read while the upload was still
 	// going on.
 	Read sourceparts.Versions
 
 	// WrittenAt is when the row was last written, by this machine's clock.
-	WrittenAt time.Time
+	WrittenAt time.Time `row:"-"`
 
 	etag string
 }
@@ -67,31 +67,14 @@ func (s Step) Ended() bool {
 }
 
 func (s Step) row() tablestore.Entity {
-	props := map[string]any{
-		"State": string(s.State), "Attempt": s.Attempt, "OwnerMessageID": s.OwnerMessageID,
-		"Attempts": int32(s.Attempts), "Worker": s.Worker, "Output": string(s.Output),
-	}
-	for name, at := range map[string]time.Time{
-		"CreatedAt": s.CreatedAt, "QueuedAt": s.QueuedAt, "StartedAt": s.StartedAt, "FinishedAt": s.FinishedAt,
-	} {
-		if !at.IsZero() {
-			props[name] = at.UTC()
-		}
-	}
-	if s.Input != "" {
-		props["Input"] = s.Input
-	}
-	if s.Read != "" {
-		props["Read"] = string(s.Read)
-	}
-	if history := s.History.text(); history != "" {
-		props["History"] = history
-	}
 	if s.Error != nil {
-		failure := stored(s.Error)
-		props["ErrorCode"], props["ErrorDetail"] = string(failure.Code), failure.Detail
+		s.Error = stored(s.Error)
 	}
-	return tablestore.Entity{PartitionKey: string(s.Key.ID), RowKey: s.Key.RowKey(), Props: props}
+	row := tablestore.Entity{PartitionKey: string(s.Key.ID), RowKey: s.Key.RowKey(), Props: tablestore.Props(s)}
+	if history := s.History.text(); history != "" {
+		row.Props["History"] = history
+	}
+	return row
 }
 
 // maxDetail is how much of a failure's text is kept, in UTF-16 units.
@@ -120,26 +103,13 @@ func (s *Store) step(ctx context.Context, key workflow.Key) (Step, error) {
 
 func readStep(row tablestore.Entity) (Step, error) {
 	key, err := workflow.ParseRowKey(video.ID(row.PartitionKey), row.RowKey)
-	if err != nil {
+	s := Step{Key: key, History: readHistory(row), WrittenAt: row.Timestamp, etag: row.ETag}
+	if err = errors.Join(err, row.Struct(&s)); err != nil {
 		return Step{}, err
-	}
-	s := Step{
-		Key:   key,
-		State: StepState(row.String("State")), Attempt: row.String("Attempt"), OwnerMessageID: row.String("OwnerMessageID"),
-		Attempts: row.Int("Attempts"), Worker: row.String("Worker"), Input: row.String("Input"),
-		CreatedAt: row.Time("CreatedAt"), QueuedAt: row.Time("QueuedAt"), StartedAt: row.Time("StartedAt"), FinishedAt: row.Time("FinishedAt"),
-		History: readHistory(row), Read: sourceparts.Versions(row.String("Read")), WrittenAt: row.Timestamp, etag: row.ETag,
 	}
 	switch s.State {
 	case StepQueued, StepRunning, StepDone, StepFailed:
-	default: // of a later release: neither claimed nor shown
-		return Step{}, fmt.Errorf("unknown state %q of %s", s.State, key)
+		return s, nil
 	}
-	if out := row.String("Output"); out != "" {
-		s.Output = json.RawMessage(out)
-	}
-	if code := row.String("ErrorCode"); code != "" {
-		s.Error = &video.Failure{Code: video.Code(code), Detail: row.String("ErrorDetail")}
-	}
-	return s, nil
+	return Step{}, fmt.Errorf("unknown state %q of %s", s.State, key) // of a later release: neither claimed nor shown
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -25,11 +26,10 @@ const (
 // Tables are all that this package keeps.
 var Tables = []string{VideosTable, InflightTable, IdempotencyTable, QuotasTable}
 
-// What a caller can do about each: ErrNotFound → 404; ErrExists → read it;
-// ErrChanged → read again and retry, or tell the user (412).
+// What a caller can do about each: ErrNotFound → 404; ErrChanged → read again and retry, or
+// tell the user (412).
 var (
 	ErrNotFound = errors.New("video not found")
-	ErrExists   = errors.New("video exists already")
 	ErrChanged  = errors.New("video was changed by someone else")
 	// ErrUnchanged is returned by an edit function of Change to write nothing.
 	ErrUnchanged = errors.New("nothing to change")
@@ -45,12 +45,12 @@ type Sender interface {
 
 // Store is safe for concurrent use.
 type Store struct {
-	videos     *tablestore.Table
-	inflight   *tablestore.Table
-	keys       *tablestore.Table
-	quotas     *tablestore.Table
-	limits     Limits
-	ownerLocks keyedMutex
+	videos      *tablestore.Table
+	inflight    *tablestore.Table
+	keys        *tablestore.Table
+	quotas      *tablestore.Table
+	limits      Limits
+	ledgerLocks [64]sync.Mutex // by hash
 
 	sender   Sender
 	observer Observer
@@ -73,13 +73,12 @@ func New(a *azstorage.Account, sender Sender) *Store {
 		panic(err) // maxPlans is not positive
 	}
 	return &Store{
-		plans:      plans,
-		videos:     tablestore.New(a.Table(VideosTable)),
-		inflight:   tablestore.New(a.Table(InflightTable)),
-		keys:       tablestore.New(a.Table(IdempotencyTable)),
-		quotas:     tablestore.New(a.Table(QuotasTable)),
-		ownerLocks: newKeyedMutex(),
-		sender:     sender,
+		plans:    plans,
+		videos:   tablestore.New(a.Table(VideosTable)),
+		inflight: tablestore.New(a.Table(InflightTable)),
+		keys:     tablestore.New(a.Table(IdempotencyTable)),
+		quotas:   tablestore.New(a.Table(QuotasTable)),
+		sender:   sender,
 	}
 }
 
@@ -89,20 +88,18 @@ type Record struct {
 	ETag  string
 }
 
-// Create inserts v, or returns ErrExists, or a *QuotaError when its owner has no room.
+// Create inserts v, whose ID must be new, or returns a *QuotaError when its owner has no room.
 // The mark is written first, so that the reconciler finds an upload that is never
 // finished, and removes it, and what is reserved for one that was never inserted.
 func (s *Store) Create(ctx context.Context, v video.Video) (Record, error) {
-	mark, err := s.markCreated(ctx, v)
-	if err != nil {
+	if err := s.mark(ctx, Inflight{ID: v.ID, Owner: v.Owner, Awaits: v.State == video.AwaitingUpload}); err != nil {
 		return Record{}, err
 	}
-	var quota *QuotaError
-	if err := s.Reserve(ctx, v); errors.As(err, &quota) && mark != "" {
-		// No client knows the id. A mark that stays costs a look, a week later.
-		_ = s.inflight.Delete(ctx, inflightPartition(v.ID), string(v.ID), mark)
-		return Record{}, err
-	} else if err != nil {
+	if err := s.Reserve(ctx, v); err != nil {
+		if errors.As(err, new(*QuotaError)) {
+			// No client knows the id. A mark that stays costs a look, a week later.
+			_ = s.ClearInflight(ctx, Inflight{ID: v.ID, ETag: tablestore.AnyETag})
+		}
 		return Record{}, err
 	}
 	row, err := metaRow(v)
@@ -110,9 +107,6 @@ func (s *Store) Create(ctx context.Context, v video.Video) (Record, error) {
 		return Record{}, err
 	}
 	etag, err := s.videos.Insert(ctx, row)
-	if errors.Is(err, tablestore.ErrExists) {
-		return Record{}, errors.Join(ErrExists, s.CountOwned(ctx, v.ID))
-	}
 	if err != nil {
 		return Record{}, fmt.Errorf("create video %s: %w", v.ID, err)
 	}
@@ -199,7 +193,7 @@ func (s *Store) write(ctx context.Context, rec Record, after video.Video, messag
 	}
 	ops := slices.Concat([]tablestore.Op{{Kind: tablestore.OpReplace, Entity: meta, IfMatch: rec.ETag}}, more, inserted(out))
 	etags, err := s.videos.Submit(ctx, ops)
-	if isStale(err) || errors.Is(err, tablestore.ErrExists) {
+	if isStale(err) {
 		return Record{}, ErrChanged
 	}
 	if err != nil {

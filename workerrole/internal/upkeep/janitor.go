@@ -1,11 +1,12 @@
 package upkeep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,91 +33,56 @@ type Janitor struct {
 	Log      *slog.Logger
 }
 
-// containers are read side by side. Names begin with the owner, a video's id, and are
-// listed in order, so the rows of each video are read once for all three.
-var containers = [3]string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer}
-
-// containerList is one container, as far as it was read.
-type containerList struct {
-	container string
-	next      func() (blobstore.Info, error, bool)
-	blob      blobstore.Info // the next one; has no name at the end
-	err       error          // of the list, which ends there
-}
-
-func (s *containerList) advance() { s.blob, s.err, _ = s.next() }
-
-func (s *containerList) owner() string {
-	owner, _, _ := strings.Cut(s.blob.Name, "/")
-	return owner
-}
-
-// Pass removes blobs, video by video.
+// Pass removes blobs, one container after the other. It counts the videos with blobs in each.
 func (j *Janitor) Pass(ctx context.Context) (pass Pass, _ error) {
-	var shelves [3]*containerList
-	for i, container := range containers {
-		next, stop := iter.Pull2(j.Blobs.List(ctx, container, ""))
-		defer stop()
-		shelves[i] = &containerList{container: container, next: next}
-		shelves[i].advance()
+	var failed failures
+	for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
+		if err := j.clear(ctx, container, &pass, &failed); err != nil {
+			return pass, errors.Join(failed.err(), err)
+		}
 	}
-	removed := 0
+	return pass, failed.err()
+}
+
+// clear removes blobs of a container that are old enough and that no row names. Names begin
+// with the owner, a video's id, and are listed in order, so rows are read once for each. After
+// an error all further blobs of this owner stay.
+func (j *Janitor) clear(ctx context.Context, container string, pass *Pass, failed *failures) error {
+	owner, removed := "", 0
 	defer func() {
 		if removed > 0 {
-			j.Log.Info("removed blobs that no row names", "count", removed)
+			j.Log.Info("removed blobs that no row names", "container", container, "count", removed)
 		}
 	}()
-	var failed failures
-	for {
-		owner := ""
-		for _, s := range shelves {
-			if s.err != nil {
-				return pass, errors.Join(failed.err(), s.err)
-			}
-			if o := s.owner(); o != "" && (owner == "" || o < owner) {
-				owner = o
+	var named *keptBlobs // nil until a blob of the owner is old enough to be removed
+	var err error        // with this owner
+	for blob, failure := range j.Blobs.List(ctx, container, "") {
+		if failure = cmp.Or(failure, ctx.Err()); failure != nil {
+			return failure
+		}
+		if of, _, _ := strings.Cut(blob.Name, "/"); of != owner {
+			owner, named, err = of, nil, nil
+			pass.Items++
+		}
+		if err != nil || time.Since(blob.LastModified) < j.Grace {
+			continue
+		}
+		if named == nil {
+			named, err = j.named(ctx, owner)
+		}
+		if err == nil && !named.has(blob.Name) {
+			if err = j.Blobs.Delete(ctx, container, blob.Name); err == nil {
+				removed++
 			}
 		}
-		if owner == "" {
-			return pass, failed.err()
-		}
-		pass.Items++
-		n, err := j.clear(ctx, owner, shelves)
-		removed += n
 		switch {
-		case ctx.Err() != nil:
-			return pass, ctx.Err()
 		case errors.Is(err, tablestore.ErrUnreadable):
 			j.Log.Error("keep all blobs of a video that cannot be read", "video", owner, "error", err)
 		case err != nil:
 			failed.add(fmt.Errorf("clear up after %s: %w", owner, err))
 		}
 	}
-}
-
-// clear takes the owner's blobs off the shelves and removes those that are old enough and
-// that no row names. After an error all further blobs of this owner stay.
-func (j *Janitor) clear(ctx context.Context, owner string, shelves [3]*containerList) (removed int, err error) {
-	var named *keptBlobs // nil until a blob is old enough to be removed
-	for _, s := range shelves {
-		for ; s.err == nil && s.owner() == owner; s.advance() {
-			if err != nil || time.Since(s.blob.LastModified) < j.Grace {
-				continue
-			}
-			if named == nil {
-				if named, err = j.named(ctx, owner); err != nil {
-					continue
-				}
-			}
-			if named.has(s.blob.Name) {
-				continue
-			}
-			if err = j.Blobs.Delete(ctx, s.container, s.blob.Name); err == nil {
-				removed++
-			}
-		}
-	}
-	return removed, err
+	return nil
 }
 
 // keptBlobs is what the rows of one video name.
@@ -125,37 +91,54 @@ type keptBlobs struct {
 	prefixes []string // of attempts that run or are committed, of claim checks under way, and of an upload's parts
 }
 
-func (n keptBlobs) has(name string) bool {
-	for _, p := range n.prefixes {
-		if strings.HasPrefix(name, p) {
-			return true
-		}
-	}
-	return n.blobs[name]
+func (n *keptBlobs) has(name string) bool {
+	return n.blobs[name] || slices.ContainsFunc(n.prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// named returns the blobs that the rows of a video name. Before that it removes rows whose
-// time is over. Rows go before blobs: a crash in between leaves blobs without a row, which
-// the next pass finds.
+// named returns the blobs that the rows of a video name. It removes rows whose time is over,
+// before their blobs: a crash in between leaves blobs without a row, which the next pass finds.
 func (j *Janitor) named(ctx context.Context, owner string) (*keptBlobs, error) {
+	n := &keptBlobs{blobs: map[string]bool{}}
 	id, err := video.ParseID(owner)
 	if err != nil {
-		return &keptBlobs{}, nil // no video has this id
+		return n, nil // no video has this id
 	}
 	view, err := j.Videos.ViewWithRequests(ctx, id)
 	if errors.Is(err, videostore.ErrNotFound) {
-		return &keptBlobs{}, nil
+		return n, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if view, err = j.dropRequests(ctx, view); err != nil {
-		return nil, err
+	if l, inParts := sourceparts.LayoutOf(view.Video.Upload); inParts {
+		n.prefixes = append(n.prefixes, sourceparts.Prefix(id, l.Epoch))
 	}
-	// A viewer may still watch a generation that was replaced a short time ago.
-	replaced := time.Since(view.Video.ReadyAt) >= j.Grace
-	n, over := namesIn(view, func(generation int) bool { return !replaced || view.Keeps(generation) })
-	for generation := range over {
+	if !view.Video.State.Terminal() {
+		// A message may name a claim check, whose name begins with its item's id:
+		// <video>.<generation>.<step>.<index>.
+		n.prefixes = append(n.prefixes, video.Prefix(id)+string(id)+".")
+	}
+	over := j.over(view)
+	for _, s := range view.Steps {
+		onRequest := s.Key.Declared().Stage == workflow.OnRequest
+		if onRequest && j.expired(s) {
+			gone, err := j.Videos.DropRequest(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			if gone {
+				continue
+			}
+		}
+		if onRequest || !over[s.Key.Generation] { // what was asked for outlives the generation that it reads
+			n.addStep(s)
+		}
+	}
+	for generation, over := range over {
+		if !over {
+			n.addPreviews(view.Previewed(generation))
+			continue
+		}
 		if err := j.Videos.DropGeneration(ctx, id, generation); err != nil {
 			return nil, err
 		}
@@ -164,92 +147,49 @@ func (j *Janitor) named(ctx context.Context, owner string) (*keptBlobs, error) {
 	return n, nil
 }
 
-func (n *keptBlobs) addPreview(p video.Preview) {
-	for _, r := range p.Pictures.Renditions {
-		n.blobs[r.Blob] = true
+// over says of every generation that has rows whether they may go: it is not needed, and was
+// replaced so long ago that no viewer still watches it.
+func (j *Janitor) over(view videostore.View) map[int]bool {
+	over := map[int]bool{}
+	replaced := time.Since(view.Video.ReadyAt) >= j.Grace
+	for generation := range view.Plans {
+		over[generation] = replaced && !view.Keeps(generation)
 	}
-	if p.Sound != nil {
-		n.blobs[p.Sound.Blob] = true
+	for _, s := range view.Steps {
+		if s.Key.Declared().Stage != workflow.OnRequest {
+			over[s.Key.Generation] = replaced && !view.Keeps(s.Key.Generation)
+		}
+	}
+	return over
+}
+
+// expired reports whether a clip ended, made or failed, longer than ClipLife ago. A repeated
+// request makes a new one.
+func (j *Janitor) expired(s videostore.Step) bool {
+	return j.ClipLife > 0 && s.Key.Declared().Expires && s.Ended() && time.Since(s.FinishedAt) >= j.ClipLife
+}
+
+// addStep keeps what came with a request, and what the attempt wrote that runs or is committed:
+// parts and the copy of the source, too.
+func (n *keptBlobs) addStep(s videostore.Step) {
+	if s.Input != "" {
+		n.blobs[s.Input] = true
+	}
+	switch {
+	case s.State != videostore.StepDone && len(s.Output) > 0: // asked for anew: what an earlier attempt made still serves
+		n.prefixes = append(n.prefixes, s.Key.BlobFolder())
+	case s.State == videostore.StepRunning || s.State == videostore.StepDone:
+		n.prefixes = append(n.prefixes, s.Key.BlobPrefix(s.Attempt))
 	}
 }
 
-// namesIn returns the blobs that the rows of retained generations reference,
-// and which other generations have rows.
-func namesIn(view videostore.View, keeps func(generation int) bool) (n *keptBlobs, over map[int]bool) {
-	id := view.Video.ID
-	n, over = &keptBlobs{blobs: map[string]bool{}}, map[int]bool{}
-	if l, inParts := sourceparts.LayoutOf(view.Video.Upload); inParts {
-		n.prefixes = append(n.prefixes, sourceparts.Prefix(id, l.Epoch))
-	}
-	kept := func(generation int) bool {
-		if keeps(generation) {
-			return true
+func (n *keptBlobs) addPreviews(previews []video.Preview) {
+	for _, p := range previews {
+		for _, r := range p.Pictures.Renditions {
+			n.blobs[r.Blob] = true
 		}
-		over[generation] = true
-		return false
-	}
-	if !view.Video.State.Terminal() {
-		// A message may name a claim check, whose name begins with its item's id:
-		// <video>.<generation>.<step>.<index>.
-		n.prefixes = append(n.prefixes, video.Prefix(id)+string(id)+".")
-	}
-	for generation, parts := range view.Parts {
-		if kept(generation) {
-			for _, part := range parts {
-				n.blobs[part.Blob] = true
-			}
+		if p.Sound != nil {
+			n.blobs[p.Sound.Blob] = true
 		}
 	}
-	for generation, plan := range view.Plans {
-		if kept(generation) && plan.Copy != nil {
-			n.blobs[plan.Copy.Name] = true
-		}
-	}
-	for generation := range view.Previews {
-		if !kept(generation) {
-			continue
-		}
-		for _, preview := range view.Previewed(generation) {
-			n.addPreview(preview)
-		}
-	}
-	for _, s := range view.Steps {
-		// What was asked for stays when the generation that it reads is replaced.
-		if s.Key.Declared().Stage != workflow.OnRequest && !kept(s.Key.Generation) {
-			continue
-		}
-		if s.Input != "" {
-			n.blobs[s.Input] = true
-		}
-		switch {
-		case s.State != videostore.StepDone && len(s.Output) > 0: // asked for anew: what an earlier attempt made still serves
-			n.prefixes = append(n.prefixes, s.Key.BlobFolder())
-		case s.State == videostore.StepRunning || s.State == videostore.StepDone:
-			n.prefixes = append(n.prefixes, s.Key.BlobPrefix(s.Attempt))
-		}
-	}
-	return n, over
-}
-
-// dropRequests removes clips that ended, made or failed, longer than ClipLife ago. Who
-// asks again gets a new one.
-func (j *Janitor) dropRequests(ctx context.Context, view videostore.View) (videostore.View, error) {
-	if j.ClipLife == 0 {
-		return view, nil
-	}
-	kept := make([]videostore.Step, 0, len(view.Steps))
-	for _, s := range view.Steps {
-		if s.Key.Declared().Expires && s.Ended() && time.Since(s.FinishedAt) >= j.ClipLife {
-			gone, err := j.Videos.DropRequest(ctx, s)
-			if err != nil {
-				return view, err
-			}
-			if gone {
-				continue
-			}
-		}
-		kept = append(kept, s)
-	}
-	view.Steps = kept
-	return view, nil
 }

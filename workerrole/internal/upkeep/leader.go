@@ -36,31 +36,29 @@ type Pass struct {
 	Resent int // messages that were lost and were sent again
 }
 
-// DutyStats counts what a duty did since the process started.
-type DutyStats struct {
-	Name   string
-	Passes int64
-	Failed int64 // passes that ended with an error
-	Items  int64
-	Resent int64
-	Unsent int64         // in the latest pass
-	Time   time.Duration // all passes together
-}
-
 // Leader runs duties while it holds the lease.
 type Leader struct {
 	Blobs  *blobstore.Store
 	Duties []Duty
 	Log    *slog.Logger
+	// Led, if set, is told when this worker begins to lead and when it has stopped.
+	Led func(leads bool)
+	// Passed, if set, is told of every pass. One that the end of the term cut short has not
+	// failed.
+	Passed func(duty string, pass Pass, failed bool, took time.Duration)
 
 	leading atomic.Bool
-
-	mu    sync.Mutex
-	stats map[string]DutyStats
 }
 
 // Leading reports whether this worker is the leader now.
 func (l *Leader) Leading() bool { return l.leading.Load() }
+
+func (l *Leader) setLeading(leads bool) {
+	l.leading.Store(leads)
+	if l.Led != nil {
+		l.Led(leads)
+	}
+}
 
 // Run tries to become the leader until ctx ends. Errors of duties are logged, and the
 // next pass tries again.
@@ -88,8 +86,8 @@ const leaseMargin = 3 * time.Second
 // held at least: what is asked of storage may take longer than the lease lasts, and then
 // another worker leads.
 func (l *Leader) lead(ctx context.Context, lease *blobstore.BlobLease, held time.Time) {
-	l.leading.Store(true)
-	defer l.leading.Store(false)
+	l.setLeading(true)
+	defer l.setLeading(false)
 	l.Log.Info("elected for upkeep")
 	term, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -142,33 +140,9 @@ func (l *Leader) do(ctx context.Context, d Duty) {
 	if failed {
 		l.Log.Warn("upkeep", "duty", d.Name, "error", err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.stats == nil {
-		l.stats = map[string]DutyStats{}
+	if l.Passed != nil {
+		l.Passed(d.Name, pass, failed, time.Since(begun))
 	}
-	s := l.stats[d.Name]
-	s.Passes++
-	if failed {
-		s.Failed++
-	}
-	s.Items += int64(pass.Items)
-	s.Resent += int64(pass.Resent)
-	s.Unsent = int64(pass.Unsent)
-	s.Time += time.Since(begun)
-	l.stats[d.Name] = s
-}
-
-// Stats returns the counters of every duty, in their order.
-func (l *Leader) Stats() []DutyStats {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := make([]DutyStats, len(l.Duties))
-	for i, d := range l.Duties {
-		all[i] = l.stats[d.Name]
-		all[i].Name = d.Name
-	}
-	return all
 }
 
 // sleep waits for d or the end of ctx.
