@@ -297,7 +297,7 @@ func TestClipWithoutPlan(t *testing.T) {
 	t.Parallel()
 	f := ready(t)
 	good := decode[api.Clip](t, f.call(http.MethodPost, f.clips(), `{"startSeconds":0,"durationSeconds":1}`), http.StatusAccepted)
-	rows := tablestore.New(f.account.Table(videostore.VideosTable))
+	rows := tablestore.New(f.account, videostore.VideosTable)
 	for _, row := range []tablestore.Entity{
 		{PartitionKey: string(f.id), RowKey: "CLIP:00002:000000000:000025", Props: map[string]any{"State": "done"}},
 		{PartitionKey: string(f.id), RowKey: "PLAN:00002", Props: map[string]any{"Doc": "{"}},

@@ -67,7 +67,7 @@ func TestThePapersRace(t *testing.T) {
 	if diff := cmp.Diff(api.ImportReport{Accepted: 1, Requests: 1, Refusals: []api.Refusal{}, Charset: "utf-8"}, report); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
-	rows := tablestore.New(s.account.Table(registrations.Table))
+	rows := tablestore.New(s.account, registrations.Table)
 	for _, key := range []string{"BIB:01234__John__M__55", "AGE:055__1234__John__M"} {
 		if _, err := rows.Get(t.Context(), newYork, key); err != nil {
 			t.Errorf("row %s: %v", key, err)
@@ -357,8 +357,8 @@ func TestTablesAreAwayForAStartList(t *testing.T) {
 	s := start(t, map[string]string{
 		"AZURE_STORAGE_CONNECTION_STRING": outage.ConnectionString(), "CUTROOM_RETRY_MAX": "3", "CUTROOM_RETRY_DELAY": "100ms",
 	})
-	rows := tablestore.New(s.account.Table(registrations.Table)) // not by way of the outage
-	stored := func() map[int32]int {                             // how many rows each bib has
+	rows := tablestore.New(s.account, registrations.Table) // not by way of the outage
+	stored := func() map[int32]int {                       // how many rows each bib has
 		t.Helper()
 		count := map[int32]int{}
 		for row, err := range rows.Query(t.Context(), tablestore.Query{PartitionKey: newYork, Select: []string{"Bib"}, Class: tablestore.RowRange}) {
@@ -483,7 +483,7 @@ func TestImportOfAWholeField(t *testing.T) {
 	}
 	versions := func() map[string]string {
 		etags := map[string]string{}
-		rows := tablestore.New(s.account.Table(registrations.Table))
+		rows := tablestore.New(s.account, registrations.Table)
 		for row, err := range rows.Query(t.Context(), tablestore.Query{PartitionKey: newYork, Select: []string{"Version"}, Class: tablestore.RowRange}) {
 			if err != nil {
 				t.Fatal(err)

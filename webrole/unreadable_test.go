@@ -223,7 +223,7 @@ func newLibrary(t *testing.T, wire *azuritetest.Wire) *library {
 	return &library{w, strings.NewReplacer("{id}", string(w.id), "{other}", other, "{event}", w.event, "{key}", keys[0], "{entry}", entry)}
 }
 
-func (w *world) table(name string) *tablestore.Table { return tablestore.New(w.account.Table(name)) }
+func (w *world) table(name string) *tablestore.Table { return tablestore.New(w.account, name) }
 
 // write puts rows as they are given.
 func (w *world) write(table string, rows ...tablestore.Entity) {

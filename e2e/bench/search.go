@@ -176,7 +176,7 @@ func withShelf(ctx context.Context, b *bench, size int, use func(*shelf) error) 
 	}
 	s.loaded = time.Since(began)
 	for _, name := range indexTables {
-		s.tables[name] = tablestore.New(account.Table(name))
+		s.tables[name] = tablestore.New(account, name)
 		for _, err := range s.tables[name].Query(ctx, tablestore.Query{Select: []string{"RowKey"}, Class: tablestore.Scan}) {
 			if err != nil {
 				return err
@@ -199,7 +199,7 @@ func (s *shelf) measure(ctx context.Context, q question) (e effort, err error) {
 			return e, fmt.Errorf("%s: %w", q.name, err)
 		}
 		times[i] = time.Since(began)
-		e.requests, e.rows = meter.Requests(), meter.EntitiesRead()
+		e.requests, e.rows = meter.Requests(), meter.Counts().Rows
 	}
 	slices.Sort(times)
 	e.took = times[repeats/2]

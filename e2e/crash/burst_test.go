@@ -141,7 +141,7 @@ func (l *lane) uploadMany(c *clip, priority video.Priority, count int) []video.I
 // through.
 func (l *lane) count(filter string) (n int) {
 	l.t.Helper()
-	rows := tablestore.New(l.account.Table(videostore.VideosTable)).Query(l.t.Context(), tablestore.Query{
+	rows := tablestore.New(l.account, videostore.VideosTable).Query(l.t.Context(), tablestore.Query{
 		Filter: "RowKey eq 'META' and " + filter, Select: []string{"PartitionKey", "RowKey"}, Class: tablestore.Scan,
 	})
 	for _, err := range rows {

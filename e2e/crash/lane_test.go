@@ -429,7 +429,7 @@ func (l *lane) rows(table string, partition string) []tablestore.Entity {
 	l.t.Helper()
 	q := tablestore.Query{PartitionKey: partition, Class: tablestore.Scan}
 	var rows []tablestore.Entity
-	for row, err := range tablestore.New(l.account.Table(table)).Query(l.t.Context(), q) {
+	for row, err := range tablestore.New(l.account, table).Query(l.t.Context(), q) {
 		if err != nil {
 			l.t.Fatal(err)
 		}

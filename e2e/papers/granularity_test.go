@@ -114,7 +114,7 @@ func granularities(t *testing.T) map[string]string {
 func rowsByPartition(t *testing.T, account *azstorage.Account, table string) map[string]int {
 	t.Helper()
 	rows := map[string]int{}
-	for row, err := range tablestore.New(account.Table(table)).Query(t.Context(), tablestore.Query{Class: tablestore.Scan}) {
+	for row, err := range tablestore.New(account, table).Query(t.Context(), tablestore.Query{Class: tablestore.Scan}) {
 		if err != nil {
 			t.Fatal(err)
 		}

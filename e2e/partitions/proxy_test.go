@@ -36,7 +36,7 @@ func through(t *testing.T, cfg Config, retry azstorage.Retry) (p *Proxy, proxied
 		t.Fatal(err)
 	}
 	t.Cleanup(a.CloseIdle)
-	return p, tablestore.New(a.Table("rows")), tablestore.New(plain.Table("rows"))
+	return p, tablestore.New(a, "rows"), tablestore.New(plain, "rows")
 }
 
 var (

@@ -125,7 +125,7 @@ func stressKey(ctx context.Context, o Stress, r *Laboratory, key Key, bare strin
 			_, deleteErr := calm.Table(name).Delete(context.WithoutCancel(ctx), nil)
 			err = errors.Join(err, deleteErr)
 		}()
-		ids, err := fill(ctx, tablestore.New(calm.Table(name)), key, o.Rows)
+		ids, err := fill(ctx, tablestore.New(calm, name), key, o.Rows)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func stressKey(ctx context.Context, o Stress, r *Laboratory, key Key, bare strin
 			return nil, err
 		}
 		defer account.CloseIdle()
-		table := tablestore.New(account.Table(name))
+		table := tablestore.New(account, name)
 		for factor := 0.25; factor <= o.Peak; factor *= 2 {
 			step, err := hold(ctx, table, key, factor*r.Line2000, d)
 			if err != nil {
@@ -143,7 +143,7 @@ func stressKey(ctx context.Context, o Stress, r *Laboratory, key Key, bare strin
 			steps = append(steps, step)
 		}
 		if result.ReadCost == 0 && key.where != nil {
-			result.ReadCost, err = readCost(ctx, tablestore.New(calm.Table(name)), key, ids)
+			result.ReadCost, err = readCost(ctx, tablestore.New(calm, name), key, ids)
 		}
 		return steps, err
 	}
@@ -224,7 +224,7 @@ func hold(ctx context.Context, table *tablestore.Table, key Key, perSecond float
 				times = append(times, took)
 			case status == 503 && code == "ServerBusy":
 				busy++
-			case !answered || code == azstorage.CodeOperationTimedOut:
+			case !answered || code == "OperationTimedOut":
 				broken++
 			case s.FirstFail == "":
 				s.FirstFail = err.Error()

@@ -44,7 +44,7 @@ func start(t *testing.T) (*stack.Stack, *journey.User, *tablestore.Table) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { user.Close(); account.CloseIdle() })
-	return s, user, tablestore.New(account.Table(registrations.Table))
+	return s, user, tablestore.New(account, registrations.Table)
 }
 
 func startList(t *testing.T, n int) []byte {

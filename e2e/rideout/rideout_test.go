@@ -314,7 +314,7 @@ func listed(ctx context.Context, user *journey.User) (ids []string, err error) {
 func leftovers(ctx context.Context, account *azstorage.Account, ids []string) error {
 	var left []string
 	for _, name := range append([]string{catalog.CatalogTable, catalog.RecentTable, videostore.VideosTable, videostore.InflightTable}, searchindex.Tables...) {
-		for row, err := range tablestore.New(account.Table(name)).Query(ctx, tablestore.Query{Class: tablestore.Scan}) {
+		for row, err := range tablestore.New(account, name).Query(ctx, tablestore.Query{Class: tablestore.Scan}) {
 			if err != nil {
 				return err
 			}

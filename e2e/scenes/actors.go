@@ -27,7 +27,7 @@ func (s *Stage) Ensure(containers []string, tables ...string) {
 
 // Table opens a table for an actor.
 func (s *Stage) Table(actor, name string, options ...Option) *tablestore.Table {
-	return tablestore.New(s.Account(actor, options...).Table(name))
+	return tablestore.New(s.Account(actor, options...), name)
 }
 
 // Blobs opens the blobs for an actor.

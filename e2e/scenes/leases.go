@@ -5,6 +5,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
+
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
@@ -30,13 +32,13 @@ func staleReceipt(s *Stage) {
 	s.Claim(done != nil && atWork != nil)
 	awake.delete(done)
 	s.Next()
-	late := func(lease *workqueue.Lease, code string) {
+	late := func(lease *workqueue.Lease, code queueerror.Code) {
 		err := lease.Complete(s.ctx)
 		s.Claim(errors.Is(err, workqueue.ErrLeaseLost) && azstorage.HasCode(err, code), id(lease), code)
 	}
-	late(held[0], azstorage.CodeMessageNotFound)
+	late(held[0], queueerror.MessageNotFound)
 	must(atWork.Renew(s.ctx))
-	late(held[1], azstorage.CodePopReceiptMismatch)
+	late(held[1], queueerror.PopReceiptMismatch)
 	awake.delete(atWork)
 	s.Claim(awake.length() == 0)
 }
@@ -100,7 +102,7 @@ func lateDeletes(s *Stage) {
 	s.Next()
 	for _, lease := range held {
 		err := lease.Complete(s.ctx)
-		s.Claim(errors.Is(err, workqueue.ErrLeaseLost) && azstorage.HasCode(err, azstorage.CodePopReceiptMismatch), id(lease))
+		s.Claim(errors.Is(err, workqueue.ErrLeaseLost) && azstorage.HasCode(err, queueerror.PopReceiptMismatch), id(lease))
 	}
 	const raised = 2 * time.Second
 	must(slow.Tune(s.ctx))

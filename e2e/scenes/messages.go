@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/inject"
@@ -97,19 +99,19 @@ func oneErrorThreeNames(s *Stage) {
 	_, blobErr := account.Container("media").NewBlobClient("film").GetProperties(s.ctx, nil)
 	_, queueErr := queue.DeleteMessage(s.ctx, "8c2b1a9e-0000-4000-8000-000000000000", "AgAAAAMAAAAAAAAA", nil)
 	_, rowErr := account.Table("films").GetEntity(s.ctx, "film", "META", nil)
-	claim(blobErr, http.StatusNotFound, azstorage.CodeBlobNotFound)
-	claim(queueErr, http.StatusNotFound, azstorage.CodeMessageNotFound)
-	claim(rowErr, http.StatusNotFound, azstorage.CodeResourceNotFound)
+	claim(blobErr, http.StatusNotFound, string(bloberror.BlobNotFound))
+	claim(queueErr, http.StatusNotFound, string(queueerror.MessageNotFound))
+	claim(rowErr, http.StatusNotFound, string(aztables.ResourceNotFound))
 
 	sent := get(queue.EnqueueMessage(s.ctx, "d29yaw==", nil)).Messages[0]
 	get(queue.DequeueMessage(s.ctx, nil))
 	_, err := queue.DeleteMessage(s.ctx, *sent.MessageID, *sent.PopReceipt, nil)
-	claim(err, http.StatusBadRequest, azstorage.CodePopReceiptMismatch)
+	claim(err, http.StatusBadRequest, string(queueerror.PopReceiptMismatch))
 
 	row := []byte(`{"PartitionKey":"film","RowKey":"META"}`)
 	get(account.Table("films").AddEntity(Quiet(s.ctx), row, nil))
 	_, err = account.Table("films").SubmitTransaction(s.ctx, []aztables.TransactionAction{{ActionType: aztables.TransactionTypeAdd, Entity: row}}, nil)
-	claim(err, http.StatusConflict, azstorage.CodeEntityAlreadyExists)
+	claim(err, http.StatusConflict, string(aztables.EntityAlreadyExists))
 	s.Claim(s.Told(func(e Event) bool { return strings.HasPrefix(e.Reply, "202, inside 1 × 409") }) == 1)
 	_, code, answered := azstorage.Describe(errors.New("no service said this"))
 	s.Claim(!answered && code == "")

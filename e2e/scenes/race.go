@@ -24,7 +24,7 @@ type race struct {
 func theRace(s *Stage) {
 	s.Ensure(nil, registrations.Table)
 	office := s.Account("office")
-	r := race{s, registrations.New(office), tablestore.New(office.Table(registrations.Table)), get(registrations.ParseEvent("2011 New York City Marathon__Full"))}
+	r := race{s, registrations.New(office), tablestore.New(office, registrations.Table), get(registrations.ParseEvent("2011 New York City Marathon__Full"))}
 	john := registrations.Registration{Bib: 1234, Name: "John", Sex: registrations.Male, Age: 55}
 	r.register(john)
 	keys := r.keys()
@@ -33,7 +33,7 @@ func theRace(s *Stage) {
 		metered, meter := azstorage.WithCounter(s.ctx)
 		found, _, err := r.store.List(metered, r.event, ask, 10, "")
 		must(err)
-		s.Claim(len(found) == 1 && found[0].Name == "John" && meter.EntitiesRead() == 1)
+		s.Claim(len(found) == 1 && found[0].Name == "John" && meter.Counts().Rows == 1)
 	}
 	r.failures(john)
 	s.Claim(slices.Equal(r.keys(), keys))

@@ -85,7 +85,7 @@ func queryClasses(s *Stage) {
 	s.Next()
 	metered, meter := azstorage.WithCounter(s.ctx)
 	get(rows.Get(metered, "channel-2", "film-07"))
-	s.Claim(meter.ByClass(tablestore.Point) == 1 && meter.EntitiesRead() == 1)
+	s.Claim(meter.ByClass(tablestore.Point) == 1 && meter.Counts().Rows == 1)
 	about := "Topic eq " + tablestore.Quote("harbours")
 	ask := func(query tablestore.Query, reads int) { // of what the range of the query holds
 		found := get(rows.First(s.ctx, query, 10))

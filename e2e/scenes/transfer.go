@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
@@ -80,7 +81,7 @@ func lostReplies(s *Stage) {
 	s.Ensure([]string{"media"}, "films")
 	losing := func() Option { return onTheWay(inject.Once(inject.LostReply, 1, isPost)) }
 	_, err := s.Account("naive", retrying(quickRetry), losing()).Table("films").AddEntity(s.ctx, []byte(`{"PartitionKey":"film","RowKey":"naive"}`), nil)
-	s.Claim(azstorage.HasCode(err, azstorage.CodeEntityAlreadyExists))
+	s.Claim(azstorage.HasCode(err, aztables.EntityAlreadyExists))
 
 	careful := s.Table("careful", "films", retrying(quickRetry), losing())
 	_, err = careful.Insert(s.ctx, tablestore.Entity{PartitionKey: "film", RowKey: "careful"})

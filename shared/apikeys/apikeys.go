@@ -55,7 +55,7 @@ type Key struct {
 type Store struct{ table *tablestore.Table }
 
 // New returns the keys of an account.
-func New(a *azstorage.Account) *Store { return &Store{tablestore.New(a.Table(Table))} }
+func New(a *azstorage.Account) *Store { return &Store{tablestore.New(a, Table)} }
 
 // Create makes a key with the name, owner and role of k, and returns it with its
 // text, which cannot be recovered later.

@@ -21,7 +21,7 @@ func TestTrail(t *testing.T) {
 	if err := a.Ensure(t.Context(), nil, nil, []string{audit.Table}); err != nil {
 		t.Fatal(err)
 	}
-	trail, table := audit.New(a), tablestore.New(a.Table(audit.Table))
+	trail, table := audit.New(a), tablestore.New(a, audit.Table)
 	var want []string
 	// Older days, as they were written then.
 	for _, day := range []time.Time{time.Date(2025, 12, 31, 12, 0, 0, 0, time.UTC), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)} {

@@ -1,10 +1,12 @@
 package azstorage
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -24,8 +26,7 @@ type Account struct {
 	queues  *azqueue.ServiceClient
 	tables  *aztables.ServiceClient
 	key     *azblob.SharedKeyCredential // nil with a token credential
-	seen    func(Try)
-	secure  bool // https: signed URLs refuse http
+	secure  bool                        // https: signed URLs refuse http
 	idle    func()
 	clock   clock
 	signing chan struct{} // a lock that a context can wait for
@@ -36,108 +37,85 @@ type Account struct {
 
 // Open makes the clients. It sends nothing, so a wrong key shows at the first call.
 func Open(cfg Config) (*Account, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, fmt.Errorf("open storage account: %w", err)
-	}
-	ends, err := cfg.resolve()
+	a, err := open(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("open storage account: %w", err)
-	}
-	if cfg.Retry == (Retry{}) {
-		cfg.Retry = DefaultRetry
-	}
-	a := &Account{prefix: cfg.Prefix, seen: cfg.Seen, unreadable: cfg.Unreadable, secure: len(ends.blob) > 5 && ends.blob[:5] == "https", signing: make(chan struct{}, 1), idle: func() {}}
-	transport := cfg.Transport
-	if transport == nil {
-		client := newHTTPClient()
-		transport, a.idle = client, client.CloseIdleConnections
-	}
-	options := policy.ClientOptions{
-		Transport: transport,
-		// The SDK's own retries are off: cfg.Retry is the one strategy.
-		Retry:           policy.RetryOptions{MaxRetries: -1},
-		PerCallPolicies: []policy.Policy{redactor{}, &retryPolicy{retry: cfg.Retry}},
-	}
-	if ends.key != "" {
-		err = a.openWithKey(ends, options)
-	} else {
-		err = a.openWithToken(ends, cfg.Credential, options)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open storage account %s: %w", ends.account, RedactError(err))
+		return nil, fmt.Errorf("open storage account: %w", RedactError(err))
 	}
 	return a, nil
 }
 
-// clientOptions returns the options for the clients of one service.
-func (a *Account) clientOptions(s Service, options policy.ClientOptions) policy.ClientOptions {
-	policies := slices.Concat([]policy.Policy{spans(s), marker(s)}, options.PerCallPolicies)
-	switch s {
-	case Blobs:
-		policies = append(policies, checksums{})
-	case Tables:
-		policies = append(policies, asciiRows{})
+func open(cfg Config) (*Account, error) {
+	ends, err := cfg.resolve()
+	if err != nil {
+		return nil, err
 	}
-	options.PerCallPolicies = append(policies, &a.clock, counting{s, a.seen})
-	return options
+	if cfg.Retry == (Retry{}) {
+		cfg.Retry = DefaultRetry
+	}
+	a := &Account{
+		prefix: cfg.Prefix, unreadable: cfg.Unreadable, secure: strings.HasPrefix(ends.blob, "https:"),
+		signing: make(chan struct{}, 1), idle: func() {},
+	}
+	if cfg.Transport == nil {
+		client := newHTTPClient()
+		cfg.Transport, a.idle = client, client.CloseIdleConnections
+	}
+	options := func(s Service, more ...policy.Policy) policy.ClientOptions {
+		return policy.ClientOptions{
+			Transport: cfg.Transport,
+			// The SDK's own retries are off: cfg.Retry is the one strategy.
+			Retry:           policy.RetryOptions{MaxRetries: -1},
+			PerCallPolicies: slices.Concat([]policy.Policy{operation(s), &retryPolicy{cfg.Retry}}, more, []policy.Policy{tries{s, cfg.Seen, &a.clock}}),
+		}
+	}
+	blobs := &service.ClientOptions{ClientOptions: options(Blobs, checksums{})}
+	queues := &azqueue.ClientOptions{ClientOptions: options(Queues)}
+	tables := &aztables.ClientOptions{ClientOptions: options(Tables, asciiRows{})}
+	if ends.key != "" {
+		return a, a.openWithKey(ends, blobs, queues, tables)
+	}
+	return a, a.openWithToken(ends, cfg.Credential, blobs, queues, tables)
 }
 
-func (a *Account) openWithKey(ends endpoints, options policy.ClientOptions) error {
-	var err error
-	if a.key, err = azblob.NewSharedKeyCredential(ends.account, ends.key); err != nil {
+func (a *Account) openWithKey(ends endpoints, blobs *service.ClientOptions, queues *azqueue.ClientOptions, tables *aztables.ClientOptions) error {
+	blobKey, blobErr := azblob.NewSharedKeyCredential(ends.account, ends.key)
+	queueKey, queueErr := azqueue.NewSharedKeyCredential(ends.account, ends.key)
+	tableKey, tableErr := aztables.NewSharedKeyCredential(ends.account, ends.key)
+	if err := errors.Join(blobErr, queueErr, tableErr); err != nil {
 		return err
 	}
-	if a.blobs, err = service.NewClientWithSharedKeyCredential(ends.blob+"/", a.key, &service.ClientOptions{ClientOptions: a.clientOptions(Blobs, options)}); err != nil {
-		return err
-	}
-	queueKey, err := azqueue.NewSharedKeyCredential(ends.account, ends.key)
-	if err != nil {
-		return err
-	}
-	if a.queues, err = azqueue.NewServiceClientWithSharedKeyCredential(ends.queue+"/", queueKey, &azqueue.ClientOptions{ClientOptions: a.clientOptions(Queues, options)}); err != nil {
-		return err
-	}
-	tableKey, err := aztables.NewSharedKeyCredential(ends.account, ends.key)
-	if err != nil {
-		return err
-	}
-	a.tables, err = aztables.NewServiceClientWithSharedKey(ends.table, tableKey, &aztables.ClientOptions{ClientOptions: a.clientOptions(Tables, options)})
-	return err
+	a.key = blobKey
+	a.blobs, blobErr = service.NewClientWithSharedKeyCredential(ends.blob+"/", blobKey, blobs)
+	a.queues, queueErr = azqueue.NewServiceClientWithSharedKeyCredential(ends.queue+"/", queueKey, queues)
+	a.tables, tableErr = aztables.NewServiceClientWithSharedKey(ends.table, tableKey, tables)
+	return errors.Join(blobErr, queueErr, tableErr)
 }
 
-func (a *Account) openWithToken(ends endpoints, credential azcore.TokenCredential, options policy.ClientOptions) error {
-	var err error
+func (a *Account) openWithToken(
+	ends endpoints, credential azcore.TokenCredential, blobs *service.ClientOptions, queues *azqueue.ClientOptions, tables *aztables.ClientOptions,
+) (err error) {
 	if credential == nil {
 		if credential, err = identityCredential(); err != nil {
 			return err
 		}
 	}
 	credential = &tokens{credential: credential}
-	if a.blobs, err = service.NewClient(ends.blob+"/", credential, &service.ClientOptions{ClientOptions: a.clientOptions(Blobs, options)}); err != nil {
-		return err
-	}
-	if a.queues, err = azqueue.NewServiceClient(ends.queue+"/", credential, &azqueue.ClientOptions{ClientOptions: a.clientOptions(Queues, options)}); err != nil {
-		return err
-	}
-	a.tables, err = aztables.NewServiceClient(ends.table, credential, &aztables.ClientOptions{ClientOptions: a.clientOptions(Tables, options)})
-	return err
+	var blobErr, queueErr, tableErr error
+	a.blobs, blobErr = service.NewClient(ends.blob+"/", credential, blobs)
+	a.queues, queueErr = azqueue.NewServiceClient(ends.queue+"/", credential, queues)
+	a.tables, tableErr = aztables.NewServiceClient(ends.table, credential, tables)
+	return errors.Join(blobErr, queueErr, tableErr)
 }
 
 // newHTTPClient is shared by every client of one account. Idle connections are
 // dropped after 3 s, before Azurite drops them at 5 s: a request on a
 // connection that the server is closing would be reset.
 func newHTTPClient() *http.Client {
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-	return &http.Client{Transport: &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dialer.DialContext,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          512,
-		MaxIdleConnsPerHost:   256,
-		IdleConnTimeout:       3 * time.Second,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ExpectContinueTimeout: time.Second,
-	}}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 512, 256
+	transport.IdleConnTimeout = 3 * time.Second
+	return &http.Client{Transport: transport}
 }
 
 // Prefix is what Name puts before a base name; often empty.
@@ -156,17 +134,9 @@ func (a *Account) Queue(base string) *azqueue.QueueClient {
 	return a.queues.NewQueueClient(a.Name(base))
 }
 
-// Table is the client of a table that knows where it belongs.
-type Table struct {
-	*aztables.Client
-
-	Account *Account
-	Base    string // its name without the prefix
-}
-
-// Table returns the client of a table, given its base name. Wrap it with
-// tablestore.New, which keeps the service's limits.
-func (a *Account) Table(base string) Table { return Table{a.tables.NewClient(a.Name(base)), a, base} }
+// Table returns the client of a table, given its base name. tablestore.New has one that
+// keeps the service's limits.
+func (a *Account) Table(base string) *aztables.Client { return a.tables.NewClient(a.Name(base)) }
 
 // CountUnreadable tells Config.Unreadable.
 func (a *Account) CountUnreadable(table string, rows int) {

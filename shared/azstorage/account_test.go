@@ -19,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
@@ -141,7 +142,7 @@ func TestLostRepliesOfQueues(t *testing.T) {
 
 	m := first.Messages[0]
 	ctx, tries = losing(http.MethodPut)
-	if _, err := q.UpdateMessage(ctx, *m.MessageID, *m.PopReceipt, "m", nil); !azstorage.HasCode(err, azstorage.CodePopReceiptMismatch) || *tries != 2 {
+	if _, err := q.UpdateMessage(ctx, *m.MessageID, *m.PopReceipt, "m", nil); !azstorage.HasCode(err, queueerror.PopReceiptMismatch) || *tries != 2 {
 		t.Errorf("update: %d tries, %v; want PopReceiptMismatch, the new receipt being lost", *tries, err)
 	}
 
@@ -154,7 +155,7 @@ func TestLostRepliesOfQueues(t *testing.T) {
 	}
 	m = second.Messages[0]
 	ctx, tries = losing(http.MethodDelete)
-	if _, err := q.DeleteMessage(ctx, *m.MessageID, *m.PopReceipt, nil); !azstorage.HasCode(err, azstorage.CodeMessageNotFound) || *tries != 2 {
+	if _, err := q.DeleteMessage(ctx, *m.MessageID, *m.PopReceipt, nil); !azstorage.HasCode(err, queueerror.MessageNotFound) || *tries != 2 {
 		t.Errorf("delete: %d tries, %v; want MessageNotFound", *tries, err)
 	}
 	if faults.Fired() != 4 {

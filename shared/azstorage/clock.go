@@ -1,11 +1,8 @@
 package azstorage
 
 import (
-	"net/http"
 	"sync"
 	"time"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
 // clock compares the service's clock with ours. Messages, rows and blobs have times of the
@@ -24,18 +21,6 @@ const (
 	// came late makes the difference look smaller than it is.
 	clockFor = time.Minute
 )
-
-// Do implements policy.Policy: it reads what time it is in each reply.
-func (c *clock) Do(req *policy.Request) (*http.Response, error) {
-	resp, err := req.Next()
-	if err != nil {
-		return resp, err
-	}
-	if there, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		c.set(there, time.Now())
-	}
-	return resp, nil
-}
 
 func (c *clock) set(there, here time.Time) {
 	c.mu.Lock()

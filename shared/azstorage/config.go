@@ -1,12 +1,12 @@
 package azstorage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -36,9 +36,6 @@ type Config struct {
 	// letter and at most 10 more lower-case letters or digits, or empty.
 	Prefix string
 
-	// Azurite's ports, for DevelopmentStorage. 0 means 10000, 10001 and 10002.
-	BlobPort, QueuePort, TablePort int
-
 	// Retry is the strategy of every call. The zero value means DefaultRetry.
 	Retry Retry
 
@@ -67,11 +64,6 @@ func (t Try) Throttled() bool {
 	return t.Status == http.StatusTooManyRequests || t.Status == http.StatusServiceUnavailable
 }
 
-// UsesAzurite reports whether the configuration names the emulator by its short form.
-func (c Config) UsesAzurite() bool {
-	return c.Account == "" && (c.ConnectionString == "" || c.ConnectionString == DevelopmentStorage)
-}
-
 // LogValue is what a log shows of it: where requests go and how they are
 // repeated, and not the account's key.
 func (c Config) LogValue() slog.Value {
@@ -85,25 +77,22 @@ func (c Config) LogValue() slog.Value {
 
 var prefixPattern = regexp.MustCompile(`^[a-z][a-z0-9]{0,10}$`)
 
-// validate returns one error for everything that is wrong.
-func (c Config) validate() error {
-	var errs []error
+// resolve returns where requests go, or one error for everything that is wrong.
+func (c Config) resolve() (ends endpoints, _ error) {
+	var errs [3]error
 	if c.Prefix != "" && !prefixPattern.MatchString(c.Prefix) {
-		errs = append(errs, fmt.Errorf("prefix %q: want a letter and at most 10 letters or digits, all lower case", c.Prefix))
+		errs[0] = fmt.Errorf("prefix %q: want a letter and at most 10 letters or digits, all lower case", c.Prefix)
 	}
-	if c.Account != "" && c.ConnectionString != "" {
-		errs = append(errs, errors.New("both an account and a connection string: set one"))
+	switch {
+	case c.Account != "" && c.ConnectionString != "":
+		errs[1] = errors.New("both an account and a connection string: set one of them")
+	case c.Account != "":
+		ends = accountEndpoints(c.Account, "", "https", cmp.Or(c.EndpointSuffix, defaultEndpointSuffix))
+	default:
+		ends, errs[1] = parseConnectionString(c.ConnectionString)
 	}
-	return errors.Join(append(errs, c.Retry.validate())...)
-}
-
-// tidy takes from a connection string what editors and other tools leave at its ends.
-func tidy(text string) string {
-	text = strings.Trim(strings.TrimPrefix(text, "\uFEFF"), "; \t\r\n")
-	if strings.EqualFold(text, DevelopmentStorage) {
-		return DevelopmentStorage
-	}
-	return text
+	errs[2] = c.Retry.validate()
+	return ends, errors.Join(errs[:]...)
 }
 
 // ConfigFromEnv reads the configuration through getenv, which is os.Getenv or a
@@ -122,41 +111,35 @@ func tidy(text string) string {
 //	CUTROOM_TRY_TIMEOUT               first try's time-out, 100ms to 10m; default 30s
 func ConfigFromEnv(getenv func(string) string) (Config, error) {
 	env := settings.Reader{Getenv: getenv}
+	check := func(name string, part Config) {
+		_, err := part.resolve()
+		env.Bad(name, err)
+	}
 	c := Config{
-		ConnectionString: tidy(getenv("AZURE_STORAGE_CONNECTION_STRING")),
+		ConnectionString: getenv("AZURE_STORAGE_CONNECTION_STRING"),
 		Account:          getenv("AZURE_STORAGE_ACCOUNT"),
 		EndpointSuffix:   getenv("AZURE_STORAGE_ENDPOINT_SUFFIX"),
 		Prefix:           getenv("CUTROOM_PREFIX"),
-		BlobPort:         env.Int("AZURITE_BLOB_PORT", 10000, 1, 65535),
-		QueuePort:        env.Int("AZURITE_QUEUE_PORT", 10001, 1, 65535),
-		TablePort:        env.Int("AZURITE_TABLE_PORT", 10002, 1, 65535),
+		Retry: Retry{
+			Strategy:   Strategy(env.Text("CUTROOM_RETRY_STRATEGY", string(DefaultRetry.Strategy))),
+			MaxRetries: env.Int("CUTROOM_RETRY_MAX", DefaultRetry.MaxRetries, 0, maxRetries),
+			Delay:      env.Duration("CUTROOM_RETRY_DELAY", DefaultRetry.Delay, time.Millisecond, 10*time.Minute),
+			MinDelay:   env.Duration("CUTROOM_RETRY_MIN_DELAY", DefaultRetry.MinDelay, 0, 10*time.Minute),
+			MaxDelay:   env.Duration("CUTROOM_RETRY_MAX_DELAY", DefaultRetry.MaxDelay, time.Millisecond, 30*time.Minute),
+			TryTimeout: env.Duration("CUTROOM_TRY_TIMEOUT", DefaultRetry.TryTimeout, 100*time.Millisecond, 10*time.Minute),
+		},
 	}
-	if c.Account == "" && c.ConnectionString == "" {
-		c.ConnectionString = DevelopmentStorage
+	azurite := AzuriteConnectionString(env.Int("AZURITE_BLOB_PORT", 10000, 1, 65535),
+		env.Int("AZURITE_QUEUE_PORT", 10001, 1, 65535), env.Int("AZURITE_TABLE_PORT", 10002, 1, 65535))
+	check("AZURE_STORAGE_CONNECTION_STRING", Config{ConnectionString: c.ConnectionString})
+	if c.Account != "" {
+		check("AZURE_STORAGE_ACCOUNT", Config{Account: c.Account, ConnectionString: c.ConnectionString})
 	}
-	if c.Account != "" && c.ConnectionString != "" {
-		env.Bad("AZURE_STORAGE_ACCOUNT", errors.New("AZURE_STORAGE_CONNECTION_STRING is set too: set one of them"))
-	}
-	if c.ConnectionString != "" && c.ConnectionString != DevelopmentStorage {
-		_, err := parseConnectionString(c.ConnectionString)
-		env.Bad("AZURE_STORAGE_CONNECTION_STRING", err)
-	}
-	if c.Prefix != "" && !prefixPattern.MatchString(c.Prefix) {
-		env.Bad("CUTROOM_PREFIX", fmt.Errorf("%q: want a letter and at most 10 letters or digits, all lower case", c.Prefix))
-	}
-
-	c.Retry = DefaultRetry
-	c.Retry.Strategy = Strategy(env.Text("CUTROOM_RETRY_STRATEGY", string(c.Retry.Strategy)))
-	if !c.Retry.Strategy.known() {
-		env.Bad("CUTROOM_RETRY_STRATEGY", fmt.Errorf("%q: want none, fixed or exponential", c.Retry.Strategy))
-	}
-	c.Retry.MaxRetries = env.Int("CUTROOM_RETRY_MAX", c.Retry.MaxRetries, 0, maxRetries)
-	c.Retry.Delay = env.Duration("CUTROOM_RETRY_DELAY", c.Retry.Delay, time.Millisecond, 10*time.Minute)
-	c.Retry.MinDelay = env.Duration("CUTROOM_RETRY_MIN_DELAY", c.Retry.MinDelay, 0, 10*time.Minute)
-	c.Retry.MaxDelay = env.Duration("CUTROOM_RETRY_MAX_DELAY", c.Retry.MaxDelay, time.Millisecond, 30*time.Minute)
-	c.Retry.TryTimeout = env.Duration("CUTROOM_TRY_TIMEOUT", c.Retry.TryTimeout, 100*time.Millisecond, 10*time.Minute)
-	if c.Retry.MinDelay > c.Retry.MaxDelay {
-		env.Bad("CUTROOM_RETRY_MIN_DELAY", fmt.Errorf("%s is more than CUTROOM_RETRY_MAX_DELAY, %s", c.Retry.MinDelay, c.Retry.MaxDelay))
+	check("CUTROOM_PREFIX", Config{Prefix: c.Prefix})
+	check("CUTROOM_RETRY_STRATEGY", Config{Retry: Retry{Strategy: c.Retry.Strategy}})
+	check("CUTROOM_RETRY_MIN_DELAY", Config{Retry: Retry{Strategy: Exponential, MinDelay: c.Retry.MinDelay, MaxDelay: c.Retry.MaxDelay}})
+	if c.Account == "" && isDevelopment(c.ConnectionString) {
+		c.ConnectionString = azurite
 	}
 	return c, env.Err()
 }

@@ -21,9 +21,8 @@ func TestConfigDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := azstorage.Config{
-		ConnectionString: "UseDevelopmentStorage=true",
-		BlobPort:         10000, QueuePort: 10001, TablePort: 10002,
-		Retry: azstorage.DefaultRetry,
+		ConnectionString: azstorage.AzuriteConnectionString(10000, 10001, 10002),
+		Retry:            azstorage.DefaultRetry,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
@@ -40,15 +39,14 @@ func TestConfigDefaults(t *testing.T) {
 func TestConfigFromEnv(t *testing.T) {
 	t.Parallel()
 	got, err := azstorage.ConfigFromEnv(env(map[string]string{
-		"AZURE_STORAGE_ACCOUNT": "films", "CUTROOM_PREFIX": "stage2",
-		"AZURITE_BLOB_PORT": "11000", "CUTROOM_RETRY_STRATEGY": "fixed", "CUTROOM_RETRY_MAX": "2",
+		"AZURE_STORAGE_ACCOUNT": "films", "CUTROOM_PREFIX": "stage2", "CUTROOM_RETRY_STRATEGY": "fixed", "CUTROOM_RETRY_MAX": "2",
 		"CUTROOM_RETRY_DELAY": "3s", "CUTROOM_RETRY_MIN_DELAY": "0s", "CUTROOM_RETRY_MAX_DELAY": "1m", "CUTROOM_TRY_TIMEOUT": "5s",
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := azstorage.Config{
-		Account: "films", Prefix: "stage2", BlobPort: 11000, QueuePort: 10001, TablePort: 10002,
+		Account: "films", Prefix: "stage2",
 		Retry: azstorage.Retry{Strategy: azstorage.Fixed, MaxRetries: 2, Delay: 3 * time.Second, MaxDelay: time.Minute, TryTimeout: 5 * time.Second},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -94,8 +92,8 @@ func TestOneErrorListsEveryBadVariable(t *testing.T) {
 func TestConnectionStringIsTidied(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"UseDevelopmentStorage=true;", "\uFEFFUseDevelopmentStorage=true\r\n", " usedevelopmentstorage=TRUE "} {
-		got, err := azstorage.ConfigFromEnv(env(map[string]string{"AZURE_STORAGE_CONNECTION_STRING": text}))
-		if err != nil || !got.UsesAzurite() {
+		got, err := azstorage.ConfigFromEnv(env(map[string]string{"AZURE_STORAGE_CONNECTION_STRING": text, "AZURITE_BLOB_PORT": "11000"}))
+		if err != nil || got.ConnectionString != azstorage.AzuriteConnectionString(11000, 10001, 10002) {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}

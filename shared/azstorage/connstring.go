@@ -1,6 +1,7 @@
 package azstorage
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -31,44 +32,29 @@ type endpoints struct {
 	blob, queue, table string // service URLs, each without a final slash
 }
 
-// resolve turns the configuration into endpoints.
-func (c Config) resolve() (endpoints, error) {
-	if c.Account != "" {
-		suffix := c.EndpointSuffix
-		if suffix == "" {
-			suffix = defaultEndpointSuffix
-		}
-		return accountEndpoints(c.Account, "", "https", suffix), nil
-	}
-	text := c.ConnectionString
-	if c.UsesAzurite() {
-		text = AzuriteConnectionString(orDefault(c.BlobPort, 10000), orDefault(c.QueuePort, 10001), orDefault(c.TablePort, 10002))
-	}
-	return parseConnectionString(text)
-}
-
-func orDefault(port, unset int) int {
-	if port == 0 {
-		return unset
-	}
-	return port
-}
-
 func accountEndpoints(account, key, scheme, suffix string) endpoints {
 	host := func(service string) string { return scheme + "://" + account + "." + service + "." + suffix }
 	return endpoints{account: account, key: key, blob: host("blob"), queue: host("queue"), table: host("table")}
 }
 
+// tidy takes from a connection string what editors and other tools leave at its ends.
+func tidy(text string) string { return strings.Trim(strings.TrimPrefix(text, "\uFEFF"), "; \t\r\n") }
+
+func isDevelopment(text string) bool {
+	text = tidy(text)
+	return text == "" || strings.EqualFold(text, DevelopmentStorage)
+}
+
 // parseConnectionString reads Key=Value pairs. Its errors never quote the text:
 // a connection string is a secret.
 func parseConnectionString(text string) (endpoints, error) {
+	if isDevelopment(text) {
+		text = AzuriteConnectionString(10000, 10001, 10002)
+	}
 	values := map[string]string{}
-	for pair := range strings.SplitSeq(text, ";") {
-		if strings.TrimSpace(pair) == "" {
-			continue
-		}
+	for pair := range strings.SplitSeq(tidy(text), ";") {
 		key, value, found := strings.Cut(pair, "=")
-		if !found {
+		if !found && strings.TrimSpace(pair) != "" {
 			return endpoints{}, errors.New("connection string: want Key=Value pairs with semicolons between them")
 		}
 		values[strings.ToLower(strings.TrimSpace(key))] = strings.TrimSpace(value)
@@ -83,14 +69,7 @@ func parseConnectionString(text string) (endpoints, error) {
 	if _, err := base64.StdEncoding.DecodeString(key); err != nil {
 		return endpoints{}, errors.New("connection string: AccountKey is not base64")
 	}
-	scheme, suffix := values["defaultendpointsprotocol"], values["endpointsuffix"]
-	if scheme == "" {
-		scheme = "https"
-	}
-	if suffix == "" {
-		suffix = defaultEndpointSuffix
-	}
-	ends := accountEndpoints(account, key, scheme, suffix)
+	ends := accountEndpoints(account, key, cmp.Or(values["defaultendpointsprotocol"], "https"), cmp.Or(values["endpointsuffix"], defaultEndpointSuffix))
 	for name, dst := range map[string]*string{"blobendpoint": &ends.blob, "queueendpoint": &ends.queue, "tableendpoint": &ends.table} {
 		value := values[name]
 		if value == "" {

@@ -8,9 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
 // RequestKind is a kind of request that a price list tells apart: a service and what
@@ -74,18 +71,17 @@ type counterKey struct{}
 
 // WithCounter returns a context below which every request is counted, and the counter.
 // Those of outer contexts count it, too.
-func WithCounter(ctx context.Context) (context.Context, *Counter) { return withCounter(ctx, nil) }
+func WithCounter(ctx context.Context) (context.Context, *Counter) {
+	c := &Counter{outer: counterOf(ctx), counts: Counts{Requests: map[RequestKind]int{}, Queries: map[string]int{}}}
+	return context.WithValue(ctx, counterKey{}, c), c
+}
 
 // OnRequest returns a context below which f is called for every try of a request. A step
 // that makes many requests reports its progress this way, also while it is throttled.
 func OnRequest(ctx context.Context, f func()) context.Context {
-	ctx, _ = withCounter(ctx, f)
+	ctx, c := WithCounter(ctx)
+	c.each = f
 	return ctx
-}
-
-func withCounter(ctx context.Context, each func()) (context.Context, *Counter) {
-	c := &Counter{outer: counterOf(ctx), each: each, counts: Counts{Requests: map[RequestKind]int{}, Queries: map[string]int{}}}
-	return context.WithValue(ctx, counterKey{}, c), c
 }
 
 func counterOf(ctx context.Context) *Counter {
@@ -118,9 +114,6 @@ func (c *Counter) Requests() (n int) {
 	return n
 }
 
-// EntitiesRead is the number of rows that came back.
-func (c *Counter) EntitiesRead() int { return c.Counts().Rows }
-
 // ByClass is the number of calls of one tablestore.Class. A write is a point.
 func (c *Counter) ByClass(class fmt.Stringer) int { return c.Counts().Queries[class.String()] }
 
@@ -146,44 +139,6 @@ func (c *Counter) request(kind RequestKind, sent int64) {
 }
 
 func (c *Counter) received(n int64) { c.add(func(counts *Counts) { counts.Received += max(0, n) }) }
-
-// counting counts tries: it stands behind the retryPolicy.
-type counting struct {
-	service Service
-	seen    func(Try) // may be nil
-}
-
-// Do implements policy.Policy.
-func (c counting) Do(req *policy.Request) (*http.Response, error) {
-	counter := counterOf(req.Raw().Context())
-	if counter == nil && c.seen == nil {
-		return req.Next()
-	}
-	kind, begun := Classify(c.service, req.Raw()), time.Now()
-	counter.request(kind, req.Raw().ContentLength)
-	resp, err := req.Next()
-	if c.seen != nil {
-		try := Try{Kind: kind, Took: time.Since(begun)}
-		if resp != nil {
-			try.Status = resp.StatusCode
-		}
-		c.seen(try)
-	}
-	if counter == nil || err != nil || resp == nil || resp.Body == nil {
-		return resp, err
-	}
-	if whole, buffered := resp.Body.(io.Seeker); buffered {
-		if size, err := whole.Seek(0, io.SeekEnd); err == nil {
-			counter.received(size)
-		}
-		_, err = whole.Seek(0, io.SeekStart)
-		return resp, err
-	}
-	if resp.Body != http.NoBody {
-		resp.Body = &countedBody{ReadCloser: resp.Body, counter: counter}
-	}
-	return resp, nil
-}
 
 // countedBody counts what is read of a stream.
 type countedBody struct {

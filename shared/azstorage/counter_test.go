@@ -34,7 +34,7 @@ func TestCounterCountsByKind(t *testing.T) {
 			map[azstorage.RequestKind]int{"blob.write": 1, "blob.read": 4, "blob.list": 1, "blob.delete": 1}},
 		"queues": {func(ctx context.Context) error { return useQueue(ctx, a.Queue("line")) },
 			map[azstorage.RequestKind]int{"queue.write": 3, "queue.read": 2, "queue.delete": 1}},
-		"tables": {func(ctx context.Context) error { return useTable(ctx, tablestore.New(a.Table("rows"))) },
+		"tables": {func(ctx context.Context) error { return useTable(ctx, tablestore.New(a, "rows")) },
 			map[azstorage.RequestKind]int{"table.write": 2, "table.read": 1, "table.list": 1, "table.delete": 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestCounterCountsEveryTry(t *testing.T) {
 	faults := &inject.Transport{Choose: inject.Once(inject.ServerBusy, 1, func(r *http.Request) bool { return r.Method == http.MethodGet })}
 	a := azuritetest.AccountWith(t, func(cfg *azstorage.Config) { cfg.Prefix, cfg.Transport = same.Prefix(), faults })
 	ctx, counter := azstorage.WithCounter(t.Context())
-	_, err := tablestore.New(a.Table("rows")).Get(ctx, "p", "nobody")
+	_, err := tablestore.New(a, "rows").Get(ctx, "p", "nobody")
 	if !azstorage.IsNotFound(err) {
 		t.Fatal(err)
 	}

@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 )
 
 // Ensure creates the containers, queues and tables, given by base name, that
@@ -23,19 +26,19 @@ import (
 func (a *Account) Ensure(ctx context.Context, containers, queues, tables []string) error {
 	var errs []error
 	for _, base := range containers {
-		if _, err := a.Container(base).Create(ctx, nil); err != nil && !HasCode(err, CodeContainerExists) {
+		if _, err := a.Container(base).Create(ctx, nil); err != nil && !HasCode(err, bloberror.ContainerAlreadyExists) {
 			errs = append(errs, fmt.Errorf("create container %s: %w", a.Name(base), err))
 		}
 	}
 	for _, base := range queues {
 		// The service answers 409 only when the metadata differ, and the
 		// metadata belong to workqueue: a queue that is there is right.
-		if _, err := a.Queue(base).Create(ctx, nil); err != nil && !HasCode(err, CodeQueueAlreadyExists) {
+		if _, err := a.Queue(base).Create(ctx, nil); err != nil && !HasCode(err, queueerror.QueueAlreadyExists) {
 			errs = append(errs, fmt.Errorf("create queue %s: %w", a.Name(base), err))
 		}
 	}
 	for _, base := range tables {
-		if _, err := a.Table(base).CreateTable(ctx, nil); err != nil && !HasCode(err, CodeTableAlreadyExists) {
+		if _, err := a.Table(base).CreateTable(ctx, nil); err != nil && !HasCode(err, aztables.TableAlreadyExists) {
 			errs = append(errs, fmt.Errorf("create table %s: %w", a.Name(base), err))
 		}
 	}
@@ -103,45 +106,34 @@ func (a *Account) EnsureCORS(ctx context.Context, origins []string) error {
 	}
 }
 
-// corsWith adds the origins that are missing to our rule.
+// corsWith adds the origins to our rule, as its newest. The newest stands first.
 func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.CORSRule, missing bool) {
-	i := slices.IndexFunc(rules, ownRule)
-	if i >= 0 && containsAll(strings.Split(*rules[i].AllowedOrigins, ","), origins) {
-		return rules, false
-	}
 	changed = slices.Clone(rules)
+	i := slices.IndexFunc(rules, ownRule)
 	if i < 0 {
 		i, changed = len(rules), append(changed, &service.CORSRule{AllowedOrigins: to.Ptr("")})
 	}
-	// What is wanted now is the newest, even if it was there.
-	var old []string
-	for origin := range strings.SplitSeq(*changed[i].AllowedOrigins, ",") {
-		if origin != "" && !slices.Contains(origins, origin) {
-			old = append(old, origin)
+	have := strings.FieldsFunc(*changed[i].AllowedOrigins, func(r rune) bool { return r == ',' })
+	kept, onLoopback := slices.Clone(origins), len(origins)
+	for _, origin := range have {
+		if slices.Contains(kept, origin) {
+			continue
 		}
-	}
-	all := slices.Concat(old, origins)
-	surplus := -corsLoopback
-	for _, origin := range all {
 		if isLoopbackOrigin(origin) {
-			surplus++
+			if onLoopback++; onLoopback > corsLoopback {
+				continue
+			}
 		}
+		kept = append(kept, origin)
 	}
-	all = slices.DeleteFunc(all, func(origin string) bool {
-		drop := surplus > 0 && isLoopbackOrigin(origin) && !slices.Contains(origins, origin)
-		if drop {
-			surplus--
-		}
-		return drop
-	})
 	changed[i] = &service.CORSRule{
-		AllowedOrigins:  to.Ptr(strings.Join(all, ",")),
+		AllowedOrigins:  to.Ptr(strings.Join(kept, ",")),
 		AllowedMethods:  to.Ptr(corsMethods),
 		AllowedHeaders:  to.Ptr(corsAllowed),
 		ExposedHeaders:  to.Ptr(corsExposed),
 		MaxAgeInSeconds: to.Ptr[int32](corsMaxAge),
 	}
-	return changed, true
+	return changed, slices.ContainsFunc(origins, func(origin string) bool { return !slices.Contains(have, origin) })
 }
 
 // isLoopbackOrigin reports whether only browsers on one host see pages of the origin.
@@ -152,10 +144,6 @@ func isLoopbackOrigin(origin string) bool {
 	}
 	ip := net.ParseIP(u.Hostname())
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-func containsAll(have, want []string) bool {
-	return !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(have, w) })
 }
 
 // ownRule recognises the rule that EnsureCORS makes.

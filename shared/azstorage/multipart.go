@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,16 +32,12 @@ func BatchFailure(err error) (BatchReply, bool) {
 	if !errors.As(err, &reply) || reply.StatusCode != http.StatusAccepted || reply.RawResponse == nil {
 		return BatchReply{}, false
 	}
-	replies, err := BatchReplies(reply.RawResponse)
-	if err != nil {
+	replies, _ := BatchReplies(reply.RawResponse)
+	i := slices.IndexFunc(replies, func(r BatchReply) bool { return r.Status >= http.StatusBadRequest })
+	if i < 0 {
 		return BatchReply{}, false
 	}
-	for _, r := range replies {
-		if r.Status >= 400 {
-			return r, true
-		}
-	}
-	return BatchReply{}, false
+	return replies[i], true
 }
 
 // statusLine begins each reply inside the reply to a table batch.
@@ -70,25 +67,20 @@ func readBatchReply(text string) (BatchReply, error) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	r := BatchReply{Status: resp.StatusCode, ETag: resp.Header.Get("ETag"), Index: -1}
-	if resp.StatusCode < 400 {
-		return r, nil
-	}
 	var failure struct {
 		Error struct {
-			Code    string `json:"code"`
-			Message struct {
-				Value string `json:"value"`
-			} `json:"message"`
+			Code    string
+			Message struct{ Value string }
 		} `json:"odata.error"`
 	}
-	if json.NewDecoder(resp.Body).Decode(&failure) == nil { // a boundary may follow
-		r.Code = failure.Error.Code
-		// "1:The specified entity already exists." names operation 1.
-		if number, _, found := strings.Cut(failure.Error.Message.Value, ":"); found {
-			if n, err := strconv.Atoi(number); err == nil {
-				r.Index = n
-			}
-		}
+	if r.Status < http.StatusBadRequest || json.NewDecoder(resp.Body).Decode(&failure) != nil { // a boundary may follow
+		return r, nil
+	}
+	r.Code = failure.Error.Code
+	// "1:The specified entity already exists." names operation 1.
+	number, _, found := strings.Cut(failure.Error.Message.Value, ":")
+	if n, err := strconv.Atoi(number); found && err == nil {
+		r.Index = n
 	}
 	return r, nil
 }

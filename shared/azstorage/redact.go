@@ -1,12 +1,8 @@
 package azstorage
 
 import (
-	"errors"
 	"log/slog"
-	"net/http"
 	"regexp"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
 // signature matches the value of a signed URL's "sig" parameter, plain or
@@ -27,25 +23,16 @@ func Redact(text string) string {
 // RedactError returns an error with Redact applied to its text. errors.Is and
 // errors.As still see err.
 func RedactError(err error) error {
-	if err == nil {
-		return nil
-	}
-	text := err.Error()
-	clean := Redact(text)
-	if clean == text {
+	if err == nil || Redact(err.Error()) == err.Error() {
 		return err
 	}
-	return &redactedError{text: clean, err: err}
+	return &redactedError{err}
 }
 
-type redactedError struct {
-	text string
-	err  error
-}
+type redactedError struct{ err error }
 
-func (e *redactedError) Error() string        { return e.text }
-func (e *redactedError) Is(target error) bool { return errors.Is(e.err, target) }
-func (e *redactedError) As(target any) bool   { return errors.As(e.err, target) }
+func (e *redactedError) Error() string { return Redact(e.err.Error()) }
+func (e *redactedError) Unwrap() error { return e.err }
 
 // RedactAttr is a slog.HandlerOptions.ReplaceAttr that applies Redact to strings
 // and errors.
@@ -57,13 +44,4 @@ func RedactAttr(_ []string, a slog.Attr) slog.Attr {
 		a.Value = slog.StringValue(Redact(v.Error()))
 	}
 	return a
-}
-
-// redactor stands first in every pipeline: the errors of net/http quote the URL.
-type redactor struct{}
-
-// Do implements policy.Policy.
-func (redactor) Do(req *policy.Request) (*http.Response, error) {
-	resp, err := req.Next()
-	return resp, RedactError(err)
 }

@@ -1,6 +1,7 @@
 package azstorage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,6 @@ const (
 	Fixed       Strategy = "fixed"       // the same pause, Delay, every time
 	Exponential Strategy = "exponential" // doubling pauses with random spread
 )
-
-func (s Strategy) known() bool { return s == NoRetry || s == Fixed || s == Exponential }
 
 // Retry is a retry strategy (paper row T11). The pause before retry x = 1, 2, …
 // of the exponential strategy is
@@ -76,23 +75,19 @@ var PaperRetry = Retry{
 
 // validate accepts the zero value, which means DefaultRetry.
 func (r Retry) validate() error {
-	if r == (Retry{}) {
-		return nil
+	shortest := min(r.Delay, r.MinDelay, r.MaxDelay, r.TryTimeout)
+	switch {
+	case r == Retry{}:
+	case r.Strategy != NoRetry && r.Strategy != Fixed && r.Strategy != Exponential:
+		return fmt.Errorf("retry strategy %q: want none, fixed or exponential", r.Strategy)
+	case r.MaxRetries < 0 || r.MaxRetries > maxRetries:
+		return fmt.Errorf("retry: %d retries: want 0 to %d", r.MaxRetries, maxRetries)
+	case shortest < 0:
+		return fmt.Errorf("retry: a negative duration, %s", shortest)
+	case r.Strategy == Exponential && r.MinDelay > r.MaxDelay:
+		return fmt.Errorf("retry: minimal delay %s is more than the maximal delay %s", r.MinDelay, r.MaxDelay)
 	}
-	var errs []error
-	if !r.Strategy.known() {
-		errs = append(errs, fmt.Errorf("retry strategy %q: want none, fixed or exponential", r.Strategy))
-	}
-	if r.MaxRetries < 0 || r.MaxRetries > maxRetries {
-		errs = append(errs, fmt.Errorf("retry: %d retries: want 0 to %d", r.MaxRetries, maxRetries))
-	}
-	if r.Delay < 0 || r.MinDelay < 0 || r.MaxDelay < 0 || r.TryTimeout < 0 {
-		errs = append(errs, errors.New("retry: a negative duration"))
-	}
-	if r.Strategy == Exponential && r.MinDelay > r.MaxDelay {
-		errs = append(errs, fmt.Errorf("retry: minimal delay %s is more than the maximal delay %s", r.MinDelay, r.MaxDelay))
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Pause returns the pause before retry x, counted from 1. spread in [0, 1)
@@ -107,14 +102,6 @@ func (r Retry) Pause(x int, spread float64) time.Duration {
 	default:
 		return 0
 	}
-}
-
-// retries is how many retries the strategy allows.
-func (r Retry) retries() int {
-	if r.Strategy == NoRetry {
-		return 0
-	}
-	return r.MaxRetries
 }
 
 type withoutRetryKey struct{}
@@ -148,17 +135,22 @@ func WithCallLimit(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, callLimitKey{}, d)
 }
 
-// callEnd is when a call has to be over: at the context's deadline or when
-// WithCallLimit says so, whichever comes first. bounded is false without either,
-// and limited says that it is the limit, which does not end the context.
-func callEnd(ctx context.Context) (end time.Time, bounded, limited bool) {
-	end, bounded = ctx.Deadline()
+// forever is longer than any call.
+const forever = 10 * 365 * 24 * time.Hour
+
+// callEnd is when a call has to be over: at the context's deadline or when WithCallLimit
+// says so, whichever comes first.
+func callEnd(ctx context.Context) time.Time {
+	end := time.Now().Add(forever)
+	if deadline, bounded := ctx.Deadline(); bounded {
+		end = deadline
+	}
 	if limit, ok := ctx.Value(callLimitKey{}).(time.Duration); ok {
-		if own := time.Now().Add(limit); !bounded || own.Before(end) {
-			return own, true, true
+		if own := time.Now().Add(limit); own.Before(end) {
+			return own
 		}
 	}
-	return end, bounded, false
+	return end
 }
 
 // ErrTryTimeout says that the last try got no reply in time. The outcome is
@@ -173,65 +165,35 @@ var retryableStatus = []int{
 
 // retryPolicy repeats a request as Retry says. It stands before the SDK's
 // policies that sign, so every try carries a fresh date.
-type retryPolicy struct {
-	retry Retry
-}
-
-func (p *retryPolicy) strategy(ctx context.Context) Retry {
-	r := p.retry
-	if ctx.Value(withoutRetryKey{}) != nil {
-		r.Strategy = NoRetry
-	}
-	return r
-}
+type retryPolicy struct{ Retry }
 
 // Do implements policy.Policy.
 func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
-	r := p.strategy(ctx)
-	timeout := r.TryTimeout
-	end, bounded, limited := callEnd(ctx)
-	if bounded && r.retries() > 0 {
-		// A third of the time for the first try leaves two for the next, which gets
-		// twice as long.
-		timeout = shorter(timeout, time.Until(end)/3)
+	retries, end := p.MaxRetries, callEnd(ctx)
+	patience := cmp.Or(p.TryTimeout, forever)
+	timeout := min(patience, time.Until(end)/3) // leaves two thirds for the next try, which gets twice as long
+	if p.Strategy == NoRetry || ctx.Value(withoutRetryKey{}) != nil {
+		retries, timeout = 0, patience
 	}
-	attempts, _ := ctx.Value(attemptsKey{}).(*int)
-
+	attempts, counted := ctx.Value(attemptsKey{}).(*int)
 	for try := 1; ; try++ {
-		if attempts != nil {
+		if counted {
 			*attempts = try
 		}
 		if err := req.RewindBody(); err != nil {
 			return nil, fmt.Errorf("rewind request body: %w", err)
 		}
-		within := timeout
-		if limited {
-			within = shorter(timeout, time.Until(end))
-		}
-		resp, err := tryOnce(req, within)
-		if ctx.Err() != nil {
-			return resp, err
-		}
-		if !retryable(resp, err) || try > r.retries() {
-			return resp, err
-		}
-		left := time.Until(end)
-		if bounded && left <= 0 {
+		resp, err := tryOnce(req, min(timeout, time.Until(end)), patience)
+		if ctx.Err() != nil || !retryable(resp, err) || try > retries {
 			return resp, err
 		}
 		if errors.Is(err, ErrTryTimeout) {
-			timeout = shorter(r.TryTimeout*8, timeout*2)
+			timeout = min(8*patience, 2*timeout)
 		}
-		pause := r.Pause(try, rand.Float64())
-		if bounded {
-			pause = min(pause, left/2)
-		}
-		if after := retryAfter(resp); after > pause {
-			if after > max(time.Minute, r.MaxDelay) || bounded && after >= left {
-				return resp, err // the server asks for more patience than a caller has
-			}
-			pause = after
+		pause, inTime := p.pauseAfter(try, resp, time.Until(end))
+		if !inTime {
+			return resp, err
 		}
 		if resp != nil && resp.Body != nil {
 			_, _ = io.Copy(io.Discard, resp.Body) // lets the connection be used again
@@ -243,47 +205,66 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 	}
 }
 
-// shorter is the shorter of two time-outs, of which a configured one may be 0: no
-// bound. The other is never 0, for that would lift the bound.
-func shorter(configured, other time.Duration) time.Duration {
-	other = max(other, time.Nanosecond)
-	if configured == 0 {
-		return other
+// pauseAfter returns the pause after a try. inTime is false when the call has no time for it,
+// or the server asks for more patience than callers have.
+func (p *retryPolicy) pauseAfter(try int, resp *http.Response, left time.Duration) (pause time.Duration, inTime bool) {
+	pause = min(p.Pause(try, rand.Float64()), left/2)
+	if after := retryAfter(resp); after > pause {
+		return after, after < left && after <= max(time.Minute, p.MaxDelay)
 	}
-	return min(configured, other)
+	return pause, left > 0
 }
 
 // tryOnce sends a copy of the request, so that headers added for one try are
-// not seen by the next.
-func tryOnce(req *policy.Request, timeout time.Duration) (*http.Response, error) {
+// not seen by the next. A stream that is silent for as long as patience breaks.
+func tryOnce(req *policy.Request, timeout, patience time.Duration) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Raw().Context())
-	if timeout > 0 {
-		timer := time.AfterFunc(timeout, func() { cancel(ErrTryTimeout) })
-		defer timer.Stop()
-	}
+	timer := time.AfterFunc(timeout, func() { cancel(ErrTryTimeout) })
+	defer timer.Stop()
 	resp, err := req.Clone(ctx).Next()
 	if err != nil {
-		timedOut := errors.Is(context.Cause(ctx), ErrTryTimeout)
-		cancel(nil)
-		if timedOut {
+		if errors.Is(context.Cause(ctx), ErrTryTimeout) {
 			// The transport's own error is left out: it says "context
 			// canceled", which callers take for a shutdown.
-			return resp, fmt.Errorf("%w (%s)", ErrTryTimeout, timeout)
+			err = fmt.Errorf("%w (%s)", ErrTryTimeout, timeout)
 		}
+		cancel(nil)
 		return resp, err
 	}
 	if _, buffered := resp.Body.(io.Seeker); buffered || resp.Body == nil || resp.Body == http.NoBody {
 		cancel(nil)
 		return resp, nil
 	}
-	resp.Body = &streamedBody{ReadCloser: resp.Body, cancel: cancel}
+	resp.Body = &streamedBody{resp.Body, ctx, cancel, patience}
 	return resp, nil
 }
 
-// streamedBody ends the try's context when the caller has read the stream.
+// streamedBody is an answer that is read after its call. A read that fails, or that brings
+// nothing for as long as patience, is trouble of the service.
 type streamedBody struct {
 	io.ReadCloser
-	cancel context.CancelCauseFunc
+	ctx      context.Context // of the try
+	cancel   context.CancelCauseFunc
+	patience time.Duration
+}
+
+func (b *streamedBody) Read(p []byte) (int, error) {
+	silent := time.AfterFunc(b.patience, func() {
+		b.cancel(ErrTryTimeout)
+		_ = b.ReadCloser.Close() // ends the Read
+	})
+	n, err := b.ReadCloser.Read(p)
+	silent.Stop()
+	if err == nil || errors.Is(err, io.EOF) {
+		return n, err
+	}
+	if cause := context.Cause(b.ctx); errors.Is(cause, ErrTryTimeout) {
+		err = cause
+	} else if cause != nil {
+		return n, cause // the caller closed it, or its context ended
+	}
+	service, _ := b.ctx.Value(serviceKey{}).(Service)
+	return n, &unansweredError{service, err}
 }
 
 func (b *streamedBody) Close() error {
@@ -308,19 +289,12 @@ func retryAfter(resp *http.Response) time.Duration {
 	if resp == nil {
 		return 0
 	}
-	for _, name := range []string{"x-ms-retry-after-ms", "retry-after-ms"} {
-		if ms, err := strconv.ParseInt(resp.Header.Get(name), 10, 32); err == nil && ms > 0 {
-			return time.Duration(ms) * time.Millisecond
-		}
-	}
 	text := resp.Header.Get("Retry-After")
-	if s, err := strconv.ParseInt(text, 10, 32); err == nil && s > 0 {
+	if s, err := strconv.ParseInt(text, 10, 32); err == nil {
 		return time.Duration(s) * time.Second
 	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
+	at, _ := http.ParseTime(text)
+	return time.Until(at) // no time at all is long ago
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -1,12 +1,15 @@
 package azstorage
 
 import (
-	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 )
 
 // Service is one of the three services of an account. Each may fail alone.
@@ -43,9 +46,9 @@ func troubleAnswer(status int, code string) bool {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return true
 	case http.StatusNotFound:
-		return code == CodeContainerNotFound || code == CodeQueueNotFound || code == CodeTableNotFound
+		return slices.Contains([]string{string(bloberror.ContainerNotFound), string(queueerror.QueueNotFound), string(aztables.TableNotFound)}, code)
 	case http.StatusConflict:
-		return code == "ContainerBeingDeleted" || code == "QueueBeingDeleted" || code == "TableBeingDeleted"
+		return strings.HasSuffix(code, "BeingDeleted")
 	}
 	return status >= http.StatusInternalServerError
 }
@@ -61,31 +64,14 @@ func serviceOf(err error) Service {
 	return Tables // only a transaction's answer stands alone
 }
 
-// Unanswered marks err as the end of a call that brought no whole answer, such
-// as a stream that broke. Calls that fail before their answer are marked
-// already. The text of err stays as it is.
-func Unanswered(s Service, err error) error { return &unansweredError{s, err} }
-
+// unansweredError is the end of a call that brought no whole answer. It has the text of err.
+// A reader of blobs reads on after it, as after any net.Error.
 type unansweredError struct {
 	service Service
 	err     error
 }
 
-func (e *unansweredError) Error() string { return e.err.Error() }
-func (e *unansweredError) Unwrap() error { return e.err }
-
-type serviceKey struct{}
-
-// marker notes in every request, and in every error without an answer, which
-// service it was for.
-type marker Service
-
-// Do implements policy.Policy.
-func (m marker) Do(req *policy.Request) (*http.Response, error) {
-	ctx := context.WithValue(req.Raw().Context(), serviceKey{}, Service(m))
-	resp, err := req.WithContext(ctx).Next()
-	if err != nil {
-		err = Unanswered(Service(m), err)
-	}
-	return resp, err
-}
+func (e *unansweredError) Error() string   { return e.err.Error() }
+func (e *unansweredError) Unwrap() error   { return e.err }
+func (e *unansweredError) Timeout() bool   { return errors.Is(e.err, ErrTryTimeout) }
+func (e *unansweredError) Temporary() bool { return true }

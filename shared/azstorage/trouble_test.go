@@ -61,8 +61,8 @@ func TestTroubleSaysNothingAboutTheItem(t *testing.T) {
 		ctx := context.Background()
 		_, blobErr := account.Container("media").NewBlobClient("x").GetProperties(ctx, nil)
 		_, queueErr := account.Queue("jobs").GetProperties(ctx, nil)
-		_, tableErr := tablestore.New(account.Table("videos")).Get(ctx, "p", "r")
-		_, batchErr := tablestore.New(account.Table("videos")).Submit(ctx, []tablestore.Op{{Kind: tablestore.OpInsert, Entity: tablestore.Entity{PartitionKey: "p", RowKey: "r"}}})
+		_, tableErr := tablestore.New(account, "videos").Get(ctx, "p", "r")
+		_, batchErr := tablestore.New(account, "videos").Submit(ctx, []tablestore.Op{{Kind: tablestore.OpInsert, Entity: tablestore.Entity{PartitionKey: "p", RowKey: "r"}}})
 		for what, call := range map[string]struct {
 			err     error
 			service azstorage.Service

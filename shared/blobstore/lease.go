@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
-	"github.com/google/uuid"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 )
@@ -40,20 +39,20 @@ func (s *Store) AcquireLease(ctx context.Context, container, name string, d time
 	if d < MinLease || d > MaxLease {
 		return nil, s.fail("lease", container, name, fmt.Errorf("duration %s: want %s to %s", d, MinLease, MaxLease))
 	}
-	client, err := lease.NewBlobClient(s.blob(container, name), &lease.BlobClientOptions{LeaseID: to.Ptr(uuid.NewString())})
+	client, err := lease.NewBlobClient(s.blob(container, name), nil) // it makes an id
 	if err != nil {
 		return nil, s.fail("lease", container, name, err)
 	}
 	seconds := int32(d / time.Second)
 	_, err = client.AcquireLease(ctx, seconds, nil)
-	if azstorage.HasCode(err, azstorage.CodeBlobNotFound) {
+	if azstorage.HasCode(err, bloberror.BlobNotFound) {
 		_, err = s.Put(ctx, container, name, nil, Options{IfNoneMatch: true})
 		// Another process may have made it, and even leased it.
 		if err == nil || errors.Is(err, ErrExists) || errors.Is(err, ErrChanged) {
 			_, err = client.AcquireLease(ctx, seconds, nil)
 		}
 	}
-	if azstorage.HasCode(err, azstorage.CodeLeaseAlreadyPresent) {
+	if azstorage.HasCode(err, bloberror.LeaseAlreadyPresent) {
 		err = fmt.Errorf("%w: %w", ErrLeaseTaken, err)
 	}
 	if err != nil {
@@ -66,7 +65,7 @@ func (s *Store) AcquireLease(ctx context.Context, container, name string, d time
 // repeat.
 func (l *BlobLease) Renew(ctx context.Context) error {
 	_, err := l.client.RenewLease(ctx, nil)
-	if azstorage.IsConflict(err) || azstorage.IsPrecondition(err) || azstorage.IsNotFound(err) {
+	if gone(err) {
 		err = fmt.Errorf("%w: %w", ErrLeaseLost, err)
 	}
 	if err != nil {
@@ -75,14 +74,15 @@ func (l *BlobLease) Renew(ctx context.Context) error {
 	return nil
 }
 
+func gone(err error) bool {
+	return azstorage.IsConflict(err) || azstorage.IsPrecondition(err) || azstorage.IsNotFound(err)
+}
+
 // Release gives the lease back. One that was lost, or released by an earlier
 // try, is fine.
 func (l *BlobLease) Release(ctx context.Context) error {
 	_, err := l.client.ReleaseLease(ctx, nil)
-	if azstorage.IsConflict(err) || azstorage.IsPrecondition(err) || azstorage.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
+	if err != nil && !gone(err) {
 		return l.store.fail("release lease of", l.container, l.name, err)
 	}
 	return nil

@@ -4,15 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/md5"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
-
-	"github.com/cutroom/cutroom/shared/azstorage"
 )
 
 // BlockSize is how many bytes of a file one request of PutFile carries: 4 MiB, as in the papers.
@@ -22,17 +20,20 @@ const BlockSize = 4 << 20
 // line busy in 8 MiB of memory.
 const blocksInFlight = 2
 
+// Options says how a blob is written. The zero value overwrites.
+type Options struct {
+	ContentType string // default application/octet-stream
+	IfNoneMatch bool   // refuse to overwrite: ErrExists
+}
+
 // Put writes a blob in one call and returns its ETag. The service checks the content by
-// its MD5 and keeps that. ErrExists, ErrCorrupt. Safe to repeat.
+// its MD5 and keeps that. ErrExists, ErrCorrupt. Safe to repeat. After a lost reply ErrExists
+// may speak of the blob that this call wrote: compare what is there (paper row Q13).
 func (s *Store) Put(ctx context.Context, container, name string, content []byte, o Options) (etag string, err error) {
-	mark := newMark()
-	try, tries := azstorage.WithAttempts(ctx)
-	reply, err := s.block(container, name).Upload(try, streaming.NopCloser(bytes.NewReader(content)), &blockblob.UploadOptions{
-		HTTPHeaders:      o.headers(nil),
-		Metadata:         o.metadata(mark),
-		AccessConditions: o.conditions(),
+	reply, err := s.block(container, name).Upload(ctx, streaming.NopCloser(bytes.NewReader(content)), &blockblob.UploadOptions{
+		HTTPHeaders: headers(o.ContentType, nil), AccessConditions: conditions(o.IfNoneMatch, ""),
 	})
-	return s.settle(ctx, "put", container, name, o, mark, *tries, reply.ETag, err)
+	return s.written(container, name, reply.ETag, err)
 }
 
 // PutFile overwrites a blob with a file and returns its ETag. A large file goes in blocks,
@@ -45,23 +46,22 @@ func (s *Store) PutFile(ctx context.Context, container, name, path, contentType 
 	}
 	defer func() { _ = file.Close() }() // read only
 	whole := md5.New()
-	_, err = io.Copy(whole, file)
-	if err == nil {
+	if _, err = io.Copy(whole, file); err == nil {
 		_, err = file.Seek(0, io.SeekStart)
 	}
 	if err != nil {
 		return "", s.fail("put", container, name, err)
 	}
 	reply, err := s.block(container, name).UploadStream(ctx, file, &blockblob.UploadStreamOptions{
-		BlockSize: BlockSize, Concurrency: blocksInFlight, HTTPHeaders: Options{ContentType: contentType}.headers(whole.Sum(nil)),
+		BlockSize: BlockSize, Concurrency: blocksInFlight, HTTPHeaders: headers(contentType, whole.Sum(nil)),
 	})
-	if err == nil && reply.ETag == nil {
-		err = errors.New("the reply names no version")
-	}
-	if err != nil {
-		return "", s.fail("put", container, name, err)
-	}
-	return string(*reply.ETag), nil
+	return s.written(container, name, reply.ETag, err)
 }
 
-func tooLarge(limit int64) error { return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit) }
+func headers(contentType string, md5 []byte) *blob.HTTPHeaders {
+	h := &blob.HTTPHeaders{BlobContentMD5: md5}
+	if contentType != "" {
+		h.BlobContentType = to.Ptr(contentType)
+	}
+	return h
+}

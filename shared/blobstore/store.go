@@ -2,8 +2,6 @@ package blobstore
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -13,6 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"golang.org/x/sync/errgroup"
@@ -31,25 +30,11 @@ var (
 )
 
 // Store gives access to the blobs of an account. It is safe for concurrent use.
-type Store struct {
-	account *azstorage.Account
-	stall   time.Duration // how long a download may bring nothing
-}
-
-// downloadStall is when a silent connection counts as broken. The time-out of a
-// try ends with the reply's first byte, for a stream may well take hours.
-const downloadStall = 30 * time.Second
+type Store struct{ account *azstorage.Account }
 
 // New returns the blob store of an account. Containers must exist: see
 // azstorage.Account.Ensure.
-func New(a *azstorage.Account) *Store { return &Store{account: a, stall: downloadStall} }
-
-// Options says how a blob is written. The zero value overwrites.
-type Options struct {
-	ContentType string // default application/octet-stream
-	IfNoneMatch bool   // refuse to overwrite: ErrExists
-	IfMatch     string // overwrite this version only
-}
+func New(a *azstorage.Account) *Store { return &Store{a} }
 
 // Info describes a blob.
 type Info struct {
@@ -59,7 +44,6 @@ type Info struct {
 	ContentType  string
 	LastModified time.Time // by this machine's clock
 	MD5          []byte    // of the whole blob, when the service knows it
-	mark         string    // of the conditional write that made it, see markKey; Head only
 }
 
 func (s *Store) block(container, name string) *blockblob.Client {
@@ -72,24 +56,28 @@ func (s *Store) blob(container, name string) *blob.Client {
 
 // fail names the blob and adds the sentinel that belongs to the reply.
 func (s *Store) fail(verb, container, name string, err error) error {
-	if kind := kindOf(err); kind != nil {
-		err = fmt.Errorf("%w: %w", kind, err)
+	switch {
+	case azstorage.HasCode(err, bloberror.BlobAlreadyExists):
+		err = fmt.Errorf("%w: %w", ErrExists, err)
+	case azstorage.HasCode(err, bloberror.MD5Mismatch):
+		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
+	case azstorage.IsNotFound(err) && !azstorage.HasCode(err, bloberror.ContainerNotFound):
+		err = fmt.Errorf("%w: %w", ErrNotFound, err)
+	case azstorage.IsPrecondition(err):
+		err = fmt.Errorf("%w: %w", ErrChanged, err)
 	}
 	return fmt.Errorf("%s blob %s/%s: %w", verb, s.account.Name(container), name, err)
 }
 
-func kindOf(err error) error {
-	switch {
-	case azstorage.HasCode(err, azstorage.CodeBlobAlreadyExists):
-		return ErrExists
-	case azstorage.HasCode(err, azstorage.CodeMd5Mismatch):
-		return ErrCorrupt
-	case azstorage.IsNotFound(err) && !azstorage.HasCode(err, azstorage.CodeContainerNotFound):
-		return ErrNotFound
-	case azstorage.IsPrecondition(err):
-		return ErrChanged
+// written is the ETag of a blob that was written, or the error.
+func (s *Store) written(container, name string, etag *azcore.ETag, err error) (string, error) {
+	if err == nil && etag == nil {
+		err = errors.New("the reply names no version")
 	}
-	return nil
+	if err != nil {
+		return "", s.fail("put", container, name, err)
+	}
+	return string(*etag), nil
 }
 
 // Head returns what is known of a blob without reading it.
@@ -98,29 +86,22 @@ func (s *Store) Head(ctx context.Context, container, name string) (Info, error) 
 	if err != nil {
 		return Info{}, s.fail("look at", container, name, err)
 	}
-	info := Info{Name: name, MD5: p.ContentMD5}
-	s.fill(&info, p.ContentLength, p.ETag, p.ContentType, p.LastModified)
-	for k, v := range p.Metadata {
-		if v != nil && strings.EqualFold(k, markKey) {
-			info.mark = *v
-		}
-	}
-	return info, nil
+	return s.info(name, p.ContentLength, p.ETag, p.ContentType, p.LastModified, p.ContentMD5), nil
 }
 
-func (s *Store) fill(info *Info, size *int64, etag *azcore.ETag, contentType *string, modified *time.Time) {
-	if size != nil {
-		info.Size = *size
+func (s *Store) info(name string, size *int64, etag *azcore.ETag, contentType *string, modified *time.Time, md5 []byte) Info {
+	return Info{
+		Name: name, Size: value(size), ETag: string(value(etag)), ContentType: value(contentType),
+		LastModified: s.account.LocalTime(value(modified).UTC()), MD5: md5,
 	}
-	if etag != nil {
-		info.ETag = string(*etag)
+}
+
+// value is what p points to, or the zero value.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
 	}
-	if contentType != nil {
-		info.ContentType = *contentType
-	}
-	if modified != nil {
-		info.LastModified = s.account.LocalTime(modified.UTC())
-	}
+	return v
 }
 
 // List returns the blobs whose names start with prefix, in the order of names,
@@ -141,23 +122,15 @@ func (s *Store) list(ctx context.Context, base, prefix string, uncommitted bool)
 				return
 			}
 			for _, item := range page.Segment.BlobItems {
-				if !yield(s.infoIn(item), nil) {
+				p := item.Properties
+				info := s.info(*item.Name, p.ContentLength, p.ETag, p.ContentType, p.LastModified, p.ContentMD5)
+				info.ETag = quoted(info.ETag)
+				if !yield(info, nil) {
 					return
 				}
 			}
 		}
 	}
-}
-
-// infoIn is what a list says of a blob.
-func (s *Store) infoIn(item *container.BlobItem) Info {
-	info := Info{Name: *item.Name}
-	if p := item.Properties; p != nil {
-		info.MD5 = p.ContentMD5
-		s.fill(&info, p.ContentLength, p.ETag, p.ContentType, p.LastModified)
-		info.ETag = quoted(info.ETag)
-	}
-	return info
 }
 
 // quoted returns an ETag as headers have it: a list of blobs leaves the quotes out.
@@ -171,28 +144,39 @@ func quoted(etag string) string {
 // Delete removes a blob with its snapshots. A missing blob is fine, so it may
 // be repeated.
 func (s *Store) Delete(ctx context.Context, container, name string) error {
-	_, err := s.remove(ctx, container, name, Options{})
-	return err
+	return s.DeleteVersion(ctx, container, name, "")
 }
 
 // DeleteVersion removes one version of a blob: ErrChanged when another is there, which
 // stays. A missing blob is fine, so it may be repeated.
 func (s *Store) DeleteVersion(ctx context.Context, container, name, etag string) error {
-	_, err := s.remove(ctx, container, name, Options{IfMatch: etag})
+	_, err := s.remove(ctx, container, name, etag)
 	return err
 }
 
-func (s *Store) remove(ctx context.Context, container, name string, o Options) (found bool, err error) {
+func (s *Store) remove(ctx context.Context, container, name, etag string) (found bool, err error) {
 	_, err = s.blob(container, name).Delete(ctx, &blob.DeleteOptions{
-		DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude), AccessConditions: o.conditions(),
+		DeleteSnapshots: to.Ptr(blob.DeleteSnapshotsOptionTypeInclude), AccessConditions: conditions(false, etag),
 	})
-	if azstorage.HasCode(err, azstorage.CodeBlobNotFound) {
+	if azstorage.HasCode(err, bloberror.BlobNotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, s.fail("delete", container, name, err)
 	}
 	return true, nil
+}
+
+// conditions ask for no blob at all, or for one version, or for nothing.
+func conditions(ifNone bool, ifMatch string) *blob.AccessConditions {
+	m := &blob.ModifiedAccessConditions{}
+	if ifNone {
+		m.IfNoneMatch = to.Ptr(azcore.ETagAny)
+	}
+	if ifMatch != "" {
+		m.IfMatch = to.Ptr(azcore.ETag(ifMatch))
+	}
+	return &blob.AccessConditions{ModifiedAccessConditions: m}
 }
 
 // deletesInFlight bounds DeletePrefix: a purge must not crowd out playback.
@@ -211,7 +195,7 @@ func (s *Store) DeletePrefix(ctx context.Context, container, prefix string) erro
 			return errors.Join(err, group.Wait())
 		}
 		group.Go(func() error {
-			found, err := s.remove(groupCtx, container, info.Name, Options{})
+			found, err := s.remove(groupCtx, container, info.Name, "")
 			if err != nil || found {
 				return err
 			}
@@ -223,72 +207,4 @@ func (s *Store) DeletePrefix(ctx context.Context, container, prefix string) erro
 		})
 	}
 	return group.Wait()
-}
-
-// markKey is the metadata name of a conditional write's own mark: after a lost
-// reply it tells our blob from another writer's (paper row Q13).
-const markKey = "writemark"
-
-func newMark() string {
-	var raw [12]byte
-	_, _ = rand.Read(raw[:]) // never fails since Go 1.24
-	return hex.EncodeToString(raw[:])
-}
-
-// ownWrite reports whether a blob carries mark, and its ETag.
-func (s *Store) ownWrite(ctx context.Context, container, name, mark string) (etag string, ok bool) {
-	info, err := s.Head(ctx, container, name)
-	if err != nil || info.mark != mark {
-		return "", false
-	}
-	return info.ETag, true
-}
-
-// conditional reports whether repeating the write can meet its own first try.
-func (o Options) conditional() bool { return o.IfNoneMatch || o.IfMatch != "" }
-
-func (o Options) headers(md5 []byte) *blob.HTTPHeaders {
-	h := &blob.HTTPHeaders{BlobContentMD5: md5}
-	if o.ContentType != "" {
-		h.BlobContentType = to.Ptr(o.ContentType)
-	}
-	return h
-}
-
-func (o Options) metadata(mark string) map[string]*string {
-	if !o.conditional() {
-		return nil
-	}
-	return map[string]*string{markKey: to.Ptr(mark)}
-}
-
-func (o Options) conditions() *blob.AccessConditions {
-	if !o.conditional() {
-		return nil
-	}
-	m := &blob.ModifiedAccessConditions{}
-	if o.IfNoneMatch {
-		m.IfNoneMatch = to.Ptr(azcore.ETagAny)
-	}
-	if o.IfMatch != "" {
-		m.IfMatch = to.Ptr(azcore.ETag(o.IfMatch))
-	}
-	return &blob.AccessConditions{ModifiedAccessConditions: m}
-}
-
-// settle turns the outcome of a write into an ETag or an error.
-func (s *Store) settle(ctx context.Context, verb, container, name string, o Options, mark string, tries int, etag *azcore.ETag, err error) (string, error) {
-	if err == nil {
-		if etag == nil {
-			return "", nil
-		}
-		return string(*etag), nil
-	}
-	refused := azstorage.IsConflict(err) || azstorage.IsPrecondition(err)
-	if o.conditional() && refused && tries > 1 {
-		if own, ok := s.ownWrite(ctx, container, name, mark); ok {
-			return own, nil
-		}
-	}
-	return "", s.fail(verb, container, name, err)
 }

@@ -78,8 +78,8 @@ type Catalog struct {
 // New returns the catalogue of an account, whose tables exist.
 func New(a *azstorage.Account) *Catalog {
 	c := &Catalog{
-		catalog: tablestore.New(a.Table(CatalogTable)),
-		recent:  tablestore.New(a.Table(RecentTable)),
+		catalog: tablestore.New(a, CatalogTable),
+		recent:  tablestore.New(a, RecentTable),
 		Keeper:  indexrows.New(a, CatalogTable, referenceRow, CatalogTable, RecentTable),
 	}
 	c.Keeper.Rows = rowsOf

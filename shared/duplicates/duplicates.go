@@ -41,7 +41,7 @@ func SameLook(hashes string, seconds int) string { return fmt.Sprintf("looks-%s-
 type Index struct{ table *tablestore.Table }
 
 // New returns the index of an account, whose table must exist.
-func New(a *azstorage.Account) *Index { return &Index{tablestore.New(a.Table(Table))} }
+func New(a *azstorage.Account) *Index { return &Index{tablestore.New(a, Table)} }
 
 // First notes that a video has a key, and returns which living video had it first:
 // id itself when there is no other. A first one that is gone is replaced. Safe to

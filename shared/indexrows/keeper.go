@@ -91,7 +91,7 @@ type Keeper struct {
 func New(a *azstorage.Account, home, rowKey string, tables ...string) *Keeper {
 	k := &Keeper{home: home, rowKey: rowKey, tables: map[string]*tablestore.Table{}, Now: time.Now}
 	for _, name := range append(tables, home) {
-		k.tables[name] = tablestore.New(a.Table(name))
+		k.tables[name] = tablestore.New(a, name)
 	}
 	return k
 }

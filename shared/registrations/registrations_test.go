@@ -70,8 +70,8 @@ func TestThePapersExample(t *testing.T) {
 		if diff := cmp.Diff(c.want, got, plain); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		if n := meter.Requests(); name != "ages 59–50" && (n != 1 || meter.ByClass(tablestore.RowRange) != 1 || meter.EntitiesRead() != len(c.want)) {
-			t.Errorf("%s: %d requests, %d of them row ranges, %d rows read for %d", name, n, meter.ByClass(tablestore.RowRange), meter.EntitiesRead(), len(c.want))
+		if n := meter.Requests(); name != "ages 59–50" && (n != 1 || meter.ByClass(tablestore.RowRange) != 1 || meter.Counts().Rows != len(c.want)) {
+			t.Errorf("%s: %d requests, %d of them row ranges, %d rows read for %d", name, n, meter.ByClass(tablestore.RowRange), meter.Counts().Rows, len(c.want))
 		}
 	}
 	all := r.list(t.Context(), Query{}, 3) // three pages

@@ -31,7 +31,7 @@ type Store struct {
 // New returns the registrations of an account, whose table exists.
 func New(a *azstorage.Account) *Store {
 	s := &Store{
-		rows:   tablestore.New(a.Table(Table)),
+		rows:   tablestore.New(a, Table),
 		Keeper: indexrows.New(a, Table, referenceRow, Table),
 	}
 	s.Keeper.Rows = rowsOf

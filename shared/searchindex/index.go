@@ -85,9 +85,9 @@ type Index struct {
 // New returns the index of an account, whose tables exist.
 func New(a *azstorage.Account) *Index {
 	x := &Index{
-		terms:    tablestore.New(a.Table(TermsTable)),
-		postings: tablestore.New(a.Table(PostingsTable)),
-		variants: tablestore.New(a.Table(VariantsTable)),
+		terms:    tablestore.New(a, TermsTable),
+		postings: tablestore.New(a, PostingsTable),
+		variants: tablestore.New(a, VariantsTable),
 		Keeper:   indexrows.New(a, PostingsTable, referenceRow, PostingsTable),
 		scanTime: scanTime,
 	}

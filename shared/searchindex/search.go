@@ -81,7 +81,7 @@ func (x *Index) Search(ctx context.Context, q Query, limit int, token string) (R
 	if q.Facets && result.Facets == nil {
 		result.Facets = &Facets{Complete: true}
 	}
-	result.EntitiesRead, result.Requests = meter.EntitiesRead(), meter.Requests()
+	result.EntitiesRead, result.Requests = meter.Counts().Rows, meter.Requests()
 	return result, nil
 }
 
@@ -230,7 +230,7 @@ func (x *Index) scan(ctx context.Context, p *plan, from string, most int) (hits,
 	start, reached := from, from
 	candidates := &rowstream.Intersection{Lists: x.lists(p, most), Step: func(from string) error {
 		reached = from
-		if from != start && (meter.Requests() > maxRequests || meter.EntitiesRead() > maxRead || time.Since(begun) > x.scanTime) {
+		if from != start && (meter.Requests() > maxRequests || meter.Counts().Rows > maxRead || time.Since(begun) > x.scanTime) {
 			return errSpent
 		}
 		return nil

@@ -1,10 +1,12 @@
 package tablestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
@@ -32,102 +34,97 @@ type Op struct {
 	IfMatch string // ETag; "" or AnyETag: any version
 }
 
-// BatchError is a transaction that the service refused; none of it was done.
-// errors.Is knows the sentinels, azstorage.Describe the status and code.
-type BatchError struct {
-	Index  int // of the operation that failed, or −1 when the service did not say
-	Op     Op  // that operation, when Index is not −1
-	Status int
-	Code   string
-	err    error
-}
-
-// Error names the operation and the row.
-func (e *BatchError) Error() string {
-	if e.Index < 0 {
-		return fmt.Sprintf("table transaction: %d %s", e.Status, e.Code)
-	}
-	return fmt.Sprintf("table transaction: operation %d, %s row %q/%q: %d %s",
-		e.Index, e.Op.Kind, e.Op.Entity.PartitionKey, e.Op.Entity.RowKey, e.Status, e.Code)
-}
-
-// StorageError is what azstorage.Describe reads: the error inside the transaction,
-// whose own status is 202.
-func (e *BatchError) StorageError() (status int, code string) { return e.Status, e.Code }
-
-// Unwrap gives the sentinel, if one fits, and the SDK's error.
-func (e *BatchError) Unwrap() []error {
-	if sentinel := sentinelOf(e); sentinel != nil {
-		return []error{sentinel, e.err}
-	}
-	return []error{e.err}
-}
-
 // Submit runs one entity-group transaction: all of ops or none (paper row T2).
 // It returns the new ETag of every operation, "" for deletes.
 //
 // It returns ErrLimit, and sends nothing, for operations on more than one partition,
 // more than MaxBatchOps operations, more than MaxBatchBytes, a row named twice, and
-// a row over a limit of its own. When the service refuses, the error is a
-// *BatchError. A lost reply is recognised by reading a row back (row Q13).
+// a row over a limit of its own. When the service refuses, none of it was done: the error
+// names the operation, azstorage.Describe has its status and code, and errors.Is knows the
+// sentinels. A lost reply is recognised by reading a row back (row Q13).
 func (t *Table) Submit(ctx context.Context, ops []Op) (etags []string, err error) {
-	writeID := newOpID()
-	actions, size, err := actionsOf(ops, writeID)
+	writeID := newWriteID()
+	all, err := plan(ops, writeID)
+	if err == nil && len(all) != 1 {
+		err = limitf("%d operations are %d transactions: want one partition, each row once, at most %d operations and %d bytes",
+			len(ops), len(all), MaxBatchOps, MaxBatchBytes)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("table transaction: %w", err)
 	}
-	if size > MaxBatchBytes {
-		return nil, fmt.Errorf("table transaction: %w", limitf("%d bytes, at most %d", size, MaxBatchBytes))
-	}
+	return t.submit(ctx, all[0], writeID)
+}
+
+func (t *Table) submit(ctx context.Context, all *transaction, writeID string) (etags []string, err error) {
 	azstorage.CountQuery(ctx, Point)
 	try, tries := azstorage.WithAttempts(ctx)
 	var reply *http.Response
-	_, err = t.client.SubmitTransaction(policy.WithCaptureResponse(try, &reply), actions, nil)
+	_, err = t.client.SubmitTransaction(policy.WithCaptureResponse(try, &reply), all.actions, nil)
 	if err == nil {
-		return replyETags(reply, len(ops))
+		return replyETags(reply, len(all.ops))
 	}
-	if *tries > 1 {
-		if own, ok := t.ownBatch(ctx, ops, writeID, err); ok {
+	if *tries > 1 && (azstorage.IsConflict(err) || azstorage.IsPrecondition(err) || azstorage.IsNotFound(err)) {
+		if own, ok := t.ownBatch(ctx, all.ops, writeID); ok {
 			return own, nil
 		}
 	}
-	return nil, batchError(ops, err)
+	what := "table transaction"
+	if i := failedOp(all.ops, err); i >= 0 {
+		what += fmt.Sprintf(": operation %d, %s", i, all.ops[i])
+	}
+	return nil, failed(what, err)
 }
 
-// actionsOf checks ops and encodes them. size estimates the request in bytes, and
-// never too low.
-func actionsOf(ops []Op, writeID string) (actions []aztables.TransactionAction, size int, err error) {
-	if len(ops) == 0 {
-		return nil, 0, errors.New("no operations")
+// String names the operation and the row.
+func (op Op) String() string {
+	return fmt.Sprintf("%s row %q/%q", op.Kind, op.Entity.PartitionKey, op.Entity.RowKey)
+}
+
+// failedOp is the index of the operation because of which a transaction failed, or −1 when
+// the service did not say.
+func failedOp(ops []Op, err error) int {
+	reply, inside := azstorage.BatchFailure(err)
+	switch {
+	case !inside:
+	case len(ops) == 1:
+		return 0
+	case reply.Index < len(ops):
+		return reply.Index
 	}
-	if len(ops) > MaxBatchOps {
-		return nil, 0, limitf("%d operations, at most %d", len(ops), MaxBatchOps)
-	}
-	partition := ops[0].Entity.PartitionKey
-	seen := make(map[string]bool, len(ops))
-	actions = make([]aztables.TransactionAction, len(ops))
+	return -1
+}
+
+// transaction is operations that fit one entity-group transaction.
+type transaction struct {
+	ops     []Op
+	actions []aztables.TransactionAction
+	size    int // of the request in bytes, never too low
+}
+
+// plan checks and encodes operations and cuts them into as few transactions as possible, in
+// their order. A row named twice starts a new one, so that the last operation wins.
+func plan(ops []Op, writeID string) (all []*transaction, _ error) {
+	var now *transaction
 	for i, op := range ops {
-		e := op.Entity
-		if e.PartitionKey != partition {
-			return nil, 0, limitf("operation %d is in partition %q, the first in %q", i, e.PartitionKey, partition)
-		}
-		if seen[e.RowKey] {
-			return nil, 0, limitf("operation %d names row %q a second time", i, e.RowKey)
-		}
-		seen[e.RowKey] = true
-		actions[i], err = actionOf(op, writeID)
+		action, err := actionOf(op, writeID)
 		if err != nil {
-			return nil, 0, fmt.Errorf("operation %d, %s row %q/%q: %w", i, op.Kind, e.PartitionKey, e.RowKey, err)
+			return nil, fmt.Errorf("operation %d, %s: %w", i, op, err)
 		}
-		size += opSize(actions[i], e)
+		// The row, the keys once more in the address, and headers.
+		size := len(action.Entity) + 3*(len(op.Entity.PartitionKey)+len(op.Entity.RowKey)) + 1024
+		if now == nil || !now.takes(op, size) {
+			now = &transaction{}
+			all = append(all, now)
+		}
+		now.ops, now.actions, now.size = append(now.ops, op), append(now.actions, action), now.size+size
 	}
-	return actions, size, nil
+	return all, nil
 }
 
-// opSize estimates the bytes that an operation adds to the request: the row, the
-// keys once more in the address, and headers.
-func opSize(action aztables.TransactionAction, e Entity) int {
-	return len(action.Entity) + 3*(len(e.PartitionKey)+len(e.RowKey)) + 1024
+func (t *transaction) takes(op Op, size int) bool {
+	return len(t.ops) < MaxBatchOps && t.size+size <= MaxBatchBytes && !slices.ContainsFunc(t.ops, func(other Op) bool {
+		return other.Entity.PartitionKey != op.Entity.PartitionKey || other.Entity.RowKey == op.Entity.RowKey
+	})
 }
 
 func actionOf(op Op, writeID string) (aztables.TransactionAction, error) {
@@ -136,19 +133,18 @@ func actionOf(op Op, writeID string) (aztables.TransactionAction, error) {
 		e.Props = nil
 	}
 	body, err := encode(e, writeID)
-	action := aztables.TransactionAction{Entity: body}
+	action := aztables.TransactionAction{Entity: body, IfMatch: etagOf(op.IfMatch)}
 	switch op.Kind {
 	case OpInsert:
 		action.ActionType = aztables.TransactionTypeAdd
 	case OpUpsert:
-		action.ActionType = aztables.TransactionTypeInsertReplace
+		action.ActionType, action.IfMatch = aztables.TransactionTypeInsertReplace, nil // with an ETag it would be a replace
 	case OpReplace:
-		// Without an ETag the service would take it for an upsert.
-		action.ActionType, action.IfMatch = aztables.TransactionTypeUpdateReplace, etagOf(op.IfMatch)
+		action.ActionType = aztables.TransactionTypeUpdateReplace
 	case OpMerge:
-		action.ActionType, action.IfMatch = aztables.TransactionTypeUpdateMerge, etagOf(op.IfMatch)
+		action.ActionType = aztables.TransactionTypeUpdateMerge
 	case OpDelete:
-		action.ActionType, action.IfMatch = aztables.TransactionTypeDelete, etagOf(op.IfMatch)
+		action.ActionType = aztables.TransactionTypeDelete
 	default:
 		return action, fmt.Errorf("unknown kind %q", op.Kind)
 	}
@@ -167,48 +163,24 @@ func replyETags(reply *http.Response, n int) ([]string, error) {
 	return etags, nil
 }
 
-func batchError(ops []Op, err error) error {
-	status, code, ok := azstorage.Describe(err)
-	if !ok {
-		return fmt.Errorf("table transaction: %w", err)
-	}
-	failure := &BatchError{Index: -1, Status: status, Code: code, err: err}
-	if reply, inside := azstorage.BatchFailure(err); inside && reply.Index >= 0 && reply.Index < len(ops) {
-		failure.Index, failure.Op = reply.Index, ops[reply.Index]
-	} else if len(ops) == 1 {
-		failure.Index, failure.Op = 0, ops[0]
-	}
-	return failure
-}
-
-// ownBatch decides, after a repeated transaction met a conflict, whether an earlier
+// ownBatch decides, after a repeated transaction was refused, whether an earlier
 // try of ours had succeeded. A transaction is atomic, so one row with our write id
 // proves all of it. If it has deletes only, the proof is that all rows are gone.
-func (t *Table) ownBatch(ctx context.Context, ops []Op, writeID string, cause error) (etags []string, ok bool) {
-	status, _, known := azstorage.Describe(cause)
-	if !known || (status != http.StatusConflict && status != http.StatusPreconditionFailed && status != http.StatusNotFound) {
-		return nil, false
-	}
+func (t *Table) ownBatch(ctx context.Context, ops []Op, writeID string) (etags []string, own bool) {
 	etags = make([]string, len(ops))
-	writes, gone := 0, 0
+	writes, gone := 0, true
 	for i, op := range ops {
-		if op.Kind != OpDelete {
-			writes++
-		}
 		now, err := t.Get(ctx, op.Entity.PartitionKey, op.Entity.RowKey)
-		switch {
-		case err == nil && op.Kind != OpDelete && now.opID == writeID:
-			etags[i], ok = now.ETag, true
-		case errors.Is(err, ErrNotFound) && op.Kind == OpDelete:
-			gone++
-		case err != nil && !errors.Is(err, ErrNotFound):
-			return nil, false
+		if op.Kind == OpDelete {
+			gone = gone && errors.Is(err, ErrNotFound)
+			continue
+		}
+		writes++
+		if err == nil && now.writeID == writeID {
+			etags[i], own = now.ETag, true
 		}
 	}
-	if writes == 0 {
-		return etags, gone == len(ops)
-	}
-	return etags, ok
+	return etags, own || writes == 0 && gone
 }
 
 // SubmitAll runs any number of operations in as few transactions as possible. It
@@ -216,55 +188,42 @@ func (t *Table) ownBatch(ctx context.Context, ops []Op, writeID string, cause er
 // MaxBatchBytes. Only each transaction is atomic, so it takes only upserts and
 // deletes: all of them may be repeated. Deleting a missing row is no error.
 func (t *Table) SubmitAll(ctx context.Context, ops []Op) error {
-	var order []string
-	groups := map[string][]Op{}
+	place := map[string]int{} // of a partition
 	for i, op := range ops {
 		if (op.Kind != OpUpsert && op.Kind != OpDelete) || (op.IfMatch != "" && op.IfMatch != AnyETag) {
 			return fmt.Errorf("table transactions: operation %d is a conditional %s: want upserts and deletes", i, op.Kind)
 		}
-		pk := op.Entity.PartitionKey
-		if _, seen := groups[pk]; !seen {
-			order = append(order, pk)
+		if _, seen := place[op.Entity.PartitionKey]; !seen {
+			place[op.Entity.PartitionKey] = i
 		}
-		groups[pk] = append(groups[pk], op)
 	}
-	for _, pk := range order {
-		chunks, err := chunk(groups[pk])
-		if err != nil {
-			return fmt.Errorf("table transactions: %w", err)
-		}
-		for _, c := range chunks {
-			if err := t.submitTolerant(ctx, c); err != nil {
-				return err
-			}
+	ops = slices.SortedStableFunc(slices.Values(ops), func(a, b Op) int {
+		return cmp.Compare(place[a.Entity.PartitionKey], place[b.Entity.PartitionKey])
+	})
+	writeID := newWriteID()
+	all, err := plan(ops, writeID)
+	if err != nil {
+		return fmt.Errorf("table transactions: %w", err)
+	}
+	for _, transaction := range all {
+		if err := t.submitTolerant(ctx, transaction, writeID); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// chunk cuts the operations of one partition into transactions. A row named
-// twice starts a new one, so that the last operation wins.
-func chunk(ops []Op) ([][]Op, error) {
-	var chunks [][]Op
-	var now []Op
-	size, seen := 0, map[string]bool{}
-	for _, op := range ops {
-		action, err := actionOf(op, newOpID())
-		if err != nil {
-			return nil, fmt.Errorf("%s row %q/%q: %w", op.Kind, op.Entity.PartitionKey, op.Entity.RowKey, err)
+// submitTolerant drops deletes of rows that are gone and tries again.
+func (t *Table) submitTolerant(ctx context.Context, all *transaction, writeID string) error {
+	for len(all.ops) > 0 {
+		_, err := t.submit(ctx, all, writeID)
+		i := failedOp(all.ops, err)
+		if !errors.Is(err, ErrNotFound) || i < 0 || all.ops[i].Kind != OpDelete {
+			return err
 		}
-		n := opSize(action, op.Entity)
-		if len(now) > 0 && (len(now) == MaxBatchOps || size+n > MaxBatchBytes || seen[op.Entity.RowKey]) {
-			chunks = append(chunks, now)
-			now, size, seen = nil, 0, map[string]bool{}
-		}
-		now, size = append(now, op), size+n
-		seen[op.Entity.RowKey] = true
+		all.ops, all.actions = slices.Delete(all.ops, i, i+1), slices.Delete(all.actions, i, i+1)
 	}
-	if len(now) > 0 {
-		chunks = append(chunks, now)
-	}
-	return chunks, nil
+	return nil
 }
 
 // Clear removes all rows that a query selects and returns how many it removed. It reads and
@@ -291,20 +250,4 @@ func (t *Table) Clear(ctx context.Context, query Query) (removed int, _ error) {
 			return removed, nil
 		}
 	}
-}
-
-// submitTolerant drops deletes of rows that are gone and tries again.
-func (t *Table) submitTolerant(ctx context.Context, ops []Op) error {
-	for len(ops) > 0 {
-		_, err := t.Submit(ctx, ops)
-		var failure *BatchError
-		if err == nil || !errors.As(err, &failure) || !errors.Is(err, ErrNotFound) {
-			return err
-		}
-		if failure.Index < 0 || failure.Op.Kind != OpDelete {
-			return err
-		}
-		ops = append(append([]Op(nil), ops[:failure.Index]...), ops[failure.Index+1:]...)
-	}
-	return nil
 }

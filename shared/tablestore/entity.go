@@ -23,7 +23,7 @@ type Entity struct {
 	Timestamp    time.Time      // of the last write, by this machine's clock, set by reads
 	Props        map[string]any // without keys, ETag and Timestamp
 
-	opID    string // write id of the write that made this version
+	writeID string // of the write that made this version
 	mistake *error // what Err returns; nil in a row that was not read
 }
 
@@ -111,7 +111,7 @@ const timeFormat = "2006-01-02T15:04:05.0000000Z"
 const typeSuffix = "@odata.type"
 
 // encode checks the limits and writes the row as JSON with type annotations.
-func encode(e Entity, op string) ([]byte, error) {
+func encode(e Entity, writeID string) ([]byte, error) {
 	if err := checkEntity(e); err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func encode(e Entity, op string) ([]byte, error) {
 		}
 	}
 	row["PartitionKey"], row["RowKey"] = e.PartitionKey, e.RowKey
-	row[opIDProperty] = op
+	row[opIDProperty] = writeID
 	return json.Marshal(row)
 }
 
@@ -140,13 +140,8 @@ func wire(value any) (any, string) {
 	case int64:
 		return strconv.FormatInt(v, 10), "Edm.Int64"
 	case float64:
-		switch {
-		case math.IsNaN(v):
-			return "NaN", "Edm.Double"
-		case math.IsInf(v, 1):
-			return "Infinity", "Edm.Double"
-		case math.IsInf(v, -1):
-			return "-Infinity", "Edm.Double"
+		if text := fmt.Sprint(v); math.IsNaN(v) || math.IsInf(v, 0) {
+			return strings.TrimPrefix(strings.Replace(text, "Inf", "Infinity", 1), "+"), "Edm.Double"
 		}
 		return v, "Edm.Double"
 	case time.Time:
@@ -183,23 +178,15 @@ func decode(text []byte) (Entity, error) {
 		switch name {
 		case "PartitionKey", "RowKey":
 		case "Timestamp":
-			e.Timestamp = asTime(value)
+			text, _ := raw.(string)
+			e.Timestamp, _ = time.Parse(time.RFC3339Nano, text) // the service's own clock: a bad one reads as zero
 		case opIDProperty:
-			e.opID, _ = value.(string)
+			e.writeID, _ = value.(string)
 		default:
 			e.Props[name] = value
 		}
 	}
 	return e, nil
-}
-
-func asTime(value any) time.Time {
-	if t, ok := value.(time.Time); ok {
-		return t
-	}
-	text, _ := value.(string)
-	t, _ := time.Parse(time.RFC3339Nano, text) // the service's own clock: a bad one reads as zero
-	return t.UTC()
 }
 
 func unwire(raw any, edm string) (any, error) {
@@ -213,12 +200,6 @@ func unwire(raw any, edm string) (any, error) {
 	case edm == "Edm.Binary" && isText:
 		return base64.StdEncoding.DecodeString(text)
 	case edm == "Edm.Double" && isText:
-		if text == "Infinity" {
-			return math.Inf(1), nil
-		}
-		if text == "-Infinity" {
-			return math.Inf(-1), nil
-		}
 		return strconv.ParseFloat(text, 64)
 	}
 	number, isNumber := raw.(json.Number)

@@ -3,7 +3,9 @@ package tablestore
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -39,17 +41,13 @@ func checkKey(name, key string) error {
 	if key == "" {
 		return limitf("%s is empty: the service takes it, but the SDK cannot address it", name)
 	}
-	units := 0
-	for _, r := range key {
-		if forbiddenInKey(r) {
-			return limitf("%s %q holds %q: compose keys with EscapeKey", name, key, r)
-		}
-		units += utf16Units(r)
+	if strings.ContainsFunc(key, forbiddenInKey) {
+		return limitf("%s %q holds characters that keys must not hold: compose keys with EscapeKey", name, key)
 	}
 	if !utf8.ValidString(key) {
 		return limitf("%s %q is not UTF-8", name, key)
 	}
-	if units > MaxKeyUnits {
+	if units := utf16Len(key); units > MaxKeyUnits {
 		return limitf("%s has %d characters, at most %d", name, units, MaxKeyUnits)
 	}
 	return nil
@@ -135,17 +133,4 @@ func valueSize(name string, value any) (int, error) {
 	}
 }
 
-func utf16Units(r rune) int {
-	if r > 0xFFFF {
-		return 2
-	}
-	return 1
-}
-
-func utf16Len(s string) int {
-	n := 0
-	for _, r := range s {
-		n += utf16Units(r)
-	}
-	return n
-}
+func utf16Len(s string) int { return len(utf16.Encode([]rune(s))) }

@@ -28,17 +28,7 @@ const (
 
 // String returns "point", "row range", "partition range" or "scan".
 func (c Class) String() string {
-	switch c {
-	case Point:
-		return "point"
-	case RowRange:
-		return "row range"
-	case PartitionRange:
-		return "partition range"
-	case Scan:
-		return "scan"
-	}
-	return fmt.Sprintf("class %d", int(c))
+	return [...]string{"point", "row range", "partition range", "scan"}[c]
 }
 
 // Query selects rows, in the order of their keys. Ranges are half-open: From is
@@ -115,22 +105,19 @@ func (q Query) filter() string {
 // with an empty page. An error ends the sequence.
 func (t *Table) Query(ctx context.Context, q Query) iter.Seq2[Entity, error] {
 	return func(yield func(Entity, error) bool) {
-		var at position
-		for {
-			page, next, err := t.fetch(ctx, q, at)
-			if err != nil {
-				yield(Entity{}, err)
-				return
-			}
+		for token := ""; ; {
+			page, next, err := t.Page(ctx, q, token)
 			for _, e := range page {
 				if !yield(e, nil) {
 					return
 				}
 			}
-			if next == (position{}) {
+			if err != nil {
+				yield(Entity{}, err)
+			}
+			if token = next; token == "" {
 				return
 			}
-			at = next
 		}
 	}
 }

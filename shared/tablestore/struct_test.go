@@ -41,7 +41,7 @@ func TestStructsComeBack(t *testing.T) {
 	if err := a.Ensure(t.Context(), nil, nil, []string{"structs"}); err != nil {
 		t.Fatal(err)
 	}
-	table := tablestore.New(a.Table("structs"))
+	table := tablestore.New(a, "structs")
 	for name, want := range map[string]everything{
 		"full": {
 			inner: inner{Small: 1, Large: math.MaxInt64}, Text: "red", Whole: -7, Wide: 1 << 40, Part: 2, Yes: true,
@@ -77,7 +77,7 @@ func TestStructsThatCannotBe(t *testing.T) {
 	if err := a.Ensure(t.Context(), nil, nil, []string{"structs"}); err != nil {
 		t.Fatal(err)
 	}
-	table := tablestore.New(a.Table("structs"))
+	table := tablestore.New(a, "structs")
 	row := tablestore.Entity{PartitionKey: "p", RowKey: "r", Props: tablestore.Props(everything{Doc: json.RawMessage(`{`)})}
 	if _, err := table.Upsert(t.Context(), row); err == nil || !strings.Contains(err.Error(), "Doc") {
 		t.Errorf("broken JSON is written: %v", err)

@@ -1,9 +1,9 @@
 package tablestore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -34,24 +34,26 @@ const AnyETag = "*"
 
 // Table is one table. It is safe for concurrent use.
 type Table struct {
-	client   azstorage.Table
+	account  *azstorage.Account
+	base     string // its name without the prefix
+	client   *aztables.Client
 	reported *lru.Cache[string, struct{}] // versions of rows that could not be read
 }
 
-// New wraps a client made by azstorage.Account.Table.
-func New(client azstorage.Table) *Table {
+// New returns a table of an account, given its base name. It makes no request.
+func New(a *azstorage.Account, base string) *Table {
 	reported, err := lru.New[string, struct{}](maxReported)
 	if err != nil {
 		panic(err) // maxReported is not positive
 	}
-	client.Account.CountUnreadable(client.Base, 0)
-	return &Table{client: client, reported: reported}
+	a.CountUnreadable(base, 0)
+	return &Table{account: a, base: base, client: a.Table(base), reported: reported}
 }
 
 // decode reads a row and converts the time of its last write.
 func (t *Table) decode(text []byte) (Entity, error) {
 	e, err := decode(text)
-	e.Timestamp = t.client.Account.LocalTime(e.Timestamp)
+	e.Timestamp = t.account.LocalTime(e.Timestamp)
 	return e, err
 }
 
@@ -79,72 +81,63 @@ func (t *Table) Get(ctx context.Context, pk, rk string) (Entity, error) {
 // Insert adds a row that must not exist and returns its ETag. ErrExists. A lost
 // reply is recognised by reading the row back.
 func (t *Table) Insert(ctx context.Context, e Entity) (etag string, err error) {
-	op := newOpID()
-	body, err := encode(e, op)
-	if err != nil {
-		return "", rowError("insert", e.PartitionKey, e.RowKey, err)
-	}
-	azstorage.CountQuery(ctx, Point)
-	try, tries := azstorage.WithAttempts(ctx)
-	reply, err := t.client.AddEntity(try, body, nil)
-	if err == nil {
-		return string(reply.ETag), nil
-	}
-	return t.refused(ctx, "insert", e, op, *tries > 1 && azstorage.IsConflict(err), err)
+	return t.write(ctx, Op{Kind: OpInsert, Entity: e})
 }
 
 // Upsert writes a row whatever was there, dropping properties that e does not
 // have, and returns its ETag. Safe to repeat.
 func (t *Table) Upsert(ctx context.Context, e Entity) (etag string, err error) {
-	body, err := encode(e, newOpID())
-	if err != nil {
-		return "", rowError("upsert", e.PartitionKey, e.RowKey, err)
-	}
-	azstorage.CountQuery(ctx, Point)
-	reply, err := t.client.UpsertEntity(ctx, body, &aztables.UpsertEntityOptions{UpdateMode: aztables.UpdateModeReplace})
-	if err != nil {
-		return "", rowError("upsert", e.PartitionKey, e.RowKey, err)
-	}
-	return string(reply.ETag), nil
+	return t.write(ctx, Op{Kind: OpUpsert, Entity: e})
 }
 
 // Update replaces a row that must exist in the version ifMatch, or in any with
 // AnyETag, and returns its new ETag. ErrChanged, ErrNotFound. A lost reply is
 // recognised by reading the row back.
 func (t *Table) Update(ctx context.Context, e Entity, ifMatch string) (etag string, err error) {
-	return t.update(ctx, e, ifMatch, aztables.UpdateModeReplace)
+	return t.write(ctx, Op{Kind: OpReplace, Entity: e, IfMatch: ifMatch})
 }
 
 // Merge is Update that keeps properties which e does not have.
 func (t *Table) Merge(ctx context.Context, e Entity, ifMatch string) (etag string, err error) {
-	return t.update(ctx, e, ifMatch, aztables.UpdateModeMerge)
+	return t.write(ctx, Op{Kind: OpMerge, Entity: e, IfMatch: ifMatch})
 }
 
-func (t *Table) update(ctx context.Context, e Entity, ifMatch string, mode aztables.UpdateMode) (string, error) {
-	op := newOpID()
-	body, err := encode(e, op)
+func (t *Table) write(ctx context.Context, op Op) (etag string, err error) {
+	writeID := newWriteID()
+	body, err := encode(op.Entity, writeID)
 	if err != nil {
-		return "", rowError("update", e.PartitionKey, e.RowKey, err)
+		return "", failed(op.String(), err)
 	}
 	azstorage.CountQuery(ctx, Point)
 	try, tries := azstorage.WithAttempts(ctx)
-	reply, err := t.client.UpdateEntity(try, body, &aztables.UpdateEntityOptions{IfMatch: etagOf(ifMatch), UpdateMode: mode})
-	if err == nil {
-		return string(reply.ETag), nil
-	}
-	return t.refused(ctx, "update", e, op, *tries > 1 && azstorage.IsPrecondition(err), err)
-}
-
-// refused returns the error of a write or, when it may have met its own earlier
-// try, finds out whether it did.
-func (t *Table) refused(ctx context.Context, verb string, e Entity, op string, own bool, err error) (etag string, _ error) {
-	if own {
-		if etag, ok := t.ownWrite(ctx, e, op); ok {
-			return etag, nil
+	etag, err = t.send(try, op, body)
+	if err != nil && op.Kind != OpUpsert && *tries > 1 && (azstorage.IsConflict(err) || azstorage.IsPrecondition(err)) {
+		now, readErr := t.Get(ctx, op.Entity.PartitionKey, op.Entity.RowKey)
+		if readErr == nil && now.writeID == writeID {
+			return now.ETag, nil // our own earlier try did it
 		}
 		err = fmt.Errorf("%w: %w", ErrUnclear, err)
 	}
-	return "", rowError(verb, e.PartitionKey, e.RowKey, err)
+	if err != nil {
+		return "", failed(op.String(), err)
+	}
+	return etag, nil
+}
+
+func (t *Table) send(ctx context.Context, op Op, body []byte) (etag string, err error) {
+	mode := aztables.UpdateModeReplace
+	switch op.Kind {
+	case OpInsert:
+		reply, err := t.client.AddEntity(ctx, body, nil)
+		return string(reply.ETag), err
+	case OpUpsert:
+		reply, err := t.client.UpsertEntity(ctx, body, &aztables.UpsertEntityOptions{UpdateMode: mode})
+		return string(reply.ETag), err
+	case OpMerge:
+		mode = aztables.UpdateModeMerge
+	}
+	reply, err := t.client.UpdateEntity(ctx, body, &aztables.UpdateEntityOptions{IfMatch: etagOf(op.IfMatch), UpdateMode: mode})
+	return string(reply.ETag), err
 }
 
 // Delete removes a row in the version ifMatch, or in any with AnyETag.
@@ -156,7 +149,7 @@ func (t *Table) Delete(ctx context.Context, pk, rk, ifMatch string) error {
 	azstorage.CountQuery(ctx, Point)
 	try, tries := azstorage.WithAttempts(ctx)
 	_, err := t.client.DeleteEntity(try, pk, rk, &aztables.DeleteEntityOptions{IfMatch: etagOf(ifMatch)})
-	if err != nil && *tries > 1 && azstorage.HasCode(err, azstorage.CodeResourceNotFound) {
+	if err != nil && *tries > 1 && azstorage.HasCode(err, aztables.ResourceNotFound) {
 		return nil // our own earlier try did it
 	}
 	if err != nil {
@@ -165,46 +158,26 @@ func (t *Table) Delete(ctx context.Context, pk, rk, ifMatch string) error {
 	return nil
 }
 
-// ownWrite reports whether the row has our write id, and returns its ETag.
-func (t *Table) ownWrite(ctx context.Context, e Entity, op string) (etag string, ok bool) {
-	now, err := t.Get(ctx, e.PartitionKey, e.RowKey)
-	if err != nil || now.opID != op {
-		return "", false
-	}
-	return now.ETag, true
-}
+func etagOf(ifMatch string) *azcore.ETag { return to.Ptr(azcore.ETag(cmp.Or(ifMatch, AnyETag))) }
 
-func etagOf(ifMatch string) *azcore.ETag {
-	if ifMatch == "" {
-		ifMatch = AnyETag
-	}
-	return to.Ptr(azcore.ETag(ifMatch))
-}
-
-func newOpID() string {
-	var raw [12]byte
-	_, _ = rand.Read(raw[:]) // never fails since Go 1.24
-	return hex.EncodeToString(raw[:])
-}
+// newWriteID returns the name of one write: see the package comment.
+func newWriteID() string { return rand.Text() }
 
 // rowError names the row and adds the sentinel that belongs to the reply.
 func rowError(verb, pk, rk string, err error) error {
-	if sentinel := sentinelOf(err); sentinel != nil {
-		return fmt.Errorf("%s row %q/%q: %w: %w", verb, pk, rk, sentinel, err)
-	}
-	return fmt.Errorf("%s row %q/%q: %w", verb, pk, rk, err)
+	return failed(fmt.Sprintf("%s row %q/%q", verb, pk, rk), err)
 }
 
-// sentinelOf maps a reply to an error that callers act on. A missing table is
+// failed says what failed and adds the sentinel that belongs to the reply. A missing table is
 // not a missing row.
-func sentinelOf(err error) error {
+func failed(what string, err error) error {
 	switch {
-	case azstorage.HasCode(err, azstorage.CodeEntityAlreadyExists):
-		return ErrExists
+	case azstorage.HasCode(err, aztables.EntityAlreadyExists):
+		err = fmt.Errorf("%w: %w", ErrExists, err)
 	case azstorage.IsPrecondition(err):
-		return ErrChanged
-	case azstorage.HasCode(err, azstorage.CodeResourceNotFound, "EntityNotFound"):
-		return ErrNotFound
+		err = fmt.Errorf("%w: %w", ErrChanged, err)
+	case azstorage.HasCode(err, aztables.ResourceNotFound, aztables.EntityNotFound):
+		err = fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
-	return nil
+	return fmt.Errorf("%s: %w", what, err)
 }

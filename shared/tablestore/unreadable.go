@@ -73,19 +73,19 @@ func (t *Table) read(ctx context.Context, row Entity, read func(Entity) error, r
 		return nil
 	}
 	t.report(ctx, row, err)
-	return fmt.Errorf("row %q/%q of table %s: %w: %w", row.PartitionKey, row.RowKey, t.client.Base, ErrUnreadable, err)
+	return fmt.Errorf("row %q/%q of table %s: %w: %w", row.PartitionKey, row.RowKey, t.base, ErrUnreadable, err)
 }
 
 func (t *Table) report(ctx context.Context, row Entity, cause error) {
-	t.client.Account.CountUnreadable(t.client.Base, 1)
+	t.account.CountUnreadable(t.base, 1)
 	version := row.PartitionKey + "\x00" + row.RowKey + "\x00" + row.ETag
 	if known, _ := t.reported.ContainsOrAdd(version, struct{}{}); known {
 		return
 	}
-	slog.ErrorContext(ctx, "a row cannot be read", "table", t.client.Base, "partition", row.PartitionKey, "row", row.RowKey, "reason", cause)
+	slog.ErrorContext(ctx, "a row cannot be read", "table", t.base, "partition", row.PartitionKey, "row", row.RowKey, "reason", cause)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteWithin)
 	defer cancel()
-	if err := OpenUnreadable(t.client.Account).note(ctx, t.client.Base, row, cause); err != nil {
+	if err := OpenUnreadable(t.account).note(ctx, t.base, row, cause); err != nil {
 		t.reported.Remove(version) // the next reader tries again
 		slog.WarnContext(ctx, "operators are not shown a row that cannot be read", "error", err)
 	}
@@ -109,7 +109,7 @@ type UnreadableRows struct {
 
 // OpenUnreadable returns the unreadable rows of an account.
 func OpenUnreadable(a *azstorage.Account) *UnreadableRows {
-	return &UnreadableRows{a, New(a.Table(UnreadableTable))}
+	return &UnreadableRows{a, New(a, UnreadableTable)}
 }
 
 func (u *UnreadableRows) note(ctx context.Context, table string, row Entity, cause error) error {
@@ -154,10 +154,13 @@ func (u *UnreadableRows) List(ctx context.Context, limit int, token string) (row
 // version is the row's ETag now, or empty when it is gone.
 func (u *UnreadableRows) version(ctx context.Context, row Unreadable) (string, error) {
 	reply, err := u.account.Table(row.Table).GetEntity(ctx, row.PartitionKey, row.RowKey, nil)
-	if sentinelOf(err) == ErrNotFound { //nolint:errorlint // it is one
-		return "", nil
+	if err == nil {
+		return string(reply.ETag), nil
 	}
-	return string(reply.ETag), err
+	if err = failed("look at a row", err); errors.Is(err, ErrNotFound) {
+		err = nil
+	}
+	return "", err
 }
 
 // Get returns an unreadable row by its ID, or ErrNotFound.
@@ -176,7 +179,7 @@ func (u *UnreadableRows) Get(ctx context.Context, id string) (Unreadable, error)
 // Delete removes an unreadable row for good, and what it says with it. ErrChanged when
 // it has changed since it could not be read. Safe to repeat.
 func (u *UnreadableRows) Delete(ctx context.Context, row Unreadable) error {
-	err := New(u.account.Table(row.Table)).Delete(ctx, row.PartitionKey, row.RowKey, row.ETag)
+	err := New(u.account, row.Table).Delete(ctx, row.PartitionKey, row.RowKey, row.ETag)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}

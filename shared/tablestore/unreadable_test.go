@@ -58,7 +58,7 @@ func TestUnreadableRows(t *testing.T) {
 	if err := a.Ensure(t.Context(), nil, nil, []string{"rows", tablestore.UnreadableTable}); err != nil {
 		t.Fatal(err)
 	}
-	table, unreadable := tablestore.New(a.Table("rows")), tablestore.OpenUnreadable(a)
+	table, unreadable := tablestore.New(a, "rows"), tablestore.OpenUnreadable(a)
 	for n := range 9 {
 		props := map[string]any{"N": int32(n)}
 		if n%3 == 1 {

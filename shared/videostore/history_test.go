@@ -122,7 +122,7 @@ func TestAHistoryIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stored, err := tablestore.New(a.Table(videostore.VideosTable)).Get(t.Context(), string(id), k.RowKey())
+	stored, err := tablestore.New(a, videostore.VideosTable).Get(t.Context(), string(id), k.RowKey())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestABrokenHistoryFailsNoStep(t *testing.T) {
 			if err := a.Ensure(t.Context(), nil, nil, videostore.Tables); err != nil {
 				t.Fatal(err)
 			}
-			s, table := videostore.New(a, &outgoing{}), tablestore.New(a.Table(videostore.VideosTable))
+			s, table := videostore.New(a, &outgoing{}), tablestore.New(a, videostore.VideosTable)
 			id := uploaded(t, s)
 			probed(t, s, id, plan(1, false))
 			k := key(id, workflow.StepEncode, 0)

@@ -30,7 +30,7 @@ func awaiting() video.Video {
 // rows counts what a table holds.
 func rows(t *testing.T, a *azstorage.Account, table string) (n int) {
 	t.Helper()
-	for _, err := range tablestore.New(a.Table(table)).Query(t.Context(), tablestore.Query{Class: tablestore.Scan}) {
+	for _, err := range tablestore.New(a, table).Query(t.Context(), tablestore.Query{Class: tablestore.Scan}) {
 		if err != nil {
 			t.Fatal(err)
 		}

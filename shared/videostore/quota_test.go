@@ -23,7 +23,7 @@ import (
 // ledgerOf reads what is counted for an owner, and compares the sums with the lines.
 func ledgerOf(t *testing.T, a *azstorage.Account, owner string) (sums tablestore.Entity) {
 	t.Helper()
-	table := tablestore.New(a.Table(videostore.QuotasTable))
+	table := tablestore.New(a, videostore.QuotasTable)
 	var bytes, waiting, lines, listed int64
 	for row, err := range table.Query(t.Context(), tablestore.Query{PartitionKey: tablestore.EscapeKey(owner), Class: tablestore.RowRange}) {
 		switch {

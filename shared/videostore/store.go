@@ -74,10 +74,10 @@ func New(a *azstorage.Account, sender Sender) *Store {
 	}
 	return &Store{
 		plans:    plans,
-		videos:   tablestore.New(a.Table(VideosTable)),
-		inflight: tablestore.New(a.Table(InflightTable)),
-		keys:     tablestore.New(a.Table(IdempotencyTable)),
-		quotas:   tablestore.New(a.Table(QuotasTable)),
+		videos:   tablestore.New(a, VideosTable),
+		inflight: tablestore.New(a, InflightTable),
+		keys:     tablestore.New(a, IdempotencyTable),
+		quotas:   tablestore.New(a, QuotasTable),
 		sender:   sender,
 	}
 }

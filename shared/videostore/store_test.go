@@ -304,7 +304,7 @@ func TestDeletingWhatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &outgoing{}
-	s, rows := videostore.New(a, out), tablestore.New(a.Table(videostore.VideosTable))
+	s, rows := videostore.New(a, out), tablestore.New(a, videostore.VideosTable)
 	for doc, left := range map[string]int{
 		`{"id":"%s","owner":"studio %[1]s","state":"ready","title":5}`: 0, // a member of another type
 		`{"id":"another","owner":"studio %s","state":"ready"}`:         0,
@@ -608,7 +608,7 @@ func TestPlansKnownAreBounded(t *testing.T) {
 			PartitionKey: string(id), RowKey: fmt.Sprintf("PLAN:%05d", g), Props: map[string]any{"Doc": fmt.Sprintf(`{"generation":%d}`, g)},
 		}})
 	}
-	if err := tablestore.New(a.Table(videostore.VideosTable)).SubmitAll(t.Context(), ops); err != nil {
+	if err := tablestore.New(a, videostore.VideosTable).SubmitAll(t.Context(), ops); err != nil {
 		t.Fatal(err)
 	}
 	s := videostore.New(a, &outgoing{})

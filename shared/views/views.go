@@ -77,7 +77,7 @@ type Counter struct {
 }
 
 // New returns the counter of an account, whose table exists.
-func New(a *azstorage.Account) *Counter { return &Counter{table: tablestore.New(a.Table(Table))} }
+func New(a *azstorage.Account) *Counter { return &Counter{table: tablestore.New(a, Table)} }
 
 // Day is the number of views on one day.
 type Day struct {

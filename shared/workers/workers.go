@@ -90,7 +90,7 @@ type Task struct {
 type Register struct{ table *tablestore.Table }
 
 // New returns the register of the account.
-func New(a *azstorage.Account) *Register { return &Register{tablestore.New(a.Table(Table))} }
+func New(a *azstorage.Account) *Register { return &Register{tablestore.New(a, Table)} }
 
 // Beat writes a worker's row. Safe to repeat.
 func (r *Register) Beat(ctx context.Context, w Worker) error {

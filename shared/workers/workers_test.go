@@ -21,7 +21,7 @@ func TestUnreadableRowsHideNobody(t *testing.T) {
 	if err := a.Ensure(t.Context(), nil, nil, []string{workers.Table, tablestore.UnreadableTable}); err != nil {
 		t.Fatal(err)
 	}
-	register, table := workers.New(a), tablestore.New(a.Table(workers.Table))
+	register, table := workers.New(a), tablestore.New(a, workers.Table)
 	now := time.Now()
 	for name, seen := range map[string]time.Time{"alive": now, "dead": now.Add(-48 * time.Hour)} {
 		if err := register.Beat(t.Context(), workers.Worker{Name: name, SeenAt: seen}); err != nil {

@@ -276,7 +276,7 @@ func (l *Lease) delete(ctx context.Context) error {
 		_, err := l.queue.client.DeleteMessage(callCtx, l.messageID, l.receipt, nil)
 		cancel()
 		switch {
-		case err == nil, asked > 1 && azstorage.HasCode(err, string(queueerror.MessageNotFound)):
+		case err == nil, asked > 1 && azstorage.HasCode(err, queueerror.MessageNotFound):
 			// Gone after an unanswered request: that request deleted it.
 			l.end = errSettled
 			l.queue.lead.tuner.deleted(time.Since(l.received))
@@ -294,7 +294,7 @@ func (l *Lease) delete(ctx context.Context) error {
 
 // lose decides what a refused receipt means. The caller holds mu.
 func (l *Lease) lose(cause error, asked time.Time, first bool) error {
-	mismatch := azstorage.HasCode(cause, string(queueerror.PopReceiptMismatch))
+	mismatch := azstorage.HasCode(cause, queueerror.PopReceiptMismatch)
 	if mismatch && !l.unanswered.IsZero() && asked.Before(l.Deadline()) {
 		// No other worker could receive the message before the deadline. So the newer
 		// receipt is the one whose reply we did not get.
@@ -333,6 +333,6 @@ func (l *Lease) pause() time.Duration {
 // that the message is gone. The service's documents name another code than it
 // sends, so both count (paper row Q17): 400 PopReceiptMismatch, 404 MessageNotFound.
 func refused(err error) bool {
-	return azstorage.HasCode(err, string(queueerror.PopReceiptMismatch),
-		string(queueerror.MessageNotFound), string(queueerror.QueueNotFound))
+	return azstorage.HasCode(err, queueerror.PopReceiptMismatch,
+		queueerror.MessageNotFound, queueerror.QueueNotFound)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
@@ -80,7 +81,7 @@ func (l *Lease) Poison(ctx context.Context, reason string, record func(*workitem
 func (b *poisonBox) put(ctx context.Context, l *Lease, text, reason string) error {
 	row, err := b.table.Get(ctx, l.queue.spec.Name, l.messageID)
 	switch {
-	case errors.Is(err, tablestore.ErrNotFound), azstorage.HasCode(err, azstorage.CodeTableNotFound):
+	case errors.Is(err, tablestore.ErrNotFound), azstorage.HasCode(err, aztables.TableNotFound):
 		row = tablestore.Entity{PartitionKey: l.queue.spec.Name, RowKey: l.messageID, Props: map[string]any{}}
 	case err != nil:
 		return err
@@ -123,7 +124,7 @@ func (b *poisonBox) put(ctx context.Context, l *Lease, text, reason string) erro
 // would come back for ever.
 func (b *poisonBox) upsert(ctx context.Context, row tablestore.Entity) (etag string, err error) {
 	etag, err = b.table.Upsert(ctx, row)
-	if azstorage.HasCode(err, azstorage.CodeTableNotFound) {
+	if azstorage.HasCode(err, aztables.TableNotFound) {
 		if err := b.account.Ensure(ctx, nil, nil, []string{PoisonTable}); err != nil {
 			return etag, err
 		}

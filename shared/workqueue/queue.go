@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
 
@@ -57,7 +58,7 @@ func Open(a *azstorage.Account, spec Spec) *Queue {
 		account: a,
 		client:  a.Queue(spec.Name),
 		blobs:   blobstore.New(a),
-		poison:  &poisonBox{account: a, table: tablestore.New(a.Table(PoisonTable)), queue: a.Queue(PoisonName(spec.Base()))},
+		poison:  &poisonBox{account: a, table: tablestore.New(a, PoisonTable), queue: a.Queue(PoisonName(spec.Base()))},
 	}
 	q.lead = q
 	return q
@@ -104,7 +105,7 @@ func (q *Queue) check(ctx context.Context, item workitem.Item) (workitem.Item, e
 		return err
 	}
 	err := put()
-	if azstorage.HasCode(err, azstorage.CodeContainerNotFound) { // it was there at the start
+	if azstorage.HasCode(err, bloberror.ContainerNotFound) { // it was there at the start
 		if err = q.account.Ensure(ctx, []string{ClaimsContainer}, nil, nil); err == nil {
 			err = put()
 		}
@@ -128,7 +129,7 @@ func encode(item workitem.Item) (string, error) {
 func enqueue(ctx context.Context, client *azqueue.QueueClient, text string, delay time.Duration) (azqueue.EnqueueMessagesResponse, error) {
 	options := &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(-1)), VisibilityTimeout: ptr(seconds(delay))}
 	sent, err := client.EnqueueMessage(ctx, text, options)
-	if err == nil || !azstorage.HasCode(err, string(queueerror.QueueNotFound)) {
+	if err == nil || !azstorage.HasCode(err, queueerror.QueueNotFound) {
 		return sent, err
 	}
 	if err := create(ctx, client); err != nil {
@@ -196,7 +197,7 @@ func (q *Queue) Clear(ctx context.Context) error {
 	for {
 		_, err := q.client.ClearMessages(azstorage.WithoutRetry(ctx), nil)
 		switch {
-		case err == nil, azstorage.HasCode(err, string(queueerror.QueueNotFound)):
+		case err == nil, azstorage.HasCode(err, queueerror.QueueNotFound):
 			return nil
 		case !repeatable(err):
 			return fmt.Errorf("clear queue %s: %w", q.spec.Name, err)
@@ -220,7 +221,7 @@ func (q *Queue) Create(ctx context.Context) error {
 // create is no error when the queue exists, with any metadata.
 func create(ctx context.Context, client *azqueue.QueueClient) error {
 	_, err := client.Create(ctx, nil)
-	if err != nil && !azstorage.HasCode(err, string(queueerror.QueueAlreadyExists)) {
+	if err != nil && !azstorage.HasCode(err, queueerror.QueueAlreadyExists) {
 		return err
 	}
 	return nil
@@ -230,7 +231,7 @@ func create(ctx context.Context, client *azqueue.QueueClient) error {
 // is no error. For 30 s or more Azure refuses to create a queue of the same name.
 func (q *Queue) Delete(ctx context.Context) error {
 	for _, client := range []*azqueue.QueueClient{q.client, q.poison.queue} {
-		if _, err := client.Delete(ctx, nil); err != nil && !azstorage.HasCode(err, string(queueerror.QueueNotFound)) {
+		if _, err := client.Delete(ctx, nil); err != nil && !azstorage.HasCode(err, queueerror.QueueNotFound) {
 			return fmt.Errorf("delete queue %s: %w", q.spec.Name, err)
 		}
 	}
@@ -238,7 +239,7 @@ func (q *Queue) Delete(ctx context.Context) error {
 }
 
 // IsMissing reports whether err says that a queue does not exist.
-func IsMissing(err error) bool { return azstorage.HasCode(err, string(queueerror.QueueNotFound)) }
+func IsMissing(err error) bool { return azstorage.HasCode(err, queueerror.QueueNotFound) }
 
 // repeatable reports whether a request may succeed when it is sent again: its
 // outcome is unknown, or the service was busy. A definite refusal is not repeatable.

@@ -41,7 +41,7 @@ func OpenAll(a *azstorage.Account, specs []Spec) *Queues {
 	specs = withLanes(specs)
 	qs := &Queues{
 		account: a, byName: make(map[string]*Queue, len(specs)),
-		poison: tablestore.New(a.Table(PoisonTable)),
+		poison: tablestore.New(a, PoisonTable),
 	}
 	qs.lanes.sent, _ = lru.New[string, sending](maxCustomers) // fails for a size below 1 only
 	for _, spec := range specs {

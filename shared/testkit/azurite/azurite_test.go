@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
+
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/ownport"
 	"github.com/cutroom/cutroom/shared/testkit/azurite"
@@ -65,7 +67,7 @@ func TestDataSurvivesStop(t *testing.T) {
 		_, noContainer := a.Container("box").GetProperties(t.Context(), nil)
 		_, noQueue := a.Queue("queue").GetProperties(t.Context(), nil)
 		_, noRow := a.Table("rows").GetEntity(t.Context(), "p", "r", nil)
-		if noContainer != nil || noQueue != nil || !azstorage.HasCode(noRow, azstorage.CodeResourceNotFound) {
+		if noContainer != nil || noQueue != nil || !azstorage.HasCode(noRow, aztables.ResourceNotFound) {
 			t.Errorf("after a restart: container %v, queue %v, table %v", noContainer, noQueue, noRow)
 		}
 	})

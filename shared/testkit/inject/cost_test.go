@@ -73,11 +73,11 @@ var works = []struct {
 	do   func(ctx context.Context, a *azstorage.Account, n int) error
 }{
 	{"upsert a row", func(ctx context.Context, a *azstorage.Account, n int) error {
-		_, err := tablestore.New(a.Table("things")).Upsert(ctx, tablestore.Entity{PartitionKey: "p", RowKey: fmt.Sprint(n % 100)})
+		_, err := tablestore.New(a, "things").Upsert(ctx, tablestore.Entity{PartitionKey: "p", RowKey: fmt.Sprint(n % 100)})
 		return err
 	}},
 	{"read a row", func(ctx context.Context, a *azstorage.Account, _ int) error {
-		_, err := tablestore.New(a.Table("things")).Get(ctx, "p", "0")
+		_, err := tablestore.New(a, "things").Get(ctx, "p", "0")
 		return err
 	}},
 	{"look at a queue", func(ctx context.Context, a *azstorage.Account, _ int) error {

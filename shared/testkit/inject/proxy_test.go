@@ -63,7 +63,7 @@ func TestFaultsDoWhatTheyAreCalled(t *testing.T) {
 	}
 	t.Parallel()
 	direct, p, account := behindProxy(t)
-	table, blobs := tablestore.New(account.Table("things")), blobstore.New(account)
+	table, blobs := tablestore.New(account, "things"), blobstore.New(account)
 	insert := func(key string) error {
 		ctx, stop := context.WithTimeout(t.Context(), azuritetest.Patience(5*time.Second))
 		defer stop()
@@ -71,7 +71,7 @@ func TestFaultsDoWhatTheyAreCalled(t *testing.T) {
 		return err
 	}
 	there := func(key string) bool {
-		_, err := tablestore.New(direct.Table("things")).Get(t.Context(), "p", key)
+		_, err := tablestore.New(direct, "things").Get(t.Context(), "p", key)
 		if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestLateCommitArrives(t *testing.T) {
 	}
 	t.Parallel()
 	direct, p, account := behindProxy(t)
-	table := tablestore.New(account.Table("things"))
+	table := tablestore.New(account, "things")
 	key := "STEP:00001:encode:00002"
 	at := func(attempt, state string) tablestore.Entity {
 		return tablestore.Entity{PartitionKey: "abc234", RowKey: key, Props: map[string]any{"Attempt": attempt, "State": state, "Worker": "soak-1", "Output": "{}"}}
@@ -177,7 +177,7 @@ func TestLateCommitArrives(t *testing.T) {
 	if err := <-sent; err == nil {
 		t.Error("the sender has an answer")
 	}
-	if _, err := tablestore.New(direct.Table("things")).Update(t.Context(), at("second", "done"), etag); err != nil {
+	if _, err := tablestore.New(direct, "things").Update(t.Context(), at("second", "done"), etag); err != nil {
 		t.Fatal(err)
 	}
 	held.Lose()

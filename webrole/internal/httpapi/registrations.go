@@ -45,7 +45,7 @@ func (s *Server) ListRegistrations(c *gin.Context, event api.Event, params api.L
 		}
 		items, err := s.withMoments(ctx, key, runners)
 		return api.RegistrationList{
-			Items: items, NextPageToken: api.Some(next), EntitiesRead: cost.EntitiesRead(), Requests: cost.Requests(),
+			Items: items, NextPageToken: api.Some(next), EntitiesRead: cost.Counts().Rows, Requests: cost.Requests(),
 		}, err
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/registrations"
@@ -19,24 +21,20 @@ import (
 	"github.com/cutroom/cutroom/shared/views"
 )
 
-// reply is an error as azstorage describes one of the service.
-type reply struct {
-	status int
-	code   string
+// reply is an error of the service.
+func reply(status int, code string) error {
+	return &azcore.ResponseError{StatusCode: status, ErrorCode: code}
 }
-
-func (r reply) Error() string               { return r.code }
-func (r reply) StorageError() (int, string) { return r.status, r.code }
 
 // Storage that is away is no fault of ours: 503 with a Retry-After, whatever way
 // it says so (T10). Its other 500s are.
 func TestStorageThatIsAwayIs503(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]int{
-		reply{503, "ServerBusy"}:        503,
-		reply{500, "OperationTimedOut"}: 503,
+		reply(503, "ServerBusy"):        503,
+		reply(500, "OperationTimedOut"): 503,
 		azstorage.ErrTryTimeout:         503,
-		reply{500, "InternalError"}:     500,
+		reply(500, "InternalError"):     500,
 	} {
 		got, _ := answerFor(fmt.Errorf("read row: %w", err))
 		if got.Code.Status != want || want == 503 && (got.Code != StorageBusy || got.RetryAfter == 0) {
@@ -51,7 +49,7 @@ func TestNotNowSaysWhen(t *testing.T) {
 	t.Parallel()
 	notNow := 0
 	for _, err := range []error{
-		reply{503, "ServerBusy"}, reply{500, "OperationTimedOut"}, reply{429, "TooManyRequests"}, reply{504, ""}, azstorage.ErrTryTimeout,
+		reply(503, "ServerBusy"), reply(500, "OperationTimedOut"), reply(429, "TooManyRequests"), reply(504, ""), azstorage.ErrTryTimeout,
 		context.DeadlineExceeded, context.Canceled, views.ErrContended, registrations.ErrContended,
 		&net.OpError{Op: "dial", Err: errors.New("refused")},
 		New(TooBusy, "full"), New(RateLimited, "often"),

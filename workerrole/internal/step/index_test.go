@@ -493,7 +493,7 @@ func rowsOf(t *testing.T, a *azstorage.Account) map[string]map[string]any {
 	t.Helper()
 	rows := map[string]map[string]any{}
 	for _, name := range append([]string{catalog.CatalogTable, catalog.RecentTable}, searchindex.Tables...) {
-		for row, err := range tablestore.New(a.Table(name)).Query(t.Context(), tablestore.Query{}) {
+		for row, err := range tablestore.New(a, name).Query(t.Context(), tablestore.Query{}) {
 			if err != nil {
 				t.Fatal(err)
 			}

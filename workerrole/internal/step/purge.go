@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
@@ -72,7 +74,7 @@ func (s Purge) Run(ctx context.Context, w *pipeline.Work) (none videostore.Commi
 	failpoint.Hit("purge/unlisted")
 	for _, container := range []string{video.MediaContainer, video.SourcesContainer, workqueue.ClaimsContainer} {
 		err := s.Blobs.DeletePrefix(ctx, container, video.Prefix(id))
-		if azstorage.HasCode(err, azstorage.CodeBlobImmutable) {
+		if azstorage.HasCode(err, bloberror.BlobImmutableDueToPolicy) {
 			return none, workqueue.Snooze(immutablePause, err.Error())
 		}
 		if err != nil {

@@ -56,7 +56,7 @@ func (b *bench) blobsLeft(t *testing.T) (left []string) {
 // rowKeys lists the rows of a video.
 func (b *bench) rowKeys(t *testing.T, id video.ID) (keys []string) {
 	t.Helper()
-	rows := tablestore.New(b.account.Table(videostore.VideosTable))
+	rows := tablestore.New(b.account, videostore.VideosTable)
 	for row, err := range rows.Query(t.Context(), tablestore.Query{PartitionKey: string(id), Class: tablestore.RowRange}) {
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestJanitorStepsOverWhatItCannotRead(t *testing.T) {
 			}
 		}
 	}
-	table := tablestore.New(b.account.Table(videostore.VideosTable))
+	table := tablestore.New(b.account, videostore.VideosTable)
 	broken := tablestore.Entity{PartitionKey: string(ids[videos/2]), RowKey: "STEP:1", Props: map[string]any{"State": "done"}}
 	if _, err := table.Insert(t.Context(), broken); err != nil {
 		t.Fatal(err)

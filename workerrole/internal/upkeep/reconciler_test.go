@@ -247,7 +247,7 @@ func TestEmptyUploadsCostNothing(t *testing.T) {
 // age rewrites a mark as if it had been written that long ago.
 func (b *bench) age(t *testing.T, id video.ID, by time.Duration) {
 	t.Helper()
-	marks := tablestore.New(b.account.Table(videostore.InflightTable))
+	marks := tablestore.New(b.account, videostore.InflightTable)
 	for row, err := range marks.Query(t.Context(), tablestore.Query{Class: tablestore.Scan}) {
 		if err != nil {
 			t.Fatal(err)
@@ -322,7 +322,7 @@ func TestPassStepsOverWhatItCannotRead(t *testing.T) {
 	}
 	b.queues.shut.Store(false)
 	broken := tablestore.Entity{PartitionKey: string(ids[5]), RowKey: "PLAN:00001", Props: map[string]any{"Doc": "{"}}
-	if _, err := tablestore.New(b.account.Table(videostore.VideosTable)).Insert(t.Context(), broken); err != nil {
+	if _, err := tablestore.New(b.account, videostore.VideosTable).Insert(t.Context(), broken); err != nil {
 		t.Fatal(err)
 	}
 	b.rec.Log = slog.New(slog.DiscardHandler)
@@ -344,7 +344,7 @@ func TestRowsWithoutAVideoAreSwept(t *testing.T) {
 	if _, err := b.videos.Erase(t.Context(), id, true); err != nil {
 		t.Fatal(err)
 	}
-	table := tablestore.New(b.account.Table(videostore.VideosTable))
+	table := tablestore.New(b.account, videostore.VideosTable)
 	for _, key := range []string{"STEP:00001:probe:00000", "OUT:late", "OTHER:of a later release"} {
 		if _, err := table.Insert(t.Context(), tablestore.Entity{PartitionKey: string(id), RowKey: key}); err != nil {
 			t.Fatal(err)
