@@ -1,6 +1,6 @@
 // Package board shows people what queues and workers do, while it happens. However
-// many watch, one reader asks storage, at most [Budget] times per second, and not at
-// all when no board is open. What it costs is in docs/board.md.
+// many watch, storage is asked at most [Budget] times per second, and not at all when no
+// board is open. What it costs is in docs/board.md.
 //
 // Nothing depends on what is shown: it is read without taking anything, and may be
 // a second or two old.
@@ -11,13 +11,14 @@ package board
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
+	"iter"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
@@ -37,9 +38,8 @@ const (
 	burst  = 60
 )
 
-// linger is how long the reader goes on without a watcher, so that a program that asks for
-// the scaling signal again and again does not make it begin anew each time.
-const linger = 2 * time.Second
+// memory is how long a state is gone on from. After a longer pause everything is read anew.
+const memory = idleEvery
 
 var (
 	// ErrCrowded says that [MaxWatchers] watch already.
@@ -53,7 +53,7 @@ type Parts struct {
 	Queues  *workqueue.Queues
 	Workers *workers.Register
 	// Scale says how many workers the queues want, by what the board has read.
-	Scale *scaling.Source
+	Scale *scaling.Window
 	// Title reads what a video is called: one storage request. A video that is gone
 	// has an empty title.
 	Title func(ctx context.Context, id video.ID) (string, error)
@@ -65,26 +65,23 @@ type Board struct {
 	titles   *recent.Memory[video.ID, string]
 	budget   *rate.Limiter // outlives readers: opening the board again and again gets no more
 	requests atomic.Int64
+	watchers atomic.Int64
+	ctx      context.Context // of all reading; ends with the board
+	close    context.CancelFunc
 
-	mu       sync.Mutex
-	closed   bool
-	watchers int
-	reader   *reader // nil while no board is open
-	linger   *time.Timer
+	reading singleflight.Group
+	reader  *reader // for the reading alone; nil unless it has read
 }
 
 // New returns a board without watchers.
 func New(parts Parts) *Board {
 	b := &Board{parts: parts, titles: recent.NewMemory[video.ID, string](maxTitles, titleLife), budget: rate.NewLimiter(Budget, burst)}
-	parts.Queues.OnSend(func(queue string) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.reader != nil {
-			b.reader.sent(queue)
-		}
-	})
+	b.ctx, b.close = context.WithCancel(azstorage.WithoutRetry(context.Background()))
 	return b
 }
+
+// Close ends all watching: what is asked from now on fails with [ErrClosed].
+func (b *Board) Close() { b.close() }
 
 // mayAsk reports whether one more storage request may be made now, and counts it.
 func (b *Board) mayAsk() bool {
@@ -99,121 +96,71 @@ func (b *Board) mayAsk() bool {
 func (b *Board) Requests() int64 { return b.requests.Load() }
 
 // Watchers is how many watch now.
-func (b *Board) Watchers() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.watchers
+func (b *Board) Watchers() int64 { return b.watchers.Load() }
+
+// State is what the board shows at a moment. All who watch share it: read-only.
+type State struct {
+	Event    api.BoardEvent
+	JSON     []byte           // Event, without line breaks
+	Decision scaling.Decision // how many workers the queues want (paper rows Q4 and Q18)
+	read     time.Time
 }
 
-// Watcher is one stream of states. Its methods are for one goroutine.
-type Watcher struct {
-	board  *Board
-	reader *reader
-	seen   *published
-}
-
-// Watch adds a watcher. The first one starts the reader. Each must be closed. ErrCrowded,
-// ErrClosed.
-func (b *Board) Watch() (*Watcher, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case b.closed:
-		return nil, ErrClosed
-	case b.watchers >= MaxWatchers:
-		return nil, ErrCrowded
-	}
-	if b.reader == nil {
-		b.reader = newReader(b)
-		go b.reader.run()
-	}
-	b.watchers++
-	return &Watcher{b, b.reader, b.reader.start}, nil
-}
-
-// Close ends the watching, once. The reader stops a moment after the last watcher left.
-func (w *Watcher) Close() {
-	b := w.board
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.watchers--; b.watchers == 0 && b.reader != nil {
-		b.linger = time.AfterFunc(linger, func() {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			if b.watchers == 0 {
-				b.stop(ErrClosed)
-			}
-		})
-	}
-}
-
-// Close ends all watching: Next returns [ErrClosed] from now on.
-func (b *Board) Close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	b.stop(ErrClosed)
-}
-
-// stop ends the reader; its watchers are told why. The caller holds mu.
-func (b *Board) stop(why error) {
-	if b.linger != nil {
-		b.linger.Stop()
-	}
-	if b.reader != nil {
-		b.reader.cancel(why)
-		b.reader = nil
-	}
-}
-
-// Next waits for a state that the watcher has not seen and returns the newest, as JSON
-// without line breaks, which all watchers share: read-only. A slow watcher misses those in
-// between. An error before the first says why nothing could be read.
-func (w *Watcher) Next(ctx context.Context) ([]byte, error) {
-	p, err := w.next(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return p.data, nil
-}
-
-func (w *Watcher) next(ctx context.Context) (*published, error) {
+// State returns what is known, at most 500 ms old and read for all who ask at the same
+// time. An error says why nothing could be read.
+func (b *Board) State(ctx context.Context) (*State, error) {
+	reading := b.reading.DoChan("", func() (any, error) { return b.read() })
 	select {
-	case <-w.seen.replaced:
-		w.seen = w.reader.newest.Load()
-		return w.seen, nil
-	case <-w.reader.ctx.Done():
-		return nil, context.Cause(w.reader.ctx)
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	case result := <-reading:
+		if b.ctx.Err() != nil {
+			return nil, ErrClosed
+		}
+		state, _ := result.Val.(*State)
+		return state, result.Err
 	}
 }
 
-// Snapshot returns what a watcher would see first. While others watch it costs nothing.
-func (b *Board) Snapshot(ctx context.Context) (api.BoardEvent, error) {
-	p, err := b.now(ctx)
-	return p.state, err
+func (b *Board) read() (*State, error) {
+	r := b.reader
+	if r == nil || time.Since(r.shown.read) > memory {
+		r = newReader(b)
+	} else if time.Since(r.shown.read) < passEvery {
+		return r.shown, nil
+	}
+	b.reader = nil
+	if err := r.read(); err != nil {
+		return nil, err
+	}
+	b.reader = r
+	return r.shown, nil
 }
 
-// Scale returns how many workers the queues want (paper rows Q4 and Q18). The answer may be
-// 2 s old.
-func (b *Board) Scale(ctx context.Context) (scaling.Decision, error) {
-	p, err := b.now(ctx)
-	if err != nil {
-		return scaling.Decision{}, fmt.Errorf("count the workers wanted: %w", err)
+// Watch yields the newest state again and again, each once; a slow watcher misses those in
+// between. An error is the end: [ErrCrowded], [ErrClosed], or why nothing could be read.
+func (b *Board) Watch(ctx context.Context) iter.Seq2[*State, error] {
+	return func(yield func(*State, error) bool) {
+		defer b.watchers.Add(-1)
+		if b.watchers.Add(1) > MaxWatchers {
+			yield(nil, ErrCrowded)
+			return
+		}
+		for seen := (*State)(nil); ; {
+			state, err := b.State(ctx)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if state != seen && !yield(state, nil) {
+				return
+			}
+			seen = state
+			select {
+			case <-ctx.Done():
+			case <-b.ctx.Done():
+			case <-time.After(passEvery - time.Since(state.read)):
+			}
+		}
 	}
-	return p.decision, nil
-}
-
-func (b *Board) now(ctx context.Context) (published, error) {
-	w, err := b.Watch()
-	if err != nil {
-		return published{}, err
-	}
-	defer w.Close()
-	p, err := w.next(ctx)
-	if err != nil {
-		return published{}, err
-	}
-	return *p, nil
 }

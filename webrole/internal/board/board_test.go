@@ -2,8 +2,8 @@ package board
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"iter"
 	"testing"
 	"time"
 
@@ -11,7 +11,6 @@ import (
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
-	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
@@ -27,56 +26,49 @@ func open(t *testing.T) *Board {
 	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
 		t.Fatal(err)
 	}
-	b := New(Parts{Queues: queues, Workers: workers.New(account), Scale: scaling.NewSource(queues, nil, scaling.Settings{Floor: 1, Ceiling: 1}), Title: func(context.Context, video.ID) (string, error) { return "", nil }})
+	b := New(Parts{Queues: queues, Workers: workers.New(account), Scale: &scaling.Window{Settings: scaling.Settings{Floor: 1, Ceiling: 1}}, Title: func(context.Context, video.ID) (string, error) { return "", nil }})
 	t.Cleanup(b.Close)
 	return b
 }
 
-func watch(t *testing.T, b *Board) *Watcher {
+// watch returns what gives the next state.
+func watch(t *testing.T, b *Board) (next func() *State) {
 	t.Helper()
-	w, err := b.Watch()
-	if err != nil {
-		t.Fatal(err)
+	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(40*time.Second))
+	pull, stop := iter.Pull2(b.Watch(ctx))
+	t.Cleanup(func() {
+		stop()
+		cancel()
+	})
+	return func() *State {
+		t.Helper()
+		state, err, _ := pull()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
 	}
-	t.Cleanup(w.Close)
-	return w
 }
 
-// next returns the next state.
-func next(t *testing.T, w *Watcher) (state api.BoardEvent) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), azuritetest.Patience(20*time.Second))
-	defer cancel()
-	data, err := w.Next(ctx)
-	if err == nil {
-		err = json.Unmarshal(data, &state)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return state
-}
-
-// A slow watcher gets the newest state, and none of those in between. The reader does not
+// A slow watcher gets the newest state, and none of those in between. The others do not
 // wait for it.
 func TestASlowWatcherGetsTheNewestState(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	quick, slow := watch(t, b), watch(t, b)
-	first := next(t, slow)
-	if first.Queues == nil || first.Workers == nil || first.Samples == nil {
+	if first := slow().Event; first.Queues == nil || first.Workers == nil || first.Samples == nil {
 		t.Errorf("the first state is not complete: %+v", first)
 	}
-	var newest api.BoardEvent
+	var newest time.Time
 	for range 4 {
-		state := next(t, quick)
-		if !state.At.After(newest.At) {
-			t.Errorf("a state of %v after one of %v", state.At, newest.At)
+		at := quick().Event.At
+		if !at.After(newest) {
+			t.Errorf("a state of %v after one of %v", at, newest)
 		}
-		newest = state
+		newest = at
 	}
-	if got := next(t, slow); got.At.Before(newest.At) {
-		t.Errorf("the slow watcher got a state of %v, and there is one of %v", got.At, newest.At)
+	if got := slow().Event.At; got.Before(newest) {
+		t.Errorf("the slow watcher got a state of %v, and there is one of %v", got, newest)
 	}
 }
 
@@ -84,13 +76,15 @@ func TestWatchersAreBounded(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for range MaxWatchers {
-		watch(t, b)
+		watch(t, b)()
 	}
-	if _, err := b.Watch(); !errors.Is(err, ErrCrowded) {
-		t.Errorf("one more: %v", err)
+	for _, err := range b.Watch(t.Context()) {
+		if !errors.Is(err, ErrCrowded) {
+			t.Errorf("one more: %v", err)
+		}
 	}
 	b.Close()
-	if _, err := b.Watch(); !errors.Is(err, ErrClosed) {
+	if _, err := b.State(t.Context()); !errors.Is(err, ErrClosed) {
 		t.Errorf("after the end: %v", err)
 	}
 }
@@ -102,12 +96,13 @@ func TestTheBudgetOutlivesReaders(t *testing.T) {
 	b := open(t)
 	began := time.Now()
 	for time.Since(began) < 4*time.Second {
-		w, err := b.Watch()
-		if err != nil {
-			t.Fatal(err)
+		for _, err := range b.Watch(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
 		}
-		next(t, w)
-		w.Close()
+		b.reader = nil // as if nobody had looked for long
 	}
 	if n, most := float64(b.Requests()), burst+Budget*(time.Since(began).Seconds()+1); n > most {
 		t.Errorf("%v requests, want at most %v", n, most)

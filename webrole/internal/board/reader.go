@@ -3,28 +3,22 @@ package board
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workers"
 	"github.com/cutroom/cutroom/shared/workqueue"
 	"github.com/cutroom/cutroom/webrole/internal/api"
-	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
 // How often storage is asked for each thing. A queue counts as busy until busyFor has
-// passed since it held a message, a worker held one of its messages, or this web role
-// sent one. When the budget does not allow all that is due, the longest overdue goes
-// first.
+// passed since it held a message, or a worker held one of its messages. When the budget
+// does not allow all that is due, the longest overdue goes first.
 const (
 	passEvery    = 500 * time.Millisecond // also how often watchers are told
 	firstPause   = 20 * time.Millisecond  // until the first state is complete
@@ -34,7 +28,6 @@ const (
 	workersEvery = time.Second      // while there is work
 	restEvery    = 3 * time.Second  // workers that rest, and poison
 	busyFor      = 8 * time.Second
-	scaleEvery   = 2 * time.Second // workers wanted, which asks for nothing more
 
 	askTimeout  = 3 * time.Second
 	parallel    = 4
@@ -47,36 +40,26 @@ const (
 	titleLife   = 5 * time.Minute
 )
 
-// reader reads storage for all watchers. It begins with the first and ends with the last.
+// reader is what was read of storage, for all watchers.
 type reader struct {
-	board  *Board
-	began  time.Time
-	ctx    context.Context // its cause is why the reader ended
-	cancel context.CancelCauseFunc
-
-	start  *published // before the first state
-	newest atomic.Pointer[published]
-	wake   []string // queues that were sent to; guarded by board.mu
+	board *Board
+	began time.Time
+	shown *State // nil before the first
 
 	// Written by the requests of a pass, for which the reader waits, one at a time.
 	mu         sync.Mutex
 	queueViews []*queueView
 	seen       []workers.Worker
 	poison     []api.Poison
-	counts     map[string]counted // by worker
-	sample     sample
 
-	workersAt, poisonAt, scaledAt time.Time // when they were asked for; zero before
-	missedTitles                  []video.ID
-	trouble                       string
-}
+	workersAt, poisonAt time.Time // when they were asked for; zero before
+	missedTitles        []video.ID
+	trouble             string
 
-// published is a state as watchers get it.
-type published struct {
-	state    api.BoardEvent
-	decision scaling.Decision // of Scale
-	data     []byte
-	replaced chan struct{} // closed when there is a newer one
+	samples   []api.BoardSample // of the plots
+	sampledAt time.Time
+	sampled   int64            // requests of the board until then
+	done      map[string]int64 // items since then, by base queue
 }
 
 // queueView is one storage queue.
@@ -92,66 +75,37 @@ type queueView struct {
 func (l *queueView) busy() { l.busyUntil = time.Now().Add(busyFor) }
 
 func newReader(b *Board) *reader {
-	ctx, cancel := context.WithCancelCause(azstorage.WithoutRetry(context.Background()))
-	r := &reader{board: b, began: time.Now(), ctx: ctx, cancel: cancel, start: &published{replaced: make(chan struct{})}, poison: []api.Poison{}}
-	r.newest.Store(r.start)
+	r := &reader{board: b, began: time.Now(), poison: []api.Poison{}, samples: []api.BoardSample{}}
 	for _, spec := range b.parts.Queues.Specs() {
 		r.queueViews = append(r.queueViews, &queueView{queue: b.parts.Queues.Queue(spec.Name), messages: []api.BoardMessage{}})
 	}
-	r.sample = newSample(time.Now(), b.Requests())
+	r.beginSample(r.began)
 	return r
 }
 
-// run reads until the reader is cancelled. The first state is either complete or an error
-// for all who wait for it.
-func (r *reader) run() {
-	if err := r.first(); err != nil {
-		r.board.abandon(r, err)
-		return
-	}
-	r.publish(time.Now())
-	tick := time.NewTicker(passEvery)
-	defer tick.Stop()
-	for {
+// read brings the state up to date. The first is either complete or an error; in a later one
+// what cannot be read stays as it was.
+func (r *reader) read() error {
+	err := r.pass()
+	for r.shown == nil && err == nil && !r.complete() {
 		select {
-		case <-r.ctx.Done():
-			return
-		case <-tick.C:
-		}
-		err := r.pass()
-		if r.ctx.Err() != nil {
-			return
-		}
-		r.note(err)
-		r.publish(time.Now())
-	}
-}
-
-// abandon lets the next watcher start another reader after a first pass that failed.
-func (b *Board) abandon(r *reader, why error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	r.cancel(why)
-	if b.reader == r {
-		b.reader = nil
-	}
-}
-
-// first asks until everything was asked for once.
-func (r *reader) first() error {
-	for {
-		if err := r.pass(); err != nil {
-			return err
-		}
-		if !r.workersAt.IsZero() && !r.poisonAt.IsZero() && !slices.ContainsFunc(r.queueViews, func(l *queueView) bool { return !l.read }) {
-			return nil
-		}
-		select {
-		case <-r.ctx.Done():
-			return context.Cause(r.ctx)
+		case <-r.board.ctx.Done():
+			return ErrClosed
 		case <-time.After(firstPause):
+			err = r.pass()
 		}
 	}
+	if r.shown == nil && err != nil {
+		return err
+	}
+	r.note(err)
+	return r.show(time.Now())
+}
+
+// complete reports whether everything was asked for once.
+func (r *reader) complete() bool {
+	unread := slices.ContainsFunc(r.queueViews, func(l *queueView) bool { return !l.read })
+	return !unread && !r.workersAt.IsZero() && !r.poisonAt.IsZero()
 }
 
 // note keeps whether storage answers.
@@ -164,18 +118,6 @@ func (r *reader) note(err error) {
 		slog.Warn("the board cannot read", "error", err)
 	}
 	r.trouble = "Storage does not answer: what is shown may be old."
-}
-
-// publish gives the new state to all watchers.
-func (r *reader) publish(now time.Time) {
-	next := &published{decision: r.newest.Load().decision, replaced: make(chan struct{})}
-	r.observe(next, now)
-	var err error
-	if next.data, err = json.Marshal(next.state); err != nil {
-		slog.Error("the board cannot be shown", "error", fmt.Errorf("encode the board: %w", err)) // a number that is none
-		return
-	}
-	close(r.newest.Swap(next).replaced)
 }
 
 // ask is one request that is due every so often.
@@ -191,10 +133,9 @@ func (a ask) due() time.Time { return a.last.Add(a.every) }
 // more of them, because each one would wait for a service that does not answer.
 func (r *reader) pass() error {
 	now := time.Now()
-	r.wakeQueues(now)
 	due := slices.DeleteFunc(r.asks(now), func(a ask) bool { return now.Before(a.due()) })
 	slices.SortStableFunc(due, func(a, b ask) int { return a.due().Compare(b.due()) })
-	group, live := errgroup.WithContext(r.ctx)
+	group, live := errgroup.WithContext(r.board.ctx)
 	group.SetLimit(parallel)
 	for _, a := range due {
 		if live.Err() != nil || !r.board.mayAsk() {
@@ -202,28 +143,12 @@ func (r *reader) pass() error {
 		}
 		*a.last = time.Now() // before the answer, so that a failure is not repeated at once
 		group.Go(func() error {
-			ctx, cancel := context.WithTimeout(r.ctx, askTimeout)
+			ctx, cancel := context.WithTimeout(r.board.ctx, askTimeout)
 			defer cancel()
 			return a.do(ctx)
 		})
 	}
 	return group.Wait()
-}
-
-// sent notes that this role sent to a queue. The caller holds board.mu.
-func (r *reader) sent(queue string) { r.wake = append(r.wake, queue) }
-
-// wakeQueues makes the queues busy that were sent to.
-func (r *reader) wakeQueues(now time.Time) {
-	r.board.mu.Lock()
-	names := r.wake
-	r.wake = nil
-	r.board.mu.Unlock()
-	for _, l := range r.queueViews {
-		if slices.Contains(names, l.queue.Name()) {
-			l.busyUntil, l.peekAt = now.Add(busyFor), time.Time{}
-		}
-	}
 }
 
 // asks lists what is asked at present.

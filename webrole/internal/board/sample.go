@@ -1,6 +1,7 @@
 package board
 
 import (
+	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/workers"
@@ -13,65 +14,44 @@ const (
 	maxSamples  = 60
 )
 
-// sample counts until it is long enough to be a point of the plots.
-type sample struct {
-	began time.Time
-	reads int64            // requests of the board until then
-	done  map[string]int64 // by base queue
+func (r *reader) beginSample(now time.Time) {
+	r.sampledAt, r.sampled, r.done = now, r.board.Requests(), map[string]int64{}
 }
 
-func newSample(now time.Time, reads int64) sample {
-	return sample{began: now, reads: reads, done: map[string]int64{}}
-}
-
-// take returns the sample when it is due, and begins the next.
-func (s *sample) take(now time.Time, reads int64, oldest map[string]float64) (made api.BoardSample, due bool) {
-	took := now.Sub(s.began)
-	if took < sampleEvery {
-		return made, false
+// sample adds a point to the plots when it is due.
+func (r *reader) sample(now time.Time, oldest map[string]float64) {
+	took := now.Sub(r.sampledAt).Seconds()
+	if took < sampleEvery.Seconds() {
+		return
 	}
-	made = api.BoardSample{
-		At: now.UTC(), Seconds: took.Seconds(), ReadsPerSecond: float64(reads-s.reads) / took.Seconds(), Queues: map[string]api.BoardCount{},
+	made := api.BoardSample{
+		At: now.UTC(), Seconds: took, ReadsPerSecond: float64(r.board.Requests()-r.sampled) / took, Queues: map[string]api.BoardCount{},
 	}
-	for name, seconds := range oldest {
-		made.Queues[name] = api.BoardCount{OldestSeconds: seconds}
+	for _, l := range r.queueViews {
+		name := l.queue.Spec().Base()
+		if count := (api.BoardCount{Done: r.done[name], OldestSeconds: oldest[name]}); count != (api.BoardCount{}) {
+			made.Queues[name] = count
+		}
 	}
-	for name, n := range s.done {
-		made.Queues[name] = api.BoardCount{Done: n, OldestSeconds: oldest[name]}
-	}
-	*s = newSample(now, reads)
-	return made, true
-}
-
-// counted is what a worker had done when it was last seen.
-type counted struct {
-	started time.Time
-	done    map[string]int64 // by queue, with lane
+	r.samples = append(r.samples, made)
+	r.samples = r.samples[max(0, len(r.samples)-maxSamples):]
+	r.beginSample(now)
 }
 
 // count adds to the sample what workers did since they were last seen. What a worker
 // did before it was first seen belongs to no sample, unless it has just started.
 func (r *reader) count(found []workers.Worker) {
-	base := map[string]string{}
-	for _, l := range r.queueViews {
-		base[l.queue.Name()] = l.queue.Spec().Base()
-	}
-	now := map[string]counted{}
 	for _, w := range found {
-		c := counted{started: w.StartedAt, done: map[string]int64{}}
-		was, known := r.counts[w.Name]
-		if !was.started.Equal(w.StartedAt) {
-			was, known = counted{}, false
+		var was workers.Worker
+		same := func(old workers.Worker) bool { return old.Name == w.Name && old.StartedAt.Equal(w.StartedAt) }
+		if i := slices.IndexFunc(r.seen, same); i >= 0 {
+			was = r.seen[i]
+		} else if !w.StartedAt.After(r.began) {
+			continue
 		}
-		for queue, n := range w.Queues {
-			c.done[queue] = n.Done
-			if name := base[queue]; name != "" && (known || w.StartedAt.After(r.began)) {
-				if more := n.Done - was.done[queue]; more > 0 {
-					r.sample.done[name] += more
-				}
-			}
+		for _, l := range r.queueViews {
+			more := w.Queues[l.queue.Name()].Done - was.Queues[l.queue.Name()].Done
+			r.done[l.queue.Spec().Base()] += max(0, more)
 		}
-		now[w.Name] = c
 	}
-	r.counts = now
 }

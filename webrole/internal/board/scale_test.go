@@ -14,12 +14,19 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
-func scale(t *testing.T, queues *workqueue.Queues, register *workers.Register) (scaling.Decision, error) {
+func scale(t *testing.T, queues *workqueue.Queues, register *workers.Register) scaling.Decision {
 	t.Helper()
-	source := scaling.NewSource(queues, map[string]int{"heavy": 9}, scaling.Settings{Begin: 10 * time.Second, Bulk: 30 * time.Minute, Floor: 1, Ceiling: 10, CoolDown: time.Minute})
-	b := New(Parts{Queues: queues, Workers: register, Scale: source, Title: func(context.Context, video.ID) (string, error) { return "", nil }})
+	window := &scaling.Window{
+		Settings: scaling.Settings{Begin: 10 * time.Second, Bulk: 30 * time.Minute, Floor: 1, Ceiling: 10, CoolDown: time.Minute},
+		Slots:    map[string]int{"heavy": 9},
+	}
+	b := New(Parts{Queues: queues, Workers: register, Scale: window, Title: func(context.Context, video.ID) (string, error) { return "", nil }})
 	t.Cleanup(b.Close)
-	return b.Scale(t.Context())
+	state, err := b.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.Decision
 }
 
 // Q4, Q18: visible and hidden messages of all lanes are told apart, beyond the 32 that
@@ -60,9 +67,9 @@ func TestQueuesAreSeenWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d, err := scale(t, queues, register)
-	if err != nil || len(d.Seen.Queues) != 1 {
-		t.Fatalf("%+v, %v", d, err)
+	d := scale(t, queues, register)
+	if len(d.Seen.Queues) != 1 {
+		t.Fatalf("%+v", d)
 	}
 	q := d.Seen.Queues[0]
 	if q.Visible != 40 || q.Hidden != 5 || q.Oldest <= 0 || q.Oldest > time.Hour || q.Each != 2*time.Second { // (5×4 s + 20 s) / (5 + 15)
@@ -81,8 +88,7 @@ func TestNobodyLives(t *testing.T) {
 	if err := account.Ensure(t.Context(), nil, nil, []string{workers.Table}); err != nil {
 		t.Fatal(err)
 	}
-	d, err := scale(t, queues, workers.New(account))
-	if err != nil || d.Wanted != 1 || d.Seen.Workers != 0 || d.Seen.Slots["heavy"] != 9 {
-		t.Errorf("%+v, %v", d, err)
+	if d := scale(t, queues, workers.New(account)); d.Wanted != 1 || d.Seen.Workers != 0 || d.Seen.Slots["heavy"] != 9 {
+		t.Errorf("%+v", d)
 	}
 }

@@ -1,6 +1,8 @@
 package board
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -13,29 +15,25 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/scaling"
 )
 
-// observe makes the state of what was read. It is never changed once it is published.
-func (r *reader) observe(p *published, now time.Time) {
-	p.state = api.BoardEvent{At: now.UTC(), Poison: r.poison, Trouble: r.trouble, Samples: r.newest.Load().state.Samples}
-	s := &p.state
+// show makes the state of what was read. It is never changed once it is shown.
+func (r *reader) show(now time.Time) error {
+	s := api.BoardEvent{At: now.UTC(), Poison: r.poison, Trouble: r.trouble}
 	later := r.latest()
 	s.Workers = api.Each(r.seen, func(w workers.Worker) api.BoardWorker { return workerOf(w, now, later) })
-	oldest := r.queues(s, later)
-	s.Videos = r.videos(*s)
-	if now.Sub(r.scaledAt) >= scaleEvery {
-		r.scaledAt, p.decision = now, r.decide(now, s.Queues)
-	}
-	settings := r.board.parts.Scale.Settings()
+	oldest := r.queues(&s, later)
+	s.Videos = r.videos(s)
+	r.sample(now, oldest)
+	s.Samples = r.samples
+	d := r.decide(now, s.Queues)
 	s.Scale = api.BoardScale{
-		Wanted: p.decision.Wanted, Now: p.decision.Now, Workers: p.decision.Seen.Workers, Why: p.decision.Why,
-		Floor: settings.Floor, Ceiling: settings.Ceiling,
+		Wanted: d.Wanted, Now: d.Now, Workers: d.Seen.Workers, Why: d.Why, Floor: d.Settings.Floor, Ceiling: d.Settings.Ceiling,
 	}
-	if made, due := r.sample.take(now, r.board.Requests(), oldest); due {
-		kept := s.Samples[max(0, len(s.Samples)-maxSamples+1):]
-		s.Samples = append(slices.Clone(kept), made)
+	text, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encode the board: %w", err)
 	}
-	if s.Samples == nil {
-		s.Samples = []api.BoardSample{}
-	}
+	r.shown = &State{Event: s, JSON: text, Decision: d, read: now}
+	return nil
 }
 
 // latest helps to show each message once. Workers' rows and queues are not read in the
@@ -87,19 +85,21 @@ func (r *reader) queues(s *api.BoardEvent, later map[string]int64) (oldest map[s
 
 // decide asks how many workers the queues want, by what is shown of them.
 func (r *reader) decide(now time.Time, queues []api.BoardQueue) scaling.Decision {
-	var lanes []scaling.Lane
-	for _, q := range queues {
-		for _, l := range q.Lanes {
-			lane := scaling.Lane{Name: l.Name, Length: l.Length, Visible: l.Visible}
+	seen := scaling.Observation{At: now}
+	seen.Workers, seen.Slots = scaling.Fleet(now, r.seen)
+	for _, shown := range queues {
+		spec := r.board.parts.Queues.Queue(shown.Name).Spec()
+		q := scaling.Queue{Name: shown.Name, Pool: spec.Pool, Urgent: spec.Urgent, Paused: shown.Paused, Each: scaling.Each(spec, r.seen)}
+		for _, l := range shown.Lanes {
+			q.Visible += l.Visible
+			q.Hidden += l.Length - l.Visible
 			for _, m := range l.Messages {
-				if lane.Oldest.IsZero() || m.InsertedAt.Before(lane.Oldest) {
-					lane.Oldest = m.InsertedAt
-				}
+				q.Oldest = max(q.Oldest, now.Sub(m.InsertedAt))
 			}
-			lanes = append(lanes, lane)
 		}
+		seen.Queues = append(seen.Queues, q)
 	}
-	return r.board.parts.Scale.Decide(now, lanes, r.seen)
+	return r.board.parts.Scale.Decide(seen)
 }
 
 func queueOf(q *workqueue.Queue) api.BoardQueue {

@@ -2,10 +2,6 @@
 // is the one place that does: the API, the metrics, the board, and whatever starts and
 // stops workers read its answer.
 //
-//	rule.go    the rule: what was seen → workers wanted, and why
-//	window.go  the cool-down: what is wanted falls slowly
-//	source.go  what the rule needs, of what the board has read
-//
 // docs/patterns/scaling-by-queue-length.md tells the reasons. Next: window.go.
 package scaling
 
@@ -51,10 +47,11 @@ type Observation struct {
 
 // Decision is how many workers should run.
 type Decision struct {
-	Wanted int    // in the end
-	Now    int    // by what is in the queues at this moment, without the cool-down
-	Why    string // for people
-	Seen   Observation
+	Wanted   int    // in the end
+	Now      int    // by what is in the queues at this moment, without the cool-down
+	Why      string // for people
+	Seen     Observation
+	Settings Settings
 }
 
 // patience is the share of a target that is left at least, however old the oldest

@@ -81,11 +81,11 @@ func TestMoreWorkWantsNoFewerWorkers(t *testing.T) {
 // Workers come at once and go when fewer were wanted for the whole cool-down.
 func TestWorkersGoAfterTheCoolDown(t *testing.T) {
 	t.Parallel()
-	w := NewWindow(usual)
+	w := Window{Settings: usual, Slots: map[string]int{"heavy": 2}}
 	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(after time.Duration, waiting int64) Decision {
 		return w.Decide(Observation{
-			At: begun.Add(after), Slots: map[string]int{"heavy": 2},
+			At:     begun.Add(after),
 			Queues: []Queue{heavy("first", waiting, 0, 0, 2*time.Second)},
 		})
 	}

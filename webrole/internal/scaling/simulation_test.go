@@ -206,7 +206,7 @@ func TestADayByTheRule(t *testing.T) {
 	t.Parallel()
 	settings := Settings{Begin: 10 * time.Second, Bulk: 30 * time.Minute, Floor: 2, Ceiling: 60, CoolDown: 5 * time.Minute}
 	byRule := func(s Settings) *simulation {
-		w := NewWindow(s)
+		w := Window{Settings: s}
 		return simulate(func(o Observation) int { return w.Decide(o).Wanted }, s.Floor)
 	}
 	fixed := func(n int) *simulation { return simulate(func(Observation) int { return n }, n) }

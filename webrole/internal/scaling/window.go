@@ -2,20 +2,23 @@ package scaling
 
 import (
 	"fmt"
-	"sync"
+	"math"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/workers"
+	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // Window applies the rule and remembers what was wanted: workers come at once and go
 // when fewer were wanted for all of Settings.CoolDown. It is the stabilization window
-// of the Kubernetes autoscaler. It is safe for concurrent use.
+// of the Kubernetes autoscaler. It is for one goroutine at a time.
 //
 // It is kept in memory. A web role that starts again forgets it, and workers may go a
 // cool-down too early, which costs nothing but their start.
 type Window struct {
-	settings Settings
+	Settings Settings
+	Slots    map[string]int // of a worker by pool, while there is none to tell
 
-	mu   sync.Mutex
 	past []past // newest last; Now falls from each to the next
 }
 
@@ -24,28 +27,66 @@ type past struct {
 	now int
 }
 
-// NewWindow returns a window that has seen nothing.
-func NewWindow(s Settings) *Window { return &Window{settings: s} }
-
-// Settings returns the targets and the bounds.
-func (w *Window) Settings() Settings { return w.settings }
-
 // Decide adds an observation and says how many workers should run. Observations come
 // in the order of their times.
 func (w *Window) Decide(seen Observation) Decision {
-	now, why := want(w.settings, seen)
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if seen.Workers == 0 {
+		seen.Slots = w.Slots
+	}
+	now, why := want(w.Settings, seen)
 	for len(w.past) > 0 && w.past[len(w.past)-1].now <= now {
 		w.past = w.past[:len(w.past)-1]
 	}
 	w.past = append(w.past, past{seen.At, now})
-	for w.past[0].at.Before(seen.At.Add(-w.settings.CoolDown)) {
+	for w.past[0].at.Before(seen.At.Add(-w.Settings.CoolDown)) {
 		w.past = w.past[1:]
 	}
-	d := Decision{Wanted: w.past[0].now, Now: now, Why: why, Seen: seen}
+	d := Decision{Wanted: w.past[0].now, Now: now, Why: why, Seen: seen, Settings: w.Settings}
 	if d.Wanted > now {
-		d.Why = fmt.Sprintf("so many were needed %s ago, and workers stay for %s; %d would do now", seconds(seen.At.Sub(w.past[0].at)), seconds(w.settings.CoolDown), now)
+		d.Why = fmt.Sprintf("so many were needed %s ago, and workers stay for %s; %d would do now",
+			seconds(seen.At.Sub(w.past[0].at)), seconds(w.Settings.CoolDown), now)
 	}
 	return d
+}
+
+const (
+	aliveFor = 15 * time.Second // a heartbeat comes every 3 s
+
+	// believe is how many items count as measured by Spec.Typical: the first item of a
+	// queue, which may be an odd one, does not decide alone.
+	believe = 5
+)
+
+// Each is how long an item of a queue takes, by what living workers have measured.
+func Each(spec workqueue.Spec, found []workers.Worker) time.Duration {
+	items, total := float64(believe), believe*spec.Typical.Seconds()
+	for _, w := range found {
+		for lane := range workqueue.Lanes {
+			count := w.Queues[workqueue.LaneName(spec.Base(), lane)]
+			if count.Seconds > 0 {
+				items += float64(count.Done)
+				total += count.Seconds
+			}
+		}
+	}
+	return time.Duration(total / items * float64(time.Second))
+}
+
+// Fleet counts the workers that receive, and says how many slots one has of each pool: the
+// mean.
+func Fleet(at time.Time, found []workers.Worker) (n int, slots map[string]int) {
+	slots = map[string]int{}
+	for _, w := range found {
+		if w.Draining || at.Sub(w.SeenAt) > aliveFor {
+			continue
+		}
+		n++
+		for pool, size := range w.Pools {
+			slots[pool] += size
+		}
+	}
+	for pool, sum := range slots {
+		slots[pool] = int(math.Round(float64(sum) / float64(n)))
+	}
+	return n, slots
 }
