@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -111,7 +110,7 @@ func open(ctx context.Context, cfg config) (*role, error) {
 	videos.SetLimits(cfg.Limits)
 	videos.Observe(videostore.Observer{Video: measured.changed})
 	register, keys, trail := workers.New(account), apikeys.New(account), audit.New(account)
-	scale := scaling.NewSource(queues, workflow.Pools(), cfg.Scaling)
+	scale := &scaling.Window{Settings: cfg.Scaling, Slots: workflow.Pools()}
 	shown := board.New(board.Parts{Queues: queues, Workers: register, Scale: scale, Title: func(ctx context.Context, id video.ID) (string, error) {
 		rec, err := videos.Get(ctx, id)
 		if errors.Is(err, videostore.ErrNotFound) || errors.Is(err, tablestore.ErrUnreadable) {
@@ -124,14 +123,14 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		Videos: videos, Blobs: blobs, Uploads: upload.New(account, blobs, videos, cfg.UploadMemory),
 		Catalog: catalog.New(account), Search: searchindex.New(account),
 		Races: registrations.New(account), Views: views.New(account),
-		Workers: register, Keys: keys, Trail: trail, Queues: queues, Board: shown, Scale: scale, Prices: cfg.Prices, Links: cfg.Links,
+		Workers: register, Keys: keys, Trail: trail, Queues: queues, Board: shown, Prices: cfg.Prices, Links: cfg.Links,
 		Unreadable: tablestore.OpenUnreadable(account),
 		OpenQueue:  func(spec workqueue.Spec) *workqueue.Queue { return workqueue.Open(account, spec) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	pages, err := page.New(cfg.WebDir)
+	pages, err := page.New(page.Options{Dir: cfg.WebDir, Breaks: cfg.breaks(), Plays: cfg.plays(), Ops: cfg.PublicOps, Open: cfg.Token == ""})
 	if err != nil {
 		return nil, err
 	}
@@ -141,12 +140,10 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		if cfg.SignIn.Issuer != "" {
 			who = access.NewSignIn(cfg.SignIn, keys, who)
 		}
-	} else {
-		pages.SayOpen()
 	}
-	pages.ShowLab(cfg.breaks(), cfg.plays())
-	return listen(ctx, cfg, account, site{
-		api: api, pages: pages, board: shown, playback: playback.New(videos, blobs), who: who, videos: videos,
-		trail: access.Auditor{Entries: trail, From: func(r *http.Request) string { return cfg.Proxies.Client(r).String() }}, measured: measured,
-	})
+	r := &role{
+		cfg: cfg, account: account, api: api, pages: pages, board: shown, playback: playback.New(videos, blobs),
+		ready: &readiness{probe: api.Ready}, who: who, videos: videos, trail: trail, measured: measured,
+	}
+	return r, r.listen(ctx)
 }

@@ -102,12 +102,13 @@ func (m scaleMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scaleTimeout)
 	defer cancel()
-	d, err := m.board.Scale(ctx)
+	state, err := m.board.State(ctx)
 	if err != nil {
 		slog.Warn("metrics lack the queues", "error", err)
 		gauge(scaleRead, 0)
 		return
 	}
+	d := state.Decision
 	gauge(scaleRead, 1)
 	gauge(scaleWanted, float64(d.Wanted))
 	gauge(scaleWorkers, float64(d.Seen.Workers))

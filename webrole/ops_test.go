@@ -252,9 +252,12 @@ func TestScaleIsTold(t *testing.T) {
 			t.Errorf("the metrics lack %s", line)
 		}
 	}
-	shown, err := s.role.board.Snapshot(t.Context())
-	if err != nil || shown.Scale.Wanted != 2 || shown.Scale.Ceiling != 7 {
-		t.Errorf("the board shows %+v, %v", shown.Scale, err)
+	state, err := s.role.board.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown := state.Event.Scale; shown.Wanted != 2 || shown.Ceiling != 7 {
+		t.Errorf("the board shows %+v", shown)
 	}
 }
 

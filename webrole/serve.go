@@ -14,7 +14,9 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/httpapi"
@@ -35,74 +37,59 @@ const (
 // started this process can tell it from a stranger on the same port.
 const instanceHeader = "X-Cutroom-Instance"
 
-// site is what the listeners show.
-type site struct {
+// role is a web role: what its listeners show, and the listeners once they are open.
+type role struct {
+	cfg      config
+	account  *azstorage.Account
 	api      *httpapi.Server
 	pages    *page.Pages
 	playback *playback.Service
 	board    *board.Board
 	ready    *readiness
 	who      access.Authenticator
-	videos   access.Videos
-	trail    access.Auditor
+	videos   *videostore.Store
+	trail    *audit.Log
 	measured *metrics
-}
 
-// role is a web role whose listeners are open.
-type role struct {
-	site
-	cfg           config
-	account       *azstorage.Account
 	public, admin net.Listener
 	servers       []*http.Server // of public and admin
 	routes        [2]*gin.Engine // the same
 }
 
 // listen opens both listeners and tells the blob service which pages may upload.
-func listen(ctx context.Context, cfg config, account *azstorage.Account, s site) (*role, error) {
-	blobOrigin, err := originOf(account.ServiceBlobs().URL())
+func (r *role) listen(ctx context.Context) error {
+	blobOrigin, err := originOf(r.account.ServiceBlobs().URL())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.ready = &readiness{probe: s.api.Ready}
-	r := &role{site: s, cfg: cfg, account: account}
 	config := net.ListenConfig{}
-	if r.public, err = config.Listen(ctx, "tcp", cfg.Addr); err != nil {
-		return nil, fmt.Errorf("open the public listener: %w", err)
+	if r.public, err = config.Listen(ctx, "tcp", r.cfg.Addr); err != nil {
+		return fmt.Errorf("open the public listener: %w", err)
 	}
-	if r.admin, err = config.Listen(ctx, "tcp", cfg.AdminAddr); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the admin listener: %w", err), r.public.Close())
+	if r.admin, err = config.Listen(ctx, "tcp", r.cfg.AdminAddr); err != nil {
+		return errors.Join(fmt.Errorf("open the admin listener: %w", err), r.public.Close())
 	}
-	origins := cfg.Origins
-	if cfg.local() {
+	origins := r.cfg.Origins
+	if r.cfg.local() {
 		origins = append(origins, loopbackOrigins(r.public.Addr())...)
 	}
-	if err := account.EnsureCORS(ctx, origins); err != nil {
+	if err := r.account.EnsureCORS(ctx, origins); err != nil {
 		// In Azure deployment sets the rules, and the role may not.
 		slog.WarnContext(ctx, "pages may be unable to upload straight to storage", "error", err)
 	}
-	admins := s.who
-	if signIn, ok := s.who.(*access.SignIn); ok {
-		admins = signIn.Programs() // the way back from the issuer leads to the public listener
-	}
-	front := func(h http.Handler, hosts []string, who access.Authenticator) http.Handler {
-		return middleware.Chain(h, access.Hide, middleware.Deadline(cfg.WorkTime), middleware.Span, middleware.RequestID, instance(cfg.Instance), middleware.Log(s.measured.observe), middleware.Headers(blobOrigin),
-			middleware.Recover, middleware.Hosts(hosts), middleware.Rate(cfg.Rate, cfg.Proxies), access.Identify(who, cfg.Links), middleware.SameOrigin)
-	}
-	r.routes = [2]*gin.Engine{publicRoutes(s, cfg), adminRoutes(s, s.measured)}
+	r.routes = [2]*gin.Engine{r.publicRoutes(blobOrigin), r.adminRoutes(blobOrigin)}
 	for _, engine := range r.routes {
 		if err := access.Check(engine.Routes()); err != nil {
-			return nil, errors.Join(err, r.public.Close(), r.admin.Close())
+			return errors.Join(err, r.public.Close(), r.admin.Close())
 		}
+		r.servers = append(r.servers, &http.Server{
+			Handler: access.Hide(middleware.Span(engine)), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		})
 	}
-	r.servers = []*http.Server{
-		newServer(front(r.routes[0], allowedHosts(cfg.Addr, cfg.Hosts), s.who)),
-		newServer(front(r.routes[1], allowedHosts(cfg.AdminAddr, nil), admins)),
-	}
-	r.servers[0].ConnState = middleware.NewConnections(cfg.Open, cfg.Proxies, s.measured.refused.Inc).Track
+	r.servers[0].ConnState = middleware.NewConnections(r.cfg.Open, r.cfg.Proxies, r.measured.refused.Inc).Track
 	// Streams of events have no end of their own.
-	r.servers[0].RegisterOnShutdown(s.board.Close)
-	return r, nil
+	r.servers[0].RegisterOnShutdown(r.board.Close)
+	return nil
 }
 
 // serve answers until ctx ends, then drains: first /readyz says no, so that what
@@ -138,51 +125,40 @@ func (r *role) serve(ctx context.Context) error {
 	return err
 }
 
-func newServer(h http.Handler) *http.Server {
-	return &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
-}
-
 // publicRoutes is pages, API and playback; operations only if they are wanted here;
 // and what the lab may do.
-func publicRoutes(s site, cfg config) *gin.Engine {
-	r := newEngine(s, opsFrom(cfg.OpsFrom, cfg.Proxies))
-	s.health(r)
-	if signIn, ok := s.who.(*access.SignIn); ok {
-		signIn.Register(r)
+func (r *role) publicRoutes(blobOrigin string) *gin.Engine {
+	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.Addr, r.cfg.Hosts), r.who, r.cfg.OpsFrom)
+	if signIn, ok := r.who.(*access.SignIn); ok {
+		signIn.Register(e)
 	}
-	s.pages.Register(r, cfg.PublicOps, s.board.Snapshot)
-	s.playback.Register(r)
-	s.api.Register(r, func(path string) bool { return cfg.PublicOps || !httpapi.IsOps(path) })
-	if cfg.plays() {
-		pass := gin.WrapH(passOn(cfg.Lab))
-		r.GET(labBase+"/scenes", pass)
-		r.POST(labBase+"/scenes/:scene", pass)
-		r.GET(labBase+"/scene-runs/:run", pass)
-		if cfg.breaks() {
-			r.GET(labBase, pass)
-			r.POST(labBase+"/:fault", pass)
+	r.pages.Register(e, r.board.State)
+	r.playback.Register(e)
+	r.api.Register(e, func(path string) bool { return r.cfg.PublicOps || !httpapi.IsOps(path) })
+	if r.cfg.plays() {
+		pass := gin.WrapH(passOn(r.cfg.Lab))
+		e.GET(labBase+"/scenes", pass)
+		e.POST(labBase+"/scenes/:scene", pass)
+		e.GET(labBase+"/scene-runs/:run", pass)
+		if r.cfg.breaks() {
+			e.GET(labBase, pass)
+			e.POST(labBase+"/:fault", pass)
 		}
 	}
-	return r
+	return e
 }
 
-// opsFrom answers operators of these networks only, and all others as if there were nothing.
-func opsFrom(networks, proxies middleware.Proxies) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		ops := httpapi.IsOps(c.FullPath()) || c.FullPath() == "/board/tables"
-		if ops && len(networks) > 0 && !networks.Include(proxies.Client(c.Request)) {
-			httpapi.NoRoute(c)
-		}
+// adminRoutes is what operators need: operations, metrics, profiles. People do not sign in
+// here: the way back from the issuer leads to the public listener.
+func (r *role) adminRoutes(blobOrigin string) *gin.Engine {
+	who := r.who
+	if signIn, ok := who.(*access.SignIn); ok {
+		who = signIn.Programs()
 	}
-}
-
-// adminRoutes is what operators need: operations, metrics, profiles.
-func adminRoutes(s site, m *metrics) *gin.Engine {
-	r := newEngine(s)
-	s.health(r)
-	s.api.Register(r, httpapi.IsOps)
-	r.GET("/metrics", gin.WrapH(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})))
-	r.GET("/debug/pprof/*name", func(c *gin.Context) {
+	e := r.newEngine(blobOrigin, allowedHosts(r.cfg.AdminAddr, nil), who, nil)
+	r.api.Register(e, httpapi.IsOps)
+	e.GET("/metrics", gin.WrapH(promhttp.HandlerFor(r.measured.registry, promhttp.HandlerOpts{})))
+	e.GET("/debug/pprof/*name", func(c *gin.Context) {
 		middleware.StreamsOut(c.Request) // a profile lasts as long as it is asked to
 		switch c.Param("name") {
 		case "/profile":
@@ -195,49 +171,54 @@ func adminRoutes(s site, m *metrics) *gin.Engine {
 			pprof.Index(c.Writer, c.Request)
 		}
 	})
-	return r
+	return e
 }
 
-// newEngine is Gin without its own logging and recovery, which middleware does, and
-// with raw paths: an id of a%2Fb is one bad id, not two path segments. Before every
-// handler stands the rule of its route.
-func newEngine(s site, before ...gin.HandlerFunc) *gin.Engine {
+// newEngine is Gin behind what every request passes, with raw paths: an id of a%2Fb is
+// one bad id, not two path segments. Last before every handler stands the rule of its route.
+func (r *role) newEngine(blobOrigin string, hosts []string, who access.Authenticator, opsFrom middleware.Proxies) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
-	r := gin.New()
-	r.UseRawPath = true
-	r.UnescapePathValues = true
-	r.RedirectTrailingSlash = false
-	r.HandleMethodNotAllowed = true
-	r.Use(middleware.Route, s.pages.ShowProblems)
-	r.Use(before...)
-	r.Use(access.Enforce(s.videos, s.trail))
-	r.NoRoute(httpapi.NoRoute)
-	r.NoMethod(httpapi.NoMethod)
-	return r
-}
-
-// health answers /livez (the process runs) and /readyz (it should be sent requests).
-func (s site) health(r gin.IRoutes) {
-	r.GET("/livez", func(c *gin.Context) { c.String(http.StatusOK, "ok\n") })
-	r.GET("/readyz", func(c *gin.Context) {
-		if err := s.ready.check(c.Request.Context()); err != nil {
+	e := gin.New()
+	e.UseRawPath = true
+	e.UnescapePathValues = true
+	e.RedirectTrailingSlash = false
+	e.HandleMethodNotAllowed = true
+	e.RemoteIPHeaders = []string{"X-Forwarded-For"}
+	_ = e.SetTrustedProxies(r.cfg.Proxies.Strings()) // they were parsed
+	e.Use(middleware.Route, middleware.Deadline(r.cfg.WorkTime), middleware.RequestID, instance(r.cfg.Instance),
+		middleware.Log(r.measured.observe), middleware.Headers(blobOrigin), middleware.Recover, middleware.Hosts(hosts),
+		middleware.Rate(r.cfg.Rate), access.Identify(who, r.cfg.Links), middleware.SameOrigin,
+		r.pages.ShowProblems, opsOnlyFrom(opsFrom), access.Enforce(r.videos, r.trail))
+	e.NoRoute(httpapi.NoRoute)
+	e.NoMethod(httpapi.NoMethod)
+	e.GET("/livez", func(c *gin.Context) { c.String(http.StatusOK, "ok\n") }) // the process runs
+	e.GET("/readyz", func(c *gin.Context) {                                   // it should be sent requests
+		if err := r.ready.check(c.Request.Context()); err != nil {
 			c.Header("Retry-After", "1")
 			c.String(http.StatusServiceUnavailable, err.Error()+"\n")
 			return
 		}
 		c.String(http.StatusOK, "ok\n")
 	})
+	return e
 }
 
-func instance(name string) middleware.Middleware {
-	return func(next http.Handler) http.Handler {
-		if name == "" {
-			return next
+// opsOnlyFrom answers operators of these networks only, and all others as if there were
+// nothing. Without networks it answers all.
+func opsOnlyFrom(networks middleware.Proxies) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		ops := httpapi.IsOps(c.FullPath()) || c.FullPath() == "/board/tables"
+		if ops && len(networks) > 0 && !networks.Include(middleware.Client(c).Addr()) {
+			httpapi.NoRoute(c)
 		}
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set(instanceHeader, name)
-			next.ServeHTTP(w, r)
-		})
+	}
+}
+
+func instance(name string) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if name != "" {
+			c.Header(instanceHeader, name)
+		}
 	}
 }
 

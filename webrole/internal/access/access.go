@@ -35,6 +35,7 @@ type Identity struct {
 	Key   string // id of the API key that was shown, for the log; empty: another way
 
 	SignedIn bool // in a browser, which can sign out
+	SignsIn  bool // or could: where the request came in, people can
 
 	Plays video.ID // the only video that it may play, with a token of Links
 	Until int64    // when that token ends, Unix seconds
@@ -63,32 +64,32 @@ const (
 	_       Action = iota
 	Look           // pages without data, lists and searches, which hold public videos only
 	See            // one video, with all that belongs to it
-	Play           // the same, asked by playback itself, which reads the video anyway
 	Clip           // have a clip made of a video
-	Change         // edit, fill, delete or process a video
+	Change         // edit, fill or process a video
+	Remove         // delete a video: operators also one that they do not see
 	Create         // announce a video, which will be one's own
 	Hurry          // priority high: before the work of others
 	Races          // start lists and results, which have no owner
 	Operate        // queues, workers, poison, keys, metrics, faults
 )
 
-// May reports whether the caller may do it. v is the video of See, Play, Clip and Change. A role,
+// May reports whether the caller may do it. v is the video of See, Clip, Change and Remove. A role,
 // visibility or state that this release does not know allows the least.
 func May(who Identity, do Action, v video.Video) bool {
 	owns := who.Owner != "" && who.Owner == v.Owner
 	there := !v.State.Gone()
 	sees := there && (who.is(Viewer) && (v.Visibility.Linked() || owns) || who.is(Operator))
 	if who.Plays != "" {
-		return there && (do == See || do == Play) && who.Plays == v.ID
+		return there && do == See && who.Plays == v.ID
 	}
 	switch do {
 	case Look:
 		return who.is(Viewer)
-	case See, Play:
+	case See:
 		return sees
 	case Clip:
 		return sees && who.is(Uploader)
-	case Change:
+	case Change, Remove:
 		return owns && who.is(Uploader) || who.is(Operator)
 	case Create:
 		return who.is(Uploader)
@@ -98,25 +99,10 @@ func May(who Identity, do Action, v video.Video) bool {
 	return false
 }
 
-type contextKey struct{}
-
-// caller is the identity behind a request, and whether people sign in here.
-type caller struct {
-	identity Identity
-	signsIn  bool
-}
-
-func withCaller(ctx context.Context, a caller) context.Context {
-	return context.WithValue(ctx, contextKey{}, a)
-}
-
-func callerOf(ctx context.Context) caller {
-	a, _ := ctx.Value(contextKey{}).(caller)
-	return a
-}
+type identityKey struct{}
 
 // IdentityOf returns the caller: the zero Identity when it was not identified.
-func IdentityOf(ctx context.Context) Identity { return callerOf(ctx).identity }
-
-// SignsIn reports whether people sign in where a request came in.
-func SignsIn(ctx context.Context) bool { return callerOf(ctx).signsIn }
+func IdentityOf(ctx context.Context) Identity {
+	who, _ := ctx.Value(identityKey{}).(Identity)
+	return who
+}

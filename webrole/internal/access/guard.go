@@ -21,121 +21,100 @@ var ErrUnknown = errors.New("credentials are missing or unknown")
 // it. A valid link token overrides other credentials. An unknown sender gets 401, but
 // for health and the sign-in, or 404 for a token; a browser that asks for a page is sent
 // to the sign-in, if there is one, but not in a frame, where issuers show nothing.
-func Identify(a Authenticator, links Links) func(http.Handler) http.Handler {
+func Identify(a Authenticator, links Links) gin.HandlerFunc {
 	_, people := a.(*SignIn)
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if free[r.Method+" "+r.URL.Path] {
-				next.ServeHTTP(w, r)
-				return
-			}
-			who, byLink := links.identify(r)
-			var err error
-			if !byLink {
-				who, err = a.Authenticate(r)
-			}
-			if _, token := tokenOf(r); token && errors.Is(err, ErrUnknown) {
-				err = videostore.ErrNotFound // spoilt, over, or of another video: as if there were none
-			}
-			if errors.Is(err, ErrUnknown) {
-				if people && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") != "iframe" {
-					http.Redirect(w, r, SignInPath+"?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusFound)
-					return
-				}
-				err = unauthorized(w, people).Because(err)
-			}
-			if err != nil {
-				problem.Write(w, r, err)
-				return
-			}
-			next.ServeHTTP(w, r.WithContext(withCaller(r.Context(), caller{who, people})))
-		})
+	return func(c *gin.Context) {
+		r := c.Request
+		if free[r.Method+" "+c.FullPath()] {
+			return
+		}
+		who, byLink := links.identify(r)
+		var err error
+		if !byLink {
+			who, err = a.Authenticate(r)
+		}
+		_, shows := tokenOf(r)
+		switch {
+		case errors.Is(err, ErrUnknown) && shows:
+			err = videostore.ErrNotFound // spoilt, over, or of another video: as if there were none
+		case errors.Is(err, ErrUnknown) && people && r.Method == http.MethodGet &&
+			r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") != "iframe":
+			c.Redirect(http.StatusFound, SignInPath+"?next="+url.QueryEscape(r.URL.RequestURI()))
+			c.Abort()
+			return
+		case errors.Is(err, ErrUnknown):
+			err = unauthorized(c, people).Because(err)
+		}
+		if err != nil {
+			problem.Abort(c, err)
+			return
+		}
+		who.SignsIn = people
+		c.Request = r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
 	}
 }
 
-func unauthorized(w http.ResponseWriter, people bool) *problem.Error {
+func unauthorized(c *gin.Context, people bool) *problem.Error {
 	// Browsers ask for a password then, which may be a token or a key. Where people
 	// sign in they must not.
 	challenge := `Basic realm="cutroom", charset="UTF-8"`
 	if people {
 		challenge = `Bearer realm="cutroom"`
 	}
-	w.Header().Set("WWW-Authenticate", challenge)
+	c.Header("WWW-Authenticate", challenge)
 	return problem.New(problem.Unauthorized, "This needs an access token or an API key.")
-}
-
-// Videos reads a video. videostore.Store implements it.
-type Videos interface {
-	Get(ctx context.Context, id video.ID) (videostore.Record, error)
 }
 
 // Enforce stands before every handler of a router and lets through what the rule of
 // the route allows. A change is written down before it is made, and its answer after it.
-func Enforce(videos Videos, trail Auditor) gin.HandlerFunc {
+func Enforce(videos *videostore.Store, trail *audit.Log) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		route := c.Request.Method + " " + c.FullPath()
 		if c.FullPath() == "" || free[route] {
 			return // no route: NoRoute and NoMethod answer
 		}
 		err := check(c, videos, rules[route])
-		var entry audit.Entry
-		noted := err == nil && trail.Entries != nil && notes(route, c.Request.Method, rules[route])
-		if noted {
-			entry, err = trail.begin(c)
+		if err == nil && changes(route, rules[route]) {
+			err = record(c, trail)
 		}
 		if err != nil {
-			c.Abort()
 			if c.Request.ContentLength != 0 {
 				c.Header("Connection", "close") // the rest of the body is not read
 			}
-			problem.Write(c.Writer, c.Request, err)
-			return
-		}
-		if noted {
-			c.Next()
-			trail.end(c, entry)
+			problem.Abort(c, err)
 		}
 	}
 }
 
-// recordKey is where check leaves the video that it has read.
-const recordKey = "cutroom.record"
+// videoKey is where check leaves the video that it has read.
+const videoKey = "cutroom.video"
 
-// Record is the video of the route, if Enforce has read it and the requester may see it.
-func Record(c *gin.Context) (rec videostore.Record, read bool) {
-	rec, read = c.Value(recordKey).(videostore.Record)
-	return rec, read
+// Video is the video of a route, which the requester may see. Its META was read to decide
+// that: a point read.
+func Video(c *gin.Context) videostore.Record {
+	rec, _ := c.Value(videoKey).(videostore.Record)
+	return rec
 }
 
-// check reads the video of a route to see whose it is, except for operators, who may do
-// everything, and for playback, which reads the video itself and asks MaySee.
-func check(c *gin.Context, videos Videos, do Action) error {
+func check(c *gin.Context, videos *videostore.Store, do Action) error {
 	ctx := c.Request.Context()
 	who := IdentityOf(ctx)
-	var v video.Video
-	switch {
-	case do == Play && who.is(Viewer):
-		return nil
-	case do == See, do == Clip, do == Change:
-		if who.is(Operator) {
-			return nil
-		}
+	var rec videostore.Record
+	if do == See || do == Clip || do == Change || do == Remove && !who.is(Operator) {
 		id, err := video.ParseID(c.Param("id"))
+		if err == nil {
+			rec, err = videos.Get(ctx, id)
+		}
+		if err == nil {
+			err = MaySee(ctx, rec.Video)
+		}
 		if err != nil {
 			return err
 		}
-		rec, err := videos.Get(ctx, id)
-		if err != nil {
-			return err
-		}
-		v = rec.Video
-		if err := MaySee(ctx, v); err != nil {
-			return err
-		}
-		c.Set(recordKey, rec)
+		c.Set(videoKey, rec)
 	}
-	if !May(who, do, v) {
-		return Refused(c.Writer, ctx)
+	if !May(who, do, rec.Video) {
+		return Refused(c)
 	}
 	return nil
 }
@@ -151,9 +130,9 @@ func MaySee(ctx context.Context, v video.Video) error {
 
 // Refused is the answer to a requester without the right: 401 without credentials, because
 // signing in may help, else 403.
-func Refused(w http.ResponseWriter, ctx context.Context) error {
-	if who := IdentityOf(ctx); who.Owner == "" && who.Key == "" {
-		return unauthorized(w, callerOf(ctx).signsIn)
+func Refused(c *gin.Context) error {
+	if who := IdentityOf(c.Request.Context()); who.Owner == "" && who.Key == "" {
+		return unauthorized(c, who.SignsIn)
 	}
 	return problem.New(problem.Forbidden, "You may not do this.")
 }

@@ -24,8 +24,8 @@ var rules = map[string]Action{
 	"GET /board":          Operate,
 	"GET /board/tables":   Operate,
 
-	"GET /v/:id/*path":  Play,
-	"HEAD /v/:id/*path": Play,
+	"GET /v/:id/*path":  See,
+	"HEAD /v/:id/*path": See,
 
 	"GET /api/v1/search":  Look,
 	"GET /api/v1/videos":  Look,
@@ -33,7 +33,7 @@ var rules = map[string]Action{
 
 	"GET /api/v1/videos/:id":                              See,
 	"PATCH /api/v1/videos/:id":                            Change,
-	"DELETE /api/v1/videos/:id":                           Change,
+	"DELETE /api/v1/videos/:id":                           Remove,
 	"PUT /api/v1/videos/:id/content":                      Change,
 	"GET /api/v1/videos/:id/upload":                       Change,
 	"POST /api/v1/videos/:id/upload":                      Change,

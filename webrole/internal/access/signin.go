@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -11,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -19,7 +19,6 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/gorilla/securecookie"
 	"golang.org/x/oauth2"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -73,9 +72,7 @@ type SignIn struct {
 	open   *recent.Memory[string, bool]    // sessions that were found not to have ended
 	codecs map[string][]securecookie.Codec // by cookie
 	client *http.Client
-
-	provider atomic.Pointer[oidc.Provider] // nil until the issuer has answered once
-	asking   singleflight.Group            // so that all who wait for the first answer share one request
+	issuer *recent.Cache[string, *oidc.Provider] // what it can do, which it is asked once
 }
 
 // NewSignIn returns the sign-in of a configuration that is complete.
@@ -84,6 +81,9 @@ func NewSignIn(config OIDC, ended *apikeys.Store, next Authenticator) *SignIn {
 		config: config, next: next, ended: ended, open: recent.NewMemory[string, bool](maxKnown, keyLife),
 		client: &http.Client{Timeout: issuerTime}, codecs: map[string][]securecookie.Codec{},
 	}
+	s.issuer = recent.New(1, func(ctx context.Context, issuer string) (*oidc.Provider, error) {
+		return oidc.NewProvider(oidc.ClientContext(ctx, s.client), issuer)
+	})
 	for name, life := range map[string]time.Duration{sessionCookie: sessionLife, signInCookie: signInLife} {
 		for _, key := range config.Keys {
 			hash := sha256.Sum256([]byte(name + "\x00" + key))
@@ -138,26 +138,26 @@ func (s *SignIn) stillOpen(ctx context.Context, id string) error {
 }
 
 // signOut ends the session for every copy of its cookie.
-func (s *SignIn) signOut(w http.ResponseWriter, r *http.Request) error {
+func (s *SignIn) signOut(c *gin.Context) error {
 	var known session
-	if s.read(r, sessionCookie, &known) {
-		if err := s.ended.SignOut(r.Context(), known.ID, time.Now().Add(sessionLife)); err != nil {
+	if s.read(c.Request, sessionCookie, &known) {
+		if err := s.ended.SignOut(c.Request.Context(), known.ID, time.Now().Add(sessionLife)); err != nil {
 			return err
 		}
 		s.open.Remove(known.ID)
 	}
-	s.forget(w, sessionCookie)
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	setCookie(c, sessionCookie, "", -1)
+	c.Redirect(http.StatusSeeOther, "/")
 	return nil
 }
 
 // Register adds the routes of the sign-in.
 func (s *SignIn) Register(r gin.IRoutes) {
-	handle := func(do func(http.ResponseWriter, *http.Request) error) gin.HandlerFunc {
+	handle := func(do func(*gin.Context) error) gin.HandlerFunc {
 		return func(c *gin.Context) {
 			c.Header("Cache-Control", "no-store")
-			if err := do(c.Writer, c.Request); err != nil {
-				problem.Write(c.Writer, c.Request, err)
+			if err := do(c); err != nil {
+				problem.Abort(c, err)
 			}
 		}
 	}
@@ -174,23 +174,20 @@ type attempt struct {
 	Next     string `json:"t"` // page to go to
 }
 
-func (s *SignIn) begin(w http.ResponseWriter, r *http.Request) error {
-	next := r.URL.Query().Get("next")
-	if next == "" {
-		next = "/"
-	}
+func (s *SignIn) begin(c *gin.Context) error {
+	next := cmp.Or(c.Query("next"), "/")
 	if !ours(next) {
 		return problem.New(problem.InvalidRedirect, "next is no page of this site.")
 	}
-	flow, _, err := s.flow(r.Context())
+	flow, _, err := s.flow(c.Request.Context())
 	if err != nil {
 		return err
 	}
 	a := attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: next}
-	if err := s.write(w, signInCookie, signInLife, a); err != nil {
+	if err := s.write(c, signInCookie, signInLife, a); err != nil {
 		return err
 	}
-	http.Redirect(w, r, flow.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), http.StatusFound)
+	c.Redirect(http.StatusFound, flow.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)))
 	return nil
 }
 
@@ -201,23 +198,22 @@ func ours(next string) bool {
 		!strings.ContainsFunc(next, func(r rune) bool { return r == '\\' || unicode.IsControl(r) })
 }
 
-func (s *SignIn) end(w http.ResponseWriter, r *http.Request) error {
+func (s *SignIn) end(c *gin.Context) error {
 	var a attempt
-	begun := s.read(r, signInCookie, &a)
-	s.forget(w, signInCookie) // whatever comes of it, it is used up
-	asked := r.URL.Query()
-	if !begun || a.State == "" || asked.Get("state") != a.State {
+	begun := s.read(c.Request, signInCookie, &a)
+	setCookie(c, signInCookie, "", -1) // whatever comes of it, it is used up
+	if !begun || a.State == "" || c.Query("state") != a.State {
 		return refuse(errors.New("the answer of the issuer belongs to no sign-in of this browser"))
 	}
-	if asked.Get("code") == "" {
+	if c.Query("code") == "" {
 		return refuse(errors.New("the issuer refused"))
 	}
-	flow, provider, err := s.flow(r.Context())
+	flow, provider, err := s.flow(c.Request.Context())
 	if err != nil {
 		return err
 	}
-	ctx := oidc.ClientContext(r.Context(), s.client)
-	tokens, err := flow.Exchange(ctx, asked.Get("code"), oauth2.VerifierOption(a.Verifier))
+	ctx := oidc.ClientContext(c.Request.Context(), s.client)
+	tokens, err := flow.Exchange(ctx, c.Query("code"), oauth2.VerifierOption(a.Verifier))
 	if err != nil {
 		return refuse(errors.New("the issuer does not take the code")) // the error may quote the answer
 	}
@@ -226,10 +222,10 @@ func (s *SignIn) end(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return refuse(err)
 	}
-	if err := s.write(w, sessionCookie, sessionLife, known); err != nil {
+	if err := s.write(c, sessionCookie, sessionLife, known); err != nil {
 		return err
 	}
-	http.Redirect(w, r, a.Next, http.StatusFound)
+	c.Redirect(http.StatusFound, a.Next)
 	return nil
 }
 
@@ -287,32 +283,12 @@ func (s *SignIn) role(claim any) Role {
 	return found
 }
 
-// flow is the OAuth 2 client and its issuer, which is asked once what it can do. While it
-// is away, a request waits for the request that is under way, not for those of others
-// before him.
+// flow is the OAuth 2 client and its issuer. While that is away, a request waits for the
+// question that is under way, and not for those of others before it.
 func (s *SignIn) flow(ctx context.Context) (oauth2.Config, *oidc.Provider, error) {
-	provider := s.provider.Load()
-	if provider == nil {
-		asked := s.asking.DoChan("", func() (any, error) {
-			// It is for all who wait, so it does not end with one of them: the client's
-			// timeout ends it.
-			found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), s.client), s.config.Issuer)
-			if err == nil {
-				s.provider.Store(found)
-			}
-			return found, err
-		})
-		var err error
-		select {
-		case <-ctx.Done():
-			err = ctx.Err()
-		case answer := <-asked:
-			err = answer.Err
-			provider, _ = answer.Val.(*oidc.Provider)
-		}
-		if err != nil {
-			return oauth2.Config{}, nil, problem.New(problem.IssuerAway, "The place where people sign in does not answer. Try again soon.").Because(err)
-		}
+	provider, err := s.issuer.Get(ctx, s.config.Issuer, func(*oidc.Provider, time.Duration) bool { return true })
+	if err != nil {
+		return oauth2.Config{}, nil, problem.New(problem.IssuerAway, "The place where people sign in does not answer. Try again soon.").Because(err)
 	}
 	return oauth2.Config{
 		ClientID: s.config.ClientID, ClientSecret: s.config.ClientSecret, Endpoint: provider.Endpoint(),
@@ -325,19 +301,17 @@ func (s *SignIn) read(r *http.Request, name string, into any) bool {
 	return err == nil && securecookie.DecodeMulti(name, cookie.Value, into, s.codecs[name]...) == nil
 }
 
-func (s *SignIn) write(w http.ResponseWriter, name string, life time.Duration, value any) error {
+func (s *SignIn) write(c *gin.Context, name string, life time.Duration, value any) error {
 	text, err := securecookie.EncodeMulti(name, value, s.codecs[name]...)
 	if err != nil {
 		return fmt.Errorf("write cookie %s: %w", name, err)
 	}
-	setCookie(w, name, text, int(life/time.Second))
+	setCookie(c, name, text, int(life/time.Second))
 	return nil
 }
 
-func (s *SignIn) forget(w http.ResponseWriter, name string) { setCookie(w, name, "", -1) }
-
 // setCookie sets a cookie for some seconds; with -1 it goes. It is Lax because the way back
 // from the issuer comes from another site; middleware.SameOrigin refuses changes from there.
-func setCookie(w http.ResponseWriter, name, text string, seconds int) {
-	http.SetCookie(w, &http.Cookie{Name: name, Value: text, Path: "/", MaxAge: seconds, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+func setCookie(c *gin.Context, name, text string, seconds int) {
+	c.SetCookieData(&http.Cookie{Name: name, Value: text, Path: "/", MaxAge: seconds, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 }

@@ -4,21 +4,14 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/audit"
+	"github.com/cutroom/cutroom/webrole/internal/middleware"
 )
-
-// Auditor writes the audit log: the caller and the origin of each change. The zero
-// value writes nothing.
-type Auditor struct {
-	Entries interface {
-		Write(ctx context.Context, e audit.Entry) error
-	}
-	From func(*http.Request) string // the network of a client
-}
 
 // outcomeWithin bounds the second row, which is written when the answer is out.
 const outcomeWithin = 3 * time.Second
@@ -27,49 +20,41 @@ const outcomeWithin = 3 * time.Second
 // that the trail is in, and must be able to mend it.
 const labFault = "POST /api/v1/lab/:fault"
 
-// notes reports whether a request is one to write down: it changes something other than
+// changes reports whether a request is one to write down: it changes something other than
 // what any viewer may change, such as views and what is made first.
-func notes(route, method string, do Action) bool {
-	if route == labFault {
-		return false
-	}
-	switch do {
-	case Look, See, Play:
-		return false
-	}
-	return method != http.MethodGet && method != http.MethodHead
+func changes(route string, do Action) bool {
+	read := strings.HasPrefix(route, http.MethodGet) || strings.HasPrefix(route, http.MethodHead)
+	return !read && do != See && do != Look && route != labFault
 }
 
-// begin writes down what is about to be done. When that fails it must not be done.
-func (t Auditor) begin(c *gin.Context) (e audit.Entry, _ error) {
-	who := IdentityOf(c.Request.Context())
-	e = audit.Entry{
-		Owner: who.Owner, Role: string(who.Role), Key: who.Key, From: t.From(c.Request),
-		Action: c.Request.Method + " " + c.FullPath(), Request: c.Writer.Header().Get("X-Request-Id"),
-	}
+// record has a request handled between two rows of the audit log: one of what is asked,
+// without which it is not done, and one of what was answered, which may be lost.
+func record(c *gin.Context, trail *audit.Log) error {
+	ctx := c.Request.Context()
+	who := IdentityOf(ctx)
+	var subject []string
 	for _, p := range c.Params {
-		if e.Subject != "" {
-			e.Subject += " "
-		}
-		e.Subject += p.Key + "=" + clip(p.Value)
+		subject = append(subject, p.Key+"="+p.Value[:min(len(p.Value), maxParameter)])
 	}
-	return e, t.Entries.Write(c.Request.Context(), e)
-}
-
-// maxParameter bounds one value of a path, in bytes. Ours are shorter.
-const maxParameter = 100
-
-func clip(text string) string { return text[:min(len(text), maxParameter)] }
-
-// end writes down what was answered. It may be lost: the row before says what was asked.
-func (t Auditor) end(c *gin.Context, e audit.Entry) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), outcomeWithin)
+	e := audit.Entry{
+		Owner: who.Owner, Role: string(who.Role), Key: who.Key, From: middleware.Client(c).String(),
+		Action: c.Request.Method + " " + c.FullPath(), Subject: strings.Join(subject, " "), Request: c.Writer.Header().Get(middleware.RequestIDHeader),
+	}
+	if err := trail.Write(ctx, e); err != nil {
+		return err
+	}
+	c.Next()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeWithin)
 	defer cancel()
 	e.Status = c.Writer.Status()
 	if e.Status < http.StatusBadRequest {
 		e.Made = c.Writer.Header().Get("Location")
 	}
-	if err := t.Entries.Write(ctx, e); err != nil {
+	if err := trail.Write(ctx, e); err != nil {
 		slog.WarnContext(ctx, "the outcome of a change is not in the audit trail", "request", e.Request, "status", e.Status, "error", err)
 	}
+	return nil
 }
+
+// maxParameter bounds one value of a path, in bytes. Ours are shorter.
+const maxParameter = 100

@@ -19,7 +19,7 @@ func handle[T any](c *gin.Context, status int, do func(context.Context) (T, erro
 // reply answers with a body as JSON, or with the problem that err stands for.
 func reply(c *gin.Context, status int, body any, err error) {
 	if err != nil {
-		abort(c, err)
+		problem.Abort(c, err)
 		return
 	}
 	c.JSON(status, body)
@@ -28,17 +28,11 @@ func reply(c *gin.Context, status int, body any, err error) {
 // replyEmpty is reply without a body.
 func replyEmpty(c *gin.Context, status int, err error) {
 	if err != nil {
-		abort(c, err)
+		problem.Abort(c, err)
 		return
 	}
 	c.Status(status)
 	c.Writer.WriteHeaderNow()
-}
-
-// abort answers with a problem and runs no further handler.
-func abort(c *gin.Context, err error) {
-	c.Abort()
-	problem.Write(c.Writer, c.Request, err)
 }
 
 const defaultLimit = 20 // items of a page

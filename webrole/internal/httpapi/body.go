@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -59,30 +60,27 @@ func bodyProblem(err error) error {
 	var schema *openapi3.SchemaError
 	if errors.As(err, &schema) {
 		where := "/" + strings.Join(schema.JSONPointer(), "/")
-		return problem.New(problem.InvalidBody, "%s", fmt.Sprintf("Member %s: %s.", where, schema.Reason))
+		return problem.New(problem.InvalidBody, "Member %s: %s.", where, schema.Reason)
 	}
 	return problem.New(problem.InvalidBody, "The body does not fit the API's document.").Because(err)
 }
 
-// wantType returns the body's media type, which must be one of types.
-func wantType(r *http.Request, types ...string) (string, error) {
-	if err := wantPlain(r); err != nil {
-		return "", err
+// wantType returns the body's media type, which one of the patterns must match, such as
+// video/*. The body is not compressed.
+func wantType(r *http.Request, patterns ...string) (string, error) {
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return "", problem.New(problem.UnsupportedType, "Compressed bodies are not taken.")
 	}
 	kind, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	charset := parameters["charset"]
-	if err != nil || !slices.Contains(types, kind) || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return "", problem.New(problem.UnsupportedType, "The body must be %s, in UTF-8.", strings.Join(types, " or "))
+	fits := func(pattern string) bool {
+		matched, _ := path.Match(pattern, kind)
+		return matched
+	}
+	if err != nil || !slices.ContainsFunc(patterns, fits) || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return "", problem.New(problem.UnsupportedType, "The body must be %s; a text in UTF-8.", strings.Join(patterns, " or "))
 	}
 	return kind, nil
-}
-
-// wantPlain refuses a compressed body.
-func wantPlain(r *http.Request) error {
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return problem.New(problem.UnsupportedType, "Compressed bodies are not taken.")
-	}
-	return nil
 }
 
 // bodyReadProblem tells a body that is too large or too slow (which package
@@ -98,5 +96,5 @@ func bodyReadProblem(err error) error {
 // refuseBody answers without reading the rest of a body that may be gigabytes.
 func refuseBody(c *gin.Context, err error) {
 	c.Header("Connection", "close")
-	abort(c, err)
+	problem.Abort(c, err)
 }

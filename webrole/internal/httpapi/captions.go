@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,26 +11,16 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
-
-// captionsKey names the captions of a route, whose video exists.
-func (s *Server) captionsKey(c *gin.Context, id api.ID, language api.Language) (workflow.Key, error) {
-	key, err := videostore.CaptionsKey(video.ID(id), language)
-	if err == nil {
-		_, err = s.existing(c, id)
-	}
-	return key, err
-}
 
 // CreateCaptions implements POST /videos/{id}/captions/{language}: first the file,
 // then the row with the promise of the work item, then the message (Q9). The file
 // is named by its hash, so that sending it again asks for nothing new.
 func (s *Server) CreateCaptions(c *gin.Context, id api.ID, language api.Language) {
 	handle(c, http.StatusAccepted, func(ctx context.Context) (out api.Captions, _ error) {
-		key, err := s.captionsKey(c, id, language)
+		key, err := videostore.CaptionsKey(video.ID(id), language)
 		if err == nil {
 			_, err = wantType(c.Request, "text/vtt", "application/x-subrip", "text/plain")
 		}
@@ -43,8 +31,7 @@ func (s *Server) CreateCaptions(c *gin.Context, id api.ID, language api.Language
 		if err != nil {
 			return out, bodyReadProblem(err)
 		}
-		sum := sha256.Sum256(file)
-		input := video.CaptionsBlob(key.ID, key.Language, hex.EncodeToString(sum[:]))
+		input := video.CaptionsBlob(key.ID, key.Language, hashOf(file))
 		// Written anew even when it is there: the janitor spares what is young.
 		_, err = s.Blobs.Put(ctx, video.SourcesContainer, input, file, blobstore.Options{ContentType: "text/plain"})
 		if err != nil {
@@ -62,17 +49,9 @@ func (s *Server) CreateCaptions(c *gin.Context, id api.ID, language api.Language
 
 // GetCaptions implements GET /videos/{id}/captions/{language}.
 func (s *Server) GetCaptions(c *gin.Context, id api.ID, language api.Language) {
-	key, err := s.captionsKey(c, id, language)
-	var captions videostore.Step
-	if err == nil {
-		captions, err = s.Videos.Captions(c.Request.Context(), key)
-	}
-	var file []byte
-	if err == nil {
-		file, err = s.captionsFile(c.Request.Context(), captions)
-	}
+	file, err := s.captionsFile(c.Request.Context(), video.ID(id), language)
 	if err != nil {
-		abort(c, err)
+		problem.Abort(c, err)
 		return
 	}
 	c.Header("Cache-Control", "no-cache")
@@ -80,7 +59,15 @@ func (s *Server) GetCaptions(c *gin.Context, id api.ID, language api.Language) {
 }
 
 // captionsFile reads what is served, or returns why there is nothing yet.
-func (s *Server) captionsFile(ctx context.Context, captions videostore.Step) ([]byte, error) {
+func (s *Server) captionsFile(ctx context.Context, id video.ID, language string) ([]byte, error) {
+	key, err := videostore.CaptionsKey(id, language)
+	if err != nil {
+		return nil, err
+	}
+	captions, err := s.Videos.Captions(ctx, key)
+	if err != nil {
+		return nil, err
+	}
 	out, found, err := captions.CaptionsOutput()
 	switch {
 	case err != nil:
@@ -88,9 +75,7 @@ func (s *Server) captionsFile(ctx context.Context, captions videostore.Step) ([]
 	case !found && captions.State == videostore.StepFailed:
 		return nil, problem.New(problem.Code{Name: string(captions.Error.Code), Status: http.StatusConflict}, "%s", captions.Error.Detail)
 	case !found:
-		e := problem.New(problem.CaptionsNotReady, "The captions are being made.")
-		e.RetryAfter = 1
-		return nil, e
+		return nil, problem.New(problem.CaptionsNotReady, "The captions are being made.").After(1)
 	}
 	file, err := s.Blobs.Get(ctx, video.MediaContainer, out.Blob)
 	if err != nil {
@@ -103,9 +88,6 @@ func (s *Server) captionsFile(ctx context.Context, captions videostore.Step) ([]
 // partition (T5).
 func (s *Server) ListCaptions(c *gin.Context, id api.ID) {
 	handle(c, http.StatusOK, func(ctx context.Context) (out api.CaptionsList, _ error) {
-		if _, err := s.existing(c, id); err != nil {
-			return out, err
-		}
 		all, err := s.Videos.AllCaptions(ctx, video.ID(id))
 		out.Items = make([]api.Captions, len(all))
 		for i := 0; i < len(all) && err == nil; i++ {
@@ -117,17 +99,11 @@ func (s *Server) ListCaptions(c *gin.Context, id api.ID) {
 
 // DeleteCaptions implements DELETE /videos/{id}/captions/{language}.
 func (s *Server) DeleteCaptions(c *gin.Context, id api.ID, language api.Language) {
-	key, err := s.captionsKey(c, id, language)
+	key, err := videostore.CaptionsKey(video.ID(id), language)
 	if err == nil {
 		err = s.Videos.DropCaptions(c.Request.Context(), key)
 	}
 	replyEmpty(c, http.StatusNoContent, err)
-}
-
-// captionsStates are the states of a step in the words of the API.
-var captionsStates = map[videostore.StepState]api.CaptionsState{
-	videostore.StepQueued: api.CaptionsQueued, videostore.StepRunning: api.CaptionsRunning,
-	videostore.StepDone: api.CaptionsReady, videostore.StepFailed: api.CaptionsFailed,
 }
 
 // publicCaptions is captions as the API shows them.
@@ -135,7 +111,7 @@ func publicCaptions(captions videostore.Step) (api.Captions, error) {
 	id, language := string(captions.Key.ID), captions.Key.Language
 	out := api.Captions{
 		Language: language, Name: videostore.LanguageName(language), VideoId: id,
-		State: captionsStates[captions.State], CreatedAt: captions.CreatedAt, Error: stepFailure(captions),
+		State: api.CaptionsState(stateOf(captions)), CreatedAt: captions.CreatedAt, Error: stepFailure(captions),
 	}
 	out.Links.Self = Base + "/videos/" + id + "/captions/" + language
 	made, found, err := captions.CaptionsOutput()

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -52,13 +53,8 @@ func (s *Server) CreateFinishClip(c *gin.Context, event api.Event, bib api.BibIn
 		if err != nil {
 			return none, err
 		}
-		before, after := finishMargin, finishMargin
-		if body.BeforeSeconds != nil {
-			before = *body.BeforeSeconds
-		}
-		if body.AfterSeconds != nil {
-			after = *body.AfterSeconds
-		}
+		margin := finishMargin
+		before, after := *cmp.Or(body.BeforeSeconds, &margin), *cmp.Or(body.AfterSeconds, &margin)
 		// A finish near an end of the video has less around it.
 		from, to := max(0, at-before), min(footage.Seconds(), at+after)
 		if to-from < shortestClip {
@@ -110,9 +106,6 @@ func (s *Server) requestClip(ctx context.Context, footage videostore.Footage, st
 func (s *Server) GetClip(c *gin.Context, id api.ID, name api.ClipID) {
 	s.replyClip(c, http.StatusOK, func(ctx context.Context) (none videostore.Step, _ error) {
 		key, err := videostore.ParseClipID(video.ID(id), name)
-		if err == nil {
-			_, err = s.existing(c, id)
-		}
 		if err != nil {
 			return none, err
 		}
@@ -137,9 +130,6 @@ func (s *Server) replyClip(c *gin.Context, status int, find func(context.Context
 // partition (T5).
 func (s *Server) ListClips(c *gin.Context, id api.ID, params api.ListClipsParams) {
 	handle(c, http.StatusOK, func(ctx context.Context) (out api.ClipList, _ error) {
-		if _, err := s.existing(c, id); err != nil {
-			return out, err
-		}
 		found, next, err := s.Videos.Clips(ctx, video.ID(id), limitOf(params.Limit), api.Value(params.PageToken))
 		if err != nil {
 			return out, err
@@ -158,10 +148,12 @@ func (s *Server) ListClips(c *gin.Context, id api.ID, params api.ListClipsParams
 	})
 }
 
-// clipStates are the states of a step in the words of the API.
-var clipStates = map[videostore.StepState]api.ClipState{
-	videostore.StepQueued: api.ClipQueued, videostore.StepRunning: api.ClipRunning,
-	videostore.StepDone: api.ClipReady, videostore.StepFailed: api.ClipFailed,
+// stateOf is the state of a step that a user asked for, in the words of the API.
+func stateOf(step videostore.Step) string {
+	if step.State == videostore.StepDone {
+		return "ready"
+	}
+	return string(step.State)
 }
 
 // publicClip is a clip as the API shows it. Its times are those of its frames,
@@ -173,7 +165,7 @@ func (s *Server) publicClip(ctx context.Context, clip videostore.Step) (api.Clip
 	}
 	id, name := string(clip.Key.ID), clip.Key.Name()
 	out := api.Clip{
-		Id: name, VideoId: id, State: clipStates[clip.State], CreatedAt: clip.CreatedAt, Error: stepFailure(clip),
+		Id: name, VideoId: id, State: api.ClipState(stateOf(clip)), CreatedAt: clip.CreatedAt, Error: stepFailure(clip),
 		StartSeconds: plan.FPS.Seconds(int64(clip.Key.Index)), DurationSeconds: plan.FPS.Seconds(int64(clip.Key.Frames)),
 	}
 	out.Links.Self = Base + "/videos/" + id + "/clips/" + name

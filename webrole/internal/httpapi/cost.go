@@ -12,9 +12,9 @@ import (
 )
 
 // GetCost implements GET /videos/{id}/cost.
-func (s *Server) GetCost(c *gin.Context, id api.ID) {
-	rec, now, err := s.existingSnapshot(c, id)
-	reply(c, http.StatusOK, costOf(rec.Video.Generation, now.runs, s.Prices), err)
+func (s *Server) GetCost(c *gin.Context, _ api.ID) {
+	v, now, err := s.videoNow(c)
+	reply(c, http.StatusOK, costOf(v.Generation, now.runs, s.Prices), err)
 }
 
 // costOf adds up what the runs spent, and prices it.

@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
+	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
 const (
@@ -20,28 +21,25 @@ const (
 // WatchBoard implements GET /ops/events. Until there is something to send it is a
 // request like others, with their deadline and their problems.
 func (s *Server) WatchBoard(c *gin.Context) {
-	watcher, err := s.Board.Watch()
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	defer watcher.Close()
-	ctx := c.Request.Context()
-	state, err := watcher.Next(ctx)
-	if err != nil {
-		abort(c, err)
-		return
-	}
-	middleware.StreamsOut(c.Request)
-	c.Header("Content-Type", "text/event-stream")
-	c.Header("X-Accel-Buffering", "no") // nginx would keep events back
-	err = send(c.Writer, "retry: %d\n\n", reconnect)
-	for err == nil {
-		if err = send(c.Writer, "event: snapshot\ndata: %s\n\n", state); err == nil {
-			state, err = watcher.Next(ctx)
+	for state, err := range s.Board.Watch(c.Request.Context()) {
+		if !c.Writer.Written() {
+			if err != nil {
+				problem.Abort(c, err)
+				return
+			}
+			middleware.StreamsOut(c.Request)
+			c.Header("Content-Type", "text/event-stream")
+			c.Header("X-Accel-Buffering", "no") // nginx would keep events back
+			err = send(c.Writer, "retry: %d\n\n", reconnect)
+		}
+		if err == nil {
+			err = send(c.Writer, "event: snapshot\ndata: %s\n\n", state.JSON)
+		}
+		if err != nil { // the client left or read too slowly, or the role stops: an error would not be read
+			break
 		}
 	}
-	c.Abort() // the client left or read too slowly, or the role stops: an error would not be read
+	c.Abort()
 }
 
 // send writes to a client that may have stopped reading.

@@ -79,15 +79,15 @@ func firstRun(view videostore.View) []stepRun {
 }
 
 // GetJourney implements GET /videos/{id}/journey.
-func (s *Server) GetJourney(c *gin.Context, id api.ID) {
-	rec, now, err := s.existingSnapshot(c, id)
-	reply(c, http.StatusOK, journey(rec.Video, now.runs, time.Now().UTC(), disclosedTo(c, rec.Video)), err)
+func (s *Server) GetJourney(c *gin.Context, _ api.ID) {
+	v, now, err := s.videoNow(c)
+	reply(c, http.StatusOK, journey(v, now.runs, time.Now().UTC(), disclosedTo(c, v)), err)
 }
 
 // ListSteps implements GET /videos/{id}/steps.
-func (s *Server) ListSteps(c *gin.Context, id api.ID) {
-	rec, now, err := s.existingSnapshot(c, id)
-	shown := disclosedTo(c, rec.Video)
+func (s *Server) ListSteps(c *gin.Context, _ api.ID) {
+	v, now, err := s.videoNow(c)
+	shown := disclosedTo(c, v)
 	reply(c, http.StatusOK, api.StepList{Items: api.Each(now.runs, func(r stepRun) api.Step { return publicStep(r, shown) })}, err)
 }
 
@@ -105,12 +105,14 @@ func publicStep(r stepRun, shown disclosed) api.Step {
 	return out
 }
 
-// journey puts the runs on one time axis.
+// journey puts the runs on one time axis, which holds every moment that is known of them.
+// Nothing known is a point.
 func journey(v video.Video, runs []stepRun, now time.Time, shown disclosed) api.Journey {
 	out := api.Journey{Generation: v.Generation, Now: now, Items: make([]api.JourneyItem, len(runs))}
-	axis := axis{open: v.Working()}
+	var moments []time.Time
+	goesOn := v.Working()
 	if v.Generation == 1 {
-		axis.extend(v.UploadedAt)
+		moments = append(moments, v.UploadedAt)
 	}
 	for i, r := range runs {
 		item := api.JourneyItem{
@@ -122,16 +124,22 @@ func journey(v video.Video, runs []stepRun, now time.Time, shown disclosed) api.
 		}
 		for _, a := range r.AllAttempts() {
 			item.Attempts = append(item.Attempts, attempt(a, shown))
-			axis.extend(a.Queued, a.Started, a.Ended)
-			axis.open = axis.open || a.Ended.IsZero()
+			moments = append(moments, a.Queued, a.Started, a.Ended)
+			goesOn = goesOn || a.Ended.IsZero()
 		}
 		if len(item.Attempts) > 0 && item.Attempts[0].Number == 1 {
 			item.QueuedAt = item.Attempts[0].QueuedAt
 		}
-		axis.extend(r.since)
+		moments = append(moments, r.since)
 		out.Items[i] = item
 	}
-	out.From, out.To = axis.bounds(v.CreatedAt, now)
+	moments = slices.DeleteFunc(moments, time.Time.IsZero)
+	if len(moments) == 0 {
+		moments = []time.Time{v.CreatedAt}
+	} else if goesOn {
+		moments = append(moments, now)
+	}
+	out.From, out.To = slices.MinFunc(moments, time.Time.Compare), slices.MaxFunc(moments, time.Time.Compare)
 	return out
 }
 
@@ -141,35 +149,4 @@ func attempt(a videostore.Attempt, shown disclosed) api.Attempt {
 		Number: a.Number, Worker: shown.worker(a.Worker), QueuedAt: api.Time(a.Queued), StartedAt: a.Started,
 		EndedAt: api.Time(a.Ended), Outcome: api.AttemptOutcome(a.Outcome), Error: api.Some(shown.reason(a.Error)),
 	}
-}
-
-// axis is a time axis that holds all moments it has seen.
-type axis struct {
-	from, to time.Time
-	open     bool // something goes on
-}
-
-func (a *axis) extend(moments ...time.Time) {
-	for _, t := range moments {
-		if t.IsZero() {
-			continue
-		}
-		if a.from.IsZero() || t.Before(a.from) {
-			a.from = t
-		}
-		if t.After(a.to) {
-			a.to = t
-		}
-	}
-}
-
-// bounds returns the ends of the axis. Nothing seen is a point.
-func (a *axis) bounds(unseen, now time.Time) (from, to time.Time) {
-	if a.from.IsZero() {
-		return unseen, unseen
-	}
-	if a.open && now.After(a.to) {
-		return a.from, now
-	}
-	return a.from, a.to
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -47,11 +46,7 @@ func (s *Server) ListKeys(c *gin.Context, params api.ListKeysParams) {
 
 // RevokeKey implements DELETE /ops/keys/{keyId}.
 func (s *Server) RevokeKey(c *gin.Context, keyID string) {
-	err := s.Keys.Revoke(c.Request.Context(), keyID)
-	if errors.Is(err, apikeys.ErrNotFound) {
-		err = problem.New(problem.NotFound, "There is no such key.").Because(err)
-	}
-	replyEmpty(c, http.StatusNoContent, err)
+	replyEmpty(c, http.StatusNoContent, s.Keys.Revoke(c.Request.Context(), keyID))
 }
 
 func publicKey(k apikeys.Key) api.Key {

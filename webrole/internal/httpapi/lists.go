@@ -44,7 +44,7 @@ func (s *Server) idsListed(c *gin.Context, params api.ListVideosParams) (ids []v
 	case params.Owner != nil && params.Channel != nil:
 		return nil, "", problem.New(problem.InvalidParameter, "Your own videos are not listed by channel.")
 	case params.Owner != nil && owner == "":
-		return nil, "", access.Refused(c.Writer, ctx)
+		return nil, "", access.Refused(c)
 	case params.Owner != nil:
 		return s.Videos.Owned(ctx, owner, limit, token)
 	case params.Channel == nil:

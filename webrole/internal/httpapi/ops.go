@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -26,36 +28,31 @@ import (
 // workerMemory is how long a silent worker stays listed.
 const workerMemory = 10 * time.Minute
 
-// openQueues opens every queue and the poison queue beside it, in order.
-func (s *Server) openQueues() {
-	s.byName = map[string]*workqueue.Queue{}
-	add := func(name string, q *workqueue.Queue) {
-		s.byName[name] = q
-		s.queueNames = append(s.queueNames, name)
-	}
+// allQueues opens every queue and the poison queue beside it, in order.
+func (s *Server) allQueues() (all []*workqueue.Queue) {
 	for _, spec := range s.Queues.Specs() {
-		add(spec.Name, s.Queues.Queue(spec.Name))
-		if spec.Lane() > 0 {
-			continue // its poison goes where that of lane 0 goes
+		all = append(all, s.Queues.Queue(spec.Name))
+		if spec.Lane() == 0 { // the poison of other lanes goes there, too
+			// Visibility is that of the queue: it is what a redriven item gets.
+			all = append(all, s.OpenQueue(workqueue.Spec{Name: workqueue.PoisonName(spec.Name), Visibility: spec.Visibility}))
 		}
-		poison := workqueue.PoisonName(spec.Name)
-		// Visibility is that of the queue: it is what a redriven item gets.
-		add(poison, s.OpenQueue(workqueue.Spec{Name: poison, Visibility: spec.Visibility}))
 	}
+	return all
 }
+
+func isPoison(q *workqueue.Queue) bool { return q.Spec().Pool == "" }
 
 // ListQueues implements GET /ops/queues: one request per queue reads length and
 // policy together (paper rows Q4 and Q10).
 func (s *Server) ListQueues(c *gin.Context) {
-	items := make([]api.Queue, len(s.queueNames))
+	items := make([]api.Queue, len(s.queues))
 	group, ctx := errgroup.WithContext(c.Request.Context())
-	for i, name := range s.queueNames {
+	for i, q := range s.queues {
 		group.Go(func() error {
-			q := s.byName[name]
 			state, err := q.Length(ctx)
 			items[i] = api.Queue{
-				Name: name, Length: state.Length, Paused: state.Policy.Paused,
-				VisibilitySeconds: q.Visibility().Seconds(), Pool: api.Some(q.Spec().Pool), Poison: q.Spec().Pool == "",
+				Name: q.Name(), Length: state.Length, Paused: state.Policy.Paused,
+				VisibilitySeconds: q.Visibility().Seconds(), Pool: api.Some(q.Spec().Pool), Poison: isPoison(q),
 			}
 			if workqueue.IsMissing(err) {
 				return nil
@@ -69,11 +66,11 @@ func (s *Server) ListQueues(c *gin.Context) {
 
 // queue is one that we declare.
 func (s *Server) queue(name string) (*workqueue.Queue, error) {
-	q := s.byName[name]
-	if q == nil {
+	i := slices.IndexFunc(s.queues, func(q *workqueue.Queue) bool { return q.Name() == name })
+	if i < 0 {
 		return nil, problem.New(problem.QueueNotFound, "There is no such queue.")
 	}
-	return q, nil
+	return s.queues[i], nil
 }
 
 // onQueue runs an operation on a queue that we declare.
@@ -89,7 +86,7 @@ func (s *Server) onQueue(c *gin.Context, name string, do func(*workqueue.Queue, 
 // asked of lane 0. Work that a row promises comes back with the reconciler.
 func (s *Server) ClearQueue(c *gin.Context, queue api.QueueName) {
 	s.onQueue(c, queue, func(q *workqueue.Queue, ctx context.Context) error {
-		if q.Spec().Pool == "" { // a poison queue
+		if isPoison(q) {
 			return q.Clear(ctx)
 		}
 		return s.Queues.Clear(ctx, queue)
@@ -143,14 +140,7 @@ func (s *Server) ListPoison(c *gin.Context, params api.ListPoisonParams) {
 // failure failed its video would find itself unwanted, so the video is taken up
 // again instead, which sends the step along with whatever else is missing.
 func (s *Server) RedrivePoison(c *gin.Context, poisonID string) {
-	err := s.redrive(c.Request.Context(), poisonID)
-	switch {
-	case errors.Is(err, workqueue.ErrNoPoison):
-		err = problem.New(problem.PoisonNotFound, "There is no such poisoned item.")
-	case errors.Is(err, workqueue.ErrRedriving):
-		err = problem.New(problem.StateConflict, "This item is being redriven, or a redrive of it was cut off. Look again in a minute.")
-	}
-	replyEmpty(c, http.StatusAccepted, err)
+	replyEmpty(c, http.StatusAccepted, s.redrive(c.Request.Context(), poisonID))
 }
 
 func (s *Server) redrive(ctx context.Context, poisonID string) error {
@@ -220,13 +210,18 @@ func publicWorker(w workers.Worker) api.Worker {
 
 // GetScale implements GET /ops/scale (paper rows Q4 and Q18).
 func (s *Server) GetScale(c *gin.Context) {
-	d, err := s.Board.Scale(c.Request.Context())
-	targets := s.Scale.Settings()
-	reply(c, http.StatusOK, api.Scale{
-		At: d.Seen.At.UTC(), Wanted: d.Wanted, Now: d.Now, Workers: d.Seen.Workers, Why: d.Why,
-		Floor: targets.Floor, Ceiling: targets.Ceiling, BeginSeconds: targets.Begin.Seconds(),
-		BulkSeconds: targets.Bulk.Seconds(), CoolDownSeconds: targets.CoolDown.Seconds(), Queues: api.Each(d.Seen.Queues, publicQueue),
-	}, err)
+	handle(c, http.StatusOK, func(ctx context.Context) (out api.Scale, _ error) {
+		state, err := s.Board.State(ctx)
+		if err != nil {
+			return out, fmt.Errorf("count the workers wanted: %w", err)
+		}
+		d := state.Decision
+		return api.Scale{
+			At: d.Seen.At.UTC(), Wanted: d.Wanted, Now: d.Now, Workers: d.Seen.Workers, Why: d.Why,
+			Floor: d.Settings.Floor, Ceiling: d.Settings.Ceiling, BeginSeconds: d.Settings.Begin.Seconds(),
+			BulkSeconds: d.Settings.Bulk.Seconds(), CoolDownSeconds: d.Settings.CoolDown.Seconds(), Queues: api.Each(d.Seen.Queues, publicQueue),
+		}, nil
+	})
 }
 
 func publicQueue(q scaling.Queue) api.ScaleQueue {

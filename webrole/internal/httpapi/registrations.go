@@ -147,11 +147,11 @@ func (s *Server) ImportRegistrations(c *gin.Context, event api.Event) {
 		return
 	}
 	if report.Accepted == 0 && report.Refused > 0 && report.Taken == report.Refused {
-		abort(c, problem.New(problem.Code{Name: string(registrations.BibTaken), Status: http.StatusConflict}, "Other runners have the bibs of all rows."))
+		problem.Abort(c, problem.New(problem.Code{Name: string(registrations.BibTaken), Status: http.StatusConflict}, "Other runners have the bibs of all rows."))
 		return
 	}
 	if err := s.Races.NoteEvent(c.Request.Context(), key); err != nil {
-		abort(c, err) // what was stored stays: the same import lists the event, too
+		problem.Abort(c, err) // what was stored stays: the same import lists the event, too
 		return
 	}
 	c.JSON(http.StatusOK, publicReport(report, text.Charset()))

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
@@ -33,9 +31,6 @@ func (s *Server) SeekVideo(c *gin.Context, id api.ID) {
 			return out, err
 		}
 		view, err := s.Videos.View(ctx, video.ID(id))
-		if err == nil {
-			err = access.MaySee(ctx, view.Video)
-		}
 		if err != nil {
 			return out, err
 		}
@@ -69,9 +64,8 @@ func (s *Server) ask(ctx context.Context, view videostore.View, second float64) 
 // place tells which playlist shows a second of what plays: the whole one as far as it
 // leads, else one that begins with the chunk of that second, or with a preview of it.
 func place(view videostore.View, second float64) (api.Seek, error) {
-	address := func(from int) string {
-		return playbackPath(view.Video.ID, playlist.Address("master", from))
-	}
+	base := "/v/" + string(view.Video.ID) + "/"
+	address := func(from int) string { return base + playlist.Address("master", from) }
 	generation := view.Video.Playing()
 	if _, whole, err := view.Whole(generation); whole || err != nil {
 		return api.Seek{Master: address(0), Made: true}, err
@@ -82,9 +76,7 @@ func place(view videostore.View, second float64) (api.Seek, error) {
 	}
 	chunk, planned := p.Plan.ChunkAt(second)
 	if !planned {
-		e := problem.New(problem.NotYet, "Nothing can be watched yet.")
-		e.RetryAfter = 1
-		return api.Seek{}, e
+		return api.Seek{}, problem.New(problem.NotYet, "Nothing can be watched yet.").After(1)
 	}
 	if chunk < len(p.Leading()) && p.Ready() {
 		return api.Seek{Master: address(0), Made: true}, nil
@@ -92,9 +84,7 @@ func place(view videostore.View, second float64) (api.Seek, error) {
 	p.From = chunk
 	found := api.Seek{Master: address(chunk), From: p.Plan.Start(chunk), Made: p.Ready()}
 	if !found.Made && p.Preview().Ready() {
-		found.Master, found.Made, found.Preview = playbackPath(view.Video.ID, playlist.PreviewAddress("master", chunk)), true, true
+		found.Master, found.Made, found.Preview = base+playlist.PreviewAddress("master", chunk), true, true
 	}
 	return found, nil
 }
-
-func playbackPath(id video.ID, name string) string { return fmt.Sprintf("/v/%s/%s", id, name) }

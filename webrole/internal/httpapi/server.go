@@ -28,7 +28,6 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/board"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
-	"github.com/cutroom/cutroom/webrole/internal/scaling"
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
 
@@ -51,7 +50,6 @@ type Parts struct {
 	Prices  price.Table
 	Links   access.Links // tokens for private videos
 	Board   *board.Board
-	Scale   *scaling.Source
 
 	Unreadable *tablestore.UnreadableRows
 
@@ -66,9 +64,7 @@ type Server struct {
 	doc       *openapi3.T
 	snapshots *recent.Cache[video.ID, snapshot]
 	asked     *recent.Memory[workflow.Key, bool] // parts that viewers went to
-
-	queueNames []string // every queue and its poison queue, in order
-	byName     map[string]*workqueue.Queue
+	queues    []*workqueue.Queue
 }
 
 var _ api.ServerInterface = (*Server)(nil)
@@ -80,7 +76,7 @@ func New(p Parts) (*Server, error) {
 		return nil, fmt.Errorf("read the API's document: %w", err)
 	}
 	s := &Server{Parts: p, doc: doc, snapshots: newSnapshots(p.Videos), asked: recent.NewMemory[workflow.Key, bool](maxSeekRequests, askAgainAfter)}
-	s.openQueues()
+	s.queues = s.allQueues()
 	return s, nil
 }
 
@@ -90,7 +86,7 @@ func (s *Server) Register(r gin.IRouter, which func(path string) bool) {
 	api.RegisterHandlersWithOptions(all, s, api.GinServerOptions{
 		BaseURL: Base,
 		ErrorHandler: func(c *gin.Context, err error, _ int) {
-			abort(c, problem.New(problem.InvalidParameter, "A parameter cannot be read.").Because(err))
+			problem.Abort(c, problem.New(problem.InvalidParameter, "A parameter cannot be read.").Because(err))
 		},
 	})
 	for _, route := range all.Routes() {
@@ -111,15 +107,15 @@ func IsOps(path string) bool { return strings.HasPrefix(path, Base+"/ops/") }
 func NoRoute(c *gin.Context) {
 	path, isVideo := strings.CutPrefix(c.Request.URL.Path, Base+"/videos/")
 	if id, _, _ := strings.Cut(path, "/"); isVideo && len(id) != 26 {
-		abort(c, video.ErrInvalidID)
+		problem.Abort(c, video.ErrInvalidID)
 		return
 	}
-	abort(c, problem.New(problem.NotFound, "There is nothing at this address."))
+	problem.Abort(c, problem.New(problem.NotFound, "There is nothing at this address."))
 }
 
 // NoMethod answers for addresses that do not know the method.
 func NoMethod(c *gin.Context) {
-	abort(c, problem.New(problem.MethodNotAllowed, "This address does not know that method."))
+	problem.Abort(c, problem.New(problem.MethodNotAllowed, "This address does not know that method."))
 }
 
 // Ready returns why the API cannot answer now, or nil: one point read of a row

@@ -45,14 +45,11 @@ func (s *Server) snapshot(ctx context.Context, rec videostore.Record) (snapshot,
 	})
 }
 
-// existingSnapshot is the video of a route and its rows.
-func (s *Server) existingSnapshot(c *gin.Context, id api.ID) (videostore.Record, snapshot, error) {
-	rec, err := s.existing(c, id)
-	if err != nil {
-		return rec, snapshot{}, err
-	}
+// videoNow is the video of a route and its rows.
+func (s *Server) videoNow(c *gin.Context) (video.Video, snapshot, error) {
+	rec := access.Video(c)
 	now, err := s.snapshot(c.Request.Context(), rec)
-	return rec, now, err
+	return rec.Video, now, err
 }
 
 // disclosed is what a requester is shown of the work on a video: operators the whole of

@@ -3,10 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/base64"
-	"mime"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -20,10 +17,25 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
 
+// mediaTypes are those of a body that may be a bare file.
+var mediaTypes = []string{"application/octet-stream", "video/*"}
+
+func init() {
+	for _, c := range video.Containers {
+		mediaTypes = append(mediaTypes, c.Types...)
+	}
+}
+
 // PutContent implements PUT /videos/{id}/content.
 func (s *Server) PutContent(c *gin.Context, id api.ID, params api.PutContentParams) {
 	r := c.Request
-	err := wantMedia(r)
+	if r.Header.Get("Content-Type") == "" { // curl -T sends none
+		r.Header.Set("Content-Type", mediaTypes[0])
+	}
+	_, err := wantType(r, mediaTypes...)
+	if r.ContentLength < 0 {
+		err = problem.New(problem.LengthRequired, "Send a Content-Length.")
+	}
 	var sum []byte
 	if err == nil {
 		sum, err = upload.ParseMD5(api.Value(params.ContentMD5))
@@ -43,29 +55,6 @@ func (s *Server) PutContent(c *gin.Context, id api.ID, params api.PutContentPara
 		return
 	}
 	s.replyVideo(c, http.StatusAccepted, rec, nil)
-}
-
-// wantMedia refuses what is certainly not a bare file. curl -T sends no type.
-func wantMedia(r *http.Request) error {
-	if r.ContentLength < 0 {
-		return problem.New(problem.LengthRequired, "Send a Content-Length.")
-	}
-	if err := wantPlain(r); err != nil {
-		return err
-	}
-	given := r.Header.Get("Content-Type")
-	if given == "" {
-		return nil
-	}
-	kind, _, err := mime.ParseMediaType(given)
-	if err != nil {
-		return problem.New(problem.UnsupportedType, "The Content-Type cannot be read.").Because(err)
-	}
-	ofContainer := func(c video.Container) bool { return slices.Contains(c.Types, kind) }
-	if strings.HasPrefix(kind, "video/") || kind == "application/octet-stream" || slices.ContainsFunc(video.Containers, ofContainer) {
-		return nil
-	}
-	return problem.New(problem.UnsupportedType, "Send the bare file as application/octet-stream or video/*.")
 }
 
 // GetUpload implements GET /videos/{id}/upload. The URLs in the answer are
@@ -108,11 +97,9 @@ func (s *Server) CompleteUpload(c *gin.Context, id api.ID) {
 	for i := 0; i < len(sums) && err == nil; i++ {
 		sums[i], err = upload.ParseMD5(body.Md5[i])
 	}
-	if err != nil {
-		abort(c, err)
-		return
+	var rec videostore.Record
+	if err == nil {
+		rec, err = s.Uploads.Complete(c.Request.Context(), video.ID(id), sums)
 	}
-	s.change(c, id, func(ctx context.Context, id video.ID) (videostore.Record, error) {
-		return s.Uploads.Complete(ctx, id, sums)
-	})
+	s.replyVideo(c, http.StatusAccepted, rec, err)
 }

@@ -24,7 +24,7 @@ func (s *Server) checkParameters(c *gin.Context) {
 	operation := item.GetOperation(c.Request.Method)
 	parameters := slices.Concat(item.Parameters, operation.Parameters)
 	if err := onlyKnown(c, parameters); err != nil {
-		abort(c, err)
+		problem.Abort(c, err)
 		return
 	}
 	values := map[string]string{}
@@ -39,7 +39,7 @@ func (s *Server) checkParameters(c *gin.Context) {
 	// memory as soon as the document has a security requirement.
 	for _, parameter := range parameters {
 		if err := openapi3filter.ValidateParameter(c.Request.Context(), input, parameter.Value); err != nil {
-			abort(c, parameterProblem(err))
+			problem.Abort(c, parameterProblem(err))
 			return
 		}
 	}

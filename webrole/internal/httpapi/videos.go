@@ -49,27 +49,21 @@ func (s *Server) create(c *gin.Context, key *string) (none videostore.Record, _ 
 	who := access.IdentityOf(ctx)
 	v.Owner = who.Owner
 	if v.Priority == video.High && !access.May(who, access.Hurry, v) {
-		return none, access.Refused(c.Writer, ctx)
+		return none, access.Refused(c)
 	}
 	if key == nil {
 		return s.Videos.Create(ctx, v)
 	}
-	hash, err := hashOf(body)
+	canonical, err := json.Marshal(body) // without white space, its members in one order
 	if err != nil {
-		return none, err
+		return none, fmt.Errorf("hash body: %w", err)
 	}
-	return s.Videos.CreateOnce(ctx, *key, hash, v)
+	return s.Videos.CreateOnce(ctx, *key, hashOf(canonical), v)
 }
 
-// hashOf names what a request asks for. It does not see white space or the order
-// of members.
-func hashOf(body api.NewVideo) (string, error) {
-	canonical, err := json.Marshal(body)
-	if err != nil {
-		return "", fmt.Errorf("hash body: %w", err)
-	}
-	sum := sha256.Sum256(canonical)
-	return hex.EncodeToString(sum[:]), nil
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 // newVideo checks what the document cannot say, and fills in defaults.
@@ -159,55 +153,41 @@ func setRace(v *video.Video, race api.RaceEdit) error {
 }
 
 // GetVideo implements GET /videos/{id}.
-func (s *Server) GetVideo(c *gin.Context, id api.ID) {
-	rec, err := s.existing(c, id)
-	s.replyVideo(c, http.StatusOK, rec, err)
-}
-
-// existing is the video of a route, if the requester may see it: what the guard has read,
-// or, where the guard needs no video to decide, what is read now. A tombstone is not found.
-func (s *Server) existing(c *gin.Context, id api.ID) (videostore.Record, error) {
-	if rec, read := access.Record(c); read {
-		return rec, nil
-	}
-	ctx := c.Request.Context()
-	rec, err := s.Videos.Get(ctx, video.ID(id))
-	if err == nil {
-		err = access.MaySee(ctx, rec.Video)
-	}
-	return rec, err
+func (s *Server) GetVideo(c *gin.Context, _ api.ID) {
+	s.replyVideo(c, http.StatusOK, access.Video(c), nil)
 }
 
 // EditVideo implements PATCH /videos/{id}: META and the intent to index change
 // together, and the index follows (T8).
 func (s *Server) EditVideo(c *gin.Context, id api.ID, params api.EditVideoParams) {
-	rec, err := s.edit(c, id, params.IfMatch)
+	ifMatch, err := needIfMatch(params.IfMatch)
+	var body api.VideoEdit
+	if err == nil {
+		body, err = readJSON[api.VideoEdit](s, c)
+	}
+	var rec videostore.Record
+	if err == nil {
+		rec, err = s.Videos.Change(c.Request.Context(), video.ID(id), ifMatch, func(v *video.Video) ([]videostore.OutboxMessage, error) {
+			return []videostore.OutboxMessage{videostore.FollowMessage()}, edit(c, v, body)
+		})
+	}
 	s.replyVideo(c, http.StatusOK, rec, err)
 }
 
-func (s *Server) edit(c *gin.Context, id api.ID, header *string) (none videostore.Record, _ error) {
-	ifMatch, err := needIfMatch(header)
-	if err != nil {
-		return none, err
-	}
-	body, err := readJSON[api.VideoEdit](s, c)
-	if err != nil {
-		return none, err
-	}
+// edit changes a video as a body asks, if the requester may.
+func edit(c *gin.Context, v *video.Video, body api.VideoEdit) error {
 	ctx := c.Request.Context()
-	return s.Videos.Change(ctx, video.ID(id), ifMatch, func(v *video.Video) ([]videostore.OutboxMessage, error) {
-		if err := access.MaySee(ctx, *v); err != nil {
-			return nil, err
-		}
-		before := v.Priority
-		if err := apply(v, body); err != nil {
-			return nil, err
-		}
-		if v.Priority == video.High && before != video.High && !access.May(access.IdentityOf(ctx), access.Hurry, *v) {
-			return nil, access.Refused(c.Writer, ctx)
-		}
-		return []videostore.OutboxMessage{videostore.FollowMessage()}, nil
-	})
+	if err := access.MaySee(ctx, *v); err != nil {
+		return err
+	}
+	before := v.Priority
+	if err := apply(v, body); err != nil {
+		return err
+	}
+	if v.Priority == video.High && before != video.High && !access.May(access.IdentityOf(ctx), access.Hurry, *v) {
+		return access.Refused(c)
+	}
+	return nil
 }
 
 // DeleteVideo implements DELETE /videos/{id}.
@@ -229,10 +209,7 @@ func (s *Server) CancelVideo(c *gin.Context, id api.ID) { s.change(c, id, s.Vide
 func (s *Server) ReprocessVideo(c *gin.Context, id api.ID) { s.change(c, id, s.Videos.Reprocess) }
 
 func (s *Server) change(c *gin.Context, id api.ID, change func(context.Context, video.ID) (videostore.Record, error)) {
-	rec, err := s.existing(c, id)
-	if err == nil {
-		rec, err = change(c.Request.Context(), video.ID(id))
-	}
+	rec, err := change(c.Request.Context(), video.ID(id))
 	s.replyVideo(c, http.StatusAccepted, rec, err)
 }
 
@@ -240,7 +217,7 @@ func (s *Server) change(c *gin.Context, id api.ID, change func(context.Context, 
 // rows that say the progress cannot be read, the answer has what META says.
 func (s *Server) replyVideo(c *gin.Context, status int, rec videostore.Record, err error) {
 	if err != nil {
-		abort(c, err)
+		problem.Abort(c, err)
 		return
 	}
 	ctx := c.Request.Context()
@@ -258,20 +235,12 @@ func (s *Server) replyVideo(c *gin.Context, status int, rec videostore.Record, e
 
 // CountView implements POST /videos/{id}/views.
 func (s *Server) CountView(c *gin.Context, id api.ID) {
-	_, err := s.existing(c, id)
-	if err == nil {
-		err = s.Views.Count(c.Request.Context(), video.ID(id), time.Now())
-	}
-	replyEmpty(c, http.StatusNoContent, err)
+	replyEmpty(c, http.StatusNoContent, s.Views.Count(c.Request.Context(), video.ID(id), time.Now()))
 }
 
 // GetViews implements GET /videos/{id}/views.
 func (s *Server) GetViews(c *gin.Context, id api.ID) {
-	_, err := s.existing(c, id)
-	var found views.Views
-	if err == nil {
-		found, err = s.Views.Views(c.Request.Context(), video.ID(id))
-	}
+	found, err := s.Views.Views(c.Request.Context(), video.ID(id))
 	reply(c, http.StatusOK, api.Views{Total: found.Total, Days: api.Each(found.Days, func(d views.Day) api.DayOfViews {
 		return api.DayOfViews{Date: types.Date{Time: d.Date}, Views: d.Views}
 	})}, err)

@@ -2,10 +2,11 @@ package middleware
 
 import (
 	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/gin-gonic/gin"
 )
 
 // Proxies are the addresses of the proxies before this role, whose word about the
@@ -29,35 +30,30 @@ func ParseProxies(list string) (Proxies, error) {
 	return all, nil
 }
 
-// Include reports whether a client is in one of the networks.
-func (p Proxies) Include(client netip.Prefix) bool { return p.trusts(client.Addr()) }
-
-func (p Proxies) trusts(addr netip.Addr) bool {
+// Include reports whether an address is in one of the networks.
+func (p Proxies) Include(addr netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(addr) })
 }
 
-// Client is the address that sent r. Without a trusted proxy that is the other end of the
-// connection, whatever headers say. Behind one, X-Forwarded-For is read from its
-// end, where the nearest proxy wrote: the first address that is no trusted proxy is
-// the client, and what stands before it is hearsay. An address of IPv6 is cut to its
-// /64, because the holder of one address has all of them.
-func (p Proxies) Client(r *http.Request) netip.Prefix {
-	var client netip.Addr // stays invalid without a connection: in tests
-	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		client = peer.Addr().Unmap()
+// Strings are the networks as [gin.Engine.SetTrustedProxies] takes them.
+func (p Proxies) Strings() (all []string) {
+	for _, network := range p {
+		all = append(all, network.String())
 	}
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for i := len(hops) - 1; i >= 0 && p.trusts(client); i-- {
-		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
-		if err != nil {
-			break // a proxy that says nonsense is counted itself
-		}
-		client = hop.WithZone("").Unmap()
-	}
-	return network(client)
+	return all
 }
 
-// network is what counts as one client: an address, of IPv6 its /64.
+// Client is what a request counts as. Without a trusted proxy ([gin.Engine.SetTrustedProxies])
+// that is the other end of the connection, whatever headers say. Behind one, Gin reads
+// X-Forwarded-For from its end, where the nearest proxy wrote: the first address that is no
+// trusted proxy is the client, and what stands before it is hearsay.
+func Client(c *gin.Context) netip.Prefix {
+	client, _ := netip.ParseAddr(c.ClientIP()) // invalid without a connection: in tests
+	return network(client.Unmap())
+}
+
+// network is what counts as one client: an address, of IPv6 its /64, because the holder of
+// one address has all of them.
 func network(client netip.Addr) netip.Prefix {
 	bits := client.BitLen()
 	if client.Is6() {

@@ -32,7 +32,7 @@ func (c *Connections) Track(conn net.Conn, state http.ConnState) {
 		return
 	}
 	peer, err := netip.ParseAddrPort(conn.RemoteAddr().String())
-	if err != nil || c.proxies.trusts(peer.Addr().Unmap()) {
+	if err != nil || c.proxies.Include(peer.Addr().Unmap()) {
 		return
 	}
 	client := network(peer.Addr().Unmap())

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
@@ -44,24 +46,21 @@ var ErrSlow = errors.New("body came too slowly")
 // may answer. The request's context ends when the work takes longer than work, and
 // its body has to arrive within 10 s. While a handler reads the body the first
 // clock stands still. A handler that streams says so with StreamsIn or StreamsOut.
-func Deadline(work time.Duration) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, cancel := context.WithCancelCause(azstorage.WithCallLimit(r.Context(), callTime))
-			defer cancel(nil)
-			c := &clock{Context: ctx, cancel: cancel, work: work}
-			c.start()
-			defer c.stop()
-			r = r.WithContext(c)
-			if r.Body != nil && r.Body != http.NoBody {
-				b := &body{ReadCloser: r.Body, clock: c, control: http.NewResponseController(w)}
-				c.body = b
-				r.Body = b
-				_ = b.control.SetReadDeadline(time.Now().Add(bodyTime)) // fails without a connection: in tests
-				defer b.leave()
-			}
-			next.ServeHTTP(w, r)
-		})
+func Deadline(work time.Duration) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		ctx, cancel := context.WithCancelCause(azstorage.WithCallLimit(c.Request.Context(), callTime))
+		defer cancel(nil)
+		k := &clock{Context: ctx, cancel: cancel, work: work}
+		k.start()
+		defer k.stop()
+		c.Request = c.Request.WithContext(k)
+		if given := c.Request.Body; given != nil && given != http.NoBody {
+			b := &body{ReadCloser: given, clock: k, control: http.NewResponseController(c.Writer)}
+			k.body, c.Request.Body = b, b
+			_ = b.control.SetReadDeadline(time.Now().Add(bodyTime)) // fails without a connection: in tests
+			defer b.leave()
+		}
+		c.Next()
 	}
 }
 

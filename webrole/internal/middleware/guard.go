@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gin-gonic/gin"
+
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
 // Headers sets the security headers of every answer. blobOrigin is where the
 // page may send blocks to; empty allows nothing but this server.
-func Headers(blobOrigin string) Middleware {
+func Headers(blobOrigin string) gin.HandlerFunc {
 	csp := strings.Join([]string{
 		"default-src 'self'",
 		"connect-src 'self' " + blobOrigin,
@@ -23,32 +25,24 @@ func Headers(blobOrigin string) Middleware {
 		"form-action 'self'",
 		"frame-ancestors 'none'",
 	}, "; ")
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			h := w.Header()
-			h.Set("Content-Security-Policy", csp)
-			h.Set("X-Content-Type-Options", "nosniff")
-			h.Set("Referrer-Policy", "no-referrer")
-			h.Set("X-Frame-Options", "DENY")
-			h.Set("Cross-Origin-Opener-Policy", "same-origin")
-			h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
-			next.ServeHTTP(w, r)
-		})
+	return func(c *gin.Context) {
+		c.Header("Content-Security-Policy", csp)
+		c.Header("X-Content-Type-Options", "nosniff")
+		c.Header("Referrer-Policy", "no-referrer")
+		c.Header("X-Frame-Options", "DENY")
+		c.Header("Cross-Origin-Opener-Policy", "same-origin")
+		c.Header("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
 	}
 }
 
 // Hosts refuses requests for a name that is not ours: a page of another site
 // that rebinds its own name to 127.0.0.1 ends here (421 host_not_allowed).
 // Health checks by address are let through. An empty list allows every name.
-func Hosts(allowed []string) Middleware {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if len(allowed) > 0 && !isHealth(r) && !slices.Contains(allowed, hostname(r.Host)) {
-				problem.Write(w, r, problem.New(problem.HostNotAllowed, "This server does not answer for that host name."))
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
+func Hosts(allowed []string) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if len(allowed) > 0 && !isHealth(c.Request) && !slices.Contains(allowed, hostname(c.Request.Host)) {
+			problem.Abort(c, problem.New(problem.HostNotAllowed, "This server does not answer for that host name."))
+		}
 	}
 }
 
@@ -60,14 +54,14 @@ func hostname(hostport string) string {
 	return strings.ToLower(strings.Trim(host, "[]"))
 }
 
+var protection = http.NewCrossOriginProtection()
+
 // SameOrigin refuses unsafe requests that a browser sends for another site's
 // page (403 cross_origin). Clients that are not browsers pass.
-func SameOrigin(next http.Handler) http.Handler {
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		problem.Write(w, r, problem.New(problem.CrossOrigin, "Another site's page may not do this."))
-	}))
-	return protection.Handler(next)
+func SameOrigin(c *gin.Context) {
+	if err := protection.Check(c.Request); err != nil {
+		problem.Abort(c, problem.New(problem.CrossOrigin, "Another site's page may not do this.").Because(err))
+	}
 }
 
 func isHealth(r *http.Request) bool {

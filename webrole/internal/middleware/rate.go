@@ -1,11 +1,11 @@
 package middleware
 
 import (
-	"net/http"
 	"net/netip"
 	"strings"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 
@@ -32,25 +32,20 @@ type Limits struct {
 // It counts in this process only: with n web roles a client gets up to n times as
 // many. Health and pages are not counted; the sign-in is, because each way back makes us
 // ask the issuer.
-func Rate(limits Limits, proxies Proxies) Middleware {
+func Rate(limits Limits) gin.HandlerFunc {
 	api, playback := newLimiter(limits.API), newLimiter(limits.Playback)
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			var l *limiter
-			switch {
-			case strings.HasPrefix(r.URL.Path, "/v/"):
-				l = playback
-			case strings.HasPrefix(r.URL.Path, "/api/"), strings.HasPrefix(r.URL.Path, "/auth/"), r.Header.Get("Authorization") != "":
-				l = api
-			}
-			if wait := l.wait(proxies.Client(r)); wait > 0 {
-				e := problem.New(problem.RateLimited, "At most %d requests in %v.", l.limit, rateWindow)
-				e.RetryAfter = int(wait/time.Second) + 1
-				problem.Write(w, r, e)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
+	return func(c *gin.Context) {
+		path := c.Request.URL.Path
+		var l *limiter
+		switch {
+		case strings.HasPrefix(path, "/v/"):
+			l = playback
+		case strings.HasPrefix(path, "/api/"), strings.HasPrefix(path, "/auth/"), c.GetHeader("Authorization") != "":
+			l = api
+		}
+		if wait := l.wait(Client(c)); wait > 0 {
+			problem.Abort(c, problem.New(problem.RateLimited, "At most %d requests in %v.", l.limit, rateWindow).After(int(wait/time.Second)+1))
+		}
 	}
 }
 

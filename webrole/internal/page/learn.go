@@ -43,7 +43,7 @@ func nextScene(s scene.Scene) *scene.Scene {
 func (p *Pages) showMap(c *gin.Context) {
 	h, err := p.handbook()
 	if err != nil {
-		problem.Write(c.Writer, c.Request, err)
+		problem.Abort(c, err)
 		return
 	}
 	p.show(c, "learn", "", learnPage{h})
@@ -52,13 +52,13 @@ func (p *Pages) showMap(c *gin.Context) {
 func (p *Pages) showPattern(c *gin.Context) {
 	h, err := p.handbook()
 	if err != nil {
-		problem.Write(c.Writer, c.Request, err)
+		problem.Abort(c, err)
 		return
 	}
 	one := patternPage{}
 	one.Before, one.Pattern, one.Next = h.Find(c.Param("page"))
 	if one.Pattern == nil {
-		problem.Write(c.Writer, c.Request, problem.New(problem.NotFound, "There is no pattern of this name."))
+		problem.Abort(c, problem.New(problem.NotFound, "There is no pattern of this name."))
 		return
 	}
 	for _, s := range scene.All() {

@@ -21,12 +21,12 @@ var (
 func TestPagesOfPatternsHangTogether(t *testing.T) {
 	t.Parallel()
 	gin.SetMode(gin.TestMode)
-	pages, err := New("")
+	pages, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	engine := gin.New()
-	pages.Register(engine, false, nil)
+	pages.Register(engine, nil)
 	get := func(path string) (int, string) {
 		w := httptest.NewRecorder()
 		engine.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))

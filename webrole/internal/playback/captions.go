@@ -2,7 +2,6 @@ package playback
 
 import (
 	"context"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -13,53 +12,46 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
 
-// captions answers for {language}.vtt, the whole file, {language}.m3u8, its
-// playlist, and {language}/{number}.vtt, a segment: each costs a point read more
-// than a segment of the video.
-func (s *Service) captions(w http.ResponseWriter, r *http.Request, q request, path string) error {
+// captions is {language}.vtt, the whole file, {language}.m3u8, its playlist, or
+// {language}/{number}.vtt, a segment: each costs a point read more than a segment of the
+// video.
+func (s *Service) captions(ctx context.Context, q request, path string) (resource, error) {
 	file, isPlaylist := strings.CutSuffix(path, ".m3u8")
 	name, isText := strings.CutSuffix(file, ".vtt")
 	language, segment, isSegment := strings.Cut(name, "/")
-	if isPlaylist == isText || isPlaylist && isSegment {
-		return missing()
-	}
 	key, err := videostore.CaptionsKey(q.video.ID, language)
-	if err != nil {
-		return missing()
+	if isPlaylist == isText || isPlaylist && isSegment || err != nil {
+		return resource{}, missing()
 	}
-	step, err := s.videos.Captions(r.Context(), key)
+	step, err := s.videos.Captions(ctx, key)
 	if err != nil {
-		return err
+		return resource{}, err
 	}
 	out, found, err := step.CaptionsOutput()
 	if err != nil {
-		return err
+		return resource{}, err
 	}
 	if !found {
-		return missing()
+		return resource{}, missing()
 	}
 	if isPlaylist {
-		writePlaylist(w, r, playlist.Captions(language, out.SegmentSeconds, q.video.DurationSeconds))
-		return nil
+		text := playlist.Captions(language, out.SegmentSeconds, q.video.DurationSeconds)
+		return resource{text: text, contentType: playlist.ContentType, cache: neverStore}, nil
 	}
 	// Another file may take the place of this one at the same address.
 	res := resource{blob: out.Blob, length: out.Bytes, contentType: typeCaption, cache: askAgain}
 	if isSegment {
 		number, err := strconv.Atoi(segment)
 		if err != nil || number < 0 {
-			return missing()
+			return res, missing()
 		}
 		at := out.Segment(number)
 		if at.Length == 0 {
-			w.Header().Set("Content-Type", typeCaption)
-			w.Header().Set("Cache-Control", askAgain)
-			_, _ = w.Write([]byte(playlist.CaptionsHeader)) // the client is gone; nothing to do
-			return nil
+			return resource{text: playlist.CaptionsHeader, contentType: typeCaption, cache: askAgain}, nil
 		}
 		res.offset, res.length = at.Offset, at.Length
 	}
-	s.send(w, r, res)
-	return nil
+	return res, nil
 }
 
 // newTracks reads the captions that a player may offer, for all who ask at once.

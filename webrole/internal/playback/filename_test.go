@@ -12,7 +12,7 @@ func FuzzFilename(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, title string) {
-		name := Filename(title)
+		name := filename(title)
 		strange := func(r rune) bool { return unicode.IsControl(r) || strings.ContainsRune(`/\:*?"<>|`, r) }
 		if name == "" || strings.ContainsFunc(name, strange) || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-") || len([]rune(name)) > 80 {
 			t.Errorf("%q becomes %q", title, name)

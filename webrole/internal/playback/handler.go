@@ -1,12 +1,11 @@
 package playback
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"io"
 	"mime"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -41,24 +40,31 @@ type Service struct {
 	blobs  *blobstore.Store
 	views  *recent.Cache[viewKey, committed]
 	tracks *recent.Cache[video.ID, []playlist.CaptionsTrack]
-	absent *recent.Memory[seekView, bool]
 }
 
 // New returns the playback of an account's videos.
 func New(videos *videostore.Store, blobs *blobstore.Store) *Service {
-	return &Service{
-		videos: videos, blobs: blobs, views: newViews(videos), tracks: newTracks(videos),
-		absent: recent.NewMemory[seekView, bool](maxMissing, missingFor),
-	}
+	return &Service{videos: videos, blobs: blobs, views: newViews(videos), tracks: newTracks(videos)}
 }
 
 // Register adds the routes under /v/.
 func (s *Service) Register(r gin.IRoutes) {
-	handle := func(c *gin.Context) {
-		s.handle(c.Writer, c.Request, c.Param("id"), strings.TrimPrefix(c.Param("path"), "/"))
+	r.GET("/v/:id/*path", s.handle)
+	r.HEAD("/v/:id/*path", s.handle)
+}
+
+func (s *Service) handle(c *gin.Context) {
+	q, err := newRequest(c)
+	var res resource
+	if err == nil {
+		res, err = s.find(c.Request.Context(), q, strings.TrimPrefix(c.Param("path"), "/"))
 	}
-	r.GET("/v/:id/*path", handle)
-	r.HEAD("/v/:id/*path", handle)
+	if err == nil {
+		err = s.send(c, res)
+	}
+	if err != nil {
+		problem.Abort(c, err)
+	}
 }
 
 // request is one request, with the video it is for.
@@ -70,6 +76,26 @@ type request struct {
 	preview    bool // show what is not committed yet
 
 	until time.Time // when the token in the address ends; zero: there is none
+}
+
+// newRequest reads which generation and which part of it is asked for.
+func newRequest(c *gin.Context) (q request, err error) {
+	q.video = access.Video(c).Video
+	q.generation = q.video.Playing()
+	if end := access.IdentityOf(c.Request.Context()).Until; end > 0 {
+		q.until = time.Unix(end, 0)
+	}
+	if g := c.Query("g"); g != "" {
+		q.pinned = true
+		if q.generation, err = strconv.Atoi(g); err != nil || q.generation < 1 {
+			return q, problem.New(problem.InvalidParameter, "g is not the number of a generation.")
+		}
+	}
+	if q.from, err = strconv.Atoi(cmp.Or(c.Query(playlist.FromParameter), "0")); err != nil || q.from < 0 {
+		return q, problem.New(problem.InvalidParameter, "from is not the number of a chunk.")
+	}
+	_, q.preview = c.GetQuery(playlist.PreviewParameter)
+	return q, nil
 }
 
 func (q request) cache() string {
@@ -88,71 +114,23 @@ func (q request) cache() string {
 	return "public, " + immutableFor
 }
 
-func (s *Service) handle(w http.ResponseWriter, r *http.Request, rawID, path string) {
-	q, err := s.request(r, rawID)
-	if err != nil {
-		problem.Write(w, r, err)
-		return
-	}
+// find returns what is at a path below the address of a video.
+func (s *Service) find(ctx context.Context, q request, path string) (resource, error) {
 	dir, file, nested := strings.Cut(path, "/")
 	name, isPlaylist := strings.CutSuffix(path, ".m3u8")
 	switch {
 	case isPlaylist && !nested:
-		err = s.playlist(w, r, q, name)
+		return s.playlist(ctx, q, name)
 	case dir == "clips":
-		err = s.clip(w, r, q, file)
+		return s.clip(ctx, q, file)
 	case dir == "captions":
-		err = s.captions(w, r, q, file)
+		return s.captions(ctx, q, file)
 	case dir == "files":
-		err = s.file(w, r, q, file)
+		return s.file(q, file)
 	case nested:
-		err = s.media(w, r, q, dir, file)
-	default:
-		err = s.extra(w, r, q, path)
+		return s.media(ctx, q, dir, file)
 	}
-	if err != nil {
-		problem.Write(w, r, err)
-	}
-}
-
-// request finds the video and the generation that is asked for.
-func (s *Service) request(r *http.Request, rawID string) (request, error) {
-	id, err := video.ParseID(rawID)
-	if err != nil {
-		return request{}, err
-	}
-	who := access.IdentityOf(r.Context())
-	if absent, _ := s.absent.Get(seekView{who, id}); absent {
-		return request{}, videostore.ErrNotFound
-	}
-	rec, err := s.videos.Get(r.Context(), id)
-	if err == nil {
-		err = access.MaySee(r.Context(), rec.Video)
-	}
-	if errors.Is(err, videostore.ErrNotFound) {
-		s.absent.Add(seekView{who, id}, true, time.Now())
-	}
-	if err != nil {
-		return request{}, err
-	}
-	q := request{video: rec.Video, generation: rec.Video.Playing()}
-	if who.Until > 0 {
-		q.until = time.Unix(who.Until, 0)
-	}
-	if g := r.URL.Query().Get("g"); g != "" {
-		n, err := strconv.Atoi(g)
-		if err != nil || n < 1 {
-			return request{}, problem.New(problem.InvalidParameter, "g is not the number of a generation.")
-		}
-		q.generation, q.pinned = n, true
-	}
-	if from := r.URL.Query().Get(playlist.FromParameter); from != "" {
-		if q.from, err = strconv.Atoi(from); err != nil || q.from < 0 {
-			return request{}, problem.New(problem.InvalidParameter, "from is not the number of a chunk.")
-		}
-	}
-	q.preview = r.URL.Query().Has(playlist.PreviewParameter)
-	return q, nil
+	return s.extra(ctx, q, path)
 }
 
 // presented is what is committed, as a request wants to see it.
@@ -164,32 +142,16 @@ func (q request) presented(c committed) committed {
 	return c
 }
 
-func (s *Service) playlist(w http.ResponseWriter, r *http.Request, q request, name string) error {
-	c, err := s.view(r.Context(), q, committed.complete)
+func (s *Service) playlist(ctx context.Context, q request, name string) (resource, error) {
+	c, err := s.view(ctx, q, committed.complete)
 	if err != nil {
-		return err
+		return resource{}, err
 	}
-	text, err := s.playlistText(r.Context(), q, q.presented(c), name)
-	if err != nil {
-		return err
+	text, err := s.playlistText(ctx, q, q.presented(c), name)
+	if err == nil && name == "master" {
+		text, err = s.withCaptions(ctx, q.video.ID, text)
 	}
-	if name == "master" {
-		if text, err = s.withCaptions(r.Context(), q.video.ID, text); err != nil {
-			return err
-		}
-	}
-	writePlaylist(w, r, text)
-	return nil
-}
-
-func writePlaylist(w http.ResponseWriter, r *http.Request, text string) {
-	h := w.Header()
-	h.Set("Content-Type", playlist.ContentType)
-	h.Set("Cache-Control", neverStore)
-	h.Set("Content-Length", strconv.Itoa(len(text)))
-	if r.Method != http.MethodHead {
-		_, _ = io.WriteString(w, text) // the client is gone; nothing to do
-	}
+	return resource{text: text, contentType: playlist.ContentType, cache: neverStore}, err
 }
 
 // playlistText is the finish step's file, or a projection of what is committed.
@@ -212,9 +174,7 @@ func (s *Service) playlistText(ctx context.Context, q request, c committed, name
 		return "", missing()
 	}
 	if !c.Ready() {
-		e := problem.New(problem.NotYet, "Nothing can be watched yet.")
-		e.RetryAfter = 1
-		return "", e
+		return "", problem.New(problem.NotYet, "Nothing can be watched yet.").After(1)
 	}
 	text, found := "", true
 	switch name {
@@ -231,31 +191,30 @@ func (s *Service) playlistText(ctx context.Context, q request, c committed, name
 	return text, nil
 }
 
-// media answers for an init segment or a segment.
-func (s *Service) media(w http.ResponseWriter, r *http.Request, q request, dir, file string) error {
+// media is an init segment or a segment.
+func (s *Service) media(ctx context.Context, q request, dir, file string) (resource, error) {
 	number := -1 // the init segment
 	if file != "init.mp4" {
 		digits, ok := strings.CutSuffix(file, ".m4s")
 		n, err := strconv.Atoi(digits)
 		if !ok || err != nil || n < 0 {
-			return missing()
+			return resource{}, missing()
 		}
 		number = n
 	}
-	c, err := s.view(r.Context(), q, func(c committed) bool {
+	c, err := s.view(ctx, q, func(c committed) bool {
 		_, found := locate(q.presented(c), dir, number)
 		return found
 	})
 	if err != nil {
-		return err
+		return resource{}, err
 	}
 	res, found := locate(q.presented(c), dir, number)
 	if !found {
-		return missing()
+		return resource{}, missing()
 	}
 	res.cache = q.cache()
-	s.send(w, r, res)
-	return nil
+	return res, nil
 }
 
 // locate finds a segment, or the init segment with number -1, among what is
@@ -304,60 +263,76 @@ func locateAudio(c committed, number int) (resource, bool) {
 	return resource{}, false
 }
 
-// extra answers for the files beside the stream.
-func (s *Service) extra(w http.ResponseWriter, r *http.Request, q request, name string) error {
-	has := committed.complete
-	switch name {
-	case "poster.jpg":
-		has = func(c committed) bool { return poster(c) != "" }
-	case "storyboard.vtt", "storyboard.jpg", "download.mp4":
-	default:
-		return missing()
-	}
-	c, err := s.view(r.Context(), q, has)
-	if err != nil {
-		return err
-	}
-	res := resource{cache: q.cache()}
-	var finish video.FinishOutput
-	if c.finish != nil {
-		finish = *c.finish
-	}
-	switch name {
-	case "poster.jpg":
-		res.blob, res.contentType = poster(c), typePicture
-	case "storyboard.vtt":
-		res.blob, res.contentType = finish.Storyboard, typeCaption
-	case "storyboard.jpg":
-		res.blob, res.contentType = finish.Sprite, typePicture
-	case "download.mp4":
-		res.blob, res.contentType = finish.Download, typeVideo
-		res.filename = mime.FormatMediaType("attachment", map[string]string{"filename": Filename(q.video.Title) + ".mp4"})
-	}
-	if res.blob == "" {
-		return missing()
-	}
-	info, err := s.blobs.Head(r.Context(), video.MediaContainer, res.blob)
-	if err != nil {
-		return fmt.Errorf("look at %s: %w", res.blob, err)
-	}
-	res.length = info.Size
-	s.send(w, r, res)
-	return nil
+// extras are the files beside the stream. All but the poster come with the finish step.
+var extras = map[string]string{
+	"poster.jpg": typePicture, "storyboard.vtt": typeCaption, "storyboard.jpg": typePicture, "download.mp4": typeVideo,
 }
 
-// file answers for a file that a step left with the video: META names it, so it
-// costs no further read.
-func (s *Service) file(w http.ResponseWriter, r *http.Request, q request, path string) error {
+func (s *Service) extra(ctx context.Context, q request, name string) (resource, error) {
+	res := resource{contentType: extras[name], cache: q.cache()}
+	if res.contentType == "" {
+		return res, missing()
+	}
+	c, err := s.view(ctx, q, func(c committed) bool { return name == "poster.jpg" && poster(c) != "" })
+	if err != nil {
+		return res, err
+	}
+	finish := cmp.Or(c.finish, &video.FinishOutput{})
+	switch name {
+	case "poster.jpg":
+		res.blob = poster(c)
+	case "storyboard.vtt":
+		res.blob = finish.Storyboard
+	case "storyboard.jpg":
+		res.blob = finish.Sprite
+	case "download.mp4":
+		res.blob = finish.Download
+		res.filename = mime.FormatMediaType("attachment", map[string]string{"filename": filename(q.video.Title) + ".mp4"})
+	}
+	if res.blob == "" {
+		return res, missing()
+	}
+	info, err := s.blobs.Head(ctx, video.MediaContainer, res.blob)
+	if err != nil {
+		return res, fmt.Errorf("look at %s: %w", res.blob, err)
+	}
+	res.length = info.Size
+	return res, nil
+}
+
+// file is one that a step left with the video: META names it, so it costs no further read.
+func (s *Service) file(q request, path string) (resource, error) {
 	step, name, _ := strings.Cut(path, "/")
 	made, _ := q.video.MadeBy(step, q.generation)
 	for _, f := range made.Files {
 		if f.Name == name {
-			s.send(w, r, resource{blob: f.Blob, length: f.Bytes, contentType: f.ContentType, cache: q.cache()})
-			return nil
+			return resource{blob: f.Blob, length: f.Bytes, contentType: f.ContentType, cache: q.cache()}, nil
 		}
 	}
-	return missing()
+	return resource{}, missing()
+}
+
+// clip is a clip that is ready: one point read more than for a segment. Its address names
+// the generation, so the bytes there never change.
+func (s *Service) clip(ctx context.Context, q request, file string) (resource, error) {
+	name, ok := strings.CutSuffix(file, ".mp4")
+	key, err := videostore.ParseClipID(q.video.ID, name)
+	if !ok || err != nil {
+		return resource{}, missing()
+	}
+	clip, err := s.videos.Clip(ctx, key)
+	if err != nil {
+		return resource{}, err
+	}
+	if clip.State != videostore.StepDone {
+		return resource{}, missing()
+	}
+	var out video.ClipOutput
+	if err := json.Unmarshal(clip.Output, &out); err != nil {
+		return resource{}, fmt.Errorf("decode output of %s: %w", key, err)
+	}
+	q.pinned = true
+	return resource{blob: out.Blob, length: out.Bytes, contentType: typeVideo, cache: q.cache()}, nil
 }
 
 // poster is the finish step's, or that of the chunk that made it.
@@ -373,8 +348,8 @@ func poster(c committed) string {
 	return ""
 }
 
-// Filename makes a title safe as the name of a file on any disk.
-func Filename(title string) string {
+// filename makes a title safe as the name of a file on any disk.
+func filename(title string) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsControl(r), unicode.Is(unicode.Cf, r): // also right-to-left override

@@ -18,42 +18,24 @@ type span struct{ from, to int64 }
 // answered, so a failure could not be a problem any more; and its 416 has no code.
 func parseRange(header string, size int64) (s span, partial, satisfiable bool) {
 	whole := span{0, size}
-	spec, ok := strings.CutPrefix(header, "bytes=")
-	if !ok || strings.Contains(spec, ",") {
+	spec, isBytes := strings.CutPrefix(header, "bytes=")
+	first, last, isRange := strings.Cut(strings.TrimSpace(spec), "-")
+	from, hasFrom := digits(first)
+	end, hasEnd := digits(last)
+	switch {
+	case !isBytes || !isRange || first != "" && !hasFrom || last != "" && !hasEnd, !hasFrom && !hasEnd, hasFrom && hasEnd && end < from:
 		return whole, false, true
+	case !hasFrom: // the last bytes
+		s = span{max(0, size-end), size}
+	case !hasEnd:
+		s = span{from, size}
+	default:
+		s = span{from, min(end, size-1) + 1}
 	}
-	first, last, ok := strings.Cut(strings.TrimSpace(spec), "-")
-	if !ok {
-		return whole, false, true
-	}
-	if first == "" {
-		n, ok := digits(last)
-		if !ok {
-			return whole, false, true
-		}
-		if n == 0 || size == 0 {
-			return whole, true, false
-		}
-		return span{max(0, size-n), size}, true, true
-	}
-	from, ok := digits(first)
-	if !ok {
-		return whole, false, true
-	}
-	to := size
-	if last != "" {
-		end, ok := digits(last)
-		if !ok || end < from {
-			return whole, false, true
-		}
-		if end < size {
-			to = end + 1
-		}
-	}
-	if from >= size {
+	if s.from >= size {
 		return whole, true, false
 	}
-	return span{from, to}, true, true
+	return s, true, true
 }
 
 // digits reads a number that may be larger than any file: those become the largest.

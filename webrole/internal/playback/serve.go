@@ -7,7 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
+
+	"github.com/gin-gonic/gin"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -15,11 +18,12 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/problem"
 )
 
-// resource is a run of bytes of an immutable blob in container "media".
+// resource is a run of bytes of an immutable blob in container "media", or a text.
 type resource struct {
 	blob        string
 	offset      int64
 	length      int64
+	text        string // when there is no blob
 	contentType string
 	cache       string
 	filename    string // set: the browser saves it
@@ -32,15 +36,20 @@ func (res resource) etag() string {
 }
 
 // send answers with the resource or the part of it that was asked for.
-func (s *Service) send(w http.ResponseWriter, r *http.Request, res resource) {
-	h := w.Header()
+func (s *Service) send(c *gin.Context, res resource) error {
+	r := c.Request
+	c.Header("Cache-Control", res.cache)
+	if res.blob == "" {
+		c.Header("Content-Length", strconv.Itoa(len(res.text)))
+		c.Data(http.StatusOK, res.contentType, []byte(res.text))
+		return nil
+	}
 	etag := res.etag()
-	h.Set("ETag", etag)
-	h.Set("Cache-Control", res.cache)
-	h.Set("Accept-Ranges", "bytes")
+	c.Header("ETag", etag)
+	c.Header("Accept-Ranges", "bytes")
 	if matches(r.Header.Get("If-None-Match"), etag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
+		c.Status(http.StatusNotModified)
+		return nil
 	}
 	header := r.Header.Get("Range")
 	if cond := r.Header.Get("If-Range"); cond != "" && cond != etag {
@@ -48,37 +57,34 @@ func (s *Service) send(w http.ResponseWriter, r *http.Request, res resource) {
 	}
 	part, partial, satisfiable := parseRange(header, res.length)
 	if !satisfiable {
-		h.Set("Content-Range", fmt.Sprintf("bytes */%d", res.length))
-		problem.Write(w, r, problem.New(problem.RangeUnsatisfied, "The range lies outside of the %d bytes there are.", res.length))
-		return
+		c.Header("Content-Range", fmt.Sprintf("bytes */%d", res.length))
+		return problem.New(problem.RangeUnsatisfied, "The range lies outside of the %d bytes there are.", res.length)
 	}
-	status := http.StatusOK
-	if partial {
-		status = http.StatusPartialContent
-		h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.from, part.to-1, res.length))
-	}
-	h.Set("Content-Type", res.contentType)
-	h.Set("Content-Length", fmt.Sprint(part.to-part.from))
-	if res.filename != "" {
-		h.Set("Content-Disposition", res.filename)
-	}
-	if r.Method == http.MethodHead || part.to == part.from {
-		w.WriteHeader(status)
-		return
-	}
-	body, _, err := s.blobs.Open(r.Context(), video.MediaContainer, res.blob, blobstore.Range{Offset: res.offset + part.from, Length: part.to - part.from}, "")
-	if err != nil {
-		h.Del("Content-Range")
-		problem.Write(w, r, fmt.Errorf("open %s: %w", res.blob, err))
-		return
+	body := io.NopCloser(strings.NewReader(""))
+	if r.Method != http.MethodHead && part.to > part.from {
+		var err error
+		bytes := blobstore.Range{Offset: res.offset + part.from, Length: part.to - part.from}
+		if body, _, err = s.blobs.Open(r.Context(), video.MediaContainer, res.blob, bytes, ""); err != nil {
+			return fmt.Errorf("open %s: %w", res.blob, err)
+		}
 	}
 	defer body.Close() //nolint:errcheck // reading only
+	c.Status(http.StatusOK)
+	if partial {
+		c.Status(http.StatusPartialContent)
+		c.Header("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.from, part.to-1, res.length))
+	}
+	c.Header("Content-Type", res.contentType)
+	c.Header("Content-Length", fmt.Sprint(part.to-part.from))
+	if res.filename != "" {
+		c.Header("Content-Disposition", res.filename)
+	}
 	middleware.StreamsOut(r)
-	w.WriteHeader(status)
 	// A short answer breaks the connection, because its length was announced.
-	if _, err := io.Copy(w, body); err != nil && r.Context().Err() == nil {
+	if _, err := io.Copy(c.Writer, body); err != nil && r.Context().Err() == nil {
 		slog.WarnContext(r.Context(), "playback broke off", "blob", res.blob, "error", err)
 	}
+	return nil
 }
 
 // matches reads If-None-Match: a list of tags, or "*".

@@ -8,21 +8,13 @@ import (
 	"github.com/cutroom/cutroom/shared/playlist"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/recent"
 )
 
-const (
-	// maxViews is how many generations are remembered. Committed rows never
-	// change and no id is used twice, so a remembered view is never wrong; it can
-	// only be incomplete, and then it is read again.
-	maxViews = 64
-	// maxMissing is how many videos are remembered that a requester was told are not
-	// there, and missingFor how long: because there is none, or because it is private.
-	// Both are answered equally fast.
-	maxMissing = 4096
-	missingFor = time.Second
-)
+// maxViews is how many generations are remembered. Committed rows never
+// change and no id is used twice, so a remembered view is never wrong; it can
+// only be incomplete, and then it is read again.
+const maxViews = 64
 
 type viewKey struct {
 	id         video.ID
@@ -65,10 +57,4 @@ func (s *Service) view(ctx context.Context, q request, has func(committed) bool)
 	return s.views.Get(ctx, viewKey{q.video.ID, q.generation}, func(c committed, _ time.Duration) bool {
 		return c.complete() || has(c)
 	})
-}
-
-// seekView is a video that a requester asked for.
-type seekView struct {
-	who access.Identity
-	id  video.ID
 }

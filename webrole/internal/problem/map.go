@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/registrations"
@@ -36,6 +37,9 @@ var answers = []struct {
 	{videostore.ErrChanged, PreconditionFail, "The video was changed in the meantime. Read it again."},
 	{videostore.ErrKeyUsed, IdempotencyMiss, "This Idempotency-Key was used with another body."},
 	{videostore.ErrState, StateConflict, "The video is not in a state that allows this."},
+	{apikeys.ErrNotFound, NotFound, "There is no such key."},
+	{workqueue.ErrNoPoison, PoisonNotFound, "There is no such poisoned item."},
+	{workqueue.ErrRedriving, StateConflict, "This item is being redriven, or a redrive of it was cut off. Look again in a minute."},
 	{registrations.ErrNotFound, NotFound, "Nobody has this bib."},
 	{registrations.ErrChanged, PreconditionFail, "The registration was changed in the meantime. Read it again."},
 	{video.ErrInvalidID, InvalidID, "A video's id is 26 characters of a-z and 2-7."},
@@ -70,9 +74,7 @@ func answer(err error) *Error {
 	case errors.As(err, &quota):
 		return quotaProblem(quota)
 	case errors.Is(err, videostore.ErrBusy):
-		e := New(TooBusy, "As much of this waits to be made as is allowed. Nothing was asked for; try again later.")
-		e.RetryAfter = 5
-		return e
+		return New(TooBusy, "As much of this waits to be made as is allowed. Nothing was asked for; try again later.").After(5)
 	case errors.Is(err, searchindex.ErrQueryTooLong):
 		return New(InvalidParameter, "A search may have at most %d words.", searchindex.MaxWords)
 	case workqueue.IsMissing(err):

@@ -13,6 +13,8 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/gin-gonic/gin"
+
 	"github.com/cutroom/cutroom/webrole/internal/api"
 )
 
@@ -93,7 +95,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Cause }
 
 // retryAfter is what a client is told that comes at a bad moment, in seconds. Who
-// knows better sets Error.RetryAfter.
+// knows better says After.
 const retryAfter = 2
 
 // New returns an Error with a formatted detail. One that says "not now" (429,
@@ -118,6 +120,12 @@ func (e *Error) Because(cause error) *Error {
 	return e
 }
 
+// After says when to come again, in seconds; 0: not at all.
+func (e *Error) After(seconds int) *Error {
+	e.RetryAfter = seconds
+	return e
+}
+
 // Page writes an answer that shows a problem to people, or returns false and writes nothing.
 type Page func(http.ResponseWriter, *http.Request, api.Problem) bool
 
@@ -126,6 +134,12 @@ type pageKey struct{}
 // WithPage makes Write answer the requests of a context by a page.
 func WithPage(ctx context.Context, page Page) context.Context {
 	return context.WithValue(ctx, pageKey{}, page)
+}
+
+// Abort is Write for a handler of Gin, of which no further one runs.
+func Abort(c *gin.Context, err error) {
+	c.Abort()
+	Write(c.Writer, c.Request, err)
 }
 
 // Write answers with the problem that err stands for, as JSON or by a Page. Nothing may
