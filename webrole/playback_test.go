@@ -138,7 +138,7 @@ func TestWhatStepsLeaveIsLinkedAndServed(t *testing.T) {
 	f.chunk(1, 1)
 	f.audio()
 	f.finish()
-	name := workflow.StepsIn(workflow.AfterReady)[0].Name
+	name := workflow.OnlyStepIn(workflow.AfterReady).Name
 	file := video.File{Name: "notes.txt", Blob: f.put("notes.txt", []byte("la la")), ContentType: "text/plain", Bytes: 5}
 	f.commit(name, 0, nil, videostore.Commit{Files: []video.File{file}, Facts: map[string]any{"x": "y"}})
 	v := decode[api.Video](t, f.call(http.MethodGet, "/videos/"+string(f.id), nil), http.StatusOK)

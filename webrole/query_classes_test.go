@@ -243,7 +243,7 @@ func newWorld(t *testing.T, wire *azuritetest.Wire) *world {
 	start := time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC)
 	w.call(http.MethodPatch, "/videos/"+string(w.id), map[string]any{"race": map[string]any{"event": "City Run__Full", "firstFrameAt": start}},
 		"If-Match", "*").want(t, http.StatusOK, "")
-	name := workflow.StepsIn(workflow.AfterReady)[0].Name
+	name := workflow.OnlyStepIn(workflow.AfterReady).Name
 	w.commit(name, 0, nil, videostore.Commit{Files: []video.File{{Name: "notes.txt", Blob: w.put("notes.txt", []byte("la")), ContentType: "text/plain", Bytes: 2}}})
 	w.file = "/v/" + string(w.id) + "/files/" + name + "/notes.txt"
 	w.index(string(w.id))

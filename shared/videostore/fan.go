@@ -202,7 +202,7 @@ func (v View) Wanted(second float64) (wanted []OutboxMessage) {
 				needed = plan.Sound[i].First >= sound && video.SoundStart(plan.Sound[i].First) < plan.Start(chunk+2)
 			}
 			if message := messageFor(v.Video, plan, p.Step, i); needed && v.open(message) && !v.running(message) {
-				message.Queue = p.Step.Urgent(v.Video)
+				message.Queue = p.Step.QueueAt(0, v.Video)
 				wanted = append(wanted, message)
 			}
 		}

@@ -52,33 +52,24 @@ func (i OutboxMessage) item() (workitem.Item, error) {
 var tracer = otel.Tracer("videostore")
 
 // messagesPerRow keeps an outbox row far under the 64 KiB of one property.
-const messagesPerRow = 300
+const messagesPerRow = 100
 
 // outboxRows packs messages into as few rows as fit, so that a fan-out to hundreds of
 // chunks fits in one entity-group transaction.
-func outboxRows(ctx context.Context, id video.ID, messages []OutboxMessage) ([]tablestore.Entity, error) {
-	var rows []tablestore.Entity
-	if parent := tracing.Parent(ctx); parent != "" {
-		messages = slices.Clone(messages)
-		for i := range messages {
-			messages[i].Trace = parent
-		}
+func outboxRows(ctx context.Context, id video.ID, messages []OutboxMessage) (rows []tablestore.Entity, _ error) {
+	messages = slices.Clone(messages)
+	for i := range messages {
+		messages[i].Trace = tracing.Parent(ctx)
 	}
-	for len(messages) > 0 {
-		n := min(len(messages), messagesPerRow)
-		packed, err := json.Marshal(messages[:n])
+	for some := range slices.Chunk(messages, messagesPerRow) {
+		packed, err := json.Marshal(some)
 		if err != nil {
 			return nil, fmt.Errorf("encode outbox of %s: %w", id, err)
 		}
-		key, err := uuid.NewV7()
-		if err != nil {
-			return nil, fmt.Errorf("name outbox row of %s: %w", id, err)
-		}
 		rows = append(rows, tablestore.Entity{
-			PartitionKey: string(id), RowKey: "OUT:" + key.String(),
+			PartitionKey: string(id), RowKey: "OUT:" + uuid.Must(uuid.NewV7()).String(),
 			Props: map[string]any{"Messages": string(packed)},
 		})
-		messages = messages[n:]
 	}
 	return rows, nil
 }

@@ -103,8 +103,11 @@ func (s *Store) step(ctx context.Context, key workflow.Key) (Step, error) {
 
 func readStep(row tablestore.Entity) (Step, error) {
 	key, err := workflow.ParseRowKey(video.ID(row.PartitionKey), row.RowKey)
+	if err != nil {
+		return Step{}, err
+	}
 	s := Step{Key: key, History: readHistory(row), WrittenAt: row.Timestamp, etag: row.ETag}
-	if err = errors.Join(err, row.Struct(&s)); err != nil {
+	if err := row.Struct(&s); err != nil {
 		return Step{}, err
 	}
 	switch s.State {

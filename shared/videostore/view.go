@@ -3,6 +3,7 @@ package videostore
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -136,10 +137,10 @@ func (v *View) read(row tablestore.Entity) (take func(), err error) {
 			v.Previews[generation][preview.Chunk] = preview
 		}, err
 	}
-	if !workflow.IsRow(kind) {
+	step, err := readStep(row)
+	if errors.Is(err, workflow.ErrNotAKey) {
 		return func() {}, nil
 	}
-	step, err := readStep(row)
 	return func() { v.Steps = append(v.Steps, step) }, err
 }
 

@@ -13,16 +13,16 @@ import (
 
 // Key names one run of one step. Its row, its message, its blobs and its name in
 // the API are derived from it, and so are the same no matter who makes them. The JSON
-// form, without the video, is that of the outbox.
+// form, without the video, is that of the outbox and of messages.
 type Key struct {
 	ID         video.ID `json:"-"`
-	Generation int      `json:"g,omitempty"`
-	Step       string   `json:"s"`
-	Index      int      `json:"i,omitempty"` // of the chunk or portion; on request: the first frame
-	Frames     int      `json:"n,omitempty"` // on request: how many; else 0
+	Step       string   `json:"step,omitempty"`
+	Generation int      `json:"generation"`
+	Index      int      `json:"index"`            // of the chunk or portion; on request: the first frame
+	Frames     int      `json:"frames,omitempty"` // on request: how many; else 0
 	// Language is that of captions, as a BCP 47 tag; else empty. Captions belong to
 	// the video, not to a generation: theirs is 0.
-	Language string `json:"l,omitempty"`
+	Language string `json:"language,omitempty"`
 }
 
 // ErrNotAKey says that a text names no run of a step.
@@ -59,45 +59,28 @@ func (k Key) RowKey() string {
 
 // ParseRowKey is the inverse of [Key.RowKey]. ErrNotAKey for rows of another kind.
 func ParseRowKey(id video.ID, rowKey string) (Key, error) {
-	k := Key{ID: id}
-	parts := strings.Split(rowKey, ":")
-	requested, kind := kindOf(parts[0])
-	if len(parts) == 2 && requested != "" && parts[1] != "" {
-		k.Step, k.Language = requested, parts[1]
-		return k, nil
-	}
-	if len(parts) != 4 || !kind {
+	k, fields := Key{ID: id}, strings.Split(rowKey, ":")
+	requested := slices.IndexFunc(Steps, func(s Step) bool { return s.Rows != "" && s.Rows == fields[0] })
+	switch {
+	case fields[0] == "STEP" && len(fields) == 4:
+		k.Generation, k.Step, k.Index = number(fields[1]), fields[2], number(fields[3])
+	case requested < 0 && fields[0] != "STEP":
 		return k, fmt.Errorf("row key %q: %w", rowKey, ErrNotAKey)
+	case requested >= 0 && len(fields) == 4:
+		k.Step, k.Generation, k.Index, k.Frames = Steps[requested].Name, number(fields[1]), number(fields[2]), number(fields[3])
+	case requested >= 0:
+		k.Step, k.Language = Steps[requested].Name, strings.Join(fields[1:], ":")
 	}
-	var err1, err2, err3 error
-	k.Generation, err1 = strconv.Atoi(parts[1])
-	if k.Step = requested; requested != "" {
-		k.Index, err2 = strconv.Atoi(parts[2])
-		k.Frames, err3 = strconv.Atoi(parts[3])
-	} else {
-		k.Step = parts[2]
-		k.Index, err2 = strconv.Atoi(parts[3])
-	}
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return k, fmt.Errorf("row key %q: %w", rowKey, err)
+	if k.RowKey() != rowKey {
+		return k, fmt.Errorf("row key %q is not that of a step", rowKey)
 	}
 	return k, nil
 }
 
-// kindOf returns the step whose rows are of a kind, empty for the kind that most
-// steps share; false when no step has such rows.
-func kindOf(kind string) (step string, found bool) {
-	i := slices.IndexFunc(Steps, func(s Step) bool { return s.Rows != "" && s.Rows == kind })
-	if i >= 0 {
-		return Steps[i].Name, true
-	}
-	return "", kind == "STEP"
-}
-
-// IsRow reports whether rows whose keys begin with kind are those of steps.
-func IsRow(kind string) bool {
-	_, found := kindOf(kind)
-	return found
+// number reads a field of a key; what is none makes another key.
+func number(field string) int {
+	n, _ := strconv.Atoi(field)
+	return n
 }
 
 // ItemID is the id of the run's message. It does not depend on the attempt, so
@@ -115,22 +98,16 @@ func (k Key) ItemID() string {
 
 // ParseItemID is the inverse of [Key.ItemID]. ErrNotAKey when the text names no run
 // of a step that this release knows.
-func ParseItemID(text string) (Key, error) {
-	parts := strings.Split(text, ".")
-	if len(parts) < 4 || len(parts) > 6 {
-		return Key{}, fmt.Errorf("item %q: %w", text, ErrNotAKey)
-	}
-	id, err := video.ParseID(parts[0])
-	k := Key{ID: id, Step: parts[2]}
-	var err1, err2, err3 error
-	k.Generation, err1 = strconv.Atoi(parts[1])
-	k.Index, err2 = strconv.Atoi(parts[3])
-	for _, more := range parts[4:] { // a language, then frames
-		if k.Frames, err3 = strconv.Atoi(more); err3 != nil && k.Language == "" {
-			k.Language, err3 = more, nil
+func ParseItemID(text string) (k Key, _ error) {
+	if fields := strings.Split(text, "."); len(fields) >= 4 {
+		k = Key{ID: video.ID(fields[0]), Generation: number(fields[1]), Step: fields[2], Index: number(fields[3])}
+		if last := fields[len(fields)-1]; len(fields) > 4 && number(last) > 0 {
+			k.Frames = number(last)
+		} else if len(fields) > 4 {
+			k.Language = last
 		}
 	}
-	if err := errors.Join(err, err1, err2, err3); err != nil || k.Declared().Stage == 0 || k.ItemID() != text {
+	if _, err := video.ParseID(string(k.ID)); err != nil || k.Declared().Stage == 0 || k.ItemID() != text {
 		return Key{}, fmt.Errorf("item %q: %w", text, ErrNotAKey)
 	}
 	return k, nil
@@ -169,17 +146,10 @@ func ParseName(id video.ID, step, text string) (Key, error) {
 	return k, nil
 }
 
-// payload is the data of every step's message.
-type payload struct {
-	Generation int    `json:"generation"`
-	Index      int    `json:"index"`
-	Frames     int    `json:"frames,omitempty"`
-	Language   string `json:"language,omitempty"`
-}
-
 // Payload is what a message says beside the step and the video.
 func (k Key) Payload() any {
-	return payload{Generation: k.Generation, Index: k.Index, Frames: k.Frames, Language: k.Language}
+	k.Step = ""
+	return k
 }
 
 // KeyOf names the run that an item asks for. The item comes from a queue, where
@@ -190,9 +160,7 @@ func KeyOf(item workitem.Item) (Key, error) {
 	if err != nil {
 		return Key{}, fmt.Errorf("subject of %s item: %w", item.Step, err)
 	}
-	p, err := workitem.DecodeData[payload](item)
-	if err != nil {
-		return Key{}, err
-	}
-	return Key{ID: id, Generation: p.Generation, Step: item.Step, Index: p.Index, Frames: p.Frames, Language: p.Language}, nil
+	k, err := workitem.DecodeData[Key](item)
+	k.ID, k.Step = id, item.Step
+	return k, err
 }

@@ -142,13 +142,10 @@ func (s Step) Queue(v video.Video, plan video.Plan, index int) string {
 	return laneQueue(base, v)
 }
 
-// Urgent is the queue of a run that a viewer waits for, with the video's lane.
-func (s Step) Urgent(v video.Video) string { return laneQueue(s.Queues[0], v) }
-
-// ExpeditedQueue is the queue of a run of which a viewer has a preview: behind what is urgent, and
-// before the bulk.
-func (s Step) ExpeditedQueue(v video.Video) string {
-	return laneQueue(s.Queues[min(1, len(s.Queues)-1)], v)
+// QueueAt is the queue of the given urgency, with the video's lane: 0 for a run that a viewer
+// waits for, 1 for one of which there is a preview, behind what is urgent and before the bulk.
+func (s Step) QueueAt(urgency int, v video.Video) string {
+	return laneQueue(s.Queues[min(urgency, len(s.Queues)-1)], v)
 }
 
 func laneQueue(base string, v video.Video) string {
@@ -163,15 +160,12 @@ func laneQueue(base string, v video.Video) string {
 // plays; a step on request ends with the tombstone only. A step after ready is
 // wanted earlier, too: a plan of another release may have promised it as a part.
 func (s Step) Wanted(v video.Video, generation int) bool {
+	alive := v.State != video.Deleting
 	switch s.Stage {
 	case First, Part, Last, AfterReady:
-		return v.Working() && v.Generation == generation || s.IsOptional() && plays(v, generation)
+		return v.Working() && v.Generation == generation || s.IsOptional() && alive && v.Serving == generation
 	case OnRequest:
-		return v.State != video.Deleting
+		return alive
 	}
 	return true
-}
-
-func plays(v video.Video, generation int) bool {
-	return v.State != video.Deleting && v.Serving == generation
 }

@@ -83,30 +83,20 @@ func choosePortionQueue(v video.Video, plan video.Plan, index int) string {
 // Find returns the declaration of a step, or false: a newer release may have sent
 // the message or written the row.
 func Find(name string) (Step, bool) {
-	if i := slices.IndexFunc(Steps, func(s Step) bool { return s.Name == name }); i >= 0 {
+	if i := Order(name); i < len(Steps) {
 		return Steps[i], true
 	}
 	return Step{Name: name}, false
 }
 
-// StepsIn returns the steps of a stage, in order.
-func StepsIn(stage Stage) (found []Step) {
-	for _, s := range Steps {
-		if s.Stage == stage {
-			found = append(found, s)
-		}
-	}
-	return found
-}
-
 // OnlyStepIn returns the only step of a stage: First, Last, OnChange or OnDelete. [Check]
 // holds that there is one.
-func OnlyStepIn(stage Stage) Step { return StepsIn(stage)[0] }
+func OnlyStepIn(stage Stage) Step {
+	return Steps[slices.IndexFunc(Steps, func(s Step) bool { return s.Stage == stage })]
+}
 
-// CompareByName compares two steps by name, as the timeline shows them; unknown ones last.
-func CompareByName(a, b string) int { return indexOf(a) - indexOf(b) }
-
-func indexOf(name string) int {
+// Order is the place of a step in the timeline; unknown ones come last.
+func Order(name string) int {
 	if i := slices.IndexFunc(Steps, func(s Step) bool { return s.Name == name }); i >= 0 {
 		return i
 	}

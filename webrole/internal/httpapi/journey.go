@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -56,10 +57,7 @@ func stepRunsOf(view videostore.View) []stepRun {
 		runs[i].from, runs[i].to, runs[i].pictures = step.Span(view.Plans[generation], runs[i].Key.Index)
 	}
 	slices.SortStableFunc(runs, func(a, b stepRun) int {
-		if d := workflow.CompareByName(a.Key.Step, b.Key.Step); d != 0 {
-			return d
-		}
-		return a.Key.Index - b.Key.Index
+		return cmp.Or(workflow.Order(a.Key.Step)-workflow.Order(b.Key.Step), a.Key.Index-b.Key.Index)
 	})
 	return runs
 }
