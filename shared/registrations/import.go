@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -74,227 +73,144 @@ type Refusal struct {
 // changes nothing that is there and adds what is missing. A finish that is new
 // or another one is stored. An error of rows ends the import; what the report
 // counts is stored even then. ErrContended.
-func (s *Store) Import(ctx context.Context, event Event, rows iter.Seq2[Row, error]) (Report, error) {
+func (s *Store) Import(ctx context.Context, event Event, rows iter.Seq2[Row, error]) (report Report, err error) {
 	ctx, meter := azstorage.WithCounter(ctx)
-	im := &importer{store: s, event: event}
-	var now []Row
-	var failed error
+	defer func() { report.Requests = meter.Requests() }()
+	var window []Row
+	store := func() error {
+		if err := s.importWindow(ctx, event, window, &report); err != nil {
+			return fmt.Errorf("storing lines from %d on: %w", window[0].Line, err)
+		}
+		window = window[:0]
+		return nil
+	}
 	for row, err := range rows {
 		if err != nil {
-			failed = fmt.Errorf("reading the list: %w", err)
-			break
+			return report, fmt.Errorf("reading the list: %w", err)
 		}
-		if now = append(now, row); len(now) == windowRows {
-			if failed = im.take(ctx, now); failed != nil {
-				break
+		if window = append(window, row); len(window) == windowRows {
+			if err := store(); err != nil {
+				return report, err
 			}
-			now = now[:0]
 		}
 	}
-	if failed == nil {
-		failed = im.take(ctx, now)
-	}
-	im.report.Requests = meter.Requests()
-	return im.report, failed
+	err = store()
+	return report, err
 }
 
-// importer carries what one window has to know of the windows before it.
-type importer struct {
-	store  *Store
-	event  Event
-	report Report
-	// known says that the last window met runners who were there already. Then
-	// the guards are read first, with one row range for a list in the order of the
-	// bibs; else transactions are tried first, which costs nothing in a new race.
-	known bool
-}
-
-// take stores a window and adds it to the report.
-func (im *importer) take(ctx context.Context, rows []Row) error {
-	w := &window{importer: im, stored: map[int]Registration{}, own: map[int]bool{}, read: im.known}
-	for i := range rows {
-		r, err := rows[i].normalised()
-		var bad *Invalid
-		if rows[i].Refused == nil && errors.As(err, &bad) {
-			rows[i].Refused = bad
-		}
-		r.Event, r.ETag = im.event, rand.Text()
-		rows[i].Registration = r
-	}
-	w.rows = rows
+// importWindow stores rows and adds what became of them to the report. A round that others
+// overtook is followed by another one, which tells by their versions the runners that this
+// import has stored from those who were there before.
+func (s *Store) importWindow(ctx context.Context, event Event, rows []Row, report *Report) error {
+	bibs := normalise(rows, event)
+	before, own := map[int]Registration{}, map[string]bool{} // by bib; by version
 	for range maxRounds {
-		report, err := w.round(ctx)
-		if err == nil {
-			im.known = w.met
-			im.report.add(report)
-			return nil
+		now, err := s.readGuards(ctx, event, bibs)
+		if err != nil {
+			return err
 		}
-		if !overtaken(err) {
-			return fmt.Errorf("storing lines %d to %d: %w", rows[0].Line, rows[len(rows)-1].Line, err)
-		}
-		w.read = true
-	}
-	return fmt.Errorf("storing lines %d to %d: %w", rows[0].Line, rows[len(rows)-1].Line, ErrContended)
-}
-
-func (r *Report) add(o Report) {
-	r.Accepted += o.Accepted
-	r.Unchanged += o.Unchanged
-	r.Refused += o.Refused
-	r.Taken += o.Taken
-	r.Refusals = append(r.Refusals, o.Refusals[:min(len(o.Refusals), maxRefusals-len(r.Refusals))]...)
-}
-
-// window is the rows that are worked on together.
-type window struct {
-	*importer
-	rows []Row
-
-	mu     sync.Mutex
-	stored map[int]Registration // what the table holds, by bib, as far as we know
-	own    map[int]bool         // rows that changed the table, by their place
-	read   bool                 // read the guards before anything is tried
-	met    bool                 // some runner was there before us
-}
-
-// round brings the table to what the rows say, or returns an error that says
-// overtaken. The report is that of all rounds.
-func (w *window) round(ctx context.Context) (Report, error) {
-	if err := w.addNew(ctx); err != nil {
-		return Report{}, err
-	}
-	var report Report
-	changed := map[int][2]Registration{} // before and after, by bib
-	for i, row := range w.rows {
-		now := w.stored[row.Registration.Bib]
-		switch {
-		case row.Refused != nil:
-			report.refuse(row, row.Refused)
-		case !now.sameRunner(row.Registration):
-			report.refuse(row, errTaken)
-			report.Taken++
-		case row.FinishedAt.IsZero() || row.FinishedAt.Equal(now.FinishedAt):
-			report.Accepted++
-			if !w.own[i] {
-				report.Unchanged++
-			}
-		default:
-			report.Accepted++
-			w.own[i] = true
-			next := now
-			next.FinishedAt, next.ETag = row.FinishedAt, row.ETag
-			if earlier, twice := changed[now.Bib]; twice {
-				now = earlier[0]
-			}
-			changed[next.Bib] = [2]Registration{now, next}
-			w.stored[next.Bib] = next
-		}
-	}
-	return report, w.finish(ctx, changed)
-}
-
-var errTaken = invalid(BibTaken, "another runner has this bib")
-
-func (r *Report) refuse(row Row, why *Invalid) {
-	r.Refused++
-	r.Refusals = append(r.Refusals, Refusal{Line: row.Line, Bib: row.Given, Code: why.Code, Detail: why.Detail})
-}
-
-// addNew adds every runner whose bib is free. Afterwards stored has all bibs of
-// the window. Of two rows with one bib the first counts.
-func (w *window) addNew(ctx context.Context) error {
-	for range maxRounds {
-		var places []int // of rows whose bib we know nothing of
-		seen := map[int]bool{}
-		for i, row := range w.rows {
-			bib := row.Registration.Bib
-			if _, known := w.stored[bib]; row.Refused == nil && !known && !seen[bib] {
-				seen[bib] = true
-				places = append(places, i)
+		for bib := range bibs {
+			if r, there := now[bib]; !there {
+				delete(before, bib)
+			} else if !own[r.ETag] {
+				before[bib] = r
 			}
 		}
-		if len(places) == 0 {
-			return nil
+		after, result := judge(rows, before, *report)
+		maps.DeleteFunc(after, func(bib int, _ Registration) bool { return own[now[bib].ETag] })
+		for _, r := range after {
+			own[r.ETag] = true
 		}
-		if w.read {
-			w.read = false
-			if err := w.readGuards(ctx, seen); err != nil {
-				return err
-			}
-			continue
-		}
-		// After a clash the guards tell who was there; the others are tried again.
-		err := w.submit(ctx, len(places), func(from, to int) ([]tablestore.Op, func([]string)) {
-			var ops []tablestore.Op
-			for _, i := range places[from:to] {
-				ops = append(ops, w.rows[i].inserting()...)
-			}
-			return ops, func(etags []string) {
-				for n, i := range places[from:to] {
-					added := w.rows[i].Registration
-					added.guard = etags[n*rowsPerRunner]
-					w.stored[added.Bib], w.own[i] = added, true
-				}
-			}
-		})
+		err = s.submit(ctx, before, after)
 		switch {
 		case err == nil:
-		case errors.Is(err, tablestore.ErrExists):
-			w.read = true
-		default:
+			*report = result
+			return nil
+		case !tablestore.Overtaken(err):
 			return err
 		}
 	}
 	return ErrContended
 }
 
-// finish stores new finishes, three operations each like an addition. When a
-// runner was changed since the guard was read, what we know of it is forgotten.
-func (w *window) finish(ctx context.Context, changed map[int][2]Registration) error {
-	bibs := slices.Sorted(maps.Keys(changed))
-	done := map[int]bool{}
-	err := w.submit(ctx, len(bibs), func(from, to int) ([]tablestore.Op, func([]string)) {
-		var ops []tablestore.Op
-		for _, bib := range bibs[from:to] {
-			ops = append(ops, changed[bib][1].replacing(changed[bib][0])...)
+// normalise makes the rows as they are stored, refuses those that cannot be, and returns
+// the bibs of the others.
+func normalise(rows []Row, event Event) (bibs map[int]bool) {
+	bibs = map[int]bool{}
+	for i := range rows {
+		row := &rows[i]
+		r, err := row.normalised()
+		var bad *Invalid
+		if row.Refused == nil && errors.As(err, &bad) {
+			row.Refused = bad
 		}
-		return ops, func(etags []string) {
-			for n, bib := range bibs[from:to] {
-				next := changed[bib][1]
-				next.guard = etags[n*rowsPerRunner]
-				w.stored[bib], done[bib] = next, true
-			}
-		}
-	})
-	for _, bib := range bibs {
-		if !done[bib] {
-			delete(w.stored, bib)
+		r.Event = event
+		row.Registration = r
+		if row.Refused == nil {
+			bibs[r.Bib] = true
 		}
 	}
-	return err
+	return bibs
 }
 
-// submit runs one transaction for every perBatch of n runners, some at the same
-// time. plan makes the operations of a part and says what to do with the new
-// ETags. The first failure stops those that have not begun.
-func (w *window) submit(ctx context.Context, n int, plan func(from, to int) ([]tablestore.Op, func(etags []string))) error {
+// judge decides on each row, given who has the bibs: it returns the runners who are new or
+// have another finish, by bib, and the report with the rows added.
+func judge(rows []Row, before map[int]Registration, report Report) (after map[int]Registration, _ Report) {
+	after = map[int]Registration{}
+	for _, row := range rows {
+		now, known := after[row.Bib]
+		if !known {
+			now, known = before[row.Bib]
+		}
+		switch {
+		case row.Refused != nil:
+			report.refuse(row, row.Refused)
+		case known && !now.sameRunner(row.Registration):
+			report.refuse(row, errTaken)
+			report.Taken++
+		case known && (row.FinishedAt.IsZero() || row.FinishedAt.Equal(now.FinishedAt)):
+			report.Accepted++
+			report.Unchanged++
+		default:
+			report.Accepted++
+			row.ETag = rand.Text()
+			after[row.Bib] = row.Registration
+		}
+	}
+	return after, report
+}
+
+var errTaken = invalid(BibTaken, "another runner has this bib")
+
+func (r *Report) refuse(row Row, why *Invalid) {
+	r.Refused++
+	if len(r.Refusals) < maxRefusals {
+		r.Refusals = append(r.Refusals, Refusal{Line: row.Line, Bib: row.Given, Code: why.Code, Detail: why.Detail})
+	}
+}
+
+// submit puts the runners of after in the place of those of before: one transaction for
+// every perBatch of them, some at the same time. The first failure stops those that have
+// not begun.
+func (s *Store) submit(ctx context.Context, before, after map[int]Registration) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	for from := 0; from < n; from += perBatch {
+	for bibs := range slices.Chunk(slices.Sorted(maps.Keys(after)), perBatch) {
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			ops, done := plan(from, min(from+perBatch, n))
-			// One that has begun may end: cut off, its outcome would be unknown.
-			etags, err := w.store.rows.Submit(context.WithoutCancel(ctx), ops)
-			if err != nil {
-				return err
+			var ops []tablestore.Op
+			for _, bib := range bibs {
+				if was, known := before[bib]; known {
+					ops = append(ops, after[bib].replacing(was)...)
+				} else {
+					ops = append(ops, after[bib].inserting()...)
+				}
 			}
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			done(etags)
-			return nil
+			// One that has begun may end: cut off, its outcome would be unknown.
+			_, err := s.rows.Submit(context.WithoutCancel(ctx), ops)
+			return err
 		})
 	}
 	return group.Wait()
@@ -303,25 +219,26 @@ func (w *window) submit(ctx context.Context, n int, plan func(from, to int) ([]t
 // readGuards looks who has the bibs: one row range from the least to the greatest. In a
 // list that is not in their order, that reads more rows than are wanted, in fewer requests
 // than one for each bib.
-func (w *window) readGuards(ctx context.Context, bibs map[int]bool) error {
-	sorted := slices.Sorted(maps.Keys(bibs))
+func (s *Store) readGuards(ctx context.Context, event Event, bibs map[int]bool) (map[int]Registration, error) {
+	sorted, found := slices.Sorted(maps.Keys(bibs)), map[int]Registration{}
+	if len(sorted) == 0 {
+		return found, nil
+	}
 	query := tablestore.Query{
-		PartitionKey: string(w.event), Class: tablestore.RowRange,
+		PartitionKey: string(event), Class: tablestore.RowRange,
 		RowFrom: guardKey(sorted[0]), RowTo: tablestore.PrefixEnd(guardKey(sorted[len(sorted)-1])),
 	}
-	for row, err := range w.store.rows.Query(ctx, query) {
+	for row, err := range s.rows.Query(ctx, query) {
 		if err != nil {
-			return fmt.Errorf("reading guards: %w", err)
+			return nil, fmt.Errorf("reading guards: %w", err)
 		}
 		bib, err := strconv.Atoi(strings.TrimPrefix(row.RowKey, guardPrefix))
 		if err != nil || !bibs[bib] {
 			continue
 		}
-		found, err := tablestore.Decode(ctx, w.store.rows, row, readRegistration)
-		if err != nil {
-			found = Registration{Bib: bib} // taken, and by no runner of the list
+		if found[bib], err = tablestore.Decode(ctx, s.rows, row, readRegistration); err != nil {
+			found[bib] = Registration{Bib: bib} // taken, and by no runner of the list
 		}
-		w.stored[bib], w.met = found, true
 	}
-	return nil
+	return found, nil
 }

@@ -195,12 +195,11 @@ func (s *Store) change(ctx context.Context, event Event, bib int, ifMatch string
 		if err != nil {
 			return now, fmt.Errorf("bib %d: %w", bib, err)
 		}
-		etags, err := s.rows.Submit(ctx, ops)
+		_, err = s.rows.Submit(ctx, ops)
 		switch {
 		case err == nil:
-			next.guard = etags[0]
 			return next, nil
-		case !overtaken(err):
+		case !tablestore.Overtaken(err):
 			return now, fmt.Errorf("bib %d: %w", bib, err)
 		case try == changeTries:
 			return now, fmt.Errorf("bib %d: %w", bib, ErrChanged)
@@ -225,10 +224,4 @@ func (s *Store) withoutGone(ctx context.Context, ops []tablestore.Op) (left []ta
 		left = append(left, op)
 	}
 	return left, nil
-}
-
-// overtaken reports whether a transaction failed because another writer made one
-// that touched the same runner.
-func overtaken(err error) bool {
-	return errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrExists)
 }

@@ -13,6 +13,7 @@ package rowstream
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/cutroom/cutroom/shared/tablestore"
@@ -137,9 +138,9 @@ func (u *Union) Seek(ctx context.Context, from string) (tablestore.Entity, bool,
 }
 
 // Intersection is the List of the rows that occur in all its lists. It goes
-// zig-zag: where one list has a gap, the others skip it. Put the shortest list
-// first; its rows are the ones that are shown, and the cost is proportional to
-// its length, however long the others are.
+// zig-zag: where one list has a gap, the others skip it, and that list is asked first
+// from then on. So the cost is proportional to the length of the shortest list, however
+// long the others are. The rows are those of any of the lists.
 type Intersection struct {
 	Lists []List
 
@@ -167,7 +168,8 @@ func (x *Intersection) Seek(ctx context.Context, from string) (tablestore.Entity
 				first, from = row, row.RowKey
 			} else if row.RowKey > from {
 				from, agreed = row.RowKey, false
-				break // the first list decides where to look next
+				x.Lists = slices.Insert(slices.Delete(x.Lists, i, i+1), 0, list)
+				break
 			}
 		}
 		if agreed {

@@ -79,14 +79,20 @@ func TestUnionAndIntersectionAreThoseOfSets(t *testing.T) {
 
 func TestIntersectionCostsAsMuchAsTheShortList(t *testing.T) {
 	t.Parallel()
-	long, short := &memory{}, &memory{keys: []string{"00500", "07000", "09999"}}
-	for n := range 10_000 {
-		long.keys = append(long.keys, fmt.Sprintf("%05d", n))
-	}
-	if got := read(t, &rowstream.Intersection{Lists: []rowstream.List{short, long}}); len(got) != 3 {
-		t.Errorf("got %q", got)
-	}
-	if long.seeks > 4 {
-		t.Errorf("%d seeks in the long list for 3 rows", long.seeks)
+	for _, shortFirst := range []bool{true, false} {
+		long, short := &memory{}, &memory{keys: []string{"00500", "07000", "09999"}}
+		for n := range 10_000 {
+			long.keys = append(long.keys, fmt.Sprintf("%05d", n))
+		}
+		lists := []rowstream.List{long, short}
+		if shortFirst {
+			slices.Reverse(lists)
+		}
+		if got := read(t, &rowstream.Intersection{Lists: lists}); len(got) != 3 {
+			t.Errorf("got %q", got)
+		}
+		if long.seeks > 5 {
+			t.Errorf("%d seeks in the long list for 3 rows, short list first: %v", long.seeks, shortFirst)
+		}
 	}
 }

@@ -23,6 +23,12 @@ var (
 	ErrChanged  = errors.New("row was changed in the meantime") // the ETag is stale: 412
 )
 
+// Overtaken reports whether a write or a transaction failed because another writer was
+// there first: ErrNotFound, ErrExists or ErrChanged.
+func Overtaken(err error) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrExists) || errors.Is(err, ErrChanged)
+}
+
 // ErrUnclear comes with ErrChanged and ErrExists when the write was tried more than
 // once and the row now has another write id: our earlier try may have been applied
 // and then overwritten (paper row Q13). A caller that writes a state may read and

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cutroom/cutroom/shared/rowstream"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 )
@@ -50,11 +50,17 @@ func (c *Counter) closeDay(ctx context.Context, day time.Time, exists Exists) er
 	date := day.Format(dayFormat)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	for sum, err := range c.sums(ctx, date) {
+	suffixes := c.suffixes(date)
+	for from := ""; ; {
+		sum, err := nextSum(ctx, suffixes, from)
 		if err != nil {
 			_ = group.Wait()
 			return err
 		}
+		if sum.id == "" {
+			break
+		}
+		from = rowstream.KeyAfter(string(sum.id))
 		group.Go(func() error { return c.closeVideo(groupCtx, sum.id, day, sum.views, exists) })
 	}
 	if err := group.Wait(); err != nil {
@@ -101,7 +107,7 @@ func (c *Counter) closeVideo(ctx context.Context, id video.ID, day time.Time, vi
 				return err
 			}
 			return c.Remove(ctx, id)
-		case errors.Is(err, tablestore.ErrExists), errors.Is(err, tablestore.ErrChanged), errors.Is(err, tablestore.ErrNotFound):
+		case tablestore.Overtaken(err):
 			_, err := c.table.Get(ctx, videoKey(id), dayKey(day))
 			if !errors.Is(err, tablestore.ErrNotFound) {
 				return err // the day is there: nothing to do
@@ -113,65 +119,37 @@ func (c *Counter) closeVideo(ctx context.Context, id video.ID, day time.Time, vi
 	}
 }
 
-func readCount(row tablestore.Entity) error { _, err := countOf(row); return err }
-
 // videoSum is the number of a video's views on one day.
 type videoSum struct {
 	id    video.ID
 	views int64
 }
 
-// sums merges the suffixes of a day, which all are in the order of the ids.
-func (c *Counter) sums(ctx context.Context, date string) iter.Seq2[videoSum, error] {
-	return func(yield func(videoSum, error) bool) {
-		type head struct {
-			row  tablestore.Entity
-			next func() (tablestore.Entity, error, bool)
+// suffixes are the lists of a day, all in the order of the ids.
+func (c *Counter) suffixes(date string) (lists []rowstream.List) {
+	for n := range Shards {
+		lists = append(lists, &rowstream.Partition{
+			Table: c.table, PartitionKey: shardKey(date, n+1), Ahead: pageAhead,
+			Read: func(row tablestore.Entity) error { _, err := countOf(row); return err },
+		})
+	}
+	return lists
+}
+
+// nextSum adds up the views of the first video from an id on; its id is "" at the end.
+func nextSum(ctx context.Context, suffixes []rowstream.List, from string) (sum videoSum, _ error) {
+	for _, suffix := range suffixes {
+		row, more, err := suffix.Seek(ctx, from)
+		if err != nil {
+			return sum, err
 		}
-		var heads []*head
-		advance := func(h *head) (more bool, err error) {
-			h.row, err, more = h.next()
-			return more, err
-		}
-		for n := range Shards {
-			rows := c.table.Query(ctx, tablestore.Query{PartitionKey: shardKey(date, n+1), Class: tablestore.RowRange, Read: readCount})
-			next, stop := iter.Pull2(rows)
-			defer stop()
-			h := &head{next: next}
-			more, err := advance(h)
-			if err != nil {
-				yield(videoSum{}, err)
-				return
-			}
-			if more {
-				heads = append(heads, h)
-			}
-		}
-		for len(heads) > 0 {
-			least := heads[0].row.RowKey
-			for _, h := range heads {
-				least = min(least, h.row.RowKey)
-			}
-			sum := videoSum{id: video.ID(least)}
-			rest := heads[:0]
-			for _, h := range heads {
-				if h.row.RowKey == least {
-					sum.views += h.row.Int64("Views")
-					more, err := advance(h)
-					if err != nil {
-						yield(videoSum{}, err)
-						return
-					}
-					if !more {
-						continue
-					}
-				}
-				rest = append(rest, h)
-			}
-			heads = rest
-			if !yield(sum, nil) {
-				return
-			}
+		switch id := video.ID(row.RowKey); {
+		case !more:
+		case sum.id == "" || id < sum.id:
+			sum = videoSum{id, row.Int64("Views")}
+		case id == sum.id:
+			sum.views += row.Int64("Views")
 		}
 	}
+	return sum, nil
 }

@@ -59,6 +59,8 @@ const (
 	maxSwaps = 20
 	// parallel bounds the requests of one call at a time.
 	parallel = 8
+	// pageAhead is how many rows of a suffix a roll-up asks for at first.
+	pageAhead = 128
 
 	// A row keeps the ids of its latest views, more than others can add while a
 	// lost reply is waited for.
@@ -119,7 +121,7 @@ func (c *Counter) Count(ctx context.Context, id video.ID, now time.Time) error {
 		switch {
 		case err == nil:
 			return nil
-		case !errors.Is(err, tablestore.ErrChanged) && !errors.Is(err, tablestore.ErrExists) && !errors.Is(err, tablestore.ErrNotFound):
+		case !tablestore.Overtaken(err):
 			return fmt.Errorf("counting a view of %s: %w", id, err)
 		}
 	}
