@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/provision"
+	"github.com/cutroom/cutroom/shared/searchindex"
 	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/sourceparts/partstest"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
@@ -77,8 +79,12 @@ func TestOneWorkerMakesAVideoReady(t *testing.T) {
 	}
 	azuritetest.Eventually(t, 20*time.Second, func() error {
 		page, _, err := catalog.New(b.account).Recent(t.Context(), 10, "")
-		if err != nil || len(page) != 1 || page[0].State != video.Ready {
-			return fmt.Errorf("recent videos: %+v, %v", page, err)
+		if err != nil || !slices.Equal(page, []video.ID{id}) {
+			return fmt.Errorf("recent videos: %v, %v", page, err)
+		}
+		found, err := searchindex.New(b.account).Search(t.Context(), searchindex.Query{Channel: "tests"}, 10, "")
+		if err != nil || !slices.Equal(found.Hits, page) {
+			return fmt.Errorf("found: %v, %v", found.Hits, err)
 		}
 		return nil
 	})

@@ -54,7 +54,7 @@ func aFilm(s *Stage) {
 	desk.delete(lease)
 	s.Next()
 	found := get(searchindex.New(s.Account("web role")).Search(s.ctx, searchindex.Query{Q: "harb"}, 10, ""))
-	s.Claim(len(found.Hits) == 1 && found.Hits[0].ID == film.ID)
+	s.Claim(len(found.Hits) == 1 && found.Hits[0] == film.ID)
 }
 
 // convert makes every format of a film and stores it.

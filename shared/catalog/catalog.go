@@ -82,7 +82,7 @@ func New(a *azstorage.Account) *Catalog {
 		recent:  tablestore.New(a, RecentTable),
 		Keeper:  indexrows.New(a, CatalogTable, referenceRow, CatalogTable, RecentTable),
 	}
-	c.Keeper.Rows = rowsOf
+	c.Keeper.Rows = c.rowsOf
 	return c
 }
 
@@ -93,40 +93,14 @@ func Listed(v video.Video) bool {
 		(v.State != video.Cancelled || !v.UploadedAt.IsZero()) // cancelled before it arrived
 }
 
-// Sync is that of indexrows.Keeper.
-func (c *Catalog) Sync(ctx context.Context, id video.ID, current indexrows.Current) error {
-	return c.Keeper.Sync(ctx, id, func(ctx context.Context) (video.Video, bool, error) {
-		v, ok, err := current(ctx)
-		if err != nil || !ok || !Listed(v) {
-			return v, ok, err
-		}
-		return v, ok, c.openMonth(ctx, v.CreatedAt) // before the first row of the month
-	})
-}
-
-// Load fills an empty catalogue with many videos: see indexrows.Keeper.Load.
-func (c *Catalog) Load(ctx context.Context, videos []video.Video) error {
-	for _, v := range videos {
-		if !Listed(v) {
-			continue
-		}
-		if err := c.openMonth(ctx, v.CreatedAt); err != nil {
-			return fmt.Errorf("cataloguing: %w", err)
-		}
-	}
-	if err := c.Keeper.Load(ctx, videos); err != nil {
-		return fmt.Errorf("cataloguing: %w", err)
-	}
-	return nil
-}
-
-func rowsOf(v video.Video) ([]indexrows.Row, error) {
+// rowsOf lists the rows of a video, whose month is opened before its first row.
+func (c *Catalog) rowsOf(ctx context.Context, v video.Video) ([]indexrows.Row, error) {
 	if !Listed(v) {
 		return nil, nil
 	}
 	row := func(table, pk, rk string) indexrows.Row {
 		return indexrows.Row{Table: table, Entity: tablestore.Entity{
-			PartitionKey: pk, RowKey: rk, Props: SummaryOf(v).Props(),
+			PartitionKey: pk, RowKey: rk, Props: map[string]any{"Id": string(v.ID)},
 		}}
 	}
 	channel, place := channelKey(v.Channel), Place(v.CreatedAt, v.ID)
@@ -134,7 +108,16 @@ func rowsOf(v video.Video) ([]indexrows.Row, error) {
 		row(CatalogTable, channel, newPrefix+place),
 		row(CatalogTable, channel, titleKey(v.Title, v.ID)),
 		row(RecentTable, recentKey(v.CreatedAt, Shard(v.ID, RecentShards)), place),
-	}, nil
+	}, c.openMonth(ctx, v.CreatedAt)
+}
+
+// IDOf reads whose row one of a list is: property Id, with which its RowKey ends.
+func IDOf(row tablestore.Entity) (video.ID, error) {
+	id, err := video.ParseID(row.String("Id"))
+	if err == nil && !strings.HasSuffix(row.RowKey, tablestore.Separator+string(id)) {
+		err = fmt.Errorf("its key is of another video than %s", id)
+	}
+	return id, err
 }
 
 // openMonth writes the month's row in table recent, once per process.

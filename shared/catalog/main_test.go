@@ -48,17 +48,17 @@ func (w *world) sync(t *testing.T, v video.Video) {
 
 type rowKey struct{ table, pk, rk string }
 
-// dump reads every row. Months stay for ever and are left out.
-func (w *world) dump(t *testing.T) map[rowKey]Summary {
+// dump reads every row: whose it is. Months stay for ever and are left out.
+func (w *world) dump(t *testing.T) map[rowKey]video.ID {
 	t.Helper()
-	rows := map[rowKey]Summary{}
+	rows := map[rowKey]video.ID{}
 	for name, table := range map[string]*tablestore.Table{CatalogTable: w.catalog, RecentTable: w.recent} {
 		for row, err := range table.Query(t.Context(), tablestore.Query{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			if row.PartitionKey != monthsKey {
-				rows[rowKey{name, row.PartitionKey, row.RowKey}], _ = SummaryFrom(row) // back-references have none
+				rows[rowKey{name, row.PartitionKey, row.RowKey}], _ = IDOf(row) // back-references have none
 			}
 		}
 	}
@@ -67,17 +67,17 @@ func (w *world) dump(t *testing.T) map[rowKey]Summary {
 
 // model is what dump should show for the truth: with one back-reference per
 // video that is listed.
-func (w *world) model(t *testing.T) map[rowKey]Summary {
+func (w *world) model(t *testing.T) map[rowKey]video.ID {
 	t.Helper()
-	rows := map[rowKey]Summary{}
+	rows := map[rowKey]video.ID{}
 	for _, v := range w.Videos() {
-		list, err := rowsOf(v)
+		list, err := w.Rows(t.Context(), v)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range list {
-			rows[rowKey{r.Table, r.Entity.PartitionKey, r.Entity.RowKey}] = SummaryOf(v)
-			rows[rowKey{CatalogTable, "~" + string(v.ID), referenceRow}] = Summary{}
+			rows[rowKey{r.Table, r.Entity.PartitionKey, r.Entity.RowKey}] = v.ID
+			rows[rowKey{CatalogTable, "~" + string(v.ID), referenceRow}] = ""
 		}
 	}
 	return rows
@@ -90,10 +90,10 @@ func newVideo(title, channel string, created time.Time) video.Video {
 	}
 }
 
-func titles(page []Summary) []string {
+func (w *world) titles(page []video.ID) []string {
 	var out []string
-	for _, s := range page {
-		out = append(out, s.Title)
+	for _, id := range page {
+		out = append(out, w.Videos()[id].Title)
 	}
 	return out
 }

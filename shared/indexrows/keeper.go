@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -52,19 +53,12 @@ type Row struct {
 	Entity tablestore.Entity
 }
 
-func (r Row) key() Key {
-	return Key{Table: r.Table, PartitionKey: r.Entity.PartitionKey, RowKey: r.Entity.RowKey}
-}
-
-// Change is what a run did, for rows that depend on the derived rows.
-type Change struct {
-	Before []Key // written by the last run that ended
-	Wanted []Key // written now
-
-	// Unsure says that other runs had not ended when this one began, so any row
-	// of Before, Wanted and Others may have been written or removed meanwhile.
-	Unsure bool
-	Others []Key // rows that those runs may have written
+func keysOfRows(rows []Row) []Key {
+	list := make([]Key, len(rows))
+	for i, r := range rows {
+		list[i] = Key{Table: r.Table, PartitionKey: r.Entity.PartitionKey, RowKey: r.Entity.RowKey}
+	}
+	return list
 }
 
 // Keeper keeps one kind of derived rows. It is safe for concurrent use.
@@ -74,13 +68,15 @@ type Keeper struct {
 	tables map[string]*tablestore.Table
 
 	// Rows lists the derived rows of a video; none when lists must not show it.
-	// It is called once per round and must depend on v only.
-	Rows func(v video.Video) ([]Row, error)
+	// They must depend on v only.
+	Rows func(ctx context.Context, v video.Video) ([]Row, error)
 
 	// Applied, when set, is called after the rows were written and before the note
-	// is replaced. It must be safe to repeat, and safe to run late: it may take
-	// longer than the write window.
-	Applied func(ctx context.Context, c Change) error
+	// is replaced, with the rows that were added or removed. unsure says that other
+	// runs had not ended when this one began: then they are all rows that any of the
+	// runs may have written or removed. It must be safe to repeat, and safe to run
+	// late: it may take longer than the write window.
+	Applied func(ctx context.Context, changed []Key, unsure bool) error
 
 	// Now is the clock for the dates of notes.
 	Now func() time.Time
@@ -143,7 +139,11 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID 
 	if err != nil {
 		return false, nil, err
 	}
-	truth, rows, err := k.plan(ctx, current)
+	v, truth, err := truthOf(ctx, current)
+	var rows []Row
+	if err == nil && truth != nil {
+		rows, err = k.Rows(ctx, v)
+	}
 	if err != nil {
 		return false, nil, fmt.Errorf("planning rows: %w", err)
 	}
@@ -153,62 +153,62 @@ func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID 
 
 	// snippet: note-then-truth
 	// 1. The note.
-	deadline := time.Now().Add(writeWindow)
-	change, others := changeOf(ref, runID, own, rows)
-	note := run{ID: runID, At: k.Now().UTC(), Rows: keysOf(append(slices.Clone(own), change.Wanted...))}
-	ref.Runs = append(slices.Clone(others), note)
+	window, cancel := context.WithTimeout(ctx, writeWindow)
+	defer cancel()
+	wanted, before := keysOfRows(rows), ref.keys(own)
+	unsure := len(own) > 0 || len(ref.Runs) > 0
+	others := slices.DeleteFunc(ref.Runs, func(r run) bool { return r.ID == runID })
+	note := run{ID: runID, At: k.Now().UTC(), Rows: keysOf(slices.Concat(own, wanted))}
+	ref.Runs = slices.Concat(others, []run{note})
 	if err := k.save(ctx, id, &ref); err != nil {
-		if overtaken(err) {
+		if tablestore.Overtaken(err) {
 			return false, nil, nil
 		}
 		return false, nil, err
 	}
 
 	// 2. The truth, after the note.
-	now, ok, err := current(ctx)
-	if err != nil {
-		return false, nil, fmt.Errorf("reading the video again: %w", err)
-	}
-	if again, err := fingerprint(now, ok); err != nil || !bytes.Equal(again, truth) {
+	if _, again, err := truthOf(ctx, current); err != nil || !bytes.Equal(again, truth) {
 		return false, nil, err
 	}
 	// end snippet
 
 	// 3. The rows.
-	if err := k.write(ctx, deadline, rows, change); err != nil {
+	err = k.apply(window, rows, before)
+	if err == nil && k.Applied != nil {
+		err = k.Applied(ctx, changed(before, wanted, unsure), unsure)
+	}
+	if err != nil {
 		return false, nil, fmt.Errorf("writing rows: %w", err)
 	}
 
 	// 4. The note is replaced.
-	ref.Rows = keysOf(change.Wanted)
+	ref.Rows = keysOf(wanted)
 	ref.Runs = slices.DeleteFunc(others, func(r run) bool { return k.Now().Sub(r.At) > Expiry })
-	return k.report(ctx, id, ref, change.Wanted)
+	return k.report(ctx, id, ref, wanted)
 }
 
-// changeOf is what a run is about to do, and the notes of other runs. own is what
-// earlier rounds of the run may have written.
-func changeOf(ref reference, runID string, own []Key, rows []Row) (change Change, others []run) {
-	change = Change{Before: ref.Rows.list(), Unsure: len(own) > 0 || len(ref.Runs) > 0, Others: slices.Clone(own)}
-	for _, r := range rows {
-		change.Wanted = append(change.Wanted, r.key())
+// truthOf reads the truth: the video, and a text that is equal when the truth is, nil
+// when there is no video.
+func truthOf(ctx context.Context, current Current) (v video.Video, text []byte, err error) {
+	v, ok, err := current(ctx)
+	if err != nil {
+		return v, nil, fmt.Errorf("reading the video: %w", err)
 	}
-	for _, r := range ref.Runs {
-		change.Others = append(change.Others, r.Rows.list()...)
-		if r.ID != runID {
-			others = append(others, r)
-		}
+	if ok {
+		text, err = json.Marshal(v)
 	}
-	return change, others
+	return v, text, err
 }
 
-// write makes the rows as they should be, until deadline, and tells Applied.
-func (k *Keeper) write(ctx context.Context, deadline time.Time, rows []Row, change Change) error {
-	window, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	if err := k.apply(window, rows, slices.Concat(change.Before, change.Others)); err != nil || k.Applied == nil {
-		return err
+// changed lists the rows that are in one of before and wanted; when that is unsure, all.
+func changed(before, wanted []Key, unsure bool) []Key {
+	times := map[Key]int{}
+	for _, key := range slices.Concat(before, wanted) {
+		times[key]++
 	}
-	return k.Applied(ctx, change)
+	maps.DeleteFunc(times, func(_ Key, n int) bool { return n > 1 && !unsure })
+	return slices.Collect(maps.Keys(times))
 }
 
 // report saves what is written now. The results are those of round.
@@ -219,7 +219,7 @@ func (k *Keeper) report(ctx context.Context, id video.ID, ref reference, wanted 
 		err = k.save(ctx, id, &ref)
 	}
 	switch {
-	case err != nil && overtaken(err):
+	case tablestore.Overtaken(err):
 		return false, wanted, nil
 	case err != nil:
 		return false, nil, fmt.Errorf("reporting rows: %w", err)
@@ -229,66 +229,74 @@ func (k *Keeper) report(ctx context.Context, id video.ID, ref reference, wanted 
 	return true, nil, nil
 }
 
-// plan reads the truth and derives the rows.
-func (k *Keeper) plan(ctx context.Context, current Current) (truth []byte, rows []Row, err error) {
-	v, ok, err := current(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	if truth, err = fingerprint(v, ok); err != nil || !ok {
-		return truth, nil, err
-	}
-	rows, err = k.Rows(v)
-	return truth, rows, err
-}
-
-func fingerprint(v video.Video, ok bool) ([]byte, error) {
-	if !ok {
-		return nil, nil
-	}
-	return json.Marshal(v)
-}
-
-// apply writes rows and removes those of old that are not among them. What lies in
+// apply writes rows, then removes those of old that are not among them. What lies in
 // one partition is one transaction, up to 100 rows.
 func (k *Keeper) apply(ctx context.Context, rows []Row, old []Key) error {
 	type place struct{ table, partition string }
+	writes, removals := map[place][]tablestore.Op{}, map[place][]tablestore.Op{}
 	wanted := make(map[Key]bool, len(rows))
-	var writes, removals []place
-	ops := map[place][]tablestore.Op{}
-	for _, r := range rows {
-		p := place{r.Table, r.Entity.PartitionKey}
-		if ops[p] == nil {
-			writes = append(writes, p)
-		}
-		ops[p] = append(ops[p], tablestore.Op{Kind: tablestore.OpUpsert, Entity: r.Entity})
-		wanted[r.key()] = true
+	for i, key := range keysOfRows(rows) {
+		p := place{key.Table, key.PartitionKey}
+		writes[p] = append(writes[p], tablestore.Op{Kind: tablestore.OpUpsert, Entity: rows[i].Entity})
+		wanted[key] = true
 	}
 	for _, key := range old {
 		if wanted[key] {
 			continue
 		}
 		wanted[key] = true // once
-		p := place{key.Table, key.PartitionKey}
-		if ops[p] == nil {
-			removals = append(removals, p)
+		p, phase := place{key.Table, key.PartitionKey}, removals
+		if writes[p] != nil {
+			phase = writes
 		}
-		ops[p] = append(ops[p], tablestore.Op{
+		phase[p] = append(phase[p], tablestore.Op{
 			Kind:   tablestore.OpDelete,
 			Entity: tablestore.Entity{PartitionKey: key.PartitionKey, RowKey: key.RowKey},
 		})
 	}
-	for _, phase := range [][]place{writes, removals} {
+	for _, phase := range []map[place][]tablestore.Op{writes, removals} {
 		group, phaseCtx := errgroup.WithContext(ctx)
 		group.SetLimit(parallel)
-		for _, p := range phase {
-			group.Go(func() error { return k.tables[p.table].SubmitAll(phaseCtx, ops[p]) })
+		for p, ops := range phase {
+			group.Go(func() error { return k.tables[p.table].SubmitAll(phaseCtx, ops) })
 		}
 		if err := group.Wait(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Load writes the derived rows of many videos at once. It is for filling a new
+// index: the tables must have no rows of these videos, and no other process may write
+// to them. Rows of different videos that share a partition are written in one
+// transaction, so Load needs a fraction of the requests of as many Syncs. Later
+// Syncs keep its rows up to date. Safe to repeat; it needs memory for all videos.
+func (k *Keeper) Load(ctx context.Context, videos []video.Video) error {
+	var all []Row
+	var added []Key
+	for _, v := range videos {
+		rows, err := k.Rows(ctx, v)
+		if err != nil {
+			return fmt.Errorf("planning rows of %s: %w", v.ID, err)
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		written := keysOfRows(rows)
+		ref, err := k.entity(v.ID, &reference{Rows: keysOf(written)})
+		if err != nil {
+			return fmt.Errorf("planning rows of %s: %w", v.ID, err)
+		}
+		all, added = append(append(all, rows...), Row{Table: k.home, Entity: ref}), append(added, written...)
+	}
+	if err := k.apply(ctx, all, nil); err != nil {
+		return fmt.Errorf("loading rows: %w", err)
+	}
+	if k.Applied == nil {
+		return nil
+	}
+	return k.Applied(ctx, added, false)
 }
 
 // pause waits before another round. Two runs that change the same back-reference

@@ -43,12 +43,10 @@ type keys map[string]map[string][]string // table, row key, partition keys
 func keysOf(list []Key) keys {
 	set := keys{}
 	for _, k := range list {
-		rows := set[k.Table]
-		if rows == nil {
-			rows = map[string][]string{}
-			set[k.Table] = rows
+		if set[k.Table] == nil {
+			set[k.Table] = map[string][]string{}
 		}
-		rows[k.RowKey] = append(rows[k.RowKey], k.PartitionKey)
+		set[k.Table][k.RowKey] = append(set[k.Table][k.RowKey], k.PartitionKey)
 	}
 	for _, rows := range set {
 		for rk := range rows {
@@ -67,6 +65,15 @@ func (s keys) list() []Key {
 				list = append(list, Key{Table: table, PartitionKey: pk, RowKey: rk})
 			}
 		}
+	}
+	return list
+}
+
+// keys lists the rows that any run has written or may have written, and those of own.
+func (r reference) keys(own []Key) []Key {
+	list := slices.Concat(r.Rows.list(), own)
+	for _, run := range r.Runs {
+		list = append(list, run.Rows.list()...)
 	}
 	return list
 }
@@ -136,8 +143,3 @@ func (k *Keeper) entity(id video.ID, ref *reference) (tablestore.Entity, error) 
 }
 
 func pieceName(i int) string { return fmt.Sprintf("Rows%02d", i) }
-
-// overtaken reports whether save failed because another run wrote first.
-func overtaken(err error) bool {
-	return errors.Is(err, tablestore.ErrExists) || errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound)
-}

@@ -3,6 +3,7 @@ package registrations
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/indexrows"
@@ -27,7 +28,7 @@ func CheckRace(race video.Race) (Event, error) {
 }
 
 // rowsOf is one row for a public video that shows a race.
-func rowsOf(v video.Video) ([]indexrows.Row, error) {
+func rowsOf(_ context.Context, v video.Video) ([]indexrows.Row, error) {
 	if v.Race == nil || !searchindex.Searchable(v) {
 		return nil, nil
 	}
@@ -38,7 +39,7 @@ func rowsOf(v video.Video) ([]indexrows.Row, error) {
 	return []indexrows.Row{{Table: Table, Entity: tablestore.Entity{
 		PartitionKey: string(event), RowKey: videoKey(v.Race.FirstFrameAt) + tablestore.Separator + string(v.ID),
 		Props: map[string]any{
-			"Id": string(v.ID), "Title": v.Title, "FirstFrameAt": v.Race.FirstFrameAt.UTC(), "DurationSeconds": v.DurationSeconds,
+			"Id": string(v.ID), "FirstFrameAt": v.Race.FirstFrameAt.UTC(), "DurationSeconds": v.DurationSeconds,
 		},
 	}}}, nil
 }
@@ -49,7 +50,6 @@ func videoKey(t time.Time) string { return videoPrefix + tablestore.Pad(max(t.Un
 // Moment is where a video shows a finish.
 type Moment struct {
 	VideoID video.ID
-	Title   string
 	At      time.Duration // from the first frame
 }
 
@@ -60,21 +60,16 @@ type Moment struct {
 // are a copy, as old as the last indexing run: read the video before you show it.
 func (s *Store) MomentsOf(ctx context.Context, event Event, list []Registration) ([][]Moment, error) {
 	moments := make([][]Moment, len(list))
-	var first, last time.Time
+	var finishes []time.Time
 	for _, r := range list {
-		if r.FinishedAt.IsZero() {
-			continue
-		}
-		if first.IsZero() || r.FinishedAt.Before(first) {
-			first = r.FinishedAt
-		}
-		if r.FinishedAt.After(last) {
-			last = r.FinishedAt
+		if !r.FinishedAt.IsZero() {
+			finishes = append(finishes, r.FinishedAt)
 		}
 	}
-	if first.IsZero() {
+	if len(finishes) == 0 {
 		return moments, nil
 	}
+	first, last := slices.MinFunc(finishes, time.Time.Compare), slices.MaxFunc(finishes, time.Time.Compare)
 	var shown []footage
 	query := tablestore.Query{
 		PartitionKey: string(event), Class: tablestore.RowRange, Read: tablestore.Into(&shown, readFootage),
@@ -91,7 +86,7 @@ func (s *Store) MomentsOf(ctx context.Context, event Event, list []Registration)
 			if r.FinishedAt.IsZero() || at < 0 || at >= v.length {
 				continue
 			}
-			moments[i] = append(moments[i], Moment{VideoID: v.id, Title: v.title, At: at})
+			moments[i] = append(moments[i], Moment{VideoID: v.id, At: at})
 		}
 	}
 	return moments, nil
@@ -100,7 +95,6 @@ func (s *Store) MomentsOf(ctx context.Context, event Event, list []Registration)
 // footage is a row that ties a video to an event.
 type footage struct {
 	id     video.ID
-	title  string
 	from   time.Time
 	length time.Duration
 }
@@ -108,7 +102,7 @@ type footage struct {
 func readFootage(row tablestore.Entity) (footage, error) {
 	id, err := video.ParseID(row.String("Id"))
 	return footage{
-		id: id, title: row.String("Title"), from: row.Time("FirstFrameAt"),
+		id: id, from: row.Time("FirstFrameAt"),
 		length: time.Duration(row.Float("DurationSeconds") * float64(time.Second)),
 	}, err
 }

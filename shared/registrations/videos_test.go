@@ -59,9 +59,9 @@ func TestMoments(t *testing.T) {
 		finish time.Time
 		want   []Moment
 	}{
-		"in two videos": {at(3 * time.Hour), []Moment{{longest.ID, "All of it", 3 * time.Hour}, {finishLine.ID, "Finish line", time.Hour}}},
-		"first frame":   {at(0), []Moment{{longest.ID, "All of it", 0}}},
-		"last moment":   {at(4*time.Hour - time.Millisecond), []Moment{{longest.ID, "All of it", 4*time.Hour - time.Millisecond}}},
+		"in two videos": {at(3 * time.Hour), []Moment{{longest.ID, 3 * time.Hour}, {finishLine.ID, time.Hour}}},
+		"first frame":   {at(0), []Moment{{longest.ID, 0}}},
+		"last moment":   {at(4*time.Hour - time.Millisecond), []Moment{{longest.ID, 4*time.Hour - time.Millisecond}}},
 		"after the end": {at(4 * time.Hour), nil},
 		"before":        {at(-time.Millisecond), nil},
 		"no finish":     {time.Time{}, nil},

@@ -1,6 +1,7 @@
 package searchindex
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -11,54 +12,71 @@ import (
 // maxCorrections is how many words of a query are corrected.
 const maxCorrections = 3
 
-// correct returns the query with its doubtful words replaced by terms that differ
-// from them by one typo, or nil when there are no such terms. The rest of the text
-// stays as it was typed.
-func (x *Index) correct(ctx context.Context, q Query, doubtful []clause) (*Query, error) {
-	if len(doubtful) == 0 || len(doubtful) > maxCorrections {
-		return nil, nil
+// correct returns the query with the words that no video has as they were typed replaced
+// by terms that differ from them by one typo, or nil when there are no such terms. The
+// rest of the text stays as it was typed.
+func (x *Index) correct(ctx context.Context, q Query) (*Query, error) {
+	c, err := parse(q)
+	if err != nil {
+		return nil, err
 	}
-	better := make([]string, len(doubtful))
-	group, ctx := errgroup.WithContext(ctx)
-	for i, c := range doubtful {
+	occurs := make([]bool, len(c.clauses))
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for i, clause := range c.clauses {
 		group.Go(func() (err error) {
-			better[i], err = x.correction(ctx, c.field, c.term)
+			occurs[i], err = x.occurs(groupCtx, clause)
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	replace := map[field]map[string]string{}
-	for i, c := range doubtful {
-		if better[i] == "" {
-			continue // no term is near; another form of the word may still match
+	doubtful, replace := 0, map[string]string{} // by field and word
+	for i, clause := range c.clauses {
+		if occurs[i] {
+			continue
 		}
-		if replace[c.field] == nil {
-			replace[c.field] = map[string]string{}
+		if doubtful++; doubtful > maxCorrections {
+			return nil, nil
 		}
-		replace[c.field][c.term] = better[i]
+		better, err := x.correction(ctx, clause.field, clause.term)
+		if err != nil {
+			return nil, err
+		}
+		if better != "" { // else another form of the word may still match
+			replace[string(clause.field)+":"+clause.term] = better
+		}
 	}
 	if len(replace) == 0 {
 		return nil, nil
 	}
 	for _, in := range q.typedTexts() {
-		*in.text = replaceWords(*in.text, replace[in.field])
+		*in.text = replaceWords(*in.text, func(word string) string { return replace[string(in.field)+":"+word] })
 	}
 	return &q, nil
 }
 
-// replaceWords replaces words of a text. The keys of replace are folded words.
-func replaceWords(text string, replace map[string]string) string {
-	if len(replace) == 0 {
-		return text
+// occurs reports whether a video has a word as it was typed.
+func (x *Index) occurs(ctx context.Context, c clause) (bool, error) {
+	c.exact = true
+	entries, all, err := x.resolve(ctx, c)
+	if err != nil || !all {
+		return true, err
 	}
+	_, found, err := x.list(c.field, 1, entries...).Seek(ctx, "")
+	return found, err
+}
+
+// replaceWords replaces the words of a text for which better, given the folded word, has
+// another one.
+func replaceWords(text string, better func(word string) string) string {
 	var out strings.Builder
 	segments := segment.NewWordSegmenterDirect([]byte(strings.ReplaceAll(text, "_", " ")))
 	for segments.Segment() {
 		piece := segments.Text()
-		if words := splitWords(piece); len(words) == 1 && replace[words[0].text] != "" {
-			piece = replace[words[0].text]
+		if words := splitWords(piece); len(words) == 1 {
+			piece = cmp.Or(better(words[0].text), piece)
 		}
 		out.WriteString(piece)
 	}

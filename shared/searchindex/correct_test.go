@@ -79,9 +79,7 @@ func TestATypoStillFindsTheTitle(t *testing.T) {
 		if err != nil || r.DidYouMean == nil || r.DidYouMean.Q != "street" {
 			t.Fatalf("page %d: %+v, %v", pages, r.DidYouMean, err)
 		}
-		for _, h := range r.Hits {
-			got = append(got, h.ID)
-		}
+		got = append(got, r.Hits...)
 		token = r.Next
 	}
 	if diff := cmp.Diff(w.scan(t, Query{Q: "street"}), got); diff != "" {

@@ -19,19 +19,23 @@ func typicalVideo(age time.Duration) video.Video {
 	return v
 }
 
-// What one video costs: the first one with its words, and one that only brings
-// words that others have.
+// What one video costs: the first one with its words, one that only brings words that
+// others have, and a new title.
 func TestCostOfIndexing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, name := range []string{"the first", "another with the same words"} {
+	cost := func(name string, v video.Video) {
 		before := len(w.dump(t))
-		v := typicalVideo(0)
 		w.Put(v)
 		ctx, meter := azstorage.WithCounter(t.Context())
 		if err := w.Sync(ctx, v.ID, w.Current(v.ID)); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %d new rows, %d requests", name, len(w.dump(t))-before, meter.Requests())
+		t.Logf("%s: %d new rows, %d requests, %d rows read", name, len(w.dump(t))-before, meter.Requests(), meter.EntitiesRead())
 	}
+	cost("the first", typicalVideo(0))
+	v := typicalVideo(0)
+	cost("another with the same words", v)
+	v.Title = "A quiet evening at the old harbour"
+	cost("another title", v)
 }

@@ -30,8 +30,7 @@
 //
 // The vocabulary. PartitionKey: the first two characters of a term. RowKey: the
 // term. Terms that begin alike are a row range, or a range of partitions when only
-// one character is typed. A row says how many videos have the term, and in which
-// fields.
+// one character is typed.
 //
 // # Table variants
 //
@@ -45,6 +44,7 @@
 package searchindex
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -91,7 +91,7 @@ func New(a *azstorage.Account) *Index {
 		Keeper:   indexrows.New(a, PostingsTable, referenceRow, PostingsTable),
 		scanTime: scanTime,
 	}
-	x.Keeper.Rows = rowsOf
+	x.Keeper.Rows = func(_ context.Context, v video.Video) ([]indexrows.Row, error) { return rowsOf(v), nil }
 	x.Keeper.Applied = x.keepVocabulary
 	return x
 }
@@ -173,9 +173,9 @@ func analyse(v video.Video) map[field]fieldText {
 	return texts
 }
 
-func rowsOf(v video.Video) ([]indexrows.Row, error) {
+func rowsOf(v video.Video) []indexrows.Row {
 	if !Searchable(v) {
-		return nil, nil
+		return nil
 	}
 	texts := analyse(v)
 	spoken := string(languageOf(append(slices.Clone(texts[title].words), texts[description].words...)))
@@ -209,7 +209,7 @@ func rowsOf(v video.Video) ([]indexrows.Row, error) {
 	for _, term := range slices.Sorted(maps.Keys(all)) {
 		post(anyField, term, all[term])
 	}
-	return rows, nil
+	return rows
 }
 
 // videoKey is the partition of the rows about one video, the same as that of

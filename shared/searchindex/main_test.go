@@ -49,8 +49,7 @@ func (w *world) sync(t testing.TB, v video.Video) {
 	}
 }
 
-// rows of both tables: the summary's JSON-like form does not matter here, keys
-// and the properties of terms do.
+// rowKey names a row of any of the tables.
 type rowKey struct{ table, pk, rk string }
 
 func (w *world) dump(t testing.TB) map[rowKey]any {
@@ -69,15 +68,13 @@ func (w *world) dump(t testing.TB) map[rowKey]any {
 
 func content(table string, row tablestore.Entity) any {
 	switch {
-	case table == TermsTable:
-		return row.Int("Videos")
-	case table == VariantsTable:
+	case table != PostingsTable:
 		return row.String("Term")
 	case row.RowKey == textRow:
 		return row.String("DescriptionWords")
 	}
-	summary, _ := catalog.SummaryFrom(row) // back-references have none
-	return summary
+	texts, _ := textsOf(row) // back-references have none
+	return texts
 }
 
 // model is what dump should show.
@@ -85,18 +82,13 @@ func (w *world) model(t testing.TB) map[rowKey]any {
 	t.Helper()
 	rows := map[rowKey]any{}
 	for _, v := range w.Videos() {
-		list, err := rowsOf(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range list {
+		for _, r := range rowsOf(v) {
 			e := r.Entity
 			rows[rowKey{r.Table, e.PartitionKey, e.RowKey}] = content(r.Table, e)
-			rows[rowKey{r.Table, videoKey(v.ID), referenceRow}] = catalog.Summary{}
+			rows[rowKey{r.Table, videoKey(v.ID), referenceRow}] = video.Video{}
 			if f, term, ok := parsePosting(e.PartitionKey); ok && f == anyField {
 				pk, rk := termKeys(term)
-				n, _ := rows[rowKey{TermsTable, pk, rk}].(int)
-				rows[rowKey{TermsTable, pk, rk}] = n + 1
+				rows[rowKey{TermsTable, pk, rk}] = term
 				for _, variant := range variantsOf(term) {
 					rows[rowKey{VariantsTable, variant.PartitionKey, variant.RowKey}] = term
 				}
@@ -149,9 +141,7 @@ func (w *world) pages(t testing.TB, q Query, limit int) []video.ID {
 		if err != nil {
 			t.Fatalf("Search(%+v): %v", q, err)
 		}
-		for _, h := range r.Hits {
-			ids = append(ids, h.ID)
-		}
+		ids = append(ids, r.Hits...)
 		if token = r.Next; token == "" {
 			return ids
 		}

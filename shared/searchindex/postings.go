@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/catalog"
@@ -15,29 +16,31 @@ import (
 // The number of partitions of a long list. On Azure the list takes that many times
 // 2,000 writes a second, and a search makes that many requests to read it.
 const (
-	HotShards = 4 // words that occur nearly everywhere
-	AllShards = 8 // the list of all videos
+	hotShards = 4 // words that occur nearly everywhere
+	allShards = 8 // the list of all videos
 )
 
 // hot has the words whose lists are spread. A search also reads the partition
 // without a suffix, so a word may be added here without indexing videos again.
-var hot = func() map[string]bool {
-	words := map[string]bool{}
-	for _, w := range strings.Fields(`a an and are as at by for from in is it of on or s the this to video with you
-		das der die ein und  de el en la los y  des et le les un une  di il`) {
-		words[w] = true
+var hot = strings.Fields(`a an and are as at by for from in is it of on or s the this to video with you
+	das der die ein und  de el en la los y  des et le les un une  di il`)
+
+// shardsOf is over how many partitions a list is spread; 0: it is one, without a suffix.
+func shardsOf(f field, term string) int {
+	switch {
+	case f == allVideos:
+		return allShards
+	case slices.Contains(hot, term):
+		return hotShards
 	}
-	return words
-}()
+	return 0
+}
 
 // postingKey is the partition of a video's posting.
 func postingKey(f field, term string, id video.ID) string {
 	key := string(f) + ":" + tablestore.EscapeKey(term)
-	switch {
-	case f == allVideos:
-		return shardKey(key, catalog.Shard(id, AllShards))
-	case hot[term]:
-		return shardKey(key, catalog.Shard(id, HotShards))
+	if n := shardsOf(f, term); n > 0 {
+		return shardKey(key, catalog.Shard(id, n))
 	}
 	return key
 }
@@ -48,17 +51,8 @@ func shardKey(key string, n int) string { return fmt.Sprintf("%s~%d", key, n) }
 // partitions are all partitions of a list.
 func partitions(f field, term string) []string {
 	key := string(f) + ":" + tablestore.EscapeKey(term)
-	var keys []string
-	shards := 0
-	switch {
-	case f == allVideos:
-		shards = AllShards
-	case hot[term]:
-		keys, shards = []string{key}, HotShards
-	default:
-		keys = []string{key}
-	}
-	for n := range shards {
+	keys := []string{key}
+	for n := range shardsOf(f, term) {
 		keys = append(keys, shardKey(key, n))
 	}
 	return keys
@@ -76,21 +70,14 @@ func parsePosting(pk string) (f field, term string, ok bool) {
 	return field(name), term, err == nil
 }
 
-// Properties of a posting, besides those of a catalog.Summary: what hits are
-// ranked and counted by, and the language that the words are of.
-const (
-	tagsProperty      = "Tags" // JSON lists
-	actorsProperty    = "Actors"
-	directorsProperty = "Directors"
-	languageProperty  = "Language"
-)
+// languageProperty is the language that the words of a posting are of.
+const languageProperty = "Language"
 
+// postingProps are the properties of a posting: whose it is, and what hits are ranked and
+// counted by.
 func postingProps(v video.Video, spoken string) map[string]any {
-	props := catalog.SummaryOf(v).Props()
-	props[languageProperty] = spoken
-	for name, values := range map[string][]string{
-		tagsProperty: v.Tags, actorsProperty: v.Actors, directorsProperty: v.Directors,
-	} {
+	props := map[string]any{"Id": string(v.ID), "Title": v.Title, "Channel": v.Channel, languageProperty: spoken}
+	for name, values := range map[string][]string{"Tags": v.Tags, "Actors": v.Actors, "Directors": v.Directors} {
 		if len(values) > 0 {
 			props[name] = jsonList(values)
 		}
@@ -115,35 +102,35 @@ func jsonList(values []string) string {
 
 // textsOf is what a posting says about its video: all but the description.
 func textsOf(posting tablestore.Entity) (video.Video, error) {
-	s, err := catalog.SummaryFrom(posting)
-	v := video.Video{ID: s.ID, Title: s.Title, Channel: s.Channel}
+	id, err := catalog.IDOf(posting)
+	v := video.Video{ID: id, Title: posting.String("Title"), Channel: posting.String("Channel")}
 	return v, errors.Join(err,
-		posting.JSON(tagsProperty, &v.Tags), posting.JSON(actorsProperty, &v.Actors), posting.JSON(directorsProperty, &v.Directors))
+		posting.JSON("Tags", &v.Tags), posting.JSON("Actors", &v.Actors), posting.JSON("Directors", &v.Directors))
 }
 
-// list is the list of a term's postings in a field, limited to the languages of the
-// entry. ahead is how many rows to ask for at once.
-func (x *Index) list(f field, e entry, ahead int) rowstream.List {
-	var conditions []string
+// list is the union of the lists of terms in a field, each limited to the languages of its
+// entry. ahead is how many rows to ask for at first.
+func (x *Index) list(f field, ahead int, entries ...entry) *rowstream.Union {
+	union := &rowstream.Union{}
+	var described []string
 	if f == description {
-		f, conditions = anyField, append(conditions, propertyOf(description, "")+" eq true")
+		f, described = anyField, []string{propertyOf(description, "") + " eq true"}
 	}
-	if e.languages != nil {
-		var in []string
-		for _, l := range e.languages {
-			in = append(in, languageProperty+" eq "+tablestore.Quote(string(l)))
+	for _, e := range entries {
+		conditions := described
+		if e.languages != nil {
+			var in []string
+			for _, l := range e.languages {
+				in = append(in, languageProperty+" eq "+tablestore.Quote(string(l)))
+			}
+			conditions = append(conditions, "("+strings.Join(in, " or ")+")")
 		}
-		conditions = append(conditions, "("+strings.Join(in, " or ")+")")
+		for _, pk := range partitions(f, e.term) {
+			union.Lists = append(union.Lists, &rowstream.Partition{
+				Table: x.postings, PartitionKey: pk, Filter: strings.Join(conditions, " and "), Ahead: int32(ahead),
+				Read: func(row tablestore.Entity) error { _, err := textsOf(row); return err },
+			})
+		}
 	}
-	var lists []rowstream.List
-	for _, pk := range partitions(f, e.term) {
-		lists = append(lists, &rowstream.Partition{
-			Table: x.postings, PartitionKey: pk, Filter: strings.Join(conditions, " and "), Ahead: int32(ahead),
-			Read: func(row tablestore.Entity) error { _, err := textsOf(row); return err },
-		})
-	}
-	if len(lists) == 1 {
-		return lists[0]
-	}
-	return &rowstream.Union{Lists: lists}
+	return union
 }

@@ -95,29 +95,19 @@ func parse(q Query) (conditions, error) {
 			quoted := i%2 == 1
 			for _, w := range wantedOf(words, !quoted && i == len(pieces)-1) {
 				w.exact = quoted
-				c.clauses = append(c.clauses, clause{in.field, w})
+				if asked := (clause{in.field, w}); !slices.Contains(c.clauses, asked) {
+					c.clauses = append(c.clauses, asked)
+				}
 			}
 			if quoted && len(words) > 1 {
 				c.phrases = append(c.phrases, phrase{in.field, texts(words)})
 			}
 		}
 	}
-	slices.SortFunc(c.clauses, func(a, b clause) int {
-		return cmp.Or(cmp.Compare(a.field, b.field), cmp.Compare(a.term, b.term), compareBool(a.prefix, b.prefix), compareBool(a.exact, b.exact))
-	})
-	c.clauses = slices.Compact(c.clauses)
 	if len(c.clauses) > MaxWords {
 		return conditions{}, fmt.Errorf("reading query: %w: %d, at most %d", ErrQueryTooLong, len(c.clauses), MaxWords)
 	}
+	// Long words are the rare ones, so that their lists are the short ones.
+	slices.SortStableFunc(c.clauses, func(a, b clause) int { return cmp.Compare(len(b.term), len(a.term)) })
 	return c, nil
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }

@@ -1,7 +1,6 @@
 package searchindex
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,8 +22,8 @@ const (
 	// maxExpand is how many lists are merged for the beginning of a word. If more
 	// terms begin so, it is cheaper to read the terms of each candidate.
 	maxExpand = 48
-	// maxLists is how many lists are intersected. For further words the terms of
-	// each candidate are read.
+	// maxLists is how many lists are intersected. For further words, the shorter ones,
+	// the terms of each candidate are read.
 	maxLists = 8
 	// maxRequests, maxRead and scanTime bound one scan for hits. A search that reaches
 	// one of them returns the hits so far and a token to continue. A page is one scan, or
@@ -34,15 +33,13 @@ const (
 	maxRequests = 400
 	maxRead     = 5000
 	scanTime    = 3 * time.Second
-	// maxAhead is how many rows one request asks for. maxBetween is how many
-	// unwanted rows are read along; more are skipped with a new request.
-	maxAhead   = 500
-	maxBetween = 16
+	maxAhead    = 500 // rows that one request asks for
+	fewAhead    = 4
 )
 
 // Result is a page of hits.
 type Result struct {
-	Hits []catalog.Summary
+	Hits []video.ID
 	// Next is the token of the next page, "" at the end. A page may be shorter than
 	// the limit, even empty, and still have a next one, because the cost of a page
 	// is bounded.
@@ -98,10 +95,10 @@ func (x *Index) search(ctx context.Context, q Query, limit int, token string) (R
 		at.Corrected.Sort, at.Corrected.Facets = q.Sort, q.Facets
 		q = *at.Corrected
 	}
-	result, next, doubtful, err := x.page(ctx, q, limit, at)
+	result, next, err := x.page(ctx, q, limit, at)
 	if err == nil && token == "" && len(result.Hits) == 0 && next == nil {
-		if at.Corrected, err = x.correct(ctx, q, doubtful); at.Corrected != nil {
-			result, next, _, err = x.page(ctx, *at.Corrected, limit, at)
+		if at.Corrected, err = x.correct(ctx, q); at.Corrected != nil {
+			result, next, err = x.page(ctx, *at.Corrected, limit, at)
 		}
 	}
 	if err != nil {
@@ -151,15 +148,11 @@ func readCursor(asked, token string) (cursor, error) {
 	return at, nil
 }
 
-// page reads the page that begins at a cursor. next is nil at the end. doubtful has
-// the words that no video has as they were typed.
-func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result Result, next *cursor, doubtful []clause, err error) {
+// page reads the page that begins at a cursor. next is nil at the end.
+func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result Result, next *cursor, err error) {
 	p, err := x.plan(ctx, q)
-	if err != nil || p.empty {
-		if p != nil {
-			doubtful = p.doubtful
-		}
-		return result, nil, doubtful, err
+	if err != nil || len(p.conditions.clauses) == 0 {
+		return result, nil, err
 	}
 	first := at.From == ""
 	ranked := q.Sort == Best && (first || at.Until != "")
@@ -171,39 +164,28 @@ func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result
 		most = max(most, MaxCounted)
 	}
 	found, err := x.scan(ctx, p, at.From, most)
-	if err != nil {
-		return result, nil, nil, err
-	}
-	if q.Facets {
+	if err == nil && q.Facets {
 		all := found
 		if !first {
-			if all, err = x.scan(ctx, p, "", MaxCounted); err != nil {
-				return result, nil, nil, err
-			}
+			all, err = x.scan(ctx, p, "", MaxCounted)
 		}
-		if result.Facets, err = countFacets(all.first(MaxCounted)); err != nil {
-			return result, nil, nil, err
+		if err == nil {
+			result.Facets, err = countFacets(all.first(MaxCounted))
 		}
 	}
-	var shown []tablestore.Entity
+	if err != nil {
+		return result, nil, err
+	}
+	page := found.first(limit)
 	if ranked {
-		if shown, next, err = bestOf(q, p.conditions, found, limit, at); err != nil {
-			return result, nil, nil, err
-		}
-	} else {
-		page := found.first(limit)
-		if shown = page.rows; page.rest != "" {
-			next = &cursor{From: page.rest}
-		}
+		page.rows, next, err = bestOf(q, p.conditions, found, limit, at)
+	} else if page.rest != "" {
+		next = &cursor{From: page.rest}
 	}
-	for _, row := range shown {
-		hit, err := catalog.SummaryFrom(row)
-		if err != nil {
-			return result, nil, nil, err
-		}
-		result.Hits = append(result.Hits, hit)
+	for _, row := range page.rows {
+		result.Hits = append(result.Hits, video.ID(row.String("Id")))
 	}
-	return result, next, p.doubtful, nil
+	return result, next, err
 }
 
 // hits are rows of the result, newest first. rest is the place where further hits
@@ -257,22 +239,19 @@ func (x *Index) scan(ctx context.Context, p *plan, from string, most int) (hits,
 	}
 }
 
-// plan is how a query is answered. The lists are intersected, the shortest first;
-// what the lists cannot answer is checked in the words of each candidate.
+// plan is how a query is answered. The lists are intersected; what the lists cannot
+// answer is checked in the words of each candidate.
 type plan struct {
 	conditions conditions
 	lists      []source
 	checks     conditions
-	empty      bool     // no video can match
-	doubtful   []clause // no video has the words as they were typed
 }
 
-// source is the union of the lists of all terms that fulfil a clause.
+// source is the lists of all terms that fulfil a clause.
 type source struct {
-	clause
+	field   field
 	entries []entry
-	videos  int
-	wide    bool // more than maxExpand terms fulfil the clause: entries has some of them
+	all     bool // no more than maxExpand terms fulfil the clause
 }
 
 func (x *Index) plan(ctx context.Context, q Query) (*plan, error) {
@@ -280,83 +259,62 @@ func (x *Index) plan(ctx context.Context, q Query) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	sources := make([]source, len(c.clauses))
+	n := min(len(c.clauses), maxLists)
+	sources := make([]source, n)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	for i, clause := range c.clauses {
+	for i, clause := range c.clauses[:n] {
 		group.Go(func() (err error) {
-			sources[i], err = x.resolve(ctx, clause)
+			sources[i].field = clause.field
+			sources[i].entries, sources[i].all, err = x.resolve(ctx, clause)
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	p := &plan{conditions: c, checks: conditions{phrases: c.phrases}}
-	slices.SortStableFunc(sources, func(a, b source) int { return cmp.Compare(a.videos, b.videos) })
-	p.empty = len(sources) == 0
-	for _, s := range sources {
-		if !slices.ContainsFunc(s.entries, func(e entry) bool { return e.languages == nil }) {
-			p.doubtful = append(p.doubtful, s.clause)
-		}
-		switch {
-		case len(s.entries) == 0:
-			p.empty = true
-		case s.wide || len(p.lists) == maxLists:
-			p.checks.clauses = append(p.checks.clauses, s.clause)
-		default:
+	p := &plan{conditions: c, checks: conditions{phrases: c.phrases, clauses: slices.Clone(c.clauses[n:])}}
+	for i, s := range sources {
+		if s.all {
 			p.lists = append(p.lists, s)
+		} else {
+			p.checks.clauses = append(p.checks.clauses, c.clauses[i])
 		}
 	}
 	return p, nil
 }
 
-// resolve finds the terms that fulfil a clause.
-func (x *Index) resolve(ctx context.Context, c clause) (s source, err error) {
-	s.clause = c
+// resolve finds the terms that fulfil a clause, and reports whether these are all.
+func (x *Index) resolve(ctx context.Context, c clause) (entries []entry, all bool, err error) {
+	entries, all = []entry{{term: c.term}}, true
 	if c.prefix {
-		var all bool
-		s.entries, all, err = x.expand(ctx, c.field, c.term, maxExpand)
-		s.wide = !all
-	} else {
-		s.entries, err = x.lookUp(ctx, c.field, c.term)
+		entries, all, err = x.expand(ctx, c.term, maxExpand)
 	}
-	if err == nil && !c.exact && !s.wide {
-		var forms []entry
-		forms, err = x.forms(ctx, c.field, c.term)
-		for _, form := range forms {
-			if !slices.ContainsFunc(s.entries, func(e entry) bool { return e.term == form.term }) {
-				s.entries = append(s.entries, form)
-			}
+	if c.exact || !all || err != nil {
+		return entries, all, err
+	}
+	forms, err := x.forms(ctx, c.term)
+	for _, form := range forms {
+		if !slices.ContainsFunc(entries, func(e entry) bool { return e.term == form.term }) {
+			entries = append(entries, form)
 		}
 	}
-	for _, e := range s.entries {
-		s.videos += e.videos
-	}
-	return s, err
+	return entries, all, err
 }
 
-// lists opens the lists of a plan. The first list is the shortest: all of its rows
-// are read. In each other list only the rows that are also in the first one count;
-// between two of them lie about as many rows as the list is longer. Few such rows
-// are read along in the same request. Many are skipped, each time with a request of
-// its own. most is the number of hits that the caller wants.
-func (x *Index) lists(p *plan, most int) []rowstream.List {
-	var lists []rowstream.List
-	for _, s := range p.lists {
-		between := s.videos / max(1, p.lists[0].videos)
-		union := &rowstream.Union{}
-		for _, e := range s.entries {
-			ahead := 0
-			if between <= maxBetween {
-				ahead = min(most*between, e.videos, maxAhead) + 1
-			}
-			union.Lists = append(union.Lists, x.list(s.field, e, ahead))
-		}
-		lists = append(lists, union)
+// lists opens the lists of a plan. Of a single one all rows are hits, so about as many are
+// read at once as are wanted, which is most. Of several, only the rows that are in all of
+// them count: few are read at first, and more as long as they are of use.
+func (x *Index) lists(p *plan, most int) (lists []rowstream.List) {
+	ahead := min(most, maxAhead) + 1
+	if len(p.lists) > 1 {
+		ahead = fewAhead
 	}
-	if len(lists) == 0 { // every clause is wide: check all videos
-		return []rowstream.List{x.list(allVideos, entry{}, min(most, maxAhead)/AllShards+2)}
+	for _, s := range p.lists {
+		lists = append(lists, x.list(s.field, ahead, s.entries...))
+	}
+	if len(lists) == 0 { // every clause has too many terms: check all videos
+		lists = append(lists, x.list(allVideos, ahead/allShards+2, entry{}))
 	}
 	return lists
 }

@@ -1,6 +1,7 @@
 package searchindex
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -30,51 +31,46 @@ import (
 	"github.com/cutroom/cutroom/shared/normalize"
 )
 
-// language is the code of a language that is written in Latin letters.
+// language is the code of a language.
 type language string
 
-type stemmer func(*snowballstem.Env) bool
-
-// latin has the languages that are written in Latin letters. The letters do not tell
-// them apart, so the common words of a text do: the language of which the text has
-// most is taken, the first of two with as many, and English if the text has none. To
-// change this table, index every video again.
-var latin = []struct {
-	code   language
-	stem   stemmer
-	common string
-}{
-	{"en", english.Stem, "the a of and to in is it i you that was for on are with as his they at be this have from or by we an my her what how"},
-	{"de", german.Stem, "der die das und ist nicht ein eine zu den mit von auf fur im dem des sich auch es als wie bei aus am ich wir nach"},
-	{"fr", french.Stem, "le la les de des du et un une est dans que qui pour sur pas au aux avec ce par nous vous il elle sont en"},
-	{"es", spanish.Stem, "el la los las de del y un una en que es por con para se su al lo como mas pero muy"},
-	{"it", italian.Stem, "il lo la gli le di del della dei e un una in che per con non si da sono come al nel alla"},
-	{"pt", portuguese.Stem, "o a os as de do da dos das e um uma em que no na nos por com para nao se mais como ao"},
-	{"nl", dutch.Stem, "de het een en van in is dat op te met voor niet zijn aan er om ook als bij naar"},
-	{"sv", swedish.Stem, "och att det som en ett ar pa av for med den till inte om har jag de vid"},
-	{"no", norwegian.Stem, "og i det er til som en et pa av for med ikke den har jeg at om fra vi"},
-	{"da", danish.Stem, "og i det er til som en et pa af for med ikke den har jeg at om fra vi"},
-	{"fi", finnish.Stem, "ja on ei se etta oli mutta han joka kun niin myos ovat kuin tama"},
-	{"hu", hungarian.Stem, "a az es hogy nem is egy van volt meg ez csak de mint vagy"},
-	{"ro", romanian.Stem, "si in de la cu nu pe un o este din care ca pentru mai ce sa sunt"},
-	{"tr", turkish.Stem, "ve bir bu da de icin ile cok ne var ama gibi daha mi"},
-	{"ga", irish.Stem, "agus an na ar is go sa ni do le leis ag bhi se"},
+// languages have stemmers. The letters tell scripts apart. Those written in Latin letters
+// are told apart by the common words of a text: the language of which the text has most
+// is taken, the first of two with as many, and English if the text has none. Other
+// scripts have one stemmer for all of their languages. To change this table, index every
+// video again.
+var languages = []spoken{
+	{"en", unicode.Latin, english.Stem, "the a of and to in is it i you that was for on are with as his they at be this have from or by we an my her what how"},
+	{"de", unicode.Latin, german.Stem, "der die das und ist nicht ein eine zu den mit von auf fur im dem des sich auch es als wie bei aus am ich wir nach"},
+	{"fr", unicode.Latin, french.Stem, "le la les de des du et un une est dans que qui pour sur pas au aux avec ce par nous vous il elle sont en"},
+	{"es", unicode.Latin, spanish.Stem, "el la los las de del y un una en que es por con para se su al lo como mas pero muy"},
+	{"it", unicode.Latin, italian.Stem, "il lo la gli le di del della dei e un una in che per con non si da sono come al nel alla"},
+	{"pt", unicode.Latin, portuguese.Stem, "o a os as de do da dos das e um uma em que no na nos por com para nao se mais como ao"},
+	{"nl", unicode.Latin, dutch.Stem, "de het een en van in is dat op te met voor niet zijn aan er om ook als bij naar"},
+	{"sv", unicode.Latin, swedish.Stem, "och att det som en ett ar pa av for med den till inte om har jag de vid"},
+	{"no", unicode.Latin, norwegian.Stem, "og i det er til som en et pa av for med ikke den har jeg at om fra vi"},
+	{"da", unicode.Latin, danish.Stem, "og i det er til som en et pa af for med ikke den har jeg at om fra vi"},
+	{"fi", unicode.Latin, finnish.Stem, "ja on ei se etta oli mutta han joka kun niin myos ovat kuin tama"},
+	{"hu", unicode.Latin, hungarian.Stem, "a az es hogy nem is egy van volt meg ez csak de mint vagy"},
+	{"ro", unicode.Latin, romanian.Stem, "si in de la cu nu pe un o este din care ca pentru mai ce sa sunt"},
+	{"tr", unicode.Latin, turkish.Stem, "ve bir bu da de icin ile cok ne var ama gibi daha mi"},
+	{"ga", unicode.Latin, irish.Stem, "agus an na ar is go sa ni do le leis ag bhi se"},
+	{"ru", unicode.Cyrillic, russian.Stem, ""},
+	{"ar", unicode.Arabic, arabic.Stem, ""},
+	{"ta", unicode.Tamil, tamil.Stem, ""},
 }
 
-// scripts have one stemmer for every language that is written in them.
-var scripts = []struct {
-	letters *unicode.RangeTable
-	stem    stemmer
-}{
-	{unicode.Cyrillic, russian.Stem},
-	{unicode.Arabic, arabic.Stem},
-	{unicode.Tamil, tamil.Stem},
+type spoken struct {
+	language language
+	letters  *unicode.RangeTable
+	stem     func(*snowballstem.Env) bool
+	common   string
 }
 
-// commonIn has, for a common word, the indexes in latin of its languages.
+// commonIn has, for a common word, the indexes in languages of its languages.
 var commonIn = func() map[string][]int {
 	in := map[string][]int{}
-	for i, l := range latin {
+	for i, l := range languages {
 		for word := range strings.FieldsSeq(l.common) {
 			in[word] = append(in[word], i)
 		}
@@ -84,49 +80,35 @@ var commonIn = func() map[string][]int {
 
 // languageOf guesses the language of a text.
 func languageOf(words []string) language {
-	found := make([]int, len(latin))
-	best := 0
+	found := make([]int, len(languages))
 	for _, word := range words {
 		for _, i := range commonIn[word] {
 			found[i]++
 		}
 	}
-	for i, n := range found {
-		if n > found[best] {
-			best = i
-		}
-	}
-	return latin[best].code
+	return languages[slices.Index(found, slices.Max(found))].language
 }
 
 // minStemmed is the shortest word, in characters, that has a stem.
 const minStemmed = 3
 
-// stemmersOf returns the stemmers of the languages to which a folded word may
-// belong. A script with one stemmer has the code "". What is not a word has none.
-func stemmersOf(word string) map[language]stemmer {
+// languagesOf returns the languages to which a folded word may belong. What is not a word
+// has none.
+func languagesOf(word string) []spoken {
 	if utf8.RuneCountInString(word) < minStemmed || !onlyLetters(word) {
 		return nil
 	}
 	first, _ := utf8.DecodeRuneInString(word)
-	if unicode.Is(unicode.Latin, first) {
-		return latinStemmers
+	from := slices.IndexFunc(languages, func(s spoken) bool { return unicode.Is(s.letters, first) })
+	if from < 0 {
+		return nil
 	}
-	for _, s := range scripts {
-		if unicode.Is(s.letters, first) {
-			return map[language]stemmer{"": s.stem}
-		}
+	to := from + 1
+	for to < len(languages) && languages[to].letters == languages[from].letters {
+		to++
 	}
-	return nil
+	return languages[from:to]
 }
-
-var latinStemmers = func() map[language]stemmer {
-	all := map[language]stemmer{}
-	for _, l := range latin {
-		all[l.code] = l.stem
-	}
-	return all
-}()
 
 func onlyLetters(word string) bool {
 	return !strings.ContainsFunc(word, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.M) })
@@ -135,31 +117,28 @@ func onlyLetters(word string) bool {
 // stemsOf returns the stem of a word in each language to which it may belong.
 func stemsOf(word string) map[language]string {
 	stems := map[language]string{}
-	for l, stem := range stemmersOf(word) {
-		stems[l] = run(stem, word)
+	for _, l := range languagesOf(word) {
+		stems[l.language] = l.stemOf(word)
 	}
 	return stems
 }
 
-// stemOf returns the stem of a word in a text of language l, or "".
-func stemOf(word string, l language) string {
-	stemmers := stemmersOf(word)
-	for _, code := range []language{"", l} {
-		if stem := stemmers[code]; stem != nil {
-			return run(stem, word)
+// stemOf returns the stem of a word in a text of language in, or "".
+func stemOf(word string, in language) string {
+	all := languagesOf(word)
+	for _, l := range all {
+		if l.language == in || len(all) == 1 {
+			return l.stemOf(word)
 		}
 	}
 	return ""
 }
 
-// run stems one word. Some stemmers add accents, so the stem is folded again.
-func run(stem stemmer, word string) string {
+// stemOf stems one word. Some stemmers add accents, so the stem is folded again.
+func (s spoken) stemOf(word string) string {
 	env := snowballstem.NewEnv(word)
-	stem(env)
-	if s := normalize.Text(env.Current()); s != "" {
-		return s
-	}
-	return word
+	s.stem(env)
+	return cmp.Or(normalize.Text(env.Current()), word)
 }
 
 // related returns the languages in which two words have the same stem, so that they

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"unicode/utf8"
 
 	"github.com/blevesearch/segment"
 	"golang.org/x/sync/errgroup"
@@ -24,21 +22,18 @@ const (
 	minCorrected, maxCorrected = 4, 32
 
 	// maxVariants bounds the rows that are read for one stem or rest, and the terms
-	// that are compared with the word.
+	// whose videos are counted, up to countedUpTo of each.
 	maxVariants = 48
+	countedUpTo = 50
 )
 
 // variantsOf lists the rows of a term in table variants. They depend on the term
 // only, so they can be removed without a back-reference.
 func variantsOf(term string) []tablestore.Entity {
 	var rows []tablestore.Entity
-	seen := map[string]bool{}
 	add := func(kind, text string) {
 		pk, rk := variantKeys(kind, text)
-		if rk += tablestore.EscapeKey(term); !seen[pk+" "+rk] { // keys are normalised: two rests may become one
-			seen[pk+" "+rk] = true
-			rows = append(rows, tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: map[string]any{"Term": term}})
-		}
+		rows = append(rows, tablestore.Entity{PartitionKey: pk, RowKey: rk + tablestore.EscapeKey(term), Props: map[string]any{"Term": term}})
 	}
 	for _, stem := range distinct(stemsOf(term)) {
 		add(stemVariant, stem)
@@ -74,117 +69,78 @@ func rests(word string) []string {
 	return slices.Compact(all)
 }
 
-// findVariants returns the terms that have one of the texts as a variant: one
-// row range scan for each text, at most maxVariants rows of each.
+// findVariants returns the terms that have one of the texts as a variant, in alphabetical
+// order: one row range scan for each text, at most maxVariants rows of each.
 func (x *Index) findVariants(ctx context.Context, kind string, texts []string) ([]string, error) {
-	var mu sync.Mutex
-	var terms []string
+	found := make([][]string, len(texts))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	for _, text := range texts {
+	for i, text := range texts {
 		group.Go(func() error {
 			pk, rk := variantKeys(kind, text)
-			var found []string
 			_, err := x.variants.First(ctx, tablestore.Query{
 				PartitionKey: pk, RowFrom: rk, RowTo: tablestore.PrefixEnd(rk), Class: tablestore.RowRange,
-				Read: tablestore.Into(&found, func(row tablestore.Entity) (string, error) { return row.String("Term"), nil }),
+				Read: tablestore.Into(&found[i], func(row tablestore.Entity) (string, error) { return row.String("Term"), nil }),
 			}, maxVariants)
 			if err != nil {
 				return fmt.Errorf("finding variants of %q: %w", text, err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			terms = append(terms, found[:min(len(found), maxVariants)]...)
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	slices.Sort(terms)
-	return slices.Compact(terms), nil
+	err := group.Wait()
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(found...)))), err
 }
 
-// forms returns the other forms of a term that occur in field f, each with the
-// languages in which the two are forms of one word.
-func (x *Index) forms(ctx context.Context, f field, term string) ([]entry, error) {
+// forms returns the other forms of a term, each with the languages in which the two are
+// forms of one word.
+func (x *Index) forms(ctx context.Context, term string) ([]entry, error) {
 	stems := stemsOf(term)
 	terms, err := x.findVariants(ctx, stemVariant, distinct(stems))
-	if err != nil {
-		return nil, err
-	}
 	var found []entry
 	for _, t := range terms {
 		if in, ok := related(stems, stemsOf(t)); ok && t != term {
 			found = append(found, entry{term: t, languages: in})
 		}
 	}
-	return x.known(ctx, f, found)
+	return found, err
 }
 
-// known looks entries up in the vocabulary and returns those that occur in f.
-func (x *Index) known(ctx context.Context, f field, entries []entry) ([]entry, error) {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(parallel)
-	for i := range entries {
-		e := &entries[i]
-		group.Go(func() error {
-			found, err := x.lookUp(ctx, f, e.term)
-			if len(found) > 0 {
-				e.videos = found[0].videos
-			}
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(entries, func(e entry) bool { return e.videos == 0 }), nil
-}
-
-// correction returns the term that differs from word by one typo, or "". Of several
-// it takes the one that most videos have. It costs at most one row range scan for
-// each letter of the word, whatever the size of the vocabulary.
-func (x *Index) correction(ctx context.Context, f field, word string) (string, error) {
+// correction returns the term that differs from word by one typo, or "". Of several it
+// takes the one that most videos have in the field, as far as they are counted. It costs
+// at most one row range scan for each letter of the word and one for each such term,
+// whatever the size of the vocabulary.
+func (x *Index) correction(ctx context.Context, f field, word string) (best string, _ error) {
 	terms, err := x.findVariants(ctx, typoVariant, rests(word))
 	if err != nil {
 		return "", err
 	}
-	var close []entry
-	for _, t := range terms {
-		if t != word && oneTypo(word, t) && len(close) < maxVariants {
-			close = append(close, entry{term: t})
+	terms = slices.DeleteFunc(terms, func(t string) bool { return t == word || !oneTypo(word, t) })
+	most := 0
+	for _, t := range terms[:min(len(terms), maxVariants)] { // in alphabetical order
+		n, err := x.count(ctx, f, t, countedUpTo)
+		if err != nil {
+			return "", err
+		}
+		if n > most {
+			most, best = n, t
 		}
 	}
-	close, err = x.known(ctx, f, close)
-	best := entry{}
-	for _, e := range close { // in alphabetical order
-		if e.videos > best.videos {
-			best = e
-		}
-	}
-	return best.term, err
+	return best, nil
 }
 
 // oneTypo reports whether one letter of a word was left out, added or replaced in
 // the other, or two neighbouring letters were swapped.
 func oneTypo(a, b string) bool {
-	for len(a) > 0 && len(b) > 0 { // the common beginning
-		r, n := utf8.DecodeRuneInString(a)
-		if s, _ := utf8.DecodeRuneInString(b); s != r {
-			break
-		}
-		a, b = a[n:], b[n:]
-	}
 	x, y := []rune(a), []rune(b)
-	switch len(x) - len(y) {
-	case 1:
-		return slices.Equal(x[1:], y)
-	case -1:
-		return slices.Equal(x, y[1:])
-	case 0:
-		return len(x) > 0 && slices.Equal(x[1:], y[1:]) ||
-			len(x) > 1 && x[0] == y[1] && x[1] == y[0] && slices.Equal(x[2:], y[2:])
+	for len(x) > 0 && len(y) > 0 && x[0] == y[0] {
+		x, y = x[1:], y[1:]
 	}
-	return false
+	for len(x) > 0 && len(y) > 0 && x[len(x)-1] == y[len(y)-1] {
+		x, y = x[:len(x)-1], y[:len(y)-1]
+	}
+	if len(x) == 2 && len(y) == 2 {
+		return x[0] == y[1] && x[1] == y[0]
+	}
+	return len(x) <= 1 && len(y) <= 1 && len(x)+len(y) > 0
 }

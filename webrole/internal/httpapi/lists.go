@@ -37,7 +37,6 @@ func (s *Server) idsListed(c *gin.Context, params api.ListVideosParams) (ids []v
 	limit, token := limitOf(params.Limit), api.Value(params.PageToken)
 	byTitle := api.Value(params.Sort) == api.ListVideosParamsSortTitle
 	owner := access.IdentityOf(ctx).Owner
-	var hits []catalog.Summary
 	switch {
 	case byTitle && params.Channel == nil:
 		return nil, "", problem.New(problem.InvalidParameter, "Sorting by title needs a channel.")
@@ -48,17 +47,9 @@ func (s *Server) idsListed(c *gin.Context, params api.ListVideosParams) (ids []v
 	case params.Owner != nil:
 		return s.Videos.Owned(ctx, owner, limit, token)
 	case params.Channel == nil:
-		hits, next, err = s.Catalog.Recent(ctx, limit, token)
-	case byTitle:
-		hits, next, err = s.Catalog.Channel(ctx, *params.Channel, catalog.ByTitle, limit, token)
-	default:
-		hits, next, err = s.Catalog.Channel(ctx, *params.Channel, catalog.Newest, limit, token)
+		return s.Catalog.Recent(ctx, limit, token)
 	}
-	return idsOf(hits), next, err
-}
-
-func idsOf(hits []catalog.Summary) []video.ID {
-	return api.Each(hits, func(hit catalog.Summary) video.ID { return hit.ID })
+	return s.Catalog.Channel(ctx, *params.Channel, catalog.Sort(api.Value(params.Sort)), limit, token)
 }
 
 // SearchVideos implements GET /search.
@@ -77,7 +68,7 @@ func (s *Server) SearchVideos(c *gin.Context, params api.SearchVideosParams) {
 			return api.SearchResult{}, err
 		}
 		out := publicSearch(found)
-		out.Items, err = s.hydrate(ctx, idsOf(found.Hits), false)
+		out.Items, err = s.hydrate(ctx, found.Hits, false)
 		return out, err
 	})
 }
