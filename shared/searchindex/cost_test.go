@@ -31,7 +31,7 @@ func TestCostOfIndexing(t *testing.T) {
 		if err := w.Sync(ctx, v.ID, w.Current(v.ID)); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %d new rows, %d requests, %d rows read", name, len(w.dump(t))-before, meter.Requests(), meter.EntitiesRead())
+		t.Logf("%s: %d new rows, %d requests, %d rows read", name, len(w.dump(t))-before, meter.Requests(), meter.Counts().Rows)
 	}
 	cost("the first", typicalVideo(0))
 	v := typicalVideo(0)
