@@ -265,7 +265,7 @@ func (v visitor) at(t *testing.T, page visited, sight sight) {
 		playable(t, tab, name)
 	}
 	// What moves by itself while a person reads is 0.1 at most of what they see.
-	if shift := eval[shift](t, tab, shifted); shift.Sum > 0.1 {
+	if shift := eval[shift](t, tab, shifted); shift.Sum > 0.05 {
 		t.Errorf("%s: the layout shifts by %.2f: %q", name, shift.Sum, shift.Parts)
 	}
 	shoot(t, tab, strings.ReplaceAll(name, " ", ""))
