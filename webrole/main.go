@@ -7,23 +7,18 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
 	"github.com/cutroom/cutroom/shared/audit"
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
-	"github.com/cutroom/cutroom/shared/health"
-	"github.com/cutroom/cutroom/shared/logging"
-	"github.com/cutroom/cutroom/shared/product"
+	"github.com/cutroom/cutroom/shared/process"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
@@ -44,29 +39,7 @@ import (
 	"github.com/cutroom/cutroom/webrole/internal/upload"
 )
 
-func main() {
-	log, _ := logging.New(os.Stderr, os.Getenv) // loadConfig says what is wrong
-	slog.SetDefault(log)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	var err error
-	command := ""
-	if len(os.Args) > 1 {
-		command = os.Args[1]
-	}
-	switch command {
-	case product.VersionCommand:
-		fmt.Println("cutroom webrole", product.Version())
-	case health.Command:
-		err = health.Ask(ctx, cmp.Or(os.Getenv("WEBROLE_ADMIN_ADDR"), defaultAdminAddr), os.Args[2:]...)
-	default:
-		err = run(ctx, os.Getenv)
-	}
-	stop()
-	if err != nil {
-		slog.Error("webrole stopped", "error", err)
-		os.Exit(1)
-	}
-}
+func main() { process.Main("webrole", "WEBROLE_ADMIN_ADDR", defaultAdminAddr, run) }
 
 // run is main without the process: it serves until ctx ends, then lets requests
 // under way finish and returns.

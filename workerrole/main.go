@@ -6,15 +6,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/apikeys"
@@ -23,9 +19,7 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/duplicates"
-	"github.com/cutroom/cutroom/shared/health"
-	"github.com/cutroom/cutroom/shared/logging"
-	"github.com/cutroom/cutroom/shared/product"
+	"github.com/cutroom/cutroom/shared/process"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
 	"github.com/cutroom/cutroom/shared/searchindex"
@@ -46,29 +40,7 @@ import (
 	"github.com/cutroom/cutroom/workerrole/internal/upkeep"
 )
 
-func main() {
-	log, _ := logging.New(os.Stderr, os.Getenv) // loadConfig says what is wrong
-	slog.SetDefault(log)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	var err error
-	command := ""
-	if len(os.Args) > 1 {
-		command = os.Args[1]
-	}
-	switch command {
-	case product.VersionCommand:
-		fmt.Println("cutroom workerrole", product.Version())
-	case health.Command:
-		err = health.Ask(ctx, cmp.Or(os.Getenv("WORKERROLE_ADMIN_ADDR"), defaultAdminAddr), os.Args[2:]...)
-	default:
-		err = run(ctx, os.Getenv)
-	}
-	stop()
-	if err != nil {
-		slog.Error("workerrole stopped", "error", err)
-		os.Exit(1)
-	}
-}
+func main() { process.Main("workerrole", "WORKERROLE_ADMIN_ADDR", defaultAdminAddr, run) }
 
 // run is main without the process: it works until ctx ends, then releases its messages
 // and returns.

@@ -21,6 +21,3 @@ func Version() string {
 	}
 	return "dev"
 }
-
-// VersionCommand is the argument with which a role prints its version.
-const VersionCommand = "--version"

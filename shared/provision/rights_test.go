@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/health"
+	"github.com/cutroom/cutroom/shared/process"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
@@ -61,15 +61,15 @@ func TestRoleWaitsForItsRights(t *testing.T) {
 	ensure := func() error { return Ensure(t.Context(), account, queues) }
 	over := make(chan error, 1)
 	go func() { over <- await(t.Context(), time.Hour, 10*time.Millisecond, []string{addr}, ensure) }()
-	azuritetest.Eventually(t, 10*time.Second, func() error { return health.Ask(t.Context(), addr, "livez") })
-	if err := health.Ask(t.Context(), addr); err == nil {
+	azuritetest.Eventually(t, 10*time.Second, func() error { return process.Ask(t.Context(), addr, "livez") })
+	if err := process.Ask(t.Context(), addr); err == nil {
 		t.Error("it is ready without rights")
 	}
 	close(granted)
 	if err := <-over; err != nil {
 		t.Errorf("with its rights: %v", err)
 	}
-	if err := health.Ask(t.Context(), addr, "livez"); err == nil {
+	if err := process.Ask(t.Context(), addr, "livez"); err == nil {
 		t.Error("the address is not free")
 	}
 	shut := azuritetest.AccountWith(t, func(cfg *azstorage.Config) {

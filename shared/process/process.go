@@ -1,20 +1,50 @@
-// Package health is the health check of containers, whose images have no
-// shell and no curl: each role asks its own listener when it is started with
-// "healthcheck".
-package health
+// Package process is the main function of both roles.
+package process
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/logging"
+	"github.com/cutroom/cutroom/shared/product"
 )
 
-// Command is the argument that makes a role ask instead of serve.
-const Command = "healthcheck"
+// healthCommand makes a role ask its own listener instead of serving: the images of
+// containers have no shell and no curl.
+const healthCommand = "healthcheck"
+
+// Main runs a role until SIGINT or SIGTERM, or does what the first argument says: prints the
+// version, or checks the health of the role that listens for operators at the address in the
+// variable adminVar, which is adminAddr when it is unset.
+func Main(role, adminVar, adminAddr string, run func(ctx context.Context, getenv func(string) string) error) {
+	log, _ := logging.New(os.Stderr, os.Getenv) // run says what is wrong
+	slog.SetDefault(log)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	var err error
+	switch args := append(os.Args[1:], ""); args[0] {
+	case "--version":
+		fmt.Println(product.Name, role, product.Version())
+	case healthCommand:
+		err = Ask(ctx, cmp.Or(os.Getenv(adminVar), adminAddr), os.Args[2:]...)
+	default:
+		err = run(ctx, os.Getenv)
+	}
+	stop()
+	if err != nil {
+		slog.Error(role+" stopped", "error", err)
+		os.Exit(1)
+	}
+}
 
 // timeout is shorter than what containers usually wait.
 const timeout = 4 * time.Second
@@ -28,7 +58,7 @@ func Ask(ctx context.Context, addr string, args ...string) error {
 		path = strings.TrimPrefix(args[0], "/")
 	}
 	if len(args) > 1 || path != "readyz" && path != "livez" {
-		return fmt.Errorf("%s: want nothing, livez or readyz after it", Command)
+		return fmt.Errorf("%s: want nothing, livez or readyz after it", healthCommand)
 	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

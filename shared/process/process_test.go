@@ -1,4 +1,4 @@
-package health
+package process
 
 import (
 	"net/http"
