@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	sharedmetrics "github.com/cutroom/cutroom/shared/metrics"
 	"github.com/cutroom/cutroom/shared/video"
@@ -30,34 +30,34 @@ type metrics struct {
 
 // newMetrics registers what is told while the role runs; show adds what is asked for.
 func newMetrics() *metrics {
-	m := &metrics{
-		registry: prometheus.NewRegistry(), storage: sharedmetrics.NewStorage(),
-		uploads: prometheus.NewCounter(prometheus.CounterOpts{Name: "cutroom_uploads_total", Help: "Uploads that are complete."}),
-		bytes:   prometheus.NewCounter(prometheus.CounterOpts{Name: "cutroom_upload_bytes_total", Help: "Bytes of complete uploads, whichever way they came."}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "cutroom_http_connections_refused_total", Help: "Connections closed at once because their client had too many (WEBROLE_CONNECTIONS).",
-		}),
-		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "cutroom_http_request_seconds", Help: "Time from header to end of answer.",
-			Buckets: []float64{.005, .02, .1, .5, 2, 10, 60, 600},
-		}, []string{"area", "method", "status"}),
-	}
+	m := &metrics{}
+	m.registry, m.storage = sharedmetrics.New()
+	in := promauto.With(m.registry)
+	m.uploads = in.NewCounter(prometheus.CounterOpts{Name: "cutroom_uploads_total", Help: "Uploads that are complete."})
+	m.bytes = in.NewCounter(prometheus.CounterOpts{Name: "cutroom_upload_bytes_total", Help: "Bytes of complete uploads, whichever way they came."})
+	m.refused = in.NewCounter(prometheus.CounterOpts{
+		Name: "cutroom_http_connections_refused_total", Help: "Connections closed at once because their client had too many (WEBROLE_CONNECTIONS).",
+	})
+	m.requests = in.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "cutroom_http_request_seconds", Help: "Time from header to end of answer.",
+		Buckets: []float64{.005, .02, .1, .5, 2, 10, 60, 600},
+	}, []string{"area", "method", "status"})
 	for _, a := range areas {
 		m.requests.WithLabelValues(a, http.MethodGet, "200") // or a rate would miss the first answer
 	}
-	m.registry.MustRegister(sharedmetrics.NewBuild(), m.storage, m.requests, m.uploads, m.bytes, m.refused, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
 // show adds what the board and the scaling signal tell when metrics are collected.
 func (m *metrics) show(b *board.Board) {
-	watchers := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	in := promauto.With(m.registry)
+	in.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "cutroom_board_watchers", Help: "Streams of /ops/events that are open.",
 	}, func() float64 { return float64(b.Watchers()) })
-	reads := prometheus.NewCounterFunc(prometheus.CounterOpts{
+	in.NewCounterFunc(prometheus.CounterOpts{
 		Name: "cutroom_board_storage_requests_total", Help: "Storage requests of the one reader for all who watch the board.",
 	}, func() float64 { return float64(b.Requests()) })
-	m.registry.MustRegister(watchers, reads, scaleMetrics{b})
+	m.registry.MustRegister(scaleMetrics{b})
 }
 
 // changed is told of every change of META that this role committed.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
@@ -39,8 +38,8 @@ type lane struct{ queue, lane string }
 
 // newMetrics registers what is told by observers; show adds what is asked for.
 func newMetrics(specs []workqueue.Spec) *metrics {
-	m := &metrics{registry: prometheus.NewRegistry(), storage: sharedmetrics.NewStorage(), lanes: map[string]lane{}}
-	m.registry.MustRegister(sharedmetrics.NewBuild(), m.storage, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m := &metrics{lanes: map[string]lane{}}
+	m.registry, m.storage = sharedmetrics.New()
 	auto := promauto.With(m.registry)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return auto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)

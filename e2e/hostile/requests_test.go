@@ -219,7 +219,7 @@ func (g *guarded) requests(t *testing.T) []request {
 		{6, "depth 10,000", "POST", "/videos", `{"title":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`, nil, 400, "invalid_json"},
 		{7, "invalid UTF-8", "POST", "/videos", "{\"title\":\"\xff\xfe\"}", nil, 400, "invalid_json"},
 		{8, "lone surrogate", "POST", "/videos", `{"title":"\ud83d"}`, nil, 400, "invalid_json"},
-		{9, "NUL in title", "POST", "/videos", `{"title":"a\u0000b"}`, nil, 400, "invalid_json"},
+		{9, "NUL in title", "POST", "/videos", `{"title":"a\u0000b"}`, nil, 400, "invalid_body"},
 		{9, "control in title", "POST", "/videos", `{"title":"a\nb"}`, nil, 400, "invalid_body"},
 		{10, "empty title", "POST", "/videos", `{"title":""}`, nil, 400, "invalid_body"},
 		{10, "blank title", "POST", "/videos", `{"title":"   "}`, nil, 400, "invalid_body"},

@@ -82,20 +82,20 @@ func TestWhatCountsAsFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: runs go test")
 	}
-	const guard = "if strings.ContainsRune(v, 0) {"
+	const guard = "case unicode.IsControl(r), "
 	for name, c := range map[string]struct {
 		mistake, says string
 		found, broken bool
 	}{
-		"a mistake":            {"if false && strings.ContainsRune(v, 0) {", "want ok false", true, false},
-		"other words":          {"if false && strings.ContainsRune(v, 0) {", "no such words", false, false},
-		"no mistake":           {"if strings.ContainsRune(v, rune(0)) {", "", false, false},
-		"what does not build":  {"if nobody.ContainsRune(v, 0) {", "", false, true},
+		"a mistake":            {"case false && unicode.IsControl(r), ", "visible is true", true, false},
+		"other words":          {"case false && unicode.IsControl(r), ", "no such words", false, false},
+		"no mistake":           {"case unicode.IsControl(rune(r)), ", "", false, false},
+		"what does not build":  {"case nobody.IsControl(r), ", "", false, true},
 		"what does not change": {"", "", false, true},
 	} {
 		m := Mutation{
-			Name: name, Edits: []Edit{{File: "webrole/internal/strictjson/parse.go", Old: guard, New: c.mistake}},
-			Package: "./webrole/internal/strictjson", Test: "TestParse/NUL", Says: c.says,
+			Name: name, Edits: []Edit{{File: "shared/visible/visible.go", Old: guard, New: c.mistake}},
+			Package: "./shared/visible", Test: "TestVisible", Says: c.says,
 		}
 		if c.mistake == "" {
 			m.Edits[0].Old = "no such text"

@@ -3,6 +3,7 @@
 package logging
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,23 +14,23 @@ import (
 
 // New returns a logger that writes to w as CUTROOM_LOG_FORMAT (text or json) and
 // CUTROOM_LOG_LEVEL (debug, info, warn, error) say. With an error it comes all the same,
-// as text from info on, so that the error can be logged.
-func New(w io.Writer, getenv func(string) string) (*slog.Logger, error) {
-	level := slog.LevelInfo
+// with what could be read, so that the error can be logged.
+func New(w io.Writer, getenv func(string) string) (log *slog.Logger, err error) {
 	options := &slog.HandlerOptions{ReplaceAttr: azstorage.RedactAttr}
-	fallback := slog.New(tracing.Logs(slog.NewTextHandler(w, options)))
 	if text := getenv("CUTROOM_LOG_LEVEL"); text != "" {
+		var level slog.Level
 		if level.UnmarshalText([]byte(text)) != nil {
-			return fallback, fmt.Errorf("CUTROOM_LOG_LEVEL: %q is not debug, info, warn or error", text)
+			err = fmt.Errorf("CUTROOM_LOG_LEVEL: %q is not debug, info, warn or error", text)
 		}
-		options = &slog.HandlerOptions{ReplaceAttr: azstorage.RedactAttr, Level: level}
+		options.Level = level
 	}
+	var handler slog.Handler = slog.NewTextHandler(w, options)
 	switch format := getenv("CUTROOM_LOG_FORMAT"); format {
 	case "", "text":
-		return slog.New(tracing.Logs(slog.NewTextHandler(w, options))), nil
 	case "json":
-		return slog.New(tracing.Logs(slog.NewJSONHandler(w, options))), nil
+		handler = slog.NewJSONHandler(w, options)
 	default:
-		return fallback, fmt.Errorf("CUTROOM_LOG_FORMAT: %q is not text or json", format)
+		err = errors.Join(err, fmt.Errorf("CUTROOM_LOG_FORMAT: %q is not text or json", format))
 	}
+	return slog.New(tracing.Logs(handler)), err
 }

@@ -1,5 +1,5 @@
-// Package metrics is what both roles measure in the same way. Each role registers its own
-// in its metrics.go; docs/metrics.md lists all of them.
+// Package metrics is what both roles measure in the same way. Each role adds its own in its
+// metrics.go; docs/metrics.md lists all of them.
 package metrics
 
 import (
@@ -7,17 +7,12 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/product"
 )
-
-// NewBuild returns the metric that says which version runs.
-func NewBuild() prometheus.Collector {
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "cutroom_build_info", Help: "Always 1; the version that runs is a label."}, []string{"version"})
-	build.WithLabelValues(product.Version()).Set(1)
-	return build
-}
 
 // Storage counts the requests of a role to storage. It is safe for concurrent use.
 type Storage struct {
@@ -27,20 +22,26 @@ type Storage struct {
 	unreadable *prometheus.CounterVec
 }
 
-// NewStorage returns counters for azstorage.Config, with the series that alerts read.
-func NewStorage() *Storage {
+// New returns a registry with what both roles export: the version that runs, Go, the
+// process, and storage, with the series that alerts read.
+func New() (*prometheus.Registry, *Storage) {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	in := promauto.With(r)
+	in.NewGaugeVec(prometheus.GaugeOpts{Name: "cutroom_build_info", Help: "Always 1; the version that runs is a label."},
+		[]string{"version"}).WithLabelValues(product.Version()).Set(1)
 	s := &Storage{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		requests: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "cutroom_storage_requests_total", Help: "Tries of requests to storage, by the status of the answer; 0: none.",
 		}, []string{"service", "operation", "status"}),
-		throttled: prometheus.NewCounterVec(prometheus.CounterOpts{
+		throttled: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "cutroom_storage_throttled_total", Help: "Tries that storage refused because there were too many (429, 503).",
 		}, []string{"service"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		seconds: in.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "cutroom_storage_request_seconds", Help: "Time of a try until its answer begins.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 5, 30},
 		}, []string{"service"}),
-		unreadable: prometheus.NewCounterVec(prometheus.CounterOpts{
+		unreadable: in.NewCounterVec(prometheus.CounterOpts{
 			Name: "cutroom_unreadable_rows_total", Help: "Times that a row could not be read and was left out or left as it is.",
 		}, []string{"table"}),
 	}
@@ -48,7 +49,7 @@ func NewStorage() *Storage {
 		s.throttled.WithLabelValues(string(service))
 		s.seconds.WithLabelValues(string(service))
 	}
-	return s
+	return r, s
 }
 
 // Configure has an account tell what it does.
@@ -65,22 +66,6 @@ func (s *Storage) seen(t azstorage.Try) {
 	if t.Throttled() {
 		s.throttled.WithLabelValues(service).Inc()
 	}
-}
-
-// Describe implements prometheus.Collector.
-func (s *Storage) Describe(ch chan<- *prometheus.Desc) {
-	s.requests.Describe(ch)
-	s.throttled.Describe(ch)
-	s.seconds.Describe(ch)
-	s.unreadable.Describe(ch)
-}
-
-// Collect implements prometheus.Collector.
-func (s *Storage) Collect(ch chan<- prometheus.Metric) {
-	s.requests.Collect(ch)
-	s.throttled.Collect(ch)
-	s.seconds.Collect(ch)
-	s.unreadable.Collect(ch)
 }
 
 // Split returns the two labels of a kind of request: "blob" and "write" of "blob.write".

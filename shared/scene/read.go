@@ -2,12 +2,13 @@ package scene
 
 import (
 	"embed"
+	"encoding/json"
 	"fmt"
 	"strings"
 )
 
-// A story's file has its place in the order and its name. It begins with a title, what
-// one learns, and facts; then come the lines that are told, each on a line of its own:
+// A story's file has its place in the order and its name. It begins with the facts of a
+// Scene as JSON; then come the lines that are told, each on a line of its own:
 //
 //	> what is about to happen
 //	! a claim
@@ -45,57 +46,16 @@ func readAll() (all []Scene) {
 func (s *Scene) read(text string) error {
 	head, story, _ := strings.Cut(text, "\n## Story\n")
 	story, answered, _ := strings.Cut(story, "\n## Answered\n")
-	for line := range strings.Lines(head) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		if err := s.readFact(line); err != nil {
-			return err
-		}
+	facts := json.NewDecoder(strings.NewReader(head))
+	facts.DisallowUnknownFields()
+	err := facts.Decode(s)
+	if err == nil {
+		s.Story, err = readLines(story)
 	}
-	var err error
-	if s.Story, err = readLines(story); err == nil {
+	if err == nil {
 		s.Answered, err = readLines(answered)
 	}
 	return err
-}
-
-// readFact reads a line of the part that is said before the scene plays.
-func (s *Scene) readFact(line string) error {
-	word, rest, _ := strings.Cut(line, " ")
-	switch word {
-	case "#":
-		s.Title = rest
-	case "rows:":
-		s.Rows = strings.Fields(rest)
-	case "page:":
-		s.Page = "patterns/" + rest + ".md"
-	case "cast:":
-		s.Cast = strings.Split(rest, "; ")
-	case "guess:":
-		s.Guess.Text = rest
-	case "settled":
-		s.Guess.Claim = strings.TrimPrefix(rest, "by: ")
-	case "question:":
-		name, text, _ := strings.Cut(rest, ": ")
-		s.Questions = append(s.Questions, Question{Name: name, Text: text})
-	case "+", "-":
-		if n := len(s.Questions); n > 0 {
-			value, text, _ := strings.Cut(rest, ": ")
-			s.Questions[n-1].Options = append(s.Questions[n-1].Options, Option{Value: value, Text: text})
-			break
-		}
-		if word == "+" {
-			s.Guess.Right = len(s.Guess.Answers)
-		}
-		s.Guess.Answers = append(s.Guess.Answers, rest)
-	default:
-		if s.Learn != "" {
-			return fmt.Errorf("a line is no fact: %s", line)
-		}
-		s.Learn = line
-	}
-	return nil
 }
 
 func readLines(text string) (told []Line, err error) {

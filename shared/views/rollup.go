@@ -23,8 +23,8 @@ type Exists func(ctx context.Context, id video.ID) (bool, error)
 
 // RollUp sums every day that has ended and removes its rows. It reads the
 // suffixes of a day side by side, in the order of the ids, so it holds Shards
-// pages at a time however many videos were watched. Safe to repeat, to be killed
-// anywhere, and to run twice at once.
+// pages at a time however many videos were watched, and then asks for each of these as
+// a reader does. Safe to repeat, to be killed anywhere, and to run twice at once.
 func (c *Counter) RollUp(ctx context.Context, now time.Time, exists Exists) error {
 	days, err := c.openDays(ctx)
 	if err != nil {
@@ -48,22 +48,26 @@ func (c *Counter) RollUp(ctx context.Context, now time.Time, exists Exists) erro
 // that have their sum are recognised by it.
 func (c *Counter) closeDay(ctx context.Context, day time.Time, exists Exists) error {
 	date := day.Format(dayFormat)
+	var watched rowstream.Union
+	for n := range Shards {
+		shard := &rowstream.Partition{Table: c.table, PartitionKey: shardKey(date, n+1), Ahead: pageAhead, Read: readCount}
+		watched.Lists = append(watched.Lists, shard)
+	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	suffixes := c.suffixes(date)
-	for from := ""; ; {
-		sum, err := nextSum(ctx, suffixes, from)
-		if err != nil {
-			_ = group.Wait()
-			return err
-		}
-		if sum.id == "" {
-			break
-		}
-		from = rowstream.KeyAfter(string(sum.id))
-		group.Go(func() error { return c.closeVideo(groupCtx, sum.id, day, sum.views, exists) })
+	row, found, err := watched.Seek(groupCtx, "")
+	for err == nil && found {
+		id := video.ID(row.RowKey)
+		group.Go(func() error {
+			views, err := c.fanOut(groupCtx, date, id)
+			if err != nil {
+				return err
+			}
+			return c.closeVideo(groupCtx, id, day, views, exists)
+		})
+		row, found, err = watched.Seek(groupCtx, rowstream.KeyAfter(row.RowKey))
 	}
-	if err := group.Wait(); err != nil {
+	if err := errors.Join(group.Wait(), err); err != nil {
 		return err
 	}
 	for n := range Shards {
@@ -71,7 +75,7 @@ func (c *Counter) closeDay(ctx context.Context, day time.Time, exists Exists) er
 			return err
 		}
 	}
-	err := c.table.Delete(ctx, daysKey, date, tablestore.AnyETag)
+	err = c.table.Delete(ctx, daysKey, date, tablestore.AnyETag)
 	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
 		return err
 	}
@@ -119,37 +123,4 @@ func (c *Counter) closeVideo(ctx context.Context, id video.ID, day time.Time, vi
 	}
 }
 
-// videoSum is the number of a video's views on one day.
-type videoSum struct {
-	id    video.ID
-	views int64
-}
-
-// suffixes are the lists of a day, all in the order of the ids.
-func (c *Counter) suffixes(date string) (lists []rowstream.List) {
-	for n := range Shards {
-		lists = append(lists, &rowstream.Partition{
-			Table: c.table, PartitionKey: shardKey(date, n+1), Ahead: pageAhead,
-			Read: func(row tablestore.Entity) error { _, err := countOf(row); return err },
-		})
-	}
-	return lists
-}
-
-// nextSum adds up the views of the first video from an id on; its id is "" at the end.
-func nextSum(ctx context.Context, suffixes []rowstream.List, from string) (sum videoSum, _ error) {
-	for _, suffix := range suffixes {
-		row, more, err := suffix.Seek(ctx, from)
-		if err != nil {
-			return sum, err
-		}
-		switch id := video.ID(row.RowKey); {
-		case !more:
-		case sum.id == "" || id < sum.id:
-			sum = videoSum{id, row.Int64("Views")}
-		case id == sum.id:
-			sum.views += row.Int64("Views")
-		}
-	}
-	return sum, nil
-}
+func readCount(row tablestore.Entity) error { _, err := countOf(row); return err }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
-	"github.com/cutroom/cutroom/webrole/internal/strictjson"
 )
 
 // maxJSON bounds JSON bodies, in bytes.
@@ -33,8 +32,8 @@ func readJSON[T any](s *Server, c *gin.Context) (body T, err error) {
 	if err != nil {
 		return body, bodyReadProblem(err)
 	}
-	value, err := strictjson.Parse(data)
-	if err != nil {
+	var value any
+	if err := json.Unmarshal(data, &value); err != nil { // refuses repeated names, invalid UTF-8 and lone surrogates
 		return body, problem.New(problem.InvalidJSON, "The body is not strict JSON.").Because(err)
 	}
 	schema := s.doc.Components.Schemas[reflect.TypeFor[T]().Name()]

@@ -29,7 +29,7 @@ type Code struct {
 
 // The codes. Failures of a video and of a registration have codes of their own.
 var (
-	InvalidJSON      = Code{"invalid_json", http.StatusBadRequest}       // not JSON as we read it: syntax, duplicates, depth, UTF-8
+	InvalidJSON      = Code{"invalid_json", http.StatusBadRequest}       // not JSON as we read it: syntax, duplicates, UTF-8
 	InvalidBody      = Code{"invalid_body", http.StatusBadRequest}       // JSON that does not fit the document
 	InvalidParameter = Code{"invalid_parameter", http.StatusBadRequest}  // a query, path or header value that does not fit the document
 	InvalidID        = Code{"invalid_id", http.StatusBadRequest}         // not 26 characters of a-z and 2-7

@@ -7,8 +7,9 @@ import (
 	"iter"
 	"slices"
 
+	strict "github.com/go-json-experiment/json"
+
 	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/webrole/internal/strictjson"
 )
 
 // JSON reads an array of objects with the members bib, name, sex, age and
@@ -58,12 +59,9 @@ var members = []string{"bib", "name", "sex", "age", "finishedAt"}
 
 // object reads one element, as strictly as every other body of the API.
 func object(line int, element json.RawMessage) registrations.Row {
-	if _, err := strictjson.Parse(element); err != nil {
-		return unreadable(line, "the element is not strict JSON")
-	}
 	var given map[string]json.RawMessage
-	if err := json.Unmarshal(element, &given); err != nil || given == nil {
-		return unreadable(line, "the element is no object")
+	if err := strict.Unmarshal(element, &given); err != nil || given == nil {
+		return unreadable(line, "the element is no object, or not strict JSON")
 	}
 	for name := range given {
 		if !slices.Contains(members, name) {
