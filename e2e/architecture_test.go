@@ -85,6 +85,9 @@ func TestArchitectureImportsPointOneWay(t *testing.T) {
 			return strings.Contains(first, ".") && !in(path, "shared/video") && path != "github.com/google/go-cmp/cmp" &&
 				!strings.HasPrefix(path, "pgregory.net/rapid")
 		}},
+		{"early work can be left out: only the mains register it", "shared", "shared/early", tree("shared/early")},
+		{"early work can be left out: only the mains register it", "webrole/internal", "", tree("shared/early")},
+		{"early work can be left out: only the mains register it", "workerrole/internal", "", tree("shared/early")},
 		{"only one package drives ffmpeg", "", "workerrole/internal/ffmpeg", module("github.com/u2takey/ffmpeg-go")},
 		{"only one package knows about credentials", "", "shared/azstorage", module("github.com/Azure/azure-sdk-for-go/sdk/azidentity")},
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
+	"github.com/cutroom/cutroom/shared/early"
 	"github.com/cutroom/cutroom/shared/process"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
@@ -92,8 +93,10 @@ func open(ctx context.Context, cfg config) (*role, error) {
 		return rec.Video.Title, err
 	}})
 	measured.show(shown)
+	uploads := upload.New(account, blobs, videos, cfg.UploadMemory)
+	uploads.Early = early.New(videos, blobs)
 	api, err := httpapi.New(httpapi.Parts{
-		Videos: videos, Blobs: blobs, Uploads: upload.New(account, blobs, videos, cfg.UploadMemory),
+		Videos: videos, Blobs: blobs, Uploads: uploads,
 		Catalog: catalog.New(account), Search: searchindex.New(account),
 		Races: registrations.New(account), Views: views.New(account),
 		Workers: register, Keys: keys, Trail: trail, Queues: queues, Board: shown, Prices: cfg.Prices, Links: cfg.Links,

@@ -64,7 +64,7 @@ func TestPoisonIsRedriven(t *testing.T) {
 		t.Fatalf("receive: %d, %v", len(leases), err)
 	}
 	key := workflow.Key{ID: video.ID(v.Id), Generation: 1, Step: workflow.StepProbe}
-	if err := s.videos.FailStep(ctx, key, time.Now(), &video.Failure{Code: video.ProcessingFailed, Detail: "tried too often"}); err != nil {
+	if err := s.videos.FailStep(ctx, key, &video.Failure{Code: video.ProcessingFailed, Detail: "tried too often"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := leases[0].Poison(ctx, "tried too often", nil); err != nil {

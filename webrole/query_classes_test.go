@@ -330,7 +330,7 @@ func (w *world) endClips() {
 	clips, _, err := w.videos.Clips(w.t.Context(), w.id, 100, "")
 	for _, clip := range clips {
 		if err == nil && clip.State != videostore.StepDone {
-			err = w.videos.FailStep(w.t.Context(), clip.Key, time.Now(), &video.Failure{Code: "test", Detail: "test"})
+			err = w.videos.FailStep(w.t.Context(), clip.Key, &video.Failure{Code: "test", Detail: "test"})
 		}
 	}
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/early/earlytest"
 	"github.com/cutroom/cutroom/shared/sourceparts"
-	"github.com/cutroom/cutroom/shared/sourceparts/partstest"
 	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -30,19 +30,13 @@ import (
 // sending is an upload in parts, as the web role takes it.
 type sending struct {
 	bench
-	*partstest.Sending
+	*earlytest.Sending
 	t *testing.T
 }
 
 func (b bench) send(t *testing.T, content []byte, parts int) *sending {
 	t.Helper()
-	layout := partstest.Layout(content, parts)
-	v := video.Video{ID: video.NewID(), Title: "A clip", Owner: video.LocalOwner, Channel: "tests", State: video.AwaitingUpload, Visibility: video.Public, Priority: video.Normal,
-		CreatedAt: time.Now().UTC(), Upload: partstest.Upload(layout)}
-	if _, err := b.videos.Create(t.Context(), v); err != nil {
-		t.Fatal(err)
-	}
-	return &sending{bench: b, t: t, Sending: partstest.New(t, b.videos, b.blobs, v.ID, layout, content)}
+	return &sending{bench: b, t: t, Sending: earlytest.New(t, b.videos, b.blobs, b.inParts(t, content, parts))}
 }
 
 // until tells of what is held until the video is as it should be.
@@ -189,7 +183,7 @@ func TestPlayableWhileItUploads(t *testing.T) {
 				s.Beginning(partsOfClip * 2 / 3)
 				if c.waits {
 					s.until(4*time.Minute, func(view videostore.View) error {
-						if !view.Video.Upload.DeferToComplete && len(view.Video.Upload.PriorityParts) == 0 {
+						if view.Video.Upload.ProbeTries == 0 {
 							return errors.New("it was not looked at")
 						}
 						return nil
@@ -258,7 +252,7 @@ func TestEveryClipIsTheSameWhileItUploads(t *testing.T) {
 				if chunk, _ := view.Find(1, workflow.StepEncode, 0); chunk.State == videostore.StepDone {
 					early.Add(1)
 				}
-				t.Logf("late %v, %d of %d parts, %v", view.Video.Upload.DeferToComplete, len(s.Sent), parts, done(view))
+				t.Logf("%d tries, %d of %d parts, %v", view.Video.Upload.ProbeTries, len(s.Sent), parts, done(view))
 				s.Complete()
 				whole.Complete()
 				s.until(4*time.Minute, ready)
@@ -274,11 +268,14 @@ func TestEveryClipIsTheSameWhileItUploads(t *testing.T) {
 	}
 }
 
-// rests holds when everything is made of what is held that can be. A chunk's needs are a
-// guess that may be too low, so it must be made when one part more than that is there.
+// rests holds when everything is made of what is held that can be. What a chunk needs is a
+// guess that may be too low, so it must be made when two parts more than its share are there.
 func (s *sending) rests(view videostore.View) error {
 	plan, planned := view.Plans[1]
-	if view.Video.Upload.DeferToComplete || len(s.Sent) == s.Layout.Count() { // only complete is missing
+	if len(s.Sent) == s.Layout.Count() { // only complete is missing
+		return nil
+	}
+	if gaveUp := view.Video.Upload.ProbeTries > 5; gaveUp {
 		return nil
 	}
 	if !planned {
@@ -288,9 +285,10 @@ func (s *sending) rests(view videostore.View) error {
 	for s.Sent[head] {
 		head++
 	}
-	for i, needs := range plan.Needs.Chunks {
-		if chunk, _ := view.Find(1, workflow.StepEncode, i); needs < head && chunk.State != videostore.StepDone {
-			return fmt.Errorf("chunk %d, which needs %d parts, is not made of %d", i, needs, head)
+	for i := range plan.Chunks[1:] { // all but the last
+		share := (plan.Start(i+1) + 1) / plan.DurationSeconds * float64(s.Layout.Count())
+		if chunk, _ := view.Find(1, workflow.StepEncode, i); share+2 < float64(head) && chunk.State != videostore.StepDone {
+			return fmt.Errorf("chunk %d, which needs %.1f parts, is not made of %d", i, share, head)
 		}
 	}
 	return nil
@@ -324,55 +322,11 @@ func (s *sending) same(whole *sending) (view videostore.View, outputs int) {
 	if diff := cmp.Diff(want, sums); diff != "" || len(sums) == 0 {
 		s.t.Errorf("%d outputs (-whole +while it uploads):\n%s", len(sums), diff)
 	}
-	ignore := cmpopts.IgnoreFields(video.Plan{}, "Needs", "Copy") // a copy has a name of its own
+	ignore := cmpopts.IgnoreFields(video.Plan{}, "Copy") // a copy has a name of its own
 	if diff := cmp.Diff(other.Plans[1], view.Plans[1], ignore); diff != "" {
 		s.t.Errorf("plans (-whole +while it uploads):\n%s", diff)
 	}
 	return view, len(sums)
-}
-
-// TestPartOfACompleteUploadChanges: after the last byte a part in the middle is replaced,
-// or is gone. The first attempt that meets it finds out, and the video says so.
-func TestPartOfACompleteUploadChanges(t *testing.T) {
-	t.Parallel()
-	for name, spoil := range map[string]func(s *sending, part string) error{
-		"replaced": func(s *sending, part string) error {
-			r := s.Layout.Range(3)
-			_, err := s.blobs.Put(t.Context(), video.SourcesContainer, part, s.Content[:r.Length], blobstore.Options{})
-			return err
-		},
-		"missing": func(s *sending, part string) error {
-			return s.blobs.Delete(t.Context(), video.SourcesContainer, part)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			content, err := os.ReadFile(clip(t, 4))
-			if err != nil {
-				t.Fatal(err)
-			}
-			b := newBench(t)
-			s := b.send(t, content, 6)
-			s.Complete()
-			if err := spoil(s, sourceparts.Name(s.ID, s.Layout, 3)); err != nil {
-				t.Fatal(err)
-			}
-			stop := b.work(t)
-			azuritetest.Eventually(t, time.Minute, func() error {
-				view, err := b.videos.View(t.Context(), s.ID)
-				switch {
-				case err != nil:
-					return err
-				case view.Video.State != video.Failed:
-					return fmt.Errorf("state %s: %v", view.Video.State, done(view))
-				case view.Video.Error.Code != video.SourceChanged:
-					t.Fatalf("failed with %+v, want %s", view.Video.Error, video.SourceChanged)
-				}
-				return nil
-			})
-			stop()
-		})
-	}
 }
 
 // TestPartIsReplacedBeforeTheLastByte: the first chunks were made from a part that then

@@ -19,6 +19,7 @@ import (
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/catalog"
 	"github.com/cutroom/cutroom/shared/duplicates"
+	"github.com/cutroom/cutroom/shared/early"
 	"github.com/cutroom/cutroom/shared/process"
 	"github.com/cutroom/cutroom/shared/provision"
 	"github.com/cutroom/cutroom/shared/registrations"
@@ -163,7 +164,7 @@ func (r *role) consumer() (*consumer.Consumer, error) {
 			return nil, fmt.Errorf("step %q is listed in workerrole/main.go: declare it in workflow.Steps", s.Name())
 		}
 		handlers[s.Name()] = &pipeline.Runner{Videos: r.videos, Blobs: r.blobs, Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, FreeSpace: r.cfg.ScratchFree, Watch: 5 * time.Second, Log: r.log,
-			CheckHost: r.checkHost, Delivered: r.measured.delivered, Ended: r.measured.ended}
+			Early: early.New(r.videos, r.blobs), CheckHost: r.checkHost, Delivered: r.measured.delivered, Ended: r.measured.ended}
 	}
 	for _, declared := range workflow.Steps {
 		if handlers[declared.Name] == nil {

@@ -155,6 +155,50 @@ func TestReplacedSourceFailsTheVideo(t *testing.T) {
 	stop()
 }
 
+// TestPartOfACompleteUploadChanges: after the last byte a part in the middle is replaced,
+// or is gone. The first attempt that meets it finds out, and the video says so.
+func TestPartOfACompleteUploadChanges(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(b bench, s *partstest.Sending, part string) error{
+		"replaced": func(b bench, s *partstest.Sending, part string) error {
+			r := s.Layout.Range(3)
+			_, err := b.blobs.Put(t.Context(), video.SourcesContainer, part, s.Content[:r.Length], blobstore.Options{})
+			return err
+		},
+		"missing": func(b bench, _ *partstest.Sending, part string) error {
+			return b.blobs.Delete(t.Context(), video.SourcesContainer, part)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			content, err := os.ReadFile(clip(t, 4))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := newBench(t)
+			s := b.inParts(t, content, 6)
+			s.Complete()
+			if err := spoil(b, s, sourceparts.Name(s.ID, s.Layout, 3)); err != nil {
+				t.Fatal(err)
+			}
+			stop := b.work(t)
+			azuritetest.Eventually(t, time.Minute, func() error {
+				view, err := b.videos.View(t.Context(), s.ID)
+				switch {
+				case err != nil:
+					return err
+				case view.Video.State != video.Failed:
+					return fmt.Errorf("state %s: %+v", view.Video.State, view.Steps)
+				case view.Video.Error.Code != video.SourceChanged:
+					t.Fatalf("failed with %+v, want %s", view.Video.Error, video.SourceChanged)
+				}
+				return nil
+			})
+			stop()
+		})
+	}
+}
+
 // bench is a storage account with one video that waits for its bytes.
 type bench struct {
 	account *azstorage.Account
@@ -184,6 +228,18 @@ func newBench(t *testing.T) bench {
 func (b bench) begin(t *testing.T, path string) *partstest.Sending {
 	t.Helper()
 	return partstest.Begin(t, b.videos, b.blobs, b.id, path)
+}
+
+// inParts makes a video whose upload comes in about so many parts.
+func (b bench) inParts(t *testing.T, content []byte, parts int) *partstest.Sending {
+	t.Helper()
+	layout := partstest.Layout(content, parts)
+	v := video.Video{ID: video.NewID(), Title: "A clip", Owner: video.LocalOwner, Channel: "tests", State: video.AwaitingUpload, Visibility: video.Public, Priority: video.Normal,
+		CreatedAt: time.Now().UTC(), Upload: partstest.Upload(layout)}
+	if _, err := b.videos.Create(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	return partstest.New(t, b.videos, b.blobs, v.ID, layout, content)
 }
 
 // work runs a worker role. stop ends it and checks that it leaves nothing behind.

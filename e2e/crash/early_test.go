@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cutroom/cutroom/e2e/stack"
+	"github.com/cutroom/cutroom/shared/early/earlytest"
 	"github.com/cutroom/cutroom/shared/sourceparts/partstest"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
@@ -29,7 +30,7 @@ func whileItUploads(some ...string) []string {
 }
 
 // reaches sends half of a film until a worker is at its point.
-func (l *lane) reaches(point string, there func() bool) *partstest.Sending {
+func (l *lane) reaches(point string, there func() bool) *earlytest.Sending {
 	l.t.Helper()
 	u := l.begin(growing)
 	u.Beginning(u.Layout.Count() / 2)
@@ -148,7 +149,7 @@ func TestAbandonedUploadLeavesNothing(t *testing.T) {
 }
 
 // begin announces a video and lays out its file in 24 parts.
-func (l *lane) begin(c *clip) *partstest.Sending {
+func (l *lane) begin(c *clip) *earlytest.Sending {
 	l.t.Helper()
 	path, err := c.path()
 	if err != nil {
@@ -170,5 +171,5 @@ func (l *lane) begin(c *clip) *partstest.Sending {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	return partstest.New(l.t, l.videos, l.blobs, id, layout, content)
+	return earlytest.New(l.t, l.videos, l.blobs, partstest.New(l.t, l.videos, l.blobs, id, layout, content))
 }

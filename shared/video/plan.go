@@ -26,9 +26,6 @@ type Plan struct {
 	// Promises are the steps that this generation has after its first one: what is
 	// declared later is not waited for.
 	Promises []Promise `json:"promises,omitempty"`
-	// Needs is set in a plan that was made while the upload was going on. It has a
-	// property of its own in the plan's row.
-	Needs *Needs `json:"-"`
 
 	DurationSeconds float64 `json:"durationSeconds"`
 	Width           int     `json:"width"`             // displayed pixels of the source
@@ -59,14 +56,6 @@ type Heard struct {
 	Track    int  `json:"track,omitempty"`    // which audio stream, counted from 0
 	Discrete bool `json:"discrete,omitempty"` // its channels have no names: the first two are heard
 	Pair     bool `json:"pair,omitempty"`     // it and the next are the left and the right channel
-}
-
-// Needs says how many parts of an upload, counted from the first, must be there for each
-// chunk and each portion of sound of a plan that was made before all of them were. What
-// needs more parts than the upload has waits until the upload is complete.
-type Needs struct {
-	Chunks []int `json:"chunks"`
-	Sound  []int `json:"sound,omitempty"`
 }
 
 // Blob is one version of a blob in container "sources".

@@ -14,7 +14,7 @@ type State string
 
 // The states, as the API shows them.
 const (
-	AwaitingUpload State = "awaiting_upload" // metadata is known, not all bytes are: see Video.ProcessedEarly
+	AwaitingUpload State = "awaiting_upload" // metadata is known, not all bytes are: see Video.Working
 	Uploaded       State = "uploaded"        // all parts are there and a probe is promised
 	Processing     State = "processing"      // probed: chunks are planned and being encoded
 	Ready          State = "ready"           // everything is written
@@ -154,9 +154,6 @@ type Upload struct {
 	PriorityParts []int `json:"wants,omitempty"`
 	// ProbeTries counts how often the first step missed parts.
 	ProbeTries int `json:"looks,omitempty"`
-	// DeferToComplete says that no more work is promised before all of it is there: the file cannot
-	// be read earlier, or a step failed, which is final only when the upload is.
-	DeferToComplete bool `json:"late,omitempty"`
 }
 
 // Race ties a video to an event, so that finishers are found in it (paper row T7).
@@ -165,14 +162,11 @@ type Race struct {
 	FirstFrameAt time.Time `json:"firstFrameAt"` // wall-clock time of the first frame
 }
 
-// ProcessedEarly reports whether work was begun on a file that is still being sent.
-func (v Video) ProcessedEarly() bool {
-	return v.State == AwaitingUpload && v.Upload != nil && v.Upload.Started
-}
-
 // Working reports whether steps that make a video may run: see State.Active. It is also
 // true of a video whose upload is going on, when work on it was begun.
-func (v Video) Working() bool { return v.State.Active() || v.ProcessedEarly() }
+func (v Video) Working() bool {
+	return v.State.Active() || v.State == AwaitingUpload && v.Upload != nil && v.Upload.Started
+}
 
 // Playing returns the generation that playback shows: the finished one, or the
 // one being made while none is finished.

@@ -124,7 +124,7 @@ func TestStepsThatFailAlone(t *testing.T) {
 				if open := ready(100).OpenOptional(); len(open) == 0 {
 					t.Error("what is promised is not open")
 				}
-				if err := s.FailStep(t.Context(), k, time.Now(), failure); err != nil { // poison, never claimed
+				if err := s.FailStep(t.Context(), k, failure); err != nil { // poison, never claimed
 					t.Fatal(err)
 				}
 			}
@@ -278,7 +278,7 @@ func TestPlanOfAReleaseThatDeclaredTheStepElsewhere(t *testing.T) {
 			return errors.Join(c.Fail(t.Context(), failure), c.Follow(t.Context()))
 		},
 		"poison": func(t *testing.T, s *videostore.Store, k workflow.Key) error {
-			return s.FailStep(t.Context(), k, time.Now(), failure)
+			return s.FailStep(t.Context(), k, failure)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

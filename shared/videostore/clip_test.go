@@ -216,7 +216,7 @@ func TestClipFailsAlone(t *testing.T) {
 			}
 			return c.Fail(t.Context(), failure)
 		},
-		"attempts used up": func(k workflow.Key) error { return s.FailStep(t.Context(), k, time.Now(), failure) },
+		"attempts used up": func(k workflow.Key) error { return s.FailStep(t.Context(), k, failure) },
 	} {
 		k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepClip, Index: len(name), Frames: 9}
 		asked, err := s.RequestClip(t.Context(), k, video.LocalOwner)
@@ -278,7 +278,7 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: "late"}}); !errors.Is(err, videostore.ErrGone) {
 		t.Errorf("late commit: %v, want ErrGone", err)
 	}
-	if err := s.FailStep(t.Context(), k, time.Now(), &video.Failure{}); err != nil {
+	if err := s.FailStep(t.Context(), k, &video.Failure{}); err != nil {
 		t.Errorf("late failure: %v", err)
 	}
 	if _, err := s.Erase(t.Context(), id, true); err != nil {
@@ -339,7 +339,7 @@ func TestClipKeepsItsGeneration(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.Frames = 10
-	if err := s.FailStep(t.Context(), other, time.Now(), &video.Failure{Code: video.ProcessingFailed}); err != nil {
+	if err := s.FailStep(t.Context(), other, &video.Failure{Code: video.ProcessingFailed}); err != nil {
 		t.Fatal(err)
 	}
 	for states, want := range map[int]int{0: 2, 1: 0} {
@@ -469,7 +469,7 @@ func TestStepFailsDuringADelete(t *testing.T) {
 	t.Parallel()
 	late, s, id, erased := erasedMeanwhile(t, func(s *videostore.Store, _ *outgoing) video.ID { return uploaded(t, s) })
 	k := workflow.Key{ID: id, Generation: 1, Step: workflow.StepProbe} // never claimed: it has no row
-	if err := late.FailStep(t.Context(), k, time.Now(), &video.Failure{Code: video.ProcessingFailed}); err != nil || !erased.Load() {
+	if err := late.FailStep(t.Context(), k, &video.Failure{Code: video.ProcessingFailed}); err != nil || !erased.Load() {
 		t.Errorf("FailStep = %v; erased in between: %t", err, erased.Load())
 	}
 	if n, err := s.Sweep(t.Context(), id); err != nil || n != 0 {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
@@ -21,11 +20,8 @@ type Commit struct {
 	// object. Bounds: video.MaxFiles, video.MaxFacts (bytes).
 	Files []video.File
 	Facts any
-	// Head is how many parts of the upload were there, counted from the first, when a
-	// plan with Needs was made.
-	Head int
-	// Read is what was read of an upload that was still going on; the last step compares it with what was committed.
-	Read sourceparts.Versions
+	// Read is what was read of an upload that was still going on: package early.
+	Read string
 }
 
 // changesVideo reports whether the commit changes META, so that the lists and the

@@ -32,7 +32,7 @@ func promisedSince(v video.Video, plan video.Plan, before, now fanOutCursor) (me
 	for i, more := 0, true; more; i++ {
 		more = false
 		for _, p := range promised {
-			if i < p.Items && now.promises(p.Step, i) && !before.promises(p.Step, i) {
+			if i < p.Items && now.promises(plan, p.Step, i) && !before.promises(plan, p.Step, i) {
 				messages = append(messages, messageFor(v, plan, p.Step, i))
 			}
 			more = more || i+1 < p.Items
@@ -55,6 +55,20 @@ func messageFor(v video.Video, plan video.Plan, step workflow.Step, index int) O
 	return message
 }
 
+// planned is what the commit of a plan writes beside the step row and META, and what it
+// promises: while the upload goes on, nothing yet.
+func (c *Claim) planned(plan video.Plan) ([]tablestore.Op, []OutboxMessage, error) {
+	id, r := c.Step.Key.ID, fanOutCursor{Chunks: min(window, len(plan.Chunks))}
+	if c.Video.State == video.AwaitingUpload {
+		r = nothing
+	}
+	row, err := planRow(id, plan)
+	return []tablestore.Op{
+		{Kind: tablestore.OpUpsert, Entity: row},
+		{Kind: tablestore.OpUpsert, Entity: r.row(id, plan.Generation)},
+	}, promisedSince(c.Video, plan, nothing, r), err
+}
+
 // probeMessage asks for the step that plans a generation.
 func probeMessage(v video.Video) OutboxMessage {
 	return messageFor(v, video.Plan{}, workflow.OnlyStepIn(workflow.First), 0)
@@ -65,7 +79,7 @@ func probeMessage(v video.Video) OutboxMessage {
 func (c *Claim) fanOut(ctx context.Context, commit Commit) (ops []tablestore.Op, next []OutboxMessage, err error) {
 	switch step := c.Step.Key.Declared(); {
 	case commit.Plan != nil:
-		ops, next, err = c.planned(commit)
+		ops, next, err = c.planned(*commit.Plan)
 	case step.Makes == workflow.Pictures:
 		ops, next, err = c.advance(ctx)
 	case step.Stage == workflow.Last:
@@ -119,8 +133,7 @@ func (v View) RequestMissing(key workflow.Key) (asked bool, since time.Time) {
 	case workflow.AfterReady:
 		after = workflow.Last
 	case workflow.Part:
-		r := v.cursor[key.Generation]
-		if !r.promises(step, key.Index) {
+		if r, plan := v.cursor[key.Generation], v.Plans[key.Generation]; !r.promises(plan, step, key.Index) {
 			return false, time.Time{}
 		}
 		if step.Count == workflow.PerChunk && key.Index >= window {
@@ -139,38 +152,35 @@ func (v View) RequestMissing(key workflow.Key) (asked bool, since time.Time) {
 func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []OutboxMessage, error) {
 	id, plan := c.Step.Key.ID, c.Plan
 	before, err := c.store.promised(ctx, id, plan)
-	c.promised = before.chunks
-	if err != nil || before.chunks >= len(plan.Chunks) {
+	c.promised = before.Chunks
+	if err != nil || before.Partial || before.Chunks >= len(plan.Chunks) {
 		return nil, nil, err
 	}
-	r := before
-	if r.early && r.chunks >= r.arrived {
-		r.deferred++ // the next one is promised when its bytes are there
-		return []tablestore.Op{r.replace(id, plan)}, nil, nil
-	}
-	r.chunks++
-	next := promisedSince(r.urgency(c.Video), plan, before, r)
+	v, r := c.Video, before
+	v.State = video.Processing // the claim may have read META before the upload was complete
+	r.Chunks++
+	next := promisedSince(v, plan, before, r)
 	// An error here does not fail the commit: the window then stays as it is.
-	if waiting, err := c.store.sender.Waiting(ctx, next[0].Queue); err == nil && !waiting && r.chunks < r.limit(plan) {
-		r.chunks++
-		next = promisedSince(r.urgency(c.Video), plan, before, r)
+	if waiting, err := c.store.sender.Waiting(ctx, next[0].Queue); err == nil && !waiting && r.Chunks < len(plan.Chunks) {
+		r.Chunks++
+		next = promisedSince(v, plan, before, r)
 	}
-	c.promised = r.chunks
+	c.promised = r.Chunks
 	return []tablestore.Op{r.replace(id, plan)}, next, nil
 }
 
 // Missing returns the messages for all steps of the newest generation that were promised
-// and have not ended. A retry and the reconciler send them again.
+// and have not ended. A retry and the reconciler send them again. None while the upload goes
+// on: Uploaded promises all that is open then.
 func (v View) Missing() []OutboxMessage {
-	early := v.Video.State == video.AwaitingUpload
-	if early && !v.beganEarly() {
+	if v.Video.State == video.AwaitingUpload {
 		return nil
 	}
 	if first := probeMessage(v.Video); v.open(first) {
 		return []OutboxMessage{first}
 	}
 	plan := v.Plans[v.Video.Generation]
-	if missing := slices.DeleteFunc(promisedSince(v.Video, plan, nothing, v.cursor[plan.Generation]), v.ended); len(missing) > 0 || early {
+	if missing := slices.DeleteFunc(promisedSince(v.Video, plan, nothing, v.cursor[plan.Generation]), v.ended); len(missing) > 0 {
 		return missing
 	}
 	if last := messageFor(v.Video, plan, workflow.OnlyStepIn(workflow.Last), 0); v.open(last) {
@@ -261,7 +271,7 @@ func (v View) ended(i OutboxMessage) bool {
 // once; the insert of the last step's row picks one. Returns whether this call did. Safe to repeat.
 func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
 	// While chunks are not promised yet, parts are missing: skip the query.
-	if r, err := s.promised(ctx, id, plan); err != nil || r.chunks < len(plan.Chunks) {
+	if r, err := s.promised(ctx, id, plan); err != nil || r.Chunks < len(plan.Chunks) {
 		return false, err
 	}
 	return s.promiseLast(ctx, id, plan)

@@ -189,7 +189,7 @@ func TestAttemptsThatOthersEnd(t *testing.T) {
 	if err := claimed(t, s, tried, "failing").MarkRetry(t.Context(), errors.New("no luck")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.FailStep(t.Context(), tried, time.Now(), &video.Failure{Code: video.ProcessingFailed, Detail: "given up"}); err != nil {
+	if err := s.FailStep(t.Context(), tried, &video.Failure{Code: video.ProcessingFailed, Detail: "given up"}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"1 failing failed"}, told(row(t, s, tried).AllAttempts())); diff != "" {

@@ -48,25 +48,22 @@ func (s *Store) Uploaded(ctx context.Context, id video.ID, epoch, etag string) (
 			return nil, nil, ErrChanged
 		}
 		v.SizeBytes, v.SourceETag, v.UploadedAt = v.Upload.Bytes, etag, now()
-		return s.completeUpload(ctx, v)
+		if v.Chunks > 0 {
+			return s.promiseRest(ctx, v)
+		}
+		v.State = video.Uploaded
+		return []OutboxMessage{s.FirstStep(ctx, v), FollowMessage()}, nil, nil
 	})
 }
 
-// completeUpload sets the state of a video whose upload is complete, and returns what is
-// promised then: the first step, or whatever is open of a plan that was made earlier.
-func (s *Store) completeUpload(ctx context.Context, v *video.Video) ([]OutboxMessage, []tablestore.Op, error) {
-	if v.ProcessedEarly() && v.Chunks > 0 {
-		return s.promiseRemaining(ctx, v)
-	}
-	promised := v.ProcessedEarly() && !v.Upload.DeferToComplete && len(v.Upload.PriorityParts) == 0
-	if !v.ProcessedEarly() {
+// FirstStep asks for the first step of a video. It chooses the lane, unless work on the
+// upload was begun.
+func (s *Store) FirstStep(ctx context.Context, v *video.Video) OutboxMessage {
+	if !v.Upload.Started {
 		v.Lane, v.Bulk = s.sender.Lane(ctx, v.Channel, v.Priority == video.High)
 	}
-	v.State, v.Generation = video.Uploaded, max(1, v.Generation)
-	if promised { // the first step is on its way, or reads what has arrived by now
-		return []OutboxMessage{FollowMessage()}, nil, nil
-	}
-	return []OutboxMessage{probeMessage(*v), FollowMessage()}, nil, nil
+	v.Generation = max(1, v.Generation)
+	return probeMessage(*v)
 }
 
 // Cancel stops a video that is not finished. Running steps notice it and stop. Messages

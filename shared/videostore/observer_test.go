@@ -45,7 +45,7 @@ func TestCommitsAreToldOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			out.broken = errors.New("queue is away")
-			if err := s.FailStep(t.Context(), key(id, workflow.StepFinish, 0), time.Now(), &video.Failure{Code: video.ProcessingFailed}); !errors.Is(err, out.broken) {
+			if err := s.FailStep(t.Context(), key(id, workflow.StepFinish, 0), &video.Failure{Code: video.ProcessingFailed}); !errors.Is(err, out.broken) {
 				t.Fatalf("%v, want the sender's error", err)
 			}
 			want := []string{

@@ -47,27 +47,13 @@ func planRow(id video.ID, plan video.Plan) (tablestore.Entity, error) {
 	if err != nil {
 		return tablestore.Entity{}, fmt.Errorf("encode plan of %s: %w", id, err)
 	}
-	row := tablestore.Entity{
+	return tablestore.Entity{
 		PartitionKey: string(id), RowKey: planKey(plan.Generation),
 		Props: map[string]any{"Doc": string(doc)},
-	}
-	if plan.Needs != nil {
-		needs, err := json.Marshal(plan.Needs)
-		if err != nil {
-			return tablestore.Entity{}, fmt.Errorf("encode what the plan of %s needs: %w", id, err)
-		}
-		row.Props["Needs"] = string(needs)
-	}
-	return row, nil
+	}, nil
 }
 
 func readPlan(row tablestore.Entity) (plan video.Plan, _ error) {
-	if err := row.JSON("Doc", &plan); err != nil {
-		return plan, err
-	}
-	if row.String("Needs") == "" {
-		return plan, nil
-	}
-	plan.Needs = &video.Needs{}
-	return plan, row.JSON("Needs", plan.Needs)
+	err := row.JSON("Doc", &plan)
+	return plan, err
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/storable"
 	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
@@ -50,9 +49,9 @@ type Step struct {
 	Error      *video.Failure  // of the last failed attempt
 	Output     json.RawMessage // of the attempt that committed
 	History    History         `row:"-"` // of the attempts that have ended: see AllAttempts
-	// Read are the parts that the attempt that committed read while the upload was still
-	// going on.
-	Read sourceparts.Versions
+	// Read is what the attempt that committed read of an upload that was still going on:
+	// package early.
+	Read string
 
 	// WrittenAt is when the row was last written, by this machine's clock.
 	WrittenAt time.Time `row:"-"`

@@ -621,3 +621,12 @@ func TestPlansKnownAreBounded(t *testing.T) {
 		t.Errorf("%d plans are remembered, want %d", n, videostore.MaxPlans)
 	}
 }
+
+func claimOf(t *testing.T, s *videostore.Store, k workflow.Key) *videostore.Claim {
+	t.Helper()
+	c, err := s.Claim(t.Context(), k, "message "+k.ItemID(), "worker", time.Time{})
+	if err != nil {
+		t.Fatalf("%s: %v", k, err)
+	}
+	return c
+}

@@ -112,8 +112,11 @@ func (v *View) read(row tablestore.Entity) (take func(), err error) {
 		rec, err := readMeta(row)
 		return func() { v.Record = rec }, err
 	case "NEXT":
-		_, err = fmt.Sscanf(row.RowKey, "NEXT:%d", &generation)
-		return func() { v.cursor[generation] = readFanOutCursor(row) }, err
+		cursor, err := readFanOutCursor(row)
+		if err == nil {
+			_, err = fmt.Sscanf(row.RowKey, "NEXT:%d", &generation)
+		}
+		return func() { v.cursor[generation] = cursor }, err
 	case "OUT":
 		return func() { v.Promised = true }, nil
 	case "PLAN":

@@ -55,7 +55,7 @@ const leadChunks = 3
 // urgent slot all the time. Reprocessing, and work during the upload, have a low priority.
 func chooseChunkQueue(v video.Video, _ video.Plan, index int) string {
 	switch {
-	case v.Serving > 0, v.ProcessedEarly() && index >= leadChunks:
+	case v.Serving > 0, v.State == video.AwaitingUpload && index >= leadChunks:
 		return EncodeLow
 	case v.Bulk && index == 0:
 		return EncodeHigh

@@ -1,5 +1,4 @@
-// Package partstest sends an upload in parts as the test wishes, and tells the store of
-// what has arrived as the web role does: for tests of what is made while it is sent.
+// Package partstest sends an upload in parts as the test wishes.
 package partstest
 
 import (
@@ -74,40 +73,14 @@ func (s *Sending) Part(n int) {
 	}
 }
 
-// Beginning sends the last part and so many of the first.
-func (s *Sending) Beginning(head int) {
-	s.t.Helper()
-	for n := range head {
-		s.Part(n)
-	}
-	s.Part(s.Layout.Count() - 1)
-}
-
-func (s *Sending) held() []sourceparts.Part {
+// Held are the parts that are there.
+func (s *Sending) Held() []sourceparts.Part {
 	s.t.Helper()
 	held, err := sourceparts.Held(s.t.Context(), s.blobs, s.ID, s.Layout)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return held
-}
-
-// Arrived tells of what is held, and sends what is wanted until nothing more is.
-func (s *Sending) Arrived() video.Video {
-	s.t.Helper()
-	for {
-		rec, err := s.videos.Arrived(s.t.Context(), s.ID, s.held())
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		before := len(s.Sent)
-		for _, n := range rec.Video.Upload.PriorityParts {
-			s.Part(n)
-		}
-		if len(s.Sent) == before {
-			return rec.Video
-		}
-	}
 }
 
 // Complete sends the rest, and says that it is all.
@@ -124,7 +97,7 @@ func (s *Sending) Manifest() (etag string) {
 	for n := range s.Layout.Count() {
 		s.Part(n)
 	}
-	etag, err := sourceparts.PutManifest(s.t.Context(), s.blobs, s.ID, sourceparts.Manifest{Layout: s.Layout, Parts: s.held()})
+	etag, err := sourceparts.PutManifest(s.t.Context(), s.blobs, s.ID, sourceparts.Manifest{Layout: s.Layout, Parts: s.Held()})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -61,9 +61,10 @@ func (s *Service) Begin(ctx context.Context, id video.ID, size int64, anew bool)
 	if err := s.sniffParts(ctx, rec.Video, held); err != nil {
 		return Progress{}, err
 	}
-	// After the look at its first bytes, because work may begin now.
-	if rec, err = s.videos.Arrived(ctx, id, held); err != nil {
-		return Progress{}, err
+	if s.Early != nil { // after the look at its first bytes, because work may begin now
+		if rec, err = s.Early.Arrived(ctx, id, held); err != nil {
+			return Progress{}, err
+		}
 	}
 	return s.sending(ctx, rec.Video, held)
 }
@@ -176,13 +177,8 @@ func (s *Service) sniffParts(ctx context.Context, v video.Video, held []sourcepa
 	return nil
 }
 
-// lastParts is how many parts of the end work waits for before it was asked: the last
-// seconds are rarely in the last part alone, and asking for more takes a second.
-const lastParts = 2
-
-// sending signs keys for the parts that are to be sent next: those that work waits for,
-// which are the first, the last ones and those it asked for, and then the others in
-// order.
+// sending signs keys for the parts that are to be sent next: those that work waits for, and
+// then the others in order.
 func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts.Part) (Progress, error) {
 	l, _ := sourceparts.LayoutOf(v.Upload)
 	there := make(map[int]bool, len(held))
@@ -191,18 +187,15 @@ func (s *Service) sending(ctx context.Context, v video.Video, held []sourceparts
 	}
 	var order []int
 	add := func(n int) {
-		if n >= 0 && n < l.Count() && !there[n] && len(order) < maxTickets {
+		if !there[n] && len(order) < maxTickets {
 			there[n] = true // once
 			order = append(order, n)
 		}
 	}
-	add(0)
-	add(l.Count() - 1)
-	for i := 1; i < lastParts && !v.Upload.Started; i++ {
-		add(l.Count() - 1 - i)
-	}
-	for _, n := range v.Upload.PriorityParts {
-		add(n)
+	if s.Early != nil {
+		for _, n := range s.Early.Wanted(v) {
+			add(n)
+		}
 	}
 	first := len(order)
 	for n := range l.Count() {

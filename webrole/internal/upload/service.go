@@ -24,6 +24,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -32,8 +33,20 @@ import (
 // MaxSize is the largest file that is taken, in bytes.
 const MaxSize = 5 << 30
 
+// Early begins work on an upload that is still going on: package early.
+type Early interface {
+	// Wanted are the parts that work waits for, in the order in which to send them.
+	Wanted(v video.Video) []int
+	// Arrived tells of the parts that are held, ascending, and returns the video with what
+	// came of it. Safe to repeat.
+	Arrived(ctx context.Context, id video.ID, held []sourceparts.Part) (videostore.Record, error)
+}
+
 // Service is safe for concurrent use.
 type Service struct {
+	// Early, if set, is told of what has arrived. Else work begins when an upload is complete.
+	Early Early
+
 	account *azstorage.Account
 	blobs   *blobstore.Store
 	videos  *videostore.Store

@@ -138,7 +138,7 @@ func (r *Runner) blameHost(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		err := next(ctx, d)
 		_, trouble := workqueue.AsDependencyError(err)
-		if err == nil || trouble || r.CheckHost == nil || context.Cause(ctx) != nil || errors.Is(err, videostore.ErrGone) || errors.As(err, new(*NotYetError)) {
+		if err == nil || trouble || r.CheckHost == nil || context.Cause(ctx) != nil || errors.Is(err, videostore.ErrGone) {
 			return err
 		}
 		_, sick := os.Stat(d.work.Dir)
@@ -190,9 +190,8 @@ func requestedAt(job *consumer.Job) time.Time {
 	return job.Item.Time
 }
 
-// Exhausted records the failure in the step row before the item becomes poison. An item
-// that was sent while the upload went on is unwanted instead: the step is done again.
-// Safe to repeat.
+// Exhausted records the failure in the step row before the item becomes poison, unless the
+// step is done again all the same. Safe to repeat.
 func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) error {
 	key, err := workflow.KeyOf(job.Item)
 	if err != nil {
@@ -201,17 +200,20 @@ func (r *Runner) Exhausted(ctx context.Context, job *consumer.Job, cause error) 
 	if !key.Declared().HasRows() { // or the reconciler would send the item again
 		return r.Videos.GaveUp(ctx, key.ID, key.Step)
 	}
+	if r.Early != nil && key.Declared().Stage != workflow.OnRequest {
+		if again, err := r.Early.Exhausted(ctx, key, requestedAt(job)); again && err == nil {
+			return workqueue.Unwanted("the step is done again with the complete upload")
+		} else if err != nil {
+			return err
+		}
+	}
 	what := "failed at every attempt"
 	var killed *consumer.KilledError
 	if errors.As(cause, &killed) {
 		what = fmt.Sprintf("needs more memory than there is: it was killed %d times", killed.Times)
 	}
-	err = r.Videos.FailStep(ctx, key, requestedAt(job), &video.Failure{
+	return r.Videos.FailStep(ctx, key, &video.Failure{
 		Code:   video.ProcessingFailed,
 		Detail: fmt.Sprintf("the %s step %s; an operator finds the reason in /ops/poison", key.Step, what),
 	})
-	if errors.Is(err, videostore.ErrPostponed) {
-		return workqueue.Unwanted(err.Error())
-	}
-	return err
 }

@@ -50,6 +50,9 @@ type Runner struct {
 	Watch     time.Duration // how often a running step checks whether its video still wants it
 	Log       *slog.Logger
 
+	// Early, if set, lets steps run while an upload goes on.
+	Early Early
+
 	// CheckHost, if set, is asked after a failure: trouble if scratch or ffmpeg do not work.
 	CheckHost func(context.Context) error
 
@@ -92,7 +95,7 @@ func (r *Runner) Handle(ctx context.Context, job *consumer.Job) error {
 		r.requireSpace,   // takes no step while the disk is nearly full
 		r.previewSeek,    // makes a preview of a part that a viewer waits for, and sends the part on
 		r.countUsage,     // counts what the attempt spends
-		r.awaitUpload,    // lets a step wait for the rest of its upload
+		r.settleEarly,    // lets a step wait for the rest of its upload
 		r.claimAndCommit, // the order of writes
 		r.makeScratch,    // gives the attempt a directory
 		r.setNiceness,    // lets programs give way to more urgent ones
@@ -111,7 +114,9 @@ func wrap(h handler, around ...middleware) handler {
 
 func (r *Runner) run(ctx context.Context, d *delivery) (err error) {
 	d.commit, err = r.Step.Run(ctx, d.work)
-	d.commit.Read = d.work.used()
+	if d.work.source.Read != nil {
+		d.commit.Read = d.work.source.Read()
+	}
 	return err
 }
 
@@ -162,8 +167,7 @@ func (r *Runner) ended(ctx context.Context, d *delivery, err error) error {
 	cause := context.Cause(ctx)
 	_, trouble := workqueue.AsDependencyError(err)
 	failure, failed := errors.AsType[*video.Failure](err)
-	early := failed && d.claim.Video.ProcessedEarly() // which says nothing about the whole file
-	_, missing := errors.AsType[*NotYetError](err)
+	early := failed && d.work.Growing() // which says nothing about the whole file
 	switch {
 	case errors.Is(err, videostore.ErrSuperseded): // another attempt owns the row
 	case errors.Is(err, videostore.ErrGone), errors.Is(cause, workqueue.ErrDraining):
@@ -174,7 +178,7 @@ func (r *Runner) ended(ctx context.Context, d *delivery, err error) error {
 		}
 		return r.follow(ctx, d, r.Videos.Flush(ctx, d.key.ID)) // a part that failed alone may have been the last
 	case errors.Is(cause, workqueue.ErrLeaseLost): // another attempt will own it
-	case early, missing, trouble, errors.Is(cause, workqueue.ErrLeaseEnding):
+	case early, trouble, errors.Is(cause, workqueue.ErrLeaseEnding):
 		r.note(ctx, err, d.claim.MarkReleased)
 	default:
 		r.note(ctx, err, d.claim.MarkRetry)

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
 )
 
 const (
@@ -36,7 +37,7 @@ const (
 // film, and answered no read any more.
 type readAhead struct {
 	ctx     context.Context // of the attempt: what it reads is counted there
-	from    *source
+	from    sourceparts.Source
 	perPart int64 // blocks of a part; each part begins with a block of its own
 	end     int64 // number of blocks
 
@@ -51,23 +52,23 @@ type block struct {
 	err  error
 }
 
-func newReadAhead(ctx context.Context, from *source) *readAhead {
-	a := &readAhead{ctx: ctx, from: from, perPart: (from.layout.PartBytes + blockSize - 1) / blockSize}
-	a.end = a.numberOf(max(0, from.layout.Bytes-1)) + 1
+func newReadAhead(ctx context.Context, from sourceparts.Source) *readAhead {
+	a := &readAhead{ctx: ctx, from: from, perPart: (from.Layout.PartBytes + blockSize - 1) / blockSize}
+	a.end = a.numberOf(max(0, from.Layout.Bytes-1)) + 1
 	a.blocks, _ = simplelru.NewLRU[int64, *block](kept/blockSize, nil) // an error only of a size below 1
 	return a
 }
 
 // numberOf is the block that has a byte of the source.
 func (a *readAhead) numberOf(at int64) int64 {
-	part := int64(a.from.layout.At(at))
-	return part*a.perPart + (at-part*a.from.layout.PartBytes)/blockSize
+	part := int64(a.from.Layout.At(at))
+	return part*a.perPart + (at-part*a.from.Layout.PartBytes)/blockSize
 }
 
 // place says in which part a block lies, and where in it.
 func (a *readAhead) place(number int64) (part int, in blobstore.Range) {
 	part, in.Offset = int(number/a.perPart), number%a.perPart*blockSize
-	in.Length = min(blockSize, a.from.layout.Range(part).Length-in.Offset)
+	in.Length = min(blockSize, a.from.Layout.Range(part).Length-in.Offset)
 	return part, in
 }
 
@@ -86,7 +87,7 @@ func (a *readAhead) request(number, from, count int64) (b *block, next int64) {
 	var run []*block
 	for next = from; next < min(from+count, a.end) && !a.blocks.Contains(next); next++ {
 		part, in := a.place(next)
-		if next != number && a.from.version(part) == "" {
+		if next != number && a.from.Has != nil && !a.from.Has(part) {
 			break // only a reader that needs it waits for it
 		}
 		if in.Offset == 0 && len(run) > 0 {
@@ -112,7 +113,7 @@ func (a *readAhead) receive(first int64, run []*block) {
 	part, want := a.place(first)
 	_, last := a.place(first + int64(len(run)) - 1)
 	want.Length = last.Offset + last.Length - want.Offset
-	body, err := a.from.open(a.ctx, part, want)
+	body, err := a.from.Open(a.ctx, part, want)
 	if err == nil {
 		defer func() { _ = body.Close() }()
 	}
@@ -124,7 +125,7 @@ func (a *readAhead) receive(first int64, run []*block) {
 			_, err = io.ReadFull(body, b.data)
 		}
 		if err != nil {
-			b.err = changed(fmt.Errorf("read the source: %w", err))
+			b.err = sourceparts.Changed(fmt.Errorf("read the source: %w", err))
 			a.forget(number)
 		}
 		close(b.came)
@@ -155,7 +156,7 @@ func (r *reader) Seek(offset int64, whence int) (int64, error) {
 	case io.SeekCurrent:
 		offset += r.at
 	case io.SeekEnd:
-		offset += r.source.from.layout.Bytes
+		offset += r.source.from.Layout.Bytes
 	}
 	if offset < 0 {
 		return 0, errors.New("seek to before the beginning of the source")
@@ -166,7 +167,7 @@ func (r *reader) Seek(offset int64, whence int) (int64, error) {
 
 // Read implements io.Reader.
 func (r *reader) Read(p []byte) (int, error) {
-	if r.at >= r.source.from.layout.Bytes {
+	if r.at >= r.source.from.Layout.Bytes {
 		return 0, io.EOF
 	}
 	number := r.source.numberOf(r.at)
@@ -180,7 +181,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		return 0, b.err
 	}
 	part, in := r.source.place(number)
-	n := copy(p, b.data[r.at-r.source.from.layout.Range(part).Offset-in.Offset:])
+	n := copy(p, b.data[r.at-r.source.from.Layout.Range(part).Offset-in.Offset:])
 	r.at += int64(n)
 	return n, nil
 }

@@ -53,7 +53,7 @@ func opened(t testing.TB, ctx context.Context, blobs *blobstore.Store, from vide
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := whole.serve(ctx)
+	source, err := serve(ctx, whole)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,12 +36,13 @@ type Work struct {
 	room  int64        // bytes of scratch that must stay free
 	moved atomic.Int64 // when Progress was last called, in Unix nanoseconds
 
-	source *source // of OpenSource
+	early  Early
+	source sourceparts.Source // of OpenSource
 }
 
 func (r *Runner) newWork(key workflow.Key, job *consumer.Job) *Work {
 	work := &Work{
-		Key: key, Again: job.DequeueCount > 1 && job.Item.Snoozes == 0, blobs: r.Blobs, room: r.FreeSpace,
+		Key: key, Again: job.DequeueCount > 1 && job.Item.Snoozes == 0, blobs: r.Blobs, room: r.FreeSpace, early: r.Early,
 		Log: r.Log.With("video", key.ID, "step", key.Step, "index", key.Index),
 	}
 	work.Progress = func() {
@@ -58,8 +59,7 @@ func (w *Work) claimed(c *videostore.Claim) {
 
 // OpenSource lets ffmpeg read the upload or its remuxed copy until ctx ends, in the version
 // that was verified. If the source was replaced the run fails with a *video.Failure,
-// source_changed. An upload that is still going on has no version yet: what is missing of
-// it fails the run with a *NotYetError. Call it once in an attempt.
+// source_changed. Call it once in an attempt.
 func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, err error) {
 	switch {
 	case w.Plan.Copy != nil:
@@ -67,26 +67,15 @@ func (w *Work) OpenSource(ctx context.Context) (_ ffmpeg.Source, err error) {
 	case w.Video.SourceETag != "":
 		w.source, err = openUpload(ctx, w.blobs, w.Video)
 	default:
-		layout, _ := sourceparts.LayoutOf(w.Video.Upload)
-		w.source, err = openUploading(ctx, w.blobs, w.Video.ID, layout, partWaiter{patience: w.patience(), next: nextPatience, moved: w.lastMove})
+		w.source, err = w.early.Open(ctx, w.Video, w.Key.Declared(), func() time.Time { return time.Unix(0, w.moved.Load()) })
 	}
 	if err != nil {
 		return ffmpeg.Source{}, err
 	}
-	served, err := w.source.serve(ctx)
+	served, err := serve(ctx, w.source)
 	served.Demuxer, served.Heard = w.Plan.Demuxer, w.Plan.Heard
 	return served, err
 }
-
-// patience is how long a read waits for bytes of an upload that is going on.
-func (w *Work) patience() time.Duration {
-	if w.Key.Declared().Stage == workflow.First {
-		return 0
-	}
-	return patience
-}
-
-func (w *Work) lastMove() time.Time { return time.Unix(0, w.moved.Load()) }
 
 // ReadUpload opens the upload in the version that was verified. Every read counts as
 // progress.

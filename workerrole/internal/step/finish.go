@@ -48,7 +48,7 @@ func (s Finish) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, e
 	if !whole.Complete() {
 		return videostore.Commit{}, fmt.Errorf("finish %s: not every part is committed", w.Video.ID)
 	}
-	if err := w.SourceIsWhatWasRead(ctx, view); err != nil {
+	if err := w.VerifySource(ctx, view); err != nil {
 		return videostore.Commit{}, err
 	}
 	out := video.FinishOutput{Prefix: w.Prefix, Playlists: map[string]string{}}

@@ -38,10 +38,9 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 		return videostore.Commit{}, err
 	}
 	w.Progress()
-	layout, head, growing := w.Arrived()
 	var copied *video.Blob
 	if info.NeedsRemux {
-		if growing {
+		if w.Growing() {
 			return videostore.Commit{}, video.Fail(video.UnsupportedMedia, "This kind of file can be read when all of it is there.")
 		}
 		if info, copied, err = s.remux(ctx, w, source, info); err != nil {
@@ -53,14 +52,10 @@ func (s Probe) Run(ctx context.Context, w *pipeline.Work) (videostore.Commit, er
 		return videostore.Commit{}, err
 	}
 	plan.Generation, plan.Copy = w.Key.Generation, copied
-	if growing {
-		plan.Needs = media.Needs(plan, layout)
-	}
 	plan.Promises = workflow.PromisesFor(plan)
 	return videostore.Commit{
 		Output: info,
 		Plan:   &plan,
-		Head:   head,
 		Video: func(v *video.Video) {
 			if v.State == video.Uploaded { // else the upload is still going on
 				v.State = video.Processing

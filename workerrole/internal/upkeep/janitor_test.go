@@ -188,7 +188,7 @@ func TestJanitorRemovesOldClips(t *testing.T) {
 	if err := c.Commit(t.Context(), videostore.Commit{Output: video.ClipOutput{Blob: blob}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.videos.FailStep(t.Context(), failed, time.Now(), &video.Failure{Code: video.ProcessingFailed}); err != nil {
+	if err := b.videos.FailStep(t.Context(), failed, &video.Failure{Code: video.ProcessingFailed}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

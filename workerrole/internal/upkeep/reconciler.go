@@ -157,7 +157,6 @@ func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *p
 		if err := r.tidy(ctx, view.Video); err != nil {
 			return false, err
 		}
-		missing = append(view.Missing(), missing...) // of what was promised while it is sent
 	case state == video.Deleting:
 		missing = nil
 		if !mark.GaveUp(workflow.OnlyStepIn(workflow.OnDelete).Name, view.Video) {

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/cutroom/cutroom/shared/blobstore"
 	"github.com/cutroom/cutroom/shared/sourceparts"
@@ -51,18 +48,11 @@ func (s *sent) put(n int) {
 	}
 }
 
-// complete sends all parts but those that were sent, writes the manifest, and returns
-// the video.
-func (s *sent) complete(without ...int) video.Video {
+// complete sends all parts, writes the manifest, and returns the video.
+func (s *sent) complete() video.Video {
 	s.t.Helper()
-	done := map[int]bool{}
-	for _, n := range without {
-		done[n] = true
-	}
 	for n := range s.layout.Count() {
-		if !done[n] {
-			s.put(n)
-		}
+		s.put(n)
 	}
 	held, err := sourceparts.Held(s.t.Context(), s.blobs, s.id, s.layout)
 	if err != nil {
@@ -75,18 +65,8 @@ func (s *sent) complete(without ...int) video.Video {
 	return video.Video{ID: s.id, SourceETag: etag, Upload: partstest.Upload(s.layout)}
 }
 
-func (s *sent) uploading(patience, next time.Duration) *source {
-	s.t.Helper()
-	began := time.Now()
-	whole, err := openUploading(s.t.Context(), s.blobs, s.id, s.layout, partWaiter{patience: patience, next: next, moved: func() time.Time { return began }})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return whole
-}
-
 // read reads from a byte on.
-func read(ctx context.Context, whole *source, at, length int64) ([]byte, error) {
+func read(ctx context.Context, whole sourceparts.Source, at, length int64) ([]byte, error) {
 	r := newReadAhead(ctx, whole).reader()
 	if _, err := r.Seek(at, io.SeekStart); err != nil {
 		return nil, err
@@ -112,7 +92,7 @@ func TestPartsReadAsOneFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := whole.serve(t.Context())
+	source, err := serve(t.Context(), whole)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,85 +139,8 @@ func TestReplacedPartIsRefused(t *testing.T) {
 	refused("a removed")
 }
 
-// A read of a part that is on its way waits for it, and one whose part does not come
-// names what is missing.
-func TestGrowingSourceWaits(t *testing.T) {
-	t.Parallel()
-	s := newSent(t, noise(1<<20), 200_000) // six parts
-	s.put(0)
-	s.put(4)
-	whole := s.uploading(30*time.Second, 0)
-	type result struct {
-		got []byte
-		err error
-	}
-	done := make(chan result)
-	go func() {
-		got, err := read(t.Context(), whole, 100_000, 200_000)
-		done <- result{got, err}
-	}()
-	s.put(1)
-	if r := <-done; r.err != nil || !bytes.Equal(r.got, s.content[100_000:300_000]) {
-		t.Errorf("%d bytes, %v", len(r.got), r.err)
-	}
-	if got := (&Work{source: whole}).used(); !strings.HasPrefix(string(got), "0-1 ") {
-		t.Errorf("parts 0 and 1 were read: %q", got)
-	}
-	_, err := read(t.Context(), s.uploading(0, 0), 450_000, 1)
-	if missing := new(NotYetError); !errors.As(err, &missing) || len(missing.Parts) != 2 || missing.Parts[0] != 2 || missing.Parts[1] != 3 {
-		t.Errorf("parts 2 and 3 are missing: %v", err)
-	}
-}
-
-// A reader without patience waits for the part that is sent next, and for no other.
-func TestGrowingSourceWaitsForTheNextPart(t *testing.T) {
-	t.Parallel()
-	s := newSent(t, noise(1<<20), 200_000) // six parts
-	s.put(0)
-	whole := s.uploading(0, 30*time.Second)
-	_, err := read(t.Context(), whole, 450_000, 1)
-	if missing := new(NotYetError); !errors.As(err, &missing) || missing.Parts[0] != 2 {
-		t.Errorf("part 2 is missing: %v", err)
-	}
-	opened := make(chan error)
-	go func() {
-		_, err := read(t.Context(), whole, 250_000, 1)
-		opened <- err
-	}()
-	select {
-	case err := <-opened:
-		t.Fatalf("part 1 is not there, and was opened: %v", err)
-	case <-time.After(2 * lookEvery):
-	}
-	s.put(1)
-	if err := <-opened; err != nil {
-		t.Error(err)
-	}
-
-	// All such waits together have an end, while parts go on coming.
-	short := s.uploading(0, 8*lookEvery)
-	for n := 2; ; n++ {
-		if n == 5 {
-			t.Fatal("it waited for every part")
-		}
-		var sending sync.WaitGroup
-		sending.Go(func() {
-			time.Sleep(5 * lookEvery)
-			s.put(n)
-		})
-		_, err = read(t.Context(), short, int64(n)*200_000, 1)
-		sending.Wait()
-		if err != nil {
-			break
-		}
-	}
-	if missing := new(NotYetError); !errors.As(err, &missing) {
-		t.Error(err)
-	}
-}
-
-// A run whose read was refused fails with what is missing, whatever ffmpeg made of it;
-// with all parts the same run works.
+// A run whose read was refused fails with that error, whatever ffmpeg made of it; with all
+// parts the same run works.
 func TestRefusedReadFailsTheRun(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(film(t, "red")) // its index is at the end
@@ -249,22 +152,28 @@ func TestRefusedReadFailsTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSent(t, content, int64(len(content)/4))
-	s.put(0)
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
-	source, err := s.uploading(0, 0).serve(ctx)
+	whole, err := openUpload(ctx, s.blobs, s.complete())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = tool.Probe(ctx, source)
-	if missing := new(NotYetError); !errors.As(err, &missing) {
+	refused, open := errors.New("not yet"), whole.Open
+	whole.Open = func(ctx context.Context, part int, want blobstore.Range) (io.ReadCloser, error) {
+		if part > 0 {
+			return nil, refused
+		}
+		return open(ctx, part, want)
+	}
+	source, err := serve(ctx, whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = tool.Probe(ctx, source); !errors.Is(err, refused) {
 		t.Fatalf("probe without the index: %v", err)
 	}
-	whole, err := openUpload(ctx, s.blobs, s.complete(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if source, err = whole.serve(ctx); err != nil {
+	whole.Open = open
+	if source, err = serve(ctx, whole); err != nil {
 		t.Fatal(err)
 	}
 	info, err := tool.Probe(ctx, source)

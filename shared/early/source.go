@@ -1,0 +1,173 @@
+package early
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workflow"
+)
+
+// notYetError says that a run needs bytes of the source that have not arrived. It says
+// nothing about the file: what the run made is thrown away, and the step is done again
+// when they are there, at no cost.
+type notYetError struct {
+	// parts are to be sent first: the one that was asked for and the missing ones behind
+	// it, because what reads there goes on.
+	parts []int
+}
+
+func (e *notYetError) Error() string {
+	return fmt.Sprintf("part %d of the source has not arrived", e.parts[0])
+}
+
+const (
+	// mostWanted is how many parts one refusal asks for, and nextWanted when they come
+	// next anyway: waiting for more would only delay the next try.
+	mostWanted = 8
+	nextWanted = 2
+	// lookEvery is the pause between two looks for a part that is on its way.
+	lookEvery = 250 * time.Millisecond
+	// patience is how long a run waits for bytes without making progress before it is
+	// given up. The first step has none: it says what it needs, and that is sent first.
+	patience = 6 * time.Second
+	// nextPatience is how long a run waits in all for parts that are sent next without
+	// being asked for: asking for them and beginning anew takes longer. It is for all of
+	// them together, or a file without an index, which is read from its beginning, would
+	// hold a slot for as long as its upload lasts.
+	nextPatience = 3 * time.Second
+)
+
+// source is the file of an upload that is going on. Each part is read in the version that
+// was seen first.
+type source struct {
+	blobs          *blobstore.Store
+	id             video.ID
+	layout         sourceparts.Layout
+	patience, next time.Duration
+	moved          func() time.Time // when the run last made progress
+
+	mu        sync.Mutex
+	etags     map[int]string // of the parts that were seen
+	read      map[int]string // of those that were read
+	nextUntil time.Time      // when waits for parts that come next are over; set by the first
+}
+
+// Open returns the source of a run at a step: a read of a part that is not there waits for it
+// while the run makes progress (moved says when it last did), and a little longer.
+func (u *Uploads) Open(ctx context.Context, v video.Video, step workflow.Step, moved func() time.Time) (sourceparts.Source, error) {
+	layout, _ := sourceparts.LayoutOf(v.Upload)
+	s := &source{blobs: u.blobs, id: v.ID, layout: layout, patience: patience, next: nextPatience, moved: moved}
+	if step.Stage == workflow.First {
+		s.patience = 0
+	}
+	return s.open(ctx)
+}
+
+func (s *source) open(ctx context.Context) (sourceparts.Source, error) {
+	held, err := sourceparts.Held(ctx, s.blobs, s.id, s.layout)
+	if err != nil {
+		return sourceparts.Source{}, fmt.Errorf("look at the source: %w", err)
+	}
+	s.etags, s.read = map[int]string{}, map[int]string{}
+	for _, p := range held {
+		s.etags[p.Number] = p.ETag
+	}
+	return sourceparts.Source{Layout: s.layout, Has: s.has, Open: s.openPart, Read: func() string {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return versionsOf(s.layout.Epoch, s.read)
+	}}, nil
+}
+
+func (s *source) has(part int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.etags[part] != ""
+}
+
+func (s *source) openPart(ctx context.Context, part int, want blobstore.Range) (io.ReadCloser, error) {
+	if err := s.await(ctx, part); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	etag := s.etags[part]
+	s.read[part] = etag
+	s.mu.Unlock()
+	body, _, err := s.blobs.Open(ctx, video.SourcesContainer, sourceparts.Name(s.id, s.layout, part), want, etag)
+	return body, err
+}
+
+// await waits for a part while it may be on its way.
+func (s *source) await(ctx context.Context, part int) error {
+	for began := time.Now(); !s.has(part); {
+		info, err := s.blobs.Head(ctx, video.SourcesContainer, sourceparts.Name(s.id, s.layout, part))
+		switch {
+		case err == nil && info.Size == s.layout.Range(part).Length:
+			s.see(part, info.ETag)
+			continue
+		case err != nil && !errors.Is(err, blobstore.ErrNotFound):
+			return err
+		case !s.waitsFor(part, began):
+			return s.notYet(part)
+		}
+		select {
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func (s *source) see(part int, etag string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.etags[part] == "" {
+		s.etags[part] = etag
+	}
+}
+
+// waitsFor reports whether a part is to be waited for longer.
+func (s *source) waitsFor(part int, began time.Time) bool {
+	if moved := s.moved(); moved.After(began) {
+		began = moved
+	}
+	if time.Since(began) < s.patience {
+		return true
+	}
+	if s.head() < part {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nextUntil.IsZero() {
+		s.nextUntil = time.Now().Add(s.next)
+	}
+	return time.Now().Before(s.nextUntil)
+}
+
+func (s *source) notYet(part int) error {
+	missing, most := []int{part}, mostWanted
+	if s.head() >= part {
+		most = nextWanted
+	}
+	for part++; part < s.layout.Count() && !s.has(part) && len(missing) < most; part++ {
+		missing = append(missing, part)
+	}
+	return &notYetError{missing}
+}
+
+// head is how many parts were seen from the first on without a gap.
+func (s *source) head() (parts int) {
+	for parts < s.layout.Count() && s.has(parts) {
+		parts++
+	}
+	return parts
+}

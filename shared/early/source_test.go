@@ -1,0 +1,155 @@
+package early
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cutroom/cutroom/shared/blobstore"
+	"github.com/cutroom/cutroom/shared/sourceparts"
+	"github.com/cutroom/cutroom/shared/testkit/azuritetest"
+	"github.com/cutroom/cutroom/shared/video"
+	"github.com/cutroom/cutroom/shared/workqueue"
+)
+
+func isSnooze(err error) bool   { _, is := workqueue.AsSnooze(err); return is }
+func isUnwanted(err error) bool { return workqueue.IsUnwanted(err) }
+
+// sent is an upload of six parts, of which a test sends one after the other.
+type sent struct {
+	*testing.T
+	source
+	content []byte
+}
+
+func newSent(t *testing.T) *sent {
+	t.Helper()
+	account := azuritetest.Account(t)
+	if err := account.Ensure(t.Context(), []string{video.SourcesContainer}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	s := &sent{T: t, content: make([]byte, 550)}
+	for i := range s.content {
+		s.content[i] = byte(i)
+	}
+	s.blobs, s.id = blobstore.New(account), video.NewID()
+	s.layout = sourceparts.Layout{Bytes: int64(len(s.content)), PartBytes: 100, Epoch: "e"}
+	began := time.Now()
+	s.moved = func() time.Time { return began }
+	return s
+}
+
+func (s *sent) put(n int) {
+	s.Helper()
+	r := s.layout.Range(n)
+	_, err := s.blobs.Put(s.T.Context(), video.SourcesContainer, sourceparts.Name(s.id, s.layout, n), s.content[r.Offset:r.Offset+r.Length], blobstore.Options{IfNoneMatch: true})
+	if err != nil {
+		s.Error(err)
+	}
+}
+
+// opened is the source with those patiences.
+func (s *sent) opened(patience, next time.Duration) sourceparts.Source {
+	s.Helper()
+	from := &source{blobs: s.blobs, id: s.id, layout: s.layout, moved: s.moved, patience: patience, next: next}
+	opened, err := from.open(s.T.Context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	return opened
+}
+
+// read reads a part.
+func read(ctx context.Context, from sourceparts.Source, part int) ([]byte, error) {
+	body, err := from.Open(ctx, part, blobstore.Range{Length: from.Layout.Range(part).Length})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	return io.ReadAll(body)
+}
+
+// A read of a part that is on its way waits for it, and one whose part does not come
+// names what is missing.
+func TestGrowingSourceWaits(t *testing.T) {
+	t.Parallel()
+	s := newSent(t)
+	s.put(0)
+	s.put(4)
+	from := s.opened(30*time.Second, 0)
+	type result struct {
+		got []byte
+		err error
+	}
+	done := make(chan result)
+	go func() {
+		got, err := read(t.Context(), from, 1)
+		done <- result{got, err}
+	}()
+	s.put(1)
+	if r := <-done; r.err != nil || !bytes.Equal(r.got, s.content[100:200]) {
+		t.Errorf("%d bytes, %v", len(r.got), r.err)
+	}
+	held, err := sourceparts.Held(t.Context(), s.blobs, s.id, s.layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := from.Read(), versionsOf("e", map[int]string{1: held[1].ETag}); got != want {
+		t.Errorf("part 1 was read: %q, want %q", got, want)
+	}
+	_, err = read(t.Context(), s.opened(0, 0), 2)
+	if missing := new(notYetError); !errors.As(err, &missing) || len(missing.parts) != 2 || missing.parts[0] != 2 || missing.parts[1] != 3 {
+		t.Errorf("parts 2 and 3 are missing: %v", err)
+	}
+}
+
+// A reader without patience waits for the part that is sent next, and for no other.
+func TestGrowingSourceWaitsForTheNextPart(t *testing.T) {
+	t.Parallel()
+	s := newSent(t)
+	s.put(0)
+	from := s.opened(0, 30*time.Second)
+	_, err := read(t.Context(), from, 2)
+	if missing := new(notYetError); !errors.As(err, &missing) || missing.parts[0] != 2 {
+		t.Errorf("part 2 is missing: %v", err)
+	}
+	opened := make(chan error)
+	go func() {
+		_, err := read(t.Context(), from, 1)
+		opened <- err
+	}()
+	select {
+	case err := <-opened:
+		t.Fatalf("part 1 is not there, and was opened: %v", err)
+	case <-time.After(2 * lookEvery):
+	}
+	s.put(1)
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+
+	// All such waits together have an end, while parts go on coming.
+	short := s.opened(0, 8*lookEvery)
+	for n := 2; ; n++ {
+		if n == 5 {
+			t.Fatal("it waited for every part")
+		}
+		var sending sync.WaitGroup
+		sending.Go(func() {
+			time.Sleep(5 * lookEvery)
+			s.put(n)
+		})
+		_, err = read(t.Context(), short, n)
+		sending.Wait()
+		if err != nil {
+			break
+		}
+	}
+	if missing := new(notYetError); !errors.As(err, &missing) {
+		t.Error(err)
+	}
+}
