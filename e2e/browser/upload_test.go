@@ -108,7 +108,7 @@ func TestUploadThroughThePage(t *testing.T) {
 	shoot(t, tab, "home")
 	reach(t, tab, `#q`)
 	typeKeys(t, tab, "hand")
-	until(t, tab, "the search finds one", `document.querySelectorAll('#videos li[data-id]').length === 1 && document.getElementById('status').textContent.startsWith('1 found')`)
+	until(t, tab, "the search finds one", `location.search === '?q=hand' && document.querySelectorAll('#videos li[data-id]').length === 1 && document.getElementById('status').textContent.startsWith('1 found')`)
 	press(t, tab, `#facets button`, kb.Enter)
 	until(t, tab, "the search can be narrowed down", `document.querySelector('#facets a[href="/?q=hand&tag=yellow"]')`)
 	inspect(t, tab, "found")

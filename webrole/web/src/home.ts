@@ -56,11 +56,13 @@ function showCorrection(better: Record<string, string> | undefined) {
 
 // Counting reads up to a thousand rows, so it is done on request.
 async function showFacets() {
+  const mine = query;
   const params = new URLSearchParams(query ?? '');
   params.delete('sort');
   params.set('facets', 'true');
   params.set('limit', '1');
   const { facets } = await call<{ facets: Facets }>('GET', `/search?${params}`);
+  if (mine !== query) return; // the user has typed on
   const chips: (Node | string)[] = [];
   for (const [name, found] of [['tag', facets.tags], ['channel', facets.channels], ['actor', facets.actors]] as const) {
     if (query?.get(name)) continue;
