@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -45,11 +44,7 @@ func (s *Server) PutContent(c *gin.Context, id api.ID, params api.PutContentPara
 		return
 	}
 	middleware.StreamsIn(r)
-	control := http.NewResponseController(c.Writer)
-	rec, err := s.Uploads.Put(r.Context(), video.ID(id), upload.Body{
-		Reader: r.Body, Size: r.ContentLength, MD5: sum,
-		Interrupt: func() { _ = control.SetReadDeadline(time.Now()) },
-	})
+	rec, err := s.Uploads.Put(r.Context(), video.ID(id), upload.Body{Reader: r.Body, Size: r.ContentLength, MD5: sum})
 	if err != nil {
 		refuseBody(c, err)
 		return

@@ -19,8 +19,8 @@ const MinMemory = sourceparts.PartBytes
 const bufferWait = 2 * time.Second
 
 // memory bounds the buffers of all uploads of this process. An upload holds one
-// part from its start to its end, so it never waits for another upload half way,
-// and borrows up to two more, one by one, while no upload waits for its first one.
+// part from its start to its end, so it never waits for another upload half way, and
+// borrows more, one by one, while no upload waits for its first one.
 type memory struct {
 	parts *semaphore.Weighted
 	pool  sync.Pool // of *[]byte: buffers that were used before
@@ -41,65 +41,44 @@ func (m *memory) reserve(ctx context.Context) (*buffers, error) {
 	if err := m.parts.Acquire(ctx, 1); err != nil {
 		return nil, problem.New(problem.TooBusy, "Too many uploads are under way. Nothing was taken; try again soon.")
 	}
-	return &buffers{memory: m, held: 1, returned: make(chan struct{}, 1)}, nil
+	b := &buffers{memory: m, own: make(chan struct{}, 1)}
+	b.own <- struct{}{}
+	return b, nil
 }
 
-// buffers are those of one upload.
+// buffers are those of one upload: its own, which it keeps to its end, and borrowed ones.
 type buffers struct {
-	memory   *memory
-	returned chan struct{} // says that take may try again
-
-	mu   sync.Mutex
-	held int // parts of memory: 1 at least
-	busy int // of those, in use
+	memory *memory
+	own    chan struct{} // holds something while the own buffer is not in use
 }
 
-// take returns a buffer of one part. It waits for a buffer of the same upload
-// when there are no others.
+// take returns a buffer of one part. When none can be borrowed it waits for the upload's own.
 func (b *buffers) take(ctx context.Context) (*[]byte, error) {
-	for {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if b.mayTake() {
-			buffer, _ := b.memory.pool.Get().(*[]byte)
-			return buffer, nil
+	select {
+	case <-b.own:
+	default:
+		if b.memory.parts.TryAcquire(1) {
+			break
 		}
 		select {
-		case <-b.returned:
+		case <-b.own:
 		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
 	}
+	buffer, _ := b.memory.pool.Get().(*[]byte)
+	return buffer, nil
 }
 
-func (b *buffers) mayTake() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.busy == b.held {
-		if b.held > partsInFlight || !b.memory.parts.TryAcquire(1) {
-			return false
-		}
-		b.held++
-	}
-	b.busy++
-	return true
-}
-
-// returnBuffer takes a buffer back. What was borrowed goes to the upload that needs it most.
+// returnBuffer takes a buffer back: as the own one, or else for the upload that needs it most.
 func (b *buffers) returnBuffer(buffer *[]byte) {
 	b.memory.pool.Put(buffer)
-	b.mu.Lock()
-	b.busy--
-	if b.held > 1 {
-		b.held--
-		b.memory.parts.Release(1)
-	}
-	b.mu.Unlock()
 	select {
-	case b.returned <- struct{}{}:
+	case b.own <- struct{}{}:
 	default:
+		b.memory.parts.Release(1)
 	}
 }
 
 // close ends the reservation; every buffer must have been given back.
-func (b *buffers) close() { b.memory.parts.Release(int64(b.held)) }
+func (b *buffers) close() { b.memory.parts.Release(1) }

@@ -18,9 +18,6 @@ import (
 	"context"
 	"crypto/md5" //nolint:gosec // the checksum of the protocol (Content-MD5), not a secret
 	"encoding/base64"
-	"errors"
-	"fmt"
-	"io"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/blobstore"
@@ -50,7 +47,6 @@ type Service struct {
 	account *azstorage.Account
 	blobs   *blobstore.Store
 	videos  *videostore.Store
-	locks   uploadLocks
 	memory  *memory
 }
 
@@ -58,69 +54,7 @@ type Service struct {
 // pass through it have memory bytes for their buffers, all together: MinMemory at
 // least, and 12 MiB for each upload that shall be fast.
 func New(account *azstorage.Account, blobs *blobstore.Store, videos *videostore.Store, memory int64) *Service {
-	return &Service{account: account, blobs: blobs, videos: videos, locks: uploadLocks{active: map[video.ID]*uploadLock{}}, memory: newMemory(memory)}
-}
-
-// Body is a file on its way in.
-type Body struct {
-	Reader io.Reader
-	Size   int64  // bytes promised; the reader fails when fewer come
-	MD5    []byte // 16 bytes, or nil: checked before anything is committed (Q12)
-
-	// Interrupt makes a Read that waits for the client return; may be nil.
-	Interrupt func()
-}
-
-// Put streams a whole file into parts and starts the processing. It takes one to three
-// parts of memory whatever the size, and is refused with 429 too_busy when all uploads
-// together have none to spare. The first bytes are looked at before anything is stored.
-// When the reader fails the parts that arrived stay, and the video keeps waiting. Safe to
-// repeat until it succeeds; afterwards the video has its source and another one is
-// refused.
-func (s *Service) Put(ctx context.Context, id video.ID, body Body) (videostore.Record, error) {
-	if body.Size > MaxSize {
-		return videostore.Record{}, tooLarge()
-	}
-	rec, err := s.awaiting(ctx, id)
-	if err != nil {
-		return videostore.Record{}, err
-	}
-	if announced := rec.Video.SizeBytes; announced > 0 && announced != body.Size {
-		return videostore.Record{}, sizeMismatch(announced, body.Size)
-	}
-	if err := s.room(ctx, rec.Video, body.Size); err != nil { // before the body is asked for
-		return videostore.Record{}, err
-	}
-	buffers, err := s.memory.reserve(ctx)
-	if err != nil {
-		return videostore.Record{}, err
-	}
-	defer buffers.close()
-	in := newIntake(body)
-	head, err := in.peek(video.HeadBytes)
-	if err != nil {
-		return videostore.Record{}, err
-	}
-	if err := sniff(head); err != nil {
-		return videostore.Record{}, err
-	}
-	// net/http ends ctx when the connection breaks, but parts that arrived whole
-	// are worth storing: what ends this upload is its reader.
-	turn, end := s.locks.take(context.WithoutCancel(ctx), id)
-	defer end()
-	if body.Interrupt != nil {
-		defer context.AfterFunc(turn, body.Interrupt)()
-	}
-	rec, err = s.putParts(turn, rec, in, body.Size, buffers)
-	switch {
-	case errors.Is(context.Cause(turn), ErrReplaced):
-		return videostore.Record{}, problem.New(problem.UploadConflict, "A newer upload of this video took over.")
-	case in.err != nil: // the client's side broke, whatever the storage layer made of it
-		return videostore.Record{}, in.err
-	case err != nil:
-		return videostore.Record{}, fmt.Errorf("store source of %s: %w", id, err)
-	}
-	return s.completeParts(context.WithoutCancel(ctx), rec.Video, nil)
+	return &Service{account: account, blobs: blobs, videos: videos, memory: newMemory(memory)}
 }
 
 // Complete checks that all of the upload is there, and starts the processing. sums, if
@@ -188,6 +122,15 @@ func tooLarge() error {
 
 func sizeMismatch(announced, got int64) error {
 	return problem.New(problem.SizeMismatch, "%d bytes were announced and %d came.", announced, got)
+}
+
+// sniff refuses what certainly is no video, such as text, as early as can be, before
+// all of it was sent. Of everything else the probe says what it is.
+func sniff(head []byte) error {
+	if kind, is := video.OtherKind(head); is {
+		return video.Fail(video.UnsupportedMedia, "The file is not a video: it is %s. A video may be in %s.", kind, video.ContainerNames())
+	}
+	return nil
 }
 
 func incomplete(format string, args ...any) error {

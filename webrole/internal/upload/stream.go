@@ -1,12 +1,13 @@
 package upload
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/md5" //nolint:gosec // the checksum of the protocol (Content-MD5), not a secret
 	"errors"
+	"fmt"
 	"io"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -20,6 +21,85 @@ import (
 // partsInFlight is how many parts of one upload are sent at a time; one more is being
 // filled, while memory allows. With one buffer they take turns.
 const partsInFlight = 2
+
+// Body is a file on its way in. Its reader fails when fewer than Size bytes come.
+type Body struct {
+	Reader io.Reader
+	Size   int64
+	MD5    []byte // 16 bytes, or nil: checked before anything is committed (Q12)
+}
+
+// intake keeps why a body failed: that is the client's side, whatever storage makes of it.
+type intake struct {
+	io.Reader
+	err error
+}
+
+func (in *intake) Read(p []byte) (int, error) {
+	n, err := in.Reader.Read(p)
+	switch {
+	case err == nil, errors.Is(err, io.EOF):
+		return n, err
+	case problem.Is(err, problem.RequestTimeout):
+		in.err = problem.New(problem.RequestTimeout, "The body came too slowly. What arrived is kept: go on with the upload's parts.").Because(err)
+	default:
+		in.err = problem.New(problem.BodyIncomplete, "The body ended before its Content-Length. What arrived is kept.").Because(err)
+	}
+	return n, in.err
+}
+
+// Put streams a whole file into parts and starts the processing. It takes one to three
+// parts of memory whatever the size, and is refused with 429 too_busy when all uploads
+// together have none to spare. The first bytes are looked at before anything is stored.
+// When the reader fails the parts that arrived stay, and the video keeps waiting. Safe to
+// repeat until it succeeds; afterwards the video has its source and another one is
+// refused.
+func (s *Service) Put(ctx context.Context, id video.ID, body Body) (none videostore.Record, _ error) {
+	if body.Size > MaxSize {
+		return none, tooLarge()
+	}
+	rec, err := s.awaiting(ctx, id)
+	if err != nil {
+		return none, err
+	}
+	if announced := rec.Video.SizeBytes; announced > 0 && announced != body.Size {
+		return none, sizeMismatch(announced, body.Size)
+	}
+	if err := s.room(ctx, rec.Video, body.Size); err != nil { // before the body is asked for
+		return none, err
+	}
+	buffers, err := s.memory.reserve(ctx)
+	if err != nil {
+		return none, err
+	}
+	defer buffers.close()
+	in, sum := &intake{Reader: body.Reader}, md5.New() //nolint:gosec // see above
+	r := bufio.NewReaderSize(io.TeeReader(in, sum), 64<<10)
+	head, err := r.Peek(int(min(video.HeadBytes, body.Size)))
+	if err == nil {
+		err = sniff(head)
+	}
+	if err != nil {
+		return none, err
+	}
+	// net/http ends ctx when the connection breaks, but parts that arrived whole are worth
+	// storing: what ends this upload is its reader.
+	ctx = context.WithoutCancel(ctx)
+	rec, err = s.putParts(ctx, rec, r, body.Size, buffers)
+	if err == nil && body.MD5 != nil && !bytes.Equal(sum.Sum(nil), body.MD5) {
+		// It is unknown which part was changed on the way, and none can be replaced.
+		if _, err = s.replaceUpload(ctx, id, rec.Video.Upload, nil); err == nil {
+			return none, problem.New(problem.ChecksumMismatch, "The bytes that arrived do not have the announced MD5.")
+		}
+	}
+	switch {
+	case in.err != nil:
+		return none, in.err
+	case err != nil:
+		return none, fmt.Errorf("store source of %s: %w", id, err)
+	}
+	return s.completeParts(ctx, rec.Video, nil)
+}
 
 // putParts stores r, of size bytes, part by part, and returns the video with its layout.
 // Parts that are held with the same content are not stored again, so an upload that
@@ -36,27 +116,13 @@ func (s *Service) putParts(ctx context.Context, rec videostore.Record, r io.Read
 	if err != nil {
 		return rec, err
 	}
-	err = s.streamParts(ctx, rec.Video, held, r, buffers)
-	if problem.Is(err, problem.ChecksumMismatch) {
-		// It is unknown which part was changed on the way, and none can be replaced.
-		if _, err := s.replaceUpload(ctx, rec.Video.ID, rec.Video.Upload, nil); err != nil {
-			return rec, err
-		}
-	}
-	return rec, err
-}
-
-// streamParts is the loop of putParts. Memory is that of buffers.
-func (s *Service) streamParts(ctx context.Context, v video.Video, held []sourceparts.Part, r io.Reader, buffers *buffers) error {
-	l, _ := sourceparts.LayoutOf(v.Upload)
 	there := make(map[int]sourceparts.Part, len(held))
 	for _, p := range held {
 		there[p.Number] = p
 	}
 	group, put := errgroup.WithContext(ctx)
-	slots := make(chan struct{}, partsInFlight)
-	var err error
-	for n := range l.Count() {
+	group.SetLimit(partsInFlight)
+	for n := 0; n < l.Count() && err == nil; n++ {
 		var buffer *[]byte
 		if buffer, err = buffers.take(put); err != nil {
 			break
@@ -67,22 +133,14 @@ func (s *Service) streamParts(ctx context.Context, v video.Video, held []sourcep
 			break
 		}
 		group.Go(func() error {
-			slots <- struct{}{}
-			defer func() { <-slots; buffers.returnBuffer(buffer) }()
-			return s.putPart(put, v.ID, l, n, content, there[n].MD5)
+			defer buffers.returnBuffer(buffer)
+			return s.putPart(put, rec.Video.ID, l, n, content, there[n].MD5)
 		})
 	}
 	if failed := group.Wait(); failed != nil {
-		return failed // it also ended the reading
+		return rec, failed // it also ended the reading
 	}
-	if err == nil {
-		// One byte more than there is: the reader checks the end, and the checksum.
-		_, err = io.ReadFull(r, make([]byte, 1))
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-	}
-	return err
+	return rec, err
 }
 
 // putPart stores one part with its MD5 (Q12), unless it is there with the same content.
@@ -105,45 +163,4 @@ func (s *Service) putPart(ctx context.Context, id video.ID, l sourceparts.Layout
 		return conflict("Part %d of another file was sent for this video. Begin anew, or upload the file as a video of its own.", n)
 	}
 	return nil
-}
-
-// ErrReplaced says that a newer upload of the same video took over.
-var ErrReplaced = errors.New("a newer upload of this video took over")
-
-// uploadLocks lets one upload per video write at a time in this process, and the
-// newest one win: a client whose connection died comes back before we notice.
-// Two web roles do not know of each other; there the first to commit wins.
-type uploadLocks struct {
-	mu     sync.Mutex
-	active map[video.ID]*uploadLock
-}
-
-type uploadLock struct {
-	cancel context.CancelCauseFunc
-	done   chan struct{}
-}
-
-// take ends the upload that is under way, waits for it, and starts the caller's
-// turn, which ends with the returned function.
-func (t *uploadLocks) take(ctx context.Context, id video.ID) (context.Context, func()) {
-	mine := &uploadLock{done: make(chan struct{})}
-	ctx, mine.cancel = context.WithCancelCause(ctx)
-	for {
-		t.mu.Lock()
-		other := t.active[id]
-		if other == nil {
-			t.active[id] = mine
-			t.mu.Unlock()
-			return ctx, func() {
-				t.mu.Lock()
-				delete(t.active, id)
-				t.mu.Unlock()
-				mine.cancel(nil)
-				close(mine.done)
-			}
-		}
-		t.mu.Unlock()
-		other.cancel(ErrReplaced)
-		<-other.done
-	}
 }

@@ -24,8 +24,10 @@ type Early interface {
 }
 
 // Growing reports whether the upload was going on when the step was claimed.
-func (w *Work) Growing() bool {
-	return w.Video.SourceETag == "" && w.Key.Declared().Stage != workflow.OnRequest
+func (w *Work) Growing() bool { return growing(w.Video, w.Key) }
+
+func growing(v video.Video, key workflow.Key) bool {
+	return v.SourceETag == "" && key.Declared().Stage != workflow.OnRequest
 }
 
 // VerifySource fails with a *video.Failure, source_changed, when steps of the plan were made
@@ -41,7 +43,7 @@ func (w *Work) VerifySource(ctx context.Context, view videostore.View) error {
 func (r *Runner) settleEarly(next handler) handler {
 	return func(ctx context.Context, d *delivery) error {
 		err := next(ctx, d)
-		if d.claim == nil || !d.work.Growing() {
+		if r.Early == nil || d.claim == nil || !growing(d.claim.Video, d.key) {
 			return err
 		}
 		return r.Early.Settle(ctx, d.key, d.job.Item.Snoozes, err)
