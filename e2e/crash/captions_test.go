@@ -37,7 +37,7 @@ func (l *lane) readyCaptions(key workflow.Key, text string) (made videostore.Ste
 	l.t.Helper()
 	l.await(2*time.Minute, "captions", func() bool {
 		var err error
-		if made, err = l.videos.Captions(l.t.Context(), key); err != nil {
+		if made, err = l.videos.Requested(l.t.Context(), key); err != nil {
 			l.t.Fatal(err)
 		}
 		if made.State == videostore.StepFailed {
@@ -68,7 +68,7 @@ func TestCaptionsKilledAtEveryBoundary(t *testing.T) {
 		marker := l.arm(worker, point, "kill")
 		key := l.sendCaptions(id, "en", text)
 		died := l.dead(worker, marker)
-		before, err := l.videos.Captions(t.Context(), key)
+		before, err := l.videos.Requested(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func (l *lane) readyClip(key workflow.Key) (made videostore.Step) {
 	l.t.Helper()
 	l.await(2*time.Minute, "a clip", func() bool {
 		var err error
-		if made, err = l.videos.Clip(l.t.Context(), key); err != nil {
+		if made, err = l.videos.Requested(l.t.Context(), key); err != nil {
 			l.t.Fatal(err)
 		}
 		if made.State == videostore.StepFailed {
@@ -93,7 +93,7 @@ func TestClipKilledAtEveryBoundary(t *testing.T) {
 		marker := l.arm(worker, point, "kill")
 		key := l.requestClip(id, 100*i+37, 60)
 		died := l.dead(worker, marker)
-		before, err := l.videos.Clip(t.Context(), key)
+		before, err := l.videos.Requested(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestClipKilledAtEveryBoundary(t *testing.T) {
 	}
 	hopeless := l.requestClip(id, 200, 30)
 	l.await(time.Minute, "a clip that failed", func() bool {
-		made, err := l.videos.Clip(t.Context(), hopeless)
+		made, err := l.videos.Requested(t.Context(), hopeless)
 		return err == nil && made.State == videostore.StepFailed && made.Error.Code == video.ProcessingFailed && made.Attempts == 1
 	})
 	if state := l.view(id).Video.State; state != video.Ready {

@@ -1,8 +1,8 @@
 package videostore
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -21,7 +21,6 @@ import (
 //
 // and sending another file asks for the same run anew. Until it is done, the row
 // keeps the output of the one before, which is served meanwhile.
-var captionsPrefix = workflow.Key{Step: workflow.StepCaptions}.Declared().Rows + ":"
 
 // maxLanguages bounds the captions of one video, so that listing them is one
 // request of a bounded size.
@@ -32,8 +31,6 @@ const maxLanguages = 50
 const maxTag = 44
 
 var (
-	// ErrNoCaptions says that the video has no captions in that language.
-	ErrNoCaptions = errors.New("captions not found")
 	// ErrLanguage says that a text is no BCP 47 tag of a language.
 	ErrLanguage = errors.New("not the tag of a language")
 	// ErrLanguages says that a video has captions in as many languages as it may.
@@ -63,31 +60,22 @@ func LanguageName(tag string) string {
 	return tag
 }
 
-// Captions reads the captions of a language: a point read. ErrNoCaptions.
-func (s *Store) Captions(ctx context.Context, key workflow.Key) (Step, error) {
-	return s.request(ctx, key, ErrNoCaptions)
-}
-
 // CaptionsOutput is what is served of captions: what the run made that was done
 // last, also while another is under way. false when there is nothing yet.
-func (s Step) CaptionsOutput() (out video.CaptionsOutput, found bool, _ error) {
+func (s Step) CaptionsOutput() (out video.CaptionsOutput, found bool, err error) {
 	if len(s.Output) == 0 {
 		return out, false, nil
 	}
-	if err := json.Unmarshal(s.Output, &out); err != nil {
-		return out, false, fmt.Errorf("decode output of %s: %w", s.Key, err)
-	}
-	return out, true, nil
+	out, err = outputOf[video.CaptionsOutput](s)
+	return out, err == nil, err
 }
 
 // AllCaptions reads the captions of a video in the order of their tags: one row
 // range (T5) of at most maxLanguages rows.
 func (s *Store) AllCaptions(ctx context.Context, id video.ID) (all []Step, _ error) {
-	rows := s.videos.Query(ctx, tablestore.Query{
-		PartitionKey: string(id), RowFrom: captionsPrefix, RowTo: tablestore.PrefixEnd(captionsPrefix), Class: tablestore.RowRange,
-		Read: tablestore.Into(&all, readCaptions),
-	})
-	for _, err := range rows {
+	query := requests(id, workflow.StepCaptions)
+	query.Read = tablestore.Into(&all, readCaptions)
+	for _, err := range s.videos.Query(ctx, query) {
 		if err != nil {
 			return nil, fmt.Errorf("list captions of %s: %w", id, err)
 		}
@@ -112,8 +100,8 @@ func (s *Store) RequestCaptions(ctx context.Context, key workflow.Key, input str
 	return s.promiseRequest(ctx, key, func(_ video.Video, captions *Step) (bool, error) {
 		switch {
 		case captions.State == "":
-			if err := s.checkLanguages(ctx, key.ID); err != nil {
-				return false, err
+			if full, err := s.full(ctx, key.ID, workflow.StepCaptions, "", maxLanguages); full || err != nil {
+				return false, cmp.Or(err, ErrLanguages)
 			}
 		case captions.Input == input && captions.State != StepFailed:
 			return false, nil
@@ -124,21 +112,10 @@ func (s *Store) RequestCaptions(ctx context.Context, key workflow.Key, input str
 	})
 }
 
-// checkLanguages returns ErrLanguages when a video may not have more captions. The
-// answer holds while META is unchanged, for asking changes its ETag.
-func (s *Store) checkLanguages(ctx context.Context, id video.ID) error {
-	all, err := s.AllCaptions(ctx, id)
-	if err == nil && len(all) >= maxLanguages {
-		return ErrLanguages
-	}
-	return err
-}
-
 // DropCaptions removes captions; the janitor removes their blobs. ErrNoCaptions.
-// Work on them that is under way finds no row and ends.
 func (s *Store) DropCaptions(ctx context.Context, key workflow.Key) error {
 	for {
-		captions, err := s.Captions(ctx, key)
+		captions, err := s.Requested(ctx, key)
 		if err != nil {
 			return err
 		}

@@ -115,7 +115,7 @@ func (c *Claim) take(ctx context.Context, missing bool, messageID, worker string
 	} else {
 		c.Step.etag, err = c.store.videos.Update(ctx, c.Step.row(), c.Step.etag)
 	}
-	if isStale(err) {
+	if tablestore.Overtaken(err) {
 		return ErrSuperseded
 	}
 	if err != nil {
@@ -288,7 +288,7 @@ func (c *Claim) transaction(ctx context.Context, step Step, commit Commit) (end 
 // reply was lost (no error), or another attempt owns the step (ErrSuperseded), or a
 // user changed META (again).
 func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again bool, _ error) {
-	if !isStale(cause) {
+	if !tablestore.Overtaken(cause) {
 		return false, fmt.Errorf("commit %s: %w", step.Key, cause)
 	}
 	now, err := c.requireOwner(ctx)
@@ -341,7 +341,7 @@ func (c *Claim) markUnfinished(ctx context.Context, outcome Outcome, cause error
 		step.Error = &video.Failure{Code: "retrying", Detail: cause.Error()}
 	}
 	_, err := c.store.videos.Update(ctx, step.row(), c.Step.etag)
-	if err != nil && !isStale(err) {
+	if err != nil && !tablestore.Overtaken(err) {
 		return fmt.Errorf("give back %s: %w", step.Key, err)
 	}
 	if err == nil {

@@ -226,7 +226,7 @@ func TestClipFailsAlone(t *testing.T) {
 		if err := fail(k); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		clip, err := s.Clip(t.Context(), k)
+		clip, err := s.Requested(t.Context(), k)
 		if err != nil || clip.State != videostore.StepFailed || clip.Error == nil || clip.Error.Code != failure.Code {
 			t.Errorf("%s: %+v, %v; want the failure", name, clip, err)
 		}
@@ -287,7 +287,7 @@ func TestClipOfADeletedVideoCannotComeBack(t *testing.T) {
 	if _, err := s.Footage(t.Context(), id); !errors.Is(err, videostore.ErrNotFound) {
 		t.Errorf("Footage: %v, want ErrNotFound", err)
 	}
-	if _, err := s.Clip(t.Context(), k); !errors.Is(err, videostore.ErrNoClip) {
+	if _, err := s.Requested(t.Context(), k); !errors.Is(err, videostore.ErrNoClip) {
 		t.Errorf("Clip: %v, want ErrNoClip", err)
 	}
 }
@@ -441,7 +441,7 @@ func TestClipAskedForDuringADelete(t *testing.T) {
 	if !errors.Is(err, videostore.ErrNotFound) || !erased.Load() {
 		t.Errorf("RequestClip = %v, want ErrNotFound; erased in between: %t", err, erased.Load())
 	}
-	if _, err := s.Clip(t.Context(), k); !errors.Is(err, videostore.ErrNoClip) {
+	if _, err := s.Requested(t.Context(), k); !errors.Is(err, videostore.ErrNoClip) {
 		t.Errorf("Clip: %v; nothing may be left of an erased video", err)
 	}
 }

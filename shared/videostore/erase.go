@@ -96,17 +96,3 @@ func (s *Store) DropGeneration(ctx context.Context, id video.ID, generation int)
 	}
 	return nil
 }
-
-// DropRequest removes the row of a step on request (a clip), if the row is
-// as it was read. The janitor then finds that no row names its blob. False when the row
-// has changed and stays. Safe to repeat.
-func (s *Store) DropRequest(ctx context.Context, asked Step) (bool, error) {
-	err := s.videos.Delete(ctx, string(asked.Key.ID), asked.Key.RowKey(), asked.etag)
-	if errors.Is(err, tablestore.ErrChanged) {
-		return false, nil
-	}
-	if err != nil && !errors.Is(err, tablestore.ErrNotFound) {
-		return false, fmt.Errorf("remove %s: %w", asked.Key, err)
-	}
-	return true, nil
-}

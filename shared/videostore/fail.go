@@ -71,7 +71,7 @@ func (s *Store) failOptional(ctx context.Context, rec Record, before, failed Ste
 		ops = append(ops, unchangedMeta(rec))
 	}
 	_, err := s.videos.Submit(ctx, ops)
-	if isStale(err) {
+	if tablestore.Overtaken(err) {
 		return ErrChanged
 	}
 	if err != nil {

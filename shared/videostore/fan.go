@@ -308,7 +308,7 @@ func (s *Store) promiseLast(ctx context.Context, id video.ID, plan video.Plan) (
 		case errors.Is(err, tablestore.ErrExists):
 			return false, nil // another commit was first, or this is a repetition
 		// end snippet
-		case !isStale(err):
+		case !tablestore.Overtaken(err):
 			return false, fmt.Errorf("promise %s: %w", last.Key, err)
 		}
 	}

@@ -69,7 +69,7 @@ func (s *Store) CreateOnce(ctx context.Context, key, bodyHash string, v video.Vi
 		if err == nil {
 			return made, nil
 		}
-		if !isStale(err) {
+		if !tablestore.Overtaken(err) {
 			return Record{}, fmt.Errorf("write idempotency key: %w", err)
 		}
 	}
@@ -112,7 +112,7 @@ func (s *Store) forgetKey(ctx context.Context, v video.Video) error {
 	if err == nil && row.String("VideoID") == string(v.ID) {
 		err = s.keys.Delete(ctx, row.PartitionKey, row.RowKey, row.ETag)
 	}
-	if err != nil && !isStale(err) {
+	if err != nil && !tablestore.Overtaken(err) {
 		return fmt.Errorf("forget idempotency key of %s: %w", v.ID, err)
 	}
 	return nil

@@ -143,7 +143,7 @@ func (s *Store) inflightMark(ctx context.Context, id video.ID) (Inflight, error)
 func (s *Store) noteInflight(ctx context.Context, id video.ID, etag, property string, value any) error {
 	row := Inflight{ID: id}.row()
 	row.Props = map[string]any{property: value}
-	if _, err := s.inflight.Merge(ctx, row, etag); err != nil && !isStale(err) {
+	if _, err := s.inflight.Merge(ctx, row, etag); err != nil && !tablestore.Overtaken(err) {
 		return fmt.Errorf("note %s of %s: %w", property, id, err)
 	}
 	return nil
@@ -178,7 +178,7 @@ func (s *Store) MarkIndexed(ctx context.Context, id video.ID, updatedAt time.Tim
 // new work. Safe to repeat.
 func (s *Store) ClearInflight(ctx context.Context, m Inflight) error {
 	err := s.inflight.Delete(ctx, inflightPartition(m.ID), string(m.ID), m.ETag)
-	if err != nil && !isStale(err) {
+	if err != nil && !tablestore.Overtaken(err) {
 		return fmt.Errorf("settle video %s: %w", m.ID, err)
 	}
 	return nil

@@ -140,7 +140,7 @@ func (s *Store) set(ctx context.Context, e entry) (wrote bool, _ error) {
 		if err == nil {
 			return true, nil
 		}
-		if !isStale(err) {
+		if !tablestore.Overtaken(err) {
 			return false, fmt.Errorf("count %s: %w", e.key, err)
 		}
 		time.Sleep(rand.N(20 * time.Millisecond)) // another process was first
@@ -193,7 +193,7 @@ func (s *Store) sweep(ctx context.Context, ledger string, sums ledgerRow, quota 
 	}
 	sums.SweptAt = now()
 	_, err = s.quotas.Submit(ctx, append(ops, sums.op(ledger, sumsKey)))
-	if isStale(err) {
+	if tablestore.Overtaken(err) {
 		return true, nil // another process was first: look again
 	}
 	if err != nil {

@@ -262,7 +262,7 @@ func (s *Store) reopen(ctx context.Context, step Step) error {
 	step.abandoned(at)
 	step.State, step.OwnerMessageID, step.Attempt, step.QueuedAt = StepQueued, "", "", at
 	_, err := s.videos.Update(ctx, step.row(), step.etag)
-	if err != nil && !isStale(err) {
+	if err != nil && !tablestore.Overtaken(err) {
 		return fmt.Errorf("reopen %s: %w", step.Key, err)
 	}
 	if err == nil {

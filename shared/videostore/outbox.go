@@ -1,6 +1,7 @@
 package videostore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,17 +39,6 @@ func (i OutboxMessage) Is(id video.ID, item workitem.Item) bool {
 	return item.Subject == string(i.ID) && item.Step == i.Step && (i.Item != "" || item.ID == i.ItemID())
 }
 
-// item builds the message.
-func (i OutboxMessage) item() (workitem.Item, error) {
-	name := i.Item
-	if name == "" {
-		name = i.ItemID()
-	}
-	item, err := workitem.New(i.Step, string(i.ID), name, i.Payload())
-	item.Traceparent = i.Trace
-	return item, err
-}
-
 var tracer = otel.Tracer("videostore")
 
 // messagesPerRow keeps an outbox row far under the 64 KiB of one property.
@@ -57,11 +47,7 @@ const messagesPerRow = 100
 // outboxRows packs messages into as few rows as fit, so that a fan-out to hundreds of
 // chunks fits in one entity-group transaction.
 func outboxRows(ctx context.Context, id video.ID, messages []OutboxMessage) (rows []tablestore.Entity, _ error) {
-	messages = slices.Clone(messages)
-	for i := range messages {
-		messages[i].Trace = tracing.Parent(ctx)
-	}
-	for some := range slices.Chunk(messages, messagesPerRow) {
+	for some := range slices.Chunk(traced(ctx, messages), messagesPerRow) {
 		packed, err := json.Marshal(some)
 		if err != nil {
 			return nil, fmt.Errorf("encode outbox of %s: %w", id, err)
@@ -72,6 +58,15 @@ func outboxRows(ctx context.Context, id video.ID, messages []OutboxMessage) (row
 		})
 	}
 	return rows, nil
+}
+
+// traced returns messages that continue the trace of ctx.
+func traced(ctx context.Context, messages []OutboxMessage) []OutboxMessage {
+	messages = slices.Clone(messages)
+	for i := range messages {
+		messages[i].Trace = tracing.Parent(ctx)
+	}
+	return messages
 }
 
 // inserted returns the operations that insert rows.
@@ -90,28 +85,35 @@ func (s *Store) sendRows(ctx context.Context, id video.ID, rows []tablestore.Ent
 		if err := row.JSON("Messages", &messages); err != nil {
 			return fmt.Errorf("decode outbox row of %s: %w", id, err)
 		}
-		for _, message := range messages {
-			message.ID = id
-			item, err := message.item()
-			if err != nil {
-				return fmt.Errorf("build item for %s of %s: %w", message.Step, id, err)
-			}
-			if err := s.sender.Send(ctx, message.Queue, item, 0); err != nil {
-				return fmt.Errorf("enqueue %s of %s: %w", message.Step, id, err)
-			}
+		if err := s.send(ctx, id, messages); err != nil {
+			return err
 		}
-		if err := s.videos.Delete(ctx, row.PartitionKey, row.RowKey, "*"); err != nil && !errors.Is(err, tablestore.ErrNotFound) {
+		if err := s.videos.Delete(ctx, row.PartitionKey, row.RowKey, tablestore.AnyETag); err != nil && !errors.Is(err, tablestore.ErrNotFound) {
 			return fmt.Errorf("clear outbox row of %s: %w", id, err)
 		}
 	}
 	return nil
 }
 
-// Resend promises messages once more and sends them, for messages that are believed to
-// be lost. META is not written, because users hold its ETag, so the insert of the
-// outbox row does not notice a purge. If this process is then killed, the row is left
-// without a video. The mark is written first, so that Sweep finds the row. Safe to
-// repeat.
+func (s *Store) send(ctx context.Context, id video.ID, messages []OutboxMessage) error {
+	for _, message := range messages {
+		message.ID = id
+		item, err := workitem.New(message.Step, string(id), cmp.Or(message.Item, message.ItemID()), message.Payload())
+		item.Traceparent = message.Trace
+		if err == nil {
+			err = s.sender.Send(ctx, message.Queue, item, 0)
+		}
+		if err != nil {
+			return fmt.Errorf("enqueue %s of %s: %w", message.Step, id, err)
+		}
+	}
+	return nil
+}
+
+// Resend sends messages that are believed to be lost, or are wanted sooner. No outbox row
+// promises them: when the caller dies in between, the reconciler finds the loss again, or
+// the message or request that led here is repeated. The mark is renewed first, so that the
+// reconciler waits. Safe to repeat.
 func (s *Store) Resend(ctx context.Context, rec Record, messages []OutboxMessage) error {
 	// What upkeep sends again belongs to no trace: this is where one begins.
 	ctx, span := tracer.Start(ctx, "promise again")
@@ -119,16 +121,7 @@ func (s *Store) Resend(ctx context.Context, rec Record, messages []OutboxMessage
 	if err := s.markAtRest(ctx, rec); err != nil {
 		return err
 	}
-	rows, err := outboxRows(ctx, rec.Video.ID, messages)
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
-		if _, err := s.videos.Insert(ctx, row); err != nil {
-			return fmt.Errorf("promise %s of %s again: %w", messages[0].Step, rec.Video.ID, err)
-		}
-	}
-	return s.sendRows(ctx, rec.Video.ID, rows)
+	return s.send(ctx, rec.Video.ID, traced(ctx, messages))
 }
 
 // Flush sends everything that the video's outbox promises. Safe to repeat, and safe

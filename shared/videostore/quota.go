@@ -259,7 +259,7 @@ func (s *Store) goesOn(ctx context.Context, row tablestore.Entity) (bool, error)
 		if err != nil {
 			return false, nil // not ours
 		}
-		clip, err := s.Clip(ctx, key)
+		clip, err := s.Requested(ctx, key)
 		if errors.Is(err, ErrNoClip) {
 			return asking, nil
 		}

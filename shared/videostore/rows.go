@@ -1,7 +1,6 @@
 package videostore
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -26,12 +25,6 @@ func collect(rows iter.Seq2[tablestore.Entity, error]) ([]tablestore.Entity, err
 		all = append(all, row)
 	}
 	return all, nil
-}
-
-// isStale reports whether a conditional write met a row that had changed, was gone, or was
-// there.
-func isStale(err error) bool {
-	return errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrExists)
 }
 
 // now is the time in microseconds. A table keeps 100 ns and JSON more, and what is read

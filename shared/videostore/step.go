@@ -115,3 +115,11 @@ func readStep(row tablestore.Entity) (Step, error) {
 	}
 	return Step{}, fmt.Errorf("unknown state %q of %s", s.State, key) // of a later release: neither claimed nor shown
 }
+
+// outputOf decodes the output of a step.
+func outputOf[T any](s Step) (out T, err error) {
+	if err = json.Unmarshal(s.Output, &out); err != nil {
+		err = fmt.Errorf("decode output of %s: %w", s.Key, err)
+	}
+	return out, err
+}

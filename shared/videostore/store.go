@@ -193,7 +193,7 @@ func (s *Store) write(ctx context.Context, rec Record, after video.Video, messag
 	}
 	ops := slices.Concat([]tablestore.Op{{Kind: tablestore.OpReplace, Entity: meta, IfMatch: rec.ETag}}, more, inserted(out))
 	etags, err := s.videos.Submit(ctx, ops)
-	if isStale(err) {
+	if tablestore.Overtaken(err) {
 		return Record{}, ErrChanged
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package videostore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -163,15 +162,13 @@ func (v View) Find(generation int, name string, index int) (Step, bool) {
 }
 
 // Whole returns the output of a generation's last step, or false while that is not done.
-func (v View) Whole(generation int) (out video.FinishOutput, done bool, _ error) {
+func (v View) Whole(generation int) (out video.FinishOutput, done bool, err error) {
 	step, found := v.Find(generation, workflow.OnlyStepIn(workflow.Last).Name, 0)
 	if !found || step.State != StepDone {
 		return out, false, nil
 	}
-	if err := json.Unmarshal(step.Output, &out); err != nil {
-		return out, false, fmt.Errorf("decode output of %s: %w", step.Key, err)
-	}
-	return out, true, nil
+	out, err = outputOf[video.FinishOutput](step)
+	return out, err == nil, err
 }
 
 // Presentation collects what is committed of a generation, for its playlists.
@@ -190,11 +187,11 @@ func (v View) Presentation(generation int) (playlist.Presentation, error) {
 			if s.Key.Index >= len(p.Chunks) {
 				continue
 			}
-			out := new(video.ChunkOutput)
-			if err := json.Unmarshal(s.Output, out); err != nil {
-				return p, fmt.Errorf("decode output of %s: %w", s.Key, err)
+			out, err := outputOf[video.ChunkOutput](s)
+			if err != nil {
+				return p, err
 			}
-			p.Chunks[s.Key.Index] = out
+			p.Chunks[s.Key.Index] = &out
 		}
 	}
 	p.AudioDone = sound >= len(p.Plan.Sound)

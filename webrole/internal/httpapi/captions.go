@@ -64,7 +64,7 @@ func (s *Server) captionsFile(ctx context.Context, id video.ID, language string)
 	if err != nil {
 		return nil, err
 	}
-	captions, err := s.Videos.Captions(ctx, key)
+	captions, err := s.Videos.Requested(ctx, key)
 	if err != nil {
 		return nil, err
 	}

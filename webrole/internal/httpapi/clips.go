@@ -109,7 +109,7 @@ func (s *Server) GetClip(c *gin.Context, id api.ID, name api.ClipID) {
 		if err != nil {
 			return none, err
 		}
-		return s.Videos.Clip(ctx, key)
+		return s.Videos.Requested(ctx, key)
 	})
 }
 

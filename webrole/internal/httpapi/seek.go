@@ -22,8 +22,8 @@ const (
 	askAgainAfter = 30 * time.Second
 )
 
-// SeekVideo implements POST /videos/{id}/seek. The write before the answer is the
-// outbox's, so what was asked for is sent even when this process dies.
+// SeekVideo implements POST /videos/{id}/seek. What was asked for is sent before the answer:
+// a client without one asks again.
 func (s *Server) SeekVideo(c *gin.Context, id api.ID) {
 	handle(c, http.StatusOK, func(ctx context.Context) (out api.Seek, _ error) {
 		body, err := readJSON[api.SeekRequest](s, c)

@@ -23,7 +23,7 @@ func (s *Service) captions(ctx context.Context, q request, path string) (resourc
 	if isPlaylist == isText || isPlaylist && isSegment || err != nil {
 		return resource{}, missing()
 	}
-	step, err := s.videos.Captions(ctx, key)
+	step, err := s.videos.Requested(ctx, key)
 	if err != nil {
 		return resource{}, err
 	}

@@ -320,7 +320,7 @@ func (s *Service) clip(ctx context.Context, q request, file string) (resource, e
 	if !ok || err != nil {
 		return resource{}, missing()
 	}
-	clip, err := s.videos.Clip(ctx, key)
+	clip, err := s.videos.Requested(ctx, key)
 	if err != nil {
 		return resource{}, err
 	}

@@ -58,7 +58,7 @@ func TestCaptionsOfALanguage(t *testing.T) {
 		if err := runner.Handle(t.Context(), &consumer.Job{Item: item, DequeueCount: 1}); err != nil {
 			t.Fatal(err)
 		}
-		made, err := videos.Captions(t.Context(), key)
+		made, err := videos.Requested(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)
 		}

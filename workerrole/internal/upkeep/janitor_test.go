@@ -220,7 +220,7 @@ func TestJanitorRemovesOldClips(t *testing.T) {
 		}
 	}
 	again := b.ask(t, id, 1)
-	if clip, err := b.videos.Clip(t.Context(), again); err != nil || clip.State != videostore.StepQueued {
+	if clip, err := b.videos.Requested(t.Context(), again); err != nil || clip.State != videostore.StepQueued {
 		t.Errorf("asked for once more: %s, %v", clip.State, err)
 	}
 }
