@@ -4,26 +4,23 @@
 //
 // # Table catalog
 //
-// PartitionKey: the channel, escaped. The granularity is "some" (T4): a channel's
-// videos are always asked for together, and one person writes to a channel. Each
-// video has two rows, written in one entity-group transaction (T2, T7):
+// PartitionKey: the channel, escaped (granularity "some", T4): its videos are asked for
+// together. Each video has two rows, written in one entity-group transaction (T2, T7):
 //
 //	NEW:<inverted time>__<id>     newest first
 //	TITLE:<folded title>  __<id>  alphabetical; see titleEnd for the two spaces
 //
-// Each order is read by a row range scan of its prefix (T5). The back-reference is
-// PartitionKey `~<id>`, RowKey `REF`.
+// Each order is read by a row range scan of its prefix (T5).
 //
 // # Table recent
 //
 // PartitionKey: `<yyyy-MM>~<n>`, n = hash(id) mod RecentShards. The month alone
-// would be an append-only key, and one partition would take every write of the
-// site (T3). The calculated suffix (S1, S3) spreads the writes, and the key of a
-// known video can still be computed. RowKey: `<inverted time>__<id>`. A page
-// merges RecentShards row range scans.
+// would be an append-only key that takes every write of the site (T3). The calculated
+// suffix (S1, S3) spreads the writes, and the key of a known video can still be computed.
+// RowKey: `<inverted time>__<id>`. A page merges RecentShards row range scans.
 //
-// PartitionKey `MONTHS` has one row for each month that ever had a video, RowKey
-// `<inverted time>` of its beginning, newest first. A page reads it to skip empty months.
+// Partition `MONTHS` has a row for each month that ever had a video, RowKey
+// `<inverted time>` of its beginning. A page reads it to skip empty months.
 //
 // Next: shared/searchindex, how a video is found by its words.
 package catalog

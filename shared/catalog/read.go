@@ -20,15 +20,8 @@ const (
 	ByTitle Sort = "title" // case and accents do not count
 )
 
-// MaxLimit is the longest page; a larger limit means this one, and one that is
-// not positive means DefaultLimit.
-const (
-	MaxLimit     = 100
-	DefaultLimit = 20
-)
-
-// Channel lists a page of a channel's videos: one row range scan (T5). next is
-// the token of the following page, "" at the end. A video that is added or removed
+// Channel lists a page of a channel's videos: one row range scan (T5). limit is from 1
+// to 1000, next is the token of the following page, "" at the end. A video that is added or removed
 // between two pages does not make another one appear twice or not at all. Error:
 // tablestore.ErrToken.
 func (c *Catalog) Channel(ctx context.Context, channel string, sort Sort, limit int, token string) (page []video.ID, next string, err error) {
@@ -38,7 +31,7 @@ func (c *Catalog) Channel(ctx context.Context, channel string, sort Sort, limit 
 	}
 	_, next, err = c.catalog.Page(ctx, tablestore.Query{
 		PartitionKey: channelKey(channel), RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix),
-		PageSize: int32(Clamp(limit)), Class: tablestore.RowRange, Read: tablestore.Into(&page, IDOf),
+		PageSize: int32(limit), Class: tablestore.RowRange, Read: tablestore.Into(&page, IDOf),
 	}, token)
 	if err != nil {
 		return nil, "", fmt.Errorf("listing channel: %w", err)
@@ -50,11 +43,11 @@ const recentQuery = "recent"
 
 // Recent lists a page of all videos, newest first. It costs a row range scan for
 // each two months of the list of months, and RecentShards for each month that the
-// page needs (T5). next is as in Channel. Error: tablestore.ErrToken.
+// page needs (T5). limit and next are as in Channel. Error: tablestore.ErrToken.
 func (c *Catalog) Recent(ctx context.Context, limit int, token string) (page []video.ID, next string, err error) {
 	from, err := tablestore.Place(recentQuery, token)
 	if err == nil {
-		page, next, err = c.recentFrom(ctx, from, Clamp(limit))
+		page, next, err = c.recentFrom(ctx, from, limit)
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("listing recent videos: %w", err)
@@ -111,12 +104,4 @@ func (c *Catalog) month(begin time.Time, limit int) *rowstream.Union {
 		})
 	}
 	return list
-}
-
-// Clamp is the length of a page that was asked for: DefaultLimit for 0, at most MaxLimit.
-func Clamp(limit int) int {
-	if limit <= 0 {
-		return DefaultLimit
-	}
-	return min(limit, MaxLimit)
 }

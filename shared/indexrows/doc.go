@@ -1,9 +1,9 @@
 // Package indexrows keeps the rows that are derived from a video equal to the
 // video (paper row T8). The catalogue and the search index are made of such rows.
 //
-// The problem: derived rows lie in many partitions, and no transaction spans two
-// partitions. A worker may die between two writes, and several workers may index
-// the same video at once. The wrong end would be a row that is never removed.
+// Derived rows lie in many partitions, and no transaction spans two. A worker may die
+// between two writes, and several may index the same video at once. The wrong end would
+// be a row that is never removed.
 //
 // # The back-reference
 //
@@ -24,10 +24,9 @@
 //  4. Replace the note by the list of what is written now. If the back-reference
 //     has changed since step 1, another run may have overwritten our rows: start over.
 //
-// A run that dies leaves its note. The repeated queue item, or any later run,
-// reads the note and removes what the dead run may have written. Runs may be
-// repeated, reordered and run side by side; when all of them have ended, the rows
-// are those of the video as it is.
+// A run that dies leaves its note, by which any later run removes what it may have
+// written. Runs may be repeated, reordered and run side by side; when all of them have
+// ended, the rows are those of the video as it is.
 //
 // # Waiting for other runs
 //

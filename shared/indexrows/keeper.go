@@ -26,8 +26,7 @@ const (
 	// the write window, and as much again because clocks differ.
 	Expiry = 2 * writeWindow
 
-	// busyPatience is how long Sync waits for another run to end before it says
-	// ErrBusy, and contendedPatience how long it tries before ErrContended.
+	// How long Sync tries before it says ErrBusy or ErrContended.
 	busyPatience      = 1500 * time.Millisecond
 	contendedPatience = 30 * time.Second
 
@@ -35,12 +34,10 @@ const (
 )
 
 // ErrBusy says that the wanted rows are written, but another run has not ended
-// and may still change them. The caller must call again; a queue item is snoozed,
-// for Expiry at the longest.
+// and may still change them. The caller must call again, for Expiry at the longest.
 var ErrBusy = errors.New("another indexing run of this video has not ended")
 
-// ErrContended says that other runs kept changing the back-reference of the same
-// video. Safe to try again.
+// ErrContended says that other runs kept changing the same rows. Safe to try again.
 var ErrContended = errors.New("too many runs index this video at once")
 
 // Current reads the truth about a video: its META row. ok is false when the
@@ -71,11 +68,10 @@ type Keeper struct {
 	// They must depend on v only.
 	Rows func(ctx context.Context, v video.Video) ([]Row, error)
 
-	// Applied, when set, is called after the rows were written and before the note
-	// is replaced, with the rows that were added or removed. unsure says that other
-	// runs had not ended when this one began: then they are all rows that any of the
-	// runs may have written or removed. It must be safe to repeat, and safe to run
-	// late: it may take longer than the write window.
+	// Applied, when set, is called before the note is replaced, with the rows that were
+	// added or removed. unsure says that other runs had not ended when this one began:
+	// then they are all rows that any of the runs may have written or removed. It must
+	// be safe to repeat, and safe to run after the write window.
 	Applied func(ctx context.Context, changed []Key, unsure bool) error
 
 	// Now is the clock for the dates of notes.
@@ -94,8 +90,7 @@ func New(a *azstorage.Account, home, rowKey string, tables ...string) *Keeper {
 
 // Sync makes the derived rows of video id equal to the truth, which current reads. It is
 // safe to repeat, and to run beside other Syncs of the same video. It returns ErrBusy
-// when the video must have no rows and another run, which began less than Expiry ago, may
-// still write some: call again later. ErrContended.
+// when the video must have no rows and another run may still write some. ErrContended.
 func (k *Keeper) Sync(ctx context.Context, id video.ID, current Current) error {
 	if err := k.sync(ctx, id, current); err != nil {
 		return fmt.Errorf("keep the rows of %s in table %s: %w", id, k.home, err)
@@ -125,15 +120,14 @@ func (k *Keeper) sync(ctx context.Context, id video.ID, current Current) error {
 	}
 }
 
-// Remove removes the derived rows of a video: it is Sync of a video that does not
-// exist. Errors and repetition are as with Sync.
+// Remove is Sync of a video that does not exist.
 func (k *Keeper) Remove(ctx context.Context, id video.ID) error {
 	return k.Sync(ctx, id, func(context.Context) (video.Video, bool, error) { return video.Video{}, false, nil })
 }
 
-// round is one pass through the four steps of the package comment. done means that
-// the rows are right. If not, another run changed the back-reference, and the rows
-// of wrote may have been written. ErrBusy means that only other runs are waited for.
+// round is one pass through the four steps of the package comment. Unless it is done,
+// another run changed the back-reference, and the rows of wrote may have been written.
+// ErrBusy means that only other runs are waited for.
 func (k *Keeper) round(ctx context.Context, id video.ID, current Current, runID string, own []Key) (done bool, wrote []Key, err error) {
 	ref, err := k.load(ctx, id)
 	if err != nil {
@@ -267,11 +261,9 @@ func (k *Keeper) apply(ctx context.Context, rows []Row, old []Key) error {
 	return nil
 }
 
-// Load writes the derived rows of many videos at once. It is for filling a new
-// index: the tables must have no rows of these videos, and no other process may write
-// to them. Rows of different videos that share a partition are written in one
-// transaction, so Load needs a fraction of the requests of as many Syncs. Later
-// Syncs keep its rows up to date. Safe to repeat; it needs memory for all videos.
+// Load fills an index that has no rows of these videos and no other writers. Rows of
+// different videos that share a partition are written in one transaction, so it needs a
+// fraction of the requests of as many Syncs. Safe to repeat; it needs memory for all videos.
 func (k *Keeper) Load(ctx context.Context, videos []video.Video) error {
 	var all []Row
 	var added []Key
@@ -284,10 +276,7 @@ func (k *Keeper) Load(ctx context.Context, videos []video.Video) error {
 			continue
 		}
 		written := keysOfRows(rows)
-		ref, err := k.entity(v.ID, &reference{Rows: keysOf(written)})
-		if err != nil {
-			return fmt.Errorf("planning rows of %s: %w", v.ID, err)
-		}
+		ref := k.entity(v.ID, &reference{Rows: keysOf(written)})
 		all, added = append(append(all, rows...), Row{Table: k.home, Entity: ref}), append(added, written...)
 	}
 	if err := k.apply(ctx, all, nil); err != nil {
@@ -299,10 +288,9 @@ func (k *Keeper) Load(ctx context.Context, videos []video.Video) error {
 	return k.Applied(ctx, added, false)
 }
 
-// pause waits before another round. Two runs that change the same back-reference
-// disturb each other until one of them pauses for as long as a whole round of the
-// other takes. So the pause is random, and its bound grows from the longest round
-// that this run has seen.
+// pause waits before another round. Two runs disturb each other until one of them pauses
+// for as long as a round of the other takes: the pause is random, and its bound grows from
+// the longest round that this run has seen.
 func pause(ctx context.Context, round int, longest time.Duration) error {
 	most := min(longest<<min(round, 4), 5*time.Second)
 	select {

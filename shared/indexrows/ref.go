@@ -19,9 +19,8 @@ type Key struct {
 	RowKey       string
 }
 
-// reference is the content of a back-reference: partition `~<id>`, nearly always alone
-// there (unique, T4). It is read by point queries (T5) and written under
-// its ETag only.
+// reference is the content of a back-reference, nearly always alone in its partition
+// (unique, T4), which is read by point queries (T5).
 type reference struct {
 	Rows keys  `json:"rows"` // what the last run that ended has written
 	Runs []run `json:"runs,omitempty"`
@@ -36,8 +35,7 @@ type run struct {
 	Rows keys      `json:"rows"`
 }
 
-// keys is a set of keys, grouped because a video has hundreds of postings that
-// differ in the PartitionKey only.
+// keys is a set of keys, grouped because postings differ in the PartitionKey only.
 type keys map[string]map[string][]string // table, row key, partition keys
 
 func keysOf(list []Key) keys {
@@ -111,11 +109,8 @@ func (k *Keeper) load(ctx context.Context, id video.ID) (reference, error) {
 // save writes ref under its ETag and sets the new one. It returns
 // tablestore.ErrExists, ErrChanged or ErrNotFound when another run wrote first.
 func (k *Keeper) save(ctx context.Context, id video.ID, ref *reference) error {
-	row, err := k.entity(id, ref)
-	if err != nil {
-		return fmt.Errorf("writing back-reference: %w", err)
-	}
-	home := k.tables[k.home]
+	row, home := k.entity(id, ref), k.tables[k.home]
+	var err error
 	if ref.etag == "" {
 		ref.etag, err = home.Insert(ctx, row)
 	} else {
@@ -128,18 +123,15 @@ func (k *Keeper) save(ctx context.Context, id video.ID, ref *reference) error {
 }
 
 // entity is the row of a back-reference.
-func (k *Keeper) entity(id video.ID, ref *reference) (tablestore.Entity, error) {
-	text, err := json.Marshal(ref)
-	if err != nil {
-		return tablestore.Entity{}, err
-	}
+func (k *Keeper) entity(id video.ID, ref *reference) tablestore.Entity {
+	text, _ := json.Marshal(ref) // texts and times always encode
 	row := tablestore.Entity{PartitionKey: partitionOf(id), RowKey: k.rowKey, Props: map[string]any{}}
 	i := 0
 	for piece := range slices.Chunk(text, pieceBytes) {
 		row.Props[pieceName(i)] = piece
 		i++
 	}
-	return row, nil
+	return row
 }
 
 func pieceName(i int) string { return fmt.Sprintf("Rows%02d", i) }

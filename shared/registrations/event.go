@@ -1,6 +1,8 @@
 package registrations
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -35,3 +37,30 @@ func ParseEvent(text string) (Event, error) {
 }
 
 var errEvent = invalid(InvalidEvent, "want event and distance, joined by two underscores: 2011 New York City Marathon__Full")
+
+// eventsKey is the partition of the list of events. No event has this name: it has no
+// distance.
+const eventsKey = "~events"
+
+// NoteEvent puts an event on the list of events: one upsert. Safe to repeat.
+func (s *Store) NoteEvent(ctx context.Context, event Event) error {
+	_, err := s.rows.Upsert(ctx, tablestore.Entity{PartitionKey: eventsKey, RowKey: string(event)})
+	if err != nil {
+		return fmt.Errorf("note an event: %w", err)
+	}
+	return nil
+}
+
+// Events returns a page of the events that have a start list, by name, as people write
+// them: one row range. limit is from 1 to 1000; next continues it and is empty at the
+// end. tablestore.ErrToken.
+func (s *Store) Events(ctx context.Context, limit int, token string) (events []string, next string, err error) {
+	_, next, err = s.rows.Page(ctx, tablestore.Query{
+		PartitionKey: eventsKey, PageSize: int32(limit), Class: tablestore.RowRange,
+		Read: tablestore.Into(&events, func(row tablestore.Entity) (string, error) { return tablestore.UnescapeKey(row.RowKey) }),
+	}, token)
+	if err != nil {
+		return nil, "", fmt.Errorf("list events: %w", err)
+	}
+	return events, next, nil
+}

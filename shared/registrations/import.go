@@ -18,22 +18,15 @@ import (
 )
 
 // A runner is three operations: two rows to be found by and the guard. So a
-// transaction of at most 100 takes 33 runners, and a race of 50,000 is 1,516
-// transactions. Fewer rows would do for fewer promises: without the guard it
-// would be 1,000, and any bib could be taken twice.
+// transaction of at most 100 takes 33 runners, and a race of 50,000 is 1,516.
 const (
 	rowsPerRunner = 3
 	perBatch      = tablestore.MaxBatchOps / rowsPerRunner
 
-	// windowRows is how many rows of the list are in memory: whole transactions.
-	windowRows = 30 * perBatch
-	// parallel is how many transactions are under way. They share a partition,
-	// whose limit is 2,000 entities a second, 20 transactions.
-	parallel = 4
-	// maxRounds is how often a window is tried while others change its runners.
-	maxRounds = 10
-	// maxRefusals is how many refusals a report lists; it counts all.
-	maxRefusals = 1000
+	windowRows  = 30 * perBatch // rows of the list that are in memory: whole transactions
+	parallel    = 4             // transactions under way; a partition takes 20 a second
+	maxRounds   = 10            // tries of a window while others change its runners
+	maxRefusals = 1000          // that a report lists; it counts all
 )
 
 // ErrContended says that others kept changing the runners of an import.
@@ -67,12 +60,11 @@ type Refusal struct {
 }
 
 // Import registers the runners of a list that is read as it is stored, at most a
-// thousand rows at a time. Rows that cannot be taken are reported
-// and do not hinder the others. A runner who exists already is unchanged,
-// no matter who added it: repeating an import, also one that was killed half way,
-// changes nothing that is there and adds what is missing. A finish that is new
-// or another one is stored. An error of rows ends the import; what the report
-// counts is stored even then. ErrContended.
+// thousand rows at a time. Rows that cannot be taken are reported and do not hinder the
+// others. A runner who exists already is unchanged, so repeating an import, also one that
+// was killed half way, adds what is missing. A finish that is new or another one is
+// stored. An error of rows ends the import; what the report counts is stored even then.
+// ErrContended.
 func (s *Store) Import(ctx context.Context, event Event, rows iter.Seq2[Row, error]) (report Report, err error) {
 	ctx, meter := azstorage.WithCounter(ctx)
 	defer func() { report.Requests = meter.Requests() }()

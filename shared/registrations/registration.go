@@ -27,7 +27,7 @@ const (
 
 // Registration is one runner of an event.
 type Registration struct {
-	Event      Event
+	Event      Event  `row:"-"`
 	Bib        int    // 1 to MaxBib
 	Name       string // NFC, without blanks at the ends
 	Sex        Sex
@@ -35,7 +35,7 @@ type Registration struct {
 	FinishedAt time.Time // to the millisecond; zero: not (yet)
 
 	// ETag is the version: it changes with every write.
-	ETag string
+	ETag string `row:"Version"`
 
 	guard string // storage's own ETag of the guard row; "" when another row was read
 }
@@ -146,26 +146,20 @@ func pad(n, width int) string { return tablestore.Pad(int64(n), width) }
 
 // entity is one of the three rows.
 func (r Registration) entity(rowKey string) tablestore.Entity {
-	props := map[string]any{
-		"Bib": int32(r.Bib), "Name": r.Name, "Sex": string(r.Sex), "Age": int32(r.Age), "Version": r.ETag,
-	}
-	if !r.FinishedAt.IsZero() {
-		props["FinishedAt"] = r.FinishedAt
-	}
-	return tablestore.Entity{PartitionKey: string(r.Event), RowKey: rowKey, Props: props}
+	return tablestore.Entity{PartitionKey: string(r.Event), RowKey: rowKey, Props: tablestore.Props(r)}
 }
 
 // readRegistration reads any of the three rows, which say the same and have keys that
 // follow from it.
 func readRegistration(e tablestore.Entity) (Registration, error) {
-	r := Registration{
-		Event: Event(e.PartitionKey), Bib: e.Int("Bib"), Name: e.String("Name"), Sex: Sex(e.String("Sex")),
-		Age: e.Int("Age"), FinishedAt: e.Time("FinishedAt"), ETag: e.String("Version"),
-	}
+	r := Registration{Event: Event(e.PartitionKey)}
 	if strings.HasPrefix(e.RowKey, guardPrefix) {
 		r.guard = e.ETag
 	}
-	_, err := r.normalised()
+	err := e.Struct(&r)
+	if err == nil {
+		_, err = r.normalised()
+	}
 	if err == nil && !slices.Contains([]string{guardKey(r.Bib), r.bibKey(), r.ageKey()}, e.RowKey) {
 		err = errors.New("its key is of another registration")
 	}

@@ -59,13 +59,10 @@ type Query struct {
 	AgeFrom, AgeTo *int // both included; nil is open. Both nil: all runners, by bib
 }
 
-// MaxLimit is the longest page.
-const MaxLimit = 1000
-
 // List returns a page of runners in the order of the keys that serve the query:
 // one row range (T5, T7). next is the token of the page after it, "" at the end;
 // concurrent inserts and deletes never duplicate or skip rows.
-// tablestore.ErrToken.
+// limit is from 1 to 1000. tablestore.ErrToken.
 func (s *Store) List(ctx context.Context, event Event, q Query, limit int, token string) (page []Registration, next string, err error) {
 	from, to := q.bounds()
 	if from >= to {
@@ -73,7 +70,7 @@ func (s *Store) List(ctx context.Context, event Event, q Query, limit int, token
 	}
 	_, next, err = s.rows.Page(ctx, tablestore.Query{
 		PartitionKey: string(event), RowFrom: from, RowTo: to,
-		PageSize: int32(min(max(limit, 1), MaxLimit)), Class: tablestore.RowRange, Read: tablestore.Into(&page, readRegistration),
+		PageSize: int32(limit), Class: tablestore.RowRange, Read: tablestore.Into(&page, readRegistration),
 	}, token)
 	if err != nil {
 		return nil, "", fmt.Errorf("listing registrations: %w", err)

@@ -38,9 +38,7 @@ func rowsOf(_ context.Context, v video.Video) ([]indexrows.Row, error) {
 	}
 	return []indexrows.Row{{Table: Table, Entity: tablestore.Entity{
 		PartitionKey: string(event), RowKey: videoKey(v.Race.FirstFrameAt) + tablestore.Separator + string(v.ID),
-		Props: map[string]any{
-			"Id": string(v.ID), "FirstFrameAt": v.Race.FirstFrameAt.UTC(), "DurationSeconds": v.DurationSeconds,
-		},
+		Props: tablestore.Props(footage{v.ID, v.Race.FirstFrameAt.UTC(), v.DurationSeconds}),
 	}}}, nil
 }
 
@@ -82,11 +80,10 @@ func (s *Store) MomentsOf(ctx context.Context, event Event, list []Registration)
 	}
 	for _, v := range shown {
 		for i, r := range list {
-			at := r.FinishedAt.Sub(v.from)
-			if r.FinishedAt.IsZero() || at < 0 || at >= v.length {
-				continue
+			at := r.FinishedAt.Sub(v.FirstFrameAt)
+			if !r.FinishedAt.IsZero() && at >= 0 && at.Seconds() < v.DurationSeconds {
+				moments[i] = append(moments[i], Moment{VideoID: v.ID, At: at})
 			}
-			moments[i] = append(moments[i], Moment{VideoID: v.id, At: at})
 		}
 	}
 	return moments, nil
@@ -94,15 +91,15 @@ func (s *Store) MomentsOf(ctx context.Context, event Event, list []Registration)
 
 // footage is a row that ties a video to an event.
 type footage struct {
-	id     video.ID
-	from   time.Time
-	length time.Duration
+	ID              video.ID `row:"Id"`
+	FirstFrameAt    time.Time
+	DurationSeconds float64
 }
 
-func readFootage(row tablestore.Entity) (footage, error) {
-	id, err := video.ParseID(row.String("Id"))
-	return footage{
-		id: id, from: row.Time("FirstFrameAt"),
-		length: time.Duration(row.Float("DurationSeconds") * float64(time.Second)),
-	}, err
+func readFootage(row tablestore.Entity) (f footage, _ error) {
+	err := row.Struct(&f)
+	if err == nil {
+		_, err = video.ParseID(string(f.ID))
+	}
+	return f, err
 }

@@ -33,7 +33,7 @@ type Facet struct {
 func countFacets(h hits) (*Facets, error) {
 	var tags, channels, actors tally
 	for _, row := range h.rows {
-		v, err := textsOf(row)
+		v, err := readPosting(row)
 		if err != nil {
 			return nil, err
 		}

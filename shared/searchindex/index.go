@@ -130,7 +130,7 @@ const (
 
 // fieldText is one field of a video, taken apart.
 type fieldText struct {
-	words []string // in order, with gap between values
+	words string   // in order, with gap between values
 	terms []string // each once
 }
 
@@ -139,30 +139,19 @@ type fieldText struct {
 const gap = "|"
 
 func analyse(v video.Video) map[field]fieldText {
-	texts := map[field]fieldText{}
+	fields := map[field]fieldText{}
 	add := func(f field, limit int, values ...string) {
-		var text fieldText
-		wordBytes, termBytes := 0, 0
+		var all, terms []string
 		for _, value := range values {
 			words := splitWords(value)
-			for _, w := range words {
-				if wordBytes += len(w.text) + 1; wordBytes > maxBytes {
-					break
-				}
-				text.words = append(text.words, w.text)
-			}
-			text.words = append(text.words, gap)
+			all = append(append(all, texts(words)...), gap)
 			for _, t := range termsOf(words) {
-				if slices.Contains(text.terms, t) || len(text.terms) == limit {
-					continue
+				if len(terms) < limit && !slices.Contains(terms, t) {
+					terms = append(terms, t)
 				}
-				if termBytes += len(t) + 1; termBytes > maxBytes {
-					break
-				}
-				text.terms = append(text.terms, t)
 			}
 		}
-		texts[f] = text
+		fields[f] = fieldText{strings.Join(first(all, maxBytes), " "), first(terms, maxBytes)}
 	}
 	add(title, maxTitleTerms, v.Title)
 	add(actor, maxTerms, v.Actors...)
@@ -170,44 +159,46 @@ func analyse(v video.Video) map[field]fieldText {
 	add(tag, maxTerms, v.Tags...)
 	add(channel, maxTerms, v.Channel)
 	add(description, maxDescriptionTerms, v.Description)
-	return texts
+	return fields
+}
+
+// languageIn guesses the language of a video by its title and description.
+func languageIn(fields map[field]fieldText) language {
+	return languageOf(strings.Fields(fields[title].words + " " + fields[description].words))
 }
 
 func rowsOf(v video.Video) []indexrows.Row {
 	if !Searchable(v) {
 		return nil
 	}
-	texts := analyse(v)
-	spoken := string(languageOf(append(slices.Clone(texts[title].words), texts[description].words...)))
-	text := map[string]any{languageProperty: spoken}
-	for f, t := range texts {
-		text[propertyOf(f, "Words")] = strings.Join(t.words, " ")
+	fields := analyse(v)
+	own := postingOf(v, languageIn(fields))
+	text := map[string]any{"Language": string(own.Language)}
+	for f, t := range fields {
+		text[propertyOf(f, "Words")] = t.words
 		text[propertyOf(f, "Terms")] = strings.Join(t.terms, " ")
 	}
-	rows := []indexrows.Row{{Table: PostingsTable, Entity: tablestore.Entity{
-		PartitionKey: videoKey(v.ID), RowKey: textRow, Props: text,
-	}}}
-	place, props := catalog.Place(v.CreatedAt, v.ID), postingProps(v, spoken)
+	var rows []indexrows.Row
+	add := func(pk, rk string, props map[string]any) {
+		rows = append(rows, indexrows.Row{Table: PostingsTable, Entity: tablestore.Entity{PartitionKey: pk, RowKey: rk, Props: props}})
+	}
+	add(videoKey(v.ID), textRow, text)
+	place, props := catalog.Place(v.CreatedAt, v.ID), tablestore.Props(own)
 	described := maps.Clone(props)
 	described[propertyOf(description, "")] = true
-	post := func(f field, term string, props map[string]any) {
-		rows = append(rows, indexrows.Row{Table: PostingsTable, Entity: tablestore.Entity{
-			PartitionKey: postingKey(f, term, v.ID), RowKey: place, Props: props,
-		}})
-	}
-	post(allVideos, "", props)
+	add(postingKey(allVideos, "", v.ID), place, props)
 	all := map[string]map[string]any{}
 	for _, f := range listed {
-		for _, term := range texts[f].terms {
-			post(f, term, props)
+		for _, term := range fields[f].terms {
+			add(postingKey(f, term, v.ID), place, props)
 			all[term] = props
 		}
 	}
-	for _, term := range texts[description].terms {
+	for _, term := range fields[description].terms {
 		all[term] = described
 	}
 	for _, term := range slices.Sorted(maps.Keys(all)) {
-		post(anyField, term, all[term])
+		add(postingKey(anyField, term, v.ID), place, all[term])
 	}
 	return rows
 }

@@ -73,8 +73,8 @@ func content(table string, row tablestore.Entity) any {
 	case row.RowKey == textRow:
 		return row.String("DescriptionWords")
 	}
-	texts, _ := textsOf(row) // back-references have none
-	return texts
+	posting, _ := readPosting(row) // back-references have none
+	return posting
 }
 
 // model is what dump should show.
@@ -85,7 +85,7 @@ func (w *world) model(t testing.TB) map[rowKey]any {
 		for _, r := range rowsOf(v) {
 			e := r.Entity
 			rows[rowKey{r.Table, e.PartitionKey, e.RowKey}] = content(r.Table, e)
-			rows[rowKey{r.Table, videoKey(v.ID), referenceRow}] = video.Video{}
+			rows[rowKey{r.Table, videoKey(v.ID), referenceRow}] = posting{}
 			if f, term, ok := parsePosting(e.PartitionKey); ok && f == anyField {
 				pk, rk := termKeys(term)
 				rows[rowKey{TermsTable, pk, rk}] = term
@@ -111,7 +111,7 @@ func (w *world) scan(t testing.TB, q Query) []video.ID {
 			continue
 		}
 		texts := analyse(v)
-		spoken := languageOf(append(texts[title].words, texts[description].words...))
+		spoken := languageIn(texts)
 		ok := true
 		for _, clause := range c.clauses {
 			ok = ok && anyOf(clause.field, func(f field) bool { return clause.in(texts[f].terms, spoken) })

@@ -1,7 +1,6 @@
 package searchindex
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -70,42 +69,38 @@ func parsePosting(pk string) (f field, term string, ok bool) {
 	return field(name), term, err == nil
 }
 
-// languageProperty is the language that the words of a posting are of.
-const languageProperty = "Language"
-
-// postingProps are the properties of a posting: whose it is, and what hits are ranked and
-// counted by.
-func postingProps(v video.Video, spoken string) map[string]any {
-	props := map[string]any{"Id": string(v.ID), "Title": v.Title, "Channel": v.Channel, languageProperty: spoken}
-	for name, values := range map[string][]string{"Tags": v.Tags, "Actors": v.Actors, "Directors": v.Directors} {
-		if len(values) > 0 {
-			props[name] = jsonList(values)
-		}
-	}
-	return props
+// posting is what a posting says about its video, which hits are ranked and counted by.
+type posting struct {
+	ID                      video.ID `row:"Id"`
+	Title, Channel          string
+	Tags, Actors, Directors []string
+	Language                language // that its words are of
 }
 
 // maxCarried bounds the bytes of tags in a posting, and those of actors and of
 // directors. A video has a posting for every word, so each byte is stored often.
 const maxCarried = 1000
 
-// jsonList encodes as many of the values as fit maxCarried, the first ones.
-func jsonList(values []string) string {
-	n, size := 0, 0
-	for n < len(values) && size+len(values[n]) <= maxCarried {
-		size += len(values[n])
-		n++
+func postingOf(v video.Video, spoken language) posting {
+	return posting{
+		ID: v.ID, Title: v.Title, Channel: v.Channel, Language: spoken,
+		Tags: first(v.Tags, maxCarried), Actors: first(v.Actors, maxCarried), Directors: first(v.Directors, maxCarried),
 	}
-	text, _ := json.Marshal(values[:n]) // strings always encode
-	return string(text)
 }
 
-// textsOf is what a posting says about its video: all but the description.
-func textsOf(posting tablestore.Entity) (video.Video, error) {
-	id, err := catalog.IDOf(posting)
-	v := video.Video{ID: id, Title: posting.String("Title"), Channel: posting.String("Channel")}
-	return v, errors.Join(err,
-		posting.JSON("Tags", &v.Tags), posting.JSON("Actors", &v.Actors), posting.JSON("Directors", &v.Directors))
+// first returns the first values that fit into so many bytes, with a separator each.
+func first(values []string, most int) []string {
+	for i, v := range values {
+		if most -= len(v) + 1; most < 0 {
+			return values[:i]
+		}
+	}
+	return values
+}
+
+func readPosting(row tablestore.Entity) (p posting, _ error) {
+	_, err := catalog.IDOf(row)
+	return p, errors.Join(err, row.Struct(&p))
 }
 
 // list is the union of the lists of terms in a field, each limited to the languages of its
@@ -121,14 +116,14 @@ func (x *Index) list(f field, ahead int, entries ...entry) *rowstream.Union {
 		if e.languages != nil {
 			var in []string
 			for _, l := range e.languages {
-				in = append(in, languageProperty+" eq "+tablestore.Quote(string(l)))
+				in = append(in, "Language eq "+tablestore.Quote(string(l)))
 			}
 			conditions = append(conditions, "("+strings.Join(in, " or ")+")")
 		}
 		for _, pk := range partitions(f, e.term) {
 			union.Lists = append(union.Lists, &rowstream.Partition{
 				Table: x.postings, PartitionKey: pk, Filter: strings.Join(conditions, " and "), Ahead: int32(ahead),
-				Read: func(row tablestore.Entity) error { _, err := textsOf(row); return err },
+				Read: func(row tablestore.Entity) error { _, err := readPosting(row); return err },
 			})
 		}
 	}

@@ -68,7 +68,7 @@ type clause struct {
 // phrase is one more condition: field f holds the words in order.
 type phrase struct {
 	field field
-	words []string
+	words string
 }
 
 // conditions is a query taken apart.
@@ -100,7 +100,7 @@ func parse(q Query) (conditions, error) {
 				}
 			}
 			if quoted && len(words) > 1 {
-				c.phrases = append(c.phrases, phrase{in.field, texts(words)})
+				c.phrases = append(c.phrases, phrase{in.field, strings.Join(texts(words), " ")})
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cutroom/cutroom/shared/rowstream"
 	"github.com/cutroom/cutroom/shared/tablestore"
+	"github.com/cutroom/cutroom/shared/video"
 )
 
 // MaxRanked is how many hits the order Best ranks: the newest. Ranking needs no
@@ -24,22 +25,12 @@ const (
 
 var worth = map[field]int{title: 5, actor: 4, director: 4, tag: 3, channel: 2, description: 1}
 
-// bestOf returns a page in the order Best. found begins at the place at.From.
+// bestOf returns a page in the order Best. found is what follows the place at.From, up to
+// at.Until.
 func bestOf(q Query, c conditions, found hits, limit int, at cursor) (page []tablestore.Entity, next *cursor, err error) {
 	window := found.first(MaxRanked)
-	if at.Until == "" { // the first page decides which hits are ranked, for all later pages
-		if len(window.rows) == 0 {
-			if window.rest != "" {
-				next = &cursor{From: window.rest}
-			}
-			return nil, next, nil
-		}
-		at.From = window.rows[0].RowKey
-		at.Until = cmp.Or(window.rest, rowstream.KeyAfter(window.rows[len(window.rows)-1].RowKey))
-	} else if n := slices.IndexFunc(found.rows, func(e tablestore.Entity) bool { return e.RowKey >= at.Until }); n >= 0 {
-		window = hits{found.rows[:n], at.Until}
-	} else if window.rest != "" {
-		window.rest = at.Until
+	if n := len(window.rows); at.Until == "" && n > 0 { // the first page decides which hits are ranked, for all later pages
+		at.From, at.Until = window.rows[0].RowKey, cmp.Or(window.rest, rowstream.KeyAfter(window.rows[n-1].RowKey))
 	}
 	ranked, err := rank(q, c, window.rows)
 	if err != nil {
@@ -64,18 +55,18 @@ func rank(q Query, c conditions, rows []tablestore.Entity) ([]tablestore.Entity,
 	typed := strings.Join(texts(splitWords(q.Q+" "+q.Title)), " ")
 	all := make([]scored, len(rows))
 	for i, row := range rows {
-		v, err := textsOf(row)
+		p, err := readPosting(row)
 		if err != nil {
 			return nil, err
 		}
-		all[i] = scored{row, score(typed, c, analyse(v), language(row.String(languageProperty)))}
+		texts := analyse(video.Video{Title: p.Title, Channel: p.Channel, Tags: p.Tags, Actors: p.Actors, Directors: p.Directors})
+		all[i] = scored{row, score(typed, c, texts, p.Language)}
 	}
 	slices.SortStableFunc(all, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
-	ranked := make([]tablestore.Entity, len(all))
 	for i, s := range all {
-		ranked[i] = s.row
+		rows[i] = s.row
 	}
-	return ranked, nil
+	return rows, nil
 }
 
 // score ranks one hit by the texts of its posting, which has no description. The hit
@@ -83,7 +74,7 @@ func rank(q Query, c conditions, rows []tablestore.Entity) ([]tablestore.Entity,
 // description.
 func score(typed string, c conditions, texts map[field]fieldText, spoken language) int {
 	sum := 0
-	words := strings.TrimSuffix(strings.Join(texts[title].words, " "), " "+gap)
+	words := strings.TrimSuffix(texts[title].words, " "+gap)
 	switch {
 	case typed == "":
 	case words == typed:

@@ -58,8 +58,8 @@ type Result struct {
 // errSpent ends a scan that has reached maxRequests, maxRead or scanTime.
 var errSpent = errors.New("search has reached its limit of cost")
 
-// Search finds videos. limit is clamped as in package catalog. A query without
-// words finds nothing.
+// Search finds videos, limit on a page, from 1 to 100. A query without words finds
+// nothing.
 //
 // The cost is proportional to the list of the rarest word and to the page, however
 // common the other words are. A page in the order Best reads up to MaxRanked hits,
@@ -71,7 +71,7 @@ var errSpent = errors.New("search has reached its limit of cost")
 // may leave one out. Errors: tablestore.ErrToken, ErrQueryTooLong.
 func (x *Index) Search(ctx context.Context, q Query, limit int, token string) (Result, error) {
 	ctx, meter := azstorage.WithCounter(ctx)
-	result, err := x.search(ctx, q, catalog.Clamp(limit), token)
+	result, err := x.search(ctx, q, limit, token)
 	if err != nil {
 		return Result{}, fmt.Errorf("searching: %w", err)
 	}
@@ -163,11 +163,11 @@ func (x *Index) page(ctx context.Context, q Query, limit int, at cursor) (result
 	if q.Facets && first { // one scan for the hits and the facets
 		most = max(most, MaxCounted)
 	}
-	found, err := x.scan(ctx, p, at.From, most)
+	found, err := x.scan(ctx, p, at, most)
 	if err == nil && q.Facets {
 		all := found
 		if !first {
-			all, err = x.scan(ctx, p, "", MaxCounted)
+			all, err = x.scan(ctx, p, cursor{}, MaxCounted)
 		}
 		if err == nil {
 			result.Facets, err = countFacets(all.first(MaxCounted))
@@ -203,16 +203,16 @@ func (h hits) first(n int) hits {
 	return hits{h.rows[:n], rowstream.KeyAfter(h.rows[n-1].RowKey)}
 }
 
-// scan reads hits from a place on, most of them at the most. It stops early at
+// scan reads hits from a place on, most of them at the most. It stops at at.Until, and at
 // maxRequests, maxRead and scanTime, but not before it got on.
-func (x *Index) scan(ctx context.Context, p *plan, from string, most int) (hits, error) {
+func (x *Index) scan(ctx context.Context, p *plan, at cursor, most int) (hits, error) {
 	ctx, meter := azstorage.WithCounter(ctx)
 	begun := time.Now()
 	var found hits
-	start, reached := from, from
+	from, reached := at.From, at.From
 	candidates := &rowstream.Intersection{Lists: x.lists(p, most), Step: func(from string) error {
 		reached = from
-		if from != start && (meter.Requests() > maxRequests || meter.Counts().Rows > maxRead || time.Since(begun) > x.scanTime) {
+		if from != at.From && (meter.Requests() > maxRequests || meter.Counts().Rows > maxRead || time.Since(begun) > x.scanTime) {
 			return errSpent
 		}
 		return nil
@@ -225,15 +225,19 @@ func (x *Index) scan(ctx context.Context, p *plan, from string, most int) (hits,
 			return found, nil
 		case err != nil || !ok:
 			return found, err
+		case at.Until != "" && row.RowKey >= at.Until:
+			found.rest = at.Until
+			return found, nil
 		}
 		from = rowstream.KeyAfter(row.RowKey)
-		if ok, err := x.holds(ctx, row, p.checks); err != nil || !ok {
-			if err != nil {
-				return found, err
-			}
-			continue
+		ok, err = x.holds(ctx, row, p.checks)
+		if err != nil {
+			return found, err
 		}
-		if found.rows = append(found.rows, row); len(found.rows) > most {
+		if ok {
+			found.rows = append(found.rows, row)
+		}
+		if len(found.rows) > most {
 			return found.first(most), nil
 		}
 	}
@@ -344,7 +348,7 @@ func (x *Index) holds(ctx context.Context, candidate tablestore.Entity, c condit
 
 // hold reports whether the words of a video, as its row has them, fulfil the conditions.
 func (c conditions) hold(row tablestore.Entity) (bool, error) {
-	spoken := language(row.String(languageProperty))
+	spoken := language(row.String("Language"))
 	for _, clause := range c.clauses {
 		if !anyOf(clause.field, func(f field) bool {
 			return clause.in(strings.Fields(row.String(propertyOf(f, "Terms"))), spoken)
@@ -354,7 +358,7 @@ func (c conditions) hold(row tablestore.Entity) (bool, error) {
 	}
 	for _, phrase := range c.phrases {
 		if !anyOf(phrase.field, func(f field) bool {
-			return holds(strings.Fields(row.String(propertyOf(f, "Words"))), phrase.words)
+			return holds(row.String(propertyOf(f, "Words")), phrase.words)
 		}) {
 			return false, nil
 		}

@@ -111,7 +111,8 @@ func (s *splitter) word(from, to int) {
 	parts := strings.FieldsFunc(text, func(r rune) bool { return !inWord(r) })
 	if len(parts) == 0 {
 		if r, _ := utf8.DecodeRuneInString(text); unicode.Is(unicode.So, r) {
-			s.words = append(s.words, word{text: cut(text, maxTermRunes), term: cut(text, maxTermRunes)})
+			text = cut(text, maxTermRunes)
+			s.words = append(s.words, word{text: text, term: text})
 		}
 		return
 	}
@@ -119,13 +120,11 @@ func (s *splitter) word(from, to int) {
 	before, after := signsAround(s.text[:from], parts[0], s.text[to:])
 	w.term = cut(before+w.text+after, maxTermRunes)
 	if len(parts) > 1 {
-		for _, p := range parts {
-			w.parts = append(w.parts, cut(p, maxTermRunes))
-		}
+		w.parts = slices.Clone(parts)
 	}
 	for _, p := range parts { // "asp.net" is found by ".net"
 		if dotted := "." + p; beginsWithLetter(p) && strings.Contains(text, dotted) {
-			w.parts = append(w.parts, cut(dotted, maxTermRunes))
+			w.parts = append(w.parts, dotted)
 		}
 	}
 	s.words = append(s.words, w)
@@ -182,10 +181,10 @@ func termAt(words []word, i int) (term string, end int) {
 // termsOf returns the terms of a text, each once and in order: its words and their
 // parts. Where characters are words, each of them begins a term.
 func termsOf(words []word) []string {
-	seen := make(map[string]bool)
+	seen := map[string]bool{"": true}
 	var terms []string
 	add := func(t string) {
-		if t != "" && !seen[t] {
+		if t = cut(t, maxTermRunes); !seen[t] {
 			seen[t] = true
 			terms = append(terms, t)
 		}
@@ -239,16 +238,9 @@ func wantedOf(words []word, lastIsPrefix bool) []wanted {
 	return slices.Compact(all)
 }
 
-// holds reports whether the phrase occurs in the words, in order and next to
-// each other.
-func holds(words, phrase []string) bool {
-	for i := 0; i+len(phrase) <= len(words); i++ {
-		if slices.Equal(words[i:i+len(phrase)], phrase) {
-			return true
-		}
-	}
-	return len(phrase) == 0
-}
+// holds reports whether the words of a phrase occur in those of a text, in order and next
+// to each other.
+func holds(text, phrase string) bool { return strings.Contains(" "+text+" ", " "+phrase+" ") }
 
 func texts(words []word) []string {
 	out := make([]string, len(words))

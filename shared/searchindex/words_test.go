@@ -72,7 +72,7 @@ func TestAQueryOfWordsOfATextMatchesTheText(t *testing.T) {
 				t.Fatalf("text %q has terms %q: nothing matches %+v", text, terms, w)
 			}
 		}
-		if !holds(texts(words), texts(query)) {
+		if len(query) > 0 && !holds(strings.Join(texts(words), " "), strings.Join(texts(query), " ")) {
 			t.Fatalf("text %q does not hold its own words %q", texts(words), texts(query))
 		}
 	})

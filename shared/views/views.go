@@ -219,29 +219,21 @@ func (c *Counter) Views(ctx context.Context, id video.ID) (Views, error) {
 
 // closed reads row ALL and the newest days: the first rows of the partition.
 func (c *Counter) closed(ctx context.Context, id video.ID) (all int64, days []Day, err error) {
-	rows, err := c.table.First(ctx, tablestore.Query{PartitionKey: videoKey(id), Class: tablestore.RowRange, Read: readClosed}, 1+daysShown)
-	if err != nil {
-		return 0, nil, err
+	query := tablestore.Query{PartitionKey: videoKey(id), Class: tablestore.RowRange, Read: tablestore.Into(&days, readClosed)}
+	_, err = c.table.First(ctx, query, 1+daysShown)
+	if len(days) > 0 && days[0].Date.IsZero() {
+		all, days = days[0].Views, days[1:]
 	}
-	for _, row := range rows {
-		views := row.Int64("Views")
-		if row.RowKey == allRow {
-			all = views
-			continue
-		}
-		date, _ := parseDay(row.RowKey)
-		days = append(days, Day{date, views})
-	}
-	return all, days, nil
+	return all, days, err
 }
 
-// readClosed checks a row of a video's sums.
-func readClosed(row tablestore.Entity) error {
-	if _, ok := parseDay(row.RowKey); !ok && row.RowKey != allRow {
-		return errors.New("its key is no day")
+// readClosed reads a row of a video's sums. Row ALL has no date.
+func readClosed(row tablestore.Entity) (Day, error) {
+	date, ok := parseDay(row.RowKey)
+	if !ok && row.RowKey != allRow {
+		return Day{}, errors.New("its key is no day")
 	}
-	_, err := countOf(row)
-	return err
+	return Day{date, row.Int64("Views")}, nil
 }
 
 // fanOut sums the suffixes of one day.

@@ -95,26 +95,38 @@ func publicSearch(found searchindex.Result) api.SearchResult {
 // hydrateAtOnce bounds the point reads of one list request.
 const hydrateAtOnce = 8
 
-// hydrate reads the videos of a page, one point read each. An index follows the tables a
-// moment later, so videos that are gone, being deleted or, unless the list is the
-// requester's own, no longer public are left out.
+// hydrate reads the videos of a page, one point read each, and leaves out those that are
+// not shown.
 func (s *Server) hydrate(ctx context.Context, ids []video.ID, own bool) ([]api.Video, error) {
 	found := make([]api.Video, len(ids))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(hydrateAtOnce)
 	for i, id := range ids {
 		group.Go(func() error {
-			rec, err := s.Videos.Get(ctx, id)
-			if errors.Is(err, videostore.ErrNotFound) || errors.Is(err, tablestore.ErrUnreadable) {
-				return nil
-			}
-			if err == nil && access.MaySee(ctx, rec.Video) == nil && (own || rec.Video.Visibility == video.Public) {
+			rec, err := s.shown(ctx, id, own)
+			if rec != nil {
 				progress, _ := rec.Progress()
-				found[i] = s.publicVideo(rec, progress)
+				found[i] = s.publicVideo(*rec, progress)
 			}
 			return err
 		})
 	}
 	err := group.Wait()
 	return slices.DeleteFunc(found, func(v api.Video) bool { return v.Id == "" }), err
+}
+
+// shown reads a video that an index names. The index follows the truth a moment later, so
+// it is nil when it is gone, is being deleted or, unless the list is the requester's own,
+// is not public any more.
+func (s *Server) shown(ctx context.Context, id video.ID, own bool) (*videostore.Record, error) {
+	rec, err := s.Videos.Get(ctx, id)
+	switch {
+	case errors.Is(err, videostore.ErrNotFound), errors.Is(err, tablestore.ErrUnreadable):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case access.MaySee(ctx, rec.Video) != nil, !own && rec.Video.Visibility != video.Public:
+		return nil, nil
+	}
+	return &rec, nil
 }

@@ -13,10 +13,8 @@ import (
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/charset"
 	"github.com/cutroom/cutroom/shared/registrations"
-	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/videostore"
-	"github.com/cutroom/cutroom/webrole/internal/access"
 	"github.com/cutroom/cutroom/webrole/internal/api"
 	"github.com/cutroom/cutroom/webrole/internal/middleware"
 	"github.com/cutroom/cutroom/webrole/internal/problem"
@@ -58,16 +56,11 @@ func (s *Server) ListEvents(c *gin.Context, params api.ListEventsParams) {
 
 // registrationQuery wants one of the three ways to ask.
 func registrationQuery(p api.ListRegistrationsParams) (registrations.Query, error) {
-	ways := 0
-	for _, given := range []bool{p.Bib != nil, p.Age != nil, p.AgeFrom != nil || p.AgeTo != nil} {
-		if given {
-			ways++
-		}
-	}
-	if ways > 1 {
+	ages := p.AgeFrom != nil || p.AgeTo != nil
+	switch {
+	case p.Bib != nil && p.Age != nil, p.Bib != nil && ages, p.Age != nil && ages:
 		return registrations.Query{}, problem.New(problem.InvalidParameter, "Ask by bib, by age, or by ageFrom and ageTo: one of the three.")
-	}
-	if p.Age != nil {
+	case p.Age != nil:
 		return registrations.Query{AgeFrom: p.Age, AgeTo: p.Age}, nil
 	}
 	return registrations.Query{Bib: p.Bib, AgeFrom: p.AgeFrom, AgeTo: p.AgeTo}, nil
@@ -82,42 +75,29 @@ func (s *Server) withMoments(ctx context.Context, event registrations.Event, run
 		return nil, err
 	}
 	items := make([]api.Registration, len(runners))
-	titles := map[video.ID]*string{} // nil: not to be shown
+	shown := map[video.ID]*videostore.Record{} // nil: not to be shown
 	for i, r := range runners {
 		items[i] = api.Registration{
 			Bib: r.Bib, Name: r.Name, Sex: api.Sex(r.Sex), Age: r.Age, FinishedAt: api.Time(r.FinishedAt),
 			Moments: []api.Moment{}, Etag: encodeETag(r.ETag),
 		}
 		for _, m := range moments[i] {
-			title, known := titles[m.VideoID]
+			rec, known := shown[m.VideoID]
 			if !known {
-				if title, err = s.publicTitle(ctx, m.VideoID); err != nil {
+				if rec, err = s.shown(ctx, m.VideoID, false); err != nil {
 					return nil, err
 				}
-				titles[m.VideoID] = title
+				shown[m.VideoID] = rec
 			}
-			if title == nil {
-				continue
+			if rec != nil {
+				items[i].Moments = append(items[i].Moments, api.Moment{
+					VideoId: string(m.VideoID), Title: rec.Video.Title, AtSeconds: m.At.Seconds(),
+					Watch: fmt.Sprintf("/watch/%s#t=%.3f", m.VideoID, m.At.Seconds()),
+				})
 			}
-			items[i].Moments = append(items[i].Moments, api.Moment{
-				VideoId: string(m.VideoID), Title: *title, AtSeconds: m.At.Seconds(),
-				Watch: fmt.Sprintf("/watch/%s#t=%.3f", m.VideoID, m.At.Seconds()),
-			})
 		}
 	}
 	return items, nil
-}
-
-// publicTitle is the title of a public video, and nil of any other.
-func (s *Server) publicTitle(ctx context.Context, id video.ID) (*string, error) {
-	rec, err := s.Videos.Get(ctx, id)
-	if errors.Is(err, videostore.ErrNotFound) || errors.Is(err, tablestore.ErrUnreadable) {
-		return nil, nil
-	}
-	if err != nil || access.MaySee(ctx, rec.Video) != nil || rec.Video.Visibility != video.Public {
-		return nil, err
-	}
-	return &rec.Video.Title, nil
 }
 
 // ImportRegistrations implements POST /events/{event}/registrations. The body is

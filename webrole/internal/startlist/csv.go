@@ -47,9 +47,7 @@ func CSV(r *charset.Reader) iter.Seq2[registrations.Row, error] {
 				}
 				continue
 			}
-			values := csv.NewReader(strings.NewReader(line)) // of one line: an open quote ends with it
-			values.Comma = separator
-			record, err := values.Read()
+			record, err := values(line, separator)
 			if !yield(csvRow(number, columns, record, err, tooLong), nil) {
 				return
 			}
@@ -86,34 +84,32 @@ func lost(value string) bool {
 
 const wantHeader = "the first line must name the columns bib, name, sex and age and, if there are finishes, finishedAt, separated by commas, semicolons or tabs"
 
-// header finds the separator with which a line names the columns, and their places, or
-// says what is wrong with it.
+// header finds the separator of a line, which is the commonest of three, and the places
+// of the columns that it names, or says what is wrong with it.
 func header(line string) (columns map[string]int, separator rune, wrong string) {
 	if line == "" { // see nextLine
 		return nil, 0, "it is too long"
 	}
-	wrong = "it has a quote in the wrong place, or one that is not closed"
-	most := -1
-	for _, separator := range ",;\t" {
-		values := csv.NewReader(strings.NewReader(line))
-		values.Comma = separator
-		record, err := values.Read()
-		if err != nil {
-			continue
-		}
-		columns, mistakes := columnsOf(record)
-		if len(mistakes) == 0 {
-			return columns, separator, ""
-		}
-		if len(columns) > most {
-			most, wrong = len(columns), strings.Join(mistakes, ", ")
+	for _, s := range ",;\t" {
+		if separator == 0 || strings.Count(line, string(s)) > strings.Count(line, string(separator)) {
+			separator = s
 		}
 	}
-	if most == 0 {
-		wrong = "it names none of them"
+	record, err := values(line, separator)
+	if err != nil {
+		return nil, 0, "it has a quote in the wrong place, or one that is not closed"
 	}
-	return nil, 0, wrong
+	columns, mistakes := columnsOf(record)
+	switch {
+	case len(columns) == 0:
+		return nil, 0, "it names none of them"
+	case len(mistakes) > 0:
+		return nil, 0, strings.Join(mistakes, ", ")
+	}
+	return columns, separator, ""
 }
+
+var members = []string{"bib", "name", "sex", "age", "finishedAt"}
 
 // columnsOf returns the places of the columns that are known, and what is wrong.
 func columnsOf(record []string) (columns map[string]int, mistakes []string) {
@@ -137,20 +133,23 @@ func columnsOf(record []string) (columns map[string]int, mistakes []string) {
 	return columns, mistakes
 }
 
+// values splits a line. One by one, so that an open quote ends with its line.
+func values(line string, separator rune) ([]string, error) {
+	r := csv.NewReader(strings.NewReader(line))
+	r.Comma = separator
+	return r.Read()
+}
+
 // nextLine returns a line with its end. One that is too long is skipped and empty.
 func nextLine(r *bufio.Reader) (line string, tooLong bool, err error) {
 	text, err := r.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) {
-		for errors.Is(err, bufio.ErrBufferFull) {
-			_, err = r.ReadSlice('\n')
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return "", false, err
-		}
-		return "", true, nil
+	line = string(text)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		line, tooLong = "", true
+		_, err = r.ReadSlice('\n')
 	}
-	if err != nil && (len(text) == 0 || !errors.Is(err, io.EOF)) {
-		return "", false, err
+	if errors.Is(err, io.EOF) && (line != "" || tooLong) {
+		err = nil
 	}
-	return string(text), false, nil
+	return line, tooLong, err
 }

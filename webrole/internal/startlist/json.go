@@ -1,13 +1,12 @@
 package startlist
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"iter"
-	"slices"
 
-	strict "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cutroom/cutroom/shared/registrations"
 )
@@ -18,79 +17,76 @@ import (
 func JSON(r io.Reader) iter.Seq2[registrations.Row, error] {
 	return func(yield func(registrations.Row, error) bool) {
 		in := &source{r: r, left: maxRow}
-		dec := json.NewDecoder(in)
+		// What is wrong in an element, object finds.
+		dec := jsontext.NewDecoder(in, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 		line := 1
-		fail := func(detail string, cause error) {
-			if in.err != nil {
-				yield(registrations.Row{}, in.err)
-				return
+		fail := func(detail string, err error) {
+			var mistake *jsontext.SyntacticError
+			switch {
+			case errors.Is(err, errRowTooLong):
+				err = &FormatError{Line: line, Detail: "an element is too long", Cause: err}
+			case err == nil, errors.Is(err, io.EOF), errors.As(err, &mistake):
+				err = &FormatError{Line: line, Detail: detail, Cause: err}
 			}
-			if errors.Is(cause, errRowTooLong) {
-				detail = "an element is too long"
-			}
-			yield(registrations.Row{}, &FormatError{Line: line, Detail: detail, Cause: cause})
+			yield(registrations.Row{}, err)
 		}
-		if open, err := dec.Token(); err != nil || open != json.Delim('[') {
+		if open, err := dec.ReadToken(); err != nil || open.Kind() != '[' {
 			fail("the body is not a JSON array", err)
 			return
 		}
-		for ; dec.More(); line++ {
-			in.left = maxRow
-			var element json.RawMessage
-			if err := dec.Decode(&element); err != nil {
+		for ; dec.PeekKind() != ']'; line++ {
+			element, err := dec.ReadValue()
+			if err != nil {
 				fail("the JSON array breaks off or has a mistake", err)
 				return
 			}
 			if !yield(object(line, element), nil) {
 				return
 			}
+			in.left = maxRow
 		}
-		if _, err := dec.Token(); err != nil {
-			fail("the JSON array is not closed", err)
-			return
-		}
-		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		_, _ = dec.ReadToken() // ]
+		if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
 			fail("something follows the JSON array", err)
 		}
 	}
 }
 
-var members = []string{"bib", "name", "sex", "age", "finishedAt"}
-
 // object reads one element, as strictly as every other body of the API.
-func object(line int, element json.RawMessage) registrations.Row {
-	var given map[string]json.RawMessage
-	if err := strict.Unmarshal(element, &given); err != nil || given == nil {
-		return unreadable(line, "the element is no object, or not strict JSON")
+func object(line int, element jsontext.Value) registrations.Row {
+	if element.Kind() != '{' {
+		return unreadable(line, "the element is no object")
 	}
-	for name := range given {
-		if !slices.Contains(members, name) {
-			return unreadable(line, "the object has a member that a registration does not have")
-		}
+	var given struct {
+		Bib        jsontext.Value `json:"bib"`
+		Name       jsontext.Value `json:"name"`
+		Sex        jsontext.Value `json:"sex"`
+		Age        jsontext.Value `json:"age"`
+		FinishedAt jsontext.Value `json:"finishedAt"`
+	}
+	if json.Unmarshal(element, &given, json.RejectUnknownMembers(true)) != nil {
+		return unreadable(line, "the object is not strict JSON, or has a member that a registration does not have")
 	}
 	f := fields{
-		bib: digits(given["bib"]), age: digits(given["age"]),
-		name: text(given["name"]), sex: text(given["sex"]), finishedAt: text(given["finishedAt"]),
+		bib: digits(given.Bib), age: digits(given.Age),
+		name: text(given.Name), sex: text(given.Sex), finishedAt: text(given.FinishedAt),
 	}
-	if _, there := given["finishedAt"]; there && f.finishedAt == "" {
+	if given.FinishedAt != nil && f.finishedAt == "" {
 		f.finishedAt = "not a text"
 	}
 	return f.row(line)
 }
 
 // digits is a JSON number as it is written; anything else is no number.
-func digits(value json.RawMessage) string {
-	if len(value) == 0 || value[0] == '"' {
+func digits(value jsontext.Value) string {
+	if value.Kind() == '"' {
 		return ""
 	}
 	return string(value)
 }
 
 // text is a JSON string; anything else is "".
-func text(value json.RawMessage) string {
-	var s string
-	if json.Unmarshal(value, &s) != nil {
-		return ""
-	}
+func text(value jsontext.Value) (s string) {
+	_ = json.Unmarshal(value, &s)
 	return s
 }

@@ -85,12 +85,10 @@ func unreadable(line int, detail string) registrations.Row {
 
 var errRowTooLong = errors.New("row too long")
 
-// source bounds what one row may take and remembers why reading failed, since
-// decoders tell their own trouble and that of the connection apart badly.
+// source bounds what one row may take.
 type source struct {
 	r    io.Reader
-	left int   // bytes that the row may still take
-	err  error // of r, other than io.EOF
+	left int // bytes that the row may still take
 }
 
 func (s *source) Read(p []byte) (int, error) {
@@ -99,8 +97,5 @@ func (s *source) Read(p []byte) (int, error) {
 	}
 	n, err := s.r.Read(p[:min(len(p), s.left)])
 	s.left -= n
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
 	return n, err
 }
