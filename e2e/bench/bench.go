@@ -167,7 +167,7 @@ func Run(ctx context.Context, o Options, out io.Writer) (Report, error) {
 
 // start starts a stack with the roles that were built for this run.
 func (b *bench) start(ctx context.Context, o stack.Options) (*stack.Stack, error) {
-	o.Bin, o.BaseEnv = b.bin, stack.Environ() // what is measured is the defaults
+	o.Bin = b.bin
 	o.Env = append([]string{"WEBROLE_RATE_LIMIT=0"}, o.Env...)
 	return stack.Start(ctx, o)
 }

@@ -63,7 +63,7 @@ func Burst(ctx context.Context, bin, cache string, say func(string)) (fleets []F
 	}{{"1 to 4, by the queues", 1, burstMost}, {"1, fixed", 1, 1}, {"4, fixed", burstMost, burstMost}} {
 		say(kind.name)
 		fleet, err := burst(ctx, q, path, stack.Options{
-			Bin: bin, BaseEnv: stack.Environ(), Workers: kind.least, MaxWorkers: kind.most,
+			Bin: bin, Workers: kind.least, MaxWorkers: kind.most,
 			Env: []string{"WEBROLE_RATE_LIMIT=0", "WORKERROLE_POOLS=light=2,heavy=1"},
 		})
 		if err != nil {

@@ -13,11 +13,12 @@ import (
 // after it, and waits until it can be played. It ends with *Failed when the clip
 // failed.
 func (u *User) FinishClip(ctx context.Context, event string, bib int, before, after float64) (client.Clip, error) {
-	res, err := check(u.api.CreateFinishClipWithResponse(ctx, event, bib, client.NewFinishClip{BeforeSeconds: &before, AfterSeconds: &after})).as(http.StatusAccepted, "ask for the finish of bib %d", bib)
+	clip, err := check[client.Clip](u.api.CreateFinishClipWithResponse(ctx, event, bib, client.NewFinishClip{BeforeSeconds: &before, AfterSeconds: &after})).
+		as(http.StatusAccepted, "ask for the finish of bib %d", bib)
 	if err != nil {
-		return client.Clip{}, err
+		return clip, err
 	}
-	return u.AwaitClip(ctx, *res.JSON202)
+	return u.AwaitClip(ctx, clip)
 }
 
 // AwaitClip waits until a clip can be played. It ends with *Failed when the clip
@@ -30,15 +31,13 @@ func (u *User) AwaitClip(ctx context.Context, clip client.Clip) (client.Clip, er
 		case client.ClipFailed:
 			return clip, &Failed{State: client.Failed, Code: clip.Error.Code, Detail: clip.Error.Detail}
 		}
-		select {
-		case <-ctx.Done():
-			return clip, fmt.Errorf("wait for clip %s of %s, now %s: %w", clip.Id, clip.VideoId, clip.State, ctx.Err())
-		case <-time.After(pace(began)):
+		if err := pause(ctx, pace(began)); err != nil {
+			return clip, fmt.Errorf("wait for clip %s of %s, now %s: %w", clip.Id, clip.VideoId, clip.State, err)
 		}
-		res, err := check(u.api.GetClipWithResponse(ctx, clip.VideoId, clip.Id)).as(http.StatusOK, "get clip %s of %s", clip.Id, clip.VideoId)
+		now, err := check[client.Clip](u.api.GetClipWithResponse(ctx, clip.VideoId, clip.Id)).as(http.StatusOK, "get clip %s of %s", clip.Id, clip.VideoId)
 		if err != nil {
 			return clip, err
 		}
-		clip = *res.JSON200
+		clip = now
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/md5" // what Azure Storage checks transfers with; not a secret
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -95,33 +96,41 @@ func refusal(a answer, want int) error {
 	return &Refusal{Status: a.StatusCode(), Problem: a.GetApplicationproblemJSONDefault(), Body: a.GetBody()}
 }
 
-// outcome is an answer, or why there is none.
-type outcome[T answer] struct {
-	answer T
+// outcome is an answer that should hold a T, or why there is none.
+type outcome[T any] struct {
+	answer answer
 	err    error
 }
 
-func check[T answer](a T, err error) outcome[T] { return outcome[T]{a, err} }
+func check[T any, A answer](a A, err error) outcome[T] { return outcome[T]{a, err} }
 
-// as is the answer when it has the status hoped for; else what was asked for fails.
-func (o outcome[T]) as(want int, what string, args ...any) (T, error) {
-	err := o.err
-	if err == nil {
+// as is the body when the answer has the status hoped for; else what was asked for fails.
+func (o outcome[T]) as(want int, what string, args ...any) (body T, err error) {
+	if err = o.err; err == nil {
 		err = refusal(o.answer, want)
 	}
-	if err != nil {
-		return o.answer, fmt.Errorf("%s: %w", fmt.Sprintf(what, args...), err)
+	if err == nil && len(o.answer.GetBody()) > 0 {
+		err = json.Unmarshal(o.answer.GetBody(), &body)
 	}
-	return o.answer, nil
+	if err != nil {
+		return body, fmt.Errorf("%s: %w", fmt.Sprintf(what, args...), err)
+	}
+	return body, nil
+}
+
+// pause waits, or returns the error of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }
 
 // Announce creates a video; the bytes come next.
 func (u *User) Announce(ctx context.Context, v client.NewVideo) (client.Video, error) {
-	res, err := check(u.api.CreateVideoWithResponse(ctx, nil, v)).as(http.StatusCreated, "announce %q", v.Title)
-	if err != nil {
-		return client.Video{}, err
-	}
-	return *res.JSON201, nil
+	return check[client.Video](u.api.CreateVideoWithResponse(ctx, nil, v)).as(http.StatusCreated, "announce %q", v.Title)
 }
 
 // Put brings the whole file through the web role, as `curl -T` does. size is in
@@ -201,7 +210,8 @@ func (s *sending) note(n int, sum string, bytes int) {
 
 func (u *User) upload(ctx context.Context, s *sending) error {
 	for len(s.sums) == 0 || slices.Contains(s.sums, "") {
-		up, err := u.begin(ctx, s.id, s.size)
+		up, err := check[client.Upload](u.api.BeginUploadWithResponse(ctx, s.id, client.UploadBegin{SizeBytes: s.size})).
+			as(http.StatusOK, "begin the upload of %s", s.id)
 		if err != nil {
 			return err
 		}
@@ -234,10 +244,8 @@ func (u *User) upload(ctx context.Context, s *sending) error {
 		case !busy:
 			return fmt.Errorf("complete the upload of %s: %w", s.id, err)
 		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := pause(ctx, time.Second); err != nil {
+			return err
 		}
 	}
 }
@@ -276,14 +284,6 @@ func (u *User) sendSome(ctx context.Context, s *sending, up client.Upload) error
 	return nil
 }
 
-func (u *User) begin(ctx context.Context, id string, size int64) (client.Upload, error) {
-	res, err := check(u.api.BeginUploadWithResponse(ctx, id, client.UploadBegin{SizeBytes: size})).as(http.StatusOK, "begin the upload of %s", id)
-	if err != nil {
-		return client.Upload{}, err
-	}
-	return *res.JSON200, nil
-}
-
 // putPart repeats a try whose outcome is unknown. The key creates the part once: when that
 // try had been successful the next one is refused.
 func (u *User) putPart(ctx context.Context, target string, part []byte, sum string) error {
@@ -293,10 +293,8 @@ func (u *User) putPart(ctx context.Context, target string, part []byte, sum stri
 		if err == nil || !again || try == tries {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Duration(try) * 200 * time.Millisecond):
+		if err := pause(ctx, time.Duration(try)*200*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
@@ -327,55 +325,38 @@ func (u *User) putPartOnce(ctx context.Context, target string, part []byte, sum 
 
 // Video returns the video as it is now.
 func (u *User) Video(ctx context.Context, id string) (client.Video, error) {
-	res, err := check(u.api.GetVideoWithResponse(ctx, id)).as(http.StatusOK, "get video %s", id)
-	if err != nil {
-		return client.Video{}, err
-	}
-	return *res.JSON200, nil
+	return check[client.Video](u.api.GetVideoWithResponse(ctx, id)).as(http.StatusOK, "get video %s", id)
 }
 
 // Steps are those of a video so far.
 func (u *User) Steps(ctx context.Context, id string) ([]client.Step, error) {
-	res, err := check(u.api.ListStepsWithResponse(ctx, id)).as(http.StatusOK, "list the steps of %s", id)
-	if err != nil {
-		return nil, err
-	}
-	return res.JSON200.Items, nil
+	list, err := check[client.StepList](u.api.ListStepsWithResponse(ctx, id)).as(http.StatusOK, "list the steps of %s", id)
+	return list.Items, err
 }
 
 // Attempts are all of a video's items, and how each ended.
 func (u *User) Attempts(ctx context.Context, id string) (attempts []client.Attempt, _ error) {
-	res, err := check(u.api.GetJourneyWithResponse(ctx, id)).as(http.StatusOK, "get the journey of %s", id)
-	if err != nil {
-		return nil, err
-	}
-	for _, item := range res.JSON200.Items {
+	found, err := check[client.Journey](u.api.GetJourneyWithResponse(ctx, id)).as(http.StatusOK, "get the journey of %s", id)
+	for _, item := range found.Items {
 		attempts = append(attempts, item.Attempts...)
 	}
-	return attempts, nil
+	return attempts, err
 }
 
 // Cost is what each step of a video took.
 func (u *User) Cost(ctx context.Context, id string) ([]client.StepCost, error) {
-	res, err := check(u.api.GetCostWithResponse(ctx, id)).as(http.StatusOK, "ask what %s cost", id)
-	if err != nil {
-		return nil, err
-	}
-	return res.JSON200.Steps, nil
+	cost, err := check[client.Cost](u.api.GetCostWithResponse(ctx, id)).as(http.StatusOK, "ask what %s cost", id)
+	return cost.Steps, err
 }
 
 // Scale is how long the queues are, and how many workers they want.
 func (u *User) Scale(ctx context.Context) (client.Scale, error) {
-	res, err := check(u.api.GetScaleWithResponse(ctx)).as(http.StatusOK, "ask how many workers are wanted")
-	if err != nil {
-		return client.Scale{}, err
-	}
-	return *res.JSON200, nil
+	return check[client.Scale](u.api.GetScaleWithResponse(ctx)).as(http.StatusOK, "ask how many workers are wanted")
 }
 
 // Delete has a video removed; that goes on after the answer.
 func (u *User) Delete(ctx context.Context, id string) error {
-	_, err := check(u.api.DeleteVideoWithResponse(ctx, id, nil)).as(http.StatusAccepted, "delete %s", id)
+	_, err := check[struct{}](u.api.DeleteVideoWithResponse(ctx, id, nil)).as(http.StatusAccepted, "delete %s", id)
 	return err
 }
 
@@ -420,10 +401,8 @@ func (u *User) Await(ctx context.Context, id string, done func(client.Video) boo
 			}
 			return v, f
 		}
-		select {
-		case <-ctx.Done():
-			return v, fmt.Errorf("wait for video %s, now %s at %d %%: %w", id, v.State, v.Progress.Percent, ctx.Err())
-		case <-time.After(pace(began)):
+		if err := pause(ctx, pace(began)); err != nil {
+			return v, fmt.Errorf("wait for video %s, now %s at %d %%: %w", id, v.State, v.Progress.Percent, err)
 		}
 	}
 }
@@ -435,11 +414,7 @@ func (u *User) AwaitReady(ctx context.Context, id string) (client.Video, error) 
 
 // Search returns the videos that hold all words of q, and what finding them cost.
 func (u *User) Search(ctx context.Context, q string) (client.SearchResult, error) {
-	res, err := check(u.api.SearchVideosWithResponse(ctx, &client.SearchVideosParams{Q: &q})).as(http.StatusOK, "search for %q", q)
-	if err != nil {
-		return client.SearchResult{}, err
-	}
-	return *res.JSON200, nil
+	return check[client.SearchResult](u.api.SearchVideosWithResponse(ctx, &client.SearchVideosParams{Q: &q})).as(http.StatusOK, "search for %q", q)
 }
 
 // AwaitFound searches until the video is among the hits: the index is written by
@@ -453,10 +428,8 @@ func (u *User) AwaitFound(ctx context.Context, q, id string) (client.SearchResul
 		if slices.ContainsFunc(result.Items, func(v client.Video) bool { return v.Id == id }) {
 			return result, nil
 		}
-		select {
-		case <-ctx.Done():
-			return result, fmt.Errorf("search for %q does not find video %s: %w", q, id, ctx.Err())
-		case <-time.After(pace(began)):
+		if err := pause(ctx, pace(began)); err != nil {
+			return result, fmt.Errorf("search for %q does not find video %s: %w", q, id, err)
 		}
 	}
 }

@@ -11,20 +11,12 @@ import (
 
 // Register brings a start list as CSV (paper row T7). Repeating it is safe.
 func (u *User) Register(ctx context.Context, event string, csv io.Reader) (client.ImportReport, error) {
-	res, err := check(u.api.ImportRegistrationsWithBodyWithResponse(ctx, event, "text/csv", csv)).as(http.StatusOK, "register for %q", event)
-	if err != nil {
-		return client.ImportReport{}, err
-	}
-	return *res.JSON200, nil
+	return check[client.ImportReport](u.api.ImportRegistrationsWithBodyWithResponse(ctx, event, "text/csv", csv)).as(http.StatusOK, "register for %q", event)
 }
 
 // Runners returns a page of who runs, and what it cost.
 func (u *User) Runners(ctx context.Context, event string, query client.ListRegistrationsParams) (client.RegistrationList, error) {
-	res, err := check(u.api.ListRegistrationsWithResponse(ctx, event, &query)).as(http.StatusOK, "list the runners of %q", event)
-	if err != nil {
-		return client.RegistrationList{}, err
-	}
-	return *res.JSON200, nil
+	return check[client.RegistrationList](u.api.ListRegistrationsWithResponse(ctx, event, &query)).as(http.StatusOK, "list the runners of %q", event)
 }
 
 // StartList writes a list of n made-up runners as CSV, with the bibs from 1: the

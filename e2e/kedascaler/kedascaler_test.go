@@ -61,7 +61,7 @@ func TestScalersAgree(t *testing.T) {
 	if err := json.Unmarshal([]byte(*trigger), &chart); err != nil {
 		t.Fatalf("read the chart's trigger: %v", err)
 	}
-	s, err := stack.Start(t.Context(), stack.Options{BaseEnv: stack.Environ(), WebEnv: []string{"WEBROLE_TOKEN=" + token, "WEBROLE_SCALE_BULK=1m"}})
+	s, err := stack.Start(t.Context(), stack.Options{WebEnv: []string{"WEBROLE_TOKEN=" + token, "WEBROLE_SCALE_BULK=1m"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -24,13 +23,9 @@ const (
 // scaleTargets are the bounds of stack.Options, as the web role wants them, and targets
 // that the environment does not set.
 func scaleTargets(o stack.Options) []string {
-	env := slices.Concat(os.Environ(), o.Env)
-	if o.BaseEnv != nil {
-		env = slices.Concat(o.BaseEnv, o.Env)
-	}
 	targets := []string{fmt.Sprintf("WEBROLE_SCALE_FLOOR=%d", o.Workers), fmt.Sprintf("WEBROLE_SCALE_CEILING=%d", o.MaxWorkers)}
 	for name, value := range map[string]time.Duration{"WEBROLE_SCALE_COOL_DOWN": localCoolDown, "WEBROLE_SCALE_BULK": localBulk} {
-		if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") }) {
+		if !slices.ContainsFunc(o.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") }) {
 			targets = append(targets, name+"="+value.String())
 		}
 	}

@@ -30,7 +30,7 @@ const patience = 2 * time.Minute
 // The Prometheus in PATH scrapes a stack in which videos become ready, fail and are given up: every
 // query of the dashboard, every rule and every metric of an alert has data.
 func TestQueriesHaveData(t *testing.T) {
-	s, err := stack.Start(t.Context(), stack.Options{Workers: 2, BaseEnv: stack.Environ(), Env: []string{"WORKERROLE_POOLS=light=4,heavy=1"}})
+	s, err := stack.Start(t.Context(), stack.Options{Workers: 2, Env: []string{"WORKERROLE_POOLS=light=4,heavy=1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

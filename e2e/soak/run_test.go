@@ -122,7 +122,7 @@ type roles struct {
 // startRoles starts the stack behind the proxy.
 func startRoles(ctx context.Context, o Options, dir, scratch, connection string) (_ *roles, err error) {
 	s, err := stack.Start(ctx, stack.Options{
-		Dir: filepath.Join(dir, "stack"), Bin: o.Bin, ConnectionString: connection, BaseEnv: stack.Environ(), Supervise: true,
+		Dir: filepath.Join(dir, "stack"), Bin: o.Bin, ConnectionString: connection, Supervise: true,
 		Env: []string{
 			"CUTROOM_VISIBILITY=*=" + o.Visibility.String(),
 			"CUTROOM_RECONCILE_INTERVAL=2s", "CUTROOM_RECONCILE_GRACE=3s",

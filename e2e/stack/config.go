@@ -13,8 +13,9 @@ import (
 	"github.com/cutroom/cutroom/shared/settings"
 )
 
-// FromEnv returns the options of `make demo` and `make up`: the standard ports
-// unless variables say otherwise. One error lists every bad variable.
+// FromEnv returns the options of `make demo` and `make up`: the environment of this
+// process, and the standard ports unless variables say otherwise. One error lists every
+// bad variable.
 func FromEnv(getenv func(string) string) (Options, error) {
 	env := settings.Reader{Getenv: getenv}
 	addr := func(name, unset string) string {
@@ -34,6 +35,11 @@ func FromEnv(getenv func(string) string) (Options, error) {
 		QueuePort:       env.Int("AZURITE_QUEUE_PORT", 10001, 0, 65535),
 		TablePort:       env.Int("AZURITE_TABLE_PORT", 10002, 0, 65535),
 	}
+	// The developer's own settings but those of another storage account, and of Azurite's
+	// ports, which may be 0.
+	o.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "AZURE_STORAGE_") || strings.HasPrefix(v, "AZURITE_")
+	})
 	var workers error
 	o.Workers, o.MaxWorkers, workers = parseWorkers(env.Text("WORKERS", "2"))
 	env.Bad("WORKERS", workers)

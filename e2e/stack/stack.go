@@ -12,10 +12,12 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"maps"
 	"net/url"
 	"os"
@@ -34,10 +36,9 @@ import (
 const (
 	Azurite = "azurite"
 	Web     = "webrole-1"
+	webrole = "webrole-"
 	worker  = "workerrole-"
 )
-
-const webrole = "webrole-"
 
 // Worker is the name of the n-th worker, from 1.
 func Worker(n int) string { return worker + strconv.Itoa(n) }
@@ -45,55 +46,39 @@ func Worker(n int) string { return worker + strconv.Itoa(n) }
 // Options says what to start. The zero value is Azurite and a web role without
 // workers, on free ports, in a temporary folder.
 type Options struct {
-	// Dir holds the state. Empty: a temporary folder, which Stop removes.
-	Dir string
-	// Bin holds the built roles. Empty: they are built into Dir/bin.
-	Bin string
-	// Workers is how many worker roles to start with; AddWorker adds more.
-	Workers int
-	// MaxWorkers, when it is more than Workers, is for a program that starts and stops workers
-	// as the queues want (package lab): the most there may be. This package ignores it.
+	Dir     string // of the state; empty: a temporary folder, which Stop removes
+	Bin     string // folder of the built roles; empty: they are built into Dir/bin
+	Workers int    // to start with; AddWorker adds more
+	// MaxWorkers, if it is more, is how many package lab may have; this package ignores it.
 	MaxWorkers int
-	// Env is added to the environment of every role, as "NAME=value"; the last
-	// value of a name wins.
-	Env []string
-	// WebEnv is the same for web roles alone.
-	WebEnv []string
-	// BaseEnv is the environment to start from. Nil: that of this process.
-	BaseEnv []string
+	// Env is added to Environ for every role, as "NAME=value", and WebEnv for web roles
+	// alone. The last value of a name wins.
+	Env, WebEnv []string
 
 	// Where the roles listen, as "host:port". Empty: a free port on loopback.
 	// Workers after the first always take a free one.
 	WebAddr, WebAdminAddr, WorkerAdminAddr string
-	// Azurite's ports. 0: free ones.
-	BlobPort, QueuePort, TablePort int
 
-	// InMemory keeps what Azurite holds in memory, a fifth cheaper. It is lost when
-	// Azurite ends.
-	InMemory bool
+	BlobPort, QueuePort, TablePort int  // of Azurite; 0: free ones
+	InMemory                       bool // what Azurite holds: a fifth cheaper, and lost when it ends
 
 	// ConnectionString uses a storage account that exists instead of starting
 	// Azurite. Give every stack a CUTROOM_PREFIX of its own then.
 	ConnectionString string
-	// Account does the same by name, without a key: what the roles need to find an
-	// identity, and the way to the account, is in Env.
+	// Account does the same by name, without a key: Env says how to find an identity.
 	Account string
-
-	// Through, given the storage's connection string, returns the one that the roles
-	// get: for a proxy on the way. Nil: the same.
+	// Through makes the connection string that the roles get, for a proxy on the way.
 	Through func(connectionString string) (string, error)
 
-	// Supervise restarts a process that ends without being asked to.
-	Supervise bool
-	// Grace is how long a role may drain after SIGTERM. 0: 30 s.
-	Grace time.Duration
-	// Log gets a line for people about every step. Nil: nothing.
-	Log io.Writer
+	Supervise bool          // restarts a process that ends without being asked to
+	Grace     time.Duration // for a role to drain after SIGTERM; 0: 30 s
+	Log       io.Writer     // gets a line for people about every step; nil: nothing
 }
 
 // Stack is a running system. Its methods may be called at the same time.
 type Stack struct {
 	options Options
+	log     *log.Logger
 	dir     string
 	temp    bool
 	lock    *os.File
@@ -103,24 +88,20 @@ type Stack struct {
 	cancel     context.CancelFunc
 	watchers   sync.WaitGroup
 
-	saying sync.Mutex // of Options.Log
-
 	mu      sync.Mutex
 	azurite *azurite.Server
 	emuLog  *os.File
 	roles   map[string]*role
-	workers int // the highest number given
-	webs    int // the same, of web roles
+	numbers map[string]int // the highest number given, by the beginning of the name
 	stopped bool
 }
 
 // Start starts everything and returns when all of it is ready, or stops what it
 // started and says what went wrong. ctx bounds the start only.
 func Start(ctx context.Context, o Options) (*Stack, error) {
-	s := &Stack{options: o, dir: o.Dir, roles: make(map[string]*role)}
-	if o.Grace == 0 {
-		s.options.Grace = 30 * time.Second
-	}
+	s := &Stack{options: o, dir: o.Dir, roles: map[string]*role{}, numbers: map[string]int{}}
+	s.options.Grace = cmp.Or(o.Grace, 30*time.Second)
+	s.log = log.New(cmp.Or(o.Log, io.Discard), "", 0)
 	if err := s.prepare(); err != nil {
 		return nil, err
 	}
@@ -131,18 +112,18 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	return s, nil
 }
 
-func (s *Stack) prepare() error {
-	var err error
+func (s *Stack) prepare() (err error) {
 	if s.dir == "" {
-		if s.dir, err = os.MkdirTemp("", "cutroom-stack-"); err != nil {
-			return fmt.Errorf("make a folder for the stack: %w", err)
-		}
+		s.dir, err = os.MkdirTemp("", "cutroom-stack-")
 		s.temp = true
 	}
-	if s.dir, err = filepath.Abs(s.dir); err != nil {
-		return fmt.Errorf("find the folder of the stack: %w", err)
+	if err == nil {
+		s.dir, err = filepath.Abs(s.dir)
 	}
-	if err := os.MkdirAll(filepath.Join(s.dir, "data"), 0o700); err != nil {
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(s.dir, "data"), 0o700)
+	}
+	if err != nil {
 		return fmt.Errorf("make a folder for the stack: %w", err)
 	}
 	s.lock, err = lock(s.dir)
@@ -153,32 +134,24 @@ func (s *Stack) startAll(ctx context.Context) error {
 	if err := s.checkPorts(); err != nil {
 		return err
 	}
-	web, err := s.newWeb(Web, s.options.WebAddr, s.options.WebAdminAddr)
-	if err != nil {
-		return err
-	}
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	s.Say("starting the web role and %d worker roles", s.options.Workers)
 	// The web role first: it creates what the account lacks, and the workers
 	// find it there.
-	s.webs = 1
-	if err := s.launch(ctx, web, s.options.WebEnv...); err != nil {
+	if _, err := s.addWeb(ctx, s.options.WebAddr, s.options.WebAdminAddr, nil); err != nil {
 		return err
 	}
 	errs := make([]error, s.options.Workers)
 	var all sync.WaitGroup
 	for i := range errs {
-		admin := ""
+		admin, name := "", s.next(worker)
 		if i == 0 {
 			admin = s.options.WorkerAdminAddr
 		}
-		all.Go(func() { _, errs[i] = s.addWorker(ctx, Worker(i+1), admin, nil) })
+		all.Go(func() { errs[i] = s.add(ctx, name, []spot{{"WORKERROLE_ADMIN_ADDR", admin}}, nil) })
 	}
-	s.mu.Lock()
-	s.workers = max(s.workers, s.options.Workers)
-	s.mu.Unlock()
 	all.Wait()
 	return errors.Join(errs...)
 }
@@ -191,43 +164,25 @@ func (s *Stack) ready(ctx context.Context) error {
 		s.Say("building the roles")
 		both.Go(func() { buildErr = Build(ctx, filepath.Join(s.dir, "bin")) })
 	}
-	connection := s.options.ConnectionString
 	if s.ownStorage() {
-		both.Go(func() {
-			if emulatorErr = s.startAzurite(ctx); emulatorErr == nil {
-				connection = s.azurite.ConnectionString()
-			}
-		})
+		both.Go(func() { emulatorErr = s.startAzurite(ctx) })
 	}
 	both.Wait()
 	if err := errors.Join(buildErr, emulatorErr); err != nil {
 		return err
 	}
-	if s.options.Through != nil {
-		var err error
-		if connection, err = s.options.Through(connection); err != nil {
-			return err
+	storage := "AZURE_STORAGE_ACCOUNT=" + s.options.Account
+	if s.options.Account == "" {
+		connection := s.ConnectionString()
+		if s.options.Through != nil {
+			var err error
+			if connection, err = s.options.Through(connection); err != nil {
+				return err
+			}
 		}
+		storage = "AZURE_STORAGE_CONNECTION_STRING=" + connection
 	}
-	base := s.options.BaseEnv
-	if base == nil {
-		base = os.Environ()
-	}
-	// An account of the developer's own, set for another tool, must not become
-	// the demo's storage.
-	base = slices.DeleteFunc(slices.Clone(base), func(v string) bool { return strings.HasPrefix(v, "AZURE_STORAGE_") })
-	if s.options.Account != "" {
-		base = append(base, "AZURE_STORAGE_ACCOUNT="+s.options.Account)
-	} else {
-		base = append(base, "AZURE_STORAGE_CONNECTION_STRING="+connection)
-	}
-	if s.ownStorage() {
-		base = append(base, // the ports as they are, where the options say 0
-			fmt.Sprintf("AZURITE_BLOB_PORT=%d", s.options.BlobPort),
-			fmt.Sprintf("AZURITE_QUEUE_PORT=%d", s.options.QueuePort),
-			fmt.Sprintf("AZURITE_TABLE_PORT=%d", s.options.TablePort))
-	}
-	s.baseEnv = append(base, s.options.Env...)
+	s.baseEnv = slices.Concat(Environ(), []string{storage}, s.options.Env)
 	return nil
 }
 
@@ -237,89 +192,66 @@ func (s *Stack) ownStorage() bool { return s.options.ConnectionString == "" && s
 // spot is a variable that says where a role listens, and its value or "".
 type spot struct{ variable, addr string }
 
-// newRole describes a role; launch starts it.
-func (s *Stack) newRole(name, binary string, spots []spot) (*role, error) {
-	bin := s.options.Bin
-	if bin == "" {
-		bin = filepath.Join(s.dir, "bin")
-	}
-	bin, err := filepath.Abs(bin)
-	if err != nil {
-		return nil, fmt.Errorf("find the built roles: %w", err)
-	}
-	r := &role{name: name, binary: filepath.Join(bin, binary), dir: s.dir}
+// add starts a new role, whose program is in its name, and puts it under supervision.
+func (s *Stack) add(ctx context.Context, name string, spots []spot, env []string) error {
+	binary, _, _ := strings.Cut(name, "-")
+	bin, err := filepath.Abs(filepath.Join(cmp.Or(s.options.Bin, filepath.Join(s.dir, "bin")), binary))
+	r := &role{name: name, binary: bin, dir: s.dir, env: append(slices.Clone(s.baseEnv), env...), wanted: true}
 	for _, spot := range spots {
 		l := &listener{variable: spot.variable}
-		if spot.addr == "" {
-			spot.addr = "127.0.0.1:0"
+		if err == nil {
+			l.addr, err = resolve(cmp.Or(spot.addr, "127.0.0.1:0"))
 		}
-		if l.addr, err = resolve(spot.addr); err == nil && l.addr.Port() == 0 {
+		if err == nil && l.addr.Port() == 0 {
 			l.ours = true
 			l.addr, err = l.another()
 		}
-		if err != nil {
-			return nil, fmt.Errorf("start %s: %w", name, err)
-		}
 		r.listeners = append(r.listeners, l)
 	}
-	return r, nil
-}
-
-// launch starts a role for the first time and puts it under supervision.
-func (s *Stack) launch(ctx context.Context, r *role, env ...string) error {
-	r.env = append(slices.Clone(s.baseEnv), env...)
-	r.wanted = true
+	if err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
+	}
 	s.mu.Lock()
 	if s.stopped {
 		s.mu.Unlock()
-		return fmt.Errorf("start %s: the stack is stopped", r.name)
+		return fmt.Errorf("start %s: the stack is stopped", name)
 	}
-	s.roles[r.name] = r
+	s.roles[name] = r
 	s.mu.Unlock()
 	if err := r.start(ctx); err != nil {
 		return err
 	}
-	s.Say("%s is ready at %s (pid %d)", r.name, r.url(false), r.process().cmd.Process.Pid)
+	s.Say("%s is ready at %s (pid %d)", name, r.url(false), r.process().cmd.Process.Pid)
 	if s.options.Supervise {
 		s.watchers.Go(func() { s.supervise(r) })
 	}
 	return nil
 }
 
-func (s *Stack) newWeb(name, addr, admin string) (*role, error) {
-	return s.newRole(name, "webrole", []spot{{"WEBROLE_ADDR", addr}, {"WEBROLE_ADMIN_ADDR", admin}})
+// next is the name of another role.
+func (s *Stack) next(prefix string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.numbers[prefix]++
+	return prefix + strconv.Itoa(s.numbers[prefix])
 }
 
 // AddWeb starts another web role with env added to its environment, on free
 // ports, and returns its name.
 func (s *Stack) AddWeb(ctx context.Context, env ...string) (string, error) {
-	s.mu.Lock()
-	s.webs++
-	name := webrole + strconv.Itoa(s.webs)
-	s.mu.Unlock()
-	r, err := s.newWeb(name, "", "")
-	if err != nil {
-		return "", err
-	}
-	return name, s.launch(ctx, r, slices.Concat(s.options.WebEnv, env)...)
+	return s.addWeb(ctx, "", "", env)
+}
+
+func (s *Stack) addWeb(ctx context.Context, addr, admin string, env []string) (name string, _ error) {
+	name = s.next(webrole)
+	return name, s.add(ctx, name, []spot{{"WEBROLE_ADDR", addr}, {"WEBROLE_ADMIN_ADDR", admin}}, slices.Concat(s.options.WebEnv, env))
 }
 
 // AddWorker starts another worker with env added to its environment, and
 // returns its name.
-func (s *Stack) AddWorker(ctx context.Context, env ...string) (string, error) {
-	s.mu.Lock()
-	s.workers++
-	name := Worker(s.workers)
-	s.mu.Unlock()
-	return s.addWorker(ctx, name, "", env)
-}
-
-func (s *Stack) addWorker(ctx context.Context, name, admin string, env []string) (string, error) {
-	r, err := s.newRole(name, "workerrole", []spot{{"WORKERROLE_ADMIN_ADDR", admin}})
-	if err != nil {
-		return "", err
-	}
-	return name, s.launch(ctx, r, env...)
+func (s *Stack) AddWorker(ctx context.Context, env ...string) (name string, _ error) {
+	name = s.next(worker)
+	return name, s.add(ctx, name, []spot{{"WORKERROLE_ADMIN_ADDR", ""}}, env)
 }
 
 func (s *Stack) role(name string) (*role, error) {
@@ -331,8 +263,8 @@ func (s *Stack) role(name string) (*role, error) {
 	return nil, fmt.Errorf("the stack has no %q", name)
 }
 
-// Kill sends a signal to a role and does not wait. After SIGKILL and the like
-// the role stays down until Restart, unless the stack supervises.
+// Kill sends a signal to a role and does not wait. A role that it ends stays down until
+// Restart, unless the stack supervises.
 func (s *Stack) Kill(name string, sig os.Signal) error {
 	r, err := s.role(name)
 	if err != nil {
@@ -400,12 +332,7 @@ func (s *Stack) Pid(name string) int {
 func (s *Stack) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names := make([]string, 0, len(s.roles))
-	for name := range s.roles {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(s.roles))
 }
 
 // Workers are the names of the worker roles that were started, in order.
@@ -474,10 +401,7 @@ func (s *Stack) Dir() string { return s.dir }
 
 // Logs is everything that a process has printed, over all its lives.
 func (s *Stack) Logs(name string) string {
-	text, err := os.ReadFile(LogPath(s.dir, name))
-	if err != nil {
-		return ""
-	}
+	text, _ := os.ReadFile(LogPath(s.dir, name))
 	return string(text)
 }
 
@@ -490,12 +414,11 @@ func (s *Stack) Stop() error {
 		return nil
 	}
 	s.stopped = true
-	roles := make([]*role, 0, len(s.roles))
-	for _, r := range s.roles {
-		r.want(false)
-		roles = append(roles, r)
-	}
+	roles := slices.Collect(maps.Values(s.roles))
 	s.mu.Unlock()
+	for _, r := range roles {
+		r.want(false)
+	}
 	s.cancel()
 	s.watchers.Wait()
 
@@ -516,13 +439,7 @@ func (s *Stack) Stop() error {
 }
 
 // Say gives Options.Log a line. Safe for concurrent use.
-func (s *Stack) Say(format string, args ...any) {
-	if s.options.Log != nil {
-		s.saying.Lock()
-		defer s.saying.Unlock()
-		_, _ = fmt.Fprintf(s.options.Log, format+"\n", args...)
-	}
-}
+func (s *Stack) Say(format string, args ...any) { s.log.Printf(format, args...) }
 
 // Signals that tests send to roles.
 var (

@@ -290,7 +290,7 @@ func TestRoleThatEndsIsAnErrorWithItsLog(t *testing.T) {
 	t.Parallel()
 	var said lockedBuffer
 	s, err := stack.Start(t.Context(), stack.Options{
-		Dir: t.TempDir(), Bin: stacktest.Bin(t), BaseEnv: stack.Environ(), Log: &said,
+		Dir: t.TempDir(), Bin: stacktest.Bin(t), Log: &said,
 		Env: []string{"CUTROOM_PREFIX=NOT a prefix"},
 	})
 	if err == nil {
@@ -345,7 +345,7 @@ func TestStopLeavesNoGoroutine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test runs Azurite and the built roles")
 	}
-	s, err := stack.Start(ctx, stack.Options{Bin: stacktest.Bin(t), BaseEnv: stack.Environ(), Workers: 1, Supervise: true})
+	s, err := stack.Start(ctx, stack.Options{Bin: stacktest.Bin(t), Workers: 1, Supervise: true})
 	if err != nil {
 		t.Fatal(err)
 	}

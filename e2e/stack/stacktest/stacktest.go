@@ -104,9 +104,6 @@ func Complete(t testing.TB, o stack.Options) stack.Options {
 	if o.Bin == "" {
 		o.Bin = Bin(t)
 	}
-	if o.BaseEnv == nil {
-		o.BaseEnv = stack.Environ()
-	}
 	if o.Dir == "" { // a test that brings one may start another stack with what is in it
 		o.Dir, o.InMemory = t.TempDir(), !o.Supervise
 	}
