@@ -135,7 +135,7 @@ func TestKillAWorkerFromTheBoard(t *testing.T) {
 // atWork waits until a worker encodes the video, and returns it with its process.
 func atWork(t *testing.T, s *lab.Stack, user *journey.User, id string) (name string, pid int) {
 	t.Helper()
-	for began := time.Now(); !azuritetest.Late(began, time.Minute); time.Sleep(20 * time.Millisecond) {
+	found := azuritetest.Poll(time.Minute, func() bool {
 		res, err := user.API().ListStepsWithResponse(t.Context(), id)
 		if err != nil || res.JSON200 == nil {
 			t.Fatalf("steps of %s: %v", id, err)
@@ -144,13 +144,16 @@ func atWork(t *testing.T, s *lab.Stack, user *journey.User, id string) (name str
 			if step.State != "running" || step.Worker == nil {
 				continue
 			}
-			for _, name := range s.Workers() {
-				if pid := s.Pid(name); pid != 0 && strings.HasSuffix(*step.Worker, "-"+strconv.Itoa(pid)) {
-					return name, pid
+			for _, name = range s.Workers() {
+				if pid = s.Pid(name); pid != 0 && strings.HasSuffix(*step.Worker, "-"+strconv.Itoa(pid)) {
+					return true
 				}
 			}
 		}
+		return false
+	})
+	if !found {
+		t.Fatal("no worker is at work")
 	}
-	t.Fatal("no worker is at work")
-	return "", 0
+	return name, pid
 }

@@ -91,9 +91,7 @@ func (a *targets) prove(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for ctx.Err() == nil && reached.Load() == 0 {
-			time.Sleep(5 * time.Millisecond)
-		}
+		azuritetest.Poll(10*time.Second, func() bool { return ctx.Err() != nil || reached.Load() > 0 })
 		cancel() // it would wait for what comes out of the pipe
 		_ = cmd.Wait()
 		if reached.Swap(0) == 0 {

@@ -196,14 +196,11 @@ func runUntilEmpty(c *consumer.Consumer, queues *workqueue.Queues) {
 	var running sync.WaitGroup
 	running.Go(func() { c.Run(ctx) })
 	for _, spec := range queues.Specs() {
-		for {
+		azuritetest.Poll(time.Minute, func() bool {
 			state, err := queues.Queue(spec.Name).Length(ctx)
 			check(err)
-			if state.Length == 0 {
-				break
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
+			return state.Length == 0
+		})
 	}
 	stop()
 	running.Wait()

@@ -106,7 +106,7 @@ func scoreOf(t *testing.T) int {
 		}
 	}()
 	score := 0
-	for deadline := time.Now().Add(azuritetest.Patience(30 * time.Second)); score == 0 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	azuritetest.Poll(30*time.Second, func() bool {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid))
 		if err != nil {
 			t.Fatal(err)
@@ -114,6 +114,7 @@ func scoreOf(t *testing.T) int {
 		if score, err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil {
 			t.Fatal(err)
 		}
-	}
+		return score != 0
+	})
 	return score
 }

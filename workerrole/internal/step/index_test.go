@@ -312,8 +312,7 @@ func (h *history) deliver() {
 // patient waits for them, else they stay in the queue.
 func (h *history) drain(patient bool) {
 	h.Helper()
-	limit := time.Now().Add(azuritetest.Patience(2 * time.Minute))
-	for {
+	done := func() bool {
 		var snoozed []workitem.Item
 		items := h.box.items
 		h.box.items = nil
@@ -327,13 +326,10 @@ func (h *history) drain(patient bool) {
 			}
 		}
 		h.box.items = append(h.box.items, snoozed...)
-		switch {
-		case len(h.box.items) == 0 || !patient:
-			return
-		case time.Now().After(limit):
-			h.Fatalf("%d messages are never done", len(h.box.items))
-		}
-		time.Sleep(2 * time.Second)
+		return len(h.box.items) == 0 || !patient
+	}
+	if !azuritetest.Poll(2*time.Minute, done) {
+		h.Fatalf("%d messages are never done", len(h.box.items))
 	}
 }
 
