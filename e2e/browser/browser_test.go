@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 
@@ -95,6 +96,10 @@ func openAs(t *testing.T, profile string) context.Context {
 	})
 	if err != nil {
 		t.Fatalf("listen for violations: %v", err)
+	}
+	// A tab of a browser without a window has no focus of its own, and keys would reach nothing.
+	if _, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}); err != nil {
+		t.Fatalf("give the tab the focus: %v", err)
 	}
 	t.Cleanup(func() {
 		for _, text := range violated.take() {
