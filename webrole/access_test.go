@@ -544,7 +544,7 @@ func TestErrorsInsideAreForOperators(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := claim.MarkReleased(t.Context(), failed.cause); err != nil {
+		if err := claim.GiveBack(t.Context(), videostore.OutcomeReleased, failed.cause); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{"/steps", "/journey"} {

@@ -47,7 +47,7 @@ func TestJourneyHasEveryAttemptAndWait(t *testing.T) {
 		return c
 	}
 	claim("killed")
-	if err := claim("unlucky").MarkRetry(t.Context(), errors.New("<b>no luck</b>")); err != nil {
+	if err := claim("unlucky").GiveBack(t.Context(), videostore.OutcomeRetry, errors.New("<b>no luck</b>")); err != nil {
 		t.Fatal(err)
 	}
 	claim("lucky")
@@ -126,7 +126,7 @@ func TestCostIsWhatWasCounted(t *testing.T) {
 		return c
 	}
 	claim("killed")
-	if err := claim("unlucky").MarkRetry(t.Context(), errors.New("no luck")); err != nil {
+	if err := claim("unlucky").GiveBack(t.Context(), videostore.OutcomeRetry, errors.New("no luck")); err != nil {
 		t.Fatal(err)
 	}
 	if err := claim("lucky").Commit(t.Context(), videostore.Commit{Output: video.ChunkOutput{Frames: 200}}); err != nil {

@@ -160,16 +160,8 @@ func (r *role) steps() []pipeline.Step {
 func (r *role) consumer() (*consumer.Consumer, error) {
 	handlers := map[string]consumer.Handler{}
 	for _, s := range r.steps() {
-		if _, declared := workflow.Find(s.Name()); !declared {
-			return nil, fmt.Errorf("step %q is listed in workerrole/main.go: declare it in workflow.Steps", s.Name())
-		}
 		handlers[s.Name()] = &pipeline.Runner{Videos: r.videos, Blobs: r.blobs, Step: s, Worker: r.cfg.Name, Scratch: r.scratch.Dir, FreeSpace: r.cfg.ScratchFree, Watch: 5 * time.Second, Log: r.log,
 			Early: early.New(r.videos, r.blobs), CheckHost: r.checkHost, Delivered: r.measured.delivered, Ended: r.measured.ended}
-	}
-	for _, declared := range workflow.Steps {
-		if handlers[declared.Name] == nil {
-			return nil, fmt.Errorf("workflow.Steps declares %q: list its step in workerrole/main.go", declared.Name)
-		}
 	}
 	return consumer.New(r.queues, consumer.Options{
 		Handlers: handlers, Version: workflow.ItemVersion, Pools: r.cfg.Pools, Worker: r.cfg.Name, Log: r.log, Probes: r.probes(),
@@ -186,9 +178,7 @@ func (r *role) leader() *upkeep.Leader {
 		Videos: r.videos, Blobs: r.blobs, Grace: r.cfg.ReconcileGrace, OrphanAfter: 15 * time.Minute,
 		CreateTimeout: time.Minute, AbandonAfter: r.cfg.AbandonAfter, SweepAfter: r.cfg.JanitorGrace,
 		KeyLife: sourceparts.KeyLife, Log: r.log,
-		Queue: func(ctx context.Context, name string) (upkeep.QueueState, error) {
-			return upkeep.StateOf(ctx, r.queues.Queue(name))
-		},
+		Queue: upkeep.StateIn(r.queues),
 		Workers: func(ctx context.Context) ([]workers.Worker, error) {
 			return r.register.List(ctx, time.Now().Add(-upkeep.Alive))
 		},

@@ -63,13 +63,6 @@ var OtherKinds = []Kind{
 	{"text", `^[\t-\r\x7f-\xff]*[ -~][\t-\r -\xff]*$`}, // no byte that is a control character
 }
 
-var otherKinds = func() (list []*regexp.Regexp) {
-	for _, kind := range OtherKinds {
-		list = append(list, regexp.MustCompile(kind.Pattern))
-	}
-	return list
-}()
-
 // OtherKind says what a file certainly is, if that is no video that is read. head are its
 // first HeadBytes, or all of it.
 func OtherKind(head []byte) (name string, is bool) {
@@ -77,9 +70,9 @@ func OtherKind(head []byte) (name string, is bool) {
 	for i, b := range head {
 		runes[i] = rune(b)
 	}
-	for i, pattern := range otherKinds {
-		if pattern.MatchString(string(runes)) {
-			return OtherKinds[i].Name, true
+	for _, kind := range OtherKinds {
+		if regexp.MustCompile(kind.Pattern).MatchString(string(runes)) {
+			return kind.Name, true
 		}
 	}
 	return "", false

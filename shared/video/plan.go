@@ -95,10 +95,9 @@ type Chunk struct {
 func (p Plan) Last(i int) bool { return i == len(p.Chunks)-1 }
 
 // FirstSegment is the number of chunk i's first segment in the whole video.
-func (p Plan) FirstSegment(i int) int {
-	number := 0
-	for _, c := range p.Chunks[:i] {
-		number += p.segments(c)
+func (p Plan) FirstSegment(i int) (number int) {
+	for before := range i {
+		number += p.SegmentsOf(before)
 	}
 	return number
 }
@@ -146,21 +145,19 @@ func (p Plan) SoundFrom(second float64) (segment int) {
 }
 
 // SegmentsOf is how many segments chunk i has, as it is planned.
-func (p Plan) SegmentsOf(i int) int { return p.segments(p.Chunks[i]) }
-
-// segments is how many segments a chunk has that is as long as it is planned.
-func (p Plan) segments(c Chunk) int {
+func (p Plan) SegmentsOf(i int) int {
+	c := p.Chunks[i]
 	return int((c.To - c.From + p.SegmentFrames - 1) / p.SegmentFrames)
 }
 
 // ChunkOfSegment returns the chunk that holds segment n, or false when there is
 // no such segment.
 func (p Plan) ChunkOfSegment(n int) (int, bool) {
-	if n < 0 || len(p.Chunks) == 0 {
+	if n < 0 {
 		return 0, false
 	}
-	for i, c := range p.Chunks {
-		if n -= p.segments(c); n < 0 || p.Last(i) {
+	for i := range p.Chunks {
+		if n -= p.SegmentsOf(i); n < 0 || p.Last(i) {
 			return i, true
 		}
 	}

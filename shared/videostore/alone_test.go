@@ -189,7 +189,7 @@ func TestStepsThatFailAloneWhileAVideoIsReprocessed(t *testing.T) {
 			t.Errorf("%s while another generation is made: %v", k, err)
 			continue
 		}
-		if err := c.MarkRetry(t.Context(), nil); err != nil {
+		if err := c.GiveBack(t.Context(), videostore.OutcomeRetry, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -107,7 +107,7 @@ func (s *Store) RequestCaptions(ctx context.Context, key workflow.Key, input str
 			return false, nil
 		}
 		// Without an attempt the row has no owner: a worker in progress is superseded.
-		captions.Input, captions.Attempt, captions.Attempts, captions.CreatedAt, captions.History = input, "", 0, now(), History{}
+		captions.Input, captions.Attempt, captions.Attempts, captions.CreatedAt, captions.History = input, "", 0, now(), ""
 		return true, nil
 	})
 }

@@ -1,10 +1,14 @@
 package videostore
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/cutroom/cutroom/shared/azstorage"
+	"github.com/cutroom/cutroom/shared/tablestore"
 	"github.com/cutroom/cutroom/shared/video"
 	"github.com/cutroom/cutroom/shared/workflow"
 )
@@ -68,4 +72,139 @@ func (c Commit) edited(v video.Video, key workflow.Key) (video.Video, error) {
 	}
 	v.UpdatedAt = now()
 	return v, nil
+}
+
+// Commit ends the step in one entity-group transaction: step row (If-Match: the fence),
+// plan, META, part and outbox. The messages are sent by SendOutbox, after the commit and
+// before the message is deleted. ErrSuperseded when another attempt owns the row,
+// ErrGone when the video was deleted or cancelled meanwhile. Safe to repeat: a commit
+// whose reply was lost is recognised by its attempt (paper row Q13).
+func (c *Claim) Commit(ctx context.Context, commit Commit) error {
+	output, err := json.Marshal(commit.Output)
+	if err != nil {
+		return fmt.Errorf("encode output of %s: %w", c.Step.Key, err)
+	}
+	done := c.Step
+	done.State, done.Output, done.FinishedAt, done.Error, done.Read = StepDone, output, now(), nil, commit.Read
+	return c.end(ctx, done, OutcomeDone, nil, commit)
+}
+
+// Fail ends the step with a permanent failure. Unless the step fails alone, the same
+// transaction fails the video.
+func (c *Claim) Fail(ctx context.Context, failure *video.Failure) error {
+	failed, commit := c.Step.failed(failure)
+	return c.end(ctx, failed, OutcomeFailed, failure, commit)
+}
+
+// failed is the step with a failure, and what else that writes.
+func (s Step) failed(failure *video.Failure) (Step, Commit) {
+	s.State, s.Error, s.FinishedAt = StepFailed, failure, now()
+	if s.Key.Declared().IsOptional() {
+		return s, Commit{}
+	}
+	return s, Commit{Video: func(v *video.Video) { v.State, v.Error = video.Failed, failure }}
+}
+
+// SendOutbox enqueues what the commit promised. Call it after the commit and before the
+// message is deleted. If the process dies before that, Flush by the next delivery or
+// the reconciler sends the rest of the outbox. Safe to repeat.
+func (c *Claim) SendOutbox(ctx context.Context) error {
+	return c.store.sendRows(ctx, c.Step.Key.ID, c.outbox)
+}
+
+// usage is what the attempt has spent, with the write that records it and with what
+// sending takes: a message for each promise, and the removal of the outbox rows. nil when
+// nothing counts.
+func (c *Claim) usage(messages, rows int) *Usage {
+	if c.Usage == nil {
+		return nil
+	}
+	spent := c.Usage()
+	spent.Add(Usage{Requests: map[azstorage.RequestKind]int{azstorage.TableWrite: 1}})
+	if messages > 0 {
+		spent.Add(Usage{Requests: map[azstorage.RequestKind]int{azstorage.QueueWrite: messages, azstorage.TableDelete: rows}})
+	}
+	return &spent
+}
+
+// end writes how the attempt ended, again while only META was in its way.
+func (c *Claim) end(ctx context.Context, step Step, outcome Outcome, cause error, commit Commit) error {
+	for {
+		ended, after, err := c.submit(ctx, step, commit, func(s *Step, messages, rows int) {
+			s.ended(outcome, s.FinishedAt, cause, c.usage(messages, rows))
+		})
+		if err != nil {
+			var again bool
+			if again, err = c.conflict(ctx, step, err); again {
+				continue
+			}
+		}
+		if err == nil {
+			c.notify(ended, after)
+		}
+		return err
+	}
+}
+
+// submit writes the end of a step and all that comes of it, in one transaction. note adds to
+// its history, and is told what sending takes. META is in the transaction also when it stays
+// as it is and the step gets its first row, so that no row is added to a video that is being
+// purged.
+func (c *Claim) submit(ctx context.Context, step Step, commit Commit, note func(s *Step, messages, rows int)) (_ Step, after video.Video, err error) {
+	more, next, err := c.fanOut(ctx, step, commit)
+	if err != nil {
+		return step, after, err
+	}
+	c.outbox = outboxRows(ctx, step.Key.ID, next)
+	note(&step, len(next), len(c.outbox))
+	ops := []tablestore.Op{{Kind: tablestore.OpReplace, Entity: step.row(), IfMatch: c.Step.etag}}
+	if c.Step.etag == "" {
+		ops[0].Kind = tablestore.OpInsert
+	}
+	after = c.Video
+	if commit.changesVideo() {
+		if after, err = commit.edited(c.Video, step.Key); err != nil {
+			return step, after, err
+		}
+		ops = append(ops, tablestore.Op{Kind: tablestore.OpReplace, Entity: metaRow(after), IfMatch: c.metaETag})
+	} else if c.Step.etag == "" {
+		ops = append(ops, unchangedMeta(Record{Video: c.Video, ETag: c.metaETag}))
+	}
+	if commit.Part != nil {
+		ops = append(ops, tablestore.Op{Kind: tablestore.OpUpsert, Entity: partRow(step, *commit.Part)})
+	}
+	_, err = c.store.videos.Submit(ctx, slices.Concat(ops, more, inserted(c.outbox)))
+	return step, after, err
+}
+
+func (c *Claim) notify(ended Step, after video.Video) {
+	c.store.notifyAttempt(c.Step, ended, c.Plan)
+	c.store.notifyVideo(c.Video, after)
+}
+
+// conflict finds out why a transaction was refused. Either it had succeeded and its
+// reply was lost (no error), or another attempt owns the step (ErrSuperseded), or a
+// user changed META (again).
+func (c *Claim) conflict(ctx context.Context, step Step, cause error) (again bool, _ error) {
+	if !tablestore.Overtaken(cause) {
+		return false, fmt.Errorf("commit %s: %w", step.Key, cause)
+	}
+	now, err := c.store.step(ctx, step.Key)
+	switch {
+	case errors.Is(err, errNoStep):
+		return false, ErrGone
+	case err != nil:
+		return false, err
+	case now.Attempt != c.Step.Attempt:
+		return false, ErrSuperseded
+	case now.State == step.State:
+		return false, nil // the first request had succeeded
+	}
+	c.Step.etag = now.etag
+	rec, err := c.active(ctx)
+	if err != nil {
+		return false, err
+	}
+	c.Video, c.metaETag = rec.Video, rec.ETag
+	return true, nil
 }

@@ -43,43 +43,35 @@ func promisedSince(v video.Video, plan video.Plan, before, now fanOutCursor) (me
 
 // messageFor asks for one step of a plan.
 func messageFor(v video.Video, plan video.Plan, step workflow.Step, index int) OutboxMessage {
-	generation := plan.Generation
-	if step.Stage == workflow.First {
-		generation = v.Generation
-	}
-	message := OutboxMessage{
-		Queue: step.Queue(v, plan, index),
-		Key:   workflow.Key{ID: v.ID, Generation: generation, Step: step.Name, Index: index},
-	}
-	message.optional = step.IsOptional()
-	return message
-}
-
-// planned is what the commit of a plan writes beside the step row and META, and what it
-// promises: while the upload goes on, nothing yet.
-func (c *Claim) planned(plan video.Plan) ([]tablestore.Op, []OutboxMessage, error) {
-	id, r := c.Step.Key.ID, fanOutCursor{Chunks: min(window, len(plan.Chunks))}
-	if c.Video.State == video.AwaitingUpload {
-		r = nothing
-	}
-	row, err := planRow(id, plan)
-	return []tablestore.Op{
-		{Kind: tablestore.OpUpsert, Entity: row},
-		{Kind: tablestore.OpUpsert, Entity: r.row(id, plan.Generation)},
-	}, promisedSince(c.Video, plan, nothing, r), err
+	key := workflow.Key{ID: v.ID, Generation: plan.Generation, Step: step.Name, Index: index}
+	return OutboxMessage{Queue: step.Queue(v, plan, index), Key: key, optional: step.IsOptional()}
 }
 
 // probeMessage asks for the step that plans a generation.
 func probeMessage(v video.Video) OutboxMessage {
-	return messageFor(v, video.Plan{}, workflow.OnlyStepIn(workflow.First), 0)
+	return messageFor(v, video.Plan{Generation: v.Generation}, workflow.OnlyStepIn(workflow.First), 0)
 }
 
-// fanOut returns what the commit of a step promises, and what it writes to do so: the parts
+// planned is what the commit of a plan writes beside the step row and META, and what it
+// promises: while the upload goes on, nothing yet.
+func (c *Claim) planned(plan video.Plan) ([]tablestore.Op, []OutboxMessage) {
+	id, r := c.Step.Key.ID, fanOutCursor{Chunks: min(window, len(plan.Chunks))}
+	if c.Video.State == video.AwaitingUpload {
+		r = nothing
+	}
+	return []tablestore.Op{
+		{Kind: tablestore.OpUpsert, Entity: planRow(id, plan)},
+		{Kind: tablestore.OpUpsert, Entity: r.row(id, plan.Generation)},
+	}, promisedSince(c.Video, plan, nothing, r)
+}
+
+// fanOut returns what the end of a step promises, and what it writes to do so: the parts
 // of a plan, the next chunks, the steps after ready, and the step on change.
-func (c *Claim) fanOut(ctx context.Context, commit Commit) (ops []tablestore.Op, next []OutboxMessage, err error) {
-	switch step := c.Step.Key.Declared(); {
+func (c *Claim) fanOut(ctx context.Context, ended Step, commit Commit) (ops []tablestore.Op, next []OutboxMessage, err error) {
+	switch step := ended.Key.Declared(); {
+	case ended.State != StepDone:
 	case commit.Plan != nil:
-		ops, next, err = c.planned(*commit.Plan)
+		ops, next = c.planned(*commit.Plan)
 	case step.Makes == workflow.Pictures:
 		ops, next, err = c.advance(ctx)
 	case step.Stage == workflow.Last:
@@ -96,12 +88,11 @@ func (c *Claim) fanOut(ctx context.Context, commit Commit) (ops []tablestore.Op,
 // Follow does what comes after the end of a part, when its messages are sent: the video
 // may be playable now, or complete. Safe to repeat.
 func (c *Claim) Follow(ctx context.Context) error {
-	return c.store.afterPart(ctx, c.Step.Key, c.Video.Playable, c.promised)
+	return c.store.afterPart(ctx, c.Step.Key, c.Video.Playable)
 }
 
-// afterPart is Claim.Follow. playable says that the video is known to be; promised is how
-// many chunks are promised, 0 when that is not known.
-func (s *Store) afterPart(ctx context.Context, key workflow.Key, playable bool, promised int) error {
+// afterPart is Claim.Follow. playable says that the video is known to be.
+func (s *Store) afterPart(ctx context.Context, key workflow.Key, playable bool) error {
 	step := key.Declared()
 	if step.Stage != workflow.Part && step.Stage != workflow.AfterReady {
 		return nil
@@ -115,34 +106,33 @@ func (s *Store) afterPart(ctx context.Context, key workflow.Key, playable bool, 
 			return err
 		}
 	}
-	switch promised {
-	case 0:
-		_, err = s.FanIn(ctx, key.ID, plan)
-	case len(plan.Chunks):
-		_, err = s.promiseLast(ctx, key.ID, plan)
-	}
+	_, err = s.FanIn(ctx, key.ID, plan)
 	return err
 }
 
 // RequestMissing reports whether a message asks, or asked, for a run that has no row yet, and
 // since when; zero when only the message knows that.
 func (v View) RequestMissing(key workflow.Key) (asked bool, since time.Time) {
-	after := workflow.First
-	step := key.Declared()
-	switch workflow.StageIn(v.Plans[key.Generation], step) {
+	plan, step, after := v.Plans[key.Generation], key.Declared(), workflow.First
+	switch workflow.StageIn(plan, step) {
+	case workflow.First:
+		if v.Video.Generation == 1 {
+			since = v.Video.UploadedAt
+		}
+		return v.Video.State.Active() && !v.Video.UploadedAt.IsZero(), since
 	case workflow.AfterReady:
 		after = workflow.Last
 	case workflow.Part:
-		if r, plan := v.cursor[key.Generation], v.Plans[key.Generation]; !r.promises(plan, step, key.Index) {
-			return false, time.Time{}
+		if !v.cursor[key.Generation].promises(plan, step, key.Index) {
+			return false, since
 		}
 		if step.Count == workflow.PerChunk && key.Index >= window {
-			return true, time.Time{}
+			return true, since
 		}
 	}
 	before, _ := v.Find(key.Generation, workflow.OnlyStepIn(after).Name, 0)
 	if before.State != StepDone {
-		return after == workflow.First, time.Time{}
+		return after == workflow.First, since
 	}
 	return true, before.FinishedAt
 }
@@ -152,7 +142,6 @@ func (v View) RequestMissing(key workflow.Key) (asked bool, since time.Time) {
 func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []OutboxMessage, error) {
 	id, plan := c.Step.Key.ID, c.Plan
 	before, err := c.store.promised(ctx, id, plan)
-	c.promised = before.Chunks
 	if err != nil || before.Partial || before.Chunks >= len(plan.Chunks) {
 		return nil, nil, err
 	}
@@ -165,7 +154,6 @@ func (c *Claim) advance(ctx context.Context) ([]tablestore.Op, []OutboxMessage, 
 		r.Chunks++
 		next = promisedSince(v, plan, before, r)
 	}
-	c.promised = r.Chunks
 	return []tablestore.Op{r.replace(id, plan)}, next, nil
 }
 
@@ -189,7 +177,7 @@ func (v View) Missing() []OutboxMessage {
 	return nil
 }
 
-// Wanted returns the messages, in their most urgent queues, for the parts that a viewer
+// Wanted returns the messages, in their most urgent queues, for the parts that
 // a viewer needs who goes to a second of a video that is being made: the chunk that shows it, the
 // next one, and the sound of both. What is committed or being worked on is left out, and
 // so are parts that fail alone. A part whose turn comes later is promised twice then; its
@@ -211,19 +199,15 @@ func (v View) Wanted(second float64) (wanted []OutboxMessage) {
 			case workflow.Sound:
 				needed = plan.Sound[i].First >= sound && video.SoundStart(plan.Sound[i].First) < plan.Start(chunk+2)
 			}
-			if message := messageFor(v.Video, plan, p.Step, i); needed && v.open(message) && !v.running(message) {
+			message := messageFor(v.Video, plan, p.Step, i)
+			step, _ := v.StepOf(message.Key)
+			if needed && step.State != StepRunning && v.open(message) {
 				message.Queue = p.Step.QueueAt(0, v.Video)
 				wanted = append(wanted, message)
 			}
 		}
 	}
 	return wanted
-}
-
-// running reports whether a worker has the step that a message asks for.
-func (v View) running(i OutboxMessage) bool {
-	s, found := v.StepOf(i.Key)
-	return found && s.State == StepRunning
 }
 
 // OpenOptional returns the messages for open steps whose failure is not the video's: those
@@ -271,15 +255,11 @@ func (v View) ended(i OutboxMessage) bool {
 // once; the insert of the last step's row picks one. Returns whether this call did. Safe to repeat.
 func (s *Store) FanIn(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
 	// While chunks are not promised yet, parts are missing: skip the query.
-	if r, err := s.promised(ctx, id, plan); err != nil || r.Chunks < len(plan.Chunks) {
+	r, err := s.promised(ctx, id, plan)
+	if err != nil || r.Chunks < len(plan.Chunks) {
 		return false, err
 	}
-	return s.promiseLast(ctx, id, plan)
-}
-
-func (s *Store) promiseLast(ctx context.Context, id video.ID, plan video.Plan) (bool, error) {
-	ended, err := s.allEnded(ctx, id, plan)
-	if err != nil || !ended {
+	if ended, err := s.allEnded(ctx, id, plan); err != nil || !ended {
 		return false, err
 	}
 	for {
@@ -292,10 +272,7 @@ func (s *Store) promiseLast(ctx context.Context, id video.ID, plan video.Plan) (
 		}
 		message := messageFor(rec.Video, plan, workflow.OnlyStepIn(workflow.Last), 0)
 		last := Step{Key: message.Key, State: StepQueued, QueuedAt: now()}
-		out, err := outboxRows(ctx, id, []OutboxMessage{message})
-		if err != nil {
-			return false, err
-		}
+		out := outboxRows(ctx, id, []OutboxMessage{message})
 		// snippet: one-insert
 		_, err = s.videos.Submit(ctx, []tablestore.Op{
 			unchangedMeta(rec),

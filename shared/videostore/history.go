@@ -2,12 +2,9 @@ package videostore
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
-	"github.com/cutroom/cutroom/shared/tablestore"
 )
 
 // Outcome is how an attempt ended.
@@ -40,7 +37,7 @@ type Attempt struct {
 	Usage *Usage `json:"u,omitempty"`
 }
 
-// Usage is what a worker counted while it worked on a step: see [UsageFunc].
+// Usage is what a worker counted while it worked on a step.
 type Usage struct {
 	Requests map[azstorage.RequestKind]int `json:"r,omitempty"`
 	Sent     int64                         `json:"out,omitempty"` // bytes to storage
@@ -59,23 +56,13 @@ func (s *Usage) Add(more Usage) {
 	s.Sent, s.Received, s.CPU = s.Sent+more.Sent, s.Received+more.Received, s.CPU+more.CPU
 }
 
-// UsageFunc says what an attempt has spent so far. A claim asks it before it writes the end
-// of the attempt. What comes after that write cannot be in it.
-type UsageFunc func() Usage
-
-// History is what a step row keeps of the attempts that have ended, in order. It is
-// written with the row and never on its own, so it costs no request.
-type History struct {
-	Attempts []Attempt `json:"a,omitempty"`
-	// Compacted are attempts before those, too many to keep one by one.
-	Compacted Compacted `json:"f,omitzero"`
-}
-
-// Compacted is the sum of attempts that are not kept one by one.
-type Compacted struct {
-	Attempts int   `json:"n"`
-	Counted  int   `json:"c"` // how many of them are in Spent
-	Usage    Usage `json:"u"`
+// history is the property History of a step row: the attempts that have ended. It is written
+// with the row and never on its own, so it costs no request.
+type history struct {
+	Attempts []Attempt `json:"a,omitempty"` // in order
+	// Counted and Usage are of attempts before those, too many to keep one by one.
+	Counted int   `json:"c,omitempty"` // how many are in Usage
+	Usage   Usage `json:"u,omitzero"`
 }
 
 // Bounds of a history. A view reads the rows of all steps, so each must stay small.
@@ -85,55 +72,37 @@ const (
 	maxAttemptError = 160 // characters
 )
 
-// with returns the history with one attempt more, inside the bounds. The receiver stays
-// as it is.
-func (h History) with(a Attempt) History {
-	if text := []rune(a.Error); len(text) > maxAttemptError {
-		a.Error = string(text[:maxAttemptError-1]) + "…"
+// history is what the row keeps. What cannot be read is no error: it is for people, and no
+// step may fail because of it.
+func (s Step) history() (h history) {
+	if json.Unmarshal([]byte(s.History), &h) != nil {
+		return history{}
 	}
-	h.Attempts = append(slices.Clone(h.Attempts), a)
-	h.Compacted.Usage.Requests = maps.Clone(h.Compacted.Usage.Requests)
-	for len(h.Attempts) > maxAttempts || len(h.Attempts) > 1 && len(h.text()) > maxHistoryBytes {
-		oldest := h.Attempts[0]
-		h.Attempts = h.Attempts[1:]
-		h.Compacted.Attempts++
-		if oldest.Usage != nil {
-			h.Compacted.Counted++
-			h.Compacted.Usage.Add(*oldest.Usage)
+	return h
+}
+
+// keep sets the history, inside its bounds.
+func (s *Step) keep(h history) {
+	text, _ := json.Marshal(h) // nothing, for a number that JSON does not have: better than no row
+	for len(h.Attempts) > maxAttempts || len(h.Attempts) > 1 && len(text) > maxHistoryBytes {
+		if oldest := h.Attempts[0].Usage; oldest != nil {
+			h.Counted++
+			h.Usage.Add(*oldest)
 		}
+		h.Attempts = h.Attempts[1:]
+		text, _ = json.Marshal(h)
 	}
-	return h
-}
-
-// text is the history as the row keeps it; empty when there is none.
-func (h History) text() string {
-	if len(h.Attempts) == 0 {
-		return ""
-	}
-	text, err := json.Marshal(h)
-	if err != nil { // a number that JSON does not have: a row without history is better than none
-		return ""
-	}
-	return string(text)
-}
-
-// readHistory reads the property of a row. What cannot be read is no error: the history
-// is for people, and no step may fail because of it.
-func readHistory(row tablestore.Entity) (h History) {
-	if row.JSON("History", &h) != nil {
-		return History{}
-	}
-	return h
+	s.History = string(text)
 }
 
 // AllAttempts are the attempts that the row knows, in order, the one that runs last. Fewer
-// than Attempts when the oldest were folded.
+// than Attempts when there were too many to keep.
 func (s Step) AllAttempts() []Attempt {
-	tries := slices.Clone(s.History.Attempts)
+	all := s.history().Attempts
 	if s.State == StepRunning {
-		tries = append(tries, s.newest())
+		all = append(all, s.newest())
 	}
-	return tries
+	return all
 }
 
 // newest is the attempt that runs.
@@ -148,34 +117,39 @@ func (s *Step) ended(outcome Outcome, at time.Time, cause error, spent *Usage) {
 	if cause != nil {
 		a.Error = cause.Error()
 	}
-	s.History = s.History.with(a)
+	if text := []rune(a.Error); len(text) > maxAttemptError {
+		a.Error = string(text[:maxAttemptError-1]) + "…"
+	}
+	h := s.history()
+	h.Attempts = append(h.Attempts, a)
+	s.keep(h)
 }
 
 // abandoned notes that the attempt that seems to run was lost.
-func (s *Step) abandoned(noticed time.Time) {
+func (s *Step) abandoned() {
 	if s.State == StepRunning {
-		s.ended(OutcomeLost, noticed, nil, nil)
+		s.ended(OutcomeLost, now(), nil, nil)
 	}
 }
 
-// exhausted is abandoned for a step that is not tried again: what looked like one of
-// several tries was the last.
-func (s *Step) exhausted(noticed time.Time) {
-	s.abandoned(noticed)
-	n := len(s.History.Attempts)
-	if n == 0 || s.History.Attempts[n-1].Outcome != OutcomeRetry {
-		return
+// exhausted notes that the step is not tried again: what looked like one of several tries was
+// the last.
+func (s *Step) exhausted() {
+	s.abandoned()
+	h := s.history()
+	if n := len(h.Attempts); n > 0 && h.Attempts[n-1].Outcome == OutcomeRetry {
+		h.Attempts[n-1].Outcome = OutcomeFailed
+		s.keep(h)
 	}
-	s.History.Attempts = slices.Clone(s.History.Attempts)
-	s.History.Attempts[n-1].Outcome = OutcomeFailed
 }
 
 // TotalUsage is what the step has cost as far as it was counted, and how many of its ended
 // attempts are not in it.
 func (s Step) TotalUsage() (sum Usage, notCounted int) {
-	counted := s.History.Compacted.Counted
-	sum.Add(s.History.Compacted.Usage)
-	for _, a := range s.History.Attempts {
+	h := s.history()
+	counted := h.Counted
+	sum.Add(h.Usage)
+	for _, a := range h.Attempts {
 		if a.Usage != nil {
 			counted++
 			sum.Add(*a.Usage)

@@ -66,10 +66,10 @@ func TestAStepRemembersItsAttempts(t *testing.T) {
 	if _, err := s.Claim(t.Context(), k, "message", "killed", asked); err != nil {
 		t.Fatal(err)
 	}
-	if err := claimed(t, s, k, "unlucky").MarkRetry(t.Context(), errors.New("the disk is full")); err != nil {
+	if err := claimed(t, s, k, "unlucky").GiveBack(t.Context(), videostore.OutcomeRetry, errors.New("the disk is full")); err != nil {
 		t.Fatal(err)
 	}
-	if err := claimed(t, s, k, "drained").MarkReleased(t.Context(), nil); err != nil {
+	if err := claimed(t, s, k, "drained").GiveBack(t.Context(), videostore.OutcomeReleased, nil); err != nil {
 		t.Fatal(err)
 	}
 	last := claimed(t, s, k, "lucky")
@@ -118,7 +118,7 @@ func TestAHistoryIsBounded(t *testing.T) {
 	k := key(id, workflow.StepEncode, 0)
 	const tries = 30
 	for range tries {
-		if err := claimed(t, s, k, "worker-1").MarkRetry(t.Context(), errors.New(strings.Repeat("a very long story ", 1000))); err != nil {
+		if err := claimed(t, s, k, "worker-1").GiveBack(t.Context(), videostore.OutcomeRetry, errors.New(strings.Repeat("a very long story ", 1000))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -153,7 +153,7 @@ func TestABrokenHistoryFailsNoStep(t *testing.T) {
 			id := uploaded(t, s)
 			probed(t, s, id, plan(1, false))
 			k := key(id, workflow.StepEncode, 0)
-			if err := claimed(t, s, k, "failing").MarkRetry(t.Context(), errors.New("no luck")); err != nil {
+			if err := claimed(t, s, k, "failing").GiveBack(t.Context(), videostore.OutcomeRetry, errors.New("no luck")); err != nil {
 				t.Fatal(err)
 			}
 			stored, err := table.Get(t.Context(), string(id), k.RowKey())
@@ -186,7 +186,7 @@ func TestAttemptsThatOthersEnd(t *testing.T) {
 	probed(t, s, id, plan(2, false))
 	tried, killed := key(id, workflow.StepEncode, 0), key(id, workflow.StepEncode, 1)
 	claimed(t, s, killed, "killed")
-	if err := claimed(t, s, tried, "failing").MarkRetry(t.Context(), errors.New("no luck")); err != nil {
+	if err := claimed(t, s, tried, "failing").GiveBack(t.Context(), videostore.OutcomeRetry, errors.New("no luck")); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.FailStep(t.Context(), tried, &video.Failure{Code: video.ProcessingFailed, Detail: "given up"}); err != nil {

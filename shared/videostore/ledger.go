@@ -36,6 +36,8 @@ const (
 	newestRows     = "NEW:"
 	// sweepEvery is the pause between two sweeps of a full ledger.
 	sweepEvery = time.Second
+	// maxLines is how many lines of a kind are looked at: more than the limits allow.
+	maxLines = 1000
 )
 
 // amounts are what a line takes, or what all lines of a ledger take together.
@@ -203,9 +205,9 @@ func (s *Store) sweep(ctx context.Context, ledger string, sums ledgerRow, quota 
 }
 
 func (s *Store) lines(ctx context.Context, ledger, prefix string) ([]tablestore.Entity, error) {
-	rows, err := collect(s.quotas.Query(ctx, tablestore.Query{
+	rows, err := s.quotas.First(ctx, tablestore.Query{
 		PartitionKey: ledger, RowFrom: prefix, RowTo: tablestore.PrefixEnd(prefix), Class: tablestore.RowRange,
-	}))
+	}, maxLines)
 	if err != nil {
 		return nil, fmt.Errorf("list what waits: %w", err)
 	}

@@ -96,48 +96,22 @@ func (s *Store) Retry(ctx context.Context, id video.ID) (Record, error) {
 	if view.Video.State != video.Failed && view.Video.State != video.Cancelled {
 		return Record{}, ErrState
 	}
-	if view.Video.UploadedAt.IsZero() {
-		view.Video.State = video.AwaitingUpload
+	before, v := view.Record, &view.Video
+	v.Error, v.State = nil, video.Uploaded
+	if _, planned := view.Plans[v.Generation]; planned {
+		v.State = video.Processing
 	}
-	missing := append(view.Missing(), view.failedOptional(view.Video.Generation)...)
+	if v.UploadedAt.IsZero() {
+		v.State = video.AwaitingUpload
+	}
+	missing := append(view.Missing(), view.failedOptional(v.Generation)...)
 	if err := s.Reopen(ctx, view, missing); err != nil {
 		return Record{}, err
 	}
-	if err := s.MarkInflight(ctx, view.Video); err != nil { // also when an upload is awaited and nothing is promised
-		return Record{}, err
+	if v.State != video.AwaitingUpload {
+		missing = append(missing, FollowMessage())
 	}
-	v := view.Video
-	if v.State = video.Processing; v.UploadedAt.IsZero() {
-		v.State = video.AwaitingUpload
-	}
-	if err := s.Reserve(ctx, v); err != nil {
-		return Record{}, err
-	}
-	return s.reserveAgain(ctx, id)(s.Change(ctx, id, view.ETag, func(v *video.Video) ([]OutboxMessage, error) {
-		v.Error = nil
-		if v.UploadedAt.IsZero() {
-			v.State = video.AwaitingUpload
-			return missing, nil
-		}
-		v.State = video.Uploaded
-		if _, planned := view.Plans[v.Generation]; planned {
-			v.State = video.Processing
-		}
-		return append(missing, FollowMessage()), nil
-	}))
-}
-
-// reserveAgain gives back what was reserved for a change that did not happen. If the process
-// dies before, the mark is there, and the step on change counts again.
-func (s *Store) reserveAgain(ctx context.Context, id video.ID) func(Record, error) (Record, error) {
-	return func(rec Record, err error) (Record, error) {
-		if err != nil {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
-			defer cancel()
-			err = errors.Join(err, s.CountOwned(ctx, id))
-		}
-		return rec, err
-	}
+	return s.write(ctx, before, *v, missing)
 }
 
 // failedOptional returns the messages for the steps of a generation that failed alone.
@@ -180,23 +154,14 @@ func (s *Store) Reprocess(ctx context.Context, id video.ID) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	if err := s.MarkInflight(ctx, rec.Video); err != nil {
-		return Record{}, err
-	}
-	v := rec.Video
-	v.Generation++
-	v.State = video.Uploaded
-	if err := s.Reserve(ctx, v); err != nil {
-		return Record{}, err
-	}
-	return s.reserveAgain(ctx, id)(s.Change(ctx, id, "", func(v *video.Video) ([]OutboxMessage, error) {
+	return s.Change(ctx, id, "", func(v *video.Video) ([]OutboxMessage, error) {
 		if !may(*v) {
 			return nil, ErrState
 		}
 		v.Generation++
 		v.State, v.Error, v.Chunks = video.Uploaded, nil, 0
 		return []OutboxMessage{probeMessage(*v)}, nil
-	}))
+	})
 }
 
 // Delete sets the state deleting, the tombstone, and promises the purge. From then on
@@ -239,34 +204,20 @@ func (s *Store) setDeleting(ctx context.Context, id video.ID) (Record, error) {
 // claim them. Call it only when their messages are known or believed to be lost. If an
 // attempt still runs, its commit is refused. That is needed, because its blobs are not
 // those of a running step any more, and the janitor may have removed them.
+//
+// Steps that are done, and those that another process changes meanwhile, stay as they are.
 func (s *Store) Reopen(ctx context.Context, view View, messages []OutboxMessage) error {
 	for _, message := range messages {
-		step, found := view.StepOf(message.Key)
-		if !found {
+		before, found := view.StepOf(message.Key)
+		if !found || before.State == StepDone {
 			continue
 		}
-		if err := s.reopen(ctx, step); err != nil {
+		step := before
+		step.abandoned()
+		step.State, step.OwnerMessageID, step.Attempt, step.QueuedAt = StepQueued, "", "", now()
+		if err := s.update(ctx, before, step, video.Plan{}); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// reopen is Reopen for one step. It leaves alone what has no row, is done, or was changed
-// by another process meanwhile.
-func (s *Store) reopen(ctx context.Context, step Step) error {
-	if step.etag == "" || step.State == StepDone {
-		return nil
-	}
-	at, before := now(), step
-	step.abandoned(at)
-	step.State, step.OwnerMessageID, step.Attempt, step.QueuedAt = StepQueued, "", "", at
-	_, err := s.videos.Update(ctx, step.row(), step.etag)
-	if err != nil && !tablestore.Overtaken(err) {
-		return fmt.Errorf("reopen %s: %w", step.Key, err)
-	}
-	if err == nil {
-		s.notifyAttempt(before, step, video.Plan{})
 	}
 	return nil
 }

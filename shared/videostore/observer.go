@@ -30,13 +30,11 @@ func (s *Store) notifyVideo(before, after video.Video) {
 // notifyAttempt tells of the attempt whose end is in the history of after and not in that
 // of before.
 func (s *Store) notifyAttempt(before, after Step, plan video.Plan) {
-	n := len(after.History.Attempts)
-	if s.observer.Attempt == nil || n == 0 {
+	if s.observer.Attempt == nil {
 		return
 	}
-	newest := after.History.Attempts[n-1]
-	if m := len(before.History.Attempts); m > 0 && before.History.Attempts[m-1].Number >= newest.Number {
-		return
+	was, is := before.history().Attempts, after.history().Attempts
+	if n, m := len(is), len(was); n > 0 && (m == 0 || was[m-1].Number < is[n-1].Number) {
+		s.observer.Attempt(after.Key, plan, is[n-1])
 	}
-	s.observer.Attempt(after.Key, plan, newest)
 }

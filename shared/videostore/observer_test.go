@@ -37,7 +37,7 @@ func TestCommitsAreToldOnce(t *testing.T) {
 			if _, err := s.Claim(t.Context(), encode, "message", "killed", time.Time{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := claimed(t, s, encode, "unlucky").MarkRetry(t.Context(), errors.New("the disk is full")); err != nil {
+			if err := claimed(t, s, encode, "unlucky").GiveBack(t.Context(), videostore.OutcomeRetry, errors.New("the disk is full")); err != nil {
 				t.Fatal(err)
 			}
 			last := claimed(t, s, encode, "lucky")

@@ -3,7 +3,6 @@ package videostore
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,20 +43,19 @@ var tracer = otel.Tracer("videostore")
 // messagesPerRow keeps an outbox row far under the 64 KiB of one property.
 const messagesPerRow = 100
 
+// maxOutboxRows is how many rows Flush sends; the next one sends more.
+const maxOutboxRows = 100
+
 // outboxRows packs messages into as few rows as fit, so that a fan-out to hundreds of
 // chunks fits in one entity-group transaction.
-func outboxRows(ctx context.Context, id video.ID, messages []OutboxMessage) (rows []tablestore.Entity, _ error) {
+func outboxRows(ctx context.Context, id video.ID, messages []OutboxMessage) (rows []tablestore.Entity) {
 	for some := range slices.Chunk(traced(ctx, messages), messagesPerRow) {
-		packed, err := json.Marshal(some)
-		if err != nil {
-			return nil, fmt.Errorf("encode outbox of %s: %w", id, err)
-		}
 		rows = append(rows, tablestore.Entity{
 			PartitionKey: string(id), RowKey: "OUT:" + uuid.Must(uuid.NewV7()).String(),
-			Props: map[string]any{"Messages": string(packed)},
+			Props: tablestore.Props(struct{ Messages []OutboxMessage }{some}),
 		})
 	}
-	return rows, nil
+	return rows
 }
 
 // traced returns messages that continue the trace of ctx.
@@ -127,9 +125,9 @@ func (s *Store) Resend(ctx context.Context, rec Record, messages []OutboxMessage
 // Flush sends everything that the video's outbox promises. Safe to repeat, and safe
 // beside another Flush.
 func (s *Store) Flush(ctx context.Context, id video.ID) error {
-	rows, err := collect(s.videos.Query(ctx, tablestore.Query{
+	rows, err := s.videos.First(ctx, tablestore.Query{
 		PartitionKey: string(id), RowFrom: "OUT:", RowTo: tablestore.PrefixEnd("OUT:"), Class: tablestore.RowRange,
-	}))
+	}, maxOutboxRows)
 	if err != nil {
 		return fmt.Errorf("read outbox of %s: %w", id, err)
 	}

@@ -2,7 +2,6 @@ package videostore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -31,26 +30,15 @@ func (s *Store) Plan(ctx context.Context, id video.ID, generation int) (video.Pl
 	return plan, nil
 }
 
-func partRow(step Step, part video.AudioPart) (tablestore.Entity, error) {
-	doc, err := json.Marshal(part)
-	if err != nil {
-		return tablestore.Entity{}, fmt.Errorf("encode audio part of %s: %w", step.Key, err)
-	}
-	return tablestore.Entity{
-		PartitionKey: string(step.Key.ID), RowKey: partKey(step.Key, part.First),
-		Props: map[string]any{"Doc": string(doc), "Attempt": step.Attempt},
-	}, nil
+func partRow(step Step, part video.AudioPart) tablestore.Entity {
+	return tablestore.Entity{PartitionKey: string(step.Key.ID), RowKey: partKey(step.Key, part.First), Props: tablestore.Props(struct {
+		Doc     video.AudioPart
+		Attempt string
+	}{part, step.Attempt})}
 }
 
-func planRow(id video.ID, plan video.Plan) (tablestore.Entity, error) {
-	doc, err := json.Marshal(plan)
-	if err != nil {
-		return tablestore.Entity{}, fmt.Errorf("encode plan of %s: %w", id, err)
-	}
-	return tablestore.Entity{
-		PartitionKey: string(id), RowKey: planKey(plan.Generation),
-		Props: map[string]any{"Doc": string(doc)},
-	}, nil
+func planRow(id video.ID, plan video.Plan) tablestore.Entity {
+	return tablestore.Entity{PartitionKey: string(id), RowKey: planKey(plan.Generation), Props: tablestore.Props(struct{ Doc video.Plan }{plan})}
 }
 
 func readPlan(row tablestore.Entity) (plan video.Plan, _ error) {

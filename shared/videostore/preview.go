@@ -2,7 +2,6 @@ package videostore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -42,13 +41,9 @@ func (s *Store) BeginPreview(ctx context.Context, key workflow.Key) (rec Record,
 // META is not written, because users hold its ETag; a row that meets a purge is found by
 // Sweep, for the video has a mark while it is processed. Safe to repeat.
 func (s *Store) AddPreview(ctx context.Context, key workflow.Key, preview video.Preview) error {
-	doc, err := json.Marshal(preview)
-	if err != nil {
-		return fmt.Errorf("encode the preview of %s: %w", key, err)
-	}
-	_, err = s.videos.Submit(ctx, []tablestore.Op{{Kind: tablestore.OpUpsert, Entity: tablestore.Entity{
-		PartitionKey: string(key.ID), RowKey: previewKey(key), Props: map[string]any{"Doc": string(doc)},
-	}}})
+	_, err := s.videos.Upsert(ctx, tablestore.Entity{
+		PartitionKey: string(key.ID), RowKey: previewKey(key), Props: tablestore.Props(struct{ Doc video.Preview }{preview}),
+	})
 	if err != nil {
 		return fmt.Errorf("write the preview of %s: %w", key, err)
 	}

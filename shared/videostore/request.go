@@ -81,10 +81,7 @@ func (s *Store) promiseRequest(ctx context.Context, key workflow.Key, prepare fu
 		}
 		// snippet: asked-for
 		request.State, request.OwnerMessageID, request.QueuedAt, request.Error = StepQueued, "", now(), nil
-		out, err := outboxRows(ctx, key.ID, []OutboxMessage{requestMessage(rec.Video, key)})
-		if err != nil {
-			return Step{}, err
-		}
+		out := outboxRows(ctx, key.ID, []OutboxMessage{requestMessage(rec.Video, key)})
 		write := tablestore.Op{Kind: tablestore.OpReplace, Entity: request.row(), IfMatch: request.etag}
 		if request.etag == "" {
 			write.Kind = tablestore.OpInsert

@@ -48,7 +48,7 @@ type Step struct {
 	FinishedAt time.Time
 	Error      *video.Failure  // of the last failed attempt
 	Output     json.RawMessage // of the attempt that committed
-	History    History         `row:"-"` // of the attempts that have ended: see AllAttempts
+	History    string          // of the attempts that have ended, as JSON: see AllAttempts
 	// Read is what the attempt that committed read of an upload that was still going on:
 	// package early.
 	Read string
@@ -69,11 +69,7 @@ func (s Step) row() tablestore.Entity {
 	if s.Error != nil {
 		s.Error = stored(s.Error)
 	}
-	row := tablestore.Entity{PartitionKey: string(s.Key.ID), RowKey: s.Key.RowKey(), Props: tablestore.Props(s)}
-	if history := s.History.text(); history != "" {
-		row.Props["History"] = history
-	}
-	return row
+	return tablestore.Entity{PartitionKey: string(s.Key.ID), RowKey: s.Key.RowKey(), Props: tablestore.Props(s)}
 }
 
 // maxDetail is how much of a failure's text is kept, in UTF-16 units.
@@ -105,7 +101,7 @@ func readStep(row tablestore.Entity) (Step, error) {
 	if err != nil {
 		return Step{}, err
 	}
-	s := Step{Key: key, History: readHistory(row), WrittenAt: row.Timestamp, etag: row.ETag}
+	s := Step{Key: key, WrittenAt: row.Timestamp, etag: row.ETag}
 	if err := row.Struct(&s); err != nil {
 		return Step{}, err
 	}

@@ -2,7 +2,6 @@ package videostore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -102,11 +101,7 @@ func (s *Store) Create(ctx context.Context, v video.Video) (Record, error) {
 		}
 		return Record{}, err
 	}
-	row, err := metaRow(v)
-	if err != nil {
-		return Record{}, err
-	}
-	etag, err := s.videos.Insert(ctx, row)
+	etag, err := s.videos.Insert(ctx, metaRow(v))
 	if err != nil {
 		return Record{}, fmt.Errorf("create video %s: %w", v.ID, err)
 	}
@@ -173,50 +168,62 @@ func (s *Store) changeWith(ctx context.Context, id video.ID, ifMatch string, edi
 }
 
 // write puts after in the place of META, adds the outbox rows and applies more, in one
-// transaction. Then it sends the messages and tells the observer. ErrChanged when META or
-// a row of more is not as expected. The record's ETag says whether it was written, also
-// when the messages could not be sent.
+// transaction. Then it sends the messages and tells the observer. What a video needs of its
+// owner's quota that is taken up again, is reserved before. ErrChanged when META or a row of
+// more is not as expected. The record's ETag says whether it was written, also when the
+// messages could not be sent.
 func (s *Store) write(ctx context.Context, rec Record, after video.Video, messages []OutboxMessage, more ...tablestore.Op) (Record, error) {
-	if len(messages) > 0 {
+	begins := rec.Video.State.Terminal() && (after.State.Active() || after.State == video.AwaitingUpload)
+	if len(messages) > 0 || begins {
 		if err := s.MarkInflight(ctx, after); err != nil {
 			return Record{}, err
 		}
 	}
+	if begins {
+		if err := s.Reserve(ctx, after); err != nil {
+			return Record{}, err
+		}
+	}
 	after.UpdatedAt = now()
-	meta, err := metaRow(after)
-	if err != nil {
-		return Record{}, err
-	}
-	out, err := outboxRows(ctx, after.ID, messages)
-	if err != nil {
-		return Record{}, err
-	}
-	ops := slices.Concat([]tablestore.Op{{Kind: tablestore.OpReplace, Entity: meta, IfMatch: rec.ETag}}, more, inserted(out))
+	out := outboxRows(ctx, after.ID, messages)
+	ops := slices.Concat([]tablestore.Op{{Kind: tablestore.OpReplace, Entity: metaRow(after), IfMatch: rec.ETag}}, more, inserted(out))
 	etags, err := s.videos.Submit(ctx, ops)
-	if tablestore.Overtaken(err) {
-		return Record{}, ErrChanged
-	}
 	if err != nil {
+		if begins {
+			err = errors.Join(err, s.countAgain(ctx, after.ID))
+		}
+		if tablestore.Overtaken(err) {
+			return Record{}, ErrChanged
+		}
 		return Record{}, fmt.Errorf("write video %s: %w", after.ID, err)
 	}
 	s.notifyVideo(rec.Video, after)
 	return Record{Video: after, ETag: etags[0]}, s.sendRows(ctx, after.ID, out)
 }
 
+// secondLook bounds the requests that check, and perhaps undo, what a call has just
+// written. They do not end with the caller's context.
+const secondLook = 10 * time.Second
+
+// countAgain gives back what was reserved for a change that did not happen. If the process
+// dies before, the mark is there, and the step on change counts again.
+func (s *Store) countAgain(ctx context.Context, id video.ID) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
+	defer cancel()
+	return s.CountOwned(ctx, id)
+}
+
 const metaKey = "META"
 
-func metaRow(v video.Video) (tablestore.Entity, error) {
+func metaRow(v video.Video) tablestore.Entity {
 	if v.Error != nil {
 		v.Error = stored(v.Error)
 	}
-	doc, err := json.Marshal(v)
-	if err != nil {
-		return tablestore.Entity{}, fmt.Errorf("encode video %s: %w", v.ID, err)
-	}
-	return tablestore.Entity{
-		PartitionKey: string(v.ID), RowKey: metaKey,
-		Props: map[string]any{"State": string(v.State), "Generation": int32(v.Generation), "Doc": string(doc)},
-	}, nil
+	return tablestore.Entity{PartitionKey: string(v.ID), RowKey: metaKey, Props: tablestore.Props(struct {
+		State      video.State
+		Generation int
+		Doc        video.Video
+	}{v.State, v.Generation, v})}
 }
 
 // VideoOfMeta reports whether a row that cannot be read is META, and of which video: [Store.Delete]

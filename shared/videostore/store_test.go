@@ -174,32 +174,6 @@ func TestPromiseSurvivesBrokenQueue(t *testing.T) {
 	}
 }
 
-// The video is cancelled after the first claim of a step has looked at it and before the
-// claim writes. It takes its row back, or the timeline would show somebody at work. After
-// a retry the step has its first attempt again.
-func TestCancelledDuringTheFirstClaim(t *testing.T) {
-	t.Parallel()
-	late, s, id, cancelled := meanwhile(t, func(s *videostore.Store, _ *outgoing) video.ID {
-		id := uploaded(t, s)
-		probed(t, s, id, plan(2, false))
-		return id
-	}, func(s *videostore.Store, id video.ID) error {
-		_, err := s.Cancel(t.Context(), id)
-		return err
-	})
-	k := key(id, workflow.StepEncode, 0)
-	if _, err := late.Claim(t.Context(), k, "message-1", "worker-1", time.Time{}); !errors.Is(err, videostore.ErrGone) || !cancelled.Load() {
-		t.Fatalf("Claim = %v, want ErrGone; cancelled in between: %t", err, cancelled.Load())
-	}
-	if _, err := s.Retry(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	c, err := s.Claim(t.Context(), k, "message-2", "worker-2", time.Time{})
-	if err != nil || c.Step.Attempts != 1 {
-		t.Fatalf("after a retry: %v, attempt %d, want the first", err, c.Step.Attempts)
-	}
-}
-
 func TestClaimIsAFence(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)

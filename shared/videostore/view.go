@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cutroom/cutroom/shared/playlist"
@@ -40,15 +41,12 @@ func (s *Store) ReadSnapshot(ctx context.Context, id video.ID) (View, error) {
 	return s.view(ctx, id, metaKey, "", true)
 }
 
-// ViewWithRequests is View with the steps on request (clips): those in the
-// given states, or all. Only upkeep should call it: a popular video has many.
-func (s *Store) ViewWithRequests(ctx context.Context, id video.ID, states ...StepState) (View, error) {
-	filter := ""
-	if len(states) > 0 {
-		filter = "RowKey ge " + tablestore.Quote(metaKey)
-		for _, state := range states {
-			filter += " or State eq " + tablestore.Quote(string(state))
-		}
+// ViewWithRequests is View with the steps on request, such as clips: all, or the open ones.
+// Only upkeep should call it: a popular video has many.
+func (s *Store) ViewWithRequests(ctx context.Context, id video.ID, all bool) (View, error) {
+	filter := "RowKey ge " + tablestore.Quote(metaKey) + " or " + isOpen
+	if all {
+		filter = ""
 	}
 	return s.view(ctx, id, "", filter, false)
 }
@@ -91,59 +89,49 @@ func (s *Store) view(ctx context.Context, id video.ID, from, filter string, leav
 }
 
 // add takes what a row says, or nothing of it with an error.
-func (v *View) add(row tablestore.Entity) error {
-	take, err := v.read(row)
-	if err == nil {
-		err = row.Err()
-	}
-	if err == nil {
-		take()
-	}
-	return err
-}
-
-// read returns what takes a row into the view.
-func (v *View) read(row tablestore.Entity) (take func(), err error) {
-	kind, _, _ := strings.Cut(row.RowKey, ":")
+func (v *View) add(row tablestore.Entity) (err error) {
+	kind, rest, _ := strings.Cut(row.RowKey, ":")
 	generation := 0
+	if kind == "NEXT" || kind == "PART" || kind == "PREVIEW" {
+		text, _, _ := strings.Cut(rest, ":")
+		if generation, err = strconv.Atoi(text); err != nil {
+			return err
+		}
+	}
 	switch kind {
 	case metaKey:
-		rec, err := readMeta(row)
-		return func() { v.Record = rec }, err
+		v.Record, err = readMeta(row)
 	case "NEXT":
-		cursor, err := readFanOutCursor(row)
-		if err == nil {
-			_, err = fmt.Sscanf(row.RowKey, "NEXT:%d", &generation)
-		}
-		return func() { v.cursor[generation] = cursor }, err
+		v.cursor[generation], err = readFanOutCursor(row)
 	case "OUT":
-		return func() { v.Promised = true }, nil
+		v.Promised = true
 	case "PLAN":
-		plan, err := readPlan(row)
-		return func() { v.Plans[plan.Generation] = plan }, err
+		var plan video.Plan
+		if plan, err = readPlan(row); err == nil {
+			v.Plans[plan.Generation] = plan
+		}
 	case "PART":
 		var part video.AudioPart
-		if _, err = fmt.Sscanf(row.RowKey, "PART:%d:", &generation); err == nil {
-			err = row.JSON("Doc", &part)
+		if err = row.JSON("Doc", &part); err == nil {
+			v.Parts[generation] = append(v.Parts[generation], part)
 		}
-		return func() { v.Parts[generation] = append(v.Parts[generation], part) }, err
 	case "PREVIEW":
 		var preview video.Preview
-		if _, err = fmt.Sscanf(row.RowKey, "PREVIEW:%d:", &generation); err == nil {
-			err = row.JSON("Doc", &preview)
+		if v.Previews[generation] == nil {
+			v.Previews[generation] = map[int]video.Preview{}
 		}
-		return func() {
-			if v.Previews[generation] == nil {
-				v.Previews[generation] = map[int]video.Preview{}
-			}
+		if err = row.JSON("Doc", &preview); err == nil {
 			v.Previews[generation][preview.Chunk] = preview
-		}, err
+		}
+	default:
+		var step Step
+		if step, err = readStep(row); err == nil {
+			v.Steps = append(v.Steps, step)
+		} else if errors.Is(err, workflow.ErrNotAKey) {
+			err = nil
+		}
 	}
-	step, err := readStep(row)
-	if errors.Is(err, workflow.ErrNotAKey) {
-		return func() {}, nil
-	}
-	return func() { v.Steps = append(v.Steps, step) }, err
+	return err
 }
 
 // StepOf returns a step of the view, or false when it has no row.

@@ -11,7 +11,6 @@ package workers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -94,14 +93,10 @@ func New(a *azstorage.Account) *Register { return &Register{tablestore.New(a, Ta
 
 // Beat writes a worker's row. Safe to repeat.
 func (r *Register) Beat(ctx context.Context, w Worker) error {
-	doc, err := json.Marshal(w)
-	if err != nil {
-		return fmt.Errorf("encode worker %s: %w", w.Name, err)
-	}
-	_, err = r.table.Upsert(ctx, tablestore.Entity{
-		PartitionKey: partition, RowKey: tablestore.EscapeKey(w.Name),
-		Props: map[string]any{"Doc": string(doc), "SeenAt": w.SeenAt.UTC()},
-	})
+	_, err := r.table.Upsert(ctx, tablestore.Entity{PartitionKey: partition, RowKey: tablestore.EscapeKey(w.Name), Props: tablestore.Props(struct {
+		Doc    Worker
+		SeenAt time.Time
+	}{w, w.SeenAt})})
 	if err != nil {
 		return fmt.Errorf("write heartbeat of %s: %w", w.Name, err)
 	}
@@ -128,24 +123,15 @@ func (r *Register) Leave(ctx context.Context, name string) error {
 
 // Forget removes the rows of workers that were last seen before a time: killed ones,
 // which could not leave, whether the rest of their rows can be read or not. It returns
-// how many rows there were, and goes on after one that cannot be removed. Safe to repeat.
-func (r *Register) Forget(ctx context.Context, before time.Time) (rows int, _ error) {
-	query := tablestore.Query{PartitionKey: partition, Select: []string{"SeenAt"}, Class: tablestore.RowRange}
-	var errs []error
-	for row, err := range r.table.Query(ctx, query) {
-		if err != nil {
-			return rows, errors.Join(append(errs, fmt.Errorf("list workers: %w", err))...)
-		}
-		rows++
-		if !row.Time("SeenAt").Before(before) {
-			continue
-		}
-		err := r.table.Delete(ctx, partition, row.RowKey, row.ETag)
-		if err != nil && !errors.Is(err, tablestore.ErrNotFound) && !errors.Is(err, tablestore.ErrChanged) {
-			errs = append(errs, fmt.Errorf("forget worker %s: %w", row.RowKey, err))
-		}
+// how many. Safe to repeat.
+func (r *Register) Forget(ctx context.Context, before time.Time) (removed int, _ error) {
+	removed, err := r.table.Clear(ctx, tablestore.Query{
+		PartitionKey: partition, Filter: "SeenAt lt datetime'" + before.UTC().Format(time.RFC3339) + "'", Class: tablestore.RowRange,
+	})
+	if err != nil {
+		return removed, fmt.Errorf("forget workers: %w", err)
 	}
-	return rows, errors.Join(errs...)
+	return removed, nil
 }
 
 // List returns the workers seen since, by name: one partition. A row that cannot be read,

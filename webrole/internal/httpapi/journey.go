@@ -28,9 +28,8 @@ type stepRun struct {
 // stepRunsOf is every run of the newest generation that is declared to be shown, in the
 // order of the work: those that have a row, and those that are promised and have none
 // yet.
-func stepRunsOf(view videostore.View) []stepRun {
+func stepRunsOf(view videostore.View) (runs []stepRun) {
 	generation := view.Video.Generation
-	runs := firstRun(view)
 	has := maps.Clone(view.LeftOut)
 	for _, s := range view.Steps {
 		if step, known := workflow.Find(s.Key.Step); s.Key.Generation == generation && (step.Shown() || !known) {
@@ -39,16 +38,18 @@ func stepRunsOf(view videostore.View) []stepRun {
 			runs = append(runs, stepRun{Step: s, since: s.WaitingSince()})
 		}
 	}
+	expected := []workflow.Promise{{Step: workflow.OnlyStepIn(workflow.First), Items: 1}}
 	if plan, found := view.Plans[generation]; found && view.Video.State != video.Deleting {
-		for _, stage := range []workflow.Stage{workflow.Part, workflow.AfterReady} {
-			for _, p := range workflow.Promises(plan, stage) {
-				for i := range p.Items {
-					key := workflow.Key{ID: view.Video.ID, Generation: generation, Step: p.Step.Name, Index: i}
-					if !has[key] {
-						asked, since := view.RequestMissing(key)
-						runs = append(runs, stepRun{Step: videostore.Step{Key: key, State: videostore.StepQueued}, planned: !asked, since: since})
-					}
-				}
+		expected = slices.Concat(expected, workflow.Promises(plan, workflow.Part), workflow.Promises(plan, workflow.AfterReady))
+	}
+	for _, p := range expected {
+		for i := range p.Items {
+			key := workflow.Key{ID: view.Video.ID, Generation: generation, Step: p.Step.Name, Index: i}
+			if has[key] {
+				continue
+			}
+			if asked, since := view.RequestMissing(key); asked || p.Step.Stage != workflow.First {
+				runs = append(runs, stepRun{Step: videostore.Step{Key: key, State: videostore.StepQueued}, planned: !asked, since: since})
 			}
 		}
 	}
@@ -60,20 +61,6 @@ func stepRunsOf(view videostore.View) []stepRun {
 		return cmp.Or(workflow.Order(a.Key.Step)-workflow.Order(b.Key.Step), a.Key.Index-b.Key.Index)
 	})
 	return runs
-}
-
-// firstRun is the step that plans, while it waits for its first worker.
-func firstRun(view videostore.View) []stepRun {
-	v := view.Video
-	first := workflow.Key{ID: v.ID, Generation: v.Generation, Step: workflow.OnlyStepIn(workflow.First).Name}
-	if _, claimed := view.Find(v.Generation, first.Step, 0); claimed || view.LeftOut[first] || v.UploadedAt.IsZero() || !v.State.Active() {
-		return nil
-	}
-	r := stepRun{Step: videostore.Step{Key: first, State: videostore.StepQueued}}
-	if v.Generation == 1 {
-		r.since = v.UploadedAt
-	}
-	return []stepRun{r}
 }
 
 // GetJourney implements GET /videos/{id}/journey.

@@ -160,14 +160,14 @@ func (r *Runner) watchVideo(next handler) handler {
 			defer close(watch)
 			tick := time.NewTicker(r.Watch)
 			defer tick.Stop()
-			for {
+			for { // at once, too: the claim may have been too late to see it
+				if err := d.claim.CheckActive(ctx); errors.Is(err, videostore.ErrGone) {
+					cancel(err)
+				}
 				select {
 				case <-ctx.Done():
 					return
 				case <-tick.C:
-					if err := d.claim.CheckActive(ctx); errors.Is(err, videostore.ErrGone) {
-						cancel(err)
-					}
 				}
 			}
 		}()

@@ -66,8 +66,8 @@ type Runner struct {
 type delivery struct {
 	job    *consumer.Job
 	key    workflow.Key
-	spent  videostore.UsageFunc // what the attempt has spent so far
-	claim  *videostore.Claim    // nil before the claim, and of a step without rows
+	spent  func() videostore.Usage // what the attempt has spent so far
+	claim  *videostore.Claim       // nil before the claim, and of a step without rows
 	work   *Work
 	commit videostore.Commit // what the step returned
 }
@@ -171,7 +171,7 @@ func (r *Runner) ended(ctx context.Context, d *delivery, err error) error {
 	switch {
 	case errors.Is(err, videostore.ErrSuperseded): // another attempt owns the row
 	case errors.Is(err, videostore.ErrGone), errors.Is(cause, workqueue.ErrDraining):
-		r.note(ctx, nil, d.claim.MarkReleased) // or the row would say "running" for ever
+		r.giveBack(ctx, d, videostore.OutcomeReleased, nil) // or the row would say "running" for ever
 	case failed && !early:
 		if err := d.claim.Fail(ctx, failure); err != nil {
 			return r.ended(ctx, d, err)
@@ -179,19 +179,19 @@ func (r *Runner) ended(ctx context.Context, d *delivery, err error) error {
 		return r.follow(ctx, d, r.Videos.Flush(ctx, d.key.ID)) // a part that failed alone may have been the last
 	case errors.Is(cause, workqueue.ErrLeaseLost): // another attempt will own it
 	case early, trouble, errors.Is(cause, workqueue.ErrLeaseEnding):
-		r.note(ctx, err, d.claim.MarkReleased)
+		r.giveBack(ctx, d, videostore.OutcomeReleased, err)
 	default:
-		r.note(ctx, err, d.claim.MarkRetry)
+		r.giveBack(ctx, d, videostore.OutcomeRetry, err)
 	}
 	return err
 }
 
-// note writes the end of an attempt into the step row. The delivery's context may have
+// giveBack writes the end of an attempt into the step row. The delivery's context may have
 // ended, so the write has a deadline of its own.
-func (r *Runner) note(ctx context.Context, cause error, write func(context.Context, error) error) {
+func (r *Runner) giveBack(ctx context.Context, d *delivery, outcome videostore.Outcome, cause error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if err := write(ctx, cause); err != nil {
+	if err := d.claim.GiveBack(ctx, outcome, cause); err != nil {
 		r.Log.Warn("note the end of an attempt", "error", err)
 	}
 }

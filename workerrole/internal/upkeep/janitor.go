@@ -103,7 +103,7 @@ func (j *Janitor) named(ctx context.Context, owner string) (*keptBlobs, error) {
 	if err != nil {
 		return n, nil // no video has this id
 	}
-	view, err := j.Videos.ViewWithRequests(ctx, id)
+	view, err := j.Videos.ViewWithRequests(ctx, id, true)
 	if errors.Is(err, videostore.ErrNotFound) {
 		return n, nil
 	}

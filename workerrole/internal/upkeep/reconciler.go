@@ -118,7 +118,7 @@ func (r *Reconciler) pause(mark videostore.Inflight) time.Duration {
 
 // check checks one video and reports whether there was nothing to do.
 func (r *Reconciler) check(ctx context.Context, mark videostore.Inflight, now *passCache, pass *Pass) (healthy bool, _ error) {
-	view, err := r.Videos.ViewWithRequests(ctx, mark.ID, videostore.StepQueued, videostore.StepRunning)
+	view, err := r.Videos.ViewWithRequests(ctx, mark.ID, false)
 	if errors.Is(err, videostore.ErrNotFound) {
 		return r.sweep(ctx, mark)
 	}
@@ -328,15 +328,15 @@ type QueueState struct {
 	Front []workqueue.Peeked
 }
 
-// StateOf reads the state of a queue: one request, and a second when it has messages.
-func StateOf(ctx context.Context, q *workqueue.Queue) (QueueState, error) {
-	state, err := q.Length(ctx)
-	if err != nil {
-		return QueueState{}, err
+// StateIn reads the state of a queue of queues: one request, and a second when it has messages.
+func StateIn(queues *workqueue.Queues) func(ctx context.Context, name string) (QueueState, error) {
+	return func(ctx context.Context, name string) (QueueState, error) {
+		q := queues.Queue(name)
+		state, err := q.Length(ctx)
+		if err != nil || state.Length == 0 {
+			return QueueState{Empty: err == nil}, err
+		}
+		front, err := q.Peek(ctx, workqueue.MaxBatch)
+		return QueueState{Front: front}, err
 	}
-	if state.Length == 0 {
-		return QueueState{Empty: true}, nil
-	}
-	front, err := q.Peek(ctx, workqueue.MaxBatch)
-	return QueueState{Front: front}, err
 }

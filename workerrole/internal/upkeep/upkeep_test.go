@@ -66,9 +66,7 @@ func setup(t *testing.T) *bench {
 	b.videos = videostore.New(a, b.queues)
 	b.rec = upkeep.Reconciler{
 		Videos: b.videos, Blobs: b.blobs, CreateTimeout: time.Minute, AbandonAfter: time.Hour, OrphanAfter: time.Hour, Log: slog.New(slog.DiscardHandler),
-		Queue: func(ctx context.Context, name string) (upkeep.QueueState, error) {
-			return upkeep.StateOf(ctx, b.queues.Queue(name))
-		},
+		Queue: upkeep.StateIn(b.queues.Queues),
 	}
 	return b
 }

@@ -13,34 +13,28 @@ import (
 )
 
 // tidy removes what the keys of an upload wrote that no row names: parts of a wrong
-// length, for a key bounds none, and parts of uploads that were given up. One list, and
-// two requests more when there is something to remove. Safe to repeat.
+// length, for a key bounds none, and parts of uploads that were given up. Safe to repeat.
 func (r *Reconciler) tidy(ctx context.Context, v video.Video) error {
-	l, inParts := sourceparts.LayoutOf(v.Upload)
-	if !inParts && v.GivenUp == 0 {
+	if _, inParts := sourceparts.LayoutOf(v.Upload); !inParts && v.GivenUp == 0 {
 		return nil // no key was given
 	}
-	var others []string
+	var parts []string
 	for info, err := range r.Blobs.List(ctx, video.SourcesContainer, video.PartsPrefix(v.ID)) {
 		if err != nil {
 			return fmt.Errorf("list parts of %s: %w", v.ID, err)
 		}
-		if !inParts || !strings.HasPrefix(info.Name, sourceparts.Prefix(v.ID, l.Epoch)) {
-			others = append(others, info.Name)
-		}
+		parts = append(parts, info.Name)
 	}
-	if len(others) > 0 {
-		// Read after the list, the row names the newest upload that was listed.
-		now, err := r.Videos.Get(ctx, v.ID)
-		if errors.Is(err, videostore.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		l, inParts = sourceparts.LayoutOf(now.Video.Upload)
+	// Read after the list, the row names the newest upload that was listed.
+	now, err := r.Videos.Get(ctx, v.ID)
+	if errors.Is(err, videostore.ErrNotFound) {
+		return nil
 	}
-	for _, name := range others {
+	if err != nil {
+		return err
+	}
+	l, inParts := sourceparts.LayoutOf(now.Video.Upload)
+	for _, name := range parts {
 		if inParts && strings.HasPrefix(name, sourceparts.Prefix(v.ID, l.Epoch)) {
 			continue
 		}
@@ -51,7 +45,7 @@ func (r *Reconciler) tidy(ctx context.Context, v video.Video) error {
 	if !inParts || v.State != video.AwaitingUpload {
 		return nil // a complete upload has every part, in its right length
 	}
-	_, err := sourceparts.Tidy(ctx, r.Blobs, v.ID, l)
+	_, err = sourceparts.Tidy(ctx, r.Blobs, v.ID, l)
 	return err
 }
 
