@@ -155,8 +155,8 @@ func TestBoardShowsAMessage(t *testing.T) {
 	}
 	register := workers.New(s.account)
 	w := workers.Worker{Name: "w", StartedAt: time.Now().UTC(), SeenAt: time.Now().UTC(), Pools: map[string]int{"light": 2}, Queues: map[string]workers.Count{}, Busy: []workers.Task{{
-		Queue: workflow.Probe, Step: item.Step, Video: item.Subject, Since: leases[0].Received(), Deadline: leases[0].Deadline(), MessageID: leases[0].MessageID(),
-		Item: item.ID, Dequeues: 1, Renewals: 3, Inserted: leases[0].Inserted(), Visibility: leases[0].Visibility().Seconds(),
+		Queue: workflow.Probe, Step: item.Step, Video: item.Subject, Since: leases[0].Received, Deadline: leases[0].Deadline(), MessageID: leases[0].MessageID,
+		Item: item.ID, Dequeues: 1, Renewals: 3, Inserted: leases[0].Inserted, Visibility: leases[0].Visibility.Seconds(),
 	}}}
 	beat := func() {
 		t.Helper()
@@ -168,7 +168,7 @@ func TestBoardShowsAMessage(t *testing.T) {
 	beat()
 	l.sees("the worker that holds it", func(l *looker) bool {
 		tasks := l.workers["w"].Tasks
-		return len(tasks) == 1 && tasks[0].Id == leases[0].MessageID() && *tasks[0].Row == "STEP:00001:probe:00000" && tasks[0].Renewals == 3 &&
+		return len(tasks) == 1 && tasks[0].Id == leases[0].MessageID && *tasks[0].Row == "STEP:00001:probe:00000" && tasks[0].Renewals == 3 &&
 			tasks[0].VisibilitySeconds == 60 && len(l.queues["probe"].Messages) == 0 && l.queues["probe"].Length == 1
 	})
 

@@ -51,8 +51,8 @@ func (s *status) worker() workers.Worker {
 	}
 	for _, r := range stats.Running {
 		w.Busy = append(w.Busy, workers.Task{
-			Queue: r.Queue, Step: r.Step, Video: r.Subject, Since: r.Since, Deadline: r.Deadline,
-			MessageID: r.MessageID, Item: r.Item, Dequeues: r.Dequeues, Renewals: r.Renewals, Inserted: r.Inserted,
+			Queue: r.Queue, Step: r.Step, Video: r.Subject, Since: r.Received, Deadline: r.Deadline,
+			MessageID: r.MessageID, Item: r.Item, Dequeues: r.DequeueCount, Renewals: r.Renewals, Inserted: r.Inserted,
 			Visibility: r.Visibility.Seconds(),
 		})
 	}

@@ -364,8 +364,8 @@ func (c *crowd) beat(ctx context.Context, n int) error {
 			return err
 		}
 		w.Busy = append(w.Busy, workers.Task{
-			Queue: queueOf(item), Step: item.Step, Video: item.Subject, Since: l.Received(), Deadline: l.Deadline(), MessageID: l.MessageID(), Item: item.ID,
-			Dequeues: l.DequeueCount(), Inserted: l.Inserted(), Visibility: l.Visibility().Seconds(),
+			Queue: queueOf(item), Step: item.Step, Video: item.Subject, Since: l.Received, Deadline: l.Deadline(), MessageID: l.MessageID, Item: item.ID,
+			Dequeues: l.DequeueCount, Inserted: l.Inserted, Visibility: l.Visibility.Seconds(),
 		})
 	}
 	return c.register.Beat(ctx, w)

@@ -56,7 +56,7 @@ func oneOfEachIsDropped(s *Stage) {
 	waited := time.Since(died)
 	bulk := get(s.Desk("next worker", bulkQueue).Peek(s.ctx, 1))
 	next.delete(reset)
-	s.Claim(reset.DequeueCount() == 2 && len(bulk) == 0, waited.Seconds())
+	s.Claim(reset.DequeueCount == 2 && len(bulk) == 0, waited.Seconds())
 }
 
 // noisyNeighbour puts 30 items of one customer before one item of another.

@@ -107,7 +107,7 @@ type encoder struct {
 func (e *encoder) work() {
 	rows, blobs, desk := e.Table(e.actor, portionsTable), e.Blobs(e.actor), e.Desk(e.actor, portionQueue)
 	lease := desk.takeOne()
-	e.delivery = lease.DequeueCount()
+	e.delivery = lease.DequeueCount
 	for portion := 1; portion <= portions; portion++ {
 		_, err := rows.Get(e.ctx, "film", portionName(portion))
 		if err == nil {

@@ -56,7 +56,7 @@ var (
 func fixedOrRenewed(s *Stage) {
 	s.Prepare(fixedQueue, renewedQueue)
 	lease, hidden := crashAndWait(s, fixedQueue)
-	s.Claim(lease.Deadline().Equal(lease.Received().Add(fixedQueue.Visibility)), minutes(hidden))
+	s.Claim(lease.Deadline().Equal(lease.Received.Add(fixedQueue.Visibility)), minutes(hidden))
 	_, hidden = crashAndWait(s, renewedQueue)
 	s.Claim(hidden <= renewedQueue.Visibility, minutes(hidden))
 }
@@ -80,7 +80,7 @@ func crashAndWait(s *Stage, spec workqueue.Spec) (lease *workqueue.Lease, hidden
 	again := second.takeOne()
 	waited := time.Since(crashed)
 	second.delete(again)
-	s.Claim(again.DequeueCount() == 2 && waited >= hidden, minutes(waited))
+	s.Claim(again.DequeueCount == 2 && waited >= hidden, minutes(waited))
 	return lease, hidden
 }
 
@@ -115,6 +115,6 @@ func lateDeletes(s *Stage) {
 	}
 	producer.put("film", "film 4")
 	next := quick.takeOne()
-	s.Claim(next.Visibility() == raised)
+	s.Claim(next.Visibility == raised)
 	quick.quiet().delete(next)
 }

@@ -36,8 +36,8 @@ func papersScene(s *Stage) {
 	s.Next(c1.PID())          // "process 4711 crashes (SIGKILL)"
 	s.Claim(c2.length() == 1) // "the queue holds one message, which no consumer can see"
 	first := c2.takeOne()
-	s.Claim(id(first) == "message 1" && first.DequeueCount() == 2) // "C2 got message 1, in its second delivery"
-	s.Claim(time.Since(asked) >= papersQueue.Visibility)           // "it was hidden for the whole visibility timeout"
+	s.Claim(id(first) == "message 1" && first.DequeueCount == 2) // "C2 got message 1, in its second delivery"
+	s.Claim(time.Since(asked) >= papersQueue.Visibility)         // "it was hidden for the whole visibility timeout"
 	c2.delete(first)
 	s.Claim(c2.length() == 0) // "the queue is empty: no message was lost, although a consumer was"
 	// end snippet

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cutroom/cutroom/shared/product"
 )
@@ -20,14 +19,27 @@ type member struct {
 	value json.RawMessage
 }
 
+// envelope is the members that this code knows, but for data, which keeps its bytes.
+type envelope struct {
+	SpecVersion     string `json:"specversion"`
+	Type            string `json:"type"`
+	DataContentType string `json:"datacontenttype,omitempty"`
+	Item
+}
+
+// ours are the names of all members that this code knows.
+var ours = strings.Fields("specversion type datacontenttype id source subject time traceparent" +
+	" failures releases kills snoozes starts lasterror history dataref data")
+
 var typeName = regexp.MustCompile(`^` + product.Name + `\.work\.([a-z][a-z0-9-]{0,39})\.v([1-9][0-9]{0,5})$`)
 
 // Encode returns the text of the queue message: base64, because a message is XML on
-// the wire, which cannot hold every character (paper row Q19).
+// the wire, which cannot hold every character (paper row Q19). An item that came as plain
+// JSON stays that: base64 is a third longer, and may not fit.
 func (i Item) Encode() (string, error) {
 	raw, err := i.JSON()
-	if err != nil {
-		return "", err
+	if err != nil || i.plain {
+		return string(raw), err
 	}
 	return base64.StdEncoding.EncodeToString(raw), nil
 }
@@ -39,78 +51,51 @@ func (i Item) JSON() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode work item %s: %w", i.ID, err)
 	}
-	var out bytes.Buffer
-	write := func(m member) {
-		if m.value == nil {
-			return
-		}
-		if out.Len() > 0 {
-			out.WriteByte(',')
-		}
-		name, _ := json.Marshal(m.name) // a string always encodes
-		out.Write(name)
-		out.WriteByte(':')
-		out.Write(m.value)
-	}
+	var out []member
 	// snippet: unknown-members
 	for _, received := range i.order {
-		if value, ours := take(known, received.name); ours {
-			received.value = value // nil when the member was removed since
+		at := slices.IndexFunc(known, func(m member) bool { return m.name == received.name })
+		switch {
+		case at >= 0:
+			out = append(out, known[at])
+			known = slices.Delete(known, at, at+1)
+		case !slices.Contains(ours, received.name):
+			out = append(out, received)
 		}
-		write(received)
 	}
-	for _, m := range known {
-		write(m)
-	}
+	out = append(out, known...)
 	// end snippet
-	return slices.Concat([]byte("{"), out.Bytes(), []byte("}")), nil
+	return object(out), nil
 }
 
-// members returns every member that this code knows, in writing order. A nil
-// value means that the member is not to be written.
+// members returns the members that this code knows and that have a value.
 func (i Item) members() ([]member, error) {
-	text := func(s string) json.RawMessage {
-		if s == "" {
-			return nil
+	e := envelope{SpecVersion: "1.0", Type: i.Type(), Item: i}
+	if len(i.Data) > 0 || i.DataRef != "" {
+		e.DataContentType = "application/json"
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	known, err := splitObject(text)
+	if len(i.Data) > 0 && i.DataRef == "" {
+		if !json.Valid(i.Data) {
+			return nil, fmt.Errorf("data is not JSON")
 		}
-		raw, _ := json.Marshal(s) // a string always encodes
-		return raw
+		known = append(known, member{"data", i.Data})
 	}
-	count := func(n int) json.RawMessage {
-		if n == 0 {
-			return nil
-		}
-		return strconv.AppendInt(nil, int64(n), 10)
+	return known, err
+}
+
+// object is the JSON object of members.
+func object(members []member) []byte {
+	parts := make([][]byte, len(members))
+	for i, m := range members {
+		name, _ := json.Marshal(m.name) // a string always encodes
+		parts[i] = slices.Concat(name, []byte(":"), m.value)
 	}
-	contentType, data := "application/json", i.Data
-	if i.DataRef != "" || len(data) == 0 {
-		data = nil
-	}
-	if data != nil && !json.Valid(data) {
-		return nil, fmt.Errorf("data is not JSON")
-	}
-	if len(i.Data) == 0 && i.DataRef == "" {
-		contentType = ""
-	}
-	return []member{
-		{"specversion", text("1.0")},
-		{"id", text(i.ID)},
-		{"source", text(i.Source)},
-		{"type", text(i.Type())},
-		{"subject", text(i.Subject)},
-		{"time", text(i.Time.UTC().Format(time.RFC3339Nano))},
-		{"datacontenttype", text(contentType)},
-		{"traceparent", text(i.Traceparent)},
-		{"failures", count(i.Failures)},
-		{"releases", count(i.Releases)},
-		{"kills", count(i.Kills)},
-		{"snoozes", count(i.Snoozes)},
-		{"starts", count(i.Starts)},
-		{"lasterror", text(i.LastError)},
-		{"history", text(i.History)},
-		{"dataref", text(i.DataRef)},
-		{"data", data},
-	}, nil
+	return slices.Concat([]byte("{"), bytes.Join(parts, []byte(",")), []byte("}"))
 }
 
 // Decode reads the text of a queue message: base64, or plain JSON, which clients of
@@ -120,19 +105,29 @@ func (i Item) members() ([]member, error) {
 // handlers understand. When the CloudEvents version is newer the item is empty and the
 // error is [ErrNewerVersion]: the message must keep its text.
 func Decode(text string) (Item, error) {
-	raw := []byte(text)
-	if !IsPlain(text) {
+	raw := strings.TrimPrefix(strings.TrimSpace(text), byteOrderMark)
+	plain := strings.HasPrefix(raw, "{")
+	if !plain {
 		decoded, err := base64.RawStdEncoding.DecodeString(standardBase64.Replace(text))
 		if err != nil {
 			return Item{}, fmt.Errorf("%w: neither JSON nor base64: %w", ErrMalformed, err)
 		}
-		raw = decoded
+		raw = strings.TrimPrefix(strings.TrimSpace(string(decoded)), byteOrderMark)
 	}
-	order, err := splitObject(bytes.TrimPrefix(bytes.TrimSpace(raw), []byte(byteOrderMark)))
+	order, err := splitObject([]byte(raw))
 	if err != nil {
 		return Item{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	return itemFromMembers(order)
+	// The version is read first: the other members may mean something else in another.
+	if err := checkVersion(order); err != nil {
+		return Item{}, err
+	}
+	item, err := itemOf(order)
+	if err != nil {
+		return Item{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	item.plain = plain
+	return item, nil
 }
 
 // byteOrderMark is what some programs begin a text with.
@@ -142,11 +137,6 @@ const byteOrderMark = "\uFEFF"
 // may have or leave out.
 var standardBase64 = strings.NewReplacer("-", "+", "_", "/", "=", "", "\r", "", "\n", "", " ", "")
 
-// IsPlain reports whether the text of a message is JSON as it is, and not base64.
-func IsPlain(text string) bool {
-	return strings.HasPrefix(strings.TrimPrefix(strings.TrimSpace(text), byteOrderMark), "{")
-}
-
 // splitObject cuts a JSON object into its members without touching their values.
 func splitObject(raw []byte) ([]member, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -154,17 +144,15 @@ func splitObject(raw []byte) ([]member, error) {
 		return nil, fmt.Errorf("not a JSON object: %v", err)
 	}
 	var order []member
-	seen := map[string]bool{}
 	for dec.More() {
 		t, err := dec.Token()
 		if err != nil {
 			return nil, fmt.Errorf("member name: %w", err)
 		}
 		name, isString := t.(string)
-		if !isString || seen[name] {
+		if !isString || slices.ContainsFunc(order, func(m member) bool { return m.name == name }) {
 			return nil, fmt.Errorf("member %q is there twice", name) // readers could disagree on which one counts
 		}
-		seen[name] = true
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
 			return nil, fmt.Errorf("member %q: %w", name, err)
@@ -180,83 +168,51 @@ func splitObject(raw []byte) ([]member, error) {
 	return order, nil
 }
 
-// itemFromMembers reads the members that we know.
-func itemFromMembers(order []member) (Item, error) {
-	item := Item{order: order}
-	var spec, eventType, at, ignored string
-	fields := map[string]any{
-		"specversion": &spec, "id": &item.ID, "source": &item.Source, "type": &eventType,
-		"subject": &item.Subject, "time": &at, "datacontenttype": &ignored, "traceparent": &item.Traceparent,
-		"failures": &item.Failures, "releases": &item.Releases, "kills": &item.Kills, "snoozes": &item.Snoozes, "starts": &item.Starts,
-		"lasterror": &item.LastError, "history": &item.History, "dataref": &item.DataRef, "data": &item.Data,
-	}
-	// The version is read first: the other members may mean something else in another.
+func checkVersion(order []member) error {
+	var version string
 	for _, m := range order {
 		if m.name == "specversion" {
-			_ = json.Unmarshal(m.value, &spec) // a wrong type is reported below
+			_ = json.Unmarshal(m.value, &version) // a wrong type leaves none
 		}
 	}
-	switch major, _, _ := strings.Cut(spec, "."); {
-	case major == "1":
-	case newerMajor(major):
-		return Item{}, fmt.Errorf("%w: CloudEvents %q", ErrNewerVersion, spec)
-	default:
-		return Item{}, fmt.Errorf("%w: specversion %q", ErrMalformed, spec)
+	major, _, _ := strings.Cut(version, ".")
+	switch n, err := strconv.Atoi(major); {
+	case err != nil || n < 1:
+		return fmt.Errorf("%w: specversion %q", ErrMalformed, version)
+	case n > 1:
+		return fmt.Errorf("%w: CloudEvents %q", ErrNewerVersion, version)
 	}
+	return nil
+}
+
+// itemOf reads the members that we know.
+func itemOf(order []member) (Item, error) {
+	var e envelope
+	var known []member
 	for _, m := range order {
-		if dst, ours := fields[m.name]; ours {
-			if err := json.Unmarshal(m.value, dst); err != nil {
-				return Item{}, fmt.Errorf("%w: member %q: %w", ErrMalformed, m.name, err)
-			}
+		if m.name == "data" {
+			e.Data = m.value
+		} else if slices.Contains(ours, m.name) { // the decoder would take "ID" for "id"
+			known = append(known, m)
 		}
 	}
-	match := typeName.FindStringSubmatch(eventType)
+	if err := json.Unmarshal(object(known), &e); err != nil {
+		return Item{}, err
+	}
+	match := typeName.FindStringSubmatch(e.Type)
 	if match == nil {
-		return Item{}, fmt.Errorf("%w: type %q is not cutroom.work.<step>.v<n>", ErrMalformed, eventType)
+		return Item{}, fmt.Errorf("type %q is not %s.work.<step>.v<n>", e.Type, product.Name)
 	}
-	item.Step = match[1]
-	item.Version, _ = strconv.Atoi(match[2]) // the pattern allows digits only
-	if item.ID == "" {
-		return Item{}, fmt.Errorf("%w: id is missing", ErrMalformed)
+	if e.ID == "" {
+		return Item{}, fmt.Errorf("id is missing")
 	}
-	if at != "" {
-		t, err := time.Parse(time.RFC3339, at)
-		if err != nil {
-			return Item{}, fmt.Errorf("%w: time: %w", ErrMalformed, err)
-		}
-		item.Time = t.UTC()
-	}
-	for name, n := range map[string]int{"failures": item.Failures, "releases": item.Releases, "kills": item.Kills, "snoozes": item.Snoozes, "starts": item.Starts} {
+	for _, n := range []int{e.Failures, e.Releases, e.Kills, e.Snoozes, e.Starts} {
 		if n < 0 || n > 1_000_000 {
-			return Item{}, fmt.Errorf("%w: %s is %d", ErrMalformed, name, n)
+			return Item{}, fmt.Errorf("a counter is %d", n)
 		}
 	}
+	item := e.Item
+	item.Step, item.order = match[1], order
+	item.Version, _ = strconv.Atoi(match[2]) // the pattern allows digits only
 	return item, nil
-}
-
-func newerMajor(major string) bool {
-	n, err := strconv.Atoi(major)
-	return err == nil && n > 1
-}
-
-// take removes the member called name from list and returns its value.
-func take(list []member, name string) (value json.RawMessage, found bool) {
-	for i := range list {
-		if list[i].name == name {
-			value, list[i].value = list[i].value, nil
-			return value, true
-		}
-	}
-	return nil, false
-}
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// lastLines appends a line to text and keeps the last n lines.
-func lastLines(text, line string, n int) string {
-	lines := append(strings.Split(text, "\n"), line)
-	if text == "" {
-		lines = lines[1:]
-	}
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

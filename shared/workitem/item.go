@@ -19,8 +19,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/cutroom/cutroom/shared/product"
 	"github.com/cutroom/cutroom/shared/storable"
@@ -49,28 +49,29 @@ var stepName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
 // Items are values. Data and the unknown members are shared between copies and
 // never changed in place.
 type Item struct {
-	ID          string          // the same in every attempt and every duplicate
-	Step        string          // names the handler: the middle of the CloudEvents type
-	Version     int             // of Data and what it stands for, from 1: the N in the type "cutroom.work.<step>.vN"
-	Subject     string          // what the work is about; only the handler knows what is valid
-	Source      string          // the sender, a URI reference
-	Time        time.Time       // when it was asked, UTC
-	Traceparent string          // W3C trace context of the asker; may be empty
-	Data        json.RawMessage // what the step needs: see [DecodeData]; nil when there is nothing or DataRef is not fetched yet
+	ID          string          `json:"id"`                    // the same in every attempt and every duplicate
+	Step        string          `json:"-"`                     // names the handler: the middle of the CloudEvents type
+	Version     int             `json:"-"`                     // of Data and what it stands for, from 1: the N in the type "cutroom.work.<step>.vN"
+	Subject     string          `json:"subject,omitempty"`     // what the work is about; only the handler knows what is valid
+	Source      string          `json:"source,omitempty"`      // the sender, a URI reference
+	Time        time.Time       `json:"time,omitzero"`         // when it was asked
+	Traceparent string          `json:"traceparent,omitempty"` // W3C trace context of the asker; may be empty
+	Data        json.RawMessage `json:"-"`                     // what the step needs: see [DecodeData]; nil when there is nothing or DataRef is not fetched yet
 
 	// DataRef names the claim-check blob that holds Data when Data is too large
 	// for a message (paper row Q9). An item with a DataRef travels without Data.
-	DataRef string
+	DataRef string `json:"dataref,omitempty"`
 
-	Failures  int    // failed attempts; when there are Spec.MaxFailures the item is poison
-	Releases  int    // releases (drain, lease ending, trouble): not the item's fault
-	Kills     int    // releases because a child process was killed; many mean that the item needs too much memory
-	Snoozes   int    // snoozes (not yet, newer version)
-	Starts    int    // attempts that were noted before they began and have left no other record: see Lease.Note
-	LastError string // of the latest failure
-	History   string // the latest failures, oldest first, one line each: "<time> <worker> <error>"
+	Failures  int    `json:"failures,omitempty"`  // failed attempts; when there are Spec.MaxFailures the item is poison
+	Releases  int    `json:"releases,omitempty"`  // releases (drain, lease ending, trouble): not the item's fault
+	Kills     int    `json:"kills,omitempty"`     // releases because a child process was killed; many mean that the item needs too much memory
+	Snoozes   int    `json:"snoozes,omitempty"`   // snoozes (not yet, newer version)
+	Starts    int    `json:"starts,omitempty"`    // attempts that were noted before they began and have left no other record: see Lease.Note
+	LastError string `json:"lasterror,omitempty"` // of the latest failure
+	History   string `json:"history,omitempty"`   // the latest failures, oldest first, one line each: "<time> <worker> <error>"
 
 	order []member // as received, so that a rewrite keeps order and unknown members
+	plain bool     // it came as JSON, and not as base64
 }
 
 // New makes an item of version 1. Use the same id whenever the same work is asked for
@@ -111,9 +112,14 @@ func DecodeData[T any](i Item) (data T, err error) {
 
 // Fail records one failed attempt.
 func (i *Item) Fail(at time.Time, worker string, cause error) {
-	i.Failures++
-	i.LastError = truncate(storable.Text(oneLine(cause.Error()), maxErrorBytes), maxErrorBytes)
-	i.History = lastLines(i.History, fmt.Sprintf("%s %s %s", at.UTC().Format(time.RFC3339), worker, i.LastError), maxHistoryLines)
+	text := storable.Text(strings.Join(strings.Fields(cause.Error()), " "), maxErrorBytes)
+	if len(text) > maxErrorBytes {
+		text = strings.ToValidUTF8(text[:maxErrorBytes], "")
+	}
+	i.Failures, i.LastError = i.Failures+1, text
+	line := fmt.Sprintf("%s %s %s", at.UTC().Format(time.RFC3339), worker, text)
+	lines := strings.Split(strings.TrimPrefix(i.History+"\n"+line, "\n"), "\n")
+	i.History = strings.Join(lines[max(0, len(lines)-maxHistoryLines):], "\n")
 }
 
 // Reset forgets what happened to earlier attempts, as a redrive from the poison
@@ -127,15 +133,4 @@ func (i *Item) Reset() {
 // item kills its workers.
 func (i Item) Unexplained(dequeueCount int64) int {
 	return max(0, int(dequeueCount)-1-i.Failures-i.Releases-i.Snoozes)
-}
-
-// truncate cuts s to at most n bytes, never inside a character.
-func truncate(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }

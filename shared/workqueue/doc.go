@@ -7,8 +7,5 @@
 // of that receipt. A lost reply of the service may have held the newest receipt:
 // each method of Lease says what it does then.
 //
-// The visibility timeout is part of the queue's policy: see [Policy]. It is raised
-// when deletes come too late (paper row Q16d): see [Queue.Tune].
-//
 // Next: shared/workqueue/consumer, the runtime that calls handlers for the messages.
 package workqueue

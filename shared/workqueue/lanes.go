@@ -17,10 +17,9 @@ import (
 // Lanes is how many queues each laned [Spec] has.
 //
 // A queue is first in, first out, so a customer who sends 500 jobs would make all
-// others wait. Azure Storage queues have no message groups, so there are several
-// queues instead. All work of a job goes into one lane, which is chosen by its
-// customer, and consumers give lanes the same time. So a customer who fills a lane
-// delays the work of that lane only (paper row Q5).
+// others wait, and Azure Storage queues have no message groups. So all work of a job goes
+// into one of several queues, chosen by its customer, and consumers give lanes the same time:
+// a customer who fills a lane delays the work of that lane only (paper row Q5).
 //
 // Before you lower the number, wait until the lanes that will go are empty: no worker
 // reads them afterwards.
@@ -73,20 +72,12 @@ const (
 	maxCustomers = 10_000
 )
 
-var everyLane = func() (all []int) {
-	for lane := range Lanes {
-		all = append(all, lane)
-	}
-	return all
-}()
-
 // laneLengths remembers how many messages are in each lane, summed over all queues.
 type laneLengths struct {
-	mu      sync.Mutex
-	firstAt time.Time // when the length of lane 0 was read
-	sidesAt time.Time // when those of the others were
-	length  [Lanes]int64
-	sent    *lru.Cache[string, sending] // by customer
+	mu     sync.Mutex
+	readAt [Lanes]time.Time
+	length [Lanes]int64
+	sent   *lru.Cache[string, sending] // by customer
 }
 
 // sending is what one customer has sent lately through this process.
@@ -100,27 +91,27 @@ type sending struct {
 //   - lane 0 while that is short;
 //   - else, for an urgent job and for a customer who has sent little lately, the
 //     shortest lane;
-//   - else the shorter of two that the customer's name determines.
+//   - else the shorter of two that the customer's name determines. The job is then bulk: what
+//     it runs may step back for others, who wait.
 //
-// A customer who sends much fills at most two lanes, and others find a lane that is
+// So a customer who sends much fills at most two lanes, and others find a lane that is
 // nearly empty.
-//
-// In the last case the job is bulk: the customer sends much while others wait, so what
-// the job runs may step back for them.
 //
 // The lengths are read at most once a second, and those of the other lanes only while
 // lane 0 is not short: a user waits for the answer. What a customer sent is counted in
-// this process only, so with n senders it may send n times as much before it counts
-// as busy. When the lengths cannot be read the choice is still a valid lane, perhaps
-// not the shortest.
+// this process only. When the lengths cannot be read the choice is still a valid lane,
+// perhaps not the shortest.
 func (qs *Queues) Lane(ctx context.Context, customer string, urgent bool) (lane int, bulk bool) {
 	l := &qs.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	qs.measure(ctx, &l.firstAt, everyLane[:1])
+	qs.measure(ctx, 0)
 	if l.length[0] > shortLane {
-		qs.measure(ctx, &l.sidesAt, everyLane[1:])
-		open := everyLane
+		open := make([]int, Lanes)
+		for lane := range open {
+			open[lane] = lane
+		}
+		qs.measure(ctx, open[1:]...)
 		if bulk = !urgent && !l.quiet(customer); bulk {
 			open = twoLanes(customer)
 		}
@@ -147,30 +138,18 @@ func (l *laneLengths) note(customer string) {
 	l.sent.Add(customer, s)
 }
 
-// measure reads the lengths of some lanes unless that was done at a time not long ago.
-// The caller holds mu.
-func (qs *Queues) measure(ctx context.Context, at *time.Time, lanes []int) {
-	if time.Since(*at) < lengthsFor {
+// measure reads the lengths of some lanes, in parallel, unless that was done a short time ago.
+// After a failure no lane is read for that time: senders must not wait for one timeout after
+// the other. The caller holds mu.
+func (qs *Queues) measure(ctx context.Context, lanes ...int) {
+	l := &qs.lanes
+	if time.Since(l.readAt[lanes[0]]) < lengthsFor {
 		return
 	}
-	read, err := qs.laneLengths(ctx, lanes)
-	// After a failure, too, and then for all lanes: senders must not wait for one timeout
-	// after the other.
-	*at = time.Now()
-	if err != nil {
-		qs.lanes.firstAt, qs.lanes.sidesAt = *at, *at
-		return
-	}
-	for _, lane := range lanes {
-		qs.lanes.length[lane] = read[lane]
-	}
-}
-
-// laneLengths reads the lengths of all queues of some lanes, in parallel.
-func (qs *Queues) laneLengths(ctx context.Context, lanes []int) (sum [Lanes]int64, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	var mu sync.Mutex
+	var sum [Lanes]int64
 	group, ctx := errgroup.WithContext(ctx)
 	for _, spec := range qs.specs {
 		if !spec.Laned || !slices.Contains(lanes, spec.lane) {
@@ -184,7 +163,15 @@ func (qs *Queues) laneLengths(ctx context.Context, lanes []int) (sum [Lanes]int6
 			return err
 		})
 	}
-	return sum, group.Wait()
+	failed := group.Wait() != nil
+	for lane := range Lanes {
+		if failed || slices.Contains(lanes, lane) {
+			l.readAt[lane] = time.Now()
+		}
+		if !failed && slices.Contains(lanes, lane) {
+			l.length[lane] = sum[lane]
+		}
+	}
 }
 
 // twoLanes returns two different lanes out of 1 to Lanes-1. The same customer gets

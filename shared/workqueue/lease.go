@@ -1,9 +1,12 @@
 package workqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,21 +20,26 @@ import (
 	"github.com/cutroom/cutroom/shared/workitem"
 )
 
-// Lease is a received message with its pop receipt, text and deadline. Every update
-// of a message returns a new receipt, and the old one is refused from then on. So
-// all requests about the message go through the Lease, one at a time. It is safe for
-// concurrent use.
+// Delivery is what the service says of one delivery of a message.
+type Delivery struct {
+	MessageID    string    `json:"messageId"`    // duplicates of an item have different ones
+	DequeueCount int64     `json:"dequeueCount"` // how often the message was received, this time included
+	Inserted     time.Time `json:"insertedAt"`   // when it was sent, by this machine's clock: see azstorage.Account.LocalTime
+	Received     time.Time `json:"since"`        // when we asked for it
+
+	Visibility time.Duration `json:"visibility"` // how long each receive or renewal hides it, nanoseconds
+}
+
+// Lease is a received message with its pop receipt. Every update of a message returns a new
+// receipt, and the old one is refused from then on, so all requests about the message go
+// through the Lease, one at a time. It is safe for concurrent use.
 //
-// A lease ends when Complete, Release or Poison succeeds; with [ErrLeaseLost], when
-// another worker has the message (paper row Q17); with [ErrReceiptLost], when the
-// service's reply was lost and the new receipt with it; or when its deadline passes.
+// A lease ends when Complete, Release or Poison succeeds, when its deadline passes, or with
+// [ErrLeaseLost] or [ErrReceiptLost].
 type Lease struct {
-	queue        *Queue
-	messageID    string
-	dequeueCount int64
-	inserted     time.Time
-	received     time.Time
-	visibility   time.Duration
+	Delivery
+
+	queue *Queue
 
 	// deadline is written under mu and read without it, because mu is held during
 	// requests and readers must not wait for them.
@@ -52,36 +60,17 @@ type Lease struct {
 var errSettled = errors.New("lease is settled already")
 
 func newLease(q *Queue, m *azqueue.DequeuedMessage, visibility time.Duration, asked time.Time) *Lease {
-	l := &Lease{
-		queue: q, messageID: *m.MessageID, dequeueCount: *m.DequeueCount, inserted: q.account.LocalTime(*m.InsertionTime),
-		received: asked, visibility: visibility,
-		text: *m.MessageText, receipt: *m.PopReceipt,
-	}
+	l := &Lease{queue: q, text: *m.MessageText, receipt: *m.PopReceipt, Delivery: Delivery{
+		MessageID: *m.MessageID, DequeueCount: *m.DequeueCount, Inserted: q.account.LocalTime(*m.InsertionTime),
+		Received: asked, Visibility: visibility,
+	}}
 	l.setDeadline(asked.Add(visibility))
 	l.item, l.itemErr = workitem.Decode(l.text)
 	return l
 }
 
-// MessageID is the service's name for this message. Duplicates of an item have
-// different ones.
-func (l *Lease) MessageID() string { return l.messageID }
-
-// DequeueCount is how often the message was received, this time included.
-func (l *Lease) DequeueCount() int64 { return l.dequeueCount }
-
-// Inserted is when the message was sent, by this machine's clock: see
-// azstorage.Account.LocalTime.
-func (l *Lease) Inserted() time.Time { return l.inserted }
-
-// Received is when we asked for the message.
-func (l *Lease) Received() time.Time { return l.received }
-
-// Visibility is how long each receive or renewal hides the message.
-func (l *Lease) Visibility() time.Duration { return l.visibility }
-
 // Deadline is until when no other worker can get the message. It is counted from before
-// the request that hid the message, so it is never too late. The call does not wait
-// for a request that is under way.
+// the request that hid the message, so it is never too late. It does not wait for requests.
 func (l *Lease) Deadline() time.Time { return *l.deadline.Load() }
 
 func (l *Lease) setDeadline(t time.Time) { l.deadline.Store(&t) }
@@ -117,20 +106,14 @@ func (l *Lease) Open(ctx context.Context) (workitem.Item, error) {
 	return item, nil
 }
 
-// Renew hides the message for another [Lease.Visibility] from now. The request
+// Renew hides the message for another Visibility from now. The request
 // carries the text again, because an update without text would erase it.
 //
-// A request without an answer is repeated at once with the same receipt. If the
-// service refuses that one before the deadline, the first request had arrived and
-// the reply with our new receipt was lost: [ErrReceiptLost]. Deadline is then the
-// end of that renewal; no other worker can have the message before it. Other errors
-// leave the lease as it was, and Renew may be called again.
-func (l *Lease) Renew(ctx context.Context) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, err := l.update(ctx, l.text, l.visibility)
-	return l.saying("renew", err)
-}
+// A request without an answer is repeated with the same receipt. If the service refuses
+// that one before the deadline, the first had arrived and the reply with our new receipt was
+// lost: [ErrReceiptLost], and Deadline is the end of that renewal. Other errors leave the lease
+// as it was, and Renew may be called again.
+func (l *Lease) Renew(ctx context.Context) error { return l.Note(ctx, nil) }
 
 // Note is Renew with a change of the item, which stays in the message if the worker dies.
 func (l *Lease) Note(ctx context.Context, change func(*workitem.Item)) error {
@@ -138,28 +121,27 @@ func (l *Lease) Note(ctx context.Context, change func(*workitem.Item)) error {
 	defer l.mu.Unlock()
 	text, err := l.recorded(change)
 	if err == nil {
-		_, err = l.update(ctx, text, l.visibility)
+		_, err = l.update(ctx, text, l.Visibility, 3)
 	}
-	return l.saying("note", err)
+	return l.saying("renew", err)
 }
 
-// HasRoom reports whether the message has room for a change of the item. One that another
-// program sent may be as large as a message can be.
+// HasRoom reports whether the message has room for a change of the item. One of another
+// program may be as large as a message can be.
 func (l *Lease) HasRoom(change func(*workitem.Item)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	item := l.item
 	change(&item)
 	item.History, item.LastError = "", ""
-	_, err := l.encode(item)
+	_, err := encode(item)
 	return !errors.Is(err, ErrTooLarge)
 }
 
 // Complete deletes the message, whose work is done and committed (paper row Q3).
 //
-// Success does not prove that no other worker worked on it: after the deadline the
-// receipt stays valid until another worker receives the message. [ErrLeaseLost] says
-// that one did. It is counted for [Queue.Tune] (paper row Q16d).
+// After the deadline it succeeds as long as no other worker has received the message.
+// [ErrLeaseLost] says that one did; it is counted for [Queue.Tune] (paper row Q16d).
 func (l *Lease) Complete(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,30 +149,22 @@ func (l *Lease) Complete(ctx context.Context) error {
 }
 
 // Release makes the message visible again after delay; 0 is at once. The function
-// record, if not nil, writes the reason into the item: a failure, a release or a
-// snooze. Unknown members of the message are kept (paper row Q6). A message that
-// is not an item keeps its text.
+// record, if not nil, writes the reason into the item. Unknown members of the message are
+// kept (paper row Q6). A message that is not an item keeps its text.
 func (l *Lease) Release(ctx context.Context, delay time.Duration, record func(*workitem.Item)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	text, err := l.recorded(record)
-	if err != nil {
-		return l.saying("release", err)
+	if err != nil || l.end != nil {
+		return l.saying("release", cmp.Or(err, l.end))
 	}
-	for asked := 0; ; {
-		var n int
-		n, err = l.update(ctx, text, delay)
-		asked += n
-		switch {
-		case err == nil, asked > 1 && l.end != nil && !errors.Is(err, errSettled):
-			// Refused after an unanswered request: that request released the message, and
-			// perhaps another worker has it already.
-			l.end = errSettled
-			return nil
-		case l.end != nil, !repeatable(err), sleep(ctx, l.pause()) != nil:
-			return l.saying("release", err)
-		}
+	asked, err := l.update(ctx, text, delay, math.MaxInt)
+	if err == nil || asked > 1 && l.end != nil {
+		// Refused after an unanswered request: that request released the message, and
+		// perhaps another worker has it already.
+		l.end, err = errSettled, nil
 	}
+	return l.saying("release", err)
 }
 
 // saying adds to an error what was done to which message.
@@ -198,20 +172,20 @@ func (l *Lease) saying(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s %s of queue %s: %w", what, l.messageID, l.queue.spec.Name, err)
+	return fmt.Errorf("%s %s of queue %s: %w", what, l.MessageID, l.queue.spec.Name, err)
 }
 
-// recorded returns the message's text with what record changed in the item. When
-// the result is too large for a message, the old text stays. The caller holds mu.
+// recorded returns the message's text with what record changed in the item, or the old text
+// when that is too large for a message. The caller holds mu.
 func (l *Lease) recorded(record func(*workitem.Item)) (string, error) {
 	if record == nil || l.item.ID == "" {
 		return l.text, nil
 	}
 	record(&l.item)
-	text, err := l.encode(l.item)
+	text, err := encode(l.item)
 	if errors.Is(err, ErrTooLarge) { // the counters decide what becomes of it, the texts do not
 		l.item.History, l.item.LastError = "", ""
-		text, err = l.encode(l.item)
+		text, err = encode(l.item)
 	}
 	if errors.Is(err, ErrTooLarge) { // see HasRoom
 		return l.text, nil
@@ -219,77 +193,62 @@ func (l *Lease) recorded(record func(*workitem.Item)) (string, error) {
 	return text, err
 }
 
-// encode returns the item's text as the message had it: base64 is a third longer than JSON
-// that came as it is, and may not fit.
-func (l *Lease) encode(item workitem.Item) (string, error) {
-	if !workitem.IsPlain(l.text) {
-		return encode(item)
-	}
-	text, err := item.JSON()
-	if len(text) > maxMessage {
-		return "", fmt.Errorf("%w: %d bytes", ErrTooLarge, len(text))
-	}
-	return string(text), err
-}
-
-// update sends Update Message, at most three times, and reports how often it was
-// sent. The caller holds mu.
-func (l *Lease) update(ctx context.Context, text string, hide time.Duration) (asked int, err error) {
+// request sends a request about the message until it is answered, at most some times, and
+// reports how often it was sent. The caller holds mu.
+func (l *Lease) request(ctx context.Context, most int, send func(context.Context) error) (asked int, err error) {
 	if l.end != nil {
 		return 0, l.end
 	}
-	options := &azqueue.UpdateMessageOptions{VisibilityTimeout: ptr(seconds(hide))}
-	for asked < 3 {
+	for {
 		asked++
 		start := time.Now()
 		callCtx, cancel := context.WithTimeout(azstorage.WithoutRetry(ctx), l.patience())
-		var got azqueue.UpdateMessageResponse
-		got, err = l.queue.client.UpdateMessage(callCtx, l.messageID, l.receipt, text, options)
+		err = send(callCtx)
 		cancel()
+		switch {
+		case err == nil:
+			return asked, nil
+		case refused(err):
+			return asked, l.lose(err, start, asked == 1)
+		case asked == most || !repeatable(err) || sleep(ctx, l.pause()) != nil:
+			return asked, err
+		}
+	}
+}
+
+// update sends Update Message. The caller holds mu.
+func (l *Lease) update(ctx context.Context, text string, hide time.Duration, most int) (asked int, err error) {
+	options := &azqueue.UpdateMessageOptions{VisibilityTimeout: new(seconds(hide))}
+	return l.request(ctx, most, func(ctx context.Context) error {
+		start := time.Now()
+		got, err := l.queue.client.UpdateMessage(ctx, l.MessageID, l.receipt, text, options)
 		switch {
 		case err == nil:
 			l.receipt, l.text, l.unanswered = *got.PopReceipt, text, time.Time{}
 			l.setDeadline(start.Add(hide))
-			return asked, nil
-		case refused(err):
-			return asked, l.lose(err, start, asked == 1)
-		case !repeatable(err) || ctx.Err() != nil:
-			l.noteUnanswered(err, start)
-			return asked, err
+		case !refused(err) && unknown(err) && l.unanswered.IsZero():
+			l.unanswered = start
 		}
-		l.noteUnanswered(err, start)
-		if asked < 3 && sleep(ctx, l.pause()) != nil {
-			break
-		}
-	}
-	return asked, err
+		return err
+	})
 }
 
 // delete sends Delete Message until it is answered or ctx ends. The caller holds mu.
 func (l *Lease) delete(ctx context.Context) error {
-	if l.end != nil {
-		return l.end
-	}
-	for asked := 1; ; asked++ {
-		start := time.Now()
-		callCtx, cancel := context.WithTimeout(azstorage.WithoutRetry(ctx), l.patience())
-		_, err := l.queue.client.DeleteMessage(callCtx, l.messageID, l.receipt, nil)
-		cancel()
-		switch {
-		case err == nil, asked > 1 && azstorage.HasCode(err, queueerror.MessageNotFound):
-			// Gone after an unanswered request: that request deleted it.
-			l.end = errSettled
-			l.queue.lead.tuner.deleted(time.Since(l.received))
-			return nil
-		case refused(err):
-			return l.lose(err, start, asked == 1)
-		case !repeatable(err):
-			return err
+	asked := 0
+	_, err := l.request(ctx, math.MaxInt, func(ctx context.Context) error {
+		asked++
+		_, err := l.queue.client.DeleteMessage(ctx, l.MessageID, l.receipt, nil)
+		if asked > 1 && azstorage.HasCode(err, queueerror.MessageNotFound) {
+			return nil // gone after an unanswered request: that request deleted it
 		}
-		if sleep(ctx, l.pause()) != nil {
-			return err
-		}
+		return err
+	})
+	if err == nil {
+		l.end = errSettled
+		l.queue.lead.tuner.deleted(time.Since(l.Received))
 	}
+	return err
 }
 
 // lose decides what a refused receipt means. The caller holds mu.
@@ -299,7 +258,7 @@ func (l *Lease) lose(cause error, asked time.Time, first bool) error {
 		// No other worker could receive the message before the deadline. So the newer
 		// receipt is the one whose reply we did not get.
 		l.end = ErrReceiptLost
-		l.setDeadline(l.unanswered.Add(l.visibility))
+		l.setDeadline(l.unanswered.Add(l.Visibility))
 		return fmt.Errorf("%w: %w", ErrReceiptLost, cause)
 	}
 	l.end = ErrLeaseLost
@@ -309,24 +268,21 @@ func (l *Lease) lose(cause error, asked time.Time, first bool) error {
 	return fmt.Errorf("%w: %w", ErrLeaseLost, cause)
 }
 
-// noteUnanswered remembers that the outcome of an update sent at start is unknown.
-func (l *Lease) noteUnanswered(err error, start time.Time) {
+// unknown reports whether it is unknown what became of a request.
+func unknown(err error) bool {
 	status, _, answered := azstorage.Describe(err)
-	definite := answered && status < 500 && status != 408
-	if !definite && l.unanswered.IsZero() {
-		l.unanswered = start
-	}
+	return !answered || status >= http.StatusInternalServerError || status == http.StatusRequestTimeout
 }
 
 // patience bounds one request, so that a request without an answer does not use up
 // the time of the lease.
 func (l *Lease) patience() time.Duration {
-	return min(max(l.visibility/6, 500*time.Millisecond), 10*time.Second)
+	return min(max(l.Visibility/6, 500*time.Millisecond), 10*time.Second)
 }
 
 // pause is the wait between two requests of one call.
 func (l *Lease) pause() time.Duration {
-	return min(max(l.visibility/100, 20*time.Millisecond), 500*time.Millisecond)
+	return min(max(l.Visibility/100, 20*time.Millisecond), 500*time.Millisecond)
 }
 
 // refused reports whether the service said that the receipt is not the newest or

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 
 	"github.com/cutroom/cutroom/shared/azstorage"
 	"github.com/cutroom/cutroom/shared/storable"
@@ -22,8 +20,7 @@ import (
 //	PartitionKey  queue, with lane    "encode-high-2" (some: one for each queue, T4)
 //	RowKey        message id          a GUID, so a repeated poisoning is one row
 //
-// Redrive reads one row, operators read all. Rows are written only when something is
-// broken, so the table stays small.
+// Rows are written only when something is broken, so the table stays small.
 const PoisonTable = "poison"
 
 // ErrNoPoison says that no poison item has that id: it may have been redriven.
@@ -31,26 +28,44 @@ var ErrNoPoison = errors.New("no such poisoned item")
 
 // Poisoned is an item that used up its attempts or cannot be worked on.
 type Poisoned struct {
-	ID           string // "<queue>~<message id>"
-	Queue        string
-	MessageID    string
+	ID           string `row:"-"` // "<queue>~<message id>"
+	Queue        string `row:"-"`
+	MessageID    string `row:"-"`
 	Reason       string
 	History      string // the latest failures, one line each
-	ItemID       string // empty when the message is malformed, like Step and Subject
+	ItemID       string `row:"ItemId"` // empty when the message is malformed, like Step and Subject
 	Step         string
 	Subject      string
-	Text         string // the message as it was in the queue
+	Text         []byte // the message as it was in the queue: a property of bytes holds 64 KiB, a string half of that
 	Failures     int
 	DequeueCount int64
 	Inserted     time.Time // when the message was sent
 	PoisonedAt   time.Time
 }
 
-// poisonBox is the table and the queue for the poison items of one queue.
-type poisonBox struct {
-	account *azstorage.Account
-	table   *tablestore.Table
-	queue   *azqueue.QueueClient // <queue>-poison
+// poisonRow is a row of [PoisonTable].
+type poisonRow struct {
+	Poisoned
+
+	// The copy in the poison queue. The receipt from sending is valid until a worker receives
+	// the copy.
+	CopyMessageID string `row:"CopyMessageId"`
+	CopyReceipt   string
+
+	RedrivingSince time.Time // when a redrive began
+
+	etag string
+}
+
+func readPoison(e tablestore.Entity) (poisonRow, error) {
+	row := poisonRow{etag: e.ETag}
+	err := e.Struct(&row)
+	row.ID, row.Queue, row.MessageID = e.PartitionKey+"~"+e.RowKey, e.PartitionKey, e.RowKey
+	return row, err
+}
+
+func (row poisonRow) entity() tablestore.Entity {
+	return tablestore.Entity{PartitionKey: row.Queue, RowKey: row.MessageID, Props: tablestore.Props(row)}
 }
 
 // maxProperty is how many UTF-16 code units of a text are kept. A property holds 32,768.
@@ -59,9 +74,8 @@ const maxProperty = 32_000
 // Poison ends the deliveries of the item. In this order it writes a row in
 // [PoisonTable] with the reason and the history, sends a copy to the queue
 // <name>-poison, where other tools look for it, and deletes the message. After a
-// crash the next delivery repeats all three. The row remembers the copy, so only a
-// crash directly after sending the copy makes a second one. The function record, if
-// not nil, writes the last failure into the item.
+// crash the next delivery repeats all three; the row remembers the copy. The function
+// record, if not nil, writes the last failure into the item.
 func (l *Lease) Poison(ctx context.Context, reason string, record func(*workitem.Item)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +84,7 @@ func (l *Lease) Poison(ctx context.Context, reason string, record func(*workitem
 	}
 	text, err := l.recorded(record)
 	if err == nil {
-		err = l.queue.poison.put(ctx, l, text, reason)
+		err = l.setAside(ctx, text, reason)
 	}
 	if err == nil {
 		err = l.delete(ctx)
@@ -78,99 +92,82 @@ func (l *Lease) Poison(ctx context.Context, reason string, record func(*workitem
 	return l.saying("poison", err)
 }
 
-func (b *poisonBox) put(ctx context.Context, l *Lease, text, reason string) error {
-	row, err := b.table.Get(ctx, l.queue.spec.Name, l.messageID)
-	switch {
-	case errors.Is(err, tablestore.ErrNotFound), azstorage.HasCode(err, aztables.TableNotFound):
-		row = tablestore.Entity{PartitionKey: l.queue.spec.Name, RowKey: l.messageID, Props: map[string]any{}}
-	case err != nil:
+func (l *Lease) setAside(ctx context.Context, text, reason string) error {
+	q := l.queue
+	row, err := q.poisonRow(ctx, l.MessageID)
+	if err != nil && !errors.Is(err, ErrNoPoison) {
 		return err
 	}
-	for name, value := range map[string]string{
-		"Reason": reason, "History": l.item.History, "ItemId": l.item.ID, "Step": l.item.Step, "Subject": l.item.Subject,
-	} {
-		row.Props[name] = storable.Text(value, maxProperty)
+	row.Poisoned = Poisoned{
+		Queue: q.spec.Name, MessageID: l.MessageID, Reason: reason, History: l.item.History,
+		ItemID: l.item.ID, Step: l.item.Step, Subject: l.item.Subject, Text: []byte(text), Failures: l.item.Failures,
+		DequeueCount: l.DequeueCount, Inserted: l.Inserted, PoisonedAt: time.Now(),
 	}
-	row.Props["Text"] = []byte(text) // binary holds 64 KiB, a string property half of that
-	row.Props["Failures"] = int32(l.item.Failures)
-	row.Props["DequeueCount"] = l.dequeueCount
-	row.Props["Inserted"] = l.inserted.UTC()
-	row.Props["PoisonedAt"] = time.Now().UTC()
-	etag, err := b.upsert(ctx, row)
-	if err != nil {
+	for _, text := range []*string{&row.Reason, &row.History, &row.ItemID, &row.Step, &row.Subject} {
+		*text = storable.Text(*text, maxProperty)
+	}
+	var etag string
+	err = q.creating(ctx, func() (err error) {
+		etag, err = q.poisonedRows.Upsert(ctx, row.entity())
+		return err
+	})
+	if err != nil || row.CopyMessageID != "" { // the copy was sent before a crash
 		return err
 	}
-	if row.String(copyID) != "" {
-		return nil // the copy was sent before a crash
-	}
-	sent, err := enqueue(ctx, b.queue, text, 0)
-	if err != nil {
+	sent, err := q.enqueue(ctx, q.poison, text, 0)
+	if err != nil || len(sent.Messages) != 1 {
 		return err
 	}
-	if len(sent.Messages) != 1 {
-		return nil
-	}
-	row.Props[copyID], row.Props[copyReceipt] = *sent.Messages[0].MessageID, *sent.Messages[0].PopReceipt
-	_, err = b.table.Update(ctx, row, etag)
+	row.CopyMessageID, row.CopyReceipt = *sent.Messages[0].MessageID, *sent.Messages[0].PopReceipt
+	_, err = q.poisonedRows.Update(ctx, row.entity(), etag)
 	if errors.Is(err, tablestore.ErrNotFound) || errors.Is(err, tablestore.ErrChanged) {
 		// Another process was quicker: an operator who saw the row and has redriven the item, or
 		// a worker that poisons it too and has a copy of its own.
-		return b.removeCopy(ctx, row)
+		return q.removeCopy(ctx, row)
 	}
 	return err
 }
 
-// upsert writes a row, and makes the table if it is missing: without it a poison item
-// would come back for ever.
-func (b *poisonBox) upsert(ctx context.Context, row tablestore.Entity) (etag string, err error) {
-	etag, err = b.table.Upsert(ctx, row)
-	if azstorage.HasCode(err, aztables.TableNotFound) {
-		if err := b.account.Ensure(ctx, nil, nil, []string{PoisonTable}); err != nil {
-			return etag, err
-		}
-		etag, err = b.table.Upsert(ctx, row)
+// poisonRow returns the row of a message, or [ErrNoPoison].
+func (q *Queue) poisonRow(ctx context.Context, messageID string) (row poisonRow, _ error) {
+	e, err := q.poisonedRows.Get(ctx, q.spec.Name, messageID)
+	if errors.Is(err, tablestore.ErrNotFound) || azstorage.HasCode(err, aztables.TableNotFound) {
+		err = ErrNoPoison
 	}
-	return etag, err
+	if err != nil {
+		return row, fmt.Errorf("poisoned item %q: %w", q.spec.Name+"~"+messageID, err)
+	}
+	return tablestore.Decode(ctx, q.poisonedRows, e, readPoison)
 }
-
-// Properties of the row that name the copy in the poison queue. The receipt from
-// sending is valid until a worker receives the copy.
-const (
-	copyID      = "CopyMessageId"
-	copyReceipt = "CopyReceipt"
-)
 
 // ListPoison returns a page of poison items, ordered by queue, and the token of the
 // next page, empty at the end. It scans the whole table, which is small (T5).
 func (qs *Queues) ListPoison(ctx context.Context, limit int, token string) ([]Poisoned, string, error) {
-	var found []Poisoned
-	query := tablestore.Query{PageSize: int32(min(max(limit, 1), 1000)), Class: tablestore.Scan, Read: tablestore.Into(&found, readPoisoned)}
+	var rows []poisonRow
+	query := tablestore.Query{PageSize: int32(min(max(limit, 1), 1000)), Class: tablestore.Scan, Read: tablestore.Into(&rows, readPoison)}
 	_, next, err := qs.poison.Page(ctx, query, token)
 	if err != nil {
 		return nil, "", fmt.Errorf("list poisoned items: %w", err)
+	}
+	found := make([]Poisoned, len(rows))
+	for i, row := range rows {
+		found[i] = row.Poisoned
 	}
 	return found, next, nil
 }
 
 // GetPoison returns one poison item, or [ErrNoPoison].
 func (qs *Queues) GetPoison(ctx context.Context, id string) (Poisoned, error) {
-	row, err := qs.poisonRow(ctx, id)
-	if err != nil {
-		return Poisoned{}, err
-	}
-	return tablestore.Decode(ctx, qs.poison, row, readPoisoned)
+	_, row, err := qs.poisoned(ctx, id)
+	return row.Poisoned, err
 }
 
 // ErrRedriving says that the item is being redriven, or that a redrive was cut off less than
 // a minute ago.
 var ErrRedriving = errors.New("the item is being redriven")
 
-const (
-	// redriving is the property that says since when the item is being redriven.
-	redriving = "RedrivingSince"
-	// redriveTakes is how long a redrive may take. One that began earlier was cut off.
-	redriveTakes = time.Minute
-)
+// redriveTakes is how long a redrive may take. One that began earlier was cut off.
+const redriveTakes = time.Minute
 
 // Redrive sends a poison item to its queue once more, with all counters reset and
 // the same id, and removes its row. Before that, change what made the work fail, or
@@ -178,66 +175,56 @@ const (
 // the others get [ErrRedriving]. A repetition after a crash may send a duplicate, a minute
 // later at the earliest.
 func (qs *Queues) Redrive(ctx context.Context, id string) (Poisoned, error) {
-	row, err := qs.poisonRow(ctx, id)
+	q, row, err := qs.poisoned(ctx, id)
 	if err != nil {
 		return Poisoned{}, err
 	}
-	p, err := tablestore.Decode(ctx, qs.poison, row, readPoisoned)
-	if err != nil {
-		return Poisoned{}, err
+	if qs.byName[q.spec.Name] == nil {
+		return row.Poisoned, fmt.Errorf("redrive %s: there is no queue %q", id, q.spec.Name)
 	}
-	q := qs.byName[p.Queue]
-	if q == nil {
-		return p, fmt.Errorf("redrive %s: there is no queue %q", id, p.Queue)
-	}
-	if row, err = qs.claimRow(ctx, row); err != nil {
-		return p, fmt.Errorf("redrive %s: %w", id, err)
-	}
-	item, err := workitem.Decode(p.Text)
+	err = q.claim(ctx, row)
 	if err == nil {
-		item.Reset()
-		err = q.Send(ctx, item, 0)
-	} else { // not readable here; a newer worker may be able to read it
-		_, err = enqueue(ctx, q.client, p.Text, 0)
+		err = q.sendAgain(ctx, string(row.Text))
+	}
+	if err == nil {
+		err = q.forget(ctx, row)
 	}
 	if err != nil {
-		return p, fmt.Errorf("redrive %s: %w", id, err)
+		return row.Poisoned, fmt.Errorf("redrive %s: %w", id, err)
 	}
-	if err := q.poison.forget(ctx, row); err != nil {
-		return p, fmt.Errorf("redrive %s: %w", id, err)
-	}
-	qs.sent(p.Queue)
-	return p, nil
+	return row.Poisoned, nil
 }
 
-// claimRow marks a row as being redriven by this caller alone.
-func (qs *Queues) claimRow(ctx context.Context, row tablestore.Entity) (tablestore.Entity, error) {
-	if time.Since(row.Time(redriving)) < redriveTakes {
-		return row, ErrRedriving
+// claim marks a row as being redriven by this caller alone.
+func (q *Queue) claim(ctx context.Context, row poisonRow) error {
+	if time.Since(row.RedrivingSince) < redriveTakes {
+		return ErrRedriving
 	}
-	row.Props[redriving] = time.Now().UTC()
-	etag, err := qs.poison.Update(ctx, row, row.ETag)
+	row.RedrivingSince = time.Now()
+	_, err := q.poisonedRows.Update(ctx, row.entity(), row.etag)
 	if errors.Is(err, tablestore.ErrChanged) || errors.Is(err, tablestore.ErrNotFound) {
-		err = ErrRedriving
+		return ErrRedriving
 	}
-	row.ETag = etag
-	return row, err
+	return err
+}
+
+func (q *Queue) sendAgain(ctx context.Context, text string) error {
+	item, err := workitem.Decode(text)
+	if err != nil { // not readable here; a newer worker may be able to read it
+		_, err = q.enqueue(ctx, q.client, text, 0)
+		return err
+	}
+	item.Reset()
+	return q.Send(ctx, item, 0)
 }
 
 // DiscardPoison removes a poison item for good. A missing one is no error.
 func (qs *Queues) DiscardPoison(ctx context.Context, id string) error {
-	row, err := qs.poisonRow(ctx, id)
-	if errors.Is(err, ErrNoPoison) {
-		return nil
+	q, row, err := qs.poisoned(ctx, id)
+	if err == nil {
+		err = q.forget(ctx, row)
 	}
-	if err != nil {
-		return err
-	}
-	box := &poisonBox{account: qs.account, table: qs.poison, queue: qs.account.Queue(PoisonName(row.PartitionKey))}
-	if q := qs.byName[row.PartitionKey]; q != nil {
-		box = q.poison
-	}
-	if err := box.forget(ctx, row); err != nil {
+	if err != nil && !errors.Is(err, ErrNoPoison) {
 		return fmt.Errorf("discard %s: %w", id, err)
 	}
 	return nil
@@ -245,53 +232,41 @@ func (qs *Queues) DiscardPoison(ctx context.Context, id string) error {
 
 // forget removes the copy and then the row. A copy that another tool has received or
 // deleted is left to that tool.
-func (b *poisonBox) forget(ctx context.Context, row tablestore.Entity) error {
-	if err := b.removeCopy(ctx, row); err != nil {
-		return err
+func (q *Queue) forget(ctx context.Context, row poisonRow) error {
+	err := q.removeCopy(ctx, row)
+	if err == nil {
+		err = q.poisonedRows.Delete(ctx, row.Queue, row.MessageID, tablestore.AnyETag)
 	}
-	err := b.table.Delete(ctx, row.PartitionKey, row.RowKey, "*")
-	if errors.Is(err, tablestore.ErrNotFound) || azstorage.IsNotFound(err) {
+	if azstorage.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
 // removeCopy deletes the message that a row names in the poison queue, if it names one.
-func (b *poisonBox) removeCopy(ctx context.Context, row tablestore.Entity) error {
-	id := row.String(copyID)
-	if id == "" {
+func (q *Queue) removeCopy(ctx context.Context, row poisonRow) error {
+	if row.CopyMessageID == "" {
 		return nil
 	}
-	if _, err := b.queue.DeleteMessage(ctx, id, row.String(copyReceipt), nil); err != nil && !refused(err) {
+	if _, err := q.poison.DeleteMessage(ctx, row.CopyMessageID, row.CopyReceipt, nil); err != nil && !refused(err) {
 		return err
 	}
 	return nil
 }
 
 // poisonID is the name of a queue and a message's id, which the service makes.
-var poisonID = regexp.MustCompile(`^[a-z0-9-]{3,63}~[0-9A-Za-z-]{1,64}$`)
+var poisonID = regexp.MustCompile(`^([a-z0-9-]{3,63})~([0-9A-Za-z-]{1,64})$`)
 
-func (qs *Queues) poisonRow(ctx context.Context, id string) (tablestore.Entity, error) {
-	queue, message, _ := strings.Cut(id, "~")
-	if !poisonID.MatchString(id) {
-		return tablestore.Entity{}, fmt.Errorf("poisoned item %q: %w", id, ErrNoPoison)
+// poisoned finds a poison item and its queue, which may be one that is declared no more.
+func (qs *Queues) poisoned(ctx context.Context, id string) (q *Queue, row poisonRow, err error) {
+	match := poisonID.FindStringSubmatch(id)
+	if match == nil {
+		return nil, row, fmt.Errorf("poisoned item %q: %w", id, ErrNoPoison)
 	}
-	row, err := qs.poison.Get(ctx, queue, message)
-	if errors.Is(err, tablestore.ErrNotFound) {
-		err = ErrNoPoison
+	q = qs.byName[match[1]]
+	if q == nil {
+		q = Open(qs.account, Spec{Name: match[1]})
 	}
-	if err != nil {
-		return row, fmt.Errorf("poisoned item %q: %w", id, err)
-	}
-	return row, nil
-}
-
-func readPoisoned(row tablestore.Entity) (Poisoned, error) {
-	return Poisoned{
-		ID: row.PartitionKey + "~" + row.RowKey, Queue: row.PartitionKey, MessageID: row.RowKey,
-		Reason: row.String("Reason"), History: row.String("History"),
-		ItemID: row.String("ItemId"), Step: row.String("Step"), Subject: row.String("Subject"),
-		Text: string(row.Bytes("Text")), Failures: row.Int("Failures"), DequeueCount: row.Int64("DequeueCount"),
-		Inserted: row.Time("Inserted"), PoisonedAt: row.Time("PoisonedAt"),
-	}, nil
+	row, err = q.poisonRow(ctx, match[2])
+	return q, row, err
 }

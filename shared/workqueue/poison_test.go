@@ -28,8 +28,6 @@ func TestPoisonAndRedrive(t *testing.T) {
 	t.Parallel()
 	a := azuritetest.Account(t)
 	qs, q := open(t, a, 30*time.Second)
-	woken := make(chan string, 1)
-	qs.OnSend(func(queue string) { woken <- queue })
 	item := newItem(t, "v/g1/encode/4", map[string]int{"index": 4})
 	item.Failures = 4
 	send(t, q, item)
@@ -51,6 +49,8 @@ func TestPoisonAndRedrive(t *testing.T) {
 		p.Failures != 5 || p.DequeueCount != 1 || !strings.Contains(p.History, "w1 disk full") || time.Since(p.PoisonedAt) > time.Minute {
 		t.Errorf("poisoned item: %+v", p)
 	}
+	woken := make(chan string, 1)
+	qs.OnSend(func(queue string) { woken <- queue })
 	if _, err := qs.Redrive(t.Context(), p.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestMalformedMessageIsKeptAsItCame(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, _, err := qs.ListPoison(t.Context(), 10, "")
-	if err != nil || len(list) != 1 || list[0].Text != text {
+	if err != nil || len(list) != 1 || string(list[0].Text) != text {
 		t.Fatalf("ListPoison = %d items, %v", len(list), err)
 	}
 	if _, err := qs.Redrive(t.Context(), list[0].ID); err != nil {
@@ -101,7 +101,7 @@ func TestMalformedMessageIsKeptAsItCame(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := qs.DiscardPoison(t.Context(), jobs+"~"+lease.MessageID()); err != nil {
+		if err := qs.DiscardPoison(t.Context(), jobs+"~"+lease.MessageID); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,15 +18,10 @@ import (
 // it needs no request of its own (paper rows Q10 and Q16d). All lanes of a queue
 // have the policy of lane 0.
 type Policy struct {
-	// Visibility replaces Spec.Visibility; 0 means that none was published.
-	Visibility time.Duration
-	// Changed is when Visibility was last changed, by the clock of who did it. It is
-	// for people; zero when it never was.
-	Changed time.Time
-	// Epoch counts the changes. A reader ignores a policy with a lower one than it has.
-	Epoch int64
-	// Paused stops consumers from receiving. Sending goes on.
-	Paused bool
+	Visibility time.Duration // replaces Spec.Visibility; 0 when none was published
+	Changed    time.Time     // when Visibility was, by the clock of who did it: for people; zero when it never was
+	Epoch      int64         // counts the changes; a reader ignores a lower one than it has
+	Paused     bool          // consumers do not receive; sending goes on
 }
 
 // The metadata names. The service demands C# identifiers. Go's HTTP client changes
@@ -40,9 +35,7 @@ const (
 
 // State is a queue's length and its policy, as of one request.
 type State struct {
-	// Length is the number of messages, hidden ones included: at least the true
-	// number, perhaps more. Workers are scaled by it (paper row Q4).
-	Length int64
+	Length int64 // messages, hidden ones included: perhaps more than there are (paper row Q4)
 	Policy Policy
 }
 
@@ -116,18 +109,22 @@ func (q *Queue) ReadPolicy(ctx context.Context) error {
 	if read {
 		return nil
 	}
-	_, err := q.Length(ctx)
-	if IsMissing(err) {
-		if err = q.Create(ctx); err == nil {
-			_, err = q.Length(ctx)
-		}
-	}
+	_, err := q.Refresh(ctx)
 	return err
 }
 
+// Refresh is [Queue.Length] that makes the queue if it is missing.
+func (q *Queue) Refresh(ctx context.Context) (state State, err error) {
+	err = q.creating(ctx, func() error {
+		state, err = q.Length(ctx)
+		return err
+	})
+	return state, err
+}
+
 // publish changes the policy for every role. Set Queue Metadata replaces the whole
-// map and knows no ETag, so of two writers at once one would undo the other's change.
-// A blob lease admits one writer at a time. An equal policy is not written.
+// map and knows no ETag, so a blob lease admits one writer at a time. An equal policy is not
+// written.
 func (q *Queue) publish(ctx context.Context, change func(Policy) Policy) error {
 	q = q.lead
 	lock, held, err := q.lockPolicy(ctx)
@@ -145,17 +142,15 @@ func (q *Queue) publish(ctx context.Context, change func(Policy) Policy) error {
 	}
 	before := readPolicy(got.Metadata)
 	after := change(before)
-	if after == before {
-		q.adopt(before)
-		return nil
-	}
-	after.Epoch = before.Epoch + 1
-	if after.Visibility != before.Visibility {
-		after.Changed = time.UnixMilli(time.Now().UnixMilli()).UTC()
-	}
-	_, err = q.client.SetMetadata(ctx, &azqueue.SetMetadataOptions{Metadata: writePolicy(got.Metadata, after)})
-	if err != nil {
-		return fmt.Errorf("policy of queue %s: %w", q.spec.Name, err)
+	if after != before {
+		after.Epoch = before.Epoch + 1
+		if after.Visibility != before.Visibility {
+			after.Changed = time.UnixMilli(time.Now().UnixMilli()).UTC()
+		}
+		_, err = q.client.SetMetadata(ctx, &azqueue.SetMetadataOptions{Metadata: writePolicy(got.Metadata, after)})
+		if err != nil {
+			return fmt.Errorf("policy of queue %s: %w", q.spec.Name, err)
+		}
 	}
 	q.adopt(after)
 	return nil
@@ -168,8 +163,7 @@ const (
 	policyMargin = 3 * time.Second
 )
 
-// lockPolicy waits for the blob lease under which the queue's metadata is written, and
-// returns since when it is held at least. When its holder dies it ends by itself.
+// lockPolicy waits for the lease of writers, and returns since when it is held at least.
 func (q *Queue) lockPolicy(ctx context.Context) (lock *blobstore.BlobLease, held time.Time, err error) {
 	for {
 		held = time.Now()
@@ -183,21 +177,26 @@ func (q *Queue) lockPolicy(ctx context.Context) (lock *blobstore.BlobLease, held
 	}
 }
 
-func readPolicy(metadata map[string]*string) Policy {
-	members := map[string]string{}
+func readPolicy(metadata map[string]*string) (p Policy) {
 	for name, value := range metadata {
 		if value == nil {
 			continue
 		}
-		members[strings.ToLower(name)] = *value
-	}
-	p := Policy{Paused: members[metaPaused] == "true"}
-	p.Epoch, _ = strconv.ParseInt(members[metaEpoch], 10, 64)                               // a text that is no number counts as the oldest
-	if ms, err := strconv.ParseInt(members[metaVisibility], 10, 64); err == nil && ms > 0 { // people write there, too
-		p.Visibility = time.Duration(min(max(ms, minVisibility.Milliseconds()), maxVisibility.Milliseconds())) * time.Millisecond
-	}
-	if ms, err := strconv.ParseInt(members[metaChanged], 10, 64); err == nil && ms > 0 {
-		p.Changed = time.UnixMilli(ms).UTC()
+		n, _ := strconv.ParseInt(*value, 10, 64) // people write there, too: a text that is no number counts as 0
+		switch strings.ToLower(name) {
+		case metaPaused:
+			p.Paused = *value == "true"
+		case metaEpoch:
+			p.Epoch = n
+		case metaVisibility:
+			if n > 0 {
+				p.Visibility = time.Duration(min(max(n, minVisibility.Milliseconds()), maxVisibility.Milliseconds())) * time.Millisecond
+			}
+		case metaChanged:
+			if n > 0 {
+				p.Changed = time.UnixMilli(n).UTC()
+			}
+		}
 	}
 	return p
 }
@@ -213,12 +212,12 @@ func writePolicy(metadata map[string]*string, p Policy) map[string]*string {
 		}
 	}
 	if p.Visibility > 0 {
-		out[metaVisibility] = ptr(strconv.FormatInt(p.Visibility.Milliseconds(), 10))
+		out[metaVisibility] = new(strconv.FormatInt(p.Visibility.Milliseconds(), 10))
 	}
 	if !p.Changed.IsZero() {
-		out[metaChanged] = ptr(strconv.FormatInt(p.Changed.UnixMilli(), 10))
+		out[metaChanged] = new(strconv.FormatInt(p.Changed.UnixMilli(), 10))
 	}
-	out[metaEpoch] = ptr(strconv.FormatInt(p.Epoch, 10))
-	out[metaPaused] = ptr(strconv.FormatBool(p.Paused))
+	out[metaEpoch] = new(strconv.FormatInt(p.Epoch, 10))
+	out[metaPaused] = new(strconv.FormatBool(p.Paused))
 	return out
 }

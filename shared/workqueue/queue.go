@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"sync"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2/queueerror"
@@ -22,9 +24,7 @@ import (
 // https://learn.microsoft.com/azure/storage/queues/scalability-targets
 const (
 	maxMessage = 64 << 10 // of base64 text, which is 48 KiB of JSON
-	// claimAbove is of JSON. The rest is for the counters and the error history that
-	// later deliveries add to a message.
-	claimAbove = 45_000
+	claimAbove = 45_000   // of JSON; the rest is for what later deliveries add to a message
 
 	// MaxBatch is how many messages one Get or Peek can return.
 	MaxBatch = 32
@@ -39,7 +39,10 @@ type Queue struct {
 	account *azstorage.Account
 	client  *azqueue.QueueClient
 	blobs   *blobstore.Store
-	poison  *poisonBox
+	sent    func(queue string) // told of every item that is sent without delay
+
+	poison       *azqueue.QueueClient // <base>-poison
+	poisonedRows *tablestore.Table
 
 	// lead is lane 0, whose policy holds for all lanes; lane 0 points to itself. The
 	// fields below are used in the lead only.
@@ -54,11 +57,8 @@ type Queue struct {
 func Open(a *azstorage.Account, spec Spec) *Queue {
 	spec = spec.withDefaults()
 	q := &Queue{
-		spec:    spec,
-		account: a,
-		client:  a.Queue(spec.Name),
-		blobs:   blobstore.New(a),
-		poison:  &poisonBox{account: a, table: tablestore.New(a, PoisonTable), queue: a.Queue(PoisonName(spec.Base()))},
+		spec: spec, account: a, client: a.Queue(spec.Name), blobs: blobstore.New(a), sent: func(string) {},
+		poison: a.Queue(PoisonName(spec.Base())), poisonedRows: tablestore.New(a, PoisonTable),
 	}
 	q.lead = q
 	return q
@@ -73,11 +73,10 @@ func (q *Queue) Spec() Spec { return q.spec }
 // Send puts an item into the queue, hidden for delay (whole seconds, rounded up).
 // The message never expires, so a burst waits until workers have time (paper row Q7).
 //
-// Safe to repeat. After a lost reply the item may be there twice, which does no
-// harm, because duplicates have the same id and handlers are idempotent (paper rows
-// Q8 and Q13). Data that makes the message larger than 45 KB is first written to a
-// claim-check blob, named by Spec.ClaimPrefix and the item's id. Nothing here deletes
-// that blob, because a duplicate may still need it (paper row Q9).
+// Safe to repeat. After a lost reply the item may be there twice, under the same id:
+// handlers are idempotent (paper rows Q8 and Q13). Data that makes the message larger than
+// 45 KB is first written to a claim-check blob, named by Spec.ClaimPrefix and the item's id.
+// Nothing here deletes that blob, because a duplicate may still need it (paper row Q9).
 func (q *Queue) Send(ctx context.Context, item workitem.Item, delay time.Duration) error {
 	item, err := q.check(ctx, item)
 	var text string
@@ -85,10 +84,13 @@ func (q *Queue) Send(ctx context.Context, item workitem.Item, delay time.Duratio
 		text, err = encode(item)
 	}
 	if err == nil {
-		_, err = enqueue(ctx, q.client, text, delay)
+		_, err = q.enqueue(ctx, q.client, text, delay)
 	}
 	if err != nil {
 		return fmt.Errorf("send %s to queue %s: %w", item.ID, q.spec.Name, err)
+	}
+	if delay <= 0 {
+		q.sent(q.spec.Name)
 	}
 	return nil
 }
@@ -99,17 +101,10 @@ func (q *Queue) check(ctx context.Context, item workitem.Item) (workitem.Item, e
 		return item, err
 	}
 	item.DataRef = q.spec.ClaimPrefix(item.Subject) + item.ID
-	options := blobstore.Options{ContentType: "application/json"}
-	put := func() error {
-		_, err := q.blobs.Put(ctx, ClaimsContainer, item.DataRef, item.Data, options)
+	err := q.creating(ctx, func() error {
+		_, err := q.blobs.Put(ctx, ClaimsContainer, item.DataRef, item.Data, blobstore.Options{ContentType: "application/json"})
 		return err
-	}
-	err := put()
-	if azstorage.HasCode(err, bloberror.ContainerNotFound) { // it was there at the start
-		if err = q.account.Ensure(ctx, []string{ClaimsContainer}, nil, nil); err == nil {
-			err = put()
-		}
-	}
+	})
 	if err != nil {
 		return item, fmt.Errorf("claim check %s: %w", item.DataRef, err)
 	}
@@ -125,31 +120,41 @@ func encode(item workitem.Item) (string, error) {
 	return text, err
 }
 
-// enqueue puts text into a queue, creating the queue if it is missing.
-func enqueue(ctx context.Context, client *azqueue.QueueClient, text string, delay time.Duration) (azqueue.EnqueueMessagesResponse, error) {
-	options := &azqueue.EnqueueMessageOptions{TimeToLive: ptr(int32(-1)), VisibilityTimeout: ptr(seconds(delay))}
-	sent, err := client.EnqueueMessage(ctx, text, options)
-	if err == nil || !azstorage.HasCode(err, queueerror.QueueNotFound) {
-		return sent, err
+func (q *Queue) enqueue(ctx context.Context, to *azqueue.QueueClient, text string, delay time.Duration) (sent azqueue.EnqueueMessagesResponse, err error) {
+	options := &azqueue.EnqueueMessageOptions{TimeToLive: new(int32(-1)), VisibilityTimeout: new(seconds(delay))}
+	err = q.creating(ctx, func() error {
+		sent, err = to.EnqueueMessage(ctx, text, options)
+		return err
+	})
+	return sent, err
+}
+
+// creating makes what a request finds missing, and repeats the request: somebody has removed
+// it while we run, and without it items would be lost or come back for ever.
+func (q *Queue) creating(ctx context.Context, request func() error) error {
+	err := request()
+	if !azstorage.HasCode(err, string(queueerror.QueueNotFound), string(bloberror.ContainerNotFound), string(aztables.TableNotFound)) {
+		return err
 	}
-	if err := create(ctx, client); err != nil {
-		return sent, err
+	if err := q.Create(ctx); err != nil {
+		return err
 	}
-	return client.EnqueueMessage(ctx, text, options)
+	return request()
 }
 
 // Receive takes at most limit messages (1 to [MaxBatch]) and hides them for
 // [Queue.Visibility]. An empty result is no error.
 //
-// The request is not repeated after an error. If only its reply was lost, messages
-// are hidden and no worker knows them; they become visible again when their
-// visibility timeout ends (paper row Q13).
+// The request is not repeated after an error: if only its reply was lost, messages are hidden
+// until their visibility timeout ends, and another would hide more (paper row Q13).
 func (q *Queue) Receive(ctx context.Context, limit int) ([]*Lease, error) {
 	visibility := q.Visibility()
 	asked := time.Now() // deadlines are counted from before the request, so that they are never too late
-	got, err := q.client.DequeueMessages(azstorage.WithoutRetry(ctx), &azqueue.DequeueMessagesOptions{
-		NumberOfMessages:  ptr(int32(min(max(limit, 1), MaxBatch))),
-		VisibilityTimeout: ptr(seconds(visibility)),
+	options := &azqueue.DequeueMessagesOptions{NumberOfMessages: new(batch(limit)), VisibilityTimeout: new(seconds(visibility))}
+	var got azqueue.DequeueMessagesResponse
+	err := q.creating(ctx, func() (err error) {
+		got, err = q.client.DequeueMessages(azstorage.WithoutRetry(ctx), options)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("receive from queue %s: %w", q.spec.Name, err)
@@ -174,7 +179,7 @@ type Peeked struct {
 
 // Peek returns up to limit (1 to [MaxBatch]) visible messages without hiding them.
 func (q *Queue) Peek(ctx context.Context, limit int) ([]Peeked, error) {
-	got, err := q.client.PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: ptr(int32(min(max(limit, 1), MaxBatch)))})
+	got, err := q.client.PeekMessages(ctx, &azqueue.PeekMessagesOptions{NumberOfMessages: new(batch(limit))})
 	if err != nil {
 		return nil, fmt.Errorf("peek at queue %s: %w", q.spec.Name, err)
 	}
@@ -191,13 +196,12 @@ func (q *Queue) Peek(ctx context.Context, limit int) ([]Peeked, error) {
 }
 
 // Clear removes every message. On a long queue the service removes a part and
-// answers 500 OperationTimedOut. So the request is repeated until it succeeds
-// (paper row Q10) or ctx ends.
+// answers 500 OperationTimedOut, so it is repeated until it succeeds (paper row Q10) or ctx ends.
 func (q *Queue) Clear(ctx context.Context) error {
 	for {
 		_, err := q.client.ClearMessages(azstorage.WithoutRetry(ctx), nil)
 		switch {
-		case err == nil, azstorage.HasCode(err, queueerror.QueueNotFound):
+		case err == nil, IsMissing(err):
 			return nil
 		case !repeatable(err):
 			return fmt.Errorf("clear queue %s: %w", q.spec.Name, err)
@@ -208,30 +212,16 @@ func (q *Queue) Clear(ctx context.Context) error {
 	}
 }
 
-// Create makes the queue and its poison queue if they are missing.
+// Create makes the queue, its poison queue and what else it needs if they are missing.
 func (q *Queue) Create(ctx context.Context) error {
-	for _, client := range []*azqueue.QueueClient{q.client, q.poison.queue} {
-		if err := create(ctx, client); err != nil {
-			return fmt.Errorf("create queue %s: %w", q.spec.Name, err)
-		}
-	}
-	return nil
-}
-
-// create is no error when the queue exists, with any metadata.
-func create(ctx context.Context, client *azqueue.QueueClient) error {
-	_, err := client.Create(ctx, nil)
-	if err != nil && !azstorage.HasCode(err, queueerror.QueueAlreadyExists) {
-		return err
-	}
-	return nil
+	return q.account.Ensure(ctx, containers, []string{q.spec.Name, PoisonName(q.spec.Base())}, []string{PoisonTable})
 }
 
 // Delete removes the queue and its poison queue with all messages. A missing queue
 // is no error. For 30 s or more Azure refuses to create a queue of the same name.
 func (q *Queue) Delete(ctx context.Context) error {
-	for _, client := range []*azqueue.QueueClient{q.client, q.poison.queue} {
-		if _, err := client.Delete(ctx, nil); err != nil && !azstorage.HasCode(err, queueerror.QueueNotFound) {
+	for _, client := range []*azqueue.QueueClient{q.client, q.poison} {
+		if _, err := client.Delete(ctx, nil); err != nil && !IsMissing(err) {
 			return fmt.Errorf("delete queue %s: %w", q.spec.Name, err)
 		}
 	}
@@ -241,15 +231,16 @@ func (q *Queue) Delete(ctx context.Context) error {
 // IsMissing reports whether err says that a queue does not exist.
 func IsMissing(err error) bool { return azstorage.HasCode(err, queueerror.QueueNotFound) }
 
-// repeatable reports whether a request may succeed when it is sent again: its
-// outcome is unknown, or the service was busy. A definite refusal is not repeatable.
+// repeatable reports whether a request may succeed when it is sent again.
 func repeatable(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false
 	}
-	status, _, answered := azstorage.Describe(err)
-	return !answered || status == 408 || status == 429 || status >= 500
+	status, _, _ := azstorage.Describe(err)
+	return unknown(err) || status == http.StatusTooManyRequests
 }
+
+func batch(limit int) int32 { return int32(min(max(limit, 1), MaxBatch)) }
 
 // seconds rounds up, because the service counts whole seconds.
 func seconds(d time.Duration) int32 {
@@ -264,5 +255,3 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -290,7 +290,7 @@ func TestLostRenewalReply(t *testing.T) {
 	if got, err := sender.Receive(t.Context(), 1); err != nil || len(got) != 0 {
 		t.Errorf("somebody else has it before the deadline: %d, %v", len(got), err)
 	}
-	if again := receive(t, sender); again.DequeueCount() != 2 || time.Now().Before(lease.Deadline()) {
+	if again := receive(t, sender); again.DequeueCount != 2 || time.Now().Before(lease.Deadline()) {
 		t.Errorf("it came back before the deadline, or not as the second delivery")
 	}
 }
@@ -372,8 +372,8 @@ func TestLostReceiveReply(t *testing.T) {
 		t.Fatalf("Receive = %d messages, want the error of the lost reply", len(got))
 	}
 	wantFired(t, faults, 1)
-	if lease := receive(t, q); lease.DequeueCount() != 2 {
-		t.Errorf("DequeueCount = %d, want 2", lease.DequeueCount())
+	if lease := receive(t, q); lease.DequeueCount != 2 {
+		t.Errorf("DequeueCount = %d, want 2", lease.DequeueCount)
 	}
 }
 

@@ -3,8 +3,6 @@ package workqueue
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -36,19 +34,19 @@ const (
 	ControlContainer = "control" // blob leases: one writer at a time may change a queue's policy
 )
 
+var containers = []string{ClaimsContainer, ControlContainer}
+
 // OpenAll opens the queues of specs with their lanes. It makes no request.
 func OpenAll(a *azstorage.Account, specs []Spec) *Queues {
 	specs = withLanes(specs)
-	qs := &Queues{
-		account: a, byName: make(map[string]*Queue, len(specs)),
-		poison: tablestore.New(a, PoisonTable),
-	}
+	qs := &Queues{account: a, byName: make(map[string]*Queue, len(specs)), poison: tablestore.New(a, PoisonTable)}
 	qs.lanes.sent, _ = lru.New[string, sending](maxCustomers) // fails for a size below 1 only
 	for _, spec := range specs {
 		q := Open(a, spec) // Open sets the spec's defaults
 		if spec.lane > 0 {
 			q.lead = qs.byName[spec.Base()]
 		}
+		q.sent = qs.sent
 		qs.byName[spec.Name] = q
 		qs.specs = append(qs.specs, q.spec)
 	}
@@ -65,7 +63,7 @@ func (qs *Queues) Ensure(ctx context.Context) error {
 	missing := slices.DeleteFunc(namesOf(qs.specs), func(name string) bool {
 		return slices.ContainsFunc(there, func(l Listed) bool { return l.Name == qs.account.Name(name) })
 	})
-	return qs.account.Ensure(ctx, []string{ClaimsContainer, ControlContainer}, missing, []string{PoisonTable})
+	return qs.account.Ensure(ctx, containers, missing, []string{PoisonTable})
 }
 
 // Specs returns the declarations in their order, one for each lane.
@@ -80,13 +78,7 @@ func (qs *Queues) Send(ctx context.Context, queue string, item workitem.Item, de
 	if q == nil {
 		return fmt.Errorf("send %s: there is no queue %q", item.ID, queue)
 	}
-	if err := q.Send(ctx, item, delay); err != nil {
-		return err
-	}
-	if delay <= 0 {
-		qs.sent(queue)
-	}
-	return nil
+	return q.Send(ctx, item, delay)
 }
 
 // Waiting reports whether a queue holds a message that could be received now. It
@@ -113,9 +105,8 @@ func (qs *Queues) Clear(ctx context.Context, queue string) error {
 	return nil
 }
 
-// OnSend calls hook after every item that this process sends without delay. A
-// consumer in the same process then looks at once and not at its next poll. The
-// hook must return quickly.
+// OnSend calls hook after every item that this process sends without delay, so that a consumer
+// in it looks at once. The hook must return quickly, and not panic.
 func (qs *Queues) OnSend(hook func(queue string)) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -127,18 +118,8 @@ func (qs *Queues) sent(queue string) {
 	hooks := qs.onSend
 	qs.mu.Unlock()
 	for _, hook := range hooks {
-		call(hook, queue)
+		hook(queue)
 	}
-}
-
-// call calls a hook. The item is sent: a panic is not its sender's.
-func call(hook func(queue string), queue string) {
-	defer func() {
-		if v := recover(); v != nil {
-			slog.Error("a hook of OnSend panicked", "queue", queue, "panic", v, "stack", string(debug.Stack()))
-		}
-	}()
-	hook(queue)
 }
 
 // Listed is a queue that exists in the account under the stack's prefix.
@@ -152,7 +133,7 @@ type Listed struct {
 func (qs *Queues) List(ctx context.Context) ([]Listed, error) {
 	var found []Listed
 	pager := qs.account.ServiceQueues().NewListQueuesPager(&azqueue.ListQueuesOptions{
-		Prefix: ptr(qs.account.Name("")), Include: azqueue.ListQueuesInclude{Metadata: true},
+		Prefix: new(qs.account.Name("")), Include: azqueue.ListQueuesInclude{Metadata: true},
 	})
 	for pager.More() {
 		page, err := pager.NextPage(ctx)

@@ -25,10 +25,9 @@ type Spec struct {
 	// Laned makes [Lanes] queues of this declaration: see [LaneName].
 	Laned bool
 
-	// Visibility is the visibility timeout: how long a received message is hidden
-	// unless its lease is renewed. Whole seconds, at least 1; default 30 s, the
-	// service's own. The next worker waits this long for the message of a killed
-	// one, so it should be short (paper row Q16a). See [Policy] for the one in force.
+	// Visibility is how long a received message is hidden unless its lease is renewed. Whole
+	// seconds, at least 1; default 30 s. The next worker waits this long for the message of a
+	// killed one, so it should be short (paper row Q16a). See [Policy] for the one in force.
 	Visibility time.Duration
 
 	// Weight is the queue's share of the pool's time while other queues have work too:
@@ -40,9 +39,8 @@ type Spec struct {
 	// them a large weight, too.
 	Urgent bool
 
-	// Typical is how long an item holds its slot, until that is measured. A queue is
-	// charged for its slots by it, and it weighs the queue when workers are counted
-	// (paper row Q18). Default 1 s.
+	// Typical is how long an item holds its slot. A queue is charged for its slots by it, and
+	// it weighs the queue when workers are counted (paper row Q18). Default 1 s.
 	Typical time.Duration
 
 	MaxIdlePoll time.Duration // longest pause between two looks at an empty queue; default 5 s

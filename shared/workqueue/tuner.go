@@ -36,25 +36,16 @@ func (t *tuner) deleted(took time.Duration) {
 }
 
 // late records a delete or renewal that failed because the message had become
-// visible to others. Only the first request of a call counts: a repeated one may be
-// refused because the first succeeded.
+// visible to others.
 func (t *tuner) late() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stale++
 }
 
-// verdict is what is to be done with a visibility timeout.
-type verdict int
-
-const (
-	keep verdict = iota
-	raise
-	lower
-)
-
-// judge says what is to be done, and ends the window when its minute is over.
-func (t *tuner) judge(now time.Time, inForce, declared time.Duration) verdict {
+// judge returns the factor by which the visibility timeout is to change, and ends the window
+// when its minute is over.
+func (t *tuner) judge(now time.Time, inForce, declared time.Duration) float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.since.IsZero() {
@@ -62,10 +53,10 @@ func (t *tuner) judge(now time.Time, inForce, declared time.Duration) verdict {
 	}
 	if t.stale >= staleAtLeast && float64(t.stale) >= staleShare*float64(t.stale+t.done) {
 		t.reset(now, 0)
-		return raise
+		return raiseFactor
 	}
 	if now.Sub(t.since) < tuneWindow {
-		return keep
+		return 1
 	}
 	clean := t.clean
 	switch {
@@ -78,10 +69,10 @@ func (t *tuner) judge(now time.Time, inForce, declared time.Duration) verdict {
 	t.reset(now, clean)
 	if clean >= cleanWindows && inForce > declared && inForce > 2*slowest {
 		t.reset(now, 0)
-		return lower
+		return lowerFactor
 	}
 	t.slowest = slowest
-	return keep
+	return 1
 }
 
 func (t *tuner) reset(now time.Time, clean int) {
@@ -93,28 +84,22 @@ func (t *tuner) reset(now time.Time, clean int) {
 // it by a tenth, never below the declared value. The change is published, and every
 // role reads it with its next [Queue.Length]. Consumers call it about every 15 s.
 //
-// Of two workers that see the same late deletes, only the first raises the timeout:
-// the second finds that it has changed, and takes over the new one.
+// Of two workers that see the same late deletes, only the first raises the timeout.
 func (q *Queue) Tune(ctx context.Context) error {
 	judged := q.Visibility()
-	verdict := q.lead.tuner.judge(time.Now(), judged, q.spec.Visibility)
-	if verdict == keep {
+	factor := q.lead.tuner.judge(time.Now(), judged, q.spec.Visibility)
+	if factor == 1 {
 		return nil
 	}
+	wanted := time.Duration(float64(judged) * factor)
+	wanted = min(max(wanted, q.spec.Visibility), max(maxTuned, judged))
 	return q.publish(ctx, func(p Policy) Policy {
-		inForce := q.visibilityUnder(p)
-		switch {
-		case inForce != judged: // another role was faster
-		case verdict == raise:
-			p.Visibility = wholeSeconds(min(scale(inForce, raiseFactor), max(maxTuned, inForce)))
-		case verdict == lower:
-			p.Visibility = wholeSeconds(max(scale(inForce, lowerFactor), q.spec.Visibility))
+		if q.visibilityUnder(p) == judged { // no other role was faster
+			p.Visibility = wholeSeconds(wanted)
 		}
 		return p
 	})
 }
-
-func scale(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
 
 // wholeSeconds rounds up, because the service counts whole seconds.
 func wholeSeconds(d time.Duration) time.Duration { return time.Duration(seconds(d)) * time.Second }

@@ -16,22 +16,22 @@ func TestTuner(t *testing.T) {
 		for range 2 {
 			u.late()
 		}
-		if got := u.judge(start, declared, declared); got != keep {
+		if got := u.judge(start, declared, declared); got != 1 {
 			t.Errorf("two late ones: %v", got)
 		}
 		for range 400 {
 			u.deleted(time.Second)
 		}
 		u.late()
-		if got := u.judge(start, declared, declared); got != keep {
+		if got := u.judge(start, declared, declared); got != 1 {
 			t.Errorf("3 of 403 late: %v, want keep", got)
 		}
 		u.late()
 		u.late()
-		if got := u.judge(start, declared, declared); got != raise {
+		if got := u.judge(start, declared, declared); got != raiseFactor {
 			t.Errorf("5 of 405 late: %v, want raise", got)
 		}
-		if got := u.judge(start, declared, declared); got != keep {
+		if got := u.judge(start, declared, declared); got != 1 {
 			t.Errorf("the same late ones raised it twice: %v", got)
 		}
 	})
@@ -40,16 +40,16 @@ func TestTuner(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct {
 			inForce, slowest time.Duration
-			want             verdict
+			want             float64
 		}{
-			{2 * declared, time.Second, lower},
-			{2 * declared, 61 * time.Second, keep}, // work takes that long
-			{declared, time.Second, keep},
+			{2 * declared, time.Second, lowerFactor},
+			{2 * declared, 61 * time.Second, 1}, // work takes that long
+			{declared, time.Second, 1},
 		} {
 			var u tuner
 			got := u.judge(start, c.inForce, declared)
 			for i := range cleanWindows {
-				if got != keep {
+				if got != 1 {
 					t.Fatalf("verdict %v after %d windows", got, i)
 				}
 				u.deleted(c.slowest)
@@ -70,7 +70,7 @@ func TestTuner(t *testing.T) {
 			if i == cleanWindows-1 {
 				u.late()
 			}
-			if got := u.judge(start.Add(time.Duration(i+1)*tuneWindow), 2*declared, declared); got != keep {
+			if got := u.judge(start.Add(time.Duration(i+1)*tuneWindow), 2*declared, declared); got != 1 {
 				t.Fatalf("verdict %v in window %d", got, i)
 			}
 		}

@@ -47,23 +47,19 @@ type breakers struct {
 
 	mu      sync.Mutex
 	all     map[string]*breaker
-	changed chan struct{}    // closed at every change, and replaced
-	trying  bool             // the one item of the half-open state is asked for or in progress
-	trial   *workqueue.Lease // that item, once it is received
+	changed chan struct{} // closed at every change, and replaced
+	trying  bool          // the one item of the half-open state is asked for or in progress
 }
 
 // breaker watches one dependency. All fields are guarded by breakers.mu.
 type breaker struct {
-	state    string
-	troubles int64
-	row      int             // troubles in a row
-	steps    map[string]bool // steps that met them
-	latest   time.Time
-	reason   string
-	since    time.Time // of state open or half-open
-	pause    time.Duration
-	retryAt  time.Time // when open
-	misled   bool      // the probe succeeded and the work did not: only an item can close the breaker
+	BreakerStats
+	row     int             // troubles in a row
+	steps   map[string]bool // steps that met them
+	latest  time.Time
+	pause   time.Duration
+	retryAt time.Time // when open
+	misled  bool      // the probe succeeded and the work did not: only an item can close the breaker
 }
 
 func newBreakers(o Options, log *slog.Logger) *breakers {
@@ -85,13 +81,13 @@ func (b *breakers) failed(dependency, step string, err error) {
 	if time.Since(k.latest) > forgetAfter {
 		k.forget()
 	}
-	k.troubles++
+	k.Failures++
 	k.row++
 	k.steps[step] = true
-	k.latest, k.reason = time.Now(), azstorage.Brief(err)
-	if k.state == BreakerHalfOpen || k.state == BreakerClosed && k.row >= opensAfter {
-		k.misled = k.misled || k.state == BreakerClosed && k.pause > 0
-		b.open(dependency, k)
+	k.latest, k.Reason = time.Now(), azstorage.Brief(err)
+	if k.State == BreakerHalfOpen || k.State == BreakerClosed && k.row >= opensAfter {
+		k.misled = k.misled || k.State == BreakerClosed && k.pause > 0
+		b.open(k)
 	}
 }
 
@@ -100,11 +96,11 @@ func (b *breakers) failed(dependency, step string, err error) {
 func (b *breakers) succeeded(step string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for dependency, k := range b.all {
-		if k.state == BreakerHalfOpen && k.steps[step] {
-			b.close(dependency, k)
+	for _, k := range b.all {
+		if k.State == BreakerHalfOpen && k.steps[step] {
+			b.close(k)
 		}
-		if k.state == BreakerClosed && k.steps[step] {
+		if k.State == BreakerClosed && k.steps[step] {
 			k.forget()
 		}
 	}
@@ -129,32 +125,20 @@ func (b *breakers) wait(ctx context.Context, steps []string) error {
 }
 
 // admit returns how many of the wanted items of these steps may be received, and a function
-// that must be called with what was received.
-func (b *breakers) admit(want int, steps []string) (n int, came func([]*workqueue.Lease)) {
+// to call when they are settled, or none came.
+func (b *breakers) admit(want int, steps []string) (n int, settled func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n = min(want, b.limit(steps))
 	if n == 0 || !b.tries(steps) {
-		return n, func([]*workqueue.Lease) {}
+		return n, func() {}
 	}
 	b.trying = true
-	return n, func(leases []*workqueue.Lease) {
+	return n, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if len(leases) == 0 {
-			b.endTrial()
-			return
-		}
-		b.trial = leases[0]
-	}
-}
-
-// ended notes that a received item is settled.
-func (b *breakers) ended(lease *workqueue.Lease) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.trial == lease {
-		b.endTrial()
+		b.trying = false
+		b.announce()
 	}
 }
 
@@ -166,9 +150,9 @@ func (b *breakers) run(ctx context.Context) {
 		var due []string
 		for dependency, k := range b.all {
 			switch {
-			case k.state != BreakerOpen:
+			case k.State != BreakerOpen:
 			case time.Now().Before(k.retryAt):
-				next = earliest(next, k.retryAt)
+				next = slices.MinFunc([]time.Time{next, k.retryAt}, time.Time.Compare)
 			default:
 				due = append(due, dependency)
 			}
@@ -197,13 +181,13 @@ func (b *breakers) retry(ctx context.Context, dependency string) {
 	k := b.find(dependency)
 	switch {
 	case err != nil:
-		k.latest, k.reason = time.Now(), azstorage.Brief(err)
-		b.open(dependency, k)
+		k.latest, k.Reason = time.Now(), azstorage.Brief(err)
+		b.open(k)
 	case b.probes[dependency] == nil || k.misled:
-		k.state = BreakerHalfOpen
+		k.State = BreakerHalfOpen
 		b.announce()
 	default:
-		b.close(dependency, k)
+		b.close(k)
 	}
 }
 
@@ -238,18 +222,18 @@ func (b *breakers) check(ctx context.Context) (dependency string, err error) {
 func (b *breakers) find(dependency string) *breaker {
 	k := b.all[dependency]
 	if k == nil {
-		k = &breaker{state: BreakerClosed, steps: map[string]bool{}}
+		k = &breaker{BreakerStats: BreakerStats{Dependency: dependency, State: BreakerClosed}, steps: map[string]bool{}}
 		b.all[dependency] = k
 	}
 	return k
 }
 
-func (b *breakers) open(dependency string, k *breaker) {
-	if k.state == BreakerClosed {
-		k.since = time.Now()
-		b.log.Warn("trouble: no more items are received", "dependency", dependency, "error", k.reason)
+func (b *breakers) open(k *breaker) {
+	if k.State == BreakerClosed {
+		k.Since = time.Now()
+		b.log.Warn("trouble: no more items are received", "dependency", k.Dependency, "error", k.Reason)
 	}
-	k.state = BreakerOpen
+	k.State = BreakerOpen
 	k.pause = min(max(2*k.pause, b.pause), b.maxPause)
 	k.retryAt = time.Now().Add(spread(k.pause))
 	b.announce()
@@ -257,9 +241,9 @@ func (b *breakers) open(dependency string, k *breaker) {
 
 // close lets items be received again. Until an item of a step that met the trouble is
 // done, one more trouble opens the breaker at once and for longer.
-func (b *breakers) close(dependency string, k *breaker) {
-	k.state, k.row = BreakerClosed, opensAfter-1
-	b.log.Info("trouble is over: items are received", "dependency", dependency, "lasted", time.Since(k.since).Round(time.Millisecond))
+func (b *breakers) close(k *breaker) {
+	k.State, k.row = BreakerClosed, opensAfter-1
+	b.log.Info("trouble is over: items are received", "dependency", k.Dependency, "lasted", time.Since(k.Since).Round(time.Millisecond))
 	b.announce()
 }
 
@@ -273,7 +257,7 @@ func (k *breaker) forget() {
 func (b *breakers) limit(steps []string) int {
 	tries := b.tries(steps)
 	for dependency, k := range b.all {
-		if k.state == BreakerOpen && (b.probes[dependency] != nil || k.met(steps)) || tries && b.trying {
+		if k.State == BreakerOpen && (b.probes[dependency] != nil || k.met(steps)) || tries && b.trying {
 			return 0
 		}
 	}
@@ -292,16 +276,11 @@ func (k *breaker) met(steps []string) bool {
 // finds out whether its dependency works again.
 func (b *breakers) tries(steps []string) bool {
 	for _, k := range b.all {
-		if k.state == BreakerHalfOpen && k.met(steps) {
+		if k.State == BreakerHalfOpen && k.met(steps) {
 			return true
 		}
 	}
 	return false
-}
-
-func (b *breakers) endTrial() {
-	b.trying, b.trial = false, nil
-	b.announce()
 }
 
 func (b *breakers) announce() {
@@ -323,28 +302,20 @@ func (b *breakers) stats() []BreakerStats {
 	defer b.mu.Unlock()
 	var list []BreakerStats
 	for _, dependency := range slices.Sorted(maps.Keys(b.all)) {
-		k := b.all[dependency]
-		s := BreakerStats{Dependency: dependency, State: k.state, Failures: k.troubles}
-		if k.state != BreakerClosed {
-			s.Since, s.Reason = k.since, k.reason
+		s := b.all[dependency].BreakerStats
+		if s.State == BreakerClosed {
+			s.Since, s.Reason = time.Time{}, ""
 		}
 		list = append(list, s)
 	}
 	return list
 }
 
-// DependencyError says why a worker receives nothing.
-type DependencyError struct{ BreakerStats }
-
-func (e *DependencyError) Error() string {
-	return fmt.Sprintf("trouble with %s since %s: %s", e.Dependency, e.Since.UTC().Format(time.RFC3339), e.Reason)
-}
-
-// Ready returns a [DependencyError] while a breaker is open.
+// Ready returns an error that says why the worker receives nothing, while a breaker is open.
 func (c *Consumer) Ready() error {
 	for _, s := range c.breakers.stats() {
 		if s.State == BreakerOpen {
-			return &DependencyError{s}
+			return fmt.Errorf("trouble with %s since %s: %s", s.Dependency, s.Since.UTC().Format(time.RFC3339), s.Reason)
 		}
 	}
 	return nil

@@ -112,7 +112,7 @@ func (c *Consumer) keepRefreshing(ctx context.Context) {
 func (c *Consumer) refresh(ctx context.Context) {
 	for _, l := range c.pollers {
 		if l.sleeping() {
-			l.count.length.Store(0)
+			l.count(func(s *QueueStats) { s.Length = 0 })
 			continue
 		}
 		paused := l.queue.Policy().Paused
@@ -135,14 +135,11 @@ func (c *Consumer) refresh(ctx context.Context) {
 func refreshPoller(ctx context.Context, l *queuePoller) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	state, err := l.queue.Length(ctx)
-	if workqueue.IsMissing(err) {
-		err = l.queue.Create(ctx)
-	}
+	state, err := l.queue.Refresh(ctx)
 	if err != nil {
 		return err
 	}
-	l.count.length.Store(state.Length)
+	l.count(func(s *QueueStats) { s.Length = state.Length })
 	if state.Length > 0 {
 		l.found() // also when every slot is taken for minutes and nothing is received
 	}

@@ -122,7 +122,7 @@ func TestOnlyFreeSlotsReceive(t *testing.T) {
 	}
 	running := c.Stats().Running
 	if len(running) != 2 || running[0].Queue != jobs || running[0].Step != step || running[0].Deadline.Before(time.Now()) || running[0].Attempt != 1 ||
-		running[0].Dequeues != 1 || running[0].Visibility != 30*time.Second || time.Since(running[0].Inserted) > time.Minute {
+		running[0].DequeueCount != 1 || running[0].Visibility != 30*time.Second || time.Since(running[0].Inserted) > time.Minute {
 		t.Errorf("running: %+v", running)
 	}
 	close(release)
@@ -665,7 +665,7 @@ func TestPermanentAndMalformedArePoisonAtOnce(t *testing.T) {
 	list := poisoned(t, qs, 2)
 	drain()
 	slices.SortFunc(list, func(a, b workqueue.Poisoned) int { return strings.Compare(a.ItemID, b.ItemID) })
-	if list[0].Text != "rubbish" || !strings.Contains(list[0].Reason, "not a work item") {
+	if string(list[0].Text) != "rubbish" || !strings.Contains(list[0].Reason, "not a work item") {
 		t.Errorf("malformed: %+v", list[0])
 	}
 	if list[1].ItemID != "x" || list[1].Failures != 1 || list[1].Reason != "wrapped: not a video" || len(h.IDs()) != 1 {

@@ -35,7 +35,7 @@ func Handle[T any](work func(ctx context.Context, job *Job, data T) error) Handl
 	return HandlerFunc(func(ctx context.Context, job *Job) error {
 		data, err := workitem.DecodeData[T](job.Item)
 		if err != nil {
-			return workqueue.Permanent(err)
+			return err
 		}
 		return work(ctx, job, data)
 	})
@@ -52,13 +52,10 @@ type Exhausted interface {
 
 // Job is one delivery of an item to a handler.
 type Job struct {
-	Item         workitem.Item
-	Queue        string // without the prefix of the account; of a lane, its own name
-	Base         string // the same without the lane: what the queue is called where it is declared
-	MessageID    string
-	DequeueCount int64
-	Inserted     time.Time // when the message was sent, by this machine's clock
-	Received     time.Time
+	workqueue.Delivery
+	Item  workitem.Item
+	Queue string // without the prefix of the account; of a lane, its own name
+	Base  string // the same without the lane: what the queue is called where it is declared
 
 	moved    atomic.Int64 // Unix nanoseconds of the latest Progress
 	renewals atomic.Int64

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/workitem"
@@ -27,101 +28,91 @@ type owner struct {
 
 // work works on one message until it is settled.
 func (c *Consumer) work(draining context.Context, l *queuePoller, lease *workqueue.Lease) {
-	o := &owner{c: c, poller: l, lease: lease, job: &Job{
-		Queue: l.queue.Name(), Base: l.queue.Spec().Base(), MessageID: lease.MessageID(), DequeueCount: lease.DequeueCount(),
-		Inserted: lease.Inserted(), Received: lease.Received(),
-	}}
-	defer c.breakers.ended(lease)
+	o := &owner{c: c, poller: l, lease: lease, job: &Job{Delivery: lease.Delivery, Queue: l.queue.Name(), Base: l.queue.Spec().Base()}}
 	ctx := context.WithoutCancel(draining) // a drain must not cut off the settling; guard tells the handler
 	if draining.Err() != nil {
-		o.settleWithin(ctx, func(ctx context.Context) { o.interrupt(ctx, 0, "draining") })
+		o.settleWithin(ctx, func(ctx context.Context) { o.interrupt(ctx, "draining") })
 		return
 	}
-	if !o.admit(ctx) {
-		return
+	var cause error
+	end := func(error) {}
+	err := o.admit(ctx)
+	if err == nil {
+		o.job.Progress() // the start counts as progress
+		c.owners.Store(o, nil)
+		defer c.owners.Delete(o)
+		ctx, end = o.span(ctx)
+		err, cause = o.handle(ctx, draining.Done())
 	}
-	o.job.Progress() // the start counts as progress
-	c.owners.Store(o, nil)
-	defer c.owners.Delete(o)
-
-	ctx, end := o.span(ctx)
-	jobCtx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	err := o.guard(draining.Done(), cancel, start(jobCtx, func(ctx context.Context) error { return o.handler.Handle(ctx, o.job) }))
-	o.settleWithin(ctx, func(ctx context.Context) { o.settle(ctx, err, context.Cause(jobCtx)) })
+	o.settleWithin(ctx, func(ctx context.Context) { o.settle(ctx, err, cause) })
 	end(err)
 }
 
-// admit reads the item and reports whether its handler is to be called. If not, the
-// message is settled here.
-func (o *owner) admit(ctx context.Context) (ok bool) {
-	item, err := o.open(ctx)
-	o.job.Item = item
-	o.settleWithin(ctx, func(ctx context.Context) {
-		unexplained := item.Unexplained(o.lease.DequeueCount())
-		dependency, trouble := workqueue.AsDependencyError(err)
-		switch {
-		case errors.Is(err, workitem.ErrNewerVersion), err == nil && o.handler == nil:
-			o.deferToNewer(ctx) // a rolling deployment: a newer worker knows the step (Q6)
-		case errors.Is(err, workitem.ErrMalformed):
-			o.moveToPoison(ctx, err, nil)
-		case trouble:
-			o.releaseForDependency(ctx, dependency, err)
-		case errors.As(err, new(*PanicError)), errors.Is(err, errHangs):
-			o.fail(ctx, err)
-		case err != nil:
-			o.interrupt(ctx, o.c.options.retryDelay(1), err.Error())
-		case item.Failures >= o.maxFailures():
-			// An earlier poisoning was interrupted.
-			o.moveToPoison(ctx, errors.New(cmp.Or(item.LastError, "all attempts failed, and the message had no room for why")), nil)
-		case unexplained >= o.c.options.MaxUnexplained/2:
-			ok = o.noteStart(ctx, unexplained)
-		default:
-			ok = true
-		}
-	})
-	return ok
+// handle calls the handler and returns its error, and why its context was cancelled.
+func (o *owner) handle(ctx context.Context, draining <-chan struct{}) (err, cause error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err = o.guard(draining, cancel, start(ctx, func(ctx context.Context) error { return o.handler.Handle(ctx, o.job) }))
+	o.blame("handler", err)
+	return err, context.Cause(ctx)
+}
+
+// admit reads the item and returns nil if its handler is to be called, and otherwise why not.
+func (o *owner) admit(ctx context.Context) (err error) {
+	o.job.Item, err = o.open(ctx)
+	if err != nil {
+		return err
+	}
+	if o.job.Item.Failures >= o.maxFailures() { // an earlier poisoning was interrupted
+		return workqueue.Permanent(errors.New(cmp.Or(o.job.Item.LastError, "all attempts failed, and the message had no room for why")))
+	}
+	if unexplained := o.job.Item.Unexplained(o.job.DequeueCount); unexplained >= o.c.options.MaxUnexplained/2 {
+		o.settleWithin(ctx, func(ctx context.Context) { err = o.noteStart(ctx, unexplained) })
+	}
+	return err
 }
 
 // noteStart decides about an item whose deliveries end without a record. It may kill its
 // workers, or the replies that brought it were lost and no worker has seen it. So from here on
 // the message says of each attempt that it began, before it begins.
-func (o *owner) noteStart(ctx context.Context, unexplained int) (ok bool) {
+func (o *owner) noteStart(ctx context.Context, unexplained int) error {
 	most := o.c.options.MaxUnexplained
 	start := func(i *workitem.Item) { i.Starts++ }
 	hasRoom := o.lease.HasRoom(start)
 	switch {
 	case o.job.Item.Starts >= most-most/2, !hasRoom && unexplained >= most:
-		o.poller.count.crashLoops.Add(1)
-		o.moveToPoison(ctx, fmt.Errorf("crash loop: %d deliveries ended without a word", unexplained), nil)
-		return false
+		o.poller.count(func(s *QueueStats) { s.CrashLoops++ })
+		return workqueue.Permanent(fmt.Errorf("crash loop: %d deliveries ended without a word", unexplained))
 	case !hasRoom:
-		return true
+		return nil
 	}
-	if err := o.lease.Note(ctx, start); err != nil {
-		o.poller.count.renewErrors.Add(1)
+	err := o.lease.Note(ctx, start)
+	if err != nil {
+		o.ended = true
+		o.poller.count(func(s *QueueStats) { s.RenewErrors++ })
 		o.log().Warn("cannot note that an attempt begins: the message comes when its visibility ends", "error", err)
-		return false
 	}
-	o.noted = true
-	return true
+	o.noted = err == nil
+	return err
 }
 
-// open reads the item and finds its handler, if this worker has one for its step and
-// version. Data in a claim check takes a request.
+// open reads the item and finds its handler. Data in a claim check takes a request. An item
+// of a step or version that this worker does not know is for a newer one: a rolling
+// deployment (paper row Q6).
 func (o *owner) open(ctx context.Context) (workitem.Item, error) {
 	item, err := o.lease.Item()
-	if err != nil || item.Version > o.c.options.Version {
+	if err != nil {
 		return item, err
 	}
-	if o.handler = o.c.options.Handlers[item.Step]; o.handler == nil {
-		return item, nil
+	handler := o.c.options.Handlers[item.Step]
+	if handler == nil || item.Version > o.c.options.Version {
+		return item, fmt.Errorf("%w: %s", workitem.ErrNewerVersion, item.Type())
 	}
+	o.handler = handler
 	ctx, cancel := context.WithDeadline(ctx, o.stopAt())
 	defer cancel()
 	opened := item
-	err = o.callHook(ctx, "Spec.ClaimPrefix", func(ctx context.Context) error {
-		var err error
+	err = o.callHook(ctx, "Spec.ClaimPrefix", func(ctx context.Context) (err error) {
 		opened, err = o.lease.Open(ctx)
 		return err
 	})
@@ -163,13 +154,13 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 		case stopped:
 			// The drain does not wait for a slow handler. Another worker may begin the
 			// step while it runs, which does no harm: only one of them can commit.
-			o.settleWithin(context.Background(), func(ctx context.Context) { o.interrupt(ctx, 0, "draining") })
+			o.settleWithin(context.Background(), func(ctx context.Context) { o.interrupt(ctx, "draining") })
 		case !now.Before(o.stopAt()):
 			// Before the stall, because a lease that ends costs the item nothing.
-			o.poller.count.leasesEnding.Add(1)
+			o.poller.count(func(s *QueueStats) { s.LeasesEnding++ })
 			stop(workqueue.ErrLeaseEnding)
 		case !now.Before(o.stallAt()):
-			o.poller.count.stalled.Add(1)
+			o.poller.count(func(s *QueueStats) { s.Stalled++ })
 			stop(workqueue.ErrStalled)
 		case !now.Before(renewAt):
 			renewAt = o.renew(stop)
@@ -181,7 +172,7 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 // due, and after a quarter of StallAfter at most, because stoodStill measures how late a
 // look is.
 func (o *owner) nextLook(renewAt time.Time) time.Time {
-	return earliest(time.Now().Add(o.c.options.StallAfter/4), o.stallAt(), renewAt, o.stopAt())
+	return slices.MinFunc([]time.Time{time.Now().Add(o.c.options.StallAfter / 4), o.stallAt(), renewAt, o.stopAt()}, time.Time.Compare)
 }
 
 // stoodStill reports whether a look that was due came so late that the whole process must
@@ -198,11 +189,11 @@ func (o *owner) renew(stop func(error)) time.Time {
 	err := o.lease.Renew(ctx)
 	switch {
 	case err == nil:
-		o.poller.count.renewals.Add(1)
+		o.poller.count(func(s *QueueStats) { s.Renewals++ })
 		o.job.renewals.Add(1)
 		return time.Now().Add(o.renewEvery())
 	case errors.Is(err, workqueue.ErrLeaseLost):
-		o.poller.count.staleRenewals.Add(1)
+		o.poller.count(func(s *QueueStats) { s.StaleRenewals++ })
 		o.ended = true
 		o.log().Info("lease lost, stopping", "error", err)
 		stop(workqueue.ErrLeaseLost)
@@ -210,23 +201,23 @@ func (o *owner) renew(stop func(error)) time.Time {
 	case errors.Is(err, workqueue.ErrReceiptLost):
 		// No other worker gets the message before the deadline, which Renew has
 		// corrected. The handler may go on until then.
-		o.poller.count.receiptsLost.Add(1)
+		o.poller.count(func(s *QueueStats) { s.ReceiptsLost++ })
 		o.log().Info("receipt lost, finishing what fits", "error", err)
 		return o.lease.Deadline()
 	default:
-		o.poller.count.renewErrors.Add(1)
+		o.poller.count(func(s *QueueStats) { s.RenewErrors++ })
 		o.log().Warn("cannot renew", "error", err)
-		return time.Now().Add(spread(o.lease.Visibility() / 20))
+		return time.Now().Add(spread(o.lease.Visibility / 20))
 	}
 }
 
 // renewEvery is a third of the visibility, so that two renewals may fail.
 func (o *owner) renewEvery() time.Duration {
-	return time.Duration(float64(o.lease.Visibility()) / 3 * (0.9 + 0.2*rand.Float64()))
+	return time.Duration(float64(o.lease.Visibility) / 3 * (0.9 + 0.2*rand.Float64()))
 }
 
 // stopAt is when the handler is stopped unless the lease is renewed (paper row Q16c).
-func (o *owner) stopAt() time.Time { return o.lease.Deadline().Add(-margin(o.lease.Visibility())) }
+func (o *owner) stopAt() time.Time { return o.lease.Deadline().Add(-margin(o.lease.Visibility)) }
 
 // margin is the time between the stop of the handler and the end of the lease: a
 // tenth of the visibility timeout, at least 5 s, at most a quarter of the timeout.
@@ -235,12 +226,3 @@ func margin(visibility time.Duration) time.Duration {
 }
 
 func (o *owner) stallAt() time.Time { return o.job.lastMoved().Add(o.c.options.StallAfter) }
-
-func earliest(first time.Time, others ...time.Time) time.Time {
-	for _, t := range others {
-		if t.Before(first) {
-			first = t
-		}
-	}
-	return first
-}

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,8 +31,10 @@ type queuePoller struct {
 	pool  *pool
 	state *queueState
 	wake  chan struct{} // holds at most one wake-up
-	count counters
 	lanes *lanes
+
+	mu      sync.Mutex
+	counted QueueStats
 }
 
 // lanes are the pollers of all queues that have lanes. A message in one wakes the others.
@@ -123,11 +126,12 @@ func (c *Consumer) poll(ctx context.Context, l *queuePoller) {
 		if err != nil {
 			return
 		}
-		leases, err := c.receive(ctx, l, slots.got)
+		leases, settled, err := c.receive(ctx, l, slots.got)
 		l.pool.unused(slots, slots.got-len(leases))
 		for _, lease := range leases {
 			c.running.Go(func() {
 				c.work(ctx, l, lease)
+				settled()
 				l.pool.done(slots, time.Since(slots.since))
 			})
 		}
@@ -135,13 +139,8 @@ func (c *Consumer) poll(ctx context.Context, l *queuePoller) {
 		switch {
 		case err != nil:
 			want = 1
-			l.count.receiveErrors.Add(1)
+			l.count(func(s *QueueStats) { s.ReceiveErrors++ })
 			c.log.Warn("cannot receive", "queue", spec.Name, "error", err)
-			if workqueue.IsMissing(err) {
-				if err := l.queue.Create(ctx); err != nil {
-					c.log.Warn("cannot create the queue that is missing", "queue", spec.Name, "error", err)
-				}
-			}
 			idle = min(2*idle, spec.MaxIdlePoll)
 			l.wait(ctx, spread(idle))
 		case len(leases) > 0:
@@ -149,11 +148,11 @@ func (c *Consumer) poll(ctx context.Context, l *queuePoller) {
 			if len(leases) == slots.got { // there may be more
 				want = workqueue.MaxBatch
 			}
-			l.count.received.Add(int64(len(leases)))
+			l.count(func(s *QueueStats) { s.Received += int64(len(leases)) })
 			l.found()
 		default:
 			want = 1
-			l.count.emptyPolls.Add(1)
+			l.count(func(s *QueueStats) { s.EmptyPolls++ })
 			longest := l.longestIdle()
 			if l.wait(ctx, min(spread(idle), longest)) {
 				idle = firstIdlePoll
@@ -175,7 +174,7 @@ func (l *queuePoller) longestIdle() time.Duration {
 	if l.queue.Spec().Lane() > 0 && !l.lanes.side.awake() {
 		longest = min(dozing*longest, AsleepPoll)
 	}
-	if l.count.length.Load() > 0 {
+	if l.stats().Length > 0 {
 		longest = min(longest, time.Second)
 	}
 	return longest
@@ -186,26 +185,28 @@ const receiving = "receive"
 
 // receive goes on when ctx ends, because a request that is cut off may have hidden
 // messages that no worker knows. Messages that come after the drain began are released.
-func (c *Consumer) receive(ctx context.Context, l *queuePoller, slots int) (leases []*workqueue.Lease, err error) {
+// settled is to be called for each lease.
+func (c *Consumer) receive(ctx context.Context, l *queuePoller, slots int) (leases []*workqueue.Lease, settled func(), err error) {
 	if l.queue.Policy().Paused { // perhaps since the poller waited for its slots
-		return nil, nil
+		return nil, nil, nil
 	}
-	slots, came := c.breakers.admit(slots, l.queue.Spec().Steps)
+	slots, settled = c.breakers.admit(slots, l.queue.Spec().Steps)
 	if slots == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	defer func() {
-		came(leases)
-		if dependency, trouble := workqueue.AsDependencyError(err); trouble {
-			c.breakers.failed(dependency, receiving, err)
-		} else if err == nil {
-			c.breakers.succeeded(receiving)
-		}
-	}()
 	patience := min(max(l.queue.Visibility()/4, time.Second), 10*time.Second)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	return l.queue.Receive(ctx, slots)
+	leases, err = l.queue.Receive(ctx, slots)
+	if len(leases) == 0 {
+		settled()
+	}
+	if dependency, trouble := workqueue.AsDependencyError(err); trouble {
+		c.breakers.failed(dependency, receiving, err)
+	} else if err == nil {
+		c.breakers.succeeded(receiving)
+	}
+	return leases, settled, err
 }
 
 // wait sleeps for d and reports whether a wake-up cut it short.

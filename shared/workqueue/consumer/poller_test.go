@@ -54,11 +54,11 @@ func TestLanesDozeAndSleep(t *testing.T) {
 		first.found()
 		time.Sleep(2 * time.Second)
 		expect("nothing in other lanes than 0 for a minute", time.Second, doze, false)
-		third.count.length.Store(1)
+		third.count(func(s *QueueStats) { s.Length = 1 })
 		if d := third.longestIdle(); d != time.Second {
 			t.Errorf("a lane with a hidden message is polled every %v, want 1 s", d)
 		}
-		third.count.length.Store(0)
+		third.count(func(s *QueueStats) { s.Length = 0 })
 		time.Sleep(laneAwake)
 		expect("nothing at all for a minute", time.Second, AsleepPoll, false)
 		third.found()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/cutroom/cutroom/shared/workitem"
@@ -26,11 +25,6 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	if o.ended {
 		return
 	}
-	var panicked *PanicError
-	if errors.As(err, &panicked) {
-		o.poller.count.panics.Add(1)
-		o.log().Error("handler panicked", "panic", panicked.Value, "stack", string(panicked.Stack))
-	}
 	delay, snoozed := workqueue.AsSnooze(err)
 	dependency, trouble := workqueue.AsDependencyError(err)
 	stalled := errors.Is(cause, workqueue.ErrStalled)
@@ -42,7 +36,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	}
 	switch {
 	case err == nil:
-		o.complete(ctx, &o.poller.count.completed)
+		o.complete(ctx, func(s *QueueStats) { s.Completed++; s.Worked += time.Since(o.job.Received) })
 	case stalled && trouble:
 		o.releaseForDependency(ctx, dependency, err)
 	case stalled:
@@ -50,16 +44,20 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	case cause != nil:
 		// We interrupted the handler, and its error may be a consequence of that: the
 		// output of a killed child process looks like a broken file.
-		o.interrupt(ctx, 0, cause.Error())
+		o.interrupt(ctx, cause.Error())
 	case errors.Is(err, workqueue.ErrLeaseLost):
-		o.abandon()
+		// Another delivery of the item owns the work (paper row Q17). If the message is still
+		// ours it is delivered once more, and its handler finds the work done.
+		o.poller.count(func(s *QueueStats) { s.Superseded++ })
+	case errors.Is(err, workitem.ErrNewerVersion):
+		o.deferToNewer(ctx)
 	case workqueue.IsUnwanted(err):
 		o.log().Warn("deleted without being done", "why", err)
-		o.complete(ctx, &o.poller.count.unwanted)
+		o.complete(ctx, unwanted)
 	case snoozed:
 		o.snooze(ctx, delay, err)
-	case workqueue.IsPermanent(err):
-		o.moveToPoison(ctx, err, o.failure(err))
+	case workqueue.IsPermanent(err), errors.Is(err, workitem.ErrMalformed):
+		o.moveToPoison(ctx, err)
 	case trouble:
 		o.releaseForDependency(ctx, dependency, err)
 	default:
@@ -67,53 +65,44 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	}
 }
 
-// abandon leaves the message alone: the handler found that another delivery of the item
-// owns the work (paper row Q17). If the message is still ours it is delivered once
-// more, and its handler finds the work done.
-func (o *owner) abandon() {
-	o.ended = true
-	o.poller.count.superseded.Add(1)
-}
-
 // complete deletes the message and counts it. The work is committed or unwanted. If
 // the message cannot be deleted, its next delivery finds that.
-func (o *owner) complete(ctx context.Context, count *atomic.Int64) {
-	if o.remove(ctx, count) {
+func (o *owner) complete(ctx context.Context, counted func(*QueueStats)) {
+	if o.remove(ctx, counted) {
 		o.c.breakers.succeeded(o.job.Item.Step)
 	}
 }
 
 // remove is complete for an item whose attempts did not succeed.
-func (o *owner) remove(ctx context.Context, count *atomic.Int64) (removed bool) {
+func (o *owner) remove(ctx context.Context, counted func(*QueueStats)) (removed bool) {
 	err := o.lease.Complete(ctx)
 	switch {
 	case err == nil:
-		if count == &o.poller.count.completed {
-			o.poller.count.worked.Add(int64(time.Since(o.job.Received)))
-		}
-		count.Add(1)
+		o.poller.count(counted)
 		return true
 	case errors.Is(err, workqueue.ErrLeaseLost):
-		o.poller.count.staleDeletes.Add(1)
+		o.poller.count(func(s *QueueStats) { s.StaleDeletes++ })
 		o.log().Info("done, but the message had become visible to others")
 	default:
-		o.poller.count.settleErrors.Add(1)
+		o.poller.count(func(s *QueueStats) { s.SettleErrors++ })
 		o.log().Warn("done, but not deleted: the message will come once more", "error", err)
 	}
 	return false
 }
 
+func unwanted(s *QueueStats) { s.Unwanted++ }
+
 // fail records a failed attempt and retries the item, or poisons it when that was its
 // last attempt.
 func (o *owner) fail(ctx context.Context, err error) {
 	failures := o.job.Item.Failures + 1
-	o.poller.count.failed.Add(1)
+	o.poller.count(func(s *QueueStats) { s.Failed++ })
 	if failures >= o.maxFailures() {
-		o.moveToPoison(ctx, err, o.failure(err))
+		o.moveToPoison(ctx, err)
 		return
 	}
 	if !o.lease.HasRoom(o.failure(err)) {
-		o.moveToPoison(ctx, fmt.Errorf("no second attempt, for the message has no room to count it: %w", err), nil)
+		o.moveToPoison(ctx, fmt.Errorf("no second attempt, for the message has no room to count it: %w", err))
 		return
 	}
 	delay, told := workqueue.AsRetryAfter(err)
@@ -126,15 +115,15 @@ func (o *owner) fail(ctx context.Context, err error) {
 
 // moveToPoison makes the item poison. First its handler records that the work failed: a crash
 // between the two repeats both, and with the other order the record could be missing.
-func (o *owner) moveToPoison(ctx context.Context, cause error, record func(*workitem.Item)) {
-	if time.Until(o.lease.Deadline()) < o.lease.Visibility()/2 {
+func (o *owner) moveToPoison(ctx context.Context, cause error) {
+	if time.Until(o.lease.Deadline()) < o.lease.Visibility/2 {
 		_ = o.lease.Renew(ctx) // several requests follow; without the renewal they may still succeed
 	}
 	if hears, ok := o.handler.(Exhausted); ok {
 		err := o.exhausted(ctx, hears, cause)
 		if workqueue.IsUnwanted(err) {
 			o.log().Warn("deleted without being done", "why", err, "cause", cause)
-			o.remove(ctx, &o.poller.count.unwanted)
+			o.remove(ctx, unwanted)
 			return
 		}
 		if err != nil {
@@ -142,19 +131,19 @@ func (o *owner) moveToPoison(ctx context.Context, cause error, record func(*work
 			if dependency, trouble := workqueue.AsDependencyError(err); trouble {
 				o.c.breakers.failed(dependency, o.job.Item.Step, err)
 			}
-			o.release(ctx, o.c.options.retryDelay(o.job.Item.Failures+1), record)
+			o.release(ctx, o.c.options.retryDelay(o.job.Item.Failures+1), o.failure(cause))
 			return
 		}
 	}
-	err := o.lease.Poison(ctx, cause.Error(), record)
+	err := o.lease.Poison(ctx, cause.Error(), o.failure(cause))
 	switch {
 	case err == nil:
-		o.poller.count.poisoned.Add(1)
+		o.poller.count(func(s *QueueStats) { s.Poisoned++ })
 		o.log().Error("item is poison", "cause", cause)
 	case errors.Is(err, workqueue.ErrLeaseLost):
-		o.poller.count.staleDeletes.Add(1)
+		o.poller.count(func(s *QueueStats) { s.StaleDeletes++ })
 	default:
-		o.poller.count.settleErrors.Add(1)
+		o.poller.count(func(s *QueueStats) { s.SettleErrors++ })
 		o.log().Error("cannot put poison aside: it will come again", "cause", cause, "error", err)
 	}
 }
@@ -169,25 +158,30 @@ func (o *owner) exhausted(ctx context.Context, hears Exhausted, cause error) err
 // callHook calls a hook, and counts and logs what it must not do.
 func (o *owner) callHook(ctx context.Context, name string, call func(context.Context) error) error {
 	err := callHook(ctx, call)
-	var panicked *PanicError
-	switch {
-	case errors.As(err, &panicked):
-		o.poller.count.panics.Add(1)
-		o.log().Error("a hook panicked", "hook", name, "panic", panicked.Value, "stack", string(panicked.Stack))
-	case errors.Is(err, errHangs):
-		o.poller.count.hooksHung.Add(1)
-		o.log().Error("a hook hangs", "hook", name)
-	}
+	o.blame(name, err)
 	return err
 }
 
-// interrupt releases the message: visible to others after delay. It costs the item no
+// blame counts and logs what the code of the user must not do.
+func (o *owner) blame(name string, err error) {
+	var panicked *PanicError
+	switch {
+	case errors.As(err, &panicked):
+		o.poller.count(func(s *QueueStats) { s.Panics++ })
+		o.log().Error("panic", "in", name, "panic", panicked.Value, "stack", string(panicked.Stack))
+	case errors.Is(err, errHangs):
+		o.poller.count(func(s *QueueStats) { s.HooksHung++ })
+		o.log().Error("a hook hangs", "hook", name)
+	}
+}
+
+// interrupt releases the message: visible to others at once. It costs the item no
 // attempt, because the interruption is not its fault.
-func (o *owner) interrupt(ctx context.Context, delay time.Duration, why string) {
+func (o *owner) interrupt(ctx context.Context, why string) {
 	o.ended = true
-	o.poller.count.released.Add(1)
+	o.poller.count(func(s *QueueStats) { s.Released++ })
 	o.log().Info("given back", "why", why)
-	o.release(ctx, delay, func(i *workitem.Item) { i.Releases++ })
+	o.release(ctx, 0, func(i *workitem.Item) { i.Releases++ })
 }
 
 // often: an item that meets trouble with this many releases is logged as an error.
@@ -198,21 +192,20 @@ const often = 50
 // that meets a long outage at every worker of a large fleet. Only killed child
 // processes are bounded.
 func (o *owner) releaseForDependency(ctx context.Context, dependency string, err error) {
-	o.poller.count.troubled.Add(1)
+	o.poller.count(func(s *QueueStats) { s.Troubled++ })
 	o.c.breakers.failed(dependency, o.job.Item.Step, err)
 	item := o.job.Item
 	delay := o.c.options.dependencyDelay(item.Releases + 1)
 	if dependency == workqueue.Killed {
 		if kills := item.Kills + 1; kills >= o.c.options.MaxKills {
-			cause := &KilledError{Times: kills, Err: err}
-			o.moveToPoison(ctx, cause, o.failure(cause))
+			o.moveToPoison(ctx, &KilledError{Times: kills, Err: err})
 			return
 		}
 		delay = o.c.options.retryDelay(item.Kills + 1) // longer: perhaps another process uses the memory
 	}
 	level := slog.LevelWarn
 	if item.Releases+1 >= often {
-		o.poller.count.troubledOften.Add(1)
+		o.poller.count(func(s *QueueStats) { s.TroubledOften++ })
 		level = slog.LevelError
 	}
 	o.log().Log(ctx, level, "trouble, given back", "dependency", dependency, "releases", item.Releases+1, "retryIn", delay, "error", err)
@@ -226,14 +219,14 @@ func (o *owner) releaseForDependency(ctx context.Context, dependency string, err
 
 // snooze hides the message for delay, because the handler asked for it.
 func (o *owner) snooze(ctx context.Context, delay time.Duration, why error) {
-	o.poller.count.snoozed.Add(1)
+	o.poller.count(func(s *QueueStats) { s.Snoozed++ })
 	o.log().Debug("snoozed", "why", why)
 	o.release(ctx, delay, func(i *workitem.Item) { i.Snoozes++ })
 }
 
 // deferToNewer snoozes an item for workers that understand it.
 func (o *owner) deferToNewer(ctx context.Context) {
-	o.poller.count.putBack.Add(1)
+	o.poller.count(func(s *QueueStats) { s.PutBack++ })
 	delay := spread(o.c.options.DeferPause)
 	o.log().Info("not for this worker, put back", "version", o.job.Item.Version, "for", delay)
 	o.release(ctx, delay, func(i *workitem.Item) { i.Snoozes++ })
@@ -243,9 +236,7 @@ func (o *owner) deferToNewer(ctx context.Context) {
 // began has ended with a word.
 func (o *owner) release(ctx context.Context, delay time.Duration, record func(*workitem.Item)) {
 	err := o.lease.Release(ctx, delay, func(i *workitem.Item) {
-		if record != nil {
-			record(i)
-		}
+		record(i)
 		if o.noted {
 			i.Starts--
 		}
@@ -253,16 +244,21 @@ func (o *owner) release(ctx context.Context, delay time.Duration, record func(*w
 	switch {
 	case err == nil:
 	case errors.Is(err, workqueue.ErrLeaseLost):
-		o.poller.count.staleReleases.Add(1) // another worker has the message
+		o.poller.count(func(s *QueueStats) { s.StaleReleases++ }) // another worker has the message
 	default:
-		o.poller.count.settleErrors.Add(1)
+		o.poller.count(func(s *QueueStats) { s.SettleErrors++ })
 		o.log().Warn("cannot give back: the message comes when its visibility ends", "error", err)
 	}
 }
 
-// failure returns a function that writes err into the item's history.
+// failure returns a function that writes err into the item's history, unless the last attempt
+// that it had is there already.
 func (o *owner) failure(err error) func(*workitem.Item) {
-	return func(i *workitem.Item) { i.Fail(time.Now(), o.c.options.Worker, err) }
+	return func(i *workitem.Item) {
+		if i.Failures < o.maxFailures() {
+			i.Fail(time.Now(), o.c.options.Worker, err)
+		}
+	}
 }
 
 func (o *owner) maxFailures() int { return o.poller.queue.Spec().MaxFailures }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 // What an item costs for its span while nobody listens, as it is unless an endpoint is
@@ -11,7 +12,7 @@ import (
 //
 //	go test ./workqueue/consumer -run '^$' -bench SpanThatNobodyGets
 func BenchmarkSpanThatNobodyGets(b *testing.B) {
-	o := &owner{job: &Job{Queue: "jobs", MessageID: "m", DequeueCount: 1, Item: workitem.Item{
+	o := &owner{job: &Job{Queue: "jobs", Delivery: workqueue.Delivery{MessageID: "m", DequeueCount: 1}, Item: workitem.Item{
 		ID: "i", Step: "work", Subject: "s", Traceparent: "00-0102030405060708090a0b0c0d0e0f10-0102030405060708-01",
 	}}}
 	b.ReportAllocs()

@@ -3,20 +3,10 @@ package consumer
 import (
 	"cmp"
 	"slices"
-	"sync/atomic"
 	"time"
+
+	"github.com/cutroom/cutroom/shared/workqueue"
 )
-
-// counters count what happened to the messages of one queue in this process.
-type counters struct {
-	received, completed, unwanted, failed, poisoned, released, snoozed, putBack, troubled, troubledOften atomic.Int64
-
-	emptyPolls, receiveErrors, renewErrors, settleErrors                                   atomic.Int64
-	renewals, staleRenewals, staleDeletes, staleReleases                                   atomic.Int64
-	superseded, receiptsLost, leasesEnding, stalled, panics, hooksHung, crashLoops, length atomic.Int64
-
-	worked atomic.Int64 // nanoseconds, of completed items
-}
 
 // Stats is a snapshot of a consumer, for /ops/workers and for metrics.
 type Stats struct {
@@ -78,20 +68,16 @@ type QueueStats struct {
 
 // Running is an item in progress.
 type Running struct {
-	Queue     string    `json:"queue"`
-	Step      string    `json:"step"`
-	Subject   string    `json:"subject"`
-	Item      string    `json:"item"`
-	MessageID string    `json:"messageId"`
-	Attempt   int       `json:"attempt"`
-	Dequeues  int64     `json:"dequeueCount"` // deliveries of the message, this one included
-	Renewals  int64     `json:"renewals"`     // of the lease
-	Inserted  time.Time `json:"insertedAt"`   // when the message was sent, by this machine's clock
-	Since     time.Time `json:"since"`
-	Moved     time.Time `json:"moved"`    // latest progress
-	Deadline  time.Time `json:"deadline"` // of the lease
+	workqueue.Delivery
 
-	Visibility time.Duration `json:"visibility"` // what each renewal adds, nanoseconds
+	Queue    string    `json:"queue"`
+	Step     string    `json:"step"`
+	Subject  string    `json:"subject"`
+	Item     string    `json:"item"`
+	Attempt  int       `json:"attempt"`
+	Renewals int64     `json:"renewals"` // of the lease
+	Moved    time.Time `json:"moved"`    // latest progress
+	Deadline time.Time `json:"deadline"` // of the lease
 }
 
 // Stats returns a snapshot. It makes no request.
@@ -111,29 +97,29 @@ func (c *Consumer) runningItems() []Running {
 	for key := range c.owners.Range {
 		o := key.(*owner)
 		items = append(items, Running{
-			Queue: o.job.Queue, Step: o.job.Item.Step, Subject: o.job.Item.Subject, Item: o.job.Item.ID,
-			MessageID: o.job.MessageID, Attempt: o.job.Attempt(), Since: o.job.Received,
-			Dequeues: o.job.DequeueCount, Renewals: o.job.Renewals(), Inserted: o.job.Inserted,
-			Moved: o.job.lastMoved(), Deadline: o.lease.Deadline(), Visibility: o.lease.Visibility(),
+			Delivery: o.job.Delivery, Queue: o.job.Queue, Step: o.job.Item.Step, Subject: o.job.Item.Subject, Item: o.job.Item.ID,
+			Attempt: o.job.Attempt(), Renewals: o.job.Renewals(), Moved: o.job.lastMoved(), Deadline: o.lease.Deadline(),
 		})
 	}
 	slices.SortFunc(items, func(a, b Running) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.MessageID, b.MessageID))
+		return cmp.Or(a.Received.Compare(b.Received), cmp.Compare(a.MessageID, b.MessageID))
 	})
 	return items
 }
 
+// count changes the numbers of the queue.
+func (l *queuePoller) count(change func(*QueueStats)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(&l.counted)
+}
+
 func (l *queuePoller) stats() QueueStats {
-	n := &l.count
-	return QueueStats{
-		Queue: l.queue.Name(), Length: n.length.Load(), Visibility: l.queue.Visibility(), Paused: l.queue.Policy().Paused,
-		Received: n.received.Load(), Completed: n.completed.Load(), Unwanted: n.unwanted.Load(), Failed: n.failed.Load(), Poisoned: n.poisoned.Load(),
-		Released: n.released.Load(), Troubled: n.troubled.Load(), TroubledOften: n.troubledOften.Load(), Snoozed: n.snoozed.Load(), PutBack: n.putBack.Load(),
-		Worked: time.Duration(n.worked.Load()), EmptyPolls: n.emptyPolls.Load(), ReceiveErrors: n.receiveErrors.Load(), RenewErrors: n.renewErrors.Load(),
-		SettleErrors: n.settleErrors.Load(), Renewals: n.renewals.Load(), StaleRenewals: n.staleRenewals.Load(),
-		Superseded: n.superseded.Load(), StaleDeletes: n.staleDeletes.Load(), StaleReleases: n.staleReleases.Load(), ReceiptsLost: n.receiptsLost.Load(),
-		LeasesEnding: n.leasesEnding.Load(), Stalled: n.stalled.Load(), Panics: n.panics.Load(), HooksHung: n.hooksHung.Load(), CrashLoops: n.crashLoops.Load(),
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.counted
+	s.Queue, s.Visibility, s.Paused = l.queue.Name(), l.queue.Visibility(), l.queue.Policy().Paused
+	return s
 }
 
 // Queue returns the numbers of one queue, zero if it is not consumed.

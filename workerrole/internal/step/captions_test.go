@@ -55,7 +55,7 @@ func TestCaptionsOfALanguage(t *testing.T) {
 		if item.Step != workflow.StepCaptions {
 			t.Fatalf("%s was asked for", item.Step)
 		}
-		if err := runner.Handle(t.Context(), &consumer.Job{Item: item, DequeueCount: 1}); err != nil {
+		if err := runner.Handle(t.Context(), &consumer.Job{Item: item, Delivery: workqueue.Delivery{DequeueCount: 1}}); err != nil {
 			t.Fatal(err)
 		}
 		made, err := videos.Requested(t.Context(), key)

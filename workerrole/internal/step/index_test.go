@@ -62,7 +62,7 @@ func (w worker) runner(s pipeline.Step) *pipeline.Runner {
 }
 
 func (w worker) handle(ctx context.Context, item workitem.Item) error {
-	job := &consumer.Job{Item: item, DequeueCount: 1}
+	job := &consumer.Job{Item: item, Delivery: workqueue.Delivery{DequeueCount: 1}}
 	if item.Step == workflow.StepPurge {
 		return w.runner(w.purge).Handle(ctx, job)
 	}
