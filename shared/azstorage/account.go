@@ -18,8 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue/v2"
 )
 
-// Account is an open storage account. It is safe for concurrent use; one
-// process needs one.
+// Account is an open storage account. It is safe for concurrent use.
 type Account struct {
 	prefix  string
 	blobs   *service.Client

@@ -15,9 +15,7 @@ import (
 type RequestKind string
 
 // What is done. A message that is received, renewed or sent is a write; a list is a
-// query of rows, or of names. A read asks for one blob, row or property, whether its
-// content comes or not, and so does the lease of a blob, which the price list has among
-// "other" operations at the price of a read.
+// query of rows, or of names. The lease of a blob has the price of a read.
 const (
 	read   = "read"
 	write  = "write"
@@ -47,9 +45,8 @@ func kindOf(service Service, what string) RequestKind {
 	return RequestKind(string(service) + "." + what)
 }
 
-// Counter counts the requests below one context: what an account would be billed for.
-// Every try counts, also one that fails, for the service may have done the work. It is
-// safe for concurrent use.
+// Counter counts the requests below one context, every try: what an account would be billed
+// for. It is safe for concurrent use.
 type Counter struct {
 	outer *Counter
 	each  func() // nil, or called for every try

@@ -31,8 +31,7 @@ func (a *Account) Ensure(ctx context.Context, containers, queues, tables []strin
 		}
 	}
 	for _, base := range queues {
-		// The service answers 409 only when the metadata differ, and the
-		// metadata belong to workqueue: a queue that is there is right.
+		// The service answers 409 only when the metadata differ, which belong to workqueue.
 		if _, err := a.Queue(base).Create(ctx, nil); err != nil && !HasCode(err, queueerror.QueueAlreadyExists) {
 			errs = append(errs, fmt.Errorf("create queue %s: %w", a.Name(base), err))
 		}
@@ -46,12 +45,10 @@ func (a *Account) Ensure(ctx context.Context, containers, queues, tables []strin
 }
 
 // What a page needs to put a part of an upload with a signed URL (the valet key), and no
-// more: see webrole/web/src/parts.ts, which reads the status of the answer and none of its
-// headers.
+// more: see webrole/web/src/parts.ts.
 const (
 	corsMethods = "PUT"
 	corsAllowed = "content-md5,if-none-match,x-ms-blob-type,x-ms-version"
-	corsExposed = ""
 	corsMaxAge  = 3600 // seconds
 )
 
@@ -66,16 +63,12 @@ const (
 
 // EnsureCORS lets pages of these origins, such as "http://127.0.0.1:8080", call
 // the blob service with signed URLs. Rules that others made are kept. Of origins on
-// loopback that earlier calls added, only the newest stay: a role that takes a free
-// port has another one at every start. Safe to repeat; it writes only when something is
-// missing. The service takes five rules at most; a sixth is its error.
+// loopback only the newest stay: a role that takes a free port has another one at every start.
+// Safe to repeat; it writes only when something is missing.
 //
-// The service's properties have no ETag: reading them tells none, and setting them takes
-// no condition, so two writers at once lose one of the changes
-// (https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties).
-// It therefore reads back what it wrote, and writes again until its origins
-// are there. A writer that read before and writes after that is not seen: a caller that
-// must be sure calls it again.
+// The service's properties have no ETag, so two writers at once lose one of the changes
+// (https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties): it
+// reads back what it wrote, and writes again until its origins are there.
 //
 // It needs a right that data roles of Azure do not have: there, deployment sets
 // the rules and the caller may ignore a 403.
@@ -130,7 +123,7 @@ func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.C
 		AllowedOrigins:  to.Ptr(strings.Join(kept, ",")),
 		AllowedMethods:  to.Ptr(corsMethods),
 		AllowedHeaders:  to.Ptr(corsAllowed),
-		ExposedHeaders:  to.Ptr(corsExposed),
+		ExposedHeaders:  to.Ptr(""),
 		MaxAgeInSeconds: to.Ptr[int32](corsMaxAge),
 	}
 	return changed, slices.ContainsFunc(origins, func(origin string) bool { return !slices.Contains(have, origin) })
@@ -139,11 +132,7 @@ func corsWith(rules []*service.CORSRule, origins []string) (changed []*service.C
 // isLoopbackOrigin reports whether only browsers on one host see pages of the origin.
 func isLoopbackOrigin(origin string) bool {
 	u, err := url.Parse(origin)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
 }
 
 // ownRule recognises the rule that EnsureCORS makes.

@@ -36,9 +36,8 @@ const (
 // server lengthens a pause and never shortens it.
 //
 // Retried are network errors, time-outs of a try, tokens that could not be had
-// (ErrNoToken, unless the identity is refused), and the statuses 408, 429, 500, 503
-// and 504. Never retried are other 4xx, such as 401, and 501 and 505:
-// repeating them gives the same answer.
+// (ErrNoToken, unless the identity is refused), and the statuses 408, 429, 500, 502, 503
+// and 504. The answer to others would be the same.
 //
 // A context's deadline, or WithCallLimit, bounds a call as a whole. Its tries then
 // share the time that is left, and the last error is returned before it is over.
@@ -50,8 +49,8 @@ type Retry struct {
 	MaxDelay   time.Duration // zmax
 
 	// TryTimeout bounds one try until the reply is read; of a streamed download
-	// it bounds the wait for the reply's start. After a try that timed out the
-	// next one gets twice as long, up to 8 times (paper row Q13). 0 means no bound.
+	// it bounds each wait for more. After a try that timed out the next one gets twice
+	// as long, up to 8 times (paper row Q13). 0 means no bound.
 	TryTimeout time.Duration
 }
 
@@ -64,9 +63,8 @@ var DefaultRetry = Retry{
 	TryTimeout: 30 * time.Second,
 }
 
-// PaperRetry has the paper's numbers: 5 retries with z = 45 s from its example for the
-// storage library, zmin 3 s and zmax 90 s from the code under its formula. The bound of a
-// try is ours. It suits batch programs; a user would not wait for it.
+// PaperRetry has the paper's numbers, and our bound of a try. It suits batch programs; a user
+// would not wait for it.
 var PaperRetry = Retry{
 	Strategy: Exponential, MaxRetries: 5,
 	Delay: 45 * time.Second, MinDelay: 3 * time.Second, MaxDelay: 90 * time.Second,
@@ -106,9 +104,8 @@ func (r Retry) Pause(x int, spread float64) time.Duration {
 
 type withoutRetryKey struct{}
 
-// WithoutRetry makes calls below the returned context try once. Operations whose
-// repetition does harm use it, such as renewing a message lease (paper row Q13).
-// The account's try time-out still holds.
+// WithoutRetry makes calls below the returned context try once: those whose repetition does
+// harm, such as renewing a message lease (paper row Q13). The try time-out still holds.
 func WithoutRetry(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutRetryKey{}, true)
 }
@@ -116,10 +113,8 @@ func WithoutRetry(ctx context.Context) context.Context {
 type attemptsKey struct{}
 
 // WithAttempts returns a context and a counter of the tries of the latest call
-// below it. After a conflict, a count above 1 means that the conflict may be
+// below it, for one call at a time. After a conflict, a count above 1 means that it may be
 // with the call's own earlier try, whose reply was lost (paper row Q13).
-//
-// The counter is for one call at a time.
 func WithAttempts(ctx context.Context) (context.Context, *int) {
 	n := new(int)
 	return context.WithValue(ctx, attemptsKey{}, n), n
@@ -129,8 +124,7 @@ type callLimitKey struct{}
 
 // WithCallLimit bounds every call below the returned context: all its tries and
 // pauses together end after d. Unlike a deadline it starts afresh with each call
-// and survives context.WithoutCancel, so work that may not be cut off half way
-// still does not hang on a service that never answers.
+// and survives context.WithoutCancel: work that may not be cut off does not hang either.
 func WithCallLimit(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, callLimitKey{}, d)
 }
@@ -156,12 +150,6 @@ func callEnd(ctx context.Context) time.Time {
 // ErrTryTimeout says that the last try got no reply in time. The outcome is
 // unknown: the service may have done the work.
 var ErrTryTimeout = errors.New("storage did not answer in time")
-
-// retryableStatus is the paper's list (row T11), and 502, which comes from a proxy.
-var retryableStatus = []int{
-	http.StatusRequestTimeout, http.StatusTooManyRequests,
-	http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
-}
 
 // retryPolicy repeats a request as Retry says. It stands before the SDK's
 // policies that sign, so every try carries a fresh date.
@@ -281,7 +269,7 @@ func retryable(resp *http.Response, err error) bool {
 		var final interface{ NonRetriable() } // the SDK's mark: bad credentials, for example
 		return !errors.As(err, &final)
 	}
-	return slices.Contains(retryableStatus, resp.StatusCode)
+	return slices.Contains([]int{408, 429, 500, 502, 503, 504}, resp.StatusCode) // the paper's (row T11), and a proxy's 502
 }
 
 // retryAfter reads how long the server asks to wait, or 0.

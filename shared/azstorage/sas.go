@@ -13,9 +13,8 @@ import (
 
 // SignCreate returns the valet key of one blob that is not there yet: a URL that
 // creates it. Storage refuses to read, replace or delete a blob that is there; it allows
-// snapshots, which go with the blob. What was created is the holder's word, of whatever
-// length: check size and content, and remove what is not wanted. container is a base name. Keep the
-// URL out of logs: see Redact.
+// snapshots, which go with the blob. Check what was created: size and content are the holder's
+// word. container is a base name. Keep the URL out of logs: see Redact.
 func (a *Account) SignCreate(ctx context.Context, container, blob string, life time.Duration) (string, error) {
 	if life <= 0 {
 		return "", errors.New("sign blob URL: life must be positive")
@@ -33,20 +32,22 @@ func (a *Account) SignCreate(ctx context.Context, container, blob string, life t
 	if !a.secure {
 		values.Protocol = sas.ProtocolHTTPSandHTTP // Azurite
 	}
-	var query sas.QueryParameters
-	var err error
-	if a.key != nil {
-		query, err = values.SignWithSharedKey(a.key)
-	} else {
-		var credential *service.UserDelegationCredential
-		if credential, err = a.delegation(ctx, life); err == nil {
-			query, err = values.SignWithUserDelegation(credential)
-		}
-	}
+	query, err := a.sign(ctx, values, life)
 	if err != nil {
 		return "", fmt.Errorf("sign URL of blob %s/%s: %w", values.ContainerName, blob, err)
 	}
 	return a.Container(container).NewBlobClient(blob).URL() + "?" + query.Encode(), nil
+}
+
+func (a *Account) sign(ctx context.Context, values sas.BlobSignatureValues, life time.Duration) (sas.QueryParameters, error) {
+	if a.key != nil {
+		return values.SignWithSharedKey(a.key)
+	}
+	lent, err := a.delegation(ctx, life)
+	if err != nil {
+		return sas.QueryParameters{}, err
+	}
+	return values.SignWithUserDelegation(lent)
 }
 
 // delegation is a key that the blob service lends to an identity, so that it
@@ -64,8 +65,8 @@ const (
 	delegationRest = time.Minute // beyond the URL's life, for a clock that is behind
 )
 
-// delegation returns the key that was lent before as long as it outlives a URL of
-// this life, else a new one.
+// delegation returns a key that outlives a URL of this life: the one that was lent before, or a
+// new one.
 func (a *Account) delegation(ctx context.Context, life time.Duration) (*service.UserDelegationCredential, error) {
 	if life > delegationMax-time.Hour {
 		return nil, fmt.Errorf("a URL signed by an identity lives at most %s", delegationMax-time.Hour)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,9 +18,8 @@ import (
 var ErrNoToken = errors.New("no token for the storage account")
 
 // How long a token is waited for, and how long a failure stands. The SDK lets one
-// request ask and all others wait for it, whatever their contexts say; when it fails,
-// the next of them asks. Without these bounds a hundred requests would wait for a
-// hundred failures, one after the other.
+// request ask and all others wait for it; when it fails, the next of them asks. Without these
+// bounds a hundred requests would wait for a hundred failures, one after the other.
 const (
 	tokenLimit   = 5 * time.Second
 	tokenFailure = time.Second
@@ -86,10 +85,7 @@ func final(err error) bool {
 	if refused.RawResponse == nil {
 		return false // the endpoint did not answer
 	}
-	switch status := refused.RawResponse.StatusCode; status {
-	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusGone, http.StatusTooManyRequests: // as Azure's documentation of the endpoint has it
-		return false
-	default:
-		return status >= 400 && status < 500
-	}
+	status := refused.RawResponse.StatusCode
+	passing := []int{404, 408, 410, 429} // as Azure's documentation of the endpoint has it
+	return status >= 400 && status < 500 && !slices.Contains(passing, status)
 }

@@ -24,12 +24,9 @@ const (
 
 // DependencyOf reports that err says nothing about the blob, the row or the message
 // that the call was about: the service or the network on the way to it failed.
-// These are calls without an answer, 5xx, 408, 429, refused credentials (401 and
-// 403) and a container, queue or table that is missing or being deleted. A
-// missing blob or row and a conflict are no trouble: they are answers.
-//
-// A call that the caller's context ended is trouble too. A caller that ends contexts
-// for reasons of its own looks at those first.
+// These are calls without an answer, also because the caller's context ended, 5xx, 408, 429,
+// refused credentials (401 and 403) and a container, queue or table that is missing or being
+// deleted. A missing blob or row and a conflict are answers.
 func DependencyOf(err error) (Service, bool) {
 	if status, code, answered := Describe(err); answered {
 		return serviceOf(err), troubleAnswer(status, code)

@@ -16,6 +16,7 @@ import (
 	"github.com/cutroom/cutroom/shared/videostore"
 	"github.com/cutroom/cutroom/shared/workflow"
 	"github.com/cutroom/cutroom/shared/workitem"
+	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
 func TestMain(m *testing.M) { azuritetest.Main(m) }
@@ -234,7 +235,7 @@ func TestEarlyWorkWaits(t *testing.T) {
 	b.promises("the first step", "1.probe.0")
 	missing := &notYetError{parts: []int{15, 16}}
 	for tries := 1; ; tries++ {
-		if err := b.uploads.Settle(t.Context(), probe, 0, missing); !isUnwanted(err) {
+		if err := b.uploads.Settle(t.Context(), probe, 0, missing); fateOf(err) != workqueue.FateUnwanted {
 			t.Fatalf("it misses parts: %v", err)
 		}
 		b.arrived(5, 15)
@@ -256,7 +257,7 @@ func TestEarlyWorkWaits(t *testing.T) {
 		t.Errorf("complete: %s", v.State)
 	}
 	b.promises("complete", "1.probe.0")
-	if err := b.uploads.Settle(t.Context(), probe, 0, missing); !isSnooze(err) {
+	if err := b.uploads.Settle(t.Context(), probe, 0, missing); fateOf(err) != workqueue.FateSnoozed {
 		t.Errorf("a try that ends after the last byte: %v", err)
 	}
 
@@ -285,10 +286,10 @@ func TestSettle(t *testing.T) {
 	if err := b.uploads.Settle(t.Context(), chunk, 0, other); !errors.Is(err, other) {
 		t.Errorf("another error: %v", err)
 	}
-	if err := b.uploads.Settle(t.Context(), chunk, 0, missing); !isSnooze(err) || b.get().Upload.PriorityParts != nil {
+	if err := b.uploads.Settle(t.Context(), chunk, 0, missing); fateOf(err) != workqueue.FateSnoozed || b.get().Upload.PriorityParts != nil {
 		t.Errorf("a chunk that misses bytes: %v, %+v", err, b.get().Upload)
 	}
-	if err := b.uploads.Settle(t.Context(), chunk, 0, failure); !isUnwanted(err) {
+	if err := b.uploads.Settle(t.Context(), chunk, 0, failure); fateOf(err) != workqueue.FateUnwanted {
 		t.Errorf("a chunk that fails: %v", err)
 	}
 	b.promises("before the failure", "1.probe.0")
@@ -296,7 +297,7 @@ func TestSettle(t *testing.T) {
 	b.promises("after a failure")
 	b.complete()
 	for name, err := range map[string]error{"misses bytes": missing, "fails": failure} {
-		if err := b.uploads.Settle(t.Context(), chunk, 0, err); !isSnooze(err) {
+		if err := b.uploads.Settle(t.Context(), chunk, 0, err); fateOf(err) != workqueue.FateSnoozed {
 			t.Errorf("a chunk that %s, and the upload is complete: %v", name, err)
 		}
 	}

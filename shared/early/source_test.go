@@ -16,8 +16,10 @@ import (
 	"github.com/cutroom/cutroom/shared/workqueue"
 )
 
-func isSnooze(err error) bool   { _, is := workqueue.AsSnooze(err); return is }
-func isUnwanted(err error) bool { return workqueue.IsUnwanted(err) }
+func fateOf(err error) workqueue.Fate {
+	fate, _ := workqueue.FateOf(err)
+	return fate
+}
 
 // sent is an upload of six parts, of which a test sends one after the other.
 type sent struct {

@@ -2,10 +2,9 @@
 // RowKeys, as if they were one list: a list that a suffix spreads over partitions
 // (paper rows S2, S3), or the posting lists of a search.
 //
-// A list has one operation, Seek: the first row at or after a RowKey. It answers
-// from rows that were read ahead, or asks the table for `RowKey ge …`, a row range
-// scan (T5). So union and intersection are streaming merges, which skip rows that
-// they do not need.
+// A list has one operation, Seek: the first row at or after a RowKey. It answers from rows
+// that were read ahead, or asks the table for `RowKey ge …`, a row range scan (T5). So union
+// and intersection are streaming merges.
 //
 // Next: shared/indexrows, how such rows are kept equal to the truth.
 package rowstream
@@ -30,9 +29,8 @@ type List interface {
 // RowKeys end in a video's id and none is the beginning of another.
 func KeyAfter(rowKey string) string { return rowKey + "!" }
 
-// Read-ahead, in rows. A list that is read row by row doubles it; a list that
-// is skipped through halves it. So a common word that is only probed at the
-// places of a rare one costs little, and two common words still travel in pages.
+// Read-ahead, in rows. A list that is read row by row doubles it; one that is skipped
+// through, such as a common word beside a rare one, halves it.
 const (
 	minAhead = 2
 	maxAhead = 128
@@ -137,10 +135,9 @@ func (u *Union) Seek(ctx context.Context, from string) (tablestore.Entity, bool,
 	return u.heads[best].row, true, nil
 }
 
-// Intersection is the List of the rows that occur in all its lists. It goes
-// zig-zag: where one list has a gap, the others skip it, and that list is asked first
-// from then on. So the cost is proportional to the length of the shortest list, however
-// long the others are. The rows are those of any of the lists.
+// Intersection is the List of the rows that occur in all its lists. Where one list has a gap,
+// the others skip it, and that list is asked first from then on. So the cost is proportional to
+// the length of the shortest list. The rows are those of any of the lists.
 type Intersection struct {
 	Lists []List
 

@@ -226,11 +226,9 @@ func (t *Table) submitTolerant(ctx context.Context, all *transaction, writeID st
 	return nil
 }
 
-// Clear removes all rows that a query selects and returns how many it removed. It reads and
-// removes a page at a time, so the memory it needs does not depend on the number of rows,
-// and a call after one that failed begins with the rest. Others may see the rows go, and
-// rows that are inserted meanwhile may stay. Safe to repeat. Errors are those of Page and
-// SubmitAll.
+// Clear removes all rows that a query selects, a page at a time, and returns how many it
+// removed. Rows that are inserted meanwhile may stay. Safe to repeat. Errors are those of Page
+// and SubmitAll.
 func (t *Table) Clear(ctx context.Context, query Query) (removed int, _ error) {
 	query.Select = []string{"RowKey"}
 	for token := ""; ; {

@@ -2,7 +2,6 @@ package tablestore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -143,34 +142,41 @@ func (t *Table) First(ctx context.Context, q Query, n int) ([]Entity, error) {
 // token is "" for the first page. A page has at least one row unless it is the
 // last: empty pages of the service are skipped. ErrToken.
 func (t *Table) Page(ctx context.Context, q Query, token string) (entities []Entity, next string, err error) {
-	at, err := q.parseToken(token)
-	if err != nil {
+	place, err := q.place(token)
+	for err == nil {
+		entities, place, err = t.fetch(ctx, q, place)
+		if len(entities) > 0 || place == "" {
+			break
+		}
+	}
+	return entities, q.token(place), err
+}
+
+// A place in a query is the service's continuation token: the keys where the next page
+// starts, with placeSeparator between them. The beginning and the end are "".
+const placeSeparator = "\x00"
+
+func (q Query) token(place string) string {
+	if place == "" {
+		return ""
+	}
+	return Token(q.filter(), place)
+}
+
+func (q Query) place(token string) (string, error) {
+	place, err := Place(q.filter(), token)
+	if err == nil && place != "" && !strings.Contains(place, placeSeparator) {
+		err = ErrToken // of an earlier release
+	}
+	return place, err
+}
+
+func (t *Table) fetch(ctx context.Context, q Query, place string) (page []Entity, next string, err error) {
+	if err := q.validate(); err != nil {
 		return nil, "", err
 	}
-	for {
-		page, after, err := t.fetch(ctx, q, at)
-		if err != nil {
-			return nil, "", err
-		}
-		if len(page) > 0 || after == (position{}) {
-			return page, q.token(after), nil
-		}
-		at = after
-	}
-}
-
-// position is the service's continuation token: where the next page starts.
-type position struct {
-	PartitionKey string `json:"p"`
-	RowKey       string `json:"r"`
-}
-
-func (t *Table) fetch(ctx context.Context, q Query, at position) ([]Entity, position, error) {
-	if err := q.validate(); err != nil {
-		return nil, position{}, err
-	}
 	if err := ctx.Err(); err != nil {
-		return nil, position{}, fmt.Errorf("query table: %w", err)
+		return nil, "", fmt.Errorf("query table: %w", err)
 	}
 	options := &aztables.ListEntitiesOptions{}
 	if f := q.filter(); f != "" {
@@ -184,19 +190,18 @@ func (t *Table) fetch(ctx context.Context, q Query, at position) ([]Entity, posi
 		slices.Sort(names)
 		options.Select = to.Ptr(strings.Join(slices.Compact(names), ","))
 	}
-	if at != (position{}) {
-		options.NextPartitionKey = to.Ptr(at.PartitionKey)
-		if at.RowKey != "" {
-			options.NextRowKey = to.Ptr(at.RowKey)
+	if pk, rk, _ := strings.Cut(place, placeSeparator); place != "" {
+		options.NextPartitionKey = to.Ptr(pk)
+		if rk != "" {
+			options.NextRowKey = to.Ptr(rk)
 		}
 	}
 	azstorage.CountQuery(ctx, q.Cost())
 	reply, err := t.client.NewListEntitiesPager(options).NextPage(ctx)
 	if err != nil {
-		return nil, position{}, fmt.Errorf("query table (%s): %w", q.Cost(), err)
+		return nil, "", fmt.Errorf("query table (%s): %w", q.Cost(), err)
 	}
 	azstorage.CountRows(ctx, len(reply.Entities))
-	page := make([]Entity, 0, len(reply.Entities))
 	for _, text := range reply.Entities {
 		e, err := t.decode(text)
 		if q.Read != nil {
@@ -206,34 +211,14 @@ func (t *Table) fetch(ctx context.Context, q Query, at position) ([]Entity, posi
 		case err == nil:
 			page = append(page, e)
 		case q.Read == nil:
-			return nil, position{}, fmt.Errorf("query table (%s): %w", q.Cost(), err)
+			return nil, "", fmt.Errorf("query table (%s): %w", q.Cost(), err)
 		}
 	}
-	var next position
 	if reply.NextPartitionKey != nil {
-		next.PartitionKey = *reply.NextPartitionKey
+		next = *reply.NextPartitionKey + placeSeparator
 	}
 	if reply.NextRowKey != nil {
-		next.RowKey = *reply.NextRowKey
+		next += *reply.NextRowKey
 	}
 	return page, next, nil
-}
-
-func (q Query) token(at position) string {
-	if at == (position{}) {
-		return ""
-	}
-	text, _ := json.Marshal(at) // strings always encode
-	return Token(q.filter(), string(text))
-}
-
-func (q Query) parseToken(token string) (at position, err error) {
-	text, err := Place(q.filter(), token)
-	if err != nil || token == "" {
-		return at, err
-	}
-	if json.Unmarshal([]byte(text), &at) != nil || at == (position{}) {
-		return position{}, ErrToken
-	}
-	return at, nil
 }

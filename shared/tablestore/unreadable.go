@@ -93,12 +93,13 @@ func (t *Table) report(ctx context.Context, row Entity, cause error) {
 
 // Unreadable is a row that could not be read.
 type Unreadable struct {
-	ID string // "<table>~<hash of the keys>"
-
-	Table, PartitionKey, RowKey string
-	ETag                        string // version that could not be read
-	Reason                      string
-	SeenAt                      time.Time // when the latest process noted it
+	ID           string `row:"-"` // "<table>~<hash of the keys>"
+	Table        string `row:"-"`
+	PartitionKey string `row:"Partition"`
+	RowKey       string `row:"Row"`
+	ETag         string `row:"Version"` // that could not be read
+	Reason       string
+	SeenAt       time.Time // when the latest process noted it
 }
 
 // UnreadableRows is what UnreadableTable holds. It is safe for concurrent use.
@@ -113,19 +114,17 @@ func OpenUnreadable(a *azstorage.Account) *UnreadableRows {
 }
 
 func (u *UnreadableRows) note(ctx context.Context, table string, row Entity, cause error) error {
-	reason := storable.Text(cause.Error(), maxReason)
 	sum := sha256.Sum256([]byte(row.PartitionKey + "\x00" + row.RowKey))
-	_, err := u.notes.Upsert(ctx, Entity{PartitionKey: table, RowKey: hex.EncodeToString(sum[:16]), Props: map[string]any{
-		"Partition": row.PartitionKey, "Row": row.RowKey, "Version": row.ETag, "Reason": reason, "SeenAt": time.Now(),
-	}})
+	_, err := u.notes.Upsert(ctx, Entity{PartitionKey: table, RowKey: hex.EncodeToString(sum[:16]), Props: Props(Unreadable{
+		PartitionKey: row.PartitionKey, RowKey: row.RowKey, ETag: row.ETag, Reason: storable.Text(cause.Error(), maxReason), SeenAt: time.Now(),
+	})})
 	return err
 }
 
 func readNote(note Entity) (Unreadable, error) {
-	return Unreadable{
-		ID: note.PartitionKey + "~" + note.RowKey, Table: note.PartitionKey, PartitionKey: note.String("Partition"), RowKey: note.String("Row"),
-		ETag: note.String("Version"), Reason: note.String("Reason"), SeenAt: note.Time("SeenAt"),
-	}, nil
+	row := Unreadable{ID: note.PartitionKey + "~" + note.RowKey, Table: note.PartitionKey}
+	err := note.Struct(&row)
+	return row, err
 }
 
 // List returns a page of unreadable rows, ordered by table, and the token of the next

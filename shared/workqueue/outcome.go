@@ -12,25 +12,22 @@ import (
 // How a message is settled depends on the error of its handler:
 //
 //	nil                    done: the message is deleted (paper row Q3)
-//	Permanent(err)         poison at once: no further attempt can help
+//	Permanent(err)         poison at once: no further attempt can help; workitem.ErrMalformed, too
 //	Unwanted(reason)       deleted and counted as unwanted: the work is obsolete
 //	Snooze(d, reason)      snoozed for d; costs no attempt
 //	RetryAfter(err, d)     retried after d: a failed attempt
-//	trouble, see AsDependencyError released, at no cost: storage, the disk or the network
-//	                       failed, which says nothing about the item
+//	trouble, see AsDependencyError released, at no cost
 //	any other error        retried after a growing delay: a failed attempt
 //
 // The errors below are the causes with which a handler's context is cancelled.
 var (
 	// ErrLeaseLost says that another worker has the message, or that it is deleted
-	// (paper row Q17). The handler must stop and write nothing; the message is left
-	// alone.
+	// (paper row Q17). The handler must stop and write nothing.
 	ErrLeaseLost = errors.New("lease lost: the message is not ours any more")
 
 	// ErrReceiptLost says that a reply of the service was lost, and our newest
 	// receipt with it. The message is hidden until Lease.Deadline and no worker can
-	// settle it before. Work that ends by then may be committed. The message is then
-	// delivered once more, and its handler finds the work done.
+	// settle it before. Work that ends by then may be committed: the next delivery finds it.
 	ErrReceiptLost = errors.New("receipt lost with a reply: the message cannot be settled any more")
 
 	// ErrLeaseEnding says that the lease could not be renewed. The handler must
@@ -63,8 +60,7 @@ const (
 //   - an error of the operating system that says that the disk is full or broken, or
 //     that the host has no memory, files or processes left.
 //
-// A missing blob that a row names, a conflict, a panic and all unknown errors are
-// failures. They are counted, so that an item that meets a bug becomes poison.
+// All else are failures. They are counted, so that an item that meets a bug becomes poison.
 func AsDependencyError(err error) (dependency string, ok bool) {
 	if service, ok := azstorage.DependencyOf(err); ok {
 		return string(service), true
@@ -88,59 +84,48 @@ var hostTrouble = map[string][]syscall.Errno{
 	Host: {syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN},
 }
 
-// marked is an error that says how the message is settled.
+// Fate is what a handler's error asks for.
+type Fate string
+
+// The fates. An error without a mark has none: it is trouble or a failure.
+const (
+	FatePoison   Fate = "poison"      // Permanent
+	FateUnwanted Fate = "unwanted"    // Unwanted
+	FateSnoozed  Fate = "snoozed"     // Snooze
+	FateRetried  Fate = "retry after" // RetryAfter
+)
+
 type marked struct {
 	error
-	fate  fate
+	fate  Fate
 	delay time.Duration
 }
 
-type fate string
-
-const permanent, snooze, retryAfter, unwanted fate = "permanent", "snooze", "retry after", "unwanted"
-
 func (e *marked) Unwrap() error { return e.error }
 
-// as returns the delay of err if the outermost mark in its chain is f.
-func as(err error, f fate) (time.Duration, bool) {
+// FateOf returns what the outermost mark in the chain of err asks for, and the delay of
+// FateSnoozed and FateRetried.
+func FateOf(err error) (Fate, time.Duration) {
 	var m *marked
-	if !errors.As(err, &m) || m.fate != f {
-		return 0, false
+	if !errors.As(err, &m) {
+		return "", 0
 	}
-	return m.delay, true
+	return m.fate, m.delay
 }
 
 // Permanent marks err as one that no further attempt can cure.
-func Permanent(err error) error { return &marked{error: err, fate: permanent} }
-
-// IsPermanent reports whether err was marked by [Permanent].
-func IsPermanent(err error) bool {
-	_, ok := as(err, permanent)
-	return ok
-}
+func Permanent(err error) error { return &marked{error: err, fate: FatePoison} }
 
 // Snooze says that the work cannot be done yet: the message is hidden for d, which
 // costs the item no attempt.
 func Snooze(d time.Duration, reason string) error {
-	return &marked{fmt.Errorf("snoozed for %v: %s", d, reason), snooze, d}
+	return &marked{fmt.Errorf("snoozed for %v: %s", d, reason), FateSnoozed, d}
 }
 
-// AsSnooze returns the delay of a [Snooze] error.
-func AsSnooze(err error) (time.Duration, bool) { return as(err, snooze) }
-
 // RetryAfter marks err as a failed attempt and sets when the next one comes, for
-// example because a service named a time.
-func RetryAfter(err error, d time.Duration) error { return &marked{err, retryAfter, d} }
-
-// AsRetryAfter returns the delay of a [RetryAfter] error.
-func AsRetryAfter(err error) (time.Duration, bool) { return as(err, retryAfter) }
+// example because a service named a time. A d of 0 leaves that to the consumer.
+func RetryAfter(err error, d time.Duration) error { return &marked{err, FateRetried, d} }
 
 // Unwanted says that the item's work is no longer wanted. The message is deleted, logged,
 // and not counted as completed.
-func Unwanted(reason string) error { return &marked{error: errors.New(reason), fate: unwanted} }
-
-// IsUnwanted reports whether a handler said [Unwanted].
-func IsUnwanted(err error) bool {
-	_, ok := as(err, unwanted)
-	return ok
-}
+func Unwanted(reason string) error { return &marked{error: errors.New(reason), fate: FateUnwanted} }

@@ -26,19 +26,16 @@ const (
 	probeTimeout = 15 * time.Second // a machine may be slow without being sick
 )
 
-// breakers are the circuit breakers of one worker, one for each dependency: storage's
-// three services, the disk, memory, the way to the sources. While one is open that has a
-// probe, which every step may need, the worker receives nothing, because most items would
-// meet the same trouble. One without a probe holds up the steps that met the trouble. Items
-// in progress go on.
+// breakers are the circuit breakers of one worker, one for each dependency. While one is open
+// that has a probe, the worker receives nothing, because most items would meet the same
+// trouble. One without a probe holds up the steps that met the trouble. Items in progress go on.
 //
 //	closed ─ 3 troubles in a row ─→ open ─ pause ─→ probe ─ well ─→ closed
 //	                                 ↑                │ no probe, or it was well before
 //	                                 └── trouble ── half-open ─ an item is done ─→ closed
 //
 // The pause doubles while the trouble lasts. In a row means that no item of a step that
-// met the trouble was done in between. Items of other steps may not need the dependency:
-// they neither close a breaker nor wait for the item that a half-open one tries.
+// met the trouble was done in between. Items of other steps may not need the dependency.
 // (Why not a library: docs/decisions/0024-dependency-failures-open-a-circuit-breaker.md.)
 type breakers struct {
 	pause, maxPause time.Duration
@@ -91,8 +88,7 @@ func (b *breakers) failed(dependency, step string, err error) {
 	}
 }
 
-// succeeded notes that an item of a step is done, or that a receive worked. A receive
-// counts only for trouble that was met when receiving.
+// succeeded notes that an item of a step is done, or that a receive worked.
 func (b *breakers) succeeded(step string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -64,14 +64,13 @@ func New(queues *workqueue.Queues, options Options) (*Consumer, error) {
 	for _, l := range c.pollers {
 		c.options.RefreshPolicy = min(c.options.RefreshPolicy, l.queue.Spec().Visibility/2)
 	}
-	queues.OnSend(c.Wake)
+	queues.OnSend(c.wake)
 	return c, nil
 }
 
-// Run receives and settles messages until ctx ends. Then it drains: nothing more is
-// received, the handlers' contexts are cancelled with workqueue.ErrDraining, and every
-// message is visible to other workers within a second. Run returns when the last
-// handler has returned. Call it once.
+// Run receives and settles messages until ctx ends. Then it drains: the handlers' contexts are
+// cancelled with workqueue.ErrDraining, and every message is visible to other workers within a
+// second. Run returns when the last handler has returned. Call it once.
 func (c *Consumer) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	c.refresh(ctx)
@@ -86,9 +85,9 @@ func (c *Consumer) Run(ctx context.Context) {
 	c.running.Wait()
 }
 
-// Wake makes the poller of a queue receive at once. It is called for every item that
+// wake makes the poller of a queue receive at once. It is called for every item that
 // is sent without delay through the same workqueue.Queues.
-func (c *Consumer) Wake(queue string) {
+func (c *Consumer) wake(queue string) {
 	i := slices.IndexFunc(c.pollers, func(l *queuePoller) bool { return l.queue.Name() == queue })
 	if i >= 0 {
 		c.pollers[i].rouse()
@@ -130,8 +129,7 @@ func (c *Consumer) refresh(ctx context.Context) {
 	}
 }
 
-// refreshPoller has a deadline of its own, because the retries against a service that
-// does not answer could last longer than the outage.
+// refreshPoller has a deadline of its own: retries could last longer than the outage.
 func refreshPoller(ctx context.Context, l *queuePoller) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()

@@ -9,18 +9,16 @@
 //	…
 //	c.Run(ctx)
 //
-// It knows nothing of what the items are about. docs/take-the-runtime.md has a whole
-// program.
+// docs/take-the-runtime.md has a whole program.
 //
 //	poller (one per queue)            poller.go   receives messages, only into free slots
 //	  └─ pool (one per kind of work)  pool.go     says which queue gets the next free slot
 //	       └─ owner (one per message) owner.go    renews the lease while the handler works
 //	            └─ settle             settle.go   deletes, retries, releases, snoozes, poisons
 //
-// owner.go and settle.go decide what happens when something goes wrong. The lease is
-// renewed only while the work makes progress. The work stops before the lease ends.
-// Failures are recorded in the message, and after Spec.MaxFailures of them the item is
-// poison. An interruption costs the item nothing.
+// The lease is renewed only while the work makes progress, and the work stops before the
+// lease ends. Failures are recorded in the message, and after Spec.MaxFailures of them the
+// item is poison. An interruption costs the item nothing.
 //
 // Next: workerrole/internal/pipeline, the handlers of Cutroom.
 package consumer

@@ -15,10 +15,8 @@ import (
 // Handler does the work of one step. It may be called several times for the same
 // item, also by two workers at once, and must be idempotent (paper row Q8).
 //
-// A nil error means that the work is done and committed: the message is deleted.
-// Package workqueue lists what other errors mean. The context is cancelled with the
-// cause workqueue.ErrLeaseLost, ErrLeaseEnding, ErrStalled or ErrDraining. The slot
-// stays in use until Handle returns.
+// Package workqueue lists what its error means, and the causes with which its context is
+// cancelled. The slot stays in use until Handle returns.
 type Handler interface {
 	Handle(ctx context.Context, job *Job) error
 }
@@ -43,9 +41,7 @@ func Handle[T any](work func(ctx context.Context, job *Job, data T) error) Handl
 
 // Exhausted is implemented by handlers that record the failure of the work before its
 // item becomes poison. It may be called again and must be idempotent. When it returns
-// [workqueue.Unwanted] the item is deleted instead: the work does not count as failed.
-// With any other error the item does not become poison yet: it is hidden and delivered
-// again.
+// [workqueue.Unwanted] the item is deleted instead; with any other error it is delivered again.
 type Exhausted interface {
 	Exhausted(ctx context.Context, job *Job, cause error) error
 }
@@ -61,12 +57,12 @@ type Job struct {
 	renewals atomic.Int64
 }
 
-// Renewals is how often the lease was renewed so far: a request to the queue each.
+// Renewals is how often the lease was renewed so far.
 func (j *Job) Renewals() int64 { return j.renewals.Load() }
 
-// Progress says that the work moved. The lease is renewed only while Progress is
-// called at least every Options.StallAfter (60 s). So a handler that hangs loses its
-// message, and one that works may take hours. A call is cheap enough for every frame.
+// Progress says that the work moved. The lease is renewed only while it is called at least
+// every Options.StallAfter (60 s). So a handler that hangs loses its message, and one that
+// works may take hours. A call is cheap enough for every frame.
 func (j *Job) Progress() { j.moved.Store(time.Now().UnixNano()) }
 
 // Attempt is the number of this attempt, from 1. Interruptions do not count.
@@ -91,8 +87,8 @@ var (
 const hookGrace = time.Second
 
 // start calls what a user of the runtime has written, in a goroutine of its own. A panic is
-// its error: it must not end the worker, and every worker after it. The channel yields
-// exactly one error, also after runtime.Goexit.
+// its error: it must not end every worker that receives the item. The channel yields exactly
+// one error, also after runtime.Goexit.
 func start(ctx context.Context, call func(context.Context) error) <-chan error {
 	result := make(chan error, 1)
 	go func() {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -30,8 +31,7 @@ type Options struct {
 	// items are snoozed like those of an unknown step. Default 1.
 	Version int
 
-	// Worker names this process in histories and statistics. Default: host name.
-	Worker string
+	Worker string // names this process in histories and statistics; default: host name
 
 	// StallAfter is how long a handler may make no progress. Default 60 s. It begins anew
 	// when the whole process stood still, such as on a suspended machine.
@@ -41,26 +41,18 @@ type Options struct {
 	// message is released although it still runs. Default 500 ms.
 	StopWithin time.Duration
 
-	// SettleTimeout bounds the requests that settle a message. Default 15 s.
-	SettleTimeout time.Duration
-
-	// RefreshPolicy is the pause between two reads of each queue's length and
-	// policy. Default 15 s.
-	RefreshPolicy time.Duration
-
-	// DeferPause is how long an item that this worker does not understand is snoozed.
-	// Default 30 s.
-	DeferPause time.Duration
+	SettleTimeout time.Duration // bounds the requests that settle a message; default 15 s
+	RefreshPolicy time.Duration // between two reads of each queue's length and policy; default 15 s
+	DeferPause    time.Duration // an item that this worker does not understand is snoozed; default 30 s
 
 	// FirstRetry and MaxRetry bound the pause after a failed attempt, which
 	// doubles with every failure. Defaults 2 s and 5 min.
 	FirstRetry, MaxRetry time.Duration
 
 	// MaxUnexplained is how many deliveries of an item may end without a record in
-	// its message before it is poison: it probably kills its workers. Default 20,
-	// because workers are also killed for reasons that are not the item's. From half of
-	// them on the message says of each attempt that it begins, and only those count:
-	// a delivery whose reply was lost has reached no handler.
+	// its message before it is poison: it probably kills its workers. Default 20. From half of
+	// them on the message says of each attempt that it begins, and only those count: a
+	// delivery whose reply was lost has reached no handler.
 	MaxUnexplained int
 
 	// MaxKills is how many times the child processes of one item may be killed from
@@ -73,8 +65,8 @@ type Options struct {
 	// double while the trouble lasts. Defaults 1 s and 30 s.
 	DependencyPause, MaxDependencyPause time.Duration
 
-	// Probes check cheaply whether a dependency (an azstorage.Service, workqueue.Disk)
-	// works. A dependency without one is tried with one item.
+	// Probes check whether a dependency works (an azstorage.Service, workqueue.Disk). One
+	// without a probe is tried with one item.
 	Probes map[string]func(context.Context) error
 
 	Log *slog.Logger
@@ -138,10 +130,8 @@ func (o Options) check(specs []workqueue.Spec) error {
 	return errors.Join(problems...)
 }
 
-// retryDelay is the pause after the n-th failure: first, twice that, and so on.
-func (o Options) retryDelay(failures int) time.Duration {
-	return grow(o.FirstRetry, o.MaxRetry, failures)
-}
+// retryDelay is the pause after the n-th failure.
+func (o Options) retryDelay(n int) time.Duration { return grow(o.FirstRetry, o.MaxRetry, n) }
 
 // dependencyDelay is how long an item is hidden at its n-th release because of trouble.
 // The first are short, so that a worker without that trouble gets it soon.
@@ -151,11 +141,7 @@ func (o Options) dependencyDelay(n int) time.Duration {
 
 // grow returns first, doubled n−1 times, at most longest, varied by spread.
 func grow(first, longest time.Duration, n int) time.Duration {
-	d := first
-	for i := 1; i < n && d < longest; i++ {
-		d *= 2
-	}
-	return spread(min(d, longest))
+	return spread(time.Duration(min(math.Ldexp(float64(first), n-1), float64(longest))))
 }
 
 // spread varies d by up to a fifth, so that workers do not all ask at once.

@@ -14,8 +14,7 @@ import (
 )
 
 // owner is the goroutine of one message, from its delivery until its handler has
-// returned and the message is settled. Only it renews and settles the message, so
-// two such requests are never under way at once.
+// returned and the message is settled. Only it renews and settles the message.
 type owner struct {
 	c       *Consumer
 	poller  *queuePoller
@@ -72,9 +71,9 @@ func (o *owner) admit(ctx context.Context) (err error) {
 	return err
 }
 
-// noteStart decides about an item whose deliveries end without a record. It may kill its
-// workers, or the replies that brought it were lost and no worker has seen it. So from here on
-// the message says of each attempt that it began, before it begins.
+// noteStart decides about an item whose deliveries end without a record: it kills its workers,
+// or the replies that brought it were lost. So from here on the message says of each attempt
+// that it began, before it begins.
 func (o *owner) noteStart(ctx context.Context, unexplained int) error {
 	most := o.c.options.MaxUnexplained
 	start := func(i *workitem.Item) { i.Starts++ }
@@ -122,8 +121,7 @@ func (o *owner) open(ctx context.Context) (workitem.Item, error) {
 	return opened, err
 }
 
-// guard waits for the handler and renews the lease meanwhile. It returns when the
-// handler does, however late that is, because the slot is in use until then.
+// guard waits for the handler and renews the lease meanwhile. It returns when the handler does.
 func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, result <-chan error) error {
 	renewAt := time.Now().Add(o.renewEvery())
 	timer := time.NewTimer(0) // reset before each wait
@@ -152,8 +150,8 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 		switch {
 		case o.ended:
 		case stopped:
-			// The drain does not wait for a slow handler. Another worker may begin the
-			// step while it runs, which does no harm: only one of them can commit.
+			// The drain does not wait for a slow handler. Another worker may begin the step
+			// while it runs: only one of them can commit.
 			o.settleWithin(context.Background(), func(ctx context.Context) { o.interrupt(ctx, "draining") })
 		case !now.Before(o.stopAt()):
 			// Before the stall, because a lease that ends costs the item nothing.
@@ -169,15 +167,14 @@ func (o *owner) guard(draining <-chan struct{}, cancel context.CancelCauseFunc, 
 }
 
 // nextLook is when guard looks at the lease and the handler again: when one of them may be
-// due, and after a quarter of StallAfter at most, because stoodStill measures how late a
-// look is.
+// due, and after a quarter of StallAfter at most, for stoodStill.
 func (o *owner) nextLook(renewAt time.Time) time.Time {
 	return slices.MinFunc([]time.Time{time.Now().Add(o.c.options.StallAfter / 4), o.stallAt(), renewAt, o.stopAt()}, time.Time.Compare)
 }
 
-// stoodStill reports whether a look that was due came so late that the whole process must
-// have stood still, and its handler with it: it was stopped, or the machine was
-// suspended. That is no stall. The monotonic clock is left out because it stops, too.
+// stoodStill reports whether a look came so late that the whole process must have stood
+// still, and its handler with it: it was stopped, or the machine was suspended. That is no
+// stall. The monotonic clock is left out because it stops, too.
 func (o *owner) stoodStill(due, now time.Time) bool {
 	return now.Round(0).Sub(due.Round(0)) > o.c.options.StallAfter/4
 }

@@ -11,12 +11,9 @@ import (
 
 const (
 	firstIdlePoll = 100 * time.Millisecond
-	// Lanes other than 0 are used only while lane 0 is busy (see workqueue.Queues.Lane), so
-	// most of the time there is nothing in them. To save requests they are polled less often:
-	// dozing times less while only lanes 0 have had a message within laneAwake, and every
-	// AsleepPoll when no lane of any queue has had one. It is not enough that this queue has
-	// had none: while chunks of long films are in a lane, the probe of a newcomer may be the
-	// first for minutes.
+	// Lanes other than 0 are used only while lane 0 is busy (see workqueue.Queues.Lane). To
+	// save requests they are polled less often: dozing times less while only lanes 0 have had a
+	// message within laneAwake, and every AsleepPoll when no lane of any queue has had one.
 	laneAwake = time.Minute
 	dozing    = 2
 )
@@ -59,8 +56,7 @@ func (t *latest) awake() bool { return time.Since(time.Unix(0, t.at.Load())) <= 
 // sleeping reports whether this lane is polled every AsleepPoll only.
 func (l *queuePoller) sleeping() bool { return l.queue.Spec().Lane() > 0 && !l.lanes.any.awake() }
 
-// found notes that the queue had a message, and wakes the other lanes if they sleep or
-// doze, because they may have messages too.
+// found notes that the queue had a message, and wakes the other lanes if they sleep or doze.
 func (l *queuePoller) found() {
 	if !l.queue.Spec().Laned {
 		return
@@ -111,8 +107,7 @@ func (c *Consumer) mayReceive(ctx context.Context, l *queuePoller) bool {
 
 // poll receives from one queue until ctx ends. It asks only for as many messages as
 // it holds slots, because a message that waits in this process would use up its
-// visibility timeout. The pause after an empty answer doubles, up to
-// Spec.MaxIdlePoll. A message or a wake-up sets it back.
+// visibility timeout. The pause after an empty answer doubles, until a message or a wake-up.
 func (c *Consumer) poll(ctx context.Context, l *queuePoller) {
 	spec := l.queue.Spec()
 	idle := firstIdlePoll
@@ -164,8 +159,7 @@ func (c *Consumer) poll(ctx context.Context, l *queuePoller) {
 }
 
 // longestIdle is the longest pause after an empty answer. If the queue's length is not
-// 0 its messages are hidden. A crashed worker may hold some, and they should be received
-// soon after their leases end.
+// 0 its messages are hidden, perhaps by a crashed worker.
 func (l *queuePoller) longestIdle() time.Duration {
 	if l.sleeping() {
 		return min(AsleepPoll, l.queue.Visibility())

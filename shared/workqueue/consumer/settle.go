@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	if o.ended {
 		return
 	}
-	delay, snoozed := workqueue.AsSnooze(err)
+	fate, delay := workqueue.FateOf(err)
 	dependency, trouble := workqueue.AsDependencyError(err)
 	stalled := errors.Is(cause, workqueue.ErrStalled)
 	if stalled && err != nil && !trouble {
@@ -40,7 +41,7 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 	case stalled && trouble:
 		o.releaseForDependency(ctx, dependency, err)
 	case stalled:
-		o.fail(ctx, fmt.Errorf("%w for %v", cause, o.c.options.StallAfter))
+		o.fail(ctx, fmt.Errorf("%w for %v", cause, o.c.options.StallAfter), 0)
 	case cause != nil:
 		// We interrupted the handler, and its error may be a consequence of that: the
 		// output of a killed child process looks like a broken file.
@@ -51,17 +52,17 @@ func (o *owner) settle(ctx context.Context, err, cause error) {
 		o.poller.count(func(s *QueueStats) { s.Superseded++ })
 	case errors.Is(err, workitem.ErrNewerVersion):
 		o.deferToNewer(ctx)
-	case workqueue.IsUnwanted(err):
+	case fate == workqueue.FateUnwanted:
 		o.log().Warn("deleted without being done", "why", err)
 		o.complete(ctx, unwanted)
-	case snoozed:
+	case fate == workqueue.FateSnoozed:
 		o.snooze(ctx, delay, err)
-	case workqueue.IsPermanent(err), errors.Is(err, workitem.ErrMalformed):
+	case fate == workqueue.FatePoison, errors.Is(err, workitem.ErrMalformed):
 		o.moveToPoison(ctx, err)
 	case trouble:
 		o.releaseForDependency(ctx, dependency, err)
 	default:
-		o.fail(ctx, err)
+		o.fail(ctx, err, delay)
 	}
 }
 
@@ -92,9 +93,9 @@ func (o *owner) remove(ctx context.Context, counted func(*QueueStats)) (removed 
 
 func unwanted(s *QueueStats) { s.Unwanted++ }
 
-// fail records a failed attempt and retries the item, or poisons it when that was its
-// last attempt.
-func (o *owner) fail(ctx context.Context, err error) {
+// fail records a failed attempt and retries the item, after the delay that its handler asked
+// for, or poisons it when that was its last attempt.
+func (o *owner) fail(ctx context.Context, err error, delay time.Duration) {
 	failures := o.job.Item.Failures + 1
 	o.poller.count(func(s *QueueStats) { s.Failed++ })
 	if failures >= o.maxFailures() {
@@ -105,10 +106,7 @@ func (o *owner) fail(ctx context.Context, err error) {
 		o.moveToPoison(ctx, fmt.Errorf("no second attempt, for the message has no room to count it: %w", err))
 		return
 	}
-	delay, told := workqueue.AsRetryAfter(err)
-	if !told {
-		delay = o.c.options.retryDelay(failures)
-	}
+	delay = cmp.Or(delay, o.c.options.retryDelay(failures))
 	o.log().Warn("attempt failed", "failures", failures, "retryIn", delay, "error", err)
 	o.release(ctx, delay, o.failure(err))
 }
@@ -121,7 +119,7 @@ func (o *owner) moveToPoison(ctx context.Context, cause error) {
 	}
 	if hears, ok := o.handler.(Exhausted); ok {
 		err := o.exhausted(ctx, hears, cause)
-		if workqueue.IsUnwanted(err) {
+		if fate, _ := workqueue.FateOf(err); fate == workqueue.FateUnwanted {
 			o.log().Warn("deleted without being done", "why", err, "cause", cause)
 			o.remove(ctx, unwanted)
 			return
@@ -188,9 +186,8 @@ func (o *owner) interrupt(ctx context.Context, why string) {
 const often = 50
 
 // releaseForDependency releases the item at no cost, because a dependency failed. The number of
-// releases has no bound: a count cannot tell an item that causes the trouble from one
-// that meets a long outage at every worker of a large fleet. Only killed child
-// processes are bounded.
+// releases has no bound, because a count cannot tell an item that causes the trouble from one
+// that meets a long outage. Only killed child processes are bounded.
 func (o *owner) releaseForDependency(ctx context.Context, dependency string, err error) {
 	o.poller.count(func(s *QueueStats) { s.Troubled++ })
 	o.c.breakers.failed(dependency, o.job.Item.Step, err)

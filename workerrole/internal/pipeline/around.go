@@ -82,11 +82,11 @@ func (r *Runner) reportAttempt(next handler) handler {
 			return err
 		}
 		outcome := videostore.OutcomeDone
-		_, snoozed := workqueue.AsSnooze(err)
+		fate, _ := workqueue.FateOf(err)
 		_, trouble := workqueue.AsDependencyError(err)
 		switch {
 		case err == nil:
-		case snoozed, trouble, context.Cause(ctx) != nil:
+		case fate == workqueue.FateSnoozed, trouble, context.Cause(ctx) != nil:
 			outcome = videostore.OutcomeReleased
 		default:
 			outcome = videostore.OutcomeRetry

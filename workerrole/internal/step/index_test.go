@@ -176,7 +176,7 @@ func TestAVideoIsHiddenThoughAnIndexIsBusy(t *testing.T) {
 		t.Fatal("nobody died")
 	}
 	err := h.worker.handle(t.Context(), change(func(v *video.Video) { v.Visibility = video.Private }))
-	if _, snoozed := workqueue.AsSnooze(err); !snoozed {
+	if fate, _ := workqueue.FateOf(err); fate != workqueue.FateSnoozed {
 		t.Fatalf("next to a run that may live: %v, want a snooze", err)
 	}
 	found, err := h.worker.index.Search.Search(t.Context(), searchindex.Query{Q: "harbour"}, 5, "")
@@ -299,7 +299,7 @@ func (h *history) deliver() {
 	case kind == 1 && failed[0] == nil:
 		h.box.items = slices.Delete(h.box.items, n, n+1)
 	case kind == 1:
-		if _, snoozed := workqueue.AsSnooze(failed[0]); !snoozed {
+		if fate, _ := workqueue.FateOf(failed[0]); fate != workqueue.FateSnoozed {
 			h.Errorf("a worker without faults failed: %v", failed[0])
 		}
 	case kind != 4 && failed[0] != nil || failed[2] != nil:
@@ -318,7 +318,7 @@ func (h *history) drain(patient bool) {
 		h.box.items = nil
 		for _, item := range items {
 			err := h.worker.handle(h.Context(), item)
-			if _, ok := workqueue.AsSnooze(err); ok {
+			if fate, _ := workqueue.FateOf(err); fate == workqueue.FateSnoozed {
 				item.Snoozes++
 				snoozed = append(snoozed, item)
 			} else if err != nil {

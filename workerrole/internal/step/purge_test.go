@@ -43,7 +43,7 @@ func TestPurgeWaitsForImmutableBlobs(t *testing.T) {
 	}
 	item := box.items[len(box.items)-1]
 	err := w.handle(t.Context(), item)
-	if wait, snoozed := workqueue.AsSnooze(err); !snoozed || wait < time.Minute {
+	if fate, wait := workqueue.FateOf(err); fate != workqueue.FateSnoozed || wait < time.Minute {
 		t.Errorf("while the blob is kept: %v", err)
 	}
 	kept.Store(false)
