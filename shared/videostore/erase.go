@@ -63,11 +63,10 @@ func (s *Store) eraseRows(ctx context.Context, id video.ID) (claimed bool, _ err
 	return claimed, nil
 }
 
-// Sweep removes rows of a video that has no META, and returns how many. A worker may
-// insert a step row, or the reconciler an outbox row, while the video is being purged,
-// and be killed before it sees that META is gone. Nothing else would find such a row,
-// because no query goes over all videos. So the purge leaves the video's mark in table
-// "inflight", and the reconciler calls Sweep when that mark is old. A video with META is
+// Sweep removes rows of a video that has no META, and returns how many. A worker may insert
+// the row of a step or of a preview while the video is being purged. Nothing else would find
+// such a row, because no query goes over all videos. So the purge leaves the video's mark in
+// table "inflight", and the reconciler calls Sweep when that mark is old. A video with META is
 // left alone. Safe to repeat.
 func (s *Store) Sweep(ctx context.Context, id video.ID) (removed int, _ error) {
 	if _, err := s.Get(ctx, id); !errors.Is(err, ErrNotFound) {

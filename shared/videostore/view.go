@@ -23,7 +23,7 @@ type View struct {
 	Previews map[int]map[int]video.Preview // of chunks that are not committed yet, by generation and chunk
 	Promised bool                          // the outbox is not empty
 
-	// LeftOut are steps whose rows cannot be read, of a view by Look.
+	// LeftOut are steps whose rows cannot be read, of a view by ReadSnapshot.
 	LeftOut map[workflow.Key]bool
 
 	cursor map[int]fanOutCursor // by generation
